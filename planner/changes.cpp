@@ -90,6 +90,9 @@ void set_no_reshard(Variant& v, const Setting& s) {
   if (v.request.options.reshards && v.request.strategy == "fsdp-grad-op") v.request.strategy = "fsdp";
 }
 
+void set_overlap_comm(Variant& v, const Setting& s) { v.request.options.overlap_comm = is_on(s); }
+void set_quantized_weights(Variant& v, const Setting& s) { v.request.options.zero_quantized_weights = is_on(s); }
+
 void set_machine(Variant& v, const Setting& s) { s.change->machine->apply(v.request.cluster, v.profile, s.number); }
 
 // --- when a value is worth suggesting: the value, or "" --------------------------------------------------------------
@@ -144,6 +147,14 @@ std::string offload_nothing(Request r) { return if_so(r.recipe.offload.any(), "n
 
 std::string more_passes(Request r) { return if_so(r.recipe.grad_accum < 8, "8"); }
 std::string compiled(Request r) { return if_so(!r.recipe.torch_compile, "on"); }
+
+/// Where DeepSpeed's backward waits for its reductions.
+std::string reduce_beside_backward(Request r) {
+  EngineConvention zero = find_framework(r.recipe.framework).zero;
+  if (zero.reduce_bucket_stage3 == 0 || (r.strategy != "auto" && !r.strategy.starts_with("zero"))) return {};
+  apply_zero_options(r.options, zero);
+  return if_so(!(r.strategy == "zero3" ? zero.overlap_comm_stage3 : zero.overlap_comm), "on");
+}
 
 std::string more_gpus(Request r) {
   return if_so(!r.cluster.is_mixed() && r.cluster.num_gpus() > 0, std::to_string(2 * r.cluster.num_gpus()));
@@ -233,6 +244,11 @@ std::vector<Change> make_table() {
       {"eval-generate", set_eval_generate},
       {"strategy", set_strategy},
       {"no-reshard", set_no_reshard},
+      {"overlap-comm",
+       set_overlap_comm,
+       {{kShorten, reduce_beside_backward}, {kRun, reduce_beside_backward}},
+       "--overlap-comm {}"},
+      {"zero-quantized-weights", set_quantized_weights},
       {"num-gpus", set_num_gpus, {{Purpose::MoreGpus, more_gpus}}, "{} GPUs of this kind"}};
   for (const MachineChange& machine : machine_changes())
     rows.push_back({machine.name, set_machine, {}, machine.wording, &machine});

@@ -1,6 +1,7 @@
 #include "sim/remedies.h"
 
 #include <optional>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -12,18 +13,26 @@ namespace {
 constexpr double kWorthTrying = 0.1;  // share of the step that an item needs
 constexpr double kLeastGain = 1.05;   // gain
 
-/// The change that shortens what an item of the critical path waits for; nothing when it is not useful here.
-std::optional<Suggested> remedy_for(const CriticalItem& item, const EstimateRequest& r) {
-  if (item.is_host) return suggest(r, Purpose::ShortenStep, "compile");
-  switch (item.activity) {
-    case Activity::AllGather:
-    case Activity::ReduceScatter:
-    case Activity::AllReduce:
-    case Activity::SendRecv: return suggest(r, Purpose::ShortenStep, r.cluster.num_nodes() > 1 ? "nic" : "nvlink");
-    case Activity::Recompute: return suggest(r, Purpose::LeaveOut, "checkpointing");
-    case Activity::HostOptimizer: return suggest(r, Purpose::ShortenStep, "grad-accum");
-    default: return {};
+/// The changes that shorten what an item of the critical path waits for, those that cost nothing first.
+std::vector<Suggested> remedies_for(const CriticalItem& item, const EstimateRequest& r) {
+  std::vector<Suggested> out;
+  const auto add = [&](Purpose purpose, std::string_view name) {
+    if (auto found = suggest(r, purpose, name)) out.push_back(std::move(*found));
+  };
+  if (item.is_host) {
+    add(Purpose::ShortenStep, "compile");
+    return out;
   }
+  switch (item.activity) {
+    case Activity::ReduceScatter:
+    case Activity::AllReduce: add(Purpose::ShortenStep, "overlap-comm"); [[fallthrough]];
+    case Activity::AllGather:
+    case Activity::SendRecv: add(Purpose::ShortenStep, r.cluster.num_nodes() > 1 ? "nic" : "nvlink"); break;
+    case Activity::Recompute: add(Purpose::LeaveOut, "checkpointing"); break;
+    case Activity::HostOptimizer: add(Purpose::ShortenStep, "grad-accum"); break;
+    default: break;
+  }
+  return out;
 }
 
 struct Tried {
@@ -42,21 +51,24 @@ Tried simulate_variant(const Variant& variant, const FrameworkConvention& framew
 
 }  // namespace
 
-void add_remedies(SimulatedPlan& plan, const EstimateRequest& r, const FrameworkConvention& framework,
+void add_remedies(SimulatedPlan& plan, const EstimateRequest& request, const FrameworkConvention& framework,
                   const Profile& profile) {
   const std::string& strategy = plan.estimate.strategy.name;
+  EstimateRequest r = request;
+  r.strategy = strategy;
   const Variant as_it_is{r, profile};
   std::optional<Tried> now;
   for (CriticalItem& item : plan.simulation.critical) {
     if (item.share < kWorthTrying) continue;
-    const std::optional<Suggested> remedy = remedy_for(item, r);
-    if (!remedy) continue;
-    if (!now) now = simulate_variant(as_it_is, framework, strategy);
-    const Tried then = simulate_variant(changed(as_it_is, {&remedy->setting, 1}), framework, strategy);
-    const double gain = then.tokens_per_second / now->tokens_per_second;
-    const bool fits_no_more = plan.estimate.fits() && !then.fits;
-    if (gain < kLeastGain || fits_no_more) continue;
-    item.remedy = fmt::format("{} would give {:.1f}x", describe(remedy->setting), gain);
+    for (const Suggested& remedy : remedies_for(item, r)) {
+      if (!now) now = simulate_variant(as_it_is, framework, strategy);
+      const Tried then = simulate_variant(changed(as_it_is, {&remedy.setting, 1}), framework, strategy);
+      const double gain = then.tokens_per_second / now->tokens_per_second;
+      const bool fits_no_more = plan.estimate.fits() && !then.fits;
+      if (gain < kLeastGain || fits_no_more) continue;
+      item.remedy = fmt::format("{} would give {:.1f}x", describe(remedy.setting), gain);
+      break;
+    }
   }
 }
 

@@ -108,6 +108,29 @@ TEST_CASE("changes: what has been applied is not suggested again") {
   }
 }
 
+TEST_CASE("changes: reductions beside backward are suggested where DeepSpeed's configuration has them in line") {
+  Variant v = variant_of("smollm2-135m", "4xA6000");
+  v.request.strategy = "zero2";
+  const auto is_suggested = [&](const char* framework) {
+    v.request.recipe.framework = framework;
+    return suggest(v.request, Purpose::RunBetter, "overlap-comm").has_value();
+  };
+  CHECK(is_suggested("llama-factory"));
+  CHECK(is_suggested("deepspeed"));
+  CHECK_FALSE(is_suggested("hf-trainer"));
+  CHECK_FALSE(is_suggested("native"));
+  const Setting on = set_to("overlap-comm", "on");
+  CHECK(describe(on) == "--overlap-comm on");
+  v = changed(v, {&on, 1});
+  CHECK_FALSE(is_suggested("llama-factory"));
+  v.request.options = {};
+  v.request.strategy = "zero3";
+  CHECK(is_suggested("llama-factory"));  // its stage 3 as well
+  CHECK_FALSE(is_suggested("deepspeed"));
+  v.request.strategy = "fsdp";
+  CHECK_FALSE(is_suggested("llama-factory"));
+}
+
 TEST_CASE("changes: every saver of memory alone needs no more memory") {
   Variant v = variant_of("llama-3.2-1b", "2xA100");
   v.request.recipe.micro_batch = 4, v.request.recipe.attention = AttentionKernel::Eager;

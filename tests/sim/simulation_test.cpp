@@ -163,6 +163,16 @@ TEST_CASE("ranks beyond the cores of the host share them") {
   CHECK(own == doctest::Approx(2 * shared).epsilon(0.1));  // one stage at a time has the host to itself
 }
 
+TEST_CASE("where backward waits for its own reductions, letting it run on is named before other hardware") {
+  EstimateRequest r = request_for("qwen2.5-1.5b", "4x4090", Method::Full);
+  r.recipe.framework = "llama-factory";
+  SimulatedPlan plan = simulated(r, "zero2");
+  REQUIRE(!plan.simulation.critical.empty());
+  CHECK(plan.simulation.critical.front().activity == Activity::AllReduce);
+  add_remedies(plan, r, find_framework(r.recipe.framework), default_profile(r.cluster.gpus.front()));
+  CHECK(plan.simulation.critical.front().remedy.starts_with("--overlap-comm on would give "));
+}
+
 TEST_CASE("where the step waits for slow links, the remedy is tried and named") {
   const EstimateRequest r = request_for("llama3-8b", "4x4090", Method::Lora);
   SimulatedPlan plan = simulated(r, "fsdp");
