@@ -1,0 +1,156 @@
+// What is recommended, what is shown beside it, and what would help: questions whose answer follows from arithmetic.
+#include "planner/recommend.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "base/unit_text.h"
+#include "models/catalogue.h"
+#include "planner/estimate.h"
+
+using namespace gpuplan;
+
+namespace {
+
+EstimateRequest ask(const char* model, const char* gpus, Method method, std::int64_t rank = 16) {
+  EstimateRequest r;
+  r.model = load_model(model).spec;
+  r.cluster = parse_gpus(gpus);
+  r.recipe.method = method;
+  r.recipe.lora.rank = rank, r.recipe.lora.alpha = 2 * double(rank);
+  if (method == Method::Qlora) r.recipe.quant.kind = BaseQuant::Nf4;
+  return r;
+}
+
+const StrategyEstimate& row(const EstimateResult& result, std::string_view name) {
+  return *std::find_if(result.strategies.begin(), result.strategies.end(),
+                       [&](const auto& e) { return e.strategy.name == name; });
+}
+
+/// The recommended plan and the better ways beside it.
+std::vector<StrategyEstimate> shown_by(const EstimateResult& result) {
+  std::vector<StrategyEstimate> plans{row(result, result.recommended->strategy)};
+  for (const BetterWay& way : result.recommended->better) plans.push_back(way.plan);
+  return plans;
+}
+
+double most_tokens_per_second(const std::vector<StrategyEstimate>& plans) {
+  double most = 0;
+  for (const StrategyEstimate& e : plans) most = std::max(most, e.tokens_per_second);
+  return most;
+}
+
+/// GPU seconds per token: what is paid for where every GPU has the same price.
+double gpu_seconds(const StrategyEstimate& e) { return double(e.num_gpus_used) / e.tokens_per_second; }
+
+bool has_line(const std::vector<std::string>& lines, const std::string& begin, const std::string& inside = "") {
+  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+    return line.starts_with(begin) && line.find(inside) != std::string::npos;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a pipeline whose GPUs take turns does not hide that all of them could work") {
+  // 70B in NF4 is 36 GB: with every activation kept only the layers spread over the GPUs fit, one of four works at a
+  // time. With checkpointing a shard of 9 GB fits, all four work, on 4/3 of the FLOPs: at most 3 times as fast, half of
+  // it after communication.
+  EstimateRequest r = ask("llama-3.1-70b", "4xA6000", Method::Qlora);
+  const EstimateResult result = estimate(r);
+  REQUIRE(row(result, "mp").fits());
+  CHECK(most_tokens_per_second(shown_by(result)) >= 1.5 * row(result, "mp").tokens_per_second);
+  // the same of 32B in 16 bit, 65 GB
+  const EstimateResult lora = estimate(ask("qwen2.5-32b", "4xA6000", Method::Lora));
+  REQUIRE(lora.recommended->strategy == "mp");
+  CHECK(most_tokens_per_second(shown_by(lora)) >= 1.5 * row(lora, "mp").tokens_per_second);
+  CHECK(has_line(lora.recommended->better.front().flags, "--checkpointing full"));
+}
+
+TEST_CASE("on mixed cards the cheapest way is one card with checkpointing, not four that take turns") {
+  // mp pays for four GPUs while one works; one GPU that computes every forward twice pays for 4/3 of the work: a third
+  EstimateRequest r = ask("qwen2.5-7b", "2x4090,2x3090", Method::Lora);
+  r.preference = Preference::Cost;
+  const EstimateResult result = estimate(r);
+  const StrategyEstimate& mp = row(result, "mp");
+  REQUIRE(mp.fits());
+  double least = gpu_seconds(mp);
+  for (const StrategyEstimate& e : shown_by(result)) least = std::min(least, gpu_seconds(e));
+  CHECK(least <= gpu_seconds(mp) / 2);
+}
+
+TEST_CASE("a 4-bit base of 8B with checkpointing has a copy on each card of 24 GB") {
+  // NF4 with fp32 ends 7.3 GiB, fp32 logits of 2,048 tokens and what their loss makes of them below 5 GiB
+  EstimateRequest r = ask("llama-3.1-8b", "2x4090", Method::Qlora);
+  r.recipe.checkpointing = Checkpointing::Full;
+  const EstimateResult result = estimate(r);
+  CHECK(row(result, "ddp").fit == Fit::Yes);
+  CHECK_FALSE(row(result, result.recommended->strategy).strategy.layout.shards_weights);
+  CHECK(row(result, result.recommended->strategy).num_gpus_used == 2);
+}
+
+TEST_CASE("of plans that cost the same the quickest is recommended, and what else costs the same is said") {
+  // 8B in 16 bit fits on 48 GB: replicas that exchange adapters alone cost what one GPU costs, in a quarter of the time
+  EstimateRequest r = ask("llama-3-8b", "4xA6000", Method::Lora, 8);
+  r.preference = Preference::Cost;
+  const EstimateResult result = estimate(r);
+  const StrategyEstimate &chosen = row(result, result.recommended->strategy), &single = row(result, "single");
+  CHECK(chosen.num_gpus_used == 4);
+  CHECK(gpu_seconds(chosen) <= (1 + result.profile.time_error) * gpu_seconds(single));
+  CHECK(chosen.tokens_per_second >= 3 * single.tokens_per_second);
+  CHECK(result.recommended->reason.find("single costs the same within the error, but takes") != std::string::npos);
+}
+
+TEST_CASE("what fits in another precision or from the host is suggested before more GPUs") {
+  // 70B in NF4, 36 GB with its ends on two cards of 24 GB: the frozen base on the host leaves two layers on a card
+  const std::vector<std::string> frozen = [] {
+    EstimateRequest r = ask("llama-3.1-70b", "2x3090", Method::Qlora);
+    r.recipe.checkpointing = Checkpointing::Full;
+    return estimate(r).recommended->advice;
+  }();
+  CHECK(has_line(frozen, "--offload params", "fits"));
+  // 6.74 B x 16 bytes are 50 GiB for each of two GPUs of 40 GB; in bf16 8 bytes, 25 GiB
+  const std::vector<std::string> full = estimate(ask("llama-2-7b", "2xa100-40gb", Method::Full)).recommended->advice;
+  CHECK(has_line(full, "--precision bf16-true", "fits"));
+  for (const auto& advice : {frozen, full}) CHECK_FALSE(has_line(advice, "--num-gpus"));
+}
+
+TEST_CASE("FSDP on one GPU is refused with offload as the way out, and that way fits") {
+  EstimateRequest r = ask("llama-3-8b", "1xA6000", Method::Full);
+  r.strategy = "fsdp";
+  const EstimateResult refused = estimate(r);
+  CHECK(row(refused, "fsdp").not_applicable == "needs at least 2 GPUs, or --offload on one");
+  CHECK(has_line(refused.recommended->advice, "--offload optimizer,params", "fsdp fits"));
+  r.recipe.offload.optimizer = r.recipe.offload.params = OffloadTarget::Cpu;
+  CHECK(row(estimate(r), "fsdp").fits());
+}
+
+TEST_CASE("a reason and the table have one verdict: what one GPU needs is its row, and more than it has") {
+  const std::string begin = "one GPU does not hold it (";
+  int num_sharded = 0;
+  for (const Method method : {Method::Full, Method::Lora, Method::Qlora})
+    for (const char* model : {"llama-3.2-3b", "llama-3.1-8b", "qwen2.5-32b", "llama-3.1-70b"})
+      for (const char* gpus : {"4x4090", "4xA6000", "8xH100"})
+        for (const Checkpointing checkpointing : {Checkpointing::None, Checkpointing::Full}) {
+          EstimateRequest r = ask(model, gpus, method);
+          r.recipe.checkpointing = checkpointing;
+          CAPTURE(model);
+          CAPTURE(gpus);
+          const EstimateResult result = estimate(r);
+          const Recommendation& recommended = *result.recommended;
+          const StrategyEstimate& single = row(result, "single");
+          const auto at = recommended.reason.find(begin);
+          CHECK((at == std::string::npos || !single.fits()));
+          if (at != std::string::npos) {
+            ++num_sharded;
+            CHECK(recommended.reason.find(format_bytes(single.tiers.process), at) == at + begin.size());
+            CHECK(single.tiers.process > single.tiers.usable);
+          }
+          if (recommended.reason.find("fit on one GPU") != std::string::npos) CHECK(single.fits());
+          if (recommended.strategy.empty())
+            for (const StrategyEstimate& e : result.strategies) CHECK((!e.not_applicable.empty() || !e.fits()));
+        }
+  CHECK(num_sharded >= 3);
+}
