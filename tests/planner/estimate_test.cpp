@@ -114,6 +114,18 @@ TEST_CASE("flash-attention 2 is refused below capability 8.0, and bf16 without t
   }
 }
 
+TEST_CASE("cards of which no measured run is compared say so beside their figures") {
+  const auto is_said = [](const char* gpus, const char* what) {
+    const std::vector<std::string> assumptions = estimate(ask("llama-3.2-1b", gpus)).assumptions;
+    return std::any_of(assumptions.begin(), assumptions.end(), [&](const std::string& text) {
+      return text.starts_with("profile ") && text.find(what) != std::string::npos;
+    });
+  };
+  for (const char* gpus : {"1xV100", "1xT4"}) CHECK_MESSAGE(is_said(gpus, "no run is scored"), gpus);
+  CHECK(is_said("2xMI300X", "nothing measured"));
+  CHECK_FALSE(is_said("1xA100", "no run is scored"));
+}
+
 TEST_CASE("a 4-bit base is sharded in the dtype of what is beside it; uint8 storage is for whole copies") {
   // "Must flatten tensors with uniform dtype": bitsandbytes docs, fsdp_qlora; huggingface/peft docs, accelerate/fsdp
   EstimateRequest r = ask("llama-3.1-8b", "4xA6000", Method::Qlora);
