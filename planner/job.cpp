@@ -37,8 +37,8 @@ Profile profile_of(const EstimateRequest& r) {
 
 StrategyOptions options_for(const EstimateRequest& r, const FrameworkConvention& framework) {
   StrategyOptions options = r.options;
-  if (!options.fsdp_version && r.recipe.quant.kind == BaseQuant::Nf4 && !framework.fsdp2_shards_quantised)
-    options.fsdp_version = 1;
+  const bool needs_flat_shards = r.recipe.quant.kind == BaseQuant::Nf4 || find_optimizer(r.recipe.optimizer).is_8bit;
+  if (!options.fsdp_version && needs_flat_shards && !framework.fsdp2_shards_quantised) options.fsdp_version = 1;
   return options;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "models/optimizers.h"
 
 namespace gpuplan {
 namespace {
@@ -188,6 +189,23 @@ std::string equivalent_strategy(std::string_view name, std::int64_t num_gpus, co
   return offload.params != OffloadTarget::None ? "zero3" : "zero2";
 }
 
+namespace {
+
+/// What bitsandbytes' optimizers cannot step: rules R08 and R10 of docs/ecosystem.md. Frameworks with 4-bit shards of
+/// their own have optimizers of their own.
+std::string why_optimizer_fails(const Strategy& s, const Recipe& recipe, const FrameworkConvention& framework) {
+  const OptimizerSpec& optimizer = find_optimizer(recipe.optimizer);
+  if ((!optimizer.is_8bit && !optimizer.is_paged) || framework.fsdp2_shards_quantised) return {};
+  const bool steps_on_host = recipe.offload.optimizer != OffloadTarget::None ||
+                             (recipe.offload.params != OffloadTarget::None && is_fsdp(s.engine));
+  if (steps_on_host) return fmt::format("{} steps on the GPU alone (bitsandbytes)", optimizer.name);
+  if (optimizer.is_8bit && s.engine == ShardingEngine::Fsdp2)
+    return fmt::format("{} cannot step FSDP2's shards (bitsandbytes): use --fsdp-version 1", optimizer.name);
+  return {};
+}
+
+}  // namespace
+
 std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, const Recipe& recipe,
                                const ModelSpec& model) {
   const Row& row = row_of(s.name);
@@ -220,6 +238,7 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
     return "FSDP offloads parameters and optimizer together";
   if (recipe.quant.kind == BaseQuant::Nf4 && s.engine == ShardingEngine::Fsdp2 && !framework.fsdp2_shards_quantised)
     return "FSDP2 cannot shard 4-bit bitsandbytes weights correctly: use --fsdp-version 1";
+  if (std::string why = why_optimizer_fails(s, recipe, framework); !why.empty()) return why;
   if (recipe.quant.kind == BaseQuant::Nf4 && s.layout.shards_weights && !framework.fsdp2_shards_quantised) {
     const Dtype beside = resolve_numerics(recipe, framework, s.engine).compute;
     if (recipe.quant.storage_dtype.value_or(beside) != beside)
