@@ -322,6 +322,7 @@ TEST_CASE("R01, R03, R04, R06, R08, R10, R14: what no program trains is refused 
   CHECK(has_text(refusal(plan_of("ddp", Method::Full, {.optimizer = OffloadTarget::Cpu})), "[R06]"));
   plan = plan_of("fsdp", Method::Full);
   plan.recipe.optimizer = "adamw-8bit";
+  plan.options.fsdp_version = 2;
   CHECK(has_text(refusal(plan), "[R08]"));
   plan = plan_of("zero2", Method::Full, {.optimizer = OffloadTarget::Cpu});
   plan.recipe.optimizer = "adafactor";
@@ -329,6 +330,30 @@ TEST_CASE("R01, R03, R04, R06, R08, R10, R14: what no program trains is refused 
   plan = plan_of("ddp", Method::Full);
   plan.cluster = parse_gpus("4xT4");
   CHECK(has_text(refusal(plan), "[R14]"));
+}
+
+TEST_CASE("no strategy that estimate offers breaks a rule of the trainers") {
+  int num_offered = 0;
+  for (const char* strategy : kStrategies)
+    for (const Method method : kMethods)
+      for (const char* optimizer : {"adamw-fused", "adamw-8bit", "paged-adamw-8bit", "paged-adamw"})
+        for (const Offload& offload :
+             {Offload{}, Offload{.optimizer = OffloadTarget::Cpu}, Offload{.params = OffloadTarget::Cpu},
+              Offload{.optimizer = OffloadTarget::Cpu, .params = OffloadTarget::Cpu}}) {
+          EstimateRequest plan = plan_of(strategy, method, offload);
+          plan.options.fsdp_version = {};  // the program's choice
+          plan.recipe.optimizer = optimizer;
+          plan.options = options_for(plan, find_framework(plan.recipe.framework));
+          const Strategy offered = make_strategy(strategy, plan.cluster, plan.options);
+          if (!why_not_applicable(offered, plan.cluster, plan.recipe, plan.model).empty()) continue;
+          ++num_offered;
+          const std::string refusal = export_plan(plan, "trl", kMark).refusal;
+          if (has_text(refusal, "[R09]")) continue;  // it trains: its checkpoints lack the states
+          CHECK_MESSAGE(!has_text(refusal, "[R"),
+                        fmt::format("{} {} {}, offload {} {}: {}", strategy, to_string(method), optimizer,
+                                    to_string(offload.optimizer), to_string(offload.params), refusal));
+        }
+  CHECK(num_offered > 100);
 }
 
 TEST_CASE("a refusal names the strategy that the files would train, and the trainer whose defaults the plan has not") {

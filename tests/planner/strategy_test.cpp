@@ -117,6 +117,18 @@ TEST_CASE("why a strategy is not possible, in one sentence") {
   qlora.quant.kind = BaseQuant::Nf4;
   CHECK(why("fsdp", qlora) == "FSDP2 cannot shard 4-bit bitsandbytes weights correctly: use --fsdp-version 1");
   CHECK(why("fsdp", qlora, 4, {.fsdp_version = 1}) == "");
+  Recipe eight_bit;
+  eight_bit.optimizer = "adamw-8bit";
+  CHECK(why("fsdp", eight_bit) == "adamw-8bit cannot step FSDP2's shards (bitsandbytes): use --fsdp-version 1");
+  CHECK(why("fsdp", eight_bit, 4, {.fsdp_version = 1}) == "");
+  CHECK(why("zero3", eight_bit) == "");
+  eight_bit.offload.params = OffloadTarget::Cpu;
+  CHECK(why("fsdp", eight_bit, 4, {.fsdp_version = 1}) == "adamw-8bit steps on the GPU alone (bitsandbytes)");
+  CHECK(why("zero3", eight_bit) == "");  // the optimizer stays
+  eight_bit.offload.optimizer = OffloadTarget::Cpu;
+  CHECK(why("zero3", eight_bit) == "adamw-8bit steps on the GPU alone (bitsandbytes)");
+  eight_bit.framework = "native";  // states of its own
+  CHECK(why("zero3", eight_bit) == "");
   qlora.quant.kind = BaseQuant::Int8;
   CHECK(why("zero3", qlora) == "an 8-bit base cannot be sharded (bitsandbytes)");
   CHECK(why("ddp", qlora) == "");
