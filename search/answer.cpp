@@ -88,6 +88,14 @@ void keep_fewest_gpus(std::vector<RankedPlan>& plans, const SearchQuestion& q) {
   std::erase_if(plans, [&](const RankedPlan& plan) { return plan.fit != fit || gpus(plan) != fewest; });
 }
 
+/// Of the plans that fit as well as `best`, without offload unless it offloads.
+Seconds least_time_of(const std::vector<RankedPlan>& plans, const RankedPlan& best) {
+  Seconds least = best.total;
+  for (const RankedPlan& plan : plans)
+    if (plan.fit >= best.fit && (best.offloads || !plan.offloads)) least = std::min(least, plan.total);
+  return least;
+}
+
 }  // namespace
 
 SearchAnswer answer(const SearchQuestion& question, const std::string& given, std::size_t most,
@@ -115,8 +123,9 @@ SearchAnswer answer(const SearchQuestion& question, const std::string& given, st
     if (out.is_complete) out.would_do = what_would_do(space, fitting, options);
     return out;
   }
-  for (PlanRow& row : out.rows) row.reason = reason_of(row, out.rows, question, out.error);
   const RankedPlan& best = out.rows.front().plan;
+  const Seconds fastest = least_time_of(plans, best);
+  for (PlanRow& row : out.rows) row.reason = reason_of(row, out.rows, question, out.error, fastest);
   out.num_equal = count_equal(merits, merit_of(best, best.total, best.cost, question.is_rented), out.error) - 1;
   out.knobs = knobs_of(space, out.rows.front());
   if (!question.is_rented && (best.offloads || best.fit == Fit::Tight)) out.would_do = or_rent(question, options);

@@ -59,7 +59,8 @@ std::string command_of(const Space& space, const RankedPlan& plan, const std::st
   return text;
 }
 
-std::string reason_of(const PlanRow& row, std::span<const PlanRow> rows, const SearchQuestion& q, double error) {
+std::string reason_of(const PlanRow& row, std::span<const PlanRow> rows, const SearchQuestion& q, double error,
+                      Seconds fastest) {
   const PlanRow& best = rows.front();
   const Merit mine = row.merit(), chosen = best.merit();
   if (&row == &best) {
@@ -70,6 +71,9 @@ std::string reason_of(const PlanRow& row, std::span<const PlanRow> rows, const S
                                                 : m.headroom > chosen.headroom + kEqualHeadroom;
     };
     const bool is_safest_only = std::any_of(rows.begin(), rows.end(), beats);
+    if (q.preference == Preference::Speed && row.is_rented && fastest.value * (1 + error) < row.plan.total.value)
+      return fmt::format("as fast as any, with the {:.0f} min that a rented machine takes to be ready",
+                         kReadyTime.value / 60);
     const char* what = q.preference == Preference::Speed  ? "the fastest"
                        : q.preference == Preference::Cost ? "the cheapest"
                                                           : "the one with the most room";

@@ -123,3 +123,19 @@ TEST_CASE("every shown plan is simulated, meets the limits, and what would do do
     CHECK(found.is_complete);
   }
 }
+
+TEST_CASE("a rented plan is called the fastest only where no machine that was asked about is faster") {
+  // 640 rows of 1,024 tokens take less than a minute on one H100; a rented machine takes 15 until it trains
+  SearchQuestion q = test::question("llama-3.2-1b", {"1xH100", "8xH100"});
+  q.base.dataset.rows = 640;
+  const auto best = [&] { return answer(q, "--model x", 1).rows.front(); };
+  CHECK(best().request.cluster.num_gpus() == 8);
+  CHECK(best().reason == "the fastest");
+  q.is_rented = true;
+  for (Hardware& machine : q.machines) machine.offers.front().usd_per_gpu_hour = 2;
+  CHECK(best().request.cluster.num_gpus() == 1);  // as cheap, and simpler
+  CHECK(best().reason == "as fast as any, with the 15 min that a rented machine takes to be ready");
+  q.base.dataset.rows = 2'000'000;  // hours
+  CHECK(best().request.cluster.num_gpus() == 8);
+  CHECK(best().reason == "the fastest");
+}
