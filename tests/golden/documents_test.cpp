@@ -7,8 +7,10 @@
 //
 // holds commands and their standard output. GPUPLAN_UPDATE_GOLDEN=1 rewrites it. The commands see no profile and no GPU
 // of this machine.
+// Also: the table of tests/README.md names tests that exist.
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 #include <sstream>
 
 #include <doctest/doctest.h>
@@ -66,7 +68,23 @@ class PageFolder {
   fs::path before_;
 };
 
+/// C++ text with string literals that stand side by side joined.
+std::string joined_literals(const std::string& code) {
+  return std::regex_replace(code, std::regex(R"("\s*\n\s*")"), "");
+}
+
 }  // namespace
+
+TEST_CASE("every test case that tests/README.md names exists in its file") {
+  const fs::path root = fs::path(GPUPLAN_TEST_DIR);
+  const std::string page = read_file(root / "README.md");
+  const std::regex row(R"(\n\| [^|]*\| `([^`]+)` \| ([^|]+) \|)");
+  int num_rows = 0;
+  for (auto at = std::sregex_iterator(page.begin(), page.end(), row); at != std::sregex_iterator(); ++at, ++num_rows)
+    CHECK_MESSAGE(joined_literals(read_file(root / at->str(1))).find("\"" + at->str(2) + "\")") != std::string::npos,
+                  at->str());
+  CHECK(num_rows >= 30);
+}
 
 TEST_CASE("sample output in README.md and docs/ is what the program prints") {
   const fs::path root = fs::path(GPUPLAN_TEST_DIR).parent_path();

@@ -59,6 +59,19 @@ TEST_CASE("verdicts on published runs: no run that worked is refused") {
   CHECK(v.oom_fits <= 2);
 }
 
+TEST_CASE("mixtures of experts, encoders and peaks of loading are scored, each apart") {
+  std::map<std::string, MemorySummary> headings;
+  for (const MemoryRow& row : memory_by_heading(judged("memory.jsonl").results)) headings[row.key] = row.summary;
+  const MemorySummary &experts = headings["mixture of experts"], &encoders = headings["encoder and decoder"],
+                      &loading = headings["the whole model beside its shard while loading"];
+  CHECK(experts.represented >= 20);
+  CHECK(experts.own.median <= 0.08);
+  CHECK(encoders.represented >= 4);
+  CHECK(encoders.own.median <= 0.25);
+  CHECK(loading.represented >= 15);
+  CHECK(loading.own.median <= 0.20);
+}
+
 TEST_CASE(
     "full fine-tuning bounded by a foreach step is exact: 10 bytes per parameter in pure bf16, 20 with fp32 masters") {
   // Mistral-7B on one GPU: 7,241,732,096 x 10 = 72.4 GB; measured 67.46 GiB = 72.43e9
