@@ -127,6 +127,19 @@ std::string best_text(const Row& chosen, Preference preference, const EstimateRe
   return {};
 }
 
+/// "fsdp fits tightly and would be 2.9 times as fast": what a plan that fits well forgoes.
+std::string tight_text(const Row& chosen, Preference preference, const EstimateResult& result) {
+  if (chosen.fit != Fit::Yes || preference == Preference::Memory) return {};
+  const Row* best = &chosen;
+  for (const Row& e : result.strategies)
+    if (e.not_applicable.empty() && e.fit == Fit::Tight && score(e, preference) < score(*best, preference)) best = &e;
+  const double gain = score(chosen, preference) / score(*best, preference);
+  if (gain <= 1 + result.profile.time_error) return {};
+  return preference == Preference::Cost
+             ? fmt::format("; {} fits tightly and would cost {:.0f} % less", best->strategy.name, 100 * (1 - 1 / gain))
+             : fmt::format("; {} fits tightly and would be {:.1f} times as fast", best->strategy.name, gain);
+}
+
 std::string reason_for(const Row& chosen, const EstimateRequest& r, const EstimateResult& result) {
   const Strategy& strategy = chosen.strategy;
   const std::string tight = chosen.fit == Fit::Tight ? fmt::format("; tight: {}", chosen.why_not_yes) : "";
@@ -162,7 +175,7 @@ std::string reason_for(const Row& chosen, const EstimateRequest& r, const Estima
       chosen.tokens_per_second > 1.2 * fsdp->tokens_per_second)
     text += fmt::format("; sharding it with FSDP would be {:.1f} times slower",
                         chosen.tokens_per_second / fsdp->tokens_per_second);
-  return text + tie_text(chosen, r, result) + tight;
+  return text + tight_text(chosen, r.preference, result) + tie_text(chosen, r, result) + tight;
 }
 
 /// What would be better, although the recipe is never changed for the user.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "base/unit_text.h"
 #include "models/catalogue.h"
@@ -115,6 +116,21 @@ TEST_CASE("what fits in another precision or from the host is suggested before m
   const std::vector<std::string> full = estimate(ask("llama-2-7b", "2xa100-40gb", Method::Full)).recommended->advice;
   CHECK(has_line(full, "--precision bf16-true", "fits"));
   for (const auto& advice : {frozen, full}) CHECK_FALSE(has_line(advice, "--num-gpus"));
+}
+
+TEST_CASE("a plan that fits tightly and is much faster is named beside one that fits well") {
+  // 72B in NF4 over four cards of 24 GB: as shards all four work, one after the other they share the work of one
+  EstimateRequest r = ask("qwen2.5-72b", "4x4090", Method::Qlora);
+  r.recipe.checkpointing = Checkpointing::Full;
+  const EstimateResult result = estimate(r);
+  REQUIRE(result.recommended->strategy == "mp");
+  REQUIRE(row(result, "zero3").fit == Fit::Tight);
+  const double gain = row(result, "zero3").tokens_per_second / row(result, "mp").tokens_per_second;
+  CHECK(gain > 2);
+  CHECK(result.recommended->reason.find(fmt::format("zero3 fits tightly and would be {:.1f} times as fast", gain)) !=
+        std::string::npos);
+  r.preference = Preference::Memory;
+  CHECK(estimate(r).recommended->reason.find("tightly") == std::string::npos);
 }
 
 TEST_CASE("FSDP on one GPU is refused with offload as the way out, and that way fits") {
