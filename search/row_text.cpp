@@ -24,6 +24,12 @@ std::string compared(double ratio, const char* more, const char* less) {
   return fmt::format("{:.0f} % {}", 100 * std::abs(ratio - 1), ratio > 1 ? more : less);
 }
 
+/// What is better for the model in a row of higher quality than the first.
+const char* better_quality(Method method, Method first) {
+  if (method != Method::Full) return "16-bit base";
+  return first == Method::Full ? "weights in fp32" : "trains every weight";
+}
+
 }  // namespace
 
 Merit PlanRow::merit() const {
@@ -91,7 +97,7 @@ std::string reason_of(const PlanRow& row, std::span<const PlanRow> rows, const S
   if (mine.headroom > chosen.headroom + kEqualHeadroom)
     parts.push_back(fmt::format("{:.0f} % of the memory stays free", 100 * mine.headroom));
   if (row.quality() > best.quality())
-    parts.push_back(row.quality() == Quality::Best ? "trains every weight" : "16-bit base");
+    parts.push_back(better_quality(row.request.recipe.method, best.request.recipe.method));
   return parts.empty() ? "as good as the first, but for the error" : fmt::format("{}", fmt::join(parts, ", "));
 }
 

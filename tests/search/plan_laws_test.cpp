@@ -139,3 +139,25 @@ TEST_CASE("a rented plan is called the fastest only where no machine that was as
   CHECK(best().request.cluster.num_gpus() == 8);
   CHECK(best().reason == "the fastest");
 }
+
+TEST_CASE("a row of higher quality says what is better: fp32 weights beside bf16 ones, every weight beside adapters") {
+  // 3.2 B weights of 16 bytes are 51 GB: 24 GB cards hold them in bf16 with 8-bit states (6 bytes) or sharded
+  SearchQuestion q = test::question("llama-3.2-3b", {"1x4090", "4xA6000"});
+  q.is_rented = true, q.preference = Preference::Cost;
+  for (Hardware& machine : q.machines) machine.offers.front().usd_per_gpu_hour = 1;
+  for (const std::vector<Method>& methods : {std::vector{Method::Full}, {Method::Full, Method::Lora, Method::Qlora}}) {
+    q.methods = methods;
+    const SearchAnswer found = answer(q, "--model x", 10);
+    const PlanRow& best = found.rows.front();
+    for (const PlanRow& row : found.rows) {
+      CAPTURE(row.command);
+      CAPTURE(row.reason);
+      const bool is_full = row.request.recipe.method == Method::Full, is_better = row.quality() > best.quality();
+      const auto says = [&](const char* text) { return row.reason.find(text) != std::string::npos; };
+      CHECK(says("trains every weight") == (is_better && is_full && best.request.recipe.method != Method::Full));
+      CHECK(says("weights in fp32") == (is_better && is_full && best.request.recipe.method == Method::Full));
+    }
+    CHECK(std::any_of(found.rows.begin(), found.rows.end(),
+                      [&](const PlanRow& row) { return row.quality() > best.quality(); }));
+  }
+}
