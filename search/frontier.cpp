@@ -102,6 +102,7 @@ Merit merit_of(const RankedPlan& plan, Seconds total, double cost, bool is_rente
           .quality = plan.quality,
           .fit = plan.fit,
           .offloads = plan.offloads,
+          .takes_turns = plan.takes_turns,
           .simplicity = plan.simplicity};
 }
 
@@ -121,7 +122,9 @@ Indices safest_worth_it(const std::vector<Merit>& all, Preference wish) {
   if (one.offloads || wish == Preference::Memory) return safe;
   for (std::size_t i = 0; i < all.size(); ++i)
     if (all[i].fit == one.fit && all[i].offloads) with_offload.push_back(i);
-  return best_score(all, with_offload, wish) * kWorthOffload < best_score(all, safe, wish) ? with_offload : safe;
+  const bool all_take_turns = std::all_of(safe.begin(), safe.end(), [&](std::size_t i) { return all[i].takes_turns; });
+  const double worth = all_take_turns ? 1 : kWorthOffload;  // a pipeline that idles is no simpler
+  return best_score(all, with_offload, wish) * worth < best_score(all, safe, wish) ? with_offload : safe;
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ struct Merit {
   Quality quality{};
   Fit fit{};
   bool offloads = false;
+  bool takes_turns = false;   // its GPUs compute one after the other
   std::int64_t simplicity{};  // lower is simpler
 };
 
@@ -38,7 +39,8 @@ inline constexpr double kUsefulHeadroom = 0.25;
 /// Rooms that differ by less count as equal.
 inline constexpr double kEqualHeadroom = 0.05;
 
-/// Offload is worth its trouble where a plan with it is more than so many times faster or cheaper than those without.
+/// Offload is worth its trouble where a plan with it is more than so many times faster or cheaper than those without;
+/// no more than faster where GPUs take turns in all of those.
 inline constexpr double kWorthOffload = 2;
 
 /// Index of the best among those that fit well and keep everything on the GPUs, else well with offload, else tightly;

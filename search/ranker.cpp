@@ -216,6 +216,7 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
                   .quality = part.way.quality,
                   .offloads = part.way.recipe.offload.any(),
                   .has_price = {},
+                  .takes_turns = bench.job->strategy.mesh.pp > 1,
                   .batch = batch,
                   .simplicity = simplicity_of(part.way, bench.job->strategy, machine.num_gpus()),
                   .process = e.tiers.process,

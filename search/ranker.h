@@ -20,6 +20,7 @@ struct RankedPlan {
   Fit fit{};
   Quality quality{};
   bool offloads = false, has_price = false;
+  bool takes_turns = false;  // its GPUs compute one after the other (mp)
   Batch batch;
   std::int64_t simplicity{};  // lower is simpler: GPUs, then settings out of the usual, then the strategy's place
   Bytes process, usable;

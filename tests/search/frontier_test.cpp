@@ -83,6 +83,11 @@ TEST_CASE("a plan with offload is the best where it is more than twice as fast, 
     CHECK(best_of({plain, offloaded}, wishes, 0.15) == std::size_t(best));
   }
   CHECK(best_of({plain, offloaded}, {Preference::Memory, Preference::Speed}, 0.15) == 0);
+  Merit pipeline = plain;  // of GPUs that take turns: offload need only be faster
+  pipeline.takes_turns = true;
+  offloaded.time = 60;
+  CHECK(best_of({pipeline, offloaded}, wishes, 0.15) == 1);
+  CHECK(best_of({pipeline, plain, offloaded}, wishes, 0.15) != 2);
   offloaded.fit = Fit::Tight;
   CHECK(best_of({plain, offloaded}, wishes, 0.15) == 0);
 }
