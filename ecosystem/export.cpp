@@ -390,6 +390,13 @@ ExportJob make_job(const EstimateRequest& request, const Target& target, const P
   return job;
 }
 
+/// FSDP's CPUOffload moves every sharded parameter, adapters too, and the optimizer steps where they are.
+bool takes_optimizer_along(const EstimateRequest& r) {
+  const Offload& offload = r.recipe.offload;
+  const Strategy strategy = make_strategy(r.strategy, r.cluster, options_for(r, find_framework(r.recipe.framework)));
+  return is_fsdp(strategy.engine) && offload.params == OffloadTarget::Cpu && offload.optimizer == OffloadTarget::None;
+}
+
 }  // namespace
 
 std::vector<std::string> export_targets() {
@@ -415,6 +422,11 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
     return answer;
   }
   EstimateRequest request = planned;
+  if (takes_optimizer_along(planned)) {
+    request.recipe.offload.optimizer = OffloadTarget::Cpu;
+    answer.notes.push_back(
+        "FSDP takes what is trained and its optimizer to the host with the weights: its step is taken there");
+  }
   ExportJob job = make_job(request, target, mark, versions, places);
   if (const VersionRule* rule = broken_version_rule(job.setup, versions)) {
     request.options.fsdp_version = 1;

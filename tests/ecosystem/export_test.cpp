@@ -356,6 +356,20 @@ TEST_CASE("no strategy that estimate offers breaks a rule of the trainers") {
   CHECK(num_offered > 100);
 }
 
+TEST_CASE("a frozen base that FSDP offloads is written as FSDP does it: with the adapters and their optimizer") {
+  for (const Method method : {Method::Lora, Method::Qlora}) {
+    const EstimateRequest plan = plan_of("fsdp", method, {.params = OffloadTarget::Cpu});
+    const ExportAnswer answer = export_plan(plan, "trl", kMark);
+    CAPTURE(answer.refusal);
+    REQUIRE_FALSE(answer.is_refused());
+    CHECK(std::any_of(answer.notes.begin(), answer.notes.end(),
+                      [](const std::string& note) { return has_text(note, "its optimizer to the host"); }));
+    const EstimateRequest read = read_again(answer, plan);
+    CHECK(read.recipe.offload.params == OffloadTarget::Cpu);
+    CHECK(read.recipe.offload.optimizer == OffloadTarget::Cpu);
+  }
+}
+
 TEST_CASE("a refusal names the strategy that the files would train, and the trainer whose defaults the plan has not") {
   const ExportAnswer pipeline = export_plan(plan_of("mp", Method::Lora, {}, "llama-factory"), "llama-factory", kMark);
   CHECK(has_text(pipeline.refusal, "would train with ddp, and the plan is mp"));
