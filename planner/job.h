@@ -80,7 +80,7 @@ struct Job {
 /// The profile a request is answered with.
 Profile profile_of(const EstimateRequest& request);
 
-/// The options as they apply to this recipe: FSDP means version 1 where version 2 cannot shard a 4-bit base.
+/// The options as they apply to this recipe: FSDP means version 1 where version 2 fails (4-bit base, 8-bit states).
 StrategyOptions options_for(const EstimateRequest& request, const FrameworkConvention& framework);
 
 /// Throws InputError naming the flag.
