@@ -345,6 +345,7 @@ class Defaults {
       take("--precision", d.precision, recipe_.precision, "{}");
     if (!is_given(app_, "--optimizer")) add(recipe_.optimizer);
     take("--attention", d.attention, recipe_.attention, "{} attention");
+    take("--loss", d.loss, recipe_.loss, "{} loss");
     if (data.tokens_per_row > 0)  // else every row fills its sequence
       take("--packing", d.packing, recipe_.packing, "{} sequences");
     if (has_tower) take("--train-vision", d.train_vision, recipe_.images.train, "--train-vision {}");

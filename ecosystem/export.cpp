@@ -86,8 +86,19 @@ OrderedJson axolotl_images(const ExportJob& job) {
   return {{"processor_type", "AutoProcessor"}, {"skip_prepare_dataset", true}, {"remove_unused_columns", false}};
 }
 
+/// Liger is a plugin there, and each of its kernels has a switch (axolotl's docs/custom_integrations.qmd).
+void add_axolotl_liger(OrderedJson& extra, const ExportJob& job) {
+  const bool has_layers = job.setup.liger_layers.value_or(*job.setup.liger),
+             has_loss = job.setup.liger_loss.value_or(*job.setup.liger);
+  if (has_layers || has_loss) extra["plugins"] = {"axolotl.integrations.liger.LigerPlugin"};
+  if (has_layers) extra["liger_rms_norm"] = extra["liger_glu_activation"] = true;
+  if (has_loss) extra["liger_fused_linear_cross_entropy"] = true;
+}
+
 void add_axolotl(Files& files, const ExportJob& job) {
-  add_own_engine(files, job, "axolotl", axolotl_images(job));
+  OrderedJson extra = axolotl_images(job);
+  add_axolotl_liger(extra, job);
+  add_own_engine(files, job, "axolotl", extra);
   files.push_back(
       launch_file(job, table("axolotl").versions, "", processes(job) + " -m axolotl.cli.train axolotl.yaml"));
 }

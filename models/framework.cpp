@@ -86,6 +86,7 @@ void read_defaults(Fields& f, FrameworkDefaults& defaults) {
   f.optional("quantised_checkpointing", defaults.quantised_checkpointing);
   f.optional("precision", defaults.precision);
   f.optional("attention", defaults.attention);
+  f.optional("loss", defaults.loss);
   f.optional("packing", defaults.packing);
   f.optional("train_vision", defaults.train_vision);
   f.optional("micro_batch", defaults.micro_batch, IntRange{.least = 1});

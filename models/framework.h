@@ -85,6 +85,7 @@ struct FrameworkDefaults {
   std::optional<Checkpointing> quantised_checkpointing;
   std::optional<Precision> precision;
   std::optional<AttentionKernel> attention;
+  std::optional<LossKernel> loss;
   std::optional<Packing> packing;           // of rows shorter than a sequence
   std::optional<TrainVision> train_vision;  // of a model with a tower
   std::optional<std::int64_t> micro_batch;

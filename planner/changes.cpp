@@ -171,7 +171,11 @@ std::string fast_network(Request r) { return if_so(r.cluster.num_nodes() > 1, "4
 using Tried = std::vector<std::string_view>;
 
 Tried tried_checkpointing(Request) { return {"none", "full"}; }
-Tried tried_loss(Request) { return {"plain", "fused"}; }
+/// A trainer with a loss of its own has no other.
+Tried tried_loss(Request r) {
+  if (const auto own = find_framework(r.recipe.framework).defaults.loss) return {to_string(*own)};
+  return {"plain", "fused"};
+}
 Tried tried_attention(Request) { return {"sdpa", "flash"}; }
 Tried tried_compile(Request) { return {"off", "on"}; }
 Tried tried_packing(Request) { return {"packed", "dynamic"}; }

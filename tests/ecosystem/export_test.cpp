@@ -370,6 +370,28 @@ TEST_CASE("a frozen base that FSDP offloads is written as FSDP does it: with the
   }
 }
 
+TEST_CASE("axolotl's file names Liger's plugin and each of its kernels that the plan has") {
+  for (const bool has_loss : {false, true})
+    for (const bool has_layers : {false, true}) {
+      CAPTURE(has_loss);
+      CAPTURE(has_layers);
+      EstimateRequest plan = plan_of("ddp", Method::Lora, {}, "axolotl");
+      if (has_loss) plan.recipe.loss = LossKernel::Fused;
+      if (has_layers) plan.recipe.kernels = LayerKernels::Fused;
+      const ExportAnswer answer = export_plan(plan, "axolotl", kMark);
+      REQUIRE_FALSE(answer.is_refused());
+      const std::string& file = answer.files.front().content;
+      const auto says = [&](const char* text) { return file.find(text) != std::string::npos; };
+      CHECK(says("axolotl.integrations.liger.LigerPlugin") == (has_loss || has_layers));
+      CHECK(says("liger_fused_linear_cross_entropy: true") == has_loss);
+      CHECK(says("liger_rms_norm: true") == has_layers);
+      CHECK(says("liger_glu_activation: true") == has_layers);
+      const Recipe read = read_again(answer, plan).recipe;
+      CHECK(read.loss == plan.recipe.loss);
+      CHECK((read.kernels == LayerKernels::Fused) == has_layers);
+    }
+}
+
 TEST_CASE("a refusal names the strategy that the files would train, and the trainer whose defaults the plan has not") {
   const ExportAnswer pipeline = export_plan(plan_of("mp", Method::Lora, {}, "llama-factory"), "llama-factory", kMark);
   CHECK(has_text(pipeline.refusal, "would train with ddp, and the plan is mp"));

@@ -250,6 +250,9 @@ TEST_CASE("--framework takes the defaults of its trainer, says so, and is overri
   CHECK(own["packing"] == "dynamic");
   CHECK(recipe_of("--lora --framework hf-trainer --micro-batch 1").first["precision"] == "fp32");
   CHECK(recipe_of("--qlora --framework hf-trainer --micro-batch 1").first["precision"] == "bf16-mixed");
+  CHECK(recipe_of("--lora --framework torchtune").first["loss"] == "chunked");
+  CHECK(recipe_of("--qlora --framework unsloth").first["loss"] == "fused");
+  CHECK(recipe_of("--qlora --framework unsloth --loss plain").first["loss"] == "plain");
 
   const auto [unsaid, no_text] = recipe_of("--lora");
   const auto [plain, plain_text] = recipe_of("--lora --framework plain");
