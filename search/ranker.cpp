@@ -177,7 +177,7 @@ void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool s
   StrategyEstimate& e = estimate_;
   const bool fits = evaluate_built(e, job, program_, peaks_);
   if (fits && !host_has_room(job.cluster(), e.host)) {
-    ++out.rejected["offloads more than the host is taken to hold"];
+    ++out.rejected[std::string(kTooMuchOnHost)];
     return;
   }
   if (!fits) {

@@ -89,6 +89,9 @@ bool idles_rented_gpus(const SearchQuestion& question, const Strategy& strategy,
 /// Where a machine's host memory is not known, it is taken to be at most this many times the memory of its GPUs, which
 /// is the most that a machine of data/clusters has (1.4 to 4 times). What a plan needs of it is shown.
 inline constexpr std::int64_t kHostPerGpuMemory = 4;
+/// Why such a plan is rejected, for people.
+inline constexpr std::string_view kTooMuchOnHost =
+    "needs more than 4 times the GPUs' memory on the host (whose memory a file of --cluster can say)";
 
 /// Whether what a plan offloads has room on a host of which nothing is known; `estimate` says yes to everything there.
 bool host_has_room(const ClusterSpec& cluster, const HostBytes& host);

@@ -11,6 +11,7 @@
 #include "report/text/amounts.h"
 #include "report/text/table.h"
 #include "report/text/text.h"
+#include "search/ranker.h"
 #include "search/row_text.h"
 
 namespace gpuplan {
@@ -182,8 +183,8 @@ std::string searched_text(const SearchAnswer& found) {
   std::vector<std::pair<std::int64_t, std::string>> reasons;
   std::int64_t others = 0, impossible = 0;
   for (const auto& [why, count] : found.rejected) {
-    const bool is_limit =
-        why == "does not fit" || why.find("--under") != std::string::npos || why.find("--budget") != std::string::npos;
+    const bool is_limit = why == "does not fit" || why == kTooMuchOnHost || why.find("--under") != std::string::npos ||
+                          why.find("--budget") != std::string::npos;
     (is_limit ? others : impossible) += count;
     if (is_limit) reasons.emplace_back(count, why);
   }

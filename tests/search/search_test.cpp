@@ -120,6 +120,22 @@ TEST_CASE("a dearer offer of the same machine is never chosen, and brute force a
   CHECK(cheapest(found) == doctest::Approx(cheapest(all)).epsilon(1e-12));
 }
 
+TEST_CASE(
+    "what would need a large host is left out where the host is unknown, says so, and is found where it is known") {
+  // 16 bytes for each of 13 billion parameters: 194 GiB beside a card of 32
+  SearchQuestion q = test::question("llama-2-13b", {"1xV100-32GB"}, {"packing", "attention", "compile", "loss"});
+  q.methods = {Method::Full};
+  q.base.recipe.precision = Precision::Fp16Mixed;
+  q.base.recipe.framework = "hf-deepspeed";
+  const Ranking unknown = search(Space(q)).ranking;
+  CHECK(unknown.plans.empty());
+  CHECK(unknown.rejected.at(std::string(kTooMuchOnHost)) > 0);
+  q.machines.front().cluster.host_memory = Bytes{std::int64_t{512} << 30};
+  const Ranking known = search(Space(q)).ranking;
+  CHECK_FALSE(known.plans.empty());
+  CHECK(known.rejected.count(std::string(kTooMuchOnHost)) == 0);
+}
+
 TEST_CASE("the answer does not depend on the number of threads") {
   const SearchQuestion q = test::question("llama-3.1-8b", {"1xA100", "4xA6000", "2x4090"});
   const Space space(q);
