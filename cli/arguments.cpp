@@ -131,7 +131,10 @@ const CLI::App* selected(const CLI::App& app) {
 
 }  // namespace
 
-void declare_commands(CLI::App& app) {
+namespace {
+
+template <class Wanted>
+void declare(CLI::App& app, Wanted wants_flags) {
   app.name("gpuplan");
   app.description("plan the fine-tuning of language models: what fits, how fast, at what cost");
   app.set_help_flag("-h,--help", "show this help");
@@ -141,8 +144,21 @@ void declare_commands(CLI::App& app) {
     CLI::App* sub = app.add_subcommand(command.name, command.summary);
     sub->footer(command.example)->allow_extras();
     sub->set_help_flag("-h,--help", "show this help");
-    if (command.setup) command.setup(*sub);
+    if (command.setup && wants_flags(command)) command.setup(*sub);
   }
+}
+
+}  // namespace
+
+void declare_commands(CLI::App& app) {
+  declare(app, [](const Command&) { return true; });
+}
+
+void declare_commands(CLI::App& app, const std::vector<std::string>& args) {
+  const auto is_named = [&](const Command& command) { return std::ranges::find(args, command.name) != args.end(); };
+  const bool wants_all = std::ranges::any_of(
+      commands(), [&](const Command& command) { return command.lists_all_flags && is_named(command); });
+  declare(app, [&](const Command& command) { return wants_all || is_named(command); });
 }
 
 Parsed parse(CLI::App& app, const std::vector<std::string>& args) {

@@ -22,6 +22,8 @@ struct Parsed {
 
 /// Declares every command of the table with its flags.
 void declare_commands(CLI::App& app);
+/// The same, but with the flags of those alone that the arguments may mean.
+void declare_commands(CLI::App& app, const std::vector<std::string>& args);
 
 /// Throws InputError for an unknown command or flag (with the nearest), a missing value, a flag given twice, a number
 /// out of its range (cli/flag_ranges.h).

@@ -21,7 +21,8 @@ struct Command {
   const char* example;                                          // lines for the help
   void (*setup)(CLI::App& app) = nullptr;                       // declares the flags
   int (*run)(const CLI::App& app, Console& console) = nullptr;  // returns the exit code: 0, or 1 when the answer is no
-  bool takes_program = false;  // what stands behind "--" is not looked at: a program and its arguments
+  bool takes_program = false;    // what stands behind "--" is not looked at: a program and its arguments
+  bool lists_all_flags = false;  // its answer names the flags of every command
 };
 
 /// In the order of the help. The program says which there are: execute/commands.cpp of the whole one, where `run` and

@@ -156,7 +156,8 @@ const Command kCompletion{.name = "completion",
                               "gpuplan completion fish > ~/.config/fish/completions/gpuplan.fish\n"
                               "gpuplan completion man > gpuplan.1",
                           .setup = setup_completion,
-                          .run = run_completion};
+                          .run = run_completion,
+                          .lists_all_flags = true};
 
 namespace {
 

@@ -398,7 +398,7 @@ void set_defaults(const CLI::App& app, PlanQuestion& question) {
 /// What trains in bf16 by default trains in fp16 on cards whose tensor cores lack bf16.
 void set_precision(PlanQuestion& question) {
   Recipe& recipe = question.request.recipe;
-  const std::vector<GpuSpec>& gpus = question.request.cluster.gpus;
+  const std::vector<GpuSpec>& gpus = question.request.cluster.gpus.kinds();
   const auto without = std::find_if_not(gpus.begin(), gpus.end(), multiplies_bf16);
   const bool has_fp16 = find_framework(recipe.framework).computes_in_fp16;
   if (recipe.precision == Precision::Fp32 || without == gpus.end() || !has_fp16) return;

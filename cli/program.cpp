@@ -24,7 +24,7 @@ std::string message_of(const InputError& error) {
 
 int dispatch(const std::vector<std::string>& args, Console& console) {
   CLI::App app;
-  declare_commands(app);
+  declare_commands(app, args);
   if (args.empty()) {
     console.err << help_text(app, console.screen);
     return kWrongInput;

@@ -10,34 +10,11 @@
 
 #include "base/name_table.h"
 #include "base/units.h"
+#include "cluster/gpu_spec.h"
 #include "cluster/node_layout.h"
+#include "cluster/rank_gpus.h"
 
 namespace gpuplan {
-
-/// One GPU product. Rates are dense (no sparsity). A rate the card does not have is 0. Source: data/gpus.
-struct GpuSpec {
-  std::string id, name, vendor, architecture, compute_capability, form_factor;
-  Bytes device_memory;     // what nvidia-smi shows as total
-  Bytes framework_memory;  // what a framework may allocate before the CUDA context (lowest seen)
-  BytesPerSec memory_bandwidth;
-  FlopsPerSec fp32, tf32, fp16, bf16, fp8;      // datasheet, fp32 accumulation
-  FlopsPerSec gemm_fp32, gemm_fp16, gemm_bf16;  // best measured GEMM; 0: none published
-  std::int64_t sm_count{};
-  BytesPerSec nvlink_per_direction;  // 0: none
-  std::string nvlink_kind;           // "NVSwitch", "2-way bridge", …
-  std::int64_t pcie_generation{}, pcie_lanes{};
-  bool has_p2p_over_pcie{};
-  bool is_plan_only{};                   // AMD, V100: planned, not run
-  Bytes own_memory, collectives_memory;  // of a CPU rank: what program and libraries hold; what MPI holds beside
-  bool is_cpu{};                         // `Nxcpu`: ranks on this host
-  std::string source;
-  bool operator==(const GpuSpec&) const = default;
-};
-
-/// Whether its tensor cores multiply bf16: those of NVIDIA's cards before Ampere do not. Source: data/gpus.
-inline bool multiplies_bf16(const GpuSpec& gpu) { return gpu.is_cpu || gpu.bf16.value > 0 || gpu.fp16.value <= 0; }
-/// Whether flash-attention 2 runs on it: on NVIDIA from capability 8.0. Source: Dao-AILab/flash-attention README.
-bool runs_flash_attention_2(const GpuSpec& gpu);
 
 /// A price of one GPU for one hour.
 struct GpuPrice {
@@ -71,8 +48,8 @@ struct LinkCost {
 
 /// A machine or several alike. Ranks are numbered node by node.
 struct ClusterSpec {
-  std::string name;           // as the user typed it, or the preset's name
-  std::vector<GpuSpec> gpus;  // one per rank; size() == num_gpus()
+  std::string name;  // as the user typed it, or the preset's name
+  RankGpus gpus;     // size() == num_gpus()
   std::int64_t gpus_per_node = 1;
   FabricKind fabric = FabricKind::None;
   std::string fabric_text;  // "PCIe 4.0 x16, peer-to-peer", for people
@@ -93,7 +70,8 @@ struct ClusterSpec {
   std::int64_t ranks_per_node(std::int64_t num_ranks) const { return std::min(num_ranks, gpus_per_node); }
   std::int64_t num_nodes() const { return ceil_div(num_gpus(), gpus_per_node); }
   bool is_mixed() const {
-    return std::any_of(gpus.begin(), gpus.end(), [&](const GpuSpec& gpu) { return gpu.id != gpus.front().id; });
+    return std::any_of(gpus.kinds().begin(), gpus.kinds().end(),
+                       [&](const GpuSpec& gpu) { return gpu.id != gpus.front().id; });
   }
   bool operator==(const ClusterSpec&) const = default;
 };

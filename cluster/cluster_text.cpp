@@ -26,11 +26,12 @@ std::string name_for(const NamedKinds& named, const GpuSpec& gpu) {
 
 NamedKinds name_kinds(const ClusterSpec& cluster) {
   NamedKinds named;
-  for (const GpuSpec& gpu : cluster.gpus) {
+  for (std::size_t k = 0; k < cluster.gpus.kinds().size(); ++k) {
+    const GpuSpec& gpu = cluster.gpus.kinds()[k];
     auto known =
         std::find_if(named.kinds.begin(), named.kinds.end(), [&](const auto& kind) { return *kind.second == gpu; });
     if (known == named.kinds.end()) known = named.kinds.insert(known, {name_for(named, gpu), &gpu});
-    named.of_rank.push_back(known->first);
+    named.of_rank.insert(named.of_rank.end(), cluster.gpus.count_of(k), known->first);
   }
   return named;
 }

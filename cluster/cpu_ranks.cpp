@@ -99,11 +99,11 @@ ClusterSpec cpu_cluster(std::int64_t num_ranks, const HostFacts& host) {
   rank.source = "data/cpu.yaml";
 
   ClusterSpec cluster;
-  cluster.gpus.assign(std::size_t(num_ranks), rank);
+  cluster.gpus.add(rank, std::size_t(num_ranks));
   cluster.gpus_per_node = num_ranks;
   cluster.fabric = num_ranks > 1 ? FabricKind::SharedMemory : FabricKind::None;
   cluster.fabric_text = num_ranks > 1 ? describe_fabric(cluster.fabric, rank) : "one CPU rank";
-  if (num_ranks > 1) cluster.intra = LinkTable::read().ring({.spec = rank}, cluster.fabric, num_ranks, {}, {});
+  if (num_ranks > 1) cluster.intra = LinkTable::shipped().ring({.spec = rank}, cluster.fabric, num_ranks, {}, {});
   cluster.host_link = rank.memory_bandwidth;
   cluster.host_memory = host.memory;
   cluster.host_cores = host.num_cores;

@@ -27,8 +27,8 @@ struct HostShape {
 /// data/links.yaml.
 class LinkTable {
  public:
-  /// Throws InputError listing every problem.
-  static LinkTable read();
+  /// Read once. Throws InputError listing every problem.
+  static const LinkTable& shipped();
 
   /// Ring cost over `fabric` between `num_gpus` GPUs like `gpu` in such slots.
   LinkCost ring(const GpuFile& gpu, FabricKind fabric, std::int64_t num_gpus, PcieSlot slot, const Profile& profile,
@@ -47,6 +47,8 @@ class LinkTable {
   BytesPerSec nvlink(const std::string& compute_capability) const;
 
  private:
+  static LinkTable read();
+
   struct Share {
     FabricKind fabric = FabricKind::None;
     Seconds latency;

@@ -252,7 +252,7 @@ void take_host_memory(LocalMachine& machine, std::vector<std::string>& assumptio
 
 /// The machine in the terms of the catalogue, joined as it really is.
 Machine machine_of(LocalMachine& local, std::vector<std::string>& assumptions) {
-  const LinkTable links = LinkTable::read();
+  const LinkTable& links = LinkTable::shipped();
   const std::optional<bool> peer_to_peer = has_peer_to_peer(local);
   Machine node{.gpus_per_node = std::int64_t(local.gpus.size()), .host_memory = local.host_memory};
   for (LocalGpu& gpu : local.gpus) {
@@ -289,7 +289,7 @@ ClusterSpec local_cluster(const LocalMachine& machine) {
   price_from_catalogue(cluster, node);
   cluster.name = "local";
   for (std::size_t i = 0; i < local.gpus.size(); ++i) {
-    take_real_memory(cluster.gpus[i], local.gpus[i]);
+    cluster.gpus.change(i, [&](GpuSpec& gpu) { take_real_memory(gpu, local.gpus[i]); });
     cluster.memory_in_use.push_back(memory_in_use(local.gpus[i]));
   }
   for (std::string& text : detection_notes(local)) assumptions.push_back(std::move(text));

@@ -179,8 +179,12 @@ GpuFile with_nvlink(GpuFile gpu, std::optional<BytesPerSec> rate) {
 ClusterSpec build_cluster(const Machine& machine) {
   GPUPLAN_CHECK(!machine.kinds.empty() && !machine.kind_of_rank.empty(), "a machine has GPUs");
   ClusterSpec cluster;
-  cluster.gpus.reserve(machine.kind_of_rank.size());
-  for (std::size_t kind : machine.kind_of_rank) cluster.gpus.push_back(machine.kinds[kind].spec);
+  const std::vector<std::size_t>& kinds = machine.kind_of_rank;
+  for (auto rank = kinds.begin(); rank != kinds.end();) {
+    const auto other = std::find_if(rank, kinds.end(), [&](std::size_t kind) { return kind != *rank; });
+    cluster.gpus.add(machine.kinds[*rank].spec, std::size_t(other - rank));
+    rank = other;
+  }
   cluster.gpus_per_node = machine.gpus_per_node;
   cluster.fabric = ring_fabric(machine);
   cluster.fabric_text = fabric_text(machine, cluster.fabric);
@@ -191,7 +195,7 @@ ClusterSpec build_cluster(const Machine& machine) {
       machine.layout.sockets > 0 ? machine.layout.sockets : usual_sockets(cluster.fabric, machine.gpus_per_node),
       machine.layout.memory_bandwidth};
 
-  const LinkTable links = LinkTable::read();
+  const LinkTable& links = LinkTable::shipped();
   for (std::size_t i = 0; i < machine.kinds.size(); ++i) {  // the slowest kind decides
     const GpuFile gpu = with_nvlink(machine.kinds[i], machine.nvlink);
     const PcieSlot slot = slot_of(machine, gpu.spec);

@@ -94,7 +94,7 @@ ClusterFile read_machine_text(const std::string& text, MachineTextKind kind, con
   cluster.file = file;
   cluster.id = cluster.name = std::filesystem::path(file).filename().string();
   const GpuFile product = named_gpu(cluster, facts, gpu);
-  const BytesPerSec per_link = LinkTable::read().nvlink(product.spec.compute_capability);
+  const BytesPerSec per_link = LinkTable::shipped().nvlink(product.spec.compute_capability);
   Machine& node = cluster.node;
   node.kinds = {product};
   node.gpus_per_node = std::int64_t(facts.layout.gpus.size());

@@ -169,7 +169,7 @@ Topology build_topology(const ClusterSpec& cluster, const Profile& profile, cons
   topology.has_peer_to_peer = cluster.fabric != FabricKind::PcieHostStaged;
   topology.title = cluster.name;
   const NodeLayout layout = complete_layout(cluster, topology.assumptions);
-  const MachineRates rates = rates_of(cluster, layout, LinkTable::read(), profile);
+  const MachineRates rates = rates_of(cluster, layout, LinkTable::shipped(), profile);
   build_machine(topology, g.machine, cluster, layout, rates, fold.one_gpu_per_node);
   topology.set_gpus(g.machine.gpus, cluster.gpus_per_node, {});
   if (!is_board(cluster.fabric) && cluster.num_gpus() >= cluster.gpus_per_node)

@@ -153,7 +153,8 @@ Route Topology::ring_route(std::int64_t from, std::int64_t to, std::int64_t rank
                            std::int64_t group_size) const {
   const TopologyGraph& g = *graph_;
   const MachineShape& m = g.machine;
-  const std::int64_t per_node = g.gpus_per_node, nodes = group_size / std::max<std::int64_t>(1, ranks_per_node);
+  const std::int64_t per_node = g.gpus_per_node,
+                     nodes = ceil_div(group_size, std::max<std::int64_t>(1, ranks_per_node));
   if (m.num_vertices == 0 || group_size <= 1) return route(from, to);
   Route route_;
   const bool is_whole = ranks_per_node == per_node && m.has_striped_rings;
@@ -177,10 +178,15 @@ Route Topology::ring_route(std::int64_t from, std::int64_t to, std::int64_t rank
     return merged(route_);
   }
   // Where the part for the next machine goes: the same place there as `to` has here. Groups with several ranks per
-  // machine lie in a row of machines, so that the next one is the neighbour, and the first follows the last.
+  // machine lie in a row of machines, so that the next one is the neighbour, and the first follows the last. The last
+  // row may have fewer: groups that do not end where a machine ends.
   const double share = 1.0 / double(ranks_per_node);
-  const std::int64_t first = g.node_of(from) / nodes * nodes;
-  const std::int64_t next = leaves ? g.node_of(to) : first + (g.node_of(from) - first + 1) % nodes;
+  const std::int64_t first = g.node_of(from) / nodes * nodes, in_row = std::min(nodes, num_nodes - first);
+  const std::int64_t next = leaves ? g.node_of(to) : first + (g.node_of(from) - first + 1) % in_row;
+  if (next == g.node_of(from)) {
+    append_local(from, to, 1);
+    return merged(route_);
+  }
   const std::int64_t local_to = g.node_of(from) * per_node + to % per_node, remote_to = next * per_node + to % per_node;
   if (ranks_per_node > 1) append_local(from, local_to, 1 - share);
   append_between_machines(g, route_, from, remote_to, share);

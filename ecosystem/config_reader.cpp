@@ -377,10 +377,10 @@ void settle_strategy(const ConfigReading& reading, EstimateRequest& request, std
   const Setup& s = reading.setup;
   const std::int64_t num_gpus = request.cluster.num_gpus();
   const auto is_without_bf16 =
-      std::find_if_not(request.cluster.gpus.begin(), request.cluster.gpus.end(), multiplies_bf16);
+      std::find_if_not(request.cluster.gpus.kinds().begin(), request.cluster.gpus.kinds().end(), multiplies_bf16);
   const bool wants_bf16 =
       request.recipe.precision == Precision::Bf16Mixed || request.recipe.precision == Precision::Bf16True;
-  if (wants_bf16 && s.bf16 == true && is_without_bf16 != request.cluster.gpus.end())
+  if (wants_bf16 && s.bf16 == true && is_without_bf16 != request.cluster.gpus.kinds().end())
     notes.push_back(
         fmt::format("{} has no bf16 tensor cores: fp16: true is the usual choice there (R14)", is_without_bf16->name));
   if (s.num_processes && *s.num_processes != num_gpus && s.distributed != "no")

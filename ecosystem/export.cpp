@@ -222,7 +222,7 @@ EstimateRequest read_back(const ExportJob& job, const Target& target, const File
   r.model = job.request.model;
   r.cluster = job.request.cluster;
   if (job.strategy.is_one_gpu()) {
-    r.cluster.gpus.resize(1);
+    r.cluster.gpus.keep(1);
     r.cluster.gpus_per_node = 1;
   }
   ImageSpec images = job.request.recipe.images;  // of the data, but for what is trained
@@ -369,8 +369,8 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
   if (packs_images(job, target))
     return refuse(answer, fmt::format("{} does not pack rows with images", target.trainer),
                   "plan with --packing padded or dynamic");
-  const auto old = std::find_if_not(r.cluster.gpus.begin(), r.cluster.gpus.end(), multiplies_bf16);
-  if (job.setup.bf16 == true && old != r.cluster.gpus.end())
+  const auto old = std::find_if_not(r.cluster.gpus.kinds().begin(), r.cluster.gpus.kinds().end(), multiplies_bf16);
+  if (job.setup.bf16 == true && old != r.cluster.gpus.kinds().end())
     return refuse(answer, fmt::format("{} has no bf16 [R14]", old->name), "plan with --precision fp16-mixed");
   if (const std::string why = target.why_not ? target.why_not(job) : ""; !why.empty())
     return refuse(answer, why, target.nearest);

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -155,12 +156,29 @@ bool may_publish(const SplitName& text, std::string_view organisation, const Cat
   return (text.is_packed || is_copyist(text.organisation)) && !is_rewritten;
 }
 
-bool matches_id(const SplitName& text, const CatalogueEntry& entry, const SplitName& name, const std::string& id,
-                Nearness nearness) {
-  const SplitName hub = split_name(id);
+/// A name of the catalogue, taken apart once.
+struct KnownName {
+  SplitName name;
+  NameForm form;
+};
+
+const KnownName& known_name(const std::string& text) {
+  static thread_local std::unordered_map<std::string, KnownName> known;
+  const auto [at, is_new] = known.try_emplace(text);
+  if (is_new) {
+    at->second.name = split_name(text);
+    at->second.form = form_of(at->second.name.parts);
+  }
+  return at->second;
+}
+
+bool matches_id(const SplitName& text, const NameForm& form, const CatalogueEntry& entry, const std::string& short_name,
+                const std::string& id, Nearness nearness) {
+  const auto& [hub, hub_form] = known_name(id);
+  const auto& [name, name_form] = known_name(short_name);
   if (!may_publish(text, hub.organisation, entry)) return false;
-  if (nearness == Nearness::ShortName) return is_same(form_of(text.parts), form_of(name.parts));
-  if (nearness == Nearness::HubName) return is_same(form_of(text.parts), form_of(hub.parts));
+  if (nearness == Nearness::ShortName) return is_same(form, name_form);
+  if (nearness == Nearness::HubName) return is_same(form, hub_form);
   const std::string& version = name.version.empty() ? hub.version : name.version;
   if (!text.version.empty() && !version.empty() && text.version != version) return false;
   const NameForm core = core_of(text, name.parts);
@@ -168,24 +186,26 @@ bool matches_id(const SplitName& text, const CatalogueEntry& entry, const SplitN
 }
 
 /// These have no short names, in which a variant word would count.
-bool has_same_shape(const SplitName& text, const CatalogueEntry& entry, Nearness nearness) {
+bool has_same_shape(const SplitName& text, const NameForm& form, const CatalogueEntry& entry, Nearness nearness) {
   return nearness != Nearness::ShortName && std::ranges::any_of(entry.same_shape, [&](const std::string& id) {
-           return matches_id(text, entry, SplitName{}, id, nearness);
+           return matches_id(text, form, entry, "", id, nearness);
          });
 }
 
-bool is_named(const SplitName& text, const CatalogueEntry& entry, Nearness nearness) {
-  return matches_id(text, entry, split_name(entry.name), entry.id, nearness);
+bool is_named(const SplitName& text, const NameForm& form, const CatalogueEntry& entry, Nearness nearness) {
+  return matches_id(text, form, entry, entry.name, entry.id, nearness);
 }
 
 }  // namespace
 
 std::vector<const CatalogueEntry*> match_model_name(std::string_view text, const std::vector<CatalogueEntry>& entries) {
   const SplitName wanted = split_name(text);
+  const NameForm form = form_of(wanted.parts);
   std::vector<const CatalogueEntry*> found;
   for (const Nearness nearness : {Nearness::ShortName, Nearness::HubName, Nearness::SameModel}) {
     for (const CatalogueEntry& entry : entries)
-      if (is_named(wanted, entry, nearness) || has_same_shape(wanted, entry, nearness)) found.push_back(&entry);
+      if (is_named(wanted, form, entry, nearness) || has_same_shape(wanted, form, entry, nearness))
+        found.push_back(&entry);
     if (!found.empty()) break;
   }
   return found;
@@ -194,8 +214,9 @@ std::vector<const CatalogueEntry*> match_model_name(std::string_view text, const
 std::string explain_match(std::string_view text, const CatalogueEntry& entry) {
   if (text == entry.id || entry.name == entry.id) return {};
   const SplitName wanted = split_name(text);
+  const NameForm form = form_of(wanted.parts);
   constexpr std::array kAll{Nearness::ShortName, Nearness::HubName, Nearness::SameModel};
-  const bool is_own = std::ranges::any_of(kAll, [&](Nearness n) { return is_named(wanted, entry, n); });
+  const bool is_own = std::ranges::any_of(kAll, [&](Nearness n) { return is_named(wanted, form, entry, n); });
   const bool is_short = wanted.organisation.empty();  // not a model of its own on the Hub
   if (!wanted.is_packed) return fmt::format("{} {} {}", text, is_own && is_short ? "is" : "has the shape of", entry.id);
   const std::string copy = fmt::format("{} is taken for a copy in another number format of", text);

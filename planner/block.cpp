@@ -263,9 +263,10 @@ bool runs_backward(const TrainedModel& model, std::size_t kind) {
 
 }  // namespace
 
-void make_blocks(ModelBlocks& out, const Job& job) {
+void make_blocks(ModelBlocks& out, const Job& job) { make_blocks(out, job, job.recipe()); }
+
+void make_blocks(ModelBlocks& out, const Job& job, const Recipe& recipe) {
   const TrainedModel& model = job.model;
-  const Recipe& recipe = job.recipe();
   out.num_graphs = out.num_blocks = 0;
   out.kinds.clear();
   out.embedding = out.embedding_backward = out.head = kNoBlock;

@@ -53,6 +53,8 @@ std::uint8_t add_whole_block(ModelBlocks& to, std::uint8_t graph, bool backward)
 
 /// Makes the job's blocks in `out`, whose storage is reused.
 void make_blocks(ModelBlocks& out, const Job& job);
+/// The same under another recipe.
+void make_blocks(ModelBlocks& out, const Job& job, const Recipe& recipe);
 
 /// What the blocks of `program` cost on one kind of GPU.
 std::vector<BlockCost> block_costs(const StepProgram& program, const CostModel& model);

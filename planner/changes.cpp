@@ -369,10 +369,15 @@ std::vector<StrategyEstimate> estimate_strategies(const Variant& variant) {
   std::vector<StrategyEstimate> out;
   with_model(variant, [&](const FrameworkConvention& framework, const TrainedModel& model) {
     StepProgram program;
+    BlockCache blocks;
+    std::optional<Job> job;
     for (const std::string_view name : strategy_names()) {
       if (r.strategy != "auto" && r.strategy != name) continue;
-      if (const auto strategy = applicable(r, framework, name))
-        out.push_back(estimate_strategy(Job(r, model, framework, variant.profile, *strategy), program, Parts::None));
+      const auto strategy = applicable(r, framework, name);
+      if (!strategy) continue;
+      if (!job) job.emplace(r, model, framework, variant.profile, *strategy);
+      job->use(*strategy);
+      out.push_back(estimate_strategy(*job, program, Parts::None, &blocks));
     }
     return std::optional<StrategyEstimate>{};
   });

@@ -17,8 +17,11 @@ namespace gpuplan {
 
 /// Where the ranks of a group are.
 struct GroupShape {
-  std::int64_t size = 1, nodes = 1;  // size / nodes of them in each machine
-  std::int64_t ranks_per_node() const { return nodes > 0 ? size / nodes : size; }
+  std::int64_t size = 1, nodes = 1;
+  std::int64_t in_node = 0;  // of them in each machine but the last, which may have fewer; 0: equal shares
+  std::int64_t ranks_per_node() const {
+    return in_node > 0 ? in_node : ceil_div(size, std::max<std::int64_t>(1, nodes));
+  }
 };
 
 /// What the collectives of a group run over.

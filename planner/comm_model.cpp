@@ -152,7 +152,7 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
       a.link.bandwidth = a.link.all_reduce_bandwidth =
           ranks_per_node > 1 ? std::min(adapters, intra.bandwidth) : adapters;
     if (a.ways <= 1) return;
-    a.group = {.shape = {.size = a.ways, .nodes = ceil_div(a.ways, ranks_per_node)},
+    a.group = {.shape = {.size = a.ways, .nodes = ceil_div(a.ways, ranks_per_node), .in_node = ranks_per_node},
                .bandwidth = a.link.bandwidth,
                .all_reduce_bandwidth = a.link.all_reduce_bandwidth,
                .intra_latency = intra.latency,

@@ -24,6 +24,7 @@ EstimateResult estimate(const EstimateRequest& request) {
   EstimateResult out{.model = prepare(r.model, r.recipe, framework), .framework = framework, .profile = profile_of(r)};
   Job job(r, out.model, framework, out.profile, {});
   StepProgram program;
+  BlockCache blocks;
   for (const std::string_view name : strategy_names()) {
     if (r.strategy != "auto" && r.strategy != name) continue;
     Strategy strategy = make_strategy(name, r.cluster, r.options);
@@ -32,8 +33,8 @@ EstimateResult estimate(const EstimateRequest& request) {
       continue;
     }
     job.use(strategy);
-    StrategyEstimate e = estimate_strategy(job, program);
-    find_limits(e, job, program);
+    StrategyEstimate e = estimate_strategy(job, program, Parts::All, &blocks);
+    find_limits(e, job, program, &blocks);
     out.strategies.push_back(std::move(e));
   }
   out.recommended = recommend(r, out);
@@ -163,9 +164,10 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
     out.push_back(
         fmt::format("attention: the modelling code of {} has no {} path here, so scores are materialised (eager)",
                     r.model.model_type, to_string(c.attention)));
-  const auto without_bf16 = std::find_if_not(r.cluster.gpus.begin(), r.cluster.gpus.end(), multiplies_bf16);
+  const auto without_bf16 =
+      std::find_if_not(r.cluster.gpus.kinds().begin(), r.cluster.gpus.kinds().end(), multiplies_bf16);
   if ((c.precision == Precision::Bf16Mixed || c.precision == Precision::Bf16True) &&
-      without_bf16 != r.cluster.gpus.end())
+      without_bf16 != r.cluster.gpus.kinds().end())
     out.push_back(fmt::format("warning: {} has no bf16 tensor cores, so {} is several times slower than fp16-mixed",
                               without_bf16->name, to_string(c.precision)));
   if (c.quant.kind == BaseQuant::Nf4 && !c.quant.storage_dtype && !result.framework.fsdp2_shards_quantised &&

@@ -115,15 +115,17 @@ void validate_recipe(const Recipe& r, const ModelSpec& m, const ClusterSpec& clu
           "steps in every backward pass, so it cannot accumulate", "use --grad-accum 1");
   require(r.loss_chunks >= 1 && r.loss_chunks <= 65536, "--loss",
           fmt::format("{} chunks is out of range", r.loss_chunks), "1 to 65536");
-  const auto too_old = std::find_if_not(cluster.gpus.begin(), cluster.gpus.end(), runs_flash_attention_2);
-  require(r.attention != AttentionKernel::Flash || too_old == cluster.gpus.end(), "--attention",
-          too_old == cluster.gpus.end() ? ""
-                                        : fmt::format("flash-attention 2 needs compute capability 8.0, and {} has {}",
-                                                      too_old->name, too_old->compute_capability),
+  const auto too_old =
+      std::find_if_not(cluster.gpus.kinds().begin(), cluster.gpus.kinds().end(), runs_flash_attention_2);
+  require(r.attention != AttentionKernel::Flash || too_old == cluster.gpus.kinds().end(), "--attention",
+          too_old == cluster.gpus.kinds().end()
+              ? ""
+              : fmt::format("flash-attention 2 needs compute capability 8.0, and {} has {}", too_old->name,
+                            too_old->compute_capability),
           "use --attention sdpa");
   const auto multiplies_fp8 = [](const GpuSpec& gpu) { return gpu.fp8.value > 0; };
-  require(!r.fp8_matmul || std::all_of(cluster.gpus.begin(), cluster.gpus.end(), multiplies_fp8), "--fp8",
-          "these GPUs have no fp8 units", "Ada, Hopper and Blackwell have");
+  require(!r.fp8_matmul || std::all_of(cluster.gpus.kinds().begin(), cluster.gpus.kinds().end(), multiplies_fp8),
+          "--fp8", "these GPUs have no fp8 units", "Ada, Hopper and Blackwell have");
   require(!r.fp8_matmul || r.precision != Precision::Fp32, "--fp8", "needs a 16-bit precision beside it",
           "use bf16-mixed or bf16-true");
   const bool computes_as_asked = find_framework(r.framework).qlora_computes_in_fp32;

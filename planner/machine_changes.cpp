@@ -43,8 +43,8 @@ void relink(ClusterSpec& c, const Profile& profile, FabricKind fabric) {
   const GpuSpec& gpu = c.gpus.front();
   c.fabric = fabric;
   c.fabric_text = describe_fabric(fabric, gpu);
-  c.intra = LinkTable::read().ring({.spec = gpu}, fabric, c.ranks_per_node(c.num_gpus()),
-                                   {gpu.pcie_generation, gpu.pcie_lanes}, profile);
+  c.intra = LinkTable::shipped().ring({.spec = gpu}, fabric, c.ranks_per_node(c.num_gpus()),
+                                      {gpu.pcie_generation, gpu.pcie_lanes}, profile);
   forget_layout(c);
 }
 
@@ -53,7 +53,7 @@ void set_nvlink(ClusterSpec& c, Profile& profile, double gb_s) {
   forget_collectives(profile);
   const BytesPerSec rate{gb_s / 2 * kGiga};
   const BytesPerSec before = c.gpus.front().nvlink_per_direction;
-  for (GpuSpec& gpu : c.gpus) gpu.nvlink_per_direction = rate;
+  c.gpus.change_each([&](GpuSpec& gpu) { gpu.nvlink_per_direction = rate; });
   if (!is_nvlink(c.fabric) || before.value <= 0) return relink(c, profile, FabricKind::NvSwitch);
   c.intra.bandwidth = c.intra.bandwidth * (rate / before);  // what was measured of this NVLink scales
   c.intra.all_reduce_bandwidth = c.intra.all_reduce_bandwidth * (rate / before);
@@ -63,14 +63,14 @@ void set_nvlink(ClusterSpec& c, Profile& profile, double gb_s) {
 
 void set_pcie(ClusterSpec& c, Profile& profile, double generation) {
   forget_collectives(profile);
-  for (GpuSpec& gpu : c.gpus) gpu.pcie_generation = std::int64_t(generation);
-  c.host_link = LinkTable::read().host_link({c.gpus.front().pcie_generation, c.gpus.front().pcie_lanes});
+  c.gpus.change_each([&](GpuSpec& gpu) { gpu.pcie_generation = std::int64_t(generation); });
+  c.host_link = LinkTable::shipped().host_link({c.gpus.front().pcie_generation, c.gpus.front().pcie_lanes});
   if (!is_nvlink(c.fabric)) relink(c, profile, c.fabric);
 }
 
 void set_peer_to_peer(ClusterSpec& c, Profile& profile, double on) {
   forget_collectives(profile);
-  for (GpuSpec& gpu : c.gpus) gpu.has_p2p_over_pcie = on != 0;
+  c.gpus.change_each([&](GpuSpec& gpu) { gpu.has_p2p_over_pcie = on != 0; });
   if (!is_nvlink(c.fabric)) relink(c, profile, on != 0 ? FabricKind::Pcie : FabricKind::PcieHostStaged);
 }
 
@@ -85,7 +85,7 @@ void set_network(ClusterSpec& c, Profile& profile, double gbit_s) {
   if (c.num_nodes() <= 1)
     throw InputError("--what-if", "nic changes nothing on one machine",
                      "the levers of a machine are nvlink, pcie, p2p, busbw");
-  c.inter = LinkTable::read().network(BytesPerSec{gbit_s * kGiga / 8}, profile);
+  c.inter = LinkTable::shipped().network(BytesPerSec{gbit_s * kGiga / 8}, profile);
   forget_layout(c);
 }
 
@@ -96,12 +96,12 @@ void set_ring_latency(ClusterSpec& c, Profile& profile, double microseconds) {
 
 void set_gemm_rate(ClusterSpec& c, Profile& profile, double tflop_s) {
   forget_rates(profile, &MeasurementsAtRanks::gemm);
-  for (GpuSpec& gpu : c.gpus) gpu.gemm_bf16 = gpu.gemm_fp16 = FlopsPerSec{tflop_s * kTera};
+  c.gpus.change_each([&](GpuSpec& gpu) { gpu.gemm_bf16 = gpu.gemm_fp16 = FlopsPerSec{tflop_s * kTera}; });
 }
 
 void set_memory_bandwidth(ClusterSpec& c, Profile& profile, double gb_s) {
   forget_rates(profile, &MeasurementsAtRanks::kernels);
-  for (GpuSpec& gpu : c.gpus) gpu.memory_bandwidth = BytesPerSec{gb_s * kGiga};
+  c.gpus.change_each([&](GpuSpec& gpu) { gpu.memory_bandwidth = BytesPerSec{gb_s * kGiga}; });
 }
 
 void set_dispatch(ClusterSpec&, Profile& profile, double microseconds) {

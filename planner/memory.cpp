@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -170,33 +171,6 @@ std::vector<Peak> replay_all(const StepProgram& program) {
   return peaks;
 }
 
-void each_device_change(const StepProgram& all, const RankProgram& p, const ProgramCursor& at,
-                        const std::function<void(const DeviceChange&)>& use) {
-  const Instruction& i = at.instruction();
-  const auto change = [&](Operand flag, int sign) {
-    for (const Operand o : p.operands_of(i)) {
-      const ProgramBuffer& b = p.buffers[id(o)];
-      if ((o & flag) && b.space == MemorySpace::Device) use({sign, sign * b.bytes.count, id(o), nullptr, 0});
-    }
-  };
-  change(kAllocates, 1);
-  if (i.op == OpCode::Call) {
-    const Block& block = all.blocks[i.block];
-    const LayerGraph& graph = all.graphs[block.graph];
-    std::uint16_t num_ops = 0;
-    for (const BlockEvent& e : block.events) {
-      if (e.kind == BlockEvent::Run) {
-        ++num_ops;
-        continue;
-      }
-      const Local& local = graph.locals[e.index];
-      const int sign = e.kind == BlockEvent::Alloc ? 1 : -1;
-      use({sign, sign * local.bytes().count, 0, &local, num_ops});
-    }
-  }
-  change(kFrees, -1);
-}
-
 Bytes resident_bytes(const RankProgram& p) {
   Bytes sum;
   for (const ProgramBuffer& b : p.buffers)
@@ -224,25 +198,30 @@ DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class
     Category category{};
   };
   std::map<std::string, Alive> alive;
-  const auto put = [&](const std::string& name, Category category, std::int64_t bytes, int sign) {
-    Alive& a = alive[name];
+  std::vector<Alive*> of_buffer(p.buffers.size());  // its entry, once it is named
+  std::unordered_map<const Local*, Alive*> of_local;
+  const auto put = [](Alive& a, Category category, std::int64_t bytes, int sign) {
     a.category = category;
     a.bytes += bytes;
     a.count += sign;
   };
-  const auto put_buffer = [&](const ProgramBuffer& b, std::int64_t bytes, int sign) {
+  const auto put_buffer = [&](std::size_t id, std::int64_t bytes, int sign) {
+    const ProgramBuffer& b = p.buffers[id];
     const bool is_layer = b.unit != 0 && b.unit <= num_layers;
-    put(is_layer ? fmt::format("layer {}", to_string(b.role)) : buffer_name(b, num_layers), b.category, bytes, sign);
+    if (!of_buffer[id])
+      of_buffer[id] = &alive[is_layer ? fmt::format("layer {}", to_string(b.role)) : buffer_name(b, num_layers)];
+    put(*of_buffer[id], b.category, bytes, sign);
   };
-  for (const ProgramBuffer& b : p.buffers)
-    if (b.is_persistent && b.space == MemorySpace::Device) put_buffer(b, b.bytes.count, 1);
+  for (std::size_t id = 0; id < p.buffers.size(); ++id)
+    if (const ProgramBuffer& b = p.buffers[id]; b.is_persistent && b.space == MemorySpace::Device)
+      put_buffer(id, b.bytes.count, 1);
   change = 0;
   each_change([&](const DeviceChange& c) {
     if (++change > peak_change) return;
-    if (c.local)
-      put(c.local->name, category_of(c.local->kind), c.bytes, c.sign);
-    else
-      put_buffer(p.buffers[c.buffer], c.bytes, c.sign);
+    if (!c.local) return put_buffer(c.buffer, c.bytes, c.sign);
+    Alive*& known = of_local[c.local];
+    if (!known) known = &alive[c.local->name];
+    put(*known, category_of(c.local->kind), c.bytes, c.sign);
   });
   // A gradient that layers hand on is allocated as a buffer and freed as a local of the next layer, or the reverse.
   // Then one name has too little and another as much too much.

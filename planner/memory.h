@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -59,8 +58,33 @@ struct DeviceChange {
   std::uint16_t ops_before{};  // of its block
 };
 /// What the instruction at the cursor changes, in order: allocations, its block's events, frees.
-void each_device_change(const StepProgram& program, const RankProgram& of_rank, const ProgramCursor& at,
-                        const std::function<void(const DeviceChange&)>& use);
+template <class Use>
+void each_device_change(const StepProgram& program, const RankProgram& of_rank, const ProgramCursor& at, Use&& use) {
+  const Instruction& i = at.instruction();
+  const auto change = [&](Operand flag, int sign) {
+    for (const Operand o : of_rank.operands_of(i)) {
+      const ProgramBuffer& b = of_rank.buffers[operand::id(o)];
+      if ((o & flag) && b.space == MemorySpace::Device)
+        use(DeviceChange{.sign = sign, .bytes = sign * b.bytes.count, .buffer = operand::id(o)});
+    }
+  };
+  change(operand::kAllocates, 1);
+  if (i.op == OpCode::Call) {
+    const Block& block = program.blocks[i.block];
+    const LayerGraph& graph = program.graphs[block.graph];
+    std::uint16_t num_ops = 0;
+    for (const BlockEvent& e : block.events) {
+      if (e.kind == BlockEvent::Run) {
+        ++num_ops;
+        continue;
+      }
+      const Local& local = graph.locals[e.index];
+      const int sign = e.kind == BlockEvent::Alloc ? 1 : -1;
+      use(DeviceChange{.sign = sign, .bytes = sign * local.bytes().count, .local = &local, .ops_before = num_ops});
+    }
+  }
+  change(operand::kFrees, -1);
+}
 
 /// Device bytes that are alive before and after the step.
 Bytes resident_bytes(const RankProgram& program);

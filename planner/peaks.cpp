@@ -8,26 +8,27 @@
 namespace gpuplan {
 namespace {
 
-/// The question as evaluation asks it: no activation is kept for a backward.
-Job forward_only(const Job& job) {
-  Job out = job;
-  Recipe& recipe = out.request.recipe;
+/// The recipe as evaluation has it: no activation is kept for a backward.
+Recipe forward_only(const Job& job) {
+  Recipe recipe = job.recipe();
   recipe.checkpointing = Checkpointing::Full;
   recipe.micro_batch = eval_batch(job.request);
-  recipe.grad_accum = 1;
-  return out;
+  return recipe;
 }
 
-/// A layer's highest rise, with the input that the program holds for it.
-Bytes layer_activations(const Job& job) {
-  static thread_local ModelBlocks blocks;
-  make_blocks(blocks, job);
+/// A layer's highest rise in a forward, with the input that the program holds for it. `built`: of the job.
+Bytes layer_activations(const Job& job, const ModelBlocks& built) {
+  static thread_local ModelBlocks own;
+  const Recipe recipe = forward_only(job);
+  const bool is_trained_so = recipe == job.recipe();
+  if (!is_trained_so) make_blocks(own, job, recipe);
+  const ModelBlocks& blocks = is_trained_so ? built : own;
   std::int64_t most = 0;
   for (const KindBlocks& kind : blocks.kinds)
     for (const LayerBlocks* variant : {&kind.full, &kind.windowed})
       for (const std::uint8_t id : {variant->forward, variant->forward_drop})
         if (id != kNoBlock) most = std::max(most, blocks.blocks[id].total.peak);
-  return Bytes{most} + bytes_of(job.recipe().tokens() * job.model.spec.stream_width(), job.numerics.residual);
+  return Bytes{most} + bytes_of(recipe.tokens() * job.model.spec.stream_width(), job.numerics.residual);
 }
 
 /// Units that are gathered at one time: the one in use, those fetched ahead, and a root that stays.
@@ -44,11 +45,11 @@ Bytes gathered_weights(const Job& job) {
   return (1 + job.engine().prefetch_units) * layer + (job.engine().keeps_root_gathered ? ends : Bytes{});
 }
 
-/// The logits of a batch on their way to the loss: in the compute dtype, in fp32, and their log-softmax.
-Bytes loss_of_batch(const Job& job) {
+/// The logits of an evaluation batch on their way to the loss: in the compute dtype, in fp32, and their log-softmax.
+Bytes loss_of_evaluation(const Job& job) {
   const Recipe& recipe = job.recipe();
   if (recipe.loss == LossKernel::Fused) return {};
-  const std::int64_t logits = recipe.tokens() * job.model.spec.vocab_size;
+  const std::int64_t logits = eval_batch(job.request) * recipe.seq_len * job.model.spec.vocab_size;
   const Bytes all = bytes_of(logits, job.numerics.compute) + 2 * bytes_of(logits, Dtype::F32);
   return recipe.loss == LossKernel::Chunked ? Bytes{all.count / std::max<std::int64_t>(1, recipe.loss_chunks)} : all;
 }
@@ -106,20 +107,28 @@ Bytes kept_logits(const Job& job) {
 Bytes evaluated_logits(const Job& job) {
   const Bytes kept = kept_logits(job);
   // what was kept before and its concatenation with a new batch exist together
-  return loss_of_batch(forward_only(job)) + (job.request.eval_logits == EvalLogits::Last   ? kept
-                                             : job.request.eval_logits == EvalLogits::Kept ? 2 * kept
-                                                                                           : Bytes{});
+  return loss_of_evaluation(job) + (job.request.eval_logits == EvalLogits::Last   ? kept
+                                    : job.request.eval_logits == EvalLogits::Kept ? 2 * kept
+                                                                                  : Bytes{});
 }
 
-Bytes evaluation_tensors(const Job& job, const StepProgram& program, const RankClass& rank_class, const Peak& step) {
-  const bool has_head = program.programs[rank_class.program].last_unit == job.model.num_layers() + 1;
-  const Bytes head = has_head ? evaluated_logits(job) : Bytes{};
+EvaluationNeeds evaluation_needs(const Job& job, const StepProgram& program) {
   // generation comes before the loss; it needs the logits of one token
   const Bytes generation = job.request.eval_generate > 0
                                ? generation_cache(job.request, job.model.spec) +
                                      bytes_of(eval_batch(job.request) * job.model.spec.vocab_size, Dtype::F32)
                                : Bytes{};
-  return step.resident + gathered_weights(job) + std::max({layer_activations(forward_only(job)), head, generation});
+  return {.gathered = gathered_weights(job),
+          .activations = layer_activations(job, *program.made),
+          .logits = evaluated_logits(job),
+          .generation = generation};
+}
+
+Bytes evaluation_tensors(const Job& job, const EvaluationNeeds& needs, const StepProgram& program,
+                         const RankClass& rank_class, const Peak& step) {
+  const bool has_head = program.programs[rank_class.program].last_unit == job.model.num_layers() + 1;
+  const Bytes head = has_head ? needs.logits : Bytes{};
+  return step.resident + needs.gathered + std::max({needs.activations, head, needs.generation});
 }
 
 OtherPeaks other_peaks(const Job& job, const StepProgram& program, const RankClass& rank_class, const Peak& step,
@@ -134,7 +143,7 @@ OtherPeaks other_peaks(const Job& job, const StepProgram& program, const RankCla
     out.load += gathered_to_save;
   else if (job.recipe().quant.kind != BaseQuant::None)
     out.load += largest_tensor(job.model);
-  out.eval = evaluation_tensors(job, program, rank_class, step);
+  out.eval = evaluation_tensors(job, evaluation_needs(job, program), program, rank_class, step);
   out.save = step.resident + gathered_to_save;
   return out;
 }

@@ -18,12 +18,20 @@ struct OtherPeaks {
 OtherPeaks other_peaks(const Job& job, const StepProgram& program, const RankClass& rank_class, const Peak& step,
                        Bytes gathered_to_save);
 
-/// Tensors while evaluation runs: persistent state, gathered weights, the activations of one layer, logits, and the
-/// cache of generation. With EvalLogits::Kept that is after the first batch; each further one adds kept_logits().
+/// What an evaluation batch needs, of a job whatever the rank: gathered weights, and the most of what is not there at
+/// one time: the activations of one layer, logits (on the rank with the head), the cache of generation.
+struct EvaluationNeeds {
+  Bytes gathered, activations, logits, generation;
+};
+EvaluationNeeds evaluation_needs(const Job& job, const StepProgram& program);
+
+/// Tensors while evaluation runs: persistent state and the above. With EvalLogits::Kept that is after the first batch;
+/// each further one adds kept_logits().
 ///
 /// Source: transformers Trainer.evaluation_loop and prediction_step (logits in fp32, gathered from all ranks and kept
 /// on the device until eval_accumulation_steps or the end), accelerate utils/operations.py ConvertOutputsToFp32.
-Bytes evaluation_tensors(const Job& job, const StepProgram& program, const RankClass& rank_class, const Peak& step);
+Bytes evaluation_tensors(const Job& job, const EvaluationNeeds& needs, const StepProgram& program,
+                         const RankClass& rank_class, const Peak& step);
 
 /// The rank with the head holds them besides: logits of an evaluation batch on their way to the loss, and those that
 /// are kept.

@@ -28,7 +28,10 @@ StepColumns make_columns(const Job& job) {
     return out.models.size() - 1;
   };
   const std::int64_t n = mesh.world();
-  for (std::int64_t i = 0; i < n; ++i) out.own_of_rank.push_back(column(cluster.gpus[std::size_t(i)]));
+  while (std::ssize(out.own_of_rank) < n) {
+    const std::size_t rank = out.own_of_rank.size(), end = std::min(std::size_t(n), cluster.gpus.behind(rank));
+    out.own_of_rank.resize(end, column(cluster.gpus[rank]));
+  }
   out.of_rank = out.own_of_rank;
   if (mesh.pp > 1) return out;  // a pipeline: every stage at its own speed
   std::size_t slowest = 0;

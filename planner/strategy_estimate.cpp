@@ -25,8 +25,11 @@ std::int64_t tightest_rank(const EstimateRequest& r, const RankClass& c) {
     return r.cluster.gpus[std::size_t(i)].framework_memory - used;
   };
   std::int64_t best = c.first_rank;
-  for (std::int64_t i = c.first_rank; i < c.first_rank + c.num_ranks; ++i)
+  const bool are_alike = r.cluster.memory_in_use.empty();  // neighbours of a kind
+  for (std::int64_t i = c.first_rank; i < c.first_rank + c.num_ranks;) {
     if (room(i) < room(best)) best = i;
+    i = are_alike ? std::int64_t(r.cluster.gpus.behind(std::size_t(i))) : i + 1;
+  }
   return best;
 }
 
@@ -83,8 +86,9 @@ CommunicationLevel level_of(const StepTime& time, const Strategy& strategy) {
 }
 
 /// Evaluation may set the peak instead of training.
-void add_evaluation(Peak& peak, const Job& job, const StepProgram& program, const RankClass& c) {
-  const Bytes during = evaluation_tensors(job, program, c, peak);
+void add_evaluation(Peak& peak, const Job& job, const EvaluationNeeds& needs, const StepProgram& program,
+                    const RankClass& c) {
+  const Bytes during = evaluation_tensors(job, needs, program, c, peak);
   if (during <= peak.tensors) return;
   peak.tensors = during;
   for (Bytes* pools : {&peak.pools, &peak.joined_pools}) *pools = std::max(*pools, during);
@@ -161,22 +165,37 @@ std::optional<AccuracyRange> time_range(const Job& job) {
   return default_accuracy().range(Figure::StepTime, measured_kind(job));
 }
 
-ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& c) {
-  return class_memory(job, program, c, replay(program, c));
-}
+namespace {
 
-ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& c, const Peak& peak) {
+/// What all classes of a job have in common.
+struct CommonMemory {
+  CommonMemory(const Job& job, const StepProgram& program) : unplaced(unplaced_temporaries(job, program)) {
+    if (is_evaluated(job.request)) evaluation = evaluation_needs(job, program);
+  }
+  std::optional<EvaluationNeeds> evaluation;
+  std::optional<Bytes> unplaced;
+};
+
+/// `peak`: replay() of the class.
+ClassMemory class_memory(const Job& job, const CommonMemory& common, const StepProgram& program, const RankClass& c,
+                         const Peak& peak) {
   ClassMemory m{.peak = peak, .tiers = {}};
-  if (is_evaluated(job.request)) add_evaluation(m.peak, job, program, c);
+  if (common.evaluation) add_evaluation(m.peak, job, *common.evaluation, program, c);
   const auto rank = std::size_t(tightest_rank(job.request, c));
   const std::vector<Bytes>& in_use = job.cluster().memory_in_use;
   m.tiers = memory_tiers(m.peak, corrected_gpu(job, c), job.profile,
                          {.in_use = rank < in_use.size() ? in_use[rank] : Bytes{},
                           .uses_nccl = !job.is_one_process(),
                           .lengths_vary = job.recipe().packing == Packing::Dynamic,
-                          .unplaced = unplaced_temporaries(job, program),
+                          .unplaced = common.unplaced,
                           .allocator = job.framework.allocator});
   return m;
+}
+
+}  // namespace
+
+ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& c) {
+  return class_memory(job, {job, program}, program, c, replay(program, c));
 }
 
 namespace {
@@ -212,10 +231,11 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
   e.why_not_yes.clear();
   e.memory_range = memory_range(job);
   const std::optional<AccuracyRange>& range = e.memory_range;
+  const CommonMemory common(job, program);
   Bytes worst{std::numeric_limits<std::int64_t>::min()};
   for (std::size_t k = 0; k < program.classes.size(); ++k) {
     const RankClass& c = program.classes[k];
-    const auto [peak, tiers] = class_memory(job, program, c, peaks[k]);
+    const auto [peak, tiers] = class_memory(job, common, program, c, peaks[k]);
     const Fit fit = fit_of(tiers, range);
     const Bytes pressure = tiers.process - tiers.usable;
     // the class that decides the verdict is reported; of several, the one whose process is nearest to its limit
@@ -233,8 +253,8 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
 
 }  // namespace
 
-bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program) {
-  build_step_program(program, job, {});  // bytes only: no costs
+bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program, BlockCache* cache) {
+  build_step_program(program, job, {}, {}, cache);  // bytes only: no costs
   return evaluate_built(e, job, program, replay_all(program));
 }
 
@@ -260,17 +280,17 @@ void explain_peak(StrategyEstimate& e, const Job& job, const StepProgram& progra
 
 }  // namespace
 
-StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts parts) {
+StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts parts, BlockCache* cache) {
   StrategyEstimate e;
   const StepColumns columns = make_columns(job);
-  build_step_program(program, job, columns.models, columns.of_rank);
+  build_step_program(program, job, columns.models, columns.of_rank, cache);
   fill_memory(e, job, program, replay_all(program));
   e.save = save_cost(job);
   e.host = host_memory(job, e.peak, e.save);
   check_host(e);
   if (parts == Parts::All) explain_peak(e, job, program);
   if (padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len)
-    build_step_program(program, average_job(job), columns.models, columns.of_rank);
+    build_step_program(program, average_job(job), columns.models, columns.of_rank, cache);
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
   e.time = forward_pass(program, columns.models, make_step_comm(job));
   e.time_range = time_range(job);
@@ -318,13 +338,13 @@ std::optional<std::int64_t> largest(std::int64_t step, std::int64_t from, std::i
 
 }  // namespace
 
-void find_limits(StrategyEstimate& e, const Job& asked, StepProgram& program) {
+void find_limits(StrategyEstimate& e, const Job& asked, StepProgram& program, BlockCache* cache) {
   Job job = asked;
   Recipe& recipe = job.request.recipe;
   StrategyEstimate probe;
   constexpr std::int64_t kMostSequences = 4096, kMostTokens = 4 << 20, kTokenStep = 256;
   const auto is_predicted_to_fit = [&] {
-    evaluate(probe, job, program);
+    evaluate(probe, job, program, cache);
     return probe.is_predicted_to_fit();
   };
   e.max_micro_batch = largest(1, recipe.micro_batch, kMostSequences, [&](std::int64_t b) {

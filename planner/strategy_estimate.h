@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "planner/accuracy.h"
+#include "planner/block_cache.h"
 #include "planner/coverage.h"
 #include "planner/job.h"
 #include "planner/memory.h"
@@ -115,12 +116,10 @@ struct ClassMemory {
   MemoryTiers tiers;
 };
 ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& rank_class);
-/// The same where `peak` is known to be replay()'s.
-ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& rank_class, const Peak& peak);
 
 /// Builds the job's program and fills peak, tiers and verdict only, that of the host too; true when it fits, if
-/// tightly. What the searches call.
-bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program);
+/// tightly. What the searches call. `cache`, here and below: of plans of one model.
+bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program, BlockCache* cache = nullptr);
 
 /// The same for a program that is built and replayed already: `peaks` is replay() of its classes. Jobs that differ in
 /// the kind of GPU alone share both, unless they are pipelines, whose stages are cut by the memory of their GPUs.
@@ -131,10 +130,11 @@ enum class Parts : std::uint8_t { None, All };
 
 /// Program, replay, time: everything but the limits. `program` is reused storage; afterwards it is that of an average
 /// step (average_job).
-StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts parts = Parts::All);
+StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts parts = Parts::All,
+                                   BlockCache* cache = nullptr);
 
 /// Fills e.max_micro_batch and e.max_seq_len, the largest that are predicted to fit (without the range around the
 /// prediction), by doubling and bisection over whole plans; empty where not even 1 does.
-void find_limits(StrategyEstimate& e, const Job& job, StepProgram& program);
+void find_limits(StrategyEstimate& e, const Job& job, StepProgram& program, BlockCache* cache = nullptr);
 
 }  // namespace gpuplan

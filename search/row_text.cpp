@@ -40,8 +40,8 @@ Merit PlanRow::merit() const {
 std::string machine_name(const ClusterSpec& cluster) {
   std::string text;
   for (std::size_t i = 0; i < cluster.gpus.size();) {
-    std::size_t end = i + 1;
-    while (end < cluster.gpus.size() && cluster.gpus[end].id == cluster.gpus[i].id) ++end;
+    std::size_t end = cluster.gpus.behind(i);
+    while (end < cluster.gpus.size() && cluster.gpus[end].id == cluster.gpus[i].id) end = cluster.gpus.behind(end);
     text += fmt::format("{}{}x {}", text.empty() ? "" : " + ", end - i, short_gpu_name(cluster.gpus[i].name));
     i = end;
   }

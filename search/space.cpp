@@ -69,7 +69,7 @@ void each_way(const SearchQuestion& question, std::size_t row, const Variant& va
 /// On cards whose tensor cores lack bf16, what trains in bf16 elsewhere trains in fp16, unless the user said otherwise.
 void add_fp16_twins(std::vector<Way>& ways, const SearchQuestion& q, const FrameworkConvention& framework) {
   const auto lacks_bf16 = [](const Hardware& machine) {
-    const std::vector<GpuSpec>& gpus = machine.cluster.gpus;
+    const std::vector<GpuSpec>& gpus = machine.cluster.gpus.kinds();
     return !std::all_of(gpus.begin(), gpus.end(), multiplies_bf16);
   };
   if (q.pinned.contains("precision") || !framework.computes_in_fp16 ||
@@ -193,7 +193,7 @@ std::vector<Batch> Space::batches(std::int64_t data_parallel) const {
 
 bool Space::suits(const Way& way, const Hardware& machine) const {
   if (question.pinned.contains("precision") || way.recipe.precision == Precision::Fp32) return true;
-  const std::vector<GpuSpec>& gpus = machine.cluster.gpus;
+  const std::vector<GpuSpec>& gpus = machine.cluster.gpus.kinds();
   const bool has_bf16 = std::all_of(gpus.begin(), gpus.end(), multiplies_bf16) || !framework.computes_in_fp16;
   return has_bf16 == (way.recipe.precision != Precision::Fp16Mixed);
 }

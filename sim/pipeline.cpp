@@ -1,6 +1,8 @@
 // The shapes that sim/tree plays.
 #include "sim/tree.h"
 
+#include <algorithm>
+
 namespace gpuplan {
 namespace {
 
@@ -22,19 +24,22 @@ std::int64_t parent_in_second_tree(std::int64_t node, std::int64_t size) {
   return is_even ? size - 1 - parent : (parent + 1) % size;
 }
 
-/// Of every member, machine by machine: local rank `head` is in the tree, the others follow it in a chain.
+/// Of every member, machine by machine: local rank `head` is in the tree, the others follow it in a chain. The last
+/// machine may have fewer ranks.
 std::vector<std::int64_t> parents(bool is_second, std::int64_t head, std::int64_t size, std::int64_t ranks_per_node) {
-  const std::int64_t nodes = size / ranks_per_node;
+  const std::int64_t nodes = ceil_div(size, ranks_per_node);
+  const auto members_of = [&](std::int64_t node) { return std::min(ranks_per_node, size - node * ranks_per_node); };
+  const auto head_of = [&](std::int64_t node) { return node * ranks_per_node + head % members_of(node); };
   std::vector<std::int64_t> out(std::size_t(size), kNoParent);
   for (std::int64_t m = 0; m < size; ++m) {
-    const std::int64_t node = m / ranks_per_node, local = m % ranks_per_node;
+    const std::int64_t node = m / ranks_per_node, local = m % ranks_per_node, members = members_of(node);
     std::int64_t& parent = out[std::size_t(m)];
-    if (local != head) {
-      parent = node * ranks_per_node + (local + ranks_per_node - 1) % ranks_per_node;
+    if (m != head_of(node)) {
+      parent = node * ranks_per_node + (local + members - 1) % members;
       continue;
     }
     const std::int64_t up = is_second ? parent_in_second_tree(node, nodes) : parent_in_tree(node, nodes);
-    if (up != kNoParent) parent = up * ranks_per_node + head;
+    if (up != kNoParent) parent = head_of(up);
   }
   return out;
 }

@@ -76,8 +76,7 @@ ClusterSpec PointPlanner::cluster_of(const Point& point) {
   cluster.name = id;
   auto capacity = point.memory.capacity_gib;
   if (!capacity && alias != aliases_.gpus.end()) capacity = alias->second.memory_gib;
-  if (capacity)
-    for (GpuSpec& gpu : cluster.gpus) gpu.framework_memory = gib(*capacity);
+  if (capacity) cluster.gpus.change_each([&](GpuSpec& gpu) { gpu.framework_memory = gib(*capacity); });
   return cluster;
 }
 

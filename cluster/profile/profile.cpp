@@ -133,79 +133,93 @@ void fill(Profile& profile, const Values& values, Fields& top) {
   }
 }
 
-/// How many keys of a `matches` row agree with the GPU; nothing when one does not.
-std::optional<std::size_t> agreement(Fields& row, const GpuSpec& gpu) {
-  const std::array<std::pair<const char*, const std::string*>, 5> keys{{{"gpu", &gpu.id},
-                                                                        {"vendor", &gpu.vendor},
-                                                                        {"architecture", &gpu.architecture},
-                                                                        {"compute_capability", &gpu.compute_capability},
-                                                                        {"form_factor", &gpu.form_factor}}};
+/// What GPUs a class is for: each key that is stated agrees.
+struct Match {
+  std::optional<std::string> gpu, vendor, architecture, compute_capability, form_factor;
+};
+
+/// How many keys of a `matches` row agree with the GPU; 0 when one does not.
+std::size_t agreement(const Match& row, const GpuSpec& gpu) {
+  const std::array<std::pair<const std::optional<std::string>*, const std::string*>, 5> keys{
+      {{&row.gpu, &gpu.id},
+       {&row.vendor, &gpu.vendor},
+       {&row.architecture, &gpu.architecture},
+       {&row.compute_capability, &gpu.compute_capability},
+       {&row.form_factor, &gpu.form_factor}}};
   std::size_t agreeing = 0;
-  bool differs = false;
-  for (const auto& [key, value] : keys)
-    if (const auto wanted = row.optional_text(key)) *wanted == *value ? void(++agreeing) : void(differs = true);
-  row.refuse_unknown();
-  return differs ? std::nullopt : std::optional(agreeing);
+  for (const auto& [wanted, value] : keys) {
+    if (*wanted && **wanted != *value) return 0;
+    agreeing += wanted->has_value();
+  }
+  return agreeing;
 }
 
 std::filesystem::path default_path() { return data_dir() / "profiles" / "default.yaml"; }
 
-/// data/profiles/default.yaml: numbers for every class, and the classes that override some.
-class ShippedClasses {
- public:
-  /// Throws InputError listing every problem.
-  ShippedClasses() : file_(YamlFile::read(default_path())), sources_(file_.top().fields("sources")) {
-    file_.top().allow({"id"});
-    read_values(file_.top(), sources_, common_);
-    classes_ = file_.top().list("classes");
-    file_.top().refuse_unknown();
-    file_.finish();
-  }
-
-  std::vector<Fields>& classes() { return classes_; }
-
-  Profile profile_of(Fields& one) {
-    one.allow({"matches"});
-    Values values = common_;
-    Profile profile{.id = one.text("id"),
-                    .title = one.text("title"),
-                    .file = default_path().string(),
-                    .sha256 = sha256_hex(file_.content())};
-    read_values(one, sources_, values);
-    fill(profile, values, file_.top());
-    one.refuse_unknown();
-    file_.finish();
-    return profile;
-  }
-
-  /// The class with the most points; throws when none has any.
-  template <class Score>
-  Profile best(Score score) {
-    Fields* best = nullptr;
-    std::size_t best_score = 0;
-    for (Fields& one : classes_)
-      if (const std::size_t points = score(one); points > best_score) {
-        best = &one;
-        best_score = points;
-      }
-    if (!best) throw InputError(default_path().string(), "no class matches");
-    return profile_of(*best);
-  }
-
- private:
-  YamlFile file_;
-  Fields sources_;
-  std::vector<Fields> classes_;
-  Values common_;
+struct ShippedClass {
+  Profile profile;
+  std::vector<Match> matches;
 };
+
+/// data/profiles/default.yaml: numbers for every class, and the classes that override some. Throws InputError listing
+/// every problem.
+std::vector<ShippedClass> read_classes() {
+  YamlFile file = YamlFile::read(default_path());
+  Fields& top = file.top();
+  Fields sources = top.fields("sources");
+  Values common;
+  top.allow({"id"});
+  read_values(top, sources, common);
+  const std::string sha256 = sha256_hex(file.content());
+  std::vector<ShippedClass> classes;
+  for (Fields& one : top.list("classes")) {
+    ShippedClass shipped{
+        .profile = {
+            .id = one.text("id"), .title = one.text("title"), .file = default_path().string(), .sha256 = sha256}};
+    for (Fields& row : one.list("matches")) {
+      const auto text = [&](const char* key) { return row.optional_text(key); };
+      shipped.matches.push_back(
+          {text("gpu"), text("vendor"), text("architecture"), text("compute_capability"), text("form_factor")});
+      row.refuse_unknown();
+    }
+    Values values = common;
+    read_values(one, sources, values);
+    fill(shipped.profile, values, top);
+    one.refuse_unknown();
+    classes.push_back(std::move(shipped));
+  }
+  top.refuse_unknown();
+  file.finish();
+  return classes;
+}
+
+/// Read once: every machine of a search asks for its own.
+const std::vector<ShippedClass>& shipped_classes() {
+  static const std::vector<ShippedClass> kClasses = read_classes();
+  return kClasses;
+}
+
+/// The class with the most points; throws when none has any.
+template <class Score>
+const Profile& best_class(Score score) {
+  const ShippedClass* best = nullptr;
+  std::size_t best_score = 0;
+  for (const ShippedClass& one : shipped_classes())
+    if (const std::size_t points = score(one); points > best_score) {
+      best = &one;
+      best_score = points;
+    }
+  if (!best) throw InputError(default_path().string(), "no class matches");
+  return best->profile;
+}
 
 }  // namespace
 
 Profile default_profile(const GpuSpec& gpu) {
   try {
-    return ShippedClasses().best([&](Fields& one) {
+    return best_class([&](const ShippedClass& one) {
       std::size_t best = 0;
-      for (Fields& row : one.list("matches")) best = std::max(best, agreement(row, gpu).value_or(0));
+      for (const Match& row : one.matches) best = std::max(best, agreement(row, gpu));
       return best;
     });
   } catch (const InputError& error) { throw error.add_context(fmt::format("the default profile of {}", gpu.id)); }
@@ -217,9 +231,8 @@ Profile default_profile(const std::string& gpu_id) {
 }
 
 std::vector<Profile> shipped_profiles() {
-  ShippedClasses shipped;
   std::vector<Profile> out;
-  for (Fields& one : shipped.classes()) out.push_back(shipped.profile_of(one));
+  for (const ShippedClass& one : shipped_classes()) out.push_back(one.profile);
   return out;
 }
 
@@ -239,7 +252,7 @@ Profile parse_profile(const std::string& text, const std::filesystem::path& path
   Values values;
   if (const auto base = top.optional_text("based_on")) {
     try {
-      values = ShippedClasses().best([&](Fields& one) { return std::size_t(one.text("id") == *base); }).values;
+      values = best_class([&](const ShippedClass& one) { return std::size_t(one.profile.id == *base); }).values;
     } catch (const InputError&) {
       top.report("based_on", fmt::format("'{}' is not a class of data/profiles/default.yaml", *base));
     }

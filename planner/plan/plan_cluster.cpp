@@ -58,24 +58,19 @@ void list_link(Archive& f, Link& link) {
   f("source", source);
 }
 
-Json gpu_runs(const std::vector<GpuSpec>& gpus) {
-  Json runs = Json::array(), last;
-  for (const GpuSpec& gpu : gpus) {
+Json gpu_runs(const RankGpus& gpus) {
+  Json runs = Json::array();
+  for (std::size_t kind = 0; kind < gpus.kinds().size(); ++kind) {
     FieldWriter fields;
-    list_gpu(fields, gpu);
+    list_gpu(fields, gpus.kinds()[kind]);
     Json entry = fields.take();
-    if (runs.empty() || entry != last) {
-      last = entry;
-      entry["count"] = 1;
-      runs.push_back(std::move(entry));
-    } else {
-      runs.back()["count"] = runs.back()["count"].get<std::int64_t>() + 1;
-    }
+    entry["count"] = gpus.count_of(kind);
+    runs.push_back(std::move(entry));
   }
   return runs;
 }
 
-void read_gpus(Fields& in, std::vector<GpuSpec>& gpus) {
+void read_gpus(Fields& in, RankGpus& gpus) {
   gpus.clear();
   const nlohmann::json* found = in.require("gpus");
   if (found && found->empty()) return in.report_type("gpus", "a list [...] of one or more", *found);
@@ -87,7 +82,7 @@ void read_gpus(Fields& in, std::vector<GpuSpec>& gpus) {
     f.refuse_unknown();
     const std::int64_t room = kMostGpus - std::int64_t(gpus.size());
     if (count > room) f.report("count", fmt::format("makes more than {} GPUs", kMostGpus));
-    gpus.insert(gpus.end(), std::size_t(std::min(count, room)), gpu);
+    gpus.add(gpu, std::size_t(std::min(count, room)));
   }
 }
 
@@ -180,7 +175,7 @@ void check_rates(Fields& in, const ClusterSpec& cluster) {
   if (cluster.num_gpus() > cluster.gpus_per_node && is_too_slow(cluster.inter))
     in.report("inter", "has no bandwidth, and there are several nodes");
   if (cluster.host_link.value < 1) in.report("host_link_bytes_per_second", "is less than 1");
-  for (const GpuSpec& gpu : cluster.gpus)
+  for (const GpuSpec& gpu : cluster.gpus.kinds())
     if (const std::string what = too_slow_in(gpu); !what.empty())
       return in.report("gpus", fmt::format("'{}' has no {}", gpu.id, what));
 }

@@ -87,8 +87,8 @@ std::string kernels_text(const Recipe& recipe) {
 std::string gpus_text(const ClusterSpec& cluster) {
   std::string text;
   for (std::size_t i = 0; i < cluster.gpus.size();) {
-    std::size_t end = i + 1;
-    while (end < cluster.gpus.size() && cluster.gpus[end].id == cluster.gpus[i].id) ++end;
+    std::size_t end = cluster.gpus.behind(i);
+    while (end < cluster.gpus.size() && cluster.gpus[end].id == cluster.gpus[i].id) end = cluster.gpus.behind(end);
     text += fmt::format("{}{} × {} of {}", text.empty() ? "" : " + ", end - i, cluster.gpus[i].name,
                         format_bytes(cluster.gpus[i].framework_memory));
     i = end;

@@ -24,7 +24,7 @@ double nccl_ring_latency_us(const std::string& hardware) {
 }  // namespace
 
 TEST_CASE("links: latencies are those of NCCL's tuner") {
-  const LinkTable links = LinkTable::read();
+  const LinkTable& links = LinkTable::shipped();
   const GpuFile a100 = file_of("a100-sxm-80gb"), a6000 = file_of("rtx-a6000"), rtx = file_of("rtx-4090");
   const Profile profile = default_profile(a100.spec);
   const PcieSlot slot{4, 16};
@@ -65,12 +65,12 @@ TEST_CASE("links: figures of a GPU stand in rising order of GPUs, per fabric") {
 TEST_CASE("links: an NVLink card without a figure reaches a share of its rate") {
   GpuFile gpu = file_of("a100-sxm-80gb");
   gpu.rings.clear();
-  const LinkCost ring = LinkTable::read().ring(gpu, FabricKind::NvSwitch, 8, {4, 16}, default_profile(gpu.spec));
+  const LinkCost ring = LinkTable::shipped().ring(gpu, FabricKind::NvSwitch, 8, {4, 16}, default_profile(gpu.spec));
   CHECK(ring.bandwidth.value / 1e9 == doctest::Approx(0.78 * 300));  // 234; 235 is measured
 }
 
 TEST_CASE("links: host copies reach the effective PCIe rate of generation and lanes") {
-  const LinkTable links = LinkTable::read();
+  const LinkTable& links = LinkTable::shipped();
   CHECK(links.host_link({3, 16}).value / 1e9 == doctest::Approx(12.0));
   CHECK(links.host_link({4, 16}).value / 1e9 == doctest::Approx(24.8));
   CHECK(links.host_link({5, 16}).value / 1e9 == doctest::Approx(51));  // the lower of 51 and 56

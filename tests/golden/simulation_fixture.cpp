@@ -98,7 +98,7 @@ SimulationAnswer small_simulation() {
   SimulationAnswer a;
   a.request.model.name = "tiny";
   a.request.cluster.name = "2xT4";
-  a.request.cluster.gpus.resize(2, {.id = "t4", .name = "T4", .framework_memory = {15'000'000'000}});
+  a.request.cluster.gpus.add({.id = "t4", .name = "T4", .framework_memory = {15'000'000'000}}, 2);
   a.request.cluster.gpus_per_node = 2;
   a.result.model.weights.order.resize(2);
   a.result.model.parameters = a.result.model.trainable = 1'000'000;

@@ -2,6 +2,7 @@
 #include "planner/advice.h"
 
 #include <fstream>
+#include <functional>
 #include <iterator>
 
 #include <doctest/doctest.h>

@@ -1,6 +1,8 @@
 // The answer as a whole: verdicts, limits, the recommendation and its advice, the host, what is refused.
 #include <doctest/doctest.h>
 
+#include <functional>
+
 #include "base/error.h"
 #include "base/unit_text.h"
 #include "models/catalogue.h"
@@ -33,7 +35,9 @@ EstimateRequest tiny_request(std::int64_t gpus) {
   r.model = tiny_llama();
   r.recipe.seq_len = 32;
   r.cluster = plain_cluster(gpus);
-  for (GpuSpec& gpu : r.cluster.gpus) gpu.architecture = "ampere", gpu.compute_capability = "8.0";  // for a profile
+  r.cluster.gpus.change_each([](GpuSpec& gpu) {  // for a profile
+    gpu.architecture = "ampere", gpu.compute_capability = "8.0";
+  });
   return r;
 }
 
@@ -293,12 +297,14 @@ TEST_CASE("mixed GPUs: the slowest decides the time, the smallest the verdict") 
   EstimateRequest r = tiny_request(2);
   r.strategy = "ddp";
   const double alike = estimate(r).strategies.front().time.step.value;
-  r.cluster.gpus[1].id = "other-gpu";  // another product, half the rate, half the memory
-  r.cluster.gpus[1].bf16 = r.cluster.gpus[1].gemm_bf16 = {1e13};
-  r.cluster.gpus[1].memory_bandwidth = {1e10};
-  r.cluster.gpus[1].framework_memory = {std::int64_t(4) << 30};
+  r.cluster.gpus.change(1, [](GpuSpec& gpu) {  // another product, half the rate, half the memory
+    gpu.id = "other-gpu";
+    gpu.bf16 = gpu.gemm_bf16 = {1e13};
+    gpu.memory_bandwidth = {1e10};
+    gpu.framework_memory = {std::int64_t(4) << 30};
+  });
   const StrategyEstimate slow = estimate(r).strategies.front();
-  std::swap(r.cluster.gpus[0], r.cluster.gpus[1]);
+  r.cluster.gpus = RankGpus({r.cluster.gpus[1], r.cluster.gpus[0]});
   CHECK(slow.time.step.value >= alike);
   CHECK(slow.tiers.capacity == Bytes{std::int64_t(4) << 30});
   CHECK(estimate(r).strategies.front().time.step.value == doctest::Approx(slow.time.step.value));

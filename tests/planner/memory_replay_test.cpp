@@ -1,6 +1,8 @@
 // The memory replay on programs written by hand: peak, instant, repeat, pools, spaces; and verify() on broken programs.
 #include <doctest/doctest.h>
 
+#include <functional>
+
 #include "base/error.h"
 #include "planner/plan_builder.h"
 

@@ -45,7 +45,7 @@ inline ClusterSpec plain_cluster(std::int64_t num_gpus, Bytes memory = {std::int
   gpu.memory_bandwidth = {1e12};
   ClusterSpec c;
   c.name = "test";
-  c.gpus.assign(std::size_t(num_gpus), gpu);
+  c.gpus.add(gpu, std::size_t(num_gpus));
   c.gpus_per_node = gpus_per_node;
   c.intra = {{1e-6}, {1e10}, {1e10}, "test"};
   c.inter = {{1e-5}, {1e9}, {1e9}, "test"};

@@ -235,7 +235,7 @@ TEST_CASE("a cluster is complete: no field is lost, and neighbours alike are sto
   CHECK(c.memory_in_use == was.memory_in_use);
   // the same GPU with other memory, as `local` finds it, is another entry
   ClusterSpec odd = four_gpus();
-  odd.gpus[2].framework_memory = {1 << 30};
+  odd.gpus.change(2, [](GpuSpec& gpu) { gpu.framework_memory = {1 << 30}; });
   const json runs = plan_of(request({}, odd), "ddp")["cluster"]["gpus"];
   REQUIRE(runs.size() == 3);
   CHECK(runs[2]["count"] == 1);

@@ -41,7 +41,7 @@ nlohmann::json plan_of(const Seed& seed) {
   r.cluster = parse_gpus(seed.gpus);
   r.strategy = seed.strategy;
   seed.change(r);
-  for (GpuSpec& gpu : r.cluster.gpus) gpu.source = "catalogue";
+  r.cluster.gpus.change_each([](GpuSpec& gpu) { gpu.source = "catalogue"; });
   const EstimateResult result = estimate(r);
   return make_plan(r, result, result.strategies.front());
 }

@@ -140,17 +140,17 @@ struct Kind {
   void (*ask)(Question&, Chances&);
   bool has_json = true;
 };
-constexpr std::array kKinds{Kind{"estimate", 110, ask_estimate},
-                            Kind{"simulate", 50, ask_simulate},
-                            Kind{"plan", 1, ask_plan},  // a search takes as long as thirty estimates
-                            Kind{"export", 10, ask_export, false},
-                            Kind{"topology", 10, ask_topology},
-                            Kind{"models", 4, ask_models},
-                            Kind{"gpus", 4, ask_gpus},
-                            Kind{"profiles", 3, ask_profiles},
-                            Kind{"validate", 2, ask_validate},
-                            Kind{"completion", 1, ask_completion, false},
-                            Kind{"run", 4, ask_run}};
+constexpr std::array kKinds{Kind{"estimate", 1000, ask_estimate},
+                            Kind{"simulate", 280, ask_simulate},
+                            Kind{"plan", 1, ask_plan},  // a search takes as long as eighty estimates
+                            Kind{"export", 80, ask_export, false},
+                            Kind{"topology", 80, ask_topology},
+                            Kind{"models", 32, ask_models},
+                            Kind{"gpus", 16, ask_gpus},
+                            Kind{"profiles", 24, ask_profiles},
+                            Kind{"validate", 8, ask_validate},
+                            Kind{"completion", 8, ask_completion, false},
+                            Kind{"run", 32, ask_run}};
 
 const Kind& random_kind(Chances& chances) {
   std::size_t all = 0;

@@ -29,8 +29,8 @@ std::optional<Question> doubled(const Question& question, const std::string& fla
   return question.with(flag, std::to_string(2 * std::stoll(value)));
 }
 
-/// Twice as much of `flag` needs no less of `key`. Which GPU of `mp` is the fullest, and thus the row's, may change
-/// with it: its process then needs no less.
+/// Twice as much of `flag` needs no less of `key`. The cut of `mp` may change with it, and which GPU is the fullest,
+/// and thus the row's: its process then needs no less, but for what the allocator keeps, which the cut does not see.
 std::string broken_growth(const Question& question, const Answered& a, const char* flag, const char* key) {
   const auto more = doubled(question, flag);
   if (!more) return "";
@@ -38,7 +38,9 @@ std::string broken_growth(const Question& question, const Answered& a, const cha
   for (const auto& [name, s] : one.items()) {
     const bool is_cut = name == "mp" && std::string_view(key) == "tensors_bytes";
     const std::string of = is_cut ? "process_bytes" : key;
-    if (two.contains(name) && two[name][of].get<double>() < s[of].get<double>() * (1 - (is_cut ? 0.02 : 1e-12)))
+    const double kept = is_cut ? s["memory_bytes"]["allocator"].get<double>() : 0;
+    if (two.contains(name) &&
+        two[name][of].get<double>() < (s[of].get<double>() - kept) * (1 - (is_cut ? 0.02 : 1e-12)))
       return fmt::format("{}: {} {} with {} {}, {} with twice as many", name, s[of].dump(), of, flag,
                          question.value_of(flag), two[name][of].dump());
   }

@@ -61,7 +61,7 @@ inline Recipe recipe_of(const NativeCase& c) {
 inline EstimateRequest request_of(const NativeCase& c) {
   EstimateRequest request{
       .model = c.model, .recipe = recipe_of(c), .dataset = {}, .cluster = plain_cluster(c.ranks), .options = {}};
-  for (GpuSpec& gpu : request.cluster.gpus) gpu.is_cpu = true;
+  request.cluster.gpus.change_each([](GpuSpec& gpu) { gpu.is_cpu = true; });
   if (c.strategy == "hsdp") request.options.shard_size = c.ranks / 2;
   request.options = options_for(request, find_framework("native"));
   request.profile = std::make_shared<const Profile>();  // the catalogue has none of this GPU; the executor needs none

@@ -34,8 +34,8 @@ TEST_CASE("a memory point becomes a recipe, a GPU of its capacity and a fixed st
   CHECK(r.checkpointing == Checkpointing::Full);
   CHECK(r.optimizer == "paged-adamw");
   CHECK(plan.request.strategy == "single");
-  CHECK(plan.request.cluster.gpus.at(0).id == "a100-sxm-80gb");
-  CHECK(plan.request.cluster.gpus.at(0).framework_memory.count == std::int64_t(79.2 * 0x1p30));
+  CHECK(plan.request.cluster.gpus[0].id == "a100-sxm-80gb");
+  CHECK(plan.request.cluster.gpus[0].framework_memory.count == std::int64_t(79.2 * 0x1p30));
 }
 
 TEST_CASE("a speed point becomes a cluster with its links and its accumulation") {
