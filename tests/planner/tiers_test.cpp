@@ -52,7 +52,9 @@ TEST_CASE("a prediction near the limit of a card is what a card without that lim
     REQUIRE(free.memory_range->high > 1.03);
     const double margin = double(free.tiers.usable.count) / double(free.tiers.capacity.count);
     for (const double share : {0.98, 1.0, 1.02}) {  // of the prediction
-      r.cluster.gpus[0].framework_memory = {std::llround(share * double(free.tiers.process.count) / margin)};
+      r.cluster.gpus.change_each([&](GpuSpec& gpu) {
+        gpu.framework_memory = {std::llround(share * double(free.tiers.process.count) / margin)};
+      });
       const StrategyEstimate e = estimate(r).strategies.front();
       CAPTURE(share);
       CHECK(e.tiers.process == free.tiers.process);
