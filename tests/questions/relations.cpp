@@ -30,7 +30,8 @@ std::optional<Question> doubled(const Question& question, const std::string& fla
 }
 
 /// Twice as much of `flag` needs no less of `key`. The cut of `mp` may change with it, and which GPU is the fullest,
-/// and thus the row's: its process then needs no less, but for what the allocator keeps, which the cut does not see.
+/// and thus the row's: its process then needs no less, but for what the allocator keeps, which the cut does not see,
+/// and for a part of a layer: a cut moves whole ones.
 std::string broken_growth(const Question& question, const Answered& a, const char* flag, const char* key) {
   const auto more = doubled(question, flag);
   if (!more) return "";
@@ -40,7 +41,7 @@ std::string broken_growth(const Question& question, const Answered& a, const cha
     const std::string of = is_cut ? "process_bytes" : key;
     const double kept = is_cut ? s["memory_bytes"]["allocator"].get<double>() : 0;
     if (two.contains(name) &&
-        two[name][of].get<double>() < (s[of].get<double>() - kept) * (1 - (is_cut ? 0.02 : 1e-12)))
+        two[name][of].get<double>() < (s[of].get<double>() - kept) * (1 - (is_cut ? 0.05 : 1e-12)))
       return fmt::format("{}: {} {} with {} {}, {} with twice as many", name, s[of].dump(), of, flag,
                          question.value_of(flag), two[name][of].dump());
   }
