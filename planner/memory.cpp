@@ -1,8 +1,10 @@
 #include "planner/memory.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -197,8 +199,8 @@ DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class
     std::int64_t bytes{}, count{};
     Category category{};
   };
-  std::map<std::string, Alive> alive;
-  std::vector<Alive*> of_buffer(p.buffers.size());  // its entry, once it is named
+  std::map<std::pair<std::string, std::int64_t>, Alive> alive;  // by name and size: a tower's are of another size
+  std::vector<Alive*> of_buffer(p.buffers.size());              // its entry, once it is named
   std::unordered_map<const Local*, Alive*> of_local;
   const auto put = [](Alive& a, Category category, std::int64_t bytes, int sign) {
     a.category = category;
@@ -209,7 +211,8 @@ DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class
     const ProgramBuffer& b = p.buffers[id];
     const bool is_layer = b.unit != 0 && b.unit <= num_layers;
     if (!of_buffer[id])
-      of_buffer[id] = &alive[is_layer ? fmt::format("layer {}", to_string(b.role)) : buffer_name(b, num_layers)];
+      of_buffer[id] =
+          &alive[{is_layer ? fmt::format("layer {}", to_string(b.role)) : buffer_name(b, num_layers), std::abs(bytes)}];
     put(*of_buffer[id], b.category, bytes, sign);
   };
   for (std::size_t id = 0; id < p.buffers.size(); ++id)
@@ -220,12 +223,12 @@ DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class
     if (++change > peak_change) return;
     if (!c.local) return put_buffer(c.buffer, c.bytes, c.sign);
     Alive*& known = of_local[c.local];
-    if (!known) known = &alive[c.local->name];
+    if (!known) known = &alive[{c.local->name, std::abs(c.bytes)}];
     put(*known, category_of(c.local->kind), c.bytes, c.sign);
   });
   // A gradient that layers hand on is allocated as a buffer and freed as a local of the next layer, or the reverse.
   // Then one name has too little and another as much too much.
-  for (auto& [name, freed] : alive) {
+  for (auto& [key, freed] : alive) {
     if (freed.bytes >= 0) continue;
     const auto covers = [&, &freed = freed](const auto& other) {
       return other.second.category == freed.category && other.second.bytes >= -freed.bytes &&
@@ -241,10 +244,13 @@ DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class
     freed.bytes = freed.count = 0;
   }
   DetailedPeak out{.tensors = Bytes{peak}};
-  for (const auto& [name, a] : alive) {
+  for (const auto& [key, a] : alive) {
     if (a.bytes == 0) continue;
     out.by_category[std::size_t(a.category)] += Bytes{a.bytes};
-    out.items.push_back({name, Bytes{a.bytes}, a.category, a.count});
+    if (out.items.empty() || out.items.back().name != key.first)
+      out.items.push_back({key.first, Bytes{}, a.category, 0});
+    out.items.back().bytes += Bytes{a.bytes};
+    out.items.back().count += a.count;
   }
   std::stable_sort(out.items.begin(), out.items.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   return out;

@@ -28,6 +28,9 @@ std::uint64_t number_in(const char* variable, std::uint64_t usual) {
 
 /// What random questions found, at its shortest.
 const char* const kFound[] = {
+    // one tensor fewer than none: a tower's gradients bear the names of the language model's and are of another size
+    "gpuplan estimate --model smolvlm2-2.2b --gpus 8xH200 --train-vision all --grad-accum 8 --checkpointing every=2 "
+    "--json",
     // sixteen seconds: stages that wait for nobody ran ahead of the others, so that no two turns were found alike
     "gpuplan estimate --model smolvlm2-256m --lora --gpus 8x4090 --grad-accum 100000 --json",
     // a row of mp was not that of the GPU whose process is nearest to its limit
