@@ -498,6 +498,8 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::str
   const bool says_precision =
       configs && (configs->has_trainer || configs->setup.mixed_precision || configs->setup.bf16 || configs->setup.fp16);
   if (!plan && !says_precision && !is_given(app, "--precision")) set_precision(question);
+  if (request.eval_batch * request.recipe.seq_len > (std::int64_t(1) << 32))  // as a micro batch
+    throw InputError("--eval-batch", "evaluation batch times sequence length exceeds 2^32 tokens");
   note_long_rows(question);
   set_profile(app, question);
   return question;

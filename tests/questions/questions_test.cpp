@@ -28,6 +28,8 @@ std::uint64_t number_in(const char* variable, std::uint64_t usual) {
 
 /// What random questions found, at its shortest.
 const char* const kFound[] = {
+    // logits of an evaluation batch beyond 63 bits, in the layer's program
+    "gpuplan simulate --model smollm2-135m --gpus 1xA6000 --seq-len 67108864 --eval-batch 1000000",
     // one tensor fewer than none: a tower's gradients bear the names of the language model's and are of another size
     "gpuplan estimate --model smolvlm2-2.2b --gpus 8xH200 --train-vision all --grad-accum 8 --checkpointing every=2 "
     "--json",
