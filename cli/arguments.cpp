@@ -129,10 +129,6 @@ const CLI::App* selected(const CLI::App& app) {
   return chosen.empty() ? &app : chosen.front();
 }
 
-}  // namespace
-
-namespace {
-
 template <class Wanted>
 void declare(CLI::App& app, Wanted wants_flags) {
   app.name("gpuplan");

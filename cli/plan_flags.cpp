@@ -243,6 +243,7 @@ constexpr std::array kContradictions{
     Pair{"--full", "--int8", "an 8-bit base is frozen and needs --lora"},
     Pair{"--qlora", "--int8", "--qlora holds the base in 4 bit; --lora --int8 holds it in 8"},
     Pair{"--zero-quantized-weights", "--qlora", "it quantises 16-bit weights, and the base of --qlora is quantised"},
+    Pair{"--zero-quantized-weights", "--int8", "it quantises 16-bit weights, and the base of --int8 is quantised"},
     Pair{"--gpus", "--cluster", "one of them says what the plan runs on"},
     Pair{"--gpus", "--num-gpus", "--gpus says how many: --gpus 4xA6000"}};
 
@@ -256,7 +257,7 @@ void check_contradictions(const CLI::App& app) {
 
 /// DeepSpeed's settings need its engine.
 void check_zero_flags(const CLI::App& app, const FrameworkConvention& framework) {
-  if (framework.zero.reduce_bucket_stage3 != 0) return;
+  if (framework.zero.is_deepspeed()) return;
   for (const char* flag : {"--overlap-comm", "--reduce-bucket-size", "--zero-quantized-weights"})
     if (is_given(app, flag))
       throw InputError(flag, fmt::format("is DeepSpeed's, which {} does not use", framework.name),
@@ -498,7 +499,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::str
   const bool says_precision =
       configs && (configs->has_trainer || configs->setup.mixed_precision || configs->setup.bf16 || configs->setup.fp16);
   if (!plan && !says_precision && !is_given(app, "--precision")) set_precision(question);
-  if (request.eval_batch * request.recipe.seq_len > (std::int64_t(1) << 32))  // as a micro batch
+  if (request.eval_batch * request.recipe.seq_len > kMostBatchTokens)
     throw InputError("--eval-batch", "evaluation batch times sequence length exceeds 2^32 tokens");
   note_long_rows(question);
   set_profile(app, question);

@@ -216,15 +216,17 @@ class Reader {
   /// DeepSpeed's defaults hold (runtime/zero/config.py).
   void read_zero_buckets(std::int64_t stage) {
     constexpr std::int64_t kDefaultBucket = 500'000'000;
-    const EngineConvention& usual = find_framework(recipe().framework).zero;
-    if (usual.reduce_bucket_stage3 == 0 || (!s_.zero_overlap && s_.deepspeed_file)) return;
-    const std::int64_t stated = s_.zero_bucket.value_or(kDefaultBucket), bucket = stated > 0 ? stated : -1,
-                       h = r_.model.hidden_size;
-    const std::int64_t of_record = stage == 3 ? usual.reduce_bucket_stage3 : usual.reduce_bucket;
-    const bool overlaps = says(s_.zero_overlap, "on") || (!says(s_.zero_overlap, "off") && stage == 3);
+    const EngineConvention& zero = find_framework(recipe().framework).zero;
+    if (!zero.is_deepspeed() || (!s_.zero_overlap && s_.deepspeed_file)) return;
+    const GradientBuckets& usual = zero.buckets_of(stage == 3);
+    const std::int64_t size = s_.zero_bucket.value_or(kDefaultBucket);
+    const GradientBuckets stated{
+        .size = size > 0 ? size : -1,
+        .overlap_comm = says(s_.zero_overlap, "on") || (!says(s_.zero_overlap, "off") && stage == 3)};
     StrategyOptions& options = r_.options;
-    if (bucket != of_record && !(of_record < 0 && bucket == h * h)) options.reduce_bucket_size = bucket;
-    if (overlaps != (stage == 3 ? usual.overlap_comm_stage3 : usual.overlap_comm)) options.overlap_comm = overlaps;
+    const std::int64_t hidden = r_.model.hidden_size;
+    if (stated.elements(hidden) != usual.elements(hidden)) options.reduce_bucket_size = stated.size;
+    if (stated.overlap_comm != usual.overlap_comm) options.overlap_comm = stated.overlap_comm;
     if (holds(s_.zero_quantized_weights)) options.zero_quantized_weights = true;
   }
 
@@ -381,10 +383,10 @@ void write_zero(Setup& s, const EstimateRequest& request, const Strategy& strate
   if (*s.zero_stage == 3) s.zero_init = s.zero_gathers_for_save = true;
   EngineConvention zero = find_framework(request.recipe.framework).zero;
   apply_zero_options(request.options, zero);
-  const std::int64_t h = request.model.hidden_size,
-                     bucket = *s.zero_stage == 3 ? zero.reduce_bucket_stage3 : zero.reduce_bucket;
-  s.zero_bucket = bucket > 0 ? bucket : h * h;
-  s.zero_overlap = (*s.zero_stage == 3 ? zero.overlap_comm_stage3 : zero.overlap_comm) ? "on" : "off";
+  const GradientBuckets& buckets = zero.buckets_of(*s.zero_stage == 3);
+  const std::int64_t hidden = request.model.hidden_size;
+  s.zero_bucket = buckets.size != 0 ? buckets.elements(hidden) : hidden * hidden;
+  s.zero_overlap = buckets.overlap_comm ? "on" : "off";
   if (zero.gathers_int8) s.zero_quantized_weights = true;
 }
 

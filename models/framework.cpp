@@ -56,10 +56,10 @@ namespace {
 
 void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("prefetch_units", engine.prefetch_units);
-  f.optional("reduce_bucket", engine.reduce_bucket, IntRange{.least = -1});
-  f.optional("reduce_bucket_stage3", engine.reduce_bucket_stage3, IntRange{.least = -1});
-  f.optional("overlap_comm", engine.overlap_comm);
-  f.optional("overlap_comm_stage3", engine.overlap_comm_stage3);
+  f.optional("reduce_bucket", engine.buckets.size, IntRange{.least = -1});
+  f.optional("reduce_bucket_stage3", engine.buckets_stage3.size, IntRange{.least = -1});
+  f.optional("overlap_comm", engine.buckets.overlap_comm);
+  f.optional("overlap_comm_stage3", engine.buckets_stage3.overlap_comm);
   f.optional("max_live", engine.max_live);
   f.optional("max_reuse_distance", engine.max_reuse_distance);
   f.optional("persistence_threshold", engine.persistence_threshold, IntRange{.least = -1});

@@ -32,19 +32,24 @@ constexpr bool is_fsdp(ShardingEngine engine) {
   return engine == ShardingEngine::Fsdp1 || engine == ShardingEngine::Fsdp2;
 }
 
-/// How much communication buffer a sharding engine holds and how far it runs ahead. Elements unless said otherwise.
-struct EngineConvention {
-  std::int64_t prefetch_units = 1;  // units gathered ahead of the one computed
-  /// ZeRO's flat reduce buffer in stages 1 and 2; 0: none, each unit is reduced by itself, -1: hidden^2 (HF "auto").
-  std::int64_t reduce_bucket = 0;
-  std::int64_t reduce_bucket_stage3 = 0;
+/// DeepSpeed's flat buffers of gradients on their way to the reduction.
+struct GradientBuckets {
+  std::int64_t size = 0;  // elements; 0: none, each unit is reduced by itself, -1: hidden^2 (HF "auto")
   /// Reductions run beside compute, those of stages 1 and 2 from two buffers in turn; false: compute waits for them.
   /// Source: deepspeed/runtime/zero/stage_1_and_2.py average_tensor and setup_buckets, stage3.py.
   bool overlap_comm = true;
-  bool overlap_comm_stage3 = true;
-  std::int64_t max_live = 0;               // ZeRO-3: gathered parameters at most; 0: no such limit
-  std::int64_t max_reuse_distance = 0;     // ZeRO-3: kept gathered when used again within
-  std::int64_t persistence_threshold = 0;  // ZeRO-3: smaller tensors stay replicated; -1: 10 hidden
+
+  /// Elements of a model of this width.
+  std::int64_t elements(std::int64_t hidden) const { return size < 0 ? hidden * hidden : size; }
+};
+
+/// How much communication buffer a sharding engine holds and how far it runs ahead. Elements unless said otherwise.
+struct EngineConvention {
+  std::int64_t prefetch_units = 1;          // units gathered ahead of the one computed
+  GradientBuckets buckets, buckets_stage3;  // of stages 1 and 2, and of stage 3
+  std::int64_t max_live = 0;                // ZeRO-3: gathered parameters at most; 0: no such limit
+  std::int64_t max_reuse_distance = 0;      // ZeRO-3: kept gathered when used again within
+  std::int64_t persistence_threshold = 0;   // ZeRO-3: smaller tensors stay replicated; -1: 10 hidden
   bool keeps_root_gathered =
       false;                     // FSDP: embedding, final norm and head form one unit, kept from forward to backward
   bool syncs_last_only = false;  // accumulation under no_sync: unsharded gradients until the last micro-batch
@@ -75,6 +80,10 @@ struct EngineConvention {
   /// An offloaded optimizer of stages 1 and 2 has a buffer of the largest tensor's size on the GPU
   /// (temp_grad_buffer_for_gpu_offload).
   bool has_offload_buffer = false;
+
+  const GradientBuckets& buckets_of(bool is_stage3) const { return is_stage3 ? buckets_stage3 : buckets; }
+  /// Others that shard like ZeRO reduce without buckets.
+  bool is_deepspeed() const { return buckets_stage3.size != 0; }
 };
 
 /// What the framework's trainer does when nothing is said; unset: it must be said, or the source does not tell.

@@ -60,9 +60,10 @@ struct Offload {
 /// What is trained of a vision-language model beside its language model.
 enum class TrainVision : std::uint8_t { No, Projector, All };
 
-inline constexpr std::int64_t kMostRank = 1 << 20;    // of adapters
-inline constexpr std::int64_t kMostPixels = 1 << 16;  // of a side
-inline constexpr std::int64_t kMostImages = 4096;     // of a row
+inline constexpr std::int64_t kMostBatchTokens = std::int64_t{1} << 32;  // of a micro batch, of an evaluation batch
+inline constexpr std::int64_t kMostRank = 1 << 20;                       // of adapters
+inline constexpr std::int64_t kMostPixels = 1 << 16;                     // of a side
+inline constexpr std::int64_t kMostImages = 4096;                        // of a row
 
 /// Images of the rows that a vision-language model is trained on.
 struct ImageSpec {

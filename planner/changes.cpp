@@ -151,9 +151,9 @@ std::string compiled(Request r) { return if_so(!r.recipe.torch_compile, "on"); }
 /// Where DeepSpeed's backward waits for its reductions.
 std::string reduce_beside_backward(Request r) {
   EngineConvention zero = find_framework(r.recipe.framework).zero;
-  if (zero.reduce_bucket_stage3 == 0 || (r.strategy != "auto" && !r.strategy.starts_with("zero"))) return {};
+  if (!zero.is_deepspeed() || (r.strategy != "auto" && !r.strategy.starts_with("zero"))) return {};
   apply_zero_options(r.options, zero);
-  return if_so(!(r.strategy == "zero3" ? zero.overlap_comm_stage3 : zero.overlap_comm), "on");
+  return if_so(!zero.buckets_of(r.strategy == "zero3").overlap_comm, "on");
 }
 
 std::string more_gpus(Request r) {

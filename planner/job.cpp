@@ -82,8 +82,7 @@ void validate_recipe(const Recipe& r, const ModelSpec& m, const ClusterSpec& clu
           "1 to 67108864 tokens");
   require(r.grad_accum >= 1 && r.grad_accum <= 1'000'000, "--grad-accum",
           fmt::format("{} is out of range", r.grad_accum), "1 to 1000000");
-  require(r.micro_batch * r.seq_len <= (std::int64_t(1) << 32), "--micro-batch",
-          "micro batch times sequence length exceeds 2^32 tokens");
+  require(r.tokens() <= kMostBatchTokens, "--micro-batch", "micro batch times sequence length exceeds 2^32 tokens");
   require(!cluster.gpus.empty(), "--gpus", "no GPUs given", "for example --gpus 4xA6000");
   if (m.vision.is_present()) check_images(r, m);
   if (m.learned_positions > 0)

@@ -110,15 +110,9 @@ class StageBuilder {
   bool reduces_each_micro_batch() const { return layout_.shards_gradients && !engine_.syncs_last_only; }
   std::int64_t replicas() const { return in_.strategy.mesh.dp_replicate; }
   /// Of DeepSpeed's stages 1 and 2, of one rank too: gradients are copied there, and reduced when it is full.
-  bool fills_bucket() const { return engine_.reduce_bucket != 0 && !layout_.shards_weights; }
-  bool overlaps_reductions() const {
-    return layout_.shards_weights ? engine_.overlap_comm_stage3 : engine_.overlap_comm;
-  }
-  Bytes bucket_bytes() const {
-    const std::int64_t h = in_.model.spec.hidden_size,
-                       n = layout_.shards_weights ? engine_.reduce_bucket_stage3 : engine_.reduce_bucket;
-    return bytes_of(n < 0 ? h * h : n, n_.compute);
-  }
+  bool fills_bucket() const { return engine_.buckets.size != 0 && !layout_.shards_weights; }
+  const GradientBuckets& bucket_rule() const { return engine_.buckets_of(layout_.shards_weights); }
+  Bytes bucket_bytes() const { return bytes_of(bucket_rule().elements(in_.model.spec.hidden_size), n_.compute); }
 
   // buffers
   std::uint32_t add(Category category, BufferRole role, std::uint16_t unit, Bytes bytes, bool persistent = false,

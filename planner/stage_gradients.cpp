@@ -54,7 +54,7 @@ void StageBuilder::reduce(Group& g) {
       emit(OpCode::ReduceScatter, StreamId::Reduce, Axis::DpShard, g.unit,
            {message | kRead, g.gradient | kRead | kWrite | kAccumulates, bucket}, g.sizes.reduce_message)
           .messages = std::uint16_t(is_fsdp(rules_.engine) ? g.messages : 1);
-    if (!overlaps_reductions())  // compute waits: the mean is taken on its stream
+    if (!bucket_rule().overlap_comm)  // compute waits: the mean is taken on its stream
       emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead | kWrite},
            2 * p_.buffers[g.gradient].bytes);
     if (!is_in_bucket) {

@@ -153,9 +153,11 @@ std::string canonical_strategy(std::string_view text) {
 }
 
 void apply_zero_options(const StrategyOptions& options, EngineConvention& zero) {
-  if (zero.reduce_bucket_stage3 == 0) return;  // an engine of its own
-  if (options.reduce_bucket_size) zero.reduce_bucket = zero.reduce_bucket_stage3 = *options.reduce_bucket_size;
-  if (options.overlap_comm) zero.overlap_comm = zero.overlap_comm_stage3 = *options.overlap_comm;
+  if (!zero.is_deepspeed()) return;
+  for (GradientBuckets* buckets : {&zero.buckets, &zero.buckets_stage3}) {
+    buckets->size = options.reduce_bucket_size.value_or(buckets->size);
+    buckets->overlap_comm = options.overlap_comm.value_or(buckets->overlap_comm);
+  }
   zero.gathers_int8 = options.zero_quantized_weights.value_or(zero.gathers_int8);
 }
 

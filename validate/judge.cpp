@@ -77,7 +77,7 @@ double loading_gib(const Job& job) {
 
 /// What the source says of the engine's own settings.
 FrameworkConvention as_configured(FrameworkConvention framework, const Point& p) {
-  if (p.reduce_bucket) framework.zero.reduce_bucket = framework.zero.reduce_bucket_stage3 = *p.reduce_bucket;
+  if (p.reduce_bucket) framework.zero.buckets.size = framework.zero.buckets_stage3.size = *p.reduce_bucket;
   framework.zero.copies_fp8 |= std::find(p.offload.begin(), p.offload.end(), "quant_weights") != p.offload.end();
   return framework;
 }

@@ -13,6 +13,7 @@
 #include "models/families/vision.h"
 
 namespace gpuplan {
+
 void read_gemma_layer(Fields& config, ModelSpec& spec) {
   spec.norm = NormKind::GemmaRmsNorm;
   spec.norm_placement = NormPlacement::Sandwich;

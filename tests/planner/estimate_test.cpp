@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/unit_text.h"
 #include "models/catalogue.h"
+#include "planner/asked.h"
 #include "planner/estimate.h"
 #include "planner/job.h"
 #include "planner/job_metrics.h"
@@ -15,20 +16,6 @@ using namespace gpuplan;
 using namespace gpuplan::test;
 
 namespace {
-
-EstimateRequest ask(const char* model, const char* gpus, Method method = Method::Lora) {
-  EstimateRequest r;
-  r.model = load_model(model).spec;
-  r.cluster = parse_gpus(gpus);
-  r.recipe.method = method;
-  if (method == Method::Qlora) r.recipe.quant.kind = BaseQuant::Nf4;
-  return r;
-}
-
-const StrategyEstimate& row(const EstimateResult& result, std::string_view name) {
-  return *std::find_if(result.strategies.begin(), result.strategies.end(),
-                       [&](const auto& e) { return e.strategy.name == name; });
-}
 
 EstimateRequest tiny_request(std::int64_t gpus) {
   EstimateRequest r;
@@ -42,7 +29,7 @@ EstimateRequest tiny_request(std::int64_t gpus) {
 }
 
 std::string refusal(const std::function<void(EstimateRequest&)>& change, const char* model = "llama-3.2-1b") {
-  EstimateRequest r = ask(model, "1xA100");
+  EstimateRequest r = asked(model, "1xA100");
   change(r);
   try {
     validate_recipe(r.recipe, r.model, r.cluster);
@@ -53,7 +40,7 @@ std::string refusal(const std::function<void(EstimateRequest&)>& change, const c
 }  // namespace
 
 TEST_CASE("what fits on one GPU is replicated: LoRA of a 1B model on four A100") {
-  const EstimateResult result = estimate(ask("llama-3.2-1b", "4xA100"));
+  const EstimateResult result = estimate(asked("llama-3.2-1b", "4xA100"));
   REQUIRE(result.recommended);
   CHECK(result.recommended->strategy == "ddp");
   for (const char* name : {"single", "ddp", "fsdp", "mp"}) CHECK(row(result, name).fits());
@@ -64,7 +51,7 @@ TEST_CASE("what fits on one GPU is replicated: LoRA of a 1B model on four A100")
 TEST_CASE("ZeRO-Offload's headline fits: full fine-tuning of 13B on one V100 of 32 GB") {
   // 13.02 B weights in 16 bit are 24.2 GiB; the gradients of two layers of 317 M, 1.2 GiB; boundaries of 40 layers and
   // the logits of 2,048 tokens below 2 GiB: Ren et al. 2021, arXiv 2101.06840
-  EstimateRequest r = ask("llama-2-13b", "1xV100 32GB", Method::Full);
+  EstimateRequest r = asked("llama-2-13b", "1xV100 32GB", Method::Full);
   r.recipe.framework = "hf-deepspeed";
   r.recipe.precision = Precision::Fp16Mixed;
   r.recipe.checkpointing = Checkpointing::Full;
@@ -78,14 +65,14 @@ TEST_CASE("ZeRO-Offload's headline fits: full fine-tuning of 13B on one V100 of 
   // 7B: 6.74 B weights in 16 bit are 12.6 GiB, two layers' gradients 0.75 GiB, boundaries 0.5 GiB, the context 0.45
   // GiB; DeepSpeed's buffer of the largest tensor, 32000 x 4096 in 16 bit, 0.25 GiB and its two buckets of 4096^2, 0.06
   // GiB
-  EstimateRequest smaller = ask("llama-2-7b", "1x4090", Method::Full);
+  EstimateRequest smaller = asked("llama-2-7b", "1x4090", Method::Full);
   smaller.recipe = r.recipe, smaller.recipe.precision = Precision::Bf16Mixed, smaller.strategy = "zero2";
   CHECK(row(estimate(smaller), "zero2").tiers.needed / Bytes{std::int64_t(1) << 30} ==
         doctest::Approx(14.5 + 0.31).epsilon(0.03));
 }
 
 TEST_CASE("a device_map is one process: no communicators, one machine, and no faster than one GPU when launch-bound") {
-  EstimateRequest r = ask("qwen3-30b-a3b", "4xH200");
+  EstimateRequest r = asked("qwen3-30b-a3b", "4xH200");
   EstimateResult result = estimate(r);
   CHECK(row(result, "mp").memory[std::size_t(Category::Nccl)] == Bytes{});
   CHECK(row(result, "ddp").memory[std::size_t(Category::Nccl)] > Bytes{});
@@ -95,7 +82,7 @@ TEST_CASE("a device_map is one process: no communicators, one machine, and no fa
   CHECK(row(result, "mp").time.step.value >= 0.999 * row(result, "single").time.step.value);
 
   const auto why_not = [](const char* framework) {
-    EstimateRequest across = ask("llama-3.2-1b", "16xA100");
+    EstimateRequest across = asked("llama-3.2-1b", "16xA100");
     across.recipe.framework = framework;
     across.strategy = "mp";
     return row(estimate(across), "mp").not_applicable;
@@ -107,7 +94,7 @@ TEST_CASE("a device_map is one process: no communicators, one machine, and no fa
 TEST_CASE("flash-attention 2 is refused below capability 8.0, and bf16 without tensor cores is warned about") {
   for (const char* gpus : {"1xT4", "1xV100"}) {
     CAPTURE(gpus);
-    EstimateRequest r = ask("llama-3.2-1b", gpus);
+    EstimateRequest r = asked("llama-3.2-1b", gpus);
     const std::vector<std::string> assumptions = estimate(r).assumptions;
     CHECK(std::any_of(assumptions.begin(), assumptions.end(),
                       [](const std::string& text) { return text.find("no bf16 tensor cores") != std::string::npos; }));
@@ -120,7 +107,7 @@ TEST_CASE("flash-attention 2 is refused below capability 8.0, and bf16 without t
 
 TEST_CASE("cards of which no measured run is compared say so beside their figures") {
   const auto is_said = [](const char* gpus, const char* what) {
-    const std::vector<std::string> assumptions = estimate(ask("llama-3.2-1b", gpus)).assumptions;
+    const std::vector<std::string> assumptions = estimate(asked("llama-3.2-1b", gpus)).assumptions;
     return std::any_of(assumptions.begin(), assumptions.end(), [&](const std::string& text) {
       return text.starts_with("profile ") && text.find(what) != std::string::npos;
     });
@@ -132,7 +119,7 @@ TEST_CASE("cards of which no measured run is compared say so beside their figure
 
 TEST_CASE("a 4-bit base is sharded in the dtype of what is beside it; uint8 storage is for whole copies") {
   // "Must flatten tensors with uniform dtype": bitsandbytes docs, fsdp_qlora; huggingface/peft docs, accelerate/fsdp
-  EstimateRequest r = ask("llama-3.1-8b", "4xA6000", Method::Qlora);
+  EstimateRequest r = asked("llama-3.1-8b", "4xA6000", Method::Qlora);
   EstimateResult result = estimate(r);
   CHECK(row(result, "fsdp").not_applicable.empty());
   CHECK(std::any_of(result.assumptions.begin(), result.assumptions.end(), [](const std::string& text) {
@@ -151,7 +138,7 @@ TEST_CASE("a 4-bit base is sharded in the dtype of what is beside it; uint8 stor
 }
 
 TEST_CASE("tokens per second are those of the rows, and dynamic pads to the longest row of a micro batch") {
-  EstimateRequest r = ask("llama-3.2-1b", "1xA100");
+  EstimateRequest r = asked("llama-3.2-1b", "1xA100");
   r.recipe.micro_batch = 4;
   r.recipe.packing = Packing::Padded;
   const StrategyEstimate full = row(estimate(r), "single");
@@ -183,7 +170,7 @@ TEST_CASE("tokens per second are those of the rows, and dynamic pads to the long
 }
 
 TEST_CASE("weights trained in fp32 are loaded and saved in fp32: 8.03 B of 4 bytes are 29.9 GiB") {
-  EstimateRequest r = ask("llama-3.1-8b", "4xA100", Method::Full);
+  EstimateRequest r = asked("llama-3.1-8b", "4xA100", Method::Full);
   r.strategy = "fsdp";
   constexpr std::int64_t kParameters = 8'030'261'248;
   StrategyEstimate e = row(estimate(r), "fsdp");
@@ -197,7 +184,7 @@ TEST_CASE("weights trained in fp32 are loaded and saved in fp32: 8.03 B of 4 byt
 }
 
 TEST_CASE("what does not is sharded: full fine-tuning of an 8B model on eight A100") {
-  EstimateRequest r = ask("llama-3-8b", "8xA100", Method::Full);
+  EstimateRequest r = asked("llama-3-8b", "8xA100", Method::Full);
   r.recipe.checkpointing = Checkpointing::Full;
   const EstimateResult result = estimate(r);
   CHECK_FALSE(row(result, "ddp").fits());  // 16 bytes x 8.03e9 = 128 GB
@@ -208,7 +195,7 @@ TEST_CASE("what does not is sharded: full fine-tuning of an 8B model on eight A1
 
 TEST_CASE("the reason of a verdict is about the GPU whose memory the row shows") {
   // two T4: the last stage holds the logits and needs more than the first, which does not fit either
-  const StrategyEstimate mp = row(estimate(ask("qwen2.5-7b", "2xT4")), "mp");
+  const StrategyEstimate mp = row(estimate(asked("qwen2.5-7b", "2xT4")), "mp");
   REQUIRE(mp.fit == Fit::No);
   CHECK(mp.why_not_yes.find("needs " + format_bytes(mp.tiers.process)) == 0);
 }
@@ -217,7 +204,7 @@ TEST_CASE("the optimizer's temporaries lie where activations were, but not those
   // Trained copies of embedding and head: foreach makes a temporary of 151,936 x 4,096 x 4 B = 2.32 GiB for each. The
   // logits are the largest activations: 4 B x 151,936 are 0.58 GiB at 1,024 tokens, 4.64 GiB at 8,192.
   const auto process = [](std::int64_t seq_len, const char* optimizer) {
-    EstimateRequest r = ask("qwen-7b", "1xH200");
+    EstimateRequest r = asked("qwen-7b", "1xH200");
     r.strategy = "single";
     r.recipe.seq_len = seq_len, r.recipe.optimizer = optimizer;
     r.recipe.checkpointing = Checkpointing::Full;
@@ -230,7 +217,7 @@ TEST_CASE("the optimizer's temporaries lie where activations were, but not those
 
 TEST_CASE("offload is suggested for what it must hold: the states, and the weights only where that is too little") {
   // 3.2 B parameters on 24 GB: 6.4 GB of 16-bit weights stay on the card; moving them too would double the time
-  const EstimateResult result = estimate(ask("llama-3.2-3b", "1x4090", Method::Full));
+  const EstimateResult result = estimate(asked("llama-3.2-3b", "1x4090", Method::Full));
   std::string offloads;
   for (const std::string& advice : result.recommended->advice)
     if (advice.find("--offload") == 0) offloads += advice + '\n';
@@ -240,7 +227,7 @@ TEST_CASE("offload is suggested for what it must hold: the states, and the weigh
 }
 
 TEST_CASE("when nothing fits every piece of advice was tried and is true") {
-  EstimateRequest r = ask("llama-3-8b", "2x4090", Method::Full);
+  EstimateRequest r = asked("llama-3-8b", "2x4090", Method::Full);
   const EstimateResult result = estimate(r);
   REQUIRE(result.recommended);
   CHECK(result.recommended->strategy == "");
@@ -258,7 +245,7 @@ TEST_CASE("when nothing fits every piece of advice was tried and is true") {
 }
 
 TEST_CASE("--prefer memory takes the plan that needs least, --prefer cost never one that costs more than the fastest") {
-  EstimateRequest r = ask("llama-3.2-1b", "4xA100");
+  EstimateRequest r = asked("llama-3.2-1b", "4xA100");
   const EstimateResult speed = estimate(r);
   r.preference = Preference::Memory;
   const EstimateResult memory = estimate(r);
@@ -273,7 +260,7 @@ TEST_CASE("--prefer memory takes the plan that needs least, --prefer cost never 
 }
 
 TEST_CASE("limits are the last that fit, in sequences and in steps of 256 tokens") {
-  EstimateRequest r = ask("llama-3.2-1b", "1x4090");
+  EstimateRequest r = asked("llama-3.2-1b", "1x4090");
   r.strategy = "single";
   const EstimateResult result = estimate(r);
   const StrategyEstimate& e = result.strategies.front();
@@ -375,7 +362,7 @@ TEST_CASE("assumptions say when the attention kernel cannot be the one that was 
 }
 
 TEST_CASE("assumptions name framework, batch, data, profile, links, price and margin") {
-  const EstimateResult result = estimate(ask("llama-3.2-1b", "4xA100"));
+  const EstimateResult result = estimate(asked("llama-3.2-1b", "4xA100"));
   for (const char* text : {"framework hf-trainer", "2048 tokens per sequence, packed, micro batch 1", "10,000 rows",
                            "profile ", "links: ", "price: ", "margin"})
     CHECK(std::any_of(result.assumptions.begin(), result.assumptions.end(),
@@ -383,7 +370,7 @@ TEST_CASE("assumptions name framework, batch, data, profile, links, price and ma
 }
 
 TEST_CASE("reductions that backward waits for: each is as long as the step is longer, and 8-bit gathers halve theirs") {
-  EstimateRequest r = ask("llama-3-8b", "4xA100", Method::Full);
+  EstimateRequest r = asked("llama-3-8b", "4xA100", Method::Full);
   r.strategy = "zero2";
   r.options = {.reduce_bucket_size = 500'000'000, .overlap_comm = true};
   const StrategyEstimate beside = estimate(r).strategies.front();

@@ -10,26 +10,13 @@
 
 #include "base/unit_text.h"
 #include "models/catalogue.h"
+#include "planner/asked.h"
 #include "planner/estimate.h"
 
 using namespace gpuplan;
+using namespace gpuplan::test;
 
 namespace {
-
-EstimateRequest ask(const char* model, const char* gpus, Method method, std::int64_t rank = 16) {
-  EstimateRequest r;
-  r.model = load_model(model).spec;
-  r.cluster = parse_gpus(gpus);
-  r.recipe.method = method;
-  r.recipe.lora.rank = rank, r.recipe.lora.alpha = 2 * double(rank);
-  if (method == Method::Qlora) r.recipe.quant.kind = BaseQuant::Nf4;
-  return r;
-}
-
-const StrategyEstimate& row(const EstimateResult& result, std::string_view name) {
-  return *std::find_if(result.strategies.begin(), result.strategies.end(),
-                       [&](const auto& e) { return e.strategy.name == name; });
-}
 
 /// The recommended plan and the better ways beside it.
 std::vector<StrategyEstimate> shown_by(const EstimateResult& result) {
@@ -59,12 +46,12 @@ TEST_CASE("a pipeline whose GPUs take turns does not hide that all of them could
   // 70B in NF4 is 36 GB: with every activation kept only the layers spread over the GPUs fit, one of four works at a
   // time. With checkpointing a shard of 9 GB fits, all four work, on 4/3 of the FLOPs: at most 3 times as fast, half of
   // it after communication.
-  EstimateRequest r = ask("llama-3.1-70b", "4xA6000", Method::Qlora);
+  EstimateRequest r = asked("llama-3.1-70b", "4xA6000", Method::Qlora, 16);
   const EstimateResult result = estimate(r);
   REQUIRE(row(result, "mp").fits());
   CHECK(most_tokens_per_second(shown_by(result)) >= 1.5 * row(result, "mp").tokens_per_second);
   // the same of 32B in 16 bit, 65 GB
-  const EstimateResult lora = estimate(ask("qwen2.5-32b", "4xA6000", Method::Lora));
+  const EstimateResult lora = estimate(asked("qwen2.5-32b", "4xA6000", Method::Lora, 16));
   REQUIRE(lora.recommended->strategy == "mp");
   CHECK(most_tokens_per_second(shown_by(lora)) >= 1.5 * row(lora, "mp").tokens_per_second);
   REQUIRE_FALSE(lora.recommended->better.empty());
@@ -73,7 +60,7 @@ TEST_CASE("a pipeline whose GPUs take turns does not hide that all of them could
 
 TEST_CASE("on mixed cards the cheapest way is one card with checkpointing, not four that take turns") {
   // mp pays for four GPUs while one works; one GPU that computes every forward twice pays for 4/3 of the work: a third
-  EstimateRequest r = ask("qwen2.5-7b", "2x4090,2x3090", Method::Lora);
+  EstimateRequest r = asked("qwen2.5-7b", "2x4090,2x3090", Method::Lora, 16);
   r.preference = Preference::Cost;
   const EstimateResult result = estimate(r);
   const StrategyEstimate& mp = row(result, "mp");
@@ -85,7 +72,7 @@ TEST_CASE("on mixed cards the cheapest way is one card with checkpointing, not f
 
 TEST_CASE("a 4-bit base of 8B with checkpointing has a copy on each card of 24 GB") {
   // NF4 with fp32 ends 7.3 GiB, fp32 logits of 2,048 tokens and what their loss makes of them below 5 GiB
-  EstimateRequest r = ask("llama-3.1-8b", "2x4090", Method::Qlora);
+  EstimateRequest r = asked("llama-3.1-8b", "2x4090", Method::Qlora, 16);
   r.recipe.checkpointing = Checkpointing::Full;
   const EstimateResult result = estimate(r);
   CHECK(row(result, "ddp").fit == Fit::Yes);
@@ -95,7 +82,7 @@ TEST_CASE("a 4-bit base of 8B with checkpointing has a copy on each card of 24 G
 
 TEST_CASE("of plans that cost the same the quickest is recommended, and what else costs the same is said") {
   // 8B in 16 bit fits on 48 GB: replicas that exchange adapters alone cost what one GPU costs, in a quarter of the time
-  EstimateRequest r = ask("llama-3-8b", "4xA6000", Method::Lora, 8);
+  EstimateRequest r = asked("llama-3-8b", "4xA6000", Method::Lora, 8);
   r.preference = Preference::Cost;
   const EstimateResult result = estimate(r);
   const StrategyEstimate &chosen = row(result, result.recommended->strategy), &single = row(result, "single");
@@ -108,20 +95,21 @@ TEST_CASE("of plans that cost the same the quickest is recommended, and what els
 TEST_CASE("what fits in another precision or from the host is suggested before more GPUs") {
   // 70B in NF4, 36 GB with its ends on two cards of 24 GB: the frozen base on the host leaves two layers on a card
   const std::vector<std::string> frozen = [] {
-    EstimateRequest r = ask("llama-3.1-70b", "2x3090", Method::Qlora);
+    EstimateRequest r = asked("llama-3.1-70b", "2x3090", Method::Qlora, 16);
     r.recipe.checkpointing = Checkpointing::Full;
     return estimate(r).recommended->advice;
   }();
   CHECK(has_line(frozen, "--offload params", "fits"));
   // 6.74 B x 16 bytes are 50 GiB for each of two GPUs of 40 GB; in bf16 8 bytes, 25 GiB
-  const std::vector<std::string> full = estimate(ask("llama-2-7b", "2xa100-40gb", Method::Full)).recommended->advice;
+  const std::vector<std::string> full =
+      estimate(asked("llama-2-7b", "2xa100-40gb", Method::Full, 16)).recommended->advice;
   CHECK(has_line(full, "--precision bf16-true", "fits"));
   for (const auto& advice : {frozen, full}) CHECK_FALSE(has_line(advice, "--num-gpus"));
 }
 
 TEST_CASE("a plan that fits tightly and is much faster is named beside one that fits well") {
   // 72B in NF4 over four cards of 24 GB: as shards all four work, one after the other they share the work of one
-  EstimateRequest r = ask("qwen2.5-72b", "4x4090", Method::Qlora);
+  EstimateRequest r = asked("qwen2.5-72b", "4x4090", Method::Qlora, 16);
   r.recipe.checkpointing = Checkpointing::Full;
   const EstimateResult result = estimate(r);
   REQUIRE(result.recommended->strategy == "mp");
@@ -135,7 +123,7 @@ TEST_CASE("a plan that fits tightly and is much faster is named beside one that 
 }
 
 TEST_CASE("FSDP on one GPU is refused with offload as the way out, and that way fits") {
-  EstimateRequest r = ask("llama-3-8b", "1xA6000", Method::Full);
+  EstimateRequest r = asked("llama-3-8b", "1xA6000", Method::Full, 16);
   r.strategy = "fsdp";
   const EstimateResult refused = estimate(r);
   CHECK(row(refused, "fsdp").not_applicable == "needs at least 2 GPUs, or --offload on one");
@@ -151,7 +139,7 @@ TEST_CASE("a reason and the table have one verdict: what one GPU needs is its ro
     for (const char* model : {"llama-3.2-3b", "llama-3.1-8b", "qwen2.5-32b", "llama-3.1-70b"})
       for (const char* gpus : {"4x4090", "4xA6000", "8xH100"})
         for (const Checkpointing checkpointing : {Checkpointing::None, Checkpointing::Full}) {
-          EstimateRequest r = ask(model, gpus, method);
+          EstimateRequest r = asked(model, gpus, method, 16);
           r.recipe.checkpointing = checkpointing;
           CAPTURE(model);
           CAPTURE(gpus);

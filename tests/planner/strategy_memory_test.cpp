@@ -116,14 +116,14 @@ TEST_CASE("ZeRO-3 keeps tensors below the persistence threshold whole") {
 TEST_CASE(
     "ZeRO's reduce buckets: two of the stated size with overlap_comm, one without and in stage 3, h^2 under auto") {
   Plan plan;
-  plan.framework.zero = {.prefetch_units = 1, .reduce_bucket = 5000, .reduce_bucket_stage3 = 7000};
+  plan.framework.zero = {.prefetch_units = 1, .buckets = {5000}, .buckets_stage3 = {7000}};
   const auto buckets = [&](const char* strategy) { return plan.build(strategy).live_peak(BufferRole::Bucket); };
   CHECK(buckets("zero2") == 2 * 5000 * 2);
   CHECK(buckets("zero3") == 7000 * 2);
-  plan.framework.zero.overlap_comm = plan.framework.zero.overlap_comm_stage3 = false;
+  plan.framework.zero.buckets.overlap_comm = plan.framework.zero.buckets_stage3.overlap_comm = false;
   CHECK(buckets("zero2") == 5000 * 2);
   CHECK(buckets("zero3") == 7000 * 2);
-  plan.framework.zero.reduce_bucket = -1;
+  plan.framework.zero.buckets.size = -1;
   CHECK(buckets("zero2") == 64 * 64 * 2);
   plan.options = {.reduce_bucket_size = 9000, .overlap_comm = true};  // what was asked for counts
   CHECK(buckets("zero2") == 2 * 9000 * 2);

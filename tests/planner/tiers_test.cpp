@@ -6,22 +6,15 @@
 #include <doctest/doctest.h>
 
 #include "models/catalogue.h"
+#include "planner/asked.h"
 #include "planner/estimate.h"
 
 using namespace gpuplan;
+using namespace gpuplan::test;
 
 namespace {
 
 constexpr std::int64_t kGiB = std::int64_t(1) << 30;
-
-EstimateRequest ask(const char* model, const char* gpu, Method method) {
-  EstimateRequest r;
-  r.model = load_model(model).spec;
-  r.cluster = parse_gpus(gpu);
-  r.recipe.method = method;
-  if (method == Method::Qlora) r.recipe.quant.kind = BaseQuant::Nf4;
-  return r;
-}
 
 }  // namespace
 
@@ -44,7 +37,7 @@ TEST_CASE("a plan fits where the whole range fits, does not where none of it doe
 
 TEST_CASE("a prediction near the limit of a card is what a card without that limit would use, and tight") {
   for (const Method method : {Method::Full, Method::Lora, Method::Qlora}) {
-    EstimateRequest r = ask("llama-3.2-1b", "1xA6000", method);
+    EstimateRequest r = asked("llama-3.2-1b", "1xA6000", method);
     r.strategy = "single";
     const StrategyEstimate free = estimate(r).strategies.front();
     REQUIRE(free.memory_range);
