@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/sha256.h"
+#include "base/utf8.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/exported_files.h"
@@ -46,7 +47,7 @@ int run_export(const CLI::App& app, Console& console) {
   if (folder)
     write_exported(answer.files, *folder, is_given(app, "--force") ? Replaces::Everything : Replaces::Nothing, console);
   else
-    console.print(listing_of(answer.files));
+    console.print(printable(listing_of(answer.files)));
   for (const std::string& note : answer.notes) console.tell(note);  // of what was exported, not of what was refused
   return 0;
 }

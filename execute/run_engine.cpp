@@ -13,6 +13,7 @@
 #include "base/json_file.h"
 #include "base/names.h"
 #include "base/sha256.h"
+#include "base/utf8.h"
 #include "cli/arguments.h"
 #include "cli/exported_files.h"
 #include "cli/flag_ranges.h"
@@ -312,7 +313,7 @@ std::string dry_text(const EngineAsk& ask, const EngineRun& run) {
     for (const std::string& word : without_secrets(process.command, redacted)) out += " " + shell_word(word);
     out += "\n";
   }
-  return out;
+  return printable(out);  // names and rows of a data set
 }
 
 void require_all(const EngineAsk& ask) {

@@ -1,6 +1,5 @@
-// The network by closed form: a collective begins when its last member has joined and the collectives of the same ranks
-// before it are over, and takes what CommModel says; nothing else disturbs it. The reference that the flow network must
-// meet on an idle machine.
+// The network by closed form: a collective begins when its last member has joined, and takes what CommModel says;
+// nothing else disturbs it. The reference that the flow network must meet on an idle machine.
 #include <algorithm>
 
 #include "base/error.h"
@@ -24,14 +23,7 @@ class AnalyticNetwork final : public Network {
       : communicators_(communicators.begin(), communicators.end()),
         comm_(comm),
         lowerings_(communicators_, comm_),
-        queue_(queue),
-        free_at_(communicators.size()) {
-    for (const CommGroup& c : communicators_)
-      links_.push_back(std::size_t(
-          std::find_if(communicators_.begin(), communicators_.end(),
-                       [&](const CommGroup& other) { return other.axis == c.axis && other.ranks == c.ranks; }) -
-          communicators_.begin()));
-  }
+        queue_(queue) {}
 
   std::uint32_t open(const CollectiveCall& call) override {
     const Lowering& lowering = lowerings_.of(call);
@@ -46,9 +38,7 @@ class AnalyticNetwork final : public Network {
     GPUPLAN_CHECK(t.num_missing > 0, "more members joined a collective than it has");
     sent_.add(communicators_[t.communicator].ranks[member], t.sent);
     if (--t.num_missing > 0) return;
-    SimTime& free_at = free_at_[links_[t.communicator]];
-    free_at = std::max(free_at, now) + to_sim_time(t.duration);
-    finish_at(transfer, free_at);
+    finish_at(transfer, now + to_sim_time(t.duration));
   }
 
   std::uint32_t send(std::int64_t from_rank, std::int64_t, Bytes message, SimTime now) override {
@@ -99,8 +89,6 @@ class AnalyticNetwork final : public Network {
   EventQueue& queue_;
   std::vector<Move> transfers_;
   std::vector<std::uint32_t> free_;
-  std::vector<std::size_t> links_;  // of each communicator: the first one of the same ranks, whose links it shares
-  std::vector<SimTime> free_at_;    // when the links of that one are free
   SentBytes sent_;
 };
 

@@ -31,7 +31,7 @@ double jitter_factor(const SimOptions& options, std::int64_t rank, std::uint32_t
   return std::max(0.1, 1 + options.jitter * normal(key));
 }
 
-enum EventKind : std::uint8_t { kStart, kEnd, kJoin };
+enum EventKind : std::uint8_t { kStart, kEnd, kArrive };
 
 struct Rank {
   explicit Rank(const RankProgram& program) : tasks(program) {}
@@ -42,6 +42,9 @@ struct Rank {
   std::int64_t num_transfers{};  // collectives and messages under way: they slow its compute down
   std::array<TaskId, kNumStreams> running{};
   std::array<SimTime, kNumStreams> free{};  // when the stream's last task ended
+  /// Collectives that are issued and not over. A communicator of NCCL works on one at a time, in the order in which
+  /// they were issued, whatever their streams (pytorch/pytorch#186335: all-gathers and reduce-scatters of FSDP).
+  std::array<std::deque<TaskId>, kNumAxes> collectives;
   std::uint32_t num_stamps{};
   double flops{};
   struct Mail {
@@ -100,7 +103,10 @@ class StepRun {
   void ready(Rank& rank, Task& task);
   void start(Rank& rank, Task& task);
   void start_work(Rank& rank, Task& task, const Instruction& i);
+  void hand_over(Rank& rank, Task& task, const Instruction& i);
+  void arrive(Rank& rank, Task& task);
   void join(Rank& rank, Task& task, const Instruction& i);
+  void take_turn(Rank& rank, Axis axis, std::uint32_t cause);
   void send(Rank& rank, Task& task, const Instruction& i);
   void receive(Rank& rank, Task& task, const Instruction& i);
   void deliver(const Rank& sender, const Instruction& i, std::uint32_t span);
@@ -130,13 +136,13 @@ class StepRun {
   std::size_t issuing_{};  // of one host: the rank whose kernels it launches
   SimTime host_;
   std::vector<Transfer> transfers_;
-  /// Per communicator and stream: transfers that not everybody has joined, and how many each member has joined.
+  /// Per communicator: transfers that not everybody has joined, and how many each member has joined.
   struct Sequence {
     std::deque<std::uint32_t> open;
     std::uint64_t num_before{};  // transfers that everybody joined
     std::vector<std::uint64_t> num_joined;
   };
-  std::vector<std::array<Sequence, kNumStreams>> sequences_;
+  std::vector<Sequence> sequences_;
   std::int64_t num_computing_{};
   double share_ = 1;  // of the cores that a rank's rate stands for, when ranks share them
   EngineResult out_;
@@ -152,7 +158,7 @@ void StepRun::make_ranks() {
   }
   sequences_.resize(communicators_.all.size());
   for (std::size_t c = 0; c < sequences_.size(); ++c)
-    for (Sequence& s : sequences_[c]) s.num_joined.assign(communicators_.all[c].ranks.size(), 0);
+    sequences_[c].num_joined.assign(communicators_.all[c].ranks.size(), 0);
   num_computing_ = 0;
   share_ = core_share();
 }
@@ -219,6 +225,7 @@ void StepRun::issue(Rank& rank, SimTime& host) {
   host += to_sim_time(cost.launching);
   task->floor = task->launched + to_sim_time(cost.host_tail);
   rank.flops += cost.flops;
+  if (is_collective(i.op)) rank.collectives[std::size_t(i.axis)].push_back(task->id);
   if (task->num_waiting == 0) ready(rank, *task);
 }
 
@@ -233,10 +240,10 @@ void StepRun::ready(Rank& rank, Task& task) {
 
 void StepRun::start(Rank& rank, Task& task) {
   const Instruction& i = instruction(rank, task);
-  task.state = Task::State::Running;
   task.begin = task.updated = now_;
   rank.running[std::size_t(task.stream)] = task.id;
-  if (is_collective(i.op)) return join(rank, task, i);
+  if (is_collective(i.op)) return hand_over(rank, task, i);
+  task.state = Task::State::Running;
   if (i.op == OpCode::Send) return send(rank, task, i);
   if (i.op == OpCode::Recv) return receive(rank, task, i);
   if (i.op == OpCode::CopyIn || i.op == OpCode::CopyOut) {
@@ -265,11 +272,10 @@ void StepRun::schedule_end(Rank& rank, Task& task, double speed) {
 }
 
 void StepRun::handle(const SimEvent& event) {
-  if (event.kind == kJoin) return network_.join(event.stamp, event.index, now_);
-  if (event.kind == kStart) {
+  if (event.kind == kStart || event.kind == kArrive) {
     Rank& rank = ranks_[event.index];
-    start(rank, rank.tasks.at(event.stamp));
-    return;
+    Task& task = rank.tasks.at(event.stamp);
+    return event.kind == kStart ? start(rank, task) : arrive(rank, task);
   }
   Rank& rank = ranks_[event.index / std::uint32_t(kNumStreams)];
   Task& task = rank.tasks.at(rank.running[event.index % std::uint32_t(kNumStreams)]);
@@ -279,11 +285,37 @@ void StepRun::handle(const SimEvent& event) {
   if (computes) change_computing(-1);
 }
 
-/// The k-th collective of a stream on a communicator is the same one for all of its members.
+/// A stream that was idle takes a moment, in which its communicator may still be busy.
+void StepRun::hand_over(Rank& rank, Task& task, const Instruction& i) {
+  const SimTime moment = to_sim_time(in_.comm.hand_over(i.axis));
+  if (moment > SimTime{} && now_ > rank.free[std::size_t(i.stream)])
+    queue_.push({now_ + moment, EventTarget::Engine, kArrive, index_of(rank), task.id});
+  else
+    arrive(rank, task);
+}
+
+void StepRun::arrive(Rank& rank, Task& task) {
+  const Instruction& i = instruction(rank, task);
+  task.state = Task::State::Arrived;
+  if (rank.collectives[std::size_t(i.axis)].front() == task.id) join(rank, task, i);
+}
+
+/// A collective of `axis` is over: the next one, if it had to wait for that.
+void StepRun::take_turn(Rank& rank, Axis axis, std::uint32_t cause) {
+  const std::deque<TaskId>& collectives = rank.collectives[std::size_t(axis)];
+  if (collectives.empty()) return;
+  Task& task = rank.tasks.at(collectives.front());
+  if (task.state != Task::State::Arrived) return;
+  task.begin = now_;
+  task.cause = cause;
+  join(rank, task, instruction(rank, task));
+}
+
+/// The k-th collective on a communicator is the same one for all of its members.
 void StepRun::join(Rank& rank, Task& task, const Instruction& i) {
   const Communicators::Place place = communicators_.of_rank[index_of(rank)][std::size_t(i.axis)];
   const CommGroup& c = communicators_.all[place.communicator];
-  Sequence& sequence = sequences_[place.communicator][std::size_t(i.stream)];
+  Sequence& sequence = sequences_[place.communicator];
   const std::uint64_t number = sequence.num_joined[place.member]++;
   if (number == sequence.num_before + sequence.open.size()) {
     const std::uint32_t id = network_.open({.kind = collective_of(i.op),
@@ -297,19 +329,16 @@ void StepRun::join(Rank& rank, Task& task, const Instruction& i) {
   const std::uint32_t id = sequence.open[std::size_t(number - sequence.num_before)];
   Transfer& transfer = transfers_[id];
   transfer.members[place.member] = {index_of(rank), task.id};
-  transfer.last_join = now_;
+  transfer.last_join = std::max(transfer.last_join, task.begin);
   transfer.last_cause = task.cause;
   if (++transfer.num_joined == transfer.members.size()) {
     GPUPLAN_CHECK(sequence.open.front() == id, "collectives of a communicator are joined in order");
     sequence.open.pop_front();
     ++sequence.num_before;
   }
+  task.state = Task::State::Running;
   change_transfers(rank, 1);
-  const SimTime hand_over = to_sim_time(in_.comm.hand_over(i.axis));
-  if (hand_over > SimTime{} && now_ > rank.free[std::size_t(i.stream)])
-    queue_.push({now_ + hand_over, EventTarget::Engine, kJoin, place.member, id});
-  else
-    network_.join(id, place.member, now_);
+  network_.join(id, place.member, now_);
 }
 
 void StepRun::own_transfer(std::uint32_t id, Rank& rank, Task& task) {
@@ -374,12 +403,17 @@ void StepRun::transfers_finished() {
     Rank& rank = ranks_[e.rank];
     Task& task = rank.tasks.at(e.task);
     const Instruction& i = instruction(rank, task);
-    if (is_collective(i.op)) task.cause = e.cause;
+    const bool is_shared = is_collective(i.op);
+    if (is_shared) {
+      task.cause = e.cause;
+      rank.collectives[std::size_t(i.axis)].pop_front();
+    }
     task.work = (now_ - std::max(e.last_join, task.begin)).seconds().value;
     if (i.op != OpCode::CopyIn && i.op != OpCode::CopyOut) change_transfers(rank, -1);
     const bool is_send = i.op == OpCode::Send;
     const std::uint32_t span = finish(rank, task);
     if (is_send) deliver(rank, i, span);
+    if (is_shared) take_turn(rank, i.axis, span);
   }
 }
 

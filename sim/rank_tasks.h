@@ -16,7 +16,7 @@ namespace gpuplan {
 using TaskId = std::uint32_t;
 
 struct Task {
-  enum class State : std::uint8_t { Waiting, Running, Finished };
+  enum class State : std::uint8_t { Waiting, Arrived, Running, Finished };  // Arrived: a collective, before its turn
   TaskId id{};
   std::uint32_t instruction{};
   std::uint32_t num_waiting{};  // tasks that must finish first

@@ -3,6 +3,7 @@
 // (repeat_kv, contiguous output), Dao 2023 (2.5x backward, fp32 dq accumulator).
 #include <algorithm>
 
+#include "base/units.h"
 #include "models/ledger/tape.h"
 
 namespace gpuplan {
@@ -12,7 +13,7 @@ enum : std::size_t { kQ, kK, kV, kOut, kLse, kProb, kProbLow, kFused, kCapped = 
 
 struct Shape {
   std::int64_t batch, seq, keys, heads, head_dim, v_head_dim, N, groups;
-  std::int64_t scores() const { return batch * heads * seq * keys; }
+  std::int64_t scores() const { return checked_product(batch * heads, seq * keys); }
 };
 
 Shape shape_of(const Tape& t) {

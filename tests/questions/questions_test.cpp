@@ -28,6 +28,9 @@ std::uint64_t number_in(const char* variable, std::uint64_t usual) {
 
 /// What random questions found, at its shortest.
 const char* const kFound[] = {
+    // scores of an evaluation batch beyond 63 bits
+    "gpuplan simulate --model gpt-oss-20b --qlora=r=4,dtype=bf16,base=fp32 --gpus 1xA6000 --seq-len 67108864 "
+    "--eval-batch 64",
     // logits of an evaluation batch beyond 63 bits, in the layer's program
     "gpuplan simulate --model smollm2-135m --gpus 1xA6000 --seq-len 67108864 --eval-batch 1000000",
     // one tensor fewer than none: a tower's gradients bear the names of the language model's and are of another size
@@ -148,6 +151,13 @@ TEST_CASE("what a user typed reaches the terminal without its escape sequences")
       if (*flag) question.flags.push_back({flag, ""});
       CHECK(verdict_on(question) == "");
     }
+  const Question job{.command = "run",
+                     .flags = {{"", "lora.json"},
+                               {"--engine", "slurm"},
+                               {"--dry-run", ""},
+                               {"--job", "\x1b[31mred"},
+                               {"--data", "rows.jsonl"}}};
+  CHECK(verdict_on(job) == "");
 }
 
 TEST_CASE("an export that is refused has one message") {
@@ -235,9 +245,8 @@ std::optional<Question> analytic_question(std::uint64_t seed, std::uint64_t numb
   return q.with("--network", "analytic").with("--json", "");
 }
 
-/// `simulate` and `estimate` read the same program with the same costs, so they agree; but where gathers and reductions
-/// meet on one link, `estimate` keeps the order of the program, and the simulation lets in first what is ready first.
-/// That shows where reductions wait for something else between them: the all-reduce of HSDP, the optimizer in backward.
+/// `simulate` and `estimate` read the same program with the same costs, so they agree. Where the optimizer steps in
+/// backward, `estimate` has slowed its steps before it knows of all the collectives beside them.
 std::string broken_equality(const Question& question) {
   const Answered answered = ask(question);
   const auto difference = difference_of_engines(question, answered);
@@ -246,9 +255,7 @@ std::string broken_equality(const Question& question) {
   ++t.num_compared;
   t.num_far += std::abs(*difference) > 0.001;
   t.farthest = std::max(t.farthest, std::abs(*difference));
-  const bool has_own_order = question.has("--optimizer-in-backward") ||
-                             nlohmann::json::parse(answered.out).at("strategy").get<std::string>() == "hsdp";
-  const double most = has_own_order ? 0.25 : 0.01;
+  const double most = question.has("--optimizer-in-backward") ? 0.05 : 0.01;
   return std::abs(*difference) < most ? "" : fmt::format("{:+.2f} % apart", 100 * *difference);
 }
 
@@ -269,5 +276,5 @@ TEST_CASE("the analytic simulation takes as long as the estimate says") {
   std::cout << fmt::format("compared {} times, {} beyond 0.1 %, at most {:.1f} %\n", t.num_compared, t.num_far,
                            100 * t.farthest);
   CHECK(t.num_compared >= count / 3);
-  CHECK(double(t.num_far) <= 0.10 * double(t.num_compared));
+  CHECK(double(t.num_far) <= 0.05 * double(t.num_compared));
 }

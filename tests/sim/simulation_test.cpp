@@ -58,6 +58,22 @@ TEST_CASE("streams run one thing at a time, in program order, and nothing before
   }
 }
 
+// pytorch/pytorch#186335: all-gathers and reduce-scatters of FSDP have streams of their own and one communicator
+TEST_CASE("a communicator works on one collective at a time, in the order in which they were issued") {
+  for (const char* name : {"fsdp", "zero3", "zero1"}) {
+    const Simulation s = simulated(request_for("llama-3.2-1b", "8x4090", Method::Full, 2), name).simulation;
+    CAPTURE(name);
+    std::vector<std::uint32_t> last(s.ranks.size());
+    std::vector<SimTime> free(s.ranks.size());
+    for (const Span& span : s.spans) {
+      if (!span.is_async_kernel) continue;  // not a collective
+      CHECK(span.number > last[span.rank]);
+      CHECK(span.end - span.active >= free[span.rank]);
+      last[span.rank] = span.number, free[span.rank] = span.end;
+    }
+  }
+}
+
 TEST_CASE("the critical path is as long as the step, and no stream is busier than the step is long") {
   const EstimateRequest r = request_for("llama-3.2-1b", "8xH100", Method::Full, 2);
   for (const std::string& name : strategies_of(r)) {
