@@ -13,7 +13,8 @@ enum : std::size_t { kQ, kK, kV, kOut, kLse, kProb, kProbLow, kFused, kCapped = 
 
 struct Shape {
   std::int64_t batch, seq, keys, heads, head_dim, v_head_dim, N, groups;
-  std::int64_t scores() const { return checked_product(batch * heads, seq * keys); }
+  /// So few that the bytes which ops move for each of them can be counted.
+  std::int64_t scores() const { return checked_product(16 * batch * heads, seq * keys) / 16; }
 };
 
 Shape shape_of(const Tape& t) {

@@ -28,7 +28,9 @@ std::uint64_t number_in(const char* variable, std::uint64_t usual) {
 
 /// What random questions found, at its shortest.
 const char* const kFound[] = {
-    // scores of an evaluation batch beyond 63 bits
+    // scores of an evaluation batch beyond 63 bits, and their bytes
+    "gpuplan estimate --model smollm2-135m --gpus 1xA6000 --framework ms-swift --seq-len 67108864 --eval-batch 64 "
+    "--attention eager",
     "gpuplan simulate --model gpt-oss-20b --qlora=r=4,dtype=bf16,base=fp32 --gpus 1xA6000 --seq-len 67108864 "
     "--eval-batch 64",
     // logits of an evaluation batch beyond 63 bits, in the layer's program
