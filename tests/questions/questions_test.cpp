@@ -211,7 +211,7 @@ TEST_CASE("a question that ends the process is named, and the next ones are aske
 }
 
 TEST_CASE("every question has an answer that keeps the laws") {
-  const std::uint64_t count = number_in("GPUPLAN_QUESTIONS", kIsSanitized ? 60 : 400),
+  const std::uint64_t count = number_in("GPUPLAN_QUESTIONS", kIsSanitized ? 150 : 400),
                       seed = number_in("GPUPLAN_QUESTIONS_SEED", 1),
                       seconds = number_in("GPUPLAN_QUESTIONS_SECONDS", 60);
   constexpr std::uint64_t kBatch = kIsSanitized ? 50 : 200;  // the time is looked at between batches
