@@ -91,6 +91,8 @@ const char* const kFound[] = {
     "gpuplan simulate --model smollm2-135m --cluster dgx-h100 --num-gpus 24 --shard-size 3 --strategy hsdp --json",
     // another cut, whose fullest stage has less of the allocator's cache
     "gpuplan estimate --model olmo2-13b --gpus 8xT4 --framework ms-swift --seq-len 4096 --json",
+    // the fullest stage of a smaller card is another one
+    "gpuplan estimate --model gpt-oss-120b --qlora=r=8 --gpus 8xA100-80GB --micro-batch 4 --json",
     // a window in which a strategy has no span
     "gpuplan simulate --model smollm2-135m --gpus 2xA6000 --strategy mp --from 1ms --to 2ms",
 };
