@@ -233,8 +233,8 @@ TEST_CASE("every question has an answer that keeps the laws") {
     print_progress(seed, i + batch.size(), failures);
   }
   print_tally();
-  // Simulations of several strategies or of every rank of a large cluster may take longer.
-  CHECK(num_slow <= 2 + tally().num_asked / 500);
+  // Searches, and simulations of every rank of a large cluster, may take longer on a slow machine.
+  CHECK(num_slow <= 1 + tally().num_asked / 10'000);
 }
 
 namespace {
