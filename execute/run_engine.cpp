@@ -313,7 +313,7 @@ std::string dry_text(const EngineAsk& ask, const EngineRun& run) {
     for (const std::string& word : without_secrets(process.command, redacted)) out += " " + shell_word(word);
     out += "\n";
   }
-  return printable(out);  // names and rows of a data set
+  return printable(out);  // names of files and jobs are what somebody chose
 }
 
 void require_all(const EngineAsk& ask) {

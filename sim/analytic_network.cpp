@@ -1,7 +1,5 @@
 // The network by closed form: a collective begins when its last member has joined, and takes what CommModel says;
 // nothing else disturbs it. The reference that the flow network must meet on an idle machine.
-#include <algorithm>
-
 #include "base/error.h"
 #include "sim/lowering.h"
 #include "sim/network.h"
