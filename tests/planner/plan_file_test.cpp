@@ -479,8 +479,8 @@ TEST_CASE("what is no plan at all says what is expected") {
 TEST_CASE("GPU counts add up within a limit") {
   json plan = good_plan();
   json gpus = plan["cluster"]["gpus"];
-  gpus[0]["count"] = 60'000;
+  gpus[0]["count"] = 70'000;
   gpus.push_back(gpus[0]);
   plan["cluster"]["gpus"] = gpus;
-  CHECK(error_of(plan).find("cluster.gpus[1].count: makes more than 100000 GPUs") != std::string::npos);
+  CHECK(error_of(plan).find("cluster.gpus[1].count: makes more than 131072 GPUs") != std::string::npos);
 }
