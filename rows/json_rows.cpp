@@ -22,6 +22,7 @@ using nlohmann::json;
 constexpr std::size_t kScanPiece = std::size_t(4)
                                    << 20;  // bytes of the file that are resident while its lines are found
 
+constexpr std::size_t kLargeRow = 1 << 20;  // a value and its tokens take up to a hundred times as much: one at a time
 constexpr std::size_t kTouchedAround = 64 << 10,  // that the system brings in around a row
     kMostTouched = 8 << 20;                       // before it is given back
 
@@ -83,6 +84,8 @@ std::string JsonRows::place(std::int64_t row) const {
 TokenRow JsonRows::read(std::int64_t row) const {
   GPUPLAN_CHECK(0 <= row && row < size(), "the row is there");
   const std::string_view text = line(row);
+  std::unique_lock<std::mutex> alone(reading_large_, std::defer_lock);
+  if (text.size() > kLargeRow) alone.lock();
   try {
     TokenRow result = parse(parse_json(text, ""));
     forget(text);

@@ -44,7 +44,7 @@ class JsonRows {
   DataOptions options_;
   FileMapping mapping_;
   std::vector<std::int64_t> starts_;
-  mutable std::mutex touching_;
+  mutable std::mutex reading_large_, touching_;
   mutable std::string_view touched_;  // of the file, since it was last given back
   mutable std::size_t num_touched_ = 0;
   mutable std::once_flag opens_tokenizer_;

@@ -161,7 +161,7 @@ void kill_rank(const std::string& of_launcher, const std::string& of_rank, const
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       std::ifstream(scratch.path() / "pid-1") >> killed;
     }
-    std::this_thread::sleep_for(std::chrono::seconds(1));  // both ranks are known
+    std::this_thread::sleep_for(std::chrono::seconds(3));  // both ranks are known
     if (killed > 0) kill(killed, SIGKILL);
   });
   const EngineOutcome outcome = run_engine(engine_run(scratch, {launcher}), echo, err);
