@@ -134,11 +134,13 @@ struct Meters {
 Peak replay(const StepProgram& all, const RankClass& rank_class) {
   const RankProgram& p = all.programs[rank_class.program];
   Meters meters;
-  for (const ProgramBuffer& b : p.buffers)
+  Peak out;
+  for (const ProgramBuffer& b : p.buffers) {
     if (b.is_persistent) meters.allocate(b);
+    if (b.role == BufferRole::StepTemporary) out.step_temporaries = std::max(out.step_temporaries, b.bytes);
+  }
   meters.end_of_persistent();
   const auto peak_of = [&](MemorySpace space) { return Bytes{meters.spaces[std::size_t(space)].peak}; };
-  Peak out;
   out.resident = peak_of(MemorySpace::Device);
   walk(
       p,

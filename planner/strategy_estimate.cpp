@@ -99,18 +99,20 @@ void add_evaluation(Peak& peak, const Job& job, const EvaluationNeeds& needs, co
 
 /// The optimizer's temporaries, one per trained tensor, by size, and the largest activation beside them.
 struct StepTemporaries {
-  std::map<Bytes, Bytes, std::greater<>> of_size;  // bytes of all that have it
-  Bytes largest_activation;
+  std::map<Bytes, Bytes, std::greater<>> of_size;  // bytes of all that have it, in the whole model
+  Bytes total, largest_activation;
 
-  /// Those that find no place where activations were, `activations` bytes in all: a temporary fits a segment that is as
-  /// large. With more work the largest activation grows past temporaries one by one, and each would make what is needed
-  /// fall by all of its size. So of what has found a place, as much is counted as the activations had not yet grown by
-  /// when it did not fit: with T = its size, L = the largest activation, A = all of them, in proportion to each other,
-  /// that was at A T / L. What is needed, A + unplaced, then never falls while A grows.
-  Bytes unplaced(Bytes activations) const {
+  /// Those that find no place where activations were, `activations` bytes in all. `own`: bytes of all temporaries that
+  /// a rank has at once; a stage has its part of each size. A temporary fits a segment that is as large. With more work
+  /// the largest activation grows past temporaries one by one, and each would make what is needed fall by all of its
+  /// size. So of what has found a place, as much is counted as the activations had not yet grown by when it did not
+  /// fit: with T = its size, L = the largest activation, A = all of them, in proportion to each other, that was at A T
+  /// / L. What is needed, A + unplaced, then never falls while A grows.
+  Bytes unplaced(Bytes activations, Bytes own) const {
+    const double share = std::min(1.0, double(own.count) / double(std::max<std::int64_t>(1, total.count)));
     double most = 0, all = 0;
     for (const auto& [size, bytes] : of_size) {
-      all += double(bytes.count);
+      all += share * double(bytes.count);
       const double grown =
           std::max(0.0, 1 - double(size.count) / double(std::max<std::int64_t>(1, largest_activation.count)));
       most = std::max(most, all - double(activations.count) * grown);
@@ -133,6 +135,7 @@ std::optional<StepTemporaries> step_temporaries(const Job& job, const StepProgra
       const std::int64_t copies = std::exchange(t.copies, 1);
       const Bytes temporary = per_tensor_sizes({t}, job.numerics, job.recipe(), optimizer, rules).step_temporary;
       out.of_size[temporary] += times * copies * temporary;
+      out.total += times * copies * temporary;
     }
   });
   return out;
@@ -206,7 +209,7 @@ ClassMemory class_memory(const Job& job, const CommonMemory& common, const StepP
   const auto rank = std::size_t(tightest_rank(job.request, c));
   const std::vector<Bytes>& in_use = job.cluster().memory_in_use;
   std::optional<Bytes> unplaced;
-  if (common.temporaries) unplaced = common.temporaries->unplaced(m.peak.joined_activations);
+  if (common.temporaries) unplaced = common.temporaries->unplaced(m.peak.joined_activations, m.peak.step_temporaries);
   m.tiers = memory_tiers(m.peak, corrected_gpu(job, c), job.profile,
                          {.in_use = rank < in_use.size() ? in_use[rank] : Bytes{},
                           .uses_nccl = !job.is_one_process(),
