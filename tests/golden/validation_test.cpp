@@ -7,10 +7,10 @@
 #include <sstream>
 
 #include <doctest/doctest.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
-#include "base/names.h"
 #include "cli/program.h"
 #include "golden/command_line.h"
 #include "planner/accuracy.h"
@@ -112,7 +112,7 @@ TEST_CASE("validate --json obeys its schema, whichever points there are") {
       {memory, speed, "--picks"}, {memory, speed}, {memory, "--picks"}, {memory}, {speed}, {none}};
   for (std::vector<std::string> words : questions) {
     words.insert(words.begin(), {"validate", "--json"});
-    CAPTURE(join(words, " "));
+    CAPTURE(fmt::format("{}", fmt::join(words, " ")));
     CHECK(test::schema_problem("validate", json::parse(ran(words))) == "");
   }
 }
