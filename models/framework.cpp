@@ -187,6 +187,8 @@ std::vector<FrameworkConvention> list_frameworks() {
 
 const FrameworkConvention& find_framework(const std::string& name) {
   static const std::vector<FrameworkConvention> all = list_frameworks();
+  for (const FrameworkConvention& c : all)  // a search asks for each of its plans, by a name that it found before
+    if (c.name == name) return c;
   const std::string wanted = squash(name);
   std::vector<std::string> names;
   for (const FrameworkConvention& c : all) {

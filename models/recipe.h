@@ -60,6 +60,12 @@ struct Offload {
 /// What is trained of a vision-language model beside its language model.
 enum class TrainVision : std::uint8_t { No, Projector, All };
 
+// The largest numbers of a recipe and its rows, stated here alone: flags, files and validate_recipe() take the same.
+inline constexpr std::int64_t kMostMicroBatch = 1'000'000;               // of a micro batch, of an evaluation batch
+inline constexpr std::int64_t kMostSeqLen = 1 << 26;                     // tokens of a sequence, of a row
+inline constexpr std::int64_t kMostGradAccum = 100'000;                  // micro batches of a step
+inline constexpr std::int64_t kMostLossChunks = 1 << 16;                 // of a chunked loss
+inline constexpr std::int64_t kMostDataRows = std::int64_t{1} << 40;     // of a file of lengths, of a plan
 inline constexpr std::int64_t kMostBatchTokens = std::int64_t{1} << 32;  // of a micro batch, of an evaluation batch
 inline constexpr std::int64_t kMostRank = 1 << 20;                       // of adapters
 inline constexpr std::int64_t kMostPixels = 1 << 16;                     // of a side

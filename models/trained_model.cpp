@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/narrow.h"
 #include "models/quantisation.h"
 
 namespace gpuplan {
@@ -71,7 +72,7 @@ void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, 
 
 StateList state_of(const std::vector<WeightTensor>& tensors, const Recipe& recipe) {
   StateList out;
-  for (std::size_t i = 0; i < tensors.size(); ++i) add_state(out, tensors[i], std::uint16_t(i), recipe);
+  for (std::size_t i = 0; i < tensors.size(); ++i) add_state(out, tensors[i], narrow<std::uint16_t>(i), recipe);
   return out;
 }
 
@@ -111,7 +112,7 @@ constexpr std::array kSlotRows{
 
 std::uint8_t index_of(const std::vector<WeightTensor>& tensors, std::string_view name) {
   const auto at = std::find_if(tensors.begin(), tensors.end(), [&](const WeightTensor& t) { return t.name == name; });
-  return at == tensors.end() ? std::uint8_t(0xff) : std::uint8_t(at - tensors.begin());
+  return at == tensors.end() ? std::uint8_t(0xff) : narrow<std::uint8_t>(at - tensors.begin());
 }
 
 void bind_norms(LayerLinears& out, const std::vector<WeightTensor>& tensors) {
@@ -136,7 +137,7 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Recipe
         std::find_if(kSlotRows.begin(), kSlotRows.end(), [&](const SlotRow& r) { return r.slot == t.slot; });
     GPUPLAN_CHECK(row != kSlotRows.end(), "a linear slot without a row");
     LinearRef& ref = out[t.slot];
-    ref = {row->name, std::uint8_t(i), index_of(tensors, bias_name(t.name)), t.in, t.out, row->in, row->out};
+    ref = {row->name, narrow<std::uint8_t>(i), index_of(tensors, bias_name(t.name)), t.in, t.out, row->in, row->out};
     ref.copies = t.role == WeightRole::Stacked && t.shape.size() == 3 ? t.shape[0] : t.copies;
     ref.is_trained = !recipe.is_adapter() && is_open(recipe, t.part);
     ref.is_quantised = t.role == WeightRole::Linear && recipe.is_adapter() && recipe.quant.kind != BaseQuant::None;

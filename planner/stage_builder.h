@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/narrow.h"
 #include "planner/block.h"
 #include "planner/job.h"
 #include "planner/state_sizes.h"
@@ -83,8 +84,8 @@ class StageBuilder {
 
  private:
   const Recipe& recipe() const { return in_.recipe(); }
-  std::uint16_t num_layers() const { return std::uint16_t(in_.model.num_layers()); }
-  std::uint16_t unit_id(std::size_t local) const { return std::uint16_t(first_ + local); }
+  std::uint16_t num_layers() const { return narrow<std::uint16_t>(in_.model.num_layers()); }
+  std::uint16_t unit_id(std::size_t local) const { return narrow<std::uint16_t>(first_ + local); }
   bool is_embedding(std::size_t local) const { return unit_id(local) == 0; }
   bool is_head(std::size_t local) const { return unit_id(local) == num_layers() + 1; }
   bool has_embedding() const { return first_ == 0; }
@@ -189,7 +190,7 @@ class StageBuilder {
   }
   /// Of this stage, the first unit that runs backward.
   std::uint16_t first_backward() const {
-    return std::uint16_t(std::max<std::int64_t>(0, in_.model.first_backward - first_));
+    return narrow<std::uint16_t>(std::max<std::int64_t>(0, in_.model.first_backward - first_));
   }
   bool is_last_micro_batch() const { return std::int64_t(micro_batch_) + 1 == recipe().grad_accum; }
 

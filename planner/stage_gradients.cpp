@@ -1,4 +1,5 @@
 // Gradients of a stage: buckets, reductions over both axes, the optimizer step with its temporaries and offload.
+#include "base/narrow.h"
 #include "planner/stage_builder.h"
 
 #include <utility>
@@ -53,7 +54,7 @@ void StageBuilder::reduce(Group& g) {
     else
       emit(OpCode::ReduceScatter, StreamId::Reduce, Axis::DpShard, g.unit,
            {message | kRead, g.gradient | kRead | kWrite | kAccumulates, bucket}, g.sizes.reduce_message)
-          .messages = std::uint16_t(is_fsdp(rules_.engine) ? g.messages : 1);
+          .messages = narrow<std::uint16_t>(is_fsdp(rules_.engine) ? g.messages : 1);
     if (!bucket_rule().overlap_comm)  // compute waits: the mean is taken on its stream
       emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead | kWrite},
            2 * p_.buffers[g.gradient].bytes);
@@ -109,7 +110,7 @@ void StageBuilder::gradients_ready(std::size_t index) {
   if (!g.has_gradient() || !g.full_gradient || !(is_last_micro_batch() || reduces_each_micro_batch())) return;
   if (fills_bucket()) fill_bucket(g);
   waiting_ += g.sizes.reduce_message;
-  s_.pending.push_back(std::uint32_t(index));
+  s_.pending.push_back(narrow<std::uint32_t>(index));
 }
 
 /// What fits is copied in, and what is larger than a bucket is reduced where it is. A bucket without room for it is

@@ -1,4 +1,5 @@
 // State of a stage: which tensors form a group (unit of gathering, reducing, stepping), and its persistent buffers.
+#include "base/narrow.h"
 #include "planner/stage_builder.h"
 
 #include <algorithm>
@@ -147,7 +148,7 @@ void StageBuilder::make_groups() {
       u.group = root;
       continue;
     }
-    u.group = std::uint16_t(s_.groups.size());
+    u.group = narrow<std::uint16_t>(s_.groups.size());
     Group& g = s_.groups.emplace_back();
     g.unit = unit_id(i);
     g.sizes = is_embedding(i) ? before : is_head(i) ? after_layers : s_.kinds[kind_index(i)];

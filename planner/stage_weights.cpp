@@ -1,4 +1,5 @@
 // Weights of a stage: gathers with prefetch, FSDP2's copy-out, casts for autocast, and when handles are let go.
+#include "base/narrow.h"
 #include "planner/stage_builder.h"
 
 #include <algorithm>
@@ -44,7 +45,8 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes copied, Byt
     place(source, Axis::DpShard, Placement::Sharded);
     Instruction& gather =
         emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {source | kRead, target | kWrite}, whole);
-    gather.messages = std::uint16_t(gathers_int8() ? 2 * units : units);  // the scales are a message of their own
+    gather.messages =
+        narrow<std::uint16_t>(gathers_int8() ? 2 * units : units);  // the scales are a message of their own
     gather.hook_kernels = hooks;
     if (source != stored && p_.buffers[source].home != StreamId::Gather) hold(StreamId::Gather, source);
   }

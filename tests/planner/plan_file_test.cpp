@@ -379,8 +379,7 @@ TEST_CASE("every mistake in a plan is refused with its place, by the reader and 
       {"/cluster/gpus/0/memory_bandwidth_bytes_per_second", 0, "cluster.gpus: 'rtx-a6000' has no memory bandwidth",
        false},
       {"/cluster/gpus/0/gemm_bf16_flops_per_second", 0.25, "cluster.gpus: 'rtx-a6000' has no rate", false},
-      {"/cluster/intra/latency_seconds", 3601,
-       "cluster.intra.latency_seconds: 3601 is too large, must be 3600 or less"},
+      {"/cluster/intra/latency_seconds", 1e31, "cluster.intra.latency_seconds: 1e+31 is too large"},
       {"/cluster/memory_in_use_bytes", {1, 2}, "cluster.memory_in_use_bytes: has 2 entries for 4 GPUs", false},
       // the model
       {"/model/config/hidden_size", "big", "plan.json: model.config.hidden_size: must be a whole number", false},
@@ -479,8 +478,8 @@ TEST_CASE("what is no plan at all says what is expected") {
 TEST_CASE("GPU counts add up within a limit") {
   json plan = good_plan();
   json gpus = plan["cluster"]["gpus"];
-  gpus[0]["count"] = 60'000;
+  gpus[0]["count"] = 70'000;
   gpus.push_back(gpus[0]);
   plan["cluster"]["gpus"] = gpus;
-  CHECK(error_of(plan).find("cluster.gpus[1].count: makes more than 100000 GPUs") != std::string::npos);
+  CHECK(error_of(plan).find("cluster.gpus[1].count: makes more than 131072 GPUs") != std::string::npos);
 }

@@ -182,6 +182,10 @@ std::string broken_law(const Question& question, const Answered& a) {
     if (a.err.find(report) != std::string::npos) return a.err;
   const bool may_fail = asks_too_much_of_files(question);
   if (a.code < 0 || a.code > (may_fail ? 3 : 2)) return fmt::format("exit code {}: {}", a.code, a.err);
+  const bool has_rows = question.has("--data");  // any number of them
+  for (int i = has_rows ? 1 : 0; i < kNumWorks; ++i)
+    if (const std::int64_t done = a.work[std::size_t(i)]; done > kMostWork[std::size_t(i)])
+      return fmt::format("{} {}, more than {}", done, to_string(Work(i)), kMostWork[std::size_t(i)]);
   if (a.memory_bytes > kMostMemory) return fmt::format("{} MiB of memory", a.memory_bytes >> 20);
   if (std::string law = broken_text(question, a); !law.empty()) return law;
   if (a.code == 3) return a.err.empty() ? "the machine failed, and nothing says why" : "";

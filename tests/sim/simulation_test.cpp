@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "sim/remedies.h"
 #include "sim/simulated.h"
 
@@ -111,6 +112,15 @@ TEST_CASE("memory over time has the peak of the memory replay and ends where it 
       }
     }
   }
+}
+
+TEST_CASE("micro-batches beyond 65,536 have numbers of their own") {
+  EstimateRequest r = request_for((data_dir() / "demo").string(), "1xA6000", Method::Full, 66'000);
+  r.recipe.seq_len = 64;
+  const Simulation s = simulated(r, "single", kAnalytic).simulation;
+  std::uint32_t last = 0;
+  for (const Span& span : s.spans) last = std::max(last, span.micro_batch);
+  CHECK(last == 65'999);
 }
 
 TEST_CASE("ranks that behave alike are simulated once, with the result of simulating all of them") {
