@@ -45,16 +45,26 @@ constexpr std::array kPrecisions{NameRow<Precision>{"bf16-true", Precision::Bf16
                                  NameRow<Precision>{"32-true", Precision::Fp32},
                                  NameRow<Precision>{"no", Precision::Fp32}};  // accelerate: mixed_precision: no
 
-constexpr std::array kAttentions{NameRow<AttentionKernel>{"eager", AttentionKernel::Eager},
-                                 NameRow<AttentionKernel>{"sdpa", AttentionKernel::Sdpa},
-                                 NameRow<AttentionKernel>{"flash", AttentionKernel::Flash},
-                                 NameRow<AttentionKernel>{"cudnn", AttentionKernel::Cudnn},
-                                 NameRow<AttentionKernel>{"te", AttentionKernel::Cudnn},
-                                 NameRow<AttentionKernel>{"flash-attn", AttentionKernel::Flash},
-                                 NameRow<AttentionKernel>{"flash-attention", AttentionKernel::Flash},
-                                 NameRow<AttentionKernel>{"flash-attention-2", AttentionKernel::Flash},
-                                 NameRow<AttentionKernel>{"flash2", AttentionKernel::Flash},
-                                 NameRow<AttentionKernel>{"fa2", AttentionKernel::Flash}};
+constexpr std::array kAttentions{
+    NameRow<AttentionKernel>{"eager", AttentionKernel::Eager},
+    NameRow<AttentionKernel>{"sdpa", AttentionKernel::Sdpa},
+    NameRow<AttentionKernel>{"flash", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"cudnn", AttentionKernel::Cudnn},
+    NameRow<AttentionKernel>{"flash-3", AttentionKernel::Flash3},
+    NameRow<AttentionKernel>{"te", AttentionKernel::Cudnn},
+    NameRow<AttentionKernel>{"flash-attn", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"flash-attention", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"flash-attention-2", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"flash2", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"fa2", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"flash-attn2", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"kernels-community/flash-attn", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"kernels-community/flash-attn2", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"flash-attention-3", AttentionKernel::Flash3},
+    NameRow<AttentionKernel>{"flash-attn3", AttentionKernel::Flash3},
+    NameRow<AttentionKernel>{"fa3", AttentionKernel::Flash3},
+    NameRow<AttentionKernel>{"kernels-community/flash-attn3", AttentionKernel::Flash3},
+    NameRow<AttentionKernel>{"kernels-community/vllm-flash-attn3", AttentionKernel::Flash3}};
 
 constexpr std::array kLosses{
     NameRow<LossKernel>{"plain", LossKernel::Plain},     NameRow<LossKernel>{"inplace", LossKernel::InPlace},

@@ -63,6 +63,28 @@ class WorkingFolder {
 
 }  // namespace
 
+TEST_CASE("the kernels of the heading are those that are counted") {
+  const auto heading = [](const std::string& question) {
+    const std::string out = ran("estimate --gpus 1xH100 --strategy single --seq-len 512 " + question).out;
+    const std::size_t at = out.find("Kernels");
+    REQUIRE(at != std::string::npos);
+    return out.substr(at, out.find('\n', at) - at);
+  };
+  const auto starts = [&](const std::string& question, const std::string& kernels) {
+    const std::string line = heading(question);
+    CHECK_MESSAGE(line.starts_with("Kernels   " + kernels + ", plain loss"), line);
+  };
+  starts("--model llama3-8b --lora", "sdpa attention");
+  starts("--model llama3-8b --lora --attention flash_attention_3", "flash-3 attention");
+  starts("--model glm-4-9b --lora --attention flash", "flash attention");
+  starts("--model chatglm3-6b --lora --attention flash", "eager attention (no flash in chatglm)");
+  starts("--model gpt-oss-20b --lora", "eager attention (no sdpa in gpt_oss)");
+  starts("--model gemma-2-2b --lora", "eager attention (no sdpa in gemma2)");
+  starts("--model gemma-2-2b --lora --attention flash", "flash attention");
+  starts("--model t5-small --full", "eager attention (no sdpa in t5)");
+  starts("--model mamba-130m --full", "no attention");
+}
+
 TEST_CASE("a bare --lora is rank 8 with alpha 16 on every linear") {
   const LoraSpec lora = parse_lora("").lora;
   CHECK(lora.rank == 8);
