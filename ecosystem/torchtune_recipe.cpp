@@ -37,16 +37,22 @@ void adapt_to_torchtune(Setup& setup, const EstimateRequest& request, const Stra
   setup.shards_4bit = true;  // torchao's NF4
 }
 
-std::string why_not_torchtune(const ExportJob& job) {
+WhyNot why_not_torchtune(const ExportJob& job) {
+  constexpr const char* kOther = "--for trl, axolotl or accelerate";
   const TorchtuneModel* model = torchtune_model_of(job.request.model);
-  if (!model) return fmt::format("torchtune has no function that builds {}", job.request.model.name);
+  if (!model) return {fmt::format("torchtune has no function that builds {}", job.request.model.name), kOther};
   if (job.request.recipe.method == Method::Qlora && !model->has_qlora)
-    return fmt::format("torchtune has no qlora_{}", model->name);
-  if (job.num_nodes() > 1) return "torchtune's recipes are started on one machine here";
+    return {fmt::format("torchtune has no qlora_{}", model->name), "plan with --lora, or " + std::string(kOther)};
+  if (job.num_nodes() > 1) return {"torchtune's recipes are started on one machine here", kOther};
   if (job.strategy.is_one_gpu()) return {};
-  if (job.strategy.engine != ShardingEngine::Fsdp2 || job.strategy.mesh.dp_replicate > 1)
-    return fmt::format("torchtune shards with FSDP2 over all GPUs, and the plan is {}", job.strategy.name);
-  return {};
+  if (job.strategy.engine == ShardingEngine::Fsdp2 && job.strategy.mesh.dp_replicate == 1) return {};
+  const bool is_fsdp1 = job.strategy.engine == ShardingEngine::Fsdp1;
+  return {fmt::format("torchtune shards with FSDP2 over all GPUs, and the plan is {}{}", job.strategy.name,
+                      is_fsdp1 ? " of FSDP1" : ""),
+          fmt::format("plan with {}, or --for accelerate", !is_fsdp1 ? "--strategy fsdp"
+                                                           : job.strategy.mesh.dp_replicate > 1
+                                                               ? "--strategy fsdp --fsdp-version 2"
+                                                               : "--fsdp-version 2")};
 }
 
 void add_torchtune(std::vector<ExportedFile>& files, const ExportJob& job) {
