@@ -14,6 +14,15 @@ namespace {
 
 bool is_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_'; }
 
+/// Whether what follows is a flag of a script that stands before it: "scripts/fit_speed.py --ablate --write".
+bool is_of_script(std::string_view before) {
+  const std::size_t script = before.rfind(".py");
+  if (script == std::string_view::npos) return false;
+  const std::string_view between = before.substr(script + 3);
+  const bool has_words_alone = std::all_of(between.begin(), between.end(), [](char c) { return c != '.' && c != ','; });
+  return has_words_alone && between.find_first_not_of(" \n") == between.find("--");
+}
+
 std::map<std::string, std::set<std::string>> all_flags() {
   CLI::App app;
   declare_commands(app);
@@ -41,8 +50,8 @@ std::vector<std::string> flags_in(std::string_view text) {
     while (end < text.size() && is_of_word(text[end])) ++end;
     std::string flag(text.substr(at, end - at));
     while (flag.size() > 2 && flag.ends_with('-')) flag.pop_back();  // the end of a line of drawing
-    if (begins && flag.size() > 2 && std::islower(static_cast<unsigned char>(flag[2])) != 0)
-      found.push_back(std::move(flag));
+    const bool is_flag = flag.size() > 2 && std::islower(static_cast<unsigned char>(flag[2])) != 0;
+    if (begins && is_flag && !is_of_script(text.substr(0, at))) found.push_back(std::move(flag));
     at = std::max(at, end - 2);
   }
   return found;

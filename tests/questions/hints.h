@@ -8,7 +8,8 @@
 
 namespace gpuplan::test {
 
-/// Every "--flag" that stands alone in the text, in order.
+/// Every "--flag" that stands alone in the text, in order; not those in quotes, which are words of the user, and not
+/// those behind the name of a script.
 std::vector<std::string> flags_in(std::string_view text);
 
 /// The flags of a command; "": of all of them and of the program itself.
