@@ -131,6 +131,28 @@ TEST_CASE("a slip in a specification names the key and what would be right") {
   CHECK(error_of([] { parse_lora("targets=q_proj,v_proj"); }).find("q_proj+v_proj") != std::string::npos);
 }
 
+TEST_CASE("the texts of adapters, offload, checkpointing and loss are read back as what they say") {
+  for (const char* spec :
+       {"r=8", "r=16,alpha=8.5,dropout=0.05,targets=q_proj+v_proj,dtype=bf16,base=fp32,save=lm_head,dora"}) {
+    const AdapterFlag flag = parse_lora(spec);
+    CHECK(adapter_spec(flag.lora, flag.quant) == spec);
+  }
+  for (const char* spec : {"r=4", "r=4,quant=gptq4", "r=16,block=128,double=no,storage=bf16"}) {
+    const AdapterFlag flag = parse_qlora(spec);
+    CHECK(adapter_spec(flag.lora, flag.quant) == spec);
+  }
+  for (const char* list : {"none", "optimizer", "optimizer:nvme,params", "params:nvme,activations"})
+    CHECK(offload_list(parse_offload_list(list)) == list);
+  Recipe recipe;
+  CHECK(checkpointing_text(recipe) == "none");
+  recipe.checkpointing = Checkpointing::EveryK;
+  recipe.checkpoint_every = 3;
+  CHECK(checkpointing_text(recipe) == "every=3");
+  CHECK(loss_text(recipe) == "plain");
+  recipe.loss = LossKernel::Chunked;
+  CHECK(loss_text(recipe) == fmt::format("chunked={}", recipe.loss_chunks));
+}
+
 TEST_CASE("offload parts go to the host, or to NVMe where they say so") {
   const Offload offload = parse_offload_list("optimizer:nvme,params,activations");
   CHECK(offload.optimizer == OffloadTarget::Nvme);
