@@ -2,10 +2,15 @@
 # -Wno-restrict and -Wno-maybe-uninitialized: GCC 12 reports libstdc++'s own string and optional code (GCC bugs 105651,
 # 105562). -Wno-missing-field-initializers: our structs have defaults for every field, and designated initialisers state
 # only what is special.
-# Hardening: checked in every shipped object by scripts/check_objects.sh.
+# Hardening of what is shipped; scripts/check_objects.sh looks for it in every object. Ubuntu's compiler defines _FORTIFY_SOURCE by itself.
 # -ffp-contract=off: no fused multiply-add behind our back, so that every compiler computes the same event times.
+set(GPUPLAN_HARDENING -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -D_GLIBCXX_ASSERTIONS)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
+  list(APPEND GPUPLAN_HARDENING -fcf-protection)
+endif()
+
 function(gpuplan_warnings target)
-  target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-fstack-protector-strong>)
+  target_compile_options(${target} PRIVATE "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:${GPUPLAN_HARDENING}>")
   target_link_options(${target} PRIVATE LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)
   target_compile_options(${target} PRIVATE -ffp-contract=off)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wno-sign-conversion -Wshadow -Werror
