@@ -191,7 +191,7 @@ TEST_CASE("ranks beyond the cores of the host share them") {
 }
 
 TEST_CASE("where backward waits for its own reductions, letting it run on is named before other hardware") {
-  EstimateRequest r = request_for("qwen2.5-1.5b", "4x4090", Method::Full);
+  EstimateRequest r = request_for("llama-3.2-1b", "4x4090", Method::Full);  // fits well with a second bucket too
   r.recipe.framework = "llama-factory";
   SimulatedPlan plan = simulated(r, "zero2");
   REQUIRE(!plan.simulation.critical.empty());
