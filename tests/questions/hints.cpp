@@ -33,10 +33,12 @@ std::map<std::string, std::set<std::string>> all_flags() {
         flags[command].insert("--" + name);
         flags[""].insert("--" + name);
       }
-    for (const char* everywhere : {"--help", "--version"}) flags[command].insert(everywhere);
   };
   add("", app);
-  for (const Command& command : commands()) add(command.name, *app.get_subcommand(command.name));
+  for (const Command& command : commands()) {
+    add(command.name, app);  // --help, --version
+    add(command.name, *app.get_subcommand(command.name));
+  }
   return flags;
 }
 

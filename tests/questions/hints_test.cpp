@@ -117,9 +117,10 @@ TEST_CASE("every flag in a text of the sources is a flag of a command, or of ano
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / folder)) {
       const std::string extension = entry.path().extension().string();
       if (extension != ".cpp" && extension != ".h") continue;
-      if (entry.path().parent_path().filename() == "html") continue;  // "--accent" is a colour of a style sheet
+      const std::string source = read_file(entry.path());
+      if (source.find("var(--") != std::string::npos) continue;  // "--accent" is a colour of a style sheet
       CAPTURE(entry.path().string());
-      for (const std::string& flag : flags_in(literals_of(read_file(entry.path())))) {
+      for (const std::string& flag : flags_in(literals_of(source))) {
         ++num_flags;
         CHECK_MESSAGE((flags_of("").count(flag) == 1 || is_of_others(flag)), flag);
       }
