@@ -1,3 +1,7 @@
+# GCC collects its garbage whenever its memory has doubled, from a few MB on: an eighth of the time of a batch, which needs 0.7 GB with
+# collections and 0.9 GB without.
+add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1048576>")
+
 # In batches, a header is read and its templates are compiled once for several files: half the time under sanitizers, two fifths less
 # for tests. Names in unnamed namespaces must then differ within a folder.
 option(GPUPLAN_UNITY "compile the libraries in batches of files" OFF)

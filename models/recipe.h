@@ -15,8 +15,8 @@ enum class Method : std::uint8_t { Full, Lora, Qlora };
 enum class BaseQuant : std::uint8_t { None, Nf4, Int8, Gptq4 };  // storage of the frozen block linears
 enum class Precision : std::uint8_t { Bf16True, Bf16Mixed, Fp16Mixed, Fp32 };
 /// Sdpa: torch's choice, which is flash attention where it can. Flash: flash-attn 2. Cudnn: cuDNN's or Transformer
-/// Engine's.
-enum class AttentionKernel : std::uint8_t { Eager, Sdpa, Flash, Cudnn };
+/// Engine's. Flash3: FlashAttention 3, of Hopper cards.
+enum class AttentionKernel : std::uint8_t { Eager, Sdpa, Flash, Cudnn, Flash3 };
 /// Plain: full logits, framework ops. InPlace: one kernel that turns the logits into their gradient. Chunked: head and
 /// loss in pieces. Fused: Liger-style fused linear cross-entropy; full logits never exist.
 enum class LossKernel : std::uint8_t { Plain, InPlace, Chunked, Fused };

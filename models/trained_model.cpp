@@ -50,24 +50,24 @@ void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, 
   const std::int64_t copies = is_stack ? tensor.shape[0] : tensor.copies,
                      rows = tensor.shape.empty() ? 1 : tensor.shape[is_stack ? 1 : 0];
   const std::int64_t cols = tensor.elements() / (rows * copies);
-  if (!recipe.is_adapter() && is_open(recipe, tensor.part)) {
-    out.push_back({StateKind::Trained, rows, cols, copies, index});
-    return;
-  }
+  const bool is_of_experts = tensor.slot >= LinearSlot::Router && tensor.slot < LinearSlot::Count;
+  const auto add_whole = [&](StateKind kind) {
+    out.push_back({kind, rows, cols, copies, index, WeightUse::Tensor, is_stack, is_of_experts});
+  };
+  const auto add_adapter = [&](std::int64_t out_features, std::int64_t in_features, WeightUse use) {
+    out.push_back({StateKind::Adapter, out_features, in_features, copies, index, use, false, is_of_experts});
+  };
+  if (!recipe.is_adapter() && is_open(recipe, tensor.part)) return add_whole(StateKind::Trained);
   const bool is_linear = tensor.role == WeightRole::Linear;
   const bool is_quantised = is_linear && recipe.quant.kind != BaseQuant::None;
   const bool is_block = is_linear || tensor.role == WeightRole::Stacked;
-  out.push_back({is_quantised ? StateKind::Quantised
-                 : is_block   ? StateKind::Frozen
-                              : StateKind::FrozenEnd,
-                 rows, cols, copies, index});
+  add_whole(is_quantised ? StateKind::Quantised : is_block ? StateKind::Frozen : StateKind::FrozenEnd);
   if (recipe.is_adapter() && is_target(recipe, tensor)) {
-    out.push_back({StateKind::Adapter, recipe.lora.rank, tensor.in, copies, index, WeightUse::LowRankA});
-    out.push_back({StateKind::Adapter, tensor.out, recipe.lora.rank, copies, index, WeightUse::LowRankB});
-    if (recipe.lora.is_dora) out.push_back({StateKind::Adapter, tensor.out, 1, copies, index});
+    add_adapter(recipe.lora.rank, tensor.in, WeightUse::LowRankA);
+    add_adapter(tensor.out, recipe.lora.rank, WeightUse::LowRankB);
+    if (recipe.lora.is_dora) add_adapter(tensor.out, 1, WeightUse::Tensor);
   }
-  if (recipe.is_adapter() && is_saved_copy(recipe.lora, tensor))
-    out.push_back({StateKind::SavedCopy, rows, cols, copies, index});
+  if (recipe.is_adapter() && is_saved_copy(recipe.lora, tensor)) add_whole(StateKind::SavedCopy);
 }
 
 StateList state_of(const std::vector<WeightTensor>& tensors, const Recipe& recipe) {

@@ -114,14 +114,17 @@ void validate_recipe(const Recipe& r, const ModelSpec& m, const ClusterSpec& clu
           "steps in every backward pass, so it cannot accumulate", "use --grad-accum 1");
   require(r.loss_chunks >= 1 && r.loss_chunks <= kMostLossChunks, "--loss",
           fmt::format("{} chunks is out of range", r.loss_chunks), fmt::format("1 to {}", kMostLossChunks));
-  const auto too_old =
-      std::find_if_not(cluster.gpus.kinds().begin(), cluster.gpus.kinds().end(), runs_flash_attention_2);
-  require(r.attention != AttentionKernel::Flash || too_old == cluster.gpus.kinds().end(), "--attention",
-          too_old == cluster.gpus.kinds().end()
-              ? ""
-              : fmt::format("flash-attention 2 needs compute capability 8.0, and {} has {}", too_old->name,
-                            too_old->compute_capability),
-          "use --attention sdpa");
+  const auto require_card = [&](AttentionKernel kernel, bool (*runs)(const GpuSpec&), std::string_view needs,
+                                const char* hint) {
+    const auto other = std::find_if_not(cluster.gpus.kinds().begin(), cluster.gpus.kinds().end(), runs);
+    if (r.attention == kernel && other != cluster.gpus.kinds().end())
+      throw InputError("--attention", fmt::format("{}, and {} has {}", needs, other->name, other->compute_capability),
+                       hint);
+  };
+  require_card(AttentionKernel::Flash, runs_flash_attention_2, "flash-attention 2 needs compute capability 8.0",
+               "use --attention sdpa");
+  require_card(AttentionKernel::Flash3, runs_flash_attention_3,
+               "FlashAttention 3 needs compute capability 9.0 (Hopper)", "use --attention flash, cudnn or sdpa");
   const auto multiplies_fp8 = [](const GpuSpec& gpu) { return gpu.fp8.value > 0; };
   require(!r.fp8_matmul || std::all_of(cluster.gpus.kinds().begin(), cluster.gpus.kinds().end(), multiplies_fp8),
           "--fp8", "these GPUs have no fp8 units", "Ada, Hopper and Blackwell have");

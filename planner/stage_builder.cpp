@@ -40,7 +40,7 @@ Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint
   i.unit = unit;
   i.first_operand = narrow<std::uint32_t>(p_.operands.size());
   i.work = work;
-  if (op == OpCode::Call) i.hook_kernels = std::exchange(hooks_, std::uint16_t{});
+  if (op == OpCode::Call) i.hook_kernels = std::exchange(hooks_, 0u);
   p_.operands.resize(i.first_operand + operands.size());
   Operand* next = p_.operands.data() + i.first_operand;
   for (Operand o : operands) {

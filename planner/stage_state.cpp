@@ -128,7 +128,7 @@ void StageBuilder::make_groups() {
     root = 0;
     Group& g = s_.groups.emplace_back();
     g.is_root = true;
-    g.messages = engine_.messages_per_unit;
+    g.messages = 1;
     g.unit = has_embedding() ? 0 : last_;
     if (has_embedding()) g.sizes += before;
     if (has_head()) g.sizes += after_layers;
@@ -153,7 +153,8 @@ void StageBuilder::make_groups() {
     g.unit = unit_id(i);
     g.sizes = is_embedding(i) ? before : is_head(i) ? after_layers : s_.kinds[kind_index(i)];
     g.messages =
-        !is_end && wraps_adapters() ? num_adapter_matrices(in_.model.layers[kind_index(i)]) : engine_.messages_per_unit;
+        !is_end && wraps_adapters() ? num_adapter_matrices(in_.model.layers[kind_index(i)]) : g.sizes.trained_gathers;
+    g.frozen_messages = g.sizes.frozen_gathers;
     if (is_embedding(i)) embedding = u.group;
     if (is_head(i) && in_.model.has_tied_head) {
       if (has_embedding())

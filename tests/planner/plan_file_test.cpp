@@ -335,7 +335,7 @@ TEST_CASE("every mistake in a plan is refused with its place, by the reader and 
       {"/recipe/precision", "bf16",
        "plan.json: recipe.precision: unknown precision 'bf16': did you mean 'bf16-mixed'?"},
       {"/recipe/precision", "int4", "recipe.precision: unknown precision 'int4'"},
-      {"/recipe/attention", "flsh", "recipe.attention: unknown attention kernel 'flsh': did you mean 'flash'?"},
+      {"/recipe/attention", "sdap", "recipe.attention: unknown attention kernel 'sdap': did you mean 'sdpa'?"},
       {"/recipe/checkpointing", "every",
        "recipe.checkpointing: unknown checkpointing 'every': did you mean 'every-k'?"},
       {"/recipe/kernels", "liger", "recipe.kernels: unknown kernel set 'liger': did you mean 'fused'?"},

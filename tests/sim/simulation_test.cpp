@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -197,6 +198,31 @@ TEST_CASE("where backward waits for its own reductions, letting it run on is nam
   CHECK(plan.simulation.critical.front().activity == Activity::AllReduce);
   add_remedies(plan, r, find_framework(r.recipe.framework), default_profile(r.cluster.gpus.front()));
   CHECK(plan.simulation.critical.front().remedy.starts_with("--overlap-comm on would give "));
+}
+
+TEST_CASE("a remedy that needs more memory is named only where the plan then fits well, as estimate judges it") {
+  EstimateRequest r = request_for("llama3-8b", "1x4090", Method::Qlora);
+  r.recipe.quant.kind = BaseQuant::Nf4;
+  r.recipe.checkpointing = Checkpointing::Full;
+  const auto names_checkpointing = [](const SimulatedPlan& plan) {
+    return std::any_of(plan.simulation.critical.begin(), plan.simulation.critical.end(), [](const CriticalItem& item) {
+      return item.remedy.find("--checkpointing none") != std::string::npos;
+    });
+  };
+  std::set<Fit> seen;
+  for (std::int64_t seq = 256; seq <= 8192; seq += 256) {
+    r.recipe.seq_len = seq;
+    SimulatedPlan plan = simulated(r, "single");
+    if (!plan.estimate.fits_well()) break;
+    add_remedies(plan, r, find_framework(r.recipe.framework), default_profile(r.cluster.gpus.front()));
+    EstimateRequest without = r;
+    without.recipe.checkpointing = Checkpointing::None;
+    const StrategyEstimate then = simulated(without, "single").estimate;
+    seen.insert(then.fit);
+    CAPTURE(seq);
+    CHECK(names_checkpointing(plan) == then.fits_well());
+  }
+  CHECK(seen == std::set<Fit>{Fit::No, Fit::Tight, Fit::Yes});
 }
 
 TEST_CASE("where the step waits for slow links, the remedy is tried and named") {
