@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json_file.h"
 #include "cluster/cluster_spec.h"
+#include "cluster/machine.h"
 #include "models/hf_config.h"
 #include "models/recipe_names.h"
 #include "planner/plan/plan_file.h"
@@ -263,6 +264,28 @@ TEST_CASE("the prediction is that of the chosen strategy, in base units") {
   CHECK(p["step_seconds"] == 0.1);
   CHECK(p["epoch_seconds"] == 3600.5);
   CHECK(p["max_micro_batch"] == 12);
+}
+
+TEST_CASE("the largest numbers that flags and files take are read back as they were saved") {
+  EstimateRequest r = request(kLora, parse_gpus(std::to_string(kMostGpus) + "xA6000"));
+  r.recipe.micro_batch = r.eval_batch = kMostMicroBatch;
+  r.recipe.seq_len = r.dataset.tokens_per_row = r.eval_generate = kMostSeqLen;
+  r.recipe.grad_accum = kMostGradAccum;
+  r.recipe.loss_chunks = kMostLossChunks;
+  r.recipe.lora.rank = kMostRank;
+  r.recipe.images = {.width = kMostPixels, .height = kMostPixels, .per_row = kMostImages};
+  r.dataset.rows = kMostDataRows;
+  r.cluster.intra.latency = Seconds{1e9};  // latency_us: 1e15, where a number of a file ends
+  const json plan = plan_of(r, "ddp");
+  CHECK(schema_problem(plan) == "");
+  const EstimateRequest again = parse_plan(plan, "plan.json");
+  CHECK(again.recipe == r.recipe);
+  CHECK(again.cluster.num_gpus() == kMostGpus);
+  CHECK(again.dataset.rows == kMostDataRows);
+  CHECK(again.dataset.tokens_per_row == kMostSeqLen);
+  CHECK(again.eval_batch == kMostMicroBatch);
+  CHECK(again.eval_generate == kMostSeqLen);
+  CHECK(again.cluster.intra.latency == r.cluster.intra.latency);
 }
 
 TEST_CASE("numbers that JSON cannot hold are our bug, not a null in the file") {

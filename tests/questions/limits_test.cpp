@@ -281,7 +281,7 @@ TEST_CASE("limits: rows of any number are read as --lengths reads them, and none
           if (std::string law = broken_law(q, by_rows); !law.empty()) return law;
           if (by_rows.memory_bytes > by_lengths.memory_bytes + (std::int64_t(64) << 20))
             return std::string("--data needs more memory");
-          return by_rows.seconds < 5 * by_lengths.seconds ? std::string() : "--data takes five times as long";
+          return by_rows.seconds < 3 * by_lengths.seconds ? std::string() : "--data takes three times as long";
         }).front() == "");
   CHECK(check_all({data}, [](const Question& q) {
           const std::string head = "{\"input_ids\":[1", tail = "]}";

@@ -93,6 +93,8 @@ const char* const kFound[] = {
     "gpuplan estimate --model olmo2-13b --gpus 8xT4 --framework ms-swift --seq-len 4096 --json",
     // the fullest stage of a smaller card is another one
     "gpuplan estimate --model gpt-oss-120b --qlora=r=8 --gpus 8xA100-80GB --micro-batch 4 --json",
+    // saved and then refused: the plan's reader had a limit of its own
+    "gpuplan estimate --model smollm2-135m --gpus 131072xH100 --strategy ddp --save saved.json --json",
     // a window in which a strategy has no span
     "gpuplan simulate --model smollm2-135m --gpus 2xA6000 --strategy mp --from 1ms --to 2ms",
 };
