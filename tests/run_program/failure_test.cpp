@@ -216,8 +216,9 @@ TEST_CASE("failure: data and flags that are wrong are named, with exit code 2") 
 
 TEST_CASE("failure: a launcher that started another number of ranks than the plan has is told") {
   const SmallRun r;
-  std::vector<std::string> words{"mpirun", "--quiet", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
-                                 "-n",     "3"};
+  std::vector<std::string> words{
+      "mpirun", "--mca", "orte_execute_quiet", "1", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
+      "-n",     "3"};
   for (const std::string& word : r.command(std::string("--full --max-steps 2") + kTwo)) words.push_back(word);
   const Finished f = Process(words, r.path()).wait();
   CHECK(f.code == 2);
@@ -228,7 +229,8 @@ TEST_CASE("failure: a launcher that started another number of ranks than the pla
 TEST_CASE("failure: ranks that were started with different flags do not train together") {
   const SmallRun r;
   for (const char* other : {" --precision bf16-mixed", " --max-steps 3"}) {
-    std::vector<std::string> words{"mpirun", "--quiet", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"};
+    std::vector<std::string> words{
+        "mpirun", "--mca", "orte_execute_quiet", "1", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"};
     for (const std::string& flags : {std::string(kTwo), std::string(kTwo) + other}) {
       if (words.back() != "none") words.emplace_back(":");
       words.insert(words.end(), {"-n", "1"});

@@ -61,8 +61,9 @@ TEST_CASE("gpu ranks: one GPU needs neither launcher nor NCCL") {
 TEST_CASE("gpu ranks: ranks of mpirun and torchrun find each other by their launcher's variables") {
   const SmallRun r;
   const PretendMachine machine(r);
-  std::vector<std::string> words{"mpirun", "--quiet", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
-                                 "-n",     "2"};
+  std::vector<std::string> words{
+      "mpirun", "--mca", "orte_execute_quiet", "1", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
+      "-n",     "2"};
   for (const std::string& word : r.command(std::string("--full --max-steps 3") + kTwoGpus)) words.push_back(word);
   const Finished mpirun = Process(words, r.path()).wait();
   CAPTURE(mpirun.err);
