@@ -24,7 +24,7 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes copied, Byt
   drain(StreamId::Gather, g.unit);
   const bool is_alone = rules_.ways == 1;
   const bool needs_cast = is_cast && p_.buffers[stored].bytes != shard(whole, rules_.ways);
-  const auto hooks = std::uint32_t(engine_.hook_kernels * units);
+  const auto hooks = narrow<std::uint32_t>(engine_.hook_kernels * units);
   const auto copy_of = [&](bool is_gathered, Bytes bytes) {
     const std::uint32_t id =
         add(Category::Communication, is_gathered ? BufferRole::Gathered : BufferRole::Shard, g.unit, bytes);
@@ -111,7 +111,7 @@ void StageBuilder::run_hooks(const ScheduleStep& v) {
   if (gathers() || !layout_.shards_weights) return;
   each_group(s_.units[v.unit], [&](const Group& g) {
     const std::int64_t calls = (g.trained ? g.messages : 0) + (g.frozen ? g.frozen_messages : 0);
-    hooks_ += std::uint32_t(engine_.hook_kernels * calls);
+    hooks_ += narrow<std::uint32_t>(engine_.hook_kernels * calls);
   });
 }
 

@@ -18,7 +18,7 @@ std::uint32_t EventQueue::take_node(const SimEvent& event) {
   if (node != kNone) {
     free_ = nodes_[node].next;
   } else {
-    node = std::uint32_t(nodes_.size());
+    node = std::uint32_t(nodes_.size());  // checked in the next line
     GPUPLAN_CHECK(node <= kNodeMask, "too many pending events");
     nodes_.emplace_back();
   }
