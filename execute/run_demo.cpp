@@ -30,7 +30,7 @@ struct DemoFlag {
 
 std::vector<DemoFlag> demo_flags() {
   const std::filesystem::path demo = data_dir() / "demo";
-  return {{"--model", demo.string()}, {"--data", (demo / "train.jsonl").string()},
+  return {{"--model", demo.string()}, {"--data", (demo / "tokens.jsonl").string()},
           {"--lora", "r=16"},         {"--seq-len", "256"},
           {"--micro-batch", "4"},     {"--lr", "1e-2"},
           {"--max-steps", "300"},     {"--schedule", "cosine"},

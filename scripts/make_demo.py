@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Makes data/demo, what `gpuplan run --demo` trains: a small Llama, its tokenizer and a text, all from this project's own files.
 
-    scripts/make_demo.py                 train.jsonl, tokenizer, config.json; build/demo/pretrain.bin
+    scripts/make_demo.py                 train.jsonl, tokens.jsonl, tokenizer, config.json; build/demo/pretrain.bin
     scripts/make_demo.py --steps 400     also pretrains the weights on pretrain.bin with tests/torch/reference.py (a few minutes)
 
 The text to fine-tune on is the documents (docs/*.md, README, CHANGELOG); the weights are pretrained on the comments of the
@@ -104,6 +104,13 @@ def write_jsonl(path: str, texts: List[str]) -> None:
         file.writelines(json.dumps({'text': text}, ensure_ascii=False) + '\n' for text in texts)
 
 
+def write_rows(path: str, texts: List[str], tokenizer: sentencepiece.SentencePieceProcessor) -> None:
+    """Each text as `gpuplan run` would tokenise it, so that the demo needs no SentencePiece."""
+    with open(path, 'w', encoding='utf-8') as file:
+        for text in texts:
+            file.write(json.dumps({'input_ids': [1, *tokenizer.encode(text), 2]}, separators=(',', ':')) + '\n')
+
+
 def write_json(name: str, value: dict) -> None:
     with open(os.path.join(DEMO, name), 'w') as file:
         file.write(json.dumps(value, indent=2) + '\n')
@@ -173,6 +180,7 @@ def main() -> None:
     remarks = texts_of(files(f'{folder}/**/*.{suffix}' for folder in SOURCES for suffix in ('h', 'cpp', 'cu')), comments)
     write_jsonl(os.path.join(DEMO, 'train.jsonl'), documents)
     tokenizer = train_tokenizer(documents)
+    write_rows(os.path.join(DEMO, 'tokens.jsonl'), documents, tokenizer)
     write_json('config.json', CONFIG)
     write_json('tokenizer_config.json', TOKENIZER_CONFIG)
     tokens = os.path.join(WORK, 'pretrain.bin')

@@ -15,12 +15,6 @@ namespace {
 CpuStream& cpu(Stream& stream) { return static_cast<CpuStream&>(stream); }
 CpuEvent& cpu(Event& event) { return static_cast<CpuEvent&>(event); }
 
-/// Those of the widest instruction set that this processor runs.
-const CpuKernels& cpu_kernels() {
-  static const CpuKernels& kernels = GPUPLAN_PICK_VARIANT(kKernels);
-  return kernels;
-}
-
 /// memcpy; large ones by all threads of the team.
 void parallel_copy(void* to, const void* from, std::int64_t size) {
   constexpr std::int64_t kPiece = 256 << 10;  // a piece costs about 20 us, a team 2 us
@@ -82,6 +76,12 @@ class CpuBackend final : public DeviceBackend {
 };
 
 }  // namespace
+
+const CpuKernels& cpu_kernels() {
+  static const CpuKernels& kernels = GPUPLAN_PICK_VARIANT(kKernels);
+  return kernels;
+}
+
 }  // namespace gpuplan
 
 extern "C" __attribute__((visibility("default"))) gpuplan::DeviceBackend* gpuplan_device_backend(int abi) {

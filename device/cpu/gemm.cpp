@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "device/cpu/host.h"
+#include "device/cpu/widened_gemm.h"
 
 namespace gpuplan {
 namespace {
@@ -163,12 +164,14 @@ CpuGemm::CpuGemm() = default;
 CpuGemm::~CpuGemm() = default;
 
 void CpuGemm::run(const GemmProblem& problem, const void* a, const void* b, void* c) {
-  static const std::vector<GemmType> types = gemm_library().types;
-  GPUPLAN_CHECK(std::find(types.begin(), types.end(), problem.type) != types.end(),
-                "this processor does not multiply this type");
+  static const std::vector<GemmType> native = gemm_library().types;
+  const bool is_native = std::find(native.begin(), native.end(), problem.type) != native.end();
+  GPUPLAN_CHECK(is_native || problem.type == GemmType::BF16 || problem.type == GemmType::F16,
+                "the CPU device does not multiply this type");
   if (prefers_sgemm(problem)) return sgemm(problem, a, b, c);
+  if (!state_) state_ = std::make_unique<State>();
+  if (!is_native) return widened_gemm(problem, a, b, c, state_->scratch);
   try {
-    if (!state_) state_ = std::make_unique<State>();
     Prepared& made = state_->prepare(problem);
     if (state_->scratch.size().count < made.scratch_bytes)
       state_->scratch = host_memory({made.scratch_bytes});  // or throws, each time

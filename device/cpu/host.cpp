@@ -188,6 +188,9 @@ DeviceFacts cpu_facts(int num_threads) {
                     .gemm_types = library.types,
                     .versions = {{"oneDNN", library.version}, {"Linux", kernel_release()}},
                     .warnings = {}};
+  // Training in bf16 needs its products everywhere (device/cpu/widened_gemm.h); fp16 is not trained on CPU ranks.
+  const bool has_bf16 = std::find(library.types.begin(), library.types.end(), GemmType::BF16) != library.types.end();
+  if (!has_bf16) facts.gemm_types.push_back(GemmType::BF16);
   if (!library.warning.empty()) facts.warnings.push_back(library.warning);
   return facts;
 }

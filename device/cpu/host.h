@@ -21,7 +21,7 @@ Bytes free_host_memory();
 struct GemmLibrary {
   std::string version;          // "2.6.3"
   std::string instructions;     // "avx512_core_amx", what it really uses
-  std::vector<GemmType> types;  // that it multiplies faster than by conversion to fp32
+  std::vector<GemmType> types;  // that it multiplies on this processor without conversion
   std::string warning;          // empty, or that the processor has more
 };
 GemmLibrary gemm_library();

@@ -31,7 +31,7 @@ _gpuplan() {
     plan:--precision) words='bf16-true bf16-mixed fp16-mixed fp32' ;;
     plan:--optimizer) words='adamw-fused adamw-foreach adamw-loop adamw-apex adamw-8bit paged-adamw paged-adamw-8bit adamw-bf16-states adamw-bf16-kahan adafactor lion lion-8bit sgd sgd-momentum muon' ;;
     plan:--checkpointing) words='none full selective elementwise every=' ;;
-    plan:--attention) words='eager sdpa flash cudnn' ;;
+    plan:--attention) words='eager sdpa flash flash-3 cudnn' ;;
     plan:--kernels) words='plain fused' ;;
     plan:--loss) words='plain inplace chunked fused' ;;
     plan:--gpus) words='a10 a100-pcie-40gb a100-pcie-80gb a100-sxm-40gb a100-sxm-80gb a10g a16 a2 a30 a40 a800-sxm-80gb b200-sxm b300-sxm gb10 gb200 gh200-144gb gh200-96gb h100-nvl h100-pcie h100-sxm h100-sxm-96gb h200-sxm h800-sxm l4 l40 l40s mi210 mi250x mi300x mi325x mi355x rtx-2000-ada rtx-2080-ti rtx-3060-12gb rtx-3060-ti rtx-3070 rtx-3070-ti rtx-3080-10gb rtx-3080-12gb rtx-3080-laptop-16gb rtx-3080-ti rtx-3090 rtx-3090-ti rtx-4000-ada rtx-4060 rtx-4060-ti-16gb rtx-4060-ti-8gb rtx-4070 rtx-4070-super rtx-4070-ti rtx-4070-ti-super rtx-4080 rtx-4080-laptop rtx-4080-super rtx-4090 rtx-4090-laptop rtx-4500-ada rtx-5000-ada rtx-5060 rtx-5060-ti-16gb rtx-5060-ti-8gb rtx-5070 rtx-5070-ti rtx-5080 rtx-5080-laptop rtx-5090 rtx-5090-laptop rtx-6000-ada rtx-a4000 rtx-a5000 rtx-a6000 rtx-pro-6000-blackwell t4 titan-rtx v100-pcie-16gb v100-pcie-32gb v100-sxm2-16gb v100-sxm2-32gb' ;;
@@ -61,7 +61,7 @@ _gpuplan() {
     estimate:--precision) words='bf16-true bf16-mixed fp16-mixed fp32' ;;
     estimate:--optimizer) words='adamw-fused adamw-foreach adamw-loop adamw-apex adamw-8bit paged-adamw paged-adamw-8bit adamw-bf16-states adamw-bf16-kahan adafactor lion lion-8bit sgd sgd-momentum muon' ;;
     estimate:--checkpointing) words='none full selective elementwise every=' ;;
-    estimate:--attention) words='eager sdpa flash cudnn' ;;
+    estimate:--attention) words='eager sdpa flash flash-3 cudnn' ;;
     estimate:--kernels) words='plain fused' ;;
     estimate:--loss) words='plain inplace chunked fused' ;;
     estimate:--gpus) words='a10 a100-pcie-40gb a100-pcie-80gb a100-sxm-40gb a100-sxm-80gb a10g a16 a2 a30 a40 a800-sxm-80gb b200-sxm b300-sxm gb10 gb200 gh200-144gb gh200-96gb h100-nvl h100-pcie h100-sxm h100-sxm-96gb h200-sxm h800-sxm l4 l40 l40s mi210 mi250x mi300x mi325x mi355x rtx-2000-ada rtx-2080-ti rtx-3060-12gb rtx-3060-ti rtx-3070 rtx-3070-ti rtx-3080-10gb rtx-3080-12gb rtx-3080-laptop-16gb rtx-3080-ti rtx-3090 rtx-3090-ti rtx-4000-ada rtx-4060 rtx-4060-ti-16gb rtx-4060-ti-8gb rtx-4070 rtx-4070-super rtx-4070-ti rtx-4070-ti-super rtx-4080 rtx-4080-laptop rtx-4080-super rtx-4090 rtx-4090-laptop rtx-4500-ada rtx-5000-ada rtx-5060 rtx-5060-ti-16gb rtx-5060-ti-8gb rtx-5070 rtx-5070-ti rtx-5080 rtx-5080-laptop rtx-5090 rtx-5090-laptop rtx-6000-ada rtx-a4000 rtx-a5000 rtx-a6000 rtx-pro-6000-blackwell t4 titan-rtx v100-pcie-16gb v100-pcie-32gb v100-sxm2-16gb v100-sxm2-32gb' ;;
@@ -85,7 +85,7 @@ _gpuplan() {
     simulate:--precision) words='bf16-true bf16-mixed fp16-mixed fp32' ;;
     simulate:--optimizer) words='adamw-fused adamw-foreach adamw-loop adamw-apex adamw-8bit paged-adamw paged-adamw-8bit adamw-bf16-states adamw-bf16-kahan adafactor lion lion-8bit sgd sgd-momentum muon' ;;
     simulate:--checkpointing) words='none full selective elementwise every=' ;;
-    simulate:--attention) words='eager sdpa flash cudnn' ;;
+    simulate:--attention) words='eager sdpa flash flash-3 cudnn' ;;
     simulate:--kernels) words='plain fused' ;;
     simulate:--loss) words='plain inplace chunked fused' ;;
     simulate:--gpus) words='a10 a100-pcie-40gb a100-pcie-80gb a100-sxm-40gb a100-sxm-80gb a10g a16 a2 a30 a40 a800-sxm-80gb b200-sxm b300-sxm gb10 gb200 gh200-144gb gh200-96gb h100-nvl h100-pcie h100-sxm h100-sxm-96gb h200-sxm h800-sxm l4 l40 l40s mi210 mi250x mi300x mi325x mi355x rtx-2000-ada rtx-2080-ti rtx-3060-12gb rtx-3060-ti rtx-3070 rtx-3070-ti rtx-3080-10gb rtx-3080-12gb rtx-3080-laptop-16gb rtx-3080-ti rtx-3090 rtx-3090-ti rtx-4000-ada rtx-4060 rtx-4060-ti-16gb rtx-4060-ti-8gb rtx-4070 rtx-4070-super rtx-4070-ti rtx-4070-ti-super rtx-4080 rtx-4080-laptop rtx-4080-super rtx-4090 rtx-4090-laptop rtx-4500-ada rtx-5000-ada rtx-5060 rtx-5060-ti-16gb rtx-5060-ti-8gb rtx-5070 rtx-5070-ti rtx-5080 rtx-5080-laptop rtx-5090 rtx-5090-laptop rtx-6000-ada rtx-a4000 rtx-a5000 rtx-a6000 rtx-pro-6000-blackwell t4 titan-rtx v100-pcie-16gb v100-pcie-32gb v100-sxm2-16gb v100-sxm2-32gb' ;;
@@ -108,7 +108,7 @@ _gpuplan() {
     run:--precision) words='bf16-true bf16-mixed fp16-mixed fp32' ;;
     run:--optimizer) words='adamw-fused adamw-foreach adamw-loop adamw-apex adamw-8bit paged-adamw paged-adamw-8bit adamw-bf16-states adamw-bf16-kahan adafactor lion lion-8bit sgd sgd-momentum muon' ;;
     run:--checkpointing) words='none full selective elementwise every=' ;;
-    run:--attention) words='eager sdpa flash cudnn' ;;
+    run:--attention) words='eager sdpa flash flash-3 cudnn' ;;
     run:--kernels) words='plain fused' ;;
     run:--loss) words='plain inplace chunked fused' ;;
     run:--gpus) words='a10 a100-pcie-40gb a100-pcie-80gb a100-sxm-40gb a100-sxm-80gb a10g a16 a2 a30 a40 a800-sxm-80gb b200-sxm b300-sxm gb10 gb200 gh200-144gb gh200-96gb h100-nvl h100-pcie h100-sxm h100-sxm-96gb h200-sxm h800-sxm l4 l40 l40s mi210 mi250x mi300x mi325x mi355x rtx-2000-ada rtx-2080-ti rtx-3060-12gb rtx-3060-ti rtx-3070 rtx-3070-ti rtx-3080-10gb rtx-3080-12gb rtx-3080-laptop-16gb rtx-3080-ti rtx-3090 rtx-3090-ti rtx-4000-ada rtx-4060 rtx-4060-ti-16gb rtx-4060-ti-8gb rtx-4070 rtx-4070-super rtx-4070-ti rtx-4070-ti-super rtx-4080 rtx-4080-laptop rtx-4080-super rtx-4090 rtx-4090-laptop rtx-4500-ada rtx-5000-ada rtx-5060 rtx-5060-ti-16gb rtx-5060-ti-8gb rtx-5070 rtx-5070-ti rtx-5080 rtx-5080-laptop rtx-5090 rtx-5090-laptop rtx-6000-ada rtx-a4000 rtx-a5000 rtx-a6000 rtx-pro-6000-blackwell t4 titan-rtx v100-pcie-16gb v100-pcie-32gb v100-sxm2-16gb v100-sxm2-32gb' ;;

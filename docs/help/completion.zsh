@@ -49,11 +49,11 @@ _gpuplan() {
         '--optimizer=[adamw-fused, adamw-8bit, paged-adamw, adafactor, lion, sgd, muon, ... Default\: what the framework uses]:value:{compadd -- adamw-fused adamw-foreach adamw-loop adamw-apex adamw-8bit paged-adamw paged-adamw-8bit adamw-bf16-states adamw-bf16-kahan adafactor lion lion-8bit sgd sgd-momentum muon; }' \
         '--optimizer-in-backward[step each weight as soon as its gradient is there]' \
         '--checkpointing=[activations recomputed in backward. Default none (K\: 1 to 100000)]:value:{compadd -- none full selective elementwise every=; }' \
-        '--attention=[attention kernel. Default sdpa]:value:{compadd -- eager sdpa flash cudnn; }' \
+        '--attention=[attention kernel. Default sdpa]:value:{compadd -- eager sdpa flash flash-3 cudnn; }' \
         '--kernels=[norm and MLP kernels. Default\: what the framework uses]:value:{compadd -- plain fused; }' \
         '--compile[layers and loss through torch.compile\: fused ops, fewer launches]' \
         '--fp8[layers multiply in fp8 (Ada, Hopper and later); states and activations as without]' \
-        '--loss=[cross-entropy. Default plain (N\: 1 to 1000000)]:value:{compadd -- plain inplace chunked fused; }' \
+        '--loss=[cross-entropy. Default plain (N\: 1 to 65536)]:value:{compadd -- plain inplace chunked fused; }' \
         '--offload=[of optimizer, params, activations; to the host, or optimizer\:nvme, params\:nvme. Default none]:value: ' \
         '--gpus=[4xA6000, 2x4090,2x3090, local (these GPUs, as free as they are), 2xcpu]:value:{compadd -- a10 a100-pcie-40gb a100-pcie-80gb a100-sxm-40gb a100-sxm-80gb a10g a16 a2 a30 a40 a800-sxm-80gb b200-sxm b300-sxm gb10 gb200 gh200-144gb gh200-96gb h100-nvl h100-pcie h100-sxm h100-sxm-96gb h200-sxm h800-sxm l4 l40 l40s mi210 mi250x mi300x mi325x mi355x rtx-2000-ada rtx-2080-ti rtx-3060-12gb rtx-3060-ti rtx-3070 rtx-3070-ti rtx-3080-10gb rtx-3080-12gb rtx-3080-laptop-16gb rtx-3080-ti rtx-3090 rtx-3090-ti rtx-4000-ada rtx-4060 rtx-4060-ti-16gb rtx-4060-ti-8gb rtx-4070 rtx-4070-super rtx-4070-ti rtx-4070-ti-super rtx-4080 rtx-4080-laptop rtx-4080-super rtx-4090 rtx-4090-laptop rtx-4500-ada rtx-5000-ada rtx-5060 rtx-5060-ti-16gb rtx-5060-ti-8gb rtx-5070 rtx-5070-ti rtx-5080 rtx-5080-laptop rtx-5090 rtx-5090-laptop rtx-6000-ada rtx-a4000 rtx-a5000 rtx-a6000 rtx-pro-6000-blackwell t4 titan-rtx v100-pcie-16gb v100-pcie-32gb v100-sxm2-16gb v100-sxm2-32gb; }' \
         '--gpu-spec=[a card of --gpus as you describe it\: '\''3060\:12GiB,360GB/s,25TFLOPS'\'' is memory, bandwidth, dense 16-bit rate; then link=pcie4x16, cc=8.6, fp8=, fp32=, sms=, p2p=yes. Several\: '\'';'\'' between]:value: ' \
@@ -119,11 +119,11 @@ _gpuplan() {
         '--optimizer=[adamw-fused, adamw-8bit, paged-adamw, adafactor, lion, sgd, muon, ... Default\: what the framework uses]:value:{compadd -- adamw-fused adamw-foreach adamw-loop adamw-apex adamw-8bit paged-adamw paged-adamw-8bit adamw-bf16-states adamw-bf16-kahan adafactor lion lion-8bit sgd sgd-momentum muon; }' \
         '--optimizer-in-backward[step each weight as soon as its gradient is there]' \
         '--checkpointing=[activations recomputed in backward. Default none (K\: 1 to 100000)]:value:{compadd -- none full selective elementwise every=; }' \
-        '--attention=[attention kernel. Default sdpa]:value:{compadd -- eager sdpa flash cudnn; }' \
+        '--attention=[attention kernel. Default sdpa]:value:{compadd -- eager sdpa flash flash-3 cudnn; }' \
         '--kernels=[norm and MLP kernels. Default\: what the framework uses]:value:{compadd -- plain fused; }' \
         '--compile[layers and loss through torch.compile\: fused ops, fewer launches]' \
         '--fp8[layers multiply in fp8 (Ada, Hopper and later); states and activations as without]' \
-        '--loss=[cross-entropy. Default plain (N\: 1 to 1000000)]:value:{compadd -- plain inplace chunked fused; }' \
+        '--loss=[cross-entropy. Default plain (N\: 1 to 65536)]:value:{compadd -- plain inplace chunked fused; }' \
         '--offload=[of optimizer, params, activations; to the host, or optimizer\:nvme, params\:nvme. Default none]:value: ' \
         '--gpus=[4xA6000, 2x4090,2x3090, local (these GPUs, as free as they are), 2xcpu]:value:{compadd -- a10 a100-pcie-40gb a100-pcie-80gb a100-sxm-40gb a100-sxm-80gb a10g a16 a2 a30 a40 a800-sxm-80gb b200-sxm b300-sxm gb10 gb200 gh200-144gb gh200-96gb h100-nvl h100-pcie h100-sxm h100-sxm-96gb h200-sxm h800-sxm l4 l40 l40s mi210 mi250x mi300x mi325x mi355x rtx-2000-ada rtx-2080-ti rtx-3060-12gb rtx-3060-ti rtx-3070 rtx-3070-ti rtx-3080-10gb rtx-3080-12gb rtx-3080-laptop-16gb rtx-3080-ti rtx-3090 rtx-3090-ti rtx-4000-ada rtx-4060 rtx-4060-ti-16gb rtx-4060-ti-8gb rtx-4070 rtx-4070-super rtx-4070-ti rtx-4070-ti-super rtx-4080 rtx-4080-laptop rtx-4080-super rtx-4090 rtx-4090-laptop rtx-4500-ada rtx-5000-ada rtx-5060 rtx-5060-ti-16gb rtx-5060-ti-8gb rtx-5070 rtx-5070-ti rtx-5080 rtx-5080-laptop rtx-5090 rtx-5090-laptop rtx-6000-ada rtx-a4000 rtx-a5000 rtx-a6000 rtx-pro-6000-blackwell t4 titan-rtx v100-pcie-16gb v100-pcie-32gb v100-sxm2-16gb v100-sxm2-32gb; }' \
         '--gpu-spec=[a card of --gpus as you describe it\: '\''3060\:12GiB,360GB/s,25TFLOPS'\'' is memory, bandwidth, dense 16-bit rate; then link=pcie4x16, cc=8.6, fp8=, fp32=, sms=, p2p=yes. Several\: '\'';'\'' between]:value: ' \
@@ -187,11 +187,11 @@ _gpuplan() {
         '--optimizer=[adamw-fused, adamw-8bit, paged-adamw, adafactor, lion, sgd, muon, ... Default\: what the framework uses]:value:{compadd -- adamw-fused adamw-foreach adamw-loop adamw-apex adamw-8bit paged-adamw paged-adamw-8bit adamw-bf16-states adamw-bf16-kahan adafactor lion lion-8bit sgd sgd-momentum muon; }' \
         '--optimizer-in-backward[step each weight as soon as its gradient is there]' \
         '--checkpointing=[activations recomputed in backward. Default none (K\: 1 to 100000)]:value:{compadd -- none full selective elementwise every=; }' \
-        '--attention=[attention kernel. Default sdpa]:value:{compadd -- eager sdpa flash cudnn; }' \
+        '--attention=[attention kernel. Default sdpa]:value:{compadd -- eager sdpa flash flash-3 cudnn; }' \
         '--kernels=[norm and MLP kernels. Default\: what the framework uses]:value:{compadd -- plain fused; }' \
         '--compile[layers and loss through torch.compile\: fused ops, fewer launches]' \
         '--fp8[layers multiply in fp8 (Ada, Hopper and later); states and activations as without]' \
-        '--loss=[cross-entropy. Default plain (N\: 1 to 1000000)]:value:{compadd -- plain inplace chunked fused; }' \
+        '--loss=[cross-entropy. Default plain (N\: 1 to 65536)]:value:{compadd -- plain inplace chunked fused; }' \
         '--offload=[of optimizer, params, activations; to the host, or optimizer\:nvme, params\:nvme. Default none]:value: ' \
         '--gpus=[4xA6000, 2x4090,2x3090, local (these GPUs, as free as they are), 2xcpu]:value:{compadd -- a10 a100-pcie-40gb a100-pcie-80gb a100-sxm-40gb a100-sxm-80gb a10g a16 a2 a30 a40 a800-sxm-80gb b200-sxm b300-sxm gb10 gb200 gh200-144gb gh200-96gb h100-nvl h100-pcie h100-sxm h100-sxm-96gb h200-sxm h800-sxm l4 l40 l40s mi210 mi250x mi300x mi325x mi355x rtx-2000-ada rtx-2080-ti rtx-3060-12gb rtx-3060-ti rtx-3070 rtx-3070-ti rtx-3080-10gb rtx-3080-12gb rtx-3080-laptop-16gb rtx-3080-ti rtx-3090 rtx-3090-ti rtx-4000-ada rtx-4060 rtx-4060-ti-16gb rtx-4060-ti-8gb rtx-4070 rtx-4070-super rtx-4070-ti rtx-4070-ti-super rtx-4080 rtx-4080-laptop rtx-4080-super rtx-4090 rtx-4090-laptop rtx-4500-ada rtx-5000-ada rtx-5060 rtx-5060-ti-16gb rtx-5060-ti-8gb rtx-5070 rtx-5070-ti rtx-5080 rtx-5080-laptop rtx-5090 rtx-5090-laptop rtx-6000-ada rtx-a4000 rtx-a5000 rtx-a6000 rtx-pro-6000-blackwell t4 titan-rtx v100-pcie-16gb v100-pcie-32gb v100-sxm2-16gb v100-sxm2-32gb; }' \
         '--gpu-spec=[a card of --gpus as you describe it\: '\''3060\:12GiB,360GB/s,25TFLOPS'\'' is memory, bandwidth, dense 16-bit rate; then link=pcie4x16, cc=8.6, fp8=, fp32=, sms=, p2p=yes. Several\: '\'';'\'' between]:value: ' \
@@ -251,11 +251,11 @@ _gpuplan() {
         '--optimizer=[adamw-fused, adamw-8bit, paged-adamw, adafactor, lion, sgd, muon, ... Default\: what the framework uses]:value:{compadd -- adamw-fused adamw-foreach adamw-loop adamw-apex adamw-8bit paged-adamw paged-adamw-8bit adamw-bf16-states adamw-bf16-kahan adafactor lion lion-8bit sgd sgd-momentum muon; }' \
         '--optimizer-in-backward[step each weight as soon as its gradient is there]' \
         '--checkpointing=[activations recomputed in backward. Default none (K\: 1 to 100000)]:value:{compadd -- none full selective elementwise every=; }' \
-        '--attention=[attention kernel. Default sdpa]:value:{compadd -- eager sdpa flash cudnn; }' \
+        '--attention=[attention kernel. Default sdpa]:value:{compadd -- eager sdpa flash flash-3 cudnn; }' \
         '--kernels=[norm and MLP kernels. Default\: what the framework uses]:value:{compadd -- plain fused; }' \
         '--compile[layers and loss through torch.compile\: fused ops, fewer launches]' \
         '--fp8[layers multiply in fp8 (Ada, Hopper and later); states and activations as without]' \
-        '--loss=[cross-entropy. Default plain (N\: 1 to 1000000)]:value:{compadd -- plain inplace chunked fused; }' \
+        '--loss=[cross-entropy. Default plain (N\: 1 to 65536)]:value:{compadd -- plain inplace chunked fused; }' \
         '--offload=[of optimizer, params, activations; to the host, or optimizer\:nvme, params\:nvme. Default none]:value: ' \
         '--gpus=[4xA6000, 2x4090,2x3090, local (these GPUs, as free as they are), 2xcpu]:value:{compadd -- a10 a100-pcie-40gb a100-pcie-80gb a100-sxm-40gb a100-sxm-80gb a10g a16 a2 a30 a40 a800-sxm-80gb b200-sxm b300-sxm gb10 gb200 gh200-144gb gh200-96gb h100-nvl h100-pcie h100-sxm h100-sxm-96gb h200-sxm h800-sxm l4 l40 l40s mi210 mi250x mi300x mi325x mi355x rtx-2000-ada rtx-2080-ti rtx-3060-12gb rtx-3060-ti rtx-3070 rtx-3070-ti rtx-3080-10gb rtx-3080-12gb rtx-3080-laptop-16gb rtx-3080-ti rtx-3090 rtx-3090-ti rtx-4000-ada rtx-4060 rtx-4060-ti-16gb rtx-4060-ti-8gb rtx-4070 rtx-4070-super rtx-4070-ti rtx-4070-ti-super rtx-4080 rtx-4080-laptop rtx-4080-super rtx-4090 rtx-4090-laptop rtx-4500-ada rtx-5000-ada rtx-5060 rtx-5060-ti-16gb rtx-5060-ti-8gb rtx-5070 rtx-5070-ti rtx-5080 rtx-5080-laptop rtx-5090 rtx-5090-laptop rtx-6000-ada rtx-a4000 rtx-a5000 rtx-a6000 rtx-pro-6000-blackwell t4 titan-rtx v100-pcie-16gb v100-pcie-32gb v100-sxm2-16gb v100-sxm2-32gb; }' \
         '--gpu-spec=[a card of --gpus as you describe it\: '\''3060\:12GiB,360GB/s,25TFLOPS'\'' is memory, bandwidth, dense 16-bit rate; then link=pcie4x16, cc=8.6, fp8=, fp32=, sms=, p2p=yes. Several\: '\'';'\'' between]:value: ' \

@@ -31,7 +31,43 @@ GPUPLAN_INLINE void rotate_head(T* y, const T* x, const float* cosine, const flo
   }
 }
 
+/// Calls f with a number of the block's 16-bit type.
+template <class F>
+GPUPLAN_INLINE void with_half(Dtype dtype, F f) {
+  if (dtype == Dtype::BF16) return f(Bf16{});
+  if (dtype == Dtype::F16) return f(F16{});
+  fail_check("dtype is bf16 or fp16", "a block of a matrix has another dtype", __FILE__, __LINE__);
+}
+
 }  // namespace
+
+void widen_block(const MatrixBlock& from, float* to) {
+  with_half(from.first.dtype,
+            [rows = from.rows, columns = from.columns, stride = from.stride, data = from.first.data, to](auto type) {
+              const auto* const first = static_cast<const decltype(type)*>(data);
+#pragma omp parallel for schedule(static) if (rows * columns > kAlone)
+              for (std::int64_t row = 0; row < rows; ++row) {
+                const auto* const in = first + row * stride;
+                float* const out = to + row * columns;
+#pragma omp simd
+                for (std::int64_t i = 0; i < columns; ++i) out[i] = load(in[i]);
+              }
+            });
+}
+
+void narrow_block(const float* from, const MatrixBlock& to) {
+  with_half(to.first.dtype,
+            [rows = to.rows, columns = to.columns, stride = to.stride, data = to.first.data, from](auto type) {
+              auto* const first = static_cast<decltype(type)*>(data);
+#pragma omp parallel for schedule(static) if (rows * columns > kAlone)
+              for (std::int64_t row = 0; row < rows; ++row) {
+                const float* const in = from + row * columns;
+                auto* const out = first + row * stride;
+#pragma omp simd
+                for (std::int64_t i = 0; i < columns; ++i) store(out[i], in[i]);
+              }
+            });
+}
 
 void run(const kernels::Empty&) {}
 

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
+#include "rows/json_rows.h"
 #include "rows/text_tokenizer.h"
 #include "run/data/examples.h"
 #include "run/data/token_files.h"
@@ -131,6 +133,22 @@ TEST_CASE("text is encoded by the model's SentencePiece, between begin and end o
                  "t.jsonl:1: the tokenizer gives 54, outside the vocabulary of 50");
   scratch.write("tokenizer.model", "broken");
   check_mentions(error_text<InputError>([&] { open_tokenizer(scratch.path()); }), "is not a SentencePiece model");
+}
+
+TEST_CASE("the demo's tokens are its text, as its tokenizer encodes it") {
+  const std::filesystem::path demo = data_dir() / "demo";
+  try {
+    open_tokenizer(demo);
+  } catch (const EnvError&) {
+    MESSAGE("skipped: gpuplan was built without SentencePiece");
+    return;
+  }
+  const auto rows = [&](const char* file) {
+    return JsonRows({.file = demo / file, .tokenizer_folder = demo, .vocab_size = 1024, .seq_len = 256});
+  };
+  const JsonRows text = rows("train.jsonl"), tokens = rows("tokens.jsonl");
+  REQUIRE(text.size() == tokens.size());
+  for (std::int64_t row = 0; row < text.size(); ++row) CHECK(text.read(row).ids == tokens.read(row).ids);
 }
 
 TEST_CASE("text without a tokenizer.model names what tokenises it") {
