@@ -25,7 +25,7 @@ struct Answered {
 int hang_seconds();
 
 /// What a question may do, as docs/limits.md states it. Files without a limit, of --data, are not counted here.
-inline constexpr WorkCounts kMostWork{300'000'000, 400'000'000, 200'000'000};
+inline constexpr WorkCounts kMostWork{300'000'000, 1'000'000'000, 200'000'000};
 
 /// Processor seconds of ten million steps of a loop, here and now.
 double reference_seconds();
