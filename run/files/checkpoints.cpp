@@ -16,6 +16,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
+#include "base/sha256.h"
 #include "rows/file_access.h"
 #include "run/files/rank_state.h"
 
@@ -226,6 +227,10 @@ void Checkpoints::prune() const {
 nlohmann::json Checkpoints::facts(std::int64_t step) const {
   static_cast<void>(save_in(folder_of(step), step));
   return read_facts(folder_of(step));
+}
+
+std::string Checkpoints::facts_digest(std::int64_t step) const {
+  return sha256_hex(read_file(folder_of(step) / kFacts)).substr(0, 16);
 }
 
 void Checkpoints::load(std::int64_t step, const std::vector<StateBlob>& blobs) const {
