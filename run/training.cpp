@@ -65,9 +65,11 @@ std::unique_ptr<WeightSource> source_of(const NativeJob& job, const TrainingOpti
   return adapter_weights(std::move(adapter), std::move(source));
 }
 
+constexpr const char* kAllBytesEnding = "_bytes";
+
 /// Weights, adapter and data by what they hold.
 void add_contents(const TrainingOptions& o, ContentReach reach, nlohmann::json& out) {
-  const char* const ending = reach == ContentReach::AllBytes ? "_bytes" : "";
+  const char* const ending = reach == ContentReach::AllBytes ? kAllBytesEnding : "";
   const auto key = [&](const char* what) { return std::string(what) + ending; };
   if (!o.is_random) out[key("weights")] = weights_digest(o.model_folder, reach);
   if (o.adapter) out[key("adapter")] = content_digest(*o.adapter / "adapter_model.safetensors", reach);
@@ -183,11 +185,34 @@ class Run {
 
   // --- checkpoints
 
+  /// Ids and labels of 64 examples spread over the data: another tokenizer, packing or type of tokens shows there.
+  std::string digest_of_examples() const {
+    constexpr std::int64_t kSample = 64;
+    const auto seq = std::size_t(job_.recipe().seq_len);
+    std::string bytes;
+    for (std::int64_t i = 0; i < std::min(kSample, order_.num_examples); ++i) {
+      std::vector<std::int32_t> ids(seq), labels(seq);
+      examples_->read(i * (order_.num_examples - 1) / (kSample - 1), ids, labels);
+      for (const auto& list : {ids, labels}) bytes.append(reinterpret_cast<const char*>(list.data()), 4 * list.size());
+    }
+    return sha256_hex(bytes).substr(0, 16);
+  }
+
+  static std::string digest_of_tokenizer(const std::filesystem::path& folder) {
+    std::string digests;
+    for (const char* name : {"tokenizer.model", "tokenizer_config.json"})
+      if (std::error_code none; std::filesystem::exists(folder / name, none))
+        digests += content_digest(folder / name, ContentReach::AllBytes);
+    return sha256_hex(digests).substr(0, 16);
+  }
+
   /// Files are read for it: once.
   const nlohmann::json& identity() {
     if (identity_.is_null()) {
       identity_ = run_identity(job_, o_);
       identity_["examples"] = order_.num_examples;
+      identity_["tokens"] = digest_of_examples();
+      if (o_.data && examples_->is_text()) identity_["tokenizer"] = digest_of_tokenizer(o_.data->tokenizer_folder);
     }
     return identity_;
   }
@@ -257,9 +282,10 @@ class Run {
                                    saved.is_object() ? saved.value(key, nlohmann::json()).dump() : "?", value.dump()),
                        "give the same model, data, recipe and ranks, or another --output");
     }
-    if (saved.contains("offload") && !own.contains("offload"))
-      throw InputError("--resume", fmt::format("checkpoint-{} was written with offload", step),
-                       "give the same --offload, or another --output");
+    for (const auto& [key, value] : saved.items())
+      if (!own.contains(key) && !key.ends_with(kAllBytesEnding))
+        throw InputError("--resume", fmt::format("checkpoint-{} was written with {} {}", step, key, value.dump()),
+                         "give the same, or another --output");
   }
 
   /// Settings that were others are refused unless they are named, and stay on record.
