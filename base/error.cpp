@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/narrow.h"
 #include "base/units.h"
 
 namespace gpuplan {
@@ -27,6 +28,10 @@ InputError InputError::add_context(std::string_view context) const {
 
 void fail_check(const char* condition, const char* message, const char* file, int line) {
   throw BugError(fmt::format("{} (check `{}` failed at {}:{})", message, condition, file, line));
+}
+
+void fail_to_narrow(const char* file, int line) {
+  throw BugError(fmt::format("a number does not fit its field ({}:{})", file, line));
 }
 
 void refuse_overflow() {

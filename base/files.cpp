@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/work_count.h"
 
 namespace gpuplan {
 namespace {
@@ -79,6 +80,7 @@ constexpr std::size_t kPiece = 64 << 10;  // most files are smaller
 
 void append(std::string& content, std::string_view piece, const std::string& where, const InputLimit& limit) {
   require_size(content.size() + piece.size(), where, limit);
+  count_work(Work::Bytes, std::int64_t(piece.size()));
   content.append(piece);
 }
 

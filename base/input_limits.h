@@ -1,5 +1,5 @@
 // The largest size of every input that a user names, as docs/limits.md states them and tests/questions/limits_test.cpp
-// checks: a larger one is refused with exit code 2, at the limit it is answered within 10 s and 2 GB.
+// checks: a larger one is refused with exit code 2, at the limit it is answered within the page's work and 2 GB.
 #pragma once
 
 #include <array>
@@ -25,11 +25,13 @@ inline constexpr InputLimit kLogLimit{"a log", 256 * kMebibyte};
 inline constexpr InputLimit kPricesLimit{"a list of prices", 1 * kMebibyte};
 inline constexpr InputLimit kHostsLimit{"a list of hosts", 1 * kMebibyte};
 inline constexpr InputLimit kPointsLimit{"a file of points", 64 * kMebibyte};
+/// A line: of such rows there may be any number, which are read one by one.
+inline constexpr InputLimit kRowLimit{"a row of --data", 16 * kMebibyte};
 /// Every other file.
 inline constexpr InputLimit kFileLimit{"a file", 256 * kMebibyte};
 
-inline constexpr std::array kInputLimits{kConfigLimit,  kIndexLimit,   kPlanLimit,    kProfileLimit,
-                                         kClusterLimit, kLengthsLimit, kTrainerLimit, kLogLimit,
-                                         kPricesLimit,  kHostsLimit,   kPointsLimit,  kFileLimit};
+inline constexpr std::array kInputLimits{kConfigLimit,  kIndexLimit,   kPlanLimit, kProfileLimit, kClusterLimit,
+                                         kLengthsLimit, kTrainerLimit, kLogLimit,  kPricesLimit,  kHostsLimit,
+                                         kPointsLimit,  kRowLimit,     kFileLimit};
 
 }  // namespace gpuplan

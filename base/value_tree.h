@@ -28,6 +28,7 @@ struct ValueTree {
   nlohmann::json root;                            // null where someone else keeps the values
   std::unordered_map<std::string, Place> places;  // by key path, "gpus[0].name"; YAML only
   std::vector<Problem> problems;
+  std::vector<Problem> repeated;  // keys that come twice, where the last one counts
 
   /// Throws InputError listing the problems by line, when there are any.
   void finish(std::string hint) const;

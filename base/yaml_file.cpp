@@ -93,7 +93,10 @@ json yaml11_value(const std::string& text) {
 /// Builds the tree while yaml-cpp reads the text.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  explicit TreeBuilder(ValueTree& tree, Scalars scalars = Scalars::Texts) : tree_(tree), scalars_(scalars) {}
+  TreeBuilder(ValueTree& tree, Scalars scalars, DuplicateKeys duplicates)
+      : tree_(tree),
+        scalars_(scalars),
+        duplicates_(duplicates) {}
 
   void OnDocumentStart(const YAML::Mark& /*mark*/) override {}
   void OnDocumentEnd() override {}
@@ -140,25 +143,25 @@ class TreeBuilder : public YAML::EventHandler {
     return level.path.empty() ? level.key : fmt::format("{}.{}", level.path, level.key);
   }
 
-  void report(const YAML::Mark& mark, const std::string& key, const char* problem) {
-    const std::string path = open_.back().path.empty() ? key : fmt::format("{}.{}", open_.back().path, key);
-    tree_.problems.push_back({mark.line + 1, path, problem, {}});
+  ValueTree::Problem problem(const YAML::Mark& mark, const std::string& key, const char* text) const {
+    return {mark.line + 1, open_.back().path.empty() ? key : fmt::format("{}.{}", open_.back().path, key), text, {}};
   }
 
   /// A key of the mapping that is open.
   void start_entry(const YAML::Mark& mark, const std::string& key) {
     Level& level = open_.back();
     level.wants_key = false;
-    level.skips_value = level.value.contains(key);
     level.key = key;
     level.key_line = mark.line + 1;
-    if (level.skips_value) report(mark, key, "comes twice");
+    const bool is_repeated = level.value.contains(key);
+    level.skips_value = is_repeated && duplicates_ == DuplicateKeys::Refuse;
+    if (is_repeated) (level.skips_value ? tree_.problems : tree_.repeated).push_back(problem(mark, key, "comes twice"));
   }
 
   /// A key that is no text; its value is skipped.
   bool is_odd_key(const YAML::Mark& mark) {
     if (open_.empty() || !open_.back().wants_key) return false;
-    report(mark, "?", "a key must be a plain text");
+    tree_.problems.push_back(problem(mark, "?", "a key must be a plain text"));
     return true;
   }
 
@@ -186,13 +189,16 @@ class TreeBuilder : public YAML::EventHandler {
     put(std::move(value));
   }
 
-  /// The first value of a key counts.
+  /// Of a key that comes twice: the place of the value that counts.
   void note_place(const YAML::Mark& mark, const std::string& path, bool is_key) {
     const int line = mark.line + 1;
     const bool is_entry = !open_.empty() && open_.back().value.is_object();
-    if (!is_key)
-      tree_.places.try_emplace(path,
-                               ValueTree::Place{line, is_entry ? open_.back().key_line : line, tree_.places.size()});
+    if (is_key) return;
+    const ValueTree::Place place{line, is_entry ? open_.back().key_line : line, tree_.places.size()};
+    if (duplicates_ == DuplicateKeys::LastWins)
+      tree_.places.insert_or_assign(path, place);
+    else
+      tree_.places.try_emplace(path, place);
   }
 
   void put(json value) {
@@ -214,6 +220,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   ValueTree& tree_;
   Scalars scalars_;
+  DuplicateKeys duplicates_;
   std::vector<Level> open_;
   std::map<YAML::anchor_t, json> anchors_;
   std::size_t num_values_ = 0;
@@ -227,14 +234,15 @@ void check_utf8(const std::string& text, const std::string& name) {
 }
 
 std::shared_ptr<ValueTree> parse_tree(const std::string& text, const std::string& name,
-                                      Scalars scalars = Scalars::Texts) {
+                                      Scalars scalars = Scalars::Texts,
+                                      DuplicateKeys duplicates = DuplicateKeys::Refuse) {
   auto tree = std::make_shared<ValueTree>();
   tree->file = name;
   tree->format = FileFormat::Yaml;
   try {
     std::istringstream in(text);
     YAML::Parser parser(in);
-    TreeBuilder builder(*tree, scalars);
+    TreeBuilder builder(*tree, scalars, duplicates);
     parser.HandleNextDocument(builder);
   } catch (const YAML::Exception& error) {
     throw InputError(fmt::format("{}:{}:{}", name, error.mark.line + 1, error.mark.column + 1),
@@ -275,9 +283,9 @@ std::shared_ptr<ValueTree> parse_mapping(const std::string& text, const std::str
 
 YamlFile YamlFile::parse(const std::string& text, const std::string& name) { return {parse_mapping(text, name), text}; }
 
-std::shared_ptr<ValueTree> parse_yaml11(const std::string& text, const std::string& name) {
+std::shared_ptr<ValueTree> parse_yaml11(const std::string& text, const std::string& name, DuplicateKeys duplicates) {
   check_utf8(text, name);
-  auto tree = parse_tree(text, name, Scalars::Yaml11);
+  auto tree = parse_tree(text, name, Scalars::Yaml11, duplicates);
   tree->finish("");
   return tree;
 }

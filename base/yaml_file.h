@@ -9,6 +9,7 @@
 
 #include "base/fields.h"
 #include "base/input_limits.h"
+#include "base/json_file.h"
 #include "base/units.h"
 
 namespace gpuplan {
@@ -32,8 +33,10 @@ class YamlFile {
 };
 
 /// A file of a Python program: a scalar without quotes is what PyYAML reads (`no` is false, `1e-4` is a text), one in
-/// quotes is a text. Throws InputError as YamlFile::parse does; the top may be any value.
-std::shared_ptr<ValueTree> parse_yaml11(const std::string& text, const std::string& name);
+/// quotes is a text. Throws InputError as YamlFile::parse does; the top may be any value. LastWins: of a key that comes
+/// twice the last value counts, as in PyYAML, and ValueTree::repeated names it.
+std::shared_ptr<ValueTree> parse_yaml11(const std::string& text, const std::string& name,
+                                        DuplicateKeys duplicates = DuplicateKeys::Refuse);
 
 /// `value` x 10^-`exponent` in the fewest digits: decimal(1.06e10, 9) is "10.6". Requires: finite.
 std::string decimal(double value, int exponent = 0);

@@ -13,6 +13,8 @@
 namespace gpuplan {
 namespace {
 
+constexpr const char* kLicences = "--licences";
+
 const Command* find_command(const std::string& name) {
   for (const Command& command : commands())
     if (command.name == name) return &command;
@@ -124,6 +126,16 @@ void check_values(const CLI::App& app) {
                    option && !is_switch(*option) ? fmt::format("{} {}", flag, option->get_type_name()) : "");
 }
 
+/// "help" and "help COMMAND": the help that "--help" and "COMMAND --help" show.
+Parsed parse_help(const CLI::App& app, const std::vector<std::string>& args) {
+  Parsed parsed{.app = &app, .wants_help = true};
+  if (args.size() < 2) return parsed;
+  if (!find_command(args[1])) refuse_word(app, args[1]);
+  parsed.app = app.get_subcommand(args[1]);
+  if (args.size() > 2) refuse_word(*parsed.app, args[2]);
+  return parsed;
+}
+
 const CLI::App* selected(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
   return chosen.empty() ? &app : chosen.front();
@@ -135,6 +147,8 @@ void declare(CLI::App& app, Wanted wants_flags) {
   app.description("plan the fine-tuning of language models: what fits, how fast, at what cost");
   app.set_help_flag("-h,--help", "show this help");
   app.set_version_flag("--version", GPUPLAN_VERSION, "show the version");
+  app.add_flag(kLicences)->description(
+      "show the licences of the program, of its libraries and of the sources of its data");
   app.require_subcommand(0, 1)->allow_extras();
   for (const Command& command : commands()) {
     CLI::App* sub = app.add_subcommand(command.name, command.summary);
@@ -158,6 +172,7 @@ void declare_commands(CLI::App& app, const std::vector<std::string>& args) {
 }
 
 Parsed parse(CLI::App& app, const std::vector<std::string>& args) {
+  if (!args.empty() && args.front() == "help") return parse_help(app, args);
   Parsed parsed;
   auto end = args.end();
   if (const Command* command = args.empty() ? nullptr : find_command(args.front()); command && command->takes_program)
@@ -173,6 +188,7 @@ Parsed parse(CLI::App& app, const std::vector<std::string>& args) {
   refuse_remaining(app);
   check_values(*parsed.app);
   refuse_remaining(*parsed.app);
+  parsed.wants_licences = is_given(app, kLicences);
   parsed.command = parsed.app == &app ? nullptr : find_command(parsed.app->get_name());
   return parsed;
 }

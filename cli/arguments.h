@@ -17,7 +17,7 @@ namespace gpuplan {
 struct Parsed {
   const Command* command = nullptr;
   const CLI::App* app = nullptr;  // of the command, or the whole program
-  bool wants_help = false, wants_version = false;
+  bool wants_help = false, wants_version = false, wants_licences = false;
 };
 
 /// Declares every command of the table with its flags.

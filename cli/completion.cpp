@@ -242,7 +242,8 @@ std::string bash_completion(const Commands& commands) {
          "  local flags='' words='' files=no\n"
          "  COMPREPLY=()\n"
          "  if ((COMP_CWORD == 1)); then\n" +
-         fmt::format("    COMPREPLY=($(compgen -W '{} --help --version' -- \"$current\"))\n", command_names(commands)) +
+         fmt::format("    COMPREPLY=($(compgen -W '{} help --help --version --licences' -- \"$current\"))\n",
+                     command_names(commands)) +
          "    return\n"
          "  fi\n"
          "  if [[ $current == = ]]; then current=''; elif [[ $previous == = ]]; then "

@@ -56,22 +56,22 @@ Texts behind_equals(const std::string& value) { return around_equals(value, true
 // --- the table -------------------------------------------------------------------------------------------------------
 
 constexpr NumberKind kWhole = NumberKind::Whole, kReal = NumberKind::Real, kTime = NumberKind::Time;
-constexpr double kMostTokens = 1 << 26, kMostSteps = 1e9, kDay = 86'400;
-constexpr NumberRange kSequences{1, 1e6}, kTokens{1, kMostTokens}, kGpus{1, double(kMostGpus)},
-    kRanks{0, double(kMostGpus) - 1}, kSteps{1, kMostSteps};
+constexpr double kMostSteps = 1e9, kDay = 86'400;
+constexpr NumberRange kSequences{1, double(kMostMicroBatch)}, kTokens{1, double(kMostSeqLen)},
+    kGpus{1, double(kMostGpus)}, kRanks{0, double(kMostGpus) - 1}, kSteps{1, kMostSteps};
 
 constexpr std::array kRanges{
     // of a plan
     FlagRange{"--micro-batch", kWhole, kSequences}, FlagRange{"--seq-len", kWhole, kTokens},
     FlagRange{"--image-size", kWhole, {1, double(kMostPixels)}, "1024x768", "sides", sides},
-    FlagRange{"--images-per-row", kWhole, {1, double(kMostImages)}}, FlagRange{"--grad-accum", kWhole, {1, 1e5}},
-    FlagRange{"--rows", kWhole, {1, 1e10}}, FlagRange{"--tokens-per-row", kWhole, kTokens},
-    FlagRange{"--epochs", kReal, {1e-6, 1e6}}, FlagRange{"--eval-batch", kWhole, kSequences},
-    FlagRange{"--eval-generate", kWhole, {0, kMostTokens}},
+    FlagRange{"--images-per-row", kWhole, {1, double(kMostImages)}},
+    FlagRange{"--grad-accum", kWhole, {1, double(kMostGradAccum)}}, FlagRange{"--rows", kWhole, {1, 1e10}},
+    FlagRange{"--tokens-per-row", kWhole, kTokens}, FlagRange{"--epochs", kReal, {1e-6, 1e6}},
+    FlagRange{"--eval-batch", kWhole, kSequences}, FlagRange{"--eval-generate", kWhole, {0, double(kMostSeqLen)}},
     FlagRange{"--checkpointing", kWhole, {1, 1e5}, "every=2", "K", behind_every},
-    FlagRange{"--loss", kWhole, {1, 1e6}, "chunked=8", "N", behind_chunked}, FlagRange{"--num-gpus", kWhole, kGpus},
-    FlagRange{"--price-per-gpu-hour", kReal, {0, 1e6}, "1.09"}, FlagRange{"--shard-size", kWhole, {1, 1e6}},
-    FlagRange{"--reduce-bucket-size", kWhole, {1, 1e12}},
+    FlagRange{"--loss", kWhole, {1, double(kMostLossChunks)}, "chunked=8", "N", behind_chunked},
+    FlagRange{"--num-gpus", kWhole, kGpus}, FlagRange{"--price-per-gpu-hour", kReal, {0, 1e6}, "1.09"},
+    FlagRange{"--shard-size", kWhole, {1, 1e6}}, FlagRange{"--reduce-bucket-size", kWhole, {1, 1e12}},
     FlagRange{"--wrap", kWhole, {1, 1e14}, "size:100000000", "N", behind_size},
     // of a search
     FlagRange{"--global-batch", kWhole, {1, 1 << 16}},

@@ -163,7 +163,7 @@ constexpr std::array kFlags{
              [](Request& r, Text) { r.recipe.optimizer_in_backward = true; }},
     PlanFlag{"--checkpointing", "none|full|selective|elementwise|every=K", kNumbers,
              "activations recomputed in backward. Default none", set_checkpointing},
-    PlanFlag{"--attention", "eager|sdpa|flash|cudnn", kNumbers, "attention kernel. Default sdpa",
+    PlanFlag{"--attention", "eager|sdpa|flash|flash-3|cudnn", kNumbers, "attention kernel. Default sdpa",
              [](Request& r, Text v) { r.recipe.attention = parse_name<AttentionKernel>(v, "--attention"); }},
     PlanFlag{"--kernels", "plain|fused", kNumbers, "norm and MLP kernels. Default: what the framework uses",
              [](Request& r, Text v) { r.recipe.kernels = parse_name<LayerKernels>(v, "--kernels"); }},

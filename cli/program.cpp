@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/licences.h"
 #include "report/text/text.h"
 
 namespace gpuplan {
@@ -33,6 +34,8 @@ int dispatch(const std::vector<std::string>& args, Console& console) {
   const Parsed parsed = parse(app, args);
   if (parsed.wants_version)
     console.print(fmt::format("gpuplan {}\n", GPUPLAN_VERSION));
+  else if (parsed.wants_licences)
+    console.print(licences_text(read_licences(), console.screen));
   else if (parsed.wants_help || !parsed.command)
     console.print(help_text(*parsed.app, console.screen));
   else

@@ -11,7 +11,6 @@ namespace gpuplan {
 namespace {
 
 constexpr NumberRange kRate{.least = 1e-3};  // GB/s, Gbit/s
-constexpr std::int64_t kMostDevices = 4096;
 
 /// Numbers of GPUs or adapters of this machine.
 std::vector<std::size_t> indices(Fields& fields, const std::string& key, std::size_t count) {

@@ -200,6 +200,12 @@ bool runs_flash_attention_2(const GpuSpec& gpu) {
   return std::strtod(gpu.compute_capability.c_str(), nullptr) >= kAmpere;
 }
 
+bool runs_flash_attention_3(const GpuSpec& gpu) {
+  constexpr double kHopper = 9.0;
+  return gpu.vendor == "nvidia" && !gpu.is_cpu &&
+         (gpu.compute_capability.empty() || std::strtod(gpu.compute_capability.c_str(), nullptr) == kHopper);
+}
+
 void scale_compute(GpuSpec& gpu, double factor) {
   for (FlopsPerSec* rate :
        {&gpu.fp32, &gpu.tf32, &gpu.fp16, &gpu.bf16, &gpu.fp8, &gpu.gemm_fp32, &gpu.gemm_fp16, &gpu.gemm_bf16})

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/narrow.h"
 #include "cluster/cluster_spec.h"
 
 namespace gpuplan {
@@ -217,8 +218,8 @@ struct Builder {
     add_devices();
     shape.adapters_of.resize(layout.gpus.size());
     if (!layout.nics.empty()) assign_adapters();
-    shape.num_vertices = std::uint32_t(topology.num_vertices());
-    shape.num_links = std::uint32_t(topology.num_links());
+    shape.num_vertices = narrow<std::uint32_t>(topology.num_vertices());
+    shape.num_links = narrow<std::uint32_t>(topology.num_links());
   }
 };
 

@@ -35,6 +35,9 @@ struct DirectLink {
   bool operator==(const DirectLink&) const = default;
 };
 
+/// Switches, links or adapters of a machine.
+inline constexpr std::int64_t kMostDevices = 4096;
+
 /// One machine; all machines of a cluster are alike. Empty lists and zeros: not stated.
 struct NodeLayout {
   std::int64_t sockets = 0;

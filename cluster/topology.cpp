@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "cluster/topology_graph.h"
 
 namespace gpuplan {
@@ -30,13 +31,13 @@ Topology::~Topology() = default;
 std::uint32_t Topology::add_vertex(TopologyVertex vertex) {
   const auto id = boost::add_vertex(graph_->graph);  // without its property: GCC warns of boost's own code there
   graph_->graph[id] = std::move(vertex);
-  return std::uint32_t(id);
+  return narrow<std::uint32_t>(id);
 }
 
 std::uint32_t Topology::add_link(std::uint32_t from, std::uint32_t to, TopologyLink link) {
   GPUPLAN_CHECK(from < num_vertices() && to < num_vertices() && from != to, "a link joins two vertices");
   GPUPLAN_CHECK(link.capacity.value > 0, "a link carries something");
-  const auto id = std::uint32_t(graph_->links.size());
+  const auto id = narrow<std::uint32_t>(graph_->links.size());
   boost::add_edge(from, to, id, graph_->graph);
   graph_->links.push_back(std::move(link));
   graph_->ends.emplace_back(from, to);

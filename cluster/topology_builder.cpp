@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "cluster/machine.h"
 #include "cluster/machine_builder.h"
 
@@ -54,7 +55,7 @@ std::vector<std::int64_t> kept_machines(const TopologyGraph& graph, std::int64_t
 }
 
 void copy_machine(Topology& topology, const MachineShape& shape, std::int64_t copy) {
-  const std::uint32_t base = std::uint32_t(copy) * shape.num_vertices;
+  const std::uint32_t base = narrow<std::uint32_t>(copy) * shape.num_vertices;
   for (std::uint32_t v = 0; v < shape.num_vertices; ++v) topology.add_vertex(topology.vertex(v));
   for (std::uint32_t l = 0; l < shape.num_links; ++l) {
     TopologyLink link = topology.link(l);
@@ -132,9 +133,9 @@ void add_network(Topology& topology, TopologyGraph& g, const NodeLayout& layout,
       leaf_rate.push_back(0);
       leaf_vertices.push_back(topology.add_vertex({VertexKind::Leaf, 0, leaf, fmt::format("leaf {}", leaf)}));
     }
-    network.leaf_of.push_back(std::uint32_t(leaves.size() - 1));
+    network.leaf_of.push_back(narrow<std::uint32_t>(leaves.size() - 1));
     for (std::size_t nic = 0; nic < g.machine.nics.size(); ++nic) {
-      const std::uint32_t vertex = std::uint32_t(machine) * g.machine.num_vertices + g.machine.nics[nic];
+      const std::uint32_t vertex = narrow<std::uint32_t>(machine) * g.machine.num_vertices + g.machine.nics[nic];
       std::int64_t sharers = 0;
       for (const auto& mine : g.machine.adapters_of)
         sharers += std::count(mine.begin(), mine.end(), g.machine.nics[nic]);
@@ -181,7 +182,7 @@ Topology build_topology(const ClusterSpec& cluster, const Profile& profile, cons
   const std::vector<std::int64_t> kept = kept_machines(g, topology.num_nodes);
   for (std::size_t machine = 0; machine < kept.size(); ++machine) {
     if (machine > 0) copy_machine(topology, g.machine, std::int64_t(machine));
-    const std::uint32_t base = std::uint32_t(machine) * g.machine.num_vertices;
+    const std::uint32_t base = narrow<std::uint32_t>(machine) * g.machine.num_vertices;
     for (std::size_t gpu = 0; gpu < (fold.one_gpu_per_node ? 1 : g.machine.gpus.size()); ++gpu)
       gpus.push_back(base + g.machine.gpus[gpu]);
     for (std::uint32_t v = base; v < base + g.machine.num_vertices; ++v) {

@@ -8,6 +8,7 @@
 #include <boost/property_map/function_property_map.hpp>
 
 #include "base/error.h"
+#include "base/narrow.h"
 
 namespace gpuplan {
 namespace {
@@ -85,7 +86,7 @@ const WayTree& TopologyGraph::tree(std::uint32_t source) const {
   if (trees.size() <= local) trees.resize(per_machine > 0 ? per_machine : boost::num_vertices(graph));
   if (!trees[local])
     trees[local] =
-        find_ways(*this, local, 0, per_machine > 0 ? per_machine : std::uint32_t(boost::num_vertices(graph)));
+        find_ways(*this, local, 0, per_machine > 0 ? per_machine : narrow<std::uint32_t>(boost::num_vertices(graph)));
   return *trees[local];
 }
 

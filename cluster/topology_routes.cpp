@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "cluster/topology.h"
 #include "cluster/topology_graph.h"
 
@@ -46,8 +47,8 @@ std::size_t nic_position(const MachineShape& machine, std::uint32_t nic) {
 /// From a rank to one in another machine, `weight` of it, striped over the nearest adapters of both.
 void append_between_machines(const TopologyGraph& g, Route& route, std::int64_t from, std::int64_t to, double weight) {
   const MachineShape& m = g.machine;
-  const auto from_node = std::uint32_t(g.kept_machine(g.node_of(from))),
-             to_node = std::uint32_t(g.kept_machine(g.node_of(to)));
+  const auto from_node = narrow<std::uint32_t>(g.kept_machine(g.node_of(from))),
+             to_node = narrow<std::uint32_t>(g.kept_machine(g.node_of(to)));
   const auto from_local = std::size_t(g.local_of(from)), to_local = std::size_t(g.local_of(to));
   const auto &out = m.adapters_of[from_local], &in = m.adapters_of[to_local];
   GPUPLAN_CHECK(!out.empty() && !in.empty(), "machines of a cluster have adapters");

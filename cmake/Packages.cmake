@@ -4,7 +4,8 @@ foreach(library libdnnl.so.2 libgomp.so.1 libOpenCL.so.1)
   file(REAL_PATH ${GPUPLAN_PORTABLE}/onednn/usr/lib/x86_64-linux-gnu/${library} real)
   install(PROGRAMS ${real} DESTINATION lib/gpuplan RENAME ${library})
 endforeach()
-install(DIRECTORY ${CMAKE_BINARY_DIR}/notices/ DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/gpuplan)
+install(DIRECTORY ${CMAKE_BINARY_DIR}/notices/ DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${CMAKE_SOURCE_DIR}/cmake/portable/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR})  # where Debian looks for it
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <sstream>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -14,6 +17,7 @@
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
 #include "ecosystem/meaning.h"
+#include "ecosystem/methods.h"
 #include "ecosystem/rules.h"
 #include "ecosystem/torchtune.h"
 #include "models/framework.h"
@@ -38,6 +42,33 @@ json words_of_list(const json& text) {
   return words;
 }
 
+/// The words of a list, each in the vocabulary of the row: [all] is [all-linear] where "all" is.
+json words_of(const KeyRow& row, const json& list) {
+  json words = json::array();
+  for (const json& item : list) {
+    const KeyRow::Value* known = row.find_value(item);
+    if (!known)
+      words.push_back(item);
+    else if (!known->second.is_null())
+      words.insert(words.end(), known->second.begin(), known->second.end());
+  }
+  return words;
+}
+
+/// "8", "1e-4" as the number that Python's int and float read; nothing for other texts.
+std::optional<json> number_of_text(const std::string& text) {
+  const std::string digits(trim(text));
+  std::int64_t whole = 0;
+  double number = 0;
+  const char* const end = digits.data() + digits.size();
+  if (const auto read = std::from_chars(digits.data(), end, whole); read.ec == std::errc{} && read.ptr == end)
+    return whole;
+  if (const auto read = std::from_chars(digits.data(), end, number);
+      read.ec == std::errc{} && read.ptr == end && std::isfinite(number))
+    return number;
+  return std::nullopt;
+}
+
 std::string text_of(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 /// Reads the keys of one file.
@@ -50,6 +81,13 @@ class KeyReader {
         notes_(notes) {}
 
   void read() {
+    if (const auto method = find_foreign_method(table_.name, tree_.root))
+      fail(method->keys.front(), fmt::format("belongs to {}, which is not modelled: {}", method->name, method->why),
+           fmt::format("only supervised fine-tuning is planned: to plan that, leave out {}",
+                       fmt::join(method->keys, ", ")));
+    for (const ValueTree::Problem& key : tree_.repeated)
+      notes_.push_back(fmt::format("{}:{}: {} comes twice: the last value counts, as {} reads it", tree_.file, key.line,
+                                   key.key, table_.title));
     read_mapping(tree_.root, "");
     for (const auto& [reason, keys] : ignored_)
       notes_.push_back(fmt::format("{}: not counted, because {}: {}", tree_.file, reason, fmt::join(keys, ", ")));
@@ -87,14 +125,29 @@ class KeyReader {
         read_row(*row, path, value);
       else if (value.is_object() && table_.has_below(known))
         read_mapping(value, path);
-      else if (value.is_null() || (value.is_object() && value.empty()))
+      else if (value.is_null() || (value.is_object() && value.empty()) || names_foreign_method(table_.name, path))
         continue;  // says nothing
       else
-        read_unknown(path);
+        read_unknown(path, value);
     }
   }
 
-  void read_unknown(const std::string& path) {
+  /// Refuses a key that no table knows and that names another method, at the top or below a mapping.
+  void refuse_foreign(const std::string& path, const json& value) const {
+    if (value.is_object())
+      for (const auto& [key, below] : value.items()) refuse_foreign(path + "." + key, below);
+    const bool says_nothing =
+        value.is_null() || value == false || value == "" || value == 0 || (value.is_structured() && value.empty());
+    if (const std::string word = foreign_word(path); !word.empty() && !says_nothing)
+      fail(path,
+           fmt::format("is not known to gpuplan, and \"{}\" in it names a second model, generation or a method that is "
+                       "not modelled",
+                       word),
+           "only supervised fine-tuning is planned: to plan that, leave it out");
+  }
+
+  void read_unknown(const std::string& path, const json& value) {
+    refuse_foreign(path, value);
     std::vector<std::string> known;
     for (const KeyRow& row : table_.rows) known.push_back(row.key);
     const std::string hint = did_you_mean(path, known);
@@ -103,8 +156,21 @@ class KeyReader {
     unknown_.push_back(hint.empty() ? path : fmt::format("{} ({})", path, hint));
   }
 
-  void read_row(const KeyRow& row, const std::string& path, const json& value) {
+  /// 1 and 0 for true and false, and a number as a text, where the program takes them: YAML and JSON have one spelling
+  /// of each, argparse and pydantic have several.
+  json as_program_reads(const KeyRow& row, const json& given) const {
+    if (row.find_value(given)) return given;
+    if (given.is_number_integer() && (given == 0 || given == 1) && row.takes_flags()) return given == 1;
+    const bool is_number = row.field && (std::holds_alternative<Setup::Count Setup::*>(row.field->member) ||
+                                         std::holds_alternative<Setup::Number Setup::*>(row.field->member));
+    if (is_number && given.is_string() && table_.takes_texts_for_numbers(row.key))
+      if (const auto number = number_of_text(given.get<std::string>())) return *number;
+    return given;
+  }
+
+  void read_row(const KeyRow& row, const std::string& path, const json& given) {
     if (row.use == KeyUse::Ignored) return ignored_[row.reason].push_back(path);
+    const json value = as_program_reads(row, given);
     if (row.use == KeyUse::Refused) {
       const bool is_harmless = value.is_null() || value == false || (value.is_structured() && value.empty()) ||
                                std::find(row.harmless.begin(), row.harmless.end(), value) != row.harmless.end();
@@ -119,9 +185,10 @@ class KeyReader {
 
   json meaning_of(const KeyRow& row, const std::string& path, const json& value) const {
     if (value.is_null() && row.values.empty()) return {};
-    for (const auto& [in_file, means] : row.values)
-      if (in_file == value) return means;
-    if (row.is_joined && value.is_string()) return words_of_list(value);
+    if (const KeyRow::Value* known = row.find_value(value)) return known->second;
+    const bool is_list = std::holds_alternative<Setup::Words Setup::*>(row.field->member);
+    if (is_list && value.is_array()) return words_of(row, value);
+    if (row.is_joined && value.is_string()) return words_of(row, words_of_list(value));
     if (std::all_of(row.values.begin(), row.values.end(), KeyRow::leaves_others)) return value;
     if (value.is_null()) return {};
     std::string accepted;

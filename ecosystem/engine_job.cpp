@@ -94,6 +94,8 @@ class EnginePlanner {
     out_.notes = std::move(answer.notes);
     out_.refusal = std::move(answer.refusal);
     out_.nearest = std::move(answer.nearest);
+    if (const std::size_t at = out_.nearest.find("--for "); at != std::string::npos)  // a flag of the other command
+      out_.nearest.insert(at, "gpuplan export ");
     for (ExportedFile& file : answer.files)
       if (file.name != "launch.sh") out_.files.push_back(std::move(file));
     if (out_.is_refused()) return;

@@ -13,6 +13,7 @@
 #include "base/unit_text.h"
 #include "ecosystem/config_reader.h"
 #include "ecosystem/export_parts.h"
+#include "ecosystem/field_flags.h"
 #include "ecosystem/meaning.h"
 #include "ecosystem/rules.h"
 #include "models/framework.h"
@@ -38,11 +39,10 @@ void add_launcher(Files& files, const ExportJob& job) {
   if (job.is_zero()) files.push_back(table_file(job, table("deepspeed")));
 }
 
-/// A trainer that accelerate launches.
-void add_launched(Files& files, const ExportJob& job, const char* trainer, const std::string& program) {
-  files.push_back(table_file(job, table(trainer)));
+void add_trl(Files& files, const ExportJob& job) {
+  files.push_back(table_file(job, table("trl")));
   add_launcher(files, job);
-  files.push_back(launch_file(job, table(trainer).versions, "", accelerate_command(job, program)));
+  files.push_back(launch_file(job, table("trl").versions, "", accelerate_command(job, kSftModule)));
 }
 
 void add_deepspeed(Files& files, const ExportJob& job) {
@@ -117,13 +117,15 @@ const char* image_template(const ModelSpec& model) {
   return nullptr;
 }
 
-std::string why_not_llama_factory(const ExportJob& job) {
+WhyNot why_not_llama_factory(const ExportJob& job) {
   const ModelSpec& m = job.request.model;
   const Recipe& r = job.request.recipe;
-  if (!m.vision.is_present()) return "";
-  if (!image_template(m)) return fmt::format("LLaMA-Factory has no template that reads images for {}", m.name);
-  if (r.is_adapter() && r.images.train == TrainVision::Projector) return "LLaMA-Factory puts no adapters on projectors";
-  return "";
+  if (!m.vision.is_present()) return {};
+  if (!image_template(m))
+    return {fmt::format("LLaMA-Factory has no template that reads images for {}", m.name), "--for trl or axolotl"};
+  if (r.is_adapter() && r.images.train == TrainVision::Projector)
+    return {"LLaMA-Factory puts no adapters on projectors", "--for trl or axolotl"};
+  return {};
 }
 
 /// Its own launcher starts torchrun; FSDP is accelerate's to start.
@@ -142,16 +144,41 @@ void add_llama_factory(Files& files, const ExportJob& job) {
                                        : "llamafactory-cli train llamafactory.yaml"));
 }
 
+/// run_clm.py reads a JSON file where it is its only argument, and else flags alone.
+void add_transformers(Files& files, const ExportJob& job) {
+  files.push_back(table_file(job, table("transformers")));
+  add_launcher(files, job);
+  constexpr const char* kChecks =
+      "script=\"${SCRIPT:-run_clm.py}\"\n"
+      "if [ $# -gt 0 ]; then\n"
+      "  echo \"run_clm.py reads training.json alone: write what you add into that file\" >&2\n"
+      "  exit 2\n"
+      "fi\n"
+      "if [ ! -f \"$script\" ]; then\n"
+      "  echo \"$script is not here: take examples/pytorch/language-modeling/run_clm.py of your transformers,\" \\\n"
+      "    \"or name it: SCRIPT=PATH $0\" >&2\n"
+      "  exit 2\n"
+      "fi\n";
+  files.push_back(
+      launch_file(job, table("transformers").versions, kChecks, accelerate_command(job, "\"$script\" training.json")));
+}
+
+WhyNot why_not_transformers(const ExportJob& job) {
+  if (!job.is_one_process() || job.strategy.is_one_gpu()) return {};
+  return {"run_clm.py loads the model without a device_map: one process would copy it to every GPU",
+          "plan with --strategy fsdp, or --for trl"};
+}
+
 struct Target {
   std::string_view name;
   const char* trainer;  // its table; nullptr: the files hold launcher and engine only
   void (*add)(Files& files, const ExportJob& job);
   bool needs_zero = false;
   void (*adapt)(Setup& setup, const EstimateRequest& request, const Strategy& strategy) = nullptr;
-  std::string (*why_not)(const ExportJob& job) = nullptr;  // empty: it can
-  const char* nearest = "";                                // to what it cannot
-  bool reads_images = false;                               // its trainer loads the images of a row
-  bool packs_images = false;                               // several rows with images in one sequence
+  WhyNot (*why_not)(const ExportJob& job) = nullptr;
+  bool reads_images = false;  // its trainer loads the images of a row
+  bool packs_images = false;  // several rows with images in one sequence
+  const char* note = "";      // what is to be done before the files are used
 };
 
 /// What --for slurm means for a plan of plain PyTorch; not spelt by users.
@@ -161,32 +188,27 @@ constexpr std::array kTargets{
     Target{"accelerate", nullptr, add_launcher},
     Target{"deepspeed", nullptr, add_deepspeed, true},
     Target{"torchrun", nullptr, add_torchrun},
-    Target{"transformers", "transformers",
-           [](Files& files, const ExportJob& job) {
-             add_launched(files, job, "transformers", "\"${SCRIPT:-run_clm.py}\" training.yaml");
-           }},
-    Target{.name = "trl",
-           .trainer = "trl",
-           .add = [](Files& files, const ExportJob& job) { add_launched(files, job, "trl", kSftModule); },
-           .reads_images = true},
-    Target{"torch", "torch", add_torch, false, adapt_to_torch, why_not_torch,
-           "plan with --strategy ddp or zero1, or --for accelerate"},
-    Target{"torchtune", "torchtune", add_torchtune, false, adapt_to_torchtune, why_not_torchtune,
-           "plan with --strategy fsdp, or --for accelerate"},
+    Target{.name = "transformers",
+           .trainer = "transformers",
+           .add = add_transformers,
+           .why_not = why_not_transformers,
+           .note = "run_clm.py takes its settings from training.json alone: name the data set there, as train_file "
+                   "(.json, .csv or .txt) or as dataset_name"},
+    Target{.name = "trl", .trainer = "trl", .add = add_trl, .reads_images = true},
+    Target{"torch", "torch", add_torch, false, adapt_to_torch, why_not_torch},
+    Target{"torchtune", "torchtune", add_torchtune, false, adapt_to_torchtune, why_not_torchtune},
     Target{.name = "axolotl", .trainer = "axolotl", .add = add_axolotl, .reads_images = true},
     Target{.name = "llama-factory",
            .trainer = "llama-factory",
            .add = add_llama_factory,
            .why_not = why_not_llama_factory,
-           .nearest = "--for trl or axolotl",
            .reads_images = true,
            .packs_images = true},
     Target{.name = "slurm",
            .trainer = "trl",
            .add = [](Files& files, const ExportJob& job) { add_scheduled(files, job, slurm_file(job, false)); },
            .reads_images = true},
-    Target{kSlurmTorch, "torch", add_torch_job, false, adapt_to_torch, why_not_torch,
-           "plan with --strategy ddp or zero1, or with another --framework"},
+    Target{kSlurmTorch, "torch", add_torch_job, false, adapt_to_torch, why_not_torch},
     Target{.name = "skypilot",
            .trainer = "trl",
            .add = [](Files& files, const ExportJob& job) { add_scheduled(files, job, skypilot_file(job)); },
@@ -258,56 +280,62 @@ json strategy_json(const Strategy& strategy) {
   return fields;
 }
 
-/// The first field in which two objects differ: its path and both values.
+/// A field in which two objects differ: its path and both values.
 struct Difference {
   std::string path;
   json planned, read;
 };
 
-std::optional<Difference> difference(const json& planned, const json& read, const std::string& above = "") {
+void add_differences(std::vector<Difference>& out, const json& planned, const json& read,
+                     const std::string& above = "") {
   for (const auto& [key, value] : planned.items()) {
     const std::string path = above.empty() ? key : above + "." + key;
     const json other = read.contains(key) ? read[key] : json();
-    if (value.is_object() && other.is_object()) {
-      if (auto inner = difference(value, other, path)) return inner;
-    } else if (value != other) {
-      return Difference{path, value, other};
-    }
+    if (value.is_object() && other.is_object())
+      add_differences(out, value, other, path);
+    else if (value != other)
+      out.push_back({path, value, other});
   }
-  return std::nullopt;
 }
 
 std::string plain(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-std::string nearest_to(const Difference& d, const Target& target) {
-  if (d.path == "lora.base_dtype" && d.read.is_null())
+/// What can be planned instead, so that the files say all of it.
+std::string nearest_to(const std::vector<Difference>& all, const EstimateRequest& read, const Strategy& strategy,
+                       const ExportJob& job, const Target& target) {
+  if (all.front().path == "lora.base_dtype" && all.front().read.is_null())
     return fmt::format("plan with --framework {}, which loads the base as its files do", target.trainer);
-  if (d.path.starts_with("method") || d.path.starts_with("lora")) return "--for trl, axolotl or llama-factory";
-  if (d.path == "images.train") return "plan with --train-vision " + plain(d.read);
-  std::string flag = d.path;
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  if (flag.starts_with("offload")) return "plan with --offload none";
-  return fmt::format("plan with --{} {}", flag, plain(d.read));
+  if (job.request.recipe.is_adapter() && !read.recipe.is_adapter()) return "--for trl, axolotl or llama-factory";
+  std::vector<std::string> fields;
+  if (strategy.name != job.strategy.name) fields.emplace_back("name");
+  for (const Difference& d : all) fields.push_back(d.path);
+  const std::string words = plan_with(fields, read, strategy);
+  return words.empty() ? "--for another program" : words;
 }
 
 /// Why the files would train something else; fills answer.refusal.
 void compare(ExportAnswer& answer, const ExportJob& job, const EstimateRequest& read, const Target& target) {
   const Strategy strategy =
       make_strategy(read.strategy, read.cluster, options_for(read, find_framework(read.recipe.framework)));
-  auto found = difference(strategy_json(job.strategy), strategy_json(strategy), "");
-  const auto method = [](const EstimateRequest& r) { return json{{"method", to_string(r.recipe.method)}}; };
-  if (!found && target.trainer) found = difference(method(job.request), method(read));
-  if (!found && target.trainer) found = difference(recipe_json(job.request.recipe), recipe_json(read.recipe));
-  if (!found) return;
-  if (strategy.name != job.strategy.name) {
+  std::vector<Difference> found;
+  add_differences(found, strategy_json(job.strategy), strategy_json(strategy));
+  const bool is_other_strategy = !found.empty() && strategy.name != job.strategy.name;
+  if (target.trainer) {
+    const auto method = [](const EstimateRequest& r) { return json{{"method", to_string(r.recipe.method)}}; };
+    const std::size_t num_before = found.size();
+    add_differences(found, method(job.request), method(read));
+    if (found.size() == num_before) add_differences(found, recipe_json(job.request.recipe), recipe_json(read.recipe));
+  }
+  if (found.empty()) return;
+  answer.nearest = nearest_to(found, read, strategy, job, target);
+  if (is_other_strategy) {
     answer.refusal = fmt::format("the files of {} would train with {}, and the plan is {}", target.name, strategy.name,
                                  job.strategy.name);
-    answer.nearest = "plan with --strategy " + strategy.name;
     return;
   }
-  answer.refusal = fmt::format("the files of {} cannot say {} {}: they would train with {}", target.name, found->path,
-                               plain(found->planned), found->read.is_null() ? "the usual one" : plain(found->read));
-  answer.nearest = nearest_to(*found, target);
+  const Difference& first = found.front();
+  answer.refusal = fmt::format("the files of {} cannot say {} {}: they would train with {}", target.name, first.path,
+                               plain(first.planned), first.read.is_null() ? "the usual one" : plain(first.read));
 }
 
 Bytes process_bytes(const EstimateRequest& request, const Strategy& strategy) {
@@ -372,8 +400,8 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
   const auto old = std::find_if_not(r.cluster.gpus.kinds().begin(), r.cluster.gpus.kinds().end(), multiplies_bf16);
   if (job.setup.bf16 == true && old != r.cluster.gpus.kinds().end())
     return refuse(answer, fmt::format("{} has no bf16 [R14]", old->name), "plan with --precision fp16-mixed");
-  if (const std::string why = target.why_not ? target.why_not(job) : ""; !why.empty())
-    return refuse(answer, why, target.nearest);
+  if (const WhyNot no = target.why_not ? target.why_not(job) : WhyNot{}; !no.why.empty())
+    return refuse(answer, no.why, no.nearest);
   if (target.needs_zero && !job.is_zero())
     return refuse(answer, fmt::format("DeepSpeed's file says stages of ZeRO, and the plan is {}", job.strategy.name),
                   "plan with --strategy zero1, zero2 or zero3, or --for accelerate");
@@ -466,6 +494,7 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
                       "the data: trainers cut them or stop",
                       format_grouped(request.recipe.seq_len)));
     if (!answer.is_refused() && target.trainer) note_other_framework(answer, job, read);
+    if (!answer.is_refused() && *target.note) answer.notes.emplace_back(target.note);
   } catch (const InputError& error) { refuse(answer, error.problem(), error.hint()); }
   if (answer.is_refused()) answer.files.clear();
   return answer;

@@ -86,7 +86,7 @@ std::string head_of(const ExportJob& job, const Versions& of_table) {
 
 ExportedFile table_file(const ExportJob& job, const KeyTable& table, const OrderedJson& extra) {
   OrderedJson file = OrderedJson::object();
-  if (table.is_json)
+  if (table.is_json && table.has_head)
     file["_gpuplan"] = fmt::format("{} For {}.", made_by(job), versions_text(versions_of(job, table.versions)));
   const bool leaves_to_deepspeed = table.role == FileRole::Launcher && job.is_zero();
   for (const KeyRow& row : table.rows) {

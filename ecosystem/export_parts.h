@@ -26,6 +26,11 @@ struct ExportJob {
   }
 };
 
+/// Why a target cannot train a plan, and what can be done instead; no `why`: it can.
+struct WhyNot {
+  std::string why, nearest;
+};
+
 /// "# Made by gpuplan …" and the versions that `table` describes.
 std::string head_of(const ExportJob& job, const Versions& versions);
 
@@ -54,13 +59,13 @@ ExportedFile torchrun_file(const ExportJob& job);
 /// The script of plain PyTorch, its settings, and what starts it: launch.sh, or a scheduler's job.
 void add_torch(std::vector<ExportedFile>& files, const ExportJob& job);
 void add_torch_job(std::vector<ExportedFile>& files, const ExportJob& job);
-/// What its settings say in their own words, and why it cannot train a plan; empty where it can.
+/// What its settings say in their own words, and why it cannot train a plan.
 void adapt_to_torch(Setup& setup, const EstimateRequest& request, const Strategy& strategy);
-std::string why_not_torch(const ExportJob& job);
+WhyNot why_not_torch(const ExportJob& job);
 /// torchtune's recipe.
 void add_torchtune(std::vector<ExportedFile>& files, const ExportJob& job);
 void adapt_to_torchtune(Setup& setup, const EstimateRequest& request, const Strategy& strategy);
-std::string why_not_torchtune(const ExportJob& job);
+WhyNot why_not_torchtune(const ExportJob& job);
 
 /// `has_torchrun`: torchrun starts the processes, else accelerate.
 ExportedFile slurm_file(const ExportJob& job, bool has_torchrun);

@@ -9,6 +9,7 @@
 #include "base/json_file.h"
 #include "base/names.h"
 #include "base/yaml_file.h"
+#include "ecosystem/methods.h"
 
 namespace gpuplan {
 namespace {
@@ -43,11 +44,18 @@ std::shared_ptr<ValueTree> parse_tree_of(const ConfigFile& file) {
     throw InputError(file.name, "the file is empty", fmt::format("read are: {}", kinds()));
   const bool is_json = file.text[start] == '{';
   require_size(file.text.size(), file.name, is_json ? kPlanLimit : kTrainerLimit);
-  if (!is_json) return parse_yaml11(file.text, file.name);
+  if (!is_json) return parse_yaml11(file.text, file.name, DuplicateKeys::LastWins);
   auto tree = std::make_shared<ValueTree>();
   tree->file = file.name;
   tree->root = parse_json(file.text, file.name);
   return tree;
+}
+
+/// LLaMA-Factory and torchtune (OmegaConf) and DeepSpeed stop at a key that comes twice.
+void refuse_repeated(ValueTree& tree, const ConfigFile& file) {
+  if (tree.format == FileFormat::Json) static_cast<void>(parse_json(file.text, file.name, DuplicateKeys::Refuse));
+  tree.problems.insert(tree.problems.end(), tree.repeated.begin(), tree.repeated.end());
+  tree.finish("keep one of them");
 }
 
 }  // namespace
@@ -59,6 +67,11 @@ ParsedConfig parse_config(const ConfigFile& file) {
   if (top.contains("schema_version")) return parsed;
   if (top.contains("model_type") && top.contains("hidden_size"))
     throw InputError(file.name, "is a model's config", fmt::format("give it as --model {}", file.name));
+  if (const auto program = find_foreign_program(top))
+    throw InputError(
+        file.name,
+        fmt::format("is a file of {} ({}), which gpuplan does not read", program->name, fmt::join(program->keys, ", ")),
+        fmt::format("say the same with flags (--model, --lora, --seq-len ...); read are: {}", kinds()));
   for (const KeyTable& table : key_tables()) {
     if (signs_in(table, top).empty()) continue;
     if (!parsed.table) {
@@ -73,6 +86,7 @@ ParsedConfig parse_config(const ConfigFile& file) {
                     fmt::join(signs_in(*parsed.table, top), ", "), table.title, fmt::join(signs_in(table, top), ", ")),
         "one file belongs to one program");
   }
+  if (parsed.table && parsed.table->refuses_repeated) refuse_repeated(*parsed.tree, file);
   if (!parsed.table)
     throw InputError(file.name, "its keys are of no program that gpuplan reads", fmt::format("read are: {}", kinds()));
   return parsed;

@@ -35,6 +35,9 @@ class TableReader {
     table_.hints = texts(top, "hints");
     table_.is_json = table_.file.ends_with(".json");
     table_.refuses_unknown = top.value("refuses_unknown", false);
+    table_.refuses_repeated = top.value("refuses_repeated", false);
+    table_.has_head = top.value("has_head", true);
+    table_.numbers_in_texts = texts(top, "numbers_in_texts");
     table_.usual_strategy = top.value("usual_strategy", "");
     pairs(top, "versions", [&](const json& a, const json& b) { table_.versions.emplace_back(a, b); });
     pairs(top, "prefixes", [&](const json& a, const json& b) { table_.prefixes.emplace_back(a, b); });
@@ -129,6 +132,23 @@ class TableReader {
 };
 
 }  // namespace
+
+const KeyRow::Value* KeyRow::find_value(const nlohmann::json& in_file) const {
+  const auto found = std::find_if(values.begin(), values.end(), [&](const Value& v) { return v.first == in_file; });
+  return found == values.end() ? nullptr : &*found;
+}
+
+bool KeyRow::takes_flags() const {
+  const auto is_flag = [](const json& value) { return value.is_boolean(); };
+  return (field && std::holds_alternative<Setup::Flag Setup::*>(field->member)) ||
+         std::any_of(values.begin(), values.end(), [&](const Value& v) { return is_flag(v.first); }) ||
+         std::any_of(harmless.begin(), harmless.end(), is_flag);
+}
+
+bool KeyTable::takes_texts_for_numbers(const std::string& key) const {
+  return std::any_of(numbers_in_texts.begin(), numbers_in_texts.end(),
+                     [&](const std::string& begin) { return key.starts_with(begin); });
+}
 
 const KeyRow* KeyTable::find(const std::string& key) const {
   for (const KeyRow& row : rows)

@@ -40,6 +40,10 @@ struct KeyRow {
   std::vector<nlohmann::json> harmless;  // values of a refused key that change nothing
 
   static bool leaves_others(const Value& value) { return value.second.is_null() || value.first == "auto"; }
+  /// What a value of the file states: the row of `values`, if there is one.
+  const Value* find_value(const nlohmann::json& in_file) const;
+  /// Whether true or false may stand there.
+  bool takes_flags() const;
 };
 
 struct KeyTable {
@@ -52,7 +56,11 @@ struct KeyTable {
   std::vector<std::string> hints;                             // keys that it shares with a format that has fewer
   std::vector<std::pair<std::string, std::string>> prefixes;  // of the keys inside a mapping, which may be left out
   bool refuses_unknown = false;                               // the program itself stops at a key that it does not know
+  bool refuses_repeated = false;                              // or at one that comes twice; else the last counts
   bool is_json = false;
+  bool has_head = true;  // a JSON file names its plan under "_gpuplan"; false: the program stops
+  std::vector<std::string>
+      numbers_in_texts;        // beginnings of keys at which the program takes "8" and "1e-4" for numbers
   std::string usual_strategy;  // on several GPUs when no key says; empty: it depends on how the file is started
   std::vector<std::pair<std::string, nlohmann::json>> fixed;    // keys written into every file, with their values
   std::vector<std::pair<std::string, nlohmann::json>> assumes;  // facts that the program sets by itself
@@ -60,6 +68,7 @@ struct KeyTable {
 
   /// The row of a key; nullptr when there is none.
   const KeyRow* find(const std::string& key) const;
+  bool takes_texts_for_numbers(const std::string& key) const;
   bool has_below(const std::string& key) const;
 };
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "ecosystem/rules.h"
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
@@ -232,7 +233,9 @@ class Reader {
 
   void read_fsdp() {
     StrategyOptions& options = r_.options;
-    options.fsdp_version = int(s_.fsdp_version.value_or(1));
+    const std::int64_t version = s_.fsdp_version.value_or(1);
+    if (version != 1 && version != 2) throw InputError("", fmt::format("FSDP has no version {}", version), "1 or 2");
+    options.fsdp_version = narrow<int>(version);
     if (*options.fsdp_version == 1)
       read_fsdp1();
     else

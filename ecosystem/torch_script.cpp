@@ -55,21 +55,25 @@ void adapt_to_torch(Setup& setup, const EstimateRequest& request, const Strategy
   if (request.recipe.precision == Precision::Bf16Mixed && !request.recipe.is_adapter()) setup.dtype = "fp32";
 }
 
-std::string why_not_torch(const ExportJob& job) {
+WhyNot why_not_torch(const ExportJob& job) {
+  constexpr const char* kOther = "--for trl, axolotl or accelerate";
   const std::string distributed = job.setup.distributed.value_or("no");
   const ModelSpec& m = job.request.model;
   const bool splits_layers = distributed == "no" && job.strategy.mesh.world() > 1;
   if (splits_layers || (distributed != "no" && distributed != "multi" && distributed != "torch-zero"))
-    return fmt::format("the PyTorch script trains on one GPU, with DDP and with ZeRO-1, and the plan is {}",
-                       job.strategy.name);
+    return {fmt::format("the PyTorch script trains on one GPU, with DDP and with ZeRO-1, and the plan is {}",
+                        job.strategy.name),
+            fmt::format("plan with --strategy ddp{}, or with another --framework, or --for accelerate",
+                        job.request.recipe.offload.any() ? " --offload none" : " or zero1")};
   if (std::find(kScriptFamilies.begin(), kScriptFamilies.end(), m.family) == kScriptFamilies.end())
-    return fmt::format("the PyTorch script has the decoders of {}, and {} is of the family {}",
-                       fmt::join(kScriptFamilies, ", "), m.name, m.family);
+    return {fmt::format("the PyTorch script has the decoders of {}, and {} is of the family {}",
+                        fmt::join(kScriptFamilies, ", "), m.name, m.family),
+            kOther};
   if (!is_known_rope(m.rope))
-    return fmt::format("the PyTorch script has no rotary scaling of the kind that {} has", m.name);
-  if (m.moe.is_present()) return "the PyTorch script has no experts";
+    return {fmt::format("the PyTorch script has no rotary scaling of the kind that {} has", m.name), kOther};
+  if (m.moe.is_present()) return {"the PyTorch script has no experts", kOther};
   if (m.sliding_layers > 0 && m.sliding_layers < m.num_hidden_layers && m.sliding_window < job.request.recipe.seq_len)
-    return "the PyTorch script has no sliding window in some layers only";
+    return {"the PyTorch script has no sliding window in some layers only", kOther};
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include "ecosystem/key_table.h"
 #include "ecosystem/torchtune.h"
 #include "models/catalogue.h"
+#include "models/recipe_names.h"
 
 namespace gpuplan {
 namespace {
@@ -37,16 +38,23 @@ void adapt_to_torchtune(Setup& setup, const EstimateRequest& request, const Stra
   setup.shards_4bit = true;  // torchao's NF4
 }
 
-std::string why_not_torchtune(const ExportJob& job) {
+WhyNot why_not_torchtune(const ExportJob& job) {
+  constexpr const char* kOther = "--for trl, axolotl or accelerate";
   const TorchtuneModel* model = torchtune_model_of(job.request.model);
-  if (!model) return fmt::format("torchtune has no function that builds {}", job.request.model.name);
-  if (job.request.recipe.method == Method::Qlora && !model->has_qlora)
-    return fmt::format("torchtune has no qlora_{}", model->name);
-  if (job.num_nodes() > 1) return "torchtune's recipes are started on one machine here";
+  const Recipe& recipe = job.request.recipe;
+  if (!model) return {fmt::format("torchtune has no function that builds {}", job.request.model.name), kOther};
+  if (recipe.quant.kind == BaseQuant::Int8 || recipe.quant.kind == BaseQuant::Gptq4)
+    return {fmt::format("torchtune has no base of the kind {}", to_string(recipe.quant.kind)), kOther};
+  if (recipe.method == Method::Qlora && !model->has_qlora)
+    return {fmt::format("torchtune has no qlora_{}", model->name), "plan with --lora, or " + std::string(kOther)};
+  if (job.num_nodes() > 1) return {"torchtune's recipes are started on one machine here", kOther};
   if (job.strategy.is_one_gpu()) return {};
-  if (job.strategy.engine != ShardingEngine::Fsdp2 || job.strategy.mesh.dp_replicate > 1)
-    return fmt::format("torchtune shards with FSDP2 over all GPUs, and the plan is {}", job.strategy.name);
-  return {};
+  const bool is_fsdp1 = job.strategy.engine == ShardingEngine::Fsdp1, is_hybrid = job.strategy.mesh.dp_replicate > 1;
+  if (job.strategy.engine == ShardingEngine::Fsdp2 && !is_hybrid) return {};
+  return {fmt::format("torchtune shards with FSDP2 over all GPUs, and the plan is {}{}", job.strategy.name,
+                      is_fsdp1 ? " of FSDP1" : ""),
+          fmt::format("plan with --strategy fsdp{}{}, or --for accelerate", is_fsdp1 ? " --fsdp-version 2" : "",
+                      is_hybrid ? ", without --shard-size" : "")};
 }
 
 void add_torchtune(std::vector<ExportedFile>& files, const ExportJob& job) {

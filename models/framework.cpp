@@ -67,8 +67,10 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("syncs_last_only", engine.syncs_last_only);
   f.optional("copies_out", engine.copies_out);
   f.optional("reduces_in_fp32", engine.reduces_in_fp32);
-  f.optional("messages_per_unit", engine.messages_per_unit);
+  f.optional("sub_group_size", engine.sub_group_size, IntRange{.least = -1});
   f.optional("hook_kernels", engine.hook_kernels);
+  f.optional("gathers_parameters", engine.gathers_parameters);
+  f.optional("leaf_experts", engine.leaf_experts);
   f.optional("wraps_adapters", engine.wraps_adapters);
   f.optional("waits_for_prefetch", engine.waits_for_prefetch);
   f.optional("copies_in_line", engine.copies_in_line);
@@ -187,6 +189,8 @@ std::vector<FrameworkConvention> list_frameworks() {
 
 const FrameworkConvention& find_framework(const std::string& name) {
   static const std::vector<FrameworkConvention> all = list_frameworks();
+  for (const FrameworkConvention& c : all)  // a search asks for each of its plans, by a name that it found before
+    if (c.name == name) return c;
   const std::string wanted = squash(name);
   std::vector<std::string> names;
   for (const FrameworkConvention& c : all) {

@@ -55,9 +55,13 @@ struct EngineConvention {
   bool syncs_last_only = false;  // accumulation under no_sync: unsharded gradients until the last micro-batch
   bool copies_out = false;       // FSDP2 copies gathered bytes into parameters: gather buffer and unit coexist
   bool reduces_in_fp32 = false;  // reduce_dtype fp32
-  std::int64_t messages_per_unit = 1;  // ZeRO-3 gathers module by module, FSDP block by block
-  std::int64_t hook_kernels = 0;       // host work of one gather's hooks, in kernel launches
-  /// Each matrix of an adapter is a unit of its own: PEFT's fsdp_auto_wrap_policy, DeepSpeed's modules.
+  std::int64_t sub_group_size = -1;  // ZeRO-3: elements per rank that are stepped at once; -1: all
+  std::int64_t hook_kernels = 0;     // host work of one gather's hooks, in kernel launches
+  /// ZeRO-3 gathers parameter by parameter what it does not keep whole; false: a unit at once.
+  bool gathers_parameters = false;
+  /// Types of models (`model_type`) whose router and experts DeepSpeed gathers at once (`set_z3_leaf_modules`).
+  std::vector<std::string> leaf_experts;
+  /// FSDP1: each matrix of an adapter is a unit of its own (PEFT's fsdp_auto_wrap_policy).
   bool wraps_adapters = false;
   /// Compute waits for every gather that was issued, those ahead of it too. ZeRO-3: `fetch_sub_module` makes the
   /// compute stream wait for the whole gather stream. FSDP1 with adapters as units: the rate limiter lets two units be

@@ -90,6 +90,7 @@ enum class CostClass : std::uint8_t {
   BatchedGemm,
   FlashAttention,
   CudnnAttention,
+  Flash3Attention,
   Scan,  // of a recurrence, chunk by chunk: small products in kernels that also move the states
   Memory,
   Dequantise,

@@ -66,6 +66,15 @@ constexpr std::array kAliases{Alias{"adamw", "adamw-fused"},
 
 }  // namespace
 
+std::int64_t num_step_temporaries(StepTemporary temporary) {
+  switch (temporary) {
+    case StepTemporary::None: return 0;
+    case StepTemporary::Parameters: return 1;     // sqrt(v), divided in place
+    case StepTemporary::LargestTensor: return 2;  // sqrt(v) and its bias-corrected copy; fp32 squares of the gradient
+  }
+  return 0;
+}
+
 std::span<const OptimizerSpec> optimizers() { return kOptimizers; }
 
 const OptimizerSpec& find_optimizer(std::string_view name) {

@@ -29,6 +29,9 @@ struct OptimizerSpec {
   std::int64_t bytes_per_state = 4;  // of states that neither follow the weight nor are 8-bit: 4 or 2 (bf16)
 };
 
+/// Tensors as large as a parameter that its step holds beside the states, while it works on that parameter.
+std::int64_t num_step_temporaries(StepTemporary temporary);
+
 /// Every optimizer, the default first.
 std::span<const OptimizerSpec> optimizers();
 

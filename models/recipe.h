@@ -15,8 +15,8 @@ enum class Method : std::uint8_t { Full, Lora, Qlora };
 enum class BaseQuant : std::uint8_t { None, Nf4, Int8, Gptq4 };  // storage of the frozen block linears
 enum class Precision : std::uint8_t { Bf16True, Bf16Mixed, Fp16Mixed, Fp32 };
 /// Sdpa: torch's choice, which is flash attention where it can. Flash: flash-attn 2. Cudnn: cuDNN's or Transformer
-/// Engine's.
-enum class AttentionKernel : std::uint8_t { Eager, Sdpa, Flash, Cudnn };
+/// Engine's. Flash3: FlashAttention 3, of Hopper cards.
+enum class AttentionKernel : std::uint8_t { Eager, Sdpa, Flash, Cudnn, Flash3 };
 /// Plain: full logits, framework ops. InPlace: one kernel that turns the logits into their gradient. Chunked: head and
 /// loss in pieces. Fused: Liger-style fused linear cross-entropy; full logits never exist.
 enum class LossKernel : std::uint8_t { Plain, InPlace, Chunked, Fused };
@@ -60,6 +60,12 @@ struct Offload {
 /// What is trained of a vision-language model beside its language model.
 enum class TrainVision : std::uint8_t { No, Projector, All };
 
+// The largest numbers of a recipe and its rows, stated here alone: flags, files and validate_recipe() take the same.
+inline constexpr std::int64_t kMostMicroBatch = 1'000'000;               // of a micro batch, of an evaluation batch
+inline constexpr std::int64_t kMostSeqLen = 1 << 26;                     // tokens of a sequence, of a row
+inline constexpr std::int64_t kMostGradAccum = 100'000;                  // micro batches of a step
+inline constexpr std::int64_t kMostLossChunks = 1 << 16;                 // of a chunked loss
+inline constexpr std::int64_t kMostDataRows = std::int64_t{1} << 40;     // of a file of lengths, of a plan
 inline constexpr std::int64_t kMostBatchTokens = std::int64_t{1} << 32;  // of a micro batch, of an evaluation batch
 inline constexpr std::int64_t kMostRank = 1 << 20;                       // of adapters
 inline constexpr std::int64_t kMostPixels = 1 << 16;                     // of a side

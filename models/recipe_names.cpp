@@ -45,16 +45,26 @@ constexpr std::array kPrecisions{NameRow<Precision>{"bf16-true", Precision::Bf16
                                  NameRow<Precision>{"32-true", Precision::Fp32},
                                  NameRow<Precision>{"no", Precision::Fp32}};  // accelerate: mixed_precision: no
 
-constexpr std::array kAttentions{NameRow<AttentionKernel>{"eager", AttentionKernel::Eager},
-                                 NameRow<AttentionKernel>{"sdpa", AttentionKernel::Sdpa},
-                                 NameRow<AttentionKernel>{"flash", AttentionKernel::Flash},
-                                 NameRow<AttentionKernel>{"cudnn", AttentionKernel::Cudnn},
-                                 NameRow<AttentionKernel>{"te", AttentionKernel::Cudnn},
-                                 NameRow<AttentionKernel>{"flash-attn", AttentionKernel::Flash},
-                                 NameRow<AttentionKernel>{"flash-attention", AttentionKernel::Flash},
-                                 NameRow<AttentionKernel>{"flash-attention-2", AttentionKernel::Flash},
-                                 NameRow<AttentionKernel>{"flash2", AttentionKernel::Flash},
-                                 NameRow<AttentionKernel>{"fa2", AttentionKernel::Flash}};
+constexpr std::array kAttentions{
+    NameRow<AttentionKernel>{"eager", AttentionKernel::Eager},
+    NameRow<AttentionKernel>{"sdpa", AttentionKernel::Sdpa},
+    NameRow<AttentionKernel>{"flash", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"cudnn", AttentionKernel::Cudnn},
+    NameRow<AttentionKernel>{"flash-3", AttentionKernel::Flash3},
+    NameRow<AttentionKernel>{"te", AttentionKernel::Cudnn},
+    NameRow<AttentionKernel>{"flash-attn", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"flash-attention", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"flash-attention-2", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"flash2", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"fa2", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"flash-attn2", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"kernels-community/flash-attn", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"kernels-community/flash-attn2", AttentionKernel::Flash},
+    NameRow<AttentionKernel>{"flash-attention-3", AttentionKernel::Flash3},
+    NameRow<AttentionKernel>{"flash-attn3", AttentionKernel::Flash3},
+    NameRow<AttentionKernel>{"fa3", AttentionKernel::Flash3},
+    NameRow<AttentionKernel>{"kernels-community/flash-attn3", AttentionKernel::Flash3},
+    NameRow<AttentionKernel>{"kernels-community/vllm-flash-attn3", AttentionKernel::Flash3}};
 
 constexpr std::array kLosses{
     NameRow<LossKernel>{"plain", LossKernel::Plain},     NameRow<LossKernel>{"inplace", LossKernel::InPlace},
@@ -291,6 +301,46 @@ Offload parse_offload_list(const std::string& text) {
   if (squash(text) == "none") return offload;
   for (const std::string& part : split(text, ',')) read_offload_part(offload, part);
   return offload;
+}
+
+std::string offload_list(const Offload& offload) {
+  std::string list;
+  const auto add = [&](std::string_view what, OffloadTarget target) {
+    if (target == OffloadTarget::None) return;
+    list += fmt::format("{}{}{}", list.empty() ? "" : ",", what, target == OffloadTarget::Nvme ? ":nvme" : "");
+  };
+  add("optimizer", offload.optimizer);
+  add("params", offload.params);
+  add("activations", offload.activations ? OffloadTarget::Cpu : OffloadTarget::None);
+  return list.empty() ? "none" : list;
+}
+
+std::string adapter_spec(const LoraSpec& lora, const QuantSpec& quant) {
+  std::string spec = fmt::format("r={}", lora.rank);
+  const auto add = [&](std::string_view key, const std::string& value) { spec += fmt::format(",{}={}", key, value); };
+  if (lora.alpha != 2 * double(lora.rank)) add("alpha", fmt::format("{}", lora.alpha));
+  if (lora.dropout != 0) add("dropout", fmt::format("{}", lora.dropout));
+  if (lora.targets != LoraSpec{}.targets) add("targets", fmt::format("{}", fmt::join(lora.targets, "+")));
+  if (lora.adapter_dtype) add("dtype", std::string(to_string(*lora.adapter_dtype)));
+  if (lora.base_dtype) add("base", std::string(to_string(*lora.base_dtype)));
+  if (!lora.modules_to_save.empty()) add("save", fmt::format("{}", fmt::join(lora.modules_to_save, "+")));
+  if (lora.is_dora) spec += ",dora";
+  if (quant.kind == BaseQuant::Gptq4) add("quant", std::string(to_string(quant.kind)));
+  if (quant.kind != BaseQuant::Nf4 && quant.kind != BaseQuant::Gptq4) return spec;
+  if (quant.block_size != QuantSpec{}.block_size) add("block", std::to_string(quant.block_size));
+  if (!quant.double_quant) add("double", "no");
+  if (quant.storage_dtype) add("storage", std::string(to_string(*quant.storage_dtype)));
+  return spec;
+}
+
+std::string checkpointing_text(const Recipe& recipe) {
+  if (recipe.checkpointing == Checkpointing::EveryK) return fmt::format("every={}", recipe.checkpoint_every);
+  return std::string(to_string(recipe.checkpointing));
+}
+
+std::string loss_text(const Recipe& recipe) {
+  const std::string name(to_string(recipe.loss));
+  return recipe.loss == LossKernel::Chunked ? fmt::format("{}={}", name, recipe.loss_chunks) : name;
 }
 
 }  // namespace gpuplan

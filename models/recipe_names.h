@@ -42,8 +42,17 @@ AdapterFlag parse_lora(const std::string& spec);
 /// The same, and block=64, double=yes|no, storage=u8|bf16 for the 4-bit base.
 AdapterFlag parse_qlora(const std::string& spec);
 
+/// The value of --lora or --qlora that says these adapters: what parse_lora and parse_qlora read, without what is
+/// usual.
+std::string adapter_spec(const LoraSpec& lora, const QuantSpec& quant);
+
 /// The value of --offload: "optimizer,params:nvme,activations" or "none". Each part goes to the host unless ":nvme"
 /// follows. Throws InputError naming the part.
 Offload parse_offload_list(const std::string& text);
+std::string offload_list(const Offload& offload);
+
+/// The values of --checkpointing and --loss: "every=4", "chunked=8".
+std::string checkpointing_text(const Recipe& recipe);
+std::string loss_text(const Recipe& recipe);
 
 }  // namespace gpuplan

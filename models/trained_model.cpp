@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/narrow.h"
 #include "models/quantisation.h"
 
 namespace gpuplan {
@@ -49,29 +50,29 @@ void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, 
   const std::int64_t copies = is_stack ? tensor.shape[0] : tensor.copies,
                      rows = tensor.shape.empty() ? 1 : tensor.shape[is_stack ? 1 : 0];
   const std::int64_t cols = tensor.elements() / (rows * copies);
-  if (!recipe.is_adapter() && is_open(recipe, tensor.part)) {
-    out.push_back({StateKind::Trained, rows, cols, copies, index});
-    return;
-  }
+  const bool is_of_experts = tensor.slot >= LinearSlot::Router && tensor.slot < LinearSlot::Count;
+  const auto add_whole = [&](StateKind kind) {
+    out.push_back({kind, rows, cols, copies, index, WeightUse::Tensor, is_stack, is_of_experts});
+  };
+  const auto add_adapter = [&](std::int64_t out_features, std::int64_t in_features, WeightUse use) {
+    out.push_back({StateKind::Adapter, out_features, in_features, copies, index, use, false, is_of_experts});
+  };
+  if (!recipe.is_adapter() && is_open(recipe, tensor.part)) return add_whole(StateKind::Trained);
   const bool is_linear = tensor.role == WeightRole::Linear;
   const bool is_quantised = is_linear && recipe.quant.kind != BaseQuant::None;
   const bool is_block = is_linear || tensor.role == WeightRole::Stacked;
-  out.push_back({is_quantised ? StateKind::Quantised
-                 : is_block   ? StateKind::Frozen
-                              : StateKind::FrozenEnd,
-                 rows, cols, copies, index});
+  add_whole(is_quantised ? StateKind::Quantised : is_block ? StateKind::Frozen : StateKind::FrozenEnd);
   if (recipe.is_adapter() && is_target(recipe, tensor)) {
-    out.push_back({StateKind::Adapter, recipe.lora.rank, tensor.in, copies, index, WeightUse::LowRankA});
-    out.push_back({StateKind::Adapter, tensor.out, recipe.lora.rank, copies, index, WeightUse::LowRankB});
-    if (recipe.lora.is_dora) out.push_back({StateKind::Adapter, tensor.out, 1, copies, index});
+    add_adapter(recipe.lora.rank, tensor.in, WeightUse::LowRankA);
+    add_adapter(tensor.out, recipe.lora.rank, WeightUse::LowRankB);
+    if (recipe.lora.is_dora) add_adapter(tensor.out, 1, WeightUse::Tensor);
   }
-  if (recipe.is_adapter() && is_saved_copy(recipe.lora, tensor))
-    out.push_back({StateKind::SavedCopy, rows, cols, copies, index});
+  if (recipe.is_adapter() && is_saved_copy(recipe.lora, tensor)) add_whole(StateKind::SavedCopy);
 }
 
 StateList state_of(const std::vector<WeightTensor>& tensors, const Recipe& recipe) {
   StateList out;
-  for (std::size_t i = 0; i < tensors.size(); ++i) add_state(out, tensors[i], std::uint16_t(i), recipe);
+  for (std::size_t i = 0; i < tensors.size(); ++i) add_state(out, tensors[i], narrow<std::uint16_t>(i), recipe);
   return out;
 }
 
@@ -111,7 +112,7 @@ constexpr std::array kSlotRows{
 
 std::uint8_t index_of(const std::vector<WeightTensor>& tensors, std::string_view name) {
   const auto at = std::find_if(tensors.begin(), tensors.end(), [&](const WeightTensor& t) { return t.name == name; });
-  return at == tensors.end() ? std::uint8_t(0xff) : std::uint8_t(at - tensors.begin());
+  return at == tensors.end() ? std::uint8_t(0xff) : narrow<std::uint8_t>(at - tensors.begin());
 }
 
 void bind_norms(LayerLinears& out, const std::vector<WeightTensor>& tensors) {
@@ -136,7 +137,7 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Recipe
         std::find_if(kSlotRows.begin(), kSlotRows.end(), [&](const SlotRow& r) { return r.slot == t.slot; });
     GPUPLAN_CHECK(row != kSlotRows.end(), "a linear slot without a row");
     LinearRef& ref = out[t.slot];
-    ref = {row->name, std::uint8_t(i), index_of(tensors, bias_name(t.name)), t.in, t.out, row->in, row->out};
+    ref = {row->name, narrow<std::uint8_t>(i), index_of(tensors, bias_name(t.name)), t.in, t.out, row->in, row->out};
     ref.copies = t.role == WeightRole::Stacked && t.shape.size() == 3 ? t.shape[0] : t.copies;
     ref.is_trained = !recipe.is_adapter() && is_open(recipe, t.part);
     ref.is_quantised = t.role == WeightRole::Linear && recipe.is_adapter() && recipe.quant.kind != BaseQuant::None;

@@ -34,7 +34,11 @@ struct StateTensor {
   std::int64_t copies = 1;      // experts are alike
   std::uint16_t tensor = 0;     // of the unit's weights, which it is or belongs to
   WeightUse use = WeightUse::Tensor;
+  bool is_stack{};       // the copies are one parameter
+  bool is_of_experts{};  // of the module that holds router and experts, or of its adapters
   std::int64_t elements() const { return rows * cols * copies; }
+  std::int64_t num_parameters() const { return is_stack ? 1 : copies; }
+  std::int64_t elements_per_parameter() const { return is_stack ? elements() : rows * cols; }
 };
 
 /// A linear of a layer (or the head) as the ledger needs it. `weight` indexes LayerKind::tensors.

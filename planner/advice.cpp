@@ -31,13 +31,13 @@ Recipe recipe_with(const AdviceCase& c, std::initializer_list<NamedSetting> sett
   return variant_with(c, settings).request.recipe;
 }
 
+SizeRules rules_of(const AdviceCase& c, const Recipe& recipe) {
+  return size_rules(c.chosen.strategy, c.result.framework, c.result.model.spec, recipe);
+}
+
 StateSizes rank_state(const AdviceCase& c, const Recipe& recipe) {
-  const Strategy& s = c.chosen.strategy;
-  return model_state(c.result.model, resolve_numerics(recipe, c.result.framework, s.engine), recipe,
-                     {.engine = s.engine,
-                      .layout = s.layout,
-                      .ways = s.mesh.dp_shard,
-                      .shards_rows = engine_of(c.result.framework, s.engine).shards_rows});
+  return model_state(c.result.model, resolve_numerics(recipe, c.result.framework, c.chosen.strategy.engine), recipe,
+                     rules_of(c, recipe));
 }
 
 StateSizes whole_state(const AdviceCase& c, const Recipe& recipe) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "models/ledger.h"
 
 namespace gpuplan {
@@ -49,7 +50,7 @@ bool writes_dx(const std::vector<LayerOp>& ops) {
 Block& new_block(ModelBlocks& to, std::uint8_t graph, bool backward, std::uint8_t& id) {
   GPUPLAN_CHECK(to.num_blocks < kNoBlock, "too many blocks");
   if (to.blocks.size() == to.num_blocks) to.blocks.emplace_back();
-  id = std::uint8_t(to.num_blocks++);
+  id = narrow<std::uint8_t>(to.num_blocks++);
   Block& b = to.blocks[id];
   b.events.clear();
   b.total = {};
@@ -73,7 +74,7 @@ void close(Block& block, const LayerGraph& graph, const std::vector<std::uint8_t
   const auto& ops = block.runs_backward ? graph.backward : graph.forward;
   f.last.assign(graph.locals.size(), kNever);
   for (std::size_t i = 0; i < ops.size(); ++i)
-    if (!chosen || (*chosen)[i]) each_ref(ops[i], [&](LocalId id) { f.last[id] = std::uint16_t(i); });
+    if (!chosen || (*chosen)[i]) each_ref(ops[i], [&](LocalId id) { f.last[id] = narrow<std::uint16_t>(i); });
 
   std::int64_t live = 0;
   std::array<std::int64_t, kNumLocalKinds> by_kind{};
@@ -99,7 +100,7 @@ void close(Block& block, const LayerGraph& graph, const std::vector<std::uint8_t
         change(id, +1);
       }
     }
-    block.events.push_back({BlockEvent::Run, std::uint16_t(i)});
+    block.events.push_back({BlockEvent::Run, narrow<std::uint16_t>(i)});
     each_ref(op, [&](LocalId id) {
       if (f.last[id] != i || !f.alive[id] || f.keep[id]) return;
       f.alive[id] = 0;
@@ -244,7 +245,7 @@ namespace {
 
 std::uint8_t new_graph(ModelBlocks& to) {
   if (to.graphs.size() == to.num_graphs) to.graphs.emplace_back();
-  return std::uint8_t(to.num_graphs++);
+  return narrow<std::uint8_t>(to.num_graphs++);
 }
 
 KeepPolicy keep_policy(const Recipe& recipe, const FrameworkConvention& framework) {

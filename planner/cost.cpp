@@ -159,6 +159,7 @@ Seconds CostModel::unhindered_time(const LayerOp& op, Software software) const {
     case CostClass::Gemm: return gemm_time(op, software);
     case CostClass::FlashAttention: return attention_time(op, flash);
     case CostClass::CudnnAttention: return attention_time(op, cudnn);
+    case CostClass::Flash3Attention: return attention_time(op, flash3);
     case CostClass::BatchedGemm: return batched_gemm_time(op);
     case CostClass::Scan: return scan_time(op);
     case CostClass::Memory: return memory_time(op, bytes_factor[std::size_t(software)]);
@@ -215,6 +216,7 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   m.batched_gemm = m.gemm * profile.batched_gemm_efficiency;
   m.flash = m.gemm * profile.flash_efficiency;
   m.cudnn = m.gemm * profile.cudnn_attention_efficiency;
+  m.flash3 = m.gemm * profile.flash3_efficiency;
   m.memory = gpu.memory_bandwidth * profile.memory_efficiency;
   if (compute.is_fp8 && gpu.fp8.value > 0)
     m.gemm_fp8 = gpu.fp8 * (best.value / std::max(1.0, rates.datasheet.value)) * profile.gemm_efficiency;

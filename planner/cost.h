@@ -18,7 +18,7 @@ namespace gpuplan {
 /// Where the profile was measured (`calibrate`), products take what their surface says, over the share of it that
 /// training on this software sustains; the executor's own kernels take what they were measured to take.
 struct CostModel {
-  FlopsPerSec gemm, batched_gemm, flash, cudnn;
+  FlopsPerSec gemm, batched_gemm, flash, cudnn, flash3;
   BytesPerSec memory;                    // reached, not datasheet
   FlopsPerSec gemm_fp32;                 // of fp32 operands beside others (LayerOp::is_fp32)
   FlopsPerSec gemm_fp8;                  // 0: block linears multiply in the compute dtype

@@ -99,8 +99,11 @@ ExplainSection state_section(const Job& job, const StrategyEstimate& chosen) {
   add("gradients at the step", total.gradient, "same dtype as the weight they belong to (torch)");
   add("fp32 master", total.master, "arXiv 1910.02054: 16-bit weights with an fp32 copy");
   add("optimizer state", total.state + total.paged_state, std::string(optimizer.source));
-  add("temporary at the step", total.step_temporary + total.step_scratch + total.step_gradient,
-      n.has_master                   ? "ZeRO steps on an fp32 copy of its gradient partition"
+  const Bytes gradient_copy = of_one_step(total.step_gradient, total, job.rules);
+  const Bytes temporary = of_one_step(total.step_temporary, total, job.rules) + total.step_scratch;
+  add("fp32 gradients of the step", gradient_copy, "ZeRO steps on an fp32 copy of its gradient partition");
+  add("temporary at the step", temporary,
+      job.rules.steps_flat           ? fmt::format("DeepSpeed steps flat tensors: {}", optimizer.source)
       : total.step_scratch.count > 0 ? "a loop over the tensors holds two copies of the largest"
                                      : "foreach optimizers make one parameter-sized list");
   if (chosen.strategy.mesh.dp_shard > 1)

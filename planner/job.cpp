@@ -76,12 +76,12 @@ void check_images(const Recipe& r, const ModelSpec& m) {
 }  // namespace
 
 void validate_recipe(const Recipe& r, const ModelSpec& m, const ClusterSpec& cluster) {
-  require(r.micro_batch >= 1 && r.micro_batch <= 1'000'000, "--micro-batch",
-          fmt::format("{} is out of range", r.micro_batch), "1 to 1000000 sequences");
-  require(r.seq_len >= 1 && r.seq_len <= (1 << 26), "--seq-len", fmt::format("{} is out of range", r.seq_len),
-          "1 to 67108864 tokens");
-  require(r.grad_accum >= 1 && r.grad_accum <= 1'000'000, "--grad-accum",
-          fmt::format("{} is out of range", r.grad_accum), "1 to 1000000");
+  require(r.micro_batch >= 1 && r.micro_batch <= kMostMicroBatch, "--micro-batch",
+          fmt::format("{} is out of range", r.micro_batch), fmt::format("1 to {} sequences", kMostMicroBatch));
+  require(r.seq_len >= 1 && r.seq_len <= kMostSeqLen, "--seq-len", fmt::format("{} is out of range", r.seq_len),
+          fmt::format("1 to {} tokens", kMostSeqLen));
+  require(r.grad_accum >= 1 && r.grad_accum <= kMostGradAccum, "--grad-accum",
+          fmt::format("{} is out of range", r.grad_accum), fmt::format("1 to {}", kMostGradAccum));
   require(r.tokens() <= kMostBatchTokens, "--micro-batch", "micro batch times sequence length exceeds 2^32 tokens");
   require(!cluster.gpus.empty(), "--gpus", "no GPUs given", "for example --gpus 4xA6000");
   if (m.vision.is_present()) check_images(r, m);
@@ -112,16 +112,19 @@ void validate_recipe(const Recipe& r, const ModelSpec& m, const ClusterSpec& clu
           "offloads checkpoint boundaries, and nothing is checkpointed", "add --checkpointing full");
   require(!r.optimizer_in_backward || r.grad_accum == 1, "--optimizer-in-backward",
           "steps in every backward pass, so it cannot accumulate", "use --grad-accum 1");
-  require(r.loss_chunks >= 1 && r.loss_chunks <= 65536, "--loss",
-          fmt::format("{} chunks is out of range", r.loss_chunks), "1 to 65536");
-  const auto too_old =
-      std::find_if_not(cluster.gpus.kinds().begin(), cluster.gpus.kinds().end(), runs_flash_attention_2);
-  require(r.attention != AttentionKernel::Flash || too_old == cluster.gpus.kinds().end(), "--attention",
-          too_old == cluster.gpus.kinds().end()
-              ? ""
-              : fmt::format("flash-attention 2 needs compute capability 8.0, and {} has {}", too_old->name,
-                            too_old->compute_capability),
-          "use --attention sdpa");
+  require(r.loss_chunks >= 1 && r.loss_chunks <= kMostLossChunks, "--loss",
+          fmt::format("{} chunks is out of range", r.loss_chunks), fmt::format("1 to {}", kMostLossChunks));
+  const auto require_card = [&](AttentionKernel kernel, bool (*runs)(const GpuSpec&), std::string_view needs,
+                                const char* hint) {
+    const auto other = std::find_if_not(cluster.gpus.kinds().begin(), cluster.gpus.kinds().end(), runs);
+    if (r.attention == kernel && other != cluster.gpus.kinds().end())
+      throw InputError("--attention", fmt::format("{}, and {} has {}", needs, other->name, other->compute_capability),
+                       hint);
+  };
+  require_card(AttentionKernel::Flash, runs_flash_attention_2, "flash-attention 2 needs compute capability 8.0",
+               "use --attention sdpa");
+  require_card(AttentionKernel::Flash3, runs_flash_attention_3,
+               "FlashAttention 3 needs compute capability 9.0 (Hopper)", "use --attention flash, cudnn or sdpa");
   const auto multiplies_fp8 = [](const GpuSpec& gpu) { return gpu.fp8.value > 0; };
   require(!r.fp8_matmul || std::all_of(cluster.gpus.kinds().begin(), cluster.gpus.kinds().end(), multiplies_fp8),
           "--fp8", "these GPUs have no fp8 units", "Ada, Hopper and Blackwell have");

@@ -72,7 +72,9 @@ struct Meters {
   std::array<Meter, kNumPools> pools;
   std::array<std::int64_t, kNumSpaces + kNumPools> at_loop{};
   std::array<std::int64_t, kNumPools> persistent{}, highest{};
-  std::int64_t most_at_once{};  // sum of the pools' peaks in a stretch between two moments without transients
+  /// Sums of the pools' peaks in a stretch between two moments without transients, in the step and before it, and what
+  /// activations and logits had of the latter.
+  std::int64_t most_in_step{}, most_at_once{}, activations_at_most{};
 
   template <class Use>
   void each(Use use) {
@@ -104,18 +106,22 @@ struct Meters {
   void end_of_persistent() {
     for (std::size_t k = 0; k < kNumPools; ++k) persistent[k] = pools[k].live;
   }
-  void end_stretch_without_transients() {
+  void end_stretch_without_transients(bool is_step) {
     const auto is_idle = [&](Pool k) { return pools[k].live <= persistent[k]; };
-    if (std::all_of(kTransients.begin(), kTransients.end(), is_idle)) end_stretch();
+    if (std::all_of(kTransients.begin(), kTransients.end(), is_idle)) end_stretch(is_step);
   }
-  void end_stretch() {
+  void end_stretch(bool is_step) {
     std::int64_t sum = 0;
+    const std::int64_t activations = pools[kActivations].peak + pools[kLogits].peak;
     for (std::size_t k = 0; k < kNumPools; ++k) {
       sum += pools[k].peak;
       highest[k] = std::max(highest[k], pools[k].peak);
       pools[k].restart();
     }
-    most_at_once = std::max(most_at_once, sum);
+    if (is_step)
+      most_in_step = std::max(most_in_step, sum);
+    else if (sum > most_at_once)
+      most_at_once = sum, activations_at_most = activations;
   }
   bool call(const Block& b) {
     for (std::size_t k = 0; k < std::size_t(kNumLocalKinds); ++k) pools[pool_of(LocalKind(k))].add(b.by_kind[k]);
@@ -128,11 +134,13 @@ struct Meters {
 Peak replay(const StepProgram& all, const RankClass& rank_class) {
   const RankProgram& p = all.programs[rank_class.program];
   Meters meters;
-  for (const ProgramBuffer& b : p.buffers)
+  Peak out;
+  for (const ProgramBuffer& b : p.buffers) {
     if (b.is_persistent) meters.allocate(b);
+    if (b.role == BufferRole::StepTemporary) out.step_temporaries = std::max(out.step_temporaries, b.bytes);
+  }
   meters.end_of_persistent();
   const auto peak_of = [&](MemorySpace space) { return Bytes{meters.spaces[std::size_t(space)].peak}; };
-  Peak out;
   out.resident = peak_of(MemorySpace::Device);
   walk(
       p,
@@ -149,14 +157,15 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
         if (!frees) return;
         for (const Operand o : operands)
           if (o & kFrees) meters.free(p.buffers[id(o)]);
-        meters.end_stretch_without_transients();
+        meters.end_stretch_without_transients(i.phase == Phase::OptimizerStep);
       },
       meters);
-  meters.end_stretch();
+  meters.end_stretch(!p.instructions.empty() && p.instructions.back().phase == Phase::OptimizerStep);
   out.step = out.tensors = peak_of(MemorySpace::Device);
   for (const std::int64_t bytes : meters.highest) out.pools += Bytes{bytes};
   out.pools = std::max(out.pools, out.tensors);
-  out.joined_pools = std::max(Bytes{meters.most_at_once}, out.tensors);
+  out.joined_pools = Bytes{meters.most_at_once}, out.joined_step = Bytes{meters.most_in_step};
+  out.joined_activations = Bytes{meters.activations_at_most};
   out.managed = peak_of(MemorySpace::Managed);
   out.host = peak_of(MemorySpace::Host);
   out.nvme = peak_of(MemorySpace::Nvme);

@@ -19,7 +19,10 @@ struct Peak {
   Bytes step;                   // the same in training, where evaluation may be higher
   Bytes resident;               // persistent device bytes
   Bytes pools;                  // sum of each tensor class's own peak: what reserved memory tends to
-  Bytes joined_pools;           // the same, where what comes after the last transient lies in their place
+  Bytes joined_pools;           // the most of it between two moments without transients, before the optimizer's step
+  Bytes joined_activations;     // of that: activations and logits
+  Bytes joined_step;            // the same in the optimizer's step
+  Bytes step_temporaries;       // of the optimizer that exist at once
   Bytes managed;                // paged optimizer states
   Bytes host, nvme;             // peak bytes on the host and on NVMe, of this rank
   std::uint32_t instruction{};  // of the peak

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/narrow.h"
+#include "base/work_count.h"
 #include "models/optimizers.h"
 #include "planner/peaks.h"
 #include "planner/stage_builder.h"
@@ -92,7 +94,7 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
         used += load[next];
         if (next > begin && !is_bound(next) && used.most() > room) break;
       }
-      bounds.push_back(std::uint16_t(next));
+      bounds.push_back(narrow<std::uint16_t>(next));
     }
     return next == load.size();
   };
@@ -121,18 +123,19 @@ void build_step_program(StepProgram& program, const Job& job, std::span<const Co
     program.costs.push_back(cache ? cache->costs_of(program, column) : block_costs(program, column));
 
   const std::int64_t L = job.model.num_layers(), replicas = strategy.mesh.data_parallel();
-  std::vector<std::uint16_t> bounds{0, std::uint16_t(L + 2)};
+  std::vector<std::uint16_t> bounds{0, narrow<std::uint16_t>(L + 2)};
   if (strategy.mesh.pp > 1) {
     GPUPLAN_CHECK(strategy.mesh.pp <= L + 2, "a pipeline needs a unit per stage");
     bounds = stage_bounds(job, program, blocks);
   }
   for (std::int64_t stage = 0; stage < strategy.mesh.pp; ++stage) {
     StageBuilder builder(new_program(program), job);
-    builder.run(blocks, bounds[std::size_t(stage)], std::uint16_t(bounds[std::size_t(stage) + 1] - 1));
+    builder.run(blocks, bounds[std::size_t(stage)], narrow<std::uint16_t>(bounds[std::size_t(stage) + 1] - 1));
     const std::int64_t first = stage * replicas;
     const std::size_t column = gpu_column.empty() ? 0 : gpu_column[std::size_t(first)];
     program.classes.push_back(
         {.first_rank = first, .num_ranks = replicas, .program = program.num_programs - 1, .costs = column});
+    count_work(Work::Instructions, std::ssize(program.programs[program.num_programs - 1].instructions));
   }
 }
 

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/narrow.h"
+#include "base/work_count.h"
 #include "planner/step_program.h"
 
 namespace gpuplan {
@@ -45,7 +47,7 @@ class ProgramCursor {
 
   bool is_done() const { return at_ == end_; }
   const Instruction& instruction() const { return *at_; }
-  std::uint32_t index() const { return std::uint32_t(at_ - begin_); }
+  std::uint32_t index() const { return narrow<std::uint32_t>(at_ - begin_); }
   /// The micro-batch that the instruction works on, turns of a repeat counted.
   std::uint32_t micro_batch() const { return at_->micro_batch + turn_; }
 
@@ -93,7 +95,9 @@ class ProgramCursor {
 /// Calls visit(cursor) at every instruction of `program`.
 template <class Visit, class Repeats>
 void walk(const RankProgram& program, Visit visit, Repeats& repeats) {
-  for (ProgramCursor at(program, repeats); !at.is_done(); at.advance(repeats)) visit(at);
+  std::int64_t num_visited = 0;
+  for (ProgramCursor at(program, repeats); !at.is_done(); at.advance(repeats)) visit(at), ++num_visited;
+  count_work(Work::Instructions, num_visited);
 }
 template <class Visit>
 void walk(const RankProgram& program, Visit visit) {

@@ -184,13 +184,14 @@ void add_hints(std::vector<std::string>& advice, const Row& chosen, const Estima
   if (chosen.max_micro_batch && *chosen.max_micro_batch > r.recipe.micro_batch && r.recipe.grad_accum == 1 &&
       chosen.time.host > 0.7 * chosen.time.step)
     advice.push_back(fmt::format(
-        "the host launches kernels for {} of the {} step: a larger micro batch (up to {}) uses the GPU better",
+        "the host launches kernels for {} of the {} step: a larger micro batch (up to {} is predicted to fit) uses the "
+        "GPU better",
         format_duration(chosen.time.host), format_duration(chosen.time.step), *chosen.max_micro_batch));
   for (const Purpose purpose : {Purpose::LeaveOut, Purpose::Quality})
     for (const Suggested& hint : suggest(r, purpose)) {
       if (suggest(r, Purpose::RunBetter, hint.setting.change->name)) continue;  // a better way says it with figures
       const auto without = estimate_variant(changed({r, result.profile}, {&hint.setting, 1}), chosen.strategy.name);
-      if (without && without->fit == Fit::Yes)
+      if (without && without->fits_well())
         advice.push_back(fmt::format("it fits without {} too: {}", hint.why->title,
                                      describe_suggested({&hint, 1}, "", describe_time(chosen, *without))));
     }

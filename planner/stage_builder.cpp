@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "planner/unit_layout.h"
 
 namespace gpuplan {
@@ -25,7 +26,7 @@ std::uint32_t StageBuilder::add(Category category, BufferRole role, std::uint16_
   b.unit = unit;
   b.space = space;
   b.is_persistent = b.is_allocated = persistent;
-  return std::uint32_t(p_.buffers.size() - 1);
+  return narrow<std::uint32_t>(p_.buffers.size() - 1);
 }
 
 Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint16_t unit,
@@ -37,9 +38,9 @@ Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint
   i.phase = phase_;
   i.micro_batch = micro_batch_;
   i.unit = unit;
-  i.first_operand = std::uint32_t(p_.operands.size());
+  i.first_operand = narrow<std::uint32_t>(p_.operands.size());
   i.work = work;
-  if (op == OpCode::Call) i.hook_kernels = std::exchange(hooks_, std::uint16_t{});
+  if (op == OpCode::Call) i.hook_kernels = std::exchange(hooks_, 0u);
   p_.operands.resize(i.first_operand + operands.size());
   Operand* next = p_.operands.data() + i.first_operand;
   for (Operand o : operands) {
@@ -52,7 +53,7 @@ Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint
     }
     *next++ = o;
   }
-  i.num_operands = std::uint16_t(next - p_.operands.data() - i.first_operand);
+  i.num_operands = narrow<std::uint16_t>(next - p_.operands.data() - i.first_operand);
   p_.operands.resize(i.first_operand + i.num_operands);
   return i;
 }
@@ -134,12 +135,12 @@ void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
   s_.x.assign(s_.units.size() + 1, 0);
   s_.dx.assign(s_.units.size() + 1, 0);
   s_.host_x.assign(s_.units.size() + 1, 0);
-  p_.num_frames = std::uint32_t(s_.units.size());
+  p_.num_frames = narrow<std::uint32_t>(s_.units.size());
   make_schedule();
   const std::int64_t m = recipe().grad_accum;
   micro_batch(0);
   if (m > 2) {
-    emit(OpCode::Repeat, StreamId::Compute, Axis::None, first_, {}).turns = std::uint32_t(m - 2);
+    emit(OpCode::Repeat, StreamId::Compute, Axis::None, first_, {}).turns = narrow<std::uint32_t>(m - 2);
     micro_batch(1);
     emit(OpCode::EndRepeat, StreamId::Compute, Axis::None, first_, {});
   }

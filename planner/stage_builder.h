@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/narrow.h"
 #include "planner/block.h"
 #include "planner/job.h"
 #include "planner/state_sizes.h"
@@ -33,7 +34,8 @@ struct Group {
   std::uint32_t gathered_trained{}, gathered_frozen{}, flat_trained{}, flat_frozen{};  // current handles
   std::uint32_t full_gradient{}, gradient{}, bucket{};
   std::uint32_t host_gradient{};  // where an offloaded optimizer reads it
-  std::int64_t messages{};        // of one gather of what is trained; FSDP reduces as it gathers
+  std::int64_t messages = 1;      // of one gather of what is trained; FSDP reduces as it gathers
+  std::int64_t frozen_messages = 1;
   std::int64_t elements_after{};  // gathered between this group's forward and its backward
   std::uint32_t reduced_whole{};  // ZeRO-1: unsharded gradient that stays until the step
   bool is_held{}, keeps_after_forward{}, is_root{}, needs_copy_out{};
@@ -83,8 +85,8 @@ class StageBuilder {
 
  private:
   const Recipe& recipe() const { return in_.recipe(); }
-  std::uint16_t num_layers() const { return std::uint16_t(in_.model.num_layers()); }
-  std::uint16_t unit_id(std::size_t local) const { return std::uint16_t(first_ + local); }
+  std::uint16_t num_layers() const { return narrow<std::uint16_t>(in_.model.num_layers()); }
+  std::uint16_t unit_id(std::size_t local) const { return narrow<std::uint16_t>(first_ + local); }
   bool is_embedding(std::size_t local) const { return unit_id(local) == 0; }
   bool is_head(std::size_t local) const { return unit_id(local) == num_layers() + 1; }
   bool has_embedding() const { return first_ == 0; }
@@ -94,7 +96,7 @@ class StageBuilder {
   bool steps_host_copy() const { return rules_.steps_host_copy; }
   /// ZeRO++'s quantised weights. Source: CUDAQuantizer of deepspeed/runtime/zero/partition_parameters.py.
   bool gathers_int8() const { return engine_.gathers_int8 && rules_.ways > 1; }
-  bool wraps_adapters() const { return engine_.wraps_adapters && recipe().is_adapter(); }
+  bool wraps_adapters() const { return engine_.wraps_adapters && is_fsdp(rules_.engine) && recipe().is_adapter(); }
   bool waits_for_prefetch() const {
     return engine_.waits_for_prefetch && (!is_fsdp(rules_.engine) || wraps_adapters());
   }
@@ -180,6 +182,12 @@ class StageBuilder {
   bool steps_on_host(const Group& group) const;
   void step_all();
   void step(Group& group);
+  bool has_step(const Group& group) const;
+  bool steps_flat() const {
+    return rules_.steps_flat && !recipe().optimizer_in_backward && optimizer_space() == MemorySpace::Device;
+  }
+  void step_flat();
+  void prepare_flat_step(std::span<Group> groups);
   void offload_input(std::size_t at, std::uint16_t unit);
   void prefetch_input(std::size_t step);
   template <class Use>
@@ -189,7 +197,7 @@ class StageBuilder {
   }
   /// Of this stage, the first unit that runs backward.
   std::uint16_t first_backward() const {
-    return std::uint16_t(std::max<std::int64_t>(0, in_.model.first_backward - first_));
+    return narrow<std::uint16_t>(std::max<std::int64_t>(0, in_.model.first_backward - first_));
   }
   bool is_last_micro_batch() const { return std::int64_t(micro_batch_) + 1 == recipe().grad_accum; }
 
@@ -203,7 +211,7 @@ class StageBuilder {
   std::uint16_t first_{}, last_{};
   Phase phase_{};  // of what is emitted
   std::uint32_t micro_batch_{};
-  std::uint16_t hooks_{};  // that run before the next call, in kernel launches
+  std::uint32_t hooks_{};  // that run before the next call, in kernel launches
   std::uint32_t step_gradient_{}, step_temporary_{};
   std::array<std::uint32_t, 2> buckets_{};  // the first is filled now; they change places when it is reduced
   Bytes step_gradient_bytes_, step_temporary_bytes_, waiting_;  // waiting: gradients that are not reduced yet

@@ -1,4 +1,5 @@
 // Gradients of a stage: buckets, reductions over both axes, the optimizer step with its temporaries and offload.
+#include "base/narrow.h"
 #include "planner/stage_builder.h"
 
 #include <utility>
@@ -53,7 +54,7 @@ void StageBuilder::reduce(Group& g) {
     else
       emit(OpCode::ReduceScatter, StreamId::Reduce, Axis::DpShard, g.unit,
            {message | kRead, g.gradient | kRead | kWrite | kAccumulates, bucket}, g.sizes.reduce_message)
-          .messages = std::uint16_t(is_fsdp(rules_.engine) ? g.messages : 1);
+          .messages = narrow<std::uint16_t>(is_fsdp(rules_.engine) ? g.messages : 1);
     if (!bucket_rule().overlap_comm)  // compute waits: the mean is taken on its stream
       emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead | kWrite},
            2 * p_.buffers[g.gradient].bytes);
@@ -109,7 +110,7 @@ void StageBuilder::gradients_ready(std::size_t index) {
   if (!g.has_gradient() || !g.full_gradient || !(is_last_micro_batch() || reduces_each_micro_batch())) return;
   if (fills_bucket()) fill_bucket(g);
   waiting_ += g.sizes.reduce_message;
-  s_.pending.push_back(std::uint32_t(index));
+  s_.pending.push_back(narrow<std::uint32_t>(index));
 }
 
 /// What fits is copied in, and what is larger than a bucket is reduced where it is. A bucket without room for it is
@@ -149,8 +150,58 @@ static Bytes unfused_step_traffic(Bytes weight, Bytes gradient, Bytes moments, B
   return 4 * weight + 2 * gradient + 4 * moments + 6 * temporary;
 }
 
+/// DeepSpeed's step works on flat tensors: one sub-group of stage 3, everything that is trained in stages 1 and 2. It
+/// lets go of gradients that other ranks step, puts its own behind each other, converts that to fp32 and lets both go;
+/// then the optimizer runs, with temporaries as long as the sub-group. Source: step of
+/// deepspeed/runtime/zero/stage_1_and_2.py, _prepare_fp32_grad_for_sub_group of stage3.py @edaa7221.
+void StageBuilder::prepare_flat_step(std::span<Group> groups) {
+  Bytes kept, temporary, gradient;
+  Group* any = nullptr;
+  for (Group& g : groups) {
+    if (!has_step(g)) continue;
+    any = &g;
+    kept += p_.buffers[g.gradient].bytes;
+    gradient += g.sizes.step_gradient;
+    temporary += g.sizes.step_temporary;
+    if (const std::uint32_t whole = std::exchange(g.reduced_whole, 0u))
+      emit(OpCode::Release, StreamId::Compute, Axis::None, g.unit, {whole});
+  }
+  if (!any || gradient.count == 0) return;
+  const std::uint32_t flat = add(Category::Gradients, BufferRole::FlatGradient, any->unit, kept);
+  step_gradient_ = add(Category::Gradients, BufferRole::StepGradient, any->unit, gradient);
+  p_.buffers[flat].placement = p_.buffers[step_gradient_].placement = p_.buffers[any->gradient].placement;
+  s_.operands.assign({flat | kRead, step_gradient_ | kWrite});
+  for (Group& g : groups) {
+    if (!has_step(g)) continue;
+    s_.operands.push_back(g.gradient | kRead);
+    emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead, flat | kRead | kWrite},
+         2 * p_.buffers[g.gradient].bytes);
+  }
+  emit(OpCode::Cast, StreamId::Compute, Axis::None, any->unit, s_.operands, kept + gradient);
+  step_temporary_ = temporary.count > 0 ? add(Category::Optimizer, BufferRole::StepTemporary, any->unit, temporary) : 0;
+}
+
+/// In stage 3 a sub-group ends with the tensor that fills it (_create_fp16_sub_groups of stage3.py).
+void StageBuilder::step_flat() {
+  for (auto first = s_.groups.begin(); first != s_.groups.end();) {
+    auto last = first;
+    std::int64_t elements = 0;
+    do elements += (last++)->sizes.trained_elements;
+    while (last != s_.groups.end() && (rules_.sub_group_size < 0 || elements < rules_.sub_group_size));
+    const std::span<Group> sub_group(first, last);
+    prepare_flat_step(sub_group);
+    for (Group& g : sub_group) step(g);
+    first = last;
+  }
+}
+
+/// Whether this rank updates weights of `g`.
+bool StageBuilder::has_step(const Group& g) const {
+  return (g.gradient || g.host_gradient) && g.sizes.trained_elements > 0;
+}
+
 void StageBuilder::step(Group& g) {
-  if ((!g.gradient && !g.host_gradient) || g.sizes.trained_elements == 0) return;
+  if (!has_step(g)) return;
   const Phase before = std::exchange(phase_, Phase::OptimizerStep);
   const Axis axis = layout_.shards_optimizer ? Axis::DpShard : Axis::None;
   const bool is_host = steps_on_host(g);
@@ -158,7 +209,7 @@ void StageBuilder::step(Group& g) {
   const bool is_slice = is_own_shard && !layout_.shards_weights;
   const Operand slice = is_slice ? kOwnSlice : 0;
   std::uint32_t gradient = g.gradient;
-  if (step_gradient_bytes_.count > 0 && !is_host) {  // ZeRO: fp32 copy of the whole partition
+  if (step_gradient_bytes_.count > 0 && !is_host && !steps_flat()) {
     if (!step_gradient_)
       step_gradient_ = add(Category::Gradients, BufferRole::StepGradient, g.unit, step_gradient_bytes_);
     place(step_gradient_, Axis::DpShard, p_.buffers[gradient].placement[std::size_t(Axis::DpShard)]);
@@ -166,18 +217,20 @@ void StageBuilder::step(Group& g) {
          {gradient | kRead, step_gradient_ | kRead | kWrite | kAccumulates},
          p_.buffers[gradient].bytes + g.sizes.step_gradient);
   }
-  if (step_temporary_bytes_.count > 0 && !step_temporary_ && !is_host)
+  if (step_temporary_bytes_.count > 0 && !step_temporary_ && !is_host && !steps_flat())
     step_temporary_ =
         add(Category::Optimizer, BufferRole::StepTemporary, g.unit,
             recipe().optimizer_in_backward ? g.sizes.step_temporary + g.sizes.step_scratch : step_temporary_bytes_);
   const std::uint32_t state = g.state ? g.state : g.paged;
-  const Bytes stepped = steps_host_copy() ? Bytes{} : g.sizes.trained;  // beside the master
-  const Bytes temporary = g.sizes.step_scratch.count > 0 ? g.sizes.trained : g.sizes.step_temporary;
+  const Bytes own = is_slice ? shard(g.sizes.trained, rules_.ways) : g.sizes.trained;
+  const Bytes stepped = g.master ? g.sizes.master : own;
+  const Bytes sent_down = g.master && !steps_host_copy() ? g.sizes.master + own : Bytes{};  // master to weights
+  const Bytes temporary = g.sizes.step_scratch.count > 0 ? stepped : g.sizes.step_temporary;
   const Bytes states = g.sizes.state + g.sizes.paged_state;
-  const Bytes read = is_host ? g.sizes.gradient : p_.buffers[gradient].bytes;
-  const Bytes traffic = is_host || temporary.count == 0
-                            ? 2 * stepped + read + 2 * states + 2 * g.sizes.master + 4 * temporary
-                            : unfused_step_traffic(stepped + g.sizes.master, read, states, temporary);
+  const Bytes read = is_host ? g.sizes.gradient : step_gradient_ ? g.sizes.step_gradient : p_.buffers[gradient].bytes;
+  const Bytes traffic =
+      sent_down + (is_host || temporary.count == 0 ? 2 * stepped + read + 2 * states + 4 * temporary
+                                                   : unfused_step_traffic(stepped, read, states, temporary));
   if (!is_host) {
     const std::uint32_t used = step_gradient_ ? step_gradient_ : gradient;
     emit(OpCode::OptimizerStep, StreamId::Compute, axis, g.unit,
@@ -192,8 +245,7 @@ void StageBuilder::step(Group& g) {
     const bool weights_on_host = weight_space() != MemorySpace::Device;
     // the host makes what goes back in the gradient's place, where it is of another dtype than the copy that was
     // stepped
-    const Bytes sent = is_slice ? shard(g.sizes.trained, rules_.ways) : g.sizes.trained;
-    const bool is_cast = steps_host_copy() && sent != g.sizes.master;
+    const bool is_cast = steps_host_copy() && own != g.sizes.master;
     emit(OpCode::OptimizerStep, StreamId::Host, axis, g.unit,
          {host_gradient | kRead | kGradient | (is_cast ? kWrite : 0), state | kRead | kWrite | kState,
           g.master | kRead | kWrite | kMaster, weights_on_host ? g.trained | kRead | kWrite | kWeight : 0},
@@ -202,7 +254,7 @@ void StageBuilder::step(Group& g) {
     if (!weights_on_host)
       emit(OpCode::CopyIn, StreamId::CopyIn, axis, g.unit,
            {g.master && !is_cast ? g.master | kRead : host_gradient | kRead, g.trained | kWrite | slice},
-           steps_host_copy() ? sent : g.sizes.gradient);
+           steps_host_copy() ? own : g.sizes.gradient);
   }
   if (is_slice)
     emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {g.trained | kRead | kWrite | kOwnSlice},
@@ -219,7 +271,9 @@ void StageBuilder::step_all() {
       if (g.gradient)
         emit(OpCode::GradientNorm, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead},
              p_.buffers[g.gradient].bytes);
-  if (!recipe().optimizer_in_backward)
+  if (steps_flat())
+    step_flat();
+  else if (!recipe().optimizer_in_backward)
     for (Group& g : s_.groups) step(g);
   drain(StreamId::CopyOut, first_);
 }

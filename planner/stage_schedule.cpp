@@ -1,4 +1,5 @@
 // The schedule of a stage: what a unit's forward, head and backward emit.
+#include "base/narrow.h"
 #include "planner/stage_builder.h"
 
 #include <algorithm>
@@ -93,7 +94,7 @@ void StageBuilder::forward(const ScheduleStep& v) {
   const std::size_t at = v.unit;
   enter(v);
   const Bytes output = u.output;
-  s_.x[at + 1] = add(Category::Activations, BufferRole::Boundary, std::uint16_t(unit + 1), output);
+  s_.x[at + 1] = add(Category::Activations, BufferRole::Boundary, narrow<std::uint16_t>(unit + 1), output);
   s_.operands.clear();
   if (is_embedding(at))
     s_.operands.push_back(tokens_ | kRead);
@@ -218,16 +219,16 @@ void StageBuilder::leave(const ScheduleStep& v) {
 
 void StageBuilder::make_schedule() {
   s_.schedule.clear();
-  const std::uint16_t count = std::uint16_t(s_.units.size());
-  const std::uint16_t bodies = has_head() ? std::uint16_t(count - 1) : count;
+  const std::uint16_t count = narrow<std::uint16_t>(s_.units.size());
+  const std::uint16_t bodies = has_head() ? narrow<std::uint16_t>(count - 1) : count;
   for (std::uint16_t i = 0; i < bodies; ++i) s_.schedule.push_back({Phase::Forward, i, i == 0, i + 1 == bodies});
-  if (has_head()) s_.schedule.push_back({Phase::Head, std::uint16_t(count - 1), bodies == 0, bodies == 0});
+  if (has_head()) s_.schedule.push_back({Phase::Head, narrow<std::uint16_t>(count - 1), bodies == 0, bodies == 0});
   const std::uint16_t last = std::min<std::uint16_t>(first_backward(), bodies);
   for (std::uint16_t i = bodies; i-- > last;) s_.schedule.push_back({Phase::Backward, i, i + 1 == bodies, i == last});
 }
 
 void StageBuilder::micro_batch(std::int64_t index) {
-  micro_batch_ = std::uint32_t(index);
+  micro_batch_ = narrow<std::uint32_t>(index);
   for (Group& g : s_.groups)
     g.is_held = false, g.gathered_trained = g.gathered_frozen = g.flat_trained = g.flat_frozen = 0;
   memory_ = memory_gradient_ = 0;

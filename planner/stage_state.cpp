@@ -1,4 +1,5 @@
 // State of a stage: which tensors form a group (unit of gathering, reducing, stepping), and its persistent buffers.
+#include "base/narrow.h"
 #include "planner/stage_builder.h"
 
 #include <algorithm>
@@ -127,7 +128,7 @@ void StageBuilder::make_groups() {
     root = 0;
     Group& g = s_.groups.emplace_back();
     g.is_root = true;
-    g.messages = engine_.messages_per_unit;
+    g.messages = 1;
     g.unit = has_embedding() ? 0 : last_;
     if (has_embedding()) g.sizes += before;
     if (has_head()) g.sizes += after_layers;
@@ -147,12 +148,13 @@ void StageBuilder::make_groups() {
       u.group = root;
       continue;
     }
-    u.group = std::uint16_t(s_.groups.size());
+    u.group = narrow<std::uint16_t>(s_.groups.size());
     Group& g = s_.groups.emplace_back();
     g.unit = unit_id(i);
     g.sizes = is_embedding(i) ? before : is_head(i) ? after_layers : s_.kinds[kind_index(i)];
     g.messages =
-        !is_end && wraps_adapters() ? num_adapter_matrices(in_.model.layers[kind_index(i)]) : engine_.messages_per_unit;
+        !is_end && wraps_adapters() ? num_adapter_matrices(in_.model.layers[kind_index(i)]) : g.sizes.trained_gathers;
+    g.frozen_messages = g.sizes.frozen_gathers;
     if (is_embedding(i)) embedding = u.group;
     if (is_head(i) && in_.model.has_tied_head) {
       if (has_embedding())

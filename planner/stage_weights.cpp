@@ -1,11 +1,18 @@
 // Weights of a stage: gathers with prefetch, FSDP2's copy-out, casts for autocast, and when handles are let go.
+#include "base/narrow.h"
 #include "planner/stage_builder.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace gpuplan {
 
 using namespace operand;
+
+/// As an instruction holds it: more would be tens of thousands for one layer.
+static std::uint16_t num_messages(std::int64_t count) {
+  return std::uint16_t(std::min<std::int64_t>(count, std::numeric_limits<std::uint16_t>::max()));
+}
 
 /// One dtype of a group: (copy of `copied` bytes from the host,) (cast the shard,) all-gather. The handle is the
 /// gathered buffer, or the flat one that copy_out turns into it. One rank has nothing to gather: what was copied or
@@ -17,7 +24,7 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes copied, Byt
   drain(StreamId::Gather, g.unit);
   const bool is_alone = rules_.ways == 1;
   const bool needs_cast = is_cast && p_.buffers[stored].bytes != shard(whole, rules_.ways);
-  const auto hooks = std::uint16_t(engine_.hook_kernels * units);
+  const auto hooks = narrow<std::uint32_t>(engine_.hook_kernels * units);
   const auto copy_of = [&](bool is_gathered, Bytes bytes) {
     const std::uint32_t id =
         add(Category::Communication, is_gathered ? BufferRole::Gathered : BufferRole::Shard, g.unit, bytes);
@@ -44,7 +51,7 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes copied, Byt
     place(source, Axis::DpShard, Placement::Sharded);
     Instruction& gather =
         emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {source | kRead, target | kWrite}, whole);
-    gather.messages = std::uint16_t(gathers_int8() ? 2 * units : units);  // the scales are a message of their own
+    gather.messages = num_messages(gathers_int8() ? 2 * units : units);  // the scales are a message of their own
     gather.hook_kernels = hooks;
     if (source != stored && p_.buffers[source].home != StreamId::Gather) hold(StreamId::Gather, source);
   }
@@ -69,7 +76,7 @@ void StageBuilder::gather(Group& g) {
   gather_part(g, g.trained, copied, whole, (is_cast || is_fp8 || is_int8) && !is_converted_there, g.messages,
               g.gathered_trained, g.flat_trained);
   const Bytes frozen = is_int8 ? in_int8(g.sizes.frozen_gathered, n_.frozen) : g.sizes.frozen_gathered;
-  gather_part(g, g.frozen, p_.buffers[g.frozen].bytes, frozen, is_int8, engine_.messages_per_unit, g.gathered_frozen,
+  gather_part(g, g.frozen, p_.buffers[g.frozen].bytes, frozen, is_int8, g.frozen_messages, g.gathered_frozen,
               g.flat_frozen);
   g.is_held = true;
 }
@@ -103,8 +110,8 @@ void StageBuilder::cast_weights(Group& g, Bytes bytes) {
 void StageBuilder::run_hooks(const ScheduleStep& v) {
   if (gathers() || !layout_.shards_weights) return;
   each_group(s_.units[v.unit], [&](const Group& g) {
-    const std::int64_t calls = (g.trained ? g.messages : 0) + (g.frozen ? engine_.messages_per_unit : 0);
-    hooks_ = std::uint16_t(hooks_ + engine_.hook_kernels * calls);
+    const std::int64_t calls = (g.trained ? g.messages : 0) + (g.frozen ? g.frozen_messages : 0);
+    hooks_ += narrow<std::uint32_t>(engine_.hook_kernels * calls);
   });
 }
 

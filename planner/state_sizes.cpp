@@ -1,7 +1,9 @@
 #include "planner/state_sizes.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include "models/quantisation.h"
 #include "planner/unit_layout.h"
@@ -30,6 +32,28 @@ Whole whole_bytes(const StateTensor& t, const DtypePolicy& n, const Recipe& reci
   return {packed, all - packed};
 }
 
+/// Messages in which a unit's parameters are gathered. ZeRO-3 fetches the parameters of a module when it runs
+/// (`fetch_sub_module` of deepspeed/runtime/zero/partitioned_param_coordinator.py): as a rule its weight, of a leaf
+/// module everything inside. Engines that gather a unit at once need one for what is trained and one for the rest.
+class GatherCount {
+ public:
+  explicit GatherCount(const SizeRules& rules) : rules_(rules) {}
+  void add(const StateTensor& t, StateSizes& sizes) {
+    const std::size_t trained = is_trained(t.kind) ? 1 : 0;
+    std::int64_t& count = trained ? sizes.trained_gathers : sizes.frozen_gathers;
+    if (!rules_.gathers_parameters)
+      count = 1;
+    else if (!(t.is_of_experts && rules_.has_leaf_experts))
+      count += t.num_parameters();
+    else if (!std::exchange(has_leaf_[trained], true))
+      ++count;
+  }
+
+ private:
+  const SizeRules& rules_;
+  std::array<bool, 2> has_leaf_{};
+};
+
 }  // namespace
 
 StateSizes& StateSizes::operator+=(const StateSizes& o) {
@@ -40,10 +64,18 @@ StateSizes& StateSizes::operator+=(const StateSizes& o) {
   step_gradient += o.step_gradient, step_temporary += o.step_temporary;
   step_scratch = std::max(step_scratch, o.step_scratch);
   trained_elements += o.trained_elements, gathered_elements += o.gathered_elements;
+  most_stepped = std::max(most_stepped, o.most_stepped);
+  trained_gathers += o.trained_gathers, frozen_gathers += o.frozen_gathers;
   return *this;
 }
 
 StateSizer sizer_of(StateArrays arrays) { return arrays == StateArrays::Flat ? flat_sizes : per_tensor_sizes; }
+
+Bytes of_one_step(Bytes sum, const StateSizes& stepped, const SizeRules& rules) {
+  const std::int64_t all = stepped.trained_elements, at_once = std::max(rules.sub_group_size, stepped.most_stepped);
+  if (rules.sub_group_size < 0 || all <= at_once) return sum;
+  return Bytes{std::int64_t(double(sum.count) * double(at_once) / double(all))};
+}
 
 SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framework, const ModelSpec& model,
                      const Recipe& recipe) {
@@ -55,23 +87,31 @@ SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framew
                   .steps_host_copy = framework.host_steps_copy && recipe.offload.optimizer != OffloadTarget::None &&
                                      recipe.offload.params == OffloadTarget::None,
                   .keeps_weights_on_host = recipe.offload.params != OffloadTarget::None,
+                  .gathers_parameters = engine.gathers_parameters,
                   .sizer = sizer_of(framework.state_arrays)};
   constexpr std::int64_t kAutoWidths =
       10;  // transformers' "auto" of stage3_param_persistence_threshold: 10 x hidden size
   if (strategy.layout.shards_weights)
     rules.persistence_threshold =
         engine.persistence_threshold < 0 ? kAutoWidths * model.hidden_size : engine.persistence_threshold;
+  rules.steps_flat = strategy.engine == ShardingEngine::Zero && engine.is_deepspeed();
+  if (strategy.layout.shards_weights) rules.sub_group_size = engine.sub_group_size;
+  rules.has_leaf_experts =
+      std::find(engine.leaf_experts.begin(), engine.leaf_experts.end(), model.model_type) != engine.leaf_experts.end();
   return rules;
 }
 
 StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, const Recipe& recipe,
                             const OptimizerSpec& optimizer, const SizeRules& rules) {
   StateSizes out;
+  GatherCount gathers(rules);
   const bool is_fsdp = gpuplan::is_fsdp(rules.engine);
   for (const StateTensor& t : tensors) {
-    const std::int64_t elements = t.elements(), each = t.rows * t.cols;  // thresholds are of one tensor
-    // ZeRO-3 keeps small weights replicated; their gradients and optimizer state are sharded all the same
-    const bool stays_whole = each < rules.persistence_threshold;
+    const std::int64_t elements = t.elements(), each = t.elements_per_parameter();  // thresholds are of one parameter
+    // ZeRO-3 keeps small weights replicated; their gradients and optimizer state are sharded all the same. Source:
+    // mark_persistent_parameters of deepspeed/runtime/zero/parameter_offload.py
+    const bool stays_whole = each <= rules.persistence_threshold;
+    if (!stays_whole) gathers.add(t, out);
     const std::int64_t part = rules.ways == 1 ? elements : shard_elements(t, rules);
     const bool shards_weight = rules.gathers() && !stays_whole;
     const Whole whole = whole_bytes(t, n, recipe, shards_weight);
@@ -95,19 +135,24 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
     const std::int64_t stepped = rules.layout.shards_optimizer ? part : elements;
     out.gradient += bytes_of(stepped, kept);
     out.trained_elements += stepped;
+    out.most_stepped = std::max(out.most_stepped, ceil_div(stepped, t.num_parameters()));
     if (n.has_master) out.master += bytes_of(stepped, Dtype::F32);
     if (n.has_master && !n.has_fp32_gradients) out.step_gradient += bytes_of(stepped, Dtype::F32);
     const Bytes state = t.copies * optimizer_state_bytes(optimizer, ceil_div(stepped, t.copies), t.rows, t.cols,
                                                          n.has_master ? Dtype::F32 : weight);
     constexpr std::int64_t kMinPagedElements = 100'000;  // bitsandbytes pages tensors from 1e5 elements
     (optimizer.is_paged && each >= kMinPagedElements ? out.paged_state : out.state) += state;
-    if (n.has_master) continue;
-    if (optimizer.temporary == StepTemporary::Parameters) out.step_temporary += bytes_of(stepped, weight);
-    constexpr std::int64_t kLoopTensors = 2;  // sqrt(v) and its bias-corrected copy; fp32 squares of the gradient
-    if (optimizer.temporary == StepTemporary::LargestTensor)
-      out.step_scratch =
-          std::max(out.step_scratch,
-                   kLoopTensors * bytes_of(ceil_div(stepped, t.copies), optimizer.is_factored ? Dtype::F32 : weight));
+    // DeepSpeed's Muon adds its update, made of the gradient tensor by tensor, in place (runtime/zero/muon)
+    const bool is_in_place = rules.steps_flat && optimizer.is_matrix_momentum && t.cols > 1;
+    const bool is_fp32 = n.has_master || optimizer.is_factored;
+    const bool is_one_by_one = optimizer.temporary == StepTemporary::LargestTensor && !rules.steps_flat;
+    const Bytes temporary =
+        (is_in_place ? 0 : num_step_temporaries(optimizer.temporary)) *
+        bytes_of(is_one_by_one ? ceil_div(stepped, t.num_parameters()) : stepped, is_fp32 ? Dtype::F32 : weight);
+    if (is_one_by_one)
+      out.step_scratch = std::max(out.step_scratch, temporary);
+    else
+      out.step_temporary += temporary;
   }
   return out;
 }
@@ -125,6 +170,7 @@ StateSizes flat_sizes(const StateList& tensors, const DtypePolicy& n, const Reci
                       const OptimizerSpec& optimizer, const SizeRules& rules) {
   const UnitLayout layout = unit_layout(tensors, n, recipe.quant);
   StateSizes out;
+  out.trained_gathers = out.frozen_gathers = 1;
   const bool shards_weights = rules.gathers(), shards_step = rules.layout.shards_optimizer && rules.ways > 1;
   const std::int64_t frozen_part =
       shards_weights ? flat_part_bytes(layout.frozen_bytes, rules.ways) : layout.frozen_bytes.count;

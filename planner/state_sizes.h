@@ -17,10 +17,12 @@ struct StateSizes {
   Bytes full_gradient, gradient;            // unsharded in the dtype backward writes; what is kept for the step
   Bytes reduce_message;                     // unsharded gradient in the reduce dtype
   Bytes master, state, paged_state;         // fp32 master; optimizer state on the device; in managed memory
-  Bytes step_gradient, step_temporary;      // ZeRO's fp32 gradient copy; foreach temporary
+  Bytes step_gradient, step_temporary;      // ZeRO's fp32 gradient copy; what the step holds of every tensor at once
   Bytes step_scratch;                       // of a loop over the tensors: what the largest needs, not a sum
   std::int64_t trained_elements{};          // stepped by this rank
   std::int64_t gathered_elements{};
+  std::int64_t most_stepped{};                       // of the parameter of which this rank steps most
+  std::int64_t trained_gathers{}, frozen_gathers{};  // messages of one gather of this unit
   StateSizes& operator+=(const StateSizes& other);
 };
 
@@ -46,10 +48,17 @@ struct SizeRules {
   bool shards_rows = false;                // EngineConvention::shards_rows
   bool steps_host_copy = false;            // the optimizer steps a copy on the host of weights on the device
   bool keeps_weights_on_host = false;      // they are copied in where they are used, by one rank too
+  bool gathers_parameters = false;         // EngineConvention::gathers_parameters
+  bool has_leaf_experts = false;           // this model is one of EngineConvention::leaf_experts
+  bool steps_flat = false;                 // DeepSpeed: the optimizer sees one flat tensor per sub-group
+  std::int64_t sub_group_size = -1;        // of those, elements of one rank at least; -1: one for all
   StateSizer sizer = per_tensor_sizes;
 
   bool gathers() const { return layout.shards_weights && (ways > 1 || keeps_weights_on_host); }
 };
+
+/// What a rank holds at once of `sum`, bytes of the step added up over everything it steps: those of one sub-group.
+Bytes of_one_step(Bytes sum, const StateSizes& stepped, const SizeRules& rules);
 
 SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framework, const ModelSpec& model,
                      const Recipe& recipe);

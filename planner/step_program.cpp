@@ -59,6 +59,7 @@ std::string_view to_string(BufferRole role) {
                                                                                        "master weights",
                                                                                        "optimizer state",
                                                                                        "fp32 gradient copy",
+                                                                                       "flat gradient",
                                                                                        "optimizer temporary",
                                                                                        "batch",
                                                                                        "boundary",

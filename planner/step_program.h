@@ -60,6 +60,7 @@ enum class BufferRole : std::uint8_t {
   Master,
   State,
   StepGradient,
+  FlatGradient,
   StepTemporary,
   Batch,
   Boundary,
@@ -153,7 +154,7 @@ struct Instruction {
   std::uint16_t num_operands{}, unit{};
   std::uint16_t frame{};          // of a Call: which saved locals
   std::uint16_t messages = 1;     // a gather is cut into
-  std::uint16_t hook_kernels{};   // host work beside the op itself, in kernel launches
+  std::uint32_t hook_kernels{};   // host work beside the op itself, in kernel launches
   std::uint32_t first_operand{};  // index into RankProgram::operands
   std::uint32_t micro_batch{};    // in a repeat: of its first turn
   std::uint32_t turns{};          // of a Repeat

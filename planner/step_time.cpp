@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/work_count.h"
 #include "planner/instruction_cost.h"
 #include "planner/program_walk.h"
 
@@ -153,6 +154,7 @@ class ForwardPass {
       flops += c[k].flops * double(all_.classes[k].num_ranks);
       num_ranks += all_.classes[k].num_ranks;
     }
+    count_work(Work::Instructions, num_executed_);
     out.flops = flops / double(std::max<std::int64_t>(num_ranks, 1));
     out.exposed = Seconds{std::max(0.0, out.step.value - out.compute.value)};
     return out;
@@ -197,6 +199,7 @@ class ForwardPass {
       const std::size_t direction = std::size_t(i.direction);
       if (i.op == OpCode::Recv && mail_[k].times[direction].size() <= c.received[direction]) return moved;
       moved = true;
+      ++num_executed_;
       if (i.op == OpCode::Release)
         c.waits.release(i);
       else
@@ -289,6 +292,7 @@ class ForwardPass {
   };
   std::array<KnownCollective, 4> known_{};
   std::size_t next_known_ = 0;
+  std::int64_t num_executed_ = 0;
   const StepProgram& all_;
   std::span<const CostModel> columns_;
   const CommModel& comm_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -95,25 +97,48 @@ void add_evaluation(Peak& peak, const Job& job, const EvaluationNeeds& needs, co
   peak.instant = PeakInstant::Evaluation;
 }
 
-/// Of the optimizer's temporaries, one per trained tensor, those that are larger than any activation.
-/// Nothing where the optimizer steps flat parameters (FSDP1, ZeRO): they are larger than all of those.
-std::optional<Bytes> unplaced_temporaries(const Job& job, const StepProgram& program) {
+/// The optimizer's temporaries, one per trained tensor, by size, and the largest activation beside them.
+struct StepTemporaries {
+  std::map<Bytes, Bytes, std::greater<>> of_size;  // bytes of all that have it, in the whole model
+  Bytes total, largest_activation;
+
+  /// Those that find no place where activations were, `activations` bytes in all. `own`: bytes of all temporaries that
+  /// a rank has at once; a stage has its part of each size. A temporary fits a segment that is as large. With more work
+  /// the largest activation grows past temporaries one by one, and each would make what is needed fall by all of its
+  /// size. So of what has found a place, as much is counted as the activations had not yet grown by when it did not
+  /// fit: with T = its size, L = the largest activation, A = all of them, in proportion to each other, that was at A T
+  /// / L. What is needed, A + unplaced, then never falls while A grows.
+  Bytes unplaced(Bytes activations, Bytes own) const {
+    const double share = std::min(1.0, double(own.count) / double(std::max<std::int64_t>(1, total.count)));
+    double most = 0, all = 0;
+    for (const auto& [size, bytes] : of_size) {
+      all += share * double(bytes.count);
+      const double grown =
+          std::max(0.0, 1 - double(size.count) / double(std::max<std::int64_t>(1, largest_activation.count)));
+      most = std::max(most, all - double(activations.count) * grown);
+    }
+    return Bytes{std::int64_t(most)};
+  }
+};
+
+/// Nothing where the optimizer steps flat parameters (FSDP1, ZeRO): they are larger than all activations.
+std::optional<StepTemporaries> step_temporaries(const Job& job, const StepProgram& program) {
   const SizeRules& rules = job.rules;
   if (rules.engine == ShardingEngine::Fsdp1 || rules.engine == ShardingEngine::Zero) return std::nullopt;
   const OptimizerSpec& optimizer = find_optimizer(job.recipe().optimizer);
-  Bytes unplaced;
-  if (optimizer.temporary != StepTemporary::Parameters) return unplaced;
-  Bytes largest;
-  for (const Block& block : program.blocks) largest = std::max(largest, block.largest);
+  StepTemporaries out;
+  if (optimizer.temporary != StepTemporary::Parameters) return out;
+  for (const Block& block : program.blocks) out.largest_activation = std::max(out.largest_activation, block.largest);
   job.model.each_state([&](const StateList& list, std::int64_t times) {
     for (StateTensor t : list) {
-      if (!is_trained(t.kind) || bytes_of(t.rows * t.cols, Dtype::F32) <= largest) continue;
+      if (!is_trained(t.kind)) continue;
       const std::int64_t copies = std::exchange(t.copies, 1);
       const Bytes temporary = per_tensor_sizes({t}, job.numerics, job.recipe(), optimizer, rules).step_temporary;
-      if (temporary > largest) unplaced += times * copies * temporary;
+      out.of_size[temporary] += times * copies * temporary;
+      out.total += times * copies * temporary;
     }
   });
-  return unplaced;
+  return out;
 }
 
 /// The tightest GPU of the class, with what processes were seen to hold outside their tensors.
@@ -169,11 +194,11 @@ namespace {
 
 /// What all classes of a job have in common.
 struct CommonMemory {
-  CommonMemory(const Job& job, const StepProgram& program) : unplaced(unplaced_temporaries(job, program)) {
+  CommonMemory(const Job& job, const StepProgram& program) : temporaries(step_temporaries(job, program)) {
     if (is_evaluated(job.request)) evaluation = evaluation_needs(job, program);
   }
   std::optional<EvaluationNeeds> evaluation;
-  std::optional<Bytes> unplaced;
+  std::optional<StepTemporaries> temporaries;
 };
 
 /// `peak`: replay() of the class.
@@ -183,11 +208,13 @@ ClassMemory class_memory(const Job& job, const CommonMemory& common, const StepP
   if (common.evaluation) add_evaluation(m.peak, job, *common.evaluation, program, c);
   const auto rank = std::size_t(tightest_rank(job.request, c));
   const std::vector<Bytes>& in_use = job.cluster().memory_in_use;
+  std::optional<Bytes> unplaced;
+  if (common.temporaries) unplaced = common.temporaries->unplaced(m.peak.joined_activations, m.peak.step_temporaries);
   m.tiers = memory_tiers(m.peak, corrected_gpu(job, c), job.profile,
                          {.in_use = rank < in_use.size() ? in_use[rank] : Bytes{},
                           .uses_nccl = !job.is_one_process(),
                           .lengths_vary = job.recipe().packing == Packing::Dynamic,
-                          .unplaced = common.unplaced,
+                          .unplaced = unplaced,
                           .allocator = job.framework.allocator});
   return m;
 }

@@ -77,6 +77,7 @@ struct StrategyEstimate {
     return peak.instant == PeakInstant::Evaluation ? process_with(peak.step) : tiers.process;
   }
   bool fits() const { return fit != Fit::No; }
+  bool fits_well() const { return fit == Fit::Yes; }  // what advice may say "fits" of
   /// Whether it fits if the prediction is exact.
   bool is_predicted_to_fit() const { return tiers.needed <= tiers.usable && host.fits; }
 };

@@ -31,9 +31,11 @@ MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, const Profile& pr
   t.usable = Bytes{std::int64_t(double(t.capacity.count) * (1 - profile.margin))} - question.in_use;
   const Bytes offloaded = gpu.is_cpu ? peak.host : Bytes{};  // there host and device are one memory
   const Bytes fixed = fixed_bytes(gpu, profile, question.uses_nccl).total() + offloaded;
-  const Bytes pools = question.allocator == AllocatorKind::Planned ? peak.tensors
-                      : question.unplaced ? std::min(peak.pools, peak.joined_pools + *question.unplaced)
-                                          : peak.pools;
+  const Bytes pools =
+      question.allocator == AllocatorKind::Planned ? peak.tensors
+      : question.unplaced
+          ? std::clamp(std::max(peak.joined_pools + *question.unplaced, peak.joined_step), peak.tensors, peak.pools)
+          : peak.pools;
   const Bytes spread = pools - peak.tensors;  // classes that do not share segments
   const Bytes unavoidable{std::int64_t(double(spread.count) * profile.pool_slack)};
   t.needed = peak.tensors + unavoidable + fixed;

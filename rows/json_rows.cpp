@@ -1,13 +1,17 @@
 #include "rows/json_rows.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
+#include "base/narrow.h"
 #include "base/unit_text.h"
+#include "base/work_count.h"
 #include "device/device.h"
 
 namespace gpuplan {
@@ -18,16 +22,28 @@ using nlohmann::json;
 constexpr std::size_t kScanPiece = std::size_t(4)
                                    << 20;  // bytes of the file that are resident while its lines are found
 
+constexpr std::size_t kLargeRow = 1 << 20;  // a value and its tokens take up to a hundred times as much: one at a time
+constexpr std::size_t kTouchedAround = 64 << 10,  // that the system brings in around a row
+    kMostTouched = 8 << 20;                       // before it is given back
+
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-std::vector<std::int64_t> find_lines(const FileMapping& mapping) {
+/// Where the line that begins at `at` ends. Throws InputError where that is too far: no more of the file is looked at.
+std::size_t end_of_line(std::string_view text, std::size_t at, std::size_t number, const std::string& file) {
+  const std::string_view part = text.substr(at, kRowLimit.bytes + 1);
+  const std::size_t length = std::min(part.size(), part.find('\n'));
+  if (length > kRowLimit.bytes) require_size(length, fmt::format("{}:{}", file, number), kRowLimit);
+  return at + length;
+}
+
+std::vector<std::int64_t> find_lines(const FileMapping& mapping, const std::string& file) {
   const std::string_view text = text_of(mapping.bytes());
   std::vector<std::int64_t> starts;
-  std::size_t forgotten = 0;
+  std::size_t forgotten = 0, number = 0;
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.size(), text.find('\n', at));
+    const std::size_t end = end_of_line(text, at, ++number, file);
     if (text.substr(at, end - at).find_first_not_of(" \t\r") != std::string_view::npos)
       starts.push_back(std::int64_t(at));
     at = end + 1;
@@ -51,7 +67,7 @@ std::vector<std::int64_t> find_lines(const FileMapping& mapping) {
 JsonRows::JsonRows(const DataOptions& options)
     : options_(options),
       mapping_(options.file),
-      starts_(find_lines(mapping_)) {
+      starts_(find_lines(mapping_, path())) {
   if (starts_.empty()) throw InputError(path(), "holds no example", "expected one JSON object per line");
 }
 
@@ -68,13 +84,32 @@ std::string JsonRows::place(std::int64_t row) const {
 TokenRow JsonRows::read(std::int64_t row) const {
   GPUPLAN_CHECK(0 <= row && row < size(), "the row is there");
   const std::string_view text = line(row);
+  std::unique_lock<std::mutex> alone(reading_large_, std::defer_lock);
+  if (text.size() > kLargeRow) alone.lock();
   try {
     TokenRow result = parse(parse_json(text, ""));
-    mapping_.forget(std::as_bytes(std::span(text)));
+    forget(text);
     return result;
   } catch (const InputError& error) {  // the place within the line is of no use to people; the line is
     throw InputError(place(row), error.problem(), error.hint());
   }
+}
+
+/// Pages are given back for many rows at once: the system call costs more than a short row.
+void JsonRows::forget(std::string_view row) const {
+  count_work(Work::Bytes, std::int64_t(row.size()));
+  std::string_view all;
+  {
+    const std::lock_guard lock(touching_);
+    const char* const begin = touched_.empty() ? row.data() : std::min(touched_.data(), row.data());
+    const char* const end = touched_.empty() ? row.data() + row.size()
+                                             : std::max(touched_.data() + touched_.size(), row.data() + row.size());
+    touched_ = {begin, std::size_t(end - begin)};
+    num_touched_ += row.size() + kTouchedAround;
+    if (num_touched_ < kMostTouched) return;
+    all = std::exchange(touched_, {}), num_touched_ = 0;
+  }
+  mapping_.forget(std::as_bytes(std::span(all)));
 }
 
 TokenRow JsonRows::parse(const json& example) const {
@@ -123,7 +158,7 @@ std::vector<std::int32_t> JsonRows::integers(const json& list, const char* key, 
                       is_whole ? fmt::format("outside the vocabulary of {}", format_grouped(options_.vocab_size))
                                : "not a whole number"),
           "is it of this model's tokenizer?");
-    values.push_back(std::int32_t(value));
+    values.push_back(narrow<std::int32_t>(value));
   }
   return values;
 }

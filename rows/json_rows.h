@@ -23,7 +23,8 @@ struct TokenRow {
 
 class JsonRows {
  public:
-  /// Finds the lines that are not blank; 8 bytes of memory for each. Throws InputError when there is none.
+  /// Finds the lines that are not blank; 8 bytes of memory for each. Throws InputError when there is none, and for one
+  /// that is longer than kRowLimit.
   explicit JsonRows(const DataOptions& options);
   std::int64_t size() const { return std::int64_t(starts_.size()); }
   /// Throws InputError, where = "file:line", for what is no example or has tokens outside the vocabulary. Several
@@ -36,6 +37,7 @@ class JsonRows {
 
  private:
   std::string_view line(std::int64_t row) const;
+  void forget(std::string_view row) const;
   std::string place(std::int64_t row) const;  // "file:line"
   TokenRow parse(const nlohmann::json& example) const;
   std::vector<std::int32_t> encode(const nlohmann::json& text) const;
@@ -44,6 +46,9 @@ class JsonRows {
   DataOptions options_;
   FileMapping mapping_;
   std::vector<std::int64_t> starts_;
+  mutable std::mutex reading_large_, touching_;
+  mutable std::string_view touched_;  // of the file, since it was last given back
+  mutable std::size_t num_touched_ = 0;
   mutable std::once_flag opens_tokenizer_;
   mutable std::unique_ptr<TextTokenizer> tokenizer_;
 };

@@ -1,4 +1,5 @@
 #include "run/address_plan.h"
+#include "base/narrow.h"
 
 #include <algorithm>
 #include <array>
@@ -24,7 +25,7 @@ class Timeline {
     std::uint32_t last = 1;
     for (const Lifetime& l : lifetimes) last = std::max(last, l.end);
     const std::size_t num_slots = std::clamp<std::size_t>(lifetimes.size() / 16, 1, 4096);
-    width_ = std::uint32_t(last / num_slots + 1);
+    width_ = narrow<std::uint32_t>(last / num_slots + 1);
     slots_.resize(num_slots + 1);
   }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/narrow.h"
 
 namespace gpuplan {
 
@@ -57,7 +58,7 @@ void Executor::bind() {
     for (const Piece& piece : task.locals) bound.locals.push_back(touch(piece, true));
     // a reduction may use its input as its own work space
     if (i.op == OpCode::ReduceScatter) accesses.front().is_write = true;
-    bound.waits = hazards.enter(std::uint32_t(tasks_.size() - 1), i.stream, accesses);
+    bound.waits = hazards.enter(narrow<std::uint32_t>(tasks_.size() - 1), i.stream, accesses);
     for (const std::uint32_t other : bound.waits)
       if (!tasks_[other].done) tasks_[other].done = device_.create_event();
     if (auto& stream = streams_[std::size_t(i.stream)]; !stream) stream = make_stream(i.stream);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "device/quantisation.h"
 #include "models/families.h"
 #include "models/optimizers.h"
@@ -29,13 +30,13 @@ StateList NativeJob::head_state() {
   StateList state = model.after;
   const auto own = std::find_if(head_weights_.begin(), head_weights_.end(),
                                 [](const WeightTensor& t) { return t.role == WeightRole::Head; });
-  if (!model.has_tied_head) head_matrix_ = {head_unit(), std::uint16_t(own - head_weights_.begin())};
+  if (!model.has_tied_head) head_matrix_ = {head_unit(), narrow<std::uint16_t>(own - head_weights_.begin())};
   if (!model.has_tied_head || strategy.mesh.pp == 1) return state;
   for (StateTensor t : model.before) {
-    t.tensor = std::uint16_t(t.tensor + head_weights_.size());
+    t.tensor = narrow<std::uint16_t>(t.tensor + head_weights_.size());
     state.push_back(t);
   }
-  head_matrix_ = {head_unit(), std::uint16_t(head_weights_.size())};
+  head_matrix_ = {head_unit(), narrow<std::uint16_t>(head_weights_.size())};
   head_weights_.insert(head_weights_.end(), model.weights.before.begin(), model.weights.before.end());
   return state;
 }

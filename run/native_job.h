@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/narrow.h"
 #include "models/model_spec.h"
 #include "models/numerics.h"
 #include "models/recipe.h"
@@ -24,7 +25,7 @@ class NativeJob : public Job {
   NativeJob& operator=(const NativeJob&) = delete;
 
   const StepProgram& program() const { return program_; }
-  std::uint16_t head_unit() const { return std::uint16_t(model.num_layers() + 1); }
+  std::uint16_t head_unit() const { return narrow<std::uint16_t>(model.num_layers() + 1); }
 
   /// The weights of a unit (0 embedding, 1 + layer, head), their layout, and their full names in the checkpoint.
   const std::vector<WeightTensor>& weights_of(std::uint16_t unit) const;

@@ -13,6 +13,7 @@
 #include "base/child_process.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "base/narrow.h"
 #include "base/unit_text.h"
 
 namespace gpuplan {
@@ -40,7 +41,7 @@ int bound_port(int port) {
   setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_port = htons(std::uint16_t(port));
+  address.sin_port = htons(narrow<std::uint16_t>(port));
   socklen_t size = sizeof address;
   const bool is_bound = bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0 && listen(listener, 1) == 0 &&
                         getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0;

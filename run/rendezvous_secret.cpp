@@ -64,7 +64,7 @@ void make_secret(const fs::path& path) {
   const std::string text = new_secret() + "\n";
   const bool is_whole = write(file, text.data(), text.size()) == std::ssize(text) && fsync(file) == 0;
   close(file);
-  if (is_whole) static_cast<void>(link(temporary.c_str(), path.c_str()));
+  if (is_whole) fs::create_hard_link(temporary, path, error);  // the caller reads what is there then
   unlink(temporary.c_str());
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/date.h"
 #include "base/error.h"
+#include "base/narrow.h"
 #include "base/statistics.h"
 #include "models/recipe_names.h"
 #include "planner/memory.h"
@@ -39,11 +40,11 @@ Simulation measured_simulation(const RunFacts& f) {
     Span& span = out.spans.emplace_back();
     span.begin = to_sim_time(t.begin), span.end = to_sim_time(t.end);
     span.instruction = t.instruction;
-    span.number = std::uint32_t(out.spans.size());
+    span.number = narrow<std::uint32_t>(out.spans.size());
     span.stream = i.stream;
     span.activity = activity_of(i);
     span.unit = i.unit;
-    span.micro_batch = std::uint16_t(t.micro_batch);
+    span.micro_batch = t.micro_batch;
     span.bytes = i.op == OpCode::Call ? Bytes{} : i.work;
     span.active = span.end - span.begin;
     rank.busy[std::size_t(i.stream)] = rank.busy[std::size_t(i.stream)] + span.active;

@@ -1,6 +1,7 @@
 #include "run/step_trace.h"
 
 #include "base/error.h"
+#include "base/narrow.h"
 
 namespace gpuplan {
 namespace {
@@ -28,7 +29,7 @@ class Tracer {
     trace_.categories.push_back(category);
     trace_.spaces.push_back(space);
     ++clock_;
-    return std::int32_t(trace_.lifetimes.size() - 1);
+    return narrow<std::int32_t>(trace_.lifetimes.size() - 1);
   }
   void end(std::int32_t& lifetime) {
     if (lifetime < 0) return;

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
+#include "base/narrow.h"
 #include "base/random_bits.h"
 #include "base/sha256.h"
 #include "models/hf_config.h"
@@ -33,7 +34,7 @@ class RandomExamples final : public Examples {
   std::int64_t size() const override { return 1 << 20; }
   void read(std::int64_t index, std::span<std::int32_t> ids, std::span<std::int32_t> labels) const override {
     for (std::size_t i = 0; i < ids.size(); ++i)
-      ids[i] = std::int32_t(random_bits(seed_ ^ std::uint64_t(index) << 20, i) % std::uint64_t(vocab_size_));
+      ids[i] = narrow<std::int32_t>(random_bits(seed_ ^ std::uint64_t(index) << 20, i) % std::uint64_t(vocab_size_));
     std::copy(ids.begin(), ids.end(), labels.begin());
     shift_labels(labels);
   }

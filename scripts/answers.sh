@@ -5,6 +5,7 @@
 check_answers() {
   local job=(--model llama3-8b --lora r=8 --gpus 4xA6000)
   expect 'gpuplan [0-9]' "$@" --version
+  expect 'stas00/ml-engineering +CC-BY-SA-4.0' "$@" --licences
   expect '[0-9] ddp |ddp +yes' "$@" estimate "${job[@]}"
   expect 'What the step waits for' "$@" simulate "${job[@]}" --strategy fsdp
   expect 'points' "$@" validate

@@ -194,8 +194,7 @@ install_and_pack() {  # install_and_pack <version> <time>
 }
 
 main() {
-  need_packages build
-  want_packages cpu
+  bring_packages 'build cpu'
   bring_older
   say "building"
   quietly "$tree.log" "the build failed" configure_and_build

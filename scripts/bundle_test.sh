@@ -35,6 +35,9 @@ run_inside() {  # run_inside <root> <folder> <program> [argument]…
 
 unpack "${TMPDIR:-/tmp}"
 "$here/check_objects.sh" --glibc 2.31 "$folder"
+for name in LICENSE NOTICE copyright gpuplan.spdx.json licences/libfmt-dev; do
+  [[ -s ${program%/bin/*}/share/doc/gpuplan/$name ]] || { echo "$archive lacks share/doc/gpuplan/$name" >&2; exit 1; }
+done
 (cd -- "$folder" && check_answers env -i HOME="$folder" PATH=/usr/bin:/bin "$program")
 rm -rf -- "$folder"
 echo "ok: this system, glibc $(getconf GNU_LIBC_VERSION | cut -d ' ' -f 2)"

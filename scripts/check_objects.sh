@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks programs and shared objects before they are shipped: no RUNPATH entry that is empty or relative (the loader would look in
-# the current folder), RELRO with immediate binding, no executable stack, position independence, stack protector; with
+# the current folder), RELRO with immediate binding, no executable stack, position independence, stack protector, fortified calls (programs),
+# functions that begin with endbr64 (control-flow protection) on x86_64, and the assertions of the C++ library; with
 # --glibc VERSION also that no newer symbol of glibc is asked for. Usage: check_objects.sh [--glibc VERSION] FILE|FOLDER…
 set -euo pipefail
 export LC_ALL=C
@@ -17,6 +18,10 @@ complain() {
 
 # What other people built (oneDNN, libgomp) is checked for its paths and its glibc alone.
 is_ours() { [[ ${1##*/} == *gpuplan* ]]; }
+
+count() {  # count <bytes> <file>
+  { grep -obaF -- "$1" "$2" || true; } | wc -l
+}
 
 check() {  # check <object>
   local file=$1 dynamic headers symbols paths path newest
@@ -43,6 +48,13 @@ check() {  # check <object>
   if ! grep -qE 'GNU_STACK.* RW ' <<<"$headers"; then complain "$file" "has an executable stack"; fi
   if ! grep -qE 'Type: +DYN' <<<"$headers"; then complain "$file" "is not position-independent"; fi
   if ! grep -q __stack_chk_fail <<<"$symbols"; then complain "$file" "has no stack protector"; fi
+  # Start files of Debian carry no note, so that the linker drops that of the whole: the instruction itself is looked for.
+  if [[ $headers == *X86-64* ]] && (($(count $'\xf3\x0f\x1e\xfa' "$file") < 10)); then complain "$file" "has no control-flow protection"; fi
+  # A library may have no call that _FORTIFY_SOURCE changes; the program has.
+  if [[ $headers == *INTERP* ]] && ! grep -qE ' __[a-z]+_chk(@|$)' <<<"${symbols//__stack_chk/}"; then complain "$file" "was not compiled with _FORTIFY_SOURCE"; fi
+  if [[ $symbols != *__glibcxx_assert_fail* ]] && (($(count '__n < this->size()' "$file") == 0)); then
+    complain "$file" "has no assertions of the C++ library"
+  fi
 }
 
 while IFS= read -r -d '' file; do

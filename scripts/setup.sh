@@ -1,4 +1,5 @@
-# Sourced by ./gpuplan and ./check: what the machine needs, installing it, configuring and building a preset.
+# Sourced by ./gpuplan and ./check: what the machine needs, installing it, configuring and building a preset. No pipe ends in a program that
+# stops reading early, such as `grep -q`: what writes into it would die of SIGPIPE, and with `pipefail` the answer would be no.
 # Expects $root. Everything said here goes to standard error; a failure of the machine ends with exit code 3.
 
 # need   found as                   apt                  dnf              pacman         zypper
@@ -47,7 +48,7 @@ on_terminal() { [[ -t 2 && ${TERM:-dumb} != dumb ]]; }
 is_present() {  # is_present tool:<program>|header:<path>|library:<of the loader>|file:<path>|module:<of the system's Python>|clang-rt:<runtime library of clang++>
   local name=${1#*:} prefix
   if [[ $1 == module:* ]]; then /usr/bin/python3 -c "import $name" >/dev/null 2>&1; return; fi
-  if [[ $1 == library:* ]]; then PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null | grep -qF "	$name "; return; fi
+  if [[ $1 == library:* ]]; then [[ $(PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null) == *"	$name "* ]]; return; fi
   if [[ $1 == file:* ]]; then [[ -e $name ]]; return; fi
   if [[ $1 == clang-rt:* ]]; then
     command -v clang++ >/dev/null && compgen -G "$(clang++ -print-runtime-dir)/libclang_rt.$name*.a" >/dev/null
@@ -90,58 +91,102 @@ install_elsewhere() {  # no apt here: say what to install, exactly when the mana
   refuse_to_install "this machine has no apt; one of these may fit" "$commands"
 }
 
-install_packages() {  # install_packages <package>…
-  local -a as_root=()
-  local log answer arguments="install --no-install-recommends $*"
+# The variables below belong to bring_packages: why nothing is installed, the command for a person, the words before apt-get, the log of the
+# last apt-get, and how often a lock of another program was waited for.
+
+may_install() {  # may_install <package>…: a person at a terminal is asked, root too
+  local answer
+  as_root=(env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 LC_ALL=C)
   if [[ ${GPUPLAN_NO_INSTALL:-} == 1 ]]; then
-    refuse_to_install "nothing is to be installed (--no-install)" "sudo apt-get update && sudo apt-get $arguments"
+    why="nothing is to be installed (--no-install)"
+    return 1
   fi
-  if ((EUID != 0)); then
-    if ! command -v sudo >/dev/null; then
-      refuse_to_install "this user is not root and has no sudo" "apt-get update && apt-get $arguments   (as root)"
-    fi
-    if on_terminal && (: </dev/tty) 2>/dev/null; then
-      printf '%s: these packages are missing: %s\n  install them with sudo apt-get? [Y/n] ' "${0##*/}" "$*" >/dev/tty
-      read -r answer </dev/tty || answer=n
-      if [[ $answer == [nN]* ]]; then refuse_to_install "you said no" "sudo apt-get update && sudo apt-get $arguments"; fi
-    fi
-    if ! sudo -n true 2>/dev/null && ! { on_terminal && sudo -v; }; then
-      refuse_to_install "sudo asks for a password" "sudo apt-get update && sudo apt-get $arguments"
-    fi
-    as_root=(sudo)
+  if ((EUID != 0)) && ! command -v sudo >/dev/null; then
+    why="this user is not root and has no sudo; root can"
+    line=${line//sudo /}
+    return 1
   fi
-  as_root+=(env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 LC_ALL=C)
+  if on_terminal && (: </dev/tty) 2>/dev/null; then
+    printf '%s: these packages are missing: %s\n  install them with apt-get? [Y/n] ' "${0##*/}" "$*" >/dev/tty
+    read -r answer </dev/tty || answer=n
+    if [[ $answer == [nN]* ]]; then
+      why="you said no"
+      return 1
+    fi
+  fi
+  if ((EUID == 0)); then return 0; fi
+  as_root=(sudo "${as_root[@]}")
+  if sudo -n true 2>/dev/null || { on_terminal && sudo -v; }; then return 0; fi
+  why="sudo asks for a password"
+  return 1
+}
+
+# apt-get itself waits for the locks of dpkg alone, not for those of its lists and archives.
+run_apt() {  # run_apt <argument>…
+  local held
+  until "${as_root[@]}" apt-get -q -o DPkg::Lock::Timeout=0 "$@" </dev/null >"$log" 2>&1; do
+    held=$(sed -n 's/^E: Could not get lock //p' "$log")
+    if [[ -z $held ]]; then return 1; fi
+    if ((waits == 0)); then say "another program holds apt (${held%%$'\n'*}); waiting for it, a minute at most"; fi
+    if ((waits == 20)); then
+      why="another program holds apt (${held%%$'\n'*})"
+      return 1
+    fi
+    waits=$((waits + 1))
+    sleep 3
+  done
+}
+
+install_packages() {  # install_packages <package>…
+  why=''
   say "installing $*"
+  # --reinstall matters only for a package that dpkg knows and whose files are gone.
+  if run_apt -y install --reinstall --no-install-recommends "$@"; then return 0; fi
+  if [[ -z $why ]]; then why=$(sed -n 's/^E: /apt-get: /p' "$log" | tail -n 1); fi
+  why=${why:-apt-get failed}
+  return 1
+}
+
+# Installs what is missing; says nothing when nothing is. Ends the program where a need cannot be had; goes on without what is only wanted.
+bring_packages() {  # bring_packages "<need>…" ["<wanted need>…"]
+  local needed wanted want names why='' line log waits=0
+  local -a as_root=()
+  # shellcheck disable=SC2086  # one word per need or package, here and below
+  needed=$(missing_packages apt $1)
+  # shellcheck disable=SC2086
+  wanted=$(missing_packages apt ${2:-})
+  if [[ -z $needed$wanted ]]; then return 0; fi
+  if ! command -v apt-get >/dev/null; then
+    # shellcheck disable=SC2086
+    if [[ -n $needed ]]; then install_elsewhere $1; fi
+    say "going on without $wanted; this machine has no apt"
+    return 0
+  fi
+  line="sudo apt-get update && sudo apt-get install --no-install-recommends $needed${wanted:+${needed:+ }$wanted}"
+  if ((EUID == 0)); then line=${line//sudo /}; fi
   log=$(mktemp)
-  # Without a network the lists already here may do, so only the second command decides. --reinstall matters only for a
-  # package that dpkg knows and whose files are gone.
-  "${as_root[@]}" apt-get -q -o DPkg::Lock::Timeout=300 update </dev/null >"$log" 2>&1 || true
-  if ! "${as_root[@]}" apt-get -q -y -o DPkg::Lock::Timeout=300 install --reinstall --no-install-recommends "$@" \
-    </dev/null >>"$log" 2>&1; then
-    cat "$log" >&2
-    rm -f "$log"
-    fail "apt-get could not install: $*"
+  # Without a network the lists already here may do, so only the installation decides.
+  # shellcheck disable=SC2086
+  if may_install $needed $wanted && { run_apt update || [[ -z $why ]]; }; then
+    if [[ -z $needed ]] || install_packages $needed; then
+      needed=''
+      for want in ${2:-}; do
+        names=$(missing_packages apt "$want")
+        # shellcheck disable=SC2086
+        if [[ -n $names ]] && ! install_packages $names; then say "going on without $names; $why"; fi
+      done
+      wanted=''
+    else
+      cat -- "$log" >&2
+    fi
   fi
-  rm -f "$log"
-}
-
-need_packages() {  # need_packages <need>…: installs what is missing, says nothing when nothing is
-  local missing
-  missing=$(missing_packages apt "$@")
-  if [[ -z $missing ]]; then return 0; fi
-  if ! command -v apt-get >/dev/null; then install_elsewhere "$@"; fi
-  # shellcheck disable=SC2086  # one word per package
-  install_packages $missing
+  rm -f -- "$log"
+  if [[ -n $needed ]]; then refuse_to_install "$why" "$line"; fi
+  if [[ -n $wanted ]]; then say "going on without $wanted; $why"; fi
   hash -r
-  missing=$(missing_packages apt "$@")
-  if [[ -n $missing ]]; then fail "still not found after installing them: $missing"; fi
-}
-
-want_packages() {  # want_packages <need>…: as need_packages, but what cannot be had is done without, with the reason
-  local log
-  if ! log=$( (need_packages "$@") 2>&1 </dev/null); then
-    say "going on without packages for: $*; $({ grep "^${0##*/}: " <<<"$log" || true; } | tail -n 1 | cut -d ' ' -f 2-)"
-  fi
+  # shellcheck disable=SC2086
+  needed=$(missing_packages apt $1)
+  if [[ -n $needed ]]; then fail "still not found after installing them: $needed"; fi
 }
 
 # --- building ------------------------------------------------------------------------------------------------------

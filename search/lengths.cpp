@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
+#include "models/recipe.h"
 
 namespace gpuplan {
 namespace {
@@ -89,19 +90,18 @@ Lengths parse_lengths(const std::string& text, const std::string& where) {
   std::map<std::int64_t, std::int64_t> rows_of;
   std::istringstream lines(text);
   std::int64_t number = 0;
-  constexpr std::int64_t kMostTokens = std::int64_t(1) << 26, kMostRows = std::int64_t(1) << 40;  // together
   std::int64_t num_rows = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
     if (trim(line).empty()) continue;
     const std::string place = fmt::format("{}:{}", where, number);
     const Row row = parse_row(std::string(trim(line)), place);
-    if (row.length < 1 || row.length > kMostTokens)
+    if (row.length < 1 || row.length > kMostSeqLen)
       throw InputError(place, fmt::format("{} tokens are out of range", row.length),
-                       fmt::format("1 to {}", kMostTokens));
+                       fmt::format("1 to {}", kMostSeqLen));
     if (row.count == 0) continue;  // an empty bin
-    if (row.count > kMostRows - num_rows)
-      throw InputError(place, "there are more rows than a data set has", fmt::format("at most {}", kMostRows));
+    if (row.count > kMostDataRows - num_rows)
+      throw InputError(place, "there are more rows than a data set has", fmt::format("at most {}", kMostDataRows));
     num_rows += row.count;
     rows_of[row.length] += row.count;
   }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "planner/job_metrics.h"
 #include "planner/program_builder.h"
 #include "search/frontier.h"
@@ -208,10 +209,10 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
   const Hardware& machine = q.machines[bench.machine];
   const JobMetrics metrics = job_metrics(*bench.job, step, bench.peak);
   const double gpu_hours = double(bench.job->strategy.mesh.world()) * metrics.total.value / 3600;
-  RankedPlan plan{.way = std::uint32_t(part.way_index),
-                  .machine = std::uint32_t(bench.machine),
+  RankedPlan plan{.way = narrow<std::uint32_t>(part.way_index),
+                  .machine = narrow<std::uint32_t>(bench.machine),
                   .offer = 0,
-                  .strategy = std::uint16_t(part.strategy_index),
+                  .strategy = narrow<std::uint16_t>(part.strategy_index),
                   .fit = e.fit,
                   .quality = part.way.quality,
                   .offloads = part.way.recipe.offload.any(),
@@ -234,7 +235,7 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
     if (!std::exchange(is_first, false)) continue;
     const double slowdown =
         offer.is_spot ? spot_slowdown(offer.spot, e.save.disk_with_optimizer, machine.cluster.num_nodes()) : 1;
-    plan.offer = std::uint16_t(i);
+    plan.offer = narrow<std::uint16_t>(i);
     plan.total = slowdown * metrics.total;
     plan.has_price = offer.usd_per_gpu_hour.has_value();
     plan.cost = slowdown * gpu_hours * offer.usd_per_gpu_hour.value_or(1);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "planner/job_metrics.h"
 #include "search/on_cores.h"
 
@@ -130,8 +131,8 @@ Ranking search_by_brute_force(const Space& space) {
       for (const Batch batch : space.batches(replicas))
         for (std::size_t offer = 0; offer < q.machines[m].offers.size(); ++offer) {
           RankedPlan plan;
-          plan.way = std::uint32_t(part.way_index), plan.machine = std::uint32_t(m);
-          plan.offer = std::uint16_t(offer), plan.strategy = std::uint16_t(part.strategy_index);
+          plan.way = narrow<std::uint32_t>(part.way_index), plan.machine = narrow<std::uint32_t>(m);
+          plan.offer = narrow<std::uint16_t>(offer), plan.strategy = narrow<std::uint16_t>(part.strategy_index);
           plan.batch = batch;
           ++out.num_plans;
           estimate_alone(space, plan, out);

@@ -1,6 +1,7 @@
 // The network by closed form: a collective begins when its last member has joined, and takes what CommModel says;
 // nothing else disturbs it. The reference that the flow network must meet on an idle machine.
 #include "base/error.h"
+#include "base/narrow.h"
 #include "sim/lowering.h"
 #include "sim/network.h"
 
@@ -27,7 +28,7 @@ class AnalyticNetwork final : public Network {
     const Lowering& lowering = lowerings_.of(call);
     return add({.duration = lowering.time,
                 .communicator = call.communicator,
-                .num_missing = std::uint32_t(communicators_[call.communicator].ranks.size()),
+                .num_missing = narrow<std::uint32_t>(communicators_[call.communicator].ranks.size()),
                 .sent = lowering.payload});
   }
 
@@ -53,7 +54,7 @@ class AnalyticNetwork final : public Network {
     const Move& t = transfers_[event.index];
     const std::size_t members =
         t.communicator == Move::kNoCommunicator ? 1 : communicators_[t.communicator].ranks.size();
-    for (std::size_t m = 0; m < members; ++m) finished.push_back({event.index, std::uint32_t(m)});
+    for (std::size_t m = 0; m < members; ++m) finished.push_back({event.index, narrow<std::uint32_t>(m)});
     free_.push_back(event.index);
   }
 
@@ -63,7 +64,7 @@ class AnalyticNetwork final : public Network {
   std::uint32_t add(const Move& t) {
     if (free_.empty()) {
       transfers_.push_back(t);
-      return std::uint32_t(transfers_.size() - 1);
+      return narrow<std::uint32_t>(transfers_.size() - 1);
     }
     const std::uint32_t id = free_.back();
     free_.pop_back();

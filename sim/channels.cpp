@@ -1,4 +1,5 @@
 #include "sim/channels.h"
+#include "base/narrow.h"
 
 #include <algorithm>
 
@@ -18,7 +19,7 @@ SimTime time_to_move(double bytes, double rate) {
 
 std::uint32_t Channels::add(ChannelOwner owner, std::uint32_t route) {
   channels_.push_back({.route = route, .owner = owner});
-  return std::uint32_t(channels_.size() - 1);
+  return narrow<std::uint32_t>(channels_.size() - 1);
 }
 
 double Channels::seconds_per_byte(std::span<const std::uint32_t> routes) const {

@@ -1,4 +1,5 @@
 #include "sim/collective_run.h"
+#include "base/narrow.h"
 
 namespace gpuplan {
 
@@ -13,7 +14,7 @@ Nvls::Nvls(const RunContext& context, std::uint32_t transfer, const CommGroup& c
 }
 
 void Nvls::open(const CollectiveCall& call, const Lowering& lowering) {
-  num_missing_ = std::uint32_t(communicator_.ranks.size());
+  num_missing_ = narrow<std::uint32_t>(communicator_.ranks.size());
   pieces_left_ = call.num_messages;
   latency_ = to_sim_time(lowering.base + lowering.all_steps);
   payload_ = lowering.payload;
@@ -25,7 +26,7 @@ void Nvls::join(std::uint32_t, SimTime now) {
 }
 
 void Nvls::begin_piece(SimTime now) {
-  num_missing_ = std::uint32_t(communicator_.ranks.size());
+  num_missing_ = narrow<std::uint32_t>(communicator_.ranks.size());
   --pieces_left_;
   for (std::uint32_t m = 0; m < num_missing_; ++m) context_.channels.call_at(first_channel_ + m, now + latency_);
 }

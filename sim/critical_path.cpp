@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/narrow.h"
 #include "cluster/cluster_spec.h"
 
 namespace gpuplan {
@@ -13,7 +14,7 @@ std::vector<std::uint32_t> find_critical_path(const std::vector<Span>& spans) {
   if (spans.empty()) return path;
   const auto last =
       std::max_element(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.end < b.end; });
-  for (std::uint32_t at = std::uint32_t(last - spans.begin()); at != Span::kNoSpan; at = spans[at].cause)
+  for (std::uint32_t at = narrow<std::uint32_t>(last - spans.begin()); at != Span::kNoSpan; at = spans[at].cause)
     path.push_back(at);
   std::reverse(path.begin(), path.end());
   return path;

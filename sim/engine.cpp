@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "base/random_bits.h"
 #include "planner/instruction_cost.h"
 #include "sim/activity.h"
@@ -94,7 +95,7 @@ class StepRun {
     return folding_.ranks[index_of(sender)] + (i.direction == Direction::Forward ? stride : -stride);
   }
   Rank& rank_of(std::int64_t real) { return ranks_[folding_.representative[std::size_t(real)]]; }
-  std::uint32_t index_of(const Rank& r) const { return std::uint32_t(&r - ranks_.data()); }
+  std::uint32_t index_of(const Rank& r) const { return narrow<std::uint32_t>(&r - ranks_.data()); }
 
   void make_ranks();
   void fill(Rank& rank);
@@ -362,7 +363,7 @@ void StepRun::receive(Rank& rank, Task& task, const Instruction& i) {
   }
   const std::uint32_t span = mail.arrived.front();
   mail.arrived.pop_front();
-  out_.messages.push_back({span, std::uint32_t(out_.spans.size())});
+  out_.messages.push_back({span, narrow<std::uint32_t>(out_.spans.size())});
   finish(rank, task);
 }
 
@@ -380,7 +381,7 @@ void StepRun::deliver(const Rank& sender, const Instruction& i, std::uint32_t sp
   task.cause = span;
   const SimTime moving = out_.spans[span].end - out_.spans[span].begin;
   task.work = std::min(moving, now_ - task.begin).seconds().value;
-  out_.messages.push_back({span, std::uint32_t(out_.spans.size())});
+  out_.messages.push_back({span, narrow<std::uint32_t>(out_.spans.size())});
   finish(receiver, task);
 }
 
@@ -451,7 +452,7 @@ std::uint32_t StepRun::record(Rank& rank, const Task& task) {
   span.bytes = i.op == OpCode::Call ? Bytes{} : i.work;
   const SimTime worked = task.worked > task.begin ? task.worked - task.begin : to_sim_time(Seconds{task.work});
   span.active = std::min(worked, now_ - task.begin);
-  return std::uint32_t(out_.spans.size() - 1);
+  return narrow<std::uint32_t>(out_.spans.size() - 1);
 }
 
 /// A running collective or message takes SMs and memory bandwidth from the compute beside it.

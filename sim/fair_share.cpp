@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/narrow.h"
 
 namespace gpuplan {
 namespace {
@@ -20,7 +21,8 @@ FairShare::FairShare(std::vector<BytesPerSec> capacities) : links_(capacities.si
 }
 
 std::uint32_t FairShare::add_route(std::span<const LinkUse> route) {
-  SharedRoute shared{.begin = std::uint32_t(uses_.size()), .free_rate = std::numeric_limits<double>::infinity()};
+  SharedRoute shared{.begin = narrow<std::uint32_t>(uses_.size()),
+                     .free_rate = std::numeric_limits<double>::infinity()};
   for (const LinkUse& use : route) {
     if (use.weight <= 0) continue;
     const auto own = uses_.begin() + shared.begin;
@@ -30,11 +32,11 @@ std::uint32_t FairShare::add_route(std::span<const LinkUse> route) {
     else
       uses_.push_back(use);
   }
-  shared.end = std::uint32_t(uses_.size());
+  shared.end = narrow<std::uint32_t>(uses_.size());
   for (std::uint32_t k = shared.begin; k < shared.end; ++k)
     shared.free_rate = std::min(shared.free_rate, links_[uses_[k].link].capacity / uses_[k].weight);
   routes_.push_back(shared);
-  return std::uint32_t(routes_.size() - 1);
+  return narrow<std::uint32_t>(routes_.size() - 1);
 }
 
 bool FairShare::is_slack(const Link& link) const { return link.demand <= link.capacity * kTie; }

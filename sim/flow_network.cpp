@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "sim/collective_run.h"
 #include "sim/ring.h"
 #include "sim/tree.h"
@@ -32,7 +33,7 @@ class FlowNetwork final : public Network {
     const std::size_t pool = call.communicator * std::size_t(RunKind::Count) + std::size_t(kind);
     const std::uint32_t id = take(free_runs_[pool]);
     if (!runs_[id]) runs_[id] = make_run(kind, id, call.communicator);
-    transfers_[id] = {.pool = std::uint32_t(pool), .num_open = std::uint32_t(c.ranks.size())};
+    transfers_[id] = {.pool = narrow<std::uint32_t>(pool), .num_open = narrow<std::uint32_t>(c.ranks.size())};
     runs_[id]->open(call, lowering);
     return id;
   }
@@ -98,7 +99,7 @@ class FlowNetwork final : public Network {
     if (free.empty()) {
       runs_.emplace_back();
       transfers_.emplace_back();
-      return std::uint32_t(runs_.size() - 1);
+      return narrow<std::uint32_t>(runs_.size() - 1);
     }
     const std::uint32_t id = free.back();
     free.pop_back();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/narrow.h"
 #include "cluster/topology_builder.h"
 #include "sim/activity.h"
 
@@ -64,7 +65,7 @@ Folding fold_ranks(const SimInput& input, const SimOptions& options) {
       ++out.stands_for[out.representative[std::size_t(r)]];
       continue;
     }
-    out.representative[std::size_t(r)] = std::uint32_t(out.ranks.size());
+    out.representative[std::size_t(r)] = narrow<std::uint32_t>(out.ranks.size());
     out.ranks.push_back(r);
     out.stands_for.push_back(1);
   }
@@ -73,7 +74,7 @@ Folding fold_ranks(const SimInput& input, const SimOptions& options) {
   const std::int64_t nodes = cluster.num_nodes(),
                      nodes_per_stage = std::max<std::int64_t>(1, per_stage / cluster.gpus_per_node);
   for (std::int64_t node = 0; node < nodes; ++node)
-    out.topology.node_stands_for.push_back(std::int32_t(std::min(node / nodes_per_stage, mesh.pp - 1)));
+    out.topology.node_stands_for.push_back(narrow<std::int32_t>(std::min(node / nodes_per_stage, mesh.pp - 1)));
   return out;
 }
 
@@ -99,8 +100,8 @@ Communicators make_communicators(const SimInput& input, const Folding& folding, 
         const std::uint32_t at = folding.representative[std::size_t(group[i])];
         if (folding.ranks[at] != group[i] || is_placed[at]) continue;
         is_placed[at] = true;
-        member_of[at] = std::uint32_t(c.ranks.size());
-        out.of_rank[at][std::size_t(axis)] = {std::uint32_t(out.all.size()), member_of[at]};
+        member_of[at] = narrow<std::uint32_t>(c.ranks.size());
+        out.of_rank[at][std::size_t(axis)] = {narrow<std::uint32_t>(out.all.size()), member_of[at]};
         c.ranks.push_back(group[i]);
         c.next.push_back(group[(i + 1) % group.size()]);
       }

@@ -1,4 +1,5 @@
 // The shapes that sim/tree plays.
+#include "base/narrow.h"
 #include "sim/tree.h"
 
 #include <algorithm>
@@ -54,10 +55,10 @@ Pipeline double_tree(std::int64_t size, std::int64_t ranks_per_node) {
     std::vector<std::uint32_t> up(std::size_t(size), 0), down(std::size_t(size), 0);  // of each member but the root
     for (std::int64_t m = 0; m < size; ++m) {
       if (parent[std::size_t(m)] == kNoParent) continue;
-      const auto a = std::uint32_t(m), b = std::uint32_t(parent[std::size_t(m)]);
-      up[a] = std::uint32_t(out.edges.size());
+      const auto a = narrow<std::uint32_t>(m), b = narrow<std::uint32_t>(parent[std::size_t(m)]);
+      up[a] = narrow<std::uint32_t>(out.edges.size());
       out.edges.push_back({.from = a, .to = b, .tree = tree});
-      down[a] = std::uint32_t(out.edges.size());
+      down[a] = narrow<std::uint32_t>(out.edges.size());
       out.edges.push_back({.from = b, .to = a, .tree = tree});
     }
     for (std::int64_t m = 0; m < size; ++m) {
@@ -79,8 +80,8 @@ Pipeline double_tree(std::int64_t size, std::int64_t ranks_per_node) {
 Pipeline chain(std::int64_t size) {
   Pipeline out;
   for (std::int64_t m = 0; m + 1 < size; ++m) {
-    PipelineEdge edge{.from = std::uint32_t(m), .to = std::uint32_t(m + 1)};
-    if (m > 0) edge.sources.push_back(std::uint32_t(m - 1));
+    PipelineEdge edge{.from = narrow<std::uint32_t>(m), .to = narrow<std::uint32_t>(m + 1)};
+    if (m > 0) edge.sources.push_back(narrow<std::uint32_t>(m - 1));
     out.edges.push_back(std::move(edge));
   }
   return out;

@@ -29,7 +29,7 @@ Task* RankTasks::issue() {
   successors.clear();
   task = {.id = next_,
           .instruction = cursor_.index(),
-          .micro_batch = std::uint16_t(cursor_.micro_batch()),
+          .micro_batch = cursor_.micro_batch(),
           .stream = i.stream,
           .state = Task::State::Waiting,
           .successors = std::move(successors)};

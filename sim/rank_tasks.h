@@ -28,7 +28,7 @@ struct Task {
   SimTime worked;               // of work: its end, if all its kernels were launched in time
   std::uint32_t stamp{};        // of the event that ends it; 0: the network does
   std::uint32_t cause{Span::kNoSpan};
-  std::uint16_t micro_batch{};
+  std::uint32_t micro_batch{};
   StreamId stream{};
   State state{State::Finished};
   std::vector<TaskId> successors;

@@ -37,7 +37,7 @@ std::vector<Suggested> remedies_for(const CriticalItem& item, const EstimateRequ
 
 struct Tried {
   double tokens_per_second{};
-  bool fits{};
+  StrategyEstimate estimate;
 };
 
 Tried simulate_variant(const Variant& variant, const FrameworkConvention& framework, const std::string& strategy) {
@@ -46,7 +46,12 @@ Tried simulate_variant(const Variant& variant, const FrameworkConvention& framew
   const SimulatedPlan plan =
       simulate_plan(Job(r, model, framework, variant.profile, make_strategy(strategy, r.cluster, r.options)),
                     {.network = NetworkFidelity::Analytic, .records_spans = false});
-  return {plan.tokens_per_second, plan.estimate.fits()};
+  return {plan.tokens_per_second, plan.estimate};
+}
+
+/// As `estimate` advises: a change that needs more memory leaves a plan that fits well.
+bool may_advise(const StrategyEstimate& now, const StrategyEstimate& then) {
+  return then.fits_well() || then.tiers.process <= now.tiers.process;
 }
 
 }  // namespace
@@ -64,8 +69,7 @@ void add_remedies(SimulatedPlan& plan, const EstimateRequest& request, const Fra
       if (!now) now = simulate_variant(as_it_is, framework, strategy);
       const Tried then = simulate_variant(changed(as_it_is, {&remedy.setting, 1}), framework, strategy);
       const double gain = then.tokens_per_second / now->tokens_per_second;
-      const bool fits_no_more = plan.estimate.fits() && !then.fits;
-      if (gain < kLeastGain || fits_no_more) continue;
+      if (gain < kLeastGain || !may_advise(now->estimate, then.estimate)) continue;
       item.remedy = fmt::format("{} would give {:.1f}x", describe(remedy.setting), gain);
       break;
     }

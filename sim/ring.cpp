@@ -1,6 +1,7 @@
 #include "sim/ring.h"
 
 #include "base/error.h"
+#include "base/narrow.h"
 
 namespace gpuplan {
 
@@ -22,8 +23,8 @@ Ring::Ring(const RunContext& context, std::uint32_t transfer, const CommGroup& c
 
 void Ring::open(const CollectiveCall& call, const Lowering& lowering) {
   call_ = call;
-  steps_per_piece_ = std::uint32_t(ring_steps(call.kind, communicator_.size));
-  num_steps_ = steps_per_piece_ * std::uint32_t(call.num_messages);
+  steps_per_piece_ = narrow<std::uint32_t>(ring_steps(call.kind, communicator_.size));
+  num_steps_ = steps_per_piece_ * narrow<std::uint32_t>(call.num_messages);
   step_ = to_sim_time(lowering.all_steps / double(steps_per_piece_));
   base_ = to_sim_time(lowering.base);
   chunk_ = lowering.wire_bytes / double(steps_per_piece_);

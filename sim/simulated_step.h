@@ -19,7 +19,7 @@ namespace gpuplan {
 
 enum class NetworkFidelity : std::uint8_t { Flow, Analytic };
 
-/// Kernels, copies and messages that a simulation with spans takes: 10 s and 2 GB (docs/limits.md).
+/// Kernels, copies and messages that a simulation with spans takes: 2 GB (docs/limits.md).
 inline constexpr std::uint64_t kMostTasks = 2'500'000;
 
 struct SimOptions {
@@ -50,7 +50,7 @@ struct Span {
   StreamId stream{};
   Activity activity{};
   std::uint16_t unit{};  // 0 embedding, 1 + layer, num_layers + 1 head
-  std::uint16_t micro_batch{};
+  std::uint32_t micro_batch{};
   bool waits_for_host{};   // began when the host had launched it, not when its inputs were there
   bool is_async_kernel{};  // a collective kernel: resident on the GPU while it waits for its peers
   Bytes bytes;             // of a collective (whole tensor), message or copy

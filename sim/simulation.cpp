@@ -7,7 +7,9 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/narrow.h"
 #include "base/unit_text.h"
+#include "base/work_count.h"
 #include "cluster/topology_builder.h"
 #include "planner/job_metrics.h"
 #include "planner/program_builder.h"
@@ -103,7 +105,7 @@ std::string rank_name(const StepProgram& program, std::int64_t rank) {
 
 std::vector<std::vector<std::uint32_t>> spans_of_ranks(const Simulation& s) {
   std::vector<std::vector<std::uint32_t>> out(s.ranks.size());
-  for (std::size_t k = 0; k < s.spans.size(); ++k) out[s.spans[k].rank].push_back(std::uint32_t(k));
+  for (std::size_t k = 0; k < s.spans.size(); ++k) out[s.spans[k].rank].push_back(narrow<std::uint32_t>(k));
   return out;
 }
 
@@ -187,6 +189,7 @@ Simulation simulate(const SimInput& input, const SimOptions& options) {
   out.spans = std::move(result.spans);
   out.messages = std::move(result.messages);
   out.num_events = result.num_events;
+  count_work(Work::Events, std::int64_t(out.num_events));
   for (std::size_t r = 0; r < folding.ranks.size(); ++r)
     out.ranks.push_back({.rank = folding.ranks[r],
                          .stands_for = folding.stands_for[r],

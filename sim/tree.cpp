@@ -1,4 +1,5 @@
 #include "sim/tree.h"
+#include "base/narrow.h"
 
 #include <algorithm>
 
@@ -25,7 +26,7 @@ Tree::Tree(const RunContext& context, std::uint32_t transfer, const CommGroup& c
 }
 
 std::uint32_t Tree::most_edges() const {
-  const auto per_node = std::uint32_t(communicator_.shape.ranks_per_node());
+  const auto per_node = narrow<std::uint32_t>(communicator_.shape.ranks_per_node());
   std::vector<std::uint32_t> of_member(communicator_.ranks.size()), of_node(communicator_.ranks.size());
   std::uint32_t most = 0;
   for (const PipelineEdge& e : pipeline_.edges) {
@@ -46,12 +47,12 @@ void Tree::open(const CollectiveCall& call, const Lowering& lowering) {
 
 void Tree::reset() {
   --pieces_left_;
-  num_open_members_ = std::uint32_t(communicator_.ranks.size());
+  num_open_members_ = narrow<std::uint32_t>(communicator_.ranks.size());
   open_edges_of_member_.resize(num_open_members_);
   for (std::uint32_t m = 0; m < num_open_members_; ++m)
-    open_edges_of_member_[m] = std::uint32_t(edges_of_member_[m].size());
+    open_edges_of_member_[m] = narrow<std::uint32_t>(edges_of_member_[m].size());
   for (std::uint32_t e = 0; e < edges_.size(); ++e) {
-    const auto num_sources = std::uint32_t(pipeline_.edges[e].sources.size());
+    const auto num_sources = narrow<std::uint32_t>(pipeline_.edges[e].sources.size());
     edges_[e] = {.num_missing = 2 + num_sources, .num_open_sources = num_sources};
   }
 }

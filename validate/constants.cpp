@@ -104,24 +104,14 @@ void add_slots(std::vector<EmpiricalConstant>& out) {
                    row.at("source").get<std::string>(), ConstantUse::Time});
 }
 
-struct EngineNumber {
-  const char* name;
-  std::int64_t EngineConvention::*value;
-  std::int64_t neutral;
-};
-constexpr std::array kEngineNumbers{EngineNumber{"hook_kernels", &EngineConvention::hook_kernels, 0},
-                                    EngineNumber{"messages_per_unit", &EngineConvention::messages_per_unit, 1}};
-
 void add_frameworks(std::vector<EmpiricalConstant>& out) {
-  for (const EngineNumber& number : kEngineNumbers) {
-    std::set<std::int64_t> values;
-    for (const FrameworkConvention& f : list_frameworks())
-      for (const EngineConvention* engine : {&f.fsdp1, &f.fsdp2, &f.zero})
-        if (engine->*number.value != number.neutral) values.insert(engine->*number.value);
-    for (const std::int64_t value : values)
-      out.push_back({fmt::format("{} (frameworks)", number.name), double(value), "per gathered unit", "fitted",
-                     "the records in data/frameworks", ConstantUse::Time});
-  }
+  std::set<std::int64_t> values;
+  for (const FrameworkConvention& f : list_frameworks())
+    for (const EngineConvention* engine : {&f.fsdp1, &f.fsdp2, &f.zero})
+      if (engine->hook_kernels != 0) values.insert(engine->hook_kernels);
+  for (const std::int64_t value : values)
+    out.push_back({"hook_kernels (frameworks)", double(value), "per gathered message", "fitted",
+                   "the records in data/frameworks", ConstantUse::Time});
 }
 
 }  // namespace

@@ -63,7 +63,8 @@ constexpr std::array kAttentions{AttentionRow{"", AttentionKernel::Sdpa},
                                  AttentionRow{"cudnn", AttentionKernel::Cudnn},
                                  AttentionRow{"flash", AttentionKernel::Flash},
                                  AttentionRow{"flash1", AttentionKernel::Flash},
-                                 AttentionRow{"flash2", AttentionKernel::Flash}};
+                                 AttentionRow{"flash2", AttentionKernel::Flash},
+                                 AttentionRow{"flash3", AttentionKernel::Flash3}};
 
 struct CheckpointingRow {
   std::string_view name;

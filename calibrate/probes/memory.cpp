@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "calibrate/probes/values.h"
 #include "calibrate/probes/workload.h"
 #include "device/quantisation.h"
@@ -152,7 +153,7 @@ Workload cross_entropy_kernel(const Jobs& job) {
   state->scale = job->device.allocate(Bytes{sizeof one});
   job->view().write(state->scale.data(), &one, state->scale.size());
   for (std::int64_t i = 0; i < job->rows(); ++i)
-    state->label_values.push_back(std::int32_t(random_bits(1, std::uint64_t(i)) % std::uint64_t(job->width())));
+    state->label_values.push_back(narrow<std::int32_t>(random_bits(1, std::uint64_t(i)) % std::uint64_t(job->width())));
   job->view().write(state->labels.data(), state->label_values.data(), per_row);
   for (const std::int64_t i : job->sampled_rows()) state->before.push_back(job->row(state->logits.data(), i));
   const auto call = [job, state] {

@@ -12,8 +12,9 @@ std::span<const Command> commands() {
 }
 
 std::optional<int> serve_own_process(const std::vector<std::string>& arguments, Console&) {
+  const bool asks_help = arguments.front() == "help" && arguments.size() > 1;
   for (const Command& command : {kRun, kCalibrate})
-    if (arguments.front() == command.name)
+    if (arguments[asks_help ? 1 : 0] == command.name)
       throw EnvError(fmt::format("this program plans only; ./gpuplan {} builds the one that also trains and measures",
                                  command.name));
   return {};

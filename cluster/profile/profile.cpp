@@ -37,6 +37,7 @@ constexpr std::array kSlots{
     Slot{"flash_efficiency", Measure::Share, [](Profile& p, double v) { p.flash_efficiency = v; }, kRateShare},
     Slot{"cudnn_attention_efficiency", Measure::Share, [](Profile& p, double v) { p.cudnn_attention_efficiency = v; },
          kRateShare},
+    Slot{"flash3_efficiency", Measure::Share, [](Profile& p, double v) { p.flash3_efficiency = v; }, kRateShare},
     Slot{"small_head_attention", Measure::Share, [](Profile& p, double v) { p.small_head_attention = v; }, kRateShare},
     Slot{"batched_gemm_efficiency", Measure::Share, [](Profile& p, double v) { p.batched_gemm_efficiency = v; },
          kRateShare},

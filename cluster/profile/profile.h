@@ -36,6 +36,7 @@ struct Profile {
   double gemm_exposed_traffic{};        // share of the shorter of a GEMM's two times (arithmetic, traffic) that shows
   double flash_efficiency{};            // flash/SDPA attention over the sustained GEMM rate
   double cudnn_attention_efficiency{};  // the same of cuDNN's and Transformer Engine's kernels
+  double flash3_efficiency{};           // the same of FlashAttention 3
   double small_head_attention{};        // factor for heads below 128
   double batched_gemm_efficiency{};     // eager attention's batched GEMMs over the sustained GEMM rate
   double memory_efficiency{};           // reached over datasheet memory bandwidth

@@ -26,7 +26,10 @@ void read_chatglm(Fields& config, ModelSpec& spec) {
   spec.has_qkv_bias = spec.has_o_bias || config.optional_flag("add_qkv_bias").value_or(false);
   spec.has_final_norm = config.optional_flag("post_layer_norm").value_or(true);
   spec.has_fused_qkv = spec.has_fused_gate_up = true;
-  spec.materialises_scores = true;  // CoreAttention passes an explicit mask: torch's math kernel
+  // CoreAttention of ChatGLM 2 and 3 passes an explicit mask: torch's math kernel. The code of GLM-4-9B has sdpa and
+  // flash attention too (CORE_ATTENTION_CLASSES); it came with a vocabulary of its own.
+  constexpr std::int64_t kGlm4Vocabulary = 151552;
+  spec.materialises_scores = spec.vocab_size != kGlm4Vocabulary;
   spec.residual_dropout = read_dropout(config, "hidden_dropout", 0);
   spec.attention_dropout = read_dropout(config, "attention_dropout", 0);
   if (config.optional_flag("apply_residual_connection_post_layernorm").value_or(false))

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "models/families/decoder.h"
 #include "models/families/rows.h"
 
@@ -185,7 +186,7 @@ ModelWeights list_gemma3n(const ModelSpec& spec) {
                                          .prefix = "model.language_model.layers.{}.",
                                          .tensors = gemma3n_layer(spec, shares_kv),
                                          .is_sparse = is_sparse});
-    weights.order.push_back(std::uint8_t(kind - weights.kinds.begin()));
+    weights.order.push_back(narrow<std::uint8_t>(kind - weights.kinds.begin()));
   }
   const LayerEmbedding& own = spec.layer_embedding;
   const std::int64_t all = own.width * spec.num_hidden_layers;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/narrow.h"
 #include "models/families/experts.h"
 #include "models/families/vision.h"
 
@@ -159,7 +160,7 @@ ModelWeights list_gemma4(const ModelSpec& spec) {
                                          .tensors = gemma4_layer(spec, is_global, shares_kv),
                                          .is_moe = spec.moe.is_present(),
                                          .is_global = is_global});
-    weights.order.push_back(std::uint8_t(kind - weights.kinds.begin()));
+    weights.order.push_back(narrow<std::uint8_t>(kind - weights.kinds.begin()));
   }
   add_embedding(weights, spec, "model.embed_tokens");
   if (const LayerEmbedding& own = spec.layer_embedding; own.is_present()) {

@@ -9,10 +9,10 @@ namespace gpuplan {
 namespace {
 
 constexpr std::int64_t kOssWindow = 128;
-constexpr std::int64_t kPeriod = 2;
+constexpr std::int64_t kWindowPeriod = 2;
 
 std::int64_t default_sliding_layers(const ModelSpec& spec) {
-  return spec.num_hidden_layers - spec.num_hidden_layers / kPeriod;
+  return spec.num_hidden_layers - spec.num_hidden_layers / kWindowPeriod;
 }
 
 void read_gpt_oss(Fields& config, ModelSpec& spec) {

@@ -1,4 +1,5 @@
 #include "models/families/mixers.h"
+#include "base/narrow.h"
 
 #include <algorithm>
 #include <vector>
@@ -191,7 +192,7 @@ void add_mixed_layers(ModelWeights& weights, const ModelSpec& spec, const std::s
                                          .mixer = mixer,
                                          .has_mlp = has_mlp,
                                          .is_moe = is_moe});
-    weights.order.push_back(std::uint8_t(kind - weights.kinds.begin()));
+    weights.order.push_back(narrow<std::uint8_t>(kind - weights.kinds.begin()));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "models/families.h"
 #include "models/families/vision.h"
 
@@ -147,7 +148,7 @@ ModelWeights list_with_tower(const ModelSpec& spec, const VisionFamily& f) {
     for (std::size_t k = num_text_kinds; k < weights.kinds.size(); ++k)
       if (weights.kinds[k].is_windowed == is_windowed && weights.kinds[k].makes_deepstack == is_deepstack &&
           weights.kinds[k].tensors.front().name == tensors.front().name)
-        return std::uint8_t(k);
+        return narrow<std::uint8_t>(k);
     LayerKind kind{.name = is_windowed    ? "windowed vision block"
                            : is_deepstack ? "vision block with a deepstack merger"
                                           : "vision block",
@@ -166,10 +167,10 @@ ModelWeights list_with_tower(const ModelSpec& spec, const VisionFamily& f) {
       for (WeightTensor& t : of_part(std::move(merger), ModelPart::Tower)) kind.tensors.push_back(std::move(t));
     }
     weights.kinds.push_back(std::move(kind));
-    return std::uint8_t(weights.kinds.size() - 1);
+    return narrow<std::uint8_t>(weights.kinds.size() - 1);
   };
   for (std::int64_t i = 0; i < v.num_layers; ++i) order.push_back(kind_of_block(i));
-  order.push_back(std::uint8_t(weights.kinds.size()));
+  order.push_back(narrow<std::uint8_t>(weights.kinds.size()));
   put_in_front(projector, f.projector);
   for (WeightTensor& t : projector)
     if (t.part == ModelPart::Language) t.part = ModelPart::Projector;
@@ -188,7 +189,7 @@ ModelWeights list_with_tower(const ModelSpec& spec, const VisionFamily& f) {
       const auto same = std::find_if(weights.kinds.begin(), weights.kinds.end(), [&](const LayerKind& k) {
         return k.reads_deepstack && k.is_moe == weights.kinds[kind].is_moe;
       });
-      used = std::uint8_t(same - weights.kinds.begin());
+      used = narrow<std::uint8_t>(same - weights.kinds.begin());
       if (same == weights.kinds.end()) {
         LayerKind copy = weights.kinds[kind];
         copy.reads_deepstack = true;
@@ -204,7 +205,7 @@ ModelWeights list_with_tower(const ModelSpec& spec, const VisionFamily& f) {
   std::vector<std::uint8_t> place(weights.kinds.size(), 0xff);
   for (std::uint8_t& kind : weights.order) {
     if (place[kind] == 0xff) {
-      place[kind] = std::uint8_t(sorted.size());
+      place[kind] = narrow<std::uint8_t>(sorted.size());
       sorted.push_back(weights.kinds[kind]);
     }
     kind = place[kind];

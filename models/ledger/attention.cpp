@@ -29,12 +29,16 @@ Shape shape_of(const Tape& t) {
           m.num_attention_heads / std::max<std::int64_t>(1, m.num_key_value_heads)};
 }
 
+CostClass cost_class_of(AttentionKernel kernel) {
+  return kernel == AttentionKernel::Cudnn    ? CostClass::CudnnAttention
+         : kernel == AttentionKernel::Flash3 ? CostClass::Flash3Attention
+                                             : CostClass::FlashAttention;
+}
+
 LayerOp& flash_op(Tape& t, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, double factor,
                   bool is_causal) {
   LayerOp& o = t.op(OpKind::Attention, reads, writes);
-  o.cost = attention_kernel_used(t.c.spec(), t.c.recipe, t.c.framework) == AttentionKernel::Cudnn
-               ? CostClass::CudnnAttention
-               : CostClass::FlashAttention;
+  o.cost = cost_class_of(attention_kernel_used(t.c.spec(), t.c.recipe, t.c.framework));
   o.m = t.c.attention_length(), o.n = t.c.attention_keys(), o.k = t.c.spec().head_dim;
   o.window = t.c.is_windowed ? t.c.spec().sliding_window : 0;
   o.flops = factor * attention_flops(t.c.spec(), t.c.attention_batch(), t.c.attention_length(),

@@ -4,6 +4,7 @@
 // (Llama4TextMoe runs every expert on every token).
 #include <algorithm>
 
+#include "base/narrow.h"
 #include "models/ledger/tape.h"
 
 namespace gpuplan {
@@ -37,7 +38,7 @@ LocalId dispatch(Tape& t, LocalId x) {
   const LocalId y = t.tensor("tokens of the experts", rows_of_experts(t) * m.hidden_size, t.at(x).dtype,
                              {Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count});
   t.memory_op(OpKind::Copy, {x}, {y}, 2.0 * double(t.at(y).bytes().count)).kernels =
-      std::uint8_t(std::min<std::int64_t>(255, m.moe.num_experts));
+      narrow<std::uint8_t>(std::min<std::int64_t>(255, m.moe.num_experts));
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId dx = tape.new_grad(s.ids[0]);
@@ -53,7 +54,7 @@ LocalId combine(Tape& t, LocalId rows, LocalId weights) {
   const ModelSpec& m = t.c.spec();
   const LocalId y = t.wide("experts' output", m.hidden_size, Dim::Hidden, t.at(rows).dtype);
   t.memory_op(OpKind::Multiply, {rows, weights}, {y}, 3.0 * double(t.at(rows).bytes().count)).kernels =
-      std::uint8_t(std::min<std::int64_t>(255, 2 * m.moe.num_experts));
+      narrow<std::uint8_t>(std::min<std::int64_t>(255, 2 * m.moe.num_experts));
   t.saves(rows, "gradient of the router weights");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {

@@ -4,6 +4,7 @@
 // no input and dequantises again in backward).
 #include <algorithm>
 
+#include "base/narrow.h"
 #include "models/ledger/tape.h"
 
 namespace gpuplan {
@@ -38,7 +39,7 @@ LocalId usable_weight(Tape& t, const LinearRef& l, std::int64_t rows) {
       o.cost = CostClass::DequantiseGptq;
       kernels = 10;  // auto_gptq unpacks weights and zeros with torch ops: expand, shift, cast, and, …
     }
-    o.kernels = std::uint8_t(std::min<std::int64_t>(255, kernels * used));
+    o.kernels = narrow<std::uint8_t>(std::min<std::int64_t>(255, kernels * used));
     o.traffic = double(used * l.in * l.out) * (0.52 + double(size_of(n.compute)));  // 4.127 bits in, compute dtype out
     o.weight = l.weight;
     o.use = WeightUse::Tensor;
@@ -69,14 +70,14 @@ LayerOp& weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int
 
 /// Experts are matmuls of their own.
 void split_rows(LayerOp& o, const LinearRef& l, std::int64_t rows) {
-  o.experts = std::uint16_t(std::clamp<std::int64_t>(num_used(l, rows), 1, 0xffff));
+  o.experts = narrow<std::uint16_t>(std::clamp<std::int64_t>(num_used(l, rows), 1, 0xffff));
 }
 
 /// As many kernels, and every expert's weight is read.
 void spread(LayerOp& o, const LinearRef& l, std::int64_t rows, Dtype compute) {
   if (l.copies == 1) return;
   split_rows(o, l, rows);
-  o.kernels = std::uint8_t(std::min<std::int64_t>(255, l.copies));
+  o.kernels = narrow<std::uint8_t>(std::min<std::int64_t>(255, l.copies));
   o.traffic += double(size_of(compute)) * double((num_used(l, rows) - 1) * l.in * l.out);
 }
 

@@ -1,6 +1,7 @@
 // RMSNorm, Gemma's RMSNorm and LayerNorm. Framework ops keep an fp32 copy of the input and, when the weight is trained,
 // the normalised value; a fused kernel keeps its input. Sources: transformers modeling_llama.py, modeling_gemma.py;
 // torch layer_norm under autocast (runs in fp32); Liger rms_norm.py.
+#include "base/narrow.h"
 #include "models/ledger/tape.h"
 
 namespace gpuplan {
@@ -32,7 +33,7 @@ void in_place_norm_backward(Tape& t, const Tape::Step& s) {
   LayerOp& o = t.memory_op(OpKind::Norm, {dy, x, current}, {dx}, (adds ? 4 : 3) * bytes);
   o.accumulates = adds;
   o.is_weight_gradient = t.c.trains_norms();
-  o.weight = std::uint8_t(s.ids[kNormWeight]);
+  o.weight = narrow<std::uint8_t>(s.ids[kNormWeight]);
   o.use = WeightUse::Tensor;
   t.set_grad(x, dx);
 }

@@ -50,7 +50,8 @@ std::vector<ExplainLine> larger_batch_lines(const AdviceCase& c) {
   std::string text = fmt::format("Micro batch {} makes {}", c.request.recipe.micro_batch, figure(series.front()));
   if (enough.micro_batch > c.request.recipe.micro_batch && enough.micro_batch < last.micro_batch)
     text += fmt::format(", {} makes {}", enough.micro_batch, figure(enough));
-  text += fmt::format(", {}, the largest that fits, {}.", last.micro_batch, figure(last));
+  text += fmt::format(", {}, the largest that fits{}, {}.", last.micro_batch,
+                      last.estimate.fits_well() ? "" : " if the prediction is exact", figure(last));
   text += enough.micro_batch < last.micro_batch
               ? fmt::format(" From {} on, more only fills the GPU: less than 5 % is left to gain.", enough.micro_batch)
               : std::string(" Speed still grows.");

@@ -30,7 +30,7 @@ std::vector<Unneeded> unneeded_savers(const AdviceCase& c) {
   if (!c.chosen.fits()) return out;
   for (const Suggested& saver : suggest(c.request, Purpose::LeaveOut)) {
     auto without = with_saver(c, saver);
-    if (without && without->fits() && without->time.step.value < kVisiblyFaster * c.chosen.time.step.value)
+    if (without && without->fits_well() && without->time.step.value < kVisiblyFaster * c.chosen.time.step.value)
       out.push_back({saver.why->title, *std::move(without)});
   }
   return out;
@@ -130,8 +130,8 @@ ExplainLine variant_line(const AdviceCase& c, const OptimizerVariant& variant) {
   std::string text = fmt::format("{:.3g} bytes per parameter, {} per rank",
                                  per_parameter(whole.state + whole.paged_state, c.result.model.trainable),
                                  format_bytes(rank.state + rank.paged_state));
-  if (const Bytes temporary = rank.step_temporary + rank.step_scratch; temporary.count > 0)
-    text += fmt::format(", {} more at the step", format_bytes(temporary));
+  const Bytes temporary = of_one_step(rank.step_temporary, rank, rules_of(c, recipe)) + rank.step_scratch;
+  if (temporary.count > 0) text += fmt::format(", {} more at the step", format_bytes(temporary));
   if (const auto e = estimate_with(c, {setting})) text += fmt::format("; peak {}", format_bytes(peak_of(*e)));
   if (recipe.optimizer == c.request.recipe.optimizer) text += " (this plan)";
   return {variant.title, text, std::string(find_optimizer(variant.optimizer).source)};
@@ -148,7 +148,8 @@ std::vector<ExplainLine> optimizer_variants_lines(const AdviceCase& c) {
 const AdviceRow kSaversNotNeeded{
     .name = "savers-not-needed",
     .title = "savers not needed",
-    .condition = "the plan fits, and it still fits and is faster without checkpointing, offload or the quantised base",
+    .condition =
+        "the plan fits, and it still fits well and is faster without checkpointing, offload or the quantised base",
     .applies = [](const AdviceCase& c) { return !unneeded_savers(c).empty(); },
     .lines = savers_not_needed_lines};
 

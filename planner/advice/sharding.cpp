@@ -25,7 +25,10 @@ std::vector<ExplainLine> keep_gathered_lines(const AdviceCase& c) {
   const StrategyEstimate &kept = keeps_now ? c.chosen : other, &again = keeps_now ? other : c.chosen;
   const auto figures = [](const StrategyEstimate& e) {
     return fmt::format("{} per step, {} sent, peak {} ({})", format_duration(e.time.step),
-                       format_bytes(e.communication), format_bytes(peak_of(e)), e.fits() ? "fits" : "does not fit");
+                       format_bytes(e.communication), format_bytes(peak_of(e)),
+                       e.fits_well() ? "fits"
+                       : e.fits()    ? "fits tightly"
+                                     : "does not fit");
   };
   return {
       {"",

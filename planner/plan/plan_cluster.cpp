@@ -4,14 +4,13 @@
 
 #include <fmt/format.h>
 
+#include "cluster/machine.h"
 #include "planner/plan/plan_parts.h"
 
 namespace gpuplan {
 namespace {
 
 using Json = FieldWriter::Json;
-
-constexpr std::int64_t kMostGpus = 100'000;  // a plan keeps one GpuSpec per rank in memory
 
 template <class Archive, class Gpu>
 void list_gpu(Archive& f, Gpu& gpu) {
@@ -52,7 +51,7 @@ void list_gpu(Archive& f, Gpu& gpu) {
 template <class Archive, class Link>
 void list_link(Archive& f, Link& link) {
   auto& [latency, bandwidth, all_reduce_bandwidth, source] = link;
-  f("latency_seconds", latency, NumberRange{0, 3600});
+  f("latency_seconds", latency);
   f("bandwidth_bytes_per_second", bandwidth);
   f("all_reduce_bandwidth_bytes_per_second", all_reduce_bandwidth);
   f("source", source);
@@ -86,7 +85,6 @@ void read_gpus(Fields& in, RankGpus& gpus) {
   }
 }
 
-constexpr std::int64_t kMostDevices = 4096;  // per machine: switches, links, adapters
 constexpr IntRange kIndex{-1, kMostDevices};
 
 constexpr auto kListDevice = [](auto& f, auto& device) {

@@ -7,8 +7,6 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::int64_t kMostRows = 1'000'000'000'000;
-
 template <class Archive, class Lora>
 void list_lora(Archive& f, Lora& lora) {
   auto& [rank, alpha, dropout, targets, adapter_dtype, base_dtype, modules_to_save, is_dora] = lora;
@@ -87,7 +85,7 @@ void list_recipe(Archive& f, R& recipe) {
 template <class Archive, class Data>
 void list_dataset(Archive& f, Data& dataset) {
   auto& [rows, tokens_per_row, epochs] = dataset;
-  f("rows", rows, IntRange{0, kMostRows});
+  f("rows", rows, IntRange{0, kMostDataRows});
   f("tokens_per_row", tokens_per_row, kCount);
   f("epochs", epochs, NumberRange{0, 1e9});
 }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/narrow.h"
 #include "planner/plan/plan_parts.h"
 
 namespace gpuplan {
@@ -80,7 +81,7 @@ void read_strategy(Fields& in, PlanStrategy& strategy) {
 void pin_strategy(const PlanStrategy& wanted, EstimateRequest& request, Fields& plan) {
   StrategyOptions& options = request.options;
   request.strategy = wanted.name;
-  if (wanted.fsdp_version) options.fsdp_version = int(*wanted.fsdp_version);
+  if (wanted.fsdp_version) options.fsdp_version = narrow<int>(*wanted.fsdp_version);
   options.wrap = wanted.wrap;
   options.wrap_min_params = wanted.wrap_min_params;
   try {

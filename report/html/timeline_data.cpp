@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/narrow.h"
 #include "report/text/activity_look.h"
 
 namespace gpuplan {
@@ -69,7 +70,7 @@ Tracks SpanMerging::merge(SimTime pixel) const {
       track.push_back(alone(i));
       ++tracks.num_drawn;
     }
-    tracks.place[i] = std::uint32_t(track.size() - 1);
+    tracks.place[i] = narrow<std::uint32_t>(track.size() - 1);
   }
   return tracks;
 }
@@ -109,7 +110,7 @@ std::map<std::pair<std::uint32_t, int>, std::uint32_t> first_places(const Tracks
   std::uint32_t next = 0;
   for (const auto& [key, track] : tracks.of) {
     out[key] = next;
-    next += std::uint32_t(track.size());
+    next += narrow<std::uint32_t>(track.size());
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
+#include "models/ledger.h"
 #include "models/recipe_names.h"
 #include "report/text/text.h"
 
@@ -71,13 +72,26 @@ std::string offload_text(const Offload& offload) {
   return parts.empty() ? "no offload" : "offload " + fmt::format("{}", fmt::join(parts, ", "));
 }
 
-std::string kernels_text(const Recipe& recipe) {
+/// The kernel that is counted; where the question named another, why.
+std::string attention_text(const EstimateAnswer& answer) {
+  const ModelSpec& model = answer.request.model;
+  const AttentionKernel asked = answer.request.recipe.attention;
+  const bool attends_anywhere = model.num_layers_with(attends) + model.num_layers_with(attends_to_images) > 0 ||
+                                model.num_encoder_layers > 0 || model.vision.is_present();
+  if (!attends_anywhere) return "no attention";
+  const AttentionKernel used = attention_kernel_used(model, answer.request.recipe, answer.result.framework);
+  return used == asked ? fmt::format("{} attention", to_string(used))
+                       : fmt::format("{} attention (no {} in {})", to_string(used), to_string(asked), model.model_type);
+}
+
+std::string kernels_text(const EstimateAnswer& answer) {
+  const Recipe& recipe = answer.request.recipe;
   std::string checkpointing(to_string(recipe.checkpointing));
   if (recipe.checkpointing == Checkpointing::EveryK)
     checkpointing = fmt::format("every {} layers", recipe.checkpoint_every);
   const std::string chunks = recipe.loss == LossKernel::Chunked ? fmt::format(" in {}", recipe.loss_chunks) : "";
   return fmt::format(
-      "{} attention, {} loss{}{}{}; {}; {}", to_string(recipe.attention), to_string(recipe.loss), chunks,
+      "{}, {} loss{}{}{}; {}; {}", attention_text(answer), to_string(recipe.loss), chunks,
       recipe.torch_compile ? ", torch.compile" : "", recipe.fp8_matmul ? ", fp8 matmuls" : "",
       recipe.checkpointing == Checkpointing::None ? "no checkpointing" : "checkpointing " + checkpointing,
       offload_text(recipe.offload));
@@ -113,7 +127,7 @@ std::vector<Fact> question_facts(const EstimateAnswer& answer) {
   return {{"Model", fmt::format("{}{}, {} parameters", model.name, id, format_count(answer.result.model.parameters))},
           {"Training", training_text(answer)},
           {"Batch", batch_text(answer)},
-          {"Kernels", kernels_text(answer.request.recipe)},
+          {"Kernels", kernels_text(answer)},
           {"GPUs", cluster_text(answer.request)}};
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "base/unit_text.h"
 
 namespace gpuplan {
@@ -88,7 +89,7 @@ void TokenArray::read(std::int64_t first, std::span<std::int32_t> to, std::int64
                        fmt::format("{} is outside the vocabulary of {} (the file is read as {})", token,
                                    format_grouped(vocab_size), format->name),
                        "is it of this model's tokenizer? --token-dtype says how a headerless .bin is read");
-    to[i] = std::int32_t(token);
+    to[i] = narrow<std::int32_t>(token);
   }
   mapping.forget(part);
 }

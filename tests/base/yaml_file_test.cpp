@@ -174,6 +174,18 @@ TEST_CASE("yaml: a key that is no text is refused") {
         "box.yaml:1: ?: a key must be a plain text");
 }
 
+TEST_CASE("YAML 1.1: a key that comes twice is refused, or its last value counts and its place is noted") {
+  const std::string text = "a: 1\nb: {c: 1, d: 2}\na: [2]\nb: {c: 3, c: 4}\n";
+  CHECK_THROWS_WITH_AS(parse_yaml11(text, "f"), doctest::Contains("comes twice"), InputError);
+  const auto tree = parse_yaml11(text, "f", DuplicateKeys::LastWins);
+  CHECK(tree->root == nlohmann::json{{"a", {2}}, {"b", {{"c", 4}}}});
+  REQUIRE(tree->repeated.size() == 3);
+  CHECK(tree->repeated[0].key == "a");
+  CHECK(tree->repeated[0].line == 3);
+  CHECK(tree->repeated[2].key == "b.c");
+  CHECK(tree->places.at("a").key_line == 3);
+}
+
 TEST_CASE("YAML 1.1: a scalar without quotes is what PyYAML makes of it") {
   const auto value = [](const std::string& text) { return parse_yaml11("key: " + text + "\n", "f")->root["key"]; };
   for (const char* no : {"no", "No", "NO", "off", "false", "False"}) CHECK(value(no) == false);

@@ -30,7 +30,10 @@ fi
 fail() { echo "FAILED: $*"; failed=yes; }
 failed=no
 
-value_of() { grep -o "data-$1=\"[^\"]*\"" "$folder/dom" | head -n 1 | cut -d '"' -f 2; }
+value_of() {  # value_of <attribute>: the first on the page
+  local all
+  all=$(grep -o "data-$1=\"[^\"]*\"" "$folder/dom") && cut -d '"' -f 2 <<<"${all%%$'\n'*}"
+}
 
 check_page() {  # check_page <name> <spans on the page> <fewest rectangles>
   local name=$1
@@ -75,7 +78,8 @@ SCRIPT
 } >"$folder/used.html"
 open_page "$folder/used.html" --dump-dom --window-size=1280,900 >"$folder/dom"
 if grep 'CONSOLE' "$folder/log"; then fail 'used: the console is not silent'; fi
-title=$(grep -o '<title>[^<]*' "$folder/dom" | head -n 1)
+title=$(grep -o '<title>[^<]*' "$folder/dom")
+title=${title%%$'\n'*}
 [[ $title == '<title>forward layer 0; nothing; backward layer 0' ]] || fail "used: pointed at $title"
 
 open_page "$folder/small.html" --screenshot="$folder/small.png" --window-size=400,900 >/dev/null || fail 'no screenshot'

@@ -38,9 +38,10 @@ struct Bench {
   std::filesystem::path log = folder.write("log", ""), journal_path = folder.path() / "journal";
   std::vector<std::int64_t> started;  // groups, by number of ranks
   std::vector<std::size_t> progress;
+  Seconds probe_timeout{300};  // a test of hangs shortens it
 
   SessionOptions options() {
-    return {.probe_timeout{1.5},
+    return {.probe_timeout = probe_timeout,
             .worker =
                 [this](std::int64_t num_ranks) {
                   started.push_back(num_ranks);
@@ -63,7 +64,7 @@ struct Bench {
 bool are_workers_gone(const std::filesystem::path& log) {
   const int file = open(log.c_str(), O_RDONLY | O_CLOEXEC);
   bool is_free = false;
-  for (int i = 0; i < 500 && !is_free; ++i) {
+  for (int i = 0; i < 12'000 && !is_free; ++i) {
     is_free = flock(file, LOCK_EX | LOCK_NB) == 0;
     if (!is_free) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -147,8 +148,9 @@ TEST_CASE("a crash costs one probe: its failure says how and quotes the worker's
 TEST_CASE("a hang costs one probe and its time, even when the worker does not hear") {
   for (const Act act : {Hang, Deaf}) {
     Bench bench;
+    bench.probe_timeout = Seconds{4};
     const auto samples = bench.run({probe(1, act), probe(2, Good)});
-    CHECK(samples[0].failure.starts_with("no result in 2 s; the worker ended with signal "));
+    CHECK(samples[0].failure.starts_with("no result in 4 s; the worker ended with signal "));
     CHECK(samples[1].is_ok());
     CHECK(are_workers_gone(bench.log));
   }

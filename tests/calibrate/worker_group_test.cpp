@@ -1,5 +1,4 @@
 // Asking a worker for facts: what it may do instead of answering.
-#include <chrono>
 #include <cstdlib>
 
 #include <doctest/doctest.h>
@@ -12,13 +11,13 @@ using namespace gpuplan;
 namespace {
 
 /// What asking a fake worker ends with; it says `facts`, or nothing at all.
-std::string failure(const char* facts) {
+std::string failure(const char* facts, Seconds patience = Seconds{300}) {
   if (facts)
     setenv("FAKE_FACTS", facts, 1);
   else
     unsetenv("FAKE_FACTS");
   try {
-    ask_worker(GPUPLAN_FAKE_WORKER, DeviceKind::Cpu, Seconds{0.3});
+    ask_worker(GPUPLAN_FAKE_WORKER, DeviceKind::Cpu, patience);
   } catch (const EnvError& error) { return error.what(); }
   return "none";
 }
@@ -34,7 +33,5 @@ TEST_CASE("facts of a worker are read between what libraries say") {
 TEST_CASE("a worker that tells a reason, talks nonsense or is silent is a failure of the machine") {
   CHECK(failure("no JSON") == "no such device: 7");
   CHECK(failure("{\"nonsense\": 1}").starts_with("the worker process gave no facts: "));
-  const auto begin = std::chrono::steady_clock::now();
-  CHECK(failure(nullptr).starts_with("the worker process gave no facts (no answer)"));
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));
+  CHECK(failure(nullptr, Seconds{0.3}).starts_with("the worker process gave no facts (no answer)"));
 }

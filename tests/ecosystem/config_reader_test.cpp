@@ -1,10 +1,12 @@
 #include "ecosystem/config_reader.h"
 
+#include <algorithm>
 #include <random>
 
 #include <doctest/doctest.h>
 
 #include "base/error.h"
+#include "ecosystem/methods.h"
 #include "ecosystem/rules.h"
 #include "ecosystem/torchtune.h"
 
@@ -174,10 +176,169 @@ TEST_CASE("rule 2: quotes around no make no difference to us, and are what accel
   }
 }
 
-TEST_CASE("rule 3: 1e-4 is a text to PyYAML") {
-  const std::string error = error_of({std::string(kTrlLora) + "num_train_epochs: 1e1\n"});
-  CHECK(contains(error, "file1:7: num_train_epochs"));
+TEST_CASE("rule 3: 1e-4 is a text to PyYAML, and a number where the program reads texts by the type that it wants") {
+  const std::string error = error_of({"block_size: 512\nnum_train_epochs: 1e1\n"});
+  CHECK(contains(error, "file1:2: num_train_epochs"));
   CHECK(contains(error, "needs a point"));
+  CHECK(reading_of({std::string(kTrlLora) + "num_train_epochs: 1e1\n"}).request.dataset.epochs == 10);
+  CHECK(reading_of({"base_model: a\nadapter: lora\nlora_r: '8'\n"}).request.recipe.lora.rank == 8);
+  CHECK(reading_of({"finetuning_type: lora\ncutoff_len: 64\nlora_dropout: 5e-2\n"}).request.recipe.lora.dropout ==
+        0.05);
+  CHECK(contains(error_of({std::string(kTrlLora) + "num_train_epochs: ten\n"}), "must be a number"));
+  CHECK(contains(error_of({std::string(kTrlLora) + "num_train_epochs: 'inf'\n"}), "must be a number"));
+  // of DeepSpeed's file, what pydantic reads: the section zero_optimization
+  const ConfigReading zero =
+      reading_of({kTrl, R"({"zero_optimization": {"stage": "2", "reduce_bucket_size": "5e7"}})"});
+  CHECK(zero.request.strategy == "zero2");
+  CHECK(zero.request.options.reduce_bucket_size == 50'000'000);
+  CHECK(contains(error_of({kTrl, R"({"zero_optimization": {"stage": 2}, "gradient_accumulation_steps": "4"})"}),
+                 "must be a whole number"));
+}
+
+TEST_CASE("1 and 0 are true and false where the program takes those, and numbers elsewhere") {
+  CHECK(
+      reading_of({"model_name_or_path: a\nmax_length: 64\nuse_peft: 1\npacking: 0\nbf16: 1\n"}).request.recipe.method ==
+      Method::Lora);
+  CHECK(reading_of({"max_length: 64\ngradient_checkpointing: 0\n"}).request.recipe.checkpointing ==
+        Checkpointing::None);
+  CHECK(reading_of({"max_length: 64\nper_device_train_batch_size: 1\n"}).request.recipe.micro_batch == 1);
+  CHECK(reading_of({kTrl, R"({"zero_optimization": {"stage": 2}, "bf16": {"enabled": 1}})"}).setup.bf16 == true);
+  CHECK(contains(error_of({"max_length: 64\ngradient_checkpointing: 2\n"}), "true or false"));
+}
+
+TEST_CASE("a key that comes twice: the last one counts as in PyYAML and json, and OmegaConf and DeepSpeed stop at it") {
+  const ConfigReading r = reading_of({"max_length: 64\nper_device_train_batch_size: 1\nmax_length: 128\n"});
+  CHECK(r.request.recipe.seq_len == 128);
+  CHECK(has_note(r, "file1:3: max_length comes twice"));
+  const ConfigReading nested =
+      reading_of({"base_model: a\nfsdp_config: {offload_params: true}\nfsdp: [full_shard]\nfsdp_config: {}\n"});
+  CHECK(nested.request.recipe.offload.params == OffloadTarget::None);
+  const std::string twice = error_of({"cutoff_len: 64\nlora_rank: 8\ncutoff_len: 128\n"});
+  CHECK(contains(twice, "3: cutoff_len: comes twice"));
+  CHECK(contains(
+      error_of({"model: {_component_: torchtune.models.llama3_1.llama3_1_8b}\nbatch_size: 1\nbatch_size: 2\n"}),
+      "batch_size: comes twice"));
+  CHECK(contains(error_of({R"({"zero_optimization": {"stage": 2, "stage": 3}})"}), "'stage' comes twice"));
+}
+
+TEST_CASE("modules are a list or one text with commas where the program takes both") {
+  const auto targets = [](const std::string& text) { return reading_of({text}).request.recipe.lora.targets; };
+  const std::vector<std::string> qv{"q_proj", "v_proj"}, all{"all-linear"};
+  const std::string factory = "finetuning_type: lora\ncutoff_len: 64\n", axolotl = "base_model: a\nadapter: lora\n";
+  CHECK(targets(factory + "lora_target: q_proj, v_proj\n") == qv);
+  CHECK(targets(factory + "lora_target: [q_proj, v_proj]\n") == qv);
+  CHECK(targets(factory + "lora_target:\n- q_proj\n- v_proj\n") == qv);
+  CHECK(targets(factory + "lora_target: all\n") == all);
+  CHECK(targets(factory + "lora_target: [all]\n") == all);
+  CHECK(reading_of({factory + "additional_target: [lm_head]\n"}).request.recipe.lora.modules_to_save ==
+        reading_of({factory + "additional_target: lm_head\n"}).request.recipe.lora.modules_to_save);
+  CHECK(targets(axolotl + "lora_target_modules: [q_proj, v_proj]\n") == qv);
+  CHECK(targets(axolotl + "lora_target_modules: all-linear\n") == all);
+  CHECK(targets(std::string(kTrlLora) + "lora_target_modules: [q_proj, v_proj]\n") == qv);
+  CHECK(targets(std::string(kTrlLora) + "lora_target_modules: all-linear\n") == all);
+  CHECK(targets(R"({"peft_type": "LORA", "target_modules": "all-linear"})") == all);
+  CHECK(contains(error_of({factory + "lora_target: [1, 2]\n"}), "a list of texts"));
+}
+
+namespace {
+
+/// A file of a format with nothing but a key that tells which it is.
+nlohmann::json least_file(const std::string& format) {
+  if (format == "trl") return {{"max_length", 512}};
+  if (format == "transformers") return {{"block_size", 512}};
+  if (format == "axolotl") return {{"base_model", "a"}};
+  if (format == "llama-factory") return {{"cutoff_len", 64}};
+  if (format == "peft") return {{"peft_type", "LORA"}};
+  return {{"model", {{"_component_", "torchtune.models.llama3_1.llama3_1_8b"}}}};
+}
+
+/// The file with a value at "a.b"; "a.*" is {"a": {"any": value}}.
+std::string with_key(nlohmann::json file, std::string key, const nlohmann::json& value) {
+  if (key.ends_with(".*")) key.replace(key.size() - 1, 1, "any");
+  std::replace(key.begin(), key.end(), '.', '/');
+  file[nlohmann::json::json_pointer("/" + key)] = value;
+  return file.dump();
+}
+
+}  // namespace
+
+TEST_CASE("every key that names a method is refused with the method, and its empty values are not") {
+  for (const ForeignJob& job : foreign_jobs()) {
+    CAPTURE(job.name);
+    CHECK_FALSE(job.source.empty());
+    CHECK_FALSE(job.keys.empty());
+    for (const std::string& format : job.formats)
+      for (const std::string& key : job.keys) {
+        CAPTURE(format);
+        CAPTURE(key);
+        const KeyTable* table = find_key_table(format);
+        REQUIRE(table);
+        if (key.ends_with(".*") || key.find('.') == std::string::npos) CHECK(table->find(key) == nullptr);
+        const std::string error = error_of({with_key(least_file(format), key, "yes")});
+        CHECK(contains(error, "file1: " + key.substr(0, key.find(".*"))));
+        CHECK(contains(error, "is not modelled"));
+        CHECK_FALSE(job.why.empty());
+        for (const nlohmann::json& nothing : {nlohmann::json(), nlohmann::json(false)})
+          CHECK_FALSE(contains(error_of({with_key(least_file(format), key, nothing)}), "is not modelled"));
+        for (const nlohmann::json& harmless : job.harmless)
+          CHECK(error_of({with_key(least_file(format), key, harmless)}).empty());
+      }
+  }
+}
+
+TEST_CASE("files of programs that are not read are refused by the program's name, whatever else they hold") {
+  int num_programs = 0;
+  for (const ForeignJob& job : foreign_jobs()) {
+    if (!job.is_program()) continue;
+    ++num_programs;
+    CAPTURE(job.name);
+    for (const std::string& key : job.keys) {
+      CAPTURE(key);
+      for (const KeyTable& table : key_tables()) CHECK(table.find(key) == nullptr);
+      for (const char* format : {"trl", "transformers", "axolotl", "llama-factory", "torchtune"})
+        CHECK(contains(error_of({with_key(least_file(format), key, 8)}), "is a file of " + job.name));
+    }
+  }
+  CHECK(num_programs >= 9);
+}
+
+TEST_CASE("foreign methods are named: what people gave and got the figures of SFT for") {
+  const auto refused = [](const std::string& keys) { return error_of({std::string(kTrl) + keys}); };
+  CHECK(contains(error_of({"model: Qwen/Qwen2.5-7B\nrlhf_type: dpo\ntuner_type: lora\nmax_length: 2048\n"}),
+                 "file1: is a file of ms-swift (rlhf_type, tuner_type), which gpuplan does not read"));
+  CHECK(contains(refused("teacher_model_name_or_path: a\n"),
+                 "file1:5: teacher_model_name_or_path: belongs to distillation"));
+  CHECK(contains(refused("beta: 0.1\ndesirable_weight: 1.0\n"),
+                 "desirable_weight: belongs to KTO, which is not modelled"));
+  CHECK(contains(refused("cpo_alpha: 1.0\n"), "belongs to CPO or SimPO"));
+  CHECK(contains(refused("center_rewards_coefficient: 0.01\n"), "belongs to a reward model"));
+  CHECK(contains(refused("max_staleness: 3\n"), "belongs to asynchronous GRPO"));
+  CHECK(contains(refused("num_labels: 2\n"), "belongs to classification"));
+  CHECK(contains(refused("lora_task_type: SEQ_CLS\n"), "another head"));
+  CHECK(refused("lora_task_type: CAUSAL_LM\n").empty());
+  CHECK(contains(refused("num_generations: 8\nmax_completion_length: 256\nuse_vllm: true\nreward_funcs: [a]\n"),
+                 "belongs to GRPO"));
+  // a key of many methods names several, and says that there are more
+  CHECK(contains(refused("beta: 0.1\n"), "belongs to DPO, KTO or another method"));
+  CHECK(contains(refused("beta: 0.1\n"), "leave out beta"));
+  CHECK(contains(error_of({"stage: dpo\ncutoff_len: 64\n"}), "belongs to preference tuning, PPO or a reward model"));
+  CHECK(error_of({"stage: sft\ncutoff_len: 64\n"}).empty());
+  CHECK(error_of({"stage: pt\ncutoff_len: 64\nref_model: null\n"}).empty());
+  CHECK(contains(error_of({"base_model: a\nrl: grpo\ntrl: {num_generations: 4}\n"}),
+                 "preference tuning or reinforcement"));
+  CHECK(error_of({"base_model: a\nrl: null\nrl_beta:\n"}).empty());
+}
+
+TEST_CASE("a key that no table knows is refused when a word in it names another method, else noted") {
+  const auto refused = [](const std::string& keys) { return error_of({std::string(kTrl) + keys}); };
+  CHECK(contains(refused("grpo_new_thing: 3\n"), "\"grpo\" in it"));
+  CHECK(contains(refused("my.teacher.path: a\n"), "\"teacher\" in it"));
+  CHECK(contains(refused("trainer: {critic_model: a}\n"), "trainer.critic_model"));
+  CHECK(contains(error_of({"base_model: a\nvllm_thing: 1\n"}), "\"vllm\" in it"));
+  CHECK(refused("teacher: null\nuse_reward: false\nrollouts: {}\n").empty());
+  CHECK(refused("rewarding: 1\ncriticality: 2\n").empty());  // other words
+  CHECK(foreign_word("actor.Ref_Model") == "ref_model");
+  CHECK(foreign_word("preference").empty());
 }
 
 TEST_CASE("rule 4: FSDP1 ignores fsdp_reshard_after_forward under accelerate launch") {
@@ -403,7 +564,8 @@ TEST_CASE("an unknown key stops accelerate at the top, and is named where the pr
 
 TEST_CASE("every ignored key is named with its reason, and a refused one with its place") {
   CHECK(has_note(reading_of({std::string(kTrlLora) + "learning_rate: 1.0e-4\n"}), "learning_rate"));
-  CHECK(contains(error_of({std::string(kTrlLora) + "beta: 0.1\n"}), "only SFT is modelled"));
+  CHECK(
+      contains(error_of({std::string(kTrlLora) + "optim_target_modules: [attn]\n"}), "file1:7: optim_target_modules"));
 }
 
 TEST_CASE("files with bytes changed, cut and repeated are read or refused, never worse") {

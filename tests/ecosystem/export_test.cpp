@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <random>
+#include <set>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -16,6 +18,7 @@
 #include "ecosystem/config_reader.h"
 #include "ecosystem/emit.h"
 #include "ecosystem/exported.h"
+#include "ecosystem/key_table.h"
 #include "ecosystem/rules.h"
 #include "ecosystem/versions.h"
 #include "hostile_names.h"
@@ -113,6 +116,63 @@ TEST_CASE("strategy x method x offload: axolotl's and LLaMA-Factory's files") {
 
 TEST_CASE("strategy x method x offload: transformers' files, which know no adapters") {
   CHECK(round_trip("hf-trainer", "transformers").has_same(15));
+}
+
+TEST_CASE("every file for transformers is one that run_clm.py's parser takes: JSON, fields alone, a data set") {
+  const nlohmann::json known =
+      read_json_file(std::filesystem::path(GPUPLAN_TEST_DIR) / "ecosystem" / "run_clm_fields.json");
+  int num_files = 0;
+  for (const char* strategy : kStrategies)
+    for (const auto& [version, script] :
+         {std::pair{"4.49", "run_clm 4.49"}, std::pair{"4.57", "run_clm 4.57"}, std::pair{"", "run_clm 4.57"}})
+      for (const int change : {0, 1, 2, 3, 4}) {
+        EstimateRequest plan = plan_of(strategy, Method::Full, {}, "hf-trainer");
+        if (change == 1) plan.eval_batch = 2;
+        if (change == 2) plan.recipe.optimizer = "adamw-8bit", plan.recipe.torch_compile = true;
+        if (change == 3) plan.recipe.precision = Precision::Fp32, plan.recipe.checkpointing = Checkpointing::None;
+        if (change == 4) plan.recipe.loss = LossKernel::Fused;
+        CAPTURE(strategy);
+        CAPTURE(version);
+        CAPTURE(change);
+        const ExportAnswer answer =
+            export_plan(plan, "transformers", kMark,
+                        *version ? parse_versions(std::string("transformers=") + version) : Versions{});
+        if (answer.is_refused()) continue;
+        ++num_files;
+        const nlohmann::json file = nlohmann::json::parse(file_of(answer, "training.json")->content);
+        std::set<std::string> fields = known[script].get<std::set<std::string>>();
+        fields.merge(known["TrainingArguments"].get<std::set<std::string>>());
+        for (const auto& [key, value] : file.items()) CHECK_MESSAGE(fields.count(key) == 1, key);
+        CHECK(file["train_file"].get<std::string>().ends_with(".json"));
+        CHECK(file["block_size"] == plan.recipe.seq_len);
+        CHECK(file["do_train"] == true);
+        // its parser reads a file where it is the one argument
+        const std::string& launch = file_of(answer, "launch.sh")->content;
+        CHECK(has_text(launch, "\"$script\" training.json \"$@\""));
+        CHECK(has_text(launch, "if [ $# -gt 0 ]"));
+        REQUIRE_FALSE(answer.notes.empty());
+        CHECK(has_text(answer.notes.back(), "name the data set there"));
+      }
+  CHECK(num_files >= 60);
+}
+
+TEST_CASE("run_clm.py has no words for attention, padding, chunked losses, adapters and a device_map: refused") {
+  const auto answer_of = [](const char* strategy, auto change) {
+    EstimateRequest plan = plan_of(strategy, Method::Full, {}, "hf-trainer");
+    change(plan.recipe);
+    return export_plan(plan, "transformers", kMark);
+  };
+  ExportAnswer answer = answer_of("ddp", [](Recipe& r) { r.attention = AttentionKernel::Flash; });
+  CHECK(has_text(answer.refusal, "cannot say attention flash: they would train with sdpa"));
+  CHECK(answer.nearest == "plan with --attention sdpa");
+  answer = answer_of("ddp", [](Recipe& r) { r.packing = Packing::Padded, r.loss = LossKernel::Chunked; });
+  CHECK(has_text(answer.refusal, "cannot say loss chunked"));
+  CHECK(answer.nearest == "plan with --loss plain --packing packed");  // all that differs
+  answer = answer_of("mp", [](Recipe&) {});
+  CHECK(has_text(answer.refusal, "without a device_map"));
+  CHECK(has_text(answer.nearest, "--strategy fsdp"));
+  answer = answer_of("ddp", [](Recipe& r) { r.method = Method::Lora; });
+  CHECK(has_text(answer.nearest, "--for trl, axolotl or llama-factory"));
 }
 
 TEST_CASE("strategy x method x offload: settings of the PyTorch script") {
@@ -249,6 +309,18 @@ TEST_CASE("keys follow the version: TRL before 0.16 and 0.23, transformers befor
   CHECK(has_text(file("trl=1.9"), "# For trl 1.9, "));
 }
 
+TEST_CASE("the versions that a file is for have every key that is written into it") {
+  for (const KeyTable& table : key_tables())
+    for (const KeyRow& row : table.rows) {
+      if (!row.since) continue;
+      CAPTURE(table.name);
+      CAPTURE(row.key);
+      const auto described = version_of(table.versions, row.since->first);
+      REQUIRE(described);
+      CHECK_FALSE(is_older(described->substr(0, described->find(' ')), row.since->second));
+    }
+}
+
 TEST_CASE("V00: versions that are unknown, too old or no versions are refused by name") {
   for (const char* text : {"accelerate=0.20", "acelerate=1.6", "accelerate", "accelerate=new", "torch=2.6,torch=2.7",
                            "accelerate=", "torch=2.6;id", "torch=$(id)"})
@@ -280,6 +352,7 @@ TEST_CASE("every target gives files or a reason, for every strategy") {
       CHECK(answer.is_refused() == answer.files.empty());
       if (answer.is_refused()) CHECK_FALSE(answer.nearest.empty());
       for (const ExportedFile& file : answer.files) {
+        if (file.name == "training.json") continue;  // its reader stops at a key that is no field; launch.sh says it
         CHECK(has_text(file.content, "Made by gpuplan"));
         CHECK(has_text(file.content, "For "));  // its versions
       }

@@ -59,7 +59,7 @@ int session(const char* self, const char* journal_path, const char* log, int num
   for (int i = 0; i < num_probes; ++i)
     probes.push_back({.family = ProbeFamily::Memory, .num_ranks = 1 + i / 20, .rows = i, .width = Slow});
   Journal journal(journal_path, "{\"machine\":\"fake\"}");
-  run_session(probes, journal, {.probe_timeout{20}, .worker = [&](std::int64_t) {
+  run_session(probes, journal, {.probe_timeout{300}, .worker = [&](std::int64_t) {
                                   return WorkerCommand{{self, "serve", log}};
                                 }});
   return 0;

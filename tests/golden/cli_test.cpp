@@ -63,6 +63,28 @@ class WorkingFolder {
 
 }  // namespace
 
+TEST_CASE("the kernels of the heading are those that are counted") {
+  const auto heading = [](const std::string& question) {
+    const std::string out = ran("estimate --gpus 1xH100 --strategy single --seq-len 512 " + question).out;
+    const std::size_t at = out.find("Kernels");
+    REQUIRE(at != std::string::npos);
+    return out.substr(at, out.find('\n', at) - at);
+  };
+  const auto starts = [&](const std::string& question, const std::string& kernels) {
+    const std::string line = heading(question);
+    CHECK_MESSAGE(line.starts_with("Kernels   " + kernels + ", plain loss"), line);
+  };
+  starts("--model llama3-8b --lora", "sdpa attention");
+  starts("--model llama3-8b --lora --attention flash_attention_3", "flash-3 attention");
+  starts("--model glm-4-9b --lora --attention flash", "flash attention");
+  starts("--model chatglm3-6b --lora --attention flash", "eager attention (no flash in chatglm)");
+  starts("--model gpt-oss-20b --lora", "eager attention (no sdpa in gpt_oss)");
+  starts("--model gemma-2-2b --lora", "eager attention (no sdpa in gemma2)");
+  starts("--model gemma-2-2b --lora --attention flash", "flash attention");
+  starts("--model t5-small --full", "eager attention (no sdpa in t5)");
+  starts("--model mamba-130m --full", "no attention");
+}
+
 TEST_CASE("a bare --lora is rank 8 with alpha 16 on every linear") {
   const LoraSpec lora = parse_lora("").lora;
   CHECK(lora.rank == 8);
@@ -107,6 +129,28 @@ TEST_CASE("a slip in a specification names the key and what would be right") {
   CHECK(error_of([] { parse_lora("dropout=1"); }).starts_with("--lora dropout: 1 is out of range"));
   CHECK(error_of([] { parse_qlora("double=maybe"); }).starts_with("--qlora double: 'maybe' is neither yes nor no"));
   CHECK(error_of([] { parse_lora("targets=q_proj,v_proj"); }).find("q_proj+v_proj") != std::string::npos);
+}
+
+TEST_CASE("the texts of adapters, offload, checkpointing and loss are read back as what they say") {
+  for (const char* spec :
+       {"r=8", "r=16,alpha=8.5,dropout=0.05,targets=q_proj+v_proj,dtype=bf16,base=fp32,save=lm_head,dora"}) {
+    const AdapterFlag flag = parse_lora(spec);
+    CHECK(adapter_spec(flag.lora, flag.quant) == spec);
+  }
+  for (const char* spec : {"r=4", "r=4,quant=gptq4", "r=16,block=128,double=no,storage=bf16"}) {
+    const AdapterFlag flag = parse_qlora(spec);
+    CHECK(adapter_spec(flag.lora, flag.quant) == spec);
+  }
+  for (const char* list : {"none", "optimizer", "optimizer:nvme,params", "params:nvme,activations"})
+    CHECK(offload_list(parse_offload_list(list)) == list);
+  Recipe recipe;
+  CHECK(checkpointing_text(recipe) == "none");
+  recipe.checkpointing = Checkpointing::EveryK;
+  recipe.checkpoint_every = 3;
+  CHECK(checkpointing_text(recipe) == "every=3");
+  CHECK(loss_text(recipe) == "plain");
+  recipe.loss = LossKernel::Chunked;
+  CHECK(loss_text(recipe) == fmt::format("chunked={}", recipe.loss_chunks));
 }
 
 TEST_CASE("offload parts go to the host, or to NVMe where they say so") {

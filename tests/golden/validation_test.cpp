@@ -3,14 +3,18 @@
 // from the next run on, so rewrite twice.
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <sstream>
 
 #include <doctest/doctest.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
 #include "cli/program.h"
 #include "golden/command_line.h"
+#include "planner/accuracy.h"
+#include "schemas/schemas.h"
 #include "scratch_folder.h"
 
 namespace gpuplan {
@@ -98,6 +102,41 @@ TEST_CASE("validate --json has every field of the contract for every point") {
     CHECK(point["low"].get<double>() <= point["predicted"].get<double>());
     CHECK(point["high"].get<double>() >= point["predicted"].get<double>());
   }
+}
+
+TEST_CASE("validate --json obeys its schema, whichever points there are") {
+  const test::ScratchFolder scratch;
+  const std::string memory = open_points("memory.jsonl"), speed = open_points("speed.jsonl"),
+                    points = read_file(memory),
+                    one = scratch.write("one.jsonl", points.substr(0, points.find('\n') + 1)).string();
+  const std::vector<std::vector<std::string>> questions{
+      {memory, speed, "--picks"}, {memory, speed}, {memory, "--picks"}, {memory}, {speed}, {one}};
+  for (std::vector<std::string> words : questions) {
+    words.insert(words.begin(), {"validate", "--json"});
+    CAPTURE(fmt::format("{}", fmt::join(words, " ")));
+    CHECK(test::schema_problem("validate", json::parse(ran(words))) == "");
+  }
+}
+
+TEST_CASE("the schema of validate lists every heading that a range may have, and no other") {
+  std::set<std::string> known;
+  for (const Figure figure : {Figure::Tensors, Figure::Reserved, Figure::Process, Figure::StepTime})
+    for (const Method method : {Method::Full, Method::Lora, Method::Qlora})
+      for (int bits = 0; bits < 16; ++bits) {
+        const MeasuredKind kind{.method = method,
+                                .is_pretraining = (bits & 1) != 0,
+                                .is_sharded = (bits & 2) != 0,
+                                .has_several_gpus = (bits & 4) != 0,
+                                .offloads = (bits & 8) != 0};
+        for (const std::string& cell : cells_of(figure, kind))
+          known.insert(std::string(to_string(figure)) + "." + cell);
+      }
+  std::set<std::string> listed;
+  const std::string begin = "summary.ranges.";
+  for (const std::string& property : test::schema_properties("validate"))
+    if (property.starts_with(begin) && std::count(property.begin(), property.end(), '.') == 3)
+      listed.insert(property.substr(begin.size()));
+  CHECK(listed == known);
 }
 
 TEST_CASE("validate --json sums up what the points say") {

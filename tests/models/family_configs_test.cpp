@@ -251,6 +251,8 @@ TEST_CASE("a bad value is refused with the name of its key") {
 TEST_CASE("facts of the modelling code that memory depends on") {
   CHECK(load_model("bloom-560m").spec.materialises_scores);
   CHECK(load_model("t5-small").spec.materialises_scores);
+  CHECK(load_model("chatglm3-6b").spec.materialises_scores);
+  CHECK_FALSE(load_model("glm-4-9b").spec.materialises_scores);  // its code has sdpa and flash attention
   CHECK(load_model("baichuan2-13b").spec.materialises_scores);
   CHECK(load_model("gpt-oss-20b").spec.materialises_scores);
   for (const char* name :

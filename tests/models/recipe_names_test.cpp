@@ -37,8 +37,8 @@ TEST_CASE("recipe names: every value has one canonical spelling, and aliases and
   CHECK(parse_name<Precision>("AMP", "--precision") == Precision::Bf16Mixed);
   CHECK(parse_name<Precision>("BF16_true", "--precision") == Precision::Bf16True);
   CHECK(parse_name<AttentionKernel>("flash_attention_2", "--attention") == AttentionKernel::Flash);
-  CHECK_THROWS_WITH_AS(parse_name<AttentionKernel>("flahs", "--attention"),
-                       "--attention: unknown attention kernel 'flahs'\n  did you mean 'flash'?", InputError);
+  CHECK_THROWS_WITH_AS(parse_name<AttentionKernel>("eagr", "--attention"),
+                       "--attention: unknown attention kernel 'eagr'\n  did you mean 'eager'?", InputError);
   CHECK_THROWS_WITH_AS(parse_name<Packing>("xyzzy", "--packing"),
                        "--packing: unknown packing 'xyzzy'\n  use one of packed, padded, dynamic", InputError);
   CHECK(parse_checkpointing_choice("every=4", "--checkpointing").every == 4);

@@ -115,6 +115,26 @@ TEST_CASE("advice: weights cast by .bf16() keep 8 bytes per parameter, autocast 
   CHECK_FALSE(ask("llama-3.2-1b", "A100", "single", make_lora).shows("bf16-weights"));
 }
 
+TEST_CASE("advice: it fits without a saver only where the plan without it fits well") {
+  const auto at = [](std::int64_t seq_len, Checkpointing checkpointing) {
+    return ask("llama-3-8b", "1x4090", "single", [=](auto& r) {
+      r.recipe.method = Method::Qlora;
+      r.recipe.quant.kind = BaseQuant::Nf4;
+      r.recipe.checkpointing = checkpointing;
+      r.recipe.seq_len = seq_len;
+    });
+  };
+  bool has_seen_tight = false;
+  for (std::int64_t seq = 256; seq <= 4096; seq += 256) {
+    const Answer a = at(seq, Checkpointing::Full);
+    const Fit without = at(seq, Checkpointing::None).chosen().fit;
+    has_seen_tight |= without == Fit::Tight;
+    const bool says = a.shows("savers-not-needed") && contains(a.text("savers-not-needed"), "ithout checkpointing");
+    CHECK_MESSAGE(says == (without == Fit::Yes), seq);
+  }
+  CHECK(has_seen_tight);
+}
+
 TEST_CASE("advice: a larger batch is worth while up to where tokens per second level off") {
   const auto at = [](std::int64_t micro_batch) {
     return ask("llama-3-8b", "4xA6000", "ddp", [=](auto& r) {
@@ -131,7 +151,8 @@ TEST_CASE("advice: a larger batch is worth while up to where tokens per second l
   };
   const std::string text = a.text("larger-batch");
   CHECK(contains(text, "Micro batch 1 makes " + figure(a)));
-  CHECK(contains(text, fmt::format("{}, the largest that fits, {}.", most, figure(at(most)))));
+  const char* const how = at(most).chosen().fit == Fit::Yes ? "" : " if the prediction is exact";
+  CHECK(contains(text, fmt::format("{}, the largest that fits{}, {}.", most, how, figure(at(most)))));
   CHECK(contains(text, fmt::format("from 4 to {}.", 4 * most)));
   // the batch named as enough is: 95 % of the best, and the one before is not
   const auto from = text.find(" From ");

@@ -344,6 +344,26 @@ TEST_CASE(
   CHECK(after.peak_instant == "evaluation");
 }
 
+TEST_CASE("FlashAttention 3 is of Hopper cards, holds what flash-attention 2 holds and takes less time than cuDNN's") {
+  EstimateRequest r = asked("qwen3-4b", "1xH100");
+  r.recipe.seq_len = 16384;
+  r.recipe.checkpointing = Checkpointing::Full;
+  const auto with = [&](AttentionKernel kernel) {
+    r.recipe.attention = kernel;
+    return row(estimate(r), "single");
+  };
+  const StrategyEstimate flash = with(AttentionKernel::Flash), flash3 = with(AttentionKernel::Flash3);
+  CHECK(flash3.peak.tensors == flash.peak.tensors);
+  const Seconds cudnn = with(AttentionKernel::Cudnn).time.step;
+  CHECK(flash3.time.step < cudnn);
+  CHECK(cudnn < flash.time.step);
+  r.recipe.attention = AttentionKernel::Flash3;
+  for (const char* gpus : {"1xA100", "1x4090", "1xB200"}) {
+    r.cluster = parse_gpus(gpus);
+    CHECK_THROWS_WITH_AS(estimate(r), doctest::Contains("FlashAttention 3 needs compute capability 9.0"), InputError);
+  }
+}
+
 TEST_CASE("assumptions say when the attention kernel cannot be the one that was asked for") {
   const auto says_eager = [](const char* model, AttentionKernel kernel) {
     EstimateRequest r;

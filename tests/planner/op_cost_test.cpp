@@ -11,7 +11,7 @@ namespace {
 /// 1 TFLOP/s and 10 GB/s, nothing lost.
 CostModel plain_model() {
   CostModel d;
-  d.gemm = {1e12}, d.batched_gemm = {5e11}, d.flash = {2e11}, d.cudnn = {4e11}, d.memory = {1e10};
+  d.gemm = {1e12}, d.batched_gemm = {5e11}, d.flash = {2e11}, d.cudnn = {4e11}, d.flash3 = {5e11}, d.memory = {1e10};
   d.bytes_factor = {2, 1, 0.5}, d.dequant_bytes = 3, d.gptq_bytes = 6;
   d.small_heads = 0.8;
   return d;
@@ -84,6 +84,8 @@ TEST_CASE("attention: kernels differ, and heads below 128 cost more") {
   CHECK(time_of(d, op) == doctest::Approx(5e-4 / 0.8));
   op.cost = CostClass::CudnnAttention, op.k = 128;
   CHECK(time_of(d, op) == doctest::Approx(2.5e-4));
+  op.cost = CostClass::Flash3Attention;
+  CHECK(time_of(d, op) == doctest::Approx(2e-4));
   op.cost = CostClass::BatchedGemm;
   CHECK(time_of(d, op) == doctest::Approx(2e-4));
 }

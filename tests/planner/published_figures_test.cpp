@@ -71,6 +71,45 @@ TEST_CASE("a foreach optimizer peaks at 10 and 20 bytes per parameter at the ste
   CHECK(peak(Precision::Bf16True, "adamw-fused") == doctest::Approx(8).epsilon(0.005));
 }
 
+TEST_CASE("Adam under ZeRO-2 runs out of memory where it was seen to: in a division, with 28.28 GiB held") {
+  // Llama-7B in fp16 on 8 V100 of 32 GB (hiyouga/LLaMA-Factory issue 1221): 3.14 GiB were asked for. Weights 12.55 GiB;
+  // master, m, v and fp32 gradients of an eighth 4 x 3.14; sqrt(v) 3.14: 28.25. The division makes 31.39.
+  EstimateRequest r;
+  r.model = load_model("llama-7b").spec;
+  r.recipe.framework = "llama-factory";
+  r.recipe.precision = Precision::Fp16Mixed;
+  r.recipe.checkpointing = Checkpointing::Full;
+  r.recipe.seq_len = 512, r.recipe.micro_batch = 1;
+  r.cluster = parse_gpus("8xV100-32GB");
+  const FrameworkConvention& framework = find_framework(r.recipe.framework);
+  const auto tensors = [&](const char* optimizer) {
+    r.recipe.optimizer = optimizer;
+    StepProgram program;
+    const Job job(r, prepare(r.model, r.recipe, framework), framework, default_profile(r.cluster.gpus.front()),
+                  make_strategy("zero2", r.cluster, {}));
+    return double(estimate_strategy(job, program).peak.tensors.count) / double(1 << 30);
+  };
+  CHECK(tensors("adamw-foreach") == doctest::Approx(28.28).epsilon(0.003));
+  CHECK(tensors("adamw-loop") == doctest::Approx(28.28 + 3.14).epsilon(0.003));
+}
+
+TEST_CASE("under ZeRO-2 AdamW holds two tensors of a partition more than Muon at the step") {
+  // Qwen2.5-3B on 8 A100 (deepspeedai/DeepSpeed blogs/muon-optimizer @edaa7221): 34.5 against 31.4 GiB. One moment of
+  // 3.09 B / 8 elements is 1.44 GiB; Muon adds its update in place where AdamW takes sqrt(v). Of embeddings and norms
+  // DeepSpeed's Muon keeps both moments, which is not counted here.
+  Recipe r;
+  r.framework = "hf-deepspeed";
+  const TrainedModel model = prepare(load_model("qwen2.5-3b").spec, r, find_framework(r.framework));
+  const FrameworkConvention& framework = find_framework(r.framework);
+  const SizeRules rules = size_rules(make_strategy("zero2", parse_gpus("8xA100"), {}), framework, model.spec, r);
+  const auto at_step = [&](const char* optimizer) {
+    r.optimizer = optimizer;
+    const StateSizes z = whole_state(model, r, rules);
+    return double((z.state + z.step_temporary).count) / double(1 << 30);
+  };
+  CHECK(at_step("adamw-foreach") - at_step("muon") == doctest::Approx(2 * 1.44).epsilon(0.01));
+}
+
 TEST_CASE("bf16 optimizer states halve the moments of fp32 weights: 12 bytes per parameter") {
   Recipe r;
   r.optimizer = "adamw-bf16-states";

@@ -99,13 +99,16 @@ TEST_CASE(
   CHECK(shards(8, 7) == std::vector<std::int64_t>{14, 14, 14, 14});
 }
 
-TEST_CASE("ZeRO-3 keeps tensors below the persistence threshold whole") {
+TEST_CASE("ZeRO-3 keeps tensors up to the persistence threshold whole") {
   Plan plan;
   plan.framework.zero = plain_engine();
   const auto weights = [&] { return total(plan, BufferRole::Trained, MemorySpace::Device); };
   plan.build("zero3");
   CHECK(weights() == 2 * kTinyModel / 4);
-  plan.framework.zero.persistence_threshold = 65;  // the norms of 64 elements: 2 per layer and the final one
+  plan.framework.zero.persistence_threshold = 63;
+  plan.build("zero3");
+  CHECK(weights() == 2 * kTinyModel / 4);
+  plan.framework.zero.persistence_threshold = 64;  // the norms of 64 elements: 2 per layer and the final one
   plan.build("zero3");
   CHECK(weights() == 2 * ((kTinyModel - 9 * 64) / 4 + 9 * 64));
   plan.framework.zero.persistence_threshold = -1;  // HF "auto": 10 h = 640
@@ -286,20 +289,142 @@ TEST_CASE("one GPU copies in what the host keeps for it: every unit before its u
   }
 }
 
+namespace {
+
+std::int64_t sum_of_hooks(const Plan& plan) {
+  std::int64_t sum = 0;
+  for (const Instruction& i : plan.of_rank().instructions) sum += i.hook_kernels;
+  return sum;
+}
+
+/// Messages of the gathers of a layer in one forward pass: of what is frozen, and of what is trained.
+std::pair<std::int64_t, std::int64_t> layer_messages(const Plan& plan) {
+  std::pair<std::int64_t, std::int64_t> out;
+  for (const Instruction& i : plan.of_rank().instructions) {
+    if (i.op != OpCode::AllGather || i.unit != 1 || i.phase != Phase::Forward) continue;
+    const bool is_trained =
+        plan.of_rank().buffers[operand::id(plan.of_rank().operands_of(i)[0])].part == StatePart::Trained;
+    (is_trained ? out.second : out.first) += i.messages;
+  }
+  return out;
+}
+
+/// Experts as modules: gate, up and down of each.
+ModelSpec tiny_mixture(std::int64_t experts) {
+  ModelSpec m = tiny_llama(1);
+  m.family = m.model_type = "qwen3_moe";
+  m.architecture = "Qwen3MoeForCausalLM";
+  m.moe.num_experts = experts, m.moe.experts_per_token = 2, m.moe.intermediate_size = 32;
+  return m;
+}
+
+}  // namespace
+
 TEST_CASE("stage 3 on one GPU that keeps its weights gathers nothing and runs the hooks of every unit it uses") {
   Plan plan;
   plan.cluster = plain_cluster(1);
-  plan.framework.zero = {.messages_per_unit = 2, .hook_kernels = 10};
-  const auto hooks = [&] {
-    std::int64_t sum = 0;
-    for (const Instruction& i : plan.of_rank().instructions) sum += i.hook_kernels;
-    return sum;
-  };
+  plan.framework.zero = {.hook_kernels = 10};
   plan.build("zero3");
   CHECK(plan.count(OpCode::AllGather) == 0);
-  CHECK(hooks() == 10 * 2 * (2 * (4 + 1) + 1));  // embedding and four layers forward and backward, the head once
+  CHECK(sum_of_hooks(plan) == 10 * (2 * (4 + 1) + 1));  // embedding and four layers forward and backward, the head once
+  plan.framework.zero.gathers_parameters = true;
+  plan.build("zero3");  // 7 linears and 2 norms of a layer, embedding, head and the final norm
+  CHECK(sum_of_hooks(plan) == 10 * (2 * (4 * 9 + 1) + 2));
+  plan.framework.zero.persistence_threshold = 64;  // the norms stay
+  plan.build("zero3");
+  CHECK(sum_of_hooks(plan) == 10 * (2 * (4 * 7 + 1) + 1));
   plan.build("zero2");
-  CHECK(hooks() == 0);
+  CHECK(sum_of_hooks(plan) == 0);
+}
+
+TEST_CASE("stage 3 gathers one by one the adapter matrices that it does not keep whole, and no other") {
+  Plan plan;
+  plan.recipe.method = Method::Lora;
+  plan.framework.zero = {.persistence_threshold = 512, .hook_kernels = 10, .gathers_parameters = true};
+  // r = 4: A of q, k, v, o, gate, up is 4 x 64, of down 4 x 128 = 512, B at most 128 x 4: all stay
+  plan.recipe.lora.rank = 4;
+  plan.build("zero3");
+  CHECK(layer_messages(plan) == std::pair<std::int64_t, std::int64_t>(7, 0));
+  // r = 5: A of down and B of gate and up, 640 elements each
+  plan.recipe.lora.rank = 5;
+  plan.build("zero3");
+  CHECK(layer_messages(plan) == std::pair<std::int64_t, std::int64_t>(7, 3));
+  plan.recipe.lora.rank = 64;
+  plan.build("zero3");
+  CHECK(layer_messages(plan) == std::pair<std::int64_t, std::int64_t>(7, 14));
+}
+
+TEST_CASE("stage 3 gathers every expert of a mixture by itself, or the block at once where DeepSpeed is told so") {
+  Plan plan;
+  plan.spec = tiny_mixture(8);
+  plan.framework.zero = {.persistence_threshold = 64, .hook_kernels = 10, .gathers_parameters = true};
+  plan.build("zero3");
+  CHECK(layer_messages(plan).second == 4 + 1 + 3 * 8);  // attention, router, experts
+  plan.framework.zero.leaf_experts = {"mixtral", "qwen3_moe"};
+  plan.build("zero3");
+  CHECK(layer_messages(plan).second == 4 + 1);
+  plan.spec.model_type = "olmoe";
+  plan.build("zero3");
+  CHECK(layer_messages(plan).second == 4 + 1 + 3 * 8);
+}
+
+TEST_CASE("hooks of a layer with hundreds of experts are counted whole") {
+  Plan plan;
+  plan.spec = tiny_mixture(600);  // 1,800 matrices x 40 kernels = 72,000: more than 16 bits hold
+  plan.framework.zero = {.persistence_threshold = 64, .hook_kernels = 40, .gathers_parameters = true};
+  plan.build("zero3");
+  // layer forward and backward; embedding twice, head once
+  CHECK(sum_of_hooks(plan) == 40 * (2 * (4 + 1 + 3 * 600) + 2 * 1 + 1));
+}
+
+namespace {
+
+/// The most bytes of buffers that are alive while gradients are prepared for the optimizer and while it runs.
+std::int64_t step_peak(const Plan& plan) {
+  const RankProgram& p = plan.of_rank();
+  std::int64_t live = 0, peak = 0;
+  for (const ProgramBuffer& b : p.buffers)
+    if (b.is_persistent) live += b.bytes.count;
+  for (const Instruction& i : p.instructions) {
+    for (const Operand o : p.operands_of(i))
+      if (o & operand::kAllocates) live += p.buffers[operand::id(o)].bytes.count;
+    const bool is_step = i.op == OpCode::Cast || i.op == OpCode::OptimizerStep;
+    if (is_step && i.phase == Phase::OptimizerStep) peak = std::max(peak, live);
+    for (const Operand o : p.operands_of(i))
+      if (o & operand::kFrees) live -= p.buffers[operand::id(o)].bytes.count;
+  }
+  return peak;
+}
+
+}  // namespace
+
+TEST_CASE("DeepSpeed steps flat fp32 tensors: 16-bit gradients go before the optimizer's temporaries come") {
+  constexpr std::int64_t N = kTinyModel, P = N / 4;  // elements, and those of one of four ranks
+  Plan plan;
+  plan.framework = find_framework("hf-deepspeed");
+  plan.recipe.precision = Precision::Bf16Mixed;
+  const auto peak = [&](const char* strategy, const char* optimizer) {
+    plan.recipe.optimizer = optimizer;
+    plan.build(strategy);
+    CHECK_NOTHROW(verify(plan.program));
+    return step_peak(plan);
+  };
+  for (const char* strategy : {"zero1", "zero2"}) {
+    INFO(strategy);
+    const std::int64_t held = 2 * N + 12 * P;                        // weights; master, m and v
+    CHECK(peak(strategy, "adamw-fused") == held + (2 + 2 + 4) * P);  // gradients, flat, converted to fp32
+    CHECK(peak(strategy, "adamw-foreach") == held + (4 + 4) * P);    // fp32 gradients and sqrt(v)
+    CHECK(peak(strategy, "adamw-loop") == held + (4 + 2 * 4) * P);   // and the bias-corrected copy
+  }
+  plan.framework.zero.persistence_threshold = 0;
+  const std::int64_t all = 14 * P + (4 + 2 * 4) * P;
+  CHECK(peak("zero3", "adamw-loop") == all);
+  // A sub-group ends with the unit that fills it: embedding and two layers, two layers and the head. While the first is
+  // stepped the second's gradients wait in 16 bit.
+  plan.framework.zero.sub_group_size = (kTinyEmbedding + 2 * kTinyLayer) / 4;
+  const std::int64_t first = (kTinyEmbedding + 2 * kTinyLayer) / 4, second = P - first;
+  CHECK(peak("zero3", "adamw-loop") == 14 * P + std::max((4 + 8) * first + 2 * second, (4 + 8) * second));
+  CHECK(peak("zero2", "adamw-loop") == 2 * N + 12 * P + (4 + 2 * 4) * P);  // of stage 3 alone
 }
 
 TEST_CASE("activation offload: the boundaries of all layers are on the host, two at a time on the device") {

@@ -7,6 +7,8 @@
 
 #include "models/catalogue.h"
 #include "models/families.h"
+#include "models/framework.h"
+#include "models/recipe_names.h"
 #include "planner/estimate.h"
 #include "planner/program_builder.h"
 #include "planner/strategy_estimate.h"
@@ -139,6 +141,38 @@ TEST_CASE("the parts of an estimate add up: categories to the process tier, tens
         CHECK(e.tiers.reserved <= e.tiers.process);
       }
     }
+  }
+}
+
+TEST_CASE("more work never needs less memory of the process, nor less without the allocator's cache") {
+  const std::vector<const char*> names =
+      test::kIsSanitized
+          ? std::vector<const char*>{"mixtral-8x22b", "llama-3.2-1b"}
+          : std::vector<const char*>{"mixtral-8x22b", "mixtral-8x7b", "qwen1.5-moe-a2.7b", "llama-3-8b", "llama-3.2-1b",
+                                     "gemma-3-1b",    "gpt2",         "flan-t5-small",     "bert-base",  "mamba-1.4b",
+                                     "falcon-7b",     "olmo2-13b"};
+  for (const char* name : names) {
+    const ModelSpec model = load_model(name).spec;
+    for (const char* framework : {"lightning", "torchtune", "hf-trainer"})
+      for (const Method method : {Method::Full, Method::Lora}) {
+        Recipe recipe;
+        recipe.method = method;
+        recipe.framework = framework;
+        recipe.optimizer = find_framework(framework).default_optimizer;
+        recipe.seq_len = 128;
+        std::map<std::string, MemoryTiers> before;
+        for (recipe.micro_batch = 1; recipe.micro_batch <= 512; recipe.micro_batch *= 2)
+          for (const StrategyEstimate& e : estimate(request(model, recipe, "4xA100")).strategies) {
+            if (!e.not_applicable.empty() || e.strategy.name == "mp") continue;  // mp: the cut may change
+            INFO(name << ", " << framework << ", " << to_string(method) << ", " << e.strategy.name << ", "
+                      << recipe.micro_batch);
+            if (const auto at = before.find(e.strategy.name); at != before.end()) {
+              CHECK(e.tiers.process >= at->second.process);
+              CHECK(e.tiers.needed >= at->second.needed);
+            }
+            before[e.strategy.name] = e.tiers;
+          }
+      }
   }
 }
 

@@ -8,19 +8,27 @@
 #include <string>
 #include <vector>
 
+#include "base/work_count.h"
 #include "questions/question.h"
 
 namespace gpuplan::test {
 
 struct Answered {
   int code = -1;
-  double seconds = 0;
+  WorkCounts work{};              // done by the answer: the same on every machine
+  double seconds = 0;             // of a processor, to be printed, or compared with reference_seconds()
   std::int64_t memory_bytes = 0;  // the most that was resident
   std::string out, err;           // err with what a sanitizer reports
 };
 
-/// Seconds of a processor that a question may take; sanitizers slow the same code down.
-int most_seconds();
+/// Seconds of a processor after which a question counts as hanging. What it may do is counted as work.
+int hang_seconds();
+
+/// What a question may do, as docs/limits.md states it. Files without a limit, of --data, are not counted here.
+inline constexpr WorkCounts kMostWork{300'000'000, 400'000'000, 200'000'000};
+
+/// Processor seconds of ten million steps of a loop, here and now.
+double reference_seconds();
 
 /// What the asking processes count together.
 struct Tally {
@@ -32,9 +40,13 @@ struct Tally {
   std::array<OfCommand, 16> commands;  // those that were asked first
   std::uint64_t num_asked = 0, num_refused = 0, num_compared = 0, num_far = 0;
   std::uint64_t num_long = 0;  // of more than a quarter of a second
-  double slowest = 0, farthest = 0, seconds = 0, long_seconds = 0;
+  double farthest = 0, seconds = 0, long_seconds = 0;
   std::int64_t memory_bytes = 0;
-  char slowest_line[2000] = {};
+  struct Most {
+    std::int64_t amount = 0;
+    char line[2000] = {};
+  };
+  std::array<Most, kNumWorks> most;  // work of one question
 };
 Tally& tally();
 

@@ -1,5 +1,5 @@
-// Every number of the command line at both ends of its range, asked for real: the answer keeps the laws, in time and
-// memory too.
+// Every number of the command line at both ends of its range, asked for real: the answer keeps the laws, in work and
+// memory too, and a plan that it saves is read back.
 #include <doctest/doctest.h>
 
 #include <fmt/format.h>
@@ -18,6 +18,7 @@ namespace {
 /// A question of each command whose numbers mean something without training or measuring.
 const char* const kBases[] = {
     "gpuplan estimate --model smollm2-135m --gpus 2xA6000 --json",
+    "gpuplan estimate --model smollm2-135m --gpus 2xB200 --save saved.json --json",
     "gpuplan simulate --model smollm2-135m --gpus 2xA6000 --strategy fsdp --json",
     "gpuplan plan --model smollm2-135m --gpus 2xA6000 --method lora --json",
     "gpuplan validate --json",

@@ -9,6 +9,7 @@
 #include <pugixml.hpp>
 
 #include "base/names.h"
+#include "questions/hints.h"
 #include "questions/random_question.h"
 #include "sanitized.h"
 #include "schemas/schemas.h"
@@ -175,6 +176,16 @@ std::string broken_text(const Question& question, const Answered& a) {
              : "";
 }
 
+/// Every flag that a message or an answer for people names exists. What `export`, `run` and `completion` print are the
+/// words of other programs, and `validate` names scripts.
+std::string broken_hint(const Question& question, const Answered& a) {
+  constexpr std::array kOthersWords{"export", "run", "completion", "validate"};
+  const bool is_ours = std::find(kOthersWords.begin(), kOthersWords.end(), question.command) == kOthersWords.end();
+  const std::string text = a.err + (is_ours && !question.has("--json") ? "\n" + a.out : "");
+  const std::string flag = unknown_flag(text, question.command, question.line());
+  return flag.empty() ? "" : fmt::format("the answer names {}, which is no flag", flag);
+}
+
 }  // namespace
 
 std::string broken_law(const Question& question, const Answered& a) {
@@ -182,8 +193,13 @@ std::string broken_law(const Question& question, const Answered& a) {
     if (a.err.find(report) != std::string::npos) return a.err;
   const bool may_fail = asks_too_much_of_files(question);
   if (a.code < 0 || a.code > (may_fail ? 3 : 2)) return fmt::format("exit code {}: {}", a.code, a.err);
+  const bool has_rows = question.has("--data");  // any number of them
+  for (int i = has_rows ? 1 : 0; i < kNumWorks; ++i)
+    if (const std::int64_t done = a.work[std::size_t(i)]; done > kMostWork[std::size_t(i)])
+      return fmt::format("{} {}, more than {}", done, to_string(Work(i)), kMostWork[std::size_t(i)]);
   if (a.memory_bytes > kMostMemory) return fmt::format("{} MiB of memory", a.memory_bytes >> 20);
   if (std::string law = broken_text(question, a); !law.empty()) return law;
+  if (std::string law = broken_hint(question, a); !law.empty()) return law;
   if (a.code == 3) return a.err.empty() ? "the machine failed, and nothing says why" : "";
   if (a.code == 2) return broken_refusal(a);
   if (a.out.empty() && a.err.empty()) return "no answer";

@@ -1,5 +1,5 @@
-// docs/limits.md as a contract: every input at its largest size is answered within 10 s and 2 GB, a larger one is
-// refused with the limit, and the page states the sizes that the readers keep.
+// docs/limits.md as a contract: every input at its largest size is answered within the work and the memory that the
+// page states, a larger one is refused with the limit, and the page states the sizes that the readers keep.
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/input_limits.h"
+#include "base/unit_text.h"
 #include "cluster/machine.h"
 #include "questions/laws.h"
 #include "sanitized.h"
@@ -125,15 +126,21 @@ void write(const std::string& file, const std::string& content) {
   std::ofstream(file, std::ios::binary) << content;
 }
 
+/// For the page: what a machine takes for it is an example, the work is the same everywhere.
+void print(const std::string& what, const Answered& a) {
+  std::cout << fmt::format("{:<60} {:>5.1f} s {:>5} MiB, exit code {}", what, a.seconds, a.memory_bytes >> 20, a.code);
+  for (int i = 0; i < kNumWorks; ++i)
+    if (a.work[std::size_t(i)] > 0) std::cout << fmt::format(", {} {}", a.work[std::size_t(i)], to_string(Work(i)));
+  std::cout << std::endl;
+}
+
 /// At the limit: answered, or refused for what stands in it. Above: refused with the limit.
 std::string broken_limit(const Input& input) {
   const std::string refusal = fmt::format("is larger than {} MiB", input.limit.bytes / kMebibyte);
   write(input.file, input.content(input.limit.bytes));
   const Question question = question_about(input);
   const Answered at = ask(question);
-  std::cout << fmt::format("{:<34} {:>5} MiB  {:>5.1f} s  {:>5} MiB of memory, exit code {}\n", input.file,
-                           input.limit.bytes / kMebibyte, at.seconds, at.memory_bytes >> 20, at.code)
-            << std::flush;
+  print(fmt::format("{} of {} MiB", input.file, input.limit.bytes / kMebibyte), at);
   if (std::string law = broken_law(question, at); !law.empty()) return "at the limit: " + law;
   if (at.err.find("is larger than") != std::string::npos) return "refused at the limit: " + at.err;
   write(input.file, input.content(input.limit.bytes + 1));
@@ -152,6 +159,8 @@ const char* const kLargest[] = {
     "gpuplan topology --gpus 4096xH100 --json",
     "gpuplan estimate --model smollm2-135m --gpus 4xA6000 --grad-accum 100000 --json",
     "gpuplan simulate --model smollm2-135m --gpus 4xA6000 --strategy ddp --straggler 0=1000 --grad-accum 5000 --json",
+    "gpuplan plan --model llama-3-8b --json",
+    "gpuplan plan --model mamba-370m --gpus 8xB200 --lora --min gpus --largest --json",
 };
 const char* const kTooLarge[] = {
     "gpuplan estimate --model smollm2-135m --gpus 131073xH100 --json",
@@ -176,7 +185,7 @@ auto large_inputs() { return doctest::skip(test::kIsSanitized && !std::getenv("G
 
 }  // namespace
 
-TEST_CASE("limits: every file at its largest size is answered in time, and a larger one is refused with the limit" *
+TEST_CASE("limits: every file at its largest size is answered, and a larger one is refused with the limit" *
           large_inputs()) {
   for (const Input& input : inputs()) {
     CAPTURE(std::string(input.file));
@@ -184,12 +193,12 @@ TEST_CASE("limits: every file at its largest size is answered in time, and a lar
   }
 }
 
-TEST_CASE("limits: the largest numbers are answered in time, and larger ones are refused" * large_inputs()) {
+TEST_CASE("limits: the largest numbers are answered, and larger ones are refused" * large_inputs()) {
   for (const char* const line : kLargest) {
     CAPTURE(std::string(line));
     CHECK(check_all({question_of(line)}, [](const Question& q) {
             const Answered a = ask(q);
-            std::cout << fmt::format("{}  {:.1f} s  {} MiB\n", q.line(), a.seconds, a.memory_bytes >> 20) << std::flush;
+            print(q.line(), a);
             const std::string law = broken_law(q, a);
             return law.empty() && a.code == 2 ? a.err : law;
           }).front() == "");
@@ -206,7 +215,7 @@ TEST_CASE("limits: the largest numbers are answered in time, and larger ones are
     CHECK(check_all({question_of("gpuplan topology --cluster mesh.yaml --json")}, [&](const Question& q) {
             write("mesh.yaml", mesh_of(gpus));
             const Answered a = ask(q);
-            std::cout << fmt::format("a mesh of {} GPUs  {:.1f} s\n", gpus, a.seconds) << std::flush;
+            print(fmt::format("a mesh of {} GPUs", gpus), a);
             const std::string law = broken_law(q, a);
             return !law.empty()                            ? law
                    : (a.code == 2) == (gpus > kMostInMesh) ? std::string()
@@ -214,7 +223,7 @@ TEST_CASE("limits: the largest numbers are answered in time, and larger ones are
           }).front() == "");
 }
 
-TEST_CASE("limits: the deepest models are searched in time, and deeper ones are refused" * large_inputs()) {
+TEST_CASE("limits: the deepest models are searched, and deeper ones are refused" * large_inputs()) {
   constexpr int kMostLayers = 1024;
   for (const int layers : {kMostLayers, kMostLayers + 1})
     for (const char* const line : {"gpuplan estimate --model deep.json --gpus 2xA6000 --json",
@@ -226,9 +235,7 @@ TEST_CASE("limits: the deepest models are searched in time, and deeper ones are 
               config.replace(config.find(shallow), shallow.size(), fmt::format("\"num_hidden_layers\":{}", layers));
               write("deep.json", config);
               const Answered a = ask(q);
-              std::cout << fmt::format("{} layers  {}  {:.1f} s  {} MiB\n", layers, q.command, a.seconds,
-                                       a.memory_bytes >> 20)
-                        << std::flush;
+              print(fmt::format("{} layers, {}", layers, q.command), a);
               const std::string law = broken_law(q, a);
               return !law.empty() || (a.code == 2) == (layers > kMostLayers) ? law : "exit code wrong: " + a.err;
             }).front() == "");
@@ -255,13 +262,52 @@ TEST_CASE("limits: a safetensors header of many tensors is read in time, and one
           file << tensors << std::string(end, '\0');
           file.close();
           const Answered a = ask(q);
-          std::cout << fmt::format("a header of {} bytes  {:.1f} s  {} MiB, exit code {}\n", bytes, a.seconds,
-                                   a.memory_bytes >> 20, a.code)
-                    << std::flush;
+          print(fmt::format("a header of {} bytes", bytes), a);
           const std::string law = broken_law(q, a);
           const bool is_refused_for_size = a.err.find("a header of") != std::string::npos;
           return !law.empty() ? law : is_refused_for_size == (bytes > kLongest) ? std::string() : a.err.substr(0, 300);
         }).front() == "");
+}
+
+TEST_CASE("limits: rows of any number are read as --lengths reads them, and none is longer than a row may be" *
+          large_inputs()) {
+  const Question lengths =
+                     question_of("gpuplan estimate --model smollm2-135m --gpus 2xA6000 --lengths rows.jsonl --json"),
+                 data = question_of("gpuplan estimate --model smollm2-135m --gpus 2xA6000 --data rows.jsonl --json");
+  CHECK(check_all({data}, [&](const Question& q) {
+          write("rows.jsonl", filled("", "{\"input_ids\":[1]}\n", "\n", 18 * 300'000));
+          const Answered by_rows = ask(q), by_lengths = ask(lengths);
+          print("300,000 rows of --data", by_rows), print("300,000 rows of --lengths", by_lengths);
+          if (std::string law = broken_law(q, by_rows); !law.empty()) return law;
+          if (by_rows.memory_bytes > by_lengths.memory_bytes + (std::int64_t(64) << 20))
+            return std::string("--data needs more memory");
+          return by_rows.seconds < 3 * by_lengths.seconds ? std::string() : "--data takes three times as long";
+        }).front() == "");
+  CHECK(check_all({data}, [](const Question& q) {
+          const std::string head = "{\"input_ids\":[1", tail = "]}";
+          for (const std::size_t bytes : {kRowLimit.bytes, kRowLimit.bytes + 1}) {
+            write("rows.jsonl", filled(head, ",1", tail, bytes) + "\n{\"input_ids\":[1]}\n");
+            const Answered a = ask(q);
+            print(fmt::format("a row of {} bytes", bytes), a);
+            if (std::string law = broken_law(q, a); !law.empty()) return law;
+            const bool is_refused = a.err.find("rows.jsonl:1: is larger than 16 MiB") != std::string::npos;
+            if (is_refused != (bytes > kRowLimit.bytes)) return "exit code wrong: " + a.err;
+          }
+          return std::string();
+        }).front() == "");
+  CHECK(check_all({data},
+                  [](const Question& q) {  // zeros without an end: no more than a row of them is looked at
+                    write("rows.jsonl", "");
+                    std::filesystem::resize_file("rows.jsonl", std::uintmax_t(4) << 30);
+                    const Answered a = ask(q);
+                    print("4 GiB of zeros", a);
+                    if (std::string law = broken_law(q, a); !law.empty()) return law;
+                    if (a.memory_bytes > std::int64_t(256) << 20)
+                      return fmt::format("{} bytes of memory", a.memory_bytes);
+                    return a.err.find("rows.jsonl:1: is larger than 16 MiB") != std::string::npos ? std::string()
+                                                                                                  : a.err;
+                  })
+            .front() == "");
 }
 
 TEST_CASE("limits: long names and paths are refused with one message") {
@@ -274,7 +320,9 @@ TEST_CASE("limits: long names and paths are refused with one message") {
     CHECK(check_all({q}, [](const Question& long_one) {
             const Answered a = ask(long_one);
             if (a.code != 2 && a.code != 3) return fmt::format("exit code {}", a.code);
-            return a.seconds < (test::kIsSanitized ? 10 : 1) ? std::string() : fmt::format("{:.1f} s", a.seconds);
+            // a name is compared with those of a catalogue: steps in proportion to its length
+            const double most = 200 * reference_seconds();
+            return a.seconds < most ? std::string() : fmt::format("{:.1f} s, at most {:.1f} s", a.seconds, most);
           }).front() == "");
   }
 }
@@ -286,7 +334,8 @@ TEST_CASE("docs/limits.md states the limits that are kept") {
     CHECK(page.find(fmt::format("| {} | {} MiB |", limit.input, limit.bytes / kMebibyte)) != std::string::npos);
   }
   for (const std::string& number :
-       {fmt::format("{}", kMostGpus), fmt::format("{}", kMostInMesh), std::string("2,500,000")})
+       {fmt::format("{}", kMostGpus), fmt::format("{}", kMostInMesh), std::string("2,500,000"),
+        format_grouped(kMostWork[0]), format_grouped(kMostWork[1]), format_grouped(kMostWork[2])})
     CHECK(page.find(number) != std::string::npos);
 }
 

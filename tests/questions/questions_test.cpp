@@ -38,7 +38,7 @@ const char* const kFound[] = {
     // one tensor fewer than none: a tower's gradients bear the names of the language model's and are of another size
     "gpuplan estimate --model smolvlm2-2.2b --gpus 8xH200 --train-vision all --grad-accum 8 --checkpointing every=2 "
     "--json",
-    // sixteen seconds: stages that wait for nobody ran ahead of the others, so that no two turns were found alike
+    // walked turn by turn: stages that wait for nobody ran ahead of the others, so that no two turns were found alike
     "gpuplan estimate --model smolvlm2-256m --lora --gpus 8x4090 --grad-accum 100000 --json",
     // a row of mp was not that of the GPU whose process is nearest to its limit
     "gpuplan estimate --model apertus-70b --lora=r=8,save=lm_head+embed_tokens --gpus 8xA100-80GB --json",
@@ -77,7 +77,7 @@ const char* const kFound[] = {
     "gpuplan simulate --model llama-3-70b --lora --gpus 4xA6000 --framework llmq --offload params:nvme --strategy "
     "zero3 "
     "--json",
-    // more than ten seconds: messages of a ring whose ranks are not in step; two gigabytes of plans
+    // too much work: messages of a ring whose ranks are not in step; two gigabytes of plans
     "gpuplan simulate --model glm-4-9b-0414 --qlora --gpus 256xA100-80GB --seq-len 32768 --straggler 0=0.001 --json",
     "gpuplan plan --model t5-large --cluster gb200-nvl72 --global-batch 65536 --json",
     "gpuplan plan --model qwen2-vl-7b --gpus 1024xH100 --grad-accum 64 --shard-size 4 --global-batch 1 --under 6h "
@@ -93,6 +93,8 @@ const char* const kFound[] = {
     "gpuplan estimate --model olmo2-13b --gpus 8xT4 --framework ms-swift --seq-len 4096 --json",
     // the fullest stage of a smaller card is another one
     "gpuplan estimate --model gpt-oss-120b --qlora=r=8 --gpus 8xA100-80GB --micro-batch 4 --json",
+    // saved and then refused: the plan's reader had a limit of its own
+    "gpuplan estimate --model smollm2-135m --gpus 131072xH100 --strategy ddp --save saved.json --json",
     // a window in which a strategy has no span
     "gpuplan simulate --model smollm2-135m --gpus 2xA6000 --strategy mp --from 1ms --to 2ms",
 };
@@ -107,6 +109,7 @@ Question shortest_failing(const Question& question) {
 
 void tell(const Question& question, const std::string& law) {
   std::cout << fmt::format("{}\n  {}\n", law, question.line()) << std::flush;  // before it is made shorter
+  if (law.starts_with("hangs")) FAIL(fmt::format("question {}: {}\n  {}", question.number, law, question.line()));
   const Question shortest = shortest_failing(question);
   FAIL_CHECK(fmt::format("question {}: {}\n  {}\n  {}", question.number, law, shortest.line(), verdict_on(shortest)));
 }
@@ -130,10 +133,12 @@ void print_tally() {
       std::cout << fmt::format("{:<12}{:>9} asked  {:>8.1f} ms each\n", command.name, command.num_asked,
                                1e3 * command.seconds / double(command.num_asked));
   std::cout << fmt::format(
-      "{} questions, {} refused, in {:.0f} s of a processor, of which {} that took more than 0.25 s had {:.0f} s; the "
-      "slowest {:.1f} s: {}\nmost memory {} MiB\n",
-      t.num_asked, t.num_refused, t.seconds, t.num_long, t.long_seconds, t.slowest, t.slowest_line,
-      t.memory_bytes >> 20);
+      "{} questions, {} refused, in {:.0f} s of a processor, of which {} that took more than 0.25 s had {:.0f} s; "
+      "most memory {} MiB\n",
+      t.num_asked, t.num_refused, t.seconds, t.num_long, t.long_seconds, t.memory_bytes >> 20);
+  for (int i = 0; i < kNumWorks; ++i)
+    std::cout << fmt::format("most {} {}: {}\n", to_string(Work(i)), t.most[std::size_t(i)].amount,
+                             t.most[std::size_t(i)].line);
 }
 
 }  // namespace
@@ -218,7 +223,6 @@ TEST_CASE("every question has an answer that keeps the laws") {
                       seconds = number_in("GPUPLAN_QUESTIONS_SECONDS", 60);
   constexpr std::uint64_t kBatch = kIsSanitized ? 50 : 200;  // the time is looked at between batches
   int failures = 0;
-  std::uint64_t num_slow = 0;
   const auto begin = std::chrono::steady_clock::now();
   for (std::uint64_t i = 0; i < count && failures < 20; i += kBatch) {
     if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(seconds)) break;
@@ -226,15 +230,10 @@ TEST_CASE("every question has an answer that keeps the laws") {
     for (std::uint64_t q = i; q < std::min(count, i + kBatch); ++q) batch.push_back(random_question(seed, q));
     const std::vector<std::string> verdicts = check_all(batch, first_broken);
     for (std::size_t q = 0; q < batch.size() && failures < 20; ++q)
-      if (verdicts[q].starts_with("longer than"))
-        ++num_slow, std::cout << fmt::format("{}\n  {}\n", verdicts[q], batch[q].line()) << std::flush;
-      else if (!verdicts[q].empty())
-        ++failures, tell(batch[q], verdicts[q]);
+      if (!verdicts[q].empty()) ++failures, tell(batch[q], verdicts[q]);
     print_progress(seed, i + batch.size(), failures);
   }
   print_tally();
-  // Searches, and simulations of every rank of a large cluster, may take longer on a slow machine.
-  CHECK(num_slow <= 1 + tally().num_asked / 10'000);
 }
 
 namespace {

@@ -29,15 +29,19 @@ std::optional<Question> doubled(const Question& question, const std::string& fla
   return question.with(flag, std::to_string(2 * std::stoll(value)));
 }
 
+/// 0: does not fit, 1: tightly, 2: it does.
+int fit_of(const json& strategy) { return strategy["fits"] == "no" ? 0 : strategy["fits"] == "tight" ? 1 : 2; }
+
 /// Twice as much of `flag` needs no less of `key`. The cut of `mp` may change with it, and which GPU is the fullest,
 /// and thus the row's: its process then needs no less, but for what the allocator keeps, which the cut does not see,
 /// and for a part of a layer: a cut moves whole ones.
-std::string broken_growth(const Question& question, const Answered& a, const char* flag, const char* key) {
-  const auto more = doubled(question, flag);
-  if (!more) return "";
-  const json one = strategies_of(a), two = strategies_of(ask(*more));
+std::string broken_growth(const Question& question, const Answered& a, const Answered& more, const char* flag,
+                          const char* key) {
+  const json one = strategies_of(a), two = strategies_of(more);
   for (const auto& [name, s] : one.items()) {
-    const bool is_cut = name == "mp" && std::string_view(key) == "tensors_bytes";
+    const bool is_of_memory = std::string_view(key) != "step_seconds", is_cut = name == "mp" && is_of_memory;
+    if (is_of_memory && !is_cut && two.contains(name) && fit_of(two[name]) > fit_of(s))
+      return fmt::format("{}: fits better with twice as many as {} {}", name, flag, question.value_of(flag));
     const std::string of = is_cut ? "process_bytes" : key;
     const double kept = is_cut ? s["memory_bytes"]["allocator"].get<double>() : 0;
     if (two.contains(name) &&
@@ -45,6 +49,16 @@ std::string broken_growth(const Question& question, const Answered& a, const cha
       return fmt::format("{}: {} {} with {} {}, {} with twice as many", name, s[of].dump(), of, flag,
                          question.value_of(flag), two[name][of].dump());
   }
+  return "";
+}
+
+std::string broken_growth(const Question& question, const Answered& a, const char* flag,
+                          std::initializer_list<const char*> keys) {
+  const auto more = doubled(question, flag);
+  if (!more) return "";
+  const Answered more_answered = ask(*more);
+  for (const char* key : keys)
+    if (std::string law = broken_growth(question, a, more_answered, flag, key); !law.empty()) return law;
   return "";
 }
 
@@ -61,11 +75,10 @@ std::string broken_smaller_card(const Question& question, const Answered& a) {
   for (GivenFlag& flag : smaller.flags)
     if (flag.name == "--gpus" && flag.value == "8xA100-80GB") flag.value = "8xA100-40GB", is_smaller = true;
   if (!is_smaller) return "";
-  const auto rank = [](const json& s) { return s["fits"] == "no" ? 0 : s["fits"] == "tight" ? 1 : 2; };
   const json large = strategies_of(a), small = strategies_of(ask(smaller));
   for (const auto& [name, s] : large.items()) {
     if (!small.contains(name)) continue;
-    if (rank(small[name]) > rank(s)) return name + " fits better in half the memory";
+    if (fit_of(small[name]) > fit_of(s)) return name + " fits better in half the memory";
     if (name != "mp" && small[name]["tensors_bytes"] != s["tensors_bytes"])
       return name + " has other tensors on a smaller card";
   }
@@ -115,9 +128,9 @@ std::string broken_relation(const Question& question, const Answered& a) {
   if (std::string law = broken_smaller_card(question, a); !law.empty()) return law;
   switch (question.number % 4) {
     case 0: return broken_text_verdict(question, a);
-    case 1: return broken_growth(question, a, "--micro-batch", "tensors_bytes");
-    case 2: return broken_growth(question, a, "--seq-len", "tensors_bytes");
-    default: return broken_growth(question, a, "--grad-accum", "step_seconds");
+    case 1: return broken_growth(question, a, "--micro-batch", {"tensors_bytes", "process_bytes"});
+    case 2: return broken_growth(question, a, "--seq-len", {"tensors_bytes", "process_bytes"});
+    default: return broken_growth(question, a, "--grad-accum", {"step_seconds"});
   }
 }
 

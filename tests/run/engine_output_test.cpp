@@ -144,48 +144,48 @@ TEST_CASE("a launcher's output, exit code and metrics come back") {
 
 namespace {
 
-/// Kills rank 1 of a launcher's two, a second after both are known; what run_engine makes of it.
+/// Kills rank 1 of a launcher's two, a while after both have begun; what run_engine makes of it. Whatever else would
+/// end the job takes an hour.
 void kill_rank(const std::string& of_launcher, const std::string& of_rank, const std::string& said) {
   const test::ScratchFolder scratch;
   const std::string folder = scratch.path().string();
   const std::string rank =
-      script_of(scratch, "rank", "#!/bin/sh\n" + of_rank + "echo $$ > \"$1/pid-$RANK\"\nexec sleep 60\n");
+      script_of(scratch, "rank", "#!/bin/sh\n" + of_rank + "echo $$ > \"$1/pid-$RANK\"\nexec sleep 3600\n");
   const std::string start = "setsid " + rank + " " + folder + " &\n";
   const std::string launcher =
       script_of(scratch, "launcher", "#!/bin/sh\nRANK=0 " + start + "RANK=1 " + start + of_launcher);
   std::ostringstream echo, err;
   pid_t killed = 0;
-  std::chrono::steady_clock::time_point when;
   std::thread killer([&] {
-    for (int i = 0; i < 200 && killed == 0; ++i) {
+    for (int i = 0; i < 2400 && killed == 0; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       std::ifstream(scratch.path() / "pid-1") >> killed;
     }
-    std::this_thread::sleep_for(std::chrono::seconds(1));  // both ranks are known
-    when = std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(std::chrono::seconds(3));  // both ranks are known
     if (killed > 0) kill(killed, SIGKILL);
   });
   const EngineOutcome outcome = run_engine(engine_run(scratch, {launcher}), echo, err);
   killer.join();
   CHECK(outcome.code == 3);
-  CHECK(std::chrono::duration<double>(std::chrono::steady_clock::now() - when).count() < 5);
   const std::string message = err.str();
   CHECK_MESSAGE(message.find("rank 1 (process " + std::to_string(killed) + ") " + said) != std::string::npos, message);
   pid_t other = 0;
   std::ifstream(scratch.path() / "pid-0") >> other;
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  const std::string state = output_of({"ps", "-o", "stat=", "-p", std::to_string(other)}).value_or("Z");
-  CHECK(state.substr(0, 1) == "Z");  // gone, or dead and not yet waited for
+  const auto is_gone = [other] {  // or dead and not yet waited for
+    return output_of({"ps", "-o", "stat=", "-p", std::to_string(other)}).value_or("Z").substr(0, 1) == "Z";
+  };
+  for (int i = 0; i < 1200 && !is_gone(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  CHECK(is_gone());
 }
 
 }  // namespace
 
-TEST_CASE("a rank that is killed under a launcher that does not look is named within 5 s, and nothing is left") {
-  kill_rank("exec sleep 60\n", "", "was killed by signal 9");
+TEST_CASE("a rank that is killed under a launcher that does not look is named, and nothing is left") {
+  kill_rank("exec sleep 3600\n", "", "was killed by signal 9");
 }
 
-TEST_CASE("a rank that has told that it began and is gone without a word is named within 5 s") {
-  kill_rank("sleep 60\n",
+TEST_CASE("a rank that has told that it began and is gone without a word is named") {
+  kill_rank("sleep 3600\n",
             "echo \"{\\\"event\\\": \\\"begin\\\", \\\"pid\\\": $$}\" > \"$GPUPLAN_METRICS/rank-$RANK.jsonl\"\n",
             "has died");
 }

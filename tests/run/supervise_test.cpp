@@ -28,16 +28,14 @@ namespace {
 struct Ended {
   int code{};
   std::string err;
-  double seconds{};
 };
 
 /// `script` sees its rank as $GPUPLAN_RANK and the test's folder as $1.
 Ended supervise(std::int64_t num_ranks, const std::string& script, const ScratchFolder& scratch) {
   const Environment none(Variables{});
-  const auto begin = std::chrono::steady_clock::now();
   std::ostringstream err;
   const int code = supervise_gpu_ranks(num_ranks, {"/bin/sh", "-c", script, "rank", scratch.path().string()}, err);
-  return {code, err.str(), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
+  return {code, err.str()};
 }
 
 std::string content(const std::filesystem::path& file) {
@@ -45,12 +43,12 @@ std::string content(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Whether a process whose number a rank left in `file` goes on. One that was killed ends soon, and may be a zombie
-/// until init looks for it.
+/// Whether a process whose number a rank left in `file` goes on. One that was killed takes a while to end, and may be a
+/// zombie until init looks for it.
 bool is_alive(const std::filesystem::path& file) {
   const std::string text = content(file);
   REQUIRE(!text.empty());
-  for (int i = 0; i < 100; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
+  for (int i = 0; i < 6000; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
     const std::string stat = content("/proc/" + std::to_string(std::stoi(text)) + "/stat");
     if (stat.empty() || stat.find(") Z") != std::string::npos) return false;
   }
@@ -63,9 +61,10 @@ void wait_for(const std::filesystem::path& file) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
 
+/// For longer than any test: whoever waits for it hangs.
 constexpr const char* kSleeps =
-    "sleep 60 & echo $! > $1/new$GPUPLAN_RANK; mv $1/new$GPUPLAN_RANK $1/pid$GPUPLAN_RANK; wait";  // a child of the
-                                                                                                   // rank, too
+    "sleep 3600 & echo $! > $1/new$GPUPLAN_RANK; mv $1/new$GPUPLAN_RANK $1/pid$GPUPLAN_RANK; wait";  // a child of the
+                                                                                                     // rank, too
 
 std::string when_there(const std::string& files) {
   return "for f in " + files + "; do while ! [ -e $1/$f ]; do sleep 0.05; done; done; ";
@@ -92,7 +91,6 @@ TEST_CASE("supervise: the first rank that fails decides, and the others end with
       3, std::string("if [ $GPUPLAN_RANK = 1 ]; then " + when_there("pid0 pid2") + "exit 2; fi; ") + kSleeps, scratch);
   CHECK(e.code == 2);
   CHECK(e.err.empty());  // the rank has said why
-  CHECK(e.seconds < 30);
   for (const char* file : {"pid0", "pid2"}) CHECK(!is_alive(scratch.path() / file));
 }
 
@@ -187,14 +185,14 @@ TEST_CASE("heartbeat: without a supervisor nobody knows who was first; a silent 
   }
   const HeartbeatFile file(2);
   const Environment known(Variables{{kHeartbeatVariable, file.path().string()}});
-  CHECK(file.silent_rank(Seconds{0.01}, Seconds{60}).empty());  // not begun
-  check_mentions(file.silent_rank(Seconds{60}, Seconds{0}), "rank 0 has not begun within 0 s");
+  CHECK(file.silent_rank(Seconds{0.01}, Seconds{600}).empty());  // not begun
+  check_mentions(file.silent_rank(Seconds{600}, Seconds{0}), "rank 0 has not begun within 0 s");
   Heartbeat rank(1);
   rank.beat(7);
-  CHECK(file.silent_rank(Seconds{5}, Seconds{60}).empty());
+  CHECK(file.silent_rank(Seconds{600}, Seconds{600}).empty());
   std::string said;  // two beats a second: between two of them it is silent for longer than this
-  for (int i = 0; i < 200 && said.empty(); ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
-    said = file.silent_rank(Seconds{0.05}, Seconds{60});
+  for (int i = 0; i < 12000 && said.empty(); ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
+    said = file.silent_rank(Seconds{0.05}, Seconds{600});
   CHECK(said.find("rank 1 (process") == 0);
   CHECK(said.find("in step 7") != std::string::npos);
 }

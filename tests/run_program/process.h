@@ -14,8 +14,6 @@ namespace gpuplan::test {
 
 /// When a test gives up on a program. What a program promises is never measured by it.
 constexpr double kPatience = 300;
-/// "Within seconds": far more than it takes on a busy machine, and far less than anything that waits for a time limit.
-constexpr double kSoon = 20, kSoonWhenSilent = 45;
 
 /// These variables until the end of the scope.
 class ScopedVariables {

@@ -2,10 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "sim/remedies.h"
 #include "sim/simulated.h"
 
@@ -113,6 +115,15 @@ TEST_CASE("memory over time has the peak of the memory replay and ends where it 
   }
 }
 
+TEST_CASE("micro-batches beyond 65,536 have numbers of their own") {
+  EstimateRequest r = request_for((data_dir() / "demo").string(), "1xA6000", Method::Full, 66'000);
+  r.recipe.seq_len = 64;
+  const Simulation s = simulated(r, "single", kAnalytic).simulation;
+  std::uint32_t last = 0;
+  for (const Span& span : s.spans) last = std::max(last, span.micro_batch);
+  CHECK(last == 65'999);
+}
+
 TEST_CASE("ranks that behave alike are simulated once, with the result of simulating all of them") {
   for (const char* gpus : {"8xH100", "16xA100", "64xH100", "16x4090"})
     for (const char* name : {"ddp", "zero2", "fsdp", "hsdp"}) {
@@ -180,13 +191,38 @@ TEST_CASE("ranks beyond the cores of the host share them") {
 }
 
 TEST_CASE("where backward waits for its own reductions, letting it run on is named before other hardware") {
-  EstimateRequest r = request_for("qwen2.5-1.5b", "4x4090", Method::Full);
+  EstimateRequest r = request_for("llama-3.2-1b", "4x4090", Method::Full);  // fits well with a second bucket too
   r.recipe.framework = "llama-factory";
   SimulatedPlan plan = simulated(r, "zero2");
   REQUIRE(!plan.simulation.critical.empty());
   CHECK(plan.simulation.critical.front().activity == Activity::AllReduce);
   add_remedies(plan, r, find_framework(r.recipe.framework), default_profile(r.cluster.gpus.front()));
   CHECK(plan.simulation.critical.front().remedy.starts_with("--overlap-comm on would give "));
+}
+
+TEST_CASE("a remedy that needs more memory is named only where the plan then fits well, as estimate judges it") {
+  EstimateRequest r = request_for("llama3-8b", "1x4090", Method::Qlora);
+  r.recipe.quant.kind = BaseQuant::Nf4;
+  r.recipe.checkpointing = Checkpointing::Full;
+  const auto names_checkpointing = [](const SimulatedPlan& plan) {
+    return std::any_of(plan.simulation.critical.begin(), plan.simulation.critical.end(), [](const CriticalItem& item) {
+      return item.remedy.find("--checkpointing none") != std::string::npos;
+    });
+  };
+  std::set<Fit> seen;
+  for (std::int64_t seq = 256; seq <= 8192; seq += 256) {
+    r.recipe.seq_len = seq;
+    SimulatedPlan plan = simulated(r, "single");
+    if (!plan.estimate.fits_well()) break;
+    add_remedies(plan, r, find_framework(r.recipe.framework), default_profile(r.cluster.gpus.front()));
+    EstimateRequest without = r;
+    without.recipe.checkpointing = Checkpointing::None;
+    const StrategyEstimate then = simulated(without, "single").estimate;
+    seen.insert(then.fit);
+    CAPTURE(seq);
+    CHECK(names_checkpointing(plan) == then.fits_well());
+  }
+  CHECK(seen == std::set<Fit>{Fit::No, Fit::Tight, Fit::Yes});
 }
 
 TEST_CASE("where the step waits for slow links, the remedy is tried and named") {

@@ -123,7 +123,7 @@ def adapters(shop):
 
 
 def killed(shop):
-    """A rank that is killed is named within 5 s, and the job ends with 3."""
+    """A rank that is killed is named, and the job ends with 3."""
     shop.plan('killed', 'ddp', 2, 2)
     process = subprocess.Popen(shop.start('killed', 100000), cwd=shop.folder, env=shop.environment, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
@@ -139,15 +139,12 @@ def killed(shop):
                 continue
         pids = [shop.lines('killed', rank)[0]['pid'] for rank in (0, 1)]
         os.kill(pids[1], signal.SIGKILL)
-        begin = time.monotonic()
         _, errors = process.communicate(timeout=PATIENCE)
-        seconds = time.monotonic() - begin
     finally:
         if process.poll() is None:
             process.kill()
     require(process.returncode == 3, f'exit code {process.returncode}')
     require(f'rank 1 (process {pids[1]}) was killed by signal 9' in errors or f'rank 1 (process {pids[1]}) has died' in errors, errors[-2000:])
-    require(seconds < 5, f'{seconds:.1f} s')
     require(not any(os.path.exists(f'/proc/{pid}') for pid in pids), 'a rank is left')
 
 

@@ -25,7 +25,7 @@ TEST_CASE("every fitted number is in the list of constants, and files of cards h
     CHECK_MESSAGE(is_listed(name.substr(0, name.find('/'))), name);
   // links, collectives, slots of published runs, frameworks
   for (const char* name : {"share_of_link", "share_of_memory", "handshake_share", "saturation", "share_of_lanes",
-                           "hook_kernels", "messages_per_unit", "gptq_bytes_factor", "gemm_efficiency"})
+                           "hook_kernels", "gptq_bytes_factor", "gemm_efficiency"})
     CHECK_MESSAGE(is_listed(name), name);
   for (const EmpiricalConstant& c : constants) CHECK_MESSAGE(!c.source.empty(), c.name);
   for (const auto& entry : std::filesystem::directory_iterator(data_dir() / "gpus"))

@@ -38,7 +38,7 @@ class Patience {
 /// Seconds that ranks wait for each other in set-up.
 std::chrono::seconds set_up_patience() {
   const char* const seconds = std::getenv("GPUPLAN_FAKE_NCCL_PATIENCE");
-  return std::chrono::seconds(seconds ? std::atoi(seconds) : 60);
+  return std::chrono::seconds(seconds ? std::atoi(seconds) : 300);
 }
 
 /// GPUPLAN_FAKE_NCCL_DIE="<rank>:<n>": this rank's process is killed in its n-th operation.
@@ -146,7 +146,7 @@ std::shared_ptr<void> Comm::graph_reference() {
 
 /// NCCL waits for ever; a test is told why it hangs.
 void Comm::wait_for_graphs() {
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   for (Patience patience; graph_references_ > 0; patience.pass())
     if (std::chrono::steady_clock::now() > give_up) {
       std::fputs("fake NCCL: a communicator is ended while graphs still have its operations\n", stderr);

@@ -2,7 +2,7 @@
 // has the others).
 //
 //   GPUPLAN_FAKE_NCCL_VERSION   "2.30": which NCCL is played; before 2.30 two ranks may not share a GPU. Unset: that of
-//   nccl.h GPUPLAN_FAKE_NCCL_PATIENCE  seconds that ranks wait for each other in set-up (60) GPUPLAN_FAKE_NCCL_DIE
+//   nccl.h GPUPLAN_FAKE_NCCL_PATIENCE  seconds that ranks wait for each other in set-up (300) GPUPLAN_FAKE_NCCL_DIE
 //   "<rank>:<n>": the process of this rank is killed in its n-th operation (from 1) GPUPLAN_FAKE_NCCL_SILENT    set:
 //   ranks that are gone are not noticed after set-up, as where GPUs of a machine talk directly
 #include <algorithm>

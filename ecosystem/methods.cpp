@@ -1,0 +1,139 @@
+#include "ecosystem/methods.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/names.h"
+#include "base/value_tree.h"
+#include "base/yaml_file.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+
+struct ForeignTable {
+  std::vector<ForeignJob> jobs;
+  std::vector<std::string> words;
+};
+
+std::vector<std::string> texts(const json& row, const char* key) {
+  return row.contains(key) ? row.at(key).get<std::vector<std::string>>() : std::vector<std::string>{};
+}
+
+ForeignTable read_table() {
+  const std::string where = (data_dir() / "ecosystem" / "methods.yaml").string();
+  const auto tree = parse_yaml11(read_file(where), where);
+  ForeignTable table;
+  try {
+    for (const char* group : {"programs", "methods"})
+      for (const json& row : tree->root.at(group))
+        table.jobs.push_back({.name = row.at("name"),
+                              .why = row.value("why", ""),
+                              .source = row.at("source"),
+                              .formats = texts(row, "formats"),
+                              .keys = texts(row, "keys"),
+                              .harmless = row.value("harmless", std::vector<json>{})});
+    table.words = texts(tree->root, "words");
+  } catch (const json::exception& error) { throw InputError(where, error.what()); }
+  return table;
+}
+
+const ForeignTable& foreign_table() {
+  static const ForeignTable kTable = read_table();
+  return kTable;
+}
+
+/// "x.*" is x and all below it.
+std::string bare(const std::string& key) { return key.ends_with(".*") ? key.substr(0, key.size() - 2) : key; }
+
+/// The value at "a.b.c"; nullptr where the file has none.
+const json* value_at(const json& top, const std::string& key) {
+  const json* at = &top;
+  for (const std::string& part : split(bare(key), '.')) {
+    const auto found = at->is_object() ? at->find(part) : at->end();
+    if (!at->is_object() || found == at->end()) return nullptr;
+    at = &*found;
+  }
+  return at;
+}
+
+bool says_nothing(const json& value) {
+  if (value.is_object()) return std::all_of(value.begin(), value.end(), says_nothing);
+  return value.is_null() || value == false || value == "" || (value.is_array() && value.empty());
+}
+
+/// The keys of a row that a file has, those that name the job first; empty where none names it.
+std::vector<std::string> keys_in(const ForeignJob& job, const json& top) {
+  std::vector<std::string> naming, others;
+  for (const std::string& key : job.keys) {
+    const json* value = value_at(top, key);
+    if (!value) continue;
+    const bool is_harmless =
+        says_nothing(*value) || std::find(job.harmless.begin(), job.harmless.end(), *value) != job.harmless.end();
+    (is_harmless ? others : naming).push_back(bare(key));
+  }
+  if (!naming.empty()) naming.insert(naming.end(), others.begin(), others.end());
+  return naming;
+}
+
+}  // namespace
+
+bool ForeignJob::has_key(const std::string& key) const {
+  return std::any_of(keys.begin(), keys.end(), [&](const std::string& own) {
+    return own == key || (own.ends_with(".*") && (key + ".").starts_with(own.substr(0, own.size() - 1)));
+  });
+}
+
+std::span<const ForeignJob> foreign_jobs() { return foreign_table().jobs; }
+
+std::optional<ForeignSign> find_foreign_program(const json& top) {
+  std::optional<ForeignSign> best;
+  for (const ForeignJob& job : foreign_jobs()) {
+    if (!job.is_program()) continue;
+    std::vector<std::string> keys = keys_in(job, top);
+    if (keys.size() > (best ? best->keys.size() : 0)) best = ForeignSign{job.name, job.why, std::move(keys)};
+  }
+  return best;
+}
+
+std::optional<ForeignSign> find_foreign_method(std::string_view format, const json& top) {
+  std::optional<ForeignSign> best;
+  std::vector<std::string> names;
+  for (const ForeignJob& job : foreign_jobs()) {
+    if (std::find(job.formats.begin(), job.formats.end(), format) == job.formats.end()) continue;
+    std::vector<std::string> keys = keys_in(job, top);
+    if (keys.empty() || (best && keys.size() < best->keys.size())) continue;
+    if (best && keys.size() == best->keys.size()) {
+      names.push_back(job.name);
+      continue;
+    }
+    best = ForeignSign{job.name, job.why, std::move(keys)};
+    names = {job.name};
+  }
+  if (names.size() < 2) return best;
+  best->name = names.size() == 2 ? names[0] + " or " + names[1] : names[0] + ", " + names[1] + " or another method";
+  best->why = "each holds a further model, generates, or trains on pairs";
+  return best;
+}
+
+bool names_foreign_method(std::string_view format, const std::string& key) {
+  const auto jobs = foreign_jobs();
+  return std::any_of(jobs.begin(), jobs.end(), [&](const ForeignJob& job) {
+    return std::find(job.formats.begin(), job.formats.end(), format) != job.formats.end() && job.has_key(key);
+  });
+}
+
+std::string foreign_word(std::string_view key) {
+  std::string parts = "_" + to_lower(key) + "_";
+  std::replace_if(
+      parts.begin(), parts.end(), [](char c) { return c == '.' || c == '-'; }, '_');
+  for (const std::string& word : foreign_table().words)
+    if (parts.find("_" + word + "_") != std::string::npos) return word;
+  return "";
+}
+
+}  // namespace gpuplan
