@@ -32,8 +32,8 @@ using nlohmann::json;
 
 /// The windows are those of a fixed period, the last layer without one.
 void read_layer_types(Fields& config, ModelSpec& spec) {
-  constexpr std::int64_t kPeriod = 6;
-  read_sliding_layers(config, spec, spec.num_hidden_layers - spec.num_hidden_layers / kPeriod);
+  constexpr std::int64_t kSlidingPeriod = 6;
+  read_sliding_layers(config, spec, spec.num_hidden_layers - spec.num_hidden_layers / kSlidingPeriod);
   const json* types = config.find("layer_types");
   if (!types || config.has_problems()) return;
   for (std::int64_t i = 0; i < spec.num_hidden_layers; ++i)
