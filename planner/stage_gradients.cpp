@@ -166,19 +166,22 @@ void StageBuilder::prepare_flat_step(std::span<Group> groups) {
     if (const std::uint32_t whole = std::exchange(g.reduced_whole, 0u))
       emit(OpCode::Release, StreamId::Compute, Axis::None, g.unit, {whole});
   }
-  if (!any || gradient.count == 0) return;
-  const std::uint32_t flat = add(Category::Gradients, BufferRole::FlatGradient, any->unit, kept);
-  step_gradient_ = add(Category::Gradients, BufferRole::StepGradient, any->unit, gradient);
-  p_.buffers[flat].placement = p_.buffers[step_gradient_].placement = p_.buffers[any->gradient].placement;
-  s_.operands.assign({flat | kRead, step_gradient_ | kWrite});
-  for (Group& g : groups) {
-    if (!has_step(g)) continue;
-    s_.operands.push_back(g.gradient | kRead);
-    emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead, flat | kRead | kWrite},
-         2 * p_.buffers[g.gradient].bytes);
+  step_gradient_ = step_temporary_ = 0;
+  if (!any) return;
+  if (gradient.count > 0) {
+    const std::uint32_t flat = add(Category::Gradients, BufferRole::FlatGradient, any->unit, kept);
+    step_gradient_ = add(Category::Gradients, BufferRole::StepGradient, any->unit, gradient);
+    p_.buffers[flat].placement = p_.buffers[step_gradient_].placement = p_.buffers[any->gradient].placement;
+    s_.operands.assign({flat | kRead, step_gradient_ | kWrite});
+    for (Group& g : groups) {
+      if (!has_step(g)) continue;
+      s_.operands.push_back(g.gradient | kRead);
+      emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead, flat | kRead | kWrite},
+           2 * p_.buffers[g.gradient].bytes);
+    }
+    emit(OpCode::Cast, StreamId::Compute, Axis::None, any->unit, s_.operands, kept + gradient);
   }
-  emit(OpCode::Cast, StreamId::Compute, Axis::None, any->unit, s_.operands, kept + gradient);
-  step_temporary_ = temporary.count > 0 ? add(Category::Optimizer, BufferRole::StepTemporary, any->unit, temporary) : 0;
+  if (temporary.count > 0) step_temporary_ = add(Category::Optimizer, BufferRole::StepTemporary, any->unit, temporary);
 }
 
 /// In stage 3 a sub-group ends with the tensor that fills it (_create_fp16_sub_groups of stage3.py).

@@ -177,7 +177,7 @@ bring_packages() {  # bring_packages "<need>…" ["<wanted need>…"]
       done
       wanted=''
     else
-      cat -- "$log" >&2
+      { grep '^E: ' "$log" || cat -- "$log"; } | sed -n '1,5p' >&2
     fi
   fi
   rm -f -- "$log"

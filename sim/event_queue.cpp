@@ -18,8 +18,8 @@ std::uint32_t EventQueue::take_node(const SimEvent& event) {
   if (node != kNone) {
     free_ = nodes_[node].next;
   } else {
-    node = std::uint32_t(nodes_.size() & kNodeMask);
-    GPUPLAN_CHECK(node == nodes_.size(), "too many pending events");
+    node = std::uint32_t(nodes_.size());  // checked in the next line
+    GPUPLAN_CHECK(node <= kNodeMask, "too many pending events");
     nodes_.emplace_back();
   }
   nodes_[node] = {event.index, event.stamp, kNone, std::uint8_t(event.target), event.kind};

@@ -416,6 +416,9 @@ TEST_CASE("DeepSpeed steps flat fp32 tensors: 16-bit gradients go before the opt
     CHECK(peak(strategy, "adamw-foreach") == held + (4 + 4) * P);    // fp32 gradients and sqrt(v)
     CHECK(peak(strategy, "adamw-loop") == held + (4 + 2 * 4) * P);   // and the bias-corrected copy
   }
+  plan.recipe.precision = Precision::Fp32;  // weights, moments and gradients as they are
+  CHECK(peak("zero2", "adamw-foreach") == 4 * N + 8 * P + (4 + 4) * P);
+  plan.recipe.precision = Precision::Bf16Mixed;
   plan.framework.zero.persistence_threshold = 0;
   const std::int64_t all = 14 * P + (4 + 2 * 4) * P;
   CHECK(peak("zero3", "adamw-loop") == all);
