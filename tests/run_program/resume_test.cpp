@@ -258,6 +258,40 @@ TEST_CASE("resume: weights and data are known by what they hold, wherever they l
   check_has(other_weights.err, "another weights");
 }
 
+TEST_CASE("resume: what turns data into tokens, and every letter of trainer_state.json, is part of what a run is") {
+  const SmallRun r;
+  std::string rows;
+  for (int i = 0; i < 64; ++i) {
+    rows += "{\"input_ids\":[" + std::to_string(i);
+    for (int k = 1; k < (i % 2 == 0 ? 12 : 20); ++k) rows += "," + std::to_string((i + k) % 101);
+    rows += "]}\n";
+  }
+  r.scratch().write("rows.jsonl", rows);  // 64 examples padded, and as many packed
+  const std::string flags = "--full --max-steps 5 --save-every 2 --output " + r.at("out");
+  REQUIRE(r.run(flags + " --data " + r.at("rows.jsonl") + " --packing padded").code == 0);
+  const Finished packed = r.run(flags + " --resume --data " + r.at("rows.jsonl") + " --packing packed");
+  CHECK(packed.code == 2);
+  check_has(packed.err, "was written with another tokens");
+
+  const std::string facts = r.content("out/checkpoint-4/trainer_state.json");
+  for (std::size_t at = 0; at < facts.size(); at += 1 + facts.size() / 7) {
+    std::string changed = facts;
+    changed[at] = char(changed[at] ^ 1);
+    r.scratch().write("out/checkpoint-4/trainer_state.json", changed);
+    const Finished f = r.run(flags + " --resume --data " + r.at("rows.jsonl") + " --packing padded");
+    CAPTURE(f.err);
+    CHECK(f.code == 2);
+  }
+  std::string renamed = facts;
+  renamed.replace(renamed.find("settings"), 8, "settingz");
+  r.scratch().write("out/checkpoint-4/trainer_state.json", renamed);
+  const Finished f = r.run(flags + " --resume --lr 1e-3 --data " + r.at("rows.jsonl") + " --packing padded");
+  CHECK(f.code == 2);
+  check_has(f.err, "trainer_state.json");
+  r.scratch().write("out/checkpoint-4/trainer_state.json", facts);
+  CHECK(r.run(flags + " --resume --data " + r.at("rows.jsonl") + " --packing padded").code == 0);
+}
+
 TEST_CASE("resume: a changed setting is refused unless it is named, and then it stays on record") {
   const SmallRun r;
   const std::string flags = "--full --max-steps 6 --save-every 2 --output " + r.at("out");
