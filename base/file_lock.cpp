@@ -53,6 +53,8 @@ FileLock::FileLock(std::filesystem::path path, std::string_view whose) : path_(s
   }
 }
 
+bool FileLock::is_in_place() const { return is_named(file_, path_); }
+
 FileLock::~FileLock() { close(file_); }
 
 void FileLock::remove() const { unlink(path_.c_str()); }

@@ -81,7 +81,9 @@ void Children::end() {
   kill_all();
 }
 
-CountedInterrupts::CountedInterrupts() : handlers_(count_interrupt, {SIGINT, SIGTERM, SIGHUP}) { num_interrupts = 0; }
+CountedInterrupts::CountedInterrupts() : handlers_(count_interrupt, {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
+  num_interrupts = 0;
+}
 
 int CountedInterrupts::count() { return num_interrupts; }
 

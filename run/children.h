@@ -49,7 +49,8 @@ class Children {
   std::vector<Child> all_;
 };
 
-/// Counts SIGINT, SIGTERM and SIGHUP while it lives, from 0.
+/// Counts what people and schedulers send to end a run, SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2, while it lives,
+/// from 0.
 class CountedInterrupts {
  public:
   CountedInterrupts();

@@ -10,9 +10,11 @@ namespace gpuplan {
 
 using namespace operand;
 
-Executor::Executor(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world)
+Executor::Executor(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world,
+                   std::int64_t run_id)
     : job_(job),
       place_(place),
+      run_id_(run_id),
       device_(device),
       groups_(world, job.program(), job.strategy.mesh, place),
       memory_(job, job.program().programs[job.program().classes[job.program().class_of(place.rank)].program], device) {
@@ -80,7 +82,7 @@ StepResult Executor::step(std::int64_t number, const std::vector<MicroBatch>& ba
   GPUPLAN_CHECK(std::int64_t(batches.size()) == job_.recipe().grad_accum,
                 "a step takes as many micro-batches as it accumulates");
   Scalars scalars{.learning_rate = learning_rate, .settings = settings, .number = number, .stop = stop};
-  scalars.label_tokens = count_labels(batches);
+  scalars.label_tokens = count_labels(number, batches);
   stage(batches, scalars.label_tokens);
   if (graph_ && !records_)
     graph_->run(all_streams(), [&] { enqueue_gradients(scalars); });

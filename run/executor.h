@@ -48,7 +48,8 @@ struct TaskTime {
 class Executor {
  public:
   /// `world` null: one rank. Device, job and world outlive this.
-  Executor(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world);
+  /// `run_id` is the same number on all ranks of a run, and differs between runs: below 2^53.
+  Executor(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world, std::int64_t run_id = 0);
   ~Executor();
 
   void load(const WeightSource& source);
@@ -115,7 +116,7 @@ class Executor {
   void enqueue_gradients(const Scalars& scalars);
   std::vector<Stream*> all_streams();
   std::unique_ptr<Stream> make_stream(StreamId id);
-  double count_labels(const std::vector<MicroBatch>& batches);
+  double count_labels(std::int64_t step, const std::vector<MicroBatch>& batches);
   void run(Bound& task, const Scalars& scalars);
   void call(const Bound& task);
   UnitView view_of(const Bound& task, std::uint16_t unit);
@@ -141,6 +142,7 @@ class Executor {
 
   const NativeJob& job_;
   RankPlace place_;
+  std::int64_t run_id_;
   Device& device_;
   std::unique_ptr<Device> own_host_;  // where optimizers are offloaded to from a GPU
   Device* host_ = nullptr;            // that, or the device itself, which is a CPU; null without offload

@@ -26,13 +26,21 @@ Payload payload_of(Bytes bytes) {
 
 }  // namespace
 
-double Executor::count_labels(const std::vector<MicroBatch>& batches) {
+/// The first thing of a step that ranks do together, so it shows whether they are in the same one.
+double Executor::count_labels(std::int64_t step, const std::vector<MicroBatch>& batches) {
   double own = 0;
   for (const MicroBatch& b : batches)
     own += double(b.labels.size()) - double(std::count(b.labels.begin(), b.labels.end(), kIgnoredLabel));
   if (place_.stage > 0) own = 0;  // the same tokens as the first stage
   double sum = 0;
-  for (const auto& count : groups_.gather(std::array{own})) sum += count[0];
+  const auto all = groups_.gather(std::array{own, double(run_id_), double(step)});
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    const auto& [count, run, number] = all[r];
+    if (run != double(run_id_) || number != double(step))
+      throw EnvError(fmt::format("step {}: rank {} is in step {} of {}; ranks of one run must go on together", step, r,
+                                 number, run == double(run_id_) ? "this run" : "another run"));
+    sum += count;
+  }
   return sum;
 }
 

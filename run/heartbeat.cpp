@@ -1,7 +1,9 @@
 #include "run/heartbeat.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -9,12 +11,14 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/unit_text.h"
 
 namespace gpuplan {
 namespace {
@@ -45,6 +49,8 @@ void remove_files_of_the_dead(const std::filesystem::path& folder) {
     if (file >= 0) close(file);
   }
 }
+
+std::atomic<Beat*> own_beat{nullptr};
 
 std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
@@ -94,11 +100,17 @@ Heartbeat::Heartbeat(std::int64_t rank) {
   const char* const path = std::getenv(kHeartbeatVariable);
   if (path) file_ = BeatFile::open(path, rank + 1);
   if (!file_) return;
+  supervisor_ = open(path, O_RDWR | O_CLOEXEC);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // at once; the look at the lock also finds one that ended before this line
   mine_ = &file_->beat(rank);
   mine_->process = getpid();
   mine_->nanoseconds = now();
+  own_beat = mine_;
   ticker_ = std::thread([this] {
-    for (; !ends_; std::this_thread::sleep_for(kTick)) mine_->nanoseconds = now();
+    for (; !ends_; std::this_thread::sleep_for(kTick)) {
+      end_with_supervisor();
+      mine_->nanoseconds = now();
+    }
     mine_->nanoseconds = 0;  // gone in peace
   });
 }
@@ -107,10 +119,42 @@ Heartbeat::~Heartbeat() {
   if (!mine_) return;
   ends_ = true;
   ticker_.join();
+  own_beat = nullptr;
+  if (supervisor_ >= 0) close(supervisor_);
+}
+
+/// Who can lock the file has no supervisor any more.
+void Heartbeat::end_with_supervisor() const {
+  if (supervisor_ >= 0 && flock(supervisor_, LOCK_EX | LOCK_NB) == 0) std::_Exit(kWorldFailed);
 }
 
 void Heartbeat::beat(std::int64_t step) {
   if (mine_) mine_->step = step;
+}
+
+void note_signal() noexcept {
+  if (Beat* const mine = own_beat) mine->was_signalled = 1;
+}
+
+Seconds StepWatch::median() const {
+  std::vector<double> sorted = seconds_;
+  std::ranges::sort(sorted);
+  return {sorted.empty() ? 0 : sorted[sorted.size() / 2]};
+}
+
+std::string StepWatch::look(std::int64_t step, Seconds now) {
+  constexpr std::size_t kLatest = 101;
+  if (step != step_) {
+    if (step_ && step > 0 && *step_ > 0) seconds_.push_back(now.value - since_.value);
+    if (seconds_.size() > kLatest) seconds_.erase(seconds_.begin());
+    step_ = step, since_ = now;
+    return {};
+  }
+  const double waited = now.value - since_.value;
+  if (step == 0 || waited < std::max(step < 0 ? kSaving.value : kLeast.value, kMedians * median().value)) return {};
+  if (step < 0) return fmt::format("the checkpoint after step {} has not been finished for {:.0f} s", -step, waited);
+  return fmt::format("step {} has not ended for {:.0f} s, and the steps before took {}", step, waited,
+                     format_duration(median()));
 }
 
 HeartbeatFile::HeartbeatFile(std::int64_t num_ranks) : made_(now()), num_ranks_(num_ranks) {
@@ -144,11 +188,31 @@ std::string HeartbeatFile::silent_rank(Seconds patience, Seconds start) const {
     const double silent = 1e-9 * double(now() - last);
     if (last != 0 && silent > patience.value)
       return fmt::format("rank {} (process {}) has not answered for {:.0f} s, in step {}", r, beat.process.load(),
-                         silent, beat.step.load());
+                         silent, std::abs(beat.step.load()));
     if (beat.process == 0 && 1e-9 * double(now() - made_) > start.value)
       return fmt::format("rank {} has not begun within {:.0f} s", r, start.value);
   }
   return {};
+}
+
+std::string HeartbeatFile::without_progress() {
+  std::int64_t lowest = file_->beat(0).step;
+  for (std::int64_t r = 1; r < num_ranks_; ++r) {
+    const std::int64_t step = file_->beat(r).step;
+    if (std::abs(step) < std::abs(lowest)) lowest = step;
+  }
+  return watch_.look(lowest, {1e-9 * double(now() - made_)});
+}
+
+std::string HeartbeatFile::killed_rank() const {
+  std::string found;
+  for (std::int64_t r = 0; r < num_ranks_; ++r) {
+    const Beat& beat = file_->beat(r);
+    if (beat.process == 0 || beat.nanoseconds == 0 || beat.was_signalled != 0) continue;
+    if (!found.empty()) return "a rank";
+    found = fmt::format("rank {} (process {})", r, beat.process.load());
+  }
+  return found.empty() ? "a rank" : found;
 }
 
 }  // namespace gpuplan

@@ -27,13 +27,31 @@ struct FirstWord {
 /// One rank's place in the file.
 struct Beat {
   std::atomic<std::int64_t> nanoseconds;  // of the steady clock, 0: not begun
-  std::atomic<std::int64_t> step;
+  std::atomic<std::int64_t> step;         // below 0: it saves after that step
   std::atomic<std::int64_t> process;
+  std::atomic<std::int64_t> was_signalled;  // 1: somebody asked it to end
+};
+
+/// Notices that a run goes on without taking steps: ranks that wait for each other beat all the same.
+class StepWatch {
+ public:
+  /// `step` is the lowest of all ranks at `now`. Returns what to say once that has not changed for kLeast and for
+  /// kMedians times the median of the steps before; empty otherwise. Saving may take kSaving.
+  std::string look(std::int64_t step, Seconds now);
+  static constexpr Seconds kLeast{600}, kSaving{3600};
+  static constexpr double kMedians = 100;
+
+ private:
+  Seconds median() const;
+  std::optional<std::int64_t> step_;
+  Seconds since_;
+  std::vector<double> seconds_;  // of the latest steps
 };
 
 /// The rank's side. Does nothing where the environment names no file.
 class Heartbeat {
  public:
+  /// From now on this process ends with its supervisor, whatever ends that.
   explicit Heartbeat(std::int64_t rank);
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
@@ -41,6 +59,8 @@ class Heartbeat {
   void beat(std::int64_t step);
 
  private:
+  void end_with_supervisor() const;
+  int supervisor_ = -1;  // the file, which the supervisor holds locked
   std::shared_ptr<BeatFile> file_;
   Beat* mine_ = nullptr;
   std::atomic<bool> ends_{false};
@@ -50,6 +70,9 @@ class Heartbeat {
 /// Whether this rank, which has failed, is the first to: it says why, and others that fail with it or after it keep
 /// quiet until the supervisor ends them. Nothing where there is no supervisor's file.
 std::optional<bool> has_first_word(std::int64_t rank);
+
+/// To be called by a signal handler: this rank was asked to end, and did not die of itself.
+void note_signal() noexcept;
 
 /// The supervisor's side: makes the file, and removes it at the end. Files of supervisors that were killed are removed
 /// first: nobody holds their lock.
@@ -63,6 +86,11 @@ class HeartbeatFile {
   /// What to say of the first rank that has been silent for `patience`, or has not begun within `start` after this was
   /// made; empty when there is none.
   std::string silent_rank(Seconds patience, Seconds start) const;
+  /// What to say where no rank has taken a step for too long; empty otherwise. To be asked again and again.
+  std::string without_progress();
+  /// "rank 3 (process 4711)": the one that ended without being asked to, once all have ended. "a rank" where that is
+  /// not known of exactly one.
+  std::string killed_rank() const;
 
  private:
   std::filesystem::path path_;
@@ -70,6 +98,7 @@ class HeartbeatFile {
   int lock_ = -1;      // the file, open and locked while this lives
   std::int64_t num_ranks_;
   std::shared_ptr<BeatFile> file_;
+  StepWatch watch_;
 };
 
 }  // namespace gpuplan

@@ -15,8 +15,9 @@
 #include "base/child_process.h"
 #include "base/error.h"
 #include "base/processor.h"
-#include "base/sha256.h"
 #include "device/backend.h"
+#include "run/agreement.h"
+#include "run/files/checkpoints.h"
 #include "run/gpu_check.h"
 #include "run/heartbeat.h"
 #include "run/rank_memory.h"
@@ -30,6 +31,7 @@ std::atomic<bool> stop_asked{false}, is_supervised{false};
 /// A supervised rank leaves the second signal to its supervisor: who stops a whole job signals both, and the supervisor
 /// passes it on.
 void ask_to_stop(int signal) {
+  note_signal();
   if (!stop_asked.exchange(true) || is_supervised) return;
   std::signal(signal, SIG_DFL);
   std::raise(signal);
@@ -40,11 +42,10 @@ void require_one_plan(const NativeJob& job, const TrainingOptions& options, Comm
   nlohmann::json plan = run_identity(job, options);
   plan["settings"] = run_settings(options, options.max_steps);
   plan["checkpointing"] = int(job.recipe().checkpointing);
-  plan["when"] = {options.max_steps, options.epochs, options.save_every, options.resumes, !options.output.empty()};
-  const auto number = double(std::stoll(sha256_hex(plan.dump()).substr(0, 12), nullptr, 16));  // exact: 48 bits
-  if (world.max_host(number) != number || world.max_host(-number) != -number)
-    throw InputError("--strategy", "the ranks chose different plans",
-                     "give each of them the same flags, and --strategy");
+  plan["max-steps"] = options.max_steps, plan["epochs"] = options.epochs;
+  plan["save-every"] = options.save_every, plan["resume"] = options.resumes;
+  plan["output"] = !options.output.empty();
+  require_alike(&world, plan, "give each rank the same flags and files, and --strategy");
 }
 
 /// Ranks on GPUs meet before any of them opens its own: what one holds would be memory in use to one that still reads
@@ -117,7 +118,7 @@ std::optional<RunReport> run_rank(const RankJob& rank_job, const LaunchedRank& l
   is_supervised = launched.launcher == Launcher::Gpuplan;
   TrainingOutcome outcome;
   {
-    const SignalHandlers stop_signals(ask_to_stop, {SIGINT, SIGTERM, SIGHUP, SIGUSR1});
+    const SignalHandlers stop_signals(ask_to_stop, {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
     outcome = train(job, place, *device, world.get(), rank_job.options, hooks);
   }
   if (place.rank != 0) return {};
@@ -125,7 +126,11 @@ std::optional<RunReport> run_rank(const RankJob& rank_job, const LaunchedRank& l
 }
 
 void let_first_rank_speak(const LaunchedRank& launched) {
-  constexpr auto kFirstSpeaks = std::chrono::seconds(2);
+  constexpr auto kFirstSpeaks = std::chrono::seconds(2), kOthersSpeak = std::chrono::seconds(3);
+  try {
+    throw;
+  } catch (const PeerFailed&) { return std::this_thread::sleep_for(kOthersSpeak); } catch (...) {
+  }
   if (!has_first_word(launched.rank).value_or(launched.rank == 0)) std::this_thread::sleep_for(kFirstSpeaks);
 }
 

@@ -18,8 +18,9 @@ struct RankJob {
   std::function<void(const StepMetrics&, std::int64_t total_steps)> on_step;  // rank 0
 };
 
-/// Trains this rank's part of the plan. The first SIGINT, SIGTERM, SIGHUP or SIGUSR1 lets it save and end after its
-/// step, a second one ends it at once. The report is rank 0's; nullopt on the others. Throws InputError and EnvError.
+/// Trains this rank's part of the plan. The first SIGINT, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2 lets it save and end
+/// after its step, a second one ends it at once. The report is rank 0's; nullopt on the others. Throws InputError and
+/// EnvError.
 std::optional<RunReport> run_rank(const RankJob& job, const LaunchedRank& launched);
 
 /// To be called while an exception of a rank is handled, before it is printed: returns at once on the rank that failed

@@ -39,15 +39,15 @@ const std::vector<std::string> kTorchrunVariables{"RANK", "WORLD_SIZE", "LOCAL_R
 
 bool is_ranks_own(int code) { return code >= kWrongInput && code <= kOurBug; }  // whose message is written
 
-int exit_code_of_mpirun(const Child& child, std::ostream& err) {
+int exit_code_of_mpirun(const Child& child, const HeartbeatFile& heartbeats, std::ostream& err) {
   const int status = *child.status;
   if (WIFEXITED(status)) {
     const int code = WEXITSTATUS(status);
     if (is_ranks_own(code)) return code;
     const int killer = code - 128;  // as shells have it
     if (killer > 0 && killer < 32)
-      err << fmt::format("gpuplan: a rank was killed by signal {} ({}); the others were stopped\n", killer,
-                         strsignal(killer));
+      err << fmt::format("gpuplan: {} was killed by signal {} ({}); the others were stopped\n",
+                         heartbeats.killed_rank(), killer, strsignal(killer));
     else
       err << fmt::format("gpuplan: mpirun failed with exit code {}\n", code);
     return kWorldFailed;
@@ -73,7 +73,7 @@ int exit_code_of_rank(const Child& child, std::ostream& err) {
 }
 
 /// Ranks that write heartbeats: Ctrl-C asks them to save and end.
-WatchPolicy rank_policy(const HeartbeatFile& heartbeats, std::function<void(Children&)> end,
+WatchPolicy rank_policy(HeartbeatFile& heartbeats, std::function<void(Children&)> end,
                         std::function<int(const Child&, std::ostream&)> exit_code) {
   return {.end = std::move(end),
           .exit_code = std::move(exit_code),
@@ -82,31 +82,37 @@ WatchPolicy rank_policy(const HeartbeatFile& heartbeats, std::function<void(Chil
                 err << "gpuplan: saving after this step; Ctrl-C again ends at once\n" << std::flush;
                 children.signal(SIGUSR1);  // mpirun passes it on to every rank
               },
-          .silent = [&] { return heartbeats.silent_rank(kPatience, kStart); },
+          .silent =
+              [&] {
+                const std::string silent = heartbeats.silent_rank(kPatience, kStart);
+                return silent.empty() ? heartbeats.without_progress() : silent;
+              },
           .patience = kPatience};
 }
 
 }  // namespace
 
 int supervise_ranks(std::int64_t num_ranks, const std::vector<std::string>& command, std::ostream& err) {
-  const HeartbeatFile heartbeats(num_ranks);
+  HeartbeatFile heartbeats(num_ranks);
   const CountedInterrupts interrupts;
   ChildPlan plan{.name = "mpirun",
                  .command = mpirun_command(num_ranks, command, "to run several CPU ranks"),
                  .variables = {{kHeartbeatVariable, heartbeats.path().string()}},
-                 .unset = kTorchrunVariables};
+                 .unset = kTorchrunVariables,
+                 .death_signal = SIGKILL};  // its ranks end with it; asked to, it would let them go on for a second
   if (!isatty(STDOUT_FILENO))
     plan.variables.push_back({"NO_COLOR", "1"});  // mpirun gives its ranks a terminal, whatever ours is
   Children children;
   children.add(std::move(plan));
   return watch(children,
                rank_policy(
-                   heartbeats, [](Children& c) { c.end(); }, exit_code_of_mpirun),
+                   heartbeats, [](Children& c) { c.end(); },
+                   [&](const Child& child, std::ostream& to) { return exit_code_of_mpirun(child, heartbeats, to); }),
                err);
 }
 
 int supervise_gpu_ranks(std::int64_t num_ranks, const std::vector<std::string>& command, std::ostream& err) {
-  const HeartbeatFile heartbeats(num_ranks);
+  HeartbeatFile heartbeats(num_ranks);
   const LocalListener listener;
   const CountedInterrupts interrupts;
   const int no_input = open("/dev/null", O_RDONLY | O_CLOEXEC);

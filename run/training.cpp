@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <set>
 #include <thread>
 
@@ -16,6 +17,7 @@
 #include "base/sha256.h"
 #include "models/hf_config.h"
 #include "models/recipe_names.h"
+#include "run/agreement.h"
 #include "run/data/examples.h"
 #include "run/files/adapter_files.h"
 #include "run/files/checkpoints.h"
@@ -64,9 +66,11 @@ std::unique_ptr<WeightSource> source_of(const NativeJob& job, const TrainingOpti
   return adapter_weights(std::move(adapter), std::move(source));
 }
 
+constexpr const char* kAllBytesEnding = "_bytes";
+
 /// Weights, adapter and data by what they hold.
 void add_contents(const TrainingOptions& o, ContentReach reach, nlohmann::json& out) {
-  const char* const ending = reach == ContentReach::AllBytes ? "_bytes" : "";
+  const char* const ending = reach == ContentReach::AllBytes ? kAllBytesEnding : "";
   const auto key = [&](const char* what) { return std::string(what) + ending; };
   if (!o.is_random) out[key("weights")] = weights_digest(o.model_folder, reach);
   if (o.adapter) out[key("adapter")] = content_digest(*o.adapter / "adapter_model.safetensors", reach);
@@ -81,7 +85,9 @@ class Run {
         place_(place),
         o_(options),
         hooks_(hooks),
-        executor_(job, place, device, world) {
+        world_(world),
+        run_id_(new_run_id(world)),
+        executor_(job, place, device, world, run_id_) {
     examples_ =
         o_.data ? open_examples(*o_.data) : std::make_unique<RandomExamples>(o_.seed, job.model.spec.vocab_size);
     if (o_.data) out_.notes.push_back("data: " + examples_->describe());
@@ -99,6 +105,7 @@ class Run {
     if (o_.uses_graph) executor_.use_graph();
     executor_.load(*source_of(job_, o_));
     if (latest) resume(*latest);
+    executor_.groups().barrier();  // all ranks have read what they go on from
     out_.last_step = out_.first_step - 1;
     if (place_.rank == 0 && !o_.metrics.empty()) metrics_.emplace(o_.metrics, out_.first_step);
     for (std::int64_t step = out_.first_step; step <= out_.total_steps && !out_.was_stopped; ++step) {
@@ -115,9 +122,12 @@ class Run {
     }
     if (o_.records_last_step && out_.last_step == out_.total_steps) out_.timeline = executor_.times();
     if (!out_.was_stopped && !o_.output.empty()) {
+      held_->require_same();
       save_model(executor_, place_, o_.model_folder, o_.output);
       executor_.groups().barrier();
     }
+    mark_.reset();
+    executor_.groups().barrier();  // no rank writes any more
     if (const std::string note = executor_.describe_graph(); !note.empty()) out_.notes.push_back(note);
     out_.persistent = executor_.memory().persistent_bytes();
     out_.peak = out_.persistent + executor_.memory().arena_bytes();
@@ -176,30 +186,82 @@ class Run {
 
   // --- checkpoints
 
+  /// Ids and labels of 64 examples spread over the data: another tokenizer, packing or type of tokens shows there.
+  std::string digest_of_examples() const {
+    constexpr std::int64_t kSample = 64;
+    const auto seq = std::size_t(job_.recipe().seq_len);
+    std::string bytes;
+    for (std::int64_t i = 0; i < std::min(kSample, order_.num_examples); ++i) {
+      std::vector<std::int32_t> ids(seq), labels(seq);
+      examples_->read(i * (order_.num_examples - 1) / (kSample - 1), ids, labels);
+      for (const auto& list : {ids, labels}) bytes.append(reinterpret_cast<const char*>(list.data()), 4 * list.size());
+    }
+    return sha256_hex(bytes).substr(0, 16);
+  }
+
+  static std::string digest_of_tokenizer(const std::filesystem::path& folder) {
+    std::string digests;
+    for (const char* name : {"tokenizer.model", "tokenizer_config.json"})
+      if (std::error_code none; std::filesystem::exists(folder / name, none))
+        digests += content_digest(folder / name, ContentReach::AllBytes);
+    return sha256_hex(digests).substr(0, 16);
+  }
+
   /// Files are read for it: once.
   const nlohmann::json& identity() {
     if (identity_.is_null()) {
       identity_ = run_identity(job_, o_);
       identity_["examples"] = order_.num_examples;
+      identity_["tokens"] = digest_of_examples();
+      if (o_.data && examples_->is_text()) identity_["tokenizer"] = digest_of_tokenizer(o_.data->tokenizer_folder);
     }
     return identity_;
+  }
+
+  /// The first rank that is not well, or -1.
+  std::int64_t meet(bool is_well) {
+    const auto all = executor_.groups().gather(std::array{is_well ? 1.0 : 0.0});
+    const auto failed = std::ranges::find(all, std::array{0.0});
+    return failed == all.end() ? -1 : failed - all.begin();
+  }
+
+  /// Rank 0 makes the folder and locks it before any other rank looks at it.
+  void hold_folder() {
+    std::exception_ptr failure;
+    try {
+      if (place_.rank == 0) folder_.emplace(o_.output, run_id_);
+    } catch (...) { failure = std::current_exception(); }
+    const std::int64_t failed = meet(!failure);
+    if (failure) std::rethrow_exception(failure);
+    if (failed >= 0) throw PeerFailed(fmt::format("rank {} cannot write to {}", failed, o_.output.string()));
+    if (place_.rank > 0 && run_that_holds(o_.output) == run_id_) mark_.emplace(o_.output, place_.rank);
+    if (std::error_code none; std::filesystem::is_directory(o_.output, none)) held_.emplace(o_.output);
+  }
+
+  /// Every rank looks for itself: at which run holds the folder, and at what it would go on from and with.
+  void require_same_start(std::optional<std::int64_t> latest) {
+    nlohmann::json seen{{"run that holds --output", run_that_holds(o_.output).value_or(-1)},
+                        {"latest checkpoint", latest ? nlohmann::json(*latest) : nlohmann::json()},
+                        {"input", identity()}};
+    if (latest) seen["content of trainer_state.json"] = checkpoints_->facts_digest(*latest);
+    require_alike(world_, seen,
+                  fmt::format("--output {} and the files that training reads must be the same for all ranks; on shared "
+                              "folders of several machines, wait until all of them see its latest state",
+                              o_.output.string()));
   }
 
   /// To go on from, if any; before weights are read.
   std::optional<std::int64_t> find_checkpoint() {
     if (o_.output.empty()) return {};
-    if (place_.rank == 0) folder_.emplace(o_.output);
-    const auto meet = [this](bool is_well) -> std::int64_t {
-      const auto all = executor_.groups().gather(std::array{is_well ? 1.0 : 0.0});
-      const auto failed = std::ranges::find(all, std::array{0.0});
-      return failed == all.end() ? -1 : failed - all.begin();
-    };
-    checkpoints_.emplace(o_.output, o_.keep, CheckpointRank{place_.rank, job_.strategy.mesh.world(), meet});
+    hold_folder();
+    checkpoints_.emplace(
+        o_.output, o_.keep,
+        CheckpointRank{place_.rank, job_.strategy.mesh.world(), [this](bool is_well) { return meet(is_well); }});
     if (const auto other = checkpoints_->foreign())
       throw InputError("--output", fmt::format("{} is another program's", other->string()),
                        "give another folder: checkpoints of both would mix");
-    static_cast<void>(identity());  // of the files as they are now, not at the first save
     const auto latest = checkpoints_->latest();
+    require_same_start(latest);
     if (!latest) return {};
     if (!o_.resumes)
       throw InputError("--output", fmt::format("{} holds checkpoint-{} of an earlier run", o_.output.string(), *latest),
@@ -221,9 +283,10 @@ class Run {
                                    saved.is_object() ? saved.value(key, nlohmann::json()).dump() : "?", value.dump()),
                        "give the same model, data, recipe and ranks, or another --output");
     }
-    if (saved.contains("offload") && !own.contains("offload"))
-      throw InputError("--resume", fmt::format("checkpoint-{} was written with offload", step),
-                       "give the same --offload, or another --output");
+    for (const auto& [key, value] : saved.items())
+      if (!own.contains(key) && !key.ends_with(kAllBytesEnding))
+        throw InputError("--resume", fmt::format("checkpoint-{} was written with {} {}", step, key, value.dump()),
+                         "give the same, or another --output");
   }
 
   /// Settings that were others are refused unless they are named, and stay on record.
@@ -250,6 +313,9 @@ class Run {
 
   void save(std::int64_t step) {
     if (!checkpoints_) return;
+    if (folder_) folder_->require_locked();
+    held_->require_same();
+    if (hooks_.on_alive) hooks_.on_alive(-step);
     checkpoints_->save(step, executor_.state(),
                        {{"global_step", step},
                         {"max_steps", out_.total_steps},
@@ -266,12 +332,16 @@ class Run {
   RankPlace place_;
   const TrainingOptions& o_;
   const TrainingHooks& hooks_;
+  Communicator* world_;
+  std::int64_t run_id_;
   Executor executor_;
   std::unique_ptr<Examples> examples_;
   SampleOrder order_;
   LearningRate rate_;
   bool is_asked_to_stop_ = false;
   std::optional<OutputFolder> folder_;  // of rank 0
+  std::optional<RankMark> mark_;        // of the others
+  std::optional<HeldFolder> held_;
   std::optional<Checkpoints> checkpoints_;
   std::optional<MetricsFile> metrics_;  // of rank 0
   nlohmann::json identity_, settings_, changes_ = nlohmann::json::array();

@@ -57,8 +57,8 @@ struct TrainingOutcome {
 
 struct TrainingHooks {
   std::function<void(const StepMetrics&, std::int64_t total_steps)> on_step;  // rank 0
-  std::function<void(std::int64_t step)> on_alive;                            // every rank, before each step
-  const std::atomic<bool>* stop = nullptr;                                    // asked to save and end
+  std::function<void(std::int64_t step)> on_alive;  // every rank, before each step; below 0: before it saves after one
+  const std::atomic<bool>* stop = nullptr;          // asked to save and end
   std::function<void()> on_failure;                 // as soon as this rank fails, before others can notice
   std::function<Bytes(Bytes held)> process_memory;  // of the process, that holds this much in buffers
 };

@@ -104,6 +104,7 @@ class Packed : public Examples {
     shift_labels(labels);
   }
 
+  bool is_text() const override { return rows_.has_text(); }
   std::string describe() const override {
     return fmt::format("{}: {} examples, {} tokens, {} blocks of {}", rows_.file_name(), format_grouped(rows_.size()),
                        format_grouped(num_tokens()), format_grouped(size()), format_grouped(seq_len_));
@@ -153,6 +154,7 @@ class Padded : public Examples {
     shift_labels(labels);
   }
 
+  bool is_text() const override { return rows_.has_text(); }
   std::string describe() const override {
     return fmt::format("{}: {} examples, each padded or cut to {} tokens", rows_.file_name(), format_grouped(size()),
                        format_grouped(seq_len_));

@@ -16,6 +16,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
+#include "base/sha256.h"
 #include "rows/file_access.h"
 #include "run/files/rank_state.h"
 
@@ -35,6 +36,8 @@ std::string new_id() {
 
 nlohmann::json read_facts(const fs::path& folder) { return read_json_file(folder / kFacts); }
 
+std::string digest_of_facts(const fs::path& folder) { return sha256_hex(read_file(folder / kFacts)).substr(0, 16); }
+
 /// Which save the files of a folder belong to. Throws InputError where it is another step's, or says nothing of it.
 SaveId save_in(const fs::path& folder, std::int64_t step) {
   const nlohmann::json facts = read_facts(folder);
@@ -47,7 +50,7 @@ SaveId save_in(const fs::path& folder, std::int64_t step) {
     throw InputError(
         where, fmt::format("was saved after step {}, and its folder is named as that of step {}", said.dump(), step),
         "give the folder its name back, or resume from another checkpoint");
-  return {.id = id.get<std::string>(), .step = step};
+  return {.id = id.get<std::string>(), .step = step, .facts = digest_of_facts(folder)};
 }
 
 /// The step of a folder's name; nothing when it is none of ours.
@@ -227,6 +230,8 @@ nlohmann::json Checkpoints::facts(std::int64_t step) const {
   static_cast<void>(save_in(folder_of(step), step));
   return read_facts(folder_of(step));
 }
+
+std::string Checkpoints::facts_digest(std::int64_t step) const { return digest_of_facts(folder_of(step)); }
 
 void Checkpoints::load(std::int64_t step, const std::vector<StateBlob>& blobs) const {
   read_rank_state(folder_of(step), rank_, save_in(folder_of(step), step), blobs);

@@ -1,28 +1,69 @@
 // The folder that a run writes its checkpoints and its adapter or model to.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
+
+#include <sys/types.h>
 
 #include "base/file_lock.h"
 
 namespace gpuplan {
+
+/// The very folder that a path named when the run began, whatever the path names later.
+class HeldFolder {
+ public:
+  /// Throws EnvError when it cannot be opened.
+  explicit HeldFolder(std::filesystem::path path);
+  ~HeldFolder();
+  HeldFolder(const HeldFolder&) = delete;
+  HeldFolder& operator=(const HeldFolder&) = delete;
+  /// Throws EnvError where the path names another folder by now, or none: it was renamed, removed or mounted over.
+  void require_same() const;
+
+ private:
+  std::filesystem::path path_;
+  int file_ = -1;
+  dev_t device_{};
+  ino_t inode_{};
+};
 
 /// Made, locked against other runs, proven writable, and freed of the temporary files that killed runs left: before the
 /// first step, so that hours of training cannot end at a folder that takes nothing. Rank 0 alone holds it. Unlocked at
 /// the end; a folder that it made and that is still empty is removed.
 class OutputFolder {
  public:
-  /// Throws EnvError: the folder cannot be made or written to, the disk is full, another run holds it.
-  explicit OutputFolder(std::filesystem::path path);
+  /// `run` is written to the lock's file. Throws EnvError: the folder cannot be made or written to, the disk is full,
+  /// another run holds it, or ranks of a run that has ended still do.
+  OutputFolder(std::filesystem::path path, std::int64_t run);
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
+  /// Throws EnvError where the lock's file was removed or replaced: another run may have begun.
+  void require_locked() const;
 
  private:
   std::filesystem::path path_;
   bool is_made_ = false;  // by this run
   std::optional<FileLock> lock_;
+};
+
+/// Whose lock a rank sees in the folder: the run that rank 0 wrote there; nothing where it sees none.
+std::optional<std::int64_t> run_that_holds(const std::filesystem::path& folder);
+
+/// Another rank's mark in the folder for as long as it may write there. A launcher can be killed and started again
+/// before its ranks are gone: the next run waits for them, and names them where they stay.
+class RankMark {
+ public:
+  RankMark(const std::filesystem::path& folder, std::int64_t rank);
+  ~RankMark();
+  RankMark(const RankMark&) = delete;
+  RankMark& operator=(const RankMark&) = delete;
+
+ private:
+  int file_ = -1;
 };
 
 }  // namespace gpuplan

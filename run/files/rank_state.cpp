@@ -46,7 +46,11 @@ json read_manifest(const TensorFiles& files, const std::string& where) {
 
 /// What a rank's file says of its origin, but for the checksums.
 json origin_of(const CheckpointRank& rank, const SaveId& save) {
-  return {{"save", save.id}, {"step", save.step}, {"rank", rank.rank}, {"num_ranks", rank.num_ranks}};
+  return {{"save", save.id},
+          {"step", save.step},
+          {"rank", rank.rank},
+          {"num_ranks", rank.num_ranks},
+          {"trainer_state.json", save.facts}};
 }
 
 /// A whole file may still be another rank's, or of another save, under this name.

@@ -60,6 +60,7 @@ std::filesystem::path rank_state_file(const std::filesystem::path& folder, std::
 struct SaveId {
   std::string id;  // random
   std::int64_t step{};
+  std::string facts;  // digest of trainer_state.json: what stands there decides how training goes on
 };
 
 /// Whole or not there. Throws EnvError.

@@ -1,6 +1,10 @@
 // kill -9 at random moments: nothing is damaged, nothing is done twice, and the losses are those of a run that was
 // never killed.
 #include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <memory>
 #include <random>
 
 #include "run_program/small_run.h"
@@ -49,7 +53,158 @@ void kill_and_resume(const std::string& flags, int num_kills, std::uint32_t seed
   CHECK(kills == num_kills);
 }
 
+/// What ends launchers: out of memory, a closed pipe, and what schedulers send as a warning and at the end.
+constexpr int kEnds[] = {SIGKILL, SIGPIPE, SIGUSR1, SIGTERM, SIGUSR2};
+
+/// Ends launchers at random moments and starts the run again at once, as `until ...; do :; done`, systemd and Slurm's
+/// requeue do: never a wrong loss, never a hang, and where the folder is still held that is said.
+void restart_at_once(const std::string& flags, int num_ends, std::uint32_t seed) {
+  const SmallRun r;
+  std::mt19937 draw(seed);
+  const Finished whole = r.run(flags + " --metrics " + r.at("whole.jsonl"));
+  REQUIRE(whole.code == 0);
+  const auto expected = r.losses("whole.jsonl");
+  const std::string resumed = flags + " --save-every 2 --output " + r.at("out") + " --resume";
+  for (int n = 0; n < num_ends;) {
+    std::vector<std::unique_ptr<Process>> ended;  // and not waited for
+    for (int k = 0; k < 3; ++k, ++n) {
+      ended.push_back(std::make_unique<Process>(r.command(resumed), r.path() / std::to_string(k)));
+      sleep_seconds(whole.seconds * double(draw() % 1000) / 1000);
+      ended.back()->signal(kEnds[std::size_t(n) % std::size(kEnds)]);
+      sleep_seconds(2 * double(draw() % 4) / 4);
+    }
+    Finished last;
+    for (int tries = 0; tries < 100; ++tries) {
+      last = r.run(resumed);
+      const bool is_held = last.err.find("another run writes to this folder") != std::string::npos ||
+                           last.err.find("still write there") != std::string::npos;
+      if (last.code != 3 || !is_held) break;
+    }
+    CAPTURE(last.err);
+    CHECK(last.code == 0);
+    CHECK(r.losses() == expected);
+    CHECK(steps_of(r.metrics()) == steps_of(r.metrics("whole.jsonl")));
+    for (const auto& process : ended) {
+      const Finished f = process->wait();
+      CAPTURE(f.err);
+      CHECK(f.code != -1);  // it hung
+      CHECK(f.code != 4);
+      CHECK(f.err.find("must be one folder") == std::string::npos);
+      CHECK(f.err.find("sees another") == std::string::npos);
+      CHECK(process->num_processes() == 0);
+    }
+    std::filesystem::remove_all(r.at("out"));
+  }
+}
+
 }  // namespace
+
+TEST_CASE("resume: launchers that are ended and started again at once") {
+  for (const std::string strategy : {"ddp", "fsdp"})
+    restart_at_once("--full --gpus 2xcpu --strategy " + strategy + " --max-steps 24",
+                    std::getenv("GPUPLAN_FAULTS") ? 60 : 6, 4);
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Two ranks on what should be one folder: `own` of rank 0 and another view of it.
+Finished run_on_two_views(const SmallRun& r, const std::string& flags, const std::string& other_flags) {
+  std::vector<std::string> words{"mpirun", "--quiet", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"};
+  for (const std::string& rank :
+       {flags + " --output " + r.at("own"), flags + " --output " + r.at("other") + other_flags}) {
+    if (words.back() != "none") words.emplace_back(":");
+    words.insert(words.end(), {"-n", "1"});
+    for (const std::string& word : r.command(rank)) words.push_back(word);
+  }
+  return Process(words, r.path()).wait();
+}
+
+void flip_byte(const fs::path& file, std::int64_t from_end) {
+  std::fstream data(file, std::ios::binary | std::ios::in | std::ios::out);
+  data.seekg(-from_end, std::ios::end);
+  const auto at = data.tellg();
+  const char byte = char(data.get());
+  data.seekp(at);
+  data.put(char(byte ^ 1));
+}
+
+}  // namespace
+
+TEST_CASE("resume: ranks that see different folders, checkpoints or files are named before the first step") {
+  const SmallRun r;
+  const std::string flags = "--full --gpus 2xcpu --strategy ddp --max-steps 8 --save-every 2";
+  REQUIRE(r.run(flags + " --output " + r.at("first")).code == 0);
+  REQUIRE(r.run(flags + " --seed 2 --output " + r.at("second")).code == 0);
+  r.scratch().write("other.bin", r.content("tokens.bin") + "ab");
+  struct View {
+    const char* name;
+    std::function<void(const fs::path& own, const fs::path& other)> stage;
+    const char* other_flags = "";
+  };
+  const auto replace = [&](const fs::path& folder, const char* what) {
+    fs::remove_all(folder / what);
+    fs::copy(r.at("second") + "/" + what, folder / what, fs::copy_options::recursive);
+  };
+  const fs::path state = "checkpoint-6/trainer_state.json", rank = "checkpoint-6/rank-00001-of-00002.safetensors";
+  const std::vector<View> views{
+      {"one checkpoint less", [&](auto, auto other) { fs::remove_all(other / "checkpoint-6"); }},
+      {"one checkpoint more", [&](auto own, auto) { fs::remove_all(own / "checkpoint-6"); }},
+      {"two checkpoints less",
+       [&](auto, auto other) { fs::remove_all(other / "checkpoint-6"), fs::remove_all(other / "checkpoint-4"); }},
+      {"none",
+       [&](auto, auto other) {
+         for (const char* c : {"checkpoint-2", "checkpoint-4", "checkpoint-6"}) fs::remove_all(other / c);
+       }},
+      {"rank 0 sees none",
+       [&](auto own, auto) {
+         for (const char* c : {"checkpoint-2", "checkpoint-4", "checkpoint-6"}) fs::remove_all(own / c);
+       }},
+      {"another run's checkpoint", [&](auto, auto other) { replace(other, "checkpoint-6"); }},
+      {"rank 0 sees another run's", [&](auto own, auto) { replace(own, "checkpoint-6"); }},
+      {"a changed state", [&](auto, auto other) { flip_byte(other / state, 20); }},
+      {"rank 0 sees a changed state", [&](auto own, auto) { flip_byte(own / state, 20); }},
+      {"a torn state", [&](auto, auto other) { fs::resize_file(other / state, 100); }},
+      {"an empty state", [&](auto, auto other) { fs::resize_file(other / state, 0); }},
+      {"no state", [&](auto, auto other) { fs::remove(other / state); }},
+      {"no state of its own", [&](auto, auto other) { fs::remove(other / rank); }},
+      {"a torn state of its own", [&](auto, auto other) { fs::resize_file(other / rank, 5000); }},
+      {"another run's state of its own",
+       [&](auto, auto other) {
+         fs::copy_file(fs::path(r.at("second")) / rank, other / rank, fs::copy_options::overwrite_existing);
+       }},
+      {"a changed state of its own", [&](auto, auto other) { flip_byte(other / rank, 9); }},
+      {"a checkpoint under another name",
+       [&](auto, auto other) { fs::rename(other / "checkpoint-6", other / "checkpoint-7"); }},
+      {"another folder", [&](auto, auto other) { fs::remove(other / ".gpuplan.lock"); }},
+      {"no folder", [&](auto, auto other) { fs::remove_all(other); }},
+      {"other data", [&](auto, auto) {}, " --data DATA"},
+      {"another run in the lock",
+       [&](auto, auto other) {
+         fs::remove(other / ".gpuplan.lock"), std::ofstream(other / ".gpuplan.lock") << "17 process 1 on x\n";
+       }},
+  };
+  for (const View& view : views) {
+    CAPTURE(view.name);
+    fs::remove_all(r.at("own")), fs::remove_all(r.at("other")), fs::remove(r.at("metrics.jsonl"));
+    fs::copy(r.at("first"), r.at("own"), fs::copy_options::recursive);
+    fs::copy(r.at("first"), r.at("other"), fs::copy_options::recursive);
+    r.scratch().write("own/.gpuplan.lock", "");  // one file under both names, as if both were one folder
+    fs::create_hard_link(r.at("own") + "/.gpuplan.lock", r.at("other") + "/.gpuplan.lock");
+    view.stage(r.at("own"), r.at("other"));
+    std::string other_flags = view.other_flags;
+    if (!other_flags.empty()) other_flags = " --data " + r.at("other.bin");
+    const Finished f = run_on_two_views(r, flags + " --resume", other_flags);
+    CAPTURE(f.err);
+    CHECK((f.code == 2 || f.code == 3));
+    const bool is_named = f.err.find("rank 1: sees another") != std::string::npos ||
+                          f.err.find(r.at("other")) != std::string::npos ||
+                          f.err.find(r.at("own")) != std::string::npos;
+    CHECK(is_named);
+    CHECK(!fs::exists(r.at("metrics.jsonl")));
+  }
+}
 
 TEST_CASE("resume: 40 kills of a single rank") { kill_and_resume("--full --max-steps 24 --micro-batch 2", 40, 1); }
 TEST_CASE("resume: 5 kills of two ranks, replicated") {
@@ -101,6 +256,40 @@ TEST_CASE("resume: weights and data are known by what they hold, wherever they l
   const Finished other_weights = resumed(r.at("moved"), r.at("tokens.bin"));
   CHECK(other_weights.code == 2);
   check_has(other_weights.err, "another weights");
+}
+
+TEST_CASE("resume: what turns data into tokens, and every letter of trainer_state.json, is part of what a run is") {
+  const SmallRun r;
+  std::string rows;
+  for (int i = 0; i < 64; ++i) {
+    rows += "{\"input_ids\":[" + std::to_string(i);
+    for (int k = 1; k < (i % 2 == 0 ? 12 : 20); ++k) rows += "," + std::to_string((i + k) % 101);
+    rows += "]}\n";
+  }
+  r.scratch().write("rows.jsonl", rows);  // 64 examples padded, and as many packed
+  const std::string flags = "--full --max-steps 5 --save-every 2 --output " + r.at("out");
+  REQUIRE(r.run(flags + " --data " + r.at("rows.jsonl") + " --packing padded").code == 0);
+  const Finished packed = r.run(flags + " --resume --data " + r.at("rows.jsonl") + " --packing packed");
+  CHECK(packed.code == 2);
+  check_has(packed.err, "was written with another tokens");
+
+  const std::string facts = r.content("out/checkpoint-4/trainer_state.json");
+  for (std::size_t at = 0; at < facts.size(); at += 1 + facts.size() / 7) {
+    std::string changed = facts;
+    changed[at] = char(changed[at] ^ 1);
+    r.scratch().write("out/checkpoint-4/trainer_state.json", changed);
+    const Finished f = r.run(flags + " --resume --data " + r.at("rows.jsonl") + " --packing padded");
+    CAPTURE(f.err);
+    CHECK(f.code == 2);
+  }
+  std::string renamed = facts;
+  renamed.replace(renamed.find("settings"), 8, "settingz");
+  r.scratch().write("out/checkpoint-4/trainer_state.json", renamed);
+  const Finished f = r.run(flags + " --resume --lr 1e-3 --data " + r.at("rows.jsonl") + " --packing padded");
+  CHECK(f.code == 2);
+  check_has(f.err, "trainer_state.json");
+  r.scratch().write("out/checkpoint-4/trainer_state.json", facts);
+  CHECK(r.run(flags + " --resume --data " + r.at("rows.jsonl") + " --packing padded").code == 0);
 }
 
 TEST_CASE("resume: a changed setting is refused unless it is named, and then it stays on record") {

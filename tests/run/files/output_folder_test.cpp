@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string refusal(const fs::path& path) {
-  return error_text<EnvError>([&] { const OutputFolder folder(path); });
+  return error_text<EnvError>([&] { const OutputFolder folder(path, 1); });
 }
 
 }  // namespace
@@ -30,20 +30,50 @@ TEST_CASE("output folder: one run at a time; left empty, what it made is removed
   const test::ScratchFolder scratch;
   const fs::path out = scratch.path() / "a/out";
   {
-    const OutputFolder folder(out);
+    const OutputFolder folder(out, 7);
     CHECK(fs::is_directory(out));
     check_mentions(refusal(out), "another run writes to this folder");
   }
   CHECK(!fs::exists(out));
   fs::create_directories(out);
-  { const OutputFolder folder(out); }
+  { const OutputFolder folder(out, 7); }
   CHECK(fs::is_empty(out));
   {
-    const OutputFolder folder(scratch.path() / "b");
+    const OutputFolder folder(scratch.path() / "b", 7);
     scratch.write("b/adapter.json", "{}");
   }
   CHECK(read_file(scratch.path() / "b/adapter.json") == "{}");
   CHECK(!fs::exists(scratch.path() / "b/.gpuplan.lock"));
+}
+
+TEST_CASE("output folder: the lock says whose it is, and a lock or a folder that is taken away is noticed") {
+  const test::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "out";
+  CHECK(!run_that_holds(out));
+  const OutputFolder folder(out, 7);
+  CHECK(run_that_holds(out) == 7);
+  const HeldFolder held(out);
+  folder.require_locked();
+  held.require_same();
+  fs::remove(out / ".gpuplan.lock");
+  check_mentions(error_text<EnvError>([&] { folder.require_locked(); }), "was removed while this run held it");
+  fs::rename(out, scratch.path() / "renamed");
+  check_mentions(error_text<EnvError>([&] { held.require_same(); }), "no longer the folder");
+  fs::create_directory(out);
+  check_mentions(error_text<EnvError>([&] { held.require_same(); }), "no longer the folder");
+}
+
+TEST_CASE("output folder: ranks of a run that has ended are named while they are there, and leave nothing") {
+  const test::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "out";
+  fs::create_directories(out);
+  {
+    const RankMark first(out, 1), second(out, 2);
+    check_mentions(refusal(out), "ranks of a run that has ended still write there: rank 1 (process ");
+    check_mentions(refusal(out), "rank 2 (process ");
+  }
+  { const OutputFolder folder(out, 7); }
+  CHECK(fs::is_empty(out));
 }
 
 TEST_CASE("output folder: what cannot be made, or written to for lack of room, is told at once") {
@@ -60,7 +90,7 @@ TEST_CASE("output folder: temporary files of killed runs are removed, and nothin
   scratch.write("out/adapter_model.safetensors.gpuplan-a1B2c3", "half");
   for (const char* name : {"notes.gpuplan-ab", "model.safetensors", ".gpuplan-a1B2c3"})
     scratch.write(std::string("out/") + name, "mine");
-  const OutputFolder folder(scratch.path() / "out");
+  const OutputFolder folder(scratch.path() / "out", 7);
   CHECK(!fs::exists(scratch.path() / "out/adapter_model.safetensors.gpuplan-a1B2c3"));
   CHECK(fs::exists(scratch.path() / "out/notes.gpuplan-ab"));
   CHECK(fs::exists(scratch.path() / "out/model.safetensors"));
