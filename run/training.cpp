@@ -123,6 +123,7 @@ class Run {
     if (o_.records_last_step && out_.last_step == out_.total_steps) out_.timeline = executor_.times();
     if (!out_.was_stopped && !o_.output.empty()) {
       held_->require_same();
+      if (hooks_.on_alive) hooks_.on_alive(-out_.last_step);
       save_model(executor_, place_, o_.model_folder, o_.output);
       executor_.groups().barrier();
     }

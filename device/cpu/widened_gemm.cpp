@@ -11,9 +11,8 @@
 namespace gpuplan {
 namespace {
 
-/// Sizes of a block. An element of B is converted once for kRows rows of C, one of A once for kColumns columns: a
-/// hundred multiplications and more for each conversion. The three blocks of fp32 stay within a second-level cache's
-/// reach.
+/// Sizes of a block. An element of B is converted once for kRows rows of C, one of A once for kColumns columns:
+/// hundreds of multiplications for each conversion. The three blocks take 5 MiB of fp32.
 constexpr std::int64_t kRows = 1024, kColumns = 512, kDepth = 512;
 
 /// [begin, begin + size) of one dimension.
