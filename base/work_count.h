@@ -19,7 +19,7 @@ std::string_view to_string(Work work);
 
 using WorkCounts = std::array<std::int64_t, std::size_t(kNumWorks)>;
 
-/// Adds to what all threads have done. Called once for a file, a pass or a simulation, not for each element of it.
+/// Adds to what all threads have done. Called for a piece of a file, a row, a pass or a simulation.
 void count_work(Work work, std::int64_t amount);
 
 /// Since the process began.

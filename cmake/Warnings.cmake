@@ -1,5 +1,5 @@
-# Warnings are errors on our own targets with the compilers of which ./check has none; another one may know new warnings, and a first build
-# must not fail of them. Sanitizers and coverage apply to all targets alike.
+# Warnings are errors on our own targets with the compilers that ./check knows to give none; another one may know new warnings, and a
+# first build must not fail because of them. Sanitizers and coverage apply to all targets alike.
 # -Wno-restrict and -Wno-maybe-uninitialized: GCC 12 reports libstdc++'s own string and optional code (GCC bugs 105651,
 # 105562). -Wno-missing-field-initializers: our structs have defaults for every field, and designated initialisers state
 # only what is special. -Wno-dangling-reference: GCC 13 and later take a reference into a table for one to an argument.

@@ -310,7 +310,7 @@ std::string nearest_to(const std::vector<Difference>& all, const EstimateRequest
   if (strategy.name != job.strategy.name) fields.emplace_back("name");
   for (const Difference& d : all) fields.push_back(d.path);
   const std::string words = plan_with(fields, read, strategy);
-  return words.empty() ? "--for another program" : words;
+  return words.empty() ? "export for another program" : words;
 }
 
 /// Why the files would train something else; fills answer.refusal.

@@ -18,7 +18,7 @@ std::string flag(std::string_view name, std::string_view value) { return fmt::fo
 
 std::string on_or_off(std::string_view name, bool is_on) { return fmt::format("{}{}", is_on ? "" : kWithout, name); }
 
-/// Of a full fine-tuning, of adapters, of those on an 8-bit base.
+/// The flag of the method: full fine-tuning, adapters, adapters on an 8-bit base.
 std::string method_words(Request r, const Strategy& /*strategy*/) {
   const Recipe& recipe = r.recipe;
   if (!recipe.is_adapter()) return "--full";

@@ -11,11 +11,26 @@ namespace {
 using nlohmann::json;
 
 // Words of the choices:
-//   adapter none, lora, qlora         dtype, own_dtype, quant_storage, mixed_precision bf16, fp16, fp32, auto, u8, no,
-//   fp8 attention eager, sdpa, flash, flash-3      optimizer a row of models/optimizers        loss plain, chunked,
-//   fused distributed no, multi, fsdp, deepspeed, torch-zero (ZeroRedundancyOptimizer)            offload_optimizer,
-//   offload_params none, cpu, nvme fsdp_sharding full, grad-op, none, hybrid, hybrid-grad-op        fsdp_reshard yes,
-//   no, or a word of FSDP1 fsdp_wrap layer, size, none
+//
+//   adapter: none, lora, qlora
+//
+//   dtype, own_dtype, quant_storage, mixed_precision: bf16, fp16, fp32, auto, u8, no, fp8
+//
+//   attention: eager, sdpa, flash, flash-3
+//
+//   optimizer: a row of models/optimizers
+//
+//   loss: plain, chunked, fused
+//
+//   distributed: no, multi, fsdp, deepspeed, torch-zero (ZeroRedundancyOptimizer)
+//
+//   offload_optimizer, offload_params: none, cpu, nvme
+//
+//   fsdp_sharding: full, grad-op, none, hybrid, hybrid-grad-op
+//
+//   fsdp_reshard: yes, no, or a word of FSDP1
+//
+//   fsdp_wrap: layer, size, none
 constexpr std::array kSetupFields{SetupField{"model", &Setup::model},
                                   SetupField{"model_type", &Setup::model_type},
                                   SetupField{"adapter", &Setup::adapter},

@@ -105,9 +105,9 @@ struct StepTemporaries {
   /// Those that find no place where activations were, `activations` bytes in all. `own`: bytes of all temporaries that
   /// a rank has at once; a stage has its part of each size. A temporary fits a segment that is as large. With more work
   /// the largest activation grows past temporaries one by one, and each would make what is needed fall by all of its
-  /// size. So of what has found a place, as much is counted as the activations had not yet grown by when it did not
-  /// fit: with T = its size, L = the largest activation, A = all of them, in proportion to each other, that was at A T
-  /// / L. What is needed, A + unplaced, then never falls while A grows.
+  /// size. To keep what is needed from falling, a temporary of size T that has found its place counts until all
+  /// activations A have grown by as many bytes since it did. With the largest activation L growing in proportion to A,
+  /// it found its place at A T / L. What is needed, A + unplaced, then never falls while A grows.
   Bytes unplaced(Bytes activations, Bytes own) const {
     const double share = std::min(1.0, double(own.count) / double(std::max<std::int64_t>(1, total.count)));
     double most = 0, all = 0;
@@ -132,7 +132,7 @@ std::optional<StepTemporaries> step_temporaries(const Job& job, const StepProgra
   job.model.each_state([&](const StateList& list, std::int64_t times) {
     for (StateTensor t : list) {
       if (!is_trained(t.kind)) continue;
-      const std::int64_t copies = std::exchange(t.copies, 1);
+      const std::int64_t copies = t.is_stack ? 1 : std::exchange(t.copies, 1);  // a stack is one tensor
       const Bytes temporary = per_tensor_sizes({t}, job.numerics, job.recipe(), optimizer, rules).step_temporary;
       out.of_size[temporary] += times * copies * temporary;
       out.total += times * copies * temporary;

@@ -151,7 +151,9 @@ std::string StepWatch::look(std::int64_t step, Seconds now) {
     return {};
   }
   const double waited = now.value - since_.value;
-  if (step == 0 || waited < std::max(step < 0 ? kSaving.value : kLeast.value, kMedians * median().value)) return {};
+  const bool has_pace = step < 0 || !seconds_.empty();  // a first step takes what it takes
+  if (step == 0 || !has_pace || waited < std::max(step < 0 ? kSaving.value : kLeast.value, kMedians * median().value))
+    return {};
   if (step < 0) return fmt::format("the checkpoint after step {} has not been finished for {:.0f} s", -step, waited);
   return fmt::format("step {} has not ended for {:.0f} s, and the steps before took {}", step, waited,
                      format_duration(median()));
@@ -196,12 +198,16 @@ std::string HeartbeatFile::silent_rank(Seconds patience, Seconds start) const {
 }
 
 std::string HeartbeatFile::without_progress() {
+  constexpr Seconds kStopped{5};  // between two questions: the machine was suspended, and the ranks with us
+  const Seconds at{1e-9 * double(now() - made_)};
+  if (at.value - asked_.value > kStopped.value) watch_ = {};
+  asked_ = at;
   std::int64_t lowest = file_->beat(0).step;
   for (std::int64_t r = 1; r < num_ranks_; ++r) {
     const std::int64_t step = file_->beat(r).step;
     if (std::abs(step) < std::abs(lowest)) lowest = step;
   }
-  return watch_.look(lowest, {1e-9 * double(now() - made_)});
+  return watch_.look(lowest, at);
 }
 
 std::string HeartbeatFile::killed_rank() const {

@@ -36,9 +36,9 @@ struct Beat {
 class StepWatch {
  public:
   /// `step` is the lowest of all ranks at `now`. Returns what to say once that has not changed for kLeast and for
-  /// kMedians times the median of the steps before; empty otherwise. Saving may take kSaving.
+  /// kMedians times the median of the steps before; empty otherwise. The first step may take any time, saving kSaving.
   std::string look(std::int64_t step, Seconds now);
-  static constexpr Seconds kLeast{600}, kSaving{3600};
+  static constexpr Seconds kLeast{600}, kSaving{6 * 3600};
   static constexpr double kMedians = 100;
 
  private:
@@ -99,6 +99,7 @@ class HeartbeatFile {
   std::int64_t num_ranks_;
   std::shared_ptr<BeatFile> file_;
   StepWatch watch_;
+  Seconds asked_;  // when `without_progress` was asked last
 };
 
 }  // namespace gpuplan

@@ -115,7 +115,7 @@ std::optional<RunReport> run_rank(const RankJob& rank_job, const LaunchedRank& l
                                   if (kind == DeviceKind::Cuda && world) end_when_stuck(speaks);
                                 },
                             .process_memory = [&](Bytes held) { return process.now(*device, held); }};
-  is_supervised = launched.launcher == Launcher::Gpuplan;
+  is_supervised = launched.launcher == Launcher::Gpuplan || std::getenv(kHeartbeatVariable) != nullptr;
   TrainingOutcome outcome;
   {
     const SignalHandlers stop_signals(ask_to_stop, {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});

@@ -122,7 +122,7 @@ class Run {
     }
     if (o_.records_last_step && out_.last_step == out_.total_steps) out_.timeline = executor_.times();
     if (!out_.was_stopped && !o_.output.empty()) {
-      held_->require_same();
+      require_own_folder();
       if (hooks_.on_alive) hooks_.on_alive(-out_.last_step);
       save_model(executor_, place_, o_.model_folder, o_.output);
       executor_.groups().barrier();
@@ -189,15 +189,16 @@ class Run {
 
   /// Ids and labels of 64 examples spread over the data: another tokenizer, packing or type of tokens shows there.
   std::string digest_of_examples() const {
-    constexpr std::int64_t kSample = 64;
+    const std::int64_t sample = std::min<std::int64_t>(64, order_.num_examples);
     const auto seq = std::size_t(job_.recipe().seq_len);
-    std::string bytes;
-    for (std::int64_t i = 0; i < std::min(kSample, order_.num_examples); ++i) {
+    std::string digests;
+    for (std::int64_t i = 0; i < sample; ++i) {
       std::vector<std::int32_t> ids(seq), labels(seq);
-      examples_->read(i * (order_.num_examples - 1) / (kSample - 1), ids, labels);
-      for (const auto& list : {ids, labels}) bytes.append(reinterpret_cast<const char*>(list.data()), 4 * list.size());
+      examples_->read(i * (order_.num_examples - 1) / std::max<std::int64_t>(1, sample - 1), ids, labels);
+      ids.insert(ids.end(), labels.begin(), labels.end());
+      digests += sha256_hex({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(ids.front())});
     }
-    return sha256_hex(bytes).substr(0, 16);
+    return sha256_hex(digests).substr(0, 16);
   }
 
   static std::string digest_of_tokenizer(const std::filesystem::path& folder) {
@@ -275,6 +276,9 @@ class Run {
 
   void require_same_run(std::int64_t step, const nlohmann::json& saved) {
     const nlohmann::json& own = identity();
+    if (saved.is_object() && !saved.contains("tokens"))
+      throw InputError("--resume", fmt::format("checkpoint-{} was written by an earlier build of gpuplan", step),
+                       "go on with that build, or begin anew");
     for (const auto& [key, value] : own.items()) {
       if (saved.is_object() && saved.value(key, nlohmann::json()) == value) continue;
       if (o_.reach == ContentReach::AllBytes && saved.is_object() && !saved.contains(key))
@@ -294,6 +298,9 @@ class Run {
   void take_changes(std::int64_t step, const nlohmann::json& facts) {
     const nlohmann::json saved = facts.value("settings", nlohmann::json::object());
     changes_ = facts.value("changes", nlohmann::json::array());
+    if (!saved.is_object() || !changes_.is_array())
+      throw InputError("--resume", fmt::format("trainer_state.json of checkpoint-{} is damaged", step),
+                       "resume from another checkpoint");
     for (const char* name : kRunSettings) {
       const nlohmann::json was = saved.value(name, nlohmann::json()), is = settings_.value(name, nlohmann::json());
       if (was == is || was.is_null() || is.is_null()) continue;  // no number of steps counts for a constant rate
@@ -312,10 +319,14 @@ class Run {
     out_.notes.push_back(fmt::format("resumed from checkpoint-{}", step));
   }
 
-  void save(std::int64_t step) {
-    if (!checkpoints_) return;
+  void require_own_folder() const {
     if (folder_) folder_->require_locked();
     held_->require_same();
+  }
+
+  void save(std::int64_t step) {
+    if (!checkpoints_) return;
+    require_own_folder();
     if (hooks_.on_alive) hooks_.on_alive(-step);
     checkpoints_->save(step, executor_.state(),
                        {{"global_step", step},

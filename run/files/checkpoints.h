@@ -44,7 +44,8 @@ class Checkpoints {
   /// trainer_state.json of a checkpoint. Throws InputError when it cannot be read, or says that it was saved after
   /// another step than its folder's name.
   nlohmann::json facts(std::int64_t step) const;
-  /// Of its bytes: ranks that see the same checkpoint have the same. Throws InputError when it cannot be read.
+  /// The digest of that file: ranks that see the same checkpoint have the same. Throws InputError when it cannot be
+  /// read.
   std::string facts_digest(std::int64_t step) const;
   /// Reads this rank's blobs back. Throws InputError for another number of ranks, a file of another rank or save,
   /// missing or other-sized blobs, a wrong checksum.

@@ -2,9 +2,13 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -34,28 +38,40 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
 }
 
-/// "rank 1 (process 4711 on gpu03)", of each rank that has left a mark.
+/// "rank 1 (process 4711 on gpu03)", of each rank that has left a mark and may still run.
 std::string marks_in(const fs::path& file) {
   std::ifstream in(file);
   std::string all;
-  for (std::string line; std::getline(in, line);) all += (all.empty() ? "" : ", ") + line;
+  for (std::string line; std::getline(in, line);) {
+    long process = 0;
+    const auto at = line.find("(process ");
+    const bool is_here = at != std::string::npos && line.ends_with(" on " + host_name() + ")") &&
+                         std::sscanf(line.c_str() + at, "(process %ld", &process) == 1;
+    if (is_here && kill(pid_t(process), 0) != 0 && errno == ESRCH) continue;
+    all += (all.empty() ? "" : ", ") + line;
+  }
   return printable(all.substr(0, 1000));
 }
 
 /// Waits for ranks of a run whose rank 0 has ended. They end with their launcher, within a second.
 void require_no_ranks_left(const fs::path& folder) {
-  const fs::path file = folder / kRanks;
-  std::error_code none;
-  if (!fs::exists(file, none)) return;
-  std::optional<FileLock> lock;
-  for (int tries = 0; !lock; ++tries) try {
-      lock.emplace(file, "");
-    } catch (const EnvError&) {
-      if (tries < 4) continue;  // a second each
-      throw EnvError(fmt::format("--output {}: ranks of a run that has ended still write there: {}; end them, or wait",
-                                 folder.string(), marks_in(file)));
-    }
-  lock->remove();
+  constexpr auto kPause = std::chrono::milliseconds(100);
+  const fs::path path = folder / kRanks;
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (file < 0 && errno == ENOENT) return;
+  bool is_free = false;
+  for (int tries = 0; file >= 0 && tries < 50; ++tries, std::this_thread::sleep_for(kPause)) {
+    is_free = flock(file, LOCK_EX | LOCK_NB) == 0;
+    if (is_free || errno != EWOULDBLOCK) break;
+  }
+  const int reason = errno;
+  if (is_free) unlink(path.c_str());
+  if (file >= 0) close(file);
+  if (is_free) return;
+  if (reason != EWOULDBLOCK)
+    throw EnvError(fmt::format("{}: cannot be locked: {}", path.string(), std::strerror(reason)));
+  throw EnvError(fmt::format("--output {}: ranks of a run that has ended still write there: {}; end them, or wait",
+                             folder.string(), marks_in(path)));
 }
 
 /// Whether the folder was not there before. New names are on the disk before anything is in them: what a folder holds

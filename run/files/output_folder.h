@@ -12,7 +12,7 @@
 
 namespace gpuplan {
 
-/// The very folder that a path named when the run began, whatever the path names later.
+/// The folder that a path named when the run began. It stays open, so that no other folder gets its inode.
 class HeldFolder {
  public:
   /// Throws EnvError when it cannot be opened.

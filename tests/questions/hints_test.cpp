@@ -35,7 +35,7 @@ const std::map<std::string, std::vector<std::string>> kOfOthers{
     {"sbatch and srun",
      {"--job-name", "--nodes", "--ntasks-per-node", "--cpus-per-task", "--signal", "--time", "--partition", "--account",
       "--kill-on-bad-exit", "--parsable", "--wait", "--chdir", "--mpi"}},
-    {"mpirun", {"--quiet", "--oversubscribe", "--bind-to", "--allow-run-as-root", "--mca"}},
+    {"mpirun", {"--oversubscribe", "--bind-to", "--allow-run-as-root", "--mca"}},
     {"trainers, as cli/arguments.cpp translates them",
      {"--batch-size",
       "--per-device-train-batch-size",

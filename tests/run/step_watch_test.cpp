@@ -10,12 +10,14 @@ TEST_CASE("no step for 10 minutes and 100 medians is told; slow steps, the first
   double now = 0;
   CHECK(watch.look(0, {now}).empty());
   CHECK(watch.look(0, {now += 1e6}).empty());  // loading has no step yet
-  for (std::int64_t step = 1; step <= 5; ++step) CHECK(watch.look(step, {now += 2}).empty());
-  CHECK(watch.look(5, {now + 599}).empty());
-  CHECK(watch.look(5, {now + 601}).find("step 5 has not ended for 601 s") == 0);
-  CHECK(watch.look(-5, {now += 2}).empty());
-  CHECK(watch.look(-5, {now + 3599}).empty());
-  CHECK(watch.look(-5, {now + 3601}).find("the checkpoint after step 5") == 0);
+  CHECK(watch.look(1, {now += 2}).empty());
+  CHECK(watch.look(1, {now += 1e6}).empty());  // nor has the first step a limit
+  for (std::int64_t step = 2; step <= 8; ++step) CHECK(watch.look(step, {now += 2}).empty());
+  CHECK(watch.look(8, {now + 599}).empty());
+  CHECK(watch.look(8, {now + 601}).find("step 8 has not ended for 601 s") == 0);
+  CHECK(watch.look(-8, {now += 2}).empty());
+  CHECK(watch.look(-8, {now + 6 * 3600 - 1}).empty());
+  CHECK(watch.look(-8, {now + 6 * 3600 + 1}).find("the checkpoint after step 8") == 0);
 
   StepWatch slow;  // of 60 s: 100 of them are more than 10 minutes
   now = 0;

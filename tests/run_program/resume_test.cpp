@@ -1,5 +1,6 @@
 // kill -9 at random moments: nothing is damaged, nothing is done twice, and the losses are those of a run that was
 // never killed.
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -111,7 +112,8 @@ namespace fs = std::filesystem;
 
 /// Two ranks on what should be one folder: `own` of rank 0 and another view of it.
 Finished run_on_two_views(const SmallRun& r, const std::string& flags, const std::string& other_flags) {
-  std::vector<std::string> words{"mpirun", "--quiet", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"};
+  std::vector<std::string> words{
+      "mpirun", "--mca", "orte_execute_quiet", "1", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"};
   for (const std::string& rank :
        {flags + " --output " + r.at("own"), flags + " --output " + r.at("other") + other_flags}) {
     if (words.back() != "none") words.emplace_back(":");
@@ -120,6 +122,17 @@ Finished run_on_two_views(const SmallRun& r, const std::string& flags, const std
   }
   return Process(words, r.path()).wait();
 }
+
+/// What a message names: never the folders alone, which every hint has.
+constexpr const char* kNamed[] = {"sees another latest checkpoint",
+                                  "sees another content of trainer_state.json",
+                                  "sees another run that holds",
+                                  "sees another data",
+                                  "trainer_state.json: ",
+                                  "rank-00001-of-00002.safetensors: ",
+                                  "holds no state of rank 1",
+                                  "belongs to another program",
+                                  "is another program's"};
 
 void flip_byte(const fs::path& file, std::int64_t from_end) {
   std::fstream data(file, std::ios::binary | std::ios::in | std::ios::out);
@@ -198,9 +211,8 @@ TEST_CASE("resume: ranks that see different folders, checkpoints or files are na
     const Finished f = run_on_two_views(r, flags + " --resume", other_flags);
     CAPTURE(f.err);
     CHECK((f.code == 2 || f.code == 3));
-    const bool is_named = f.err.find("rank 1: sees another") != std::string::npos ||
-                          f.err.find(r.at("other")) != std::string::npos ||
-                          f.err.find(r.at("own")) != std::string::npos;
+    const bool is_named =
+        std::ranges::any_of(kNamed, [&](const char* phrase) { return f.err.find(phrase) != std::string::npos; });
     CHECK(is_named);
     CHECK(!fs::exists(r.at("metrics.jsonl")));
   }
@@ -258,7 +270,7 @@ TEST_CASE("resume: weights and data are known by what they hold, wherever they l
   check_has(other_weights.err, "another weights");
 }
 
-TEST_CASE("resume: what turns data into tokens, and every letter of trainer_state.json, is part of what a run is") {
+TEST_CASE("resume: what turns data into tokens, and the letters of trainer_state.json, are part of what a run is") {
   const SmallRun r;
   std::string rows;
   for (int i = 0; i < 64; ++i) {
