@@ -117,7 +117,7 @@ std::vector<Lack> of_recipe(const Recipe& r) {
   const bool is_adamw = optimizer.name == "adamw-fused" || optimizer.name == "adamw-foreach" ||
                         optimizer.name == "adamw-loop" || optimizer.name == "adamw-8bit";
   return {{!is_adamw, "--optimizer", fmt::format("{} (adamw, adamw-8bit)", r.optimizer)},
-          {r.precision == Precision::Fp16Mixed, "--precision", "fp16 (fp32, bf16, bf16-mixed)"},
+          {r.precision == Precision::Fp16Mixed, "--precision", "fp16 (fp32, bf16-true, bf16-mixed)"},
           {r.quant.kind != BaseQuant::None && r.quant.kind != BaseQuant::Nf4, "--lora", "int8 or GPTQ base (NF4)"},
           {r.quant.kind == BaseQuant::Nf4 && r.quant.block_size != kNf4Block, "--lora",
            fmt::format("NF4 blocks other than {}", kNf4Block)},

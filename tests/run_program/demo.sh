@@ -20,7 +20,7 @@ grep -q '^adapter read back' out.txt
 # On a processor with AVX2 alone 16-bit products are made by conversion (device/cpu/widened_gemm.h): weights of 2 bytes and the memory
 # that was predicted, losses that differ from those of fp32 and end within 2 % of them, the same bits each time.
 export GPUPLAN_CPU_VARIANT=avx2 ONEDNN_MAX_CPU_ISA=AVX2
-for run in fp32 bf16-mixed bf16 again; do
+for run in fp32 bf16-mixed bf16-true again; do
   precision=${run/again/bf16-mixed}
   "$gpuplan" run --demo --gpus 1xcpu --max-steps 25 --precision "$precision" --output "$run" --metrics "$run.jsonl" \
     >"$run.txt" 2>err.txt || { cat "$run.txt" err.txt; exit 1; }
@@ -28,7 +28,7 @@ for run in fp32 bf16-mixed bf16 again; do
 done
 [[ $(wc -l <fp32.losses) == 25 ]]
 cmp bf16-mixed.losses again.losses
-for run in bf16-mixed bf16; do
+for run in bf16-mixed bf16-true; do
   grep -qE '^weights +1.66 MiB +1.66 MiB +[+-]0.0 %$' "$run.txt" || { echo "$run: the weights are not those of 2 bytes"; cat "$run.txt"; exit 1; }
   grep -qE '^tensors .* [+-]0.0 %$' "$run.txt" || { echo "$run: memory is not as predicted"; cat "$run.txt"; exit 1; }
   if cmp -s fp32.losses "$run.losses"; then echo "$run computes in fp32"; exit 1; fi
