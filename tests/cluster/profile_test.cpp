@@ -68,7 +68,7 @@ TEST_CASE("profile: every GPU has a complete one, every number with unit, kind a
   for (const GpuSpec& gpu : list_gpus()) {
     CAPTURE(gpu.id);
     const Profile profile = default_profile(gpu);
-    CHECK(profile.values.size() == 31);
+    CHECK(profile.values.size() == 32);
     CHECK(profile.gemm_efficiency > 0.5);
     for (const auto& [name, value] : profile.values) {
       CAPTURE(name);
