@@ -16,7 +16,7 @@ class FileLock {
   FileLock& operator=(const FileLock&) = delete;
 
   int file() const { return file_; }  // open for appending
-  /// Whether the file still has its name: somebody may have removed or replaced it.
+  /// Says whether the file still has its name; somebody may have removed or replaced it.
   bool is_in_place() const;
   /// Removes the file while it is held: a process that waits for it makes its own.
   void remove() const;

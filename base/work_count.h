@@ -1,5 +1,5 @@
-// What this process has done, counted: the same on every machine, so that limits can be stated and tested in it, which
-// seconds cannot (docs/limits.md).
+// Counters of the work that this process has done. They are the same on every machine, so that limits are stated and
+// tested in them; seconds are not (docs/limits.md).
 #pragma once
 
 #include <array>

@@ -189,7 +189,7 @@ class TreeBuilder : public YAML::EventHandler {
     put(std::move(value));
   }
 
-  /// Where a key comes twice, the place of the value that counts is kept.
+  /// Keeps the place of the value that counts when a key comes twice.
   void note_place(const YAML::Mark& mark, const std::string& path, bool is_key) {
     const int line = mark.line + 1;
     const bool is_entry = !open_.empty() && open_.back().value.is_object();

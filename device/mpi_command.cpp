@@ -12,7 +12,7 @@ bool has_mpirun() { return !find_program("mpirun").empty(); }
 std::vector<std::string> mpirun_command(std::int64_t num_ranks, const std::vector<std::string>& arguments,
                                         const std::string& purpose) {
   if (!has_mpirun()) throw EnvError("mpirun is not on the PATH: install openmpi-bin " + purpose);
-  // What --quiet means, which Open MPI 5 refuses; it ignores the parameter.
+  // Open MPI 5 refuses --quiet; this parameter means the same in version 4, and 5 ignores it.
   std::vector<std::string> command{"mpirun", "--mca", "orte_execute_quiet", "1"};
   command.insert(command.end(), {"-n", std::to_string(num_ranks), "--oversubscribe", "--bind-to", "none"});
   // The ranks are on this machine and meet in shared memory: no transport opens a port that others can reach.

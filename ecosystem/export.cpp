@@ -300,7 +300,7 @@ void add_differences(std::vector<Difference>& out, const json& planned, const js
 
 std::string plain(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-/// What can be planned instead, so that the files say all of it.
+/// Names the flags of a plan that the files can say whole.
 std::string nearest_to(const std::vector<Difference>& all, const EstimateRequest& read, const Strategy& strategy,
                        const ExportJob& job, const Target& target) {
   if (all.front().path == "lora.base_dtype" && all.front().read.is_null())

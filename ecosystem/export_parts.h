@@ -59,7 +59,7 @@ ExportedFile torchrun_file(const ExportJob& job);
 /// The script of plain PyTorch, its settings, and what starts it: launch.sh, or a scheduler's job.
 void add_torch(std::vector<ExportedFile>& files, const ExportJob& job);
 void add_torch_job(std::vector<ExportedFile>& files, const ExportJob& job);
-/// What its settings say in their own words, and why it cannot train a plan.
+/// `adapt_to_torch` puts the settings in the script's own words; `why_not_torch` says why it cannot train a plan.
 void adapt_to_torch(Setup& setup, const EstimateRequest& request, const Strategy& strategy);
 WhyNot why_not_torch(const ExportJob& job);
 /// torchtune's recipe.

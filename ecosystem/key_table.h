@@ -40,9 +40,9 @@ struct KeyRow {
   std::vector<nlohmann::json> harmless;  // values of a refused key that change nothing
 
   static bool leaves_others(const Value& value) { return value.second.is_null() || value.first == "auto"; }
-  /// What a value of the file states: the row of `values`, if there is one.
+  /// Translates a value of the file by the row of `values`, if there is one.
   const Value* find_value(const nlohmann::json& in_file) const;
-  /// Whether true or false may stand there.
+  /// Says whether true or false may stand there.
   bool takes_flags() const;
 };
 

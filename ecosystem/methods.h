@@ -1,4 +1,4 @@
-// What other programs train and gpuplan does not plan, by the keys of their files: data/ecosystem/methods.yaml.
+// Recognises jobs that gpuplan does not plan by the keys of their files: data/ecosystem/methods.yaml.
 // Preference tuning, reinforcement learning and distillation hold further models or generate; read as supervised
 // fine-tuning, their files would get figures of another job.
 #pragma once
@@ -27,7 +27,7 @@ struct ForeignJob {
 /// Every row. Throws InputError for a broken data file.
 std::span<const ForeignJob> foreign_jobs();
 
-/// What a file shows of a foreign job.
+/// The foreign job that a file is of, and the keys that show it.
 struct ForeignSign {
   std::string name, why;          // "KTO"; "DPO, KTO or another method" where no key says which
   std::vector<std::string> keys;  // of the file, in the order of the row; the first names the job
@@ -39,7 +39,7 @@ std::optional<ForeignSign> find_foreign_program(const nlohmann::json& top);
 /// The method that most keys of a file of `format` belong to. `top` is a mapping.
 std::optional<ForeignSign> find_foreign_method(std::string_view format, const nlohmann::json& top);
 
-/// Whether a key is one of a method that `format` has; its value may be harmless.
+/// Says whether a key belongs to a method that `format` has; its value may be harmless.
 bool names_foreign_method(std::string_view format, const std::string& key);
 
 /// The word by which a key that no table knows names a second model, generation or another method; empty: none.

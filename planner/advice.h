@@ -54,7 +54,7 @@ std::optional<StrategyEstimate> estimate_with(const AdviceCase& c, std::initiali
 /// The recipe with these settings.
 Recipe recipe_with(const AdviceCase& c, std::initializer_list<NamedSetting> settings);
 
-/// How the chosen strategy shards that state.
+/// Says how the chosen strategy shards that state.
 SizeRules rules_of(const AdviceCase& c, const Recipe& recipe);
 
 /// Training state of one rank, and of the whole model before sharding.

@@ -198,7 +198,7 @@ void StageBuilder::step_flat() {
   }
 }
 
-/// Whether this rank updates weights of `g`.
+/// Says whether this rank updates weights of `g`.
 bool StageBuilder::has_step(const Group& g) const {
   return (g.gradient || g.host_gradient) && g.sizes.trained_elements > 0;
 }

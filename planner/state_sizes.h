@@ -57,7 +57,7 @@ struct SizeRules {
   bool gathers() const { return layout.shards_weights && (ways > 1 || keeps_weights_on_host); }
 };
 
-/// What a rank holds at once of `sum`, bytes of the step added up over everything it steps: those of one sub-group.
+/// The bytes of one sub-group: a rank holds no more at once of `sum`, the bytes of all that it steps.
 Bytes of_one_step(Bytes sum, const StateSizes& stepped, const SizeRules& rules);
 
 SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framework, const ModelSpec& model,

@@ -30,7 +30,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Where the line that begins at `at` ends. Throws InputError where that is too far: no more of the file is looked at.
+/// Finds the end of the line that begins at `at`. Throws InputError when it is too far, without reading on.
 std::size_t end_of_line(std::string_view text, std::size_t at, std::size_t number, const std::string& file) {
   const std::string_view part = text.substr(at, kRowLimit.bytes + 1);
   const std::size_t length = std::min(part.size(), part.find('\n'));

@@ -30,7 +30,7 @@ class JsonRows {
   /// Throws InputError, where = "file:line", for what is no example or has tokens outside the vocabulary. Several
   /// threads may ask at once.
   TokenRow read(std::int64_t row) const;
-  /// Whether a row that was read is text.
+  /// Says whether a row that was read is text.
   bool has_text() const { return tokenizer_ != nullptr; }
   std::string file_name() const { return options_.file.filename().string(); }
   std::string path() const { return options_.file.string(); }

@@ -28,7 +28,7 @@ Digest digest_of(const std::string& text) {
   return digest;
 }
 
-/// Every rank's text, by rank.
+/// Gathers every rank's text, by rank.
 std::vector<std::string> gather_texts(Communicator& world, const std::string& own, std::int64_t longest) {
   std::string padded = own, all(std::size_t(world.size() * longest), ' ');
   padded.resize(std::size_t(longest), ' ');

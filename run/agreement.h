@@ -1,4 +1,4 @@
-// What ranks must see alike before a run begins: its plan, the output folder and the checkpoint that it goes on from.
+// Before a run begins all ranks must see the same plan, output folder and checkpoint to go on from.
 // A rank of another machine may see another state of a shared folder, or have been started with other flags.
 #pragma once
 

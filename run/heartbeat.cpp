@@ -123,7 +123,7 @@ Heartbeat::~Heartbeat() {
   if (supervisor_ >= 0) close(supervisor_);
 }
 
-/// Who can lock the file has no supervisor any more.
+/// The supervisor holds the file locked: a rank that gets the lock has lost it.
 void Heartbeat::end_with_supervisor() const {
   if (supervisor_ >= 0 && flock(supervisor_, LOCK_EX | LOCK_NB) == 0) std::_Exit(kWorldFailed);
 }

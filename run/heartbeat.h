@@ -51,7 +51,7 @@ class StepWatch {
 /// The rank's side. Does nothing where the environment names no file.
 class Heartbeat {
  public:
-  /// From now on this process ends with its supervisor, whatever ends that.
+  /// This process then ends with its supervisor, whatever ends that.
   explicit Heartbeat(std::int64_t rank);
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
@@ -71,7 +71,7 @@ class Heartbeat {
 /// quiet until the supervisor ends them. Nothing where there is no supervisor's file.
 std::optional<bool> has_first_word(std::int64_t rank);
 
-/// To be called by a signal handler: this rank was asked to end, and did not die of itself.
+/// Notes that this rank was asked to end; a signal handler may call it.
 void note_signal() noexcept;
 
 /// The supervisor's side: makes the file, and removes it at the end. Files of supervisors that were killed are removed
@@ -86,7 +86,7 @@ class HeartbeatFile {
   /// What to say of the first rank that has been silent for `patience`, or has not begun within `start` after this was
   /// made; empty when there is none.
   std::string silent_rank(Seconds patience, Seconds start) const;
-  /// What to say where no rank has taken a step for too long; empty otherwise. To be asked again and again.
+  /// Says that no rank has taken a step for too long; empty otherwise. Callers ask again and again.
   std::string without_progress();
   /// "rank 3 (process 4711)": the one that ended without being asked to, once all have ended. "a rank" where that is
   /// not known of exactly one.

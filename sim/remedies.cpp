@@ -49,7 +49,7 @@ Tried simulate_variant(const Variant& variant, const FrameworkConvention& framew
   return {plan.tokens_per_second, plan.estimate};
 }
 
-/// As `estimate` advises: a change that needs more memory leaves a plan that fits well.
+/// A change that needs more memory must leave a plan that fits well, as `estimate` advises too.
 bool may_advise(const StrategyEstimate& now, const StrategyEstimate& then) {
   return then.fits_well() || then.tiers.process <= now.tiers.process;
 }

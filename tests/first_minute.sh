@@ -102,7 +102,7 @@ for question in 'estimate --model llama3-8b --gpus A6000' 'run --demo' 'run --mo
     complain "'$question': asks for Open MPI: $asks"
   fi
 done
-# Whose devices need no packages for CPUs.
+# These runs compute on devices that need no packages for CPUs.
 for question in 'run plan.json --engine accelerate' 'run --engine=torchrun --gpus 2xcpu --dry-run'; do
   fresh
   # shellcheck disable=SC2086

@@ -27,7 +27,7 @@ struct CpuKernels {
   void (*narrow_block)(const float*, const MatrixBlock&) = nullptr;
 };
 
-/// Those of the widest instruction set that this processor runs.
+/// Returns the kernels of the widest instruction set that this processor runs.
 const CpuKernels& cpu_kernels();
 
 namespace baseline {

@@ -29,7 +29,7 @@ class Examples {
   virtual std::int64_t size() const = 0;  // blocks or rows, at least 1
   /// Fills seq_len ids and labels of one example.
   virtual void read(std::int64_t index, std::span<std::int32_t> ids, std::span<std::int32_t> labels) const = 0;
-  /// Whether the model's tokenizer makes the ids.
+  /// Says whether the model's tokenizer makes the ids.
   virtual bool is_text() const { return false; }
   virtual std::string describe() const = 0;  // "train.bin: 12,345 tokens of uint16, 48 blocks of 256"
 };

@@ -115,7 +115,7 @@ void remove_temporary_files(const fs::path& folder) {
   for (const fs::path& file : leftovers) unlink(file.c_str());
 }
 
-/// Where no rank holds one any more.
+/// Removes the marks' file when no rank holds one any more.
 void remove_marks(const fs::path& folder) {
   const fs::path path = folder / kRanks;
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);

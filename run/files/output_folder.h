@@ -50,7 +50,7 @@ class OutputFolder {
   std::optional<FileLock> lock_;
 };
 
-/// Whose lock a rank sees in the folder: the run that rank 0 wrote there; nothing where it sees none.
+/// Reads which run rank 0 has signed the folder's lock for; nothing where there is no lock.
 std::optional<std::int64_t> run_that_holds(const std::filesystem::path& folder);
 
 /// Another rank's mark in the folder for as long as it may write there. A launcher can be killed and started again

@@ -4,7 +4,7 @@ add_dependencies(test_device device_libraries)
 set(sanitizer_environment "LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/leaks.supp:print_suppressions=0"
     "TSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/races.supp:halt_on_error=1:second_deadlock_stack=1")
 set_tests_properties(device PROPERTIES ENVIRONMENT "${sanitizer_environment}")
-# What a processor without AVX-512 has: our kernels' variant, and oneDNN's own (DNNL_ before its version 2.6).
+# These variables leave what a processor without AVX-512 has: our kernels' variant, and oneDNN's own (DNNL_ before its version 2.6).
 set(avx2_environment "GPUPLAN_CPU_VARIANT=avx2;ONEDNN_MAX_CPU_ISA=AVX2;DNNL_MAX_CPU_ISA=AVX2")
 add_test(NAME device_avx2 COMMAND test_device)
 set_tests_properties(device_avx2 PROPERTIES ENVIRONMENT "${avx2_environment};${sanitizer_environment}")

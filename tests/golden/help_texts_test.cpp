@@ -25,7 +25,7 @@ std::string printed(const std::vector<std::string>& arguments) {
   return out.str();
 }
 
-/// By the names of the files.
+/// The texts by the names of their files.
 std::map<std::string, std::string> texts_of_today() {
   std::map<std::string, std::string> texts{{"gpuplan.txt", printed({"--help"})},
                                            {"licences.txt", printed({"--licences"})}};

@@ -24,7 +24,7 @@ struct Answered {
 /// Seconds of a processor after which a question counts as hanging. What it may do is counted as work.
 int hang_seconds();
 
-/// What a question may do, as docs/limits.md states it. Files without a limit, of --data, are not counted here.
+/// The work that docs/limits.md allows a question. Files without a limit, those of --data, are not counted.
 inline constexpr WorkCounts kMostWork{300'000'000, 1'000'000'000, 200'000'000};
 
 /// Processor seconds of ten million steps of a loop, here and now.

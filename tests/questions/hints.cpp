@@ -14,7 +14,7 @@ namespace {
 
 bool is_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_'; }
 
-/// Whether what follows is a flag of a script that stands before it: "scripts/fit_speed.py --ablate --write".
+/// Recognises a flag of a script that stands before it: "scripts/fit_speed.py --ablate --write".
 bool is_of_script(std::string_view before) {
   const std::size_t script = before.rfind(".py");
   if (script == std::string_view::npos) return false;

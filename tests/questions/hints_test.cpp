@@ -150,7 +150,7 @@ struct Nearest {
   std::string refusal, text;
 };
 
-/// What `export` answers for the plan that is saved: nothing where it writes files.
+/// Returns what `export` answers for the saved plan: nothing where it writes files.
 Nearest nearest_of(const std::string& target) {
   const Answered answer = ask({.command = "export", .flags = {{"", "saved.json"}, {"--for", target}}});
   if (answer.code == 0) return {};

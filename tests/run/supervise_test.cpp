@@ -43,7 +43,7 @@ std::string content(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Whether a process whose number a rank left in `file` goes on. One that was killed takes a while to end, and may be a
+/// Says whether a process whose number a rank left in `file` goes on. One that was killed takes a while to end, and may be a
 /// zombie until init looks for it.
 bool is_alive(const std::filesystem::path& file) {
   const std::string text = content(file);

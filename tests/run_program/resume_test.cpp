@@ -54,7 +54,7 @@ void kill_and_resume(const std::string& flags, int num_kills, std::uint32_t seed
   CHECK(kills == num_kills);
 }
 
-/// What ends launchers: out of memory, a closed pipe, and what schedulers send as a warning and at the end.
+/// Launchers end of these: out of memory, a closed pipe, and what schedulers send as a warning and at the end.
 constexpr int kEnds[] = {SIGKILL, SIGPIPE, SIGUSR1, SIGTERM, SIGUSR2};
 
 /// Ends launchers at random moments and starts the run again at once, as `until ...; do :; done`, systemd and Slurm's
@@ -123,7 +123,7 @@ Finished run_on_two_views(const SmallRun& r, const std::string& flags, const std
   return Process(words, r.path()).wait();
 }
 
-/// What a message names: never the folders alone, which every hint has.
+/// A message must hold one of these; the folders alone stand in every hint.
 constexpr const char* kNamed[] = {"sees another latest checkpoint",
                                   "sees another content of trainer_state.json",
                                   "sees another run that holds",
