@@ -43,8 +43,8 @@ std::string content(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Says whether a process whose number a rank left in `file` goes on. One that was killed takes a while to end, and may be a
-/// zombie until init looks for it.
+/// Says whether a process whose number a rank left in `file` goes on. One that was killed takes a while to end, and may
+/// be a zombie until init looks for it.
 bool is_alive(const std::filesystem::path& file) {
   const std::string text = content(file);
   REQUIRE(!text.empty());
