@@ -17,7 +17,6 @@
 #include "base/processor.h"
 #include "device/backend.h"
 #include "run/agreement.h"
-#include "run/files/checkpoints.h"
 #include "run/gpu_check.h"
 #include "run/heartbeat.h"
 #include "run/rank_memory.h"
@@ -45,7 +44,12 @@ void require_one_plan(const NativeJob& job, const TrainingOptions& options, Comm
   plan["max-steps"] = options.max_steps, plan["epochs"] = options.epochs;
   plan["save-every"] = options.save_every, plan["resume"] = options.resumes;
   plan["output"] = !options.output.empty();
-  require_alike(&world, plan, "give each rank the same flags and files, and --strategy");
+  try {
+    require_alike(&world, plan, "give each rank the same flags and files, and --strategy");
+  } catch (...) {
+    let_cause_speak();
+    throw;
+  }
 }
 
 /// Ranks on GPUs meet before any of them opens its own: what one holds would be memory in use to one that still reads
@@ -126,11 +130,7 @@ std::optional<RunReport> run_rank(const RankJob& rank_job, const LaunchedRank& l
 }
 
 void let_first_rank_speak(const LaunchedRank& launched) {
-  constexpr auto kFirstSpeaks = std::chrono::seconds(2), kOthersSpeak = std::chrono::seconds(3);
-  try {
-    throw;
-  } catch (const PeerFailed&) { return std::this_thread::sleep_for(kOthersSpeak); } catch (...) {
-  }
+  constexpr auto kFirstSpeaks = std::chrono::seconds(2);
   if (!has_first_word(launched.rank).value_or(launched.rank == 0)) std::this_thread::sleep_for(kFirstSpeaks);
 }
 

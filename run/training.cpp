@@ -406,19 +406,13 @@ nlohmann::json run_settings(const TrainingOptions& o, std::int64_t total_steps) 
   return out;
 }
 
-namespace {
-
-/// The rank that failed says why: the first to speak is heard alone (run/heartbeat). Called while an exception is
-/// handled.
-void wait_where_another_knows() {
+void let_cause_speak() {
   constexpr auto kOthersSpeak = std::chrono::seconds(3);
   try {
     throw;
   } catch (const PeerFailed&) { std::this_thread::sleep_for(kOthersSpeak); } catch (...) {
   }
 }
-
-}  // namespace
 
 TrainingOutcome train(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world,
                       const TrainingOptions& options, const TrainingHooks& hooks) {
@@ -427,7 +421,7 @@ TrainingOutcome train(const NativeJob& job, const RankPlace& place, Device& devi
     run.emplace(job, place, device, world, options, hooks);
     return run->run();
   } catch (...) {
-    wait_where_another_knows();
+    let_cause_speak();
     if (hooks.on_failure) hooks.on_failure();
     if (run) run->abort();
     throw;

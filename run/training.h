@@ -73,6 +73,10 @@ inline constexpr std::array kRunSettings{"lr", "schedule", "warmup", "weight-dec
 /// Their values. `total_steps` counts only where the schedule ends with them.
 nlohmann::json run_settings(const TrainingOptions& options, std::int64_t total_steps);
 
+/// Waits where this rank gives up because another failed: that one knows the cause, and the first to speak is heard
+/// alone (run/heartbeat). Requires: an exception is handled.
+void let_cause_speak();
+
 /// Runs to the end. Collective; throws InputError and EnvError, as the parts do.
 TrainingOutcome train(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world,
                       const TrainingOptions& options, const TrainingHooks& hooks);

@@ -16,7 +16,7 @@ class CpuGemm {
   CpuGemm(const CpuGemm&) = delete;
   CpuGemm& operator=(const CpuGemm&) = delete;
   /// Returns when C is written. 16-bit operands are converted to fp32 where the processor does not multiply them
-  /// (device/cpu/widened_gemm.h). Throws EnvError when oneDNN refuses, BugError for fp8 and int8.
+  /// (device/cpu/widened_gemm.h). Throws EnvError when oneDNN refuses, BugError for tf32 and fp8.
   void run(const GemmProblem& problem, const void* a, const void* b, void* c);
 
  private:
