@@ -99,8 +99,8 @@ ExplainSection state_section(const Job& job, const StrategyEstimate& chosen) {
   add("gradients at the step", total.gradient, "same dtype as the weight they belong to (torch)");
   add("fp32 master", total.master, "arXiv 1910.02054: 16-bit weights with an fp32 copy");
   add("optimizer state", total.state + total.paged_state, std::string(optimizer.source));
-  const Bytes gradient_copy = of_one_step(total.step_gradient, total, job.rules);
-  const Bytes temporary = of_one_step(total.step_temporary, total, job.rules) + total.step_scratch;
+  const Bytes gradient_copy = chosen.peak.step_gradient;
+  const Bytes temporary = chosen.peak.step_temporaries;
   add("fp32 gradients of the step", gradient_copy, "ZeRO steps on an fp32 copy of its gradient partition");
   add("temporary at the step", temporary,
       job.rules.steps_flat           ? fmt::format("DeepSpeed steps flat tensors: {}", optimizer.source)

@@ -138,6 +138,7 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
   for (const ProgramBuffer& b : p.buffers) {
     if (b.is_persistent) meters.allocate(b);
     if (b.role == BufferRole::StepTemporary) out.step_temporaries = std::max(out.step_temporaries, b.bytes);
+    if (b.role == BufferRole::StepGradient) out.step_gradient = std::max(out.step_gradient, b.bytes);
   }
   meters.end_of_persistent();
   const auto peak_of = [&](MemorySpace space) { return Bytes{meters.spaces[std::size_t(space)].peak}; };

@@ -23,6 +23,7 @@ struct Peak {
   Bytes joined_activations;     // of that: activations and logits
   Bytes joined_step;            // the same in the optimizer's step
   Bytes step_temporaries;       // of the optimizer that exist at once
+  Bytes step_gradient;          // the fp32 copy of gradients that exists at once
   Bytes managed;                // paged optimizer states
   Bytes host, nvme;             // peak bytes on the host and on NVMe, of this rank
   std::uint32_t instruction{};  // of the peak
