@@ -1,6 +1,7 @@
 #include "planner/program_builder.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "base/narrow.h"
@@ -8,6 +9,7 @@
 #include "models/optimizers.h"
 #include "planner/peaks.h"
 #include "planner/stage_builder.h"
+#include "planner/step_temporaries.h"
 
 namespace gpuplan {
 namespace {
@@ -23,16 +25,33 @@ ModelBlocks& own_blocks(StepProgram& program) {
   return *program.made;
 }
 
-/// Bytes of a stage at what may fill it most; each sums up over units.
+/// Bytes of a stage by what they are for; each sums up over units.
 struct StageLoad {
-  double batch{};       // what forward keeps, on the last stage the logits, gradients: each in memory of its own
-  double step{};        // gradients, and what the optimizer needs beside its state
-  double evaluation{};  // on the last stage the logits of an evaluation batch
+  double resident{};  // weights, master copies, optimizer state
+  double casts{};     // whole weights as the forward pass reads them
+  double gradients{};
+  double kept{};       // what forward keeps, on the last stage the logits
+  double temporary{};  // what the optimizer needs beside its state
+  double evaluated{};  // on the last stage the logits of an evaluation batch
   StageLoad& operator+=(const StageLoad& o) {
-    batch += o.batch, step += o.step, evaluation += o.evaluation;
+    resident += o.resident, casts += o.casts, gradients += o.gradients;
+    kept += o.kept, temporary += o.temporary, evaluated += o.evaluated;
     return *this;
   }
-  double most() const { return std::max({batch, step, evaluation}); }
+};
+
+/// What a stage has at most: in a micro-batch, at the optimizer step, in evaluation, and where the allocator keeps what
+/// the micro-batch left, also what the step's temporaries do not find there.
+struct StageMost {
+  bool keeps_segments;
+  std::optional<StepTemporaries> temporaries;
+  double operator()(const StageLoad& l) const {
+    const double batch = l.resident + l.casts + l.gradients + l.kept, step = l.resident + l.gradients + l.temporary;
+    double unplaced = keeps_segments ? l.temporary : 0;
+    if (keeps_segments && temporaries)
+      unplaced = double(temporaries->unplaced(Bytes{std::int64_t(l.kept)}, Bytes{std::int64_t(l.temporary)}).count);
+    return std::max({batch + unplaced, step, l.resident + l.evaluated});
+  }
 };
 
 std::vector<StageLoad> unit_loads(const Job& job, const StepProgram& program, const ModelBlocks& blocks) {
@@ -40,11 +59,10 @@ std::vector<StageLoad> unit_loads(const Job& job, const StepProgram& program, co
   const OptimizerSpec& optimizer = find_optimizer(job.recipe().optimizer);
   const auto load_of = [&](const StateList& list) {
     const StateSizes z = state_sizes(list, job.numerics, job.recipe(), optimizer, {});
-    const double resident = double((z.trained + z.frozen + z.master + z.state).count);
-    const double gradients = double(z.full_gradient.count), casts = double(z.trained_gathered.count);
-    return StageLoad{.batch = resident + casts + gradients,
-                     .step = resident + gradients + double(z.step_temporary.count),
-                     .evaluation = resident};
+    return StageLoad{.resident = double((z.trained + z.frozen + z.master + z.state).count),
+                     .casts = double(z.trained_gathered.count),
+                     .gradients = double(z.full_gradient.count),
+                     .temporary = double(z.step_temporary.count)};
   };
   std::vector<StageLoad> out(std::size_t(L + 2));
   const double boundary =
@@ -56,14 +74,14 @@ std::vector<StageLoad> unit_loads(const Job& job, const StepProgram& program, co
     if (job.recipe().checkpointing != Checkpointing::Full)
       for (const LocalId id : saved_locals(graph)) kept += double(graph.locals[id].bytes().count);
     per_kind.push_back(load_of(job.model.layers[k]));
-    per_kind.back().batch += kept;
+    per_kind.back().kept += kept;
   }
   for (std::int64_t i = 0; i < L; ++i) out[std::size_t(i + 1)] = per_kind[job.model.weights.order[std::size_t(i)]];
   out.front() = load_of(job.model.before);
   out.back() = load_of(job.model.after);
   if (job.model.has_tied_head && job.strategy.mesh.pp > 1) out.back() += out.front();
-  out.back().batch += double(program.blocks.back().total.peak);
-  if (is_evaluated(job.request)) out.back().evaluation += double(evaluated_logits(job).count);
+  out.back().kept += double(program.blocks.back().total.peak);
+  if (is_evaluated(job.request)) out.back().evaluated += double(evaluated_logits(job).count);
   return out;
 }
 
@@ -72,6 +90,7 @@ std::vector<StageLoad> unit_loads(const Job& job, const StepProgram& program, co
 std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& program, const ModelBlocks& blocks) {
   const std::int64_t stages = job.strategy.mesh.pp;
   const std::vector<StageLoad> load = unit_loads(job, program, blocks);
+  const StageMost most{job.framework.allocator == AllocatorKind::Caching, step_temporaries(job, program)};
   std::vector<double> capacity;
   for (std::int64_t stage = 0; stage < stages; ++stage)
     capacity.push_back(std::max(1.0, double(job.cluster().gpus[std::size_t(stage)].framework_memory.count)));
@@ -92,7 +111,7 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
       const auto is_bound = [&](std::size_t unit) { return s == 0 && std::int64_t(unit) < images_until; };
       for (const std::size_t begin = next; next < end; ++next) {
         used += load[next];
-        if (next > begin && !is_bound(next) && used.most() > room) break;
+        if (next > begin && !is_bound(next) && most(used) > room) break;
       }
       bounds.push_back(narrow<std::uint16_t>(next));
     }

@@ -13,8 +13,8 @@
 namespace gpuplan {
 
 /// [begin, end) of the model's units per pipeline stage (0 embedding, 1 … L layers, L + 1 head), so that the fullest
-/// stage is as empty as can be, in micro-batches, at the optimizer step and in evaluation; weighted by the memory of
-/// each stage's GPU.
+/// stage is as empty as can be, in micro-batches, at the optimizer step and in evaluation, with what the allocator
+/// keeps from the one to the other; weighted by the memory of each stage's GPU.
 std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& program, const ModelBlocks& blocks);
 
 /// Builds into `program`, whose storage is reused. `columns` are cost models, one per kind of GPU in `gpu_column`

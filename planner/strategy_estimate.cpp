@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +14,7 @@
 #include "planner/program_builder.h"
 #include "planner/state_sizes.h"
 #include "planner/step_inputs.h"
+#include "planner/step_temporaries.h"
 
 namespace gpuplan {
 namespace {
@@ -95,50 +95,6 @@ void add_evaluation(Peak& peak, const Job& job, const EvaluationNeeds& needs, co
   peak.tensors = during;
   for (Bytes* pools : {&peak.pools, &peak.joined_pools}) *pools = std::max(*pools, during);
   peak.instant = PeakInstant::Evaluation;
-}
-
-/// The optimizer's temporaries, one per trained tensor, by size, and the largest activation beside them.
-struct StepTemporaries {
-  std::map<Bytes, Bytes, std::greater<>> of_size;  // bytes of all that have it, in the whole model
-  Bytes total, largest_activation;
-
-  /// Those that find no place where activations were, `activations` bytes in all. `own`: bytes of all temporaries that
-  /// a rank has at once; a stage has its part of each size. A temporary fits a segment that is as large. With more work
-  /// the largest activation grows past temporaries one by one, and each would make what is needed fall by all of its
-  /// size. To keep what is needed from falling, a temporary of size T that has found its place counts until all
-  /// activations A have grown by as many bytes since it did. With the largest activation L growing in proportion to A,
-  /// it found its place at A T / L. What is needed, A + unplaced, then never falls while A grows.
-  Bytes unplaced(Bytes activations, Bytes own) const {
-    const double share = std::min(1.0, double(own.count) / double(std::max<std::int64_t>(1, total.count)));
-    double most = 0, all = 0;
-    for (const auto& [size, bytes] : of_size) {
-      all += share * double(bytes.count);
-      const double grown =
-          std::max(0.0, 1 - double(size.count) / double(std::max<std::int64_t>(1, largest_activation.count)));
-      most = std::max(most, all - double(activations.count) * grown);
-    }
-    return Bytes{std::int64_t(most)};
-  }
-};
-
-/// Nothing where the optimizer steps flat parameters (FSDP1, ZeRO): they are larger than all activations.
-std::optional<StepTemporaries> step_temporaries(const Job& job, const StepProgram& program) {
-  const SizeRules& rules = job.rules;
-  if (rules.engine == ShardingEngine::Fsdp1 || rules.engine == ShardingEngine::Zero) return std::nullopt;
-  const OptimizerSpec& optimizer = find_optimizer(job.recipe().optimizer);
-  StepTemporaries out;
-  if (optimizer.temporary != StepTemporary::Parameters) return out;
-  for (const Block& block : program.blocks) out.largest_activation = std::max(out.largest_activation, block.largest);
-  job.model.each_state([&](const StateList& list, std::int64_t times) {
-    for (StateTensor t : list) {
-      if (!is_trained(t.kind)) continue;
-      const std::int64_t copies = t.is_stack ? 1 : std::exchange(t.copies, 1);  // a stack is one tensor
-      const Bytes temporary = per_tensor_sizes({t}, job.numerics, job.recipe(), optimizer, rules).step_temporary;
-      out.of_size[temporary] += times * copies * temporary;
-      out.total += times * copies * temporary;
-    }
-  });
-  return out;
 }
 
 /// The tightest GPU of the class, with what processes were seen to hold outside their tensors.

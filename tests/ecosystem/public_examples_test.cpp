@@ -47,7 +47,7 @@ void check_expected(const ConfigReading& reading, const json& expect) {
   if (expect.contains("micro_batch")) CHECK(r.micro_batch == expect["micro_batch"]);
   if (expect.contains("seq_len")) CHECK(r.seq_len == expect["seq_len"]);
   if (expect.contains("rank") && r.is_adapter()) CHECK(r.lora.rank == expect["rank"]);
-  if (expect.contains("strategy")) CHECK(reading.request.strategy == expect["strategy"]);
+  if (expect.contains("strategy")) CHECK(reading.request.strategy == expect["strategy"].get<std::string>());
   if (expect.contains("targets")) CHECK(json(r.lora.targets) == expect["targets"]);
   if (expect.contains("freezes_tower")) CHECK(json(reading.setup.freezes_tower.value()) == expect["freezes_tower"]);
   if (expect.contains("processes")) CHECK(reading.setup.num_processes == expect["processes"]);

@@ -33,19 +33,16 @@ std::optional<Question> doubled(const Question& question, const std::string& fla
 int fit_of(const json& strategy) { return strategy["fits"] == "no" ? 0 : strategy["fits"] == "tight" ? 1 : 2; }
 
 /// Twice as much of `flag` needs no less of `key`. The cut of `mp` may change with it, and which GPU is the fullest,
-/// and thus the row's: its process then needs no less, but for what the allocator keeps, which the cut does not see,
-/// and for a part of a layer: a cut moves whole ones.
+/// and thus the row's: its process then needs no less, but for a part of a layer, as a cut moves whole ones.
 std::string broken_growth(const Question& question, const Answered& a, const Answered& more, const char* flag,
                           const char* key) {
   const json one = strategies_of(a), two = strategies_of(more);
   for (const auto& [name, s] : one.items()) {
     const bool is_of_memory = std::string_view(key) != "step_seconds", is_cut = name == "mp" && is_of_memory;
-    if (is_of_memory && !is_cut && two.contains(name) && fit_of(two[name]) > fit_of(s))
+    if (is_of_memory && two.contains(name) && fit_of(two[name]) > fit_of(s))
       return fmt::format("{}: fits better with twice as many as {} {}", name, flag, question.value_of(flag));
     const std::string of = is_cut ? "process_bytes" : key;
-    const double kept = is_cut ? s["memory_bytes"]["allocator"].get<double>() : 0;
-    if (two.contains(name) &&
-        two[name][of].get<double>() < (s[of].get<double>() - kept) * (1 - (is_cut ? 0.05 : 1e-12)))
+    if (two.contains(name) && two[name][of].get<double>() < s[of].get<double>() * (1 - (is_cut ? 0.02 : 1e-12)))
       return fmt::format("{}: {} {} with {} {}, {} with twice as many", name, s[of].dump(), of, flag,
                          question.value_of(flag), two[name][of].dump());
   }
