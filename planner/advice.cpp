@@ -31,13 +31,9 @@ Recipe recipe_with(const AdviceCase& c, std::initializer_list<NamedSetting> sett
   return variant_with(c, settings).request.recipe;
 }
 
-SizeRules rules_of(const AdviceCase& c, const Recipe& recipe) {
-  return size_rules(c.chosen.strategy, c.result.framework, c.result.model.spec, recipe);
-}
-
 StateSizes rank_state(const AdviceCase& c, const Recipe& recipe) {
   return model_state(c.result.model, resolve_numerics(recipe, c.result.framework, c.chosen.strategy.engine), recipe,
-                     rules_of(c, recipe));
+                     size_rules(c.chosen.strategy, c.result.framework, c.result.model.spec, recipe));
 }
 
 StateSizes whole_state(const AdviceCase& c, const Recipe& recipe) {

@@ -54,9 +54,6 @@ std::optional<StrategyEstimate> estimate_with(const AdviceCase& c, std::initiali
 /// The recipe with these settings.
 Recipe recipe_with(const AdviceCase& c, std::initializer_list<NamedSetting> settings);
 
-/// Says how the chosen strategy shards that state.
-SizeRules rules_of(const AdviceCase& c, const Recipe& recipe);
-
 /// Training state of one rank, and of the whole model before sharding.
 StateSizes rank_state(const AdviceCase& c, const Recipe& recipe);
 StateSizes whole_state(const AdviceCase& c, const Recipe& recipe);

@@ -64,18 +64,11 @@ StateSizes& StateSizes::operator+=(const StateSizes& o) {
   step_gradient += o.step_gradient, step_temporary += o.step_temporary;
   step_scratch = std::max(step_scratch, o.step_scratch);
   trained_elements += o.trained_elements, gathered_elements += o.gathered_elements;
-  most_stepped = std::max(most_stepped, o.most_stepped);
   trained_gathers += o.trained_gathers, frozen_gathers += o.frozen_gathers;
   return *this;
 }
 
 StateSizer sizer_of(StateArrays arrays) { return arrays == StateArrays::Flat ? flat_sizes : per_tensor_sizes; }
-
-Bytes of_one_step(Bytes sum, const StateSizes& stepped, const SizeRules& rules) {
-  const std::int64_t all = stepped.trained_elements, at_once = std::max(rules.sub_group_size, stepped.most_stepped);
-  if (rules.sub_group_size < 0 || all <= at_once) return sum;
-  return Bytes{std::int64_t(double(sum.count) * double(at_once) / double(all))};
-}
 
 SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framework, const ModelSpec& model,
                      const Recipe& recipe) {
@@ -135,7 +128,6 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
     const std::int64_t stepped = rules.layout.shards_optimizer ? part : elements;
     out.gradient += bytes_of(stepped, kept);
     out.trained_elements += stepped;
-    out.most_stepped = std::max(out.most_stepped, ceil_div(stepped, t.num_parameters()));
     if (n.has_master) out.master += bytes_of(stepped, Dtype::F32);
     if (n.has_master && !n.has_fp32_gradients) out.step_gradient += bytes_of(stepped, Dtype::F32);
     const Bytes state = t.copies * optimizer_state_bytes(optimizer, ceil_div(stepped, t.copies), t.rows, t.cols,

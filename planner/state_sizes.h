@@ -21,7 +21,6 @@ struct StateSizes {
   Bytes step_scratch;                       // of a loop over the tensors: what the largest needs, not a sum
   std::int64_t trained_elements{};          // stepped by this rank
   std::int64_t gathered_elements{};
-  std::int64_t most_stepped{};                       // of the parameter of which this rank steps most
   std::int64_t trained_gathers{}, frozen_gathers{};  // messages of one gather of this unit
   StateSizes& operator+=(const StateSizes& other);
 };
@@ -56,9 +55,6 @@ struct SizeRules {
 
   bool gathers() const { return layout.shards_weights && (ways > 1 || keeps_weights_on_host); }
 };
-
-/// The bytes of one sub-group: a rank holds no more at once of `sum`, the bytes of all that it steps.
-Bytes of_one_step(Bytes sum, const StateSizes& stepped, const SizeRules& rules);
 
 SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framework, const ModelSpec& model,
                      const Recipe& recipe);

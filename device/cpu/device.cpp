@@ -71,6 +71,7 @@ class CpuBackend final : public DeviceBackend {
  public:
   int num_devices() const override { return 1; }
   std::unique_ptr<Device> open(const DeviceOptions& options) override {
+    cpu_kernels();  // a wrong GPUPLAN_CPU_VARIANT is refused here, not in a stream's work
     return std::make_unique<CpuDevice>(options.num_threads);
   }
 };

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdlib>
+#include <string>
 #include <string_view>
+
+#include "base/error.h"
 
 #ifndef GPUPLAN_CPU_VARIANT
 #define GPUPLAN_CPU_VARIANT baseline
@@ -14,10 +17,14 @@ namespace gpuplan {
 enum class CpuVariant { Baseline, Avx2, Avx512 };
 
 /// The widest that the processor has; GPUPLAN_CPU_VARIANT=baseline or avx2 asks for less (tests run all of them).
+/// Throws InputError for other words.
 inline CpuVariant cpu_variant() {
 #if defined(__x86_64__)
   const char* const set = std::getenv("GPUPLAN_CPU_VARIANT");
   const std::string_view asked = set ? set : "";
+  if (!asked.empty() && asked != "baseline" && asked != "avx2" && asked != "avx512")
+    throw InputError("GPUPLAN_CPU_VARIANT", "unknown instruction set '" + std::string(asked) + "'",
+                     "one of baseline, avx2, avx512");
   if (asked == "baseline" || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
     return CpuVariant::Baseline;
   if (asked == "avx2" || !__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||

@@ -130,9 +130,11 @@ ExplainLine variant_line(const AdviceCase& c, const OptimizerVariant& variant) {
   std::string text = fmt::format("{:.3g} bytes per parameter, {} per rank",
                                  per_parameter(whole.state + whole.paged_state, c.result.model.trainable),
                                  format_bytes(rank.state + rank.paged_state));
-  const Bytes temporary = of_one_step(rank.step_temporary, rank, rules_of(c, recipe)) + rank.step_scratch;
-  if (temporary.count > 0) text += fmt::format(", {} more at the step", format_bytes(temporary));
-  if (const auto e = estimate_with(c, {setting})) text += fmt::format("; peak {}", format_bytes(peak_of(*e)));
+  if (const auto e = estimate_with(c, {setting})) {
+    const Bytes temporary = e->peak.step_temporaries;
+    if (temporary.count > 0) text += fmt::format(", {} more at the step", format_bytes(temporary));
+    text += fmt::format("; peak {}", format_bytes(peak_of(*e)));
+  }
   if (recipe.optimizer == c.request.recipe.optimizer) text += " (this plan)";
   return {variant.title, text, std::string(find_optimizer(variant.optimizer).source)};
 }

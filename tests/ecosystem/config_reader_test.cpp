@@ -316,6 +316,9 @@ TEST_CASE("foreign methods are named: what people gave and got the figures of SF
   CHECK(contains(refused("num_labels: 2\n"), "belongs to classification"));
   CHECK(contains(refused("lora_task_type: SEQ_CLS\n"), "another head"));
   CHECK(refused("lora_task_type: CAUSAL_LM\n").empty());
+  CHECK(contains(refused("task_type: SEQ_CLS\n"), "another head"));
+  for (const char* key : {"student_model", "assistant_model", "pref_beta"})
+    CHECK(contains(refused(std::string(key) + ": a\n"), "is not known to gpuplan, and"));
   CHECK(contains(refused("num_generations: 8\nmax_completion_length: 256\nuse_vllm: true\nreward_funcs: [a]\n"),
                  "belongs to GRPO"));
   // a key of many methods names several, and says that there are more

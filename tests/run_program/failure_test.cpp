@@ -215,13 +215,19 @@ TEST_CASE("failure: data and flags that are wrong are named, with exit code 2") 
   check_has(two.err, "large.jsonl");
 }
 
+TEST_CASE("failure: an instruction set that no kernel is compiled for is refused before anything is written") {
+  const SmallRun r;
+  std::vector<std::string> words{"env", "GPUPLAN_CPU_VARIANT=avx3"};
+  for (const std::string& word : r.command("--full --output " + r.at("out"))) words.push_back(word);
+  const Finished f = Process(words, r.path()).wait();
+  CHECK(f.code == 2);
+  check_has(f.err, "GPUPLAN_CPU_VARIANT: unknown instruction set 'avx3'");
+  CHECK(!std::filesystem::exists(r.at("metrics.jsonl")));
+}
+
 TEST_CASE("failure: a launcher that started another number of ranks than the plan has is told") {
   const SmallRun r;
-  std::vector<std::string> words{
-      "mpirun", "--mca", "orte_execute_quiet", "1", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
-      "-n",     "3"};
-  for (const std::string& word : r.command(std::string("--full --max-steps 2") + kTwo)) words.push_back(word);
-  const Finished f = Process(words, r.path()).wait();
+  const Finished f = r.run_ranks(std::vector<std::string>(3, std::string("--full --max-steps 2") + kTwo));
   CHECK(f.code == 2);
   check_has(f.err, "2 ranks");
   check_has(f.err, "started 3");
@@ -229,15 +235,9 @@ TEST_CASE("failure: a launcher that started another number of ranks than the pla
 
 TEST_CASE("failure: ranks that were started with different flags do not train together") {
   const SmallRun r;
-  for (const char* other : {" --precision bf16-mixed", " --max-steps 3"}) {
-    std::vector<std::string> words{
-        "mpirun", "--mca", "orte_execute_quiet", "1", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"};
-    for (const std::string& flags : {std::string(kTwo), std::string(kTwo) + other}) {
-      if (words.back() != "none") words.emplace_back(":");
-      words.insert(words.end(), {"-n", "1"});
-      for (const std::string& word : r.command("--full --max-steps 2" + flags)) words.push_back(word);
-    }
-    const Finished f = Process(words, r.path()).wait();
+  for (const std::string other : {" --precision bf16-mixed", " --max-steps 3"}) {
+    const std::string flags = std::string("--full --max-steps 2") + kTwo;
+    const Finished f = r.run_ranks({flags, flags + other});
     CAPTURE(other);
     CHECK(f.code == 2);
     check_has(f.err, "rank 1: sees another ");

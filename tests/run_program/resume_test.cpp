@@ -110,19 +110,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Two ranks on what should be one folder: `own` of rank 0 and another view of it.
-Finished run_on_two_views(const SmallRun& r, const std::string& flags, const std::string& other_flags) {
-  std::vector<std::string> words{
-      "mpirun", "--mca", "orte_execute_quiet", "1", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"};
-  for (const std::string& rank :
-       {flags + " --output " + r.at("own"), flags + " --output " + r.at("other") + other_flags}) {
-    if (words.back() != "none") words.emplace_back(":");
-    words.insert(words.end(), {"-n", "1"});
-    for (const std::string& word : r.command(rank)) words.push_back(word);
-  }
-  return Process(words, r.path()).wait();
-}
-
 /// A message must hold one of these; the folders alone stand in every hint.
 constexpr const char* kNamed[] = {"sees another latest checkpoint",
                                   "sees another content of trainer_state.json",
@@ -152,7 +139,7 @@ TEST_CASE("resume: ranks that see different folders, checkpoints or files are na
   REQUIRE(r.run(flags + " --seed 2 --output " + r.at("second")).code == 0);
   r.scratch().write("other.bin", r.content("tokens.bin") + "ab");
   struct View {
-    const char* name;
+    std::string name;
     std::function<void(const fs::path& own, const fs::path& other)> stage;
     const char* other_flags = "";
   };
@@ -208,7 +195,8 @@ TEST_CASE("resume: ranks that see different folders, checkpoints or files are na
     view.stage(r.at("own"), r.at("other"));
     std::string other_flags = view.other_flags;
     if (!other_flags.empty()) other_flags = " --data " + r.at("other.bin");
-    const Finished f = run_on_two_views(r, flags + " --resume", other_flags);
+    const Finished f = r.run_ranks(
+        {flags + " --resume --output " + r.at("own"), flags + " --resume --output " + r.at("other") + other_flags});
     CAPTURE(f.err);
     CHECK((f.code == 2 || f.code == 3));
     const bool is_named =

@@ -69,6 +69,20 @@ Finished SmallRun::run(const std::string& flags, double limit_seconds) const {
   return Process(command(flags), path()).wait(limit_seconds);
 }
 
+Finished SmallRun::run_ranks(const std::vector<std::string>& flags_of_ranks) const {
+  std::string script = "case $OMPI_COMM_WORLD_RANK in\n";
+  for (std::size_t rank = 0; rank < flags_of_ranks.size(); ++rank) {
+    script += std::to_string(rank) + ") exec";
+    for (const std::string& word : command(flags_of_ranks[rank])) script += " '" + word + "'";
+    script += " ;;\n";
+  }
+  scratch_.write("rank.sh", script + "esac\n");
+  return Process({"mpirun", "--mca", "orte_execute_quiet", "1", "--allow-run-as-root", "--oversubscribe", "--bind-to",
+                  "none", "-n", std::to_string(flags_of_ranks.size()), "sh", at("rank.sh")},
+                 path())
+      .wait();
+}
+
 nlohmann::json SmallRun::report(const std::string& flags) const {
   const Finished f = run(flags + " --json");
   CAPTURE(flags);

@@ -34,6 +34,9 @@ class SmallRun {
   /// earlier one.
   std::vector<std::string> command(const std::string& flags) const;
   Finished run(const std::string& flags, double limit_seconds = kPatience) const;
+  /// … as ranks of one mpirun, each with flags of its own. A script picks them: the mpirun of Debian 13 (Open
+  /// MPI 5.0.7) crashes where it gets two programs.
+  Finished run_ranks(const std::vector<std::string>& flags_of_ranks) const;
   /// … which must end with exit code 0; its report, and the metrics' lines.
   nlohmann::json report(const std::string& flags) const;
   std::vector<nlohmann::json> metrics(const std::string& name = "metrics.jsonl") const;
