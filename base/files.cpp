@@ -198,10 +198,4 @@ void write_file_atomically(const fs::path& path, const std::string& content) {
   fail_to_write(path, what, reason);
 }
 
-fs::path user_data_dir() {
-  if (const char* const data = std::getenv("XDG_DATA_HOME"); data && *data) return fs::path(data) / "gpuplan";
-  const char* const home = std::getenv("HOME");
-  return fs::path(home ? home : ".") / ".local" / "share" / "gpuplan";
-}
-
 }  // namespace gpuplan

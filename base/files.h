@@ -17,9 +17,6 @@ const std::filesystem::path& data_dir();
 /// Whether a file is of data_dir(), by its name: nobody changes it while the program runs.
 bool is_shipped(const std::filesystem::path& path);
 
-/// What the user keeps for gpuplan: gpuplan/ in $XDG_DATA_HOME or ~/.local/share. It need not exist.
-std::filesystem::path user_data_dir();
-
 /// This very program; empty where the system does not tell.
 std::filesystem::path own_program();
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
+#include "base/user_folders.h"
 #include "base/yaml_file.h"
 
 namespace gpuplan {
@@ -188,7 +189,10 @@ std::vector<std::string> possible_gpus(const std::string& text) {
 
 std::string how_to_describe(const std::string& text) { return hint_for_unknown(text, all_names()); }
 
-GpuChoice resolve_gpu(const std::string& text) {
+namespace {
+
+/// The product alone; resolve_gpu adds whose file describes it.
+GpuChoice choose_gpu(const std::string& text) {
   const std::vector<GpuNames>& all = all_names();
   const std::string wanted = normalised(text);
   std::vector<const GpuNames*> candidates;
@@ -200,6 +204,18 @@ GpuChoice resolve_gpu(const std::string& text) {
   if (!candidates.empty())
     throw InputError("", fmt::format("'{}' may be several GPUs", trim(text)), list_candidates(candidates));
   throw InputError("", fmt::format("unknown GPU '{}'", trim(text)), hint_for_unknown(text, all));
+}
+
+}  // namespace
+
+GpuChoice resolve_gpu(const std::string& text) {
+  GpuChoice choice = choose_gpu(text);
+  const fs::path shipped = data_dir() / "gpus" / (choice.id + ".yaml"), used = gpu_path(choice.id);
+  std::error_code error;
+  if (used != shipped && fs::exists(shipped, error))
+    choice.assumption += fmt::format("{}{} is read from {}, not from the catalogue",
+                                     choice.assumption.empty() ? "" : "; ", choice.id, used.string());
+  return choice;
 }
 
 std::string render_gpu_index(const std::vector<GpuNames>& all) {

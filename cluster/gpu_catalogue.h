@@ -10,7 +10,8 @@ namespace gpuplan {
 
 struct GpuChoice {
   std::string id;
-  std::string assumption;  // "A100 means a100-sxm-80gb"; empty when the text left nothing open
+  /// "A100 means a100-sxm-80gb", and the user's file where one stands in the place of a shipped one; else empty.
+  std::string assumption;
 };
 
 /// Throws InputError: unknown with how to describe it, or several products with their memory.

@@ -2,7 +2,6 @@
 #include "models/hf_config.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
+#include "base/user_folders.h"
 #include "models/catalogue_file.h"
 #include "models/checkpoint.h"
 #include "models/families.h"
@@ -40,9 +40,7 @@ std::map<std::string, json> read_index(const fs::path& folder) {
 }
 
 fs::path expand_home(std::string_view text) {
-  const char* home = std::getenv("HOME");
-  if (home && (text == "~" || text.starts_with("~/")))
-    return fs::path(home) / fs::path(text.substr(text.size() > 1 ? 2 : 1));
+  if (text == "~" || text.starts_with("~/")) return home_dir() / fs::path(text.substr(text.size() > 1 ? 2 : 1));
   return text;
 }
 

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
+#include "base/user_folders.h"
 
 namespace gpuplan {
 namespace {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
+#include "base/user_folders.h"
 #include "cluster/cpu_ranks.h"
 
 namespace gpuplan {

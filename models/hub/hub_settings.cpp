@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
+#include "base/user_folders.h"
 
 namespace gpuplan {
 namespace {
@@ -27,24 +28,14 @@ bool is_switched_on(const char* name) {
   return value == "1" || value == "on" || value == "yes" || value == "true";
 }
 
-fs::path user_home() {
-  const std::string home = hub_variable("HOME");
-  return home.empty() ? "." : home;
-}
-
-fs::path cache_home() {
-  const std::string cache = hub_variable("XDG_CACHE_HOME");
-  return cache.empty() ? user_home() / ".cache" : fs::path(cache);
-}
-
 fs::path with_home(const std::string& path) {
-  return path == "~" || path.starts_with("~/") ? user_home() / path.substr(std::min<std::size_t>(2, path.size()))
+  return path == "~" || path.starts_with("~/") ? home_dir() / path.substr(std::min<std::size_t>(2, path.size()))
                                                : fs::path(path);
 }
 
 fs::path hf_home() {
   const std::string home = hub_variable("HF_HOME");
-  return home.empty() ? cache_home() / "huggingface" : with_home(home);
+  return home.empty() ? user_cache_home() / "huggingface" : with_home(home);
 }
 
 fs::path hub_cache() {
@@ -89,7 +80,7 @@ HubSettings hub_settings() {
   settings.endpoint = read_endpoint(settings.endpoint);
   settings.token = read_token();
   settings.hub_cache = hub_cache();
-  settings.own_cache = cache_home() / "gpuplan";
+  settings.own_cache = user_cache_home() / "gpuplan";
   settings.is_offline = is_switched_on("HF_HUB_OFFLINE") || is_switched_on("TRANSFORMERS_OFFLINE");
   if (const std::string seconds = hub_variable("HF_HUB_DOWNLOAD_TIMEOUT"); !seconds.empty())
     settings.limits.stall_seconds = settings.limits.connect_seconds =

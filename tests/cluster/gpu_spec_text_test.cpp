@@ -9,6 +9,7 @@
 #include "cluster/cluster_spec.h"
 #include "cluster/gpu_catalogue.h"
 #include "cluster/gpu_spec_text.h"
+#include "environment_variable.h"
 #include "scratch_folder.h"
 
 using namespace gpuplan;
@@ -178,20 +179,17 @@ TEST_CASE("user's folder: a file there is a GPU, and stands in place of one of t
   other.replace(other.find("aliases: ["), 10, "aliases: [my card, ");
   write_file_atomically(gpus / "my-card1.yaml", other);
 
-  const char* const before = std::getenv("XDG_DATA_HOME");
-  const std::string kept = before ? before : "";
-  setenv("XDG_DATA_HOME", folder.path().c_str(), 1);
+  const test::Variable data("XDG_DATA_HOME", folder.path().c_str());
   std::size_t num_3090 = 0, num_own = 0;
   for (const GpuNames& names : list_gpu_names()) {
     num_3090 += names.id == "rtx-3090" ? 1 : 0;
     num_own += names.id == "my-card1" ? 1 : 0;
   }
   const std::string source = read_gpu_file(gpu_path("rtx-3090")).spec.source;
-  if (before)
-    setenv("XDG_DATA_HOME", kept.c_str(), 1);
-  else
-    unsetenv("XDG_DATA_HOME");
   CHECK(num_3090 == 1);
+  const std::string replaced = (gpus / "rtx-3090.yaml").string();
+  CHECK(resolve_gpu("3090").assumption == "rtx-3090 is read from " + replaced + ", not from the catalogue");
+  CHECK(resolve_gpu("4090").assumption.empty());
   CHECK(num_own == 1);
   CHECK(source == (gpus / "rtx-3090.yaml").string());
 }

@@ -2,11 +2,11 @@
 // or sed -n. Runs `gpuplan` in this process.
 #pragma once
 
-#include <cstdlib>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "environment_variable.h"
 
 namespace gpuplan::test {
 
@@ -29,21 +29,5 @@ std::string with_answers_of_today(const std::string& page, std::string (*answer)
 
 /// Whether GPUPLAN_UPDATE_GOLDEN=1 asks for files to be rewritten.
 bool is_updating();
-
-/// Sets a variable of the environment while it lives.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* const before = std::getenv(name)) before_ = before;
-    setenv(name, value, 1);
-  }
-  ~Variable() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
 
 }  // namespace gpuplan::test

@@ -127,13 +127,4 @@ void FakeHub::answer(int connection) {
     send(http_answer(401, "Invalid username or password.", "X-Error-Code: RepoNotFound\r\n"));
 }
 
-Variable::Variable(const char* name, const char* value) : name_(name) {
-  const char* const before = std::getenv(name);
-  was_set_ = before != nullptr;
-  if (before) before_ = before;
-  value ? setenv(name, value, 1) : unsetenv(name);
-}
-
-Variable::~Variable() { was_set_ ? setenv(name_, before_.c_str(), 1) : unsetenv(name_); }
-
 }  // namespace gpuplan::test

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "environment_variable.h"
+
 namespace gpuplan::test {
 
 class FakeHub {
@@ -48,19 +50,5 @@ class FakeHub {
 
 /// A whole answer: status line, length, headers ("X-Error-Code: GatedRepo\r\n"), body.
 std::string http_answer(int status, const std::string& body, const std::string& headers = {});
-
-/// An environment variable for as long as this lives; nullptr: unset.
-class Variable {
- public:
-  Variable(const char* name, const char* value);
-  ~Variable();
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-  bool was_set_;
-  std::string before_;
-};
 
 }  // namespace gpuplan::test

@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "environment_variable.h"
 #include "run/files/error_text.h"
 #include "run/rendezvous_address.h"
 #include "scratch_folder.h"
@@ -343,11 +344,8 @@ TEST_CASE("rendezvous: ranks meet beside 2,000 connections that say nothing") {
 
 TEST_CASE("rendezvous: the secret is made once with mode 600, and one that others can read is refused") {
   const test::ScratchFolder scratch;
-  const auto restored = [](const char* name, const std::string& value) { setenv(name, value.c_str(), 1); };
-  const char* const old = std::getenv("XDG_DATA_HOME");
-  const std::string before = old ? old : "";
-  unsetenv(kSecretVariable), unsetenv(kSecretFileVariable);
-  restored("XDG_DATA_HOME", scratch.path().string());
+  const test::Variable data("XDG_DATA_HOME", scratch.path().c_str()), none(kSecretVariable, nullptr),
+      no_file(kSecretFileVariable, nullptr);
   const LaunchedRank rank0{.launcher = Launcher::Slurm, .rank = 0, .size = 2},
       rank1{.launcher = Launcher::Slurm, .rank = 1, .size = 2};
   check_mentions(error_text<EnvError>([&] { static_cast<void>(rendezvous_secret(rank1, Seconds{0.1})); }),
@@ -361,14 +359,9 @@ TEST_CASE("rendezvous: the secret is made once with mode 600, and one that other
   CHECK((fs::status(file).permissions() & fs::perms::mask) == fs::perms(0600));
   fs::permissions(file, fs::perms(0644));
   check_mentions(error_text<InputError>([&] { static_cast<void>(rendezvous_secret(rank0, kPatience)); }), "chmod 600");
-  restored(kSecretVariable, "short");
+  const test::Variable is_short(kSecretVariable, "short");
   check_mentions(error_text<InputError>([&] { static_cast<void>(rendezvous_secret(rank0, kPatience)); }),
                  "at least 16");
-  restored(kSecretVariable, "sixteen letters!");
+  const test::Variable is_long(kSecretVariable, "sixteen letters!");
   CHECK(rendezvous_secret(rank1, kPatience) == "sixteen letters!");
-  unsetenv(kSecretVariable);
-  if (old)
-    restored("XDG_DATA_HOME", before);
-  else
-    unsetenv("XDG_DATA_HOME");
 }
