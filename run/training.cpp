@@ -87,7 +87,8 @@ class Run {
         hooks_(hooks),
         world_(world),
         run_id_(new_run_id(world)),
-        executor_(job, place, device, world, run_id_) {
+        executor_(job, place, device, world, run_id_),
+        metrics_path_(options.metrics) {
     examples_ =
         o_.data ? open_examples(*o_.data) : std::make_unique<RandomExamples>(o_.seed, job.model.spec.vocab_size);
     if (o_.data) out_.notes.push_back("data: " + examples_->describe());
@@ -118,7 +119,7 @@ class Run {
     if (latest) resume(*latest);
     executor_.groups().barrier();  // all ranks have read what they go on from
     out_.last_step = out_.first_step - 1;
-    if (place_.rank == 0 && !o_.metrics.empty()) metrics_.emplace(o_.metrics, out_.first_step);
+    if (place_.rank == 0 && !o_.metrics.empty()) metrics_.emplace(metrics_path_, out_.first_step);
     for (std::int64_t step = out_.first_step; step <= out_.total_steps && !out_.was_stopped; ++step) {
       if (hooks_.on_alive) hooks_.on_alive(step);
       executor_.record_times(o_.records_last_step && step == out_.total_steps);
@@ -248,6 +249,7 @@ class Run {
     if (std::error_code none; place_.rank > 0 && std::filesystem::is_directory(o_.output, none))
       held_.emplace(o_.output);
     if (held_ && run_that_holds(held_->path()) == run_id_) mark_.emplace(held_->path(), place_.rank);
+    if (held() && !o_.metrics.empty()) metrics_path_ = held()->path_of(o_.metrics);
   }
 
   /// The output folder, where this rank sees it.
@@ -369,6 +371,7 @@ class Run {
   std::optional<RankMark> mark_;        // of the others
   std::optional<HeldFolder> held_;      // of the others
   std::optional<Checkpoints> checkpoints_;
+  std::filesystem::path metrics_path_;  // below the output folder's descriptor where it is in there
   std::optional<MetricsFile> metrics_;  // of rank 0
   nlohmann::json identity_, settings_, changes_ = nlohmann::json::array();
   TrainingOutcome out_;

@@ -165,6 +165,13 @@ bool HeldFolder::is_same() const {
   return stat(name_.c_str(), &named) == 0 && named.st_dev == device_ && named.st_ino == inode_;
 }
 
+fs::path HeldFolder::path_of(const fs::path& file) const {
+  std::error_code error;
+  const fs::path inside =
+      fs::weakly_canonical(fs::absolute(file, error), error).lexically_relative(fs::canonical(name_, error));
+  return error || inside.empty() || *inside.begin() == ".." ? file : path_ / inside;
+}
+
 void HeldFolder::require_same() const {
   if (is_same()) return;
   throw EnvError(fmt::format("--output {}: is no longer the folder that this run began in; nothing more is written",

@@ -23,6 +23,8 @@ class HeldFolder {
   HeldFolder& operator=(const HeldFolder&) = delete;
   /// Leads to the folder itself, wherever it is by now: /proc/self/fd/N, which the kernel resolves to the descriptor.
   const std::filesystem::path& path() const { return path_; }
+  /// A file by the same way, where it is below the folder; else as it is.
+  std::filesystem::path path_of(const std::filesystem::path& file) const;
   int file() const { return file_; }
   bool is_same() const;
   /// Throws EnvError where the name leads to another folder by now, or to none: it was renamed, removed or mounted

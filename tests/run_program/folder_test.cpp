@@ -39,7 +39,9 @@ Taken take_folder(const SmallRun& r, const std::string& flags, const std::string
                                    {"GPUPLAN_FAULT_ERRNO", std::to_string(kStopBefore)},
                                    {"GPUPLAN_FAULT_RANK", rank},
                                    {"GPUPLAN_FAULT_LOG", r.at("calls.log")}});
-  Process run(r.command(flags + " --save-every 2 --keep 1 --output " + r.at("out")), r.path());
+  Process run(
+      r.command(flags + " --save-every 2 --keep 1 --output " + r.at("out") + " --metrics " + r.at("out/metrics.jsonl")),
+      r.path());
   Taken taken;
   while (run.is_running() && !taken.is_stopped) {
     const std::string log = log_of(r);
@@ -48,7 +50,8 @@ Taken take_folder(const SmallRun& r, const std::string& flags, const std::string
   }
   if (taken.is_stopped) {
     fs::rename(r.at("out"), r.at("moved"));
-    if (is_removed) fs::remove_all(r.at("moved"));
+    for (std::error_code busy; is_removed && fs::exists(r.at("moved"));)  // other ranks may still write there
+      fs::remove_all(r.at("moved"), busy);
     r.scratch().write("out/stranger.txt", "mine");
     if (rank.empty())
       run.signal(SIGCONT);

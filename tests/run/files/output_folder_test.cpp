@@ -106,6 +106,19 @@ TEST_CASE("output folder: what is saved while it is renamed or removed never get
   }
 }
 
+TEST_CASE("output folder: a file in it is reached through the folder that is held, another by its name") {
+  const test::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "out";
+  fs::create_directories(out);
+  fs::create_symlink("out", scratch.path() / "link");
+  const HeldFolder held(out);
+  for (const fs::path& in : {out / "m.jsonl", scratch.path() / "link/m.jsonl", out / "../out/m.jsonl"})
+    CHECK(held.path_of(in) == held.path() / "m.jsonl");
+  CHECK(held.path_of(out / "logs/m.jsonl") == held.path() / "logs/m.jsonl");
+  for (const fs::path& other : {scratch.path() / "m.jsonl", scratch.path() / "output/m.jsonl", out / "../m.jsonl"})
+    CHECK(held.path_of(other) == other);
+}
+
 TEST_CASE("output folder: errors below a held folder call it by its name") {
   const test::ScratchFolder scratch;
   const fs::path out = scratch.path() / "out";
