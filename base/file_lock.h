@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string_view>
 
 namespace gpuplan {
@@ -9,7 +10,7 @@ namespace gpuplan {
 class FileLock {
  public:
   /// Opens or creates the file, never through a link, and locks it (flock). Throws EnvError where it cannot, and
-  /// "PATH is in use: WHOSE" when another process holds it.
+  /// "PATH is in use by process N: WHOSE" when another process holds it.
   FileLock(std::filesystem::path path, std::string_view whose);
   ~FileLock();
   FileLock(const FileLock&) = delete;
@@ -24,6 +25,20 @@ class FileLock {
  private:
   std::filesystem::path path_;
   int file_ = -1;
+};
+
+/// A file whose content comes at the end of long work: it is locked, and made where it was not there, until it is
+/// replaced by write_file_atomically. Left empty, it is removed. A pipe or device is nobody's alone.
+class ReservedFile {
+ public:
+  /// Throws EnvError where the file could not be made or replaced, or another process has reserved it.
+  ReservedFile(const std::filesystem::path& path, std::string_view whose);
+  ~ReservedFile();
+  ReservedFile(const ReservedFile&) = delete;
+  ReservedFile& operator=(const ReservedFile&) = delete;
+
+ private:
+  std::optional<FileLock> lock_;
 };
 
 }  // namespace gpuplan

@@ -48,26 +48,6 @@ fs::path find_data_dir() {
   throw EnvError(fmt::format("{}: {}: {}", path.string(), what, std::strerror(reason)));
 }
 
-/// Writes all of `content`; returns 0, or the errno of the failure.
-int write_all(int file, const std::string& content) {
-  for (std::size_t done = 0; done < content.size();) {
-    const ssize_t n = write(file, content.data() + done, content.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return n < 0 ? errno : EIO;
-    done += std::size_t(n);
-  }
-  return 0;
-}
-
-/// Devices, pipes and our own open files cannot be replaced by a file: they are written to as they are.
-bool is_written_in_place(const fs::path& path) {
-  const std::string name = path.string();
-  if (name == "/dev/stdout" || name == "/dev/stderr" || name.starts_with("/dev/fd/")) return true;
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
-}
-
 void write_in_place(const fs::path& path, const std::string& content) {
   const int file = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   if (file < 0) fail_to_write(path, "cannot be written", errno);
@@ -110,6 +90,35 @@ constexpr std::string_view kTemporary = ".gpuplan-", kUnique = "XXXXXX";
 const fs::path& data_dir() {
   static const fs::path dir = find_data_dir();
   return dir;
+}
+
+fs::path follow_links(fs::path path) {
+  constexpr int kMostLinks = 40;  // as Linux has it
+  std::error_code error;
+  for (int hops = 0; hops < kMostLinks && fs::is_symlink(path, error); ++hops) {
+    const fs::path target = fs::read_symlink(path, error);
+    if (error) break;
+    path = path.parent_path() / target;
+  }
+  return path;
+}
+
+bool is_written_in_place(const fs::path& path) {
+  const std::string name = path.string();
+  if (name == "/dev/stdout" || name == "/dev/stderr" || name.starts_with("/dev/fd/")) return true;
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
+}
+
+int write_all(int file, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t n = write(file, content.data(), content.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return n < 0 ? errno : EIO;
+    content.remove_prefix(std::size_t(n));
+  }
+  return 0;
 }
 
 bool is_shipped(const fs::path& path) { return path.string().starts_with(data_dir().string() + "/"); }
@@ -172,9 +181,8 @@ void require_writable(const fs::path& path) {
   }
   std::error_code error;
   if (fs::is_directory(path, error)) fail_to_write(path, "cannot be written", EISDIR);
-  const fs::path resolved = fs::canonical(path, error);
   fs::path temporary;
-  const int file = open_temporary(error ? path : resolved, temporary);
+  const int file = open_temporary(follow_links(path), temporary);
   if (file < 0) fail_to_write(path, "cannot be written", errno);
   close(file);
   unlink(temporary.c_str());
@@ -182,9 +190,7 @@ void require_writable(const fs::path& path) {
 
 void write_file_atomically(const fs::path& path, const std::string& content) {
   if (is_written_in_place(path)) return write_in_place(path, content);
-  std::error_code error;
-  const fs::path resolved = fs::canonical(path, error);  // a link stays a link; its target is replaced
-  const fs::path target = error ? path : resolved;
+  const fs::path target = follow_links(path);  // a link stays a link; its target is replaced
   fs::path temporary;
   const int file = open_temporary(target, temporary);
   if (file < 0) fail_to_write(path, "cannot be written", errno);

@@ -39,6 +39,14 @@ bool is_temporary_name(std::string_view name);
 /// Gives a file the permissions of the one that it replaces, else those that a new file gets. False with errno set.
 bool give_mode_of(const std::filesystem::path& replaced, int file);
 
+/// Where a link leads, hop by hop; other paths as they are. The path to the link stays as it was given: it may lead
+/// through an open descriptor (/proc/self/fd/N), which has no other name that is sure.
+std::filesystem::path follow_links(std::filesystem::path path);
+/// Devices, pipes and our own open files cannot be replaced by a file: they are written to as they are.
+bool is_written_in_place(const std::filesystem::path& path);
+/// Writes all of `content`; returns 0, or the errno of the failure.
+int write_all(int file, std::string_view content);
+
 /// Throws EnvError unless a file could be made or replaced there: asked before work whose result goes to it.
 void require_writable(const std::filesystem::path& path);
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 #include "base/error.h"
@@ -36,8 +37,10 @@ std::string reason_of(WorkerProcess& worker, const WorkerAnswer& last) {
 WorkerCommand worker_command(const std::string& program, DeviceKind kind, std::int64_t num_ranks, bool is_quick) {
   WorkerCommand command{{program, kWorkerCommand, std::string(to_string(kind)), std::to_string(num_ranks)}};
   if (is_quick) command.arguments.push_back("quick");
-  if (kind == DeviceKind::Cpu && num_ranks > 1)
-    command.arguments = mpirun_command(num_ranks, command.arguments, "to measure collectives of CPU ranks");
+  if (kind == DeviceKind::Cpu && num_ranks > 1) {
+    command.mpi = std::make_shared<const MpiLaunch>("to measure collectives of CPU ranks");
+    command.arguments = command.mpi->command(num_ranks, command.arguments);
+  }
   return command;
 }
 

@@ -55,7 +55,7 @@ void close_if_open(int& descriptor) {
 
 }  // namespace
 
-WorkerProcess::WorkerProcess(const WorkerCommand& command) {
+WorkerProcess::WorkerProcess(const WorkerCommand& command) : mpi_(command.mpi) {
   const Pipe in = make_pipe(), out = make_pipe(), error = make_pipe();
   input_ = in.write, output_ = out.read, error_ = error.read;
   const auto close_others = [&] {

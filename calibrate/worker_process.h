@@ -2,18 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <sys/types.h>
 
 #include "base/units.h"
+#include "device/mpi_command.h"
 
 namespace gpuplan {
 
 /// How a group of `num_ranks` worker processes is started; tests start fakes.
 struct WorkerCommand {
-  std::vector<std::string> arguments;  // program and arguments, mpirun included
+  std::vector<std::string> arguments;         // program and arguments, mpirun included
+  std::shared_ptr<const MpiLaunch> mpi = {};  // where it is mpirun's
 };
 
 /// What came from a worker: a line, or why none.
@@ -43,6 +46,7 @@ class WorkerProcess {
  private:
   bool pump(Seconds timeout);  // reads what there is; false: end of output
 
+  std::shared_ptr<const MpiLaunch> mpi_;
   pid_t process_ = -1;
   int input_ = -1, output_ = -1, error_ = -1;
   std::string read_, errors_;

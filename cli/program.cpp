@@ -9,6 +9,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/licences.h"
+#include "cli/output_flags.h"
 #include "report/text/text.h"
 
 namespace gpuplan {
@@ -38,8 +39,10 @@ int dispatch(const std::vector<std::string>& args, Console& console) {
     console.print(licences_text(read_licences(), console.screen));
   else if (parsed.wants_help || !parsed.command)
     console.print(help_text(*parsed.app, console.screen));
-  else
+  else {
+    require_outputs_apart(*parsed.app);
     return parsed.command->run(*parsed.app, console);
+  }
   return 0;
 }
 

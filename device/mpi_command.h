@@ -5,15 +5,25 @@
 #include <string>
 #include <vector>
 
+#include "base/own_folder.h"
+
 namespace gpuplan {
 
 /// Whether mpirun is on the PATH.
 bool has_mpirun();
 
-/// mpirun's command for `num_ranks` of `arguments` (program first), bound to no core. Throws EnvError, naming what the
-/// ranks are for
-/// ("to run several CPU ranks"), when it is not on the PATH.
-std::vector<std::string> mpirun_command(std::int64_t num_ranks, const std::vector<std::string>& arguments,
-                                        const std::string& purpose);
+/// What one mpirun needs, for as long as it runs: Open MPI 4 keeps the memory that ranks share, and its own files, in
+/// folders of this process. Of a run that was killed the next one removes them.
+class MpiLaunch {
+ public:
+  /// Throws EnvError when mpirun is not on the PATH, naming what the ranks are for ("to run several CPU ranks"), or
+  /// when the folders cannot be made.
+  explicit MpiLaunch(const std::string& purpose);
+  /// mpirun's command for `num_ranks` of `arguments` (program first), bound to no core.
+  std::vector<std::string> command(std::int64_t num_ranks, const std::vector<std::string>& arguments) const;
+
+ private:
+  OwnFolder shared_memory_, files_;
+};
 
 }  // namespace gpuplan

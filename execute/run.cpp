@@ -1,7 +1,10 @@
 // gpuplan run: executes the plan for real, and says how far the prediction was off.
+#include <optional>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/file_lock.h"
 #include "base/files.h"
 #include "base/json_file.h"
 #include "cli/arguments.h"
@@ -104,8 +107,11 @@ int run_launched(const LaunchedRank& launched, const CLI::App& app, Console& con
       .gpus = is_cpu ? std::vector<GpuWanted>{} : gpus_wanted(q.request, q.result, strategy),
       .arguments = with_strategy(app, console.arguments, strategy.name),
       .reads_input = given(app, "plan").value_or("") == "-" || given(app, "--model").value_or("") == "-"};
-  if (const auto code = launch_ranks(launch, launched, console.err)) return *code;
+  if (const auto code = launch_ranks(launch, launched, console.out, console.err)) return *code;
 
+  std::optional<ReservedFile> trace;
+  if (is_given(app, "--trace") && launched.rank == 0)
+    trace.emplace(*given(app, "--trace"), "another run writes its timeline there; name another file for --trace");
   RunProgress progress(console, is_given(app, "--json"));
   const auto report = run_rank({.request = q.request,
                                 .result = q.result,

@@ -115,7 +115,6 @@ TrainingOptions read_training_options(const CLI::App& app, const EstimateRequest
   if (!o.allow_changed.empty() && !o.resumes)
     throw InputError("--allow-changed", "needs --resume", "it names what differs from the checkpoint");
   if (is_given(app, "--all-bytes")) o.reach = ContentReach::AllBytes;
-  if (const auto trace = given(app, "--trace")) require_writable(*trace);
   for (const char* flag : {"--resume", "--save-every", "--keep"})
     if (is_given(app, flag) && o.output.empty())
       throw InputError(flag, "needs --output", "the folder that holds the checkpoints");

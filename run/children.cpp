@@ -1,12 +1,14 @@
 #include "run/children.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <ostream>
 #include <thread>
 #include <utility>
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -79,6 +81,30 @@ void Children::end() {
   signal(SIGTERM);
   for (int i = 0; i < 60 && num_running() > 0; ++i, std::this_thread::sleep_for(kPoll)) static_cast<void>(failed());
   kill_all();
+}
+
+OutputPipe::OutputPipe() {
+  if (pipe2(ends_.data(), O_CLOEXEC) != 0) throw EnvError("no pipe for the output of a child");
+  fcntl(ends_[0], F_SETFL, O_NONBLOCK);
+}
+
+OutputPipe::~OutputPipe() {
+  close(ends_[0]);
+  close_input();
+}
+
+void OutputPipe::close_input() {
+  if (ends_[1] >= 0) close(std::exchange(ends_[1], -1));
+}
+
+void OutputPipe::read_into(const std::function<void(std::string_view)>& sink) const {
+  std::array<char, 1 << 16> buffer{};
+  for (;;) {
+    const ssize_t n = read(ends_[0], buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;
+    sink({buffer.data(), std::size_t(n)});
+  }
 }
 
 CountedInterrupts::CountedInterrupts() : handlers_(count_interrupt, {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {

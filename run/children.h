@@ -2,11 +2,13 @@
 // run/supervise watches gpuplan's own ranks with it, run/engine the launchers of other programs.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <sys/types.h>
@@ -47,6 +49,22 @@ class Children {
 
  private:
   std::vector<Child> all_;
+};
+
+/// A pipe for children's output, which is read as it comes.
+class OutputPipe {
+ public:
+  OutputPipe();  // throws EnvError
+  ~OutputPipe();
+  OutputPipe(const OutputPipe&) = delete;
+  OutputPipe& operator=(const OutputPipe&) = delete;
+  int input() const { return ends_[1]; }
+  void close_input();
+  /// Hands out what is there now.
+  void read_into(const std::function<void(std::string_view)>& sink) const;
+
+ private:
+  std::array<int, 2> ends_{-1, -1};
 };
 
 /// Counts what people and schedulers send to end a run, SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2, while it lives,

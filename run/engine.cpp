@@ -31,41 +31,6 @@ using SteadyClock = std::chrono::steady_clock;
 const std::vector<std::string> kLauncherVariables{
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"};
 
-/// The read end of the launchers' output.
-class OutputPipe {
- public:
-  OutputPipe() {
-    if (pipe2(ends_.data(), O_CLOEXEC) != 0) throw EnvError("no pipe for the output of a launcher");
-    fcntl(ends_[0], F_SETFL, O_NONBLOCK);
-  }
-  ~OutputPipe() {
-    close(ends_[0]);
-    close_input();
-  }
-  OutputPipe(const OutputPipe&) = delete;
-  OutputPipe& operator=(const OutputPipe&) = delete;
-  int input() const { return ends_[1]; }
-  void close_input() {
-    if (ends_[1] >= 0) close(ends_[1]);
-    ends_[1] = -1;
-  }
-  /// What is there now.
-  void read_into(EngineOutput& output, std::string* first_bytes) {
-    std::array<char, 1 << 16> buffer{};
-    for (;;) {
-      const ssize_t n = read(ends_[0], buffer.data(), buffer.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return;
-      const std::string_view bytes(buffer.data(), std::size_t(n));
-      if (first_bytes && first_bytes->find('\n') == std::string::npos) first_bytes->append(bytes);
-      output.add_output(bytes);
-    }
-  }
-
- private:
-  std::array<int, 2> ends_{-1, -1};
-};
-
 /// Most bytes that processes of the job hold on one GPU; where the driver does not name processes, what was taken since
 /// the start.
 class GpuMemory {
@@ -167,7 +132,7 @@ class EngineWatch {
   }
 
   void each_turn() {
-    pipe_.read_into(output_, batch_.first_bytes());
+    read_pipe();
     batch_.read_into(output_);
     if (++turn_ % 4 != 0) return;
     if (turn_ % 8 == 0) ranks_.find_ranks(launchers_);
@@ -197,7 +162,7 @@ class EngineWatch {
   }
 
   EngineOutcome outcome(int code) {
-    pipe_.read_into(output_, batch_.first_bytes());
+    read_pipe();
     batch_.read_into(output_);
     output_.finish();
     const bool was_stopped = CountedInterrupts::count() > 0;
@@ -212,6 +177,14 @@ class EngineWatch {
   }
 
  private:
+  void read_pipe() {
+    std::string* const first = batch_.first_bytes();
+    pipe_.read_into([&](std::string_view bytes) {
+      if (first && first->find('\n') == std::string::npos) first->append(bytes);
+      output_.add_output(bytes);
+    });
+  }
+
   const EngineRun& run_;
   OutputPipe pipe_;
   EngineOutput output_;

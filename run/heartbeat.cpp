@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -24,31 +25,6 @@ namespace gpuplan {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(500);
-
-constexpr std::string_view kPrefix = "gpuplan-";
-
-/// Of a file: 0 once it was removed.
-std::int64_t num_names(int file) {
-  struct stat status {};
-  return fstat(file, &status) == 0 ? std::int64_t(status.st_nlink) : 1;
-}
-
-void remove_files_of_the_dead(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  std::vector<std::filesystem::path> files;
-  for (const auto& item : std::filesystem::directory_iterator(folder, ignored)) {
-    const std::string name = item.path().filename().string();
-    if (name.starts_with(kPrefix) && name.size() == kPrefix.size() + 6) files.push_back(item.path());
-  }
-  for (const auto& path : files) {
-    const int file = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    struct stat status {};
-    const bool is_ours =
-        file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
-    if (is_ours && flock(file, LOCK_EX | LOCK_NB) == 0) unlink(path.c_str());
-    if (file >= 0) close(file);
-  }
-}
 
 std::atomic<Beat*> own_beat{nullptr};
 
@@ -87,6 +63,21 @@ class BeatFile {
   void* memory_;
   std::size_t size_;
 };
+
+std::string describe_scarce_shared_memory(std::int64_t num_ranks) {
+  constexpr Bytes kPerRank{std::int64_t{9} << 19};  // Open MPI's vader: a segment of 4 MiB, and 5 % that must stay free
+  const std::filesystem::path folder = shared_memory_folder();
+  struct statvfs status {};
+  if (statvfs(folder.c_str(), &status) != 0) return {};
+  const auto bytes = [&](auto blocks) { return Bytes{std::int64_t(blocks) * std::int64_t(status.f_frsize)}; };
+  const Bytes free = bytes(status.f_bavail), needed{num_ranks * kPerRank.count};
+  if (free >= needed) return {};
+  return fmt::format(
+      "{} has {} free of {}, and {} ranks share up to {} there: remove files that nobody uses, or make it larger "
+      "(mount -o remount,size=1G {}; docker run --shm-size=1g)",
+      folder.string(), format_bytes(free), format_bytes(bytes(status.f_blocks)), num_ranks, format_bytes(needed),
+      folder.string());
+}
 
 std::optional<bool> has_first_word(std::int64_t rank) {
   const char* const path = std::getenv(kHeartbeatVariable);
@@ -159,29 +150,23 @@ std::string StepWatch::look(std::int64_t step, Seconds now) {
                      format_duration(median()));
 }
 
-HeartbeatFile::HeartbeatFile(std::int64_t num_ranks) : made_(now()), num_ranks_(num_ranks) {
-  std::error_code ignored;
-  const bool has_shm = std::filesystem::is_directory("/dev/shm", ignored);
-  const std::filesystem::path folder = has_shm ? "/dev/shm" : std::filesystem::temp_directory_path();
-  remove_files_of_the_dead(folder);
-  do {
-    if (lock_ >= 0) close(lock_);
-    std::string path = folder / (std::string(kPrefix) + "XXXXXX");
-    lock_ =
-        mkostemp(path.data(), O_CLOEXEC);  // its own: containers may share /dev/shm and have the same process numbers
-    path_ = path;
-  } while (lock_ >= 0 && flock(lock_, LOCK_SH) == 0 &&
-           num_names(lock_) == 0);  // taken for a dead one's before its lock
-  if (lock_ < 0 || ftruncate(lock_, off_t(BeatFile::size_for(num_ranks))) != 0)
-    throw EnvError(fmt::format("cannot make {}: {}", path_.string(), std::strerror(errno)));
-  file_ = BeatFile::open(path_, num_ranks);
-  if (!file_) throw EnvError(fmt::format("cannot map {}", path_.string()));
+HeartbeatFile::HeartbeatFile(std::int64_t num_ranks)
+    : folder_(shared_memory_folder()),
+      path_(folder_.path() / "heartbeat"),
+      made_(now()),
+      num_ranks_(num_ranks) {
+  const auto size = off_t(BeatFile::size_for(num_ranks));
+  lock_ = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  // Room is reserved: without it the first beat would end the process (SIGBUS).
+  int reason = lock_ < 0 || flock(lock_, LOCK_SH) != 0 ? errno : posix_fallocate(lock_, 0, size);
+  if (reason == 0 && !(file_ = BeatFile::open(path_, num_ranks))) reason = errno;
+  if (reason == 0) return;
+  if (lock_ >= 0) close(lock_);
+  const std::string advice = describe_scarce_shared_memory(num_ranks);
+  throw EnvError(fmt::format("{}: {}", path_.string(), std::strerror(reason)) + (advice.empty() ? "" : "; " + advice));
 }
 
-HeartbeatFile::~HeartbeatFile() {
-  unlink(path_.c_str());
-  close(lock_);
-}
+HeartbeatFile::~HeartbeatFile() { close(lock_); }
 
 std::string HeartbeatFile::silent_rank(Seconds patience, Seconds start) const {
   for (std::int64_t r = 0; r < num_ranks_; ++r) {

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/own_folder.h"
 #include "base/units.h"
 
 namespace gpuplan {
@@ -71,13 +72,16 @@ class Heartbeat {
 /// quiet until the supervisor ends them. Nothing where there is no supervisor's file.
 std::optional<bool> has_first_word(std::int64_t rank);
 
+/// What to say, where ranks on CPUs fail or do not start, of shared memory that is too small or full; else empty.
+std::string describe_scarce_shared_memory(std::int64_t num_ranks);
+
 /// Notes that this rank was asked to end; a signal handler may call it.
 void note_signal() noexcept;
 
-/// The supervisor's side: makes the file, and removes it at the end. Files of supervisors that were killed are removed
-/// first: nobody holds their lock.
+/// The supervisor's side: makes the file, in a folder of its own in shared memory, and removes it at the end.
 class HeartbeatFile {
  public:
+  /// Throws EnvError, also where shared memory is full.
   explicit HeartbeatFile(std::int64_t num_ranks);
   ~HeartbeatFile();
   HeartbeatFile(const HeartbeatFile&) = delete;
@@ -93,6 +97,7 @@ class HeartbeatFile {
   std::string killed_rank() const;
 
  private:
+  OwnFolder folder_;
   std::filesystem::path path_;
   std::int64_t made_;  // nanoseconds of the steady clock
   int lock_ = -1;      // the file, open and locked while this lives

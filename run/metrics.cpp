@@ -9,6 +9,9 @@
 #include <string>
 #include <string_view>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -58,21 +61,33 @@ constexpr std::array<std::string_view, kLrSchedules.size()> kScheduleNames{"cons
 }  // namespace
 
 MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t first_step) : file_(file) {
-  std::error_code error;
-  const bool is_stream =
-      std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error);  // a pipe, /dev/stdout
-  const std::string text = std::filesystem::is_regular_file(file, error) ? read_file(file) : std::string();
-  const std::string kept = kept_lines(text, file, first_step);
-  if (!is_stream && kept != text) write_file_atomically(file, kept);
-  out_.open(file, std::ios::app | std::ios::binary);
-  if (!out_) throw EnvError(fmt::format("{}: cannot be written: {}", file.string(), std::strerror(errno)));
-  if (is_stream) return;
-  synced_ = file;
-  sync_path(file.has_parent_path() ? file.parent_path() : ".");
+  if (is_written_in_place(file)) {
+    out_ = open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (out_ < 0) fail("cannot be written", errno);
+    return;
+  }
+  constexpr const char* kOther = "another run writes its metrics there; name another file for --metrics";
+  const std::filesystem::path target = follow_links(file);
+  lock_.emplace(target, kOther);
+  const std::string text = read_file(target), kept = kept_lines(text, file, first_step);
+  if (kept != text) {  // a new file takes the name, and is locked in turn
+    write_file_atomically(target, kept);
+    lock_.emplace(target, kOther);
+  }
+  out_ = lock_->file();
+  sync_path(target.has_parent_path() ? target.parent_path() : ".");
+}
+
+MetricsFile::~MetricsFile() {
+  if (!lock_ && out_ >= 0) close(out_);
+}
+
+void MetricsFile::fail(const char* what, int reason) const {
+  throw EnvError(fmt::format("{}: {}: {}", file_.string(), what, std::strerror(reason)));
 }
 
 void MetricsFile::sync() {
-  if (!synced_.empty()) sync_path(synced_);
+  if (lock_ && fsync(out_) != 0) fail("cannot be synced to the disk", errno);
 }
 
 void MetricsFile::add(const StepMetrics& metrics) {
@@ -83,8 +98,9 @@ void MetricsFile::add(const StepMetrics& metrics) {
                                     {"tokens_per_second", metrics.tokens_per_second},
                                     {"step_seconds", metrics.duration.value},
                                     {"memory_bytes", metrics.memory.count}};
-  out_ << line.dump() + "\n" << std::flush;
-  if (!out_) throw EnvError(fmt::format("{}: writing failed: {}", file_.string(), std::strerror(errno)));
+  if (lock_ && !lock_->is_in_place())
+    throw EnvError(fmt::format("{}: was renamed or removed while this run wrote its metrics there", file_.string()));
+  if (const int reason = write_all(out_, line.dump() + "\n"); reason != 0) fail("writing failed", reason);
 }
 
 std::string_view to_string(LrSchedule schedule) { return kScheduleNames[std::size_t(schedule)]; }

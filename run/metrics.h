@@ -5,10 +5,11 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "base/file_lock.h"
 #include "base/units.h"
 
 namespace gpuplan {
@@ -21,20 +22,26 @@ struct StepMetrics {
   Bytes memory;
 };
 
-/// Appends a line per step, flushed. Opened on rank 0 alone.
+/// Appends a line per step, at once. Opened on rank 0 alone, and locked: lines of two runs would mix.
 class MetricsFile {
  public:
   /// `first_step`: lines of this and later steps, and what a crash or a power loss left of others, are taken out first:
   /// a resumed run writes each step once. The file is rewritten atomically, and made when it is not there. Throws
-  /// InputError for a file of something else.
+  /// InputError for a file of something else, EnvError where another run holds it. A pipe or device is only written to.
   MetricsFile(const std::filesystem::path& file, std::int64_t first_step);
-  void add(const StepMetrics& metrics);  // throws EnvError when it cannot be written
+  ~MetricsFile();
+  MetricsFile(const MetricsFile&) = delete;
+  MetricsFile& operator=(const MetricsFile&) = delete;
+  /// Throws EnvError when it cannot be written, also because the file was renamed or removed.
+  void add(const StepMetrics& metrics);
   /// What was added is on the disk. Throws EnvError.
   void sync();
 
  private:
-  std::filesystem::path file_, synced_;  // the latter empty where it is a pipe or a device
-  std::ofstream out_;
+  [[noreturn]] void fail(const char* what, int reason) const;
+  std::filesystem::path file_;
+  std::optional<FileLock> lock_;  // none where it is a pipe or a device
+  int out_ = -1;                  // the lock's, else our own
 };
 
 // The learning rate of a step. Source: transformers optimization.py, get_constant/linear/cosine_schedule_with_warmup.

@@ -39,17 +39,25 @@ const std::vector<std::string> kTorchrunVariables{"RANK", "WORLD_SIZE", "LOCAL_R
 
 bool is_ranks_own(int code) { return code >= kWrongInput && code <= kOurBug; }  // whose message is written
 
-int exit_code_of_mpirun(const Child& child, const HeartbeatFile& heartbeats, std::ostream& err) {
+/// "; ADVICE": Open MPI keeps quiet about what its ranks lack, so that ranks alone speak.
+std::string advice_on_memory(std::int64_t num_ranks) {
+  const std::string advice = describe_scarce_shared_memory(num_ranks);
+  return advice.empty() ? advice : "; " + advice;
+}
+
+int exit_code_of_mpirun(const Child& child, std::int64_t num_ranks, const HeartbeatFile& heartbeats,
+                        std::ostream& err) {
   const int status = *child.status;
   if (WIFEXITED(status)) {
     const int code = WEXITSTATUS(status);
     if (is_ranks_own(code)) return code;
+    const std::string advice = advice_on_memory(num_ranks);
     const int killer = code - 128;  // as shells have it
     if (killer > 0 && killer < 32)
-      err << fmt::format("gpuplan: {} was killed by signal {} ({}); the others were stopped\n",
-                         heartbeats.killed_rank(), killer, strsignal(killer));
+      err << fmt::format("gpuplan: {} was killed by signal {} ({}); the others were stopped{}\n",
+                         heartbeats.killed_rank(), killer, strsignal(killer), killer == SIGBUS ? advice : "");
     else
-      err << fmt::format("gpuplan: mpirun failed with exit code {}\n", code);
+      err << fmt::format("gpuplan: mpirun failed with exit code {}{}\n", code, advice);
     return kWorldFailed;
   }
   err << fmt::format("gpuplan: mpirun was killed by {}\n", describe_end(status));
@@ -92,23 +100,30 @@ WatchPolicy rank_policy(HeartbeatFile& heartbeats, std::function<void(Children&)
 
 }  // namespace
 
-int supervise_ranks(std::int64_t num_ranks, const std::vector<std::string>& command, std::ostream& err) {
+int supervise_ranks(std::int64_t num_ranks, const std::vector<std::string>& command, std::ostream& out,
+                    std::ostream& err) {
+  const MpiLaunch mpi("to run several CPU ranks");
   HeartbeatFile heartbeats(num_ranks);
+  OutputPipe answer;  // written by us: mpirun says nothing where its output is full or closed
   const CountedInterrupts interrupts;
   ChildPlan plan{.name = "mpirun",
-                 .command = mpirun_command(num_ranks, command, "to run several CPU ranks"),
+                 .command = mpi.command(num_ranks, command),
                  .variables = {{kHeartbeatVariable, heartbeats.path().string()}},
                  .unset = kTorchrunVariables,
+                 .output = answer.input(),
                  .death_signal = SIGKILL};  // its ranks end with it; asked to, it would let them go on for a second
   if (!isatty(STDOUT_FILENO))
     plan.variables.push_back({"NO_COLOR", "1"});  // mpirun gives its ranks a terminal, whatever ours is
   Children children;
   children.add(std::move(plan));
-  return watch(children,
-               rank_policy(
-                   heartbeats, [](Children& c) { c.end(); },
-                   [&](const Child& child, std::ostream& to) { return exit_code_of_mpirun(child, heartbeats, to); }),
-               err);
+  answer.close_input();
+  WatchPolicy policy = rank_policy(
+      heartbeats, [](Children& c) { c.end(); },
+      [&](const Child& child, std::ostream& to) { return exit_code_of_mpirun(child, num_ranks, heartbeats, to); });
+  policy.each_turn = [&] { answer.read_into([&](std::string_view text) { out << text << std::flush; }); };
+  const int code = watch(children, policy, err);
+  policy.each_turn();
+  return code;
 }
 
 int supervise_gpu_ranks(std::int64_t num_ranks, const std::vector<std::string>& command, std::ostream& err) {
@@ -144,7 +159,8 @@ int supervise_gpu_ranks(std::int64_t num_ranks, const std::vector<std::string>& 
                err);
 }
 
-std::optional<int> launch_ranks(const RankLaunch& launch, const LaunchedRank& launched, std::ostream& err) {
+std::optional<int> launch_ranks(const RankLaunch& launch, const LaunchedRank& launched, std::ostream& out,
+                                std::ostream& err) {
   const bool is_cpu = launch.gpus.empty();
   if (is_cpu && launched.launcher == Launcher::Slurm && !launched.has_mpi)
     throw InputError("srun", "did not offer PMIx to these ranks, so that MPI cannot join them",
@@ -164,7 +180,7 @@ std::optional<int> launch_ranks(const RankLaunch& launch, const LaunchedRank& la
     throw InputError("-", "a plan from standard input cannot be given to several ranks", "save it in a file");
   std::vector<std::string> command{own_program().string()};
   command.insert(command.end(), launch.arguments.begin(), launch.arguments.end());
-  if (is_cpu) return supervise_ranks(launch.num_ranks, command, err);
+  if (is_cpu) return supervise_ranks(launch.num_ranks, command, out, err);
   require_gpus_here(launch.gpus);
   return supervise_gpu_ranks(launch.num_ranks, command, err);
 }

@@ -87,7 +87,8 @@ class Run {
         hooks_(hooks),
         world_(world),
         run_id_(new_run_id(world)),
-        executor_(job, place, device, world, run_id_) {
+        executor_(job, place, device, world, run_id_),
+        metrics_path_(options.metrics) {
     examples_ =
         o_.data ? open_examples(*o_.data) : std::make_unique<RandomExamples>(o_.seed, job.model.spec.vocab_size);
     if (o_.data) out_.notes.push_back("data: " + examples_->describe());
@@ -101,13 +102,24 @@ class Run {
   }
 
   TrainingOutcome run() {
+    try {
+      return run_steps();
+    } catch (...) {
+      if (held()) held()->rethrow_named();
+      throw;
+    }
+  }
+  void abort() noexcept { executor_.abort(); }
+
+ private:
+  TrainingOutcome run_steps() {
     const auto latest = find_checkpoint();
     if (o_.uses_graph) executor_.use_graph();
     executor_.load(*source_of(job_, o_));
     if (latest) resume(*latest);
     executor_.groups().barrier();  // all ranks have read what they go on from
     out_.last_step = out_.first_step - 1;
-    if (place_.rank == 0 && !o_.metrics.empty()) metrics_.emplace(o_.metrics, out_.first_step);
+    if (place_.rank == 0 && !o_.metrics.empty()) metrics_.emplace(metrics_path_, out_.first_step);
     for (std::int64_t step = out_.first_step; step <= out_.total_steps && !out_.was_stopped; ++step) {
       if (hooks_.on_alive) hooks_.on_alive(step);
       executor_.record_times(o_.records_last_step && step == out_.total_steps);
@@ -124,7 +136,7 @@ class Run {
     if (!out_.was_stopped && !o_.output.empty()) {
       require_own_folder();
       if (hooks_.on_alive) hooks_.on_alive(-out_.last_step);
-      save_model(executor_, place_, o_.model_folder, o_.output);
+      save_model(executor_, place_, o_.model_folder, output());
       executor_.groups().barrier();
     }
     mark_.reset();
@@ -137,9 +149,7 @@ class Run {
     if (hooks_.process_memory) out_.process = hooks_.process_memory(out_.peak);
     return std::move(out_);
   }
-  void abort() noexcept { executor_.abort(); }
 
- private:
   std::int64_t global_batch() const {
     return job_.strategy.mesh.data_parallel() * job_.recipe().grad_accum * job_.recipe().micro_batch;
   }
@@ -236,13 +246,19 @@ class Run {
     const std::int64_t failed = meet(!failure);
     if (failure) std::rethrow_exception(failure);
     if (failed >= 0) throw PeerFailed(fmt::format("rank {} cannot write to {}", failed, o_.output.string()));
-    if (place_.rank > 0 && run_that_holds(o_.output) == run_id_) mark_.emplace(o_.output, place_.rank);
-    if (std::error_code none; std::filesystem::is_directory(o_.output, none)) held_.emplace(o_.output);
+    if (std::error_code none; place_.rank > 0 && std::filesystem::is_directory(o_.output, none))
+      held_.emplace(o_.output);
+    if (held_ && run_that_holds(held_->path()) == run_id_) mark_.emplace(held_->path(), place_.rank);
+    if (held() && !o_.metrics.empty()) metrics_path_ = held()->path_of(o_.metrics);
   }
+
+  /// The output folder, where this rank sees it.
+  const HeldFolder* held() const { return folder_ ? &folder_->held() : held_ ? &*held_ : nullptr; }
+  std::filesystem::path output() const { return held() ? held()->path() : o_.output; }
 
   /// Every rank looks for itself: at which run holds the folder, and at what it would go on from and with.
   void require_same_start(std::optional<std::int64_t> latest) {
-    nlohmann::json seen{{"run that holds --output", run_that_holds(o_.output).value_or(-1)},
+    nlohmann::json seen{{"run that holds --output", run_that_holds(output()).value_or(-1)},
                         {"latest checkpoint", latest ? nlohmann::json(*latest) : nlohmann::json()},
                         {"input", identity()}};
     if (latest) seen["content of trainer_state.json"] = checkpoints_->facts_digest(*latest);
@@ -257,7 +273,7 @@ class Run {
     if (o_.output.empty()) return {};
     hold_folder();
     checkpoints_.emplace(
-        o_.output, o_.keep,
+        output(), o_.keep,
         CheckpointRank{place_.rank, job_.strategy.mesh.world(), [this](bool is_well) { return meet(is_well); }});
     if (const auto other = checkpoints_->foreign())
       throw InputError("--output", fmt::format("{} is another program's", other->string()),
@@ -321,7 +337,7 @@ class Run {
 
   void require_own_folder() const {
     if (folder_) folder_->require_locked();
-    held_->require_same();
+    held()->require_same();
   }
 
   void save(std::int64_t step) {
@@ -353,8 +369,9 @@ class Run {
   bool is_asked_to_stop_ = false;
   std::optional<OutputFolder> folder_;  // of rank 0
   std::optional<RankMark> mark_;        // of the others
-  std::optional<HeldFolder> held_;
+  std::optional<HeldFolder> held_;      // of the others
   std::optional<Checkpoints> checkpoints_;
+  std::filesystem::path metrics_path_;  // below the output folder's descriptor where it is in there
   std::optional<MetricsFile> metrics_;  // of rank 0
   nlohmann::json identity_, settings_, changes_ = nlohmann::json::array();
   TrainingOutcome out_;

@@ -285,6 +285,7 @@ complete -c gpuplan -n '__fish_seen_subcommand_from calibrate' -l quick -d 'abou
 complete -c gpuplan -n '__fish_seen_subcommand_from calibrate' -l only -r -f -d 'of gemm, attention, memory, dispatch, copy, overhead, nccl, overlap. Default all'
 complete -c gpuplan -n '__fish_seen_subcommand_from calibrate' -l ranks -r -f -d 'measure up to N ranks at once. Default: all GPUs; on a CPU one per core, at most 4 (1 to 1024)'
 complete -c gpuplan -n '__fish_seen_subcommand_from calibrate' -l output -r -F -d 'write the profile here. Default: a file of its own in the profile folder'
+complete -c gpuplan -n '__fish_seen_subcommand_from calibrate' -l force -d 'replace the file of --output also where it is no profile, or a link'
 complete -c gpuplan -n '__fish_seen_subcommand_from calibrate' -l fresh -d 'forget what an interrupted calibration has measured'
 complete -c gpuplan -n '__fish_seen_subcommand_from calibrate' -l json -d 'the profile as JSON, in base units'
 complete -c gpuplan -n '__fish_seen_subcommand_from profiles' -l help -d 'show this help'

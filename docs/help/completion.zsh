@@ -311,6 +311,7 @@ _gpuplan() {
         '--only=[of gemm, attention, memory, dispatch, copy, overhead, nccl, overlap. Default all]:value: ' \
         '--ranks=[measure up to N ranks at once. Default\: all GPUs; on a CPU one per core, at most 4 (1 to 1024)]:value: ' \
         '--output=[write the profile here. Default\: a file of its own in the profile folder]:value:{_files}' \
+        '--force[replace the file of --output also where it is no profile, or a link]' \
         '--fresh[forget what an interrupted calibration has measured]' \
         '--json[the profile as JSON, in base units]'
       ;;

@@ -1,6 +1,7 @@
 #include "run/files/output_folder.h"
 
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -23,6 +24,7 @@
 #include "base/files.h"
 #include "base/utf8.h"
 #include "rows/file_access.h"
+#include "run/files/checkpoints.h"
 
 namespace gpuplan {
 namespace {
@@ -53,6 +55,27 @@ std::string marks_in(const fs::path& file) {
   return printable(all.substr(0, 1000));
 }
 
+/// Who writes to the folder, by its signature in the lock's file: "another run (process 4711 on gpu03) writes …".
+std::string other_run(const fs::path& folder) {
+  std::ifstream in(folder / kLock);
+  std::string line;
+  std::getline(in, line);
+  const std::size_t process = line.find("process ");
+  const std::string who =
+      process == std::string::npos ? "" : fmt::format(" ({})", printable(line.substr(process, 300)));
+  return fmt::format("another run{} writes to this folder; give another --output, or wait for its end", who);
+}
+
+/// Locks the folder itself; where a file system cannot, the lock's file is left to do it. A child that a killed run had
+/// just forked holds the folder until it becomes another program: for a second at most.
+void lock_folder(const HeldFolder& held) {
+  constexpr auto kPause = std::chrono::milliseconds(50);
+  for (int tries = 0; flock(held.file(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++tries) {
+    if (tries == 20) throw EnvError(fmt::format("{} is in use: {}", held.path().string(), other_run(held.path())));
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 /// Waits for ranks of a run whose rank 0 has ended. They end with their launcher, within a second.
 void require_no_ranks_left(const fs::path& folder) {
   constexpr auto kPause = std::chrono::milliseconds(100);
@@ -70,7 +93,7 @@ void require_no_ranks_left(const fs::path& folder) {
   if (is_free) return;
   if (reason != EWOULDBLOCK)
     throw EnvError(fmt::format("{}: cannot be locked: {}", path.string(), std::strerror(reason)));
-  throw EnvError(fmt::format("--output {}: ranks of a run that has ended still write there: {}; end them, or wait",
+  throw EnvError(fmt::format("{}: ranks of a run that has ended still write there: {}; end them, or wait",
                              folder.string(), marks_in(path)));
 }
 
@@ -92,19 +115,16 @@ bool make_folder(const fs::path& path) {
 
 /// A page of data to the disk: permissions are known before, room is not.
 void prove_writable(const fs::path& folder, int file) {
-  const std::string page(4096, '\n');
-  ssize_t written = 0, left = std::ssize(page);
-  while (left > 0 && (written = write(file, page.data(), std::size_t(left))) > 0) left -= written;
-  if (left == 0 && fsync(file) == 0) return;
-  throw EnvError(
-      fmt::format("--output {}: cannot be written to: {}", folder.string(), std::strerror(written == 0 ? EIO : errno)));
+  int reason = write_all(file, std::string(4096, '\n'));
+  if (reason == 0 && fsync(file) != 0) reason = errno;
+  if (reason != 0) throw EnvError(fmt::format("{}: cannot be written to: {}", folder.string(), std::strerror(reason)));
 }
 
 /// Empties the lock's file, which a run that was killed may have left, and writes whose it is now.
 void sign(const fs::path& folder, int file, std::int64_t run) {
   const std::string line = fmt::format("{} process {} on {}\n", run, getpid(), host_name());
   if (ftruncate(file, 0) == 0 && write(file, line.data(), line.size()) == std::ssize(line) && fsync(file) == 0) return;
-  throw EnvError(fmt::format("--output {}: cannot be written to: {}", folder.string(), std::strerror(errno)));
+  throw EnvError(fmt::format("{}: cannot be written to: {}", folder.string(), std::strerror(errno)));
 }
 
 void remove_temporary_files(const fs::path& folder) {
@@ -125,34 +145,73 @@ void remove_marks(const fs::path& folder) {
 
 }  // namespace
 
-HeldFolder::HeldFolder(fs::path path) : path_(std::move(path)) {
-  file_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  struct stat held {};
+HeldFolder::HeldFolder(fs::path name) : name_(std::move(name)) {
+  file_ = open(name_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  struct stat held {
+  }, reached{};
   if (file_ < 0 || fstat(file_, &held) != 0)
-    throw EnvError(fmt::format("--output {}: cannot be opened: {}", path_.string(), std::strerror(errno)));
+    throw EnvError(fmt::format("--output {}: cannot be opened: {}", name_.string(), std::strerror(errno)));
   device_ = held.st_dev, inode_ = held.st_ino;
+  path_ = fmt::format("/proc/self/fd/{}", file_);
+  if (stat(path_.c_str(), &reached) == 0 && is_same_file(held, reached)) return;
+  close(file_);
+  throw EnvError(fmt::format("--output {}: cannot be held open: /proc is not mounted", name_.string()));
 }
 
 HeldFolder::~HeldFolder() { close(file_); }
 
-void HeldFolder::require_same() const {
+bool HeldFolder::is_same() const {
   struct stat named {};
-  if (stat(path_.c_str(), &named) == 0 && named.st_dev == device_ && named.st_ino == inode_) return;
+  return stat(name_.c_str(), &named) == 0 && named.st_dev == device_ && named.st_ino == inode_;
+}
+
+fs::path HeldFolder::path_of(const fs::path& file) const {
+  std::error_code error;
+  const fs::path inside =
+      fs::weakly_canonical(fs::absolute(file, error), error).lexically_relative(fs::canonical(name_, error));
+  return error || inside.empty() || *inside.begin() == ".." ? file : path_ / inside;
+}
+
+void HeldFolder::require_same() const {
+  if (is_same()) return;
   throw EnvError(fmt::format("--output {}: is no longer the folder that this run began in; nothing more is written",
-                             path_.string()));
+                             name_.string()));
+}
+
+std::string HeldFolder::with_name(std::string text) const {
+  const std::string path = path_.string(), name = name_.string();
+  for (std::size_t at = 0; (at = text.find(path, at)) != std::string::npos;) {
+    const bool is_longer_number = at + path.size() < text.size() && std::isdigit(text[at + path.size()]) != 0;
+    if (!is_longer_number) text.replace(at, path.size(), name);
+    at += is_longer_number ? path.size() : name.size();
+  }
+  return text;
+}
+
+void HeldFolder::rethrow_named() const {
+  try {
+    throw;
+  } catch (const InputError& error) {
+    throw InputError(with_name(error.where()), with_name(error.problem()), with_name(error.hint()));
+  } catch (const PeerFailed& error) { throw PeerFailed(with_name(error.what())); } catch (const EnvError& error) {
+    throw EnvError(with_name(error.what()));
+  } catch (const fs::filesystem_error& error) { throw EnvError(with_name(error.what())); }
 }
 
 OutputFolder::OutputFolder(fs::path path, std::int64_t run) : path_(std::move(path)), is_made_(make_folder(path_)) {
+  held_.emplace(path_);
+  const fs::path& folder = held_->path();
   try {
-    lock_.emplace(path_ / kLock, "another run writes to this folder; give another --output, or wait for its end");
-    require_no_ranks_left(path_);
-    prove_writable(path_, lock_->file());
-    sign(path_, lock_->file(), run);
+    lock_folder(*held_);
+    lock_.emplace(folder / kLock, other_run(folder));
+    require_no_ranks_left(folder);
+    prove_writable(folder, lock_->file());
+    sign(folder, lock_->file(), run);
   } catch (const EnvError&) {
     if (lock_) lock_->remove();
-    throw;
+    held_->rethrow_named();
   }
-  remove_temporary_files(path_);
+  remove_temporary_files(folder);
 }
 
 void OutputFolder::require_locked() const {
@@ -162,10 +221,10 @@ void OutputFolder::require_locked() const {
 }
 
 OutputFolder::~OutputFolder() {
-  remove_marks(path_);
+  remove_marks(held_->path());
   if (lock_->is_in_place()) lock_->remove();
   lock_.reset();
-  if (is_made_) rmdir(path_.c_str());  // fails where something is in it
+  if (is_made_ && held_->is_same()) rmdir(path_.c_str());  // fails where something is in it
 }
 
 std::optional<std::int64_t> run_that_holds(const fs::path& folder) {

@@ -12,19 +12,30 @@
 
 namespace gpuplan {
 
-/// The folder that a path named when the run began. It stays open, so that no other folder gets its inode.
+/// The folder that a path named when the run began. It stays open, and what the run writes there goes through the open
+/// descriptor: a folder that gets the name meanwhile, also in the middle of a save, is never written to.
 class HeldFolder {
  public:
   /// Throws EnvError when it cannot be opened.
-  explicit HeldFolder(std::filesystem::path path);
+  explicit HeldFolder(std::filesystem::path name);
   ~HeldFolder();
   HeldFolder(const HeldFolder&) = delete;
   HeldFolder& operator=(const HeldFolder&) = delete;
-  /// Throws EnvError where the path names another folder by now, or none: it was renamed, removed or mounted over.
+  /// Leads to the folder itself, wherever it is by now: /proc/self/fd/N, which the kernel resolves to the descriptor.
+  const std::filesystem::path& path() const { return path_; }
+  /// A file by the same way, where it is below the folder; else as it is.
+  std::filesystem::path path_of(const std::filesystem::path& file) const;
+  int file() const { return file_; }
+  bool is_same() const;
+  /// Throws EnvError where the name leads to another folder by now, or to none: it was renamed, removed or mounted
+  /// over.
   void require_same() const;
+  /// Throws the error that is handled, about something below path(), again: it calls the folder by its name.
+  [[noreturn]] void rethrow_named() const;
 
  private:
-  std::filesystem::path path_;
+  std::string with_name(std::string text) const;
+  std::filesystem::path name_, path_;
   int file_ = -1;
   dev_t device_{};
   ino_t inode_{};
@@ -32,7 +43,8 @@ class HeldFolder {
 
 /// Made, locked against other runs, proven writable, and freed of the temporary files that killed runs left: before the
 /// first step, so that hours of training cannot end at a folder that takes nothing. Rank 0 alone holds it. Unlocked at
-/// the end; a folder that it made and that is still empty is removed.
+/// the end; a folder that it made and that is still empty is removed. The folder itself is locked as well as its lock's
+/// file, where the file system can lock folders (NFS cannot): people remove lock files.
 class OutputFolder {
  public:
   /// `run` is written to the lock's file. Throws EnvError: the folder cannot be made or written to, the disk is full,
@@ -41,12 +53,14 @@ class OutputFolder {
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
+  const HeldFolder& held() const { return *held_; }
   /// Throws EnvError where the lock's file was removed or replaced: another run may have begun.
   void require_locked() const;
 
  private:
   std::filesystem::path path_;
   bool is_made_ = false;  // by this run
+  std::optional<HeldFolder> held_;
   std::optional<FileLock> lock_;
 };
 

@@ -66,11 +66,6 @@ void write_log() {
   }
 }
 
-bool is_below(const std::string& path) {
-  const std::string& folder = plan().folder;
-  return !folder.empty() && path.compare(0, folder.size(), folder) == 0;
-}
-
 /// Of an open file; empty where it has none.
 std::string path_of(int file) {
   const int before = errno;
@@ -80,8 +75,22 @@ std::string path_of(int file) {
   return size < 0 ? std::string() : std::string(path, std::size_t(size));
 }
 
+/// A path through an open folder (/proc/self/fd/7/file), which programs take to be sure of it, as the folder's own.
+std::string own_path(const std::string& path) {
+  constexpr std::size_t kNumber = sizeof "/proc/self/fd/" - 1;
+  if (path.compare(0, kNumber, "/proc/self/fd/") != 0) return path;
+  const std::size_t end = path.find('/', kNumber);
+  const std::string folder = path_of(std::atoi(path.c_str() + kNumber));
+  return end == std::string::npos ? folder : folder + path.substr(end);
+}
+
 std::string path_at(int folder, const char* path) {
-  return path[0] == '/' || folder == AT_FDCWD ? path : path_of(folder) + "/" + path;
+  return path[0] == '/' || folder == AT_FDCWD ? own_path(path) : path_of(folder) + "/" + path;
+}
+
+bool is_below(const std::string& path) {
+  const std::string& folder = plan().folder;
+  return !folder.empty() && path.compare(0, folder.size(), folder) == 0;
 }
 
 /// Whether this call is to fail; errno is set then. A short write does not fail: `is_short`.
@@ -169,7 +178,7 @@ int opened(const std::string& path, int flags, Call call) {
 }
 
 template <class Call>
-FILE* opened_stream(const char* path, const char* mode, Call call) {
+FILE* opened_stream(const std::string& path, const char* mode, Call call) {
   if (mode[0] == 'r' && !std::strchr(mode, '+')) return call();
   const bool is_new = !exists(path);
   if (fails("fopen", path)) return nullptr;
@@ -205,7 +214,7 @@ int open(const char* path, int flags, ...) {
   va_start(rest, flags);
   const mode_t mode = mode_in(flags, rest);
   va_end(rest);
-  return opened(path, flags, [&] { return next(path, flags, mode); });
+  return opened(own_path(path), flags, [&] { return next(path, flags, mode); });
 }
 int openat(int folder, const char* path, int flags, ...) {
   GPUPLAN_REAL(openat);
@@ -217,16 +226,17 @@ int openat(int folder, const char* path, int flags, ...) {
 }
 FILE* fopen(const char* path, const char* mode) {
   GPUPLAN_REAL(fopen);
-  return opened_stream(path, mode, [&] { return next(path, mode); });
+  return opened_stream(own_path(path), mode, [&] { return next(path, mode); });
 }
 FILE* fopen64(const char* path, const char* mode) {
   GPUPLAN_REAL(fopen64);
-  return opened_stream(path, mode, [&] { return next(path, mode); });
+  return opened_stream(own_path(path), mode, [&] { return next(path, mode); });
 }
 int mkostemp(char* path, int flags) {
   GPUPLAN_REAL(mkostemp);
   return counted(
-      "mkostemp", path, [&] { return next(path, flags); }, [&](const Turn& turn) { turn.record("create", path); });
+      "mkostemp", own_path(path), [&] { return next(path, flags); },
+      [&](const Turn& turn) { turn.record("create", own_path(path)); });
 }
 ssize_t write(int file, const void* data, size_t size) {
   GPUPLAN_REAL(write);
@@ -281,12 +291,17 @@ int flock(int file, int operation) {
 int link(const char* from, const char* to) {
   GPUPLAN_REAL(link);
   return counted(
-      "link", from, [&] { return next(from, to); }, [&](const Turn& turn) { turn.record("link", from, to); });
+      "link", own_path(from), [&] { return next(from, to); },
+      [&](const Turn& turn) { turn.record("link", own_path(from), own_path(to)); });
 }
 int rename(const char* from, const char* to) {
   GPUPLAN_REAL(rename);
   return counted(
-      "rename", from, [&] { return next(from, to); }, [&](const Turn& turn) { turn.record("rename", from, to); });
+      "rename", own_path(from), [&] { return next(from, to); },
+      [&](const Turn& turn) { turn.record("rename", own_path(from), own_path(to)); });
+}
+int renameat(int from_folder, const char* from, int to_folder, const char* to) {
+  return renameat2(from_folder, from, to_folder, to, 0);
 }
 int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) {
   GPUPLAN_REAL(renameat2);
@@ -295,31 +310,26 @@ int renameat2(int from_folder, const char* from, int to_folder, const char* to, 
       "renameat2", source, [&] { return next(from_folder, from, to_folder, to, flags); },
       [&](const Turn& turn) { turn.record((flags & RENAME_EXCHANGE) != 0 ? "exchange" : "rename", source, target); });
 }
-int mkdir(const char* path, mode_t mode) {
-  GPUPLAN_REAL(mkdir);
+int mkdir(const char* path, mode_t mode) { return mkdirat(AT_FDCWD, path, mode); }
+int mkdirat(int folder, const char* path, mode_t mode) {
+  GPUPLAN_REAL(mkdirat);
+  const std::string full = path_at(folder, path);
   return counted(
-      "mkdir", path, [&] { return next(path, mode); }, [&](const Turn& turn) { turn.record("mkdir", path); });
+      "mkdir", full, [&] { return next(folder, path, mode); }, [&](const Turn& turn) { turn.record("mkdir", full); });
 }
-int unlink(const char* path) {
-  GPUPLAN_REAL(unlink);
-  return counted(
-      "unlink", path, [&] { return next(path); }, [&](const Turn& turn) { turn.record("remove", path); });
-}
+int unlink(const char* path) { return unlinkat(AT_FDCWD, path, 0); }
+int rmdir(const char* path) { return unlinkat(AT_FDCWD, path, AT_REMOVEDIR); }
 int unlinkat(int folder, const char* path, int flags) {
   GPUPLAN_REAL(unlinkat);
   const std::string full = path_at(folder, path);
   return counted(
-      "unlinkat", full, [&] { return next(folder, path, flags); },
+      flags == AT_REMOVEDIR ? "rmdir" : "unlink", full, [&] { return next(folder, path, flags); },
       [&](const Turn& turn) { turn.record("remove", full); });
 }
 int remove(const char* path) {
   GPUPLAN_REAL(remove);
+  const std::string full = own_path(path);
   return counted(
-      "remove", path, [&] { return next(path); }, [&](const Turn& turn) { turn.record("remove", path); });
-}
-int rmdir(const char* path) {
-  GPUPLAN_REAL(rmdir);
-  return counted(
-      "rmdir", path, [&] { return next(path); }, [&](const Turn& turn) { turn.record("remove", path); });
+      "remove", full, [&] { return next(path); }, [&](const Turn& turn) { turn.record("remove", full); });
 }
 }

@@ -60,7 +60,8 @@ const std::map<std::string, std::vector<std::string>> kOfOthers{
       "--attn-implementation",
       "--per-device-eval-batch-size",
       "--num-nodes"}},
-    {"data/ecosystem/scripts", {"--random"}}};
+    {"data/ecosystem/scripts", {"--random"}},
+    {"docker run", {"--shm-size"}}};
 
 bool is_of_others(const std::string& flag) {
   return std::any_of(kOfOthers.begin(), kOfOthers.end(), [&](const auto& program) {

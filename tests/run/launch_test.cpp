@@ -118,5 +118,5 @@ TEST_CASE("launch: variables that contradict each other are named") {
 
 TEST_CASE("launch: where there is no mpirun, the error says what to install") {
   const Environment none(Variables{{"PATH", "/nonexistent"}});
-  check_mentions(error_text<EnvError>([] { mpirun_command(2, {"gpuplan"}, "to run"); }), "openmpi-bin");
+  check_mentions(error_text<EnvError>([] { const MpiLaunch mpi("to run"); }), "openmpi-bin");
 }

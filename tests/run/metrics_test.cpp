@@ -97,7 +97,7 @@ TEST_CASE("metrics: a file of something else is left alone") {
 TEST_CASE("metrics: a full disk and a missing folder are told") {
   const test::ScratchFolder scratch;
   check_mentions(error_text<EnvError>([&] { MetricsFile metrics(scratch.path() / "no/m.jsonl", 1); }),
-                 "m.jsonl: cannot be written: No such file");
+                 "m.jsonl cannot be opened: No such file");
   MetricsFile metrics(scratch.path() / "m.jsonl", 1);
   std::string error;
   {
@@ -105,4 +105,35 @@ TEST_CASE("metrics: a full disk and a missing folder are told") {
     error = error_text<EnvError>([&] { metrics.add(at(1)); });
   }
   check_mentions(error, "m.jsonl: writing failed: File too large");
+}
+
+TEST_CASE("metrics: a file is one run's, also where it is replaced on --resume or named by a link") {
+  const test::ScratchFolder scratch;
+  const auto file = scratch.path() / "m.jsonl", link = scratch.path() / "link.jsonl";
+  std::filesystem::create_symlink("m.jsonl", link);
+  for (const std::int64_t first : {1, 2}) {  // the second takes line 2 out, and so makes a new file
+    MetricsFile metrics(file, first);
+    metrics.add(at(first));
+    for (const auto& name : {file, link})
+      check_mentions(error_text<EnvError>([&] { MetricsFile other(name, 1); }), "another run writes its metrics there");
+    metrics.add(at(first + 1));
+  }
+  CHECK(steps_in(link) == std::vector<std::int64_t>{1, 2, 3});
+}
+
+TEST_CASE("metrics: a file that is renamed, removed or replaced is noticed at the next line") {
+  const test::ScratchFolder scratch;
+  const auto file = scratch.path() / "m.jsonl";
+  for (const char* what : {"renamed", "removed", "replaced"}) {
+    CAPTURE(what);
+    std::filesystem::remove(file);
+    MetricsFile metrics(file, 1);
+    metrics.add(at(1));
+    if (std::string(what) == "renamed")
+      std::filesystem::rename(file, scratch.path() / "other.jsonl");
+    else
+      std::filesystem::remove(file);
+    if (std::string(what) == "replaced") scratch.write("m.jsonl", "");
+    check_mentions(error_text<EnvError>([&] { metrics.add(at(2)); }), "m.jsonl: was renamed or removed");
+  }
 }

@@ -83,7 +83,7 @@ TEST_CASE("failure: a folder that takes nothing, or that another run writes to, 
   REQUIRE(has_begun(r));
   const Finished second = r.run(flags + " --metrics " + r.at("second.jsonl"));
   CHECK(second.code == 3);
-  check_has(second.err, "another run writes to this folder");
+  check_has(second.err, "writes to this folder");
   CHECK(!std::filesystem::exists(r.at("second.jsonl")));
   first.signal(SIGKILL);
   first.wait();

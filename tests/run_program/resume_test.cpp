@@ -69,6 +69,7 @@ void restart_at_once(const std::string& flags, int num_ends, std::uint32_t seed)
   for (int n = 0; n < num_ends;) {
     std::vector<std::unique_ptr<Process>> ended;  // and not waited for
     for (int k = 0; k < 3; ++k, ++n) {
+      std::filesystem::create_directories(r.path() / std::to_string(k));
       ended.push_back(std::make_unique<Process>(r.command(resumed), r.path() / std::to_string(k)));
       sleep_seconds(whole.seconds * double(draw() % 1000) / 1000);
       ended.back()->signal(kEnds[std::size_t(n) % std::size(kEnds)]);
@@ -77,7 +78,7 @@ void restart_at_once(const std::string& flags, int num_ends, std::uint32_t seed)
     Finished last;
     for (int tries = 0; tries < 100; ++tries) {
       last = r.run(resumed);
-      const bool is_held = last.err.find("another run writes to this folder") != std::string::npos ||
+      const bool is_held = last.err.find("writes to this folder") != std::string::npos ||
                            last.err.find("still write there") != std::string::npos;
       if (last.code != 3 || !is_held) break;
     }

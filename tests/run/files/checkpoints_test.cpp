@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -279,6 +280,64 @@ TEST_CASE("state that was damaged, or is of another plan, is refused with its na
   CHECK_THROWS_AS(checkpoints.load(1, state.blobs()), InputError);
   std::ofstream(scratch.path() / "checkpoint-1/trainer_state.json") << "{";
   CHECK_THROWS_AS(checkpoints.facts(1), InputError);
+}
+
+namespace {
+
+enum class Taken : std::uint8_t { Refused, AsItWas, Changed };
+
+Taken taken(const Checkpoints& checkpoints, const State& saved) {
+  State state(saved.weights.size());
+  try {
+    static_cast<void>(checkpoints.facts(1));
+    checkpoints.load(1, state.blobs());
+  } catch (const InputError&) { return Taken::Refused; }
+  return state.weights == saved.weights && state.moments == saved.moments ? Taken::AsItWas : Taken::Changed;
+}
+
+/// Every byte of the file altered twice, one bit and all bits of it; how often the checkpoint was taken, and how.
+std::map<Taken, int> alter_every_byte(const Checkpoints& checkpoints, const fs::path& file, const State& saved) {
+  std::map<Taken, int> counts;
+  const std::string whole = read_file(file);
+  std::fstream out(file, std::ios::binary | std::ios::in | std::ios::out);  // not cut off: that would wait for the disk
+  const auto put = [&](std::size_t at, char byte) {
+    out.seekp(std::streamoff(at));
+    out.put(byte).flush();
+  };
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    for (const int change : {1 << at % 8, 0xff}) {
+      put(at, char(whole[at] ^ change));
+      ++counts[taken(checkpoints, saved)];
+    }
+    put(at, whole[at]);
+  }
+  CHECK(out.good());
+  CHECK(taken(checkpoints, saved) == Taken::AsItWas);
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("every altered byte of trainer_state.json is refused, and of a rank's state every one that changes it") {
+  const test::ScratchFolder scratch;
+  const Checkpoints checkpoints(scratch.path(), 2, {});
+  State state(60);
+  state.set(1);
+  const nlohmann::json facts{{"global_step", 1},
+                             {"max_steps", 20},
+                             {"run", {{"model", "5ff1a8f8e1c5d2aa"}, {"num_ranks", 1}, {"seq_len", 16}, {"seed", 0}}},
+                             {"settings", {{"lr", 0.002}, {"schedule", "linear"}, {"clip", 1.0}}},
+                             {"changes", nlohmann::json::array()}};
+  checkpoints.save(1, state.blobs(), facts, {});
+  const fs::path folder = scratch.path() / "checkpoint-1";
+  auto of_facts = alter_every_byte(checkpoints, folder / "trainer_state.json", state);
+  CHECK(of_facts[Taken::AsItWas] + of_facts[Taken::Changed] == 0);
+  auto of_rank = alter_every_byte(checkpoints, rank_state_file(folder, 0, 1), state);
+  CHECK(of_rank[Taken::Changed] == 0);
+  CHECK(of_facts[Taken::Refused] + of_rank[Taken::Refused] > 2000);
+  MESSAGE("altered: trainer_state.json " << of_facts[Taken::Refused] << " times, the rank's state "
+                                         << of_rank[Taken::Refused] + of_rank[Taken::AsItWas] << " times, "
+                                         << of_rank[Taken::AsItWas] << " of them without effect");
 }
 
 TEST_CASE("a file of another rank, of another save or a renamed folder is refused, though each is whole") {

@@ -3,10 +3,13 @@
 #include <filesystem>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "rows/file_access.h"
+#include "run/files/checkpoints.h"
 #include "run/files/error_text.h"
 #include "run/files/failing_disk.h"
 #include "run/files/tensor_files.h"
@@ -32,7 +35,7 @@ TEST_CASE("output folder: one run at a time; left empty, what it made is removed
   {
     const OutputFolder folder(out, 7);
     CHECK(fs::is_directory(out));
-    check_mentions(refusal(out), "another run writes to this folder");
+    check_mentions(refusal(out), "writes to this folder");
   }
   CHECK(!fs::exists(out));
   fs::create_directories(out);
@@ -61,6 +64,78 @@ TEST_CASE("output folder: the lock says whose it is, and a lock or a folder that
   check_mentions(error_text<EnvError>([&] { held.require_same(); }), "no longer the folder");
   fs::create_directory(out);
   check_mentions(error_text<EnvError>([&] { held.require_same(); }), "no longer the folder");
+}
+
+TEST_CASE("output folder: without its lock's file it is still held, and the run that holds it is named") {
+  const test::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "out";
+  const OutputFolder folder(out, 7);
+  check_mentions(refusal(out), fmt::format("another run (process {} on ", getpid()));
+  fs::remove(out / ".gpuplan.lock");
+  check_mentions(refusal(out), out.string() + " is in use: another run writes to this folder");
+  CHECK(fs::is_empty(out));
+}
+
+TEST_CASE("output folder: what is saved while it is renamed or removed never gets into the folder that has its name") {
+  for (const bool is_removed : {false, true}) {
+    CAPTURE(is_removed);
+    const test::ScratchFolder scratch;
+    const fs::path out = scratch.path() / "out", moved = scratch.path() / "moved";
+    const OutputFolder folder(out, 7);
+    const Checkpoints checkpoints(folder.held().path(), 1, {});
+    std::vector<std::byte> state(100);
+    const auto save = [&](std::int64_t step, const std::function<void(const fs::path&)>& during) {
+      checkpoints.save(step, {host_blob("state", state)}, {{"step", step}}, during);
+    };
+    save(1, {});
+    const auto replace = [&](const fs::path& making) {
+      write_file_atomically(making / "before.txt", "a");
+      fs::rename(out, moved);
+      if (is_removed) fs::remove_all(moved);
+      scratch.write("out/stranger.txt", "mine");
+      write_file_atomically(making / "after.txt", "a");
+    };
+    if (is_removed)
+      CHECK_THROWS_AS(save(2, replace), EnvError);
+    else
+      save(2, replace);
+    CHECK(fs::exists(moved / "checkpoint-2/after.txt") == !is_removed);
+    CHECK(!fs::exists(moved / "checkpoint-1"));
+    for (const auto& item : fs::directory_iterator(out)) CHECK(item.path().filename() == "stranger.txt");
+    CHECK(read_file(out / "stranger.txt") == "mine");
+  }
+}
+
+TEST_CASE("output folder: a file in it is reached through the folder that is held, another by its name") {
+  const test::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "out";
+  fs::create_directories(out);
+  fs::create_symlink("out", scratch.path() / "link");
+  const HeldFolder held(out);
+  for (const fs::path& in : {out / "m.jsonl", scratch.path() / "link/m.jsonl", out / "../out/m.jsonl"})
+    CHECK(held.path_of(in) == held.path() / "m.jsonl");
+  CHECK(held.path_of(out / "logs/m.jsonl") == held.path() / "logs/m.jsonl");
+  for (const fs::path& other : {scratch.path() / "m.jsonl", scratch.path() / "output/m.jsonl", out / "../m.jsonl"})
+    CHECK(held.path_of(other) == other);
+}
+
+TEST_CASE("output folder: errors below a held folder call it by its name") {
+  const test::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "out";
+  fs::create_directories(out);
+  const HeldFolder held(out);
+  const auto said = [&](auto error) {
+    return error_text<decltype(error)>([&] {
+      try {
+        throw error;
+      } catch (...) { held.rethrow_named(); }
+    });
+  };
+  const std::string inside = (held.path() / "checkpoint-2").string();
+  CHECK(said(EnvError(inside + ": is full")) == (out / "checkpoint-2").string() + ": is full");
+  CHECK(said(PeerFailed(inside + ": rank 1 failed")) == (out / "checkpoint-2").string() + ": rank 1 failed");
+  CHECK(said(InputError(inside, "is damaged")) == (out / "checkpoint-2").string() + ": is damaged");
+  CHECK(said(EnvError(held.path().string() + "7: is another")) == held.path().string() + "7: is another");
 }
 
 TEST_CASE("output folder: ranks of a run that has ended are named while they are there, and leave nothing") {

@@ -1,0 +1,79 @@
+#include "base/own_folder.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace gpuplan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kOwnPrefix = "gpuplan-", kOwnEnding = "XXXXXX";  // of mkdtemp
+
+bool has_our_name(const std::string& name) {
+  return name.starts_with(kOwnPrefix) && name.size() == kOwnPrefix.size() + kOwnEnding.size();
+}
+
+/// Also files of that name: earlier versions had one where there is a folder now.
+void remove_those_of_the_dead(const fs::path& in) {
+  std::error_code ignored;
+  std::vector<fs::path> all;
+  for (const auto& item : fs::directory_iterator(in, ignored))
+    if (has_our_name(item.path().filename().string())) all.push_back(item.path());
+  for (const fs::path& path : all) {
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat status {};
+    const bool is_ours = file >= 0 && fstat(file, &status) == 0 && status.st_uid == geteuid() &&
+                         (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode));
+    if (is_ours && flock(file, LOCK_EX | LOCK_NB) == 0) fs::remove_all(path, ignored);
+    if (file >= 0) close(file);
+  }
+}
+
+/// Whether a folder that is open still has a name; another process may have taken it for a dead one's.
+bool is_there(int folder, const fs::path& path) {
+  struct stat held {
+  }, named{};
+  return fstat(folder, &held) == 0 && lstat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino;
+}
+
+}  // namespace
+
+OwnFolder::OwnFolder(const fs::path& in) {
+  remove_those_of_the_dead(in);
+  do {
+    if (lock_ >= 0) close(lock_);
+    std::string path = in / (std::string(kOwnPrefix) + std::string(kOwnEnding));
+    const bool is_made = mkdtemp(path.data()) != nullptr;
+    path_ = path;
+    lock_ = is_made ? open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    if (!is_made || (lock_ < 0 && errno != ENOENT))
+      throw EnvError(fmt::format("{}: no folder can be made there: {}", in.string(), std::strerror(errno)));
+  } while (lock_ < 0 || flock(lock_, LOCK_SH) != 0 || !is_there(lock_, path_));
+}
+
+OwnFolder::~OwnFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+  close(lock_);
+}
+
+fs::path shared_memory_folder() {
+  std::error_code none;
+  return fs::is_directory("/dev/shm", none) ? fs::path("/dev/shm") : fs::temp_directory_path();
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,21 @@
+// What a command writes: never one of the files that it reads, nor two outputs in one file.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace CLI {
+class App;
+}
+
+namespace gpuplan {
+
+/// Whether a flag of this name says where a command writes to.
+bool is_output_flag(std::string_view name);
+
+/// Throws InputError where a flag of `app` that names an output leads to the same file or folder as another flag or
+/// argument of the call, by whatever path or link, or to a file of the model, adapter or output in such a folder.
+/// Devices and pipes may be named twice.
+void require_outputs_apart(const CLI::App& app);
+
+}  // namespace gpuplan

@@ -1,0 +1,61 @@
+#include "base/own_folder.h"
+
+#include <csignal>
+#include <filesystem>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "scratch_folder.h"
+
+using namespace gpuplan;
+
+namespace fs = std::filesystem;
+
+TEST_CASE("own folder: removed at its end with all that is in it, and of a killed process when the next one is made") {
+  const test::ScratchFolder scratch;
+  const OwnFolder living(scratch.path());
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const OwnFolder doomed(scratch.path());
+    fs::create_directories(doomed.path() / "a/b");
+    write_file_atomically(doomed.path() / "a/b/c", "x");
+    write_file_atomically(scratch.path() / "doomed", doomed.path().string());
+    raise(SIGKILL);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  const fs::path doomed = read_file(scratch.path() / "doomed");
+  CHECK(fs::exists(doomed / "a/b/c"));
+  CHECK((fs::status(doomed).permissions() & fs::perms::all) == fs::perms::owner_all);
+  fs::path own;
+  {
+    const OwnFolder next(scratch.path());
+    own = next.path();
+    write_file_atomically(own / "file", "x");
+    CHECK(!fs::exists(doomed));
+    CHECK(fs::exists(living.path()));
+  }
+  CHECK(!fs::exists(own));
+}
+
+TEST_CASE("own folder: what has another name, another owner or is a link is left alone") {
+  const test::ScratchFolder scratch;
+  scratch.write("gpuplan-abcdefg/file", "mine");  // a letter more
+  scratch.write("gpuplan-other1/file", "mine");
+  scratch.write("elsewhere/file", "mine");
+  fs::create_symlink("elsewhere", scratch.path() / "gpuplan-linked");
+  scratch.write("gpuplan-a1B2c3", "of an earlier version");
+  const bool is_root = chown((scratch.path() / "gpuplan-other1").c_str(), 12345, 12345) == 0;
+  const OwnFolder folder(scratch.path());
+  CHECK(fs::exists(scratch.path() / "gpuplan-abcdefg/file"));
+  CHECK(fs::exists(scratch.path() / "gpuplan-other1/file") == is_root);
+  CHECK(fs::exists(scratch.path() / "elsewhere/file"));
+  CHECK(!fs::exists(scratch.path() / "gpuplan-a1B2c3"));
+  CHECK_THROWS_AS(OwnFolder(scratch.path() / "none"), EnvError);
+}

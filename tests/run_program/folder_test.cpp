@@ -1,0 +1,108 @@
+// A run's output folder is taken away from it between two of its calls, and another gets the name: nothing is written
+// there. GPUPLAN_FAULTS tries it before every call.
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "run_program/small_run.h"
+
+using namespace gpuplan::test;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kStopBefore = -2;  // instead of an errno (tests/fakes/failing_calls.cpp)
+
+/// Of the one rank that has a log: "30 mkostemp" of the stopped, or "84 -" at the end of a run; empty before.
+std::string log_of(const SmallRun& r) {
+  for (const auto& item : fs::directory_iterator(r.path()))
+    if (item.path().filename().string().starts_with("calls.log")) return r.content(item.path().filename().string());
+  return {};
+}
+
+struct Taken {
+  bool is_stopped = false;
+  Finished end;
+};
+
+/// Stops a run before a call below its output folder, renames or removes the folder, makes another, and lets it go on.
+Taken take_folder(const SmallRun& r, const std::string& flags, const std::string& rank, int call, bool is_removed) {
+  for (const char* folder : {"out", "moved"}) fs::remove_all(r.at(folder));
+  for (const auto& item : fs::directory_iterator(r.path()))
+    if (item.path().filename().string().starts_with("calls.log")) fs::remove(item.path());
+  fs::create_directory(r.at("out"));
+  const ScopedVariables variables({{"LD_PRELOAD", GPUPLAN_FAILING_CALLS},
+                                   {"GPUPLAN_FAULT_FOLDER", r.at("out")},
+                                   {"GPUPLAN_FAULT_AT", std::to_string(call)},
+                                   {"GPUPLAN_FAULT_ERRNO", std::to_string(kStopBefore)},
+                                   {"GPUPLAN_FAULT_RANK", rank},
+                                   {"GPUPLAN_FAULT_LOG", r.at("calls.log")}});
+  Process run(
+      r.command(flags + " --save-every 2 --keep 1 --output " + r.at("out") + " --metrics " + r.at("out/metrics.jsonl")),
+      r.path());
+  Taken taken;
+  while (run.is_running() && !taken.is_stopped) {
+    const std::string log = log_of(r);
+    taken.is_stopped = log.ends_with('\n') && !log.ends_with("-\n");
+    sleep_seconds(0.005);
+  }
+  if (taken.is_stopped) {
+    fs::rename(r.at("out"), r.at("moved"));
+    for (std::error_code busy; is_removed && fs::exists(r.at("moved"));)  // other ranks may still write there
+      fs::remove_all(r.at("moved"), busy);
+    r.scratch().write("out/stranger.txt", "mine");
+    if (rank.empty())
+      run.signal(SIGCONT);
+    else
+      kill(run.rank(std::stoi(rank)), SIGCONT);
+  }
+  taken.end = run.wait();
+  return taken;
+}
+
+void take_folder_at_calls(const std::string& flags, const std::string& rank, int num_tries) {
+  CAPTURE(flags);
+  const SmallRun r;
+  REQUIRE(!take_folder(r, flags, rank, 0, false).is_stopped);
+  const int calls = std::atoi(log_of(r).c_str());
+  REQUIRE(calls > 3);
+  if (std::getenv("GPUPLAN_FAULTS")) num_tries = 2 * calls;
+  for (int i = 0; i < num_tries; ++i) {
+    const int call = 2 + i * (calls - 1) / num_tries;  // the first opens the folder, by its name
+    CAPTURE(call);
+    const Taken taken = take_folder(r, flags, rank, call, i % 2 == 1);
+    CAPTURE(taken.end.err);
+    CHECK(taken.is_stopped);
+    const bool is_other_rank_refused =  // which opened its name after it was taken
+        taken.end.code == 2 && taken.end.err.find("sees another run that holds --output") != std::string::npos;
+    CHECK((taken.end.code == 0 || taken.end.code == 3 || is_other_rank_refused));
+    for (const auto& item : fs::recursive_directory_iterator(r.at("out")))
+      CHECK_MESSAGE(item.path().filename() == "stranger.txt", item.path().string());
+    CHECK(r.content("out/stranger.txt") == "mine");
+    CHECK(taken.end.err.find("/proc/self/fd") == std::string::npos);
+  }
+  MESSAGE("folder taken away: " << flags << ", before " << num_tries << " of " << calls << " calls");
+}
+
+}  // namespace
+
+TEST_CASE("folder: one that gets the output's name while a run works stays as it was") {
+  take_folder_at_calls("--lora=r=3,base=fp32 --max-steps 5", "", 16);
+  for (const std::string rank : {"0", "1"})
+    take_folder_at_calls("--lora=r=3,base=fp32 --max-steps 5 --gpus 2xcpu --strategy fsdp", rank, 2);
+}
+
+TEST_CASE("folder: a run whose lock was removed is not joined by a second one") {
+  const SmallRun r;
+  Process first(r.command("--full --max-steps 1000000 --output " + r.at("out")), r.path());
+  for (const double until = now() + kPatience; now() < until && !fs::exists(r.at("metrics.jsonl"));)
+    sleep_seconds(0.02);
+  REQUIRE(fs::remove(r.at("out/.gpuplan.lock")));
+  const SmallRun other;
+  const Finished second = other.run("--full --max-steps 2 --output " + r.at("out"));
+  CHECK(second.code == 3);
+  check_has(second.err, "writes to this folder");
+  CHECK(first.is_running());
+}
