@@ -1,5 +1,6 @@
 #include "base/files.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -64,21 +65,44 @@ void append(std::string& content, std::string_view piece, const std::string& whe
   content.append(piece);
 }
 
-/// Whoever writes to it may not have begun yet, or may never come.
-std::string read_pipe(const fs::path& path, const InputLimit& limit) {
+[[noreturn]] void fail_to_read(const fs::path& path, int reason) {
+  throw InputError(path.string(), fmt::format("cannot be read: {}", std::strerror(reason)));
+}
+
+/// What an open file is for its reader: every input is opened here, without waiting for whoever writes to a pipe.
+struct Opened {
+  std::shared_ptr<const int> file;  // closed with the last copy
+  struct stat status {};
+};
+
+Opened open_input(const fs::path& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  if (file < 0 && errno == ENXIO) throw InputError(path.string(), "is a socket or a device, not a file");
+  if (file < 0) fail_to_read(path, errno);
+  Opened opened{std::shared_ptr<const int>(new int(file), [](const int* open_file) {
+    close(*open_file);
+    delete open_file;
+  })};
+  if (fstat(file, &opened.status) != 0) fail_to_read(path, errno);
+  if (S_ISDIR(opened.status.st_mode)) throw InputError(path.string(), "is a folder, not a file");
+  return opened;
+}
+
+[[noreturn]] void refuse_special(const fs::path& path, mode_t mode) {
+  throw InputError(path.string(), fmt::format("is a {}, not a file", S_ISFIFO(mode) ? "pipe" : "device"));
+}
+
+/// What is left of an open file. Of a pipe whoever writes to it may not have begun yet, or may never come.
+std::string read_to_end(const fs::path& path, int file, bool waits, const InputLimit& limit) {
   constexpr int kPatience = 5'000;  // ms, for each piece
-  const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (file < 0) throw InputError(path.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
-  const std::shared_ptr<void> closer(nullptr, [file](void*) { close(file); });
   std::string content, piece(kPiece, '\0');
   for (;;) {
     pollfd watched{file, POLLIN, 0};
-    if (poll(&watched, 1, kPatience) == 0)
+    if (waits && poll(&watched, 1, kPatience) == 0)
       throw InputError(path.string(), "is a pipe to which nobody has written for 5 s", "give a file");
     const ssize_t count = read(file, piece.data(), piece.size());
     if (count == 0) return content;
-    if (count < 0 && errno != EINTR && errno != EAGAIN)
-      throw InputError(path.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
+    if (count < 0 && errno != EINTR && errno != EAGAIN) fail_to_read(path, errno);
     if (count > 0) append(content, std::string_view(piece).substr(0, std::size_t(count)), path.string(), limit);
   }
 }
@@ -135,12 +159,38 @@ void require_size(std::size_t bytes, const std::string& where, const InputLimit&
                    fmt::format("the most that {} may have; docs/limits.md lists the limits", limit.input));
 }
 
+InputFile::InputFile(const fs::path& path) {
+  const Opened opened = open_input(path);
+  if (!S_ISREG(opened.status.st_mode)) refuse_special(path, opened.status.st_mode);
+  file_ = fcntl(*opened.file, F_DUPFD_CLOEXEC, 0);
+  if (file_ < 0) fail_to_read(path, errno);
+  size_ = opened.status.st_size;
+}
+
+InputFile::~InputFile() {
+  if (file_ >= 0) close(file_);
+}
+
+std::string InputFile::read(std::int64_t begin, std::int64_t count) const {
+  std::string bytes(std::size_t(std::max<std::int64_t>(0, std::min(count, size_ - begin))), '\0');
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t n = pread(file_, bytes.data() + done, bytes.size() - done, begin + std::int64_t(done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    done += std::size_t(n);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
 std::string read_file(const fs::path& path, const InputLimit& limit) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) throw InputError(path.string(), "is a folder, not a file");
-  if (fs::is_fifo(path, error)) return read_pipe(path, limit);
+  const Opened opened = open_input(path);
+  const mode_t mode = opened.status.st_mode;
+  if (S_ISREG(mode)) return read_to_end(path, *opened.file, false, limit);
+  if (S_ISFIFO(mode)) return read_to_end(path, *opened.file, true, limit);
+  if (path != "/dev/stdin") refuse_special(path, mode);
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw InputError(path.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
   return read_stream(in, path.string(), limit);
 }
 
@@ -172,6 +222,12 @@ bool give_mode_of(const fs::path& replaced, int file) {
   const mode_t mask = umask(0);
   umask(mask);
   return fchmod(file, 0666 & ~mask) == 0;
+}
+
+void make_folders(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw EnvError(fmt::format("{}: the folder cannot be made: {}", folder.string(), error.message()));
 }
 
 void require_writable(const fs::path& path) {

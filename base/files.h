@@ -1,6 +1,7 @@
 // Files: where our data lives, reading whole files, and writing so that nothing is ever half-written.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <iosfwd>
 #include <string>
@@ -20,8 +21,28 @@ bool is_shipped(const std::filesystem::path& path);
 /// This very program; empty where the system does not tell.
 std::filesystem::path own_program();
 
-/// The whole file; of a pipe what is written to it, if somebody does within five seconds. Throws InputError (`where` =
-/// the path) when it cannot be read or is larger than `limit`.
+/// A regular file, open for reading. Opening it never waits for anybody.
+class InputFile {
+ public:
+  /// Throws InputError (`where` = the path) when it cannot be read, or is a folder, a pipe, a socket or a device.
+  explicit InputFile(const std::filesystem::path& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  int descriptor() const { return file_; }
+  std::int64_t size() const { return size_; }
+  /// Up to `count` bytes from `begin` on; fewer where the file ends or cannot be read further.
+  std::string read(std::int64_t begin, std::int64_t count) const;
+
+ private:
+  int file_ = -1;
+  std::int64_t size_{};
+};
+
+/// The whole file; of a pipe what is written to it, if somebody does within five seconds, and of a terminal what is
+/// typed when it is asked for as /dev/stdin. Throws InputError (`where` = the path) when it cannot be read, is a
+/// folder, a socket or another device, or is larger than `limit`.
 std::string read_file(const std::filesystem::path& path, const InputLimit& limit = kFileLimit);
 
 /// What is left of a stream, such as standard input. Throws InputError naming `where`, also when it is larger than
@@ -46,6 +67,9 @@ std::filesystem::path follow_links(std::filesystem::path path);
 bool is_written_in_place(const std::filesystem::path& path);
 /// Writes all of `content`; returns 0, or the errno of the failure.
 int write_all(int file, std::string_view content);
+
+/// Makes a folder and those above it, unless it is there. Throws EnvError.
+void make_folders(const std::filesystem::path& folder);
 
 /// Throws EnvError unless a file could be made or replaced there: asked before work whose result goes to it.
 void require_writable(const std::filesystem::path& path);

@@ -209,7 +209,7 @@ int run_calibrate(const CLI::App& app, Console& console) {
   asked_families(app);  // wrong input is told before anything is opened
   check_output(app);
   const Target target = choose_target(given(app, "--device").value_or("auto"), console);
-  std::filesystem::create_directories(profile_dir() / "journals");
+  make_folders(profile_dir() / "journals");
   const FileLock alone(profile_dir() / "journals" / fmt::format("{}.lock", to_string(target.kind)),
                        kOtherCalibration);  // two would measure each other
   Journal journal(journal_path(app, target.kind), identity_of(target),
@@ -226,7 +226,7 @@ int run_calibrate(const CLI::App& app, Console& console) {
   check_output(app);
   write_file_atomically(file, text);
   if (target.kind == DeviceKind::Cuda) {
-    std::filesystem::create_directories(profile_dir() / "clusters");
+    make_folders(profile_dir() / "clusters");
     write_file_atomically(profile_dir() / "clusters" / (id + ".yaml"), cluster_file_text(target.cluster));
   }
   journal.remove();

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "cluster/profile/profile_ranges.h"
 #include "fit/correction.h"
 #include "fit/make_profile.h"
 #include "fit/quality.h"
@@ -61,8 +62,10 @@ GemmSurface with_values(GemmSurface surface, std::span<const double> values) {
 
 FitProblem problem_of(const GemmSurface& frame, std::span<const Sample> samples, DeviceKind kind) {
   FitProblem problem;
-  for (const GemmParameter& parameter : kGemmParameters)
-    problem.parameters.push_back(prior_of(parameter.name, samples, kind));
+  for (const GemmParameter& parameter : kGemmParameters) {
+    ParameterPrior& prior = problem.parameters.emplace_back(prior_of(parameter.name, samples, kind));
+    prior.most = std::min(prior.most, profile_range("gemm", parameter.name).range.most);  // else none could read it
+  }
   for (const Sample& s : samples) {
     problem.measured.push_back(s.median);
     problem.noise.push_back(noise_of(s));

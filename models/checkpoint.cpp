@@ -217,7 +217,6 @@ constexpr std::array kKnownExtras{
     KnownExtra{"encoder.", "embed_tokens.weight", "copies of the shared embedding"},
     KnownExtra{"decoder.", "embed_tokens.weight", "copies of the shared embedding"},
     KnownExtra{"decoder.", "EncDecAttention.relative_attention_bias.weight", "unused biases"},
-    KnownExtra{"mtp.", "", "layers that predict further tokens"},
     KnownExtra{"vision_model.", "", "vision parts"},
     KnownExtra{"vision_tower.", "", "vision parts"},
     KnownExtra{"multi_modal_projector.", "", "vision parts"},
@@ -227,7 +226,17 @@ constexpr std::array kKnownExtras{
     KnownExtra{"model.embed_audio.", "", "audio parts"},
     KnownExtra{"model.multi_modal_projector.", "", "vision parts"}};
 
-/// The number of a layer after the last one: DeepSeek-V3 and GLM-4.5 keep the layers there that predict further tokens.
+/// Families whose checkpoints hold layers that predict further tokens, which transformers does not load: under a
+/// prefix, or numbered after the last layer.
+struct FurtherLayers {
+  std::string_view family, prefix;  // "": numbered after the last layer
+};
+constexpr std::array kFurtherLayers{FurtherLayers{"deepseek_v3", ""},     FurtherLayers{"kimi_k2", ""},
+                                    FurtherLayers{"glm4_moe", ""},        FurtherLayers{"glm4_moe_lite", ""},
+                                    FurtherLayers{"qwen3_next", "mtp."},  FurtherLayers{"qwen3_5_text", "mtp."},
+                                    FurtherLayers{"qwen3_5", "mtp."},     FurtherLayers{"qwen3_5_moe_text", "mtp."},
+                                    FurtherLayers{"qwen3_5_moe", "mtp."}, FurtherLayers{"nemotron_h", "mtp."}};
+
 bool is_beyond_last_layer(std::string_view name, const ModelSpec& model) {
   constexpr std::string_view kLayers = "model.layers.";
   if (!name.starts_with(kLayers)) return false;
@@ -236,13 +245,24 @@ bool is_beyond_last_layer(std::string_view name, const ModelSpec& model) {
          std::stoll(number) >= model.num_layers();
 }
 
-std::string_view known_extra(const SafetensorsTensor& tensor, const ModelSpec& model) {
-  if (is_beyond_last_layer(tensor.name, model)) return "layers that predict further tokens";
-  if (model.tie_word_embeddings && tensor.name.ends_with("lm_head.weight")) return kTiedHead;
+bool predicts_further_tokens(std::string_view name, const ModelSpec& model) {
+  return std::ranges::any_of(kFurtherLayers, [&](const FurtherLayers& row) {
+    return row.family == model.family &&
+           (row.prefix.empty() ? is_beyond_last_layer(name, model) : name.starts_with(row.prefix));
+  });
+}
+
+}  // namespace
+
+std::string_view extra_meaning(std::string_view name, const ModelSpec& model) {
+  if (predicts_further_tokens(name, model)) return "layers that predict further tokens";
+  if (model.tie_word_embeddings && name.ends_with("lm_head.weight")) return kTiedHead;
   for (const KnownExtra& extra : kKnownExtras)
-    if (tensor.name.starts_with(extra.prefix) && tensor.name.ends_with(extra.suffix)) return extra.meaning;
+    if (name.starts_with(extra.prefix) && name.ends_with(extra.suffix)) return extra.meaning;
   return {};
 }
+
+namespace {
 
 /// Packed or scaled weights: their elements are not parameters.
 bool is_quantised(const SafetensorsTensor& tensor) {
@@ -300,7 +320,7 @@ Comparison compare(const Checkpoint& checkpoint, const ModelSpec& model, const M
   const std::string& embedding = weights.before.front().name;
   for (const SafetensorsTensor& tensor : checkpoint.tensors) {
     const auto* computed = find_expected(expected, tensor.name);
-    const std::string_view extra = computed ? "" : known_extra(tensor, model);
+    const std::string_view extra = computed ? "" : extra_meaning(tensor.name, model);
     if (extra.empty() && is_quantised(tensor)) refuse_quantised(tensor, folder);
     if (!extra.empty())
       result.extras[extra] += tensor.elements;

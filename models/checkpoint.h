@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/model_spec.h"
@@ -29,6 +30,10 @@ enum class MissingShards : std::uint8_t { Refuse, NamesOnly };
 /// when some shards are there and others are not (unless NamesOnly), and when a shard lacks a tensor of the index.
 std::optional<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
                                           MissingShards missing = MissingShards::Refuse);
+
+/// What a tensor that list_weights(model) does not have is, of the kinds that are known and not loaded: "rotary
+/// buffers", "layers that predict further tokens" of the families that have them; empty for any other.
+std::string_view extra_meaning(std::string_view tensor, const ModelSpec& model);
 
 /// Reads the safetensors headers in `folder` (none: no check) and compares names and shapes with list_weights(model).
 /// Buffers, a stored copy of a tied head and vision parts are known extras. Returns notes, tensor by tensor when the

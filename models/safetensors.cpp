@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -12,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json_file.h"
 
 namespace gpuplan {
@@ -39,16 +38,10 @@ constexpr std::array kDtypeBits{
   throw InputError(fmt::format("{}: byte {}", file.string(), byte), std::move(problem), std::move(hint));
 }
 
-std::string read_bytes(std::ifstream& in, std::int64_t count) {
-  std::string bytes(std::size_t(count), '\0');
-  in.read(bytes.data(), count);
-  bytes.resize(std::size_t(in.gcount()));
-  return bytes;
-}
-
 /// Length of the JSON header, checked against the file.
-std::int64_t read_length(std::ifstream& in, const std::filesystem::path& file, std::int64_t file_bytes) {
-  const std::string start = read_bytes(in, std::min<std::int64_t>(file_bytes, kLfsPointer.size()));
+std::int64_t read_length(const InputFile& in, const std::filesystem::path& file) {
+  const std::int64_t file_bytes = in.size();
+  const std::string start = in.read(0, kLfsPointer.size());
   if (start == kLfsPointer)
     fail_at(file, 0, "is a Git LFS pointer, not the checkpoint", "run 'git lfs pull' in the model folder");
   if (std::ssize(start) < kLengthBytes)
@@ -62,10 +55,8 @@ std::int64_t read_length(std::ifstream& in, const std::filesystem::path& file, s
   return std::int64_t(length);
 }
 
-json read_header(std::ifstream& in, const std::filesystem::path& file, std::int64_t length) {
-  in.clear();
-  in.seekg(kLengthBytes);
-  const std::string text = read_bytes(in, length);
+json read_header(const InputFile& in, const std::filesystem::path& file, std::int64_t length) {
+  const std::string text = in.read(kLengthBytes, length);
   if (std::ssize(text) != length) fail_at(file, kLengthBytes + std::ssize(text), "reading stopped half-way");
   if (text.front() != '{') fail_at(file, kLengthBytes, "the header must start with '{': is this a safetensors file?");
   return parse_json(text, fmt::format("{}: header from byte {}", file.string(), kLengthBytes), DuplicateKeys::Refuse);
@@ -151,16 +142,13 @@ void check_cover(std::vector<SafetensorsTensor>& tensors, const std::filesystem:
 }  // namespace
 
 std::vector<SafetensorsTensor> read_safetensors_header(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!std::filesystem::is_regular_file(file) || !in)
-    throw InputError(file.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
-  const auto file_bytes = std::int64_t(std::filesystem::file_size(file));
-  const std::int64_t length = read_length(in, file, file_bytes), data_start = kLengthBytes + length;
+  const InputFile in(file);
+  const std::int64_t length = read_length(in, file), data_start = kLengthBytes + length;
   std::vector<SafetensorsTensor> tensors;
   const json header = read_header(in, file, length);
   for (const auto& [name, entry] : header.items())
     if (name != "__metadata__") tensors.push_back(read_tensor(name, entry, data_start, file));
-  check_cover(tensors, file, data_start, file_bytes);
+  check_cover(tensors, file, data_start, in.size());
   return tensors;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/narrow.h"
 #include "models/optimizers.h"
 
 namespace gpuplan {
@@ -168,7 +169,7 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
              .engine = row.engine,
              .layout = row.layout,
              .mesh = mesh_of(row, cluster, options)};
-  s.simplicity = int(&row - kRows.data());
+  s.simplicity = narrow<int>(&row - kRows.data());
   if (row.engine == ShardingEngine::Fsdp2) {
     if (options.fsdp_version == 1) s.engine = ShardingEngine::Fsdp1;
     s.wrap = options.wrap;

@@ -150,15 +150,10 @@ void sync_path(const std::filesystem::path& path) {
 }
 
 FileMapping::FileMapping(const std::filesystem::path& file) {
-  const int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) fail(file, std::strerror(errno));
-  const std::shared_ptr<void> closer(nullptr, [descriptor](void*) { close(descriptor); });
-  struct stat status {};
-  if (fstat(descriptor, &status) != 0) fail(file, std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) fail(file, "it is not a regular file");
-  const auto size = std::size_t(status.st_size);
+  const InputFile input(file);
+  const auto size = std::size_t(input.size());
   if (size == 0) return;  // nothing to map
-  void* const start = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  void* const start = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, input.descriptor(), 0);
   if (start == MAP_FAILED) fail(file, std::strerror(errno));
   name_files_of_bus_errors();
   MappedRange* const range = note_mapping(start, size, file);

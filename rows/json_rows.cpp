@@ -86,13 +86,19 @@ TokenRow JsonRows::read(std::int64_t row) const {
   const std::string_view text = line(row);
   std::unique_lock<std::mutex> alone(reading_large_, std::defer_lock);
   if (text.size() > kLargeRow) alone.lock();
-  try {
-    TokenRow result = parse(parse_json(text, ""));
-    forget(text);
-    return result;
-  } catch (const InputError& error) {  // the place within the line is of no use to people; the line is
-    throw InputError(place(row), error.problem(), error.hint());
-  }
+  const auto in_line = [&](auto work) {
+    try {
+      return work();
+    } catch (const InputError& error) {  // the place within the line is of no use to people; the line is
+      throw InputError(place(row), error.problem(), error.hint());
+    }
+  };
+  const json example = in_line([&] { return parse_json(text, ""); });
+  if (example.is_object() && !example.contains("input_ids") && example.contains("text"))
+    std::call_once(opens_tokenizer_, [&] { tokenizer_ = open_tokenizer(options_.tokenizer_folder); });
+  TokenRow result = in_line([&] { return parse(example); });
+  forget(text);
+  return result;
 }
 
 /// Pages are given back for many rows at once: the system call costs more than a short row.
@@ -132,7 +138,6 @@ TokenRow JsonRows::parse(const json& example) const {
 
 std::vector<std::int32_t> JsonRows::encode(const json& text) const {
   if (!text.is_string()) throw InputError("", fmt::format("'text' is a {}, not a string", text.type_name()));
-  std::call_once(opens_tokenizer_, [&] { tokenizer_ = open_tokenizer(options_.tokenizer_folder); });
   auto ids = tokenizer_->encode(text.get_ref<const std::string&>());
   const auto outside = std::ranges::find_if(ids, [&](std::int32_t id) { return id >= options_.vocab_size; });
   if (outside != ids.end())

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json_file.h"
 
 #ifdef GPUPLAN_SENTENCEPIECE
@@ -56,8 +57,10 @@ class SentencePiece : public TextTokenizer {
  private:
   /// What is wrong with the file; empty where it was read. Damaged ones end in a status or an exception of the library.
   std::string load(const std::string& file) {
+    const InputFile input(file);
+    const std::string content = input.read(0, input.size());
     try {
-      const auto status = model_.Load(file);
+      const auto status = model_.LoadFromSerializedProto(content);
       return status.ok() ? "" : std::string(status.message());
     } catch (const std::exception& error) { return error.what(); }
   }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "base/processor.h"
 #include "device/quantisation.h"
 #include "models/optimizers.h"
@@ -181,7 +182,7 @@ void Executor::open_host() {
   if (device_.facts().kind != DeviceKind::Cpu) {
     const std::int64_t ranks = job_.request.cluster.ranks_per_node(job_.strategy.mesh.world());
     own_host_ = device_backend(DeviceKind::Cpu)
-                    .open({.num_threads = int(std::max<std::int64_t>(1, num_usable_cores() / ranks))});
+                    .open({.num_threads = narrow<int>(std::max<std::int64_t>(1, num_usable_cores() / ranks))});
     host_ = own_host_.get();
   }
   host_stream_ = host_->create_stream();

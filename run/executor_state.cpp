@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "run/executor.h"
 #include "run/staged_copy.h"
 
@@ -60,7 +61,7 @@ std::vector<std::byte> Executor::whole_array(std::uint16_t unit, Bytes room) con
   const std::int64_t ways = is_shard ? mesh.dp_shard : 1, size = size_of(layout.trained_dtype);
   const std::int64_t part = flat_part(layout.trained_elements, ways), most = room.count / (ways * size);
   GPUPLAN_CHECK(most > 0, "the arena holds an element of every rank");
-  const int root = int(owner.first_rank);
+  const int root = narrow<int>(owner.first_rank);
   Stream& on = *streams_[std::size_t(StreamId::Compute)];
   StagedCopy copies(device_, on);
   std::vector<std::byte> array(place_.rank == 0 ? std::size_t(part * ways * size) : 0);

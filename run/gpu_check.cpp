@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "base/unit_text.h"
 #include "cluster/local_cluster.h"
 #include "device/backend.h"
@@ -127,7 +128,7 @@ void require_gpus(std::span<const GpuWanted> wanted, std::span<const GpuHere> he
 
 int gpu_index(std::int64_t local_rank, int num_visible) {
   if (num_visible == 0) throw EnvError("the driver shows this process no GPU (see CUDA_VISIBLE_DEVICES)");
-  if (local_rank < num_visible) return int(local_rank);
+  if (local_rank < num_visible) return narrow<int>(local_rank);
   if (num_visible == 1) return 0;
   throw InputError(
       "--gpus", fmt::format("this is the {}. rank on its machine, which shows it {} GPUs", local_rank + 1, num_visible),

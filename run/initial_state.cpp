@@ -65,7 +65,7 @@ class FileWeights final : public WeightSource {
         otherwise_(std::move(otherwise)) {}
   void read(const TensorPart& part, void* to, Dtype dtype) const override {
     if (part.use != WeightUse::Tensor) return otherwise_->read(part, to, dtype);
-    read_elements(files_->get(part.name, part.tensor->shape), part.begin, part.end, to, dtype);
+    read_weights(files_->get(part.name, part.tensor->shape), part.begin, part.end, to, dtype);
   }
 
  private:
@@ -80,8 +80,8 @@ class AdapterWeights final : public WeightSource {
         base_(std::move(base)) {}
   void read(const TensorPart& part, void* to, Dtype dtype) const override {
     if (part.use == WeightUse::Tensor) return base_->read(part, to, dtype);
-    read_elements(files_->get(lora_key(part.name, part.use == WeightUse::LowRankA), {part.rows, part.cols}), part.begin,
-                  part.end, to, dtype);
+    read_weights(files_->get(lora_key(part.name, part.use == WeightUse::LowRankA), {part.rows, part.cols}), part.begin,
+                 part.end, to, dtype);
   }
 
  private:

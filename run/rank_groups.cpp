@@ -1,5 +1,7 @@
 #include "run/rank_groups.h"
 
+#include "base/narrow.h"
+
 #include <set>
 #include <utility>
 
@@ -9,7 +11,7 @@ namespace {
 /// Ranks that differ along `axis` alone have one colour: the rank of the first of them.
 int colour_of(Axis axis, const Mesh& mesh, std::int64_t rank) {
   const std::int64_t stride = mesh.stride(axis), place = rank / stride % mesh.ways(axis);
-  return int(rank - place * stride);
+  return narrow<int>(rank - place * stride);
 }
 
 /// Both directions of a pipeline's messages go through one group: a send and its receive must be of the same.

@@ -14,6 +14,7 @@
 
 #include "base/child_process.h"
 #include "base/error.h"
+#include "base/narrow.h"
 #include "base/processor.h"
 #include "device/backend.h"
 #include "run/agreement.h"
@@ -55,7 +56,7 @@ void require_one_plan(const NativeJob& job, const TrainingOptions& options, Comm
 /// Ranks on GPUs meet before any of them opens its own: what one holds would be memory in use to one that still reads
 /// `--gpus local`. Collective among GPU ranks; throws EnvError. CPU ranks are joined by MPI.
 Rendezvous meet(DeviceKind kind, const LaunchedRank& launched, std::int64_t size) {
-  Rendezvous rendezvous{.rank = int(launched.rank), .size = int(size), .id = {}};
+  Rendezvous rendezvous{.rank = narrow<int>(launched.rank), .size = narrow<int>(size), .id = {}};
   if (kind == DeviceKind::Cuda && size > 1) {
     RendezvousAddress address = rendezvous_address(launched);
     address.secret = rendezvous_secret(launched, kRendezvousPatience);
@@ -97,7 +98,7 @@ std::optional<RunReport> run_rank(const RankJob& rank_job, const LaunchedRank& l
                      fmt::format("the plan has {} ranks, and the launcher started {}", world_size, launched.size),
                      "start as many as the plan has");
   const std::int64_t ranks_here = std::min(world_size, launched.local_size);
-  const int threads = std::max(1, int(num_usable_cores() / std::max<std::int64_t>(1, ranks_here)));
+  const int threads = std::max(1, narrow<int>(num_usable_cores() / std::max<std::int64_t>(1, ranks_here)));
   const DeviceKind kind = device_kind(rank_job.request.cluster);
   Heartbeat heartbeat(launched.rank);
   const Rendezvous rendezvous = meet(kind, launched, world_size);

@@ -24,6 +24,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "base/sha256.h"
 #include "run/rendezvous_address.h"
 
@@ -43,7 +44,7 @@ class Deadline {
   bool is_over() const { return Clock::now() >= at_; }
   /// Milliseconds that are left, at most `most`: for poll.
   int left(std::int64_t most = 1000) const {
-    return int(
+    return narrow<int>(
         std::clamp<std::int64_t>(std::chrono::duration_cast<milliseconds>(at_ - Clock::now()).count() + 1, 0, most));
   }
 

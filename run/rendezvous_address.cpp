@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <optional>
+#include <utility>
 
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/narrow.h"
 #include "run/launch.h"
 
 namespace gpuplan {
@@ -35,7 +37,7 @@ std::optional<int> port_in(const char* name) {
   if (text.empty()) return {};
   const std::int64_t port = parse_integer(text, name, 1);
   if (port > kLastPort) throw InputError(name, fmt::format("'{}' in the environment is no port", text), "1 to 65535");
-  return int(port);
+  return narrow<int>(port);
 }
 
 /// Between the ports of services and those that Linux gives to connections (32768 on).
@@ -43,7 +45,7 @@ int port_of(const std::string& job) {
   constexpr std::uint64_t kFirst = 20000, kCount = 12000;
   std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a
   for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return int(kFirst + (hash ^ hash >> 32) % kCount);
+  return narrow<int>(kFirst + (hash ^ hash >> 32) % kCount);
 }
 
 std::string job_of(Launcher launcher) {
@@ -105,7 +107,12 @@ RendezvousAddress rendezvous_address(const LaunchedRank& launched) {
   address.port = port_of(launched, address.job);
   const std::string socket =
       launched.launcher == Launcher::Gpuplan && launched.rank == 0 ? variable(kSocketVariable) : "";
-  if (!socket.empty()) address.socket = int(parse_integer(socket, kSocketVariable, 0));
+  if (!socket.empty()) {
+    const std::int64_t number = parse_integer(socket, kSocketVariable, 0);
+    if (!std::in_range<int>(number))
+      throw InputError(kSocketVariable, fmt::format("'{}' in the environment is no open socket", socket));
+    address.socket = narrow<int>(number);
+  }
   return address;
 }
 

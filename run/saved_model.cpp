@@ -65,7 +65,7 @@ void save_model(const Executor& executor, const RankPlace& place, const std::fil
   const std::vector<Trained> trained = executor.gather_trained();
   if (place.rank != 0) return;
   const NativeJob& job = executor.job();
-  std::filesystem::create_directories(to);
+  make_folders(to);
   if (!job.recipe().is_adapter()) {
     copy_companions(job, model_folder, to);
     return write_tensors(to, "model", tensors_of(job, trained));

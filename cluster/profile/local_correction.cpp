@@ -22,7 +22,7 @@ double LocalCorrection::at(const CorrectionSizes& sizes) const {
     for (std::size_t d = 0; d < here.size(); ++d) distance += std::abs(here[d] - places_[i][d]);
     sum += points_[i].weight * std::exp(-distance / metric_.reach);
   }
-  return sum;
+  return std::clamp(sum, -kMostCorrection, kMostCorrection);
 }
 
 LocalCorrection::Place LocalCorrection::place_of(const CorrectionSizes& sizes) const {

@@ -19,6 +19,9 @@ struct CorrectionMetric {
   double alignment{};  // octaves
 };
 
+/// A factor of 10: a form that is further off was not fitted to this machine.
+inline constexpr double kMostCorrection = 2.302585092994046;
+
 /// Simple kriging with the covariance exp(-distance / reach), the roughest common one, as libraries switch algorithms
 /// from one size to the next. Source: Rasmussen & Williams 2006, Gaussian Processes for Machine Learning, eq. 2.25
 /// and 4.2.1.
@@ -32,7 +35,7 @@ class LocalCorrection {
   LocalCorrection() = default;  // none: 0 everywhere
   LocalCorrection(const CorrectionMetric& metric, std::vector<Point> points);
 
-  /// ln(time / form); tends to 0 far from all points.
+  /// ln(time / form); tends to 0 far from all points, and is at most kMostCorrection either way.
   double at(const CorrectionSizes& sizes) const;
 
   bool is_empty() const { return points_.empty(); }

@@ -1,6 +1,7 @@
 #include "cluster/profile/measured.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <tuple>
 
@@ -10,6 +11,7 @@
 #include "base/archive.h"
 #include "base/names.h"
 #include "base/yaml_file.h"
+#include "cluster/profile/profile_ranges.h"
 
 namespace gpuplan {
 namespace {
@@ -80,38 +82,45 @@ using nlohmann::json;
 
 // Found by argument-dependent lookup, so they stand in the structs' namespace.
 
-std::optional<std::vector<double>> read_numbers(Fields& fields, std::string_view key, std::size_t count) {
-  auto out = fields.numbers(key, {0, 1e18});
+static std::optional<std::vector<double>> read_numbers(Fields& fields, std::string_view key, std::size_t count) {
+  auto out = fields.numbers(key, kAnyNumber);
   if (out.size() == count) return out;
   fields.report(key, fmt::format("must be a list of {} numbers", count));
   return std::nullopt;
 }
 
-static bool read_field(Fields& fields, std::string_view key, const json&, Fitted& v) {
-  if (const auto n = read_numbers(fields, key, 3)) v = {(*n)[0], (*n)[1], (*n)[2]};
-  return true;
-}
 static Json write_field(const Fitted& v) { return {v.value, v.low, v.high}; }
 
 static bool read_field(Fields& fields, std::string_view key, const json&, GemmShape& v) {
-  if (const auto n = read_numbers(fields, key, 4))
-    v = {std::int64_t((*n)[0]), std::int64_t((*n)[1]), std::int64_t((*n)[2]), std::int64_t((*n)[3])};
+  const auto n = read_numbers(fields, key, 4);
+  const ProfileRange& range = profile_range("gemm", key);
+  if (!n || !std::all_of(n->begin(), n->end(), [&](double size) { return check_range(fields, key, size, range); }))
+    return false;
+  v = {std::int64_t((*n)[0]), std::int64_t((*n)[1]), std::int64_t((*n)[2]), std::int64_t((*n)[3])};
   return true;
 }
 static Json write_field(const GemmShape& v) { return {v.m, v.n, v.k, v.batch}; }
 
 /// [reach, alignment, then four sizes and a weight of each point]
 static bool read_field(Fields& fields, std::string_view key, const json&, LocalCorrection& v) {
-  const std::vector<double> n = fields.numbers(key, {-1e18, 1e18});
+  const std::vector<double> n = fields.numbers(key, kAnyNumber);
   constexpr std::size_t kHead = 2, kSizes = std::tuple_size_v<CorrectionSizes>, kRow = kSizes + 1;
-  if (n.size() < kHead || (n.size() - kHead) % kRow != 0 || n[0] <= 0 || n[1] < 0) {
-    fields.report(key, fmt::format("must be a reach above 0, an alignment, and {} numbers for each point", kRow));
+  if (n.size() < kHead || (n.size() - kHead) % kRow != 0) {
+    fields.report(key, fmt::format("must be a reach, an alignment, and {} numbers for each point", kRow));
     return false;
   }
+  const auto is_good = [&](std::size_t i, std::string_view name) {
+    return check_range(fields, key, n[i], profile_range("correction", name));
+  };
+  if (!is_good(0, "reach") || !is_good(1, "alignment")) return false;
   std::vector<LocalCorrection::Point> points;
   for (std::size_t row = kHead; row < n.size(); row += kRow) {
     LocalCorrection::Point& point = points.emplace_back(LocalCorrection::Point{.weight = n[row + kSizes]});
-    std::transform(&n[row], &n[row] + kSizes, point.sizes.begin(), [](double size) { return std::int64_t(size); });
+    for (std::size_t i = 0; i < kSizes; ++i) {
+      if (!is_good(row + i, "size")) return false;
+      point.sizes[i] = std::int64_t(n[row + i]);
+    }
+    if (!is_good(row + kSizes, "weight")) return false;
   }
   v = LocalCorrection({n[0], n[1]}, std::move(points));
   return true;
@@ -129,15 +138,20 @@ static Json write_field(const LocalCorrection& v) {
 
 /// [bytes, seconds, …], rising in bytes
 static bool read_field(Fields& fields, std::string_view key, const json&, std::vector<KernelPoint>& v) {
-  const std::vector<double> n = fields.numbers(key, {0, 1e18});
-  for (std::size_t i = 0; i + 1 < n.size(); i += 2) v.push_back({{std::int64_t(n[i])}, {n[i + 1]}});
-  const auto is_wrong = [](const KernelPoint& a, const KernelPoint& b) {
-    return b.traffic <= a.traffic || !(b.time.value > 0);
+  const std::vector<double> n = fields.numbers(key, kAnyNumber);
+  const auto is_good = [&](const char* what, double number) {
+    return check_range(fields, key, number, profile_range("kernels", what));
   };
-  const bool is_bad = n.size() % 2 != 0 || (!v.empty() && !(v.front().time.value > 0 && v.front().traffic.count > 0)) ||
-                      std::adjacent_find(v.begin(), v.end(), is_wrong) != v.end();
-  if (is_bad) fields.report(key, "must be pairs of bytes and seconds above 0, rising in bytes");
-  return !is_bad;
+  bool is_rising = n.size() % 2 == 0;
+  for (std::size_t i = 0; is_rising && i < n.size(); i += 2) {
+    if (!is_good("bytes of curve_bytes_s", n[i]) || !is_good("seconds of curve_bytes_s", n[i + 1]) ||
+        !is_good("bytes over seconds of curve_bytes_s", n[i] / n[i + 1]))
+      return false;
+    is_rising = i == 0 || n[i] > n[i - 2];
+    v.push_back({{std::int64_t(n[i])}, {n[i + 1]}});
+  }
+  if (!is_rising) fields.report(key, "must be pairs of bytes and seconds, rising in bytes");
+  return is_rising;
 }
 static Json write_field(const std::vector<KernelPoint>& v) {
   Json out = Json::array();
@@ -147,14 +161,43 @@ static Json write_field(const std::vector<KernelPoint>& v) {
 
 namespace {
 
+void keep(std::int64_t& value, double number) { value = std::int64_t(number); }
+void keep(Bytes& value, double number) { value.count = std::int64_t(number); }
+void keep(double& value, double number) { value = number; }
+
+/// A number, or a fitted one with its interval: read, it is in the range that the table has for it.
+template <class Archive, class T>
+void list_number(Archive& f, std::string_view key, T& value, const ProfileRange& range) {
+  if constexpr (!Archive::kReads) {
+    f(key, value);
+  } else if constexpr (std::is_same_v<T, Fitted>) {
+    if (!f.require(key)) return;
+    const auto n = read_numbers(f, key, 3);
+    const ProfileRange& interval = profile_range("fit", "interval");
+    if (n && check_range(f, key, (*n)[0], range) && check_range(f, key, (*n)[1], interval) &&
+        check_range(f, key, (*n)[2], interval))
+      value = {(*n)[0], (*n)[1], (*n)[2]};
+  } else {
+    const json* const found = f.require(key);
+    const auto number = found ? f.to_number(*found, key, kAnyNumber) : std::nullopt;
+    if (number && check_range(f, key, *number, range)) keep(value, *number);
+  }
+}
+
+/// The same with the range that has the field's name.
+template <class Archive, class T>
+void list_number(Archive& f, std::string_view part, std::string_view key, T& value) {
+  list_number(f, key, value, profile_range(part, key));
+}
+
 template <class Archive, class Quality>
 void list_quality(Archive& f, Quality& q) {
-  f("points", q.num_points);
-  f("outliers", q.num_outliers);
-  f("median_error", q.median_error);
-  f("p90_error", q.p90_error);
-  f("held_out_median", q.held_out_median);
-  f("held_out_p90", q.held_out_p90);
+  list_number(f, "fit", "points", q.num_points);
+  list_number(f, "fit", "outliers", q.num_outliers);
+  list_number(f, "fit", "median_error", q.median_error);
+  list_number(f, "fit", "p90_error", q.p90_error);
+  list_number(f, "fit", "held_out_median", q.held_out_median);
+  list_number(f, "fit", "held_out_p90", q.held_out_p90);
 }
 
 template <class Archive, class Surface>
@@ -163,10 +206,11 @@ void list_surface(Archive& f, Surface& s) {
   f("layout", s.layout);
   f("regime", s.regime);
   for (const GemmParameter& parameter : kGemmParameters)
-    if (parameter.is_in_all_profiles || f.has(parameter.name.data())) f(parameter.name.data(), s.*parameter.member);
-  f("tile_m", s.tile_m);
-  f("tile_n", s.tile_n);
-  f("num_units", s.num_units);
+    if (parameter.is_in_all_profiles || f.has(parameter.name))
+      list_number(f, "gemm", parameter.name, s.*parameter.member);
+  list_number(f, "gemm", "tile_m", s.tile_m);
+  list_number(f, "gemm", "tile_n", s.tile_n);
+  list_number(f, "gemm", "num_units", s.num_units);
   f.optional("correction", s.correction);
   f("least", s.range.least);
   f("most", s.range.most);
@@ -177,10 +221,10 @@ template <class Archive, class Rate>
 void list_kernel(Archive& f, Rate& r) {
   f("kernel", r.kernel);
   f("dtype", r.dtype);
-  f("launch_s", r.launch);
-  f("bandwidth_byte_s", r.bandwidth);
-  f("least_bytes", r.least);
-  f("most_bytes", r.most);
+  list_number(f, "kernels", "launch_s", r.launch);
+  list_number(f, "kernels", "bandwidth_byte_s", r.bandwidth);
+  list_number(f, "kernels", "least_bytes", r.least);
+  list_number(f, "kernels", "most_bytes", r.most);
   list_quality(f, r.quality);
   f.optional("curve_bytes_s", r.curve);
 }
@@ -189,9 +233,9 @@ template <class Archive, class Rate>
 void list_attention(Archive& f, Rate& r) {
   f("kernel", r.kernel);
   f("dtype", r.dtype);
-  f("head_size", r.head_size);
-  f("launch_s", r.launch);
-  f("rate_flop_s", r.rate);
+  list_number(f, "attention", "head_size", r.head_size);
+  list_number(f, "attention", "launch_s", r.launch);
+  list_number(f, "attention", "rate_flop_s", r.rate);
   list_quality(f, r.quality);
 }
 
@@ -199,24 +243,29 @@ template <class Archive, class Scalar>
 void list_scalar(Archive& f, Scalar& s) {
   f("name", s.name);
   f("unit", s.unit);
-  f("ranks", s.num_ranks);
-  f("value", s.value);
+  list_number(f, "scalars", "ranks", s.num_ranks);
+  if constexpr (Archive::kReads) {
+    constexpr std::array<std::string_view, 4> kUnits{"s", "B/s", "B", ""};
+    if (std::find(kUnits.begin(), kUnits.end(), s.unit) == kUnits.end())
+      return f.report("unit", "must be s, B/s, B, or an empty text for a ratio");
+  }
+  list_number(f, "value", s.value, profile_range("scalars", s.unit));
   list_quality(f, s.quality);
 }
 
 template <class Archive, class Errors>
 void list_held_out(Archive& f, Errors& e) {
   f("what", e.what);
-  f("points", e.num_points);
-  f("median", e.median);
-  f("p90", e.p90);
+  list_number(f, "fit", "points", e.num_points);
+  list_number(f, "fit", "median", e.median);
+  list_number(f, "fit", "p90", e.p90);
 }
 
 template <class Archive, class Segment>
 void list_segment(Archive& f, Segment& s) {
-  f("from_bytes", s.from);
-  f("alpha_s", s.alpha);
-  f("bandwidth_byte_s", s.bandwidth);
+  list_number(f, "collectives", "from_bytes", s.from);
+  list_number(f, "collectives", "alpha_s", s.alpha);
+  list_number(f, "collectives", "bandwidth_byte_s", s.bandwidth);
 }
 
 constexpr auto kSegment = [](auto& f, auto& s) { list_segment(f, s); };
@@ -224,15 +273,19 @@ constexpr auto kSegment = [](auto& f, auto& s) { list_segment(f, s); };
 template <class Archive, class Curve>
 void list_curve(Archive& f, Curve& c) {
   f("kind", c.kind);
-  f("ranks", c.num_ranks);
+  list_number(f, "collectives", "ranks", c.num_ranks);
   f("scope", c.scope);
   f.optional("correction", c.correction);
-  f("least_bytes", c.least);
-  f("most_bytes", c.most);
+  list_number(f, "collectives", "least_bytes", c.least);
+  list_number(f, "collectives", "most_bytes", c.most);
   list_quality(f, c.quality);
   f.optional_objects("segments", c.segments, kSegment);
-  if constexpr (Archive::kReads)
+  if constexpr (Archive::kReads) {
+    const auto is_wrong = [](const CurveSegment& a, const CurveSegment& b) { return b.from <= a.from; };
     if (c.segments.empty()) f.report("segments", "must not be empty");
+    if (std::adjacent_find(c.segments.begin(), c.segments.end(), is_wrong) != c.segments.end())
+      f.report("segments", "must rise in from_bytes");
+  }
 }
 
 template <class Archive, class On>
@@ -242,9 +295,9 @@ void list_machine(Archive& f, On& on) {
   f("gpu", on.gpu);
   f("architecture", on.architecture);
   f("fabric", on.fabric);
-  f("num_devices", on.num_devices);
-  f("num_cores", on.num_cores);
-  f("memory_bytes", on.memory);
+  list_number(f, "measured_on", "num_devices", on.num_devices);
+  list_number(f, "measured_on", "num_cores", on.num_cores);
+  list_number(f, "measured_on", "memory_bytes", on.memory);
   f("date", on.date);
   if constexpr (Archive::kReads) {
     Fields versions = f.fields("versions");
@@ -259,7 +312,7 @@ void list_machine(Archive& f, On& on) {
 
 template <class Archive, class Load>
 void list_load(Archive& f, Load& load) {
-  f("ranks", load.num_ranks, IntRange{1, 1'000'000});
+  list_number(f, "loads", "ranks", load.num_ranks);
   f.optional_objects("gemm", load.gemm, [](auto& row, auto& s) { list_surface(row, s); });
   f.optional_objects("kernels", load.kernels, [](auto& row, auto& r) { list_kernel(row, r); });
   f.optional_objects("attention", load.attention, [](auto& row, auto& r) { list_attention(row, r); });

@@ -1,6 +1,4 @@
 // Probes and samples as lines of JSON.
-#include <limits>
-
 #include "base/archive.h"
 #include "base/json_file.h"
 #include "cluster/profile/probe.h"
@@ -75,7 +73,7 @@ void list_probe(Archive& f, P& probe) {
 
 template <class Archive, class S>
 void list_sample(Archive& f, S& sample) {
-  constexpr NumberRange kAmount{0, std::numeric_limits<double>::max()};
+  constexpr NumberRange kAmount;
   f.object("probe", [&](auto& inner) { list_probe(inner, sample.probe); });
   f.optional("failure", sample.failure);
   if (!sample.is_ok()) return;

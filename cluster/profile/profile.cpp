@@ -4,6 +4,7 @@
 #include <array>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -12,6 +13,7 @@
 #include "base/yaml_file.h"
 #include "cluster/gpu_catalogue.h"
 #include "cluster/profile/measured.h"
+#include "cluster/profile/profile_ranges.h"
 
 namespace gpuplan {
 namespace {
@@ -23,25 +25,19 @@ struct Slot {
   std::string_view name;
   Measure measure;
   void (*store)(Profile&, double in_base_units);
-  NumberRange range{0, 1e9};  // of the number in the file
 };
 
-/// Of what times are divided by: nothing works a thousand times slower than its datasheet says, and none at 0.
-constexpr NumberRange kRateShare{1e-3, 1e3}, kRate{1e-3, 1e9};
-
 constexpr std::array kSlots{
-    Slot{"gemm_efficiency", Measure::Share, [](Profile& p, double v) { p.gemm_efficiency = v; }, kRateShare},
-    Slot{"gemm_fallback", Measure::Share, [](Profile& p, double v) { p.gemm_fallback = v; }, kRateShare},
+    Slot{"gemm_efficiency", Measure::Share, [](Profile& p, double v) { p.gemm_efficiency = v; }},
+    Slot{"gemm_fallback", Measure::Share, [](Profile& p, double v) { p.gemm_fallback = v; }},
     Slot{"wave_loss", Measure::Share, [](Profile& p, double v) { p.wave_loss = v; }},
     Slot{"gemm_exposed_traffic", Measure::Share, [](Profile& p, double v) { p.gemm_exposed_traffic = v; }},
-    Slot{"flash_efficiency", Measure::Share, [](Profile& p, double v) { p.flash_efficiency = v; }, kRateShare},
-    Slot{"cudnn_attention_efficiency", Measure::Share, [](Profile& p, double v) { p.cudnn_attention_efficiency = v; },
-         kRateShare},
-    Slot{"flash3_efficiency", Measure::Share, [](Profile& p, double v) { p.flash3_efficiency = v; }, kRateShare},
-    Slot{"small_head_attention", Measure::Share, [](Profile& p, double v) { p.small_head_attention = v; }, kRateShare},
-    Slot{"batched_gemm_efficiency", Measure::Share, [](Profile& p, double v) { p.batched_gemm_efficiency = v; },
-         kRateShare},
-    Slot{"memory_efficiency", Measure::Share, [](Profile& p, double v) { p.memory_efficiency = v; }, kRateShare},
+    Slot{"flash_efficiency", Measure::Share, [](Profile& p, double v) { p.flash_efficiency = v; }},
+    Slot{"cudnn_attention_efficiency", Measure::Share, [](Profile& p, double v) { p.cudnn_attention_efficiency = v; }},
+    Slot{"flash3_efficiency", Measure::Share, [](Profile& p, double v) { p.flash3_efficiency = v; }},
+    Slot{"small_head_attention", Measure::Share, [](Profile& p, double v) { p.small_head_attention = v; }},
+    Slot{"batched_gemm_efficiency", Measure::Share, [](Profile& p, double v) { p.batched_gemm_efficiency = v; }},
+    Slot{"memory_efficiency", Measure::Share, [](Profile& p, double v) { p.memory_efficiency = v; }},
     Slot{"eager_bytes_factor", Measure::Share, [](Profile& p, double v) { p.eager_bytes_factor = v; }},
     Slot{"fused_bytes_factor", Measure::Share, [](Profile& p, double v) { p.fused_bytes_factor = v; }},
     Slot{"compiled_bytes_factor", Measure::Share, [](Profile& p, double v) { p.compiled_bytes_factor = v; }},
@@ -51,15 +47,14 @@ constexpr std::array kSlots{
     Slot{"dispatch_eager", Measure::Time, [](Profile& p, double v) { p.dispatch_eager = {v}; }},
     Slot{"dispatch_compiled", Measure::Time, [](Profile& p, double v) { p.dispatch_compiled = {v}; }},
     Slot{"overlap_slowdown", Measure::Share, [](Profile& p, double v) { p.overlap_slowdown = v; }},
-    Slot{"nvlink_efficiency", Measure::Share, [](Profile& p, double v) { p.nvlink_efficiency = v; }, kRateShare},
-    Slot{"pcie_efficiency", Measure::Share, [](Profile& p, double v) { p.pcie_efficiency = v; }, kRateShare},
-    Slot{"network_efficiency", Measure::Share, [](Profile& p, double v) { p.network_efficiency = v; }, kRateShare},
-    Slot{"host_link_efficiency", Measure::Share, [](Profile& p, double v) { p.host_link_efficiency = v; }, kRateShare},
-    Slot{"cpu_optimizer_bandwidth", Measure::Rate, [](Profile& p, double v) { p.cpu_optimizer_bandwidth = {v}; },
-         kRate},
+    Slot{"nvlink_efficiency", Measure::Share, [](Profile& p, double v) { p.nvlink_efficiency = v; }},
+    Slot{"pcie_efficiency", Measure::Share, [](Profile& p, double v) { p.pcie_efficiency = v; }},
+    Slot{"network_efficiency", Measure::Share, [](Profile& p, double v) { p.network_efficiency = v; }},
+    Slot{"host_link_efficiency", Measure::Share, [](Profile& p, double v) { p.host_link_efficiency = v; }},
+    Slot{"cpu_optimizer_bandwidth", Measure::Rate, [](Profile& p, double v) { p.cpu_optimizer_bandwidth = {v}; }},
     Slot{"torch_cpu_optimizer_bandwidth", Measure::Rate,
-         [](Profile& p, double v) { p.torch_cpu_optimizer_bandwidth = {v}; }, kRate},
-    Slot{"nvme_bandwidth", Measure::Rate, [](Profile& p, double v) { p.nvme_bandwidth = {v}; }, kRate},
+         [](Profile& p, double v) { p.torch_cpu_optimizer_bandwidth = {v}; }},
+    Slot{"nvme_bandwidth", Measure::Rate, [](Profile& p, double v) { p.nvme_bandwidth = {v}; }},
     Slot{"context", Measure::Memory, [](Profile& p, double v) { p.context = {std::int64_t(v)}; }},
     Slot{"nccl", Measure::Memory, [](Profile& p, double v) { p.nccl = {std::int64_t(v)}; }},
     Slot{"blas_workspace", Measure::Memory, [](Profile& p, double v) { p.blas_workspace = {std::int64_t(v)}; }},
@@ -107,14 +102,22 @@ void read_values(Fields& owner, Fields& sources, Values& into) {
     const std::string name(slot.name);
     auto fields = block.optional_fields(name);
     if (!fields) continue;
-    ProfileValue value{
-        .value = fields->number("value", slot.range), .unit = fields->text("unit"), .kind = fields->text("kind")};
+    const nlohmann::json* const given = fields->require("value");
+    const auto number = given ? fields->to_number(*given, "value", kAnyNumber) : std::nullopt;
+    ProfileValue value{.value = number.value_or(0), .unit = fields->text("unit"), .kind = fields->text("kind")};
     value.source = expand_source(fields->text("source"), sources);
-    value.low = fields->optional_number("low"), value.high = fields->optional_number("high");
-    value.num_samples = fields->optional_integer("samples").value_or(0);
-    value.residual = fields->optional_number("residual").value_or(0);
-    if (!unit_factor(slot.measure, value.unit))
+    const auto optional = [&](const char* key, const char* row) {
+      const auto found = fields->optional_number(key, kAnyNumber);
+      return found && check_range(*fields, key, *found, profile_range("fit", row)) ? found : std::nullopt;
+    };
+    value.low = optional("low", "interval"), value.high = optional("high", "interval");
+    value.num_samples = std::int64_t(optional("samples", "samples").value_or(0));
+    value.residual = optional("residual", "residual").value_or(0);
+    if (const auto factor = unit_factor(slot.measure, value.unit); !factor)
       fields->report("unit", fmt::format("'{}' is not a unit for this", value.unit));
+    else if (number)
+      check_range(*fields, "value", *number * *factor, profile_range("values", slot.name),
+                  slot.measure == Measure::Share ? "" : fmt::format("{} {}", *number, value.unit));
     fields->refuse_unknown();
     put(into, name, std::move(value));
   }

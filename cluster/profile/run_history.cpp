@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/fields.h"
 #include "base/files.h"
 #include "base/statistics.h"
 
@@ -43,10 +44,14 @@ json to_json(const RunRecord& r) {
           {"applied", {{"time", r.applied.time}, {"outside_tensors_bytes", r.applied.outside_tensors.count}}}};
 }
 
-/// Times of runs and factors on them are above 0; a correction divides by them.
+/// Times of runs and factors on them are above 0; a correction divides by them. Sums of memory stay in 64 bits.
 bool is_plausible(const RunRecord& r) {
   const auto is_factor = [](double v) { return v >= 1e-6 && v <= 1e6; };
-  return is_factor(r.applied.time) && r.predicted.step >= 0 && r.measured.step >= 0 && r.num_ranks >= 1;
+  const auto is_time = [](double v) { return v >= 0 && v <= 1e15; };
+  const auto is_memory = [](Bytes v) { return std::abs(double(v.count)) <= double(kMostBytes); };
+  return is_factor(r.applied.time) && is_time(r.predicted.step) && is_time(r.measured.step) && r.num_ranks >= 1 &&
+         is_memory(r.predicted.outside_tensors) && is_memory(r.measured.outside_tensors) &&
+         is_memory(r.applied.outside_tensors);
 }
 
 /// Nothing for a line that is none of ours.

@@ -27,6 +27,30 @@ namespace {
       "give more data or a smaller --seq-len");
 }
 
+/// Rows whose labels all count for nothing.
+struct UnlabelledRows {
+  std::int64_t num_rows = 0, num_unlabelled = 0;
+
+  /// Labels of a row that a loss may see.
+  void add(std::span<const std::int32_t> labels) {
+    ++num_rows;
+    num_unlabelled += std::ranges::all_of(labels, [](std::int32_t label) { return label == kIgnoredLabel; });
+  }
+  /// Throws InputError where no row has a label. `where`: "within 256 tokens".
+  void require_some(const std::string& file, std::string_view where) const {
+    if (num_unlabelled == num_rows)
+      throw InputError(
+          file,
+          fmt::format("none of its {} rows has a label{}: there is nothing to train", format_grouped(num_rows), where),
+          "labels that are -100 count for nothing, as does the label of a row's first token");
+  }
+  std::string describe() const {
+    return num_unlabelled == 0 ? ""
+                               : fmt::format("; {} of {} rows have no label and train nothing",
+                                             format_grouped(num_unlabelled), format_grouped(num_rows));
+  }
+};
+
 // Tokens that are looked at before training: a file of another vocabulary or dtype shows at its beginning as a rule,
 // and the rest, which may be 10 GB, is checked when it is read.
 constexpr std::int64_t kCheckedAtOnce = std::int64_t(1) << 18;
@@ -80,9 +104,13 @@ class Packed : public Examples {
  public:
   explicit Packed(const DataOptions& options) : rows_(options), seq_len_(options.seq_len) {
     ends_.reserve(std::size_t(rows_.size()));
-    for (std::int64_t row = 0; row < rows_.size(); ++row)
-      ends_.push_back(num_tokens() + std::ssize(rows_.read(row).ids));
+    for (std::int64_t row = 0; row < rows_.size(); ++row) {
+      const TokenRow document = rows_.read(row);
+      ends_.push_back(num_tokens() + std::ssize(document.ids));
+      unlabelled_.add(document.labels);
+    }
     if (num_tokens() < seq_len_) refuse_short(rows_.path(), num_tokens(), seq_len_);
+    unlabelled_.require_some(rows_.path(), "");
   }
 
   std::int64_t size() const override { return num_tokens() / seq_len_; }
@@ -106,8 +134,9 @@ class Packed : public Examples {
 
   bool is_text() const override { return rows_.has_text(); }
   std::string describe() const override {
-    return fmt::format("{}: {} examples, {} tokens, {} blocks of {}", rows_.file_name(), format_grouped(rows_.size()),
-                       format_grouped(num_tokens()), format_grouped(size()), format_grouped(seq_len_));
+    return fmt::format("{}: {} examples, {} tokens, {} blocks of {}{}", rows_.file_name(), format_grouped(rows_.size()),
+                       format_grouped(num_tokens()), format_grouped(size()), format_grouped(seq_len_),
+                       unlabelled_.describe());
   }
 
  private:
@@ -127,6 +156,7 @@ class Packed : public Examples {
 
   JsonRows rows_;
   std::int64_t seq_len_;
+  UnlabelledRows unlabelled_;
   std::vector<std::int64_t> ends_;  // tokens up to and with each row
   mutable std::mutex mutex_;
   mutable std::int64_t last_row_ = -1;
@@ -138,7 +168,12 @@ class Padded : public Examples {
  public:
   /// Reads every row once: a bad one is told before training, not after hours of it.
   explicit Padded(const DataOptions& options) : rows_(options), seq_len_(options.seq_len) {
-    for (std::int64_t row = 0; row < rows_.size(); ++row) rows_.read(row);
+    for (std::int64_t row = 0; row < rows_.size(); ++row) {
+      const TokenRow one = rows_.read(row);
+      const auto kept = std::span(one.labels).first(std::size_t(std::min(std::ssize(one.labels), seq_len_)));
+      unlabelled_.add(kept.subspan(std::min<std::size_t>(1, kept.size())));  // nothing predicts the first token
+    }
+    unlabelled_.require_some(rows_.path(), fmt::format(" within {} tokens", format_grouped(seq_len_)));
   }
 
   std::int64_t size() const override { return rows_.size(); }
@@ -156,13 +191,14 @@ class Padded : public Examples {
 
   bool is_text() const override { return rows_.has_text(); }
   std::string describe() const override {
-    return fmt::format("{}: {} examples, each padded or cut to {} tokens", rows_.file_name(), format_grouped(size()),
-                       format_grouped(seq_len_));
+    return fmt::format("{}: {} examples, each padded or cut to {} tokens{}", rows_.file_name(), format_grouped(size()),
+                       format_grouped(seq_len_), unlabelled_.describe());
   }
 
  private:
   JsonRows rows_;
   std::int64_t seq_len_;
+  UnlabelledRows unlabelled_;
 };
 
 using Opener = std::unique_ptr<Examples> (*)(const DataOptions&);

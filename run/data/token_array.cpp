@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -20,7 +21,7 @@ std::int64_t read_as(const std::byte* at) {
   return std::int64_t(value);
 }
 
-// A uint64 beyond int64 reads as negative, and is outside any vocabulary as well.
+// A uint64 beyond int64 reads as negative, and is outside any vocabulary as well; as_text() shows what it is.
 constexpr std::array kTokenFormats{
     TokenFormat{"u1", "uint8", 1, read_as<std::uint8_t>},   TokenFormat{"i1", "int8", 1, read_as<std::int8_t>},
     TokenFormat{"u2", "uint16", 2, read_as<std::uint16_t>}, TokenFormat{"i2", "int16", 2, read_as<std::int16_t>},
@@ -72,6 +73,53 @@ void read_llmc_header(TokenArray& tokens, const LlmcKind& kind, const LlmcHeader
                      "the file is cut off or damaged: make it again");
 }
 
+std::string as_text(std::int64_t token, const TokenFormat& format) {
+  return format.npy == "u8" ? fmt::format("{}", std::uint64_t(token)) : fmt::format("{}", token);
+}
+
+constexpr std::int64_t kLooked = std::int64_t(1) << 16;  // bytes at the beginning that tell how a file is stored
+constexpr std::int64_t kLeastTelling = 64;               // tokens
+
+/// Says whether every token at the beginning is in the vocabulary if the bytes are of this format.
+bool is_within(const TokenArray& tokens, const TokenFormat& format, std::int64_t vocab_size) {
+  const std::int64_t bytes = std::ssize(tokens.mapping.bytes());
+  if (bytes % format.bytes != 0) return false;
+  for (std::int64_t at = 0; at < std::min(bytes, kLooked); at += format.bytes)
+    if (const std::int64_t token = format.read(tokens.mapping.bytes().data() + at); token < 0 || token >= vocab_size)
+      return false;
+  return true;
+}
+
+/// Tokens of 32 bits that are read as of 16: every second one is 0, the upper half of a token.
+bool has_upper_halves(const TokenArray& tokens) {
+  const std::int64_t count = std::min(tokens.num_tokens, kLooked / 2);
+  bool has_lower = false;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const bool is_zero = tokens.format->read(tokens.mapping.bytes().data() + 2 * i) == 0;
+    if (i % 2 == 1 && !is_zero) return false;
+    has_lower |= !is_zero;
+  }
+  return count >= kLeastTelling && has_lower;
+}
+
+/// A headerless file that its width makes nonsense of, and the other one does not.
+void require_right_width(const TokenArray& tokens, const DataOptions& options) {
+  const bool is_narrow = tokens.format->bytes == 2;
+  const TokenFormat& other = *find_token_format(is_narrow ? "u4" : "u2");
+  const bool is_outside = !is_within(tokens, *tokens.format, options.vocab_size);
+  const bool is_halved = is_narrow && !options.token_dtype && has_upper_halves(tokens);  // who says uint16 means it
+  if (!(is_outside || is_halved) || !is_within(tokens, other, options.vocab_size)) return;
+  throw InputError(
+      tokens.file,
+      is_outside
+          ? fmt::format("read as {} its tokens are outside the vocabulary of {}, read as {} they are inside",
+                        tokens.format->name, format_grouped(options.vocab_size), other.name)
+          : fmt::format("read as {} every second token is 0, as in a file of {}", tokens.format->name, other.name),
+      is_outside ? fmt::format("give --token-dtype {}", other.name)
+                 : fmt::format("give --token-dtype {}, or --token-dtype {} if the tokens are such", other.name,
+                               tokens.format->name));
+}
+
 }  // namespace
 
 const TokenFormat* find_token_format(std::string_view npy) {
@@ -86,8 +134,8 @@ void TokenArray::read(std::int64_t first, std::span<std::int32_t> to, std::int64
     const std::int64_t token = format->read(part.data() + i * std::size_t(format->bytes));
     if (token < 0 || token >= vocab_size)
       throw InputError(fmt::format("{}: token {}", file, format_grouped(first + std::int64_t(i))),
-                       fmt::format("{} is outside the vocabulary of {} (the file is read as {})", token,
-                                   format_grouped(vocab_size), format->name),
+                       fmt::format("{} is outside the vocabulary of {} (the file is read as {})",
+                                   as_text(token, *format), format_grouped(vocab_size), format->name),
                        "is it of this model's tokenizer? --token-dtype says how a headerless .bin is read");
     to[i] = narrow<std::int32_t>(token);
   }
@@ -109,6 +157,7 @@ TokenArray open_bin(const DataOptions& options) {
         fmt::format("{} bytes are no whole number of {} tokens", format_grouped(bytes), tokens.format->name),
         "give --token-dtype if they are stored otherwise");
   tokens.num_tokens = bytes / tokens.format->bytes;
+  require_right_width(tokens, options);
   return tokens;
 }
 

@@ -109,8 +109,11 @@ void remove_checkpoint(const fs::path& folder) {
 
 /// One that nobody else has put there, also not as a link.
 void make_new_folder(const fs::path& folder) {
-  fs::create_directories(folder.parent_path());
-  if (!fs::create_directory(folder)) throw EnvError(fmt::format("{}: is there already", folder.string()));
+  make_folders(folder.parent_path());
+  std::error_code error;
+  if (!fs::create_directory(folder, error))
+    throw EnvError(fmt::format("{}: {}", folder.string(),
+                               error ? "the folder cannot be made: " + error.message() : "is there already"));
 }
 
 void sync_folder(const fs::path& folder) {

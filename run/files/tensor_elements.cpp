@@ -1,8 +1,12 @@
 // Reading elements of a mapped tensor: copied or converted piece by piece, each piece's pages given back after it.
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "device/narrow_floats.h"
@@ -79,6 +83,39 @@ void read_elements(const MappedTensor& tensor, std::int64_t begin, std::int64_t 
     if (!tensor.mapping.bytes().empty()) tensor.mapping.forget(piece);
     out += count * to_size;
   }
+}
+
+namespace {
+
+/// The first of `count` values whose exponent is all ones: infinite or no number. `count` when there is none.
+template <class Bits>
+std::int64_t first_not_finite(const void* values, std::int64_t count, Bits exponent) {
+  const auto* const all = static_cast<const Bits*>(values);
+  for (std::int64_t i = 0; i < count; ++i)
+    if ((all[i] & exponent) == exponent) return i;
+  return count;
+}
+
+/// "[2, 17]" of the element in row-major order.
+std::string place_of(const MappedTensor& tensor, std::int64_t element) {
+  std::vector<std::int64_t> place(tensor.shape.size());
+  for (std::size_t d = place.size(); d-- > 0; element /= tensor.shape[d]) place[d] = element % tensor.shape[d];
+  return fmt::format("[{}]", fmt::join(place, ", "));
+}
+
+}  // namespace
+
+void read_weights(const MappedTensor& tensor, std::int64_t begin, std::int64_t end, void* to, Dtype to_dtype) {
+  read_elements(tensor, begin, end, to, to_dtype);
+  const std::int64_t count = end - begin;
+  const std::int64_t at = to_dtype == Dtype::F32 ? first_not_finite<std::uint32_t>(to, count, 0x7f800000U)
+                                                 : first_not_finite<std::uint16_t>(to, count, 0x7f80U);
+  if (at == count) return;
+  float value = 0;
+  read_elements(tensor, begin + at, begin + at + 1, &value, Dtype::F32);
+  throw InputError(tensor.file,
+                   fmt::format("tensor '{}' holds {} at {}", tensor.name, value, place_of(tensor, begin + at)),
+                   "weights must be finite numbers: the file is damaged, or its training diverged");
 }
 
 }  // namespace gpuplan

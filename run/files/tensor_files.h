@@ -49,6 +49,10 @@ class TensorFiles {
 /// BF16, and any dtype to itself. Throws InputError naming tensor and file for other dtypes.
 void read_elements(const MappedTensor& tensor, std::int64_t begin, std::int64_t end, void* to, Dtype to_dtype);
 
+/// The same for weights that a model is trained from, to F32 or BF16. Throws InputError naming file, tensor and the
+/// place of the first one that is infinite or no number.
+void read_weights(const MappedTensor& tensor, std::int64_t begin, std::int64_t end, void* to, Dtype to_dtype);
+
 /// Takes bytes in order, a piece at a time.
 using PieceSink = std::function<void(std::span<const std::byte>)>;
 

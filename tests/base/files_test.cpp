@@ -6,7 +6,9 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <doctest/doctest.h>
@@ -60,8 +62,49 @@ TEST_CASE("read_file: a file that cannot be read is the user's mistake, told wit
   CHECK(problem_of_reading("") == "cannot be read: No such file or directory");
 }
 
-TEST_CASE("read_file: a file without an end is refused") {
-  CHECK_THROWS_WITH_AS(read_file("/dev/zero"), doctest::Contains("is larger than 256 MiB"), InputError);
+TEST_CASE("read_file: devices and sockets are refused, and a pipe to which nobody writes after a while") {
+  CHECK(problem_of_reading("/dev/zero") == "is a device, not a file");
+  CHECK(problem_of_reading("/dev/null") == "is a device, not a file");
+  const ScratchFolder scratch;
+  const fs::path pipe = scratch.path() / "pipe", socket_file = scratch.path() / "socket";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(problem_of_reading(pipe) == "is a pipe to which nobody has written for 5 s");
+  const int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  socket_file.string().copy(address.sun_path, sizeof address.sun_path - 1);
+  REQUIRE(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  CHECK(problem_of_reading(socket_file) == "is a socket or a device, not a file");
+  close(listener);
+}
+
+TEST_CASE("an input file is a regular one; a pipe, a folder and a device are refused without waiting") {
+  const ScratchFolder scratch;
+  const fs::path pipe = scratch.path() / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const auto problem = [](const fs::path& path) -> std::string {
+    try {
+      const InputFile file(path);
+      return "open";
+    } catch (const InputError& error) { return error.problem(); }
+  };
+  CHECK(problem(pipe) == "is a pipe, not a file");
+  CHECK(problem(scratch.path()) == "is a folder, not a file");
+  CHECK(problem("/dev/zero") == "is a device, not a file");
+  CHECK(problem(scratch.path() / "absent") == "cannot be read: No such file or directory");
+  const InputFile file(scratch.write("file", "0123456789"));
+  CHECK(file.size() == 10);
+  CHECK(file.read(2, 3) == "234");
+  CHECK(file.read(8, 100) == "89");
+  CHECK(file.read(20, 1) == "");
+}
+
+TEST_CASE("a folder that cannot be made is told with its name, and one that is there is left alone") {
+  const ScratchFolder scratch;
+  make_folders(scratch.path() / "a/b");
+  make_folders(scratch.path() / "a/b");
+  CHECK(fs::is_directory(scratch.path() / "a/b"));
+  CHECK_THROWS_WITH_AS(make_folders("/proc/x/journals"),
+                       doctest::Contains("/proc/x/journals: the folder cannot be made: "), EnvError);
 }
 
 TEST_CASE("write_file_atomically makes a file, replaces it, and leaves nothing else behind") {

@@ -94,7 +94,7 @@ TEST_CASE("measured profile: mistakes in its measured part are named with their 
         std::string::npos);
   CHECK(measured_error(with(text, "correction: [4, 0.5, 256, ", "correction: [4, 0.5, "))
             .find("5 numbers for each point") != std::string::npos);
-  CHECK(measured_error(with(text, "correction: [4, ", "correction: [0, ")).find("must be a reach above 0") !=
+  CHECK(measured_error(with(text, "correction: [4, ", "correction: [0, ")).find("0 is out of range: 0.01 to 100") !=
         std::string::npos);
   CHECK(measured_error(with(text, "curve_bytes_s: [65536, ", "curve_bytes_s: ["))
             .find("must be pairs of bytes and seconds") != std::string::npos);

@@ -175,6 +175,24 @@ TEST_CASE("a transposed weight is noted although it has as many elements") {
   CHECK(has_note(folder.load_single(), "0 elements (0.00 %) differ"));
 }
 
+TEST_CASE("layers after the last one are known only of families that have such for further tokens") {
+  ModelFolder folder;
+  for (const FakeTensor& tensor : Tensors(folder.tensors))
+    if (const std::size_t at = tensor.name.find("layers.1."); at != std::string::npos) {
+      folder.tensors.push_back(tensor);
+      folder.tensors.back().name.replace(at, 9, "layers.2.");
+    }
+  CHECK_THROWS_WITH_AS(folder.load_single(), doctest::Contains("model.layers.2."), InputError);
+  for (const char* family : {"deepseek_v3", "glm4_moe"}) {
+    ModelSpec model = parse_hf_config(kTiny, "test");
+    CHECK(extra_meaning("model.layers.2.eh_proj.weight", model) == "");
+    model.family = family;
+    CHECK(extra_meaning("model.layers.2.eh_proj.weight", model) == "layers that predict further tokens");
+    CHECK(extra_meaning("model.layers.1.eh_proj.weight", model) == "");
+    CHECK(extra_meaning("mtp.fc.weight", model) == "");
+  }
+}
+
 TEST_CASE("rotary buffers are known extras") {
   ModelFolder folder;
   folder.tensors.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq", {2000}, "F32", 4});

@@ -53,6 +53,11 @@ TEST_CASE("rendezvous address: gpuplan's own ranks meet on this machine, at the 
   CHECK(first.text() == "127.0.0.1:31234");
   CHECK((first.socket == 9 && first.job == "77.1"));
   CHECK(address_in(with(own, {{"GPUPLAN_RANK", "1"}})).socket == -1);
+  // 2^32 + 9, which would be socket 9 in 32 bits
+  check_mentions(error_text<InputError>([&] {
+                   address_in(with(own, {{"GPUPLAN_SOCKET", "4294967305"}}));
+                 }),
+                 "'4294967305' in the environment is no open socket");
 }
 
 TEST_CASE("rendezvous address: torchrun's ranks meet beside its store, and another port may be set") {

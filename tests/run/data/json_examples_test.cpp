@@ -63,6 +63,29 @@ TEST_CASE("padded: a document a row, cut at S or filled with what counts for not
   }
 }
 
+TEST_CASE("rows without a label that a loss sees are counted; where no row has one, the data is refused") {
+  const std::string none = R"({"input_ids": [1, 2, 3], "labels": [-100, -100, -100]})"
+                           "\n",
+                    first = R"({"input_ids": [1, 2, 3], "labels": [1, -100, -100]})"
+                            "\n",
+                    late = R"({"input_ids": [1, 2, 3, 4, 5], "labels": [-100, -100, -100, -100, 5]})"
+                           "\n",
+                    good = R"({"input_ids": [1, 2, 3]})"
+                           "\n";
+  const test::ScratchFolder scratch;
+  const auto described = [&](const std::string& rows, Packing packing) {
+    return open_examples(options(scratch.write("t.jsonl", rows), packing))->describe();
+  };
+  // a padded row of 4 tokens: nothing predicts its first token, and the fifth is cut off
+  check_mentions(described(none + first + late + good, Packing::Padded),
+                 "; 3 of 4 rows have no label and train nothing");
+  check_mentions(described(none + first + late + good, Packing::Packed),
+                 "; 1 of 4 rows have no label and train nothing");
+  CHECK(described(good, Packing::Padded).find("no label") == std::string::npos);
+  check_mentions(error_of(none + first + late, Packing::Padded), "none of its 3 rows has a label within 4 tokens");
+  check_mentions(error_of(none + none), "none of its 2 rows has a label: there is nothing to train");
+}
+
 TEST_CASE("packed blocks are the same whatever the order they are read in, and by several threads") {
   const test::ScratchFolder scratch;
   std::string lines;

@@ -88,6 +88,37 @@ TEST_CASE("a damaged .bin says what is wrong with it") {
                  "t.bin: token 4: 1000 is outside the vocabulary of 1,000");
 }
 
+TEST_CASE("a .bin whose tokens are right in the other width alone is refused with the flag") {
+  const auto width_error = [](const std::string& content, DataOptions options) {
+    return error_of("t.bin", content, options);
+  };
+  // 32 bits read as 16: every second token is the upper half, 0, which is in any vocabulary
+  const std::string wide = packed_bytes(counting<std::uint32_t>(100, 5));
+  check_mentions(width_error(wide, {.vocab_size = 1000, .seq_len = 4}),
+                 "every second token is 0, as in a file of uint32");
+  check_mentions(width_error(wide, {.vocab_size = 1000, .seq_len = 4}), "--token-dtype uint32");
+  CHECK(width_error(wide, {.token_dtype = Dtype::I32, .vocab_size = 1000, .seq_len = 4}) == "");
+  CHECK(width_error(wide, {.token_dtype = Dtype::I16, .vocab_size = 1000, .seq_len = 4}) == "");  // who says so
+  // the same where the lower halves are outside too: 66,000 is 464 and 1
+  const std::string large = packed_bytes(std::vector<std::uint32_t>{65'000, 3, 64'999, 8});
+  check_mentions(width_error(large, {.token_dtype = Dtype::I16, .vocab_size = 60'000, .seq_len = 4}),
+                 "is outside the vocabulary of 60,000");  // wrong in both
+  // 16 bits read as 32
+  const std::string narrow = packed_bytes(counting<std::uint16_t>(100, 5));
+  for (const DataOptions& options : {DataOptions{.vocab_size = 100'000, .seq_len = 4},
+                                     DataOptions{.token_dtype = Dtype::I32, .vocab_size = 1000, .seq_len = 4}}) {
+    check_mentions(width_error(narrow, options), "read as uint16 they are inside");
+    check_mentions(width_error(narrow, options), "--token-dtype uint16");
+  }
+  // zeros alone, as of padding, say nothing
+  CHECK(width_error(std::string(400, '\0'), {.vocab_size = 1000, .seq_len = 4}) == "");
+}
+
+TEST_CASE("a token of 64 bits is shown as it stands in the file") {
+  check_mentions(error_of("t.npy", npy_1d("<u8", 4, packed_bytes(std::vector<std::uint64_t>(4, ~std::uint64_t(0))))),
+                 "18446744073709551615 is outside the vocabulary of 1,000");
+}
+
 TEST_CASE("a token outside the vocabulary far into a file is found when it is read, by its position") {
   const test::ScratchFolder scratch;
   std::vector<std::uint16_t> tokens(1'000'000);
