@@ -27,6 +27,7 @@
 namespace gpuplan {
 namespace {
 
+constexpr std::initializer_list<int> kStopSignals{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 std::atomic<bool> stop_asked{false}, is_supervised{false};
 /// A supervised rank leaves the second signal to its supervisor: who stops a whole job signals both, and the supervisor
 /// passes it on.
@@ -121,11 +122,11 @@ std::optional<RunReport> run_rank(const RankJob& rank_job, const LaunchedRank& l
                                 },
                             .process_memory = [&](Bytes held) { return process.now(*device, held); }};
   is_supervised = launched.launcher == Launcher::Gpuplan || std::getenv(kHeartbeatVariable) != nullptr;
-  TrainingOutcome outcome;
-  {
-    const SignalHandlers stop_signals(ask_to_stop, {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
-    outcome = train(job, place, *device, world.get(), rank_job.options, hooks);
-  }
+  auto stop_signals = std::make_unique<SignalHandlers>(ask_to_stop, kStopSignals);
+  const TrainingOutcome outcome = train(job, place, *device, world.get(), rank_job.options, hooks);
+  // A supervisor passes signals on until this process has ended: one that comes late must not kill a rank that is done.
+  static SignalHandlers* kept = nullptr;
+  if (is_supervised) kept = stop_signals.release();
   if (place.rank != 0) return {};
   return make_run_report({job, place, rank_job.chosen, outcome});
 }

@@ -7,7 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -40,9 +40,16 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
 }
 
+/// What a lock or a mark says; nothing where there is none to read.
+std::istringstream words_of(const fs::path& file) {
+  try {
+    return std::istringstream(read_file(file));
+  } catch (const InputError&) { return {}; }
+}
+
 /// "rank 1 (process 4711 on gpu03)", of each rank that has left a mark and may still run.
 std::string marks_in(const fs::path& file) {
-  std::ifstream in(file);
+  std::istringstream in = words_of(file);
   std::string all;
   for (std::string line; std::getline(in, line);) {
     long process = 0;
@@ -57,7 +64,7 @@ std::string marks_in(const fs::path& file) {
 
 /// Who writes to the folder, by its signature in the lock's file: "another run (process 4711 on gpu03) writes …".
 std::string other_run(const fs::path& folder) {
-  std::ifstream in(folder / kLock);
+  std::istringstream in = words_of(folder / kLock);
   std::string line;
   std::getline(in, line);
   const std::size_t process = line.find("process ");
@@ -228,7 +235,7 @@ OutputFolder::~OutputFolder() {
 }
 
 std::optional<std::int64_t> run_that_holds(const fs::path& folder) {
-  std::ifstream in(folder / kLock);
+  std::istringstream in = words_of(folder / kLock);
   std::int64_t run = 0;
   return in >> run ? std::optional(run) : std::nullopt;
 }
