@@ -125,7 +125,7 @@ std::optional<RunReport> run_rank(const RankJob& rank_job, const LaunchedRank& l
   auto stop_signals = std::make_unique<SignalHandlers>(ask_to_stop, kStopSignals);
   const TrainingOutcome outcome = train(job, place, *device, world.get(), rank_job.options, hooks);
   // A supervisor passes signals on until this process has ended: one that comes late must not kill a rank that is done.
-  static SignalHandlers* kept = nullptr;
+  [[maybe_unused]] static const SignalHandlers* kept = nullptr;  // reachable, so that it is no leak
   if (is_supervised) kept = stop_signals.release();
   if (place.rank != 0) return {};
   return make_run_report({job, place, rank_job.chosen, outcome});

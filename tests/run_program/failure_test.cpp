@@ -10,7 +10,6 @@ using namespace gpuplan::test;
 namespace {
 
 constexpr const char* kLong = "--full --max-steps 1000000";
-constexpr const char* kTwo = " --gpus 2xcpu --strategy ddp";
 
 /// Until the run has taken a step.
 bool has_begun(const SmallRun& r) {
@@ -23,7 +22,7 @@ bool has_begun(const SmallRun& r) {
 
 TEST_CASE("failure: a rank that is killed ends the run with exit code 3, and it is said") {
   const SmallRun r;
-  Process run(r.command(std::string(kLong) + kTwo), r.path());
+  Process run(r.command(std::string(kLong) + kTwoRanks), r.path());
   REQUIRE(has_begun(r));
   const pid_t rank = run.rank(1);
   REQUIRE(rank != 0);
@@ -37,7 +36,7 @@ TEST_CASE("failure: a rank that is killed ends the run with exit code 3, and it 
 
 TEST_CASE("failure: a rank that hangs is named and the others are stopped") {
   const SmallRun r;
-  Process run(r.command(std::string(kLong) + kTwo), r.path());
+  Process run(r.command(std::string(kLong) + kTwoRanks), r.path());
   REQUIRE(has_begun(r));
   const pid_t rank = run.rank(1);
   REQUIRE(rank != 0);
@@ -51,7 +50,7 @@ TEST_CASE("failure: a rank that hangs is named and the others are stopped") {
 TEST_CASE("failure: what only one rank meets ends all of them") {
   const SmallRun r;
   r.scratch().write("taken", "a file where a folder is wanted");  // rank 0 alone writes the model
-  const Finished f = r.run(std::string("--full --max-steps 2 --output ") + r.at("taken") + kTwo);
+  const Finished f = r.run(std::string("--full --max-steps 2 --output ") + r.at("taken") + kTwoRanks);
   CHECK(f.code == 3);
   check_has(f.err, "taken");
 }
@@ -68,7 +67,7 @@ TEST_CASE("failure: a checkpoint's folder that cannot be made ends sharded ranks
 TEST_CASE("failure: a folder that takes nothing, or that another run writes to, ends a run before its first step") {
   const SmallRun r;
   r.scratch().write("taken", "a file where a folder is wanted");
-  for (const std::string ranks : {"", kTwo}) {
+  for (const std::string ranks : {"", kTwoRanks}) {
     const Finished f = r.run("--full --max-steps 1000000 --output " + r.at("taken/out") + ranks);
     CHECK(f.code == 3);
     check_has(f.err, "cannot be made");
@@ -94,7 +93,7 @@ TEST_CASE("failure: a folder that takes nothing, or that another run writes to, 
 
 TEST_CASE("failure: what all ranks meet is said once") {
   const SmallRun r;
-  const Finished f = r.run(std::string("--full --lr 1e18 --clip 0") + kTwo);
+  const Finished f = r.run(std::string("--full --lr 1e18 --clip 0") + kTwoRanks);
   CHECK(f.code == 3);
   check_has(f.err, "diverged");
   CHECK_MESSAGE(f.err.find("diverged") == f.err.rfind("diverged"), f.err);
@@ -124,7 +123,7 @@ TEST_CASE("failure: checkpoints of another run or program are neither mixed with
 }
 
 TEST_CASE("failure: Ctrl-C saves, alone and with two ranks, and --resume goes on from there") {
-  for (const std::string ranks : {"", kTwo}) {
+  for (const std::string ranks : {"", kTwoRanks}) {
     CAPTURE(ranks);
     const SmallRun r;
     const std::string flags = "--full" + ranks + " --output " + r.at("out");
@@ -180,7 +179,7 @@ TEST_CASE("failure: a limit on file sizes, and a file that is cut off while it i
 
 TEST_CASE("failure: a loss that is no number ends the run with its step") {
   const SmallRun r;
-  for (const std::string ranks : {"", kTwo}) {
+  for (const std::string ranks : {"", kTwoRanks}) {
     const Finished f = r.run("--full --lr 1e18 --clip 0 --output " + r.at("out") + ranks);
     CHECK(f.code == 3);
     check_has(f.err, "step 2");
@@ -210,7 +209,7 @@ TEST_CASE("failure: data and flags that are wrong are named, with exit code 2") 
     check_has(f.err, row.says);
     check_has(f.err, row.and_says);
   }
-  const Finished two = r.run("--full --data " + r.at("large.jsonl") + kTwo);
+  const Finished two = r.run("--full --data " + r.at("large.jsonl") + kTwoRanks);
   CHECK(two.code == 2);
   check_has(two.err, "large.jsonl");
 }
@@ -227,7 +226,7 @@ TEST_CASE("failure: an instruction set that no kernel is compiled for is refused
 
 TEST_CASE("failure: a launcher that started another number of ranks than the plan has is told") {
   const SmallRun r;
-  const Finished f = r.run_ranks(std::vector<std::string>(3, std::string("--full --max-steps 2") + kTwo));
+  const Finished f = r.run_ranks(std::vector<std::string>(3, std::string("--full --max-steps 2") + kTwoRanks));
   CHECK(f.code == 2);
   check_has(f.err, "2 ranks");
   check_has(f.err, "started 3");
@@ -236,7 +235,7 @@ TEST_CASE("failure: a launcher that started another number of ranks than the pla
 TEST_CASE("failure: ranks that were started with different flags do not train together") {
   const SmallRun r;
   for (const std::string other : {" --precision bf16-mixed", " --max-steps 3"}) {
-    const std::string flags = std::string("--full --max-steps 2") + kTwo;
+    const std::string flags = std::string("--full --max-steps 2") + kTwoRanks;
     const Finished f = r.run_ranks({flags, flags + other});
     CAPTURE(other);
     CHECK(f.code == 2);

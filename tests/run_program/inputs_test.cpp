@@ -12,8 +12,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr const char* kTwoRanks = " --gpus 2xcpu --strategy ddp";
-
 /// The tensors of a model.safetensors, to be changed and written again.
 struct Weights {
   explicit Weights(const std::string& file) {

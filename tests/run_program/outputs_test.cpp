@@ -13,7 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kTwoRanks = " --gpus 2xcpu --strategy ddp";
 constexpr const char* kEndless = "--full --max-steps 1000000";
 
 Finished run_in_shell(const SmallRun& r, const std::string& script, const std::string& flags) {

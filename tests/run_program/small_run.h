@@ -14,6 +14,8 @@
 
 namespace gpuplan::test {
 
+inline constexpr const char* kTwoRanks = " --gpus 2xcpu --strategy ddp";
+
 struct Shape {
   std::string family = "llama";  // or qwen2, whose q, k and v have biases
   std::int64_t hidden = 36, ffn = 50, layers = 3, heads = 6, kv_heads = 2, vocab = 101;
