@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <istream>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -49,8 +51,23 @@ fs::path find_data_dir() {
   throw EnvError(fmt::format("{}: {}: {}", path.string(), what, std::strerror(reason)));
 }
 
+/// Opens what is written to as it is. A pipe gets five seconds for somebody to read from it; -1 with errno set.
+int open_in_place(const fs::path& path) {
+  constexpr int kTries = 100;
+  constexpr auto kPause = std::chrono::milliseconds(50);
+  int file = -1;
+  for (int i = 0; i < kTries; ++i) {
+    file = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK);
+    if (file >= 0 || errno != ENXIO) break;
+    std::this_thread::sleep_for(kPause);
+  }
+  if (file >= 0) fcntl(file, F_SETFL, O_WRONLY | O_APPEND);  // from here on it may wait for the reader
+  return file;
+}
+
 void write_in_place(const fs::path& path, const std::string& content) {
-  const int file = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  const int file = open_in_place(path);
+  if (file < 0 && errno == ENXIO) throw EnvError(path.string() + ": is a pipe from which nobody has read for 5 s");
   if (file < 0) fail_to_write(path, "cannot be written", errno);
   const int reason = write_all(file, content);
   close(file);

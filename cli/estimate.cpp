@@ -6,6 +6,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/config_files.h"
+#include "cli/output_flags.h"
 #include "cli/plan_flags.h"
 #include "cli/row_lengths.h"
 #include "ecosystem/export.h"
@@ -25,6 +26,7 @@ void setup_estimate(CLI::App& app) {
   add_flag(app, "--details", "", "also the peaks of loading, evaluation and saving, per GPU and host");
   add_flag(app, "--json", "", "the answer as JSON, in base units");
   add_flag(app, "--save", "FILE", "write the recommended plan, or that of --strategy; nothing when none fits");
+  add_force_flag(app);
 }
 
 void save(const EstimateAnswer& answer, const std::string& file, Console& console) {

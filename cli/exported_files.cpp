@@ -10,9 +10,17 @@
 namespace gpuplan {
 namespace {
 
+/// A link may lead out of the folder, and what is no file cannot be replaced by one: neither is ever written to.
 bool may_replace(const std::filesystem::path& file, Replaces replaces) {
+  namespace fs = std::filesystem;
   std::error_code failed;
-  if (replaces == Replaces::Everything || !std::filesystem::exists(file, failed)) return true;
+  const fs::file_status status = fs::symlink_status(file, failed);
+  if (!fs::exists(status)) return true;
+  if (!fs::is_regular_file(status))
+    throw InputError(file.string(),
+                     fs::is_symlink(status) ? "is a link, which is not followed" : "is there already, and no file",
+                     "remove it, or name another folder");
+  if (replaces == Replaces::Everything) return true;
   return replaces == Replaces::Ours && read_file(file).find("Made by gpuplan") != std::string::npos;
 }
 

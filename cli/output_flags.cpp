@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "cli/arguments.h"
 
 namespace gpuplan {
 namespace {
@@ -19,6 +20,23 @@ namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 9> kOutputFlags{"--output", "--metrics", "--trace",       "--save", "--html",
                                                        "--svg",    "--report",  "--save-ranges", "--job"};
+
+/// What each output file begins with or holds early, by which it is known again.
+struct OutputMark {
+  std::string_view flag, mark, is;
+};
+constexpr std::array kMarks{OutputMark{"--save", "\"gpuplan_version\"", "a plan of gpuplan"},
+                            OutputMark{"--trace", "\"gpuplan_version\"", "a timeline of gpuplan"},
+                            OutputMark{"--html", "<meta name=\"generator\" content=\"gpuplan ", "a page of gpuplan"},
+                            OutputMark{"--svg", "class=\"gptopo\"", "a picture of gpuplan"},
+                            OutputMark{"--report", "Written by `gpuplan validate", "a report of gpuplan validate"},
+                            OutputMark{"--save-ranges", "Written by gpuplan validate --save-ranges",
+                                       "a file of gpuplan validate --save-ranges"}};
+
+bool has_mark(const fs::path& file, std::string_view mark) {
+  constexpr std::int64_t kEnough = 64 << 10;  // bytes; a plan, whose keys are sorted, is smaller
+  return InputFile(file).read(0, kEnough).find(mark) != std::string::npos;
+}
 
 struct NamedPath {
   std::string flag;
@@ -69,6 +87,27 @@ void require_apart(const NamedPath& output, const NamedPath& other) {
 }  // namespace
 
 bool is_output_flag(std::string_view name) { return std::ranges::find(kOutputFlags, name) != kOutputFlags.end(); }
+
+void add_force_flag(CLI::App& app) { add_flag(app, "--force", "", "replace files that gpuplan did not write"); }
+
+void require_own_outputs(const CLI::App& app) {
+  const bool is_forced = is_given(app, "--force");
+  bool has_output = app.get_option_no_throw("--job") != nullptr;  // which has a usual folder
+  for (const CLI::Option* option : app.get_options())
+    has_output |= is_output_flag(option->get_name()) && option->count() > 0;
+  if (is_forced && !has_output)
+    throw InputError("--force", "has nothing to replace", "it needs a flag that names a file");
+  if (is_forced) return;
+  for (const OutputMark& output : kMarks) {
+    const auto path = given(app, std::string(output.flag));
+    std::error_code error;
+    if (!path || is_written_in_place(*path) || !fs::is_regular_file(*path, error) || fs::is_empty(*path, error))
+      continue;
+    if (!has_mark(*path, output.mark))
+      throw InputError(std::string(output.flag), fmt::format("{} is there already, and is not {}", *path, output.is),
+                       "name another file; --force replaces it");
+  }
+}
 
 void require_outputs_apart(const CLI::App& app) {
   std::vector<NamedPath> all;

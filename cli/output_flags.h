@@ -13,6 +13,13 @@ namespace gpuplan {
 /// Says whether a flag of this name names what a command writes to.
 bool is_output_flag(std::string_view name);
 
+/// A file that gpuplan did not write is replaced with this alone.
+void add_force_flag(CLI::App& app);
+
+/// Throws InputError where a flag of `app` names a file for an output that holds something else than such an output,
+/// without --force, and where --force has nothing to replace.
+void require_own_outputs(const CLI::App& app);
+
 /// Throws InputError where a flag of `app` that names an output leads to the same file or folder as another flag or
 /// argument of the call, by whatever path or link, or to a file of the model, adapter or output in such a folder.
 /// Devices and pipes may be named twice.

@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/config_files.h"
 #include "cli/flag_ranges.h"
+#include "cli/output_flags.h"
 #include "cli/plan_flags.h"
 #include "cli/search_flags.h"
 #include "ecosystem/export.h"
@@ -38,6 +39,7 @@ void setup(CLI::App& app) {
   add_flag(app, "--json", "", "the answer as JSON, in base units");
   add_flag(app, "--html", "FILE", "write a page with the plans as a chart; it works offline");
   add_flag(app, "--save", "FILE", "write the recommended plan; nothing when there is none");
+  add_force_flag(app);
 }
 
 /// A handler of signals can reach nothing else.

@@ -41,6 +41,7 @@ int dispatch(const std::vector<std::string>& args, Console& console) {
     console.print(help_text(*parsed.app, console.screen));
   else {
     require_outputs_apart(*parsed.app);
+    require_own_outputs(*parsed.app);
     return parsed.command->run(*parsed.app, console);
   }
   return 0;

@@ -12,6 +12,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/flag_ranges.h"
+#include "cli/output_flags.h"
 #include "cli/plan_flags.h"
 #include "cluster/topology_builder.h"
 #include "planner/changes.h"
@@ -49,6 +50,7 @@ void setup_simulate(CLI::App& app) {
   add_flag(app, "--to", "TIME", "end of the chart", "Simulation");
   add_flag(app, "--trace", "FILE", "write the timeline for Perfetto (Chrome trace format)");
   add_flag(app, "--html", "FILE", "write a report: one page that works offline");
+  add_force_flag(app);
   add_flag(app, "--json", "", "the answer as JSON, in base units");
 }
 

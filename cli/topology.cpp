@@ -8,6 +8,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/flag_ranges.h"
+#include "cli/output_flags.h"
 #include "cluster/topology_builder.h"
 #include "report/json/answers_json.h"
 #include "report/text/topology_svg.h"
@@ -26,6 +27,7 @@ void setup_topology(CLI::App& app) {
   add_flag(app, "--from", "A", "show the way from this GPU (a rank, from 0) …");
   add_flag(app, "--to", "B", "… to this one, link by link, and what limits it");
   add_flag(app, "--svg", "FILE", "write a picture");
+  add_force_flag(app);
   add_flag(app, "--json", "", "the graph as JSON, in base units");
 }
 

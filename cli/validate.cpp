@@ -11,6 +11,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/flag_ranges.h"
+#include "cli/output_flags.h"
 #include "report/answers.h"
 #include "report/json/answers_json.h"
 #include "report/text/answers_text.h"
@@ -42,6 +43,7 @@ void setup_validate(CLI::App& app) {
   add_flag(app, "--worst", "N", "list the N points that are furthest off. Default 5");
   add_flag(app, "--picks", "", "where one source compared settings: is the one that we would pick its best?");
   add_flag(app, "--report", "FILE", "write all of it as a Markdown page (docs/accuracy.md)");
+  add_force_flag(app);
   add_flag(app, "--save-ranges", "FILE", "write the ranges that estimates show (data/validation/accuracy.json)");
   add_flag(app, "--json", "", "every point and the summary as JSON; memory in GiB, speed in the point's own unit");
 }

@@ -187,7 +187,6 @@ void check_output(const CLI::App& app) {
   const auto file = given(app, "--output");
   if (is_given(app, "--only") && !file)
     throw InputError("--only", "gives a profile that lacks the rest", "name a file for it with --output");
-  if (is_given(app, "--force") && !file) throw InputError("--force", "needs --output", "the file to replace");
   if (file && !is_given(app, "--force")) require_replaceable(*file);
   if (file) require_writable(*file);
 }

@@ -348,7 +348,7 @@ void add_engine_flags(CLI::App& app) {
   add_flag(app, "--hosts", "FILE", "the machines of the plan, a host a line; others than this one are reached by ssh",
            kEngine);
   add_flag(app, "--port", "N", fmt::format("of rank 0. Default {}, or a free one", kUsualPort), kEngine);
-  add_flag(app, "--force", "", "replace files in --job that gpuplan did not make", kEngine);
+  add_flag(app, "--force", "", "replace files that gpuplan did not write, of --trace and in --job", kEngine);
 }
 
 bool wants_other_engine(const CLI::App& app, const Console& console) {
@@ -360,7 +360,7 @@ bool wants_other_engine(const CLI::App& app, const Console& console) {
     throw InputError("--engine", fmt::format("unknown engine '{}'", *engine),
                      did_you_mean(*engine, names, fmt::format("known: {}", fmt::join(names, ", "))));
   }
-  for (const char* flag : {"--dry-run", "--job", "--hosts", "--port", "--force"})
+  for (const char* flag : {"--dry-run", "--job", "--hosts", "--port"})
     if (is_given(app, flag))
       throw InputError(flag, "needs another --engine than native", "for example --engine torchrun");
   if (!script_of(console).empty())

@@ -89,7 +89,8 @@ _gpuplan() {
         '--prices=[YAML with a list `prices` of {gpu, vendor, usd_per_gpu_hour}, in place of the catalogue'\''s]:value:{_files}' \
         '--json[the answer as JSON, in base units]' \
         '--html=[write a page with the plans as a chart; it works offline]:value:{_files}' \
-        '--save=[write the recommended plan; nothing when there is none]:value:{_files}'
+        '--save=[write the recommended plan; nothing when there is none]:value:{_files}' \
+        '--force[replace files that gpuplan did not write]'
       ;;
     estimate)
       _arguments \
@@ -148,7 +149,8 @@ _gpuplan() {
         '--explain[show every term behind the figures, with its source]' \
         '--details[also the peaks of loading, evaluation and saving, per GPU and host]' \
         '--json[the answer as JSON, in base units]' \
-        '--save=[write the recommended plan, or that of --strategy; nothing when none fits]:value:{_files}'
+        '--save=[write the recommended plan, or that of --strategy; nothing when none fits]:value:{_files}' \
+        '--force[replace files that gpuplan did not write]'
       ;;
     export)
       _arguments \
@@ -221,6 +223,7 @@ _gpuplan() {
         '--to=[end of the chart (0 s to 100 d)]:value: ' \
         '--trace=[write the timeline for Perfetto (Chrome trace format)]:value:{_files}' \
         '--html=[write a report\: one page that works offline]:value:{_files}' \
+        '--force[replace files that gpuplan did not write]' \
         '--json[the answer as JSON, in base units]'
       ;;
     run)
@@ -301,7 +304,7 @@ _gpuplan() {
         '--job=[where the engine'\''s files and metrics go, a folder that all machines see. Default gpuplan-job]:value: ' \
         '--hosts=[the machines of the plan, a host a line; others than this one are reached by ssh]:value:{_files}' \
         '--port=[of rank 0. Default 29500, or a free one (1 to 65535)]:value: ' \
-        '--force[replace files in --job that gpuplan did not make]'
+        '--force[replace files that gpuplan did not write, of --trace and in --job]'
       ;;
     calibrate)
       _arguments \
@@ -335,6 +338,7 @@ _gpuplan() {
         '--worst=[list the N points that are furthest off. Default 5 (0 to 1000000)]:value: ' \
         '--picks[where one source compared settings\: is the one that we would pick its best?]' \
         '--report=[write all of it as a Markdown page (docs/accuracy.md)]:value:{_files}' \
+        '--force[replace files that gpuplan did not write]' \
         '--save-ranges=[write the ranges that estimates show (data/validation/accuracy.json)]:value:{_files}' \
         '--json[every point and the summary as JSON; memory in GiB, speed in the point'\''s own unit]'
       ;;
@@ -349,6 +353,7 @@ _gpuplan() {
         '--from=[show the way from this GPU (a rank, from 0) … (0 to 131071)]:value: ' \
         '--to=[… to this one, link by link, and what limits it (0 to 131071)]:value: ' \
         '--svg=[write a picture]:value:{_files}' \
+        '--force[replace files that gpuplan did not write]' \
         '--json[the graph as JSON, in base units]'
       ;;
     models)

@@ -359,11 +359,12 @@ TEST_CASE("time and cost of the table are of the same epochs, which the heading 
 
 TEST_CASE("nothing is saved when nothing fits, and an old file stays as it was") {
   const WorkingFolder folder;
-  write_file_atomically("plan.json", "mine");
+  const std::string old = R"({"gpuplan_version": "0.1.0"})";
+  write_file_atomically("plan.json", old);
   const Ran result = ran("estimate --model llama2-70b --full --gpus 3090 --save plan.json");
   CHECK(result.code == 1);
   CHECK(result.err.find("was not written") != std::string::npos);
-  CHECK(read_file("plan.json") == "mine");
+  CHECK(read_file("plan.json") == old);
 }
 
 TEST_CASE("every example in the help works") {

@@ -2,15 +2,49 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include <sys/stat.h>
 
 #include <doctest/doctest.h>
 #include <CLI/CLI.hpp>
 
+#include "base/files.h"
 #include "cli/arguments.h"
+#include "cli/program.h"
+#include "scratch_folder.h"
 
 using namespace gpuplan;
+
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+const Words kQuestion{"--model", "smollm2-135m", "--gpus", "2xA6000"};
+
+/// Asks in this process; the exit code, and in `err` what it told.
+int ask(const Words& begin, const Words& rest, std::string* err = nullptr) {
+  Words words = begin;
+  words.insert(words.end(), rest.begin(), rest.end());
+  std::ostringstream out, told;
+  const int code = run(words, out, told);
+  if (err) *err = told.str();
+  return code;
+}
+
+Words with_question(const std::string& command) {
+  Words words{command};
+  words.insert(words.end(), kQuestion.begin(), kQuestion.end());
+  return words;
+}
+
+}  // namespace
 
 TEST_CASE(
     "every flag that takes a file or a folder is known as an output, which never replaces an input, or as input") {
@@ -29,4 +63,58 @@ TEST_CASE(
       num_outputs += !is_input;
     }
   CHECK(num_outputs > 10);
+}
+
+TEST_CASE("outputs: a file that gpuplan did not write is replaced with --force alone") {
+  const test::ScratchFolder folder;
+  const std::string mine = "the only copy of my thesis\n";
+  struct Output {
+    Words words;
+    std::string flag;
+  };
+  for (const Output& output :
+       {Output{with_question("estimate"), "--save"}, Output{with_question("plan"), "--save"},
+        Output{with_question("plan"), "--html"}, Output{with_question("simulate"), "--trace"},
+        Output{with_question("simulate"), "--html"}, Output{{"topology", "--gpus", "8xH100"}, "--svg"},
+        Output{{"validate"}, "--report"}, Output{{"validate"}, "--save-ranges"}}) {
+    CAPTURE(output.words.front());
+    CAPTURE(output.flag);
+    const std::string file = folder.write("thesis", mine).string();
+    const Words here{output.flag, file};
+    std::string err;
+    CHECK(ask(output.words, here, &err) == 2);
+    CHECK(err.find(file + " is there already, and is not a") != std::string::npos);
+    CHECK(read_file(file) == mine);
+    CHECK(ask(output.words, {output.flag, file, "--force"}) == 0);
+    CHECK(read_file(file) != mine);
+    CHECK(ask(output.words, here) == 0);  // its own it replaces
+    folder.write("thesis", "");           // of mktemp
+    CHECK(ask(output.words, here) == 0);
+  }
+  std::string err;
+  CHECK(ask(with_question("estimate"), {"--force"}, &err) == 2);
+  CHECK(err.find("--force: has nothing to replace") != std::string::npos);
+}
+
+TEST_CASE("outputs: an export follows no link out of its folder, and writes to nothing that is no file") {
+  const test::ScratchFolder folder;
+  const std::string plan = (folder.path() / "plan.json").string(), out = (folder.path() / "out").string();
+  REQUIRE(ask(with_question("estimate"), {"--save", plan}) == 0);
+  const Words question{"export", plan, "--for", "transformers", "--output", out};
+  REQUIRE(ask(question, {}) == 0);
+  const fs::path file = fs::directory_iterator(out)->path();
+  const fs::path victim = folder.write("victim", "mine");
+  for (const bool is_there : {true, false}) {
+    fs::remove(file);
+    if (!is_there) fs::remove(victim);
+    fs::create_symlink("../victim", file);
+    std::string err;
+    CHECK(ask(question, {}) == 2);
+    CHECK(ask(question, {"--force"}, &err) == 2);
+    CHECK(err.find("is a link, which is not followed") != std::string::npos);
+    CHECK(fs::exists(victim) == is_there);
+  }
+  fs::remove(file);
+  REQUIRE(mkfifo(file.c_str(), 0600) == 0);
+  CHECK(ask(question, {"--force"}) == 2);
 }
