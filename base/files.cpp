@@ -86,7 +86,7 @@ void append(std::string& content, std::string_view piece, const std::string& whe
   throw InputError(path.string(), fmt::format("cannot be read: {}", std::strerror(reason)));
 }
 
-/// What an open file is for its reader: every input is opened here, without waiting for whoever writes to a pipe.
+/// An open file and its kind: every input is opened here, without waiting for whoever writes to a pipe.
 struct Opened {
   std::shared_ptr<const int> file;  // closed with the last copy
   struct stat status {};
@@ -109,7 +109,7 @@ Opened open_input(const fs::path& path) {
   throw InputError(path.string(), fmt::format("is a {}, not a file", S_ISFIFO(mode) ? "pipe" : "device"));
 }
 
-/// What is left of an open file. Of a pipe whoever writes to it may not have begun yet, or may never come.
+/// Reads an open file to its end. The writer of a pipe may not have begun yet, or may never come.
 std::string read_to_end(const fs::path& path, int file, bool waits, const InputLimit& limit) {
   constexpr int kPatience = 5'000;  // ms, for each piece
   std::string content, piece(kPiece, '\0');

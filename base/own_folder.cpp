@@ -43,7 +43,7 @@ void remove_those_of_the_dead(const fs::path& in) {
   }
 }
 
-/// Whether a folder that is open still has a name; another process may have taken it for a dead one's.
+/// Says if a folder that is open still has its name; another process may have taken it for a dead one's.
 bool is_there(int folder, const fs::path& path) {
   struct stat held {
   }, named{};
@@ -71,9 +71,16 @@ OwnFolder::~OwnFolder() {
   close(lock_);
 }
 
+fs::path temporary_folder() {
+  std::error_code error;
+  fs::path folder = fs::temp_directory_path(error);
+  if (error) throw EnvError(fmt::format("TMPDIR: there is no folder for temporary files: {}", error.message()));
+  return folder;
+}
+
 fs::path shared_memory_folder() {
   std::error_code none;
-  return fs::is_directory("/dev/shm", none) ? fs::path("/dev/shm") : fs::temp_directory_path();
+  return fs::is_directory("/dev/shm", none) ? fs::path("/dev/shm") : temporary_folder();
 }
 
 }  // namespace gpuplan

@@ -22,6 +22,9 @@ class OwnFolder {
   int lock_ = -1;  // the folder, open
 };
 
+/// $TMPDIR or /tmp. Throws EnvError where that is no folder.
+std::filesystem::path temporary_folder();
+
 /// /dev/shm, or where the system keeps temporary files when it has none.
 std::filesystem::path shared_memory_folder();
 

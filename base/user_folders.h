@@ -12,7 +12,7 @@ std::filesystem::path home_dir();
 /// $XDG_CACHE_HOME or ~/.cache. As the XDG base directory specification asks, relative paths are ignored.
 std::filesystem::path user_cache_home();
 
-/// What the user keeps for gpuplan: gpuplan/ in $XDG_DATA_HOME (if absolute) or ~/.local/share. It need not exist.
+/// The user's folder for gpuplan: gpuplan/ in $XDG_DATA_HOME (if absolute) or ~/.local/share. It need not exist.
 std::filesystem::path user_data_dir();
 
 }  // namespace gpuplan

@@ -65,7 +65,7 @@ bool is_of_model(const std::string& name) {
          std::ranges::find(kFiles, name) != kFiles.end();
 }
 
-/// Whether `file` would be one of the files that `other` has, or will have, in its folder.
+/// Says whether `file` would be one of the files that `other` has, or will have, in its folder.
 bool is_file_of(const fs::path& file, const NamedPath& other) {
   std::error_code error;
   if (!is_of_model(file.filename().string()) || (!other.is_output && !fs::exists(file, error))) return false;
@@ -75,6 +75,8 @@ bool is_file_of(const fs::path& file, const NamedPath& other) {
 
 void require_apart(const NamedPath& output, const NamedPath& other) {
   constexpr const char* kHint = "what a command writes never replaces what it reads: give it a place of its own";
+  std::error_code error;
+  if (!other.is_output && !fs::exists(other.path, error)) return;  // a name of the catalogue, a number
   if (const std::string place = place_of(output.path); !place.empty() && place == place_of(other.path))
     throw InputError(output.flag, fmt::format("{} is also what {} names", output.path.string(), other.flag), kHint);
   if (is_file_of(output.path, other))

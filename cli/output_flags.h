@@ -1,4 +1,4 @@
-// What a command writes: never one of the files that it reads, nor two outputs in one file.
+// A command writes to none of the files that it reads, and no two of its outputs to one file.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@ class App;
 
 namespace gpuplan {
 
-/// Whether a flag of this name says where a command writes to.
+/// Says whether a flag of this name names what a command writes to.
 bool is_output_flag(std::string_view name);
 
 /// A file that gpuplan did not write is replaced with this alone.

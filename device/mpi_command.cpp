@@ -22,7 +22,7 @@ bool has_mpirun() { return !find_program("mpirun").empty(); }
 
 MpiLaunch::MpiLaunch(const std::string& purpose)
     : shared_memory_(shared_memory_for(purpose)),
-      files_(std::filesystem::temp_directory_path()) {}
+      files_(temporary_folder()) {}
 
 std::vector<std::string> MpiLaunch::command(std::int64_t num_ranks, const std::vector<std::string>& arguments) const {
   // Open MPI 5 refuses --quiet; this parameter means the same in version 4, and 5 ignores it.

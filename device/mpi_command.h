@@ -12,8 +12,8 @@ namespace gpuplan {
 /// Whether mpirun is on the PATH.
 bool has_mpirun();
 
-/// What one mpirun needs, for as long as it runs: Open MPI 4 keeps the memory that ranks share, and its own files, in
-/// folders of this process. Of a run that was killed the next one removes them.
+/// Holds what one mpirun needs while it runs: Open MPI 4 keeps the memory that ranks share, and its own files, in
+/// folders of this process. The next run removes those of one that was killed.
 class MpiLaunch {
  public:
   /// Throws EnvError when mpirun is not on the PATH, naming what the ranks are for ("to run several CPU ranks"), or

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/processor.h"
 #include "cli/arguments.h"
+#include "cli/output_flags.h"
 #include "cli/plan_flags.h"
 #include "device/mpi_command.h"
 #include "report/answers.h"
@@ -101,7 +102,9 @@ int run_with(const std::vector<std::string>& arguments, Console& console) {
   if (read_launcher().launcher == Launcher::None) console.tell(fmt::format("gpuplan {}", fmt::join(arguments, " ")));
   CLI::App app;
   declare_commands(app);
-  return run_run(*parse(app, arguments).app, console);
+  const Parsed parsed = parse(app, arguments);
+  require_outputs_apart(*parsed.app);  // also of what was added to the given flags
+  return run_run(*parsed.app, console);
 }
 
 int run_demo(const CLI::App& given_flags, Console& console) {

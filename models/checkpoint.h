@@ -31,8 +31,8 @@ enum class MissingShards : std::uint8_t { Refuse, NamesOnly };
 std::optional<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
                                           MissingShards missing = MissingShards::Refuse);
 
-/// What a tensor that list_weights(model) does not have is, of the kinds that are known and not loaded: "rotary
-/// buffers", "layers that predict further tokens" of the families that have them; empty for any other.
+/// The meaning of a tensor that list_weights(model) does not have, if it is of a kind that is known and not loaded:
+/// "rotary buffers", "layers that predict further tokens" of the families that have them; empty for any other.
 std::string_view extra_meaning(std::string_view tensor, const ModelSpec& model);
 
 /// Reads the safetensors headers in `folder` (none: no check) and compares names and shapes with list_weights(model).

@@ -40,8 +40,8 @@ struct StageLoad {
   }
 };
 
-/// What a stage has at most: in a micro-batch, at the optimizer step, in evaluation, and where the allocator keeps what
-/// the micro-batch left, also what the step's temporaries do not find there.
+/// The most that a stage has: in a micro-batch, at the optimizer step, in evaluation, and where the allocator keeps
+/// what the micro-batch left, also what the step's temporaries do not find there.
 struct StageMost {
   bool keeps_segments;
   std::optional<StepTemporaries> temporaries;

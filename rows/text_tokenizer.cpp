@@ -58,6 +58,7 @@ class SentencePiece : public TextTokenizer {
   /// What is wrong with the file; empty where it was read. Damaged ones end in a status or an exception of the library.
   std::string load(const std::string& file) {
     const InputFile input(file);
+    require_size(std::size_t(input.size()), file, kFileLimit);
     const std::string content = input.read(0, input.size());
     try {
       const auto status = model_.LoadFromSerializedProto(content);

@@ -72,7 +72,7 @@ class Heartbeat {
 /// quiet until the supervisor ends them. Nothing where there is no supervisor's file.
 std::optional<bool> has_first_word(std::int64_t rank);
 
-/// What to say, where ranks on CPUs fail or do not start, of shared memory that is too small or full; else empty.
+/// Advice for ranks on CPUs that fail or do not start: shared memory is too small or full. Empty where it is not.
 std::string describe_scarce_shared_memory(std::int64_t num_ranks);
 
 /// Notes that this rank was asked to end; a signal handler may call it.

@@ -102,6 +102,9 @@ for question in 'estimate --model llama3-8b --gpus A6000' 'run --demo' 'run --mo
     complain "'$question': asks for Open MPI: $asks"
   fi
 done
+fresh
+GPUPLAN_NO_INSTALL=1 expect 3 "$line" run --demo
+if was_called apt-get || was_called cmake; then complain "with GPUPLAN_NO_INSTALL=1 'run --demo' called $(<"$folder/calls")"; fi
 # These runs compute on devices that need no packages for CPUs.
 for question in 'run plan.json --engine accelerate' 'run --engine=torchrun --gpus 2xcpu --dry-run'; do
   fresh

@@ -15,17 +15,17 @@ namespace {
 constexpr FitUnit kFlopUnit = FitUnit::FlopRate, kRateUnit = FitUnit::ByteRate, kTimeUnit = FitUnit::Time,
                   kByteUnit = FitUnit::ByteCount, kPlainUnit = FitUnit::Plain;
 
-// Of what times are divided by: nothing works a thousand times slower than its datasheet says, and none at 0.
+// Times are divided by these: nothing works a thousand times slower than its datasheet says, and none at 0.
 constexpr NumberRange kShareOfRate{1e-3, 1e3};
 constexpr NumberRange kShare{0, 1};
-constexpr NumberRange kLaunch{0, 10};           // s; ranks that share a core wait for each other
-constexpr NumberRange kFlops{1e8, 1e18};        // FLOP/s of a product; a core without vector units has more
-constexpr NumberRange kMemoryRate{1e6, 1e16};   // B/s; a disk has more
-constexpr NumberRange kLinkRate{1e4, 1e16};     // B/s; ranks that share a core exchange messages slowly
-constexpr NumberRange kHalf{0, 1e4};            // elements
-constexpr NumberRange kLoss{0, 3};              // of one cause: four times as long
-constexpr NumberRange kSize{0, 1e15};           // bytes, elements of a shape
-constexpr NumberRange kFixedMemory{0, 1e11};  // B
+constexpr NumberRange kLaunch{0, 10};          // s; ranks that share a core wait for each other
+constexpr NumberRange kFlops{1e8, 1e18};       // FLOP/s of a product; a core without vector units has more
+constexpr NumberRange kMemoryRate{1e6, 1e16};  // B/s; a disk has more
+constexpr NumberRange kLinkRate{1e4, 1e16};    // B/s; ranks that share a core exchange messages slowly
+constexpr NumberRange kHalf{0, 1e4};           // elements
+constexpr NumberRange kLoss{0, 3};             // of one cause: four times as long
+constexpr NumberRange kSize{0, 1e15};          // bytes, elements of a shape
+constexpr NumberRange kFixedMemory{0, 1e11};   // B
 constexpr NumberRange kNumPoints{0, 1e9}, kRanks{1, double(kMostGpus)};
 constexpr NumberRange kError{0, 1e3};  // |ln|: doubles end before
 

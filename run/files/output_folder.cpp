@@ -40,7 +40,7 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
 }
 
-/// What a lock or a mark says; nothing where there is none to read.
+/// The content of a lock or a mark; nothing where there is none to read.
 std::istringstream words_of(const fs::path& file) {
   try {
     return std::istringstream(read_file(file));

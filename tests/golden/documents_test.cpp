@@ -7,7 +7,7 @@
 //
 // holds commands and their standard output. GPUPLAN_UPDATE_GOLDEN=1 rewrites it. The commands see no profile and no GPU
 // of this machine.
-// Also: the table of tests/README.md names tests that exist.
+// Also: tests/README.md and docs/ name tests that exist.
 #include <algorithm>
 #include <filesystem>
 #include <regex>
@@ -84,6 +84,24 @@ TEST_CASE("every test case that tests/README.md names exists in its file") {
     CHECK_MESSAGE(joined_literals(read_file(root / at->str(1))).find("\"" + at->str(2) + "\")") != std::string::npos,
                   at->str());
   CHECK(num_rows >= 30);
+}
+
+TEST_CASE("every test that a page of docs/ names beside a promise exists") {
+  const fs::path tests = fs::path(GPUPLAN_TEST_DIR), root = tests.parent_path();
+  // in backquotes: a path that begins with tests/, or a test's file by its path from the root or from tests/
+  const std::regex name(R"(`(tests/[\w./-]+|[\w./-]+_test\.(cpp|sh|py))`)");
+  int num_names = 0;
+  std::vector<fs::path> pages{tests / "README.md"};
+  for (const auto& entry : fs::directory_iterator(root / "docs"))
+    if (entry.path().extension() == ".md") pages.push_back(entry.path());
+  for (const fs::path& file : pages) {
+    const std::string page = read_file(file);
+    for (auto at = std::sregex_iterator(page.begin(), page.end(), name); at != std::sregex_iterator();
+         ++at, ++num_names)
+      CHECK_MESSAGE((fs::exists(root / at->str(1)) || fs::exists(tests / at->str(1))), file.string(), " names ",
+                    at->str(1));
+  }
+  CHECK(num_names >= 150);
 }
 
 TEST_CASE("sample output in README.md and docs/ is what the program prints") {

@@ -116,7 +116,7 @@ Figures figures_of(const Answered& a) {
 
 void write_profile(const std::string& text) { std::ofstream("p.yaml", std::ios::binary) << text; }
 
-/// What an answer is when this profile is used: refused, or so many times slower than with the shipped profile.
+/// The kind of answer when this profile is used: refused, or so many times slower than with the shipped profile.
 struct Verdict {
   std::string law;  // that it breaks
   bool is_refused = false;

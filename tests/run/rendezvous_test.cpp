@@ -342,6 +342,28 @@ TEST_CASE("rendezvous: ranks meet beside 2,000 connections that say nothing") {
   setrlimit(RLIMIT_NOFILE, &before);
 }
 
+TEST_CASE("rendezvous: who does not show the secret is hung up on, while ranks are waited for") {
+  const int port = free_port();
+  std::string first;
+  std::thread rank0([&] {
+    first = exchange_id(
+        at(port), 0, 2, [] { return kId; }, kPatience);
+  });
+  const std::string half = "gpuplan-rendezvous-2 " + std::string(32, 'a') + "\n0 2";
+  for (const std::string& words : {std::string(), half}) {
+    const int s = connected(port);
+    send(s, words.data(), words.size(), MSG_NOSIGNAL);
+    std::string heard(4096, '\0');
+    while (recv(s, heard.data(), heard.size(), 0) > 0) {}  // returns when the other side has closed
+    close(s);
+  }
+  CHECK(first.empty());
+  CHECK(exchange_id(
+            at(port), 1, 2, [] { return kId; }, kPatience) == kId);
+  rank0.join();
+  CHECK(first == kId);
+}
+
 TEST_CASE("rendezvous: the secret is made once with mode 600, and one that others can read is refused") {
   const test::ScratchFolder scratch;
   const test::Variable data("XDG_DATA_HOME", scratch.path().c_str()), none(kSecretVariable, nullptr),
@@ -359,6 +381,12 @@ TEST_CASE("rendezvous: the secret is made once with mode 600, and one that other
   CHECK((fs::status(file).permissions() & fs::perms::mask) == fs::perms(0600));
   fs::permissions(file, fs::perms(0644));
   check_mentions(error_text<InputError>([&] { static_cast<void>(rendezvous_secret(rank0, kPatience)); }), "chmod 600");
+  fs::permissions(file, fs::perms(0600));
+  if (chown(file.c_str(), 12345, 12345) == 0)
+    check_mentions(error_text<InputError>([&] { static_cast<void>(rendezvous_secret(rank0, kPatience)); }),
+                   "have made");
+  else
+    MESSAGE("skipped: only root can give a file away");
   const test::Variable is_short(kSecretVariable, "short");
   check_mentions(error_text<InputError>([&] { static_cast<void>(rendezvous_secret(rank0, kPatience)); }),
                  "at least 16");

@@ -8,6 +8,7 @@ trap 'rm -rf -- "$folder"' EXIT
 cd -- "$folder"
 "$gpuplan" run --demo --max-steps 60 --gpus 1xcpu >out.txt 2>err.txt || { cat out.txt err.txt; exit 1; }
 cat out.txt
+grep -q 'gpuplan run --max-steps 60 .*--lora=r=16' err.txt || { echo "it does not print the command that it stands for"; exit 1; }
 read -r first last < <(sed -n 's/^steps .*: loss \([0-9.]*\) to \([0-9.]*\),.*/\1 \2/p' out.txt)
 read -r after before < <(sed -n 's/^adapter read back .*: loss \([0-9.]*\) on the first batch, \([0-9.]*\) without it$/\1 \2/p' out.txt)
 awk -v f="$first" -v l="$last" -v a="$after" -v b="$before" 'BEGIN { exit !(l < f - 0.3 && a < b - 0.3) }' ||

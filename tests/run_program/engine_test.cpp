@@ -1,4 +1,5 @@
 // `gpuplan run --engine` as a user runs it, with launchers that write down how they are called.
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -32,7 +33,7 @@ class Place {
  public:
   Place() {
     fs::create_directories(path() / "bin");
-    for (const char* name : {"torchrun", "accelerate"})
+    for (const char* name : {"torchrun", "accelerate", "sbatch"})
       write_program(path() / "bin" / name, "#!/bin/sh\nprintf '%s\\000' \"$@\" > \"$SEEN\"\nexit \"${CODE:-0}\"\n");
     write_program(path() / "bin" / "python3", "#!/bin/sh\necho '{\"torch\": \"2.6.0\", \"accelerate\": \"1.10.0\"}'\n");
     std::ofstream(path() / "train.py") << "\n";
@@ -43,6 +44,10 @@ class Place {
   const fs::path& path() const { return scratch_.path(); }
   Finished run(const Words& arguments, const std::string& code = "0") {
     fs::remove(seen());
+    Process process(command(arguments, code), path());
+    return process.wait();
+  }
+  Words command(const Words& arguments, const std::string& code = "0") const {
     Words words{"env",
                 "-C",
                 path().string(),
@@ -52,8 +57,7 @@ class Place {
                 "GPUPLAN_PROFILE_DIR=" + path().string(),
                 GPUPLAN_PROGRAM};
     words.insert(words.end(), arguments.begin(), arguments.end());
-    Process process(words, path());
-    return process.wait();
+    return words;
   }
   /// What the launcher was given; empty where it was not started.
   Words arguments() const {
@@ -109,6 +113,10 @@ TEST_CASE("run --engine: exit codes, checks, files that are not ours") {
   done = place.run({"run", "plan.json", "--engine", "torchrun", "--json", "--", "train.py"});
   CHECK_MESSAGE(done.code == 0, done.err);
   CHECK(test::schema_problem("run-engine", nlohmann::json::parse(done.out)) == "");
+  done = place.run({"run", "plan.json", "--engine", "slurm", "--", "train.py", "--hub_token", "hf_abcdefgh"});
+  const fs::path batch = place.path() / "gpuplan-job" / "job.sbatch";
+  CHECK((fs::status(batch).permissions() & fs::perms::mask) == fs::perms::owner_all);
+  CHECK((text_of_file(batch) + done.out + done.err).find("hf_abcdefgh") == std::string::npos);
   done = place.run({"run", "plan.json", "--engine", "horovod", "--", "train.py"});
   CHECK(done.code == 2);
   done = place.run({"run", "plan.json", "--dry-run"});
@@ -117,6 +125,16 @@ TEST_CASE("run --engine: exit codes, checks, files that are not ours") {
   done = place.run({"run", "plan.json", "--engine", "accelerate", "--", "train.py"});
   CHECK(done.code == 2);
   CHECK(text_of_file(place.path() / "gpuplan-job" / "accelerate.yaml") == "mine: true\n");
+}
+
+TEST_CASE("run --engine: Ctrl-C ends the launcher, with exit code 3") {
+  Place place;
+  write_program(place.path() / "bin" / "torchrun", "#!/bin/sh\necho > \"$SEEN\"\nexec sleep 3600\n");
+  Process run(place.command({"run", "plan.json", "--engine", "torchrun", "--", "train.py"}), place.path());
+  for (const double until = now() + kPatience; now() < until && !fs::exists(place.seen());) sleep_seconds(0.02);
+  run.signal(SIGINT);
+  CHECK(run.wait().code == 3);
+  CHECK(run.num_processes() == 0);
 }
 
 TEST_CASE("1,000 hostile arguments reach the launcher as they are, and --dry-run names them all") {

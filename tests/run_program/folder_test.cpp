@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr int kStopBefore = -2;  // instead of an errno (tests/fakes/failing_calls.cpp)
 
-/// Of the one rank that has a log: "30 mkostemp" of the stopped, or "84 -" at the end of a run; empty before.
+/// The log of the one rank that has one: "30 mkostemp" when it is stopped, "84 -" at the end of a run; empty before.
 std::string log_of(const SmallRun& r) {
   for (const auto& item : fs::directory_iterator(r.path()))
     if (item.path().filename().string().starts_with("calls.log")) return r.content(item.path().filename().string());
@@ -105,4 +105,28 @@ TEST_CASE("folder: a run whose lock was removed is not joined by a second one") 
   CHECK(second.code == 3);
   check_has(second.err, "writes to this folder");
   CHECK(first.is_running());
+}
+
+TEST_CASE("folder: where files cannot be locked a run says so and ends") {
+  const SmallRun r;
+  int num_told = 0;
+  for (int call = 1; call <= 8; ++call) {
+    fs::remove_all(r.at("out"));
+    fs::create_directory(r.at("out"));
+    for (const auto& item : fs::directory_iterator(r.path()))
+      if (item.path().filename().string().starts_with("calls.log")) fs::remove(item.path());
+    const ScopedVariables variables({{"LD_PRELOAD", GPUPLAN_FAILING_CALLS},
+                                     {"GPUPLAN_FAULT_FOLDER", r.at("out")},
+                                     {"GPUPLAN_FAULT_AT", std::to_string(call)},
+                                     {"GPUPLAN_FAULT_ERRNO", std::to_string(ENOLCK)},
+                                     {"GPUPLAN_FAULT_RANK", ""},
+                                     {"GPUPLAN_FAULT_LOG", r.at("calls.log")}});
+    const Finished f = r.run("--full --max-steps 1 --output " + r.at("out"));
+    if (log_of(r).find("flock") == std::string::npos) continue;
+    CAPTURE(f.err);
+    const bool is_told = f.code == 3 && f.err.find("cannot be locked: No locks available") != std::string::npos;
+    CHECK((is_told || f.code == 0));  // where the folder alone cannot be locked, as on NFS, its lock's file is
+    num_told += is_told;
+  }
+  CHECK(num_told > 0);
 }

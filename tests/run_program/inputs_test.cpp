@@ -2,6 +2,7 @@
 // nothing, and names that lead to no file.
 #include <cstring>
 #include <limits>
+#include <sstream>
 
 #include <sys/stat.h>
 
@@ -175,4 +176,39 @@ TEST_CASE("inputs: a pipe in the place of a rank's state ends a resumed run with
   REQUIRE(mkfifo(state.c_str(), 0600) == 0);
   check_refused(r.run("--full --max-steps 2 --save-every 1 --resume --output " + r.at("out")),
                 {"is a pipe, not a file"});
+}
+
+TEST_CASE("inputs: code and pickles of a model's folder are not run") {
+  const SmallRun r;
+  json config = json::parse(r.content("model/config.json"));
+  config["auto_map"] = {{"AutoConfig", "configuration_other.Other"}, {"AutoModelForCausalLM", "modeling_other.Other"}};
+  r.scratch().write("model/config.json", config.dump());
+  const std::string mark = r.at("was_run");
+  for (const char* file : {"model/configuration_other.py", "model/modeling_other.py"})
+    r.scratch().write(file, "open('" + mark + "', 'w')\nclass Other: pass\n");
+  r.scratch().write("model/pytorch_model.bin", "cos\nsystem\n(S'touch " + mark + "'\ntR.");
+  check_refused(r.run("--full --init none"), {"safetensors"});
+  CHECK(r.run("--full --max-steps 1").code == 0);
+  CHECK(!std::filesystem::exists(mark));
+}
+
+TEST_CASE("inputs: libraries are looked for in no place of the current folder") {
+  const SmallRun r;
+  const Finished trained = [&] {
+    std::vector<std::string> words{"env", "-u", "LD_LIBRARY_PATH", "-C", r.at("model"), "LD_DEBUG=libs"};
+    for (const std::string& word : r.command("--full --max-steps 1")) words.push_back(word);
+    return Process(words, r.path()).wait();
+  }();
+  CHECK(trained.code == 0);
+  int num_places = 0;
+  std::istringstream lines(trained.err);
+  for (std::string line; std::getline(lines, line);)
+    for (const std::string said : {"trying file=", "calling init: "})
+      if (const std::size_t at = line.find(said); at != std::string::npos) {
+        const std::string place = line.substr(at + said.size());
+        CHECK_MESSAGE(place.starts_with('/'), place);
+        CHECK_MESSAGE(!place.starts_with(r.path().string()), place);
+        num_places += place.find("libgpuplan_cpu.so") != std::string::npos;
+      }
+  CHECK(num_places > 0);  // the device's library is among them
 }

@@ -1,5 +1,5 @@
-// What a run writes: never over what it reads or another run writes, told where it cannot be written, and nothing stays
-// in shared memory.
+// A run never writes over what it reads or another run writes, says where it cannot write, and leaves nothing in shared
+// memory.
 #include <csignal>
 #include <filesystem>
 #include <set>
@@ -67,6 +67,16 @@ TEST_CASE("outputs: a file or folder that a run reads or writes is no other outp
     for (const char* none : {"new.json", "out", "metrics.jsonl"}) CHECK(!fs::exists(r.at(none)));
   }
   fs::remove(r.at("model/model.safetensors"));
+  const Finished named = gpuplan_with(  // a name of the catalogue, and numbers, are no files
+      r, "run --model smollm2-135m --init random --full --gpus 1xcpu --seq-len 8 --output smollm2-135m --lr fast");
+  check_has(named.err, "fast");
+  const Finished demo =  // whose output has a name that is not given
+      Process({"env", "-C", r.path().string(), GPUPLAN_PROGRAM, "run", "--demo", "--gpus=1xcpu", "--max-steps=1",
+               "--metrics=gpuplan-demo/adapter_model.safetensors"},
+              r.path())
+          .wait();
+  CHECK(demo.code == 2);
+  CHECK(!fs::exists(r.at("gpuplan-demo")));
   const Finished twice = r.run("--full --max-steps 1 --trace /dev/null --metrics /dev/null");
   CHECK_MESSAGE(twice.code == 0, twice.err);
 }
@@ -137,6 +147,14 @@ TEST_CASE("outputs: a report that cannot be written is told with exit code 3, of
   const Finished all = run_in_shell(r, "exec \"$@\" <&- >&- 2>&-", std::string("--full --max-steps 2") + kTwoRanks);
   CHECK(all.code == 3);
   CHECK(r.metrics().size() == 2);
+}
+
+TEST_CASE("outputs: without a folder for temporary files, ranks on CPUs are not started, and that is said") {
+  const SmallRun r;
+  const ScopedVariables variables({{"TMPDIR", r.at("none")}});
+  const Finished f = r.run(std::string("--full --max-steps 2") + kTwoRanks);
+  CHECK(f.code == 3);
+  check_has(f.err, "TMPDIR: there is no folder for temporary files");
 }
 
 TEST_CASE("outputs: shared memory that is full or too small is named, with what would help") {

@@ -89,23 +89,28 @@ pid_t Process::rank(int number, const std::string& name) const {
 
 int Process::num_processes() const { return int(processes_with({mark_}).size()); }
 
-std::vector<int> Process::ports() const {
-  std::vector<int> out;
-  std::map<std::string, int> listening;  // by inode: the 10th word of a line of proc(5)'s tcp, after address and state
+std::vector<Process::Port> Process::ports() const {
+  std::vector<Port> out;
+  std::map<std::string, Port> listening;  // by inode: the 10th word of a line of proc(5)'s tcp, after address and state
   std::istringstream lines(content("/proc/net/tcp"));
   for (std::string line; std::getline(lines, line);) {
     std::istringstream fields(line);
     std::vector<std::string> words;
     for (std::string word; fields >> word;) words.push_back(word);
     if (words.size() < 10 || words[3] != "0A") continue;
-    listening["socket:[" + words[9] + "]"] = std::stoi(words[1].substr(words[1].find(':') + 1), nullptr, 16);
+    const std::size_t colon = words[1].find(':');  // "0100007F:1F90": the bytes of the address backwards, the port
+    listening["socket:[" + words[9] + "]"] = {.number = std::stoi(words[1].substr(colon + 1), nullptr, 16),
+                                              .is_local = words[1].substr(0, colon).ends_with("7F")};
   }
   std::error_code gone;
-  for (const pid_t pid : processes_with({mark_}))
-    for (const auto& file : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd", gone))
+  for (const pid_t pid : processes_with({mark_})) {
+    const std::string process = "/proc/" + std::to_string(pid), line = content(process + "/comm"),
+                      name = line.substr(0, line.find('\n'));
+    for (const auto& file : std::filesystem::directory_iterator(process + "/fd", gone))
       if (const auto found = listening.find(std::filesystem::read_symlink(file.path(), gone).string());
           found != listening.end())
-        out.push_back(found->second);
+        out.push_back({found->second.number, found->second.is_local, name});
+  }
   return out;
 }
 

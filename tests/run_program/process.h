@@ -1,6 +1,7 @@
 // A program under test: started with its output in files, waited for with a limit, and its ranks found and signalled.
 #pragma once
 
+#include <compare>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -50,8 +51,14 @@ class Process {
   pid_t rank(int number, const std::string& variable = "OMPI_COMM_WORLD_RANK") const;
   /// Of this program and everything it started, that still run.
   int num_processes() const;
+  struct Port {
+    int number = 0;
+    bool is_local = false;  // of 127.0.0.0/8
+    std::string program;    // that listens
+    auto operator<=>(const Port&) const = default;
+  };
   /// At which these listen, over IPv4.
-  std::vector<int> ports() const;
+  std::vector<Port> ports() const;
   Finished wait(double limit_seconds = kPatience);
   bool is_running();
 

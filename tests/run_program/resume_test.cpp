@@ -217,15 +217,43 @@ TEST_CASE("resume: 5 kills of two ranks, sharded") {
 
 TEST_CASE("resume: what the checkpoint was not written with is refused by name") {
   const SmallRun r;
-  const std::string out = " --save-every 2 --output " + r.at("out");
-  CHECK(r.run("--full --max-steps 5" + out).code == 0);
-  const Finished other = r.run("--full --max-steps 5 --micro-batch 2 --resume" + out);
-  CHECK(other.code == 2);
-  check_has(other.err, "micro_batch");
-  CHECK(r.run("--lora=r=3,base=fp32 --max-steps 5 --save-every 2 --output " + r.at("adapter")).code == 0);
-  const Finished alpha = r.run("--lora=r=3,alpha=4,base=fp32 --max-steps 5 --resume --output " + r.at("adapter"));
-  CHECK(alpha.code == 2);
-  check_has(alpha.err, "lora_alpha");
+  auto config = nlohmann::json::parse(r.content("model/config.json"));
+  config["rms_norm_eps"] = 1e-6;
+  r.scratch().write("other/config.json", config.dump());
+  struct Saved {
+    std::string flags;
+    std::vector<std::pair<std::string, std::string>> others;  // and what they are told to differ in
+  };
+  const std::string lora = "--lora=r=3,base=fp32", full = "--full ", two = full + "--gpus 2xcpu --strategy ";
+  const std::vector<Saved> all{{full,
+                                {{full + "--micro-batch 2", "micro_batch"},
+                                 {full + "--grad-accum 2", "grad_accum"},
+                                 {full + "--seq-len 12", "examples"},
+                                 {full + "--seed 2", "seed"},
+                                 {full + "--no-shuffle", "shuffles"},
+                                 {full + "--optimizer adamw-8bit", "optimizer"},
+                                 {full + "--precision bf16-mixed", "precision"},
+                                 {full + "--strategy zero2 --offload optimizer", "offload"},
+                                 {full + "--model " + r.at("other"), "model"},
+                                 {two + "ddp", "num_ranks"}}},
+                               {lora,
+                                {{"--lora=r=3,alpha=4,base=fp32", "lora_alpha"},
+                                 {"--lora=r=2,alpha=6,base=fp32", "rank"},
+                                 {lora + ",targets=q_proj", "lora_targets"},
+                                 {"--qlora=r=3", "method"}}},
+                               {"--qlora=r=3", {{"--qlora=r=3,double=no", "quantisation"}}},
+                               {two + "zero1", {{two + "zero2", "strategy"}, {two + "ddp", "sharded_over"}}}};
+  for (const Saved& saved : all) {
+    std::filesystem::remove_all(r.at("out"));
+    const std::string more = " --max-steps 5 --save-every 2 --output " + r.at("out");
+    CHECK(r.run(saved.flags + more).code == 0);
+    for (const auto& [flags, name] : saved.others) {
+      CAPTURE(flags);
+      const Finished other = r.run(flags + more + " --resume");
+      CHECK(other.code == 2);
+      check_has(other.err, "was written with another " + name + ":");
+    }
+  }
   const Finished nowhere = r.run("--full --resume");
   CHECK(nowhere.code == 2);
   check_has(nowhere.err, "--output");

@@ -34,19 +34,20 @@ std::vector<std::string> strange_words() {
 class Strangers {
  public:
   explicit Strangers(const Process& run) : thread_([this, &run] { knock(run); }) {}
-  ~Strangers() {
+  ~Strangers() { end(); }
+  void end() {
     ends_ = true;
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
   }
-  int num_ports() const { return int(ports_.size()); }
+  const std::set<Process::Port>& ports() const { return ports_; }
   int num_visits() const { return visits_; }
 
  private:
   void knock(const Process& run) {
     const std::vector<std::string> words = strange_words();
     for (std::size_t turn = 0; !ends_; ++turn) {
-      for (const int port : run.ports()) ports_.insert(port);
-      for (const int port : ports_) visit(port, words[turn % words.size()]);
+      for (const Process::Port& port : run.ports()) ports_.insert(port);
+      for (const Process::Port& port : ports_) visit(port.number, words[turn % words.size()]);
       sleep_seconds(0.002);
     }
   }
@@ -60,7 +61,7 @@ class Strangers {
   }
   std::atomic<bool> ends_{false};
   std::atomic<int> visits_{0};
-  std::set<int> ports_;  // read by others after the end
+  std::set<Process::Port> ports_;  // read by others after the end
   std::thread thread_;
 };
 
@@ -74,18 +75,27 @@ TEST_CASE("strangers: noise at every port of a run changes nothing") {
     if (gpus != "2xcpu") machine.emplace(r);
     const std::string flags = "--full --max-steps 6 --strategy fsdp --gpus " + gpus;
     REQUIRE(r.run(flags + " --metrics " + r.at("alone.jsonl")).code == 0);
-    int ports = 0, visits = 0;
+    std::set<Process::Port> ports;
+    int visits = 0;
     Finished f;
     {
       Process run(r.command(flags), r.path());
       Strangers strangers(run);
       f = run.wait();
-      ports = strangers.num_ports(), visits = strangers.num_visits();
+      strangers.end();
+      ports = strangers.ports(), visits = strangers.num_visits();
+    }
+    for (const Process::Port& port : ports) {
+      CAPTURE(port.number);
+      if (machine)
+        CHECK(port.is_local);  // nobody of another machine is to come
+      else
+        CHECK(port.program != "gpuplan");  // mpirun alone: its ranks meet in shared memory
     }
     CHECK_MESSAGE(f.code == 0, f.err);
     CHECK(r.losses() == r.losses("alone.jsonl"));
     CHECK(visits > 0);
-    MESSAGE(gpus << ": " << visits << " visits to " << ports << " ports in " << f.seconds << " s");
+    MESSAGE(gpus << ": " << visits << " visits to " << ports.size() << " ports in " << f.seconds << " s");
   }
 }
 

@@ -1,5 +1,11 @@
 // Every strategy through the program and mpirun. All of them with every method, accumulation and checkpointing are
 // compared in threads (tests/run/strategies_test.cpp); here each strategy has one method, on 2 or 4 processes.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <thread>
+
 #include "run_program/small_run.h"
 
 using namespace gpuplan::test;
@@ -88,4 +94,66 @@ TEST_CASE("memory of the process: what it holds beyond its tensors is the progra
       CHECK(beyond < 56e6);
       WARN(std::abs(report["error"]["process_bytes"].get<double>()) < 0.1);
     }
+}
+
+TEST_CASE("processes: what torchrun starts on CPUs is one run, of the first of them; the others end at once") {
+  const SmallRun r;
+  const std::string flags = std::string("--full --max-steps 3") + kTwoRanks;
+  r.report(flags + " --metrics " + r.at("expected.jsonl"));
+  const ScopedVariables torchrun({{"WORLD_SIZE", "2"},
+                                  {"LOCAL_WORLD_SIZE", "2"},
+                                  {"TORCHELASTIC_RUN_ID", "none"},
+                                  {"MASTER_ADDR", "localhost"},
+                                  {"MASTER_PORT", "29500"}});
+  const auto run_as = [&](const std::string& rank) {
+    const ScopedVariables variables({{"RANK", rank}, {"LOCAL_RANK", rank}});
+    return r.run(flags);
+  };
+  const Finished second = run_as("1");
+  CHECK_MESSAGE(second.code == 0, second.err);
+  CHECK(!std::filesystem::exists(r.at("metrics.jsonl")));
+  const Finished first = run_as("0");
+  CHECK_MESSAGE(first.code == 0, first.err);
+  CHECK(r.losses() == r.losses("expected.jsonl"));
+}
+
+namespace {
+
+/// The word after `key` in /proc/PID/status.
+std::string status_of(pid_t process, const std::string& key) {
+  std::ifstream in("/proc/" + std::to_string(process) + "/status");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with(key)) return line.substr(line.find_first_not_of(": \t", key.size()));
+  return {};
+}
+
+/// The niceness of every thread (proc(5), stat: the 17th word after the name).
+std::vector<int> niceness_of_threads(pid_t process) {
+  std::vector<int> out;
+  std::error_code gone;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/task", gone)) {
+    std::ifstream in(thread.path() / "stat");
+    std::string text, word;
+    std::getline(in, text);
+    std::istringstream words(text.substr(std::min(text.size(), text.rfind(')') + 1)));
+    for (int i = 0; i < 17; ++i) words >> word;
+    out.push_back(std::atoi(word.c_str()));
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("processes: CPU ranks have cores of their own where there are enough, and compute at niceness 19") {
+  const SmallRun r;
+  Process run(r.command(std::string("--full --max-steps 1000000") + kTwoRanks), r.path());
+  for (const double until = now() + kPatience; now() < until && r.metrics().empty();) sleep_seconds(0.02);
+  const pid_t first = run.rank(0), second = run.rank(1);
+  for (const pid_t rank : {first, second}) {
+    const std::vector<int> niceness = niceness_of_threads(rank);
+    CHECK(std::ranges::count(niceness, 19) > 0);
+    CHECK(std::ranges::count(niceness, 19) < std::ssize(niceness));  // what communicates comes first
+  }
+  if (std::thread::hardware_concurrency() > 1)
+    CHECK(status_of(first, "Cpus_allowed_list") != status_of(second, "Cpus_allowed_list"));
 }

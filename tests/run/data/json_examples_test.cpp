@@ -156,6 +156,9 @@ TEST_CASE("text is encoded by the model's SentencePiece, between begin and end o
                  "t.jsonl:1: the tokenizer gives 54, outside the vocabulary of 50");
   scratch.write("tokenizer.model", "broken");
   check_mentions(error_text<InputError>([&] { open_tokenizer(scratch.path()); }), "is not a SentencePiece model");
+  std::filesystem::resize_file(scratch.path() / "tokenizer.model", kFileLimit.bytes + 1);
+  check_mentions(error_text<InputError>([&] { open_tokenizer(scratch.path()); }),
+                 "tokenizer.model: is larger than 256 MiB");
 }
 
 TEST_CASE("the demo's tokens are its text, as its tokenizer encodes it") {
@@ -178,7 +181,8 @@ TEST_CASE("text without a tokenizer.model names what tokenises it") {
   const test::ScratchFolder scratch;
   DataOptions data = options(scratch.write("t.jsonl", "{\"text\": \"a b\"}\n"), Packing::Padded);
   data.tokenizer_folder = scratch.path();
-  check_mentions(error_text<InputError>([&] { open_examples(data); }), "t.jsonl:1: there is no tokenizer.model");
+  check_mentions(error_text<InputError>([&] { open_examples(data); }),
+                 ": there is no tokenizer.model here, which text needs");
   scratch.write("tokenizer.json", "{}");
   check_mentions(error_text<InputError>([&] { open_examples(data); }), "python3 scripts/tokenise.py");
 }

@@ -99,7 +99,7 @@ TEST_CASE("a .bin whose tokens are right in the other width alone is refused wit
   check_mentions(width_error(wide, {.vocab_size = 1000, .seq_len = 4}), "--token-dtype uint32");
   CHECK(width_error(wide, {.token_dtype = Dtype::I32, .vocab_size = 1000, .seq_len = 4}) == "");
   CHECK(width_error(wide, {.token_dtype = Dtype::I16, .vocab_size = 1000, .seq_len = 4}) == "");  // who says so
-  // the same where the lower halves are outside too: 66,000 is 464 and 1
+  // 65,000 is outside this vocabulary in either width: the token is told, and no flag
   const std::string large = packed_bytes(std::vector<std::uint32_t>{65'000, 3, 64'999, 8});
   check_mentions(width_error(large, {.token_dtype = Dtype::I16, .vocab_size = 60'000, .seq_len = 4}),
                  "is outside the vocabulary of 60,000");  // wrong in both

@@ -34,6 +34,10 @@ TEST_CASE("content: of the bytes and not of the place; a small file is read whol
   }
   CHECK(content_digest(a, ContentReach::Sample) == content_digest(a, ContentReach::AllBytes));
   CHECK(content_digest(scratch.write("none", ""), ContentReach::Sample).starts_with("0:"));
+  std::string most(16 << 20, 'a');  // of which every byte counts
+  const std::string before = content_digest(scratch.write("most", most), ContentReach::Sample);
+  most[130 << 10] = 'b';
+  CHECK(content_digest(scratch.write("most", most), ContentReach::Sample) != before);
   CHECK_THROWS_AS(content_digest(scratch.path() / "missing", ContentReach::Sample), InputError);
 }
 

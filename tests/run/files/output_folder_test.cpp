@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -58,6 +59,13 @@ TEST_CASE("output folder: the lock says whose it is, and a lock or a folder that
   const HeldFolder held(out);
   folder.require_locked();
   held.require_same();
+  if (mount("tmpfs", out.c_str(), "tmpfs", 0, "size=64k") == 0) {
+    check_mentions(error_text<EnvError>([&] { held.require_same(); }), "no longer the folder");
+    umount(out.c_str());
+    held.require_same();
+  } else {
+    MESSAGE("skipped: nothing can be mounted here");
+  }
   fs::remove(out / ".gpuplan.lock");
   check_mentions(error_text<EnvError>([&] { folder.require_locked(); }), "was removed while this run held it");
   fs::rename(out, scratch.path() / "renamed");
