@@ -146,7 +146,7 @@ const json* Fields::require(std::string_view key) {
 }
 
 std::optional<std::string> Fields::to_text(const json& value, std::string_view key) {
-  if (value.is_string()) return printable(value.get<std::string>());  // it will be shown
+  if (value.is_string()) return printable_line(value.get<std::string>());  // it will be shown
   report_type(key, is_yaml() ? "a text" : "a text in quotes", value);
   return std::nullopt;
 }
@@ -278,11 +278,11 @@ std::optional<Seconds> Fields::optional_time(std::string_view key) {
 std::vector<std::string> Fields::texts(std::string_view key) {
   const json* value = find(key);
   if (!value) return {};
-  if (value->is_string()) return {value->get<std::string>()};
+  if (value->is_string()) return {printable_line(value->get<std::string>())};
   std::vector<std::string> out;
   if (value->is_array())
     for (const json& item : *value)
-      if (item.is_string()) out.push_back(item.get<std::string>());
+      if (item.is_string()) out.push_back(printable_line(item.get<std::string>()));
   if (!value->is_array() || out.size() != value->size()) report(key, "must be a text or a list of texts");
   return out;
 }

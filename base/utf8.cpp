@@ -1,5 +1,6 @@
 #include "base/utf8.h"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -45,19 +46,43 @@ std::optional<std::size_t> first_invalid_utf8(std::string_view text) {
   return std::nullopt;
 }
 
-std::string printable(std::string_view text) {
+namespace {
+
+/// The code point of a character of two or three bytes.
+unsigned code_point(std::string_view character) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
+  if (character.size() == 2) return (byte(0) & 0x1fu) << 6 | (byte(1) & 0x3fu);
+  return (byte(0) & 0x0fu) << 12 | (byte(1) & 0x3fu) << 6 | (byte(2) & 0x3fu);
+}
+
+/// C1 controls (U+009B begins escape sequences too), and what UAX #9 calls explicit directional formatting characters.
+bool steers(unsigned code) {
+  return (code >= 0x80 && code < 0xa0) || code == 0x61c || code == 0x200e || code == 0x200f ||
+         (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
+std::string shown(std::string_view text, bool is_line) {
   std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
-    if (byte == 0xc2 && next >= 0x80 && next < 0xa0)  // C1 controls; U+009B begins escape sequences too
-      out += fmt::format("\\x{:02x}", next), ++i;
-    else if ((byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f)
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const std::size_t length = std::max<std::size_t>(1, character_length(text.substr(at)));
+    const std::string_view character = text.substr(at, length);
+    const unsigned code = length == 2 || length == 3 ? code_point(character) : 0;
+    if (steers(code))
+      out += code < 0xa0 ? fmt::format("\\x{:02x}", code) : fmt::format("\\u{:04x}", code);
+    else if (byte == 0x7f || (byte < 0x20 && (is_line || (byte != '\n' && byte != '\t'))))
       out += fmt::format("\\x{:02x}", byte);
     else
-      out += text[i];
+      out += character;
+    at += length;
   }
   return out;
 }
+
+}  // namespace
+
+std::string printable(std::string_view text) { return shown(text, /*is_line=*/false); }
+
+std::string printable_line(std::string_view text) { return shown(text, /*is_line=*/true); }
 
 }  // namespace gpuplan

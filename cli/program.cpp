@@ -24,6 +24,15 @@ std::string message_of(const InputError& error) {
   return fmt::format("gpuplan: {}\n{}", problem, wrap(error.hint(), kPipeWidth, "  ", "  "));
 }
 
+/// Names of files, models and machines are shown as they were given, in answers, pages and plans.
+void require_plain(const std::vector<std::string>& args) {
+  for (const std::string& arg : args) {
+    if (arg == "--") return;  // a program's own
+    if (const std::string shown = printable_line(arg); shown != arg)
+      throw InputError("", fmt::format("'{}' holds a control character", shown), "give files names that can be shown");
+  }
+}
+
 int dispatch(const std::vector<std::string>& args, Console& console) {
   CLI::App app;
   declare_commands(app, args);
@@ -32,6 +41,7 @@ int dispatch(const std::vector<std::string>& args, Console& console) {
     return kWrongInput;
   }
   if (const auto code = serve_own_process(args, console)) return *code;
+  require_plain(args);
   const Parsed parsed = parse(app, args);
   if (parsed.wants_version)
     console.print(fmt::format("gpuplan {}\n", GPUPLAN_VERSION));
