@@ -21,23 +21,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kOwnPrefix = "gpuplan-", kOwnEnding = "XXXXXX";  // of mkdtemp
+// Nobody gives such a name to a folder of his own: "gpuplan-output" would be a likely one.
+constexpr std::string_view kOwnPrefix = ".gpuplan-process-", kOwnEnding = "XXXXXX";  // of mkdtemp
 
 bool has_our_name(const std::string& name) {
   return name.starts_with(kOwnPrefix) && name.size() == kOwnPrefix.size() + kOwnEnding.size();
 }
 
-/// Also files of that name: earlier versions had one where there is a folder now.
 void remove_those_of_the_dead(const fs::path& in) {
   std::error_code ignored;
   std::vector<fs::path> all;
   for (const auto& item : fs::directory_iterator(in, ignored))
     if (has_our_name(item.path().filename().string())) all.push_back(item.path());
   for (const fs::path& path : all) {
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_DIRECTORY);
     struct stat status {};
-    const bool is_ours = file >= 0 && fstat(file, &status) == 0 && status.st_uid == geteuid() &&
-                         (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode));
+    const bool is_ours =
+        file >= 0 && fstat(file, &status) == 0 && status.st_uid == geteuid() && (status.st_mode & 0777) == S_IRWXU;
     if (is_ours && flock(file, LOCK_EX | LOCK_NB) == 0) fs::remove_all(path, ignored);
     if (file >= 0) close(file);
   }

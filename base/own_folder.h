@@ -5,9 +5,9 @@
 
 namespace gpuplan {
 
-/// "gpuplan-x7Qp2a" in a folder that others use too, for this user alone (mode 700), locked while this lives. Before it
-/// is made, those of processes that were killed are removed: they have such a name, belong to this user, and nobody
-/// holds their lock.
+/// ".gpuplan-process-x7Qp2a" in a folder that others use too, for this user alone (mode 700), locked while this lives.
+/// Before it is made, those of processes that were killed are removed: they have such a name, belong to this user, and
+/// nobody holds their lock.
 class OwnFolder {
  public:
   /// Throws EnvError where it cannot be made.

@@ -377,8 +377,11 @@ def main():
     else:
         best = dict(parameters)
         for memory, model in models.items():
-            print('start ', summary(model.errors(best)), '%d parameters' % len(chosen(parameters, args, memory)), flush=True)
-            best = fit(model, best, chosen(parameters, args, memory), args, verbose=True)
+            names = chosen(parameters, args, memory)
+            if not names:  # --only names none of this kind
+                continue
+            print('start ', summary(model.errors(best)), '%d parameters' % len(names), flush=True)
+            best = fit(model, best, names, args, verbose=True)
         for (number, name), value in best.items():
             print('  line %3d %-28s %8.4g -> %8.4g' % (number + 1, name, parameters[(number, name)], value))
         if args.write:

@@ -44,18 +44,24 @@ TEST_CASE("own folder: removed at its end with all that is in it, and of a kille
   CHECK(!fs::exists(own));
 }
 
-TEST_CASE("own folder: what has another name, another owner or is a link is left alone") {
+TEST_CASE("own folder: what has another name, owner or mode, or is a link or a file, is left alone") {
   const test::ScratchFolder scratch;
-  scratch.write("gpuplan-abcdefg/file", "mine");  // a letter more
-  scratch.write("gpuplan-other1/file", "mine");
-  scratch.write("elsewhere/file", "mine");
-  fs::create_symlink("elsewhere", scratch.path() / "gpuplan-linked");
-  scratch.write("gpuplan-a1B2c3", "of an earlier version");
-  const bool is_root = chown((scratch.path() / "gpuplan-other1").c_str(), 12345, 12345) == 0;
+  const auto mine = [&](const std::string& name, fs::perms mode = fs::perms::owner_all) {
+    const fs::path file = scratch.write(name + "/file", "mine");
+    fs::permissions(file.parent_path(), mode);
+    return file;
+  };
+  const fs::path longer = mine(".gpuplan-process-abcdefg"), output = mine("gpuplan-output"),
+                 open_to_all = mine(".gpuplan-process-public", fs::perms::all), other = mine(".gpuplan-process-other1"),
+                 linked = mine("elsewhere");
+  fs::create_symlink("elsewhere", scratch.path() / ".gpuplan-process-linked");
+  const fs::path regular = scratch.write(".gpuplan-process-a1B2c3", "mine");
+  const bool is_root = chown(other.parent_path().c_str(), 12345, 12345) == 0;
   const OwnFolder folder(scratch.path());
-  CHECK(fs::exists(scratch.path() / "gpuplan-abcdefg/file"));
-  CHECK(fs::exists(scratch.path() / "gpuplan-other1/file") == is_root);
-  CHECK(fs::exists(scratch.path() / "elsewhere/file"));
-  CHECK(!fs::exists(scratch.path() / "gpuplan-a1B2c3"));
+  for (const fs::path& file : {longer, output, open_to_all, linked, regular}) {
+    CAPTURE(file);
+    CHECK(fs::exists(file));
+  }
+  CHECK(fs::exists(other) == is_root);
   CHECK_THROWS_AS(OwnFolder(scratch.path() / "none"), EnvError);
 }

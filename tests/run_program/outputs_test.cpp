@@ -185,7 +185,7 @@ std::set<fs::path> folders_of(pid_t rank, const fs::path& temporary) {
   std::set<fs::path> out;
   std::ifstream maps("/proc/" + std::to_string(rank) + "/maps");
   for (std::string line; std::getline(maps, line);)
-    if (const auto at = line.find("/dev/shm/gpuplan-"); at != std::string::npos)
+    if (const auto at = line.find("/dev/shm/.gpuplan-process-"); at != std::string::npos)
       out.insert(fs::path(line.substr(at)).parent_path());
   for (const auto& item : fs::directory_iterator(temporary)) out.insert(item.path());
   return out;
