@@ -1,6 +1,7 @@
 #include "run/rendezvous.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -350,12 +351,12 @@ TEST_CASE("rendezvous: who does not show the secret is hung up on, while ranks a
         at(port), 0, 2, [] { return kId; }, kPatience);
   });
   const std::string half = "gpuplan-rendezvous-2 " + std::string(32, 'a') + "\n0 2";
-  for (const std::string& words : {std::string(), half}) {
-    const int s = connected(port);
-    send(s, words.data(), words.size(), MSG_NOSIGNAL);
+  const std::array strangers{connected(port), connected(port)};
+  send(strangers[1], half.data(), half.size(), MSG_NOSIGNAL);
+  for (const int stranger : strangers) {
     std::string heard(4096, '\0');
-    while (recv(s, heard.data(), heard.size(), 0) > 0) {}  // returns when the other side has closed
-    close(s);
+    while (recv(stranger, heard.data(), heard.size(), 0) > 0) {}  // returns 0 when the other side has closed
+    close(stranger);
   }
   CHECK(first.empty());
   CHECK(exchange_id(
