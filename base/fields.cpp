@@ -223,6 +223,12 @@ std::optional<std::string> Fields::optional_text(std::string_view key) {
   return value ? to_text(*value, key) : std::nullopt;
 }
 
+std::optional<std::string> Fields::optional_lines(std::string_view key) {
+  const json* value = find(key);
+  if (!value || !to_text(*value, key)) return std::nullopt;
+  return printable(value->get<std::string>());
+}
+
 std::int64_t Fields::integer(std::string_view key, IntRange range) {
   const json* value = require(key);
   return value ? to_integer(*value, key, range).value_or(0) : 0;

@@ -88,6 +88,7 @@ class Fields {
 
   std::string text(std::string_view key);  // required
   std::optional<std::string> optional_text(std::string_view key);
+  std::optional<std::string> optional_lines(std::string_view key);  // a text whose line feeds stay
   std::int64_t integer(std::string_view key, IntRange range = {});
   std::optional<std::int64_t> optional_integer(std::string_view key, IntRange range = {});
   double number(std::string_view key, NumberRange range = {});

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/arguments.h"
+#include "models/safetensors.h"
 
 namespace gpuplan {
 namespace {
@@ -36,6 +37,36 @@ constexpr std::array kMarks{OutputMark{"--save", "\"gpuplan_version\"", "a plan 
 bool has_mark(const fs::path& file, std::string_view mark) {
   constexpr std::int64_t kEnough = 64 << 10;  // bytes; a plan, whose keys are sorted, is smaller
   return InputFile(file).read(0, kEnough).find(mark) != std::string::npos;
+}
+
+/// A file of a model in `folder` that gpuplan did not write, so that no run may put its own in its place; empty where
+/// there is none. Configurations are copies: they are ours beside weights or checkpoints of ours.
+std::string file_of_other_model(const fs::path& folder) {
+  std::string weights, config;
+  bool has_ours = false;
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(folder, error)) {
+    const std::string name = item.path().filename().string();
+    if (item.is_directory(error)) has_ours |= name.starts_with("checkpoint-");
+    if (!item.is_regular_file(error)) continue;
+    if (name == "config.json" || name == "adapter_config.json") config = name;
+    if (!name.ends_with(".safetensors") && !name.starts_with("pytorch_model")) continue;
+    if (has_mark(item.path(), kMadeByGpuplan))
+      has_ours = true;
+    else
+      weights = name;
+  }
+  return !weights.empty() ? weights : has_ours ? std::string() : config;
+}
+
+/// `run --output`, but for other engines, whose trainers write there as they do.
+void require_own_model(const CLI::App& app) {
+  const auto folder = given(app, "--output");
+  const std::string engine = given(app, "--engine").value_or("native");
+  if (app.get_name() != "run" || !folder || engine != "native") return;
+  if (const std::string file = file_of_other_model(*folder); !file.empty())
+    throw InputError("--output", fmt::format("{} holds {} of a model that gpuplan did not write", *folder, file),
+                     "name another folder; --force replaces it");
 }
 
 struct NamedPath {
@@ -98,6 +129,7 @@ void require_own_outputs(const CLI::App& app) {
   if (is_forced && !has_output)
     throw InputError("--force", "has nothing to replace", "it needs a flag that names a file");
   if (is_forced) return;
+  require_own_model(app);
   for (const OutputMark& output : kMarks) {
     const auto path = given(app, std::string(output.flag));
     std::error_code error;

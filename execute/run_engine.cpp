@@ -348,7 +348,8 @@ void add_engine_flags(CLI::App& app) {
   add_flag(app, "--hosts", "FILE", "the machines of the plan, a host a line; others than this one are reached by ssh",
            kEngine);
   add_flag(app, "--port", "N", fmt::format("of rank 0. Default {}, or a free one", kUsualPort), kEngine);
-  add_flag(app, "--force", "", "replace files that gpuplan did not write, of --trace and in --job", kEngine);
+  add_flag(app, "--force", "", "replace what gpuplan did not write: a model in --output, --trace, files in --job",
+           kEngine);
 }
 
 bool wants_other_engine(const CLI::App& app, const Console& console) {

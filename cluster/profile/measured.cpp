@@ -395,7 +395,7 @@ std::optional<Measured> read_measured(Fields& top) {
   if (!machine) return std::nullopt;
   Measured out{.on = *std::move(machine)};
   list_fits(top, out);
-  top.optional("samples", out.samples);
+  out.samples = top.optional_lines("samples").value_or("");
   return out;
 }
 

@@ -281,7 +281,7 @@ complete -c gpuplan -n '__fish_seen_subcommand_from run' -l dry-run -d 'print th
 complete -c gpuplan -n '__fish_seen_subcommand_from run' -l job -r -f -d 'where the engine'\''s files and metrics go, a folder that all machines see. Default gpuplan-job'
 complete -c gpuplan -n '__fish_seen_subcommand_from run' -l hosts -r -F -d 'the machines of the plan, a host a line; others than this one are reached by ssh'
 complete -c gpuplan -n '__fish_seen_subcommand_from run' -l port -r -f -d 'of rank 0. Default 29500, or a free one (1 to 65535)'
-complete -c gpuplan -n '__fish_seen_subcommand_from run' -l force -d 'replace files that gpuplan did not write, of --trace and in --job'
+complete -c gpuplan -n '__fish_seen_subcommand_from run' -l force -d 'replace what gpuplan did not write: a model in --output, --trace, files in --job'
 complete -c gpuplan -n '__fish_seen_subcommand_from calibrate' -l help -d 'show this help'
 complete -c gpuplan -n '__fish_seen_subcommand_from calibrate' -l device -r -f -a 'auto cuda cpu' -d 'what to measure. Default auto: the GPUs of this machine, else its CPU'
 complete -c gpuplan -n '__fish_seen_subcommand_from calibrate' -l quick -d 'about 30 seconds instead of minutes; wider intervals'

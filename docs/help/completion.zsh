@@ -304,7 +304,7 @@ _gpuplan() {
         '--job=[where the engine'\''s files and metrics go, a folder that all machines see. Default gpuplan-job]:value: ' \
         '--hosts=[the machines of the plan, a host a line; others than this one are reached by ssh]:value:{_files}' \
         '--port=[of rank 0. Default 29500, or a free one (1 to 65535)]:value: ' \
-        '--force[replace files that gpuplan did not write, of --trace and in --job]'
+        '--force[replace what gpuplan did not write\: a model in --output, --trace, files in --job]'
       ;;
     calibrate)
       _arguments \

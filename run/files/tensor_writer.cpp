@@ -66,7 +66,7 @@ void sort_as_safetensors(Shard& shard) {
 
 /// The header with its length before it. Keys in the order of the data.
 std::string header_of(const Shard& shard) {
-  nlohmann::ordered_json header{{"__metadata__", {{"format", "pt"}}}};
+  nlohmann::ordered_json header{{"__metadata__", {{"format", "pt"}, {"made_by", "gpuplan"}}}};  // kMadeByGpuplan
   std::int64_t end = 0;
   for (const TensorToWrite* tensor : shard) {
     const std::int64_t begin = std::exchange(end, end + tensor->bytes());

@@ -32,4 +32,10 @@ TEST_CASE("printable: control characters are shown and not sent, everything else
         "\\x9b"
         "2J");
   CHECK(gpuplan::printable("Müller: 3 %\n\tnext – line") == "Müller: 3 %\n\tnext – line");
+  CHECK(gpuplan::printable_line("a\n\tb") == "a\\x0a\\x09b");
+  CHECK(gpuplan::printable("μs, 机器, 🙂, שלום") == "μs, 机器, 🙂, שלום");
+  CHECK(gpuplan::printable("\xff\x80 \xe2\x80") == "\xff\x80 \xe2\x80");  // not UTF-8: as it is
+  // U+202E turns what follows round; U+2066 and U+061C change its direction too
+  CHECK(gpuplan::printable("a\xe2\x80\xae"
+                           "b\xe2\x81\xa6\xd8\x9c") == "a\\u202eb\\u2066\\u061c");
 }

@@ -424,4 +424,24 @@ TEST_CASE("a failure to write the answer is an error of the world") {
   CHECK(run({"models", "llama"}, out, err) == 3);
 }
 
+TEST_CASE("an argument that would steer the terminal is refused, and fields of a plan forge no lines") {
+  const WorkingFolder folder;
+  for (const char* name : {"a\x1b[31m", "a\nb", "a\xe2\x80\xae", "a\xc2\x9b"})
+    for (const char* flag : {"--model", "--lengths", "--from", "--save", "--gpu-spec"}) {
+      std::ostringstream out, err;
+      CHECK(run({"estimate", "--gpus", "2xA6000", flag, name}, out, err) == 2);
+      CHECK(err.str().find("holds a control character") != std::string::npos);
+      CHECK(err.str().find(name) == std::string::npos);
+    }
+  REQUIRE(ran("estimate --model smollm2-135m --gpus 2xA6000 --save plan.json").code == 0);
+  std::string plan = read_file("plan.json");
+  const std::string own = "\"name\": \"smollm2-135m\"";
+  REQUIRE(plan.find(own) != std::string::npos);
+  plan.replace(plan.find(own), own.size(), "\"name\": \"x\\nRecommended: mine \\u202e\"");
+  write_file_atomically("plan.json", plan);
+  const Ran result = ran("estimate plan.json");
+  CHECK(result.out.find("\nRecommended: mine") == std::string::npos);
+  CHECK((result.out + result.err).find("x\\x0aRecommended: mine \\u202e") != std::string::npos);
+}
+
 }  // namespace gpuplan

@@ -219,3 +219,25 @@ TEST_CASE("outputs: what killed runs leave in shared memory and in /tmp goes wit
   CHECK(folders_of(living.rank(1), r.at("tmp")) == used);
   for (const fs::path& folder : used) CHECK_MESSAGE(fs::exists(folder), folder.string());
 }
+
+TEST_CASE("outputs: a model that gpuplan did not write is replaced with --force alone") {
+  const SmallRun r;
+  REQUIRE(r.run("--full --max-steps 1 --output " + r.at("own")).code == 0);
+  REQUIRE(r.run("--lora=r=2,base=fp32 --max-steps 1 --output " + r.at("adapter")).code == 0);
+  const std::string again = "--full --max-steps 1 --output ";
+  CHECK(r.run(again + r.at("own")).code == 0);  // its own it replaces
+  CHECK(r.run("--lora=r=2,base=fp32 --max-steps 1 --output " + r.at("adapter")).code == 0);
+  for (const char* file : {"model.safetensors", "adapter_model.safetensors", "pytorch_model.bin", "config.json"}) {
+    CAPTURE(file);
+    const fs::path others = r.scratch().write(std::string("others/") + file, "the only copy");
+    for (const char* ranks : {"", kTwoRanks}) {
+      const Finished f = r.run(again + r.at("others") + ranks);
+      CHECK(f.code == 2);
+      check_has(f.err, r.at("others") + " holds " + file + " of a model that gpuplan did not write");
+    }
+    CHECK(r.content(std::string("others/") + file) == "the only copy");
+    fs::remove_all(r.at("others"));
+  }
+  r.scratch().write("others/model.safetensors", "mine");
+  CHECK(r.run(again + r.at("others") + " --force").code == 0);
+}
