@@ -69,7 +69,9 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t first_s
   constexpr const char* kOther = "another run writes its metrics there; name another file for --metrics";
   const std::filesystem::path target = follow_links(file);
   lock_.emplace(target, kOther);
-  const std::string text = read_file(target), kept = kept_lines(text, file, first_step);
+  // Read as it is open: it may lose its name at any time.
+  const std::string text = read_file(fmt::format("/proc/self/fd/{}", lock_->file()));
+  const std::string kept = kept_lines(text, file, first_step);
   if (kept != text) {  // a new file takes the name, and is locked in turn
     write_file_atomically(target, kept);
     lock_.emplace(target, kOther);
