@@ -70,8 +70,8 @@ struct TensorToWrite {
 /// Writes `folder`/`stem`.safetensors, or shards of at most `shard_bytes` with `stem`.safetensors.index.json, as
 /// transformers does. Into temporary files, synced, then renamed, the index last; shards of an earlier model that would
 /// be taken for this one's are removed. Tensors go as safetensors has them: by dtype, wide ones first, then name.
-/// metadata {"format": "pt"}. Throws EnvError (full disk: what was needed and what is free), and leaves nothing behind
-/// then.
+/// metadata {"format": "pt", "made_by": "gpuplan"}. Throws EnvError (full disk: what was needed and what is free), and
+/// leaves nothing behind then.
 void write_tensors(const std::filesystem::path& folder, const std::string& stem,
                    const std::vector<TensorToWrite>& tensors, std::int64_t shard_bytes = std::int64_t(5) << 30);
 

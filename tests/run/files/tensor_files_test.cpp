@@ -91,7 +91,7 @@ TEST_CASE("a written file is what safetensors itself writes: wide dtypes first, 
   const std::string text = read_file(scratch.path() / "adapter_model.safetensors");
   // F32 before BF16 before F16 (the order of safetensors' Dtype, last first), a before z.
   const std::string header =
-      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+      R"({"__metadata__":{"format":"pt","made_by":"gpuplan"},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
       R"("z":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},"c":{"dtype":"BF16","shape":[1],"data_offsets":[8,10]},)"
       R"("h":{"dtype":"F16","shape":[1],"data_offsets":[10,12]}})";
   CHECK(text.substr(8, header.size()) == header);
