@@ -167,8 +167,16 @@ TEST_CASE("hostile names of job folders and scripts are names and nothing more")
     for (char& c : name)
       if (c == '/') c = '_';
     CAPTURE(name);
-    const std::string script = "x" + name + ".py", job = "job" + name;
+    const std::string script = "x" + name + ".py";
     std::ofstream(place.path() / script) << "\n";
+    std::string job = "job" + name;
+    if (std::erase_if(job, [](unsigned char c) { return c < 0x20 || c == 0x7f; }) > 0) {
+      const Finished refused =
+          place.run({"run", "plan.json", "--engine", "accelerate", "--job=job" + name, "--", script});
+      CHECK(refused.code == 2);
+      CHECK(refused.err.find("holds a control character") != std::string::npos);
+      CHECK(!fs::exists(place.path() / ("job" + name)));
+    }
     const Finished done = place.run({"run", "plan.json", "--engine", "accelerate", "--job=" + job, "--", script});
     REQUIRE_MESSAGE(done.code == 0, done.err);
     const Words got = place.arguments();
