@@ -75,7 +75,7 @@ template <class Archive, class S>
 void list_sample(Archive& f, S& sample) {
   constexpr NumberRange kAmount;
   f.object("probe", [&](auto& inner) { list_probe(inner, sample.probe); });
-  sample.failure = f.optional_lines("failure").value_or("");  // what a system said, in its lines
+  f.optional("failure", sample.failure);
   if (!sample.is_ok()) return;
   f("median", sample.median, kAmount);
   f("low", sample.low, kAmount);
