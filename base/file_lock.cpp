@@ -34,14 +34,6 @@ bool try_to_lock(int file) {
   return true;
 }
 
-/// Whether the file still has its name: who held it before may have removed it.
-bool is_named(int file, const std::filesystem::path& path) {
-  struct stat held {
-  }, named{};
-  return fstat(file, &held) == 0 && lstat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
-         held.st_dev == named.st_dev;
-}
-
 /// " by process 4711": who has the file locked, where the system tells (proc(5), locks).
 std::string by_holder(int file) {
   struct stat held {};
@@ -64,7 +56,7 @@ FileLock::FileLock(std::filesystem::path path, std::string_view whose) : path_(s
     file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (file_ < 0) throw EnvError(fmt::format("{} cannot be opened: {}", path_.string(), std::strerror(errno)));
     const bool is_locked = try_to_lock(file_);
-    if (is_locked && is_named(file_, path_)) return;
+    if (is_locked && leads_to(path_, file_)) return;
     const int error = errno;
     const std::string holder = is_locked ? "" : by_holder(file_);
     close(std::exchange(file_, -1));
@@ -74,7 +66,7 @@ FileLock::FileLock(std::filesystem::path path, std::string_view whose) : path_(s
   }
 }
 
-bool FileLock::is_in_place() const { return is_named(file_, path_); }
+bool FileLock::is_in_place() const { return leads_to(path_, file_); }
 
 FileLock::~FileLock() { close(file_); }
 
@@ -82,12 +74,16 @@ void FileLock::remove() const { unlink(path_.c_str()); }
 
 ReservedFile::ReservedFile(const std::filesystem::path& path, std::string_view whose) {
   require_writable(path);
-  if (!is_written_in_place(path)) lock_.emplace(follow_links(path), whose);
+  if (is_written_in_place(path)) return;
+  std::error_code error;
+  is_made_ = !std::filesystem::exists(path, error);
+  lock_.emplace(follow_links(path), whose);
 }
 
 ReservedFile::~ReservedFile() {
   struct stat status {};
-  if (lock_ && fstat(lock_->file(), &status) == 0 && status.st_size == 0 && lock_->is_in_place()) lock_->remove();
+  if (is_made_ && lock_ && fstat(lock_->file(), &status) == 0 && status.st_size == 0 && lock_->is_in_place())
+    lock_->remove();
 }
 
 }  // namespace gpuplan

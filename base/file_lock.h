@@ -28,7 +28,7 @@ class FileLock {
 };
 
 /// A file whose content comes at the end of long work: it is locked, and made where it was not there, until it is
-/// replaced by write_file_atomically. Left empty, it is removed. A pipe or device is nobody's alone.
+/// replaced by write_file_atomically. One that this made and left empty is removed. A pipe or device is nobody's alone.
 class ReservedFile {
  public:
   /// Throws EnvError where the file could not be made or replaced, or another process has reserved it.
@@ -39,6 +39,7 @@ class ReservedFile {
 
  private:
   std::optional<FileLock> lock_;
+  bool is_made_ = false;  // by this process
 };
 
 }  // namespace gpuplan

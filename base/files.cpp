@@ -144,6 +144,18 @@ fs::path follow_links(fs::path path) {
   return path;
 }
 
+bool leads_to(const fs::path& path, int file) {
+  struct stat held {
+  }, named{};
+  return fstat(file, &held) == 0 && stat(path.c_str(), &named) == 0 && held.st_dev == named.st_dev &&
+         held.st_ino == named.st_ino;
+}
+
+bool has_mark(const fs::path& file, std::string_view mark) {
+  constexpr std::int64_t kEnough = 64 << 10;  // bytes; a plan, whose keys are sorted, is smaller
+  return InputFile(file).read(0, kEnough).find(mark) != std::string::npos;
+}
+
 bool is_written_in_place(const fs::path& path) {
   const std::string name = path.string();
   if (name == "/dev/stdout" || name == "/dev/stderr" || name.starts_with("/dev/fd/")) return true;

@@ -60,6 +60,10 @@ bool is_temporary_name(std::string_view name);
 /// Gives a file the permissions of the one that it replaces, else those that a new file gets. False with errno set.
 bool give_mode_of(const std::filesystem::path& replaced, int file);
 
+/// Says whether a path leads to a file or folder that is open; another may have got its name.
+bool leads_to(const std::filesystem::path& path, int file);
+/// Says whether a file holds `mark` near its beginning: gpuplan knows its own files by it.
+bool has_mark(const std::filesystem::path& file, std::string_view mark);
 /// Where a link leads, hop by hop; other paths as they are. The path to the link stays as it was given: it may lead
 /// through an open descriptor (/proc/self/fd/N), which has no other name that is sure.
 std::filesystem::path follow_links(std::filesystem::path path);

@@ -21,7 +21,7 @@ bool may_replace(const std::filesystem::path& file, Replaces replaces) {
                      fs::is_symlink(status) ? "is a link, which is not followed" : "is there already, and no file",
                      "remove it, or name another folder");
   if (replaces == Replaces::Everything) return true;
-  return replaces == Replaces::Ours && read_file(file).find("Made by gpuplan") != std::string::npos;
+  return replaces == Replaces::Ours && has_mark(file, "Made by gpuplan");
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/arguments.h"
-#include "models/safetensors.h"
 
 namespace gpuplan {
 namespace {
@@ -22,57 +21,41 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 9> kOutputFlags{"--output", "--metrics", "--trace",       "--save", "--html",
                                                        "--svg",    "--report",  "--save-ranges", "--job"};
 
-/// What each output file begins with or holds early, by which it is known again.
+/// A text that an output of a flag holds near its beginning: by it gpuplan knows its own files again. Formats of one
+/// flag have a row each.
 struct OutputMark {
   std::string_view flag, mark, is;
 };
-constexpr std::array kMarks{OutputMark{"--save", "\"gpuplan_version\"", "a plan of gpuplan"},
-                            OutputMark{"--trace", "\"gpuplan_version\"", "a timeline of gpuplan"},
-                            OutputMark{"--html", "<meta name=\"generator\" content=\"gpuplan ", "a page of gpuplan"},
-                            OutputMark{"--svg", "class=\"gptopo\"", "a picture of gpuplan"},
-                            OutputMark{"--report", "Written by `gpuplan validate", "a report of gpuplan validate"},
-                            OutputMark{"--save-ranges", "Written by gpuplan validate --save-ranges",
-                                       "a file of gpuplan validate --save-ranges"}};
+constexpr std::array kMarks{OutputMark{"--save", "\"gpuplan_version\"", "plan"},
+                            OutputMark{"--trace", "\"gpuplan_version\"", "timeline"},
+                            OutputMark{"--html", "<meta name=\"generator\" content=\"gpuplan ", "page"},
+                            OutputMark{"--svg", "class=\"gptopo\"", "picture"},
+                            OutputMark{"--report", "Written by `gpuplan validate", "report"},
+                            OutputMark{"--save-ranges", "Written by gpuplan validate --save-ranges", "list of ranges"},
+                            OutputMark{"--output", "schema_version:", "profile"},
+                            OutputMark{"--output", "\"sha256\": \"", "profile"},
+                            OutputMark{"--output", "probe,family,num_ranks,", "profile"},
+                            OutputMark{"--output", "class=\"fits\"", "profile"}};
 
-bool has_mark(const fs::path& file, std::string_view mark) {
-  constexpr std::int64_t kEnough = 64 << 10;  // bytes; a plan, whose keys are sorted, is smaller
-  return InputFile(file).read(0, kEnough).find(mark) != std::string::npos;
-}
-
-/// A file of a model in `folder` that gpuplan did not write, so that no run may put its own in its place; empty where
-/// there is none. Configurations are copies: they are ours beside weights or checkpoints of ours.
-std::string file_of_other_model(const fs::path& folder) {
-  std::string weights, config;
-  bool has_ours = false;
+/// Throws InputError where a file that is there holds none of the marks of its flag.
+void require_own_file(std::string_view flag, const fs::path& file) {
   std::error_code error;
-  for (const auto& item : fs::directory_iterator(folder, error)) {
-    const std::string name = item.path().filename().string();
-    if (item.is_directory(error)) has_ours |= name.starts_with("checkpoint-");
-    if (!item.is_regular_file(error)) continue;
-    if (name == "config.json" || name == "adapter_config.json") config = name;
-    if (!name.ends_with(".safetensors") && !name.starts_with("pytorch_model")) continue;
-    if (has_mark(item.path(), kMadeByGpuplan))
-      has_ours = true;
-    else
-      weights = name;
-  }
-  return !weights.empty() ? weights : has_ours ? std::string() : config;
-}
-
-/// `run --output`, but for other engines, whose trainers write there as they do.
-void require_own_model(const CLI::App& app) {
-  const auto folder = given(app, "--output");
-  const std::string engine = given(app, "--engine").value_or("native");
-  if (app.get_name() != "run" || !folder || engine != "native") return;
-  if (const std::string file = file_of_other_model(*folder); !file.empty())
-    throw InputError("--output", fmt::format("{} holds {} of a model that gpuplan did not write", *folder, file),
-                     "name another folder; --force replaces it");
+  const auto has_flag = [&](const OutputMark& row) { return row.flag == flag; };
+  const auto row = std::ranges::find_if(kMarks, has_flag);
+  if (row == kMarks.end() || is_written_in_place(file) || !fs::is_regular_file(file, error)) return;
+  if (fs::is_empty(file, error)) return;  // of mktemp
+  if (std::ranges::any_of(kMarks, [&](const OutputMark& m) { return m.flag == flag && has_mark(file, m.mark); }))
+    return;
+  throw InputError(std::string(flag),
+                   fmt::format("{} is there already, and is no {} of gpuplan", file.string(), row->is),
+                   "name another file; --force replaces it");
 }
 
 struct NamedPath {
   std::string flag;
   fs::path path;
   bool is_output = false;
+  bool is_folder = false;  // of many files, each with a rule of its own
 };
 
 /// The same for paths that lead to the same file or folder, there or not yet; empty for devices and pipes.
@@ -121,35 +104,24 @@ bool is_output_flag(std::string_view name) { return std::ranges::find(kOutputFla
 
 void add_force_flag(CLI::App& app) { add_flag(app, "--force", "", "replace files that gpuplan did not write"); }
 
-void require_own_outputs(const CLI::App& app) {
+void check_outputs(const CLI::App& app) {
   const bool is_forced = is_given(app, "--force");
   bool has_output = app.get_option_no_throw("--job") != nullptr;  // which has a usual folder
-  for (const CLI::Option* option : app.get_options())
-    has_output |= is_output_flag(option->get_name()) && option->count() > 0;
-  if (is_forced && !has_output)
-    throw InputError("--force", "has nothing to replace", "it needs a flag that names a file");
-  if (is_forced) return;
-  require_own_model(app);
-  for (const OutputMark& output : kMarks) {
-    const auto path = given(app, std::string(output.flag));
-    std::error_code error;
-    if (!path || is_written_in_place(*path) || !fs::is_regular_file(*path, error) || fs::is_empty(*path, error))
-      continue;
-    if (!has_mark(*path, output.mark))
-      throw InputError(std::string(output.flag), fmt::format("{} is there already, and is not {}", *path, output.is),
-                       "name another file; --force replaces it");
-  }
-}
-
-void require_outputs_apart(const CLI::App& app) {
   std::vector<NamedPath> all;
   for (const CLI::Option* option : app.get_options())
     for (const std::string& value : option->results())
-      if (option->get_items_expected_max() > 0 && !value.empty() && value != "-")
-        all.push_back({option->get_name(), value, is_output_flag(option->get_name())});
-  for (const NamedPath& output : all)
+      if (option->get_items_expected_max() > 0 && !value.empty() && value != "-" && option->get_type_name() != "N")
+        all.push_back(
+            {option->get_name(), value, is_output_flag(option->get_name()), option->get_type_name() == "DIR"});
+  for (const NamedPath& output : all) {
+    if (!output.is_output) continue;
+    has_output = true;
     for (const NamedPath& other : all)
-      if (output.is_output && &output != &other) require_apart(output, other);
+      if (&output != &other) require_apart(output, other);
+    if (!is_forced && !output.is_folder) require_own_file(output.flag, output.path);
+  }
+  if (is_forced && !has_output)
+    throw InputError("--force", "has nothing to replace", "it needs a flag that names a file");
 }
 
 }  // namespace gpuplan

@@ -16,13 +16,12 @@ bool is_output_flag(std::string_view name);
 /// A file that gpuplan did not write is replaced with this alone.
 void add_force_flag(CLI::App& app);
 
-/// Throws InputError where a flag of `app` names a file for an output that holds something else than such an output, or
-/// `run --output` a folder with somebody else's model, without --force, and where --force has nothing to replace.
-void require_own_outputs(const CLI::App& app);
-
-/// Throws InputError where a flag of `app` that names an output leads to the same file or folder as another flag or
-/// argument of the call, by whatever path or link, or to a file of the model, adapter or output in such a folder.
-/// Devices and pipes may be named twice.
-void require_outputs_apart(const CLI::App& app);
+/// Throws InputError where a flag of `app` that names an output
+/// - leads to the same file or folder as another flag or argument of the call, by whatever path or link, or to a file
+/// of
+///   the model, adapter or output in such a folder (devices and pipes may be named twice);
+/// - leads to a file that gpuplan did not write, without --force;
+/// and where --force has nothing to replace.
+void check_outputs(const CLI::App& app);
 
 }  // namespace gpuplan

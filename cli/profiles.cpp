@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/output_flags.h"
 #include "report/html/fit_svg.h"
 #include "report/json/answers_json.h"
 #include "report/profile_numbers.h"
@@ -33,6 +34,7 @@ void setup_profiles(CLI::App& app) {
            "export: the file itself, everything as JSON, the samples, a page of charts. Default: as the name of "
            "--output ends, else yaml");
   add_flag(app, "--output", "FILE", "export: write here instead of to standard output");
+  add_force_flag(app);
   add_flag(app, "--json", "", "list, show and compare: the answer as JSON, in base units");
 }
 
@@ -114,7 +116,7 @@ const std::vector<Action>& actions() {
   static const std::vector<Action> kActions{{"list", 0, {"--json"}, list},
                                             {"show", 1, {"--json", "--plots"}, show},
                                             {"compare", 2, {"--json"}, compare},
-                                            {"export", 1, {"--format", "--output"}, export_profile}};
+                                            {"export", 1, {"--format", "--output", "--force"}, export_profile}};
   return kActions;
 }
 
@@ -144,7 +146,7 @@ std::vector<ProfilePtr> asked_profiles(const CLI::App& app, const Action& action
 }
 
 void check_flags(const CLI::App& app, const Action& action) {
-  for (const char* flag : {"--json", "--plots", "--format", "--output"}) {
+  for (const char* flag : {"--json", "--plots", "--format", "--output", "--force"}) {
     if (!is_given(app, flag) || std::count(action.flags.begin(), action.flags.end(), flag) > 0) continue;
     throw InputError(flag, fmt::format("does not go with {}", action.name),
                      action.name == "export" ? "--format json" : "'gpuplan profiles --help' says what it is for");

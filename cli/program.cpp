@@ -50,8 +50,7 @@ int dispatch(const std::vector<std::string>& args, Console& console) {
   else if (parsed.wants_help || !parsed.command)
     console.print(help_text(*parsed.app, console.screen));
   else {
-    require_outputs_apart(*parsed.app);
-    require_own_outputs(*parsed.app);
+    check_outputs(*parsed.app);
     return parsed.command->run(*parsed.app, console);
   }
   return 0;

@@ -15,6 +15,7 @@
 #include "calibrate/worker_group.h"
 #include "cli/arguments.h"
 #include "cli/flag_ranges.h"
+#include "cli/output_flags.h"
 #include "cluster/cluster_file.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/cpu_ranks.h"
@@ -167,27 +168,11 @@ std::vector<Sample> measure(const CLI::App& app, const Target& target, Journal& 
   return samples;
 }
 
-/// A file that is there is replaced where it is a profile, and never through a link.
-void require_replaceable(const std::filesystem::path& file) {
-  std::error_code error;
-  const char* const hint = "name another file with --output; --force replaces it";
-  if (std::filesystem::is_symlink(file, error))
-    throw InputError("--output", fmt::format("{} is a link", file.string()), hint);
-  if (is_written_in_place(file) || !std::filesystem::is_regular_file(file, error)) return;
-  if (std::filesystem::is_empty(file, error)) return;  // of mktemp
-  try {
-    static_cast<void>(parse_profile(read_file(file), file));
-  } catch (const InputError&) {
-    throw InputError("--output", fmt::format("{} is there already, and no profile", file.string()), hint);
-  }
-}
-
-/// Before anything is measured, and again before the profile is written.
+/// Before anything is measured.
 void check_output(const CLI::App& app) {
   const auto file = given(app, "--output");
   if (is_given(app, "--only") && !file)
     throw InputError("--only", "gives a profile that lacks the rest", "name a file for it with --output");
-  if (file && !is_given(app, "--force")) require_replaceable(*file);
   if (file) require_writable(*file);
 }
 
@@ -199,7 +184,7 @@ void setup_calibrate(CLI::App& app) {
   add_flag(app, "--only", "LIST", "of gemm, attention, memory, dispatch, copy, overhead, nccl, overlap. Default all");
   add_flag(app, "--ranks", "N", "measure up to N ranks at once. Default: all GPUs; on a CPU one per core, at most 4");
   add_flag(app, "--output", "FILE", "write the profile here. Default: a file of its own in the profile folder");
-  add_flag(app, "--force", "", "replace the file of --output also where it is no profile, or a link");
+  add_force_flag(app);
   add_flag(app, "--fresh", "", "forget what an interrupted calibration has measured");
   add_flag(app, "--json", "", "the profile as JSON, in base units");
 }
@@ -222,7 +207,6 @@ int run_calibrate(const CLI::App& app, Console& console) {
   const std::filesystem::path file = given(app, "--output").value_or((profile_dir() / (id + ".yaml")).string());
   const Profile profile =
       parse_profile(text, file);  // before it is there for others: what cannot be read back must not be
-  check_output(app);
   write_file_atomically(file, text);
   if (target.kind == DeviceKind::Cuda) {
     make_folders(profile_dir() / "clusters");

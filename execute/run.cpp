@@ -14,6 +14,7 @@
 #include "report/answers.h"
 #include "run/files/adapter_files.h"
 #include "run/rank_process.h"
+#include "run/saved_model.h"
 #include "run/supervise.h"
 
 namespace gpuplan {
@@ -98,6 +99,8 @@ std::vector<std::string> with_strategy(const CLI::App& app, std::vector<std::str
 }
 
 int run_launched(const LaunchedRank& launched, const CLI::App& app, Console& console) {
+  const auto output = given(app, "--output");
+  if (output && !is_given(app, "--force")) require_no_other_model(*output);
   RunQuestion q = ask(app, console);
   const TrainingOptions options = read_training_options(app, q.request);
   const Strategy& strategy = q.chosen->strategy;

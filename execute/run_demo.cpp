@@ -103,7 +103,7 @@ int run_with(const std::vector<std::string>& arguments, Console& console) {
   CLI::App app;
   declare_commands(app);
   const Parsed parsed = parse(app, arguments);
-  require_outputs_apart(*parsed.app);  // also of what was added to the given flags
+  check_outputs(*parsed.app);  // also of what was added to the given flags
   return run_run(*parsed.app, console);
 }
 

@@ -6,13 +6,17 @@
 #include <cstdlib>
 #include <map>
 #include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json_file.h"
 #include "base/unit_text.h"
+#include "base/yaml_file.h"
 #include "models/weights.h"
 
 namespace gpuplan {
@@ -226,16 +230,22 @@ constexpr std::array kKnownExtras{
     KnownExtra{"model.embed_audio.", "", "audio parts"},
     KnownExtra{"model.multi_modal_projector.", "", "vision parts"}};
 
-/// Families whose checkpoints hold layers that predict further tokens, which transformers does not load: under a
-/// prefix, or numbered after the last layer.
+/// A row of data/further_layers.yaml.
 struct FurtherLayers {
-  std::string_view family, prefix;  // "": numbered after the last layer
+  std::string family, prefix;  // no prefix: numbered after the last layer
 };
-constexpr std::array kFurtherLayers{FurtherLayers{"deepseek_v3", ""},     FurtherLayers{"kimi_k2", ""},
-                                    FurtherLayers{"glm4_moe", ""},        FurtherLayers{"glm4_moe_lite", ""},
-                                    FurtherLayers{"qwen3_next", "mtp."},  FurtherLayers{"qwen3_5_text", "mtp."},
-                                    FurtherLayers{"qwen3_5", "mtp."},     FurtherLayers{"qwen3_5_moe_text", "mtp."},
-                                    FurtherLayers{"qwen3_5_moe", "mtp."}, FurtherLayers{"nemotron_h", "mtp."}};
+
+std::vector<FurtherLayers> read_further_layers() {
+  std::vector<FurtherLayers> out;
+  YamlFile file = YamlFile::read(data_dir() / "further_layers.yaml");
+  for (Fields& row : file.top().list("further_layers")) {
+    out.push_back({row.text("family"), row.optional_text("prefix").value_or("")});
+    static_cast<void>(row.text("source"));
+    row.refuse_unknown();
+  }
+  file.finish();
+  return out;
+}
 
 bool is_beyond_last_layer(std::string_view name, const ModelSpec& model) {
   constexpr std::string_view kLayers = "model.layers.";
@@ -246,7 +256,8 @@ bool is_beyond_last_layer(std::string_view name, const ModelSpec& model) {
 }
 
 bool predicts_further_tokens(std::string_view name, const ModelSpec& model) {
-  return std::ranges::any_of(kFurtherLayers, [&](const FurtherLayers& row) {
+  static const std::vector<FurtherLayers> kFamilies = read_further_layers();
+  return std::ranges::any_of(kFamilies, [&](const FurtherLayers& row) {
     return row.family == model.family &&
            (row.prefix.empty() ? is_beyond_last_layer(name, model) : name.starts_with(row.prefix));
   });

@@ -5,13 +5,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace gpuplan {
-
-/// Stands in the header of what gpuplan writes, as text: a file without it is somebody else's work.
-inline constexpr std::string_view kMadeByGpuplan = "\"made_by\":\"gpuplan\"";
 
 struct SafetensorsTensor {
   std::string name;

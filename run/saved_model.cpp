@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include <fmt/format.h>
+
+#include "base/error.h"
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
@@ -53,7 +56,34 @@ void copy_companions(const NativeJob& job, const std::filesystem::path& from, co
     write_file_atomically(to / "config.json", json_text(to_hf_config(job.model.spec)));
 }
 
+/// A file of a model in `folder` that gpuplan did not write; empty where there is none. Configurations are copies: they
+/// are ours beside weights or checkpoints of ours.
+std::string file_of_other_model(const std::filesystem::path& folder) {
+  std::string weights, config;
+  bool has_ours = false;
+  std::error_code error;
+  for (const auto& item : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = item.path().filename().string();
+    if (item.is_directory(error)) has_ours |= name.starts_with("checkpoint-");
+    if (!item.is_regular_file(error)) continue;
+    if (name == "config.json" || name == "adapter_config.json") config = name;
+    if (!name.ends_with(".safetensors") && !name.starts_with("pytorch_model")) continue;
+    if (has_mark(item.path(), kMadeByGpuplan))
+      has_ours = true;
+    else
+      weights = name;
+  }
+  return !weights.empty() ? weights : has_ours ? std::string() : config;
+}
+
 }  // namespace
+
+void require_no_other_model(const std::filesystem::path& folder) {
+  if (const std::string file = file_of_other_model(folder); !file.empty())
+    throw InputError("--output",
+                     fmt::format("{} holds {} of a model that gpuplan did not write", folder.string(), file),
+                     "name another folder; --force replaces it");
+}
 
 std::string saved_name(const NativeJob& job, std::uint16_t unit, const PlacedTensor& t) {
   const std::string name = job.tensor_name(unit, t.tensor);

@@ -288,7 +288,7 @@ complete -c gpuplan -n '__fish_seen_subcommand_from calibrate' -l quick -d 'abou
 complete -c gpuplan -n '__fish_seen_subcommand_from calibrate' -l only -r -f -d 'of gemm, attention, memory, dispatch, copy, overhead, nccl, overlap. Default all'
 complete -c gpuplan -n '__fish_seen_subcommand_from calibrate' -l ranks -r -f -d 'measure up to N ranks at once. Default: all GPUs; on a CPU one per core, at most 4 (1 to 1024)'
 complete -c gpuplan -n '__fish_seen_subcommand_from calibrate' -l output -r -F -d 'write the profile here. Default: a file of its own in the profile folder'
-complete -c gpuplan -n '__fish_seen_subcommand_from calibrate' -l force -d 'replace the file of --output also where it is no profile, or a link'
+complete -c gpuplan -n '__fish_seen_subcommand_from calibrate' -l force -d 'replace files that gpuplan did not write'
 complete -c gpuplan -n '__fish_seen_subcommand_from calibrate' -l fresh -d 'forget what an interrupted calibration has measured'
 complete -c gpuplan -n '__fish_seen_subcommand_from calibrate' -l json -d 'the profile as JSON, in base units'
 complete -c gpuplan -n '__fish_seen_subcommand_from profiles' -l help -d 'show this help'
@@ -298,6 +298,7 @@ complete -c gpuplan -n '__fish_seen_subcommand_from profiles' -F -a 'default-amp
 complete -c gpuplan -n '__fish_seen_subcommand_from profiles' -l plots -d 'show: draw a chart of every fit'
 complete -c gpuplan -n '__fish_seen_subcommand_from profiles' -l format -r -f -a 'yaml json csv svg' -d 'export: the file itself, everything as JSON, the samples, a page of charts. Default: as the name of --output ends, else yaml'
 complete -c gpuplan -n '__fish_seen_subcommand_from profiles' -l output -r -F -d 'export: write here instead of to standard output'
+complete -c gpuplan -n '__fish_seen_subcommand_from profiles' -l force -d 'replace files that gpuplan did not write'
 complete -c gpuplan -n '__fish_seen_subcommand_from profiles' -l json -d 'list, show and compare: the answer as JSON, in base units'
 complete -c gpuplan -n '__fish_seen_subcommand_from validate' -l help -d 'show this help'
 complete -c gpuplan -n '__fish_seen_subcommand_from validate' -F

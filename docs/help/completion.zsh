@@ -314,7 +314,7 @@ _gpuplan() {
         '--only=[of gemm, attention, memory, dispatch, copy, overhead, nccl, overlap. Default all]:value: ' \
         '--ranks=[measure up to N ranks at once. Default\: all GPUs; on a CPU one per core, at most 4 (1 to 1024)]:value: ' \
         '--output=[write the profile here. Default\: a file of its own in the profile folder]:value:{_files}' \
-        '--force[replace the file of --output also where it is no profile, or a link]' \
+        '--force[replace files that gpuplan did not write]' \
         '--fresh[forget what an interrupted calibration has measured]' \
         '--json[the profile as JSON, in base units]'
       ;;
@@ -327,6 +327,7 @@ _gpuplan() {
         '--plots[show\: draw a chart of every fit]' \
         '--format=[export\: the file itself, everything as JSON, the samples, a page of charts. Default\: as the name of --output ends, else yaml]:value:{compadd -- yaml json csv svg; }' \
         '--output=[export\: write here instead of to standard output]:value:{_files}' \
+        '--force[replace files that gpuplan did not write]' \
         '--json[list, show and compare\: the answer as JSON, in base units]'
       ;;
     validate)

@@ -33,8 +33,6 @@ namespace fs = std::filesystem;
 
 constexpr const char *kLock = ".gpuplan.lock", *kRanks = ".gpuplan.ranks";
 
-bool is_same_file(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
-
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
@@ -62,7 +60,7 @@ std::string marks_in(const fs::path& file) {
   return printable(all.substr(0, 1000));
 }
 
-/// Who writes to the folder, by its signature in the lock's file: "another run (process 4711 on gpu03) writes …".
+/// Names who writes to the folder, by the signature in the lock's file: "another run (process 4711 on gpu03) writes …".
 std::string other_run(const fs::path& folder) {
   std::istringstream in = words_of(folder / kLock);
   std::string line;
@@ -154,23 +152,16 @@ void remove_marks(const fs::path& folder) {
 
 HeldFolder::HeldFolder(fs::path name) : name_(std::move(name)) {
   file_ = open(name_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  struct stat held {
-  }, reached{};
-  if (file_ < 0 || fstat(file_, &held) != 0)
-    throw EnvError(fmt::format("--output {}: cannot be opened: {}", name_.string(), std::strerror(errno)));
-  device_ = held.st_dev, inode_ = held.st_ino;
+  if (file_ < 0) throw EnvError(fmt::format("--output {}: cannot be opened: {}", name_.string(), std::strerror(errno)));
   path_ = fmt::format("/proc/self/fd/{}", file_);
-  if (stat(path_.c_str(), &reached) == 0 && is_same_file(held, reached)) return;
+  if (leads_to(path_, file_)) return;
   close(file_);
   throw EnvError(fmt::format("--output {}: cannot be held open: /proc is not mounted", name_.string()));
 }
 
 HeldFolder::~HeldFolder() { close(file_); }
 
-bool HeldFolder::is_same() const {
-  struct stat named {};
-  return stat(name_.c_str(), &named) == 0 && named.st_dev == device_ && named.st_ino == inode_;
-}
+bool HeldFolder::is_same() const { return leads_to(name_, file_); }
 
 fs::path HeldFolder::path_of(const fs::path& file) const {
   std::error_code error;
@@ -216,6 +207,7 @@ OutputFolder::OutputFolder(fs::path path, std::int64_t run) : path_(std::move(pa
     sign(folder, lock_->file(), run);
   } catch (const EnvError&) {
     if (lock_) lock_->remove();
+    remove_if_made();
     held_->rethrow_named();
   }
   remove_temporary_files(folder);
@@ -231,6 +223,10 @@ OutputFolder::~OutputFolder() {
   remove_marks(held_->path());
   if (lock_->is_in_place()) lock_->remove();
   lock_.reset();
+  remove_if_made();
+}
+
+void OutputFolder::remove_if_made() const {
   if (is_made_ && held_->is_same()) rmdir(path_.c_str());  // fails where something is in it
 }
 
@@ -242,15 +238,13 @@ std::optional<std::int64_t> run_that_holds(const fs::path& folder) {
 
 RankMark::RankMark(const fs::path& folder, std::int64_t rank) {
   const fs::path path = folder / kRanks;
-  struct stat held {
-  }, named{};
   do {
     if (file_ >= 0) close(file_);
     file_ = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
     const std::string line = fmt::format("rank {} (process {} on {})\n", rank, getpid(), host_name());
     if (file_ < 0 || flock(file_, LOCK_SH) != 0 || write(file_, line.data(), line.size()) != std::ssize(line))
       throw EnvError(fmt::format("{}: cannot be written: {}", path.string(), std::strerror(errno)));
-  } while (fstat(file_, &held) == 0 && (lstat(path.c_str(), &named) != 0 || !is_same_file(held, named)));
+  } while (!leads_to(path, file_));
 }
 
 RankMark::~RankMark() { close(file_); }

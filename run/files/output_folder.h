@@ -37,8 +37,6 @@ class HeldFolder {
   std::string with_name(std::string text) const;
   std::filesystem::path name_, path_;
   int file_ = -1;
-  dev_t device_{};
-  ino_t inode_{};
 };
 
 /// Made, locked against other runs, proven writable, and freed of the temporary files that killed runs left: before the
@@ -58,6 +56,7 @@ class OutputFolder {
   void require_locked() const;
 
  private:
+  void remove_if_made() const;
   std::filesystem::path path_;
   bool is_made_ = false;  // by this run
   std::optional<HeldFolder> held_;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
@@ -55,6 +56,9 @@ void read_weights(const MappedTensor& tensor, std::int64_t begin, std::int64_t e
 
 /// Takes bytes in order, a piece at a time.
 using PieceSink = std::function<void(std::span<const std::byte>)>;
+
+/// Stands in the header of what write_tensors writes, as text: a file without it is somebody else's work.
+inline constexpr std::string_view kMadeByGpuplan = R"("made_by":"gpuplan")";
 
 /// One tensor to write; its bytes stay where they lie, in host memory, or are handed out when they are written.
 struct TensorToWrite {

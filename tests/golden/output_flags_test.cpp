@@ -17,6 +17,7 @@
 #include "base/files.h"
 #include "cli/arguments.h"
 #include "cli/program.h"
+#include "environment_variable.h"
 #include "scratch_folder.h"
 
 using namespace gpuplan;
@@ -68,6 +69,11 @@ TEST_CASE(
 TEST_CASE("outputs: a file that gpuplan did not write is replaced with --force alone") {
   const test::ScratchFolder folder;
   const std::string mine = "the only copy of my thesis\n";
+  const std::string profiles = GPUPLAN_TEST_DIR "/golden/inputs/profiles";
+  const test::Variable profile_dir("GPUPLAN_PROFILE_DIR", profiles.c_str());
+  const auto profile_as = [](const std::string& format) {
+    return Words{"profiles", "export", "l40s-20261120-0900", "--format", format};
+  };
   struct Output {
     Words words;
     std::string flag;
@@ -76,14 +82,16 @@ TEST_CASE("outputs: a file that gpuplan did not write is replaced with --force a
        {Output{with_question("estimate"), "--save"}, Output{with_question("plan"), "--save"},
         Output{with_question("plan"), "--html"}, Output{with_question("simulate"), "--trace"},
         Output{with_question("simulate"), "--html"}, Output{{"topology", "--gpus", "8xH100"}, "--svg"},
-        Output{{"validate"}, "--report"}, Output{{"validate"}, "--save-ranges"}}) {
+        Output{{"validate"}, "--report"}, Output{{"validate"}, "--save-ranges"}, Output{profile_as("yaml"), "--output"},
+        Output{profile_as("json"), "--output"}, Output{profile_as("csv"), "--output"},
+        Output{profile_as("svg"), "--output"}}) {
     CAPTURE(output.words.front());
     CAPTURE(output.flag);
     const std::string file = folder.write("thesis", mine).string();
     const Words here{output.flag, file};
     std::string err;
     CHECK(ask(output.words, here, &err) == 2);
-    CHECK(err.find(file + " is there already, and is not a") != std::string::npos);
+    CHECK(err.find(file + " is there already, and is no ") != std::string::npos);
     CHECK(read_file(file) == mine);
     CHECK(ask(output.words, {output.flag, file, "--force"}) == 0);
     CHECK(read_file(file) != mine);

@@ -19,7 +19,7 @@ struct Place {
   std::int64_t run, step;
 };
 
-/// What each of two ranks says that begins a step there; empty where the step was taken.
+/// Begins a step on two ranks, and gives the message of each; empty where the step was taken.
 std::array<std::string, 2> begin_steps(const std::array<Place, 2>& places) {
   const NativeJob job(request_of({.strategy = "ddp", .ranks = 2}), strategy_of({.strategy = "ddp", .ranks = 2}));
   const auto failed = std::make_shared<std::atomic<bool>>(false);
