@@ -14,7 +14,9 @@
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/names.h"
 
 namespace gpuplan {
@@ -28,8 +30,8 @@ std::vector<std::string> environment_of(const ChildPlan& plan) {
     return std::find(plan.unset.begin(), plan.unset.end(), name) != plan.unset.end() ||
            std::any_of(plan.variables.begin(), plan.variables.end(), has_name);
   };
-  for (char** at = environ; *at; ++at)
-    if (const std::string one = *at; !is_replaced(one.substr(0, one.find('=')))) out.push_back(one);
+  for (std::string& one : all_variables())
+    if (!is_replaced(one.substr(0, one.find('=')))) out.push_back(std::move(one));
   for (const auto& [name, value] : plan.variables) out.push_back(name + "=" + value);
   return out;
 }
@@ -83,8 +85,7 @@ std::string find_program(const std::string& name) {
     return access(path.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(path, none);
   };
   if (name.find('/') != std::string::npos) return is_program(name) ? name : "";
-  const char* const path = std::getenv("PATH");
-  for (const std::string& folder : split(path ? path : "", ':')) {
+  for (const std::string& folder : split(text_of_variable("PATH"), ':')) {
     const std::string file = (std::filesystem::path(folder.empty() ? "." : folder) / name).string();
     if (is_program(file)) return file;
   }
@@ -94,7 +95,7 @@ std::string find_program(const std::string& name) {
 std::optional<std::string> output_of(const std::vector<std::string>& command) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
-  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  const int nothing = open_own("/dev/null", O_RDWR);
   pid_t child = 0;
   try {
     child = start_child(

@@ -1,4 +1,4 @@
-// Today, as people and files write it.
+// Today, as people and files write it, and how long something takes.
 #pragma once
 
 #include <string>
@@ -7,5 +7,8 @@ namespace gpuplan {
 
 /// strftime's `format` of the local time.
 std::string today(const char* format = "%F");
+
+/// Of a clock that runs evenly, from some beginning: how long something takes. Given surroundings have one that stands.
+double clock_seconds();
 
 }  // namespace gpuplan

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -39,7 +38,7 @@ std::string by_holder(int file) {
   struct stat held {};
   if (fstat(file, &held) != 0) return {};
   const std::string which = fmt::format("{:02x}:{:02x}:{}", major(held.st_dev), minor(held.st_dev), held.st_ino);
-  std::ifstream locks("/proc/locks");
+  std::istringstream locks(read_if_there("/proc/locks").value_or(""));
   for (std::string line; std::getline(locks, line);) {  // "1: FLOCK ADVISORY WRITE 4711 fe:00:10977509 0 EOF"
     std::istringstream words(line);
     std::string number, type, kind, access, process, locked;
@@ -53,7 +52,7 @@ std::string by_holder(int file) {
 
 FileLock::FileLock(std::filesystem::path path, std::string_view whose) : path_(std::move(path)) {
   for (;;) {
-    file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
+    file_ = open_own(path_, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW);
     if (file_ < 0) throw EnvError(fmt::format("{} cannot be opened: {}", path_.string(), std::strerror(errno)));
     const bool is_locked = try_to_lock(file_);
     if (is_locked && leads_to(path_, file_)) return;

@@ -6,9 +6,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <istream>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -20,7 +21,9 @@
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
 #include "base/error.h"
+#include "base/surroundings.h"
 #include "base/work_count.h"
 
 namespace gpuplan {
@@ -35,9 +38,9 @@ fs::path find_data_dir() {
     tried.push_back(dir);
     return fs::is_directory(dir / "models", error);
   };
-  if (const char* env = std::getenv("GPUPLAN_DATA_DIR")) {
-    if (usable(env)) return env;
-    throw EnvError(fmt::format("GPUPLAN_DATA_DIR={} has no models/ folder", env));
+  if (const auto set = variable("GPUPLAN_DATA_DIR")) {
+    if (usable(*set)) return *set;
+    throw EnvError(fmt::format("GPUPLAN_DATA_DIR={} has no models/ folder", *set));
   }
   const fs::path program = own_program();
   if (!program.empty() && usable(program.parent_path().parent_path() / "share/gpuplan/data")) return tried.back();
@@ -126,14 +129,91 @@ std::string read_to_end(const fs::path& path, int file, bool waits, const InputL
 
 constexpr std::string_view kTemporary = ".gpuplan-", kUnique = "XXXXXX";
 
+/// Where a path's file is looked for instead of on the disk; null for the disk.
+Surroundings* given_for(const fs::path& path) {
+  Surroundings* const given = given_surroundings();
+  return given && !is_shipped(path) ? given : nullptr;
+}
+
+std::string key_of(const fs::path& path) {
+  std::string key = path.lexically_normal().string();
+  while (key.size() > 1 && key.ends_with('/')) key.pop_back();
+  return key;
+}
+
+const std::string* content_in(const Surroundings& given, const fs::path& path) {
+  for (const auto* files : {&given.written, &given.files})
+    if (const auto found = files->find(key_of(path)); found != files->end()) return &found->second;
+  return nullptr;
+}
+
+/// The first parts of the paths below a folder: the names in it.
+std::vector<std::string> given_names(const Surroundings& given, const fs::path& folder) {
+  const std::string key = key_of(folder), start = key == "." ? "" : key == "/" ? key : key + "/";
+  std::set<std::string> names;
+  for (const auto* files : {&given.written, &given.files})
+    for (auto at = files->lower_bound(start); at != files->end() && at->first.starts_with(start); ++at)
+      if (start.empty() ? !at->first.starts_with('/') : true)
+        names.insert(at->first.substr(start.size(), at->first.find('/', start.size()) - start.size()));
+  return {names.begin(), names.end()};
+}
+
+const std::string& required_content(const Surroundings& given, const fs::path& path) {
+  if (const std::string* const content = content_in(given, path)) return *content;
+  if (!given_names(given, path).empty()) throw InputError(path.string(), "is a folder, not a file");
+  fail_to_read(path, ENOENT);
+}
+
+std::mutex data_dir_mutex;
+std::unique_ptr<const fs::path> known_data_dir;
+
 }  // namespace
 
 const fs::path& data_dir() {
-  static const fs::path dir = find_data_dir();
-  return dir;
+  const std::lock_guard lock(data_dir_mutex);
+  if (!known_data_dir) known_data_dir = std::make_unique<fs::path>(find_data_dir());
+  return *known_data_dir;
+}
+
+void forget_data_dir() {
+  const std::lock_guard lock(data_dir_mutex);
+  known_data_dir.reset();
+}
+
+PathKind kind_of(const fs::path& path) {
+  if (const Surroundings* const given = given_for(path))
+    return content_in(*given, path)             ? PathKind::File
+           : !given_names(*given, path).empty() ? PathKind::Folder
+                                                : PathKind::Nothing;
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) return PathKind::Nothing;
+  return fs::is_regular_file(status) ? PathKind::File : fs::is_directory(status) ? PathKind::Folder : PathKind::Other;
+}
+
+bool is_there(const fs::path& path) { return kind_of(path) != PathKind::Nothing; }
+bool is_file(const fs::path& path) { return kind_of(path) == PathKind::File; }
+bool is_folder(const fs::path& path) { return kind_of(path) == PathKind::Folder; }
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  if (const Surroundings* const given = given_for(folder)) return given_names(*given, folder);
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    names.push_back(at->path().filename().string());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<fs::path> files_in(const fs::path& folder, std::string_view ending) {
+  std::vector<fs::path> files;
+  for (const std::string& name : names_in(folder))
+    if (name.ends_with(ending)) files.push_back(folder / name);
+  return files;
 }
 
 fs::path follow_links(fs::path path) {
+  if (given_for(path)) return path;
   constexpr int kMostLinks = 40;  // as Linux has it
   std::error_code error;
   for (int hops = 0; hops < kMostLinks && fs::is_symlink(path, error); ++hops) {
@@ -151,12 +231,23 @@ bool leads_to(const fs::path& path, int file) {
          held.st_ino == named.st_ino;
 }
 
+std::string file_identity(const fs::path& path) {
+  if (given_for(path)) return key_of(path);
+  if (is_written_in_place(path)) return {};
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0) return fmt::format("{}:{}", status.st_dev, status.st_ino);
+  std::error_code error;
+  const fs::path whole = fs::weakly_canonical(fs::absolute(follow_links(path), error), error);
+  return error ? std::string() : whole.string();
+}
+
 bool has_mark(const fs::path& file, std::string_view mark) {
   constexpr std::int64_t kEnough = 64 << 10;  // bytes; a plan, whose keys are sorted, is smaller
   return InputFile(file).read(0, kEnough).find(mark) != std::string::npos;
 }
 
 bool is_written_in_place(const fs::path& path) {
+  if (given_for(path)) return false;
   const std::string name = path.string();
   if (name == "/dev/stdout" || name == "/dev/stderr" || name.starts_with("/dev/fd/")) return true;
   std::error_code error;
@@ -189,22 +280,24 @@ void require_size(std::size_t bytes, const std::string& where, const InputLimit&
 }
 
 InputFile::InputFile(const fs::path& path) {
+  if (const Surroundings* const given = given_for(path)) {
+    content_ = &required_content(*given, path);
+    size_ = std::ssize(*content_);
+    return;
+  }
   const Opened opened = open_input(path);
   if (!S_ISREG(opened.status.st_mode)) refuse_special(path, opened.status.st_mode);
-  file_ = fcntl(*opened.file, F_DUPFD_CLOEXEC, 0);
-  if (file_ < 0) fail_to_read(path, errno);
+  file_ = opened.file;
   size_ = opened.status.st_size;
 }
 
-InputFile::~InputFile() {
-  if (file_ >= 0) close(file_);
-}
-
 std::string InputFile::read(std::int64_t begin, std::int64_t count) const {
-  std::string bytes(std::size_t(std::max<std::int64_t>(0, std::min(count, size_ - begin))), '\0');
+  const auto available = std::size_t(std::max<std::int64_t>(0, std::min(count, size_ - begin)));
+  if (content_) return available == 0 ? std::string() : content_->substr(std::size_t(begin), available);
+  std::string bytes(available, '\0');
   std::size_t done = 0;
   while (done < bytes.size()) {
-    const ssize_t n = pread(file_, bytes.data() + done, bytes.size() - done, begin + std::int64_t(done));
+    const ssize_t n = pread(*file_, bytes.data() + done, bytes.size() - done, begin + std::int64_t(done));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
     done += std::size_t(n);
@@ -214,13 +307,38 @@ std::string InputFile::read(std::int64_t begin, std::int64_t count) const {
 }
 
 std::string read_file(const fs::path& path, const InputLimit& limit) {
+  if (const Surroundings* const given = given_for(path)) {
+    std::string content;
+    append(content, required_content(*given, path), path.string(), limit);
+    return content;
+  }
   const Opened opened = open_input(path);
   const mode_t mode = opened.status.st_mode;
   if (S_ISREG(mode)) return read_to_end(path, *opened.file, false, limit);
   if (S_ISFIFO(mode)) return read_to_end(path, *opened.file, true, limit);
   if (path != "/dev/stdin") refuse_special(path, mode);
-  std::ifstream in(path, std::ios::binary);
-  return read_stream(in, path.string(), limit);
+  fcntl(*opened.file, F_SETFL, 0);  // a terminal is waited for
+  return read_to_end(path, *opened.file, false, limit);
+}
+
+std::optional<std::string> read_if_there(const fs::path& path) {
+  try {
+    return read_file(path);
+  } catch (const InputError&) { return std::nullopt; }
+}
+
+int open_own(const fs::path& path, int flags, unsigned mode) {
+  if (given_surroundings()) return errno = EACCES, -1;
+  return open(path.c_str(), flags | O_CLOEXEC | O_NOCTTY, mode);
+}
+
+bool is_terminal(StandardStream stream) { return !given_surroundings() && isatty(int(stream)) != 0; }
+
+void say_to_stderr(std::string_view text) { static_cast<void>(!write(STDERR_FILENO, text.data(), text.size())); }
+
+void fill_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0) open("/dev/null", O_RDONLY);  // takes the lowest number that is free
 }
 
 std::string read_stream(std::istream& in, const std::string& where, const InputLimit& limit) {
@@ -254,12 +372,17 @@ bool give_mode_of(const fs::path& replaced, int file) {
 }
 
 void make_folders(const fs::path& folder) {
+  if (given_for(folder)) return;  // a folder is where a file is
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw EnvError(fmt::format("{}: the folder cannot be made: {}", folder.string(), error.message()));
 }
 
 void require_writable(const fs::path& path) {
+  if (given_for(path)) {
+    if (is_folder(path)) fail_to_write(path, "cannot be written", EISDIR);
+    return;
+  }
   if (is_written_in_place(path)) {
     if (access(path.c_str(), W_OK) != 0) fail_to_write(path, "cannot be written", errno);
     return;
@@ -274,6 +397,11 @@ void require_writable(const fs::path& path) {
 }
 
 void write_file_atomically(const fs::path& path, const std::string& content) {
+  if (Surroundings* const given = given_for(path)) {
+    require_writable(path);
+    given->written[key_of(path)] = content;
+    return;
+  }
   if (is_written_in_place(path)) return write_in_place(path, content);
   const fs::path target = follow_links(path);  // a link stays a link; its target is replaced
   fs::path temporary;

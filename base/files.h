@@ -1,11 +1,15 @@
-// Files: where our data lives, reading whole files, and writing so that nothing is ever half-written.
+// Files: where our data lives, reading whole files, and writing so that nothing is ever half-written. All that opens a
+// file goes through here (base/surroundings.h says why), and none of it waits for a pipe that nobody serves.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <iosfwd>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/input_limits.h"
 
@@ -14,9 +18,22 @@ namespace gpuplan {
 /// The folder with models/, gpus/, … : $GPUPLAN_DATA_DIR, else share/gpuplan/data beside the installed program, else
 /// the source tree it was built from. Throws EnvError listing the places tried.
 const std::filesystem::path& data_dir();
+/// The next data_dir() looks again.
+void forget_data_dir();
 
-/// Whether a file is of data_dir(), by its name: nobody changes it while the program runs.
+/// Says whether a file is of data_dir(), by its name: nobody changes it while the program runs.
 bool is_shipped(const std::filesystem::path& path);
+
+/// What a path leads to, through links too.
+enum class PathKind : std::uint8_t { Nothing, File, Folder, Other };
+PathKind kind_of(const std::filesystem::path& path);
+bool is_there(const std::filesystem::path& path);
+bool is_file(const std::filesystem::path& path);  // a regular one
+bool is_folder(const std::filesystem::path& path);
+/// The names in a folder, sorted; none where there is no folder, or it may not be read.
+std::vector<std::string> names_in(const std::filesystem::path& folder);
+/// The files in a folder whose names end so, sorted.
+std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder, std::string_view ending);
 
 /// This very program; empty where the system does not tell.
 std::filesystem::path own_program();
@@ -26,17 +43,17 @@ class InputFile {
  public:
   /// Throws InputError (`where` = the path) when it cannot be read, or is a folder, a pipe, a socket or a device.
   explicit InputFile(const std::filesystem::path& path);
-  ~InputFile();
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
 
-  int descriptor() const { return file_; }
+  int descriptor() const { return file_ ? *file_ : -1; }
+  /// All of it where it is a file of given surroundings, which has no descriptor; else null.
+  const std::string* content() const { return content_; }
   std::int64_t size() const { return size_; }
   /// Up to `count` bytes from `begin` on; fewer where the file ends or cannot be read further.
   std::string read(std::int64_t begin, std::int64_t count) const;
 
  private:
-  int file_ = -1;
+  std::shared_ptr<const int> file_;       // closed with the last copy
+  const std::string* content_ = nullptr;  // of a file of given surroundings
   std::int64_t size_{};
 };
 
@@ -44,6 +61,22 @@ class InputFile {
 /// typed when it is asked for as /dev/stdin. Throws InputError (`where` = the path) when it cannot be read, is a
 /// folder, a socket or another device, or is larger than `limit`.
 std::string read_file(const std::filesystem::path& path, const InputLimit& limit = kFileLimit);
+
+/// A small file of the kernel's (/proc, /sys) or of gpuplan's own; nothing where it cannot be read.
+std::optional<std::string> read_if_there(const std::filesystem::path& path);
+
+/// Opens a file or folder of gpuplan's own, or of the kernel's, as open(2) does; children do not inherit it. The
+/// descriptor, or -1 with errno set.
+int open_own(const std::filesystem::path& path, int flags, unsigned mode = 0666);
+
+enum class StandardStream : std::uint8_t { In, Out, Err };
+bool is_terminal(StandardStream stream);
+/// Writes to standard error past every stream: of a process that is about to end, in a handler of a signal too.
+void say_to_stderr(std::string_view text);
+
+/// A standard stream that is closed (`>&-`) would be the next file that is opened, and get the answer. It becomes an
+/// empty input, to which nothing can be written.
+void fill_closed_streams();
 
 /// What is left of a stream, such as standard input. Throws InputError naming `where`, also when it is larger than
 /// `limit`.
@@ -60,6 +93,8 @@ bool is_temporary_name(std::string_view name);
 /// Gives a file the permissions of the one that it replaces, else those that a new file gets. False with errno set.
 bool give_mode_of(const std::filesystem::path& replaced, int file);
 
+/// The same text for paths that lead to the same file or folder, there or not yet; empty for devices and pipes.
+std::string file_identity(const std::filesystem::path& path);
 /// Says whether a path leads to a file or folder that is open; another may have got its name.
 bool leads_to(const std::filesystem::path& path, int file);
 /// Says whether a file holds `mark` near its beginning: gpuplan knows its own files by it.

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/names.h"
 
@@ -68,7 +69,7 @@ class Curl {
 
   static void* open() {
     std::vector<std::string> files{"libcurl.so.4", "libcurl-gnutls.so.4"};
-    if (const char* const set = std::getenv("GPUPLAN_LIBCURL"); set && *set) files = {set};
+    if (const std::string set = text_of_variable("GPUPLAN_LIBCURL"); !set.empty()) files = {set};
     for (const std::string& file : files)
       if (void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
     throw EnvError(fmt::format("{} was not found: install libcurl (Debian, Ubuntu: libcurl4)", files.front()));
@@ -120,10 +121,10 @@ bool is_loopback(const std::string& origin) {
 }
 
 /// Certificates that people who sit behind a proxy name for curl, Python or OpenSSL.
-const char* named_certificates() {
+std::string named_certificates() {
   for (const char* const name : {"CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"})
-    if (const char* const file = std::getenv(name); file && *file) return file;
-  return nullptr;
+    if (std::string file = text_of_variable(name); !file.empty()) return file;
+  return {};
 }
 
 [[noreturn]] void refuse_failed(int code, const char* words, const Receiver& receiver, const std::string& url,
@@ -175,7 +176,7 @@ Hop get_once(const std::string& url, const std::string& token, const HttpLimits&
   set(kHeaderFunction, &take_header);
   set(kHeaderData, static_cast<void*>(&receiver));
   if (headers) set(kHttpHeader, headers.get());
-  if (const char* const file = named_certificates()) set(kCaInfo, file);
+  if (const std::string file = named_certificates(); !file.empty()) set(kCaInfo, file.c_str());
   if (const int code = curl.easy_perform(handle.get()); code != 0)
     refuse_failed(code, words.data(), receiver, url, limits);
   long status = 0;

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 
 namespace gpuplan {
 namespace {
@@ -30,24 +31,16 @@ bool has_our_name(const std::string& name) {
 
 void remove_those_of_the_dead(const fs::path& in) {
   std::error_code ignored;
-  std::vector<fs::path> all;
-  for (const auto& item : fs::directory_iterator(in, ignored))
-    if (has_our_name(item.path().filename().string())) all.push_back(item.path());
-  for (const fs::path& path : all) {
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_DIRECTORY);
+  for (const std::string& name : names_in(in)) {
+    if (!has_our_name(name)) continue;
+    const fs::path path = in / name;
+    const int file = open_own(path, O_RDONLY | O_NOFOLLOW | O_DIRECTORY);
     struct stat status {};
     const bool is_ours =
         file >= 0 && fstat(file, &status) == 0 && status.st_uid == geteuid() && (status.st_mode & 0777) == S_IRWXU;
     if (is_ours && flock(file, LOCK_EX | LOCK_NB) == 0) fs::remove_all(path, ignored);
     if (file >= 0) close(file);
   }
-}
-
-/// Says if a folder that is open still has its name; another process may have taken it for a dead one's.
-bool is_there(int folder, const fs::path& path) {
-  struct stat held {
-  }, named{};
-  return fstat(folder, &held) == 0 && lstat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino;
 }
 
 }  // namespace
@@ -59,10 +52,11 @@ OwnFolder::OwnFolder(const fs::path& in) {
     std::string path = in / (std::string(kOwnPrefix) + std::string(kOwnEnding));
     const bool is_made = mkdtemp(path.data()) != nullptr;
     path_ = path;
-    lock_ = is_made ? open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    lock_ = is_made ? open_own(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW) : -1;
     if (!is_made || (lock_ < 0 && errno != ENOENT))
       throw EnvError(fmt::format("{}: no folder can be made there: {}", in.string(), std::strerror(errno)));
-  } while (lock_ < 0 || flock(lock_, LOCK_SH) != 0 || !is_there(lock_, path_));
+    // Another process may have taken it for a dead one's.
+  } while (lock_ < 0 || flock(lock_, LOCK_SH) != 0 || !leads_to(path_, lock_));
 }
 
 OwnFolder::~OwnFolder() {

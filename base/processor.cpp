@@ -2,20 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <sstream>
 
 #include <sched.h>
 #include <sys/utsname.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/names.h"
+#include "base/surroundings.h"
 
 namespace gpuplan {
 namespace {
 
 /// "quota period" in microseconds of CPU time per wall time, or "max period".
 int group_cores() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::istringstream file(read_if_there("/sys/fs/cgroup/cpu.max").value_or(""));
   double quota = 0, period = 0;
   return file >> quota >> period && period > 0 ? std::max(1, int(std::ceil(quota / period))) : CPU_SETSIZE;
 }
@@ -28,6 +30,7 @@ std::string architecture_name() {
 }  // namespace
 
 int num_usable_cores() {
+  if (const Surroundings* const given = given_surroundings()) return given->num_cores;
   cpu_set_t set;
   CPU_ZERO(&set);
   const int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -47,8 +50,9 @@ bool bind_to_share_of_cores(std::int64_t part, std::int64_t num_parts) {
 }
 
 ProcessorFacts read_processor_facts(const std::filesystem::path& cpuinfo) {
-  std::ifstream file(cpuinfo);
-  if (!file) throw EnvError(cpuinfo.string() + " cannot be read, so the processor of this host is not known");
+  const auto text = read_if_there(cpuinfo);
+  if (!text) throw EnvError(cpuinfo.string() + " cannot be read, so the processor of this host is not known");
+  std::istringstream file(*text);
   ProcessorFacts facts;
   for (std::string line; std::getline(file, line) && !line.empty();) {  // the first processor's paragraph
     const std::string value(trim(std::string_view(line).substr(std::min(line.size(), line.find(':') + 1))));

@@ -1,11 +1,13 @@
 #include "base/user_folders.h"
 
-#include <cstdlib>
 #include <optional>
 #include <vector>
 
 #include <pwd.h>
 #include <unistd.h>
+
+#include "base/environment.h"
+#include "base/surroundings.h"
 
 namespace gpuplan {
 namespace {
@@ -13,12 +15,12 @@ namespace {
 namespace fs = std::filesystem;
 
 std::optional<fs::path> absolute_path_in(const char* name) {
-  const char* const value = std::getenv(name);
-  if (!value || !fs::path(value).is_absolute()) return std::nullopt;
-  return value;
+  fs::path value = text_of_variable(name);
+  return value.is_absolute() ? std::optional(std::move(value)) : std::nullopt;
 }
 
 std::optional<fs::path> home_of_system() {
+  if (given_surroundings()) return std::nullopt;
   std::vector<char> text(16 << 10);
   passwd entry{};
   passwd* found = nullptr;

@@ -22,7 +22,7 @@ constexpr std::array kLeads{
     Lead{0xf0, 0xf0, 4, 0x90, 0xbf}, Lead{0xf1, 0xf3, 4, 0x80, 0xbf}, Lead{0xf4, 0xf4, 4, 0x80, 0x8f}};
 
 /// Bytes of the character at the start of `text`; 0 when there is none.
-std::size_t character_length(std::string_view text) {
+std::size_t valid_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   for (const Lead& lead : kLeads) {
     if (byte(0) < lead.first || byte(0) > lead.last) continue;
@@ -39,7 +39,7 @@ std::size_t character_length(std::string_view text) {
 
 std::optional<std::size_t> first_invalid_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = character_length(text.substr(at));
+    const std::size_t length = valid_length(text.substr(at));
     if (length == 0) return at;
     at += length;
   }
@@ -61,25 +61,33 @@ bool steers(unsigned code) {
          (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
 }
 
+std::string shown_character(std::string_view character, bool is_line) {
+  const auto byte = static_cast<unsigned char>(character[0]);
+  const unsigned code = character.size() == 2 || character.size() == 3 ? code_point(character) : byte;
+  if (character.size() > 1 ? steers(code) : byte == 0x7f) return fmt::format("\\u{:04x}", code);
+  if (byte < 0x20 && (is_line || (byte != '\n' && byte != '\t'))) return fmt::format("\\x{:02x}", byte);
+  return std::string(character);
+}
+
 std::string shown(std::string_view text, bool is_line) {
   std::string out;
-  for (std::size_t at = 0; at < text.size();) {
-    const auto byte = static_cast<unsigned char>(text[at]);
-    const std::size_t length = std::max<std::size_t>(1, character_length(text.substr(at)));
-    const std::string_view character = text.substr(at, length);
-    const unsigned code = length == 2 || length == 3 ? code_point(character) : 0;
-    if (steers(code))
-      out += code < 0xa0 ? fmt::format("\\x{:02x}", code) : fmt::format("\\u{:04x}", code);
-    else if (byte == 0x7f || (byte < 0x20 && (is_line || (byte != '\n' && byte != '\t'))))
-      out += fmt::format("\\x{:02x}", byte);
-    else
-      out += character;
-    at += length;
+  for (std::size_t at = 0, length = 0; at < text.size(); at += length) {
+    length = character_length(text.substr(at));
+    out += shown_character(text.substr(at, length), is_line);
   }
   return out;
 }
 
 }  // namespace
+
+std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+}
+
+std::size_t character_length(std::string_view text) { return std::max<std::size_t>(1, valid_length(text)); }
+
+std::string shown_character(std::string_view character) { return shown_character(character, /*is_line=*/false); }
 
 std::string printable(std::string_view text) { return shown(text, /*is_line=*/false); }
 

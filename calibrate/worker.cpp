@@ -16,6 +16,7 @@
 
 #include "base/archive.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
 #include "base/processor.h"
@@ -123,8 +124,7 @@ int run_or_exit(int rank, const std::function<int(int rank)>& run_rank) {
   try {
     return run_rank(rank);
   } catch (const std::exception& error) {
-    const std::string text = "rank " + std::to_string(rank) + ": " + error.what() + "\n";
-    [[maybe_unused]] const auto ignored = write(STDERR_FILENO, text.data(), text.size());
+    say_to_stderr("rank " + std::to_string(rank) + ": " + error.what() + "\n");
     _exit(kWorkerLost);
   }
 }

@@ -1,7 +1,9 @@
 #include "cli/commands.h"
 
 #include <algorithm>
+#include <iterator>
 #include <ostream>
+#include <vector>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -30,9 +32,19 @@ const Command kCalibrate{.name = "calibrate",
                              "gpuplan calibrate --quick --device cpu\n"
                              "gpuplan calibrate --only gemm,nccl --output fast.yaml"};
 
-std::array<Command, 12> in_order_of_help(const Command& run, const Command& calibrate) {
-  return {kPlan,     kEstimate, kExport,   kSimulate, run,   calibrate,
-          kProfiles, kValidate, kTopology, kModels,   kGpus, kCompletion};
+std::span<const Command> commands() {
+  static const std::vector<Command> all = [] {
+    std::vector<Command> rows{kPlan, kEstimate, kExport, kSimulate};
+    std::ranges::copy(machine_commands(), std::back_inserter(rows));
+    rows.insert(rows.end(), {kProfiles, kValidate, kTopology, kModels, kGpus, kCompletion});
+    return rows;
+  }();
+  return all;
+}
+
+bool needs_machine(const Command& command) {
+  return std::ranges::any_of(machine_commands(),
+                             [&](const Command& row) { return std::string_view(row.name) == command.name; });
 }
 
 namespace {

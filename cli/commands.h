@@ -1,7 +1,6 @@
 // What a command is, the table of all of them, and the help that CLI11's flags give. A command is one file and one row.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,9 +24,14 @@ struct Command {
   bool lists_all_flags = false;  // its answer names the flags of every command
 };
 
-/// In the order of the help. The program says which there are: execute/commands.cpp of the whole one, where `run` and
-/// `calibrate` work; cli/planning/commands.cpp of the one that a first question builds, in which they have no flags.
+/// Those that need a machine, `run` and `calibrate`, as the program has them: execute/commands.cpp in the whole one;
+/// cli/planning/commands.cpp in the one that a first question builds, in which they have no flags.
+std::span<const Command> machine_commands();
+
+/// All, in the order of the help: those that only compute, and machine_commands() among them.
 std::span<const Command> commands();
+
+bool needs_machine(const Command& command);
 
 /// What the program is started with by itself: its exit code. Empty for what people type.
 std::optional<int> serve_own_process(const std::vector<std::string>& arguments, Console& console);
@@ -35,8 +39,6 @@ std::optional<int> serve_own_process(const std::vector<std::string>& arguments, 
 extern const Command kPlan, kEstimate, kExport, kSimulate, kProfiles, kValidate, kTopology, kModels, kGpus, kCompletion;
 /// What the help says of them; execute/ has their flags and what they do.
 extern const Command kRun, kCalibrate;
-
-std::array<Command, 12> in_order_of_help(const Command& run, const Command& calibrate);
 
 /// The help of the program or of one command.
 std::string help_text(const CLI::App& app, const Screen& screen);

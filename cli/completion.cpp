@@ -38,9 +38,7 @@ Names gpu_names() {
 
 Names machine_names() {
   Names names;
-  for (const auto& file : std::filesystem::directory_iterator(data_dir() / "clusters"))
-    if (file.path().extension() == ".yaml") names.push_back(file.path().stem().string());
-  std::sort(names.begin(), names.end());
+  for (const auto& file : files_in(data_dir() / "clusters", ".yaml")) names.push_back(file.stem().string());
   return names;
 }
 

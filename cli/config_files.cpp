@@ -17,8 +17,7 @@ namespace fs = std::filesystem;
 std::optional<ConfigFile> find_named(const std::string& named, const std::string& by) {
   for (const fs::path& path :
        {fs::path(named), fs::path(by).parent_path() / named, fs::path(by).parent_path() / fs::path(named).filename()}) {
-    std::error_code ignored;
-    if (fs::is_regular_file(path, ignored)) return ConfigFile{path.string(), read_file(path, kLogLimit)};
+    if (is_file(path)) return ConfigFile{path.string(), read_file(path, kLogLimit)};
   }
   return std::nullopt;
 }

@@ -12,13 +12,10 @@ namespace {
 
 /// A link may lead out of the folder, and what is no file cannot be replaced by one: neither is ever written to.
 bool may_replace(const std::filesystem::path& file, Replaces replaces) {
-  namespace fs = std::filesystem;
-  std::error_code failed;
-  const fs::file_status status = fs::symlink_status(file, failed);
-  if (!fs::exists(status)) return true;
-  if (!fs::is_regular_file(status))
-    throw InputError(file.string(),
-                     fs::is_symlink(status) ? "is a link, which is not followed" : "is there already, and no file",
+  const bool is_link = follow_links(file) != file;
+  if (!is_link && !is_there(file)) return true;
+  if (is_link || !is_file(file))
+    throw InputError(file.string(), is_link ? "is a link, which is not followed" : "is there already, and no file",
                      "remove it, or name another folder");
   if (replaces == Replaces::Everything) return true;
   return replaces == Replaces::Ours && has_mark(file, "Made by gpuplan");
@@ -32,15 +29,14 @@ void write_exported(const std::vector<ExportedFile>& files, const std::filesyste
   for (const ExportedFile& file : files)
     if (!may_replace(folder / file.name, replaces))
       throw InputError((folder / file.name).string(), "is there already", "--force replaces it");
+  make_folders(folder);
+  constexpr auto kReadWrite = fs::perms::owner_read | fs::perms::owner_write;
   std::error_code failed;
-  fs::create_directories(folder, failed);
-  if (failed) throw EnvError(fmt::format("{}: cannot be made: {}", folder.string(), failed.message()));
   for (const ExportedFile& file : files) {
     write_file_atomically(folder / file.name, file.content);
-    if (file.is_private) {
-      const fs::perms own = file.is_program ? fs::perms::owner_all : fs::perms::owner_read | fs::perms::owner_write;
-      fs::permissions(folder / file.name, own, fs::perm_options::replace, failed);
-    } else if (file.is_program)
+    if (file.is_private)
+      fs::permissions(folder / file.name, file.is_program ? fs::perms::owner_all : kReadWrite, failed);
+    else if (file.is_program)
       fs::permissions(folder / file.name, fs::perms::owner_exec | fs::perms::group_exec, fs::perm_options::add, failed);
     console.tell(fmt::format("wrote {}", (folder / file.name).string()));
   }

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
@@ -39,11 +38,10 @@ constexpr std::array kMarks{OutputMark{"--save", "\"gpuplan_version\"", "plan"},
 
 /// Throws InputError where a file that is there holds none of the marks of its flag.
 void require_own_file(std::string_view flag, const fs::path& file) {
-  std::error_code error;
   const auto has_flag = [&](const OutputMark& row) { return row.flag == flag; };
   const auto row = std::ranges::find_if(kMarks, has_flag);
-  if (row == kMarks.end() || is_written_in_place(file) || !fs::is_regular_file(file, error)) return;
-  if (fs::is_empty(file, error)) return;  // of mktemp
+  if (row == kMarks.end() || is_written_in_place(file) || !is_file(file)) return;
+  if (InputFile(file).size() == 0) return;  // of mktemp
   if (std::ranges::any_of(kMarks, [&](const OutputMark& m) { return m.flag == flag && has_mark(file, m.mark); }))
     return;
   throw InputError(std::string(flag),
@@ -58,16 +56,6 @@ struct NamedPath {
   bool is_folder = false;  // of many files, each with a rule of its own
 };
 
-/// The same for paths that lead to the same file or folder, there or not yet; empty for devices and pipes.
-std::string place_of(const fs::path& path) {
-  if (is_written_in_place(path)) return {};
-  struct stat status {};
-  if (stat(path.c_str(), &status) == 0) return fmt::format("{}:{}", status.st_dev, status.st_ino);
-  std::error_code error;
-  const fs::path whole = fs::weakly_canonical(fs::absolute(follow_links(path), error), error);
-  return error ? std::string() : whole.string();
-}
-
 fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
 
 /// A file that makes its folder a model or an adapter.
@@ -81,17 +69,15 @@ bool is_of_model(const std::string& name) {
 
 /// Says whether `file` would be one of the files that `other` has, or will have, in its folder.
 bool is_file_of(const fs::path& file, const NamedPath& other) {
-  std::error_code error;
-  if (!is_of_model(file.filename().string()) || (!other.is_output && !fs::exists(file, error))) return false;
-  const std::string folder = place_of(folder_of(file));
-  return folder == place_of(other.path) || folder == place_of(folder_of(other.path));
+  if (!is_of_model(file.filename().string()) || (!other.is_output && !is_there(file))) return false;
+  const std::string folder = file_identity(folder_of(file));
+  return folder == file_identity(other.path) || folder == file_identity(folder_of(other.path));
 }
 
 void require_apart(const NamedPath& output, const NamedPath& other) {
   constexpr const char* kHint = "what a command writes never replaces what it reads: give it a place of its own";
-  std::error_code error;
-  if (!other.is_output && !fs::exists(other.path, error)) return;  // a name of the catalogue, a number
-  if (const std::string place = place_of(output.path); !place.empty() && place == place_of(other.path))
+  if (!other.is_output && !is_there(other.path)) return;  // a name of the catalogue, a number
+  if (const std::string place = file_identity(output.path); !place.empty() && place == file_identity(other.path))
     throw InputError(output.flag, fmt::format("{} is also what {} names", output.path.string(), other.flag), kHint);
   if (is_file_of(output.path, other))
     throw InputError(output.flag, fmt::format("{} is a file of what {} names", output.path.string(), other.flag),

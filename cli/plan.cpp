@@ -57,7 +57,7 @@ class Progress {
  public:
   explicit Progress(Console& console) : console_(console) {
     stop_asked = false;
-    if (isatty(STDERR_FILENO) != 0) handlers_.emplace(ask_to_stop, std::initializer_list<int>{SIGINT});
+    if (is_terminal(StandardStream::Err)) handlers_.emplace(ask_to_stop, std::initializer_list<int>{SIGINT});
   }
   ~Progress() {
     if (shown_ >= 0) console_.err << "\r\033[K" << std::flush;

@@ -277,8 +277,7 @@ bool is_plan(const json& content) { return content.is_object() && content.contai
 
 /// The positional argument, which must be a plan.
 PlanText read_named_plan(const std::string& name, std::istream& in) {
-  std::error_code ignored;
-  if (name != "-" && !name.ends_with(".json") && !std::filesystem::exists(name, ignored))
+  if (name != "-" && !name.ends_with(".json") && !is_there(name))
     throw InputError(
         "", fmt::format("unexpected argument '{}'", name),
         fmt::format("a model is given as --model {}, a plan as a .json file", name.empty() ? "NAME" : name));
@@ -292,8 +291,7 @@ PlanText read_named_plan(const std::string& name, std::istream& in) {
 /// A plan may also stand after --model; then it names the model too.
 std::optional<PlanText> plan_behind_model(const std::string& model, std::istream& in) {
   if (model == "-") return read_named_plan(model, in);
-  std::error_code ignored;
-  if (!model.ends_with(".json") || !std::filesystem::is_regular_file(model, ignored)) return {};
+  if (!model.ends_with(".json") || !is_file(model)) return {};
   PlanText plan{model, read_json_file(model, kPlanLimit)};
   if (!is_plan(plan.content)) return {};
   return plan;

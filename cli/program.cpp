@@ -1,5 +1,6 @@
 #include "cli/program.h"
 
+#include <sstream>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/licences.h"
 #include "cli/output_flags.h"
+#include "report/text/plain_stream.h"
 #include "report/text/text.h"
 
 namespace gpuplan {
@@ -50,6 +52,8 @@ int dispatch(const std::vector<std::string>& args, Console& console) {
   else if (parsed.wants_help || !parsed.command)
     console.print(help_text(*parsed.app, console.screen));
   else {
+    if (given_surroundings() && needs_machine(*parsed.command))
+      throw InputError(parsed.command->name, "needs a machine", "the gpuplan of a machine has it");
     check_outputs(*parsed.app);
     return parsed.command->run(*parsed.app, console);
   }
@@ -73,9 +77,25 @@ int run_and_catch(const std::vector<std::string>& args, Console& console) {
 
 }  // namespace
 
+Answer answer(const std::vector<std::string>& args, Surroundings given, const std::string& input,
+              const Screen& screen) {
+  const WithSurroundings with(given);
+  std::istringstream in(input);
+  std::ostringstream out, err;
+  Answer answered;
+  answered.code = run(args, out, err, screen, in);
+  answered.out = out.str();
+  answered.err = err.str();
+  answered.written = std::move(given.written);
+  return answered;
+}
+
 int run(const std::vector<std::string>& args, std::ostream& out, std::ostream& err, const Screen& screen,
         std::istream& in) {
-  Console console{in, out, err, screen, "gpuplan", args};
+  PlainBuffer plain_out(out, screen.has_colour), plain_err(err, /*has_colour=*/true);
+  std::ostream shown(&plain_out), told(&plain_err);
+  told << std::unitbuf;
+  Console console{in, shown, told, err, screen, "gpuplan", args};
   for (const std::string& arg : args) console.command_line += " " + arg;
   try {
     return run_and_catch(args, console);

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <iostream>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "base/surroundings.h"
 #include "report/text/screen.h"
 
 namespace gpuplan {
@@ -13,5 +15,17 @@ namespace gpuplan {
 /// Returns 0 yes, 1 the answer is no, 2 wrong input, 3 the world failed, 4 our own bug.
 int run(const std::vector<std::string>& args, std::ostream& out, std::ostream& err, const Screen& screen = {},
         std::istream& in = std::cin);
+
+struct Answer {
+  int code = 0;
+  std::string out, err;
+  std::map<std::string, std::string> written;  // content by path
+};
+
+/// The same as a function of its arguments: nothing is read but `given`, the input and the shipped data, and nothing
+/// is written but the answer. Commands that need a machine are refused. One at a time in a process; each answers as a
+/// process of its own would.
+Answer answer(const std::vector<std::string>& args, Surroundings given, const std::string& input = {},
+              const Screen& screen = {});
 
 }  // namespace gpuplan

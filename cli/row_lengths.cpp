@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "rows/json_rows.h"
@@ -23,8 +24,8 @@ fs::path tokenizer_folder(const CLI::App& app, const ModelSpec& model) {
   std::error_code none;
   if (const auto named = given(app, "--tokenizer")) {
     const fs::path path = *named;
-    if (fs::is_directory(path, none)) return path;
-    if (path.filename() == "tokenizer.model" && fs::is_regular_file(path, none)) return path.parent_path();
+    if (is_folder(path)) return path;
+    if (path.filename() == "tokenizer.model" && is_file(path)) return path.parent_path();
     throw InputError("--tokenizer", fmt::format("'{}' is neither a folder nor a tokenizer.model", *named),
                      "the folder of the model, with its tokenizer.model");
   }

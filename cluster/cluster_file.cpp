@@ -242,7 +242,7 @@ fs::path find_cluster_file(const std::string& text) {
   for (const std::string& id : ids)
     if (squash(id) == squash(text)) return folder / (id + ".yaml");
   const bool is_path = text.find('/') != std::string::npos || text.ends_with(".yaml") || text.ends_with(".yml");
-  if (is_path || fs::is_regular_file(text)) return text;
+  if (is_path || is_file(text)) return text;
   throw InputError("--cluster", fmt::format("unknown machine '{}'", text),
                    did_you_mean(text, ids, "give the id of a machine in data/clusters or a YAML file"));
 }
@@ -251,9 +251,7 @@ fs::path find_cluster_file(const std::string& text) {
 
 std::vector<std::string> list_clusters() {
   std::vector<std::string> ids;
-  for (const auto& entry : fs::directory_iterator(data_dir() / "clusters"))
-    if (entry.path().extension() == ".yaml") ids.push_back(entry.path().stem().string());
-  std::sort(ids.begin(), ids.end());
+  for (const fs::path& file : files_in(data_dir() / "clusters", ".yaml")) ids.push_back(file.stem().string());
   return ids;
 }
 

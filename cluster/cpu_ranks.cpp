@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <sstream>
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/processor.h"
@@ -38,11 +38,8 @@ Bytes meminfo_field(const std::string& text, const std::string& name, const std:
 }
 
 std::string read_proc(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  if (!in) throw EnvError(fmt::format("{} cannot be read, so the memory of this host is not known", path.string()));
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+  if (auto text = read_if_there(path)) return *std::move(text);
+  throw EnvError(fmt::format("{} cannot be read, so the memory of this host is not known", path.string()));
 }
 
 CoreRates core_rates(const HostFacts& host) {
@@ -66,8 +63,8 @@ CoreRates core_rates(const HostFacts& host) {
 }  // namespace
 
 std::filesystem::path proc_folder() {
-  const char* const set = std::getenv("GPUPLAN_PROC");
-  return set && *set ? set : "/proc";
+  const std::string set = text_of_variable("GPUPLAN_PROC");
+  return set.empty() ? "/proc" : set;
 }
 
 HostFacts read_host_facts(const std::filesystem::path& proc) {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
+#include "base/surroundings.h"
 #include "base/user_folders.h"
 #include "base/yaml_file.h"
 
@@ -139,26 +140,22 @@ fs::path own_gpu_dir() { return user_data_dir() / "gpus"; }
 
 fs::path gpu_path(const std::string& id) {
   const std::string file = id + ".yaml";
-  std::error_code error;
   const fs::path own = own_gpu_dir() / file;
-  return fs::exists(own, error) ? own : data_dir() / "gpus" / file;
+  return is_there(own) ? own : data_dir() / "gpus" / file;
 }
 
 std::vector<GpuNames> list_gpu_names() {
   const fs::path folder = data_dir() / "gpus";
   std::vector<GpuNames> all;
-  if (fs::exists(folder / "index.yaml")) all = read_index(folder / "index.yaml");
-  std::erase_if(all, [&](const GpuNames& gpu) { return !fs::exists(gpu_path(gpu.id)); });
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string id = entry.path().stem().string();
+  if (is_there(folder / "index.yaml")) all = read_index(folder / "index.yaml");
+  std::erase_if(all, [&](const GpuNames& gpu) { return !is_there(gpu_path(gpu.id)); });
+  for (const fs::path& file : files_in(folder, ".yaml")) {
+    const std::string id = file.stem().string();
     const auto is_it = [&](const GpuNames& gpu) { return gpu.id == id; };
-    if (entry.path().extension() == ".yaml" && id != "index" && std::none_of(all.begin(), all.end(), is_it))
-      all.push_back(names_from_file(entry.path()));
+    if (id != "index" && std::none_of(all.begin(), all.end(), is_it)) all.push_back(names_from_file(file));
   }
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(own_gpu_dir(), error)) {
-    if (entry.path().extension() != ".yaml") continue;
-    GpuNames own = names_from_file(entry.path());
+  for (const fs::path& file : files_in(own_gpu_dir(), ".yaml")) {
+    GpuNames own = names_from_file(file);
     std::erase_if(all, [&](const GpuNames& gpu) { return gpu.id == own.id; });
     all.push_back(std::move(own));
   }
@@ -169,8 +166,7 @@ std::vector<GpuNames> list_gpu_names() {
 namespace {
 
 const std::vector<GpuNames>& all_names() {
-  static const std::vector<GpuNames> all = list_gpu_names();  // a list of GPUs asks for each
-  return all;
+  return read_once<list_gpu_names, StaysTrue::InQuestion>();  // a list of GPUs asks for each
 }
 
 }  // namespace

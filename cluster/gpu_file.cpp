@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/surroundings.h"
 #include "base/yaml_file.h"
 #include "cluster/cluster_spec.h"
 
@@ -244,19 +245,22 @@ std::vector<GpuPrice> prices_of(const std::vector<GpuFile>& kinds, const std::st
 
 }  // namespace
 
-const std::string& usual_vendor() {
-  static const std::string vendor = [] {
-    const std::filesystem::path path = data_dir() / "prices.yaml";
-    if (!std::filesystem::exists(path)) return std::string();
-    YamlFile file = YamlFile::read(path);
-    std::string name = file.top().text("vendor");
-    file.top().allow({"kind", "source"});
-    file.top().refuse_unknown();
-    file.finish();
-    return name;
-  }();
-  return vendor;
+namespace {
+
+std::string read_usual_vendor() {
+  const std::filesystem::path path = data_dir() / "prices.yaml";
+  if (!is_there(path)) return {};
+  YamlFile file = YamlFile::read(path);
+  std::string name = file.top().text("vendor");
+  file.top().allow({"kind", "source"});
+  file.top().refuse_unknown();
+  file.finish();
+  return name;
 }
+
+}  // namespace
+
+const std::string& usual_vendor() { return read_once<read_usual_vendor>(); }
 
 std::vector<GpuPrice> compared_prices(const std::vector<GpuFile>& kinds) {
   if (kinds.empty()) return {};

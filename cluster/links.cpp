@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/surroundings.h"
 #include "base/yaml_file.h"
 #include "cluster/cluster_spec.h"
 
@@ -72,10 +73,7 @@ void LinkTable::read_links(Fields& top) {
         {fields.texts("compute_capability"), BytesPerSec{fields.number("per_link_per_direction_gb_s") * 1e9}});
 }
 
-const LinkTable& LinkTable::shipped() {
-  static const LinkTable kTable = read();
-  return kTable;
-}
+const LinkTable& LinkTable::shipped() { return read_once<&LinkTable::read>(); }
 
 LinkTable LinkTable::read() {
   YamlFile file = YamlFile::read(data_dir() / "links.yaml");

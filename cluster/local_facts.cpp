@@ -1,3 +1,4 @@
+#include "base/environment.h"
 #include "cluster/local_cluster.h"
 
 #include <algorithm>
@@ -190,8 +191,7 @@ void say_oddities(const LocalMachine& machine, std::vector<std::string>& assumpt
     if (gpu.fabric && gpu.fabric->is_ready) cliques.insert(gpu.fabric->clique);
   if (cliques.size() > 1)
     assumptions.push_back("the GPUs are in several NVLink partitions: between those there is no NVLink");
-  const char* const order = std::getenv("CUDA_DEVICE_ORDER");
-  if (is_mixed(machine) && (!order || std::string_view(order) != "PCI_BUS_ID"))
+  if (is_mixed(machine) && variable("CUDA_DEVICE_ORDER") != "PCI_BUS_ID")
     assumptions.push_back("ranks are in PCI order; CUDA counts so with CUDA_DEVICE_ORDER=PCI_BUS_ID");
 }
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "cluster/cpu_ranks.h"
@@ -297,13 +298,13 @@ bool is_same(const VisibleGpu& a, const VisibleGpu& b) {
 
 }  // namespace
 
-std::vector<VisibleGpu> visible_gpus(const std::vector<LocalGpu>& all, const char* variable) {
+std::vector<VisibleGpu> visible_gpus(const std::vector<LocalGpu>& all, const std::optional<std::string>& visible) {
   std::vector<VisibleGpu> out;
-  if (!variable) {
+  if (!visible) {
     for (std::size_t i = 0; i < all.size(); ++i) out.push_back({i, {}});
     return out;
   }
-  for (const std::string& part : split(variable, ',')) {
+  for (const std::string& part : split(*visible, ',')) {
     const auto gpu = named(all, std::string(trim(part)));
     if (!gpu) break;
     if (std::any_of(out.begin(), out.end(), [&](const VisibleGpu& seen) { return is_same(seen, *gpu); })) return {};
@@ -313,7 +314,7 @@ std::vector<VisibleGpu> visible_gpus(const std::vector<LocalGpu>& all, const cha
 }
 
 std::vector<VisibleGpu> visible_gpus(const std::vector<LocalGpu>& all) {
-  return visible_gpus(all, std::getenv("CUDA_VISIBLE_DEVICES"));
+  return visible_gpus(all, variable("CUDA_VISIBLE_DEVICES"));
 }
 
 }  // namespace gpuplan

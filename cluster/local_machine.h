@@ -88,7 +88,7 @@ struct VisibleGpu {
 
 /// As CUDA reads the variable: numbers or (the beginning of) UUIDs up to the first that names no GPU; all when it is
 /// not set, none when it is empty or names one twice.
-std::vector<VisibleGpu> visible_gpus(const std::vector<LocalGpu>& all, const char* variable);
+std::vector<VisibleGpu> visible_gpus(const std::vector<LocalGpu>& all, const std::optional<std::string>& visible);
 std::vector<VisibleGpu> visible_gpus(const std::vector<LocalGpu>& all);  // of the environment
 
 }  // namespace gpuplan

@@ -1,3 +1,4 @@
+#include "base/utf8.h"
 #include "cluster/cluster_file.h"
 
 #include <algorithm>
@@ -72,7 +73,8 @@ void set_network(ClusterFile& cluster, const GpuFile& gpu) {
 }  // namespace
 
 MachineTextKind kind_of_text(std::string_view text) {
-  const auto begin = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  text = without_byte_order_mark(text);
+  const auto begin = text.find_first_not_of(" \t\r\n");
   if (begin != std::string_view::npos && text[begin] == '<') return MachineTextKind::NcclXml;
   for (std::size_t at = 0, lines = 0; at < text.size() && lines < 50; ++lines) {
     const auto end = std::min(text.find('\n', at), text.size());

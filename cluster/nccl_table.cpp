@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/surroundings.h"
 #include "base/yaml_file.h"
 
 namespace gpuplan {
@@ -129,9 +130,6 @@ NcclGeneration nccl_generation(const GpuSpec& gpu) {
                            : NcclGeneration::Volta;
 }
 
-const NcclTable& nccl_table() {
-  static const NcclTable table = read_table();
-  return table;
-}
+const NcclTable& nccl_table() { return read_once<read_table>(); }
 
 }  // namespace gpuplan

@@ -6,7 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
 #include "base/error.h"
+#include "base/surroundings.h"
 
 namespace gpuplan::nvml {
 namespace {
@@ -30,12 +32,12 @@ constexpr std::array kRemedies{
 
 std::vector<std::string> candidates(const std::string& file) {
   if (!file.empty()) return {file};
-  if (const char* const set = std::getenv("GPUPLAN_NVML"); set && *set) return {set};
+  if (std::string set = text_of_variable("GPUPLAN_NVML"); !set.empty()) return {std::move(set)};
   return {"libnvidia-ml.so.1", "libnvidia-ml.so", "/usr/lib/wsl/lib/libnvidia-ml.so.1"};
 }
 
 void* open_first(const std::vector<std::string>& files) {
-  for (const std::string& file : files)
+  for (const std::string& file : given_surroundings() ? std::vector<std::string>() : files)
     if (void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
   throw EnvError(fmt::format("no NVIDIA driver found ({} is missing): {}", files.front(), kDescribeGpus));
 }

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/name_table.h"
@@ -53,7 +54,7 @@ NameTable<DeviceKind> names_of(DeviceKind) {
 std::string_view to_string(DeviceKind kind) { return names_of(kind).name_of(kind); }
 
 std::vector<std::filesystem::path> device_library_dirs() {
-  if (const char* const set = std::getenv("GPUPLAN_LIBRARY_DIR"); set && *set) return {set};
+  if (const std::string set = text_of_variable("GPUPLAN_LIBRARY_DIR"); !set.empty()) return {set};
   const auto program = own_program().parent_path();
   return {program / "lib" / "gpuplan", program.parent_path() / "lib" / "gpuplan"};
 }
@@ -64,7 +65,7 @@ DeviceBackend& device_backend(DeviceKind kind) {
   // OpenMP reads this as it is loaded. Its own choice is to spin for a millisecond where cores seem free, and other
   // ranks and programs want them too; 10,000 turns are about 30 us, as fast where nobody else is (measured), and
   // nobody's own setting is changed.
-  if (kind == DeviceKind::Cpu && !backend && !std::getenv("OMP_WAIT_POLICY")) setenv("GOMP_SPINCOUNT", "10000", 0);
+  if (kind == DeviceKind::Cpu && !backend && !has_variable("OMP_WAIT_POLICY")) setenv("GOMP_SPINCOUNT", "10000", 0);
   if (!backend) backend = &open<DeviceBackend>(kDeviceLibraries[std::size_t(kind)], "gpuplan_device_backend");
   return *backend;
 }

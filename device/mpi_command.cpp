@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/child_process.h"
+#include "base/environment.h"
 #include "base/error.h"
 
 namespace gpuplan {
@@ -29,7 +30,7 @@ std::vector<std::string> MpiLaunch::command(std::int64_t num_ranks, const std::v
   std::vector<std::string> command{"mpirun", "--mca", "orte_execute_quiet", "1"};
   command.insert(command.end(), {"-n", std::to_string(num_ranks), "--oversubscribe", "--bind-to", "none"});
   // The ranks are on this machine and meet in shared memory: no transport opens a port that others can reach.
-  if (!std::getenv("OMPI_MCA_btl") && !std::getenv("OMPI_MCA_pml"))
+  if (!has_variable("OMPI_MCA_btl") && !has_variable("OMPI_MCA_pml"))
     command.insert(command.end(), {"--mca", "pml", "ob1", "--mca", "btl", "^tcp,ofi,usnic,openib"});
   for (const char* transport : {"btl_vader_backing_directory", "btl_sm_backing_directory"})  // of version 4, and 5
     command.insert(command.end(), {"--mca", transport, shared_memory_.path().string()});

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "ecosystem/emit.h"
@@ -182,8 +183,8 @@ class EnginePlanner {
 
   /// One GPU: without it, Hugging Face's trainers split the layers over all that they see.
   static std::string first_visible() {
-    const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
-    return visible ? split(visible, ',').front() : "0";
+    const auto visible = variable("CUDA_VISIBLE_DEVICES");
+    return visible ? split(*visible, ',').front() : "0";
   }
 
   void add_launchers() {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/surroundings.h"
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
 
@@ -171,14 +172,17 @@ bool is_written_for(const KeyRow& row, const Versions& versions) {
   return !(row.since && is_before(*row.since)) && (!row.before || is_before(*row.before));
 }
 
-std::span<const KeyTable> key_tables() {
-  static const std::vector<KeyTable> kTables = [] {
-    std::vector<KeyTable> tables;
-    for (const char* name : kFormats) tables.push_back(TableReader(name).take());
-    return tables;
-  }();
-  return kTables;
+namespace {
+
+std::vector<KeyTable> read_tables() {
+  std::vector<KeyTable> tables;
+  for (const char* name : kFormats) tables.push_back(TableReader(name).take());
+  return tables;
 }
+
+}  // namespace
+
+std::span<const KeyTable> key_tables() { return read_once<read_tables>(); }
 
 const KeyTable* find_key_table(std::string_view name) {
   const auto tables = key_tables();

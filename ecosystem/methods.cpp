@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
+#include "base/surroundings.h"
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
 
@@ -42,10 +43,7 @@ ForeignTable read_table() {
   return table;
 }
 
-const ForeignTable& foreign_table() {
-  static const ForeignTable kTable = read_table();
-  return kTable;
-}
+const ForeignTable& foreign_table() { return read_once<read_table>(); }
 
 /// "x.*" is x and all below it.
 std::string bare(const std::string& key) { return key.ends_with(".*") ? key.substr(0, key.size() - 2) : key; }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/surroundings.h"
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
 #include "ecosystem/export_parts.h"
@@ -77,15 +78,14 @@ OrderedJson replicas(const ExportJob& job, std::int64_t count) {
   return out;
 }
 
+nlohmann::json read_skypilot_names() {
+  const std::string where = (data_dir() / "ecosystem" / "skypilot_names.yaml").string();
+  return parse_yaml11(read_file(where), where)->root.at("names");
+}
+
 }  // namespace
 
-std::string skypilot_name(const GpuSpec& gpu) {
-  static const nlohmann::json kNames = [] {
-    const std::string where = (data_dir() / "ecosystem" / "skypilot_names.yaml").string();
-    return parse_yaml11(read_file(where), where)->root.at("names");
-  }();
-  return kNames.value(gpu.id, "");
-}
+std::string skypilot_name(const GpuSpec& gpu) { return read_once<read_skypilot_names>().value(gpu.id, ""); }
 
 ExportedFile slurm_file(const ExportJob& job, bool has_torchrun) {
   std::string out = "#!/bin/bash\n";

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
+#include "base/surroundings.h"
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
 
@@ -100,26 +101,25 @@ void resolve_component(Setup& s) {
   if (s.fused_optimizer.value_or(false) && s.optimizer == "adamw-foreach") s.optimizer = "adamw-fused";
 }
 
-const std::vector<TorchtuneModel>& torchtune_models() {
-  static const std::vector<TorchtuneModel> kRows = [] {
-    const std::string where = (data_dir() / "ecosystem" / "torchtune_models.yaml").string();
-    const auto tree = parse_yaml11(read_file(where), where);
-    std::vector<TorchtuneModel> rows;
-    try {
-      for (const nlohmann::json& row : tree->root.at("models"))
-        for (const nlohmann::json& name : row.at("names"))
-          rows.push_back({.module = row.at("module"),
-                          .name = name,
-                          .tokenizer = row.at("tokenizer"),
-                          .tokenizer_file = row.at("file"),
-                          .merges_file = row.value("merges", ""),
-                          .type = row.at("type"),
-                          .has_qlora = row.value("has_qlora", true)});
-    } catch (const nlohmann::json::exception& error) { throw InputError(where, error.what()); }
-    return rows;
-  }();
-  return kRows;
+std::vector<TorchtuneModel> read_models() {
+  const std::string where = (data_dir() / "ecosystem" / "torchtune_models.yaml").string();
+  const auto tree = parse_yaml11(read_file(where), where);
+  std::vector<TorchtuneModel> rows;
+  try {
+    for (const nlohmann::json& row : tree->root.at("models"))
+      for (const nlohmann::json& name : row.at("names"))
+        rows.push_back({.module = row.at("module"),
+                        .name = name,
+                        .tokenizer = row.at("tokenizer"),
+                        .tokenizer_file = row.at("file"),
+                        .merges_file = row.value("merges", ""),
+                        .type = row.at("type"),
+                        .has_qlora = row.value("has_qlora", true)});
+  } catch (const nlohmann::json::exception& error) { throw InputError(where, error.what()); }
+  return rows;
 }
+
+const std::vector<TorchtuneModel>& torchtune_models() { return read_once<read_models>(); }
 
 void use_component(Setup& s, const TorchtuneModel* model) {
   const std::string adapter = s.adapter.value_or("none");

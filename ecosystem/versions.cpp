@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
+#include "base/surroundings.h"
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
 
@@ -46,20 +47,19 @@ VersionRule rule_of_model(const std::string& model_type, const std::string& vers
           .when = {{find_setup_field("model_type"), json(model_type)}}};
 }
 
-const VersionData& version_data() {
-  static const VersionData kData = [] {
-    const std::string where = (data_dir() / "ecosystem" / "versions.yaml").string();
-    const auto tree = parse_yaml11(read_file(where), where);
-    VersionData data;
-    try {
-      for (const json& pair : tree->root.at("oldest")) data.oldest.emplace_back(pair.at(0), pair.at(1));
-      for (const json& row : tree->root.at("rules")) data.rules.push_back(rule_from(row, where));
-      for (const json& pair : tree->root.at("models")) data.rules.push_back(rule_of_model(pair.at(0), pair.at(1)));
-    } catch (const json::exception& error) { throw InputError(where, error.what()); }
-    return data;
-  }();
-  return kData;
+VersionData read_versions() {
+  const std::string where = (data_dir() / "ecosystem" / "versions.yaml").string();
+  const auto tree = parse_yaml11(read_file(where), where);
+  VersionData data;
+  try {
+    for (const json& pair : tree->root.at("oldest")) data.oldest.emplace_back(pair.at(0), pair.at(1));
+    for (const json& row : tree->root.at("rules")) data.rules.push_back(rule_from(row, where));
+    for (const json& pair : tree->root.at("models")) data.rules.push_back(rule_of_model(pair.at(0), pair.at(1)));
+  } catch (const json::exception& error) { throw InputError(where, error.what()); }
+  return data;
 }
+
+const VersionData& version_data() { return read_once<read_versions>(); }
 
 /// The numbers before anything that is none: "2.6.0+cu124" is 2, 6, 0.
 std::vector<long> numbers_of(std::string_view version) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/unit_text.h"
 #include "report/text/text.h"
 
@@ -35,8 +36,8 @@ std::string progress_line(const Progress& p, const Screen& screen) {
 }
 
 void CalibrationProgress::start(const WorkerFacts& facts, std::size_t num_probes, std::size_t num_kept) {
-  is_terminal_ = isatty(STDERR_FILENO) != 0;
-  screen_ = screen_of(STDERR_FILENO);
+  is_terminal_ = is_terminal(StandardStream::Err);
+  screen_ = screen_of(StandardStream::Err);
   console_.err << fmt::format("gpuplan: {} ({}), {} probes{}\n", facts.device.name, facts.device.architecture,
                               num_probes,
                               num_kept > 0 ? fmt::format(", {} samples kept of an interrupted run", num_kept) : "");

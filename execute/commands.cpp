@@ -1,6 +1,8 @@
 // The commands of the whole program.
 #include "execute/commands.h"
 
+#include <array>
+
 #include "calibrate/worker.h"
 
 namespace gpuplan {
@@ -14,9 +16,8 @@ Command with(Command words, void (*setup)(CLI::App&), int (*run)(const CLI::App&
 
 }  // namespace
 
-std::span<const Command> commands() {
-  static const std::array kCommands =
-      in_order_of_help(with(kRun, setup_run, run_run), with(kCalibrate, setup_calibrate, run_calibrate));
+std::span<const Command> machine_commands() {
+  static const std::array kCommands{with(kRun, setup_run, run_run), with(kCalibrate, setup_calibrate, run_calibrate)};
   return kCommands;
 }
 

@@ -59,7 +59,7 @@ double loss_of_first_batch(std::vector<std::string> arguments, Console& console,
   arguments.insert(arguments.end(), {"--gpus=1xcpu", "--max-steps=1", "--lr=0", "--json"});
   if (!adapter.empty()) arguments.push_back("--adapter=" + adapter);
   std::ostringstream out, err;
-  Console quiet{console.in, out, err, {}, console.command_line, arguments};
+  Console quiet{console.in, out, err, err, {}, console.command_line, arguments};
   CLI::App app;
   declare_commands(app);
   run_run(*gpuplan::parse(app, arguments).app, quiet);

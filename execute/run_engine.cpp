@@ -1,3 +1,4 @@
+#include "base/environment.h"
 #include "execute/commands.h"
 
 #include <algorithm>
@@ -261,9 +262,9 @@ EngineRun run_of(const EngineAsk& ask) {
                           .variables = command.variables,
                           .is_here = is_here};
     if (!ask.question.script.empty()) {
-      const char* const before = std::getenv("PYTHONPATH");  // a script may import gpuplan_metrics
+      const std::string before = text_of_variable("PYTHONPATH");  // a script may import gpuplan_metrics
       const std::string scripts = (data_dir() / "ecosystem" / "scripts").string();
-      process.variables.emplace_back("PYTHONPATH", scripts + (before && *before ? std::string(":") + before : ""));
+      process.variables.emplace_back("PYTHONPATH", scripts + (before.empty() ? "" : ":" + before));
     }
     if (!is_this_machine(command.host)) {
       EngineCommand remote = command;
@@ -386,7 +387,7 @@ int run_with_engine(const CLI::App& app, Console& console) {
   write_exported(ask.job.files, ask.question.folder, is_given(app, "--force") ? Replaces::Everything : Replaces::Ours,
                  console);
   for (const std::string& note : ask.job.notes) console.tell(note);
-  const EngineOutcome outcome = run_engine(run, console.err, console.err);
+  const EngineOutcome outcome = run_engine(run, console.raw, console.err);
   if (outcome.code != 0) note_out_of_memory(ask, outcome, console);
   const EngineReport report = make_engine_report(ask.plan.request, *ask.chosen, ask.question.engine, outcome);
   std::vector<std::string> notes = ask.plan.notes;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/unit_text.h"
 #include "report/answers.h"
 #include "report/text/amounts.h"
@@ -74,8 +75,8 @@ nlohmann::ordered_json by_name(const std::vector<PredictedMeasured>& rows, const
 RunProgress::RunProgress(Console& console, bool is_quiet)
     : console_(console),
       is_quiet_(is_quiet),
-      is_terminal_(isatty(STDERR_FILENO) != 0),
-      screen_(screen_of(STDERR_FILENO)) {}
+      is_terminal_(is_terminal(StandardStream::Err)),
+      screen_(screen_of(StandardStream::Err)) {}
 
 void RunProgress::show(const StepMetrics& m, std::int64_t total_steps) {
   if (is_quiet_ && !is_terminal_) return;

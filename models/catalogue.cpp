@@ -1,4 +1,5 @@
 #include "models/catalogue.h"
+#include "base/surroundings.h"
 #include "models/hf_config.h"
 
 #include <algorithm>
@@ -160,6 +161,17 @@ LoadedModel read_hub_model(const std::string& id, const HubModel& model) {
 }
 
 /// A model that the catalogue lacks: of a local cache, else of the Hub.
+/// What is fetched and then refused is not kept: it may be another file tomorrow.
+LoadedModel fetch_and_read(const std::string& id, const HubSettings& hub, const std::string& hint) {
+  const HubModel fetched = fetch_hub_model(id, hub, hint);
+  try {
+    return read_hub_model(id, fetched);
+  } catch (const InputError&) {
+    forget_hub_model(id, hub);
+    throw;
+  }
+}
+
 LoadedModel load_hub_model(const std::string& id, const HubSettings& hub, const std::vector<CatalogueEntry>& entries) {
   if (const auto cached = find_cached_model(id, hub)) return read_hub_model(id, *cached);
   const std::string hint = nearest_names(id, entries);
@@ -171,7 +183,7 @@ LoadedModel load_hub_model(const std::string& id, const HubSettings& hub, const 
                                  id),
                      hint);
   try {
-    return read_hub_model(id, fetch_hub_model(id, hub, hint));
+    return fetch_and_read(id, hub, hint);
   } catch (const EnvError& error) {
     throw EnvError(
         fmt::format("'{}' is neither in the catalogue nor in a local cache, and the Hub cannot be asked:\n"
@@ -186,9 +198,8 @@ bool may_be_hub_id(std::string_view text) { return is_hub_id(text) && !text.ends
 std::vector<CatalogueEntry> read_folder(const fs::path& folder) {
   const auto index = read_index(folder);
   std::vector<CatalogueEntry> entries;
-  for (const auto& item : fs::directory_iterator(folder)) {
-    const fs::path& file = item.path();
-    if (file.extension() != ".json" || file.filename() == kIndexFile) continue;
+  for (const fs::path& file : files_in(folder, ".json")) {
+    if (file.filename() == kIndexFile) continue;
     const auto row = index.find(file.stem().string());
     entries.push_back(row != index.end() ? read_catalogue_row(row->second, file, "parameters")
                                          : read_catalogue_row(read_json_file(file), file, "total_params"));
@@ -197,26 +208,22 @@ std::vector<CatalogueEntry> read_folder(const fs::path& folder) {
   return entries;
 }
 
-}  // namespace
-
-const std::vector<CatalogueEntry>& list_catalogue() {
-  static const std::vector<CatalogueEntry> entries = [] {
-    const fs::path folder = data_dir() / "models";
-    try {
-      return read_folder(folder);
-    } catch (const fs::filesystem_error& error) {
-      throw EnvError(fmt::format("{}: cannot be read: {}", folder.string(), error.code().message()));
-    }
-  }();
+std::vector<CatalogueEntry> read_catalogue() {
+  const fs::path folder = data_dir() / "models";
+  std::vector<CatalogueEntry> entries = read_folder(folder);
+  if (entries.empty()) throw EnvError(fmt::format("{}: cannot be read, or holds no model", folder.string()));
   return entries;
 }
+
+}  // namespace
+
+const std::vector<CatalogueEntry>& list_catalogue() { return read_once<read_catalogue>(); }
 
 LoadedModel load_model(std::string_view text, const std::optional<HubSettings>& hub) {
   if (trim(text).empty()) throw InputError(kFlag, "is empty", "give a model name, a config.json or a model folder");
   const fs::path path = expand_home(trim(text));
-  std::error_code error;
-  const bool is_path = fs::exists(path, error);
-  if (is_path && (!fs::is_directory(path, error) || fs::exists(path / "config.json", error))) return load_path(path);
+  const bool is_path = is_there(path);
+  if (is_path && (!is_folder(path) || is_there(path / "config.json"))) return load_path(path);
   const std::vector<CatalogueEntry>& entries = list_catalogue();
   if (const CatalogueEntry* entry = find_entry(trim(text), entries)) return load_entry(*entry, trim(text));
   if (is_path) return load_path(path);  // a folder without config.json: says so
@@ -229,7 +236,7 @@ LoadedModel refresh_model(const std::string& id, const HubSettings& hub) {
   if (hub.is_offline)
     throw InputError("--refresh", "needs the Hub, which --offline or HF_HUB_OFFLINE rules out", "leave that out");
   const std::vector<CatalogueEntry>& entries = list_catalogue();
-  LoadedModel loaded = read_hub_model(id, fetch_hub_model(id, hub, nearest_names(id, entries)));
+  LoadedModel loaded = fetch_and_read(id, hub, nearest_names(id, entries));
   const CatalogueEntry* entry = find_entry(id, entries);
   if (!entry) return loaded;
   const bool is_same = list_weights(loaded.spec).total_elements() == entry->parameters;

@@ -19,7 +19,7 @@ const std::vector<CatalogueEntry>& list_catalogue();
 /// "-hf", "llama2-7b" for llama-2-7b). Throws InputError with the nearest names for an unknown one, with "not modelled
 /// yet" for a known family that has no builder, and for a checkpoint that differs by more than 2 %.
 /// With `hub`, an "org/name" that the catalogue lacks is looked for in the local caches, then on the Hub unless it is
-/// offline (models/hub/hub_model.h); EnvError when the Hub cannot be asked.
+/// offline (models/hub/hub.h); EnvError when the Hub cannot be asked.
 LoadedModel load_model(std::string_view text, const std::optional<HubSettings>& hub = {});
 
 /// Gets `id` from the Hub anew, whatever the catalogue and the caches hold, and keeps it in gpuplan's cache. Throws

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json_file.h"
+#include "base/surroundings.h"
 #include "base/unit_text.h"
 #include "base/yaml_file.h"
 #include "models/weights.h"
@@ -36,11 +37,6 @@ bool is_file_name(const std::string& name) {
 }
 
 /// A name that no file can have (too long, a NUL in it) is one that is not there.
-bool is_there(const fs::path& file) {
-  std::error_code error;
-  return fs::exists(file, error);
-}
-
 ShardMap read_weight_map(const json& index, const std::string& where) {
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
   if (map == index.end() || !map->is_object() || map->empty())
@@ -113,13 +109,11 @@ Checkpoint read_shards(const fs::path& folder, MissingShards allowed) {
 
 /// Files without an index; adapters and Mistral's second copy ("consolidated") are not the model.
 std::vector<fs::path> loose_files(const fs::path& folder) {
-  std::vector<fs::path> files;
-  for (const auto& item : fs::directory_iterator(folder)) {
-    const std::string name = item.path().filename().string();
-    if (name.ends_with(".safetensors") && !name.starts_with("adapter_") && !name.starts_with("consolidated"))
-      files.push_back(item.path());
-  }
-  std::ranges::sort(files);
+  std::vector<fs::path> files = files_in(folder, ".safetensors");
+  std::erase_if(files, [](const fs::path& file) {
+    const std::string name = file.filename().string();
+    return name.starts_with("adapter_") || name.starts_with("consolidated");
+  });
   return files;
 }
 
@@ -134,15 +128,17 @@ void check_unique(const Checkpoint& checkpoint, const fs::path& folder) {
 
 std::optional<Checkpoint> read_checkpoint(const fs::path& folder, MissingShards missing) {
   Checkpoint checkpoint;
-  if (fs::exists(folder / kSingleFile))
+  if (is_there(folder / kSingleFile))
     append(checkpoint, folder / kSingleFile, read_safetensors_header(folder / kSingleFile));
-  else if (fs::exists(folder / kShardIndex))
+  else if (is_there(folder / kShardIndex))
     checkpoint = read_shards(folder, missing);
   else if (missing == MissingShards::Refuse)
     for (const fs::path& file : loose_files(folder)) append(checkpoint, file, read_safetensors_header(file));
   check_unique(checkpoint, folder);
-  if (checkpoint.tensors.empty()) return std::nullopt;
-  return checkpoint;
+  if (!checkpoint.tensors.empty()) return checkpoint;
+  if (is_there(folder / kSingleFile) || is_there(folder / kShardIndex) || !loose_files(folder).empty())
+    throw InputError(folder.string(), "its safetensors files hold no tensors", "download them again");
+  return std::nullopt;
 }
 
 namespace {
@@ -256,8 +252,7 @@ bool is_beyond_last_layer(std::string_view name, const ModelSpec& model) {
 }
 
 bool predicts_further_tokens(std::string_view name, const ModelSpec& model) {
-  static const std::vector<FurtherLayers> kFamilies = read_further_layers();
-  return std::ranges::any_of(kFamilies, [&](const FurtherLayers& row) {
+  return std::ranges::any_of(read_once<read_further_layers>(), [&](const FurtherLayers& row) {
     return row.family == model.family &&
            (row.prefix.empty() ? is_beyond_last_layer(name, model) : name.starts_with(row.prefix));
   });

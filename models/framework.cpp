@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
+#include "base/surroundings.h"
 #include "models/recipe_names.h"
 
 namespace gpuplan {
@@ -178,17 +179,13 @@ const EngineConvention& engine_of(const FrameworkConvention& framework, Sharding
 }
 
 std::vector<FrameworkConvention> list_frameworks() {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(data_dir() / "frameworks"))
-    if (entry.path().extension() == ".json") files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
   std::vector<FrameworkConvention> out;
-  for (const auto& file : files) out.push_back(load(file));
+  for (const auto& file : files_in(data_dir() / "frameworks", ".json")) out.push_back(load(file));
   return out;
 }
 
 const FrameworkConvention& find_framework(const std::string& name) {
-  static const std::vector<FrameworkConvention> all = list_frameworks();
+  const std::vector<FrameworkConvention>& all = read_once<list_frameworks>();
   for (const FrameworkConvention& c : all)  // a search asks for each of its plans, by a name that it found before
     if (c.name == name) return c;
   const std::string wanted = squash(name);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json_file.h"
+#include "base/surroundings.h"
 
 namespace gpuplan {
 namespace {
@@ -119,13 +120,15 @@ Accuracy read_accuracy(const std::filesystem::path& file) {
   return out;
 }
 
-const Accuracy& default_accuracy() {
-  static const Accuracy shipped = [] {
-    const auto file = data_dir() / "validation" / "accuracy.json";
-    std::error_code error;
-    return std::filesystem::exists(file, error) ? read_accuracy(file) : Accuracy{};
-  }();
-  return shipped;
+namespace {
+
+Accuracy read_shipped() {
+  const auto file = data_dir() / "validation" / "accuracy.json";
+  return is_there(file) ? read_accuracy(file) : Accuracy{};
 }
+
+}  // namespace
+
+const Accuracy& default_accuracy() { return read_once<read_shipped>(); }
 
 }  // namespace gpuplan

@@ -1,5 +1,5 @@
-// Which state is sharded how, over which axis of the device mesh. A strategy is a schedule (planner/schedule.h) and a
-// StateLayout; the eight data-parallel ones are rows of one table. A block rewrite (tensor, sequence, expert
+// Which state is sharded how, over which axis of the device mesh. A strategy is a schedule (planner/stage_schedule.cpp)
+// and a StateLayout; the eight data-parallel ones are rows of one table. A block rewrite (tensor, sequence, expert
 // parallelism) will be a third part.
 #pragma once
 

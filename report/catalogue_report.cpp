@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/files.h"
 #include "base/json_file.h"
 #include "cluster/gpu_catalogue.h"
 #include "cluster/gpu_file.h"
@@ -53,9 +54,8 @@ ModelReport report_model(const CatalogueEntry& entry) {
 
 ModelReport report_model(const std::string& text, const std::optional<HubSettings>& hub) {
   const std::vector<CatalogueEntry>& all = list_catalogue();
-  std::error_code ignored;
   const auto named = match_model_name(text, all);
-  if (named.size() == 1 && !std::filesystem::exists(text, ignored)) {
+  if (named.size() == 1 && !is_there(text)) {
     ModelReport report = report_model(*named.front());
     if (std::string note = explain_match(text, *named.front()); !note.empty())
       report.notes.insert(report.notes.begin(), std::move(note));

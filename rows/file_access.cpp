@@ -70,8 +70,6 @@ MappedRange* note_mapping(const void* start, std::size_t size, const std::filesy
   return &*range;
 }
 
-void say_to_stderr(std::string_view text) { static_cast<void>(!::write(STDERR_FILENO, text.data(), text.size())); }
-
 [[noreturn]] void end_at_bus_error(int, siginfo_t* info, void*) {
   const auto at = std::uintptr_t(info->si_addr);
   std::string_view name = "a mapped file";
@@ -142,7 +140,7 @@ void NewFile::fail(const char* what, int reason) const {
 }
 
 void sync_path(const std::filesystem::path& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = open_own(path, O_RDONLY);
   const int reason = file < 0 || fsync(file) != 0 ? errno : 0;
   if (file >= 0) close(file);
   if (reason != 0)
@@ -153,6 +151,10 @@ FileMapping::FileMapping(const std::filesystem::path& file) {
   const InputFile input(file);
   const auto size = std::size_t(input.size());
   if (size == 0) return;  // nothing to map
+  if (input.content()) {
+    bytes_ = std::as_bytes(std::span(*input.content()));
+    return;
+  }
   void* const start = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, input.descriptor(), 0);
   if (start == MAP_FAILED) fail(file, std::strerror(errno));
   name_files_of_bus_errors();

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 /// Source: transformers, LlamaTokenizer: add_bos_token is true unless tokenizer_config.json says otherwise.
 bool adds_bos(const fs::path& folder) {
   const fs::path file = folder / "tokenizer_config.json";
-  if (!fs::exists(file)) return true;
+  if (!is_there(file)) return true;
   const nlohmann::json config = read_json_file(file);
   Fields fields(config, file.string());
   const bool adds = fields.optional_flag("add_bos_token").value_or(true);
@@ -88,8 +88,8 @@ std::unique_ptr<TextTokenizer> open_sentence_piece(const fs::path& folder) {
 }  // namespace
 
 std::unique_ptr<TextTokenizer> open_tokenizer(const fs::path& folder) {
-  if (fs::exists(folder / "tokenizer.model")) return open_sentence_piece(folder);
-  if (fs::exists(folder / "tokenizer.json"))
+  if (is_there(folder / "tokenizer.model")) return open_sentence_piece(folder);
+  if (is_there(folder / "tokenizer.json"))
     throw InputError(folder.string(),
                      "the tokenizer is a tokenizer.json, which gpuplan does not read; text needs a tokenizer.model",
                      kTokeniseHint);

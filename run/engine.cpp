@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <fstream>
 #include <memory>
 #include <ostream>
 
@@ -16,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "cluster/local_machine.h"
 #include "run/children.h"
 #include "run/engine_output.h"
@@ -83,14 +83,11 @@ class BatchFile {
     if (run_.batch_output.empty() || job().empty() || job() == "-") return;
     std::string path = run_.batch_output;
     if (const std::size_t at = path.rfind("%j"); at != std::string::npos) path.replace(at, 2, job());
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return;
-    file.seekg(from_);
-    std::array<char, 1 << 16> buffer{};
-    while (file.read(buffer.data(), buffer.size()) || file.gcount() > 0) {
-      output.add_output({buffer.data(), std::size_t(file.gcount())});
-      from_ += file.gcount();
-    }
+    if (!is_file(path)) return;
+    constexpr std::int64_t kPiece = 1 << 20;
+    const InputFile file(path);
+    for (std::string text; !(text = file.read(from_, kPiece)).empty(); from_ += std::ssize(text))
+      output.add_output(text);
   }
   void cancel() {
     if (run_.cancel.empty() || job().empty() || job() == "-") return;
@@ -102,7 +99,7 @@ class BatchFile {
  private:
   const EngineRun& run_;
   std::string first_, job_;
-  std::streamoff from_ = 0;
+  std::int64_t from_ = 0;
 };
 
 /// Everything that is looked at while the launchers run.
@@ -113,7 +110,7 @@ class EngineWatch {
   }
 
   void start(Children& children) {
-    const int no_input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    const int no_input = open_own("/dev/null", O_RDONLY);
     for (const EngineProcess& process : run_.processes) {
       ChildPlan plan{.name = process.name,
                      .command = process.command,
@@ -205,11 +202,8 @@ void remove_old_metrics(const fs::path& folder) {
   std::error_code failed;
   fs::create_directories(folder, failed);
   if (failed) throw EnvError(fmt::format("{}: cannot be made: {}", folder.string(), failed.message()));
-  std::vector<fs::path> old;
-  for (const auto& entry : fs::directory_iterator(folder, failed))
-    if (entry.path().filename().string().starts_with("rank-") && entry.path().extension() == ".jsonl")
-      old.push_back(entry.path());
-  for (const fs::path& file : old) fs::remove(file, failed);
+  for (const fs::path& file : files_in(folder, ".jsonl"))
+    if (file.filename().string().starts_with("rank-")) fs::remove(file, failed);
 }
 
 }  // namespace

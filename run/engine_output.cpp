@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <fstream>
 #include <ostream>
 
 #include <unistd.h>
@@ -11,6 +10,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/environment.h"
+#include "base/files.h"
 #include "base/names.h"
 
 namespace gpuplan {
@@ -90,8 +91,7 @@ std::optional<LoggedStep> read_log_line(std::string_view line) {
 }
 
 Redaction::Redaction() {
-  for (char** at = environ; *at; ++at) {
-    const std::string one = *at;
+  for (const std::string& one : all_variables()) {
     const std::size_t equals = one.find('=');
     if (equals == std::string::npos || !is_secret_name(one.substr(0, equals))) continue;
     secrets_.push_back(one.substr(equals + 1));
@@ -119,17 +119,15 @@ std::vector<std::string> without_secrets(const std::vector<std::string>& words, 
   for (const std::string& word : words) {
     const std::size_t equals = word.find('=');
     const std::string name = word.substr(0, equals);
-    const bool is_flag =
-        word.starts_with("-") &&
-        is_secret_name(
-            name.substr(name.find_first_not_of('-') == std::string::npos ? name.size() : name.find_first_not_of('-')));
+    const std::size_t dashes = std::min(name.size(), name.find_first_not_of('-'));
+    const bool is_secret = is_secret_name(name.substr(dashes));  // a flag, or a variable for env
     if (hides_next)
       out.emplace_back("***");
-    else if (is_flag && equals != std::string::npos)
+    else if (is_secret && equals != std::string::npos)
       out.push_back(name + "=***");
     else
       out.push_back(redacted(word));
-    hides_next = !hides_next && is_flag && equals == std::string::npos;
+    hides_next = !hides_next && is_secret && dashes > 0 && equals == std::string::npos;
   }
   return out;
 }
@@ -179,20 +177,14 @@ void EngineOutput::take_line(std::string line) {
 }
 
 void EngineOutput::read_metrics() {
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, none)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with("rank-") || !name.ends_with(".jsonl")) continue;
+  for (const std::filesystem::path& path : files_in(folder_, ".jsonl")) {
+    const std::string name = path.filename().string();
+    if (!name.starts_with("rank-") || !is_file(path)) continue;
     const std::string number = name.substr(5, name.size() - 11);
     if (number.empty() || number.size() > 6 || number.find_first_not_of(kDigits) != std::string::npos) continue;
-    std::uintmax_t& from = read_to_[entry.path()];
-    const std::uintmax_t size = std::filesystem::file_size(entry.path(), none);
-    if (none || size <= from) continue;
-    std::ifstream file(entry.path(), std::ios::binary);
-    file.seekg(std::streamoff(from));
-    std::string text(std::size_t(size - from), '\0');
-    file.read(text.data(), std::streamsize(text.size()));
-    text.resize(std::size_t(file.gcount()));
+    std::int64_t& from = read_to_[path];
+    const InputFile file(path);
+    const std::string text = file.read(from, file.size() - from);
     std::size_t at = 0;
     for (std::size_t end; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
       take_metrics(std::stoll(number), text.substr(at, end - at));

@@ -77,7 +77,7 @@ class EngineOutput {
   std::string partial_, tail_;
   std::vector<StepMetrics> steps_, logged_;
   std::optional<std::pair<std::int64_t, std::chrono::steady_clock::time_point>> last_bar_;
-  std::map<std::filesystem::path, std::uintmax_t> read_to_;
+  std::map<std::filesystem::path, std::int64_t> read_to_;
   std::map<std::int64_t, RankFile> ranks_;
   Bytes tensors_, process_;
 };

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <fstream>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
+#include "base/names.h"
 #include "base/narrow.h"
 #include "base/unit_text.h"
 #include "cluster/local_cluster.h"
@@ -49,9 +50,7 @@ std::string names_of(const Gpus& gpus) {
 
 /// "python3 4711 (12.3 GiB)". The name is of our own system: inside a container another process may have the number.
 std::string process_text(const LocalProcess& process) {
-  std::ifstream file(fmt::format("/proc/{}/comm", process.pid));
-  std::string name = "process";
-  std::getline(file, name);
+  const std::string name = split(read_if_there(fmt::format("/proc/{}/comm", process.pid)).value_or(""), '\n').front();
   return fmt::format("{} {}{}", name.empty() ? "process" : name, process.pid,
                      process.memory ? fmt::format(" ({})", format_bytes(*process.memory)) : "");
 }

@@ -18,7 +18,9 @@
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/unit_text.h"
 
 namespace gpuplan {
@@ -40,7 +42,7 @@ class BeatFile {
   }
   /// Null when it cannot be mapped, or is too short.
   static std::shared_ptr<BeatFile> open(const std::filesystem::path& path, std::int64_t num_ranks) {
-    const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    const int file = open_own(path, O_RDWR);
     if (file < 0) return nullptr;
     struct stat status {};
     const bool is_whole = fstat(file, &status) == 0 && status.st_size >= off_t(size_for(num_ranks));
@@ -80,18 +82,18 @@ std::string describe_scarce_shared_memory(std::int64_t num_ranks) {
 }
 
 std::optional<bool> has_first_word(std::int64_t rank) {
-  const char* const path = std::getenv(kHeartbeatVariable);
-  const auto file = path ? BeatFile::open(path, rank + 1) : nullptr;
+  const auto path = variable(kHeartbeatVariable);
+  const auto file = path ? BeatFile::open(*path, rank + 1) : nullptr;
   if (!file) return {};
   std::int64_t first = 0;
   return file->first_word().rank.compare_exchange_strong(first, rank + 1) || first == rank + 1;
 }
 
 Heartbeat::Heartbeat(std::int64_t rank) {
-  const char* const path = std::getenv(kHeartbeatVariable);
-  if (path) file_ = BeatFile::open(path, rank + 1);
+  const auto path = variable(kHeartbeatVariable);
+  if (path) file_ = BeatFile::open(*path, rank + 1);
   if (!file_) return;
-  supervisor_ = open(path, O_RDWR | O_CLOEXEC);
+  supervisor_ = open_own(*path, O_RDWR);
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // at once; the look at the lock also finds one that ended before this line
   mine_ = &file_->beat(rank);
   mine_->process = getpid();
@@ -156,7 +158,7 @@ HeartbeatFile::HeartbeatFile(std::int64_t num_ranks)
       made_(now()),
       num_ranks_(num_ranks) {
   const auto size = off_t(BeatFile::size_for(num_ranks));
-  lock_ = open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  lock_ = open_own(path_, O_RDWR | O_CREAT | O_EXCL, 0600);
   // Room is reserved: without it the first beat would end the process (SIGBUS).
   int reason = lock_ < 0 || flock(lock_, LOCK_SH) != 0 ? errno : posix_fallocate(lock_, 0, size);
   if (reason == 0 && !(file_ = BeatFile::open(path_, num_ranks))) reason = errno;

@@ -1,11 +1,11 @@
 #include "run/launch.h"
 
 #include <array>
-#include <cstdlib>
 #include <optional>
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/names.h"
 
@@ -13,12 +13,12 @@ namespace gpuplan {
 namespace {
 
 std::optional<std::int64_t> number_in(const char* name) {
-  const char* const text = name ? std::getenv(name) : nullptr;
+  const auto text = name ? variable(name) : std::nullopt;
   if (!text) return {};
   try {
-    return parse_integer(text, name, 0);
+    return parse_integer(*text, name, 0);
   } catch (const InputError&) {
-    throw InputError(name, fmt::format("'{}' in the environment is not a rank or a number of ranks", text),
+    throw InputError(name, fmt::format("'{}' in the environment is not a rank or a number of ranks", *text),
                      "is it left over from another job? unset it");
   }
 }
@@ -63,9 +63,9 @@ constexpr Names kNames[] = {
 /// A batch script and the shell of salloc have SLURM_PROCID and the job's SLURM_NTASKS, too, and are no ranks: srun's
 /// tasks know their step's number of tasks, which is 1 for that shell, or have been given to PMIx.
 bool is_task_of_srun() {
-  if (!std::getenv("SLURM_STEP_ID")) return false;
+  if (!has_variable("SLURM_STEP_ID")) return false;
   if (const auto tasks = number_in("SLURM_STEP_NUM_TASKS")) return *tasks > 1;
-  return std::getenv("PMIX_RANK") && number_in("SLURM_NTASKS").value_or(1) > 1;
+  return has_variable("PMIX_RANK") && number_in("SLURM_NTASKS").value_or(1) > 1;
 }
 
 /// srun --mpi=pmi2 sets PMI's variables, too: then its own say more, where on several nodes which ranks are.
@@ -79,16 +79,16 @@ bool is_of(const Names& names) {
   if (names.launcher == Launcher::Slurm) return is_task_of_srun();
   if (std::string_view(names.rank) == "PMI_RANK") return !is_pmi_of_srun();
   if (names.launcher == Launcher::Torchrun)
-    return std::getenv("TORCHELASTIC_RUN_ID") || std::getenv("LOCAL_WORLD_SIZE");
+    return has_variable("TORCHELASTIC_RUN_ID") || has_variable("LOCAL_WORLD_SIZE");
   return true;
 }
 
 /// "8(x2),4": tasks by node of the step.
 std::optional<std::int64_t> slurm_tasks_here() {
-  const char* const list = std::getenv("SLURM_STEP_TASKS_PER_NODE");
+  const auto list = variable("SLURM_STEP_TASKS_PER_NODE");
   const auto node = number_in("SLURM_NODEID");
   if (!list || !node) return {};
-  const auto counts = expand_counts(list, "SLURM_STEP_TASKS_PER_NODE");
+  const auto counts = expand_counts(*list, "SLURM_STEP_TASKS_PER_NODE");
   return *node < std::ssize(counts) ? std::optional(counts[std::size_t(*node)]) : std::nullopt;
 }
 
@@ -175,7 +175,7 @@ LaunchedRank read_launcher() {
             .local_rank = number_in(names.local_rank).value_or(*rank),
             .local_size = tasks_here ? *tasks_here : number_in(names.local_size).value_or(*size),
             .has_mpi = names.launcher == Launcher::Mpi ||
-                       (names.launcher == Launcher::Slurm && (std::getenv("PMIX_RANK") || std::getenv("PMI_RANK")))};
+                       (names.launcher == Launcher::Slurm && (has_variable("PMIX_RANK") || has_variable("PMI_RANK")))};
   }
   return {};
 }

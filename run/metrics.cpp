@@ -62,7 +62,7 @@ constexpr std::array<std::string_view, kLrSchedules.size()> kScheduleNames{"cons
 
 MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t first_step) : file_(file) {
   if (is_written_in_place(file)) {
-    out_ = open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    out_ = open_own(file, O_WRONLY | O_APPEND);
     if (out_ < 0) fail("cannot be written", errno);
     return;
   }

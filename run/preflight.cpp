@@ -1,7 +1,6 @@
 #include "run/preflight.h"
 
 #include <array>
-#include <fstream>
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -12,6 +11,7 @@
 
 #include "base/child_process.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/names.h"
 #include "base/narrow.h"
 #include "base/unit_text.h"
@@ -52,10 +52,9 @@ int bound_port(int port) {
 }  // namespace
 
 std::string interpreter_of(const fs::path& program) {
-  std::ifstream file(program, std::ios::binary);
-  std::array<char, 256> head{};
-  file.read(head.data(), std::streamsize(head.size()));
-  const std::string_view text(head.data(), std::size_t(file.gcount()));
+  if (!is_file(program)) return {};
+  const std::string head = InputFile(program).read(0, 256);
+  const std::string_view text = head;
   if (!text.starts_with("#!")) return {};
   std::string_view line = trim(text.substr(2, text.find('\n') - 2));
   if (line.starts_with("/usr/bin/env ")) line = trim(line.substr(13));

@@ -1,10 +1,11 @@
 #include "run/rank_memory.h"
 
 #include <algorithm>
-#include <fstream>
+#include <sstream>
 #include <string>
 
 #include "base/error.h"
+#include "base/files.h"
 
 namespace gpuplan {
 
@@ -80,7 +81,7 @@ CategoryBytes RankMemory::at_peak() const {
 }
 
 Bytes peak_resident_bytes() {
-  std::ifstream status("/proc/self/status");
+  std::istringstream status(read_if_there("/proc/self/status").value_or(""));
   for (std::string word; status >> word;) {
     std::int64_t kib = 0;
     if (word == "VmHWM:" && status >> kib) return Bytes{kib * 1024};

@@ -13,9 +13,12 @@
 #include <fmt/format.h>
 
 #include "base/child_process.h"
+#include "base/environment.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/narrow.h"
 #include "base/processor.h"
+#include "base/utf8.h"
 #include "device/backend.h"
 #include "run/agreement.h"
 #include "run/gpu_check.h"
@@ -80,7 +83,7 @@ void end_when_stuck(bool speaks) {
   } catch (...) {}
   std::thread([=] {
     std::this_thread::sleep_for(kStuckFor);
-    if (speaks) std::fputs(("gpuplan: " + reason + "\n").c_str(), stderr);
+    if (speaks) say_to_stderr("gpuplan: " + printable(reason) + "\n");
     std::_Exit(code);
   }).detach();
 }
@@ -121,7 +124,7 @@ std::optional<RunReport> run_rank(const RankJob& rank_job, const LaunchedRank& l
                                   if (kind == DeviceKind::Cuda && world) end_when_stuck(speaks);
                                 },
                             .process_memory = [&](Bytes held) { return process.now(*device, held); }};
-  is_supervised = launched.launcher == Launcher::Gpuplan || std::getenv(kHeartbeatVariable) != nullptr;
+  is_supervised = launched.launcher == Launcher::Gpuplan || has_variable(kHeartbeatVariable);
   auto stop_signals = std::make_unique<SignalHandlers>(ask_to_stop, kStopSignals);
   const TrainingOutcome outcome = train(job, place, *device, world.get(), rank_job.options, hooks);
   // A supervisor passes signals on until this process has ended: one that comes late must not kill a rank that is done.

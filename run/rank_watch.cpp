@@ -5,12 +5,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include <sys/wait.h>
 
 #include <fmt/format.h>
+
+#include "base/files.h"
 
 namespace gpuplan {
 namespace {
@@ -24,9 +25,7 @@ struct ProcessState {
 };
 
 std::optional<ProcessState> state_of(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text;
-  if (!std::getline(file, text)) return std::nullopt;
+  const std::string text = read_if_there(fmt::format("/proc/{}/stat", pid)).value_or("");
   const std::size_t name_end = text.rfind(')');  // a name may hold anything
   if (name_end == std::string::npos) return std::nullopt;
   std::istringstream fields(text.substr(name_end + 1));
@@ -43,9 +42,7 @@ std::optional<ProcessState> state_of(pid_t pid) {
 
 std::map<pid_t, ProcessState> all_processes() {
   std::map<pid_t, ProcessState> out;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", none)) {
-    const std::string name = entry.path().filename().string();
+  for (const std::string& name : names_in("/proc")) {
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     const auto pid = pid_t(std::atol(name.c_str()));
     if (const auto state = state_of(pid)) out[pid] = *state;
@@ -66,7 +63,7 @@ bool is_below(pid_t pid, const std::vector<pid_t>& tops, const std::map<pid_t, P
 
 /// RANK of its environment.
 std::optional<std::int64_t> rank_in_environment(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
+  std::istringstream file(read_if_there(fmt::format("/proc/{}/environ", pid)).value_or(""));
   for (std::string one; std::getline(file, one, '\0');) {
     if (!one.starts_with("RANK=")) continue;
     const std::string number = one.substr(5);

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "base/narrow.h"
@@ -19,21 +20,15 @@ namespace {
 constexpr const char *kHostVariable = "MASTER_ADDR", *kMasterPortVariable = "MASTER_PORT", *kThisMachine = "127.0.0.1";
 constexpr int kLastPort = 65535;
 
-/// Empty: not set.
-std::string variable(const char* name) {
-  const char* const text = std::getenv(name);
-  return text ? text : "";
-}
-
 /// The first of these that is set.
 std::string first_of(std::initializer_list<const char*> names) {
   for (const char* name : names)
-    if (std::string text = variable(name); !text.empty()) return text;
+    if (std::string text = text_of_variable(name); !text.empty()) return text;
   return {};
 }
 
 std::optional<int> port_in(const char* name) {
-  const std::string text = variable(name);
+  const std::string text = text_of_variable(name);
   if (text.empty()) return {};
   const std::int64_t port = parse_integer(text, name, 1);
   if (port > kLastPort) throw InputError(name, fmt::format("'{}' in the environment is no port", text), "1 to 65535");
@@ -50,9 +45,10 @@ int port_of(const std::string& job) {
 
 std::string job_of(Launcher launcher) {
   switch (launcher) {
-    case Launcher::Gpuplan: return variable(kJobVariable);
+    case Launcher::Gpuplan: return text_of_variable(kJobVariable);
     case Launcher::Torchrun:
-      return fmt::format("torchrun.{}.{}", variable("TORCHELASTIC_RUN_ID"), variable("TORCHELASTIC_RESTART_COUNT"));
+      return fmt::format("torchrun.{}.{}", text_of_variable("TORCHELASTIC_RUN_ID"),
+                         text_of_variable("TORCHELASTIC_RESTART_COUNT"));
     case Launcher::Slurm:
       return fmt::format("slurm.{}.{}", first_of({"SLURM_JOB_ID", "SLURM_JOBID"}),
                          first_of({"SLURM_STEP_ID", "SLURM_STEPID"}));
@@ -74,11 +70,12 @@ std::string job_of(Launcher launcher) {
 
 std::string host_of(const LaunchedRank& launched) {
   if (launched.launcher == Launcher::Gpuplan) return kThisMachine;
-  if (std::string host = variable(kHostVariable); !host.empty()) return host;
+  if (std::string host = text_of_variable(kHostVariable); !host.empty()) return host;
   switch (launched.launcher) {
     case Launcher::Slurm: {
-      const char* const name = variable("SLURM_STEP_NODELIST").empty() ? "SLURM_JOB_NODELIST" : "SLURM_STEP_NODELIST";
-      if (const std::string list = variable(name); !list.empty()) return expand_nodes(list, name).front();
+      const char* const name =
+          text_of_variable("SLURM_STEP_NODELIST").empty() ? "SLURM_JOB_NODELIST" : "SLURM_STEP_NODELIST";
+      if (const std::string list = text_of_variable(name); !list.empty()) return expand_nodes(list, name).front();
       throw_no_host("srun (SLURM_STEP_NODELIST)");
     }
     case Launcher::Mpi:
@@ -106,7 +103,7 @@ RendezvousAddress rendezvous_address(const LaunchedRank& launched) {
   RendezvousAddress address{.host = host_of(launched), .job = job_of(launched.launcher)};
   address.port = port_of(launched, address.job);
   const std::string socket =
-      launched.launcher == Launcher::Gpuplan && launched.rank == 0 ? variable(kSocketVariable) : "";
+      launched.launcher == Launcher::Gpuplan && launched.rank == 0 ? text_of_variable(kSocketVariable) : "";
   if (!socket.empty()) {
     const std::int64_t number = parse_integer(socket, kSocketVariable, 0);
     if (!std::in_range<int>(number))

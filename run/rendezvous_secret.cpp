@@ -1,3 +1,4 @@
+#include "base/environment.h"
 #include "run/rendezvous_address.h"
 
 #include <algorithm>
@@ -37,7 +38,7 @@ std::string checked(std::string secret, const std::string& where) {
 
 /// Nothing where the file is not there yet.
 std::optional<std::string> read_secret(const fs::path& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  const int file = open_own(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0 && errno == ENOENT) return {};
   if (file < 0) throw InputError(path.string(), fmt::format("cannot be read: {}", std::strerror(errno)));
   struct stat status {};
@@ -79,13 +80,13 @@ std::string new_secret() {
 }
 
 std::string rendezvous_secret(const LaunchedRank& launched, Seconds patience) {
-  if (const char* const own = std::getenv(kSecretVariable)) return checked(own, kSecretVariable);
-  const char* const named = std::getenv(kSecretFileVariable);
-  const fs::path path = named && *named ? fs::path(named) : user_data_dir() / "rendezvous.key";
+  if (const auto own = variable(kSecretVariable)) return checked(*own, kSecretVariable);
+  const fs::path named = text_of_variable(kSecretFileVariable);
+  const fs::path path = !named.empty() ? named : user_data_dir() / "rendezvous.key";
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(std::int64_t(1e3 * patience.value));
   for (;;) {
     if (auto secret = read_secret(path)) return *std::move(secret);
-    if (launched.rank == 0 && !(named && *named)) make_secret(path);
+    if (launched.rank == 0 && named.empty()) make_secret(path);
     if (std::chrono::steady_clock::now() >= until) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }

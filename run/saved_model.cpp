@@ -61,14 +61,12 @@ void copy_companions(const NativeJob& job, const std::filesystem::path& from, co
 std::string file_of_other_model(const std::filesystem::path& folder) {
   std::string weights, config;
   bool has_ours = false;
-  std::error_code error;
-  for (const auto& item : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = item.path().filename().string();
-    if (item.is_directory(error)) has_ours |= name.starts_with("checkpoint-");
-    if (!item.is_regular_file(error)) continue;
+  for (const std::string& name : names_in(folder)) {
+    if (is_folder(folder / name)) has_ours |= name.starts_with("checkpoint-");
+    if (!is_file(folder / name)) continue;
     if (name == "config.json" || name == "adapter_config.json") config = name;
     if (!name.ends_with(".safetensors") && !name.starts_with("pytorch_model")) continue;
-    if (has_mark(item.path(), kMadeByGpuplan))
+    if (has_mark(folder / name, kMadeByGpuplan))
       has_ours = true;
     else
       weights = name;

@@ -112,7 +112,7 @@ int supervise_ranks(std::int64_t num_ranks, const std::vector<std::string>& comm
                  .unset = kTorchrunVariables,
                  .output = answer.input(),
                  .death_signal = SIGKILL};  // its ranks end with it; asked to, it would let them go on for a second
-  if (!isatty(STDOUT_FILENO))
+  if (!is_terminal(StandardStream::Out))
     plan.variables.push_back({"NO_COLOR", "1"});  // mpirun gives its ranks a terminal, whatever ours is
   Children children;
   children.add(std::move(plan));
@@ -130,7 +130,7 @@ int supervise_gpu_ranks(std::int64_t num_ranks, const std::vector<std::string>& 
   HeartbeatFile heartbeats(num_ranks);
   const LocalListener listener;
   const CountedInterrupts interrupts;
-  const int no_input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int no_input = open_own("/dev/null", O_RDONLY);
   const std::string job = fmt::format("{}.{}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
   const std::string secret = new_secret();
   Children children;

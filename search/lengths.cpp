@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
+#include "base/utf8.h"
 #include "models/recipe.h"
 
 namespace gpuplan {
@@ -88,7 +89,7 @@ std::int64_t Lengths::quantile(double share) const {
 
 Lengths parse_lengths(const std::string& text, const std::string& where) {
   std::map<std::int64_t, std::int64_t> rows_of;
-  std::istringstream lines(text);
+  std::istringstream lines{std::string(without_byte_order_mark(text))};
   std::int64_t number = 0;
   std::int64_t num_rows = 0;
   for (std::string line; std::getline(lines, line);) {

@@ -1,11 +1,11 @@
 #include "search/search.h"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 
 #include <fmt/format.h>
 
+#include "base/date.h"
 #include "base/error.h"
 #include "base/narrow.h"
 #include "planner/job_metrics.h"
@@ -13,8 +13,6 @@
 
 namespace gpuplan {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kPartsAtOnce = 16;
 
@@ -68,13 +66,13 @@ Ranking search_round(const Space& space, const Round& round, const SearchOptions
 }  // namespace
 
 Found search(const Space& space, const SearchOptions& options) {
-  const auto begin = Clock::now();
+  const double begin = clock_seconds();
   Found found;
   found.ranking = search_round(space, {}, options);
   const RoomyPlans roomy(found.ranking.plans);
   found.ranking.add(search_round(space, {.offloads = true, .roomy = &roomy, .share_before = 0.5}, options));
   found.is_complete = !(options.stop && *options.stop);
-  found.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  found.seconds = clock_seconds() - begin;
   return found;
 }
 

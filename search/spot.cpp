@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/files.h"
+#include "base/surroundings.h"
 #include "base/yaml_file.h"
 
 namespace gpuplan {
@@ -17,7 +18,7 @@ struct VendorTerms {
 std::vector<VendorTerms> read_terms() {
   const std::filesystem::path path = data_dir() / "spot.yaml";
   std::vector<VendorTerms> all;
-  if (!std::filesystem::exists(path)) return all;
+  if (!is_there(path)) return all;
   YamlFile file = YamlFile::read(path);
   for (Fields& row : file.top().list("vendors")) {
     VendorTerms& one = all.emplace_back();
@@ -38,8 +39,7 @@ std::vector<VendorTerms> read_terms() {
 }  // namespace
 
 std::optional<SpotTerms> spot_terms(const std::string& vendor) {
-  static const std::vector<VendorTerms> all = read_terms();
-  for (const VendorTerms& one : all)
+  for (const VendorTerms& one : read_once<read_terms>())
     if (one.vendor == vendor) return one.terms;
   return std::nullopt;
 }

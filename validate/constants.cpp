@@ -26,8 +26,7 @@ ConstantUse use_of(const std::string& name) {
 
 nlohmann::json read_ablation() {
   const auto file = data_dir() / "validation" / "ablation.json";
-  std::error_code error;
-  return std::filesystem::exists(file, error) ? read_json_file(file) : nlohmann::json::object();
+  return is_there(file) ? read_json_file(file) : nlohmann::json::object();
 }
 
 Ablation parse_ablation(const nlohmann::json& row) {

@@ -18,8 +18,7 @@ CrossValidation read_cross_validation(const std::filesystem::path& file) {
 
 CrossValidation read_cross_validation() {
   const auto file = data_dir() / "validation" / "cross_validated.json";
-  std::error_code error;
-  return std::filesystem::exists(file, error) ? read_cross_validation(file) : CrossValidation{};
+  return is_there(file) ? read_cross_validation(file) : CrossValidation{};
 }
 
 namespace {

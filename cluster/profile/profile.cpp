@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/names.h"
 #include "base/sha256.h"
+#include "base/surroundings.h"
 #include "base/yaml_file.h"
 #include "cluster/gpu_catalogue.h"
 #include "cluster/profile/measured.h"
@@ -198,10 +199,7 @@ std::vector<ShippedClass> read_classes() {
 }
 
 /// Read once: every machine of a search asks for its own.
-const std::vector<ShippedClass>& shipped_classes() {
-  static const std::vector<ShippedClass> kClasses = read_classes();
-  return kClasses;
-}
+const std::vector<ShippedClass>& shipped_classes() { return read_once<read_classes>(); }
 
 /// The class with the most points; throws when none has any.
 template <class Score>

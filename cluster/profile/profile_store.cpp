@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
@@ -43,14 +44,7 @@ StoredProfile read_stored(const std::filesystem::path& file) {
   } catch (const InputError& error) { return {.file = file, .problem = error.what()}; }
 }
 
-std::vector<std::filesystem::path> profile_files() {
-  std::vector<std::filesystem::path> out;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(profile_dir(), none))
-    if (entry.path().extension() == ".yaml") out.push_back(entry.path());
-  std::sort(out.begin(), out.end());
-  return out;
-}
+std::vector<std::filesystem::path> profile_files() { return files_in(profile_dir(), ".yaml"); }
 
 bool is_on(const MeasuredOn& on, const ClusterSpec& cluster) {
   const GpuSpec& gpu = cluster.gpus.front();
@@ -91,7 +85,7 @@ std::vector<std::string> ids_of(const std::vector<StoredProfile>& all) {
 }  // namespace
 
 std::filesystem::path profile_dir() {
-  if (const char* const set = std::getenv("GPUPLAN_PROFILE_DIR"); set && *set) return set;
+  if (const std::string set = text_of_variable("GPUPLAN_PROFILE_DIR"); !set.empty()) return set;
   return user_data_dir() / "profiles";
 }
 
@@ -105,8 +99,7 @@ std::vector<StoredProfile> stored_profiles() {
 }
 
 std::shared_ptr<const Profile> find_profile(const std::string& text, const std::string& where) {
-  std::error_code none;
-  if (std::filesystem::is_regular_file(text, none)) return std::make_shared<Profile>(load_profile(text));
+  if (is_file(text)) return std::make_shared<Profile>(load_profile(text));
   const std::vector<StoredProfile> all = stored_profiles();
   for (const StoredProfile& one : all) {
     if (one.profile && one.profile->id == text) return one.profile;

@@ -101,7 +101,7 @@ std::filesystem::path run_history_file(const std::filesystem::path& profile) {
 void add_run(const std::filesystem::path& profile, const RunRecord& run) {
   const std::filesystem::path file = run_history_file(profile);
   std::string line = to_json(run).dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-  const int to = open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  const int to = open_own(file, O_RDWR | O_CREAT | O_APPEND);
   if (to >= 0 && ends_amid_line(to)) line.insert(0, "\n");
   // One write to the end: runs that finish at the same time do not mix.
   const bool is_written = to >= 0 && write(to, line.data(), line.size()) == std::ssize(line);
@@ -112,9 +112,8 @@ void add_run(const std::filesystem::path& profile, const RunRecord& run) {
 
 std::vector<RunRecord> read_runs(const std::filesystem::path& profile, const std::string& sha256) {
   std::vector<RunRecord> out;
-  std::error_code none;
   const std::filesystem::path file = run_history_file(profile);
-  if (!std::filesystem::is_regular_file(file, none)) return out;
+  if (!is_file(file)) return out;
   const std::string text = read_file(file);
   for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
     if (auto record = record_from(text.substr(at, end - at)); record && record->profile == sha256)

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <fstream>
 #include <limits>
+#include <sstream>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -15,7 +15,9 @@
 #include <cpuid.h>
 #endif
 
+#include "base/environment.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/processor.h"
 #include "base/unit_text.h"
 
@@ -24,7 +26,7 @@ namespace {
 
 /// The number after a name, in a file of such lines; 0 when it is not there.
 std::int64_t named_number(const char* path, std::string_view wanted) {
-  std::ifstream file(path);
+  std::istringstream file(read_if_there(path).value_or(""));
   std::string name, rest;
   for (std::int64_t number = 0; file >> name >> number; std::getline(file, rest))
     if (name == wanted) return number;
@@ -36,7 +38,7 @@ Bytes meminfo(std::string_view wanted) { return {named_number("/proc/meminfo", w
 
 /// A number in a file of the control group (version 2); "max" and a missing file are no limit.
 std::int64_t group_value(const char* file) {
-  std::ifstream in(std::string("/sys/fs/cgroup/") + file);
+  std::istringstream in(read_if_there(std::string("/sys/fs/cgroup/") + file).value_or(""));
   std::int64_t value = 0;
   return in >> value ? value : std::numeric_limits<std::int64_t>::max();
 }
@@ -117,10 +119,10 @@ std::vector<GemmType> types_of(std::size_t used, const std::vector<Instructions>
 
 /// Empty when oneDNN uses all that the processor promises.
 std::string warning_of(const std::string& used, const Instructions& promised) {
-  const char* limit = std::getenv("ONEDNN_MAX_CPU_ISA");
-  if (!limit) limit = std::getenv("DNNL_MAX_CPU_ISA");
+  auto limit = variable("ONEDNN_MAX_CPU_ISA");
+  if (!limit) limit = variable("DNNL_MAX_CPU_ISA");
   return fmt::format("oneDNN takes this processor for {} although it has {}{}", used, promised.name,
-                     limit ? fmt::format(" (ONEDNN_MAX_CPU_ISA={} is set)", limit) : std::string());
+                     limit ? fmt::format(" (ONEDNN_MAX_CPU_ISA={} is set)", *limit) : std::string());
 }
 
 std::string kernel_release() {

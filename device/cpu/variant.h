@@ -2,10 +2,9 @@
 // times live in a namespace named after the variant; `pick_variant` chooses among what they define.
 #pragma once
 
-#include <cstdlib>
 #include <string>
-#include <string_view>
 
+#include "base/environment.h"
 #include "base/error.h"
 
 #ifndef GPUPLAN_CPU_VARIANT
@@ -20,11 +19,9 @@ enum class CpuVariant { Baseline, Avx2, Avx512 };
 /// Throws InputError for other words.
 inline CpuVariant cpu_variant() {
 #if defined(__x86_64__)
-  const char* const set = std::getenv("GPUPLAN_CPU_VARIANT");
-  const std::string_view asked = set ? set : "";
+  const std::string asked = text_of_variable("GPUPLAN_CPU_VARIANT");
   if (!asked.empty() && asked != "baseline" && asked != "avx2" && asked != "avx512")
-    throw InputError("GPUPLAN_CPU_VARIANT", "unknown instruction set '" + std::string(asked) + "'",
-                     "one of baseline, avx2, avx512");
+    throw InputError("GPUPLAN_CPU_VARIANT", "unknown instruction set '" + asked + "'", "one of baseline, avx2, avx512");
   if (asked == "baseline" || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
     return CpuVariant::Baseline;
   if (asked == "avx2" || !__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||

@@ -1,7 +1,6 @@
 #include "device/cuda/context.h"
 
 #include <array>
-#include <fstream>
 #include <map>
 #include <set>
 
@@ -9,6 +8,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "base/files.h"
+#include "base/names.h"
 #include "device/cuda/check.h"
 
 namespace gpuplan::cuda {
@@ -128,12 +129,7 @@ std::optional<Bytes> memory_in_use(const std::string& bus_id) {
   return Bytes{std::int64_t(memory.used)};
 }
 
-std::string driver_release() {
-  std::ifstream file("/sys/module/nvidia/version");
-  std::string release;
-  std::getline(file, release);
-  return release;
-}
+std::string driver_release() { return split(read_if_there("/sys/module/nvidia/version").value_or(""), '\n').front(); }
 
 OpeningCost OpenedGpu::open(const GpuIdentity& gpu, const std::function<void()>& first_use) {
   const std::lock_guard lock(mutex_);

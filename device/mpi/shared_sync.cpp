@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "device/mpi/mpi_job.h"
 
 namespace gpuplan {
@@ -68,7 +69,7 @@ int create_memory(std::size_t size) {
 int open_memory(const MemoryFile& made) {
   if (made.file < 0) return -1;
   const std::string path = "/proc/" + std::to_string(made.process) + "/fd/" + std::to_string(made.file);
-  return ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  return open_own(path, O_RDWR | O_NONBLOCK);
 }
 
 /// Null: it cannot be mapped, or has another size.

@@ -47,5 +47,7 @@ std::optional<HubModel> find_cached_model(const std::string& id, const HubSettin
 /// is_hub_id(id). Throws InputError for a model that is not there, is gated, or has no config.json, and EnvError when
 /// the Hub cannot be asked or sends no JSON.
 HubModel fetch_hub_model(const std::string& id, const HubSettings& settings, const std::string& hint);
+/// Removes gpuplan's own copy.
+void forget_hub_model(const std::string& id, const HubSettings& settings);
 
 }  // namespace gpuplan

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kIndexName = "model.safetensors.index.json";
 // Bytes. The largest published config.json is below 1 MB; the index of a model with 70,000 tensors has about 10 MB.
-constexpr std::size_t kMostRevisionBytes = 256;  // of refs/main: 40 hex digits
+constexpr std::int64_t kMostRevisionBytes = 256;  // of refs/main: 40 hex digits
 
 std::string with_dashes(const std::string& id) {
   const std::size_t slash = id.find('/');
@@ -29,9 +29,10 @@ std::string with_dashes(const std::string& id) {
 /// The commit that refs/main names; empty where there is none, or something that could leave the folder.
 std::string main_revision(const fs::path& repository) {
   const fs::path file = repository / "refs" / "main";
-  std::error_code error;
-  if (!fs::is_regular_file(file, error) || fs::file_size(file, error) > kMostRevisionBytes) return {};
-  const std::string revision(trim(read_file(file)));
+  if (!is_file(file)) return {};
+  const InputFile input(file);
+  if (input.size() > kMostRevisionBytes) return {};
+  const std::string revision(trim(input.read(0, input.size())));
   const bool is_name = std::ranges::all_of(revision, [](unsigned char c) { return std::isalnum(c); });
   return is_name ? revision : std::string();
 }
@@ -40,8 +41,7 @@ std::optional<fs::path> snapshot_of(const std::string& id, const fs::path& hub_c
   const fs::path repository = hub_cache / with_dashes(id);
   const std::string revision = main_revision(repository);
   const fs::path folder = repository / "snapshots" / revision;
-  std::error_code error;
-  if (revision.empty() || !fs::is_regular_file(folder / kConfigFile, error)) return {};
+  if (revision.empty() || !is_file(folder / kConfigFile)) return {};
   return folder;
 }
 
@@ -117,11 +117,12 @@ HttpResponse ask_hub(const std::string& file, std::size_t most_bytes, const Aske
 }
 
 void keep(const fs::path& folder, const std::string& config, const std::optional<std::string>& index) {
+  try {
+    make_folders(folder);
+  } catch (const EnvError& error) {
+    throw EnvError(fmt::format("{}; set XDG_CACHE_HOME to a folder that can be written", error.what()));
+  }
   std::error_code error;
-  fs::create_directories(folder, error);
-  if (error)
-    throw EnvError(fmt::format("{}: cannot be made: {}; set XDG_CACHE_HOME to a folder that can be written",
-                               folder.string(), error.message()));
   fs::permissions(folder, fs::perms::owner_all, error);  // gated configs are the user's own
   if (index)
     write_file_atomically(folder / kIndexName, *index);
@@ -135,9 +136,13 @@ void keep(const fs::path& folder, const std::string& config, const std::optional
 std::optional<HubModel> find_cached_model(const std::string& id, const HubSettings& settings) {
   if (const auto snapshot = snapshot_of(id, settings.hub_cache)) return HubModel{*snapshot, "the Hugging Face cache"};
   const fs::path own = own_folder(id, settings);
-  std::error_code error;
-  if (!fs::is_regular_file(own / kConfigFile, error)) return {};
+  if (!is_file(own / kConfigFile)) return {};
   return HubModel{own, fmt::format("gpuplan's copy from {}", host_of(settings.endpoint))};
+}
+
+void forget_hub_model(const std::string& id, const HubSettings& settings) {
+  std::error_code error;
+  fs::remove(own_folder(id, settings) / kConfigFile, error);
 }
 
 HubModel fetch_hub_model(const std::string& id, const HubSettings& settings, const std::string& hint) {

@@ -1,8 +1,9 @@
+#include "base/environment.h"
+#include "base/surroundings.h"
 #include "models/hub/hub.h"
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -18,10 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLongestId = 192;  // characters; the Hub allows 96 for the name
 
-std::string hub_variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value ? std::string(trim(value)) : std::string();
-}
+std::string hub_variable(const char* name) { return std::string(trim(text_of_variable(name))); }
 
 bool is_switched_on(const char* name) {
   const std::string value = to_lower(hub_variable(name));
@@ -68,8 +66,7 @@ std::string read_token() {
     if (const std::string token = hub_variable(name); !token.empty()) return checked_token(token, name);
   const std::string named = hub_variable("HF_TOKEN_PATH");
   const fs::path file = named.empty() ? hf_home() / "token" : with_home(named);
-  std::error_code error;
-  if (!fs::is_regular_file(file, error)) return {};
+  if (!is_file(file)) return {};
   return checked_token(std::string(trim(read_file(file))), file.string());
 }
 
@@ -81,7 +78,8 @@ HubSettings hub_settings() {
   settings.token = read_token();
   settings.hub_cache = hub_cache();
   settings.own_cache = user_cache_home() / "gpuplan";
-  settings.is_offline = is_switched_on("HF_HUB_OFFLINE") || is_switched_on("TRANSFORMERS_OFFLINE");
+  settings.is_offline =
+      given_surroundings() || is_switched_on("HF_HUB_OFFLINE") || is_switched_on("TRANSFORMERS_OFFLINE");
   if (const std::string seconds = hub_variable("HF_HUB_DOWNLOAD_TIMEOUT"); !seconds.empty())
     settings.limits.stall_seconds = settings.limits.connect_seconds =
         double(parse_integer(seconds, "HF_HUB_DOWNLOAD_TIMEOUT", 1));

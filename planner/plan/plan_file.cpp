@@ -145,7 +145,9 @@ EstimateRequest parse_plan(const json& plan, const std::string& where) {
   in.object("predicted", [&](Fields& f) { list_predicted(f, predicted); });
   in.refuse_unknown();
   if (!in.has_problems()) pin_strategy(strategy, request, in);
-  in.finish("docs/plan.schema.json describes the file");
+  in.finish(made_by == GPUPLAN_VERSION || made_by.empty()
+                ? "docs/plan.schema.json describes the file"
+                : fmt::format("gpuplan {} made it, and this is {}: save the plan again", made_by, GPUPLAN_VERSION));
   return request;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <ostream>
 
 #include <sys/ioctl.h>
@@ -10,21 +9,17 @@
 
 #include <fmt/format.h>
 
+#include "base/environment.h"
 #include "base/names.h"
 #include "base/utf8.h"
 
 namespace gpuplan {
 namespace {
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 /// The locale's encoding, as the first of these variables that is set says.
 bool is_utf8_locale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
-    if (const std::string value = squash(variable(name)); !value.empty())
+    if (const std::string value = squash(text_of_variable(name)); !value.empty())
       return value.find("utf8") != std::string::npos;
   return false;
 }
@@ -47,13 +42,13 @@ constexpr Replacement kReplacements[]{
 
 }  // namespace
 
-Screen screen_of(int file) {
+Screen screen_of(StandardStream stream) {
   Screen screen;
-  const bool is_dumb = variable("TERM") == "dumb";
+  const bool is_dumb = text_of_variable("TERM") == "dumb";
   screen.has_unicode = is_utf8_locale() && !is_dumb;
-  if (!isatty(file)) return screen;
-  screen.width = terminal_width(file);
-  screen.has_colour = !is_dumb && variable("NO_COLOR").empty();
+  if (!is_terminal(stream)) return screen;
+  screen.width = terminal_width(int(stream));
+  screen.has_colour = !is_dumb && text_of_variable("NO_COLOR").empty();
   return screen;
 }
 

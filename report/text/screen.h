@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/files.h"
+
 namespace gpuplan {
 
 constexpr int kPipeWidth = 100;
@@ -16,8 +18,8 @@ struct Screen {
   bool has_unicode = true;  // else bars and stars are drawn in ASCII
 };
 
-/// The terminal behind a file descriptor, or a pipe. Reads NO_COLOR, TERM and the locale's variables.
-Screen screen_of(int file);
+/// The terminal behind a stream, or a pipe. Reads NO_COLOR, TERM and the locale's variables.
+Screen screen_of(StandardStream stream);
 
 /// What a piece of text means; the six basic colours read well on light and dark.
 enum class Ink : unsigned char { Plain, Strong, Faint, Good, Bad, Accent };
@@ -27,11 +29,13 @@ std::string paint(std::string_view text, Ink ink, const Screen& screen);
 /// Bars, stars and dashes replaced by ASCII of the same width.
 std::string to_ascii(std::string_view text);
 
-/// Where a command reads and writes. Only the answer goes to `out`.
+/// Where a command reads and writes. Only the answer goes to `out`. Both pass on what a terminal only shows
+/// (report/text/plain_stream.h); `raw` is for the output of a program that the user named.
 struct Console {
   std::istream& in;
   std::ostream& out;
   std::ostream& err;
+  std::ostream& raw;
   Screen screen;
   std::string command_line;  // as it was typed
   std::vector<std::string> arguments;

@@ -63,7 +63,7 @@ void report_untrained(Fields& fields) {
                   fmt::format("is {}, which also changes the base: not trained by the native executor", start->dump()));
 }
 
-std::vector<std::string> names_in(Fields& fields, const char* key) {
+std::vector<std::string> modules_in(Fields& fields, const char* key) {
   const json* value = fields.find(key);
   if (!value) return {};
   if (*value == "all-linear") return {"all-linear"};
@@ -94,8 +94,8 @@ AdapterConfig read_adapter_config(const std::filesystem::path& folder) {
   config.rank = fields.optional_integer("r", {.least = 1, .most = 1 << 20}).value_or(8);
   config.alpha = fields.optional_number("lora_alpha", kAnyNumber).value_or(8);  // peft's default, not ours
   config.dropout = fields.optional_number("lora_dropout", kAnyNumber).value_or(0);
-  config.target_modules = names_in(fields, "target_modules");
-  config.modules_to_save = names_in(fields, "modules_to_save");
+  config.target_modules = modules_in(fields, "target_modules");
+  config.modules_to_save = modules_in(fields, "modules_to_save");
   if (config.dropout < 0 || config.dropout >= 1)
     fields.report("lora_dropout", fmt::format("must be in [0, 1), found {}", config.dropout));
   if (config.target_modules.empty() && !fields.has_problems())

@@ -63,18 +63,16 @@ std::optional<std::int64_t> step_of(const std::string& name) {
 
 /// Other programs name their checkpoints alike: ours have the state of a first rank.
 bool is_ours(const fs::path& folder) {
-  if (!fs::exists(folder / kFacts)) return false;
-  return std::ranges::any_of(fs::directory_iterator(folder), [](const fs::directory_entry& item) {
-    return item.path().filename().string().starts_with("rank-00000-of-");
-  });
+  return is_there(folder / kFacts) && std::ranges::any_of(names_in(folder), [](const std::string& name) {
+           return name.starts_with("rank-00000-of-");
+         });
 }
 
 /// Rising.
 std::vector<std::int64_t> complete_steps(const fs::path& output) {
   std::vector<std::int64_t> steps;
-  std::error_code error;
-  for (const auto& item : fs::directory_iterator(output, error))
-    if (const auto step = step_of(item.path().filename().string()); step && item.is_directory() && is_ours(item.path()))
+  for (const std::string& name : names_in(output))
+    if (const auto step = step_of(name); step && is_folder(output / name) && is_ours(output / name))
       steps.push_back(*step);
   std::ranges::sort(steps);
   return steps;
@@ -88,14 +86,9 @@ void remove_folder(const fs::path& folder) {
 }
 
 void remove_leftovers(const fs::path& output) {
-  std::error_code error;
-  std::vector<fs::path> leftovers;
-  for (const auto& item : fs::directory_iterator(output, error)) {
-    const std::string name = item.path().filename().string();
+  for (const std::string& name : names_in(output))
     if (name.ends_with(kUnfinished) && step_of(name.substr(0, name.size() - kUnfinished.size())))
-      leftovers.push_back(item.path());
-  }
-  for (const fs::path& folder : leftovers) remove_folder(folder);
+      remove_folder(output / name);
 }
 
 /// Under a name that is never taken for a checkpoint before it loses its first file, also not after a power loss.
@@ -117,7 +110,8 @@ void make_new_folder(const fs::path& folder) {
 }
 
 void sync_folder(const fs::path& folder) {
-  for (const auto& item : fs::recursive_directory_iterator(folder)) sync_path(item.path());
+  for (const std::string& name : names_in(folder))
+    is_folder(folder / name) ? sync_folder(folder / name) : sync_path(folder / name);
   sync_path(folder);
 }
 
@@ -168,9 +162,8 @@ std::optional<std::int64_t> Checkpoints::latest() const {
 }
 
 std::optional<fs::path> Checkpoints::foreign() const {
-  std::error_code error;
-  for (const auto& item : fs::directory_iterator(output_, error))
-    if (step_of(item.path().filename().string()) && !is_ours(item.path())) return item.path();
+  for (const std::string& name : names_in(output_))
+    if (step_of(name) && !is_ours(output_ / name)) return output_ / name;
   return std::nullopt;
 }
 

@@ -39,11 +39,7 @@ std::string host_name() {
 }
 
 /// The content of a lock or a mark; nothing where there is none to read.
-std::istringstream words_of(const fs::path& file) {
-  try {
-    return std::istringstream(read_file(file));
-  } catch (const InputError&) { return {}; }
-}
+std::istringstream words_of(const fs::path& file) { return std::istringstream(read_if_there(file).value_or("")); }
 
 /// "rank 1 (process 4711 on gpu03)", of each rank that has left a mark and may still run.
 std::string marks_in(const fs::path& file) {
@@ -85,7 +81,7 @@ void lock_folder(const HeldFolder& held) {
 void require_no_ranks_left(const fs::path& folder) {
   constexpr auto kPause = std::chrono::milliseconds(100);
   const fs::path path = folder / kRanks;
-  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  const int file = open_own(path, O_RDWR | O_NOFOLLOW);
   if (file < 0 && errno == ENOENT) return;
   bool is_free = false;
   for (int tries = 0; file >= 0 && tries < 50; ++tries, std::this_thread::sleep_for(kPause)) {
@@ -133,17 +129,14 @@ void sign(const fs::path& folder, int file, std::int64_t run) {
 }
 
 void remove_temporary_files(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::path> leftovers;
-  for (const auto& item : fs::directory_iterator(folder, error))
-    if (is_temporary_name(item.path().filename().string())) leftovers.push_back(item.path());
-  for (const fs::path& file : leftovers) unlink(file.c_str());
+  for (const std::string& name : names_in(folder))
+    if (is_temporary_name(name)) unlink((folder / name).c_str());
 }
 
 /// Removes the marks' file when no rank holds one any more.
 void remove_marks(const fs::path& folder) {
   const fs::path path = folder / kRanks;
-  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  const int file = open_own(path, O_RDWR | O_NOFOLLOW);
   if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0) unlink(path.c_str());
   if (file >= 0) close(file);
 }
@@ -151,7 +144,7 @@ void remove_marks(const fs::path& folder) {
 }  // namespace
 
 HeldFolder::HeldFolder(fs::path name) : name_(std::move(name)) {
-  file_ = open(name_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  file_ = open_own(name_, O_RDONLY | O_DIRECTORY);
   if (file_ < 0) throw EnvError(fmt::format("--output {}: cannot be opened: {}", name_.string(), std::strerror(errno)));
   path_ = fmt::format("/proc/self/fd/{}", file_);
   if (leads_to(path_, file_)) return;
@@ -240,7 +233,7 @@ RankMark::RankMark(const fs::path& folder, std::int64_t rank) {
   const fs::path path = folder / kRanks;
   do {
     if (file_ >= 0) close(file_);
-    file_ = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
+    file_ = open_own(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW);
     const std::string line = fmt::format("rank {} (process {} on {})\n", rank, getpid(), host_name());
     if (file_ < 0 || flock(file_, LOCK_SH) != 0 || write(file_, line.data(), line.size()) != std::ssize(line))
       throw EnvError(fmt::format("{}: cannot be written: {}", path.string(), std::strerror(errno)));

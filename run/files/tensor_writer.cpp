@@ -119,11 +119,9 @@ std::string index_text(const std::vector<Shard>& shards, const std::vector<std::
 void remove_stale(const fs::path& folder, const std::string& stem, const std::vector<std::string>& names) {
   const std::set<std::string> written(names.begin(), names.end());
   static const std::regex ending(R"((-\d{5}-of-\d{5})?\.safetensors)");
-  for (const auto& item : fs::directory_iterator(folder)) {
-    const std::string name = item.path().filename().string();
+  for (const std::string& name : names_in(folder))
     if (name.starts_with(stem) && !written.contains(name) && std::regex_match(name.substr(stem.size()), ending))
-      fs::remove(item.path());
-  }
+      fs::remove(folder / name);
 }
 
 void publish(const fs::path& folder, const std::string& stem, const std::vector<Shard>& shards,

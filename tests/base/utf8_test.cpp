@@ -26,10 +26,10 @@ TEST_CASE("utf8: the first byte that is wrong is found") {
 }
 
 TEST_CASE("printable: control characters are shown and not sent, everything else stays") {
-  CHECK(gpuplan::printable("a\x1b[31mb\x07\x7f") == "a\\x1b[31mb\\x07\\x7f");
+  CHECK(gpuplan::printable("a\x1b[31mb\x07\x7f") == "a\\x1b[31mb\\x07\\u007f");
   CHECK(gpuplan::printable("\xc2\x9b"
                            "2J") ==
-        "\\x9b"
+        "\\u009b"
         "2J");
   CHECK(gpuplan::printable("Müller: 3 %\n\tnext – line") == "Müller: 3 %\n\tnext – line");
   CHECK(gpuplan::printable_line("a\n\tb") == "a\\x0a\\x09b");

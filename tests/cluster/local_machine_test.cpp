@@ -383,13 +383,13 @@ TEST_CASE("local: an NVLink to a GPU that is not visible is said") {
 TEST_CASE("CUDA_VISIBLE_DEVICES: numbers and UUIDs up to the first that names no GPU") {
   const std::vector<LocalGpu> all{
       {.uuid = "GPU-aaaa"}, {.uuid = "GPU-abbb", .mig_instances = {{.uuid = "MIG-1234"}}}, {.uuid = "GPU-cccc"}};
-  const auto shown = [&](const char* variable) {
+  const auto shown = [&](const std::optional<std::string>& visible) {
     std::string out;
-    for (const VisibleGpu& gpu : visible_gpus(all, variable))
+    for (const VisibleGpu& gpu : visible_gpus(all, visible))
       out += std::to_string(gpu.index) + (gpu.mig_instance ? "m" : "");
     return out;
   };
-  CHECK(shown(nullptr) == "012");
+  CHECK(shown(std::nullopt) == "012");
   CHECK(shown("") == "");
   CHECK(shown("2, 0") == "20");
   CHECK(shown("0,-1,1") == "0");

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "base/files.h"
 #include "golden/command_line.h"
@@ -102,6 +103,67 @@ TEST_CASE("every test that a page of docs/ names beside a promise exists") {
                     at->str(1));
   }
   CHECK(num_names >= 150);
+}
+
+namespace {
+
+/// The libraries of CMakeLists.txt, and what each uses, as a picture: a column for each step away from base.
+std::string drawn_folders(const std::string& cmake) {
+  const std::regex library(R"(gpuplan_library\((\w+)\s+LINKS ([^)\n]*)\))"), ours(R"(gpuplan_(\w+))");
+  std::string picture;
+  for (auto at = std::sregex_iterator(cmake.begin(), cmake.end(), library); at != std::sregex_iterator(); ++at) {
+    const std::string links = at->str(2);
+    std::string uses;
+    for (auto used = std::sregex_iterator(links.begin(), links.end(), ours); used != std::sregex_iterator(); ++used)
+      uses += (uses.empty() ? " ─► " : ", ") + used->str(1);
+    picture += uses.empty() ? fmt::format("    {}\n", at->str(1)) : fmt::format("    {:<10}{}\n", at->str(1), uses);
+  }
+  return picture;
+}
+
+}  // namespace
+
+TEST_CASE("docs/architecture.md draws the folders as CMake builds them") {
+  constexpr std::string_view kEnd = "<!-- end of the drawing -->";
+  const fs::path root = fs::path(GPUPLAN_TEST_DIR).parent_path(), file = root / "docs" / "architecture.md";
+  const std::string page = read_file(file), picture = drawn_folders(read_file(root / "CMakeLists.txt"));
+  const std::size_t begin = page.find("-->\n", page.find("<!-- drawn from CMakeLists.txt")) + 4, end = page.find(kEnd);
+  REQUIRE((begin > 4 && end != std::string::npos));
+  const std::string today = page.substr(0, begin) + "\n" + picture + "\n" + page.substr(end);
+  if (test::is_updating() && page != today) write_file_atomically(file, today);
+  if (!test::is_updating()) CHECK(page == today);
+  CHECK(std::ranges::count(picture, '\n') >= 16);
+}
+
+TEST_CASE("every path that a comment or a page names exists") {
+  const fs::path root = fs::path(GPUPLAN_TEST_DIR).parent_path();
+  // folder/…/name.ending, or folder/…/name in backquotes
+  const std::regex name(
+      R"((?:^|[^\w./:<>{}$*-])((?:base|models|device|cluster|planner|ecosystem|sim|search|validate|rows)"
+      R"(|report|cli|fit|calibrate|run|execute|data|docs|scripts|cmake|bench|tests)/[\w/.-]*\w)"
+      R"(\.(?:cpp|h|cu|yaml|json|jsonl|md|py|sh|txt|cmake|css|js))(?![\w*<{]))");
+  int num_names = 0;
+  for (const auto& item : fs::recursive_directory_iterator(root)) {
+    const fs::path file = item.path().lexically_relative(root);
+    const std::string kind = file.extension(), top = file.begin()->string();
+    const bool is_page = kind == ".md" || top == "README.md";
+    if (top == "build" || top == ".git" || !item.is_regular_file()) continue;
+    if (!is_page && kind != ".cpp" && kind != ".h" && kind != ".cmake" && kind != ".py" && kind != ".sh") continue;
+    std::istringstream lines(read_file(item.path()));
+    for (std::string line; std::getline(lines, line);) {
+      const std::size_t comment = is_page ? 0 : std::min(line.find("// "), line.find("# "));
+      if (comment == std::string::npos) continue;
+      const std::string text = line.substr(comment);
+      for (auto at = std::sregex_iterator(text.begin(), text.end(), name); at != std::sregex_iterator();
+           ++at, ++num_names) {
+        const std::string path = at->str(1);
+        const bool is_there =
+            fs::exists(root / path) || fs::exists(root / "tests" / path) || fs::exists(root / "data" / path);
+        CHECK_MESSAGE(is_there, file.string(), " names ", path, ": ", text);
+      }
+    }
+  }
+  CHECK(num_names >= 500);
 }
 
 TEST_CASE("sample output in README.md and docs/ is what the program prints") {

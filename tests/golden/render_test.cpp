@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/surroundings.h"
 #include "cli/program.h"
 #include "report/text/amounts.h"
 #include "report/text/screen.h"
@@ -77,7 +78,9 @@ TEST_CASE("colour is used only where the screen has it") {
 }
 
 TEST_CASE("a file is not a terminal: no colour and a fixed width") {
-  const Screen screen = screen_of(-1);
+  Surroundings nothing;
+  const WithSurroundings with(nothing);
+  const Screen screen = screen_of(StandardStream::Out);
   CHECK(!screen.has_colour);
   CHECK(screen.width == kPipeWidth);
 }

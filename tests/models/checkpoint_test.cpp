@@ -309,4 +309,6 @@ TEST_CASE("a broken checkpoint is refused with its file and byte") {
   const ModelFolder folder;
   folder.scratch.write("model.safetensors", "\x08");
   CHECK_THROWS_WITH_AS(folder.load(), doctest::Contains("model.safetensors: byte 1: the file ends inside"), InputError);
+  folder.scratch.write("model.safetensors", test::safetensors_text("{}"));
+  CHECK_THROWS_WITH_AS(folder.load(), doctest::Contains("its safetensors files hold no tensors"), InputError);
 }

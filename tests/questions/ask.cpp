@@ -6,6 +6,7 @@
 #include <ctime>
 #include <fstream>
 #include <new>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -21,6 +22,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
+#include "base/processor.h"
 #include "cli/program.h"
 #include "questions/random_question.h"
 #include "sanitized.h"
@@ -68,17 +70,33 @@ std::set<std::string>& kept_names() {
   return kNames;
 }
 
-std::set<std::string> names_in(const std::filesystem::path& folder) {
+std::set<std::string> file_names_in(const std::filesystem::path& folder) {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) names.insert(entry.path().filename().string());
   return names;
 }
 
-/// Removes what questions wrote: a folder of theirs where the next one writes a file.
+std::map<std::string, std::string> files_below(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) files[entry.path().lexically_relative(folder).string()] = read_file(entry.path());
+  return files;
+}
+
+/// The files of the questions before the first one.
+std::map<std::string, std::string>& first_files() {
+  static std::map<std::string, std::string> kFiles;
+  return kFiles;
+}
+
+/// Removes what questions wrote, a folder of theirs where the next one writes a file, and puts back what they changed.
 void tidy() {
   std::error_code none;
-  for (const std::string& name : names_in("."))
+  for (const std::string& name : file_names_in("."))
     if (!kept_names().contains(name)) std::filesystem::remove_all(name, none);
+  for (const auto& [path, content] : files_written())
+    if (const auto before = first_files().find(path); before != first_files().end())
+      std::ofstream(path, std::ios::binary) << before->second;
 }
 
 /// Catalogues are read and files written once, in the parent: every child then has them.
@@ -95,7 +113,8 @@ const ScratchFolder& scratch() {
     setenv("HF_HUB_OFFLINE", "1", 1);  // no question goes to the Hub
     setenv("XDG_DATA_HOME", (kFolder.path() / "data").c_str(), 1);
     const std::string problem = write_question_files();
-    kept_names() = names_in(".");
+    kept_names() = file_names_in(".");
+    first_files() = files_below(".");
     kept_names().insert({"err", "verdicts"});
     std::filesystem::current_path(before);
     if (!problem.empty()) throw std::runtime_error(problem);
@@ -204,6 +223,31 @@ Tally& tally() { return shared().tally; }
 std::string written(const std::string& name) {
   std::error_code none;
   return std::filesystem::is_regular_file(name, none) ? read_file(name) : "";
+}
+
+std::map<std::string, std::string> files_written() {
+  std::map<std::string, std::string> files = files_below(".");
+  std::erase_if(files, [](const auto& file) {
+    const auto before = first_files().find(file.first);
+    return file.first == "err" || file.first == "verdicts" ||
+           (before != first_files().end() && before->second == file.second);
+  });
+  return files;
+}
+
+std::string without_time(const std::string& text) {
+  static const std::regex kTime(R"((plans searched in|"seconds":) [\d.e-]+( m?s)?)");
+  return std::regex_replace(text, kTime, "$1");
+}
+
+Surroundings surroundings_of_questions() {
+  const std::filesystem::path folder = scratch().path();
+  Surroundings given;
+  for (const auto& [path, content] : first_files()) given.files[path] = given.files[(folder / path).string()] = content;
+  for (const char* name : {"HOME", "PATH", "GPUPLAN_PROC", "GPUPLAN_PROFILE_DIR", "HF_HUB_OFFLINE", "XDG_DATA_HOME", "LC_ALL", "LANG"})
+    if (const char* const value = std::getenv(name)) given.variables[name] = value;
+  given.num_cores = num_usable_cores();
+  return given;
 }
 
 Answered ask(const Question& question) {

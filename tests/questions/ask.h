@@ -5,9 +5,11 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "base/surroundings.h"
 #include "base/work_count.h"
 #include "questions/question.h"
 
@@ -55,6 +57,15 @@ Answered ask(const Question& question);
 
 /// A file that an answer wrote; "" when there is none.
 std::string written(const std::string& name);
+
+/// All files that the last answer wrote or changed, by path.
+std::map<std::string, std::string> files_written();
+
+/// A text of answers without the time that they took.
+std::string without_time(const std::string& text);
+
+/// The folder and the variables of the questions, for `answer`.
+Surroundings surroundings_of_questions();
 
 using Law = std::function<std::string(const Question&)>;
 

@@ -114,6 +114,8 @@ TEST_CASE("secrets are not shown: in output, in arguments, in the values of flag
                                        "--x",      "hf_abcdefgh", "--tokens", "7"};
   CHECK(without_secrets(words, redacted) ==
         std::vector<std::string>{"train.py", "--hub_token", "***", "--api-key=***", "--x", "***", "--tokens", "7"});
+  CHECK(without_secrets({"env", "HF_TOKEN=abc", "--env", "WANDB_API_KEY=abc", "tokenizer=gpt2"}, redacted) ==
+        std::vector<std::string>{"env", "HF_TOKEN=***", "--env", "WANDB_API_KEY=***", "tokenizer=gpt2"});
   setenv("GPUPLAN_TEST_TOKEN", "verysecretvalue", 1);
   const Redaction from_environment;
   unsetenv("GPUPLAN_TEST_TOKEN");

@@ -9,7 +9,7 @@
 
 namespace gpuplan::test {
 
-/// What `answer` has against docs/schemas/NAME.schema.json, with its place; "" when nothing. "plan-file" is
+/// What `answer` has against docs/schemas/<name>.schema.json, with its place; "" when nothing. "plan-file" is
 /// docs/plan.schema.json.
 std::string schema_problem(const std::string& name, const nlohmann::json& answer);
 

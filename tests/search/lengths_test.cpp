@@ -17,6 +17,10 @@ TEST_CASE("lengths are read as numbers, as a histogram and as JSON lines, and me
     CHECK(l.quantile(0.9) == 400);
   }
   CHECK(parse_lengths("{\"input_ids\": [1, 2, 3]}\n", "d").longest == 3);
+  CHECK(parse_lengths("\xef\xbb\xbf"
+                      "12 100\n",
+                      "with a byte order mark")
+            .longest == 12);
 }
 
 TEST_CASE("a micro batch is padded to the mean of its longest row") {
