@@ -84,9 +84,8 @@ constexpr std::array kFieldFlags{
                 return flag("--wrap", to_string(Wrap{s.wrap, s.wrap_min_params}));
               }},
     FieldFlag{"fsdp_version", [](Request, const Strategy& s) {
-                if (s.engine != ShardingEngine::Fsdp1 && s.engine != ShardingEngine::Fsdp2)
-                  return flag("--strategy", s.name);
-                return flag("--fsdp-version", s.engine == ShardingEngine::Fsdp1 ? "1" : "2");
+                const int version = traits_of(s.engine).fsdp_version;
+                return version == 0 ? flag("--strategy", s.name) : flag("--fsdp-version", std::to_string(version));
               }}};
 
 }  // namespace

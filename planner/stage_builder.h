@@ -77,6 +77,7 @@ class StageBuilder {
         n_(job.numerics),
         rules_(job.rules),
         engine_(job.engine()),
+        traits_(traits_of(job.strategy.engine)),
         s_(stage_scratch()),
         layout_(job.rules.layout) {}
 
@@ -96,17 +97,16 @@ class StageBuilder {
   bool steps_host_copy() const { return rules_.steps_host_copy; }
   /// ZeRO++'s quantised weights. Source: CUDAQuantizer of deepspeed/runtime/zero/partition_parameters.py.
   bool gathers_int8() const { return engine_.gathers_int8 && rules_.ways > 1; }
-  bool wraps_adapters() const { return engine_.wraps_adapters && is_fsdp(rules_.engine) && recipe().is_adapter(); }
+  bool wraps_adapters() const { return engine_.wraps_adapters && recipe().is_adapter(); }
   bool waits_for_prefetch() const {
-    return engine_.waits_for_prefetch && (!is_fsdp(rules_.engine) || wraps_adapters());
+    return engine_.waits_for_prefetch && (!engine_.wraps_adapters || recipe().is_adapter());
   }
   /// FSDP1 puts its hook for resharding a unit without trained weights on the unit's input, until backward ends
   /// (_register_post_backward_reshard_only_hook and _finalize_params of torch/distributed/fsdp/_runtime_utils.py). The
   /// hook names the input's node in the graph (torch/autograd/graph.py register_multi_grad_hook); of a reentrant
   /// checkpoint that is a leaf, which keeps itself and its gradient.
   bool keeps_frozen_inputs() const {
-    return rules_.engine == ShardingEngine::Fsdp1 && rules_.ways > 1 && wraps_adapters() &&
-           in_.framework.checkpoints_reentrantly;
+    return traits_.hooks_frozen_inputs && rules_.ways > 1 && wraps_adapters() && in_.framework.checkpoints_reentrantly;
   }
   bool casts() const { return !layout_.shards_weights && n_.casts_weights && !steps_host_copy(); }
   bool reduces_each_micro_batch() const { return layout_.shards_gradients && !engine_.syncs_last_only; }
@@ -206,6 +206,7 @@ class StageBuilder {
   const DtypePolicy& n_;
   const SizeRules& rules_;
   const EngineConvention& engine_;
+  const EngineTraits& traits_;
   StageScratch& s_;
   StateLayout layout_;
   std::uint16_t first_{}, last_{};

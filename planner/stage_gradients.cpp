@@ -34,7 +34,7 @@ void StageBuilder::reduce(Group& g) {
     drain(StreamId::Reduce, g.unit);
     std::uint32_t message = is_in_bucket ? buckets_[0] : g.full_gradient;
     const bool copies =
-        is_fsdp(rules_.engine) && (engine_.copies_out || g.sizes.reduce_message != g.sizes.full_gradient);
+        traits_.copies_reduce_input && (engine_.copies_out || g.sizes.reduce_message != g.sizes.full_gradient);
     if (copies) {
       message = add(Category::Communication, BufferRole::ReduceInput, g.unit, g.sizes.reduce_message);
       p_.buffers[message].placement = p_.buffers[g.full_gradient].placement;
@@ -54,7 +54,7 @@ void StageBuilder::reduce(Group& g) {
     else
       emit(OpCode::ReduceScatter, StreamId::Reduce, Axis::DpShard, g.unit,
            {message | kRead, g.gradient | kRead | kWrite | kAccumulates, bucket}, g.sizes.reduce_message)
-          .messages = narrow<std::uint16_t>(is_fsdp(rules_.engine) ? g.messages : 1);
+          .messages = narrow<std::uint16_t>(traits_.splits_reduce_messages ? g.messages : 1);
     if (!bucket_rule().overlap_comm)  // compute waits: the mean is taken on its stream
       emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead | kWrite},
            2 * p_.buffers[g.gradient].bytes);

@@ -24,7 +24,7 @@ std::int64_t num_adapter_matrices(const StateList& layer) {
 MemorySpace StageBuilder::optimizer_space() const {
   return recipe().offload.optimizer == OffloadTarget::Nvme ? MemorySpace::Nvme
          : recipe().offload.optimizer == OffloadTarget::Cpu ||
-                 (is_fsdp(rules_.engine) && recipe().offload.params != OffloadTarget::None)
+                 (traits_.offloads_together && recipe().offload.params != OffloadTarget::None)
              ? MemorySpace::Host
              : MemorySpace::Device;
 }

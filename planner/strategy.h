@@ -3,6 +3,7 @@
 // parallelism) will be a third part.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -89,8 +90,33 @@ struct StrategyOptions {
 /// `zero` as these options set it, where it is DeepSpeed.
 void apply_zero_options(const StrategyOptions& options, EngineConvention& zero);
 
-/// The names, simplest first: the order in which ties are broken.
+/// Which axes of the mesh a strategy lays its GPUs along.
+enum class Degrees : std::uint8_t { One, Pipeline, Replicate, Shard, Hybrid };
+
+/// What the table says of a strategy, whatever the cluster.
+struct StrategyRow {
+  std::string_view name;
+  Schedule schedule;
+  ShardingEngine engine;
+  StateLayout layout;
+  Degrees degrees;
+  bool can_offload_optimizer, can_offload_params;
+};
+
+/// Simplest first: the order in which ties are broken.
+std::span<const StrategyRow> strategy_rows();
 std::span<const std::string_view> strategy_names();
+/// The first of them that uses all of so many GPUs.
+std::string_view simplest_strategy(std::int64_t num_gpus);
+/// The one that differs from `name` in gathering weights again for backward alone; `name` where there is none.
+std::string strategy_that_reshards(std::string_view name);
+
+/// What DeepSpeed and FSDP call the strategies that shard the same.
+struct Counterparts {
+  std::string_view deepspeed, fsdp;
+  std::array<std::string_view, 2> strategies;  // ours, of the two sides; empty: none
+};
+std::span<const Counterparts> counterparts();
 
 /// The canonical name of any spelling ("FULL_SHARD", "SHARD_GRAD_OP", "naive", "deepspeed-zero3", …).
 /// Throws InputError for `--strategy` with the nearest names.

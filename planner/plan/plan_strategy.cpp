@@ -53,8 +53,7 @@ PlanStrategy describe(const Strategy& s) {
                    .reshard_after_forward = layout.reshards_after_forward,
                    .wrap = s.wrap,
                    .wrap_min_params = s.wrap_min_params};
-  if (s.engine == ShardingEngine::Fsdp1) out.fsdp_version = 1;
-  if (s.engine == ShardingEngine::Fsdp2) out.fsdp_version = 2;
+  if (const int version = traits_of(s.engine).fsdp_version; version > 0) out.fsdp_version = version;
   return out;
 }
 
