@@ -75,7 +75,7 @@ SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framew
   const EngineConvention& engine = engine_of(framework, strategy.engine);
   SizeRules rules{.engine = strategy.engine,
                   .layout = strategy.layout,
-                  .ways = strategy.mesh.dp_shard,
+                  .ways = strategy.mesh.shard_ways(),
                   .shards_rows = engine.shards_rows,
                   .steps_host_copy = framework.host_steps_copy && recipe.offload.optimizer != OffloadTarget::None &&
                                      recipe.offload.params == OffloadTarget::None,

@@ -111,14 +111,14 @@ std::int64_t usual_hybrid_shard(const ClusterSpec& cluster) {
 Mesh mesh_of(const Row& row, const ClusterSpec& cluster, const StrategyOptions& options) {
   const std::int64_t n = cluster.num_gpus();
   if (row.degrees == Degrees::One) return {};
-  if (row.degrees == Degrees::Pipeline) return {.pp = n};
-  if (row.degrees == Degrees::Replicate) return {.dp_replicate = n};
+  if (row.degrees == Degrees::Pipeline) return {{Axis::Pp, n}};
+  if (row.degrees == Degrees::Replicate) return {{Axis::DpReplicate, n}};
   const std::int64_t shard =
       options.shard_size.value_or(row.degrees == Degrees::Hybrid ? usual_hybrid_shard(cluster) : n);
   if (shard < 1 || n % shard != 0)
     throw InputError("--shard-size", fmt::format("{} does not divide the {} GPUs", shard, n),
                      "choose a divisor of the number of GPUs");
-  return {.dp_replicate = n / shard, .dp_shard = shard};
+  return {{Axis::DpReplicate, n / shard}, {Axis::DpShard, shard}};
 }
 
 }  // namespace
@@ -194,7 +194,7 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
     s.wrap_min_params = options.wrap_min_params;
     if (!options.reshards) s.layout.reshards_after_forward = false;
   }
-  if (s.engine != ShardingEngine::Local && s.mesh.dp_shard == 1 &&
+  if (s.engine != ShardingEngine::Local && s.mesh.shard_ways() == 1 &&
       options.shard_size) {  // sharding over one rank is DDP
     s.engine = ShardingEngine::Local;
     s.layout = {};
@@ -241,14 +241,15 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   // a tower is of the first stage, with the layers that read features of its middle
   const std::int64_t num_units =
       model.num_layers() + 2 - model.vision.num_units() - std::ssize(model.vision.deepstack_layers);
-  if (s.mesh.pp > num_units) return fmt::format("{} GPUs for {} layers and ends", s.mesh.pp, num_units);
+  if (s.mesh.num_stages() > num_units)
+    return fmt::format("{} GPUs for {} layers and ends", s.mesh.num_stages(), num_units);
   const FrameworkConvention& framework = find_framework(recipe.framework);
   if (s.schedule == Schedule::Naive && framework.mp_is_one_process && cluster.num_nodes() > 1)
     return "device_map is one process, and a process has the GPUs of one machine";
-  if (s.mesh.pp > 1 && (model.num_encoder_layers > 0 || model.vision.is_attended))
+  if (s.mesh.num_stages() > 1 && (model.num_encoder_layers > 0 || model.vision.is_attended))
     return model.vision.is_attended ? "layers of every stage would read the images' features: not split into stages"
                                     : "every decoder layer reads the encoder's output: not split into stages";
-  if (row.degrees == Degrees::Hybrid && (s.mesh.dp_replicate == 1 || s.mesh.dp_shard == 1))
+  if (row.degrees == Degrees::Hybrid && (s.mesh.copies() == 1 || s.mesh.shard_ways() == 1))
     return "needs a shard group smaller than all GPUs";
   if (recipe.offload.optimizer != OffloadTarget::None && !row.can_offload_optimizer) return "no optimizer offload";
   if (recipe.offload.params != OffloadTarget::None && !row.can_offload_params) return "no parameter offload";

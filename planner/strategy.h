@@ -14,27 +14,9 @@
 #include "models/model_spec.h"
 #include "models/numerics.h"
 #include "models/recipe.h"
+#include "planner/mesh.h"
 
 namespace gpuplan {
-
-enum class Axis : std::uint8_t { None, DpShard, DpReplicate, Pp };
-constexpr int kNumAxes = 4;
-
-/// Degrees of the device mesh; their product is the number of ranks used. Ranks: pp outermost, then dp_replicate,
-/// dp_shard.
-struct Mesh {
-  std::int64_t dp_replicate = 1, dp_shard = 1, pp = 1;
-  std::int64_t world() const { return dp_replicate * dp_shard * pp; }
-  std::int64_t data_parallel() const { return dp_replicate * dp_shard; }
-  /// Between neighbours of a group along `axis`, in ranks.
-  std::int64_t stride(Axis axis) const {
-    return axis == Axis::Pp ? data_parallel() : axis == Axis::DpReplicate ? dp_shard : 1;
-  }
-  std::int64_t ways(Axis axis) const {
-    return axis == Axis::DpShard ? dp_shard : axis == Axis::DpReplicate ? dp_replicate : axis == Axis::Pp ? pp : 1;
-  }
-  bool operator==(const Mesh&) const = default;
-};
 
 enum class Schedule : std::uint8_t { Sequential, Naive };
 
@@ -69,7 +51,7 @@ struct Strategy {
 
   bool is_one_gpu() const { return engine == ShardingEngine::Local && mesh.world() == 1; }
   /// Whole copies of model and training state on several GPUs.
-  bool is_replicated() const { return !layout.shards_optimizer && mesh.dp_replicate > 1; }
+  bool is_replicated() const { return !layout.shards_optimizer && mesh.copies() > 1; }
 };
 
 /// What the user may pin on the command line.

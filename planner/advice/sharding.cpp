@@ -11,7 +11,8 @@ namespace {
 
 std::optional<StrategyEstimate> other_reshard(const AdviceCase& c) {
   const Strategy& s = c.chosen.strategy;
-  if (!traits_of(s.engine).can_keep_gathered || !s.layout.shards_weights || s.mesh.dp_shard < 2) return std::nullopt;
+  if (!traits_of(s.engine).can_keep_gathered || !s.layout.shards_weights || s.mesh.shard_ways() < 2)
+    return std::nullopt;
   return estimate_with(c, {{"no-reshard", s.layout.reshards_after_forward ? "on" : "off"}});
 }
 
@@ -76,7 +77,7 @@ const AdviceRow kZeroOrFsdp{
     .condition = "the strategy shards optimizer states, gradients or weights over at least two ranks",
     .applies =
         [](const AdviceCase& c) {
-          return c.chosen.strategy.layout.shards_optimizer && c.chosen.strategy.mesh.dp_shard > 1;
+          return c.chosen.strategy.layout.shards_optimizer && c.chosen.strategy.mesh.shard_ways() > 1;
         },
     .lines = zero_or_fsdp_lines};
 

@@ -61,13 +61,13 @@ TEST_CASE("ties are broken in the order of the table: simplest first") {
 TEST_CASE("degrees: all ranks replicate, shard, or form a pipeline; HSDP shards inside a node, or half a machine") {
   const ClusterSpec eight = plain_cluster(8), two_nodes = plain_cluster(8, {std::int64_t(80) << 30}, 4);
   CHECK(make_strategy("single", eight, {}).mesh == Mesh{});
-  CHECK(make_strategy("ddp", eight, {}).mesh == Mesh{.dp_replicate = 8});
-  CHECK(make_strategy("zero2", eight, {}).mesh == Mesh{.dp_shard = 8});
-  CHECK(make_strategy("fsdp", eight, {}).mesh == Mesh{.dp_shard = 8});
-  CHECK(make_strategy("mp", eight, {}).mesh == Mesh{.pp = 8});
-  CHECK(make_strategy("hsdp", eight, {}).mesh == Mesh{.dp_replicate = 2, .dp_shard = 4});
-  CHECK(make_strategy("hsdp", two_nodes, {}).mesh == Mesh{.dp_replicate = 2, .dp_shard = 4});
-  CHECK(make_strategy("hsdp", eight, {.shard_size = 2}).mesh == Mesh{.dp_replicate = 4, .dp_shard = 2});
+  CHECK(make_strategy("ddp", eight, {}).mesh == Mesh{{Axis::DpReplicate, 8}});
+  CHECK(make_strategy("zero2", eight, {}).mesh == Mesh{{Axis::DpShard, 8}});
+  CHECK(make_strategy("fsdp", eight, {}).mesh == Mesh{{Axis::DpShard, 8}});
+  CHECK(make_strategy("mp", eight, {}).mesh == Mesh{{Axis::Pp, 8}});
+  CHECK(make_strategy("hsdp", eight, {}).mesh == Mesh{{Axis::DpReplicate, 2}, {Axis::DpShard, 4}});
+  CHECK(make_strategy("hsdp", two_nodes, {}).mesh == Mesh{{Axis::DpReplicate, 2}, {Axis::DpShard, 4}});
+  CHECK(make_strategy("hsdp", eight, {.shard_size = 2}).mesh == Mesh{{Axis::DpReplicate, 4}, {Axis::DpShard, 2}});
 }
 
 TEST_CASE("a shard size has to divide the ranks; of 1 it is DDP") {
