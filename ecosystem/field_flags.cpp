@@ -33,7 +33,8 @@ std::string checkpointing_words(Request r, const Strategy& /*strategy*/) {
 std::string loss_words(Request r, const Strategy& /*strategy*/) { return flag("--loss", loss_text(r.recipe)); }
 /// Strategies that shard over all GPUs, or over none, say it by their name.
 std::string shard_words(Request /*r*/, const Strategy& s) {
-  return s.mesh.dp_replicate > 1 && s.mesh.dp_shard > 1 ? flag("--shard-size", std::to_string(s.mesh.dp_shard)) : "";
+  return s.mesh.copies() > 1 && s.mesh.shard_ways() > 1 ? flag("--shard-size", std::to_string(s.mesh.shard_ways()))
+                                                        : "";
 }
 
 constexpr std::array kFieldFlags{
@@ -84,9 +85,8 @@ constexpr std::array kFieldFlags{
                 return flag("--wrap", to_string(Wrap{s.wrap, s.wrap_min_params}));
               }},
     FieldFlag{"fsdp_version", [](Request, const Strategy& s) {
-                if (s.engine != ShardingEngine::Fsdp1 && s.engine != ShardingEngine::Fsdp2)
-                  return flag("--strategy", s.name);
-                return flag("--fsdp-version", s.engine == ShardingEngine::Fsdp1 ? "1" : "2");
+                const int version = traits_of(s.engine).fsdp_version;
+                return version == 0 ? flag("--strategy", s.name) : flag("--fsdp-version", std::to_string(version));
               }}};
 
 }  // namespace

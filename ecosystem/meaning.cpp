@@ -355,7 +355,7 @@ void write_kernels(Setup& s, const Recipe& r) {
 
 void write_fsdp(Setup& s, const EstimateRequest& request, const Strategy& strategy) {
   const bool is_v1 = strategy.engine == ShardingEngine::Fsdp1;
-  const bool reshards = strategy.layout.reshards_after_forward, is_hybrid = strategy.mesh.dp_replicate > 1;
+  const bool reshards = strategy.layout.reshards_after_forward, is_hybrid = strategy.mesh.copies() > 1;
   s.distributed = "fsdp";
   s.fsdp_version = is_v1 ? 1 : 2;
   if (is_v1) {
@@ -368,8 +368,8 @@ void write_fsdp(Setup& s, const EstimateRequest& request, const Strategy& strate
     s.fsdp_reshard = reshards ? "yes" : "no";
   }
   if (!is_v1 && is_hybrid) {
-    s.dp_replicate = strategy.mesh.dp_replicate;
-    s.dp_shard = strategy.mesh.dp_shard;
+    s.dp_replicate = strategy.mesh.copies();
+    s.dp_shard = strategy.mesh.shard_ways();
   }
   s.fsdp_wrap = strategy.wrap == WrapPolicy::Layer ? "layer" : "size";
   if (strategy.wrap == WrapPolicy::Size) s.fsdp_min_params = strategy.wrap_min_params;
@@ -407,7 +407,7 @@ Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
   s.model_type = request.model.model_type;
   write_method(s, request.recipe, strategy.layout.shards_weights);
   write_precision(s, request.recipe, is_local);
-  write_batch(s, request, strategy.mesh.data_parallel());
+  write_batch(s, request, strategy.mesh.batch_replicas());
   write_kernels(s, request.recipe);
   if (request.model.vision.is_present()) {
     s.freezes_tower = request.recipe.images.train != TrainVision::All;

@@ -49,7 +49,7 @@ WhyNot why_not_torchtune(const ExportJob& job) {
     return {fmt::format("torchtune has no qlora_{}", model->name), "plan with --lora, or " + std::string(kOther)};
   if (job.num_nodes() > 1) return {"torchtune's recipes are started on one machine here", kOther};
   if (job.strategy.is_one_gpu()) return {};
-  const bool is_fsdp1 = job.strategy.engine == ShardingEngine::Fsdp1, is_hybrid = job.strategy.mesh.dp_replicate > 1;
+  const bool is_fsdp1 = job.strategy.engine == ShardingEngine::Fsdp1, is_hybrid = job.strategy.mesh.copies() > 1;
   if (job.strategy.engine == ShardingEngine::Fsdp2 && !is_hybrid) return {};
   return {fmt::format("torchtune shards with FSDP2 over all GPUs, and the plan is {}{}", job.strategy.name,
                       is_fsdp1 ? " of FSDP1" : ""),

@@ -150,9 +150,9 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.object("defaults", [&](Fields& defaults) { read_defaults(defaults, c.defaults); });
   f.optional("computes_in_fp16", c.computes_in_fp16);
   f.optional("is_handwritten", c.is_handwritten);
-  f.optional_object("fsdp1", [&](Fields& engine) { read_engine(engine, c.fsdp1); });
-  f.optional_object("fsdp2", [&](Fields& engine) { read_engine(engine, c.fsdp2); });
-  f.optional_object("zero", [&](Fields& engine) { read_engine(engine, c.zero); });
+  for (const EngineTraits& traits : kEngines)
+    if (!traits.key.empty())
+      f.optional_object(traits.key, [&](Fields& engine) { read_engine(engine, c.*traits.convention); });
 }
 
 FrameworkConvention load(const std::filesystem::path& file) {
@@ -166,17 +166,6 @@ FrameworkConvention load(const std::filesystem::path& file) {
 }
 
 }  // namespace
-
-const EngineConvention& engine_of(const FrameworkConvention& framework, ShardingEngine engine) {
-  static const EngineConvention kLocal{.prefetch_units = 0};
-  switch (engine) {
-    case ShardingEngine::Fsdp1: return framework.fsdp1;
-    case ShardingEngine::Fsdp2: return framework.fsdp2;
-    case ShardingEngine::Zero: return framework.zero;
-    case ShardingEngine::Local: break;
-  }
-  return kLocal;
-}
 
 std::vector<FrameworkConvention> list_frameworks() {
   std::vector<FrameworkConvention> out;

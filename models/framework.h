@@ -2,9 +2,11 @@
 // in code.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/recipe.h"
@@ -27,10 +29,9 @@ enum class AllocatorKind : std::uint8_t { Caching, Planned };
 enum class HostStep : std::uint8_t { Torch, Vectorised };
 /// Who owns the training state: the framework itself (one GPU, DDP, model parallel), torch FSDP, or a ZeRO engine.
 enum class ShardingEngine : std::uint8_t { Local, Fsdp1, Fsdp2, Zero };
-
-constexpr bool is_fsdp(ShardingEngine engine) {
-  return engine == ShardingEngine::Fsdp1 || engine == ShardingEngine::Fsdp2;
-}
+/// What makes mixed precision compute in 16 bit: autocast, the gather of weights, which casts them (FSDP's
+/// MixedPrecision), or an engine that has turned the model itself into 16 bit (DeepSpeed).
+enum class ComputeCast : std::uint8_t { Autocast, Gather, Model };
 
 /// DeepSpeed's flat buffers of gradients on their way to the reduction.
 struct GradientBuckets {
@@ -64,8 +65,8 @@ struct EngineConvention {
   /// FSDP1: each matrix of an adapter is a unit of its own (PEFT's fsdp_auto_wrap_policy).
   bool wraps_adapters = false;
   /// Compute waits for every gather that was issued, those ahead of it too. ZeRO-3: `fetch_sub_module` makes the
-  /// compute stream wait for the whole gather stream. FSDP1 with adapters as units: the rate limiter lets two units be
-  /// gathered at once, and two adapters are soon used.
+  /// compute stream wait for the whole gather stream. Of an engine that wraps adapters, where there are some: FSDP1's
+  /// rate limiter lets two units be gathered at once, and two adapters are soon used.
   bool waits_for_prefetch = false;
   /// Weights on the host are copied in on the stream that computes, which waits for them.
   bool copies_in_line = false;
@@ -156,6 +157,7 @@ struct FrameworkConvention {
   // distributed
   std::int64_t ddp_bucket_bytes = 25 << 20;
   bool ddp_copies_gradients = true;  // buckets beside the gradients (gradient_as_bucket_view = false)
+  EngineConvention local{.prefetch_units = 0};
   EngineConvention fsdp1{.host_step = HostStep::Torch};
   EngineConvention fsdp2{.shards_rows = true, .host_step = HostStep::Torch};
   EngineConvention zero{.host_gradients_in_fp32 = true};  // DeepSpeed's
@@ -171,8 +173,58 @@ struct FrameworkConvention {
   bool is_handwritten = false;   // kernels written for training: fewer launches, fewer bytes
 };
 
+/// What an engine does under every framework.
+struct EngineTraits {
+  ShardingEngine engine;
+  std::string_view key;  // of its object in data/frameworks; empty: nothing is said of it there
+  EngineConvention FrameworkConvention::*convention;
+  int fsdp_version = 0;  // of torch's FSDP; 0: another engine
+  ComputeCast compute_cast = ComputeCast::Autocast;
+  bool can_keep_gathered = false;    // weights can stay gathered from forward to backward (reshard_after_forward)
+  bool copies_reduce_input = false;  // gradients are put behind each other, in the reduce dtype, before the reduction
+  bool splits_reduce_messages = false;  // a unit is reduced in as many messages as it is gathered in
+  bool offloads_together = false;       // the optimizer steps on the host whenever the weights are there
+  bool offloads_to_nvme = false;
+  /// The hook that reshards a unit without trained weights is put on the unit's input.
+  bool hooks_frozen_inputs = false;
+  bool steps_per_tensor = true;  // the optimizer sees the tensors of the model, or their parts; false: flat ones
+};
+inline constexpr std::array kEngines{
+    EngineTraits{.engine = ShardingEngine::Local, .key = "", .convention = &FrameworkConvention::local},
+    EngineTraits{.engine = ShardingEngine::Fsdp1,
+                 .key = "fsdp1",
+                 .convention = &FrameworkConvention::fsdp1,
+                 .fsdp_version = 1,
+                 .compute_cast = ComputeCast::Gather,
+                 .can_keep_gathered = true,
+                 .copies_reduce_input = true,
+                 .splits_reduce_messages = true,
+                 .offloads_together = true,
+                 .hooks_frozen_inputs = true,
+                 .steps_per_tensor = false},
+    EngineTraits{.engine = ShardingEngine::Fsdp2,
+                 .key = "fsdp2",
+                 .convention = &FrameworkConvention::fsdp2,
+                 .fsdp_version = 2,
+                 .compute_cast = ComputeCast::Gather,
+                 .can_keep_gathered = true,
+                 .copies_reduce_input = true,
+                 .splits_reduce_messages = true,
+                 .offloads_together = true},
+    EngineTraits{.engine = ShardingEngine::Zero,
+                 .key = "zero",
+                 .convention = &FrameworkConvention::zero,
+                 .compute_cast = ComputeCast::Model,
+                 .offloads_to_nvme = true,
+                 .steps_per_tensor = false}};
+
+constexpr const EngineTraits& traits_of(ShardingEngine engine) { return kEngines[std::size_t(engine)]; }
+constexpr bool is_fsdp(ShardingEngine engine) { return traits_of(engine).fsdp_version > 0; }
+
 /// What the framework does under an engine.
-const EngineConvention& engine_of(const FrameworkConvention& framework, ShardingEngine engine);
+inline const EngineConvention& engine_of(const FrameworkConvention& framework, ShardingEngine engine) {
+  return framework.*traits_of(engine).convention;
+}
 
 /// A record of data/frameworks by name or alias. Throws InputError with the nearest names.
 const FrameworkConvention& find_framework(const std::string& name);

@@ -32,7 +32,8 @@ struct KindBlocks {
   std::uint8_t graph{};        // of the full layer
 };
 
-/// Blocks of a model's units. They depend on model, framework, recipe and dtypes, not on the strategy or the cluster.
+/// Blocks of a model's units. They depend on model, framework, recipe, dtypes and the degrees that divide
+/// a layer, on nothing else of the strategy or the cluster.
 struct ModelBlocks {
   std::vector<LayerGraph> graphs;
   std::vector<Block> blocks;

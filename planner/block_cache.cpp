@@ -18,7 +18,8 @@ std::shared_ptr<ModelBlocks> BlockCache::blocks_of(const Job& job) {
     recipe_ = recipe;
     entries_.clear();
   }
-  const Key key{recipe.micro_batch, recipe.seq_len, recipe.grad_accum > 1, job.numerics};
+  const Key key{recipe.micro_batch, recipe.seq_len, recipe.grad_accum > 1, job.numerics,
+                job.strategy.mesh.within_layers()};
   const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.key == key; });
   if (at != entries_.end()) return at->blocks;
   auto blocks = std::make_shared<ModelBlocks>();

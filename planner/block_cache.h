@@ -26,6 +26,7 @@ class BlockCache {
     std::int64_t micro_batch{}, seq_len{};
     bool accumulates{};
     DtypePolicy numerics;
+    Mesh divided_by;  // the degrees that cut a layer
     bool operator==(const Key&) const = default;
   };
   struct Entry {

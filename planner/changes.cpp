@@ -84,10 +84,9 @@ void set_num_gpus(Variant& v, const Setting& s) {
   v.request.cluster = resized(v.request.cluster, parse_integer(s.value, s.change->name, 1));
 }
 
-/// Gathered weights that stay are what sets fsdp-grad-op apart from fsdp.
 void set_no_reshard(Variant& v, const Setting& s) {
   v.request.options.reshards = !is_on(s);
-  if (v.request.options.reshards && v.request.strategy == "fsdp-grad-op") v.request.strategy = "fsdp";
+  if (v.request.options.reshards) v.request.strategy = strategy_that_reshards(v.request.strategy);
 }
 
 void set_overlap_comm(Variant& v, const Setting& s) { v.request.options.overlap_comm = is_on(s); }
@@ -150,10 +149,14 @@ std::string compiled(Request r) { return if_so(!r.recipe.torch_compile, "on"); }
 
 /// Where DeepSpeed's backward waits for its reductions.
 std::string reduce_beside_backward(Request r) {
-  EngineConvention zero = find_framework(r.recipe.framework).zero;
-  if (!zero.is_deepspeed() || (r.strategy != "auto" && !r.strategy.starts_with("zero"))) return {};
-  apply_zero_options(r.options, zero);
-  return if_so(!zero.buckets_of(r.strategy == "zero3").overlap_comm, "on");
+  const auto waits = [&](const StrategyRow& row) {
+    if (r.strategy != "auto" && r.strategy != row.name) return false;
+    EngineConvention engine = engine_of(find_framework(r.recipe.framework), row.engine);
+    apply_zero_options(r.options, engine);
+    return engine.is_deepspeed() && !engine.buckets_of(row.layout.shards_weights).overlap_comm;
+  };
+  const std::span<const StrategyRow> rows = strategy_rows();
+  return if_so(std::any_of(rows.begin(), rows.end(), waits), "on");
 }
 
 std::string more_gpus(Request r) {

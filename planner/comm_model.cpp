@@ -96,8 +96,8 @@ Seconds CommModel::all_reduce_time(Axis axis, Bytes message) const {
   return a.ways <= 1 ? Seconds{} : time_of(a, a.all_reduce, CollectiveKind::AllReduce, message);
 }
 
-LinkCost CommModel::send_link(Bytes message) const {
-  const AxisLink& a = axes[std::size_t(Axis::Pp)];
+LinkCost CommModel::send_link(Axis axis, Bytes message) const {
+  const AxisLink& a = axes[std::size_t(axis)];
   const CollectiveCurve* curve = curve_of(a, CollectiveKind::SendRecv);
   if (!curve || message.count <= 0) return a.link;
   const CurveTime point = at(*curve, a, 2, message);
@@ -107,8 +107,8 @@ LinkCost CommModel::send_link(Bytes message) const {
   return link;
 }
 
-Seconds CommModel::send_time(Bytes message) const {
-  const LinkCost link = send_link(message);
+Seconds CommModel::send_time(Axis axis, Bytes message) const {
+  const LinkCost link = send_link(axis, message);
   return link.latency + message / link.bandwidth;
 }
 
@@ -138,10 +138,10 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
       std::min(nccl_generation(cluster.gpus.front()), nccl_generation(cluster.gpus.back()));
   // A group of an axis spans ways x stride consecutive ranks: inside a node unless that is wider than one. A ring
   // through whole nodes uses the network adapters of all its ranks there; groups that own one rank per node share them.
-  const auto place = [&](Axis axis) {
-    const std::int64_t stride = mesh.stride(axis);
-    AxisLink& a = m.axes[std::size_t(axis)];
-    a.ways = mesh.ways(axis);
+  for (const AxisRow& row : kAxes) {
+    const std::int64_t stride = mesh.stride(row.axis);
+    AxisLink& a = m.axes[std::size_t(row.axis)];
+    a.ways = mesh.ways(row.axis);
     a.crosses_nodes = a.ways > 1 && stride * a.ways > cluster.gpus_per_node;
     a.link = a.crosses_nodes ? cluster.inter : intra;
     const std::int64_t ranks_per_node =
@@ -151,7 +151,7 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
     if (a.crosses_nodes)
       a.link.bandwidth = a.link.all_reduce_bandwidth =
           ranks_per_node > 1 ? std::min(adapters, intra.bandwidth) : adapters;
-    if (a.ways <= 1) return;
+    if (a.ways <= 1) continue;
     a.group = {.shape = {.size = a.ways, .nodes = ceil_div(a.ways, ranks_per_node), .in_node = ranks_per_node},
                .bandwidth = a.link.bandwidth,
                .all_reduce_bandwidth = a.link.all_reduce_bandwidth,
@@ -162,17 +162,13 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
                .has_switch = cluster.fabric == FabricKind::NvSwitch};
     if (is_measured && a.group.shape.nodes == 1)
       for (const CollectiveKind kind : kCollectiveKinds)
-        a.curves[std::size_t(kind)] = profile.measured->curve_of(kind, axis == Axis::Pp ? 2 : a.ways);
-    if (axis != Axis::Pp)
-      a.ranks_at_once = cluster.ranks_per_node(mesh.world()), a.host_cores = cluster.host_cores;  // stages take turns
-    if (axis == Axis::Pp) return;  // stages send and receive
+        a.curves[std::size_t(kind)] = profile.measured->curve_of(kind, row.is_pipeline ? 2 : a.ways);
+    if (row.is_pipeline) continue;  // stages send and receive, and take turns
+    a.ranks_at_once = cluster.ranks_per_node(mesh.world()), a.host_cores = cluster.host_cores;
     if (is_measured && a.group.shape.nodes == 1) a.hand_over = hand_over_of(*profile.measured, a);
     a.gather = {CollectiveKind::AllGather, a.group};
     a.all_reduce = {CollectiveKind::AllReduce, a.group};
-  };
-  place(Axis::DpShard);
-  place(Axis::DpReplicate);
-  place(Axis::Pp);
+  }
   return m;
 }
 

@@ -26,7 +26,7 @@ struct AxisLink {
       hand_over;  // to a stream that stood still, and back, beside the time of what it communicates; 0: not measured
 };
 
-/// Links per axis for a mesh laid on a cluster (pp outermost, then dp_replicate, dp_shard).
+/// Links per axis for a mesh laid on a cluster.
 struct CommModel {
   std::array<AxisLink, kNumAxes> axes;
   BytesPerSec host_link;      // CopyIn and CopyOut
@@ -39,9 +39,9 @@ struct CommModel {
   Seconds all_reduce_time(Axis axis, Bytes message) const;
   /// What a collective takes besides, unless its stream was busy until it began.
   Seconds hand_over(Axis axis) const { return axes[std::size_t(axis)].hand_over; }
-  /// To the next stage: alpha + S / B.
-  Seconds send_time(Bytes message) const;
-  LinkCost send_link(Bytes message) const;
+  /// To a neighbour along the axis: alpha + S / B.
+  Seconds send_time(Axis axis, Bytes message) const;
+  LinkCost send_link(Axis axis, Bytes message) const;
   /// What NCCL does with one call of `message` bytes, with its parts.
   CollectiveChoice choose(CollectiveKind kind, Axis axis, Bytes message) const;
 };

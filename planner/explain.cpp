@@ -106,9 +106,9 @@ ExplainSection state_section(const Job& job, const StrategyEstimate& chosen) {
       job.rules.steps_flat           ? fmt::format("DeepSpeed steps flat tensors: {}", optimizer.source)
       : total.step_scratch.count > 0 ? "a loop over the tensors holds two copies of the largest"
                                      : "foreach optimizers make one parameter-sized list");
-  if (chosen.strategy.mesh.dp_shard > 1)
+  if (chosen.strategy.mesh.shard_ways() > 1)
     s.lines.push_back({"sharded over",
-                       fmt::format("{} ranks: optimizer{}{}", chosen.strategy.mesh.dp_shard,
+                       fmt::format("{} ranks: optimizer{}{}", chosen.strategy.mesh.shard_ways(),
                                    chosen.strategy.layout.shards_gradients ? ", gradients" : "",
                                    chosen.strategy.layout.shards_weights ? ", weights" : ""),
                        "strategy " + chosen.strategy.name});
@@ -253,7 +253,7 @@ ExplainSection time_section(const EstimateRequest& r, const EstimateResult& resu
            : "model FLOPs 6P per token plus attention, over the datasheet rate"});
   s.lines.push_back({"global batch",
                      fmt::format("{} sequences: {} per rank x {} accumulation x {} replicas", chosen.global_batch,
-                                 r.recipe.micro_batch, r.recipe.grad_accum, chosen.strategy.mesh.data_parallel()),
+                                 r.recipe.micro_batch, r.recipe.grad_accum, chosen.strategy.mesh.batch_replicas()),
                      "recipe"});
   for (const auto& [name, value] : result.profile.values)
     s.lines.push_back(

@@ -16,8 +16,11 @@ Job::Job(EstimateRequest r, TrainedModel m, FrameworkConvention f, Profile p, St
       model(std::move(m)),
       framework(std::move(f)),
       profile(std::move(p)) {
-  apply_zero_options(request.options, framework.zero);
-  if (recipe().quant.kind != BaseQuant::None) framework.zero.gathers_int8 = false;  // packed weights go as they are
+  for (const EngineTraits& traits : kEngines) {
+    EngineConvention& engine = framework.*traits.convention;
+    apply_zero_options(request.options, engine);
+    if (recipe().quant.kind != BaseQuant::None) engine.gathers_int8 = false;  // packed weights go as they are
+  }
   use(std::move(s));
 }
 

@@ -87,7 +87,7 @@ JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak) {
   const EstimateRequest& r = job.request;
   const Mesh& mesh = job.strategy.mesh;
   JobMetrics f;
-  f.global_batch = r.recipe.micro_batch * r.recipe.grad_accum * mesh.data_parallel();
+  f.global_batch = r.recipe.micro_batch * r.recipe.grad_accum * mesh.batch_replicas();
   f.tokens_per_second = double(f.global_batch) * tokens_without_padding(r.recipe, r.dataset) / step.value;
   f.mfu = model_flops(job, f.global_batch, padded_length(r.recipe, r.dataset)) / (step.value * peak.value);
   f.steps_per_epoch = std::int64_t(std::ceil(sequences_of(r.dataset, r.recipe) / double(f.global_batch)));

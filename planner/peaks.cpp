@@ -101,7 +101,7 @@ bool is_evaluated(const EstimateRequest& r) {
 
 Bytes kept_logits(const Job& job) {
   const Bytes of_token = bytes_of(job.model.spec.vocab_size, Dtype::F32);
-  return eval_batch(job.request) * (job.recipe().seq_len * (job.strategy.mesh.data_parallel() * of_token));
+  return eval_batch(job.request) * (job.recipe().seq_len * (job.strategy.mesh.batch_replicas() * of_token));
 }
 
 Bytes evaluated_logits(const Job& job) {

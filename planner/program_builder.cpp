@@ -79,7 +79,7 @@ std::vector<StageLoad> unit_loads(const Job& job, const StepProgram& program, co
   for (std::int64_t i = 0; i < L; ++i) out[std::size_t(i + 1)] = per_kind[job.model.weights.order[std::size_t(i)]];
   out.front() = load_of(job.model.before);
   out.back() = load_of(job.model.after);
-  if (job.model.has_tied_head && job.strategy.mesh.pp > 1) out.back() += out.front();
+  if (job.model.has_tied_head && job.strategy.mesh.num_stages() > 1) out.back() += out.front();
   out.back().kept += double(program.blocks.back().total.peak);
   if (is_evaluated(job.request)) out.back().evaluated += double(evaluated_logits(job).count);
   return out;
@@ -88,7 +88,7 @@ std::vector<StageLoad> unit_loads(const Job& job, const StepProgram& program, co
 }  // namespace
 
 std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& program, const ModelBlocks& blocks) {
-  const std::int64_t stages = job.strategy.mesh.pp;
+  const std::int64_t stages = job.strategy.mesh.num_stages();
   const std::vector<StageLoad> load = unit_loads(job, program, blocks);
   const StageMost most{job.framework.allocator == AllocatorKind::Caching, step_temporaries(job, program)};
   std::vector<double> capacity;
@@ -128,7 +128,7 @@ void build_step_program(StepProgram& program, const Job& job, std::span<const Co
                         std::span<const std::size_t> gpu_column, BlockCache* cache) {
   const Strategy& strategy = job.strategy;
   program.mesh = strategy.mesh;
-  program.has_one_host = strategy.mesh.pp > 1 && job.is_one_process();
+  program.has_one_host = strategy.mesh.num_stages() > 1 && job.is_one_process();
   program.num_programs = 0;
   program.classes.clear();
   if (cache)
@@ -141,19 +141,20 @@ void build_step_program(StepProgram& program, const Job& job, std::span<const Co
   for (const CostModel& column : columns)
     program.costs.push_back(cache ? cache->costs_of(program, column) : block_costs(program, column));
 
-  const std::int64_t L = job.model.num_layers(), replicas = strategy.mesh.data_parallel();
+  const std::int64_t L = job.model.num_layers(), stages = strategy.mesh.num_stages();
+  const std::int64_t ranks = strategy.mesh.ranks_per_stage();
   std::vector<std::uint16_t> bounds{0, narrow<std::uint16_t>(L + 2)};
-  if (strategy.mesh.pp > 1) {
-    GPUPLAN_CHECK(strategy.mesh.pp <= L + 2, "a pipeline needs a unit per stage");
+  if (stages > 1) {
+    GPUPLAN_CHECK(stages <= L + 2, "a pipeline needs a unit per stage");
     bounds = stage_bounds(job, program, blocks);
   }
-  for (std::int64_t stage = 0; stage < strategy.mesh.pp; ++stage) {
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
     StageBuilder builder(new_program(program), job);
     builder.run(blocks, bounds[std::size_t(stage)], narrow<std::uint16_t>(bounds[std::size_t(stage) + 1] - 1));
-    const std::int64_t first = stage * replicas;
+    const std::int64_t first = stage * ranks;
     const std::size_t column = gpu_column.empty() ? 0 : gpu_column[std::size_t(first)];
     program.classes.push_back(
-        {.first_rank = first, .num_ranks = replicas, .program = program.num_programs - 1, .costs = column});
+        {.first_rank = first, .num_ranks = ranks, .program = program.num_programs - 1, .costs = column});
     count_work(Work::Instructions, std::ssize(program.programs[program.num_programs - 1].instructions));
   }
 }

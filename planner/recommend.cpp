@@ -155,7 +155,7 @@ std::string reason_for(const Row& chosen, const EstimateRequest& r, const Estima
                : "it fits on one GPU, and more would cost more per token than they gain";
   } else if (strategy.is_replicated()) {
     text = "the model and its training state fit on one GPU, so every GPU gets a copy and only gradients travel";
-  } else if (strategy.mesh.pp > 1) {
+  } else if (strategy.mesh.num_stages() > 1) {
     if (none_fits(result, is_sharded))
       text = "no sharded strategy fits, so the layers are spread over the GPUs; they work one after the other";
   } else if (none_fits(result, is_replicated)) {
@@ -169,7 +169,7 @@ std::string reason_for(const Row& chosen, const EstimateRequest& r, const Estima
       text += "; weights stay gathered until backward because the memory is there, which saves a third of the traffic";
   }
   const Row* fsdp = find_row(result, [](const Strategy& s) {
-    return is_fsdp(s.engine) && s.layout.reshards_after_forward && s.mesh.dp_replicate == 1;
+    return is_fsdp(s.engine) && s.layout.reshards_after_forward && s.mesh.copies() == 1;
   });
   if (strategy.is_replicated() && fsdp && fsdp->tokens_per_second > 0 &&
       chosen.tokens_per_second > 1.2 * fsdp->tokens_per_second)

@@ -29,6 +29,7 @@ struct ScheduleStep {
 /// none.
 struct Group {
   StateSizes sizes;
+  Domain domain;
   std::uint16_t unit{};  // for names
   std::uint32_t trained{}, frozen{}, master{}, state{}, paged{};
   std::uint32_t gathered_trained{}, gathered_frozen{}, flat_trained{}, flat_frozen{};  // current handles
@@ -77,6 +78,7 @@ class StageBuilder {
         n_(job.numerics),
         rules_(job.rules),
         engine_(job.engine()),
+        traits_(traits_of(job.strategy.engine)),
         s_(stage_scratch()),
         layout_(job.rules.layout) {}
 
@@ -95,22 +97,24 @@ class StageBuilder {
   /// The host steps a copy of weights that stay on the device: the master.
   bool steps_host_copy() const { return rules_.steps_host_copy; }
   /// ZeRO++'s quantised weights. Source: CUDAQuantizer of deepspeed/runtime/zero/partition_parameters.py.
-  bool gathers_int8() const { return engine_.gathers_int8 && rules_.ways > 1; }
-  bool wraps_adapters() const { return engine_.wraps_adapters && is_fsdp(rules_.engine) && recipe().is_adapter(); }
+  bool gathers_int8(const Group& g) const { return engine_.gathers_int8 && ways(g) > 1; }
+  bool wraps_adapters() const { return engine_.wraps_adapters && recipe().is_adapter(); }
   bool waits_for_prefetch() const {
-    return engine_.waits_for_prefetch && (!is_fsdp(rules_.engine) || wraps_adapters());
+    return engine_.waits_for_prefetch && (!engine_.wraps_adapters || recipe().is_adapter());
   }
   /// FSDP1 puts its hook for resharding a unit without trained weights on the unit's input, until backward ends
   /// (_register_post_backward_reshard_only_hook and _finalize_params of torch/distributed/fsdp/_runtime_utils.py). The
   /// hook names the input's node in the graph (torch/autograd/graph.py register_multi_grad_hook); of a reentrant
   /// checkpoint that is a leaf, which keeps itself and its gradient.
-  bool keeps_frozen_inputs() const {
-    return rules_.engine == ShardingEngine::Fsdp1 && rules_.ways > 1 && wraps_adapters() &&
-           in_.framework.checkpoints_reentrantly;
+  bool keeps_frozen_inputs(const Group& g) const {
+    return traits_.hooks_frozen_inputs && ways(g) > 1 && wraps_adapters() && in_.framework.checkpoints_reentrantly;
   }
   bool casts() const { return !layout_.shards_weights && n_.casts_weights && !steps_host_copy(); }
   bool reduces_each_micro_batch() const { return layout_.shards_gradients && !engine_.syncs_last_only; }
-  std::int64_t replicas() const { return in_.strategy.mesh.dp_replicate; }
+  /// Into how many parts a group's state is cut, and how many copies of a part sum their gradients.
+  std::int64_t ways(const Group& g) const { return in_.strategy.mesh.shard_ways(g.domain); }
+  std::int64_t copies(const Group& g) const { return in_.strategy.mesh.copies(g.domain); }
+  bool is_scattered(const Group& g) const { return layout_.shards_optimizer && ways(g) > 1; }
   /// Of DeepSpeed's stages 1 and 2, of one rank too: gradients are copied there, and reduced when it is full.
   bool fills_bucket() const { return engine_.buckets.size != 0 && !layout_.shards_weights; }
   const GradientBuckets& bucket_rule() const { return engine_.buckets_of(layout_.shards_weights); }
@@ -119,8 +123,11 @@ class StageBuilder {
   // buffers
   std::uint32_t add(Category category, BufferRole role, std::uint16_t unit, Bytes bytes, bool persistent = false,
                     MemorySpace space = MemorySpace::Device);
-  void place(std::uint32_t id, Axis axis, Placement placement) {
-    p_.buffers[id].placement[std::size_t(axis)] = placement;
+  Placement& placement(std::uint32_t id, Axis axis) { return p_.buffers[id].placement[std::size_t(axis)]; }
+  /// A gradient of the group, which its copies have still to sum.
+  void place_gradient(std::uint32_t id, const Group& g, Placement along_shards) {
+    if (ways(g) > 1) placement(id, g.domain.shard) = along_shards;
+    if (copies(g) > 1) placement(id, g.domain.replicate) = Placement::Partial;
   }
   Instruction& emit(OpCode op, StreamId stream, Axis axis, std::uint16_t unit, std::span<const Operand> operands,
                     Bytes work = {});
@@ -206,6 +213,7 @@ class StageBuilder {
   const DtypePolicy& n_;
   const SizeRules& rules_;
   const EngineConvention& engine_;
+  const EngineTraits& traits_;
   StageScratch& s_;
   StateLayout layout_;
   std::uint16_t first_{}, last_{};

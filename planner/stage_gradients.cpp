@@ -1,4 +1,5 @@
-// Gradients of a stage: buckets, reductions over both axes, the optimizer step with its temporaries and offload.
+// Gradients of a stage: buckets, reductions over the axes of their domain, the optimizer step with its temporaries and
+// offload.
 #include "base/narrow.h"
 #include "planner/stage_builder.h"
 
@@ -13,8 +14,7 @@ std::uint32_t StageBuilder::gradient_target(Group& g) {
   if (!g.full_gradient) {
     g.full_gradient = add(Category::Gradients, BufferRole::FullGradient, g.unit, g.sizes.full_gradient);
     p_.buffers[g.full_gradient].part = StatePart::Trained;
-    if (rules_.ways > 1) place(g.full_gradient, Axis::DpShard, Placement::Partial);
-    if (replicas() > 1) place(g.full_gradient, Axis::DpReplicate, Placement::Partial);
+    place_gradient(g.full_gradient, g, Placement::Partial);
   }
   return g.full_gradient;
 }
@@ -23,9 +23,9 @@ void StageBuilder::push_gradients(Group& g) {
   if (const std::uint32_t target = gradient_target(g)) s_.operands.push_back(target | kRead | kWrite);
 }
 
-/// Reduces one group's gradient: scatter over dp_shard where the optimizer is sharded, sum over dp_replicate.
+/// Reduces one group's gradient: it is scattered where the optimizer is sharded, and summed over the copies of a part.
 void StageBuilder::reduce(Group& g) {
-  const bool scatters = layout_.shards_optimizer && rules_.ways > 1, is_in_bucket = g.is_in_bucket;
+  const bool scatters = is_scattered(g), is_in_bucket = g.is_in_bucket;
   g.is_in_bucket = false;
   if (buckets_[0] && !scatters && layout_.shards_weights)  // of one rank: the copy into the buffer is all that is left
     emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.full_gradient | kRead, buckets_[0] | kRead | kWrite},
@@ -33,9 +33,9 @@ void StageBuilder::reduce(Group& g) {
   if (scatters) {
     drain(StreamId::Reduce, g.unit);
     std::uint32_t message = is_in_bucket ? buckets_[0] : g.full_gradient;
-    const bool copies =
-        is_fsdp(rules_.engine) && (engine_.copies_out || g.sizes.reduce_message != g.sizes.full_gradient);
-    if (copies) {
+    const bool copies_input =
+        traits_.copies_reduce_input && (engine_.copies_out || g.sizes.reduce_message != g.sizes.full_gradient);
+    if (copies_input) {
       message = add(Category::Communication, BufferRole::ReduceInput, g.unit, g.sizes.reduce_message);
       p_.buffers[message].placement = p_.buffers[g.full_gradient].placement;
       emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.full_gradient | kRead, message | kWrite},
@@ -43,18 +43,17 @@ void StageBuilder::reduce(Group& g) {
     }
     if (!g.gradient) {
       g.gradient = add(Category::Gradients, BufferRole::Gradient, g.unit, g.sizes.gradient);
-      place(g.gradient, Axis::DpShard, Placement::Sharded);
-      if (replicas() > 1) place(g.gradient, Axis::DpReplicate, Placement::Partial);
+      place_gradient(g.gradient, g, Placement::Sharded);
     }
     const Operand bucket = buckets_[0] && !is_in_bucket ? buckets_[0] | kRead | kWrite : 0;
     if (engine_.all_reduces_buckets && !layout_.shards_weights)
-      emit(OpCode::AllReduce, StreamId::Reduce, Axis::DpShard, g.unit,
+      emit(OpCode::AllReduce, StreamId::Reduce, g.domain.shard, g.unit,
            {message | kRead | kWrite, g.gradient | kRead | kWrite | kAccumulates | kOwnSlice, bucket},
            g.sizes.reduce_message);
     else
-      emit(OpCode::ReduceScatter, StreamId::Reduce, Axis::DpShard, g.unit,
+      emit(OpCode::ReduceScatter, StreamId::Reduce, g.domain.shard, g.unit,
            {message | kRead, g.gradient | kRead | kWrite | kAccumulates, bucket}, g.sizes.reduce_message)
-          .messages = narrow<std::uint16_t>(is_fsdp(rules_.engine) ? g.messages : 1);
+          .messages = narrow<std::uint16_t>(traits_.splits_reduce_messages ? g.messages : 1);
     if (!bucket_rule().overlap_comm)  // compute waits: the mean is taken on its stream
       emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead | kWrite},
            2 * p_.buffers[g.gradient].bytes);
@@ -68,10 +67,10 @@ void StageBuilder::reduce(Group& g) {
   } else if (!g.gradient) {
     g.gradient = g.full_gradient;
   }
-  if (replicas() > 1 && is_last_micro_batch())  // after a scatter: its output, still in the reduce dtype
-    emit(OpCode::AllReduce, StreamId::Reduce, Axis::DpReplicate, g.unit,
+  if (copies(g) > 1 && is_last_micro_batch())  // after a scatter: its output, still in the reduce dtype
+    emit(OpCode::AllReduce, StreamId::Reduce, g.domain.replicate, g.unit,
          {g.gradient | kRead | kWrite, g.bucket ? g.bucket | kRead | kWrite : 0},
-         scatters ? shard(g.sizes.reduce_message, rules_.ways) : p_.buffers[g.gradient].bytes);
+         scatters ? shard(g.sizes.reduce_message, ways(g)) : p_.buffers[g.gradient].bytes);
   // an engine that shards gradients sends each to the host as it is reduced, or once it is complete; on one GPU too,
   // where nothing is reduced
   if (layout_.shards_gradients && steps_on_host(g) &&
@@ -95,7 +94,7 @@ void StageBuilder::push_out_gradient(Group& g) {
     const bool is_fp32 = engine_.host_gradients_in_fp32 && !layout_.shards_weights && g.sizes.step_gradient.count > 0;
     g.host_gradient = add(Category::Gradients, BufferRole::Gradient, g.unit, is_fp32 ? g.sizes.step_gradient : moved,
                           false, MemorySpace::Host);
-    place(g.host_gradient, Axis::DpShard, p_.buffers[g.gradient].placement[std::size_t(Axis::DpShard)]);
+    placement(g.host_gradient, g.domain.shard) = placement(g.gradient, g.domain.shard);
   }
   drain(StreamId::CopyOut, g.unit);
   emit(OpCode::CopyOut, StreamId::CopyOut, Axis::None, g.unit,
@@ -129,10 +128,10 @@ void StageBuilder::fill_bucket(Group& g) {
 /// buckets of their own.
 void StageBuilder::reduce_pending(bool flush) {
   if (s_.pending.empty()) return;
-  const bool has_buckets = !layout_.shards_weights && replicas() * rules_.ways > 1;
-  const Bytes last = s_.groups[s_.pending.back()].sizes.reduce_message;
-  const bool is_full =
-      fills_bucket() ? waiting_ + last > bucket_bytes() : waiting_ >= Bytes{in_.framework.ddp_bucket_bytes};
+  const Group& last = s_.groups[s_.pending.back()];
+  const bool has_buckets = !layout_.shards_weights && copies(last) * ways(last) > 1;
+  const bool is_full = fills_bucket() ? waiting_ + last.sizes.reduce_message > bucket_bytes()
+                                      : waiting_ >= Bytes{in_.framework.ddp_bucket_bytes};
   if (!flush && has_buckets && !is_full) return;
   for (const std::uint32_t i : s_.pending) {
     reduce(s_.groups[i]);
@@ -206,16 +205,16 @@ bool StageBuilder::has_step(const Group& g) const {
 void StageBuilder::step(Group& g) {
   if (!has_step(g)) return;
   const Phase before = std::exchange(phase_, Phase::OptimizerStep);
-  const Axis axis = layout_.shards_optimizer ? Axis::DpShard : Axis::None;
+  const Axis axis = layout_.shards_optimizer ? g.domain.shard : Axis::None;
   const bool is_host = steps_on_host(g);
-  const bool is_own_shard = layout_.shards_optimizer && rules_.ways > 1;
+  const bool is_own_shard = is_scattered(g);
   const bool is_slice = is_own_shard && !layout_.shards_weights;
   const Operand slice = is_slice ? kOwnSlice : 0;
   std::uint32_t gradient = g.gradient;
   if (step_gradient_bytes_.count > 0 && !is_host && !steps_flat()) {
     if (!step_gradient_)
       step_gradient_ = add(Category::Gradients, BufferRole::StepGradient, g.unit, step_gradient_bytes_);
-    place(step_gradient_, Axis::DpShard, p_.buffers[gradient].placement[std::size_t(Axis::DpShard)]);
+    placement(step_gradient_, g.domain.shard) = placement(gradient, g.domain.shard);
     emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit,
          {gradient | kRead, step_gradient_ | kRead | kWrite | kAccumulates},
          p_.buffers[gradient].bytes + g.sizes.step_gradient);
@@ -225,7 +224,7 @@ void StageBuilder::step(Group& g) {
         add(Category::Optimizer, BufferRole::StepTemporary, g.unit,
             recipe().optimizer_in_backward ? g.sizes.step_temporary + g.sizes.step_scratch : step_temporary_bytes_);
   const std::uint32_t state = g.state ? g.state : g.paged;
-  const Bytes own = is_slice ? shard(g.sizes.trained, rules_.ways) : g.sizes.trained;
+  const Bytes own = is_slice ? shard(g.sizes.trained, ways(g)) : g.sizes.trained;
   const Bytes stepped = g.master ? g.sizes.master : own;
   const Bytes sent_down = g.master && !steps_host_copy() ? g.sizes.master + own : Bytes{};  // master to weights
   const Bytes temporary = g.sizes.step_scratch.count > 0 ? stepped : g.sizes.step_temporary;
@@ -260,7 +259,7 @@ void StageBuilder::step(Group& g) {
            steps_host_copy() ? own : g.sizes.gradient);
   }
   if (is_slice)
-    emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {g.trained | kRead | kWrite | kOwnSlice},
+    emit(OpCode::AllGather, StreamId::Gather, g.domain.shard, g.unit, {g.trained | kRead | kWrite | kOwnSlice},
          g.sizes.trained);
   if (g.reduced_whole) emit(OpCode::Release, StreamId::Compute, Axis::None, g.unit, {g.reduced_whole});
   g.gradient = g.reduced_whole = g.full_gradient = g.host_gradient = 0;

@@ -185,7 +185,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
   call.frame = v.unit;
   if (output) emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {output});
   if (v.ends_chunk && makes_dx) leave_backward(v);
-  if (keeps_frozen_inputs() && u.is_checkpointed) keep_input(at);
+  if (u.is_checkpointed && keeps_frozen_inputs(s_.groups[u.group])) keep_input(at);
 }
 
 /// The input of a checkpointed layer, and the gradient of the next one's input, which this layer's backward has used.

@@ -24,7 +24,7 @@ std::int64_t num_adapter_matrices(const StateList& layer) {
 MemorySpace StageBuilder::optimizer_space() const {
   return recipe().offload.optimizer == OffloadTarget::Nvme ? MemorySpace::Nvme
          : recipe().offload.optimizer == OffloadTarget::Cpu ||
-                 (is_fsdp(rules_.engine) && recipe().offload.params != OffloadTarget::None)
+                 (traits_.offloads_together && recipe().offload.params != OffloadTarget::None)
              ? MemorySpace::Host
              : MemorySpace::Device;
 }
@@ -37,12 +37,12 @@ MemorySpace StageBuilder::weight_space() const {
 
 void StageBuilder::allocate_state(Group& g) {
   const StateSizes& z = g.sizes;
-  const Placement weight = gathers() && rules_.ways > 1 ? Placement::Sharded : Placement::Replicated;
-  const Placement optimizer = layout_.shards_optimizer && rules_.ways > 1 ? Placement::Sharded : Placement::Replicated;
-  const auto persistent = [&](Category c, BufferRole r, Bytes bytes, MemorySpace space, Placement placement) {
+  const Placement weight = gathers() && ways(g) > 1 ? Placement::Sharded : Placement::Replicated;
+  const Placement optimizer = is_scattered(g) ? Placement::Sharded : Placement::Replicated;
+  const auto persistent = [&](Category c, BufferRole r, Bytes bytes, MemorySpace space, Placement held) {
     if (bytes.count == 0) return std::uint32_t{};
     const std::uint32_t id = add(c, r, g.unit, bytes, true, space);
-    place(id, Axis::DpShard, placement);
+    placement(id, g.domain.shard) = held;
     return id;
   };
   g.trained = persistent(trained_category_, BufferRole::Trained, z.trained, weight_space(), weight);
@@ -54,7 +54,7 @@ void StageBuilder::allocate_state(Group& g) {
   if (engine_.host_gradients_in_fp32 && layout_.shards_weights && optimizer_space() != MemorySpace::Device)
     persistent(Category::Gradients, BufferRole::StepGradient, z.step_gradient, optimizer_space(), optimizer);
   g.paged = persistent(Category::Optimizer, BufferRole::State, z.paged_state, MemorySpace::Managed, optimizer);
-  if (replicas() > 1 && !gathers() && rules_.ways == 1 && in_.framework.ddp_copies_gradients)
+  if (copies(g) > 1 && !gathers() && ways(g) == 1 && in_.framework.ddp_copies_gradients)
     g.bucket = persistent(Category::Communication, BufferRole::Bucket, z.full_gradient, MemorySpace::Device,
                           Placement::Replicated);
 }
@@ -180,7 +180,8 @@ void StageBuilder::make_groups() {
   }
   Bytes scratch;
   for (Group& g : s_.groups) {
-    g.needs_copy_out = gathers() && (engine_.copies_out || gathers_int8());
+    g.domain = rules_.domain;
+    g.needs_copy_out = gathers() && (engine_.copies_out || gathers_int8(g));
     allocate_state(g);
     step_gradient_bytes_ += g.sizes.step_gradient;
     step_temporary_bytes_ += g.sizes.step_temporary;

@@ -22,8 +22,8 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes copied, Byt
   handle = flat = 0;
   if (whole.count == 0) return;
   drain(StreamId::Gather, g.unit);
-  const bool is_alone = rules_.ways == 1;
-  const bool needs_cast = is_cast && p_.buffers[stored].bytes != shard(whole, rules_.ways);
+  const bool is_alone = ways(g) == 1;
+  const bool needs_cast = is_cast && p_.buffers[stored].bytes != shard(whole, ways(g));
   const auto hooks = narrow<std::uint32_t>(engine_.hook_kernels * units);
   const auto copy_of = [&](bool is_gathered, Bytes bytes) {
     const std::uint32_t id =
@@ -39,7 +39,7 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes copied, Byt
     if (is_alone) copy.hook_kernels = hooks;
   }
   if (needs_cast) {
-    const std::uint32_t cast = copy_of(is_alone, shard(whole, rules_.ways));
+    const std::uint32_t cast = copy_of(is_alone, shard(whole, ways(g)));
     emit(OpCode::Cast, StreamId::Gather, Axis::None, g.unit, {source | kRead, cast | kWrite},
          p_.buffers[source].bytes + p_.buffers[cast].bytes);
     if (source != stored) hold(StreamId::Gather, source);
@@ -48,10 +48,10 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes copied, Byt
   std::uint32_t target = source;
   if (!is_alone) {
     target = copy_of(true, whole);
-    place(source, Axis::DpShard, Placement::Sharded);
+    placement(source, g.domain.shard) = Placement::Sharded;
     Instruction& gather =
-        emit(OpCode::AllGather, StreamId::Gather, Axis::DpShard, g.unit, {source | kRead, target | kWrite}, whole);
-    gather.messages = num_messages(gathers_int8() ? 2 * units : units);  // the scales are a message of their own
+        emit(OpCode::AllGather, StreamId::Gather, g.domain.shard, g.unit, {source | kRead, target | kWrite}, whole);
+    gather.messages = num_messages(gathers_int8(g) ? 2 * units : units);  // the scales are a message of their own
     gather.hook_kernels = hooks;
     if (source != stored && p_.buffers[source].home != StreamId::Gather) hold(StreamId::Gather, source);
   }
@@ -67,12 +67,12 @@ void StageBuilder::gather(Group& g) {
   const bool is_fp8 = is_layer && engine_.gathers_fp8 && recipe().fp8_matmul;
   const bool is_cast = n_.casts_weights || (recipe().is_adapter() && n_.gather != n_.adapter);
   const Bytes as_used = g.sizes.trained_gathered;
-  const bool is_int8 = gathers_int8();
+  const bool is_int8 = gathers_int8(g);
   const Bytes whole = is_int8  ? in_int8(as_used, recipe().is_adapter() ? n_.adapter : n_.weight)
                       : is_fp8 ? Bytes{as_used.count / 2}
                                : as_used;
   const bool is_converted_there = is_fp8 && engine_.copies_fp8 && weight_space() != MemorySpace::Device;
-  const Bytes copied = is_converted_there ? shard(whole, rules_.ways) : p_.buffers[g.trained].bytes;
+  const Bytes copied = is_converted_there ? shard(whole, ways(g)) : p_.buffers[g.trained].bytes;
   gather_part(g, g.trained, copied, whole, (is_cast || is_fp8 || is_int8) && !is_converted_there, g.messages,
               g.gathered_trained, g.flat_trained);
   const Bytes frozen = is_int8 ? in_int8(g.sizes.frozen_gathered, n_.frozen) : g.sizes.frozen_gathered;
@@ -85,7 +85,7 @@ void StageBuilder::gather(Group& g) {
 void StageBuilder::copy_out(Group& g) {
   const auto one = [&](std::uint32_t& flat, std::uint32_t& handle, Bytes as_used) {
     if (!flat) return;
-    const Bytes bytes = gathers_int8() ? as_used : p_.buffers[flat].bytes;
+    const Bytes bytes = gathers_int8(g) ? as_used : p_.buffers[flat].bytes;
     handle = add(Category::Communication, BufferRole::Gathered, g.unit, bytes);
     emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {flat | kRead, handle | kWrite},
          p_.buffers[flat].bytes + bytes);

@@ -75,7 +75,7 @@ SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framew
   const EngineConvention& engine = engine_of(framework, strategy.engine);
   SizeRules rules{.engine = strategy.engine,
                   .layout = strategy.layout,
-                  .ways = strategy.mesh.dp_shard,
+                  .ways = strategy.mesh.shard_ways(),
                   .shards_rows = engine.shards_rows,
                   .steps_host_copy = framework.host_steps_copy && recipe.offload.optimizer != OffloadTarget::None &&
                                      recipe.offload.params == OffloadTarget::None,
@@ -87,7 +87,7 @@ SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framew
   if (strategy.layout.shards_weights)
     rules.persistence_threshold =
         engine.persistence_threshold < 0 ? kAutoWidths * model.hidden_size : engine.persistence_threshold;
-  rules.steps_flat = strategy.engine == ShardingEngine::Zero && engine.is_deepspeed();
+  rules.steps_flat = engine.is_deepspeed();
   if (strategy.layout.shards_weights) rules.sub_group_size = engine.sub_group_size;
   rules.has_leaf_experts =
       std::find(engine.leaf_experts.begin(), engine.leaf_experts.end(), model.model_type) != engine.leaf_experts.end();
@@ -98,7 +98,7 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
                             const OptimizerSpec& optimizer, const SizeRules& rules) {
   StateSizes out;
   GatherCount gathers(rules);
-  const bool is_fsdp = gpuplan::is_fsdp(rules.engine);
+  const bool casts_gathers = traits_of(rules.engine).compute_cast == ComputeCast::Gather;
   for (const StateTensor& t : tensors) {
     const std::int64_t elements = t.elements(), each = t.elements_per_parameter();  // thresholds are of one parameter
     // ZeRO-3 keeps small weights replicated; their gradients and optimizer state are sharded all the same. Source:
@@ -117,14 +117,14 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
       continue;
     }
     const Dtype weight = t.kind == StateKind::Trained ? n.weight : t.kind == StateKind::SavedCopy ? n.saved : n.adapter;
-    const bool is_cast = t.kind == StateKind::Trained ? n.casts_weights : is_fsdp && n.gather != weight;
-    const Dtype used = is_cast && is_fsdp ? n.gather : is_cast ? n.compute : weight;
+    const bool is_cast = t.kind == StateKind::Trained ? n.casts_weights : casts_gathers && n.gather != weight;
+    const Dtype used = is_cast && casts_gathers ? n.gather : is_cast ? n.compute : weight;
     out.trained += stored;
     if (shards_weight || is_cast) out.trained_gathered += bytes_of(elements, used), out.gathered_elements += elements;
     const Dtype kept = n.has_fp32_gradients ? Dtype::F32 : weight;
-    const Dtype gradient = is_fsdp && shards_weight ? used : kept;
+    const Dtype gradient = casts_gathers && shards_weight ? used : kept;
     out.full_gradient += bytes_of(elements, gradient);
-    out.reduce_message += bytes_of(elements, is_fsdp && n.reduce == Dtype::F32 ? Dtype::F32 : gradient);
+    out.reduce_message += bytes_of(elements, casts_gathers && n.reduce == Dtype::F32 ? Dtype::F32 : gradient);
     const std::int64_t stepped = rules.layout.shards_optimizer ? part : elements;
     out.gradient += bytes_of(stepped, kept);
     out.trained_elements += stepped;
@@ -151,11 +151,11 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
 
 TrainedDtypes trained_dtypes(const UnitLayout& layout, const DtypePolicy& n, const Recipe& recipe,
                              const SizeRules& rules) {
-  const bool is_fsdp = gpuplan::is_fsdp(rules.engine);
+  const bool casts_gathers = traits_of(rules.engine).compute_cast == ComputeCast::Gather;
   const Dtype stored = layout.trained_dtype;
-  const bool is_cast = recipe.is_adapter() ? is_fsdp && n.gather != stored : n.casts_weights;
-  const Dtype used = !is_cast ? stored : is_fsdp ? n.gather : n.compute;
-  return {stored, used, is_fsdp && rules.gathers() ? used : stored, rules.steps_host_copy ? used : stored};
+  const bool is_cast = recipe.is_adapter() ? casts_gathers && n.gather != stored : n.casts_weights;
+  const Dtype used = !is_cast ? stored : casts_gathers ? n.gather : n.compute;
+  return {stored, used, casts_gathers && rules.gathers() ? used : stored, rules.steps_host_copy ? used : stored};
 }
 
 StateSizes flat_sizes(const StateList& tensors, const DtypePolicy& n, const Recipe& recipe,

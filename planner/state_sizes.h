@@ -41,7 +41,8 @@ StateSizer sizer_of(StateArrays arrays);
 struct SizeRules {
   ShardingEngine engine = ShardingEngine::Local;
   StateLayout layout;
-  std::int64_t ways = 1;                   // dp_shard
+  Domain domain;                           // of what is sized
+  std::int64_t ways = 1;                   // into which it is cut
   std::int64_t rank = 0;                   // within the shard group; 0 holds the most
   std::int64_t persistence_threshold = 0;  // ZeRO-3: smaller tensors stay replicated, elements
   bool shards_rows = false;                // EngineConvention::shards_rows

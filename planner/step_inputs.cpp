@@ -21,7 +21,7 @@ StepColumns make_columns(const Job& job) {
                               .num_ranks = mesh.world(),
                               .ranks_per_node = cluster.ranks_per_node(mesh.world()),
                               .host_cores = cluster.host_cores,
-                              .ranks_at_once = cluster.ranks_per_node(mesh.data_parallel())};
+                              .ranks_at_once = cluster.ranks_per_node(mesh.ranks_per_stage())};
     const bool is_first = gpu.id == cluster.gpus.front().id;
     out.models.push_back(is_first ? make_cost_model(gpu, job.profile, compute)
                                   : make_cost_model(gpu, default_profile(gpu), compute));
@@ -33,7 +33,7 @@ StepColumns make_columns(const Job& job) {
     out.own_of_rank.resize(end, column(cluster.gpus[rank]));
   }
   out.of_rank = out.own_of_rank;
-  if (mesh.pp > 1) return out;  // a pipeline: every stage at its own speed
+  if (mesh.num_stages() > 1) return out;  // a pipeline: every stage at its own speed
   std::size_t slowest = 0;
   for (std::size_t c = 0; c < out.models.size(); ++c)
     if (out.models[c].gemm < out.models[slowest].gemm) slowest = c;
@@ -46,7 +46,7 @@ CommModel make_step_comm(const Job& job) {
   const ClusterSpec& cluster = job.cluster();
   const bool is_cpu = cluster.gpus.front().is_cpu;  // rates of CPU ranks are those of a rank beside the others
   comm.cpu_optimizer = host_optimizer_rate(job.profile, job.framework, job.strategy.engine,
-                                           is_cpu ? 1 : cluster.ranks_per_node(job.strategy.mesh.data_parallel()));
+                                           is_cpu ? 1 : cluster.ranks_per_node(job.strategy.mesh.ranks_per_stage()));
   return comm;
 }
 

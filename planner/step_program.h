@@ -89,6 +89,9 @@ struct ProgramBuffer {
   StatePart part{};
   bool is_persistent{};  // alive before and after the step
   bool is_allocated{};   // while building
+
+  /// A rank holds its part of it.
+  bool is_cut(const Domain& domain) const { return placement[std::size_t(domain.shard)] == Placement::Sharded; }
 };
 
 /// A buffer id (22 bits, 0 means "none"), how the instruction uses it, and what it is to the instruction. A copy, cast

@@ -22,7 +22,7 @@ Bytes StepTemporaries::unplaced(Bytes activations, Bytes own) const {
 
 std::optional<StepTemporaries> step_temporaries(const Job& job, const StepProgram& program) {
   const SizeRules& rules = job.rules;
-  if (rules.engine == ShardingEngine::Fsdp1 || rules.engine == ShardingEngine::Zero) return std::nullopt;
+  if (!traits_of(rules.engine).steps_per_tensor) return std::nullopt;
   const OptimizerSpec& optimizer = find_optimizer(job.recipe().optimizer);
   StepTemporaries out;
   if (optimizer.temporary != StepTemporary::Parameters) return out;

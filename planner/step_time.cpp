@@ -130,7 +130,7 @@ class ForwardPass {
     auto& c = clocks();
     c.resize(std::max(c.size(), all_.classes.size()));
     for (std::size_t k = 0; k < all_.classes.size(); ++k)
-      c[k].reset(all_.programs[all_.classes[k].program], all_.mesh.pp > 1 || all_.has_one_host);
+      c[k].reset(all_.programs[all_.classes[k].program], all_.mesh.num_stages() > 1 || all_.has_one_host);
     mail_.resize(all_.classes.size());
     turn_at_.assign(all_.classes.size(), std::numeric_limits<std::uint32_t>::max());
     advance(0, c[0]);
@@ -183,7 +183,7 @@ class ForwardPass {
       case OpCode::AllGather:
       case OpCode::ReduceScatter:
       case OpCode::AllReduce: return collective(i);
-      case OpCode::Send: return comm_.send_time(i.work).value;
+      case OpCode::Send: return comm_.send_time(i.axis, i.work).value;
       case OpCode::CopyIn:
       case OpCode::CopyOut: return (i.work / (uses_nvme(p, i) ? comm_.nvme : comm_.host_link)).value;
       default: return 0;
@@ -267,7 +267,7 @@ class ForwardPass {
     if (takes_multiprocessors(i.op)) {
       // A collective that waits for its launches moves nothing meanwhile.
       const double ended = i.op == OpCode::Recv ? finish : start + work;
-      const double began = i.op == OpCode::Recv ? finish - comm_.send_time(i.work).value : start;
+      const double began = i.op == OpCode::Recv ? finish - comm_.send_time(i.axis, i.work).value : start;
       c.busy[std::size_t(StreamId::Compute)] += c.communication.add(began, ended, device.overlap_slowdown);
       c.waits.tails()[std::size_t(StreamId::Compute)].join({c.communication.compute_end()});
       c.end = std::max(c.end, c.communication.compute_end());

@@ -14,16 +14,7 @@
 namespace gpuplan {
 namespace {
 
-enum class Degrees : std::uint8_t { One, Pipeline, Replicate, Shard, Hybrid };
-
-struct Row {
-  std::string_view name;
-  Schedule schedule;
-  ShardingEngine engine;
-  StateLayout layout;
-  Degrees degrees;
-  bool can_offload_optimizer, can_offload_params;
-};
+using Row = StrategyRow;
 
 // Simplest first. FSDP's engine is replaced by the version asked for.
 // clang-format off
@@ -75,6 +66,15 @@ constexpr std::array kAliases{Alias{"full-shard", "fsdp"},
                               Alias{"one", "single"},
                               Alias{"distributed-data-parallel", "ddp"}};
 
+/// Source: accelerate docs concept_guides/fsdp_and_deepspeed and usage_guides/fsdp; ZeRO++ hpZ (arXiv 2306.10209)
+/// shards the weights inside a node as HYBRID_SHARD does. SHARD_GRAD_OP shards weights between steps, which ZeRO-2
+/// keeps whole.
+constexpr std::array kCounterparts{Counterparts{"stage 0", "NO_SHARD", {"ddp", ""}},
+                                   Counterparts{"stage 1", "no counterpart", {"zero1", ""}},
+                                   Counterparts{"stage 2", "SHARD_GRAD_OP", {"zero2", "fsdp-grad-op"}},
+                                   Counterparts{"stage 3", "FULL_SHARD", {"zero3", "fsdp"}},
+                                   Counterparts{"stage 3 + hpZ", "HYBRID_SHARD", {"", "hsdp"}}};
+
 /// Kinds of parallelism that people ask for and that no row describes yet, by their squashed names.
 struct Unsupported {
   std::string_view text, what;
@@ -111,14 +111,14 @@ std::int64_t usual_hybrid_shard(const ClusterSpec& cluster) {
 Mesh mesh_of(const Row& row, const ClusterSpec& cluster, const StrategyOptions& options) {
   const std::int64_t n = cluster.num_gpus();
   if (row.degrees == Degrees::One) return {};
-  if (row.degrees == Degrees::Pipeline) return {.pp = n};
-  if (row.degrees == Degrees::Replicate) return {.dp_replicate = n};
+  if (row.degrees == Degrees::Pipeline) return {{Axis::Pp, n}};
+  if (row.degrees == Degrees::Replicate) return {{Axis::DpReplicate, n}};
   const std::int64_t shard =
       options.shard_size.value_or(row.degrees == Degrees::Hybrid ? usual_hybrid_shard(cluster) : n);
   if (shard < 1 || n % shard != 0)
     throw InputError("--shard-size", fmt::format("{} does not divide the {} GPUs", shard, n),
                      "choose a divisor of the number of GPUs");
-  return {.dp_replicate = n / shard, .dp_shard = shard};
+  return {{Axis::DpReplicate, n / shard}, {Axis::DpShard, shard}};
 }
 
 }  // namespace
@@ -136,7 +136,25 @@ std::string to_string(const Wrap& wrap) {
   return wrap.policy == WrapPolicy::Layer ? "layer" : fmt::format("size:{}", wrap.min_params);
 }
 
+std::span<const StrategyRow> strategy_rows() { return kRows; }
 std::span<const std::string_view> strategy_names() { return kNames; }
+std::span<const Counterparts> counterparts() { return kCounterparts; }
+
+std::string_view simplest_strategy(std::int64_t num_gpus) {
+  const auto uses_all = [&](const Row& row) { return (row.degrees == Degrees::One) == (num_gpus == 1); };
+  return std::find_if(kRows.begin(), kRows.end(), uses_all)->name;
+}
+
+std::string strategy_that_reshards(std::string_view name) {
+  const auto own = std::find_if(kRows.begin(), kRows.end(), [&](const Row& row) { return row.name == name; });
+  if (own == kRows.end()) return std::string(name);  // "auto"
+  StateLayout layout = own->layout;
+  layout.reshards_after_forward = true;
+  const auto alike = std::find_if(kRows.begin(), kRows.end(), [&](const Row& row) {
+    return row.engine == own->engine && row.degrees == own->degrees && row.layout == layout;
+  });
+  return std::string(alike == kRows.end() ? name : alike->name);
+}
 
 std::string canonical_strategy(std::string_view text) {
   const std::string wanted = squash(text);
@@ -170,13 +188,13 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
              .layout = row.layout,
              .mesh = mesh_of(row, cluster, options)};
   s.simplicity = narrow<int>(&row - kRows.data());
-  if (row.engine == ShardingEngine::Fsdp2) {
+  if (is_fsdp(row.engine)) {
     if (options.fsdp_version == 1) s.engine = ShardingEngine::Fsdp1;
     s.wrap = options.wrap;
     s.wrap_min_params = options.wrap_min_params;
     if (!options.reshards) s.layout.reshards_after_forward = false;
   }
-  if (s.engine != ShardingEngine::Local && s.mesh.dp_shard == 1 &&
+  if (s.engine != ShardingEngine::Local && s.mesh.shard_ways() == 1 &&
       options.shard_size) {  // sharding over one rank is DDP
     s.engine = ShardingEngine::Local;
     s.layout = {};
@@ -197,10 +215,11 @@ namespace {
 /// What bitsandbytes' optimizers cannot step: rules R08 and R10 of docs/ecosystem.md. Frameworks with 4-bit shards of
 /// their own have optimizers of their own.
 std::string why_optimizer_fails(const Strategy& s, const Recipe& recipe, const FrameworkConvention& framework) {
+  const EngineTraits& engine = traits_of(s.engine);
   const OptimizerSpec& optimizer = find_optimizer(recipe.optimizer);
   if ((!optimizer.is_8bit && !optimizer.is_paged) || framework.fsdp2_shards_quantised) return {};
   const bool steps_on_host = recipe.offload.optimizer != OffloadTarget::None ||
-                             (recipe.offload.params != OffloadTarget::None && is_fsdp(s.engine));
+                             (recipe.offload.params != OffloadTarget::None && engine.offloads_together);
   if (steps_on_host) return fmt::format("{} steps on the GPU alone (bitsandbytes)", optimizer.name);
   if (optimizer.is_8bit && s.engine == ShardingEngine::Fsdp2)
     return fmt::format("{} cannot step FSDP2's shards (bitsandbytes): use --fsdp-version 1", optimizer.name);
@@ -212,6 +231,7 @@ std::string why_optimizer_fails(const Strategy& s, const Recipe& recipe, const F
 std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, const Recipe& recipe,
                                const ModelSpec& model) {
   const Row& row = row_of(s.name);
+  const EngineTraits& engine = traits_of(s.engine);
   const std::int64_t n = cluster.num_gpus();
   const bool offloads_states =
       recipe.offload.optimizer != OffloadTarget::None || recipe.offload.params != OffloadTarget::None;
@@ -221,23 +241,22 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   // a tower is of the first stage, with the layers that read features of its middle
   const std::int64_t num_units =
       model.num_layers() + 2 - model.vision.num_units() - std::ssize(model.vision.deepstack_layers);
-  if (s.mesh.pp > num_units) return fmt::format("{} GPUs for {} layers and ends", s.mesh.pp, num_units);
+  if (s.mesh.num_stages() > num_units)
+    return fmt::format("{} GPUs for {} layers and ends", s.mesh.num_stages(), num_units);
   const FrameworkConvention& framework = find_framework(recipe.framework);
   if (s.schedule == Schedule::Naive && framework.mp_is_one_process && cluster.num_nodes() > 1)
     return "device_map is one process, and a process has the GPUs of one machine";
-  if (s.mesh.pp > 1 && (model.num_encoder_layers > 0 || model.vision.is_attended))
+  if (s.mesh.num_stages() > 1 && (model.num_encoder_layers > 0 || model.vision.is_attended))
     return model.vision.is_attended ? "layers of every stage would read the images' features: not split into stages"
                                     : "every decoder layer reads the encoder's output: not split into stages";
-  if (row.degrees == Degrees::Hybrid && (s.mesh.dp_replicate == 1 || s.mesh.dp_shard == 1))
+  if (row.degrees == Degrees::Hybrid && (s.mesh.copies() == 1 || s.mesh.shard_ways() == 1))
     return "needs a shard group smaller than all GPUs";
   if (recipe.offload.optimizer != OffloadTarget::None && !row.can_offload_optimizer) return "no optimizer offload";
   if (recipe.offload.params != OffloadTarget::None && !row.can_offload_params) return "no parameter offload";
-  if (recipe.offload.params == OffloadTarget::Nvme && s.engine != ShardingEngine::Zero)
-    return "only ZeRO-3 offloads to NVMe";
-  if (recipe.offload.optimizer == OffloadTarget::Nvme && s.engine != ShardingEngine::Zero)
-    return "only ZeRO offloads to NVMe";
+  if (recipe.offload.params == OffloadTarget::Nvme && !engine.offloads_to_nvme) return "only ZeRO-3 offloads to NVMe";
+  if (recipe.offload.optimizer == OffloadTarget::Nvme && !engine.offloads_to_nvme) return "only ZeRO offloads to NVMe";
   if (recipe.offload.optimizer == OffloadTarget::Cpu && recipe.offload.params == OffloadTarget::None &&
-      is_fsdp(s.engine))
+      engine.offloads_together)
     return "FSDP offloads parameters and optimizer together";
   if (recipe.quant.kind == BaseQuant::Nf4 && s.engine == ShardingEngine::Fsdp2 && !framework.fsdp2_shards_quantised)
     return "FSDP2 cannot shard 4-bit bitsandbytes weights correctly: use --fsdp-version 1";

@@ -3,6 +3,7 @@
 // parallelism) will be a third part.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -13,27 +14,9 @@
 #include "models/model_spec.h"
 #include "models/numerics.h"
 #include "models/recipe.h"
+#include "planner/mesh.h"
 
 namespace gpuplan {
-
-enum class Axis : std::uint8_t { None, DpShard, DpReplicate, Pp };
-constexpr int kNumAxes = 4;
-
-/// Degrees of the device mesh; their product is the number of ranks used. Ranks: pp outermost, then dp_replicate,
-/// dp_shard.
-struct Mesh {
-  std::int64_t dp_replicate = 1, dp_shard = 1, pp = 1;
-  std::int64_t world() const { return dp_replicate * dp_shard * pp; }
-  std::int64_t data_parallel() const { return dp_replicate * dp_shard; }
-  /// Between neighbours of a group along `axis`, in ranks.
-  std::int64_t stride(Axis axis) const {
-    return axis == Axis::Pp ? data_parallel() : axis == Axis::DpReplicate ? dp_shard : 1;
-  }
-  std::int64_t ways(Axis axis) const {
-    return axis == Axis::DpShard ? dp_shard : axis == Axis::DpReplicate ? dp_replicate : axis == Axis::Pp ? pp : 1;
-  }
-  bool operator==(const Mesh&) const = default;
-};
 
 enum class Schedule : std::uint8_t { Sequential, Naive };
 
@@ -68,7 +51,7 @@ struct Strategy {
 
   bool is_one_gpu() const { return engine == ShardingEngine::Local && mesh.world() == 1; }
   /// Whole copies of model and training state on several GPUs.
-  bool is_replicated() const { return !layout.shards_optimizer && mesh.dp_replicate > 1; }
+  bool is_replicated() const { return !layout.shards_optimizer && mesh.copies() > 1; }
 };
 
 /// What the user may pin on the command line.
@@ -89,8 +72,33 @@ struct StrategyOptions {
 /// `zero` as these options set it, where it is DeepSpeed.
 void apply_zero_options(const StrategyOptions& options, EngineConvention& zero);
 
-/// The names, simplest first: the order in which ties are broken.
+/// Which axes of the mesh a strategy lays its GPUs along.
+enum class Degrees : std::uint8_t { One, Pipeline, Replicate, Shard, Hybrid };
+
+/// What the table says of a strategy, whatever the cluster.
+struct StrategyRow {
+  std::string_view name;
+  Schedule schedule;
+  ShardingEngine engine;
+  StateLayout layout;
+  Degrees degrees;
+  bool can_offload_optimizer, can_offload_params;
+};
+
+/// Simplest first: the order in which ties are broken.
+std::span<const StrategyRow> strategy_rows();
 std::span<const std::string_view> strategy_names();
+/// The first of them that uses all of so many GPUs.
+std::string_view simplest_strategy(std::int64_t num_gpus);
+/// The one that differs from `name` in gathering weights again for backward alone; `name` where there is none.
+std::string strategy_that_reshards(std::string_view name);
+
+/// What DeepSpeed and FSDP call the strategies that shard the same.
+struct Counterparts {
+  std::string_view deepspeed, fsdp;
+  std::array<std::string_view, 2> strategies;  // ours, of the two sides; empty: none
+};
+std::span<const Counterparts> counterparts();
 
 /// The canonical name of any spelling ("FULL_SHARD", "SHARD_GRAD_OP", "naive", "deepspeed-zero3", …).
 /// Throws InputError for `--strategy` with the nearest names.

@@ -47,7 +47,7 @@ HostBytes host_memory(const Job& job, const Peak& peak, const SaveCost& save) {
   const Strategy& strategy = job.strategy;
   HostBytes h;
   const std::int64_t ranks = r.cluster.ranks_per_node(strategy.mesh.world());
-  const bool is_pipeline = strategy.mesh.pp > 1;
+  const bool is_pipeline = strategy.mesh.num_stages() > 1;
   h.load = is_pipeline ? checkpoint_bytes(job) : ranks * checkpoint_bytes(job);
   std::int64_t largest = 0;  // streaming loaders hold about one tensor per rank
   model.each_state([&](const StateList& list, std::int64_t) {
@@ -131,7 +131,7 @@ MeasuredKind measured_kind(const Job& job) {
   return {.method = job.recipe().method,
           .is_pretraining = job.recipe().method == Method::Full &&
                             std::find(pretraining.begin(), pretraining.end(), job.framework.name) != pretraining.end(),
-          .is_sharded = mesh.dp_shard > 1 && (layout.shards_optimizer || layout.shards_weights),
+          .is_sharded = mesh.shard_ways() > 1 && (layout.shards_optimizer || layout.shards_weights),
           .has_several_gpus = mesh.world() > 1,
           .offloads = job.recipe().offload.any()};
 }

@@ -68,7 +68,15 @@ class Verifier {
                                buffer ? buffer_name(p_.buffers[buffer], 1 << 20) : ""));
   }
 
+  /// Collectives are of the ranks along an axis, messages of neighbours in a pipeline.
+  void check_axis(const Instruction& i) const {
+    const bool is_message = i.op == OpCode::Send || i.op == OpCode::Recv;
+    if (!is_message && !is_collective(i.op)) return;
+    require(all_.mesh.ways(i.axis) > 1 && is_pipeline(i.axis) == is_message, "an axis along which nobody takes part");
+  }
+
   void step(const Instruction& i) {
+    check_axis(i);
     for (const Operand o : p_.operands_of(i)) {
       State& s = state_[id(o)];
       if (o & kAllocates) {
@@ -187,7 +195,7 @@ void verify_block(const StepProgram& all, const Block& block) {
                 "a block's summary differs from its events");
 }
 
-/// All classes issue the same collectives per axis; every receive of a stage has a send of its neighbour.
+/// Every receive of a stage has a send of its neighbour.
 void verify_groups(const StepProgram& all) {
   for (std::size_t c = 0; c + 1 < all.classes.size(); ++c) {
     const auto count = [&](std::size_t k, OpCode op, Direction direction) {
@@ -207,7 +215,7 @@ void verify_groups(const StepProgram& all) {
 void verify(const StepProgram& program) {
   for (const Block& block : program.blocks) verify_block(program, block);
   for (std::size_t i = 0; i < program.num_programs; ++i) Verifier(program, program.programs[i]).run();
-  if (program.mesh.pp > 1) verify_groups(program);
+  if (program.mesh.num_stages() > 1) verify_groups(program);
 }
 
 }  // namespace gpuplan

@@ -42,7 +42,7 @@ EngineReport make_engine_report(const EstimateRequest& request, const StrategyEs
   const double step = times.empty() ? 0 : median(times);
   report.time.push_back({"step", chosen.time.step.value, step});
   const Recipe& recipe = request.recipe;
-  const double tokens = double(chosen.strategy.mesh.data_parallel() * recipe.grad_accum * recipe.tokens());
+  const double tokens = double(chosen.strategy.mesh.batch_replicas() * recipe.grad_accum * recipe.tokens());
   if (step > 0) report.tokens_per_second = tokens / step;
   return report;
 }

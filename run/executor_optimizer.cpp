@@ -29,7 +29,7 @@ void Executor::finish_gradients(Scalars& scalars) {
     const auto [loss, squares, stop] = all[r];
     scalars.loss += loss;
     scalars.stop |= stop > 0;
-    if (place_of(std::int64_t(r), job_.strategy.mesh).replicate == place_.replicate) square_sum += squares;
+    if (place_of(std::int64_t(r), job_.strategy.mesh).copy == place_.copy) square_sum += squares;
   }
   scalars.loss /= std::max(1.0, scalars.label_tokens);
   scalars.grad_norm = std::sqrt(square_sum);

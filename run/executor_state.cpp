@@ -57,8 +57,8 @@ std::vector<std::byte> Executor::whole_array(std::uint16_t unit, Bytes room) con
   auto stepped = find(BufferRole::Master);
   if (stepped == buffers.end()) stepped = find(BufferRole::Trained);
   const std::uint32_t id = memory_.find(unit, stepped->role);  // 0: another stage's
-  const bool is_shard = stepped->placement[std::size_t(Axis::DpShard)] == Placement::Sharded;
-  const std::int64_t ways = is_shard ? mesh.dp_shard : 1, size = size_of(layout.trained_dtype);
+  const bool is_shard = stepped->is_cut(job_.rules.domain);
+  const std::int64_t ways = is_shard ? job_.rules.ways : 1, size = size_of(layout.trained_dtype);
   const std::int64_t part = flat_part(layout.trained_elements, ways), most = room.count / (ways * size);
   GPUPLAN_CHECK(most > 0, "the arena holds an element of every rank");
   const int root = narrow<int>(owner.first_rank);
@@ -75,10 +75,10 @@ std::vector<std::byte> Executor::whole_array(std::uint16_t unit, Bytes room) con
       own = to;
     }
     if (own && ways > 1)
-      groups_.of(Axis::DpShard, StreamId::Gather)->all_gather(own, piece, count, layout.trained_dtype, on);
+      groups_.of(job_.rules.domain.shard, StreamId::Gather)->all_gather(own, piece, count, layout.trained_dtype, on);
     else if (own && own != piece)
       device_.copy(piece, own, Bytes{count * size}, CopyKind::DeviceToDevice, on);
-    if (mesh.pp > 1) groups_.world()->broadcast(piece, count * ways, layout.trained_dtype, root, on);
+    if (mesh.num_stages() > 1) groups_.world()->broadcast(piece, count * ways, layout.trained_dtype, root, on);
     for (std::int64_t w = 0; w < ways && place_.rank == 0; ++w)
       copies.to_host(piece + w * count * size, count * size, [&](std::int64_t at, std::span<const std::byte> bytes) {
         std::memcpy(array.data() + (w * part + begin) * size + at, bytes.data(), bytes.size());

@@ -141,7 +141,7 @@ class Loader {
   struct Window {
     std::int64_t begin{}, end{};
   };
-  static bool is_shard(const ProgramBuffer& b) { return b.placement[std::size_t(Axis::DpShard)] == Placement::Sharded; }
+  bool is_shard(const ProgramBuffer& b) const { return b.is_cut(job_.rules.domain); }
 
   /// This rank's part of a flat array of `count`, in parts of `part`.
   Window window(std::int64_t count, std::int64_t part, bool is_cut) const {

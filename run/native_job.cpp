@@ -31,7 +31,7 @@ StateList NativeJob::head_state() {
   const auto own = std::find_if(head_weights_.begin(), head_weights_.end(),
                                 [](const WeightTensor& t) { return t.role == WeightRole::Head; });
   if (!model.has_tied_head) head_matrix_ = {head_unit(), narrow<std::uint16_t>(own - head_weights_.begin())};
-  if (!model.has_tied_head || strategy.mesh.pp == 1) return state;
+  if (!model.has_tied_head || strategy.mesh.num_stages() == 1) return state;
   for (StateTensor t : model.before) {
     t.tensor = narrow<std::uint16_t>(t.tensor + head_weights_.size());
     state.push_back(t);
@@ -60,8 +60,12 @@ const LayerLinears* NativeJob::linears_of(std::uint16_t unit) const {
 }
 
 RankPlace place_of(std::int64_t rank, const Mesh& mesh) {
-  const auto along = [&](Axis axis) { return rank / mesh.stride(axis) % mesh.ways(axis); };
-  return {.rank = rank, .stage = along(Axis::Pp), .replicate = along(Axis::DpReplicate), .shard = along(Axis::DpShard)};
+  const Domain state;
+  return {.rank = rank,
+          .stage = rank / mesh.ranks_per_stage(),
+          .batch = mesh.batch_replica(rank),
+          .copy = mesh.place(rank, state.replicate),
+          .shard = mesh.place(rank, state.shard)};
 }
 
 namespace {
@@ -148,12 +152,12 @@ std::vector<Lack> of_dtypes(const Recipe& r, const DtypePolicy& n) {
 
 std::vector<Lack> of_strategy(const ModelSpec& m, const Recipe& r, const Strategy& s) {
   return {{s.wrap == WrapPolicy::Size, "--wrap", "wrapping by size (layers)"},
-          {s.mesh.pp > 1 && m.tie_word_embeddings && !r.is_adapter(), "--strategy mp",
+          {s.mesh.num_stages() > 1 && m.tie_word_embeddings && !r.is_adapter(), "--strategy mp",
            "full fine-tuning of a tied head over pipeline stages: its two ends are one tensor"},
           {r.offload.params != OffloadTarget::None && r.offload.optimizer == OffloadTarget::None &&
                s.engine == ShardingEngine::Zero,
            "--offload params", "optimizer on the device that steps weights of the host (params,optimizer)"},
-          {r.offload.params != OffloadTarget::None && s.mesh.dp_shard == 1, "--offload params",
+          {r.offload.params != OffloadTarget::None && s.mesh.shard_ways() == 1, "--offload params",
            "offload of weights that are not sharded over two GPUs or more"}};
 }
 

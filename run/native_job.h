@@ -49,10 +49,9 @@ class NativeJob : public Job {
   std::vector<UnitLayout> layouts_;
 };
 
-/// A rank's place in the mesh: pp outermost, then dp_replicate, dp_shard.
+/// A rank's place in the mesh: which stage, which part of the batch, which copy of the state, which part of that.
 struct RankPlace {
-  std::int64_t rank{}, stage{}, replicate{}, shard{};
-  std::int64_t data_rank(const Mesh& mesh) const { return replicate * mesh.dp_shard + shard; }
+  std::int64_t rank{}, stage{}, batch{}, copy{}, shard{};
 };
 RankPlace place_of(std::int64_t rank, const Mesh& mesh);
 

@@ -10,12 +10,11 @@ namespace {
 
 /// Ranks that differ along `axis` alone have one colour: the rank of the first of them.
 int colour_of(Axis axis, const Mesh& mesh, std::int64_t rank) {
-  const std::int64_t stride = mesh.stride(axis), place = rank / stride % mesh.ways(axis);
-  return narrow<int>(rank - place * stride);
+  return narrow<int>(rank - mesh.place(rank, axis) * mesh.stride(axis));
 }
 
-/// Both directions of a pipeline's messages go through one group: a send and its receive must be of the same.
-StreamId group_stream(Axis axis, StreamId stream) { return axis == Axis::Pp ? StreamId::Send : stream; }
+/// Both directions of messages go through one group: a send and its receive must be of the same.
+StreamId group_stream(StreamId stream) { return stream == StreamId::Recv ? StreamId::Send : stream; }
 
 /// By axis and stream, of any rank: all must make the same groups in the same order.
 std::set<std::pair<Axis, StreamId>> groups_in(const StepProgram& all) {
@@ -23,7 +22,7 @@ std::set<std::pair<Axis, StreamId>> groups_in(const StepProgram& all) {
   for (const RankProgram& program : all.programs)
     for (const Instruction& i : program.instructions)
       if (is_collective(i.op) || i.op == OpCode::Send || i.op == OpCode::Recv)
-        out.emplace(i.axis, group_stream(i.axis, i.stream));
+        out.emplace(i.axis, group_stream(i.stream));
   return out;
 }
 
@@ -37,7 +36,7 @@ RankGroups::RankGroups(Communicator* world, const StepProgram& program, const Me
 }
 
 Communicator* RankGroups::of(Axis axis, StreamId stream) const {
-  return groups_[std::size_t(axis)][std::size_t(group_stream(axis, stream))].get();
+  return groups_[std::size_t(axis)][std::size_t(group_stream(stream))].get();
 }
 
 void RankGroups::barrier() const {

@@ -131,7 +131,7 @@ RunReport make_run_report(const RunFacts& f) {
   const Seconds step = median_step(f.outcome, report.timed_steps);
   report.time = compare_time(report.predicted, report.measured, step);
   const double tokens =
-      double(f.job.strategy.mesh.data_parallel() * f.job.recipe().grad_accum * f.job.recipe().tokens());
+      double(f.job.strategy.mesh.batch_replicas() * f.job.recipe().grad_accum * f.job.recipe().tokens());
   if (step.value > 0) report.tokens_per_second = tokens / step.value;
   return report;
 }

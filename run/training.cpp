@@ -130,7 +130,7 @@ class Run {
   }
 
   std::int64_t global_batch() const {
-    return job_.strategy.mesh.data_parallel() * job_.recipe().grad_accum * job_.recipe().micro_batch;
+    return job_.strategy.mesh.batch_replicas() * job_.recipe().grad_accum * job_.recipe().micro_batch;
   }
 
   std::int64_t steps_of_epochs() const {
@@ -145,8 +145,8 @@ class Run {
 
   /// Step k takes consecutive places of the order; each data rank its contiguous part of them.
   std::vector<MicroBatch> batches_of(std::int64_t step) const {
-    const std::int64_t per_rank = global_batch() / job_.strategy.mesh.data_parallel(), seq = job_.recipe().seq_len;
-    std::int64_t position = (step - 1) * global_batch() + place_.data_rank(job_.strategy.mesh) * per_rank;
+    const std::int64_t per_rank = global_batch() / job_.strategy.mesh.batch_replicas(), seq = job_.recipe().seq_len;
+    std::int64_t position = (step - 1) * global_batch() + place_.batch * per_rank;
     std::vector<MicroBatch> out(std::size_t(job_.recipe().grad_accum));
     for (MicroBatch& b : out) {
       b.ids.resize(std::size_t(job_.recipe().tokens()));
@@ -375,7 +375,7 @@ nlohmann::json run_identity(const NativeJob& job, const TrainingOptions& options
                      {"quantisation", quant},
                      {"strategy", job.strategy.name},
                      {"num_ranks", mesh.world()},
-                     {"sharded_over", mesh.dp_shard},
+                     {"sharded_over", mesh.shard_ways()},
                      {"method", int(r.method)},
                      {"seq_len", r.seq_len},
                      {"micro_batch", r.micro_batch},

@@ -62,13 +62,11 @@ class Knobs {
     const auto accum = std::max<std::int64_t>(1, std::llround(double(row_.plan.batch.accum) * factor));
     std::vector<Setting> settings{set_to("num-gpus", std::to_string(count)),
                                   set_to("grad-accum", std::to_string(accum))};
-    const bool is_alone = count == 1 && row_.request.recipe.offload.any() == false;
-    if (is_alone) settings.push_back(set_to("strategy", "single"));
-    if (row_.request.strategy == "single") settings.push_back(set_to("strategy", "ddp"));
+    const bool is_alone = count == 1 && !row_.request.recipe.offload.any();
+    const bool was_alone = row_.request.strategy == simplest_strategy(1);
+    if (is_alone || was_alone) settings.push_back(set_to("strategy", simplest_strategy(was_alone ? 2 : 1)));
     try_settings(settings, fmt::format("{} of these GPUs{}", count,
-                                       is_alone || row_.request.strategy == "single"
-                                           ? fmt::format(" with {}", settings.back().value)
-                                           : ""));
+                                       is_alone || was_alone ? fmt::format(" with {}", settings.back().value) : ""));
   }
 
   std::string words_of(const std::vector<Setting>& settings) const {

@@ -102,7 +102,7 @@ Applied apply(const Space& space, const Space::Part& part, const ClusterSpec& cl
 void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
   const SearchQuestion& q = space_.question;
   const Applied applied = apply(space_, part, q.machines[part.machines.machines.front()].cluster);
-  const std::vector<Batch> batches = space_.batches(std::max<std::int64_t>(1, applied.strategy.mesh.data_parallel()));
+  const std::vector<Batch> batches = space_.batches(std::max<std::int64_t>(1, applied.strategy.mesh.batch_replicas()));
   std::vector<Bench> benches;
   for (const std::size_t m : part.machines.machines) {
     if (!space_.suits(part.way, q.machines[m])) continue;
@@ -128,7 +128,7 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
     bench.job->request.recipe = part.way.recipe;
     bench.job->use(applied.strategy);
   }
-  const bool shares_program = applied.strategy.mesh.pp == 1;
+  const bool shares_program = applied.strategy.mesh.num_stages() == 1;
   for (const Batch batch : batches) {
     bool is_built = false;
     for (Bench& bench : benches) {
@@ -217,7 +217,7 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
                   .quality = part.way.quality,
                   .offloads = part.way.recipe.offload.any(),
                   .has_price = {},
-                  .takes_turns = bench.job->strategy.mesh.pp > 1,
+                  .takes_turns = bench.job->strategy.mesh.num_stages() > 1,
                   .batch = batch,
                   .simplicity = simplicity_of(part.way, bench.job->strategy, machine.num_gpus()),
                   .process = e.tiers.process,
@@ -261,7 +261,7 @@ bool host_has_room(const ClusterSpec& cluster, const HostBytes& host) {
 
 bool idles_rented_gpus(const SearchQuestion& q, const Strategy& strategy, const ClusterSpec& cluster) {
   if (!q.is_rented || q.pinned.contains("strategy")) return false;
-  const bool takes_turns = strategy.schedule == Schedule::Naive && strategy.mesh.pp > 1;
+  const bool takes_turns = strategy.schedule == Schedule::Naive && strategy.mesh.num_stages() > 1;
   return strategy.mesh.world() < cluster.num_gpus() || takes_turns;
 }
 

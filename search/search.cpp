@@ -97,7 +97,7 @@ void estimate_alone(const Space& space, RankedPlan plan, Ranking& out) {
     plan.fit = e.fit;
     plan.process = e.tiers.process, plan.usable = e.tiers.usable;
     plan.offloads = r.recipe.offload.any();
-    plan.takes_turns = strategy.mesh.pp > 1;
+    plan.takes_turns = strategy.mesh.num_stages() > 1;
     plan.quality = space.ways[plan.way].quality;
     plan.simplicity = simplicity_of(space.ways[plan.way], strategy, r.cluster.num_gpus());
     plan.step = e.time.step;
@@ -124,7 +124,7 @@ Ranking search_by_brute_force(const Space& space) {
         EstimateRequest r = q.base;
         r.recipe = part.way.recipe;
         replicas =
-            make_strategy(part.strategy, q.machines[m].cluster, options_for(r, space.framework)).mesh.data_parallel();
+            make_strategy(part.strategy, q.machines[m].cluster, options_for(r, space.framework)).mesh.batch_replicas();
       } catch (const InputError&) { continue; }
       for (const Batch batch : space.batches(replicas))
         for (std::size_t offer = 0; offer < q.machines[m].offers.size(); ++offer) {

@@ -40,9 +40,9 @@ class AnalyticNetwork final : public Network {
     finish_at(transfer, now + to_sim_time(t.duration));
   }
 
-  std::uint32_t send(std::int64_t from_rank, std::int64_t, Bytes message, SimTime now) override {
-    sent_.add(from_rank, message);
-    return begin({.duration = comm_.send_time(message)}, now);
+  std::uint32_t send(Neighbours ranks, Bytes message, SimTime now) override {
+    sent_.add(ranks.from, message);
+    return begin({.duration = comm_.send_time(ranks.axis, message)}, now);
   }
 
   std::uint32_t copy(std::int64_t, HostCopy kind, Bytes amount, SimTime now) override {

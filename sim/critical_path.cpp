@@ -109,14 +109,15 @@ std::string what_of(const CriticalPart& part, const Simulation& s, const SimInpu
                        slowness[span.rank]);
   const Topology* const topology = s.topology ? &*s.topology : nullptr;
   const RankProgram& program = input.program.programs[input.program.classes[s.ranks[span.rank].rank_class].program];
+  const Axis axis = program.instructions[span.instruction].axis;
   switch (part.activity) {
     case Activity::AllGather:
     case Activity::ReduceScatter:
     case Activity::AllReduce:
       return fmt::format("waits for the {} {}", what_moves(part.activity, input.job.request.recipe),
-                         describe_bottleneck(input, topology, program.instructions[span.instruction].axis));
+                         describe_bottleneck(input, topology, axis));
     case Activity::SendRecv:
-      return fmt::format("activations and gradients move {}", describe_bottleneck(input, topology, Axis::Pp));
+      return fmt::format("activations and gradients move {}", describe_bottleneck(input, topology, axis));
     case Activity::CopyIn: return "copies from the host to the GPU";
     case Activity::CopyOut: return "copies from the GPU to the host";
     case Activity::HostOptimizer: return "the optimizer steps on the CPU";
@@ -139,8 +140,8 @@ std::string describe_bottleneck(const SimInput& input, const Topology* topology,
   std::int64_t looked_at = 0;
   for (std::int64_t from = 0; from + stride < stride * ways && looked_at < 2 * per_node; from += stride, ++looked_at) {
     const std::int64_t to = from + stride;
-    const Route route = axis == Axis::Pp ? topology->route(from, to)
-                                         : topology->ring_route(from, to, link.group.shape.ranks_per_node(), ways);
+    const Route route = is_pipeline(axis) ? topology->route(from, to)
+                                          : topology->ring_route(from, to, link.group.shape.ranks_per_node(), ways);
     const double rate = narrowest(*topology, route);
     if (least != 0 && rate >= least) continue;
     least = rate;

@@ -91,7 +91,7 @@ class StepRun {
   }
   /// The real rank of the next stage, or of the one before.
   std::int64_t peer_of(const Rank& sender, const Instruction& i) const {
-    const std::int64_t stride = in_.program.mesh.data_parallel();
+    const std::int64_t stride = in_.program.mesh.stride(i.axis);
     return folding_.ranks[index_of(sender)] + (i.direction == Direction::Forward ? stride : -stride);
   }
   Rank& rank_of(std::int64_t real) { return ranks_[folding_.representative[std::size_t(real)]]; }
@@ -352,7 +352,7 @@ void StepRun::send(Rank& rank, Task& task, const Instruction& i) {
   const std::int64_t from = folding_.ranks[index_of(rank)], to = peer_of(rank, i);
   change_transfers(rank, 1);
   change_transfers(rank_of(to), 1);
-  own_transfer(network_.send(from, to, i.work, now_), rank, task);
+  own_transfer(network_.send({i.axis, from, to}, i.work, now_), rank, task);
 }
 
 void StepRun::receive(Rank& rank, Task& task, const Instruction& i) {
@@ -476,7 +476,7 @@ void StepRun::update_speed(Rank& rank, double before, double after) {
 
 /// CPU ranks beyond the cores of their host share them: rates stand for an equal share, fewer busy ranks get more.
 double StepRun::core_share() const {
-  const double ranks = double(in_.program.mesh.data_parallel()), cores = double(in_.job.request.cluster.host_cores);
+  const double ranks = double(in_.program.mesh.ranks_per_stage()), cores = double(in_.job.request.cluster.host_cores);
   if (cores <= 0 || ranks <= cores) return 1;
   return std::min(ranks / cores, ranks / double(std::max<std::int64_t>(1, num_computing_)));
 }

@@ -40,15 +40,15 @@ class FlowNetwork final : public Network {
 
   void join(std::uint32_t transfer, std::uint32_t member, SimTime now) override { runs_[transfer]->join(member, now); }
 
-  std::uint32_t send(std::int64_t from_rank, std::int64_t to_rank, Bytes message, SimTime now) override {
+  std::uint32_t send(Neighbours ranks, Bytes message, SimTime now) override {
     const std::uint32_t route =
-        remember(peer_routes_, {from_rank, to_rank}, [&] { return links_.route(from_rank, to_rank); });
-    sent_.add(from_rank, message);
-    const LinkCost link = comm_.send_link(message);
+        remember(peer_routes_, {ranks.from, ranks.to}, [&] { return links_.route(ranks.from, ranks.to); });
+    sent_.add(ranks.from, message);
+    const LinkCost link = comm_.send_link(ranks.axis, message);
     // Where a measured message moves at another rate than the link's, it counts on the wire as so many bytes, as
     // collectives do.
     const double wire_bytes =
-        double(message.count) * (comm_.axes[std::size_t(Axis::Pp)].link.bandwidth / link.bandwidth);
+        double(message.count) * (comm_.axes[std::size_t(ranks.axis)].link.bandwidth / link.bandwidth);
     return begin_message(route, wire_bytes, to_sim_time(link.latency), now);
   }
 

@@ -14,15 +14,18 @@ namespace {
 std::int64_t period_of(const SimInput& input, const SimOptions& options) {
   const Mesh& mesh = input.program.mesh;
   const ClusterSpec& cluster = input.job.request.cluster;
-  const std::int64_t ranks = mesh.data_parallel(), per_node = cluster.gpus_per_node;
+  const std::int64_t ranks = mesh.ranks_per_stage(), per_node = cluster.gpus_per_node;
   const bool is_disturbed = options.jitter > 0 || !options.stragglers.empty() || cluster.is_mixed();
   if (!options.folds || is_disturbed || ranks <= 1) return 0;
   if (options.network == NetworkFidelity::Analytic) return 1;
   const bool fills_nodes = ranks % per_node == 0;
   if (ranks > per_node && !fills_nodes) return 0;
-  const std::int64_t shard = mesh.dp_shard;
-  const bool groups_fit = shard == 1 || per_node % shard == 0 || shard % per_node == 0;
-  if (!groups_fit || (mesh.pp > 1 && !fills_nodes)) return 0;
+  // a group and those inside it fill machines, or a machine holds several of them
+  const auto fits = [&](const AxisRow& row) {
+    const std::int64_t span = mesh.stride(row.axis) * mesh.ways(row.axis);
+    return row.is_pipeline || mesh.ways(row.axis) == 1 || per_node % span == 0 || span % per_node == 0;
+  };
+  if (!std::all_of(kAxes.begin(), kAxes.end(), fits) || (mesh.num_stages() > 1 && !fills_nodes)) return 0;
   // Copies of all GPUs of a machine share its memory, so none of them may be left out.
   const auto copies = [&](const RankProgram& p) {
     return std::any_of(p.instructions.begin(), p.instructions.end(),
@@ -42,7 +45,7 @@ std::int64_t period_of(const SimInput& input, const SimOptions& options) {
 /// Members of the group of `rank` along `axis`, in the order of their numbers.
 std::vector<std::int64_t> group_of(const Mesh& mesh, Axis axis, std::int64_t rank) {
   const std::int64_t stride = mesh.stride(axis), ways = mesh.ways(axis);
-  const std::int64_t first = rank - (rank / stride % ways) * stride;
+  const std::int64_t first = rank - mesh.place(rank, axis) * stride;
   std::vector<std::int64_t> out(std::size_t(ways), first);
   for (std::int64_t i = 0; i < ways; ++i) out[std::size_t(i)] += i * stride;
   return out;
@@ -53,7 +56,7 @@ std::vector<std::int64_t> group_of(const Mesh& mesh, Axis axis, std::int64_t ran
 Folding fold_ranks(const SimInput& input, const SimOptions& options) {
   const Mesh& mesh = input.program.mesh;
   const ClusterSpec& cluster = input.job.request.cluster;
-  const std::int64_t world = mesh.world(), per_stage = mesh.data_parallel();
+  const std::int64_t world = mesh.world(), per_stage = mesh.ranks_per_stage();
   const std::int64_t period = period_of(input, options);
   Folding out;
   out.representative.resize(std::size_t(world));
@@ -74,7 +77,8 @@ Folding fold_ranks(const SimInput& input, const SimOptions& options) {
   const std::int64_t nodes = cluster.num_nodes(),
                      nodes_per_stage = std::max<std::int64_t>(1, per_stage / cluster.gpus_per_node);
   for (std::int64_t node = 0; node < nodes; ++node)
-    out.topology.node_stands_for.push_back(narrow<std::int32_t>(std::min(node / nodes_per_stage, mesh.pp - 1)));
+    out.topology.node_stands_for.push_back(
+        narrow<std::int32_t>(std::min(node / nodes_per_stage, mesh.num_stages() - 1)));
   return out;
 }
 
@@ -82,8 +86,9 @@ Communicators make_communicators(const SimInput& input, const Folding& folding, 
   const Mesh& mesh = input.program.mesh;
   Communicators out;
   out.of_rank.resize(folding.ranks.size());
-  for (const Axis axis : {Axis::DpShard, Axis::DpReplicate}) {
-    if (mesh.ways(axis) <= 1) continue;
+  for (const AxisRow& row : kAxes) {
+    const Axis axis = row.axis;
+    if (row.is_pipeline || mesh.ways(axis) <= 1) continue;
     std::vector<bool> is_placed(folding.ranks.size());
     for (std::size_t k = 0; k < folding.ranks.size(); ++k) {
       if (is_placed[k]) continue;

@@ -47,6 +47,12 @@ struct LinkLoad {
   double carried{};  // bytes, protocol overhead and the weights of routes included
 };
 
+/// Two ranks along an axis.
+struct Neighbours {
+  Axis axis{};
+  std::int64_t from{}, to{};
+};
+
 class Network {
  public:
   virtual ~Network() = default;
@@ -56,7 +62,7 @@ class Network {
   /// `member` is an index into the communicator's ranks.
   virtual void join(std::uint32_t transfer, std::uint32_t member, SimTime now) = 0;
   /// Both sides are ready.
-  virtual std::uint32_t send(std::int64_t from_rank, std::int64_t to_rank, Bytes message, SimTime now) = 0;
+  virtual std::uint32_t send(Neighbours ranks, Bytes message, SimTime now) = 0;
   virtual std::uint32_t copy(std::int64_t rank, HostCopy kind, Bytes amount, SimTime now) = 0;
   /// An event of this network (EventTarget::Network) is due.
   virtual void handle(const SimEvent& event, std::vector<Finished>& finished) = 0;

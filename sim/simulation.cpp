@@ -99,8 +99,8 @@ void check_size(const SimInput& input, const SimOptions& options, const Folding&
 }
 
 std::string rank_name(const StepProgram& program, std::int64_t rank) {
-  const std::int64_t stage = rank / program.mesh.data_parallel();
-  return program.mesh.pp > 1 ? fmt::format("GPU {} (stage {})", rank, stage) : fmt::format("GPU {}", rank);
+  const std::int64_t stage = rank / program.mesh.ranks_per_stage();
+  return program.mesh.num_stages() > 1 ? fmt::format("GPU {} (stage {})", rank, stage) : fmt::format("GPU {}", rank);
 }
 
 std::vector<std::vector<std::uint32_t>> spans_of_ranks(const Simulation& s) {

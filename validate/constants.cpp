@@ -106,8 +106,8 @@ void add_slots(std::vector<EmpiricalConstant>& out) {
 void add_frameworks(std::vector<EmpiricalConstant>& out) {
   std::set<std::int64_t> values;
   for (const FrameworkConvention& f : list_frameworks())
-    for (const EngineConvention* engine : {&f.fsdp1, &f.fsdp2, &f.zero})
-      if (engine->hook_kernels != 0) values.insert(engine->hook_kernels);
+    for (const EngineTraits& traits : kEngines)
+      if (const std::int64_t kernels = engine_of(f, traits.engine).hook_kernels; kernels != 0) values.insert(kernels);
   for (const std::int64_t value : values)
     out.push_back({"hook_kernels (frameworks)", double(value), "per gathered message", "fitted",
                    "the records in data/frameworks", ConstantUse::Time});

@@ -71,7 +71,7 @@ std::optional<Comparison> compare_boundary(const Point& point, const StrategyEst
 
 /// While rank 0 hands out the weights it holds all of them beside its own shard, in 16 bit.
 double loading_gib(const Job& job) {
-  const auto ways = double(job.strategy.mesh.dp_shard);
+  const auto ways = double(job.strategy.mesh.shard_ways());
   return 2 * double(job.model.parameters) * (1 + 1 / ways) / 0x1p30;
 }
 

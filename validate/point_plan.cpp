@@ -24,7 +24,7 @@ namespace {
 std::int64_t accumulation_of(const Point& p, const Recipe& recipe, const Strategy& strategy, std::int64_t usual) {
   if (recipe.optimizer_in_backward) return 1;
   if (p.grad_accum) return *p.grad_accum;
-  const std::int64_t at_once = recipe.micro_batch * strategy.mesh.data_parallel();
+  const std::int64_t at_once = recipe.micro_batch * strategy.mesh.batch_replicas();
   const std::int64_t global =
       p.global_batch.value_or(std::int64_t(p.speed.tokens_per_step.value_or(0) / double(recipe.seq_len)));
   if (global < at_once) return usual;  // not stated either

@@ -62,14 +62,14 @@ std::vector<ExplainLine> larger_batch_lines(const AdviceCase& c) {
 // --- what one step sees ----------------------------------------------------------------------------------------------
 
 bool effective_batch(const AdviceCase& c) {
-  return c.chosen.strategy.mesh.data_parallel() > 1 || c.request.recipe.grad_accum > 1;
+  return c.chosen.strategy.mesh.batch_replicas() > 1 || c.request.recipe.grad_accum > 1;
 }
 
 /// Source: accelerate src/accelerate/scheduler.py: AcceleratedScheduler.step() steps num_processes times per optimizer
 /// step unless the dataloader splits its batches; transformers' Trainer steps a scheduler that it did not prepare.
 std::vector<ExplainLine> effective_batch_lines(const AdviceCase& c) {
   const Recipe& r = c.request.recipe;
-  const std::int64_t replicas = c.chosen.strategy.mesh.data_parallel();
+  const std::int64_t replicas = c.chosen.strategy.mesh.batch_replicas();
   std::string text = fmt::format(
       "{} per rank x {} accumulated x {} ranks = {} sequences ({} tokens) per optimizer step, {} steps per epoch.",
       r.micro_batch, r.grad_accum, replicas, format_grouped(c.chosen.global_batch),

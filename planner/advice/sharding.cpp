@@ -1,6 +1,4 @@
 // Sharded training: weights gathered once or twice, and what ZeRO's stages are called in FSDP.
-#include <array>
-
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
@@ -13,7 +11,8 @@ namespace {
 
 std::optional<StrategyEstimate> other_reshard(const AdviceCase& c) {
   const Strategy& s = c.chosen.strategy;
-  if (!is_fsdp(s.engine) || !s.layout.shards_weights || s.mesh.dp_shard < 2) return std::nullopt;
+  if (!traits_of(s.engine).can_keep_gathered || !s.layout.shards_weights || s.mesh.shard_ways() < 2)
+    return std::nullopt;
   return estimate_with(c, {{"no-reshard", s.layout.reshards_after_forward ? "on" : "off"}});
 }
 
@@ -40,19 +39,6 @@ std::vector<ExplainLine> keep_gathered_lines(const AdviceCase& c) {
 
 // --- ZeRO stages and FSDP strategies ---------------------------------------------------------------------------------
 
-struct Mapping {
-  const char *deepspeed, *fsdp;
-  std::array<const char*, 2> strategies;  // ours, of the two sides; nullptr: none
-};
-
-/// Source: accelerate docs concept_guides/fsdp_and_deepspeed and usage_guides/fsdp; ZeRO++ hpZ (arXiv 2306.10209)
-/// shards the weights inside a node as HYBRID_SHARD does. SHARD_GRAD_OP shards weights between steps, which ZeRO-2
-/// keeps whole.
-constexpr std::array kMappings{
-    Mapping{"stage 0", "NO_SHARD", {"ddp", nullptr}}, Mapping{"stage 1", "no counterpart", {"zero1", nullptr}},
-    Mapping{"stage 2", "SHARD_GRAD_OP", {"zero2", "fsdp-grad-op"}}, Mapping{"stage 3", "FULL_SHARD", {"zero3", "fsdp"}},
-    Mapping{"stage 3 + hpZ", "HYBRID_SHARD", {nullptr, "hsdp"}}};
-
 /// The same recipe under another strategy, taken from the answer where it is there.
 std::optional<StrategyEstimate> under_strategy(const AdviceCase& c, std::string_view name) {
   for (const StrategyEstimate& e : c.result.strategies)
@@ -62,10 +48,10 @@ std::optional<StrategyEstimate> under_strategy(const AdviceCase& c, std::string_
 
 std::vector<ExplainLine> zero_or_fsdp_lines(const AdviceCase& c) {
   std::vector<ExplainLine> lines;
-  for (const Mapping& row : kMappings) {
+  for (const Counterparts& row : counterparts()) {
     std::string text;
-    for (const char* name : row.strategies) {
-      if (!name) continue;
+    for (const std::string_view name : row.strategies) {
+      if (name.empty()) continue;
       const auto e = under_strategy(c, name);
       text += fmt::format("{}{} {}", text.empty() ? "" : "; ", name, e ? peak_and_step(*e) : "is not applicable");
     }
@@ -91,7 +77,7 @@ const AdviceRow kZeroOrFsdp{
     .condition = "the strategy shards optimizer states, gradients or weights over at least two ranks",
     .applies =
         [](const AdviceCase& c) {
-          return c.chosen.strategy.layout.shards_optimizer && c.chosen.strategy.mesh.dp_shard > 1;
+          return c.chosen.strategy.layout.shards_optimizer && c.chosen.strategy.mesh.shard_ways() > 1;
         },
     .lines = zero_or_fsdp_lines};
 

@@ -24,10 +24,13 @@ void read_dataset(Fields& in, Dataset& dataset);
 void write_cluster(FieldWriter& out, const ClusterSpec& cluster);
 void read_cluster(Fields& in, ClusterSpec& cluster);
 
+/// The degrees of a file, in its order. Those that are no axis of the mesh yet are 1.
+inline constexpr std::array<std::string_view, 6> kDegrees{"dp_replicate", "dp_shard", "tp", "pp", "cp", "ep"};
+
 /// The strategy section as it stands in the file.
 struct PlanStrategy {
   std::string name;
-  std::int64_t dp_replicate = 1, dp_shard = 1, tp = 1, pp = 1, cp = 1, ep = 1;
+  std::array<std::int64_t, kDegrees.size()> degrees{1, 1, 1, 1, 1, 1};
   std::int64_t zero_stage = 0;  // 1 optimizer, 2 and gradients, 3 and weights sharded
   bool reshard_after_forward = true;
   WrapPolicy wrap = WrapPolicy::Layer;

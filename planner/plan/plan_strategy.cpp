@@ -1,6 +1,7 @@
 // The strategy section of a plan file. What it says beyond the name and what was pinned follows from the cluster, so
 // reading makes the strategy anew and refuses a file that says otherwise.
 #include <algorithm>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -22,15 +23,9 @@ void read_wrap(Fields& in, PlanStrategy& s) {
 
 template <class Archive, class S>
 void list_strategy(Archive& f, S& strategy) {
-  auto& [name, dp_replicate, dp_shard, tp, pp, cp, ep, zero_stage, reshard_after_forward, wrap, wrap_min_params,
-         fsdp_version] = strategy;
+  auto& [name, degrees, zero_stage, reshard_after_forward, wrap, wrap_min_params, fsdp_version] = strategy;
   f.name("name", name, canonical_strategy);
-  f("dp_replicate", dp_replicate, kAtLeastOne);
-  f("dp_shard", dp_shard, kAtLeastOne);
-  f("tp", tp, kAtLeastOne);
-  f("pp", pp, kAtLeastOne);
-  f("cp", cp, kAtLeastOne);
-  f("ep", ep, kAtLeastOne);
+  for (std::size_t i = 0; i < kDegrees.size(); ++i) f(kDegrees[i], degrees[i], kAtLeastOne);
   f("zero_stage", zero_stage, IntRange{0, 3});
   f("reshard_after_forward", reshard_after_forward);
   if constexpr (Archive::kReads)
@@ -43,9 +38,6 @@ void list_strategy(Archive& f, S& strategy) {
 PlanStrategy describe(const Strategy& s) {
   const StateLayout& layout = s.layout;
   PlanStrategy out{.name = s.name,
-                   .dp_replicate = s.mesh.dp_replicate,
-                   .dp_shard = s.mesh.dp_shard,
-                   .pp = s.mesh.pp,
                    .zero_stage = layout.shards_weights     ? 3
                                  : layout.shards_gradients ? 2
                                  : layout.shards_optimizer ? 1
@@ -53,8 +45,8 @@ PlanStrategy describe(const Strategy& s) {
                    .reshard_after_forward = layout.reshards_after_forward,
                    .wrap = s.wrap,
                    .wrap_min_params = s.wrap_min_params};
-  if (s.engine == ShardingEngine::Fsdp1) out.fsdp_version = 1;
-  if (s.engine == ShardingEngine::Fsdp2) out.fsdp_version = 2;
+  for (std::size_t i = 0; i < kDegrees.size(); ++i) out.degrees[i] = s.mesh.ways(axis_named(kDegrees[i]));
+  if (const int version = traits_of(s.engine).fsdp_version; version > 0) out.fsdp_version = version;
   return out;
 }
 
@@ -73,9 +65,9 @@ void write_strategy(FieldWriter& out, const Strategy& strategy) {
 
 void read_strategy(Fields& in, PlanStrategy& strategy) {
   list_strategy(in, strategy);
-  for (const auto& [key, degree] :
-       {std::pair{"tp", strategy.tp}, std::pair{"cp", strategy.cp}, std::pair{"ep", strategy.ep}})
-    if (degree != 1) in.report(key, fmt::format("is {}, but only 1 is planned so far", degree));
+  for (std::size_t i = 0; i < kDegrees.size(); ++i)
+    if (axis_named(kDegrees[i]) == Axis::None && strategy.degrees[i] != 1)
+      in.report(std::string(kDegrees[i]), fmt::format("is {}, but only 1 is planned so far", strategy.degrees[i]));
 }
 
 void pin_strategy(const PlanStrategy& wanted, EstimateRequest& request, Fields& plan) {

@@ -49,7 +49,9 @@ Json items_json(const StrategyEstimate& e) {
 }
 
 Json mesh_json(const Mesh& mesh) {
-  return {{"dp_replicate", mesh.dp_replicate}, {"dp_shard", mesh.dp_shard}, {"pp", mesh.pp}};
+  nlohmann::json by_name;  // in the order of names
+  for (const AxisRow& row : kAxes) by_name[std::string(row.name)] = mesh.ways(row.axis);
+  return by_name;
 }
 
 Json times(const std::optional<AccuracyRange>& range, double AccuracyRange::*end, double value) {

@@ -56,7 +56,7 @@ std::string batch_text(const EstimateAnswer& answer) {
   if (recipe.grad_accum > 1) text += fmt::format(" × {} accumulated", recipe.grad_accum);
   if (!answer.shown) return text;
   const StrategyEstimate& e = *answer.shown;
-  const std::int64_t replicas = e.strategy.mesh.data_parallel();
+  const std::int64_t replicas = e.strategy.mesh.batch_replicas();
   if (replicas > 1) text += fmt::format(" × {} GPUs", replicas);
   return text + fmt::format(" = {} sequence{} per step ({})", format_grouped(e.global_batch),
                             e.global_batch == 1 ? "" : "s", e.strategy.name);

@@ -259,9 +259,11 @@ TEST_CASE("groups of a mesh: inside a machine, through all its ranks, one rank p
     const GroupShape s = group(mesh, axis).shape;
     return std::pair{s.size, s.nodes};
   };
-  CHECK(shape({.dp_shard = 32}, Axis::DpShard) == std::pair<std::int64_t, std::int64_t>{32, 4});
-  CHECK(shape({.dp_replicate = 4, .dp_shard = 8}, Axis::DpShard) == std::pair<std::int64_t, std::int64_t>{8, 1});
-  CHECK(shape({.dp_replicate = 4, .dp_shard = 8}, Axis::DpReplicate) == std::pair<std::int64_t, std::int64_t>{4, 4});
-  CHECK(group({.dp_shard = 32}, Axis::DpShard).generation == kHopper);
-  CHECK(group({.dp_shard = 32}, Axis::DpShard).inside == NcclLink::NvLink);
+  CHECK(shape({{Axis::DpShard, 32}}, Axis::DpShard) == std::pair<std::int64_t, std::int64_t>{32, 4});
+  CHECK(shape({{Axis::DpReplicate, 4}, {Axis::DpShard, 8}}, Axis::DpShard) ==
+        std::pair<std::int64_t, std::int64_t>{8, 1});
+  CHECK(shape({{Axis::DpReplicate, 4}, {Axis::DpShard, 8}}, Axis::DpReplicate) ==
+        std::pair<std::int64_t, std::int64_t>{4, 4});
+  CHECK(group({{Axis::DpShard, 32}}, Axis::DpShard).generation == kHopper);
+  CHECK(group({{Axis::DpShard, 32}}, Axis::DpShard).inside == NcclLink::NvLink);
 }

@@ -119,7 +119,7 @@ TEST_CASE("attention's backward takes what was measured of it, once") {
 
 TEST_CASE("calibrated collectives take what was measured, by the size of the message") {
   const ClusterSpec cluster = parse_gpus("2xH100");
-  const CommModel comm = make_comm_model(cluster, calibrated("h100-sxm", "nvswitch"), {.dp_shard = 2});
+  const CommModel comm = make_comm_model(cluster, calibrated("h100-sxm", "nvswitch"), {{Axis::DpShard, 2}});
   // below 1 MiB: 20 us and 1 GB/s; above: 100 us and 10 GB/s
   CHECK(comm.gather_time(Axis::DpShard, Bytes{100'000}).value == doctest::Approx(20e-6 + 1e5 / 1e9));
   CHECK(comm.all_reduce_time(Axis::DpShard, Bytes{100'000'000}).value == doctest::Approx(100e-6 + 1e8 / 10e9));
@@ -132,7 +132,8 @@ TEST_CASE("calibrated collectives take what was measured, by the size of the mes
 }
 
 TEST_CASE("four ranks from curves of two: latency by steps, the same bus bandwidth") {
-  const CommModel comm = make_comm_model(parse_gpus("4xH100"), calibrated("h100-sxm", "nvswitch"), {.dp_shard = 4});
+  const CommModel comm =
+      make_comm_model(parse_gpus("4xH100"), calibrated("h100-sxm", "nvswitch"), {{Axis::DpShard, 4}});
   // three steps for one; busbw of all-reduce 2 x 3/4 for 2 x 1/2
   CHECK(comm.all_reduce_time(Axis::DpShard, Bytes{100'000'000}).value ==
         doctest::Approx(3 * 100e-6 + 1.5 * 1e8 / 10e9));
@@ -160,18 +161,19 @@ TEST_CASE("CPU ranks that outnumber their cores take turns with messages too; st
   const auto comm = [&](std::int64_t ranks, Mesh mesh) {
     return make_comm_model(cpu_cluster(ranks, host), profile, mesh);
   };
-  const Seconds two = comm(2, {.dp_shard = 2}).all_reduce_time(Axis::DpShard, Bytes{100'000'000});
+  const Seconds two = comm(2, {{Axis::DpShard, 2}}).all_reduce_time(Axis::DpShard, Bytes{100'000'000});
   CHECK(two.value == doctest::Approx(100e-6 + 1e8 / 10e9));
-  CHECK(comm(4, {.dp_shard = 4}).all_reduce_time(Axis::DpShard, Bytes{100'000'000}).value ==
+  CHECK(comm(4, {{Axis::DpShard, 4}}).all_reduce_time(Axis::DpShard, Bytes{100'000'000}).value ==
         doctest::Approx(2 * (3 * 100e-6 + 1.5 * 1e8 / 10e9)));
-  CHECK(comm(4, {.pp = 4}).send_time(Bytes{1000}) == comm(2, {.pp = 2}).send_time(Bytes{1000}));
+  CHECK(comm(4, {{Axis::Pp, 4}}).send_time(Axis::Pp, Bytes{1000}) ==
+        comm(2, {{Axis::Pp, 2}}).send_time(Axis::Pp, Bytes{1000}));
 }
 
 TEST_CASE("a hand-over is what a meeting takes beside its collective; without one measured there is none") {
   Profile profile = calibrated("h100-sxm", "nvswitch");
   const ClusterSpec cluster = parse_gpus("2xH100");
   const auto hand_over = [&] {
-    return make_comm_model(cluster, profile, {.dp_shard = 2}).hand_over(Axis::DpShard).value;
+    return make_comm_model(cluster, profile, {{Axis::DpShard, 2}}).hand_over(Axis::DpShard).value;
   };
   CHECK(hand_over() == 0);
   Measured measured = *profile.measured;
@@ -187,7 +189,7 @@ TEST_CASE("a hand-over is what a meeting takes beside its collective; without on
 TEST_CASE("curves of another fabric or another GPU are not used") {
   const ClusterSpec cluster = parse_gpus("2xH100");
   for (const Profile& other : {calibrated("h100-sxm", "pcie"), calibrated("a100-sxm-80gb", "nvswitch")})
-    CHECK_FALSE(make_comm_model(cluster, other, {.dp_shard = 2}).measured);
+    CHECK_FALSE(make_comm_model(cluster, other, {{Axis::DpShard, 2}}).measured);
 }
 
 TEST_CASE("products outside the measured range are counted and named") {

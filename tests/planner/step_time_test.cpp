@@ -285,5 +285,5 @@ TEST_CASE("rings: n - 1 steps gather, 2 (n - 1) all-reduce, each of S / n; cut m
   CHECK(m.gather_time(Axis::DpShard, {4'000'000}, 6).value == doctest::Approx(6 * 3 * 5e-6 + 3e-3));
   CHECK(m.all_reduce_time(Axis::DpShard, {4'000'000}).value == doctest::Approx(6 * (5e-6 + 0.5e-3)));
   CHECK(m.all_reduce_time(Axis::DpReplicate, {4'000'000}).value == 0);  // one way
-  CHECK(m.send_time({1'000'000}).value == doctest::Approx(5e-6 + 1e-3));
+  CHECK(m.send_time(Axis::Pp, {1'000'000}).value == doctest::Approx(5e-6 + 1e-3));
 }

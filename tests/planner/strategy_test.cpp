@@ -1,4 +1,7 @@
 // Names, degrees and limits of strategies.
+#include <set>
+#include <string_view>
+
 #include <doctest/doctest.h>
 
 #include "base/error.h"
@@ -58,13 +61,13 @@ TEST_CASE("ties are broken in the order of the table: simplest first") {
 TEST_CASE("degrees: all ranks replicate, shard, or form a pipeline; HSDP shards inside a node, or half a machine") {
   const ClusterSpec eight = plain_cluster(8), two_nodes = plain_cluster(8, {std::int64_t(80) << 30}, 4);
   CHECK(make_strategy("single", eight, {}).mesh == Mesh{});
-  CHECK(make_strategy("ddp", eight, {}).mesh == Mesh{.dp_replicate = 8});
-  CHECK(make_strategy("zero2", eight, {}).mesh == Mesh{.dp_shard = 8});
-  CHECK(make_strategy("fsdp", eight, {}).mesh == Mesh{.dp_shard = 8});
-  CHECK(make_strategy("mp", eight, {}).mesh == Mesh{.pp = 8});
-  CHECK(make_strategy("hsdp", eight, {}).mesh == Mesh{.dp_replicate = 2, .dp_shard = 4});
-  CHECK(make_strategy("hsdp", two_nodes, {}).mesh == Mesh{.dp_replicate = 2, .dp_shard = 4});
-  CHECK(make_strategy("hsdp", eight, {.shard_size = 2}).mesh == Mesh{.dp_replicate = 4, .dp_shard = 2});
+  CHECK(make_strategy("ddp", eight, {}).mesh == Mesh{{Axis::DpReplicate, 8}});
+  CHECK(make_strategy("zero2", eight, {}).mesh == Mesh{{Axis::DpShard, 8}});
+  CHECK(make_strategy("fsdp", eight, {}).mesh == Mesh{{Axis::DpShard, 8}});
+  CHECK(make_strategy("mp", eight, {}).mesh == Mesh{{Axis::Pp, 8}});
+  CHECK(make_strategy("hsdp", eight, {}).mesh == Mesh{{Axis::DpReplicate, 2}, {Axis::DpShard, 4}});
+  CHECK(make_strategy("hsdp", two_nodes, {}).mesh == Mesh{{Axis::DpReplicate, 2}, {Axis::DpShard, 4}});
+  CHECK(make_strategy("hsdp", eight, {.shard_size = 2}).mesh == Mesh{{Axis::DpReplicate, 4}, {Axis::DpShard, 2}});
 }
 
 TEST_CASE("a shard size has to divide the ranks; of 1 it is DDP") {
@@ -84,6 +87,27 @@ TEST_CASE("FSDP's version and resharding are what the options say; other engines
   CHECK(make_strategy("zero3", four, {.fsdp_version = 1}).engine == ShardingEngine::Zero);
   CHECK(make_strategy("fsdp", four, {.reshards = false}).layout == make_strategy("fsdp-grad-op", four, {}).layout);
   CHECK(make_strategy("zero3", four, {.reshards = false}).layout.reshards_after_forward);
+}
+
+TEST_CASE("what changes one thing of a strategy is found in the table") {
+  CHECK(strategy_that_reshards("fsdp-grad-op") == "fsdp");
+  for (const StrategyRow& row : strategy_rows())
+    if (row.layout.reshards_after_forward) CHECK(strategy_that_reshards(row.name) == row.name);
+  CHECK(strategy_that_reshards("auto") == "auto");
+  CHECK(simplest_strategy(1) == "single");
+  CHECK(simplest_strategy(4) == "ddp");
+  for (const Counterparts& row : counterparts())
+    for (const std::string_view name : row.strategies)
+      if (!name.empty()) CHECK(canonical_strategy(name) == name);
+}
+
+TEST_CASE("engines have their rows in order, and read what frameworks say of them under different keys") {
+  std::set<std::string_view> keys;
+  for (std::size_t i = 0; i < kEngines.size(); ++i) {
+    CHECK(std::size_t(kEngines[i].engine) == i);
+    keys.insert(kEngines[i].key);
+  }
+  CHECK(keys.size() == kEngines.size());
 }
 
 TEST_CASE("why a strategy is not possible, in one sentence") {

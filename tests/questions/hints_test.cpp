@@ -254,8 +254,7 @@ TEST_CASE("every field of a recipe and a strategy that a format cannot say has i
       request.recipe.method = Method::Qlora;
       request.recipe.quant.kind = BaseQuant::Nf4;
       Strategy made;
-      made.mesh.dp_replicate = num_copies;
-      made.mesh.dp_shard = 4;
+      made.mesh = {{Axis::DpReplicate, num_copies}, {Axis::DpShard, 4}};
       const std::vector<std::string> flags = flags_in(row->words(request, made));
       for (const std::string& flag : flags) CHECK(flags_of("estimate").count(flag) == 1);
       num_flags += flags.size();

@@ -73,11 +73,13 @@ const std::vector<Refusal> kRefusals{
     {"optimizer on the device",
      [](Asked& a) {
        a.recipe.offload.params = OffloadTarget::Cpu, a.strategy.engine = ShardingEngine::Zero,
-       a.strategy.mesh.dp_shard = 2;
+       a.strategy.mesh = {{Axis::DpShard, 2}};
      }},
     {"sharded over two GPUs", [](Asked& a) { a.recipe.offload.params = OffloadTarget::Cpu; }},
     {"wrapping by size", [](Asked& a) { a.strategy.wrap = WrapPolicy::Size; }},
-    {"tied head", [](Asked& a) { a.model.tie_word_embeddings = true, a.strategy.mesh.pp = 2; }}};
+    {"tied head", [](Asked& a) {
+       a.model.tie_word_embeddings = true, a.strategy.mesh = {{Axis::Pp, 2}};
+     }}};
 
 void check_native(const ModelSpec& model, const Recipe& recipe, const Strategy& strategy) {
   require_native(model, recipe, strategy, resolve_numerics(recipe, find_framework("native"), strategy.engine));
@@ -108,7 +110,7 @@ TEST_CASE("native support: the families, recipes and strategies that it has are 
   Asked whole_window, short_window, tied_adapter, dropout_unused;
   whole_window.model.sliding_window = 8, whole_window.model.sliding_layers = 3;   // in every layer
   short_window.model.sliding_window = 16, short_window.model.sliding_layers = 1;  // no sequence is longer
-  tied_adapter.model.tie_word_embeddings = true, tied_adapter.strategy.mesh.pp = 2, adapter(tied_adapter);
+  tied_adapter.model.tie_word_embeddings = true, tied_adapter.strategy.mesh = {{Axis::Pp, 2}}, adapter(tied_adapter);
   dropout_unused.recipe.lora.dropout = 0.1;  // no adapters
   for (const Asked& a : {whole_window, short_window, tied_adapter, dropout_unused})
     CHECK_NOTHROW(check_native(a.model, a.recipe, a.strategy));

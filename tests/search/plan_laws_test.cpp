@@ -49,7 +49,7 @@ std::vector<EstimateRequest> neighbours(const EstimateRequest& plan) {
   const auto with = [&](auto change) { change(out.emplace_back(plan)); };
   for (const std::string_view name : strategy_names())
     if (const std::int64_t replicas = name == "single" || name == "mp" ? 1 : plan.cluster.num_gpus();
-        replicas == make_strategy(plan.strategy, plan.cluster, plan.options).mesh.data_parallel())
+        replicas == make_strategy(plan.strategy, plan.cluster, plan.options).mesh.batch_replicas())
       with([&](EstimateRequest& r) { r.strategy = name; });
   for (const Checkpointing c : {Checkpointing::None, Checkpointing::Full})
     with([c](EstimateRequest& r) { r.recipe.checkpointing = c; });

@@ -51,9 +51,11 @@ TEST_CASE("flow network: a message that meets another gets half the link while b
   // go at 25 GB/s, so both end at 1.002 ms + 2 ms.
   SimWorld world(2, kLink);
   const auto network = make_flow_network(world.communicators, world.comm, world.own_links(), world.queue);
-  network->send(0, 1, {100'000'000}, {});
+  network->send({Axis::Pp, 0, 1}, {100'000'000}, {});
   world.queue.push({.time = {1'000'000'000}, .target = EventTarget::Engine});
-  std::vector<TimedFinish> done = world.run(*network, [&](SimTime now) { network->send(0, 1, {50'000'000}, now); });
+  std::vector<TimedFinish> done = world.run(*network, [&](SimTime now) {
+    network->send({Axis::Pp, 0, 1}, {50'000'000}, now);
+  });
   REQUIRE(done.size() == 2);
   CHECK(done[0].time.ps == 3'002'000'000);
   CHECK(done[1].time.ps == 3'002'000'000);
@@ -203,7 +205,7 @@ TEST_CASE("flow network: messages at any moment over any routes end when a fluid
       finished.clear();
       if (event.target == EventTarget::Engine) {
         const Sent& s = sent[event.index];
-        message_of[network->send(0, s.to, {std::int64_t(s.left)}, event.time)] = event.index;
+        message_of[network->send({Axis::Pp, 0, s.to}, {std::int64_t(s.left)}, event.time)] = event.index;
       } else {
         network->handle(event, finished);
       }

@@ -42,7 +42,7 @@ TEST_CASE("flow network: on real machines every algorithm takes what CommModel s
       const std::int64_t n = machine.num_gpus;
       const ClusterSpec cluster = load_cluster(machine.cluster, n);
       SimWorld world(n, {}, kept);
-      world.comm = make_comm_model(cluster, default_profile(cluster.gpus.front()), {.dp_shard = n});
+      world.comm = make_comm_model(cluster, default_profile(cluster.gpus.front()), {{Axis::DpShard, n}});
       world.communicators[0].shape = world.comm.axes[1].group.shape;
       const auto flows = make_flow_network(world.communicators, world.comm, world.own_links(), world.queue);
       for (std::int64_t size = 1024; size <= std::int64_t(1) << 30; size *= 4)

@@ -54,7 +54,7 @@ TEST_CASE("flow network: one rank alone costs nothing; a message takes alpha + S
   const auto network = make_flow_network(world.communicators, world.comm, links, world.queue);
   CHECK(time_of(world, *network, CollectiveKind::AllReduce, 1_GiB).ps == 0);
   CHECK(network->bytes_sent(0) == 0_B);
-  network->send(0, 1, {100'000'000}, {});
+  network->send({Axis::Pp, 0, 1}, {100'000'000}, {});
   CHECK(world.run(*network).back().time.ps == 1'005'000'000);  // 5 us + 1 ms
   const SimTime now = world.now;
   network->copy(0, HostCopy::HostToDevice, {20'000'000}, now);
@@ -77,7 +77,7 @@ TEST_CASE("a message takes the time that was measured for its size, in both netw
     for (const auto& [message, ps] :
          {std::pair{Bytes{100'000}, 120'000'000.0}, {Bytes{100'000'000}, 10'100'000'000.0}}) {
       const SimTime begin = world.now;
-      network->send(0, 1, message, begin);
+      network->send({Axis::Pp, 0, 1}, message, begin);
       CHECK(double((world.run(*network).back().time - begin).ps) == doctest::Approx(ps).epsilon(1e-6));
     }
   CHECK(flows->bytes_sent(0) == Bytes{100'100'000});

@@ -1,0 +1,112 @@
+// The device mesh: the axes along which ranks differ, how many ways each is cut, and which ranks a group along an axis
+// has. Every set of ranks that talks is one axis: `ways` ranks, `stride` apart.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+
+namespace gpuplan {
+
+/// In rank order, the innermost first: ranks that differ along the first one alone are neighbours.
+enum class Axis : std::uint8_t { None, DpShard, DpReplicate, Pp, Count };
+constexpr int kNumAxes = int(Axis::Count);
+
+struct AxisRow {
+  Axis axis;
+  std::string_view name;  // in answers and plan files
+  bool splits_batch;      // its ranks train on different sequences
+  bool is_pipeline;       // its ranks hold different units and exchange messages; others take part in collectives
+};
+inline constexpr std::array kAxes{AxisRow{Axis::DpShard, "dp_shard", true, false},
+                                  AxisRow{Axis::DpReplicate, "dp_replicate", true, false},
+                                  AxisRow{Axis::Pp, "pp", false, true}};
+static_assert(kAxes.size() + 1 == std::size_t(kNumAxes) && kAxes.back().is_pipeline,
+              "every axis has its row, and the ranks of a stage are consecutive");
+
+constexpr bool is_pipeline(Axis axis) { return axis != Axis::None && kAxes[std::size_t(axis) - 1].is_pipeline; }
+
+/// None: no axis has that name.
+constexpr Axis axis_named(std::string_view name) {
+  for (const AxisRow& row : kAxes)
+    if (row.name == name) return row.axis;
+  return Axis::None;
+}
+
+/// Along which axis a piece of training state is cut, and along which the copies of a part sum their gradients.
+struct Domain {
+  Axis shard = Axis::DpShard, replicate = Axis::DpReplicate;
+};
+
+/// A degree per axis; their product is the number of ranks used.
+class Mesh {
+ public:
+  struct Degree {
+    Axis axis;
+    std::int64_t ways;
+  };
+  constexpr Mesh() { ways_.fill(1); }
+  /// Axes that are not named have one way.
+  constexpr Mesh(std::initializer_list<Degree> degrees) : Mesh() {
+    for (const Degree& d : degrees) ways_[std::size_t(d.axis)] = d.ways;
+  }
+
+  std::int64_t ways(Axis axis) const { return ways_[std::size_t(axis)]; }
+  /// Between neighbours of a group along `axis`, in ranks.
+  std::int64_t stride(Axis axis) const {
+    std::int64_t inner = 1;
+    for (const AxisRow& row : kAxes)
+      if (row.axis < axis) inner *= ways(row.axis);
+    return axis == Axis::None ? 1 : inner;
+  }
+  /// Where `rank` stands in its group along `axis`.
+  std::int64_t place(std::int64_t rank, Axis axis) const { return rank / stride(axis) % ways(axis); }
+
+  std::int64_t world() const {
+    return product([](const AxisRow&) { return true; });
+  }
+  std::int64_t num_stages() const {
+    return product([](const AxisRow& row) { return row.is_pipeline; });
+  }
+  std::int64_t ranks_per_stage() const {
+    return product([](const AxisRow& row) { return !row.is_pipeline; });
+  }
+  /// Ranks, or groups of ranks, that each have sequences of their own.
+  std::int64_t batch_replicas() const {
+    return product([](const AxisRow& row) { return row.splits_batch; });
+  }
+  /// Which of them `rank` belongs to.
+  std::int64_t batch_replica(std::int64_t rank) const {
+    std::int64_t index = 0, inner = 1;
+    for (const AxisRow& row : kAxes)
+      if (row.splits_batch) index += inner * place(rank, row.axis), inner *= ways(row.axis);
+    return index;
+  }
+  /// Into how many parts state of this domain is cut, and how many ranks of a stage hold each part.
+  std::int64_t shard_ways(const Domain& domain = {}) const { return ways(domain.shard); }
+  std::int64_t copies(const Domain& domain = {}) const { return ways(domain.replicate); }
+
+  /// The degrees that divide the work of a layer: ranks along these axes have the same sequences and units.
+  Mesh within_layers() const {
+    Mesh out;
+    for (const AxisRow& row : kAxes)
+      if (!row.splits_batch && !row.is_pipeline) out.ways_[std::size_t(row.axis)] = ways(row.axis);
+    return out;
+  }
+
+  bool operator==(const Mesh&) const = default;
+
+ private:
+  template <class Counts>
+  std::int64_t product(Counts counts) const {
+    std::int64_t out = 1;
+    for (const AxisRow& row : kAxes)
+      if (counts(row)) out *= ways(row.axis);
+    return out;
+  }
+
+  std::array<std::int64_t, kNumAxes> ways_{};
+};
+
+}  // namespace gpuplan
