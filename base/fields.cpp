@@ -176,11 +176,7 @@ std::optional<std::string> Fields::to_text(const json& value, std::string_view k
 std::optional<double> Fields::to_number(const json& value, std::string_view key, NumberRange range) {
   std::optional<double> number;
   if (value.is_number()) number = value.get<double>();
-  if (is_yaml() && value.is_string()) {
-    try {
-      number = parse_number(value.get_ref<const std::string&>(), "");
-    } catch (const InputError&) {}
-  }
+  if (is_yaml() && value.is_string()) number = as_number(value.get_ref<const std::string&>());
   if (!number || !std::isfinite(*number)) return report_type(key, "a number", value), std::nullopt;
   if (*number >= range.least && *number <= range.most) return number;
   const bool is_small = *number < range.least;

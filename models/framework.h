@@ -174,7 +174,9 @@ struct FrameworkConvention {
 /// What the framework does under an engine.
 const EngineConvention& engine_of(const FrameworkConvention& framework, ShardingEngine engine);
 
-/// A record of data/frameworks by name or alias. Throws InputError with the nearest names.
+/// A record of data/frameworks by name or alias; nullptr when there is none.
+const FrameworkConvention* known_framework(const std::string& name);
+/// The same. Throws InputError with the nearest names.
 const FrameworkConvention& find_framework(const std::string& name);
 std::vector<FrameworkConvention> list_frameworks();
 
