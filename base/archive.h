@@ -9,6 +9,7 @@
 //   }
 //
 // Fields fills the members and notes every problem with its place; FieldWriter makes the values that are read back.
+// What stands behind the value (a range, a meaning) is for readers and for schemas; a writer ignores it.
 // Amounts stand in base units, or in the unit that the key ends with (base/fields.h). A type with a shape of its own in
 // the file has read_field(Fields&, key, const json&, T&) and write_field(const T&) beside it.
 #pragma once
@@ -35,7 +36,7 @@ class FieldWriter {
 
   bool has(std::string_view) const { return true; }
 
-  /// Puts `value` at `key`: base units, canonical names, null for "not given". Ranges matter to the reader only.
+  /// Puts `value` at `key`: base units, canonical names, null for "not given".
   template <class T, class... Range>
   bool operator()(std::string_view key, const T& value, Range...) {
     raw(key, written(value));
@@ -62,6 +63,30 @@ class FieldWriter {
     raw(key, is_given ? inner.take() : Json());
     return is_given;
   }
+  /// The same, but nothing at all where it is not given.
+  template <class List>
+  bool optional_object(std::string_view key, bool is_given, List list) {
+    return is_given && object(key, list);
+  }
+  /// The fields of `list`, all null where they are not given.
+  template <class List>
+  void all_or_null(bool is_given, List list) {
+    FieldWriter inner;
+    list(inner);
+    for (auto& [key, value] : inner.out_.items()) raw(key, is_given ? std::move(value) : Json());
+  }
+  /// The fields of `list`, none of them where they are not given.
+  template <class List>
+  void all_if(bool is_given, List list) {
+    if (is_given) list(*this);
+  }
+  /// An object whose keys are names: pairs, or a map.
+  template <class Named>
+  void named(std::string_view key, const Named& values, const char* /*meaning*/ = "") {
+    FieldWriter inner;
+    for (const auto& [name, value] : values) inner(name, value);
+    raw(key, inner.take());
+  }
   template <class T, class List>
   void objects(std::string_view key, const std::vector<T>& items, List list) {
     Json out = Json::array();
@@ -77,7 +102,10 @@ class FieldWriter {
     if (!items.empty()) objects(key, items, list);
   }
 
-  void raw(std::string_view key, Json value) { out_[std::string(key)] = std::move(value); }
+  /// A value of another listing. `meaning` says which.
+  void raw(std::string_view key, Json value, const char* /*meaning*/ = "") {
+    out_[std::string(key)] = std::move(value);
+  }
   Json take() { return std::move(out_); }
 
  private:

@@ -35,8 +35,8 @@ void fail_to_narrow(const char* file, int line) {
 }
 
 void refuse_overflow() {
-  throw InputError("", "an amount is too large to compute with",
-                   "bytes are counted to 2^63, simulated time to 106 days: ask for less");
+  throw AmountTooLarge("", "an amount is too large to compute with",
+                       "bytes are counted to 2^63, simulated time to 106 days: ask for less");
 }
 
 }  // namespace gpuplan

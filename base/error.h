@@ -27,6 +27,12 @@ class InputError : public std::runtime_error {
   std::string where_, problem_, hint_;
 };
 
+/// Arithmetic that passed the end of its numbers (base/units.h). What asked for less may still be answered.
+class AmountTooLarge : public InputError {
+ public:
+  using InputError::InputError;
+};
+
 class EnvError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -66,6 +66,23 @@ std::string plain(double value) { return fmt::format("{:.12g}", value); }
 
 std::string item_key(std::string_view key, std::size_t index) { return fmt::format("{}[{}]", key, index); }
 
+/// `value`, whose keys stand behind `prefix`, without the keys that nobody asked for; texts as they are read.
+json part_that_was_read(const ValueTree& tree, const json& value, const std::string& prefix) {
+  if (value.is_string()) return printable_line(value.get<std::string>());
+  json out = value.is_object() ? json::object() : json::array();
+  if (value.is_array()) {
+    for (std::size_t i = 0; i < value.size(); ++i)
+      out.push_back(part_that_was_read(tree, value[i], item_key(prefix.substr(0, prefix.size() - 1), i) + "."));
+    return out;
+  }
+  if (!value.is_object()) return value;
+  if (const auto asked = tree.asked.find(prefix); asked != tree.asked.end())
+    for (const std::string& key : asked->second)
+      if (const auto found = value.find(key); found != value.end())
+        out[key] = part_that_was_read(tree, *found, prefix + key + ".");
+  return out;
+}
+
 }  // namespace
 
 void ValueTree::finish(std::string hint) const {
@@ -96,14 +113,19 @@ void ValueTree::finish(std::string hint) const {
 Fields::Fields(std::shared_ptr<ValueTree> tree, const json* object, std::string prefix)
     : tree_(std::move(tree)),
       object_(object),
-      prefix_(std::move(prefix)) {}
+      prefix_(std::move(prefix)),
+      asked_(&tree_->asked[prefix_]) {}
 
-Fields::Fields(std::shared_ptr<ValueTree> tree) : tree_(std::move(tree)), object_(&tree_->root) {}
+Fields::Fields(std::shared_ptr<ValueTree> tree)
+    : tree_(std::move(tree)),
+      object_(&tree_->root),
+      asked_(&tree_->asked[prefix_]) {}
 
 Fields::Fields(const json& object, std::string file, std::string prefix)
     : tree_(std::make_shared<ValueTree>()),
       object_(&object),
-      prefix_(std::move(prefix)) {
+      prefix_(std::move(prefix)),
+      asked_(&tree_->asked[prefix_]) {
   tree_->file = std::move(file);
   if (object.is_object()) return;
   const std::string part = prefix_.empty() ? "" : ": " + prefix_.substr(0, prefix_.size() - 1);
@@ -134,7 +156,7 @@ int Fields::line() const {
 }
 
 const json* Fields::find(std::string_view key) {
-  if (!asked_.contains(key)) asked_.emplace(key);
+  if (!asked_->contains(key)) asked_->emplace(key);
   const auto found = object_->find(key);
   return found == object_->end() || found->is_null() ? nullptr : &*found;
 }
@@ -154,11 +176,7 @@ std::optional<std::string> Fields::to_text(const json& value, std::string_view k
 std::optional<double> Fields::to_number(const json& value, std::string_view key, NumberRange range) {
   std::optional<double> number;
   if (value.is_number()) number = value.get<double>();
-  if (is_yaml() && value.is_string()) {
-    try {
-      number = parse_number(value.get_ref<const std::string&>(), "");
-    } catch (const InputError&) {}
-  }
+  if (is_yaml() && value.is_string()) number = as_number(value.get_ref<const std::string&>());
   if (!number || !std::isfinite(*number)) return report_type(key, "a number", value), std::nullopt;
   if (*number >= range.least && *number <= range.most) return number;
   const bool is_small = *number < range.least;
@@ -347,6 +365,12 @@ std::vector<Fields> Fields::list(std::string_view key) {
   return out;
 }
 
+Fields Fields::fields_as(std::string_view key, const json& values) const {
+  return Fields(tree_, &values, prefix_ + std::string(key) + ".");
+}
+
+json Fields::as_read() const { return part_that_was_read(*tree_, *object_, prefix_); }
+
 void Fields::add_problem(int line, std::string_view key, std::string problem) {
   if (is_yaml() && line == 0) {
     const auto place = tree_->places.find(prefix_ + std::string(key));
@@ -370,13 +394,13 @@ void Fields::report_type(std::string_view key, std::string_view wanted, const js
 }
 
 std::size_t Fields::num_problems() const { return tree_->problems.size(); }
-void Fields::allow(const std::vector<std::string>& known) { asked_.insert(known.begin(), known.end()); }
+void Fields::allow(const std::vector<std::string>& known) { asked_->insert(known.begin(), known.end()); }
 
 void Fields::refuse_unknown() {
-  const std::vector<std::string> known(asked_.begin(), asked_.end());
+  const std::vector<std::string> known(asked_->begin(), asked_->end());
   std::size_t found = 0;
   for (const std::string& key : keys()) {
-    if (asked_.contains(key)) continue;
+    if (asked_->contains(key)) continue;
     const std::string suggestion = ++found <= kMostSuggestions ? did_you_mean(key, known) : std::string();
     report(key, fmt::format("is not a known {}{}{}", is_yaml() ? "key" : "field", suggestion.empty() ? "" : "; ",
                             suggestion));

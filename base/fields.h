@@ -110,6 +110,9 @@ class Fields {
   Fields fields(std::string_view key);  // required object
   std::optional<Fields> optional_fields(std::string_view key);
   std::vector<Fields> list(std::string_view key);  // list of objects; empty when not given
+  /// The object at `key` as a reader completed it, for the same messages. Requires: `values`, an object, outlives it.
+  Fields fields_as(std::string_view key, const nlohmann::json& values) const;
+  Fields fields_as(std::string_view, nlohmann::json&&) const = delete;
 
   // A struct shows its fields in a template that works both ways: base/archive.h
   static constexpr bool kReads = true;
@@ -196,6 +199,9 @@ class Fields {
   /// Problems of the file so far.
   std::size_t num_problems() const;
   bool has_problems() const { return num_problems() > 0; }
+
+  /// What was read so far: each key that was asked for and is there, with its value. Reading that gives the same.
+  nlohmann::json as_read() const;
 
   /// These keys are for people and not read.
   void allow(const std::vector<std::string>& keys);
@@ -293,7 +299,7 @@ class Fields {
   std::shared_ptr<ValueTree> tree_;
   const nlohmann::json* object_;
   std::string prefix_;
-  std::set<std::string, std::less<>> asked_;
+  std::set<std::string, std::less<>>* asked_;  // in the tree: all readers of an object share it
 };
 
 }  // namespace gpuplan

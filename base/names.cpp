@@ -112,13 +112,17 @@ long long parse_integer(std::string_view text, std::string_view where, long long
   return value;
 }
 
-double parse_number(std::string_view text, std::string_view where) {
+std::optional<double> as_number(std::string_view text) {
   const std::string digits(trim(text));
   char* end = nullptr;
   const double value = std::strtod(digits.c_str(), &end);
-  if (digits.empty() || end != digits.c_str() + digits.size() || !std::isfinite(value))
-    throw InputError(std::string(where), fmt::format("'{}' is not a number", text));
+  if (digits.empty() || end != digits.c_str() + digits.size() || !std::isfinite(value)) return std::nullopt;
   return value;
+}
+
+double parse_number(std::string_view text, std::string_view where) {
+  if (const auto value = as_number(text)) return *value;
+  throw InputError(std::string(where), fmt::format("'{}' is not a number", text));
 }
 
 }  // namespace gpuplan

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,5 +30,7 @@ std::string_view trim(std::string_view text);
 long long parse_integer(std::string_view text, std::string_view where, long long at_least,
                         long long at_most = std::numeric_limits<long long>::max());
 double parse_number(std::string_view text, std::string_view where);
+/// The same of a text that may be something else; nothing when it is.
+std::optional<double> as_number(std::string_view text);
 
 }  // namespace gpuplan

@@ -117,13 +117,25 @@ Seconds parse_time(std::string_view text, std::string_view where) {
   return {amount.value};
 }
 
+namespace {
+
+Amount amount_of_memory(std::string_view text) {
+  Amount amount = parse_amount(text, kByteUnits, {"has no unit of memory", "is not an amount of memory"});
+  if (amount.problem.empty() && (amount.value < 0 || amount.value > 9e18)) amount.problem = "is out of range";
+  return amount;
+}
+
+}  // namespace
+
+std::optional<Bytes> as_bytes(std::string_view text) {
+  const Amount amount = amount_of_memory(text);
+  return amount.problem.empty() ? std::optional(Bytes{std::llround(amount.value)}) : std::nullopt;
+}
+
 Bytes parse_bytes(std::string_view text, std::string_view where) {
-  const Amount amount = parse_amount(text, kByteUnits, {"has no unit of memory", "is not an amount of memory"});
-  if (!amount.problem.empty() || amount.value < 0 || amount.value > 9e18)
-    throw InputError(std::string(where),
-                     fmt::format("'{}' {}", text, amount.problem.empty() ? "is out of range" : amount.problem),
-                     "write for example '80 GiB' or '24 GB'");
-  return {std::llround(amount.value)};
+  if (const auto amount = as_bytes(text)) return *amount;
+  throw InputError(std::string(where), fmt::format("'{}' {}", text, amount_of_memory(text).problem),
+                   "write for example '80 GiB' or '24 GB'");
 }
 
 }  // namespace gpuplan

@@ -2,6 +2,7 @@
 // GB is 10^9, GiB is 2^30. A number without a unit is an error.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,5 +26,7 @@ Seconds parse_time(std::string_view text, std::string_view where);
 
 /// Reads "80 GiB", "24GB", "512MiB", "1.5 TB", "100 B". Throws InputError naming `where`.
 Bytes parse_bytes(std::string_view text, std::string_view where);
+/// The same of a text that may be something else; nothing when it is.
+std::optional<Bytes> as_bytes(std::string_view text);
 
 }  // namespace gpuplan

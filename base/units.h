@@ -10,7 +10,7 @@
 
 namespace gpuplan {
 
-/// Amounts come from what a user asked for, so too large a one is his to change. Throws InputError.
+/// Amounts come from what a user asked for, so too large a one is his to change. Throws AmountTooLarge.
 [[noreturn]] void refuse_overflow();
 
 /// Arithmetic of 64 bits that refuses what does not fit, instead of wrapping around.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -28,6 +29,8 @@ struct ValueTree {
   nlohmann::json root;                            // null where someone else keeps the values
   std::unordered_map<std::string, Place> places;  // by key path, "gpus[0].name"; YAML only
   std::vector<Problem> problems;
+  /// The keys that were asked for, by what stands before them: "", "gpus[0].".
+  std::unordered_map<std::string, std::set<std::string, std::less<>>> asked;
   std::vector<Problem> repeated;  // keys that come twice, where the last one counts
 
   /// Throws InputError listing the problems by line, when there are any.

@@ -33,13 +33,8 @@ bool matches(const GpuSpec& gpu, const std::string& query) {
 
 /// The GPU that the query means without anything being assumed.
 std::optional<GpuSpec> exact_gpu(const std::string& query) {
-  try {
-    std::string assumption;
-    GpuSpec gpu = find_gpu(query, &assumption);
-    if (assumption.empty()) return gpu;
-  } catch (const InputError&) {  // unknown or several: the search says which
-  }
-  return {};
+  const auto known = known_gpu(query);  // unknown or several: the search says which
+  return known && known->assumption.empty() ? std::optional(find_gpu(known->id, nullptr)) : std::nullopt;
 }
 
 std::vector<GpuReport> gpus_like(const std::string& query) {

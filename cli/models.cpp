@@ -53,8 +53,7 @@ std::optional<CatalogueEntry> only_model(const std::string& query, const std::ve
 }
 
 int show(const ModelReport& report, bool as_json, Console& console) {
-  console.print(as_json ? json_text(nlohmann::ordered_json{{"models", {model_json(report)}}})
-                        : model_text(report, console.screen));
+  console.print(as_json ? json_text(models_json(report)) : model_text(report, console.screen));
   return 0;
 }
 

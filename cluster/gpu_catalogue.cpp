@@ -187,31 +187,39 @@ std::string how_to_describe(const std::string& text) { return hint_for_unknown(t
 
 namespace {
 
-/// The product alone; resolve_gpu adds whose file describes it.
-GpuChoice choose_gpu(const std::string& text) {
-  const std::vector<GpuNames>& all = all_names();
+/// The product alone; known_gpu adds whose file describes it.
+std::optional<GpuChoice> choose_gpu(const std::string& text) {
   const std::string wanted = normalised(text);
-  std::vector<const GpuNames*> candidates;
-  for (const GpuNames& gpu : all) {
-    if (normalised(gpu.id) == wanted || contains(gpu.aliases, wanted)) return {gpu.id, {}};
-    if (contains(gpu.assumed_for, wanted)) return {gpu.id, fmt::format("{} means {}", trim(text), gpu.id)};
-    if (contains(gpu.ambiguous, wanted)) candidates.push_back(&gpu);
+  for (const GpuNames& gpu : all_names()) {
+    if (normalised(gpu.id) == wanted || contains(gpu.aliases, wanted)) return GpuChoice{gpu.id, {}};
+    if (contains(gpu.assumed_for, wanted)) return GpuChoice{gpu.id, fmt::format("{} means {}", trim(text), gpu.id)};
   }
-  if (!candidates.empty())
-    throw InputError("", fmt::format("'{}' may be several GPUs", trim(text)), list_candidates(candidates));
-  throw InputError("", fmt::format("unknown GPU '{}'", trim(text)), hint_for_unknown(text, all));
+  return std::nullopt;
 }
 
 }  // namespace
 
-GpuChoice resolve_gpu(const std::string& text) {
-  GpuChoice choice = choose_gpu(text);
-  const fs::path shipped = data_dir() / "gpus" / (choice.id + ".yaml"), used = gpu_path(choice.id);
+std::optional<GpuChoice> known_gpu(const std::string& text) {
+  auto choice = choose_gpu(text);
+  if (!choice) return std::nullopt;
+  const fs::path shipped = data_dir() / "gpus" / (choice->id + ".yaml"), used = gpu_path(choice->id);
   std::error_code error;
   if (used != shipped && fs::exists(shipped, error))
-    choice.assumption += fmt::format("{}{} is read from {}, not from the catalogue",
-                                     choice.assumption.empty() ? "" : "; ", choice.id, used.string());
+    choice->assumption += fmt::format("{}{} is read from {}, not from the catalogue",
+                                      choice->assumption.empty() ? "" : "; ", choice->id, used.string());
   return choice;
+}
+
+GpuChoice resolve_gpu(const std::string& text) {
+  if (auto choice = known_gpu(text)) return *std::move(choice);
+  const std::vector<GpuNames>& all = all_names();
+  const std::string wanted = normalised(text);
+  std::vector<const GpuNames*> candidates;
+  for (const GpuNames& gpu : all)
+    if (contains(gpu.ambiguous, wanted)) candidates.push_back(&gpu);
+  if (!candidates.empty())
+    throw InputError("", fmt::format("'{}' may be several GPUs", trim(text)), list_candidates(candidates));
+  throw InputError("", fmt::format("unknown GPU '{}'", trim(text)), hint_for_unknown(text, all));
 }
 
 std::string render_gpu_index(const std::vector<GpuNames>& all) {

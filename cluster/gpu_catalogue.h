@@ -1,6 +1,7 @@
 // From what people type to a GPU of the catalogue. To find one, only names are read: one small index, and file names.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,9 @@ struct GpuChoice {
   std::string assumption;
 };
 
-/// Throws InputError: unknown with how to describe it, or several products with their memory.
+/// The product that `text` means; nothing when it is unknown or may be several.
+std::optional<GpuChoice> known_gpu(const std::string& text);
+/// The same. Throws InputError: unknown with how to describe it, or several products with their memory.
 GpuChoice resolve_gpu(const std::string& text);
 
 /// The ids of the products that `text` may mean: one where it leaves nothing open, none where it is unknown.

@@ -40,11 +40,7 @@ std::string count_first(std::string_view text) {
   const auto is_count = [](std::string_view part) {
     return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
   };
-  const auto is_gpu = [](std::string_view name) {
-    try {
-      return !resolve_gpu(std::string(name)).id.empty();
-    } catch (const InputError&) { return false; }
-  };
+  const auto is_gpu = [](std::string_view name) { return known_gpu(std::string(name)).has_value(); };
   const auto sign = text.find_last_of("xX:"), space = text.find(' ');
   if (sign != std::string_view::npos && is_count(trim(text.substr(sign + 1))) && is_gpu(trim(text.substr(0, sign))))
     return fmt::format("{}x{}", trim(text.substr(sign + 1)), trim(text.substr(0, sign)));
@@ -65,9 +61,8 @@ GpuChoice resolve_part(const std::string& name) {
 
 const DescribedGpu* find_described(const std::vector<DescribedGpu>& described, const std::string& name) {
   const auto means = [&](const std::string& id) {
-    try {
-      return !id.empty() && resolve_gpu(name).id == id;
-    } catch (const InputError&) { return false; }
+    const auto known = id.empty() ? std::nullopt : known_gpu(name);
+    return known && known->id == id;
   };
   for (const DescribedGpu& one : described)
     if (is_same_gpu_name(one.name, name) || one.gpu.spec.id == name || means(one.known_id)) return &one;

@@ -19,11 +19,7 @@
 namespace gpuplan {
 namespace {
 
-double capability_of(const std::string& text) {
-  try {
-    return parse_number(text, "");
-  } catch (const InputError&) { return 0; }
-}
+double capability_of(const std::string& text) { return as_number(text).value_or(0); }
 
 bool has_word(const std::string& text, std::string_view word) { return to_lower(text).find(word) != std::string::npos; }
 bool is_sxm(const std::string& text) { return has_word(text, "sxm"); }

@@ -21,9 +21,7 @@ std::optional<Bytes> amount_at(std::string_view text) {
   if (space == std::string_view::npos) return {};
   std::size_t end = space + 1;
   while (end < text.size() && std::isalpha(static_cast<unsigned char>(text[end]))) ++end;
-  try {
-    return parse_bytes(text.substr(0, end), "log");
-  } catch (const InputError&) { return {}; }
+  return as_bytes(text.substr(0, end));
 }
 
 std::optional<Bytes> after(std::string_view text, std::string_view words) {

@@ -31,9 +31,13 @@ OrderedJson config_of(const ModelSpec& m) {
                   {"tie_word_embeddings", m.tie_word_embeddings},
                   {"attention_bias", m.has_o_bias},
                   {"mlp_bias", m.has_mlp_bias}};
-  nlohmann::json rope;
-  write_rope(m.rope, rope);
-  if (rope.contains("rope_scaling")) out["rope_scaling"] = rope["rope_scaling"];
+  if (m.rope.type == RopeSpec{}.type) return out;
+  nlohmann::json scaling{{"rope_type", m.rope.type}, {"factor", m.rope.factor}};
+  if (m.rope.type == "llama3")
+    scaling.update({{"low_freq_factor", m.rope.low_freq_factor},
+                    {"high_freq_factor", m.rope.high_freq_factor},
+                    {"original_max_position_embeddings", m.rope.original_positions}});
+  out["rope_scaling"] = scaling;
   return out;
 }
 

@@ -10,8 +10,8 @@
 namespace gpuplan {
 
 // The families of models that gpuplan can build: a file in models/families each, or one with their next of kin, and one
-// row in the table of families.cpp. A family reads a Hugging Face config into a ModelSpec, writes it back, and lists
-// the weight tensors.
+// row in the table of families.cpp. A family reads a Hugging Face config into a ModelSpec and lists the weight
+// tensors.
 
 /// Every row, in the order they are listed to people.
 std::span<const Family* const> families();

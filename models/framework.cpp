@@ -173,18 +173,26 @@ std::vector<FrameworkConvention> list_frameworks() {
   return out;
 }
 
-const FrameworkConvention& find_framework(const std::string& name) {
-  const std::vector<FrameworkConvention>& all = read_once<list_frameworks>();
-  for (const FrameworkConvention& c : all)  // a search asks for each of its plans, by a name that it found before
-    if (c.name == name) return c;
+namespace {
+
+const std::vector<FrameworkConvention>& all_frameworks() { return read_once<list_frameworks>(); }
+
+}  // namespace
+
+const FrameworkConvention* known_framework(const std::string& name) {
+  for (const FrameworkConvention& c : all_frameworks())  // a search asks for each of its plans, by a name it found
+    if (c.name == name) return &c;
   const std::string wanted = squash(name);
+  const auto means = [&](const std::string& spelling) { return squash(spelling) == wanted; };
+  for (const FrameworkConvention& c : all_frameworks())
+    if (means(c.name) || std::any_of(c.aliases.begin(), c.aliases.end(), means)) return &c;
+  return nullptr;
+}
+
+const FrameworkConvention& find_framework(const std::string& name) {
+  if (const FrameworkConvention* known = known_framework(name)) return *known;
   std::vector<std::string> names;
-  for (const FrameworkConvention& c : all) {
-    names.push_back(c.name);
-    if (squash(c.name) == wanted) return c;
-    for (const std::string& alias : c.aliases)
-      if (squash(alias) == wanted) return c;
-  }
+  for (const FrameworkConvention& c : all_frameworks()) names.push_back(c.name);
   throw InputError("--framework", fmt::format("unknown framework '{}'", name),
                    did_you_mean(name, names, fmt::format("known: {}", fmt::join(names, ", "))));
 }

@@ -226,7 +226,9 @@ inline const EngineConvention& engine_of(const FrameworkConvention& framework, S
   return framework.*traits_of(engine).convention;
 }
 
-/// A record of data/frameworks by name or alias. Throws InputError with the nearest names.
+/// A record of data/frameworks by name or alias; nullptr when there is none.
+const FrameworkConvention* known_framework(const std::string& name);
+/// The same. Throws InputError with the nearest names.
 const FrameworkConvention& find_framework(const std::string& name);
 std::vector<FrameworkConvention> list_frameworks();
 

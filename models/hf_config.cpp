@@ -67,6 +67,7 @@ ModelSpec read_hf_config(Fields& top) {
                  .model_type = std::string(family->model_type),
                  .source = top.file()};
   family->read(fields, spec);
+  spec.config.keys = std::make_shared<const json>(fields.as_read());
   return spec;
 }
 
@@ -79,8 +80,9 @@ ModelSpec parse_hf_config(const json& config, const std::string& where) {
 
 json to_hf_config(const ModelSpec& model) {
   const Family& family = family_of(model);
-  json config{{"architectures", {family.architecture}}, {"model_type", family.model_type}, {"_name_or_path", model.id}};
-  family.write(model, config);
+  json config = model.config.keys ? *model.config.keys : json::object();
+  config.update(
+      {{"architectures", {family.architecture}}, {"model_type", family.model_type}, {"_name_or_path", model.id}});
   return config;
 }
 

@@ -16,7 +16,8 @@ ModelSpec parse_hf_config(const nlohmann::json& config, const std::string& where
 /// The same of an object in a file; problems are noted there.
 ModelSpec read_hf_config(Fields& config);
 
-/// The model as a Hugging Face config (what plan.json stores under model.config); parse_hf_config reads it back.
+/// The Hugging Face config that `model` was read from, without the keys that were not read (what plan.json stores under
+/// model.config); parse_hf_config makes the same model of it.
 nlohmann::json to_hf_config(const ModelSpec& model);
 
 }  // namespace gpuplan

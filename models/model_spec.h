@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "models/mixers.h"
 #include "models/rope.h"
@@ -71,6 +74,13 @@ struct AlternatingUpdates {
   std::int64_t laurel_rank{}, num_sparse_layers{};
   bool is_present() const { return num_streams > 1; }
   friend bool operator==(const AlternatingUpdates&, const AlternatingUpdates&) = default;
+};
+
+/// The keys of the config that a model was read from, which plans and output folders repeat. They say what the other
+/// members say, in one of several spellings: models that differ in their spelling alone are equal.
+struct ConfigAsRead {
+  std::shared_ptr<const nlohmann::json> keys;
+  friend bool operator==(const ConfigAsRead&, const ConfigAsRead&) { return true; }
 };
 
 /// The architecture of one model. Counts are elements; a field a family does not have keeps its default.
@@ -145,6 +155,7 @@ struct ModelSpec {
   VisionSpec vision;                                // of a vision-language model: in front of the layers
   std::int64_t num_encoder_layers{};                // t5: then num_hidden_layers counts the decoder's
   std::optional<std::int64_t> recorded_parameters;  // the catalogue's exact count, for checks and reports
+  ConfigAsRead config;
 
   /// What a layer hands to the next one, per token.
   std::int64_t stream_width() const { return altup.num_streams * hidden_size; }

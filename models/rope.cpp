@@ -38,16 +38,6 @@ RopeSpec read_rope(Fields& config) {
   return rope;
 }
 
-void write_rope(const RopeSpec& rope, nlohmann::json& config) {
-  if (rope.theta != RopeSpec{}.theta) config["rope_theta"] = rope.theta;
-  if (rope.type == RopeSpec{}.type) return;
-  auto& scaling = config["rope_scaling"] = {{"rope_type", rope.type}, {"factor", rope.factor}};
-  if (rope.type != "llama3") return;
-  scaling["low_freq_factor"] = rope.low_freq_factor;
-  scaling["high_freq_factor"] = rope.high_freq_factor;
-  scaling["original_max_position_embeddings"] = rope.original_positions;
-}
-
 bool is_known_rope(const RopeSpec& rope) { return std::find(kKnown.begin(), kKnown.end(), rope.type) != kKnown.end(); }
 
 std::vector<double> inverse_frequencies(const RopeSpec& rope, std::int64_t rotary) {

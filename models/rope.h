@@ -25,8 +25,6 @@ struct RopeSpec {
 
 /// Reads rope_theta and rope_scaling, or rope_parameters (transformers 5).
 RopeSpec read_rope(Fields& config);
-/// Writes what differs from the default.
-void write_rope(const RopeSpec& rope, nlohmann::json& config);
 
 bool is_known_rope(const RopeSpec& rope);
 /// Angle per position of pair i of `rotary` / 2. Requires is_known_rope.

@@ -181,8 +181,8 @@ std::vector<std::string> linear_modules(const ModelWeights& weights) {
 namespace {
 
 /// A target that names no module of the model is a typing slip.
-void check_names(const std::vector<std::string>& wanted, const ModelWeights& weights, bool linears_only,
-                 const char* flag) {
+std::optional<InputError> wrong_name(const std::vector<std::string>& wanted, const ModelWeights& weights,
+                                     bool linears_only, const char* flag) {
   std::vector<std::string> known;
   each_list(weights, [&](const std::vector<WeightTensor>& list) {
     for (const WeightTensor& t : list)
@@ -194,12 +194,13 @@ void check_names(const std::vector<std::string>& wanted, const ModelWeights& wei
     if (linears_only && squash(name) == "alllinear") continue;
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     if (linears_only && is_bare(weights, name))
-      throw InputError(flag,
-                       fmt::format("the weight of '{}' is multiplied without its module, so it takes no adapter", name),
-                       fmt::format("modules: {}", fmt::join(known, ", ")));
-    throw InputError(flag, fmt::format("the model has no module '{}'", name),
-                     did_you_mean(name, known, fmt::format("modules: {}", fmt::join(known, ", "))));
+      return InputError(
+          flag, fmt::format("the weight of '{}' is multiplied without its module, so it takes no adapter", name),
+          fmt::format("modules: {}", fmt::join(known, ", ")));
+    return InputError(flag, fmt::format("the model has no module '{}'", name),
+                      did_you_mean(name, known, fmt::format("modules: {}", fmt::join(known, ", "))));
   }
+  return {};
 }
 
 }  // namespace
@@ -222,7 +223,8 @@ std::int64_t find_first_backward(const TrainedModel& model, const Recipe& recipe
 
 }  // namespace
 
-TrainedModel prepare(const ModelSpec& spec, const Recipe& recipe, const FrameworkConvention& framework) {
+std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const Recipe& recipe,
+                                                   const FrameworkConvention& framework) {
   TrainedModel model{
       .spec = spec, .global = global_of(spec), .tower = tower_of(spec.vision), .weights = list_weights(spec)};
   model.image = image_grid(spec.vision, recipe.images.width, recipe.images.height);
@@ -236,8 +238,9 @@ TrainedModel prepare(const ModelSpec& spec, const Recipe& recipe, const Framewor
                                    spec.embedding_width(),
                                    spec.vocab_size});
   if (recipe.is_adapter()) {
-    check_names(recipe.lora.targets, model.weights, true, "--lora targets");
-    check_names(recipe.lora.modules_to_save, model.weights, false, "--lora modules_to_save");
+    if (auto wrong = wrong_name(recipe.lora.targets, model.weights, true, "--lora targets")) return *std::move(wrong);
+    if (auto wrong = wrong_name(recipe.lora.modules_to_save, model.weights, false, "--lora modules_to_save"))
+      return *std::move(wrong);
   }
   model.before = state_of(model.weights.before, recipe);
   model.after = state_of(model.weights.after, recipe);
@@ -272,6 +275,12 @@ TrainedModel prepare(const ModelSpec& spec, const Recipe& recipe, const Framewor
       if (is_trained(t.kind)) model.trainable += t.elements() * times;
   });
   return model;
+}
+
+TrainedModel prepare(const ModelSpec& spec, const Recipe& recipe, const FrameworkConvention& framework) {
+  auto prepared = try_prepare(spec, recipe, framework);
+  if (const auto* wrong = std::get_if<InputError>(&prepared)) throw *wrong;
+  return std::get<TrainedModel>(std::move(prepared));
 }
 
 Bytes weight_bytes(const StateTensor& tensor, std::int64_t elements, const DtypePolicy& n, const QuantSpec& quant) {

@@ -5,8 +5,10 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "base/error.h"
 #include "models/framework.h"
 #include "models/layer_graph.h"
 #include "models/model_spec.h"
@@ -107,7 +109,11 @@ struct TrainedModel {
   }
 };
 
-/// Throws InputError for a target or modules_to_save entry that names nothing in the model (with the nearest names).
+/// The model as the recipe trains it; else what names nothing in it: a target or an entry of modules_to_save, with the
+/// nearest names.
+std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& model, const Recipe& recipe,
+                                                   const FrameworkConvention& framework);
+/// The same. Throws what names nothing.
 TrainedModel prepare(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework);
 
 /// Modules that "all-linear" names: "q_proj", "in_proj", …, without the head and without what a fused kernel takes.

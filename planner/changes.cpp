@@ -291,16 +291,20 @@ const Change& find_change(std::string_view name) {
 template <class Use>
 std::optional<StrategyEstimate> with_model(const Variant& variant, Use use) {
   const EstimateRequest& r = variant.request;
+  if (recipe_mistake(r.recipe, r.model, r.cluster)) return std::nullopt;
+  const FrameworkConvention& framework = find_framework(r.recipe.framework);
+  const auto prepared = try_prepare(r.model, r.recipe, framework);
+  const auto* const model = std::get_if<TrainedModel>(&prepared);
   try {
-    validate_recipe(r.recipe, r.model, r.cluster);
-    const FrameworkConvention& framework = find_framework(r.recipe.framework);
-    return use(framework, prepare(r.model, r.recipe, framework));
-  } catch (const InputError&) { return std::nullopt; }
+    return model ? use(framework, *model) : std::nullopt;
+  } catch (const AmountTooLarge&) { return std::nullopt; }  // of this variant: others are smaller
 }
 
 /// `name` as this request has it; nothing when the strategy is not possible.
 std::optional<Strategy> applicable(Request r, const FrameworkConvention& framework, std::string_view name) {
-  Strategy strategy = make_strategy(name, r.cluster, options_for(r, framework));
+  const StrategyOptions options = options_for(r, framework);
+  if (strategy_mistake(name, r.cluster, options)) return std::nullopt;
+  Strategy strategy = make_strategy(name, r.cluster, options);
   if (!why_not_applicable(strategy, r.cluster, r.recipe, r.model).empty()) return std::nullopt;
   return strategy;
 }

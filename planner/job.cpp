@@ -47,96 +47,124 @@ StrategyOptions options_for(const EstimateRequest& r, const FrameworkConvention&
 
 namespace {
 
-void require(bool condition, const char* where, const std::string& problem, const std::string& hint = {}) {
-  if (!condition) throw InputError(where, problem, hint);
-}
+using Mistake = std::optional<InputError>;
 
 /// Image tokens are part of the sequence, and at most 2^32 positions of the tower can be counted.
-void check_images(const Recipe& r, const ModelSpec& m) {
+Mistake image_mistake(const Recipe& r, const ModelSpec& m) {
   const ImageSpec& images = r.images;
-  require(images.width >= 1 && images.height >= 1 && std::max(images.width, images.height) <= kMostPixels,
-          "--image-size", fmt::format("{}x{} is out of range", images.width, images.height),
-          fmt::format("sides of 1 to {} pixels", kMostPixels));
-  require(images.per_row >= 1 && images.per_row <= kMostImages, "--images-per-row",
-          fmt::format("{} is out of range", images.per_row), fmt::format("1 to {}", kMostImages));
+  if (images.width < 1 || images.height < 1 || std::max(images.width, images.height) > kMostPixels)
+    return InputError("--image-size", fmt::format("{}x{} is out of range", images.width, images.height),
+                      fmt::format("sides of 1 to {} pixels", kMostPixels));
+  if (images.per_row < 1 || images.per_row > kMostImages)
+    return InputError("--images-per-row", fmt::format("{} is out of range", images.per_row),
+                      fmt::format("1 to {}", kMostImages));
   constexpr std::int64_t kMostRatio = 200;  // of smart_resize
-  require(m.vision.rule != ImageRule::Grid ||
-              std::max(images.width, images.height) <= kMostRatio * std::min(images.width, images.height),
-          "--image-size",
-          fmt::format("{}x{} is longer than {} times its width", images.width, images.height, kMostRatio),
-          "the model's processor refuses such images");
+  if (m.vision.rule == ImageRule::Grid &&
+      std::max(images.width, images.height) > kMostRatio * std::min(images.width, images.height))
+    return InputError("--image-size",
+                      fmt::format("{}x{} is longer than {} times its width", images.width, images.height, kMostRatio),
+                      "the model's processor refuses such images");
   const ImageGrid grid = image_grid(m.vision, images.width, images.height);
-  require(images.per_row * grid.tokens <= r.seq_len, "--seq-len",
-          fmt::format("{} {} of {}x{} {} {} tokens, more than the {} of a sequence", images.per_row,
-                      images.per_row == 1 ? "image" : "images", images.width, images.height,
-                      images.per_row == 1 ? "is" : "are", format_grouped(images.per_row * grid.tokens),
-                      format_grouped(r.seq_len)),
-          "a longer sequence, smaller images (--image-size) or fewer (--images-per-row)");
-  require(r.micro_batch * images.per_row * grid.positions() <= (std::int64_t(1) << 32), "--micro-batch",
-          "the images of a micro batch have more than 2^32 patches");
+  if (images.per_row * grid.tokens > r.seq_len)
+    return InputError("--seq-len",
+                      fmt::format("{} {} of {}x{} {} {} tokens, more than the {} of a sequence", images.per_row,
+                                  images.per_row == 1 ? "image" : "images", images.width, images.height,
+                                  images.per_row == 1 ? "is" : "are", format_grouped(images.per_row * grid.tokens),
+                                  format_grouped(r.seq_len)),
+                      "a longer sequence, smaller images (--image-size) or fewer (--images-per-row)");
+  if (r.micro_batch * images.per_row * grid.positions() > (std::int64_t(1) << 32))
+    return InputError("--micro-batch", "the images of a micro batch have more than 2^32 patches");
+  return {};
+}
+
+Mistake adapter_mistake(const Recipe& r, const ModelSpec& m) {
+  if (r.lora.rank < 1 || r.lora.rank > m.hidden_size)
+    return InputError("--lora r", fmt::format("rank {} is out of range", r.lora.rank),
+                      fmt::format("1 to {}", m.hidden_size));
+  if (!(r.lora.dropout >= 0 && r.lora.dropout < 1))
+    return InputError("--lora dropout", fmt::format("{} is out of range", r.lora.dropout), "0 or more, below 1");
+  if (r.lora.targets.empty())
+    return InputError("--lora targets", "no target modules", "for example targets=all-linear or targets=q_proj+v_proj");
+  return {};
+}
+
+/// What the cards cannot do.
+Mistake card_mistake(const Recipe& r, const std::vector<GpuSpec>& cards) {
+  const auto lacks = [&](AttentionKernel kernel, bool (*runs)(const GpuSpec&), std::string_view needs,
+                         const char* hint) -> Mistake {
+    const auto other = std::find_if_not(cards.begin(), cards.end(), runs);
+    if (r.attention != kernel || other == cards.end()) return {};
+    return InputError("--attention", fmt::format("{}, and {} has {}", needs, other->name, other->compute_capability),
+                      hint);
+  };
+  if (auto lack = lacks(AttentionKernel::Flash, runs_flash_attention_2,
+                        "flash-attention 2 needs compute capability 8.0", "use --attention sdpa"))
+    return lack;
+  if (auto lack =
+          lacks(AttentionKernel::Flash3, runs_flash_attention_3,
+                "FlashAttention 3 needs compute capability 9.0 (Hopper)", "use --attention flash, cudnn or sdpa"))
+    return lack;
+  const auto multiplies_fp8 = [](const GpuSpec& gpu) { return gpu.fp8.value > 0; };
+  if (r.fp8_matmul && !std::all_of(cards.begin(), cards.end(), multiplies_fp8))
+    return InputError("--fp8", "these GPUs have no fp8 units", "Ada, Hopper and Blackwell have");
+  return {};
 }
 
 }  // namespace
 
-void validate_recipe(const Recipe& r, const ModelSpec& m, const ClusterSpec& cluster) {
-  require(r.micro_batch >= 1 && r.micro_batch <= kMostMicroBatch, "--micro-batch",
-          fmt::format("{} is out of range", r.micro_batch), fmt::format("1 to {} sequences", kMostMicroBatch));
-  require(r.seq_len >= 1 && r.seq_len <= kMostSeqLen, "--seq-len", fmt::format("{} is out of range", r.seq_len),
-          fmt::format("1 to {} tokens", kMostSeqLen));
-  require(r.grad_accum >= 1 && r.grad_accum <= kMostGradAccum, "--grad-accum",
-          fmt::format("{} is out of range", r.grad_accum), fmt::format("1 to {}", kMostGradAccum));
-  require(r.tokens() <= kMostBatchTokens, "--micro-batch", "micro batch times sequence length exceeds 2^32 tokens");
-  require(!cluster.gpus.empty(), "--gpus", "no GPUs given", "for example --gpus 4xA6000");
-  if (m.vision.is_present()) check_images(r, m);
-  if (m.learned_positions > 0)
-    require(r.seq_len <= m.max_position_embeddings, "--seq-len",
-            fmt::format("{} has {} learned positions", m.name, m.max_position_embeddings),
-            fmt::format("use --seq-len {} or less", m.max_position_embeddings));
-  if (r.is_adapter()) {
-    require(r.lora.rank >= 1 && r.lora.rank <= m.hidden_size, "--lora r",
-            fmt::format("rank {} is out of range", r.lora.rank), fmt::format("1 to {}", m.hidden_size));
-    require(r.lora.dropout >= 0 && r.lora.dropout < 1, "--lora dropout",
-            fmt::format("{} is out of range", r.lora.dropout), "0 or more, below 1");
-    require(!r.lora.targets.empty(), "--lora targets", "no target modules",
-            "for example targets=all-linear or targets=q_proj+v_proj");
-  }
-  require(r.method != Method::Qlora || r.quant.kind != BaseQuant::None, "--qlora",
-          "a QLoRA recipe needs a quantised base");
-  require(r.method != Method::Full || r.quant.kind == BaseQuant::None, "--full",
-          "a quantised base cannot be trained itself", "use --qlora");
-  if (r.quant.kind == BaseQuant::Nf4)
-    require(r.quant.block_size >= 16 && (r.quant.block_size & (r.quant.block_size - 1)) == 0, "--qlora block",
-            fmt::format("block size {} is not a power of two of at least 16", r.quant.block_size),
-            "bitsandbytes uses 64");
-  require(r.checkpointing != Checkpointing::EveryK || (r.checkpoint_every >= 1 && r.checkpoint_every <= m.num_layers()),
-          "--checkpointing", fmt::format("every={} is out of range", r.checkpoint_every),
-          fmt::format("1 to {} layers", m.num_layers()));
-  require(!r.offload.activations || r.checkpointing != Checkpointing::None, "--offload activations",
-          "offloads checkpoint boundaries, and nothing is checkpointed", "add --checkpointing full");
-  require(!r.optimizer_in_backward || r.grad_accum == 1, "--optimizer-in-backward",
-          "steps in every backward pass, so it cannot accumulate", "use --grad-accum 1");
-  require(r.loss_chunks >= 1 && r.loss_chunks <= kMostLossChunks, "--loss",
-          fmt::format("{} chunks is out of range", r.loss_chunks), fmt::format("1 to {}", kMostLossChunks));
-  const auto require_card = [&](AttentionKernel kernel, bool (*runs)(const GpuSpec&), std::string_view needs,
-                                const char* hint) {
-    const auto other = std::find_if_not(cluster.gpus.kinds().begin(), cluster.gpus.kinds().end(), runs);
-    if (r.attention == kernel && other != cluster.gpus.kinds().end())
-      throw InputError("--attention", fmt::format("{}, and {} has {}", needs, other->name, other->compute_capability),
-                       hint);
-  };
-  require_card(AttentionKernel::Flash, runs_flash_attention_2, "flash-attention 2 needs compute capability 8.0",
-               "use --attention sdpa");
-  require_card(AttentionKernel::Flash3, runs_flash_attention_3,
-               "FlashAttention 3 needs compute capability 9.0 (Hopper)", "use --attention flash, cudnn or sdpa");
-  const auto multiplies_fp8 = [](const GpuSpec& gpu) { return gpu.fp8.value > 0; };
-  require(!r.fp8_matmul || std::all_of(cluster.gpus.kinds().begin(), cluster.gpus.kinds().end(), multiplies_fp8),
-          "--fp8", "these GPUs have no fp8 units", "Ada, Hopper and Blackwell have");
-  require(!r.fp8_matmul || r.precision != Precision::Fp32, "--fp8", "needs a 16-bit precision beside it",
-          "use bf16-mixed or bf16-true");
+Mistake recipe_mistake(const Recipe& r, const ModelSpec& m, const ClusterSpec& cluster) {
+  if (r.micro_batch < 1 || r.micro_batch > kMostMicroBatch)
+    return InputError("--micro-batch", fmt::format("{} is out of range", r.micro_batch),
+                      fmt::format("1 to {} sequences", kMostMicroBatch));
+  if (r.seq_len < 1 || r.seq_len > kMostSeqLen)
+    return InputError("--seq-len", fmt::format("{} is out of range", r.seq_len),
+                      fmt::format("1 to {} tokens", kMostSeqLen));
+  if (r.grad_accum < 1 || r.grad_accum > kMostGradAccum)
+    return InputError("--grad-accum", fmt::format("{} is out of range", r.grad_accum),
+                      fmt::format("1 to {}", kMostGradAccum));
+  if (r.tokens() > kMostBatchTokens)
+    return InputError("--micro-batch", "micro batch times sequence length exceeds 2^32 tokens");
+  if (cluster.gpus.empty()) return InputError("--gpus", "no GPUs given", "for example --gpus 4xA6000");
+  if (m.vision.is_present())
+    if (auto mistake = image_mistake(r, m)) return mistake;
+  if (m.learned_positions > 0 && r.seq_len > m.max_position_embeddings)
+    return InputError("--seq-len", fmt::format("{} has {} learned positions", m.name, m.max_position_embeddings),
+                      fmt::format("use --seq-len {} or less", m.max_position_embeddings));
+  if (r.is_adapter())
+    if (auto mistake = adapter_mistake(r, m)) return mistake;
+  if (r.method == Method::Qlora && r.quant.kind == BaseQuant::None)
+    return InputError("--qlora", "a QLoRA recipe needs a quantised base");
+  if (r.method == Method::Full && r.quant.kind != BaseQuant::None)
+    return InputError("--full", "a quantised base cannot be trained itself", "use --qlora");
+  if (r.quant.kind == BaseQuant::Nf4 &&
+      (r.quant.block_size < 16 || (r.quant.block_size & (r.quant.block_size - 1)) != 0))
+    return InputError("--qlora block",
+                      fmt::format("block size {} is not a power of two of at least 16", r.quant.block_size),
+                      "bitsandbytes uses 64");
+  if (r.checkpointing == Checkpointing::EveryK && (r.checkpoint_every < 1 || r.checkpoint_every > m.num_layers()))
+    return InputError("--checkpointing", fmt::format("every={} is out of range", r.checkpoint_every),
+                      fmt::format("1 to {} layers", m.num_layers()));
+  if (r.offload.activations && r.checkpointing == Checkpointing::None)
+    return InputError("--offload activations", "offloads checkpoint boundaries, and nothing is checkpointed",
+                      "add --checkpointing full");
+  if (r.optimizer_in_backward && r.grad_accum != 1)
+    return InputError("--optimizer-in-backward", "steps in every backward pass, so it cannot accumulate",
+                      "use --grad-accum 1");
+  if (r.loss_chunks < 1 || r.loss_chunks > kMostLossChunks)
+    return InputError("--loss", fmt::format("{} chunks is out of range", r.loss_chunks),
+                      fmt::format("1 to {}", kMostLossChunks));
+  if (auto mistake = card_mistake(r, cluster.gpus.kinds())) return mistake;
+  if (r.fp8_matmul && r.precision == Precision::Fp32)
+    return InputError("--fp8", "needs a 16-bit precision beside it", "use bf16-mixed or bf16-true");
   const bool computes_as_asked = find_framework(r.framework).qlora_computes_in_fp32;
-  require(r.precision != Precision::Fp32 || r.method != Method::Qlora || computes_as_asked, "--precision",
-          "QLoRA computes in 16 bit", "use bf16-mixed or bf16-true");
+  if (r.precision == Precision::Fp32 && r.method == Method::Qlora && !computes_as_asked)
+    return InputError("--precision", "QLoRA computes in 16 bit", "use bf16-mixed or bf16-true");
   find_optimizer(r.optimizer);
+  return {};
+}
+
+void validate_recipe(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster) {
+  if (const auto mistake = recipe_mistake(recipe, model, cluster)) throw *mistake;
 }
 
 }  // namespace gpuplan

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "base/error.h"
 #include "base/name_table.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/profile/profile.h"
@@ -83,7 +84,10 @@ Profile profile_of(const EstimateRequest& request);
 /// The options as they apply to this recipe: FSDP means version 1 where version 2 fails (4-bit base, 8-bit states).
 StrategyOptions options_for(const EstimateRequest& request, const FrameworkConvention& framework);
 
-/// Throws InputError naming the flag.
+/// What makes no sense about a recipe, naming the flag: the first of it. Throws InputError for a framework or optimizer
+/// that no table has.
+std::optional<InputError> recipe_mistake(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster);
+/// Throws it.
 void validate_recipe(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster);
 
 }  // namespace gpuplan

@@ -139,10 +139,7 @@ std::span<const MachineChange> machine_changes() { return kMachineRows; }
 
 double machine_value(const MachineChange& change, std::string_view text) {
   constexpr const char* kWhere = "--what-if";
-  double value = -1;
-  try {
-    value = parse_number(text, kWhere);
-  } catch (const InputError&) {}  // refused below, with the unit
+  const double value = as_number(text).value_or(-1);  // which is refused below, with the unit
   const bool may_be_zero = change.unit == "us" || change.unit == "share" || change.unit == "0|1";
   if (!std::isfinite(value) || value < 0 || (value == 0 && !may_be_zero))
     throw InputError(kWhere,

@@ -18,10 +18,12 @@ struct AxisRow {
   std::string_view name;  // in answers and plan files
   bool splits_batch;      // its ranks train on different sequences
   bool is_pipeline;       // its ranks hold different units and exchange messages; others take part in collectives
+  const char* ranks;      // what they are, for readers of answers
 };
-inline constexpr std::array kAxes{AxisRow{Axis::DpShard, "dp_shard", true, false},
-                                  AxisRow{Axis::DpReplicate, "dp_replicate", true, false},
-                                  AxisRow{Axis::Pp, "pp", false, true}};
+inline constexpr std::array kAxes{
+    AxisRow{Axis::DpShard, "dp_shard", true, false, "ranks of a shard group"},
+    AxisRow{Axis::DpReplicate, "dp_replicate", true, false, "copies of a shard group, or of the model"},
+    AxisRow{Axis::Pp, "pp", false, true, "stages"}};
 static_assert(kAxes.size() + 1 == std::size_t(kNumAxes) && kAxes.back().is_pipeline,
               "every axis has its row, and the ranks of a stage are consecutive");
 

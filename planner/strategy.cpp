@@ -108,16 +108,16 @@ std::int64_t usual_hybrid_shard(const ClusterSpec& cluster) {
   return n % 2 == 0 ? n / 2 : n;
 }
 
+std::int64_t shard_size(const Row& row, const ClusterSpec& cluster, const StrategyOptions& options) {
+  return options.shard_size.value_or(row.degrees == Degrees::Hybrid ? usual_hybrid_shard(cluster) : cluster.num_gpus());
+}
+
 Mesh mesh_of(const Row& row, const ClusterSpec& cluster, const StrategyOptions& options) {
   const std::int64_t n = cluster.num_gpus();
   if (row.degrees == Degrees::One) return {};
   if (row.degrees == Degrees::Pipeline) return {{Axis::Pp, n}};
   if (row.degrees == Degrees::Replicate) return {{Axis::DpReplicate, n}};
-  const std::int64_t shard =
-      options.shard_size.value_or(row.degrees == Degrees::Hybrid ? usual_hybrid_shard(cluster) : n);
-  if (shard < 1 || n % shard != 0)
-    throw InputError("--shard-size", fmt::format("{} does not divide the {} GPUs", shard, n),
-                     "choose a divisor of the number of GPUs");
+  const std::int64_t shard = shard_size(row, cluster, options);
   return {{Axis::DpReplicate, n / shard}, {Axis::DpShard, shard}};
 }
 
@@ -180,7 +180,18 @@ void apply_zero_options(const StrategyOptions& options, EngineConvention& zero) 
   zero.gathers_int8 = options.zero_quantized_weights.value_or(zero.gathers_int8);
 }
 
+std::optional<InputError> strategy_mistake(std::string_view name, const ClusterSpec& cluster,
+                                           const StrategyOptions& options) {
+  const Row& row = row_of(name);
+  if (row.degrees == Degrees::One || row.degrees == Degrees::Pipeline || row.degrees == Degrees::Replicate) return {};
+  const std::int64_t shard = shard_size(row, cluster, options), n = cluster.num_gpus();
+  if (shard >= 1 && n % shard == 0) return {};
+  return InputError("--shard-size", fmt::format("{} does not divide the {} GPUs", shard, n),
+                    "choose a divisor of the number of GPUs");
+}
+
 Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const StrategyOptions& options) {
+  if (const auto mistake = strategy_mistake(name, cluster, options)) throw *mistake;
   const Row& row = row_of(name);
   Strategy s{.name = std::string(name),
              .schedule = row.schedule,

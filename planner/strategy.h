@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "cluster/cluster_spec.h"
 #include "models/model_spec.h"
 #include "models/numerics.h"
@@ -104,7 +105,10 @@ std::span<const Counterparts> counterparts();
 /// Throws InputError for `--strategy` with the nearest names.
 std::string canonical_strategy(std::string_view text);
 
-/// `name` on this cluster. Throws InputError when the shard size does not divide the ranks.
+/// Why `name` cannot be had on this cluster: the shard size does not divide the ranks.
+std::optional<InputError> strategy_mistake(std::string_view name, const ClusterSpec& cluster,
+                                           const StrategyOptions& options);
+/// `name` on this cluster. Throws InputError where there is a strategy_mistake.
 Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const StrategyOptions& options);
 
 /// The strategy that a described set-up amounts to: hybrid sharding over all GPUs is full sharding; on one GPU it is an

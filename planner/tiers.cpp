@@ -49,15 +49,6 @@ MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, const Profile& pr
   return t;
 }
 
-std::string_view to_string(Fit fit) {
-  switch (fit) {
-    case Fit::No: return "no";
-    case Fit::Tight: return "tight";
-    case Fit::Yes: return "yes";
-  }
-  return "";
-}
-
 Fit fit_of(const MemoryTiers& t, const std::optional<AccuracyRange>& range) {
   const AccuracyRange r = range.value_or(AccuracyRange{});
   if (r.low * double(t.needed.count) > double(t.usable.count)) return Fit::No;

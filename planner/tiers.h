@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/name_table.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/profile/profile.h"
 #include "models/framework.h"
@@ -33,7 +34,9 @@ enum class Fit : std::uint8_t {
   Tight,  // it depends on the error of the prediction, or on the allocator giving back its cache
   Yes     // the high end of the range of `process` fits
 };
-std::string_view to_string(Fit fit);
+inline constexpr std::array kFits{NameRow<Fit>{"yes", Fit::Yes}, NameRow<Fit>{"tight", Fit::Tight},
+                                  NameRow<Fit>{"no", Fit::No}};
+constexpr NameTable<Fit> names_of(Fit) { return {"verdict", kFits}; }
 
 /// `range`: around the process's bytes, of measurements; without one the predictions count as exact.
 Fit fit_of(const MemoryTiers& tiers, const std::optional<AccuracyRange>& range);

@@ -85,12 +85,12 @@ Applied apply(const Space& space, const Space::Part& part, const ClusterSpec& cl
   EstimateRequest r = space.question.base;  // small beside a part: its cluster is empty
   r.recipe = part.way.recipe;
   Applied out;
-  try {
-    out.strategy = make_strategy(part.strategy, cluster, options_for(r, space.framework));
-  } catch (const InputError& error) {
-    out.why_not = error.problem();
+  const StrategyOptions options = options_for(r, space.framework);
+  if (const auto mistake = strategy_mistake(part.strategy, cluster, options)) {
+    out.why_not = mistake->problem();
     return out;
   }
+  out.strategy = make_strategy(part.strategy, cluster, options);
   out.why_not = why_not_applicable(out.strategy, cluster, r.recipe, r.model);
   if (out.why_not.empty() && idles_rented_gpus(space.question, out.strategy, cluster))
     out.why_not = "leaves rented GPUs idle";

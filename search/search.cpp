@@ -83,31 +83,30 @@ void estimate_alone(const Space& space, RankedPlan plan, Ranking& out) {
   const SearchQuestion& q = space.question;
   const Hardware& machine = q.machines[plan.machine];
   const EstimateRequest r = request_of(space, plan);
-  try {
-    validate_recipe(r.recipe, r.model, r.cluster);
-    const Strategy strategy = make_strategy(r.strategy, r.cluster, options_for(r, space.framework));
-    if (!why_not_applicable(strategy, r.cluster, r.recipe, r.model).empty()) return;
-    if (idles_rented_gpus(q, strategy, r.cluster)) return;
-    StepProgram program;
-    const StrategyEstimate e = estimate_strategy(Job(r, strategy), program);
-    if (!e.fits() || !host_has_room(r.cluster, e.host)) return;
-    const Offer& offer = machine.offers[plan.offer];
-    const double slowdown =
-        offer.is_spot ? spot_slowdown(offer.spot, e.save.disk_with_optimizer, r.cluster.num_nodes()) : 1;
-    plan.fit = e.fit;
-    plan.process = e.tiers.process, plan.usable = e.tiers.usable;
-    plan.offloads = r.recipe.offload.any();
-    plan.takes_turns = strategy.mesh.num_stages() > 1;
-    plan.quality = space.ways[plan.way].quality;
-    plan.simplicity = simplicity_of(space.ways[plan.way], strategy, r.cluster.num_gpus());
-    plan.step = e.time.step;
-    plan.total = slowdown * *e.total;
-    plan.has_price = offer.usd_per_gpu_hour.has_value();
-    const double gpu_hours = double(strategy.mesh.world()) * e.total->value / 3600;
-    plan.cost = slowdown * gpu_hours * offer.usd_per_gpu_hour.value_or(1);
-    if ((q.under && plan.total > *q.under) || (q.budget && plan.has_price && plan.cost > *q.budget)) return;
-    out.plans.push_back(plan);
-  } catch (const InputError&) { return; }
+  const StrategyOptions options = options_for(r, space.framework);
+  if (recipe_mistake(r.recipe, r.model, r.cluster) || strategy_mistake(r.strategy, r.cluster, options)) return;
+  const Strategy strategy = make_strategy(r.strategy, r.cluster, options);
+  if (!why_not_applicable(strategy, r.cluster, r.recipe, r.model).empty()) return;
+  if (idles_rented_gpus(q, strategy, r.cluster)) return;
+  StepProgram program;
+  const StrategyEstimate e = estimate_strategy(Job(r, strategy), program);
+  if (!e.fits() || !host_has_room(r.cluster, e.host)) return;
+  const Offer& offer = machine.offers[plan.offer];
+  const double slowdown =
+      offer.is_spot ? spot_slowdown(offer.spot, e.save.disk_with_optimizer, r.cluster.num_nodes()) : 1;
+  plan.fit = e.fit;
+  plan.process = e.tiers.process, plan.usable = e.tiers.usable;
+  plan.offloads = r.recipe.offload.any();
+  plan.takes_turns = strategy.mesh.num_stages() > 1;
+  plan.quality = space.ways[plan.way].quality;
+  plan.simplicity = simplicity_of(space.ways[plan.way], strategy, r.cluster.num_gpus());
+  plan.step = e.time.step;
+  plan.total = slowdown * *e.total;
+  plan.has_price = offer.usd_per_gpu_hour.has_value();
+  const double gpu_hours = double(strategy.mesh.world()) * e.total->value / 3600;
+  plan.cost = slowdown * gpu_hours * offer.usd_per_gpu_hour.value_or(1);
+  if ((q.under && plan.total > *q.under) || (q.budget && plan.has_price && plan.cost > *q.budget)) return;
+  out.plans.push_back(plan);
 }
 
 }  // namespace
@@ -119,13 +118,12 @@ Ranking search_by_brute_force(const Space& space) {
     const Space::Part part = space.part(i);
     for (const std::size_t m : part.machines.machines) {
       if (!space.suits(part.way, q.machines[m])) continue;
-      std::int64_t replicas = 1;
-      try {
-        EstimateRequest r = q.base;
-        r.recipe = part.way.recipe;
-        replicas =
-            make_strategy(part.strategy, q.machines[m].cluster, options_for(r, space.framework)).mesh.batch_replicas();
-      } catch (const InputError&) { continue; }
+      EstimateRequest r = q.base;
+      r.recipe = part.way.recipe;
+      const StrategyOptions options = options_for(r, space.framework);
+      const ClusterSpec& cluster = q.machines[m].cluster;
+      if (strategy_mistake(part.strategy, cluster, options)) continue;
+      const std::int64_t replicas = make_strategy(part.strategy, cluster, options).mesh.batch_replicas();
       for (const Batch batch : space.batches(replicas))
         for (std::size_t offer = 0; offer < q.machines[m].offers.size(); ++offer) {
           RankedPlan plan;

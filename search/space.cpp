@@ -199,10 +199,8 @@ bool Space::suits(const Way& way, const Hardware& machine) const {
 }
 
 std::string Space::why_not(const Way& way, const Hardware& machine) const {
-  try {
-    validate_recipe(way.recipe, question.base.model, machine.cluster);
-  } catch (const InputError& error) { return error.problem(); }
-  return {};
+  const auto mistake = recipe_mistake(way.recipe, question.base.model, machine.cluster);
+  return mistake ? mistake->problem() : "";
 }
 
 }  // namespace gpuplan

@@ -75,14 +75,9 @@ LoraSpec lora_of(const Point& point, const ModelSpec& model, const AliasTable& a
 QuantSpec quant_of(const Point& point, const FrameworkAlias& framework, const AliasTable& aliases) {
   const auto alias = aliases.quants.find(point.quant);
   if (alias == aliases.quants.end()) throw InputError("", fmt::format("quantisation '{}'", point.quant));
-  QuantSpec quant;
-  try {
-    quant.kind = parse_name<BaseQuant>(alias->second.kind, "quant");
-  } catch (const InputError&) {
-    throw InputError("", fmt::format("quantisation '{}' is not modelled yet", alias->second.kind));
-  }
-  quant.double_quant = alias->second.is_double || framework.double_quant;
-  return quant;
+  const auto* row = names_of(BaseQuant{}).find(alias->second.kind);
+  if (!row) throw InputError("", fmt::format("quantisation '{}' is not modelled yet", alias->second.kind));
+  return {.kind = row->value, .double_quant = alias->second.is_double || framework.double_quant};
 }
 
 }  // namespace gpuplan

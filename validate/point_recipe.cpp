@@ -100,13 +100,6 @@ std::int64_t stated(const std::optional<std::int64_t>& value, const char* what) 
   return *value;
 }
 
-bool is_known_framework(const std::string& name) {
-  try {
-    find_framework(name);
-    return true;
-  } catch (const InputError&) { return false; }
-}
-
 void set_method(Recipe& r, const Point& p, const ModelSpec& model, const FrameworkAlias& framework,
                 const AliasTable& aliases) {
   const PointMethod& method = row_of(kPointMethods, p.method, "method");
@@ -170,7 +163,7 @@ FrameworkAlias framework_of(const Point& point, const AliasTable& aliases) {
     if (text.find(to_lower(row.text)) == std::string::npos) continue;
     return row;
   }
-  if (!point.framework.empty() && is_known_framework(point.framework))
+  if (!point.framework.empty() && known_framework(point.framework))
     return {.norm = point.framework, .record = point.framework};
   refuse(point.framework.empty() ? "the framework is not stated" : fmt::format("framework '{}'", point.framework));
 }

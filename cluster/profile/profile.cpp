@@ -201,9 +201,9 @@ std::vector<ShippedClass> read_classes() {
 /// Read once: every machine of a search asks for its own.
 const std::vector<ShippedClass>& shipped_classes() { return read_once<read_classes>(); }
 
-/// The class with the most points; throws when none has any.
+/// The class with the most points; nullptr when none has any.
 template <class Score>
-const Profile& best_class(Score score) {
+const Profile* best_class(Score score) {
   const ShippedClass* best = nullptr;
   std::size_t best_score = 0;
   for (const ShippedClass& one : shipped_classes())
@@ -211,20 +211,20 @@ const Profile& best_class(Score score) {
       best = &one;
       best_score = points;
     }
-  if (!best) throw InputError(default_path().string(), "no class matches");
-  return best->profile;
+  return best ? &best->profile : nullptr;
 }
 
 }  // namespace
 
 Profile default_profile(const GpuSpec& gpu) {
-  try {
-    return best_class([&](const ShippedClass& one) {
-      std::size_t best = 0;
-      for (const Match& row : one.matches) best = std::max(best, agreement(row, gpu));
-      return best;
-    });
-  } catch (const InputError& error) { throw error.add_context(fmt::format("the default profile of {}", gpu.id)); }
+  const Profile* best = best_class([&](const ShippedClass& one) {
+    std::size_t most = 0;
+    for (const Match& row : one.matches) most = std::max(most, agreement(row, gpu));
+    return most;
+  });
+  if (best) return *best;
+  throw InputError(default_path().string(), "no class matches")
+      .add_context(fmt::format("the default profile of {}", gpu.id));
 }
 
 Profile default_profile(const std::string& gpu_id) {
@@ -253,11 +253,11 @@ Profile parse_profile(const std::string& text, const std::filesystem::path& path
   Fields& top = file.top();
   Values values;
   if (const auto base = top.optional_text("based_on")) {
-    try {
-      values = best_class([&](const ShippedClass& one) { return std::size_t(one.profile.id == *base); }).values;
-    } catch (const InputError&) {
+    if (const Profile* known =
+            best_class([&](const ShippedClass& one) { return std::size_t(one.profile.id == *base); }))
+      values = known->values;
+    else
       top.report("based_on", fmt::format("'{}' is not a class of data/profiles/default.yaml", *base));
-    }
   }
   Profile profile{.id = top.text("id"),
                   .title = top.optional_text("title").value_or(""),

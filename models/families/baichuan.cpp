@@ -20,14 +20,6 @@ void read_baichuan(Fields& config, ModelSpec& spec) {
     config.report("num_key_value_heads", "Baichuan has as many key-value heads as attention heads");
 }
 
-void write_baichuan(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  if (spec.position != PositionKind::Alibi) return;
-  config.erase("max_position_embeddings");
-  config["model_max_length"] = spec.max_position_embeddings;
-}
-
 ModelWeights list_baichuan(const ModelSpec& spec) {
   Tensors layer;
   add_linear(layer, LinearSlot::Qkv, "self_attn.W_pack", spec.hidden_size, 3 * spec.q_width());
@@ -45,7 +37,6 @@ constinit const Family kBaichuan{.name = "baichuan",
                                  .architecture = "BaichuanForCausalLM",
                                  .other_architecture = "BaiChuanForCausalLM",
                                  .read = read_baichuan,
-                                 .write = write_baichuan,
                                  .list = list_baichuan};
 
 }  // namespace gpuplan

@@ -33,20 +33,6 @@ void read_bert(Fields& config, ModelSpec& spec) {
   check_heads(config, spec, std::nullopt);
 }
 
-void write_bert(const ModelSpec& spec, nlohmann::json& config) {
-  config["hidden_size"] = spec.hidden_size;
-  config["num_hidden_layers"] = spec.num_hidden_layers;
-  config["num_attention_heads"] = spec.num_attention_heads;
-  config["intermediate_size"] = spec.intermediate_size;
-  config["vocab_size"] = spec.vocab_size;
-  config["max_position_embeddings"] = spec.max_position_embeddings;
-  config["type_vocab_size"] = spec.token_types;
-  config["tie_word_embeddings"] = spec.tie_word_embeddings;
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["hidden_dropout_prob"] = spec.residual_dropout;
-  config["attention_probs_dropout_prob"] = spec.attention_dropout;
-}
-
 ModelWeights list_bert(const ModelSpec& spec) {
   const std::int64_t hidden = spec.hidden_size;
   Tensors layer;
@@ -81,11 +67,7 @@ ModelWeights list_bert(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kBert{.name = "bert",
-                             .model_type = "bert",
-                             .architecture = "BertModel",
-                             .read = read_bert,
-                             .write = write_bert,
-                             .list = list_bert};
+constinit const Family kBert{
+    .name = "bert", .model_type = "bert", .architecture = "BertModel", .read = read_bert, .list = list_bert};
 
 }  // namespace gpuplan

@@ -32,17 +32,6 @@ void read_bloom(Fields& config, ModelSpec& spec) {
   check_heads(config, spec, std::nullopt);
 }
 
-void write_bloom(const ModelSpec& spec, nlohmann::json& config) {
-  config["hidden_size"] = spec.hidden_size;
-  config["n_layer"] = spec.num_hidden_layers;
-  config["n_head"] = spec.num_attention_heads;
-  config["vocab_size"] = spec.vocab_size;
-  config["seq_length"] = spec.max_position_embeddings;
-  config["tie_word_embeddings"] = spec.tie_word_embeddings;
-  config["hidden_dropout"] = spec.residual_dropout;
-  config["attention_dropout"] = spec.attention_dropout;
-}
-
 ModelWeights list_bloom(const ModelSpec& spec) {
   Tensors layer;
   add_norm_of(layer, spec, "input_layernorm");
@@ -62,11 +51,7 @@ ModelWeights list_bloom(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kBloom{.name = "bloom",
-                              .model_type = "bloom",
-                              .architecture = "BloomForCausalLM",
-                              .read = read_bloom,
-                              .write = write_bloom,
-                              .list = list_bloom};
+constinit const Family kBloom{
+    .name = "bloom", .model_type = "bloom", .architecture = "BloomForCausalLM", .read = read_bloom, .list = list_bloom};
 
 }  // namespace gpuplan

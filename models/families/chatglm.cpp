@@ -37,25 +37,6 @@ void read_chatglm(Fields& config, ModelSpec& spec) {
   check_heads(config, spec, config.optional_integer("kv_channels", kHeadRange).value_or(128));
 }
 
-void write_chatglm(const ModelSpec& spec, nlohmann::json& config) {
-  config["hidden_size"] = spec.hidden_size;
-  config["num_layers"] = spec.num_hidden_layers;
-  config["num_attention_heads"] = spec.num_attention_heads;
-  config["multi_query_attention"] = spec.num_key_value_heads != spec.num_attention_heads;
-  config["multi_query_group_num"] = spec.num_key_value_heads;
-  config["kv_channels"] = spec.head_dim;
-  config["ffn_hidden_size"] = spec.intermediate_size;
-  config["padded_vocab_size"] = spec.vocab_size;
-  config["seq_length"] = spec.max_position_embeddings;
-  config["tie_word_embeddings"] = spec.tie_word_embeddings;
-  config["rmsnorm"] = spec.norm == NormKind::RmsNorm;
-  config["add_bias_linear"] = spec.has_mlp_bias;
-  config["add_qkv_bias"] = spec.has_qkv_bias;
-  config["post_layer_norm"] = spec.has_final_norm;
-  config["hidden_dropout"] = spec.residual_dropout;
-  config["attention_dropout"] = spec.attention_dropout;
-}
-
 ModelWeights list_chatglm(const ModelSpec& spec) {
   Tensors layer;
   add_norm_of(layer, spec, "input_layernorm");
@@ -81,7 +62,6 @@ constinit const Family kChatGlm{.name = "chatglm",
                                 .architecture = "ChatGLMModel",
                                 .other_architecture = "ChatGLMForConditionalGeneration",
                                 .read = read_chatglm,
-                                .write = write_chatglm,
                                 .list = list_chatglm};
 
 }  // namespace gpuplan

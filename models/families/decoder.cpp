@@ -12,7 +12,6 @@ struct ActivationName {
   std::string_view hf, ours;
 };
 
-// First of several spellings of one activation is the one we write back.
 constexpr std::array kActivations{ActivationName{"silu", "silu"},
                                   ActivationName{"swish", "silu"},
                                   ActivationName{"gelu_pytorch_tanh", "gelu_tanh"},
@@ -81,7 +80,7 @@ std::int64_t read_either(Fields& config, const char* own_key, const char* usual_
 double read_rotary_fraction(Fields& config, const char* key, double otherwise) {
   double fraction = config.optional_number("partial_rotary_factor", kAnyNumber).value_or(otherwise);
   if (const nlohmann::json* rope = config.find("rope_parameters"); rope && rope->is_object())
-    if (const auto found = rope->find("partial_rotary_factor"); found != rope->end() && found->is_number())
+    if (const auto* found = config.fields("rope_parameters").find("partial_rotary_factor"); found && found->is_number())
       fraction = *found;
   fraction = config.optional_number(key, kAnyNumber).value_or(fraction);
   if (fraction < 0 || fraction > 1) config.report(key, fmt::format("{} is not a share of the head; 0 to 1", fraction));
@@ -103,12 +102,6 @@ std::string read_activation(Fields& config, const char* key, std::string_view ot
       key,
       fmt::format("unknown activation '{}'; known: silu, gelu, gelu_new, gelu_pytorch_tanh, relu, relu2, xielu", name));
   return {};
-}
-
-std::string hf_activation(const std::string& activation) {
-  for (const ActivationName& row : kActivations)
-    if (row.ours == activation) return std::string(row.hf);
-  return activation;
 }
 
 void read_sliding_layers(Fields& config, ModelSpec& spec, std::int64_t by_rule) {
@@ -136,40 +129,6 @@ void read_optional_window(Fields& config, ModelSpec& spec, std::int64_t default_
   const std::int64_t window = config.optional_integer("sliding_window", kPositionRange).value_or(0);
   spec.sliding_window = is_used ? window : 0;
   read_sliding_layers(config, spec, std::max<std::int64_t>(0, spec.num_hidden_layers - full_layers));
-}
-
-void write_decoder(const ModelSpec& spec, nlohmann::json& config) {
-  config["hidden_size"] = spec.hidden_size;
-  config["num_hidden_layers"] = spec.num_hidden_layers;
-  config["num_attention_heads"] = spec.num_attention_heads;
-  config["num_key_value_heads"] = spec.num_key_value_heads;
-  config["head_dim"] = spec.head_dim;
-  config["intermediate_size"] = spec.intermediate_size;
-  config["vocab_size"] = spec.vocab_size;
-  config["max_position_embeddings"] = spec.max_position_embeddings;
-  config["tie_word_embeddings"] = spec.tie_word_embeddings;
-  config["attention_dropout"] = spec.attention_dropout;
-  write_rope(spec.rope, config);
-  if (spec.norm_epsilon != ModelSpec{}.norm_epsilon) config["rms_norm_eps"] = spec.norm_epsilon;
-}
-
-void write_layer_types(const ModelSpec& spec, nlohmann::json& config) {
-  auto& types = config["layer_types"] = nlohmann::json::array();
-  for (std::int64_t i = 0; i < spec.num_hidden_layers; ++i)
-    types.push_back(i < spec.sliding_layers ? "sliding_attention" : "full_attention");
-}
-
-void write_window(const ModelSpec& spec, nlohmann::json& config) {
-  if (spec.sliding_window <= 0) return;
-  config["sliding_window"] = spec.sliding_window;
-  if (spec.sliding_layers != spec.num_hidden_layers) write_layer_types(spec, config);
-}
-
-void write_optional_window(const ModelSpec& spec, nlohmann::json& config) {
-  config["use_sliding_window"] = spec.sliding_window > 0;
-  if (spec.sliding_window == 0) return;
-  config["sliding_window"] = spec.sliding_window;
-  config["max_window_layers"] = spec.num_hidden_layers - spec.sliding_layers;
 }
 
 void add_linear(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t in, std::int64_t out,

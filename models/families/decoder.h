@@ -55,16 +55,6 @@ void read_sliding_layers(Fields& config, ModelSpec& spec, std::int64_t by_rule);
 /// `use_sliding_window` with `max_window_layers` full layers first (Qwen, SmolLM3); off unless the config says so.
 void read_optional_window(Fields& config, ModelSpec& spec, std::int64_t default_full_layers);
 
-/// Writes what read_decoder reads.
-void write_decoder(const ModelSpec& spec, nlohmann::json& config);
-/// `layer_types` with as many sliding layers as the spec has, those first: counts matter to us, their places do not.
-void write_layer_types(const ModelSpec& spec, nlohmann::json& config);
-/// sliding_window where there is one, and layer_types unless all layers use it.
-void write_window(const ModelSpec& spec, nlohmann::json& config);
-void write_optional_window(const ModelSpec& spec, nlohmann::json& config);
-/// transformers' spelling of an activation.
-std::string hf_activation(const std::string& activation);
-
 using Tensors = std::vector<WeightTensor>;
 /// Weight [out, in] of a torch Linear, and its bias [out] when asked for. `name` is the module: "self_attn.q_proj".
 void add_linear(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t in, std::int64_t out,

@@ -85,28 +85,6 @@ void read_dots(Fields& config, ModelSpec& spec) {
   spec.moe.has_router_correction = true;
 }
 
-void write_deepseek(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  write_experts(spec, config, "n_routed_experts", "moe_intermediate_size");
-  config["n_shared_experts"] = spec.moe.shared_intermediate_size / spec.moe.intermediate_size;
-  config["first_k_dense_replace"] = spec.moe.num_dense_layers;
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
-  if (!spec.latent.is_present()) return;
-  config.erase("head_dim");
-  config["q_lora_rank"] = spec.latent.q_rank > 0 ? nlohmann::json(spec.latent.q_rank) : nlohmann::json();
-  config["kv_lora_rank"] = spec.latent.kv_rank;
-  config["qk_nope_head_dim"] = spec.latent.nope_head_dim;
-  config["qk_rope_head_dim"] = spec.latent.rope_head_dim;
-  config["v_head_dim"] = spec.latent.v_head_dim;
-}
-
-void write_glm4_moe(const ModelSpec& spec, nlohmann::json& config) {
-  write_deepseek(spec, config);
-  config["use_qk_norm"] = spec.qk_norm == QkNorm::PerHead;
-  config["partial_rotary_factor"] = spec.rotary_fraction;
-}
-
 void add_latent_attention(Tensors& tensors, const ModelSpec& spec) {
   const LatentAttention& l = spec.latent;
   const std::int64_t hidden = spec.hidden_size, heads = spec.num_attention_heads;
@@ -156,43 +134,36 @@ constinit const Family kDeepSeek{.name = "deepseek",
                                  .model_type = "deepseek",
                                  .architecture = "DeepseekForCausalLM",
                                  .read = read_first,
-                                 .write = write_deepseek,
                                  .list = list_deepseek};
 constinit const Family kDeepSeekV2{.name = "deepseek_v2",
                                    .model_type = "deepseek_v2",
                                    .architecture = "DeepseekV2ForCausalLM",
                                    .read = read_second,
-                                   .write = write_deepseek,
                                    .list = list_deepseek};
 constinit const Family kDeepSeekV3{.name = "deepseek_v3",
                                    .model_type = "deepseek_v3",
                                    .architecture = "DeepseekV3ForCausalLM",
                                    .read = read_third,
-                                   .write = write_deepseek,
                                    .list = list_deepseek};
 constinit const Family kKimiK2{.name = "kimi_k2",
                                .model_type = "kimi_k2",
                                .architecture = "DeepseekV3ForCausalLM",
                                .read = read_third,
-                               .write = write_deepseek,
                                .list = list_deepseek};
 constinit const Family kGlm4Moe{.name = "glm4_moe",
                                 .model_type = "glm4_moe",
                                 .architecture = "Glm4MoeForCausalLM",
                                 .read = read_glm4_moe,
-                                .write = write_glm4_moe,
                                 .list = list_deepseek};
 constinit const Family kGlm4MoeLite{.name = "glm4_moe_lite",
                                     .model_type = "glm4_moe_lite",
                                     .architecture = "Glm4MoeLiteForCausalLM",
                                     .read = read_glm4_moe_lite,
-                                    .write = write_deepseek,
                                     .list = list_deepseek};
 constinit const Family kDots1{.name = "dots1",
                               .model_type = "dots1",
                               .architecture = "Dots1ForCausalLM",
                               .read = read_dots,
-                              .write = write_deepseek,
                               .list = list_deepseek};
 
 }  // namespace gpuplan

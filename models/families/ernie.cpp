@@ -23,12 +23,6 @@ void read_ernie(Fields& config, ModelSpec& spec) {
   spec.has_qkv_bias = spec.has_o_bias = spec.has_mlp_bias = config.optional_flag("use_bias").value_or(false);
 }
 
-void write_ernie(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["use_bias"] = spec.has_qkv_bias;
-}
-
 /// Experts stand in every layer from moe_layer_start_index to the end.
 void read_ernie_layers(Fields& config, ModelSpec& spec) {
   spec.moe.num_dense_layers = config.optional_integer("moe_layer_start_index", {0, kLayerRange.most}).value_or(1);
@@ -57,14 +51,6 @@ void read_ernie_moe(Fields& config, ModelSpec& spec) {
   read_ernie_layers(config, spec);
 }
 
-void write_ernie_moe(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  write_experts(spec, config, "moe_num_experts", "moe_intermediate_size", "moe_k");
-  config["moe_num_shared_experts"] = spec.moe.shared_intermediate_size / spec.moe.intermediate_size;
-  config["moe_layer_start_index"] = spec.moe.num_dense_layers;
-}
-
 ModelWeights list_ernie_moe(const ModelSpec& spec) {
   Tensors common, sparse;
   add_attention(common, spec);
@@ -85,13 +71,11 @@ constinit const Family kErnie{.name = "ernie4_5",
                               .model_type = "ernie4_5",
                               .architecture = "Ernie4_5ForCausalLM",
                               .read = read_ernie,
-                              .write = write_ernie,
                               .list = pre_norm_weights};
 constinit const Family kErnieMoe{.name = "ernie4_5_moe",
                                  .model_type = "ernie4_5_moe",
                                  .architecture = "Ernie4_5_MoeForCausalLM",
                                  .read = read_ernie_moe,
-                                 .write = write_ernie_moe,
                                  .list = list_ernie_moe};
 
 }  // namespace gpuplan

@@ -62,19 +62,6 @@ void read_moe_layers(Fields& config, ModelSpec& spec, const char* step_key) {
   spec.moe.num_dense_layers = read_leading_layers(config);
 }
 
-void write_experts(const ModelSpec& spec, nlohmann::json& config, const char* count_key, const char* width_key,
-                   const char* chosen_key) {
-  config[count_key] = spec.moe.num_experts;
-  config[chosen_key] = spec.moe.experts_per_token;
-  config[width_key] = spec.moe.intermediate_size;
-}
-
-void write_moe_layers(const ModelSpec& spec, nlohmann::json& config, const char* step_key) {
-  config[step_key] = spec.moe.layer_step;
-  auto& list = config["mlp_only_layers"] = nlohmann::json::array();
-  for (std::int64_t i = 0; i < spec.moe.num_dense_layers; ++i) list.push_back(i);
-}
-
 void add_experts(Tensors& tensors, const ModelSpec& spec, const std::string& module, ExpertNames names) {
   const std::int64_t hidden = spec.hidden_size, width = spec.moe.intermediate_size;
   const auto first = std::ssize(tensors);

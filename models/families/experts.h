@@ -19,9 +19,6 @@ void read_experts(Fields& config, ModelSpec& spec, const char* count_key, const 
                   const ExpertDefaults& defaults, const char* chosen_key = "num_experts_per_tok");
 /// `step_key`: of how many layers one has experts; `mlp_only_layers`: those without, which must be the first ones.
 void read_moe_layers(Fields& config, ModelSpec& spec, const char* step_key);
-void write_experts(const ModelSpec& spec, nlohmann::json& config, const char* count_key, const char* width_key,
-                   const char* chosen_key = "num_experts_per_tok");
-void write_moe_layers(const ModelSpec& spec, nlohmann::json& config, const char* step_key);
 
 struct ExpertNames {
   const char *gate = "gate_proj", *up = "up_proj", *down = "down_proj";

@@ -41,28 +41,6 @@ void read_falcon(Fields& config, ModelSpec& spec) {
   check_heads(config, spec, std::nullopt);
 }
 
-void write_falcon(const ModelSpec& spec, nlohmann::json& config) {
-  const bool has_one = spec.num_key_value_heads == 1, has_two_norms = spec.residual == ResidualKind::ParallelTwoNorms;
-  const bool is_new = has_two_norms || (!has_one && spec.num_key_value_heads != spec.num_attention_heads);
-  config["new_decoder_architecture"] = is_new;
-  config["parallel_attn"] = spec.residual != ResidualKind::Sequential;
-  config["num_ln_in_parallel_attn"] = has_two_norms ? 2 : 1;
-  config["multi_query"] = has_one;
-  config["num_kv_heads"] = spec.num_key_value_heads;
-  config["hidden_size"] = spec.hidden_size;
-  config["num_hidden_layers"] = spec.num_hidden_layers;
-  config["num_attention_heads"] = spec.num_attention_heads;
-  config["ffn_hidden_size"] = spec.intermediate_size;
-  config["vocab_size"] = spec.vocab_size;
-  config["max_position_embeddings"] = spec.max_position_embeddings;
-  config["tie_word_embeddings"] = spec.tie_word_embeddings;
-  config["alibi"] = spec.position == PositionKind::Alibi;
-  config["activation"] = hf_activation(spec.activation);
-  config["bias"] = spec.has_mlp_bias;
-  config["hidden_dropout"] = spec.residual_dropout;
-  config["attention_dropout"] = spec.attention_dropout;
-}
-
 ModelWeights list_falcon(const ModelSpec& spec) {
   const bool has_bias = spec.has_mlp_bias;
   Tensors layer;
@@ -89,7 +67,6 @@ constinit const Family kFalcon{.name = "falcon",
                                .model_type = "falcon",
                                .architecture = "FalconForCausalLM",
                                .read = read_falcon,
-                               .write = write_falcon,
                                .list = list_falcon};
 
 }  // namespace gpuplan

@@ -23,23 +23,12 @@ void read_falcon_h1(Fields& config, ModelSpec& spec) {
   spec.mamba2.has_norm = config.optional_flag("mamba_rms_norm").value_or(false);
 }
 
-void write_falcon_h1(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
-  config["mlp_bias"] = spec.has_mlp_bias;
-  write_mamba2(spec.mamba2, config);
-  config["mamba_d_ssm"] = spec.mamba2.inner_width();
-  config["mamba_rms_norm"] = spec.mamba2.has_norm;
-}
-
 }  // namespace
 
 constinit const Family kFalconH1{.name = "falcon_h1",
                                  .model_type = "falcon_h1",
                                  .architecture = "FalconH1ForCausalLM",
                                  .read = read_falcon_h1,
-                                 .write = write_falcon_h1,
                                  .list = list_mamba2_decoder};
 
 }  // namespace gpuplan

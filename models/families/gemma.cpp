@@ -19,12 +19,6 @@ void read_gemma(Fields& config, ModelSpec& spec) {
   spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);
 }
 
-void write_gemma(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_activation"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
-}
-
 constexpr std::int64_t kGemmaWindow = 4096;  // of Gemma 2 and 3, unless the config says another
 
 // What Gemma 2 and 3 share: four norms per layer, and windows in some layers.
@@ -51,15 +45,6 @@ void read_sandwich(Fields& config, ModelSpec& spec, std::int64_t default_window,
   read_sliding_layers(config, spec, spec.num_hidden_layers - spec.num_hidden_layers / period);
 }
 
-/// Writes what read_sandwich and read_decoder read; `layer_types` only when the layers do not follow `period`.
-void write_sandwich(const ModelSpec& spec, nlohmann::json& config, std::int64_t period) {
-  write_decoder(spec, config);
-  config["hidden_activation"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
-  if (spec.sliding_window > 0) config["sliding_window"] = spec.sliding_window;
-  if (spec.sliding_layers != spec.num_hidden_layers - spec.num_hidden_layers / period) write_layer_types(spec, config);
-}
-
 // Gemma 2: norms before and after attention and MLP; every other layer, the first included, attends within a window.
 // Source of defaults: transformers Gemma2Config.
 
@@ -74,12 +59,6 @@ void read_gemma2(Fields& config, ModelSpec& spec) {
   const auto is_on = [&](const char* key) { return !config.has(key) || config.optional_number(key).has_value(); };
   spec.caps_logits = is_on("final_logit_softcapping");
   spec.caps_scores = is_on("attn_logit_softcapping");
-}
-
-void write_gemma2(const ModelSpec& spec, nlohmann::json& config) {
-  write_sandwich(spec, config, kGemma2Period);
-  config["final_logit_softcapping"] = spec.caps_logits ? nlohmann::json(30.0) : nlohmann::json();
-  config["attn_logit_softcapping"] = spec.caps_scores ? nlohmann::json(50.0) : nlohmann::json();
 }
 
 // Gemma 3, the text model: Gemma 2 with a norm per head on q and k, and five windowed layers to one full layer.
@@ -101,27 +80,22 @@ void read_gemma3(Fields& config, ModelSpec& spec) {
                 config.optional_integer("sliding_window_pattern", kLayerRange).value_or(kGemma3Period));
 }
 
-void write_gemma3(const ModelSpec& spec, nlohmann::json& config) { write_sandwich(spec, config, kGemma3Period); }
-
 }  // namespace
 
 constinit const Family kGemma{.name = "gemma",
                               .model_type = "gemma",
                               .architecture = "GemmaForCausalLM",
                               .read = read_gemma,
-                              .write = write_gemma,
                               .list = pre_norm_weights};
 constinit const Family kGemma2{.name = "gemma2",
                                .model_type = "gemma2",
                                .architecture = "Gemma2ForCausalLM",
                                .read = read_gemma2,
-                               .write = write_gemma2,
                                .list = sandwich_norm_weights};
 constinit const Family kGemma3Text{.name = "gemma3",
                                    .model_type = "gemma3_text",
                                    .architecture = "Gemma3ForCausalLM",
                                    .read = read_gemma3,
-                                   .write = write_gemma3,
                                    .list = sandwich_norm_weights};
 
 }  // namespace gpuplan

@@ -91,28 +91,9 @@ void read_gemma3n(Fields& config, ModelSpec& spec) {
   if (const auto width = nested->find("intermediate_size");
       width != nested->end() && width->is_array() && with_one_width(*nested)["intermediate_size"].is_array())
     return config.report("text_config.intermediate_size", "layers of different widths are not modelled");
-  try {
-    const json one_width = with_one_width(*nested);
-    Fields text(one_width, config.file(), "text_config.");
-    read_text(text, spec);
-    text.finish();
-  } catch (const InputError& error) { config.report("text_config", error.problem()); }
-}
-
-void write_gemma3n(const ModelSpec& spec, json& config) {
-  json& text = config["text_config"] = {{"model_type", "gemma3n_text"}};
-  write_decoder(spec, text);
-  write_window(spec, text);
-  text["hidden_activation"] = hf_activation(spec.activation);
-  text["final_logit_softcapping"] = spec.caps_logits ? json(30.0) : json();
-  text["num_kv_shared_layers"] = spec.num_shared_kv_layers;
-  text["hidden_size_per_layer_input"] = spec.layer_embedding.width;
-  text["vocab_size_per_layer_input"] = spec.layer_embedding.vocab_size;
-  text["altup_num_inputs"] = spec.altup.num_streams;
-  text["laurel_rank"] = spec.altup.laurel_rank;
-  json& pattern = text["activation_sparsity_pattern"] = json::array();
-  for (std::int64_t i = 0; i < spec.num_hidden_layers; ++i)
-    pattern.push_back(i < spec.altup.num_sparse_layers ? 0.95 : 0.0);
+  const json one_width = with_one_width(*nested);
+  Fields text = config.fields_as("text_config", one_width);
+  read_text(text, spec);
 }
 
 Tensors gemma3n_layer(const ModelSpec& spec, bool shares_kv) {
@@ -211,7 +192,6 @@ constinit const Family kGemma3n{.name = "gemma3n",
                                 .model_type = "gemma3n",
                                 .architecture = "Gemma3nForConditionalGeneration",
                                 .read = read_gemma3n,
-                                .write = write_gemma3n,
                                 .list = list_gemma3n};
 
 }  // namespace gpuplan

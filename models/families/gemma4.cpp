@@ -81,25 +81,6 @@ void read_gemma4(Fields& config, ModelSpec& spec) {
   read_gemma4_experts(config, spec);
 }
 
-void write_gemma4(const ModelSpec& spec, json& config) {
-  write_decoder(spec, config);
-  config["hidden_activation"] = hf_activation(spec.activation);
-  config["final_logit_softcapping"] = spec.caps_logits ? json(30.0) : json();
-  if (spec.sliding_window > 0) config["sliding_window"] = spec.sliding_window;
-  auto& types = config["layer_types"] = json::array();
-  for (std::int64_t i = 0; i < spec.num_hidden_layers; ++i)
-    types.push_back(spec.has_window(i) ? "sliding_attention" : "full_attention");
-  config["global_head_dim"] = spec.global.head_dim;
-  config["num_global_key_value_heads"] = spec.global.num_key_value_heads;
-  config["attention_k_eq_v"] = spec.global.keys_are_values;
-  config["num_kv_shared_layers"] = spec.num_shared_kv_layers;
-  config["use_double_wide_mlp"] = spec.doubles_shared_mlp;
-  config["hidden_size_per_layer_input"] = spec.layer_embedding.width;
-  if (spec.layer_embedding.is_present()) config["vocab_size_per_layer_input"] = spec.layer_embedding.vocab_size;
-  config["enable_moe_block"] = spec.moe.is_present();
-  if (spec.moe.is_present()) write_experts(spec, config, "num_experts", "moe_intermediate_size", "top_k_experts");
-}
-
 void add_gemma4_experts(Tensors& tensors, const ModelSpec& spec) {
   const std::int64_t hidden = spec.hidden_size, experts = spec.moe.num_experts, width = spec.moe.intermediate_size;
   add_linear(tensors, LinearSlot::Router, "router.proj", hidden, experts);
@@ -198,19 +179,6 @@ void read_gemma4_vision(Fields&, Fields& vision, VisionSpec& v) {
   v.is_rms = v.is_gated = v.is_rotary = v.has_branch_norms = v.merges_by_mean = v.is_wrapped = true;
 }
 
-void write_gemma4_vision(const ModelSpec& spec, json&, json& vision) {
-  const VisionSpec& v = spec.vision;
-  vision = {{"hidden_size", v.hidden_size},
-            {"num_hidden_layers", v.num_layers},
-            {"num_attention_heads", v.num_heads},
-            {"intermediate_size", v.intermediate_size},
-            {"patch_size", v.patch_size},
-            {"pooling_kernel_size", v.merge},
-            {"position_embedding_size", v.learned_positions},
-            {"standardize", v.standardises},
-            {"use_clipped_linears", v.is_clipped}};
-}
-
 Tensors gemma4_block(const VisionSpec& v, std::int64_t) {
   Tensors block;
   const std::int64_t width = v.hidden_size, ffn = v.intermediate_size;
@@ -247,9 +215,9 @@ void add_gemma4_ends(ModelWeights& weights, Tensors& projector, const ModelSpec&
   add_linear(projector, LinearSlot::MergeUp, "embedding_projection", v.hidden_size, spec.hidden_size);
 }
 
-constexpr VisionFamily kGemma4Parts{
-    &kGemma4Text,       "model.language_model.", "model.vision_tower.", "encoder.layers.{}.", "model.embed_vision.",
-    read_gemma4_vision, write_gemma4_vision,     gemma4_block,          add_gemma4_ends};
+constexpr VisionFamily kGemma4Parts{&kGemma4Text,         "model.language_model.", "model.vision_tower.",
+                                    "encoder.layers.{}.", "model.embed_vision.",   read_gemma4_vision,
+                                    gemma4_block,         add_gemma4_ends};
 
 }  // namespace
 
@@ -257,7 +225,6 @@ constinit const Family kGemma4Text{.name = "gemma4_text",
                                    .model_type = "gemma4_text",
                                    .architecture = "Gemma4ForCausalLM",
                                    .read = read_gemma4,
-                                   .write = write_gemma4,
                                    .list = list_gemma4};
 constinit const Family kGemma4 = vision_row<kGemma4Parts>("gemma4", "gemma4", "Gemma4ForConditionalGeneration");
 

@@ -26,13 +26,6 @@ void read_glm4(Fields& config, ModelSpec& spec) {
   spec.norm_placement = NormPlacement::Sandwich;
 }
 
-void write_glm(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
-  config["partial_rotary_factor"] = spec.rotary_fraction;
-}
-
 ModelWeights list_glm(const ModelSpec& spec) {
   Tensors layer;
   add_attention(layer, spec);
@@ -49,17 +42,9 @@ ModelWeights list_glm(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kGlm{.name = "glm",
-                            .model_type = "glm",
-                            .architecture = "GlmForCausalLM",
-                            .read = read_glm,
-                            .write = write_glm,
-                            .list = list_glm};
-constinit const Family kGlm4{.name = "glm4",
-                             .model_type = "glm4",
-                             .architecture = "Glm4ForCausalLM",
-                             .read = read_glm4,
-                             .write = write_glm,
-                             .list = list_glm};
+constinit const Family kGlm{
+    .name = "glm", .model_type = "glm", .architecture = "GlmForCausalLM", .read = read_glm, .list = list_glm};
+constinit const Family kGlm4{
+    .name = "glm4", .model_type = "glm4", .architecture = "Glm4ForCausalLM", .read = read_glm4, .list = list_glm};
 
 }  // namespace gpuplan

@@ -30,19 +30,6 @@ void read_gpt2(Fields& config, ModelSpec& spec) {
   check_heads(config, spec, std::nullopt);
 }
 
-void write_gpt2(const ModelSpec& spec, nlohmann::json& config) {
-  config["n_embd"] = spec.hidden_size;
-  config["n_layer"] = spec.num_hidden_layers;
-  config["n_head"] = spec.num_attention_heads;
-  config["n_positions"] = spec.learned_positions;
-  config["n_inner"] = spec.intermediate_size;
-  config["vocab_size"] = spec.vocab_size;
-  config["tie_word_embeddings"] = spec.tie_word_embeddings;
-  config["resid_pdrop"] = spec.residual_dropout;
-  config["attn_pdrop"] = spec.attention_dropout;
-  config["activation_function"] = hf_activation(spec.activation);
-}
-
 void add_conv1d(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t in, std::int64_t out) {
   tensors.push_back(
       {.name = name + ".weight", .shape = {in, out}, .role = WeightRole::Linear, .in = in, .out = out, .slot = slot});
@@ -70,11 +57,7 @@ ModelWeights list_gpt2(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kGpt2{.name = "gpt2",
-                             .model_type = "gpt2",
-                             .architecture = "GPT2LMHeadModel",
-                             .read = read_gpt2,
-                             .write = write_gpt2,
-                             .list = list_gpt2};
+constinit const Family kGpt2{
+    .name = "gpt2", .model_type = "gpt2", .architecture = "GPT2LMHeadModel", .read = read_gpt2, .list = list_gpt2};
 
 }  // namespace gpuplan

@@ -26,20 +26,6 @@ void read_gpt_bigcode(Fields& config, ModelSpec& spec) {
   check_heads(config, spec, std::nullopt);
 }
 
-void write_gpt_bigcode(const ModelSpec& spec, nlohmann::json& config) {
-  config["n_embd"] = spec.hidden_size;
-  config["n_layer"] = spec.num_hidden_layers;
-  config["n_head"] = spec.num_attention_heads;
-  config["multi_query"] = spec.num_key_value_heads == 1;
-  config["n_positions"] = spec.learned_positions;
-  config["n_inner"] = spec.intermediate_size;
-  config["vocab_size"] = spec.vocab_size;
-  config["tie_word_embeddings"] = spec.tie_word_embeddings;
-  config["activation_function"] = hf_activation(spec.activation);
-  config["resid_pdrop"] = spec.residual_dropout;
-  config["attn_pdrop"] = spec.attention_dropout;
-}
-
 ModelWeights list_gpt_bigcode(const ModelSpec& spec) {
   Tensors layer;
   add_norm_of(layer, spec, "ln_1");
@@ -65,7 +51,6 @@ constinit const Family kGptBigCode{.name = "gpt_bigcode",
                                    .model_type = "gpt_bigcode",
                                    .architecture = "GPTBigCodeForCausalLM",
                                    .read = read_gpt_bigcode,
-                                   .write = write_gpt_bigcode,
                                    .list = list_gpt_bigcode};
 
 }  // namespace gpuplan

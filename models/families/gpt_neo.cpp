@@ -28,19 +28,6 @@ void read_gpt_neo(Fields& config, ModelSpec& spec) {
   check_heads(config, spec, std::nullopt);
 }
 
-void write_gpt_neo(const ModelSpec& spec, nlohmann::json& config) {
-  config["hidden_size"] = spec.hidden_size;
-  config["num_layers"] = spec.num_hidden_layers;
-  config["num_heads"] = spec.num_attention_heads;
-  config["intermediate_size"] = spec.intermediate_size;
-  config["vocab_size"] = spec.vocab_size;
-  config["max_position_embeddings"] = spec.learned_positions;
-  config["tie_word_embeddings"] = spec.tie_word_embeddings;
-  config["activation_function"] = hf_activation(spec.activation);
-  config["resid_dropout"] = spec.residual_dropout;
-  config["attention_dropout"] = spec.attention_dropout;
-}
-
 ModelWeights list_gpt_neo(const ModelSpec& spec) {
   const std::int64_t hidden = spec.hidden_size;
   Tensors layer;
@@ -68,7 +55,6 @@ constinit const Family kGptNeo{.name = "gpt_neo",
                                .model_type = "gpt_neo",
                                .architecture = "GPTNeoForCausalLM",
                                .read = read_gpt_neo,
-                               .write = write_gpt_neo,
                                .list = list_gpt_neo};
 
 }  // namespace gpuplan

@@ -21,15 +21,6 @@ void read_gpt_neox(Fields& config, ModelSpec& spec) {
   spec.residual_dropout = read_dropout(config, "hidden_dropout", 0);
 }
 
-void write_gpt_neox(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["use_parallel_residual"] = spec.residual != ResidualKind::Sequential;
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["rotary_pct"] = spec.rotary_fraction;
-  config["attention_bias"] = spec.has_qkv_bias;
-  config["hidden_dropout"] = spec.residual_dropout;
-}
-
 ModelWeights list_gpt_neox(const ModelSpec& spec) {
   Tensors layer;
   add_norm_of(layer, spec, "input_layernorm");
@@ -53,7 +44,6 @@ constinit const Family kGptNeoX{.name = "gpt_neox",
                                 .model_type = "gpt_neox",
                                 .architecture = "GPTNeoXForCausalLM",
                                 .read = read_gpt_neox,
-                                .write = write_gpt_neox,
                                 .list = list_gpt_neox};
 
 }  // namespace gpuplan

@@ -33,15 +33,6 @@ void read_gpt_oss(Fields& config, ModelSpec& spec) {
   read_sliding_layers(config, spec, default_sliding_layers(spec));
 }
 
-void write_gpt_oss(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  write_experts(spec, config, "num_local_experts", "intermediate_size");
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
-  config["sliding_window"] = spec.sliding_window > 0 ? nlohmann::json(spec.sliding_window) : nlohmann::json();
-  if (spec.sliding_window > 0 && spec.sliding_layers != default_sliding_layers(spec)) write_layer_types(spec, config);
-}
-
 void add_biased_experts(Tensors& tensors, LinearSlot slot, const std::string& name, std::int64_t experts,
                         std::int64_t in, std::int64_t out) {
   add_stacked_experts(tensors, slot, name, experts, in, out);
@@ -73,7 +64,6 @@ constinit const Family kGptOss{.name = "gpt_oss",
                                .model_type = "gpt_oss",
                                .architecture = "GptOssForCausalLM",
                                .read = read_gpt_oss,
-                               .write = write_gpt_oss,
                                .list = list_gpt_oss};
 
 }  // namespace gpuplan

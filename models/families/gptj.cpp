@@ -38,20 +38,6 @@ void read_gptj(Fields& config, ModelSpec& spec) {
   spec.rotary_fraction = read_rotated_share(config, spec);
 }
 
-void write_gptj(const ModelSpec& spec, nlohmann::json& config) {
-  config["n_embd"] = spec.hidden_size;
-  config["n_layer"] = spec.num_hidden_layers;
-  config["n_head"] = spec.num_attention_heads;
-  config["n_positions"] = spec.max_position_embeddings;
-  config["n_inner"] = spec.intermediate_size;
-  config["vocab_size"] = spec.vocab_size;
-  config["tie_word_embeddings"] = spec.tie_word_embeddings;
-  config["activation_function"] = hf_activation(spec.activation);
-  config["resid_pdrop"] = spec.residual_dropout;
-  config["attn_pdrop"] = spec.attention_dropout;
-  config["rotary_dim"] = std::llround(spec.rotary_fraction * double(spec.head_dim));
-}
-
 ModelWeights list_gptj(const ModelSpec& spec) {
   const std::int64_t hidden = spec.hidden_size;
   Tensors layer;
@@ -72,11 +58,7 @@ ModelWeights list_gptj(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kGptJ{.name = "gptj",
-                             .model_type = "gptj",
-                             .architecture = "GPTJForCausalLM",
-                             .read = read_gptj,
-                             .write = write_gptj,
-                             .list = list_gptj};
+constinit const Family kGptJ{
+    .name = "gptj", .model_type = "gptj", .architecture = "GPTJForCausalLM", .read = read_gptj, .list = list_gptj};
 
 }  // namespace gpuplan

@@ -26,13 +26,6 @@ void read_granite_moe(Fields& config, ModelSpec& spec) {
   spec.scales_embedding = true;  // by embedding_multiplier, whatever it is
 }
 
-void write_granite_moe(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  write_experts(spec, config, "num_local_experts", "intermediate_size");
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
-}
-
 /// Weight [experts, out, in] of GraniteMoeParallelExperts.
 void add_parallel_experts(Tensors& tensors, const ModelSpec& spec, LinearSlot slot, const std::string& name,
                           std::int64_t in, std::int64_t out) {
@@ -88,19 +81,6 @@ void read_granite4(Fields& config, ModelSpec& spec) {
   if (spec.is_hybrid()) read_mamba2(config, spec, read_expanded_width(config, spec));
 }
 
-void write_granite4(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["num_local_experts"] = 0;
-  if (spec.moe.is_present()) write_experts(spec, config, "num_local_experts", "intermediate_size");
-  config["shared_intermediate_size"] =
-      spec.moe.is_present() ? spec.moe.shared_intermediate_size : spec.intermediate_size;
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
-  config["layer_types"] = write_mixers(spec, kGraniteMixers);
-  config["position_embedding_type"] = spec.position == PositionKind::Rope ? "rope" : "nope";
-  if (spec.is_hybrid()) write_mamba2(spec.mamba2, config);
-}
-
 Tensors granite4_layer(const ModelSpec& spec, Mixer mixer, bool is_moe) {
   const std::int64_t hidden = spec.hidden_size,
                      width = is_moe ? spec.moe.shared_intermediate_size : spec.intermediate_size;
@@ -134,13 +114,11 @@ constinit const Family kGraniteMoe{.name = "granitemoe",
                                    .model_type = "granitemoe",
                                    .architecture = "GraniteMoeForCausalLM",
                                    .read = read_granite_moe,
-                                   .write = write_granite_moe,
                                    .list = list_granite_moe};
 constinit const Family kGranite4{.name = "granitemoehybrid",
                                  .model_type = "granitemoehybrid",
                                  .architecture = "GraniteMoeHybridForCausalLM",
                                  .read = read_granite4,
-                                 .write = write_granite4,
                                  .list = list_granite4};
 
 }  // namespace gpuplan

@@ -1,7 +1,6 @@
 // Hunyuan with experts (A13B): attention as in the dense model, and in every layer a shared MLP beside the experts, as
 // wide as one of them. Source of names and defaults: transformers HunYuanMoEV1Config, modeling_hunyuan_v1_moe.py; its
 // config.json gives some numbers as a list with one entry for each layer.
-#include <nlohmann/json.hpp>
 
 #include "models/families/experts.h"
 #include "models/families/rows.h"
@@ -16,13 +15,6 @@ void read_hunyuan_moe(Fields& config, ModelSpec& spec) {
   spec.qk_norm = QkNorm::PerHead;
   read_experts(config, spec, "num_experts", "intermediate_size", {.intermediate_size = 11008}, "moe_topk");
   spec.moe.shared_intermediate_size = spec.intermediate_size;
-}
-
-void write_hunyuan_moe(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
-  write_experts(spec, config, "num_experts", "intermediate_size", "moe_topk");
 }
 
 ModelWeights list_hunyuan_moe(const ModelSpec& spec) {
@@ -46,7 +38,6 @@ constinit const Family kHunyuanMoe{.name = "hunyuan_v1_moe",
                                    .model_type = "hunyuan_v1_moe",
                                    .architecture = "HunYuanMoEV1ForCausalLM",
                                    .read = read_hunyuan_moe,
-                                   .write = write_hunyuan_moe,
                                    .list = list_hunyuan_moe};
 
 }  // namespace gpuplan

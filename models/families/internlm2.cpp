@@ -13,12 +13,6 @@ void read_internlm2(Fields& config, ModelSpec& spec) {
   spec.has_fused_qkv = true;
 }
 
-void write_internlm2(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["bias"] = spec.has_qkv_bias;
-}
-
 ModelWeights list_internlm2(const ModelSpec& spec) {
   const std::int64_t hidden = spec.hidden_size, width = spec.intermediate_size;
   Tensors layer;
@@ -43,7 +37,6 @@ constinit const Family kInternLm2{.name = "internlm2",
                                   .model_type = "internlm2",
                                   .architecture = "InternLM2ForCausalLM",
                                   .read = read_internlm2,
-                                  .write = write_internlm2,
                                   .list = list_internlm2};
 
 }  // namespace gpuplan

@@ -65,22 +65,6 @@ void read_lfm2_moe(Fields& config, ModelSpec& spec) {
   spec.moe.has_router_correction = config.optional_flag("use_expert_bias").value_or(true);
 }
 
-void write_lfm2(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["block_auto_adjust_ff_dim"] = false;
-  config["layer_types"] = write_mixers(spec, kLfm2Mixers);
-  if (!spec.is_hybrid()) return;
-  config["conv_L_cache"] = spec.short_convolution.kernel;
-  config["conv_bias"] = spec.short_convolution.has_bias;
-}
-
-void write_lfm2_moe(const ModelSpec& spec, nlohmann::json& config) {
-  write_lfm2(spec, config);
-  write_experts(spec, config, "num_experts", "moe_intermediate_size");
-  config["num_dense_layers"] = spec.moe.num_dense_layers;
-  config["use_expert_bias"] = spec.moe.has_router_correction;
-}
-
 Tensors lfm2_layer(const ModelSpec& spec, Mixer mixer, bool is_moe) {
   const std::int64_t hidden = spec.hidden_size, width = spec.intermediate_size;
   Tensors layer;
@@ -120,17 +104,12 @@ ModelWeights list_lfm2(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kLfm2{.name = "lfm2",
-                             .model_type = "lfm2",
-                             .architecture = "Lfm2ForCausalLM",
-                             .read = read_lfm2,
-                             .write = write_lfm2,
-                             .list = list_lfm2};
+constinit const Family kLfm2{
+    .name = "lfm2", .model_type = "lfm2", .architecture = "Lfm2ForCausalLM", .read = read_lfm2, .list = list_lfm2};
 constinit const Family kLfm2Moe{.name = "lfm2_moe",
                                 .model_type = "lfm2_moe",
                                 .architecture = "Lfm2MoeForCausalLM",
                                 .read = read_lfm2_moe,
-                                .write = write_lfm2_moe,
                                 .list = list_lfm2};
 
 }  // namespace gpuplan

@@ -17,13 +17,6 @@ void read_with_biases(Fields& config, ModelSpec& spec, const DecoderDefaults& de
 
 void read_llama(Fields& config, ModelSpec& spec) { read_with_biases(config, spec, {}); }
 
-void write_llama(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
-  config["mlp_bias"] = spec.has_mlp_bias;
-}
-
 // Granite and PowerLM: Llama's tensors; embedding, residual branches and logits are scaled by constants.
 // Source of names and defaults: transformers GraniteConfig, modeling_granite.py.
 
@@ -41,12 +34,6 @@ void read_internlm(Fields& config, ModelSpec& spec) {
   spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("bias").value_or(true);
 }
 
-void write_internlm(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["bias"] = spec.has_qkv_bias;
-}
-
 // Seed-OSS: Llama with biases on q, k and v. Source of names and defaults: transformers SeedOssConfig.
 
 void read_seed_oss(Fields& config, ModelSpec& spec) {
@@ -57,11 +44,6 @@ void read_seed_oss(Fields& config, ModelSpec& spec) {
   spec.has_mlp_bias = config.optional_flag("mlp_bias").value_or(false);
 }
 
-void write_seed_oss(const ModelSpec& spec, nlohmann::json& config) {
-  write_llama(spec, config);
-  config["attention_out_bias"] = spec.has_o_bias;
-}
-
 // Hunyuan, dense: Llama with a norm per head on q and k, after the rotation, under names of its own.
 // Source of names and defaults: transformers HunYuanDenseV1Config, modeling_hunyuan_v1_dense.py.
 
@@ -70,12 +52,6 @@ void read_hunyuan(Fields& config, ModelSpec& spec) {
   spec.activation = read_activation(config, "hidden_act", "silu");
   spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);
   spec.qk_norm = QkNorm::PerHead;
-}
-
-void write_hunyuan(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
 }
 
 ModelWeights list_hunyuan(const ModelSpec& spec) {
@@ -96,11 +72,6 @@ void read_smollm3(Fields& config, ModelSpec& spec) {
   read_optional_window(config, spec, 0);
 }
 
-void write_smollm3(const ModelSpec& spec, nlohmann::json& config) {
-  write_llama(spec, config);
-  write_optional_window(spec, config);
-}
-
 }  // namespace
 
 constinit const Family kLlama{.name = "llama",
@@ -108,37 +79,31 @@ constinit const Family kLlama{.name = "llama",
                               .architecture = "LlamaForCausalLM",
                               .is_executable = true,
                               .read = read_llama,
-                              .write = write_llama,
                               .list = pre_norm_weights};
 constinit const Family kGranite{.name = "granite",
                                 .model_type = "granite",
                                 .architecture = "GraniteForCausalLM",
                                 .read = read_granite,
-                                .write = write_llama,
                                 .list = pre_norm_weights};
 constinit const Family kInternLm{.name = "internlm",
                                  .model_type = "internlm",
                                  .architecture = "InternLMForCausalLM",
                                  .read = read_internlm,
-                                 .write = write_internlm,
                                  .list = pre_norm_weights};
 constinit const Family kSeedOss{.name = "seed_oss",
                                 .model_type = "seed_oss",
                                 .architecture = "SeedOssForCausalLM",
                                 .read = read_seed_oss,
-                                .write = write_seed_oss,
                                 .list = pre_norm_weights};
 constinit const Family kHunyuan{.name = "hunyuan_v1_dense",
                                 .model_type = "hunyuan_v1_dense",
                                 .architecture = "HunYuanDenseV1ForCausalLM",
                                 .read = read_hunyuan,
-                                .write = write_hunyuan,
                                 .list = list_hunyuan};
 constinit const Family kSmolLm3{.name = "smollm3",
                                 .model_type = "smollm3",
                                 .architecture = "SmolLM3ForCausalLM",
                                 .read = read_smollm3,
-                                .write = write_smollm3,
                                 .list = pre_norm_weights};
 
 }  // namespace gpuplan

@@ -41,16 +41,6 @@ void read_llama4(Fields& config, ModelSpec& spec) {
   spec.qk_norm = config.optional_flag("use_qk_norm").value_or(true) ? QkNorm::Unweighted : QkNorm::None;
 }
 
-void write_llama4(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  write_experts(spec, config, "num_local_experts", "intermediate_size");
-  config["intermediate_size_mlp"] = spec.intermediate_size;
-  config["interleave_moe_layer_step"] = spec.moe.layer_step;
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
-  config["use_qk_norm"] = spec.qk_norm == QkNorm::Unweighted;
-}
-
 ModelWeights list_llama4(const ModelSpec& spec) {
   const std::int64_t hidden = spec.hidden_size, experts = spec.moe.num_experts, width = spec.moe.intermediate_size;
   Tensors common;
@@ -82,7 +72,6 @@ constinit const Family kLlama4{.name = "llama4",
                                .wrapper_type = "llama4",
                                .wrapper_architecture = "Llama4ForConditionalGeneration",
                                .read = read_llama4,
-                               .write = write_llama4,
                                .list = list_llama4};
 
 }  // namespace gpuplan

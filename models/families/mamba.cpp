@@ -22,14 +22,6 @@ void read_lone_mixers(Fields& config, ModelSpec& spec, Mixer mixer, const Decode
   spec.mixers.assign(std::size_t(spec.num_hidden_layers), mixer);
 }
 
-void write_lone_mixers(const ModelSpec& spec, nlohmann::json& config) {
-  config.update({{"hidden_size", spec.hidden_size},
-                 {"num_hidden_layers", spec.num_hidden_layers},
-                 {"vocab_size", spec.vocab_size},
-                 {"tie_word_embeddings", spec.tie_word_embeddings},
-                 {"residual_in_fp32", spec.keeps_fp32_residual}});
-}
-
 ModelWeights list_lone_mixers(const ModelSpec& spec) {
   ModelWeights weights;
   add_mixed_layers(weights, spec, "backbone.layers.{}.", [&](Mixer mixer, bool) {
@@ -62,17 +54,6 @@ void read_mamba1_model(Fields& config, ModelSpec& spec) {
   spec.head_dim = m.state_size;
 }
 
-void write_mamba1_model(const ModelSpec& spec, nlohmann::json& config) {
-  const Mamba1Spec& m = spec.mamba1;
-  write_lone_mixers(spec, config);
-  config.update({{"intermediate_size", m.inner_width},
-                 {"state_size", m.state_size},
-                 {"conv_kernel", m.conv_kernel},
-                 {"time_step_rank", m.time_rank},
-                 {"use_conv_bias", m.has_conv_bias},
-                 {"use_bias", m.has_proj_bias}});
-}
-
 void read_mamba2_model(Fields& config, ModelSpec& spec) {
   read_lone_mixers(config, spec, Mixer::Mamba2, {.vocab_size = 32768});
   Mamba2Spec& m = spec.mamba2;
@@ -91,20 +72,6 @@ void read_mamba2_model(Fields& config, ModelSpec& spec) {
     config.report("num_heads",
                   fmt::format("{} heads of {} do not fill an inner width of {}", m.num_heads, m.head_dim, inner));
   check_mamba2(config, spec, "num_heads");
-}
-
-void write_mamba2_model(const ModelSpec& spec, nlohmann::json& config) {
-  const Mamba2Spec& m = spec.mamba2;
-  write_lone_mixers(spec, config);
-  config.update({{"num_heads", m.num_heads},
-                 {"head_dim", m.head_dim},
-                 {"n_groups", m.num_groups},
-                 {"state_size", m.state_size},
-                 {"conv_kernel", m.conv_kernel},
-                 {"chunk_size", m.chunk},
-                 {"expand", m.inner_width() / spec.hidden_size},
-                 {"use_conv_bias", m.has_conv_bias},
-                 {"use_bias", m.has_proj_bias}});
 }
 
 // Bamba: a gated MLP in every layer; those of attn_layer_indices attend.
@@ -131,44 +98,27 @@ void read_bamba(Fields& config, ModelSpec& spec) {
   read_mamba2(config, spec, read_expanded_width(config, spec));
 }
 
-void write_bamba(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
-  config["mlp_bias"] = spec.has_mlp_bias;
-  config["partial_rotary_factor"] = spec.rotary_fraction;
-  config["attn_layer_indices"] = nlohmann::json::array();
-  for (std::int64_t i = 0; i < spec.num_hidden_layers; ++i)
-    if (attends(spec.mixer(i))) config["attn_layer_indices"].push_back(i);
-  write_mamba2(spec.mamba2, config);
-  config["mamba_expand"] = spec.mamba2.inner_width() / spec.hidden_size;
-}
-
 }  // namespace
 
 constinit const Family kMamba{.name = "mamba",
                               .model_type = "mamba",
                               .architecture = "MambaForCausalLM",
                               .read = read_mamba1_model,
-                              .write = write_mamba1_model,
                               .list = list_lone_mixers};
 constinit const Family kFalconMamba{.name = "falcon_mamba",
                                     .model_type = "falcon_mamba",
                                     .architecture = "FalconMambaForCausalLM",
                                     .read = read_mamba1_model,
-                                    .write = write_mamba1_model,
                                     .list = list_lone_mixers};
 constinit const Family kMamba2{.name = "mamba2",
                                .model_type = "mamba2",
                                .architecture = "Mamba2ForCausalLM",
                                .read = read_mamba2_model,
-                               .write = write_mamba2_model,
                                .list = list_lone_mixers};
 constinit const Family kBamba{.name = "bamba",
                               .model_type = "bamba",
                               .architecture = "BambaForCausalLM",
                               .read = read_bamba,
-                              .write = write_bamba,
                               .list = list_mamba2_decoder};
 
 }  // namespace gpuplan

@@ -27,15 +27,6 @@ void read_minimax_m2(Fields& config, ModelSpec& spec) {
   if (spec.rotary_fraction > 1) config.report("rotary_dim", "is larger than a head");
 }
 
-void write_minimax_m2(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  write_experts(spec, config, "num_local_experts", "intermediate_size");
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["use_routing_bias"] = spec.moe.has_router_correction;
-  config["use_qk_norm"] = spec.qk_norm == QkNorm::Full;
-  config["rotary_dim"] = std::int64_t(double(spec.head_dim) * spec.rotary_fraction + 0.5);
-}
-
 ModelWeights list_minimax_m2(const ModelSpec& spec) {
   Tensors common, sparse;
   add_attention(common, spec);
@@ -56,7 +47,6 @@ constinit const Family kMiniMaxM2{.name = "minimax_m2",
                                   .model_type = "minimax_m2",
                                   .architecture = "MiniMaxM2ForCausalLM",
                                   .read = read_minimax_m2,
-                                  .write = write_minimax_m2,
                                   .list = list_minimax_m2};
 
 }  // namespace gpuplan

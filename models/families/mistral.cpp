@@ -20,13 +20,6 @@ void read_mistral(Fields& config, ModelSpec& spec) {
   read_sliding_layers(config, spec, spec.num_hidden_layers);
 }
 
-void write_mistral(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["sliding_window"] = nullptr;
-  write_window(spec, config);
-}
-
 // Mixtral: Mistral's attention, every MLP a mixture of experts.
 // Source of names and defaults: transformers MixtralConfig, modeling_mixtral.py (the hub's checkpoints keep one tensor
 // per expert).
@@ -42,13 +35,6 @@ void read_mixtral(Fields& config, ModelSpec& spec) {
   read_sliding_layers(config, spec, spec.num_hidden_layers);
 }
 
-void write_mixtral(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  write_experts(spec, config, "num_local_experts", "intermediate_size");
-  config["hidden_act"] = hf_activation(spec.activation);
-  write_window(spec, config);
-}
-
 ModelWeights list_mixtral(const ModelSpec& spec) {
   return pre_norm_moe_weights(spec, "block_sparse_moe", {.gate = "w1", .up = "w3", .down = "w2"});
 }
@@ -62,13 +48,11 @@ constinit const Family kMistral{.name = "mistral",
                                 .wrapper_architecture = "Mistral3ForConditionalGeneration",
                                 .is_executable = true,
                                 .read = read_mistral,
-                                .write = write_mistral,
                                 .list = pre_norm_weights};
 constinit const Family kMixtral{.name = "mixtral",
                                 .model_type = "mixtral",
                                 .architecture = "MixtralForCausalLM",
                                 .read = read_mixtral,
-                                .write = write_mixtral,
                                 .list = list_mixtral};
 
 }  // namespace gpuplan

@@ -59,15 +59,6 @@ void read_mixers(Fields& config, ModelSpec& spec, const char* key, std::span<con
   if (std::ranges::all_of(spec.mixers, [](Mixer mixer) { return mixer == Mixer::Attention; })) spec.mixers.clear();
 }
 
-nlohmann::json write_mixers(const ModelSpec& spec, std::span<const MixerName> names) {
-  nlohmann::json list = nlohmann::json::array();
-  for (std::int64_t i = 0; i < spec.num_hidden_layers; ++i)
-    list.push_back(std::find_if(names.begin(), names.end(), [&](const MixerName& name) {
-                     return name.mixer == spec.mixer(i);
-                   })->text);
-  return list;
-}
-
 std::int64_t read_expanded_width(Fields& config, const ModelSpec& spec) {
   return config.optional_integer("mamba_expand", kConvRange).value_or(2) * spec.hidden_size;
 }
@@ -101,17 +92,6 @@ void read_mamba2(Fields& config, ModelSpec& spec, std::int64_t inner_width) {
   m.has_conv_bias = config.optional_flag("mamba_conv_bias").value_or(true);
   m.has_proj_bias = config.optional_flag("mamba_proj_bias").value_or(false);
   check_mamba2(config, spec, "mamba_n_heads");
-}
-
-void write_mamba2(const Mamba2Spec& m, nlohmann::json& config) {
-  config["mamba_n_heads"] = m.num_heads;
-  config["mamba_d_head"] = m.head_dim;
-  config["mamba_n_groups"] = m.num_groups;
-  config["mamba_d_state"] = m.state_size;
-  config["mamba_d_conv"] = m.conv_kernel;
-  config["mamba_chunk_size"] = m.chunk;
-  config["mamba_conv_bias"] = m.has_conv_bias;
-  config["mamba_proj_bias"] = m.has_proj_bias;
 }
 
 void check_mamba2(Fields& config, const ModelSpec& spec, const char* heads_key) {

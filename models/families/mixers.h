@@ -16,8 +16,6 @@ struct MixerName {
 
 /// The list under `key`, one name per layer; empty when the config has none. Sets nothing where all layers attend.
 void read_mixers(Fields& config, ModelSpec& spec, const char* key, std::span<const MixerName> names);
-/// The list as `read_mixers` reads it, with the first name of each mixer.
-nlohmann::json write_mixers(const ModelSpec& spec, std::span<const MixerName> names);
 
 /// Bounds of Mamba-2's and delta nets' sizes: far above any model, products stay countable.
 inline constexpr IntRange kStateRange{1, 1 << 12};
@@ -28,7 +26,6 @@ inline constexpr IntRange kChunkRange{1, 1 << 14};
 std::int64_t read_expanded_width(Fields& config, const ModelSpec& spec);
 /// mamba_n_heads, mamba_d_head and their like, as Granite and Falcon-H1 spell them; heads fill `inner_width`.
 void read_mamba2(Fields& config, ModelSpec& spec, std::int64_t inner_width);
-void write_mamba2(const Mamba2Spec& mamba, nlohmann::json& config);
 /// Reports heads that groups do not divide, and an inner width beyond what can be counted.
 void check_mamba2(Fields& config, const ModelSpec& spec, const char* heads_key);
 /// in_proj, conv1d, x_proj, dt_proj, A_log, D and out_proj under `module`. All but the first go into the fused kernel.

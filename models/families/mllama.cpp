@@ -6,15 +6,12 @@
 #include <array>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "models/families/mixers.h"
 #include "models/families/vision.h"
 
 namespace gpuplan {
 namespace {
-
-using nlohmann::json;
 
 // The language model: Llama's layers, of which some have attention to the images in place of their own.
 
@@ -29,13 +26,6 @@ void read_mllama_text(Fields& config, ModelSpec& spec) {
       return config.report("cross_attention_layers", fmt::format("{} is no layer", layer));
     spec.mixers[std::size_t(layer)] = Mixer::ImageAttention;
   }
-}
-
-void write_mllama_text(const ModelSpec& spec, json& config) {
-  kLlama.write(spec, config);
-  config["cross_attention_layers"] = json::array();
-  for (std::int64_t i = 0; i < spec.num_hidden_layers; ++i)
-    if (attends_to_images(spec.mixer(i))) config["cross_attention_layers"].push_back(i);
 }
 
 /// A learned number that a branch is multiplied by the tanh of.
@@ -80,7 +70,6 @@ constexpr Family kMllamaText{.name = "mllama_text",
                              .model_type = "mllama_text_model",
                              .architecture = "MllamaForCausalLM",
                              .read = read_mllama_text,
-                             .write = write_mllama_text,
                              .list = list_mllama_text};
 
 void read_mllama(Fields&, Fields& vision, VisionSpec& v) {
@@ -99,19 +88,6 @@ void read_mllama(Fields&, Fields& vision, VisionSpec& v) {
   const std::int64_t side = v.image_size / v.patch_size;
   v.learned_positions = side * side + 1;
   v.has_class_token = v.is_attended = v.is_wrapped = true;
-}
-
-void write_mllama(const ModelSpec& spec, json&, json& vision) {
-  const VisionSpec& v = spec.vision;
-  vision = {{"hidden_size", v.hidden_size},
-            {"num_hidden_layers", v.num_layers - v.num_global_layers},
-            {"num_global_layers", v.num_global_layers},
-            {"attention_heads", v.num_heads},
-            {"intermediate_size", v.intermediate_size},
-            {"image_size", v.image_size},
-            {"patch_size", v.patch_size},
-            {"max_num_tiles", v.tiles_together},
-            {"intermediate_layers_indices", std::vector<std::int64_t>(std::size_t(v.feature_layers - 1), 0)}};
 }
 
 Tensors mllama_block(const VisionSpec& v, std::int64_t layer) {
@@ -155,7 +131,7 @@ void add_mllama_ends(ModelWeights& weights, Tensors& projector, const ModelSpec&
   add_linear(projector, LinearSlot::MergeUp, "multi_modal_projector", v.feature_layers * width, spec.hidden_size, true);
 }
 
-constexpr VisionFamily kMllamaParts{&kMllamaText, "language_model.model.", "", "{}.", "", read_mllama, write_mllama,
+constexpr VisionFamily kMllamaParts{&kMllamaText, "language_model.model.", "", "{}.", "", read_mllama,
                                     mllama_block, add_mllama_ends};
 
 }  // namespace

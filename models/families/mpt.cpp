@@ -51,24 +51,6 @@ void read_mpt(Fields& config, ModelSpec& spec) {
   check_heads(config, spec, std::nullopt);
 }
 
-void write_mpt(const ModelSpec& spec, nlohmann::json& config) {
-  config["d_model"] = spec.hidden_size;
-  config["n_layers"] = spec.num_hidden_layers;
-  config["n_heads"] = spec.num_attention_heads;
-  config["expansion_ratio"] = spec.intermediate_size / spec.hidden_size;
-  config["max_seq_len"] = spec.max_position_embeddings;
-  config["vocab_size"] = spec.vocab_size;
-  config["tie_word_embeddings"] = spec.tie_word_embeddings;
-  config["no_bias"] = !spec.has_mlp_bias;
-  config["resid_pdrop"] = spec.residual_dropout;
-  config["learned_pos_emb"] = spec.learned_positions > 0;
-  config["attn_config"] = {{"attn_type", "grouped_query_attention"},
-                           {"kv_n_heads", spec.num_key_value_heads},
-                           {"alibi", spec.position == PositionKind::Alibi},
-                           {"rope", spec.position == PositionKind::Rope},
-                           {"attn_pdrop", spec.attention_dropout}};
-}
-
 /// Norms have biases where the linears have.
 void add_mpt_norm(Tensors& tensors, const ModelSpec& spec, const std::string& name) {
   if (spec.has_mlp_bias)
@@ -104,7 +86,6 @@ constinit const Family kMpt{.name = "mpt",
                             .architecture = "MPTForCausalLM",
                             .other_architecture = "MptForCausalLM",
                             .read = read_mpt,
-                            .write = write_mpt,
                             .list = list_mpt};
 
 }  // namespace gpuplan

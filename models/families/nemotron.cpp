@@ -15,22 +15,10 @@ void read_squared_relu(Fields& config, ModelSpec& spec, const DecoderDefaults& d
   spec.has_mlp_bias = config.optional_flag("mlp_bias").value_or(false);
 }
 
-void write_squared_relu(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
-  config["mlp_bias"] = spec.has_mlp_bias;
-}
-
 void read_nemotron(Fields& config, ModelSpec& spec) {
   read_squared_relu(config, spec, {.num_attention_heads = 48, .vocab_size = 256000, .max_position_embeddings = 4096});
   spec.norm = NormKind::LayerNorm;
   spec.rotary_fraction = read_rotary_fraction(config, "partial_rotary_factor", 0.5);
-}
-
-void write_nemotron(const ModelSpec& spec, nlohmann::json& config) {
-  write_squared_relu(spec, config);
-  config["partial_rotary_factor"] = spec.rotary_fraction;
 }
 
 void read_arcee(Fields& config, ModelSpec& spec) {
@@ -62,12 +50,6 @@ void read_apertus(Fields& config, ModelSpec& spec) {
       config.report(key, "this form of Apertus is not modelled");
 }
 
-void write_apertus(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
-}
-
 ModelWeights list_apertus(const ModelSpec& spec) {
   Tensors layer;
   add_attention(layer, spec);
@@ -87,19 +69,16 @@ constinit const Family kApertus{.name = "apertus",
                                 .model_type = "apertus",
                                 .architecture = "ApertusForCausalLM",
                                 .read = read_apertus,
-                                .write = write_apertus,
                                 .list = list_apertus};
 constinit const Family kNemotron{.name = "nemotron",
                                  .model_type = "nemotron",
                                  .architecture = "NemotronForCausalLM",
                                  .read = read_nemotron,
-                                 .write = write_nemotron,
                                  .list = list_squared_relu};
 constinit const Family kArcee{.name = "arcee",
                               .model_type = "arcee",
                               .architecture = "ArceeForCausalLM",
                               .read = read_arcee,
-                              .write = write_squared_relu,
                               .list = list_squared_relu};
 
 }  // namespace gpuplan

@@ -98,40 +98,6 @@ void read_nemotron_h(Fields& config, ModelSpec& spec) {
   read_nemotron_mamba(config, spec);
 }
 
-void write_nemotron_h(const ModelSpec& spec, nlohmann::json& config) {
-  const Mamba2Spec& m = spec.mamba2;
-  std::string pattern;
-  for (const Mixer mixer : spec.mixers) {
-    const bool is_moe = mixer == Mixer::None && spec.moe.is_present();
-    pattern += is_moe ? 'E' : std::ranges::find(kNemotronLayers, mixer, &LetterOfLayer::mixer)->letter;
-  }
-  config.update({{"hidden_size", spec.hidden_size},
-                 {"num_hidden_layers", spec.num_hidden_layers},
-                 {"num_attention_heads", spec.num_attention_heads},
-                 {"num_key_value_heads", spec.num_key_value_heads},
-                 {"head_dim", spec.head_dim},
-                 {"intermediate_size", spec.intermediate_size},
-                 {"vocab_size", spec.vocab_size},
-                 {"max_position_embeddings", spec.max_position_embeddings},
-                 {"tie_word_embeddings", spec.tie_word_embeddings},
-                 {"mlp_bias", spec.has_mlp_bias},
-                 {"mlp_hidden_act", hf_activation(spec.activation)},
-                 {"hybrid_override_pattern", pattern},
-                 {"mamba_num_heads", m.num_heads},
-                 {"mamba_head_dim", m.head_dim},
-                 {"n_groups", m.num_groups},
-                 {"ssm_state_size", m.state_size},
-                 {"conv_kernel", m.conv_kernel},
-                 {"chunk_size", m.chunk},
-                 {"use_conv_bias", m.has_conv_bias},
-                 {"mamba_proj_bias", m.has_proj_bias}});
-  if (!spec.moe.is_present()) return;
-  write_experts(spec, config, "n_routed_experts", "moe_intermediate_size");
-  config["n_shared_experts"] = spec.moe.shared_intermediate_size > 0 ? 1 : 0;
-  if (spec.moe.shared_intermediate_size > 0)
-    config["moe_shared_expert_intermediate_size"] = spec.moe.shared_intermediate_size;
-}
-
 void add_plain_experts(Tensors& tensors, const ModelSpec& spec) {
   const std::int64_t hidden = spec.hidden_size, width = spec.moe.intermediate_size,
                      shared = spec.moe.shared_intermediate_size;
@@ -186,7 +152,6 @@ constinit const Family kNemotronH{.name = "nemotron_h",
                                   .model_type = "nemotron_h",
                                   .architecture = "NemotronHForCausalLM",
                                   .read = read_nemotron_h,
-                                  .write = write_nemotron_h,
                                   .list = list_nemotron_h};
 
 }  // namespace gpuplan

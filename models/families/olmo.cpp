@@ -18,12 +18,6 @@ void read_common(Fields& config, ModelSpec& spec, std::int64_t default_positions
   spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);
 }
 
-void write_common(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
-}
-
 void read_olmo(Fields& config, ModelSpec& spec) {
   read_common(config, spec, 2048);
   spec.norm = NormKind::LayerNorm;
@@ -48,12 +42,6 @@ void read_olmo3(Fields& config, ModelSpec& spec) {
   read_sliding_layers(config, spec, windowed_layers(spec, kPostNormPeriod));
 }
 
-void write_olmo3(const ModelSpec& spec, nlohmann::json& config) {
-  write_common(spec, config);
-  config["sliding_window"] = spec.sliding_window > 0 ? nlohmann::json(spec.sliding_window) : nlohmann::json();
-  write_layer_types(spec, config);
-}
-
 /// A window unless the config says null; its pattern is a number or a word of L and G.
 void read_exaone4(Fields& config, ModelSpec& spec) {
   read_decoder(
@@ -66,17 +54,10 @@ void read_exaone4(Fields& config, ModelSpec& spec) {
   spec.sliding_window = stated.value_or(config.has("sliding_window") ? 0 : kPostNormWindow);
   std::int64_t period = kPostNormPeriod;
   if (const nlohmann::json* pattern = config.find("sliding_window_pattern"); pattern && pattern->is_string())
-    period = std::max<std::int64_t>(1, std::ssize(pattern->get_ref<const std::string&>()));
+    period = std::max<std::int64_t>(1, std::ssize(config.text("sliding_window_pattern")));
   else
     period = config.optional_integer("sliding_window_pattern", kLayerRange).value_or(period);
   read_sliding_layers(config, spec, windowed_layers(spec, period));
-}
-
-void write_exaone4(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["sliding_window"] = spec.sliding_window > 0 ? nlohmann::json(spec.sliding_window) : nlohmann::json();
-  write_layer_types(spec, config);
 }
 
 void read_olmoe(Fields& config, ModelSpec& spec) {
@@ -84,11 +65,6 @@ void read_olmoe(Fields& config, ModelSpec& spec) {
   read_experts(config, spec, "num_experts", "intermediate_size",
                {.num_experts = 64, .experts_per_token = 8, .intermediate_size = {}});
   spec.qk_norm = QkNorm::Full;
-}
-
-void write_olmoe(const ModelSpec& spec, nlohmann::json& config) {
-  write_common(spec, config);
-  write_experts(spec, config, "num_experts", "intermediate_size");
 }
 
 ModelWeights list_olmo(const ModelSpec& spec) {
@@ -115,35 +91,18 @@ ModelWeights list_olmoe(const ModelSpec& spec) { return pre_norm_moe_weights(spe
 
 }  // namespace
 
-constinit const Family kOlmo{.name = "olmo",
-                             .model_type = "olmo",
-                             .architecture = "OlmoForCausalLM",
-                             .read = read_olmo,
-                             .write = write_common,
-                             .list = list_olmo};
-constinit const Family kOlmo2{.name = "olmo2",
-                              .model_type = "olmo2",
-                              .architecture = "Olmo2ForCausalLM",
-                              .read = read_olmo2,
-                              .write = write_common,
-                              .list = list_olmo2};
-constinit const Family kOlmo3{.name = "olmo3",
-                              .model_type = "olmo3",
-                              .architecture = "Olmo3ForCausalLM",
-                              .read = read_olmo3,
-                              .write = write_olmo3,
-                              .list = list_olmo2};
+constinit const Family kOlmo{
+    .name = "olmo", .model_type = "olmo", .architecture = "OlmoForCausalLM", .read = read_olmo, .list = list_olmo};
+constinit const Family kOlmo2{
+    .name = "olmo2", .model_type = "olmo2", .architecture = "Olmo2ForCausalLM", .read = read_olmo2, .list = list_olmo2};
+constinit const Family kOlmo3{
+    .name = "olmo3", .model_type = "olmo3", .architecture = "Olmo3ForCausalLM", .read = read_olmo3, .list = list_olmo2};
 constinit const Family kExaone4{.name = "exaone4",
                                 .model_type = "exaone4",
                                 .architecture = "Exaone4ForCausalLM",
                                 .read = read_exaone4,
-                                .write = write_exaone4,
                                 .list = list_olmo2};
-constinit const Family kOlmoe{.name = "olmoe",
-                              .model_type = "olmoe",
-                              .architecture = "OlmoeForCausalLM",
-                              .read = read_olmoe,
-                              .write = write_olmoe,
-                              .list = list_olmoe};
+constinit const Family kOlmoe{
+    .name = "olmoe", .model_type = "olmoe", .architecture = "OlmoeForCausalLM", .read = read_olmoe, .list = list_olmoe};
 
 }  // namespace gpuplan

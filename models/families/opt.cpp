@@ -36,23 +36,6 @@ void read_opt(Fields& config, ModelSpec& spec) {
   check_heads(config, spec, std::nullopt);
 }
 
-void write_opt(const ModelSpec& spec, nlohmann::json& config) {
-  config["hidden_size"] = spec.hidden_size;
-  config["num_hidden_layers"] = spec.num_hidden_layers;
-  config["num_attention_heads"] = spec.num_attention_heads;
-  config["ffn_dim"] = spec.intermediate_size;
-  config["vocab_size"] = spec.vocab_size;
-  config["max_position_embeddings"] = spec.max_position_embeddings;
-  config["tie_word_embeddings"] = spec.tie_word_embeddings;
-  config["word_embed_proj_dim"] = spec.embedding_width();
-  config["do_layer_norm_before"] = spec.norm_placement == NormPlacement::Pre;
-  config["_remove_final_layer_norm"] = !spec.has_final_norm;
-  config["activation_function"] = hf_activation(spec.activation);
-  config["enable_bias"] = spec.has_mlp_bias;
-  config["dropout"] = spec.residual_dropout;
-  config["attention_dropout"] = spec.attention_dropout;
-}
-
 /// A projection at an end of the model. Not a Linear here, so that neither adapters nor quantisation touch it: half a
 /// million parameters of one model.
 WeightTensor projection(const std::string& name, std::int64_t in, std::int64_t out) {
@@ -88,11 +71,7 @@ ModelWeights list_opt(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kOpt{.name = "opt",
-                            .model_type = "opt",
-                            .architecture = "OPTForCausalLM",
-                            .read = read_opt,
-                            .write = write_opt,
-                            .list = list_opt};
+constinit const Family kOpt{
+    .name = "opt", .model_type = "opt", .architecture = "OPTForCausalLM", .read = read_opt, .list = list_opt};
 
 }  // namespace gpuplan

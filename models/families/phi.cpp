@@ -21,13 +21,6 @@ void read_phi(Fields& config, ModelSpec& spec) {
     config.report("qk_layernorm", "norms on q and k are not modelled here");
 }
 
-void write_phi(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["partial_rotary_factor"] = spec.rotary_fraction;
-  config["resid_pdrop"] = spec.residual_dropout;
-}
-
 ModelWeights list_phi(const ModelSpec& spec) {
   Tensors layer;
   add_linear(layer, LinearSlot::Q, "self_attn.q_proj", spec.hidden_size, spec.q_width(), true);
@@ -57,13 +50,6 @@ void read_phi3(Fields& config, ModelSpec& spec) {
   read_sliding_layers(config, spec, spec.num_hidden_layers);
 }
 
-void write_phi3(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["resid_pdrop"] = spec.residual_dropout;
-  write_window(spec, config);
-}
-
 ModelWeights list_phi3(const ModelSpec& spec) {
   Tensors layer;
   add_linear(layer, LinearSlot::O, "self_attn.o_proj", spec.q_width(), spec.hidden_size);
@@ -91,15 +77,6 @@ void read_phimoe(Fields& config, ModelSpec& spec) {
   read_sliding_layers(config, spec, spec.num_hidden_layers);
 }
 
-void write_phimoe(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  write_experts(spec, config, "num_local_experts", "intermediate_size");
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
-  config["lm_head_bias"] = spec.has_head_bias;
-  write_window(spec, config);
-}
-
 ModelWeights list_phimoe(const ModelSpec& spec) {
   Tensors common, sparse;
   add_attention(common, spec);
@@ -116,19 +93,10 @@ constinit const Family kPhiMoe{.name = "phimoe",
                                .architecture = "PhimoeForCausalLM",
                                .other_architecture = "PhiMoEForCausalLM",
                                .read = read_phimoe,
-                               .write = write_phimoe,
                                .list = list_phimoe};
-constinit const Family kPhi{.name = "phi",
-                            .model_type = "phi",
-                            .architecture = "PhiForCausalLM",
-                            .read = read_phi,
-                            .write = write_phi,
-                            .list = list_phi};
-constinit const Family kPhi3{.name = "phi3",
-                             .model_type = "phi3",
-                             .architecture = "Phi3ForCausalLM",
-                             .read = read_phi3,
-                             .write = write_phi3,
-                             .list = list_phi3};
+constinit const Family kPhi{
+    .name = "phi", .model_type = "phi", .architecture = "PhiForCausalLM", .read = read_phi, .list = list_phi};
+constinit const Family kPhi3{
+    .name = "phi3", .model_type = "phi3", .architecture = "Phi3ForCausalLM", .read = read_phi3, .list = list_phi3};
 
 }  // namespace gpuplan

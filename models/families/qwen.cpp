@@ -35,20 +35,6 @@ void read_qwen(Fields& config, ModelSpec& spec) {
   check_heads(config, spec, config.optional_integer("kv_channels", kHeadRange).value_or(128));
 }
 
-void write_qwen(const ModelSpec& spec, nlohmann::json& config) {
-  config["hidden_size"] = spec.hidden_size;
-  config["num_hidden_layers"] = spec.num_hidden_layers;
-  config["num_attention_heads"] = spec.num_attention_heads;
-  config["kv_channels"] = spec.head_dim;
-  config["intermediate_size"] = 2 * spec.intermediate_size;
-  config["vocab_size"] = spec.vocab_size;
-  config["seq_length"] = spec.max_position_embeddings;
-  config["tie_word_embeddings"] = spec.tie_word_embeddings;
-  config["no_bias"] = !spec.has_mlp_bias;
-  config["emb_dropout_prob"] = spec.residual_dropout;
-  config["attn_dropout_prob"] = spec.attention_dropout;
-}
-
 ModelWeights list_qwen(const ModelSpec& spec) {
   Tensors layer;
   add_norm_of(layer, spec, "ln_1");
@@ -78,12 +64,6 @@ void read_qwen2(Fields& config, ModelSpec& spec) {
   read_optional_window(config, spec, kDefaultFullLayers);
 }
 
-void write_qwen2(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  write_optional_window(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-}
-
 // Qwen 3, dense: no biases, but a norm per head on q and k; heads of 128 whatever the width.
 // Source of defaults: transformers Qwen3Config.
 
@@ -93,13 +73,6 @@ void read_qwen3(Fields& config, ModelSpec& spec) {
   spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);
   spec.qk_norm = QkNorm::PerHead;
   read_optional_window(config, spec, kDefaultFullLayers);
-}
-
-void write_qwen3(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  write_optional_window(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
 }
 
 // Qwen 1.5 and 2 MoE: Qwen 2's attention with its biases; many small experts and a shared one behind a sigmoid switch.
@@ -118,16 +91,6 @@ void read_qwen2_moe(Fields& config, ModelSpec& spec) {
   spec.activation = read_activation(config, "hidden_act", "silu");
   spec.has_qkv_bias = config.optional_flag("qkv_bias").value_or(true);
   read_optional_window(config, spec, kDefaultFullLayers);
-}
-
-void write_qwen2_moe(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  write_experts(spec, config, "num_experts", "moe_intermediate_size");
-  write_moe_layers(spec, config, "decoder_sparse_step");
-  write_optional_window(spec, config);
-  config["shared_expert_intermediate_size"] = spec.moe.shared_intermediate_size;
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["qkv_bias"] = spec.has_qkv_bias;
 }
 
 ModelWeights list_qwen2_moe(const ModelSpec& spec) { return pre_norm_moe_weights(spec); }
@@ -149,50 +112,33 @@ void read_qwen3_moe(Fields& config, ModelSpec& spec) {
   read_optional_window(config, spec, 0);  // where it is used, in every layer
 }
 
-void write_qwen3_moe(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  write_experts(spec, config, "num_experts", "moe_intermediate_size");
-  write_moe_layers(spec, config, "decoder_sparse_step");
-  write_optional_window(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
-}
-
 ModelWeights list_qwen3_moe(const ModelSpec& spec) { return pre_norm_moe_weights(spec); }
 
 }  // namespace
 
-constinit const Family kQwen{.name = "qwen",
-                             .model_type = "qwen",
-                             .architecture = "QWenLMHeadModel",
-                             .read = read_qwen,
-                             .write = write_qwen,
-                             .list = list_qwen};
+constinit const Family kQwen{
+    .name = "qwen", .model_type = "qwen", .architecture = "QWenLMHeadModel", .read = read_qwen, .list = list_qwen};
 constinit const Family kQwen2{.name = "qwen2",
                               .model_type = "qwen2",
                               .architecture = "Qwen2ForCausalLM",
                               .is_executable = true,
                               .read = read_qwen2,
-                              .write = write_qwen2,
                               .list = pre_norm_weights};
 constinit const Family kQwen3{.name = "qwen3",
                               .model_type = "qwen3",
                               .architecture = "Qwen3ForCausalLM",
                               .is_executable = true,
                               .read = read_qwen3,
-                              .write = write_qwen3,
                               .list = pre_norm_weights};
 constinit const Family kQwen2Moe{.name = "qwen2_moe",
                                  .model_type = "qwen2_moe",
                                  .architecture = "Qwen2MoeForCausalLM",
                                  .read = read_qwen2_moe,
-                                 .write = write_qwen2_moe,
                                  .list = list_qwen2_moe};
 constinit const Family kQwen3Moe{.name = "qwen3_moe",
                                  .model_type = "qwen3_moe",
                                  .architecture = "Qwen3MoeForCausalLM",
                                  .read = read_qwen3_moe,
-                                 .write = write_qwen3_moe,
                                  .list = list_qwen3_moe};
 
 }  // namespace gpuplan

@@ -28,14 +28,6 @@ void read_delta_net(Fields& config, DeltaNetSpec& d) {
     config.report("linear_num_value_heads", "the heads are wider than can be counted");
 }
 
-void write_delta_net(const DeltaNetSpec& d, nlohmann::json& config) {
-  config["linear_num_key_heads"] = d.num_key_heads;
-  config["linear_num_value_heads"] = d.num_value_heads;
-  config["linear_key_head_dim"] = d.key_dim;
-  config["linear_value_head_dim"] = d.value_dim;
-  config["linear_conv_kernel_dim"] = d.conv_kernel;
-}
-
 /// layer_types, or attention in every full_attention_interval-th layer.
 void read_layer_kinds(Fields& config, ModelSpec& spec) {
   const std::int64_t interval = config.optional_integer("full_attention_interval", kLayerRange).value_or(4);
@@ -56,16 +48,6 @@ void read_next(Fields& config, ModelSpec& spec, const DecoderDefaults& defaults)
   read_layer_kinds(config, spec);
 }
 
-void write_next(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["attention_bias"] = spec.has_qkv_bias;
-  config["attn_output_gate"] = spec.has_attention_gate;
-  config["partial_rotary_factor"] = spec.rotary_fraction;
-  config["layer_types"] = write_mixers(spec, kNextMixers);
-  if (spec.is_hybrid()) write_delta_net(spec.delta_net, config);
-}
-
 void read_next_experts(Fields& config, ModelSpec& spec, const ExpertDefaults& defaults) {
   if (config.optional_integer("num_experts", kOptionalExpertRange) == 0) return;
   read_experts(config, spec, "num_experts", "moe_intermediate_size", defaults);
@@ -73,14 +55,6 @@ void read_next_experts(Fields& config, ModelSpec& spec, const ExpertDefaults& de
   spec.moe.shared_intermediate_size =
       config.optional_integer("shared_expert_intermediate_size", kFfnRange).value_or(512);
   spec.moe.has_shared_gate = true;
-}
-
-void write_next_experts(const ModelSpec& spec, nlohmann::json& config) {
-  config["num_experts"] = 0;
-  if (!spec.moe.is_present()) return;
-  write_experts(spec, config, "num_experts", "moe_intermediate_size");
-  write_moe_layers(spec, config, "decoder_sparse_step");
-  config["shared_expert_intermediate_size"] = spec.moe.shared_intermediate_size;
 }
 
 // Qwen3-Next: one linear for queries, keys, values and z of a delta net, another for beta and decay.
@@ -95,11 +69,6 @@ void read_qwen3_next(Fields& config, ModelSpec& spec) {
              .max_position_embeddings = 32768});
   spec.delta_net.has_fused_projections = spec.is_hybrid();
   read_next_experts(config, spec, {.num_experts = 512, .experts_per_token = 10, .intermediate_size = 512});
-}
-
-void write_qwen3_next(const ModelSpec& spec, nlohmann::json& config) {
-  write_next(spec, config);
-  write_next_experts(spec, config);
 }
 
 // Qwen3.5 and 3.6, the language model: a linear each for queries, keys and values together, z, beta and decay. Experts
@@ -124,11 +93,6 @@ void read_qwen35_moe(Fields& config, ModelSpec& spec) {
              .max_position_embeddings = 32768});
   read_next_experts(config, spec, {.num_experts = 256, .experts_per_token = 8, .intermediate_size = 512});
   spec.moe.is_stacked = true;
-}
-
-void write_qwen35_moe(const ModelSpec& spec, nlohmann::json& config) {
-  write_next(spec, config);
-  write_next_experts(spec, config);
 }
 
 /// Weights [experts, out, in] of all experts together.
@@ -176,19 +140,16 @@ constinit const Family kQwen3Next{.name = "qwen3_next",
                                   .model_type = "qwen3_next",
                                   .architecture = "Qwen3NextForCausalLM",
                                   .read = read_qwen3_next,
-                                  .write = write_qwen3_next,
                                   .list = list_next};
 constinit const Family kQwen35Text{.name = "qwen3_5_text",
                                    .model_type = "qwen3_5_text",
                                    .architecture = "Qwen3_5ForCausalLM",
                                    .read = read_qwen35,
-                                   .write = write_next,
                                    .list = list_next};
 constinit const Family kQwen35MoeText{.name = "qwen3_5_moe_text",
                                       .model_type = "qwen3_5_moe_text",
                                       .architecture = "Qwen3_5MoeForCausalLM",
                                       .read = read_qwen35_moe,
-                                      .write = write_qwen35_moe,
                                       .list = list_next};
 
 }  // namespace gpuplan

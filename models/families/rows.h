@@ -3,8 +3,6 @@
 
 #include <string_view>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "models/model_spec.h"
 #include "models/weights.h"
 
@@ -19,9 +17,8 @@ struct Family {
   std::string_view other_architecture{};  // another class of the same tensors ("MptForCausalLM"), or empty
   std::string_view wrapper_type{};        // multimodal config whose text_config holds this model ("gemma3"), or empty
   std::string_view wrapper_architecture{};
-  bool is_executable = false;                                    // `gpuplan run` has the kernels of its layers
-  void (*read)(Fields& config, ModelSpec& spec);                 // reports every bad field
-  void (*write)(const ModelSpec& spec, nlohmann::json& config);  // read() understands what it writes
+  bool is_executable = false;                     // `gpuplan run` has the kernels of its layers
+  void (*read)(Fields& config, ModelSpec& spec);  // reports every bad field
   ModelWeights (*list)(const ModelSpec& spec);
 };
 

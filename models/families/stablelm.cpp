@@ -21,15 +21,6 @@ void read_stablelm(Fields& config, ModelSpec& spec) {
     config.report("qk_layernorm", "norms on q and k are not modelled here");
 }
 
-void write_stablelm(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["use_qkv_bias"] = spec.has_qkv_bias;
-  config["partial_rotary_factor"] = spec.rotary_fraction;
-  config["use_parallel_residual"] = spec.residual != ResidualKind::Sequential;
-  config["hidden_dropout"] = spec.residual_dropout;
-}
-
 ModelWeights list_stablelm(const ModelSpec& spec) {
   Tensors layer;
   add_attention(layer, spec);
@@ -45,7 +36,6 @@ constinit const Family kStableLm{.name = "stablelm",
                                  .model_type = "stablelm",
                                  .architecture = "StableLmForCausalLM",
                                  .read = read_stablelm,
-                                 .write = write_stablelm,
                                  .list = list_stablelm};
 
 }  // namespace gpuplan

@@ -22,14 +22,6 @@ void read_starcoder2(Fields& config, ModelSpec& spec) {
   read_sliding_layers(config, spec, spec.num_hidden_layers);
 }
 
-void write_starcoder2(const ModelSpec& spec, nlohmann::json& config) {
-  write_decoder(spec, config);
-  config["hidden_act"] = hf_activation(spec.activation);
-  config["use_bias"] = spec.has_mlp_bias;
-  config["residual_dropout"] = spec.residual_dropout;
-  write_window(spec, config);
-}
-
 ModelWeights list_starcoder2(const ModelSpec& spec) {
   Tensors layer;
   add_attention(layer, spec);
@@ -46,7 +38,6 @@ constinit const Family kStarCoder2{.name = "starcoder2",
                                    .model_type = "starcoder2",
                                    .architecture = "Starcoder2ForCausalLM",
                                    .read = read_starcoder2,
-                                   .write = write_starcoder2,
                                    .list = list_starcoder2};
 
 }  // namespace gpuplan

@@ -58,26 +58,6 @@ void read_with(Fields& config, ModelSpec& spec, const T5Defaults& d) {
 void read_t5(Fields& config, ModelSpec& spec) { read_with(config, spec, kT5Defaults); }
 void read_mt5(Fields& config, ModelSpec& spec) { read_with(config, spec, kMt5Defaults); }
 
-std::string projection_text(const ModelSpec& spec) {
-  if (spec.mlp == MlpKind::Plain) return spec.activation;
-  return "gated-" + (spec.activation == "gelu_new" ? "gelu" : spec.activation);
-}
-
-void write_t5(const ModelSpec& spec, nlohmann::json& config) {
-  config["d_model"] = spec.hidden_size;
-  config["num_layers"] = spec.num_encoder_layers;
-  config["num_decoder_layers"] = spec.num_hidden_layers;
-  config["num_heads"] = spec.num_attention_heads;
-  config["d_kv"] = spec.head_dim;
-  config["d_ff"] = spec.intermediate_size;
-  config["vocab_size"] = spec.vocab_size;
-  config["n_positions"] = spec.max_position_embeddings;
-  config["tie_word_embeddings"] = spec.tie_word_embeddings;
-  config["relative_attention_num_buckets"] = spec.relative_buckets;
-  config["dropout_rate"] = spec.residual_dropout;
-  config["feed_forward_proj"] = projection_text(spec);
-}
-
 void add_attention_of(Tensors& tensors, const ModelSpec& spec, const std::string& module,
                       std::array<LinearSlot, 4> slots) {
   add_linear(tensors, slots[0], module + ".q", spec.hidden_size, spec.q_width());
@@ -157,13 +137,11 @@ constinit const Family kT5{.name = "t5",
                            .architecture = "T5ForConditionalGeneration",
                            .other_architecture = "T5WithLMHeadModel",
                            .read = read_t5,
-                           .write = write_t5,
                            .list = list_t5};
 constinit const Family kMt5{.name = "mt5",
                             .model_type = "mt5",
                             .architecture = "MT5ForConditionalGeneration",
                             .read = read_mt5,
-                            .write = write_t5,
                             .list = list_t5};
 
 }  // namespace gpuplan

@@ -64,8 +64,8 @@ void read_language(Fields& config, ModelSpec& spec, const VisionFamily& f) {
     spec.text_family = f.text->name;
     return f.text->read(config, spec);
   }
-  const json named = nested->value("model_type", json());
-  const std::string type = named.is_string() ? named.get<std::string>() : "";
+  const json* named = config.fields("text_config").find("model_type");
+  const std::string type = named && named->is_string() ? named->get<std::string>() : "";
   const Family* text = f.text ? f.text : find_family(type, {});
   if (!text || (!f.text && type.empty()))
     return config.report("text_config", fmt::format("its model_type '{}' is not modelled", type));
@@ -74,15 +74,8 @@ void read_language(Fields& config, ModelSpec& spec, const VisionFamily& f) {
   filled.update(*nested);
   if (!filled.contains("tie_word_embeddings") && config.is_given("tie_word_embeddings"))
     filled["tie_word_embeddings"] = *config.find("tie_word_embeddings");
-  if (filled == *nested) {
-    Fields fields = config.fields("text_config");
-    return text->read(fields, spec);
-  }
-  try {
-    Fields fields(filled, config.file(), "text_config.");
-    text->read(fields, spec);
-    fields.finish();
-  } catch (const InputError& error) { config.report("text_config", error.problem()); }
+  Fields fields = config.fields_as("text_config", filled);
+  text->read(fields, spec);
 }
 
 void check_tower(Fields& config, const VisionSpec& v) {
@@ -105,18 +98,6 @@ void read_with_tower(Fields& config, ModelSpec& spec, const VisionFamily& f) {
   if (!vision) return;  // the language model alone
   f.read(config, *vision, spec.vision);
   check_tower(config, spec.vision);
-}
-
-void write_with_tower(const ModelSpec& spec, json& config, const VisionFamily& f) {
-  const Family& text = language_of(f, spec);
-  json language{{"model_type", text.model_type}};
-  text.write(spec, language);
-  config["text_config"] = std::move(language);
-  config["tie_word_embeddings"] = spec.tie_word_embeddings;
-  if (!spec.vision.is_present()) return;
-  json vision = json::object();
-  f.write(spec, config, vision);
-  config["vision_config"] = std::move(vision);
 }
 
 ModelWeights list_with_tower(const ModelSpec& spec, const VisionFamily& f) {

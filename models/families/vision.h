@@ -12,7 +12,6 @@ struct VisionFamily {
   const Family* text;                                 // nullptr: that of text_config's model_type
   const char *language, *tower, *blocks, *projector;  // how names of tensors begin; blocks: behind `tower`
   void (*read)(Fields& config, Fields& vision, VisionSpec& v);
-  void (*write)(const ModelSpec& spec, nlohmann::json& config, nlohmann::json& vision);
   Tensors (*block)(const VisionSpec& v, std::int64_t layer);
   void (*add_ends)(ModelWeights& weights, Tensors& projector, const ModelSpec& spec);
 };
@@ -20,7 +19,6 @@ struct VisionFamily {
 inline constexpr IntRange kPatchRange{1, 1 << 10};
 
 void read_with_tower(Fields& config, ModelSpec& spec, const VisionFamily& family);
-void write_with_tower(const ModelSpec& spec, nlohmann::json& config, const VisionFamily& family);
 /// The language model's tensors, with the tower and the projector before its layers.
 ModelWeights list_with_tower(const ModelSpec& spec, const VisionFamily& family);
 
@@ -30,7 +28,6 @@ constexpr Family vision_row(std::string_view name, std::string_view model_type, 
           .model_type = model_type,
           .architecture = architecture,
           .read = [](Fields& config, ModelSpec& spec) { read_with_tower(config, spec, family); },
-          .write = [](const ModelSpec& spec, nlohmann::json& config) { write_with_tower(spec, config, family); },
           .list = [](const ModelSpec& spec) { return list_with_tower(spec, family); }};
 }
 

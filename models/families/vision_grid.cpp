@@ -31,23 +31,9 @@ void read_grid(Fields& vision, VisionSpec& v, std::int64_t patch, const char* wi
   v.is_rotary = v.is_wrapped = true;
 }
 
-void write_grid(const VisionSpec& v, json& vision, const char* width_key) {
-  vision["depth"] = v.num_layers;
-  vision[width_key] = v.hidden_size;
-  vision["num_heads"] = v.num_heads;
-  vision["patch_size"] = v.patch_size;
-  vision["temporal_patch_size"] = v.temporal_patch_size;
-  vision["spatial_merge_size"] = v.merge;
-}
-
 void read_qwen2_vl(Fields&, Fields& vision, VisionSpec& v) {
   read_grid(vision, v, 14, "embed_dim");
   v.intermediate_size = v.hidden_size * vision.optional_integer("mlp_ratio", {1, 64}).value_or(4);
-}
-
-void write_qwen2_vl(const ModelSpec& spec, json&, json& vision) {
-  write_grid(spec.vision, vision, "embed_dim");
-  vision["mlp_ratio"] = spec.vision.intermediate_size / spec.vision.hidden_size;
 }
 
 void read_qwen25_vl(Fields&, Fields& vision, VisionSpec& v) {
@@ -59,29 +45,12 @@ void read_qwen25_vl(Fields&, Fields& vision, VisionSpec& v) {
   v.is_rms = v.is_gated = true;
 }
 
-void write_qwen25_vl(const ModelSpec& spec, json&, json& vision) {
-  const VisionSpec& v = spec.vision;
-  write_grid(v, vision, "hidden_size");
-  vision["intermediate_size"] = v.intermediate_size;
-  std::int64_t side = 1;
-  while (side * side < v.window) ++side;
-  vision["window_size"] = side * v.patch_size;
-  vision["fullatt_block_indexes"] = v.full_layers;
-}
-
 void read_qwen3_vl(Fields&, Fields& vision, VisionSpec& v) {
   read_grid(vision, v, 16, "hidden_size");
   v.intermediate_size = vision.integer("intermediate_size", kFfnRange);
   v.learned_positions = vision.optional_integer("num_position_embeddings", kPositionRange).value_or(2304);
   v.deepstack_layers = read_layers(vision, "deepstack_visual_indexes", {8, 16, 24});
   v.min_pixels = 65'536, v.max_pixels = 16'777'216;
-}
-
-void write_qwen3_vl(const ModelSpec& spec, json&, json& vision) {
-  write_grid(spec.vision, vision, "hidden_size");
-  vision["intermediate_size"] = spec.vision.intermediate_size;
-  vision["num_position_embeddings"] = spec.vision.learned_positions;
-  vision["deepstack_visual_indexes"] = spec.vision.deepstack_layers;
 }
 
 /// Qwen3.5's tower is Qwen3-VL's without mergers in the middle.
@@ -127,22 +96,30 @@ void add_qwen_ends(ModelWeights& weights, Tensors& projector, const ModelSpec& s
                 spec.hidden_size);
 }
 
-constexpr VisionFamily kQwen2Parts{&kQwen2,       "model.",       "visual.",  "blocks.{}.", "visual.merger.",
-                                   read_qwen2_vl, write_qwen2_vl, qwen_block, add_qwen_ends};
-constexpr VisionFamily kQwen25Parts{&kQwen2,        "model.",        "visual.",  "blocks.{}.", "visual.merger.",
-                                    read_qwen25_vl, write_qwen25_vl, qwen_block, add_qwen_ends};
-constexpr VisionFamily kQwen3Parts{
-    &kQwen3,       "model.language_model.", "model.visual.", "blocks.{}.", "model.visual.merger.",
-    read_qwen3_vl, write_qwen3_vl,          qwen_block,      add_qwen_ends};
-constexpr VisionFamily kQwen3MoeParts{
-    &kQwen3Moe,    "model.language_model.", "model.visual.", "blocks.{}.", "model.visual.merger.",
-    read_qwen3_vl, write_qwen3_vl,          qwen_block,      add_qwen_ends};
+constexpr VisionFamily kQwen2Parts{&kQwen2,          "model.",      "visual.",  "blocks.{}.",
+                                   "visual.merger.", read_qwen2_vl, qwen_block, add_qwen_ends};
+constexpr VisionFamily kQwen25Parts{&kQwen2,          "model.",       "visual.",  "blocks.{}.",
+                                    "visual.merger.", read_qwen25_vl, qwen_block, add_qwen_ends};
+constexpr VisionFamily kQwen3Parts{&kQwen3,
+                                   "model.language_model.",
+                                   "model.visual.",
+                                   "blocks.{}.",
+                                   "model.visual.merger.",
+                                   read_qwen3_vl,
+                                   qwen_block,
+                                   add_qwen_ends};
+constexpr VisionFamily kQwen3MoeParts{&kQwen3Moe,
+                                      "model.language_model.",
+                                      "model.visual.",
+                                      "blocks.{}.",
+                                      "model.visual.merger.",
+                                      read_qwen3_vl,
+                                      qwen_block,
+                                      add_qwen_ends};
 constexpr VisionFamily kQwen35Parts{&kQwen35Text,           "model.language_model.", "model.visual.", "blocks.{}.",
-                                    "model.visual.merger.", read_qwen35_vision,      write_qwen3_vl,  qwen_block,
-                                    add_qwen_ends};
+                                    "model.visual.merger.", read_qwen35_vision,      qwen_block,      add_qwen_ends};
 constexpr VisionFamily kQwen35MoeParts{&kQwen35MoeText,        "model.language_model.", "model.visual.", "blocks.{}.",
-                                       "model.visual.merger.", read_qwen35_vision,      write_qwen3_vl,  qwen_block,
-                                       add_qwen_ends};
+                                       "model.visual.merger.", read_qwen35_vision,      qwen_block,      add_qwen_ends};
 
 }  // namespace
 

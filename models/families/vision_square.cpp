@@ -47,13 +47,6 @@ void read_siglip(Fields& vision, VisionSpec& v, const SquareDefaults& d) {
     vision.report("vision_use_head", "a tower with its pooling head is not modelled");
 }
 
-void write_square(const ModelSpec& spec, json&, json& vision) {
-  const VisionSpec& v = spec.vision;
-  vision = {{"hidden_size", v.hidden_size},       {"num_hidden_layers", v.num_layers},
-            {"num_attention_heads", v.num_heads}, {"intermediate_size", v.intermediate_size},
-            {"image_size", v.image_size},         {"patch_size", v.patch_size}};
-}
-
 struct BlockNames {
   std::array<const char*, 2> norms;
   std::array<const char*, 4> attention;  // q, k, v, o
@@ -98,11 +91,6 @@ void read_gemma3_vision(Fields& config, Fields& vision, VisionSpec& v) {
   v.merges_by_mean = v.is_wrapped = true;
 }
 
-void write_gemma3_vision(const ModelSpec& spec, json& config, json& vision) {
-  write_square(spec, config, vision);
-  config["mm_tokens_per_image"] = image_grid(spec.vision, 1, 1).tokens;
-}
-
 void add_gemma3_ends(ModelWeights& weights, Tensors& projector, const ModelSpec& spec) {
   const VisionSpec& v = spec.vision;
   add_siglip_ends(weights, v, kSiglipTower);
@@ -115,9 +103,9 @@ void add_gemma3_ends(ModelWeights& weights, Tensors& projector, const ModelSpec&
   add_norm(projector, "mm_soft_emb_norm", v.hidden_size);
 }
 
-constexpr VisionFamily kGemma3Parts{
-    &kGemma3Text,       "language_model.model.", kSiglipTower, "encoder.layers.{}.", "multi_modal_projector.",
-    read_gemma3_vision, write_gemma3_vision,     siglip_block, add_gemma3_ends};
+constexpr VisionFamily kGemma3Parts{&kGemma3Text,         "language_model.model.",  kSiglipTower,
+                                    "encoder.layers.{}.", "multi_modal_projector.", read_gemma3_vision,
+                                    siglip_block,         add_gemma3_ends};
 
 // PaliGemma and PaliGemma 2: SigLIP at 224, 448 or 896 pixels, one linear, Gemma 1 or 2.
 
@@ -128,15 +116,9 @@ void add_paligemma_ends(ModelWeights& weights, Tensors& projector, const ModelSp
   add_linear(projector, LinearSlot::MergeUp, "linear", spec.vision.hidden_size, spec.hidden_size, true);
 }
 
-constexpr VisionFamily kPaliGemmaParts{nullptr,
-                                       "language_model.model.",
-                                       kSiglipTower,
-                                       "encoder.layers.{}.",
-                                       "multi_modal_projector.",
-                                       read_paligemma,
-                                       write_square,
-                                       siglip_block,
-                                       add_paligemma_ends};
+constexpr VisionFamily kPaliGemmaParts{
+    nullptr,      "language_model.model.", kSiglipTower, "encoder.layers.{}.", "multi_modal_projector.", read_paligemma,
+    siglip_block, add_paligemma_ends};
 
 // Idefics3 and SmolVLM: SigLIP on squares of an image whose longer side is resized to four of them, and on the whole;
 // scale_factor x scale_factor patches to a token. Four: size and max_image_size of their preprocessor_config.json.
@@ -146,11 +128,6 @@ void read_idefics3(Fields& config, Fields& vision, VisionSpec& v) {
   v.merge = config.optional_integer("scale_factor", {1, 16}).value_or(2);
   v.rule = ImageRule::LongestEdge;
   v.longest_edge = 4 * v.image_size;
-}
-
-void write_idefics3(const ModelSpec& spec, json& config, json& vision) {
-  write_square(spec, config, vision);
-  config["scale_factor"] = spec.vision.merge;
 }
 
 constexpr const char* kIdeficsTower = "model.vision_model.";
@@ -163,8 +140,8 @@ void add_idefics3_ends(ModelWeights& weights, Tensors& projector, const ModelSpe
 }
 
 constexpr VisionFamily kIdefics3Parts{
-    nullptr,       "model.text_model.", kIdeficsTower, "encoder.layers.{}.", "model.connector.",
-    read_idefics3, write_idefics3,      siglip_block,  add_idefics3_ends};
+    nullptr,       "model.text_model.", kIdeficsTower,    "encoder.layers.{}.", "model.connector.",
+    read_idefics3, siglip_block,        add_idefics3_ends};
 
 // LLaVA 1.5, LLaVA-NeXT (1.6) and LLaVA-OneVision: CLIP's ViT-L at 336 x 336, or SigLIP at 384 x 384. CLIP's class
 // token takes part in the tower and is left out behind it: 576 tokens. The later two pad an image to one of a list of
@@ -229,15 +206,6 @@ void read_onevision(Fields& config, Fields& vision, VisionSpec& v) {
     config.report("vision_aspect_ratio", fmt::format("'{}' is not modelled, only anyres_max_9", aspect));
 }
 
-void write_llava(const ModelSpec& spec, json& config, json& vision) {
-  const VisionSpec& v = spec.vision;
-  write_square(spec, config, vision);
-  vision["model_type"] = v.has_class_token ? "clip_vision_model" : "siglip_vision_model";
-  if (v.feature_layers > 1)
-    config["vision_feature_layer"] = std::vector<std::int64_t>(std::size_t(v.feature_layers), -1);
-  for (const ImageSide& size : v.pinpoints) config["image_grid_pinpoints"].push_back({size.height, size.width});
-}
-
 void add_llava_ends(ModelWeights& weights, Tensors& projector, const ModelSpec& spec) {
   const VisionSpec& v = spec.vision;
   const std::string tower = kSiglipTower;
@@ -256,14 +224,11 @@ void add_llava_ends(ModelWeights& weights, Tensors& projector, const ModelSpec& 
 }
 
 constexpr VisionFamily kLlavaParts{
-    nullptr,      "language_model.model.", kSiglipTower, "encoder.layers.{}.", "", read_llava, write_llava,
-    siglip_block, add_llava_ends};
-constexpr VisionFamily kLlavaNextParts{
-    nullptr,      "language_model.model.", kSiglipTower, "encoder.layers.{}.", "", read_llava_next, write_llava,
-    siglip_block, add_llava_ends};
-constexpr VisionFamily kOneVisionParts{
-    nullptr,      "language_model.model.", kSiglipTower, "encoder.layers.{}.", "", read_onevision, write_llava,
-    siglip_block, add_llava_ends};
+    nullptr, "language_model.model.", kSiglipTower, "encoder.layers.{}.", "", read_llava, siglip_block, add_llava_ends};
+constexpr VisionFamily kLlavaNextParts{nullptr, "language_model.model.", kSiglipTower, "encoder.layers.{}.",
+                                       "",      read_llava_next,         siglip_block, add_llava_ends};
+constexpr VisionFamily kOneVisionParts{nullptr, "language_model.model.", kSiglipTower, "encoder.layers.{}.",
+                                       "",      read_onevision,          siglip_block, add_llava_ends};
 
 // InternVL 2.5 and 3 in the form that transformers reads (…-hf): tiles of 448 x 448, at most 12 and a thumbnail; 2 x 2
 // patches to a token. With InternViT-300M; the 6B tower has other norms.
@@ -278,11 +243,6 @@ void read_internvl(Fields& config, Fields& vision, VisionSpec& v) {
   v.merge = std::int64_t(1 / ratio + 0.5);
   v.rule = ImageRule::Tiles;
   v.max_tiles = 12;
-}
-
-void write_internvl(const ModelSpec& spec, json& config, json& vision) {
-  write_square(spec, config, vision);
-  config["downsample_ratio"] = 1.0 / double(spec.vision.merge);
 }
 
 Tensors internvl_block(const VisionSpec& v, std::int64_t) {
@@ -301,8 +261,8 @@ void add_internvl_ends(ModelWeights& weights, Tensors& projector, const ModelSpe
 }
 
 constexpr VisionFamily kInternVlParts{
-    nullptr,       "language_model.model.", "vision_tower.", "encoder.layer.{}.", "multi_modal_projector.",
-    read_internvl, write_internvl,          internvl_block,  add_internvl_ends};
+    nullptr,       "language_model.model.", "vision_tower.",  "encoder.layer.{}.", "multi_modal_projector.",
+    read_internvl, internvl_block,          add_internvl_ends};
 
 }  // namespace
 

@@ -25,15 +25,16 @@ NamedSetting as_qlora(const AdviceCase& c) { return {"qlora", fmt::format("r={}"
 /// What the linears of the blocks would take less in NF4 than in 16 bit; nothing when no tensor can be quantised.
 std::optional<Bytes> saved_by_nf4(const AdviceCase& c) {
   const Recipe qlora = recipe_with(c, {as_qlora(c)});
-  try {
-    Bytes saved;
-    prepare(c.request.model, qlora, c.result.framework).each_state([&](const StateList& list, std::int64_t times) {
-      for (const StateTensor& t : list)
-        if (t.kind == StateKind::Quantised)
-          saved += times * (bytes_of(t.elements(), Dtype::BF16) - quantised_bytes(t.elements(), t.rows, qlora.quant));
-    });
-    return saved;
-  } catch (const InputError&) { return std::nullopt; }
+  const auto prepared = try_prepare(c.request.model, qlora, c.result.framework);
+  const auto* const model = std::get_if<TrainedModel>(&prepared);
+  if (!model) return std::nullopt;
+  Bytes saved;
+  model->each_state([&](const StateList& list, std::int64_t times) {
+    for (const StateTensor& t : list)
+      if (t.kind == StateKind::Quantised)
+        saved += times * (bytes_of(t.elements(), Dtype::BF16) - quantised_bytes(t.elements(), t.rows, qlora.quant));
+  });
+  return saved;
 }
 
 /// Source: 16 bytes per parameter = 2 weights + 2 gradients + 4 fp32 copies + 8 Adam states (arXiv 1910.02054); in 4

@@ -76,19 +76,19 @@ void pin_strategy(const PlanStrategy& wanted, EstimateRequest& request, Fields& 
   if (wanted.fsdp_version) options.fsdp_version = narrow<int>(*wanted.fsdp_version);
   options.wrap = wanted.wrap;
   options.wrap_min_params = wanted.wrap_min_params;
-  try {
-    Strategy made = make_strategy(wanted.name, request.cluster, options);
-    // some strategies never reshard; only what differs from the usual was asked for
-    if (made.layout.reshards_after_forward != wanted.reshard_after_forward) {
-      options.reshards = wanted.reshard_after_forward;
-      made = make_strategy(wanted.name, request.cluster, options);
-    }
-    const FieldWriter::Json is = to_json(describe(made)), said = to_json(wanted);
-    for (const auto& [key, value] : is.items())
-      if (value != said[key])
-        plan.report("strategy." + key, fmt::format("is {}, but {} on these {} GPUs has {}", said[key].dump(),
-                                                   wanted.name, request.cluster.num_gpus(), value.dump()));
-  } catch (const InputError& error) { plan.report("options.shard_size", error.problem()); }
+  if (const auto mistake = strategy_mistake(wanted.name, request.cluster, options))
+    return plan.report("options.shard_size", mistake->problem());
+  Strategy made = make_strategy(wanted.name, request.cluster, options);
+  // some strategies never reshard; only what differs from the usual was asked for
+  if (made.layout.reshards_after_forward != wanted.reshard_after_forward) {
+    options.reshards = wanted.reshard_after_forward;
+    made = make_strategy(wanted.name, request.cluster, options);
+  }
+  const FieldWriter::Json is = to_json(describe(made)), said = to_json(wanted);
+  for (const auto& [key, value] : is.items())
+    if (value != said[key])
+      plan.report("strategy." + key, fmt::format("is {}, but {} on these {} GPUs has {}", said[key].dump(), wanted.name,
+                                                 request.cluster.num_gpus(), value.dump()));
 }
 
 }  // namespace gpuplan

@@ -27,19 +27,17 @@ nlohmann::ordered_json topology_json(const TopologyAnswer& answer);
 
 // Models and GPUs of the catalogue for programs; base units in the names.
 
-nlohmann::ordered_json models_json(const std::vector<CatalogueEntry>& entries);  // {"models": [...]}
-nlohmann::ordered_json model_json(const ModelReport& report);                    // one element, with shape and tensors
-nlohmann::ordered_json gpus_json(const std::vector<GpuReport>& reports);         // {"gpus": [...]}
+nlohmann::ordered_json models_json(const std::vector<CatalogueEntry>& entries);
+nlohmann::ordered_json models_json(const ModelReport& report);  // one, with shape and tensors
+nlohmann::ordered_json gpus_json(const std::vector<GpuReport>& reports);
 
 // The answer of `gpuplan plan` as JSON, in base units. Keys: docs/plan.md.
 
 nlohmann::ordered_json plan_json(const PlanAnswer& answer);
 nlohmann::ordered_json largest_json(const LargestTable& table, const SearchQuestion& question);
 
-// Profiles as JSON: the one an answer rests on, one whole, the list, two compared. Base units, with the unit in the
+// Profiles as JSON: one whole, the list, two compared. Base units, with the unit in the
 // key.
-
-nlohmann::ordered_json profile_used_json(const Profile& profile);
 
 nlohmann::ordered_json profile_json(const Profile& profile);
 nlohmann::ordered_json profiles_json(const ProfileList& list);

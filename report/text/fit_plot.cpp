@@ -190,15 +190,15 @@ struct Look {
   std::string_view unicode, ascii;
   Ink ink;
 };
-constexpr Look kLooks[]{{" ", " ", Ink::Plain},
-                        {"+", "+", Ink::Accent},
-                        {"•", "o", Ink::Plain},
-                        {"⊕", "*", Ink::Plain},
-                        {"×", "x", Ink::Bad}};
-static_assert(std::size(kLooks) == std::size_t(Mark::Count));
+constexpr Look kMarkLooks[]{{" ", " ", Ink::Plain},
+                            {"+", "+", Ink::Accent},
+                            {"•", "o", Ink::Plain},
+                            {"⊕", "*", Ink::Plain},
+                            {"×", "x", Ink::Bad}};
+static_assert(std::size(kMarkLooks) == std::size_t(Mark::Count));
 
 std::string look_of(Mark mark, const Screen& screen) {
-  const Look& look = kLooks[std::size_t(mark)];
+  const Look& look = kMarkLooks[std::size_t(mark)];
   return paint(screen.has_unicode ? look.unicode : look.ascii, look.ink, screen);
 }
 

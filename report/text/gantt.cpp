@@ -115,7 +115,7 @@ std::string cells(const Row& row, const Columns& columns, Legend& legend, const 
   return out;
 }
 
-struct Chart {
+struct GanttChart {
   Columns columns;
   std::map<std::pair<std::uint32_t, int>, Row> rows;  // by rank, then stream
   Row critical;
@@ -128,8 +128,8 @@ int label_width(const Simulation& simulation) {
   return width;
 }
 
-Chart make_chart(const Simulation& simulation, const GanttView& view, const Screen& screen) {
-  Chart chart;
+GanttChart make_chart(const Simulation& simulation, const GanttView& view, const Screen& screen) {
+  GanttChart chart;
   chart.label_width = label_width(simulation);
   chart.columns = {view.begin, std::min(view.end.value_or(simulation.step), simulation.step),
                    std::max(20, screen.width - kIndent - chart.label_width - 1 - kShareWidth)};
@@ -141,7 +141,7 @@ Chart make_chart(const Simulation& simulation, const GanttView& view, const Scre
   return chart;
 }
 
-std::string row_text(std::string_view label, const Row& row, const Chart& chart, int indent, Legend& legend,
+std::string row_text(std::string_view label, const Row& row, const GanttChart& chart, int indent, Legend& legend,
                      const Screen& screen) {
   return std::string(std::size_t(indent), ' ') + pad_right(std::string(label), chart.label_width + kIndent - indent) +
          " " + cells(row, chart.columns, legend, screen);
@@ -153,7 +153,7 @@ std::string share_text(const Row& row, const Columns& columns) {
 }
 
 /// "|0        |200 ms   |400 ms": a mark stands at the column where its time begins.
-std::string axis_text(const Chart& chart, const Screen& screen) {
+std::string axis_text(const GanttChart& chart, const Screen& screen) {
   constexpr int kLabelWidth = 10;
   std::string line;
   for (const TimeMark& mark :
@@ -190,7 +190,7 @@ std::string rank_title(const SimulatedRank& rank) {
 }  // namespace
 
 std::string gantt_text(const Simulation& simulation, const GanttView& view, const Screen& screen) {
-  const Chart chart = make_chart(simulation, view, screen);
+  const GanttChart chart = make_chart(simulation, view, screen);
   if (chart.rows.empty()) return "";
   Legend legend{};
   std::string out;

@@ -21,11 +21,8 @@ namespace {
 using Sentences = std::vector<std::string>;
 
 std::optional<GpuSpec> catalogue_gpu(const MeasuredOn& on) {
-  try {
-    if (on.gpu != "cpu") return find_gpu(on.gpu, nullptr);
-  } catch (const InputError&) {  // a product that the catalogue does not have yet
-  }
-  return std::nullopt;
+  if (on.gpu == "cpu" || !known_gpu(on.gpu)) return std::nullopt;  // or a product that the catalogue does not have yet
+  return find_gpu(on.gpu, nullptr);
 }
 
 FlopsPerSec datasheet_rate(const GpuSpec& gpu, GemmType type) {

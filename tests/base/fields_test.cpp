@@ -238,3 +238,37 @@ TEST_CASE("what is no object has no fields") {
   CHECK_THROWS_WITH_AS(Fields(number, "x.json", "recipe."), "x.json: recipe: expected an object {...}, found 3",
                        InputError);
 }
+
+TEST_CASE("what was read is kept: keys that were asked for, at every depth, by any reader of the object") {
+  const json object{{"size", 3},
+                    {"name", "a\nb"},
+                    {"none", nullptr},
+                    {"unread", {{"size", 1}}},
+                    {"opened", {{"size", 4}, {"unread", 5}}},
+                    {"raw", {{"size", 6}}},
+                    {"items", {{{"size", 7}, {"unread", 8}}}}};
+  Fields fields(object, "x.json");
+  fields.optional_integer("size");
+  Fields(fields).find("name");
+  fields.find("none"), fields.find("absent"), fields.find("raw");
+  fields.fields("opened").integer("size");
+  for (Fields& item : fields.list("items")) item.integer("size");
+  CHECK(fields.as_read() == json{{"size", 3},
+                                 {"name", "a\\x0ab"},
+                                 {"none", nullptr},
+                                 {"opened", {{"size", 4}}},
+                                 {"raw", json::object()},
+                                 {"items", {{{"size", 7}}}}});
+  CHECK(fields.fields("opened").as_read() == json{{"size", 4}});
+}
+
+TEST_CASE("an object that a reader completed is read under its own name, and kept as it was") {
+  const json object{{"inner", {{"size", 3}}}}, completed{{"size", 3}, {"width", -1}};
+  Fields fields(object, "x.json");
+  Fields inner = fields.fields_as("inner", completed);
+  fields.find("inner");
+  CHECK(inner.integer("size") == 3);
+  inner.integer("width", {.least = 0});
+  CHECK_THROWS_WITH_AS(fields.finish(), doctest::Contains("x.json: inner.width: -1 is too small"), InputError);
+  CHECK(fields.as_read() == object);
+}

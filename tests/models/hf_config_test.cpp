@@ -258,3 +258,39 @@ TEST_CASE("a written config names its class, type and origin") {
   CHECK(config["model_type"] == "llama");
   CHECK(parse(config).id == "org/tiny");
 }
+
+TEST_CASE("a written config has the keys that were read, and no other") {
+  // A plan repeats it: nothing of a megabyte that no family reads, and no token that somebody left in the file.
+  json stated = llama({{"rope_scaling", {{"rope_type", "linear"}, {"factor", 2.0}, {"token", "hf_secret"}}},
+                       {"auth_token", "hf_secret"},
+                       {"notes", std::string(1 << 20, 'x')}});
+  stated["num_key_value_heads"] = nullptr;
+  const ModelSpec spec = parse(stated);
+  const json written = to_hf_config(spec);
+  CHECK_FALSE(written.contains("auth_token"));
+  CHECK_FALSE(written.contains("notes"));
+  CHECK(written["rope_scaling"] == json{{"rope_type", "linear"}, {"factor", 2.0}});
+  CHECK(written.at("num_key_value_heads").is_null());
+  CHECK(written["hidden_size"] == stated["hidden_size"]);
+  CHECK_FALSE(written.contains("head_dim"));  // it was not stated
+  CHECK(to_hf_config(parse(written)) == written);
+}
+
+TEST_CASE("texts of a written config stay on their line, and mean what they meant") {
+  const json stated = llama({{"architectures", nullptr},
+                             {"model_type", "exaone4"},
+                             {"num_key_value_heads", 4},
+                             {"sliding_window", 16},
+                             {"sliding_window_pattern", "L\u202eG"},
+                             {"num_hidden_layers", 24}});
+  const ModelSpec spec = parse(stated);
+  CHECK(to_hf_config(spec)["sliding_window_pattern"] == "L\\u202eG");
+  ModelSpec again = parse(to_hf_config(spec));
+  again.name = spec.name;
+  CHECK(again == spec);
+}
+
+TEST_CASE("models of one shape are equal however their configs spell it") {
+  CHECK(parse(llama()) == parse(llama({{"num_key_value_heads", 4}, {"mlp_bias", false}})));
+  CHECK_FALSE(parse(llama()) == parse(llama({{"mlp_bias", true}})));
+}

@@ -203,3 +203,22 @@ TEST_CASE("changes: what would help fits, takes the time that is stated, and is 
   r.recipe.method = Method::Lora;
   CHECK(estimate(r).recommended->strategy == "single");
 }
+
+TEST_CASE("changes: a variant is nothing where a shard size, a module or an amount rules it out, and no mistake") {
+  Variant v = variant_of("smollm2-135m", "8xA6000");
+  const auto answers = [&](auto change) {
+    Variant other = v;
+    change(other.request);
+    return estimate_variant(other, "fsdp").has_value();
+  };
+  CHECK(answers([](EstimateRequest&) {}));
+  CHECK_FALSE(answers([](EstimateRequest& r) { r.options.shard_size = 3; }));  // of 8 ranks
+  CHECK_FALSE(answers([](EstimateRequest& r) { r.recipe.seq_len = 0; }));
+  CHECK_FALSE(answers([](EstimateRequest& r) {
+    r.recipe.method = Method::Lora;
+    r.recipe.lora.targets = {"no_such_module"};
+  }));
+  CHECK_FALSE(answers([](EstimateRequest& r) { r.recipe.seq_len = 1 << 26, r.eval_batch = 1'000'000; }));  // past 2^63
+  v.request.options.shard_size = 3;
+  CHECK_FALSE(estimate_strategies(v).empty());  // ddp and others have no shard groups
+}

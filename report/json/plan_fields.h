@@ -1,0 +1,126 @@
+// The fields of the answers of `gpuplan plan`, listed once: report/json/estimate_fields.h.
+#pragma once
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/archive.h"
+#include "models/recipe_names.h"
+#include "report/answers.h"
+#include "report/json/common_fields.h"
+#include "report/text/answers_text.h"
+#include "search/largest.h"
+#include "search/row_text.h"
+
+namespace gpuplan {
+
+template <class Archive>
+void list_plan_settings(Archive& f, const Recipe& r) {
+  f("micro_batch", r.micro_batch);
+  f("grad_accum", r.grad_accum);
+  f("seq_len", r.seq_len);
+  f("packing", r.packing);
+  f("checkpointing", r.checkpointing);
+  f("attention", r.attention);
+  f("loss", r.loss);
+  f("precision", r.precision);
+  f("optimizer", r.optimizer);
+  f("compile", r.torch_compile);
+  f.object("offload", [&](auto& inner) {
+    inner("optimizer", r.offload.optimizer);
+    inner("params", r.offload.params);
+    inner("activations", r.offload.activations);
+  });
+}
+
+template <class Archive>
+void list_plan_row(Archive& f, const PlanRow& row) {
+  const StrategyEstimate& e = row.estimate();
+  f("strategy", row.request.strategy);
+  f("method", row.request.recipe.method);
+  f("quality", row.quality());
+  f("gpus", row.gpus);
+  f("num_gpus", row.request.cluster.num_gpus());
+  f("vendor", text_or_null(row.offer.vendor));
+  f("offer", text_or_null(row.offer.name));
+  f("spot", row.offer.is_spot);
+  f("usd_per_gpu_hour", row.offer.usd_per_gpu_hour);
+  f.object("settings", [&](auto& inner) { list_plan_settings(inner, row.request.recipe); });
+  f("step_seconds", row.step, "simulated");
+  f("forward_pass_step_seconds", e.time.step, "as `estimate` says it");
+  f("epoch_seconds", std::isfinite(row.epoch.value) ? std::optional(row.epoch) : std::nullopt);
+  f("training_seconds", row.total, "with the restarts of a spot machine");
+  f("cost_usd", row.cost_usd);
+  f("process_bytes", e.tiers.process);
+  f("usable_bytes", e.tiers.usable);
+  f("fits", e.fit);
+  f("reason", row.reason);
+  f("command", row.command);
+}
+
+/// An empty one where there is none.
+inline PlanRow recommended_row(const SearchAnswer& found) {
+  PlanRow row;
+  if (found.has_plan()) row = found.rows.front();
+  return row;
+}
+
+template <class Archive>
+void list_plan(Archive& f, const PlanAnswer& answer) {
+  const SearchAnswer& found = answer.found;
+  const PlanRow best = recommended_row(found);
+  f("gpuplan_version", std::string(GPUPLAN_VERSION));
+  f.object("model", [&](auto& inner) { list_model_name(inner, answer.question.base.model); });
+  f("answer", plan_sentence(answer));
+  f.nullable_object("recommended", found.has_plan(), [&](auto& inner) { list_plan_row(inner, best); });
+  f.objects("frontier", found.rows, [](auto& inner, const PlanRow& row) { list_plan_row(inner, row); });
+  f.objects("knobs", found.knobs, [](auto& inner, const Knob& knob) {
+    inner("change", knob.change);
+    inner("fits", knob.fit);
+    inner("time_ratio", knob.time_ratio, "of training, after over before");
+    inner("memory_bytes", knob.memory, kAnyNumber, "of the process, after less before");
+    inner("cost_usd", knob.cost_usd);
+  });
+  f.objects("would_do", found.would_do, [](auto& inner, const WouldDo& one) {
+    inner("change", one.change);
+    inner("plan", one.plan);
+  });
+  f.named("rejected", found.rejected, "plans by the reason");
+  f.object("searched", [&](auto& inner) {
+    inner("plans", found.num_plans);
+    inner("seconds", found.seconds);
+    inner("is_complete", found.is_complete);
+  });
+  f("error", found.error, "relative difference that counts as none");
+  f("assumptions", answer.notes);
+}
+
+/// The largest model of a context, or none.
+template <class Archive>
+void list_carried(Archive& f, std::int64_t seq_len, const std::optional<Carried>& carried) {
+  f("seq_len", seq_len);
+  f("method", carried ? std::optional(carried->method) : std::nullopt);
+  f("strategy", carried ? std::optional(carried->strategy) : std::nullopt);
+  f("fits", carried ? carried->fit : Fit::No);
+  f("offload", carried && carried->offloads);
+}
+
+template <class Archive>
+void list_largest(Archive& f, const LargestTable& table, const std::string& gpus) {
+  f("gpuplan_version", std::string(GPUPLAN_VERSION));
+  f("gpus", gpus);
+  f("num_models", table.num_models, "looked at");
+  f.objects("models", table.rows, [&](auto& inner, const LargestRow& row) {
+    inner("model", row.model);
+    inner("parameters", row.parameters);
+    std::vector<std::pair<std::int64_t, std::optional<Carried>>> contexts;
+    for (std::size_t i = 0; i < row.by_context.size(); ++i) contexts.emplace_back(table.contexts[i], row.by_context[i]);
+    inner.objects("contexts", contexts,
+                  [](auto& one, const auto& context) { list_carried(one, context.first, context.second); });
+  });
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,93 @@
+// docs/schemas are made of the listings that the answers are made of. GPUPLAN_UPDATE_GOLDEN=1 rewrites the files.
+#include <filesystem>
+#include <map>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "golden/command_line.h"
+#include "report/json/catalogue_fields.h"
+#include "report/json/estimate_fields.h"
+#include "report/json/plan_fields.h"
+#include "report/json/simulation_fields.h"
+#include "schemas/schema_writer.h"
+
+namespace gpuplan {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using test::SchemaWriter;
+
+/// On one line, with spaces as people put them.
+std::string line_of(const Json& value) {
+  std::string out;
+  const auto add = [&](const std::string& item) { out += (out.empty() ? "" : ", ") + item; };
+  if (value.is_object())
+    for (const auto& [key, item] : value.items()) add(fmt::format("{}: {}", Json(key).dump(), line_of(item)));
+  else if (value.is_array())
+    for (const Json& item : value) add(line_of(item));
+  else
+    return value.dump();
+  return value.is_object() ? "{" + out + "}" : "[" + out + "]";
+}
+
+/// With a line for each key, where one line is too short for all.
+std::string text_of(const Json& value, std::size_t indent = 0) {
+  constexpr std::size_t kMostColumns = 140;
+  const std::string line = line_of(value);
+  if (indent + line.size() <= kMostColumns || !value.is_structured()) return line;
+  std::string out, margin(indent + 2, ' ');
+  for (const auto& [key, item] : value.items())
+    out += fmt::format("{}{}{}{}", out.empty() ? "" : ",\n", margin,
+                       value.is_object() ? Json(key).dump() + ": " : std::string(), text_of(item, indent + 2));
+  const std::string end(indent, ' ');
+  return value.is_object() ? fmt::format("{{\n{}\n{}}}", out, end) : fmt::format("[\n{}\n{}]", out, end);
+}
+
+template <class List>
+Json schema(const char* command, const char* description, List list) {
+  SchemaWriter out;
+  list(out);
+  return out.take(fmt::format("gpuplan {} --json", command), description);
+}
+
+/// The schemas by the names of their files.
+std::map<std::string, Json> schemas_of_today() {
+  const ClusterSpec cluster = parse_gpus("1xA6000");
+  const Topology topology;
+  return {{"estimate",
+           schema("estimate", "Whether a plan fits, its speed and its cost, for every strategy that was asked for.",
+                  [](SchemaWriter& f) { list_estimate(f, EstimateAnswer{}, Json::object()); })},
+          {"simulate", schema("simulate", "One optimizer step of the chosen strategy, simulated.",
+                              [](SchemaWriter& f) { list_simulation(f, SimulationAnswer{}); })},
+          {"plan", schema("plan", "The plans worth a choice, the recommended one first.",
+                          [](SchemaWriter& f) { list_plan(f, PlanAnswer{}); })},
+          {"plan-largest",
+           schema("plan --largest", "The models of the catalogue that could be trained on a machine, by context.",
+                  [](SchemaWriter& f) { list_largest(f, LargestTable{}, ""); })},
+          {"topology",
+           schema("topology",
+                  "What hangs where in a machine. Vertices and links are counted from 0, in the order of their lists.",
+                  [&](SchemaWriter& f) {
+                    list_topology(f, TopologyAnswer{cluster, topology, {}});
+                  })},
+          {"gpus", schema("gpus", "GPUs of the catalogue.", [](SchemaWriter& f) { list_gpus(f, {}); })},
+          {"models", schema("models", "Models of the catalogue; of one model also its shape and tensors.",
+                            [](SchemaWriter& f) { list_models(f, {}, true); })}};
+}
+
+}  // namespace
+
+TEST_CASE("docs/schemas is what the listings of the answers say") {
+  const fs::path folder = fs::path(GPUPLAN_TEST_DIR).parent_path() / "docs/schemas";
+  for (const auto& [name, schema] : schemas_of_today()) {
+    const fs::path file = folder / (name + ".schema.json");
+    const std::string text = text_of(schema) + "\n";
+    if (test::is_updating()) write_file_atomically(file, text);
+    CHECK_MESSAGE(read_file(file) == text, name);
+  }
+}
+
+}  // namespace gpuplan
