@@ -231,6 +231,8 @@ bool leads_to(const fs::path& path, int file) {
          held.st_ino == named.st_ino;
 }
 
+fs::path absolute_path(const fs::path& path) { return given_surroundings() ? "/" / path : fs::absolute(path); }
+
 std::string file_identity(const fs::path& path) {
   if (given_for(path)) return key_of(path);
   if (is_written_in_place(path)) return {};

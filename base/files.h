@@ -93,6 +93,8 @@ bool is_temporary_name(std::string_view name);
 /// Gives a file the permissions of the one that it replaces, else those that a new file gets. False with errno set.
 bool give_mode_of(const std::filesystem::path& replaced, int file);
 
+/// From the root on; the current folder of given surroundings is the root.
+std::filesystem::path absolute_path(const std::filesystem::path& path);
 /// The same text for paths that lead to the same file or folder, there or not yet; empty for devices and pipes.
 std::string file_identity(const std::filesystem::path& path);
 /// Says whether a path leads to a file or folder that is open; another may have got its name.

@@ -264,6 +264,55 @@ void check_zero_flags(const CLI::App& app, const FrameworkConvention& framework)
                        "for example --framework hf-deepspeed");
 }
 
+bool sees_images(const Request& r) { return r.model.family.empty() || r.model.vision.is_present(); }
+
+/// Says whether the strategy asked for is such a row, or may become one.
+template <class Has>
+bool may_be(const Request& r, Has has) {
+  return std::ranges::any_of(strategy_rows(), [&](const StrategyRow& row) {
+    return (r.strategy == "auto" || r.strategy == row.name) && has(row);
+  });
+}
+bool may_be_fsdp(const Request& r) {
+  return may_be(r, [](const StrategyRow& row) { return is_fsdp(row.engine); });
+}
+bool may_be_zero(const Request& r) {
+  return may_be(r, [](const StrategyRow& row) { return row.engine == ShardingEngine::Zero; });
+}
+bool may_shard(const Request& r) {
+  return may_be(r, [](const StrategyRow& row) { return row.layout.shards_optimizer; });
+}
+bool may_gather_with_zero(const Request& r) {
+  return may_be(r,
+                [](const StrategyRow& row) { return row.engine == ShardingEngine::Zero && row.layout.shards_weights; });
+}
+
+/// Flags that mean something for some models and strategies alone.
+struct NeedsMore {
+  const char* flag;
+  bool (*has_effect)(const Request& r);
+  const char* why_not;
+};
+constexpr const char *kNoImages = "the model sees no images", *kNoFsdp = "the strategy is none of FSDP's",
+                     *kNoZero = "the strategy is none of ZeRO's";
+constexpr std::array kNeedMore{
+    NeedsMore{"--image-size", sees_images, kNoImages},
+    NeedsMore{"--images-per-row", sees_images, kNoImages},
+    NeedsMore{"--train-vision", sees_images, kNoImages},
+    NeedsMore{"--shard-size", may_shard, "the strategy shards nothing"},
+    NeedsMore{"--fsdp-version", may_be_fsdp, kNoFsdp},
+    NeedsMore{"--wrap", may_be_fsdp, kNoFsdp},
+    NeedsMore{"--no-reshard", may_be_fsdp, kNoFsdp},
+    NeedsMore{"--overlap-comm", may_be_zero, kNoZero},
+    NeedsMore{"--reduce-bucket-size", may_be_zero, kNoZero},
+    NeedsMore{"--zero-quantized-weights", may_gather_with_zero, "the strategy is not ZeRO-3"}};
+
+void note_flags_without_effect(const CLI::App& app, PlanQuestion& question) {
+  for (const NeedsMore& row : kNeedMore)
+    if (is_given(app, row.flag) && !row.has_effect(question.request))
+      question.notes.push_back(fmt::format("{} has no effect: {}", row.flag, row.why_not));
+}
+
 struct PlanText {
   std::string where;
   json content;
@@ -500,6 +549,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::str
   if (request.eval_batch * request.recipe.seq_len > kMostBatchTokens)
     throw InputError("--eval-batch", "evaluation batch times sequence length exceeds 2^32 tokens");
   note_long_rows(question);
+  note_flags_without_effect(app, question);
   set_profile(app, question);
   return question;
 }

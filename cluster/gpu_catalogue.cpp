@@ -203,8 +203,7 @@ std::optional<GpuChoice> known_gpu(const std::string& text) {
   auto choice = choose_gpu(text);
   if (!choice) return std::nullopt;
   const fs::path shipped = data_dir() / "gpus" / (choice->id + ".yaml"), used = gpu_path(choice->id);
-  std::error_code error;
-  if (used != shipped && fs::exists(shipped, error))
+  if (used != shipped && is_there(shipped))
     choice->assumption += fmt::format("{}{} is read from {}, not from the catalogue",
                                       choice->assumption.empty() ? "" : "; ", choice->id, used.string());
   return choice;

@@ -30,7 +30,7 @@ constexpr const char* kFlag = "--model";
 std::map<std::string, json> read_index(const fs::path& folder) {
   std::map<std::string, json> rows;
   const fs::path file = folder / kIndexFile;
-  if (!fs::exists(file)) return rows;
+  if (!is_there(file)) return rows;
   for (json& row : read_json_file(file)) {
     Fields fields(row, file.string());
     const std::string name = fields.text("name");
@@ -103,8 +103,7 @@ const CatalogueEntry* find_entry(std::string_view text, const std::vector<Catalo
 }
 
 json read_config(const fs::path& file) {
-  if (!fs::is_regular_file(file))
-    throw InputError(file.string(), "is not a regular file", "give a config.json or its folder");
+  if (!is_file(file)) throw InputError(file.string(), "is not a regular file", "give a config.json or its folder");
   return read_json_file(file, kConfigLimit);
 }
 
@@ -126,19 +125,18 @@ bool checks_checkpoint(const json& config, MissingShards missing) {
 }
 
 LoadedModel read_path(const fs::path& path, MissingShards missing) {
-  const bool is_folder = fs::is_directory(path);
-  const fs::path file = is_folder ? path / "config.json" : path;
-  if (!fs::exists(file))
-    throw InputError(path.string(), "this folder has no config.json", "give the folder of a model");
+  const bool has_folder = is_folder(path);
+  const fs::path file = has_folder ? path / "config.json" : path;
+  if (!is_there(file)) throw InputError(path.string(), "this folder has no config.json", "give the folder of a model");
   const json config = read_config(file);
   if (is_catalogue_file(config)) return read_catalogue_file(file);
   LoadedModel loaded{.spec = parse_hf_config(config, file.string()), .notes = {}};
-  const fs::path folder = fs::absolute(file).lexically_normal().parent_path();
+  const fs::path folder = absolute_path(file).lexically_normal().parent_path();
   loaded.spec.name =
       file.filename() == "config.json" && folder.has_filename() ? folder.filename().string() : file.stem().string();
   loaded.spec.id = path.string();
   note_config(config, loaded.spec, loaded.notes);
-  if (!is_folder || !checks_checkpoint(config, missing)) return loaded;
+  if (!has_folder || !checks_checkpoint(config, missing)) return loaded;
   for (std::string& note : check_checkpoint(loaded.spec, path, missing)) loaded.notes.push_back(std::move(note));
   return loaded;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
@@ -11,7 +12,7 @@ namespace gpuplan {
 
 /// In rank order, the innermost first: ranks that differ along the first one alone are neighbours.
 enum class Axis : std::uint8_t { None, DpShard, DpReplicate, Pp, Count };
-constexpr int kNumAxes = int(Axis::Count);
+constexpr std::size_t kNumAxes = std::size_t(Axis::Count);
 
 struct AxisRow {
   Axis axis;
@@ -24,7 +25,7 @@ inline constexpr std::array kAxes{
     AxisRow{Axis::DpShard, "dp_shard", true, false, "ranks of a shard group"},
     AxisRow{Axis::DpReplicate, "dp_replicate", true, false, "copies of a shard group, or of the model"},
     AxisRow{Axis::Pp, "pp", false, true, "stages"}};
-static_assert(kAxes.size() + 1 == std::size_t(kNumAxes) && kAxes.back().is_pipeline,
+static_assert(kAxes.size() + 1 == kNumAxes && kAxes.back().is_pipeline,
               "every axis has its row, and the ranks of a stage are consecutive");
 
 constexpr bool is_pipeline(Axis axis) { return axis != Axis::None && kAxes[std::size_t(axis) - 1].is_pipeline; }

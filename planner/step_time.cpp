@@ -31,7 +31,7 @@ struct Clock {
   CommunicationSpans communication;  // known so far, in program order
 
   // The turns of a repeat soon all take the same time; then the rest of them is one shift.
-  static constexpr std::size_t kNumClocks = 3 * std::size_t(kNumStreams) + std::size_t(kNumAxes) + 3;
+  static constexpr std::size_t kNumClocks = 3 * std::size_t(kNumStreams) + kNumAxes + 3;
   using AllClocks = std::array<double, kNumClocks>;
   AllClocks turn_start{}, turn_delta{};
   double turn_began{};

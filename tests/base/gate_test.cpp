@@ -1,5 +1,6 @@
 // Only base/ asks the machine: it opens files, lists folders, reads variables, the clock and the terminal, so that
 // nothing waits for a pipe, reads a folder of nobody, or misses what `answer` gives.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -15,7 +16,7 @@ namespace fs = std::filesystem;
 struct Asked {
   const char* what;
   std::regex pattern;
-  std::vector<std::string> by;  // files that may
+  std::vector<std::string> by;  // files, or folders, that may
 };
 
 /// The ways to ask that libraries of C, C++ and ours have.
@@ -25,9 +26,7 @@ std::vector<Asked> asked() {
        std::regex(R"re(\bopen(?:at)?\([^;]*(?:\bO_[A-Z]|flags)|\b(?:creat|fopen|freopen|opendir|scandir)\()re"
                   R"re(|\b[io]?fstream\b|directory_iterator|\bLoadFile\(|\bload_file\()re"),
        {"base/files.cpp"}},
-      {"a variable is read",
-       std::regex(R"(\b(?:secure_)?getenv\(|\benviron;)"),
-       {"base/environment.cpp"}},
+      {"a variable is read", std::regex(R"(\b(?:secure_)?getenv\(|\benviron;)"), {"base/environment.cpp"}},
       {"the clock of the calendar is read",
        std::regex(R"(std::time\(|\btime\(nullptr|system_clock|localtime|gmtime)"),
        {"base/date.cpp", "run/supervise.cpp"}},  // a job's name, which must be new
@@ -35,6 +34,9 @@ std::vector<Asked> asked() {
       {"text is printed past the gate",
        std::regex(R"(std::(?:cout|cerr|clog|cin)\b|\b(?:f?printf|f?puts|fputc|putchar|fwrite|perror)\(|write\(STD)"),
        {"base/files.cpp", "cli/main.cpp", "cli/program.h"}},  // the streams that the gate is laid around
+      {"a path is looked at",
+       std::regex(R"(\b(?:fs|filesystem)::(?:exists|is_regular_file|is_directory|file_size|status|is_empty)\()"),
+       {"base/", "device/", "rows/", "run/", "execute/"}},  // those of a machine
       {"a library is opened",
        std::regex(R"(\bdlopen\()"),
        {"base/https.cpp", "cluster/nvml.cpp", "device/backend.cpp", "device/cuda/context.cpp"}}};
@@ -65,7 +67,9 @@ TEST_CASE("nothing but the gate opens files, reads variables and the clock, or p
       for (std::size_t i = 0; i < all.size(); ++i) {
         if (!std::regex_search(line, all[i].pattern)) continue;
         ++found[i];
-        const bool may = std::find(all[i].by.begin(), all[i].by.end(), name.string()) != all[i].by.end();
+        const bool may = std::ranges::any_of(all[i].by, [&](const std::string& by) {
+          return name.string() == by || (by.ends_with('/') && name.string().starts_with(by));
+        });
         CHECK_MESSAGE(may, name.string(), ": ", all[i].what, ": ", line);
       }
     }

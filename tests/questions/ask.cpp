@@ -77,9 +77,11 @@ std::set<std::string> file_names_in(const std::filesystem::path& folder) {
 }
 
 std::map<std::string, std::string> files_below(const std::filesystem::path& folder) {
+  constexpr std::uintmax_t kLargest = 16 << 20;  // no answer is larger
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
-    if (entry.is_regular_file()) files[entry.path().lexically_relative(folder).string()] = read_file(entry.path());
+    if (entry.is_regular_file() && entry.file_size() < kLargest)
+      files[entry.path().lexically_relative(folder).string()] = read_file(entry.path());
   return files;
 }
 
@@ -89,14 +91,11 @@ std::map<std::string, std::string>& first_files() {
   return kFiles;
 }
 
-/// Removes what questions wrote, a folder of theirs where the next one writes a file, and puts back what they changed.
+/// Removes what questions wrote: a folder of theirs where the next one writes a file.
 void tidy() {
   std::error_code none;
   for (const std::string& name : file_names_in("."))
     if (!kept_names().contains(name)) std::filesystem::remove_all(name, none);
-  for (const auto& [path, content] : files_written())
-    if (const auto before = first_files().find(path); before != first_files().end())
-      std::ofstream(path, std::ios::binary) << before->second;
 }
 
 /// Catalogues are read and files written once, in the parent: every child then has them.
@@ -225,26 +224,31 @@ std::string written(const std::string& name) {
   return std::filesystem::is_regular_file(name, none) ? read_file(name) : "";
 }
 
-std::map<std::string, std::string> files_written() {
+std::map<std::string, std::string> take_files_written() {
   std::map<std::string, std::string> files = files_below(".");
   std::erase_if(files, [](const auto& file) {
     const auto before = first_files().find(file.first);
     return file.first == "err" || file.first == "verdicts" ||
            (before != first_files().end() && before->second == file.second);
   });
+  for (const auto& [path, content] : files)
+    if (const auto before = first_files().find(path); before != first_files().end())
+      std::ofstream(path, std::ios::binary) << before->second;
   return files;
 }
 
 std::string without_time(const std::string& text) {
-  static const std::regex kTime(R"((plans searched in|"seconds":) [\d.e-]+( m?s)?)");
-  return std::regex_replace(text, kTime, "$1");
+  static const std::regex kTime(R"((plans searched in|"seconds":) [\d.e-]+( m?s)?)"),
+      kDisk(R"([\d.]+ [A-Z]iB free at)");
+  return std::regex_replace(std::regex_replace(text, kTime, "$1"), kDisk, "free at");
 }
 
 Surroundings surroundings_of_questions() {
   const std::filesystem::path folder = scratch().path();
   Surroundings given;
   for (const auto& [path, content] : first_files()) given.files[path] = given.files[(folder / path).string()] = content;
-  for (const char* name : {"HOME", "PATH", "GPUPLAN_PROC", "GPUPLAN_PROFILE_DIR", "HF_HUB_OFFLINE", "XDG_DATA_HOME", "LC_ALL", "LANG"})
+  for (const char* name :
+       {"HOME", "PATH", "GPUPLAN_PROC", "GPUPLAN_PROFILE_DIR", "HF_HUB_OFFLINE", "XDG_DATA_HOME", "LC_ALL", "LANG"})
     if (const char* const value = std::getenv(name)) given.variables[name] = value;
   given.num_cores = num_usable_cores();
   return given;

@@ -58,10 +58,10 @@ Answered ask(const Question& question);
 /// A file that an answer wrote; "" when there is none.
 std::string written(const std::string& name);
 
-/// All files that the last answer wrote or changed, by path.
-std::map<std::string, std::string> files_written();
+/// All files that the last answer wrote or changed, by path. Those that it changed are put back.
+std::map<std::string, std::string> take_files_written();
 
-/// A text of answers without the time that they took.
+/// A text of answers without the time that they took and the space that was left on the disk.
 std::string without_time(const std::string& text);
 
 /// The folder and the variables of the questions, for `answer`.

@@ -55,7 +55,7 @@ std::string of_own_process(const Question& question) {
   return check_all({question},
                    [](const Question& q) {
                      const Answered answered = ask(q);
-                     return text_of(answered.code, answered.out, answered.err, files_written());
+                     return text_of(answered.code, answered.out, answered.err, take_files_written());
                    })
       .front();
 }

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 /// Everything that an answer is: exit code, both streams, and the files that it wrote; without the time that it took.
 std::string whole(const Answered& answered) {
   std::string text = fmt::format("{}\n{}\n{}\n", answered.code, answered.out, answered.err);
-  for (const auto& [path, content] : files_written()) text += fmt::format("{}\n{}\n", path, content);
+  for (const auto& [path, content] : take_files_written()) text += fmt::format("{}\n{}\n", path, content);
   const std::string folder = fs::current_path().string();
   for (std::size_t at; (at = text.find(folder)) != std::string::npos;) text.replace(at, folder.size(), "FOLDER");
   return without_time(text);

@@ -47,13 +47,6 @@ struct State {
   }
 };
 
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& item : fs::directory_iterator(folder)) names.push_back(item.path().filename().string());
-  std::ranges::sort(names);
-  return names;
-}
-
 void save(const Checkpoints& checkpoints, std::int64_t step, State& state) {
   state.set(step);
   checkpoints.save(step, state.blobs(), {{"step", step}},
