@@ -34,8 +34,8 @@ void save(const EstimateAnswer& answer, const std::string& file, Console& consol
     console.tell(fmt::format("nothing fits, so {} was not written", file));
     return;
   }
-  write_file_atomically(file, json_text(make_plan(answer.request, answer.result, *answer.shown)));
-  console.tell(fmt::format("the {} plan is saved in {}; {}", answer.shown->strategy.name, file,
+  write_output(file, json_text(make_plan(answer.request, answer.result, *answer.shown)), console,
+               fmt::format("the {} plan is saved in {}; {}", answer.shown->strategy.name, file,
                            export_hint(file, answer.request.recipe.framework)));
 }
 

@@ -110,4 +110,21 @@ void check_outputs(const CLI::App& app) {
     throw InputError("--force", "has nothing to replace", "it needs a flag that names a file");
 }
 
+bool takes_standard_output(const CLI::App& app) {
+  return std::ranges::any_of(app.get_options(), [&](const CLI::Option* option) {
+    const auto is_it = [&](const OutputMark& row) { return row.flag == option->get_name(); };
+    return option->get_type_name() != "DIR" && std::ranges::any_of(kMarks, is_it) &&
+           given(app, option->get_name()) == "-";
+  });
+}
+
+void write_output(const std::string& file, const std::string& content, Console& console, const std::string& told) {
+  if (file == "-") {
+    console.out << content;
+    return;
+  }
+  write_file_atomically(file, content);
+  if (!told.empty()) console.tell(told);
+}
+
 }  // namespace gpuplan

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
+
+#include "report/text/screen.h"
 
 namespace CLI {
 class App;
@@ -23,5 +26,11 @@ void add_force_flag(CLI::App& app);
 /// - leads to a file that gpuplan did not write, without --force;
 /// and where --force has nothing to replace.
 void check_outputs(const CLI::App& app);
+
+/// Says whether a flag sends a file to standard output ("-"); the answer then goes to standard error.
+bool takes_standard_output(const CLI::App& app);
+
+/// Writes the file of an output flag, and tells so if there is something to tell; "-" is standard output.
+void write_output(const std::string& file, const std::string& content, Console& console, const std::string& told);
 
 }  // namespace gpuplan

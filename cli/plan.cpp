@@ -92,8 +92,8 @@ void save(const PlanAnswer& answer, const std::string& file, Console& console) {
   }
   const EstimateRequest& request = answer.found.rows.front().request;
   const EstimateResult result = estimate(request);
-  write_file_atomically(file, json_text(make_plan(request, result, result.strategies.front())));
-  console.tell(fmt::format("the {} plan is saved in {}; {}", request.strategy, file,
+  write_output(file, json_text(make_plan(request, result, result.strategies.front())), console,
+               fmt::format("the {} plan is saved in {}; {}", request.strategy, file,
                            export_hint(file, request.recipe.framework)));
 }
 
@@ -172,10 +172,8 @@ int run(const CLI::App& app, Console& console) {
            .command = console.command_line};
     out.found = answer(out.question, asked.given, most, progress.options());
   }
-  if (const auto file = given(app, "--html")) {
-    write_file_atomically(*file, plan_report(out));
-    console.tell(fmt::format("written to {}", *file));
-  }
+  if (const auto file = given(app, "--html"))
+    write_output(*file, plan_report(out), console, fmt::format("written to {}", *file));
   console.print(is_given(app, "--json") ? json_text(plan_json(out)) : plan_text(out, console.screen));
   if (const auto file = given(app, "--save")) save(out, *file, console);
   return out.found.has_plan() ? 0 : 1;

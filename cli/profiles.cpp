@@ -100,9 +100,7 @@ const Format& asked_format(const CLI::App& app) {
 void export_profile(const CLI::App& app, const std::vector<ProfilePtr>& ids, Console& console) {
   const std::string text = asked_format(app).write(*ids[0]);
   const auto file = given(app, "--output");
-  if (!file || *file == "-") return void(console.out << text);  // a file keeps its characters
-  write_file_atomically(*file, text);
-  console.tell(fmt::format("{} is in {}", ids[0]->id, *file));
+  write_output(file.value_or("-"), text, console, fmt::format("{} is in {}", ids[0]->id, file.value_or("")));
 }
 
 struct Action {

@@ -55,6 +55,7 @@ int dispatch(const std::vector<std::string>& args, Console& console) {
     if (given_surroundings() && needs_machine(*parsed.command))
       throw InputError(parsed.command->name, "needs a machine", "the gpuplan of a machine has it");
     check_outputs(*parsed.app);
+    console.answers_on_err = takes_standard_output(*parsed.app);
     return parsed.command->run(*parsed.app, console);
   }
   return 0;

@@ -216,8 +216,8 @@ int run_simulate(const CLI::App& app, Console& console) {
   if (e.fit != Fit::Yes)
     console.tell(fmt::format("{} {}: {}", e.strategy.name, e.fits() ? "fits tightly" : "does not fit", e.why_not_yes));
   const auto save = [&](const char* flag, const std::string& content) {
-    write_file_atomically(*given(app, flag), content);
-    console.tell(fmt::format("written to {}", *given(app, flag)));
+    const std::string file = *given(app, flag);
+    write_output(file, content, console, fmt::format("written to {}", file));
   };
   if (is_given(app, "--trace")) save("--trace", chrome_trace(answer));
   if (is_given(app, "--html")) {

@@ -58,10 +58,8 @@ int run_topology(const CLI::App& app, Console& console) {
   const Topology topology = build_topology(*cluster);
   const TopologyAnswer answer{*cluster, topology, asked_pair(app, *cluster)};
   console.print(is_given(app, "--json") ? json_text(topology_json(answer)) : topology_text(answer, console.screen));
-  if (const auto file = given(app, "--svg")) {
-    write_file_atomically(*file, topology_svg(topology));
-    console.tell(fmt::format("the picture is in {}", *file));
-  }
+  if (const auto file = given(app, "--svg"))
+    write_output(*file, topology_svg(topology), console, fmt::format("the picture is in {}", *file));
   return 0;
 }
 

@@ -77,8 +77,7 @@ std::vector<Point> read_all(const CLI::App& app, std::istream& in) {
 }
 
 void save(const std::string& file, const std::string& content, Console& console) {
-  write_file_atomically(file, content);
-  console.tell(fmt::format("written to {}", file));
+  write_output(file, content, console, fmt::format("written to {}", file));
 }
 
 /// The simulator in place of the forward pass.

@@ -173,7 +173,7 @@ void check_output(const CLI::App& app) {
   const auto file = given(app, "--output");
   if (is_given(app, "--only") && !file)
     throw InputError("--only", "gives a profile that lacks the rest", "name a file for it with --output");
-  if (file) require_writable(*file);
+  if (file && *file != "-") require_writable(*file);
 }
 
 }  // namespace
@@ -207,14 +207,14 @@ int run_calibrate(const CLI::App& app, Console& console) {
   const std::filesystem::path file = given(app, "--output").value_or((profile_dir() / (id + ".yaml")).string());
   const Profile profile =
       parse_profile(text, file);  // before it is there for others: what cannot be read back must not be
-  write_file_atomically(file, text);
+  write_output(file.string(), text, console, "");
   if (target.kind == DeviceKind::Cuda) {
     make_folders(profile_dir() / "clusters");
     write_file_atomically(profile_dir() / "clusters" / (id + ".yaml"), cluster_file_text(target.cluster));
   }
   journal.remove();
   console.print(is_given(app, "--json") ? json_text(profile_json(profile)) : profile_summary(profile, console.screen));
-  console.tell(fmt::format("the profile is in {}", file.string()));
+  if (file != "-") console.tell(fmt::format("the profile is in {}", file.string()));
   return 0;
 }
 

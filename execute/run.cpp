@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "cli/arguments.h"
+#include "cli/output_flags.h"
 #include "cli/plan_flags.h"
 #include "execute/commands.h"
 #include "execute/run_text.h"
@@ -113,7 +114,7 @@ int run_launched(const LaunchedRank& launched, const CLI::App& app, Console& con
   if (const auto code = launch_ranks(launch, launched, console.out, console.err)) return *code;
 
   std::optional<ReservedFile> trace;
-  if (is_given(app, "--trace") && launched.rank == 0)
+  if (given(app, "--trace").value_or("-") != "-" && launched.rank == 0)
     trace.emplace(*given(app, "--trace"), "another run writes its timeline there; name another file for --trace");
   RunProgress progress(console, is_given(app, "--json"));
   const auto report = run_rank({.request = q.request,
@@ -125,7 +126,7 @@ int run_launched(const LaunchedRank& launched, const CLI::App& app, Console& con
   progress.finish();
   if (!report) return 0;
   if (std::string note = keep_run(*report, q.result.profile); !note.empty()) q.notes.push_back(std::move(note));
-  if (const auto file = given(app, "--trace")) write_file_atomically(*file, run_trace(*report));
+  if (const auto file = given(app, "--trace")) write_output(*file, run_trace(*report), console, "");
   console.print(is_given(app, "--json") ? json_text(run_json(*report))
                                         : run_text(*report, q.notes, options, console.screen));
   return report->outcome.was_stopped ? 3 : 0;

@@ -77,6 +77,8 @@ std::string to_ascii(std::string_view text) {
 
 void Console::tell(std::string_view line) const { err << "gpuplan: " << printable(line) << "\n"; }
 
-void Console::print(std::string_view text) { out << (screen.has_unicode ? std::string(text) : to_ascii(text)); }
+void Console::print(std::string_view text) {
+  (answers_on_err ? err : out) << (screen.has_unicode ? std::string(text) : to_ascii(text));
+}
 
 }  // namespace gpuplan

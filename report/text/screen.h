@@ -39,8 +39,9 @@ struct Console {
   Screen screen;
   std::string command_line;  // as it was typed
   std::vector<std::string> arguments;
+  bool answers_on_err = false;  // a file has standard output
 
-  /// Writes text to `out`, in ASCII where the screen has nothing else.
+  /// Writes an answer to `out`, in ASCII where the screen has nothing else.
   void print(std::string_view text);
   /// Writes "gpuplan: " and a line to `err`; a name in it may hold what a terminal would obey.
   void tell(std::string_view line) const;

@@ -126,3 +126,23 @@ TEST_CASE("outputs: an export follows no link out of its folder, and writes to n
   REQUIRE(mkfifo(file.c_str(), 0600) == 0);
   CHECK(ask(question, {"--force"}) == 2);
 }
+
+TEST_CASE("outputs: '-' is standard output, the answer goes to standard error, and no file of that name is written") {
+  const test::ScratchFolder scratch;
+  const fs::path before = fs::current_path();
+  fs::current_path(scratch.path());
+  for (const auto& [words, begin] :
+       {std::pair(Words{"estimate", "--save", "-"}, "{"), std::pair(Words{"simulate", "--trace", "-"}, "{"),
+        std::pair(Words{"simulate", "--html", "-"}, "<!DOCTYPE html>"),
+        std::pair(Words{"topology", "--svg", "-"}, "<svg")}) {
+    CAPTURE(words.front());
+    Words all = words;
+    all.insert(all.end(), kQuestion.begin() + (words.front() == "topology" ? 2 : 0), kQuestion.end());
+    std::ostringstream out, told;
+    CHECK(run(all, out, told) == 0);
+    CHECK(out.str().starts_with(begin));
+    CHECK(told.str().find("A6000") != std::string::npos);
+    CHECK(fs::is_empty(scratch.path()));
+  }
+  fs::current_path(before);
+}

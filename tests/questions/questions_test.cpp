@@ -17,6 +17,7 @@
 #include "questions/random_question.h"
 #include "sanitized.h"
 
+using namespace gpuplan;
 using namespace gpuplan::test;
 
 namespace {
