@@ -47,7 +47,8 @@ std::string text_of(int code, const std::string& out, const std::string& err,
                     const std::map<std::string, std::string>& written) {
   std::string text = fmt::format("exit code {}\n{}\n{}\n", code, out, err);
   for (const auto& [path, content] : written) text += fmt::format("== {}\n{}\n", path, content);
-  return without_time(text);
+  return nlohmann::json::parse(
+      json_line(nlohmann::json(without_time(text))));  // bytes that are no text, as a verdict shows them
 }
 
 /// A process for this question alone; it reads and writes the disk.
