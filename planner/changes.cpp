@@ -12,6 +12,7 @@
 #include "models/recipe_names.h"
 #include "planner/job.h"
 #include "planner/machine_changes.h"
+#include "planner/peaks.h"
 #include "planner/recommend.h"
 
 namespace gpuplan {
@@ -292,6 +293,7 @@ template <class Use>
 std::optional<StrategyEstimate> with_model(const Variant& variant, Use use) {
   const EstimateRequest& r = variant.request;
   if (recipe_mistake(r.recipe, r.model, r.cluster)) return std::nullopt;
+  if (eval_batch(r) * r.recipe.seq_len > kMostBatchTokens) return std::nullopt;  // flags do not take it either
   const FrameworkConvention& framework = find_framework(r.recipe.framework);
   const auto prepared = try_prepare(r.model, r.recipe, framework);
   const auto* const model = std::get_if<TrainedModel>(&prepared);
