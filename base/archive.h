@@ -9,7 +9,7 @@
 //   }
 //
 // Fields fills the members and notes every problem with its place; FieldWriter makes the values that are read back.
-// What stands behind the value (a range, a meaning) is for readers and for schemas; a writer ignores it.
+// A range or a meaning behind the value is for readers and for schemas; a writer ignores it.
 // Amounts stand in base units, or in the unit that the key ends with (base/fields.h). A type with a shape of its own in
 // the file has read_field(Fields&, key, const json&, T&) and write_field(const T&) beside it.
 #pragma once

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
+#include "base/surroundings.h"
 
 namespace gpuplan {
 namespace {
@@ -64,6 +65,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
 
 pid_t start_child(ChildPlan plan) {
   GPUPLAN_CHECK(!plan.command.empty(), "a child is a program");
+  if (given_surroundings()) throw EnvError(fmt::format("cannot start {}: no other programs are given", plan.name));
   std::vector<std::string> variables = environment_of(plan);
   const std::vector<char*> words = pointers_to(plan.command), environment = pointers_to(variables);
   int report[2];
@@ -80,6 +82,7 @@ pid_t start_child(ChildPlan plan) {
 }
 
 std::string find_program(const std::string& name) {
+  if (given_surroundings()) return {};
   const auto is_program = [](const std::string& path) {
     std::error_code none;
     return access(path.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(path, none);

@@ -8,7 +8,8 @@ namespace gpuplan {
 /// strftime's `format` of the local time.
 std::string today(const char* format = "%F");
 
-/// Of a clock that runs evenly, from some beginning: how long something takes. Given surroundings have one that stands.
+/// Reads a clock that runs evenly, so that a difference says how long something took. Given surroundings have one that
+/// stands.
 double clock_seconds();
 
 }  // namespace gpuplan

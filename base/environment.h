@@ -7,13 +7,13 @@
 
 namespace gpuplan {
 
-/// Its value, which may be empty; nothing where it is not set.
+/// Returns its value, which may be empty; nothing where it is not set.
 std::optional<std::string> variable(const std::string& name);
-/// Its value; "" where it is not set.
+/// Returns its value; "" where it is not set.
 std::string text_of_variable(const std::string& name);
 bool has_variable(const std::string& name);
 
-/// All of them, as "NAME=value": what a child process gets.
+/// Returns all of them as "NAME=value", as a child process gets them.
 std::vector<std::string> all_variables();
 
 }  // namespace gpuplan

@@ -200,7 +200,7 @@ class Fields {
   std::size_t num_problems() const;
   bool has_problems() const { return num_problems() > 0; }
 
-  /// What was read so far: each key that was asked for and is there, with its value. Reading that gives the same.
+  /// Returns each key that was asked for so far and is there, with its value. Reading that gives the same.
   nlohmann::json as_read() const;
 
   /// These keys are for people and not read.

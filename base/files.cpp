@@ -267,7 +267,9 @@ int write_all(int file, std::string_view content) {
   return 0;
 }
 
-bool is_shipped(const fs::path& path) { return path.string().starts_with(data_dir().string() + "/"); }
+bool is_shipped(const fs::path& path) {
+  return path.lexically_normal().string().starts_with(data_dir().lexically_normal().string() + "/");
+}
 
 fs::path own_program() {
   std::error_code error;
@@ -326,6 +328,12 @@ std::string read_file(const fs::path& path, const InputLimit& limit) {
 std::optional<std::string> read_if_there(const fs::path& path) {
   try {
     return read_file(path);
+  } catch (const InputError&) { return std::nullopt; }
+}
+
+std::optional<InputFile> open_if_there(const fs::path& path) {
+  try {
+    return InputFile(path);
   } catch (const InputError&) { return std::nullopt; }
 }
 

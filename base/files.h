@@ -21,10 +21,10 @@ const std::filesystem::path& data_dir();
 /// The next data_dir() looks again.
 void forget_data_dir();
 
-/// Says whether a file is of data_dir(), by its name: nobody changes it while the program runs.
+/// Says whether a path is below data_dir(), by its name: nobody changes that while the program runs.
 bool is_shipped(const std::filesystem::path& path);
 
-/// What a path leads to, through links too.
+/// A path is what it leads to, through links too.
 enum class PathKind : std::uint8_t { Nothing, File, Folder, Other };
 PathKind kind_of(const std::filesystem::path& path);
 bool is_there(const std::filesystem::path& path);
@@ -62,8 +62,10 @@ class InputFile {
 /// folder, a socket or another device, or is larger than `limit`.
 std::string read_file(const std::filesystem::path& path, const InputLimit& limit = kFileLimit);
 
-/// A small file of the kernel's (/proc, /sys) or of gpuplan's own; nothing where it cannot be read.
+/// Returns a small file of the kernel's (/proc, /sys) or of gpuplan's own; nothing where it cannot be read.
 std::optional<std::string> read_if_there(const std::filesystem::path& path);
+/// Returns a regular file that others write to and may remove; nothing where it cannot be opened.
+std::optional<InputFile> open_if_there(const std::filesystem::path& path);
 
 /// Opens a file or folder of gpuplan's own, or of the kernel's, as open(2) does; children do not inherit it. The
 /// descriptor, or -1 with errno set.
@@ -93,9 +95,9 @@ bool is_temporary_name(std::string_view name);
 /// Gives a file the permissions of the one that it replaces, else those that a new file gets. False with errno set.
 bool give_mode_of(const std::filesystem::path& replaced, int file);
 
-/// From the root on; the current folder of given surroundings is the root.
+/// Returns the path from the root on; the current folder of given surroundings is the root.
 std::filesystem::path absolute_path(const std::filesystem::path& path);
-/// The same text for paths that lead to the same file or folder, there or not yet; empty for devices and pipes.
+/// Returns the same text for all paths that lead to one file or folder, there or not yet; "" for devices and pipes.
 std::string file_identity(const std::filesystem::path& path);
 /// Says whether a path leads to a file or folder that is open; another may have got its name.
 bool leads_to(const std::filesystem::path& path, int file);

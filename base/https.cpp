@@ -14,6 +14,7 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "base/surroundings.h"
 
 namespace gpuplan {
 namespace {
@@ -206,6 +207,7 @@ std::string origin_of(const std::string& url) {
 HttpResponse http_get(const std::string& url, const std::string& token, const HttpLimits& limits) {
   const std::string first = origin_of(url);
   if (first.empty()) throw EnvError(fmt::format("'{}' is no http:// or https:// address", url));
+  if (given_surroundings()) throw EnvError(fmt::format("{}: no network is given", url));
   const bool may_send = first.starts_with("https://") || is_loopback(first);
   const auto start = std::chrono::steady_clock::now();
   std::string here = url;

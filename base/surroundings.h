@@ -1,8 +1,8 @@
-// What a question is answered from besides its words: files, variables, the clock, cores. The program asks the machine
+// A question is answered from its words, and from files, variables, the clock and cores. The program asks the machine
 // for them; `answer` (cli/program.h) gives a world of its own, in which nothing else exists.
 //
-// base/ is the only place that asks: files.h (paths), environment.h (variables), date.h (the clock), processor.h
-// (cores), child_process.h (other programs), https.h (the network), shared_library.h (drivers).
+// base/ is the only place that asks: base/files.h (paths), base/environment.h (variables), base/date.h (the clock),
+// base/processor.h (cores), base/child_process.h (other programs), base/https.h (the network).
 #pragma once
 
 #include <atomic>
@@ -44,7 +44,8 @@ class WithSurroundings {
 enum class StaysTrue : std::uint8_t { InDataFolder, InQuestion };
 std::uint64_t version_of(StaysTrue how_long);
 
-/// What `Read()` returns, which is called once, and again when that is no longer true. A reference is good until then.
+/// Returns what `Read()` does. It is called once, and again when that is no longer true; a reference is good until
+/// then.
 template <auto Read, StaysTrue kHowLong = StaysTrue::InDataFolder>
 const auto& read_once() {
   struct Kept {

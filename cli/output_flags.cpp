@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/arguments.h"
+#include "cli/flag_ranges.h"
 
 namespace gpuplan {
 namespace {
@@ -47,6 +48,13 @@ void require_own_file(std::string_view flag, const fs::path& file) {
   throw InputError(std::string(flag),
                    fmt::format("{} is there already, and is no {} of gpuplan", file.string(), row->is),
                    "name another file; --force replaces it");
+}
+
+bool is_folder_flag(const CLI::Option& option) { return option.get_type_name() == "DIR"; }
+
+/// Flags with a value, unless it is a number.
+bool may_name_path(const CLI::App& app, const CLI::Option& option) {
+  return option.get_items_expected_max() > 0 && ranges_of(app.get_name(), option.get_name()).empty();
 }
 
 struct NamedPath {
@@ -96,9 +104,8 @@ void check_outputs(const CLI::App& app) {
   std::vector<NamedPath> all;
   for (const CLI::Option* option : app.get_options())
     for (const std::string& value : option->results())
-      if (option->get_items_expected_max() > 0 && !value.empty() && value != "-" && option->get_type_name() != "N")
-        all.push_back(
-            {option->get_name(), value, is_output_flag(option->get_name()), option->get_type_name() == "DIR"});
+      if (may_name_path(app, *option) && !value.empty() && value != "-")
+        all.push_back({option->get_name(), value, is_output_flag(option->get_name()), is_folder_flag(*option)});
   for (const NamedPath& output : all) {
     if (!output.is_output) continue;
     has_output = true;
@@ -112,9 +119,7 @@ void check_outputs(const CLI::App& app) {
 
 bool takes_standard_output(const CLI::App& app) {
   return std::ranges::any_of(app.get_options(), [&](const CLI::Option* option) {
-    const auto is_it = [&](const OutputMark& row) { return row.flag == option->get_name(); };
-    return option->get_type_name() != "DIR" && std::ranges::any_of(kMarks, is_it) &&
-           given(app, option->get_name()) == "-";
+    return is_output_flag(option->get_name()) && !is_folder_flag(*option) && given(app, option->get_name()) == "-";
   });
 }
 

@@ -19,12 +19,9 @@ bool is_output_flag(std::string_view name);
 /// A file that gpuplan did not write is replaced with this alone.
 void add_force_flag(CLI::App& app);
 
-/// Throws InputError where a flag of `app` that names an output
-/// - leads to the same file or folder as another flag or argument of the call, by whatever path or link, or to a file
-/// of
-///   the model, adapter or output in such a folder (devices and pipes may be named twice);
-/// - leads to a file that gpuplan did not write, without --force;
-/// and where --force has nothing to replace.
+/// Throws InputError where an output of `app` leads to the file or folder that another flag or argument names, by
+/// whatever path or link, or to a file of a model, adapter or output folder of the call (devices and pipes may be named
+/// twice); where it leads to a file that gpuplan did not write, without --force; where --force has nothing to replace.
 void check_outputs(const CLI::App& app);
 
 /// Says whether a flag sends a file to standard output ("-"); the answer then goes to standard error.

@@ -96,7 +96,7 @@ TrainingOptions read_training_options(const CLI::App& app, const EstimateRequest
                          .seq_len = r.recipe.seq_len,
                          .packing = r.recipe.packing};
   if (const auto output = given(app, "--output")) o.output = *output;
-  if (const auto metrics = given(app, "--metrics")) o.metrics = *metrics;
+  if (const auto metrics = given(app, "--metrics")) o.metrics = *metrics == "-" ? "/dev/stdout" : *metrics;
   o.save_every = given_integer(app, "--save-every").value_or(0);
   o.keep = given_integer(app, "--keep").value_or(0);
   o.resumes = is_given(app, "--resume");

@@ -84,8 +84,8 @@ Profile profile_of(const EstimateRequest& request);
 /// The options as they apply to this recipe: FSDP means version 1 where version 2 fails (4-bit base, 8-bit states).
 StrategyOptions options_for(const EstimateRequest& request, const FrameworkConvention& framework);
 
-/// What makes no sense about a recipe, naming the flag: the first of it. Throws InputError for a framework or optimizer
-/// that no table has.
+/// Returns the first thing about a recipe that makes no sense, naming the flag. Throws InputError for a framework or
+/// optimizer that no table has.
 std::optional<InputError> recipe_mistake(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster);
 /// Throws it.
 void validate_recipe(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster);

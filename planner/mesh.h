@@ -37,7 +37,7 @@ constexpr Axis axis_named(std::string_view name) {
   return Axis::None;
 }
 
-/// Along which axis a piece of training state is cut, and along which the copies of a part sum their gradients.
+/// A piece of training state is cut along one axis, and the copies of a part sum their gradients along another.
 struct Domain {
   Axis shard = Axis::DpShard, replicate = Axis::DpReplicate;
 };
@@ -79,14 +79,14 @@ class Mesh {
   std::int64_t batch_replicas() const {
     return product([](const AxisRow& row) { return row.splits_batch; });
   }
-  /// Which of them `rank` belongs to.
+  /// `rank` belongs to the group of this number.
   std::int64_t batch_replica(std::int64_t rank) const {
     std::int64_t index = 0, inner = 1;
     for (const AxisRow& row : kAxes)
       if (row.splits_batch) index += inner * place(rank, row.axis), inner *= ways(row.axis);
     return index;
   }
-  /// Into how many parts state of this domain is cut, and how many ranks of a stage hold each part.
+  /// State of this domain is cut into so many parts, and so many ranks of a stage hold each.
   std::int64_t shard_ways(const Domain& domain = {}) const { return ways(domain.shard); }
   std::int64_t copies(const Domain& domain = {}) const { return ways(domain.replicate); }
 

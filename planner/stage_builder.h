@@ -111,7 +111,7 @@ class StageBuilder {
   }
   bool casts() const { return !layout_.shards_weights && n_.casts_weights && !steps_host_copy(); }
   bool reduces_each_micro_batch() const { return layout_.shards_gradients && !engine_.syncs_last_only; }
-  /// Into how many parts a group's state is cut, and how many copies of a part sum their gradients.
+  /// A group's state is cut into so many parts, and so many copies of a part sum their gradients.
   std::int64_t ways(const Group& g) const { return in_.strategy.mesh.shard_ways(g.domain); }
   std::int64_t copies(const Group& g) const { return in_.strategy.mesh.copies(g.domain); }
   bool is_scattered(const Group& g) const { return layout_.shards_optimizer && ways(g) > 1; }

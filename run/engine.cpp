@@ -83,10 +83,9 @@ class BatchFile {
     if (run_.batch_output.empty() || job().empty() || job() == "-") return;
     std::string path = run_.batch_output;
     if (const std::size_t at = path.rfind("%j"); at != std::string::npos) path.replace(at, 2, job());
-    if (!is_file(path)) return;
     constexpr std::int64_t kPiece = 1 << 20;
-    const InputFile file(path);
-    for (std::string text; !(text = file.read(from_, kPiece)).empty(); from_ += std::ssize(text))
+    const auto file = open_if_there(path);
+    for (std::string text; file && !(text = file->read(from_, kPiece)).empty(); from_ += std::ssize(text))
       output.add_output(text);
   }
   void cancel() {

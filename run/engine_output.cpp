@@ -179,12 +179,13 @@ void EngineOutput::take_line(std::string line) {
 void EngineOutput::read_metrics() {
   for (const std::filesystem::path& path : files_in(folder_, ".jsonl")) {
     const std::string name = path.filename().string();
-    if (!name.starts_with("rank-") || !is_file(path)) continue;
+    if (!name.starts_with("rank-")) continue;
     const std::string number = name.substr(5, name.size() - 11);
     if (number.empty() || number.size() > 6 || number.find_first_not_of(kDigits) != std::string::npos) continue;
     std::int64_t& from = read_to_[path];
-    const InputFile file(path);
-    const std::string text = file.read(from, file.size() - from);
+    const auto file = open_if_there(path);
+    if (!file) continue;
+    const std::string text = file->read(from, file->size() - from);
     std::size_t at = 0;
     for (std::size_t end; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
       take_metrics(std::stoll(number), text.substr(at, end - at));

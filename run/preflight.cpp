@@ -52,8 +52,8 @@ int bound_port(int port) {
 }  // namespace
 
 std::string interpreter_of(const fs::path& program) {
-  if (!is_file(program)) return {};
-  const std::string head = InputFile(program).read(0, 256);
+  const auto file = open_if_there(program);
+  const std::string head = file ? file->read(0, 256) : "";
   const std::string_view text = head;
   if (!text.starts_with("#!")) return {};
   std::string_view line = trim(text.substr(2, text.find('\n') - 2));

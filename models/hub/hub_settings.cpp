@@ -1,5 +1,4 @@
 #include "base/environment.h"
-#include "base/surroundings.h"
 #include "models/hub/hub.h"
 
 #include <algorithm>
@@ -78,8 +77,7 @@ HubSettings hub_settings() {
   settings.token = read_token();
   settings.hub_cache = hub_cache();
   settings.own_cache = user_cache_home() / "gpuplan";
-  settings.is_offline =
-      given_surroundings() || is_switched_on("HF_HUB_OFFLINE") || is_switched_on("TRANSFORMERS_OFFLINE");
+  settings.is_offline = is_switched_on("HF_HUB_OFFLINE") || is_switched_on("TRANSFORMERS_OFFLINE");
   if (const std::string seconds = hub_variable("HF_HUB_DOWNLOAD_TIMEOUT"); !seconds.empty())
     settings.limits.stall_seconds = settings.limits.connect_seconds =
         double(parse_integer(seconds, "HF_HUB_DOWNLOAD_TIMEOUT", 1));

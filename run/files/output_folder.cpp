@@ -235,8 +235,11 @@ RankMark::RankMark(const fs::path& folder, std::int64_t rank) {
     if (file_ >= 0) close(file_);
     file_ = open_own(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW);
     const std::string line = fmt::format("rank {} (process {} on {})\n", rank, getpid(), host_name());
-    if (file_ < 0 || flock(file_, LOCK_SH) != 0 || write(file_, line.data(), line.size()) != std::ssize(line))
-      throw EnvError(fmt::format("{}: cannot be written: {}", path.string(), std::strerror(errno)));
+    if (file_ < 0 || flock(file_, LOCK_SH) != 0 || write(file_, line.data(), line.size()) != std::ssize(line)) {
+      const int reason = errno;
+      if (file_ >= 0) close(file_);
+      throw EnvError(fmt::format("{}: cannot be written: {}", path.string(), std::strerror(reason)));
+    }
   } while (!leads_to(path, file_));
 }
 

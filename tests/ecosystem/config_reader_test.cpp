@@ -6,53 +6,13 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
-#include "ecosystem/methods.h"
+#include "ecosystem/config_texts.h"
 #include "ecosystem/rules.h"
 #include "ecosystem/torchtune.h"
 
 namespace gpuplan {
-namespace {
 
-ConfigReading reading_of(const std::vector<std::string>& texts) {
-  std::vector<ConfigFile> files;
-  for (const std::string& text : texts) files.push_back({"file" + std::to_string(files.size() + 1), text});
-  return read_configs(files, {});
-}
-
-std::string error_of(const std::vector<std::string>& texts) {
-  try {
-    reading_of(texts);
-  } catch (const InputError& error) { return error.what(); }
-  return "";
-}
-
-bool has_note(const ConfigReading& reading, std::string_view text) {
-  for (const std::string& note : reading.notes)
-    if (note.find(text) != std::string::npos) return true;
-  return false;
-}
-
-bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
-
-constexpr const char* kTrl = "model_name_or_path: Qwen/Qwen2.5-7B\ndtype: bfloat16\nmax_length: 2048\npacking: true\n";
-constexpr const char* kTrlLora =
-    "dtype: bfloat16\nmax_length: 512\nuse_peft: true\nlora_r: 4\nlora_alpha: 8\nlora_dropout: 0.0\n";
-constexpr const char* kTrlQlora =
-    "dtype: bfloat16\nuse_peft: true\nload_in_4bit: true\nbnb_4bit_quant_storage: bfloat16\nlora_dropout: 0.0\n";
-
-std::string fsdp(const std::string& keys, const std::string& version = "2") {
-  return "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 4\n"
-         "fsdp_config:\n  fsdp_version: " +
-         version + "\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n" + keys;
-}
-
-std::string zero(const std::string& keys) {
-  return "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\nmixed_precision: bf16\nnum_processes: 4\n"
-         "deepspeed_config:\n" +
-         keys;
-}
-
-}  // namespace
+using namespace test;
 
 TEST_CASE("PEFT's adapter_config.json says model and adapters, and every key is used, ignored or refused") {
   const std::string file =
@@ -238,110 +198,6 @@ TEST_CASE("modules are a list or one text with commas where the program takes bo
   CHECK(targets(std::string(kTrlLora) + "lora_target_modules: all-linear\n") == all);
   CHECK(targets(R"({"peft_type": "LORA", "target_modules": "all-linear"})") == all);
   CHECK(contains(error_of({factory + "lora_target: [1, 2]\n"}), "a list of texts"));
-}
-
-namespace {
-
-/// A file of a format with nothing but a key that tells which it is.
-nlohmann::json least_file(const std::string& format) {
-  if (format == "trl") return {{"max_length", 512}};
-  if (format == "transformers") return {{"block_size", 512}};
-  if (format == "axolotl") return {{"base_model", "a"}};
-  if (format == "llama-factory") return {{"cutoff_len", 64}};
-  if (format == "peft") return {{"peft_type", "LORA"}};
-  return {{"model", {{"_component_", "torchtune.models.llama3_1.llama3_1_8b"}}}};
-}
-
-/// The file with a value at "a.b"; "a.*" is {"a": {"any": value}}.
-std::string with_key(nlohmann::json file, std::string key, const nlohmann::json& value) {
-  if (key.ends_with(".*")) key.replace(key.size() - 1, 1, "any");
-  std::replace(key.begin(), key.end(), '.', '/');
-  file[nlohmann::json::json_pointer("/" + key)] = value;
-  return file.dump();
-}
-
-}  // namespace
-
-TEST_CASE("every key that names a method is refused with the method, and its empty values are not") {
-  for (const ForeignJob& job : foreign_jobs()) {
-    CAPTURE(job.name);
-    CHECK_FALSE(job.source.empty());
-    CHECK_FALSE(job.keys.empty());
-    for (const std::string& format : job.formats)
-      for (const std::string& key : job.keys) {
-        CAPTURE(format);
-        CAPTURE(key);
-        const KeyTable* table = find_key_table(format);
-        REQUIRE(table);
-        if (key.ends_with(".*") || key.find('.') == std::string::npos) CHECK(table->find(key) == nullptr);
-        const std::string error = error_of({with_key(least_file(format), key, "yes")});
-        CHECK(contains(error, "file1: " + key.substr(0, key.find(".*"))));
-        CHECK(contains(error, "is not modelled"));
-        CHECK_FALSE(job.why.empty());
-        for (const nlohmann::json& nothing : {nlohmann::json(), nlohmann::json(false)})
-          CHECK_FALSE(contains(error_of({with_key(least_file(format), key, nothing)}), "is not modelled"));
-        for (const nlohmann::json& harmless : job.harmless)
-          CHECK(error_of({with_key(least_file(format), key, harmless)}).empty());
-      }
-  }
-}
-
-TEST_CASE("files of programs that are not read are refused by the program's name, whatever else they hold") {
-  int num_programs = 0;
-  for (const ForeignJob& job : foreign_jobs()) {
-    if (!job.is_program()) continue;
-    ++num_programs;
-    CAPTURE(job.name);
-    for (const std::string& key : job.keys) {
-      CAPTURE(key);
-      for (const KeyTable& table : key_tables()) CHECK(table.find(key) == nullptr);
-      for (const char* format : {"trl", "transformers", "axolotl", "llama-factory", "torchtune"})
-        CHECK(contains(error_of({with_key(least_file(format), key, 8)}), "is a file of " + job.name));
-    }
-  }
-  CHECK(num_programs >= 9);
-}
-
-TEST_CASE("foreign methods are named: what people gave and got the figures of SFT for") {
-  const auto refused = [](const std::string& keys) { return error_of({std::string(kTrl) + keys}); };
-  CHECK(contains(error_of({"model: Qwen/Qwen2.5-7B\nrlhf_type: dpo\ntuner_type: lora\nmax_length: 2048\n"}),
-                 "file1: is a file of ms-swift (rlhf_type, tuner_type), which gpuplan does not read"));
-  CHECK(contains(refused("teacher_model_name_or_path: a\n"),
-                 "file1:5: teacher_model_name_or_path: belongs to distillation"));
-  CHECK(contains(refused("beta: 0.1\ndesirable_weight: 1.0\n"),
-                 "desirable_weight: belongs to KTO, which is not modelled"));
-  CHECK(contains(refused("cpo_alpha: 1.0\n"), "belongs to CPO or SimPO"));
-  CHECK(contains(refused("center_rewards_coefficient: 0.01\n"), "belongs to a reward model"));
-  CHECK(contains(refused("max_staleness: 3\n"), "belongs to asynchronous GRPO"));
-  CHECK(contains(refused("num_labels: 2\n"), "belongs to classification"));
-  CHECK(contains(refused("lora_task_type: SEQ_CLS\n"), "another head"));
-  CHECK(refused("lora_task_type: CAUSAL_LM\n").empty());
-  CHECK(contains(refused("task_type: SEQ_CLS\n"), "another head"));
-  for (const char* key : {"student_model", "assistant_model", "pref_beta"})
-    CHECK(contains(refused(std::string(key) + ": a\n"), "is not known to gpuplan, and"));
-  CHECK(contains(refused("num_generations: 8\nmax_completion_length: 256\nuse_vllm: true\nreward_funcs: [a]\n"),
-                 "belongs to GRPO"));
-  // a key of many methods names several, and says that there are more
-  CHECK(contains(refused("beta: 0.1\n"), "belongs to DPO, KTO or another method"));
-  CHECK(contains(refused("beta: 0.1\n"), "leave out beta"));
-  CHECK(contains(error_of({"stage: dpo\ncutoff_len: 64\n"}), "belongs to preference tuning, PPO or a reward model"));
-  CHECK(error_of({"stage: sft\ncutoff_len: 64\n"}).empty());
-  CHECK(error_of({"stage: pt\ncutoff_len: 64\nref_model: null\n"}).empty());
-  CHECK(contains(error_of({"base_model: a\nrl: grpo\ntrl: {num_generations: 4}\n"}),
-                 "preference tuning or reinforcement"));
-  CHECK(error_of({"base_model: a\nrl: null\nrl_beta:\n"}).empty());
-}
-
-TEST_CASE("a key that no table knows is refused when a word in it names another method, else noted") {
-  const auto refused = [](const std::string& keys) { return error_of({std::string(kTrl) + keys}); };
-  CHECK(contains(refused("grpo_new_thing: 3\n"), "\"grpo\" in it"));
-  CHECK(contains(refused("my.teacher.path: a\n"), "\"teacher\" in it"));
-  CHECK(contains(refused("trainer: {critic_model: a}\n"), "trainer.critic_model"));
-  CHECK(contains(error_of({"base_model: a\nvllm_thing: 1\n"}), "\"vllm\" in it"));
-  CHECK(refused("teacher: null\nuse_reward: false\nrollouts: {}\n").empty());
-  CHECK(refused("rewarding: 1\ncriticality: 2\n").empty());  // other words
-  CHECK(foreign_word("actor.Ref_Model") == "ref_model");
-  CHECK(foreign_word("preference").empty());
 }
 
 TEST_CASE("rule 4: FSDP1 ignores fsdp_reshard_after_forward under accelerate launch") {

@@ -117,6 +117,11 @@ TEST_CASE("an answer reads and writes what it was given, and nothing else") {
   CHECK(with({"--save", "taken.json"}).err.find("is no plan of gpuplan") != std::string::npos);
   CHECK(with({"--save", "taken.json"}).written.empty());
   CHECK(answer({"estimate", "missing.json"}, given).code == 2);
+  const std::string outside = (data_dir() / "models" / ".." / ".." / "LICENSE").string();  // no file of the data
+  CHECK(answer({"estimate", "--from", outside, "--gpus", "2xA6000"}, given).err.find("cannot be read") !=
+        std::string::npos);
+  CHECK(answer({"estimate", "--model", "some-lab/model", "--gpus", "2xA6000"}, given).err.find("no network is given") !=
+        std::string::npos);
   CHECK(answer({"run", "--demo"}, given).err.find("needs a machine") != std::string::npos);
   CHECK(answer({"estimate", "--model", "smollm2-135m", "--gpus", "local"}, given).code == 3);
   CHECK(answer({"estimate", "--model", "smollm2-135m", "--gpus", "2xcpu"}, given).code == 3);  // no /proc/meminfo
