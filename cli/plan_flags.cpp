@@ -401,7 +401,7 @@ void set_precision(PlanQuestion& question) {
   Recipe& recipe = question.request.recipe;
   const std::vector<GpuSpec>& gpus = question.request.cluster.gpus.kinds();
   const auto without = std::find_if_not(gpus.begin(), gpus.end(), multiplies_bf16);
-  const bool has_fp16 = find_framework(recipe.framework).computes_in_fp16;
+  const bool has_fp16 = find_framework(recipe.framework).dtypes.computes_in_fp16;
   if (recipe.precision == Precision::Fp32 || without == gpus.end() || !has_fp16) return;
   const std::string_view usual = to_string(recipe.precision);
   recipe.precision = Precision::Fp16Mixed;

@@ -264,7 +264,7 @@ json recipe_json(const Recipe& recipe) {
   fields["images"] = {{"train", to_string(recipe.images.train)}};  // the rest is of the data
   if (recipe.loss != LossKernel::Chunked) fields.erase("loss_chunks");
   if (recipe.checkpointing != Checkpointing::EveryK) fields.erase("checkpoint_every");
-  const std::string usual = std::string(to_string(find_framework(recipe.framework).kernels));
+  const std::string usual = std::string(to_string(find_framework(recipe.framework).layers.kernels));
   if (fields["kernels"].is_null()) fields["kernels"] = usual;
   const Dtype compute = resolve_numerics(recipe, find_framework(recipe.framework), ShardingEngine::Local).compute;
   if (recipe.is_adapter() && recipe.lora.base_dtype == compute) fields["lora"]["base_dtype"] = nullptr;

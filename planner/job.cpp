@@ -41,7 +41,8 @@ Profile profile_of(const EstimateRequest& r) {
 StrategyOptions options_for(const EstimateRequest& r, const FrameworkConvention& framework) {
   StrategyOptions options = r.options;
   const bool needs_flat_shards = r.recipe.quant.kind == BaseQuant::Nf4 || find_optimizer(r.recipe.optimizer).is_8bit;
-  if (!options.fsdp_version && needs_flat_shards && !framework.fsdp2_shards_quantised) options.fsdp_version = 1;
+  if (!options.fsdp_version && needs_flat_shards && !framework.distributed.fsdp2_shards_quantised)
+    options.fsdp_version = 1;
   return options;
 }
 
@@ -133,7 +134,7 @@ void validate_recipe(const Recipe& r, const ModelSpec& m, const ClusterSpec& clu
           "--fp8", "these GPUs have no fp8 units", "Ada, Hopper and Blackwell have");
   require(!r.fp8_matmul || r.precision != Precision::Fp32, "--fp8", "needs a 16-bit precision beside it",
           "use bf16-mixed or bf16-true");
-  const bool computes_as_asked = find_framework(r.framework).qlora_computes_in_fp32;
+  const bool computes_as_asked = find_framework(r.framework).dtypes.qlora_computes_in_fp32;
   require(r.precision != Precision::Fp32 || r.method != Method::Qlora || computes_as_asked, "--precision",
           "QLoRA computes in 16 bit", "use bf16-mixed or bf16-true");
   find_optimizer(r.optimizer);

@@ -71,7 +71,8 @@ struct Job {
   const EngineConvention& engine() const { return engine_of(framework, strategy.engine); }
   /// One process drives all GPUs: it needs no communicators, and one thread launches every kernel.
   bool is_one_process() const {
-    return strategy.mesh.world() == 1 || (strategy.schedule == Schedule::Naive && framework.mp_is_one_process);
+    return strategy.mesh.world() == 1 ||
+           (strategy.schedule == Schedule::Naive && framework.distributed.mp_is_one_process);
   }
   /// The same under another strategy.
   void use(Strategy other);

@@ -77,11 +77,12 @@ SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framew
                   .layout = strategy.layout,
                   .ways = strategy.mesh.shard_ways(),
                   .shards_rows = engine.shards_rows,
-                  .steps_host_copy = framework.host_steps_copy && recipe.offload.optimizer != OffloadTarget::None &&
+                  .steps_host_copy = framework.state.host_steps_copy &&
+                                     recipe.offload.optimizer != OffloadTarget::None &&
                                      recipe.offload.params == OffloadTarget::None,
                   .keeps_weights_on_host = recipe.offload.params != OffloadTarget::None,
                   .gathers_parameters = engine.gathers_parameters,
-                  .sizer = sizer_of(framework.state_arrays)};
+                  .sizer = sizer_of(framework.state.arrays)};
   constexpr std::int64_t kAutoWidths =
       10;  // transformers' "auto" of stage3_param_persistence_threshold: 10 x hidden size
   if (strategy.layout.shards_weights)

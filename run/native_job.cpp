@@ -14,7 +14,7 @@
 namespace gpuplan {
 
 NativeJob::NativeJob(const EstimateRequest& asked, const Strategy& wanted) : Job(asked, wanted) {
-  GPUPLAN_CHECK(framework.state_arrays == StateArrays::Flat, "the executor runs plans of its own framework record");
+  GPUPLAN_CHECK(framework.state.arrays == StateArrays::Flat, "the executor runs plans of its own framework record");
   require_native(request.model, recipe(), strategy, numerics);
   build_step_program(program_, *this, {});
   verify(program_);

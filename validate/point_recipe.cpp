@@ -179,7 +179,7 @@ FrameworkAlias framework_of(const Point& point, const AliasTable& aliases) {
 /// weights that are on the host (llmq's WeightsMgrUnsharded and WeightsMgrSharded, src/models/llama_weights.cpp).
 static bool has_no_other_weights(const Point& p, const Recipe& r) {
   return std::find(p.offload.begin(), p.offload.end(), "master") != p.offload.end() && !r.fp8_matmul &&
-         r.precision == Precision::Bf16True && !find_framework(r.framework).zero_has_master;
+         r.precision == Precision::Bf16True && !find_framework(r.framework).dtypes.zero_has_master;
 }
 
 Recipe recipe_of(const Point& p, const ModelSpec& model, const FrameworkAlias& framework, const AliasTable& aliases) {
