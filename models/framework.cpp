@@ -155,9 +155,10 @@ void read_convention(Fields& f, FrameworkConvention& c) {
       f.optional_object(traits.key, [&](Fields& engine) { read_engine(engine, c.*traits.convention); });
 }
 
-FrameworkConvention load(const std::filesystem::path& file) {
-  const nlohmann::json record = read_json_file(file);
-  Fields fields(record, file.string());
+}  // namespace
+
+FrameworkConvention read_framework(const nlohmann::json& record, const std::string& where) {
+  Fields fields(record, where);
   FrameworkConvention convention;
   read_convention(fields, convention);
   fields.refuse_unknown();
@@ -165,11 +166,10 @@ FrameworkConvention load(const std::filesystem::path& file) {
   return convention;
 }
 
-}  // namespace
-
 std::vector<FrameworkConvention> list_frameworks() {
   std::vector<FrameworkConvention> out;
-  for (const auto& file : files_in(data_dir() / "frameworks", ".json")) out.push_back(load(file));
+  for (const auto& file : files_in(data_dir() / "frameworks", ".json"))
+    out.push_back(read_framework(read_json_file(file), file.string()));
   return out;
 }
 

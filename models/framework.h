@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "models/recipe.h"
 
 namespace gpuplan {
@@ -254,5 +256,7 @@ const FrameworkConvention* known_framework(std::string_view name);
 /// The same. Throws InputError with the nearest names.
 const FrameworkConvention& find_framework(std::string_view name);
 std::vector<FrameworkConvention> list_frameworks();
+/// Reads a record such as data/frameworks holds. Throws InputError naming `where` and the bad fields.
+FrameworkConvention read_framework(const nlohmann::json& record, const std::string& where);
 
 }  // namespace gpuplan
