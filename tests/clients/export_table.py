@@ -1,0 +1,5 @@
+"""Exports."""
+
+
+def compare_exports(place, args):
+    return 0, 0
