@@ -18,6 +18,7 @@ in_namespace() {  # what it mounts is gone when its command ends
     root=$1 work=$2 clients=$3
     shift 3
     mkdir -p "$root/work" "$root/clients"
+    ip link set lo up 2>/dev/null || true
     for name in dev proc sys; do mount --rbind "/$name" "$root/$name"; done
     mount --bind "$work" "$root/work"
     mount --bind "$clients" "$root/clients"

@@ -12,11 +12,11 @@ COMMAND = './check --clients DIR; tests/clients/clients.py --only counts --write
 
 
 def write_configs(place, models):
-    """The config.json of each model as plans have it. Gives the names."""
+    """The config.json of each model as plans have it: of those of the table, where none are named. Gives the names."""
     folder = place.path('configs')
     folder.mkdir(exist_ok=True)
     listed = [model['name'] for model in json.loads(place.call('models', '--json').stdout)['models'] if model.get('is_modelled', True)]
-    names = [name for name in listed if not models or name in models]
+    names = [name for name in listed if name in (models or read_table()['models'])]
     for name in names:
         if (folder / f'{name}.json').exists():
             continue

@@ -142,16 +142,20 @@ def repeats(written, whole):
     layers, first = written['num_hidden_layers'], (written.get('first_k_dense_replace') or 0) + 1
     for step in (1, 2, 4):
         least = first + (layers - first) % step
-        short, longer = (count(build(read_config(shortened(written, n)))) for n in (least, least + step))
+        try:
+            short, longer = (count(build(read_config(shortened(written, n)))) for n in (least, least + step))
+        except ValueError:  # fewer layers than the family's first kind of layer
+            continue
         times = (layers - least) // step
         if all(short[key] + times * (longer[key] - short[key]) == whole[key] for key in ('parameters', 'linear', 'experts', 'linear_experts')):
             return least, least + step, times
     return None
 
 
-def add_counts(found, written, keys, modules):
+def add_counts(found, written, keys, model):
     """What is trained and what is 4-bit. PEFT takes minutes for tens of thousands of layers; those are counted on two shorter models."""
-    plan = repeats(written, found) if modules > MANY and 'num_hidden_layers' in written else None
+    many = sum(isinstance(module, nn.Linear) for module in model.modules()) > MANY
+    plan = repeats(written, found) if many and 'num_hidden_layers' in written else None
     if plan:
         found['repeated_layers'] = plan[1] - plan[0]
     for key in keys:
@@ -161,7 +165,7 @@ def add_counts(found, written, keys, modules):
                 short, longer = (counted(build(read_config(shortened(written, layers)))) for layers in plan[:2])
                 found[key] = short + plan[2] * (longer - short)
             else:
-                found[key] = counted(build(read_config(written)))
+                found[key] = counted(model if key == keys[-1] else build(read_config(written)))  # it is changed
         except Exception as error:  # noqa: BLE001 - whatever a program says belongs to the table
             found[key + '_error'] = message(error)
 
@@ -173,7 +177,7 @@ def row(path, keys):
     except Exception as error:  # noqa: BLE001
         return {'error': message(error)}
     found = count(model)
-    add_counts(found, written, keys, sum(isinstance(module, nn.Linear) for module in model.modules()))
+    add_counts(found, written, keys, model)
     return found
 
 
