@@ -22,7 +22,7 @@ in_namespace() {  # what it mounts is gone when its command ends
     for name in dev proc sys; do mount --rbind "/$name" "$root/$name"; done
     mount --bind "$work" "$root/work"
     mount --bind "$clients" "$root/clients"
-    exec chroot "$root" env -i HOME=/root PATH=/usr/bin:/bin LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1 "$@"
+    exec chroot "$root" env -i HOME=/root PATH=/usr/bin:/bin LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0 HF_HUB_OFFLINE=1 "$@"
   ' in_namespace "$@"
 }
 

@@ -43,6 +43,7 @@ def message(error):
 
 
 def read_config(written):
+    """The program's own config of ours."""
     kind = written['model_type']
     if kind not in CONFIG_MAPPING:
         raise LookupError(f'no model type {kind}')
@@ -53,11 +54,11 @@ def read_config(written):
     return config
 
 
-def build(config):
-    wanted = [name.lower() for name in config.architectures or []]
+def build(config, architectures):
+    wanted = [name.lower() for name in architectures]
     names = [name for name in dir(transformers) if name.lower() in wanted]
     if len(names) != 1:
-        raise LookupError(f'no class {config.architectures}')
+        raise LookupError(f'no class {architectures}')
     made = getattr(transformers, names[0])
     try:
         with torch.device('meta'):
@@ -65,6 +66,10 @@ def build(config):
     except NotImplementedError:  # a layer that reads its own parameters while it is made: memory for one layer at a time
         with accelerate.init_empty_weights(include_buffers=True):
             return made._from_config(config)
+
+
+def made_of(written):
+    return build(read_config(written), written['architectures'])
 
 
 def size(parameters):
@@ -143,7 +148,7 @@ def repeats(written, whole):
     for step in (1, 2, 4):
         least = first + (layers - first) % step
         try:
-            short, longer = (count(build(read_config(shortened(written, n)))) for n in (least, least + step))
+            short, longer = (count(made_of(shortened(written, n))) for n in (least, least + step))
         except ValueError:  # fewer layers than the family's first kind of layer
             continue
         times = (layers - least) // step
@@ -162,10 +167,10 @@ def add_counts(found, written, keys, model):
         counted = COUNTED[key]
         try:
             if plan:
-                short, longer = (counted(build(read_config(shortened(written, layers)))) for layers in plan[:2])
+                short, longer = (counted(made_of(shortened(written, layers))) for layers in plan[:2])
                 found[key] = short + plan[2] * (longer - short)
             else:
-                found[key] = counted(model if key == keys[-1] else build(read_config(written)))  # it is changed
+                found[key] = counted(model if key == keys[-1] else made_of(written))  # it is changed
         except Exception as error:  # noqa: BLE001 - whatever a program says belongs to the table
             found[key + '_error'] = message(error)
 
@@ -173,7 +178,7 @@ def add_counts(found, written, keys, model):
 def row(path, keys):
     try:
         written = json.loads(path.read_text())
-        model = build(read_config(written))
+        model = made_of(written)
     except Exception as error:  # noqa: BLE001
         return {'error': message(error)}
     found = count(model)

@@ -1,9 +1,9 @@
 """Inside the Debian of chroot.sh: puts the programs that GPUPLAN_CLIENTS names (folders, separated by ':') before Debian's packages, stands in for
 those that cannot be had, and says versions that the programs accept where Debian's are older and no driver needs what is new."""
-import importlib.metadata
 import inspect
 import os
 import sys
+import tempfile
 
 import stand_ins
 
@@ -15,11 +15,21 @@ RAISED = {'regex': '2026.1.1', 'safetensors': '0.8.0'}
 
 
 def enter(names):
-    """`names`: of ABSENT, what this driver's programs import. Gives the finder, whose `used` says what was imported."""
-    sys.path[1:1] = [path for path in os.environ.get('GPUPLAN_CLIENTS', '').split(':') if path]
-    said, real = {**{name: ABSENT.get(name, '1.0') for name in names}, **RAISED}, importlib.metadata.version
-    importlib.metadata.version = lambda name: said.get(name) or real(name)
-    return stand_ins.install({name: ABSENT.get(name, '1.0') for name in names})
+    """`names`: what this driver's programs import and Debian lacks. Gives the finder, whose `used` says what was imported."""
+    absent = {name: ABSENT.get(name, '1.0') for name in names}
+    sys.path[1:1] = [said_versions({**absent, **RAISED}), *(path for path in os.environ.get('GPUPLAN_CLIENTS', '').split(':') if path)]
+    return stand_ins.install(absent)
+
+
+def said_versions(versions):
+    """A folder in which importlib.metadata finds these packages before Debian's."""
+    folder = tempfile.mkdtemp(prefix='versions-')
+    for name, version in versions.items():
+        place = os.path.join(folder, f'{name}-{version}.dist-info')
+        os.mkdir(place)
+        with open(os.path.join(place, 'METADATA'), 'w') as file:
+            file.write(f'Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n')
+    return folder
 
 
 def takes_self(function):

@@ -44,7 +44,7 @@ def expected(plan):
     found = {'micro_batch': recipe['micro_batch'], 'grad_accum': recipe['grad_accum'], 'seq_len': recipe['seq_len'], 'method': recipe['method'],
              'checkpointing': recipe['checkpointing'] != 'none', 'packing': 'packed' if recipe['packing'] == 'packed' else 'unpacked',
              'compile': recipe['torch_compile'], 'fp8': recipe['fp8_matmul'], 'base_bits': bits, 'processes': strategy['dp_shard'] * strategy['dp_replicate'],
-             'engine': engine(strategy), 'offload_params': {'none': ('none', False), 'host': ('cpu', True), 'nvme': ('nvme',)}.get(offload['params']),
+             'engine': engine(strategy), 'offload_params': {'none': ('none', False), 'nvme': ('nvme',)}.get(offload['params'], ('cpu', True)),
              'optimizer': OPTIMIZERS.get(recipe['optimizer'], (recipe['optimizer'],)), 'attention': ATTENTION.get(recipe['attention'], (recipe['attention'],)),
              'model': plan['model']['id'], 'precision': precision(recipe)}
     if recipe['method'] != 'full':
@@ -61,11 +61,9 @@ def precision(recipe):
 
 
 def engine(strategy):
-    if strategy['zero_stage']:
+    if strategy['name'].startswith('zero'):
         return f'zero{strategy["zero_stage"]}'
-    if strategy['fsdp_version']:
-        return f'fsdp{strategy["fsdp_version"]}'
-    return 'ddp or one'
+    return f'fsdp{strategy["fsdp_version"]}' if strategy['fsdp_version'] else 'ddp or one'
 
 
 def differences(read, plan):

@@ -25,7 +25,7 @@ def meta_model(plan):
     name = plan['model']['name']
     if name not in models:
         models.clear()
-        models[name] = counts.build(counts.read_config(plan['model']['config']))
+        models[name] = counts.made_of(plan['model']['config'])
     return models[name]
 
 
@@ -40,7 +40,7 @@ def trace(folder, *words):
     answer.unlink(missing_ok=True)
     done = subprocess.run(['sh', str(folder / 'launch.sh'), *words], capture_output=True, text=True,
                           env={**os.environ, 'PATH': f'{place}:/usr/bin:/bin', 'TRACE': str(answer), 'SCRIPT': str(place / 'train.py'),
-                               'NODE_RANK': '0', 'HOSTFILE': '/tmp/hosts', 'MACHINE_RANK': '0', 'MASTER_ADDR': '127.0.0.1', 'MASTER_PORT': '29500',
+                               'NODE_RANK': '0', 'HOSTFILE': '/tmp/hosts', 'MACHINE_RANK': '0', 'MAIN_ADDRESS': '127.0.0.1', 'MASTER_ADDR': '127.0.0.1', 'MASTER_PORT': '29500',
                                'PYTHONPATH': os.environ['GPUPLAN_CLIENTS']})
     if done.returncode != 0 or not answer.exists():
         raise RuntimeError(f'launch.sh ends with {done.returncode}: {done.stderr[-300:]}')
@@ -64,7 +64,7 @@ def launch_variables(file):
 
 def plugin_values(variables, plan):
     from accelerate.utils import DeepSpeedPlugin, FullyShardedDataParallelPlugin
-    reading.pretend_gpu()
+    reading.pretend_gpu(is_there=True)
     with reading.surroundings({key: str(value) for key, value in variables.items()}):
         found = {'precision': variables.get('ACCELERATE_MIXED_PRECISION') or 'fp32'}
         if str(variables.get('ACCELERATE_USE_DEEPSPEED', '')).lower() == 'true':

@@ -11,13 +11,14 @@ EXPORTS = pathlib.Path('/work/exports')
 PRECISION = {(True, False): 'bf16', (False, True): 'fp16', (False, False): 'fp32'}
 
 
-def pretend_gpu():
-    """Programs that ask are told of a card that computes in bf16. None computes here."""
+def pretend_gpu(is_there=False):
+    """Programs that ask are told that the card computes in bf16; with `is_there` also that there are eight. None computes here."""
     import torch
-    torch.cuda.is_available = lambda: True
+    if is_there:
+        torch.cuda.is_available = lambda: True
+        torch.cuda.current_device = lambda: 0
+        torch.cuda.device_count = lambda: 8
     torch.cuda.is_bf16_supported = lambda *args, **kwargs: True
-    torch.cuda.current_device = lambda: 0
-    torch.cuda.device_count = lambda: 8
     torch.cuda.get_device_capability = lambda *args: (9, 0)
     import transformers.training_args as arguments
     import transformers.utils as utils
