@@ -27,6 +27,7 @@ in_namespace() {  # what it mounts is gone when its command ends
 }
 
 make() {
+  if [[ ${GPUPLAN_NO_INSTALL:-} == 1 ]]; then fail "there is no Debian 13 in $1, and nothing is to be installed (--no-install)" 77; fi
   if ! command -v debootstrap >/dev/null; then fail "debootstrap is missing: apt-get install debootstrap"; fi
   mkdir -p "$1"
   if [[ ! -e $1/etc/apt ]]; then

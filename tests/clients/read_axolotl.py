@@ -10,8 +10,6 @@ stand_ins = environment.enter(['tokenizers', 'datasets', 'bitsandbytes', 'pandas
 
 import reading  # noqa: E402
 
-ADDICT = '''a dictionary whose keys are attributes'''
-
 
 class Dict(dict):
     """What axolotl takes from addict: keys as attributes, and nested dictionaries likewise."""
@@ -58,6 +56,12 @@ def capabilities(plan):
             {'torch_version': '2.9.1'})
 
 
+def precision(read):
+    if read.bfloat16 or read.bf16 == 'full':
+        return 'pure bf16'
+    return 'bf16' if read.bf16 else 'fp16' if read.fp16 else 'fp32'
+
+
 def read_file(folder, plan):
     import addict
     import yaml
@@ -73,7 +77,7 @@ def read_file(folder, plan):
     read = module.validate_config(given, capabilities=card, env_capabilities=system)
     method = read.adapter or 'full'
     values = {'micro_batch': read.micro_batch_size, 'grad_accum': read.gradient_accumulation_steps, 'method': method, 'seq_len': read.sequence_len,
-              'precision': 'bf16' if read.bf16 in (True, 'full', 'true', 'auto') else 'fp16' if read.fp16 else 'fp32', 'checkpointing': bool(read.gradient_checkpointing),
+              'precision': precision(read), 'checkpointing': bool(read.gradient_checkpointing),
               'optimizer': str(getattr(read.optimizer, 'value', read.optimizer)), 'packing': 'packed' if read.sample_packing else 'unpacked',
               'learning_rate': float(read.learning_rate), 'attention': read.attn_implementation, 'compile': bool(read.torch_compile), 'epochs': read.num_epochs,
               'base_bits': 4 if read.load_in_4bit else 8 if read.load_in_8bit else 16, 'model': read.base_model, 'fp8': bool(read.fp8),

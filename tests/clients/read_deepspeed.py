@@ -49,7 +49,9 @@ def read_target(folder, plan):
     from deepspeed.launcher.runner import parse_args
     started = trace(folder, '/tmp/trace/train.py')
     arguments = parse_args(started['words'][1:])
-    return {**read_config(folder, plan), 'processes': arguments.num_gpus * max(arguments.num_nodes, 1)}
+    if started['words'][1].startswith('--hostfile'):  # its lines count the machines
+        return read_config(folder, plan)
+    return {**read_config(folder, plan), 'processes': arguments.num_gpus}
 
 
 def read_beside(folder, plan):

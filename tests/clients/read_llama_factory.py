@@ -50,9 +50,11 @@ def read_file(folder, plan):
     if method != 'full':
         values.update(lora_rank=tuning.lora_rank, lora_alpha=tuning.lora_alpha, lora_dropout=tuning.lora_dropout, lora_targets=sorted(tuning.lora_target),
                       lora_dora=tuning.use_dora, lora_saved=sorted(tuning.additional_target or []))
-    return {**values, 'method': method, 'base_bits': bits or 16, 'seq_len': data.cutoff_len, 'model': model.model_name_or_path,
+    return {**values, 'method': method, 'base_bits': bits or 16, 'seq_len': data.cutoff_len + bool(data.packing),  # its packing keeps one token back
+            'model': model.model_name_or_path,
             'packing': 'packed' if data.packing else 'unpacked', 'checkpointing': not model.disable_gradient_checkpointing,
-            'attention': str(getattr(model.flash_attn, 'value', model.flash_attn)), 'fp8': bool(training.fp8), 'template': data.template, 'data': None if without_data else data.dataset}
+            'attention': str(getattr(model.flash_attn, 'value', model.flash_attn)), 'fp8': bool(training.fp8),
+            'template': data.template, 'data': None if without_data else data.dataset}
 
 
 if __name__ == '__main__':

@@ -17,6 +17,12 @@ def trainer_values(arguments):
             'learning_rate': arguments.learning_rate, 'epochs': arguments.num_train_epochs}
 
 
+def with_dtype(training, model):
+    """Without autocast the dtype of the weights decides."""
+    flags = reading.PRECISION[bool(training.bf16), bool(training.fp16)]
+    return flags if flags != 'no' else {'bfloat16': 'pure bf16', 'float16': 'pure fp16'}.get(str(model.dtype).removeprefix('torch.'), 'fp32')
+
+
 def read_sft(folder, plan):
     from trl import ModelConfig, ScriptArguments, SFTConfig, TrlParser, get_peft_config, get_quantization_config
     reading.pretend_gpu()
@@ -26,7 +32,7 @@ def read_sft(folder, plan):
     method = 'full' if adapters is None else 'qlora' if quantised is not None and quantised.load_in_4bit else 'lora'
     return {**trainer_values(training), **adapter_values(adapters), 'method': method, 'seq_len': training.max_length,
             'packing': 'packed' if training.packing else 'unpacked', 'attention': model.attn_implementation, 'dtype': str(model.dtype),
-            'model': model.model_name_or_path, 'data': script.dataset_name,
+            'precision': with_dtype(training, model), 'model': model.model_name_or_path, 'data': script.dataset_name,
             'base_bits': 4 if model.load_in_4bit else 8 if model.load_in_8bit else 16,
             'storage': str(quantised.bnb_4bit_quant_storage) if method == 'qlora' else None}
 
@@ -55,7 +61,7 @@ def read_run_clm(folder, plan):
     script = sys.modules.get('run_clm') or run_clm()
     model, data, training = transformers.HfArgumentParser((script.ModelArguments, script.DataTrainingArguments, transformers.TrainingArguments)).parse_json_file(
         json_file=str(folder / 'training.json'))
-    return {**trainer_values(training), 'method': 'full', 'seq_len': data.block_size, 'model': model.model_name_or_path, 'dtype': str(model.dtype),
+    return {**trainer_values(training), 'method': 'full', 'seq_len': data.block_size, 'model': model.model_name_or_path, 'dtype': str(model.dtype), 'precision': with_dtype(training, model),
             'data': data.dataset_name or data.train_file}
 
 
