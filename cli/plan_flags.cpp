@@ -125,6 +125,13 @@ constexpr std::array kFlags{
         "whose conventions (dtypes, copies, buffers) and defaults apply; plain: hf-trainer's conventions alone, as "
         "without this flag",
         [](Request& r, Text v) { r.recipe.framework = framework_named(v); }},
+    PlanFlag{"--versions", "LIST", kModel,
+             "of the libraries under the framework: transformers=4.57,peft=0.18, or installed: those of the Python on "
+             "PATH. Default the newest that gpuplan knows",
+             [](Request& r, Text v) {
+               r.recipe.framework =
+                   resolve_framework(r.recipe.framework->name, {.given = parse_stack_versions(v), .date = {}});
+             }},
     PlanFlag{"--micro-batch", "B", kBatch, "sequences per GPU and pass. Default 1", set_count<&Recipe::micro_batch>},
     PlanFlag{"--seq-len", "S", kBatch, "tokens per sequence. Default 2048", set_count<&Recipe::seq_len>},
     PlanFlag{"--image-size", "WxH|N", kBatch,
@@ -531,12 +538,14 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
     request.recipe.framework = framework_named(framework ? std::string_view(*framework) : usual_framework);
   }
   if (reading) question.notes.insert(question.notes.end(), reading->notes.begin(), reading->notes.end());
-  if (!plan && !configs) request.recipe.optimizer = request.recipe.framework->default_optimizer;
   for (const PlanFlag& flag : plan_flags())
     if (const auto value = given(app, flag.name); value && flag.apply) flag.apply(request, *value);
   check_zero_flags(app, *request.recipe.framework);
   if (model && !behind_model) set_model(question, *model, given_hub(app));
   if (configs && configs->model && !model) set_model(question, *configs->model, given_hub(app));
+  settle_stack(request);
+  if (!plan && !configs && !is_given(app, "--optimizer"))
+    request.recipe.optimizer = request.recipe.framework->default_optimizer;
   if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster);
   const bool is_complete = plan || (configs && configs->has_trainer);
   if (!plan) check_complete(app, question, needed, is_complete || (configs && configs->has_method));

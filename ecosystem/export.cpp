@@ -16,6 +16,7 @@
 #include "ecosystem/field_flags.h"
 #include "ecosystem/meaning.h"
 #include "ecosystem/rules.h"
+#include "models/expert_layout.h"
 #include "models/framework.h"
 #include "models/recipe_names.h"
 #include "planner/plan/plan_parts.h"
@@ -261,6 +262,7 @@ json recipe_json(const Recipe& recipe) {
   write_recipe(out, recipe);
   json fields = json::parse(out.take().dump());
   fields.erase("framework");
+  fields.erase("versions");
   fields["images"] = {{"train", to_string(recipe.images.train)}};  // the rest is of the data
   if (recipe.loss != LossKernel::Chunked) fields.erase("loss_chunks");
   if (recipe.checkpointing != Checkpointing::EveryK) fields.erase("checkpoint_every");

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
 
 #include <fmt/format.h>
 
@@ -53,6 +56,33 @@ static NameTable<SelectiveKind> names_of(SelectiveKind) {
   return {"selective checkpointing", kNames};
 }
 
+static NameTable<ExpertLayout> names_of(ExpertLayout) {
+  static constexpr std::array kNames{NameRow<ExpertLayout>{"stored", ExpertLayout::Stored},
+                                     NameRow<ExpertLayout>{"modules", ExpertLayout::Modules},
+                                     NameRow<ExpertLayout>{"stacked", ExpertLayout::Stacked}};
+  return {"layout of the experts", kNames};
+}
+static NameTable<ExpertProduct> names_of(ExpertProduct) {
+  static constexpr std::array kNames{NameRow<ExpertProduct>{"loop", ExpertProduct::Loop},
+                                     NameRow<ExpertProduct>{"loop-all", ExpertProduct::LoopAll},
+                                     NameRow<ExpertProduct>{"grouped", ExpertProduct::Grouped},
+                                     NameRow<ExpertProduct>{"batched", ExpertProduct::Batched}};
+  return {"product of the experts", kNames};
+}
+static NameTable<RouterWeight> names_of(RouterWeight) {
+  static constexpr std::array kNames{NameRow<RouterWeight>{"stored", RouterWeight::Stored},
+                                     NameRow<RouterWeight>{"linear", RouterWeight::Linear},
+                                     NameRow<RouterWeight>{"parameter", RouterWeight::Parameter},
+                                     NameRow<RouterWeight>{"linear-subclass", RouterWeight::LinearSubclass}};
+  return {"weight of the router", kNames};
+}
+static NameTable<ExpertReach> names_of(ExpertReach) {
+  static constexpr std::array kNames{NameRow<ExpertReach>{"linear", ExpertReach::Linear},
+                                     NameRow<ExpertReach>{"target-parameters", ExpertReach::TargetParameters},
+                                     NameRow<ExpertReach>{"error", ExpertReach::Error}};
+  return {"reach of adapters", kNames};
+}
+
 namespace {
 
 void read_engine(Fields& f, EngineConvention& engine) {
@@ -94,6 +124,27 @@ void read_defaults(Fields& f, FrameworkDefaults& defaults) {
   f.optional("train_vision", defaults.train_vision);
   f.optional("micro_batch", defaults.micro_batch, IntRange{.least = 1});
   f("source", defaults.source);
+}
+
+void read_experts(Fields& f, FrameworkExperts& experts) {
+  f.optional_object("experts", [&](Fields& own) {
+    own.optional("layout", experts.layout);
+    own.optional("product", experts.product);
+    own.optional("router", experts.router);
+  });
+  f.optional_object("quantise", [&](Fields& own) {
+    own.optional("stacked_experts", experts.quantises_stacked);
+    own.optional("subclasses", experts.quantises_subclasses);
+    own.optional("linears", experts.quantises_linears);
+    own.optional("skips", experts.unquantised);
+  });
+  f.optional_object("all_linear", [&](Fields& own) {
+    own.optional("reaches", experts.all_linear);
+    own.optional("gate_up_rank", experts.gate_up_rank);
+    own.optional("drops_linear", experts.dropped);
+    experts.all_linear_is_names = own.optional_text("as") == "names";
+  });
+  f.optional_object("named_targets", [&](Fields& own) { own.optional("reaches", experts.named); });
 }
 
 void read_convention(Fields& f, FrameworkConvention& c) {
@@ -150,6 +201,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.object("defaults", [&](Fields& defaults) { read_defaults(defaults, c.defaults); });
   f.optional("computes_in_fp16", c.dtypes.computes_in_fp16);
   f.optional("is_handwritten", c.layers.is_handwritten);
+  read_experts(f, c.experts);
   for (const EngineTraits& traits : kEngines)
     if (!traits.key.empty())
       f.optional_object(traits.key, [&](Fields& engine) { read_engine(engine, c.*traits.convention); });
@@ -166,36 +218,96 @@ FrameworkConvention read_framework(const nlohmann::json& record, const std::stri
   return convention;
 }
 
-std::vector<FrameworkConvention> list_frameworks() {
-  std::vector<FrameworkConvention> out;
-  for (const auto& file : files_in(data_dir() / "frameworks", ".json"))
-    out.push_back(read_framework(read_json_file(file), file.string()));
-  return out;
-}
-
 namespace {
 
-const std::vector<FrameworkConvention>& all_frameworks() { return read_once<list_frameworks>(); }
+struct Record {
+  nlohmann::json content;
+  std::string where, name;
+  std::vector<std::string> spellings;
+};
 
-}  // namespace
+/// The records, and what was made of them so far.
+struct Records {
+  std::vector<Record> all;
+  mutable std::mutex mutex;
+  mutable std::map<std::array<std::string, 3>, const FrameworkConvention*> asked;  // by record, question and family
+  mutable std::map<std::array<std::string, 3>, std::unique_ptr<const FrameworkConvention>> resolved;  // by versions
+};
 
-const FrameworkConvention* known_framework(std::string_view name) {
-  for (const FrameworkConvention& c : all_frameworks())  // a search asks for each of its plans, by a name it found
-    if (c.name == name) return &c;
+std::unique_ptr<Records> read_records() {
+  auto records = std::make_unique<Records>();
+  for (const auto& file : files_in(data_dir() / "frameworks", ".json")) {
+    Record& record = records->all.emplace_back(Record{read_json_file(file), file.string(), {}, {}});
+    const FrameworkConvention plain = read_framework(record.content, record.where);
+    record.name = plain.name;
+    record.spellings = plain.aliases;
+    record.spellings.push_back(plain.name);
+  }
+  return records;
+}
+
+const Records& all_records() { return *read_once<read_records>(); }
+
+const Record* find_record(std::string_view name) {
+  for (const Record& r : all_records().all)  // a search asks for each of its plans, by a name it found
+    if (r.name == name) return &r;
   const std::string wanted = squash(name);
-  const auto means = [&](const std::string& spelling) { return squash(spelling) == wanted; };
-  for (const FrameworkConvention& c : all_frameworks())
-    if (means(c.name) || std::any_of(c.aliases.begin(), c.aliases.end(), means)) return &c;
+  for (const Record& r : all_records().all)
+    if (std::ranges::any_of(r.spellings, [&](const std::string& spelling) { return squash(spelling) == wanted; }))
+      return &r;
   return nullptr;
 }
 
-const FrameworkConvention& find_framework(std::string_view name) {
-  if (const FrameworkConvention* known = known_framework(name)) return *known;
+FrameworkConvention with_facts(const Record& record, const StackVersions& versions, std::string_view family) {
+  nlohmann::json content = record.content;
+  content.merge_patch(record_facts(facts_for(versions, record.name), family));
+  FrameworkConvention out = read_framework(content, record.where);
+  out.versions = versions;
+  out.family = family;
+  return out;
+}
+
+const FrameworkConvention& resolved(const Record& record, const StackQuestion& stack, std::string_view family) {
+  const Records& records = all_records();
+  const std::lock_guard lock(records.mutex);
+  const FrameworkConvention*& asked =
+      records.asked[{record.name, versions_text(stack.given) + '@' + stack.date, std::string(family)}];
+  if (asked) return *asked;
+  const StackVersions versions = stack_versions(stack.given, record.name, stack.date);
+  auto& found = records.resolved[{record.name, versions_text(versions), std::string(family)}];
+  if (!found) found = std::make_unique<const FrameworkConvention>(with_facts(record, versions, family));
+  asked = found.get();
+  return *asked;
+}
+
+[[noreturn]] void refuse_unknown(std::string_view name) {
   std::vector<std::string> names;
-  for (const FrameworkConvention& c : all_frameworks()) names.push_back(c.name);
+  for (const Record& r : all_records().all) names.push_back(r.name);
   throw InputError("--framework", fmt::format("unknown framework '{}'", name),
                    did_you_mean(name, names, fmt::format("known: {}", fmt::join(names, ", "))));
 }
+
+}  // namespace
+
+std::vector<FrameworkConvention> list_frameworks() {
+  std::vector<FrameworkConvention> out;
+  for (const Record& record : all_records().all) out.push_back(resolved(record, {}, {}));
+  return out;
+}
+
+const FrameworkConvention* known_framework(std::string_view name) {
+  const Record* const record = find_record(name);
+  return record ? &resolved(*record, {}, {}) : nullptr;
+}
+
+const FrameworkConvention& resolve_framework(std::string_view name, const StackQuestion& stack,
+                                             std::string_view family) {
+  const Record* const record = find_record(name);
+  if (!record) refuse_unknown(name);
+  return resolved(*record, stack, family);
+}
+
+const FrameworkConvention& find_framework(std::string_view name) { return resolve_framework(name, {}); }
 
 const FrameworkConvention& row_named(std::string_view name, std::type_identity<FrameworkConvention>) {
   return find_framework(name.empty() ? kUsualFramework : name);

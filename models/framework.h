@@ -12,6 +12,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "models/recipe.h"
+#include "models/stack.h"
 
 namespace gpuplan {
 
@@ -34,6 +35,18 @@ enum class AllocatorKind : std::uint8_t { Caching, Planned };
 enum class HostStep : std::uint8_t { Torch, Vectorised };
 /// Who owns the training state: the framework itself (one GPU, DDP, model parallel), torch FSDP, or a ZeRO engine.
 enum class ShardingEngine : std::uint8_t { Local, Fsdp1, Fsdp2, Zero };
+/// How the experts of a layer lie in memory: a module each, or one parameter of all of them for each projection.
+/// Stored: as the checkpoint has them.
+enum class ExpertLayout : std::uint8_t { Stored, Modules, Stacked };
+/// How they are multiplied: one after the other (those with rows, or all), in one kernel for all of them, or every one
+/// with every row.
+enum class ExpertProduct : std::uint8_t { Loop, LoopAll, Grouped, Batched };
+/// The weight of a router: a module's that quantisation and adapters reach, a parameter that neither does, or one of a
+/// class derived from Linear, which some releases reach. Stored: as the model's family has it.
+enum class RouterWeight : std::uint8_t { Stored, Linear, Parameter, LinearSubclass };
+/// What LoRA's targets reach of stacked experts: nothing, or their parameters (PEFT's target_parameters). Error: the
+/// release fails.
+enum class ExpertReach : std::uint8_t { Linear, TargetParameters, Error };
 /// What makes mixed precision compute in 16 bit: autocast, the gather of weights, which casts them (FSDP's
 /// MixedPrecision), or an engine that has turned the model itself into 16 bit (DeepSpeed).
 enum class ComputeCast : std::uint8_t { Autocast, Gather, Model };
@@ -172,6 +185,21 @@ struct FrameworkLoss {
   Dtype chunked_softmax = Dtype::F32;   // saved log-softmax of a chunked loss that keeps its chunks
 };
 
+/// Mixtures of experts, of one type of models.
+struct FrameworkExperts {
+  ExpertLayout layout = ExpertLayout::Stored;
+  ExpertProduct product = ExpertProduct::LoopAll;
+  RouterWeight router = RouterWeight::Stored;
+  bool quantises_stacked = false;        // 4 and 8 bit reach experts that are one parameter
+  bool quantises_subclasses = true;      // and routers of a class derived from Linear
+  bool quantises_linears = true;         // false: all linears of the model are of a class derived from Linear
+  std::vector<std::string> unquantised;  // modules that stay in 16 or 32 bit
+  ExpertReach all_linear = ExpertReach::Linear, named = ExpertReach::Linear;  // "all-linear", and names of modules
+  std::int64_t gate_up_rank = 1;     // ranks of the recipe that stacked gate and up have together
+  bool all_linear_is_names = false;  // the trainer lists the last parts of the names of linears instead
+  std::vector<std::string> dropped;  // modules without adapters where experts have target_parameters
+};
+
 /// Several GPUs, beside what engines do.
 struct FrameworkDistributed {
   std::int64_t ddp_bucket_bytes = 25 << 20;
@@ -185,10 +213,13 @@ struct FrameworkDistributed {
 struct FrameworkConvention {
   std::string name, title, source;
   std::vector<std::string> aliases;
+  StackVersions versions;  // of the libraries under it, which decide the rest
+  std::string family;      // the `model_type` that the rest holds for; empty: what holds for every type
   FrameworkDtypes dtypes;
   FrameworkState state;
   FrameworkLayers layers;
   FrameworkLoss loss;
+  FrameworkExperts experts;
   FrameworkDistributed distributed;
   EngineConvention local{.prefetch_units = 0};
   EngineConvention fsdp1{.host_step = HostStep::Torch};
@@ -255,6 +286,17 @@ inline const EngineConvention& engine_of(const FrameworkConvention& framework, S
 const FrameworkConvention* known_framework(std::string_view name);
 /// The same. Throws InputError with the nearest names.
 const FrameworkConvention& find_framework(std::string_view name);
+
+/// Which libraries a record stands on: those versions that are given, the newest of others, or the newest at a day.
+struct StackQuestion {
+  StackVersions given;
+  std::string date;  // "2024-05-31"; empty: today's newest
+};
+/// A record of data/frameworks with the facts of its libraries' versions (data/stack) for a type of models, kept for as
+/// long as the data folder stays. Throws as find_framework.
+const FrameworkConvention& resolve_framework(std::string_view name, const StackQuestion& stack,
+                                             std::string_view family = {});
+/// Every record, with the newest versions.
 std::vector<FrameworkConvention> list_frameworks();
 /// Reads a record such as data/frameworks holds. Throws InputError naming `where` and the bad fields.
 FrameworkConvention read_framework(const nlohmann::json& record, const std::string& where);

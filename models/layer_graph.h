@@ -104,10 +104,12 @@ enum class WeightUse : std::uint8_t { None, Tensor, LowRankA, LowRankB };
 struct LayerOp {
   OpKind kind{};
   CostClass cost{};
-  std::uint8_t num_reads{}, num_writes{}, kernels = 1;
+  std::uint8_t num_reads{}, num_writes{};
+  std::uint16_t kernels = 1;
   bool is_weight_gradient = false;    // writes into the unit's gradient buffers, not into a local
   bool saves_compute_output = false;  // a matmul result that op-level selective checkpointing keeps
   bool is_fp32 = false;               // a GEMM of fp32 operands where others are narrower
+  bool is_in_loop = false;            // one of a Python loop over experts, which no compiler takes in
   bool accumulates = false;           // adds the last local it reads to what it writes, most often in place
   WeightUse use{};                    // of `weight`, for the executor
   std::uint16_t experts = 1;          // a GEMM stands for as many products, each of its share of the rows

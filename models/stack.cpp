@@ -8,10 +8,9 @@
 #include "base/error.h"
 #include "base/fields.h"
 #include "base/files.h"
+#include "base/json_file.h"
 #include "base/names.h"
 #include "base/surroundings.h"
-#include "base/value_tree.h"
-#include "base/yaml_file.h"
 #include "models/installed_packages.h"
 
 namespace gpuplan {
@@ -76,9 +75,9 @@ void read_library(Fields& fields, Library& library) {
 
 std::vector<Library> read_libraries() {
   std::vector<Library> out;
-  for (const auto& file : files_in(data_dir() / "stack", ".yaml")) {
-    const auto tree = parse_yaml11(read_file(file), file.string());
-    Fields fields(tree->root, file.string());
+  for (const auto& file : files_in(data_dir() / "stack", ".json")) {
+    const json content = read_json_file(file);
+    Fields fields(content, file.string());
     read_library(fields, out.emplace_back());
     fields.refuse_unknown();
     fields.finish();
@@ -171,9 +170,8 @@ Version release_of(const Library& library, const Version& wanted) {
 }
 
 /// First parts of the paths that belong to no trainer's record.
-constexpr std::array<std::string_view, 8> kOwnFacts{"experts",    "quantise",      "quantise_moe_experts",
-                                                    "all_linear", "named_targets", "target_parameters",
-                                                    "checkpoint", "leaf_modules"};
+constexpr std::array<std::string_view, 4> kOwnFacts{"quantise_moe_experts", "target_parameters", "checkpoint",
+                                                    "leaf_modules"};
 
 }  // namespace
 
@@ -217,12 +215,31 @@ StackVersions parse_stack_versions(std::string_view text) {
   return versions;
 }
 
+std::string versions_text(const StackVersions& versions) {
+  std::string text;
+  for (const auto& [library, version] : versions)
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", library, version.text);
+  return text;
+}
+
 std::vector<const StackFact*> facts_for(const StackVersions& versions, std::string_view record) {
   std::vector<const StackFact*> rows;
   for (const bool is_trainer : {false, true})
     for (const Library& library : libraries())
       if (library.is_trainer == is_trainer) add_facts(library, versions, record, rows);
   return rows;
+}
+
+std::string deciding_versions(const StackVersions& versions, std::string_view record) {
+  std::string text;
+  for (const auto& [name, version] : versions) {
+    const Library& library = find_library(name);
+    const bool decides = std::ranges::any_of(library.facts, [&](const StackFact& row) {
+      return !row.awaits && !is_own_fact(row.path) && is_under(row.records, record);
+    });
+    if (decides || name == "torch") text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, version.text);
+  }
+  return text;
 }
 
 const json* fact(const std::vector<const StackFact*>& rows, std::string_view path, std::string_view family) {

@@ -76,6 +76,12 @@ inline StackVersions versions_at(std::string_view date, std::string_view record 
 /// an unknown library and for a release that there is not, with the nearest ones.
 StackVersions parse_stack_versions(std::string_view text);
 
+/// "peft=0.20.0,transformers=5.15.0": what parse_stack_versions() reads.
+std::string versions_text(const StackVersions& versions);
+
+/// "peft 0.20.0, transformers 5.15.0": those whose facts act under a trainer's record.
+std::string deciding_versions(const StackVersions& versions, std::string_view record);
+
 /// The rows that hold under a trainer's record, those of libraries before those of trainers.
 std::vector<const StackFact*> facts_for(const StackVersions& versions, std::string_view record = {});
 

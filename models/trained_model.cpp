@@ -7,21 +7,11 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/narrow.h"
+#include "models/expert_layout.h"
 #include "models/quantisation.h"
 
 namespace gpuplan {
 namespace {
-
-/// "self_attn.q_proj.weight" -> "q_proj"
-std::string module_name(const std::string& tensor) {
-  const auto parts = split(tensor, '.');
-  return parts.size() >= 2 ? parts[parts.size() - 2] : tensor;
-}
-
-bool names_all_linear(const LoraSpec& lora) {
-  return std::any_of(lora.targets.begin(), lora.targets.end(),
-                     [](const std::string& t) { return squash(t) == "alllinear"; });
-}
 
 /// Whether the recipe trains anything of this part of the model.
 bool is_open(const Recipe& recipe, ModelPart part) {
@@ -29,14 +19,22 @@ bool is_open(const Recipe& recipe, ModelPart part) {
          (part == ModelPart::Projector && recipe.images.train != TrainVision::No);
 }
 
-bool is_target(const Recipe& recipe, const WeightTensor& tensor) {
-  const LoraSpec& lora = recipe.lora;
-  if (!is_open(recipe, tensor.part)) return false;
-  if (tensor.role == WeightRole::Linear && names_all_linear(lora)) return true;
-  const std::string module = module_name(tensor.name);
-  return (tensor.role == WeightRole::Linear || tensor.role == WeightRole::Head) &&
-         std::find(lora.targets.begin(), lora.targets.end(), module) != lora.targets.end();
-}
+/// What a recipe and a framework make of each tensor.
+struct Choice {
+  const Recipe& recipe;
+  const FrameworkExperts& experts;
+  AdapterRanks ranks;
+
+  std::int64_t rank_of(const WeightTensor& tensor) const {
+    return recipe.is_adapter() && is_open(recipe, tensor.part) ? ranks.rank_of(tensor) : 0;
+  }
+  bool quantises(const WeightTensor& tensor) const {
+    if (recipe.quant.kind == BaseQuant::None) return false;
+    if ((tensor.is_subclass && !experts.quantises_subclasses) || !experts.quantises_linears) return false;
+    if (std::ranges::find(experts.unquantised, module_name(tensor.name)) != experts.unquantised.end()) return false;
+    return tensor.role == WeightRole::Linear || (experts.quantises_stacked && is_stacked_experts(tensor));
+  }
+};
 
 bool is_saved_copy(const LoraSpec& lora, const WeightTensor& tensor) {
   return std::find(lora.modules_to_save.begin(), lora.modules_to_save.end(), module_name(tensor.name)) !=
@@ -44,7 +42,8 @@ bool is_saved_copy(const LoraSpec& lora, const WeightTensor& tensor) {
 }
 
 /// Adds the state of one tensor: the tensor itself, and what the recipe puts beside it.
-void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, const Recipe& recipe) {
+void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, const Choice& choice) {
+  const Recipe& recipe = choice.recipe;
   // of matrices: optimizers and shards see as many copies; a convolution's kernel is one tensor
   const bool is_stack = tensor.shape.size() == 3 && tensor.role != WeightRole::Recurrence;
   const std::int64_t copies = is_stack ? tensor.shape[0] : tensor.copies,
@@ -55,24 +54,22 @@ void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, 
     out.push_back({kind, rows, cols, copies, index, WeightUse::Tensor, is_stack, is_of_experts});
   };
   const auto add_adapter = [&](std::int64_t out_features, std::int64_t in_features, WeightUse use) {
-    out.push_back({StateKind::Adapter, out_features, in_features, copies, index, use, false, is_of_experts});
+    out.push_back({StateKind::Adapter, out_features, in_features, copies, index, use, is_stack, is_of_experts});
   };
   if (!recipe.is_adapter() && is_open(recipe, tensor.part)) return add_whole(StateKind::Trained);
-  const bool is_linear = tensor.role == WeightRole::Linear;
-  const bool is_quantised = is_linear && recipe.quant.kind != BaseQuant::None;
-  const bool is_block = is_linear || tensor.role == WeightRole::Stacked;
-  add_whole(is_quantised ? StateKind::Quantised : is_block ? StateKind::Frozen : StateKind::FrozenEnd);
-  if (recipe.is_adapter() && is_target(recipe, tensor)) {
-    add_adapter(recipe.lora.rank, tensor.in, WeightUse::LowRankA);
-    add_adapter(tensor.out, recipe.lora.rank, WeightUse::LowRankB);
+  const bool is_block = tensor.role == WeightRole::Linear || tensor.role == WeightRole::Stacked;
+  add_whole(choice.quantises(tensor) ? StateKind::Quantised : is_block ? StateKind::Frozen : StateKind::FrozenEnd);
+  if (const std::int64_t rank = choice.rank_of(tensor)) {
+    add_adapter(rank, tensor.in, WeightUse::LowRankA);
+    add_adapter(tensor.out, rank, WeightUse::LowRankB);
     if (recipe.lora.is_dora) add_adapter(tensor.out, 1, WeightUse::Tensor);
   }
   if (recipe.is_adapter() && is_saved_copy(recipe.lora, tensor)) add_whole(StateKind::SavedCopy);
 }
 
-StateList state_of(const std::vector<WeightTensor>& tensors, const Recipe& recipe) {
+StateList state_of(const std::vector<WeightTensor>& tensors, const Choice& choice) {
   StateList out;
-  for (std::size_t i = 0; i < tensors.size(); ++i) add_state(out, tensors[i], narrow<std::uint16_t>(i), recipe);
+  for (std::size_t i = 0; i < tensors.size(); ++i) add_state(out, tensors[i], narrow<std::uint16_t>(i), choice);
   return out;
 }
 
@@ -128,7 +125,8 @@ void bind_norms(LayerLinears& out, const std::vector<WeightTensor>& tensors) {
 /// "self_attn.q_proj.weight" -> "self_attn.q_proj.bias"
 std::string bias_name(const std::string& weight) { return weight.substr(0, weight.rfind('.') + 1) + "bias"; }
 
-LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Recipe& recipe) {
+LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Choice& choice) {
+  const Recipe& recipe = choice.recipe;
   LayerLinears out;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const WeightTensor& t = tensors[i];
@@ -140,9 +138,11 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Recipe
     ref = {row->name, narrow<std::uint8_t>(i), index_of(tensors, bias_name(t.name)), t.in, t.out, row->in, row->out};
     ref.copies = t.role == WeightRole::Stacked && t.shape.size() == 3 ? t.shape[0] : t.copies;
     ref.is_trained = !recipe.is_adapter() && is_open(recipe, t.part);
-    ref.is_quantised = t.role == WeightRole::Linear && recipe.is_adapter() && recipe.quant.kind != BaseQuant::None;
-    ref.is_adapted = recipe.is_adapter() && is_target(recipe, t);
-    ref.rank = ref.is_adapted ? recipe.lora.rank : 0;
+    ref.is_quantised = recipe.is_adapter() && choice.quantises(t);
+    ref.rank = choice.rank_of(t);
+    ref.is_adapted = ref.rank > 0;
+    ref.merges_adapter = ref.is_adapted && is_stacked_experts(t);
+    ref.product = choice.experts.product;
   }
   bind_norms(out, tensors);
   out.trains_norms = !recipe.is_adapter() && !tensors.empty() && is_open(recipe, tensors.front().part);
@@ -164,21 +164,6 @@ bool is_bare(const ModelWeights& weights, const std::string& module) {
   });
   return found;
 }
-
-}  // namespace
-
-std::vector<std::string> linear_modules(const ModelWeights& weights) {
-  std::vector<std::string> modules;
-  each_list(weights, [&](const std::vector<WeightTensor>& list) {
-    for (const WeightTensor& t : list)
-      if (t.role == WeightRole::Linear &&
-          std::find(modules.begin(), modules.end(), module_name(t.name)) == modules.end())
-        modules.push_back(module_name(t.name));
-  });
-  return modules;
-}
-
-namespace {
 
 /// A target that names no module of the model is a typing slip.
 std::optional<InputError> wrong_name(const std::vector<std::string>& wanted, const ModelWeights& weights,
@@ -237,16 +222,24 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
                                    WeightRole::Head,
                                    spec.embedding_width(),
                                    spec.vocab_size});
+  if (fails_on_targets(recipe, framework.experts))
+    return InputError("--lora targets",
+                      fmt::format("PEFT {} fails on all-linear of models of type {}",
+                                  framework.versions.at("peft").text, spec.model_type),
+                      fmt::format("name modules ({}), or another version (--versions peft=…)",
+                                  fmt::join(linear_modules(model.weights), "+")));
   if (recipe.is_adapter()) {
     if (auto wrong = wrong_name(recipe.lora.targets, model.weights, true, "--lora targets")) return *std::move(wrong);
     if (auto wrong = wrong_name(recipe.lora.modules_to_save, model.weights, false, "--lora modules_to_save"))
       return *std::move(wrong);
   }
-  model.before = state_of(model.weights.before, recipe);
-  model.after = state_of(model.weights.after, recipe);
+  lay_out_experts(model.weights, framework.experts);
+  const Choice choice{recipe, framework.experts, AdapterRanks(recipe, framework.experts, model.weights)};
+  model.before = state_of(model.weights.before, choice);
+  model.after = state_of(model.weights.after, choice);
   for (const LayerKind& kind : model.weights.kinds) {
-    model.layers.push_back(state_of(kind.tensors, recipe));
-    model.linears.push_back(bind_linears(kind.tensors, recipe));
+    model.layers.push_back(state_of(kind.tensors, choice));
+    model.linears.push_back(bind_linears(kind.tensors, choice));
   }
 
   const bool is_full = !recipe.is_adapter();
@@ -262,8 +255,8 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
     for (const WeightTensor& t : model.weights.after) {
       if (t.role != WeightRole::Head) continue;
       model.trains_head |= is_saved_copy(recipe.lora, t);
-      model.head.is_adapted = is_target(recipe, t);
-      model.head.rank = model.head.is_adapted ? recipe.lora.rank : 0;
+      model.head.rank = choice.rank_of(t);
+      model.head.is_adapted = model.head.rank > 0;
     }
     model.head.is_trained = model.trains_head;
   }

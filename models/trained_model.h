@@ -50,8 +50,10 @@ struct LinearRef {
   std::int64_t in{}, out{};
   Dim in_dim{}, out_dim{};
   bool is_trained{}, is_quantised{}, is_adapted{};
-  std::int64_t rank{};      // of its adapter
-  std::int64_t copies = 1;  // experts
+  std::int64_t rank{};                             // of its adapter
+  std::int64_t copies = 1;                         // experts
+  ExpertProduct product = ExpertProduct::LoopAll;  // of those
+  bool merges_adapter{};                           // it is multiplied with its adapter added (PEFT's ParamWrapper)
   bool exists() const { return in > 0; }
 };
 
@@ -115,9 +117,6 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& model, const
                                                    const FrameworkConvention& framework);
 /// The same. Throws what names nothing.
 TrainedModel prepare(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework);
-
-/// Modules that "all-linear" names: "q_proj", "in_proj", …, without the head and without what a fused kernel takes.
-std::vector<std::string> linear_modules(const ModelWeights& weights);
 
 /// Stored bytes of `elements` of a tensor of `kind`; quantised tensors as packed blocks and scales.
 Bytes weight_bytes(const StateTensor& tensor, std::int64_t elements, const DtypePolicy& numerics,

@@ -78,6 +78,7 @@ struct WeightTensor {
   LinearSlot slot{};
   std::int64_t copies = 1;
   ModelPart part{};
+  bool is_subclass{};             // its module is of a class derived from torch's Linear
   bool is_routed{};               // of the routed experts: a token uses experts_per_token of num_experts
   std::int64_t elements() const;  // of all copies
 };

@@ -308,10 +308,10 @@ void make_blocks(ModelBlocks& out, const Job& job, const Recipe& recipe) {
   out.head = add_whole_block(out, head, false);
 }
 
-Seconds launched_end(Seconds before, std::int64_t first, std::int64_t count, Seconds work, Seconds dispatch) {
+Seconds launched_end(Seconds before, Seconds launched, std::int64_t count, Seconds work, Seconds dispatch) {
   if (count <= 0) return before + work;
-  const Seconds from_first = std::max(before, double(first + 1) * dispatch) + work;
-  return std::max(from_first, double(first + count) * dispatch + work / double(count));
+  const Seconds from_first = std::max(before, launched + dispatch) + work;
+  return std::max(from_first, launched + double(count) * dispatch + work / double(count));
 }
 
 std::vector<BlockCost> block_costs(const StepProgram& program, const CostModel& model) {
@@ -325,10 +325,11 @@ std::vector<BlockCost> block_costs(const StepProgram& program, const CostModel& 
       if (event.kind != BlockEvent::Run) continue;
       const LayerOp& op = ops[event.index];
       const Seconds work = model.op_time(op, graph.software);
-      cost.host_tail = launched_end(cost.host_tail, cost.num_kernels, op.kernels, work, model.dispatch);
+      const Seconds dispatch = op.is_in_loop ? model.python_dispatch : model.dispatch;
+      cost.host_tail = launched_end(cost.host_tail, cost.launching, op.kernels, work, dispatch);
       cost.device += work;
       cost.flops += op.flops;
-      cost.num_kernels += op.kernels;
+      cost.launching += double(op.kernels) * dispatch;
     }
   }
   return costs;

@@ -60,14 +60,14 @@ void make_blocks(ModelBlocks& out, const Job& job, const Recipe& recipe);
 /// What the blocks of `program` cost on one kind of GPU.
 std::vector<BlockCost> block_costs(const StepProgram& program, const CostModel& model);
 
-/// When kernels `[first, first + count)` of a block end, `work` long together and alike, on a device that waits for
-/// nothing but their launch, `dispatch` apart from 0 on; `before` is when the kernel before them ended.
+/// When `count` kernels of a block end, `work` long together and alike, on a device that waits for nothing but their
+/// launch, `dispatch` apart; `before` is when the kernel before them ended, `launched` when it had been launched.
 ///
-/// Kernel k begins at max(end of kernel k - 1, (k + 1) d). Over alike kernels of w each that is linear in k, so only
-/// its ends count: E = max(max(before, (first + 1) d) + count w, (first + count) d + w). Started at 0, this is max over
+/// Kernel k of them begins at max(end of kernel k - 1, L + (k + 1) d). Over alike kernels of w each that is linear in
+/// k, so only its ends count: E = max(max(before, L + d) + count w, L + count d + w). Started at 0, this is max over
 /// k of ((k + 1) d + the work from k on), the block's host tail c; a block that the host begins to launch at H and
 /// whose inputs are there at `start` ends at max(start + work, H + c), as both are max-plus paths to its last kernel.
-Seconds launched_end(Seconds before, std::int64_t first, std::int64_t count, Seconds work, Seconds dispatch);
+Seconds launched_end(Seconds before, Seconds launched, std::int64_t count, Seconds work, Seconds dispatch);
 
 /// Bytes of locals that a layer keeps between forward and backward, by local; for --explain and tests.
 std::vector<LocalId> saved_locals(const LayerGraph& graph);

@@ -228,7 +228,8 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   m.exposed_traffic = profile.gemm_exposed_traffic;
   m.num_sms = double(gpu.sm_count);
   m.kernel_overhead = profile.kernel_overhead;
-  m.dispatch = compute.launches_few ? profile.dispatch_compiled : profile.dispatch_eager;
+  m.python_dispatch = compute.is_handwritten ? profile.dispatch_compiled : profile.dispatch_eager;
+  m.dispatch = compute.is_compiled ? profile.dispatch_compiled : m.python_dispatch;
   m.overlap_slowdown = profile.overlap_slowdown;
   m.peak = rates.datasheet.value > 0 ? rates.datasheet : rates.measured;
   add_measured(m, gpu, profile, compute);

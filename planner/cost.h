@@ -27,6 +27,7 @@ struct CostModel {
   double wave_loss{}, exposed_traffic{};
   double num_sms{};
   Seconds kernel_overhead, dispatch;  // device time per kernel; host time per launched kernel
+  Seconds python_dispatch;            // the same of hooks, collectives and loops, which no compiler takes in
   double overlap_slowdown{};
   FlopsPerSec peak;                           // datasheet, for MFU
   std::shared_ptr<const Measured> measured;   // keeps `load`; null: not calibrated
@@ -66,7 +67,7 @@ struct CostModel {
 /// `compute` is the dtype of matmuls; `fp8` for block linears in fp8 where the card has it.
 struct ComputeKind {
   Dtype dtype{};
-  bool is_fp8{}, launches_few{};  // compiled or hand-written: few launches
+  bool is_fp8{}, is_compiled{}, is_handwritten{};  // of either kind: few launches
   KernelTimes kernel_times{};
   std::string_view framework{};     // corrected by what its earlier runs took
   std::int64_t num_ranks = 1;       // of the plan

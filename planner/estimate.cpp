@@ -18,6 +18,7 @@ namespace gpuplan {
 
 EstimateResult estimate(const EstimateRequest& request) {
   EstimateRequest r = request;
+  settle_stack(r);
   validate_recipe(r.recipe, r.model, r.cluster);
   const FrameworkConvention& framework = *r.recipe.framework;
   r.options = options_for(r);
@@ -154,6 +155,8 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
   std::vector<std::string> out = r.cluster.assumptions;
   const Recipe& c = r.recipe;
   out.push_back(fmt::format("framework {}: {}", result.framework.name, result.framework.title));
+  if (const auto text = deciding_versions(result.framework.versions, result.framework.name); !text.empty())
+    out.push_back(fmt::format("libraries: {}; --versions takes others", text));
   out.push_back(
       fmt::format("{} tokens per sequence, {}, micro batch {} per data-parallel rank, {} per optimizer step", c.seq_len,
                   c.packing == Packing::Packed   ? "packed"

@@ -25,12 +25,12 @@ inline InstructionCost cost_of(const StepProgram& all, const RankProgram& p, con
                                const CostModel& device, const CommModel& comm) {
   if (i.op == OpCode::Call) {
     const BlockCost& block = all.costs[column][i.block];
-    const Seconds hooks = double(i.hook_kernels) * device.dispatch;  // before the call
-    return {block.device, hooks + double(block.num_kernels) * device.dispatch, hooks + block.host_tail, block.flops};
+    const Seconds hooks = double(i.hook_kernels) * device.python_dispatch;  // before the call
+    return {block.device, hooks + block.launching, hooks + block.host_tail, block.flops};
   }
   if (i.op == OpCode::LoadBatch || i.op == OpCode::Release) return {};
   InstructionCost out;
-  out.launching = out.host_tail = double(1 + i.hook_kernels) * device.dispatch;
+  out.launching = out.host_tail = double(1 + i.hook_kernels) * device.python_dispatch;
   if (i.op == OpCode::Cast || i.op == OpCode::GradientNorm) out.work = i.work / device.memory_rate();
   if (i.op == OpCode::OptimizerStep)
     out.work = i.work / (i.stream != StreamId::Host ? device.optimizer_rate()

@@ -33,6 +33,12 @@ void Job::use(Strategy other) {
   rules = size_rules(strategy, framework, model.spec, recipe());
 }
 
+void settle_stack(EstimateRequest& r) {
+  const FrameworkConvention& found = *r.recipe.framework;
+  if (found.family != r.model.model_type)
+    r.recipe.framework = resolve_framework(found.name, {.given = found.versions, .date = {}}, r.model.model_type);
+}
+
 Profile profile_of(const EstimateRequest& r) {
   return r.profile ? *r.profile : default_profile(r.cluster.gpus.front());
 }

@@ -79,6 +79,9 @@ struct Job {
   void use(Strategy other);
 };
 
+/// Takes the framework as it is for this type of model, with the versions that it has.
+void settle_stack(EstimateRequest& request);
+
 /// The profile a request is answered with.
 Profile profile_of(const EstimateRequest& request);
 

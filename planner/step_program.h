@@ -194,8 +194,8 @@ struct BlockCost {
   Seconds device;
   Seconds host_tail;  // from when the host begins to launch its kernels to their end, on a device that waits for
                       // nothing else
+  Seconds launching;  // of the host
   double flops{};
-  std::int64_t num_kernels{};
 };
 
 struct RankProgram {

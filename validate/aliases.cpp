@@ -77,6 +77,7 @@ AliasTable AliasTable::read(const std::filesystem::path& file) {
   Fields fields(content, file.string());
   AliasTable table;
   fields.allow({"about"});
+  read_texts(fields, "dates", table.dates);
   read_texts(fields, "models", table.models);
   read_texts(fields, "optimizers", table.optimizers);
   read_texts(fields, "checkpointings", table.checkpointings);
@@ -95,6 +96,13 @@ AliasTable AliasTable::read(const std::filesystem::path& file) {
   fields.refuse_unknown();
   fields.finish();
   return table;
+}
+
+std::string AliasTable::date_of(std::string_view source) const {
+  const std::pair<const std::string, std::string>* found = nullptr;
+  for (const auto& row : dates)  // the longest beginning
+    if (source.starts_with(row.first) && (!found || row.first.size() > found->first.size())) found = &row;
+  return found ? found->second : "";
 }
 
 AliasTable AliasTable::read() { return read(data_dir() / "validation" / "aliases.json"); }

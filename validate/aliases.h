@@ -48,6 +48,7 @@ struct SlotAlias {
 };
 
 struct AliasTable {
+  std::map<std::string, std::string> dates;  // of sources that begin so; "": of others
   std::map<std::string, std::string> models, optimizers;
   std::map<std::string, std::string> checkpointings;  // of points whose norm says `partial`
   std::map<std::string, std::string> losses;          // of speed points, whose norm says nothing
@@ -61,6 +62,9 @@ struct AliasTable {
   /// Modules of the model; of alternatives "a|b" the first that it has.
   std::map<std::string, std::vector<std::string>> lora_targets, trained_modules;
   std::vector<FrameworkAlias> frameworks;  // the first that matches
+
+  /// When a source's figures were measured, "2024-11-15": the versions of that day are taken for them.
+  std::string date_of(std::string_view source) const;
 
   /// Throws InputError listing every problem.
   static AliasTable read(const std::filesystem::path& file);

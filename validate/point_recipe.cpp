@@ -177,7 +177,7 @@ static bool has_no_other_weights(const Point& p, const Recipe& r) {
 
 Recipe recipe_of(const Point& p, const ModelSpec& model, const FrameworkAlias& framework, const AliasTable& aliases) {
   Recipe r;
-  r.framework = framework.record;
+  r.framework = resolve_framework(framework.record, {.given = {}, .date = aliases.date_of(p.source)}, model.model_type);
   set_method(r, p, model, framework, aliases);
   const PrecisionRow& precision = row_of(kPrecisions, p.precision, "precision");
   r.fp8_matmul = precision.is_fp8 || p.has_fp8_products;

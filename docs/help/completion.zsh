@@ -32,6 +32,7 @@ _gpuplan() {
         '--qlora=-[adapters on a 4-bit base. SPEC as for --lora, and quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16]::value: ' \
         '--int8[hold the frozen base of --lora in 8 bit]' \
         '--framework=[whose conventions (dtypes, copies, buffers) and defaults apply; plain\: hf-trainer'\''s conventions alone, as without this flag]:value:{compadd -- axolotl deepspeed fms-hf-tuning hf-deepspeed hf-loop hf-trainer lightning litgpt llama-factory llm-c llm-foundry llmq megatron ms-swift native torch-fsdp1 torch torchtitan torchtune trl unsloth plain; }' \
+        '--versions=[of the libraries under the framework\: transformers=4.57,peft=0.18, or installed\: those of the Python on PATH. Default the newest that gpuplan knows]:value: ' \
         '--micro-batch=[sequences per GPU and pass. Default 1 (1 to 1000000)]:value: ' \
         '--seq-len=[tokens per sequence. Default 2048 (1 to 67108864)]:value: ' \
         '--image-size=[pixels of the images of a vision-language model, before its processor resizes them. Default 512x512 (sides\: 1 to 65536)]:value: ' \
@@ -103,6 +104,7 @@ _gpuplan() {
         '--qlora=-[adapters on a 4-bit base. SPEC as for --lora, and quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16]::value: ' \
         '--int8[hold the frozen base of --lora in 8 bit]' \
         '--framework=[whose conventions (dtypes, copies, buffers) and defaults apply; plain\: hf-trainer'\''s conventions alone, as without this flag]:value:{compadd -- axolotl deepspeed fms-hf-tuning hf-deepspeed hf-loop hf-trainer lightning litgpt llama-factory llm-c llm-foundry llmq megatron ms-swift native torch-fsdp1 torch torchtitan torchtune trl unsloth plain; }' \
+        '--versions=[of the libraries under the framework\: transformers=4.57,peft=0.18, or installed\: those of the Python on PATH. Default the newest that gpuplan knows]:value: ' \
         '--micro-batch=[sequences per GPU and pass. Default 1 (1 to 1000000)]:value: ' \
         '--seq-len=[tokens per sequence. Default 2048 (1 to 67108864)]:value: ' \
         '--image-size=[pixels of the images of a vision-language model, before its processor resizes them. Default 512x512 (sides\: 1 to 65536)]:value: ' \
@@ -172,6 +174,7 @@ _gpuplan() {
         '--qlora=-[adapters on a 4-bit base. SPEC as for --lora, and quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16]::value: ' \
         '--int8[hold the frozen base of --lora in 8 bit]' \
         '--framework=[whose conventions (dtypes, copies, buffers) and defaults apply; plain\: hf-trainer'\''s conventions alone, as without this flag]:value:{compadd -- axolotl deepspeed fms-hf-tuning hf-deepspeed hf-loop hf-trainer lightning litgpt llama-factory llm-c llm-foundry llmq megatron ms-swift native torch-fsdp1 torch torchtitan torchtune trl unsloth plain; }' \
+        '--versions=[of the libraries under the framework\: transformers=4.57,peft=0.18, or installed\: those of the Python on PATH. Default the newest that gpuplan knows]:value: ' \
         '--micro-batch=[sequences per GPU and pass. Default 1 (1 to 1000000)]:value: ' \
         '--seq-len=[tokens per sequence. Default 2048 (1 to 67108864)]:value: ' \
         '--image-size=[pixels of the images of a vision-language model, before its processor resizes them. Default 512x512 (sides\: 1 to 65536)]:value: ' \
@@ -237,6 +240,7 @@ _gpuplan() {
         '--qlora=-[adapters on a 4-bit base. SPEC as for --lora, and quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16]::value: ' \
         '--int8[hold the frozen base of --lora in 8 bit]' \
         '--framework=[whose conventions (dtypes, copies, buffers) and defaults apply; plain\: hf-trainer'\''s conventions alone, as without this flag]:value:{compadd -- axolotl deepspeed fms-hf-tuning hf-deepspeed hf-loop hf-trainer lightning litgpt llama-factory llm-c llm-foundry llmq megatron ms-swift native torch-fsdp1 torch torchtitan torchtune trl unsloth plain; }' \
+        '--versions=[of the libraries under the framework\: transformers=4.57,peft=0.18, or installed\: those of the Python on PATH. Default the newest that gpuplan knows]:value: ' \
         '--micro-batch=[sequences per GPU and pass. Default 1 (1 to 1000000)]:value: ' \
         '--seq-len=[tokens per sequence. Default 2048 (1 to 67108864)]:value: ' \
         '--image-size=[pixels of the images of a vision-language model, before its processor resizes them. Default 512x512 (sides\: 1 to 65536)]:value: ' \

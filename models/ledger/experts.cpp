@@ -2,9 +2,6 @@
 // a weighted scatter back; a shared expert beside them. Tokens are assumed to spread evenly. Sources: transformers
 // modeling_mixtral.py (MixtralSparseMoeBlock), modeling_qwen2_moe.py, modeling_deepseek_v3.py, modeling_llama4.py
 // (Llama4TextMoe runs every expert on every token).
-#include <algorithm>
-
-#include "base/narrow.h"
 #include "models/ledger/tape.h"
 
 namespace gpuplan {
@@ -37,8 +34,8 @@ LocalId dispatch(Tape& t, LocalId x) {
   const ModelSpec& m = t.c.spec();
   const LocalId y = t.tensor("tokens of the experts", rows_of_experts(t) * m.hidden_size, t.at(x).dtype,
                              {Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count});
-  t.memory_op(OpKind::Copy, {x}, {y}, 2.0 * double(t.at(y).bytes().count)).kernels =
-      narrow<std::uint8_t>(std::min<std::int64_t>(255, m.moe.num_experts));
+  loop_over_experts(t.memory_op(OpKind::Copy, {x}, {y}, 2.0 * double(t.at(y).bytes().count)),
+                    t.c.linear(LinearSlot::ExpertDown), rows_of_experts(t));
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId dx = tape.new_grad(s.ids[0]);
@@ -53,8 +50,8 @@ LocalId dispatch(Tape& t, LocalId x) {
 LocalId combine(Tape& t, LocalId rows, LocalId weights) {
   const ModelSpec& m = t.c.spec();
   const LocalId y = t.wide("experts' output", m.hidden_size, Dim::Hidden, t.at(rows).dtype);
-  t.memory_op(OpKind::Multiply, {rows, weights}, {y}, 3.0 * double(t.at(rows).bytes().count)).kernels =
-      narrow<std::uint8_t>(std::min<std::int64_t>(255, 2 * m.moe.num_experts));
+  loop_over_experts(t.memory_op(OpKind::Multiply, {rows, weights}, {y}, 3.0 * double(t.at(rows).bytes().count)),
+                    t.c.linear(LinearSlot::ExpertDown), rows_of_experts(t), 2);
   t.saves(rows, "gradient of the router weights");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {

@@ -31,7 +31,8 @@ LocalId usable_weight(Tape& t, const LinearRef& l, std::int64_t rows) {
   const DtypePolicy& n = t.c.numerics;
   const std::int64_t used = num_used(l, rows);
   if (l.is_quantised) {
-    const LocalId w = t.scratch("dequantised weight", l.in * l.out, n.compute);
+    const std::int64_t at_once = l.product == ExpertProduct::Grouped ? l.copies : 1;
+    const LocalId w = t.scratch("dequantised weight", at_once * l.in * l.out, n.compute);
     LayerOp& o = t.op(OpKind::Dequantise, {}, {w});
     o.cost = CostClass::Dequantise;
     std::int64_t kernels = 2;  // the scales, then the weights
@@ -39,7 +40,7 @@ LocalId usable_weight(Tape& t, const LinearRef& l, std::int64_t rows) {
       o.cost = CostClass::DequantiseGptq;
       kernels = 10;  // auto_gptq unpacks weights and zeros with torch ops: expand, shift, cast, and, …
     }
-    o.kernels = narrow<std::uint8_t>(std::min<std::int64_t>(255, kernels * used));
+    loop_over_experts(o, l, rows, kernels);
     o.traffic = double(used * l.in * l.out) * (0.52 + double(size_of(n.compute)));  // 4.127 bits in, compute dtype out
     o.weight = l.weight;
     o.use = WeightUse::Tensor;
@@ -73,11 +74,11 @@ void split_rows(LayerOp& o, const LinearRef& l, std::int64_t rows) {
   o.experts = narrow<std::uint16_t>(std::clamp<std::int64_t>(num_used(l, rows), 1, 0xffff));
 }
 
-/// As many kernels, and every expert's weight is read.
+/// Every expert's weight is read.
 void spread(LayerOp& o, const LinearRef& l, std::int64_t rows, Dtype compute) {
   if (l.copies == 1) return;
   split_rows(o, l, rows);
-  o.kernels = narrow<std::uint8_t>(std::min<std::int64_t>(255, l.copies));
+  loop_over_experts(o, l, rows);
   o.traffic += double(size_of(compute)) * double((num_used(l, rows) - 1) * l.in * l.out);
 }
 
@@ -155,6 +156,33 @@ void lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const Lor
   t.add_grad(x, own);
 }
 
+/// Stacked experts with adapters are multiplied as weight plus delta: delta = B A of every expert is made anew in each
+/// pass, and the sum is kept for the input's gradient. Source: huggingface/peft src/peft/tuners/lora/layer.py @v0.20.0
+/// (ParamWrapper).
+LocalId merged_weight(Tape& t, const LinearRef& l) {
+  const Dtype compute = t.c.numerics.compute;
+  const std::int64_t elements = l.copies * l.in * l.out;
+  const LocalId delta = t.scratch("delta of the experts' adapters", elements, compute);
+  t.gemm({}, {delta}, l.copies * l.out, l.in, l.rank);
+  const LocalId merged =
+      t.tensor("experts with their adapters", elements, compute, {Dim::Count, Dim::Count, Dim::Count, Dim::Count});
+  t.memory_op(OpKind::Add, {delta}, {merged}, 3.0 * double(t.at(merged).bytes().count));
+  t.saves(merged, "input gradient of experts with their adapters");
+  return merged;
+}
+
+/// The gradient of the sum is the delta's, and gives those of A and B.
+void merged_backward(Tape& t, const LinearRef& l, LocalId dy, LocalId input, std::int64_t rows) {
+  const DtypePolicy& n = t.c.numerics;
+  const LocalId ddelta = t.scratch("gradient of the experts' delta", l.copies * l.in * l.out, n.compute);
+  LayerOp& o = t.gemm({dy, input}, {ddelta}, l.out, l.in, rows);
+  o.layout = GemmLayout::WeightGradient;
+  split_rows(o, l, rows);
+  const bool is_cast = n.adapter != n.compute;
+  weight_gradient(t, {ddelta}, l.in, l.rank, l.copies * l.out, l.weight, is_cast, n.adapter, WeightUse::LowRankB);
+  weight_gradient(t, {ddelta}, l.out, l.in, l.copies * l.rank, l.weight, is_cast, n.adapter, WeightUse::LowRankA);
+}
+
 enum : std::size_t { kX, kIn, kY, kLoraIn, kLoraMid, kLast, kCast };
 
 /// A second contribution to the gradient of x is added by the product itself.
@@ -199,7 +227,10 @@ void linear_backward(Tape& t, const Tape::Step& s) {
   } else {
     t.add_grad(x, dx);
   }
-  if (l.is_adapted) lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid]});
+  if (l.merges_adapter)
+    merged_backward(t, l, dy, s.ids[kIn], N);
+  else if (l.is_adapted)
+    lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid]});
 }
 
 /// The adapter's own copy of the input: cast to its dtype, dropped out.
@@ -271,6 +302,15 @@ LocalId lora_forward(Tape& t, const LinearRef& l, LocalId x, LocalId cast_input,
 
 }  // namespace
 
+void loop_over_experts(LayerOp& op, const LinearRef& expert, std::int64_t rows, std::int64_t kernels_of_one) {
+  const bool is_loop = expert.product == ExpertProduct::Loop || expert.product == ExpertProduct::LoopAll;
+  const std::int64_t times = !is_loop                                   ? 1
+                             : expert.product == ExpertProduct::LoopAll ? expert.copies
+                                                                        : num_used(expert, rows);
+  op.kernels = narrow<std::uint16_t>(std::min<std::int64_t>(0xffff, kernels_of_one * times));
+  op.is_in_loop = is_loop && times > 1;
+}
+
 namespace {
 
 /// What a 4-bit linear saved in the step before and a loop that keeps its loss has not let go.
@@ -292,19 +332,20 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind, Lo
   const DtypePolicy& n = t.c.numerics;
   const std::int64_t N = t.at(x).elements / l.in;
   const LocalId in = t.cast(x, n.compute, "linear input in 16 bit");
-  const LocalId w = usable_weight(t, l, N);
+  const LocalId own = usable_weight(t, l, N), w = l.merges_adapter ? merged_weight(t, l) : own;
   const std::array<Dim, 4> dims{Dim::Batch, Dim::Seq, l.out_dim, Dim::Count};
   // bitsandbytes returns its input's dtype (nn/modules.py Linear4bit.forward)
   const bool is_bitsandbytes = l.is_quantised && t.c.recipe.quant.kind != BaseQuant::Gptq4;
   const bool is_wider = l.out_dim != Dim::Vocab &&
                         (n.hidden != n.compute || (is_bitsandbytes && n.is_autocast && t.at(x).dtype == Dtype::F32));
-  LocalId y = t.tensor(l.is_adapted ? "base output" : l.name, N * l.out, n.compute, dims, output_kind);
+  LocalId y =
+      t.tensor(l.is_adapted && !l.merges_adapter ? "base output" : l.name, N * l.out, n.compute, dims, output_kind);
   LayerOp& o = t.gemm({in, w}, {y}, N, l.out, l.in);
   mark(o, l, WeightUse::Tensor);
   spread(o, l, N, n.compute);
   o.saves_compute_output = true;
   if (is_wider) y = t.cast(y, Dtype::F32, l.name);
-  if (l.is_trained && remade == kNoLocal)
+  if ((l.is_trained || l.merges_adapter) && remade == kNoLocal)
     t.saves(in, "input of a trained linear: its weight gradient");
   else if (l.is_quantised && t.c.framework.layers.quantised_keeps_input)
     t.saves(in, "input kept by the 4-bit linear");
@@ -312,14 +353,17 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind, Lo
   LoraIds lora;
   const LocalId base = y;
   const bool is_plain_adapter = t.c.recipe.lora.dropout <= 0 && !t.c.recipe.lora.is_dora;
-  const bool adds_in_place = t.adds_in_place() && in == x && x != kSlotX && (!l.is_adapted || is_plain_adapter);
-  if (l.is_adapted && adds_in_place)
+  const bool adds_in_place =
+      t.adds_in_place() && in == x && x != kSlotX && !l.merges_adapter && (!l.is_adapted || is_plain_adapter);
+  const bool has_low_rank_path = l.is_adapted && !l.merges_adapter;
+  if (has_low_rank_path && adds_in_place)
     in_place_lora_forward(t, l, x, y, lora);
-  else if (l.is_adapted)
+  else if (has_low_rank_path)
     y = lora_forward(t, l, x, in, base, lora);
-  t.then_backward(
-      adds_in_place ? in_place_linear_backward : linear_backward,
-      {x, remade != kNoLocal ? remade : in, y, lora.input, lora.mid, last, is_cast_from_fp32(t, l) ? w : kNoLocal}, &l);
+  t.then_backward(adds_in_place ? in_place_linear_backward : linear_backward,
+                  {x, remade != kNoLocal ? remade : in, y, lora.input, lora.mid, last,
+                   is_cast_from_fp32(t, l) || l.merges_adapter ? w : kNoLocal},
+                  &l);
   return y;
 }
 

@@ -98,6 +98,8 @@ LocalId mlp(Tape& tape, LocalId x);
 /// One MLP from its linears, gated if it has a gate.
 LocalId feed_forward(Tape& tape, LocalId x, const LinearRef& gate, const LinearRef& up, const LinearRef& gate_up,
                      const LinearRef& down);
+/// Kernels of an op that an expert's product has around it, of `rows` in all: as many as experts that are looped over.
+void loop_over_experts(LayerOp& op, const LinearRef& expert, std::int64_t rows, std::int64_t kernels_of_one = 1);
 /// Router, experts on the tokens sent to them, shared expert.
 LocalId mixture_of_experts(Tape& tape, LocalId x);
 /// An activation function of its own, as in an MLP without a gate.

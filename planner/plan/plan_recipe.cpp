@@ -48,6 +48,18 @@ void list_images(Archive& f, Images& images) {
   f("train", train);
 }
 
+/// The versions of a plan, so that it keeps its figures; plans of 0.1 have none and get the newest.
+template <class Archive, class Framework>
+void list_versions(Archive& f, Framework& framework) {
+  std::string text;
+  if constexpr (!Archive::kReads) text = versions_text(framework->versions);
+  if (f.has("versions")) f("versions", text);
+  if constexpr (Archive::kReads)
+    if (!text.empty()) try {
+        framework = resolve_framework(framework->name, {.given = parse_stack_versions(text), .date = {}});
+      } catch (const InputError& error) { f.report("versions", error.problem() + "; " + error.hint()); }
+}
+
 template <class Archive, class R>
 void list_recipe(Archive& f, R& recipe) {
   auto& [method, lora, quant, precision, optimizer, optimizer_in_backward, micro_batch, seq_len, packing, grad_accum,
@@ -76,6 +88,7 @@ void list_recipe(Archive& f, R& recipe) {
   if (f.has("images") && (Archive::kReads || images != ImageSpec{}))
     f.nullable_object("images", true, [&](auto& inner) { list_images(inner, recipe.images); });
   f.row("framework", framework);
+  list_versions(f, framework);
   if constexpr (Archive::kReads)
     if (knows_method && has_lora != recipe.is_adapter())
       f.report("lora", has_lora ? "must be null: method is 'full'"

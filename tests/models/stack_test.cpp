@@ -238,8 +238,8 @@ TEST_CASE("experts are modules before transformers 5 and stacked from it on, and
   CHECK(fact_of(fresh, "all_linear.reaches", "phimoe") == "linear");
   CHECK(fact_of(with("transformers=5.5"), "all_linear.reaches", "qwen2_moe") == "target-parameters");
   CHECK(fact_of(fresh, "all_linear.reaches", "qwen2_moe") == "linear");
-  CHECK(fact_of(fresh, "quantise.reaches") == "linear-exact");
-  CHECK(fact_of(old, "quantise.reaches") == "linear");
+  CHECK(fact_of(fresh, "quantise.subclasses") == false);
+  CHECK(fact_of(old, "quantise.subclasses") == true);
 }
 
 TEST_CASE("every family of the catalogue with experts has their layout, product and router under its own versions") {

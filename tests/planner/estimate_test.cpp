@@ -73,6 +73,8 @@ TEST_CASE("ZeRO-Offload's headline fits: full fine-tuning of 13B on one V100 of 
 
 TEST_CASE("a device_map is one process: no communicators, one machine, and no faster than one GPU when launch-bound") {
   EstimateRequest r = asked("qwen3-30b-a3b", "4xH200");
+  r.recipe.framework =
+      resolve_framework("hf-trainer", {.given = parse_stack_versions("transformers=4.57"), .date = {}});
   EstimateResult result = estimate(r);
   CHECK(row(result, "mp").memory[std::size_t(Category::Nccl)] == Bytes{});
   CHECK(row(result, "ddp").memory[std::size_t(Category::Nccl)] > Bytes{});

@@ -35,7 +35,8 @@ TEST_CASE("plans of every released version are read, and mean what they meant") 
       const EstimateRequest request = parse_plan(plan, file.string());
       const EstimateResult result = estimate(request);
       REQUIRE(result.strategies.size() == 1);  // the plan's own
-      const json again = make_plan(request, result, result.strategies.front());
+      json again = make_plan(request, result, result.strategies.front());
+      again.at("recipe").erase("versions");  // 0.1 had none
       for (const char* part : {"recipe", "dataset", "cluster", "strategy", "options"})
         CHECK(again.at(part) == plan.at(part));
       CHECK(list_weights(parse_plan(again, "again").model).total_elements() ==

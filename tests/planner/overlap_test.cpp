@@ -137,7 +137,7 @@ TEST_CASE("host tail: kernels one by one behind their launches, whatever the mix
     for (int op = 0; op < 6; ++op) {
       const std::int64_t kernels = 1 + std::int64_t(random() % 4);
       const double work = double(random() % 40);
-      tail = launched_end(tail, launched, kernels, {work}, {dispatch});
+      tail = launched_end(tail, {double(launched) * dispatch}, kernels, {work}, {dispatch});
       total += work;
       for (std::int64_t k = 0; k < kernels; ++k) {
         ++launched;

@@ -42,7 +42,9 @@ struct Timed : Plan {
                                                                     : forward;
         BlockCost& cost = program.costs[0][i.block];
         cost.device = {time};
-        cost.host_tail = launched_end({}, 0, cost.num_kernels, {time}, device.dispatch);
+        const double dispatch = device.dispatch.value;
+        const std::int64_t kernels = dispatch > 0 ? std::llround(cost.launching.value / dispatch) : 1;
+        cost.host_tail = launched_end({}, {}, kernels, {time}, device.dispatch);
       }
     for (const Axis axis : {Axis::DpShard, Axis::DpReplicate, Axis::Pp})
       comm.axes[std::size_t(axis)] = {{{latency}, {bandwidth}, {bandwidth}, ""}, strategy.mesh.ways(axis), false};
@@ -128,10 +130,10 @@ TEST_CASE("a step bound by communication is not slowed by it: compute beside it 
 
 TEST_CASE("a block whose last kernels are short waits for the host: launches and what is left after the last one") {
   Timed t;
-  t.device.dispatch = {1e-5};
+  t.device.dispatch = t.device.python_dispatch = {1e-5};
   t.build("single", {t.device});
   for (const BlockCost& cost : t.program.costs[0])  // work takes nothing here: the launches alone
-    CHECK(cost.host_tail.value == doctest::Approx(double(cost.num_kernels) * 1e-5));
+    CHECK(cost.host_tail.value == doctest::Approx(cost.launching.value));
 }
 
 TEST_CASE("FSDP bound by compute: first gather + sum of max(t, next gather) + the last reduces") {
@@ -205,16 +207,16 @@ TEST_CASE("adapters as FSDP units: a message for each matrix, and the rate limit
 TEST_CASE("the host launches kernels one after the other: no step is shorter than all of them") {
   Timed t;
   t.forward = t.backward = t.head = 0;
-  t.device.dispatch = {1e-5};
+  t.device.dispatch = t.device.python_dispatch = {1e-5};
   const StepTime time = t.run("single", kInfinite);
-  std::int64_t kernels = 0;
+  double launches = 0;
   for (const Instruction& i : t.of_rank().instructions)
-    kernels += i.op == OpCode::Call                                   ? t.program.costs[0][i.block].num_kernels
-               : i.op == OpCode::Release || i.op == OpCode::LoadBatch ? 0
-                                                                      : 1;
-  CHECK(time.host.value == doctest::Approx(double(kernels) * 1e-5));
-  CHECK(time.step.value == doctest::Approx(double(kernels) * 1e-5));
-  t.device.dispatch = {};
+    launches += i.op == OpCode::Call                                   ? t.program.costs[0][i.block].launching.value
+                : i.op == OpCode::Release || i.op == OpCode::LoadBatch ? 0
+                                                                       : 1e-5;
+  CHECK(time.host.value == doctest::Approx(launches));
+  CHECK(time.step.value == doctest::Approx(launches));
+  t.device.dispatch = t.device.python_dispatch = {};
   CHECK(t.run("single", kInfinite).step.value < 1e-12);
 }
 

@@ -138,7 +138,7 @@ TEST_CASE("a boundary is compared with the largest batch that we say fits, and c
 
 TEST_CASE("a speed point's source names its framework, and with it the loss that its users do not state") {
   const Recipe foundry = plan_of(speed_point({{"source", "mosaicml/llm-foundry"}})).request.recipe;
-  CHECK(foundry.framework == "llm-foundry");
+  CHECK(foundry.framework->name == "llm-foundry");
   CHECK(foundry.loss == LossKernel::InPlace);
   CHECK_FALSE(foundry.kernels.has_value());
   CHECK(plan_of(speed_point()).request.recipe.framework->name == "hf-trainer");

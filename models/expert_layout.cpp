@@ -1,0 +1,128 @@
+#include "models/expert_layout.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/names.h"
+
+namespace gpuplan {
+namespace {
+
+bool contains(const std::vector<std::string>& list, std::string_view name) {
+  return std::ranges::find(list, name) != list.end();
+}
+
+WeightTensor* tensor_of(std::vector<WeightTensor>& tensors, LinearSlot slot) {
+  const auto at = std::ranges::find(tensors, slot, &WeightTensor::slot);
+  return at == tensors.end() ? nullptr : &*at;
+}
+
+/// [experts, out, in], as F.linear takes it.
+void stack(WeightTensor& tensor, const char* name, LinearSlot slot, std::int64_t out) {
+  const std::string& old = tensor.name;
+  tensor.name = old.substr(0, old.find("{}")) + name;
+  tensor.shape = {tensor.copies, out, tensor.in};
+  tensor.role = WeightRole::Stacked;
+  tensor.out = out;
+  tensor.slot = slot;
+  tensor.copies = 1;
+}
+
+/// Gate and up become one parameter, down another.
+void stack_experts(std::vector<WeightTensor>& tensors) {
+  WeightTensor* const up = tensor_of(tensors, LinearSlot::ExpertUp);
+  WeightTensor* const down = tensor_of(tensors, LinearSlot::ExpertDown);
+  if (!up || !down || up->role != WeightRole::Linear) return;  // stacked in the checkpoint already
+  stack(*down, "down_proj", LinearSlot::ExpertDown, down->out);
+  if (WeightTensor* const gate = tensor_of(tensors, LinearSlot::ExpertGate)) {
+    stack(*gate, "gate_up_proj", LinearSlot::ExpertGateUp, 2 * gate->out);
+    std::erase_if(tensors, [](const WeightTensor& t) { return t.slot == LinearSlot::ExpertUp; });
+  } else {
+    stack(*up, "up_proj", LinearSlot::ExpertUp, up->out);
+  }
+}
+
+void lay_out_router(WeightTensor& router, RouterWeight kind) {
+  if (kind == RouterWeight::Stored) return;
+  router.role = kind == RouterWeight::Parameter ? WeightRole::Stacked : WeightRole::Linear;
+  router.is_subclass = kind == RouterWeight::LinearSubclass;
+}
+
+bool says_all_linear(const LoraSpec& lora) {
+  return std::ranges::any_of(lora.targets, [](const std::string& target) { return squash(target) == "alllinear"; });
+}
+
+}  // namespace
+
+std::string module_name(const std::string& tensor) {
+  const auto parts = split(tensor, '.');
+  return parts.size() >= 2 ? parts[parts.size() - 2] : tensor;
+}
+
+bool is_stacked_experts(const WeightTensor& tensor) {
+  return tensor.role == WeightRole::Stacked && tensor.shape.size() == 3 && tensor.is_routed;
+}
+
+void lay_out_experts(ModelWeights& weights, const FrameworkExperts& experts) {
+  for (LayerKind& kind : weights.kinds) {
+    if (!kind.is_moe) continue;
+    if (experts.layout == ExpertLayout::Stacked) stack_experts(kind.tensors);
+    if (WeightTensor* const router = tensor_of(kind.tensors, LinearSlot::Router))
+      lay_out_router(*router, experts.router);
+  }
+}
+
+std::vector<std::string> linear_modules(const ModelWeights& weights) {
+  std::vector<std::string> modules;
+  const auto add = [&](const std::vector<WeightTensor>& list) {
+    for (const WeightTensor& t : list)
+      if (t.role == WeightRole::Linear && !contains(modules, module_name(t.name)))
+        modules.push_back(module_name(t.name));
+  };
+  add(weights.before);
+  for (const LayerKind& kind : weights.kinds) add(kind.tensors);
+  add(weights.after);
+  return modules;
+}
+
+bool fails_on_targets(const Recipe& recipe, const FrameworkExperts& experts) {
+  return recipe.is_adapter() && experts.all_linear == ExpertReach::Error && !experts.all_linear_is_names &&
+         says_all_linear(recipe.lora);
+}
+
+AdapterRanks::AdapterRanks(const Recipe& recipe, const FrameworkExperts& experts, const ModelWeights& laid_out)
+    : recipe_(recipe),
+      experts_(experts),
+      targets_(recipe.lora.targets),
+      is_all_linear_(says_all_linear(recipe.lora)) {
+  if (is_all_linear_ && experts.all_linear_is_names) {
+    is_all_linear_ = false;
+    targets_ = linear_modules(laid_out);
+  }
+  reaches_parameters_ = (is_all_linear_ ? experts.all_linear : experts.named) == ExpertReach::TargetParameters;
+}
+
+/// A module by one of the names that families give it: Mixtral's experts have w1, w2 and w3.
+bool AdapterRanks::names(const std::string& module) const {
+  return std::ranges::find(targets_, module) != targets_.end();
+}
+
+std::int64_t AdapterRanks::rank_of(const WeightTensor& tensor) const {
+  const std::int64_t rank = recipe_.lora.rank;
+  const bool has_gate_up = is_all_linear_ || (names("gate_proj") && names("up_proj")) || (names("w1") && names("w3"));
+  const bool has_down = is_all_linear_ || names("down_proj") || names("w2");
+  const bool takes_experts = reaches_parameters_ && (has_gate_up || has_down);
+  if (is_stacked_experts(tensor)) {
+    if (!reaches_parameters_) return 0;
+    if (tensor.slot == LinearSlot::ExpertDown) return has_down ? rank : 0;
+    return has_gate_up ? rank * (tensor.slot == LinearSlot::ExpertGateUp ? experts_.gate_up_rank : 1) : 0;
+  }
+  if (takes_experts && is_all_linear_ && tensor.slot == LinearSlot::Router) return rank;
+  const std::string module = module_name(tensor.name);
+  if (takes_experts && contains(experts_.dropped, module)) return 0;
+  const bool is_linear = tensor.role == WeightRole::Linear;
+  if (is_linear && is_all_linear_) return rank;
+  return (is_linear || tensor.role == WeightRole::Head) && names(module) ? rank : 0;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,42 @@
+// The weights of a mixture of experts as a library keeps them in memory, which is not always as the checkpoint has
+// them: transformers 5 makes one parameter of the experts of a layer (src/transformers/conversion_mapping.py @v5.0.0).
+#pragma once
+
+#include "models/framework.h"
+#include "models/recipe.h"
+#include "models/weights.h"
+
+namespace gpuplan {
+
+/// Experts and routers as the framework has them.
+void lay_out_experts(ModelWeights& weights, const FrameworkExperts& experts);
+
+/// One 3-D parameter of all experts.
+bool is_stacked_experts(const WeightTensor& tensor);
+
+/// "self_attn.q_proj.weight" -> "q_proj".
+std::string module_name(const std::string& tensor);
+
+/// Modules that "all-linear" names: "q_proj", "in_proj", …, without the head and without what a fused kernel takes.
+std::vector<std::string> linear_modules(const ModelWeights& weights);
+
+/// The rank of the adapter of a tensor under the recipe's targets; 0: it gets none. Of stacked experts and their router
+/// the rank is of one expert. Source: huggingface/peft src/peft/utils/transformers_weight_conversion.py @v0.20.0.
+class AdapterRanks {
+ public:
+  AdapterRanks(const Recipe& recipe, const FrameworkExperts& experts, const ModelWeights& laid_out);
+  std::int64_t rank_of(const WeightTensor& tensor) const;
+
+ private:
+  bool names(const std::string& module) const;
+
+  const Recipe& recipe_;
+  const FrameworkExperts& experts_;
+  std::vector<std::string> targets_;
+  bool is_all_linear_ = false, reaches_parameters_ = false;
+};
+
+/// Says whether the release of PEFT cannot take the recipe's targets for this model.
+bool fails_on_targets(const Recipe& recipe, const FrameworkExperts& experts);
+
+}  // namespace gpuplan
