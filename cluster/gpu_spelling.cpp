@@ -97,19 +97,23 @@ bool may_be_slip(const std::string& typed, const std::string& name) {
 std::optional<NameWithMemory> memory_in_name(std::string_view text) {
   constexpr std::size_t kMostDigits = 3;  // "RTX 4090" has no 4090 GB
   const std::vector<std::string> words = words_of(text);
-  for (std::size_t i = words.size(); i-- > 1;) {
+  for (std::size_t i = words.size(); i-- > 0;) {
     const std::string& word = words[i];
     const std::size_t end = std::min(word.find_first_not_of("0123456789"), word.size());
     const bool is_own_unit = end < word.size() && is_memory_unit(word.substr(end));
     const bool has_unit_behind = end == word.size() && i + 1 < words.size() && is_memory_unit(words[i + 1]);
     if (end == 0 || end > kMostDigits || (end < word.size() && !is_own_unit)) continue;
+    const std::size_t num_words = has_unit_behind ? 2 : 1;
+    const bool may_be_number = i == 0 && !is_own_unit && !has_unit_behind;  // "4 A6000", "4090"
+    if (may_be_number || words.size() == num_words) continue;
     NameWithMemory found{.memory_gb = parse_integer(word.substr(0, end), "", 0),
                          .has_unit = is_own_unit || has_unit_behind};
     std::vector<std::string> base = words;
     const auto at = base.begin() + std::ptrdiff_t(i);
-    base.erase(at, at + (has_unit_behind ? 2 : 1));
+    base.erase(at, at + std::ptrdiff_t(num_words));
     found.base = joined_words(base);
-    base.insert(base.begin() + std::ptrdiff_t(i), fmt::format("{}GB", found.memory_gb));
+    const std::size_t place = i == 0 ? base.size() : i;
+    base.insert(base.begin() + std::ptrdiff_t(place), fmt::format("{}GB", found.memory_gb));
     found.full = joined_words(base);
     return found;
   }

@@ -15,7 +15,7 @@ std::string plain_gpu_name(std::string_view text);
 /// Whether `typed` may be meant as `name`; both are plain names.
 bool may_be_slip(const std::string& typed, const std::string& name);
 
-/// A name in which an amount of memory stands behind a word: "A100-80", "A100_80G", "A100 80 GB PCIe".
+/// A name in which an amount of memory is a word: "A100-80", "A100_80G", "A100 80 GB PCIe", "80GB A100".
 struct NameWithMemory {
   std::string base;  // "A100", "A100 PCIe"
   std::string full;  // "A100 80GB", "A100 80GB PCIe"

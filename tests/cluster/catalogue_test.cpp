@@ -236,6 +236,8 @@ TEST_CASE("catalogue: a name with its memory in any spelling is the product that
                          {"A100 (40 GiB)", "a100-sxm-40gb"},
                          {"A100-80-PCIe", "a100-pcie-80gb"},
                          {"NVIDIA A100 PCIe 40G", "a100-pcie-40gb"},
+                         {"80GB A100", "a100-sxm-80gb"},
+                         {"24 GB RTX 4090", "rtx-4090"},
                          {"H100-94GB", "h100-nvl"},
                          {"H100 96", "h100-sxm-96gb"},
                          {"V100-32", "v100-sxm2-32gb"},
@@ -264,10 +266,9 @@ TEST_CASE("catalogue: a memory that no product of a name has is told with those 
         "unknown GPU 'A100-64GB'\n  A100 is known with 40 or 80 GB; a card with other memory is --gpus 'A100' "
         "--gpu-spec 'A100:64GiB'");
   // a number alone may be one of cards
-  CHECK(
-      error_of("H100-8") ==
-      "unknown GPU 'H100-8'\n  H100 is known with 80, 94 or 96 GB; 8 of them are '8xH100'; a card with other memory "
-      "is --gpus 'H100' --gpu-spec 'H100:8GiB'");
+  CHECK(error_of("H100-8") ==
+        "unknown GPU 'H100-8'\n  H100 is known with 80, 94 or 96 GB; 8 of them are '8xH100'; a card with other memory "
+        "is --gpus 'H100' --gpu-spec 'H100:8GiB'");
   CHECK(error_of("RTX 3060 8GB").starts_with("unknown GPU 'RTX 3060 8GB'\n  RTX 3060 is known with 12 GB; a card"));
   CHECK(error_of("3080 16GB").find("--gpus '3080 10GB' --gpu-spec '3080 10GB:16GiB'") != std::string::npos);
   for (const char* text : {"RTX 3065 24GB", "A 100", "RTX 500", "4 A6000"}) {  // no name with memory
