@@ -9,6 +9,7 @@
 #include "base/names.h"
 #include "cli/commands.h"
 #include "cli/flag_ranges.h"
+#include "cluster/gpu_list.h"
 
 namespace gpuplan {
 namespace {
@@ -29,31 +30,36 @@ std::vector<std::string> flag_names(const CLI::App& app) {
 }
 
 /// Flags and keys of trainers, and what says the same here.
-constexpr std::array kOfTrainers{std::pair{"--batch-size", "--micro-batch"},
-                                 std::pair{"--per-device-train-batch-size", "--micro-batch"},
-                                 std::pair{"--micro-batch-size", "--micro-batch"},
-                                 std::pair{"--gradient-accumulation-steps", "--grad-accum"},
-                                 std::pair{"--max-seq-length", "--seq-len"},
-                                 std::pair{"--max-length", "--seq-len"},
-                                 std::pair{"--sequence-len", "--seq-len"},
-                                 std::pair{"--cutoff-len", "--seq-len"},
-                                 std::pair{"--context-length", "--seq-len"},
-                                 std::pair{"--gradient-checkpointing", "--checkpointing full"},
-                                 std::pair{"--load-in-4bit", "--qlora"},
-                                 std::pair{"--load-in-8bit", "--lora --int8"},
-                                 std::pair{"--use-peft", "--lora"},
-                                 std::pair{"--lora-r", "--lora r=16"},
-                                 std::pair{"--lora-rank", "--lora r=16"},
-                                 std::pair{"--num-train-epochs", "--epochs"},
-                                 std::pair{"--num-epochs", "--epochs"},
-                                 std::pair{"--optim", "--optimizer"},
-                                 std::pair{"--bf16", "--precision bf16-mixed"},
-                                 std::pair{"--fp16", "--precision fp16-mixed"},
-                                 std::pair{"--attn-implementation", "--attention"},
-                                 std::pair{"--per-device-eval-batch-size", "--eval-batch"},
-                                 std::pair{"--nodes", "--gpus 16xH100 (machines of eight), or --cluster"},
-                                 std::pair{"--num-nodes", "--gpus 16xH100 (machines of eight), or --cluster"},
-                                 std::pair{"--spot", "'gpuplan plan --spot', among machines for rent"}};
+constexpr std::array kOfTrainers{
+    std::pair{"--batch-size", "--micro-batch"},
+    std::pair{"--per-device-train-batch-size", "--micro-batch"},
+    std::pair{"--micro-batch-size", "--micro-batch"},
+    std::pair{"--gradient-accumulation-steps", "--grad-accum"},
+    std::pair{"--max-seq-length", "--seq-len"},
+    std::pair{"--max-length", "--seq-len"},
+    std::pair{"--sequence-len", "--seq-len"},
+    std::pair{"--cutoff-len", "--seq-len"},
+    std::pair{"--context-length", "--seq-len"},
+    std::pair{"--gradient-checkpointing", "--checkpointing full"},
+    std::pair{"--load-in-4bit", "--qlora"},
+    std::pair{"--load-in-8bit", "--lora --int8"},
+    std::pair{"--use-peft", "--lora"},
+    std::pair{"--lora-r", "--lora r=16"},
+    std::pair{"--lora-rank", "--lora r=16"},
+    std::pair{"--num-train-epochs", "--epochs"},
+    std::pair{"--num-epochs", "--epochs"},
+    std::pair{"--optim", "--optimizer"},
+    std::pair{"--bf16", "--precision bf16-mixed"},
+    std::pair{"--fp16", "--precision fp16-mixed"},
+    std::pair{"--attn-implementation", "--attention"},
+    std::pair{"--per-device-eval-batch-size", "--eval-batch"},
+    std::pair{"--max-steps", "--rows N, the steps times the sequences of an optimizer step"},
+    std::pair{"--deepspeed", "'gpuplan estimate --from FILE'"},
+    std::pair{"--dtype", "--precision bf16-mixed (fp32 weights), bf16-true, fp16-mixed or fp32"},
+    std::pair{"--torch-dtype", "--precision bf16-mixed (fp32 weights), bf16-true, fp16-mixed or fp32"},
+    std::pair{"--nodes", "--gpus 16xH100 (machines of eight), or --cluster"},
+    std::pair{"--num-nodes", "--gpus 16xH100 (machines of eight), or --cluster"},
+    std::pair{"--spot", "'gpuplan plan --spot', among machines for rent"}};
 
 /// "here it is --micro-batch", for a flag of a trainer that this command has under another name.
 std::string name_here(const CLI::App& app, std::string flag) {
@@ -94,6 +100,42 @@ void refuse_remaining(const CLI::App& app) {
     if (argument.size() > 1 && argument.starts_with('-') && argument != "--") refuse_flag(app, argument);
   for (const std::string& argument : rest)
     if (argument != "--") refuse_word(app, argument);
+}
+
+/// Flags of trainers whose meaning is certain: what they are given as here.
+struct OtherName {
+  std::string_view flag, ours;
+  std::string_view value_begins = "";  // of ours: "--zero 3" is "--strategy zero3"
+  std::string_view needs = "";         // the type of our flag's value, where commands have flags of one name
+};
+constexpr std::array kOtherNames{OtherName{"--zero", "--strategy", "zero"},
+                                 OtherName{"--zero-stage", "--strategy", "zero"},
+                                 OtherName{"--deepspeed", "--from", "", "FILE"}};
+
+const OtherName* other_name_of(const CLI::App& app, const std::string& argument) {
+  std::string flag = argument.substr(0, argument.find('='));
+  std::ranges::replace(flag, '_', '-');
+  for (const OtherName& row : kOtherNames) {
+    const CLI::Option* ours = flag == row.flag ? app.get_option_no_throw(std::string(row.ours)) : nullptr;
+    if (ours && (row.needs.empty() || ours->get_type_name() == row.needs)) return &row;
+  }
+  return nullptr;
+}
+
+/// The arguments with our flags in the place of those names.
+std::vector<std::string> in_our_names(const CLI::App& app, std::vector<std::string> args) {
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const OtherName* row = other_name_of(app, args[i]);
+    if (!row) continue;
+    const std::size_t equals = args[i].find('=');
+    if (equals != std::string::npos) {
+      args[i] = fmt::format("{}={}{}", row->ours, row->value_begins, args[i].substr(equals + 1));
+      continue;
+    }
+    args[i] = row->ours;
+    if (i + 1 < args.size() && !args[i + 1].starts_with('-')) args[i + 1].insert(0, row->value_begins);
+  }
+  return args;
 }
 
 bool is_switch(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
@@ -174,12 +216,13 @@ void declare_commands(CLI::App& app, const std::vector<std::string>& args) {
 Parsed parse(CLI::App& app, const std::vector<std::string>& args) {
   if (!args.empty() && args.front() == "help") return parse_help(app, args);
   Parsed parsed;
-  auto end = args.end();
-  if (const Command* command = args.empty() ? nullptr : find_command(args.front()); command && command->takes_program)
-    end = std::find(args.begin(), args.end(), "--");
+  const Command* command = args.empty() ? nullptr : find_command(args.front());
+  const auto end = command && command->takes_program ? std::find(args.begin(), args.end(), "--") : args.end();
+  std::vector<std::string> ours(args.begin(), end);
+  if (command) ours = in_our_names(*app.get_subcommand(command->name), std::move(ours));
+  std::ranges::reverse(ours);  // CLI11 takes them from the back
   try {
-    app.parse(
-        std::vector<std::string>(std::make_reverse_iterator(end), args.rend()));  // CLI11 takes them from the back
+    app.parse(ours);
   } catch (const CLI::CallForHelp&) { parsed.wants_help = true; } catch (const CLI::CallForVersion&) {
     parsed.wants_version = true;
   } catch (const CLI::ArgumentMismatch& error) { refuse_mismatch(*selected(app), error.what()); }
@@ -223,18 +266,41 @@ HubSettings given_hub(const CLI::App& app) {
   return hub;
 }
 
+namespace {
+
+/// "128xH100" for --gpus H100 --num-gpus 128; a list that says the number itself must say the same.
+std::string counted(const std::string& gpus, std::optional<std::int64_t> num_gpus) {
+  if (!num_gpus) return gpus;
+  std::vector<NamedGpus> parts;
+  try {
+    parts = split_gpu_list(gpus);
+  } catch (InputError& error) { throw error.add_context("--gpus"); }
+  const NamedGpus& named = parts.front();
+  if (parts.size() > 1)
+    throw InputError("--num-gpus", fmt::format("--gpus {} names several kinds of GPUs", gpus),
+                     "write the number of each there, as in --gpus 2x4090,2x3090");
+  const bool says_number = named.name != trim(gpus);
+  if (says_number && named.num_cards != *num_gpus)
+    throw InputError("", fmt::format("--gpus {} and --num-gpus {} contradict each other", gpus, *num_gpus),
+                     "give one of them");
+  return fmt::format("{}x{}", *num_gpus, named.name);
+}
+
+}  // namespace
+
 std::optional<ClusterSpec> given_machine(const CLI::App& app) {
   const auto gpus = given(app, "--gpus"), cluster = given(app, "--cluster");
   if (gpus && cluster)
     throw InputError("", "--gpus and --cluster contradict each other", "one of them says what the plan runs on");
-  for (const char* flag : {"--num-gpus", "--gpu"})
-    if (is_given(app, flag) && !cluster)
-      throw InputError(flag, "needs --cluster", "or --gpus with number and name, as in --gpus 4xA6000");
+  if (is_given(app, "--gpu") && !cluster)
+    throw InputError("--gpu", "needs --cluster", "or --gpus with number and name, as in --gpus 4xA6000");
+  if (is_given(app, "--num-gpus") && !gpus && !cluster)
+    throw InputError("--num-gpus", "needs --gpus or --cluster", "for example --gpus A6000 --num-gpus 4");
   const auto gpu_specs = given(app, "--gpu-spec");
   if (gpu_specs && !gpus)
     throw InputError("--gpu-spec", "describes a card of --gpus, which is not given",
                      "for example --gpus 2x3060 --gpu-spec '3060:12GiB,360GB/s,25TFLOPS'");
-  if (gpus) return parse_gpus(*gpus, gpu_specs.value_or(""));
+  if (gpus) return parse_gpus(counted(*gpus, given_integer(app, "--num-gpus")), gpu_specs.value_or(""));
   if (!cluster) return std::nullopt;
   return load_cluster(*cluster, given_integer(app, "--num-gpus"), given(app, "--gpu"));
 }

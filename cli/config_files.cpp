@@ -34,7 +34,8 @@ void add_config_flag(CLI::App& app) {
   add_flag(
       app, "--from", "FILE",
       "a configuration of accelerate, DeepSpeed, transformers, TRL, axolotl, LLaMA-Factory or torchtune, PEFT's "
-      "adapter_config.json, a plan, or a log with PyTorch's out-of-memory message; may be repeated. Flags override it")
+      "adapter_config.json, a plan, or a log with PyTorch's out-of-memory message; may be repeated. Flags override it. "
+      "--deepspeed FILE is the same")
       ->expected(1, 1 << 30)
       ->allow_extra_args(false);
 }
@@ -50,7 +51,8 @@ std::optional<ConfigReading> given_configs(const CLI::App& app) {
 void settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
                     std::vector<std::string>& notes) {
   const auto& processes = configs.setup.num_processes;
-  const bool is_open = !says_how_many(given(app, "--gpus").value_or(""));
+  const auto gpus = given(app, "--gpus");
+  const bool is_open = !gpus || !(says_how_many(*gpus) || is_given(app, "--num-gpus"));
   if (is_open && request.cluster.num_gpus() == 1 && processes && *processes > 1 && !request.cluster.is_mixed()) {
     request.cluster = resized(request.cluster, *processes);
     notes.push_back(fmt::format("{} GPUs, as many as the files start processes", *processes));

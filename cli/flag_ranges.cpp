@@ -24,6 +24,15 @@ Texts listed(const std::string& value) { return split(value, ','); }
 
 Texts without_dollar(const std::string& value) { return {value.starts_with('$') ? value.substr(1) : value}; }
 
+/// "100000000000" for "100B": k, M, B (or G) and T are thousands, millions, and so on.
+Texts in_ones(const std::string& value) {
+  constexpr std::string_view kSuffixes = "kmbt";
+  const char suffix = value.empty() ? ' ' : to_lower(value.substr(value.size() - 1)).front();
+  const std::size_t at = kSuffixes.find(suffix == 'g' ? 'b' : suffix);
+  const auto number = at == std::string_view::npos ? std::nullopt : as_number(value.substr(0, value.size() - 1));
+  return {number ? fmt::format("{:.15g}", *number * std::pow(1000.0, double(at + 1))) : value};
+}
+
 /// Behind the sign, where the value has it; "every-2" is "every=2".
 Texts behind(const std::string& value, char sign) {
   const std::size_t at = value.find(sign);
@@ -56,7 +65,7 @@ Texts behind_equals(const std::string& value) { return around_equals(value, true
 // --- the table -------------------------------------------------------------------------------------------------------
 
 constexpr NumberKind kWhole = NumberKind::Whole, kReal = NumberKind::Real, kTime = NumberKind::Time;
-constexpr double kMostSteps = 1e9, kDay = 86'400;
+constexpr double kMostSteps = 1e9, kDay = 86'400, kMostTokens = 2e13;  // 10^10 rows of 2048
 constexpr NumberRange kSequences{1, double(kMostMicroBatch)}, kTokens{1, double(kMostSeqLen)},
     kGpus{1, double(kMostGpus)}, kRanks{0, double(kMostGpus) - 1}, kSteps{1, kMostSteps};
 
@@ -67,7 +76,8 @@ constexpr std::array kRanges{
     FlagRange{"--images-per-row", kWhole, {1, double(kMostImages)}},
     FlagRange{"--grad-accum", kWhole, {1, double(kMostGradAccum)}}, FlagRange{"--rows", kWhole, {1, 1e10}},
     FlagRange{"--tokens-per-row", kWhole, kTokens}, FlagRange{"--epochs", kReal, {1e-6, 1e6}},
-    FlagRange{"--eval-batch", kWhole, kSequences}, FlagRange{"--eval-generate", kWhole, {0, double(kMostSeqLen)}},
+    FlagRange{"--tokens", kReal, {1, kMostTokens}, "100B", "", in_ones}, FlagRange{"--eval-batch", kWhole, kSequences},
+    FlagRange{"--eval-generate", kWhole, {0, double(kMostSeqLen)}},
     FlagRange{"--checkpointing", kWhole, {1, 1e5}, "every=2", "K", behind_every},
     FlagRange{"--loss", kWhole, {1, double(kMostLossChunks)}, "chunked=8", "N", behind_chunked},
     FlagRange{"--num-gpus", kWhole, kGpus}, FlagRange{"--price-per-gpu-hour", kReal, {0, 1e6}, "1.09"},

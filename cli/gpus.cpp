@@ -43,6 +43,8 @@ std::vector<GpuReport> gpus_like(const std::string& query) {
   std::vector<GpuReport> found;
   for (const GpuSpec& gpu : list_gpus())
     if (matches(gpu, query)) found.push_back(report_gpu(gpu));
+  if (const auto assumed = found.empty() ? known_gpu(query) : std::nullopt)  // "A100-80"
+    found.push_back(report_gpu(find_gpu(assumed->id, nullptr)));
   return found;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <istream>
 #include <iterator>
@@ -153,6 +154,7 @@ constexpr std::array kFlags{
              [](Request& r, Text v) { r.dataset.tokens_per_row = to_integer(v); }},
     PlanFlag{"--epochs", "E", kBatch, "times through the data. Default 1",
              [](Request& r, Text v) { r.dataset.epochs = parse_number(v, "--epochs"); }},
+    PlanFlag{"--tokens", "N", kBatch, "tokens trained on, for example 100B: sets the rows that hold them", nullptr},
     PlanFlag{"--eval-batch", "N", kBatch, "sequences per GPU in evaluation. Default: the micro batch",
              [](Request& r, Text v) { r.eval_batch = to_integer(v); }},
     PlanFlag{"--eval-logits", "none|last|kept", kBatch,
@@ -193,7 +195,8 @@ constexpr std::array kFlags{
              "a machine of the catalogue, a YAML file, the text of nvidia-smi topo -m, or NCCL's topology dump",
              nullptr},
     PlanFlag{"--gpu", "GPU", kMachine, "which GPU it is, where the file of --cluster does not say", nullptr},
-    PlanFlag{"--num-gpus", "N", kMachine, "GPUs used of --cluster, or of several alike", nullptr},
+    PlanFlag{"--num-gpus", "N", kMachine, "GPUs of --gpus, as in --gpus H100 --num-gpus 8, or used of --cluster",
+             nullptr},
     PlanFlag{"--profile", "PROFILE", kMachine,
              "id (gpuplan profiles) or file of a calibration, or 'default'. Default: the newest of such GPUs, else the "
              "shipped one",
@@ -202,7 +205,7 @@ constexpr std::array kFlags{
              "US dollars. Default: of one vendor of the catalogue (gpuplan gpus)",
              [](Request& r, Text v) { r.price_per_gpu_hour = parse_number(v, "--price-per-gpu-hour"); }},
     PlanFlag{"--strategy", "auto|single|mp|ddp|zero1|zero2|zero3|fsdp|fsdp-grad-op|hsdp", kStrategy,
-             "only this one. Default auto: all, and a recommendation",
+             "only this one; --zero 3 is zero3. Default auto: all, and a recommendation",
              [](Request& r, Text v) { r.strategy = v == "auto" ? v : canonical_strategy(v); }},
     PlanFlag{"--shard-size", "K", kStrategy, "GPUs over which state is sharded. Default all; hsdp: a node, or half",
              [](Request& r, Text v) { r.options.shard_size = to_integer(v); }},
@@ -251,15 +254,13 @@ constexpr std::array kContradictions{
     Pair{"--qlora", "--int8", "--qlora holds the base in 4 bit; --lora --int8 holds it in 8"},
     Pair{"--zero-quantized-weights", "--qlora", "it quantises 16-bit weights, and the base of --qlora is quantised"},
     Pair{"--zero-quantized-weights", "--int8", "it quantises 16-bit weights, and the base of --int8 is quantised"},
-    Pair{"--gpus", "--cluster", "one of them says what the plan runs on"},
-    Pair{"--gpus", "--num-gpus", "--gpus says how many: --gpus 4xA6000"}};
+    Pair{"--rows", "--tokens", "both say how much is trained on"},
+    Pair{"--gpus", "--cluster", "one of them says what the plan runs on"}};
 
 void check_contradictions(const CLI::App& app) {
   for (const Pair& pair : kContradictions)
     if (is_given(app, pair.one) && is_given(app, pair.other))
       throw InputError("", fmt::format("{} and {} contradict each other", pair.one, pair.other), pair.hint);
-  if (is_given(app, "--num-gpus") && !is_given(app, "--cluster"))
-    throw InputError("--num-gpus", "needs --cluster", "or --gpus with a number, as in --gpus 4xA6000");
 }
 
 /// DeepSpeed's settings need its engine.
@@ -476,6 +477,21 @@ void set_length(const CLI::App& app, PlanQuestion& question) {
                                        recipe.seq_len, format_grouped(tokens)));
 }
 
+/// As many rows as hold --tokens in all epochs.
+void set_rows(const CLI::App& app, PlanQuestion& question) {
+  const auto tokens = given_number(app, "--tokens");
+  if (!tokens) return;
+  Dataset& data = question.request.dataset;
+  const std::int64_t per_row = data.tokens_per_row > 0 ? data.tokens_per_row : question.request.recipe.seq_len;
+  const double rows = std::ceil(*tokens / (double(per_row) * data.epochs));
+  constexpr double kMostRows = 1e10;
+  if (rows > kMostRows)
+    throw InputError("--tokens", fmt::format("{:.15g} tokens are more than 10^10 rows of {}", *tokens, per_row),
+                     "longer rows with --tokens-per-row or --seq-len");
+  data.rows = std::max<std::int64_t>(1, std::int64_t(rows));
+  question.notes.push_back(fmt::format("{} rows of {} tokens by --tokens", format_grouped(data.rows), per_row));
+}
+
 /// Rows that no sequence holds are spread over several, which is not what trainers do that do not pack.
 void note_long_rows(PlanQuestion& question) {
   const EstimateRequest& r = question.request;
@@ -552,6 +568,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   if (configs) settle_configs(app, *configs, request, question.notes);
   if (!is_complete) set_defaults(app, question);
   if (!is_complete) set_length(app, question);
+  set_rows(app, question);
   const bool says_precision =
       configs && (configs->has_trainer || configs->setup.mixed_precision || configs->setup.bf16 || configs->setup.fp16);
   if (!plan && !says_precision && !is_given(app, "--precision")) set_precision(question);

@@ -83,7 +83,7 @@ std::optional<GivenRows> take_rows(const CLI::App& app, EstimateRequest& request
   if (is_given(app, "--tokenizer") && !data)
     throw InputError("--tokenizer", "is for the text of --data", "add --data train.jsonl");
   if (!lengths && !data) return {};
-  for (const char* flag : {"--rows", "--tokens-per-row"})
+  for (const char* flag : {"--rows", "--tokens-per-row", "--tokens"})
     if (is_given(app, flag))
       throw InputError("", fmt::format("{} and {} contradict each other", lengths ? "--lengths" : "--data", flag),
                        "the file says both");

@@ -22,7 +22,7 @@ void setup_topology(CLI::App& app) {
            "a machine of the catalogue, a YAML file, the text of nvidia-smi topo -m, or NCCL's topology dump");
   add_flag(app, "--gpus", "GPUS", "4xA6000, 2x4090,2x3090: the machines that these usually stand in");
   add_flag(app, "--gpu-spec", "SPEC", "a card of --gpus as you describe it: '3060:12GiB,360GB/s,25TFLOPS'");
-  add_flag(app, "--num-gpus", "N", "GPUs used of --cluster, or of several alike");
+  add_flag(app, "--num-gpus", "N", "GPUs of --gpus, as in --gpus H100 --num-gpus 8, or used of --cluster");
   add_flag(app, "--gpu", "GPU", "which GPU it is, where the file of --cluster does not say");
   add_flag(app, "--from", "A", "show the way from this GPU (a rank, from 0) …");
   add_flag(app, "--to", "B", "… to this one, link by link, and what limits it");

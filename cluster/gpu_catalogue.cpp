@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 #include <fmt/format.h>
 
@@ -12,82 +11,34 @@
 #include "base/surroundings.h"
 #include "base/user_folders.h"
 #include "base/yaml_file.h"
+#include "cluster/gpu_spelling.h"
 
 namespace gpuplan {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Words that say who makes it, never which one it is.
-constexpr std::array<std::string_view, 5> kMakerWords{"nvidia", "amd", "geforce", "instinct", "tesla"};
-
-/// "NVIDIA GeForce RTX 4090 (24 GB)" and "rtx4090-24g" become "rtx409024gb".
-std::string normalised(std::string_view text) {
-  std::string name = squash(text);
-  std::erase_if(name, [](char c) { return c == '(' || c == ')'; });
-  for (std::string_view word : kMakerWords)
-    if (const auto at = name.find(word); at != std::string::npos && name.size() > word.size())
-      name.erase(at, word.size());
-  const auto ends_in_unit = [&](std::string_view unit) {
-    return name.size() > unit.size() && name.ends_with(unit) &&
-           std::isdigit(static_cast<unsigned char>(name[name.size() - unit.size() - 1])) != 0;
-  };
-  if (ends_in_unit("gib")) name.replace(name.size() - 3, 3, "gb");
-  if (ends_in_unit("g")) name += 'b';
-  return name;
-}
-
 bool contains(const std::vector<std::string>& names, const std::string& wanted) {
-  return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return normalised(name) == wanted; });
-}
-
-std::string digits_of(const std::string& name) {
-  std::string out;
-  for (const char c : name)
-    if (std::isdigit(static_cast<unsigned char>(c)) != 0) out += c;
-  return out;
-}
-
-/// Whether one character more, less or other, or another order of the same ones, turns `a` into `b`.
-bool is_one_slip(const std::string& a, const std::string& b) {
-  const std::string &shorter = a.size() < b.size() ? a : b, &longer = a.size() < b.size() ? b : a;
-  const auto at = std::size_t(std::mismatch(shorter.begin(), shorter.end(), longer.begin()).first - shorter.begin());
-  if (longer.size() == shorter.size())
-    return shorter.compare(std::min(at + 1, shorter.size()), std::string::npos, longer,
-                           std::min(at + 1, longer.size())) == 0 ||
-           std::is_permutation(a.begin(), a.end(), b.begin());
-  return longer.size() == shorter.size() + 1 &&
-         shorter.compare(at, std::string::npos, longer, at + 1, std::string::npos) == 0;
-}
-
-/// The number names the product: a 3065 is no 3060, an H20 no H200. So a name is offered for another only when all
-/// their digits are the same, one slip of a letter lies between them, and this letter is not the one in front that
-/// names the family (a B100 is no H100, but a "RXT 4090" is an RTX 4090); or when nothing but the last digit of a
-/// number of four or more is missing ("A600" for A6000). Both are normalised.
-bool may_be_slip(const std::string& typed, const std::string& name) {
-  constexpr std::size_t kWord = 3, kLongNumber = 3;
-  const std::string typed_digits = digits_of(typed), digits = digits_of(name);
-  if (!is_one_slip(typed, name)) return false;
-  if (typed_digits != digits) return typed_digits.size() >= kLongNumber && digits.starts_with(typed_digits);
-  const std::size_t typed_front = typed.find_first_of("0123456789"), front = name.find_first_of("0123456789");
-  return typed.substr(0, typed_front) == name.substr(0, front) || (front >= kWord && typed_front >= kWord);
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return plain_gpu_name(name) == wanted; });
 }
 
 /// The alias of each GPU that may be meant by `text`, nearest first.
 std::vector<std::string> suggestions(const std::string& text, const std::vector<GpuNames>& all) {
-  const std::string wanted = normalised(text);
-  const bool is_number_open = digits_of(wanted).empty() && wanted.size() >= 2;  // "TITAN", "RTX"
+  const std::string wanted = plain_gpu_name(text);
+  const bool is_number_open =
+      wanted.find_first_of("0123456789") == std::string::npos && wanted.size() >= 2;  // "TITAN", "RTX"
   std::vector<std::string> names;
   for (const GpuNames& gpu : all)
     for (const auto* list : {&gpu.aliases, &gpu.assumed_for})
       for (const std::string& name : *list)
-        if (may_be_slip(wanted, normalised(name)) || (is_number_open && normalised(name).starts_with(wanted)))
+        if (may_be_slip(wanted, plain_gpu_name(name)) || (is_number_open && plain_gpu_name(name).starts_with(wanted)))
           names.push_back(name);
   std::vector<std::string> out;
   std::vector<const GpuNames*> shown;
   for (const std::string& name : nearest(wanted, names, names.size())) {
     const auto owner = std::find_if(all.begin(), all.end(), [&](const GpuNames& gpu) {
-      return contains(gpu.aliases, normalised(name)) || contains(gpu.assumed_for, normalised(name));
+      return contains(gpu.aliases, plain_gpu_name(name)) || contains(gpu.assumed_for, plain_gpu_name(name));
     });
     if (std::find(shown.begin(), shown.end(), &*owner) != shown.end()) continue;
     shown.push_back(&*owner);
@@ -97,10 +48,53 @@ std::vector<std::string> suggestions(const std::string& text, const std::vector<
   return out;
 }
 
+/// Products that `base` names whatever their memory, by increasing memory: all A100 for "A100".
+std::vector<const GpuNames*> of_any_memory(const std::string& base, const std::vector<GpuNames>& all) {
+  const std::string wanted = plain_gpu_name(base);
+  const auto names_it = [&](const std::string& name) {
+    const auto inner = memory_in_name(name);
+    return plain_gpu_name(name) == wanted || (inner && plain_gpu_name(inner->base) == wanted);
+  };
+  std::vector<const GpuNames*> out;
+  for (const GpuNames& gpu : all)
+    if (std::ranges::any_of(std::array{&gpu.aliases, &gpu.assumed_for, &gpu.ambiguous},
+                            [&](const auto* list) { return std::ranges::any_of(*list, names_it); }))
+      out.push_back(&gpu);
+  std::ranges::stable_sort(out, {}, &GpuNames::memory_gb);
+  return out;
+}
+
+/// "A100 is known with 40 or 80 GB" for an "A100-64"; empty when that is no name with memory.
+std::string hint_for_memory(const std::string& text, const std::vector<GpuNames>& all) {
+  const auto named = memory_in_name(text);
+  const auto family = named ? of_any_memory(named->base, all) : std::vector<const GpuNames*>{};
+  if (family.empty()) return {};
+  std::vector<std::string> sizes;
+  for (const GpuNames* gpu : family)
+    if (const std::string size = fmt::format("{}", gpu->memory_gb); sizes.empty() || sizes.back() != size)
+      sizes.push_back(size);
+  const std::string most = sizes.back();
+  sizes.pop_back();
+  const std::string known = sizes.empty() ? most : fmt::format("{} or {}", fmt::join(sizes, ", "), most);
+  const std::string base = plain_gpu_name(named->base);
+  const bool is_product = std::ranges::any_of(
+      family, [&](const GpuNames* gpu) { return contains(gpu->aliases, base) || contains(gpu->assumed_for, base); });
+  const std::string like = is_product ? named->base : family.front()->aliases.front();
+  const std::string count = fmt::format("; {} of them are '{}x{}'", named->memory_gb, named->memory_gb, named->base);
+  return fmt::format("{} is known with {} GB{}; a card with other memory is --gpus '{}' --gpu-spec '{}:{}GiB'",
+                     named->base, known, named->has_unit ? "" : count, like, like, named->memory_gb);
+}
+
 std::string hint_for_unknown(const std::string& text, const std::vector<GpuNames>& all) {
+  if (std::string hint = hint_for_memory(text, all); !hint.empty()) return hint;
   const auto near = suggestions(text, all);
   const std::string name = trim(text).empty() ? "my card" : std::string(trim(text));
   const std::string described = fmt::format("--gpu-spec '{}:12GiB,360GB/s,25TFLOPS'", name);
+  if (const std::string other = other_accelerator(name); !other.empty())
+    return fmt::format(
+        "gpuplan plans GPUs of NVIDIA and AMD, and {} are none; a card like them is described by {}, with its own "
+        "figures, and planned with CUDA's kernels and NCCL",
+        other, described);
   if (!near.empty())
     return fmt::format("did you mean {}'{}'? Another card is described by {}, with its own figures",
                        near.size() == 1 ? "" : "one of ", fmt::join(near, "', '"), described);
@@ -171,13 +165,13 @@ const std::vector<GpuNames>& all_names() {
 
 }  // namespace
 
-bool is_same_gpu_name(const std::string& a, const std::string& b) { return normalised(a) == normalised(b); }
+bool is_same_gpu_name(const std::string& a, const std::string& b) { return plain_gpu_name(a) == plain_gpu_name(b); }
 
 std::vector<std::string> possible_gpus(const std::string& text) {
-  const std::string wanted = normalised(text);
+  const std::string wanted = plain_gpu_name(text);
   std::vector<std::string> out;
   for (const GpuNames& gpu : all_names()) {
-    if (normalised(gpu.id) == wanted || contains(gpu.aliases, wanted)) return {gpu.id};
+    if (plain_gpu_name(gpu.id) == wanted || contains(gpu.aliases, wanted)) return {gpu.id};
     if (contains(gpu.assumed_for, wanted) || contains(gpu.ambiguous, wanted)) out.push_back(gpu.id);
   }
   return out;
@@ -187,14 +181,31 @@ std::string how_to_describe(const std::string& text) { return hint_for_unknown(t
 
 namespace {
 
-/// The product alone; known_gpu adds whose file describes it.
-std::optional<GpuChoice> choose_gpu(const std::string& text) {
-  const std::string wanted = normalised(text);
+std::optional<GpuChoice> named_gpu(const std::string& text, const std::string& wanted) {
   for (const GpuNames& gpu : all_names()) {
-    if (normalised(gpu.id) == wanted || contains(gpu.aliases, wanted)) return GpuChoice{gpu.id, {}};
+    if (plain_gpu_name(gpu.id) == wanted || contains(gpu.aliases, wanted)) return GpuChoice{gpu.id, {}};
     if (contains(gpu.assumed_for, wanted)) return GpuChoice{gpu.id, fmt::format("{} means {}", trim(text), gpu.id)};
   }
   return std::nullopt;
+}
+
+/// Products of a name with memory that is no alias: "4090-24GB" is the 4090, which has 24 GB.
+std::vector<const GpuNames*> with_named_memory(const std::string& text) {
+  const auto named = memory_in_name(text);
+  if (!named) return {};
+  auto family = of_any_memory(named->base, all_names());
+  std::erase_if(family, [&](const GpuNames* gpu) { return gpu->memory_gb != named->memory_gb; });
+  return family;
+}
+
+/// The product alone; known_gpu adds whose file describes it.
+std::optional<GpuChoice> choose_gpu(const std::string& text) {
+  if (auto choice = named_gpu(text, plain_gpu_name(text))) return choice;
+  const auto named = memory_in_name(text);
+  if (!named) return std::nullopt;
+  if (auto choice = named_gpu(text, plain_gpu_name(named->full))) return choice;
+  const auto family = with_named_memory(text);
+  return family.size() == 1 ? std::optional(GpuChoice{family.front()->id, {}}) : std::nullopt;
 }
 
 }  // namespace
@@ -212,8 +223,8 @@ std::optional<GpuChoice> known_gpu(const std::string& text) {
 GpuChoice resolve_gpu(const std::string& text) {
   if (auto choice = known_gpu(text)) return *std::move(choice);
   const std::vector<GpuNames>& all = all_names();
-  const std::string wanted = normalised(text);
-  std::vector<const GpuNames*> candidates;
+  const std::string wanted = plain_gpu_name(text);
+  std::vector<const GpuNames*> candidates = with_named_memory(text);
   for (const GpuNames& gpu : all)
     if (contains(gpu.ambiguous, wanted)) candidates.push_back(&gpu);
   if (!candidates.empty())

@@ -256,12 +256,22 @@ void read_part(Draft& draft, const std::string& part, bool has_base, const std::
   key.read(draft, has_value ? std::string(trim(part.substr(equals + 1))) : "", where);
 }
 
+/// "r=16" for the "16" of --lora 16; every other part as it stands.
+std::string with_key(const std::string& part, bool has_base, const std::string& flag) {
+  if (part.empty() || part.find_first_not_of("0123456789") != std::string::npos) return part;
+  if (has_base && (part == "4" || part == "8"))
+    throw InputError(flag, fmt::format("'{}' may be a rank or bits", part),
+                     fmt::format("write r={}; the base has 4 bits with --qlora, 8 with --lora --int8", part));
+  return "r=" + part;
+}
+
 AdapterFlag parse_adapter(const std::string& spec, bool has_base, const std::string& flag) {
   Draft draft;
   std::vector<std::string_view> seen;
   if (has_base) draft.flag.quant.kind = BaseQuant::Nf4;
   if (!trim(spec).empty())
-    for (const std::string& part : split(spec, ',')) read_part(draft, part, has_base, flag, seen);
+    for (const std::string& part : split(spec, ','))
+      read_part(draft, with_key(part, has_base, flag), has_base, flag, seen);
   if (!draft.has_alpha) draft.flag.lora.alpha = 2 * double(draft.flag.lora.rank);
   return draft.flag;
 }

@@ -57,9 +57,11 @@ constexpr std::array kAliases{Alias{"full-shard", "fsdp"},
                               Alias{"naive-mp", "mp"},
                               Alias{"model-parallel", "mp"},
                               Alias{"device-map", "mp"},
+                              Alias{"zero-0", "ddp"},
                               Alias{"zero-1", "zero1"},
                               Alias{"zero-2", "zero2"},
                               Alias{"zero-3", "zero3"},
+                              Alias{"deepspeed-zero0", "ddp"},
                               Alias{"deepspeed-zero1", "zero1"},
                               Alias{"deepspeed-zero2", "zero2"},
                               Alias{"deepspeed-zero3", "zero3"},
@@ -162,6 +164,11 @@ std::string canonical_strategy(std::string_view text) {
     if (squash(name) == wanted) return std::string(name);
   for (const Alias& alias : kAliases)
     if (squash(alias.text) == wanted) return std::string(alias.name);
+  if (wanted == "deepspeed" || wanted == "ds")
+    throw InputError(
+        "--strategy", fmt::format("'{}' is an engine with several strategies", text),
+        "zero1, zero2 or zero3, by the stage of ZeRO (its stage 0 is ddp); --framework hf-deepspeed has its "
+        "conventions");
   std::vector<std::string> names(kNames.begin(), kNames.end());
   for (const Unsupported& kind : kUnsupported)
     if (kind.text == wanted)

@@ -30,7 +30,7 @@ std::string error_of(const std::string& text) {
 
 TEST_CASE("catalogue: every GPU loads and has sane figures") {
   const auto all = list_gpus();
-  CHECK(all.size() >= 78);
+  CHECK(all.size() >= 94);
   for (const GpuSpec& spec : all) {
     CAPTURE(spec.id);
     CHECK(!spec.name.empty());
@@ -196,10 +196,10 @@ TEST_CASE("catalogue: an unknown name is told how to describe the card") {
 
 TEST_CASE("catalogue: a name with another number is never taken for a slip") {
   // all of these are products of their own, or none; each differs from a GPU of the catalogue in one digit or letter
-  for (const char* text : {"RTX 3065", "3065",      "RTX 3095", "RTX 3050",    "RTX 2080",    "RTX 2060", "RTX 4050",
-                           "RTX 6090", "RTX 500",   "GTX 1080", "GTX 1080 Ti", "B100",        "B20",      "H20",
-                           "A4",       "L2",        "T40",      "P100",        "MI100",       "MI350",    "RX 7900",
-                           "A1000",    "RTX A2000", "V10",      "3060 8GB",    "RTX 3060 8GB"}) {
+  for (const char* text :
+       {"RTX 3065", "3065",     "RTX 3095",    "RTX 3050", "RTX 2080",  "RTX 2060", "RTX 4050", "RTX 6090",
+        "RTX 500",  "GTX 1080", "GTX 1080 Ti", "B100",     "B20",       "A4",       "L2",       "T40",
+        "MI100",    "MI350",    "RX 7900",     "A1000",    "RTX A2000", "V10"}) {
     CAPTURE(text);
     const std::string error = error_of(text);
     CHECK(error.starts_with("unknown GPU '"));
@@ -217,11 +217,106 @@ TEST_CASE("catalogue: a slip in the letters, or a number that lacks its last dig
                          {"RXT 4090", "'RTX 4090'"},
                          {"RTX 409", "'RTX 4090'"},
                          {"H100 NLV", "'H100 NVL'"},
+                         {"3900", "'3090'"},  // two digits have changed places
+                         {"RTX 4900", "'RTX 4090'"},
                          {"4070 Ti Supr", "'4070 Ti Super'"}}) {
     CAPTURE(row.text);
     CHECK(error_of(row.text).find(std::string("\n  did you mean ") + row.meant +
                                   "? Another card is described by --gpu-spec '") != std::string::npos);
   }
+}
+
+TEST_CASE("catalogue: a name with its memory in any spelling is the product that has it") {
+  struct Row {
+    const char *text, *id;
+  };
+  for (const Row& row : {Row{"A100-80", "a100-sxm-80gb"},
+                         {"A100-40", "a100-sxm-40gb"},
+                         {"A100_80G", "a100-sxm-80gb"},
+                         {"A100 (40 GiB)", "a100-sxm-40gb"},
+                         {"A100-80-PCIe", "a100-pcie-80gb"},
+                         {"NVIDIA A100 PCIe 40G", "a100-pcie-40gb"},
+                         {"80GB A100", "a100-sxm-80gb"},
+                         {"24 GB RTX 4090", "rtx-4090"},
+                         {"H100-94GB", "h100-nvl"},
+                         {"H100 96", "h100-sxm-96gb"},
+                         {"V100-32", "v100-sxm2-32gb"},
+                         {"4090-24GB", "rtx-4090"},
+                         {"4090-48G", "rtx-4090-48gb"},
+                         {"RTX 4090 D 24", "rtx-4090-d"},
+                         {"4080-laptop-12gb", "rtx-4080-laptop"},
+                         {"3080-20G", "rtx-3080-20gb"},
+                         {"H20-141G", "h20-141gb"},
+                         {"H20 96", "h20-96gb"},
+                         {"B200-192GB", "b200-sxm"},
+                         {"L4 24", "l4"}}) {
+    CAPTURE(row.text);
+    CHECK(resolve_gpu(row.text).id == row.id);
+  }
+  // the number may leave the form open still, which is said as without it
+  CHECK(resolve_gpu("A100-80").assumption == "A100-80 means a100-sxm-80gb");
+  CHECK(resolve_gpu("4090-24GB").assumption.empty());
+  CHECK(error_of("RTX 6000 48GB") ==
+        "'RTX 6000 48GB' may be several GPUs\n  write '6000 Ada' (rtx-6000-ada, 48 GB, ada) or 'A6000' (rtx-a6000, 48 "
+        "GB, ampere)");
+}
+
+TEST_CASE("catalogue: a memory that no product of a name has is told with those that exist") {
+  CHECK(error_of("A100-64GB") ==
+        "unknown GPU 'A100-64GB'\n  A100 is known with 40 or 80 GB; a card with other memory is --gpus 'A100' "
+        "--gpu-spec 'A100:64GiB'");
+  // a number alone may be one of cards
+  CHECK(error_of("H100-8") ==
+        "unknown GPU 'H100-8'\n  H100 is known with 80, 94 or 96 GB; 8 of them are '8xH100'; a card with other memory "
+        "is --gpus 'H100' --gpu-spec 'H100:8GiB'");
+  CHECK(error_of("RTX 3060 8GB").starts_with("unknown GPU 'RTX 3060 8GB'\n  RTX 3060 is known with 12 GB; a card"));
+  CHECK(error_of("3080 16GB").find("--gpus '3080 10GB' --gpu-spec '3080 10GB:16GiB'") != std::string::npos);
+  for (const char* text : {"RTX 3065 24GB", "A 100", "RTX 500", "4 A6000"}) {  // no name with memory
+    CAPTURE(text);
+    CHECK(error_of(text).find(" is known with ") == std::string::npos);
+  }
+}
+
+TEST_CASE("catalogue: accelerators of other makers are refused with the reason") {
+  for (const char* text :
+       {"Ascend 910B", "910B", "910B3", "Ascend-910C 64GB", "TPU v5e", "Gaudi 3", "M4 Max", "trn2"}) {
+    CAPTURE(text);
+    const std::string error = error_of(text);
+    CHECK(error.starts_with(std::string("unknown GPU '") + text + "'\n  gpuplan plans GPUs of NVIDIA and AMD, and "));
+    CHECK(error.find(std::string("--gpu-spec '") + text + ":12GiB") != std::string::npos);
+  }
+  CHECK(error_of("910B").find("and Huawei's Ascend NPUs are none;") != std::string::npos);
+  for (const char* text : {"M40", "M4000", "MI100"})  // of NVIDIA and AMD
+    CHECK(error_of(text).find("are none;") == std::string::npos);
+}
+
+TEST_CASE("catalogue: cards of the Chinese market, modified ones and older ones are found") {
+  struct Row {
+    const char *text, *id;
+  };
+  for (const Row& row : {Row{"H20", "h20-96gb"},
+                         {"NVIDIA H20", "h20-96gb"},
+                         {"NVIDIA H20-3e", "h20-141gb"},
+                         {"NVIDIA L20", "l20"},
+                         {"4090D", "rtx-4090-d"},
+                         {"NVIDIA GeForce RTX 4090 D", "rtx-4090-d"},
+                         {"4090D 48G", "rtx-4090-d-48gb"},
+                         {"RTX 5090 D", "rtx-5090-d"},
+                         {"NVIDIA A800 80GB PCIe", "a800-pcie-80gb"},
+                         {"NVIDIA H800 PCIe", "h800-pcie"},
+                         {"NVIDIA H200 NVL", "h200-nvl"},
+                         {"NVIDIA GB300", "gb300"},
+                         {"Tesla P40", "p40"},
+                         {"Tesla P100-PCIE-16GB", "p100-pcie-16gb"},
+                         {"Quadro RTX 8000", "quadro-rtx-8000"},
+                         {"2080 Ti 22G", "rtx-2080-ti-22gb"}}) {
+    CAPTURE(row.text);
+    CHECK(resolve_gpu(row.text).id == row.id);
+  }
+  CHECK(gpu("H20").bf16.value == doctest::Approx(148e12));  // of the H100's 989
+  CHECK(gpu("H20").nvlink_per_direction == gpu("H100").nvlink_per_direction);
+  CHECK(gpu("P40").is_plan_only);
+  CHECK(gpu("P40").fp16 == gpu("P40").fp32);  // no path of its own that is of use
 }
 
 TEST_CASE("catalogue: consumer cards are found by the names that people type") {
@@ -289,6 +384,9 @@ TEST_CASE("catalogue: rates and bandwidths follow from the chip") {
                          {"rtx-4080-super", 256, 23, 80, 2550, 512},
                          {"rtx-4080-laptop", 192, 18, 58, 2280, 512},
                          {"rtx-4090", 384, 21, 128, 2520, 512},
+                         {"rtx-4090-d", 384, 21, 114, 2520, 512},
+                         {"rtx-4090-48gb", 384, 21, 128, 2520, 512},
+                         {"rtx-4090-d-48gb", 384, 21, 114, 2520, 512},
                          {"rtx-4090-laptop", 256, 18, 76, 2040, 512},
                          {"rtx-5060", 128, 28, 30, 2497, 512},
                          {"rtx-5060-ti-8gb", 128, 28, 36, 2572, 512},
@@ -297,6 +395,7 @@ TEST_CASE("catalogue: rates and bandwidths follow from the chip") {
                          {"rtx-5070-ti", 256, 28, 70, 2452, 512},
                          {"rtx-5080", 256, 30, 84, 2617, 512},
                          {"rtx-5080-laptop", 256, 25.36, 60, 2287, 512},
+                         {"rtx-3080-20gb", 320, 19, 68, 1710, 512},
                          {"rtx-5090", 512, 28, 170, 2407, 512},
                          {"rtx-5090-laptop", 256, 25.36, 82, 2160, 512},
                          {"rtx-2000-ada", 128, 14, 22, 2130, 1024},

@@ -1,6 +1,7 @@
 #include "cli/program.h"
 
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include <doctest/doctest.h>
@@ -92,6 +93,48 @@ TEST_CASE("a bare --lora is rank 8 with alpha 16 on every linear") {
   CHECK(lora.targets == std::vector<std::string>{"all-linear"});
   CHECK(!lora.adapter_dtype);
   CHECK(parse_lora("").quant.kind == BaseQuant::None);
+}
+
+TEST_CASE("a bare number of --lora is the rank, of --qlora too where it cannot be bits") {
+  CHECK(parse_lora("16").lora.rank == 16);
+  CHECK(parse_lora("16").lora.alpha == 32);
+  CHECK(parse_lora("16,alpha=16").lora.alpha == 16);
+  CHECK(parse_qlora("64").lora.rank == 64);
+  CHECK(parse_qlora("64").quant.kind == BaseQuant::Nf4);
+  CHECK(error_of([] { parse_qlora("8"); }).starts_with("--qlora: '8' may be a rank or bits\n  write r=8;"));
+}
+
+TEST_CASE("flags of trainers whose meaning is certain are taken") {
+  const std::string asked = "estimate --model llama3-8b --lora ";
+  const auto same = [&](const std::string& theirs, const std::string& ours) {
+    CAPTURE(theirs);
+    const auto answer = ran(asked + theirs);
+    CHECK(answer.code < 2);
+    CHECK(answer.out == ran(asked + ours).out);
+  };
+  same("--gpus 4xA6000 --zero 3", "--gpus 4xA6000 --strategy zero3");
+  same("--gpus 4xA6000 --zero-stage=2", "--gpus 4xA6000 --strategy zero2");
+  same("--gpus 4xA6000 --zero_stage 0", "--gpus 4xA6000 --strategy ddp");
+  const WorkingFolder folder;
+  std::ofstream("ds.json") << R"({"zero_optimization": {"stage": 2}, "bf16": {"enabled": true}})";
+  same("--gpus 4xA6000 --deepspeed ds.json", "--gpus 4xA6000 --from ds.json");
+  same("--gpus 4xA6000 --deepspeed=ds.json", "--gpus 4xA6000 --from ds.json");
+}
+
+TEST_CASE("--num-gpus says how many of --gpus, where the list does not") {
+  const auto answer = [](const std::string& gpus) { return ran("estimate --model llama3-8b --lora " + gpus).out; };
+  CHECK(answer("--gpus H100 --num-gpus 128") == answer("--gpus 128xH100"));
+  CHECK(answer("--gpus 4xA6000 --num-gpus 4") == answer("--gpus 4xA6000"));
+  CHECK(ran("topology --gpus 4090 --num-gpus 2").out == ran("topology --gpus 2x4090").out);
+}
+
+TEST_CASE("--tokens says how much is trained on: the rows that hold it, in all epochs") {
+  const std::string asked = "estimate --model llama3-8b --lora --gpus 8xH100 ";
+  const auto rows = [&](const std::string& flags) { return answer_to(asked + flags).at("dataset").at("rows"); };
+  CHECK(rows("--tokens 2B") == 976'563);                                     // 2e9 / 2048 = 976562.5
+  CHECK(rows("--tokens 2e9 --tokens-per-row 500 --epochs 2") == 2'000'000);  // 2e9 / (500 x 2)
+  CHECK(rows("--tokens 1") == 1);
+  CHECK(ran(asked + "--tokens 20T --seq-len 128").code == 2);
 }
 
 TEST_CASE("alpha follows the rank unless it is given") {

@@ -59,7 +59,12 @@ const std::map<std::string, std::vector<std::string>> kOfOthers{
       "--fp16",
       "--attn-implementation",
       "--per-device-eval-batch-size",
-      "--num-nodes"}},
+      "--num-nodes",
+      "--zero",
+      "--zero-stage",
+      "--deepspeed",
+      "--dtype",
+      "--torch-dtype"}},
     {"data/ecosystem/scripts", {"--random"}},
     {"docker run", {"--shm-size"}}};
 

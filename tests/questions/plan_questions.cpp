@@ -117,6 +117,7 @@ void add_machine(Question& q, Chances& chances) {
 void add_recipe(Question& q, Chances& chances) {
   const std::size_t how_often = 2 + chances.below(12);  // some questions say much, some little
   for (const PlanFlag& flag : plan_flags()) {
+    if (flag.name == std::string_view("--tokens")) continue;  // in place of --rows: asked by lines of their own
     if (q.has(flag.name) || !chances.one_in(how_often)) continue;
     const bool is_switch = std::string_view(flag.value).empty();
     const std::string name = flag.name, value = is_switch ? "" : value_for(flag, chances);

@@ -85,6 +85,11 @@ const char* const kFound[] = {
     "--min "
     "gpus --json",
     // a last machine with fewer GPUs than the others: the trees of an all-reduce left the list of its ranks
+    // flags and names that random questions leave out
+    "gpuplan estimate --model smollm2-135m --full --gpus 2xA6000 --tokens 100B --epochs 0.5 --tokens-per-row 200 "
+    "--json",
+    "gpuplan plan --model smollm2-135m --lora --gpus H100 --num-gpus 8 --tokens 1 --json",
+    "gpuplan simulate --model smollm2-135m --qlora=64 --gpus H20 --num-gpus 4 --zero 3 --json",
     "gpuplan simulate --model smollm2-135m --qlora=r=1,targets=q_proj+v_proj --cluster gb200-nvl72 --num-gpus 824",
     "gpuplan simulate --model smollm2-135m --cluster dgx-h100 --num-gpus 9 --strategy ddp --json",
     "gpuplan simulate --model smollm2-135m --cluster dgx-h100 --num-gpus 9 --strategy zero1 --no-fold --json",
