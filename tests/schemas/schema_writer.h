@@ -73,11 +73,6 @@ class SchemaWriter {
     const T item{};
     add(key, {{"type", "array"}, {"items", schema_of_object([&](SchemaWriter& inner) { list(inner, item); })}});
   }
-  template <class T, class List>
-  void optional_objects(std::string_view key, const std::vector<T>& items, List list) {
-    objects(key, items, list);
-    leave_out(key);
-  }
   void raw(std::string_view key, const Json& sample, const char* meaning) {
     add(key, {{"type", sample.type_name()}, {"description", meaning}});
   }
