@@ -25,6 +25,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fields.h"
+#include "base/table_row.h"
 #include "base/units.h"
 
 namespace gpuplan {
@@ -52,6 +53,10 @@ class FieldWriter {
   template <class Canonical>
   void name(std::string_view key, const std::string& value, Canonical canonical) {
     raw(key, canonical(value));
+  }
+  template <class Row>
+  void row(std::string_view key, const RowOf<Row>& value) {
+    raw(key, std::string(value->name));
   }
   template <class List>
   bool object(std::string_view key, List list, const char* /*meaning*/ = "") {

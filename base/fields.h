@@ -16,6 +16,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/name_table.h"
+#include "base/table_row.h"
 #include "base/units.h"
 
 namespace gpuplan {
@@ -141,6 +142,13 @@ class Fields {
       const std::string right = canonical(value);
       if (right != value) report(key, "unknown name '" + value + "': did you mean '" + right + "'?");
     } catch (const InputError& error) { report(key, error.problem() + "; " + error.hint()); }
+  }
+
+  /// The row of a table, by the name that it has there.
+  template <class Row>
+  void row(std::string_view key, RowOf<Row>& value) {
+    std::string text;
+    name(key, text, [&](const std::string& given) { return std::string((value = given)->name); });
   }
 
   /// `list` shows the fields of the object at `key`.

@@ -94,7 +94,7 @@ void save(const PlanAnswer& answer, const std::string& file, Console& console) {
   const EstimateResult result = estimate(request);
   write_output(file, json_text(make_plan(request, result, result.strategies.front())), console,
                fmt::format("the {} plan is saved in {}; {}", request.strategy, file,
-                           export_hint(file, request.recipe.framework)));
+                           export_hint(file, request.recipe.framework->name)));
 }
 
 void need_machine(const CLI::App& app, const char* flag) {

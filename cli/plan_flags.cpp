@@ -40,8 +40,8 @@ void set_count(Request& r, Text value) {
   r.recipe.*Field = to_integer(value);
 }
 
-std::string framework_named(Text text) {
-  return squash(text) == kPlainFramework ? kUsualFramework : find_framework(text).name;
+const FrameworkConvention& framework_named(std::string_view text) {
+  return find_framework(squash(text) == kPlainFramework ? kUsualFramework : text);
 }
 
 void set_full(Request& r, Text) {
@@ -158,7 +158,7 @@ constexpr std::array kFlags{
              [](Request& r, Text v) { r.recipe.precision = parse_name<Precision>(v, "--precision"); }},
     PlanFlag{"--optimizer", "OPTIMIZER", kNumbers,
              "adamw-fused, adamw-8bit, paged-adamw, adafactor, lion, sgd, muon, ... Default: what the framework uses",
-             [](Request& r, Text v) { r.recipe.optimizer = find_optimizer(v).name; }},
+             [](Request& r, Text v) { r.recipe.optimizer = v; }},
     PlanFlag{"--optimizer-in-backward", "", kNumbers, "step each weight as soon as its gradient is there",
              [](Request& r, Text) { r.recipe.optimizer_in_backward = true; }},
     PlanFlag{"--checkpointing", "none|full|selective|elementwise|every=K", kNumbers,
@@ -391,7 +391,7 @@ class Defaults {
          recipe_.checkpointing, "checkpointing {}");
     if (!is_quantised || d.precision != Precision::Fp32)  // a quantised base computes in 16 bit
       take("--precision", d.precision, recipe_.precision, "{}");
-    if (!is_given(app_, "--optimizer")) add(recipe_.optimizer);
+    if (!is_given(app_, "--optimizer")) add(std::string(recipe_.optimizer->name));
     take("--attention", d.attention, recipe_.attention, "{} attention");
     take("--loss", d.loss, recipe_.loss, "{} loss");
     if (data.tokens_per_row > 0)  // else every row fills its sequence
@@ -424,7 +424,7 @@ void set_defaults(const CLI::App& app, PlanQuestion& question) {
   const auto named = given(app, "--framework");
   if (named && squash(*named) == kPlainFramework) return;
   Recipe& recipe = question.request.recipe;
-  const FrameworkConvention& framework = find_framework(recipe.framework);
+  const FrameworkConvention& framework = *recipe.framework;
   if (named) {
     const std::string taken =
         Defaults(app, recipe).take_all(framework, question.request.dataset, question.request.model.vision.is_present());
@@ -448,7 +448,7 @@ void set_precision(PlanQuestion& question) {
   Recipe& recipe = question.request.recipe;
   const std::vector<GpuSpec>& gpus = question.request.cluster.gpus.kinds();
   const auto without = std::find_if_not(gpus.begin(), gpus.end(), multiplies_bf16);
-  const bool has_fp16 = find_framework(recipe.framework).computes_in_fp16;
+  const bool has_fp16 = recipe.framework->dtypes.computes_in_fp16;
   if (recipe.precision == Precision::Fp32 || without == gpus.end() || !has_fp16) return;
   const std::string_view usual = to_string(recipe.precision);
   recipe.precision = Precision::Fp16Mixed;
@@ -500,7 +500,7 @@ std::optional<PlanText> plan_of(const ConfigReading* configs) {
   return PlanText{configs->plan->name, parse_json(configs->plan->text, configs->plan->name)};
 }
 
-PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::string& usual_framework, Needed needed,
+PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_view usual_framework, Needed needed,
                            const std::optional<ConfigReading>& reading = {}) {
   check_contradictions(app);
   PlanQuestion question;
@@ -528,13 +528,13 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::str
     request = configs->request;
   } else {
     const auto framework = given(app, "--framework");
-    request.recipe.framework = framework ? framework_named(*framework) : usual_framework;
+    request.recipe.framework = framework_named(framework ? std::string_view(*framework) : usual_framework);
   }
   if (reading) question.notes.insert(question.notes.end(), reading->notes.begin(), reading->notes.end());
-  if (!plan && !configs) request.recipe.optimizer = find_framework(request.recipe.framework).default_optimizer;
+  if (!plan && !configs) request.recipe.optimizer = request.recipe.framework->default_optimizer;
   for (const PlanFlag& flag : plan_flags())
     if (const auto value = given(app, flag.name); value && flag.apply) flag.apply(request, *value);
-  check_zero_flags(app, find_framework(request.recipe.framework));
+  check_zero_flags(app, *request.recipe.framework);
   if (model && !behind_model) set_model(question, *model, given_hub(app));
   if (configs && configs->model && !model) set_model(question, *configs->model, given_hub(app));
   if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster);
@@ -556,7 +556,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, const std::str
 
 }  // namespace
 
-PlanQuestion read_plan_question(const CLI::App& app, std::istream& in, const std::string& usual_framework) {
+PlanQuestion read_plan_question(const CLI::App& app, std::istream& in, std::string_view usual_framework) {
   return read_question(app, in, usual_framework, {});
 }
 

@@ -39,7 +39,6 @@ struct PlanQuestion {
   std::vector<std::string> notes;
 };
 
-inline constexpr const char* kUsualFramework = "hf-trainer";
 /// Names the conventions of the usual framework without its trainer's defaults.
 inline constexpr const char* kPlainFramework = "plain";
 
@@ -47,7 +46,7 @@ inline constexpr const char* kPlainFramework = "plain";
 /// what the trainer of --framework does, or Recipe's default. `usual_framework`: without a plan and --framework. Throws
 /// InputError.
 PlanQuestion read_plan_question(const CLI::App& app, std::istream& in,
-                                const std::string& usual_framework = kUsualFramework);
+                                std::string_view usual_framework = kUsualFramework);
 
 /// The same with the files of --from (cli/config_files.h), which stand in for what no flag says.
 PlanQuestion read_config_question(const CLI::App& app, std::istream& in, const std::optional<ConfigReading>& configs);

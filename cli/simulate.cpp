@@ -149,7 +149,7 @@ Strategy apply_settings(SimulationAnswer& a, const std::vector<Setting>& setting
   const EstimateRequest& r = a.request;
   validate_recipe(r.recipe, r.model, r.cluster);
   a.result.model = prepare(r.model, r.recipe, a.result.framework);
-  const Strategy strategy = make_strategy(r.strategy, r.cluster, options_for(r, a.result.framework));
+  const Strategy strategy = make_strategy(r.strategy, r.cluster, options_for(r));
   if (const std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model); !why.empty())
     throw InputError("--what-if", fmt::format("{} is not possible then: {}", strategy.name, why));
   return strategy;
@@ -176,7 +176,7 @@ SimulationAnswer answer_question(const CLI::App& app, Console& console) {
     strategy = apply_settings(a, settings);
     for (const Setting& setting : settings) a.assumptions.push_back("what if: " + describe(setting));
   }
-  a.request.options = options_for(a.request, a.result.framework);
+  a.request.options = options_for(a.request);
   a.plan = simulator.run(a.request, strategy, true);
   if (text) {
     a.comparison.push_back(a.plan);

@@ -393,8 +393,8 @@ class Reading {
   void make_request() {
     const ReadFile* trainer = of_role(FileRole::Trainer);
     EstimateRequest& r = out_.request;
-    r.recipe.framework = trainer ? trainer->table->framework : "hf-trainer";
-    r.recipe.optimizer = find_framework(r.recipe.framework).default_optimizer;
+    if (trainer) r.recipe.framework = trainer->table->framework;
+    r.recipe.optimizer = r.recipe.framework->default_optimizer;
     out_.has_trainer = trainer != nullptr;
     out_.has_files = !files_.empty();
     out_.has_method = out_.setup.adapter.has_value();

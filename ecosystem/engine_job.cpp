@@ -33,8 +33,7 @@ class EnginePlanner {
         mark_(mark),
         request_(request),
         written_(request),
-        strategy_(make_strategy(request.strategy, request.cluster,
-                                options_for(request, find_framework(request.recipe.framework)))),
+        strategy_(make_strategy(request.strategy, request.cluster, options_for(request))),
         job_{.request = written_,
              .strategy = strategy_,
              .setup = setup_of(request, strategy_),
@@ -42,8 +41,7 @@ class EnginePlanner {
              .versions = question.versions} {
     if (strategy_.engine != ShardingEngine::Fsdp2 || !broken_version_rule(job_.setup, question.versions)) return;
     written_.options.fsdp_version = 1;  // as export_plan does
-    strategy_ = make_strategy(written_.strategy, written_.cluster,
-                              options_for(written_, find_framework(written_.recipe.framework)));
+    strategy_ = make_strategy(written_.strategy, written_.cluster, options_for(written_));
     job_.strategy = strategy_;
     job_.setup = setup_of(written_, strategy_);
   }
@@ -60,7 +58,7 @@ class EnginePlanner {
   }
 
  private:
-  bool is_torch() const { return uses_torch_script(q_, request_.recipe.framework); }
+  bool is_torch() const { return uses_torch_script(q_, request_.recipe.framework->name); }
 
   void check_hosts() const {
     const auto machines = std::size_t(job_.is_one_process() ? 1 : job_.num_nodes());
@@ -113,7 +111,8 @@ class EnginePlanner {
     out_.packages = {{"torch", has_fsdp ? "2.1" : "1.13"}};
     if (is_torch()) return;
     // whose classes read the variables of FSDP; a script of one's own under DDP may need nothing of it
-    const bool has_torchrun = q_.engine == "torchrun" || (q_.engine == "slurm" && request_.recipe.framework == "torch");
+    const bool has_torchrun =
+        q_.engine == "torchrun" || (q_.engine == "slurm" && request_.recipe.framework->name == "torch");
     const bool needs_accelerate = q_.engine != "deepspeed" && (!has_torchrun || has_fsdp);
     if (needs_accelerate || q_.script.empty()) out_.packages.emplace_back("accelerate", "1.0");
     if (q_.script.empty()) {

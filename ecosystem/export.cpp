@@ -264,9 +264,9 @@ json recipe_json(const Recipe& recipe) {
   fields["images"] = {{"train", to_string(recipe.images.train)}};  // the rest is of the data
   if (recipe.loss != LossKernel::Chunked) fields.erase("loss_chunks");
   if (recipe.checkpointing != Checkpointing::EveryK) fields.erase("checkpoint_every");
-  const std::string usual = std::string(to_string(find_framework(recipe.framework).kernels));
+  const std::string usual = std::string(to_string(recipe.framework->layers.kernels));
   if (fields["kernels"].is_null()) fields["kernels"] = usual;
-  const Dtype compute = resolve_numerics(recipe, find_framework(recipe.framework), ShardingEngine::Local).compute;
+  const Dtype compute = resolve_numerics(recipe, *recipe.framework, ShardingEngine::Local).compute;
   if (recipe.is_adapter() && recipe.lora.base_dtype == compute) fields["lora"]["base_dtype"] = nullptr;
   if (recipe.quant.kind != BaseQuant::Nf4) fields["quant"] = {{"kind", fields["quant"]["kind"]}};
   return fields;
@@ -315,8 +315,7 @@ std::string nearest_to(const std::vector<Difference>& all, const EstimateRequest
 
 /// Why the files would train something else; fills answer.refusal.
 void compare(ExportAnswer& answer, const ExportJob& job, const EstimateRequest& read, const Target& target) {
-  const Strategy strategy =
-      make_strategy(read.strategy, read.cluster, options_for(read, find_framework(read.recipe.framework)));
+  const Strategy strategy = make_strategy(read.strategy, read.cluster, options_for(read));
   std::vector<Difference> found;
   add_differences(found, strategy_json(job.strategy), strategy_json(strategy));
   const bool is_other_strategy = !found.empty() && strategy.name != job.strategy.name;
@@ -351,9 +350,10 @@ void note_other_framework(ExportAnswer& answer, const ExportJob& job, const Esti
   if (read.recipe.framework == job.request.recipe.framework) return;
   EstimateRequest there = job.request;
   there.recipe.framework = read.recipe.framework;
-  answer.notes.push_back(fmt::format("planned as {} trains: {} per GPU; as {} trains: {}", job.request.recipe.framework,
-                                     format_bytes(process_bytes(job.request, job.strategy)), read.recipe.framework,
-                                     format_bytes(process_bytes(there, job.strategy))));
+  answer.notes.push_back(fmt::format("planned as {} trains: {} per GPU; as {} trains: {}",
+                                     job.request.recipe.framework->name,
+                                     format_bytes(process_bytes(job.request, job.strategy)),
+                                     read.recipe.framework->name, format_bytes(process_bytes(there, job.strategy))));
 }
 
 void refuse(ExportAnswer& answer, std::string why, std::string nearest) {
@@ -414,8 +414,7 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
 
 ExportJob make_job(const EstimateRequest& request, const Target& target, const PlanMark& mark, const Versions& versions,
                    const ExportPlaces& places) {
-  const Strategy strategy =
-      make_strategy(request.strategy, request.cluster, options_for(request, find_framework(request.recipe.framework)));
+  const Strategy strategy = make_strategy(request.strategy, request.cluster, options_for(request));
   ExportJob job{.request = request,
                 .strategy = strategy,
                 .setup = setup_of(request, strategy),
@@ -432,7 +431,7 @@ ExportJob make_job(const EstimateRequest& request, const Target& target, const P
 /// FSDP's CPUOffload moves every sharded parameter, adapters too, and the optimizer steps where they are.
 bool takes_optimizer_along(const EstimateRequest& r) {
   const Offload& offload = r.recipe.offload;
-  const Strategy strategy = make_strategy(r.strategy, r.cluster, options_for(r, find_framework(r.recipe.framework)));
+  const Strategy strategy = make_strategy(r.strategy, r.cluster, options_for(r));
   return is_fsdp(strategy.engine) && offload.params == OffloadTarget::Cpu && offload.optimizer == OffloadTarget::None;
 }
 
@@ -454,7 +453,7 @@ std::string export_hint(const std::string& plan_file, const std::string& framewo
 
 ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, const PlanMark& mark,
                          const Versions& versions, const ExportPlaces& places) {
-  const Target& target = find_target(name, planned.recipe.framework);
+  const Target& target = find_target(name, planned.recipe.framework->name);
   ExportAnswer answer;
   if (const std::string why = why_not_images(target, planned.model); !why.empty()) {
     refuse(answer, why, "--for trl or axolotl, or accelerate with a script of your own");

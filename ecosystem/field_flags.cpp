@@ -43,7 +43,7 @@ constexpr std::array kFieldFlags{
     FieldFlag{"quant", method_words},
     FieldFlag{"precision",
               [](Request r, const Strategy&) { return flag("--precision", to_string(r.recipe.precision)); }},
-    FieldFlag{"optimizer", [](Request r, const Strategy&) { return flag("--optimizer", r.recipe.optimizer); }},
+    FieldFlag{"optimizer", [](Request r, const Strategy&) { return flag("--optimizer", r.recipe.optimizer->name); }},
     FieldFlag{"optimizer_in_backward",
               [](Request r, const Strategy&) {
                 return on_or_off("--optimizer-in-backward", r.recipe.optimizer_in_backward);
@@ -72,7 +72,7 @@ constexpr std::array kFieldFlags{
     FieldFlag{"offload", [](Request r, const Strategy&) { return flag("--offload", offload_list(r.recipe.offload)); }},
     FieldFlag{"images.train",
               [](Request r, const Strategy&) { return flag("--train-vision", to_string(r.recipe.images.train)); }},
-    FieldFlag{"framework", [](Request r, const Strategy&) { return flag("--framework", r.recipe.framework); }},
+    FieldFlag{"framework", [](Request r, const Strategy&) { return flag("--framework", r.recipe.framework->name); }},
     FieldFlag{"name", [](Request, const Strategy& s) { return flag("--strategy", s.name); }},
     FieldFlag{"zero_stage", [](Request, const Strategy& s) { return flag("--strategy", s.name); }},
     FieldFlag{"dp_replicate", shard_words},

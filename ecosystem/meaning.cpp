@@ -180,7 +180,7 @@ class Reader {
       r.optimizer = "adamw-8bit";
       note("torchao's 8-bit AdamW is counted as that of bitsandbytes, whose states are as large");
     } else if (s_.optimizer)
-      r.optimizer = std::string(find_optimizer(*s_.optimizer).name);
+      r.optimizer = *s_.optimizer;
     if (s_.optimizer_in_backward) r.optimizer_in_backward = *s_.optimizer_in_backward;
     if (s_.attention) r.attention = parse_name<AttentionKernel>(*s_.attention, "attention");
     if (s_.compile_layers) r.torch_compile = *s_.compile_layers;
@@ -217,7 +217,7 @@ class Reader {
   /// DeepSpeed's defaults hold (runtime/zero/config.py).
   void read_zero_buckets(std::int64_t stage) {
     constexpr std::int64_t kDefaultBucket = 500'000'000;
-    const EngineConvention& zero = find_framework(recipe().framework).zero;
+    const EngineConvention& zero = recipe().framework->zero;
     if (!zero.is_deepspeed() || (!s_.zero_overlap && s_.deepspeed_file)) return;
     const GradientBuckets& usual = zero.buckets_of(stage == 3);
     const std::int64_t size = s_.zero_bucket.value_or(kDefaultBucket);
@@ -340,7 +340,7 @@ void write_batch(Setup& s, const EstimateRequest& request, std::int64_t data_par
 }
 
 void write_kernels(Setup& s, const Recipe& r) {
-  s.optimizer = r.optimizer;
+  s.optimizer = std::string(r.optimizer->name);
   if (r.optimizer_in_backward) s.optimizer_in_backward = true;
   s.attention = std::string(to_string(r.attention));
   s.compile_layers = r.torch_compile;
@@ -384,7 +384,7 @@ void write_zero(Setup& s, const EstimateRequest& request, const Strategy& strate
   s.zero_stage = strategy.layout.shards_weights ? 3 : strategy.layout.shards_gradients ? 2 : 1;
   s.deepspeed_file = "deepspeed.json";
   if (*s.zero_stage == 3) s.zero_init = s.zero_gathers_for_save = true;
-  EngineConvention zero = find_framework(request.recipe.framework).zero;
+  EngineConvention zero = request.recipe.framework->zero;
   apply_zero_options(request.options, zero);
   const GradientBuckets& buckets = zero.buckets_of(*s.zero_stage == 3);
   const std::int64_t hidden = request.model.hidden_size;

@@ -1,7 +1,6 @@
 #include "ecosystem/versions.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include <fmt/format.h>
 
@@ -11,6 +10,8 @@
 #include "base/surroundings.h"
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
+#include "models/stack.h"
+#include "models/version.h"
 
 namespace gpuplan {
 namespace {
@@ -54,33 +55,13 @@ VersionData read_versions() {
   try {
     for (const json& pair : tree->root.at("oldest")) data.oldest.emplace_back(pair.at(0), pair.at(1));
     for (const json& row : tree->root.at("rules")) data.rules.push_back(rule_from(row, where));
-    for (const json& pair : tree->root.at("models")) data.rules.push_back(rule_of_model(pair.at(0), pair.at(1)));
   } catch (const json::exception& error) { throw InputError(where, error.what()); }
+  for (const auto& [model_type, version] : find_library("transformers").models)
+    data.rules.push_back(rule_of_model(model_type, version));
   return data;
 }
 
 const VersionData& version_data() { return read_once<read_versions>(); }
-
-/// The numbers before anything that is none: "2.6.0+cu124" is 2, 6, 0.
-std::vector<long> numbers_of(std::string_view version) {
-  std::vector<long> numbers;
-  for (const std::string& part : split(version, '.')) {
-    const std::size_t end = part.find_first_not_of("0123456789");
-    const std::string digits = part.substr(0, std::min<std::size_t>(end, 9));
-    if (digits.empty()) break;
-    numbers.push_back(std::stol(digits));
-    if (end != std::string::npos) break;
-  }
-  return numbers;
-}
-
-bool is_version(std::string_view text) {
-  constexpr std::string_view kMarks = ".+-_";
-  return !text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) && text.size() < 40 &&
-         std::all_of(text.begin(), text.end(), [&](char c) {
-           return std::isalnum(static_cast<unsigned char>(c)) || kMarks.find(c) != std::string_view::npos;
-         });
-}
 
 std::vector<std::string> known_packages() {
   std::vector<std::string> names;
@@ -94,9 +75,6 @@ void check_version(const std::string& package, const std::string& version) {
     throw InputError(
         "--versions", fmt::format("unknown package '{}'", package),
         did_you_mean(package, known_packages(), fmt::format("known: {}", fmt::join(known_packages(), ", "))));
-  if (!is_version(version))
-    throw InputError("--versions", fmt::format("'{}' is no version of {}", version, package),
-                     fmt::format("for example {}={}", package, *oldest));
   if (is_older(version, *oldest))
     throw InputError("--versions",
                      fmt::format("the keys of {} are known from {} on, and not of {} [V00]", package, *oldest, version),
@@ -114,15 +92,9 @@ bool holds(const Setup& setup, const VersionRule& rule) {
 
 Versions parse_versions(std::string_view text) {
   Versions versions;
-  for (const std::string& item : split(text, ',')) {
-    const std::size_t equals = item.find('=');
-    if (equals == std::string::npos)
-      throw InputError("--versions", fmt::format("'{}' has no version", item), "for example accelerate=1.10,torch=2.6");
-    const std::string package = to_lower(trim(std::string_view(item).substr(0, equals)));
-    const std::string version(trim(std::string_view(item).substr(equals + 1)));
-    check_version(package, version);
-    if (version_of(versions, package)) throw InputError("--versions", package + " is given twice", "give it once");
-    versions.emplace_back(package, version);
+  for (const auto& [package, version] : version_pairs(text)) {
+    check_version(package, version.text);
+    versions.emplace_back(package, version.text);
   }
   return versions;
 }
@@ -134,10 +106,8 @@ std::optional<std::string> version_of(const Versions& versions, std::string_view
 }
 
 bool is_older(std::string_view version, std::string_view than) {
-  std::vector<long> a = numbers_of(version), b = numbers_of(than);
-  a.resize(std::max(a.size(), b.size()));
-  b.resize(a.size());
-  return a < b;
+  const auto numbers = [](std::string_view text) { return as_version(text).value_or(Version()); };  // of a package here
+  return numbers(version) < numbers(than);
 }
 
 const VersionRule* broken_version_rule(const Setup& setup, const Versions& versions) {

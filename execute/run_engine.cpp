@@ -124,7 +124,7 @@ std::optional<fs::path> model_folder_of(const EstimateRequest& request) {
 }
 
 Words script_options(const CLI::App& app, const EngineAsk& ask) {
-  const bool is_torch = uses_torch_script(ask.question, ask.plan.request.recipe.framework);
+  const bool is_torch = uses_torch_script(ask.question, ask.plan.request.recipe.framework->name);
   for (const char* flag : kNativeFlags)
     if (is_given(app, flag))
       throw InputError(flag, "is of gpuplan's own executor", "leave --engine out, or train with a script behind --");
@@ -233,7 +233,7 @@ EngineAsk ask_engine(const CLI::App& app, Console& console) {
     throw InputError("--hosts", "Slurm chooses the machines", "leave it out");
   find_what_is_here(ask);
   const bool is_torch = q.script.empty() && !q.has_transformers && (q.engine == "torchrun" || q.engine == "slurm");
-  ask.plan = read_plan_question(app, console.in, is_torch ? "torch" : kUsualFramework);
+  ask.plan = read_plan_question(app, console.in, is_torch ? std::string_view("torch") : kUsualFramework);
   choose_strategy(ask);
   if (q.script.empty())
     q.options = script_options(app, ask);

@@ -101,63 +101,64 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("title", c.title);
   f.optional("source", c.source);
   f.optional("aliases", c.aliases);
-  f.optional("mixed_loads_fp32", c.mixed_loads_fp32);
-  f.optional("caches_autocast_weights", c.caches_autocast_weights);
-  f.optional("autocasts_inputs", c.autocasts_inputs);
-  f.optional("adapter", c.adapter);
-  f.optional("upcasts_quantised_ends", c.upcasts_quantised_ends);
-  f.optional("checkpoints_reentrantly", c.checkpoints_reentrantly);
-  f.optional("has_own_models", c.has_own_models);
-  f.optional("casts_adapters", c.casts_adapters);
-  f.optional("qlora_computes_in_fp32", c.qlora_computes_in_fp32);
-  f.optional("state_arrays", c.state_arrays);
-  f.optional("allocator", c.allocator);
-  f.optional("casts_whole_units", c.casts_whole_units);
-  f.optional("has_step_constants", c.has_step_constants);
-  f.optional("batch_bytes_per_token", c.batch_bytes_per_token);
-  f.optional("measures_gradient_norm", c.measures_gradient_norm);
-  f.optional("host_steps_copy", c.host_steps_copy);
-  f.optional("offloads_complete_gradients", c.offloads_complete_gradients);
-  f.optional("kernel_times", c.kernel_times);
-  f.optional("has_fixed_kernels", c.has_fixed_kernels);
-  f.optional("accumulates_in_place", c.accumulates_in_place);
-  f.optional("overwrites_logits", c.overwrites_logits);
-  f.optional("kernels", c.kernels);
-  f.optional("fuses_mlp", c.fuses_mlp);
-  f.optional("repeats_kv", c.repeats_kv);
-  f.optional("copies_attention_output", c.copies_attention_output);
-  f.optional("keeps_fused_qkv", c.keeps_fused_qkv);
-  f.optional("unties_head", c.unties_head);
-  f.optional("low_rank_keeps_input", c.low_rank_keeps_input);
-  f.optional("quantised_keeps_input", c.quantised_keeps_input);
-  f.optional("mp_is_one_process", c.mp_is_one_process);
-  f.optional("main_gradients_fp32", c.main_gradients_fp32);
-  f.optional("converts_outputs", c.converts_outputs);
-  f.optional("keeps_last_graph", c.keeps_last_graph);
-  f.optional("scales_norm_in_fp32", c.scales_norm_in_fp32);
-  f.optional("selective", c.selective);
-  f.optional("upcasts_logits", c.upcasts_logits);
-  f.optional("shifts_logits", c.shifts_logits);
-  f.optional("kept_logits", c.kept_logits);
-  f.optional("kept_logits_mixed", c.kept_logits_mixed);
-  f.optional("chunked_loss_recomputes", c.chunked_loss_recomputes);
-  f.optional("chunked_softmax", c.chunked_softmax);
-  f.optional("ddp_bucket_bytes", c.ddp_bucket_bytes);
-  f.optional("ddp_copies_gradients", c.ddp_copies_gradients);
-  f.optional("zero_has_master", c.zero_has_master);
-  f.optional("fsdp2_shards_quantised", c.fsdp2_shards_quantised);
+  f.optional("mixed_loads_fp32", c.dtypes.mixed_loads_fp32);
+  f.optional("caches_autocast_weights", c.dtypes.caches_autocast_weights);
+  f.optional("autocasts_inputs", c.dtypes.autocasts_inputs);
+  f.optional("adapter", c.dtypes.adapter);
+  f.optional("upcasts_quantised_ends", c.dtypes.upcasts_quantised_ends);
+  f.optional("checkpoints_reentrantly", c.layers.checkpoints_reentrantly);
+  f.optional("has_own_models", c.layers.has_own_models);
+  f.optional("casts_adapters", c.dtypes.casts_adapters);
+  f.optional("qlora_computes_in_fp32", c.dtypes.qlora_computes_in_fp32);
+  f.optional("state_arrays", c.state.arrays);
+  f.optional("allocator", c.state.allocator);
+  f.optional("casts_whole_units", c.state.casts_whole_units);
+  f.optional("has_step_constants", c.state.has_step_constants);
+  f.optional("batch_bytes_per_token", c.state.batch_bytes_per_token);
+  f.optional("measures_gradient_norm", c.state.measures_gradient_norm);
+  f.optional("host_steps_copy", c.state.host_steps_copy);
+  f.optional("offloads_complete_gradients", c.state.offloads_complete_gradients);
+  f.optional("kernel_times", c.layers.kernel_times);
+  f.optional("has_fixed_kernels", c.layers.has_fixed_kernels);
+  f.optional("accumulates_in_place", c.layers.accumulates_in_place);
+  f.optional("overwrites_logits", c.loss.overwrites_logits);
+  f.optional("kernels", c.layers.kernels);
+  f.optional("fuses_mlp", c.layers.fuses_mlp);
+  f.optional("repeats_kv", c.layers.repeats_kv);
+  f.optional("copies_attention_output", c.layers.copies_attention_output);
+  f.optional("keeps_fused_qkv", c.layers.keeps_fused_qkv);
+  f.optional("unties_head", c.layers.unties_head);
+  f.optional("low_rank_keeps_input", c.layers.low_rank_keeps_input);
+  f.optional("quantised_keeps_input", c.layers.quantised_keeps_input);
+  f.optional("mp_is_one_process", c.distributed.mp_is_one_process);
+  f.optional("main_gradients_fp32", c.dtypes.main_gradients_fp32);
+  f.optional("converts_outputs", c.loss.converts_outputs);
+  f.optional("keeps_last_graph", c.layers.keeps_last_graph);
+  f.optional("scales_norm_in_fp32", c.layers.scales_norm_in_fp32);
+  f.optional("selective", c.layers.selective);
+  f.optional("upcasts_logits", c.loss.upcasts_logits);
+  f.optional("shifts_logits", c.loss.shifts_logits);
+  f.optional("kept_logits", c.loss.kept_logits);
+  f.optional("kept_logits_mixed", c.loss.kept_logits_mixed);
+  f.optional("chunked_loss_recomputes", c.loss.chunked_loss_recomputes);
+  f.optional("chunked_softmax", c.loss.chunked_softmax);
+  f.optional("ddp_bucket_bytes", c.distributed.ddp_bucket_bytes);
+  f.optional("ddp_copies_gradients", c.distributed.ddp_copies_gradients);
+  f.optional("zero_has_master", c.dtypes.zero_has_master);
+  f.optional("fsdp2_shards_quantised", c.distributed.fsdp2_shards_quantised);
   f.optional("default_optimizer", c.default_optimizer);
   f.object("defaults", [&](Fields& defaults) { read_defaults(defaults, c.defaults); });
-  f.optional("computes_in_fp16", c.computes_in_fp16);
-  f.optional("is_handwritten", c.is_handwritten);
+  f.optional("computes_in_fp16", c.dtypes.computes_in_fp16);
+  f.optional("is_handwritten", c.layers.is_handwritten);
   for (const EngineTraits& traits : kEngines)
     if (!traits.key.empty())
       f.optional_object(traits.key, [&](Fields& engine) { read_engine(engine, c.*traits.convention); });
 }
 
-FrameworkConvention load(const std::filesystem::path& file) {
-  const nlohmann::json record = read_json_file(file);
-  Fields fields(record, file.string());
+}  // namespace
+
+FrameworkConvention read_framework(const nlohmann::json& record, const std::string& where) {
+  Fields fields(record, where);
   FrameworkConvention convention;
   read_convention(fields, convention);
   fields.refuse_unknown();
@@ -165,11 +166,10 @@ FrameworkConvention load(const std::filesystem::path& file) {
   return convention;
 }
 
-}  // namespace
-
 std::vector<FrameworkConvention> list_frameworks() {
   std::vector<FrameworkConvention> out;
-  for (const auto& file : files_in(data_dir() / "frameworks", ".json")) out.push_back(load(file));
+  for (const auto& file : files_in(data_dir() / "frameworks", ".json"))
+    out.push_back(read_framework(read_json_file(file), file.string()));
   return out;
 }
 
@@ -179,7 +179,7 @@ const std::vector<FrameworkConvention>& all_frameworks() { return read_once<list
 
 }  // namespace
 
-const FrameworkConvention* known_framework(const std::string& name) {
+const FrameworkConvention* known_framework(std::string_view name) {
   for (const FrameworkConvention& c : all_frameworks())  // a search asks for each of its plans, by a name it found
     if (c.name == name) return &c;
   const std::string wanted = squash(name);
@@ -189,12 +189,16 @@ const FrameworkConvention* known_framework(const std::string& name) {
   return nullptr;
 }
 
-const FrameworkConvention& find_framework(const std::string& name) {
+const FrameworkConvention& find_framework(std::string_view name) {
   if (const FrameworkConvention* known = known_framework(name)) return *known;
   std::vector<std::string> names;
   for (const FrameworkConvention& c : all_frameworks()) names.push_back(c.name);
   throw InputError("--framework", fmt::format("unknown framework '{}'", name),
                    did_you_mean(name, names, fmt::format("known: {}", fmt::join(names, ", "))));
+}
+
+const FrameworkConvention& row_named(std::string_view name, std::type_identity<FrameworkConvention>) {
+  return find_framework(name.empty() ? kUsualFramework : name);
 }
 
 }  // namespace gpuplan

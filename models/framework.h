@@ -9,9 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "models/recipe.h"
 
 namespace gpuplan {
+
+/// The framework of a recipe that names none.
+inline constexpr std::string_view kUsualFramework = "hf-trainer";
 
 enum class AdapterDtype : std::uint8_t { Fp32, Compute };
 enum class KeptLogits : std::uint8_t { None, Compute, Fp32 };  // which copy of the logits outlives the loss
@@ -106,11 +111,8 @@ struct FrameworkDefaults {
   std::string source;
 };
 
-/// One framework. Every field has one meaning, whatever the others say; `source` says where the facts come from.
-struct FrameworkConvention {
-  std::string name, title, source;
-  std::vector<std::string> aliases;
-  // dtypes
+/// Dtypes of weights, products and gradients.
+struct FrameworkDtypes {
   bool mixed_loads_fp32 = true;  // full *-mixed: fp32 weights with autocast; false: 16-bit weights and an fp32 master
   bool caches_autocast_weights = true;  // 16-bit casts of fp32 weights live until their backward
   bool autocasts_inputs = true;         // each linear casts its own input copy under autocast
@@ -118,11 +120,15 @@ struct FrameworkConvention {
   bool upcasts_quantised_ends = true;  // prepare_model_for_kbit_training: norms, embedding, head in fp32
   bool casts_adapters = false;  // adapters stored wider than the compute dtype are cast to it where they are used
   bool qlora_computes_in_fp32 = false;  // 4-bit linears compute in fp32 where the recipe says so
-  bool has_own_models = false;  // own modelling code: what is said of transformers' code in ModelSpec does not apply
-  /// Checkpointed layers detach their input into a leaf (use_reentrant=True of torch/utils/checkpoint.py).
-  bool checkpoints_reentrantly = false;
-  // state
-  StateArrays state_arrays = StateArrays::PerTensor;
+  bool main_gradients_fp32 = false;     // gradients accumulate in fp32 beside 16-bit weights (Megatron)
+  bool zero_has_master =
+      true;  // ZeRO keeps 16-bit weights with an fp32 master and steps on an fp32 copy of the gradients
+  bool computes_in_fp16 = true;  // false: the framework has no fp16 kernels
+};
+
+/// How state lies in memory, and how the step goes through it.
+struct FrameworkState {
+  StateArrays arrays = StateArrays::PerTensor;
   AllocatorKind allocator = AllocatorKind::Caching;
   bool casts_whole_units = false;   // 16-bit copies are of a unit's whole state; false: of a head only its matrix
   bool has_step_constants = false;  // one buffer for the step's sums and the rotary tables (planner/unit_layout.h)
@@ -130,11 +136,17 @@ struct FrameworkConvention {
   bool measures_gradient_norm = false;      // reads every gradient once more before the step
   bool host_steps_copy = false;  // an optimizer on the host steps a copy of weights that stay on the device as used
   bool offloads_complete_gradients = false;  // once per step; false: after the reduction of each micro-batch
-  // kernels
+};
+
+/// The code and kernels of layers, and what they keep for backward.
+struct FrameworkLayers {
+  bool has_own_models = false;  // own modelling code: what is said of transformers' code in ModelSpec does not apply
+  /// Checkpointed layers detach their input into a leaf (use_reentrant=True of torch/utils/checkpoint.py).
+  bool checkpoints_reentrantly = false;
   KernelTimes kernel_times = KernelTimes::Modelled;
   bool has_fixed_kernels = false;     // a recipe cannot choose others
+  bool is_handwritten = false;        // kernels written for training: fewer launches, fewer bytes
   bool accumulates_in_place = false;  // an op adds to the gradient that is there: no temporary, no separate sum
-  bool overwrites_logits = false;     // its loss kernel writes the gradient over the logits, in their dtype
   LayerKernels kernels = LayerKernels::Plain;
   bool fuses_mlp = true;                // fused kernels include the activation (Liger SwiGLU)
   bool repeats_kv = true;               // sdpa gets keys and values expanded to query heads
@@ -146,7 +158,11 @@ struct FrameworkConvention {
   bool keeps_last_graph = false;  // the loop's `loss` holds the last graph, and with it what Python objects saved there
   bool scales_norm_in_fp32 = false;  // RMSNorm multiplies by its weight before the cast back
   SelectiveKind selective = SelectiveKind::Attention;
-  // loss
+};
+
+/// The loss and what it makes of the logits.
+struct FrameworkLoss {
+  bool overwrites_logits = false;                // its kernel writes the gradient over the logits, in their dtype
   bool upcasts_logits = true;                    // the model's own cross-entropy in fp32; autocast upcasts in any case
   bool converts_outputs = false;                 // outputs are fp32 before the loss, whatever the model's code does
   bool shifts_logits = false;                    // contiguous copy of the shifted logits
@@ -154,23 +170,32 @@ struct FrameworkConvention {
   KeptLogits kept_logits_mixed = KeptLogits::Fp32;  // under autocast or FSDP mixed precision
   bool chunked_loss_recomputes = true;  // a chunk's logits are recomputed in backward; false: all chunks are kept
   Dtype chunked_softmax = Dtype::F32;   // saved log-softmax of a chunked loss that keeps its chunks
-  // distributed
+};
+
+/// Several GPUs, beside what engines do.
+struct FrameworkDistributed {
   std::int64_t ddp_bucket_bytes = 25 << 20;
-  bool ddp_copies_gradients = true;  // buckets beside the gradients (gradient_as_bucket_view = false)
+  bool ddp_copies_gradients = true;     // buckets beside the gradients (gradient_as_bucket_view = false)
+  bool fsdp2_shards_quantised = false;  // bitsandbytes 4-bit storage is not sharded correctly by FSDP2
+  /// `mp` is a device_map: one process, whose one thread launches for all of its GPUs. false: a rank per stage.
+  bool mp_is_one_process = true;
+};
+
+/// One framework. Every field has one meaning, whatever the others say; `source` says where the facts come from.
+struct FrameworkConvention {
+  std::string name, title, source;
+  std::vector<std::string> aliases;
+  FrameworkDtypes dtypes;
+  FrameworkState state;
+  FrameworkLayers layers;
+  FrameworkLoss loss;
+  FrameworkDistributed distributed;
   EngineConvention local{.prefetch_units = 0};
   EngineConvention fsdp1{.host_step = HostStep::Torch};
   EngineConvention fsdp2{.shards_rows = true, .host_step = HostStep::Torch};
   EngineConvention zero{.host_gradients_in_fp32 = true};  // DeepSpeed's
-  bool zero_has_master =
-      true;  // ZeRO keeps 16-bit weights with an fp32 master and steps on an fp32 copy of the gradients
-  bool fsdp2_shards_quantised = false;  // bitsandbytes 4-bit storage is not sharded correctly by FSDP2
-  /// `mp` is a device_map: one process, whose one thread launches for all of its GPUs. false: a rank per stage.
-  bool mp_is_one_process = true;
-  bool main_gradients_fp32 = false;  // gradients accumulate in fp32 beside 16-bit weights (Megatron)
   std::string default_optimizer = "adamw-fused";
   FrameworkDefaults defaults;
-  bool computes_in_fp16 = true;  // false: the framework has no fp16 kernels
-  bool is_handwritten = false;   // kernels written for training: fewer launches, fewer bytes
 };
 
 /// What an engine does under every framework.
@@ -227,9 +252,11 @@ inline const EngineConvention& engine_of(const FrameworkConvention& framework, S
 }
 
 /// A record of data/frameworks by name or alias; nullptr when there is none.
-const FrameworkConvention* known_framework(const std::string& name);
+const FrameworkConvention* known_framework(std::string_view name);
 /// The same. Throws InputError with the nearest names.
-const FrameworkConvention& find_framework(const std::string& name);
+const FrameworkConvention& find_framework(std::string_view name);
 std::vector<FrameworkConvention> list_frameworks();
+/// Reads a record such as data/frameworks holds. Throws InputError naming `where` and the bad fields.
+FrameworkConvention read_framework(const nlohmann::json& record, const std::string& where);
 
 }  // namespace gpuplan

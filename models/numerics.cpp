@@ -16,7 +16,7 @@ Dtype compute_dtype(Precision precision) {
 
 /// 16-bit weights with an fp32 master, of an engine that turns the model into 16 bit.
 bool has_engine_master(const Recipe& recipe, const FrameworkConvention& framework, ComputeCast cast) {
-  return cast == ComputeCast::Model && framework.zero_has_master && recipe.precision != Precision::Fp32;
+  return cast == ComputeCast::Model && framework.dtypes.zero_has_master && recipe.precision != Precision::Fp32;
 }
 
 void resolve_full(DtypePolicy& n, const Recipe& recipe, const FrameworkConvention& framework, ComputeCast cast) {
@@ -24,33 +24,33 @@ void resolve_full(DtypePolicy& n, const Recipe& recipe, const FrameworkConventio
     n.has_master = has_engine_master(recipe, framework, cast);
     return;
   }
-  if (cast == ComputeCast::Model ? framework.zero_has_master : !framework.mixed_loads_fp32) {
+  if (cast == ComputeCast::Model ? framework.dtypes.zero_has_master : !framework.dtypes.mixed_loads_fp32) {
     n.has_master = true;  // 16-bit weights and gradients, fp32 master
     return;
   }
   n.weight = n.ends = n.frozen = Dtype::F32;
   n.casts_weights = true;
   if (cast == ComputeCast::Gather) return;  // the whole forward is 16-bit
-  n.is_autocast = framework.autocasts_inputs;
-  n.caches_casts = framework.caches_autocast_weights;
+  n.is_autocast = framework.dtypes.autocasts_inputs;
+  n.caches_casts = framework.dtypes.caches_autocast_weights;
   n.residual = n.is_autocast ? Dtype::F32 : n.compute;  // the embedding looks up fp32 rows
 }
 
 void resolve_adapters(DtypePolicy& n, const Recipe& recipe, const FrameworkConvention& framework, ComputeCast cast) {
-  n.is_autocast = is_mixed(recipe.precision) && framework.autocasts_inputs && cast != ComputeCast::Model;
+  n.is_autocast = is_mixed(recipe.precision) && framework.dtypes.autocasts_inputs && cast != ComputeCast::Model;
   n.has_master = has_engine_master(recipe, framework, cast);
-  n.adapter = framework.adapter == AdapterDtype::Fp32 && !n.has_master ? Dtype::F32 : n.compute;
+  n.adapter = framework.dtypes.adapter == AdapterDtype::Fp32 && !n.has_master ? Dtype::F32 : n.compute;
   if (recipe.lora.adapter_dtype) n.adapter = *recipe.lora.adapter_dtype;
-  n.adapter_compute = is_mixed(recipe.precision) || framework.casts_adapters ? n.compute : n.adapter;
+  n.adapter_compute = is_mixed(recipe.precision) || framework.dtypes.casts_adapters ? n.compute : n.adapter;
   // FSDP1 flattens a unit with quantised storage into one dtype, so nothing is upcast there.
   if (recipe.lora.base_dtype) {
     n.frozen = n.ends = *recipe.lora.base_dtype;
     if (n.ends == Dtype::F32) n.residual = Dtype::F32;  // the embedding looks up fp32 rows
   }
-  if (is_bitsandbytes(recipe) && framework.upcasts_quantised_ends && cast == ComputeCast::Autocast)
+  if (is_bitsandbytes(recipe) && framework.dtypes.upcasts_quantised_ends && cast == ComputeCast::Autocast)
     n.ends = n.hidden = n.residual = Dtype::F32;
   n.saved = n.has_master ? n.compute : n.ends;
-  n.casts_adapters = framework.casts_adapters && n.adapter != n.compute && cast != ComputeCast::Gather;
+  n.casts_adapters = framework.dtypes.casts_adapters && n.adapter != n.compute && cast != ComputeCast::Gather;
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ DtypePolicy resolve_numerics(const Recipe& recipe, const FrameworkConvention& fr
   n.reduce = engine_of(framework, engine).reduces_in_fp32 ? Dtype::F32
              : cast == ComputeCast::Autocast              ? (recipe.is_adapter() ? n.adapter : n.weight)
                                                           : n.compute;
-  n.has_fp32_gradients = n.has_master && framework.main_gradients_fp32;
+  n.has_fp32_gradients = n.has_master && framework.dtypes.main_gradients_fp32;
   if (!is_mixed(recipe.precision) && recipe.is_adapter() && cast != ComputeCast::Model) n.reduce = n.adapter;
   return n;
 }

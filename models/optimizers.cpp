@@ -92,6 +92,10 @@ const OptimizerSpec& find_optimizer(std::string_view name) {
   throw InputError("--optimizer", fmt::format("unknown optimizer '{}'", name), did_you_mean(name, names, known));
 }
 
+const OptimizerSpec& row_named(std::string_view name, std::type_identity<OptimizerSpec>) {
+  return name.empty() ? optimizers().front() : find_optimizer(name);
+}
+
 Dtype optimizer_state_dtype(const OptimizerSpec& optimizer, std::int64_t elements, Dtype weight) {
   constexpr std::int64_t kMin8bitElements = 4096;  // bitsandbytes' min_8bit_size
   if (optimizer.is_8bit && elements >= kMin8bitElements) return Dtype::U8;

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/table_row.h"
 
 namespace gpuplan {
 
@@ -79,12 +82,17 @@ struct ImageSpec {
   friend bool operator==(const ImageSpec&, const ImageSpec&) = default;
 };
 
+struct FrameworkConvention;
+struct OptimizerSpec;
+const FrameworkConvention& row_named(std::string_view name, std::type_identity<FrameworkConvention>);
+const OptimizerSpec& row_named(std::string_view name, std::type_identity<OptimizerSpec>);
+
 struct Recipe {
   Method method = Method::Full;
   LoraSpec lora;
   QuantSpec quant;
   Precision precision = Precision::Bf16Mixed;
-  std::string optimizer = "adamw-fused";  // row of models/optimizers.cpp
+  RowOf<OptimizerSpec> optimizer;  // adamw-fused
   bool optimizer_in_backward = false;
   std::int64_t micro_batch = 1;  // sequences per data-parallel rank
   std::int64_t seq_len = 2048;   // tokens per sequence
@@ -100,7 +108,7 @@ struct Recipe {
   bool fp8_matmul = false;  // Transformer Engine / torchao: block linears multiply in fp8, states as without
   Offload offload;
   ImageSpec images;
-  std::string framework = "hf-trainer";  // row of data/frameworks
+  RowOf<FrameworkConvention> framework;  // hf-trainer
 
   bool is_adapter() const { return method != Method::Full; }
   std::int64_t tokens() const { return micro_batch * seq_len; }  // N: tokens per micro-batch and rank

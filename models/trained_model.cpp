@@ -230,8 +230,8 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
   model.image = image_grid(spec.vision, recipe.images.width, recipe.images.height);
   model.parameters = model.weights.total_elements();
   const bool is_tied = spec.tie_word_embeddings && spec.head == HeadKind::LanguageModel;
-  model.has_tied_head = is_tied && !framework.unties_head;
-  if (is_tied && framework.unties_head)
+  model.has_tied_head = is_tied && !framework.layers.unties_head;
+  if (is_tied && framework.layers.unties_head)
     model.weights.after.push_back({"lm_head.weight",
                                    {spec.vocab_size, spec.embedding_width()},
                                    WeightRole::Head,

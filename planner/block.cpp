@@ -251,7 +251,7 @@ std::uint8_t new_graph(ModelBlocks& to) {
 KeepPolicy keep_policy(const Recipe& recipe, const FrameworkConvention& framework) {
   if (recipe.checkpointing == Checkpointing::Elementwise) return KeepPolicy::MatmulsAndAttention;
   if (recipe.checkpointing != Checkpointing::Selective) return KeepPolicy::Nothing;
-  return framework.selective == SelectiveKind::Ops ? KeepPolicy::EverySecondMatmul : KeepPolicy::AllButScores;
+  return framework.layers.selective == SelectiveKind::Ops ? KeepPolicy::EverySecondMatmul : KeepPolicy::AllButScores;
 }
 
 /// A kind whose layers all stand in front of the first that runs backward is frozen.

@@ -72,7 +72,7 @@ void set_offload(Variant& v, const Setting& s) {
   v.request.recipe.offload = parse_offload_list(list);
 }
 
-void set_optimizer(Variant& v, const Setting& s) { v.request.recipe.optimizer = find_optimizer(s.value).name; }
+void set_optimizer(Variant& v, const Setting& s) { v.request.recipe.optimizer = s.value; }
 
 void set_eval_generate(Variant& v, const Setting& s) {
   v.request.eval_generate = parse_integer(s.value, s.change->name, 0);
@@ -108,7 +108,7 @@ std::string one_sequence(Request r) { return if_so(r.recipe.micro_batch > 1, "1"
 std::string sdpa(Request r) { return if_so(r.recipe.attention == AttentionKernel::Eager, "sdpa"); }
 
 std::string optimizer_8bit(Request r) {
-  const OptimizerSpec& optimizer = find_optimizer(r.recipe.optimizer);
+  const OptimizerSpec& optimizer = *r.recipe.optimizer;
   const bool has_wide_states = optimizer.num_states >= 2 && !optimizer.is_8bit;
   return if_so(r.recipe.method == Method::Full && has_wide_states,
                optimizer.is_paged ? "paged-adamw-8bit" : "adamw-8bit");
@@ -152,7 +152,7 @@ std::string compiled(Request r) { return if_so(!r.recipe.torch_compile, "on"); }
 std::string reduce_beside_backward(Request r) {
   const auto waits = [&](const StrategyRow& row) {
     if (r.strategy != "auto" && r.strategy != row.name) return false;
-    EngineConvention engine = engine_of(find_framework(r.recipe.framework), row.engine);
+    EngineConvention engine = engine_of(*r.recipe.framework, row.engine);
     apply_zero_options(r.options, engine);
     return engine.is_deepspeed() && !engine.buckets_of(row.layout.shards_weights).overlap_comm;
   };
@@ -177,7 +177,7 @@ using Tried = std::vector<std::string_view>;
 Tried tried_checkpointing(Request) { return {"none", "full"}; }
 /// A trainer with a loss of its own has no other.
 Tried tried_loss(Request r) {
-  if (const auto own = find_framework(r.recipe.framework).defaults.loss) return {to_string(*own)};
+  if (const auto own = r.recipe.framework->defaults.loss) return {to_string(*own)};
   return {"plain", "fused"};
 }
 Tried tried_attention(Request) { return {"sdpa", "flash"}; }
@@ -186,7 +186,7 @@ Tried tried_packing(Request) { return {"packed", "dynamic"}; }
 
 /// Adapters have little to step: the optimizer decides nothing there.
 Tried tried_optimizer(Request r) {
-  const std::string_view usual = find_optimizer(r.recipe.optimizer).name;
+  const std::string_view usual = r.recipe.optimizer->name;
   if (r.recipe.method != Method::Full) return {usual};
   return {usual, "adamw-8bit", "paged-adamw-8bit"};
 }
@@ -198,7 +198,7 @@ Tried tried_precision(Request r) {
 /// The optimizers of bitsandbytes step on the GPU alone.
 Tried tried_offload(Request r) {
   Tried values{"none"};
-  const OptimizerSpec& optimizer = find_optimizer(r.recipe.optimizer);
+  const OptimizerSpec& optimizer = *r.recipe.optimizer;
   const bool steps_anywhere = !optimizer.is_8bit && !optimizer.is_paged;
   if (r.recipe.method == Method::Full && steps_anywhere) values.insert(values.end(), {"optimizer", "optimizer,params"});
   if (r.recipe.is_adapter()) values.push_back("params");
@@ -294,7 +294,7 @@ std::optional<StrategyEstimate> with_model(const Variant& variant, Use use) {
   const EstimateRequest& r = variant.request;
   if (recipe_mistake(r.recipe, r.model, r.cluster)) return std::nullopt;
   if (eval_batch(r) * r.recipe.seq_len > kMostBatchTokens) return std::nullopt;  // flags do not take it either
-  const FrameworkConvention& framework = find_framework(r.recipe.framework);
+  const FrameworkConvention& framework = *r.recipe.framework;
   const auto prepared = try_prepare(r.model, r.recipe, framework);
   const auto* const model = std::get_if<TrainedModel>(&prepared);
   try {
@@ -303,8 +303,8 @@ std::optional<StrategyEstimate> with_model(const Variant& variant, Use use) {
 }
 
 /// `name` as this request has it; nothing when the strategy is not possible.
-std::optional<Strategy> applicable(Request r, const FrameworkConvention& framework, std::string_view name) {
-  const StrategyOptions options = options_for(r, framework);
+std::optional<Strategy> applicable(Request r, std::string_view name) {
+  const StrategyOptions options = options_for(r);
   if (strategy_mistake(name, r.cluster, options)) return std::nullopt;
   Strategy strategy = make_strategy(name, r.cluster, options);
   if (!why_not_applicable(strategy, r.cluster, r.recipe, r.model).empty()) return std::nullopt;
@@ -367,7 +367,7 @@ std::optional<StrategyEstimate> estimate_variant(const Variant& variant, std::st
   return with_model(variant, [&](const FrameworkConvention& framework, const TrainedModel& model) {
     std::optional<StrategyEstimate> out;
     StepProgram program;
-    if (const auto strategy = applicable(r, framework, name))
+    if (const auto strategy = applicable(r, name))
       out = estimate_strategy(Job(r, model, framework, variant.profile, *strategy), program, Parts::None);
     return out;
   });
@@ -382,7 +382,7 @@ std::vector<StrategyEstimate> estimate_strategies(const Variant& variant) {
     std::optional<Job> job;
     for (const std::string_view name : strategy_names()) {
       if (r.strategy != "auto" && r.strategy != name) continue;
-      const auto strategy = applicable(r, framework, name);
+      const auto strategy = applicable(r, name);
       if (!strategy) continue;
       if (!job) job.emplace(r, model, framework, variant.profile, *strategy);
       job->use(*strategy);

@@ -80,7 +80,7 @@ ExplainSection state_section(const Job& job, const StrategyEstimate& chosen) {
   const EstimateRequest& r = job.request;
   const TrainedModel& m = job.model;
   const DtypePolicy& n = job.numerics;
-  const OptimizerSpec& optimizer = find_optimizer(r.recipe.optimizer);
+  const OptimizerSpec& optimizer = *r.recipe.optimizer;
   const StateSizes total = model_state(m, n, r.recipe, job.rules);
   ExplainSection s{"Training state of one rank", {}};
   const auto add = [&](const char* term, Bytes bytes, const std::string& source) {

@@ -25,8 +25,7 @@ Job::Job(EstimateRequest r, TrainedModel m, FrameworkConvention f, Profile p, St
 }
 
 Job::Job(const EstimateRequest& r, Strategy s)
-    : Job(r, prepare(r.model, r.recipe, find_framework(r.recipe.framework)), find_framework(r.recipe.framework),
-          profile_of(r), std::move(s)) {}
+    : Job(r, prepare(r.model, r.recipe, *r.recipe.framework), *r.recipe.framework, profile_of(r), std::move(s)) {}
 
 void Job::use(Strategy other) {
   strategy = std::move(other);
@@ -38,10 +37,11 @@ Profile profile_of(const EstimateRequest& r) {
   return r.profile ? *r.profile : default_profile(r.cluster.gpus.front());
 }
 
-StrategyOptions options_for(const EstimateRequest& r, const FrameworkConvention& framework) {
+StrategyOptions options_for(const EstimateRequest& r) {
   StrategyOptions options = r.options;
-  const bool needs_flat_shards = r.recipe.quant.kind == BaseQuant::Nf4 || find_optimizer(r.recipe.optimizer).is_8bit;
-  if (!options.fsdp_version && needs_flat_shards && !framework.fsdp2_shards_quantised) options.fsdp_version = 1;
+  const bool needs_flat_shards = r.recipe.quant.kind == BaseQuant::Nf4 || r.recipe.optimizer->is_8bit;
+  if (!options.fsdp_version && needs_flat_shards && !r.recipe.framework->distributed.fsdp2_shards_quantised)
+    options.fsdp_version = 1;
   return options;
 }
 
@@ -156,10 +156,9 @@ Mistake recipe_mistake(const Recipe& r, const ModelSpec& m, const ClusterSpec& c
   if (auto mistake = card_mistake(r, cluster.gpus.kinds())) return mistake;
   if (r.fp8_matmul && r.precision == Precision::Fp32)
     return InputError("--fp8", "needs a 16-bit precision beside it", "use bf16-mixed or bf16-true");
-  const bool computes_as_asked = find_framework(r.framework).qlora_computes_in_fp32;
+  const bool computes_as_asked = r.framework->dtypes.qlora_computes_in_fp32;
   if (r.precision == Precision::Fp32 && r.method == Method::Qlora && !computes_as_asked)
     return InputError("--precision", "QLoRA computes in 16 bit", "use bf16-mixed or bf16-true");
-  find_optimizer(r.optimizer);
   return {};
 }
 

@@ -72,7 +72,8 @@ struct Job {
   const EngineConvention& engine() const { return engine_of(framework, strategy.engine); }
   /// One process drives all GPUs: it needs no communicators, and one thread launches every kernel.
   bool is_one_process() const {
-    return strategy.mesh.world() == 1 || (strategy.schedule == Schedule::Naive && framework.mp_is_one_process);
+    return strategy.mesh.world() == 1 ||
+           (strategy.schedule == Schedule::Naive && framework.distributed.mp_is_one_process);
   }
   /// The same under another strategy.
   void use(Strategy other);
@@ -82,10 +83,9 @@ struct Job {
 Profile profile_of(const EstimateRequest& request);
 
 /// The options as they apply to this recipe: FSDP means version 1 where version 2 fails (4-bit base, 8-bit states).
-StrategyOptions options_for(const EstimateRequest& request, const FrameworkConvention& framework);
+StrategyOptions options_for(const EstimateRequest& request);
 
-/// Returns the first thing about a recipe that makes no sense, naming the flag. Throws InputError for a framework or
-/// optimizer that no table has.
+/// Returns the first thing about a recipe that makes no sense, naming the flag.
 std::optional<InputError> recipe_mistake(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster);
 /// Throws it.
 void validate_recipe(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster);

@@ -34,9 +34,8 @@ Bytes layer_activations(const Job& job, const ModelBlocks& built) {
 /// Units that are gathered at one time: the one in use, those fetched ahead, and a root that stays.
 Bytes gathered_weights(const Job& job) {
   if (!job.rules.gathers()) return {};
-  const OptimizerSpec& optimizer = find_optimizer(job.recipe().optimizer);
   const auto gathered = [&](const StateList& list) {
-    const StateSizes z = state_sizes(list, job.numerics, job.recipe(), optimizer, job.rules);
+    const StateSizes z = state_sizes(list, job.numerics, job.recipe(), job.rules);
     return z.trained_gathered + z.frozen_gathered;
   };
   Bytes layer;

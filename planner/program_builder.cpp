@@ -56,9 +56,8 @@ struct StageMost {
 
 std::vector<StageLoad> unit_loads(const Job& job, const StepProgram& program, const ModelBlocks& blocks) {
   const std::int64_t L = job.model.num_layers();
-  const OptimizerSpec& optimizer = find_optimizer(job.recipe().optimizer);
   const auto load_of = [&](const StateList& list) {
-    const StateSizes z = state_sizes(list, job.numerics, job.recipe(), optimizer, {});
+    const StateSizes z = state_sizes(list, job.numerics, job.recipe(), {});
     return StageLoad{.resident = double((z.trained + z.frozen + z.master + z.state).count),
                      .casts = double(z.trained_gathered.count),
                      .gradients = double(z.full_gradient.count),
@@ -90,7 +89,7 @@ std::vector<StageLoad> unit_loads(const Job& job, const StepProgram& program, co
 std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& program, const ModelBlocks& blocks) {
   const std::int64_t stages = job.strategy.mesh.num_stages();
   const std::vector<StageLoad> load = unit_loads(job, program, blocks);
-  const StageMost most{job.framework.allocator == AllocatorKind::Caching, step_temporaries(job, program)};
+  const StageMost most{job.framework.state.allocator == AllocatorKind::Caching, step_temporaries(job, program)};
   std::vector<double> capacity;
   for (std::int64_t stage = 0; stage < stages; ++stage)
     capacity.push_back(std::max(1.0, double(job.cluster().gpus[std::size_t(stage)].framework_memory.count)));

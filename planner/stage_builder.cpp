@@ -131,7 +131,7 @@ void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
     if (is_head(i)) u.whole = blocks.head;
   }
   make_groups();
-  if (in_.framework.has_step_constants) add_constants();
+  if (in_.framework.state.has_step_constants) add_constants();
   s_.x.assign(s_.units.size() + 1, 0);
   s_.dx.assign(s_.units.size() + 1, 0);
   s_.host_x.assign(s_.units.size() + 1, 0);

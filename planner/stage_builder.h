@@ -107,7 +107,8 @@ class StageBuilder {
   /// hook names the input's node in the graph (torch/autograd/graph.py register_multi_grad_hook); of a reentrant
   /// checkpoint that is a leaf, which keeps itself and its gradient.
   bool keeps_frozen_inputs(const Group& g) const {
-    return traits_.hooks_frozen_inputs && ways(g) > 1 && wraps_adapters() && in_.framework.checkpoints_reentrantly;
+    return traits_.hooks_frozen_inputs && ways(g) > 1 && wraps_adapters() &&
+           in_.framework.layers.checkpoints_reentrantly;
   }
   bool casts() const { return !layout_.shards_weights && n_.casts_weights && !steps_host_copy(); }
   bool reduces_each_micro_batch() const { return layout_.shards_gradients && !engine_.syncs_last_only; }

@@ -74,8 +74,8 @@ void StageBuilder::reduce(Group& g) {
   // an engine that shards gradients sends each to the host as it is reduced, or once it is complete; on one GPU too,
   // where nothing is reduced
   if (layout_.shards_gradients && steps_on_host(g) &&
-      (is_last_micro_batch() || !in_.framework.offloads_complete_gradients)) {
-    if (in_.framework.measures_gradient_norm)
+      (is_last_micro_batch() || !in_.framework.state.offloads_complete_gradients)) {
+    if (in_.framework.state.measures_gradient_norm)
       emit(OpCode::GradientNorm, StreamId::CopyOut, Axis::None, g.unit, {g.gradient | kRead},
            p_.buffers[g.gradient].bytes);
     push_out_gradient(g);
@@ -131,7 +131,7 @@ void StageBuilder::reduce_pending(bool flush) {
   const Group& last = s_.groups[s_.pending.back()];
   const bool has_buckets = !layout_.shards_weights && copies(last) * ways(last) > 1;
   const bool is_full = fills_bucket() ? waiting_ + last.sizes.reduce_message > bucket_bytes()
-                                      : waiting_ >= Bytes{in_.framework.ddp_bucket_bytes};
+                                      : waiting_ >= Bytes{in_.framework.distributed.ddp_bucket_bytes};
   if (!flush && has_buckets && !is_full) return;
   for (const std::uint32_t i : s_.pending) {
     reduce(s_.groups[i]);
@@ -268,7 +268,7 @@ void StageBuilder::step(Group& g) {
 
 void StageBuilder::step_all() {
   drain(StreamId::Reduce, first_);
-  if (in_.framework.measures_gradient_norm)
+  if (in_.framework.state.measures_gradient_norm)
     for (const Group& g : s_.groups)
       if (g.gradient)
         emit(OpCode::GradientNorm, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead},

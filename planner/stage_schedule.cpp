@@ -43,7 +43,7 @@ void StageBuilder::enter(const ScheduleStep& v) {
   tokens_ = 0;
   if (has_embedding() || has_head()) {
     tokens_ = add(Category::Activations, BufferRole::Batch, unit,
-                  Bytes{recipe().tokens() * in_.framework.batch_bytes_per_token} +
+                  Bytes{recipe().tokens() * in_.framework.state.batch_bytes_per_token} +
                       (has_embedding() ? pixel_bytes(in_.model, recipe()) : Bytes{}));
     emit(OpCode::LoadBatch, StreamId::Compute, Axis::None, unit, {tokens_ | kWrite});
   }
@@ -165,7 +165,8 @@ void StageBuilder::backward(const ScheduleStep& v) {
     call.block = u.blocks.recompute;
     call.frame = v.unit;
     phase_ = Phase::Backward;
-    if (in_.framework.checkpoints_reentrantly) {  // CheckpointFunction.backward of torch/utils/checkpoint.py: `outputs`
+    if (in_.framework.layers
+            .checkpoints_reentrantly) {  // CheckpointFunction.backward of torch/utils/checkpoint.py: `outputs`
       output = add(Category::Activations, BufferRole::Kept, unit, u.output);
       emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {output});
     }

@@ -54,7 +54,7 @@ void StageBuilder::allocate_state(Group& g) {
   if (engine_.host_gradients_in_fp32 && layout_.shards_weights && optimizer_space() != MemorySpace::Device)
     persistent(Category::Gradients, BufferRole::StepGradient, z.step_gradient, optimizer_space(), optimizer);
   g.paged = persistent(Category::Optimizer, BufferRole::State, z.paged_state, MemorySpace::Managed, optimizer);
-  if (copies(g) > 1 && !gathers() && ways(g) == 1 && in_.framework.ddp_copies_gradients)
+  if (copies(g) > 1 && !gathers() && ways(g) == 1 && in_.framework.distributed.ddp_copies_gradients)
     g.bucket = persistent(Category::Communication, BufferRole::Bucket, z.full_gradient, MemorySpace::Device,
                           Placement::Replicated);
 }
@@ -116,8 +116,7 @@ void StageBuilder::wrap_layer_by_size(Group& root, Group& g, const LayerKind& ki
 }
 
 void StageBuilder::make_groups() {
-  const OptimizerSpec& optimizer = find_optimizer(recipe().optimizer);
-  const auto sizes_of = [&](const StateList& list) { return state_sizes(list, n_, recipe(), optimizer, rules_); };
+  const auto sizes_of = [&](const StateList& list) { return state_sizes(list, n_, recipe(), rules_); };
   const StateSizes before = sizes_of(in_.model.before), after_layers = sizes_of(in_.model.after);
   s_.kinds.clear();
   for (const StateList& list : in_.model.layers) s_.kinds.push_back(sizes_of(list));

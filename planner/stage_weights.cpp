@@ -131,7 +131,8 @@ void StageBuilder::cast_for(const ScheduleStep& v) {
   const Unit& u = s_.units[v.unit];
   if (!casts() || is_embedding(v.unit)) return;
   Group& whole = s_.groups[u.has_second ? u.second : u.group];
-  if (!is_head(v.unit) || in_.framework.casts_whole_units) return cast_weights(whole, whole.sizes.trained_gathered);
+  if (!is_head(v.unit) || in_.framework.state.casts_whole_units)
+    return cast_weights(whole, whole.sizes.trained_gathered);
   const Bytes matrix = bytes_of(in_.model.spec.vocab_size * in_.model.spec.hidden_size, n_.compute);
   cast_weights(whole, matrix);
 }

@@ -77,11 +77,12 @@ SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framew
                   .layout = strategy.layout,
                   .ways = strategy.mesh.shard_ways(),
                   .shards_rows = engine.shards_rows,
-                  .steps_host_copy = framework.host_steps_copy && recipe.offload.optimizer != OffloadTarget::None &&
+                  .steps_host_copy = framework.state.host_steps_copy &&
+                                     recipe.offload.optimizer != OffloadTarget::None &&
                                      recipe.offload.params == OffloadTarget::None,
                   .keeps_weights_on_host = recipe.offload.params != OffloadTarget::None,
                   .gathers_parameters = engine.gathers_parameters,
-                  .sizer = sizer_of(framework.state_arrays)};
+                  .sizer = sizer_of(framework.state.arrays)};
   constexpr std::int64_t kAutoWidths =
       10;  // transformers' "auto" of stage3_param_persistence_threshold: 10 x hidden size
   if (strategy.layout.shards_weights)
@@ -95,7 +96,8 @@ SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framew
 }
 
 StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, const Recipe& recipe,
-                            const OptimizerSpec& optimizer, const SizeRules& rules) {
+                            const SizeRules& rules) {
+  const OptimizerSpec& optimizer = *recipe.optimizer;
   StateSizes out;
   GatherCount gathers(rules);
   const bool casts_gathers = traits_of(rules.engine).compute_cast == ComputeCast::Gather;
@@ -158,8 +160,7 @@ TrainedDtypes trained_dtypes(const UnitLayout& layout, const DtypePolicy& n, con
   return {stored, used, casts_gathers && rules.gathers() ? used : stored, rules.steps_host_copy ? used : stored};
 }
 
-StateSizes flat_sizes(const StateList& tensors, const DtypePolicy& n, const Recipe& recipe,
-                      const OptimizerSpec& optimizer, const SizeRules& rules) {
+StateSizes flat_sizes(const StateList& tensors, const DtypePolicy& n, const Recipe& recipe, const SizeRules& rules) {
   const UnitLayout layout = unit_layout(tensors, n, recipe.quant);
   StateSizes out;
   out.trained_gathers = out.frozen_gathers = 1;
@@ -182,16 +183,15 @@ StateSizes flat_sizes(const StateList& tensors, const DtypePolicy& n, const Reci
   out.gradient = bytes_of(stepped, weight);
   out.trained_elements = stepped;
   if (rules.steps_host_copy) out.master = bytes_of(stepped, weight);
-  out.state = optimizer_state_bytes(optimizer, stepped, stepped, 1, weight);
+  out.state = optimizer_state_bytes(*recipe.optimizer, stepped, stepped, 1, weight);
   return out;
 }
 
 StateSizes model_state(const TrainedModel& model, const DtypePolicy& numerics, const Recipe& recipe,
                        const SizeRules& rules) {
-  const OptimizerSpec& optimizer = find_optimizer(recipe.optimizer);
   StateSizes total;
   model.each_state([&](const StateList& list, std::int64_t times) {
-    const StateSizes unit = state_sizes(list, numerics, recipe, optimizer, rules);
+    const StateSizes unit = state_sizes(list, numerics, recipe, rules);
     for (std::int64_t i = 0; i < times; ++i) total += unit;
   });
   return total;

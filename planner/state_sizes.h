@@ -29,13 +29,13 @@ struct SizeRules;
 
 /// The state of one unit, summed over its tensors. One sizer per StateArrays.
 using StateSizer = StateSizes (*)(const StateList& tensors, const DtypePolicy& numerics, const Recipe& recipe,
-                                  const OptimizerSpec& optimizer, const SizeRules& rules);
+                                  const SizeRules& rules);
 /// Every tensor by itself, as torch and DeepSpeed shard and pad it.
 StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& numerics, const Recipe& recipe,
-                            const OptimizerSpec& optimizer, const SizeRules& rules);
+                            const SizeRules& rules);
 /// What is trained and what is frozen as one array each (planner/unit_layout.h).
 StateSizes flat_sizes(const StateList& tensors, const DtypePolicy& numerics, const Recipe& recipe,
-                      const OptimizerSpec& optimizer, const SizeRules& rules);
+                      const SizeRules& rules);
 StateSizer sizer_of(StateArrays arrays);
 
 struct SizeRules {
@@ -61,8 +61,8 @@ SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framew
                      const Recipe& recipe);
 
 inline StateSizes state_sizes(const StateList& tensors, const DtypePolicy& numerics, const Recipe& recipe,
-                              const OptimizerSpec& optimizer, const SizeRules& rules) {
-  return rules.sizer(tensors, numerics, recipe, optimizer, rules);
+                              const SizeRules& rules) {
+  return rules.sizer(tensors, numerics, recipe, rules);
 }
 
 /// In which dtypes a unit's flat trained array is stepped, used by compute, given gradients, and kept where it is

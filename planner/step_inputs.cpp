@@ -15,8 +15,8 @@ StepColumns make_columns(const Job& job) {
     seen.push_back(gpu.id);
     const ComputeKind compute{.dtype = job.numerics.compute,
                               .is_fp8 = job.recipe().fp8_matmul,
-                              .launches_few = job.framework.is_handwritten || job.recipe().torch_compile,
-                              .kernel_times = job.framework.kernel_times,
+                              .launches_few = job.framework.layers.is_handwritten || job.recipe().torch_compile,
+                              .kernel_times = job.framework.layers.kernel_times,
                               .framework = job.framework.name,
                               .num_ranks = mesh.world(),
                               .ranks_per_node = cluster.ranks_per_node(mesh.world()),

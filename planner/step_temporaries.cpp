@@ -23,15 +23,14 @@ Bytes StepTemporaries::unplaced(Bytes activations, Bytes own) const {
 std::optional<StepTemporaries> step_temporaries(const Job& job, const StepProgram& program) {
   const SizeRules& rules = job.rules;
   if (!traits_of(rules.engine).steps_per_tensor) return std::nullopt;
-  const OptimizerSpec& optimizer = find_optimizer(job.recipe().optimizer);
   StepTemporaries out;
-  if (optimizer.temporary != StepTemporary::Parameters) return out;
+  if (job.recipe().optimizer->temporary != StepTemporary::Parameters) return out;
   for (const Block& block : program.blocks) out.largest_activation = std::max(out.largest_activation, block.largest);
   job.model.each_state([&](const StateList& list, std::int64_t times) {
     for (StateTensor t : list) {
       if (!is_trained(t.kind)) continue;
       const std::int64_t copies = t.is_stack ? 1 : std::exchange(t.copies, 1);  // a stack is one tensor
-      const Bytes temporary = per_tensor_sizes({t}, job.numerics, job.recipe(), optimizer, rules).step_temporary;
+      const Bytes temporary = per_tensor_sizes({t}, job.numerics, job.recipe(), rules).step_temporary;
       out.of_size[temporary] += times * copies * temporary;
       out.total += times * copies * temporary;
     }

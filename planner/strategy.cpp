@@ -227,8 +227,8 @@ namespace {
 /// their own have optimizers of their own.
 std::string why_optimizer_fails(const Strategy& s, const Recipe& recipe, const FrameworkConvention& framework) {
   const EngineTraits& engine = traits_of(s.engine);
-  const OptimizerSpec& optimizer = find_optimizer(recipe.optimizer);
-  if ((!optimizer.is_8bit && !optimizer.is_paged) || framework.fsdp2_shards_quantised) return {};
+  const OptimizerSpec& optimizer = *recipe.optimizer;
+  if ((!optimizer.is_8bit && !optimizer.is_paged) || framework.distributed.fsdp2_shards_quantised) return {};
   const bool steps_on_host = recipe.offload.optimizer != OffloadTarget::None ||
                              (recipe.offload.params != OffloadTarget::None && engine.offloads_together);
   if (steps_on_host) return fmt::format("{} steps on the GPU alone (bitsandbytes)", optimizer.name);
@@ -254,8 +254,8 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
       model.num_layers() + 2 - model.vision.num_units() - std::ssize(model.vision.deepstack_layers);
   if (s.mesh.num_stages() > num_units)
     return fmt::format("{} GPUs for {} layers and ends", s.mesh.num_stages(), num_units);
-  const FrameworkConvention& framework = find_framework(recipe.framework);
-  if (s.schedule == Schedule::Naive && framework.mp_is_one_process && cluster.num_nodes() > 1)
+  const FrameworkConvention& framework = *recipe.framework;
+  if (s.schedule == Schedule::Naive && framework.distributed.mp_is_one_process && cluster.num_nodes() > 1)
     return "device_map is one process, and a process has the GPUs of one machine";
   if (s.mesh.num_stages() > 1 && (model.num_encoder_layers > 0 || model.vision.is_attended))
     return model.vision.is_attended ? "layers of every stage would read the images' features: not split into stages"
@@ -269,10 +269,11 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   if (recipe.offload.optimizer == OffloadTarget::Cpu && recipe.offload.params == OffloadTarget::None &&
       engine.offloads_together)
     return "FSDP offloads parameters and optimizer together";
-  if (recipe.quant.kind == BaseQuant::Nf4 && s.engine == ShardingEngine::Fsdp2 && !framework.fsdp2_shards_quantised)
+  if (recipe.quant.kind == BaseQuant::Nf4 && s.engine == ShardingEngine::Fsdp2 &&
+      !framework.distributed.fsdp2_shards_quantised)
     return "FSDP2 cannot shard 4-bit bitsandbytes weights correctly: use --fsdp-version 1";
   if (std::string why = why_optimizer_fails(s, recipe, framework); !why.empty()) return why;
-  if (recipe.quant.kind == BaseQuant::Nf4 && s.layout.shards_weights && !framework.fsdp2_shards_quantised) {
+  if (recipe.quant.kind == BaseQuant::Nf4 && s.layout.shards_weights && !framework.distributed.fsdp2_shards_quantised) {
     const Dtype beside = resolve_numerics(recipe, framework, s.engine).compute;
     if (recipe.quant.storage_dtype.value_or(beside) != beside)
       return fmt::format("4-bit weights stored in {} cannot be sharded: a unit has one dtype, so storage={} is needed",

@@ -171,7 +171,7 @@ ClassMemory class_memory(const Job& job, const CommonMemory& common, const StepP
                           .uses_nccl = !job.is_one_process(),
                           .lengths_vary = job.recipe().packing == Packing::Dynamic,
                           .unplaced = unplaced,
-                          .allocator = job.framework.allocator});
+                          .allocator = job.framework.state.allocator});
   return m;
 }
 

@@ -70,12 +70,12 @@ std::string keep_engine_run(const EngineReport& r, const Profile& profile) {
       .model = r.request.model.name,
       .strategy = r.strategy.name,
       .method = std::string(to_string(r.request.recipe.method)),
-      .framework = r.request.recipe.framework,
+      .framework = r.request.recipe.framework->name,
       .num_ranks = ranks,
       .num_steps = r.timed_steps,
       .predicted = {.step = r.time.front().predicted, .outside_tensors = predicted},
       .measured = {.step = step, .outside_tensors = has_process ? outside(&PredictedMeasured::measured) : predicted},
-      .applied = correction_of(profile, ranks, r.request.recipe.framework)};
+      .applied = correction_of(profile, ranks, r.request.recipe.framework->name)};
   try {
     add_run(profile.file, record);
     return fmt::format("kept in {}: it corrects the next estimate of {} on as many ranks",

@@ -158,7 +158,7 @@ void Executor::optimizer_step(const Bound& task, const Scalars& scalars) {
                   .state = task.operands[state]};
   range.begin = i.is_of_own_shard ? place_.shard * range.count : 0;
   if ((operands[weight] & kOwnSlice) != 0) range.weight += bytes_of(range.begin, dtypes.stored).count;
-  range.state_dtype = optimizer_state_dtype(find_optimizer(job_.recipe().optimizer), range.count, dtypes.stored);
+  range.state_dtype = optimizer_state_dtype(*job_.recipe().optimizer, range.count, dtypes.stored);
   const auto parts = stretches(layout, job_.weights_of(i.unit), range.begin,
                                std::min(range.begin + range.count, layout.trained_elements));
   const AdamW with = adamw_of(scalars.settings, scalars.learning_rate, scalars.number);

@@ -14,7 +14,7 @@
 namespace gpuplan {
 
 NativeJob::NativeJob(const EstimateRequest& asked, const Strategy& wanted) : Job(asked, wanted) {
-  GPUPLAN_CHECK(framework.state_arrays == StateArrays::Flat, "the executor runs plans of its own framework record");
+  GPUPLAN_CHECK(framework.state.arrays == StateArrays::Flat, "the executor runs plans of its own framework record");
   require_native(request.model, recipe(), strategy, numerics);
   build_step_program(program_, *this, {});
   verify(program_);
@@ -117,10 +117,10 @@ std::vector<Lack> of_model(const ModelSpec& m, const Recipe& r) {
 }
 
 std::vector<Lack> of_recipe(const Recipe& r) {
-  const OptimizerSpec& optimizer = find_optimizer(r.optimizer);
-  const bool is_adamw = optimizer.name == "adamw-fused" || optimizer.name == "adamw-foreach" ||
-                        optimizer.name == "adamw-loop" || optimizer.name == "adamw-8bit";
-  return {{!is_adamw, "--optimizer", fmt::format("{} (adamw, adamw-8bit)", r.optimizer)},
+  const std::string_view optimizer = r.optimizer->name;
+  const bool is_adamw = optimizer == "adamw-fused" || optimizer == "adamw-foreach" || optimizer == "adamw-loop" ||
+                        optimizer == "adamw-8bit";
+  return {{!is_adamw, "--optimizer", fmt::format("{} (adamw, adamw-8bit)", optimizer)},
           {r.precision == Precision::Fp16Mixed, "--precision", "fp16 (fp32, bf16-true, bf16-mixed)"},
           {r.quant.kind != BaseQuant::None && r.quant.kind != BaseQuant::Nf4, "--lora", "int8 or GPTQ base (NF4)"},
           {r.quant.kind == BaseQuant::Nf4 && r.quant.block_size != kNf4Block, "--lora",

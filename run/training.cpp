@@ -380,7 +380,7 @@ nlohmann::json run_identity(const NativeJob& job, const TrainingOptions& options
                      {"seq_len", r.seq_len},
                      {"micro_batch", r.micro_batch},
                      {"grad_accum", r.grad_accum},
-                     {"optimizer", r.optimizer},
+                     {"optimizer", r.optimizer->name},
                      {"precision", int(r.precision)},
                      {"seed", options.seed},
                      {"shuffles", options.shuffles}};

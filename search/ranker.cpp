@@ -85,7 +85,7 @@ Applied apply(const Space& space, const Space::Part& part, const ClusterSpec& cl
   EstimateRequest r = space.question.base;  // small beside a part: its cluster is empty
   r.recipe = part.way.recipe;
   Applied out;
-  const StrategyOptions options = options_for(r, space.framework);
+  const StrategyOptions options = options_for(r);
   if (const auto mistake = strategy_mistake(part.strategy, cluster, options)) {
     out.why_not = mistake->problem();
     return out;
@@ -283,7 +283,7 @@ EstimateRequest request_of(const Space& space, const RankedPlan& plan) {
   r.profile = std::make_shared<const Profile>(machine.profile);
   const Offer& offer = machine.offers[plan.offer];
   if (offer.usd_per_gpu_hour) r.price_per_gpu_hour = offer.usd_per_gpu_hour;
-  r.options = options_for(r, space.framework);
+  r.options = options_for(r);
   return r;
 }
 

@@ -83,7 +83,7 @@ void estimate_alone(const Space& space, RankedPlan plan, Ranking& out) {
   const SearchQuestion& q = space.question;
   const Hardware& machine = q.machines[plan.machine];
   const EstimateRequest r = request_of(space, plan);
-  const StrategyOptions options = options_for(r, space.framework);
+  const StrategyOptions options = options_for(r);
   if (recipe_mistake(r.recipe, r.model, r.cluster) || strategy_mistake(r.strategy, r.cluster, options)) return;
   const Strategy strategy = make_strategy(r.strategy, r.cluster, options);
   if (!why_not_applicable(strategy, r.cluster, r.recipe, r.model).empty()) return;
@@ -120,7 +120,7 @@ Ranking search_by_brute_force(const Space& space) {
       if (!space.suits(part.way, q.machines[m])) continue;
       EstimateRequest r = q.base;
       r.recipe = part.way.recipe;
-      const StrategyOptions options = options_for(r, space.framework);
+      const StrategyOptions options = options_for(r);
       const ClusterSpec& cluster = q.machines[m].cluster;
       if (strategy_mistake(part.strategy, cluster, options)) continue;
       const std::int64_t replicas = make_strategy(part.strategy, cluster, options).mesh.batch_replicas();

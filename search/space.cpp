@@ -36,7 +36,7 @@ void add_flag(Way& way, const Setting& setting) { way.flags += (way.flags.empty(
 /// Whether two recipes agree in what the search varies.
 bool is_same(const Recipe& a, const Recipe& b) {
   const auto key = [](const Recipe& r) {
-    return std::tuple(r.loss, r.attention, r.packing, r.precision, std::string_view(r.optimizer), r.torch_compile,
+    return std::tuple(r.loss, r.attention, r.packing, r.precision, r.optimizer->name, r.torch_compile,
                       r.offload.optimizer, r.offload.params, r.offload.activations);
   };
   return key(a) == key(b);
@@ -72,7 +72,7 @@ void add_fp16_twins(std::vector<Way>& ways, const SearchQuestion& q, const Frame
     const std::vector<GpuSpec>& gpus = machine.cluster.gpus.kinds();
     return !std::all_of(gpus.begin(), gpus.end(), multiplies_bf16);
   };
-  if (q.pinned.contains("precision") || !framework.computes_in_fp16 ||
+  if (q.pinned.contains("precision") || !framework.dtypes.computes_in_fp16 ||
       std::none_of(q.machines.begin(), q.machines.end(), lacks_bf16))
     return;
   for (std::size_t i = 0, n = ways.size(); i < n; ++i) {
@@ -133,7 +133,7 @@ Quality quality_of(const Recipe& recipe) {
   return recipe.precision == Precision::Bf16True ? Quality::Good : Quality::Best;
 }
 
-Space::Space(const SearchQuestion& q) : question(q), framework(find_framework(q.base.recipe.framework)) {
+Space::Space(const SearchQuestion& q) : question(q), framework(*q.base.recipe.framework) {
   for (const Method method : q.methods) {
     Variant variant{q.base, {}};
     Way way;
@@ -194,7 +194,7 @@ std::vector<Batch> Space::batches(std::int64_t data_parallel) const {
 bool Space::suits(const Way& way, const Hardware& machine) const {
   if (question.pinned.contains("precision") || way.recipe.precision == Precision::Fp32) return true;
   const std::vector<GpuSpec>& gpus = machine.cluster.gpus.kinds();
-  const bool has_bf16 = std::all_of(gpus.begin(), gpus.end(), multiplies_bf16) || !framework.computes_in_fp16;
+  const bool has_bf16 = std::all_of(gpus.begin(), gpus.end(), multiplies_bf16) || !framework.dtypes.computes_in_fp16;
   return has_bf16 == (way.recipe.precision != Precision::Fp16Mixed);
 }
 

@@ -89,7 +89,7 @@ class Predictor {
   /// Fills the prediction of `result`. Throws InputError for a recipe that the model cannot follow.
   void predict(PointResult& result, const PointPlan& plan, const AliasTable& aliases) {
     const EstimateRequest& r = plan.request;
-    const FrameworkConvention framework = as_configured(find_framework(r.recipe.framework), *result.point);
+    const FrameworkConvention framework = as_configured(*r.recipe.framework, *result.point);
     const Job job(r, prepare(r.model, r.recipe, framework), framework, profile_of(r.cluster.gpus.front()),
                   make_strategy(r.strategy, r.cluster, r.options));
     result.framework = framework.name;

@@ -172,7 +172,7 @@ FrameworkAlias framework_of(const Point& point, const AliasTable& aliases) {
 /// weights that are on the host (llmq's WeightsMgrUnsharded and WeightsMgrSharded, src/models/llama_weights.cpp).
 static bool has_no_other_weights(const Point& p, const Recipe& r) {
   return std::find(p.offload.begin(), p.offload.end(), "master") != p.offload.end() && !r.fp8_matmul &&
-         r.precision == Precision::Bf16True && !find_framework(r.framework).zero_has_master;
+         r.precision == Precision::Bf16True && !r.framework->dtypes.zero_has_master;
 }
 
 Recipe recipe_of(const Point& p, const ModelSpec& model, const FrameworkAlias& framework, const AliasTable& aliases) {
@@ -182,8 +182,7 @@ Recipe recipe_of(const Point& p, const ModelSpec& model, const FrameworkAlias& f
   const PrecisionRow& precision = row_of(kPrecisions, p.precision, "precision");
   r.fp8_matmul = precision.is_fp8 || p.has_fp8_products;
   r.precision = precision.precision;
-  r.optimizer = p.optimizer.empty() ? find_framework(r.framework).default_optimizer
-                                    : alias_or_self(aliases.optimizers, p.optimizer);
+  r.optimizer = p.optimizer.empty() ? r.framework->default_optimizer : alias_or_self(aliases.optimizers, p.optimizer);
   const auto& in_backward = aliases.optimizers_in_backward;
   r.optimizer_in_backward =
       p.optimizer_in_backward || std::find(in_backward.begin(), in_backward.end(), p.optimizer) != in_backward.end();

@@ -204,7 +204,7 @@ LocalId rope(Tape& t, LocalId x, std::int64_t width, Dim dim, const char* name) 
 
 AttentionKernel attention_kernel_used(const ModelSpec& spec, const Recipe& recipe,
                                       const FrameworkConvention& framework) {
-  const bool must_materialise = spec.materialises_scores && !framework.has_own_models;
+  const bool must_materialise = spec.materialises_scores && !framework.layers.has_own_models;
   const bool cannot_cap = spec.caps_scores && recipe.attention == AttentionKernel::Sdpa;
   return must_materialise || cannot_cap ? AttentionKernel::Eager : recipe.attention;
 }
@@ -217,8 +217,8 @@ LocalId attention(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool 
   k = convert(t, k, n.compute, "k in 16 bit");
   v = convert(t, v, n.compute, "v in 16 bit");
   const std::int64_t groups = shape_of(t).groups;
-  const bool expands =
-      groups > 1 && (kernel == AttentionKernel::Eager || (kernel == AttentionKernel::Sdpa && t.c.framework.repeats_kv));
+  const bool expands = groups > 1 && (kernel == AttentionKernel::Eager ||
+                                      (kernel == AttentionKernel::Sdpa && t.c.framework.layers.repeats_kv));
   if (expands) {
     k = repeat_kv(t, k, "k, expanded", groups);
     v = repeat_kv(t, v, "v, expanded", groups);
@@ -228,8 +228,8 @@ LocalId attention(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool 
   t.saves(v, "attention backward");
   LocalId out =
       kernel == AttentionKernel::Eager ? eager(t, q, k, v) : flash(t, q, k, v, expands ? kNoLocal : fused, is_causal);
-  const bool copies =
-      kernel == AttentionKernel::Eager || (kernel == AttentionKernel::Sdpa && t.c.framework.copies_attention_output);
+  const bool copies = kernel == AttentionKernel::Eager ||
+                      (kernel == AttentionKernel::Sdpa && t.c.framework.layers.copies_attention_output);
   if (!copies) return out;
   const LocalId copy = t.wide("attention output, contiguous", spec.context_width(), Dim::QWidth, n.compute);
   t.memory_op(OpKind::Copy, {out}, {copy}, 2.0 * double(t.at(copy).bytes().count));

@@ -21,20 +21,20 @@ LayerOp& loss_op(Tape& t, std::initializer_list<LocalId> reads, std::initializer
 
 /// The model's code hands out 16-bit logits (Qwen-1, gpt_bigcode): transformers' usual upcast is missing.
 bool stays_16bit(const Tape& t) {
-  return t.c.spec().keeps_16bit_logits && !t.c.framework.has_own_models && !t.c.framework.converts_outputs;
+  return t.c.spec().keeps_16bit_logits && !t.c.framework.layers.has_own_models && !t.c.framework.loss.converts_outputs;
 }
 
 /// fp32 where the model upcasts its logits or autocast runs the loss; else as the logits.
 Dtype loss_dtype(const Tape& t, Dtype logits) {
-  return (t.c.framework.upcasts_logits && !stays_16bit(t)) || t.c.numerics.is_autocast ? Dtype::F32 : logits;
+  return (t.c.framework.loss.upcasts_logits && !stays_16bit(t)) || t.c.numerics.is_autocast ? Dtype::F32 : logits;
 }
 
 /// Which copy of the logits the model's output holds until the loss is done.
 KeptLogits kept_logits(const Tape& t) {
   const FrameworkConvention& f = t.c.framework;
-  if (f.converts_outputs) return KeptLogits::Fp32;
+  if (f.loss.converts_outputs) return KeptLogits::Fp32;
   const bool is_mixed = t.c.recipe.precision == Precision::Bf16Mixed || t.c.recipe.precision == Precision::Fp16Mixed;
-  return is_mixed ? f.kept_logits_mixed : f.kept_logits;
+  return is_mixed ? f.loss.kept_logits_mixed : f.loss.kept_logits;
 }
 
 /// Softmax over the vocabulary, its gradient, and the way back to the head's dtype; `kept` copies live through it.
@@ -46,7 +46,7 @@ LocalId plain_loss(Tape& t, LocalId logits) {
   const double bytes = double(E * size_of(wide_dtype));
   const LocalId wide = t.cast(logits, wide_dtype, "logits in fp32");
   LocalId shifted = wide;
-  if (f.shifts_logits) {
+  if (f.loss.shifts_logits) {
     shifted = logits_tensor(t, "shifted logits, contiguous", E, wide_dtype);
     loss_op(t, {wide}, {shifted}, 2 * bytes);
   }
@@ -69,7 +69,7 @@ LocalId in_place_loss(Tape& t, LocalId logits) {
   const Dtype low = t.at(logits).dtype;
   const bool upcasts_first = !stays_16bit(t);
   LocalId in = upcasts_first ? t.cast(logits, loss_dtype(t, low), "logits in fp32") : logits;
-  if (f.shifts_logits) {
+  if (f.loss.shifts_logits) {
     const LocalId shifted = logits_tensor(t, "shifted logits, contiguous", E, t.at(in).dtype);
     loss_op(t, {in}, {shifted}, 2 * double(t.at(shifted).bytes().count));
     in = shifted;
@@ -85,7 +85,7 @@ LocalId in_place_loss(Tape& t, LocalId logits) {
   const double bytes = double(t.at(in).bytes().count);
   loss_op(t, {in, upcasts_first ? kNoLocal : logits, output}, {in}, 3 * bytes);
   LocalId gradient = in;
-  if (f.shifts_logits) {  // of the slice: a tensor of all positions
+  if (f.loss.shifts_logits) {  // of the slice: a tensor of all positions
     gradient = logits_tensor(t, "gradient of all positions", E, t.at(in).dtype);
     loss_op(t, {in, output}, {gradient}, 2 * bytes);
   }
@@ -116,7 +116,7 @@ LocalId kept_chunks(Tape& t, LocalId x, const LinearRef& head, std::int64_t chun
   const std::int64_t E = t.tokens() * head.out, piece = ceil_div(E, chunks);
   // a compiled loss recomputes the softmax from the 16-bit logits in backward
   const bool keeps_softmax = !t.c.recipe.torch_compile;
-  const Dtype soft = keeps_softmax ? t.c.framework.chunked_softmax : t.c.numerics.compute;
+  const Dtype soft = keeps_softmax ? t.c.framework.loss.chunked_softmax : t.c.numerics.compute;
   const LocalId logits = logits_tensor(t, "logits of all chunks", E, t.c.numerics.compute);
   t.gemm({x}, {logits}, t.tokens(), head.out, head.in);
   const LocalId log_softmax = keeps_softmax ? logits_tensor(t, "log-softmax of all chunks", E, soft) : kNoLocal;
@@ -188,7 +188,7 @@ LocalId overwriting_loss(Tape& t, LocalId logits) {
 void materialised(Tape& t, LocalId x) {
   const LinearRef& head = t.c.model.head;
   const LocalId logits = cap_logits(t, linear(t, x, head, LocalKind::Logits));
-  const LocalId dlogits = t.c.framework.overwrites_logits          ? overwriting_loss(t, logits)
+  const LocalId dlogits = t.c.framework.loss.overwrites_logits     ? overwriting_loss(t, logits)
                           : t.c.recipe.loss == LossKernel::InPlace ? in_place_loss(t, logits)
                                                                    : plain_loss(t, logits);
   t.set_grad(logits, dlogits);
@@ -199,9 +199,9 @@ void pieces(Tape& t, LocalId x) {
   const LocalId in = t.cast(x, t.c.numerics.compute, "head input in 16 bit");
   t.saves(in, "head and loss in chunks");
   const std::int64_t chunks = std::clamp<std::int64_t>(t.c.recipe.loss_chunks, 1, t.tokens());
-  const LocalId din = t.c.recipe.loss == LossKernel::Fused    ? fused_linear_loss(t, in, head)
-                      : t.c.framework.chunked_loss_recomputes ? recomputed_chunks(t, in, head, chunks)
-                                                              : kept_chunks(t, in, head, chunks);
+  const LocalId din = t.c.recipe.loss == LossKernel::Fused         ? fused_linear_loss(t, in, head)
+                      : t.c.framework.loss.chunked_loss_recomputes ? recomputed_chunks(t, in, head, chunks)
+                                                                   : kept_chunks(t, in, head, chunks);
   t.set_grad(x, t.cast(din, t.at(x).dtype, "gradient of the head input, cast"));
 }
 

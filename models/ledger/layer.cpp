@@ -255,11 +255,12 @@ void read_deepstack(Tape& t) {
 
 LedgerContext make_context(const TrainedModel& model, const Recipe& recipe, const FrameworkConvention& framework,
                            const DtypePolicy& numerics) {
-  LayerKernels kernels = framework.has_fixed_kernels ? framework.kernels : recipe.kernels.value_or(framework.kernels);
+  LayerKernels kernels =
+      framework.layers.has_fixed_kernels ? framework.layers.kernels : recipe.kernels.value_or(framework.layers.kernels);
   // kernel libraries have RMSNorm, rotation and gated MLPs; of a model without them they change the loss alone
   // (Liger's and fms-acceleration's patches of GPT-BigCode)
   const ModelSpec& m = model.spec;
-  if (!framework.has_fixed_kernels && m.norm == NormKind::LayerNorm && m.position != PositionKind::Rope &&
+  if (!framework.layers.has_fixed_kernels && m.norm == NormKind::LayerNorm && m.position != PositionKind::Rope &&
       m.mlp == MlpKind::Plain)
     kernels = LayerKernels::Plain;
   return {.model = model,
@@ -267,7 +268,7 @@ LedgerContext make_context(const TrainedModel& model, const Recipe& recipe, cons
           .framework = framework,
           .numerics = numerics,
           .is_fused = kernels == LayerKernels::Fused || recipe.torch_compile,
-          .is_mlp_fused = (kernels == LayerKernels::Fused && framework.fuses_mlp) || recipe.torch_compile,
+          .is_mlp_fused = (kernels == LayerKernels::Fused && framework.layers.fuses_mlp) || recipe.torch_compile,
           .accumulates = recipe.grad_accum > 1};
 }
 

@@ -186,7 +186,7 @@ void linear_backward(Tape& t, const Tape::Step& s) {
   const LocalId dy = t.cast(t.grad(s.ids[kY]), n.compute, "output gradient in 16 bit");
   const LocalId dx_own = t.tensor("input gradient", N * l.in, n.compute, t.at(x).dims, LocalKind::Activation);
   const LocalId w = s.ids[kCast] != kNoLocal ? s.ids[kCast] : usable_weight(t, l, N);
-  const bool keeps_input = l.is_quantised && t.c.framework.quantised_keeps_input;
+  const bool keeps_input = l.is_quantised && t.c.framework.layers.quantised_keeps_input;
   LayerOp& o = t.gemm({dy, w, keeps_input ? s.ids[kIn] : kNoLocal, s.ids[kLast]}, {dx_own}, N, l.in, l.out);
   o.weight = l.weight;
   spread(o, l, N, n.compute);
@@ -207,7 +207,7 @@ LocalId adapter_input(Tape& t, LocalId x, LocalId cast_input, std::int64_t in) {
   const DtypePolicy& n = t.c.numerics;
   const FrameworkConvention& f = t.c.framework;
   LocalId own = x;
-  if (f.low_rank_keeps_input && t.at(cast_input).dtype == n.adapter_compute) {
+  if (f.layers.low_rank_keeps_input && t.at(cast_input).dtype == n.adapter_compute) {
     own = cast_input;
   } else if (n.adapter != n.adapter_compute && t.at(x).dtype != n.adapter) {
     const LocalId wide = t.cast(x, n.adapter, "adapter input in adapter dtype");  // peft: x.to(lora_A.weight.dtype)
@@ -276,7 +276,7 @@ namespace {
 /// What a 4-bit linear saved in the step before and a loop that keeps its loss has not let go.
 LocalId input_of_last_graph(Tape& t, const LinearRef& l, LocalId in) {
   const FrameworkConvention& f = t.c.framework;
-  if (!l.is_quantised || !f.quantised_keeps_input || !f.keeps_last_graph) return kNoLocal;
+  if (!l.is_quantised || !f.layers.quantised_keeps_input || !f.layers.keeps_last_graph) return kNoLocal;
   const Local like = t.at(in);
   // where lengths vary up to the longest, the batch before that one is taken to be half as long
   const std::int64_t elements = t.c.recipe.packing == Packing::Dynamic ? like.elements / 2 : like.elements;
@@ -306,7 +306,7 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind, Lo
   if (is_wider) y = t.cast(y, Dtype::F32, l.name);
   if (l.is_trained && remade == kNoLocal)
     t.saves(in, "input of a trained linear: its weight gradient");
-  else if (l.is_quantised && t.c.framework.quantised_keeps_input)
+  else if (l.is_quantised && t.c.framework.layers.quantised_keeps_input)
     t.saves(in, "input kept by the 4-bit linear");
   const LocalId last = input_of_last_graph(t, l, in);
   LoraIds lora;

@@ -60,7 +60,7 @@ LocalId inner_tensor(Tape& t, const char* name, std::int64_t elements, Dtype dty
 /// twelve.
 LocalId activate(Tape& t, LocalId x, const char* name, std::int64_t elements) {
   const std::string& activation = t.c.spec().activation;
-  const bool is_eager = !t.c.is_mlp_fused && !t.c.framework.has_own_models;
+  const bool is_eager = !t.c.is_mlp_fused && !t.c.framework.layers.has_own_models;
   const bool is_written_out = activation == "gelu_new" && is_eager, is_xielu = activation == "xielu" && is_eager;
   const Dtype dtype = t.at(x).dtype;
   const LocalId act = inner_tensor(t, name, elements, dtype);

@@ -67,7 +67,7 @@ LocalId norm(Tape& t, LocalId x, const char* name, LocalId y, NormSlot slot) {
   if (!keeps_input) saved = t.cast(x, Dtype::F32, "norm input in fp32");
   t.saves(saved, "norm backward");
   LocalId value = kNoLocal;
-  const bool is_scaled_in_fp32 = spec.norm == NormKind::GemmaRmsNorm || t.c.framework.scales_norm_in_fp32;
+  const bool is_scaled_in_fp32 = spec.norm == NormKind::GemmaRmsNorm || t.c.framework.layers.scales_norm_in_fp32;
   const bool keeps_value = t.c.trains_norms() && !t.c.is_fused && !is_layer_norm;
   const std::int64_t elements = t.at(x).elements;
   const auto dims = t.at(x).dims;

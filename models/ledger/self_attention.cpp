@@ -13,7 +13,7 @@ struct Qkv {
 
 /// LitGPT splits one projection into views; v keeps the whole buffer alive when it is not expanded.
 LocalId fused_buffer(Tape& t, LocalId v) {
-  if (!t.c.framework.keeps_fused_qkv) return kNoLocal;
+  if (!t.c.framework.layers.keeps_fused_qkv) return kNoLocal;
   const LocalId rest = t.wide("q and k halves of the fused buffer", t.c.spec().q_width() + t.c.spec().kv_width(),
                               Dim::QWidth, t.at(v).dtype);
   t.memory_op(OpKind::Copy, {v}, {rest}, 0);

@@ -20,9 +20,9 @@ Tape::Tape(LayerGraph& graph, const LedgerContext& context) : c(context), graph_
   steps().clear();
   grads().assign(64, kNoLocal);
   graph.clear();
-  graph.software = c.framework.is_handwritten ? Software::Handwritten
-                   : c.is_fused               ? Software::Compiled
-                                              : Software::Eager;
+  graph.software = c.framework.layers.is_handwritten ? Software::Handwritten
+                   : c.is_fused                      ? Software::Compiled
+                                                     : Software::Eager;
   const Local boundary{.name = "layer boundary",
                        .elements = tokens() * c.spec().stream_width(),
                        .dtype = c.numerics.residual,

@@ -66,7 +66,7 @@ class Tape {
   LocalId cast(LocalId from, Dtype dtype, const char* name);
 
   /// Products and norms add to the gradient that is there; weight gradients go straight to their buffer.
-  bool adds_in_place() const { return c.framework.accumulates_in_place; }
+  bool adds_in_place() const { return c.framework.layers.accumulates_in_place; }
 
  private:
   static std::vector<Step>& steps();

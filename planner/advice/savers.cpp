@@ -115,10 +115,10 @@ constexpr std::array kOptimizers{OptimizerVariant{"adamw-loop", "torch, for-loop
 
 bool optimizer_variants(const AdviceCase& c) {
   constexpr double kVisible = 0.1;  // of the peak
-  const std::string& mine = c.request.recipe.optimizer;
-  const bool is_variant = mine.find("adamw") != std::string::npos ||
-                          std::any_of(kOptimizers.begin(), kOptimizers.end(),
-                                      [&](const OptimizerVariant& v) { return v.optimizer == mine; });
+  const std::string_view mine = c.request.recipe.optimizer->name;
+  const bool is_variant =
+      mine.find("adamw") != mine.npos || std::any_of(kOptimizers.begin(), kOptimizers.end(),
+                                                     [&](const OptimizerVariant& v) { return v.optimizer == mine; });
   const Bytes state = trained_state(rank_state(c, c.request.recipe));
   return is_variant && double(state.count) >= kVisible * double(peak_of(c.chosen).count);
 }

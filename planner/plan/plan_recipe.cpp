@@ -58,7 +58,7 @@ void list_recipe(Archive& f, R& recipe) {
       f.nullable_object("lora", recipe.is_adapter(), [&](auto& inner) { list_lora(inner, recipe.lora); });
   f.object("quant", [&](auto& inner) { list_quant(inner, recipe.quant); });
   f("precision", precision);
-  f.name("optimizer", optimizer, [](const std::string& name) { return std::string(find_optimizer(name).name); });
+  f.row("optimizer", optimizer);
   f("optimizer_in_backward", optimizer_in_backward);
   f("micro_batch", micro_batch, kAtLeastOne);
   f("seq_len", seq_len, kAtLeastOne);
@@ -75,7 +75,7 @@ void list_recipe(Archive& f, R& recipe) {
   f.object("offload", [&](auto& inner) { list_offload(inner, recipe.offload); });
   if (f.has("images") && (Archive::kReads || images != ImageSpec{}))
     f.nullable_object("images", true, [&](auto& inner) { list_images(inner, recipe.images); });
-  f.name("framework", framework, [](const std::string& name) { return find_framework(name).name; });
+  f.row("framework", framework);
   if constexpr (Archive::kReads)
     if (knows_method && has_lora != recipe.is_adapter())
       f.report("lora", has_lora ? "must be null: method is 'full'"

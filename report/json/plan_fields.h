@@ -26,7 +26,7 @@ void list_plan_settings(Archive& f, const Recipe& r) {
   f("attention", r.attention);
   f("loss", r.loss);
   f("precision", r.precision);
-  f("optimizer", r.optimizer);
+  f("optimizer", r.optimizer->name);
   f("compile", r.torch_compile);
   f.object("offload", [&](auto& inner) {
     inner("optimizer", r.offload.optimizer);

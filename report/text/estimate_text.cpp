@@ -40,7 +40,7 @@ std::string training_text(const EstimateAnswer& answer) {
   const Recipe& recipe = answer.request.recipe;
   return fmt::format("{}: {} trainable ({:.3g} %); {}, {}{}", method_text(recipe), format_count(model.trainable),
                      100.0 * double(model.trainable) / double(model.parameters), to_string(recipe.precision),
-                     recipe.optimizer, recipe.optimizer_in_backward ? " in backward" : "");
+                     recipe.optimizer->name, recipe.optimizer_in_backward ? " in backward" : "");
 }
 
 std::string sequence_text(const Recipe& recipe) {

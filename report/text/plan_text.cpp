@@ -27,8 +27,8 @@ std::string settings_words(const PlanRow& row) {
   std::string text = fmt::format("{}, micro batch {}", method_word(r), r.micro_batch);
   if (r.grad_accum > 1) text += fmt::format(" x {}", r.grad_accum);
   if (r.method == Method::Full && r.precision == Precision::Bf16True) text += ", weights in bf16";
-  if (r.method == Method::Full && r.optimizer != find_framework(r.framework).default_optimizer)
-    text += ", " + r.optimizer;
+  if (r.method == Method::Full && r.optimizer != r.framework->default_optimizer)
+    text += fmt::format(", {}", r.optimizer->name);
   if (r.checkpointing != Checkpointing::None) text += ", checkpointing";
   if (r.loss == LossKernel::Fused) text += ", fused loss";
   if (r.offload.any()) text += fmt::format(", offload to {} of host memory", format_bytes(row.estimate().host.step));

@@ -41,7 +41,7 @@ TEST_CASE("PEFT's adapter_config.json says model and adapters, and every key is 
 TEST_CASE("an adapter's file stands beside a trainer's, and they may not contradict each other") {
   const std::string adapter = R"({"peft_type": "LORA", "r": 32, "base_model_name_or_path": "Qwen/Qwen2.5-7B"})";
   const ConfigReading r = reading_of({kTrl, adapter});
-  CHECK(r.request.recipe.framework == "trl");
+  CHECK(r.request.recipe.framework->name == "trl");
   CHECK(r.request.recipe.lora.rank == 32);
   const std::string error = error_of({std::string(kTrl) + "use_peft: true\nlora_r: 4\n", adapter});
   CHECK(contains(error, "r"));
@@ -60,7 +60,7 @@ TEST_CASE("a plan among the files says everything; only a log may stand beside i
 
 TEST_CASE("a TRL file and accelerate's file make one question") {
   const ConfigReading r = reading_of({kTrlLora, fsdp("  fsdp_reshard_after_forward: false\n")});
-  CHECK(r.request.recipe.framework == "trl");
+  CHECK(r.request.recipe.framework->name == "trl");
   CHECK(r.request.recipe.method == Method::Lora);
   CHECK(r.request.recipe.lora.rank == 4);
   CHECK(r.request.recipe.lora.targets == std::vector<std::string>{"q_proj", "v_proj"});  // PEFT's own choice
@@ -359,11 +359,11 @@ TEST_CASE("torchtune: a component names model and method") {
       "batch_size: 4\ndtype: bf16\nenable_activation_checkpointing: True\nfsdp_cpu_offload: False\n";
   const ConfigReading r = reading_of({kFile});
   CHECK(r.model == "llama3.1-8b");
-  CHECK(r.request.recipe.framework == "torchtune");
+  CHECK(r.request.recipe.framework->name == "torchtune");
   CHECK(r.request.recipe.method == Method::Qlora);
   CHECK(r.request.recipe.lora.targets ==
         std::vector<std::string>{"q_proj", "o_proj", "gate_proj", "up_proj", "down_proj"});
-  CHECK(r.request.recipe.optimizer == "adamw-fused");
+  CHECK(r.request.recipe.optimizer->name == "adamw-fused");
   CHECK(r.request.recipe.loss == LossKernel::Chunked);
   CHECK(r.request.recipe.precision == Precision::Bf16True);
   CHECK(r.request.recipe.micro_batch == 4);

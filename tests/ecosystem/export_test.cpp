@@ -51,7 +51,7 @@ EstimateRequest read_again(const ExportAnswer& answer, const EstimateRequest& pl
 
 /// Of the one strategy that is asked for, without limits and advice.
 StrategyEstimate estimate_of(EstimateRequest request) {
-  request.options = options_for(request, find_framework(request.recipe.framework));
+  request.options = options_for(request);
   const Strategy strategy = make_strategy(request.strategy, request.cluster, request.options);
   std::string why = why_not_applicable(strategy, request.cluster, request.recipe, request.model);
   if (!why.empty()) return {.strategy = strategy, .not_applicable = std::move(why)};
@@ -310,7 +310,7 @@ TEST_CASE("no strategy that estimate offers breaks a rule of the trainers") {
           EstimateRequest plan = plan_of(strategy, method, offload);
           plan.options.fsdp_version = {};  // the program's choice
           plan.recipe.optimizer = optimizer;
-          plan.options = options_for(plan, find_framework(plan.recipe.framework));
+          plan.options = options_for(plan);
           const Strategy offered = make_strategy(strategy, plan.cluster, plan.options);
           if (!why_not_applicable(offered, plan.cluster, plan.recipe, plan.model).empty()) continue;
           ++num_offered;

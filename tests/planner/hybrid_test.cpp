@@ -211,7 +211,7 @@ TEST_CASE("Qwen3.5 and Gemma 4: Unsloth's stated memory") {
     r.recipe.micro_batch = 1;
     r.recipe.seq_len = 2048;
     r.cluster = parse_gpus("1xH100");
-    const FrameworkConvention& framework = find_framework(r.recipe.framework);
+    const FrameworkConvention& framework = *r.recipe.framework;
     StepProgram program;
     const Job job(r, prepare(r.model, r.recipe, framework), framework, default_profile("h100-sxm"),
                   make_strategy("single", r.cluster, {}));

@@ -96,8 +96,7 @@ TEST_CASE("adapters: r (in + out) per linear, DoRA one magnitude per output, mod
   const TrainedModel saved = prepare(tiny_llama(), r, hf);
   CHECK(saved.trainable == lora + 2 * 256 * 64);
   CHECK(saved.parameters == kTinyModel);  // the frozen originals stay beside the copies
-  const StateSizes before =
-      state_sizes(saved.before, resolve_numerics(r, hf, ShardingEngine::Local), r, find_optimizer("adamw-fused"), {});
+  const StateSizes before = state_sizes(saved.before, resolve_numerics(r, hf, ShardingEngine::Local), r, {});
   CHECK(before.frozen == Bytes{2 * 256 * 64});
   CHECK(before.trained == Bytes{2 * 256 * 64});  // peft casts adapters to fp32, not copies
   CHECK(before.state == Bytes{4 * 256 * 64});

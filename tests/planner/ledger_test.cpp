@@ -91,11 +91,11 @@ TEST_CASE("Korthikanti et al. 2022: s b h (34 + 5 a s / h) of GPT-2, with what i
   ledger.recipe.attention = AttentionKernel::Eager;
   const ModelSpec m = model("gpt2-xl");
   const double scores = double(m.num_attention_heads * ledger.recipe.seq_len) / double(m.hidden_size);  // a s / h
-  ledger.framework.has_own_models = true;
+  ledger.framework.layers.has_own_models = true;
   // 34 exactly. Of the scores: mask 1 and dropped 2 as in the paper, but the softmax is kept in fp32: 4 instead of 2
   CHECK(ledger.saved_per_unit(m) == doctest::Approx(34 + (5 + 2) * scores).epsilon(1e-12));
   // gelu_new is Python: three more tensors of width 4 h in 16 bit
-  ledger.framework.has_own_models = false;
+  ledger.framework.layers.has_own_models = false;
   CHECK(ledger.saved_per_unit(m) == doctest::Approx(34 + 3 * 4 * 2 + (5 + 2) * scores).epsilon(1e-12));
 }
 
@@ -103,7 +103,7 @@ TEST_CASE(
     "without dropout the paper's layer keeps 32 + 2 a s / h, here 32 + 6 a s / h: fp32 softmax and its 16-bit cast") {
   Ledger ledger;
   ledger.recipe.attention = AttentionKernel::Eager;
-  ledger.framework.has_own_models = true;
+  ledger.framework.layers.has_own_models = true;
   ModelSpec m = model("gpt2-xl");
   m.residual_dropout = m.attention_dropout = 0;
   const double scores = double(m.num_attention_heads * ledger.recipe.seq_len) / double(m.hidden_size);

@@ -13,11 +13,11 @@ using namespace gpuplan;
 namespace {
 
 StateSizes whole_state(const TrainedModel& model, const Recipe& recipe, const SizeRules& rules) {
-  const FrameworkConvention& framework = find_framework(recipe.framework);
+  const FrameworkConvention& framework = *recipe.framework;
   const DtypePolicy n = resolve_numerics(recipe, framework, rules.engine);
   StateSizes total;
   model.each_state([&](const StateList& list, std::int64_t times) {
-    const StateSizes z = state_sizes(list, n, recipe, find_optimizer(recipe.optimizer), rules);
+    const StateSizes z = state_sizes(list, n, recipe, rules);
     for (std::int64_t i = 0; i < times; ++i) total += z;
   });
   return total;
@@ -25,7 +25,7 @@ StateSizes whole_state(const TrainedModel& model, const Recipe& recipe, const Si
 
 /// Persistent bytes per parameter: weights, gradients, master, optimizer state.
 double bytes_per_parameter(const Recipe& recipe, const char* name, const SizeRules& rules = {}) {
-  const TrainedModel model = prepare(load_model(name).spec, recipe, find_framework(recipe.framework));
+  const TrainedModel model = prepare(load_model(name).spec, recipe, *recipe.framework);
   const StateSizes z = whole_state(model, recipe, rules);
   const Bytes weights = rules.layout.shards_weights || rules.ways == 1 ? z.trained : z.trained;
   const Bytes gradients = rules.layout.shards_gradients || rules.ways == 1 ? z.gradient : z.full_gradient;
@@ -39,7 +39,7 @@ Peak step_peak(Recipe recipe, const char* name) {
   r.recipe.micro_batch = 1;
   r.recipe.seq_len = 16;  // activations small: the optimizer step sets the peak
   r.cluster = parse_gpus("1xH200");
-  const FrameworkConvention& framework = find_framework(recipe.framework);
+  const FrameworkConvention& framework = *recipe.framework;
   StepProgram program;
   const Job job(r, prepare(r.model, r.recipe, framework), framework, default_profile("h200-sxm"),
                 make_strategy("single", r.cluster, {}));
@@ -81,7 +81,7 @@ TEST_CASE("Adam under ZeRO-2 runs out of memory where it was seen to: in a divis
   r.recipe.checkpointing = Checkpointing::Full;
   r.recipe.seq_len = 512, r.recipe.micro_batch = 1;
   r.cluster = parse_gpus("8xV100-32GB");
-  const FrameworkConvention& framework = find_framework(r.recipe.framework);
+  const FrameworkConvention& framework = *r.recipe.framework;
   const auto tensors = [&](const char* optimizer) {
     r.recipe.optimizer = optimizer;
     StepProgram program;
@@ -99,8 +99,8 @@ TEST_CASE("under ZeRO-2 AdamW holds two tensors of a partition more than Muon at
   // DeepSpeed's Muon keeps both moments, which is not counted here.
   Recipe r;
   r.framework = "hf-deepspeed";
-  const TrainedModel model = prepare(load_model("qwen2.5-3b").spec, r, find_framework(r.framework));
-  const FrameworkConvention& framework = find_framework(r.framework);
+  const TrainedModel model = prepare(load_model("qwen2.5-3b").spec, r, *r.framework);
+  const FrameworkConvention& framework = *r.framework;
   const SizeRules rules = size_rules(make_strategy("zero2", parse_gpus("8xA100"), {}), framework, model.spec, r);
   const auto at_step = [&](const char* optimizer) {
     r.optimizer = optimizer;

@@ -27,7 +27,7 @@ struct Timed : Plan {
   Timed() {
     recipe.precision = Precision::Bf16True;
     for (EngineConvention* e : {&framework.fsdp1, &framework.fsdp2, &framework.zero}) *e = {.prefetch_units = 1};
-    framework.ddp_bucket_bytes = 1;  // a bucket per unit
+    framework.distributed.ddp_bucket_bytes = 1;  // a bucket per unit
     comm.host_link = comm.cpu_optimizer = comm.nvme = {1e30};
   }
   StepTime run(const char* name, double bandwidth, double latency = 0) {

@@ -25,7 +25,7 @@ std::int64_t total(const Plan& plan, BufferRole role, MemorySpace space) {
 
 TEST_CASE("DDP's buckets copy the gradients: P_t x 4 bytes more, none with gradient_as_bucket_view") {
   Plan copies, views;
-  views.framework.ddp_copies_gradients = false;
+  views.framework.distributed.ddp_copies_gradients = false;
   CHECK(copies.build("ddp").peak().resident - views.build("ddp").peak().resident == Bytes{4 * kTinyModel});
 }
 
@@ -84,7 +84,7 @@ TEST_CASE(
   const auto shards = [&](std::int64_t rows, std::int64_t cols) {
     std::vector<std::int64_t> out;
     for (std::int64_t rank = 0; rank < 4; ++rank)
-      out.push_back(state_sizes({{StateKind::Trained, rows, cols}}, n, r, find_optimizer("adamw-fused"),
+      out.push_back(state_sizes({{StateKind::Trained, rows, cols}}, n, r,
                                 {.engine = ShardingEngine::Fsdp2,
                                  .layout = {true, true, true, true},
                                  .ways = 4,
@@ -452,7 +452,7 @@ TEST_CASE("a step inside backward needs the gradients of one unit, not of the mo
 TEST_CASE("a tied embedding has one gradient, complete after the embedding's backward, and is reduced once") {
   Plan plan;
   plan.spec.tie_word_embeddings = true;
-  plan.framework.ddp_bucket_bytes = 1;
+  plan.framework.distributed.ddp_bucket_bytes = 1;
   plan.build("ddp");
   CHECK(plan.live_peak(BufferRole::FullGradient) == 4 * (kTinyModel - kTinyEmbedding));
   CHECK(plan.count(OpCode::AllReduce) == 4 + 1 + 1);  // layers, final norm, embedding
@@ -501,14 +501,14 @@ TEST_CASE("FSDP1's hook on frozen units keeps reentrant checkpoints and their gr
     CHECK_NOTHROW(verify(plan.program));
     return plan.live_peak(BufferRole::Kept);
   };
-  CHECK(plan.framework.checkpoints_reentrantly);
+  CHECK(plan.framework.layers.checkpoints_reentrantly);
   const std::int64_t boundary = 2 * 32 * 64;  // 32 tokens of 64 in 16 bit
   CHECK(kept() == (4 + 3) * boundary);        // four inputs; the last layer's output is no checkpoint
   plan.recipe.grad_accum = 3;
   CHECK(kept() == (4 + 3) * boundary);
-  plan.framework.checkpoints_reentrantly = false;
+  plan.framework.layers.checkpoints_reentrantly = false;
   CHECK(kept() == 0);
-  plan.framework.checkpoints_reentrantly = true;
+  plan.framework.layers.checkpoints_reentrantly = true;
   plan.recipe.method = Method::Full;  // trained units have a hook of their own
   CHECK(kept() == boundary);          // the recomputed output of one layer, until its backward is over
   plan.recipe.method = Method::Lora;

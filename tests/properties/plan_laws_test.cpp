@@ -82,7 +82,7 @@ Built build(const EstimateRequest& r, const Strategy& strategy) {
   Built b;
   const std::vector<CostModel> columns{
       make_cost_model(r.cluster.gpus.front(), job.profile,
-                      {.dtype = job.numerics.compute, .launches_few = job.framework.is_handwritten})};
+                      {.dtype = job.numerics.compute, .launches_few = job.framework.layers.is_handwritten})};
   build_step_program(b.program, job, columns);
   for (const RankClass& c : b.program.classes) b.peak.tensors = std::max(b.peak.tensors, replay(b.program, c).tensors);
   b.time = forward_pass(b.program, columns, make_comm_model(r.cluster, job.profile, strategy.mesh));

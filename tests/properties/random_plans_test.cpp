@@ -96,7 +96,7 @@ TEST_CASE("random recipes: every applicable strategy verifies, replays agree, me
     StepProgram program;
     for (const std::string_view name : strategy_names()) {
       INFO("seed " << seed << ": " << r.model.name << " on " << r.cluster.name << ", " << std::string(name)
-                   << ", framework " << r.recipe.framework << ", optimizer " << r.recipe.optimizer);
+                   << ", framework " << r.recipe.framework->name << ", optimizer " << r.recipe.optimizer->name);
       const Strategy strategy = make_strategy(name, r.cluster, r.options);
       if (!why_not_applicable(strategy, r.cluster, r.recipe, r.model).empty()) continue;
       job.use(strategy);

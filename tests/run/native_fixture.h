@@ -63,7 +63,7 @@ inline EstimateRequest request_of(const NativeCase& c) {
       .model = c.model, .recipe = recipe_of(c), .dataset = {}, .cluster = plain_cluster(c.ranks), .options = {}};
   request.cluster.gpus.change_each([](GpuSpec& gpu) { gpu.is_cpu = true; });
   if (c.strategy == "hsdp") request.options.shard_size = c.ranks / 2;
-  request.options = options_for(request, find_framework("native"));
+  request.options = options_for(request);
   request.profile = std::make_shared<const Profile>();  // the catalogue has none of this GPU; the executor needs none
   return request;
 }

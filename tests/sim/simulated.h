@@ -29,8 +29,8 @@ inline bool is_applicable(const EstimateRequest& r, std::string_view strategy) {
 
 inline SimulatedPlan simulated(EstimateRequest r, std::string_view strategy, const Profile& profile,
                                const SimOptions& options) {
-  const FrameworkConvention& framework = find_framework(r.recipe.framework);
-  r.options = options_for(r, framework);
+  const FrameworkConvention& framework = *r.recipe.framework;
+  r.options = options_for(r);
   return simulate_plan(
       Job(r, prepare(r.model, r.recipe, framework), framework, profile, make_strategy(strategy, r.cluster, r.options)),
       options);

@@ -196,7 +196,7 @@ TEST_CASE("where backward waits for its own reductions, letting it run on is nam
   SimulatedPlan plan = simulated(r, "zero2");
   REQUIRE(!plan.simulation.critical.empty());
   CHECK(plan.simulation.critical.front().activity == Activity::AllReduce);
-  add_remedies(plan, r, find_framework(r.recipe.framework), default_profile(r.cluster.gpus.front()));
+  add_remedies(plan, r, *r.recipe.framework, default_profile(r.cluster.gpus.front()));
   CHECK(plan.simulation.critical.front().remedy.starts_with("--overlap-comm on would give "));
 }
 
@@ -214,7 +214,7 @@ TEST_CASE("a remedy that needs more memory is named only where the plan then fit
     r.recipe.seq_len = seq;
     SimulatedPlan plan = simulated(r, "single");
     if (!plan.estimate.fits_well()) break;
-    add_remedies(plan, r, find_framework(r.recipe.framework), default_profile(r.cluster.gpus.front()));
+    add_remedies(plan, r, *r.recipe.framework, default_profile(r.cluster.gpus.front()));
     EstimateRequest without = r;
     without.recipe.checkpointing = Checkpointing::None;
     const StrategyEstimate then = simulated(without, "single").estimate;
@@ -231,6 +231,6 @@ TEST_CASE("where the step waits for slow links, the remedy is tried and named") 
   REQUIRE(!plan.simulation.critical.empty());
   CHECK(plan.simulation.critical.front().activity == Activity::AllGather);
   CHECK(plan.simulation.critical.front().what.find("through host memory") != std::string::npos);
-  add_remedies(plan, r, find_framework(r.recipe.framework), default_profile(r.cluster.gpus.front()));
+  add_remedies(plan, r, *r.recipe.framework, default_profile(r.cluster.gpus.front()));
   CHECK(plan.simulation.critical.front().remedy.starts_with("NVLink (600 GB/s) would give "));
 }

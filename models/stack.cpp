@@ -1,0 +1,250 @@
+#include "models/stack.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/fields.h"
+#include "base/files.h"
+#include "base/names.h"
+#include "base/surroundings.h"
+#include "base/value_tree.h"
+#include "base/yaml_file.h"
+#include "models/installed_packages.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+
+std::map<std::string, VersionRange> ranges_of(Fields& fields) {
+  std::map<std::string, VersionRange> ranges;
+  for (const std::string& library : fields.keys()) fields(library, ranges[library]);
+  return ranges;
+}
+
+std::map<std::string, VersionRange> ranges_at(Fields& fields, std::string_view key) {
+  auto inner = fields.optional_fields(key);
+  return inner ? ranges_of(*inner) : std::map<std::string, VersionRange>{};
+}
+
+StackFact fact_from(Fields& fields) {
+  StackFact fact{.path = fields.text("fact"), .others = ranges_at(fields, "with"), .source = fields.text("source")};
+  fields.optional("since", fact.since);
+  fields.optional("before", fact.before);
+  fields.optional("records", fact.records);
+  fields.optional("families", fact.families);
+  fields.optional("awaits", fact.awaits);
+  if (const json* value = fields.require("value")) fact.value = *value;
+  fields.refuse_unknown();
+  return fact;
+}
+
+/// A day and the versions that were released on it.
+void read_releases(Fields days, std::vector<Release>& releases) {
+  for (const std::string& day : days.keys()) {
+    std::vector<Version> versions;
+    if (const json* found = days.find(day); found && !found->is_array())
+      days(day, versions.emplace_back());
+    else
+      days(day, versions);
+    for (Version& version : versions) releases.push_back({std::move(version), day});
+  }
+  std::ranges::stable_sort(releases, {}, &Release::version);
+}
+
+void read_pins(Fields pins, const std::string& where, std::vector<Pin>& out) {
+  for (const std::string& version : pins.keys())
+    out.push_back({.version = to_version(version, where), .ranges = ranges_at(pins, version)});
+  std::ranges::sort(out, {}, &Pin::version);
+}
+
+void read_library(Fields& fields, Library& library) {
+  library.name = fields.text("library");
+  library.repository = fields.text("repository");
+  library.source = fields.text("source");
+  library.is_trainer = fields.text("kind") == "trainer";
+  fields.optional("records", library.records);
+  read_releases(fields.fields("releases"), library.releases);
+  if (auto pins = fields.optional_fields("pins")) read_pins(*pins, fields.file(), library.pins);
+  if (auto models = fields.optional_fields("models"))
+    for (const std::string& type : models->keys()) library.models[type] = models->text(type);
+  for (Fields& row : fields.list("facts")) library.facts.push_back(fact_from(row));
+}
+
+std::vector<Library> read_libraries() {
+  std::vector<Library> out;
+  for (const auto& file : files_in(data_dir() / "stack", ".yaml")) {
+    const auto tree = parse_yaml11(read_file(file), file.string());
+    Fields fields(tree->root, file.string());
+    read_library(fields, out.emplace_back());
+    fields.refuse_unknown();
+    fields.finish();
+    if (out.back().releases.empty()) throw InputError(file.string(), "no release");
+  }
+  return out;
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> out;
+  for (const Library& library : libraries()) out.push_back(library.name);
+  return out;
+}
+
+const Library* known_library(std::string_view name) {
+  for (const Library& library : libraries())
+    if (library.name == name) return &library;
+  return nullptr;
+}
+
+bool is_under(const std::optional<std::vector<std::string>>& records, std::string_view record) {
+  return record.empty() || !records || std::ranges::find(*records, record) != records->end();
+}
+
+/// What the trainers of a record ask for, by library.
+using Bounds = std::map<std::string, std::vector<const VersionRange*>, std::less<>>;
+
+bool is_allowed(const Bounds& bounds, const std::string& library, const Version& version) {
+  const auto asked = bounds.find(library);
+  return asked == bounds.end() ||
+         std::ranges::all_of(asked->second, [&](const VersionRange* range) { return range->holds(version); });
+}
+
+/// Of those not after `date`; of all where none of them is allowed, since what a trainer asks for was there with it.
+const Release* newest_allowed(const Library& library, const Bounds& bounds, std::string_view date) {
+  const Release* found = nullptr;
+  for (const Release& release : library.releases)
+    if ((date.empty() || release.date <= date) && is_allowed(bounds, library.name, release.version)) found = &release;
+  if (found || !bounds.contains(library.name)) return found;
+  for (const Release& release : library.releases)
+    if (is_allowed(bounds, library.name, release.version)) found = &release;
+  return found;
+}
+
+void add_pins(const Library& trainer, const Version& version, Bounds& bounds) {
+  const Pin* held = nullptr;
+  for (const Pin& pin : trainer.pins)
+    if (pin.version <= version) held = &pin;
+  if (!held) return;
+  for (const auto& [library, range] : held->ranges) bounds[library].push_back(&range);
+}
+
+bool holds(const StackFact& row, const Version& version, const StackVersions& versions) {
+  if ((row.since && version < *row.since) || (row.before && version >= *row.before)) return false;
+  return std::ranges::all_of(row.others, [&](const auto& other) {
+    const auto found = versions.find(other.first);
+    return found != versions.end() && other.second.holds(found->second);
+  });
+}
+
+void add_facts(const Library& library, const StackVersions& versions, std::string_view record,
+               std::vector<const StackFact*>& rows) {
+  const auto version = versions.find(library.name);
+  if (version == versions.end() || !library.is_under(record)) return;
+  for (const StackFact& row : library.facts)
+    if (is_under(row.records, record) && holds(row, version->second, versions)) rows.push_back(&row);
+}
+
+/// Releases around a version that is none.
+std::string near_releases(const Library& library, const Version& wanted) {
+  const auto after = std::ranges::lower_bound(library.releases, wanted, {}, &Release::version);
+  std::vector<std::string> near;
+  if (after != library.releases.begin()) near.push_back(std::prev(after)->version.text);
+  if (after != library.releases.end()) near.push_back(after->version.text);
+  return fmt::format("nearest: {}; the newest is {}", fmt::join(near, " and "), library.newest().version.text);
+}
+
+Version release_of(const Library& library, const Version& wanted) {
+  const Release* found = nullptr;
+  for (const Release& release : library.releases)
+    if (release.version.is_a(wanted)) found = &release;
+  if (found && !wanted.has_suffix()) return found->version;
+  const Version& newest = library.newest().version;
+  // A version after the data were written has the facts of the newest; "40.57" is a slip.
+  const bool is_newer = wanted > newest && wanted.numbers.front() <= newest.numbers.front() + 1;
+  const bool is_build = wanted.has_suffix() && wanted >= library.releases.front().version && wanted <= newest;
+  if (is_newer || is_build) return wanted;
+  throw InputError("--versions", fmt::format("there is no release {} of {}", wanted.text, library.name),
+                   near_releases(library, wanted));
+}
+
+/// First parts of the paths that belong to no trainer's record.
+constexpr std::array<std::string_view, 8> kOwnFacts{"experts",    "quantise",      "quantise_moe_experts",
+                                                    "all_linear", "named_targets", "target_parameters",
+                                                    "checkpoint", "leaf_modules"};
+
+}  // namespace
+
+bool StackFact::is_about(std::string_view family) const {
+  return families.empty() || std::ranges::find(families, family) != families.end();
+}
+
+bool Library::is_under(std::string_view record) const { return gpuplan::is_under(records, record); }
+
+const std::vector<Library>& libraries() { return read_once<read_libraries>(); }
+
+const Library& find_library(std::string_view name) {
+  const std::string lower = to_lower(name);
+  if (const Library* library = known_library(lower)) return *library;
+  throw InputError("--versions", fmt::format("unknown library '{}'", name),
+                   did_you_mean(lower, names(), fmt::format("known: {}", fmt::join(names(), ", "))));
+}
+
+StackVersions stack_versions(const StackVersions& given, std::string_view record, std::string_view date) {
+  StackVersions out;
+  Bounds bounds;
+  for (const bool is_trainer : {true, false})
+    for (const Library& library : libraries()) {
+      if (library.is_trainer != is_trainer || !library.is_under(record)) continue;
+      const auto stated = given.find(library.name);
+      const Release* const newest = newest_allowed(library, bounds, date);
+      if (stated != given.end())
+        out[library.name] = stated->second;
+      else if (newest)
+        out[library.name] = newest->version;
+      // Without a record, trainers that exclude one another stand side by side.
+      if (is_trainer && !record.empty() && out.contains(library.name)) add_pins(library, out[library.name], bounds);
+    }
+  return out;
+}
+
+StackVersions parse_stack_versions(std::string_view text) {
+  if (trim(text) == "installed") return installed_versions();
+  StackVersions versions;
+  for (const auto& [name, version] : version_pairs(text)) versions[name] = release_of(find_library(name), version);
+  return versions;
+}
+
+std::vector<const StackFact*> facts_for(const StackVersions& versions, std::string_view record) {
+  std::vector<const StackFact*> rows;
+  for (const bool is_trainer : {false, true})
+    for (const Library& library : libraries())
+      if (library.is_trainer == is_trainer) add_facts(library, versions, record, rows);
+  return rows;
+}
+
+const json* fact(const std::vector<const StackFact*>& rows, std::string_view path, std::string_view family) {
+  const json* value = nullptr;
+  for (const StackFact* row : rows)
+    if (!row->awaits && row->path == path && row->is_about(family)) value = &row->value;
+  return value;
+}
+
+json record_facts(const std::vector<const StackFact*>& rows, std::string_view family) {
+  json changes = json::object();
+  for (const StackFact* row : rows) {
+    if (row->awaits || is_own_fact(row->path) || !row->is_about(family)) continue;
+    json* at = &changes;
+    for (const std::string& part : split(row->path, '.')) at = &(*at)[part];
+    *at = row->value;
+  }
+  return changes;
+}
+
+bool is_own_fact(std::string_view path) {
+  return std::ranges::find(kOwnFacts, path.substr(0, path.find('.'))) != kOwnFacts.end();
+}
+
+}  // namespace gpuplan
