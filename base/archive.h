@@ -11,7 +11,8 @@
 // Fields fills the members and notes every problem with its place; FieldWriter makes the values that are read back.
 // A range or a meaning behind the value is for readers and for schemas; a writer ignores it.
 // Amounts stand in base units, or in the unit that the key ends with (base/fields.h). A type with a shape of its own in
-// the file has read_field(Fields&, key, const json&, T&) and write_field(const T&) beside it.
+// the file has read_field(Fields&, key, const json&, T&) and write_field(const T&) beside it; one that is an object of
+// an answer has list_fields(archive, const T&), and is then a value like any other: in lists, optional, or by name.
 #pragma once
 
 #include <cmath>
@@ -58,7 +59,7 @@ class FieldWriter {
     raw(key, std::string(value->name));
   }
   template <class List>
-  bool object(std::string_view key, List list) {
+  bool object(std::string_view key, List list, const char* /*meaning*/ = "") {
     return nullable_object(key, true, list);
   }
   template <class List>
@@ -85,7 +86,7 @@ class FieldWriter {
   void all_if(bool is_given, List list) {
     if (is_given) list(*this);
   }
-  /// An object whose keys are names: pairs, or a map.
+  /// An object whose keys are names: pairs, a map, or structs of a name and a value.
   template <class Named>
   void named(std::string_view key, const Named& values, const char* /*meaning*/ = "") {
     FieldWriter inner;
@@ -124,7 +125,11 @@ class FieldWriter {
     using fields_detail::Inside;
     if constexpr (requires { write_field(value); })
       return write_field(value);
-    else if constexpr (std::is_enum_v<T>)
+    else if constexpr (requires(FieldWriter & inner) { list_fields(inner, value); }) {
+      FieldWriter inner;
+      list_fields(inner, value);
+      return inner.take();
+    } else if constexpr (std::is_enum_v<T>)
       return std::string(to_string(value));
     else if constexpr (std::is_same_v<T, double>)
       return finite(value);
@@ -144,5 +149,13 @@ class FieldWriter {
 
   Json out_ = Json::object();
 };
+
+/// The object of a listing.
+template <class List>
+nlohmann::ordered_json written(List list) {
+  FieldWriter out;
+  list(out);
+  return out.take();
+}
 
 }  // namespace gpuplan

@@ -172,6 +172,19 @@ class Fields {
     return has(key) ? optional_object(key, list) : object(key, list);
   }
 
+  /// The fields of `list`, which are there where they are given.
+  template <class List>
+  void all_if(bool is_given, List list) {
+    if (is_given) list(*this);
+  }
+
+  /// An object whose keys are names, in the order of `keys`.
+  template <class Value>
+  void named(std::string_view key, std::vector<std::pair<std::string, Value>>& values) {
+    Fields inner = fields(key);
+    for (const std::string& name : inner.keys()) inner(name, values.emplace_back(name, Value{}).second);
+  }
+
   /// A list of objects, each shown by `show(fields, item)`.
   template <class T, class List>
   void objects(std::string_view key, std::vector<T>& items, List show) {

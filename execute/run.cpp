@@ -11,6 +11,7 @@
 #include "cli/output_flags.h"
 #include "cli/plan_flags.h"
 #include "execute/commands.h"
+#include "execute/run_fields.h"
 #include "execute/run_text.h"
 #include "report/answers.h"
 #include "run/files/adapter_files.h"
@@ -127,7 +128,7 @@ int run_launched(const LaunchedRank& launched, const CLI::App& app, Console& con
   if (!report) return 0;
   if (std::string note = keep_run(*report, q.result.profile); !note.empty()) q.notes.push_back(std::move(note));
   if (const auto file = given(app, "--trace")) write_output(*file, run_trace(*report), console, "");
-  console.print(is_given(app, "--json") ? json_text(run_json(*report))
+  console.print(is_given(app, "--json") ? json_text(written([&](auto& f) { list_run(f, *report); }))
                                         : run_text(*report, q.notes, options, console.screen));
   return report->outcome.was_stopped ? 3 : 0;
 }

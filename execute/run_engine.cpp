@@ -22,10 +22,10 @@
 #include "ecosystem/emit.h"
 #include "ecosystem/engine_job.h"
 #include "ecosystem/out_of_memory.h"
+#include "execute/run_fields.h"
 #include "execute/run_text.h"
 #include "planner/plan/plan_file.h"
 #include "report/answers.h"
-#include "report/json/json_values.h"
 #include "run/engine_output.h"
 #include "run/engine_report.h"
 #include "run/preflight.h"
@@ -282,36 +282,28 @@ EngineRun run_of(const EngineAsk& ask) {
   return run;
 }
 
-/// Of a refused job: without files, commands and checks.
-OrderedJson dry_json(const EngineAsk& ask, const EngineRun& run) {
+EngineRun without_secrets(EngineRun run) {
   const Redaction redacted;
-  OrderedJson out{{"engine", ask.question.engine},       {"folder", ask.question.folder.string()},
-                  {"refusal", or_null(ask.job.refusal)}, {"nearest", or_null(ask.job.nearest)},
-                  {"files", OrderedJson::array()},       {"commands", OrderedJson::array()},
-                  {"checks", OrderedJson::array()}};
-  for (const ExportedFile& file : ask.job.files)
-    out["files"].push_back({{"name", file.name}, {"content", file.content}});
-  for (const EngineProcess& process : run.processes) {
-    OrderedJson variables = OrderedJson::object();
-    for (const auto& [name, value] : process.variables) variables[name] = redacted(value);
-    out["commands"].push_back({{"words", without_secrets(process.command, redacted)}, {"variables", variables}});
+  for (EngineProcess& process : run.processes) {
+    process.command = without_secrets(process.command, redacted);
+    for (auto& [name, value] : process.variables) value = redacted(value);
   }
-  for (const Check& check : ask.checks)
-    out["checks"].push_back({{"what", check.what}, {"found", check.found}, {"problem", check.problem}});
-  return out;
+  return run;
+}
+
+std::string dry_json(const EngineAsk& ask, const EngineRun& run) {
+  return json_text(written([&](auto& f) { list_dry_run(f, ask.question, ask.job, run, ask.checks); }));
 }
 
 std::string dry_text(const EngineAsk& ask, const EngineRun& run) {
-  const Redaction redacted;
   std::string out;
   for (const Check& check : ask.checks)
     out += fmt::format("{:<14}{}{}\n", check.what, check.found, check.problem.empty() ? "" : ": " + check.problem);
   out += fmt::format("\nFiles in {}\n\n{}", ask.question.folder.string(), listing_of(ask.job.files));
   for (const EngineProcess& process : run.processes) {
     out += fmt::format("Starts {}\n ", process.name);
-    for (const auto& [name, value] : process.variables)
-      out += fmt::format(" {}", shell_word(name + "=" + redacted(value)));
-    for (const std::string& word : without_secrets(process.command, redacted)) out += " " + shell_word(word);
+    for (const auto& [name, value] : process.variables) out += fmt::format(" {}", shell_word(name + "=" + value));
+    for (const std::string& word : process.command) out += " " + shell_word(word);
     out += "\n";
   }
   return printable(out);  // names of files and jobs are what somebody chose
@@ -375,12 +367,13 @@ int run_with_engine(const CLI::App& app, Console& console) {
   const bool is_json = is_given(app, "--json");
   if (ask.job.is_refused()) {
     console.tell(fmt::format("{}\n  nearest: {}", ask.job.refusal, ask.job.nearest));
-    if (is_json) console.print(json_text(dry_json(ask, {})));
+    if (is_json) console.print(dry_json(ask, {}));
     return 1;
   }
   const EngineRun run = run_of(ask);
   if (is_given(app, "--dry-run")) {
-    console.print(is_json ? json_text(dry_json(ask, run)) : dry_text(ask, run));
+    const EngineRun shown = without_secrets(run);
+    console.print(is_json ? dry_json(ask, shown) : dry_text(ask, shown));
     return 0;
   }
   require_all(ask);
@@ -393,7 +386,8 @@ int run_with_engine(const CLI::App& app, Console& console) {
   std::vector<std::string> notes = ask.plan.notes;
   if (std::string note = keep_engine_run(report, ask.result.profile); !note.empty()) notes.push_back(std::move(note));
   if (!outcome.steps.empty() || is_json)
-    console.print(is_json ? json_text(engine_json(report)) : engine_text(report, notes, console.screen));
+    console.print(is_json ? json_text(written([&](auto& f) { list_engine_run(f, report); }))
+                          : engine_text(report, notes, console.screen));
   return outcome.code;
 }
 

@@ -63,13 +63,6 @@ std::string where_saved(const RunReport& r, const TrainingOptions& o) {
   return fmt::format("{} saved in {}\n", r.request.recipe.is_adapter() ? "adapter" : "model", o.output.string());
 }
 
-nlohmann::ordered_json by_name(const std::vector<PredictedMeasured>& rows, const char* unit,
-                               double PredictedMeasured::*value) {
-  nlohmann::ordered_json out;
-  for (const PredictedMeasured& c : rows) out[c.name + unit] = c.*value;
-  return out;
-}
-
 }  // namespace
 
 RunProgress::RunProgress(Console& console, bool is_quiet)
@@ -112,27 +105,6 @@ std::string run_text(const RunReport& r, const std::vector<std::string>& notes, 
   return text;
 }
 
-nlohmann::ordered_json run_json(const RunReport& r) {
-  nlohmann::ordered_json out{{"model", r.request.model.name},     {"strategy", r.strategy.name},
-                             {"cluster", r.request.cluster.name}, {"first_step", r.outcome.first_step},
-                             {"last_step", r.outcome.last_step},  {"stopped", r.outcome.was_stopped}};
-  if (!r.outcome.steps.empty()) {
-    out["first_loss"] = r.outcome.steps.front().loss;
-    out["last_loss"] = r.outcome.steps.back().loss;
-    out["tokens_per_second"] = r.tokens_per_second;
-  }
-  const auto add = [&](const char* key, double PredictedMeasured::*value) {
-    out[key] = by_name(r.memory, "_bytes", value);
-    out[key].update(by_name(r.time, "_seconds", value));
-  };
-  add("predicted", &PredictedMeasured::predicted);
-  add("measured", &PredictedMeasured::measured);
-  for (const auto& [rows, unit] : {std::pair{&r.memory, "_bytes"}, std::pair{&r.time, "_seconds"}})
-    for (const PredictedMeasured& c : *rows)
-      out["error"][c.name + unit] = c.measured > 0 ? nlohmann::ordered_json(c.error()) : nlohmann::ordered_json();
-  return out;
-}
-
 std::string engine_text(const EngineReport& r, const std::vector<std::string>& notes, const Screen& screen) {
   const auto& steps = r.outcome.steps;
   std::string text = fmt::format("{}: {} on {}, {} by {}\n", r.request.model.name,
@@ -146,24 +118,6 @@ std::string engine_text(const EngineReport& r, const std::vector<std::string>& n
   text += render(comparison_table("time of one step", r.time, seconds_text), screen) + "\n";
   for (const std::string& note : notes) text += wrap(note, screen.width, "- ", "  ");
   return text;
-}
-
-nlohmann::ordered_json engine_json(const EngineReport& r) {
-  nlohmann::ordered_json out{{"model", r.request.model.name},     {"strategy", r.strategy.name},
-                             {"cluster", r.request.cluster.name}, {"engine", r.engine},
-                             {"exit_code", r.outcome.code},       {"stopped", r.outcome.was_stopped},
-                             {"steps", r.outcome.steps.size()}};
-  if (!r.outcome.steps.empty()) {
-    out["first_loss"] = r.outcome.steps.front().loss;
-    out["last_loss"] = r.outcome.steps.back().loss;
-    out["tokens_per_second"] = r.tokens_per_second;
-  }
-  for (const auto& [key, value] :
-       {std::pair{"predicted", &PredictedMeasured::predicted}, std::pair{"measured", &PredictedMeasured::measured}}) {
-    out[key] = by_name(r.memory, "_bytes", value);
-    out[key].update(by_name(r.time, "_seconds", value));
-  }
-  return out;
 }
 
 std::string run_trace(const RunReport& r) {

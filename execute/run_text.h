@@ -1,7 +1,5 @@
-// What a run shows: a moving line while it trains, then predicted against measured; the same as JSON and as a timeline.
+// What a run shows: a moving line while it trains, then predicted against measured; the same as a timeline.
 #pragma once
-
-#include <nlohmann/json.hpp>
 
 #include "report/text/screen.h"
 #include "run/engine_report.h"
@@ -26,12 +24,9 @@ class RunProgress {
 
 std::string run_text(const RunReport& report, const std::vector<std::string>& notes, const TrainingOptions& options,
                      const Screen& screen);
-nlohmann::ordered_json run_json(const RunReport& report);
-/// The measured step in the simulator's trace format.
 /// What another program's engine trained: predicted against measured.
 std::string engine_text(const EngineReport& report, const std::vector<std::string>& notes, const Screen& screen);
-nlohmann::ordered_json engine_json(const EngineReport& report);
-
+/// The measured step in the simulator's trace format.
 std::string run_trace(const RunReport& report);
 
 }  // namespace gpuplan

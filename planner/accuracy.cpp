@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/archive.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/surroundings.h"
+#include "planner/accuracy_fields.h"
 
 namespace gpuplan {
 namespace {
@@ -19,18 +20,6 @@ using nlohmann::json;
 
 constexpr std::array<std::string_view, kNumFigures> kFigureNames{"tensors_bytes", "reserved_bytes", "process_bytes",
                                                                  "step_seconds"};
-
-template <class Archive, class Range>
-void list_range(Archive& f, Range& r) {
-  constexpr double kMost = 1e6;
-  f("low", r.low, NumberRange{std::numeric_limits<double>::min(), 1});
-  f("high", r.high, NumberRange{1, kMost});
-  f("points", r.num_points);
-  f("sources", r.num_sources);
-  f("tail", r.tail);
-  f("widening", r.widening);
-  f("coverage", r.coverage);
-}
 
 void read_figure(Fields& f, FigureAccuracy& figure) {
   for (const std::string& cell : f.keys()) {
@@ -71,6 +60,16 @@ std::vector<std::string> cells_of(Figure figure, const MeasuredKind& kind) {
   return {cell, group, "training"};
 }
 
+std::set<std::string> cells_of(Figure figure) {
+  std::set<std::string> out;
+  for (const MethodName& row : kMethodNames)
+    for (int bits = 0; bits < 16; ++bits)
+      for (std::string& cell :
+           cells_of(figure, {row.method, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0}))
+        out.insert(std::move(cell));
+  return out;
+}
+
 const AccuracyRange* FigureAccuracy::find(std::string_view cell) const {
   for (const AccuracyRange& range : cells)
     if (range.cell == cell) return &range;
@@ -96,13 +95,7 @@ nlohmann::ordered_json to_json(const Accuracy& accuracy) {
       std::string(
           "measured / predicted of published measurements whose source no fit has seen: 8 of 10 lie between low "
           "and high. Written by gpuplan validate --save-ranges; fields: README.md"));
-  out.object("figures", [&](FieldWriter& figures) {
-    for (const auto& [figure, a] : accuracy.figures)
-      figures.object(to_string(figure), [&, &a = a](FieldWriter& f) {
-        for (const AccuracyRange& range : a.cells)
-          f.object(range.cell, [&](FieldWriter& row) { list_range(row, range); });
-      });
-  });
+  out.object("figures", [&](FieldWriter& figures) { list_ranges(figures, accuracy); });
   out("pretraining_frameworks", accuracy.pretraining_frameworks);
   return out.take();
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,8 @@ struct MeasuredKind {
 /// Groups of measurements, from the one nearest to the run to all: {"sharded LoRA", "LoRA", "training"}. Memory goes by
 /// method and sharding; time by fine-tuning or pre-training, and by where the work is done.
 std::vector<std::string> cells_of(Figure figure, const MeasuredKind& kind);
+/// All that a run of any kind may be in.
+std::set<std::string> cells_of(Figure figure);
 
 /// measured / predicted between which 8 of 10 measurements lie, sources counted alike.
 struct AccuracyRange {

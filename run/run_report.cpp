@@ -67,18 +67,18 @@ struct TimePart {
   std::vector<Activity> activities;
 };
 
+const std::array kTimeParts{
+    TimePart{"forward", {Activity::Forward}},
+    TimePart{"head_and_loss", {Activity::Head}},
+    TimePart{"recompute", {Activity::Recompute}},
+    TimePart{"backward", {Activity::Backward}},
+    TimePart{"optimizer", {Activity::Optimizer, Activity::HostOptimizer}},
+    TimePart{"host_copies", {Activity::CopyIn, Activity::CopyOut}},
+    TimePart{"communication", {Activity::AllGather, Activity::ReduceScatter, Activity::AllReduce, Activity::SendRecv}}};
+
 std::vector<PredictedMeasured> compare_time(const Simulation& predicted, const Simulation& measured, Seconds step) {
-  const std::array kParts{
-      TimePart{"forward", {Activity::Forward}},
-      TimePart{"head_and_loss", {Activity::Head}},
-      TimePart{"recompute", {Activity::Recompute}},
-      TimePart{"backward", {Activity::Backward}},
-      TimePart{"optimizer", {Activity::Optimizer, Activity::HostOptimizer}},
-      TimePart{"host_copies", {Activity::CopyIn, Activity::CopyOut}},
-      TimePart{"communication",
-               {Activity::AllGather, Activity::ReduceScatter, Activity::AllReduce, Activity::SendRecv}}};
   std::vector<PredictedMeasured> out;
-  for (const TimePart& part : kParts) {
+  for (const TimePart& part : kTimeParts) {
     const PredictedMeasured c{part.name, sum_of(predicted, part.activities).value,
                               sum_of(measured, part.activities).value};
     if (c.predicted > 0 || c.measured > 0) out.push_back(c);
@@ -115,6 +115,20 @@ Seconds median_step(const TrainingOutcome& outcome, std::int64_t& num_timed) {
 }
 
 }  // namespace
+
+std::vector<std::string> memory_row_names() {
+  std::vector<std::string> names;
+  for (int c = 0; c < kNumCategories; ++c) names.emplace_back(to_string(Category(c)));
+  names.insert(names.end(), {"persistent", "tensors", "host", "process"});
+  return names;
+}
+
+std::vector<std::string> time_row_names() {
+  std::vector<std::string> names;
+  for (const TimePart& part : kTimeParts) names.emplace_back(part.name);
+  names.emplace_back("step");
+  return names;
+}
 
 RunReport make_run_report(const RunFacts& f) {
   RunReport report{.estimate = f.chosen,

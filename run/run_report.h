@@ -18,6 +18,10 @@ struct PredictedMeasured {
   double error() const { return measured > 0 ? predicted / measured - 1 : 0; }
 };
 
+/// The rows that a report may have, in their order; tensors, process and step are in all of them.
+std::vector<std::string> memory_row_names();
+std::vector<std::string> time_row_names();
+
 struct RunReport {
   StrategyEstimate estimate;
   Simulation predicted;  // of one step

@@ -8,10 +8,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/archive.h"
 #include "base/names.h"
 #include "base/yaml_file.h"
-#include "cluster/profile/profile_ranges.h"
+#include "cluster/profile/measured_fields.h"
 
 namespace gpuplan {
 namespace {
@@ -81,13 +80,6 @@ using Json = FieldWriter::Json;
 using nlohmann::json;
 
 // Found by argument-dependent lookup, so they stand in the structs' namespace.
-
-static std::optional<std::vector<double>> read_numbers(Fields& fields, std::string_view key, std::size_t count) {
-  auto out = fields.numbers(key, kAnyNumber);
-  if (out.size() == count) return out;
-  fields.report(key, fmt::format("must be a list of {} numbers", count));
-  return std::nullopt;
-}
 
 static Json write_field(const Fitted& v) { return {v.value, v.low, v.high}; }
 
@@ -160,35 +152,6 @@ static Json write_field(const std::vector<KernelPoint>& v) {
 }
 
 namespace {
-
-void keep(std::int64_t& value, double number) { value = std::int64_t(number); }
-void keep(Bytes& value, double number) { value.count = std::int64_t(number); }
-void keep(double& value, double number) { value = number; }
-
-/// A number, or a fitted one with its interval: read, it is in the range that the table has for it.
-template <class Archive, class T>
-void list_number(Archive& f, std::string_view key, T& value, const ProfileRange& range) {
-  if constexpr (!Archive::kReads) {
-    f(key, value);
-  } else if constexpr (std::is_same_v<T, Fitted>) {
-    if (!f.require(key)) return;
-    const auto n = read_numbers(f, key, 3);
-    const ProfileRange& interval = profile_range("fit", "interval");
-    if (n && check_range(f, key, (*n)[0], range) && check_range(f, key, (*n)[1], interval) &&
-        check_range(f, key, (*n)[2], interval))
-      value = {(*n)[0], (*n)[1], (*n)[2]};
-  } else {
-    const json* const found = f.require(key);
-    const auto number = found ? f.to_number(*found, key, kAnyNumber) : std::nullopt;
-    if (number && check_range(f, key, *number, range)) keep(value, *number);
-  }
-}
-
-/// The same with the range that has the field's name.
-template <class Archive, class T>
-void list_number(Archive& f, std::string_view part, std::string_view key, T& value) {
-  list_number(f, key, value, profile_range(part, key));
-}
 
 template <class Archive, class Quality>
 void list_quality(Archive& f, Quality& q) {
@@ -288,27 +251,10 @@ void list_curve(Archive& f, Curve& c) {
   }
 }
 
-template <class Archive, class On>
-void list_machine(Archive& f, On& on) {
-  f("kind", on.kind);
-  f("device", on.device);
-  f("gpu", on.gpu);
-  f("architecture", on.architecture);
-  f("fabric", on.fabric);
-  list_number(f, "measured_on", "num_devices", on.num_devices);
-  list_number(f, "measured_on", "num_cores", on.num_cores);
-  list_number(f, "measured_on", "memory_bytes", on.memory);
-  f("date", on.date);
-  if constexpr (Archive::kReads) {
-    Fields versions = f.fields("versions");
-    for (const std::string& name : versions.keys()) on.versions.emplace_back(name, versions.text(name));
-  } else {
-    f.object("versions", [&](auto& versions) {
-      for (const auto& [name, version] : on.versions) versions(name, version);
-    });
-  }
+constexpr auto kMachine = [](auto& f, auto& on) {
+  list_machine(f, on);
   f.optional("warnings", on.warnings);
-}
+};
 
 template <class Archive, class Load>
 void list_load(Archive& f, Load& load) {
@@ -386,7 +332,7 @@ std::string samples_text(const std::string& samples) {
 
 std::optional<MeasuredOn> read_machine(Fields& top) {
   MeasuredOn on;
-  if (!top.optional_object("measured_on", [&](Fields& f) { list_machine(f, on); })) return std::nullopt;
+  if (!top.optional_object("measured_on", [&](Fields& f) { kMachine(f, on); })) return std::nullopt;
   return on;
 }
 
@@ -401,7 +347,7 @@ std::optional<Measured> read_measured(Fields& top) {
 
 std::string measured_text(const Measured& measured) {
   FieldWriter out;
-  out.object("measured_on", [&](auto& f) { list_machine(f, measured.on); });
+  out.object("measured_on", [&](auto& f) { kMachine(f, measured.on); });
   list_fits(out, measured);
   return block_text(out.take(), "") + samples_text(measured.samples);
 }

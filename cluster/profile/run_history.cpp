@@ -11,9 +11,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/archive.h"
 #include "base/error.h"
-#include "base/fields.h"
 #include "base/files.h"
+#include "base/json_file.h"
 #include "base/statistics.h"
 
 namespace gpuplan {
@@ -21,58 +22,41 @@ namespace {
 
 using nlohmann::json;
 
-json to_json(const RunRecord::Figures& f) {
-  return {{"step_seconds", f.step}, {"outside_tensors_bytes", f.outside_tensors.count}};
+constexpr IntRange kOutsideTensors{-kMostBytes, kMostBytes};  // sums of a few stay in 64 bits
+
+template <class Archive, class Figures>
+void list_run_figures(Archive& f, Figures& figures) {
+  f("outside_tensors_bytes", figures.outside_tensors.count, kOutsideTensors);
+  f("step_seconds", figures.step);
 }
 
-RunRecord::Figures figures_from(const json& object) {
-  return {.step = object.at("step_seconds"),
-          .outside_tensors = Bytes{object.at("outside_tensors_bytes").get<std::int64_t>()}};
-}
-
-json to_json(const RunRecord& r) {
-  return {{"profile", r.profile},
-          {"date", r.date},
-          {"model", r.model},
-          {"strategy", r.strategy},
-          {"method", r.method},
-          {"framework", r.framework},
-          {"ranks", r.num_ranks},
-          {"steps", r.num_steps},
-          {"predicted", to_json(r.predicted)},
-          {"measured", to_json(r.measured)},
-          {"applied", {{"time", r.applied.time}, {"outside_tensors_bytes", r.applied.outside_tensors.count}}}};
-}
-
-/// Times of runs and factors on them are above 0; a correction divides by them. Sums of memory stay in 64 bits.
-bool is_plausible(const RunRecord& r) {
-  const auto is_factor = [](double v) { return v >= 1e-6 && v <= 1e6; };
-  const auto is_time = [](double v) { return v >= 0 && v <= 1e15; };
-  const auto is_memory = [](Bytes v) { return std::abs(double(v.count)) <= double(kMostBytes); };
-  return is_factor(r.applied.time) && is_time(r.predicted.step) && is_time(r.measured.step) && r.num_ranks >= 1 &&
-         is_memory(r.predicted.outside_tensors) && is_memory(r.measured.outside_tensors) &&
-         is_memory(r.applied.outside_tensors);
+/// Times of runs and factors on them are above 0; a correction divides by them.
+template <class Archive, class Record>
+void list_run_record(Archive& f, Record& r) {
+  f.object("applied", [&](auto& inner) {
+    inner("outside_tensors_bytes", r.applied.outside_tensors.count, kOutsideTensors);
+    inner("time", r.applied.time, NumberRange{1e-6, 1e6});
+  });
+  f("date", r.date);
+  f.optional("framework", r.framework);
+  f.object("measured", [&](auto& inner) { list_run_figures(inner, r.measured); });
+  f("method", r.method);
+  f("model", r.model);
+  f.object("predicted", [&](auto& inner) { list_run_figures(inner, r.predicted); });
+  f("profile", r.profile);
+  f("ranks", r.num_ranks, IntRange{.least = 1});
+  f("steps", r.num_steps);
+  f("strategy", r.strategy);
 }
 
 /// Nothing for a line that is none of ours.
 std::optional<RunRecord> record_from(const std::string& line) {
-  try {
-    const json object = json::parse(line);
-    const json& applied = object.at("applied");
-    RunRecord record{.profile = object.at("profile"),
-                     .date = object.at("date"),
-                     .model = object.at("model"),
-                     .strategy = object.at("strategy"),
-                     .method = object.at("method"),
-                     .framework = object.value("framework", "native"),
-                     .num_ranks = object.at("ranks"),
-                     .num_steps = object.at("steps"),
-                     .predicted = figures_from(object.at("predicted")),
-                     .measured = figures_from(object.at("measured")),
-                     .applied = {.time = applied.at("time"),
-                                 .outside_tensors = Bytes{applied.at("outside_tensors_bytes").get<std::int64_t>()}}};
-    return is_plausible(record) ? std::optional(std::move(record)) : std::nullopt;
-  } catch (const json::exception&) { return std::nullopt; }
+  const json object = json::parse(line, nullptr, false);
+  if (!object.is_object()) return std::nullopt;
+  Fields fields(object, "a run");
+  RunRecord record;
+  list_run_record(fields, record);
+  return fields.has_problems() ? std::nullopt : std::optional(std::move(record));
 }
 
 /// A machine that went down amid a write leaves half a line. Requires: `file` is open for reading.
@@ -100,7 +84,7 @@ std::filesystem::path run_history_file(const std::filesystem::path& profile) {
 
 void add_run(const std::filesystem::path& profile, const RunRecord& run) {
   const std::filesystem::path file = run_history_file(profile);
-  std::string line = to_json(run).dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  std::string line = json_line(written([&](FieldWriter& f) { list_run_record(f, run); })) + "\n";
   const int to = open_own(file, O_RDWR | O_CREAT | O_APPEND);
   if (to >= 0 && ends_amid_line(to)) line.insert(0, "\n");
   // One write to the end: runs that finish at the same time do not mix.

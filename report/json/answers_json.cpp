@@ -4,21 +4,13 @@
 #include "report/json/catalogue_fields.h"
 #include "report/json/estimate_fields.h"
 #include "report/json/plan_fields.h"
+#include "report/json/profile_fields.h"
 #include "report/json/simulation_fields.h"
+#include "report/json/validation_fields.h"
 
 namespace gpuplan {
-namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <class List>
-Json written(List list) {
-  FieldWriter out;
-  list(out);
-  return out.take();
-}
-
-}  // namespace
 
 Json estimate_json(const EstimateAnswer& answer) {
   return written([&](auto& f) { list_estimate(f, answer, make_plan(answer.request, answer.result, {})); });
@@ -52,6 +44,22 @@ Json models_json(const std::vector<CatalogueEntry>& entries) {
 
 Json models_json(const ModelReport& report) {
   return written([&](auto& f) { list_models(f, {report}, true); });
+}
+
+Json profile_json(const Profile& profile) {
+  return written([&](auto& f) { list_fields(f, profile); });
+}
+
+Json profiles_json(const ProfileList& list) {
+  return written([&](auto& f) { list_fields(f, list); });
+}
+
+Json comparison_json(const Profile& first, const Profile& second, const ProfileComparison& comparison) {
+  return written([&](auto& f) { list_compared(f, first, second, comparison); });
+}
+
+Json validation_json(const ValidationAnswer& answer) {
+  return written([&](auto& f) { list_fields(f, answer); });
 }
 
 }  // namespace gpuplan

@@ -13,12 +13,10 @@
 namespace gpuplan {
 
 template <class Archive>
-void list_tensors(Archive& f, const char* key, const std::vector<WeightTensor>& tensors) {
-  f.objects(key, tensors, [](auto& inner, const WeightTensor& tensor) {
-    inner("name", tensor.name);
-    inner("shape", tensor.shape);
-    inner("elements", tensor.elements());
-  });
+void list_fields(Archive& f, const WeightTensor& tensor) {
+  f("name", tensor.name);
+  f("shape", tensor.shape);
+  f("elements", tensor.elements());
 }
 
 /// Null where the card has no such rate.
@@ -28,7 +26,7 @@ std::optional<Rate> rate_or_null(Rate rate) {
 }
 
 template <class Archive>
-void list_price(Archive& f, const GpuPrice& price) {
+void list_fields(Archive& f, const GpuPrice& price) {
   f("provider", price.provider);
   f("vendor", text_or_null(price.vendor), "null: a range of many");
   f("kind", price.kind);
@@ -39,7 +37,7 @@ void list_price(Archive& f, const GpuPrice& price) {
 }
 
 template <class Archive>
-void list_gpu(Archive& f, const GpuReport& report) {
+void list_fields(Archive& f, const GpuReport& report) {
   const GpuSpec& g = report.gpu;
   f("id", g.id);
   f("name", g.name);
@@ -67,13 +65,13 @@ void list_gpu(Archive& f, const GpuReport& report) {
   f("is_plan_only", g.is_plan_only, "too old for `gpuplan run`");
   f("price_per_gpu_hour", report.usual ? std::optional(report.usual->usd_per_gpu_hour) : std::nullopt,
     "in USD; what estimates use");
-  f.objects("prices", report.prices, [](auto& inner, const GpuPrice& price) { list_price(inner, price); });
+  f("prices", report.prices);
   f("source", g.source);
 }
 
 template <class Archive>
 void list_gpus(Archive& f, const std::vector<GpuReport>& reports) {
-  f.objects("gpus", reports, [](auto& inner, const GpuReport& report) { list_gpu(inner, report); });
+  f("gpus", reports);
 }
 
 template <class Archive>
@@ -94,14 +92,14 @@ template <class Archive>
 void list_weights_of(Archive& f, const ModelWeights& weights) {
   std::vector<std::pair<LayerKind, std::int64_t>> kinds;
   for (std::size_t k = 0; k < weights.kinds.size(); ++k) kinds.emplace_back(weights.kinds[k], weights.num_of_kind(k));
-  list_tensors(f, "before", weights.before);
+  f("before", weights.before);
   f.objects("layers", kinds, [](auto& inner, const std::pair<LayerKind, std::int64_t>& kind) {
     inner("name", std::string(kind.first.name));
     inner("count", kind.second);
     inner("prefix", kind.first.prefix, "of the names in `tensors`");
-    list_tensors(inner, "tensors", kind.first.tensors);
+    inner("tensors", kind.first.tensors);
   });
-  list_tensors(f, "after", weights.after);
+  f("after", weights.after);
   f("num_layers", weights.num_layers());
 }
 

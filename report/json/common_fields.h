@@ -1,6 +1,7 @@
 // Fields that several answers have.
 #pragma once
 
+#include <cmath>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,11 @@ namespace gpuplan {
 /// Null where there is nothing to say.
 inline std::optional<std::string> text_or_null(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional(text);
+}
+
+/// Null where it is no number.
+inline std::optional<double> finite_or_null(double value) {
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
 template <class Archive>

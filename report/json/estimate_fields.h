@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <string>
 
@@ -26,7 +25,7 @@ inline std::optional<Bytes> end_of(const std::optional<AccuracyRange>& range, do
 }
 
 template <class Archive>
-void list_mesh(Archive& f, const Mesh& mesh) {
+void list_fields(Archive& f, const Mesh& mesh) {
   auto rows = kAxes;
   std::ranges::sort(rows, {}, &AxisRow::name);
   for (const AxisRow& row : rows) f(row.name, mesh.ways(row.axis), row.ranks);
@@ -48,7 +47,7 @@ void list_peaks(Archive& f, const StrategyEstimate& e) {
 }
 
 template <class Archive>
-void list_host(Archive& f, const HostBytes& host) {
+void list_fields(Archive& f, const HostBytes& host) {
   f("load_bytes", host.load, "every rank reads a whole copy");
   f("load_efficient_bytes", host.load_efficient, "one rank does (cpu_ram_efficient_loading)");
   f("step_bytes", host.step);
@@ -59,7 +58,7 @@ void list_host(Archive& f, const HostBytes& host) {
 }
 
 template <class Archive>
-void list_step_time(Archive& f, const StepTime& time) {
+void list_fields(Archive& f, const StepTime& time) {
   f("compute_seconds", time.compute);
   f("communication_seconds", time.communication);
   f("exposed_seconds", time.exposed, "of the step without computing");
@@ -68,7 +67,7 @@ void list_step_time(Archive& f, const StepTime& time) {
 }
 
 template <class Archive>
-void list_item(Archive& f, const DetailedPeak::Item& item) {
+void list_fields(Archive& f, const DetailedPeak::Item& item) {
   f("name", item.name);
   f("category", std::string(to_string(item.category)), "a key of memory_bytes");
   f("count", item.count);
@@ -79,7 +78,7 @@ void list_item(Archive& f, const DetailedPeak::Item& item) {
 template <class Archive>
 void list_figures(Archive& f, const StrategyEstimate& e) {
   f("does_not_fit_because", text_or_null(e.why_not_yes), "also what a tight fit depends on");
-  f.object("mesh", [&](auto& inner) { list_mesh(inner, e.strategy.mesh); });
+  f("mesh", e.strategy.mesh);
   f("num_gpus", e.num_gpus_used);
   f("peak_bytes", e.tiers.process, "of the process on the fullest GPU");
   f("peak_bytes_low", end_of(e.memory_range, &AccuracyRange::low, e.tiers.process), "end of the range of measurements");
@@ -96,13 +95,13 @@ void list_figures(Archive& f, const StrategyEstimate& e) {
   f("usable_bytes", e.tiers.usable, "capacity_bytes less what is in use and the margin");
   f("capacity_bytes", e.tiers.capacity);
   f("host_bytes", e.host.needed());
-  f.object("host", [&](auto& inner) { list_host(inner, e.host); });
+  f("host", e.host);
   f("communication_bytes", e.communication, "sent per rank and step");
   f("communication", std::string(to_string(e.communication_level)));
   f("step_seconds", e.time.step);
   f("step_seconds_low", end_of(e.time_range, &AccuracyRange::low, e.time.step.value));
   f("step_seconds_high", end_of(e.time_range, &AccuracyRange::high, e.time.step.value));
-  f.object("time", [&](auto& inner) { list_step_time(inner, e.time); });
+  f("time", e.time);
   f("tokens_per_second", e.tokens_per_second, "of the whole job, without padding");
   f("mfu", e.mfu, "a share");
   f("num_gemm_shapes", e.coverage.num_shapes);
@@ -119,11 +118,11 @@ void list_figures(Archive& f, const StrategyEstimate& e) {
     inner("disk_with_optimizer_bytes", e.save.disk_with_optimizer);
     inner("device_peak_bytes", e.save.device_peak);
   });
-  f.objects("largest_tensors", e.items, [](auto& inner, const DetailedPeak::Item& item) { list_item(inner, item); });
+  f("largest_tensors", e.items);
 }
 
 template <class Archive>
-void list_strategy_estimate(Archive& f, const StrategyEstimate& e) {
+void list_fields(Archive& f, const StrategyEstimate& e) {
   f("name", e.strategy.name);
   f("fits", e.fit);
   f("not_applicable", text_or_null(e.not_applicable), "a reason; then there are no figures");
@@ -131,7 +130,7 @@ void list_strategy_estimate(Archive& f, const StrategyEstimate& e) {
 }
 
 template <class Archive>
-void list_better(Archive& f, const BetterWay& way) {
+void list_fields(Archive& f, const BetterWay& way) {
   f("flags", fmt::format("{}", fmt::join(way.flags, " ")), "to add");
   f("strategy", way.plan.strategy.name);
   f("fits", way.plan.fit);
@@ -142,17 +141,17 @@ void list_better(Archive& f, const BetterWay& way) {
 }
 
 template <class Archive>
-void list_filled(Archive& f, const FilledRows& way) {
+void list_fields(Archive& f, const FilledRows& way) {
   f("packing", way.packing);
   f("padding_share", way.padding, "of the computed tokens");
   f("tokens_per_second", way.tokens_per_second, "of the data, without padding");
-  f("epoch_seconds", std::isfinite(way.epoch.value) ? std::optional(way.epoch) : std::nullopt);
+  f("epoch_seconds", finite_or_null(way.epoch.value));
   f("process_bytes", way.process);
   f("fits", way.fit);
 }
 
 template <class Archive>
-void list_rows(Archive& f, const RowFit& rows) {
+void list_fields(Archive& f, const RowFit& rows) {
   f("source", rows.source);
   f("rows", rows.lengths.num_rows);
   f("mean_tokens", rows.lengths.mean);
@@ -165,13 +164,12 @@ void list_rows(Archive& f, const RowFit& rows) {
   });
   f("rows_cut", rows.num_cut);
   f("share_of_tokens_cut", rows.share_lost);
-  f.objects("ways", rows.ways, [](auto& inner, const FilledRows& way) { list_filled(inner, way); });
-  f.nullable_object("uncut", rows.uncut.has_value(),
-                    [&](auto& inner) { list_filled(inner, rows.uncut.value_or(FilledRows{})); });
+  f("ways", rows.ways);
+  f("uncut", rows.uncut);
 }
 
 template <class Archive>
-void list_section(Archive& f, const ExplainSection& section) {
+void list_fields(Archive& f, const ExplainSection& section) {
   f("title", section.title);
   f.objects("lines", section.lines, [](auto& inner, const ExplainLine& line) {
     inner("term", line.term);
@@ -193,20 +191,18 @@ void list_estimate(Archive& f, const EstimateAnswer& answer, const nlohmann::ord
   });
   for (const char* section : {"recipe", "dataset", "cluster"})
     f.raw(section, plan.value(section, nlohmann::ordered_json::object()), "as in ../plan.schema.json");
-  f.objects("strategies", result.strategies,
-            [](auto& inner, const StrategyEstimate& e) { list_strategy_estimate(inner, e); });
+  f("strategies", result.strategies);
   f.nullable_object("recommended", result.recommended.has_value(), [&](auto& inner) {
     inner("strategy", text_or_null(recommended.strategy), "null: nothing fits, advice says what to change");
     inner("reason", recommended.reason);
     inner("advice", recommended.advice);
   });
-  f.objects("better", recommended.better, [](auto& inner, const BetterWay& way) { list_better(inner, way); });
+  f("better", recommended.better);
   f("assumptions", result.assumptions);
   f.object("profile", [&](auto& inner) { list_profile_used(inner, result.profile); });
   f.optional_object("rows", answer.rows.has_value(),
-                    [&](auto& inner) { list_rows(inner, answer.rows.value_or(RowFit{})); });
-  f.optional_objects("explain", answer.explanation,
-                     [](auto& inner, const ExplainSection& section) { list_section(inner, section); });
+                    [&](auto& inner) { list_fields(inner, answer.rows.value_or(RowFit{})); });
+  f.optional("explain", answer.explanation);
 }
 
 }  // namespace gpuplan

@@ -1,7 +1,6 @@
 // The fields of the answers of `gpuplan plan`, listed once: report/json/estimate_fields.h.
 #pragma once
 
-#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -37,7 +36,7 @@ void list_plan_settings(Archive& f, const Recipe& r) {
 }
 
 template <class Archive>
-void list_plan_row(Archive& f, const PlanRow& row) {
+void list_fields(Archive& f, const PlanRow& row) {
   const StrategyEstimate& e = row.estimate();
   f("strategy", row.request.strategy);
   f("method", row.request.recipe.method);
@@ -51,7 +50,7 @@ void list_plan_row(Archive& f, const PlanRow& row) {
   f.object("settings", [&](auto& inner) { list_plan_settings(inner, row.request.recipe); });
   f("step_seconds", row.step, "simulated");
   f("forward_pass_step_seconds", e.time.step, "as `estimate` says it");
-  f("epoch_seconds", std::isfinite(row.epoch.value) ? std::optional(row.epoch) : std::nullopt);
+  f("epoch_seconds", finite_or_null(row.epoch.value));
   f("training_seconds", row.total, "with the restarts of a spot machine");
   f("cost_usd", row.cost_usd);
   f("process_bytes", e.tiers.process);
@@ -61,22 +60,14 @@ void list_plan_row(Archive& f, const PlanRow& row) {
   f("command", row.command);
 }
 
-/// An empty one where there is none.
-inline PlanRow recommended_row(const SearchAnswer& found) {
-  PlanRow row;
-  if (found.has_plan()) row = found.rows.front();
-  return row;
-}
-
 template <class Archive>
 void list_plan(Archive& f, const PlanAnswer& answer) {
   const SearchAnswer& found = answer.found;
-  const PlanRow best = recommended_row(found);
   f("gpuplan_version", std::string(GPUPLAN_VERSION));
   f.object("model", [&](auto& inner) { list_model_name(inner, answer.question.base.model); });
   f("answer", plan_sentence(answer));
-  f.nullable_object("recommended", found.has_plan(), [&](auto& inner) { list_plan_row(inner, best); });
-  f.objects("frontier", found.rows, [](auto& inner, const PlanRow& row) { list_plan_row(inner, row); });
+  f("recommended", found.has_plan() ? std::optional(found.rows.front()) : std::nullopt);
+  f("frontier", found.rows);
   f.objects("knobs", found.knobs, [](auto& inner, const Knob& knob) {
     inner("change", knob.change);
     inner("fits", knob.fit);

@@ -48,7 +48,7 @@ void list_simulated(Archive& f, const SimulatedPlan& plan) {
 
 /// One of the plans beside the one that is looked at.
 template <class Archive>
-void list_other(Archive& f, const SimulatedPlan& plan) {
+void list_fields(Archive& f, const SimulatedPlan& plan) {
   f("strategy", plan.estimate.strategy.name);
   f.all_if(plan.estimate.not_applicable.empty(), [&](auto& inner) { list_simulated(inner, plan); });
   f.optional("label", plan.label, "what sets it apart");
@@ -56,7 +56,7 @@ void list_other(Archive& f, const SimulatedPlan& plan) {
 }
 
 template <class Archive>
-void list_critical(Archive& f, const CriticalItem& item) {
+void list_fields(Archive& f, const CriticalItem& item) {
   f("what", item.what);
   f("activity", std::string(item.is_host ? "host" : to_string(item.activity)));
   f("seconds", item.time);
@@ -65,7 +65,7 @@ void list_critical(Archive& f, const CriticalItem& item) {
 }
 
 template <class Archive>
-void list_rank(Archive& f, const SimulatedRank& rank) {
+void list_fields(Archive& f, const SimulatedRank& rank) {
   std::vector<std::pair<std::string, Seconds>> busy;
   for (int s = 0; s < kNumStreams; ++s)
     if (const SimTime time = rank.busy[std::size_t(s)]; time.ps > 0)
@@ -92,8 +92,8 @@ void list_simulation(Archive& f, const SimulationAnswer& answer) {
   f.object("model", [&](auto& inner) { list_model_name(inner, answer.request.model); });
   f("strategy", answer.plan.estimate.strategy.name);
   list_simulated(f, answer.plan);
-  f.objects("critical_path", s.critical, [](auto& inner, const CriticalItem& item) { list_critical(inner, item); });
-  f.objects("streams", s.ranks, [](auto& inner, const SimulatedRank& rank) { list_rank(inner, rank); });
+  f("critical_path", s.critical);
+  f("streams", s.ranks);
   f.objects("links", s.links, [&](auto& inner, const LinkUseSummary& link) {
     inner("link", link_name(s, link.link));
     inner("busy", link.busy, "share of the step in which anything uses it");
@@ -108,9 +108,9 @@ void list_simulation(Archive& f, const SimulationAnswer& answer) {
     inner("factor", slow.second);
   });
   f("num_events", s.num_events);
-  f.objects("comparison", answer.comparison, [](auto& inner, const SimulatedPlan& plan) { list_other(inner, plan); });
+  f("comparison", answer.comparison);
   f.objects("scaling", answer.scaling, [&](auto& inner, const SimulatedPlan& plan) {
-    list_other(inner, plan);
+    list_fields(inner, plan);
     inner("efficiency", scaling_efficiency(plan, answer.scaling.empty() ? plan : answer.scaling.front()),
           "tokens per second and GPU, over those of the first row");
   });

@@ -6,11 +6,14 @@
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "execute/run_fields.h"
 #include "golden/command_line.h"
 #include "report/json/catalogue_fields.h"
 #include "report/json/estimate_fields.h"
 #include "report/json/plan_fields.h"
+#include "report/json/profile_fields.h"
 #include "report/json/simulation_fields.h"
+#include "report/json/validation_fields.h"
 #include "schemas/schema_writer.h"
 
 namespace gpuplan {
@@ -75,18 +78,48 @@ std::map<std::string, Json> schemas_of_today() {
                   })},
           {"gpus", schema("gpus", "GPUs of the catalogue.", [](SchemaWriter& f) { list_gpus(f, {}); })},
           {"models", schema("models", "Models of the catalogue; of one model also its shape and tensors.",
-                            [](SchemaWriter& f) { list_models(f, {}, true); })}};
+                            [](SchemaWriter& f) { list_models(f, {}, true); })},
+          {"profiles", schema("profiles", "Profiles of this user, the newest first, and the shipped ones.",
+                              [](SchemaWriter& f) { list_fields(f, ProfileList{}); })},
+          {"profile", schema("profiles show ID --json, and gpuplan calibrate",
+                             "One profile; of a calibrated machine also what was measured.",
+                             [](SchemaWriter& f) { list_fields(f, Profile{}); })},
+          {"profiles-compare", schema("profiles compare ID ID", "The numbers of two profiles beside each other.",
+                                      [](SchemaWriter& f) { list_compared(f, {}, {}, {}); })},
+          {"validate", schema("validate",
+                              "Every point and the summary. Memory is in GiB, speed in the point's own unit; errors "
+                              "are predicted / measured - 1.",
+                              [](SchemaWriter& f) { list_fields(f, ValidationAnswer{}); })},
+          {"run", schema("run",
+                         "The report of a run by gpuplan's own executor: what was predicted before it and measured in "
+                         "it, of rank 0.",
+                         [](SchemaWriter& f) { list_run(f, RunReport{}); })},
+          {"run-engine", schema("run --engine ENGINE",
+                                "The report of a run by another program's engine: what was predicted before it and "
+                                "measured in it.",
+                                [](SchemaWriter& f) { list_engine_run(f, EngineReport{}); })},
+          {"run-dry", schema("run --engine ENGINE --dry-run",
+                             "What an engine would be started with, or why this engine cannot train the plan (exit "
+                             "code 1): then without files, commands and checks.",
+                             [](SchemaWriter& f) { list_dry_run(f, {}, {}, {}, {}); })}};
 }
 
 }  // namespace
 
-TEST_CASE("docs/schemas is what the listings of the answers say") {
+TEST_CASE("docs/schemas is what the listings of the answers say, and nothing else") {
   const fs::path folder = fs::path(GPUPLAN_TEST_DIR).parent_path() / "docs/schemas";
-  for (const auto& [name, schema] : schemas_of_today()) {
+  const std::string page = read_file(folder / "README.md");
+  const std::map<std::string, Json> schemas = schemas_of_today();
+  for (const auto& [name, schema] : schemas) {
     const fs::path file = folder / (name + ".schema.json");
     const std::string text = text_of(schema) + "\n";
     if (test::is_updating()) write_file_atomically(file, text);
     CHECK_MESSAGE(read_file(file) == text, name);
+    CHECK_MESSAGE(page.find(fmt::format("`{}`", file.filename().string())) != std::string::npos, name);
+  }
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    CHECK_MESSAGE((name == "README.md" || schemas.contains(name.substr(0, name.find('.')))), name);
   }
 }
 
