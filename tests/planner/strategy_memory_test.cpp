@@ -502,8 +502,8 @@ TEST_CASE("FSDP1's hook on frozen units keeps reentrant checkpoints and their gr
     return plan.live_peak(BufferRole::Kept);
   };
   plan.framework.layers.checkpoints_reentrantly = true;  // as transformers 4 does
-  const std::int64_t boundary = 2 * 32 * 64;  // 32 tokens of 64 in 16 bit
-  CHECK(kept() == (4 + 3) * boundary);        // four inputs; the last layer's output is no checkpoint
+  const std::int64_t boundary = 2 * 32 * 64;             // 32 tokens of 64 in 16 bit
+  CHECK(kept() == (4 + 3) * boundary);                   // four inputs; the last layer's output is no checkpoint
   plan.recipe.grad_accum = 3;
   CHECK(kept() == (4 + 3) * boundary);
   plan.framework.layers.checkpoints_reentrantly = false;
