@@ -409,6 +409,10 @@ class Defaults {
       recipe_.micro_batch = *d.micro_batch;
       add(fmt::format("micro batch {}", *d.micro_batch));
     }
+    if (d.offload_activations && recipe_.checkpointing != Checkpointing::None && !is_given(app_, "--offload")) {
+      recipe_.offload.activations = true;
+      add("activations offloaded");
+    }
     return text_;
   }
 

@@ -123,6 +123,7 @@ void read_defaults(Fields& f, FrameworkDefaults& defaults) {
   f.optional("packing", defaults.packing);
   f.optional("train_vision", defaults.train_vision);
   f.optional("micro_batch", defaults.micro_batch, IntRange{.least = 1});
+  f.optional("offload_activations", defaults.offload_activations);
   f("source", defaults.source);
 }
 

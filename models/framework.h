@@ -121,6 +121,7 @@ struct FrameworkDefaults {
   std::optional<Packing> packing;           // of rows shorter than a sequence
   std::optional<TrainVision> train_vision;  // of a model with a tower
   std::optional<std::int64_t> micro_batch;
+  bool offload_activations = false;  // with checkpointing: the inputs of layers wait on the host
   std::string source;
 };
 
