@@ -19,6 +19,8 @@ def translate(written, has_text_part):
         said.setdefault('tie_word_embeddings', said['text_config'].get('tie_word_embeddings', False))
         if 'vision_config' in said:
             said['vision_config'] = translate_vision(said['vision_config'], said['text_config'], written['model_type'])
+    if written['model_type'] == 'paligemma':  # its projector ends in the text model's width
+        said['projection_dim'] = said['vision_config']['projection_dim'] = said['text_config']['hidden_size']
     if written['model_type'].startswith('qwen3_vl'):  # transformers 4 reads it unasked; it has no parameters
         said['text_config'].setdefault('rope_scaling', {'rope_type': 'default', 'mrope_section': [24, 20, 20]})
     if written['model_type'] == 'mllama':

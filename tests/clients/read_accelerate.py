@@ -68,7 +68,8 @@ def plugin_values(variables, plan):
     with reading.surroundings({key: str(value) for key, value in variables.items()}):
         found = {'precision': variables.get('ACCELERATE_MIXED_PRECISION') or 'fp32'}
         if str(variables.get('ACCELERATE_USE_DEEPSPEED', '')).lower() == 'true':
-            return {**found, **deepspeed_values(DeepSpeedPlugin())}
+            values = deepspeed_values(DeepSpeedPlugin())
+            return {**values, **found} if found['precision'] == 'fp8' else {**found, **values}
         if str(variables.get('ACCELERATE_USE_FSDP', '')).lower() == 'true':
             plugin = FullyShardedDataParallelPlugin()
             return {**found, **fsdp_values(plugin, plan)}

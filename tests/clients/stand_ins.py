@@ -77,7 +77,10 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install(versions):
-    """`versions`: package to the version that it says."""
-    finder = _Finder(versions)
-    sys.meta_path.insert(0, finder)
+    """`versions`: package to the version that it says. Drivers that import each other share one finder."""
+    finder = next((one for one in sys.meta_path if isinstance(one, _Finder)), None)
+    if finder is None:
+        finder = _Finder({})
+        sys.meta_path.insert(0, finder)
+    finder.versions.update(versions)
     return finder

@@ -28,16 +28,26 @@ const Differences& differences() {
       // out_proj of Mamba layers: quantised and adapted there, though the fused kernel multiplies the bare weight
       {{"bamba-9b", ""}, {973'078'528, 5'701'632}},
       {{"granite-4.0-h-350m", ""}, {33'030'144, 1'032'192}},
+      {{"granite-4.0-h-1b", ""}, {169'869'312, 2'654'208}},
+      {{"granite-4.0-h-micro", ""}, {301'989'888, 3'538'944}},
       {{"granite-4.0-h-tiny", ""}, {169'869'312, 2'654'208}},
       {{"granite-4.0-h-small", ""}, {1'207'959'552, 7'077'888}},
       {{"nemotron-3-nano-30b-a3b", ""}, {253'231'104, 2'496'512}},
       {{"nemotron-h-8b", ""}, {805'306'368, 4'718'592}},
+      {{"nemotron-nano-9b-v2", ""}, {1'238'630'400, 6'359'040}},
+      {{"nemotron-nano-12b-v2", ""}, {1'468'006'400, 6'881'280}},
       // BERT's pooler, which get_keys_to_not_convert of transformers 4 takes for a head
       {{"bert-base", "4."}, {0, 24'576}},
       {{"bert-base", "5."}, {589'824, 24'576}},
+      {{"bert-large", "4."}, {0, 32'768}},
+      {{"bert-large", "5."}, {1'048'576, 32'768}},
+      // projections between the embedding and narrower layers
+      {{"opt-350m", ""}, {1'048'576, 49'152}},
       // the vision tower of Gemma 4: its patch embedder and projection
       {{"gemma-4-26b-a4b", ""}, {-2'359'296, 30'720}},
+      {{"gemma-4-31b", ""}, {-5'308'416, 30'720}},
       {{"gemma-4-e2b", ""}, {-589'824, 24'576}},
+      {{"gemma-4-e4b", ""}, {-1'376'256, 24'576}},
       // its final norm has no weight, so that the last module with one, taken for the head, is a layer's down_proj
       {{"olmo-1b", ""}, {-16'777'216, 0}},
       // attention of another width before transformers 5
@@ -91,7 +101,7 @@ TEST_CASE("4-bit weights and LoRA's parameters are those of real transformers an
         ++compared;
       }
     }
-  CHECK(compared > 200);
+  CHECK(compared > 1000);
 }
 
 }  // namespace gpuplan
