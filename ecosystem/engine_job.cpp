@@ -171,11 +171,8 @@ class EnginePlanner {
   std::vector<std::pair<std::string, std::string>> variables() const {
     std::vector<std::pair<std::string, std::string>> out;
     if (q_.engine == "torchrun" && !is_torch()) out = torchrun_variables(job_);
-    if (q_.engine != "accelerate" && job_.is_zero() && !is_torch()) {
-      out.emplace_back("ACCELERATE_USE_DEEPSPEED", "true");
-      out.emplace_back("ACCELERATE_DEEPSPEED_CONFIG_FILE", in_folder("deepspeed.json"));
-      if (job_.setup.zero_stage == 3) out.emplace_back("ACCELERATE_DEEPSPEED_ZERO3_INIT", "true");
-    }
+    if (q_.engine != "accelerate" && !is_torch())
+      for (auto& variable : zero_variables(job_, in_folder("deepspeed.json"))) out.push_back(std::move(variable));
     if (job_.strategy.is_one_gpu()) out.emplace_back("CUDA_VISIBLE_DEVICES", first_visible());
     return out;
   }

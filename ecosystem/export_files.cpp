@@ -182,10 +182,20 @@ std::vector<std::pair<std::string, std::string>> torchrun_variables(const Export
   return variables;
 }
 
+std::vector<std::pair<std::string, std::string>> zero_variables(const ExportJob& job, const std::string& file) {
+  if (!job.is_zero()) return {};
+  std::vector<std::pair<std::string, std::string>> out{{"ACCELERATE_USE_DEEPSPEED", "true"},
+                                                       {"ACCELERATE_DEEPSPEED_CONFIG_FILE", file}};
+  if (job.setup.zero_stage == 3) out.emplace_back("ACCELERATE_DEEPSPEED_ZERO3_INIT", "true");
+  return out;
+}
+
 ExportedFile torchrun_file(const ExportJob& job) {
   std::string exports;
-  for (const auto& [name, value] : torchrun_variables(job))
-    exports += fmt::format("export {}={}\n", name, shell_word(value));
+  auto variables = torchrun_variables(job);
+  const auto zero = zero_variables(job, "deepspeed.json");
+  variables.insert(variables.end(), zero.begin(), zero.end());
+  for (const auto& [name, value] : variables) exports += fmt::format("export {}={}\n", name, shell_word(value));
   return launch_file(job, {{"torch", "2.6 or later"}}, exports, torchrun_command(job));
 }
 

@@ -49,6 +49,9 @@ std::string accelerate_command(const ExportJob& job, const std::string& program)
 std::string torchrun_command(const ExportJob& job);
 /// The environment by which accelerate's classes are set up without its launcher.
 std::vector<std::pair<std::string, std::string>> torchrun_variables(const ExportJob& job);
+/// Those that make accelerate use DeepSpeed with the configuration in `file`; none of other plans. Source:
+/// huggingface/accelerate src/accelerate/accelerator.py and utils/dataclasses.py (DeepSpeedPlugin) @v1.14.0.
+std::vector<std::pair<std::string, std::string>> zero_variables(const ExportJob& job, const std::string& file);
 /// What torchrun of these versions needs to run at all.
 std::vector<std::string> torchrun_output_flags(const Versions& versions);
 /// A shipped program behind the line that names its plan. `table`: whose versions it is for.

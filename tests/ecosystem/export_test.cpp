@@ -560,4 +560,14 @@ TEST_CASE("1,000 hostile names are one word each to a shell") {
   CHECK(read == expected);
 }
 
+TEST_CASE("under torchrun a ZeRO plan starts DeepSpeed with its file") {
+  const ExportAnswer zero = export_plan(plan_of("zero3", Method::Lora), "torchrun", {.file = "p.json", .sha256 = {}});
+  const std::string& script = file_of(zero, "launch.sh")->content;
+  CHECK(has_text(script, "export ACCELERATE_USE_DEEPSPEED=true\n"));
+  CHECK(has_text(script, "export ACCELERATE_DEEPSPEED_CONFIG_FILE=deepspeed.json\n"));
+  CHECK(has_text(script, "export ACCELERATE_DEEPSPEED_ZERO3_INIT=true\n"));
+  const ExportAnswer ddp = export_plan(plan_of("ddp", Method::Lora), "torchrun", {.file = "p.json", .sha256 = {}});
+  CHECK_FALSE(has_text(file_of(ddp, "launch.sh")->content, "DEEPSPEED"));
+}
+
 }  // namespace gpuplan
