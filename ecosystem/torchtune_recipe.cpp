@@ -75,7 +75,10 @@ void add_torchtune(std::vector<ExportedFile>& files, const ExportJob& job) {
     extra["lr_scheduler._component_"] = "torchtune.training.lr_schedulers.get_cosine_schedule_with_warmup";
     extra["lr_scheduler.num_warmup_steps"] = 100;
   } else {
+    const bool is_in_backward = job.request.recipe.optimizer_in_backward;
     extra["optimizer.lr"] = 2e-5;
+    extra["optimizer_in_bwd"] = is_in_backward;  // full_finetune_single_device.py @v0.6.1 has no default for it
+    if (is_in_backward) extra["clip_grad_norm"] = nullptr;  // which the recipes refuse beside it
   }
   files.push_back(table_file(job, table, extra));
   const std::string ranks = job.is_one_process() ? "" : fmt::format(" --nproc_per_node {}", *job.setup.num_processes);

@@ -570,4 +570,19 @@ TEST_CASE("under torchrun a ZeRO plan starts DeepSpeed with its file") {
   CHECK_FALSE(has_text(file_of(ddp, "launch.sh")->content, "DEEPSPEED"));
 }
 
+TEST_CASE("torchtune's full recipes are told whether they step in backward, and clip only where they do not") {
+  EstimateRequest plan = plan_of("single", Method::Full, {}, "torchtune");
+  plan.cluster = parse_gpus("1xH100");
+  plan.recipe.precision = Precision::Bf16True;
+  plan.recipe.optimizer = "adamw-fused";
+  const auto text_of = [&] {
+    return file_of(export_plan(plan, "torchtune", {.file = "p.json", .sha256 = {}}), "torchtune.yaml")->content;
+  };
+  CHECK(has_text(text_of(), "optimizer_in_bwd: false"));
+  CHECK(has_text(text_of(), "clip_grad_norm: 1"));
+  plan.recipe.optimizer_in_backward = true;
+  CHECK(has_text(text_of(), "optimizer_in_bwd: true"));
+  CHECK(has_text(text_of(), "clip_grad_norm: null"));
+}
+
 }  // namespace gpuplan
