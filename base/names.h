@@ -9,6 +9,9 @@
 
 namespace gpuplan {
 
+/// ASCII, whatever the locale.
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
 std::string to_lower(std::string_view text);
 
 /// Lower case with spaces, '-', '_', '.' and '/' removed: "Llama 3 8B" and "llama-3-8b" become "llama38b".

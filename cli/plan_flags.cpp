@@ -451,7 +451,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   check_zero_flags(app, *request.recipe.framework);
   if (model && !behind_model) set_model(question, *model, given_hub(app));
   if (configs && configs->model && !model) set_model(question, *configs->model, given_hub(app));
-  settle_stack(request);
+  std::ranges::move(settle_stack(request), std::back_inserter(question.notes));
   if (!plan && !configs && !is_given(app, "--optimizer"))
     request.recipe.optimizer = request.recipe.framework->default_optimizer;
   if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster);

@@ -17,8 +17,6 @@ namespace {
 /// Words that say who makes it, never which one it is.
 constexpr std::array<std::string_view, 5> kMakerWords{"nvidia", "amd", "geforce", "instinct", "tesla"};
 
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-
 std::string digits_of(const std::string& name) {
   std::string out;
   std::copy_if(name.begin(), name.end(), std::back_inserter(out), is_digit);

@@ -17,8 +17,6 @@ constexpr std::array<std::string_view, 11> kYamlWords{"y",  "n",   "yes",  "no",
                                                       "on", "off", "null", "~",  ""};
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 /// Letters first, then only what no YAML reader takes for anything else.
 bool is_plain(std::string_view text) {
   const std::string lower = to_lower(text);

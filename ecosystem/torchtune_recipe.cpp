@@ -43,7 +43,7 @@ WhyNot why_not_torchtune(const ExportJob& job) {
   const TorchtuneModel* model = torchtune_model_of(job.request.model);
   const Recipe& recipe = job.request.recipe;
   if (!model) return {fmt::format("torchtune has no function that builds {}", job.request.model.name), kOther};
-  if (recipe.quant.kind == BaseQuant::Int8 || recipe.quant.kind == BaseQuant::Gptq4)
+  if (recipe.quant.kind != BaseQuant::None && recipe.quant.kind != BaseQuant::Nf4)
     return {fmt::format("torchtune has no base of the kind {}", to_string(recipe.quant.kind)), kOther};
   if (recipe.method == Method::Qlora && !model->has_qlora)
     return {fmt::format("torchtune has no qlora_{}", model->name), "plan with --lora, or " + std::string(kOther)};

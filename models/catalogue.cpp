@@ -14,6 +14,7 @@
 #include "base/user_folders.h"
 #include "models/catalogue_file.h"
 #include "models/checkpoint.h"
+#include "models/checkpoint_quant.h"
 #include "models/families.h"
 #include "models/hub/hub.h"
 #include "models/model_names.h"
@@ -81,12 +82,23 @@ void refuse_not_modelled(std::string_view text) {
                    fmt::format("say which: {}", fmt::join(names, ", ")));
 }
 
+/// The entry's shape with the weights of a copy in another number format.
+void set_checkpoint(ModelSpec& spec, json quantization_config) {
+  json config = *spec.config.keys;
+  config["quantization_config"] = std::move(quantization_config);
+  Fields fields(config, spec.source);
+  spec.checkpoint = read_checkpoint_quant(fields);
+  spec.config.keys = std::make_shared<const json>(std::move(config));
+}
+
 LoadedModel load_entry(const CatalogueEntry& entry, std::string_view text) {
   if (!entry.is_modelled)
     throw InputError(kFlag, fmt::format("model '{}' ({}) is not modelled yet", entry.name, entry.model_type),
                      "modelled: " + modelled_families());
   LoadedModel loaded = read_catalogue_file(entry.file);
   if (std::string note = explain_match(text, entry); !note.empty()) loaded.notes.insert(loaded.notes.begin(), note);
+  if (json quantised = quantization_config_of_name(text); !quantised.is_null())
+    set_checkpoint(loaded.spec, std::move(quantised));
   // What is trained, saved and exported is the model that was asked for, with the shape of the entry.
   if (is_hub_id(text) && to_lower(text) != to_lower(entry.id)) loaded.spec.id = text;
   return loaded;
@@ -107,23 +119,6 @@ json read_config(const fs::path& file) {
   return read_json_file(file, kConfigLimit);
 }
 
-bool is_quantised(const json& config) {
-  return config.contains("quantization_config") && !config["quantization_config"].is_null();
-}
-
-void note_config(const json& config, const ModelSpec& spec, std::vector<std::string>& notes) {
-  if (config.contains("text_config") && !spec.vision.is_present())
-    notes.push_back("the config is multimodal: only its text model is planned");
-  if (is_quantised(config))
-    notes.push_back("quantization_config is ignored: the recipe decides how weights are stored");
-}
-
-/// What of a folder's checkpoint is compared with its config: of a model of the Hub what is here, and nothing where its
-/// tensors are packed.
-bool checks_checkpoint(const json& config, MissingShards missing) {
-  return missing == MissingShards::Refuse || !is_quantised(config);
-}
-
 LoadedModel read_path(const fs::path& path, MissingShards missing) {
   const bool has_folder = is_folder(path);
   const fs::path file = has_folder ? path / "config.json" : path;
@@ -135,8 +130,9 @@ LoadedModel read_path(const fs::path& path, MissingShards missing) {
   loaded.spec.name =
       file.filename() == "config.json" && folder.has_filename() ? folder.filename().string() : file.stem().string();
   loaded.spec.id = path.string();
-  note_config(config, loaded.spec, loaded.notes);
-  if (!has_folder || !checks_checkpoint(config, missing)) return loaded;
+  if (config.contains("text_config") && !loaded.spec.vision.is_present())
+    loaded.notes.push_back("the config is multimodal: only its text model is planned");
+  if (!has_folder || loaded.spec.checkpoint.is_present()) return loaded;  // packed tensors have other names and shapes
   for (std::string& note : check_checkpoint(loaded.spec, path, missing)) loaded.notes.push_back(std::move(note));
   return loaded;
 }

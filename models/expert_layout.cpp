@@ -107,6 +107,10 @@ AdapterRanks::AdapterRanks(const Recipe& recipe, const FrameworkAdapters& adapte
         kind.tensors, [&](const WeightTensor& t) { return is_stacked_experts(t) && rank_of_experts(t) > 0; });
 }
 
+bool AdapterRanks::refuses_variant() const {
+  return takes_experts_ && adapters_.parameters_are_plain && (lora_.dropout > 0 || lora_.is_dora);
+}
+
 /// Experts that were modules in the checkpoint answer to the names of these: gate_proj, or w1 for Mixtral's.
 std::int64_t AdapterRanks::rank_of_experts(const WeightTensor& stacked) const {
   const auto is_named = [&](const std::string& module) { return contains(targets_, module); };

@@ -26,6 +26,8 @@ class AdapterRanks {
  public:
   AdapterRanks(const Recipe& recipe, const FrameworkAdapters& adapters, const ModelWeights& laid_out);
   std::int64_t rank_of(const WeightTensor& tensor) const;
+  /// Says whether stacked experts get adapters that the release refuses with dropout or DoRA.
+  bool refuses_variant() const;
 
  private:
   std::int64_t rank_of_experts(const WeightTensor& stacked) const;

@@ -146,6 +146,7 @@ void read_adapters(Fields& f, FrameworkAdapters& adapters) {
   f.optional("all_linear_is_names", adapters.all_linear_is_names);
   f.optional("gate_up_rank", adapters.gate_up_rank, IntRange{.least = 1});
   f.optional("drops_linears", adapters.drops_linears);
+  f.optional("parameters_are_plain", adapters.parameters_are_plain);
 }
 
 void read_convention(Fields& f, FrameworkConvention& c) {
@@ -157,7 +158,12 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("caches_autocast_weights", c.dtypes.caches_autocast_weights);
   f.optional("autocasts_inputs", c.dtypes.autocasts_inputs);
   f.optional("adapter", c.dtypes.adapter);
-  f.optional("upcasts_quantised_ends", c.dtypes.upcasts_quantised_ends);
+  f.optional("adapter_of_quantised_base", c.dtypes.adapter_of_quantised_base);
+  f.optional_object("quantised_upcast", [&](Fields& own) {
+    own.optional("norms", c.dtypes.quantised_upcast.norms);
+    own.optional("embeddings", c.dtypes.quantised_upcast.embeddings);
+    own.optional("blocks", c.dtypes.quantised_upcast.blocks);
+  });
   f.optional("checkpoints_reentrantly", c.layers.checkpoints_reentrantly);
   f.optional("has_own_models", c.layers.has_own_models);
   f.optional("casts_adapters", c.dtypes.casts_adapters);
@@ -183,6 +189,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("low_rank_keeps_input", c.layers.low_rank_keeps_input);
   f.optional("quantised_keeps_input", c.layers.quantised_keeps_input);
   f.optional("mp_is_one_process", c.distributed.mp_is_one_process);
+  f.optional("strategies", c.distributed.strategies);
   f.optional("main_gradients_fp32", c.dtypes.main_gradients_fp32);
   f.optional("converts_outputs", c.loss.converts_outputs);
   f.optional("keeps_last_graph", c.layers.keeps_last_graph);

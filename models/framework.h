@@ -125,13 +125,21 @@ struct FrameworkDefaults {
   std::string source;
 };
 
+/// Weights beside a base of bitsandbytes that are turned into fp32: all that are not quantised by PEFT's
+/// prepare_model_for_kbit_training, of which trainers take some back.
+struct QuantisedUpcast {
+  bool norms = true, embeddings = true;  // embeddings: and the head
+  bool blocks = true;                    // what a block multiplies with in 16 bit: stacked experts, routers
+};
+
 /// Dtypes of weights, products and gradients.
 struct FrameworkDtypes {
   bool mixed_loads_fp32 = true;  // full *-mixed: fp32 weights with autocast; false: 16-bit weights and an fp32 master
   bool caches_autocast_weights = true;  // 16-bit casts of fp32 weights live until their backward
   bool autocasts_inputs = true;         // each linear casts its own input copy under autocast
   AdapterDtype adapter = AdapterDtype::Fp32;
-  bool upcasts_quantised_ends = true;  // prepare_model_for_kbit_training: norms, embedding, head in fp32
+  std::optional<AdapterDtype> adapter_of_quantised_base;  // unset: `adapter`
+  QuantisedUpcast quantised_upcast;
   bool casts_adapters = false;  // adapters stored wider than the compute dtype are cast to it where they are used
   bool qlora_computes_in_fp32 = false;  // 4-bit linears compute in fp32 where the recipe says so
   bool main_gradients_fp32 = false;     // gradients accumulate in fp32 beside 16-bit weights (Megatron)
@@ -207,6 +215,7 @@ struct FrameworkAdapters {
   bool all_linear_is_names = false;        // the trainer lists the last parts of the names of linears instead
   std::int64_t gate_up_rank = 1;           // ranks of the recipe that stacked gate and up have together
   std::vector<std::string> drops_linears;  // modules without adapters where experts have target_parameters
+  bool parameters_are_plain = false;       // adapters of parameters take neither dropout nor DoRA
 };
 
 /// Several GPUs, beside what engines do.
@@ -216,6 +225,7 @@ struct FrameworkDistributed {
   bool fsdp2_shards_quantised = false;  // bitsandbytes 4-bit storage is not sharded correctly by FSDP2
   /// `mp` is a device_map: one process, whose one thread launches for all of its GPUs. false: a rank per stage.
   bool mp_is_one_process = true;
+  std::vector<std::string> strategies;  // names of planner/strategy.h that the trainer has; empty: all
 };
 
 /// One framework. Every field has one meaning, whatever the others say; `source` says where the facts come from.

@@ -67,7 +67,10 @@ ModelSpec read_hf_config(Fields& top) {
                  .model_type = std::string(family->model_type),
                  .source = top.file()};
   family->read(fields, spec);
-  spec.config.keys = std::make_shared<const json>(fields.as_read());
+  spec.checkpoint = read_checkpoint_quant(top);
+  json keys = fields.as_read();
+  if (const json* quantised = top.find("quantization_config")) keys["quantization_config"] = *quantised;
+  spec.config.keys = std::make_shared<const json>(std::move(keys));
   return spec;
 }
 

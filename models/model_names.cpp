@@ -18,7 +18,6 @@ namespace {
 constexpr std::array<std::string_view, 8> kVariantWords{"hf", "instruct", "chat", "base", "it", "pt", "text", "meta"};
 constexpr std::string_view kSeparators = " -_";
 
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)); }
 bool is_variant_word(const std::string& part) {
   return std::count(kVariantWords.begin(), kVariantWords.end(), part) > 0;
 }
@@ -221,7 +220,7 @@ std::string explain_match(std::string_view text, const CatalogueEntry& entry) {
   if (!wanted.is_packed) return fmt::format("{} {} {}", text, is_own && is_short ? "is" : "has the shape of", entry.id);
   const std::string copy = fmt::format("{} is taken for a copy in another number format of", text);
   if (!is_own) return fmt::format("{} a model with the shape of {}", copy, entry.id);
-  return fmt::format("{} {}; the recipe decides how weights are stored", copy, entry.id);
+  return fmt::format("{} {}", copy, entry.id);
 }
 
 }  // namespace gpuplan

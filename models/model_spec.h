@@ -11,6 +11,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "models/checkpoint_quant.h"
 #include "models/mixers.h"
 #include "models/rope.h"
 #include "models/vision_spec.h"
@@ -155,6 +156,7 @@ struct ModelSpec {
   VisionSpec vision;                                // of a vision-language model: in front of the layers
   std::int64_t num_encoder_layers{};                // t5: then num_hidden_layers counts the decoder's
   std::optional<std::int64_t> recorded_parameters;  // the catalogue's exact count, for checks and reports
+  CheckpointQuant checkpoint;                       // how its weights are stored before a recipe quantises them
   ConfigAsRead config;
 
   /// What a layer hands to the next one, per token.

@@ -5,9 +5,7 @@ namespace {
 
 bool is_mixed(Precision precision) { return precision == Precision::Bf16Mixed || precision == Precision::Fp16Mixed; }
 
-bool is_bitsandbytes(const Recipe& recipe) {
-  return recipe.quant.kind == BaseQuant::Nf4 || recipe.quant.kind == BaseQuant::Int8;
-}
+bool is_bitsandbytes(const Recipe& recipe) { return format_of(recipe.quant.kind).is_bitsandbytes; }
 
 Dtype compute_dtype(Precision precision) {
   if (precision == Precision::Fp32) return Dtype::F32;
@@ -36,19 +34,30 @@ void resolve_full(DtypePolicy& n, const Recipe& recipe, const FrameworkConventio
   n.residual = n.is_autocast ? Dtype::F32 : n.compute;  // the embedding looks up fp32 rows
 }
 
+/// Norms of fp32 weights return fp32, as lookups in an fp32 embedding do, and bitsandbytes returns what it was given.
+void upcast_quantised(DtypePolicy& n, const QuantisedUpcast& upcast) {
+  if (upcast.norms || upcast.embeddings) n.hidden = n.residual = Dtype::F32;
+  if (upcast.embeddings) n.ends = Dtype::F32;
+  if (upcast.blocks) n.frozen = Dtype::F32;
+}
+
 void resolve_adapters(DtypePolicy& n, const Recipe& recipe, const FrameworkConvention& framework, ComputeCast cast) {
   n.is_autocast = is_mixed(recipe.precision) && framework.dtypes.autocasts_inputs && cast != ComputeCast::Model;
   n.has_master = has_engine_master(recipe, framework, cast);
-  n.adapter = framework.dtypes.adapter == AdapterDtype::Fp32 && !n.has_master ? Dtype::F32 : n.compute;
+  const std::optional<AdapterDtype>& beside_quantised = framework.dtypes.adapter_of_quantised_base;
+  const AdapterDtype own = beside_quantised && is_bitsandbytes(recipe) ? *beside_quantised : framework.dtypes.adapter;
+  n.adapter = own == AdapterDtype::Fp32 && !n.has_master ? Dtype::F32 : n.compute;
   if (recipe.lora.adapter_dtype) n.adapter = *recipe.lora.adapter_dtype;
   n.adapter_compute = is_mixed(recipe.precision) || framework.dtypes.casts_adapters ? n.compute : n.adapter;
   // FSDP1 flattens a unit with quantised storage into one dtype, so nothing is upcast there.
   if (recipe.lora.base_dtype) {
     n.frozen = n.ends = *recipe.lora.base_dtype;
-    if (n.ends == Dtype::F32) n.residual = Dtype::F32;  // the embedding looks up fp32 rows
+    // FSDP's MixedPrecision; our own engine gathers what is frozen as it is stored
+    n.casts_frozen = cast == ComputeCast::Gather && n.ends == Dtype::F32 && n.gather != Dtype::F32 &&
+                     framework.state.arrays == StateArrays::PerTensor;
+    if (n.ends == Dtype::F32 && !n.casts_frozen) n.residual = Dtype::F32;  // the embedding looks up fp32 rows
   }
-  if (is_bitsandbytes(recipe) && framework.dtypes.upcasts_quantised_ends && cast == ComputeCast::Autocast)
-    n.ends = n.hidden = n.residual = Dtype::F32;
+  if (is_bitsandbytes(recipe) && cast == ComputeCast::Autocast) upcast_quantised(n, framework.dtypes.quantised_upcast);
   n.saved = n.has_master ? n.compute : n.ends;
   n.casts_adapters = framework.dtypes.casts_adapters && n.adapter != n.compute && cast != ComputeCast::Gather;
 }

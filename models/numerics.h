@@ -24,6 +24,7 @@ struct DtypePolicy {
   bool is_autocast{};
   bool casts_weights{};   // trainable weights are cast to `compute` before use
   bool caches_casts{};    // … and the cast lives until backward
+  bool casts_frozen{};    // frozen fp32 weights are gathered in `gather`, so that compute sees 16 bits
   bool casts_adapters{};  // adapters are cast to `compute` where they are used
   bool has_master{};      // fp32 copy beside 16-bit trainable weights
   bool operator==(const DtypePolicy&) const = default;

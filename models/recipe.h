@@ -11,11 +11,11 @@
 
 #include "base/dtype.h"
 #include "base/table_row.h"
+#include "models/quantisation.h"
 
 namespace gpuplan {
 
 enum class Method : std::uint8_t { Full, Lora, Qlora };
-enum class BaseQuant : std::uint8_t { None, Nf4, Int8, Gptq4 };  // storage of the frozen block linears
 enum class Precision : std::uint8_t { Bf16True, Bf16Mixed, Fp16Mixed, Fp32 };
 /// Sdpa: torch's choice, which is flash attention where it can. Flash: flash-attn 2. Cudnn: cuDNN's or Transformer
 /// Engine's. Flash3: FlashAttention 3, of Hopper cards.
@@ -40,16 +40,6 @@ struct LoraSpec {
   std::vector<std::string> modules_to_save;        // "lm_head", "embed_tokens": trained as full copies
   bool is_dora = false;                            // adds one magnitude per output feature
   bool operator==(const LoraSpec&) const = default;
-};
-
-/// Quantised base (Dettmers et al. 2023): NF4 blocks with fp32 absmax, which double quantisation stores in 8 bits.
-struct QuantSpec {
-  BaseQuant kind = BaseQuant::None;
-  std::int64_t block_size = 64;
-  bool double_quant = true;
-  /// bnb_4bit_quant_storage. Unset: uint8, or the dtype of the weights beside it where these are sharded.
-  std::optional<Dtype> storage_dtype;
-  bool operator==(const QuantSpec&) const = default;
 };
 
 struct Offload {

@@ -20,6 +20,8 @@ constexpr std::array kMethods{NameRow<Method>{"full", Method::Full}, NameRow<Met
 constexpr std::array kQuants{
     NameRow<BaseQuant>{"none", BaseQuant::None},    NameRow<BaseQuant>{"nf4", BaseQuant::Nf4},
     NameRow<BaseQuant>{"int8", BaseQuant::Int8},    NameRow<BaseQuant>{"gptq4", BaseQuant::Gptq4},
+    NameRow<BaseQuant>{"awq", BaseQuant::Awq},      NameRow<BaseQuant>{"compressed-tensors", BaseQuant::Compressed},
+    NameRow<BaseQuant>{"aqlm", BaseQuant::Aqlm},    NameRow<BaseQuant>{"hqq", BaseQuant::Hqq},
     NameRow<BaseQuant>{"gptq", BaseQuant::Gptq4},   NameRow<BaseQuant>{"4bit", BaseQuant::Nf4},
     NameRow<BaseQuant>{"bnb-nf4", BaseQuant::Nf4},  NameRow<BaseQuant>{"8bit", BaseQuant::Int8},
     NameRow<BaseQuant>{"llm-int8", BaseQuant::Int8}};
@@ -335,6 +337,7 @@ std::string adapter_spec(const LoraSpec& lora, const QuantSpec& quant) {
   if (lora.base_dtype) add("base", std::string(to_string(*lora.base_dtype)));
   if (!lora.modules_to_save.empty()) add("save", fmt::format("{}", fmt::join(lora.modules_to_save, "+")));
   if (lora.is_dora) spec += ",dora";
+  if (quant.packed) return spec;  // the checkpoint says it
   if (quant.kind == BaseQuant::Gptq4) add("quant", std::string(to_string(quant.kind)));
   if (quant.kind != BaseQuant::Nf4 && quant.kind != BaseQuant::Gptq4) return spec;
   if (quant.block_size != QuantSpec{}.block_size) add("block", std::to_string(quant.block_size));

@@ -30,12 +30,45 @@ struct Choice {
   }
   bool quantises(const WeightTensor& tensor) const {
     if (recipe.quant.kind == BaseQuant::None) return false;
+    if (tensor.keeps_dtype) return false;
+    if (!format_of(recipe.quant.kind).is_bitsandbytes)  // the checkpoint's own, which no library decides
+      return tensor.role == WeightRole::Linear || !tensor.made_of.empty();
     const FrameworkQuantisation& reach = framework.quantisation;
     if ((tensor.is_subclass && !reach.subclasses) || !reach.linears) return false;
     if (std::ranges::find(reach.skips, module_name(tensor.name)) != reach.skips.end()) return false;
     return tensor.role == WeightRole::Linear || (reach.stacked_experts && is_stacked_experts(tensor));
   }
 };
+
+/// Marks what a quantised checkpoint leaves in 16 bit. Layers of a kind that differ in it become kinds of their own.
+void mark_unquantised(ModelWeights& weights, const CheckpointQuant& checkpoint) {
+  constexpr std::size_t kMostKinds = 255;
+  const auto marked = [&](LayerKind kind, std::int64_t position) {
+    std::string prefix = kind.prefix;
+    if (const std::size_t at = prefix.find("{}"); at != std::string::npos)
+      prefix.replace(at, 2, std::to_string(position - kind.offset));
+    for (WeightTensor& t : kind.tensors)
+      t.keeps_dtype = keeps_dtype(checkpoint, prefix + t.name.substr(0, t.name.rfind('.')));
+    return kind;
+  };
+  const auto keeps_same = [](const LayerKind& a, const LayerKind& b) {
+    return std::ranges::equal(a.tensors, b.tensors, {}, &WeightTensor::keeps_dtype, &WeightTensor::keeps_dtype);
+  };
+  const std::vector<LayerKind> unmarked = std::exchange(weights.kinds, {});
+  std::vector<std::uint8_t> first;  // of each kind that is made: the one it is of
+  for (std::size_t i = 0; i < weights.order.size(); ++i) {
+    const std::uint8_t old = weights.order[i];
+    LayerKind own = marked(unmarked[old], std::int64_t(i));
+    std::size_t k = 0;
+    while (k < weights.kinds.size() && (first[k] != old || !keeps_same(weights.kinds[k], own))) ++k;
+    if (k == weights.kinds.size()) {
+      if (k == kMostKinds) throw InputError("--model", "more than 255 kinds of layers are quantised differently");
+      weights.kinds.push_back(std::move(own));
+      first.push_back(old);
+    }
+    weights.order[i] = narrow<std::uint8_t>(k);
+  }
+}
 
 bool is_saved_copy(const LoraSpec& lora, const WeightTensor& tensor) {
   return std::find(lora.modules_to_save.begin(), lora.modules_to_save.end(), module_name(tensor.name)) !=
@@ -234,8 +267,14 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
     if (auto wrong = wrong_name(recipe.lora.modules_to_save, model.weights, false, "--lora modules_to_save"))
       return *std::move(wrong);
   }
+  if (!spec.checkpoint.skips.empty()) mark_unquantised(model.weights, spec.checkpoint);
   lay_out_experts(model.weights, framework.experts);
   const Choice choice{recipe, framework, AdapterRanks(recipe, framework.adapters, model.weights)};
+  if (recipe.is_adapter() && choice.ranks.refuses_variant())
+    return InputError(recipe.lora.is_dora ? "--lora dora" : "--lora dropout",
+                      fmt::format("adapters of stacked experts (target_parameters) take none with {}",
+                                  deciding_versions(framework.versions, framework.name)),
+                      "leave it out, or name attention's modules as targets");
   model.before = state_of(model.weights.before, choice);
   model.after = state_of(model.weights.after, choice);
   for (const LayerKind& kind : model.weights.kinds) {

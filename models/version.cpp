@@ -16,8 +16,6 @@ namespace {
 
 constexpr std::size_t kLongestVersion = 40, kMostDigits = 9;
 
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)); }
-
 bool looks_like_version(std::string_view text) {
   constexpr std::string_view kMarks = ".+-_";
   return !text.empty() && is_digit(text.front()) && text.size() < kLongestVersion &&

@@ -79,6 +79,7 @@ struct WeightTensor {
   std::int64_t copies = 1;
   ModelPart part{};
   bool is_subclass{};                // its module is of a class derived from torch's Linear
+  bool keeps_dtype{};                // in 16 or 32 bit where the checkpoint is quantised
   bool is_routed{};                  // of the routed experts: a token uses experts_per_token of num_experts
   std::vector<std::string> made_of;  // modules of the checkpoint that a library merges into this one ("gate_proj")
   std::int64_t elements() const;     // of all copies

@@ -302,7 +302,7 @@ void make_blocks(ModelBlocks& out, const Job& job, const Recipe& recipe) {
   out.embedding = add_whole_block(out, embedding, false);
   const bool trains_first = context.is_language() ? model.trains_embedding : model.trains_patches;
   if (trains_first) out.embedding_backward = add_whole_block(out, embedding, true);
-  context.kind = model.weights.kinds.size() - 1;
+  context.kind = model.weights.order.back();
   const std::uint8_t head = new_graph(out);
   emit_head(out.graphs[head], context);
   out.head = add_whole_block(out, head, false);

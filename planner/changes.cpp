@@ -40,18 +40,20 @@ bool is_on(const Setting& s) {
   throw InputError(kWhere, fmt::format("{}: '{}' is neither on nor off", s.change->name, s.value), "on or off");
 }
 
-void set_method(Recipe& r, const Setting& s, Method method, BaseQuant base) {
+void set_method(Variant& v, const Setting& s, Method method, BaseQuant base) {
+  Recipe& r = v.request.recipe;
+  const bool keeps_base = v.request.model.checkpoint.is_present();
   const std::string rank = s.value.starts_with("r=") ? s.value.substr(2) : s.value;
   const std::int64_t before = r.lora.rank;
   r.lora.rank = parse_integer(rank, s.change->name, 1, kMostRank);
   if (r.lora.rank != before) r.lora.alpha = 2 * double(r.lora.rank);
   r.method = method;
-  r.quant.kind = base;
+  if (!keeps_base) r.quant.kind = base;
   if (base != BaseQuant::None && r.precision == Precision::Fp32) r.precision = Precision::Bf16Mixed;
 }
 
-void set_lora(Variant& v, const Setting& s) { set_method(v.request.recipe, s, Method::Lora, BaseQuant::None); }
-void set_qlora(Variant& v, const Setting& s) { set_method(v.request.recipe, s, Method::Qlora, BaseQuant::Nf4); }
+void set_lora(Variant& v, const Setting& s) { set_method(v, s, Method::Lora, BaseQuant::None); }
+void set_qlora(Variant& v, const Setting& s) { set_method(v, s, Method::Qlora, BaseQuant::Nf4); }
 
 void set_full(Variant& v, const Setting& s) {
   if (!is_on(s)) throw InputError(kWhere, "full=off does not say what is trained instead", "lora=r=8 or qlora=r=8");
@@ -116,9 +118,15 @@ std::string optimizer_8bit(Request r) {
 
 std::string adapters_if(Request r, bool condition) { return if_so(condition, fmt::format("r={}", r.recipe.lora.rank)); }
 std::string adapters_for_full(Request r) { return adapters_if(r, r.recipe.method == Method::Full); }
-std::string adapters_on_16_bit(Request r) { return adapters_if(r, r.recipe.quant.kind != BaseQuant::None); }
-std::string adapters_on_4_bit(Request r) { return adapters_if(r, r.recipe.method != Method::Qlora); }
-std::string every_weight(Request r) { return if_so(r.recipe.method == Method::Lora, "on"); }
+/// A quantised checkpoint has one base, which no setting changes.
+bool can_change_base(Request r) { return !r.model.checkpoint.is_present(); }
+std::string adapters_on_16_bit(Request r) {
+  return adapters_if(r, r.recipe.quant.kind != BaseQuant::None && can_change_base(r));
+}
+std::string adapters_on_4_bit(Request r) {
+  return adapters_if(r, r.recipe.method != Method::Qlora && can_change_base(r));
+}
+std::string every_weight(Request r) { return if_so(r.recipe.method == Method::Lora && can_change_base(r), "on"); }
 
 std::string half_the_length(Request r) {
   constexpr std::int64_t kShort = 512;

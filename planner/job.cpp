@@ -8,6 +8,7 @@
 #include "base/unit_text.h"
 #include "models/framework.h"
 #include "models/optimizers.h"
+#include "models/stack.h"
 
 namespace gpuplan {
 
@@ -33,10 +34,69 @@ void Job::use(Strategy other) {
   rules = size_rules(strategy, framework, model.spec, recipe());
 }
 
-void settle_stack(EstimateRequest& r) {
+namespace {
+
+/// What a trainer's libraries do with a checkpoint that was quantised before.
+struct CheckpointFacts {
+  bool is_known{}, is_kept{}, takes_adapters{}, can_dequantise{};
+};
+
+CheckpointFacts checkpoint_facts(const FrameworkConvention& framework, const std::string& method) {
+  const auto rows = facts_for(framework.versions, framework.name);
+  const auto value = [&](std::string_view name) {
+    const nlohmann::json* found = fact(rows, fmt::format("checkpoint.{}.{}", method, name));
+    return found ? *found : nlohmann::json();
+  };
+  const nlohmann::json load = value("load");
+  return {.is_known = !load.is_null(),
+          .is_kept = load == "kept",
+          .takes_adapters = value("adapters") == true,
+          .can_dequantise = value("can_dequantise") == true};
+}
+
+/// The base of a checkpoint that stays as it is stored is the recipe's, whatever the recipe asked for.
+std::string keep_checkpoint(EstimateRequest& r) {
+  const QuantSpec& base = *r.model.checkpoint.base;
+  const bool wins = r.recipe.quant.kind != BaseQuant::None && r.recipe.quant.kind != base.kind;
+  r.recipe.quant = base;
+  if (r.recipe.is_adapter()) r.recipe.method = base.bits() <= 4 ? Method::Qlora : Method::Lora;
+  return fmt::format("the checkpoint is quantised ({}){}", to_string(r.model.checkpoint),
+                     wins ? ", which wins over what the recipe says" : "");
+}
+
+std::string settle_checkpoint(EstimateRequest& r) {
+  const CheckpointQuant& checkpoint = r.model.checkpoint;
+  const FrameworkConvention& framework = *r.recipe.framework;
+  const CheckpointFacts facts = checkpoint_facts(framework, checkpoint.method);
+  if (facts.is_kept && facts.takes_adapters && checkpoint.base) return keep_checkpoint(r);
+  std::string how;
+  if (r.recipe.quant.kind != BaseQuant::None)  // transformers src/transformers/quantizers/auto.py @v4.56.0
+    how = fmt::format("planned as a copy in 16 bit, which {} needs", format_of(r.recipe.quant.kind).text);
+  else if (!facts.is_known)
+    how = fmt::format("planned as a copy in 16 bit, since {} is not known to read it", framework.name);
+  else if (!facts.is_kept)
+    how = fmt::format("unpacked to 16 bit while it loads, as {} does", framework.name);
+  else if (facts.can_dequantise)
+    how = "unpacked to 16 bit while it loads (dequantize=True), since it is not trained as it is stored";
+  else
+    throw InputError("--model",
+                     fmt::format("{} is quantised ({}), and adapters are not trained on that with {}", r.model.id,
+                                 to_string(checkpoint), deciding_versions(framework.versions, framework.name)),
+                     "a copy in 16 bit, or one in 4 bits of bitsandbytes, GPTQ or AWQ");
+  std::string note = fmt::format("the checkpoint is quantised ({}): {}", to_string(checkpoint), how);
+  r.model.checkpoint = {};
+  return note;
+}
+
+}  // namespace
+
+std::vector<std::string> settle_stack(EstimateRequest& r) {
   const FrameworkConvention& found = *r.recipe.framework;
   if (found.family != r.model.model_type)
     r.recipe.framework = resolve_framework(found.name, {.given = found.versions, .date = {}}, r.model.model_type);
+  std::vector<std::string> notes;
+  if (r.model.checkpoint.is_present()) notes.push_back(settle_checkpoint(r));
+  return notes;
 }
 
 Profile profile_of(const EstimateRequest& r) {
@@ -140,8 +200,9 @@ Mistake recipe_mistake(const Recipe& r, const ModelSpec& m, const ClusterSpec& c
     if (auto mistake = adapter_mistake(r, m)) return mistake;
   if (r.method == Method::Qlora && r.quant.kind == BaseQuant::None)
     return InputError("--qlora", "a QLoRA recipe needs a quantised base");
-  if (r.method == Method::Full && r.quant.kind != BaseQuant::None)
-    return InputError("--full", "a quantised base cannot be trained itself", "use --qlora");
+  if (r.method == Method::Full && (r.quant.kind != BaseQuant::None || m.checkpoint.is_present()))
+    return InputError("--full", "a quantised base cannot be trained itself",
+                      m.checkpoint.is_present() ? "add --lora, or take a copy in 16 bit" : "use --qlora");
   if (r.quant.kind == BaseQuant::Nf4 &&
       (r.quant.block_size < 16 || (r.quant.block_size & (r.quant.block_size - 1)) != 0))
     return InputError("--qlora block",

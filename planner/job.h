@@ -79,8 +79,10 @@ struct Job {
   void use(Strategy other);
 };
 
-/// Takes the framework as it is for this type of model, with the versions that it has.
-void settle_stack(EstimateRequest& request);
+/// Takes the framework as it is for this type of model, with the versions that it has, and the checkpoint as they load
+/// it: a base that stays quantised becomes the recipe's. Returns notes for people. Throws InputError for a checkpoint
+/// that the trainer refuses.
+std::vector<std::string> settle_stack(EstimateRequest& request);
 
 /// The profile a request is answered with.
 Profile profile_of(const EstimateRequest& request);

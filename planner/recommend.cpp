@@ -366,7 +366,12 @@ Recommendation recommend(const EstimateRequest& r, const EstimateResult& result)
     for (const Row& e : result.strategies)
       if (r.strategy != "auto" && !e.not_applicable.empty())
         out.reason = fmt::format("{} is not possible here: {}", r.strategy, e.not_applicable);
-    out.advice = Search(r, result, Fit::Tight).what_would_help();
+    const FrameworkConvention& framework = *r.recipe.framework;
+    if (r.strategy != "auto" && !has_strategy(framework, r.strategy))
+      out.advice = {fmt::format("--strategy {}: {} has these", fmt::join(framework.distributed.strategies, ", "),
+                                framework.title)};
+    else
+      out.advice = Search(r, result, Fit::Tight).what_would_help();
     return out;
   }
   out.strategy = chosen->strategy.name;

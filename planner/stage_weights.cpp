@@ -76,8 +76,8 @@ void StageBuilder::gather(Group& g) {
   gather_part(g, g.trained, copied, whole, (is_cast || is_fp8 || is_int8) && !is_converted_there, g.messages,
               g.gathered_trained, g.flat_trained);
   const Bytes frozen = is_int8 ? in_int8(g.sizes.frozen_gathered, n_.frozen) : g.sizes.frozen_gathered;
-  gather_part(g, g.frozen, p_.buffers[g.frozen].bytes, frozen, is_int8, g.frozen_messages, g.gathered_frozen,
-              g.flat_frozen);
+  gather_part(g, g.frozen, p_.buffers[g.frozen].bytes, frozen, is_int8 || n_.casts_frozen, g.frozen_messages,
+              g.gathered_frozen, g.flat_frozen);
   g.is_held = true;
 }
 

@@ -115,7 +115,9 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
                                        : whole.packed + whole.replicated;
     if (!is_trained(t.kind)) {
       out.frozen += stored;
-      if (shards_weight) out.frozen_gathered += whole.packed, out.gathered_elements += elements;
+      const bool is_cast = n.casts_frozen && t.kind != StateKind::Quantised;
+      if (shards_weight)
+        out.frozen_gathered += is_cast ? bytes_of(elements, n.gather) : whole.packed, out.gathered_elements += elements;
       continue;
     }
     const Dtype weight = t.kind == StateKind::Trained ? n.weight : t.kind == StateKind::SavedCopy ? n.saved : n.adapter;

@@ -187,6 +187,11 @@ void apply_zero_options(const StrategyOptions& options, EngineConvention& zero) 
   zero.gathers_int8 = options.zero_quantized_weights.value_or(zero.gathers_int8);
 }
 
+bool has_strategy(const FrameworkConvention& framework, std::string_view name) {
+  const std::vector<std::string>& all = framework.distributed.strategies;
+  return all.empty() || std::ranges::find(all, name) != all.end();
+}
+
 std::optional<InputError> strategy_mistake(std::string_view name, const ClusterSpec& cluster,
                                            const StrategyOptions& options) {
   const Row& row = row_of(name);
@@ -248,6 +253,8 @@ std::string why_optimizer_fails(const Strategy& s, const Recipe& recipe, const F
 
 std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, const Recipe& recipe,
                                const ModelSpec& model) {
+  const FrameworkConvention& framework = *recipe.framework;
+  if (!has_strategy(framework, s.name)) return fmt::format("{} does not have it", framework.title);
   const Row& row = row_of(s.name);
   const EngineTraits& engine = traits_of(s.engine);
   const std::int64_t n = cluster.num_gpus();
@@ -261,7 +268,6 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
       model.num_layers() + 2 - model.vision.num_units() - std::ssize(model.vision.deepstack_layers);
   if (s.mesh.num_stages() > num_units)
     return fmt::format("{} GPUs for {} layers and ends", s.mesh.num_stages(), num_units);
-  const FrameworkConvention& framework = *recipe.framework;
   if (s.schedule == Schedule::Naive && framework.distributed.mp_is_one_process && cluster.num_nodes() > 1)
     return "device_map is one process, and a process has the GPUs of one machine";
   if (s.mesh.num_stages() > 1 && (model.num_encoder_layers > 0 || model.vision.is_attended))
@@ -286,8 +292,9 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
       return fmt::format("4-bit weights stored in {} cannot be sharded: a unit has one dtype, so storage={} is needed",
                          to_string(*recipe.quant.storage_dtype), to_string(beside));
   }
-  if (recipe.quant.kind == BaseQuant::Gptq4 && s.layout.shards_weights)
-    return "a GPTQ base cannot be sharded (no float storage)";
+  if (const QuantFormat& format = format_of(recipe.quant.kind);
+      format.kind != BaseQuant::None && !format.is_bitsandbytes && s.layout.shards_weights)
+    return fmt::format("a base in {} cannot be sharded (no float storage)", format.text);
   if (recipe.quant.kind == BaseQuant::Int8 && s.layout.shards_weights)
     return "an 8-bit base cannot be sharded (bitsandbytes)";
   if (recipe.quant.kind == BaseQuant::Nf4 && s.layout.shards_weights && s.engine == ShardingEngine::Zero &&

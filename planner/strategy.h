@@ -89,6 +89,9 @@ struct StrategyRow {
 /// Simplest first: the order in which ties are broken.
 std::span<const StrategyRow> strategy_rows();
 std::span<const std::string_view> strategy_names();
+
+/// Says whether the framework's trainer has a strategy.
+bool has_strategy(const FrameworkConvention& framework, std::string_view name);
 /// The first of them that uses all of so many GPUs.
 std::string_view simplest_strategy(std::int64_t num_gpus);
 /// The one that differs from `name` in gathering weights again for backward alone; `name` where there is none.

@@ -39,7 +39,10 @@ std::int64_t tightest_rank(const EstimateRequest& r, const RankClass& c) {
 /// them in fp32 writes fp32. Source: huggingface/transformers issues 32265 and 33780.
 Dtype file_dtype(const Job& job) { return job.recipe().is_adapter() ? job.numerics.frozen : job.numerics.weight; }
 
-Bytes checkpoint_bytes(const Job& job) { return bytes_of(job.model.parameters, file_dtype(job)); }
+Bytes checkpoint_bytes(const Job& job) {
+  if (!job.model.spec.checkpoint.is_present()) return bytes_of(job.model.parameters, file_dtype(job));
+  return model_state(job.model, job.numerics, job.recipe(), {}).frozen;  // adapters alone are trained
+}
 
 HostBytes host_memory(const Job& job, const Peak& peak, const SaveCost& save) {
   const EstimateRequest& r = job.request;

@@ -113,6 +113,7 @@ std::vector<Lack> of_model(const ModelSpec& m, const Recipe& r) {
        fmt::format("rotary scaling '{}' (default, linear, llama3)", m.rope.type)},
       {has_window && m.sliding_layers < m.num_hidden_layers, "model",
        "sliding window in some layers only, with a sequence beyond it"},
+      {m.checkpoint.is_present(), "model", fmt::format("a quantised checkpoint ({})", to_string(m.checkpoint))},
       {m.attention_dropout > 0 || m.residual_dropout > 0 || m.mlp_dropout > 0, "config.json", "dropout in the model"}};
 }
 

@@ -14,12 +14,21 @@ struct LoraIds {
   LocalId input = kNoLocal, mid = kNoLocal;
 };
 
+/// Grouped products are no op of autocast: they convert their input to the dtype of the experts' weight. Source:
+/// huggingface/transformers src/transformers/integrations/moe.py @v5.15.0 (_grouped_mm).
+bool is_in_weight_dtype(const Tape& t, const LinearRef& l) {
+  const DtypePolicy& n = t.c.numerics;
+  return l.copies > 1 && l.product == ExpertProduct::Grouped && !l.is_trained && !l.is_quantised &&
+         n.frozen == Dtype::F32 && n.compute != Dtype::F32 && !n.casts_frozen;
+}
+
 /// A frozen fp32 weight under autocast, whose cast cache holds trained weights only: its 16-bit copy is made at every
 /// use and, where the input needs a gradient, saved by that use.
 bool is_cast_from_fp32(const Tape& t, const LinearRef& l) {
   const DtypePolicy& n = t.c.numerics;
   const Dtype stored = l.out_dim == Dim::Vocab ? n.ends : n.frozen;
-  return !l.is_trained && !l.is_quantised && stored == Dtype::F32 && n.compute != Dtype::F32 && n.is_autocast;
+  return !l.is_trained && !l.is_quantised && stored == Dtype::F32 && n.compute != Dtype::F32 && n.is_autocast &&
+         !n.casts_frozen && !is_in_weight_dtype(t, l);
 }
 
 /// How many experts have rows: at most one per row.
@@ -35,13 +44,12 @@ LocalId usable_weight(Tape& t, const LinearRef& l, std::int64_t rows) {
     const LocalId w = t.scratch("dequantised weight", at_once * l.in * l.out, n.compute);
     LayerOp& o = t.op(OpKind::Dequantise, {}, {w});
     o.cost = CostClass::Dequantise;
-    std::int64_t kernels = 2;  // the scales, then the weights
-    if (t.c.recipe.quant.kind == BaseQuant::Gptq4) {
-      o.cost = CostClass::DequantiseGptq;
-      kernels = 10;  // auto_gptq unpacks weights and zeros with torch ops: expand, shift, cast, and, …
-    }
-    loop_over_experts(o, l, rows, kernels);
-    o.traffic = double(used * l.in * l.out) * (0.52 + double(size_of(n.compute)));  // 4.127 bits in, compute dtype out
+    const QuantSpec& quant = t.c.recipe.quant;
+    const QuantFormat& format = format_of(quant.kind);
+    if (quant.kind == BaseQuant::Gptq4) o.cost = CostClass::DequantiseGptq;
+    loop_over_experts(o, l, rows, format.unpacking_kernels);
+    o.traffic = double(used) * double(quantised_bytes(l.in * l.out, l.out, quant).count) +
+                double(used * l.in * l.out * size_of(n.compute));
     o.weight = l.weight;
     o.use = WeightUse::Tensor;
     return w;
@@ -132,11 +140,14 @@ void in_place_lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, 
 }
 
 /// fp32 adapters outside autocast are multiplied as they are: peft casts their input, nothing casts them.
+void make_fp32(LayerOp& o, Dtype compute) {
+  o.is_fp32 = true;
+  o.traffic *= double(size_of(Dtype::F32)) / double(size_of(compute));
+}
+
 void in_adapter_dtype(const Tape& t, LayerOp& o) {
   const DtypePolicy& n = t.c.numerics;
-  if (n.adapter_compute != Dtype::F32 || n.compute == Dtype::F32) return;
-  o.is_fp32 = true;
-  o.traffic *= double(size_of(Dtype::F32)) / double(size_of(n.compute));
+  if (n.adapter_compute == Dtype::F32 && n.compute != Dtype::F32) make_fp32(o, n.compute);
 }
 
 void lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const LoraIds& ids) {
@@ -160,12 +171,13 @@ void lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const Lor
 /// pass, and the sum is kept for the input's gradient. Source: huggingface/peft src/peft/tuners/lora/layer.py @v0.20.0
 /// (ParamWrapper).
 LocalId merged_weight(Tape& t, const LinearRef& l) {
-  const Dtype compute = t.c.numerics.compute;
+  const DtypePolicy& n = t.c.numerics;
+  const Dtype stored = n.casts_frozen ? n.gather : n.frozen;
   const std::int64_t elements = l.copies * l.in * l.out;
-  const LocalId delta = t.scratch("delta of the experts' adapters", elements, compute);
+  const LocalId delta = t.scratch("delta of the experts' adapters", elements, stored);
   t.gemm({}, {delta}, l.copies * l.out, l.in, l.rank);
   const LocalId merged =
-      t.tensor("experts with their adapters", elements, compute, {Dim::Count, Dim::Count, Dim::Count, Dim::Count});
+      t.tensor("experts with their adapters", elements, stored, {Dim::Count, Dim::Count, Dim::Count, Dim::Count});
   t.memory_op(OpKind::Add, {delta}, {merged}, 3.0 * double(t.at(merged).bytes().count));
   t.saves(merged, "input gradient of experts with their adapters");
   return merged;
@@ -174,7 +186,7 @@ LocalId merged_weight(Tape& t, const LinearRef& l) {
 /// The gradient of the sum is the delta's, and gives those of A and B.
 void merged_backward(Tape& t, const LinearRef& l, LocalId dy, LocalId input, std::int64_t rows) {
   const DtypePolicy& n = t.c.numerics;
-  const LocalId ddelta = t.scratch("gradient of the experts' delta", l.copies * l.in * l.out, n.compute);
+  const LocalId ddelta = t.scratch("gradient of the experts' delta", l.copies * l.in * l.out, n.frozen);
   LayerOp& o = t.gemm({dy, input}, {ddelta}, l.out, l.in, rows);
   o.layout = GemmLayout::WeightGradient;
   split_rows(o, l, rows);
@@ -218,6 +230,7 @@ void linear_backward(Tape& t, const Tape::Step& s) {
   LayerOp& o = t.gemm({dy, w, keeps_input ? s.ids[kIn] : kNoLocal, s.ids[kLast]}, {dx_own}, N, l.in, l.out);
   o.weight = l.weight;
   spread(o, l, N, n.compute);
+  if (is_in_weight_dtype(t, l)) make_fp32(o, n.compute);
   if (l.is_trained)
     split_rows(weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, n.casts_weights, n.weight), l, N);
   const LocalId dx = t.cast(dx_own, t.at(x).dtype, "input gradient, cast");
@@ -335,7 +348,7 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind, Lo
   const LocalId own = usable_weight(t, l, N), w = l.merges_adapter ? merged_weight(t, l) : own;
   const std::array<Dim, 4> dims{Dim::Batch, Dim::Seq, l.out_dim, Dim::Count};
   // bitsandbytes returns its input's dtype (nn/modules.py Linear4bit.forward)
-  const bool is_bitsandbytes = l.is_quantised && t.c.recipe.quant.kind != BaseQuant::Gptq4;
+  const bool is_bitsandbytes = l.is_quantised && format_of(t.c.recipe.quant.kind).is_bitsandbytes;
   const bool is_wider = l.out_dim != Dim::Vocab &&
                         (n.hidden != n.compute || (is_bitsandbytes && n.is_autocast && t.at(x).dtype == Dtype::F32));
   LocalId y =
@@ -343,6 +356,7 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind, Lo
   LayerOp& o = t.gemm({in, w}, {y}, N, l.out, l.in);
   mark(o, l, WeightUse::Tensor);
   spread(o, l, N, n.compute);
+  if (is_in_weight_dtype(t, l)) make_fp32(o, n.compute);
   o.saves_compute_output = true;
   if (is_wider) y = t.cast(y, Dtype::F32, l.name);
   if ((l.is_trained || l.merges_adapter) && remade == kNoLocal)

@@ -138,12 +138,3 @@ TEST_CASE("a file of the catalogue can be given as a path") {
   CHECK(model.spec.name == "gpt2");
   CHECK(model.spec.recorded_parameters == 124'439'808);
 }
-
-TEST_CASE("what a config says beyond the shape is noted") {
-  const test::ScratchFolder scratch;
-  json config = json::parse(kTinyLlama);
-  config["quantization_config"] = {{"quant_method", "gptq"}};
-  const LoadedModel model = load_model(scratch.write("config.json", config.dump()).string());
-  REQUIRE(model.notes.size() == 1);
-  CHECK(model.notes[0].starts_with("quantization_config is ignored"));
-}

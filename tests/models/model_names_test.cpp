@@ -140,10 +140,8 @@ TEST_CASE("a name is explained: another spelling, the same shape, or a copy in a
   const auto note = [](const char* text) { return load_model(text).notes.at(0); };
   CHECK(note("Llama-3.1-8B-Instruct") == "Llama-3.1-8B-Instruct is meta-llama/Llama-3.1-8B");
   CHECK(note("Qwen/Qwen2.5-Coder-7B-Instruct") == "Qwen/Qwen2.5-Coder-7B-Instruct has the shape of Qwen/Qwen2.5-7B");
-  CHECK(
-      note("unsloth/Qwen3-8B-bnb-4bit") ==
-      "unsloth/Qwen3-8B-bnb-4bit is taken for a copy in another number format of Qwen/Qwen3-8B; the recipe decides how "
-      "weights are stored");
+  CHECK(note("unsloth/Qwen3-8B-bnb-4bit") ==
+        "unsloth/Qwen3-8B-bnb-4bit is taken for a copy in another number format of Qwen/Qwen3-8B");
   CHECK(note("Qwen/QwQ-32B-AWQ") ==
         "Qwen/QwQ-32B-AWQ is taken for a copy in another number format of a model with the shape of Qwen/Qwen2.5-32B");
   CHECK(load_model("Qwen/Qwen3-8B").notes.empty());

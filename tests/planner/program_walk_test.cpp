@@ -36,9 +36,9 @@ struct Time {
 };
 
 /// Instructions of the compute and the gather stream on buffers 1, 2, ….
-struct Written {
+struct HandWritten {
   RankProgram p;
-  explicit Written(std::size_t num_buffers) { p.buffers.resize(num_buffers + 1); }
+  explicit HandWritten(std::size_t num_buffers) { p.buffers.resize(num_buffers + 1); }
   Instruction on(StreamId stream, std::initializer_list<Operand> operands, OpCode op = OpCode::Cast) {
     const auto first = std::uint32_t(p.operands.size());
     p.operands.insert(p.operands.end(), operands.begin(), operands.end());
@@ -154,7 +154,7 @@ TEST_CASE("an optimizer step in backward belongs to the step, and what follows i
 }
 
 TEST_CASE("reads wait for the last write, writes for the last write and the reads since, streams for themselves") {
-  Written w(2);
+  HandWritten w(2);
   WaitingRule<Time> rule;
   rule.reset(w.p);
   const auto run = [&](const Instruction& i, int takes) {
@@ -172,7 +172,7 @@ TEST_CASE("reads wait for the last write, writes for the last write and the read
 }
 
 TEST_CASE("an allocation waits for the users of what its pool freed; other pools and what allocates nothing do not") {
-  Written w(3);
+  HandWritten w(3);
   w.p.buffers[1].home = w.p.buffers[2].home = StreamId::Gather;
   WaitingRule<Time> rule;
   rule.reset(w.p);
