@@ -125,7 +125,7 @@ class KeyReader {
       const KeyRow* row = table_.find(known);
       if (row && names_engine(*row) && holds_settings(value))
         read_engine(*row, path, value);
-      else if (row && (row->use != KeyUse::Used || !value.is_object()))
+      else if (row && (row->use != KeyUse::Used || !value.is_object()) && !(value.is_object() && has_own_below(known)))
         read_row(*row, path, value);
       else if (value.is_object() && table_.has_below(known))
         read_mapping(value, path);
@@ -134,6 +134,13 @@ class KeyReader {
       else
         read_unknown(path, value);
     }
+  }
+
+  /// Says whether some keys of a mapping have rows of their own beside one for all of them.
+  bool has_own_below(const std::string& mapping) const {
+    return std::any_of(table_.rows.begin(), table_.rows.end(), [&](const KeyRow& row) {
+      return row.key.starts_with(mapping + ".") && row.key != mapping + ".*";
+    });
   }
 
   static bool names_engine(const KeyRow& row) { return row.field && row.field->name == "deepspeed_file"; }
@@ -257,7 +264,7 @@ class Reading {
     add_named_engine();
     for (const ReadFile& file : files_) merge(file);
     check_batch();
-    resolve_component(out_.setup);
+    if (std::string note = resolve_component(out_.setup); !note.empty()) out_.notes.push_back(std::move(note));
     fill_defaults();
     read_language_targets(out_.setup);
     settle_engine();
@@ -382,7 +389,7 @@ class Reading {
   /// language model alone.
   void read_language_targets(Setup& s) {
     constexpr std::array kBegins{"model.language_model.layers.", "language_model.model.layers.",
-                                 "model.text_model.layers."};
+                                 "model.text_model.layers.", "model.layers."};
     constexpr std::string_view kEnd = ")_proj";
     if (!s.module_targets || s.module_targets->size() != 1) return;
     const std::string& all = s.module_targets->front();

@@ -190,6 +190,10 @@ class Reader {
     if (s_.checkpointing || s_.fsdp_checkpointing)
       r.checkpointing =
           holds(s_.checkpointing) || holds(s_.fsdp_checkpointing) ? Checkpointing::Full : Checkpointing::None;
+    if (r.checkpointing == Checkpointing::Full && s_.checkpoint_every.value_or(1) > 1) {
+      r.checkpointing = Checkpointing::EveryK;
+      r.checkpoint_every = *s_.checkpoint_every;
+    }
     if (s_.activation_offload) r.offload.activations = *s_.activation_offload;
     if (s_.loss) r.loss = parse_name<LossKernel>(*s_.loss, "loss");
     if (s_.loss_chunks && *s_.loss_chunks > 0) r.loss_chunks = *s_.loss_chunks;
