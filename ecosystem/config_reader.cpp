@@ -410,7 +410,7 @@ class Reading {
     const ReadFile* trainer = of_role(FileRole::Trainer);
     if (trainer && trainer->setup.deepspeed_file && (s.distributed == "no" || s.distributed == "multi"))
       s.distributed = "deepspeed";
-    if (s.adapter == "none" && s.quant_bits && !stated_by_.count("adapter")) s.adapter = "lora";
+    if (s.adapter == "none" && s.quant_bits.value_or(0) > 0 && !stated_by_.count("adapter")) s.adapter = "lora";
     if (s.distributed) {
       if (*s.distributed == "deepspeed" && !s.zero_stage) s.zero_stage = 2;
       if (*s.distributed != "deepspeed" && s.zero_stage && of_role(FileRole::Engine) == nullptr) s.zero_stage.reset();

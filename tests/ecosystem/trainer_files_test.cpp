@@ -159,6 +159,9 @@ TEST_CASE("ms-swift, open-instruct, Unsloth Studio and LLaMA-Factory v1 say mode
   CHECK(studio.request.recipe.method == Method::Qlora);
   CHECK(studio.request.recipe.offload.activations);
   CHECK(studio.request.recipe.framework->name == "unsloth");
+  const std::string full = "training: {training_type: full, max_seq_length: 512, num_epochs: 1}\n";
+  CHECK(reading_of({full}).request.recipe.method == Method::Full);
+  CHECK(reading_of({"training: {max_seq_length: 512, num_epochs: 1}\n"}).request.recipe.method == Method::Qlora);
   const ConfigReading v1 =
       reading_of({"model: a\nmodel_class: llm\npeft_config: {name: lora, r: 16}\n"
                   "quant_config: {name: bnb, quantization_bit: 4}\ndist_config: {name: fsdp2}\n"});
