@@ -19,6 +19,7 @@
 #include "ecosystem/meaning.h"
 #include "ecosystem/methods.h"
 #include "ecosystem/rules.h"
+#include "ecosystem/shipped_files.h"
 #include "ecosystem/torchtune.h"
 #include "models/framework.h"
 
@@ -33,6 +34,7 @@ struct ReadFile {
   ConfigFile file;
   Setup setup;
   std::map<std::string_view, std::string> stated_by;  // fact: key
+  std::optional<ConfigFile> engine;                   // DeepSpeed's settings that stand inside this file
 };
 
 /// "q_proj,v_proj" as a list.
@@ -121,7 +123,9 @@ class KeyReader {
       const std::string path = above.empty() ? key : above + "." + key;
       const std::string known = as_in_table(path);
       const KeyRow* row = table_.find(known);
-      if (row && (row->use != KeyUse::Used || !value.is_object()))
+      if (row && names_engine(*row) && holds_settings(value))
+        read_engine(*row, path, value);
+      else if (row && (row->use != KeyUse::Used || !value.is_object()) && !(value.is_object() && has_own_below(known)))
         read_row(*row, path, value);
       else if (value.is_object() && table_.has_below(known))
         read_mapping(value, path);
@@ -130,6 +134,27 @@ class KeyReader {
       else
         read_unknown(path, value);
     }
+  }
+
+  /// Says whether some keys of a mapping have rows of their own beside one for all of them.
+  bool has_own_below(const std::string& mapping) const {
+    return std::any_of(table_.rows.begin(), table_.rows.end(), [&](const KeyRow& row) {
+      return row.key.starts_with(mapping + ".") && row.key != mapping + ".*";
+    });
+  }
+
+  static bool names_engine(const KeyRow& row) { return row.field && row.field->name == "deepspeed_file"; }
+
+  /// A mapping, or JSON in a text, as Trainer and ms-swift take it beside a path.
+  static bool holds_settings(const json& value) {
+    return value.is_object() ? !value.empty() : value.is_string() && trim(value.get<std::string>()).starts_with('{');
+  }
+
+  /// DeepSpeed's settings inside the file are read as its own file is.
+  void read_engine(const KeyRow& row, const std::string& path, const json& value) {
+    const std::string text = value.is_object() ? value.dump() : value.get<std::string>();
+    out_.engine = ConfigFile{fmt::format("{}: {}", tree_.file, path), text};
+    state_fact(*row.field, path, path);
   }
 
   /// Refuses a key that no table knows and that names another method, at the top or below a mapping.
@@ -168,8 +193,17 @@ class KeyReader {
     return given;
   }
 
+  /// Says whether the file has a key at its top, with a value that says something.
+  bool has(const std::string& key) const {
+    const auto found = tree_.root.find(key);
+    return found != tree_.root.end() && !found->is_null() && *found != false;
+  }
+
   void read_row(const KeyRow& row, const std::string& path, const json& given) {
     if (row.use == KeyUse::Ignored) return ignored_[row.reason].push_back(path);
+    if (!row.needs.empty() &&
+        std::none_of(row.needs.begin(), row.needs.end(), [&](const auto& key) { return has(key); }))
+      return ignored_[fmt::format("it has no effect without {}", fmt::join(row.needs, " or "))].push_back(path);
     const json value = as_program_reads(row, given);
     if (row.use == KeyUse::Refused) {
       const bool is_harmless = value.is_null() || value == false || (value.is_structured() && value.empty()) ||
@@ -180,7 +214,8 @@ class KeyReader {
     const json meant = meaning_of(row, path, value);
     if (meant.is_null()) return;
     if (!row.note.empty()) notes_.push_back(fmt::format("{}: {}: {}", tree_.file, path, row.note));
-    state_fact(*row.field, path, meant);
+    if (!meant.is_object()) return state_fact(*row.field, path, meant);
+    for (const auto& [fact, meaning] : meant.items()) state_fact(*find_setup_field(fact), path, meaning);
   }
 
   json meaning_of(const KeyRow& row, const std::string& path, const json& value) const {
@@ -229,12 +264,11 @@ class Reading {
     add_named_engine();
     for (const ReadFile& file : files_) merge(file);
     check_batch();
-    resolve_component(out_.setup);
+    if (std::string note = resolve_component(out_.setup); !note.empty()) out_.notes.push_back(std::move(note));
     fill_defaults();
     read_language_targets(out_.setup);
     settle_engine();
-    if (const Rule* rule = broken_rule(out_.setup))
-      throw InputError(places(), fmt::format("{} [{}]", rule->why, rule->id), rule->nearest.data());
+    keep_rules();
     make_request();
     return std::move(out_);
   }
@@ -281,7 +315,14 @@ class Reading {
                                     [](const ReadFile& f) { return f.setup.deepspeed_file.has_value(); });
     if (names == files_.end() || of_role(FileRole::Engine)) return;
     const std::string named = *names->setup.deepspeed_file, by = names->file.name;
-    const auto found = find_ ? find_(named, by) : std::nullopt;
+    if (const auto inside = names->engine) return add(*inside);
+    auto found = find_ ? find_(named, by) : std::nullopt;
+    if (!found)
+      if (const ShippedFile* shipped = find_shipped_file(names->table->name, named)) {
+        out_.notes.push_back(fmt::format("{} names {}, which is not there: taken as {} ships it ({})", by, named,
+                                         names->table->title, shipped->source));
+        found = ConfigFile{named, shipped->text};
+      }
     if (!found)
       throw InputError(by, fmt::format("names {}, which is not there", named),
                        fmt::format("give it too: --from {}", named));
@@ -328,7 +369,8 @@ class Reading {
         if (has_fp16 && row.field->name == "bf16") continue;  // one of the two
         state(out_.setup, *row.field, row.otherwise);
       }
-      for (const auto& [fact, value] : file.table->assumes) state(out_.setup, *find_setup_field(fact), value);
+      for (const auto& [fact, value] : file.table->assumes)
+        if (!file.stated_by.count(fact)) state(out_.setup, *find_setup_field(fact), value);
     }
   }
 
@@ -347,7 +389,7 @@ class Reading {
   /// language model alone.
   void read_language_targets(Setup& s) {
     constexpr std::array kBegins{"model.language_model.layers.", "language_model.model.layers.",
-                                 "model.text_model.layers."};
+                                 "model.text_model.layers.", "model.layers."};
     constexpr std::string_view kEnd = ")_proj";
     if (!s.module_targets || s.module_targets->size() != 1) return;
     const std::string& all = s.module_targets->front();
@@ -368,7 +410,7 @@ class Reading {
     const ReadFile* trainer = of_role(FileRole::Trainer);
     if (trainer && trainer->setup.deepspeed_file && (s.distributed == "no" || s.distributed == "multi"))
       s.distributed = "deepspeed";
-    if (s.adapter == "none" && s.quant_bits && !stated_by_.count("adapter")) s.adapter = "lora";
+    if (s.adapter == "none" && s.quant_bits.value_or(0) > 0 && !stated_by_.count("adapter")) s.adapter = "lora";
     if (s.distributed) {
       if (*s.distributed == "deepspeed" && !s.zero_stage) s.zero_stage = 2;
       if (*s.distributed != "deepspeed" && s.zero_stage && of_role(FileRole::Engine) == nullptr) s.zero_stage.reset();
@@ -382,6 +424,16 @@ class Reading {
       s.distributed = "fsdp";
     else if (of_role(FileRole::Engine))
       s.distributed = "deepspeed";
+  }
+
+  /// Stops at a combination that the program refuses; one that it takes is read as it takes it.
+  void keep_rules() {
+    for (const Rule& rule : ecosystem_rules()) {
+      if (!rule.is_broken(out_.setup)) continue;
+      if (!rule.read_as) throw InputError(places(), fmt::format("{} [{}]", rule.why, rule.id), rule.nearest.data());
+      rule.read_as(out_.setup);
+      out_.notes.push_back(fmt::format("{} [{}]", rule.why, rule.id));
+    }
   }
 
   std::string places() const {
@@ -399,6 +451,7 @@ class Reading {
     out_.has_files = !files_.empty();
     out_.has_method = out_.setup.adapter.has_value();
     if (trainer) out_.trainer = trainer->table->title;
+    if (trainer || out_.has_files) out_.file = (trainer ? *trainer : files_.front()).file.name;
     std::vector<std::string> first;
     for (const ReadFile& file : files_)
       first.push_back(fmt::format("{} is read as {}", file.file.name, file.table->title));
@@ -470,6 +523,8 @@ void settle_strategy(const ConfigReading& reading, EstimateRequest& request, std
     if (request.strategy != "ddp")
       notes.push_back(fmt::format("sharding over one GPU changes nothing; counted as single (R20)"));
     request.strategy = "single";
+  } else if (request.strategy == "hsdp" && s.dp_replicate.value_or(1) > 1 && !request.options.shard_size) {
+    request.options.shard_size = std::max<std::int64_t>(num_gpus / *s.dp_replicate, 1);
   } else if (request.strategy == "hsdp" && (!request.options.shard_size || *request.options.shard_size >= num_gpus) &&
              request.cluster.num_nodes() == 1) {
     if (!request.options.shard_size) notes.push_back("HYBRID_SHARD on one machine equals FULL_SHARD");

@@ -80,11 +80,15 @@ ParsedConfig parse_config(const ConfigFile& file) {
     }
     // transformers' keys are also those of TRL and LLaMA-Factory, which come before it
     if (table.name == "transformers" || (parsed.table->role == table.role && table.name == "trl")) continue;
-    throw InputError(
-        file.name,
-        fmt::format("has keys of {} ({}) and of {} ({})", parsed.table->title,
-                    fmt::join(signs_in(*parsed.table, top), ", "), table.title, fmt::join(signs_in(table, top), ", ")),
-        "one file belongs to one program");
+    std::vector<std::string> others = signs_in(table, top);  // that the first program does not have too
+    std::erase_if(others, [&](const std::string& sign) {
+      return parsed.table->find(sign) || names_foreign_method(parsed.table->name, sign);
+    });
+    if (others.empty()) continue;
+    throw InputError(file.name,
+                     fmt::format("has keys of {} ({}) and of {} ({})", parsed.table->title,
+                                 fmt::join(signs_in(*parsed.table, top), ", "), table.title, fmt::join(others, ", ")),
+                     "one file belongs to one program");
   }
   if (parsed.table && parsed.table->refuses_repeated) refuse_repeated(*parsed.tree, file);
   if (!parsed.table)
