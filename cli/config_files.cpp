@@ -50,7 +50,7 @@ std::optional<ConfigReading> given_configs(const CLI::App& app) {
 
 void settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
                     std::vector<std::string>& notes) {
-  const auto& processes = configs.setup.num_processes;
+  const auto& processes = configs.setup.num_processes ? configs.setup.num_processes : configs.setup.visible_gpus;
   const auto gpus = given(app, "--gpus");
   const bool is_open = !gpus || !(says_how_many(*gpus) || is_given(app, "--num-gpus"));
   if (is_open && request.cluster.num_gpus() == 1 && processes && *processes > 1 && !request.cluster.is_mixed()) {

@@ -16,6 +16,7 @@
 #include "base/names.h"
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
+#include "ecosystem/launcher.h"
 #include "ecosystem/meaning.h"
 #include "ecosystem/methods.h"
 #include "ecosystem/rules.h"
@@ -99,8 +100,10 @@ class KeyReader {
  private:
   [[noreturn]] void fail(const std::string& key, const std::string& problem, const std::string& hint) const {
     const auto place = tree_.places.find(key);
-    const std::string line = place == tree_.places.end() ? "" : fmt::format(":{}", place->second.key_line);
-    throw InputError(fmt::format("{}{}: {}", tree_.file, line, key), problem, hint);
+    const bool is_known = place != tree_.places.end();
+    const std::string line = is_known ? fmt::format(":{}", place->second.key_line) : "";
+    const std::string& file = is_known && !place->second.file.empty() ? place->second.file : tree_.file;
+    throw InputError(fmt::format("{}{}: {}", file, line, key), problem, hint);
   }
 
   /// The key as the table spells it: a mapping's own prefix may be left out.
@@ -224,10 +227,15 @@ class Reading {
   explicit Reading(const FindConfig& find) : find_(find) {}
 
   ConfigReading read(const std::vector<ConfigFile>& files) {
-    for (const ConfigFile& file : files) add(file);
+    given_ = files;
+    for (const ConfigFile& file : files)
+      if (is_launch_script(file)) add_launch(file, read_launch(file));
+    for (const ConfigFile& file : given_)
+      if (!is_launch_script(file)) add(file);
     if (out_.plan) return read_plan();
     add_named_engine();
     for (const ReadFile& file : files_) merge(file);
+    count_processes();
     check_batch();
     resolve_component(out_.setup);
     fill_defaults();
@@ -263,8 +271,75 @@ class Reading {
           file.name,
           fmt::format("is read as {}, and {} as {}", parsed.table->title, other->file.name, other->table->title),
           "give one of them");
+    add_parsed(file, parsed);
+  }
+
+  void add_parsed(const ConfigFile& file, const ParsedConfig& parsed) {
     files_.push_back({.table = parsed.table, .file = file, .setup = {}, .stated_by = {}});
     KeyReader(files_.back(), *parsed.tree, out_.notes).read();
+  }
+
+  // --- scripts ---
+  /// Each part of the command is read as a file of its program, above the file that it names.
+  void add_launch(const ConfigFile& script, const Launch& launch) {
+    if (of_role(FileRole::Trainer)) throw InputError(script.name, "is a second script", "give one of them");
+    out_.notes.insert(out_.notes.end(), launch.notes.begin(), launch.notes.end());
+    for (const LaunchPart& part : launch.parts) add_part(script, launch, part);
+  }
+
+  void add_part(const ConfigFile& script, const Launch& launch, const LaunchPart& part) {
+    const KeyTable* table = find_key_table(part.table);
+    const std::optional<ConfigFile> config = file_below(script, launch, part, table);
+    ParsedConfig below;
+    if (config) {
+      below = parse_config(*config, table);
+      if (!below.table) throw InputError(config->name, "is a plan", "give the plan alone");
+    }
+    const auto raw = tree_of(part, script.name, nullptr, below.tree.get(), out_.notes);
+    if (!table) table = config ? below.table : &table_of_keys(raw->root, script.name);
+    add_parsed(config ? *config : script,
+               {.table = table, .tree = tree_of(part, script.name, table, below.tree.get(), out_.notes)});
+  }
+
+  /// The file that a part of a command changes by its flags: the one that it names, from among the given files, from
+  /// the script's own here-documents, or beside the script; else a given file of the same program.
+  std::optional<ConfigFile> file_below(const ConfigFile& script, const Launch& launch, const LaunchPart& part,
+                                       const KeyTable* table) {
+    for (std::size_t i = 0; i < given_.size(); ++i) {
+      const bool is_it =
+          part.config.empty() ? is_of(given_[i], table) : last_of(given_[i].name) == last_of(part.config);
+      if (!is_it) continue;
+      ConfigFile file = given_[i];
+      given_.erase(given_.begin() + std::ptrdiff_t(i));
+      return file;
+    }
+    if (part.config.empty()) return {};
+    if (const auto written = launch.written.find(part.config); written != launch.written.end())
+      return ConfigFile{part.config, written->second};
+    if (auto found = find_ ? find_(part.config, script.name) : std::nullopt) return found;
+    throw InputError(fmt::format("{}:{}", script.name, part.config_line),
+                     fmt::format("names {}, which is not there", part.config),
+                     fmt::format("give it too: --from {}", last_of(part.config)));
+  }
+
+  static std::string last_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+  /// Says whether a given file is one of the program whose flags a script has.
+  static bool is_of(const ConfigFile& file, const KeyTable* table) {
+    if (is_launch_script(file) || find_out_of_memory(file.text)) return false;
+    try {
+      const KeyTable* own = parse_config(file).table;
+      return own && (table ? own == table : own->role == FileRole::Trainer);
+    } catch (const InputError&) { return false; }  // told where the file is read
+  }
+
+  void count_processes() {
+    Setup& s = out_.setup;
+    if (s.num_processes) return;
+    if (s.processes_per_machine)
+      s.num_processes = *s.processes_per_machine * s.num_machines.value_or(1);
+    else if (s.visible_gpus && s.distributed != "no")
+      s.num_processes = s.visible_gpus;
   }
 
   ConfigReading read_plan() {
@@ -296,7 +371,7 @@ class Reading {
           stated_by_.try_emplace(field.name, fmt::format("{}: {}", file.file.name, file.stated_by.at(field.name)));
       if (first.second)
         state(out_.setup, field, value);
-      else if (value_of(out_.setup, field) != value && field.name != "deepspeed_file")
+      else if (value_of(out_.setup, field) != value && field.name != "deepspeed_file" && file.table->name != "launch")
         throw InputError(
             fmt::format("{}: {}", file.file.name, file.stated_by.at(field.name)),
             fmt::format("is {}, and {} is {}{}", value.dump(), first.first->second, value_of(out_.setup, field).dump(),
@@ -421,6 +496,7 @@ class Reading {
   }
 
   const FindConfig& find_;
+  std::vector<ConfigFile> given_;  // those that no script has named
   std::vector<ReadFile> files_;
   std::map<std::string_view, std::string> stated_by_;  // fact: file and key
   ConfigReading out_;
@@ -451,8 +527,7 @@ void settle_strategy(const ConfigReading& reading, EstimateRequest& request, std
     notes.push_back(
         fmt::format("{} has no bf16 tensor cores: fp16: true is the usual choice there (R14)", is_without_bf16->name));
   if (s.num_processes && *s.num_processes != num_gpus && s.distributed != "no")
-    notes.push_back(
-        fmt::format("accelerate's file starts {} processes, and {} GPUs are asked about", *s.num_processes, num_gpus));
+    notes.push_back(fmt::format("{} processes are started, and {} GPUs are asked about", *s.num_processes, num_gpus));
   if (!s.distributed) {
     const KeyTable* trainer = nullptr;
     for (const KeyTable& table : key_tables())

@@ -19,7 +19,10 @@ struct ParsedConfig {
 };
 
 /// JSON where the text begins with '{', else YAML. Throws InputError when it is neither, when no format has such keys,
-/// and when two have.
-ParsedConfig parse_config(const ConfigFile& file);
+/// and when two have. With `expected` it is a file of that format, whatever its keys.
+ParsedConfig parse_config(const ConfigFile& file, const KeyTable* expected = nullptr);
+
+/// The format whose keys these are. Throws as parse_config does.
+const KeyTable& table_of_keys(const nlohmann::json& top, const std::string& name);
 
 }  // namespace gpuplan

@@ -17,8 +17,8 @@ namespace {
 using nlohmann::json;
 
 // More telling formats first: a TRL file holds keys of transformers, and not the other way round.
-constexpr std::array kFormats{"accelerate",    "deepspeed", "torchtune", "torch",       "axolotl",
-                              "llama-factory", "trl",       "peft",      "transformers"};
+constexpr std::array kFormats{"accelerate",    "deepspeed", "torchtune", "torch",        "axolotl",
+                              "llama-factory", "trl",       "peft",      "transformers", "launch"};
 
 /// Reads one data file. Every problem in it is a mistake of ours, so the first one ends it.
 class TableReader {

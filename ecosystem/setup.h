@@ -48,7 +48,7 @@ struct Setup {
   Flag liger, liger_layers, liger_loss;
   // launcher and engine
   Word distributed;
-  Count num_processes, num_machines;
+  Count num_processes, num_machines, processes_per_machine, visible_gpus;
   Count zero_stage;
   Word offload_optimizer, offload_params, deepspeed_file;
   Flag zero_init, zero_gathers_for_save, zero_quantized_weights;
