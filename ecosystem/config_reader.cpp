@@ -296,7 +296,11 @@ class Reading {
       if (!below.table) throw InputError(config->name, "is a plan", "give the plan alone");
     }
     const auto raw = tree_of(part, script.name, nullptr, below.tree.get(), out_.notes);
-    if (!table) table = config ? below.table : &table_of_keys(raw->root, script.name);
+    if (!table) {
+      table = config ? below.table : &table_of_flags(raw->root, script.name);
+      out_.notes.push_back(fmt::format("{}: {} is no script that gpuplan knows; its flags are read as those of {}",
+                                       script.name, launch.script, table->title));
+    }
     add_parsed(config ? *config : script,
                {.table = table, .tree = tree_of(part, script.name, table, below.tree.get(), out_.notes)});
   }

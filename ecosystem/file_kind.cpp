@@ -66,8 +66,6 @@ void refuse_foreign_program(const json& top, const std::string& name) {
         fmt::format("say the same with flags (--model, --lora, --seq-len ...); read are: {}", kinds()));
 }
 
-}  // namespace
-
 const KeyTable& table_of_keys(const json& top, const std::string& name) {
   refuse_foreign_program(top, name);
   const KeyTable* found = nullptr;
@@ -88,6 +86,28 @@ const KeyTable& table_of_keys(const json& top, const std::string& name) {
   if (!found)
     throw InputError(name, "its keys are of no program that gpuplan reads", fmt::format("read are: {}", kinds()));
   return *found;
+}
+
+}  // namespace
+
+const KeyTable& table_of_flags(const json& top, const std::string& name) {
+  if (const auto program = find_foreign_program(top); program && program->keys.size() > 1)
+    refuse_foreign_program(top, name);
+  const KeyTable* best = nullptr;
+  std::ptrdiff_t most = 0;
+  for (const KeyTable& table : key_tables()) {
+    if (table.role != FileRole::Trainer || (signs_in(table, top).empty() && table.name != "transformers")) continue;
+    const auto known = std::count_if(top.items().begin(), top.items().end(), [&](const auto& item) {
+      return table.find(item.key()) != nullptr || table.has_below(item.key());
+    });
+    if (known > most) {
+      most = known;
+      best = &table;
+    }
+  }
+  if (!best)
+    throw InputError(name, "its flags are of no program that gpuplan reads", fmt::format("read are: {}", kinds()));
+  return *best;
 }
 
 ParsedConfig parse_config(const ConfigFile& file, const KeyTable* expected) {

@@ -22,7 +22,8 @@ struct ParsedConfig {
 /// and when two have. With `expected` it is a file of that format, whatever its keys.
 ParsedConfig parse_config(const ConfigFile& file, const KeyTable* expected = nullptr);
 
-/// The format whose keys these are. Throws as parse_config does.
-const KeyTable& table_of_keys(const nlohmann::json& top, const std::string& name);
+/// The trainer's format that knows most of these flags of a script that nobody knows. Throws InputError where they are
+/// those of another program, or of none.
+const KeyTable& table_of_flags(const nlohmann::json& top, const std::string& name);
 
 }  // namespace gpuplan

@@ -112,10 +112,19 @@ class CommandReader {
 
   /// Nothing where the command starts no script or program that a row names.
   std::optional<Start> read() {
-    const CommandRows& rows = command_rows();
-    const auto& passive = rows.not_starting;
+    const auto& passive = command_rows().not_starting;
     if (std::find(passive.begin(), passive.end(), words_[0].text) != passive.end()) return {};
-    for (at_ = 0; at_ < words_.size(); ++at_) {
+    // what a program of one's own starts stands behind "--": submit.py --gpus 8 -- torchrun train.py
+    const auto dashes = std::find_if(words_.begin(), words_.end(), [](const ShellWord& w) { return w.text == "--"; });
+    if (dashes != words_.end())
+      if (auto behind = read_from(std::size_t(dashes - words_.begin()) + 1)) return behind;
+    return read_from(0);
+  }
+
+ private:
+  std::optional<Start> read_from(std::size_t begin) {
+    const CommandRows& rows = command_rows();
+    for (at_ = begin; at_ < words_.size(); ++at_) {
       start_.line = words_[at_].line;
       start_.under_srun = start_.under_srun || words_[at_].text == "srun";
       if (const Match other = find_words(rows.others, words_, at_); other.row) return start_of_other(*other.row);
@@ -126,7 +135,6 @@ class CommandReader {
     return {};
   }
 
- private:
   std::optional<Start> start_of_other(const CommandRow& row) {
     start_.other = &row;
     start_.script = words_[at_].text + (at_ + 1 < words_.size() ? " " + words_[at_ + 1].text : "");
@@ -227,10 +235,28 @@ class CommandReader {
   Start start_;
 };
 
+/// The commands; those that a program of one's own gets in one line, `submit -- a "&&" b`, are apart.
+std::vector<ShellCommand> split_commands(const ShellText& text) {
+  std::vector<ShellCommand> commands;
+  for (const ShellCommand& whole : text.commands) {
+    ShellCommand part{.words = {}, .environment = whole.environment};
+    for (const ShellWord& word : whole.words) {
+      if (word.text != "&&" && word.text != "||" && word.text != ";") {
+        part.words.push_back(word);
+      } else if (!part.words.empty()) {
+        commands.push_back(part);
+        part.words.clear();
+      }
+    }
+    if (!part.words.empty()) commands.push_back(std::move(part));
+  }
+  return commands;
+}
+
 /// All commands that may start something, those of texts behind `bash -c` and `eval` too.
 void add_starts(const ShellText& text, const ConfigFile& script, const std::map<std::string, std::string>& known,
                 int depth, std::vector<Start>& starts) {
-  for (const ShellCommand& command : text.commands) {
+  for (const ShellCommand& command : split_commands(text)) {
     const std::string first = program_name(command.words[0].text);
     const bool is_shell =
         (first == "bash" || first == "sh") && command.words.size() > 2 && command.words[1].text == "-c";
@@ -250,18 +276,22 @@ void add_starts(const ShellText& text, const ConfigFile& script, const std::map<
   }
 }
 
-/// Says whether the flags of an unknown script are those of a trainer.
+/// Says whether the flags of an unknown script are those of a trainer: they set batch, length or epochs, or it takes a
+/// configuration file behind a launcher.
 bool looks_like_training(const Start& start) {
   if (start.other || start.program) return false;
+  const std::initializer_list<std::string_view> facts{"micro_batch", "grad_accum", "seq_len", "epochs", "rank"};
   for (const LaunchFlag& flag : start.flags)
     for (const KeyTable& table : key_tables())
-      if (table.role == FileRole::Trainer && table.find(flag.name)) return true;
-  const bool has_config = std::any_of(start.loose.begin(), start.loose.end(),
-                                      [](const ShellWord& word) { return is_config_file(word.text); }) ||
-                          std::any_of(start.flags.begin(), start.flags.end(), [](const LaunchFlag& flag) {
-                            return flag.name == "config" && flag.values.size() == 1;
-                          });
-  return has_config && start.launcher->name != "python";
+      if (const KeyRow* row = table.role == FileRole::Trainer ? table.find(flag.name) : nullptr;
+          row && row->field && std::find(facts.begin(), facts.end(), row->field->name) != facts.end())
+        return true;
+  if (start.launcher->name == "python") return false;
+  const auto is_file = [](const ShellWord& word) { return is_config_file(word.text); };
+  return std::any_of(start.loose.begin(), start.loose.end(), is_file) ||
+         std::any_of(start.flags.begin(), start.flags.end(), [&](const LaunchFlag& flag) {
+           return flag.name == "config" && flag.values.size() == 1 && is_file(flag.values[0]);
+         });
 }
 
 std::string known_launchers() {
@@ -537,6 +567,7 @@ Launch read_launch(const ConfigFile& script) {
     launch.parts.push_back(std::move(surroundings));
   launch.written = std::move(text.written);
   launch.notes.insert(launch.notes.begin(), fmt::format("{}:{}: starts {}", script.name, start.line, start.what()));
+  launch.script = start.program ? "" : start.script;
   if (!start.open.empty())
     launch.notes.push_back(
         fmt::format("{}: what {} adds is not known and not counted", script.name, fmt::join(start.open, ", ")));

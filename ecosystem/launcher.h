@@ -30,6 +30,7 @@ struct LaunchPart {
 
 struct Launch {
   std::vector<LaunchPart> parts;
+  std::string script;                          // that it starts, where no row names it: its flags tell what it is
   std::map<std::string, std::string> written;  // files that the script writes itself
   std::vector<std::string> notes;
 };

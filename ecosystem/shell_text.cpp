@@ -140,9 +140,13 @@ class ShellReader {
     }
   }
 
+  /// A value that is not known stands as it was written, as one word.
   static Value unknown(const std::string& written) {
     const std::string shown = written.size() > 40 ? written.substr(0, 37) + "..." : written;
-    return {{written.substr(0, 200)}, {shown}, false};
+    std::string text = written.substr(0, 200);
+    std::replace_if(
+        text.begin(), text.end(), [](char c) { return is_space(c); }, '_');
+    return {{text}, {shown}, false};
   }
 
   /// The value of a text in double quotes, read by the same rules.
@@ -307,18 +311,16 @@ class ShellReader {
   }
 
   void add_unquoted(Building& now, const Value& value, std::vector<ShellWord>& words) {
-    if (!value.unknown.empty()) {
-      const bool is_alone = !now.has_any && (is_end() || is_space(peek()) || peek() == ';' || peek() == '\\');
-      add_text(now, value.joined());
-      add_unknown(now.word.unknown, value.unknown);
-      now.word.is_bare = is_alone;
-      return;
-    }
-    for (const char c : value.joined()) {
-      if (is_space(c))
+    const std::string text = value.joined();
+    const bool is_alone = !now.has_any && (is_end() || is_space(peek()) || peek() == ';' || peek() == '\\');
+    for (const char c : text) {
+      if (is_space(c)) {
         end_word(now, words);
-      else
-        add_text(now, {&c, 1});
+        continue;
+      }
+      if (c == '$' || c == '`') add_unknown(now.word.unknown, value.unknown);
+      if (!now.word.unknown.empty()) now.word.is_bare = is_alone && text.find(' ') == std::string::npos;
+      add_text(now, {&c, 1});
     }
   }
 
