@@ -19,6 +19,7 @@
 #include "ecosystem/launcher.h"
 #include "ecosystem/meaning.h"
 #include "ecosystem/methods.h"
+#include "ecosystem/python_launch.h"
 #include "ecosystem/rules.h"
 #include "ecosystem/torchtune.h"
 #include "models/framework.h"
@@ -229,9 +230,9 @@ class Reading {
   ConfigReading read(const std::vector<ConfigFile>& files) {
     given_ = files;
     for (const ConfigFile& file : files)
-      if (is_launch_script(file)) add_launch(file, read_launch(file));
+      if (is_script(file)) add_launch(file, is_python_script(file) ? read_python_launch(file) : read_launch(file));
     for (const ConfigFile& file : given_)
-      if (!is_launch_script(file)) add(file);
+      if (!is_script(file)) add(file);
     if (out_.plan) return read_plan();
     add_named_engine();
     for (const ReadFile& file : files_) merge(file);
@@ -280,6 +281,8 @@ class Reading {
   }
 
   // --- scripts ---
+  static bool is_script(const ConfigFile& file) { return is_python_script(file) || is_launch_script(file); }
+
   /// Each part of the command is read as a file of its program, above the file that it names.
   void add_launch(const ConfigFile& script, const Launch& launch) {
     if (of_role(FileRole::Trainer)) throw InputError(script.name, "is a second script", "give one of them");
@@ -330,7 +333,7 @@ class Reading {
 
   /// Says whether a given file is one of the program whose flags a script has.
   static bool is_of(const ConfigFile& file, const KeyTable* table) {
-    if (is_launch_script(file) || find_out_of_memory(file.text)) return false;
+    if (is_script(file) || find_out_of_memory(file.text)) return false;
     try {
       const KeyTable* own = parse_config(file).table;
       return own && (table ? own == table : own->role == FileRole::Trainer);
