@@ -1,5 +1,6 @@
 #include "cli/config_files.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -7,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/arguments.h"
+#include "models/catalogue.h"
 
 namespace gpuplan {
 namespace {
@@ -34,12 +36,55 @@ bool says_how_many(const std::string& gpus) {
   return end != std::string::npos && end > 0 && gpus[end] == 'x';
 }
 
+/// "/models/a", "./a", "out/run/a", and not "maker/a".
+bool is_local_path(const std::string& model) {
+  return model.find_first_of("/.~") == 0 || std::count(model.begin(), model.end(), '/') > 1;
+}
+
+/// The name of the catalogue's model that a text means; empty for others.
+std::string catalogue_name(const std::string& text) {
+  try {
+    return load_model(text).spec.name;
+  } catch (const InputError&) { return ""; }
+}
+
+/// "/models/Qwen2.5-7B-Instruct/" names a model by its last folder; so does "unsloth_Qwen2.5-7B.yaml".
+std::string model_named_by(const fs::path& path) {
+  const fs::path last = path.has_filename() ? path.filename() : path.parent_path().filename();
+  if (std::string name = catalogue_name(last.string()); !name.empty()) return name;
+  std::string stem = last.extension() == ".yaml" || last.extension() == ".yml" ? last.stem().string() : "";
+  const std::size_t maker = stem.find('_');
+  if (maker == std::string::npos) return "";
+  stem[maker] = '/';
+  return catalogue_name(stem);
+}
+
+std::string model_hint(const fs::path& path) {
+  const std::string name = model_named_by(path);
+  return name.empty() ? "say it by --model NAME ('gpuplan models' lists them; a folder with a config.json works too)"
+                      : fmt::format("--model {} says it, if that is the model", name);
+}
+
 }  // namespace
+
+void load_named_model(const ConfigReading& configs, const std::function<void(const std::string& model)>& load) {
+  if (!configs.model) throw InputError(configs.file, "names no model", model_hint(configs.file));
+  const std::string& model = *configs.model;
+  try {
+    load(model);
+  } catch (const InputError&) {
+    if (!is_local_path(model)) throw;
+    throw InputError(configs.file, fmt::format("names the model {}, which is not here", model), model_hint(model));
+  } catch (const EnvError& error) {
+    throw EnvError(fmt::format("{}\n  --model NAME takes another one, or a folder with its config.json", error.what()));
+  }
+}
 
 void add_config_flag(CLI::App& app) {
   add_flag(
       app, "--from", "FILE",
-      "a configuration of accelerate, DeepSpeed, transformers, TRL, axolotl, LLaMA-Factory or torchtune, PEFT's "
+      "a configuration of accelerate, DeepSpeed, transformers, TRL, axolotl, LLaMA-Factory, torchtune, ms-swift, "
+      "open-instruct or Unsloth Studio, PEFT's "
       "adapter_config.json, a plan, or a log with PyTorch's out-of-memory message; may be repeated. Flags override it. "
       "--deepspeed FILE is the same")
       ->expected(1, 1 << 30)

@@ -1,6 +1,7 @@
 // --from: configuration files of other programs (ecosystem/config_reader.h) beside the flags.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,10 @@ void add_config_flag(CLI::App& app);
 
 /// What the files of --from say together; empty without the flag. Throws InputError.
 std::optional<ConfigReading> given_configs(const CLI::App& app);
+
+/// Loads the model that the files name. Where they name none, or one that is not here, throws an error with the flag
+/// that says it.
+void load_named_model(const ConfigReading& configs, const std::function<void(const std::string& model)>& load);
 
 /// Fits the cluster to the number of processes that the files start, where a single GPU is named, and the strategy to
 /// the cluster, where no flag says one.

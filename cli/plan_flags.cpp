@@ -562,7 +562,8 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
     if (const auto value = given(app, flag.name); value && flag.apply) flag.apply(request, *value);
   check_zero_flags(app, *request.recipe.framework);
   if (model && !behind_model) set_model(question, *model, given_hub(app));
-  if (configs && configs->model && !model) set_model(question, *configs->model, given_hub(app));
+  if (configs && !model && (configs->model || needed.model))
+    load_named_model(*configs, [&](const std::string& its) { set_model(question, its, given_hub(app)); });
   settle_stack(request);
   if (!plan && !configs && !is_given(app, "--optimizer"))
     request.recipe.optimizer = request.recipe.framework->default_optimizer;

@@ -21,6 +21,7 @@
 #include "ecosystem/methods.h"
 #include "ecosystem/python_launch.h"
 #include "ecosystem/rules.h"
+#include "ecosystem/shipped_files.h"
 #include "ecosystem/torchtune.h"
 #include "models/framework.h"
 
@@ -35,6 +36,7 @@ struct ReadFile {
   ConfigFile file;
   Setup setup;
   std::map<std::string_view, std::string> stated_by;  // fact: key
+  std::optional<ConfigFile> engine;                   // DeepSpeed's settings that stand inside this file
 };
 
 /// "q_proj,v_proj" as a list.
@@ -125,7 +127,9 @@ class KeyReader {
       const std::string path = above.empty() ? key : above + "." + key;
       const std::string known = as_in_table(path);
       const KeyRow* row = table_.find(known);
-      if (row && (row->use != KeyUse::Used || !value.is_object()))
+      if (row && names_engine(*row) && holds_settings(value))
+        read_engine(*row, path, value);
+      else if (row && (row->use != KeyUse::Used || !value.is_object()))
         read_row(*row, path, value);
       else if (value.is_object() && table_.has_below(known))
         read_mapping(value, path);
@@ -134,6 +138,20 @@ class KeyReader {
       else
         read_unknown(path, value);
     }
+  }
+
+  static bool names_engine(const KeyRow& row) { return row.field && row.field->name == "deepspeed_file"; }
+
+  /// A mapping, or JSON in a text, as Trainer and ms-swift take it beside a path.
+  static bool holds_settings(const json& value) {
+    return value.is_object() ? !value.empty() : value.is_string() && trim(value.get<std::string>()).starts_with('{');
+  }
+
+  /// DeepSpeed's settings inside the file are read as its own file is.
+  void read_engine(const KeyRow& row, const std::string& path, const json& value) {
+    const std::string text = value.is_object() ? value.dump() : value.get<std::string>();
+    out_.engine = ConfigFile{fmt::format("{}: {}", tree_.file, path), text};
+    state_fact(*row.field, path, path);
   }
 
   /// Refuses a key that no table knows and that names another method, at the top or below a mapping.
@@ -172,8 +190,17 @@ class KeyReader {
     return given;
   }
 
+  /// Says whether the file has a key at its top, with a value that says something.
+  bool has(const std::string& key) const {
+    const auto found = tree_.root.find(key);
+    return found != tree_.root.end() && !found->is_null() && *found != false;
+  }
+
   void read_row(const KeyRow& row, const std::string& path, const json& given) {
     if (row.use == KeyUse::Ignored) return ignored_[row.reason].push_back(path);
+    if (!row.needs.empty() &&
+        std::none_of(row.needs.begin(), row.needs.end(), [&](const auto& key) { return has(key); }))
+      return ignored_[fmt::format("it has no effect without {}", fmt::join(row.needs, " or "))].push_back(path);
     const json value = as_program_reads(row, given);
     if (row.use == KeyUse::Refused) {
       const bool is_harmless = value.is_null() || value == false || (value.is_structured() && value.empty()) ||
@@ -184,7 +211,8 @@ class KeyReader {
     const json meant = meaning_of(row, path, value);
     if (meant.is_null()) return;
     if (!row.note.empty()) notes_.push_back(fmt::format("{}: {}: {}", tree_.file, path, row.note));
-    state_fact(*row.field, path, meant);
+    if (!meant.is_object()) return state_fact(*row.field, path, meant);
+    for (const auto& [fact, meaning] : meant.items()) state_fact(*find_setup_field(fact), path, meaning);
   }
 
   json meaning_of(const KeyRow& row, const std::string& path, const json& value) const {
@@ -242,8 +270,7 @@ class Reading {
     fill_defaults();
     read_language_targets(out_.setup);
     settle_engine();
-    if (const Rule* rule = broken_rule(out_.setup))
-      throw InputError(places(), fmt::format("{} [{}]", rule->why, rule->id), rule->nearest.data());
+    keep_rules();
     make_request();
     return std::move(out_);
   }
@@ -363,7 +390,14 @@ class Reading {
                                     [](const ReadFile& f) { return f.setup.deepspeed_file.has_value(); });
     if (names == files_.end() || of_role(FileRole::Engine)) return;
     const std::string named = *names->setup.deepspeed_file, by = names->file.name;
-    const auto found = find_ ? find_(named, by) : std::nullopt;
+    if (const auto inside = names->engine) return add(*inside);
+    auto found = find_ ? find_(named, by) : std::nullopt;
+    if (!found)
+      if (const ShippedFile* shipped = find_shipped_file(names->table->name, named)) {
+        out_.notes.push_back(fmt::format("{} names {}, which is not there: taken as {} ships it ({})", by, named,
+                                         names->table->title, shipped->source));
+        found = ConfigFile{named, shipped->text};
+      }
     if (!found)
       throw InputError(by, fmt::format("names {}, which is not there", named),
                        fmt::format("give it too: --from {}", named));
@@ -410,7 +444,8 @@ class Reading {
         if (has_fp16 && row.field->name == "bf16") continue;  // one of the two
         state(out_.setup, *row.field, row.otherwise);
       }
-      for (const auto& [fact, value] : file.table->assumes) state(out_.setup, *find_setup_field(fact), value);
+      for (const auto& [fact, value] : file.table->assumes)
+        if (!file.stated_by.count(fact)) state(out_.setup, *find_setup_field(fact), value);
     }
   }
 
@@ -466,6 +501,16 @@ class Reading {
       s.distributed = "deepspeed";
   }
 
+  /// Stops at a combination that the program refuses; one that it takes is read as it takes it.
+  void keep_rules() {
+    for (const Rule& rule : ecosystem_rules()) {
+      if (!rule.is_broken(out_.setup)) continue;
+      if (!rule.read_as) throw InputError(places(), fmt::format("{} [{}]", rule.why, rule.id), rule.nearest.data());
+      rule.read_as(out_.setup);
+      out_.notes.push_back(fmt::format("{} [{}]", rule.why, rule.id));
+    }
+  }
+
   std::string places() const {
     std::string names;
     for (const ReadFile& file : files_) names += (names.empty() ? "" : ", ") + file.file.name;
@@ -481,6 +526,7 @@ class Reading {
     out_.has_files = !files_.empty();
     out_.has_method = out_.setup.adapter.has_value();
     if (trainer) out_.trainer = trainer->table->title;
+    if (trainer || out_.has_files) out_.file = (trainer ? *trainer : files_.front()).file.name;
     std::vector<std::string> first;
     for (const ReadFile& file : files_)
       first.push_back(fmt::format("{} is read as {}", file.file.name, file.table->title));
@@ -552,6 +598,8 @@ void settle_strategy(const ConfigReading& reading, EstimateRequest& request, std
     if (request.strategy != "ddp")
       notes.push_back(fmt::format("sharding over one GPU changes nothing; counted as single (R20)"));
     request.strategy = "single";
+  } else if (request.strategy == "hsdp" && s.dp_replicate.value_or(1) > 1 && !request.options.shard_size) {
+    request.options.shard_size = std::max<std::int64_t>(num_gpus / *s.dp_replicate, 1);
   } else if (request.strategy == "hsdp" && (!request.options.shard_size || *request.options.shard_size >= num_gpus) &&
              request.cluster.num_nodes() == 1) {
     if (!request.options.shard_size) notes.push_back("HYBRID_SHARD on one machine equals FULL_SHARD");

@@ -22,6 +22,7 @@ struct ConfigReading {
   bool has_files = false;            // there are settings: something else than a log or a plan
   bool has_method = false;           // a file says whether adapters are trained
   std::string trainer;               // title of the trainer's format
+  std::string file;                  // of the trainer, else the first
   std::optional<OutOfMemory> out_of_memory;  // of a log among the files
   std::optional<ConfigFile> plan;            // a plan of gpuplan among them; then at most a log is beside it
   std::vector<std::string> notes;

@@ -77,11 +77,14 @@ const KeyTable& table_of_keys(const json& top, const std::string& name) {
     }
     // transformers' keys are also those of TRL and LLaMA-Factory, which come before it
     if (table.name == "transformers" || (found->role == table.role && table.name == "trl")) continue;
-    throw InputError(
-        name,
-        fmt::format("has keys of {} ({}) and of {} ({})", found->title, fmt::join(signs_in(*found, top), ", "),
-                    table.title, fmt::join(signs_in(table, top), ", ")),
-        "one file belongs to one program");
+    std::vector<std::string> others = signs_in(table, top);  // that the first program does not have too
+    std::erase_if(
+        others, [&](const std::string& sign) { return found->find(sign) || names_foreign_method(found->name, sign); });
+    if (others.empty()) continue;
+    throw InputError(name,
+                     fmt::format("has keys of {} ({}) and of {} ({})", found->title,
+                                 fmt::join(signs_in(*found, top), ", "), table.title, fmt::join(others, ", ")),
+                     "one file belongs to one program");
   }
   if (!found)
     throw InputError(name, "its keys are of no program that gpuplan reads", fmt::format("read are: {}", kinds()));

@@ -17,9 +17,9 @@ namespace {
 using nlohmann::json;
 
 // More telling formats first: a TRL file holds keys of transformers, and not the other way round.
-constexpr std::array kFormats{
-    "accelerate", "deepspeed", "torchtune",    "torch",  "axolotl",        "llama-factory",
-    "trl",        "peft",      "transformers", "launch", "unsloth-script", "transformers-script"};
+constexpr std::array kFormats{"accelerate", "deepspeed",     "torchtune",        "torch",   "unsloth",
+                              "ms-swift",   "open-instruct", "llama-factory-v1", "axolotl", "llama-factory",
+                              "trl",        "peft",          "transformers"};
 
 /// Reads one data file. Every problem in it is a mistake of ours, so the first one ends it.
 class TableReader {
@@ -106,8 +106,14 @@ class TableReader {
     pairs(from, "values", [&](const json& a, const json& b) { row.values.emplace_back(a, b); });
     row.num_written = row.values.size();
     pairs(from, "reads", [&](const json& a, const json& b) { row.values.emplace_back(a, b); });
+    for (const auto& [in_file, means] : row.values) {
+      if (!means.is_object()) continue;
+      for (const auto& [fact, value] : means.items())
+        if (!find_setup_field(fact)) fail(fmt::format("{}: unknown fact '{}'", row.key, fact));
+    }
     if (from.contains("otherwise")) row.otherwise = from["otherwise"];
     row.is_joined = from.value("joined", false);
+    row.needs = texts(from, "needs");
     row.is_written = from.value("written", true);
     for (const auto& [key, bound] : {std::pair{"since", &row.since}, std::pair{"before", &row.before}}) {
       if (!from.contains(key)) continue;

@@ -35,6 +35,7 @@ struct KeyRow {
   bool is_written = true;       // false: another spelling of the same
   /// Package and version from which, and before which, the key is written; empty: always.
   std::optional<std::pair<std::string, std::string>> since, before;
+  std::vector<std::string> needs;  // keys without any of which this one has no effect
   std::string reason, rule;
   std::string note;                      // what to know when the key is there
   std::vector<nlohmann::json> harmless;  // values of a refused key that change nothing

@@ -77,7 +77,7 @@ class Reader {
       throw InputError("", fmt::format("a base in {} bits is not modelled", *s_.quant_bits), "4 or 8 bits");
     if (!is_adapter) return;
     if (s_.double_quant) r.quant.double_quant = *s_.double_quant;
-    if (s_.quant_storage) r.quant.storage_dtype = dtype_named(*s_.quant_storage);
+    if (s_.quant_storage && *s_.quant_storage != "compute") r.quant.storage_dtype = dtype_named(*s_.quant_storage);
     if (s_.rank) r.lora.rank = *s_.rank;
     r.lora.alpha = s_.alpha.value_or(2 * double(r.lora.rank));
     if (s_.dropout) r.lora.dropout = *s_.dropout;
@@ -179,19 +179,30 @@ class Reader {
     if (says(s_.optimizer, "adamw-torchao-8bit")) {
       r.optimizer = "adamw-8bit";
       note("torchao's 8-bit AdamW is counted as that of bitsandbytes, whose states are as large");
+    } else if (says(s_.optimizer, "adamw-torchao-4bit")) {
+      r.optimizer = "adamw-8bit";
+      note("torchao's 4-bit AdamW is counted as an 8-bit one, whose states are a byte per trained parameter larger");
     } else if (s_.optimizer)
       r.optimizer = *s_.optimizer;
     if (s_.optimizer_in_backward) r.optimizer_in_backward = *s_.optimizer_in_backward;
-    if (s_.attention) r.attention = parse_name<AttentionKernel>(*s_.attention, "attention");
+    read_attention();
     if (s_.compile_layers) r.torch_compile = *s_.compile_layers;
     if (s_.checkpointing || s_.fsdp_checkpointing)
       r.checkpointing =
           holds(s_.checkpointing) || holds(s_.fsdp_checkpointing) ? Checkpointing::Full : Checkpointing::None;
     if (s_.activation_offload) r.offload.activations = *s_.activation_offload;
     if (s_.loss) r.loss = parse_name<LossKernel>(*s_.loss, "loss");
+    if (s_.loss_chunks && *s_.loss_chunks > 0) r.loss_chunks = *s_.loss_chunks;
     const bool has_liger = holds(s_.liger);
     if (has_liger ? s_.liger_layers.value_or(true) : holds(s_.liger_layers)) r.kernels = LayerKernels::Fused;
     if (has_liger ? s_.liger_loss.value_or(true) : holds(s_.liger_loss)) r.loss = LossKernel::Fused;
+  }
+
+  void read_attention() {
+    if (!s_.attention) return;
+    const bool is_alike = says(s_.attention, "flex") || says(s_.attention, "xformers");
+    if (is_alike) note(fmt::format("{} attention is counted as sdpa, which keeps no scores either", *s_.attention));
+    recipe().attention = is_alike ? AttentionKernel::Sdpa : parse_name<AttentionKernel>(*s_.attention, "attention");
   }
 
   void read_strategy() {
@@ -271,9 +282,9 @@ class Reader {
     if (s_.fsdp_backward_prefetch || holds(s_.fsdp_forward_prefetch))
       note("prefetch settings have no effect on FSDP2 (R12)");
     const bool reshards = !says(s_.fsdp_reshard, "no");
-    if (s_.dp_replicate.value_or(1) > 1) {
-      r_.strategy = "hsdp";
-      r_.options.shard_size = s_.dp_shard.value_or(1);
+    if (s_.dp_replicate.value_or(1) > 1 || s_.dp_shard.value_or(1) > 1) {
+      r_.strategy = "hsdp";  // of as many copies as the GPUs make, where they are known (settle_strategy)
+      if (s_.dp_shard.value_or(1) > 1) r_.options.shard_size = *s_.dp_shard;
       r_.options.reshards = reshards;
     } else {
       r_.strategy = reshards ? "fsdp" : "fsdp-grad-op";

@@ -30,12 +30,14 @@ bool has_8bit_optimizer(const Setup& s) { return is_any(s.optimizer, {"adamw-8bi
 constexpr std::array kRules{
     Rule{"R01", "FSDP2 cannot shard 4-bit bitsandbytes weights correctly",
          "--fsdp-version 1, or --strategy ddp or zero2",
-         [](const Setup& s) { return is_4bit(s) && is_fsdp_setup(s, 2); }},
+         [](const Setup& s) { return is_4bit(s) && is_fsdp_setup(s, 2) && !is(s.fsdp2_shards_quantised); }},
     Rule{"R02", "4-bit weights that are stored as uint8 cannot be sharded: \"Cannot flatten integer dtype tensors\"",
          "set bnb_4bit_quant_storage to bfloat16",
          [](const Setup& s) { return is_4bit(s) && shards_weights(s) && s.quant_storage.value_or("u8") == "u8"; }},
     Rule{"R03", "only 4-bit bases can be sharded; an 8-bit one cannot", "--qlora, or --strategy ddp or zero2",
-         [](const Setup& s) { return s.quant_bits == 8 && shards_weights(s); }},
+         [](const Setup& s) {
+           return s.quant_bits == 8 && shards_weights(s) && !(is_fsdp_setup(s, 2) && is(s.fsdp2_shards_quantised));
+         }},
     Rule{"R04", "a GPTQ, AWQ or HQQ base has no float storage and cannot be sharded",
          "--strategy ddp or zero2, or a base that is not quantised",
          [](const Setup& s) { return is_prequantised(s) && shards_weights(s); }},
@@ -55,13 +57,15 @@ constexpr std::array kRules{
            return has_8bit_optimizer(s) && (is_fsdp_setup(s, 2) || (is_fsdp_setup(s, 1) && is(s.fsdp_offload)));
          }},
     Rule{"R09", "FSDP with a 4-bit base cannot save paged_adamw_8bit's state", "--optimizer adamw-foreach",
-         [](const Setup& s) { return is_4bit(s) && is_fsdp_setup(s, 1) && is(s.optimizer, "paged-adamw-8bit"); }},
+         [](const Setup& s) { return is_4bit(s) && is_fsdp_setup(s, 1) && is(s.optimizer, "paged-adamw-8bit"); },
+         [](Setup&) {}},
     Rule{"R10", "DeepSpeed replaces any optimizer but adamw_torch when it steps on the host",
          "--optimizer adamw-fused or adamw-foreach",
          [](const Setup& s) {
            return is_zero_setup(s, 1) && offloads(s.offload_optimizer) && s.optimizer &&
                   !is_any(s.optimizer, {"adamw-fused", "adamw-foreach"});
-         }},
+         },
+         [](Setup& s) { s.optimizer = "adamw-fused"; }},
     Rule{"R11", "generation in evaluation does not work with sharded weights", "set predict_with_generate to false",
          [](const Setup& s) { return is(s.generates) && shards_weights(s); }},
     Rule{"R12", "FSDP2 has no LOCAL_STATE_DICT", "fsdp_state_dict_type: SHARDED_STATE_DICT",
@@ -71,7 +75,7 @@ constexpr std::array kRules{
          [](const Setup& s) { return is_fsdp_any(s) && is(s.checkpointing) && is(s.fsdp_checkpointing); }},
     Rule{"R14", "fp16 with a 4-bit base that is stored as bfloat16 is unstable",
          "bf16: true, or bnb_4bit_quant_storage: float32",
-         [](const Setup& s) { return is_4bit(s) && is(s.fp16) && is(s.quant_storage, "bf16"); }},
+         [](const Setup& s) { return is_4bit(s) && is(s.fp16) && is(s.quant_storage, "bf16"); }, [](Setup&) {}},
     Rule{"R15", "PEFT names DoRA on an 8-bit base under FSDP as a known problem", "--lora without dora",
          [](const Setup& s) { return is(s.dora) && s.quant_bits == 8 && is_fsdp_any(s); }},
     Rule{"R16", "adapters cannot be merged inside a sharded run", "merge after training, in one process",
@@ -89,7 +93,8 @@ constexpr std::array kRules{
     Rule{"E01", "DeepSpeed takes offload_param below stage 3 and ignores it", "zero_stage: 3, or offload_param none",
          [](const Setup& s) {
            return is(s.distributed, "deepspeed") && s.zero_stage.value_or(0) < 3 && offloads(s.offload_params);
-         }},
+         },
+         [](Setup& s) { s.offload_params = "none"; }},
     Rule{"E02", "fsdp_cpu_ram_efficient_loading needs fsdp_sync_module_states, else accelerate stops",
          "fsdp_sync_module_states: true",
          [](const Setup& s) { return is_fsdp_any(s) && is(s.fsdp_ram_efficient) && s.fsdp_sync == false; }},

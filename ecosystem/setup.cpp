@@ -14,11 +14,12 @@ using nlohmann::json;
 //
 //   adapter: none, lora, qlora
 //
-//   dtype, own_dtype, quant_storage, mixed_precision: bf16, fp16, fp32, auto, u8, no, fp8
+//   dtype, own_dtype, quant_storage, mixed_precision: bf16, fp16, fp32, auto, u8, no, fp8; quant_storage also compute,
+//   what the step computes in
 //
-//   attention: eager, sdpa, flash, flash-3
+//   attention: eager, sdpa, flash, flash-3; flex and xformers, which are read alone
 //
-//   optimizer: a row of models/optimizers
+//   optimizer: a row of models/optimizers; adamw-torchao-8bit and -4bit, which are read alone
 //
 //   loss: plain, chunked, fused
 //
@@ -52,6 +53,7 @@ constexpr std::array kSetupFields{SetupField{"model", &Setup::model},
                                   SetupField{"head_adapters", &Setup::head_adapters},
                                   SetupField{"fused_optimizer", &Setup::fused_optimizer},
                                   SetupField{"shards_4bit", &Setup::shards_4bit},
+                                  SetupField{"fsdp2_shards_quantised", &Setup::fsdp2_shards_quantised},
                                   SetupField{"fsdp_words", &Setup::fsdp_words},
                                   SetupField{"all_linear", &Setup::all_linear},
                                   SetupField{"dora", &Setup::dora},
@@ -74,6 +76,7 @@ constexpr std::array kSetupFields{SetupField{"model", &Setup::model},
                                   SetupField{"optimizer", &Setup::optimizer},
                                   SetupField{"attention", &Setup::attention},
                                   SetupField{"loss", &Setup::loss},
+                                  SetupField{"loss_chunks", &Setup::loss_chunks},
                                   SetupField{"checkpointing", &Setup::checkpointing},
                                   SetupField{"reentrant", &Setup::reentrant},
                                   SetupField{"fsdp_checkpointing", &Setup::fsdp_checkpointing},

@@ -33,6 +33,7 @@ struct Setup {
   Words targets, saved_modules, module_targets, fsdp_words;  // fsdp_words: "full_shard", "auto_wrap", "offload"
   Word component;                                            // torchtune: model and method in one word
   Flag mlp_adapters, head_adapters, fused_optimizer;         // torchtune: of the targets, of AdamW
+  Flag fsdp2_shards_quantised;                               // FSDP2 takes 4- and 8-bit bases of bitsandbytes
   Flag shards_4bit;                                          // the program's own 4-bit storage can be sharded
   Flag all_linear;                                           // the targets as axolotl says them, in two keys
   Flag dora, compile_layers;
@@ -44,6 +45,7 @@ struct Setup {
   // numbers and kernels
   Flag bf16, fp16;
   Word mixed_precision, optimizer, attention, loss;
+  Count loss_chunks;
   Flag checkpointing, reentrant, fsdp_checkpointing, activation_offload, optimizer_in_backward;
   Flag liger, liger_layers, liger_loss;
   // launcher and engine

@@ -285,12 +285,15 @@ TEST_CASE("R08: 8-bit optimizers under FSDP") {
 }
 
 TEST_CASE("R09: paged 8-bit optimizer with a 4-bit base under FSDP1") {
-  CHECK(contains(error_of({std::string(kTrlQlora) + "optim: paged_adamw_8bit\n", fsdp("", "1")}), "[R09]"));
+  // it trains, and fails where it saves: a file that says so is read with a note
+  CHECK(has_note(reading_of({std::string(kTrlQlora) + "optim: paged_adamw_8bit\n", fsdp("", "1")}), "[R09]"));
 }
 
 TEST_CASE("R10: ZeRO offload replaces other optimizers") {
   const std::string offload = zero("  zero_stage: 2\n  offload_optimizer_device: cpu\n");
-  CHECK(contains(error_of({std::string(kTrlLora) + "optim: adamw_8bit\n", offload}), "[R10]"));
+  const ConfigReading replaced = reading_of({std::string(kTrlLora) + "optim: adamw_8bit\n", offload});
+  CHECK(has_note(replaced, "[R10]"));
+  CHECK(replaced.request.recipe.optimizer->name == "adamw-fused");
   CHECK(error_of({std::string(kTrlLora) + "optim: adamw_torch_fused\n", offload}).empty());
 }
 
@@ -300,7 +303,7 @@ TEST_CASE("R11: generation in evaluation under ZeRO-3") {
 }
 
 TEST_CASE("R14: fp16 with a 4-bit base in bfloat16 storage") {
-  CHECK(contains(error_of({std::string(kTrlQlora) + "bf16: false\nfp16: true\n", fsdp("", "1")}), "[R14]"));
+  CHECK(has_note(reading_of({std::string(kTrlQlora) + "bf16: false\nfp16: true\n", fsdp("", "1")}), "[R14]"));
 }
 
 TEST_CASE("R15: DoRA on an 8-bit base under FSDP breaks R03 first") {
@@ -346,7 +349,9 @@ TEST_CASE("R20: sharding over one GPU is counted as single, and said") {
 }
 
 TEST_CASE("E01: offload_param below stage 3") {
-  CHECK(contains(error_of({zero("  zero_stage: 2\n  offload_param_device: cpu\n")}), "[E01]"));
+  const ConfigReading ignored = reading_of({zero("  zero_stage: 2\n  offload_param_device: cpu\n")});
+  CHECK(has_note(ignored, "[E01]"));
+  CHECK(ignored.request.recipe.offload.params == OffloadTarget::None);
 }
 
 TEST_CASE("torchtune: a component names model and method") {
@@ -474,7 +479,11 @@ TEST_CASE("every format's table can be read, and its signs and defaults make sen
       if (row.use == KeyUse::Used && !row.otherwise.is_null()) CHECK(state(setup, *row.field, row.otherwise).empty());
       if (row.use != KeyUse::Used) CHECK_FALSE(row.reason.empty());
       for (const auto& [in_file, means] : row.values)
-        if (!means.is_null()) CHECK(state(setup, *row.field, means).empty());
+        if (means.is_object()) {
+          for (const auto& [fact, value] : means.items()) CHECK(state(setup, *find_setup_field(fact), value).empty());
+        } else if (!means.is_null()) {
+          CHECK(state(setup, *row.field, means).empty());
+        }
     }
   }
 }

@@ -22,6 +22,9 @@ nlohmann::json least_file(const std::string& format) {
   if (format == "axolotl") return {{"base_model", "a"}};
   if (format == "llama-factory") return {{"cutoff_len", 64}};
   if (format == "peft") return {{"peft_type", "LORA"}};
+  if (format == "ms-swift") return {{"tuner_type", "lora"}};
+  if (format == "open-instruct") return {{"use_slow_tokenizer", false}};
+  if (format == "llama-factory-v1") return {{"model_class", "llm"}};
   return {{"model", {{"_component_", "torchtune.models.llama3_1.llama3_1_8b"}}}};
 }
 
@@ -72,13 +75,15 @@ TEST_CASE("files of programs that are not read are refused by the program's name
         CHECK(contains(error_of({with_key(least_file(format), key, 8)}), "is a file of " + job.name));
     }
   }
-  CHECK(num_programs >= 9);
+  CHECK(num_programs >= 6);
 }
 
 TEST_CASE("foreign methods are named: what people gave and got the figures of SFT for") {
   const auto refused = [](const std::string& keys) { return error_of({std::string(kTrl) + keys}); };
   CHECK(contains(error_of({"model: Qwen/Qwen2.5-7B\nrlhf_type: dpo\ntuner_type: lora\nmax_length: 2048\n"}),
-                 "file1: is a file of ms-swift (rlhf_type, tuner_type), which gpuplan does not read"));
+                 "file1:2: rlhf_type: belongs to preference tuning, reinforcement learning or distillation"));
+  CHECK(contains(error_of({"model_name_or_path: a\nuse_slow_tokenizer: true\nuse_lora: false\nbeta: 5\n"}),
+                 "file1:4: beta: belongs to DPO or SimPO"));
   CHECK(contains(refused("teacher_model_name_or_path: a\n"),
                  "file1:5: teacher_model_name_or_path: belongs to distillation"));
   CHECK(contains(refused("beta: 0.1\ndesirable_weight: 1.0\n"),
@@ -111,8 +116,9 @@ TEST_CASE("a key that no table knows is refused when a word in it names another 
   CHECK(contains(refused("my.teacher.path: a\n"), "\"teacher\" in it"));
   CHECK(contains(refused("trainer: {critic_model: a}\n"), "trainer.critic_model"));
   CHECK(contains(error_of({"base_model: a\nvllm_thing: 1\n"}), "\"vllm\" in it"));
-  CHECK(refused("teacher: null\nuse_reward: false\nrollouts: {}\n").empty());
-  CHECK(refused("rewarding: 1\ncriticality: 2\n").empty());  // other words
+  const std::string axolotl = "base_model: a\n";
+  CHECK(error_of({axolotl + "teacher: null\nuse_reward: false\nrollouts: {}\n"}).empty());
+  CHECK(error_of({axolotl + "rewarding: 1\ncriticality: 2\n"}).empty());  // other words
   CHECK(foreign_word("actor.Ref_Model") == "ref_model");
   CHECK(foreign_word("preference").empty());
 }

@@ -1,0 +1,44 @@
+#include "ecosystem/shipped_files.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/surroundings.h"
+#include "base/value_tree.h"
+#include "base/yaml_file.h"
+
+namespace gpuplan {
+namespace {
+
+std::vector<ShippedFile> read_shipped_files() {
+  const std::string where = (data_dir() / "ecosystem" / "shipped_files.yaml").string();
+  const auto tree = parse_yaml11(read_file(where), where);
+  std::vector<ShippedFile> files;
+  try {
+    for (const nlohmann::json& group : tree->root.at("programs"))
+      for (const std::string format : group.at("formats"))
+        for (const auto& [stem, settings] : group.at("files").items())
+          files.push_back({format, stem, settings.dump(), group.at("source")});
+  } catch (const nlohmann::json::exception& error) { throw InputError(where, error.what()); }
+  return files;
+}
+
+}  // namespace
+
+std::span<const ShippedFile> shipped_files() { return read_once<read_shipped_files>(); }
+
+const ShippedFile* find_shipped_file(std::string_view format, const std::string& path) {
+  const std::filesystem::path name = std::filesystem::path(path).filename();
+  const std::string stem = name.extension() == ".json" ? name.stem().string() : name.string();
+  const auto files = shipped_files();
+  const auto found = std::find_if(files.begin(), files.end(),
+                                  [&](const ShippedFile& file) { return file.format == format && file.stem == stem; });
+  return found == files.end() ? nullptr : &*found;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,24 @@
+// DeepSpeed files that trainers bring along and that configurations name by path: data/ecosystem/shipped_files.yaml
+// has what they say, so that a question needs no copy of them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace gpuplan {
+
+struct ShippedFile {
+  std::string format;  // name of the key table of the files that name it
+  std::string stem;    // "zero3_bf16" of deepspeed_configs/zero3_bf16.json
+  std::string text;    // the settings that decide memory and time, as JSON
+  std::string source;
+};
+
+/// Every row. Throws InputError for a broken data file.
+std::span<const ShippedFile> shipped_files();
+
+/// The file that `path` names in a file of `format`, by its last part without ".json"; nullptr for others.
+const ShippedFile* find_shipped_file(std::string_view format, const std::string& path);
+
+}  // namespace gpuplan
