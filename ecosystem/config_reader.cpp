@@ -78,10 +78,11 @@ std::string text_of(const json& value) { return value.is_string() ? value.get<st
 /// Reads the keys of one file.
 class KeyReader {
  public:
-  KeyReader(ReadFile& out, const ValueTree& tree, std::vector<std::string>& notes)
+  KeyReader(ReadFile& out, const ParsedConfig& parsed, std::vector<std::string>& notes)
       : out_(out),
         table_(*out.table),
-        tree_(tree),
+        tree_(*parsed.tree),
+        stops_at_unknown_(table_.refuses_unknown && !parsed.is_guess),
         notes_(notes) {}
 
   void read() {
@@ -173,7 +174,7 @@ class KeyReader {
     std::vector<std::string> known;
     for (const KeyRow& row : table_.rows) known.push_back(row.key);
     const std::string hint = did_you_mean(path, known);
-    if (table_.refuses_unknown && path.find('.') == std::string::npos)
+    if (stops_at_unknown_ && path.find('.') == std::string::npos)
       fail(path, fmt::format("unknown key: {} stops at it", table_.title), hint);
     unknown_.push_back(hint.empty() ? path : fmt::format("{} ({})", path, hint));
   }
@@ -245,6 +246,7 @@ class KeyReader {
   ReadFile& out_;
   const KeyTable& table_;
   const ValueTree& tree_;
+  const bool stops_at_unknown_;
   std::vector<std::string>& notes_;
   std::map<std::string, std::vector<std::string>> ignored_;
   std::vector<std::string> unknown_;
@@ -304,7 +306,7 @@ class Reading {
 
   void add_parsed(const ConfigFile& file, const ParsedConfig& parsed) {
     files_.push_back({.table = parsed.table, .file = file, .setup = {}, .stated_by = {}});
-    KeyReader(files_.back(), *parsed.tree, out_.notes).read();
+    KeyReader(files_.back(), parsed, out_.notes).read();
   }
 
   // --- scripts ---
@@ -314,31 +316,33 @@ class Reading {
   void add_launch(const ConfigFile& script, const Launch& launch) {
     if (of_role(FileRole::Trainer)) throw InputError(script.name, "is a second script", "give one of them");
     out_.notes.insert(out_.notes.end(), launch.notes.begin(), launch.notes.end());
-    for (const LaunchPart& part : launch.parts) add_part(script, launch, part);
+    written_ = launch.written;
+    for (const LaunchPart& part : launch.parts) add_part(script, part, launch.script);
   }
 
-  void add_part(const ConfigFile& script, const Launch& launch, const LaunchPart& part) {
+  void add_part(const ConfigFile& script, const LaunchPart& part, const std::string& started) {
     const KeyTable* table = find_key_table(part.table);
-    const std::optional<ConfigFile> config = file_below(script, launch, part, table);
+    const std::optional<ConfigFile> config = file_below(script, part, table);
     ParsedConfig below;
     if (config) {
       below = parse_config(*config, table);
       if (!below.table) throw InputError(config->name, "is a plan", "give the plan alone");
     }
     const auto raw = tree_of(part, script.name, nullptr, below.tree.get(), out_.notes);
-    if (!table) {
+    const bool is_guess = !table;
+    if (is_guess) {
       table = config ? below.table : &table_of_flags(raw->root, script.name);
       out_.notes.push_back(fmt::format("{}: {} is no script that gpuplan knows; its flags are read as those of {}",
-                                       script.name, launch.script, table->title));
+                                       script.name, started, table->title));
     }
-    add_parsed(config ? *config : script,
-               {.table = table, .tree = tree_of(part, script.name, table, below.tree.get(), out_.notes)});
+    add_parsed(config ? *config : script, {.table = table,
+                                           .tree = tree_of(part, script.name, table, below.tree.get(), out_.notes),
+                                           .is_guess = is_guess});
   }
 
   /// The file that a part of a command changes by its flags: the one that it names, from among the given files, from
   /// the script's own here-documents, or beside the script; else a given file of the same program.
-  std::optional<ConfigFile> file_below(const ConfigFile& script, const Launch& launch, const LaunchPart& part,
-                                       const KeyTable* table) {
+  std::optional<ConfigFile> file_below(const ConfigFile& script, const LaunchPart& part, const KeyTable* table) {
     for (std::size_t i = 0; i < given_.size(); ++i) {
       const bool is_it =
           part.config.empty() ? is_of(given_[i], table) : last_of(given_[i].name) == last_of(part.config);
@@ -348,12 +352,16 @@ class Reading {
       return file;
     }
     if (part.config.empty()) return {};
-    if (const auto written = launch.written.find(part.config); written != launch.written.end())
-      return ConfigFile{part.config, written->second};
-    if (auto found = find_ ? find_(part.config, script.name) : std::nullopt) return found;
+    if (auto found = find_named(part.config, script.name)) return found;
     throw InputError(fmt::format("{}:{}", script.name, part.config_line),
                      fmt::format("names {}, which is not there", part.config),
                      fmt::format("give it too: --from {}", last_of(part.config)));
+  }
+
+  /// A file that another one names: one that the script writes itself, else one that is there.
+  std::optional<ConfigFile> find_named(const std::string& named, const std::string& by) const {
+    if (const auto written = written_.find(named); written != written_.end()) return ConfigFile{named, written->second};
+    return find_ ? find_(named, by) : std::nullopt;
   }
 
   static std::string last_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
@@ -391,7 +399,7 @@ class Reading {
     if (names == files_.end() || of_role(FileRole::Engine)) return;
     const std::string named = *names->setup.deepspeed_file, by = names->file.name;
     if (const auto inside = names->engine) return add(*inside);
-    auto found = find_ ? find_(named, by) : std::nullopt;
+    auto found = find_named(named, by);
     if (!found)
       if (const ShippedFile* shipped = find_shipped_file(names->table->name, named)) {
         out_.notes.push_back(fmt::format("{} names {}, which is not there: taken as {} ships it ({})", by, named,
@@ -549,7 +557,8 @@ class Reading {
   }
 
   const FindConfig& find_;
-  std::vector<ConfigFile> given_;  // those that no script has named
+  std::vector<ConfigFile> given_;               // those that no script has named
+  std::map<std::string, std::string> written_;  // by a script
   std::vector<ReadFile> files_;
   std::map<std::string_view, std::string> stated_by_;  // fact: file and key
   ConfigReading out_;

@@ -16,6 +16,7 @@ struct ConfigFile {
 struct ParsedConfig {
   const KeyTable* table = nullptr;  // null: a plan of gpuplan
   std::shared_ptr<ValueTree> tree;  // values as the program itself reads them
+  bool is_guess = false;            // flags of a script that may take others than the table knows
 };
 
 /// JSON where the text begins with '{', else YAML. Throws InputError when it is neither, when no format has such keys,

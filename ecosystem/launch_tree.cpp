@@ -121,7 +121,9 @@ std::shared_ptr<ValueTree> tree_of(const LaunchPart& part, const std::string& sc
     if (!unknown.empty() && row && row->use == KeyUse::Used) {
       const std::string why =
           fmt::format("depends on {}, which the script does not set to one value", fmt::join(unknown, ", "));
-      const bool may_lack = row->field->name == "model" || row->field->name == "visible_gpus";
+      const std::initializer_list<std::string_view> lacked{"model", "visible_gpus", "num_processes", "num_machines",
+                                                           "processes_per_machine"};  // --model and --gpus say them
+      const bool may_lack = std::find(lacked.begin(), lacked.end(), row->field->name) != lacked.end();
       if (!may_lack)
         throw InputError(fmt::format("{}:{}: {}", script, flag.line, flag.name), why,
                          "write the value there, or set it above");

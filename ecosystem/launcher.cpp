@@ -281,16 +281,23 @@ void add_starts(const ShellText& text, const ConfigFile& script, const std::map<
 bool looks_like_training(const Start& start) {
   if (start.other || start.program) return false;
   const std::initializer_list<std::string_view> facts{"micro_batch", "grad_accum", "seq_len", "epochs", "rank"};
-  for (const LaunchFlag& flag : start.flags)
-    for (const KeyTable& table : key_tables())
-      if (const KeyRow* row = table.role == FileRole::Trainer ? table.find(flag.name) : nullptr;
-          row && row->field && std::find(facts.begin(), facts.end(), row->field->name) != facts.end())
-        return true;
+  for (const KeyTable& table : key_tables()) {
+    if (table.role != FileRole::Trainer) continue;
+    int num_used = 0;
+    bool sets_batch = false;
+    for (const LaunchFlag& flag : start.flags)
+      if (const KeyRow* row = table.find(flag.name); row && row->field) {
+        ++num_used;
+        sets_batch = sets_batch || std::find(facts.begin(), facts.end(), row->field->name) != facts.end();
+      }
+    if (num_used >= 2 && sets_batch) return true;
+  }
   if (start.launcher->name == "python") return false;
   const auto is_file = [](const ShellWord& word) { return is_config_file(word.text); };
   return std::any_of(start.loose.begin(), start.loose.end(), is_file) ||
          std::any_of(start.flags.begin(), start.flags.end(), [&](const LaunchFlag& flag) {
-           return flag.name == "config" && flag.values.size() == 1 && is_file(flag.values[0]);
+           return flag.name == "config" && flag.values.size() == 1 &&
+                  (is_file(flag.values[0]) || !flag.values[0].unknown.empty());
          });
 }
 
@@ -403,6 +410,7 @@ class ProcessCount {
     const bool is_single = !start_.launcher || start_.launcher->name == "python";
     if (start_.launcher && !has_table)
       for (const LaunchFlag& flag : start_.launcher_flags) add_launcher_flag(flag);
+    if (start_.launcher && start_.launcher->name == "torchrun") add("torchrun.nproc_per_node", 1);  // its default
     if (by_environment && is_single) {
       add_variable("NPROC_PER_NODE");
       add_variable("NNODES");
@@ -430,6 +438,10 @@ class ProcessCount {
     }
     LaunchFlag named = flag;
     named.name = start_.launcher->section + "." + flag.name;
+    if (flag.name == "nnodes" && !named.values.empty()) {  // "1:4": from one to four
+      std::string& text = named.values[0].text;
+      text = text.substr(text.find(':') + 1);
+    }
     part_.flags.push_back(std::move(named));
   }
 

@@ -208,6 +208,16 @@ class ShellReader {
     return result;
   }
 
+  /// What a command would print; of `expr 16 / $N` it is known.
+  Value command_value(const std::string& command) {
+    if (!command.starts_with("expr ") || command.find('|') != std::string::npos) return unknown("$(" + command + ")");
+    std::string expression = command.substr(5);
+    std::erase(expression, '\\');  // expr 4 \* 2
+    Value value = arithmetic(expression);
+    if (value.items[0].starts_with("$")) value = unknown("$(" + command + ")");
+    return value;
+  }
+
   /// `name` with what follows it in ${name...}.
   Value parameter(const std::string& name, const std::string& rest) {
     const Value* value = find(name);
@@ -265,7 +275,7 @@ class ShellReader {
 
   /// At '$' or '`'.
   Value expansion() {
-    if (take() == '`') return unknown("`" + until_closed('\0', '`') + "`");
+    if (take() == '`') return command_value(until_closed('\0', '`'));
     if (starts("((")) {
       skip(2);
       const std::string inside = until_closed('(', ')');
@@ -274,7 +284,7 @@ class ShellReader {
     }
     if (peek() == '(') {
       take();
-      return unknown("$(" + until_closed('(', ')') + ")");
+      return command_value(until_closed('(', ')'));
     }
     if (peek() == '{') {
       take();
