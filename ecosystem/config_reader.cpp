@@ -449,7 +449,7 @@ class Reading {
       const bool has_fp16 = out_.setup.fp16.value_or(false);
       for (const KeyRow& row : file.table->rows) {
         if (row.otherwise.is_null() || is_stated(out_.setup, *row.field)) continue;
-        if (has_fp16 && row.field->name == "bf16") continue;  // one of the two
+        if ((has_fp16 || out_.setup.precision_by_card) && row.field->name == "bf16") continue;  // one of the two
         state(out_.setup, *row.field, row.otherwise);
       }
       for (const auto& [fact, value] : file.table->assumes)

@@ -118,12 +118,12 @@ std::shared_ptr<ValueTree> tree_of(const LaunchPart& part, const std::string& sc
     std::vector<std::string> unknown;
     for (const ShellWord& value : flag.values)
       unknown.insert(unknown.end(), value.unknown.begin(), value.unknown.end());
-    if (!unknown.empty() && row && row->use == KeyUse::Used) {
+    if (!unknown.empty() && row && row->use != KeyUse::Ignored) {
       const std::string why =
           fmt::format("depends on {}, which the script does not set to one value", fmt::join(unknown, ", "));
       const std::initializer_list<std::string_view> lacked{"model", "visible_gpus", "num_processes", "num_machines",
                                                            "processes_per_machine"};  // --model and --gpus say them
-      const bool may_lack = std::find(lacked.begin(), lacked.end(), row->field->name) != lacked.end();
+      const bool may_lack = row->field && std::find(lacked.begin(), lacked.end(), row->field->name) != lacked.end();
       if (!may_lack)
         throw InputError(fmt::format("{}:{}: {}", script, flag.line, flag.name), why,
                          "write the value there, or set it above");

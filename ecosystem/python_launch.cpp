@@ -34,12 +34,13 @@ struct CallRows {
   Pairs trainers;  // call, table
   std::vector<CallRow> calls;
   std::vector<RefusedCalls> refused;
-  std::vector<std::string> assumed, names;
+  std::vector<std::string> assumed, settings, names;
 };
 
 Pairs pairs_of(const json& row, const char* key) {
   Pairs pairs;
-  for (const auto& [name, value] : row.value(key, json::object()).items())
+  const json mapping = row.value(key, json::object());
+  for (const auto& [name, value] : mapping.items())
     pairs.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
   return pairs;
 }
@@ -60,7 +61,8 @@ CallRows read_call_rows() {
     }
     for (const json& row : tree->root.at("refused"))
       rows.refused.push_back({row.at("calls").get<std::vector<std::string>>(), row.at("name"), row.at("why")});
-    for (const auto& [name, value] : tree->root.at("assumed").items()) rows.assumed.push_back(name);
+    rows.settings = tree->root.at("settings").get<std::vector<std::string>>();
+    rows.assumed = tree->root.at("assumed").get<std::vector<std::string>>();
   } catch (const json::exception& error) { throw InputError(where, error.what()); }
   for (const auto& [call, table] : rows.trainers) rows.names.push_back(call);
   for (const CallRow& row : rows.calls) rows.names.push_back(row.call);
@@ -130,6 +132,7 @@ class CallReader {
     const auto known = std::find_if(row.keys.begin(), row.keys.end(), [&](const auto& k) { return k.first == name; });
     if (known == row.keys.end() && !row.passes_all) return;
     const std::string key = known != row.keys.end() && known->first != "*" ? known->second : name;
+    if (value.asks_card && (key == "bf16" || key == "fp16")) return set("precision_by_card", true, {}, line);
     std::vector<std::string> unknown;
     json content = as_json(value, unknown);
     if (value.kind == PythonValue::Kind::Name && !is_library_name(value.text)) unknown.push_back(value.text);
@@ -142,6 +145,12 @@ class CallReader {
     LaunchFlag flag{.name = key, .values = {}, .line = line};
     const auto text = [](const json& item) { return item.is_string() ? item.get<std::string>() : item.dump(); };
     if (value.is_array() && value.empty()) return;
+    if (value.is_null() && unknown.empty()) {  // None is the default
+      if (key == "max_length" || key == "max_seq_length")
+        notes_.push_back(fmt::format("{}:{}: {} is None, so rows are not cut; --seq-len says how long they are",
+                                     script_.name, line, key));
+      return;
+    }
     if (value.is_array() && unknown.empty())
       for (const json& item : value) flag.values.push_back({text(item), {}, line, false});
     else
@@ -161,6 +170,19 @@ void refuse_others(const std::vector<PythonCall>& calls, const ConfigFile& scrip
         throw InputError(fmt::format("{}:{}: {}", script.name, call.line, call.name),
                          fmt::format("belongs to {}, which is not modelled: {}", row.name, row.why),
                          "only supervised fine-tuning of decoder language models is planned");
+}
+
+/// A script whose settings come from its command line says nothing of batch and length.
+void require_settings(const std::vector<PythonCall>& calls, const ConfigFile& script) {
+  const auto& settings = call_rows().settings;
+  const bool is_there = std::any_of(calls.begin(), calls.end(), [&](const PythonCall& call) {
+    return std::find(settings.begin(), settings.end(), call.name) != settings.end();
+  });
+  if (!is_there)
+    throw InputError(
+        script.name,
+        fmt::format("has no call of {}: its settings come from its command line", fmt::join(settings, ", ")),
+        "give the command in a .sh file, or the YAML file that it reads");
 }
 
 /// The key table of the first trainer in the order of the rows.
@@ -190,6 +212,7 @@ Launch read_python_launch(const ConfigFile& script) {
   refuse_others(calls, script);
   Launch launch;
   LaunchPart part{.table = table_of_calls(calls, script), .config = {}, .flags = {}};
+  require_settings(calls, script);
   CallReader reader(script, part, launch.notes);
   for (const PythonCall& call : calls) reader.read(call);
   launch.parts.push_back(std::move(part));

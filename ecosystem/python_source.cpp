@@ -327,6 +327,8 @@ class PythonReader {
       const auto both = combined(sign, value, right);
       value = both ? *both : unknown(value.kind == PythonValue::Kind::Unknown ? value.text : right.text);
     }
+    if (i < tokens_.size() && tokens_[i].kind == Token::Kind::Name && tokens_[i].text == "if" && depth < kMostDepth)
+      value = conditional(std::move(value), i, depth);
     if (is_end(i)) return value;
     std::string written = tokens_[begin].text;  // a condition, an index, a comparison
     while (!is_end(i)) {
@@ -334,6 +336,17 @@ class PythonReader {
       i = tokens_[i].kind == Token::Kind::Open ? tokens_[i].partner + 1 : i + 1;
     }
     return unknown(written);
+  }
+
+  /// `value if condition else other`, where the condition is known.
+  PythonValue conditional(PythonValue value, std::size_t& i, int depth) {
+    std::size_t at = i + 1;
+    const PythonValue condition = operand(at, depth + 1);
+    const bool is_known = condition.text == "true" || condition.text == "false";
+    if (!is_known || at >= tokens_.size() || tokens_[at].text != "else") return value;
+    i = at + 1;
+    PythonValue other = expression(i, depth + 1);
+    return condition.text == "true" ? std::move(value) : std::move(other);
   }
 
   bool is_end(std::size_t i) const {
@@ -372,7 +385,11 @@ class PythonReader {
   PythonValue named(std::size_t& i, int depth) {
     if (tokens_[i].text == "not") {
       const PythonValue inner = operand(++i, depth + 1);
-      if (inner.text == "true" || inner.text == "false") return literal_of(inner.text == "true" ? "false" : "true");
+      if (inner.text == "true" || inner.text == "false") {
+        PythonValue value = literal_of(inner.text == "true" ? "false" : "true");
+        value.asks_card = inner.asks_card;
+        return value;
+      }
       return unknown("not " + inner.text);
     }
     const std::string name = dotted(i);
@@ -382,7 +399,10 @@ class PythonReader {
     if (is_open(i, '(')) {
       const bool is_assumed = std::find(assumed_.begin(), assumed_.end(), last) != assumed_.end();
       i = tokens_[i].partner + 1;
-      return is_assumed ? literal_of("true") : unknown(name + "(...)");
+      if (!is_assumed) return unknown(name + "(...)");
+      PythonValue value = literal_of("true");
+      value.asks_card = true;
+      return value;
     }
     if (const auto variable = variables_.find(name); variable != variables_.end()) return variable->second;
     if (name.find('.') == std::string::npos) return unknown(name);

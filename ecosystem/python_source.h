@@ -17,6 +17,7 @@ struct PythonValue {
   std::vector<PythonValue> items;                         // of a list
   std::vector<std::pair<std::string, PythonValue>> keys;  // of a dict with texts as keys
   bool is_text = false;                                   // a literal in quotes
+  bool asks_card = false;                                 // true or false as the card answers
 };
 
 struct PythonCall {
@@ -27,8 +28,8 @@ struct PythonCall {
   std::vector<std::string> open;  // "**kwargs" that are not known
 };
 
-/// The calls whose name ends in one of `names`, in the order of the text. `assumed` are functions whose answer is
-/// taken as true. Throws InputError with "name:line" for a quote or bracket that is not closed.
+/// The calls whose name ends in one of `names`, in the order of the text. `assumed` are functions that ask the
+/// card, whose answer is taken as true. Throws InputError with "name:line" for a quote or bracket that is not closed.
 std::vector<PythonCall> read_python_calls(const std::string& text, const std::string& name,
                                           const std::vector<std::string>& names,
                                           const std::vector<std::string>& assumed);

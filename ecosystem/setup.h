@@ -43,7 +43,7 @@ struct Setup {
   Flag packing, pads, evaluates;
   Number epochs;
   // numbers and kernels
-  Flag bf16, fp16;
+  Flag bf16, fp16, precision_by_card;
   Word mixed_precision, optimizer, attention, loss;
   Count loss_chunks;
   Flag checkpointing, reentrant, fsdp_checkpointing, activation_offload, optimizer_in_backward;
