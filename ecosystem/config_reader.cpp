@@ -16,10 +16,9 @@
 #include "base/names.h"
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
-#include "ecosystem/launcher.h"
+#include "ecosystem/given_files.h"
 #include "ecosystem/meaning.h"
 #include "ecosystem/methods.h"
-#include "ecosystem/python_launch.h"
 #include "ecosystem/rules.h"
 #include "ecosystem/shipped_files.h"
 #include "ecosystem/torchtune.h"
@@ -255,14 +254,11 @@ class KeyReader {
 /// The files together: later roles fill what earlier ones do not say.
 class Reading {
  public:
-  explicit Reading(const FindConfig& find) : find_(find) {}
+  Reading(const std::vector<ConfigFile>& files, const FindConfig& find) : given_(files, find) {}
 
-  ConfigReading read(const std::vector<ConfigFile>& files) {
-    given_ = files;
-    for (const ConfigFile& file : files)
-      if (is_script(file)) add_launch(file, is_python_script(file) ? read_python_launch(file) : read_launch(file));
-    for (const ConfigFile& file : given_)
-      if (!is_script(file)) add(file);
+  ConfigReading read() {
+    if (const auto script = given_.take_script()) add_launch(*script);
+    for (const ConfigFile& file : given_.files()) add(file);
     if (out_.plan) return read_plan();
     add_named_engine();
     for (const ReadFile& file : files_) merge(file);
@@ -310,69 +306,32 @@ class Reading {
   }
 
   // --- scripts ---
-  static bool is_script(const ConfigFile& file) { return is_python_script(file) || is_launch_script(file); }
-
   /// Each part of the command is read as a file of its program, above the file that it names.
-  void add_launch(const ConfigFile& script, const Launch& launch) {
-    if (of_role(FileRole::Trainer)) throw InputError(script.name, "is a second script", "give one of them");
+  void add_launch(const ConfigFile& script) {
+    Launch launch = given_.read_script(script);
     out_.notes.insert(out_.notes.end(), launch.notes.begin(), launch.notes.end());
-    written_ = launch.written;
-    for (const LaunchPart& part : launch.parts) add_part(script, part, launch.script);
+    for (const LaunchPart& part : launch.parts)
+      add_part(part.file.empty() ? script.name : part.file, part, launch.script);
   }
 
-  void add_part(const ConfigFile& script, const LaunchPart& part, const std::string& started) {
+  void add_part(const std::string& script, const LaunchPart& part, const std::string& started) {
     const KeyTable* table = find_key_table(part.table);
-    const std::optional<ConfigFile> config = file_below(script, part, table);
+    const std::optional<ConfigFile> config = given_.take_below(script, part, table);
     ParsedConfig below;
     if (config) {
       below = parse_config(*config, table);
       if (!below.table) throw InputError(config->name, "is a plan", "give the plan alone");
     }
-    const auto raw = tree_of(part, script.name, nullptr, below.tree.get(), out_.notes);
+    const auto raw = tree_of(part, script, nullptr, below.tree.get(), out_.notes);
     const bool is_guess = !table;
     if (is_guess) {
-      table = config ? below.table : &table_of_flags(raw->root, script.name);
+      table = config ? below.table : &table_of_flags(raw->root, script);
       out_.notes.push_back(fmt::format("{}: {} is no script that gpuplan knows; its flags are read as those of {}",
-                                       script.name, started, table->title));
+                                       script, started, table->title));
     }
-    add_parsed(config ? *config : script, {.table = table,
-                                           .tree = tree_of(part, script.name, table, below.tree.get(), out_.notes),
-                                           .is_guess = is_guess});
-  }
-
-  /// The file that a part of a command changes by its flags: the one that it names, from among the given files, from
-  /// the script's own here-documents, or beside the script; else a given file of the same program.
-  std::optional<ConfigFile> file_below(const ConfigFile& script, const LaunchPart& part, const KeyTable* table) {
-    for (std::size_t i = 0; i < given_.size(); ++i) {
-      const bool is_it =
-          part.config.empty() ? is_of(given_[i], table) : last_of(given_[i].name) == last_of(part.config);
-      if (!is_it) continue;
-      ConfigFile file = given_[i];
-      given_.erase(given_.begin() + std::ptrdiff_t(i));
-      return file;
-    }
-    if (part.config.empty()) return {};
-    if (auto found = find_named(part.config, script.name)) return found;
-    throw InputError(fmt::format("{}:{}", script.name, part.config_line),
-                     fmt::format("names {}, which is not there", part.config),
-                     fmt::format("give it too: --from {}", last_of(part.config)));
-  }
-
-  /// A file that another one names: one that the script writes itself, else one that is there.
-  std::optional<ConfigFile> find_named(const std::string& named, const std::string& by) const {
-    if (const auto written = written_.find(named); written != written_.end()) return ConfigFile{named, written->second};
-    return find_ ? find_(named, by) : std::nullopt;
-  }
-
-  static std::string last_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
-  /// Says whether a given file is one of the program whose flags a script has.
-  static bool is_of(const ConfigFile& file, const KeyTable* table) {
-    if (is_script(file) || find_out_of_memory(file.text)) return false;
-    try {
-      const KeyTable* own = parse_config(file).table;
-      return own && (table ? own == table : own->role == FileRole::Trainer);
-    } catch (const InputError&) { return false; }  // told where the file is read
+    add_parsed(
+        config ? *config : ConfigFile{script, {}},
+        {.table = table, .tree = tree_of(part, script, table, below.tree.get(), out_.notes), .is_guess = is_guess});
   }
 
   void count_processes() {
@@ -399,7 +358,7 @@ class Reading {
     if (names == files_.end() || of_role(FileRole::Engine)) return;
     const std::string named = *names->setup.deepspeed_file, by = names->file.name;
     if (const auto inside = names->engine) return add(*inside);
-    auto found = find_named(named, by);
+    auto found = given_.find_named(named, by);
     if (!found)
       if (const ShippedFile* shipped = find_shipped_file(names->table->name, named)) {
         out_.notes.push_back(fmt::format("{} names {}, which is not there: taken as {} ships it ({})", by, named,
@@ -556,9 +515,7 @@ class Reading {
     out_.model = s.model;
   }
 
-  const FindConfig& find_;
-  std::vector<ConfigFile> given_;               // those that no script has named
-  std::map<std::string, std::string> written_;  // by a script
+  GivenFiles given_;
   std::vector<ReadFile> files_;
   std::map<std::string_view, std::string> stated_by_;  // fact: file and key
   ConfigReading out_;
@@ -567,7 +524,7 @@ class Reading {
 }  // namespace
 
 ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find) {
-  return Reading(find).read(files);
+  return Reading(files, find).read();
 }
 
 void settle_vision(const ConfigReading& reading, EstimateRequest& request) {

@@ -320,6 +320,11 @@ const Start& choose(const std::vector<Start>& starts, const ConfigFile& script, 
       notes.push_back(fmt::format("{}:{}: a further start, {}, is not counted", script.name, start.line, start.what()));
   }
   if (chosen) return *chosen;
+  for (const Start& start : starts)
+    if (!start.other && start.launcher && start.script.ends_with(".py") &&
+        (start.launcher->name != "python" || start.script.find("train") != std::string::npos ||
+         start.script.find("tun") != std::string::npos || start.script.find("sft") != std::string::npos))
+      return start;
   const Start* refused = nullptr;
   for (const Start& start : starts)
     if (start.other &&
@@ -572,6 +577,7 @@ Launch read_launch(const ConfigFile& script) {
   add_starts(text, script, known, 0, starts);
   Launch launch;
   Start start = choose(starts, script, launch.notes);
+  const bool is_training = start.program || looks_like_training(start);
   launch.parts.push_back(TrainerPart(start, script).read());
   if (start.launcher && start.launcher->table != "launch")
     launch.parts.push_back(table_part(*start.launcher, start.launcher_flags));
@@ -580,6 +586,7 @@ Launch read_launch(const ConfigFile& script) {
   launch.written = std::move(text.written);
   launch.notes.insert(launch.notes.begin(), fmt::format("{}:{}: starts {}", script.name, start.line, start.what()));
   launch.script = start.program ? "" : start.script;
+  launch.needs_source = !start.program && !is_training;
   if (!start.open.empty())
     launch.notes.push_back(
         fmt::format("{}: what {} adds is not known and not counted", script.name, fmt::join(start.open, ", ")));

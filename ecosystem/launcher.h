@@ -26,11 +26,13 @@ struct LaunchPart {
   std::string config;  // as the command names it; empty: none
   int config_line = 1;
   std::vector<LaunchFlag> flags;
+  std::string file;  // where they stand; empty: the script
 };
 
 struct Launch {
   std::vector<LaunchPart> parts;
   std::string script;                          // that it starts, where no row names it: its flags tell what it is
+  bool needs_source = false;                   // they tell nothing: its source may
   std::map<std::string, std::string> written;  // files that the script writes itself
   std::vector<std::string> notes;
 };

@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "ecosystem/shell_arithmetic.h"
+#include "ecosystem/shell_cursor.h"
+#include "ecosystem/shell_variables.h"
 
 namespace gpuplan {
 namespace {
@@ -19,134 +21,41 @@ constexpr std::size_t kMostBytes = std::size_t(1) << 22;  // of all words togeth
 constexpr std::size_t kMostWord = std::size_t(1) << 16;
 constexpr int kMostNesting = 24;
 
-bool is_name_start(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-bool is_name_char(char c) { return is_name_start(c) || std::isdigit(static_cast<unsigned char>(c)) != 0; }
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-bool is_space(char c) { return is_blank(c) || c == '\n'; }
-
 bool is_word_of(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// A variable, or what an expansion gives: an array has several items, any other one.
-struct Value {
-  std::vector<std::string> items;
-  std::vector<std::string> unknown;
-  bool is_array = false;
+using Value = ShellValue;
 
-  std::string joined() const { return fmt::format("{}", fmt::join(items, " ")); }
-  bool operator==(const Value&) const = default;
-};
-
-void add_unknown(std::vector<std::string>& to, const std::vector<std::string>& more) {
-  for (const std::string& name : more)
-    if (std::find(to.begin(), to.end(), name) == to.end() && to.size() < 16) to.push_back(name);
-}
-
-/// What a branch of `if`, `case` or a loop changed: the values before it.
-using Branch = std::map<std::string, std::optional<Value>>;
-
-class ShellReader {
+class ShellReader : private ShellCursor {
  public:
   ShellReader(const std::string& text, const std::string& name, const std::vector<std::string>& wanted, ShellText& out)
-      : text_(text),
-        name_(name),
+      : ShellCursor(text, name),
         wanted_(wanted),
         out_(out) {}
 
-  void know(const std::string& name, const std::string& value) { variables_[name] = Value{{value}, {}, false}; }
+  void know(const std::string& name, const std::string& value) { variables_.assign(name, {{value}, {}, false}); }
 
   void read() {
     while (at_ < text_.size()) read_command();
   }
 
  private:
-  // --- the text ---
-  bool is_end() const { return at_ >= text_.size(); }
-  char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
-  bool starts(std::string_view with) const { return std::string_view(text_).substr(at_, with.size()) == with; }
-  char take() {
-    const char c = text_[at_++];
-    if (c == '\n') ++line_;
-    return c;
-  }
-  void skip(std::size_t count) {
-    for (; count > 0 && !is_end(); --count) take();
-  }
-  [[noreturn]] void fail(int line, const std::string& problem, const std::string& hint = {}) const {
-    throw InputError(fmt::format("{}:{}", name_, line), problem, hint);
-  }
   void spend(std::size_t bytes) {
     spent_ += bytes;
     if (spent_ > kMostBytes || bytes > kMostWord) fail(line_, "its variables grow too large", "write the values out");
   }
 
-  /// Up to the bracket that closes the one before; quotes and brackets inside are whole.
-  std::string until_closed(char open, char close) {
-    const int begin = line_;
-    std::string inside;
-    for (int depth = 1; !is_end();) {
-      const char c = take();
-      if (c == '\\' && !is_end()) {
-        inside += c;
-        inside += take();
-        continue;
-      }
-      if (c == '\'' || (c == '"' && open != '"')) {
-        inside += c;
-        while (!is_end() && peek() != c) {
-          if (c == '"' && peek() == '\\') inside += take();
-          if (!is_end()) inside += take();
-        }
-        if (!is_end()) inside += take();
-        continue;
-      }
-      if (c == open) ++depth;
-      if (c == close && --depth == 0) return inside;
-      inside += c;
-    }
-    fail(begin, fmt::format("'{}' is not closed", open));
-  }
-
   // --- variables ---
-  const Value* find(const std::string& name) const {
-    const auto found = variables_.find(name);
-    return found == variables_.end() ? nullptr : &found->second;
-  }
+  const Value* find(const std::string& name) const { return variables_.find(name); }
 
   void assign(const std::string& name, Value value) {
     spend(value.joined().size());
-    if (!branches_.empty()) {
-      const Value* before = find(name);
-      branches_.back().try_emplace(name, before ? std::optional(*before) : std::nullopt);
-    }
-    variables_[name] = std::move(value);
+    variables_.assign(name, std::move(value));
   }
 
   void open_branch() {
-    if (branches_.size() >= 256) fail(line_, "is nested too deeply");
-    branches_.emplace_back();
-  }
-
-  /// After a branch, a variable that was set before and got another value there is not known.
-  void close_branch() {
-    if (branches_.empty()) return;
-    Branch changed = std::move(branches_.back());
-    branches_.pop_back();
-    for (auto& [name, before] : changed) {
-      if (!branches_.empty()) branches_.back().try_emplace(name, before);
-      Value& now = variables_[name];
-      if (before && !(*before == now)) now = Value{{"$" + name}, {"$" + name}, false};
-    }
-  }
-
-  /// A value that is not known stands as it was written, as one word.
-  static Value unknown(const std::string& written) {
-    const std::string shown = written.size() > 40 ? written.substr(0, 37) + "..." : written;
-    std::string text = written.substr(0, 200);
-    std::replace_if(
-        text.begin(), text.end(), [](char c) { return is_space(c); }, '_');
-    return {{text}, {shown}, false};
+    if (!variables_.open_branch()) fail(line_, "is nested too deeply");
   }
 
   /// The value of a text in double quotes, read by the same rules.
@@ -168,7 +77,7 @@ class ShellReader {
       } else if (c == '$' || c == '`') {
         const Value part = expansion();
         value.items[0] += part.joined();
-        add_unknown(value.unknown, part.unknown);
+        add_names(value.unknown, part.unknown);
       } else {
         value.items[0] += take();
       }
@@ -200,21 +109,22 @@ class ShellReader {
       else
         missing.push_back("$" + name);
     }
-    add_unknown(missing, replaced.unknown);
+    add_names(missing, replaced.unknown);
     if (missing.empty())
       if (const auto number = shell_arithmetic(written)) return {{std::to_string(*number)}, {}, false};
-    Value result = unknown("$((" + expression + "))");
+    Value result = unknown_value("$((" + expression + "))");
     if (!missing.empty()) result.unknown = missing;
     return result;
   }
 
   /// What a command would print; of `expr 16 / $N` it is known.
   Value command_value(const std::string& command) {
-    if (!command.starts_with("expr ") || command.find('|') != std::string::npos) return unknown("$(" + command + ")");
+    if (!command.starts_with("expr ") || command.find('|') != std::string::npos)
+      return unknown_value("$(" + command + ")");
     std::string expression = command.substr(5);
     std::erase(expression, '\\');  // expr 4 \* 2
     Value value = arithmetic(expression);
-    if (value.items[0].starts_with("$")) value = unknown("$(" + command + ")");
+    if (value.items[0].starts_with("$")) value = unknown_value("$(" + command + ")");
     return value;
   }
 
@@ -224,7 +134,7 @@ class ShellReader {
     const bool is_set = value != nullptr;
     const bool has_colon = rest.starts_with(":");
     const std::string_view op = std::string_view(rest).substr(has_colon && rest.size() > 1 ? 1 : 0);
-    if (rest.empty()) return is_set ? *value : unknown("$" + name);
+    if (rest.empty()) return is_set ? *value : unknown_value("$" + name);
     if (!op.empty() && (op[0] == '-' || op[0] == '=')) {
       if (is_set && !(has_colon && value->unknown.empty() && value->joined().empty())) return *value;
       return expand(std::string(op.substr(1)));
@@ -236,17 +146,17 @@ class ShellReader {
       const std::string whole = value->joined();
       return {{whole.substr(whole.rfind('/') == std::string::npos ? 0 : whole.rfind('/') + 1)}, {}, false};
     }
-    return unknown("${" + name + rest + "}");
+    return unknown_value("${" + name + rest + "}");
   }
 
   Value element(const std::string& name, const std::string& index) {
     const Value* value = find(name);
-    if (!value) return unknown("${" + name + "[" + index + "]}");
+    if (!value) return unknown_value("${" + name + "[" + index + "]}");
     if (index == "@" || index == "*") return *value;
     const Value at = arithmetic(index);
     const auto number = at.unknown.empty() ? shell_arithmetic(at.items[0]) : std::nullopt;
     if (!number || *number < 0 || std::size_t(*number) >= value->items.size() || !value->unknown.empty())
-      return unknown("${" + name + "[" + index + "]}");
+      return unknown_value("${" + name + "[" + index + "]}");
     return {{value->items[std::size_t(*number)]}, {}, false};
   }
 
@@ -260,16 +170,16 @@ class ShellReader {
       name = inside[i++];
     else
       while (i < inside.size() && is_name_char(inside[i])) name += inside[i++];
-    if (name.empty()) return unknown("${" + inside + "}");
+    if (name.empty()) return unknown_value("${" + inside + "}");
     const std::string rest = inside.substr(i);
     if (rest.starts_with("[")) {
       const std::size_t end = rest.find(']');
-      if (end == std::string::npos || end + 1 != rest.size()) return unknown("${" + inside + "}");
+      if (end == std::string::npos || end + 1 != rest.size()) return unknown_value("${" + inside + "}");
       const Value value = element(name, rest.substr(1, end - 1));
       if (!counts) return value;
       return value.unknown.empty() ? Value{{std::to_string(value.items.size())}, {}, false} : value;
     }
-    if (counts) return unknown("${" + inside + "}");
+    if (counts) return unknown_value("${" + inside + "}");
     return parameter(name, rest);
   }
 
@@ -328,7 +238,7 @@ class ShellReader {
         end_word(now, words);
         continue;
       }
-      if (c == '$' || c == '`') add_unknown(now.word.unknown, value.unknown);
+      if (c == '$' || c == '`') add_names(now.word.unknown, value.unknown);
       if (!now.word.unknown.empty()) now.word.is_bare = is_alone && text.find(' ') == std::string::npos;
       add_text(now, {&c, 1});
     }
@@ -356,7 +266,7 @@ class ShellReader {
           add_text(now, value.items[i]);
         }
         if (value.items.empty() && value.unknown.empty() && peek() == '"' && now.word.text.empty()) now.has_any = false;
-        add_unknown(now.word.unknown, value.unknown);
+        add_names(now.word.unknown, value.unknown);
         if (is_word_of(value.joined(), {"$@", "$*"})) now.word.is_bare = true;
       } else {
         const char c = take();
@@ -460,7 +370,7 @@ class ShellReader {
       read_word_whole(items);
     for (const ShellWord& item : items) {
       value.items.push_back(item.text);
-      add_unknown(value.unknown, item.unknown);
+      add_names(value.unknown, item.unknown);
     }
     value.is_array = is_array;
     if (!is_array && value.items.size() != 1) value.items = {value.joined()};
@@ -470,12 +380,12 @@ class ShellReader {
         both.items.insert(both.items.end(), value.items.begin(), value.items.end());
       else
         both.items = {before->joined() + value.joined()};
-      add_unknown(both.unknown, value.unknown);
+      add_names(both.unknown, value.unknown);
       value = both;
     }
     if (const std::size_t index = name.find('['); index != std::string::npos) {
       name.resize(index);
-      value = unknown("$" + name);
+      value = unknown_value("$" + name);
     }
     return {name, value};
   }
@@ -487,7 +397,7 @@ class ShellReader {
     if (parts.empty()) return;
     for (std::size_t i = 1; i < parts.size(); ++i) {
       parts[0].text += " " + parts[i].text;
-      add_unknown(parts[0].unknown, parts[i].unknown);
+      add_names(parts[0].unknown, parts[i].unknown);
     }
     items.push_back(parts[0]);
   }
@@ -547,12 +457,12 @@ class ShellReader {
     if (is_word_of(word, {"if", "while", "until"})) return true;
     if (is_word_of(word, {"then", "do", "{"})) return open_branch(), true;
     if (is_word_of(word, {"else", "elif"})) {
-      close_branch();
+      variables_.close_branch();
       if (word == "else") open_branch();
       return true;
     }
-    if (is_word_of(word, {"fi", "done", "}"})) return close_branch(), true;
-    if (word == "esac") return close_branch(), true;
+    if (is_word_of(word, {"fi", "done", "}"})) return variables_.close_branch(), true;
+    if (word == "esac") return variables_.close_branch(), true;
     if (word == "!" || word == "time") return true;
     if (word == "case") {
       read_rest_of_line(words);
@@ -604,11 +514,11 @@ class ShellReader {
     if (words.empty()) return set_all(assignments);
     if (is_word_of(words[0].text, {"export", "declare", "local", "readonly", "typeset"})) return set_all(assignments);
     if (words[0].text == "unset") {
-      for (const ShellWord& word : words) variables_.erase(word.text);
+      for (const ShellWord& word : words) variables_.forget(word.text);
       return;
     }
     if (words[0].text == "read" && words.size() > 1 && is_name_start(words.back().text[0]))
-      assign(words.back().text, unknown("$" + words.back().text));
+      assign(words.back().text, unknown_value("$" + words.back().text));
     ShellCommand command{.words = std::move(words), .environment = {}};
     for (const std::string& name : wanted_)
       if (const Value* value = find(name)) command.environment[name] = word_of(*value, command.words[0].line);
@@ -656,6 +566,10 @@ class ShellReader {
           const std::string body = read_heredoc();
           if (!target.empty() && out_.written.size() < 64) out_.written[target] = body;
         }
+        if (c == ';' && peek() == ';') {  // the next case is another branch
+          variables_.close_branch();
+          open_branch();
+        }
         if (c == '\n' || !heredoc_end_) break;
       } else {
         read_part(words, assignments);
@@ -665,14 +579,11 @@ class ShellReader {
     finish_command(words, assignments);
   }
 
-  std::string text_;
-  const std::string& name_;
   const std::vector<std::string>& wanted_;
   ShellText& out_;
-  std::size_t at_ = 0, spent_ = 0;
-  int line_ = 1, nesting_ = 0;
-  std::map<std::string, Value> variables_;
-  std::vector<Branch> branches_;
+  std::size_t spent_ = 0;
+  int nesting_ = 0;
+  ShellVariables variables_;
   std::optional<std::string> heredoc_end_;
   bool heredoc_strips_ = false, heredoc_is_literal_ = false;
 };
