@@ -206,7 +206,7 @@ bool is_python_script(const ConfigFile& file) {
 
 Launch read_python_launch(const ConfigFile& script) {
   const bool is_notebook = to_lower(script.name).ends_with(".ipynb");
-  require_size(script.text.size(), script.name, is_notebook ? kNotebookLimit : kTrainerLimit);
+  require_size(script.text.size(), script.name, is_notebook ? kNotebookLimit : kScriptLimit);
   const std::string code = is_notebook ? code_of_notebook(script.text, script.name) : script.text;
   const auto calls = read_python_calls(code, script.name, call_rows().names, call_rows().assumed);
   refuse_others(calls, script);
