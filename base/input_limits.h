@@ -21,6 +21,8 @@ inline constexpr InputLimit kProfileLimit{"a calibration", 4 * kMebibyte};
 inline constexpr InputLimit kClusterLimit{"a description of a machine", 2 * kMebibyte};
 inline constexpr InputLimit kLengthsLimit{"a list of lengths", 64 * kMebibyte};
 inline constexpr InputLimit kTrainerLimit{"a trainer's YAML configuration", 1 * kMebibyte};
+inline constexpr InputLimit kScriptLimit{"a script", 1 * kMebibyte};
+inline constexpr InputLimit kNotebookLimit{"a notebook", 16 * kMebibyte};
 inline constexpr InputLimit kLogLimit{"a log", 256 * kMebibyte};
 inline constexpr InputLimit kPricesLimit{"a list of prices", 1 * kMebibyte};
 inline constexpr InputLimit kHostsLimit{"a list of hosts", 1 * kMebibyte};
@@ -30,8 +32,8 @@ inline constexpr InputLimit kRowLimit{"a row of --data", 16 * kMebibyte};
 /// Every other file.
 inline constexpr InputLimit kFileLimit{"a file", 256 * kMebibyte};
 
-inline constexpr std::array kInputLimits{kConfigLimit,  kIndexLimit,   kPlanLimit, kProfileLimit, kClusterLimit,
-                                         kLengthsLimit, kTrainerLimit, kLogLimit,  kPricesLimit,  kHostsLimit,
-                                         kPointsLimit,  kRowLimit,     kFileLimit};
+inline constexpr std::array kInputLimits{kConfigLimit,  kIndexLimit,   kPlanLimit,   kProfileLimit,  kClusterLimit,
+                                         kLengthsLimit, kTrainerLimit, kScriptLimit, kNotebookLimit, kLogLimit,
+                                         kPricesLimit,  kHostsLimit,   kPointsLimit, kRowLimit,      kFileLimit};
 
 }  // namespace gpuplan

@@ -18,6 +18,7 @@ struct ValueTree {
   struct Place {
     int line = 1, key_line = 1;
     std::size_t order = 0;  // in the file
+    std::string file;       // another one than the tree's; else empty
   };
   struct Problem {
     int line = 0;  // 0: not known

@@ -16,12 +16,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file that another one names: as it stands, or beside that one.
+/// A file that another one names: as it stands, beside that one, or below a folder above it: scripts are started in
+/// the root of their repository.
 std::optional<ConfigFile> find_named(const std::string& named, const std::string& by) {
-  for (const fs::path& path :
-       {fs::path(named), fs::path(by).parent_path() / named, fs::path(by).parent_path() / fs::path(named).filename()}) {
-    if (is_file(path)) return ConfigFile{path.string(), read_file(path, kLogLimit)};
+  constexpr int kFoldersAbove = 6;
+  const fs::path folder = fs::path(by).parent_path();
+  std::vector<fs::path> places{named, folder / named, folder / fs::path(named).filename()};
+  for (fs::path above = folder; places.size() < 3 + kFoldersAbove && !above.empty(); above = above.parent_path()) {
+    if (above == above.parent_path()) break;
+    places.push_back(above.parent_path() / named);
   }
+  for (const fs::path& path : places)
+    if (is_file(path)) return ConfigFile{path.string(), read_file(path, kLogLimit)};
   return std::nullopt;
 }
 
@@ -96,7 +102,7 @@ std::optional<ConfigReading> given_configs(const CLI::App& app) {
 
 void settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
                     std::vector<std::string>& notes) {
-  const auto& processes = configs.setup.num_processes;
+  const auto& processes = configs.setup.num_processes ? configs.setup.num_processes : configs.setup.visible_gpus;
   const auto gpus = given(app, "--gpus");
   const bool is_open = !gpus || !(says_how_many(*gpus) || is_given(app, "--num-gpus"));
   if (is_open && request.cluster.num_gpus() == 1 && processes && *processes > 1 && !request.cluster.is_mixed()) {

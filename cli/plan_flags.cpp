@@ -465,7 +465,8 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   }
   set_rows(app, question);
   const bool says_precision =
-      configs && (configs->has_trainer || configs->setup.mixed_precision || configs->setup.bf16 || configs->setup.fp16);
+      configs && !configs->setup.precision_by_card &&
+      (configs->has_trainer || configs->setup.mixed_precision || configs->setup.bf16 || configs->setup.fp16);
   if (!plan && !says_precision && !is_given(app, "--precision")) set_precision(question);
   if (request.eval_batch * request.recipe.seq_len > kMostBatchTokens)
     throw InputError("--eval-batch", "evaluation batch times sequence length exceeds 2^32 tokens");

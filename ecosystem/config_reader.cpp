@@ -16,6 +16,7 @@
 #include "base/names.h"
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
+#include "ecosystem/given_files.h"
 #include "ecosystem/meaning.h"
 #include "ecosystem/methods.h"
 #include "ecosystem/rules.h"
@@ -76,10 +77,11 @@ std::string text_of(const json& value) { return value.is_string() ? value.get<st
 /// Reads the keys of one file.
 class KeyReader {
  public:
-  KeyReader(ReadFile& out, const ValueTree& tree, std::vector<std::string>& notes)
+  KeyReader(ReadFile& out, const ParsedConfig& parsed, std::vector<std::string>& notes)
       : out_(out),
         table_(*out.table),
-        tree_(tree),
+        tree_(*parsed.tree),
+        stops_at_unknown_(table_.refuses_unknown && !parsed.is_guess),
         notes_(notes) {}
 
   void read() {
@@ -101,8 +103,10 @@ class KeyReader {
  private:
   [[noreturn]] void fail(const std::string& key, const std::string& problem, const std::string& hint) const {
     const auto place = tree_.places.find(key);
-    const std::string line = place == tree_.places.end() ? "" : fmt::format(":{}", place->second.key_line);
-    throw InputError(fmt::format("{}{}: {}", tree_.file, line, key), problem, hint);
+    const bool is_known = place != tree_.places.end();
+    const std::string line = is_known ? fmt::format(":{}", place->second.key_line) : "";
+    const std::string& file = is_known && !place->second.file.empty() ? place->second.file : tree_.file;
+    throw InputError(fmt::format("{}{}: {}", file, line, key), problem, hint);
   }
 
   /// The key as the table spells it: a mapping's own prefix may be left out.
@@ -176,7 +180,7 @@ class KeyReader {
     std::vector<std::string> known;
     for (const KeyRow& row : table_.rows) known.push_back(row.key);
     const std::string hint = did_you_mean(path, known);
-    if (table_.refuses_unknown && path.find('.') == std::string::npos)
+    if (stops_at_unknown_ && path.find('.') == std::string::npos)
       fail(path, fmt::format("unknown key: {} stops at it", table_.title), hint);
     unknown_.push_back(hint.empty() ? path : fmt::format("{} ({})", path, hint));
   }
@@ -248,6 +252,7 @@ class KeyReader {
   ReadFile& out_;
   const KeyTable& table_;
   const ValueTree& tree_;
+  const bool stops_at_unknown_;
   std::vector<std::string>& notes_;
   std::map<std::string, std::vector<std::string>> ignored_;
   std::vector<std::string> unknown_;
@@ -256,13 +261,15 @@ class KeyReader {
 /// The files together: later roles fill what earlier ones do not say.
 class Reading {
  public:
-  explicit Reading(const FindConfig& find) : find_(find) {}
+  Reading(const std::vector<ConfigFile>& files, const FindConfig& find) : given_(files, find) {}
 
-  ConfigReading read(const std::vector<ConfigFile>& files) {
-    for (const ConfigFile& file : files) add(file);
+  ConfigReading read() {
+    if (const auto script = given_.take_script()) add_launch(*script);
+    for (const ConfigFile& file : given_.files()) add(file);
     if (out_.plan) return read_plan();
     add_named_engine();
     for (const ReadFile& file : files_) merge(file);
+    count_processes();
     check_batch();
     if (std::string note = resolve_component(out_.setup); !note.empty()) out_.notes.push_back(std::move(note));
     fill_defaults();
@@ -297,8 +304,50 @@ class Reading {
           file.name,
           fmt::format("is read as {}, and {} as {}", parsed.table->title, other->file.name, other->table->title),
           "give one of them");
+    add_parsed(file, parsed);
+  }
+
+  void add_parsed(const ConfigFile& file, const ParsedConfig& parsed) {
     files_.push_back({.table = parsed.table, .file = file, .setup = {}, .stated_by = {}});
-    KeyReader(files_.back(), *parsed.tree, out_.notes).read();
+    KeyReader(files_.back(), parsed, out_.notes).read();
+  }
+
+  // --- scripts ---
+  /// Each part of the command is read as a file of its program, above the file that it names.
+  void add_launch(const ConfigFile& script) {
+    Launch launch = given_.read_script(script);
+    out_.notes.insert(out_.notes.end(), launch.notes.begin(), launch.notes.end());
+    for (const LaunchPart& part : launch.parts)
+      add_part(part.file.empty() ? script.name : part.file, part, launch.script);
+  }
+
+  void add_part(const std::string& script, const LaunchPart& part, const std::string& started) {
+    const KeyTable* table = find_key_table(part.table);
+    const std::optional<ConfigFile> config = given_.take_below(script, part, table);
+    ParsedConfig below;
+    if (config) {
+      below = parse_config(*config, table);
+      if (!below.table) throw InputError(config->name, "is a plan", "give the plan alone");
+    }
+    const auto raw = tree_of(part, script, nullptr, below.tree.get(), out_.notes);
+    const bool is_guess = !table;
+    if (is_guess) {
+      table = config ? below.table : &table_of_flags(raw->root, script);
+      out_.notes.push_back(fmt::format("{}: {} is no script that gpuplan knows; its flags are read as those of {}",
+                                       script, started, table->title));
+    }
+    add_parsed(
+        config ? *config : ConfigFile{script, {}},
+        {.table = table, .tree = tree_of(part, script, table, below.tree.get(), out_.notes), .is_guess = is_guess});
+  }
+
+  void count_processes() {
+    Setup& s = out_.setup;
+    if (s.num_processes) return;
+    if (s.processes_per_machine)
+      s.num_processes = *s.processes_per_machine * s.num_machines.value_or(1);
+    else if (s.visible_gpus && s.distributed != "no")
+      s.num_processes = s.visible_gpus;
   }
 
   ConfigReading read_plan() {
@@ -316,7 +365,7 @@ class Reading {
     if (names == files_.end() || of_role(FileRole::Engine)) return;
     const std::string named = *names->setup.deepspeed_file, by = names->file.name;
     if (const auto inside = names->engine) return add(*inside);
-    auto found = find_ ? find_(named, by) : std::nullopt;
+    auto found = given_.find_named(named, by);
     if (!found)
       if (const ShippedFile* shipped = find_shipped_file(names->table->name, named)) {
         out_.notes.push_back(fmt::format("{} names {}, which is not there: taken as {} ships it ({})", by, named,
@@ -337,7 +386,7 @@ class Reading {
           stated_by_.try_emplace(field.name, fmt::format("{}: {}", file.file.name, file.stated_by.at(field.name)));
       if (first.second)
         state(out_.setup, field, value);
-      else if (value_of(out_.setup, field) != value && field.name != "deepspeed_file")
+      else if (value_of(out_.setup, field) != value && field.name != "deepspeed_file" && file.table->name != "launch")
         throw InputError(
             fmt::format("{}: {}", file.file.name, file.stated_by.at(field.name)),
             fmt::format("is {}, and {} is {}{}", value.dump(), first.first->second, value_of(out_.setup, field).dump(),
@@ -366,7 +415,7 @@ class Reading {
       const bool has_fp16 = out_.setup.fp16.value_or(false);
       for (const KeyRow& row : file.table->rows) {
         if (row.otherwise.is_null() || is_stated(out_.setup, *row.field)) continue;
-        if (has_fp16 && row.field->name == "bf16") continue;  // one of the two
+        if ((has_fp16 || out_.setup.precision_by_card) && row.field->name == "bf16") continue;  // one of the two
         state(out_.setup, *row.field, row.otherwise);
       }
       for (const auto& [fact, value] : file.table->assumes)
@@ -473,7 +522,7 @@ class Reading {
     out_.model = s.model;
   }
 
-  const FindConfig& find_;
+  GivenFiles given_;
   std::vector<ReadFile> files_;
   std::map<std::string_view, std::string> stated_by_;  // fact: file and key
   ConfigReading out_;
@@ -482,7 +531,7 @@ class Reading {
 }  // namespace
 
 ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find) {
-  return Reading(find).read(files);
+  return Reading(files, find).read();
 }
 
 void settle_vision(const ConfigReading& reading, EstimateRequest& request) {
@@ -504,8 +553,7 @@ void settle_strategy(const ConfigReading& reading, EstimateRequest& request, std
     notes.push_back(
         fmt::format("{} has no bf16 tensor cores: fp16: true is the usual choice there (R14)", is_without_bf16->name));
   if (s.num_processes && *s.num_processes != num_gpus && s.distributed != "no")
-    notes.push_back(
-        fmt::format("accelerate's file starts {} processes, and {} GPUs are asked about", *s.num_processes, num_gpus));
+    notes.push_back(fmt::format("{} processes are started, and {} GPUs are asked about", *s.num_processes, num_gpus));
   if (!s.distributed) {
     const KeyTable* trainer = nullptr;
     for (const KeyTable& table : key_tables())

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ecosystem/file_kind.h"
+#include "ecosystem/given_files.h"
 #include "ecosystem/out_of_memory.h"
 #include "planner/estimate.h"
 
@@ -27,9 +27,6 @@ struct ConfigReading {
   std::optional<ConfigFile> plan;            // a plan of gpuplan among them; then at most a log is beside it
   std::vector<std::string> notes;
 };
-
-/// The text of a file that another one names, by its path as written; nothing where it is not found.
-using FindConfig = std::function<std::optional<ConfigFile>(const std::string& named, const std::string& by)>;
 
 /// Throws InputError for a file of no known kind, two files of one role, a plan beside other settings, an unknown or
 /// refused key, values that contradict each other, and a combination that a rule forbids.

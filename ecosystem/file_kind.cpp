@@ -58,41 +58,71 @@ void refuse_repeated(ValueTree& tree, const ConfigFile& file) {
   tree.finish("keep one of them");
 }
 
+void refuse_foreign_program(const json& top, const std::string& name) {
+  if (const auto program = find_foreign_program(top))
+    throw InputError(
+        name,
+        fmt::format("is a file of {} ({}), which gpuplan does not read", program->name, fmt::join(program->keys, ", ")),
+        fmt::format("say the same with flags (--model, --lora, --seq-len ...); read are: {}", kinds()));
+}
+
+const KeyTable& table_of_keys(const json& top, const std::string& name) {
+  refuse_foreign_program(top, name);
+  const KeyTable* found = nullptr;
+  for (const KeyTable& table : key_tables()) {
+    if (signs_in(table, top).empty()) continue;
+    if (!found) {
+      found = &table;
+      continue;
+    }
+    // transformers' keys are also those of TRL and LLaMA-Factory, which come before it
+    if (table.name == "transformers" || (found->role == table.role && table.name == "trl")) continue;
+    std::vector<std::string> others = signs_in(table, top);  // that the first program does not have too
+    std::erase_if(
+        others, [&](const std::string& sign) { return found->find(sign) || names_foreign_method(found->name, sign); });
+    if (others.empty()) continue;
+    throw InputError(name,
+                     fmt::format("has keys of {} ({}) and of {} ({})", found->title,
+                                 fmt::join(signs_in(*found, top), ", "), table.title, fmt::join(others, ", ")),
+                     "one file belongs to one program");
+  }
+  if (!found)
+    throw InputError(name, "its keys are of no program that gpuplan reads", fmt::format("read are: {}", kinds()));
+  return *found;
+}
+
 }  // namespace
 
-ParsedConfig parse_config(const ConfigFile& file) {
+const KeyTable& table_of_flags(const json& top, const std::string& name) {
+  if (const auto program = find_foreign_program(top); program && program->keys.size() > 1)
+    refuse_foreign_program(top, name);
+  const KeyTable* best = nullptr;
+  std::ptrdiff_t most = 0;
+  for (const KeyTable& table : key_tables()) {
+    if (table.role != FileRole::Trainer || (signs_in(table, top).empty() && table.name != "transformers")) continue;
+    const auto known = std::count_if(top.items().begin(), top.items().end(), [&](const auto& item) {
+      return table.find(item.key()) != nullptr || table.has_below(item.key());
+    });
+    if (known > most) {
+      most = known;
+      best = &table;
+    }
+  }
+  if (!best)
+    throw InputError(name, "its flags are of no program that gpuplan reads", fmt::format("read are: {}", kinds()));
+  return *best;
+}
+
+ParsedConfig parse_config(const ConfigFile& file, const KeyTable* expected) {
   ParsedConfig parsed{.tree = parse_tree_of(file)};
   const json& top = parsed.tree->root;
   if (!top.is_object()) throw InputError(file.name, "expected keys and values", fmt::format("read are: {}", kinds()));
   if (top.contains("schema_version")) return parsed;
   if (top.contains("model_type") && top.contains("hidden_size"))
     throw InputError(file.name, "is a model's config", fmt::format("give it as --model {}", file.name));
-  if (const auto program = find_foreign_program(top))
-    throw InputError(
-        file.name,
-        fmt::format("is a file of {} ({}), which gpuplan does not read", program->name, fmt::join(program->keys, ", ")),
-        fmt::format("say the same with flags (--model, --lora, --seq-len ...); read are: {}", kinds()));
-  for (const KeyTable& table : key_tables()) {
-    if (signs_in(table, top).empty()) continue;
-    if (!parsed.table) {
-      parsed.table = &table;
-      continue;
-    }
-    // transformers' keys are also those of TRL and LLaMA-Factory, which come before it
-    if (table.name == "transformers" || (parsed.table->role == table.role && table.name == "trl")) continue;
-    std::vector<std::string> others = signs_in(table, top);  // that the first program does not have too
-    std::erase_if(others, [&](const std::string& sign) {
-      return parsed.table->find(sign) || names_foreign_method(parsed.table->name, sign);
-    });
-    if (others.empty()) continue;
-    throw InputError(file.name,
-                     fmt::format("has keys of {} ({}) and of {} ({})", parsed.table->title,
-                                 fmt::join(signs_in(*parsed.table, top), ", "), table.title, fmt::join(others, ", ")),
-                     "one file belongs to one program");
-  }
-  if (parsed.table && parsed.table->refuses_repeated) refuse_repeated(*parsed.tree, file);
-  if (!parsed.table)
-    throw InputError(file.name, "its keys are of no program that gpuplan reads", fmt::format("read are: {}", kinds()));
+  if (expected) refuse_foreign_program(top, file.name);
+  parsed.table = expected ? expected : &table_of_keys(top, file.name);
+  if (parsed.table->refuses_repeated) refuse_repeated(*parsed.tree, file);
   return parsed;
 }
 

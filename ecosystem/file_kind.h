@@ -16,10 +16,15 @@ struct ConfigFile {
 struct ParsedConfig {
   const KeyTable* table = nullptr;  // null: a plan of gpuplan
   std::shared_ptr<ValueTree> tree;  // values as the program itself reads them
+  bool is_guess = false;            // flags of a script that may take others than the table knows
 };
 
 /// JSON where the text begins with '{', else YAML. Throws InputError when it is neither, when no format has such keys,
-/// and when two have.
-ParsedConfig parse_config(const ConfigFile& file);
+/// and when two have. With `expected` it is a file of that format, whatever its keys.
+ParsedConfig parse_config(const ConfigFile& file, const KeyTable* expected = nullptr);
+
+/// The trainer's format that knows most of these flags of a script that nobody knows. Throws InputError where they are
+/// those of another program, or of none.
+const KeyTable& table_of_flags(const nlohmann::json& top, const std::string& name);
 
 }  // namespace gpuplan

@@ -17,9 +17,10 @@ namespace {
 using nlohmann::json;
 
 // More telling formats first: a TRL file holds keys of transformers, and not the other way round.
-constexpr std::array kFormats{"accelerate", "deepspeed",     "torchtune",        "torch",   "unsloth",
-                              "ms-swift",   "open-instruct", "llama-factory-v1", "axolotl", "llama-factory",
-                              "trl",        "peft",          "transformers"};
+constexpr std::array kFormats{
+    "accelerate",    "deepspeed",        "torchtune", "torch",          "unsloth",    "ms-swift",
+    "open-instruct", "llama-factory-v1", "axolotl",   "llama-factory",  "peft-sft",   "trl",
+    "peft",          "transformers",     "launch",    "unsloth-script", "trl-script", "transformers-script"};
 
 /// Reads one data file. Every problem in it is a mistake of ours, so the first one ends it.
 class TableReader {

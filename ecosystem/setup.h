@@ -43,14 +43,14 @@ struct Setup {
   Flag packing, pads, evaluates;
   Number epochs;
   // numbers and kernels
-  Flag bf16, fp16;
+  Flag bf16, fp16, precision_by_card;
   Word mixed_precision, optimizer, attention, loss;
   Count loss_chunks, checkpoint_every;
   Flag checkpointing, reentrant, fsdp_checkpointing, activation_offload, optimizer_in_backward;
   Flag liger, liger_layers, liger_loss;
   // launcher and engine
   Word distributed;
-  Count num_processes, num_machines;
+  Count num_processes, num_machines, processes_per_machine, visible_gpus;
   Count zero_stage;
   Word offload_optimizer, offload_params, deepspeed_file;
   Flag zero_init, zero_gathers_for_save, zero_quantized_weights;

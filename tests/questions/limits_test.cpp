@@ -79,6 +79,24 @@ const std::vector<Input>& inputs() {
        "gpuplan estimate --model smollm2-135m --gpus 2xA6000 --lengths lengths.big --json"},
       {kTrainerLimit, "trainer.yaml", [](std::size_t n) { return filled("base_model: x\nlist:\n", "- 1\n", "", n); },
        "gpuplan estimate --from trainer.yaml --gpus 2xA6000 --json"},
+      {kScriptLimit, "train.sh",
+       [](std::size_t n) {
+         return filled("torchrun sft.py --max_length 128 --packing --lora_r 8\n", "X=$((2*3)); export Y=\"$X $X\"\n",
+                       "\n", n);
+       },
+       "gpuplan estimate --model smollm2-135m --from train.sh --gpus 2xA6000 --json"},
+      {kScriptLimit, "train.py",
+       [](std::size_t n) {
+         return filled("SFTTrainer(args=SFTConfig(max_length=128))\n", "x = [1, 2, {'a': 3}]\n", "\n", n);
+       },
+       "gpuplan estimate --model smollm2-135m --from train.py --gpus 2xA6000 --json"},
+      {kNotebookLimit, "train.ipynb",
+       [](std::size_t n) {
+         return filled(
+             R"({"cells":[{"cell_type":"code","source":["SFTTrainer(args=SFTConfig(max_length=128))\n"],"outputs":[)",
+             "1,", "1]}]}", n);
+       },
+       "gpuplan estimate --model smollm2-135m --from train.ipynb --gpus 2xA6000 --json"},
       {kPlanLimit, "trainer.json",
        [](std::size_t n) { return numbers_of("{\"zero_optimization\":{\"stage\":3},\"x\":[", "1]}", n); },
        "gpuplan estimate --model smollm2-135m --from trainer.json --gpus 2xA6000 --json"},

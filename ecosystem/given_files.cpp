@@ -1,0 +1,87 @@
+#include "ecosystem/given_files.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "ecosystem/out_of_memory.h"
+#include "ecosystem/python_launch.h"
+
+namespace gpuplan {
+namespace {
+
+std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+bool is_script(const ConfigFile& file) { return is_python_script(file) || is_launch_script(file); }
+
+/// Says whether a given file is one of the program whose flags a script has.
+bool is_file_of(const ConfigFile& file, const KeyTable* table) {
+  if (is_script(file) || find_out_of_memory(file.text)) return false;
+  try {
+    const KeyTable* own = parse_config(file).table;
+    return own && (table ? own == table : own->role == FileRole::Trainer);
+  } catch (const InputError&) { return false; }  // told where the file is read
+}
+
+}  // namespace
+
+std::optional<ConfigFile> GivenFiles::take_script() {
+  for (const auto is_kind : {is_launch_script, is_python_script}) {
+    const auto found = std::find_if(files_.begin(), files_.end(), is_kind);
+    if (found == files_.end()) continue;
+    const auto second = std::find_if(found + 1, files_.end(), is_kind);
+    if (second != files_.end())
+      throw InputError(second->name, fmt::format("is a second script beside {}", found->name), "give one of them");
+    ConfigFile script = *found;
+    files_.erase(found);
+    return script;
+  }
+  return {};
+}
+
+Launch GivenFiles::read_script(const ConfigFile& script) {
+  if (is_python_script(script)) return read_python_launch(script);
+  Launch launch = read_launch(script);
+  written_ = launch.written;
+  if (!launch.needs_source) return launch;
+  auto source = take_named(launch.script);
+  if (!source && find_) source = find_(launch.script, script.name);
+  if (!source)
+    throw InputError(script.name, fmt::format("starts {} without flags that tell batch and length", launch.script),
+                     fmt::format("give it too: --from {}", last_part(launch.script)));
+  Launch inner = read_python_launch(*source);
+  inner.parts.front().file = source->name;
+  launch.parts.front() = std::move(inner.parts.front());
+  launch.notes.insert(launch.notes.end(), inner.notes.begin(), inner.notes.end());
+  return launch;
+}
+
+std::optional<ConfigFile> GivenFiles::take_named(const std::string& named) {
+  const auto found = std::find_if(files_.begin(), files_.end(),
+                                  [&](const ConfigFile& f) { return last_part(f.name) == last_part(named); });
+  if (found == files_.end()) return {};
+  ConfigFile file = *found;
+  files_.erase(found);
+  return file;
+}
+
+std::optional<ConfigFile> GivenFiles::find_named(const std::string& named, const std::string& by) const {
+  if (const auto written = written_.find(named); written != written_.end()) return ConfigFile{named, written->second};
+  return find_ ? find_(named, by) : std::nullopt;
+}
+
+std::optional<ConfigFile> GivenFiles::take_below(const std::string& script, const LaunchPart& part,
+                                                 const KeyTable* table) {
+  if (part.config.empty()) {
+    const auto same = std::find_if(files_.begin(), files_.end(), [&](const auto& f) { return is_file_of(f, table); });
+    return same == files_.end() ? std::nullopt : take_named(same->name);
+  }
+  if (auto given = take_named(part.config)) return given;
+  if (auto found = find_named(part.config, script)) return found;
+  throw InputError(fmt::format("{}:{}", script, part.config_line),
+                   fmt::format("names {}, which is not there", part.config),
+                   fmt::format("give it too: --from {}", last_part(part.config)));
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,48 @@
+// The files of a question, and those that they name: a script is read first, since it says how the others go together.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ecosystem/file_kind.h"
+#include "ecosystem/launcher.h"
+
+namespace gpuplan {
+
+/// The text of a file that another one names, by its path as written; nothing where it is not found.
+using FindConfig = std::function<std::optional<ConfigFile>(const std::string& named, const std::string& by)>;
+
+class GivenFiles {
+ public:
+  GivenFiles(std::vector<ConfigFile> files, const FindConfig& find) : files_(std::move(files)), find_(find) {}
+
+  /// Those that are not taken yet.
+  const std::vector<ConfigFile>& files() const { return files_; }
+
+  /// The command or the Python source among the files, the command where there are both. Throws InputError for two of
+  /// one kind.
+  std::optional<ConfigFile> take_script();
+
+  /// What it starts. Where a command starts a Python script without flags that tell, that script is read too.
+  Launch read_script(const ConfigFile& script);
+
+  /// The file that a part of a command changes by its flags: the one that it names, from among the given files, from
+  /// those that the script writes itself, or beside it; else a given file of the same program. Throws InputError where
+  /// the one that it names is nowhere.
+  std::optional<ConfigFile> take_below(const std::string& script, const LaunchPart& part, const KeyTable* table);
+
+  /// A file that another one names: one that the script writes itself, else one that is there.
+  std::optional<ConfigFile> find_named(const std::string& named, const std::string& by) const;
+
+ private:
+  std::optional<ConfigFile> take_named(const std::string& named);
+
+  std::vector<ConfigFile> files_;
+  const FindConfig& find_;
+  std::map<std::string, std::string> written_;  // by the script
+};
+
+}  // namespace gpuplan

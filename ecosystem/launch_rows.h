@@ -1,0 +1,38 @@
+// The command lines of launchers and trainers: the rows of data/ecosystem/launchers.yaml.
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gpuplan {
+
+/// A launcher, a program that trains, or one that is known and not planned (`why`).
+struct CommandRow {
+  std::string name, source, why;
+  std::vector<std::vector<std::string>> words;  // how a command begins
+  std::vector<std::string> scripts, modules;    // what stands behind python or a launcher, with "*" for any text
+  std::string table, section, engine, launcher, starts;
+  std::vector<std::string> config, engine_config, module, switches;
+  std::vector<std::vector<std::string>> means;  // flag, key, value
+  bool takes_pairs = false;
+
+  bool has_switch(const std::string& flag) const;
+  bool names_module(const std::string& flag) const;
+};
+
+struct CommandRows {
+  std::vector<CommandRow> launchers, programs, others;
+  std::vector<std::string> not_starting;
+};
+
+/// Throws InputError for a broken data file.
+const CommandRows& command_rows();
+
+/// The row that a script or a module belongs to; nullptr: none.
+const CommandRow* find_script(std::span<const CommandRow> rows, const std::string& script, bool is_module);
+
+const CommandRow* find_launcher(const std::string& name);
+
+}  // namespace gpuplan

@@ -1,0 +1,51 @@
+// Shell and Slurm scripts that start a training: which launcher and trainer they name, with which flags and files, on
+// how many GPUs. The flags are handed on as though they stood in a file of that program. Nothing is executed.
+// Source of the command lines: data/ecosystem/launchers.yaml.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ecosystem/file_kind.h"
+#include "ecosystem/shell_text.h"
+
+namespace gpuplan {
+
+/// "--lora_r 8", "lora_r=8", "--packing": a flag without values is true.
+struct LaunchFlag {
+  std::string name;  // "lora_r"; with dots below mappings
+  std::vector<ShellWord> values;
+  int line = 1;
+};
+
+/// What a command says to one program: its flags, and the file that they change.
+struct LaunchPart {
+  std::string table;   // name of the key table; empty: the keys tell
+  std::string config;  // as the command names it; empty: none
+  int config_line = 1;
+  std::vector<LaunchFlag> flags;
+  std::string file;  // where they stand; empty: the script
+};
+
+struct Launch {
+  std::vector<LaunchPart> parts;
+  std::string script;                          // that it starts, where no row names it: its flags tell what it is
+  bool needs_source = false;                   // they tell nothing: its source may
+  std::map<std::string, std::string> written;  // files that the script writes itself
+  std::vector<std::string> notes;
+};
+
+/// Says whether a text is a script of commands: by its name, its first line, or a launcher that begins one.
+bool is_launch_script(const ConfigFile& file);
+
+/// Reads the first training of a script. Throws InputError where it starts none, or one that is not planned.
+Launch read_launch(const ConfigFile& script);
+
+/// The part as a file of `table` would say it, with the values of `below` for what no flag says; null: none. `notes`
+/// receives what is not known and not needed. Throws InputError for a value that is needed and not known.
+std::shared_ptr<ValueTree> tree_of(const LaunchPart& part, const std::string& script, const KeyTable* table,
+                                   const ValueTree* below, std::vector<std::string>& notes);
+
+}  // namespace gpuplan

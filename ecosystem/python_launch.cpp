@@ -1,0 +1,222 @@
+#include "ecosystem/python_launch.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/names.h"
+#include "base/surroundings.h"
+#include "base/yaml_file.h"
+#include "ecosystem/python_source.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+struct CallRow {
+  std::string call;
+  std::vector<std::string> positional;
+  Pairs keys, sets, defaults;
+  bool passes_all = false;
+};
+
+struct RefusedCalls {
+  std::vector<std::string> calls;
+  std::string name, why;
+};
+
+struct CallRows {
+  Pairs trainers;  // call, table
+  std::vector<CallRow> calls;
+  std::vector<RefusedCalls> refused;
+  std::vector<std::string> assumed, settings, names;
+};
+
+Pairs pairs_of(const json& row, const char* key) {
+  Pairs pairs;
+  const json mapping = row.value(key, json::object());
+  for (const auto& [name, value] : mapping.items())
+    pairs.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
+  return pairs;
+}
+
+CallRows read_call_rows() {
+  const std::string where = (data_dir() / "ecosystem" / "python_calls.yaml").string();
+  const auto tree = parse_yaml11(read_file(where), where);
+  CallRows rows;
+  try {
+    for (const json& row : tree->root.at("trainers")) rows.trainers.emplace_back(row.at("call"), row.at("table"));
+    for (const json& row : tree->root.at("calls")) {
+      CallRow call{.call = row.at("call"), .positional = row.value("positional", std::vector<std::string>{})};
+      call.keys = pairs_of(row, "keys");
+      call.sets = pairs_of(row, "sets");
+      call.defaults = pairs_of(row, "defaults");
+      call.passes_all = row.value("keys", json::object()).contains("*");
+      rows.calls.push_back(std::move(call));
+    }
+    for (const json& row : tree->root.at("refused"))
+      rows.refused.push_back({row.at("calls").get<std::vector<std::string>>(), row.at("name"), row.at("why")});
+    rows.settings = tree->root.at("settings").get<std::vector<std::string>>();
+    rows.assumed = tree->root.at("assumed").get<std::vector<std::string>>();
+  } catch (const json::exception& error) { throw InputError(where, error.what()); }
+  for (const auto& [call, table] : rows.trainers) rows.names.push_back(call);
+  for (const CallRow& row : rows.calls) rows.names.push_back(row.call);
+  for (const RefusedCalls& row : rows.refused) rows.names.insert(rows.names.end(), row.calls.begin(), row.calls.end());
+  return rows;
+}
+
+const CallRows& call_rows() { return read_once<read_call_rows>(); }
+
+/// The value as JSON; what is not known makes it null, and is named.
+json as_json(const PythonValue& value, std::vector<std::string>& unknown) {
+  switch (value.kind) {
+    case PythonValue::Kind::Literal:
+      if (value.is_text) return value.text;
+      return json::accept(value.text) ? json::parse(value.text) : json(value.text);
+    case PythonValue::Kind::Name: return value.text.substr(value.text.rfind('.') + 1);
+    case PythonValue::Kind::List: {
+      json list = json::array();
+      for (const PythonValue& item : value.items) list.push_back(as_json(item, unknown));
+      return list;
+    }
+    case PythonValue::Kind::Dict: {
+      json dict = json::object();
+      for (const auto& [key, item] : value.keys) dict[key] = as_json(item, unknown);
+      return dict;
+    }
+    case PythonValue::Kind::Unknown: unknown.push_back(value.text.empty() ? "an expression" : value.text);
+  }
+  return {};
+}
+
+/// `torch.bfloat16` and `TaskType.CAUSAL_LM` are names of a library; `args.lr` is a value of the run.
+bool is_library_name(const std::string& name) {
+  const std::string first = name.substr(0, name.find('.')), last = name.substr(name.rfind('.') + 1);
+  return first == "torch" || (!last.empty() && last.find_first_of("abcdefghijklmnopqrstuvwxyz") == std::string::npos);
+}
+
+class CallReader {
+ public:
+  CallReader(const ConfigFile& script, LaunchPart& part, std::vector<std::string>& notes)
+      : script_(script),
+        part_(part),
+        notes_(notes) {}
+
+  void read(const PythonCall& call) {
+    const auto& rows = call_rows().calls;
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const CallRow& r) { return r.call == call.name; });
+    if (row == rows.end()) return;
+    for (std::size_t i = 0; i < call.positional.size() && i < row->positional.size(); ++i)
+      add(*row, row->positional[i], call.positional[i], call.line);
+    for (const auto& [name, value] : call.keywords) add(*row, name, value, call.line);
+    for (const auto& [key, value] : row->sets) set(key, json::parse(value, nullptr, false), {}, call.line);
+    for (const auto& [key, value] : row->defaults)
+      if (!has(key)) set(key, json::accept(value) ? json::parse(value) : json(value), {}, call.line);
+    for (const std::string& open : call.open)
+      notes_.push_back(fmt::format("{}:{}: what {} adds to {} is not known and not counted", script_.name, call.line,
+                                   open, call.name));
+  }
+
+ private:
+  bool has(const std::string& key) const {
+    return std::any_of(part_.flags.begin(), part_.flags.end(), [&](const LaunchFlag& f) { return f.name == key; });
+  }
+
+  void add(const CallRow& row, const std::string& name, const PythonValue& value, int line) {
+    if (name.empty()) return;
+    const auto known = std::find_if(row.keys.begin(), row.keys.end(), [&](const auto& k) { return k.first == name; });
+    if (known == row.keys.end() && !row.passes_all) return;
+    const std::string key = known != row.keys.end() && known->first != "*" ? known->second : name;
+    if (value.asks_card && (key == "bf16" || key == "fp16")) return set("precision_by_card", true, {}, line);
+    std::vector<std::string> unknown;
+    json content = as_json(value, unknown);
+    if (value.kind == PythonValue::Kind::Name && !is_library_name(value.text)) unknown.push_back(value.text);
+    if (row.call == "SFTTrainer" && key == "model_name_or_path" && !unknown.empty()) return;  // a model that is loaded
+    set(key, content, unknown, line);
+  }
+
+  void set(const std::string& key, const json& value, const std::vector<std::string>& unknown, int line) {
+    std::erase_if(part_.flags, [&](const LaunchFlag& f) { return f.name == key; });
+    LaunchFlag flag{.name = key, .values = {}, .line = line};
+    const auto text = [](const json& item) { return item.is_string() ? item.get<std::string>() : item.dump(); };
+    if (value.is_array() && value.empty()) return;
+    if (value.is_null() && unknown.empty()) {  // None is the default
+      if (key == "max_length" || key == "max_seq_length")
+        notes_.push_back(fmt::format("{}:{}: {} is None, so rows are not cut; --seq-len says how long they are",
+                                     script_.name, line, key));
+      return;
+    }
+    if (value.is_array() && unknown.empty())
+      for (const json& item : value) flag.values.push_back({text(item), {}, line, false});
+    else
+      flag.values.push_back({text(value), unknown, line, false});
+    part_.flags.push_back(std::move(flag));
+  }
+
+  const ConfigFile& script_;
+  LaunchPart& part_;
+  std::vector<std::string>& notes_;
+};
+
+void refuse_others(const std::vector<PythonCall>& calls, const ConfigFile& script) {
+  for (const PythonCall& call : calls)
+    for (const RefusedCalls& row : call_rows().refused)
+      if (std::find(row.calls.begin(), row.calls.end(), call.name) != row.calls.end())
+        throw InputError(fmt::format("{}:{}: {}", script.name, call.line, call.name),
+                         fmt::format("belongs to {}, which is not modelled: {}", row.name, row.why),
+                         "only supervised fine-tuning of decoder language models is planned");
+}
+
+/// A script whose settings come from its command line says nothing of batch and length.
+void require_settings(const std::vector<PythonCall>& calls, const ConfigFile& script) {
+  const auto& settings = call_rows().settings;
+  const bool is_there = std::any_of(calls.begin(), calls.end(), [&](const PythonCall& call) {
+    return std::find(settings.begin(), settings.end(), call.name) != settings.end();
+  });
+  if (!is_there)
+    throw InputError(
+        script.name,
+        fmt::format("has no call of {}: its settings come from its command line", fmt::join(settings, ", ")),
+        "give the command in a .sh file, or the YAML file that it reads");
+}
+
+/// The key table of the first trainer in the order of the rows.
+std::string table_of_calls(const std::vector<PythonCall>& calls, const ConfigFile& script) {
+  for (const auto& [name, table] : call_rows().trainers)
+    for (const PythonCall& call : calls)
+      if (call.name == name) return table;
+  std::string known;
+  for (const auto& [name, table] : call_rows().trainers) known += (known.empty() ? "" : ", ") + name;
+  throw InputError(script.name, "sets up no training that gpuplan reads", fmt::format("read are calls of {}", known));
+}
+
+}  // namespace
+
+bool is_python_script(const ConfigFile& file) {
+  const std::string name = to_lower(file.name);
+  if (name.ends_with(".py") || name.ends_with(".ipynb")) return true;
+  const std::string first = file.text.substr(0, file.text.find('\n'));
+  return first.starts_with("#!") && first.find("python") != std::string::npos;
+}
+
+Launch read_python_launch(const ConfigFile& script) {
+  const bool is_notebook = to_lower(script.name).ends_with(".ipynb");
+  require_size(script.text.size(), script.name, is_notebook ? kNotebookLimit : kScriptLimit);
+  const std::string code = is_notebook ? code_of_notebook(script.text, script.name) : script.text;
+  const auto calls = read_python_calls(code, script.name, call_rows().names, call_rows().assumed);
+  refuse_others(calls, script);
+  Launch launch;
+  LaunchPart part{.table = table_of_calls(calls, script), .config = {}, .flags = {}};
+  require_settings(calls, script);
+  CallReader reader(script, part, launch.notes);
+  for (const PythonCall& call : calls) reader.read(call);
+  launch.parts.push_back(std::move(part));
+  return launch;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,15 @@
+// Python scripts and notebooks that train: the literal arguments of the calls that load the model, add adapters and
+// set up the trainer, as though they stood in a file. Which calls: data/ecosystem/python_calls.yaml.
+#pragma once
+
+#include "ecosystem/launcher.h"
+
+namespace gpuplan {
+
+/// By its name, or by a first line that names python.
+bool is_python_script(const ConfigFile& file);
+
+/// Throws InputError where it sets up no trainer that is read, or one of another kind.
+Launch read_python_launch(const ConfigFile& script);
+
+}  // namespace gpuplan

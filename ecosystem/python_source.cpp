@@ -1,0 +1,478 @@
+#include "ecosystem/python_source.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/json_file.h"
+#include "base/names.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kMostDepth = 48;
+constexpr std::size_t kMostItems = 256, kMostValues = 2'000'000;
+
+struct Token {
+  enum class Kind { Name, Number, Text, Open, Close, Mark, NewLine };
+  Kind kind = Kind::Mark;
+  std::string text;  // of a text what stands between the quotes
+  int line = 1, column = 0;
+  std::size_t partner = 0;  // of a bracket the other one
+  bool is_format = false;   // f"..."
+};
+
+bool is_name_begin(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_' || c < 0; }
+bool is_name_part(char c) { return is_name_begin(c) || std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+/// The text as tokens; brackets know each other, and line ends inside brackets are left out.
+class Tokenizer {
+ public:
+  Tokenizer(const std::string& text, const std::string& name) : text_(text), name_(name) {}
+
+  std::vector<Token> read() {
+    while (at_ < text_.size()) read_one();
+    if (!open_.empty())
+      throw InputError(fmt::format("{}:{}", name_, tokens_[open_.back()].line),
+                       fmt::format("the bracket {} is not closed", tokens_[open_.back()].text));
+    add(Token::Kind::NewLine, "");
+    return std::move(tokens_);
+  }
+
+ private:
+  char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
+
+  void add(Token::Kind kind, std::string text) {
+    tokens_.push_back({kind, std::move(text), line_, int(at_ - line_begin_), 0, false});
+  }
+
+  void next_line() {
+    ++line_;
+    line_begin_ = at_;
+  }
+
+  void read_one() {
+    const char c = peek();
+    if (c == '\n') {
+      if (open_.empty()) add(Token::Kind::NewLine, "");
+      ++at_;
+      return next_line();
+    }
+    if (c == '\\' && (peek(1) == '\n' || (peek(1) == '\r' && peek(2) == '\n'))) {
+      at_ += peek(1) == '\n' ? 2 : 3;
+      return next_line();
+    }
+    if (c == '#') {
+      while (at_ < text_.size() && peek() != '\n') ++at_;
+    } else if (c == '"' || c == '\'') {
+      read_text(false, false);
+    } else if (is_name_begin(c)) {
+      read_name();
+    } else if (std::isdigit(static_cast<unsigned char>(c)) != 0 ||
+               (c == '.' && std::isdigit(static_cast<unsigned char>(peek(1))) != 0)) {
+      read_number();
+    } else if (std::string_view("([{").find(c) != std::string_view::npos) {
+      add(Token::Kind::Open, {c});
+      open_.push_back(tokens_.size() - 1);
+      ++at_;
+    } else if (std::string_view(")]}").find(c) != std::string_view::npos) {
+      close(c);
+    } else if (std::isspace(static_cast<unsigned char>(c)) != 0) {
+      ++at_;
+    } else {
+      const bool is_double = (c == '*' && peek(1) == '*') || (c == '/' && peek(1) == '/') ||
+                             (peek(1) == '=' && std::string_view("=!<>+-*/").find(c) != std::string_view::npos);
+      add(Token::Kind::Mark, text_.substr(at_, is_double ? 2 : 1));
+      at_ += is_double ? 2 : 1;
+    }
+  }
+
+  void close(char c) {
+    const std::string_view pairs = "()[]{}";
+    if (open_.empty() || pairs[pairs.find(tokens_[open_.back()].text[0]) + 1] != c)
+      throw InputError(fmt::format("{}:{}", name_, line_), fmt::format("the bracket {} closes none", c));
+    add(Token::Kind::Close, {c});
+    tokens_.back().partner = open_.back();
+    tokens_[open_.back()].partner = tokens_.size() - 1;
+    open_.pop_back();
+    ++at_;
+  }
+
+  void read_name() {
+    std::size_t end = at_;
+    while (end < text_.size() && is_name_part(text_[end])) ++end;
+    const std::string word = text_.substr(at_, end - at_);
+    const char quote = end < text_.size() ? text_[end] : '\0';
+    const std::string prefix = to_lower(word);
+    if ((quote == '"' || quote == '\'') && prefix.size() <= 2 &&
+        prefix.find_first_not_of("rbfu") == std::string::npos) {
+      at_ = end;
+      return read_text(prefix.find('f') != std::string::npos, prefix.find('r') != std::string::npos);
+    }
+    add(Token::Kind::Name, word);
+    at_ = end;
+  }
+
+  void read_number() {
+    std::size_t end = at_;
+    while (end < text_.size() && (is_name_part(text_[end]) || text_[end] == '.' ||
+                                  ((text_[end] == '-' || text_[end] == '+') && (text_[end - 1] | 0x20) == 'e')))
+      ++end;
+    std::string digits = text_.substr(at_, end - at_);
+    digits.erase(std::remove(digits.begin(), digits.end(), '_'), digits.end());
+    add(Token::Kind::Number, digits);
+    at_ = end;
+  }
+
+  void read_text(bool is_format, bool is_raw) {
+    const int begin = line_;
+    const char quote = peek();
+    const bool is_triple = peek(1) == quote && peek(2) == quote;
+    const std::string end(is_triple ? 3 : 1, quote);
+    add(Token::Kind::Text, "");
+    const std::size_t own = tokens_.size() - 1;
+    tokens_[own].is_format = is_format;
+    at_ += end.size();
+    std::string inside;
+    while (text_.compare(at_, end.size(), end) != 0) {
+      if (at_ >= text_.size() || (!is_triple && peek() == '\n'))
+        throw InputError(fmt::format("{}:{}", name_, begin), fmt::format("the quote {} is not closed", end));
+      if (peek() == '\\' && at_ + 1 < text_.size()) {
+        if (is_raw) inside += '\\';
+        if (peek(1) != '\n') inside += peek(1);
+        ++at_;
+      } else {
+        inside += peek();
+      }
+      const bool is_line = peek() == '\n';
+      ++at_;
+      if (is_line) next_line();
+    }
+    at_ += end.size();
+    tokens_[own].text = std::move(inside);
+  }
+
+  const std::string& text_;
+  const std::string& name_;
+  std::size_t at_ = 0, line_begin_ = 0;
+  int line_ = 1;
+  std::vector<Token> tokens_;
+  std::vector<std::size_t> open_;
+};
+
+PythonValue literal_of(std::string text, bool is_text = false) {
+  PythonValue value;
+  value.kind = PythonValue::Kind::Literal;
+  value.text = std::move(text);
+  value.is_text = is_text;
+  return value;
+}
+
+std::optional<double> number_of(const PythonValue& value) {
+  if (value.kind != PythonValue::Kind::Literal || value.is_text) return {};
+  return as_number(value.text);
+}
+
+/// A sum, difference, product or quotient of two numbers, or two texts one after the other.
+std::optional<PythonValue> combined(const std::string& sign, const PythonValue& a, const PythonValue& b) {
+  if (sign == "+" && a.is_text && b.is_text && a.text.size() + b.text.size() < 4096)
+    return literal_of(a.text + b.text, true);
+  const auto x = number_of(a), y = number_of(b);
+  if (!x || !y) return {};
+  const double result = sign == "+"    ? *x + *y
+                        : sign == "-"  ? *x - *y
+                        : sign == "*"  ? *x * *y
+                        : sign == "/"  ? *x / *y
+                        : sign == "//" ? std::floor(*x / *y)
+                        : sign == "**" ? std::pow(*x, *y)
+                                       : std::nan("");
+  if (!std::isfinite(result) || std::abs(result) > 1e15) return {};
+  const bool is_whole = sign != "/" && result == std::floor(result) &&
+                        a.text.find_first_of(".eE") == std::string::npos &&
+                        b.text.find_first_of(".eE") == std::string::npos;
+  return literal_of(is_whole ? fmt::format("{}", std::int64_t(result)) : fmt::format("{}", result));
+}
+
+/// Reads expressions, names that stand for literals, and the wanted calls.
+class PythonReader {
+ public:
+  PythonReader(const std::string& text, const std::string& name, const std::vector<std::string>& names,
+               const std::vector<std::string>& assumed)
+      : name_(name),
+        names_(names),
+        assumed_(assumed),
+        tokens_(Tokenizer(text, name).read()) {}
+
+  std::vector<PythonCall> read() {
+    bool begins_statement = true;
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+      if (tokens_[i].kind == Token::Kind::NewLine) {
+        begins_statement = true;
+        continue;
+      }
+      if (begins_statement) read_assignment(i);
+      begins_statement = false;
+      if (tokens_[i].kind == Token::Kind::Name && (i == 0 || !is_mark(i - 1, "."))) read_call(i);
+    }
+    return std::move(calls_);
+  }
+
+ private:
+  bool is_mark(std::size_t i, std::string_view text) const {
+    return i < tokens_.size() && tokens_[i].kind == Token::Kind::Mark && tokens_[i].text == text;
+  }
+  bool is_open(std::size_t i, char bracket) const {
+    return i < tokens_.size() && tokens_[i].kind == Token::Kind::Open && tokens_[i].text[0] == bracket;
+  }
+
+  /// `a.b.c` from i on; i is behind it.
+  std::string dotted(std::size_t& i) const {
+    std::string name = tokens_[i++].text;
+    while (is_mark(i, ".") && i + 1 < tokens_.size() && tokens_[i + 1].kind == Token::Kind::Name) {
+      name += "." + tokens_[i + 1].text;
+      i += 2;
+    }
+    return name;
+  }
+
+  /// NAME = expression, NAME: type = expression. A name that gets another value in an inner block is not known.
+  void read_assignment(std::size_t i) {
+    if (tokens_[i].kind != Token::Kind::Name) return;
+    const std::string name = tokens_[i].text;
+    const bool is_inner = tokens_[i].column > 0;
+    ++i;
+    if (is_mark(i, ":"))
+      while (i < tokens_.size() && tokens_[i].kind != Token::Kind::NewLine && !is_mark(i, "=")) ++i;
+    if (!is_mark(i, "=")) {
+      if (is_mark(i, "+=") || is_mark(i, "-=") || is_mark(i, "*=")) variables_.erase(name);
+      return;
+    }
+    PythonValue value = expression(++i, 0);
+    if (i < tokens_.size() && tokens_[i].kind != Token::Kind::NewLine && !is_mark(i, ";")) {
+      if (!is_mark(i, ","))
+        value = unknown(name);
+      else
+        return;
+    }
+    const auto before = variables_.find(name);
+    if (is_inner && before != variables_.end() && !same(before->second, value)) value = unknown(name);
+    variables_[name] = std::move(value);
+  }
+
+  static bool same(const PythonValue& a, const PythonValue& b) {
+    return a.kind == b.kind && a.text == b.text && a.is_text == b.is_text && a.items.empty() && b.items.empty() &&
+           a.keys.empty() && b.keys.empty();
+  }
+
+  void read_call(std::size_t i) {
+    const int line = tokens_[i].line;
+    const std::string name = dotted(i);
+    if (!is_open(i, '(')) return;
+    const auto wanted = std::find_if(names_.begin(), names_.end(),
+                                     [&](const std::string& own) { return name == own || name.ends_with("." + own); });
+    if (wanted == names_.end()) return;
+    PythonCall call{.name = *wanted, .line = line, .positional = {}, .keywords = {}, .open = {}};
+    const std::size_t end = tokens_[i].partner;
+    for (++i; i < end;) read_argument(i, end, call);
+    calls_.push_back(std::move(call));
+  }
+
+  void read_argument(std::size_t& i, std::size_t end, PythonCall& call) {
+    if (is_mark(i, "**")) {
+      const std::size_t begin = ++i;
+      const PythonValue value = expression(i, 0);
+      if (value.kind == PythonValue::Kind::Dict)
+        call.keywords.insert(call.keywords.end(), value.keys.begin(), value.keys.end());
+      else
+        call.open.push_back("**" + (begin < end ? tokens_[begin].text : ""));
+    } else if (tokens_[i].kind == Token::Kind::Name && is_mark(i + 1, "=")) {
+      const std::string name = tokens_[i].text;
+      i += 2;
+      call.keywords.emplace_back(name, expression(i, 0));
+    } else {
+      call.positional.push_back(expression(i, 0));
+    }
+    skip_to_comma(i, end);
+  }
+
+  /// Behind the next comma of this bracket; what stands before it makes the last value unknown elsewhere.
+  void skip_to_comma(std::size_t& i, std::size_t end) const {
+    while (i < end && !is_mark(i, ",")) i = tokens_[i].kind == Token::Kind::Open ? tokens_[i].partner + 1 : i + 1;
+    if (i < end) ++i;
+  }
+
+  PythonValue unknown(std::string written) const {
+    PythonValue value;
+    value.text = written.size() > 60 ? written.substr(0, 57) + "..." : std::move(written);
+    return value;
+  }
+
+  /// An expression from i on; i is behind it. What is not understood is skipped up to the next comma or line end.
+  PythonValue expression(std::size_t& i, int depth) {
+    const std::size_t begin = i;
+    if (++num_values_ > kMostValues) throw InputError(name_, "has too many values", "give the settings as flags");
+    PythonValue value = operand(i, depth);
+    while (i < tokens_.size() && tokens_[i].kind == Token::Kind::Mark &&
+           (is_mark(i, "+") || is_mark(i, "-") || is_mark(i, "*") || is_mark(i, "/") || is_mark(i, "//") ||
+            is_mark(i, "**"))) {
+      const std::string sign = tokens_[i++].text;
+      const PythonValue right = operand(i, depth);
+      const auto both = combined(sign, value, right);
+      value = both ? *both : unknown(value.kind == PythonValue::Kind::Unknown ? value.text : right.text);
+    }
+    if (i < tokens_.size() && tokens_[i].kind == Token::Kind::Name && tokens_[i].text == "if" && depth < kMostDepth)
+      value = conditional(std::move(value), i, depth);
+    if (is_end(i)) return value;
+    std::string written = tokens_[begin].text;  // a condition, an index, a comparison
+    while (!is_end(i)) {
+      if (written.size() < 60 && i > begin) written += " " + tokens_[i].text;
+      i = tokens_[i].kind == Token::Kind::Open ? tokens_[i].partner + 1 : i + 1;
+    }
+    return unknown(written);
+  }
+
+  /// `value if condition else other`, where the condition is known.
+  PythonValue conditional(PythonValue value, std::size_t& i, int depth) {
+    std::size_t at = i + 1;
+    const PythonValue condition = operand(at, depth + 1);
+    const bool is_known = condition.text == "true" || condition.text == "false";
+    if (!is_known || at >= tokens_.size() || tokens_[at].text != "else") return value;
+    i = at + 1;
+    PythonValue other = expression(i, depth + 1);
+    return condition.text == "true" ? std::move(value) : std::move(other);
+  }
+
+  bool is_end(std::size_t i) const {
+    return i >= tokens_.size() || tokens_[i].kind == Token::Kind::NewLine || tokens_[i].kind == Token::Kind::Close ||
+           is_mark(i, ",") || is_mark(i, ":") || is_mark(i, ";");
+  }
+
+  PythonValue operand(std::size_t& i, int depth) {
+    if (is_end(i) || depth > kMostDepth) return unknown("");
+    const Token& token = tokens_[i];
+    if (token.kind == Token::Kind::Number) return ++i, literal_of(token.text);
+    if (token.kind == Token::Kind::Text) return text(i);
+    if (token.kind == Token::Kind::Name) return named(i, depth);
+    if (token.kind == Token::Kind::Open) return bracket(i, depth);
+    if (is_mark(i, "-") || is_mark(i, "+")) {
+      const bool is_minus = token.text == "-";
+      const PythonValue inner = operand(++i, depth + 1);
+      if (!number_of(inner)) return unknown(inner.text);
+      return is_minus ? literal_of("-" + inner.text) : inner;
+    }
+    ++i;
+    return unknown(token.text);
+  }
+
+  PythonValue text(std::size_t& i) const {
+    std::string joined;
+    bool is_known = true;
+    for (; i < tokens_.size() && tokens_[i].kind == Token::Kind::Text; ++i) {
+      const Token& token = tokens_[i];
+      is_known = is_known && !(token.is_format && token.text.find('{') != std::string::npos);
+      if (joined.size() < 4096) joined += token.text;
+    }
+    return is_known ? literal_of(joined, true) : unknown(joined);
+  }
+
+  PythonValue named(std::size_t& i, int depth) {
+    if (tokens_[i].text == "not") {
+      const PythonValue inner = operand(++i, depth + 1);
+      if (inner.text == "true" || inner.text == "false") {
+        PythonValue value = literal_of(inner.text == "true" ? "false" : "true");
+        value.asks_card = inner.asks_card;
+        return value;
+      }
+      return unknown("not " + inner.text);
+    }
+    const std::string name = dotted(i);
+    const std::string last = name.substr(name.rfind('.') + 1);
+    if (name == "True" || name == "False" || name == "None")
+      return literal_of(name == "True" ? "true" : name == "False" ? "false" : "null");
+    if (is_open(i, '(')) {
+      const bool is_assumed = std::find(assumed_.begin(), assumed_.end(), last) != assumed_.end();
+      i = tokens_[i].partner + 1;
+      if (!is_assumed) return unknown(name + "(...)");
+      PythonValue value = literal_of("true");
+      value.asks_card = true;
+      return value;
+    }
+    if (const auto variable = variables_.find(name); variable != variables_.end()) return variable->second;
+    if (name.find('.') == std::string::npos) return unknown(name);
+    PythonValue value = unknown(name);  // torch.bfloat16, TaskType.CAUSAL_LM: a name, or a value of the run: args.lr
+    value.kind = PythonValue::Kind::Name;
+    return value;
+  }
+
+  PythonValue bracket(std::size_t& i, int depth) {
+    const std::size_t end = tokens_[i].partner;
+    const char kind = tokens_[i].text[0];
+    PythonValue list;
+    list.kind = kind == '{' ? PythonValue::Kind::Dict : PythonValue::Kind::List;
+    bool has_comma = kind == '[', is_known = true;
+    for (++i; i < end;) {
+      PythonValue item = expression(i, depth + 1);
+      if (kind == '{' && is_mark(i, ":")) {
+        PythonValue value = expression(++i, depth + 1);
+        if (item.is_text && list.keys.size() < kMostItems) list.keys.emplace_back(item.text, std::move(value));
+      } else if (list.items.size() < kMostItems) {
+        if (kind == '{') list.kind = PythonValue::Kind::List;  // a set
+        list.items.push_back(std::move(item));
+      }
+      if (i < end && !is_mark(i, ",")) is_known = false;
+      has_comma = has_comma || is_mark(i, ",");
+      skip_to_comma(i, end);
+    }
+    i = end + 1;
+    if (!is_known) return unknown(kind == '[' ? "[...]" : "{...}");
+    if (kind == '(' && !has_comma && list.items.size() == 1) return list.items.front();
+    return list;
+  }
+
+  const std::string& name_;
+  const std::vector<std::string>& names_;
+  const std::vector<std::string>& assumed_;
+  std::vector<Token> tokens_;
+  std::map<std::string, PythonValue> variables_;
+  std::vector<PythonCall> calls_;
+  std::size_t num_values_ = 0;
+};
+
+}  // namespace
+
+std::vector<PythonCall> read_python_calls(const std::string& text, const std::string& name,
+                                          const std::vector<std::string>& names,
+                                          const std::vector<std::string>& assumed) {
+  return PythonReader(text, name, names, assumed).read();
+}
+
+std::string code_of_notebook(const std::string& text, const std::string& name) {
+  const json notebook = parse_json(text, name);
+  if (!notebook.is_object() || !notebook.contains("cells") || !notebook["cells"].is_array())
+    throw InputError(name, "is no notebook: it has no cells");
+  std::string code;
+  for (const json& cell : notebook["cells"]) {
+    if (!cell.is_object() || cell.value("cell_type", json()) != "code" || !cell.contains("source")) continue;
+    std::string source;
+    if (cell["source"].is_string()) source = cell["source"].get<std::string>();
+    if (cell["source"].is_array())
+      for (const json& line : cell["source"])
+        if (line.is_string()) source += line.get<std::string>();
+    bool is_cell_magic = source.starts_with("%%");
+    for (const std::string& line : split(source, '\n')) {
+      const std::size_t first = line.find_first_not_of(" \t");
+      const bool is_command = first != std::string::npos && (line[first] == '!' || line[first] == '%');
+      code += is_command || is_cell_magic ? "\n" : line + "\n";
+    }
+  }
+  return code;
+}
+
+}  // namespace gpuplan

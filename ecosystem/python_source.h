@@ -1,0 +1,41 @@
+// Python sources as people paste them: the calls of chosen functions, with arguments that are literals or names of
+// literals. Nothing is executed; what only a run would show is named.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace gpuplan {
+
+/// An argument. Of `torch.bfloat16` the text is "bfloat16"; true, false and null are as in JSON.
+struct PythonValue {
+  enum class Kind { Literal, Name, List, Dict, Unknown };
+  Kind kind = Kind::Unknown;
+  std::string text;                                       // of a literal; of an unknown one its beginning
+  std::vector<PythonValue> items;                         // of a list
+  std::vector<std::pair<std::string, PythonValue>> keys;  // of a dict with texts as keys
+  bool is_text = false;                                   // a literal in quotes
+  bool asks_card = false;                                 // true or false as the card answers
+};
+
+struct PythonCall {
+  std::string name;  // "FastLanguageModel.from_pretrained"
+  int line = 1;
+  std::vector<PythonValue> positional;
+  std::vector<std::pair<std::string, PythonValue>> keywords;
+  std::vector<std::string> open;  // "**kwargs" that are not known
+};
+
+/// The calls whose name ends in one of `names`, in the order of the text. `assumed` are functions that ask the
+/// card, whose answer is taken as true. Throws InputError with "name:line" for a quote or bracket that is not closed.
+std::vector<PythonCall> read_python_calls(const std::string& text, const std::string& name,
+                                          const std::vector<std::string>& names,
+                                          const std::vector<std::string>& assumed);
+
+/// The code cells of a notebook, one below the other; lines of the shell and of magic commands are empty. Throws
+/// InputError where it is no notebook.
+std::string code_of_notebook(const std::string& text, const std::string& name);
+
+}  // namespace gpuplan

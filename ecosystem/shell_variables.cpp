@@ -1,0 +1,57 @@
+#include "ecosystem/shell_variables.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+
+namespace gpuplan {
+
+std::string ShellValue::joined() const { return fmt::format("{}", fmt::join(items, " ")); }
+
+ShellValue unknown_value(const std::string& written) {
+  const std::string shown = written.size() > 40 ? written.substr(0, 37) + "..." : written;
+  std::string text = written.substr(0, 200);
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }, '_');
+  return {{text}, {shown}, false};
+}
+
+void add_names(std::vector<std::string>& to, const std::vector<std::string>& more) {
+  constexpr std::size_t kMostNames = 16;
+  for (const std::string& name : more)
+    if (std::find(to.begin(), to.end(), name) == to.end() && to.size() < kMostNames) to.push_back(name);
+}
+
+const ShellValue* ShellVariables::find(const std::string& name) const {
+  const auto found = variables_.find(name);
+  return found == variables_.end() ? nullptr : &found->second;
+}
+
+void ShellVariables::assign(const std::string& name, ShellValue value) {
+  if (!branches_.empty()) {
+    const ShellValue* before = find(name);
+    branches_.back().try_emplace(name, before ? std::optional(*before) : std::nullopt);
+  }
+  variables_[name] = std::move(value);
+}
+
+bool ShellVariables::open_branch() {
+  constexpr std::size_t kMostBranches = 256;
+  if (branches_.size() >= kMostBranches) return false;
+  branches_.emplace_back();
+  return true;
+}
+
+void ShellVariables::close_branch() {
+  if (branches_.empty()) return;
+  const Branch changed = std::move(branches_.back());
+  branches_.pop_back();
+  for (const auto& [name, before] : changed) {
+    if (!branches_.empty()) branches_.back().try_emplace(name, before);
+    ShellValue& now = variables_[name];
+    if (before && !(*before == now)) now = {{"$" + name}, {"$" + name}, false};
+  }
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,46 @@
+// Variables of a shell script while it is read: their values, and what branches of it make of them.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gpuplan {
+
+/// A variable, or what an expansion gives: an array has several items, any other one.
+struct ShellValue {
+  std::vector<std::string> items;
+  std::vector<std::string> unknown;  // what it would take to know it
+  bool is_array = false;
+
+  std::string joined() const;
+  bool operator==(const ShellValue&) const = default;
+};
+
+/// A value that is not known stands as it was written, as one word.
+ShellValue unknown_value(const std::string& written);
+
+/// Adds the names that are new, up to sixteen.
+void add_names(std::vector<std::string>& to, const std::vector<std::string>& more);
+
+class ShellVariables {
+ public:
+  /// nullptr where it is not set.
+  const ShellValue* find(const std::string& name) const;
+  void assign(const std::string& name, ShellValue value);
+  void forget(const std::string& name) { variables_.erase(name); }
+
+  /// Begins a branch of `if` or `case`, or the body of a loop; false where they are nested too deeply.
+  bool open_branch();
+  /// Ends it: a variable that was set before and got another value there is not known from here on.
+  void close_branch();
+
+ private:
+  using Branch = std::map<std::string, std::optional<ShellValue>>;  // what it changed: the values before
+
+  std::map<std::string, ShellValue> variables_;
+  std::vector<Branch> branches_;
+};
+
+}  // namespace gpuplan

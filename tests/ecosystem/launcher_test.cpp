@@ -1,0 +1,141 @@
+// Commands that start a training are read as files of the programs that they start.
+#include "ecosystem/launcher.h"
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "ecosystem/config_reader.h"
+#include "ecosystem/config_texts.h"
+#include "ecosystem/launch_rows.h"
+
+namespace gpuplan {
+
+using namespace test;
+
+namespace {
+
+using Files = std::vector<ConfigFile>;
+
+ConfigReading reading_of_files(const Files& files) { return read_configs(files, {}); }
+ConfigReading script(const std::string& text) { return reading_of_files({{"train.sh", text}}); }
+
+std::string error_of_files(const Files& files) {
+  try {
+    reading_of_files(files);
+  } catch (const InputError& error) { return error.what(); }
+  return "";
+}
+std::string script_error(const std::string& text) { return error_of_files({{"train.sh", text}}); }
+
+constexpr const char* kSft = " sft.py --model_name_or_path Qwen/Qwen3-8B --use_peft --lora_r 8 --max_length=1024";
+
+}  // namespace
+
+TEST_CASE("flags of TRL's script are its keys: values behind a space or '=', lists, and flags alone") {
+  const ConfigReading r = script("torchrun --nproc_per_node 4" + std::string(kSft) +
+                                 " --lora_target_modules q_proj v_proj --packing --gradient-checkpointing False\n");
+  CHECK(r.model == "Qwen/Qwen3-8B");
+  CHECK(r.request.recipe.method == Method::Lora);
+  CHECK(r.request.recipe.lora.rank == 8);
+  CHECK(r.request.recipe.lora.targets == std::vector<std::string>{"q_proj", "v_proj"});
+  CHECK(r.request.recipe.seq_len == 1024);
+  CHECK(r.setup.packing == true);
+  CHECK(r.setup.checkpointing == false);
+  CHECK(r.setup.num_processes == 4);
+  CHECK(r.request.strategy == "ddp");
+}
+
+TEST_CASE("accelerate's flags are keys of its file, and go before those of the file that the command names") {
+  const std::string flags =
+      "accelerate launch --use_fsdp --fsdp_version 2 --fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP "
+      "--num_processes 4 --mixed_precision bf16" +
+      std::string(kSft);
+  CHECK(script(flags).request.strategy == "fsdp");
+  CHECK(script(flags).setup.num_processes == 4);
+  const std::string named = "accelerate launch --config_file conf/fsdp.yaml --num_processes 2" + std::string(kSft);
+  const ConfigReading r = reading_of_files({{"train.sh", named}, {"fsdp.yaml", fsdp("")}});
+  CHECK(r.request.strategy == "fsdp");
+  CHECK(r.setup.num_processes == 2);  // the file says 4
+  CHECK(contains(script_error(named), "train.sh:1: names conf/fsdp.yaml, which is not there"));
+}
+
+TEST_CASE("every launcher and trainer of the table is known by its words") {
+  const auto processes = [](const std::string& text) { return script(text).setup.num_processes; };
+  const std::string flags = " --max_length 64 --model m\n";
+  CHECK(processes("deepspeed --num_gpus=2" + std::string(kSft)) == 2);
+  CHECK(processes("deepspeed --include localhost:0,3,5" + std::string(kSft)) == 3);
+  CHECK(processes("python -m torch.distributed.run --nnodes 2 --nproc-per-node=8" + std::string(kSft)) == 16);
+  CHECK(processes("NPROC_PER_NODE=4 swift sft --tuner_type lora" + flags) == 4);
+  CHECK(script("CUDA_VISIBLE_DEVICES=0,1 swift sft --tuner_type lora" + flags).setup.distributed == "no");
+  CHECK(script("CUDA_VISIBLE_DEVICES=0,1 swift sft --tuner_type lora" + flags).setup.visible_gpus == 2);
+  CHECK(processes("trl sft --num_processes 2 --max_length 64 --model_name_or_path m") == 2);
+  CHECK(script("python sft.py --max_length 64").request.strategy ==
+        script("python3 -u sft.py --max_length 64").request.strategy);
+  for (const auto* group : {&command_rows().launchers, &command_rows().programs, &command_rows().others})
+    for (const CommandRow& row : *group) CHECK_FALSE(row.source.empty());
+}
+
+TEST_CASE("a trainer's file and the flags and pairs behind it are read together") {
+  const ConfigFile yaml{"sft.yaml", "stage: sft\nmodel_name_or_path: m\nlora_rank: 4\ncutoff_len: 512\n"};
+  const ConfigReading r = reading_of_files(
+      {{"train.sh", "llamafactory-cli train conf/sft.yaml lora_rank=16 per_device_train_batch_size=2"}, yaml});
+  CHECK(r.request.recipe.lora.rank == 16);
+  CHECK(r.request.recipe.seq_len == 512);
+  CHECK(r.request.recipe.micro_batch == 2);
+  const ConfigFile axolotl{"lora.yml", "base_model: m\nadapter: lora\nlora_r: 4\nsequence_len: 512\n"};
+  CHECK(reading_of_files({{"a.sh", "axolotl train lora.yml --lora-r 32"}, axolotl}).request.recipe.lora.rank == 32);
+}
+
+TEST_CASE("Slurm's GPUs count where no launcher says how many") {
+  const std::string head = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:8\n";
+  CHECK(script(head + "srun accelerate launch" + kSft).setup.num_processes == 16);
+  CHECK(script(head + "srun torchrun --nnodes $SLURM_NNODES --nproc_per_node $SLURM_GPUS_ON_NODE" + kSft)
+            .setup.num_processes == 16);
+  CHECK(script(head + "#SBATCH --ntasks-per-node=8\nsrun python" + kSft).setup.num_processes == 16);
+}
+
+TEST_CASE("files that the script writes itself are read") {
+  const std::string text = "cat > ds.json <<EOF\n{\"zero_optimization\": {\"stage\": 3}}\nEOF\ndeepspeed --num_gpus 4" +
+                           std::string(kSft) + " --deepspeed ds.json\n";
+  CHECK(script(text).request.strategy == "zero3");
+}
+
+TEST_CASE("a value that is not known is named where it is needed, and left out where a flag of gpuplan can say it") {
+  const std::string unknown = script_error("LEN=$1\npython sft.py --packing --max_length $LEN");
+  CHECK(contains(unknown, "train.sh:2: max_length"));
+  CHECK(contains(unknown, "depends on $1"));
+  const ConfigReading r =
+      script("python sft.py --max_length 64 --model_name_or_path $MODEL --learning_rate $LR \"$@\"");
+  CHECK_FALSE(r.model.has_value());
+  CHECK(has_note(r, "$MODEL"));
+  CHECK(has_note(r, "what $@ adds is not known"));
+}
+
+TEST_CASE("other trainings, and scripts that train nothing, are refused by name") {
+  CHECK(
+      contains(script_error("swift rlhf --rlhf_type dpo"), "preference tuning or reinforcement learning of ms-swift"));
+  CHECK(contains(script_error("python3 -m verl.trainer.main_ppo a=b"), "is verl, which is not planned"));
+  CHECK(contains(script_error("swift infer --model m"), "nothing is trained"));
+  CHECK(contains(script_error("echo python sft.py --max_length 64"), "starts no training that gpuplan knows"));
+  CHECK(contains(script_error("pip install trl\n"), "starts no training"));
+  // what follows a training is not counted
+  CHECK(has_note(script("python sft.py --max_length 64\npython sft.py --max_length 128"), "a further start"));
+}
+
+TEST_CASE("a script that no row names is read by the trainer that knows most of its flags") {
+  const ConfigReading r = script(
+      "torchrun --nproc_per_node 2 my.py --max_length 64 --lora_r 4 --use_peft true --with_tracking --my_flag 3 "
+      "--per_device_train_batch_size 2");
+  CHECK(has_note(r, "my.py is no script that gpuplan knows"));
+  CHECK(r.request.recipe.lora.rank == 4);
+  CHECK(has_note(r, "my_flag"));
+}
+
+TEST_CASE("a text without a known ending is a script where a launcher begins it") {
+  CHECK(is_launch_script({"job", "#!/bin/bash\nls"}));
+  CHECK(is_launch_script({"command.txt", "accelerate launch a.py"}));
+  CHECK_FALSE(is_launch_script({"a.yaml", "accelerate launch a.py"}));
+  CHECK_FALSE(is_launch_script({"a", "{\"torchrun \": 1}"}));
+}
+
+}  // namespace gpuplan

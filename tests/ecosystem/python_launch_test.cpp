@@ -1,0 +1,122 @@
+// The literal arguments of Python scripts and notebooks; nothing is executed.
+#include "ecosystem/python_launch.h"
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "ecosystem/config_reader.h"
+#include "ecosystem/config_texts.h"
+#include "ecosystem/python_source.h"
+
+namespace gpuplan {
+
+using namespace test;
+
+namespace {
+
+ConfigReading python(const std::string& text) { return read_configs({{"train.py", text}}, {}); }
+
+std::string python_error(const std::string& text, const std::string& name = "train.py") {
+  try {
+    read_configs({{name, text}}, {});
+  } catch (const InputError& error) { return error.what(); }
+  return "";
+}
+
+constexpr const char* kUnsloth = R"(
+max_seq_length = 1024
+bits = True
+model, tok = FastLanguageModel.from_pretrained("Qwen/Qwen3-8B", max_seq_length, load_in_4bit = bits, dtype = None)
+model = FastLanguageModel.get_peft_model(model, r = 4 * 8, lora_alpha = 16, target_modules = ["q_proj", "v_proj",],
+    use_gradient_checkpointing = "unsloth", random_state = 3407)
+trainer = SFTTrainer(model = model, packing = False, max_seq_length = max_seq_length, args = TrainingArguments(
+    per_device_train_batch_size = 2, gradient_accumulation_steps = 4, fp16 = not is_bfloat16_supported(),
+    bf16 = is_bfloat16_supported(), optim = "adamw_8bit", learning_rate = 2e-4, report_to = "none"))
+)";
+
+}  // namespace
+
+TEST_CASE("Unsloth: its two calls and the trainer's arguments are the question") {
+  const ConfigReading r = python(kUnsloth);
+  const Recipe& recipe = r.request.recipe;
+  CHECK(r.model == "Qwen/Qwen3-8B");
+  CHECK(recipe.method == Method::Qlora);
+  CHECK(recipe.lora.rank == 32);
+  CHECK(recipe.lora.targets == std::vector<std::string>{"q_proj", "v_proj"});
+  CHECK(recipe.seq_len == 1024);
+  CHECK(recipe.micro_batch == 2);
+  CHECK(r.setup.grad_accum == 4);
+  CHECK(r.setup.activation_offload == true);
+  CHECK(r.setup.precision_by_card == true);
+  CHECK_FALSE(r.setup.bf16.has_value());
+}
+
+TEST_CASE("notebooks: code cells are read, magic and shell lines are not") {
+  nlohmann::json cells = nlohmann::json::array();
+  cells.push_back({{"cell_type", "markdown"}, {"source", "SFTTrainer(DPOTrainer("}});
+  cells.push_back({{"cell_type", "code"}, {"source", {"!pip install 'x\n", "%time\n"}}});
+  cells.push_back({{"cell_type", "code"}, {"source", kUnsloth}});
+  const std::string text = nlohmann::json{{"cells", cells}}.dump();
+  CHECK(read_configs({{"a.ipynb", text}}, {}).request.recipe.lora.rank == 32);
+  CHECK(contains(python_error("[1]", "a.ipynb"), "is no notebook"));
+}
+
+TEST_CASE("transformers, PEFT and TRL: model, quantisation, adapters and settings") {
+  const ConfigReading r = python(R"(
+bnb = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
+                         bnb_4bit_compute_dtype=torch.bfloat16)
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", quantization_config=bnb, dtype=torch.bfloat16,
+                                             attn_implementation="flash_attention_2")
+peft_config = LoraConfig(r=64, target_modules="all-linear", task_type="CAUSAL_LM")
+trainer = SFTTrainer(model=model, args=SFTConfig(max_length=2048, packing=True), peft_config=peft_config)
+)");
+  const Recipe& recipe = r.request.recipe;
+  CHECK(recipe.method == Method::Qlora);
+  CHECK(recipe.lora.rank == 64);
+  CHECK(recipe.lora.alpha == 8);  // PEFT's default
+  CHECK(recipe.quant.double_quant);
+  CHECK(recipe.seq_len == 2048);
+  CHECK(r.setup.attention == "flash");
+  const ConfigReading full = python(
+      "Trainer(model=AutoModelForCausalLM.from_pretrained('m', torch_dtype='bfloat16'), "
+      "args=TrainingArguments(bf16=True, per_device_train_batch_size=4))");
+  CHECK(full.request.recipe.method == Method::Full);
+  CHECK(full.request.recipe.micro_batch == 4);
+}
+
+TEST_CASE("what a run alone would show is named where it is needed") {
+  CHECK(contains(python_error("SFTTrainer(args=SFTConfig(max_length=int(x)))"), "depends on int(...)"));
+  CHECK(contains(python_error("n = 1\nif x:\n    n = 2\nSFTTrainer(args=SFTConfig(max_length=n))"), "depends on n"));
+  CHECK(contains(python_error("SFTTrainer(args=training_args)"), "its settings come from its command line"));
+  CHECK(has_note(python("SFTTrainer(args=SFTConfig(max_length=8, **more))"), "what **more adds"));
+  CHECK(python("a = {'max_length': 8}\nSFTTrainer(args=SFTConfig(**a))").request.recipe.seq_len == 8);
+}
+
+TEST_CASE("other trainings are refused by the call that shows them") {
+  CHECK(contains(python_error("GRPOTrainer(args=GRPOConfig())"), "train.py:1: GRPOTrainer"));
+  CHECK(contains(python_error("AutoModelForSequenceClassification.from_pretrained('m')"), "classification"));
+  CHECK(contains(python_error("IA3Config()\nSFTConfig()"), "adapters of another kind than LoRA"));
+  CHECK(contains(python_error("print(1)"), "sets up no training"));
+}
+
+TEST_CASE("a command without flags that tell is read together with its script") {
+  const ConfigFile command{"run.sh", "torchrun --nproc_per_node 4 code/train.py"};
+  const ConfigReading r = read_configs({command, {"train.py", kUnsloth}}, {});
+  CHECK(r.setup.num_processes == 4);
+  CHECK(r.request.recipe.lora.rank == 32);
+  try {
+    read_configs({command}, {});
+    CHECK(false);
+  } catch (const InputError& error) { CHECK(contains(error.what(), "give it too: --from train.py")); }
+}
+
+TEST_CASE("hostile sources end with a message, or with what can be read") {
+  CHECK(contains(python_error("x = (1\n"), "train.py:1: the bracket ( is not closed"));
+  CHECK(contains(python_error("x = 'a\n"), "the quote ' is not closed"));
+  CHECK(contains(python_error("x = )\n"), "closes none"));
+  const std::string deep(20000, '[');
+  CHECK(python("x = " + deep + std::string(20000, ']') + "\nSFTTrainer(args=SFTConfig(max_length=8))")
+            .request.recipe.seq_len == 8);
+}
+
+}  // namespace gpuplan
