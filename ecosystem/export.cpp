@@ -129,6 +129,22 @@ WhyNot why_not_llama_factory(const ExportJob& job) {
   return {};
 }
 
+/// fp8 is the launcher's word to a Trainer, whose own bf16 or fp16 would take its place. DeepSpeed's file says bf16, of
+/// which the Trainer then must say the same: nothing is left to say fp8 by.
+void leave_fp8_to_launcher(Setup& setup, const EstimateRequest& request, const Strategy& strategy) {
+  if (!request.recipe.fp8_matmul) return;
+  setup.fp8.reset();
+  if (strategy.engine != ShardingEngine::Zero) setup.bf16 = setup.fp16 = false;
+}
+
+/// Its fp8 sets the launcher's variable after transformers 5 has read it, so that the launcher says it too. Source:
+/// hiyouga/LLaMA-Factory src/llamafactory/train/fp8_utils.py @v0.9.5.
+void adapt_to_llama_factory(Setup& setup, const EstimateRequest& request, const Strategy& strategy) {
+  const Setup::Flag fp8 = setup.fp8;
+  leave_fp8_to_launcher(setup, request, strategy);
+  if (strategy.engine != ShardingEngine::Zero) setup.fp8 = fp8;
+}
+
 /// Its own launcher starts torchrun; FSDP is accelerate's to start.
 void add_llama_factory(Files& files, const ExportJob& job) {
   const bool has_fsdp = is_fsdp(job.strategy.engine);
@@ -136,10 +152,11 @@ void add_llama_factory(Files& files, const ExportJob& job) {
   if (job.request.model.vision.is_present()) extra["template"] = image_template(job.request.model);
   add_own_engine(files, job, "llama-factory", extra);
   if (has_fsdp) files.push_back(table_file(job, table("accelerate")));
-  const std::string exports = has_fsdp || job.is_one_process()
-                                  ? ""
-                                  : fmt::format("export FORCE_TORCHRUN=1 NNODES={} NPROC_PER_NODE={}\n",
-                                                job.num_nodes(), job.processes_per_node());
+  std::string exports = has_fsdp || job.is_one_process()
+                            ? ""
+                            : fmt::format("export FORCE_TORCHRUN=1 NNODES={} NPROC_PER_NODE={}\n", job.num_nodes(),
+                                          job.processes_per_node());
+  if (!has_fsdp && job.setup.fp8) exports += "export ACCELERATE_MIXED_PRECISION=fp8\n";
   files.push_back(launch_file(job, table("llama-factory").versions, exports,
                               has_fsdp ? accelerate_command(job, "-m llamafactory.launcher llamafactory.yaml")
                                        : "llamafactory-cli train llamafactory.yaml"));
@@ -177,6 +194,7 @@ struct Target {
   bool needs_zero = false;
   void (*adapt)(Setup& setup, const EstimateRequest& request, const Strategy& strategy) = nullptr;
   WhyNot (*why_not)(const ExportJob& job) = nullptr;
+  bool has_launcher = true;   // accelerate's file, or its variables, are written
   bool reads_images = false;  // its trainer loads the images of a row
   bool packs_images = false;  // several rows with images in one sequence
   const char* note = "";      // what is to be done before the files are used
@@ -187,36 +205,42 @@ constexpr std::string_view kSlurmTorch = "slurm with torchrun";
 
 constexpr std::array kTargets{
     Target{"accelerate", nullptr, add_launcher},
-    Target{"deepspeed", nullptr, add_deepspeed, true},
+    Target{.name = "deepspeed", .trainer = nullptr, .add = add_deepspeed, .needs_zero = true, .has_launcher = false},
     Target{"torchrun", nullptr, add_torchrun},
     Target{.name = "transformers",
            .trainer = "transformers",
            .add = add_transformers,
+           .adapt = leave_fp8_to_launcher,
            .why_not = why_not_transformers,
            .note = "run_clm.py takes its settings from training.json alone: name the data set there, as train_file "
                    "(.json, .csv or .txt) or as dataset_name"},
-    Target{.name = "trl", .trainer = "trl", .add = add_trl, .reads_images = true},
+    Target{.name = "trl", .trainer = "trl", .add = add_trl, .adapt = leave_fp8_to_launcher, .reads_images = true},
     Target{"torch", "torch", add_torch, false, adapt_to_torch, why_not_torch},
     Target{"torchtune", "torchtune", add_torchtune, false, adapt_to_torchtune, why_not_torchtune},
-    Target{.name = "axolotl", .trainer = "axolotl", .add = add_axolotl, .reads_images = true},
+    Target{.name = "axolotl", .trainer = "axolotl", .add = add_axolotl, .has_launcher = false, .reads_images = true},
     Target{.name = "llama-factory",
            .trainer = "llama-factory",
            .add = add_llama_factory,
+           .adapt = adapt_to_llama_factory,
            .why_not = why_not_llama_factory,
+           .has_launcher = false,
            .reads_images = true,
            .packs_images = true},
     Target{.name = "slurm",
            .trainer = "trl",
            .add = [](Files& files, const ExportJob& job) { add_scheduled(files, job, slurm_file(job, false)); },
+           .adapt = leave_fp8_to_launcher,
            .reads_images = true},
     Target{kSlurmTorch, "torch", add_torch_job, false, adapt_to_torch, why_not_torch},
     Target{.name = "skypilot",
            .trainer = "trl",
            .add = [](Files& files, const ExportJob& job) { add_scheduled(files, job, skypilot_file(job)); },
+           .adapt = leave_fp8_to_launcher,
            .reads_images = true},
     Target{.name = "kubeflow",
            .trainer = "trl",
            .add = [](Files& files, const ExportJob& job) { add_scheduled(files, job, kubeflow_file(job)); },
+           .adapt = leave_fp8_to_launcher,
            .reads_images = true}};
 
 const Target& find_target(std::string_view name, const std::string& framework) {
@@ -404,6 +428,7 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
     return refuse(answer, fmt::format("{} has no bf16 [R14]", old->name), "plan with --precision fp16-mixed");
   if (const WhyNot no = target.why_not ? target.why_not(job) : WhyNot{}; !no.why.empty())
     return refuse(answer, no.why, no.nearest);
+  if (!job.versions_cannot.why.empty()) return refuse(answer, job.versions_cannot.why, job.versions_cannot.nearest);
   if (target.needs_zero && !job.is_zero())
     return refuse(answer, fmt::format("DeepSpeed's file says stages of ZeRO, and the plan is {}", job.strategy.name),
                   "plan with --strategy zero1, zero2 or zero3, or --for accelerate");
@@ -412,6 +437,14 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
   if (!is_uniform || r.cluster.is_mixed())
     if (target.name.starts_with("slurm") || target.name == "skypilot" || target.name == "kubeflow")
       refuse(answer, "machines that differ cannot be asked for in one job", "--for torchrun or accelerate");
+}
+
+/// What no file of the launcher says.
+std::string left_to_script(const ExportJob& job) {
+  return fmt::format("your script must do what these files do not say: {}{}", job.left_to_script,
+                     job.setup.fsdp_checkpointing == true
+                         ? "; it must not checkpoint itself, as accelerate does (fsdp_activation_checkpointing)"
+                         : "");
 }
 
 ExportJob make_job(const EstimateRequest& request, const Target& target, const PlanMark& mark, const Versions& versions,
@@ -427,6 +460,11 @@ ExportJob make_job(const EstimateRequest& request, const Target& target, const P
   if (job.setup.deepspeed_file && !places.folder.empty())
     job.setup.deepspeed_file = (std::filesystem::path(places.folder) / *job.setup.deepspeed_file).string();
   if (target.adapt) target.adapt(job.setup, request, strategy);
+  const KeyTable& reader = table(target.trainer ? target.trainer : "accelerate");
+  job.versions_cannot = add_stack_facts(job, reader.framework, target.has_launcher);
+  if (target.trainer) return job;
+  if (!places.has_script) let_engine_checkpoint(job.setup, request.recipe);
+  job.left_to_script = script_settings(job, !job.is_zero() || target.add == add_torchrun);
   return job;
 }
 
@@ -482,6 +520,7 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
                                        format_bytes(process_bytes(planned, job.strategy))));
     job.strategy = older.strategy;
     job.setup = older.setup;
+    job.left_to_script = older.left_to_script;
   }
   check(answer, job, target);
   if (answer.is_refused()) return answer;
@@ -496,6 +535,7 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
                       format_grouped(request.recipe.seq_len)));
     if (!answer.is_refused() && target.trainer) note_other_framework(answer, job, read);
     if (!answer.is_refused() && *target.note) answer.notes.emplace_back(target.note);
+    if (!target.trainer) answer.notes.push_back(left_to_script(job));
   } catch (const InputError& error) { refuse(answer, error.problem(), error.hint()); }
   if (answer.is_refused()) answer.files.clear();
   return answer;

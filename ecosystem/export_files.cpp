@@ -50,6 +50,8 @@ void add_zero_sizes(OrderedJson& file, const ExportJob& job) {
     if (!zero.contains(part)) continue;
     zero[part]["pin_memory"] = true;
     if (zero[part]["device"] == "nvme") zero[part]["nvme_path"] = "/local_nvme";
+    if (zero[part]["device"] == "nvme" && std::string_view(part) == "offload_param")
+      zero[part]["buffer_size"] = largest_partition(job);
   }
 }
 
@@ -76,18 +78,26 @@ std::string versions_text(const Versions& versions) {
   return out;
 }
 
+/// A comment of what no file says.
+std::string rest_of(const ExportJob& job, const char* before, const char* after) {
+  if (job.left_to_script.empty()) return "";
+  return fmt::format("{}The rest of the plan is your script's: {}.{}", before, comment_word(job.left_to_script), after);
+}
+
 }  // namespace
 
 std::string head_of(const ExportJob& job, const Versions& of_table) {
   const Versions versions = versions_of(job, of_table);
-  return fmt::format("# {}\n{}", made_by(job),
-                     versions.empty() ? "" : fmt::format("# For {}.\n", versions_text(versions)));
+  return fmt::format("# {}\n{}{}", made_by(job),
+                     versions.empty() ? "" : fmt::format("# For {}.\n", versions_text(versions)),
+                     rest_of(job, "# ", "\n"));
 }
 
 ExportedFile table_file(const ExportJob& job, const KeyTable& table, const OrderedJson& extra) {
   OrderedJson file = OrderedJson::object();
   if (table.is_json && table.has_head)
-    file["_gpuplan"] = fmt::format("{} For {}.", made_by(job), versions_text(versions_of(job, table.versions)));
+    file["_gpuplan"] = fmt::format("{} For {}.{}", made_by(job), versions_text(versions_of(job, table.versions)),
+                                   rest_of(job, " ", ""));
   const bool leaves_to_deepspeed = table.role == FileRole::Launcher && job.is_zero();
   for (const KeyRow& row : table.rows) {
     if (!is_written_for(row, job.versions) || !is_stated(job.setup, *row.field)) continue;
@@ -177,7 +187,9 @@ std::vector<std::pair<std::string, std::string>> torchrun_variables(const Export
     const bool is_variable = row.key.starts_with("fsdp_config.") || row.key.starts_with("parallelism_config.");
     if (!is_variable || !is_written_for(row, job.versions) || !is_stated(job.setup, *row.field)) continue;
     const OrderedJson value = written_value(row, value_of(job.setup, *row.field));
-    if (!value.is_null()) set(row.key.substr(dot + 1), value.is_string() ? value.get<std::string>() : value.dump());
+    const std::string name =
+        row.field->name == "fsdp_wrap_class" ? "FSDP_TRANSFORMER_CLS_TO_WRAP" : row.key.substr(dot + 1);
+    if (!value.is_null()) set(name, value.is_string() ? value.get<std::string>() : value.dump());
   }
   return variables;
 }
@@ -187,6 +199,10 @@ std::vector<std::pair<std::string, std::string>> zero_variables(const ExportJob&
   std::vector<std::pair<std::string, std::string>> out{{"ACCELERATE_USE_DEEPSPEED", "true"},
                                                        {"ACCELERATE_DEEPSPEED_CONFIG_FILE", file}};
   if (job.setup.zero_stage == 3) out.emplace_back("ACCELERATE_DEEPSPEED_ZERO3_INIT", "true");
+  const KeyRow* leaves = find_key_table("accelerate")->find("deepspeed_config.deepspeed_moe_layer_cls_names");
+  if (job.setup.leaf_classes && leaves && is_written_for(*leaves, job.versions))
+    out.emplace_back("ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES",
+                     written_value(*leaves, *job.setup.leaf_classes).get<std::string>());
   return out;
 }
 
