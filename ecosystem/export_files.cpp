@@ -86,6 +86,10 @@ std::string rest_of(const ExportJob& job, const char* before, const char* after)
 
 }  // namespace
 
+std::string json_head_of(const ExportJob& job, const Versions& of_table) {
+  return fmt::format("{} For {}.{}", made_by(job), versions_text(versions_of(job, of_table)), rest_of(job, " ", ""));
+}
+
 std::string head_of(const ExportJob& job, const Versions& of_table) {
   const Versions versions = versions_of(job, of_table);
   return fmt::format("# {}\n{}{}", made_by(job),
@@ -95,9 +99,7 @@ std::string head_of(const ExportJob& job, const Versions& of_table) {
 
 ExportedFile table_file(const ExportJob& job, const KeyTable& table, const OrderedJson& extra) {
   OrderedJson file = OrderedJson::object();
-  if (table.is_json && table.has_head)
-    file["_gpuplan"] = fmt::format("{} For {}.{}", made_by(job), versions_text(versions_of(job, table.versions)),
-                                   rest_of(job, " ", ""));
+  if (table.is_json && table.has_head) file["_gpuplan"] = json_head_of(job, table.versions);
   const bool leaves_to_deepspeed = table.role == FileRole::Launcher && job.is_zero();
   for (const KeyRow& row : table.rows) {
     if (!is_written_for(row, job.versions) || !is_stated(job.setup, *row.field)) continue;
@@ -118,6 +120,14 @@ ExportedFile table_file(const ExportJob& job, const KeyTable& table, const Order
   if (table.role == FileRole::Engine) add_zero_sizes(file, job);
   return {.name = table.file,
           .content = table.is_json ? json_text(file) : head_of(job, table.versions) + yaml_text(file)};
+}
+
+OrderedJson learning_keys(const ExportJob& job) {
+  return {{"learning_rate", job.request.recipe.is_adapter() ? 2e-4 : 2e-5},
+          {"warmup_steps", 20},
+          {"logging_steps", 5},
+          {"save_steps", 200},
+          {"save_total_limit", 2}};
 }
 
 ExportedFile launch_file(const ExportJob& job, const Versions& of_table, const std::string& exports,

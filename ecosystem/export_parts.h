@@ -3,6 +3,7 @@
 
 #include "ecosystem/emit.h"
 #include "ecosystem/key_table.h"
+#include "ecosystem/training_data.h"
 #include "planner/estimate.h"
 
 namespace gpuplan {
@@ -21,8 +22,9 @@ struct ExportJob {
   Versions versions{};                             // that the files are for, where they are given
   std::vector<std::string> program{};              // that a scheduler's job trains with; empty: the target's own
   std::map<std::size_t, std::string> variables{};  // words of `program` that stand in a variable of the environment
-  std::string left_to_script{};                    // flags of the plan that no file says, where no trainer reads one
-  WhyNot versions_cannot{};                        // train the plan at all
+  TrainingData data{};
+  std::string left_to_script{};  // flags of the plan that no file says, where no trainer reads one
+  WhyNot versions_cannot{};      // train the plan at all
 
   std::int64_t num_nodes() const { return request.cluster.num_nodes(); }
   bool is_zero() const { return strategy.engine == ShardingEngine::Zero; }
@@ -50,10 +52,15 @@ std::string script_settings(const ExportJob& job, bool says_fp8);
 
 /// "# Made by gpuplan …" and the versions that `table` describes.
 std::string head_of(const ExportJob& job, const Versions& versions);
+/// The same as a value of a JSON file.
+std::string json_head_of(const ExportJob& job, const Versions& versions);
 
 /// The file of a format, by its key table.
 /// `extra`: keys that no fact states, with dots below mappings.
 ExportedFile table_file(const ExportJob& job, const KeyTable& table, const OrderedJson& extra = {});
+
+/// Keys that a trainer's run needs beside the plan and its data.
+OrderedJson learning_keys(const ExportJob& job);
 
 /// launch.sh: checks the versions, then runs `command` with the arguments it was given. `exports` are lines of
 /// "export".

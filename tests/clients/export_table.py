@@ -82,6 +82,8 @@ def differences(read, plan, folder):
     if is_left_to_script(folder, '--fp8'):
         wanted['precision'] = (wanted['engine_precision'],)
     lines = []
+    if 'data' in read and not read['data']:
+        lines.append('no data set is named')
     for key, value in read.items():
         if key not in wanted or value is None and key == 'attention':
             continue
