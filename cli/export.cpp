@@ -22,6 +22,8 @@ void setup_export(CLI::App& app) {
   add_flag(app, "--for", "TARGET", fmt::format("which program: {}", fmt::join(export_targets(), ", ")));
   add_flag(app, "--versions", "LIST",
            "of the programs that will read the files: accelerate=1.10,torch=2.6. Default: the newest that is known");
+  add_flag(app, "--data", "FILE|NAME",
+           "what the files train on: JSON lines, or a set on the Hub. Default: a small public set");
   add_flag(app, "--output", "DIR", "write the files there; without it they are printed");
   add_flag(app, "--force", "", "replace files that are there");
 }
@@ -33,13 +35,14 @@ std::string plan_text(const std::string& name, Console& console) {
 
 int run_export(const CLI::App& app, Console& console) {
   const auto name = given(app, "plan"), target = given(app, "--for"), folder = given(app, "--output"),
-             versions = given(app, "--versions");
+             versions = given(app, "--versions"), data = given(app, "--data");
   if (!name) throw InputError("", "a plan is needed", "gpuplan estimate ... --save plan.json makes one");
   if (!target) throw InputError("--for", "is needed", fmt::format("known: {}", fmt::join(export_targets(), ", ")));
   const std::string where = *name == "-" ? "standard input" : *name, text = plan_text(*name, console);
   const EstimateRequest request = parse_plan(parse_json(text, where), where);
   const ExportAnswer answer = export_plan(request, *target, {.file = where, .sha256 = sha256_hex(text)},
-                                          versions ? parse_versions(*versions) : Versions{});
+                                          versions ? parse_versions(*versions) : Versions{},
+                                          {.data = data ? training_data(*data) : TrainingData{}});
   if (answer.is_refused()) {
     console.tell(fmt::format("{}\n  nearest: {}", answer.refusal, answer.nearest));
     return 1;

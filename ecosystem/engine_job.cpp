@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
+constexpr const char* kRecord = "hf-trainer";  // whose classes read the launcher's files
 constexpr const char *kSftScript = "train_sft.py", *kTorchScript = "train_torch.py";
 
 void append(Words& to, const Words& more) { to.insert(to.end(), more.begin(), more.end()); }
@@ -39,11 +40,13 @@ class EnginePlanner {
              .setup = setup_of(request, strategy_),
              .mark = mark,
              .versions = question.versions} {
+    add_stack_facts(job_, kRecord, true);  // export_plan says what these versions cannot train
     if (strategy_.engine != ShardingEngine::Fsdp2 || !broken_version_rule(job_.setup, question.versions)) return;
     written_.options.fsdp_version = 1;  // as export_plan does
     strategy_ = make_strategy(written_.strategy, written_.cluster, options_for(written_));
     job_.strategy = strategy_;
     job_.setup = setup_of(written_, strategy_);
+    add_stack_facts(job_, kRecord, true);
   }
 
   EngineJob plan() {
@@ -85,8 +88,10 @@ class EnginePlanner {
       out_.nearest = "plan with --strategy zero1, zero2 or zero3, or --engine accelerate";
       return;
     }
-    ExportPlaces places{
-        .folder = q_.engine == "slurm" ? "" : q_.folder.string(), .program = program(), .variables = {}};
+    ExportPlaces places{.folder = q_.engine == "slurm" ? "" : q_.folder.string(),
+                        .program = program(),
+                        .variables = {},
+                        .has_script = true};
     if (q_.engine == "slurm")
       for (const std::size_t word : q_.secrets) places.variables.emplace(word, hidden_name(word));
     ExportAnswer answer = export_plan(request_, target(), mark_, q_.versions, places);

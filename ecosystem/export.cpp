@@ -40,8 +40,14 @@ void add_launcher(Files& files, const ExportJob& job) {
   if (job.is_zero()) files.push_back(table_file(job, table("deepspeed")));
 }
 
+ExportedFile sft_file(const ExportJob& job) {
+  OrderedJson extra = learning_keys(job);
+  if (job.program.empty()) extra.update(trl_data(job.data, job.request.model));
+  return table_file(job, table("trl"), extra);
+}
+
 void add_trl(Files& files, const ExportJob& job) {
-  files.push_back(table_file(job, table("trl")));
+  files.push_back(sft_file(job));
   add_launcher(files, job);
   files.push_back(launch_file(job, table("trl").versions, "", accelerate_command(job, kSftModule)));
 }
@@ -61,7 +67,7 @@ void add_torchrun(Files& files, const ExportJob& job) {
 /// TRL under a scheduler.
 void add_scheduled(Files& files, const ExportJob& job, ExportedFile file) {
   files.push_back(std::move(file));
-  files.push_back(table_file(job, table("trl")));
+  files.push_back(sft_file(job));
   add_launcher(files, job);
 }
 
@@ -98,48 +104,67 @@ void add_axolotl_liger(OrderedJson& extra, const ExportJob& job) {
 
 void add_axolotl(Files& files, const ExportJob& job) {
   OrderedJson extra = axolotl_images(job);
+  extra.update(learning_keys(job));
+  extra.update(axolotl_data(job.data, job.request.model));
   add_axolotl_liger(extra, job);
   add_own_engine(files, job, "axolotl", extra);
   files.push_back(
       launch_file(job, table("axolotl").versions, "", processes(job) + " -m axolotl.cli.train axolotl.yaml"));
 }
 
-// The template by whose plug-in LLaMA-Factory reads images. Source: its src/llamafactory/data/template.py and the table
-// of models in its README, 2026-08. LLaVA-NeXT has one for each language model; of the others, none is named there.
-constexpr std::array kImageTemplates{
-    std::pair{"qwen2_vl", "qwen2_vl"},   std::pair{"qwen2_5_vl", "qwen2_vl"},   std::pair{"qwen3_vl", "qwen3_vl"},
-    std::pair{"qwen3_5", "qwen3_5"},     std::pair{"qwen3_vl_moe", "qwen3_vl"}, std::pair{"qwen3_5_moe", "qwen3_5"},
-    std::pair{"gemma3", "gemma3"},       std::pair{"mllama", "mllama"},         std::pair{"llava", "llava"},
-    std::pair{"paligemma", "paligemma"}, std::pair{"internvl", "intern_vl"}};
-
-const char* image_template(const ModelSpec& model) {
-  for (const auto& [type, name] : kImageTemplates)
-    if (model.model_type == type) return name;
-  return nullptr;
-}
-
 WhyNot why_not_llama_factory(const ExportJob& job) {
   const ModelSpec& m = job.request.model;
   const Recipe& r = job.request.recipe;
+  if (job.data.rows == DataRows::Text)
+    return {"LLaMA-Factory's fine-tuning reads messages, or prompt and completion, and no plain text",
+            "such rows in --data, or --for trl or axolotl"};
   if (!m.vision.is_present()) return {};
-  if (!image_template(m))
+  if (!chat_template_of(m).reads_images)
     return {fmt::format("LLaMA-Factory has no template that reads images for {}", m.name), "--for trl or axolotl"};
   if (r.is_adapter() && r.images.train == TrainVision::Projector)
     return {"LLaMA-Factory puts no adapters on projectors", "--for trl or axolotl"};
   return {};
 }
 
+/// fp8 is the launcher's word to a Trainer, whose own bf16 or fp16 would take its place. DeepSpeed's file says bf16, of
+/// which the Trainer then must say the same: nothing is left to say fp8 by.
+void leave_fp8_to_launcher(Setup& setup, const EstimateRequest& request, const Strategy& strategy) {
+  if (!request.recipe.fp8_matmul) return;
+  setup.fp8.reset();
+  if (strategy.engine != ShardingEngine::Zero) setup.bf16 = setup.fp16 = false;
+}
+
+/// What loss_type means where it is not said changed with TRL 1.7.
+void adapt_to_trl(Setup& setup, const EstimateRequest& request, const Strategy& strategy) {
+  leave_fp8_to_launcher(setup, request, strategy);
+  if (request.recipe.loss == LossKernel::Plain) setup.loss = "plain";
+}
+
+/// Its fp8 sets the launcher's variable after transformers 5 has read it, so that the launcher says it too. Source:
+/// hiyouga/LLaMA-Factory src/llamafactory/train/fp8_utils.py @v0.9.5.
+void adapt_to_llama_factory(Setup& setup, const EstimateRequest& request, const Strategy& strategy) {
+  const Setup::Flag fp8 = setup.fp8;
+  leave_fp8_to_launcher(setup, request, strategy);
+  if (strategy.engine != ShardingEngine::Zero) setup.fp8 = fp8;
+}
+
 /// Its own launcher starts torchrun; FSDP is accelerate's to start.
 void add_llama_factory(Files& files, const ExportJob& job) {
   const bool has_fsdp = is_fsdp(job.strategy.engine);
-  OrderedJson extra;
-  if (job.request.model.vision.is_present()) extra["template"] = image_template(job.request.model);
+  const ModelSpec& model = job.request.model;
+  const std::string& name = chat_template_of(model).llama_factory;
+  OrderedJson extra = learning_keys(job);
+  extra.update({{"template", name.empty() ? "default" : name}, {"dataset", "train"}, {"dataset_dir", "."}});
   add_own_engine(files, job, "llama-factory", extra);
+  OrderedJson sets = llama_factory_data(job.data, model);
+  sets["_gpuplan"] = json_head_of(job, table("llama-factory").versions);  // a set that nobody names
+  files.push_back({.name = "dataset_info.json", .content = json_text(sets)});
   if (has_fsdp) files.push_back(table_file(job, table("accelerate")));
-  const std::string exports = has_fsdp || job.is_one_process()
-                                  ? ""
-                                  : fmt::format("export FORCE_TORCHRUN=1 NNODES={} NPROC_PER_NODE={}\n",
-                                                job.num_nodes(), job.processes_per_node());
+  std::string exports = has_fsdp || job.is_one_process()
+                            ? ""
+                            : fmt::format("export FORCE_TORCHRUN=1 NNODES={} NPROC_PER_NODE={}\n", job.num_nodes(),
+                                          job.processes_per_node());
+  if (!has_fsdp && job.setup.fp8) exports += "export ACCELERATE_MIXED_PRECISION=fp8\n";
   files.push_back(launch_file(job, table("llama-factory").versions, exports,
                               has_fsdp ? accelerate_command(job, "-m llamafactory.launcher llamafactory.yaml")
                                        : "llamafactory-cli train llamafactory.yaml"));
@@ -147,7 +172,9 @@ void add_llama_factory(Files& files, const ExportJob& job) {
 
 /// run_clm.py reads a JSON file where it is its only argument, and else flags alone.
 void add_transformers(Files& files, const ExportJob& job) {
-  files.push_back(table_file(job, table("transformers")));
+  OrderedJson extra = learning_keys(job);
+  extra.update(run_clm_data(job.data));
+  files.push_back(table_file(job, table("transformers"), extra));
   add_launcher(files, job);
   constexpr const char* kChecks =
       "script=\"${SCRIPT:-run_clm.py}\"\n"
@@ -170,6 +197,24 @@ WhyNot why_not_transformers(const ExportJob& job) {
           "plan with --strategy fsdp, or --for trl"};
 }
 
+std::string note_of_run_clm(const ExportJob& /*job*/) {
+  return "run_clm.py takes its settings from training.json alone: what you would add as flags goes into that file";
+}
+
+/// Source: axolotl-ai-cloud/axolotl src/axolotl/utils/schemas/config.py (check_sample_packing_w_sdpa_bf16) @v0.18.0, as
+/// at v0.9.0.
+std::string note_of_axolotl(const ExportJob& job) {
+  const Recipe& recipe = job.request.recipe;
+  const auto is_hopper = [](const GpuSpec& gpu) { return gpu.compute_capability == "9.0"; };
+  const auto& kinds = job.request.cluster.gpus.kinds();
+  const bool is_risky = recipe.packing == Packing::Packed && recipe.attention == AttentionKernel::Sdpa &&
+                        job.setup.fp16 != true && recipe.precision != Precision::Fp32;
+  if (!is_risky || std::all_of(kinds.begin(), kinds.end(), is_hopper)) return "";
+  return "axolotl warns that packed rows under sdpa in bfloat16 may give a loss of 0.0 on cards that are not Hopper: "
+         "plan "
+         "with --attention flash, or with --packing dynamic";
+}
+
 struct Target {
   std::string_view name;
   const char* trainer;  // its table; nullptr: the files hold launcher and engine only
@@ -177,9 +222,10 @@ struct Target {
   bool needs_zero = false;
   void (*adapt)(Setup& setup, const EstimateRequest& request, const Strategy& strategy) = nullptr;
   WhyNot (*why_not)(const ExportJob& job) = nullptr;
-  bool reads_images = false;  // its trainer loads the images of a row
-  bool packs_images = false;  // several rows with images in one sequence
-  const char* note = "";      // what is to be done before the files are used
+  bool has_launcher = true;                             // accelerate's file, or its variables, are written
+  bool reads_images = false;                            // its trainer loads the images of a row
+  bool packs_images = false;                            // several rows with images in one sequence
+  std::string (*note)(const ExportJob& job) = nullptr;  // what to know before the files are used; "": nothing
 };
 
 /// What --for slurm means for a plan of plain PyTorch; not spelt by users.
@@ -187,36 +233,46 @@ constexpr std::string_view kSlurmTorch = "slurm with torchrun";
 
 constexpr std::array kTargets{
     Target{"accelerate", nullptr, add_launcher},
-    Target{"deepspeed", nullptr, add_deepspeed, true},
+    Target{.name = "deepspeed", .trainer = nullptr, .add = add_deepspeed, .needs_zero = true, .has_launcher = false},
     Target{"torchrun", nullptr, add_torchrun},
     Target{.name = "transformers",
            .trainer = "transformers",
            .add = add_transformers,
+           .adapt = leave_fp8_to_launcher,
            .why_not = why_not_transformers,
-           .note = "run_clm.py takes its settings from training.json alone: name the data set there, as train_file "
-                   "(.json, .csv or .txt) or as dataset_name"},
-    Target{.name = "trl", .trainer = "trl", .add = add_trl, .reads_images = true},
+           .note = note_of_run_clm},
+    Target{.name = "trl", .trainer = "trl", .add = add_trl, .adapt = adapt_to_trl, .reads_images = true},
     Target{"torch", "torch", add_torch, false, adapt_to_torch, why_not_torch},
     Target{"torchtune", "torchtune", add_torchtune, false, adapt_to_torchtune, why_not_torchtune},
-    Target{.name = "axolotl", .trainer = "axolotl", .add = add_axolotl, .reads_images = true},
+    Target{.name = "axolotl",
+           .trainer = "axolotl",
+           .add = add_axolotl,
+           .has_launcher = false,
+           .reads_images = true,
+           .note = note_of_axolotl},
     Target{.name = "llama-factory",
            .trainer = "llama-factory",
            .add = add_llama_factory,
+           .adapt = adapt_to_llama_factory,
            .why_not = why_not_llama_factory,
+           .has_launcher = false,
            .reads_images = true,
            .packs_images = true},
     Target{.name = "slurm",
            .trainer = "trl",
            .add = [](Files& files, const ExportJob& job) { add_scheduled(files, job, slurm_file(job, false)); },
+           .adapt = adapt_to_trl,
            .reads_images = true},
     Target{kSlurmTorch, "torch", add_torch_job, false, adapt_to_torch, why_not_torch},
     Target{.name = "skypilot",
            .trainer = "trl",
            .add = [](Files& files, const ExportJob& job) { add_scheduled(files, job, skypilot_file(job)); },
+           .adapt = adapt_to_trl,
            .reads_images = true},
     Target{.name = "kubeflow",
            .trainer = "trl",
            .add = [](Files& files, const ExportJob& job) { add_scheduled(files, job, kubeflow_file(job)); },
+           .adapt = adapt_to_trl,
            .reads_images = true}};
 
 const Target& find_target(std::string_view name, const std::string& framework) {
@@ -404,6 +460,7 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
     return refuse(answer, fmt::format("{} has no bf16 [R14]", old->name), "plan with --precision fp16-mixed");
   if (const WhyNot no = target.why_not ? target.why_not(job) : WhyNot{}; !no.why.empty())
     return refuse(answer, no.why, no.nearest);
+  if (!job.versions_cannot.why.empty()) return refuse(answer, job.versions_cannot.why, job.versions_cannot.nearest);
   if (target.needs_zero && !job.is_zero())
     return refuse(answer, fmt::format("DeepSpeed's file says stages of ZeRO, and the plan is {}", job.strategy.name),
                   "plan with --strategy zero1, zero2 or zero3, or --for accelerate");
@@ -412,6 +469,14 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
   if (!is_uniform || r.cluster.is_mixed())
     if (target.name.starts_with("slurm") || target.name == "skypilot" || target.name == "kubeflow")
       refuse(answer, "machines that differ cannot be asked for in one job", "--for torchrun or accelerate");
+}
+
+/// What no file of the launcher says.
+std::string left_to_script(const ExportJob& job) {
+  return fmt::format("your script must do what these files do not say: {}{}", job.left_to_script,
+                     job.setup.fsdp_checkpointing == true
+                         ? "; it must not checkpoint itself, as accelerate does (fsdp_activation_checkpointing)"
+                         : "");
 }
 
 ExportJob make_job(const EstimateRequest& request, const Target& target, const PlanMark& mark, const Versions& versions,
@@ -423,10 +488,16 @@ ExportJob make_job(const EstimateRequest& request, const Target& target, const P
                 .mark = mark,
                 .versions = versions,
                 .program = places.program,
-                .variables = places.variables};
+                .variables = places.variables,
+                .data = places.data};
   if (job.setup.deepspeed_file && !places.folder.empty())
     job.setup.deepspeed_file = (std::filesystem::path(places.folder) / *job.setup.deepspeed_file).string();
   if (target.adapt) target.adapt(job.setup, request, strategy);
+  const KeyTable& reader = table(target.trainer ? target.trainer : "accelerate");
+  job.versions_cannot = add_stack_facts(job, reader.framework, target.has_launcher);
+  if (target.trainer) return job;
+  if (!places.has_script) let_engine_checkpoint(job.setup, request.recipe);
+  job.left_to_script = script_settings(job, !job.is_zero() || target.add == add_torchrun);
   return job;
 }
 
@@ -482,6 +553,7 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
                                        format_bytes(process_bytes(planned, job.strategy))));
     job.strategy = older.strategy;
     job.setup = older.setup;
+    job.left_to_script = older.left_to_script;
   }
   check(answer, job, target);
   if (answer.is_refused()) return answer;
@@ -495,7 +567,12 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
                       "the data: trainers cut them or stop",
                       format_grouped(request.recipe.seq_len)));
     if (!answer.is_refused() && target.trainer) note_other_framework(answer, job, read);
-    if (!answer.is_refused() && *target.note) answer.notes.emplace_back(target.note);
+    if (const std::string note = target.note ? target.note(job) : ""; !answer.is_refused() && !note.empty())
+      answer.notes.push_back(note);
+    if (!answer.is_refused() && target.trainer && job.data.name.empty() && target.name != "torch")
+      answer.notes.emplace_back(
+          "the files name a small public data set: --data FILE or --data NAME on the Hub names yours");
+    if (!target.trainer) answer.notes.push_back(left_to_script(job));
   } catch (const InputError& error) { refuse(answer, error.problem(), error.hint()); }
   if (answer.is_refused()) answer.files.clear();
   return answer;

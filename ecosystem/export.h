@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ecosystem/emit.h"
+#include "ecosystem/training_data.h"
 #include "ecosystem/versions.h"
 #include "planner/estimate.h"
 
@@ -26,6 +27,8 @@ struct ExportPlaces {
   std::string folder;  // absolute: names of files in files have it before them; empty: they stand together
   std::vector<std::string> program;              // with its arguments; empty: TRL's SFT, or the script of plain PyTorch
   std::map<std::size_t, std::string> variables;  // words of `program` that stand in a variable of the environment
+  TrainingData data{};                           // that trainers' files name
+  bool has_script = false;                       // what is started is there, and checkpoints activations itself
 };
 
 /// The names of --for.

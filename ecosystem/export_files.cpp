@@ -50,6 +50,8 @@ void add_zero_sizes(OrderedJson& file, const ExportJob& job) {
     if (!zero.contains(part)) continue;
     zero[part]["pin_memory"] = true;
     if (zero[part]["device"] == "nvme") zero[part]["nvme_path"] = "/local_nvme";
+    if (zero[part]["device"] == "nvme" && std::string_view(part) == "offload_param")
+      zero[part]["buffer_size"] = largest_partition(job);
   }
 }
 
@@ -76,18 +78,28 @@ std::string versions_text(const Versions& versions) {
   return out;
 }
 
+/// A comment of what no file says.
+std::string rest_of(const ExportJob& job, const char* before, const char* after) {
+  if (job.left_to_script.empty()) return "";
+  return fmt::format("{}The rest of the plan is your script's: {}.{}", before, comment_word(job.left_to_script), after);
+}
+
 }  // namespace
+
+std::string json_head_of(const ExportJob& job, const Versions& of_table) {
+  return fmt::format("{} For {}.{}", made_by(job), versions_text(versions_of(job, of_table)), rest_of(job, " ", ""));
+}
 
 std::string head_of(const ExportJob& job, const Versions& of_table) {
   const Versions versions = versions_of(job, of_table);
-  return fmt::format("# {}\n{}", made_by(job),
-                     versions.empty() ? "" : fmt::format("# For {}.\n", versions_text(versions)));
+  return fmt::format("# {}\n{}{}", made_by(job),
+                     versions.empty() ? "" : fmt::format("# For {}.\n", versions_text(versions)),
+                     rest_of(job, "# ", "\n"));
 }
 
 ExportedFile table_file(const ExportJob& job, const KeyTable& table, const OrderedJson& extra) {
   OrderedJson file = OrderedJson::object();
-  if (table.is_json && table.has_head)
-    file["_gpuplan"] = fmt::format("{} For {}.", made_by(job), versions_text(versions_of(job, table.versions)));
+  if (table.is_json && table.has_head) file["_gpuplan"] = json_head_of(job, table.versions);
   const bool leaves_to_deepspeed = table.role == FileRole::Launcher && job.is_zero();
   for (const KeyRow& row : table.rows) {
     if (!is_written_for(row, job.versions) || !is_stated(job.setup, *row.field)) continue;
@@ -108,6 +120,14 @@ ExportedFile table_file(const ExportJob& job, const KeyTable& table, const Order
   if (table.role == FileRole::Engine) add_zero_sizes(file, job);
   return {.name = table.file,
           .content = table.is_json ? json_text(file) : head_of(job, table.versions) + yaml_text(file)};
+}
+
+OrderedJson learning_keys(const ExportJob& job) {
+  return {{"learning_rate", job.request.recipe.is_adapter() ? 2e-4 : 2e-5},
+          {"warmup_steps", 20},
+          {"logging_steps", 5},
+          {"save_steps", 200},
+          {"save_total_limit", 2}};
 }
 
 ExportedFile launch_file(const ExportJob& job, const Versions& of_table, const std::string& exports,
@@ -177,7 +197,9 @@ std::vector<std::pair<std::string, std::string>> torchrun_variables(const Export
     const bool is_variable = row.key.starts_with("fsdp_config.") || row.key.starts_with("parallelism_config.");
     if (!is_variable || !is_written_for(row, job.versions) || !is_stated(job.setup, *row.field)) continue;
     const OrderedJson value = written_value(row, value_of(job.setup, *row.field));
-    if (!value.is_null()) set(row.key.substr(dot + 1), value.is_string() ? value.get<std::string>() : value.dump());
+    const std::string name =
+        row.field->name == "fsdp_wrap_class" ? "FSDP_TRANSFORMER_CLS_TO_WRAP" : row.key.substr(dot + 1);
+    if (!value.is_null()) set(name, value.is_string() ? value.get<std::string>() : value.dump());
   }
   return variables;
 }
@@ -187,6 +209,10 @@ std::vector<std::pair<std::string, std::string>> zero_variables(const ExportJob&
   std::vector<std::pair<std::string, std::string>> out{{"ACCELERATE_USE_DEEPSPEED", "true"},
                                                        {"ACCELERATE_DEEPSPEED_CONFIG_FILE", file}};
   if (job.setup.zero_stage == 3) out.emplace_back("ACCELERATE_DEEPSPEED_ZERO3_INIT", "true");
+  const KeyRow* leaves = find_key_table("accelerate")->find("deepspeed_config.deepspeed_moe_layer_cls_names");
+  if (job.setup.leaf_classes && leaves && is_written_for(*leaves, job.versions))
+    out.emplace_back("ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES",
+                     written_value(*leaves, *job.setup.leaf_classes).get<std::string>());
   return out;
 }
 

@@ -3,9 +3,15 @@
 
 #include "ecosystem/emit.h"
 #include "ecosystem/key_table.h"
+#include "ecosystem/training_data.h"
 #include "planner/estimate.h"
 
 namespace gpuplan {
+
+/// Why a target cannot train a plan, and what can be done instead; no `why`: it can.
+struct WhyNot {
+  std::string why, nearest;
+};
 
 /// What every file is written from.
 struct ExportJob {
@@ -16,6 +22,9 @@ struct ExportJob {
   Versions versions{};                             // that the files are for, where they are given
   std::vector<std::string> program{};              // that a scheduler's job trains with; empty: the target's own
   std::map<std::size_t, std::string> variables{};  // words of `program` that stand in a variable of the environment
+  TrainingData data{};
+  std::string left_to_script{};  // flags of the plan that no file says, where no trainer reads one
+  WhyNot versions_cannot{};      // train the plan at all
 
   std::int64_t num_nodes() const { return request.cluster.num_nodes(); }
   bool is_zero() const { return strategy.engine == ShardingEngine::Zero; }
@@ -26,17 +35,32 @@ struct ExportJob {
   }
 };
 
-/// Why a target cannot train a plan, and what can be done instead; no `why`: it can.
-struct WhyNot {
-  std::string why, nearest;
-};
+/// What the versions decide: classes that FSDP wraps, modules that ZeRO-3 gathers at once. `record`: of
+/// data/frameworks, whose program reads the files; `has_launcher`: accelerate's file or variables are among them. Says
+/// why such versions cannot train the plan, where they cannot.
+WhyNot add_stack_facts(ExportJob& job, const std::string& record, bool has_launcher);
+
+/// Elements of the largest parameter on one rank of ZeRO-3, which a buffer for NVMe must hold. Source:
+/// deepspeedai/DeepSpeed deepspeed/runtime/swap_tensor/partitioned_param_swapper.py (get_buffer) and
+/// deepspeed/runtime/zero/partition_parameters.py (_partition_param) @v0.19.5.
+std::int64_t largest_partition(const ExportJob& job);
+
+/// Checkpoints by FSDP itself, where no trainer's file says it and FSDP's are right.
+void let_engine_checkpoint(Setup& setup, const Recipe& recipe);
+/// Flags of the plan that a script of one's own must obey, as no file says them. `says_fp8`: the files do.
+std::string script_settings(const ExportJob& job, bool says_fp8);
 
 /// "# Made by gpuplan …" and the versions that `table` describes.
 std::string head_of(const ExportJob& job, const Versions& versions);
+/// The same as a value of a JSON file.
+std::string json_head_of(const ExportJob& job, const Versions& versions);
 
 /// The file of a format, by its key table.
 /// `extra`: keys that no fact states, with dots below mappings.
 ExportedFile table_file(const ExportJob& job, const KeyTable& table, const OrderedJson& extra = {});
+
+/// Keys that a trainer's run needs beside the plan and its data.
+OrderedJson learning_keys(const ExportJob& job);
 
 /// launch.sh: checks the versions, then runs `command` with the arguments it was given. `exports` are lines of
 /// "export".

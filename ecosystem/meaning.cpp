@@ -98,29 +98,32 @@ class Reader {
     recipe().lora.targets = targets;
   }
 
-  /// What the trainer says counts; accelerate's word where it says nothing.
+  /// A trainer's bf16 and fp16 count before its launcher's word, fp8 too; where it switches none of them on, the
+  /// launcher's word is left, but for trainers that set the launcher's variable themselves. Source:
+  /// huggingface/transformers src/transformers/training_args.py @v4.57.6 and @v5.15.0.
   std::string mixed_word() {
-    const bool is_said = s_.bf16 || s_.fp16;
     const std::string trainer = holds(s_.bf16) ? "bf16" : holds(s_.fp16) ? "fp16" : "no";
-    if (!is_said) return s_.mixed_precision.value_or("");
-    if (s_.mixed_precision && *s_.mixed_precision != trainer && *s_.mixed_precision != "fp8" &&
-        *s_.mixed_precision != "no")
+    if (holds(s_.fp8)) return "fp8";
+    const std::string launcher = holds(s_.sets_precision) ? "" : s_.mixed_precision.value_or("");
+    if (launcher.empty()) return s_.bf16 || s_.fp16 ? trainer : "";
+    if (trainer == "no" && !is_zero_setup(s_, 1)) return launcher;
+    if (launcher != trainer && launcher != "no")
       note(fmt::format("accelerate's file says mixed_precision: {} and the trainer {}: the trainer's value counts",
-                       *s_.mixed_precision, trainer));
-    return says(s_.mixed_precision, "fp8") ? "fp8" : trainer;
+                       launcher, trainer));
+    return trainer;
   }
 
   std::string dtype() const { return s_.dtype ? (*s_.dtype == "auto" ? "bf16" : *s_.dtype) : ""; }
 
   void read_precision() {
+    const std::string word = mixed_word();
+    if (!word.empty()) recipe().fp8_matmul = word == "fp8";
     if (s_.own_dtype) {
       recipe().precision = *s_.own_dtype == "fp32" ? Precision::Fp32 : Precision::Bf16True;
       return;
     }
-    const std::string word = mixed_word();
     if (word.empty()) return;
     Precision& precision = recipe().precision;
-    recipe().fp8_matmul = word == "fp8";
     const bool is_local = !is_fsdp_setup(s_, 1) && !is_fsdp_setup(s_, 2) && !is_zero_setup(s_, 1);
     const bool loads_16bit = dtype() == "bf16";
     if (word == "fp16")
@@ -335,6 +338,7 @@ void write_method(Setup& s, const Recipe& r, bool shards) {
 void write_precision(Setup& s, const Recipe& r, bool is_local) {
   s.bf16 = r.precision == Precision::Bf16Mixed;
   s.fp16 = r.precision == Precision::Fp16Mixed;
+  if (r.fp8_matmul) s.fp8 = true;
   s.mixed_precision = r.fp8_matmul ? "fp8" : *s.bf16 ? "bf16" : *s.fp16 ? "fp16" : "no";
   if (r.precision == Precision::Fp32) s.own_dtype = "fp32";
   if (r.precision == Precision::Bf16True) s.own_dtype = "bf16";

@@ -101,7 +101,7 @@ ExportedFile slurm_file(const ExportJob& job, bool has_torchrun) {
       has_gpus ? ", --partition and --cpus-per-task" : " and --partition",
       !job.program.empty() ? ""
       : has_torchrun       ? ", and --model, --data and --output to train_torch.py"
-                           : ", and dataset_name to sft.yaml");
+                           : "");
   out += "HEAD=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\ntest -n \"$HEAD\"\n";
   out += "PORT=$((20000 + SLURM_JOB_ID % 20000))\nexport HEAD PORT\n";
   out += "if test -n \"${SLURM_CPUS_PER_TASK:-}\"; then export SRUN_CPUS_PER_TASK=\"$SLURM_CPUS_PER_TASK\"; fi\n";
@@ -118,10 +118,16 @@ ExportedFile skypilot_file(const ExportJob& job) {
   task["num_nodes"] = machines(job);
   task["resources"]["accelerators"] =
       fmt::format("{}:{}", skypilot_name(job.request.cluster.gpus.front()), gpus_per_machine(job));
+  task["secrets"]["HF_TOKEN"] = nullptr;
   task["setup"] = "pip install 'accelerate>=1.10' 'trl>=0.20' 'peft>=0.17' deepspeed bitsandbytes";
   const std::string head = "HEAD=$(echo \"$SKYPILOT_NODE_IPS\" | head -n1); ";
   task["run"] = (machines(job) > 1 ? head : "") + launch_of(job, "\"$SKYPILOT_NODE_RANK\"", "\"$HEAD\"", "8008");
-  return {.name = "task.yaml", .content = head_of(job, {{"skypilot", "0.8 or later"}}) + yaml_text(task)};
+  // Source: docs.skypilot.co/en/latest/reference/yaml-spec.html and running-jobs/environment-variables.html, 2026-11.
+  constexpr const char* kHow =
+      "# sky launch task.yaml --secret HF_TOKEN. SkyPilot takes the cheapest place with these GPUs; --infra aws, "
+      "gcp/us-central1 or\n"
+      "# k8s/CONTEXT, or infra: under resources, names another.\n";
+  return {.name = "task.yaml", .content = head_of(job, {{"skypilot", "0.10 or later"}}) + kHow + yaml_text(task)};
 }
 
 ExportedFile kubeflow_file(const ExportJob& job) {

@@ -44,6 +44,8 @@ struct Setup {
   Number epochs;
   // numbers and kernels
   Flag bf16, fp16, precision_by_card;
+  Flag fp8;             // the trainer's own word: layers multiply in fp8
+  Flag sets_precision;  // the trainer's words count, and its launcher's mixed_precision does not
   Word mixed_precision, optimizer, attention, loss;
   Count loss_chunks, checkpoint_every;
   Flag checkpointing, reentrant, fsdp_checkpointing, activation_offload, optimizer_in_backward;
@@ -53,6 +55,7 @@ struct Setup {
   Count num_processes, num_machines, processes_per_machine, visible_gpus;
   Count zero_stage;
   Word offload_optimizer, offload_params, deepspeed_file;
+  Words leaf_classes;  // of modules that ZeRO-3 gathers at once
   Flag zero_init, zero_gathers_for_save, zero_quantized_weights;
   Count zero_bucket;  // elements; 0: hidden^2
   Word zero_overlap;  // on, off, or by-stage: on in stage 3 alone

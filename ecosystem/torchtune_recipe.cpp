@@ -80,6 +80,7 @@ void add_torchtune(std::vector<ExportedFile>& files, const ExportJob& job) {
     extra["optimizer_in_bwd"] = is_in_backward;  // full_finetune_single_device.py @v0.6.1 has no default for it
     if (is_in_backward) extra["clip_grad_norm"] = nullptr;  // which the recipes refuse beside it
   }
+  extra.update(torchtune_data(job.data));
   files.push_back(table_file(job, table, extra));
   const std::string ranks = job.is_one_process() ? "" : fmt::format(" --nproc_per_node {}", *job.setup.num_processes);
   files.push_back(launch_file(job, table.versions, "",

@@ -145,6 +145,7 @@ complete -c gpuplan -n '__fish_seen_subcommand_from export' -l help -d 'show thi
 complete -c gpuplan -n '__fish_seen_subcommand_from export' -F
 complete -c gpuplan -n '__fish_seen_subcommand_from export' -l for -r -f -d 'which program: accelerate, deepspeed, torchrun, transformers, trl, torch, torchtune, axolotl, llama-factory, slurm, skypilot, kubeflow'
 complete -c gpuplan -n '__fish_seen_subcommand_from export' -l versions -r -f -d 'of the programs that will read the files: accelerate=1.10,torch=2.6. Default: the newest that is known'
+complete -c gpuplan -n '__fish_seen_subcommand_from export' -l data -r -f -d 'what the files train on: JSON lines, or a set on the Hub. Default: a small public set'
 complete -c gpuplan -n '__fish_seen_subcommand_from export' -l output -r -f -d 'write the files there; without it they are printed'
 complete -c gpuplan -n '__fish_seen_subcommand_from export' -l force -d 'replace files that are there'
 complete -c gpuplan -n '__fish_seen_subcommand_from simulate' -l help -d 'show this help'

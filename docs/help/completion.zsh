@@ -162,6 +162,7 @@ _gpuplan() {
         '::argument:{_files}' \
         '--for=[which program\: accelerate, deepspeed, torchrun, transformers, trl, torch, torchtune, axolotl, llama-factory, slurm, skypilot, kubeflow]:value: ' \
         '--versions=[of the programs that will read the files\: accelerate=1.10,torch=2.6. Default\: the newest that is known]:value: ' \
+        '--data=[what the files train on\: JSON lines, or a set on the Hub. Default\: a small public set]:value: ' \
         '--output=[write the files there; without it they are printed]:value: ' \
         '--force[replace files that are there]'
       ;;

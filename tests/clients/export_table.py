@@ -2,6 +2,7 @@
 import collections
 import json
 import pathlib
+import re
 import shutil
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -48,7 +49,8 @@ def expected(plan):
              'compile': recipe['torch_compile'], 'fp8': recipe['fp8_matmul'], 'base_bits': bits, 'processes': strategy['dp_shard'] * strategy['dp_replicate'],
              'engine': engine(strategy), 'offload_params': {'none': ('none', False), 'nvme': ('nvme',)}.get(offload['params'], ('cpu', True)),
              'optimizer': OPTIMIZERS.get(recipe['optimizer'], (recipe['optimizer'],)), 'attention': ATTENTION.get(recipe['attention'], (recipe['attention'],)),
-             'model': plan['model']['id'], 'precision': precision(recipe)}
+             'model': plan['model']['id'], 'precision': precision(recipe),
+             'engine_precision': precision({**recipe, 'fp8_matmul': False})[0]}  # DeepSpeed's file holds the 16 bits beside fp8
     if recipe['method'] != 'full':
         found.update(lora_rank=lora['rank'], lora_alpha=lora['alpha'], lora_dropout=lora['dropout'], lora_dora=lora['is_dora'],
                      lora_targets=(sorted(lora['targets']), ['all'] if lora['targets'] == ['all-linear'] else None), lora_saved=sorted(lora['modules_to_save']))
@@ -56,9 +58,9 @@ def expected(plan):
 
 
 def precision(recipe):
-    """Weights of 16 bits alone are computed without autocast. A launcher's fp8 holds where the trainer's own file asks for no other autocast."""
+    """Weights of 16 bits alone are computed without autocast."""
     if recipe['fp8_matmul']:
-        return ('fp8', 'no', 'pure bf16', 'fp32')
+        return ('fp8',)
     return {'bf16-mixed': ('bf16',), 'bf16-true': ('pure bf16', 'no'), 'fp16-mixed': ('fp16',), 'fp32': ('fp32', 'no')}[recipe['precision']]
 
 
@@ -68,10 +70,20 @@ def engine(strategy):
     return f'fsdp{strategy["fsdp_version"]}' if strategy['fsdp_version'] else 'ddp or one'
 
 
-def differences(read, plan):
+def is_left_to_script(folder, flag):
+    """Says whether a comment of the files leaves a flag of the plan to the user's script."""
+    comments = ' '.join(line for file in folder.iterdir() for line in file.read_text().splitlines() if "The rest of the plan is your script's:" in line)
+    return re.search(rf'{flag}\b', comments) is not None
+
+
+def differences(read, plan, folder):
     """Lines of what the program read otherwise."""
     wanted = expected(plan)
+    if is_left_to_script(folder, '--fp8'):
+        wanted['precision'] = (wanted['engine_precision'],)
     lines = []
+    if 'data' in read and not read['data']:
+        lines.append('no data set is named')
     for key, value in read.items():
         if key not in wanted or value is None and key == 'attention':
             continue
@@ -97,7 +109,7 @@ def compare_exports(place, args):
         print(f'{driver}: {said.splitlines()[-1]}')
         for row in map(json.loads, place.path(f'{driver}.jsonl').read_text().splitlines()):
             plan = json.loads(place.path('exports', row['plan'], 'plan.json').read_text())
-            problems = [row['refused']] if 'refused' in row else differences(row['read'], plan)
+            problems = [row['refused']] if 'refused' in row else differences(row['read'], plan, place.path('exports', row['plan'], row['target']))
             for problem in problems:
                 causes[row['target'], 'refused' if 'refused' in row else 'read otherwise', problem].append(row['plan'])
                 failed.add((row['target'], row['plan']))

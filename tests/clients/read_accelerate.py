@@ -33,7 +33,7 @@ def trace(folder, *words):
     """The words and variables with which launch.sh starts its launcher, or the script itself."""
     place = pathlib.Path('/tmp/trace')
     place.mkdir(exist_ok=True)
-    for program in ('accelerate', 'torchrun', 'deepspeed', 'train.py'):
+    for program in ('accelerate', 'torchrun', 'deepspeed', 'llamafactory-cli', 'train.py'):
         (place / program).write_text(TRACE)
         (place / program).chmod(0o755)
     answer = place / 'answer.json'
@@ -60,6 +60,15 @@ def launch_variables(file):
     else:
         variables = launch.prepare_simple_launcher_cmd_env(arguments)[1]
     return variables, (arguments.num_processes or 1)
+
+
+def launched_precision(folder):
+    """The variable of mixed precision that the launcher of an export sets, from which a trainer starts."""
+    started = {} if (folder / 'accelerate.yaml').exists() else trace(folder)['variables']
+    if not started:
+        started, _ = launch_variables(folder / 'accelerate.yaml')
+    word = started.get('ACCELERATE_MIXED_PRECISION')
+    return {'ACCELERATE_MIXED_PRECISION': str(word)} if word else {}
 
 
 def plugin_values(variables, plan):

@@ -1,11 +1,12 @@
 """Exports for axolotl: what its schema makes of the file on the plan's kind and number of cards."""
+import os
 import sys
 
 import environment
 
 stand_ins = environment.enter(['tokenizers', 'datasets', 'bitsandbytes', 'pandas', 'addict', 'posthog', 'triton', 'distutils', 'fire', 'colorama', 'gradio', 'art',
                                'xformers', 'lm_eval', 'langdetect', 'immutabledict', 'antlr4', 'optimum', 'hf_xet', 'liger_kernel', 'torchao', 'schedulefree',
-                               'mistral_common', 'kernels', 'trackio', 'axolotl_contribs_lgpl', 'axolotl_contribs_mit', 'openenv', 'nvidia_ml_py', 'scipy', 'numba',
+                               'mistral_common', 'kernels', 'trackio', 'axolotl_contribs_lgpl', 'axolotl_contribs_mit', 'openenv', 'pyarrow', 'nvidia_ml_py', 'scipy', 'numba',
                                'evaluate', 's3fs', 'gcsfs', 'adlfs', 'ocifs', 'zstandard', 'sklearn', 'peft_moe', 'tensorboard', 'wandb'])
 
 import reading  # noqa: E402
@@ -57,6 +58,13 @@ def capabilities(plan):
 
 
 def precision(read):
+    from axolotl.utils import trainer
+    trainer.check_cuda_p2p_ib_support = lambda: True  # this machine has no card, and DeepSpeed's builders are not there
+    trainer.setup_deepspeed_env = lambda *args, **options: None
+    with reading.surroundings({}):
+        trainer.prepare_optim_env(read)
+        if os.environ['ACCELERATE_MIXED_PRECISION'] == 'fp8':
+            return 'fp8'
     if read.bfloat16 or read.bf16 == 'full':
         return 'pure bf16'
     return 'bf16' if read.bf16 else 'fp16' if read.fp16 else 'fp32'

@@ -40,7 +40,7 @@ def read_config(folder, plan):
     bf16 = getattr(getattr(config, 'bfloat16_config', None), 'enabled', None)
     fp16 = getattr(getattr(config, 'float16_config', None), 'enabled', None)
     return {'engine': f'zero{int(zero.stage)}', 'micro_batch': config.train_micro_batch_size_per_gpu, 'grad_accum': config.gradient_accumulation_steps,
-            'precision': reading.PRECISION[bool(bf16), bool(fp16)], 'offload_optimizer': device(zero.offload_optimizer),
+            'engine_precision': reading.PRECISION[bool(bf16), bool(fp16)], 'offload_optimizer': device(zero.offload_optimizer),
             'offload_params': device(zero.offload_param), 'overlap': bool(zero.overlap_comm), 'reduce_bucket': int(zero.reduce_bucket_size)}
 
 

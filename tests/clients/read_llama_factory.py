@@ -8,8 +8,10 @@ stand_ins = environment.enter(['tokenizers', 'datasets', 'bitsandbytes', 'pandas
                                'sse_starlette', 'distutils', 'liger_kernel'])
 
 import reading  # noqa: E402
+from read_accelerate import launched_precision  # noqa: E402
 from read_trl import trainer_values  # noqa: E402
 
+os.environ['GPUPLAN_CLIENTS'] += ':' + environment.said_versions({'llamafactory': '0.9.6'})  # for launch.sh
 os.environ['DISABLE_VERSION_CHECK'] = '1'  # its ranges of versions are of other months than the newest of each
 os.environ['DS_ACCELERATOR'] = 'cpu'
 
@@ -38,7 +40,8 @@ def read_file(folder, plan):
     without_data = 'dataset' not in given
     if without_data:
         given['dataset'] = 'identity'  # launch.sh takes it as a flag
-    model, data, training, tuning, _ = get_arguments(plan, given)
+    with reading.surroundings(launched_precision(folder)):
+        model, data, training, tuning, _ = get_arguments(plan, given)
     bits = model.quantization_bit
     method = tuning.finetuning_type if not bits else 'qlora' if bits == 4 else tuning.finetuning_type
     values = trainer_values(training)

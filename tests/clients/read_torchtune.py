@@ -46,7 +46,7 @@ def read_recipe(folder, plan):
         targets = ['all-linear']
     return {'micro_batch': given.batch_size, 'grad_accum': given.gradient_accumulation_steps, 'precision': {'bf16': 'pure bf16', 'fp32': 'fp32'}[given.dtype],
             'checkpointing': bool(given.get('enable_activation_checkpointing')), 'optimizer': given.optimizer._component_, 'seq_len': given.tokenizer.max_seq_len,
-            'packing': 'packed' if given.dataset.get('packed') else 'unpacked', 'compile': bool(given.compile), 'recipe': name,
+            'packing': 'packed' if given.dataset.get('packed') else 'unpacked', 'compile': bool(given.compile), 'recipe': name, 'data': given.dataset.source,
             'parameters': sum(p.numel() for p in model.parameters()), 'learning_rate': given.optimizer.lr, **({'lora_rank': given.model.lora_rank, 'lora_targets': targets} if 'lora_rank' in given.model else {}), 'made': type(instance).__name__}
 
 

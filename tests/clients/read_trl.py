@@ -8,26 +8,27 @@ import environment
 stand_ins = environment.enter(['tokenizers', 'datasets', 'evaluate', 'bitsandbytes', 'liger_kernel', 'pandas'])
 
 import reading  # noqa: E402
+from read_accelerate import launched_precision  # noqa: E402
 
 
 def trainer_values(arguments):
     return {'micro_batch': arguments.per_device_train_batch_size, 'grad_accum': arguments.gradient_accumulation_steps,
-            'precision': reading.PRECISION[bool(arguments.bf16), bool(arguments.fp16)], 'checkpointing': bool(arguments.gradient_checkpointing),
+            'precision': arguments.mixed_precision, 'checkpointing': bool(arguments.gradient_checkpointing),
             'optimizer': str(getattr(arguments.optim, 'value', arguments.optim)), 'compile': bool(arguments.torch_compile),
             'learning_rate': arguments.learning_rate, 'epochs': arguments.num_train_epochs}
 
 
 def with_dtype(training, model):
     """Without autocast the dtype of the weights decides."""
-    flags = reading.PRECISION[bool(training.bf16), bool(training.fp16)]
-    return flags if flags != 'no' else {'bfloat16': 'pure bf16', 'float16': 'pure fp16'}.get(str(model.dtype).removeprefix('torch.'), 'fp32')
+    word = training.mixed_precision
+    return word if word != 'no' else {'bfloat16': 'pure bf16', 'float16': 'pure fp16'}.get(str(model.dtype).removeprefix('torch.'), 'fp32')
 
 
 def read_sft(folder, plan):
     from trl import ModelConfig, ScriptArguments, SFTConfig, TrlParser, get_peft_config, get_quantization_config
     reading.pretend_gpu()
-    script, training, model = TrlParser((ScriptArguments, SFTConfig, ModelConfig)).parse_args_and_config(
-        ['--config', str(folder / 'sft.yaml')])
+    with reading.surroundings(launched_precision(folder)):
+        script, training, model = TrlParser((ScriptArguments, SFTConfig, ModelConfig)).parse_args_and_config(['--config', str(folder / 'sft.yaml')])
     adapters, quantised = get_peft_config(model), get_quantization_config(model)
     method = 'full' if adapters is None else 'qlora' if quantised is not None and quantised.load_in_4bit else 'lora'
     return {**trainer_values(training), **adapter_values(adapters), 'method': method, 'seq_len': training.max_length,
@@ -59,8 +60,9 @@ def read_run_clm(folder, plan):
     import transformers
     reading.pretend_gpu()
     script = sys.modules.get('run_clm') or run_clm()
-    model, data, training = transformers.HfArgumentParser((script.ModelArguments, script.DataTrainingArguments, transformers.TrainingArguments)).parse_json_file(
-        json_file=str(folder / 'training.json'))
+    parser = transformers.HfArgumentParser((script.ModelArguments, script.DataTrainingArguments, transformers.TrainingArguments))
+    with reading.surroundings(launched_precision(folder)):
+        model, data, training = parser.parse_json_file(json_file=str(folder / 'training.json'))
     return {**trainer_values(training), 'method': 'full', 'seq_len': data.block_size, 'model': model.model_name_or_path, 'dtype': str(model.dtype), 'precision': with_dtype(training, model),
             'data': data.dataset_name or data.train_file}
 

@@ -136,6 +136,4 @@ TEST_CASE("rule 20: what is started checks its versions first") {
   CHECK(has_text(script, "is older than"));
 }
 
-/// LoRA of a small model with a vision tower, rows as they come.
-
 }  // namespace gpuplan
