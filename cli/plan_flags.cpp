@@ -118,7 +118,8 @@ constexpr std::array kFlags{
              "q_proj+v_proj,dtype=fp32|bf16,base=bf16|fp32,save=lm_head+embed_tokens,dora. Default r=8, alpha=2r",
              [](Request& r, Text v) { set_adapter(r, v, Method::Lora); }},
     PlanFlag{"--qlora", "[SPEC]", kModel,
-             "adapters on a 4-bit base. SPEC as for --lora, and quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16",
+             "adapters on a 4-bit base. SPEC as for --lora, and "
+             "quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16,experts",
              [](Request& r, Text v) { set_adapter(r, v, Method::Qlora); }},
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
     PlanFlag{

@@ -78,6 +78,7 @@ class Reader {
       throw InputError("", fmt::format("a base in {} bits is not modelled", *s_.quant_bits), "4 or 8 bits");
     if (!is_adapter) return;
     if (s_.double_quant) r.quant.double_quant = *s_.double_quant;
+    r.quant.quantises_experts = s_.quant_experts.value_or(false);
     if (s_.quant_storage && *s_.quant_storage != "compute") r.quant.storage_dtype = dtype_named(*s_.quant_storage);
     if (s_.rank) r.lora.rank = *s_.rank;
     r.lora.alpha = s_.alpha.value_or(2 * double(r.lora.rank));
@@ -322,6 +323,7 @@ void write_method(Setup& s, const Recipe& r, bool shards) {
     if (r.quant.kind == BaseQuant::Nf4) {
       s.quant_type = "nf4";
       s.double_quant = r.quant.double_quant;
+      if (r.quant.quantises_experts) s.quant_experts = true;
       if (shards) s.quant_storage = word_of(r.quant.storage_dtype.value_or(computes_in(r.precision)));
     }
   }

@@ -27,7 +27,7 @@ struct Setup {
   Word model, model_type, adapter, dtype, own_dtype;
   Count quant_bits;
   Word quant_method, quant_type, quant_storage;
-  Flag double_quant;
+  Flag double_quant, quant_experts;
   Count rank;
   Number alpha, dropout;
   Words targets, saved_modules, module_targets, fsdp_words;  // fsdp_words: "full_shard", "auto_wrap", "offload"

@@ -135,6 +135,7 @@ void read_experts(Fields& f, FrameworkExperts& experts) {
 
 void read_quantisation(Fields& f, FrameworkQuantisation& quantisation) {
   f.optional("stacked_experts", quantisation.stacked_experts);
+  f.optional("offers_experts", quantisation.offers_experts);
   f.optional("subclasses", quantisation.subclasses);
   f.optional("linears", quantisation.linears);
   f.optional("skips", quantisation.skips);

@@ -204,6 +204,7 @@ struct FrameworkExperts {
 /// Weights that a base in 4 or 8 bit stores so.
 struct FrameworkQuantisation {
   bool stacked_experts = false;    // experts that are one parameter
+  bool offers_experts = false;     // an option quantises these
   bool subclasses = true;          // routers of a class derived from Linear
   bool linears = true;             // false: all linears of the model are of such a class, and none is reached
   std::vector<std::string> skips;  // modules that keep their dtype

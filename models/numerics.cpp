@@ -57,7 +57,9 @@ void resolve_adapters(DtypePolicy& n, const Recipe& recipe, const FrameworkConve
                      framework.state.arrays == StateArrays::PerTensor;
     if (n.ends == Dtype::F32 && !n.casts_frozen) n.residual = Dtype::F32;  // the embedding looks up fp32 rows
   }
-  if (is_bitsandbytes(recipe) && cast == ComputeCast::Autocast) upcast_quantised(n, framework.dtypes.quantised_upcast);
+  // axolotl leaves the preparation out where experts are quantised: src/axolotl/loaders/model.py @v0.18.0
+  if (is_bitsandbytes(recipe) && !recipe.quant.quantises_experts && cast == ComputeCast::Autocast)
+    upcast_quantised(n, framework.dtypes.quantised_upcast);
   n.saved = n.has_master ? n.compute : n.ends;
   n.casts_adapters = framework.dtypes.casts_adapters && n.adapter != n.compute && cast != ComputeCast::Gather;
 }

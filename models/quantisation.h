@@ -40,6 +40,7 @@ struct QuantSpec {
   bool double_quant = true;
   /// bnb_4bit_quant_storage. Unset: uint8, or the dtype of the weights beside it where these are sharded.
   std::optional<Dtype> storage_dtype;
+  bool quantises_experts = false;    // experts that are one parameter too, by an option of the trainer
   std::optional<PackedBase> packed;  // of formats other than bitsandbytes'; unset: as usual for the format
   bool operator==(const QuantSpec&) const = default;
 

@@ -202,6 +202,7 @@ constexpr std::array kKeys{
     Key{"save", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.modules_to_save = read_list(v, w); }},
     Key{"dora", false, false, [](Draft& d, Value, Where) { d.flag.lora.is_dora = true; }},
     Key{"quant", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.kind = read_base(v, w); }},
+    Key{"experts", true, false, [](Draft& d, Value, Where) { d.flag.quant.quantises_experts = true; }},
     Key{"block", true, true,
         [](Draft& d, Value v, Where w) { d.flag.quant.block_size = parse_integer(v, w, 1, kMostRank); }},
     Key{"double", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.double_quant = read_yes(v, w); }},
@@ -337,6 +338,7 @@ std::string adapter_spec(const LoraSpec& lora, const QuantSpec& quant) {
   if (lora.base_dtype) add("base", std::string(to_string(*lora.base_dtype)));
   if (!lora.modules_to_save.empty()) add("save", fmt::format("{}", fmt::join(lora.modules_to_save, "+")));
   if (lora.is_dora) spec += ",dora";
+  if (quant.quantises_experts) spec += ",experts";
   if (quant.packed) return spec;  // the checkpoint says it
   if (quant.kind == BaseQuant::Gptq4) add("quant", std::string(to_string(quant.kind)));
   if (quant.kind != BaseQuant::Nf4 && quant.kind != BaseQuant::Gptq4) return spec;

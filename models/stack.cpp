@@ -172,8 +172,7 @@ Version release_of(const Library& library, const Version& wanted) {
 }
 
 /// First parts of the paths that belong to no trainer's record.
-constexpr std::array<std::string_view, 5> kOwnFacts{"quantise_moe_experts", "target_parameters", "checkpoint",
-                                                    "leaf_modules", "wrap_classes"};
+constexpr std::array<std::string_view, 4> kOwnFacts{"target_parameters", "checkpoint", "leaf_modules", "wrap_classes"};
 
 }  // namespace
 

@@ -36,7 +36,8 @@ struct Choice {
     const FrameworkQuantisation& reach = framework.quantisation;
     if ((tensor.is_subclass && !reach.subclasses) || !reach.linears) return false;
     if (std::ranges::find(reach.skips, module_name(tensor.name)) != reach.skips.end()) return false;
-    return tensor.role == WeightRole::Linear || (reach.stacked_experts && is_stacked_experts(tensor));
+    return tensor.role == WeightRole::Linear ||
+           ((reach.stacked_experts || recipe.quant.quantises_experts) && is_stacked_experts(tensor));
   }
 };
 
@@ -267,6 +268,11 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
     if (auto wrong = wrong_name(recipe.lora.modules_to_save, model.weights, false, "--lora modules_to_save"))
       return *std::move(wrong);
   }
+  const bool has_own_experts = recipe.quant.quantises_experts && !framework.quantisation.offers_experts;
+  if (has_own_experts && framework.experts.layout == ExpertLayout::Stacked)
+    return InputError("--qlora experts",
+                      fmt::format("{} has no option that quantises stacked experts", framework.title),
+                      "leave it out, or --framework axolotl");
   if (!spec.checkpoint.skips.empty()) mark_unquantised(model.weights, spec.checkpoint);
   lay_out_experts(model.weights, framework.experts);
   const Choice choice{recipe, framework, AdapterRanks(recipe, framework.adapters, model.weights)};

@@ -22,12 +22,13 @@ void list_lora(Archive& f, Lora& lora) {
 
 template <class Archive, class Quant>
 void list_quant(Archive& f, Quant& quant) {
-  auto& [kind, block_size, double_quant, storage_dtype, packed] = quant;
+  auto& [kind, block_size, double_quant, storage_dtype, quantises_experts, packed] = quant;
   static_cast<void>(packed);  // the checkpoint has it, in the model's config
   f("kind", kind);
   f("block_size", block_size, kAtLeastOne);
   f("double_quant", double_quant);
   f("storage_dtype", storage_dtype);
+  if (f.has("experts") && (Archive::kReads || quantises_experts)) f("experts", quantises_experts);
 }
 
 template <class Archive, class Target>

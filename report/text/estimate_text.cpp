@@ -28,8 +28,10 @@ std::string method_text(const Recipe& recipe) {
   const QuantSpec& quant = recipe.quant;
   std::string text = (recipe.method == Method::Qlora ? "QLoRA " : "LoRA ") + adapters_text(recipe.lora);
   if (quant.kind == BaseQuant::Nf4)
-    return text + fmt::format(", NF4 base in blocks of {}{}", quant.block_size,
-                              quant.double_quant ? ", doubly quantised" : "");
+    return text +
+           fmt::format(", NF4 base in blocks of {}{}", quant.block_size,
+                       quant.double_quant ? ", doubly quantised" : "") +
+           (quant.quantises_experts ? ", experts too" : "");
   if (quant.kind == BaseQuant::Int8) return text + ", 8-bit base";
   if (quant.kind != BaseQuant::None)
     text += fmt::format(", {} base in {} bits", format_of(quant.kind).text, quant.bits());

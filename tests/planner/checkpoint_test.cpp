@@ -6,8 +6,10 @@
 #include "cluster/gpu_list.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
+#include "models/numerics.h"
 #include "models/stack.h"
 #include "planner/job.h"
+#include "planner/state_sizes.h"
 
 using namespace gpuplan;
 
@@ -53,4 +55,51 @@ TEST_CASE("a quantised checkpoint is not trained as a whole, and no change offer
   const auto mistake = recipe_mistake(r.recipe, r.model, r.cluster);
   REQUIRE(mistake);
   CHECK(std::string(mistake->what()).find("a quantised base cannot be trained itself") != std::string::npos);
+}
+
+namespace {
+
+DtypePolicy of_qlora(const char* framework, const char* versions = "") {
+  Recipe recipe;
+  recipe.method = Method::Qlora;
+  recipe.quant.kind = BaseQuant::Nf4;
+  return resolve_numerics(recipe, resolve_framework(framework, {.given = parse_stack_versions(versions), .date = {}}),
+                          ShardingEngine::Local);
+}
+
+}  // namespace
+
+TEST_CASE("beside a 4-bit base, trainers leave in fp32 what PEFT's preparation made fp32, or take it back") {
+  const DtypePolicy hf = of_qlora("hf-trainer");
+  CHECK((hf.ends == Dtype::F32 && hf.frozen == Dtype::F32 && hf.residual == Dtype::F32 && hf.adapter == Dtype::F32));
+  const DtypePolicy axolotl = of_qlora("axolotl");  // norms and embeddings back in 16 bit
+  CHECK((axolotl.ends == Dtype::BF16 && axolotl.frozen == Dtype::F32 && axolotl.residual == Dtype::BF16));
+  const DtypePolicy trl26 = of_qlora("trl", "trl=0.26");  // embeddings alone
+  CHECK((trl26.ends == Dtype::BF16 && trl26.frozen == Dtype::F32 && trl26.residual == Dtype::F32));
+  CHECK(trl26.adapter == Dtype::F32);
+  const DtypePolicy trl27 = of_qlora("trl", "trl=0.27");  // no preparation
+  CHECK((trl27.ends == Dtype::BF16 && trl27.frozen == Dtype::BF16 && trl27.residual == Dtype::BF16));
+  CHECK(trl27.adapter == Dtype::BF16);
+}
+
+TEST_CASE("stacked experts of a QLoRA are held in fp32 after PEFT's preparation, in 4 bits by axolotl's option") {
+  // axolotl's docs/expert_quantization.qmd: about 127 GiB reserved, and about 23
+  Recipe recipe;
+  recipe.method = Method::Qlora;
+  recipe.quant.kind = BaseQuant::Nf4;
+  const auto frozen_gib = [&] {
+    EstimateRequest r{.model = load_model("glm-4.7-flash").spec, .recipe = recipe};
+    r.recipe.framework = find_framework("axolotl").name;
+    settle_stack(r);
+    const TrainedModel model = prepare(r.model, r.recipe, *r.recipe.framework);
+    const DtypePolicy numerics = resolve_numerics(r.recipe, *r.recipe.framework, ShardingEngine::Local);
+    return double(model_state(model, numerics, r.recipe, {}).frozen.count) / double(1 << 30);
+  };
+  const double usual = frozen_gib();
+  recipe.quant.quantises_experts = true;
+  const double option = frozen_gib();
+  MESSAGE(usual << " and " << option << " GiB");
+  CHECK(usual > 100);
+  CHECK(usual < 127);
+  CHECK(option < 23);
 }
