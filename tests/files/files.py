@@ -12,7 +12,8 @@ DIR holds git repositories, as for tests/clients. examples.tsv lists every file 
 KIND of a refusal: `method` (preference tuning, reinforcement learning, distillation, another head), `parallel` (tensor, pipeline, context and expert
 parallelism), `nothing` (nothing is trained), `program` (the program itself stops), `missing` (a file that it names is not there), `machine` (no GPU of
 NVIDIA), `unbuilt` (what gpuplan does not model yet). An answer may leave no key unknown but those of a last word `unknown=KEY,KEY`, which the program
-itself does not know. Ends with `N passed, N failed`. --write renews examples.tsv from what is
+itself does not know. DeepSpeed's files among them that a trainer ships give the same answer where they are not there (data/ecosystem/shipped_files.yaml).
+Ends with `N passed, N failed`. --write renews examples.tsv from what is
 answered, with the models and kinds that stand there; new refusals become `unbuilt`.
 """
 import argparse
@@ -88,6 +89,37 @@ class Asker:
         return outcome, model, '', unknown.group(1) if unknown else ''
 
 
+# A trainer's file that names the DeepSpeed file {}, by repository and folder; ms-swift names it by a word.
+NAMING = {
+    ('axolotl-ai-cloud/axolotl', 'deepspeed_configs'): 'base_model: llama-3.1-8b\nsequence_len: 2048\nbf16: true\ndeepspeed: deepspeed_configs/{}.json\n',
+    ('hiyouga/LLaMA-Factory', 'examples/deepspeed'): 'model_name_or_path: llama-3.1-8b\nfinetuning_type: full\nbf16: true\ndeepspeed: examples/deepspeed/{}.json\n',
+    ('modelscope/ms-swift', 'swift/config'): 'model: llama-3.1-8b\ntuner_type: full\nmax_length: 2048\ndeepspeed: {}\n',
+    ('huggingface/accelerate', 'examples/deepspeed_config_templates'):
+        'compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config: {{deepspeed_config_file: {}.json}}\n',
+}
+
+
+def compare_shipped(asker, example):
+    """What differs between an answer with the file and one without it; empty where nothing does, None for files that no trainer ships."""
+    path = pathlib.PurePosixPath(example.path)
+    naming = NAMING.get((example.repository, str(path.parent)))
+    if not naming or path.suffix != '.json' or example.outcome == 'refused':
+        return None
+    flags = () if 'llama-3.1-8b' in naming else ('--model', USUAL_MODEL)
+    answers = []
+    for is_there in (True, False):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / 'trainer.yaml'
+            file.write_text(naming.format(path.stem))
+            if is_there:
+                (file.parent / (path.name if '.json' in naming else path.stem)).write_bytes(asker.text_of(example))
+            code, answer, problem = asker.estimate(file, *flags)
+            answers.append((code, answer.split('\nAssumptions')[0], problem))
+    if answers[0][0] not in (0, 1):
+        return f'cannot be read where a trainer names it: {answers[0][2].splitlines()[0]}'
+    return '' if answers[0] == answers[1] else f'is answered otherwise where it is not there: {answers[1][2] or "other figures"}'
+
+
 def judge(example, got):
     """What is wrong; empty where nothing is."""
     outcome, _, reason, unknown = got
@@ -140,6 +172,7 @@ def main():
     try:
         with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
             answers = list(pool.map(asker.ask, examples))
+            shipped = list(pool.map(lambda example: compare_shipped(asker, example), examples))
     except programs.Missing as problem:
         print(f'FAILED: {problem}\n0 passed, 1 failed')
         return 1
@@ -147,10 +180,15 @@ def main():
         if wrong := judge(example, got):
             failed += 1
             print(f'FAILED: {example.repository}/{example.path}: {wrong}')
+    for example, wrong in zip(examples, shipped):
+        if wrong:
+            failed += 1
+            print(f'FAILED: {example.repository}/{example.path}: {wrong}')
     if args.write and not args.only:
         rewrite(examples, answers)
     summarise(examples, answers)
-    print(f'{len(examples) - failed} passed, {failed} failed')
+    total = len(examples) + sum(wrong is not None for wrong in shipped)
+    print(f'{total - failed} passed, {failed} failed')
     return 1 if failed else 0
 
 
