@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/arguments.h"
+#include "ecosystem/module_targets.h"
 #include "models/catalogue.h"
 
 namespace gpuplan {
@@ -111,6 +112,7 @@ void settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateR
     notes.push_back(fmt::format("{} GPUs, as many as the files start processes", *processes));
   }
   if (!is_given(app, "--train-vision")) settle_vision(configs, request);
+  if (!is_given(app, "--lora") && !is_given(app, "--qlora")) settle_targets(request, notes);
   if (request.cluster.gpus.empty()) return;
   if (!is_given(app, "--strategy")) settle_strategy(configs, request, notes);
 }

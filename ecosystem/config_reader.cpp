@@ -129,7 +129,7 @@ class KeyReader {
       const KeyRow* row = table_.find(known);
       if (row && names_engine(*row) && holds_settings(value))
         read_engine(*row, path, value);
-      else if (row && (row->use != KeyUse::Used || !value.is_object()))
+      else if (row && (row->use != KeyUse::Used || !value.is_object()) && !(value.is_object() && has_own_below(known)))
         read_row(*row, path, value);
       else if (value.is_object() && table_.has_below(known))
         read_mapping(value, path);
@@ -138,6 +138,13 @@ class KeyReader {
       else
         read_unknown(path, value);
     }
+  }
+
+  /// Says whether some keys of a mapping have rows of their own beside one for all of them.
+  bool has_own_below(const std::string& mapping) const {
+    return std::any_of(table_.rows.begin(), table_.rows.end(), [&](const KeyRow& row) {
+      return row.key.starts_with(mapping + ".") && row.key != mapping + ".*";
+    });
   }
 
   static bool names_engine(const KeyRow& row) { return row.field && row.field->name == "deepspeed_file"; }
@@ -264,7 +271,7 @@ class Reading {
     for (const ReadFile& file : files_) merge(file);
     count_processes();
     check_batch();
-    resolve_component(out_.setup);
+    if (std::string note = resolve_component(out_.setup); !note.empty()) out_.notes.push_back(std::move(note));
     fill_defaults();
     read_language_targets(out_.setup);
     settle_engine();
@@ -431,7 +438,7 @@ class Reading {
   /// language model alone.
   void read_language_targets(Setup& s) {
     constexpr std::array kBegins{"model.language_model.layers.", "language_model.model.layers.",
-                                 "model.text_model.layers."};
+                                 "model.text_model.layers.", "model.layers."};
     constexpr std::string_view kEnd = ")_proj";
     if (!s.module_targets || s.module_targets->size() != 1) return;
     const std::string& all = s.module_targets->front();
@@ -452,7 +459,7 @@ class Reading {
     const ReadFile* trainer = of_role(FileRole::Trainer);
     if (trainer && trainer->setup.deepspeed_file && (s.distributed == "no" || s.distributed == "multi"))
       s.distributed = "deepspeed";
-    if (s.adapter == "none" && s.quant_bits && !stated_by_.count("adapter")) s.adapter = "lora";
+    if (s.adapter == "none" && s.quant_bits.value_or(0) > 0 && !stated_by_.count("adapter")) s.adapter = "lora";
     if (s.distributed) {
       if (*s.distributed == "deepspeed" && !s.zero_stage) s.zero_stage = 2;
       if (*s.distributed != "deepspeed" && s.zero_stage && of_role(FileRole::Engine) == nullptr) s.zero_stage.reset();

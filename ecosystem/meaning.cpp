@@ -60,7 +60,8 @@ class Reader {
     if (!s_.adapter && !s_.quant_bits) return;
     const bool is_adapter = s_.adapter.value_or("none") != "none";
     const bool is_prequantised = s_.quant_method && *s_.quant_method != "bnb";
-    if (!is_adapter && s_.quant_bits)
+    const std::int64_t bits = s_.quant_bits.value_or(0);  // 0: the file says that there are none
+    if (!is_adapter && bits > 0)
       throw InputError("", "a quantised base cannot be trained itself",
                        "adapters are needed: use_peft, adapter: qlora");
     if (is_prequantised && *s_.quant_method != "gptq")
@@ -73,7 +74,7 @@ class Reader {
                    : s_.quant_bits == 4 ? BaseQuant::Nf4
                    : s_.quant_bits == 8 ? BaseQuant::Int8
                                         : BaseQuant::None;
-    if (s_.quant_bits && *s_.quant_bits != 4 && *s_.quant_bits != 8)
+    if (bits > 0 && bits != 4 && bits != 8)
       throw InputError("", fmt::format("a base in {} bits is not modelled", *s_.quant_bits), "4 or 8 bits");
     if (!is_adapter) return;
     if (s_.double_quant) r.quant.double_quant = *s_.double_quant;
@@ -190,6 +191,10 @@ class Reader {
     if (s_.checkpointing || s_.fsdp_checkpointing)
       r.checkpointing =
           holds(s_.checkpointing) || holds(s_.fsdp_checkpointing) ? Checkpointing::Full : Checkpointing::None;
+    if (r.checkpointing == Checkpointing::Full && s_.checkpoint_every.value_or(1) > 1) {
+      r.checkpointing = Checkpointing::EveryK;
+      r.checkpoint_every = *s_.checkpoint_every;
+    }
     if (s_.activation_offload) r.offload.activations = *s_.activation_offload;
     if (s_.loss) r.loss = parse_name<LossKernel>(*s_.loss, "loss");
     if (s_.loss_chunks && *s_.loss_chunks > 0) r.loss_chunks = *s_.loss_chunks;

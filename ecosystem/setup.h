@@ -45,7 +45,7 @@ struct Setup {
   // numbers and kernels
   Flag bf16, fp16, precision_by_card;
   Word mixed_precision, optimizer, attention, loss;
-  Count loss_chunks;
+  Count loss_chunks, checkpoint_every;
   Flag checkpointing, reentrant, fsdp_checkpointing, activation_offload, optimizer_in_backward;
   Flag liger, liger_layers, liger_loss;
   // launcher and engine

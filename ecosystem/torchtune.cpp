@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -53,6 +55,25 @@ void resolve_targets(Setup& s) {
                   : targets;
 }
 
+/// Phi's checkpoints have one linear where torchtune has several.
+std::string join_targets(std::vector<std::string>& targets) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kJoined{{{"q_proj", "qkv_proj"},
+                                                                                  {"k_proj", "qkv_proj"},
+                                                                                  {"v_proj", "qkv_proj"},
+                                                                                  {"gate_proj", "gate_up_proj"},
+                                                                                  {"up_proj", "gate_up_proj"}}};
+  std::vector<std::string> joined;
+  for (const std::string& target : targets) {
+    const auto row =
+        std::find_if(kJoined.begin(), kJoined.end(), [&](const auto& pair) { return pair.first == target; });
+    const std::string name(row == kJoined.end() ? std::string_view(target) : row->second);
+    if (std::find(joined.begin(), joined.end(), name) == joined.end()) joined.push_back(name);
+  }
+  if (joined == targets) return "";
+  targets = std::move(joined);
+  return "torchtune's adapters of q, k and v, and of gate and up, are counted as those of Phi's joined linears";
+}
+
 void use_targets(Setup& s, const std::vector<std::string>& given) {
   std::vector<std::string> targets = given;
   if (targets == std::vector<std::string>{"all-linear"}) targets.assign(kAllLinear.begin(), kAllLinear.end());
@@ -76,20 +97,39 @@ void use_targets(Setup& s, const std::vector<std::string>& given) {
   s.module_targets = attention;
 }
 
+std::pair<std::shared_ptr<ValueTree>, std::string> models_file() {
+  const std::string where = (data_dir() / "ecosystem" / "torchtune_models.yaml").string();
+  return {parse_yaml11(read_file(where), where), where};
+}
+
+using Names = std::map<std::string, std::string>;
+
+/// Functions and the catalogue's names of their models, where one does not follow from the other.
+Names read_names() {
+  const auto [tree, where] = models_file();
+  Names names;
+  try {
+    for (const nlohmann::json& pair : tree->root.at("named")) names.emplace(pair.at(0), pair.at(1));
+  } catch (const nlohmann::json::exception& error) { throw InputError(where, error.what()); }
+  return names;
+}
+
 }  // namespace
 
 std::string model_of_component(const std::string& component) {
   std::string name = function_of(component);
   for (const std::string_view prefix : {"qlora_", "lora_", "dora_", "qdora_"})
     if (name.starts_with(prefix)) name.erase(0, prefix.size());
+  const Names& named = read_once<read_names>();
+  if (const auto found = named.find(name); found != named.end()) return found->second;
   const std::string above = component.substr(0, std::min(component.rfind('.'), component.size()));
   const std::string family = function_of(above);  // the module: qwen2_5 of qwen2_5.qwen2_5_0_5b
   if (!name.starts_with(family + "_")) return with_points(name);
   return with_points(family) + "-" + with_points(name.substr(family.size() + 1));
 }
 
-void resolve_component(Setup& s) {
-  if (!s.component) return;
+std::string resolve_component(Setup& s) {
+  if (!s.component) return "";
   const std::string function = function_of(*s.component);
   const bool is_quantised = function.starts_with("qlora_") || function.starts_with("qdora_");
   const bool is_adapter = is_quantised || function.starts_with("lora_") || function.starts_with("dora_");
@@ -99,11 +139,11 @@ void resolve_component(Setup& s) {
   if (function.starts_with("dora_") || function.starts_with("qdora_")) s.dora = true;
   if (is_adapter) resolve_targets(s);
   if (s.fused_optimizer.value_or(false) && s.optimizer == "adamw-foreach") s.optimizer = "adamw-fused";
+  return is_adapter && function.find("_phi") != std::string::npos ? join_targets(*s.targets) : "";
 }
 
 std::vector<TorchtuneModel> read_models() {
-  const std::string where = (data_dir() / "ecosystem" / "torchtune_models.yaml").string();
-  const auto tree = parse_yaml11(read_file(where), where);
+  const auto [tree, where] = models_file();
   std::vector<TorchtuneModel> rows;
   try {
     for (const nlohmann::json& row : tree->root.at("models"))
