@@ -82,12 +82,14 @@ void load_named_model(const ConfigReading& configs, const std::function<void(con
 }
 
 void add_config_flag(CLI::App& app) {
-  add_flag(
-      app, "--from", "FILE",
-      "a configuration of accelerate, DeepSpeed, transformers, TRL, axolotl, LLaMA-Factory, torchtune, ms-swift, "
-      "open-instruct or Unsloth Studio, PEFT's "
-      "adapter_config.json, a plan, or a log with PyTorch's out-of-memory message; may be repeated. Flags override it. "
-      "--deepspeed FILE is the same")
+  add_flag(app, "--from", "FILE",
+           "a configuration of accelerate, DeepSpeed, transformers, TRL, axolotl, LLaMA-Factory, ms-swift or "
+           "torchtune, a shell "
+           "or Slurm script that starts a training, a Python script or notebook that sets one up, PEFT's "
+           "adapter_config.json, a "
+           "plan, or a log with PyTorch's out-of-memory message; may be repeated. Flags override it. --deepspeed FILE "
+           "is the "
+           "same")
       ->expected(1, 1 << 30)
       ->allow_extra_args(false);
 }

@@ -1,10 +1,8 @@
 #include "ecosystem/shell_text.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <optional>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -461,11 +459,10 @@ class ShellReader : private ShellCursor {
       if (word == "else") open_branch();
       return true;
     }
-    if (is_word_of(word, {"fi", "done", "}"})) return variables_.close_branch(), true;
-    if (word == "esac") return variables_.close_branch(), true;
+    if (is_word_of(word, {"fi", "done", "esac", "}"})) return variables_.close_branch(), true;
     if (word == "!" || word == "time") return true;
     if (word == "case") {
-      read_rest_of_line(words);
+      read_rest_of_line(words, "in");
       open_branch();
       words.clear();
       return true;
@@ -479,9 +476,10 @@ class ShellReader : private ShellCursor {
     return false;
   }
 
-  void read_rest_of_line(std::vector<ShellWord>& words) {
+  void read_rest_of_line(std::vector<ShellWord>& words, std::string_view last = "") {
     words.clear();
-    while (!is_end() && peek() != '\n' && peek() != ';') {
+    while (!is_end() && peek() != '\n' && peek() != ';' &&
+           (last.empty() || words.empty() || words.back().text != last)) {
       if (is_blank(peek()))
         take();
       else if (peek() == '#' && at_ > 0 && is_blank(text_[at_ - 1]))
