@@ -15,7 +15,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t(1) << 22;  // of all words together
+constexpr std::size_t kMostShellBytes = std::size_t(1) << 22;  // of all words together
 constexpr std::size_t kMostWord = std::size_t(1) << 16;
 constexpr int kMostNesting = 24;
 
@@ -41,7 +41,8 @@ class ShellReader : private ShellCursor {
  private:
   void spend(std::size_t bytes) {
     spent_ += bytes;
-    if (spent_ > kMostBytes || bytes > kMostWord) fail(line_, "its variables grow too large", "write the values out");
+    if (spent_ > kMostShellBytes || bytes > kMostWord)
+      fail(line_, "its variables grow too large", "write the values out");
   }
 
   // --- variables ---
