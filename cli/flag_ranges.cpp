@@ -65,7 +65,7 @@ Texts behind_equals(const std::string& value) { return around_equals(value, true
 // --- the table -------------------------------------------------------------------------------------------------------
 
 constexpr NumberKind kWhole = NumberKind::Whole, kReal = NumberKind::Real, kTime = NumberKind::Time;
-constexpr double kMostSteps = 1e9, kDay = 86'400, kMostTokens = 2e13;  // 10^10 rows of 2048
+constexpr double kMostSteps = 1e9, kDay = 86'400, kMostTokens = 2000 * kMostRows;
 constexpr NumberRange kSequences{1, double(kMostMicroBatch)}, kTokens{1, double(kMostSeqLen)},
     kGpus{1, double(kMostGpus)}, kRanks{0, double(kMostGpus) - 1}, kSteps{1, kMostSteps};
 
@@ -74,7 +74,7 @@ constexpr std::array kRanges{
     FlagRange{"--micro-batch", kWhole, kSequences}, FlagRange{"--seq-len", kWhole, kTokens},
     FlagRange{"--image-size", kWhole, {1, double(kMostPixels)}, "1024x768", "sides", sides},
     FlagRange{"--images-per-row", kWhole, {1, double(kMostImages)}},
-    FlagRange{"--grad-accum", kWhole, {1, double(kMostGradAccum)}}, FlagRange{"--rows", kWhole, {1, 1e10}},
+    FlagRange{"--grad-accum", kWhole, {1, double(kMostGradAccum)}}, FlagRange{"--rows", kWhole, {1, kMostRows}},
     FlagRange{"--tokens-per-row", kWhole, kTokens}, FlagRange{"--epochs", kReal, {1e-6, 1e6}},
     FlagRange{"--tokens", kReal, {1, kMostTokens}, "100B", "", in_ones}, FlagRange{"--eval-batch", kWhole, kSequences},
     FlagRange{"--eval-generate", kWhole, {0, double(kMostSeqLen)}},

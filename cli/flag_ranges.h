@@ -19,6 +19,8 @@ class App;
 
 namespace gpuplan {
 
+inline constexpr double kMostRows = 1e10;  // of a data set
+
 enum class NumberKind : std::uint8_t { Whole, Real, Time };
 
 struct FlagRange {

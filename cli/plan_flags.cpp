@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <filesystem>
 #include <istream>
 #include <iterator>
@@ -17,6 +16,7 @@
 #include "cli/arguments.h"
 #include "cli/config_files.h"
 #include "cli/flag_ranges.h"
+#include "cli/plan_defaults.h"
 #include "cluster/profile/profile_store.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
@@ -129,10 +129,7 @@ constexpr std::array kFlags{
     PlanFlag{"--versions", "LIST", kModel,
              "of the libraries under the framework: transformers=4.57,peft=0.18, or installed: those of the Python on "
              "PATH. Default the newest that gpuplan knows",
-             [](Request& r, Text v) {
-               r.recipe.framework =
-                   resolve_framework(r.recipe.framework->name, {.given = parse_stack_versions(v), .date = {}});
-             }},
+             nullptr},
     PlanFlag{"--micro-batch", "B", kBatch, "sequences per GPU and pass. Default 1", set_count<&Recipe::micro_batch>},
     PlanFlag{"--seq-len", "S", kBatch, "tokens per sequence. Default 2048", set_count<&Recipe::seq_len>},
     PlanFlag{"--image-size", "WxH|N", kBatch,
@@ -387,124 +384,14 @@ void check_complete(const CLI::App& app, PlanQuestion& question, Needed needed, 
     question.notes.push_back("full fine-tuning, as neither --lora nor --qlora is given");
 }
 
-/// Sets what the framework's record says of it, where no flag says another; returns what was set, for people.
-class Defaults {
- public:
-  Defaults(const CLI::App& app, Recipe& recipe) : app_(app), recipe_(recipe) {}
-
-  std::string take_all(const FrameworkConvention& framework, const Dataset& data, bool has_tower) {
-    const FrameworkDefaults& d = framework.defaults;
-    const bool is_quantised = recipe_.quant.kind != BaseQuant::None;
-    take("--checkpointing", is_quantised && d.quantised_checkpointing ? d.quantised_checkpointing : d.checkpointing,
-         recipe_.checkpointing, "checkpointing {}");
-    if (!is_quantised || d.precision != Precision::Fp32)  // a quantised base computes in 16 bit
-      take("--precision", d.precision, recipe_.precision, "{}");
-    if (!is_given(app_, "--optimizer")) add(std::string(recipe_.optimizer->name));
-    take("--attention", d.attention, recipe_.attention, "{} attention");
-    take("--loss", d.loss, recipe_.loss, "{} loss");
-    if (data.tokens_per_row > 0)  // else every row fills its sequence
-      take("--packing", d.packing, recipe_.packing, "{} sequences");
-    if (has_tower) take("--train-vision", d.train_vision, recipe_.images.train, "--train-vision {}");
-    if (d.micro_batch && !is_given(app_, "--micro-batch")) {
-      recipe_.micro_batch = *d.micro_batch;
-      add(fmt::format("micro batch {}", *d.micro_batch));
-    }
-    if (d.offload_activations && recipe_.checkpointing != Checkpointing::None && !is_given(app_, "--offload")) {
-      recipe_.offload.activations = true;
-      add("activations offloaded");
-    }
-    return text_;
-  }
-
- private:
-  template <class Value>
-  void take(const char* flag, const std::optional<Value>& value, Value& field, const char* wording) {
-    if (!value || is_given(app_, flag)) return;
-    field = *value;
-    add(fmt::format(fmt::runtime(wording), to_string(*value)));
-  }
-  void add(const std::string& what) { text_ += (text_.empty() ? "" : ", ") + what; }
-
-  const CLI::App& app_;
-  Recipe& recipe_;
-  std::string text_;
-};
-
-/// A trainer's defaults apply where --framework names it. What PEFT's preparation of a quantised base switches on
-/// applies in any case.
-void set_defaults(const CLI::App& app, PlanQuestion& question) {
-  const auto named = given(app, "--framework");
-  if (named && squash(*named) == kPlainFramework) return;
-  Recipe& recipe = question.request.recipe;
-  const FrameworkConvention& framework = *recipe.framework;
-  if (named) {
-    const std::string taken =
-        Defaults(app, recipe).take_all(framework, question.request.dataset, question.request.model.vision.is_present());
-    if (!taken.empty())
-      question.notes.push_back(fmt::format(
-          "{}'s defaults: {}; a flag overrides each, --framework plain switches them off", framework.name, taken));
-    return;
-  }
-  const auto& checkpointing = framework.defaults.quantised_checkpointing;
-  const bool is_prepared = recipe.quant.kind == BaseQuant::Nf4 || recipe.quant.kind == BaseQuant::Int8;
-  if (!is_prepared || !checkpointing || is_given(app, "--checkpointing")) return;
-  recipe.checkpointing = *checkpointing;
-  question.notes.push_back(
-      fmt::format("checkpointing {}: PEFT's prepare_model_for_kbit_training switches it on; --checkpointing none "
-                  "overrides it",
-                  to_string(*checkpointing)));
-}
-
-/// What trains in bf16 by default trains in fp16 on cards whose tensor cores lack bf16.
-void set_precision(PlanQuestion& question) {
-  Recipe& recipe = question.request.recipe;
-  const std::vector<GpuSpec>& gpus = question.request.cluster.gpus.kinds();
-  const auto without = std::find_if_not(gpus.begin(), gpus.end(), multiplies_bf16);
-  const bool has_fp16 = recipe.framework->dtypes.computes_in_fp16;
-  if (recipe.precision == Precision::Fp32 || without == gpus.end() || !has_fp16) return;
-  const std::string_view usual = to_string(recipe.precision);
-  recipe.precision = Precision::Fp16Mixed;
-  question.notes.push_back(fmt::format(
-      "fp16-mixed instead of {}: {} has no bf16 tensor cores; --precision overrides it", usual, without->name));
-}
-
-/// Rows are longer than usual where their images need it and --seq-len does not say how long they are.
-void set_length(const CLI::App& app, PlanQuestion& question) {
-  constexpr std::int64_t kTextBesideImages = 512, kStep = 1024;  // tokens
-  Recipe& recipe = question.request.recipe;
-  const ImageSpec& images = recipe.images;
-  const std::int64_t tokens =
-      images.per_row * image_grid(question.request.model.vision, images.width, images.height).tokens;
-  if (is_given(app, "--seq-len") || tokens + kTextBesideImages <= recipe.seq_len) return;
-  recipe.seq_len = (tokens + kTextBesideImages + kStep - 1) / kStep * kStep;
-  question.notes.push_back(fmt::format("--seq-len {}: {} tokens of images and room for text beside them",
-                                       recipe.seq_len, format_grouped(tokens)));
-}
-
-/// As many rows as hold --tokens in all epochs.
-void set_rows(const CLI::App& app, PlanQuestion& question) {
-  const auto tokens = given_number(app, "--tokens");
-  if (!tokens) return;
-  Dataset& data = question.request.dataset;
-  const std::int64_t per_row = data.tokens_per_row > 0 ? data.tokens_per_row : question.request.recipe.seq_len;
-  const double rows = std::ceil(*tokens / (double(per_row) * data.epochs));
-  constexpr double kMostRows = 1e10;
-  if (rows > kMostRows)
-    throw InputError("--tokens", fmt::format("{:.15g} tokens are more than 10^10 rows of {}", *tokens, per_row),
-                     "longer rows with --tokens-per-row or --seq-len");
-  data.rows = std::max<std::int64_t>(1, std::int64_t(rows));
-  question.notes.push_back(fmt::format("{} rows of {} tokens by --tokens", format_grouped(data.rows), per_row));
-}
-
-/// Rows that no sequence holds are spread over several, which is not what trainers do that do not pack.
-void note_long_rows(PlanQuestion& question) {
-  const EstimateRequest& r = question.request;
-  if (r.dataset.tokens_per_row <= r.recipe.seq_len) return;
-  question.notes.push_back(fmt::format("rows of {} tokens are longer than a sequence of {}: {}",
-                                       format_grouped(r.dataset.tokens_per_row), format_grouped(r.recipe.seq_len),
-                                       r.recipe.packing == Packing::Packed
-                                           ? "all their tokens are counted, spread over several sequences"
-                                           : "trainers cut them, and what is cut is not counted"));
+/// Versions of a plan that are not asked for stay, unless another framework takes its place.
+void set_versions(const CLI::App& app, EstimateRequest& request, bool is_plan) {
+  const auto list = given(app, "--versions");
+  if (!list) return;
+  StackVersions versions = parse_stack_versions(*list);
+  const FrameworkConvention& framework = *request.recipe.framework;
+  if (is_plan && !is_given(app, "--framework")) versions.insert(framework.versions.begin(), framework.versions.end());
+  request.recipe.framework = resolve_framework(framework.name, {.given = std::move(versions), .date = {}});
 }
 
 void set_profile(const CLI::App& app, PlanQuestion& question) {
@@ -560,6 +447,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   if (reading) question.notes.insert(question.notes.end(), reading->notes.begin(), reading->notes.end());
   for (const PlanFlag& flag : plan_flags())
     if (const auto value = given(app, flag.name); value && flag.apply) flag.apply(request, *value);
+  set_versions(app, request, plan.has_value());
   check_zero_flags(app, *request.recipe.framework);
   if (model && !behind_model) set_model(question, *model, given_hub(app));
   if (configs && !model && (configs->model || needed.model))
@@ -571,8 +459,10 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   const bool is_complete = plan || (configs && configs->has_trainer);
   if (!plan) check_complete(app, question, needed, is_complete || (configs && configs->has_method));
   if (configs) settle_configs(app, *configs, request, question.notes);
-  if (!is_complete) set_defaults(app, question);
-  if (!is_complete) set_length(app, question);
+  if (!is_complete) {
+    set_defaults(app, question);
+    set_length(app, question);
+  }
   set_rows(app, question);
   const bool says_precision =
       configs && (configs->has_trainer || configs->setup.mixed_precision || configs->setup.bf16 || configs->setup.fp16);

@@ -1,7 +1,6 @@
 #include "models/expert_layout.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/names.h"
 
@@ -17,10 +16,13 @@ WeightTensor* tensor_of(std::vector<WeightTensor>& tensors, LinearSlot slot) {
   return at == tensors.end() ? nullptr : &*at;
 }
 
-/// [experts, out, in], as F.linear takes it.
-void stack(WeightTensor& tensor, const char* name, LinearSlot slot, std::int64_t out) {
-  const std::string& old = tensor.name;
+/// [experts, out, in], as F.linear takes it. `others`: modules that are merged into the tensor, beside its own.
+void stack(WeightTensor& tensor, const char* name, LinearSlot slot, std::int64_t out,
+           std::vector<std::string> others = {}) {
+  const std::string old = tensor.name;
   tensor.name = old.substr(0, old.find("{}")) + name;
+  tensor.made_of = std::move(others);
+  tensor.made_of.push_back(module_name(old));
   tensor.shape = {tensor.copies, out, tensor.in};
   tensor.role = WeightRole::Stacked;
   tensor.out = out;
@@ -35,7 +37,7 @@ void stack_experts(std::vector<WeightTensor>& tensors) {
   if (!up || !down || up->role != WeightRole::Linear) return;  // stacked in the checkpoint already
   stack(*down, "down_proj", LinearSlot::ExpertDown, down->out);
   if (WeightTensor* const gate = tensor_of(tensors, LinearSlot::ExpertGate)) {
-    stack(*gate, "gate_up_proj", LinearSlot::ExpertGateUp, 2 * gate->out);
+    stack(*gate, "gate_up_proj", LinearSlot::ExpertGateUp, 2 * gate->out, {module_name(up->name)});
     std::erase_if(tensors, [](const WeightTensor& t) { return t.slot == LinearSlot::ExpertUp; });
   } else {
     stack(*up, "up_proj", LinearSlot::ExpertUp, up->out);
@@ -85,44 +87,43 @@ std::vector<std::string> linear_modules(const ModelWeights& weights) {
   return modules;
 }
 
-bool fails_on_targets(const Recipe& recipe, const FrameworkExperts& experts) {
-  return recipe.is_adapter() && experts.all_linear == ExpertReach::Error && !experts.all_linear_is_names &&
+bool fails_on_targets(const Recipe& recipe, const FrameworkAdapters& adapters) {
+  return recipe.is_adapter() && adapters.all_linear == ExpertReach::Error && !adapters.all_linear_is_names &&
          says_all_linear(recipe.lora);
 }
 
-AdapterRanks::AdapterRanks(const Recipe& recipe, const FrameworkExperts& experts, const ModelWeights& laid_out)
-    : recipe_(recipe),
-      experts_(experts),
+AdapterRanks::AdapterRanks(const Recipe& recipe, const FrameworkAdapters& adapters, const ModelWeights& laid_out)
+    : lora_(recipe.lora),
+      adapters_(adapters),
       targets_(recipe.lora.targets),
       is_all_linear_(says_all_linear(recipe.lora)) {
-  if (is_all_linear_ && experts.all_linear_is_names) {
+  if (is_all_linear_ && adapters.all_linear_is_names) {
     is_all_linear_ = false;
     targets_ = linear_modules(laid_out);
   }
-  reaches_parameters_ = (is_all_linear_ ? experts.all_linear : experts.named) == ExpertReach::TargetParameters;
+  reaches_parameters_ = (is_all_linear_ ? adapters.all_linear : adapters.named) == ExpertReach::TargetParameters;
+  for (const LayerKind& kind : laid_out.kinds)
+    takes_experts_ |= std::ranges::any_of(
+        kind.tensors, [&](const WeightTensor& t) { return is_stacked_experts(t) && rank_of_experts(t) > 0; });
 }
 
-/// A module by one of the names that families give it: Mixtral's experts have w1, w2 and w3.
-bool AdapterRanks::names(const std::string& module) const {
-  return std::ranges::find(targets_, module) != targets_.end();
+/// Experts that were modules in the checkpoint answer to the names of these: gate_proj, or w1 for Mixtral's.
+std::int64_t AdapterRanks::rank_of_experts(const WeightTensor& stacked) const {
+  const auto is_named = [&](const std::string& module) { return contains(targets_, module); };
+  const bool is_reached =
+      is_all_linear_ || (!stacked.made_of.empty() && std::ranges::all_of(stacked.made_of, is_named));
+  if (!reaches_parameters_ || !is_reached) return 0;
+  return lora_.rank * (stacked.slot == LinearSlot::ExpertGateUp ? adapters_.gate_up_rank : 1);
 }
 
 std::int64_t AdapterRanks::rank_of(const WeightTensor& tensor) const {
-  const std::int64_t rank = recipe_.lora.rank;
-  const bool has_gate_up = is_all_linear_ || (names("gate_proj") && names("up_proj")) || (names("w1") && names("w3"));
-  const bool has_down = is_all_linear_ || names("down_proj") || names("w2");
-  const bool takes_experts = reaches_parameters_ && (has_gate_up || has_down);
-  if (is_stacked_experts(tensor)) {
-    if (!reaches_parameters_) return 0;
-    if (tensor.slot == LinearSlot::ExpertDown) return has_down ? rank : 0;
-    return has_gate_up ? rank * (tensor.slot == LinearSlot::ExpertGateUp ? experts_.gate_up_rank : 1) : 0;
-  }
-  if (takes_experts && is_all_linear_ && tensor.slot == LinearSlot::Router) return rank;
+  if (is_stacked_experts(tensor)) return rank_of_experts(tensor);
+  if (takes_experts_ && is_all_linear_ && tensor.slot == LinearSlot::Router) return lora_.rank;
   const std::string module = module_name(tensor.name);
-  if (takes_experts && contains(experts_.dropped, module)) return 0;
+  if (takes_experts_ && contains(adapters_.drops_linears, module)) return 0;
   const bool is_linear = tensor.role == WeightRole::Linear;
-  if (is_linear && is_all_linear_) return rank;
-  return (is_linear || tensor.role == WeightRole::Head) && names(module) ? rank : 0;
+  if (is_linear && is_all_linear_) return lora_.rank;
+  return (is_linear || tensor.role == WeightRole::Head) && contains(targets_, module) ? lora_.rank : 0;
 }
 
 }  // namespace gpuplan

@@ -8,7 +8,7 @@
 
 namespace gpuplan {
 
-/// Experts and routers as the framework has them.
+/// Puts experts and routers into the form that the framework has.
 void lay_out_experts(ModelWeights& weights, const FrameworkExperts& experts);
 
 /// One 3-D parameter of all experts.
@@ -20,23 +20,24 @@ std::string module_name(const std::string& tensor);
 /// Modules that "all-linear" names: "q_proj", "in_proj", …, without the head and without what a fused kernel takes.
 std::vector<std::string> linear_modules(const ModelWeights& weights);
 
-/// The rank of the adapter of a tensor under the recipe's targets; 0: it gets none. Of stacked experts and their router
-/// the rank is of one expert. Source: huggingface/peft src/peft/utils/transformers_weight_conversion.py @v0.20.0.
+/// The rank of the adapter of a tensor under the recipe's targets; 0: it gets none. Stacked experts and their router
+/// have the rank of one expert. Source: huggingface/peft src/peft/utils/transformers_weight_conversion.py @v0.20.0.
 class AdapterRanks {
  public:
-  AdapterRanks(const Recipe& recipe, const FrameworkExperts& experts, const ModelWeights& laid_out);
+  AdapterRanks(const Recipe& recipe, const FrameworkAdapters& adapters, const ModelWeights& laid_out);
   std::int64_t rank_of(const WeightTensor& tensor) const;
 
  private:
-  bool names(const std::string& module) const;
+  std::int64_t rank_of_experts(const WeightTensor& stacked) const;
 
-  const Recipe& recipe_;
-  const FrameworkExperts& experts_;
+  const LoraSpec& lora_;
+  const FrameworkAdapters& adapters_;
   std::vector<std::string> targets_;
-  bool is_all_linear_ = false, reaches_parameters_ = false;
+  bool is_all_linear_{}, reaches_parameters_{};
+  bool takes_experts_{};  // some of the model's stacked experts get adapters
 };
 
 /// Says whether the release of PEFT cannot take the recipe's targets for this model.
-bool fails_on_targets(const Recipe& recipe, const FrameworkExperts& experts);
+bool fails_on_targets(const Recipe& recipe, const FrameworkAdapters& adapters);
 
 }  // namespace gpuplan

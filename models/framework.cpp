@@ -128,24 +128,24 @@ void read_defaults(Fields& f, FrameworkDefaults& defaults) {
 }
 
 void read_experts(Fields& f, FrameworkExperts& experts) {
-  f.optional_object("experts", [&](Fields& own) {
-    own.optional("layout", experts.layout);
-    own.optional("product", experts.product);
-    own.optional("router", experts.router);
-  });
-  f.optional_object("quantise", [&](Fields& own) {
-    own.optional("stacked_experts", experts.quantises_stacked);
-    own.optional("subclasses", experts.quantises_subclasses);
-    own.optional("linears", experts.quantises_linears);
-    own.optional("skips", experts.unquantised);
-  });
-  f.optional_object("all_linear", [&](Fields& own) {
-    own.optional("reaches", experts.all_linear);
-    own.optional("gate_up_rank", experts.gate_up_rank);
-    own.optional("drops_linear", experts.dropped);
-    experts.all_linear_is_names = own.optional_text("as") == "names";
-  });
-  f.optional_object("named_targets", [&](Fields& own) { own.optional("reaches", experts.named); });
+  f.optional("layout", experts.layout);
+  f.optional("product", experts.product);
+  f.optional("router", experts.router);
+}
+
+void read_quantisation(Fields& f, FrameworkQuantisation& quantisation) {
+  f.optional("stacked_experts", quantisation.stacked_experts);
+  f.optional("subclasses", quantisation.subclasses);
+  f.optional("linears", quantisation.linears);
+  f.optional("skips", quantisation.skips);
+}
+
+void read_adapters(Fields& f, FrameworkAdapters& adapters) {
+  f.optional("all_linear", adapters.all_linear);
+  f.optional("named", adapters.named);
+  f.optional("all_linear_is_names", adapters.all_linear_is_names);
+  f.optional("gate_up_rank", adapters.gate_up_rank, IntRange{.least = 1});
+  f.optional("drops_linears", adapters.drops_linears);
 }
 
 void read_convention(Fields& f, FrameworkConvention& c) {
@@ -202,7 +202,9 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.object("defaults", [&](Fields& defaults) { read_defaults(defaults, c.defaults); });
   f.optional("computes_in_fp16", c.dtypes.computes_in_fp16);
   f.optional("is_handwritten", c.layers.is_handwritten);
-  read_experts(f, c.experts);
+  f.optional_object("experts", [&](Fields& own) { read_experts(own, c.experts); });
+  f.optional_object("quantise", [&](Fields& own) { read_quantisation(own, c.quantisation); });
+  f.optional_object("adapters", [&](Fields& own) { read_adapters(own, c.adapters); });
   for (const EngineTraits& traits : kEngines)
     if (!traits.key.empty())
       f.optional_object(traits.key, [&](Fields& engine) { read_engine(engine, c.*traits.convention); });

@@ -44,8 +44,8 @@ enum class ExpertProduct : std::uint8_t { Loop, LoopAll, Grouped, Batched };
 /// The weight of a router: a module's that quantisation and adapters reach, a parameter that neither does, or one of a
 /// class derived from Linear, which some releases reach. Stored: as the model's family has it.
 enum class RouterWeight : std::uint8_t { Stored, Linear, Parameter, LinearSubclass };
-/// What LoRA's targets reach of stacked experts: nothing, or their parameters (PEFT's target_parameters). Error: the
-/// release fails.
+/// LoRA's targets reach no stacked experts (Linear), or their parameters (PEFT's target_parameters), or the release
+/// fails on them.
 enum class ExpertReach : std::uint8_t { Linear, TargetParameters, Error };
 /// What makes mixed precision compute in 16 bit: autocast, the gather of weights, which casts them (FSDP's
 /// MixedPrecision), or an engine that has turned the model itself into 16 bit (DeepSpeed).
@@ -191,14 +191,22 @@ struct FrameworkExperts {
   ExpertLayout layout = ExpertLayout::Stored;
   ExpertProduct product = ExpertProduct::LoopAll;
   RouterWeight router = RouterWeight::Stored;
-  bool quantises_stacked = false;        // 4 and 8 bit reach experts that are one parameter
-  bool quantises_subclasses = true;      // and routers of a class derived from Linear
-  bool quantises_linears = true;         // false: all linears of the model are of a class derived from Linear
-  std::vector<std::string> unquantised;  // modules that stay in 16 or 32 bit
+};
+
+/// Weights that a base in 4 or 8 bit stores so.
+struct FrameworkQuantisation {
+  bool stacked_experts = false;    // experts that are one parameter
+  bool subclasses = true;          // routers of a class derived from Linear
+  bool linears = true;             // false: all linears of the model are of such a class, and none is reached
+  std::vector<std::string> skips;  // modules that keep their dtype
+};
+
+/// Weights that the targets of LoRA reach.
+struct FrameworkAdapters {
   ExpertReach all_linear = ExpertReach::Linear, named = ExpertReach::Linear;  // "all-linear", and names of modules
-  std::int64_t gate_up_rank = 1;     // ranks of the recipe that stacked gate and up have together
-  bool all_linear_is_names = false;  // the trainer lists the last parts of the names of linears instead
-  std::vector<std::string> dropped;  // modules without adapters where experts have target_parameters
+  bool all_linear_is_names = false;        // the trainer lists the last parts of the names of linears instead
+  std::int64_t gate_up_rank = 1;           // ranks of the recipe that stacked gate and up have together
+  std::vector<std::string> drops_linears;  // modules without adapters where experts have target_parameters
 };
 
 /// Several GPUs, beside what engines do.
@@ -221,6 +229,8 @@ struct FrameworkConvention {
   FrameworkLayers layers;
   FrameworkLoss loss;
   FrameworkExperts experts;
+  FrameworkQuantisation quantisation;
+  FrameworkAdapters adapters;
   FrameworkDistributed distributed;
   EngineConvention local{.prefetch_units = 0};
   EngineConvention fsdp1{.host_step = HostStep::Torch};
@@ -288,7 +298,7 @@ const FrameworkConvention* known_framework(std::string_view name);
 /// The same. Throws InputError with the nearest names.
 const FrameworkConvention& find_framework(std::string_view name);
 
-/// Which libraries a record stands on: those versions that are given, the newest of others, or the newest at a day.
+/// The libraries under a record have the versions that are given, and else the newest, or the newest at a day.
 struct StackQuestion {
   StackVersions given;
   std::string date;  // "2024-05-31"; empty: today's newest

@@ -37,7 +37,7 @@ struct MoeSpec {
   bool has_shared_gate{};                   // a sigmoid switch on the shared expert (Qwen)
   bool has_router_bias{}, has_router_correction{}, has_expert_bias{};
   bool has_branch_norms{};  // experts beside the shared MLP have norms of their own (Gemma 4)
-  bool is_stacked{};        // experts are one 3-D parameter: no adapters, no bitsandbytes storage
+  bool is_stacked{};        // experts are one 3-D parameter in the checkpoint already (Qwen3.5)
   bool computes_all{};      // every expert runs on every token (Llama 4's eager code)
   bool is_present() const { return num_experts > 0; }
   bool is_moe_layer(std::int64_t i) const { return is_present() && i >= num_dense_layers && (i + 1) % layer_step == 0; }

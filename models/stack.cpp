@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -102,7 +103,7 @@ bool is_under(const std::optional<std::vector<std::string>>& records, std::strin
   return record.empty() || !records || std::ranges::find(*records, record) != records->end();
 }
 
-/// What the trainers of a record ask for, by library.
+/// The ranges that the trainers of a record ask for, by library.
 using Bounds = std::map<std::string, std::vector<const VersionRange*>, std::less<>>;
 
 bool is_allowed(const Bounds& bounds, const std::string& library, const Version& version) {
@@ -111,7 +112,8 @@ bool is_allowed(const Bounds& bounds, const std::string& library, const Version&
          std::ranges::all_of(asked->second, [&](const VersionRange* range) { return range->holds(version); });
 }
 
-/// Of those not after `date`; of all where none of them is allowed, since what a trainer asks for was there with it.
+/// The newest release that is allowed and not after `date`; without one, the newest that is allowed, since what a
+/// trainer asks for was there with it.
 const Release* newest_allowed(const Library& library, const Bounds& bounds, std::string_view date) {
   const Release* found = nullptr;
   for (const Release& release : library.releases)
@@ -231,14 +233,16 @@ std::vector<const StackFact*> facts_for(const StackVersions& versions, std::stri
 }
 
 std::string deciding_versions(const StackVersions& versions, std::string_view record) {
+  std::set<std::string, std::less<>> deciding;
+  for (const auto& [name, version] : versions)
+    for (const StackFact& row : find_library(name).facts) {
+      if (row.awaits || is_own_fact(row.path) || !is_under(row.records, record)) continue;
+      deciding.insert(name);
+      for (const auto& [other, range] : row.others) deciding.insert(other);
+    }
   std::string text;
-  for (const auto& [name, version] : versions) {
-    const Library& library = find_library(name);
-    const bool decides = std::ranges::any_of(library.facts, [&](const StackFact& row) {
-      return !row.awaits && !is_own_fact(row.path) && is_under(row.records, record);
-    });
-    if (decides || name == "torch") text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, version.text);
-  }
+  for (const auto& [name, version] : versions)
+    if (deciding.contains(name)) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, version.text);
   return text;
 }
 

@@ -21,13 +21,13 @@ struct Release {
   std::string date;  // "2026-08-10"
 };
 
-/// What other libraries a version of a trainer asks for; it holds until the next pin.
+/// The ranges of other libraries that a version of a trainer asks for; they hold until the next pin.
 struct Pin {
   Version version;
   std::map<std::string, VersionRange> ranges;  // by library
 };
 
-/// What holds of a library from one version on and before another, for all types of models or some.
+/// A fact that holds of a library from one version on and before another, for all types of models or some.
 struct StackFact {
   std::string path;  // of a field of a trainer's record, "defaults.loss", or of the stack's own, "experts.layout"
   std::optional<Version> since, before;             // since is inside, before outside
@@ -44,7 +44,7 @@ struct StackFact {
 struct Library {
   std::string name, repository, source;
   bool is_trainer = false;
-  /// Of data/frameworks: a trainer's own records, or those that stand on the library; unset: all of them.
+  /// Records of data/frameworks: a trainer's own, or those that stand on the library; unset: all of them.
   std::optional<std::vector<std::string>> records;
   std::vector<Release> releases;              // by version
   std::vector<Pin> pins;                      // by version
@@ -79,7 +79,7 @@ StackVersions parse_stack_versions(std::string_view text);
 /// "peft=0.20.0,transformers=5.15.0": what parse_stack_versions() reads.
 std::string versions_text(const StackVersions& versions);
 
-/// "peft 0.20.0, transformers 5.15.0": those whose facts act under a trainer's record.
+/// "peft 0.20.0, transformers 5.15.0": those that facts acting under a trainer's record depend on.
 std::string deciding_versions(const StackVersions& versions, std::string_view record);
 
 /// The rows that hold under a trainer's record, those of libraries before those of trainers.
@@ -88,7 +88,7 @@ std::vector<const StackFact*> facts_for(const StackVersions& versions, std::stri
 /// The value that holds for a type of models; nullptr where no row states one. Rows that await a reader do not act.
 const nlohmann::json* fact(const std::vector<const StackFact*>& rows, std::string_view path,
                            std::string_view family = {});
-/// What the rows change in a trainer's record, as an object that can be merged over it.
+/// The rows' changes of a trainer's record, as an object that can be merged over it.
 nlohmann::json record_facts(const std::vector<const StackFact*>& rows, std::string_view family = {});
 /// Says whether a path belongs to the stack itself rather than to a trainer's record.
 bool is_own_fact(std::string_view path);

@@ -13,16 +13,16 @@
 namespace gpuplan {
 namespace {
 
-/// Whether the recipe trains anything of this part of the model.
+/// Says whether the recipe trains anything of this part of the model.
 bool is_open(const Recipe& recipe, ModelPart part) {
   return part == ModelPart::Language || (part == ModelPart::Tower && recipe.images.train == TrainVision::All) ||
          (part == ModelPart::Projector && recipe.images.train != TrainVision::No);
 }
 
-/// What a recipe and a framework make of each tensor.
+/// A recipe and a framework decide together what becomes of each tensor.
 struct Choice {
   const Recipe& recipe;
-  const FrameworkExperts& experts;
+  const FrameworkConvention& framework;
   AdapterRanks ranks;
 
   std::int64_t rank_of(const WeightTensor& tensor) const {
@@ -30,9 +30,10 @@ struct Choice {
   }
   bool quantises(const WeightTensor& tensor) const {
     if (recipe.quant.kind == BaseQuant::None) return false;
-    if ((tensor.is_subclass && !experts.quantises_subclasses) || !experts.quantises_linears) return false;
-    if (std::ranges::find(experts.unquantised, module_name(tensor.name)) != experts.unquantised.end()) return false;
-    return tensor.role == WeightRole::Linear || (experts.quantises_stacked && is_stacked_experts(tensor));
+    const FrameworkQuantisation& reach = framework.quantisation;
+    if ((tensor.is_subclass && !reach.subclasses) || !reach.linears) return false;
+    if (std::ranges::find(reach.skips, module_name(tensor.name)) != reach.skips.end()) return false;
+    return tensor.role == WeightRole::Linear || (reach.stacked_experts && is_stacked_experts(tensor));
   }
 };
 
@@ -142,7 +143,7 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Choice
     ref.rank = choice.rank_of(t);
     ref.is_adapted = ref.rank > 0;
     ref.merges_adapter = ref.is_adapted && is_stacked_experts(t);
-    ref.product = choice.experts.product;
+    ref.product = choice.framework.experts.product;
   }
   bind_norms(out, tensors);
   out.trains_norms = !recipe.is_adapter() && !tensors.empty() && is_open(recipe, tensors.front().part);
@@ -156,7 +157,7 @@ void each_list(const ModelWeights& weights, Visit visit) {
   visit(weights.after);
 }
 
-/// Whether a module's weight goes into a fused kernel or belongs to stacked experts (WeightRole::Stacked).
+/// Says whether a module's weight goes into a fused kernel or belongs to stacked experts (WeightRole::Stacked).
 bool is_bare(const ModelWeights& weights, const std::string& module) {
   bool found = false;
   each_list(weights, [&](const std::vector<WeightTensor>& list) {
@@ -222,11 +223,11 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
                                    WeightRole::Head,
                                    spec.embedding_width(),
                                    spec.vocab_size});
-  if (fails_on_targets(recipe, framework.experts))
+  if (fails_on_targets(recipe, framework.adapters))
     return InputError("--lora targets",
-                      fmt::format("PEFT {} fails on all-linear of models of type {}",
-                                  framework.versions.at("peft").text, spec.model_type),
-                      fmt::format("name modules ({}), or another version (--versions peft=…)",
+                      fmt::format("all-linear of models of type {} fails with {}", spec.model_type,
+                                  deciding_versions(framework.versions, framework.name)),
+                      fmt::format("name modules ({}), or take other versions (--versions)",
                                   fmt::join(linear_modules(model.weights), "+")));
   if (recipe.is_adapter()) {
     if (auto wrong = wrong_name(recipe.lora.targets, model.weights, true, "--lora targets")) return *std::move(wrong);
@@ -234,7 +235,7 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
       return *std::move(wrong);
   }
   lay_out_experts(model.weights, framework.experts);
-  const Choice choice{recipe, framework.experts, AdapterRanks(recipe, framework.experts, model.weights)};
+  const Choice choice{recipe, framework, AdapterRanks(recipe, framework.adapters, model.weights)};
   model.before = state_of(model.weights.before, choice);
   model.after = state_of(model.weights.after, choice);
   for (const LayerKind& kind : model.weights.kinds) {

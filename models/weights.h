@@ -78,9 +78,10 @@ struct WeightTensor {
   LinearSlot slot{};
   std::int64_t copies = 1;
   ModelPart part{};
-  bool is_subclass{};             // its module is of a class derived from torch's Linear
-  bool is_routed{};               // of the routed experts: a token uses experts_per_token of num_experts
-  std::int64_t elements() const;  // of all copies
+  bool is_subclass{};                // its module is of a class derived from torch's Linear
+  bool is_routed{};                  // of the routed experts: a token uses experts_per_token of num_experts
+  std::vector<std::string> made_of;  // modules of the checkpoint that a library merges into this one ("gate_proj")
+  std::int64_t elements() const;     // of all copies
 };
 
 /// One kind of layer. Position i of the model's order carries the number i - offset in `prefix`.

@@ -45,7 +45,7 @@ void read_gemma4_experts(Fields& config, ModelSpec& spec) {
   if (!config.optional_flag("enable_moe_block").value_or(false)) return;
   read_experts(config, spec, "num_experts", "moe_intermediate_size", {}, "top_k_experts");
   spec.moe.shared_intermediate_size = spec.intermediate_size;
-  spec.moe.is_stacked = spec.moe.has_branch_norms = true;
+  spec.moe.has_branch_norms = true;
 }
 
 void read_gemma4(Fields& config, ModelSpec& spec) {

@@ -24,7 +24,7 @@ void read_gpt_oss(Fields& config, ModelSpec& spec) {
                 .max_position_embeddings = 131072});
   read_experts(config, spec, "num_local_experts", "intermediate_size",
                {.num_experts = 128, .experts_per_token = 4, .intermediate_size = {}});
-  spec.moe.is_stacked = spec.moe.has_router_bias = spec.moe.has_expert_bias = true;
+  spec.moe.has_router_bias = spec.moe.has_expert_bias = true;
   spec.activation = read_activation(config, "hidden_act", "silu");
   spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(true);
   spec.has_sinks = spec.materialises_scores = true;

@@ -20,7 +20,6 @@ void read_granite_moe(Fields& config, ModelSpec& spec) {
   read_decoder(config, spec, {.num_attention_heads = 32, .vocab_size = 32000});
   read_experts(config, spec, "num_local_experts", "intermediate_size",
                {.num_experts = 8, .experts_per_token = 2, .intermediate_size = {}});
-  spec.moe.is_stacked = true;
   spec.activation = read_activation(config, "hidden_act", "silu");
   spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);
   spec.scales_embedding = true;  // by embedding_multiplier, whatever it is
@@ -71,7 +70,6 @@ void read_granite4(Fields& config, ModelSpec& spec) {
   if (config.optional_integer("num_local_experts", kOptionalExpertRange).value_or(8) > 0) {
     read_experts(config, spec, "num_local_experts", "intermediate_size",
                  {.num_experts = 8, .experts_per_token = 2, .intermediate_size = {}});
-    spec.moe.is_stacked = true;
     spec.moe.shared_intermediate_size = shared;
   } else {
     spec.intermediate_size = shared;

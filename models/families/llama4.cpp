@@ -34,7 +34,7 @@ void read_llama4(Fields& config, ModelSpec& spec) {
   spec.intermediate_size = config.optional_integer("intermediate_size_mlp", kFfnRange).value_or(16384);
   spec.moe.shared_intermediate_size = spec.moe.intermediate_size;
   spec.moe.layer_step = config.optional_integer("interleave_moe_layer_step", kLayerRange).value_or(1);
-  spec.moe.is_stacked = spec.moe.computes_all = true;
+  spec.moe.computes_all = true;
   read_list(config, spec);
   spec.activation = read_activation(config, "hidden_act", "silu");
   spec.has_qkv_bias = spec.has_o_bias = config.optional_flag("attention_bias").value_or(false);

@@ -93,7 +93,6 @@ void check_tower(Fields& config, const VisionSpec& v) {
 
 void read_with_tower(Fields& config, ModelSpec& spec, const VisionFamily& f) {
   read_language(config, spec, f);
-  if (spec.moe.is_present()) spec.moe.is_stacked = true;  // Qwen3VLMoeTextExperts
   auto vision = config.optional_fields("vision_config");
   if (!vision) return;  // the language model alone
   f.read(config, *vision, spec.vision);

@@ -227,17 +227,17 @@ TEST_CASE("experts are modules before transformers 5 and stacked from it on, and
     CHECK(fact_of(fresh, "experts.layout", family) == "stacked");
     CHECK(fact_of(fresh, "experts.product", family) == "grouped");
     CHECK(fact_of(with("torch=2.8"), "experts.product", family) == "loop");
-    CHECK(fact_of(old, "all_linear.reaches", family) == "linear");
+    CHECK(fact_of(old, "adapters.all_linear", family) == "linear");
   }
   CHECK(fact_of(old, "experts.product", "qwen3_moe") == "loop");
   CHECK(fact_of(old, "experts.product", "olmoe") == "loop-all");
-  CHECK(fact_of(with("peft=0.18"), "all_linear.reaches", "qwen3_moe") == "linear");
-  CHECK(fact_of(with("peft=0.19"), "all_linear.reaches", "qwen3_moe") == "error");
-  CHECK(fact_of(with("peft=0.19,transformers=4.57"), "all_linear.reaches", "qwen3_moe") == "linear");
-  CHECK(fact_of(fresh, "all_linear.reaches", "qwen3_moe") == "target-parameters");
-  CHECK(fact_of(fresh, "all_linear.reaches", "phimoe") == "linear");
-  CHECK(fact_of(with("transformers=5.5"), "all_linear.reaches", "qwen2_moe") == "target-parameters");
-  CHECK(fact_of(fresh, "all_linear.reaches", "qwen2_moe") == "linear");
+  CHECK(fact_of(with("peft=0.18"), "adapters.all_linear", "qwen3_moe") == "linear");
+  CHECK(fact_of(with("peft=0.19"), "adapters.all_linear", "qwen3_moe") == "error");
+  CHECK(fact_of(with("peft=0.19,transformers=4.57"), "adapters.all_linear", "qwen3_moe") == "linear");
+  CHECK(fact_of(fresh, "adapters.all_linear", "qwen3_moe") == "target-parameters");
+  CHECK(fact_of(fresh, "adapters.all_linear", "phimoe") == "linear");
+  CHECK(fact_of(with("transformers=5.5"), "adapters.all_linear", "qwen2_moe") == "target-parameters");
+  CHECK(fact_of(fresh, "adapters.all_linear", "qwen2_moe") == "linear");
   CHECK(fact_of(fresh, "quantise.subclasses") == false);
   CHECK(fact_of(old, "quantise.subclasses") == true);
 }

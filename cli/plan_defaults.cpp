@@ -1,0 +1,135 @@
+#include "cli/plan_defaults.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "base/unit_text.h"
+#include "cli/arguments.h"
+#include "cli/flag_ranges.h"
+#include "cli/plan_flags.h"
+#include "models/framework.h"
+#include "models/recipe_names.h"
+
+namespace gpuplan {
+namespace {
+
+/// Sets what the framework's record says of it, where no flag says another; returns what was set, for people.
+class Defaults {
+ public:
+  Defaults(const CLI::App& app, Recipe& recipe) : app_(app), recipe_(recipe) {}
+
+  std::string take_all(const FrameworkConvention& framework, const Dataset& data, bool has_tower) {
+    const FrameworkDefaults& d = framework.defaults;
+    const bool is_quantised = recipe_.quant.kind != BaseQuant::None;
+    take("--checkpointing", is_quantised && d.quantised_checkpointing ? d.quantised_checkpointing : d.checkpointing,
+         recipe_.checkpointing, "checkpointing {}");
+    if (!is_quantised || d.precision != Precision::Fp32)  // a quantised base computes in 16 bit
+      take("--precision", d.precision, recipe_.precision, "{}");
+    if (!is_given(app_, "--optimizer")) add(std::string(recipe_.optimizer->name));
+    take("--attention", d.attention, recipe_.attention, "{} attention");
+    take("--loss", d.loss, recipe_.loss, "{} loss");
+    if (data.tokens_per_row > 0)  // else every row fills its sequence
+      take("--packing", d.packing, recipe_.packing, "{} sequences");
+    if (has_tower) take("--train-vision", d.train_vision, recipe_.images.train, "--train-vision {}");
+    if (d.micro_batch && !is_given(app_, "--micro-batch")) {
+      recipe_.micro_batch = *d.micro_batch;
+      add(fmt::format("micro batch {}", *d.micro_batch));
+    }
+    if (d.offload_activations && recipe_.checkpointing != Checkpointing::None && !is_given(app_, "--offload")) {
+      recipe_.offload.activations = true;
+      add("activations offloaded");
+    }
+    return text_;
+  }
+
+ private:
+  template <class Value>
+  void take(const char* flag, const std::optional<Value>& value, Value& field, const char* wording) {
+    if (!value || is_given(app_, flag)) return;
+    field = *value;
+    add(fmt::format(fmt::runtime(wording), to_string(*value)));
+  }
+  void add(const std::string& what) { text_ += (text_.empty() ? "" : ", ") + what; }
+
+  const CLI::App& app_;
+  Recipe& recipe_;
+  std::string text_;
+};
+
+}  // namespace
+
+void set_defaults(const CLI::App& app, PlanQuestion& question) {
+  const auto named = given(app, "--framework");
+  if (named && squash(*named) == kPlainFramework) return;
+  Recipe& recipe = question.request.recipe;
+  const FrameworkConvention& framework = *recipe.framework;
+  if (named) {
+    const std::string taken =
+        Defaults(app, recipe).take_all(framework, question.request.dataset, question.request.model.vision.is_present());
+    if (!taken.empty())
+      question.notes.push_back(fmt::format(
+          "{}'s defaults: {}; a flag overrides each, --framework plain switches them off", framework.name, taken));
+    return;
+  }
+  const auto& checkpointing = framework.defaults.quantised_checkpointing;
+  const bool is_prepared = recipe.quant.kind == BaseQuant::Nf4 || recipe.quant.kind == BaseQuant::Int8;
+  if (!is_prepared || !checkpointing || is_given(app, "--checkpointing")) return;
+  recipe.checkpointing = *checkpointing;
+  question.notes.push_back(
+      fmt::format("checkpointing {}: PEFT's prepare_model_for_kbit_training switches it on; --checkpointing none "
+                  "overrides it",
+                  to_string(*checkpointing)));
+}
+
+void set_precision(PlanQuestion& question) {
+  Recipe& recipe = question.request.recipe;
+  const std::vector<GpuSpec>& gpus = question.request.cluster.gpus.kinds();
+  const auto without = std::find_if_not(gpus.begin(), gpus.end(), multiplies_bf16);
+  const bool has_fp16 = recipe.framework->dtypes.computes_in_fp16;
+  if (recipe.precision == Precision::Fp32 || without == gpus.end() || !has_fp16) return;
+  const std::string_view usual = to_string(recipe.precision);
+  recipe.precision = Precision::Fp16Mixed;
+  question.notes.push_back(fmt::format(
+      "fp16-mixed instead of {}: {} has no bf16 tensor cores; --precision overrides it", usual, without->name));
+}
+
+void set_length(const CLI::App& app, PlanQuestion& question) {
+  constexpr std::int64_t kTextBesideImages = 512, kStep = 1024;  // tokens
+  Recipe& recipe = question.request.recipe;
+  const ImageSpec& images = recipe.images;
+  const std::int64_t tokens =
+      images.per_row * image_grid(question.request.model.vision, images.width, images.height).tokens;
+  if (is_given(app, "--seq-len") || tokens + kTextBesideImages <= recipe.seq_len) return;
+  recipe.seq_len = (tokens + kTextBesideImages + kStep - 1) / kStep * kStep;
+  question.notes.push_back(fmt::format("--seq-len {}: {} tokens of images and room for text beside them",
+                                       recipe.seq_len, format_grouped(tokens)));
+}
+
+void set_rows(const CLI::App& app, PlanQuestion& question) {
+  const auto tokens = given_number(app, "--tokens");
+  if (!tokens) return;
+  Dataset& data = question.request.dataset;
+  const std::int64_t per_row = data.tokens_per_row > 0 ? data.tokens_per_row : question.request.recipe.seq_len;
+  const double rows = std::ceil(*tokens / (double(per_row) * data.epochs));
+  if (rows > kMostRows)
+    throw InputError("--tokens", fmt::format("{:.15g} tokens are more than 10^10 rows of {}", *tokens, per_row),
+                     "longer rows with --tokens-per-row or --seq-len");
+  data.rows = std::max<std::int64_t>(1, std::int64_t(rows));
+  question.notes.push_back(fmt::format("{} rows of {} tokens by --tokens", format_grouped(data.rows), per_row));
+}
+
+void note_long_rows(PlanQuestion& question) {
+  const EstimateRequest& r = question.request;
+  if (r.dataset.tokens_per_row <= r.recipe.seq_len) return;
+  question.notes.push_back(fmt::format("rows of {} tokens are longer than a sequence of {}: {}",
+                                       format_grouped(r.dataset.tokens_per_row), format_grouped(r.recipe.seq_len),
+                                       r.recipe.packing == Packing::Packed
+                                           ? "all their tokens are counted, spread over several sequences"
+                                           : "trainers cut them, and what is cut is not counted"));
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,29 @@
+// Settings of a plan that no flag gives: those of the trainer, of the cards and of the data. Each says in a note what
+// it set.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace gpuplan {
+
+struct PlanQuestion;
+
+/// A trainer's defaults apply where --framework names it. What PEFT's preparation of a quantised base switches on
+/// applies in any case.
+void set_defaults(const CLI::App& app, PlanQuestion& question);
+
+/// What trains in bf16 by default trains in fp16 on cards whose tensor cores lack bf16.
+void set_precision(PlanQuestion& question);
+
+/// Rows are longer than usual where their images need it and --seq-len does not say how long they are.
+void set_length(const CLI::App& app, PlanQuestion& question);
+
+/// Takes the number of rows that hold --tokens in all epochs.
+void set_rows(const CLI::App& app, PlanQuestion& question);
+
+/// Rows that no sequence holds are spread over several, which is not what trainers do that do not pack.
+void note_long_rows(PlanQuestion& question);
+
+}  // namespace gpuplan
