@@ -569,9 +569,11 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
     if (!answer.is_refused() && target.trainer) note_other_framework(answer, job, read);
     if (const std::string note = target.note ? target.note(job) : ""; !answer.is_refused() && !note.empty())
       answer.notes.push_back(note);
-    if (!answer.is_refused() && target.trainer && job.data.name.empty() && target.name != "torch")
+    const bool names_data = target.trainer && std::string_view(target.trainer) != "torch" && job.program.empty();
+    if (!answer.is_refused() && names_data == job.data.name.empty())
       answer.notes.emplace_back(
-          "the files name a small public data set: --data FILE or --data NAME on the Hub names yours");
+          names_data ? "the files name a small public data set: --data FILE or --data NAME on the Hub names yours"
+                     : "--data is not in these files: name it to the script");
     if (!target.trainer) answer.notes.push_back(left_to_script(job));
   } catch (const InputError& error) { refuse(answer, error.problem(), error.hint()); }
   if (answer.is_refused()) answer.files.clear();
