@@ -371,6 +371,14 @@ std::string nearest_to(const std::vector<Difference>& all, const EstimateRequest
   return words.empty() ? "export for another program" : words;
 }
 
+/// The recipe without a 4-bit storage that is the usual one of what is sharded.
+Recipe without_usual_storage(const ExportJob& job) {
+  Recipe recipe = job.request.recipe;
+  const Dtype compute = resolve_numerics(recipe, *recipe.framework, job.strategy.engine).compute;
+  if (job.strategy.layout.shards_weights && recipe.quant.storage_dtype == compute) recipe.quant.storage_dtype.reset();
+  return recipe;
+}
+
 /// Why the files would train something else; fills answer.refusal.
 void compare(ExportAnswer& answer, const ExportJob& job, const EstimateRequest& read, const Target& target) {
   const Strategy strategy = make_strategy(read.strategy, read.cluster, options_for(read));
@@ -381,7 +389,8 @@ void compare(ExportAnswer& answer, const ExportJob& job, const EstimateRequest& 
     const auto method = [](const EstimateRequest& r) { return json{{"method", to_string(r.recipe.method)}}; };
     const std::size_t num_before = found.size();
     add_differences(found, method(job.request), method(read));
-    if (found.size() == num_before) add_differences(found, recipe_json(job.request.recipe), recipe_json(read.recipe));
+    if (found.size() == num_before)
+      add_differences(found, recipe_json(without_usual_storage(job)), recipe_json(read.recipe));
   }
   if (found.empty()) return;
   answer.nearest = nearest_to(found, read, strategy, job, target);
@@ -569,9 +578,11 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
     if (!answer.is_refused() && target.trainer) note_other_framework(answer, job, read);
     if (const std::string note = target.note ? target.note(job) : ""; !answer.is_refused() && !note.empty())
       answer.notes.push_back(note);
-    if (!answer.is_refused() && target.trainer && job.data.name.empty() && target.name != "torch")
+    const bool names_data = target.trainer && std::string_view(target.trainer) != "torch" && job.program.empty();
+    if (!answer.is_refused() && names_data == job.data.name.empty())
       answer.notes.emplace_back(
-          "the files name a small public data set: --data FILE or --data NAME on the Hub names yours");
+          names_data ? "the files name a small public data set: --data FILE or --data NAME on the Hub names yours"
+                     : "--data is not in these files: name it to the script");
     if (!target.trainer) answer.notes.push_back(left_to_script(job));
   } catch (const InputError& error) { refuse(answer, error.problem(), error.hint()); }
   if (answer.is_refused()) answer.files.clear();

@@ -62,6 +62,9 @@ WhyNot add_stack_facts(ExportJob& job, const std::string& record, bool has_launc
                         "versions have no key that makes the experts of a layer one leaf",
                         model.name),
             "--versions deepspeed=0.18 or later, or plan with --strategy fsdp or zero2"};
+  if (const auto deepspeed = named.find("deepspeed");
+      deepspeed != named.end() && !version_of(job.versions, "deepspeed"))
+    job.versions.emplace_back("deepspeed", deepspeed->second.text);  // of the plan: it decides which key is written
   job.setup.leaf_classes = words(fact(facts, "leaf_modules.classes", model.model_type));
   if (job.setup.leaf_classes->empty())
     return {fmt::format("ZeRO-3 would hook every expert of {} by itself, at which training hangs or crawls, and the "

@@ -76,6 +76,14 @@ TEST_CASE("rule 12: a 4-bit base that is sharded is stored in the dtype that it 
   }
 }
 
+TEST_CASE("rule 12: the usual storage of a sharded 4-bit base may be written out in the plan") {
+  EstimateRequest plan = plan_of("fsdp", Method::Qlora);
+  plan.recipe.quant.storage_dtype = Dtype::BF16;
+  const ExportAnswer answer = export_plan(plan, "trl", kMark);
+  REQUIRE_MESSAGE(!answer.is_refused(), answer.refusal);
+  CHECK(has_text(file_of(answer, "sft.yaml")->content, "bnb_4bit_quant_storage: bfloat16"));
+}
+
 TEST_CASE("rule 13: an 8-bit base is not sharded") {
   for (const char* strategy : {"fsdp", "zero3"}) {
     EstimateRequest plan = plan_of(strategy, Method::Lora);

@@ -143,6 +143,12 @@ TEST_CASE("ZeRO-3 over experts as modules: the files make a layer's experts one 
   CHECK_FALSE(has_text(text_of(flag, "deepspeed.json"), "leaf_module"));
   CHECK(has_text(text_of(answer_of("torchrun", "transformers=4.57,deepspeed=0.17.6"), "launch.sh"),
                  "export ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES=OlmoeSparseMoeBlock\n"));
+  EstimateRequest older = plan;  // versions of the plan count where the export names none
+  older.recipe.framework = resolve_framework(
+      "trl", {.given = parse_stack_versions("transformers=4.57.6,deepspeed=0.17.6"), .date = {}}, "olmoe");
+  const ExportAnswer planned = export_plan(older, "trl", kMark);
+  CHECK(has_text(text_of(planned, "accelerate.yaml"), "deepspeed_moe_layer_cls_names: OlmoeSparseMoeBlock"));
+  CHECK_FALSE(has_text(text_of(planned, "deepspeed.json"), "leaf_module"));
   const ExportAnswer none = answer_of("deepspeed", "transformers=4.57,deepspeed=0.17.6");
   CHECK(has_text(none.refusal, "hook every expert of olmoe-1b-7b"));
   CHECK(has_text(none.nearest, "deepspeed=0.18"));

@@ -66,7 +66,8 @@ const std::map<std::string, std::vector<std::string>> kOfOthers{
       "--dtype",
       "--torch-dtype"}},
     {"data/ecosystem/scripts", {"--random"}},
-    {"docker run", {"--shm-size"}}};
+    {"docker run", {"--shm-size"}},
+    {"sky launch", {"--infra", "--secret"}}};
 
 bool is_of_others(const std::string& flag) {
   return std::any_of(kOfOthers.begin(), kOfOthers.end(), [&](const auto& program) {
