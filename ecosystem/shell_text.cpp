@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t kMostShellBytes = std::size_t(1) << 22;  // of all words together
 constexpr std::size_t kMostWordBytes = std::size_t(1) << 16;
+constexpr std::size_t kMostItemsFound = 4'000'000;
 constexpr int kMostShellNesting = 24;
 
 bool is_word_of(std::string_view word, std::initializer_list<std::string_view> words) {
@@ -45,8 +46,10 @@ class ShellReader : private ShellCursor {
       fail(line_, "its variables grow too large", "write the values out");
   }
 
-  // --- variables ---
-  const Value* find(const std::string& name) const { return variables_.find(name); }
+  const Value* find(const std::string& name) {
+    if (variables_.num_items_found() > kMostItemsFound) fail(line_, "its arrays are read too often", "write them out");
+    return variables_.find(name);
+  }
 
   void assign(const std::string& name, Value value) {
     spend(value.joined().size());
@@ -208,7 +211,6 @@ class ShellReader : private ShellCursor {
     return parameter(name, "");
   }
 
-  // --- words ---
   /// A word while it is read; parts without quotes may end it and begin the next.
   struct Building {
     ShellWord word;
@@ -323,7 +325,6 @@ class ShellReader : private ShellCursor {
     end_word(now, words);
   }
 
-  // --- commands ---
   /// NAME=, NAME+= or NAME[..]= where a word begins; its length up to the '=', else 0.
   std::size_t assignment_length() const {
     if (!is_name_start(peek())) return 0;
@@ -453,7 +454,7 @@ class ShellReader : private ShellCursor {
 
   /// Words of the language where a command begins. True when it was one.
   bool read_keyword(const std::string& word, std::vector<ShellWord>& words) {
-    if (is_word_of(word, {"if", "while", "until"})) return true;
+    if (is_word_of(word, {"if", "while", "until", "!", "time"})) return true;
     if (is_word_of(word, {"then", "do", "{"})) return open_branch(), true;
     if (is_word_of(word, {"else", "elif"})) {
       variables_.close_branch();
@@ -461,7 +462,6 @@ class ShellReader : private ShellCursor {
       return true;
     }
     if (is_word_of(word, {"fi", "done", "esac", "}"})) return variables_.close_branch(), true;
-    if (word == "!" || word == "time") return true;
     if (word == "case") {
       read_rest_of_line(words, "in");
       open_branch();

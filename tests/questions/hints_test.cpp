@@ -66,6 +66,7 @@ const std::map<std::string, std::vector<std::string>> kOfOthers{
       "--dtype",
       "--torch-dtype"}},
     {"data/ecosystem/scripts", {"--random"}},
+    {"sbatch", {"--ntasks", "--gpus-per-node", "--gpus-per-task", "--gres"}},
     {"docker run", {"--shm-size"}}};
 
 bool is_of_others(const std::string& flag) {
