@@ -11,7 +11,7 @@
 namespace gpuplan {
 namespace {
 
-std::string file_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+std::string last_of_path(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 bool is_script(const ConfigFile& file) { return is_python_script(file) || is_launch_script(file); }
 
@@ -49,7 +49,7 @@ Launch GivenFiles::read_script(const ConfigFile& script) {
   if (!source && find_) source = find_(launch.script, script.name);
   if (!source)
     throw InputError(script.name, fmt::format("starts {} without flags that tell batch and length", launch.script),
-                     fmt::format("give it too: --from {}", file_part(launch.script)));
+                     fmt::format("give it too: --from {}", last_of_path(launch.script)));
   Launch inner = read_python_launch(*source);
   inner.parts.front().file = source->name;
   launch.parts.front() = std::move(inner.parts.front());
@@ -59,7 +59,7 @@ Launch GivenFiles::read_script(const ConfigFile& script) {
 
 std::optional<ConfigFile> GivenFiles::take_named(const std::string& named) {
   const auto found = std::find_if(files_.begin(), files_.end(),
-                                  [&](const ConfigFile& f) { return file_part(f.name) == file_part(named); });
+                                  [&](const ConfigFile& f) { return last_of_path(f.name) == last_of_path(named); });
   if (found == files_.end()) return {};
   ConfigFile file = *found;
   files_.erase(found);
@@ -81,7 +81,7 @@ std::optional<ConfigFile> GivenFiles::take_below(const std::string& script, cons
   if (auto found = find_named(part.config, script)) return found;
   throw InputError(fmt::format("{}:{}", script, part.config_line),
                    fmt::format("names {}, which is not there", part.config),
-                   fmt::format("give it too: --from {}", file_part(part.config)));
+                   fmt::format("give it too: --from {}", last_of_path(part.config)));
 }
 
 }  // namespace gpuplan

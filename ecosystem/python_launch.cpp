@@ -208,6 +208,7 @@ Launch read_python_launch(const ConfigFile& script) {
   const bool is_notebook = to_lower(script.name).ends_with(".ipynb");
   require_size(script.text.size(), script.name, is_notebook ? kNotebookLimit : kScriptLimit);
   const std::string code = is_notebook ? code_of_notebook(script.text, script.name) : script.text;
+  if (is_notebook) require_size(code.size(), script.name, kScriptLimit);
   const auto calls = read_python_calls(code, script.name, call_rows().names, call_rows().assumed);
   refuse_others(calls, script);
   Launch launch;

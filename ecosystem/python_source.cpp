@@ -17,8 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kMostDepth = 48;
-constexpr std::size_t kMostItems = 256, kMostValues = 2'000'000;
+constexpr int kMostPythonDepth = 48;
+constexpr std::size_t kMostPythonItems = 256, kMostPythonValues = 2'000'000;
 
 struct Token {
   enum class Kind { Name, Number, Text, Open, Close, Mark, NewLine };
@@ -317,7 +317,7 @@ class PythonReader {
   /// An expression from i on; i is behind it. What is not understood is skipped up to the next comma or line end.
   PythonValue expression(std::size_t& i, int depth) {
     const std::size_t begin = i;
-    if (++num_values_ > kMostValues) throw InputError(name_, "has too many values", "give the settings as flags");
+    if (++num_values_ > kMostPythonValues) throw InputError(name_, "has too many values", "give the settings as flags");
     PythonValue value = operand(i, depth);
     while (i < tokens_.size() && tokens_[i].kind == Token::Kind::Mark &&
            (is_mark(i, "+") || is_mark(i, "-") || is_mark(i, "*") || is_mark(i, "/") || is_mark(i, "//") ||
@@ -327,7 +327,8 @@ class PythonReader {
       const auto both = combined(sign, value, right);
       value = both ? *both : unknown(value.kind == PythonValue::Kind::Unknown ? value.text : right.text);
     }
-    if (i < tokens_.size() && tokens_[i].kind == Token::Kind::Name && tokens_[i].text == "if" && depth < kMostDepth)
+    if (i < tokens_.size() && tokens_[i].kind == Token::Kind::Name && tokens_[i].text == "if" &&
+        depth < kMostPythonDepth)
       value = conditional(std::move(value), i, depth);
     if (is_end(i)) return value;
     std::string written = tokens_[begin].text;  // a condition, an index, a comparison
@@ -355,7 +356,7 @@ class PythonReader {
   }
 
   PythonValue operand(std::size_t& i, int depth) {
-    if (is_end(i) || depth > kMostDepth) return unknown("");
+    if (is_end(i) || depth > kMostPythonDepth) return unknown("");
     const Token& token = tokens_[i];
     if (token.kind == Token::Kind::Number) return ++i, literal_of(token.text);
     if (token.kind == Token::Kind::Text) return text(i);
@@ -421,8 +422,8 @@ class PythonReader {
       PythonValue item = expression(i, depth + 1);
       if (kind == '{' && is_mark(i, ":")) {
         PythonValue value = expression(++i, depth + 1);
-        if (item.is_text && list.keys.size() < kMostItems) list.keys.emplace_back(item.text, std::move(value));
-      } else if (list.items.size() < kMostItems) {
+        if (item.is_text && list.keys.size() < kMostPythonItems) list.keys.emplace_back(item.text, std::move(value));
+      } else if (list.items.size() < kMostPythonItems) {
         if (kind == '{') list.kind = PythonValue::Kind::List;  // a set
         list.items.push_back(std::move(item));
       }

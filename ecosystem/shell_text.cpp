@@ -16,8 +16,9 @@ namespace gpuplan {
 namespace {
 
 constexpr std::size_t kMostShellBytes = std::size_t(1) << 22;  // of all words together
-constexpr std::size_t kMostWord = std::size_t(1) << 16;
-constexpr int kMostNesting = 24;
+constexpr std::size_t kMostWordBytes = std::size_t(1) << 16;
+constexpr std::size_t kMostItemsFound = 4'000'000;
+constexpr int kMostShellNesting = 24;
 
 bool is_word_of(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -41,12 +42,14 @@ class ShellReader : private ShellCursor {
  private:
   void spend(std::size_t bytes) {
     spent_ += bytes;
-    if (spent_ > kMostShellBytes || bytes > kMostWord)
+    if (spent_ > kMostShellBytes || bytes > kMostWordBytes)
       fail(line_, "its variables grow too large", "write the values out");
   }
 
-  // --- variables ---
-  const Value* find(const std::string& name) const { return variables_.find(name); }
+  const Value* find(const std::string& name) {
+    if (variables_.num_items_found() > kMostItemsFound) fail(line_, "its arrays are read too often", "write them out");
+    return variables_.find(name);
+  }
 
   void assign(const std::string& name, Value value) {
     spend(value.joined().size());
@@ -59,7 +62,7 @@ class ShellReader : private ShellCursor {
 
   /// The value of a text in double quotes, read by the same rules.
   Value expand(const std::string& text) {
-    if (++nesting_ > kMostNesting) fail(line_, "is nested too deeply");
+    if (++nesting_ > kMostShellNesting) fail(line_, "is nested too deeply");
     const std::string outer_text = std::move(text_);
     const std::size_t outer_at = at_;
     const int outer_line = line_;
@@ -80,7 +83,7 @@ class ShellReader : private ShellCursor {
       } else {
         value.items[0] += take();
       }
-      if (value.items[0].size() > kMostWord) spend(value.items[0].size());
+      if (value.items[0].size() > kMostWordBytes) spend(value.items[0].size());
     }
     spend(value.items[0].size());
     text_ = outer_text;
@@ -208,7 +211,6 @@ class ShellReader : private ShellCursor {
     return parameter(name, "");
   }
 
-  // --- words ---
   /// A word while it is read; parts without quotes may end it and begin the next.
   struct Building {
     ShellWord word;
@@ -226,7 +228,7 @@ class ShellReader : private ShellCursor {
   void add_text(Building& now, std::string_view text) {
     now.word.text += text;
     now.has_any = true;
-    if (now.word.text.size() > kMostWord) spend(now.word.text.size());
+    if (now.word.text.size() > kMostWordBytes) spend(now.word.text.size());
   }
 
   void add_unquoted(Building& now, const Value& value, std::vector<ShellWord>& words) {
@@ -323,7 +325,6 @@ class ShellReader : private ShellCursor {
     end_word(now, words);
   }
 
-  // --- commands ---
   /// NAME=, NAME+= or NAME[..]= where a word begins; its length up to the '=', else 0.
   std::size_t assignment_length() const {
     if (!is_name_start(peek())) return 0;
@@ -445,7 +446,7 @@ class ShellReader : private ShellCursor {
       body += std::string(shown) + "\n";
     }
     heredoc_end_.reset();
-    if (heredoc_is_literal_ || body.size() > kMostWord / 2) return body;
+    if (heredoc_is_literal_ || body.size() > kMostWordBytes / 2) return body;
     for (std::size_t i = 0; i < body.size(); ++i)  // quotes stand for themselves here
       if (body[i] == '"' || body[i] == '\'') body.insert(i++, "\\");
     return expand(body).items[0];
@@ -453,7 +454,7 @@ class ShellReader : private ShellCursor {
 
   /// Words of the language where a command begins. True when it was one.
   bool read_keyword(const std::string& word, std::vector<ShellWord>& words) {
-    if (is_word_of(word, {"if", "while", "until"})) return true;
+    if (is_word_of(word, {"if", "while", "until", "!", "time"})) return true;
     if (is_word_of(word, {"then", "do", "{"})) return open_branch(), true;
     if (is_word_of(word, {"else", "elif"})) {
       variables_.close_branch();
@@ -461,7 +462,6 @@ class ShellReader : private ShellCursor {
       return true;
     }
     if (is_word_of(word, {"fi", "done", "esac", "}"})) return variables_.close_branch(), true;
-    if (word == "!" || word == "time") return true;
     if (word == "case") {
       read_rest_of_line(words, "in");
       open_branch();
@@ -508,7 +508,6 @@ class ShellReader : private ShellCursor {
   }
 
   static ShellWord word_of(const Value& value, int line) { return {value.joined(), value.unknown, line, false}; }
-
   void finish_command(std::vector<ShellWord>& words, std::vector<std::pair<std::string, Value>>& assignments) {
     if (words.empty()) return set_all(assignments);
     if (is_word_of(words[0].text, {"export", "declare", "local", "readonly", "typeset"})) return set_all(assignments);

@@ -23,9 +23,11 @@ void add_names(std::vector<std::string>& to, const std::vector<std::string>& mor
     if (std::find(to.begin(), to.end(), name) == to.end() && to.size() < kMostNames) to.push_back(name);
 }
 
-const ShellValue* ShellVariables::find(const std::string& name) const {
+const ShellValue* ShellVariables::find(const std::string& name) {
   const auto found = variables_.find(name);
-  return found == variables_.end() ? nullptr : &found->second;
+  if (found == variables_.end()) return nullptr;
+  num_items_found_ += found->second.items.size();
+  return &found->second;
 }
 
 void ShellVariables::assign(const std::string& name, ShellValue value) {

@@ -27,7 +27,9 @@ void add_names(std::vector<std::string>& to, const std::vector<std::string>& mor
 class ShellVariables {
  public:
   /// nullptr where it is not set.
-  const ShellValue* find(const std::string& name) const;
+  const ShellValue* find(const std::string& name);
+  /// Items that were asked for; of a script of a person a few hundred.
+  std::size_t num_items_found() const { return num_items_found_; }
   void assign(const std::string& name, ShellValue value);
   void forget(const std::string& name) { variables_.erase(name); }
 
@@ -41,6 +43,7 @@ class ShellVariables {
 
   std::map<std::string, ShellValue> variables_;
   std::vector<Branch> branches_;
+  std::size_t num_items_found_ = 0;
 };
 
 }  // namespace gpuplan

@@ -73,7 +73,7 @@ _gpuplan() {
         '--zero-quantized-weights[ZeRO-3 gathers weights in 8 bit (ZeRO++)]' \
         '--no-reshard[FSDP keeps gathered weights from forward to backward]' \
         '--prefer=[what the recommendation minimises. Default speed]:value:{compadd -- speed cost memory; }' \
-        '--from=[a configuration of accelerate, DeepSpeed, transformers, TRL, axolotl, LLaMA-Factory, torchtune, ms-swift, open-instruct or Unsloth Studio, PEFT'\''s adapter_config.json, a plan, or a log with PyTorch'\''s out-of-memory message; may be repeated. Flags override it. --deepspeed FILE is the same]:value:{_files}' \
+        '--from=[a configuration of accelerate, DeepSpeed, transformers, TRL, axolotl, LLaMA-Factory, ms-swift or torchtune, a shell or Slurm script that starts a training, a Python script or notebook that sets one up, PEFT'\''s adapter_config.json, a plan, or a log with PyTorch'\''s out-of-memory message; may be repeated. Flags override it. --deepspeed FILE is the same]:value:{_files}' \
         '--lengths=[a length in tokens per line, a length and a count, or JSON lines with input_ids\: what packing gains, what the longest row needs]:value:{_files}' \
         '--data=[the same from the data itself\: JSON lines with input_ids, or with text and the tokenizer.model of --model]:value:{_files}' \
         '--tokenizer=[where the tokenizer.model for --data is. Default\: the folder of --model]:value: ' \
@@ -146,7 +146,7 @@ _gpuplan() {
         '--zero-quantized-weights[ZeRO-3 gathers weights in 8 bit (ZeRO++)]' \
         '--no-reshard[FSDP keeps gathered weights from forward to backward]' \
         '--prefer=[what the recommendation minimises. Default speed]:value:{compadd -- speed cost memory; }' \
-        '--from=[a configuration of accelerate, DeepSpeed, transformers, TRL, axolotl, LLaMA-Factory, torchtune, ms-swift, open-instruct or Unsloth Studio, PEFT'\''s adapter_config.json, a plan, or a log with PyTorch'\''s out-of-memory message; may be repeated. Flags override it. --deepspeed FILE is the same]:value:{_files}' \
+        '--from=[a configuration of accelerate, DeepSpeed, transformers, TRL, axolotl, LLaMA-Factory, ms-swift or torchtune, a shell or Slurm script that starts a training, a Python script or notebook that sets one up, PEFT'\''s adapter_config.json, a plan, or a log with PyTorch'\''s out-of-memory message; may be repeated. Flags override it. --deepspeed FILE is the same]:value:{_files}' \
         '--lengths=[a length in tokens per line, a length and a count, or JSON lines with input_ids\: what packing gains, what the longest row needs]:value:{_files}' \
         '--data=[the same from the data itself\: JSON lines with input_ids, or with text and the tokenizer.model of --model]:value:{_files}' \
         '--tokenizer=[where the tokenizer.model for --data is. Default\: the folder of --model]:value: ' \

@@ -47,7 +47,8 @@ std::string file_with(const KeyTable& table, std::string key, const nlohmann::js
 
 TEST_CASE("every key of every table is used, said to be without effect, or refused with the reason") {
   int num_keys = 0;
-  for (const KeyTable& table : key_tables())
+  for (const KeyTable& table : key_tables()) {
+    if (table.signs.empty()) continue;  // of scripts, which no file is recognised by
     for (const KeyRow& row : table.rows) {
       CAPTURE(table.name);
       CAPTURE(row.key);
@@ -62,6 +63,7 @@ TEST_CASE("every key of every table is used, said to be without effect, or refus
       if (row.use == KeyUse::Refused) CHECK(contains(error, row.reason));
       if (row.use == KeyUse::Ignored && error.empty()) CHECK(contains(notes, row.reason));
     }
+  }
   CHECK(num_keys > 2000);
 }
 

@@ -11,7 +11,7 @@ DIR holds git repositories, as for tests/clients. examples.tsv lists every file 
 
 KIND of a refusal: `method` (preference tuning, reinforcement learning, distillation, another head), `parallel` (tensor, pipeline, context and expert
 parallelism), `nothing` (nothing is trained), `program` (the program itself stops), `missing` (a file that it names is not there), `machine` (no GPU of
-NVIDIA), `unbuilt` (what gpuplan does not model yet). An answer may leave no key unknown but those of a last word `unknown=KEY,KEY`, which the program
+NVIDIA), `open` (a script's value that only a run shows), `unbuilt` (what gpuplan does not model yet). Files that a script names are put beside it. An answer may leave no key unknown but those of a last word `unknown=KEY,KEY`, which the program
 itself does not know. DeepSpeed's files among them that a trainer ships give the same answer where they are not there (data/ecosystem/shipped_files.yaml).
 Ends with `N passed, N failed`. --write renews examples.tsv from what is
 answered, with the models and kinds that stand there; new refusals become `unbuilt`.
@@ -34,6 +34,9 @@ LIST = HERE / 'examples.tsv'
 USUAL_MODEL = 'llama-3.1-8b'
 NO_MODEL = re.compile('names no model|names the model|neither in the catalogue|unknown model|may mean|no model of this name')
 UNKNOWN = re.compile(r'not known to gpuplan and not counted: ([^\n]*)')
+NAMED = re.compile(r'names (\S+), which is not there|give it too: --from (\S+)')
+SCRIPTS = ('.sh', '.slurm', '.py', '.ipynb')
+MOST_NAMED = 4
 Example = collections.namedtuple('Example', 'repository commit outcome path model kind reason unknown')
 
 
@@ -73,16 +76,35 @@ class Asker:
         done = subprocess.run(words, cwd=file.parent, capture_output=True, text=True, env={**os.environ, 'COLUMNS': '100000'})
         return done.returncode, done.stdout, done.stderr
 
+    def add_named(self, example, named, folder):
+        """Puts a file that a script names beside it; False where the repository has none."""
+        key = example.repository, example.commit
+        for above in list(pathlib.PurePosixPath(example.path).parents):
+            path = os.path.normpath(above / named)
+            done = programs.git(self.repositories[key], 'show', f'{example.commit}:{path}')
+            if done.returncode == 0:
+                (folder / pathlib.PurePosixPath(named).name).write_bytes(done.stdout)
+                return True
+        return False
+
+    def estimate_with_named(self, example, file, *flags):
+        for _ in range(MOST_NAMED):
+            code, answer, problem = self.estimate(file, *flags)
+            named = NAMED.search(problem)
+            if code in (0, 1) or not named or file.suffix not in SCRIPTS or not self.add_named(example, named[1] or named[2], file.parent):
+                break
+        return code, answer, problem
+
     def ask(self, example):
         """The outcome, the model that made it, the first line of the reason, and the keys that stay unknown."""
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / pathlib.PurePosixPath(example.path).name  # alone, as a user has it
             file.write_bytes(self.text_of(example))
             outcome, model = 'understood', ''
-            code, answer, problem = self.estimate(file)
+            code, answer, problem = self.estimate_with_named(example, file)
             if code not in (0, 1) and NO_MODEL.search(problem):
                 outcome, model = 'model', example.model or USUAL_MODEL
-                code, answer, problem = self.estimate(file, '--model', model)
+                code, answer, problem = self.estimate_with_named(example, file, '--model', model)
         if code not in (0, 1):
             return 'refused', '', problem.splitlines()[0].removeprefix('gpuplan: '), ''
         unknown = UNKNOWN.search(re.sub(r'\n {4,}', ' ', answer))

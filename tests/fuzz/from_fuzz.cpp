@@ -12,7 +12,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const FindConfig find_itself = [&](const std::string& named, const std::string&) {
     return std::optional(ConfigFile{named, text});
   };
-  for (const char* name : {"config.json", "config.yaml", "adapter_config.json", "log.txt"})
+  for (const char* name :
+       {"config.json", "config.yaml", "adapter_config.json", "log.txt", "train.sh", "train.py", "train.ipynb"})
     fuzz::try_to([&] { read_configs({{name, text}}, find_itself); });
   return 0;
 }

@@ -67,7 +67,9 @@ const std::map<std::string, std::vector<std::string>> kOfOthers{
       "--torch-dtype"}},
     {"data/ecosystem/scripts", {"--random"}},
     {"docker run", {"--shm-size"}},
-    {"sky launch", {"--infra", "--secret"}}};
+    {"sky launch", {"--infra", "--secret"}},
+    {"sbatch", {"--ntasks", "--gpus-per-node", "--gpus-per-task", "--gres"}},
+    {"docker run", {"--shm-size"}}};
 
 bool is_of_others(const std::string& flag) {
   return std::any_of(kOfOthers.begin(), kOfOthers.end(), [&](const auto& program) {
