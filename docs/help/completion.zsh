@@ -29,7 +29,7 @@ _gpuplan() {
         '--offline[do not ask the Hugging Face Hub for a model; HF_HUB_OFFLINE does the same]' \
         '--full[train every weight (default)]' \
         '--lora=-[train adapters. SPEC\: r=8,alpha=16,dropout=0,targets=all-linear or q_proj+v_proj,dtype=fp32|bf16,base=bf16|fp32,save=lm_head+embed_tokens,dora. Default r=8, alpha=2r]::value: ' \
-        '--qlora=-[adapters on a 4-bit base. SPEC as for --lora, and quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16]::value: ' \
+        '--qlora=-[adapters on a 4-bit base. SPEC as for --lora, and quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16,experts]::value: ' \
         '--int8[hold the frozen base of --lora in 8 bit]' \
         '--framework=[whose conventions (dtypes, copies, buffers) and defaults apply; plain\: hf-trainer'\''s conventions alone, as without this flag]:value:{compadd -- axolotl deepspeed fms-hf-tuning hf-deepspeed hf-loop hf-trainer lightning litgpt llama-factory llm-c llm-foundry llmq megatron ms-swift native torch-fsdp1 torch torchtitan torchtune trl unsloth plain; }' \
         '--versions=[of the libraries under the framework\: transformers=4.57,peft=0.18, or installed\: those of the Python on PATH. Default the newest that gpuplan knows]:value: ' \
@@ -102,7 +102,7 @@ _gpuplan() {
         '--offline[do not ask the Hugging Face Hub for a model; HF_HUB_OFFLINE does the same]' \
         '--full[train every weight (default)]' \
         '--lora=-[train adapters. SPEC\: r=8,alpha=16,dropout=0,targets=all-linear or q_proj+v_proj,dtype=fp32|bf16,base=bf16|fp32,save=lm_head+embed_tokens,dora. Default r=8, alpha=2r]::value: ' \
-        '--qlora=-[adapters on a 4-bit base. SPEC as for --lora, and quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16]::value: ' \
+        '--qlora=-[adapters on a 4-bit base. SPEC as for --lora, and quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16,experts]::value: ' \
         '--int8[hold the frozen base of --lora in 8 bit]' \
         '--framework=[whose conventions (dtypes, copies, buffers) and defaults apply; plain\: hf-trainer'\''s conventions alone, as without this flag]:value:{compadd -- axolotl deepspeed fms-hf-tuning hf-deepspeed hf-loop hf-trainer lightning litgpt llama-factory llm-c llm-foundry llmq megatron ms-swift native torch-fsdp1 torch torchtitan torchtune trl unsloth plain; }' \
         '--versions=[of the libraries under the framework\: transformers=4.57,peft=0.18, or installed\: those of the Python on PATH. Default the newest that gpuplan knows]:value: ' \
@@ -174,7 +174,7 @@ _gpuplan() {
         '--offline[do not ask the Hugging Face Hub for a model; HF_HUB_OFFLINE does the same]' \
         '--full[train every weight (default)]' \
         '--lora=-[train adapters. SPEC\: r=8,alpha=16,dropout=0,targets=all-linear or q_proj+v_proj,dtype=fp32|bf16,base=bf16|fp32,save=lm_head+embed_tokens,dora. Default r=8, alpha=2r]::value: ' \
-        '--qlora=-[adapters on a 4-bit base. SPEC as for --lora, and quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16]::value: ' \
+        '--qlora=-[adapters on a 4-bit base. SPEC as for --lora, and quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16,experts]::value: ' \
         '--int8[hold the frozen base of --lora in 8 bit]' \
         '--framework=[whose conventions (dtypes, copies, buffers) and defaults apply; plain\: hf-trainer'\''s conventions alone, as without this flag]:value:{compadd -- axolotl deepspeed fms-hf-tuning hf-deepspeed hf-loop hf-trainer lightning litgpt llama-factory llm-c llm-foundry llmq megatron ms-swift native torch-fsdp1 torch torchtitan torchtune trl unsloth plain; }' \
         '--versions=[of the libraries under the framework\: transformers=4.57,peft=0.18, or installed\: those of the Python on PATH. Default the newest that gpuplan knows]:value: ' \
@@ -241,7 +241,7 @@ _gpuplan() {
         '--offline[do not ask the Hugging Face Hub for a model; HF_HUB_OFFLINE does the same]' \
         '--full[train every weight (default)]' \
         '--lora=-[train adapters. SPEC\: r=8,alpha=16,dropout=0,targets=all-linear or q_proj+v_proj,dtype=fp32|bf16,base=bf16|fp32,save=lm_head+embed_tokens,dora. Default r=8, alpha=2r]::value: ' \
-        '--qlora=-[adapters on a 4-bit base. SPEC as for --lora, and quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16]::value: ' \
+        '--qlora=-[adapters on a 4-bit base. SPEC as for --lora, and quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16,experts]::value: ' \
         '--int8[hold the frozen base of --lora in 8 bit]' \
         '--framework=[whose conventions (dtypes, copies, buffers) and defaults apply; plain\: hf-trainer'\''s conventions alone, as without this flag]:value:{compadd -- axolotl deepspeed fms-hf-tuning hf-deepspeed hf-loop hf-trainer lightning litgpt llama-factory llm-c llm-foundry llmq megatron ms-swift native torch-fsdp1 torch torchtitan torchtune trl unsloth plain; }' \
         '--versions=[of the libraries under the framework\: transformers=4.57,peft=0.18, or installed\: those of the Python on PATH. Default the newest that gpuplan knows]:value: ' \

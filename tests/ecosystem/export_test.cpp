@@ -211,8 +211,11 @@ TEST_CASE("torchtune's function and modules are named from the plan and read bac
   CHECK(has_text(file_of(answer, "launch.sh")->content, "--nproc_per_node 4 lora_finetune_distributed"));
   plan.model = load_model("olmo-2-7b").spec;
   CHECK(has_text(export_plan(plan, "torchtune", kMark).refusal, "no function that builds"));
-  plan = plan_of("ddp", Method::Full, {}, "torchtune");
+  plan = plan_of("fsdp", Method::Full, {}, "torchtune");
+  plan.options.fsdp_version = 1;
   CHECK(has_text(export_plan(plan, "torchtune", kMark).refusal, "FSDP2"));
+  plan = plan_of("ddp", Method::Full, {}, "torchtune");
+  CHECK(has_text(export_plan(plan, "torchtune", kMark).refusal, "torchtune does not have it"));
 }
 
 TEST_CASE("the PyTorch script gets every setting of the plan, and refuses what it cannot do") {
@@ -360,7 +363,7 @@ TEST_CASE("axolotl's file names Liger's plugin and each of its kernels that the 
 }
 
 TEST_CASE("a refusal names the strategy that the files would train, and the trainer whose defaults the plan has not") {
-  const ExportAnswer pipeline = export_plan(plan_of("mp", Method::Lora, {}, "llama-factory"), "llama-factory", kMark);
+  const ExportAnswer pipeline = export_plan(plan_of("mp", Method::Lora), "llama-factory", kMark);
   CHECK(has_text(pipeline.refusal, "would train with ddp, and the plan is mp"));
   CHECK(pipeline.nearest == "plan with --strategy ddp");
   EstimateRequest plan = plan_of("fsdp", Method::Lora);

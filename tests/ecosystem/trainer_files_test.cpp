@@ -175,7 +175,6 @@ TEST_CASE("what is counted as something alike is said") {
   const std::string axolotl = "base_model: a\n";
   CHECK(has_note(reading_of({axolotl + "attn_implementation: flex_attention\n"}), "flex attention is counted as sdpa"));
   CHECK(has_note(reading_of({axolotl + "optimizer: adamw_torch_4bit\n"}), "4-bit AdamW is counted as an 8-bit one"));
-  CHECK(contains(error_of({axolotl + "quantize_moe_experts: true\n"}), "experts"));
   CHECK(contains(error_of({"model: {_component_: torchtune.models.llama3_2_vision.llama3_2_vision_11b, "
                            "decoder_trainable: frozen}\n"}),
                  "without the decoder is not modelled"));

@@ -15,6 +15,8 @@ using namespace gpuplan;
 
 namespace {
 
+StackVersions versions_of(std::string_view list) { return list.empty() ? StackVersions{} : parse_stack_versions(list); }
+
 struct Settled {
   EstimateRequest request;
   std::vector<std::string> notes;
@@ -23,7 +25,7 @@ struct Settled {
 Settled settled(const char* model, const char* framework, Method method = Method::Lora, const char* versions = "") {
   Settled s{.request = {.model = load_model(model).spec}, .notes = {}};
   s.request.recipe.method = method;
-  s.request.recipe.framework = resolve_framework(framework, {.given = parse_stack_versions(versions), .date = {}});
+  s.request.recipe.framework = resolve_framework(framework, {.given = versions_of(versions), .date = {}});
   s.notes = settle_stack(s.request);
   return s;
 }
@@ -63,7 +65,7 @@ DtypePolicy of_qlora(const char* framework, const char* versions = "") {
   Recipe recipe;
   recipe.method = Method::Qlora;
   recipe.quant.kind = BaseQuant::Nf4;
-  return resolve_numerics(recipe, resolve_framework(framework, {.given = parse_stack_versions(versions), .date = {}}),
+  return resolve_numerics(recipe, resolve_framework(framework, {.given = versions_of(versions), .date = {}}),
                           ShardingEngine::Local);
 }
 
@@ -98,7 +100,6 @@ TEST_CASE("stacked experts of a QLoRA are held in fp32 after PEFT's preparation,
   const double usual = frozen_gib();
   recipe.quant.quantises_experts = true;
   const double option = frozen_gib();
-  MESSAGE(usual << " and " << option << " GiB");
   CHECK(usual > 100);
   CHECK(usual < 127);
   CHECK(option < 23);

@@ -1,6 +1,7 @@
 // A trainer's record offers nothing that its own files cannot say: each strategy that is not refused under it, the
 // recommended one among them, is exported to its trainer, whose rules it obeys, and is read back as the same plan
-// (which `export` checks itself).
+// (which `export` checks itself). Plain PyTorch has no file but the script of `export --for torch`, which runs DDP and
+// ZeRO-1 alone, and refuses others with a way out.
 #include <array>
 
 #include <doctest/doctest.h>
@@ -24,11 +25,10 @@ constexpr std::array kOwn{OwnFiles{"trl", "trl"},
                           OwnFiles{"axolotl", "axolotl"},
                           OwnFiles{"llama-factory", "llama-factory"},
                           OwnFiles{"torchtune", "torchtune"},
-                          OwnFiles{"torch", "torch"},
                           OwnFiles{"hf-trainer", "accelerate"},
                           OwnFiles{"hf-deepspeed", "accelerate"}};
 constexpr std::array kAsked{"--model llama-3.2-1b --full --gpus 4xA6000", "--model llama-3.2-1b --lora --gpus 4xA6000",
-                            "--model llama-3.1-8b --qlora --gpus 2x4090", "--model qwen3-8b --full --gpus 8xH100",
+                            "--model llama-3.1-8b --qlora --gpus 2x4090", "--model llama-3.1-8b --full --gpus 8xH100",
                             "--model qwen2.5-0.5b --lora --gpus 1x3060",  "--model llama-3.2-1b --qlora --gpus 2xT4"};
 
 std::vector<Question> questions() {
@@ -55,14 +55,15 @@ std::string is_exported(const Question& q) {
   if (estimate.code > 1) return fmt::format("exit {}: {}", estimate.code, estimate.err);
   const json answer = json::parse(estimate.out, nullptr, false);
   for (const json& row : answer["strategies"])
-    if (row["name"] == q.value_of("--strategy") && !row["not_applicable"].is_null()) return {};
-  const Answered files = ask(question_of(fmt::format("export saved.json --for {}", target_of(q))));
-  return files.code == 0 ? std::string() : fmt::format("offered, and its own files refuse it: {}", files.err);
+    if (row["name"] == q.value_of("--strategy") && (!row["not_applicable"].is_null() || row["fits"] == "no")) return {};
+  const Answered files = ask({.command = "export", .flags = {{"", "saved.json"}, {"--for", target_of(q)}}});
+  return files.code == 0 ? std::string()
+                         : fmt::format("{}: offered, and its own files refuse it: {}", q.line(), files.err);
 }
 
 }  // namespace
 
 TEST_CASE("every strategy that a trainer's record offers is exported to that trainer") {
   const std::vector<std::string> violations = check_all(questions(), is_exported);
-  for (const std::string& violation : violations) FAIL_CHECK(violation);
+  for (const std::string& violation : violations) CHECK(violation == "");
 }
