@@ -385,14 +385,14 @@ void check_complete(const CLI::App& app, PlanQuestion& question, Needed needed, 
     question.notes.push_back("full fine-tuning, as neither --lora nor --qlora is given");
 }
 
-/// Versions of a plan that are not asked for stay, unless another framework takes its place.
-void set_versions(const CLI::App& app, EstimateRequest& request, bool is_plan) {
+/// Versions of a plan that are not asked for stay, under another framework too.
+void set_versions(const CLI::App& app, EstimateRequest& request, const StackVersions& planned) {
   const auto list = given(app, "--versions");
-  if (!list) return;
-  StackVersions versions = parse_stack_versions(*list);
-  const FrameworkConvention& framework = *request.recipe.framework;
-  if (is_plan && !is_given(app, "--framework")) versions.insert(framework.versions.begin(), framework.versions.end());
-  request.recipe.framework = resolve_framework(framework.name, {.given = std::move(versions), .date = {}});
+  if (!list && (planned.empty() || !is_given(app, "--framework"))) return;
+  StackVersions versions = list ? parse_stack_versions(*list) : StackVersions{};
+  versions.insert(planned.begin(), planned.end());
+  request.recipe.framework =
+      resolve_framework(request.recipe.framework->name, {.given = std::move(versions), .date = {}});
 }
 
 void set_profile(const CLI::App& app, PlanQuestion& question) {
@@ -446,9 +446,10 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
     request.recipe.framework = framework_named(framework ? std::string_view(*framework) : usual_framework);
   }
   if (reading) question.notes.insert(question.notes.end(), reading->notes.begin(), reading->notes.end());
+  const StackVersions planned = plan ? request.recipe.framework->versions : StackVersions{};
   for (const PlanFlag& flag : plan_flags())
     if (const auto value = given(app, flag.name); value && flag.apply) flag.apply(request, *value);
-  set_versions(app, request, plan.has_value());
+  set_versions(app, request, planned);
   check_zero_flags(app, *request.recipe.framework);
   if (model && !behind_model) set_model(question, *model, given_hub(app));
   if (configs && !model && (configs->model || needed.model))

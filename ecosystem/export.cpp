@@ -304,6 +304,7 @@ EstimateRequest read_back(const ExportJob& job, const Target& target, const File
     r.cluster.gpus.keep(1);
     r.cluster.gpus_per_node = 1;
   }
+  settle_stack(r);
   ImageSpec images = job.request.recipe.images;  // of the data, but for what is trained
   images.train = r.recipe.images.train;
   r.recipe.images = images;
@@ -372,8 +373,7 @@ std::string nearest_to(const std::vector<Difference>& all, const EstimateRequest
 }
 
 /// The recipe without a 4-bit storage that is the usual one of what is sharded.
-Recipe without_usual_storage(const ExportJob& job) {
-  Recipe recipe = job.request.recipe;
+Recipe without_usual_storage(const ExportJob& job, Recipe recipe) {
   const Dtype compute = resolve_numerics(recipe, *recipe.framework, job.strategy.engine).compute;
   if (job.strategy.layout.shards_weights && recipe.quant.storage_dtype == compute) recipe.quant.storage_dtype.reset();
   return recipe;
@@ -390,7 +390,8 @@ void compare(ExportAnswer& answer, const ExportJob& job, const EstimateRequest& 
     const std::size_t num_before = found.size();
     add_differences(found, method(job.request), method(read));
     if (found.size() == num_before)
-      add_differences(found, recipe_json(without_usual_storage(job)), recipe_json(read.recipe));
+      add_differences(found, recipe_json(without_usual_storage(job, job.request.recipe)),
+                      recipe_json(without_usual_storage(job, read.recipe)));
   }
   if (found.empty()) return;
   answer.nearest = nearest_to(found, read, strategy, job, target);
@@ -541,7 +542,12 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
     refuse(answer, why, "--for trl or axolotl, or accelerate with a script of your own");
     return answer;
   }
+  if (const WhyNot no = why_not_checkpoint(planned.model, target.trainer); !no.why.empty()) {
+    refuse(answer, no.why, no.nearest);
+    return answer;
+  }
   EstimateRequest request = planned;
+  settle_stack(request);
   if (takes_optimizer_along(planned)) {
     request.recipe.offload.optimizer = OffloadTarget::Cpu;
     answer.notes.push_back(

@@ -35,6 +35,9 @@ struct ExportJob {
   }
 };
 
+/// Says why a trainer's files would not train a checkpoint that is quantised: they cannot ask for it to be unpacked.
+WhyNot why_not_checkpoint(const ModelSpec& model, const char* trainer);
+
 /// What the versions decide: classes that FSDP wraps, modules that ZeRO-3 gathers at once. `record`: of
 /// data/frameworks, whose program reads the files; `has_launcher`: accelerate's file or variables are among them. Says
 /// why such versions cannot train the plan, where they cannot.

@@ -74,6 +74,17 @@ WhyNot add_stack_facts(ExportJob& job, const std::string& record, bool has_launc
   return {};
 }
 
+WhyNot why_not_checkpoint(const ModelSpec& model, const char* trainer) {
+  if (!trainer || !model.checkpoint.is_present()) return {};
+  const FrameworkConvention& framework =
+      resolve_framework(find_key_table(trainer)->framework, {.given = {}, .date = {}}, model.model_type);
+  const CheckpointUse use = use_of_checkpoint(framework, model.checkpoint);
+  if (use == CheckpointUse::Kept || use == CheckpointUse::Unpacked) return {};
+  return {fmt::format("{} is quantised ({}), and no file of {} says that it is unpacked", model.id,
+                      to_string(model.checkpoint), framework.name),
+          "plan with a copy in 16 bit as --model, or --for llama-factory, which unpacks FP8 and MXFP4 by itself"};
+}
+
 std::int64_t largest_partition(const ExportJob& job) {
   ModelWeights weights = list_weights(job.request.model);
   lay_out_experts(weights, job.request.recipe.framework->experts);

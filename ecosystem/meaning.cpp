@@ -316,10 +316,12 @@ class Reader {
 void write_method(Setup& s, const Recipe& r, bool shards) {
   s.adapter = r.is_adapter() ? std::string(to_string(r.method)) : "none";
   if (!r.is_adapter()) return;
-  if (r.quant.kind != BaseQuant::None) {
-    s.quant_bits = r.quant.bits();
-    s.quant_method = format_of(r.quant.kind).is_bitsandbytes ? "bnb" : std::string(to_string(r.quant.kind));
+  if (r.quant.packed) {  // the checkpoint says the rest
+    s.adapter = "lora";
     if (r.quant.kind == BaseQuant::Gptq4) s.quant_method = "gptq";
+  } else if (r.quant.kind != BaseQuant::None) {
+    s.quant_bits = r.quant.bits();
+    s.quant_method = r.quant.kind == BaseQuant::Gptq4 ? "gptq" : "bnb";
     if (r.quant.kind == BaseQuant::Nf4) {
       s.quant_type = "nf4";
       s.double_quant = r.quant.double_quant;

@@ -90,6 +90,9 @@ constexpr std::array kRules{
          [](const Setup& s) {
            return is_fsdp_setup(s, 2) && is(s.fsdp_checkpointing) && is_adapter(s) && s.dropout.value_or(0) > 0;
          }},
+    Rule{"R21", "axolotl stops at lora_target_linear beside quantize_moe_experts",
+         "lora_target_modules, as in --qlora targets=q_proj+k_proj+v_proj+o_proj,experts",
+         [](const Setup& s) { return is(s.quant_experts) && is(s.all_linear); }},
     Rule{"E01", "DeepSpeed takes offload_param below stage 3 and ignores it", "zero_stage: 3, or offload_param none",
          [](const Setup& s) {
            return is(s.distributed, "deepspeed") && s.zero_stage.value_or(0) < 3 && offloads(s.offload_params);

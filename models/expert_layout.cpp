@@ -61,6 +61,13 @@ std::string module_name(const std::string& tensor) {
   return parts.size() >= 2 ? parts[parts.size() - 2] : tensor;
 }
 
+bool names_module(std::string_view target, std::string_view tensor) {
+  const std::string_view path = tensor.substr(0, tensor.rfind('.'));
+  if (!path.ends_with(target)) return false;
+  const std::size_t before = path.size() - target.size();
+  return before == 0 || path[before - 1] == '.';
+}
+
 bool is_stacked_experts(const WeightTensor& tensor) {
   return tensor.role == WeightRole::Stacked && tensor.shape.size() == 3 && tensor.is_routed;
 }
@@ -127,7 +134,9 @@ std::int64_t AdapterRanks::rank_of(const WeightTensor& tensor) const {
   if (takes_experts_ && contains(adapters_.drops_linears, module)) return 0;
   const bool is_linear = tensor.role == WeightRole::Linear;
   if (is_linear && is_all_linear_) return lora_.rank;
-  return (is_linear || tensor.role == WeightRole::Head) && contains(targets_, module) ? lora_.rank : 0;
+  const bool is_named =
+      std::ranges::any_of(targets_, [&](const std::string& target) { return names_module(target, tensor.name); });
+  return (is_linear || tensor.role == WeightRole::Head) && is_named ? lora_.rank : 0;
 }
 
 }  // namespace gpuplan

@@ -17,6 +17,9 @@ bool is_stacked_experts(const WeightTensor& tensor);
 /// "self_attn.q_proj.weight" -> "q_proj".
 std::string module_name(const std::string& tensor);
 
+/// Says whether a target names the module of a tensor: by the end of its path, "q_proj" or "shared_expert.up_proj".
+bool names_module(std::string_view target, std::string_view tensor);
+
 /// Modules that "all-linear" names: "q_proj", "in_proj", …, without the head and without what a fused kernel takes.
 std::vector<std::string> linear_modules(const ModelWeights& weights);
 

@@ -51,14 +51,16 @@ void resolve_adapters(DtypePolicy& n, const Recipe& recipe, const FrameworkConve
   n.adapter_compute = is_mixed(recipe.precision) || framework.dtypes.casts_adapters ? n.compute : n.adapter;
   // FSDP1 flattens a unit with quantised storage into one dtype, so nothing is upcast there.
   if (recipe.lora.base_dtype) {
-    n.frozen = n.ends = *recipe.lora.base_dtype;
+    // DeepSpeed casts the whole module: _configure_distributed_model of deepspeed/runtime/engine.py
+    n.frozen = n.ends = cast == ComputeCast::Model ? n.compute : *recipe.lora.base_dtype;
     // FSDP's MixedPrecision; our own engine gathers what is frozen as it is stored
     n.casts_frozen = cast == ComputeCast::Gather && n.ends == Dtype::F32 && n.gather != Dtype::F32 &&
                      framework.state.arrays == StateArrays::PerTensor;
     if (n.ends == Dtype::F32 && !n.casts_frozen) n.residual = Dtype::F32;  // the embedding looks up fp32 rows
   }
   // axolotl leaves the preparation out where experts are quantised: src/axolotl/loaders/model.py @v0.18.0
-  if (is_bitsandbytes(recipe) && !recipe.quant.quantises_experts && cast == ComputeCast::Autocast)
+  const bool has_packed_experts = recipe.quant.quantises_experts && framework.experts.layout == ExpertLayout::Stacked;
+  if (is_bitsandbytes(recipe) && !has_packed_experts && cast == ComputeCast::Autocast)
     upcast_quantised(n, framework.dtypes.quantised_upcast);
   n.saved = n.has_master ? n.compute : n.ends;
   n.casts_adapters = framework.dtypes.casts_adapters && n.adapter != n.compute && cast != ComputeCast::Gather;

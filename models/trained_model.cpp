@@ -72,8 +72,8 @@ void mark_unquantised(ModelWeights& weights, const CheckpointQuant& checkpoint) 
 }
 
 bool is_saved_copy(const LoraSpec& lora, const WeightTensor& tensor) {
-  return std::find(lora.modules_to_save.begin(), lora.modules_to_save.end(), module_name(tensor.name)) !=
-         lora.modules_to_save.end();
+  return std::ranges::any_of(lora.modules_to_save,
+                             [&](const std::string& name) { return names_module(name, tensor.name); });
 }
 
 /// Adds the state of one tensor: the tensor itself, and what the recipe puts beside it.
@@ -195,7 +195,7 @@ void each_list(const ModelWeights& weights, Visit visit) {
 bool is_bare(const ModelWeights& weights, const std::string& module) {
   bool found = false;
   each_list(weights, [&](const std::vector<WeightTensor>& list) {
-    for (const WeightTensor& t : list) found |= t.role == WeightRole::Stacked && module_name(t.name) == module;
+    for (const WeightTensor& t : list) found |= t.role == WeightRole::Stacked && names_module(module, t.name);
   });
   return found;
 }
@@ -204,15 +204,17 @@ bool is_bare(const ModelWeights& weights, const std::string& module) {
 std::optional<InputError> wrong_name(const std::vector<std::string>& wanted, const ModelWeights& weights,
                                      bool linears_only, const char* flag) {
   std::vector<std::string> known;
+  std::vector<std::string> missing = wanted;
   each_list(weights, [&](const std::vector<WeightTensor>& list) {
-    for (const WeightTensor& t : list)
-      if (!linears_only || t.role == WeightRole::Linear || t.role == WeightRole::Head)
-        if (std::find(known.begin(), known.end(), module_name(t.name)) == known.end())
-          known.push_back(module_name(t.name));
+    for (const WeightTensor& t : list) {
+      if (linears_only && t.role != WeightRole::Linear && t.role != WeightRole::Head) continue;
+      if (std::find(known.begin(), known.end(), module_name(t.name)) == known.end())
+        known.push_back(module_name(t.name));
+      std::erase_if(missing, [&](const std::string& name) { return names_module(name, t.name); });
+    }
   });
-  for (const std::string& name : wanted) {
+  for (const std::string& name : missing) {
     if (linears_only && squash(name) == "alllinear") continue;
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     if (linears_only && is_bare(weights, name))
       return InputError(
           flag, fmt::format("the weight of '{}' is multiplied without its module, so it takes no adapter", name),

@@ -34,25 +34,20 @@ void Job::use(Strategy other) {
   rules = size_rules(strategy, framework, model.spec, recipe());
 }
 
-namespace {
-
-/// What a trainer's libraries do with a checkpoint that was quantised before.
-struct CheckpointFacts {
-  bool is_known{}, is_kept{}, takes_adapters{}, can_dequantise{};
-};
-
-CheckpointFacts checkpoint_facts(const FrameworkConvention& framework, const std::string& method) {
+CheckpointUse use_of_checkpoint(const FrameworkConvention& framework, const CheckpointQuant& checkpoint) {
   const auto rows = facts_for(framework.versions, framework.name);
   const auto value = [&](std::string_view name) {
-    const nlohmann::json* found = fact(rows, fmt::format("checkpoint.{}.{}", method, name));
+    const nlohmann::json* found = fact(rows, fmt::format("checkpoint.{}.{}", checkpoint.method, name));
     return found ? *found : nlohmann::json();
   };
   const nlohmann::json load = value("load");
-  return {.is_known = !load.is_null(),
-          .is_kept = load == "kept",
-          .takes_adapters = value("adapters") == true,
-          .can_dequantise = value("can_dequantise") == true};
+  if (load.is_null()) return CheckpointUse::Unknown;
+  if (load != "kept") return CheckpointUse::Unpacked;
+  if (checkpoint.base && value("adapters") == true) return CheckpointUse::Kept;
+  return value("can_dequantise") == true ? CheckpointUse::UnpackedOnRequest : CheckpointUse::Refused;
 }
+
+namespace {
 
 /// The base of a checkpoint that stays as it is stored is the recipe's, whatever the recipe asked for.
 std::string keep_checkpoint(EstimateRequest& r) {
@@ -60,32 +55,44 @@ std::string keep_checkpoint(EstimateRequest& r) {
   const bool wins = r.recipe.quant.kind != BaseQuant::None && r.recipe.quant.kind != base.kind;
   r.recipe.quant = base;
   if (r.recipe.is_adapter()) r.recipe.method = base.bits() <= 4 ? Method::Qlora : Method::Lora;
-  return fmt::format("the checkpoint is quantised ({}){}", to_string(r.model.checkpoint),
-                     wins ? ", which wins over what the recipe says" : "");
+  return wins ? ", which wins over what the recipe says" : "";
+}
+
+/// A base that the recipe has of the checkpoint, from a plan of another framework.
+bool is_of_checkpoint(const QuantSpec& quant, const CheckpointQuant& checkpoint) {
+  if (!checkpoint.base || quant.kind != checkpoint.base->kind) return false;
+  return !format_of(quant.kind).is_bitsandbytes || quant == *checkpoint.base;
+}
+
+void hold_in_16_bit(Recipe& recipe) {
+  recipe.quant = {};
+  if (recipe.is_adapter()) recipe.method = Method::Lora;
 }
 
 std::string settle_checkpoint(EstimateRequest& r) {
-  const CheckpointQuant& checkpoint = r.model.checkpoint;
+  const CheckpointQuant checkpoint = r.model.checkpoint;
   const FrameworkConvention& framework = *r.recipe.framework;
-  const CheckpointFacts facts = checkpoint_facts(framework, checkpoint.method);
-  if (facts.is_kept && facts.takes_adapters && checkpoint.base) return keep_checkpoint(r);
-  std::string how;
-  if (r.recipe.quant.kind != BaseQuant::None)  // transformers src/transformers/quantizers/auto.py @v4.56.0
-    how = fmt::format("planned as a copy in 16 bit, which {} needs", format_of(r.recipe.quant.kind).text);
-  else if (!facts.is_known)
-    how = fmt::format("planned as a copy in 16 bit, since {} is not known to read it", framework.name);
-  else if (!facts.is_kept)
-    how = fmt::format("unpacked to 16 bit while it loads, as {} does", framework.name);
-  else if (facts.can_dequantise)
-    how = "unpacked to 16 bit while it loads (dequantize=True), since it is not trained as it is stored";
-  else
+  const CheckpointUse use = use_of_checkpoint(framework, checkpoint);
+  const std::string what = fmt::format("the checkpoint is quantised ({})", to_string(checkpoint));
+  if (use == CheckpointUse::Kept) return what + keep_checkpoint(r);
+  if (use == CheckpointUse::Refused)
     throw InputError("--model",
                      fmt::format("{} is quantised ({}), and adapters are not trained on that with {}", r.model.id,
                                  to_string(checkpoint), deciding_versions(framework.versions, framework.name)),
                      "a copy in 16 bit, or one in 4 bits of bitsandbytes, GPTQ or AWQ");
-  std::string note = fmt::format("the checkpoint is quantised ({}): {}", to_string(checkpoint), how);
   r.model.checkpoint = {};
-  return note;
+  if (is_of_checkpoint(r.recipe.quant, checkpoint)) hold_in_16_bit(r.recipe);
+  if (use == CheckpointUse::Unpacked) {
+    const bool wins = r.recipe.quant.kind != BaseQuant::None;
+    if (wins) hold_in_16_bit(r.recipe);
+    return fmt::format("{}: unpacked to 16 bit while it loads, as {} does{}", what, framework.name,
+                       wins ? ", which wins over what the recipe says" : "");
+  }
+  if (r.recipe.quant.kind != BaseQuant::None)  // transformers src/transformers/quantizers/auto.py @v4.56.0
+    return fmt::format("{}: planned as a copy in 16 bit, which {} needs", what, format_of(r.recipe.quant.kind).text);
+  if (use == CheckpointUse::Unknown)
+    return fmt::format("{}: planned as a copy in 16 bit, since {} is not known to read it", what, framework.name);
+  return what + ": unpacked to 16 bit while it loads (dequantize=True), since it is not trained as it is stored";
 }
 
 }  // namespace

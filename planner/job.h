@@ -79,6 +79,11 @@ struct Job {
   void use(Strategy other);
 };
 
+/// What a trainer makes of a checkpoint that was quantised before: it trains adapters on it as it is, unpacks it to 16
+/// bit by itself or because it is told so, or cannot train it; or nobody knows.
+enum class CheckpointUse : std::uint8_t { Kept, Unpacked, UnpackedOnRequest, Refused, Unknown };
+CheckpointUse use_of_checkpoint(const FrameworkConvention& framework, const CheckpointQuant& checkpoint);
+
 /// Takes the framework as it is for this type of model, with the versions that it has, and the checkpoint as they load
 /// it: a base that stays quantised becomes the recipe's. Returns notes for people. Throws InputError for a checkpoint
 /// that the trainer refuses.

@@ -369,7 +369,7 @@ Recommendation recommend(const EstimateRequest& r, const EstimateResult& result)
     const FrameworkConvention& framework = *r.recipe.framework;
     if (r.strategy != "auto" && !has_strategy(framework, r.strategy))
       out.advice = {fmt::format("--strategy {}: {} has these", fmt::join(framework.distributed.strategies, ", "),
-                                framework.title)};
+                                framework.name)};
     else
       out.advice = Search(r, result, Fit::Tight).what_would_help();
     return out;

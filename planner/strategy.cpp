@@ -254,7 +254,7 @@ std::string why_optimizer_fails(const Strategy& s, const Recipe& recipe, const F
 std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, const Recipe& recipe,
                                const ModelSpec& model) {
   const FrameworkConvention& framework = *recipe.framework;
-  if (!has_strategy(framework, s.name)) return fmt::format("{} does not have it", framework.title);
+  if (!has_strategy(framework, s.name)) return fmt::format("{} does not have it", framework.name);
   const Row& row = row_of(s.name);
   const EngineTraits& engine = traits_of(s.engine);
   const std::int64_t n = cluster.num_gpus();

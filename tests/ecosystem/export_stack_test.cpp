@@ -204,4 +204,26 @@ TEST_CASE("FSDP checkpoints by itself where a script of one's own trains, but no
   CHECK(has_text(launcher("accelerate"), "--checkpointing full"));
 }
 
+TEST_CASE("a checkpoint that is quantised is exported as its trainer takes it, or refused") {
+  const auto answer = [](const char* model, const char* target) {
+    EstimateRequest plan = plan_of("single", Method::Lora);
+    plan.model = load_model(model).spec;
+    settle_stack(plan);
+    plan.model = load_model(model).spec;  // as a saved plan has it
+    return export_plan(plan, target, kMark);
+  };
+  for (const char* target : {"trl", "axolotl", "llama-factory"})
+    for (const char* model : {"unsloth/Llama-3.2-1B-Instruct-bnb-4bit", "Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4",
+                              "Qwen/Qwen2.5-7B-Instruct-GPTQ-Int8", "Qwen/Qwen2.5-7B-Instruct-AWQ"})
+      CHECK_MESSAGE(!answer(model, target).is_refused(),
+                    target << " " << model << ": " << answer(model, target).refusal);
+  // axolotl's schemas/peft.py: "Can't load qlora if gptq"
+  const std::string gptq = text_of(answer("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4", "axolotl"), "axolotl.yaml");
+  CHECK(has_text(gptq, "gptq: true"));
+  CHECK(has_text(gptq, "adapter: lora"));
+  CHECK_FALSE(has_text(gptq, "load_in_4bit: true"));
+  CHECK(has_text(answer("Qwen/Qwen3-8B-FP8", "trl").refusal, "no file of trl says that it is unpacked"));
+  CHECK_FALSE(answer("Qwen/Qwen3-8B-FP8", "llama-factory").is_refused());
+}
+
 }  // namespace gpuplan
