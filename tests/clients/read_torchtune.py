@@ -41,6 +41,8 @@ def read_recipe(folder, plan):
         OmegaConf.update(given, 'device', 'cpu')
         OmegaConf.update(given, 'output_dir', '/tmp/torchtune')
         instance = made(given)
+    if torch.distributed.is_initialized():  # the next plan's recipe makes the group anew
+        torch.distributed.destroy_process_group()
     targets = sorted(given.model.get('lora_attn_modules', []))
     if len(targets) == 4 and given.model.get('apply_lora_to_mlp'):
         targets = ['all-linear']
