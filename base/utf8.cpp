@@ -69,7 +69,13 @@ std::string shown_character(std::string_view character, bool is_line) {
   return std::string(character);
 }
 
+/// Most texts are ASCII without control characters, which stay as they are.
+bool is_plain(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
+}
+
 std::string shown(std::string_view text, bool is_line) {
+  if (is_plain(text)) return std::string(text);
   std::string out;
   for (std::size_t at = 0, length = 0; at < text.size(); at += length) {
     length = character_length(text.substr(at));
