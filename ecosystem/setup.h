@@ -33,7 +33,7 @@ struct Setup {
   Words targets, saved_modules, module_targets, fsdp_words;  // fsdp_words: "full_shard", "auto_wrap", "offload"
   Word component;                                            // torchtune: model and method in one word
   Flag mlp_adapters, head_adapters, fused_optimizer;         // torchtune: of the targets, of AdamW
-  Flag fsdp2_shards_quantised;                               // FSDP2 takes 4- and 8-bit bases of bitsandbytes
+  Flag fsdp2_shards_4bit, fsdp2_shards_8bit;                 // FSDP2 takes such bases of bitsandbytes
   Flag shards_4bit;                                          // the program's own 4-bit storage can be sharded
   Flag all_linear;                                           // the targets as axolotl says them, in two keys
   Flag dora, compile_layers;

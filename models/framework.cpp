@@ -206,7 +206,9 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("ddp_bucket_bytes", c.distributed.ddp_bucket_bytes);
   f.optional("ddp_copies_gradients", c.distributed.ddp_copies_gradients);
   f.optional("zero_has_master", c.dtypes.zero_has_master);
-  f.optional("fsdp2_shards_quantised", c.distributed.fsdp2_shards_quantised);
+  f.optional("own_quantised_shards", c.distributed.own_quantised_shards);
+  f.optional("fsdp2_shards_4bit", c.distributed.fsdp2_shards_4bit);
+  f.optional("fsdp2_shards_8bit", c.distributed.fsdp2_shards_8bit);
   f.optional("default_optimizer", c.default_optimizer);
   f.object("defaults", [&](Fields& defaults) { read_defaults(defaults, c.defaults); });
   f.optional("computes_in_fp16", c.dtypes.computes_in_fp16);

@@ -223,8 +223,9 @@ struct FrameworkAdapters {
 /// Several GPUs, beside what engines do.
 struct FrameworkDistributed {
   std::int64_t ddp_bucket_bytes = 25 << 20;
-  bool ddp_copies_gradients = true;     // buckets beside the gradients (gradient_as_bucket_view = false)
-  bool fsdp2_shards_quantised = false;  // bitsandbytes 4-bit storage is not sharded correctly by FSDP2
+  bool ddp_copies_gradients = true;   // buckets beside the gradients (gradient_as_bucket_view = false)
+  bool own_quantised_shards = false;  // 4-bit weights, and optimizers, of its own: no limit of bitsandbytes
+  bool fsdp2_shards_4bit = false, fsdp2_shards_8bit = false;  // weights of bitsandbytes; torch's FSDP2 takes neither
   /// `mp` is a device_map: one process, whose one thread launches for all of its GPUs. false: a rank per stage.
   bool mp_is_one_process = true;
   std::vector<std::string> strategies;  // names of planner/strategy.h that the trainer has; empty: all

@@ -112,9 +112,10 @@ Profile profile_of(const EstimateRequest& r) {
 
 StrategyOptions options_for(const EstimateRequest& r) {
   StrategyOptions options = r.options;
-  const bool needs_flat_shards = r.recipe.quant.kind == BaseQuant::Nf4 || r.recipe.optimizer->is_8bit;
-  if (!options.fsdp_version && needs_flat_shards && !r.recipe.framework->distributed.fsdp2_shards_quantised)
-    options.fsdp_version = 1;
+  const FrameworkDistributed& habits = r.recipe.framework->distributed;
+  const bool needs_flat_shards =
+      (r.recipe.quant.kind == BaseQuant::Nf4 && !habits.fsdp2_shards_4bit) || r.recipe.optimizer->is_8bit;
+  if (!options.fsdp_version && needs_flat_shards && !habits.own_quantised_shards) options.fsdp_version = 1;
   return options;
 }
 
