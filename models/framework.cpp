@@ -119,6 +119,7 @@ void read_defaults(Fields& f, FrameworkDefaults& defaults) {
   f.optional("quantised_checkpointing", defaults.quantised_checkpointing);
   f.optional("precision", defaults.precision);
   f.optional("attention", defaults.attention);
+  f.optional("hopper_attention", defaults.hopper_attention);
   f.optional("loss", defaults.loss);
   f.optional("packing", defaults.packing);
   f.optional("train_vision", defaults.train_vision);

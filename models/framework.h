@@ -117,6 +117,7 @@ struct FrameworkDefaults {
   std::optional<Checkpointing> quantised_checkpointing;
   std::optional<Precision> precision;
   std::optional<AttentionKernel> attention;
+  std::optional<AttentionKernel> hopper_attention;  // on cards of compute capability 9.0 or later, where it differs
   std::optional<LossKernel> loss;
   std::optional<Packing> packing;           // of rows shorter than a sequence
   std::optional<TrainVision> train_vision;  // of a model with a tower
