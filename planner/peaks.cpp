@@ -53,6 +53,14 @@ Bytes loss_of_evaluation(const Job& job) {
   return recipe.loss == LossKernel::Chunked ? Bytes{all.count / std::max<std::int64_t>(1, recipe.loss_chunks)} : all;
 }
 
+/// What the largest weight of a layer takes while it is unpacked.
+Bytes unpacking_bytes(const TrainedModel& model) {
+  std::int64_t most = 0;
+  for (const StateList& list : model.layers)
+    for (const StateTensor& t : list) most = std::max(most, t.elements_per_parameter());
+  return model.spec.unpacking.bytes_of(most);
+}
+
 Bytes largest_tensor(const TrainedModel& model) {
   std::int64_t most = 0;
   model.each_state([&](const StateList& list, std::int64_t) {
@@ -142,6 +150,7 @@ OtherPeaks other_peaks(const Job& job, const StepProgram& program, const RankCla
     out.load += gathered_to_save;
   else if (job.recipe().quant.kind != BaseQuant::None)
     out.load += largest_tensor(job.model);
+  out.load += unpacking_bytes(job.model);
   out.eval = evaluation_tensors(job, evaluation_needs(job, program), program, rank_class, step);
   out.save = step.resident + gathered_to_save;
   return out;
