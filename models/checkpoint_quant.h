@@ -15,7 +15,7 @@ namespace gpuplan {
 
 class Fields;
 
-/// How a checkpoint stores the linears of its model.
+/// A checkpoint's way of storing the linears of its model.
 struct CheckpointQuant {
   std::string method;              // "gptq", under which data/stack has its facts; empty: in 16 or 32 bit
   std::optional<QuantSpec> base;   // unset: a format that nobody trains adapters on as it is

@@ -131,6 +131,7 @@ struct FrameworkDefaults {
 struct QuantisedUpcast {
   bool norms = true, embeddings = true;  // embeddings: and the head
   bool blocks = true;                    // what a block multiplies with in 16 bit: stacked experts, routers
+  bool beside_packed_experts = true;     // false: nothing of it where stacked experts are quantised too
 };
 
 /// Dtypes of weights, products and gradients.
