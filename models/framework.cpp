@@ -165,6 +165,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
     own.optional("norms", c.dtypes.quantised_upcast.norms);
     own.optional("embeddings", c.dtypes.quantised_upcast.embeddings);
     own.optional("blocks", c.dtypes.quantised_upcast.blocks);
+    own.optional("takes_back", c.dtypes.quantised_upcast.takes_back);
     own.optional("beside_packed_experts", c.dtypes.quantised_upcast.beside_packed_experts);
   });
   f.optional("checkpoints_reentrantly", c.layers.checkpoints_reentrantly);

@@ -132,6 +132,7 @@ struct QuantisedUpcast {
   bool norms = true, embeddings = true;  // embeddings: and the head
   bool blocks = true;                    // what a block multiplies with in 16 bit: stacked experts, routers
   bool beside_packed_experts = true;     // false: nothing of it where stacked experts are quantised too
+  bool takes_back = false;               // all of them are in fp32 until the trainer turns some back
 };
 
 /// Dtypes of weights, products and gradients.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/optimizers.h"
+#include "models/quantisation.h"
 #include "planner/block.h"
 
 namespace gpuplan {
@@ -59,6 +60,17 @@ Bytes unpacking_bytes(const TrainedModel& model) {
   for (const StateList& list : model.layers)
     for (const StateTensor& t : list) most = std::max(most, t.elements_per_parameter());
   return model.spec.unpacking.bytes_of(most);
+}
+
+/// Embedding and head while they are in fp32, beside a base of bitsandbytes whose trainer then turns them back.
+Bytes prepared_ends(const Job& job) {
+  const BaseQuant base = job.recipe().quant.kind;
+  if (!job.framework.dtypes.quantised_upcast.takes_back || !format_of(base).is_bitsandbytes) return {};
+  std::int64_t elements = 0;
+  for (const StateList* list : {&job.model.before, &job.model.after})
+    for (const StateTensor& t : *list)
+      if (t.kind == StateKind::FrozenEnd) elements += t.elements();
+  return bytes_of(elements, Dtype::F32) - bytes_of(elements, job.numerics.ends);
 }
 
 Bytes largest_tensor(const TrainedModel& model) {
@@ -149,7 +161,7 @@ OtherPeaks other_peaks(const Job& job, const StepProgram& program, const RankCla
   if (job.rules.layout.shards_weights)
     out.load += gathered_to_save;
   else if (job.recipe().quant.kind != BaseQuant::None)
-    out.load += largest_tensor(job.model);
+    out.load += std::max(largest_tensor(job.model), prepared_ends(job));
   out.load += unpacking_bytes(job.model);
   out.eval = evaluation_tensors(job, evaluation_needs(job, program), program, rank_class, step);
   out.save = step.resident + gathered_to_save;

@@ -14,8 +14,8 @@ static std::uint16_t num_messages(std::int64_t count) {
   return std::uint16_t(std::min<std::int64_t>(count, std::numeric_limits<std::uint16_t>::max()));
 }
 
-/// Host work of parameters that come in one message, in kernel launches. Each is put together by `kernels`, from a
-/// slice per rank: two calls that launch nothing and take about a quarter of a launch (narrow and record_stream; 5 of
+/// Host work of parameters that come in another's message, in kernel launches. Each is put together by `kernels`, from
+/// a slice per rank: two calls that launch nothing and take about a quarter of a launch (narrow and record_stream; 5 of
 /// the 20 us that a kernel of eager code takes). Source: AllGatherCoalescedHandle.wait of
 /// deepspeed/runtime/zero/partition_parameters.py, reduce_scatter_coalesced of
 /// deepspeed/runtime/comm/coalesced_collectives.py @v0.17.6.

@@ -46,8 +46,9 @@ class GatherCount {
     else if (!(t.is_of_experts && rules_.has_leaf_experts))
       count += t.num_parameters();
     else {
-      (trained ? sizes.trained_leaves : sizes.frozen_leaves) += t.num_parameters();
-      if (!std::exchange(has_leaf_[trained], true)) ++count;
+      const std::int64_t firsts = std::exchange(has_leaf_[trained], true) ? 0 : 1;
+      count += firsts;
+      (trained ? sizes.trained_leaves : sizes.frozen_leaves) += t.num_parameters() - firsts;
     }
   }
 

@@ -28,7 +28,7 @@ double seconds(const Run& run) {
   recipe.framework =
       resolve_framework("hf-trainer", {.given = parse_stack_versions(run.versions), .date = {}}, r.model.model_type);
   recipe.method = run.rank > 0 ? Method::Lora : Method::Full;
-  recipe.lora.rank = run.rank;
+  if (run.rank > 0) recipe.lora.rank = run.rank;
   recipe.checkpointing = Checkpointing::Full;
   recipe.seq_len = run.seq_len;
   recipe.torch_compile = run.is_compiled;
