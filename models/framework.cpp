@@ -119,6 +119,7 @@ void read_defaults(Fields& f, FrameworkDefaults& defaults) {
   f.optional("quantised_checkpointing", defaults.quantised_checkpointing);
   f.optional("precision", defaults.precision);
   f.optional("attention", defaults.attention);
+  f.optional("hopper_attention", defaults.hopper_attention);
   f.optional("loss", defaults.loss);
   f.optional("packing", defaults.packing);
   f.optional("train_vision", defaults.train_vision);
@@ -164,6 +165,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
     own.optional("norms", c.dtypes.quantised_upcast.norms);
     own.optional("embeddings", c.dtypes.quantised_upcast.embeddings);
     own.optional("blocks", c.dtypes.quantised_upcast.blocks);
+    own.optional("takes_back", c.dtypes.quantised_upcast.takes_back);
     own.optional("beside_packed_experts", c.dtypes.quantised_upcast.beside_packed_experts);
   });
   f.optional("checkpoints_reentrantly", c.layers.checkpoints_reentrantly);

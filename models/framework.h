@@ -117,6 +117,7 @@ struct FrameworkDefaults {
   std::optional<Checkpointing> quantised_checkpointing;
   std::optional<Precision> precision;
   std::optional<AttentionKernel> attention;
+  std::optional<AttentionKernel> hopper_attention;  // on cards of compute capability 9.0 or later, where it differs
   std::optional<LossKernel> loss;
   std::optional<Packing> packing;           // of rows shorter than a sequence
   std::optional<TrainVision> train_vision;  // of a model with a tower
@@ -131,6 +132,7 @@ struct QuantisedUpcast {
   bool norms = true, embeddings = true;  // embeddings: and the head
   bool blocks = true;                    // what a block multiplies with in 16 bit: stacked experts, routers
   bool beside_packed_experts = true;     // false: nothing of it where stacked experts are quantised too
+  bool takes_back = false;               // all of them are in fp32 until the trainer turns some back
 };
 
 /// Dtypes of weights, products and gradients.
