@@ -198,7 +198,7 @@ TEST_CASE("what does not is sharded: full fine-tuning of an 8B model on eight A1
 TEST_CASE("the reason of a verdict is about the GPU whose memory the row shows") {
   // two T4: the last stage holds the logits and needs more than the first, which does not fit either
   const StrategyEstimate mp = row(estimate(asked("qwen2.5-7b", "2xT4")), "mp");
-  REQUIRE(mp.fit == Fit::No);
+  REQUIRE(mp.fit < Fit::Tight);
   CHECK(mp.why_not_yes.find("needs " + format_bytes(mp.tiers.process)) == 0);
 }
 
