@@ -142,8 +142,8 @@ std::vector<std::string> Fields::keys() const {
   if (!is_yaml()) return out;
   std::vector<std::pair<std::size_t, std::string>> ordered;
   for (std::string& key : out) {
-    const auto place = tree_->places.find(prefix_ + key);
-    ordered.emplace_back(place == tree_->places.end() ? 0 : place->second.order, std::move(key));
+    const auto* const place = tree_->find_place(prefix_ + key);
+    ordered.emplace_back(place ? place->order : 0, std::move(key));
   }
   std::sort(ordered.begin(), ordered.end());
   std::transform(ordered.begin(), ordered.end(), out.begin(), [](auto& entry) { return std::move(entry.second); });
@@ -151,8 +151,8 @@ std::vector<std::string> Fields::keys() const {
 }
 
 int Fields::line() const {
-  const auto place = tree_->places.find(prefix_.empty() ? prefix_ : prefix_.substr(0, prefix_.size() - 1));
-  return place == tree_->places.end() ? 1 : place->second.line;
+  const auto* const place = tree_->find_place(prefix_.empty() ? prefix_ : prefix_.substr(0, prefix_.size() - 1));
+  return place ? place->line : 1;
 }
 
 const json* Fields::find(std::string_view key) {
@@ -373,15 +373,15 @@ json Fields::as_read() const { return part_that_was_read(*tree_, *object_, prefi
 
 void Fields::add_problem(int line, std::string_view key, std::string problem) {
   if (is_yaml() && line == 0) {
-    const auto place = tree_->places.find(prefix_ + std::string(key));
-    line = place == tree_->places.end() ? this->line() : place->second.line;
+    const auto* const place = tree_->find_place(prefix_ + std::string(key));
+    line = place ? place->line : this->line();
   }
   tree_->problems.push_back({line, prefix_ + std::string(key), std::move(problem), {}});
 }
 
 void Fields::report(std::string_view key, std::string problem) {
-  const auto place = tree_->places.find(prefix_ + std::string(key));
-  add_problem(place == tree_->places.end() ? 0 : place->second.key_line, key, std::move(problem));
+  const auto* const place = tree_->find_place(prefix_ + std::string(key));
+  add_problem(place ? place->key_line : 0, key, std::move(problem));
 }
 
 void Fields::report_here(std::string problem, std::string hint) {
@@ -397,6 +397,9 @@ std::size_t Fields::num_problems() const { return tree_->problems.size(); }
 void Fields::allow(const std::vector<std::string>& known) { asked_->insert(known.begin(), known.end()); }
 
 void Fields::refuse_unknown() {
+  const auto is_known = [&](const auto& entry) { return asked_->contains(entry.key()); };
+  const auto entries = object_->items();
+  if (std::all_of(entries.begin(), entries.end(), is_known)) return;
   const std::vector<std::string> known(asked_->begin(), asked_->end());
   std::size_t found = 0;
   for (const std::string& key : keys()) {

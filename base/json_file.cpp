@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/data_archive.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
@@ -101,6 +102,7 @@ json parse_json(std::string_view text, const std::string& where, DuplicateKeys d
 }
 
 json read_json_file(const std::filesystem::path& path, const InputLimit& limit) {
+  if (auto packed = packed_json(path)) return *std::move(packed);
   return parse_json(read_file(path, limit), path.string());
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -29,10 +30,14 @@ struct ValueTree {
   FileFormat format = FileFormat::Json;
   nlohmann::json root;                            // null where someone else keeps the values
   std::unordered_map<std::string, Place> places;  // by key path, "gpus[0].name"; YAML only
+  std::string_view packed_places;                 // of base/data_archive.h, until one is asked for
   std::vector<Problem> problems;
   /// The keys that were asked for, by what stands before them: "", "gpus[0].".
   std::unordered_map<std::string, std::set<std::string, std::less<>>> asked;
   std::vector<Problem> repeated;  // keys that come twice, where the last one counts
+
+  /// Where a value stands; nullptr where that is not known.
+  const Place* find_place(const std::string& key);
 
   /// Throws InputError listing the problems by line, when there are any.
   void finish(std::string hint) const;

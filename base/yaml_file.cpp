@@ -16,6 +16,7 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include "base/data_archive.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/utf8.h"
@@ -265,9 +266,7 @@ YamlFile::YamlFile(std::shared_ptr<ValueTree> tree, std::string content)
     : top_(std::move(tree)),
       content_(std::move(content)) {}
 
-namespace {
-
-std::shared_ptr<ValueTree> parse_mapping(const std::string& text, const std::string& name) {
+std::shared_ptr<ValueTree> parse_yaml(const std::string& text, const std::string& name) {
   check_utf8(text, name);
   auto tree = parse_tree(text, name);
   if (tree->root.is_null()) throw InputError(name + ":1:1", "the file is empty", "expected keys and values");
@@ -279,15 +278,18 @@ std::shared_ptr<ValueTree> parse_mapping(const std::string& text, const std::str
   return tree;
 }
 
-}  // namespace
-
-YamlFile YamlFile::parse(const std::string& text, const std::string& name) { return {parse_mapping(text, name), text}; }
+YamlFile YamlFile::parse(const std::string& text, const std::string& name) { return {parse_yaml(text, name), text}; }
 
 std::shared_ptr<ValueTree> parse_yaml11(const std::string& text, const std::string& name, DuplicateKeys duplicates) {
   check_utf8(text, name);
   auto tree = parse_tree(text, name, Scalars::Yaml11, duplicates);
   tree->finish("");
   return tree;
+}
+
+std::shared_ptr<ValueTree> read_yaml11(const std::filesystem::path& path) {
+  if (auto packed = packed_yaml(path, DataFormat::Yaml11)) return packed;
+  return parse_yaml11(read_file(path), path.string());
 }
 
 namespace {
@@ -305,7 +307,7 @@ Parsed shipped_file(const std::filesystem::path& path, const InputLimit& limit) 
   Parsed& parsed = known[path.string()];
   if (!parsed.tree) {
     parsed.content = read_file(path, limit);
-    parsed.tree = parse_mapping(parsed.content, path.string());
+    parsed.tree = parse_yaml(parsed.content, path.string());
   }
   return parsed;
 }
@@ -314,9 +316,12 @@ Parsed shipped_file(const std::filesystem::path& path, const InputLimit& limit) 
 
 YamlFile YamlFile::read(const std::filesystem::path& path, const InputLimit& limit) {
   if (!is_shipped(path)) return parse(read_file(path, limit), path.string());
+  if (auto packed = packed_yaml(path, DataFormat::Yaml)) return {std::move(packed), {}};
   Parsed parsed = shipped_file(path, limit);
   return {std::make_shared<ValueTree>(*parsed.tree), std::move(parsed.content)};  // problems are noted in a copy
 }
+
+std::string YamlFile::content() const { return content_.empty() ? read_file(top_.file()) : content_; }
 
 std::string decimal(double value, int exponent) {
   if (value == 0) return "0";

@@ -22,21 +22,28 @@ class YamlFile {
   static YamlFile read(const std::filesystem::path& path, const InputLimit& limit = kFileLimit);
 
   Fields& top() { return top_; }
-  const std::string& content() const { return content_; }
+  /// The text; of a file of data/ as it is on the disk.
+  std::string content() const;
   /// Throws InputError listing every noted problem as "file:line: key: problem".
   void finish(std::string hint = {}) const { top_.finish(std::move(hint)); }
 
  private:
   YamlFile(std::shared_ptr<ValueTree> tree, std::string content);
   Fields top_;
-  std::string content_;
+  std::string content_;  // empty: of a file of data/ that nobody asked for
 };
+
+/// Parses a text whose top is a mapping and whose scalars are texts. Throws InputError as YamlFile::parse does.
+std::shared_ptr<ValueTree> parse_yaml(const std::string& text, const std::string& name);
 
 /// A file of a Python program: a scalar without quotes is what PyYAML reads (`no` is false, `1e-4` is a text), one in
 /// quotes is a text. Throws InputError as YamlFile::parse does; the top may be any value. LastWins: of a key that comes
 /// twice the last value counts, as in PyYAML, and ValueTree::repeated names it.
 std::shared_ptr<ValueTree> parse_yaml11(const std::string& text, const std::string& name,
                                         DuplicateKeys duplicates = DuplicateKeys::Refuse);
+
+/// A file of data/ in that form.
+std::shared_ptr<ValueTree> read_yaml11(const std::filesystem::path& path);
 
 /// `value` x 10^-`exponent` in the fewest digits: decimal(1.06e10, 9) is "10.6". Requires: finite.
 std::string decimal(double value, int exponent = 0);

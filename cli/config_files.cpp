@@ -45,9 +45,8 @@ bool is_local_path(const std::string& model) {
 
 /// The name of the catalogue's model that a text means; empty for others.
 std::string catalogue_name(const std::string& text) {
-  try {
-    return load_model(text).spec.name;
-  } catch (const InputError&) { return ""; }
+  const CatalogueEntry* const entry = find_in_catalogue(text);
+  return entry ? entry->name : "";
 }
 
 /// "/models/Qwen2.5-7B-Instruct/" names a model by its last folder; so does "unsloth_Qwen2.5-7B.yaml".

@@ -22,7 +22,7 @@ class Defaults {
  public:
   Defaults(const CLI::App& app, Recipe& recipe) : app_(app), recipe_(recipe) {}
 
-  std::string take_all(const FrameworkConvention& framework, const Dataset& data, bool has_tower) {
+  std::string take_all(const FrameworkConvention& framework, const EstimateRequest& request) {
     const FrameworkDefaults& d = framework.defaults;
     const bool is_quantised = recipe_.quant.kind != BaseQuant::None;
     take("--checkpointing", is_quantised && d.quantised_checkpointing ? d.quantised_checkpointing : d.checkpointing,
@@ -30,11 +30,14 @@ class Defaults {
     if (!is_quantised || d.precision != Precision::Fp32)  // a quantised base computes in 16 bit
       take("--precision", d.precision, recipe_.precision, "{}");
     if (!is_given(app_, "--optimizer")) add(std::string(recipe_.optimizer->name));
-    take("--attention", d.attention, recipe_.attention, "{} attention");
+    const bool is_hopper = std::ranges::all_of(request.cluster.gpus.kinds(), is_hopper_or_later);
+    take("--attention", is_hopper && d.hopper_attention ? d.hopper_attention : d.attention, recipe_.attention,
+         "{} attention");
     take("--loss", d.loss, recipe_.loss, "{} loss");
-    if (data.tokens_per_row > 0)  // else every row fills its sequence
+    if (request.dataset.tokens_per_row > 0)  // else every row fills its sequence
       take("--packing", d.packing, recipe_.packing, "{} sequences");
-    if (has_tower) take("--train-vision", d.train_vision, recipe_.images.train, "--train-vision {}");
+    if (request.model.vision.is_present())
+      take("--train-vision", d.train_vision, recipe_.images.train, "--train-vision {}");
     if (d.micro_batch && !is_given(app_, "--micro-batch")) {
       recipe_.micro_batch = *d.micro_batch;
       add(fmt::format("micro batch {}", *d.micro_batch));
@@ -68,8 +71,7 @@ void set_defaults(const CLI::App& app, PlanQuestion& question) {
   Recipe& recipe = question.request.recipe;
   const FrameworkConvention& framework = *recipe.framework;
   if (named) {
-    const std::string taken =
-        Defaults(app, recipe).take_all(framework, question.request.dataset, question.request.model.vision.is_present());
+    const std::string taken = Defaults(app, recipe).take_all(framework, question.request);
     if (!taken.empty())
       question.notes.push_back(fmt::format(
           "{}'s defaults: {}; a flag overrides each, --framework plain switches them off", framework.name, taken));

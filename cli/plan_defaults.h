@@ -14,7 +14,7 @@ struct PlanQuestion;
 /// applies in any case.
 void set_defaults(const CLI::App& app, PlanQuestion& question);
 
-/// What trains in bf16 by default trains in fp16 on cards whose tensor cores lack bf16.
+/// A recipe of bf16 by default trains in fp16 on cards whose tensor cores lack bf16.
 void set_precision(PlanQuestion& question);
 
 /// Rows are longer than usual where their images need it and --seq-len does not say how long they are.

@@ -123,12 +123,15 @@ void set_batch(const CLI::App& app, AskedSearch& asked, const std::optional<Conf
   if (!configs || !configs->has_trainer || is_given(app, "--global-batch")) return;
   const Setup& s = configs->setup;
   if (asked.question.pinned.contains("micro-batch") || asked.question.pinned.contains("grad-accum")) return;
-  const std::int64_t processes = s.num_processes.value_or(1);
+  const ClusterSpec& own = asked.question.base.cluster;
+  const std::int64_t processes = s.num_processes.value_or(own.gpus.empty() ? 1 : own.num_gpus());
   asked.question.global_batch =
       s.global_batch.value_or(s.micro_batch.value_or(1) * s.grad_accum.value_or(1) * processes);
-  asked.notes.push_back(fmt::format(
-      "{} sequences per optimizer step, as the files have them{}; --global-batch sets it", *asked.question.global_batch,
-      s.global_batch || s.num_processes ? "" : " on one GPU, since none says how many processes train"));
+  asked.notes.push_back(fmt::format("{} sequences per optimizer step, as the files have them{}; --global-batch sets it",
+                                    *asked.question.global_batch,
+                                    s.global_batch || s.num_processes ? ""
+                                    : own.gpus.empty() ? " on one GPU, since none says how many processes train"
+                                                       : fmt::format(" with a process on each of {} GPUs", processes)));
 }
 
 void set_limits(const CLI::App& app, SearchQuestion& q) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/name_table.h"
@@ -85,6 +86,9 @@ inline double oversubscription(std::int64_t num_ranks, std::int64_t host_cores) 
 /// describes cards of the list. Throws InputError saying how to describe an unknown one, EnvError when `local` finds no
 /// driver.
 ClusterSpec parse_gpus(const std::string& text, const std::string& gpu_specs = {});
+
+/// The GPUs of this machine, or why there are none that can be planned for.
+std::variant<ClusterSpec, std::string> find_local_gpus();
 
 /// Reads `--cluster`: the id of a machine in data/clusters, a YAML file, the text of `nvidia-smi topo -m` or NCCL's
 /// topology dump, cut to or repeated to `num_gpus` when given. `gpu` (--gpu) names the GPU where the file does not.

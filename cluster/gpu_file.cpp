@@ -201,8 +201,13 @@ bool runs_flash_attention_2(const GpuSpec& gpu) {
   return std::strtod(gpu.compute_capability.c_str(), nullptr) >= kAmpere;
 }
 
+constexpr double kHopper = 9.0;
+
+bool is_hopper_or_later(const GpuSpec& gpu) {
+  return gpu.vendor == "nvidia" && !gpu.is_cpu && std::strtod(gpu.compute_capability.c_str(), nullptr) >= kHopper;
+}
+
 bool runs_flash_attention_3(const GpuSpec& gpu) {
-  constexpr double kHopper = 9.0;
   return gpu.vendor == "nvidia" && !gpu.is_cpu &&
          (gpu.compute_capability.empty() || std::strtod(gpu.compute_capability.c_str(), nullptr) == kHopper);
 }

@@ -194,6 +194,14 @@ ClusterSpec parse_gpus(const std::string& text, const std::string& gpu_specs) {
   }
 }
 
+std::variant<ClusterSpec, std::string> find_local_gpus() {
+  try {
+    return parse_gpus("local");
+  } catch (const EnvError& none) { return none.what(); } catch (const InputError& unknown) {
+    return unknown.what();
+  }
+}
+
 ClusterSpec resized(const ClusterSpec& cluster, std::int64_t num_gpus) {
   if (num_gpus == cluster.num_gpus()) return cluster;
   if (cluster.is_mixed())

@@ -34,5 +34,7 @@ inline bool multiplies_bf16(const GpuSpec& gpu) { return gpu.is_cpu || gpu.bf16.
 bool runs_flash_attention_2(const GpuSpec& gpu);
 /// FlashAttention 3 is written for Hopper's instructions, capability 9.0. Source: the same README.
 bool runs_flash_attention_3(const GpuSpec& gpu);
+/// An NVIDIA card of capability 9.0 or later.
+bool is_hopper_or_later(const GpuSpec& gpu);
 
 }  // namespace gpuplan

@@ -432,6 +432,11 @@ class Reading {
         if (!file.stated_by.count(fact)) state(out_.setup, *find_setup_field(fact), value);
       if (file.is_guess && !out_.setup.adapter) out_.setup.adapter = stated_by_.count("rank") ? "lora" : "none";
     }
+    if (const ReadFile* trainer = of_role(FileRole::Trainer)) {
+      const FrameworkDistributed& habits = find_framework(trainer->table->framework).distributed;
+      if (habits.fsdp2_shards_4bit) out_.setup.fsdp2_shards_4bit = true;
+      if (habits.fsdp2_shards_8bit) out_.setup.fsdp2_shards_8bit = true;
+    }
   }
 
   /// axolotl's older spelling, [full_shard, auto_wrap, offload]; what fsdp_config says counts.

@@ -134,7 +134,7 @@ void leave_fp8_to_launcher(Setup& setup, const EstimateRequest& request, const S
   if (strategy.engine != ShardingEngine::Zero) setup.bf16 = setup.fp16 = false;
 }
 
-/// What loss_type means where it is not said changed with TRL 1.7.
+/// TRL 1.7 changed the loss that an unset loss_type means, so that the plain one is stated.
 void adapt_to_trl(Setup& setup, const EstimateRequest& request, const Strategy& strategy) {
   leave_fp8_to_launcher(setup, request, strategy);
   if (request.recipe.loss == LossKernel::Plain) setup.loss = "plain";
@@ -481,7 +481,7 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
       refuse(answer, "machines that differ cannot be asked for in one job", "--for torchrun or accelerate");
 }
 
-/// What no file of the launcher says.
+/// The note of settings that no file of the launcher says.
 std::string left_to_script(const ExportJob& job) {
   return fmt::format("your script must do what these files do not say: {}{}", job.left_to_script,
                      job.setup.fsdp_checkpointing == true

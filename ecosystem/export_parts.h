@@ -38,7 +38,7 @@ struct ExportJob {
 /// Says why a trainer's files would not train a checkpoint that is quantised: they cannot ask for it to be unpacked.
 WhyNot why_not_checkpoint(const ModelSpec& model, const char* trainer);
 
-/// What the versions decide: classes that FSDP wraps, modules that ZeRO-3 gathers at once. `record`: of
+/// Sets what versions decide: classes that FSDP wraps, modules that ZeRO-3 gathers at once. `record`: of
 /// data/frameworks, whose program reads the files; `has_launcher`: accelerate's file or variables are among them. Says
 /// why such versions cannot train the plan, where they cannot.
 WhyNot add_stack_facts(ExportJob& job, const std::string& record, bool has_launcher);
@@ -76,10 +76,10 @@ std::string accelerate_command(const ExportJob& job, const std::string& program)
 std::string torchrun_command(const ExportJob& job);
 /// The environment by which accelerate's classes are set up without its launcher.
 std::vector<std::pair<std::string, std::string>> torchrun_variables(const ExportJob& job);
-/// Those that make accelerate use DeepSpeed with the configuration in `file`; none of other plans. Source:
-/// huggingface/accelerate src/accelerate/accelerator.py and utils/dataclasses.py (DeepSpeedPlugin) @v1.14.0.
+/// Gives the variables that make accelerate use DeepSpeed with the configuration in `file`; none of other plans.
+/// Source: huggingface/accelerate src/accelerate/accelerator.py and utils/dataclasses.py (DeepSpeedPlugin) @v1.14.0.
 std::vector<std::pair<std::string, std::string>> zero_variables(const ExportJob& job, const std::string& file);
-/// What torchrun of these versions needs to run at all.
+/// Gives what torchrun of these versions needs to run at all.
 std::vector<std::string> torchrun_output_flags(const Versions& versions);
 /// A shipped program behind the line that names its plan. `table`: whose versions it is for.
 ExportedFile script_file(const ExportJob& job, const char* table, const char* name);

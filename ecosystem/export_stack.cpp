@@ -1,4 +1,4 @@
-// What the versions of the programs that will read the files decide of a plan's settings: rows of data/stack.
+// Rows of data/stack decide some of a plan's settings by the versions of the programs that will read the files.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -82,7 +82,7 @@ WhyNot why_not_checkpoint(const ModelSpec& model, const char* trainer) {
   if (use == CheckpointUse::Kept || use == CheckpointUse::Unpacked) return {};
   return {fmt::format("{} is quantised ({}), and no file of {} says that it is unpacked", model.id,
                       to_string(model.checkpoint), framework.name),
-          "plan with a copy in 16 bit as --model, or --for llama-factory, which unpacks FP8 and MXFP4 by itself"};
+          "plan with a copy in 16 bit as --model, or export for a trainer that unpacks it by itself"};
 }
 
 std::int64_t largest_partition(const ExportJob& job) {

@@ -19,14 +19,15 @@ class GivenFiles {
  public:
   GivenFiles(std::vector<ConfigFile> files, const FindConfig& find) : files_(std::move(files)), find_(find) {}
 
-  /// Those that are not taken yet.
+  /// Gives the files that are not taken yet.
   const std::vector<ConfigFile>& files() const { return files_; }
 
   /// The command or the Python source among the files, the command where there are both. Throws InputError for two of
   /// one kind.
   std::optional<ConfigFile> take_script();
 
-  /// What it starts. Where a command starts a Python script without flags that tell, that script is read too.
+  /// Reads the training that it starts. Where a command starts a Python script without flags that tell, that script is
+  /// read too.
   Launch read_script(const ConfigFile& script);
 
   /// The file that a part of a command changes by its flags: the one that it names, from among the given files, from

@@ -27,7 +27,7 @@ class TableReader {
  public:
   explicit TableReader(const std::string& name) : where_((data_dir() / "ecosystem" / (name + ".yaml")).string()) {
     table_.name = name;
-    const auto tree = parse_yaml11(read_file(where_), where_);
+    const auto tree = read_yaml11(where_);
     const json& top = tree->root;
     table_.title = text(top, "title");
     table_.framework = text(top, "framework");

@@ -25,9 +25,9 @@ struct KeyRow {
   KeyUse use = KeyUse::Used;
   const SetupField* field = nullptr;
   using Value = std::pair<nlohmann::json, nlohmann::json>;
-  /// What stands in the file, and the fact it states; null states nothing, a mapping several facts. Where all of them
-  /// are "auto" or state nothing, and where there are none, any other value of the fact's type may stand too; else
-  /// others are refused. Writing takes the first that states the fact.
+  /// Pairs of a value of the file and the fact it states; null states nothing, a mapping several facts. Where all
+  /// of them are "auto" or state nothing, and where there are none, any other value of the fact's type may stand too;
+  /// else others are refused. Writing takes the first that states the fact.
   std::vector<Value> values;
   std::size_t num_written = 0;  // of `values`; those behind are read only
   nlohmann::json otherwise;     // the fact where no file has the key; null: nothing follows

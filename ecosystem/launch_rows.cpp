@@ -40,7 +40,7 @@ CommandRow command_row(const json& from) {
 
 CommandRows read_rows() {
   const std::string where = (data_dir() / "ecosystem" / "launchers.yaml").string();
-  const auto tree = parse_yaml11(read_file(where), where);
+  const auto tree = read_yaml11(where);
   CommandRows rows;
   try {
     for (const auto& [group, to] : {std::pair{"launchers", &rows.launchers}, std::pair{"programs", &rows.programs},

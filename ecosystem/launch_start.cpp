@@ -49,7 +49,7 @@ std::pair<std::string, std::optional<std::string>> flag_parts(const std::string&
   return {name, word.substr(equals + 1)};
 }
 
-/// How many words of `command` from `at` on are those of a row; python's own switches may stand between. 0: others.
+/// Counts the words of `command` from `at` on that are those of a row; python's own switches may stand between.
 /// `first` is the program's name at `at`.
 std::size_t matched(const CommandWords& command, std::size_t at, const std::string& first,
                     const std::vector<std::string>& words) {

@@ -30,8 +30,8 @@ struct LaunchStart {
   }
 };
 
-/// All of them in a script, those of texts behind `bash -c` and `eval` too, and the files that it writes. `known` are
-/// variables that are set before it starts. Throws InputError as read_shell does, and where there are too many.
+/// Finds them all in a script, those of texts behind `bash -c` and `eval` too, and the files that it writes. `known`
+/// are variables that are set before it starts. Throws InputError as read_shell does, and where there are too many.
 std::vector<LaunchStart> find_starts(const ConfigFile& script, const std::map<std::string, std::string>& known,
                                      std::map<std::string, std::string>& written);
 

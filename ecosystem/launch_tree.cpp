@@ -79,7 +79,7 @@ void put(json& root, const std::string& key, const json& value) {
   (*at)[parts.back()] = value;
 }
 
-/// Where the key stands in the tree: below a mapping, as the file of `below` may spell it without the prefix.
+/// Gives the place of a key in the tree: below a mapping, as the file of `below` may spell it without the prefix.
 std::string place_of(const KeyTable* table, const ValueTree* below, const std::string& key) {
   if (!table || !below) return key;
   for (const auto& [mapping, prefix] : table->prefixes)

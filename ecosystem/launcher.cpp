@@ -131,7 +131,7 @@ LaunchPart table_part(const CommandRow& row, const std::vector<LaunchFlag>& flag
   return part;
 }
 
-/// How many devices "0,1,2,3" shows; nothing for others.
+/// Counts the devices that "0,1,2,3" shows; nothing for other texts.
 std::optional<std::int64_t> num_visible(const ShellWord& word) {
   if (!word.unknown.empty() || word.text.empty() || word.text == "-1") return {};
   std::int64_t count = 0;

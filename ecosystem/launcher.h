@@ -20,7 +20,7 @@ struct LaunchFlag {
   int line = 1;
 };
 
-/// What a command says to one program: its flags, and the file that they change.
+/// A command speaks to several programs; each gets its flags, and the file that they change.
 struct LaunchPart {
   std::string table;   // name of the key table; empty: the keys tell
   std::string config;  // as the command names it; empty: none

@@ -471,6 +471,8 @@ Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
     s.freezes_tower = request.recipe.images.train != TrainVision::All;
     s.freezes_projector = request.recipe.images.train == TrainVision::No;
   }
+  s.fsdp2_shards_4bit = request.recipe.framework->distributed.fsdp2_shards_4bit;
+  s.fsdp2_shards_8bit = request.recipe.framework->distributed.fsdp2_shards_8bit;
   const bool is_one_process = strategy.schedule == Schedule::Naive || strategy.mesh.world() == 1;
   s.num_processes = is_one_process ? 1 : strategy.mesh.world();
   s.num_machines = strategy.is_one_gpu() ? 1 : request.cluster.num_nodes();

@@ -27,7 +27,7 @@ std::vector<std::string> texts(const json& row, const char* key) {
 
 ForeignTable read_table() {
   const std::string where = (data_dir() / "ecosystem" / "methods.yaml").string();
-  const auto tree = parse_yaml11(read_file(where), where);
+  const auto tree = read_yaml11(where);
   ForeignTable table;
   try {
     for (const char* group : {"programs", "methods"})

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/names.h"
 #include "ecosystem/trained_parameters.h"
 #include "models/expert_layout.h"
 #include "models/weights.h"
@@ -13,33 +14,15 @@
 namespace gpuplan {
 namespace {
 
-/// Paths of the modules that adapters may sit in, "self_attn.q_proj".
-std::vector<std::string> module_paths(const ModelWeights& weights) {
-  std::vector<std::string> paths;
-  const auto add = [&](const std::vector<WeightTensor>& tensors) {
-    for (const WeightTensor& t : tensors)
-      if (t.role == WeightRole::Linear || t.role == WeightRole::Head)
-        paths.push_back(t.name.substr(0, t.name.rfind('.')));
+/// Says whether adapters may sit in a module that the target names.
+bool names_some(const std::string& target, const ModelWeights& weights) {
+  const auto is_named = [&](const std::vector<WeightTensor>& tensors) {
+    return std::ranges::any_of(tensors, [&](const WeightTensor& t) {
+      return (t.role == WeightRole::Linear || t.role == WeightRole::Head) && names_module(target, t.name);
+    });
   };
-  add(weights.before);
-  for (const LayerKind& kind : weights.kinds) add(kind.tensors);
-  add(weights.after);
-  return paths;
-}
-
-std::string last_part(const std::string& path) { return path.substr(path.rfind('.') + 1); }
-
-/// "x.self_attn.q_proj" ends in "self_attn.q_proj", and in "q_proj".
-bool ends_in(const std::string& path, const std::string& end) { return path == end || path.ends_with("." + end); }
-
-/// What the planner calls the modules that a target means; empty where it means none.
-std::string name_of(const std::string& target, const std::vector<std::string>& paths) {
-  const auto is_meant = [&](const std::string& path) { return ends_in(path, target); };
-  const auto has_last = [&](const std::string& path) { return ends_in(path, last_part(target)); };
-  if (target == "all-linear" || target == "all_linear") return target;
-  if (std::ranges::none_of(paths, is_meant)) return "";
-  const bool is_all = std::ranges::all_of(paths, [&](const auto& path) { return is_meant(path) || !has_last(path); });
-  return is_all ? last_part(target) : target;
+  return is_named(weights.before) || is_named(weights.after) ||
+         std::ranges::any_of(weights.kinds, [&](const LayerKind& kind) { return is_named(kind.tensors); });
 }
 
 bool is_parameter(const ModelWeights& laid_out, const std::string& target) {
@@ -49,6 +32,8 @@ bool is_parameter(const ModelWeights& laid_out, const std::string& target) {
 }
 
 bool is_expression(const std::string& target) { return target.find_first_of("^$*()|\\[]+?") != std::string::npos; }
+
+std::string last_part(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
 std::string path_of(const std::string& parameter) { return parameter.substr(0, parameter.rfind('.')); }
 
@@ -120,14 +105,10 @@ void settle_targets(EstimateRequest& request, std::vector<std::string>& notes) {
     if (!trained.empty() && !parameters.empty()) trained.emplace_back("experts");
     return;
   }
-  const std::vector<std::string> paths = module_paths(weights);
   std::vector<std::string> kept, left_out;
   for (const std::string& target : request.recipe.lora.targets) {
-    const std::string name = is_parameter(stacked, target) ? target : name_of(target, paths);
-    if (name.empty())
-      left_out.push_back(target);
-    else if (std::ranges::find(kept, name) == kept.end())
-      kept.push_back(name);
+    const bool is_known = squash(target) == "alllinear" || names_some(target, weights) || is_parameter(stacked, target);
+    (is_known ? kept : left_out).push_back(target);
   }
   if (kept.empty()) return;
   request.recipe.lora.targets = std::move(kept);

@@ -1,5 +1,5 @@
 // The modules that a trainer's file names for adapters, once the model is known: PEFT takes a name that no module has,
-// as long as another one is found, and a path such as "self_attn.q_proj".
+// as long as another one is found.
 #pragma once
 
 #include <string>
@@ -9,9 +9,8 @@
 
 namespace gpuplan {
 
-/// Leaves out what names no module of the model, with a note, and turns a path into the name behind its last dot where
-/// all modules of that name lie there. Where nothing is left, the targets stay as they were, and the planner refuses
-/// them as PEFT does. Requires: request.model is set.
+/// Leaves out what names no module of the model, with a note. Where nothing is left, the targets stay as they were, and
+/// the planner refuses them as PEFT does. Requires: request.model is set.
 void settle_targets(EstimateRequest& request, std::vector<std::string>& notes);
 
 }  // namespace gpuplan

@@ -47,7 +47,7 @@ Pairs pairs_of(const json& row, const char* key) {
 
 CallRows read_call_rows() {
   const std::string where = (data_dir() / "ecosystem" / "python_calls.yaml").string();
-  const auto tree = parse_yaml11(read_file(where), where);
+  const auto tree = read_yaml11(where);
   CallRows rows;
   try {
     for (const json& row : tree->root.at("trainers")) rows.trainers.emplace_back(row.at("call"), row.at("table"));

@@ -6,7 +6,7 @@
 
 namespace gpuplan {
 
-/// By its name, or by a first line that names python.
+/// Says whether a file is Python: by its name, or by a first line that names python.
 bool is_python_script(const ConfigFile& file);
 
 /// Throws InputError where it sets up no trainer that is read, or one of another kind.

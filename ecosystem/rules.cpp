@@ -30,13 +30,13 @@ bool has_8bit_optimizer(const Setup& s) { return is_any(s.optimizer, {"adamw-8bi
 constexpr std::array kRules{
     Rule{"R01", "FSDP2 cannot shard 4-bit bitsandbytes weights correctly",
          "--fsdp-version 1, or --strategy ddp or zero2",
-         [](const Setup& s) { return is_4bit(s) && is_fsdp_setup(s, 2) && !is(s.fsdp2_shards_quantised); }},
+         [](const Setup& s) { return is_4bit(s) && is_fsdp_setup(s, 2) && !is(s.fsdp2_shards_4bit); }},
     Rule{"R02", "4-bit weights that are stored as uint8 cannot be sharded: \"Cannot flatten integer dtype tensors\"",
          "set bnb_4bit_quant_storage to bfloat16",
          [](const Setup& s) { return is_4bit(s) && shards_weights(s) && s.quant_storage.value_or("u8") == "u8"; }},
     Rule{"R03", "only 4-bit bases can be sharded; an 8-bit one cannot", "--qlora, or --strategy ddp or zero2",
          [](const Setup& s) {
-           return s.quant_bits == 8 && shards_weights(s) && !(is_fsdp_setup(s, 2) && is(s.fsdp2_shards_quantised));
+           return s.quant_bits == 8 && shards_weights(s) && !(is_fsdp_setup(s, 2) && is(s.fsdp2_shards_8bit));
          }},
     Rule{"R04", "a GPTQ, AWQ or HQQ base has no float storage and cannot be sharded",
          "--strategy ddp or zero2, or a base that is not quantised",

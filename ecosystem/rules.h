@@ -15,8 +15,8 @@ struct Rule {
   std::string_view why;      // what happens
   std::string_view nearest;  // the nearest set-up that works, as flags or keys
   bool (*is_broken)(const Setup& setup);
-  /// What the program makes of it, where it trains all the same: a file that says so is read with a note, and none is
-  /// written. nullptr: it stops.
+  /// Turns the set-up into what the program makes of it, where it trains all the same: a file that says so is read
+  /// with a note, and none is written. nullptr: it stops.
   void (*read_as)(Setup& setup) = nullptr;
 };
 

@@ -80,7 +80,7 @@ OrderedJson replicas(const ExportJob& job, std::int64_t count) {
 
 nlohmann::json read_skypilot_names() {
   const std::string where = (data_dir() / "ecosystem" / "skypilot_names.yaml").string();
-  return parse_yaml11(read_file(where), where)->root.at("names");
+  return read_yaml11(where)->root.at("names");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a script of one's own must do under files of a launcher and an engine, which do not say what is trained.
+// A script of one's own must do what files of a launcher and an engine do not say: this lists it.
 #include <array>
 
 #include <fmt/format.h>

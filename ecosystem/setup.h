@@ -36,7 +36,7 @@ struct Setup {
   Word runs_as;                                              // a framework whose models and kernels the trainer takes
   Word component;                                            // torchtune: model and method in one word
   Flag mlp_adapters, head_adapters, fused_optimizer;         // torchtune: of the targets, of AdamW
-  Flag fsdp2_shards_quantised;                               // FSDP2 takes 4- and 8-bit bases of bitsandbytes
+  Flag fsdp2_shards_4bit, fsdp2_shards_8bit;                 // FSDP2 takes such bases of bitsandbytes
   Flag shards_4bit;                                          // the program's own 4-bit storage can be sharded
   Flag all_linear;                                           // the targets as axolotl says them, in two keys
   Flag dora, compile_layers;

@@ -119,7 +119,7 @@ class ShellReader : private ShellCursor {
     return result;
   }
 
-  /// What a command would print; of `expr 16 / $N` it is known.
+  /// Gives what a command would print; of `expr 16 / $N` it is known.
   Value command_value(const std::string& command) {
     if (!command.starts_with("expr ") || command.find('|') != std::string::npos)
       return unknown_value("$(" + command + ")");
@@ -162,7 +162,7 @@ class ShellReader : private ShellCursor {
     return {{value->items[std::size_t(*number)]}, {}, false};
   }
 
-  /// What stands between ${ and }.
+  /// Expands what stands between ${ and }.
   Value braces(const std::string& inside) {
     std::size_t i = 0;
     const bool counts = inside.size() > 1 && inside[0] == '#';

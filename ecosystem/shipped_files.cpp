@@ -17,7 +17,7 @@ namespace {
 
 std::vector<ShippedFile> read_shipped_files() {
   const std::string where = (data_dir() / "ecosystem" / "shipped_files.yaml").string();
-  const auto tree = parse_yaml11(read_file(where), where);
+  const auto tree = read_yaml11(where);
   std::vector<ShippedFile> files;
   try {
     for (const nlohmann::json& group : tree->root.at("programs"))

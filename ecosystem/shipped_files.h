@@ -15,7 +15,7 @@ struct ShippedFile {
   std::string source;
 };
 
-/// Every row. Throws InputError for a broken data file.
+/// Gives every row. Throws InputError for a broken data file.
 std::span<const ShippedFile> shipped_files();
 
 /// The file that `path` names in a file of `format`, by its last part without ".json"; nullptr for others.

@@ -99,7 +99,7 @@ void use_targets(Setup& s, const std::vector<std::string>& given) {
 
 std::pair<std::shared_ptr<ValueTree>, std::string> models_file() {
   const std::string where = (data_dir() / "ecosystem" / "torchtune_models.yaml").string();
-  return {parse_yaml11(read_file(where), where), where};
+  return {read_yaml11(where), where};
 }
 
 using Names = std::map<std::string, std::string>;

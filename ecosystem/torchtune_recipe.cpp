@@ -18,9 +18,8 @@ namespace {
 const TorchtuneModel* torchtune_model_of(const ModelSpec& model) {
   for (const TorchtuneModel& row : torchtune_models()) {
     const std::string name = model_of_component(fmt::format("torchtune.models.{}.{}", row.module, row.name));
-    try {
-      if (load_model(name).spec.name == model.name) return &row;
-    } catch (const InputError&) {}  // not in the catalogue
+    const CatalogueEntry* const entry = find_in_catalogue(name);
+    if (entry && entry->name == model.name) return &row;
   }
   return nullptr;
 }

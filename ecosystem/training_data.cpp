@@ -32,7 +32,7 @@ struct TemplateRow {
 
 std::vector<TemplateRow> read_templates() {
   const std::string where = (data_dir() / "ecosystem" / "chat_templates.yaml").string();
-  const auto tree = parse_yaml11(read_file(where), where);
+  const auto tree = read_yaml11(where);
   std::vector<TemplateRow> rows;
   try {
     for (const json& row : tree->root.at("rows"))

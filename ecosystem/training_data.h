@@ -1,4 +1,4 @@
-// What the files of trainers need beside the plan so that they train: a data set, the template of its conversations, a
+// Files of trainers need more than the plan so that they train: a data set, the template of its conversations, a
 // token that pads, a learning rate.
 #pragma once
 

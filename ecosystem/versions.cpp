@@ -50,7 +50,7 @@ VersionRule rule_of_model(const std::string& model_type, const std::string& vers
 
 VersionData read_versions() {
   const std::string where = (data_dir() / "ecosystem" / "versions.yaml").string();
-  const auto tree = parse_yaml11(read_file(where), where);
+  const auto tree = read_yaml11(where);
   VersionData data;
   try {
     for (const json& pair : tree->root.at("oldest")) data.oldest.emplace_back(pair.at(0), pair.at(1));

@@ -80,11 +80,9 @@ RunQuestion ask(const CLI::App& app, Console& console) {
 }
 
 bool has_gpus() {
-  try {
-    return parse_gpus("local").num_gpus() > 0;
-  } catch (const EnvError&) { return false; } catch (const InputError&) {
-    return false;  // a card that the catalogue does not know
-  }
+  const auto gpus = find_local_gpus();
+  const auto* const cluster = std::get_if<ClusterSpec>(&gpus);
+  return cluster && cluster->num_gpus() > 0;
 }
 
 /// Neither a plan nor GPUs are given, and this machine has none: its cores.

@@ -213,6 +213,8 @@ std::vector<CatalogueEntry> read_catalogue() {
 
 const std::vector<CatalogueEntry>& list_catalogue() { return read_once<read_catalogue>(); }
 
+const CatalogueEntry* find_in_catalogue(std::string_view name) { return find_entry(trim(name), list_catalogue()); }
+
 LoadedModel load_model(std::string_view text, const std::optional<HubSettings>& hub) {
   if (trim(text).empty()) throw InputError(kFlag, "is empty", "give a model name, a config.json or a model folder");
   const fs::path path = expand_home(trim(text));

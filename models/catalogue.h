@@ -14,6 +14,9 @@ namespace gpuplan {
 /// Every entry of data/models, sorted by name, read once. Throws EnvError when the folder is missing.
 const std::vector<CatalogueEntry>& list_catalogue();
 
+/// The entry that a name means, matched as load_model does; nullptr for others.
+const CatalogueEntry* find_in_catalogue(std::string_view name);
+
 /// Reads `--model`. A path that exists wins over a name; a name is matched forgivingly (case, separators,
 /// "meta-llama/",
 /// "-hf", "llama2-7b" for llama-2-7b). Throws InputError with the nearest names for an unknown one, with "not modelled

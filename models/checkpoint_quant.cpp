@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -35,7 +36,17 @@ std::optional<QuantSpec> read_bitsandbytes(Fields& f) {
   return quant;
 }
 
-std::optional<QuantSpec> read_gptq(Fields& f) { return read_groups(f, BaseQuant::Gptq4, "bits", "group_size"); }
+/// `dynamic` gives modules whose names match other bits; the most decide. Those that it leaves alone ("-:…") are in
+/// unquantised_of().
+std::optional<QuantSpec> read_gptq(Fields& f) {
+  QuantSpec widest = read_groups(f, BaseQuant::Gptq4, "bits", "group_size");
+  if (auto dynamic = f.optional_fields("dynamic"))
+    for (const std::string& pattern : dynamic->keys())
+      if (auto of_some = pattern.starts_with("-:") ? std::nullopt : dynamic->optional_fields(pattern))
+        if (const auto bits = of_some->optional_integer("bits", kBits); bits && *bits > widest.bits())
+          widest.packed->bits = *bits;
+  return widest;
+}
 std::optional<QuantSpec> read_awq(Fields& f) { return read_groups(f, BaseQuant::Awq, "bits", "group_size"); }
 
 /// Codes of `nbits_per_codebook` for `in_group_size` inputs, in as many codebooks.
@@ -55,8 +66,9 @@ std::optional<QuantSpec> read_hqq(Fields& f) {
   return weights ? read_groups(*weights, BaseQuant::Hqq, "nbits", "group_size") : packed(BaseQuant::Hqq, 4, 64);
 }
 
-/// The scheme of the first group, which is the only one of nearly all checkpoints.
+/// Of several groups of modules the one with the most bits decides, so that memory is not understated.
 std::optional<QuantSpec> read_compressed(Fields& f) {
+  std::optional<QuantSpec> widest;
   auto groups = f.optional_fields("config_groups");
   if (groups)
     for (const std::string& name : groups->keys())
@@ -64,9 +76,9 @@ std::optional<QuantSpec> read_compressed(Fields& f) {
         if (auto weights = group->optional_fields("weights")) {
           QuantSpec quant = read_groups(*weights, BaseQuant::Compressed, "num_bits", "group_size");
           if (!weights->optional_integer("group_size", kGroup)) quant.packed->group = 0;  // a scale per channel
-          return quant;
+          if (!widest || quant.bits() > widest->bits()) widest = quant;
         }
-  return packed(BaseQuant::Compressed, 4, 128);
+  return widest ? widest : packed(BaseQuant::Compressed, 4, 128);
 }
 
 /// A method of transformers, with the key of the modules that it leaves as they are.
@@ -99,6 +111,15 @@ std::string plain_name(std::string pattern) {
   return pattern;
 }
 
+/// Names of modules that a method's config leaves as they are.
+std::vector<std::string> unquantised_of(Fields& f, std::string_view key) {
+  std::vector<std::string> names = f.texts(key);
+  if (auto dynamic = f.optional_fields("dynamic"))
+    for (const std::string& pattern : dynamic->keys())
+      if (pattern.starts_with("-:")) names.push_back("re:" + pattern.substr(2));
+  return names;
+}
+
 /// A word of a name, and the config that it stands for.
 struct CopyRow {
   std::string_view word, config;
@@ -122,6 +143,18 @@ constexpr std::array kCopies{
             R"({"quant_method": "compressed-tensors", "config_groups": {"0": {"weights": {"num_bits": 8}}}})"},
     CopyRow{"fp8", R"({"quant_method": "fp8"})"},
     CopyRow{"mxfp4", R"({"quant_method": "mxfp4"})"},
+    CopyRow{"autoround", R"({"quant_method": "auto-round"})"},
+    CopyRow{"auto round", R"({"quant_method": "auto-round"})"},
+    CopyRow{"nvfp4", R"({"quant_method": "nvfp4"})"},
+    CopyRow{"fp4", R"({"quant_method": "fp4"})"},
+    CopyRow{"gguf", R"({"quant_method": "gguf"})"},
+    CopyRow{"exl2", R"({"quant_method": "exl2"})"},
+    CopyRow{"exl3", R"({"quant_method": "exl3"})"},
+    CopyRow{"mlx", R"({"quant_method": "mlx"})"},
+    CopyRow{"int4", R"({"quant_method": "int4"})"},
+    CopyRow{"int8", R"({"quant_method": "int8"})"},
+    CopyRow{"4bit", R"({"quant_method": "4bit"})"},
+    CopyRow{"8bit", R"({"quant_method": "8bit"})"},
     CopyRow{"bf16", "{}"},
     CopyRow{"fp16", "{}"}};
 
@@ -137,6 +170,11 @@ std::vector<std::string> words_of(std::string_view name) {
 
 }  // namespace
 
+Bytes Unpacking::bytes_of(std::int64_t values) const {
+  const std::int64_t at_once = values_at_once > 0 ? std::min(values, values_at_once) : values;
+  return {std::llround(bytes_per_value * double(values) + bytes_at_once * double(at_once))};
+}
+
 std::string to_string(const CheckpointQuant& checkpoint) {
   if (!checkpoint.base) return checkpoint.method;
   return fmt::format("{} in {} bits", checkpoint.method, checkpoint.base->bits());
@@ -149,7 +187,7 @@ CheckpointQuant read_checkpoint_quant(Fields& config) {
   const auto row = std::ranges::find(kMethods, out.method, &MethodRow::name);
   if (row == kMethods.end()) return out;
   out.base = row->read(*f);
-  for (const std::string& name : f->texts(row->skips)) out.skips.push_back(plain_name(name));
+  for (const std::string& name : unquantised_of(*f, row->skips)) out.skips.push_back(plain_name(name));
   std::erase(out.skips, "");
   return out;
 }

@@ -1,6 +1,7 @@
 // Checkpoints that were quantised before: `quantization_config` of a config.json, or what the name of a copy says.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,13 +15,23 @@ namespace gpuplan {
 
 class Fields;
 
-/// How a checkpoint stores the linears of its model.
+/// A checkpoint's way of storing the linears of its model.
 struct CheckpointQuant {
   std::string method;              // "gptq", under which data/stack has its facts; empty: in 16 or 32 bit
   std::optional<QuantSpec> base;   // unset: a format that nobody trains adapters on as it is
   std::vector<std::string> skips;  // modules that are not quantised: names, or beginnings or ends of these
   bool is_present() const { return !method.empty(); }
   friend bool operator==(const CheckpointQuant&, const CheckpointQuant&) = default;
+};
+
+/// What unpacking to 16 bit takes on the GPU beside the result, tensor by tensor: bytes per value of a tensor, and of
+/// the values that are converted at one time.
+struct Unpacking {
+  double bytes_per_value = 0, bytes_at_once = 0;
+  std::int64_t values_at_once = 0;  // 0: all of a tensor
+  bool operator==(const Unpacking&) const = default;
+
+  Bytes bytes_of(std::int64_t values) const;
 };
 
 /// "gptq", "NF4 of bitsandbytes", "compressed-tensors in 8 bits".

@@ -119,6 +119,7 @@ void read_defaults(Fields& f, FrameworkDefaults& defaults) {
   f.optional("quantised_checkpointing", defaults.quantised_checkpointing);
   f.optional("precision", defaults.precision);
   f.optional("attention", defaults.attention);
+  f.optional("hopper_attention", defaults.hopper_attention);
   f.optional("loss", defaults.loss);
   f.optional("packing", defaults.packing);
   f.optional("train_vision", defaults.train_vision);
@@ -165,6 +166,8 @@ void read_convention(Fields& f, FrameworkConvention& c) {
     own.optional("norms", c.dtypes.quantised_upcast.norms);
     own.optional("embeddings", c.dtypes.quantised_upcast.embeddings);
     own.optional("blocks", c.dtypes.quantised_upcast.blocks);
+    own.optional("takes_back", c.dtypes.quantised_upcast.takes_back);
+    own.optional("beside_packed_experts", c.dtypes.quantised_upcast.beside_packed_experts);
   });
   f.optional("checkpoints_reentrantly", c.layers.checkpoints_reentrantly);
   f.optional("has_own_models", c.layers.has_own_models);
@@ -206,7 +209,9 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("ddp_bucket_bytes", c.distributed.ddp_bucket_bytes);
   f.optional("ddp_copies_gradients", c.distributed.ddp_copies_gradients);
   f.optional("zero_has_master", c.dtypes.zero_has_master);
-  f.optional("fsdp2_shards_quantised", c.distributed.fsdp2_shards_quantised);
+  f.optional("own_quantised_shards", c.distributed.own_quantised_shards);
+  f.optional("fsdp2_shards_4bit", c.distributed.fsdp2_shards_4bit);
+  f.optional("fsdp2_shards_8bit", c.distributed.fsdp2_shards_8bit);
   f.optional("default_optimizer", c.default_optimizer);
   f.object("defaults", [&](Fields& defaults) { read_defaults(defaults, c.defaults); });
   f.optional("computes_in_fp16", c.dtypes.computes_in_fp16);

@@ -117,6 +117,7 @@ struct FrameworkDefaults {
   std::optional<Checkpointing> quantised_checkpointing;
   std::optional<Precision> precision;
   std::optional<AttentionKernel> attention;
+  std::optional<AttentionKernel> hopper_attention;  // on cards of compute capability 9.0 or later, where it differs
   std::optional<LossKernel> loss;
   std::optional<Packing> packing;           // of rows shorter than a sequence
   std::optional<TrainVision> train_vision;  // of a model with a tower
@@ -130,6 +131,8 @@ struct FrameworkDefaults {
 struct QuantisedUpcast {
   bool norms = true, embeddings = true;  // embeddings: and the head
   bool blocks = true;                    // what a block multiplies with in 16 bit: stacked experts, routers
+  bool beside_packed_experts = true;     // false: nothing of it where stacked experts are quantised too
+  bool takes_back = false;               // all of them are in fp32 until the trainer turns some back
 };
 
 /// Dtypes of weights, products and gradients.
@@ -223,8 +226,9 @@ struct FrameworkAdapters {
 /// Several GPUs, beside what engines do.
 struct FrameworkDistributed {
   std::int64_t ddp_bucket_bytes = 25 << 20;
-  bool ddp_copies_gradients = true;     // buckets beside the gradients (gradient_as_bucket_view = false)
-  bool fsdp2_shards_quantised = false;  // bitsandbytes 4-bit storage is not sharded correctly by FSDP2
+  bool ddp_copies_gradients = true;   // buckets beside the gradients (gradient_as_bucket_view = false)
+  bool own_quantised_shards = false;  // 4-bit weights, and optimizers, of its own: no limit of bitsandbytes
+  bool fsdp2_shards_4bit = false, fsdp2_shards_8bit = false;  // weights of bitsandbytes; torch's FSDP2 takes neither
   /// `mp` is a device_map: one process, whose one thread launches for all of its GPUs. false: a rank per stage.
   bool mp_is_one_process = true;
   std::vector<std::string> strategies;  // names of planner/strategy.h that the trainer has; empty: all

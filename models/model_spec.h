@@ -157,6 +157,7 @@ struct ModelSpec {
   std::int64_t num_encoder_layers{};                // t5: then num_hidden_layers counts the decoder's
   std::optional<std::int64_t> recorded_parameters;  // the catalogue's exact count, for checks and reports
   CheckpointQuant checkpoint;                       // how its weights are stored before a recipe quantises them
+  Unpacking unpacking;                              // of a checkpoint that is planned in 16 bit
   ConfigAsRead config;
 
   /// What a layer hands to the next one, per token.

@@ -70,10 +70,10 @@ void resolve_adapters(DtypePolicy& n, const Recipe& recipe, const FrameworkConve
                      framework.state.arrays == StateArrays::PerTensor;
     if (n.ends == Dtype::F32 && !n.casts_frozen) n.residual = Dtype::F32;  // the embedding looks up fp32 rows
   }
-  // axolotl leaves the preparation out where experts are quantised: src/axolotl/loaders/model.py @v0.18.0
-  const bool has_packed_experts = recipe.quant.quantises_experts && framework.experts.layout == ExpertLayout::Stacked;
-  if (is_bitsandbytes(recipe) && !has_packed_experts && cast == ComputeCast::Autocast)
-    upcast_quantised(n, framework.dtypes.quantised_upcast);
+  const QuantisedUpcast& upcast = framework.dtypes.quantised_upcast;
+  const bool packs_experts = recipe.quant.quantises_experts && framework.experts.layout == ExpertLayout::Stacked;
+  if (is_bitsandbytes(recipe) && cast == ComputeCast::Autocast && (upcast.beside_packed_experts || !packs_experts))
+    upcast_quantised(n, upcast);
   n.saved = n.has_master ? n.compute : n.ends;
   n.casts_adapters = framework.dtypes.casts_adapters && n.adapter != n.compute && cast != ComputeCast::Gather;
 }

@@ -309,7 +309,7 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
   if (has_own_experts && framework.experts.layout == ExpertLayout::Stacked)
     return InputError("--qlora experts",
                       fmt::format("{} has no option that quantises stacked experts", framework.title),
-                      "leave it out, or --framework axolotl");
+                      "leave it out, or name a --framework that has one");
   if (!spec.checkpoint.skips.empty() && !mark_unquantised(model.weights, spec.checkpoint))
     return InputError("--model", "more than 255 kinds of layers are quantised differently");
   if (!recipe.trained.empty())

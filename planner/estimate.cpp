@@ -173,8 +173,8 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
       without_bf16 != r.cluster.gpus.kinds().end())
     out.push_back(fmt::format("warning: {} has no bf16 tensor cores, so {} is several times slower than fp16-mixed",
                               without_bf16->name, to_string(c.precision)));
-  if (c.quant.kind == BaseQuant::Nf4 && !c.quant.storage_dtype &&
-      !result.framework.distributed.fsdp2_shards_quantised && r.cluster.num_gpus() > 1)
+  if (c.quant.kind == BaseQuant::Nf4 && !c.quant.storage_dtype && !result.framework.distributed.own_quantised_shards &&
+      r.cluster.num_gpus() > 1)
     out.push_back(
         fmt::format("bnb_4bit_quant_storage: {} under FSDP and ZeRO-3, whose units have one dtype; uint8 elsewhere",
                     to_string(resolve_numerics(c, result.framework, ShardingEngine::Fsdp1).compute)));

@@ -34,12 +34,27 @@ void Job::use(Strategy other) {
   rules = size_rules(strategy, framework, model.spec, recipe());
 }
 
-CheckpointUse use_of_checkpoint(const FrameworkConvention& framework, const CheckpointQuant& checkpoint) {
+namespace {
+
+/// A fact of a format, under the framework's libraries; null where none is known.
+nlohmann::json fact_of(const FrameworkConvention& framework, const CheckpointQuant& checkpoint, std::string_view name) {
   const auto rows = facts_for(framework.versions, framework.name);
-  const auto value = [&](std::string_view name) {
-    const nlohmann::json* found = fact(rows, fmt::format("checkpoint.{}.{}", checkpoint.method, name));
-    return found ? *found : nlohmann::json();
-  };
+  const nlohmann::json* found = fact(rows, fmt::format("checkpoint.{}.{}", checkpoint.method, name));
+  return found ? *found : nlohmann::json();
+}
+
+Unpacking unpacking_of(const FrameworkConvention& framework, const CheckpointQuant& checkpoint) {
+  const nlohmann::json found = fact_of(framework, checkpoint, "unpacking");
+  if (found.is_null()) return {};
+  return {.bytes_per_value = found.value("bytes_per_value", 0.0),
+          .bytes_at_once = found.value("bytes_at_once", 0.0),
+          .values_at_once = found.value("values_at_once", std::int64_t{0})};
+}
+
+}  // namespace
+
+CheckpointUse use_of_checkpoint(const FrameworkConvention& framework, const CheckpointQuant& checkpoint) {
+  const auto value = [&](std::string_view name) { return fact_of(framework, checkpoint, name); };
   const nlohmann::json load = value("load");
   if (load.is_null()) return CheckpointUse::Unknown;
   if (load != "kept") return CheckpointUse::Unpacked;
@@ -83,6 +98,7 @@ std::string settle_checkpoint(EstimateRequest& r) {
                                  to_string(checkpoint), deciding_versions(framework.versions, framework.name)),
                      "a copy in 16 bit, or one in 4 bits of bitsandbytes, GPTQ or AWQ");
   r.model.checkpoint = {};
+  if (use != CheckpointUse::Unknown) r.model.unpacking = unpacking_of(framework, checkpoint);
   if (is_of_checkpoint(r.recipe.quant, checkpoint)) hold_in_16_bit(r.recipe);
   if (use == CheckpointUse::Unpacked) {
     const bool wins = r.recipe.quant.kind != BaseQuant::None;
@@ -114,9 +130,10 @@ Profile profile_of(const EstimateRequest& r) {
 
 StrategyOptions options_for(const EstimateRequest& r) {
   StrategyOptions options = r.options;
-  const bool needs_flat_shards = r.recipe.quant.kind == BaseQuant::Nf4 || r.recipe.optimizer->is_8bit;
-  if (!options.fsdp_version && needs_flat_shards && !r.recipe.framework->distributed.fsdp2_shards_quantised)
-    options.fsdp_version = 1;
+  const FrameworkDistributed& habits = r.recipe.framework->distributed;
+  const bool needs_flat_shards =
+      (r.recipe.quant.kind == BaseQuant::Nf4 && !habits.fsdp2_shards_4bit) || r.recipe.optimizer->is_8bit;
+  if (!options.fsdp_version && needs_flat_shards && !habits.own_quantised_shards) options.fsdp_version = 1;
   return options;
 }
 

@@ -79,8 +79,8 @@ struct Job {
   void use(Strategy other);
 };
 
-/// What a trainer makes of a checkpoint that was quantised before: it trains adapters on it as it is, unpacks it to 16
-/// bit by itself or because it is told so, or cannot train it; or nobody knows.
+/// A trainer trains adapters on a checkpoint that was quantised before as it is, unpacks it to 16 bit by itself or
+/// because it is told so, or cannot train it; or nobody knows.
 enum class CheckpointUse : std::uint8_t { Kept, Unpacked, UnpackedOnRequest, Refused, Unknown };
 CheckpointUse use_of_checkpoint(const FrameworkConvention& framework, const CheckpointQuant& checkpoint);
 

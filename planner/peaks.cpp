@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/optimizers.h"
+#include "models/quantisation.h"
 #include "planner/block.h"
 
 namespace gpuplan {
@@ -51,6 +52,25 @@ Bytes loss_of_evaluation(const Job& job) {
   const std::int64_t logits = eval_batch(job.request) * recipe.seq_len * job.model.spec.vocab_size;
   const Bytes all = bytes_of(logits, job.numerics.compute) + 2 * bytes_of(logits, Dtype::F32);
   return recipe.loss == LossKernel::Chunked ? Bytes{all.count / std::max<std::int64_t>(1, recipe.loss_chunks)} : all;
+}
+
+/// What the largest weight of a layer takes while it is unpacked.
+Bytes unpacking_bytes(const TrainedModel& model) {
+  std::int64_t most = 0;
+  for (const StateList& list : model.layers)
+    for (const StateTensor& t : list) most = std::max(most, t.elements_per_parameter());
+  return model.spec.unpacking.bytes_of(most);
+}
+
+/// Embedding and head while they are in fp32, beside a base of bitsandbytes whose trainer then turns them back.
+Bytes prepared_ends(const Job& job) {
+  const BaseQuant base = job.recipe().quant.kind;
+  if (!job.framework.dtypes.quantised_upcast.takes_back || !format_of(base).is_bitsandbytes) return {};
+  std::int64_t elements = 0;
+  for (const StateList* list : {&job.model.before, &job.model.after})
+    for (const StateTensor& t : *list)
+      if (t.kind == StateKind::FrozenEnd) elements += t.elements();
+  return bytes_of(elements, Dtype::F32) - bytes_of(elements, job.numerics.ends);
 }
 
 Bytes largest_tensor(const TrainedModel& model) {
@@ -141,7 +161,8 @@ OtherPeaks other_peaks(const Job& job, const StepProgram& program, const RankCla
   if (job.rules.layout.shards_weights)
     out.load += gathered_to_save;
   else if (job.recipe().quant.kind != BaseQuant::None)
-    out.load += largest_tensor(job.model);
+    out.load += std::max(largest_tensor(job.model), prepared_ends(job));
+  out.load += unpacking_bytes(job.model);
   out.eval = evaluation_tensors(job, evaluation_needs(job, program), program, rank_class, step);
   out.save = step.resident + gathered_to_save;
   return out;

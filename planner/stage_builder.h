@@ -160,8 +160,9 @@ class StageBuilder {
   void acquire(const ScheduleStep& at);
   void cast_for(const ScheduleStep& at);
   void gather(Group& group);
+  std::uint32_t leaf_kernels(const Group& group, std::int64_t parameters, std::int64_t kernels) const;
   void gather_part(Group& group, std::uint32_t stored, Bytes copied, Bytes whole, bool is_cast, std::int64_t units,
-                   std::uint32_t& handle, std::uint32_t& flat);
+                   std::int64_t leaves, std::uint32_t& handle, std::uint32_t& flat);
   void copy_out(Group& group);
   void cast_weights(Group& group, Bytes bytes);
   void release_groups(const ScheduleStep& at);

@@ -46,14 +46,17 @@ void StageBuilder::reduce(Group& g) {
       place_gradient(g.gradient, g, Placement::Sharded);
     }
     const Operand bucket = buckets_[0] && !is_in_bucket ? buckets_[0] | kRead | kWrite : 0;
-    if (engine_.all_reduces_buckets && !layout_.shards_weights)
+    if (engine_.all_reduces_buckets && !layout_.shards_weights) {
       emit(OpCode::AllReduce, StreamId::Reduce, g.domain.shard, g.unit,
            {message | kRead | kWrite, g.gradient | kRead | kWrite | kAccumulates | kOwnSlice, bucket},
            g.sizes.reduce_message);
-    else
-      emit(OpCode::ReduceScatter, StreamId::Reduce, g.domain.shard, g.unit,
-           {message | kRead, g.gradient | kRead | kWrite | kAccumulates, bucket}, g.sizes.reduce_message)
-          .messages = narrow<std::uint16_t>(traits_.splits_reduce_messages ? g.messages : 1);
+    } else {
+      Instruction& scatter =
+          emit(OpCode::ReduceScatter, StreamId::Reduce, g.domain.shard, g.unit,
+               {message | kRead, g.gradient | kRead | kWrite | kAccumulates, bucket}, g.sizes.reduce_message);
+      scatter.messages = narrow<std::uint16_t>(traits_.splits_reduce_messages ? g.messages : 1);
+      scatter.hook_kernels = leaf_kernels(g, g.sizes.trained_leaves, 3);  // into the bucket, the mean, its partition
+    }
     if (!bucket_rule().overlap_comm)  // compute waits: the mean is taken on its stream
       emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead | kWrite},
            2 * p_.buffers[g.gradient].bytes);

@@ -14,17 +14,27 @@ static std::uint16_t num_messages(std::int64_t count) {
   return std::uint16_t(std::min<std::int64_t>(count, std::numeric_limits<std::uint16_t>::max()));
 }
 
+/// Host work of parameters that come in another's message, in kernel launches. Each is put together by `kernels`, from
+/// a slice per rank: two calls that launch nothing and take about a quarter of a launch (narrow and record_stream; 5 of
+/// the 20 us that a kernel of eager code takes). Source: AllGatherCoalescedHandle.wait of
+/// deepspeed/runtime/zero/partition_parameters.py, reduce_scatter_coalesced of
+/// deepspeed/runtime/comm/coalesced_collectives.py @v0.17.6.
+std::uint32_t StageBuilder::leaf_kernels(const Group& g, std::int64_t parameters, std::int64_t kernels) const {
+  constexpr std::int64_t kSlicesPerLaunch = 4;
+  return narrow<std::uint32_t>(parameters * kernels + ceil_div(parameters * ways(g), kSlicesPerLaunch));
+}
+
 /// One dtype of a group: (copy of `copied` bytes from the host,) (cast the shard,) all-gather. The handle is the
 /// gathered buffer, or the flat one that copy_out turns into it. One rank has nothing to gather: what was copied or
 /// cast is what compute reads.
 void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes copied, Bytes whole, bool is_cast,
-                               std::int64_t units, std::uint32_t& handle, std::uint32_t& flat) {
+                               std::int64_t units, std::int64_t leaves, std::uint32_t& handle, std::uint32_t& flat) {
   handle = flat = 0;
   if (whole.count == 0) return;
   drain(StreamId::Gather, g.unit);
   const bool is_alone = ways(g) == 1;
   const bool needs_cast = is_cast && p_.buffers[stored].bytes != shard(whole, ways(g));
-  const auto hooks = narrow<std::uint32_t>(engine_.hook_kernels * units);
+  const auto hooks = narrow<std::uint32_t>(engine_.hook_kernels * units) + (is_alone ? 0u : leaf_kernels(g, leaves, 1));
   const auto copy_of = [&](bool is_gathered, Bytes bytes) {
     const std::uint32_t id =
         add(Category::Communication, is_gathered ? BufferRole::Gathered : BufferRole::Shard, g.unit, bytes);
@@ -74,10 +84,10 @@ void StageBuilder::gather(Group& g) {
   const bool is_converted_there = is_fp8 && engine_.copies_fp8 && weight_space() != MemorySpace::Device;
   const Bytes copied = is_converted_there ? shard(whole, ways(g)) : p_.buffers[g.trained].bytes;
   gather_part(g, g.trained, copied, whole, (is_cast || is_fp8 || is_int8) && !is_converted_there, g.messages,
-              g.gathered_trained, g.flat_trained);
+              g.sizes.trained_leaves, g.gathered_trained, g.flat_trained);
   const Bytes frozen = is_int8 ? in_int8(g.sizes.frozen_gathered, n_.frozen) : g.sizes.frozen_gathered;
   gather_part(g, g.frozen, p_.buffers[g.frozen].bytes, frozen, is_int8 || n_.casts_frozen, g.frozen_messages,
-              g.gathered_frozen, g.flat_frozen);
+              g.sizes.frozen_leaves, g.gathered_frozen, g.flat_frozen);
   g.is_held = true;
 }
 

@@ -45,8 +45,11 @@ class GatherCount {
       count = 1;
     else if (!(t.is_of_experts && rules_.has_leaf_experts))
       count += t.num_parameters();
-    else if (!std::exchange(has_leaf_[trained], true))
-      ++count;
+    else {
+      const std::int64_t firsts = std::exchange(has_leaf_[trained], true) ? 0 : 1;
+      count += firsts;
+      (trained ? sizes.trained_leaves : sizes.frozen_leaves) += t.num_parameters() - firsts;
+    }
   }
 
  private:
@@ -65,6 +68,7 @@ StateSizes& StateSizes::operator+=(const StateSizes& o) {
   step_scratch = std::max(step_scratch, o.step_scratch);
   trained_elements += o.trained_elements, gathered_elements += o.gathered_elements;
   trained_gathers += o.trained_gathers, frozen_gathers += o.frozen_gathers;
+  trained_leaves += o.trained_leaves, frozen_leaves += o.frozen_leaves;
   return *this;
 }
 

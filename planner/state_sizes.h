@@ -22,6 +22,7 @@ struct StateSizes {
   std::int64_t trained_elements{};          // stepped by this rank
   std::int64_t gathered_elements{};
   std::int64_t trained_gathers{}, frozen_gathers{};  // messages of one gather of this unit
+  std::int64_t trained_leaves{}, frozen_leaves{};    // parameters that come in another's message, of a leaf module
   StateSizes& operator+=(const StateSizes& other);
 };
 

@@ -240,7 +240,7 @@ namespace {
 std::string why_optimizer_fails(const Strategy& s, const Recipe& recipe, const FrameworkConvention& framework) {
   const EngineTraits& engine = traits_of(s.engine);
   const OptimizerSpec& optimizer = *recipe.optimizer;
-  if ((!optimizer.is_8bit && !optimizer.is_paged) || framework.distributed.fsdp2_shards_quantised) return {};
+  if ((!optimizer.is_8bit && !optimizer.is_paged) || framework.distributed.own_quantised_shards) return {};
   const bool steps_on_host = recipe.offload.optimizer != OffloadTarget::None ||
                              (recipe.offload.params != OffloadTarget::None && engine.offloads_together);
   if (steps_on_host) return fmt::format("{} steps on the GPU alone (bitsandbytes)", optimizer.name);
@@ -282,11 +282,12 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   if (recipe.offload.optimizer == OffloadTarget::Cpu && recipe.offload.params == OffloadTarget::None &&
       engine.offloads_together)
     return "FSDP offloads parameters and optimizer together";
-  if (recipe.quant.kind == BaseQuant::Nf4 && s.engine == ShardingEngine::Fsdp2 &&
-      !framework.distributed.fsdp2_shards_quantised)
+  const FrameworkDistributed& habits = framework.distributed;
+  if (recipe.quant.kind == BaseQuant::Nf4 && s.engine == ShardingEngine::Fsdp2 && !habits.own_quantised_shards &&
+      !habits.fsdp2_shards_4bit)
     return "FSDP2 cannot shard 4-bit bitsandbytes weights correctly: use --fsdp-version 1";
   if (std::string why = why_optimizer_fails(s, recipe, framework); !why.empty()) return why;
-  if (recipe.quant.kind == BaseQuant::Nf4 && s.layout.shards_weights && !framework.distributed.fsdp2_shards_quantised) {
+  if (recipe.quant.kind == BaseQuant::Nf4 && s.layout.shards_weights && !habits.own_quantised_shards) {
     const Dtype beside = resolve_numerics(recipe, framework, s.engine).compute;
     if (recipe.quant.storage_dtype.value_or(beside) != beside)
       return fmt::format("4-bit weights stored in {} cannot be sharded: a unit has one dtype, so storage={} is needed",
@@ -295,7 +296,8 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   if (const QuantFormat& format = format_of(recipe.quant.kind);
       format.kind != BaseQuant::None && !format.is_bitsandbytes && s.layout.shards_weights)
     return fmt::format("a base in {} cannot be sharded (no float storage)", format.text);
-  if (recipe.quant.kind == BaseQuant::Int8 && s.layout.shards_weights)
+  if (recipe.quant.kind == BaseQuant::Int8 && s.layout.shards_weights &&
+      !(s.engine == ShardingEngine::Fsdp2 && habits.fsdp2_shards_8bit))
     return "an 8-bit base cannot be sharded (bitsandbytes)";
   if (recipe.quant.kind == BaseQuant::Nf4 && s.layout.shards_weights && s.engine == ShardingEngine::Zero &&
       recipe.offload.params != OffloadTarget::None)

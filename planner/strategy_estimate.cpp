@@ -189,15 +189,14 @@ namespace {
 /// What a verdict other than yes depends on.
 std::string describe_fit(Fit fit, const MemoryTiers& t, const std::optional<AccuracyRange>& range, const GpuSpec& gpu) {
   const std::string offers = fmt::format("{} offers {}", gpu.name, format_bytes(t.usable));
-  if (fit == Fit::No)
+  if (fit < Fit::Tight)
     return fmt::format("needs {}, at least {} without the allocator's cache; {}", format_bytes(t.process),
                        format_bytes(t.needed), offers);
-  if (t.process <= t.usable)
-    return fmt::format("{} is predicted and {}, but measurements reach {:.0f} % above predictions",
-                       format_bytes(t.process), offers, 100 * (range->high - 1));
   if (t.needed <= t.usable)
-    return fmt::format("{} is predicted with the allocator's cache and {}: it runs if the allocator gives {} back",
-                       format_bytes(t.process), offers, format_bytes(t.process - t.usable));
+    return fmt::format(
+        "{} is predicted without the allocator's cache and {}, but measurements reach {:.0f} % above "
+        "predictions",
+        format_bytes(t.needed), offers, 100 * (range->high - 1));
   return fmt::format("at least {} is predicted and {}, but measurements go down to {:.0f} % below predictions",
                      format_bytes(t.needed), offers, 100 * (1 - range->low));
 }
@@ -205,7 +204,7 @@ std::string describe_fit(Fit fit, const MemoryTiers& t, const std::optional<Accu
 /// Host memory by what is known of it.
 void check_host(StrategyEstimate& e) {
   if (e.host.fits || !e.fits()) return;
-  e.fit = Fit::No;
+  e.fit = Fit::No, e.chance = 0;
   e.why_not_yes = fmt::format("the host needs {} of {}", format_bytes(e.host.needed()), format_bytes(e.host.capacity));
 }
 
@@ -213,7 +212,7 @@ void check_host(StrategyEstimate& e) {
 void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks) {
   e.strategy = job.strategy;
   e.num_gpus_used = job.strategy.mesh.world();
-  e.fit = Fit::Yes;
+  e.fit = Fit::Yes, e.chance = 1;
   e.why_not_yes.clear();
   e.memory_range = memory_range(job);
   const std::optional<AccuracyRange>& range = e.memory_range;
@@ -222,11 +221,12 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
   for (std::size_t k = 0; k < program.classes.size(); ++k) {
     const RankClass& c = program.classes[k];
     const auto [peak, tiers] = class_memory(job, common, program, c, peaks[k]);
-    const Fit fit = fit_of(tiers, range);
+    const double chance = chance_to_run(tiers, range);
+    const Fit fit = fit_of(chance);
     const Bytes pressure = tiers.process - tiers.usable;
     // the class that decides the verdict is reported; of several, the one whose process is nearest to its limit
-    if (k > 0 && (fit > e.fit || (fit == e.fit && pressure <= worst))) continue;
-    e.fit = fit;
+    if (k > 0 && (chance > e.chance || (chance == e.chance && pressure <= worst))) continue;
+    e.fit = fit, e.chance = chance;
     if (fit != Fit::Yes)
       e.why_not_yes = describe_fit(fit, tiers, range, job.cluster().gpus[std::size_t(tightest_rank(job.request, c))]);
     worst = pressure;

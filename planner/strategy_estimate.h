@@ -43,8 +43,9 @@ struct SaveCost {
 struct StrategyEstimate {
   Strategy strategy;
   std::string not_applicable;  // reason; the figures below are then empty
-  Fit fit{};                   // device and host
-  std::string why_not_yes;     // "needs 3.1 GiB more than …", what a tight fit depends on; empty when it fits
+  double chance{};             // that its memory is found, on every GPU and on the host; `fit` in words
+  Fit fit{};
+  std::string why_not_yes;  // "needs 3.1 GiB more than …", what a tight fit depends on; empty when it fits
   Peak peak;
   MemoryTiers tiers;
   std::string peak_instant;                                 // "logits and loss"
@@ -76,7 +77,7 @@ struct StrategyEstimate {
   Bytes training_process() const {
     return peak.instant == PeakInstant::Evaluation ? process_with(peak.step) : tiers.process;
   }
-  bool fits() const { return fit != Fit::No; }
+  bool fits() const { return fit >= Fit::Tight; }
   bool fits_well() const { return fit == Fit::Yes; }  // what advice may say "fits" of
   /// Whether it fits if the prediction is exact.
   bool is_predicted_to_fit() const { return tiers.needed <= tiers.usable && host.fits; }

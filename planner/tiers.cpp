@@ -1,6 +1,7 @@
 #include "planner/tiers.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/fields.h"
 
@@ -27,6 +28,7 @@ MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, const Profile& pr
   if (peak.pools.count > kMostBytes) refuse_overflow();  // what is derived from it would not fit 64 bits
   MemoryTiers t;
   t.tensors = peak.tensors;
+  t.resident = peak.resident;
   t.capacity = gpu.framework_memory;
   t.usable = Bytes{std::int64_t(double(t.capacity.count) * (1 - profile.margin))} - question.in_use;
   const Bytes offloaded = gpu.is_cpu ? peak.host : Bytes{};  // there host and device are one memory
@@ -49,10 +51,21 @@ MemoryTiers memory_tiers(const Peak& peak, const GpuSpec& gpu, const Profile& pr
   return t;
 }
 
-Fit fit_of(const MemoryTiers& t, const std::optional<AccuracyRange>& range) {
+double chance_to_run(const MemoryTiers& t, const std::optional<AccuracyRange>& range) {
+  constexpr double kTenth = 1.2815515655446004;  // of a normal distribution, a tenth lies further out
   const AccuracyRange r = range.value_or(AccuracyRange{});
-  if (r.low * double(t.needed.count) > double(t.usable.count)) return Fit::No;
-  return r.high * double(t.process.count) <= double(t.usable.count) ? Fit::Yes : Fit::Tight;
+  if (t.resident > t.capacity || t.usable.count <= 0) return 0;
+  const double room = std::log(double(t.usable.count) / double(t.needed.count));
+  const double tenth = room < 0 ? -std::log(r.low) : std::log(r.high);
+  if (tenth <= 0) return room < 0 ? 0 : 1;
+  return 0.5 * std::erfc(-kTenth * room / tenth / std::sqrt(2.0));
+}
+
+Fit fit_of(double chance) {
+  return chance >= kYesFrom     ? Fit::Yes
+         : chance >= kTightFrom ? Fit::Tight
+         : chance >= kNoUpTo    ? Fit::Unlikely
+                                : Fit::No;
 }
 
 std::array<Bytes, std::size_t(kNumCategories)> process_breakdown(const DetailedPeak& peak, const MemoryTiers& tiers,

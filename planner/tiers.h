@@ -20,6 +20,7 @@ namespace gpuplan {
 /// gives back its cache.
 struct MemoryTiers {
   Bytes tensors, reserved, process;
+  Bytes resident;  // tensors that live all the step, which are counted exactly
   Bytes needed;    // tensors + unavoidable fragmentation + fixed overheads
   Bytes capacity;  // what the framework sees as total
   Bytes usable;    // capacity less what is in use and the margin
@@ -28,18 +29,23 @@ struct MemoryTiers {
   Bytes given_back() const { return std::max(Bytes{}, process - std::max(usable, needed)); }
 };
 
-/// Whether a plan fits, as far as predictions can tell.
+/// How likely a plan runs, in words.
 enum class Fit : std::uint8_t {
-  No,     // not even the low end of the range of `needed` fits
-  Tight,  // it depends on the error of the prediction, or on the allocator giving back its cache
-  Yes     // the high end of the range of `process` fits
+  No,        // below kNoUpTo, or what lives all the step, which is counted exactly, is more than the device has
+  Unlikely,  // below kTightFrom
+  Tight,
+  Yes  // from kYesFrom on
 };
 inline constexpr std::array kFits{NameRow<Fit>{"yes", Fit::Yes}, NameRow<Fit>{"tight", Fit::Tight},
-                                  NameRow<Fit>{"no", Fit::No}};
+                                  NameRow<Fit>{"unlikely", Fit::Unlikely}, NameRow<Fit>{"no", Fit::No}};
 constexpr NameTable<Fit> names_of(Fit) { return {"verdict", kFits}; }
+inline constexpr double kYesFrom = 0.8, kTightFrom = 0.2, kNoUpTo = 0.01;
 
-/// `range`: around the process's bytes, of measurements; without one the predictions count as exact.
-Fit fit_of(const MemoryTiers& tiers, const std::optional<AccuracyRange>& range);
+/// The probability that a run finds what it needs: `needed`, since the allocator gives its cache back where the device
+/// has no room. Measurements lie around predictions: `range` holds 8 of 10 of them, a tenth beyond either end, and
+/// their logarithms are taken to be normal on either side of 1. Without a range predictions count as exact.
+double chance_to_run(const MemoryTiers& tiers, const std::optional<AccuracyRange>& range);
+Fit fit_of(double chance);
 
 /// `in_use` by others on the device; `uses_nccl`: the plan has more than one process.
 /// `lengths_vary`: batches differ in shape, so that cached blocks of one do not fit the next.

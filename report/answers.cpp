@@ -27,6 +27,7 @@ ValidationAnswer validate_points(std::vector<Point> points, const TimeRefinement
   answer.memory_not_seen = summarise_memory(answer.not_seen);
   answer.speed_not_seen = summarise_speed(answer.not_seen);
   answer.ranges = fit_accuracy(answer.not_seen);
+  answer.reliability = measure_reliability(answer.not_seen, answer.results);
   for (EmpiricalConstant& constant : empirical_constants(judgement.profiles)) {
     const std::size_t users =
         constant.use == ConstantUse::Memory ? answer.memory.represented : answer.speed.represented;

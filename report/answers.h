@@ -14,6 +14,7 @@
 #include "sim/simulation.h"
 #include "validate/constants.h"
 #include "validate/cross_validation.h"
+#include "validate/reliability.h"
 #include "validate/report.h"
 #include "validate/speed_report.h"
 
@@ -67,7 +68,8 @@ struct ValidationAnswer {
   std::vector<PointResult> not_seen;  // the same points, predicted by fits without their sources
   MemorySummary memory_not_seen;
   SpeedSummary speed_not_seen;
-  Accuracy ranges;  // that these points give, not seen
+  Accuracy ranges;          // that these points give, not seen
+  Reliability reliability;  // of the verdicts on memory
   std::vector<EmpiricalConstant> constants;
   std::optional<Grouping> by;
   std::optional<std::vector<PickSummary>> picks;  // memory, speed

@@ -15,11 +15,8 @@ struct LocalUse {
 
 std::vector<LocalUse> local_uses() {
   std::vector<LocalUse> out;
-  try {
-    out.push_back({"GPUs of this machine", parse_gpus("local")});
-  } catch (const EnvError&) {    // no driver, no GPU
-  } catch (const InputError&) {  // a GPU that the catalogue does not know
-  }
+  const auto gpus = find_local_gpus();
+  if (const auto* const cluster = std::get_if<ClusterSpec>(&gpus)) out.push_back({"GPUs of this machine", *cluster});
   out.push_back({"CPU ranks of this machine", parse_gpus("1xcpu")});
   return out;
 }

@@ -17,11 +17,15 @@ stages='
 8        80       the accelerate engine
 9        100      CUDA graphs on and off, for products with a bias and without
 10       60       two NCCL ranks on one GPU
+11       240      a mixture of experts: LoRA and QLoRA, experts in a loop and in one product
+12       120      ZeRO-2 with its reductions beside compute and not (two GPUs and DeepSpeed)
+13       60       a block of experts, compiled and not
 '
 # What one call of at most ten minutes takes.
 calls='1 2 3
 4 5 6
-7 8 9 10'
+7 8 9 10
+11 12 13'
 
 usage() {
   cat <<'EOT'
@@ -54,7 +58,7 @@ while (($# > 0)); do
       exit 0 ;;
     -h | --help) usage; exit 0 ;;
     *)
-      if ! grep -q "^$1 " <<<"$stages"; then echo "gpu_day.sh: no stage '$1'; they are 1 to 10" >&2; exit 2; fi
+      if ! grep -q "^$1 " <<<"$stages"; then echo "gpu_day.sh: no stage '$1'; they are 1 to 13" >&2; exit 2; fi
       chosen+=("$1") ;;
   esac
   shift

@@ -19,11 +19,13 @@ from dataclasses import dataclass
 from typing import Dict, List, Optional, Tuple
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-NUM_STAGES = 10
-NAMES = {1: 'start', 2: 'kernels', 3: 'calibrate', 4: 'losses', 5: 'memory', 6: 'speed', 7: '8B', 8: 'accelerate', 9: 'switches', 10: 'shared GPU'}
+NUM_STAGES = 13
+NAMES = {1: 'start', 2: 'kernels', 3: 'calibrate', 4: 'losses', 5: 'memory', 6: 'speed', 7: '8B', 8: 'accelerate', 9: 'switches', 10: 'shared GPU', 11: 'mixtures',
+         12: 'ZeRO-2', 13: 'block'}
 # The limits of an answer that is right.
 FP32_LOSS, BF16_LOSS = 1e-3, 1e-2   # largest relative error of a step's loss; bf16: or twice the peer's own spread
 ALLOCATED, PROCESS, STEP = 0.03, 0.05, 0.10  # |predicted / measured - 1|; the step where the profile was calibrated
+MIXTURE, MIXTURE_STEP = 0.15, 2.0    # of the peer's run with experts as one product: bytes, and the factor of a step
 SPEED_FLOOR = 0.8                    # tokens/s over the peer's, at no more memory
 GIB = 2**30
 POINT_GPUS = {'H100 NVL': 'H100-NVL', 'H100 PCIe': 'H100-PCIE-80GB', 'H100': 'H100-SXM-80GB', 'H200': 'H200-SXM-141GB'}
@@ -94,7 +96,7 @@ def judge(records: List[dict]) -> List[Row]:
         for case, runs in runs_of(good, stage).items():
             if 'gpuplan' in runs:
                 rows += of_prediction(stage, case, runs['gpuplan'])
-    rows += of_speed(good, 6) + of_speed(good, 7) + of_switches(good)
+    rows += of_speed(good, 6) + of_speed(good, 7) + of_switches(good) + of_mixtures(good) + of_zero_2(good) + of_block(good)
     ended = {record['stage'] for record in records if record['kind'] == 'end'}
     begun = {record['stage'] for record in records}
     rows += [Row(stage, 'the whole stage', 'begun, not finished' if stage in begun else 'not run', 'FAILED' if stage in begun else 'skipped')
@@ -170,6 +172,45 @@ def of_switches(good: List[dict]) -> List[Row]:
     return rows
 
 
+def of_mixtures(good: List[dict]) -> List[Row]:
+    """Memory is judged where the experts are one product: a loop over stacked experts is predicted as one over modules."""
+    rows, steps = [], {}
+    for case, runs in runs_of(good, 11).items():
+        if 'peft' not in runs or 'predicted' not in runs:
+            continue
+        measured, predicted = runs['peft']['result'], runs['predicted']['result']
+        step = predicted['step_seconds'] / measured['step_seconds']
+        steps[case] = (predicted['step_seconds'], measured['step_seconds'])
+        memory = predicted['tensors_bytes'] / measured['allocated_bytes'] - 1 if measured['allocated_bytes'] else 0.0
+        is_good = 1 / MIXTURE_STEP <= step <= MIXTURE_STEP and (abs(memory) <= MIXTURE or not case.endswith('one product'))
+        rows.append(Row(11, f'{case}: predicted over measured', f'allocated {100 * memory:+.1f} %, step {step:.2f} x', verdict(is_good)))
+    for method in ('lora', 'qlora'):
+        loop, product = (steps.get(f'mixture {method}, {name}') for name in ('loop', 'one product'))
+        if loop and product:
+            text = f'{loop[1] / product[1]:.2f} x, predicted {loop[0] / product[0]:.2f} x'
+            rows.append(Row(11, f'mixture {method}: a loop over one product', text, ''))
+    return rows
+
+
+def of_zero_2(good: List[dict]) -> List[Row]:
+    steps = [runs['peft']['result']['step_seconds'] for _, runs in sorted(runs_of(good, 12).items()) if 'peft' in runs]
+    if len(steps) != 2:
+        return []
+    beside, waited = steps
+    return [Row(12, 'ZeRO-2: step with reductions beside compute and waited for', f'{1e3 * beside:.1f} and {1e3 * waited:.1f} ms: {waited / beside:.2f} x',
+                verdict(waited >= 0.95 * beside))]
+
+
+def of_block(good: List[dict]) -> List[Row]:
+    rows = []
+    for case, runs in runs_of(good, 13).items():
+        result = runs['block']['result']
+        if 'compiled_seconds' in result:
+            eager, compiled = result['eager_seconds'], result['compiled_seconds']
+            rows.append(Row(13, f'{case}: eager and compiled', f'{1e3 * eager:.2f} and {1e3 * compiled:.2f} ms: {eager / compiled:.2f} x', ''))
+    return rows
+
+
 def is_miss(row: Row) -> bool:
     return row.verdict in ('MISSED', 'FAILED')
 
@@ -211,6 +252,8 @@ def points(records: List[dict]) -> Tuple[List[dict], List[dict]]:
         return [], []
     for run in records:
         if run['kind'] != 'run' or run['status'] != 'done' or run['stage'] < 4 or run['who'] not in ('gpuplan', 'peft'):
+            continue
+        if '--zero-2' in run['command']:  # of several GPUs
             continue
         model = next((name for name in ('llama-3.2-1b', 'llama-3-8b') if f'/{name} ' in run['command']), None)
         if model is None:

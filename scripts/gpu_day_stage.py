@@ -45,6 +45,11 @@ SHAPES: Dict[str, dict] = {
     'biased': {**BASE, 'model_type': 'qwen2', 'architectures': ['Qwen2ForCausalLM'], 'hidden_size': 2048, 'intermediate_size': 8192,
                'num_hidden_layers': 16, 'num_attention_heads': 32, 'num_key_value_heads': 8, 'tie_word_embeddings': True,
                'max_position_embeddings': 8192, 'use_sliding_window': False},
+    # six layers of the kind of qwen3-30b-a3b, with half of its experts
+    'mixture': {**BASE, 'model_type': 'qwen3_moe', 'architectures': ['Qwen3MoeForCausalLM'], 'hidden_size': 2048, 'intermediate_size': 6144,
+                'moe_intermediate_size': 768, 'num_experts': 64, 'num_experts_per_tok': 8, 'norm_topk_prob': True, 'decoder_sparse_step': 1,
+                'mlp_only_layers': [], 'num_hidden_layers': 6, 'num_attention_heads': 32, 'num_key_value_heads': 4, 'head_dim': 128,
+                'tie_word_embeddings': False, 'max_position_embeddings': 8192},
     'tiny': {**BASE, 'hidden_size': 64, 'intermediate_size': 96, 'num_hidden_layers': 2, 'num_attention_heads': 4, 'num_key_value_heads': 2,
              'vocab_size': 256, 'tie_word_embeddings': False, 'max_position_embeddings': 512},
 }
@@ -187,7 +192,11 @@ def shape_of(name: str) -> dict:
     """Of a rehearsal: two tiny layers, with biases where they are the point."""
     if not SMALL:
         return SHAPES[name]
-    return {**SHAPES['tiny'], **{key: SHAPES[name][key] for key in ('model_type', 'architectures')}}
+    kept = {key: SHAPES[name][key] for key in ('model_type', 'architectures')}
+    if 'num_experts' in SHAPES[name]:
+        few = {'num_experts': 4, 'num_experts_per_tok': 2, 'moe_intermediate_size': 32, 'head_dim': 16}
+        kept.update({key: few.get(key, SHAPES[name][key]) for key in (*few, 'norm_topk_prob', 'decoder_sparse_step', 'mlp_only_layers')})
+    return {**SHAPES['tiny'], **kept}
 
 
 def config_folder(name: str) -> str:
@@ -254,11 +263,11 @@ def run_ours(journal: Journal, case: str, model: str, method: str, shape: List[s
 
 
 def run_theirs(journal: Journal, case: str, model: str, method: str, shape: List[str], limit: float, extra: Optional[List[str]] = None,
-               who: str = 'peft') -> None:
+               who: str = 'peft', launcher: Optional[List[str]] = None) -> None:
     if journal.has('run', case, who):
         return
     arguments = ['train', '--model', model, '--method', method, *shape, *(extra or [])]
-    done = call(PEER + arguments, limit)
+    done = call((launcher or PEER) + arguments, limit)
     if done.code != 0:
         record_failure(journal, case, who, done, PEER[1:] + arguments)
         return
@@ -446,7 +455,74 @@ def shared_gpu(journal: Journal) -> None:
                 reason='' if good else refusal.group(0) if refusal else ' | '.join(text.strip()[-300:] for text in texts))
 
 
-STAGES = {1: start, 2: kernels, 3: calibrate, 4: losses, 5: memory, 6: speed, 7: eight_b, 8: accelerate_engine, 9: switches, 10: shared_gpu}
+def installed() -> Dict[str, str]:
+    """Versions of the peer's packages; without one whose import failed."""
+    done = call(PEER + ['versions'], 50)
+    found = json.loads(done.out.strip().splitlines()[-1]) if done.code == 0 else {}
+    return {name: text for name, text in found.items() if isinstance(text, str) and not text.startswith('none')}
+
+
+def predict(journal: Journal, case: str, model: str, method: str, shape: List[str], versions: str) -> None:
+    """What `estimate` says of the peer's run, under these versions of its libraries."""
+    if journal.has('run', case, 'predicted'):
+        return
+    gpu = 'h100-sxm' if SMALL else gpu_id()
+    arguments = ['estimate', '--model', model, f'--{method}=r=8', '--gpus', gpu, '--strategy', 'single', '--framework', 'hf-loop', *shape[2:], '--json',
+                 *(['--versions', versions] if versions else []), *([] if SMALL else profile())]
+    done = gpuplan(arguments, 30)
+    if done.code not in (0, 1):  # 1: it does not fit, which is an answer
+        record_failure(journal, case, 'predicted', done, ['gpuplan'] + arguments)
+        return
+    answer = json.loads(done.out)['strategies'][0]
+    journal.add('run', case=case, who='predicted', status='done', command='gpuplan ' + ' '.join(arguments), seconds=done.seconds,
+                result={key: answer[key] for key in ('tensors_bytes', 'process_bytes', 'step_seconds')})
+
+
+EXPERTS = (('loop', 'eager', 'transformers=4.57.6'), ('one product', 'grouped_mm', ''))  # ours, transformers 5's, and the version that has it
+
+
+def mixtures(journal: Journal) -> None:
+    here = installed()
+    known = re.match(r'\d+(\.\d+)+', here.get('transformers', ''))
+    for method in ('lora', 'qlora'):
+        folder = config_folder('mixture') if method == 'lora' else made_model(journal, 'mixture', 90)
+        if folder is None:
+            continue
+        for name, implementation, versions in EXPERTS:
+            case, shape = f'mixture {method}, {name}', scaled(8, 2048, 2)
+            given = ['--init', 'random'] if method == 'lora' else []
+            run_theirs(journal, case, folder, method, shape, 70, [*given, '--experts', implementation])
+            predict(journal, case, config_folder('mixture'), method, shape, versions or (f'transformers={known.group(0)}' if known else ''))
+
+
+def zero_2(journal: Journal) -> None:
+    num_gpus = len(call(['nvidia-smi', '--query-gpu=name', '--format=csv,noheader'], 20).out.strip().splitlines())
+    lacks = f'{num_gpus} GPU' if num_gpus < 2 else 'DeepSpeed is not installed here' if 'deepspeed' not in installed() else ''
+    for name, flag in (('beside compute', 'beside'), ('waited for', 'waits')):
+        case = f'ZeRO-2, reductions {name}'
+        if lacks:
+            if not journal.has('check', case):
+                journal.add('check', case=case, status='skipped', reason=f'needs two GPUs and DeepSpeed: {lacks}')
+            continue
+        launcher = [PEER[0], '-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', str(num_gpus), PEER[1]]
+        run_theirs(journal, case, config_folder('llama-3.2-1b'), 'full', scaled(12, 2048, 2), 55, ['--init', 'random', '--zero-2', flag],
+                   launcher=launcher)
+
+
+def compiled_block(journal: Journal) -> None:
+    case = 'a block of experts'
+    if journal.has('run', case, 'block'):
+        return
+    done = call(PEER + ['block', '--config', os.path.join(config_folder('mixture'), 'config.json'), '--tokens', str(64 if SMALL else 4096)], 55)
+    if done.code != 0:
+        record_failure(journal, case, 'block', done, PEER[1:] + ['block'])
+        return
+    journal.add('run', case=case, who='block', status='done', command='gpu_day_peer.py block', seconds=done.seconds,
+                result=json.loads(done.out.strip().splitlines()[-1]))
+
+
+STAGES = {1: start, 2: kernels, 3: calibrate, 4: losses, 5: memory, 6: speed, 7: eight_b, 8: accelerate_engine, 9: switches, 10: shared_gpu,
+          11: mixtures, 12: zero_2, 13: compiled_block}
 
 
 def main() -> int:

@@ -36,8 +36,8 @@ slurm    tool:sbatch                slurm-client     slurm            slurm-llnl
 slurm    tool:munged                munge            munge            munge          munge
 '
 
-# What a rebuild of the program depends on. Files under data/ are read at run time.
-source_folders=(base models device cluster planner ecosystem sim search validate rows report cli fit calibrate run execute cmake)
+# A change in these means another build. The program carries the values of data/.
+source_folders=(base data models device cluster planner ecosystem sim search validate rows report cli fit calibrate run execute cmake)
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 fail() { say "$@"; exit 3; }

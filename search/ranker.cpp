@@ -185,7 +185,7 @@ void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool s
     ++out.rejected["does not fit"];
     if (!shares_program) return;
     if (batch.accum > 1) bench.too_large = std::min(bench.too_large, batch.micro);
-    bench.is_full = fit_of(least_tiers(job, e), e.memory_range) == Fit::No;
+    bench.is_full = chance_to_run(least_tiers(job, e), e.memory_range) < kTightFrom;
     return;
   }
   if (!bench.columns) {

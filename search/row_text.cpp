@@ -80,7 +80,9 @@ std::string reason_of(const PlanRow& row, std::span<const PlanRow> rows, const S
     if (q.preference == Preference::Speed && row.is_rented && fastest.value * (1 + error) < row.plan.total.value)
       return fmt::format("as fast as any, with the {:.0f} min that a rented machine takes to be ready",
                          kReadyTime.value / 60);
-    const char* what = q.preference == Preference::Speed  ? "the fastest"
+    const bool is_simplest_only = fastest.value < 0.995 * row.plan.total.value;
+    const char* what = q.preference == Preference::Speed
+                           ? is_simplest_only ? "as fast as any, but for the error" : "the fastest"
                        : q.preference == Preference::Cost ? "the cheapest"
                                                           : "the one with the most room";
     return fmt::format("{}{}{}", what, q.under || q.budget ? " within the limits" : "",
@@ -115,13 +117,11 @@ std::string summary_of(const PlanRow& row) {
   return text;
 }
 
-std::string_view method_word(const Recipe& recipe) {
-  switch (recipe.method) {
-    case Method::Full: return "full";
-    case Method::Lora: return "LoRA";
-    case Method::Qlora: return "QLoRA";
-  }
-  return "";
+std::string method_word(const Recipe& recipe) {
+  if (recipe.method == Method::Full) return "full";
+  const QuantFormat& base = format_of(recipe.quant.kind);
+  if (base.kind != BaseQuant::None && !base.is_bitsandbytes) return fmt::format("LoRA on {}", base.text);
+  return recipe.method == Method::Lora ? "LoRA" : "QLoRA";
 }
 
 }  // namespace gpuplan

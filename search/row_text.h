@@ -26,6 +26,6 @@ std::string reason_of(const PlanRow& row, std::span<const PlanRow> rows, const S
 std::string summary_of(const PlanRow& row);
 
 /// "full", "LoRA", "QLoRA".
-std::string_view method_word(const Recipe& recipe);
+std::string method_word(const Recipe& recipe);
 
 }  // namespace gpuplan

@@ -37,7 +37,7 @@ VerdictCounts count_verdicts(const std::vector<PointResult>& results) {
       if (*fits == Fit::Yes) counts.dangerous.push_back(r.point->id);
     } else {
       ++(*fits == Fit::Yes ? counts.ok_fits : *fits == Fit::Tight ? counts.ok_tight : counts.ok_oom);
-      if (*fits == Fit::No) counts.false_alarms.push_back(r.point->id);
+      if (*fits < Fit::Tight) counts.false_alarms.push_back(r.point->id);
     }
   }
   return counts;

@@ -112,7 +112,7 @@ std::string topology_html(const SimulationAnswer& answer) {
 
 std::string fits_cell(const SimulatedPlan& plan) {
   const Fit fit = plan.estimate.fit;
-  return cell_html(std::string(to_string(fit)), fit == Fit::Yes ? "good" : fit == Fit::Tight ? "tight" : "bad");
+  return cell_html(verdict_text(plan.estimate), fit == Fit::Yes ? "good" : fit == Fit::Tight ? "tight" : "bad");
 }
 
 std::string cost_cell(const SimulatedPlan& plan) {

@@ -125,6 +125,7 @@ template <class Archive>
 void list_fields(Archive& f, const StrategyEstimate& e) {
   f("name", e.strategy.name);
   f("fits", e.fit);
+  f("probability", e.chance, "that its memory is found");
   f("not_applicable", text_or_null(e.not_applicable), "a reason; then there are no figures");
   f.all_or_null(e.not_applicable.empty(), [&](auto& inner) { list_figures(inner, e); });
 }
@@ -134,6 +135,7 @@ void list_fields(Archive& f, const BetterWay& way) {
   f("flags", fmt::format("{}", fmt::join(way.flags, " ")), "to add");
   f("strategy", way.plan.strategy.name);
   f("fits", way.plan.fit);
+  f("probability", way.plan.chance, "that its memory is found");
   f("step_seconds", way.plan.time.step);
   f("tokens_per_second", way.plan.tokens_per_second);
   f("cost_usd", way.plan.cost_usd);

@@ -53,9 +53,13 @@ void list_fields(Archive& f, const PlanRow& row) {
   f("epoch_seconds", finite_or_null(row.epoch.value));
   f("training_seconds", row.total, "with the restarts of a spot machine");
   f("cost_usd", row.cost_usd);
+  const AccuracyRange range = e.time_range.value_or(AccuracyRange{});
+  f("time_range", std::vector<double>{range.low, range.high},
+    "8 of 10 measurements lie between these times the figures");
   f("process_bytes", e.tiers.process);
   f("usable_bytes", e.tiers.usable);
   f("fits", e.fit);
+  f("probability", e.chance, "that its memory is found");
   f("reason", row.reason);
   f("command", row.command);
 }

@@ -24,7 +24,7 @@ void list_fields(Archive& f, const Comparison& c) {
 inline std::optional<std::string> verdict_of(const PointResult& r) {
   const auto fits = predicted_fit(r);
   if (!fits) return std::nullopt;
-  return *fits == Fit::No ? "oom" : *fits == Fit::Tight ? "tight" : "fits";
+  return *fits < Fit::Tight ? "oom" : *fits == Fit::Tight ? "tight" : "fits";
 }
 
 inline std::optional<double> in_gib(const std::optional<MemoryTiers>& tiers, Bytes MemoryTiers::*tier) {
@@ -202,6 +202,27 @@ void list_fields(Archive& f, const EmpiricalConstant& c) {
 }
 
 template <class Archive>
+void list_fields(Archive& f, const ReliabilityBand& band) {
+  f("from", band.from);
+  f("to", band.to);
+  f("stated", band.stated, "mean probability; sources weigh alike");
+  f("ran", band.happened, "share that would have run");
+  f("least_of_a_source", band.least_of_a_source);
+  f("most_of_a_source", band.most);
+  f("questions", band.num_questions);
+  f("sources", band.num_sources);
+}
+
+template <class Archive>
+void list_fields(Archive& f, const Reliability& r) {
+  f("bands", r.bands);
+  f("runs", r.num_runs, "known to have worked");
+  f("out_of_memory", r.num_out_of_memory);
+  f("score", r.score, "mean of -ln of what the outcome was given");
+  f("score_of_words", r.score_of_words);
+}
+
+template <class Archive>
 void list_summary(Archive& f, const ValidationAnswer& answer) {
   f("points", answer.points.size());
   f.object("memory", [&](auto& inner) {
@@ -218,6 +239,7 @@ void list_summary(Archive& f, const ValidationAnswer& answer) {
   f.object(
       "ranges", [&](auto& inner) { list_ranges(inner, answer.ranges); },
       "measured / predicted; a heading is there when points of its kind are");
+  f("reliability", answer.reliability);
   f.object("empirical_constants", [&](auto& inner) {
     inner("count", answer.constants.size());
     inner("constants", answer.constants);

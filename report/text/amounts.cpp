@@ -43,13 +43,25 @@ std::string with_range(Seconds time, const std::optional<AccuracyRange>& range) 
                 format_short_duration(range->high * time));
 }
 
+std::string usd_with_range(double usd, const std::optional<AccuracyRange>& range) {
+  if (!range) return format_usd(usd);
+  return fmt::format("{} ({}-{})", format_usd(usd), format_usd(range->low * usd), format_usd(range->high * usd));
+}
+
 Ink ink_of(Fit fit) {
   switch (fit) {
-    case Fit::No: return Ink::Bad;
+    case Fit::No:
+    case Fit::Unlikely: return Ink::Bad;
     case Fit::Tight: return Ink::Strong;
     case Fit::Yes: return Ink::Good;
   }
   return Ink::Plain;
+}
+
+std::string verdict_text(const StrategyEstimate& e) {
+  const double percent = std::round(100 * e.chance);
+  if (e.fit == Fit::No || percent > 99) return std::string(to_string(e.fit));
+  return fmt::format("{} {:.0f} %", to_string(e.fit), percent);
 }
 
 std::string format_rate(BytesPerSec rate) {

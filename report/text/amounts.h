@@ -8,7 +8,7 @@
 
 #include "base/units.h"
 #include "planner/accuracy.h"
-#include "planner/tiers.h"
+#include "planner/strategy_estimate.h"
 #include "report/text/screen.h"
 
 namespace gpuplan {
@@ -22,9 +22,12 @@ std::string format_short_duration(Seconds time);
 /// An amount and its ends: "21.3 GiB (19.5-23.1)", "1.23 s (0.84-1.48)"; the amount alone without a range.
 std::string with_range(Bytes amount, const std::optional<AccuracyRange>& range);
 std::string with_range(Seconds time, const std::optional<AccuracyRange>& range);
+std::string usd_with_range(double usd, const std::optional<AccuracyRange>& range);  // "$2.77 ($2.20-$3.31)"
 
 /// The colour of a verdict.
 Ink ink_of(Fit fit);
+/// "yes 93 %": the verdict, and the probability that it stands for; "yes" and "no" alone where that is certain.
+std::string verdict_text(const StrategyEstimate& e);
 
 /// What a value on an axis counts.
 enum class PlotUnit : unsigned char { FlopCount, FlopRate, ByteCount, ByteRate };

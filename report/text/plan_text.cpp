@@ -54,12 +54,12 @@ Table rows_table(const PlanAnswer& answer) {
     table.add({{fmt::format("{} {}", i == 0 ? "★" : " ", i + 1), ink},
                {row.gpus, ink},
                {is_rented ? vendor_of(row) : "", ink},
-               {std::string(method_word(row.request.recipe)), ink},
+               {method_word(row.request.recipe), ink},
                {row.request.strategy, ink},
                {format_short_duration(row.total), ink},
                {row.cost_usd ? format_usd(*row.cost_usd) : "", ink},
                {fmt::format("{:.0f} %", 100 * (e.tiers.process / e.tiers.usable)), ink},
-               {e.fit == Fit::Tight ? "tight" : "yes", ink_of(e.fit)}});
+               {verdict_text(e), ink_of(e.fit)}});
   }
   return without_empty_columns(std::move(table));
 }
@@ -105,7 +105,7 @@ std::string knobs_text(const PlanAnswer& answer, const Screen& screen) {
   for (const Knob& knob : answer.found.knobs) knobs.push_back(&knob);
   // what could be had comes before what does not fit
   std::stable_sort(knobs.begin(), knobs.end(),
-                   [](const Knob* a, const Knob* b) { return (a->fit != Fit::No) > (b->fit != Fit::No); });
+                   [](const Knob* a, const Knob* b) { return (a->fit >= Fit::Tight) > (b->fit >= Fit::Tight); });
   if (knobs.size() > kKnobsShown) knobs.resize(kKnobsShown);
   if (knobs.empty()) return "";
   int widest = 0;
@@ -154,8 +154,9 @@ std::string plan_sentence(const PlanAnswer& answer) {
   const PlanRow& row = answer.found.rows.front();
   std::string text = q.is_rented ? fmt::format("Rent {} at {} and train", row.gpus, row.offer.name)
                                  : fmt::format("Train on {}", row.gpus);
-  text += fmt::format(" with {} ({}): {}", row.request.strategy, settings_words(row), format_duration(row.total));
-  if (row.cost_usd) text += ", " + format_usd(*row.cost_usd);
+  text += fmt::format(" with {} ({}): {}", row.request.strategy, settings_words(row),
+                      with_range(row.total, row.estimate().time_range));
+  if (row.cost_usd) text += ", " + usd_with_range(*row.cost_usd, row.estimate().time_range);
   text += row.estimate().fit == Fit::Tight ? ". It fits tightly." : ".";
   return answer.found.is_complete ? text : "The best so far: " + text;
 }
@@ -174,7 +175,7 @@ std::string knob_effect(const Knob& knob, const PlanRow& plan) {
                     knob.memory.count > 0 ? "more" : "less"));
   if (knob.cost_usd && plan.cost_usd && std::abs(*knob.cost_usd / *plan.cost_usd - 1) >= 0.01)
     add(format_usd(*knob.cost_usd));
-  if (knob.fit == Fit::No) text += ": does not fit";
+  if (knob.fit < Fit::Tight) text += ": does not fit";
   if (knob.fit == Fit::Tight && plan.estimate().fit == Fit::Yes) text += ": fits tightly";
   return text;
 }

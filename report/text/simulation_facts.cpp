@@ -77,7 +77,8 @@ std::vector<StepShare> step_shares(const Simulation& simulation) {
 std::string fit_warning(const SimulatedPlan& plan) {
   if (plan.estimate.fit == Fit::Yes) return "";
   const std::string& why = plan.estimate.why_not_yes;
-  if (plan.estimate.fit == Fit::Tight) return fmt::format("It fits tightly: {}.", why);
+  if (plan.estimate.fit == Fit::Tight)
+    return fmt::format("It fits tightly, in {:.0f} of 100 cases: {}.", 100 * plan.estimate.chance, why);
   return fmt::format("It does not fit{}{}. This is the step that it would take with enough memory.",
                      why.empty() ? "" : ": ", why);
 }

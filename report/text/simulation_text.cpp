@@ -38,7 +38,7 @@ Table comparison_table(std::span<const SimulatedPlan> plans, int bar_width) {
     const Ink verdict = ink_of(e.fit), figure = e.fits() ? Ink::Plain : Ink::Faint;
     table.add(
         {{fmt::format("  {}", plan_name(plan)), figure},
-         {std::string(to_string(e.fit)), verdict},
+         {verdict_text(e), verdict},
          {format_bytes(e.tiers.process), verdict},
          {format_short_duration(s.step_time()), figure},
          {format_grouped(std::llround(plan.tokens_per_second)), figure},
@@ -63,7 +63,7 @@ Table scaling_table(std::span<const SimulatedPlan> plans, int bar_width) {
   for (const SimulatedPlan& plan : plans) {
     const double efficiency = scaling_efficiency(plan, plans.front());
     table.add({{fmt::format("  {}", plan.estimate.num_gpus_used)},
-               {std::string(to_string(plan.estimate.fit)), ink_of(plan.estimate.fit)},
+               {verdict_text(plan.estimate), ink_of(plan.estimate.fit)},
                {format_short_duration(plan.simulation.step_time())},
                {format_grouped(std::llround(plan.tokens_per_second))},
                {format_grouped(std::llround(plan.tokens_per_second_per_gpu))},

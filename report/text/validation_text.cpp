@@ -167,6 +167,32 @@ Table verdicts_table(const VerdictCounts& v) {
   return table;
 }
 
+Table reliability_table(const Reliability& r) {
+  Table table{.columns = {{"  probability"},
+                          {"stated", Align::Right},
+                          {"ran", Align::Right},
+                          {"by source", Align::Right},
+                          {"questions", Align::Right}},
+              .rows = {}};
+  const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
+  for (const ReliabilityBand& band : r.bands)
+    table.add({{fmt::format("  {:.0f}-{:.0f} %", 100 * band.from, 100 * band.to)},
+               {percent(band.stated)},
+               {percent(band.happened)},
+               {fmt::format("{:.0f}-{:.0f} % of {}", 100 * band.least_of_a_source, 100 * band.most, band.num_sources)},
+               {count(band.num_questions)}});
+  return table;
+}
+
+std::string reliability_note(const Reliability& r) {
+  return fmt::format(
+      "Asked of each measured peak on cards of 0.7 to 1.4 times its prediction, by ranges that do not know its source. "
+      "{} runs are known to have worked and {} to have run out of memory: for these the probability scores {:.3f} "
+      "(mean "
+      "of -ln, less is better), its word alone {:.3f}.",
+      r.num_runs, r.num_out_of_memory, r.score, r.score_of_words);
+}
+
 Table worst_table(const ValidationAnswer& answer, PointKind kind, std::size_t most) {
   Table table{.columns = {{"   error", Align::Right},
                           {"measured", Align::Right},
@@ -281,6 +307,9 @@ std::string memory_text(const ValidationAnswer& answer, const Screen& screen) {
   if (answer.memory.scoreable == 0) return "";
   std::string out = "\n" + shown(memory_errors_table(answer.memory_not_seen, answer.memory), screen) +
                     verdicts_text(answer.memory.verdicts, screen);
+  if (!answer.reliability.bands.empty())
+    out += titled("Verdicts as probabilities", reliability_table(answer.reliability), screen) +
+           wrap(reliability_note(answer.reliability), prose_width(screen), "  ", "  ");
   if (answer.by) out += titled("Memory: median / p90 of |error|", memory_by_table(answer, *answer.by), screen);
   out += titled("Memory, not counted above: median / p90 of |error|", memory_by_heading_table(answer), screen);
   return out + titled("Memory, furthest off", worst_table(answer, PointKind::Memory, answer.num_worst), screen);
@@ -410,7 +439,9 @@ std::string memory_text(const ValidationAnswer& answer) {
              "capacity is "
              "stated.\n\n",
              v.left_out) +
-         ids_text("False alarms", v.false_alarms) + ids_text("Dangerous", v.dangerous) + "### Furthest off\n\n" +
+         ids_text("False alarms", v.false_alarms) + ids_text("Dangerous", v.dangerous) +
+         "### Verdicts as probabilities\n\n" + table_or_none(reliability_table(answer.reliability)) +
+         reliability_note(answer.reliability) + "\n\n### Furthest off\n\n" +
          table_or_none(worst_table(answer, PointKind::Memory, kWorstListed));
 }
 

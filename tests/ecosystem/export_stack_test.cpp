@@ -1,4 +1,4 @@
-// What the versions of other programs decide in exported files: fp8, classes that FSDP wraps, leaves of ZeRO-3,
+// Versions of other programs decide settings of exported files: fp8, classes that FSDP wraps, leaves of ZeRO-3,
 // buffers for NVMe, and what is left to a script.
 #include <filesystem>
 

@@ -1,5 +1,5 @@
-// What files of trainers ask for, in small files of each kind. The programs' own example files are asked about by
-// tests/files.
+// Trainers' files are read as their programs read them, in small files of each kind. The programs' own example files
+// are asked about by tests/files.
 #include <doctest/doctest.h>
 
 #include "config_texts.h"
@@ -183,7 +183,7 @@ TEST_CASE("PEFT takes names that no module has beside others: they are left out 
   std::vector<std::string> notes;
   request.recipe.lora.targets = {"self_attn.q_proj", "query_key_value"};
   settle_targets(request, notes);
-  CHECK(request.recipe.lora.targets == std::vector<std::string>{"q_proj"});
+  CHECK(request.recipe.lora.targets == std::vector<std::string>{"self_attn.q_proj"});
   REQUIRE(notes.size() == 1);
   CHECK(contains(notes.front(), "query_key_value"));
   request.recipe.lora.targets = {"query_key_value"};

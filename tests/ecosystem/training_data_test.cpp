@@ -1,4 +1,4 @@
-// What exported files name beside the plan so that they train: a data set, a chat template, a pad token.
+// Exported files name more than the plan so that they train: a data set, a chat template, a pad token.
 #include "ecosystem/training_data.h"
 
 #include <fstream>

@@ -359,6 +359,18 @@ TEST_CASE("--framework takes the defaults of its trainer, says so, and is overri
     CHECK_MESSAGE(!framework.defaults.source.empty(), framework.name);
 }
 
+TEST_CASE("Megatron takes cuDNN's attention where all cards are Hopper or later, unless a flag says another") {
+  const auto attention = [](const std::string& more) {
+    const auto answer = nlohmann::json::parse(
+        ran("estimate --model smollm2-135m --framework megatron --precision bf16-mixed --json " + more).out);
+    return answer["recipe"]["attention"].get<std::string>();
+  };
+  CHECK(attention("--gpus H100") == "cudnn");
+  CHECK(attention("--gpus GB200") == "cudnn");
+  CHECK(attention("--gpus A100") == "sdpa");
+  CHECK(attention("--gpus H100 --attention flash") == "flash");
+}
+
 TEST_CASE("numbers may have an exponent; rows longer than a sequence are named") {
   const std::string usual = "estimate --model smollm2-135m --gpus A100 --lora ";
   CHECK(ran(usual + "--rows 1e4 --json").out == ran(usual + "--rows 10000 --json").out);

@@ -60,10 +60,10 @@ pass "a call of 20 s ended after $((SECONDS - began_short)) s"
 while read -r -a call; do
   day "${call[@]:1:2}" "${call[@]:3}" || true
 done < <("$root/scripts/gpu_day.sh" --calls | sed 's/ *carrying.*//')
-for stage in {01..10}; do grep -q '"kind": "end"' "$OUT/stage-$stage.jsonl" || fail "stage $stage did not end"; done
+for stage in {01..13}; do grep -q '"kind": "end"' "$OUT/stage-$stage.jsonl" || fail "stage $stage did not end"; done
 took=$((SECONDS - began))
 ((took <= 1500)) || fail "the stages took $took s"
-pass "ten stages in $took s"
+pass "thirteen stages in $took s"
 
 table=$("$root/scripts/gpu_day.sh" --table)
 printf '%s\n' "$table"
@@ -74,6 +74,14 @@ for row in 'full fp32: losses beside peft' 'lora fp32: losses beside peft' 'lora
   grep -q "ok .*$row" <<<"$table" || fail "not right: $row"
 done
 pass "losses are those of PyTorch and of the CPU"
+for case in 'mixture lora, loop' 'mixture lora, one product' 'mixture qlora, loop' 'mixture qlora, one product'; do
+  for who in peft predicted; do
+    grep -q "\"case\": \"$case\", \"who\": \"$who\", \"status\": \"done\"" "$OUT/stage-11.jsonl" || fail "$case was not $who"
+  done
+done
+grep -q 'needs two GPUs' "$OUT/stage-12.jsonl" || fail "ZeRO-2 was to be skipped on one GPU"
+grep -q '"eager_seconds"' "$OUT/stage-13.jsonl" || fail "no time of a block of experts"
+pass "mixtures beside their predictions, ZeRO-2 skipped on one GPU, a block of experts"
 
 # What was skipped, once more: with an NCCL that takes several ranks on one GPU.
 grep -q '"status": "skipped", .*refuses several ranks' "$OUT/stage-10.jsonl" || fail "stage 10 was to be refused"

@@ -77,6 +77,24 @@ class Judging(unittest.TestCase):
         found = verdicts([r for r in records if records.index(r) not in (0, 4)])
         self.assertEqual((found['lora: speed beside peft'], found['lora: memory beside peft']), ('MISSED', 'MISSED'))
 
+    def test_a_mixture_is_judged_by_memory_where_its_experts_are_one_product_and_by_a_factor_of_its_step(self):
+        def pair(name, step, allocated):
+            predicted = {**theirs(11, f'mixture lora, {name}', who='predicted'),
+                         'result': {'tensors_bytes': allocated * 5 * GIB, 'process_bytes': 6 * GIB, 'step_seconds': 0.5 * step}}
+            return [theirs(11, f'mixture lora, {name}'), predicted]
+        for name, step, allocated, expected in (('one product', 1.9, 1.14, 'ok'), ('one product', 1.0, 1.16, 'MISSED'),
+                                                ('loop', 1.0, 3.0, 'ok'), ('loop', 2.1, 1.0, 'MISSED'), ('loop', 0.49, 1.0, 'MISSED')):
+            self.assertEqual(verdicts(pair(name, step, allocated))[f'mixture lora, {name}: predicted over measured'], expected)
+        rows = report.judge(pair('loop', 4.0, 1.0) + pair('one product', 2.0, 1.0))
+        self.assertIn('1.00 x, predicted 2.00 x', [row.figure for row in rows])
+
+    def test_reductions_beside_compute_are_no_slower_than_waited_for(self):
+        for slower, expected in ((1.0, 'ok'), (0.9, 'MISSED')):
+            waited = theirs(12, 'ZeRO-2, reductions waited for')
+            waited['result'] = {**waited['result'], 'step_seconds': 0.5 * slower}
+            found = verdicts([theirs(12, 'ZeRO-2, reductions beside compute'), waited])
+            self.assertEqual(found['ZeRO-2: step with reductions beside compute and waited for'], expected)
+
     def test_what_failed_was_skipped_or_did_not_end_is_told(self):
         checks = [{'kind': 'check', 'stage': 1, 'case': name, 'status': name, 'reason': 'why', 'rehearsal': False} for name in ('failed', 'skipped')]
         found = verdicts(checks + [{'kind': 'end', 'stage': 2, 'status': 'done'}])

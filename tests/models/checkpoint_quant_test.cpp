@@ -96,6 +96,23 @@ TEST_CASE("names of copies say their format") {
   CHECK(method("Qwen/Qwen2.5-7B-Instruct").empty());
   CHECK(method("gpt-oss-20b") == "mxfp4");  // as it was published
   CHECK(method("gpt-oss-20b-BF16").empty());
+  CHECK(method("nvidia/Qwen3-8B-NVFP4") == "nvfp4");
+  CHECK(method("unsloth/Qwen3-8B-GGUF") == "gguf");
+  CHECK(method("Intel/Qwen3-8B-int4-AutoRound") == "auto-round");
+  CHECK(method("pytorch/Qwen3-8B-INT4") == "int4");
+  CHECK_FALSE(load_model("nvidia/Qwen3-8B-NVFP4").spec.checkpoint.base);
+}
+
+TEST_CASE("of several groups of a checkpoint the one with the most bits is counted") {
+  const auto bits = [](const std::string& config) { return quantised(config.c_str()).checkpoint.base->bits(); };
+  CHECK(bits(R"({"quant_method": "compressed-tensors", "config_groups": {
+    "a": {"weights": {"num_bits": 4, "group_size": 128}}, "b": {"weights": {"num_bits": 8, "group_size": 128}}}})") ==
+        8);
+  CHECK(bits(R"({"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*down_proj": {"bits": 8}}})") == 8);
+  CHECK(bits(R"({"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*down_proj": {"bits": 2}}})") == 4);
+  CHECK(num_quantised(with_adapters(quantised(
+            R"({"quant_method": "gptq", "bits": 4, "dynamic": {"-:.*o_proj$": {}, "+:.*up_proj": {"bits": 8}}})"))) ==
+        4 * 6);
 }
 
 TEST_CASE("a config keeps its quantization_config, and a wrong one is told") {

@@ -46,6 +46,15 @@ TEST_CASE("a checkpoint that is not trained as it is stored is unpacked, by vers
   CHECK(settled("Qwen/Qwen3-8B-FP8", "hf-trainer").request.recipe.quant.kind == BaseQuant::None);
   CHECK(settled("gpt-oss-20b", "llama-factory").notes.at(0) ==
         "the checkpoint is quantised (mxfp4): unpacked to 16 bit while it loads, as llama-factory does");
+  // compressed-tensors unpacks a model in its first forward, for good since its 0.9.3
+  const char* const w4a16 = "RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w4a16";
+  CHECK(settled(w4a16, "hf-trainer").request.recipe.quant.kind == BaseQuant::None);
+  CHECK(settled(w4a16, "hf-trainer", Method::Lora, "transformers=4.50").request.recipe.quant.kind ==
+        BaseQuant::Compressed);
+  CHECK(settled("nvidia/Qwen3-8B-NVFP4", "hf-trainer").notes.at(0) ==
+        "the checkpoint is quantised (nvfp4): planned as a copy in 16 bit, since hf-trainer is not known to read it");
+  for (const char* framework : {"deepspeed", "lightning"})
+    CHECK(settled("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4", framework).request.recipe.quant.kind == BaseQuant::Gptq4);
   // FineGrainedFP8Config has dequantize from 5.0 on
   CHECK_THROWS_WITH_AS(settled("Qwen/Qwen3-8B-FP8", "hf-trainer", Method::Lora, "transformers=4.57"),
                        doctest::Contains("adapters are not trained on that with"), InputError);

@@ -1,7 +1,11 @@
 // Peaks besides the training step, by arithmetic: loading, evaluation, saving.
+#include <cmath>
+
 #include <doctest/doctest.h>
 
 #include "models/catalogue.h"
+#include "models/framework.h"
+#include "models/stack.h"
 #include "planner/estimate.h"
 #include "planner/peaks.h"
 
@@ -81,6 +85,39 @@ TEST_CASE("generation adds keys and values of every token of the evaluation batc
   const StrategyEstimate e = answer(r);
   // 16 layers, keys and values of 8 heads x 64 in 16 bit: 32 KiB per token; and the logits of one token in fp32
   CHECK(e.other_peaks.eval == e.peak.resident + Bytes{2 * (kTokens + 200'000) * 16 * 2 * 8 * 64 * 2 + 2 * kVocab * 4});
+}
+
+TEST_CASE("unpacking a checkpoint takes as much as its loader makes beside one tensor") {
+  const auto load = [](const char* model, const char* versions) {
+    EstimateRequest r = ask(model, "H200", "single");
+    r.recipe.method = Method::Lora;
+    r.recipe.framework = resolve_framework("hf-trainer", {.given = parse_stack_versions(versions), .date = {}});
+    return answer(r).other_peaks.load.count;
+  };
+  // fp8: one linear, 4,096 x 12,288 values of 9 bytes
+  CHECK(load("Qwen/Qwen3-8B-FP8", "transformers=5.15") - load("qwen3-8b", "transformers=5.15") == 9 * 4096 * 12288);
+  // mxfp4: gate_up_proj of 32 experts of 5,760 x 2,880 values; indices of half of them at a time since 5.1, all before
+  constexpr std::int64_t kValues = std::int64_t{32} * 5760 * 2880;
+  const std::int64_t plain = load("gpt-oss-20b-BF16", "transformers=5.15");
+  CHECK(load("gpt-oss-20b", "transformers=5.15") - plain == std::llround(4.15 * double(kValues)));
+  CHECK(load("gpt-oss-20b", "transformers=5.0") - load("gpt-oss-20b-BF16", "transformers=5.0") ==
+        std::llround(9.65 * double(kValues)));
+  CHECK(Unpacking{.bytes_at_once = 9, .values_at_once = 100}.bytes_of(250) == Bytes{900});
+}
+
+TEST_CASE("embedding and head are in fp32 for a moment where a trainer turns them back after PEFT's preparation") {
+  FrameworkConvention trl = resolve_framework("trl", {.given = parse_stack_versions("trl=0.26"), .date = {}}, "llama");
+  const auto load = [&](bool takes_back) {
+    EstimateRequest r = ask("llama-3.1-8b", "H200", "single");
+    r.recipe.method = Method::Qlora;
+    r.recipe.quant.kind = BaseQuant::Nf4;
+    trl.dtypes.quantised_upcast.takes_back = takes_back;
+    r.recipe.framework = trl;
+    return answer(r).other_peaks.load.count;
+  };
+  CHECK(trl.dtypes.quantised_upcast.takes_back);
+  // 2 bytes more of embedding, head and final norm, or the largest of them in 16 bit while the rest is quantised
+  CHECK(load(true) - load(false) == 2 * (2 * kVocab * 4096 + 4096) - 2 * kVocab * 4096);
 }
 
 TEST_CASE("loading holds the weights; a sharded rank holds its part and one whole unit") {

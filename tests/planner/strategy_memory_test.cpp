@@ -368,6 +368,20 @@ TEST_CASE("stage 3 gathers every expert of a mixture by itself, or the block at 
   CHECK(layer_messages(plan).second == 4 + 1 + 3 * 8);
 }
 
+TEST_CASE("a parameter that comes with others of a leaf costs a launch, and a quarter for the slice of each rank") {
+  Plan plan;
+  plan.spec = tiny_mixture(8);
+  plan.framework.zero = {.persistence_threshold = 64, .gathers_parameters = true, .leaf_experts = {"qwen3_moe"}};
+  plan.cluster = plain_cluster(8);
+  plan.build("zero3");
+  // the router and 24 matrices, 24 of them in another's message: 1 + 8 / 4 launches in forward and in backward, and
+  // 3 + 8 / 4 of their gradients
+  CHECK(sum_of_hooks(plan) == 24 * (2 * 3 + 5));
+  plan.framework.zero.leaf_experts = {};
+  plan.build("zero3");
+  CHECK(sum_of_hooks(plan) == 0);
+}
+
 TEST_CASE("hooks of a layer with hundreds of experts are counted whole") {
   Plan plan;
   plan.spec = tiny_mixture(600);  // 1,800 matrices x 40 kernels = 72,000: more than 16 bits hold

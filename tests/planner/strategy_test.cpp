@@ -156,4 +156,14 @@ TEST_CASE("why a strategy is not possible, in one sentence") {
   qlora.quant.kind = BaseQuant::Int8;
   CHECK(why("zero3", qlora) == "an 8-bit base cannot be sharded (bitsandbytes)");
   CHECK(why("ddp", qlora) == "");
+  const auto under_axolotl = [&](BaseQuant base, const char* versions) {
+    qlora.quant.kind = base;
+    qlora.framework = resolve_framework("axolotl", {.given = parse_stack_versions(versions), .date = {}});
+    return why("fsdp", qlora);
+  };
+  CHECK(under_axolotl(BaseQuant::Nf4, "axolotl=0.11") !=
+        "");  // its patches of FSDP2 came with 0.12, those of int8 with 0.15
+  CHECK(under_axolotl(BaseQuant::Nf4, "axolotl=0.12") == "");
+  CHECK(under_axolotl(BaseQuant::Int8, "axolotl=0.14") == "an 8-bit base cannot be sharded (bitsandbytes)");
+  CHECK(under_axolotl(BaseQuant::Int8, "axolotl=0.15") == "");
 }

@@ -18,21 +18,43 @@ constexpr std::int64_t kGiB = std::int64_t(1) << 30;
 
 }  // namespace
 
-TEST_CASE("a plan fits where the whole range fits, does not where none of it does, and is tight between") {
-  // a range of 20 % below to 10 % above, 22 GiB usable: yes up to 20 GiB, no from 27.5 GiB
+TEST_CASE("a verdict is the probability that measurements around the prediction are within the card") {
+  // a tenth lies 20 % below, a tenth 10 % above, and 22 GiB are usable: logarithms are normal on either side
   const AccuracyRange range{.low = 0.8, .high = 1.1};
-  const auto verdict = [&](double process, double needed) {
+  const auto chance = [&](double needed, bool has_range = true) {
     MemoryTiers t;
-    t.usable = {22 * kGiB};
-    t.process = {std::llround(process * double(kGiB))}, t.needed = {std::llround(needed * double(kGiB))};
-    return fit_of(t, range);
+    t.usable = t.capacity = {22 * kGiB};
+    t.process = {40 * kGiB}, t.needed = {std::llround(needed * double(kGiB))};  // the allocator gives its cache back
+    return chance_to_run(t, has_range ? std::optional(range) : std::nullopt);
   };
-  CHECK(verdict(19.9, 19.9) == Fit::Yes);
-  CHECK(verdict(20.1, 19.9) == Fit::Tight);
-  CHECK(verdict(22.0, 22.0) == Fit::Tight);  // the card's whole memory is no yes
-  CHECK(verdict(27.4, 27.4) == Fit::Tight);
-  CHECK(verdict(27.6, 27.4) == Fit::Tight);
-  CHECK(verdict(27.6, 27.6) == Fit::No);
+  CHECK(chance(20) == doctest::Approx(0.9));
+  CHECK(chance(22) == doctest::Approx(0.5));
+  CHECK(chance(27.5) == doctest::Approx(0.1));
+  // 80 % of a normal distribution lie below 0.8416 of its deviations, and a tenth beyond 1.2816 of them
+  CHECK(chance(22 / std::pow(1.1, 0.8416 / 1.2816)) == doctest::Approx(0.8).epsilon(1e-4));
+  CHECK(chance(21.9, false) == 1);
+  CHECK(chance(22.1, false) == 0);
+  double before = 1;
+  for (double needed = 15; needed < 40; needed += 0.5) {
+    const double now = chance(needed);
+    CHECK(now <= before);
+    before = now;
+  }
+}
+
+TEST_CASE("verdicts are words for probabilities, and what is counted exactly must be on the card") {
+  CHECK(fit_of(0.8) == Fit::Yes);
+  CHECK(fit_of(0.79) == Fit::Tight);
+  CHECK(fit_of(0.2) == Fit::Tight);
+  CHECK(fit_of(0.19) == Fit::Unlikely);
+  CHECK(fit_of(0.009) == Fit::No);
+  MemoryTiers t;
+  t.needed = {23 * kGiB}, t.usable = t.capacity = {22 * kGiB};
+  const AccuracyRange range{.low = 0.5, .high = 1.1};
+  t.resident = {21 * kGiB};
+  CHECK(chance_to_run(t, range) > 0.4);
+  t.resident = {23 * kGiB};
+  CHECK(chance_to_run(t, range) == 0);
 }
 
 TEST_CASE("a prediction near the limit of a card is what a card without that limit would use, and tight") {
@@ -46,7 +68,7 @@ TEST_CASE("a prediction near the limit of a card is what a card without that lim
     const double margin = double(free.tiers.usable.count) / double(free.tiers.capacity.count);
     for (const double share : {0.98, 1.0, 1.02}) {  // of the prediction
       r.cluster.gpus.change_each([&](GpuSpec& gpu) {
-        gpu.framework_memory = {std::llround(share * double(free.tiers.process.count) / margin)};
+        gpu.framework_memory = {std::llround(share * double(free.tiers.needed.count) / margin)};
       });
       const StrategyEstimate e = estimate(r).strategies.front();
       CAPTURE(share);

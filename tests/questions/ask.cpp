@@ -206,17 +206,6 @@ std::string end_of(int status) {
 
 int hang_seconds() { return kIsSanitized ? 1200 : 300; }
 
-double reference_seconds() {
-  double best = 1e9;
-  for (int round = 0; round < 3; ++round) {
-    const double begin = processor_seconds();
-    volatile std::uint64_t state = 1;
-    for (int i = 0; i < 10'000'000; ++i) state = state * 6364136223846793005U + 1;
-    best = std::min(best, processor_seconds() - begin);
-  }
-  return best;
-}
-
 Tally& tally() { return shared().tally; }
 
 std::string written(const std::string& name) {

@@ -18,7 +18,7 @@ namespace gpuplan::test {
 struct Answered {
   int code = -1;
   WorkCounts work{};              // done by the answer: the same on every machine
-  double seconds = 0;             // of a processor, to be printed, or compared with reference_seconds()
+  double seconds = 0;             // of a processor, to be printed: no law asks for them
   std::int64_t memory_bytes = 0;  // the most that was resident
   std::string out, err;           // err with what a sanitizer reports
 };
@@ -28,9 +28,6 @@ int hang_seconds();
 
 /// The work that docs/limits.md allows a question. Files without a limit, those of --data, are not counted.
 inline constexpr WorkCounts kMostWork{300'000'000, 1'000'000'000, 200'000'000};
-
-/// Processor seconds of ten million steps of a loop, here and now.
-double reference_seconds();
 
 /// What the asking processes count together.
 struct Tally {

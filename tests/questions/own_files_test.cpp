@@ -55,7 +55,9 @@ std::string is_exported(const Question& q) {
   if (estimate.code > 1) return fmt::format("exit {}: {}", estimate.code, estimate.err);
   const json answer = json::parse(estimate.out, nullptr, false);
   for (const json& row : answer["strategies"])
-    if (row["name"] == q.value_of("--strategy") && (!row["not_applicable"].is_null() || row["fits"] == "no")) return {};
+    if (row["name"] == q.value_of("--strategy") &&
+        (!row["not_applicable"].is_null() || (row["fits"] != "yes" && row["fits"] != "tight")))
+      return {};
   const Answered files = ask({.command = "export", .flags = {{"", "saved.json"}, {"--for", target_of(q)}}});
   return files.code == 0 ? std::string()
                          : fmt::format("{}: offered, and its own files refuse it: {}", q.line(), files.err);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/names.h"
+#include "planner/tiers.h"
 #include "questions/laws.h"
 
 namespace gpuplan::test {
@@ -29,8 +30,8 @@ std::optional<Question> doubled(const Question& question, const std::string& fla
   return question.with(flag, std::to_string(2 * std::stoll(value)));
 }
 
-/// 0: does not fit, 1: tightly, 2: it does.
-int fit_of(const json& strategy) { return strategy["fits"] == "no" ? 0 : strategy["fits"] == "tight" ? 1 : 2; }
+/// The worse, the smaller.
+Fit fit_of(const json& strategy) { return parse_name<Fit>(strategy["fits"].get<std::string>(), "fits"); }
 
 /// Twice as much of `flag` needs no less of `key`. The cut of `mp` may change with it, and which GPU is the fullest,
 /// and thus the row's: its process then needs no less, but for a part of a layer, as a cut moves whole ones.

@@ -102,9 +102,16 @@ void restart_at_once(const std::string& flags, int num_ends, std::uint32_t seed)
 }  // namespace
 
 TEST_CASE("resume: launchers that are ended and started again at once") {
-  for (const std::string strategy : {"ddp", "fsdp"})
-    restart_at_once("--full --gpus 2xcpu --strategy " + strategy + " --max-steps 24",
-                    std::getenv("GPUPLAN_FAULTS") ? 60 : 6, 4);
+  const bool is_long = std::getenv("GPUPLAN_FAULTS");  // 27 times under each
+  std::vector<std::string> all{"2xcpu --strategy ddp", "2xcpu --strategy fsdp"};
+  if (is_long)
+    for (const char* const strategy : {"zero1", "zero2", "zero3", "fsdp-grad-op", "mp"})
+      all.push_back(std::string("2xcpu --strategy ") + strategy);
+  if (is_long) all.push_back("4xcpu --strategy hsdp --shard-size 2");
+  for (const std::string& ranks : all) {
+    CAPTURE(ranks);
+    restart_at_once("--full --max-steps 24 --gpus " + ranks, is_long ? 27 : 6, 4);
+  }
 }
 
 namespace {
@@ -319,6 +326,52 @@ TEST_CASE("resume: what turns data into tokens, and the letters of trainer_state
   check_has(f.err, "trainer_state.json");
   r.scratch().write("out/checkpoint-4/trainer_state.json", facts);
   CHECK(r.run(flags + " --resume --data " + r.at("rows.jsonl") + " --packing padded").code == 0);
+}
+
+TEST_CASE("resume: one input that changed, drawn at random, is refused, or changes no loss") {
+  const SmallRun r;
+  REQUIRE(r.run("--full --max-steps 1 --output " + r.at("base")).code == 0);
+  const std::string flags = "--lora=r=2,base=fp32 --init none --gpus 2xcpu --strategy zero2 --save-every 2 --model " +
+                            r.at("base") + " --output " + r.at("out") + " --data " + r.at("tokens.bin");
+  REQUIRE(r.run(flags + " --max-steps 6").code == 0);
+  const auto expected = r.losses();
+  for (const char* const name : {"out", "base", "tokens.bin", "metrics.jsonl"})
+    fs::copy(r.at(name), r.at(std::string("kept-") + name), fs::copy_options::recursive);
+  const std::vector<std::string> settings{
+      "--lr 1e-3",    "--seed 2",   "--micro-batch 2",   "--grad-accum 2", "--seq-len 12",
+      "--no-shuffle", "--clip 0.5", "--schedule cosine", "--warmup 3",     "--precision bf16-mixed"};
+  std::mt19937 draw(5);
+  int num_refused = 0;
+  const int num_draws = std::getenv("GPUPLAN_FAULTS") ? 200 : 8;
+  for (int n = 0; n < num_draws; ++n) {
+    for (const char* const name : {"out", "base", "tokens.bin", "metrics.jsonl"}) {
+      fs::remove_all(r.at(name));
+      fs::copy(r.at(std::string("kept-") + name), r.at(name), fs::copy_options::recursive);
+    }
+    fs::remove_all(r.at("out/checkpoint-6"));
+    std::vector<fs::path> files{r.at("tokens.bin")};
+    for (const char* const folder : {"base", "out/checkpoint-4"})
+      for (const auto& item : fs::directory_iterator(r.at(folder)))
+        if (item.is_regular_file() && item.file_size() > 0) files.push_back(item.path());
+    std::sort(files.begin(), files.end());
+    std::string changed, changed_file;
+    if (const std::size_t which = draw() % (files.size() + 3); which < files.size()) {
+      flip_byte(files[which], 1 + std::int64_t(draw() % fs::file_size(files[which])));
+      changed_file = files[which].string();
+    } else {
+      changed = " " + settings[draw() % settings.size()];
+    }
+    const Finished f = r.run(flags + " --max-steps 6 --resume" + changed);
+    CAPTURE(n);
+    CAPTURE(changed);
+    CAPTURE(changed_file);
+    CAPTURE(f.err);
+    CHECK((f.code == 0 || f.code == 2));
+    if (f.code == 0) CHECK(r.losses() == expected);
+    num_refused += f.code == 2;
+  }
+  MESSAGE(num_draws << " resumes with one input changed: " << num_refused << " refused");
+  CHECK(num_refused > num_draws / 2);
 }
 
 TEST_CASE("resume: a changed setting is refused unless it is named, and then it stays on record") {

@@ -222,7 +222,7 @@ TEST_CASE("a remedy that needs more memory is named only where the plan then fit
     CAPTURE(seq);
     CHECK(names_checkpointing(plan) == then.fits_well());
   }
-  CHECK(seen == std::set<Fit>{Fit::No, Fit::Tight, Fit::Yes});
+  CHECK((*seen.begin() < Fit::Tight && seen.contains(Fit::Tight) && seen.contains(Fit::Yes)));
 }
 
 TEST_CASE("where the step waits for slow links, the remedy is tried and named") {

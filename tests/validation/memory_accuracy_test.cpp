@@ -142,7 +142,7 @@ TEST_CASE("no constant without which unseen sources are predicted as well: media
 TEST_CASE("verdicts on the scored speed points: three runs that happened are refused, each explained in the README") {
   std::vector<std::string> refused;
   for (const PointResult& r : judged("speed.jsonl").results)
-    if (r.status == PointStatus::Scored && r.fit == Fit::No) refused.push_back(r.point->id);
+    if (r.status == PointStatus::Scored && r.fit < Fit::Tight) refused.push_back(r.point->id);
   const std::string readme = read_file(data_dir() / "validation" / "README.md");
   CHECK(refused.size() <= 3);
   for (const std::string& id : refused) CHECK_MESSAGE(readme.find("| `" + id + "` |") != std::string::npos, id);

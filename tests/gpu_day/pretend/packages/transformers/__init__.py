@@ -16,6 +16,7 @@ __version__ = 'pretended'
 class LlamaConfig:
     def __init__(self, raw: dict):
         self.raw = raw
+        self.hidden_size = raw['hidden_size']
         self.vocab_size = raw['vocab_size']
         self.use_cache = True
         self._attn_implementation = 'sdpa'
@@ -58,3 +59,30 @@ class LlamaForCausalLM(decoder.Decoder):
         finally:
             self.config = config
         return SimpleNamespace(loss=decoder.loss_sum(logits, labels) / (labels.shape[0] * (labels.shape[1] - 1)))
+
+
+class AutoConfig(LlamaConfig):
+    """Of a mixture: dense layers of the same kind stand for its experts."""
+    def __init__(self, raw: dict):
+        super().__init__({**raw, 'model_type': 'qwen3' if 'num_experts' in raw else raw['model_type']})
+
+    @property
+    def num_hidden_layers(self) -> int:
+        return self.raw['num_hidden_layers']
+
+    @num_hidden_layers.setter
+    def num_hidden_layers(self, value: int) -> None:
+        self.raw['num_hidden_layers'] = value
+
+
+class AutoModelForCausalLM(LlamaForCausalLM):
+    @classmethod
+    def from_config(cls, config: AutoConfig) -> 'AutoModelForCausalLM':
+        return cls(config)
+
+    @classmethod
+    def from_pretrained(cls, folder: str, attn_implementation: str = 'sdpa', experts_implementation: str = 'eager') -> 'AutoModelForCausalLM':
+        assert attn_implementation == 'sdpa' and experts_implementation in ('eager', 'grouped_mm')
+        model = cls(AutoConfig.from_pretrained(folder))
+        model.load_state_dict(read_folder(folder))
+        return model

@@ -1,0 +1,156 @@
+#include "base/data_archive.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/environment.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json_file.h"
+#include "base/value_tree.h"
+#include "base/yaml_file.h"
+
+namespace gpuplan {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// Where a part of the archive lies.
+struct Part {
+  std::uint32_t begin = 0, size = 0;
+};
+struct IndexRow {
+  Part path, values, places;
+  DataFormat format{};
+};
+
+std::string_view all_packed;
+
+std::string_view part_of(std::string_view archive, Part part) { return archive.substr(part.begin, part.size); }
+
+std::uint32_t num_rows(std::string_view archive) {
+  std::uint32_t count = 0;
+  if (archive.size() >= sizeof count) std::memcpy(&count, archive.data(), sizeof count);
+  return count;
+}
+
+IndexRow row_at(std::string_view archive, std::uint32_t i) {
+  IndexRow row;
+  std::memcpy(&row, archive.data() + sizeof i + i * sizeof row, sizeof row);
+  return row;
+}
+
+std::optional<IndexRow> find_row(std::string_view archive, std::string_view path) {
+  std::uint32_t first = 0, last = num_rows(archive);
+  while (first < last) {
+    const std::uint32_t middle = first + (last - first) / 2;
+    const IndexRow row = row_at(archive, middle);
+    const int order = part_of(archive, row.path).compare(path);
+    if (order == 0) return row;
+    (order < 0 ? first : last) = order < 0 ? middle + 1 : middle;
+  }
+  return std::nullopt;
+}
+
+/// The row of a file below data_dir() that is parsed by these rules.
+std::optional<IndexRow> row_of(const fs::path& path, DataFormat format) {
+  if (all_packed.empty() || variable("GPUPLAN_DATA_DIR") || !is_shipped(path)) return std::nullopt;
+  const auto row = find_row(all_packed, path.lexically_relative(data_dir()).string());
+  return row && row->format == format ? row : std::nullopt;
+}
+
+json unpacked(std::string_view part) { return json::from_msgpack(part.begin(), part.end()); }
+
+/// One row per value, in the order of the file.
+std::string packed_places(const ValueTree& tree) {
+  std::vector<json> rows(tree.places.size());
+  for (const auto& [key, place] : tree.places) rows.at(place.order) = {key, place.line, place.key_line};
+  std::string out;
+  json::to_msgpack(json(rows), out);
+  return out;
+}
+
+struct PackedFile {
+  std::string path, values, places;
+  DataFormat format{};
+};
+
+PackedFile pack_file(const fs::path& file, const std::string& path) {
+  PackedFile packed{.path = path, .values = {}, .places = {}, .format = DataFormat::Json};
+  if (file.extension() == ".json") {
+    json::to_msgpack(parse_json(read_file(file), file.string()), packed.values);
+    return packed;
+  }
+  // tables of other programs' keys hold values as those programs write them
+  packed.format = path.starts_with("ecosystem/") ? DataFormat::Yaml11 : DataFormat::Yaml;
+  const auto tree = packed.format == DataFormat::Yaml ? parse_yaml(read_file(file), file.string())
+                                                      : parse_yaml11(read_file(file), file.string());
+  tree->finish("");
+  json::to_msgpack(tree->root, packed.values);
+  packed.places = packed_places(*tree);
+  return packed;
+}
+
+void pack_folder(const fs::path& folder, const std::string& prefix, std::vector<PackedFile>& files) {
+  for (const std::string& name : names_in(folder)) {
+    const fs::path path = folder / name;
+    if (is_folder(path))
+      pack_folder(path, prefix + name + "/", files);
+    else if (path.extension() == ".json" || path.extension() == ".yaml")
+      files.push_back(pack_file(path, prefix + name));
+  }
+}
+
+}  // namespace
+
+std::string pack_data(const fs::path& folder) {
+  std::vector<PackedFile> files;
+  pack_folder(folder, "", files);
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+  const auto count = std::uint32_t(files.size());
+  std::string index(sizeof count, '\0'), parts;
+  std::memcpy(index.data(), &count, sizeof count);
+  const auto add = [&](const std::string& text) {
+    const Part part{std::uint32_t(sizeof count + count * sizeof(IndexRow) + parts.size()), std::uint32_t(text.size())};
+    parts += text;
+    return part;
+  };
+  for (const PackedFile& file : files) {
+    const IndexRow row{add(file.path), add(file.values), add(file.places), file.format};
+    index.append(reinterpret_cast<const char*>(&row), sizeof row);
+  }
+  return index + parts;
+}
+
+void use_data_archive(std::string_view archive) { all_packed = archive; }
+
+std::optional<json> packed_json(const fs::path& path) {
+  const auto row = row_of(path, DataFormat::Json);
+  return row ? std::optional(unpacked(part_of(all_packed, row->values))) : std::nullopt;
+}
+
+std::shared_ptr<ValueTree> packed_yaml(const fs::path& path, DataFormat format) {
+  const auto row = row_of(path, format);
+  if (!row) return nullptr;
+  auto tree = std::make_shared<ValueTree>();
+  tree->file = path.string();
+  tree->format = FileFormat::Yaml;
+  tree->root = unpacked(part_of(all_packed, row->values));
+  tree->packed_places = part_of(all_packed, row->places);
+  return tree;
+}
+
+const ValueTree::Place* ValueTree::find_place(const std::string& key) {
+  if (!packed_places.empty()) {
+    std::size_t order = 0;
+    for (const json& row : unpacked(std::exchange(packed_places, {})))
+      places.insert_or_assign(row[0].get<std::string>(), Place{row[1].get<int>(), row[2].get<int>(), order++, {}});
+  }
+  const auto found = places.find(key);
+  return found == places.end() ? nullptr : &found->second;
+}
+
+}  // namespace gpuplan
