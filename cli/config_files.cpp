@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "cli/arguments.h"
 #include "ecosystem/module_targets.h"
+#include "ecosystem/trained_parameters.h"
 #include "models/catalogue.h"
 
 namespace gpuplan {
@@ -103,6 +104,11 @@ std::optional<ConfigReading> given_configs(const CLI::App& app) {
 
 void settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
                     std::vector<std::string>& notes) {
+  const bool says_method = is_given(app, "--lora") || is_given(app, "--qlora") || is_given(app, "--full");
+  if (!configs.open_method.empty() && !says_method)
+    throw InputError(fmt::format("{}: {}", configs.file, configs.open_method),
+                     "is a flag of the script's own that speaks of adapters or of a quantised base",
+                     "say what it trains: --lora r=16, --qlora r=16 or --full");
   const auto& processes = configs.setup.num_processes ? configs.setup.num_processes : configs.setup.visible_gpus;
   const auto gpus = given(app, "--gpus");
   const bool is_open = !gpus || !(says_how_many(*gpus) || is_given(app, "--num-gpus"));
@@ -112,6 +118,7 @@ void settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateR
   }
   if (!is_given(app, "--train-vision")) settle_vision(configs, request);
   if (!is_given(app, "--lora") && !is_given(app, "--qlora")) settle_targets(request, notes);
+  if (!is_given(app, "--train-only") && !is_given(app, "--full")) settle_trained(configs, request, notes);
   if (request.cluster.gpus.empty()) return;
   if (!is_given(app, "--strategy")) settle_strategy(configs, request, notes);
 }

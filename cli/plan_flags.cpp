@@ -22,6 +22,7 @@
 #include "models/framework.h"
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
+#include "models/trained_names.h"
 #include "planner/plan/plan_file.h"
 
 namespace gpuplan {
@@ -45,7 +46,11 @@ const FrameworkConvention& framework_named(std::string_view text) {
   return find_framework(squash(text) == kPlainFramework ? kUsualFramework : text);
 }
 
+/// NAME+NAME, each of parameters or of a module.
+void set_trained(Request& r, Text value) { r.recipe.trained = parse_trained_names(value, "--train-only"); }
+
 void set_full(Request& r, Text) {
+  r.recipe.trained.clear();
   r.recipe.method = Method::Full;
   r.recipe.quant.kind = BaseQuant::None;
 }
@@ -54,6 +59,7 @@ void set_full(Request& r, Text) {
 void set_adapter(Request& r, Text value, Method method) {
   const AdapterFlag flag = method == Method::Lora ? parse_lora(value) : parse_qlora(value);
   const bool keeps_adapters = value.empty() && r.recipe.is_adapter();
+  if (!r.recipe.is_adapter()) r.recipe.trained.clear();
   r.recipe.method = method;
   if (!keeps_adapters) r.recipe.lora = flag.lora;
   if (keeps_adapters && flag.quant.kind != BaseQuant::None) r.recipe.lora.base_dtype.reset();
@@ -115,12 +121,17 @@ constexpr std::array kFlags{
     PlanFlag{"--full", "", kModel, "train every weight (default)", set_full},
     PlanFlag{"--lora", "[SPEC]", kModel,
              "train adapters. SPEC: r=8,alpha=16,dropout=0,targets=all-linear or "
-             "q_proj+v_proj,dtype=fp32|bf16,base=bf16|fp32,save=lm_head+embed_tokens,dora. Default r=8, alpha=2r",
+             "q_proj+v_proj,dtype=fp32|bf16,base=bf16|fp32,save=lm_head+embed_tokens,dora,linear-experts. Default r=8, "
+             "alpha=2r",
              [](Request& r, Text v) { set_adapter(r, v, Method::Lora); }},
     PlanFlag{"--qlora", "[SPEC]", kModel,
              "adapters on a 4-bit base. SPEC as for --lora, and "
              "quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16,experts",
              [](Request& r, Text v) { set_adapter(r, v, Method::Qlora); }},
+    PlanFlag{"--train-only", "NAMES", kModel,
+             "of parameters or modules that alone are trained (or carry adapters), as in layers.24-31+lm_head or "
+             "layers.*.mlp; * is any text. Default all",
+             set_trained},
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
     PlanFlag{
         "--framework", "FRAMEWORK", kModel,
@@ -178,6 +189,9 @@ constexpr std::array kFlags{
              [](Request& r, Text) { r.recipe.torch_compile = true; }},
     PlanFlag{"--fp8", "", kNumbers, "layers multiply in fp8 (Ada, Hopper and later); states and activations as without",
              [](Request& r, Text) { r.recipe.fp8_matmul = true; }},
+    PlanFlag{"--qat", "none|int4|int8-int4|fp8|nvfp4|mxfp4", kNumbers,
+             "fake quantisers of torchao around the linears: of weights, or of inputs and weights. Default none",
+             [](Request& r, Text v) { r.recipe.qat = parse_name<Qat>(v, "--qat"); }},
     PlanFlag{"--loss", "plain|inplace|chunked[=N]|fused", kNumbers, "cross-entropy. Default plain", set_loss},
     PlanFlag{"--offload", "LIST", kNumbers,
              "of optimizer, params, activations; to the host, or optimizer:nvme, params:nvme. Default none",

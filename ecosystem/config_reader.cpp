@@ -6,7 +6,6 @@
 #include <cmath>
 #include <map>
 #include <memory>
-#include <sstream>
 #include <variant>
 
 #include <fmt/format.h>
@@ -36,6 +35,8 @@ struct ReadFile {
   Setup setup;
   std::map<std::string_view, std::string> stated_by;  // fact: key
   std::optional<ConfigFile> engine;                   // DeepSpeed's settings that stand inside this file
+  bool is_guess = false;                              // a script of an unknown kind: its program has other defaults
+  std::string open_method;                            // a flag of a script's own that says whether adapters are trained
 };
 
 /// "q_proj,v_proj" as a list.
@@ -82,6 +83,7 @@ class KeyReader {
         table_(*out.table),
         tree_(*parsed.tree),
         stops_at_unknown_(table_.refuses_unknown && !parsed.is_guess),
+        is_guess_(parsed.is_guess),
         notes_(notes) {}
 
   void read() {
@@ -175,8 +177,16 @@ class KeyReader {
            "only supervised fine-tuning is planned: to plan that, leave it out");
   }
 
+  /// A flag of a script's own that speaks of adapters or of a quantised base, and is not switched off.
+  static bool speaks_of_adapters(const std::string& path, const json& value) {
+    const bool is_off = value.is_null() || value == false || value == 0 || value == "" || value == 16 || value == 32;
+    return !is_off && std::ranges::any_of(std::array{"lora", "peft", "adapter", "load_in_", "4bit", "8bit", "bits"},
+                                          [&](const char* word) { return path.find(word) != std::string::npos; });
+  }
+
   void read_unknown(const std::string& path, const json& value) {
     refuse_foreign(path, value);
+    if (is_guess_ && out_.open_method.empty() && speaks_of_adapters(to_lower(path), value)) out_.open_method = path;
     std::vector<std::string> known;
     for (const KeyRow& row : table_.rows) known.push_back(row.key);
     const std::string hint = did_you_mean(path, known);
@@ -252,7 +262,7 @@ class KeyReader {
   ReadFile& out_;
   const KeyTable& table_;
   const ValueTree& tree_;
-  const bool stops_at_unknown_;
+  const bool stops_at_unknown_, is_guess_;
   std::vector<std::string>& notes_;
   std::map<std::string, std::vector<std::string>> ignored_;
   std::vector<std::string> unknown_;
@@ -273,7 +283,6 @@ class Reading {
     check_batch();
     if (std::string note = resolve_component(out_.setup); !note.empty()) out_.notes.push_back(std::move(note));
     fill_defaults();
-    read_language_targets(out_.setup);
     settle_engine();
     keep_rules();
     make_request();
@@ -308,7 +317,7 @@ class Reading {
   }
 
   void add_parsed(const ConfigFile& file, const ParsedConfig& parsed) {
-    files_.push_back({.table = parsed.table, .file = file, .setup = {}, .stated_by = {}});
+    files_.push_back({.table = parsed.table, .file = file, .setup = {}, .stated_by = {}, .is_guess = parsed.is_guess});
     KeyReader(files_.back(), parsed, out_.notes).read();
   }
 
@@ -416,10 +425,12 @@ class Reading {
       for (const KeyRow& row : file.table->rows) {
         if (row.otherwise.is_null() || is_stated(out_.setup, *row.field)) continue;
         if ((has_fp16 || out_.setup.precision_by_card) && row.field->name == "bf16") continue;  // one of the two
+        if (file.is_guess && row.field->name == "adapter") continue;
         state(out_.setup, *row.field, row.otherwise);
       }
       for (const auto& [fact, value] : file.table->assumes)
         if (!file.stated_by.count(fact)) state(out_.setup, *find_setup_field(fact), value);
+      if (file.is_guess && !out_.setup.adapter) out_.setup.adapter = stated_by_.count("rank") ? "lora" : "none";
     }
     if (const ReadFile* trainer = of_role(FileRole::Trainer)) {
       const FrameworkDistributed& habits = find_framework(trainer->table->framework).distributed;
@@ -439,32 +450,15 @@ class Reading {
     if (has("offload")) s.fsdp_offload = true;
   }
 
-  /// The expression of axolotl's docs/multimodal.qmd, "model.language_model.layers.….(up|down|q)_proj": modules of the
-  /// language model alone.
-  void read_language_targets(Setup& s) {
-    constexpr std::array kBegins{"model.language_model.layers.", "language_model.model.layers.",
-                                 "model.text_model.layers.", "model.layers."};
-    constexpr std::string_view kEnd = ")_proj";
-    if (!s.module_targets || s.module_targets->size() != 1) return;
-    const std::string& all = s.module_targets->front();
-    const std::size_t open = all.rfind('(');
-    const bool is_of_language = std::ranges::any_of(kBegins, [&](const char* begin) { return all.starts_with(begin); });
-    if (!is_of_language || !all.ends_with(kEnd) || open == std::string::npos) return;
-    std::vector<std::string> targets;
-    std::stringstream names(all.substr(open + 1, all.size() - kEnd.size() - open - 1));
-    for (std::string name; std::getline(names, name, '|');) targets.push_back(name + "_proj");
-    if (targets.empty()) return;
-    s.module_targets = std::move(targets);
-    s.freezes_tower = true;
-  }
-
   /// Which engine it is, where accelerate does not say.
   void settle_engine() {
     Setup& s = out_.setup;
     const ReadFile* trainer = of_role(FileRole::Trainer);
     if (trainer && trainer->setup.deepspeed_file && (s.distributed == "no" || s.distributed == "multi"))
       s.distributed = "deepspeed";
-    if (s.adapter == "none" && s.quant_bits.value_or(0) > 0 && !stated_by_.count("adapter")) s.adapter = "lora";
+    const bool implies_adapters =
+        s.quant_bits.value_or(0) > 0 || (s.rank_means_adapters == true && stated_by_.count("rank"));
+    if (s.adapter == "none" && implies_adapters && !stated_by_.count("adapter")) s.adapter = "lora";
     if (s.distributed) {
       if (*s.distributed == "deepspeed" && !s.zero_stage) s.zero_stage = 2;
       if (*s.distributed != "deepspeed" && s.zero_stage && of_role(FileRole::Engine) == nullptr) s.zero_stage.reset();
@@ -499,11 +493,12 @@ class Reading {
   void make_request() {
     const ReadFile* trainer = of_role(FileRole::Trainer);
     EstimateRequest& r = out_.request;
-    if (trainer) r.recipe.framework = trainer->table->framework;
+    if (trainer) r.recipe.framework = out_.setup.runs_as.value_or(trainer->table->framework);
     r.recipe.optimizer = r.recipe.framework->default_optimizer;
     out_.has_trainer = trainer != nullptr;
     out_.has_files = !files_.empty();
     out_.has_method = out_.setup.adapter.has_value();
+    if (trainer && out_.setup.adapter.value_or("none") == "none") out_.open_method = trainer->open_method;
     if (trainer) out_.trainer = trainer->table->title;
     if (trainer || out_.has_files) out_.file = (trainer ? *trainer : files_.front()).file.name;
     std::vector<std::string> first;

@@ -21,6 +21,7 @@ struct ConfigReading {
   bool has_trainer = false;          // recipe and method are complete; else only what launcher or engine say is set
   bool has_files = false;            // there are settings: something else than a log or a plan
   bool has_method = false;           // a file says whether adapters are trained
+  std::string open_method;           // the flag of an unknown script that says so in its own words; empty: none
   std::string trainer;               // title of the trainer's format
   std::string file;                  // of the trainer, else the first
   std::optional<OutOfMemory> out_of_memory;  // of a log among the files

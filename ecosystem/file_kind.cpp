@@ -66,6 +66,11 @@ void refuse_foreign_program(const json& top, const std::string& name) {
         fmt::format("say the same with flags (--model, --lora, --seq-len ...); read are: {}", kinds()));
 }
 
+/// A file with DeepSpeed's own section is DeepSpeed's, whatever else somebody wrote into it.
+bool is_surely_of(const KeyTable& table, const json& top) {
+  return table.role == FileRole::Engine && top.contains("zero_optimization");
+}
+
 const KeyTable& table_of_keys(const json& top, const std::string& name) {
   refuse_foreign_program(top, name);
   const KeyTable* found = nullptr;
@@ -80,7 +85,7 @@ const KeyTable& table_of_keys(const json& top, const std::string& name) {
     std::vector<std::string> others = signs_in(table, top);  // that the first program does not have too
     std::erase_if(
         others, [&](const std::string& sign) { return found->find(sign) || names_foreign_method(found->name, sign); });
-    if (others.empty()) continue;
+    if (others.empty() || is_surely_of(*found, top)) continue;
     throw InputError(name,
                      fmt::format("has keys of {} ({}) and of {} ({})", found->title,
                                  fmt::join(signs_in(*found, top), ", "), table.title, fmt::join(others, ", ")),
@@ -99,7 +104,11 @@ const KeyTable& table_of_flags(const json& top, const std::string& name) {
   const KeyTable* best = nullptr;
   std::ptrdiff_t most = 0;
   for (const KeyTable& table : key_tables()) {
-    if (table.role != FileRole::Trainer || (signs_in(table, top).empty() && table.name != "transformers")) continue;
+    const bool is_hinted = table.signs.empty() && std::ranges::any_of(table.hints, [&](const std::string& hint) {
+                             return has_key(top, hint);
+                           });
+    const bool may_be = table.name == "transformers" || is_hinted || !signs_in(table, top).empty();
+    if (table.role != FileRole::Trainer || !may_be) continue;
     const auto known = std::count_if(top.items().begin(), top.items().end(), [&](const auto& item) {
       return table.find(item.key()) != nullptr || table.has_below(item.key());
     });

@@ -13,6 +13,22 @@ namespace {
 
 std::string last_of_path(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
+/// "$(cd "$(dirname "$0")" && pwd)/configs/a.yaml", "$ROOT/configs/a.yaml": what stands behind the folder that only a
+/// run knows. Empty where there is none.
+std::string behind_open_folder(const std::string& path) {
+  if (path.empty() || path[0] != '$') return "";
+  std::size_t end = path.find('/');
+  if (path.starts_with("$(")) {
+    int depth = 0;
+    for (end = 1; end < path.size(); ++end) {
+      depth += path[end] == '(' ? 1 : path[end] == ')' ? -1 : 0;
+      if (depth == 0) break;
+    }
+    ++end;
+  }
+  return end < path.size() && path[end] == '/' ? path.substr(end + 1) : "";
+}
+
 bool is_script(const ConfigFile& file) { return is_python_script(file) || is_launch_script(file); }
 
 /// Says whether a given file is one of the program whose flags a script has.
@@ -68,7 +84,10 @@ std::optional<ConfigFile> GivenFiles::take_named(const std::string& named) {
 
 std::optional<ConfigFile> GivenFiles::find_named(const std::string& named, const std::string& by) const {
   if (const auto written = written_.find(named); written != written_.end()) return ConfigFile{named, written->second};
-  return find_ ? find_(named, by) : std::nullopt;
+  if (!find_) return std::nullopt;
+  if (auto found = find_(named, by)) return found;
+  const std::string behind = behind_open_folder(named);
+  return behind.empty() ? std::nullopt : find_(behind, by);
 }
 
 std::optional<ConfigFile> GivenFiles::take_below(const std::string& script, const LaunchPart& part,

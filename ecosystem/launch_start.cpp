@@ -230,19 +230,36 @@ std::vector<ShellCommand> split_commands(const ShellText& text) {
   return commands;
 }
 
+/// Where the text of a shell stands, of `bash -c "…"` or `srun --nodes 2 bash -lc "…"`. 0: the command has none.
+std::size_t text_of_shell(const CommandWords& words) {
+  for (std::size_t i = 0; i + 2 < words.size(); ++i) {
+    const std::string program = program_name(words[i].text);
+    const std::string& option = words[i + 1].text;
+    if ((program == "bash" || program == "sh") && (option == "-c" || option == "-lc" || option == "-xc")) return i + 2;
+  }
+  return 0;
+}
+
 /// All commands that may start something, those of texts behind `bash -c` and `eval` too.
 void add_starts(const ShellText& text, const ConfigFile& script, const std::map<std::string, std::string>& known,
                 int depth, std::vector<LaunchStart>& starts) {
   for (const ShellCommand& command : split_commands(text)) {
     const std::string first = program_name(command.words[0].text);
-    const bool is_shell =
-        (first == "bash" || first == "sh") && command.words.size() > 2 && command.words[1].text == "-c";
-    const std::size_t inner = is_shell ? 2 : first == "eval" && command.words.size() > 1 ? 1 : 0;
+    const std::size_t shell_text = text_of_shell(command.words);
+    const bool is_shell = shell_text > 0;
+    const std::size_t inner = is_shell ? shell_text : first == "eval" && command.words.size() > 1 ? 1 : 0;
     if (inner > 0 && depth < kMostScripts) {
       std::string joined;
       for (std::size_t i = inner; i < (is_shell ? inner + 1 : command.words.size()); ++i)
         joined += command.words[i].text + " ";
-      add_starts(read_shell(joined, script.name, known, kWanted), script, known, depth + 1, starts);
+      const std::size_t before = starts.size();
+      try {
+        add_starts(read_shell(joined, script.name, known, kWanted), script, known, depth + 1, starts);
+      } catch (const InputError&) { continue; }  // a text that is put together in the run
+      for (std::size_t i = before; i < starts.size(); ++i) {
+        starts[i].under_srun = starts[i].under_srun || first == "srun";
+        for (const auto& [name, value] : command.environment) starts[i].environment.try_emplace(name, value);
+      }
       continue;
     }
     if (auto start = CommandReader(command).read()) {

@@ -84,19 +84,44 @@ class Reader {
     r.lora.alpha = s_.alpha.value_or(2 * double(r.lora.rank));
     if (s_.dropout) r.lora.dropout = *s_.dropout;
     if (s_.dora) r.lora.is_dora = *s_.dora;
+    if (s_.linear_experts) r.lora.linear_experts = *s_.linear_experts;
     if (holds(s_.all_linear))
       r.lora.targets = {"all-linear"};
     else if (const Setup::Words& targets = s_.targets ? s_.targets : s_.module_targets)
       read_targets(*targets);
+    if (s_.parameter_targets)
+      r.lora.targets.insert(r.lora.targets.end(), s_.parameter_targets->begin(), s_.parameter_targets->end());
     if (s_.saved_modules) r.lora.modules_to_save = *s_.saved_modules;
   }
 
-  void read_targets(const std::vector<std::string>& targets) {
-    for (const std::string& target : targets)
-      if (target.find_first_of("^$*()|\\[]+?") != std::string::npos)
-        throw InputError("", fmt::format("adapters are chosen by a regular expression, {}", target),
-                         "name the modules: --lora targets=q_proj+v_proj, or all-linear");
-    recipe().lora.targets = targets;
+  /// A regular expression stays as it is until the model is known (settle_targets).
+  void read_targets(const std::vector<std::string>& targets) { recipe().lora.targets = targets; }
+
+  /// Combinations of axolotl's src/axolotl/utils/quantization.py (get_quantization_config) @067b021c.
+  void read_fake_quantisers() {
+    if (s_.qat) recipe().qat = parse_name<Qat>(*s_.qat, "qat");
+    if (!s_.qat_weights) return;
+    struct Combination {
+      std::string_view weights, inputs;
+      Qat qat;
+    };
+    constexpr std::array kCombinations{Combination{"int4", "", Qat::Int4Grouped},
+                                       Combination{"int4", "int8", Qat::Int8Int4Grouped},
+                                       Combination{"int4", "fp8", Qat::Fp8Int4Grouped},
+                                       Combination{"fp8", "fp8", Qat::Fp8},
+                                       Combination{"nvfp4", "", Qat::Nvfp4},
+                                       Combination{"nvfp4", "nvfp4", Qat::Nvfp4},
+                                       Combination{"mxfp4", "", Qat::Mxfp4},
+                                       Combination{"mxfp4", "mxfp4", Qat::Mxfp4}};
+    const std::string inputs = s_.qat_inputs.value_or("");
+    const auto row = std::ranges::find_if(
+        kCombinations, [&](const Combination& c) { return c.weights == *s_.qat_weights && c.inputs == inputs; });
+    if (row == kCombinations.end())
+      throw InputError("",
+                       fmt::format("torchao trains no weights in {} with inputs in {}", *s_.qat_weights,
+                                   inputs.empty() ? "16 bit" : inputs),
+                       "weight_dtype: int4, with activation_dtype: int8 or none");
+    recipe().qat = row->qat;
   }
 
   /// A trainer's bf16 and fp16 count before its launcher's word, fp8 too; where it switches none of them on, the
@@ -191,10 +216,18 @@ class Reader {
       r.optimizer = *s_.optimizer;
     if (s_.optimizer_in_backward) r.optimizer_in_backward = *s_.optimizer_in_backward;
     read_attention();
+    read_fake_quantisers();
     if (s_.compile_layers) r.torch_compile = *s_.compile_layers;
     if (s_.checkpointing || s_.fsdp_checkpointing)
       r.checkpointing =
           holds(s_.checkpointing) || holds(s_.fsdp_checkpointing) ? Checkpointing::Full : Checkpointing::None;
+    // huggingface/peft src/peft/utils/other.py @v0.20.0 (prepare_model_for_kbit_training)
+    const bool is_prepared =
+        holds(s_.prepares_kbit) && s_.prepares_checkpointing.value_or(true) && s_.quant_bits.value_or(0) > 0;
+    if (is_prepared && r.checkpointing == Checkpointing::None) {
+      r.checkpointing = Checkpointing::Full;
+      note("prepare_model_for_kbit_training switches gradient checkpointing on");
+    }
     if (r.checkpointing == Checkpointing::Full && s_.checkpoint_every.value_or(1) > 1) {
       r.checkpointing = Checkpointing::EveryK;
       r.checkpoint_every = *s_.checkpoint_every;

@@ -89,7 +89,8 @@ constexpr std::array kRules{
          "lora_dropout: 0, or gradient_checkpointing instead of fsdp_activation_checkpointing",
          [](const Setup& s) {
            return is_fsdp_setup(s, 2) && is(s.fsdp_checkpointing) && is_adapter(s) && s.dropout.value_or(0) > 0;
-         }},
+         },
+         [](Setup&) {}},  // it trains, and takes as much memory and time
     Rule{"R21", "axolotl stops at lora_target_linear beside quantize_moe_experts",
          "lora_target_modules, as in --qlora targets=q_proj+k_proj+v_proj+o_proj,experts",
          [](const Setup& s) { return is(s.quant_experts) && is(s.all_linear); }},

@@ -32,6 +32,10 @@ using nlohmann::json;
 //   fsdp_reshard: yes, no, or a word of FSDP1
 //
 //   fsdp_wrap: layer, size, none
+//
+//   decoder_trained, encoder_trained, fusion_trained: full, lora, frozen
+//
+//   qat: a row of models/recipe_names; qat_weights, qat_inputs: int4, int8, fp8, nvfp4, mxfp4
 constexpr std::array kSetupFields{SetupField{"model", &Setup::model},
                                   SetupField{"model_type", &Setup::model_type},
                                   SetupField{"adapter", &Setup::adapter},
@@ -43,12 +47,14 @@ constexpr std::array kSetupFields{SetupField{"model", &Setup::model},
                                   SetupField{"quant_storage", &Setup::quant_storage},
                                   SetupField{"double_quant", &Setup::double_quant},
                                   SetupField{"quant_experts", &Setup::quant_experts},
+                                  SetupField{"linear_experts", &Setup::linear_experts},
                                   SetupField{"rank", &Setup::rank},
                                   SetupField{"alpha", &Setup::alpha},
                                   SetupField{"dropout", &Setup::dropout},
                                   SetupField{"targets", &Setup::targets},
                                   SetupField{"saved_modules", &Setup::saved_modules},
                                   SetupField{"module_targets", &Setup::module_targets},
+                                  SetupField{"runs_as", &Setup::runs_as},
                                   SetupField{"component", &Setup::component},
                                   SetupField{"mlp_adapters", &Setup::mlp_adapters},
                                   SetupField{"head_adapters", &Setup::head_adapters},
@@ -59,7 +65,30 @@ constexpr std::array kSetupFields{SetupField{"model", &Setup::model},
                                   SetupField{"fsdp_words", &Setup::fsdp_words},
                                   SetupField{"all_linear", &Setup::all_linear},
                                   SetupField{"dora", &Setup::dora},
+                                  SetupField{"prepares_kbit", &Setup::prepares_kbit},
+                                  SetupField{"prepares_checkpointing", &Setup::prepares_checkpointing},
+                                  SetupField{"rank_means_adapters", &Setup::rank_means_adapters},
                                   SetupField{"compile_layers", &Setup::compile_layers},
+                                  SetupField{"unfrozen", &Setup::unfrozen},
+                                  SetupField{"freeze_modules", &Setup::freeze_modules},
+                                  SetupField{"freeze_extra", &Setup::freeze_extra},
+                                  SetupField{"adapted_layers", &Setup::adapted_layers},
+                                  SetupField{"frozen_prefixes", &Setup::frozen_prefixes},
+                                  SetupField{"trained_prefixes", &Setup::trained_prefixes},
+                                  SetupField{"frozen_regex", &Setup::frozen_regex},
+                                  SetupField{"trained_regex", &Setup::trained_regex},
+                                  SetupField{"decoder_trained", &Setup::decoder_trained},
+                                  SetupField{"encoder_trained", &Setup::encoder_trained},
+                                  SetupField{"fusion_trained", &Setup::fusion_trained},
+                                  SetupField{"freezes_layers", &Setup::freezes_layers},
+                                  SetupField{"spreads_layers", &Setup::spreads_layers},
+                                  SetupField{"freezes_language", &Setup::freezes_language},
+                                  SetupField{"freeze_layers", &Setup::freeze_layers},
+                                  SetupField{"frozen_ratio", &Setup::frozen_ratio},
+                                  SetupField{"parameter_targets", &Setup::parameter_targets},
+                                  SetupField{"qat", &Setup::qat},
+                                  SetupField{"qat_weights", &Setup::qat_weights},
+                                  SetupField{"qat_inputs", &Setup::qat_inputs},
                                   SetupField{"freezes_tower", &Setup::freezes_tower},
                                   SetupField{"freezes_projector", &Setup::freezes_projector},
                                   SetupField{"micro_batch", &Setup::micro_batch},
@@ -161,6 +190,14 @@ std::string set_member(Setup::Words& member, const json& value) {
   if (!value.is_array() || !std::all_of(value.begin(), value.end(), [](const json& item) { return item.is_string(); }))
     return "a list of texts";
   member = value.get<std::vector<std::string>>();
+  return {};
+}
+
+std::string set_member(Setup::Numbers& member, const json& value) {
+  const auto is_number = [](const json& item) { return item.is_number_integer() && item >= 0; };
+  if (is_number(value)) return member = std::vector{value.get<std::int64_t>()}, "";
+  if (!value.is_array() || !std::all_of(value.begin(), value.end(), is_number)) return "a list of whole numbers";
+  member = value.get<std::vector<std::int64_t>>();
   return {};
 }
 

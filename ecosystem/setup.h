@@ -22,21 +22,34 @@ struct Setup {
   using Number = std::optional<double>;
   using Word = std::optional<std::string>;
   using Words = std::optional<std::vector<std::string>>;
+  using Numbers = std::optional<std::vector<std::int64_t>>;
 
   // model and method
   Word model, model_type, adapter, dtype, own_dtype;
   Count quant_bits;
   Word quant_method, quant_type, quant_storage;
   Flag double_quant, quant_experts;
+  Flag linear_experts;  // stacked experts become linears, which quantisation and adapters reach
   Count rank;
   Number alpha, dropout;
   Words targets, saved_modules, module_targets, fsdp_words;  // fsdp_words: "full_shard", "auto_wrap", "offload"
+  Word runs_as;                                              // a framework whose models and kernels the trainer takes
   Word component;                                            // torchtune: model and method in one word
   Flag mlp_adapters, head_adapters, fused_optimizer;         // torchtune: of the targets, of AdamW
   Flag fsdp2_shards_4bit, fsdp2_shards_8bit;                 // FSDP2 takes such bases of bitsandbytes
   Flag shards_4bit;                                          // the program's own 4-bit storage can be sharded
   Flag all_linear;                                           // the targets as axolotl says them, in two keys
   Flag dora, compile_layers;
+  Flag prepares_kbit, prepares_checkpointing;  // PEFT's preparation of a quantised base, and its own checkpointing
+  Flag rank_means_adapters;                    // a rank alone says that adapters are trained
+  // what is trained alone: expressions, layers, shares and parts, as ecosystem/trained_parameters.cpp reads them
+  Words unfrozen, freeze_modules, freeze_extra, frozen_prefixes, trained_prefixes;
+  Numbers adapted_layers;
+  Word frozen_regex, trained_regex, decoder_trained, encoder_trained, fusion_trained;
+  Flag freezes_layers, spreads_layers, freezes_language;
+  Number freeze_layers, frozen_ratio;
+  Words parameter_targets;                // experts' parameters that carry adapters
+  Word qat, qat_weights, qat_inputs;      // fake quantisers: in one word, or of weights and of inputs
   Flag freezes_tower, freezes_projector;  // of a model with a vision tower; the projector's follows the tower's
   // batch
   Count micro_batch, grad_accum, seq_len, eval_batch, pad_multiple, global_batch;
@@ -68,7 +81,7 @@ struct Setup {
 };
 
 using SetupMember = std::variant<Setup::Flag Setup::*, Setup::Count Setup::*, Setup::Number Setup::*,
-                                 Setup::Word Setup::*, Setup::Words Setup::*>;
+                                 Setup::Word Setup::*, Setup::Words Setup::*, Setup::Numbers Setup::*>;
 
 struct SetupField {
   std::string_view name;

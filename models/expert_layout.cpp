@@ -68,6 +68,12 @@ bool names_module(std::string_view target, std::string_view tensor) {
   return before == 0 || path[before - 1] == '.';
 }
 
+bool names_stacked_parameter(std::string_view target, const WeightTensor& tensor) {
+  const std::string& name = tensor.name;
+  return is_stacked_experts(tensor) && target.find('.') != std::string_view::npos && name.ends_with(target) &&
+         (name.size() == target.size() || name[name.size() - target.size() - 1] == '.');
+}
+
 bool is_stacked_experts(const WeightTensor& tensor) {
   return tensor.role == WeightRole::Stacked && tensor.shape.size() == 3 && tensor.is_routed;
 }
@@ -79,6 +85,30 @@ void lay_out_experts(ModelWeights& weights, const FrameworkExperts& experts) {
     if (WeightTensor* const router = tensor_of(kind.tensors, LinearSlot::Router))
       lay_out_router(*router, experts.router);
   }
+}
+
+bool make_experts_linear(ModelWeights& weights) {
+  const auto linear = [](WeightTensor& t, const char* name, LinearSlot slot) {
+    t.name = t.name.substr(0, t.name.rfind('.') + 1) + name + ".{}.weight";
+    t.copies = t.shape[0];
+    t.shape = {t.out, t.in};
+    t.role = WeightRole::Linear;
+    t.slot = slot;
+  };
+  bool found = false;
+  for (LayerKind& kind : weights.kinds) {
+    WeightTensor* const gate = tensor_of(kind.tensors, LinearSlot::ExpertGateUp);
+    WeightTensor* const down = tensor_of(kind.tensors, LinearSlot::ExpertDown);
+    if (!gate || !down || !is_stacked_experts(*gate) || gate->out % 2 != 0) continue;
+    found = true;
+    gate->out /= 2;
+    linear(*down, "down_projs", LinearSlot::ExpertDown);
+    WeightTensor up = *gate;
+    linear(*gate, "gate_projs", LinearSlot::ExpertGate);
+    linear(up, "up_projs", LinearSlot::ExpertUp);
+    kind.tensors.push_back(std::move(up));
+  }
+  return found;
 }
 
 std::vector<std::string> linear_modules(const ModelWeights& weights) {
@@ -120,6 +150,9 @@ bool AdapterRanks::refuses_variant() const {
 
 /// Experts that were modules in the checkpoint answer to the names of these: gate_proj, or w1 for Mixtral's.
 std::int64_t AdapterRanks::rank_of_experts(const WeightTensor& stacked) const {
+  const bool is_parameter = std::ranges::any_of(
+      targets_, [&](const std::string& target) { return names_stacked_parameter(target, stacked); });
+  if (is_parameter) return lora_.rank;
   const auto is_named = [&](const std::string& module) { return contains(targets_, module); };
   const bool is_reached =
       is_all_linear_ || (!stacked.made_of.empty() && std::ranges::all_of(stacked.made_of, is_named));

@@ -20,6 +20,14 @@ std::string module_name(const std::string& tensor);
 /// Says whether a target names the module of a tensor: by the end of its path, "q_proj" or "shared_expert.up_proj".
 bool names_module(std::string_view target, std::string_view tensor);
 
+/// Stacked experts of the checkpoint as a linear for each of them, gate and up apart; axolotl's option for Llama 4.
+/// Source: axolotl src/axolotl/monkeypatch/models/llama4/modeling.py @067b021c. Returns whether there were any.
+bool make_experts_linear(ModelWeights& weights);
+
+/// Says whether a target is a parameter of stacked experts, by the end of its path: "mlp.experts.down_proj" of PEFT's
+/// target_parameters.
+bool names_stacked_parameter(std::string_view target, const WeightTensor& tensor);
+
 /// Modules that "all-linear" names: "q_proj", "in_proj", …, without the head and without what a fused kernel takes.
 std::vector<std::string> linear_modules(const ModelWeights& weights);
 

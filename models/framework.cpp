@@ -157,6 +157,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("source", c.source);
   f.optional("aliases", c.aliases);
   f.optional("mixed_loads_fp32", c.dtypes.mixed_loads_fp32);
+  f.optional("frozen_in_16bit", c.dtypes.frozen_in_16bit);
   f.optional("caches_autocast_weights", c.dtypes.caches_autocast_weights);
   f.optional("autocasts_inputs", c.dtypes.autocasts_inputs);
   f.optional("adapter", c.dtypes.adapter);

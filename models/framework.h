@@ -137,6 +137,7 @@ struct QuantisedUpcast {
 
 /// Dtypes of weights, products and gradients.
 struct FrameworkDtypes {
+  bool frozen_in_16bit = false;  // full *-mixed: only what is trained is in fp32
   bool mixed_loads_fp32 = true;  // full *-mixed: fp32 weights with autocast; false: 16-bit weights and an fp32 master
   bool caches_autocast_weights = true;  // 16-bit casts of fp32 weights live until their backward
   bool autocasts_inputs = true;         // each linear casts its own input copy under autocast

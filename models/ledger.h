@@ -24,6 +24,7 @@ struct LedgerContext {
   bool accumulates{};  // gradients of earlier micro-batches exist: a new gradient is a temporary, then added
   bool is_windowed{};  // this kind of layer attends to a sliding window only
   std::size_t kind{};  // of the layer that is emitted: index of model.weights.kinds
+  bool is_head{};      // the end behind the last layer is emitted
 
   const LayerKind& layer() const { return model.weights.kinds[kind]; }
   bool is_language() const { return layer().part == ModelPart::Language; }
@@ -51,7 +52,7 @@ struct LedgerContext {
   }
   /// Features of images that wait for layers of the language model.
   std::int64_t memory_elements() const { return recipe.micro_batch * model.memory_elements_per_row(recipe); }
-  bool trains_norms() const { return is_language() ? model.trains_norms : model.linears[kind].trains_norms; }
+  bool trains_norms() const { return is_head ? model.trains_norms : model.linears[kind].trains_norms; }
   const LinearRef& linear(LinearSlot slot) const { return model.linears[kind][slot]; }
 };
 

@@ -1,5 +1,9 @@
 #include "models/numerics.h"
 
+#include <algorithm>
+
+#include "models/trained_names.h"
+
 namespace gpuplan {
 namespace {
 
@@ -17,6 +21,12 @@ bool has_engine_master(const Recipe& recipe, const FrameworkConvention& framewor
   return cast == ComputeCast::Model && framework.dtypes.zero_has_master && recipe.precision != Precision::Fp32;
 }
 
+bool trains_embedding(const Recipe& recipe) {
+  return recipe.trained.empty() || std::ranges::any_of(recipe.trained, [](const std::string& name) {
+           return names_parameter(name, "model.embed_tokens.weight");
+         });
+}
+
 void resolve_full(DtypePolicy& n, const Recipe& recipe, const FrameworkConvention& framework, ComputeCast cast) {
   if (!is_mixed(recipe.precision)) {
     n.has_master = has_engine_master(recipe, framework, cast);
@@ -26,12 +36,14 @@ void resolve_full(DtypePolicy& n, const Recipe& recipe, const FrameworkConventio
     n.has_master = true;  // 16-bit weights and gradients, fp32 master
     return;
   }
-  n.weight = n.ends = n.frozen = Dtype::F32;
+  n.weight = Dtype::F32;
+  if (!framework.dtypes.frozen_in_16bit) n.ends = n.frozen = Dtype::F32;
   n.casts_weights = true;
   if (cast == ComputeCast::Gather) return;  // the whole forward is 16-bit
   n.is_autocast = framework.dtypes.autocasts_inputs;
   n.caches_casts = framework.dtypes.caches_autocast_weights;
-  n.residual = n.is_autocast ? Dtype::F32 : n.compute;  // the embedding looks up fp32 rows
+  const bool embeds_in_16bit = framework.dtypes.frozen_in_16bit && !trains_embedding(recipe);
+  n.residual = n.is_autocast && !embeds_in_16bit ? Dtype::F32 : n.compute;  // the embedding looks up fp32 rows
 }
 
 /// Norms of fp32 weights return fp32, as lookups in an fp32 embedding do, and bitsandbytes returns what it was given.

@@ -39,6 +39,7 @@ struct LoraSpec {
   std::optional<Dtype> base_dtype;                 // frozen base as loaded; unset: the compute dtype
   std::vector<std::string> modules_to_save;        // "lm_head", "embed_tokens": trained as full copies
   bool is_dora = false;                            // adds one magnitude per output feature
+  bool linear_experts = false;  // stacked experts as linears of their own, by an option of the trainer
   bool operator==(const LoraSpec&) const = default;
 };
 
@@ -49,6 +50,11 @@ struct Offload {
   bool any() const { return optimizer != OffloadTarget::None || params != OffloadTarget::None || activations; }
   bool operator==(const Offload&) const = default;
 };
+
+/// Quantisation-aware training: linears that multiply what fake quantisers of torchao make of weights, or of weights
+/// and inputs (models/ledger/fake_quant.cpp). Int8Int4: its int8-int4 quantiser of per-token inputs; Int4Grouped and
+/// its kin: weights in groups whose scales get gradients.
+enum class Qat : std::uint8_t { None, Int4, Int8Int4, Int4Grouped, Int8Int4Grouped, Fp8Int4Grouped, Fp8, Nvfp4, Mxfp4 };
 
 /// What is trained of a vision-language model beside its language model.
 enum class TrainVision : std::uint8_t { No, Projector, All };
@@ -81,6 +87,8 @@ struct Recipe {
   Method method = Method::Full;
   LoraSpec lora;
   QuantSpec quant;
+  /// Names of parameters or modules (models/trained_names.h) that alone are trained, or carry adapters; empty: all.
+  std::vector<std::string> trained;
   Precision precision = Precision::Bf16Mixed;
   RowOf<OptimizerSpec> optimizer;  // adamw-fused
   bool optimizer_in_backward = false;
@@ -95,6 +103,7 @@ struct Recipe {
   std::int64_t loss_chunks = 8;         // chunks of a chunked loss
   std::optional<LayerKernels> kernels;  // unset: what the framework uses
   bool torch_compile = false;           // layers and loss through torch.compile: fused memory-bound ops, fewer launches
+  Qat qat{};                            // weights stay in 16 or 32 bit; their quantised values are made in each pass
   bool fp8_matmul = false;  // Transformer Engine / torchao: block linears multiply in fp8, states as without
   Offload offload;
   ImageSpec images;

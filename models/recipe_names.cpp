@@ -93,6 +93,16 @@ constexpr std::array kTrainVisions{NameRow<TrainVision>{"no", TrainVision::No},
                                    NameRow<TrainVision>{"projector", TrainVision::Projector},
                                    NameRow<TrainVision>{"all", TrainVision::All}};
 
+constexpr std::array kQats{NameRow<Qat>{"none", Qat::None},
+                           NameRow<Qat>{"int4", Qat::Int4},
+                           NameRow<Qat>{"int8-int4", Qat::Int8Int4},
+                           NameRow<Qat>{"int4-grouped", Qat::Int4Grouped},
+                           NameRow<Qat>{"int8-int4-grouped", Qat::Int8Int4Grouped},
+                           NameRow<Qat>{"fp8-int4-grouped", Qat::Fp8Int4Grouped},
+                           NameRow<Qat>{"fp8", Qat::Fp8},
+                           NameRow<Qat>{"nvfp4", Qat::Nvfp4},
+                           NameRow<Qat>{"mxfp4", Qat::Mxfp4}};
+
 constexpr std::array kPackings{NameRow<Packing>{"packed", Packing::Packed}, NameRow<Packing>{"padded", Packing::Padded},
                                NameRow<Packing>{"dynamic", Packing::Dynamic}, NameRow<Packing>{"pad", Packing::Padded},
                                NameRow<Packing>{"dynamic-padding", Packing::Dynamic}};
@@ -108,6 +118,7 @@ NameTable<LayerKernels> names_of(LayerKernels) { return {"kernel set", kKernels}
 NameTable<Checkpointing> names_of(Checkpointing) { return {"checkpointing", kCheckpointings}; }
 NameTable<OffloadTarget> names_of(OffloadTarget) { return {"offload target", kOffloads}; }
 NameTable<Packing> names_of(Packing) { return {"packing", kPackings}; }
+NameTable<Qat> names_of(Qat) { return {"fake quantiser", kQats}; }
 NameTable<TrainVision> names_of(TrainVision) { return {"trained part of the vision tower", kTrainVisions}; }
 
 CheckpointingChoice parse_checkpointing_choice(std::string_view text, std::string_view where) {
@@ -201,6 +212,7 @@ constexpr std::array kKeys{
         }},
     Key{"save", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.modules_to_save = read_list(v, w); }},
     Key{"dora", false, false, [](Draft& d, Value, Where) { d.flag.lora.is_dora = true; }},
+    Key{"linear-experts", false, false, [](Draft& d, Value, Where) { d.flag.lora.linear_experts = true; }},
     Key{"quant", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.kind = read_base(v, w); }},
     Key{"experts", true, false, [](Draft& d, Value, Where) { d.flag.quant.quantises_experts = true; }},
     Key{"block", true, true,
@@ -338,6 +350,7 @@ std::string adapter_spec(const LoraSpec& lora, const QuantSpec& quant) {
   if (lora.base_dtype) add("base", std::string(to_string(*lora.base_dtype)));
   if (!lora.modules_to_save.empty()) add("save", fmt::format("{}", fmt::join(lora.modules_to_save, "+")));
   if (lora.is_dora) spec += ",dora";
+  if (lora.linear_experts) spec += ",linear-experts";
   if (quant.quantises_experts) spec += ",experts";
   if (quant.packed) return spec;  // the checkpoint says it
   if (quant.kind == BaseQuant::Gptq4) add("quant", std::string(to_string(quant.kind)));

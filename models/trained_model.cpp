@@ -1,6 +1,8 @@
 #include "models/trained_model.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -8,15 +10,21 @@
 #include "base/names.h"
 #include "base/narrow.h"
 #include "models/expert_layout.h"
+#include "models/layer_marks.h"
 #include "models/quantisation.h"
+#include "models/trained_names.h"
 
 namespace gpuplan {
 namespace {
 
-/// Says whether the recipe trains anything of this part of the model.
+/// Says whether the recipe may train anything of this part of the model.
 bool is_open(const Recipe& recipe, ModelPart part) {
   return part == ModelPart::Language || (part == ModelPart::Tower && recipe.images.train == TrainVision::All) ||
          (part == ModelPart::Projector && recipe.images.train != TrainVision::No);
+}
+
+bool is_open(const Recipe& recipe, const WeightTensor& tensor) {
+  return is_open(recipe, tensor.part) && !tensor.is_frozen;
 }
 
 /// A recipe and a framework decide together what becomes of each tensor.
@@ -26,7 +34,7 @@ struct Choice {
   AdapterRanks ranks;
 
   std::int64_t rank_of(const WeightTensor& tensor) const {
-    return recipe.is_adapter() && is_open(recipe, tensor.part) ? ranks.rank_of(tensor) : 0;
+    return recipe.is_adapter() && is_open(recipe, tensor) ? ranks.rank_of(tensor) : 0;
   }
   bool quantises(const WeightTensor& tensor) const {
     if (recipe.quant.kind == BaseQuant::None) return false;
@@ -41,34 +49,19 @@ struct Choice {
   }
 };
 
-/// Marks what a quantised checkpoint leaves in 16 bit. Layers of a kind that differ in it become kinds of their own.
-void mark_unquantised(ModelWeights& weights, const CheckpointQuant& checkpoint) {
-  constexpr std::size_t kMostKinds = 255;
-  const auto marked = [&](LayerKind kind, std::int64_t position) {
-    std::string prefix = kind.prefix;
-    if (const std::size_t at = prefix.find("{}"); at != std::string::npos)
-      prefix.replace(at, 2, std::to_string(position - kind.offset));
-    for (WeightTensor& t : kind.tensors)
-      t.keeps_dtype = keeps_dtype(checkpoint, prefix + t.name.substr(0, t.name.rfind('.')));
-    return kind;
-  };
-  const auto keeps_same = [](const LayerKind& a, const LayerKind& b) {
-    return std::ranges::equal(a.tensors, b.tensors, {}, &WeightTensor::keeps_dtype, &WeightTensor::keeps_dtype);
-  };
-  const std::vector<LayerKind> unmarked = std::exchange(weights.kinds, {});
-  std::vector<std::uint8_t> first;  // of each kind that is made: the one it is of
-  for (std::size_t i = 0; i < weights.order.size(); ++i) {
-    const std::uint8_t old = weights.order[i];
-    LayerKind own = marked(unmarked[old], std::int64_t(i));
-    std::size_t k = 0;
-    while (k < weights.kinds.size() && (first[k] != old || !keeps_same(weights.kinds[k], own))) ++k;
-    if (k == weights.kinds.size()) {
-      if (k == kMostKinds) throw InputError("--model", "more than 255 kinds of layers are quantised differently");
-      weights.kinds.push_back(std::move(own));
-      first.push_back(old);
+/// Marks what a quantised checkpoint leaves in 16 bit.
+bool mark_unquantised(ModelWeights& weights, const CheckpointQuant& checkpoint) {
+  return mark_layers(weights, [&](LayerKind& kind, std::int64_t position) {
+    for (WeightTensor& t : kind.tensors) {
+      const std::string name = parameter_name(kind, position, t);
+      t.keeps_dtype = keeps_dtype(checkpoint, std::string_view(name).substr(0, name.rfind('.')));
     }
-    weights.order[i] = narrow<std::uint8_t>(k);
-  }
+  });
+}
+
+bool saves_head(const LoraSpec& lora) {
+  return std::ranges::any_of(lora.modules_to_save,
+                             [](const std::string& name) { return names_module(name, "lm_head.weight"); });
 }
 
 bool is_saved_copy(const LoraSpec& lora, const WeightTensor& tensor) {
@@ -91,7 +84,8 @@ void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, 
   const auto add_adapter = [&](std::int64_t out_features, std::int64_t in_features, WeightUse use) {
     out.push_back({StateKind::Adapter, out_features, in_features, copies, index, use, is_stack, is_of_experts});
   };
-  if (!recipe.is_adapter() && is_open(recipe, tensor.part)) return add_whole(StateKind::Trained);
+  if (tensor.is_tied) return add_whole(StateKind::SavedCopy);  // what it is a copy of is the embedding
+  if (!recipe.is_adapter() && is_open(recipe, tensor)) return add_whole(StateKind::Trained);
   const bool is_block = tensor.role == WeightRole::Linear || tensor.role == WeightRole::Stacked;
   add_whole(choice.quantises(tensor) ? StateKind::Quantised : is_block ? StateKind::Frozen : StateKind::FrozenEnd);
   if (const std::int64_t rank = choice.rank_of(tensor)) {
@@ -172,15 +166,18 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Choice
     LinearRef& ref = out[t.slot];
     ref = {row->name, narrow<std::uint8_t>(i), index_of(tensors, bias_name(t.name)), t.in, t.out, row->in, row->out};
     ref.copies = t.role == WeightRole::Stacked && t.shape.size() == 3 ? t.shape[0] : t.copies;
-    ref.is_trained = !recipe.is_adapter() && is_open(recipe, t.part);
+    ref.is_trained = !recipe.is_adapter() && is_open(recipe, t);
     ref.is_quantised = recipe.is_adapter() && choice.quantises(t);
     ref.rank = choice.rank_of(t);
     ref.is_adapted = ref.rank > 0;
     ref.merges_adapter = ref.is_adapted && is_stacked_experts(t);
-    ref.product = choice.framework.experts.product;
+    ref.product =
+        recipe.is_adapter() && recipe.lora.linear_experts ? ExpertProduct::LoopAll : choice.framework.experts.product;
   }
   bind_norms(out, tensors);
-  out.trains_norms = !recipe.is_adapter() && !tensors.empty() && is_open(recipe, tensors.front().part);
+  out.trains_norms = !recipe.is_adapter() && std::ranges::any_of(tensors, [&](const WeightTensor& t) {
+    return (t.role == WeightRole::Norm || t.role == WeightRole::Recurrence) && is_open(recipe, t);
+  });
   return out;
 }
 
@@ -225,6 +222,23 @@ std::optional<InputError> wrong_name(const std::vector<std::string>& wanted, con
   return {};
 }
 
+/// A target may be a module of the checkpoint, or a parameter of the experts as the library stacks them.
+std::optional<InputError> wrong_target(const Recipe& recipe, const ModelWeights& weights,
+                                       const FrameworkExperts& experts) {
+  auto wrong = wrong_name(recipe.lora.targets, weights, true, "--lora targets");
+  if (!wrong) return {};
+  ModelWeights laid_out = weights;
+  lay_out_experts(laid_out, experts);
+  std::vector<std::string> others;  // that are no parameters of experts
+  const auto is_parameter = [&](const std::string& target) {
+    return std::ranges::any_of(laid_out.kinds, [&](const LayerKind& kind) {
+      return std::ranges::any_of(kind.tensors, [&](const auto& t) { return names_stacked_parameter(target, t); });
+    });
+  };
+  std::ranges::copy_if(recipe.lora.targets, std::back_inserter(others), std::not_fn(is_parameter));
+  return wrong_name(others, weights, true, "--lora targets");
+}
+
 }  // namespace
 
 namespace {
@@ -233,8 +247,23 @@ bool has_trained(const StateList& list) {
   return std::any_of(list.begin(), list.end(), [](const StateTensor& t) { return is_trained(t.kind); });
 }
 
+/// Where some parameters alone are trained: the first unit that has one of them.
+std::int64_t find_first_trained(const TrainedModel& model) {
+  const auto& order = model.weights.order;
+  const auto is_projector = [&](std::uint8_t kind) { return model.weights.kinds[kind].part == ModelPart::Projector; };
+  const bool begins_with_tower = std::ranges::any_of(order, is_projector);
+  if (begins_with_tower ? model.trains_patches : model.trains_embedding) return 0;
+  const auto first = std::ranges::find_if(order, [&](std::uint8_t kind) {
+    return has_trained(model.layers[kind]) || (is_projector(kind) && model.trains_embedding);
+  });
+  return (first - order.begin()) + 1;
+}
+
 /// A frozen tower runs forward only, and so does a projector where neither it nor the embedding behind it is trained.
+/// PEFT's preparation for checkpointing makes the embedding's output need a gradient, so all layers run backward.
 std::int64_t find_first_backward(const TrainedModel& model, const Recipe& recipe) {
+  const bool starts_at_embedding = recipe.is_adapter() && recipe.checkpointing != Checkpointing::None;
+  if (!recipe.trained.empty() && !starts_at_embedding) return find_first_trained(model);
   if (!model.spec.vision.is_present() || recipe.images.train == TrainVision::All) return 0;
   const auto bridge = std::find_if(model.weights.order.begin(), model.weights.order.end(), [&](std::uint8_t kind) {
     return model.weights.kinds[kind].part == ModelPart::Projector;
@@ -252,13 +281,16 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
   model.image = image_grid(spec.vision, recipe.images.width, recipe.images.height);
   model.parameters = model.weights.total_elements();
   const bool is_tied = spec.tie_word_embeddings && spec.head == HeadKind::LanguageModel;
-  model.has_tied_head = is_tied && !framework.layers.unties_head;
-  if (is_tied && framework.layers.unties_head)
-    model.weights.after.push_back({"lm_head.weight",
-                                   {spec.vocab_size, spec.embedding_width()},
-                                   WeightRole::Head,
-                                   spec.embedding_width(),
-                                   spec.vocab_size});
+  // PEFT copies the module of a tied head too, where modules_to_save names it
+  const bool saves_tied_head = is_tied && recipe.is_adapter() && saves_head(recipe.lora);
+  model.has_tied_head = is_tied && !framework.layers.unties_head && !saves_tied_head;
+  if (is_tied && !model.has_tied_head)
+    model.weights.after.push_back({.name = "lm_head.weight",
+                                   .shape = {spec.vocab_size, spec.embedding_width()},
+                                   .role = WeightRole::Head,
+                                   .in = spec.embedding_width(),
+                                   .out = spec.vocab_size,
+                                   .is_tied = saves_tied_head && !framework.layers.unties_head});
   if (fails_on_targets(recipe, framework.adapters))
     return InputError("--lora targets",
                       fmt::format("all-linear of models of type {} fails with {}", spec.model_type,
@@ -266,17 +298,25 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
                       fmt::format("name modules ({}), or take other versions (--versions)",
                                   fmt::join(linear_modules(model.weights), "+")));
   if (recipe.is_adapter()) {
-    if (auto wrong = wrong_name(recipe.lora.targets, model.weights, true, "--lora targets")) return *std::move(wrong);
+    if (auto wrong = wrong_target(recipe, model.weights, framework.experts)) return *std::move(wrong);
     if (auto wrong = wrong_name(recipe.lora.modules_to_save, model.weights, false, "--lora modules_to_save"))
       return *std::move(wrong);
   }
+  const bool has_linear_experts = recipe.is_adapter() && recipe.lora.linear_experts;
+  if (has_linear_experts && !make_experts_linear(model.weights))
+    return InputError("--lora linear-experts", fmt::format("{} has no stacked experts", spec.name), "leave it out");
   const bool has_own_experts = recipe.quant.quantises_experts && !framework.quantisation.offers_experts;
   if (has_own_experts && framework.experts.layout == ExpertLayout::Stacked)
     return InputError("--qlora experts",
                       fmt::format("{} has no option that quantises stacked experts", framework.title),
                       "leave it out, or name a --framework that has one");
-  if (!spec.checkpoint.skips.empty()) mark_unquantised(model.weights, spec.checkpoint);
-  lay_out_experts(model.weights, framework.experts);
+  if (!spec.checkpoint.skips.empty() && !mark_unquantised(model.weights, spec.checkpoint))
+    return InputError("--model", "more than 255 kinds of layers are quantised differently");
+  if (!recipe.trained.empty())
+    if (auto wrong = mark_frozen(model.weights, recipe.trained)) return *std::move(wrong);
+  FrameworkExperts experts = framework.experts;
+  if (has_linear_experts) experts.layout = ExpertLayout::Modules;
+  lay_out_experts(model.weights, experts);
   const Choice choice{recipe, framework, AdapterRanks(recipe, framework.adapters, model.weights)};
   if (recipe.is_adapter() && choice.ranks.refuses_variant())
     return InputError(recipe.lora.is_dora ? "--lora dora" : "--lora dropout",
@@ -295,8 +335,15 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
   if (spec.embedding_size > 0)
     model.head_input = {"project_out",       0xff,        0xff,        spec.hidden_size,
                         spec.embedding_size, Dim::Hidden, Dim::Latent, is_full};
-  model.trains_norms = is_full;
-  model.trains_embedding = model.trains_head = is_full;
+  const auto trains = [&](const std::vector<WeightTensor>& list, WeightRole role) {
+    return is_full && (recipe.trained.empty() || std::ranges::any_of(list, [&](const WeightTensor& t) {
+                         return t.role == role && t.part == ModelPart::Language && !t.is_frozen;
+                       }));
+  };
+  model.trains_norms = trains(model.weights.after, WeightRole::Norm);
+  model.trains_embedding = trains(model.weights.before, WeightRole::Embedding);
+  model.trains_head = model.has_tied_head ? model.trains_embedding : trains(model.weights.after, WeightRole::Head);
+  model.head.is_trained = model.trains_head;
   if (!is_full) {
     for (const WeightTensor& t : model.weights.before)
       model.trains_embedding |= t.part == ModelPart::Language && is_saved_copy(recipe.lora, t);
@@ -308,7 +355,9 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
     }
     model.head.is_trained = model.trains_head;
   }
-  model.trains_patches = is_full && is_open(recipe, ModelPart::Tower);
+  model.trains_patches = is_full && std::ranges::any_of(model.weights.before, [&](const WeightTensor& t) {
+                           return t.part == ModelPart::Tower && is_open(recipe, t);
+                         });
   model.first_backward = find_first_backward(model, recipe);
   model.trains_memory = spec.vision.is_attended ? recipe.images.train != TrainVision::No : model.first_backward == 0;
   model.each_state([&](const StateList& list, std::int64_t times) {

@@ -80,6 +80,8 @@ struct WeightTensor {
   ModelPart part{};
   bool is_subclass{};                // its module is of a class derived from torch's Linear
   bool keeps_dtype{};                // in 16 or 32 bit where the checkpoint is quantised
+  bool is_frozen{};                  // not among the names that are trained (Recipe::trained)
+  bool is_tied{};                    // a head that is the embedding; beside that stands a trained copy
   bool is_routed{};                  // of the routed experts: a token uses experts_per_token of num_experts
   std::vector<std::string> made_of;  // modules of the checkpoint that a library merges into this one ("gate_proj")
   std::int64_t elements() const;     // of all copies
@@ -94,11 +96,12 @@ struct LayerKind {
   Mixer mixer{};
   bool has_mlp = true;
   bool is_moe{}, is_causal = true, has_cross_attention{};
-  bool is_bridge{};    // between encoder and decoder: final norm, then the decoder's embedding
-  ModelPart part{};    // a projector is a bridge too: image features, then the embedding of the whole sequence
-  bool is_windowed{};  // of a tower: attends within VisionSpec::window
-  bool is_sparse{};    // keeps the largest values of its MLP's gate alone
-  bool is_global{};    // has ModelSpec::global's attention
+  bool is_bridge{};          // between encoder and decoder: final norm, then the decoder's embedding
+  ModelPart part{};          // a projector is a bridge too: image features, then the embedding of the whole sequence
+  bool is_windowed{};        // of a tower: attends within VisionSpec::window
+  bool is_sparse{};          // keeps the largest values of its MLP's gate alone
+  bool is_global{};          // has ModelSpec::global's attention
+  bool is_before_trained{};  // stands in front of the first layer that trains something (Recipe::trained)
   bool makes_deepstack{}, reads_deepstack{};  // image features of a block that join a layer of the language model
   std::int64_t elements() const;
 };

@@ -67,7 +67,9 @@ namespace {
 /// The base of a checkpoint that stays as it is stored is the recipe's, whatever the recipe asked for.
 std::string keep_checkpoint(EstimateRequest& r) {
   const QuantSpec& base = *r.model.checkpoint.base;
-  const bool wins = r.recipe.quant.kind != BaseQuant::None && r.recipe.quant.kind != base.kind;
+  QuantSpec asked = r.recipe.quant;
+  asked.packed = base.packed;
+  const bool wins = asked.kind != BaseQuant::None && asked != base;
   r.recipe.quant = base;
   if (r.recipe.is_adapter()) r.recipe.method = base.bits() <= 4 ? Method::Qlora : Method::Lora;
   return wins ? ", which wins over what the recipe says" : "";
@@ -245,6 +247,11 @@ Mistake recipe_mistake(const Recipe& r, const ModelSpec& m, const ClusterSpec& c
     return InputError("--loss", fmt::format("{} chunks is out of range", r.loss_chunks),
                       fmt::format("1 to {}", kMostLossChunks));
   if (auto mistake = card_mistake(r, cluster.gpus.kinds())) return mistake;
+  if (r.qat != Qat::None && r.quant.kind != BaseQuant::None)
+    return InputError("--qat", "fake quantisers work on weights in 16 or 32 bit, and the base is quantised",
+                      "--lora in the place of --qlora");
+  if (r.qat != Qat::None && r.fp8_matmul)
+    return InputError("--qat", "its linears multiply in 16 bit, and --fp8 in 8", "leave one of them out");
   if (r.fp8_matmul && r.precision == Precision::Fp32)
     return InputError("--fp8", "needs a 16-bit precision beside it", "use bf16-mixed or bf16-true");
   const bool computes_as_asked = r.framework->dtypes.qlora_computes_in_fp32;

@@ -67,7 +67,11 @@ double model_flops(const Job& job, std::int64_t global_batch, std::int64_t seq_l
       double(model.weights.part_elements(ModelPart::Tower) + model.weights.part_elements(ModelPart::Projector) +
              model.weights.part_elements(ModelPart::Idle));
   const double matmul = double(model.parameters) - idle - looked_up - of_images;
-  const double per_token = job.recipe().is_adapter() ? 4 * matmul + 6 * double(model.trainable) : 6 * matmul;
+  const Recipe& recipe = job.recipe();
+  // forward and the gradient of the input meet every weight, the weight's own gradient those that are trained
+  const double per_token = recipe.is_adapter()      ? 4 * matmul + 6 * double(model.trainable)
+                           : recipe.trained.empty() ? 6 * matmul
+                                                    : 4 * matmul + 2 * std::min(matmul, double(model.trainable));
   const double attending = double(m.num_layers_with(attends)), windowed = std::min(double(m.sliding_layers), attending),
                full = attending - windowed;
   const double attention =

@@ -223,8 +223,8 @@ void StageBuilder::make_schedule() {
   const std::uint16_t count = narrow<std::uint16_t>(s_.units.size());
   const std::uint16_t bodies = has_head() ? narrow<std::uint16_t>(count - 1) : count;
   for (std::uint16_t i = 0; i < bodies; ++i) s_.schedule.push_back({Phase::Forward, i, i == 0, i + 1 == bodies});
-  if (has_head()) s_.schedule.push_back({Phase::Head, narrow<std::uint16_t>(count - 1), bodies == 0, bodies == 0});
   const std::uint16_t last = std::min<std::uint16_t>(first_backward(), bodies);
+  if (has_head()) s_.schedule.push_back({Phase::Head, narrow<std::uint16_t>(count - 1), bodies == 0, last == bodies});
   for (std::uint16_t i = bodies; i-- > last;) s_.schedule.push_back({Phase::Backward, i, i + 1 == bodies, i == last});
 }
 

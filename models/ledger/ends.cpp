@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/narrow.h"
+#include "models/ledger/fake_quant.h"
 #include "models/ledger/tape.h"
 
 namespace gpuplan {
@@ -118,7 +119,8 @@ LocalId kept_chunks(Tape& t, LocalId x, const LinearRef& head, std::int64_t chun
   const bool keeps_softmax = !t.c.recipe.torch_compile;
   const Dtype soft = keeps_softmax ? t.c.framework.loss.chunked_softmax : t.c.numerics.compute;
   const LocalId logits = logits_tensor(t, "logits of all chunks", E, t.c.numerics.compute);
-  t.gemm({x}, {logits}, t.tokens(), head.out, head.in);
+  const FakeQuantised weight = fake_quantised_weight(t, head, chunks);  // each chunk calls the head
+  t.gemm({x, weight.value}, {logits}, t.tokens(), head.out, head.in);
   const LocalId log_softmax = keeps_softmax ? logits_tensor(t, "log-softmax of all chunks", E, soft) : kNoLocal;
   const LocalId upcast = logits_tensor(t, "chunk in the loss dtype", piece, soft);
   loss_op(t, {logits}, {log_softmax, upcast}, double(E * (2 + size_of(soft))));
@@ -128,8 +130,8 @@ LocalId kept_chunks(Tape& t, LocalId x, const LinearRef& head, std::int64_t chun
   const LocalId dweight = chunk_weight_gradient(t, head);
   const LocalId dx = t.wide("gradient of the head input", head.in, Dim::Hidden, t.c.numerics.compute);
   loss_op(t, {logits, log_softmax}, {grads}, 3.0 * double(E * size_of(soft)));
-  LayerOp& o = t.gemm({grads, log_softmax, logits, head.is_trained ? x : kNoLocal}, {dx, dweight}, t.tokens(), head.in,
-                      head.out);
+  LayerOp& o = t.gemm({grads, log_softmax, logits, head.is_trained ? x : kNoLocal, weight.value, weight.range},
+                      {dx, dweight}, t.tokens(), head.in, head.out);
   o.flops *= head.is_trained ? 2 : 1;
   o.is_weight_gradient = head.is_trained;
   return dx;
@@ -214,7 +216,9 @@ void pooler(Tape& t) {
 
 }  // namespace
 
-void emit_head(LayerGraph& graph, const LedgerContext& c) {
+void emit_head(LayerGraph& graph, const LedgerContext& context) {
+  LedgerContext c = context;
+  c.is_head = true;
   Tape t(graph, c);
   if (c.spec().head == HeadKind::Pooler) return pooler(t);
   const LocalId stream = c.spec().altup.is_present() ? joined_streams(t) : LocalId(kSlotX);

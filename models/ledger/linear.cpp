@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/narrow.h"
+#include "models/ledger/fake_quant.h"
 #include "models/ledger/tape.h"
 
 namespace gpuplan {
@@ -195,7 +196,7 @@ void merged_backward(Tape& t, const LinearRef& l, LocalId dy, LocalId input, std
   weight_gradient(t, {ddelta}, l.out, l.in, l.copies * l.rank, l.weight, is_cast, n.adapter, WeightUse::LowRankA);
 }
 
-enum : std::size_t { kX, kIn, kY, kLoraIn, kLoraMid, kLast, kCast };
+enum : std::size_t { kX, kIn, kY, kLoraIn, kLoraMid, kLast, kCast, kInputRange, kWeightRange };
 
 /// A second contribution to the gradient of x is added by the product itself.
 void in_place_linear_backward(Tape& t, const Tape::Step& s) {
@@ -231,8 +232,11 @@ void linear_backward(Tape& t, const Tape::Step& s) {
   o.weight = l.weight;
   spread(o, l, N, n.compute);
   if (is_in_weight_dtype(t, l)) make_fp32(o, n.compute);
-  if (l.is_trained)
+  fake_quant_backward(t, dx_own, s.ids[kInputRange]);
+  if (l.is_trained) {
     split_rows(weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, n.casts_weights, n.weight), l, N);
+    fake_quant_backward(t, kNoLocal, s.ids[kWeightRange]);
+  }
   const LocalId dx = t.cast(dx_own, t.at(x).dtype, "input gradient, cast");
   if (t.grad(x) == kNoLocal && x == kSlotX) {
     t.memory_op(OpKind::Copy, {dx}, {kSlotDx}, 0);
@@ -344,8 +348,12 @@ LocalId input_of_last_graph(Tape& t, const LinearRef& l, LocalId in) {
 LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind, LocalId remade) {
   const DtypePolicy& n = t.c.numerics;
   const std::int64_t N = t.at(x).elements / l.in;
-  const LocalId in = t.cast(x, n.compute, "linear input in 16 bit");
-  const LocalId own = usable_weight(t, l, N), w = l.merges_adapter ? merged_weight(t, l) : own;
+  const LocalId plain = t.cast(x, n.compute, "linear input in 16 bit");
+  const FakeQuantised input = fake_quantised_input(t, l, plain), weight = fake_quantised_weight(t, l);
+  const LocalId in = input.value;
+  if (input.exists()) remade = kNoLocal;
+  const LocalId own = weight.exists() ? weight.value : usable_weight(t, l, N),
+                w = l.merges_adapter ? merged_weight(t, l) : own;
   const std::array<Dim, 4> dims{Dim::Batch, Dim::Seq, l.out_dim, Dim::Count};
   // bitsandbytes returns its input's dtype (nn/modules.py Linear4bit.forward)
   const bool is_bitsandbytes = l.is_quantised && format_of(t.c.recipe.quant.kind).is_bitsandbytes;
@@ -367,17 +375,18 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind, Lo
   LoraIds lora;
   const LocalId base = y;
   const bool is_plain_adapter = t.c.recipe.lora.dropout <= 0 && !t.c.recipe.lora.is_dora;
-  const bool adds_in_place =
-      t.adds_in_place() && in == x && x != kSlotX && !l.merges_adapter && (!l.is_adapted || is_plain_adapter);
+  const bool adds_in_place = t.adds_in_place() && !weight.exists() && in == x && x != kSlotX && !l.merges_adapter &&
+                             (!l.is_adapted || is_plain_adapter);
   const bool has_low_rank_path = l.is_adapted && !l.merges_adapter;
   if (has_low_rank_path && adds_in_place)
     in_place_lora_forward(t, l, x, y, lora);
   else if (has_low_rank_path)
-    y = lora_forward(t, l, x, in, base, lora);
-  t.then_backward(adds_in_place ? in_place_linear_backward : linear_backward,
-                  {x, remade != kNoLocal ? remade : in, y, lora.input, lora.mid, last,
-                   is_cast_from_fp32(t, l) || l.merges_adapter ? w : kNoLocal},
-                  &l);
+    y = lora_forward(t, l, x, plain, base, lora);
+  t.then_backward(
+      adds_in_place ? in_place_linear_backward : linear_backward,
+      {x, remade != kNoLocal ? remade : in, y, lora.input, lora.mid, last,
+       is_cast_from_fp32(t, l) || l.merges_adapter || weight.exists() ? w : kNoLocal, input.range, weight.range},
+      &l);
   return y;
 }
 

@@ -41,15 +41,15 @@ class Tape {
     if (id != kNoLocal && *at(id).why == 0) at(id).why = why;
   }
 
-  // Backward: a step is a function and up to six locals and one linear, so that recording costs nothing.
+  // Backward: a step is a function and up to ten locals and one linear, so that recording costs nothing.
   struct Step;
   using Backward = void (*)(Tape&, const Step&);
   struct Step {
     Backward run;
-    std::array<LocalId, 8> ids;
+    std::array<LocalId, 10> ids;
     const LinearRef* linear;
   };
-  void then_backward(Backward run, std::array<LocalId, 8> ids, const LinearRef* linear = nullptr) {
+  void then_backward(Backward run, std::array<LocalId, 10> ids, const LinearRef* linear = nullptr) {
     steps().push_back({run, ids, linear});
   }
   void unwind();

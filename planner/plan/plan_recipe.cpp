@@ -9,7 +9,7 @@ namespace {
 
 template <class Archive, class Lora>
 void list_lora(Archive& f, Lora& lora) {
-  auto& [rank, alpha, dropout, targets, adapter_dtype, base_dtype, modules_to_save, is_dora] = lora;
+  auto& [rank, alpha, dropout, targets, adapter_dtype, base_dtype, modules_to_save, is_dora, linear_experts] = lora;
   f("rank", rank, kAtLeastOne);
   f("alpha", alpha, NumberRange{0, 1e9});
   f("dropout", dropout, NumberRange{0, 1});
@@ -18,6 +18,7 @@ void list_lora(Archive& f, Lora& lora) {
   f("base_dtype", base_dtype);
   f("modules_to_save", modules_to_save);
   f("is_dora", is_dora);
+  if (f.has("linear_experts") && (Archive::kReads || linear_experts)) f("linear_experts", linear_experts);
 }
 
 template <class Archive, class Quant>
@@ -64,13 +65,14 @@ void list_versions(Archive& f, Framework& framework) {
 
 template <class Archive, class R>
 void list_recipe(Archive& f, R& recipe) {
-  auto& [method, lora, quant, precision, optimizer, optimizer_in_backward, micro_batch, seq_len, packing, grad_accum,
-         checkpointing, checkpoint_every, attention, loss, loss_chunks, kernels, torch_compile, fp8_matmul, offload,
-         images, framework] = recipe;
+  auto& [method, lora, quant, trained, precision, optimizer, optimizer_in_backward, micro_batch, seq_len, packing,
+         grad_accum, checkpointing, checkpoint_every, attention, loss, loss_chunks, kernels, torch_compile, qat,
+         fp8_matmul, offload, images, framework] = recipe;
   const bool knows_method = f("method", method);
   const bool has_lora =
       f.nullable_object("lora", recipe.is_adapter(), [&](auto& inner) { list_lora(inner, recipe.lora); });
   f.object("quant", [&](auto& inner) { list_quant(inner, recipe.quant); });
+  if (f.has("trained") && (Archive::kReads || !trained.empty())) f("trained", trained);
   f("precision", precision);
   f.row("optimizer", optimizer);
   f("optimizer_in_backward", optimizer_in_backward);
@@ -85,6 +87,7 @@ void list_recipe(Archive& f, R& recipe) {
   f("loss_chunks", loss_chunks, kAtLeastOne);
   f("kernels", kernels);
   f("torch_compile", torch_compile);
+  if (f.has("qat") && (Archive::kReads || qat != Qat::None)) f("qat", qat);
   f("fp8_matmul", fp8_matmul);
   f.object("offload", [&](auto& inner) { list_offload(inner, recipe.offload); });
   if (f.has("images") && (Archive::kReads || images != ImageSpec{}))

@@ -24,6 +24,8 @@ std::string adapters_text(const LoraSpec& lora) {
 }
 
 std::string method_text(const Recipe& recipe) {
+  if (recipe.method == Method::Full && !recipe.trained.empty())
+    return fmt::format("training of {} alone", fmt::join(recipe.trained, ", "));
   if (recipe.method == Method::Full) return "full fine-tuning";
   const QuantSpec& quant = recipe.quant;
   std::string text = (recipe.method == Method::Qlora ? "QLoRA " : "LoRA ") + adapters_text(recipe.lora);
@@ -43,7 +45,8 @@ std::string training_text(const EstimateAnswer& answer) {
   const Recipe& recipe = answer.request.recipe;
   return fmt::format("{}: {} trainable ({:.3g} %); {}, {}{}", method_text(recipe), format_count(model.trainable),
                      100.0 * double(model.trainable) / double(model.parameters), to_string(recipe.precision),
-                     recipe.optimizer->name, recipe.optimizer_in_backward ? " in backward" : "");
+                     recipe.optimizer->name, recipe.optimizer_in_backward ? " in backward" : "") +
+         (recipe.qat == Qat::None ? "" : fmt::format(", {} fake quantisers", to_string(recipe.qat)));
 }
 
 std::string sequence_text(const Recipe& recipe) {

@@ -335,7 +335,8 @@ TEST_CASE("R18: best model at the end with model-only saving under an engine") {
 
 TEST_CASE("R19: FSDP2 checkpointing with dropout") {
   const char* kDropout = "dtype: bfloat16\nuse_peft: true\nlora_dropout: 0.1\ngradient_checkpointing: false\n";
-  CHECK(contains(error_of({kDropout, fsdp("  fsdp_activation_checkpointing: true\n")}), "[R19]"));
+  const ConfigReading reading = reading_of({kDropout, fsdp("  fsdp_activation_checkpointing: true\n")});
+  CHECK(has_note(reading, "[R19]"));  // the program trains so: it is told, and planned
 }
 
 TEST_CASE("R20: sharding over one GPU is counted as single, and said") {
@@ -395,17 +396,6 @@ TEST_CASE("what files train of a vision tower, once the model is known") {
   CHECK(train_of(factory) == TrainVision::No);
   CHECK(train_of(factory + "freeze_multi_modal_projector: false\n") == TrainVision::Projector);
   CHECK(train_of(factory + "freeze_vision_tower: false\n") == TrainVision::All);
-  const std::string expression =
-      R"(lora_target_modules: 'model.language_model.layers.[\d]+.(mlp|cross_attn|self_attn).(up|down|q)_proj')";
-  CHECK(train_of(axolotl + expression + "\n") == TrainVision::No);
-  CHECK(reading_of({axolotl + expression + "\n"}).request.recipe.lora.targets ==
-        std::vector<std::string>{"up_proj", "down_proj", "q_proj"});
-  const std::string smolvlm = R"(lora_target_modules: 'model.text_model.layers.[\d]+.(mlp|self_attn).(up|v)_proj')";
-  CHECK(reading_of({axolotl + smolvlm + "\n"}).request.recipe.lora.targets ==
-        std::vector<std::string>{"up_proj", "v_proj"});
-  CHECK(
-      contains(error_of({axolotl + "lora_target_modules: 'model.text_model.layers.()_proj'\n"}), "regular expression"));
-  CHECK(contains(error_of({axolotl + "lora_target_modules: 'layers.(up|down)_proj'\n"}), "regular expression"));
   ConfigReading text = reading_of({kTrl});  // of a model without a tower nothing is said
   settle_vision(text, text.request);
   CHECK(text.request.recipe.images.train == TrainVision::No);

@@ -138,4 +138,42 @@ TEST_CASE("a text without a known ending is a script where a launcher begins it"
   CHECK_FALSE(is_launch_script({"a", "{\"torchrun \": 1}"}));
 }
 
+TEST_CASE("a shell behind srun starts what its text says, with variables of the script") {
+  const std::string start = "LAUNCHER=\"torchrun --nproc_per_node 4\"\nCMD=\"" + std::string(kSft).substr(1) + "\"\n";
+  const ConfigReading r = script(start + "srun --jobid $SLURM_JOBID bash -c \"$LAUNCHER $CMD\"\n");
+  CHECK(r.setup.num_processes == 4);
+  CHECK(r.request.recipe.lora.rank == 8);
+}
+
+TEST_CASE("a script of an unknown kind: adapters in the usual words, others are asked about") {
+  const std::string start =
+      "torchrun --nproc_per_node 2 mine/train.py --model_name_or_path Qwen/Qwen3-8B "
+      "--per_device_train_batch_size 1 --num_train_epochs 1 --bf16 True ";
+  const ConfigReading full = script(start);
+  CHECK(full.request.recipe.method == Method::Full);
+  CHECK(full.open_method.empty());
+  const ConfigReading llava =
+      script(start + "--lora_enable True --lora_r 128 --lora_alpha 256 --model_max_length 4096");
+  CHECK(llava.request.recipe.method == Method::Lora);
+  CHECK(llava.request.recipe.lora.rank == 128);
+  CHECK(llava.request.recipe.lora.targets == std::vector<std::string>{"all-linear"});
+  CHECK(llava.request.recipe.seq_len == 4096);
+  CHECK(script(start + "--q_lora True --lora_r 8").request.recipe.method == Method::Qlora);
+  CHECK(script(start + "--lora_enable False --bits 16").request.recipe.method == Method::Full);
+  CHECK(script(start + "--with_my_lora 1").open_method == "with_my_lora");
+  CHECK(script(start + "--with_my_lora False").open_method.empty());
+}
+
+TEST_CASE("a file below a folder that only a run knows is looked for below the script's own") {
+  const auto find = [](const std::string& named, const std::string&) -> std::optional<ConfigFile> {
+    if (named != "configs/a.yaml") return std::nullopt;
+    return ConfigFile{named, "model_name_or_path: Qwen/Qwen3-8B\ncutoff_len: 99\nstage: sft\n"};
+  };
+  for (const char* folder : {"$(cd \"$(dirname \"$0\")/..\" && pwd)", "$ROOT", "${SLURM_SUBMIT_DIR}"}) {
+    const ConfigFile file{"train.sh", "llamafactory-cli train \"" + std::string(folder) + "/configs/a.yaml\"\n"};
+    CAPTURE(file.text);
+    CHECK(read_configs({file}, find).request.recipe.seq_len == 99);
+  }
+}
+
 }  // namespace gpuplan

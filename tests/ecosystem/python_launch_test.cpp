@@ -119,4 +119,18 @@ TEST_CASE("hostile sources end with a message, or with what can be read") {
             .request.recipe.seq_len == 8);
 }
 
+TEST_CASE("PEFT's preparation of a quantised base switches checkpointing on, unless it is told not to") {
+  const auto checkpointing = [](const std::string& preparation, const std::string& base) {
+    return python("model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-8B', " + base + ")\n" + preparation +
+                  "\nmodel = get_peft_model(model, LoraConfig(r=8))\n"
+                  "Trainer(model=model, args=TrainingArguments(per_device_train_batch_size=1))\n")
+        .request.recipe.checkpointing;
+  };
+  const std::string prepare = "model = prepare_model_for_kbit_training(model";
+  CHECK(checkpointing(prepare + ")", "load_in_4bit=True") == Checkpointing::Full);
+  CHECK(checkpointing(prepare + ", use_gradient_checkpointing=False)", "load_in_4bit=True") == Checkpointing::None);
+  CHECK(checkpointing(prepare + ")", "dtype=torch.bfloat16") == Checkpointing::None);
+  CHECK(checkpointing("", "load_in_4bit=True") == Checkpointing::None);
+}
+
 }  // namespace gpuplan

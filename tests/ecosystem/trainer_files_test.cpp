@@ -175,9 +175,6 @@ TEST_CASE("what is counted as something alike is said") {
   const std::string axolotl = "base_model: a\n";
   CHECK(has_note(reading_of({axolotl + "attn_implementation: flex_attention\n"}), "flex attention is counted as sdpa"));
   CHECK(has_note(reading_of({axolotl + "optimizer: adamw_torch_4bit\n"}), "4-bit AdamW is counted as an 8-bit one"));
-  CHECK(contains(error_of({"model: {_component_: torchtune.models.llama3_2_vision.llama3_2_vision_11b, "
-                           "decoder_trainable: frozen}\n"}),
-                 "without the decoder is not modelled"));
 }
 
 TEST_CASE("PEFT takes names that no module has beside others: they are left out with a note") {
@@ -192,6 +189,12 @@ TEST_CASE("PEFT takes names that no module has beside others: they are left out 
   request.recipe.lora.targets = {"query_key_value"};
   settle_targets(request, notes);
   CHECK(request.recipe.lora.targets == std::vector<std::string>{"query_key_value"});
+}
+
+TEST_CASE("a file with DeepSpeed's own section is DeepSpeed's, whatever key of another program stands in it") {
+  const ConfigReading r = reading_of({R"({"zero_optimization": {"stage": 3}, "flash_attention": false})"});
+  CHECK(r.request.strategy == "zero3");
+  CHECK(has_note(r, "flash_attention"));
 }
 
 }  // namespace gpuplan

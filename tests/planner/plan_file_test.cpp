@@ -106,7 +106,11 @@ json good_plan() {
   r.recipe.quant.quantises_experts = true;
   r.recipe.images = {.width = 640, .height = 480, .per_row = 2, .train = TrainVision::Projector};
   r.options = {.reduce_bucket_size = 500'000'000, .overlap_comm = true, .zero_quantized_weights = false};
-  return plan_of(r, "fsdp");
+  r.recipe.trained = {"layers"};
+  r.recipe.qat = Qat::Int8Int4;
+  json plan = plan_of(r, "fsdp");
+  plan["recipe"]["lora"]["linear_experts"] = true;  // of a mixture, which this model is not
+  return plan;
 }
 
 std::string error_of(const json& plan) {
@@ -433,7 +437,8 @@ TEST_CASE("no field may be left out, whatever its place") {
   std::set<std::string> tried;
   for (const std::string& text : parents) {
     if (text == "/cluster/layout" || text == "/recipe/images" || text == "/recipe/versions" ||
-        text == "/recipe/quant/experts")
+        text == "/recipe/quant/experts" || text == "/recipe/trained" || text == "/recipe/qat" ||
+        text == "/recipe/lora/linear_experts")
       continue;  // may be left out
     const std::set<std::string> later{"eval_batch", "eval_logits", "reduce_bucket_size", "overlap_comm",
                                       "zero_quantized_weights"};
@@ -449,7 +454,7 @@ TEST_CASE("no field may be left out, whatever its place") {
     CHECK_FALSE(schema_problem(plan).empty());
     tried.insert(std::regex_replace(text, std::regex("/[0-9]+"), "[]"));
   }
-  CHECK(tried.size() + 9 == test::schema_properties("plan-file").size());
+  CHECK(tried.size() + 12 == test::schema_properties("plan-file").size());
 }
 
 TEST_CASE("what the schema refuses is refused, and what is read is written back alike, whatever stands in a field") {
