@@ -3,6 +3,7 @@
 // them under every strategy that it allows.
 //   cold     everything is made anew for each plan
 //   search   blocks and their costs are kept as `gpuplan plan` keeps them (planner/block_cache.h), from an empty cache
+//   unfolded the same with every layer of the program written out
 // Beside it a straightforward per-layer loop that adds up one strategy's formulas. Jobs are resolved beforehand.
 //   build/release/bench/bench_planner_speed
 #include <chrono>
@@ -88,8 +89,8 @@ std::vector<Prepared> prepare_plans(const Row& row, const ModelSpec& spec) {
 }
 
 /// Memory and time of one plan, added up so that nothing is left out.
-double make_plan(StepProgram& program, const Prepared& plan, BlockCache* cache) {
-  build_step_program(program, plan.job, {&plan.device, 1}, {}, cache);
+double make_plan(StepProgram& program, const Prepared& plan, BlockCache* cache, Layers layers = Layers::Folded) {
+  build_step_program(program, plan.job, {&plan.device, 1}, {}, cache, layers);
   double sum = 0;
   for (const RankClass& c : program.classes) sum += double(replay(program, c).tensors.count);
   return sum + forward_pass(program, {&plan.device, 1}, plan.comm).step.value;
@@ -99,8 +100,8 @@ double make_plan(StepProgram& program, const Prepared& plan, BlockCache* cache) 
 
 int main() {
   const ModelSpec spec = load_model("llama-3-8b").spec;
-  std::printf("%-36s %6s %9s %9s %12s %12s %9s %9s\n", "plans of a 32-layer model", "plans", "cold us", "search us",
-              "cold/s", "search/s", "naive us", "search/naive");
+  std::printf("%-36s %6s %9s %9s %12s %12s %12s %9s %9s\n", "plans of a 32-layer model", "plans", "cold us",
+              "search us", "unfolded us", "cold/s", "search/s", "naive us", "search/naive");
   for (const Row row : {Row{"ddp, LoRA", "ddp", Method::Lora, Checkpointing::None, 1},
                         Row{"fsdp, LoRA", "fsdp", Method::Lora, Checkpointing::None, 1},
                         Row{"fsdp, LoRA, checkpointing", "fsdp", Method::Lora, Checkpointing::Full, 1},
@@ -117,17 +118,20 @@ int main() {
                           for (const Prepared& plan : plans) sink = sink + make_plan(program, plan, nullptr);
                         }) /
                         count;
-    const double searched = microseconds([&] {
-                              BlockCache cache;
-                              for (const Prepared& plan : plans) sink = sink + make_plan(program, plan, &cache);
-                            }) /
-                            count;
+    const auto searching = [&](Layers layers) {
+      return microseconds([&] {
+               BlockCache cache;
+               for (const Prepared& plan : plans) sink = sink + make_plan(program, plan, &cache, layers);
+             }) /
+             count;
+    };
+    const double searched = searching(Layers::Folded), unfolded = searching(Layers::WrittenOut);
     const double naive = microseconds([&] {
                            for (const Prepared& plan : plans)
                              sink = sink + naive_plan(plan.job.model, plan.job.recipe(), plan.job.cluster().num_gpus());
                          }) /
                          count;
-    std::printf("%-36s %6.0f %9.1f %9.1f %12.0f %12.0f %9.2f %9.1f\n", row.name, count, cold, searched, 1e6 / cold,
-                1e6 / searched, naive, searched / naive);
+    std::printf("%-36s %6.0f %9.1f %9.1f %12.1f %12.0f %12.0f %9.2f %9.1f\n", row.name, count, cold, searched, unfolded,
+                1e6 / cold, 1e6 / searched, naive, searched / naive);
   }
 }

@@ -21,6 +21,7 @@ constexpr std::uint8_t kNoBlock = 0xff;
 struct LayerBlocks {
   std::uint8_t forward = kNoBlock, forward_drop = kNoBlock, recompute = kNoBlock, backward = kNoBlock,
                backward_dropped = kNoBlock;
+  bool operator==(const LayerBlocks&) const = default;
 };
 
 /// Blocks of one kind of layer.

@@ -11,7 +11,8 @@ bool uses_nvme(const RankProgram& p, const Instruction& i) {
                      [&](Operand o) { return p.buffers[operand::id(o)].space == MemorySpace::Nvme; });
 }
 
-void CommunicationSpans::clear() {
+void CommunicationSpans::clear(TurnNotes* notes) {
+  notes_ = notes;
   spans_.clear();
   first_ = 0;
   compute_begin_ = compute_end_ = 0;
@@ -19,52 +20,52 @@ void CommunicationSpans::clear() {
 
 /// Seconds of [begin, end] in which no known span runs.
 double CommunicationSpans::alone(double begin, double end) const {
-  double out = std::max(0.0, end - begin);
-  for (std::size_t i = spans_.size(); i > 0 && spans_[i - 1].end > begin; --i)
-    out -= std::max(0.0, std::min(end, spans_[i - 1].end) - std::max(begin, spans_[i - 1].begin));
+  double out = later(0.0, end - begin);
+  for (std::size_t i = spans_.size(); i > 0 && is_before(begin, spans_[i - 1].end); --i)
+    out -= later(0.0, earlier(end, spans_[i - 1].end) - later(begin, spans_[i - 1].begin));
   return out;
 }
 
 double CommunicationSpans::add(double begin, double end, double slowdown) {
-  if (end <= begin) return 0;
-  double later = 0;
-  if (begin < compute_end_ && slowdown > 0) {
-    const double from = std::max(begin, compute_begin_);
-    const double work = alone(from, std::min(end, compute_end_)), beside = alone(from, end);
-    later = std::min(work * slowdown, beside * slowdown / (1 + slowdown));
-    compute_end_ += later;
+  if (is_before(end, begin, true)) return 0;
+  double by = 0;
+  if (slowdown > 0 && is_before(begin, compute_end_)) {
+    const double from = later(begin, compute_begin_);
+    const double work = alone(from, earlier(end, compute_end_)), beside = alone(from, end);
+    by = earlier(work * slowdown, beside * slowdown / (1 + slowdown));
+    compute_end_ += by;
   }
-  if (first_ == spans_.size() && !spans_.empty() && spans_.back().end <= compute_begin_) {
+  if (first_ == spans_.size() && !spans_.empty() && is_before(spans_.back().end, compute_begin_, true)) {
     spans_.clear();
     first_ = 0;
   }
   std::size_t at = spans_.size();  // before the first span that ends at `begin` or later; nearly always the last
-  while (at > first_ && spans_[at - 1].end >= begin) --at;
+  while (at > first_ && is_before(begin, spans_[at - 1].end, true)) --at;
   std::size_t past = at;
-  for (; past < spans_.size() && spans_[past].begin <= end; ++past) {
-    begin = std::min(begin, spans_[past].begin);
-    end = std::max(end, spans_[past].end);
+  for (; past < spans_.size() && is_before(spans_[past].begin, end, true); ++past) {
+    begin = earlier(begin, spans_[past].begin);
+    end = later(end, spans_[past].end);
   }
   const auto to = [&](std::size_t i) { return spans_.begin() + std::ptrdiff_t(i); };
   if (past == at) {
     spans_.insert(to(at), {begin, end});
-    return later;
+    return by;
   }
   spans_[at] = {begin, end};
   spans_.erase(to(at + 1), to(past));
-  return later;
+  return by;
 }
 
 double CommunicationSpans::finish_beside(double start, double work, double slowdown) const {
   double now = start;
   for (std::size_t i = first_; i < spans_.size() && slowdown > 0; ++i) {
     const Span& span = spans_[i];
-    const double alone = std::max(0.0, span.begin - now);
-    if (work <= alone) break;
+    const double alone = later(0.0, span.begin - now);
+    if (is_before(work, alone, true)) break;
     now += alone;
     work -= alone;
     const double slowed = work * (1 + slowdown);
-    if (now + slowed <= span.end) return now + slowed;
+    if (is_before(now + slowed, span.end, true)) return now + slowed;
     work -= (span.end - now) / (1 + slowdown);
     now = span.end;
   }

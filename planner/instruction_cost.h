@@ -8,6 +8,7 @@
 #include "planner/comm_model.h"
 #include "planner/cost.h"
 #include "planner/step_program.h"
+#include "planner/turn_notes.h"
 
 namespace gpuplan {
 
@@ -49,22 +50,40 @@ inline InstructionCost cost_of(const StepProgram& all, const RankProgram& p, con
 /// Then the call has been placed too early; `add` says how much longer the compute up to now takes.
 class CommunicationSpans {
  public:
-  void clear();
+  /// Comparisons are noted in `notes`.
+  void clear(TurnNotes* notes = nullptr);
   /// How much later the last compute ends than it did: by the part of the span that runs beside compute which goes on
   /// without a gap up to now, and beside no other communication.
   double add(double begin, double end, double slowdown);
   double compute_end() const { return compute_end_; }
   /// When `work` seconds of compute end that begin at `start`. Starts never decrease: what ended before is forgotten.
   double finish(double start, double work, double slowdown) {
-    while (first_ < spans_.size() && spans_[first_].end <= start) ++first_;
-    if (start > compute_end_) compute_begin_ = start;
+    while (first_ < spans_.size() && is_before(spans_[first_].end, start, true)) ++first_;
+    if (is_before(compute_end_, start)) compute_begin_ = start;
     compute_end_ = first_ == spans_.size() ? start + work : finish_beside(start, work, slowdown);
     return compute_end_;
   }
   /// Moves what ended at `from` or later.
   void shift(double from, double by);
 
+  /// Every clock of this, for a reader that moves each by an amount of its own.
+  template <class Use>
+  void each_clock(Use use) {
+    // a message may begin before the latest compute does: a few that are over may run beside it
+    constexpr std::size_t kOver = 4;
+    for (std::size_t i = first_ - std::min(first_, kOver); i < spans_.size(); ++i)
+      use(spans_[i].begin), use(spans_[i].end);
+    use(compute_begin_), use(compute_end_);
+  }
+
  private:
+  /// Whether a < b, or a <= b.
+  bool is_before(double a, double b, bool or_equal = false) const {
+    if (notes_) notes_->compare(a - b);
+    return or_equal ? a <= b : a < b;
+  }
+  double later(double a, double b) const { return is_before(a, b) ? b : a; }
+  double earlier(double a, double b) const { return is_before(b, a) ? b : a; }
   double alone(double begin, double end) const;
   double finish_beside(double start, double work, double slowdown) const;
 
@@ -74,6 +93,7 @@ class CommunicationSpans {
   std::vector<Span> spans_;  // disjoint, in order; those before first_ are over
   std::size_t first_ = 0;
   double compute_begin_{}, compute_end_{};  // of the last compute without a gap
+  TurnNotes* notes_ = nullptr;
 };
 
 }  // namespace gpuplan

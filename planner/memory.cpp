@@ -66,32 +66,115 @@ PeakInstant instant_of(Phase phase) {
   return {};
 }
 
-/// Live bytes per space and per pool. A repeat is one turn and the net change of the others.
+/// Where in a program the device's peak is.
+struct PeakPlace {
+  std::uint32_t instruction{};
+  std::uint16_t unit{};
+};
+
+/// Live bytes per space and per pool. A repeat of micro-batches is one turn and the net change of the others, a repeat
+/// of layers two.
 struct Meters {
+  static constexpr std::size_t kNumMeters = std::size_t(kNumSpaces) + kNumPools;
+  using AllMeters = std::array<std::int64_t, kNumMeters>;
+
   std::array<Meter, kNumSpaces> spaces;
   std::array<Meter, kNumPools> pools;
-  std::array<std::int64_t, kNumSpaces + kNumPools> at_loop{};
+  PeakPlace place;
+  AllMeters at_loop{};
   std::array<std::int64_t, kNumPools> persistent{}, highest{};
   /// Sums of the pools' peaks in a stretch between two moments without transients, in the step and before it, and what
   /// activations and logits had of the latter.
   std::int64_t most_in_step{}, most_at_once{}, activations_at_most{};
 
+  /// The repeat of layers that is under way.
+  struct LayerTurns {
+    enum Mode : std::uint8_t { First, Measured, Stretches, All } mode{};
+    AllMeters live{}, net{}, peak{};  // when the turn began; its change; peaks before a turn that is measured
+    PeakPlace place;                  // then
+    std::array<std::int64_t, kTransients.size()> falls{};  // of each transient pool in the turns to come, at most 0
+    bool has_ended_stretch{};
+  } layers;
+
   template <class Use>
   void each(Use use) {
     std::size_t k = 0;
-    for (Meter& m : spaces) use(m, at_loop[k++]);
-    for (Meter& m : pools) use(m, at_loop[k++]);
+    for (Meter& m : spaces) use(m, k++);
+    for (Meter& m : pools) use(m, k++);
   }
-  void begin_repeat() {
-    each([](const Meter& m, std::int64_t& live) { live = m.live; });
+  AllMeters all_live() {
+    AllMeters out{};
+    each([&](const Meter& m, std::size_t k) { out[k] = m.live; });
+    return out;
   }
-  bool skips(std::uint32_t left) {
-    each([left](Meter& m, std::int64_t before) {
-      const std::int64_t net = checked_product(m.live - before, std::int64_t(left));
+  void begin_repeat(const Instruction& repeat) {
+    if (!repeats_layers(repeat)) {
+      at_loop = all_live();
+      return;
+    }
+    layers = {};
+    layers.live = all_live();
+  }
+  std::uint32_t skips(const Instruction& repeat, std::uint32_t left) {
+    if (repeats_layers(repeat)) return skips_layers(repeat, left);
+    each([&](Meter& m, std::size_t k) {
+      const std::int64_t net = checked_product(m.live - at_loop[k], std::int64_t(left));
       m.live = checked_sum(m.live, net);
       if (net > 0) m.peak = checked_sum(m.peak, net);
     });
-    return true;
+    return left;
+  }
+  /// The second turn is measured by itself: all after the first begin behind a turn of their own kind, and the peak of
+  /// the last one is as much above that of the second as the turns between them leave behind.
+  std::uint32_t skips_layers(const Instruction& repeat, std::uint32_t left) {
+    using enum LayerTurns::Mode;
+    if (layers.mode == All) return 0;
+    if (layers.mode == First) {
+      begin_second_turn(left);
+      return 0;
+    }
+    each([&](Meter& m, std::size_t k) {
+      const std::int64_t net = checked_product(layers.net[k], std::int64_t(left));
+      m.live = checked_sum(m.live, net);
+      if (layers.mode == Measured)
+        m.peak = std::max(layers.peak[k], checked_sum(m.peak, std::max<std::int64_t>(net, 0)));
+      if (layers.mode == Stretches && k >= std::size_t(kNumSpaces)) m.peak = checked_sum(m.peak, net);
+    });
+    if (layers.mode == Measured) {
+      if (spaces[std::size_t(MemorySpace::Device)].peak == layers.peak[std::size_t(MemorySpace::Device)])
+        place = layers.place;
+      else
+        place.unit = narrow<std::uint16_t>(place.unit + std::int64_t(left) * repeat.unit_step);
+    }
+    layers = {};
+    return left;
+  }
+  void begin_second_turn(std::uint32_t left) {
+    using enum LayerTurns::Mode;
+    const AllMeters live = all_live();
+    for (std::size_t k = 0; k < kNumMeters; ++k) layers.net[k] = live[k] - layers.live[k];
+    if (layers.has_ended_stretch) {
+      // Later stretches are like the second turn's where transients come and go within a turn, and no higher where
+      // nothing grows.
+      bool is_alike = std::all_of(layers.net.begin(), layers.net.end(), [](std::int64_t net) { return net <= 0; });
+      for (const Pool k : kTransients) is_alike &= layers.net[std::size_t(kNumSpaces) + k] == 0;
+      layers.mode = is_alike ? Stretches : All;
+      return;
+    }
+    layers.mode = Measured;
+    layers.place = place;
+    for (std::size_t k = 0; k < kTransients.size(); ++k)
+      layers.falls[k] = checked_product(std::min<std::int64_t>(0, layers.net[std::size_t(kNumSpaces) + kTransients[k]]),
+                                        std::int64_t(left - std::min(left, 1u)));
+    each([&](Meter& m, std::size_t k) { layers.peak[k] = std::exchange(m.peak, m.live); });
+  }
+  /// A turn that is measured ends a stretch, or one after it will: then all turns are run.
+  void stop_measuring() {
+    if (layers.mode != LayerTurns::Mode::Measured) return;
+    const std::int64_t highest_here = spaces[std::size_t(MemorySpace::Device)].peak;
+    if (highest_here <= layers.peak[std::size_t(MemorySpace::Device)]) place = layers.place;
+    each([&](Meter& m, std::size_t k) { m.peak = std::max(m.peak, layers.peak[k]); });
+    layers.mode = LayerTurns::Mode::All;
   }
   /// Whether it is a new peak of the device.
   bool allocate(const ProgramBuffer& b) {
@@ -107,10 +190,17 @@ struct Meters {
     for (std::size_t k = 0; k < kNumPools; ++k) persistent[k] = pools[k].live;
   }
   void end_stretch_without_transients(bool is_step) {
-    const auto is_idle = [&](Pool k) { return pools[k].live <= persistent[k]; };
-    if (std::all_of(kTransients.begin(), kTransients.end(), is_idle)) end_stretch(is_step);
+    bool is_idle = true, will_be_idle = true;
+    for (std::size_t k = 0; k < kTransients.size(); ++k) {
+      const std::int64_t above = pools[kTransients[k]].live - persistent[kTransients[k]];
+      is_idle &= above <= 0;
+      will_be_idle &= above + layers.falls[k] <= 0;
+    }
+    if (will_be_idle) stop_measuring();
+    if (is_idle) end_stretch(is_step);
   }
   void end_stretch(bool is_step) {
+    layers.has_ended_stretch = true;
     std::int64_t sum = 0;
     const std::int64_t activations = pools[kActivations].peak + pools[kLogits].peak;
     for (std::size_t k = 0; k < kNumPools; ++k) {
@@ -147,14 +237,14 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
       p,
       [&](const ProgramCursor& at) {
         const Instruction& i = at.instruction();
-        const std::span<const Operand> operands = p.operands_of(i);
+        const std::span<const Operand> operands = at.operands();
         bool frees = false, is_peak = false;
         for (const Operand o : operands) {
           frees |= (o & kFrees) != 0;
           if (o & kAllocates) is_peak |= meters.allocate(p.buffers[id(o)]);
         }
         if (i.op == OpCode::Call) is_peak |= meters.call(all.blocks[i.block]);
-        if (is_peak) out.instruction = at.index();
+        if (is_peak) meters.place = {at.index(), at.unit()};
         if (!frees) return;
         for (const Operand o : operands)
           if (o & kFrees) meters.free(p.buffers[id(o)]);
@@ -171,8 +261,8 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
   out.host = peak_of(MemorySpace::Host);
   out.nvme = peak_of(MemorySpace::Nvme);
   if (!p.instructions.empty()) {
-    out.unit = p.instructions[out.instruction].unit;
-    out.instant = instant_of(p.instructions[out.instruction].phase);
+    out.instruction = meters.place.instruction, out.unit = meters.place.unit;
+    out.instant = instant_of(p.instructions[meters.place.instruction].phase);
   }
   return out;
 }
@@ -193,7 +283,7 @@ Bytes resident_bytes(const RankProgram& p) {
 DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class, std::int64_t num_layers) {
   const RankProgram& p = all.programs[rank_class.program];
   const auto each_change = [&](auto use) {
-    OneTurn one;
+    OneMicroBatch one;
     walk(
         p, [&](const ProgramCursor& at) { each_device_change(all, p, at, use); }, one);
   };
@@ -278,22 +368,8 @@ std::string describe(PeakInstant instant, std::uint16_t unit, std::int64_t num_l
   return {};
 }
 
-namespace {
-
-/// Bytes sent; a repeat is one turn times its turns.
-struct Sent {
-  Bytes total, at_loop;
-  void begin_repeat() { at_loop = total; }
-  bool skips(std::uint32_t left) {
-    total += std::int64_t(left) * (total - at_loop);
-    return true;
-  }
-};
-
-}  // namespace
-
 Bytes bytes_sent(const StepProgram& all, const RankClass& rank_class) {
-  Sent sent;
+  RepeatedSum<Bytes> sent;
   walk(
       all.programs[rank_class.program],
       [&](const ProgramCursor& at) {

@@ -66,7 +66,7 @@ template <class Use>
 void each_device_change(const StepProgram& program, const RankProgram& of_rank, const ProgramCursor& at, Use&& use) {
   const Instruction& i = at.instruction();
   const auto change = [&](Operand flag, int sign) {
-    for (const Operand o : of_rank.operands_of(i)) {
+    for (const Operand o : at.operands()) {
       const ProgramBuffer& b = of_rank.buffers[operand::id(o)];
       if ((o & flag) && b.space == MemorySpace::Device)
         use(DeviceChange{.sign = sign, .bytes = sign * b.bytes.count, .buffer = operand::id(o)});

@@ -124,7 +124,7 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
 }
 
 void build_step_program(StepProgram& program, const Job& job, std::span<const CostModel> columns,
-                        std::span<const std::size_t> gpu_column, BlockCache* cache) {
+                        std::span<const std::size_t> gpu_column, BlockCache* cache, Layers layers) {
   const Strategy& strategy = job.strategy;
   program.mesh = strategy.mesh;
   program.has_one_host = strategy.mesh.num_stages() > 1 && job.is_one_process();
@@ -148,8 +148,12 @@ void build_step_program(StepProgram& program, const Job& job, std::span<const Co
     bounds = stage_bounds(job, program, blocks);
   }
   for (std::int64_t stage = 0; stage < stages; ++stage) {
-    StageBuilder builder(new_program(program), job);
-    builder.run(blocks, bounds[std::size_t(stage)], narrow<std::uint16_t>(bounds[std::size_t(stage) + 1] - 1));
+    RankProgram& made = new_program(program);
+    const std::uint16_t begin = bounds[std::size_t(stage)];
+    const auto end = narrow<std::uint16_t>(bounds[std::size_t(stage) + 1] - 1);
+    if (!StageBuilder(made, job, layers).run(blocks, begin, end))
+      GPUPLAN_CHECK(StageBuilder(made, job, Layers::WrittenOut).run(blocks, begin, end),
+                    "a program without repeats of layers frees in some of their turns");
     const std::int64_t first = stage * ranks;
     const std::size_t column = gpu_column.empty() ? 0 : gpu_column[std::size_t(first)];
     program.classes.push_back(

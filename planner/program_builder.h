@@ -18,8 +18,10 @@ namespace gpuplan {
 std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& program, const ModelBlocks& blocks);
 
 /// Builds into `program`, whose storage is reused. `columns` are cost models, one per kind of GPU in `gpu_column`
-/// (per rank used; empty: all on column 0). `cache`, where there is one, has the blocks or gets them.
+/// (per rank used; empty: all on column 0). `cache`, where there is one, has the blocks or gets them. `layers` that are
+/// folded make a program that is built and read in a fraction of the time; expanded (`written_out`), it is the same.
 void build_step_program(StepProgram& program, const Job& job, std::span<const CostModel> columns,
-                        std::span<const std::size_t> gpu_column = {}, BlockCache* cache = nullptr);
+                        std::span<const std::size_t> gpu_column = {}, BlockCache* cache = nullptr,
+                        Layers layers = Layers::WrittenOut);
 
 }  // namespace gpuplan

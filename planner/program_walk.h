@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/narrow.h"
@@ -16,28 +17,40 @@ namespace gpuplan {
 
 /// What a reader does at the borders of a repeat. This one runs every turn.
 struct EveryTurn {
-  void begin_repeat() {}
-  /// Asked at the end of a turn, with `left` turns to come: whether the reader has accounted for them, so that the walk
-  /// goes on behind the repeat.
-  bool skips(std::uint32_t /*left*/) { return false; }
+  void begin_repeat(const Instruction& /*repeat*/) {}
+  /// Asked at the end of a turn, with `left` turns to come: how many of them the reader has accounted for, so that the
+  /// walk goes on behind them.
+  std::uint32_t skips(const Instruction& /*repeat*/, std::uint32_t /*left*/) { return 0; }
 };
 
-/// One turn of each repeat, which shows what is alive in all of them: verify() requires that a turn leaves the buffers
-/// that it found.
-struct OneTurn {
-  void begin_repeat() {}
-  bool skips(std::uint32_t /*left*/) { return true; }
+/// One turn of each repeat of micro-batches, which shows what is alive in all of them: verify() requires that a turn
+/// leaves the buffers that it found.
+struct OneMicroBatch {
+  void begin_repeat(const Instruction& /*repeat*/) {}
+  std::uint32_t skips(const Instruction& repeat, std::uint32_t left) { return repeats_layers(repeat) ? 0 : left; }
 };
 
-/// Walks the instructions of a rank in the order in which they run. Repeats do not nest.
+/// A sum over all instructions that run: a turn of a repeat times its turns.
+template <class Sum>
+struct RepeatedSum {
+  Sum total{};
+  std::array<Sum, 2> before{};  // a repeat of micro-batches, of layers
+  void begin_repeat(const Instruction& repeat) { before[std::size_t(repeats_layers(repeat))] = total; }
+  std::uint32_t skips(const Instruction& repeat, std::uint32_t left) {
+    total += std::int64_t(left) * (total - before[std::size_t(repeats_layers(repeat))]);
+    return left;
+  }
+};
+
+/// Walks the instructions of a rank in the order in which they run. Repeats of layers nest in repeats of micro-batches.
 class ProgramCursor {
  public:
   ProgramCursor() = default;
   template <class Repeats>
   ProgramCursor(const RankProgram& program, Repeats& repeats)
-      : begin_(program.instructions.data()),
-        end_(begin_ + program.instructions.size()),
-        at_(begin_) {
+      : program_(&program),
+        end_(program.instructions.data() + program.instructions.size()),
+        at_(program.instructions.data()) {
     pass_borders(repeats);
   }
   explicit ProgramCursor(const RankProgram& program) {
@@ -47,15 +60,29 @@ class ProgramCursor {
 
   bool is_done() const { return at_ == end_; }
   const Instruction& instruction() const { return *at_; }
-  std::uint32_t index() const { return narrow<std::uint32_t>(at_ - begin_); }
+  std::uint32_t index() const { return narrow<std::uint32_t>(at_ - program_->instructions.data()); }
   /// The micro-batch that the instruction works on, turns of a repeat counted.
-  std::uint32_t micro_batch() const { return at_->micro_batch + turn_; }
+  std::uint32_t micro_batch() const { return at_->micro_batch + micro_batches_.turn; }
+  /// The same for its unit, its frame and its operands, where layers are repeated.
+  std::uint16_t unit() const { return moved(at_->unit); }
+  std::uint16_t frame() const { return moved(at_->frame); }
+  std::span<const Operand> operands() const {
+    const std::span<const Operand> first = program_->operands_of(*at_);
+    if (layers_.turn == 0) return first;
+    const std::uint32_t* steps = program_->operand_steps.data() + at_->first_operand;
+    for (std::size_t k = 0; k < first.size(); ++k) moved_[k] = first[k] + layers_.turn * steps[k];
+    return {moved_.data(), first.size()};
+  }
 
-  /// Whether a turn after the first has just begun, and how many come after it.
-  bool is_at_next_turn() const { return turn_ > 0 && at_ == repeat_ + 1; }
-  std::uint32_t turns_after() const { return repeat_ && turn_ > 0 ? repeat_->turns - turn_ - 1 : 0; }
+  /// Whether a turn of micro-batches after the first has just begun, and how many come after it.
+  bool is_at_next_turn() const { return micro_batches_.turn > 0 && at_ == micro_batches_.repeat + 1; }
+  std::uint32_t turns_after() const {
+    return micro_batches_.turn > 0 ? micro_batches_.repeat->turns - micro_batches_.turn - 1 : 0;
+  }
   /// For a reader that has accounted for these turns. Requires: not more than turns_after().
-  void skip_turns(std::uint32_t count) { turn_ += count; }
+  void skip_turns(std::uint32_t count) { micro_batches_.turn += count; }
+  /// Turns of the repeat of layers that is under way, before this one.
+  std::uint32_t layer_turn() const { return layers_.turn; }
 
   template <class Repeats>
   void advance(Repeats& repeats) {
@@ -68,28 +95,40 @@ class ProgramCursor {
   }
 
  private:
+  struct Level {
+    const Instruction* repeat = nullptr;  // that is under way
+    std::uint32_t turn = 0;               // of it
+  };
+
+  std::uint16_t moved(std::uint16_t first) const {
+    if (layers_.turn == 0) return first;
+    return narrow<std::uint16_t>(first + std::int64_t(layers_.turn) * layers_.repeat->unit_step);
+  }
+
   template <class Repeats>
   void pass_borders(Repeats& repeats) {
     for (; at_ != end_; ++at_) {
       if (at_->op == OpCode::Repeat) {
-        repeat_ = at_;
-        repeats.begin_repeat();
+        (repeats_layers(*at_) ? layers_ : micro_batches_) = {at_, 0};
+        repeats.begin_repeat(*at_);
       } else if (at_->op == OpCode::EndRepeat) {
-        const std::uint32_t left = repeat_->turns - turn_ - 1;
-        const bool skips = repeats.skips(left);
-        if (skips || left == 0)
-          turn_ = 0;
+        Level& level = layers_.repeat ? layers_ : micro_batches_;
+        const std::uint32_t left = level.repeat->turns - level.turn - 1;
+        const std::uint32_t skipped = repeats.skips(*level.repeat, left);
+        if (skipped >= left)
+          level = {};
         else
-          ++turn_, at_ = repeat_;
+          level.turn += skipped + 1, at_ = level.repeat;
       } else {
         return;
       }
     }
   }
 
-  const Instruction *begin_ = nullptr, *end_ = nullptr, *at_ = nullptr;
-  const Instruction* repeat_ = nullptr;  // that is under way
-  std::uint32_t turn_ = 0;               // of it
+  const RankProgram* program_ = nullptr;
+  const Instruction *end_ = nullptr, *at_ = nullptr;
+  Level micro_batches_, layers_;
+  mutable std::array<Operand, kMostRepeatedOperands> moved_{};  // operands of an instruction, in a turn after the first
 };
 
 /// Calls visit(cursor) at every instruction of `program`.
@@ -117,6 +156,9 @@ void walk(const RankProgram& program, Visit visit) {
 template <class Moment>
 class WaitingRule {
  public:
+  struct Joined {
+    void operator()(Moment& a, const Moment& b) const { a.join(b); }
+  };
   struct Use {
     Moment written, read;  // last; read: since it was written
   };
@@ -127,41 +169,50 @@ class WaitingRule {
     tails_ = gates_ = {};
   }
 
-  /// What `i` waits for. Not for a Release.
-  Moment begin(const Instruction& i) {
+  /// What `i` waits for. Not for a Release. `operands` are those of this turn (ProgramCursor). `join(a, b)` joins b to
+  /// a; in end() and release() it joins what is freed to the gates.
+  template <class Join>
+  Moment begin(const Instruction& i, std::span<const Operand> operands, Join join) {
     using namespace operand;
     const Moment& gate = gates_[std::size_t(i.stream)];
     Moment start = tails_[std::size_t(i.stream)];
-    if (i.op == OpCode::Call) start.join(gate);
-    for (const Operand o : program_->operands_of(i)) {
+    if (i.op == OpCode::Call) join(start, gate);
+    for (const Operand o : operands) {
       Use& use = uses_[id(o)];
       if (o & kAllocates) {
-        start.join(gate);
+        join(start, gate);
         use = {};
       }
-      if (o & (kRead | kWrite)) start.join(use.written);
-      if (o & kWrite) start.join(use.read);
+      if (o & (kRead | kWrite)) join(start, use.written);
+      if (o & kWrite) join(start, use.read);
     }
     return start;
   }
+  Moment begin(const Instruction& i, std::span<const Operand> operands) { return begin(i, operands, Joined{}); }
 
   /// `i`, which has begun after all those before it in the program, ends at `end`.
-  void end(const Instruction& i, const Moment& end) {
+  template <class Join = Joined>
+  void end(const Instruction& i, std::span<const Operand> operands, const Moment& end, Join join = {}) {
     using namespace operand;
     tails_[std::size_t(i.stream)] = end;
-    for (const Operand o : program_->operands_of(i)) {
-      Use& use = uses_[id(o)];
-      if (o & kWrite)
-        use = {end, {}};
-      else if (o & kRead)
-        use.read.join(end);
-      if (o & kFrees) free(o);
+    for (const Operand o : operands) {
+      use_until(o, end);
+      if (o & kFrees) free(o, join);
     }
   }
+  /// An operand of an instruction that ends then.
+  void use_until(Operand o, const Moment& end) {
+    Use& use = uses_[operand::id(o)];
+    if (o & operand::kWrite)
+      use = {end, {}};
+    else if (o & operand::kRead)
+      use.read.join(end);
+  }
 
-  void release(const Instruction& i) {
-    for (const Operand o : program_->operands_of(i))
-      if (o & operand::kFrees) free(o);
+  template <class Join = Joined>
+  void release(std::span<const Operand> operands, Join join = {}) {
+    for (const Operand o : operands)
+      if (o & operand::kFrees) free(o, join);
   }
 
   /// When the stream has nothing more to do.
@@ -171,13 +222,15 @@ class WaitingRule {
   std::array<Moment, kNumStreams>& tails() { return tails_; }
   std::array<Moment, kNumStreams>& gates() { return gates_; }
   std::vector<Use>& uses() { return uses_; }
+  const std::vector<Use>& uses() const { return uses_; }
 
  private:
-  void free(Operand o) {
+  template <class Join>
+  void free(Operand o, Join join) {
     const Use& use = uses_[operand::id(o)];
     Moment& gate = gates_[std::size_t(program_->buffers[operand::id(o)].home)];
-    gate.join(use.written);
-    gate.join(use.read);
+    join(gate, use.written);
+    join(gate, use.read);
   }
 
   const RankProgram* program_ = nullptr;

@@ -26,6 +26,7 @@ std::uint32_t StageBuilder::add(Category category, BufferRole role, std::uint16_
   b.unit = unit;
   b.space = space;
   b.is_persistent = b.is_allocated = persistent;
+  s_.last_use.push_back(kNeverUsed);
   return narrow<std::uint32_t>(p_.buffers.size() - 1);
 }
 
@@ -51,6 +52,7 @@ Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint
       b.home = stream;
       if (!is_callees(o)) o |= kAllocates;
     }
+    s_.last_use[id(o)] = std::uint32_t(next - p_.operands.data());
     *next++ = o;
   }
   i.num_operands = narrow<std::uint16_t>(next - p_.operands.data() - i.first_operand);
@@ -59,16 +61,16 @@ Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint
 }
 
 /// Frees follow from use: the last operand that names a buffer frees it, unless a callee does.
-void StageBuilder::finish() {
+bool StageBuilder::finish() {
   GPUPLAN_CHECK(p_.buffers.size() <= kIdMask, "a program has more buffers than operands can name");
-  std::vector<std::uint32_t>& seen = s_.pending;
-  seen.assign(p_.buffers.size(), 0);
-  for (std::size_t i = p_.operands.size(); i-- > 0;) {
-    Operand& o = p_.operands[i];
-    if (seen[id(o)]) continue;
-    seen[id(o)] = 1;
-    if (!p_.buffers[id(o)].is_persistent && !is_callees(o)) o |= kFrees;
+  s_.num_freed.assign(p_.operand_steps.size(), 0);
+  for (std::size_t b = 0; b < p_.buffers.size(); ++b) {
+    const std::uint32_t last = s_.last_use[b];
+    if (last == kNeverUsed || p_.buffers[b].is_persistent || is_callees(p_.operands[last])) continue;
+    p_.operands[last] |= kFrees;
+    if (last < s_.num_freed.size()) ++s_.num_freed[last];
   }
+  return frees_in_all_turns(s_.num_freed);
 }
 
 /// An asynchronous operation holds its inputs until the next one of its stream is issued (a window of one).
@@ -85,11 +87,12 @@ void StageBuilder::add_constants() {
       true);
 }
 
-void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint16_t last) {
+bool StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint16_t last) {
   first_ = first, last_ = last;
   p_.clear();
   p_.first_unit = first, p_.last_unit = last;
   p_.buffers.emplace_back();  // id 0 stands for "no operand"
+  s_.last_use.assign(1, kNeverUsed);
   for (auto& held : s_.held) held.clear();
   s_.pending.clear();
   s_.casts.clear();
@@ -137,6 +140,7 @@ void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
   s_.host_x.assign(s_.units.size() + 1, 0);
   p_.num_frames = narrow<std::uint32_t>(s_.units.size());
   make_schedule();
+  label_units();
   const std::int64_t m = recipe().grad_accum;
   micro_batch(0);
   if (m > 2) {
@@ -147,7 +151,7 @@ void StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
   if (m > 1) micro_batch(m - 1);
   phase_ = Phase::OptimizerStep;
   step_all();
-  finish();
+  return finish();
 }
 
 }  // namespace gpuplan

@@ -25,22 +25,29 @@ struct ScheduleStep {
   bool begins_chunk{}, ends_chunk{};
 };
 
+/// What the schedule does with a group: current names of its buffers.
+struct GroupHandles {
+  std::uint32_t gathered_trained{}, gathered_frozen{}, flat_trained{}, flat_frozen{};
+  std::uint32_t full_gradient{}, gradient{};
+  std::uint32_t host_gradient{};  // where an offloaded optimizer reads it
+  std::uint32_t reduced_whole{};  // ZeRO-1: unsharded gradient that stays until the step
+  std::uint32_t is_held{};        // 1: its weights are gathered or cast
+  std::uint32_t is_in_bucket{};   // 1: its gradient was copied there and waits for the reduction
+};
+using GroupWords = std::array<std::uint32_t, sizeof(GroupHandles) / sizeof(std::uint32_t)>;
+
 /// Tensors that are gathered, reduced and stepped together: an FSDP unit, a DDP bucket, a ZeRO module. Buffer ids, 0:
 /// none.
-struct Group {
+struct Group : GroupHandles {
   StateSizes sizes;
   Domain domain;
   std::uint16_t unit{};  // for names
   std::uint32_t trained{}, frozen{}, master{}, state{}, paged{};
-  std::uint32_t gathered_trained{}, gathered_frozen{}, flat_trained{}, flat_frozen{};  // current handles
-  std::uint32_t full_gradient{}, gradient{}, bucket{};
-  std::uint32_t host_gradient{};  // where an offloaded optimizer reads it
-  std::int64_t messages = 1;      // of one gather of what is trained; FSDP reduces as it gathers
+  std::uint32_t bucket{};
+  std::int64_t messages = 1;  // of one gather of what is trained; FSDP reduces as it gathers
   std::int64_t frozen_messages = 1;
   std::int64_t elements_after{};  // gathered between this group's forward and its backward
-  std::uint32_t reduced_whole{};  // ZeRO-1: unsharded gradient that stays until the step
-  bool is_held{}, keeps_after_forward{}, is_root{}, needs_copy_out{};
-  bool is_in_bucket{};  // its gradient was copied there and waits for the reduction
+  bool keeps_after_forward{}, is_root{}, needs_copy_out{};
   bool has_gradient() const { return sizes.trained_elements > 0 || sizes.full_gradient.count > 0; }
 };
 
@@ -53,9 +60,29 @@ struct Unit {
   bool makes_memory{},
       reads_memory{};  // the bridge after an encoder, a deepstack block; a layer that reads what they made
   Bytes input, output, memory;
+  bool operator==(const Unit&) const = default;
 };
 
+/// Names that belong to a unit: its input, that input's gradient and its copy on the host, then those of its group.
+/// Padded, so that a few vector instructions do for a unit.
+constexpr std::size_t kSlotWords = 16;
+static_assert(3 + std::tuple_size_v<GroupWords> <= kSlotWords);
+using SlotWords = std::array<std::uint32_t, kSlotWords>;
+
 constexpr std::uint16_t kNoGroup = 0xffff;
+
+/// Kinds of layers that alternate with a longer period than this are not folded.
+constexpr std::size_t kMostPeriod = 8;
+constexpr std::uint32_t kNeverUsed = 0xffffffff;
+
+/// Where a turn of some layers ended in the program, and the state of the builder then (stage_folding.cpp).
+struct TurnMark {
+  std::size_t instructions{}, operands{}, buffers{};
+  std::size_t oldest{}, num_slots{};   // units (or groups) that the state is about, in the order of the walk
+  std::vector<std::uint32_t> handles;  // names: of the buffers of these units, and of the rest
+  std::array<std::int64_t, 5 + std::size_t(kNumStreams)> values{};  // what is to be the same in every turn
+  std::array<std::size_t, 3> grown{};                               // sizes of lists that a turn appends to
+};
 
 /// Storage of a builder, reused from plan to plan: a search builds tens of thousands per second.
 struct StageScratch {
@@ -66,13 +93,16 @@ struct StageScratch {
   std::vector<std::uint32_t> x, dx, host_x, casts, pending, kept, issued;  // issued: gathers that the next call awaits
   std::array<std::vector<std::uint32_t>, kNumStreams> held;
   std::vector<Operand> operands;
+  std::vector<std::uint32_t> last_use, num_freed;   // of each buffer: its operand; of each operand: buffers
+  std::vector<std::uint16_t> labels, group_labels;  // units that are built alike have the same
+  std::array<TurnMark, 2 * kMostPeriod + 1> marks;  // the latest turns, in a ring
 };
 StageScratch& stage_scratch();
 
 /// Builds the program of one stage (all ranks of a job without pipeline) by walking its schedule.
 class StageBuilder {
  public:
-  StageBuilder(RankProgram& program, const Job& job)
+  StageBuilder(RankProgram& program, const Job& job, Layers layers)
       : p_(program),
         in_(job),
         n_(job.numerics),
@@ -80,10 +110,12 @@ class StageBuilder {
         engine_(job.engine()),
         traits_(traits_of(job.strategy.engine)),
         s_(stage_scratch()),
-        layout_(job.rules.layout) {}
+        layout_(job.rules.layout),
+        folds_(layers == Layers::Folded) {}
 
-  /// `first` to `last` are the model's units of this stage.
-  void run(const ModelBlocks& blocks, std::uint16_t first, std::uint16_t last);
+  /// `first` to `last` are the model's units of this stage. False: a buffer of a repeat is freed in some turns alone,
+  /// and the layers have to be written out.
+  [[nodiscard]] bool run(const ModelBlocks& blocks, std::uint16_t first, std::uint16_t last);
 
  private:
   const Recipe& recipe() const { return in_.recipe(); }
@@ -136,7 +168,51 @@ class StageBuilder {
                     Bytes work = {}) {
     return emit(op, stream, axis, unit, std::span<const Operand>(operands.begin(), operands.size()), work);
   }
-  void finish();
+  bool finish();
+
+  // layers that are built once
+  enum class WalkOver : std::uint8_t { Schedule, Groups };
+  struct Walk {
+    WalkOver over{};
+    std::size_t end{};              // behind its last step
+    int direction = 1;              // in which its units follow each other
+    std::size_t run_end{};          // up to here, every step is like the one a period before it
+    std::size_t period{}, ahead{};  // steps of a turn; units that its state may be about beyond its last one
+    std::size_t num_marks{};
+  };
+  void label_units();
+  /// Layers whose gradients are reduced together, about.
+  std::size_t layers_per_bucket(const Group& group) const;
+  void begin_run(std::size_t at);
+  void begin_walk(WalkOver over, std::size_t end) { walk_ = {.over = over, .end = end}; }
+  bool is_over_units() const { return walk_.over == WalkOver::Schedule; }
+  /// Unit, or group, of a step.
+  std::size_t slot_at(std::size_t at) const;
+  /// After the step `at` of the walk: how many steps the program has without being built.
+  std::size_t fold_turns(std::size_t at);
+  std::uint32_t label_at(std::size_t at) const;
+  SlotWords words_of(std::size_t slot) const;
+  void set_words(std::size_t slot, const SlotWords& words);
+  template <class Use>
+  void each_common_handle(Use use);
+  bool mark_turn(std::size_t at);
+  bool emits_alike(const TurnMark& before, const TurnMark& last, const TurnMark& now, int unit_step) const;
+  bool is_turn(const TurnMark& before, const TurnMark& last, const TurnMark& now) const;
+  std::size_t num_turns_ahead(std::size_t at, const TurnMark& last, const TurnMark& now);
+  void repeat_text(const TurnMark& before, const TurnMark& last, const TurnMark& now, std::uint32_t turns,
+                   int unit_step);
+  void move_state(const TurnMark& last, const TurnMark& now, std::uint32_t turns);
+  bool frees_in_all_turns(std::span<const std::uint32_t> num_freed) const;
+  /// Visits groups in order; alike ones become a repeat.
+  template <class Visit>
+  void walk_groups(std::span<Group> groups, Visit visit) {
+    const auto first = std::size_t(groups.data() - s_.groups.data()), end = first + groups.size();
+    begin_walk(WalkOver::Groups, end);
+    for (std::size_t at = first; at < end; ++at) {
+      visit(s_.groups[at]);
+      at += fold_turns(at);
+    }
+  }
 
   // state
   void make_groups();
@@ -218,6 +294,9 @@ class StageBuilder {
   const EngineTraits& traits_;
   StageScratch& s_;
   StateLayout layout_;
+  bool folds_{};
+  Walk walk_;
+  std::size_t period_{};  // of the kinds of layers; 0: nothing is folded
   std::uint16_t first_{}, last_{};
   Phase phase_{};  // of what is emitted
   std::uint32_t micro_batch_{};

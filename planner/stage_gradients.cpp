@@ -26,7 +26,7 @@ void StageBuilder::push_gradients(Group& g) {
 /// Reduces one group's gradient: it is scattered where the optimizer is sharded, and summed over the copies of a part.
 void StageBuilder::reduce(Group& g) {
   const bool scatters = is_scattered(g), is_in_bucket = g.is_in_bucket;
-  g.is_in_bucket = false;
+  g.is_in_bucket = 0;
   if (buckets_[0] && !scatters && layout_.shards_weights)  // of one rank: the copy into the buffer is all that is left
     emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.full_gradient | kRead, buckets_[0] | kRead | kWrite},
          2 * g.sizes.reduce_message);
@@ -124,7 +124,7 @@ void StageBuilder::fill_bucket(Group& g) {
   if (message > bucket_bytes()) return;
   emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.full_gradient | kRead, buckets_[0] | kRead | kWrite},
        2 * message);
-  g.is_in_bucket = true;
+  g.is_in_bucket = 1;
 }
 
 /// Reduces the waiting groups when they fill a bucket, so that another like the last has no room; sharded units are
@@ -165,9 +165,11 @@ void StageBuilder::prepare_flat_step(std::span<Group> groups) {
     kept += p_.buffers[g.gradient].bytes;
     gradient += g.sizes.step_gradient;
     temporary += g.sizes.step_temporary;
-    if (const std::uint32_t whole = std::exchange(g.reduced_whole, 0u))
-      emit(OpCode::Release, StreamId::Compute, Axis::None, g.unit, {whole});
   }
+  walk_groups(groups, [&](Group& g) {
+    const std::uint32_t whole = has_step(g) ? std::exchange(g.reduced_whole, 0u) : 0;
+    if (whole) emit(OpCode::Release, StreamId::Compute, Axis::None, g.unit, {whole});
+  });
   step_gradient_ = step_temporary_ = 0;
   if (!any) return;
   if (gradient.count > 0) {
@@ -175,12 +177,12 @@ void StageBuilder::prepare_flat_step(std::span<Group> groups) {
     step_gradient_ = add(Category::Gradients, BufferRole::StepGradient, any->unit, gradient);
     p_.buffers[flat].placement = p_.buffers[step_gradient_].placement = p_.buffers[any->gradient].placement;
     s_.operands.assign({flat | kRead, step_gradient_ | kWrite});
-    for (Group& g : groups) {
-      if (!has_step(g)) continue;
+    walk_groups(groups, [&](Group& g) {
+      if (!has_step(g)) return;
       s_.operands.push_back(g.gradient | kRead);
       emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead, flat | kRead | kWrite},
            2 * p_.buffers[g.gradient].bytes);
-    }
+    });
     emit(OpCode::Cast, StreamId::Compute, Axis::None, any->unit, s_.operands, kept + gradient);
   }
   if (temporary.count > 0) step_temporary_ = add(Category::Optimizer, BufferRole::StepTemporary, any->unit, temporary);
@@ -195,7 +197,7 @@ void StageBuilder::step_flat() {
     while (last != s_.groups.end() && (rules_.sub_group_size < 0 || elements < rules_.sub_group_size));
     const std::span<Group> sub_group(first, last);
     prepare_flat_step(sub_group);
-    for (Group& g : sub_group) step(g);
+    walk_groups(sub_group, [&](Group& g) { step(g); });
     first = last;
   }
 }
@@ -272,14 +274,15 @@ void StageBuilder::step(Group& g) {
 void StageBuilder::step_all() {
   drain(StreamId::Reduce, first_);
   if (in_.framework.state.measures_gradient_norm)
-    for (const Group& g : s_.groups)
+    walk_groups(s_.groups, [&](const Group& g) {
       if (g.gradient)
         emit(OpCode::GradientNorm, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead},
              p_.buffers[g.gradient].bytes);
+    });
   if (steps_flat())
     step_flat();
   else if (!recipe().optimizer_in_backward)
-    for (Group& g : s_.groups) step(g);
+    walk_groups(s_.groups, [&](Group& g) { step(g); });
   drain(StreamId::CopyOut, first_);
 }
 

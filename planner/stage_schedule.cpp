@@ -230,11 +230,11 @@ void StageBuilder::make_schedule() {
 
 void StageBuilder::micro_batch(std::int64_t index) {
   micro_batch_ = narrow<std::uint32_t>(index);
-  for (Group& g : s_.groups)
-    g.is_held = false, g.gathered_trained = g.gathered_frozen = g.flat_trained = g.flat_frozen = 0;
+  for (Group& g : s_.groups) g.is_held = 0, g.gathered_trained = g.gathered_frozen = g.flat_trained = g.flat_frozen = 0;
   memory_ = memory_gradient_ = 0;
   hooks_ = 0;
   const std::size_t ahead = gathers() ? std::size_t(engine_.prefetch_units) : 0;
+  begin_walk(WalkOver::Schedule, s_.schedule.size());
   for (std::size_t i = 0; i < s_.schedule.size(); ++i) {
     const ScheduleStep& v = s_.schedule[i];
     phase_ = v.phase;
@@ -255,6 +255,7 @@ void StageBuilder::micro_batch(std::int64_t index) {
       backward(v);
     release_groups(v);
     leave(v);
+    i += fold_turns(i);
   }
   for (std::uint32_t& bucket : buckets_) hold(StreamId::Reduce, std::exchange(bucket, 0));
   for (const StreamId stream : {StreamId::Reduce, StreamId::Send, StreamId::Gather, StreamId::CopyOut})

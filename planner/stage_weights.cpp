@@ -88,7 +88,7 @@ void StageBuilder::gather(Group& g) {
   const Bytes frozen = is_int8 ? in_int8(g.sizes.frozen_gathered, n_.frozen) : g.sizes.frozen_gathered;
   gather_part(g, g.frozen, p_.buffers[g.frozen].bytes, frozen, is_int8 || n_.casts_frozen, g.frozen_messages,
               g.sizes.frozen_leaves, g.gathered_frozen, g.flat_frozen);
-  g.is_held = true;
+  g.is_held = 1;
 }
 
 /// FSDP2 copies the flat gather buffer into the parameters and lets it go; 8-bit copies become weights again.
@@ -112,7 +112,7 @@ void StageBuilder::cast_weights(Group& g, Bytes bytes) {
   p_.buffers[g.gathered_trained].part = StatePart::Trained;
   emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.trained | kRead, g.gathered_trained | kWrite},
        3 * bytes);
-  g.is_held = true;
+  g.is_held = 1;
 }
 
 /// DeepSpeed puts stage 3's hooks on every module, whatever the number of ranks (`setup_zero_stage3_hooks` of
@@ -176,7 +176,7 @@ void StageBuilder::release_groups(const ScheduleStep& v) {
       if (!u.is_checkpointed || is_embedding(v.unit)) return;
       if (g.gathered_trained) s_.casts.push_back(g.gathered_trained);
     }
-    g.is_held = false;
+    g.is_held = 0;
     g.gathered_trained = g.gathered_frozen = 0;
   });
 }

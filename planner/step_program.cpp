@@ -5,14 +5,41 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/narrow.h"
 
 namespace gpuplan {
 
 void RankProgram::clear() {
   buffers.clear();
   operands.clear();
+  operand_steps.clear();
   instructions.clear();
   num_frames = 0;
+}
+
+RankProgram written_out(const RankProgram& program) {
+  RankProgram out = program;
+  out.instructions.clear(), out.operands.clear(), out.operand_steps.clear();
+  const auto copy = [&](const Instruction& i, std::int64_t turn, std::int64_t unit_step) {
+    Instruction& made = out.instructions.emplace_back(i);
+    made.first_operand = narrow<std::uint32_t>(out.operands.size());
+    made.unit = narrow<std::uint16_t>(i.unit + turn * unit_step);
+    if (i.op == OpCode::Call) made.frame = narrow<std::uint16_t>(i.frame + turn * unit_step);
+    for (std::size_t k = i.first_operand; k < std::size_t(i.first_operand) + i.num_operands; ++k)
+      out.operands.push_back(program.operands[k] +
+                             (turn > 0 ? narrow<std::uint32_t>(turn) * program.operand_steps[k] : 0u));
+  };
+  const std::vector<Instruction>& all = program.instructions;
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    if (all[k].op != OpCode::Repeat || !repeats_layers(all[k])) {
+      copy(all[k], 0, 0);
+      continue;
+    }
+    const std::size_t first = k + 1;
+    for (std::uint32_t turn = 0; turn < all[first - 1].turns; ++turn)
+      for (k = first; all[k].op != OpCode::EndRepeat; ++k) copy(all[k], turn, all[first - 1].unit_step);
+  }
+  return out;
 }
 
 std::size_t RankProgram::find_operand(const Instruction& i, Operand name) const {

@@ -92,6 +92,7 @@ struct ProgramBuffer {
 
   /// A rank holds its part of it.
   bool is_cut(const Domain& domain) const { return placement[std::size_t(domain.shard)] == Placement::Sharded; }
+  bool operator==(const ProgramBuffer&) const = default;
 };
 
 /// A buffer id (22 bits, 0 means "none"), how the instruction uses it, and what it is to the instruction. A copy, cast
@@ -151,9 +152,10 @@ struct Instruction {
   StreamId stream{};
   Axis axis{};
   Phase phase{};
-  Direction direction{};   // of a Send or Recv
-  std::uint8_t block{};    // of a Call
-  bool is_of_own_shard{};  // an optimizer step of this rank's part of the unit
+  Direction direction{};    // of a Send or Recv
+  std::uint8_t block{};     // of a Call
+  bool is_of_own_shard{};   // an optimizer step of this rank's part of the unit
+  std::int8_t unit_step{};  // of a Repeat: how far a turn moves the units; 0: it repeats micro-batches
   std::uint16_t num_operands{}, unit{};
   std::uint16_t frame{};          // of a Call: which saved locals
   std::uint16_t messages = 1;     // a gather is cut into
@@ -162,8 +164,14 @@ struct Instruction {
   std::uint32_t micro_batch{};    // in a repeat: of its first turn
   std::uint32_t turns{};          // of a Repeat
   Bytes work;                     // message of a collective (whole tensor), bytes of a copy, memory traffic of a step
+  bool operator==(const Instruction&) const = default;
 };
 static_assert(sizeof(Instruction) == 40, "a search writes hundreds of millions of them");
+
+/// Says of a Repeat whether its turns are layers, not micro-batches.
+inline bool repeats_layers(const Instruction& repeat) { return repeat.unit_step != 0; }
+/// An instruction of a repeat of layers has at most so many operands.
+constexpr std::size_t kMostRepeatedOperands = 24;
 
 /// Net change and highest rise of live bytes over a stretch of program; a monoid under concatenation.
 struct Usage {
@@ -201,6 +209,9 @@ struct BlockCost {
 struct RankProgram {
   std::vector<ProgramBuffer> buffers;
   std::vector<Operand> operands;
+  /// By how much each turn of a repeat of layers moves the buffer id of an operand. As long as the last of these
+  /// repeats needs it.
+  std::vector<std::uint32_t> operand_steps;
   std::vector<Instruction> instructions;
   std::uint32_t num_frames{};
   std::uint16_t first_unit{}, last_unit{};  // [first, last] of the model's units
@@ -211,6 +222,7 @@ struct RankProgram {
   /// Index of the operand of that name among those of `i`; i.num_operands where there is none.
   std::size_t find_operand(const Instruction& i, Operand name) const;
   void clear();
+  bool operator==(const RankProgram&) const = default;
 };
 
 /// Ranks that run the same program on the same kind of GPU.
@@ -219,6 +231,9 @@ struct RankClass {
   std::size_t program{};
   std::size_t costs{};  // column of block costs
 };
+
+/// How layers that are alike are built: all of them, or once, as a repeat.
+enum class Layers : std::uint8_t { WrittenOut, Folded };
 
 struct ModelBlocks;  // planner/block.h
 
@@ -236,6 +251,9 @@ struct StepProgram {
   /// Index into `classes`.
   std::size_t class_of(std::int64_t rank) const;
 };
+
+/// The same program with every turn of its repeats of layers as instructions of its own.
+RankProgram written_out(const RankProgram& program);
 
 /// Every invariant of step programs (section 3 of the design); throws BugError naming the instruction.
 void verify(const StepProgram& program);

@@ -9,6 +9,7 @@
 #include "base/work_count.h"
 #include "planner/instruction_cost.h"
 #include "planner/program_walk.h"
+#include "planner/turn_notes.h"
 
 namespace gpuplan {
 namespace {
@@ -28,7 +29,10 @@ struct Clock {
   std::array<double, kNumAxes> links_free{};
   double host{}, end{}, flops{};
   std::array<std::size_t, 2> received{};
+  TurnNotes notes;                   // of a repeat of layers
   CommunicationSpans communication;  // known so far, in program order
+  double layers_began{};             // what had ended when the repeat began
+  const RankProgram* program = nullptr;
 
   // The turns of a repeat soon all take the same time; then the rest of them is one shift.
   static constexpr std::size_t kNumClocks = 3 * std::size_t(kNumStreams) + kNumAxes + 3;
@@ -36,17 +40,32 @@ struct Clock {
   AllClocks turn_start{}, turn_delta{};
   double turn_began{};
   std::uint32_t turns_done{};
-  bool has_neighbours{};  // stages of a pipeline exchange messages: their turns are skipped together
+  /// An operand of a turn of layers, and when its instruction ends.
+  struct Touch {
+    Operand operand{};
+    std::uint32_t step{};
+    double finish{}, finish_step{};
+  };
+  static constexpr std::uint32_t kMostTurnsOfUse = 3;
+  std::vector<Touch> touches, freed;
+  std::vector<std::uint32_t> lasting;  // indices into them
+  bool has_neighbours{};               // stages of a pipeline exchange messages: their turns are skipped together
 
-  void reset(const RankProgram& program, bool is_stage) {
-    waits.reset(program);
+  void reset(const RankProgram& of_rank, bool is_stage) {
+    waits.reset(of_rank);
+    program = &of_rank;
+    notes.end_repeat();
     busy = {};
     links_free = {};
     host = end = flops = 0;
     received = {};
-    communication.clear();
+    communication.clear(&notes);
     has_neighbours = is_stage;
-    at = ProgramCursor(program, *this);
+    at = ProgramCursor(of_rank, *this);
+  }
+  double later(double a, double b) {
+    notes.compare(a - b);
+    return std::max(a, b);
   }
   template <class Use>
   void each_clock(Use use) {
@@ -63,20 +82,108 @@ struct Clock {
     return out;
   }
 
-  void begin_repeat() {
+  void begin_repeat(const Instruction& repeat) {
+    if (repeats_layers(repeat)) {
+      notes.begin_repeat();
+      layers_began = end;
+      return;
+    }
     turns_done = 0;
     turn_start = all_clocks();
     turn_began = end;
   }
-  bool skips(std::uint32_t left) {
-    if (left == 0 || has_neighbours) return false;
+  std::uint32_t skips(const Instruction& repeat, std::uint32_t left) {
+    if (repeats_layers(repeat)) return skips_layers(repeat, left);
+    if (left == 0 || has_neighbours) return 0;
     const AllClocks delta = last_turn();
     if (!repeats(delta)) {
       keep_turn(delta);
-      return false;
+      return 0;
     }
     shift(delta, left);
-    return true;
+    return left;
+  }
+  /// Every clock, spans of communication and all.
+  template <class Use>
+  void each_noted_clock(Use use) {
+    each_clock(use);
+    communication.each_clock(use);
+  }
+  std::uint32_t skips_layers(const Instruction& repeat, std::uint32_t left) {
+    if (!notes.is_in_repeat()) return 0;
+    each_noted_clock([&](double t) { notes.clock(t); });
+    std::uint32_t turns = notes.num_alike(left, end);
+    if (turns > 0) turns = num_not_waiting(repeat, turns);
+    if (turns > 0) {
+      use_in_turns(repeat, turns);
+      std::size_t k = 0;
+      each_noted_clock([&](double& t) { t += double(turns) * notes.clock_step(k++); });
+      notes.begin_repeat();
+    } else {
+      notes.next_turn();
+    }
+    if (turns >= left || !notes.is_worthwhile()) notes.end_repeat();
+    return turns;
+  }
+  /// So many of `turns` find operands that were used before the repeat as much in time as the latest did.
+  std::uint32_t num_not_waiting(const Instruction& repeat, std::uint32_t turns) const {
+    std::size_t n = 0;
+    for (const Instruction* i = &repeat + 1; i->op != OpCode::EndRepeat; ++i, ++n) {
+      const double until = notes.last_wait(n), by = notes.wait_step(n);
+      if (until >= layers_began) continue;  // nothing of before the repeat is later
+      for (std::size_t k = i->first_operand; k < std::size_t(i->first_operand) + i->num_operands; ++k) {
+        const std::uint32_t step = program->operand_steps[k];
+        if (step == 0 || (program->operands[k] & operand::kAllocates)) continue;
+        for (std::uint32_t turn = 1; turn <= turns; ++turn) {
+          const auto& use = waits.uses()[operand::id(program->operands[k] + (at.layer_turn() + turn) * step)];
+          const double before = std::max(use.written.seconds, use.read.seconds);
+          if (before > (until + turn * by) * (1 + 1e-12)) turns = turn - 1;
+        }
+      }
+    }
+    return turns;
+  }
+  /// Uses of the operands in turns that are not run. What a turn soon after frees is of no use to what comes behind.
+  void use_in_turns(const Instruction& repeat, std::uint32_t turns) {
+    const std::uint32_t now = at.layer_turn();
+    const std::uint32_t first_of_all = turns > kMostTurnsOfUse ? turns - kMostTurnsOfUse : 0;
+    find_lasting(repeat);
+    for (std::uint32_t turn = 1; turn <= turns; ++turn) {
+      const auto use = [&](const Touch& touch) {
+        const Operand o = touch.operand + (now + turn) * touch.step;
+        if (o & operand::kAllocates) waits.uses()[operand::id(o)] = {};
+        waits.use_until(o, {touch.finish + turn * touch.finish_step});
+      };
+      if (turn > first_of_all)
+        for (const Touch& touch : touches) use(touch);
+      else
+        for (const std::uint32_t k : lasting) use(touches[k]);
+    }
+  }
+  /// The operands of a turn, and those of them whose buffers the repeat does not free.
+  void find_lasting(const Instruction& repeat) {
+    touches.clear(), lasting.clear(), freed.clear();
+    std::size_t n = 0;
+    for (const Instruction* i = &repeat + 1; i->op != OpCode::EndRepeat; ++i) {
+      const bool is_work = i->op != OpCode::Release;
+      for (std::size_t k = i->first_operand; k < std::size_t(i->first_operand) + i->num_operands; ++k)
+        touches.push_back({program->operands[k], program->operand_steps[k], is_work ? notes.last_finish(n) : 0,
+                           is_work ? notes.finish_step(n) : 0});
+      n += is_work;
+    }
+    const auto frees = [](const Touch& last, const Touch& touch) {
+      const std::uint32_t apart = operand::id(touch.operand) - operand::id(last.operand);
+      for (std::uint32_t later = 0; later <= kMostTurnsOfUse; ++later)
+        if (apart == later * last.step) return last.step == touch.step;
+      return false;
+    };
+    for (const Touch& t : touches)
+      if (t.operand & operand::kFrees) freed.push_back(t);
+    for (std::uint32_t k = 0; k < touches.size(); ++k) {
+      const bool is_freed =
+          std::any_of(freed.begin(), freed.end(), [&](const Touch& t) { return frees(t, touches[k]); });
+      if (!is_freed && (touches[k].operand & (operand::kRead | operand::kWrite))) lasting.push_back(k);
+    }
   }
   /// How far the turn that has ended moved the clocks.
   AllClocks last_turn() {
@@ -106,9 +213,21 @@ struct Clock {
   }
 };
 
+/// In a repeat of layers: notes how much later what is freed could have been of use.
+struct NotedJoin {
+  TurnNotes* notes;
+  void operator()(Instant& a, const Instant& b) const {
+    notes->compare(a.seconds - b.seconds);
+    a.join(b);
+  }
+};
+
 /// When what `i` waits for has ended. Not inlined: beside the calls of its user, which save no floating-point register,
 /// the moment would be kept in memory while the operands are looked at.
-[[gnu::noinline]] double ready_at(WaitingRule<Instant>& waits, const Instruction& i) { return waits.begin(i).seconds; }
+[[gnu::noinline]] double ready_at(WaitingRule<Instant>& waits, const Instruction& i,
+                                  std::span<const Operand> operands) {
+  return waits.begin(i, operands).seconds;
+}
 
 struct Mail {
   std::array<std::vector<double>, 2> times;
@@ -117,6 +236,14 @@ struct Mail {
 std::vector<Clock>& clocks() {
   static thread_local std::vector<Clock> all;
   return all;
+}
+
+/// To 38 bits: turns that were skipped add up in another order than turns that were run, and plans that take as long as
+/// each other have to stay so.
+Seconds rounded(Seconds sum) {
+  int exponent = 0;
+  const double fraction = std::frexp(sum.value, &exponent);
+  return {std::ldexp(std::nearbyint(std::ldexp(fraction, 38)), exponent - 38)};
 }
 
 class ForwardPass {
@@ -154,6 +281,7 @@ class ForwardPass {
       flops += c[k].flops * double(all_.classes[k].num_ranks);
       num_ranks += all_.classes[k].num_ranks;
     }
+    for (Seconds* sum : {&out.step, &out.compute, &out.communication, &out.host}) *sum = rounded(*sum);
     count_work(Work::Instructions, num_executed_);
     out.flops = flops / double(std::max<std::int64_t>(num_ranks, 1));
     out.exposed = Seconds{std::max(0.0, out.step.value - out.compute.value)};
@@ -201,10 +329,12 @@ class ForwardPass {
       moved = true;
       ++num_executed_;
       if (i.op == OpCode::Release)
-        c.waits.release(i);
+        release(c);
       else
         execute(k, c, i, rank_class);
+      const double host = c.host;
       c.at.advance(c);
+      if (c.host != host) host_ = c.host;  // turns were skipped
       if (k > 0 || !c.has_neighbours || !c.at.is_at_next_turn()) continue;
       turn_is_over_ = true;
       break;
@@ -241,16 +371,44 @@ class ForwardPass {
     turn_host_ = host_;
   }
 
+  static void release(Clock& c) {
+    const std::span<const Operand> operands = c.at.operands();
+    if (!c.notes.has_comparisons()) return c.waits.release(operands);
+    double until = std::numeric_limits<double>::max();
+    c.waits.release(operands, [&](Instant& a, const Instant& b) {
+      NotedJoin{&c.notes}(a, b);
+      until = std::min(until, a.seconds);
+    });
+    c.notes.wait(until);
+  }
+
+  /// When `i` may begin, as far as operands and streams go.
+  static double noted_ready_at(Clock& c, const Instruction& i, std::span<const Operand> operands) {
+    double awaited[3 * kMostRepeatedOperands + 2];  // all the array is not needed, nor set to anything
+    std::size_t count = 0;
+    awaited[count++] = c.waits.tail(i.stream).seconds;
+    const Instant start = c.waits.begin(i, operands, [&](Instant& a, const Instant& b) {
+      if (b.seconds > 0) awaited[count++] = b.seconds;  // else nothing has used it yet
+      a.join(b);
+    });
+    for (std::size_t k = 0; k < count; ++k) c.notes.compare(start.seconds - awaited[k]);
+    c.notes.wait(start.seconds);
+    return start.seconds;
+  }
+
   void execute(std::size_t k, Clock& c, const Instruction& i, const RankClass& rank_class) {
     const RankProgram& p = all_.programs[rank_class.program];
     const CostModel& device = columns_[rank_class.costs];
     if (all_.has_one_host) c.host = host_;
     const InstructionCost cost = cost_of(all_, p, i, rank_class.costs, device, comm_);
+    const std::span<const Operand> operands = c.at.operands();
     const double free = c.waits.tail(i.stream).seconds, launched = c.host;
-    double start = std::max(ready_at(c.waits, i), launched);
+    const double ready = c.notes.has_comparisons() ? noted_ready_at(c, i, operands) : ready_at(c.waits, i, operands);
+    double start = c.later(ready, launched);
     if (is_collective(i.op)) {  // a stream that was idle hands over while the links may still be busy
+      c.notes.compare(start - free);
       const double hand_over = start > free ? comm_.hand_over(i.axis).value : 0;
-      start = std::max(start, c.links_free[std::size_t(i.axis)] - hand_over) + hand_over;
+      start = c.later(start, c.links_free[std::size_t(i.axis)] - hand_over) + hand_over;
       c.busy[std::size_t(i.stream)] += hand_over;
     }
     double work = cost.work.value;
@@ -258,7 +416,7 @@ class ForwardPass {
       work = c.communication.finish(start, work, device.overlap_slowdown) - start;
     else
       work += transfer(p, i);
-    double finish = std::max(start + work, launched + cost.host_tail.value);
+    double finish = c.later(start + work, launched + cost.host_tail.value);
     c.host += cost.launching.value;
     host_ = c.host;
     c.flops += cost.flops;
@@ -269,15 +427,20 @@ class ForwardPass {
       const double ended = i.op == OpCode::Recv ? finish : start + work;
       const double began = i.op == OpCode::Recv ? finish - comm_.send_time(i.axis, i.work).value : start;
       c.busy[std::size_t(StreamId::Compute)] += c.communication.add(began, ended, device.overlap_slowdown);
-      c.waits.tails()[std::size_t(StreamId::Compute)].join({c.communication.compute_end()});
-      c.end = std::max(c.end, c.communication.compute_end());
+      double& computed = c.waits.tails()[std::size_t(StreamId::Compute)].seconds;
+      computed = c.later(computed, c.communication.compute_end());
+      c.end = c.later(c.end, c.communication.compute_end());
     }
     if (i.op == OpCode::Send)
       mail_[i.direction == Direction::Forward ? k + 1 : k - 1].times[direction].push_back(finish);
     if (is_collective(i.op)) c.links_free[std::size_t(i.axis)] = finish;
-    c.waits.end(i, {finish});
+    if (c.notes.has_comparisons())
+      c.waits.end(i, operands, {finish}, NotedJoin{&c.notes});
+    else
+      c.waits.end(i, operands, {finish});
+    if (c.notes.is_in_repeat()) c.notes.finish(finish);
     c.busy[std::size_t(i.stream)] += i.op == OpCode::Recv ? 0 : work;
-    c.end = std::max(c.end, finish);
+    c.end = c.later(c.end, finish);
   }
 
   /// Collectives, sends and receives are kernels; copies to and from the host have engines of their own.

@@ -240,7 +240,7 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
 }  // namespace
 
 bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program, BlockCache* cache) {
-  build_step_program(program, job, {}, {}, cache);  // bytes only: no costs
+  build_step_program(program, job, {}, {}, cache, Layers::Folded);  // bytes only: no costs
   return evaluate_built(e, job, program, replay_all(program));
 }
 
@@ -269,14 +269,14 @@ void explain_peak(StrategyEstimate& e, const Job& job, const StepProgram& progra
 StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts parts, BlockCache* cache) {
   StrategyEstimate e;
   const StepColumns columns = make_columns(job);
-  build_step_program(program, job, columns.models, columns.of_rank, cache);
+  build_step_program(program, job, columns.models, columns.of_rank, cache, Layers::Folded);
   fill_memory(e, job, program, replay_all(program));
   e.save = save_cost(job);
   e.host = host_memory(job, e.peak, e.save);
   check_host(e);
   if (parts == Parts::All) explain_peak(e, job, program);
   if (padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len)
-    build_step_program(program, average_job(job), columns.models, columns.of_rank, cache);
+    build_step_program(program, average_job(job), columns.models, columns.of_rank, cache, Layers::Folded);
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
   e.time = forward_pass(program, columns.models, make_step_comm(job));
   e.time_range = time_range(job);

@@ -23,10 +23,10 @@ class Verifier {
   }
 
   /// One turn stands for all of a repeat: it leaves what it found.
-  void begin_repeat() { loop_entry_ = snapshot(); }
-  bool skips(std::uint32_t) {
+  void begin_repeat(const Instruction&) { loop_entry_ = snapshot(); }
+  std::uint32_t skips(const Instruction&, std::uint32_t left) {
     require(snapshot() == loop_entry_, "a repeat turn leaves other buffers than it found");
-    return true;
+    return left;
   }
 
   void run() {
@@ -174,7 +174,7 @@ class Verifier {
   }
 
   const StepProgram& all_;
-  const RankProgram& p_;
+  const RankProgram& p_;  // layers written out
   std::vector<State> state_;
   std::vector<bool> loop_entry_;
   std::vector<std::vector<bool>> frames_;
@@ -214,7 +214,7 @@ void verify_groups(const StepProgram& all) {
 
 void verify(const StepProgram& program) {
   for (const Block& block : program.blocks) verify_block(program, block);
-  for (std::size_t i = 0; i < program.num_programs; ++i) Verifier(program, program.programs[i]).run();
+  for (std::size_t i = 0; i < program.num_programs; ++i) Verifier(program, written_out(program.programs[i])).run();
   if (program.mesh.num_stages() > 1) verify_groups(program);
 }
 

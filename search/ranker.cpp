@@ -147,10 +147,10 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
       recipe.micro_batch = batch.micro;
       recipe.grad_accum = batch.accum;
       if (!is_built || !shares_program) {
-        build_step_program(program_, *bench.job, {}, {}, &blocks_);
+        build_step_program(program_, *bench.job, {}, {}, &blocks_, Layers::Folded);
         peaks_ = replay_all(program_);
         if (padded_length(recipe, bench.job->request.dataset) != recipe.seq_len)
-          build_step_program(average_, average_job(*bench.job), {}, {}, &blocks_);
+          build_step_program(average_, average_job(*bench.job), {}, {}, &blocks_, Layers::Folded);
         ++out.num_built;
         is_built = true;
       }

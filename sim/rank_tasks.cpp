@@ -19,7 +19,7 @@ void RankTasks::wait_for(Task& task, TaskId other) {
 Task* RankTasks::issue() {
   const Instruction& i = cursor_.instruction();
   if (i.op == OpCode::Release) {
-    waits_.release(i);
+    waits_.release(cursor_.operands());
     cursor_.advance();
     return nullptr;
   }
@@ -34,10 +34,10 @@ Task* RankTasks::issue() {
           .state = Task::State::Waiting,
           .successors = std::move(successors)};
   ++next_;
-  for (const TaskId other : waits_.begin(i).of_stream) wait_for(task, other);
+  for (const TaskId other : waits_.begin(i, cursor_.operands()).of_stream) wait_for(task, other);
   LatestTasks end;
   end.of_stream[std::size_t(i.stream)] = task.id;
-  waits_.end(i, end);
+  waits_.end(i, cursor_.operands(), end);
   cursor_.advance();
   return &task;
 }

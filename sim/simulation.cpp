@@ -36,16 +36,6 @@ void check_options(const SimInput& input, const SimOptions& options) {
                        fmt::format("ranks are 0 to {}, factors above 0", input.program.mesh.world() - 1));
 }
 
-/// Instructions that a rank runs in a step; a repeat is one turn times its turns.
-struct NumTasks {
-  std::uint64_t num = 0, at_loop = 0;
-  void begin_repeat() { at_loop = num; }
-  bool skips(std::uint32_t left) {
-    num += left * (num - at_loop);
-    return true;
-  }
-};
-
 /// What the messages of a rank's part in a collective cost, in tasks. In a ring it sends one in every step; elsewhere
 /// one in all, whose end shares the links anew among those that are left.
 std::uint64_t tasks_of_messages(const Instruction& i, const SimInput& input, const SimOptions& options,
@@ -65,16 +55,17 @@ std::uint64_t tasks_of_messages(const Instruction& i, const SimInput& input, con
 std::uint64_t tasks_of(const RankProgram& program, const SimInput& input, const SimOptions& options,
                        std::size_t num_simulated) {
   const bool has_messages = options.network == NetworkFidelity::Flow;
-  NumTasks tasks;
+  RepeatedSum<std::int64_t> tasks;
   walk(
       program,
       [&](const ProgramCursor& at) {
         const Instruction& i = at.instruction();
-        tasks.num +=
-            1 + (has_messages && is_collective(i.op) ? tasks_of_messages(i, input, options, num_simulated) : 0);
+        tasks.total +=
+            1 + (has_messages && is_collective(i.op) ? std::int64_t(tasks_of_messages(i, input, options, num_simulated))
+                                                     : 0);
       },
       tasks);
-  return tasks.num;
+  return std::uint64_t(tasks.total);
 }
 
 void check_size(const SimInput& input, const SimOptions& options, const Folding& folding) {
@@ -256,6 +247,7 @@ SimulatedPlan simulate_plan(const Job& job, const SimOptions& options) {
   StepProgram program;
   SimulatedPlan plan;
   plan.estimate = estimate_strategy(job, program);
+  for (RankProgram& folded : program.programs) folded = written_out(folded);  // every layer has spans of its own
   const StepColumns columns = make_columns(job);
   const bool is_long =
       !options.records_spans && options.jitter <= 0 && job.recipe().grad_accum > 2 * kShownMicroBatches;

@@ -16,7 +16,7 @@ namespace {
 const char* const kStrategies[] = {"single", "ddp", "zero1", "zero2", "zero3", "fsdp", "fsdp-grad-op", "hsdp", "mp"};
 
 /// The same program with every turn of its repeats as instructions of its own.
-StepProgram written_out(const StepProgram& folded) {
+StepProgram every_turn(const StepProgram& folded) {
   StepProgram out = folded;
   for (RankProgram& p : out.programs) {
     std::vector<Instruction> all;
@@ -68,10 +68,10 @@ TEST_CASE("a cursor runs each turn of a repeat and counts its micro-batches") {
 TEST_CASE("a reader that accounts for the other turns of a repeat sees one turn, and is told how many are left") {
   struct OneTurn {
     std::uint32_t begun = 0, skipped = 0;
-    void begin_repeat() { ++begun; }
-    bool skips(std::uint32_t left) {
+    void begin_repeat(const Instruction&) { ++begun; }
+    std::uint32_t skips(const Instruction&, std::uint32_t left) {
       skipped += left;
-      return true;
+      return left;
     }
   } reader;
   RankProgram p;
@@ -95,7 +95,7 @@ TEST_CASE("a repeat equals its turns written out: in bytes, in bytes sent and in
       const Profile profile = default_profile("a100-sxm-80gb");
       const std::vector<CostModel> columns{make_cost_model(plan.cluster.gpus.front(), profile, {})};
       plan.build(name, columns);
-      const StepProgram written = written_out(plan.program);
+      const StepProgram written = every_turn(plan.program);
       const CommModel comm = make_comm_model(plan.cluster, profile, plan.strategy.mesh);
       CHECK(forward_pass(written, columns, comm).step.value ==
             doctest::Approx(forward_pass(plan.program, columns, comm).step.value).epsilon(1e-9));
@@ -158,8 +158,8 @@ TEST_CASE("reads wait for the last write, writes for the last write and the read
   WaitingRule<Time> rule;
   rule.reset(w.p);
   const auto run = [&](const Instruction& i, int takes) {
-    const int start = rule.begin(i).seconds;
-    rule.end(i, {start + takes});
+    const int start = rule.begin(i, w.p.operands_of(i)).seconds;
+    rule.end(i, w.p.operands_of(i), {start + takes});
     return start;
   };
   CHECK(run(w.on(StreamId::Gather, {1 | kWrite}), 5) == 0);
@@ -177,13 +177,13 @@ TEST_CASE("an allocation waits for the users of what its pool freed; other pools
   WaitingRule<Time> rule;
   rule.reset(w.p);
   const auto run = [&](const Instruction& i, int takes) {
-    const int start = rule.begin(i).seconds;
-    rule.end(i, {start + takes});
+    const int start = rule.begin(i, w.p.operands_of(i)).seconds;
+    rule.end(i, w.p.operands_of(i), {start + takes});
     return start;
   };
   run(w.on(StreamId::Gather, {1 | kWrite | kAllocates}), 1);
   run(w.on(StreamId::Compute, {1 | kRead}), 7);  // 1 to 8
-  rule.release(w.on(StreamId::Compute, {1 | kFrees}, OpCode::Release));
+  rule.release(w.p.operands_of(w.on(StreamId::Compute, {1 | kFrees}, OpCode::Release)));
   CHECK(run(w.on(StreamId::Gather, {}), 1) == 1);                         // nothing allocated
   CHECK(run(w.on(StreamId::Gather, {2 | kWrite | kAllocates}), 1) == 8);  // the place of 1
   CHECK(run(w.on(StreamId::Reduce, {3 | kWrite | kAllocates}), 1) == 0);  // another pool

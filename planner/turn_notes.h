@@ -1,0 +1,92 @@
+// Which turns of a repeat of layers a forward pass need not run. While every comparison of two moments goes as it went
+// before, a turn is an affine function of the clocks. Then two turns that have moved every clock alike are followed by
+// turns that do the same, for as long as no comparison turns: one whose slack shrinks by d in a turn lasts slack / d
+// turns.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace gpuplan {
+
+/// Values that are appended turn by turn; storage is kept.
+template <class Value>
+class NoteList {
+ public:
+  void clear() { size_ = 0; }
+  void add(Value value) {
+    if (size_ == values_.size()) [[unlikely]]
+      grow();
+    values_[size_++] = value;
+  }
+  std::size_t size() const { return size_; }
+  const Value& operator[](std::size_t k) const { return values_[k]; }
+
+ private:
+  [[gnu::noinline]] void grow() { values_.resize(2 * size_ + 256); }
+
+  std::vector<Value> values_;
+  std::size_t size_ = 0;
+};
+
+/// Comparisons and moments of the latest turns. Nothing is noted outside of a repeat of layers, and of its first turn
+/// no comparisons.
+class TurnNotes {
+ public:
+  void begin_repeat() {
+    is_in_repeat_ = true, has_comparisons_ = false;
+    num_turns_ = 0;
+    now().clear();
+  }
+  void end_repeat() { is_in_repeat_ = has_comparisons_ = false; }
+  bool is_in_repeat() const { return is_in_repeat_; }
+  bool has_comparisons() const { return has_comparisons_; }
+
+  /// Of two moments (or lengths) that are compared, the one minus the other.
+  void compare(double slack) {
+    if (has_comparisons_) now().slacks.add(slack);
+  }
+  /// A clock: it moves by as much in every turn, while turns are alike.
+  void clock(double moment) { now().clocks.add(moment); }
+  /// When an instruction ends.
+  void finish(double moment) { now().finishes.add(moment); }
+  /// Until when an instruction waits for its operands, or (a Release) a pool for what is freed.
+  void wait(double until) { now().waits.add(until); }
+
+  /// After a turn: so many of the `left` ones that come, going by comparisons alone, are like it. `scale`: of the
+  /// moments, below whose rounding nothing is told apart.
+  std::uint32_t num_alike(std::uint32_t left, double scale) const;
+  /// Makes room for the next turn.
+  void next_turn() {
+    ++num_turns_;
+    latest_ = (latest_ + 1) % turns_.size();
+    has_comparisons_ = true;
+    now().clear();
+  }
+  /// Turns that come in no rhythm are not worth more notes.
+  bool is_worthwhile() const { return num_turns_ < 6; }
+  /// How far the latest turn moved it.
+  double clock_step(std::size_t k) const { return turn(0).clocks[k] - turn(1).clocks[k]; }
+  double finish_step(std::size_t k) const { return turn(0).finishes[k] - turn(1).finishes[k]; }
+  double wait_step(std::size_t k) const { return turn(0).waits[k] - turn(1).waits[k]; }
+  double last_wait(std::size_t k) const { return turn(0).waits[k]; }
+  double last_finish(std::size_t k) const { return turn(0).finishes[k]; }
+
+ private:
+  struct Turn {
+    NoteList<double> slacks, clocks, finishes, waits;
+    void clear() { slacks.clear(), clocks.clear(), finishes.clear(), waits.clear(); }
+  };
+  Turn& now() { return turns_[latest_]; }
+  const Turn& turn(std::size_t back) const { return turns_[(latest_ + turns_.size() - back) % turns_.size()]; }
+
+  std::array<Turn, 3> turns_;  // the latest, in a ring
+  std::size_t latest_{};
+  std::size_t num_turns_{};  // of this repeat, before this one
+  bool is_in_repeat_{}, has_comparisons_{};
+};
+
+}  // namespace gpuplan
