@@ -177,8 +177,10 @@ TEST_CASE("random plans: folded layers are the layers written out (GPUPLAN_FOLDE
     if (below(6) == 0) r.offload.optimizer = OffloadTarget::Cpu;
     if (below(6) == 0)
       r.offload.optimizer = r.offload.params = pick(std::array{OffloadTarget::Cpu, OffloadTarget::Nvme});
-    if (below(6) == 0)
-      r.trained = {fmt::format("layers.{}-{}", below(8), 8 + below(std::size_t(plan.spec.num_hidden_layers)))};
+    if (const auto layers = std::size_t(plan.spec.num_layers()); below(6) == 0 && plan.spec.num_encoder_layers == 0) {
+      const std::size_t first = below(layers);
+      r.trained = {fmt::format("layers.{}-{}", first, first + below(layers - first))};
+    }
     r.offload.activations = r.checkpointing != Checkpointing::None && below(5) == 0;
     if (plan.spec.learned_positions > 0) r.seq_len = std::min(r.seq_len, plan.spec.max_position_embeddings);
     const auto frameworks = list_frameworks();
