@@ -52,7 +52,7 @@ Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint
       b.home = stream;
       if (!is_callees(o)) o |= kAllocates;
     }
-    s_.last_use[id(o)] = std::uint32_t(next - p_.operands.data());
+    s_.last_use[id(o)] = narrow<std::uint32_t>(next - p_.operands.data());
     *next++ = o;
   }
   i.num_operands = narrow<std::uint16_t>(next - p_.operands.data() - i.first_operand);

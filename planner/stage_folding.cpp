@@ -29,7 +29,7 @@ std::uint32_t moved(std::uint32_t before, std::uint32_t now, std::uint32_t turns
 bool move_alike(std::span<const std::uint32_t> before, std::span<const std::uint32_t> last,
                 std::span<const std::uint32_t> now) {
   const auto differ = [&](std::size_t k) {
-    return ((now[k] - last[k]) ^ (last[k] - before[k])) | std::uint32_t((before[k] == 0) != (now[k] == 0));
+    return ((now[k] - last[k]) ^ (last[k] - before[k])) | ((before[k] == 0) != (now[k] == 0) ? 1U : 0U);
   };
   std::size_t k = 0;
   for (; k + kSlotWords <= now.size(); k += kSlotWords) {
@@ -107,7 +107,7 @@ std::size_t StageBuilder::slot_at(std::size_t at) const { return is_over_units()
 
 std::uint32_t StageBuilder::label_at(std::size_t at) const {
   if (!is_over_units()) return s_.group_labels[at];
-  return std::uint32_t(s_.schedule[at].phase) << 16 | s_.labels[s_.schedule[at].unit];
+  return narrow<std::uint32_t>(int(s_.schedule[at].phase)) << 16 | s_.labels[s_.schedule[at].unit];  // checked
 }
 
 inline SlotWords StageBuilder::words_of(std::size_t slot) const {
@@ -180,8 +180,8 @@ bool StageBuilder::emits_alike(const TurnMark& before, const TurnMark& last, con
     return false;
   for (std::size_t k = 0; k < count; ++k) {
     Instruction i = p_.instructions[before.instructions + k];
-    i.unit = std::uint16_t(i.unit + unit_step);
-    if (i.op == OpCode::Call) i.frame = std::uint16_t(i.frame + unit_step);
+    i.unit = narrow<std::uint16_t>(i.unit + unit_step);
+    if (i.op == OpCode::Call) i.frame = narrow<std::uint16_t>(i.frame + unit_step);
     i.first_operand += narrow<std::uint32_t>(last.operands - before.operands);
     if (i != p_.instructions[last.instructions + k] || i.num_operands > kMostRepeatedOperands) return false;
   }
@@ -195,7 +195,7 @@ bool StageBuilder::emits_alike(const TurnMark& before, const TurnMark& last, con
   }
   for (std::size_t k = last.buffers; k < now.buffers; ++k) {
     ProgramBuffer b = p_.buffers[k - (now.buffers - last.buffers)];
-    b.unit = std::uint16_t(b.unit + unit_step);
+    b.unit = narrow<std::uint16_t>(b.unit + unit_step);
     if (b != p_.buffers[k]) return false;
   }
   return true;
@@ -206,7 +206,7 @@ bool StageBuilder::is_turn(const TurnMark& before, const TurnMark& last, const T
     if (now.grown[k] - last.grown[k] != last.grown[k] - before.grown[k] || now.grown[k] < last.grown[k]) return false;
   return before.values == last.values && last.values == now.values && before.handles.size() == now.handles.size() &&
          last.handles.size() == now.handles.size() && move_alike(before.handles, last.handles, now.handles) &&
-         emits_alike(before, last, now, walk_.direction * int(walk_.period));
+         emits_alike(before, last, now, walk_.direction * narrow<int>(walk_.period));
 }
 
 /// How many more turns find layers of the same kinds, in the state that the layers of these turns were found in.
@@ -249,7 +249,7 @@ void StageBuilder::repeat_text(const TurnMark& before, const TurnMark& last, con
     p_.operand_steps.push_back(p_.operands[k] - p_.operands[k - num_operands]);
   for (std::uint32_t turn = 1; turn <= turns + 1; ++turn)
     for (std::size_t k = before.operands; k < last.operands; ++k)
-      s_.last_use[id(p_.operands[k] + turn * p_.operand_steps[k])] = std::uint32_t(k);
+      s_.last_use[id(p_.operands[k] + turn * p_.operand_steps[k])] = narrow<std::uint32_t>(k);
   p_.operands.resize(last.operands);
   Instruction repeat{
       .op = OpCode::Repeat, .stream = StreamId::Compute, .phase = phase_, .unit_step = narrow<std::int8_t>(unit_step)};
@@ -318,7 +318,7 @@ std::size_t StageBuilder::fold_turns(std::size_t at) {
   const std::size_t turns = num_turns_ahead(at, last, now);
   if (turns * p < kFewestSkipped) return 0;
   const auto count = narrow<std::uint32_t>(turns);
-  repeat_text(before, last, now, count, walk_.direction * int(p));
+  repeat_text(before, last, now, count, walk_.direction * narrow<int>(p));
   move_state(last, now, count);
   walk_.num_marks = 0;
   return turns * p;

@@ -225,8 +225,9 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
     const Fit fit = fit_of(chance);
     const Bytes pressure = tiers.process - tiers.usable;
     // the class that decides the verdict is reported; of several, the one whose process is nearest to its limit
-    if (k > 0 && (chance > e.chance || (chance == e.chance && pressure <= worst))) continue;
-    e.fit = fit, e.chance = chance;
+    e.chance = std::min(e.chance, chance);
+    if (k > 0 && (fit > e.fit || (fit == e.fit && pressure <= worst))) continue;
+    e.fit = fit;
     if (fit != Fit::Yes)
       e.why_not_yes = describe_fit(fit, tiers, range, job.cluster().gpus[std::size_t(tightest_rank(job.request, c))]);
     worst = pressure;

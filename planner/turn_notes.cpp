@@ -33,7 +33,7 @@ std::uint32_t TurnNotes::num_alike(std::uint32_t left, double scale) const {
     if (now.slacks[k] * last.slacks[k] < 0 && slack > rounding) return 0;
     if (shrinks > rounding) turns = std::min(turns, std::floor(slack / shrinks) - 1);
   }
-  return turns > 0 ? std::uint32_t(turns) : 0;
+  return turns > 0 ? std::uint32_t(turns) : 0;  // checked
 }
 
 }  // namespace gpuplan
