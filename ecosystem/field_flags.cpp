@@ -43,7 +43,9 @@ constexpr std::array kFieldFlags{
     FieldFlag{"quant", method_words},
     FieldFlag{"trained",
               [](Request r, const Strategy&) {
-                return flag("--train-only", fmt::format("{}", fmt::join(r.recipe.trained, "+")));
+                return r.recipe.trained.empty()
+                           ? on_or_off("--train-only", false)
+                           : flag("--train-only", fmt::format("{}", fmt::join(r.recipe.trained, "+")));
               }},
     FieldFlag{"precision",
               [](Request r, const Strategy&) { return flag("--precision", to_string(r.recipe.precision)); }},
@@ -72,7 +74,10 @@ constexpr std::array kFieldFlags{
               }},
     FieldFlag{"torch_compile",
               [](Request r, const Strategy&) { return on_or_off("--compile", r.recipe.torch_compile); }},
-    FieldFlag{"qat", [](Request r, const Strategy&) { return flag("--qat", to_string(r.recipe.qat)); }},
+    FieldFlag{"qat",
+              [](Request r, const Strategy&) {
+                return r.recipe.qat == Qat::None ? on_or_off("--qat", false) : flag("--qat", to_string(r.recipe.qat));
+              }},
     FieldFlag{"fp8_matmul", [](Request r, const Strategy&) { return on_or_off("--fp8", r.recipe.fp8_matmul); }},
     FieldFlag{"offload", [](Request r, const Strategy&) { return flag("--offload", offload_list(r.recipe.offload)); }},
     FieldFlag{"images.train",

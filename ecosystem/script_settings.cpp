@@ -11,9 +11,9 @@ namespace gpuplan {
 namespace {
 
 /// Fields of the recipe that accelerate's and DeepSpeed's files never say to a script.
-constexpr std::array<std::string_view, 12> kFields{
-    "method", "seq_len", "packing",       "micro_batch",           "grad_accum",  "optimizer", "attention",
-    "loss",   "kernels", "torch_compile", "optimizer_in_backward", "images.train"};
+constexpr std::array<std::string_view, 14> kFields{
+    "method",    "trained", "seq_len", "packing",       "micro_batch",           "grad_accum", "optimizer",
+    "attention", "loss",    "kernels", "torch_compile", "optimizer_in_backward", "qat",        "images.train"};
 
 /// Fields that a file says in some plans only.
 std::vector<std::string_view> fields_of(const ExportJob& job) {

@@ -13,8 +13,9 @@
 namespace gpuplan {
 namespace {
 
-std::string adapters_text(const LoraSpec& lora) {
+std::string adapters_text(const LoraSpec& lora, const std::vector<std::string>& trained) {
   std::string text = fmt::format("r={} alpha={:g} on {}", lora.rank, lora.alpha, fmt::join(lora.targets, "+"));
+  if (!trained.empty()) text += fmt::format(" of {} alone", fmt::join(trained, ", "));
   if (lora.dropout > 0) text += fmt::format(", dropout {:g}", lora.dropout);
   if (lora.adapter_dtype) text += fmt::format(", {} adapters", to_string(*lora.adapter_dtype));
   if (lora.base_dtype) text += fmt::format(", {} base", to_string(*lora.base_dtype));
@@ -28,7 +29,7 @@ std::string method_text(const Recipe& recipe) {
     return fmt::format("training of {} alone", fmt::join(recipe.trained, ", "));
   if (recipe.method == Method::Full) return "full fine-tuning";
   const QuantSpec& quant = recipe.quant;
-  std::string text = (recipe.method == Method::Qlora ? "QLoRA " : "LoRA ") + adapters_text(recipe.lora);
+  std::string text = (recipe.method == Method::Qlora ? "QLoRA " : "LoRA ") + adapters_text(recipe.lora, recipe.trained);
   if (quant.kind == BaseQuant::Nf4)
     return text +
            fmt::format(", NF4 base in blocks of {}{}", quant.block_size,
