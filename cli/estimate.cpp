@@ -36,7 +36,7 @@ void save(const EstimateAnswer& answer, const std::string& file, Console& consol
   }
   write_output(file, json_text(make_plan(answer.request, answer.result, *answer.shown)), console,
                fmt::format("the {} plan is saved in {}; {}", answer.shown->strategy.name, file,
-                           export_hint(file, answer.request.recipe.framework->name)));
+                           export_hint(file, answer.request.recipe)));
 }
 
 int run_estimate(const CLI::App& app, Console& console) {

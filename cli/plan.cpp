@@ -92,9 +92,9 @@ void save(const PlanAnswer& answer, const std::string& file, Console& console) {
   }
   const EstimateRequest& request = answer.found.rows.front().request;
   const EstimateResult result = estimate(request);
-  write_output(file, json_text(make_plan(request, result, result.strategies.front())), console,
-               fmt::format("the {} plan is saved in {}; {}", request.strategy, file,
-                           export_hint(file, request.recipe.framework->name)));
+  write_output(
+      file, json_text(make_plan(request, result, result.strategies.front())), console,
+      fmt::format("the {} plan is saved in {}; {}", request.strategy, file, export_hint(file, request.recipe)));
 }
 
 void need_machine(const CLI::App& app, const char* flag) {

@@ -527,8 +527,10 @@ std::vector<std::string> export_targets() {
   return names;
 }
 
-std::string export_hint(const std::string& plan_file, const std::string& framework) {
-  const auto is_own = [&](const Target& t) { return t.trainer && t.name == framework; };
+std::string export_hint(const std::string& plan_file, const Recipe& recipe) {
+  // trainers' files cannot say that some parameters alone are trained, nor fake quantisers
+  const bool needs_script = !recipe.trained.empty() || recipe.qat != Qat::None;
+  const auto is_own = [&](const Target& t) { return !needs_script && t.trainer && t.name == recipe.framework->name; };
   const auto found = std::find_if(kTargets.begin(), kTargets.end(), is_own);
   return fmt::format("gpuplan export {} --for {} writes files that train it", shell_word(plan_file),
                      found == kTargets.end() ? "accelerate" : found->name);

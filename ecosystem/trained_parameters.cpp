@@ -32,7 +32,7 @@ std::string without_end(std::string name, std::string_view end) {
   return name;
 }
 
-/// What is meant of the layers that share a prefix, "model.layers.{}.".
+/// The part of a name that is meant of layers that share a prefix, "model.layers.{}.".
 struct MeantLayers {
   std::set<std::int64_t> all, whole;                     // numbers of layers
   std::map<std::string, std::set<std::int64_t>> single;  // by tensor, of layers that are not meant whole
@@ -52,7 +52,7 @@ void add_names(std::vector<std::string>& out, const std::string& prefix, const M
     out.push_back(tensor.starts_with('/') ? tensor.substr(1) : name_in_layers(prefix, numbers, layers.all, tensor));
 }
 
-/// Of an expert's name, "mlp.experts.{}.up_proj", every expert is meant.
+/// An expert's name, "mlp.experts.{}.up_proj", means every expert.
 std::string name_of_tensor(const std::string& tensor) {
   std::string name = without_end(tensor, ".weight");
   if (const std::size_t at = name.find("{}"); at != std::string::npos) name.replace(at, 2, "*");

@@ -1,4 +1,4 @@
-// Which parameters a trainer's file trains alone, once the model is known: regular expressions of axolotl and ms-swift,
+// Parameters that a trainer's file trains alone, once the model is known: regular expressions of axolotl and ms-swift,
 // LLaMA-Factory's frozen layers, PEFT's chosen layers, torchtune's parts, as names that the planner knows
 // (models/trained_names.h).
 #pragma once

@@ -66,7 +66,7 @@ std::optional<QuantSpec> read_hqq(Fields& f) {
   return weights ? read_groups(*weights, BaseQuant::Hqq, "nbits", "group_size") : packed(BaseQuant::Hqq, 4, 64);
 }
 
-/// Of several groups of modules the one with the most bits decides, so that memory is not understated.
+/// The group of modules with the most bits decides, so that memory is not understated.
 std::optional<QuantSpec> read_compressed(Fields& f) {
   std::optional<QuantSpec> widest;
   auto groups = f.optional_fields("config_groups");

@@ -364,6 +364,12 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
     for (const StateTensor& t : list)
       if (is_trained(t.kind)) model.trainable += t.elements() * times;
   });
+  if (model.trainable == 0 && !recipe.trained.empty())
+    return InputError("--train-only",
+                      fmt::format("{} leaves nothing to train{}", fmt::join(recipe.trained, "+"),
+                                  is_full ? "" : ": no adapter is there"),
+                      is_full ? "name layers or modules of the language model, or add --train-vision all"
+                              : "name layers or modules that adapters are put on");
   return model;
 }
 

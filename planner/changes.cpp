@@ -47,7 +47,6 @@ void set_method(Variant& v, const Setting& s, Method method, BaseQuant base) {
   const std::int64_t before = r.lora.rank;
   r.lora.rank = parse_integer(rank, s.change->name, 1, kMostRank);
   if (r.lora.rank != before) r.lora.alpha = 2 * double(r.lora.rank);
-  if (!r.is_adapter()) r.trained.clear();
   r.method = method;
   if (!keeps_base) r.quant.kind = base;
   if (base != BaseQuant::None && r.precision == Precision::Fp32) r.precision = Precision::Bf16Mixed;
@@ -58,7 +57,6 @@ void set_qlora(Variant& v, const Setting& s) { set_method(v, s, Method::Qlora, B
 
 void set_full(Variant& v, const Setting& s) {
   if (!is_on(s)) throw InputError(kWhere, "full=off does not say what is trained instead", "lora=r=8 or qlora=r=8");
-  if (v.request.recipe.is_adapter()) v.request.recipe.trained.clear();
   v.request.recipe.method = Method::Full;
   v.request.recipe.quant.kind = BaseQuant::None;
 }

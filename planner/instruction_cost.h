@@ -66,7 +66,7 @@ class CommunicationSpans {
   /// Moves what ended at `from` or later.
   void shift(double from, double by);
 
-  /// Every clock of this, for a reader that moves each by an amount of its own.
+  /// Gives every clock of this to a reader that moves each by an amount of its own.
   template <class Use>
   void each_clock(Use use) {
     // a message may begin before the latest compute does: a few that are over may run beside it
@@ -77,7 +77,7 @@ class CommunicationSpans {
   }
 
  private:
-  /// Whether a < b, or a <= b.
+  /// Says that a < b, or a <= b.
   bool is_before(double a, double b, bool or_equal = false) const {
     if (notes_) notes_->compare(a - b);
     return or_equal ? a <= b : a < b;

@@ -69,9 +69,13 @@ double model_flops(const Job& job, std::int64_t global_batch, std::int64_t seq_l
   const double matmul = double(model.parameters) - idle - looked_up - of_images;
   const Recipe& recipe = job.recipe();
   // forward and the gradient of the input meet every weight, the weight's own gradient those that are trained
-  const double per_token = recipe.is_adapter()      ? 4 * matmul + 6 * double(model.trainable)
-                           : recipe.trained.empty() ? 6 * matmul
-                                                    : 4 * matmul + 2 * std::min(matmul, double(model.trainable));
+  // layers in front of the first that is trained run forward only
+  const double backward =
+      recipe.trained.empty() ? 1 : 1 - std::min(1.0, double(model.first_backward) / double(model.weights.order.size()));
+  const double per_token = recipe.is_adapter() ? (2 + 2 * backward) * matmul + 6 * double(model.trainable)
+                           : recipe.trained.empty()
+                               ? 6 * matmul
+                               : (2 + 2 * backward) * matmul + 2 * std::min(matmul, double(model.trainable));
   const double attending = double(m.num_layers_with(attends)), windowed = std::min(double(m.sliding_layers), attending),
                full = attending - windowed;
   const double attention =

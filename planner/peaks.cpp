@@ -54,7 +54,7 @@ Bytes loss_of_evaluation(const Job& job) {
   return recipe.loss == LossKernel::Chunked ? Bytes{all.count / std::max<std::int64_t>(1, recipe.loss_chunks)} : all;
 }
 
-/// What the largest weight of a layer takes while it is unpacked.
+/// The largest weight of a layer takes this while it is unpacked.
 Bytes unpacking_bytes(const TrainedModel& model) {
   std::int64_t most = 0;
   for (const StateList& list : model.layers)

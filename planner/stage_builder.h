@@ -25,7 +25,7 @@ struct ScheduleStep {
   bool begins_chunk{}, ends_chunk{};
 };
 
-/// What the schedule does with a group: current names of its buffers.
+/// Current names of a group's buffers, which the schedule gives them.
 struct GroupHandles {
   std::uint32_t gathered_trained{}, gathered_frozen{}, flat_trained{}, flat_frozen{};
   std::uint32_t full_gradient{}, gradient{};

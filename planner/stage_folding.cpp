@@ -209,7 +209,8 @@ bool StageBuilder::is_turn(const TurnMark& before, const TurnMark& last, const T
          emits_alike(before, last, now, walk_.direction * narrow<int>(walk_.period));
 }
 
-/// How many more turns find layers of the same kinds, in the state that the layers of these turns were found in.
+/// Counts the further turns that find layers of the same kinds, in the state that the layers of these turns were found
+/// in.
 std::size_t StageBuilder::num_turns_ahead(std::size_t at, const TurnMark& last, const TurnMark& now) {
   const std::size_t period = walk_.period;
   const std::size_t first = at + walk_.ahead + 1;
@@ -324,7 +325,7 @@ std::size_t StageBuilder::fold_turns(std::size_t at) {
   return turns * p;
 }
 
-/// What is freed in one turn of a repeat has to be in all of them.
+/// A buffer that is freed in one turn of a repeat has to be in all of them.
 bool StageBuilder::frees_in_all_turns(std::span<const std::uint32_t> num_freed) const {
   std::uint32_t turns = 0;
   for (const Instruction& i : p_.instructions) {

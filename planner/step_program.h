@@ -232,7 +232,7 @@ struct RankClass {
   std::size_t costs{};  // column of block costs
 };
 
-/// How layers that are alike are built: all of them, or once, as a repeat.
+/// Layers that are alike are built one by one, or once, as a repeat.
 enum class Layers : std::uint8_t { WrittenOut, Folded };
 
 struct ModelBlocks;  // planner/block.h

@@ -103,7 +103,7 @@ struct Clock {
     shift(delta, left);
     return left;
   }
-  /// Every clock, spans of communication and all.
+  /// Gives every clock, spans of communication and all.
   template <class Use>
   void each_noted_clock(Use use) {
     each_clock(use);

@@ -29,7 +29,7 @@ struct MemoryTiers {
   Bytes given_back() const { return std::max(Bytes{}, process - std::max(usable, needed)); }
 };
 
-/// How likely a plan runs, in words.
+/// The probability that a plan runs, in a word.
 enum class Fit : std::uint8_t {
   No,        // below kNoUpTo, or what lives all the step, which is counted exactly, is more than the device has
   Unlikely,  // below kTightFrom

@@ -6,7 +6,7 @@
 namespace gpuplan {
 namespace {
 
-/// Whether the last two turns moved each of these alike.
+/// Says whether the last two turns moved each of these alike.
 bool move_alike(const NoteList<double>& before, const NoteList<double>& last, const NoteList<double>& now,
                 double rounding) {
   if (before.size() != now.size() || last.size() != now.size()) return false;

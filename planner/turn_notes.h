@@ -1,4 +1,4 @@
-// Which turns of a repeat of layers a forward pass need not run. While every comparison of two moments goes as it went
+// A forward pass need not run every turn of a repeat of layers. While every comparison of two moments goes as it went
 // before, a turn is an affine function of the clocks. Then two turns that have moved every clock alike are followed by
 // turns that do the same, for as long as no comparison turns: one whose slack shrinks by d in a turn lasts slack / d
 // turns.
@@ -68,7 +68,7 @@ class TurnNotes {
   }
   /// Turns that come in no rhythm are not worth more notes.
   bool is_worthwhile() const { return num_turns_ < 6; }
-  /// How far the latest turn moved it.
+  /// The latest turn moved it so far.
   double clock_step(std::size_t k) const { return turn(0).clocks[k] - turn(1).clocks[k]; }
   double finish_step(std::size_t k) const { return turn(0).finishes[k] - turn(1).finishes[k]; }
   double wait_step(std::size_t k) const { return turn(0).waits[k] - turn(1).waits[k]; }

@@ -1,5 +1,5 @@
-// How true the probabilities of verdicts are: asked of runs that worked or ran out of memory, and of measured peaks on
-// cards of every size, which are as many questions whose answer is known. No range knows the source that it is asked
+// The reliability of verdicts: probabilities are asked of runs that worked or ran out of memory, and of measured peaks
+// on cards of every size, which are as many questions whose answer is known. No range knows the source that it is asked
 // about.
 #pragma once
 

@@ -13,9 +13,9 @@ struct FakeQuantised {
   bool exists() const { return is_made; }
 };
 
-/// Of the input of a linear; `in` itself where the recipe quantises none.
+/// Quantises the input of a linear; `in` itself where the recipe quantises none.
 FakeQuantised fake_quantised_input(Tape& tape, const LinearRef& linear, LocalId in);
-/// Of the weight, made anew in each of `calls`.
+/// Quantises the weight, anew in each of `calls`.
 FakeQuantised fake_quantised_weight(Tape& tape, const LinearRef& linear, std::int64_t calls = 1);
 /// The gradient passes where nothing was cut off. `gradient`: kNoLocal where it stands in the unit's buffer.
 void fake_quant_backward(Tape& tape, LocalId gradient, LocalId range);

@@ -1,4 +1,4 @@
-// Which parameters and modules trainers' files choose, once the model is known.
+// Parameters and modules that trainers' files choose, once the model is known.
 #include <doctest/doctest.h>
 
 #include "config_texts.h"

@@ -63,6 +63,10 @@ TEST_CASE("changes: levers of the machine and of the plan are set together, each
   CHECK(after.request.recipe.lora.alpha == 32);
   CHECK(after.request.recipe.offload.params == OffloadTarget::Cpu);
   CHECK(after.request.recipe.micro_batch == 3);
+  Variant some = before;
+  some.request.recipe.trained = {"layers.3"};
+  for (const char* const method : {"lora=r=8", "qlora=r=8", "full=on"})
+    CHECK(changed(some, parse_settings(method)).request.recipe.trained == some.request.recipe.trained);
   const Variant linked = changed(before, parse_settings("nvlink=900"));
   CHECK(linked.request.cluster.fabric == FabricKind::NvSwitch);
   CHECK(linked.request.cluster.intra.bandwidth > before.request.cluster.intra.bandwidth);

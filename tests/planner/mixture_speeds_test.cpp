@@ -1,4 +1,4 @@
-// What published runs say about how fast mixtures of experts train: against dense models of their size, compiled, and
+// Published speeds of mixtures of experts: against dense models of their size, compiled, and
 // under transformers 5 against 4. The sources state few settings, so that ratios are held within a factor of two.
 #include <doctest/doctest.h>
 

@@ -58,6 +58,7 @@ TEST_CASE("parts of a model are trained alone: parameters add up to those of all
   CHECK(trainable({"layers.0,2"}, lora) * 2 == trainable({}, lora));
   CHECK_THROWS_AS(trainable({"layers.7"}), InputError);
   CHECK_THROWS_AS(trainable({"wings"}), InputError);
+  CHECK_THROWS_WITH_AS(trainable({"lm_head"}, lora), doctest::Contains("leaves nothing to train"), InputError);
 }
 
 TEST_CASE("layers in front of the first that is trained run no backward, those behind it all do") {
