@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/narrow.h"
 #include "ecosystem/rules.h"
+#include "models/fake_quant_table.h"
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
 
@@ -97,31 +98,17 @@ class Reader {
   /// A regular expression stays as it is until the model is known (settle_targets).
   void read_targets(const std::vector<std::string>& targets) { recipe().lora.targets = targets; }
 
-  /// Combinations of axolotl's src/axolotl/utils/quantization.py (get_quantization_config) @067b021c.
   void read_fake_quantisers() {
     if (s_.qat) recipe().qat = parse_name<Qat>(*s_.qat, "qat");
     if (!s_.qat_weights) return;
-    struct Combination {
-      std::string_view weights, inputs;
-      Qat qat;
-    };
-    constexpr std::array kCombinations{Combination{"int4", "", Qat::Int4Grouped},
-                                       Combination{"int4", "int8", Qat::Int8Int4Grouped},
-                                       Combination{"int4", "fp8", Qat::Fp8Int4Grouped},
-                                       Combination{"fp8", "fp8", Qat::Fp8},
-                                       Combination{"nvfp4", "", Qat::Nvfp4},
-                                       Combination{"nvfp4", "nvfp4", Qat::Nvfp4},
-                                       Combination{"mxfp4", "", Qat::Mxfp4},
-                                       Combination{"mxfp4", "mxfp4", Qat::Mxfp4}};
-    const std::string inputs = s_.qat_inputs.value_or("");
-    const auto row = std::ranges::find_if(
-        kCombinations, [&](const Combination& c) { return c.weights == *s_.qat_weights && c.inputs == inputs; });
-    if (row == kCombinations.end())
+    const std::string inputs = s_.qat_inputs.value_or("none");
+    const FakeQuantRow* const row = find_fake_quant(*s_.qat_weights, inputs);
+    if (!row)
       throw InputError("",
                        fmt::format("torchao trains no weights in {} with inputs in {}", *s_.qat_weights,
-                                   inputs.empty() ? "16 bit" : inputs),
+                                   inputs == "none" ? "16 bit" : inputs),
                        "weight_dtype: int4, with activation_dtype: int8 or none");
-    recipe().qat = row->qat;
+    recipe().qat = row->kind;
   }
 
   /// A trainer's bf16 and fp16 count before its launcher's word, fp8 too; where it switches none of them on, the

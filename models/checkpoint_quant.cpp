@@ -200,6 +200,8 @@ json quantization_config_of_name(std::string_view name) {
   return nullptr;
 }
 
+bool is_copy_word(std::string_view word) { return std::ranges::find(kCopies, word, &CopyRow::word) != kCopies.end(); }
+
 bool keeps_dtype(const CheckpointQuant& checkpoint, std::string_view module) {
   return std::ranges::any_of(checkpoint.skips, [&](const std::string& skip) {
     const std::size_t at = module.find(skip);

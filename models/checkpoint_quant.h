@@ -24,7 +24,7 @@ struct CheckpointQuant {
   friend bool operator==(const CheckpointQuant&, const CheckpointQuant&) = default;
 };
 
-/// What unpacking to 16 bit takes on the GPU beside the result, tensor by tensor: bytes per value of a tensor, and of
+/// Unpacking to 16 bit takes this on the GPU beside the result, tensor by tensor: bytes per value of a tensor, and of
 /// the values that are converted at one time.
 struct Unpacking {
   double bytes_per_value = 0, bytes_at_once = 0;
@@ -44,6 +44,8 @@ CheckpointQuant read_checkpoint_quant(Fields& config);
 /// The `quantization_config` that the name of a copy stands for: "Qwen2.5-7B-Instruct-GPTQ-Int4". Null where it names
 /// no format; {} for one in 16 bit ("gpt-oss-20b-BF16").
 nlohmann::json quantization_config_of_name(std::string_view name);
+/// Says whether this word of a name, in lower case, alone stands for a format: "gptq", "w4a16".
+bool is_copy_word(std::string_view word);
 
 /// Says whether a module keeps its dtype, by its whole name: "model.layers.1.mlp.up_proj".
 bool keeps_dtype(const CheckpointQuant& checkpoint, std::string_view module);

@@ -100,6 +100,9 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("reduces_in_fp32", engine.reduces_in_fp32);
   f.optional("sub_group_size", engine.sub_group_size, IntRange{.least = -1});
   f.optional("hook_kernels", engine.hook_kernels);
+  f.optional("leaf_gather_kernels", engine.leaf_gather_kernels);
+  f.optional("leaf_reduce_kernels", engine.leaf_reduce_kernels);
+  f.optional("leaf_slice_kernels", engine.leaf_slice_kernels);
   f.optional("gathers_parameters", engine.gathers_parameters);
   f.optional("leaf_experts", engine.leaf_experts);
   f.optional("wraps_adapters", engine.wraps_adapters);

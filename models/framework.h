@@ -76,6 +76,9 @@ struct EngineConvention {
   bool reduces_in_fp32 = false;  // reduce_dtype fp32
   std::int64_t sub_group_size = -1;  // ZeRO-3: elements per rank that are stepped at once; -1: all
   std::int64_t hook_kernels = 0;     // host work of one gather's hooks, in kernel launches
+  /// Host work of a parameter that comes in another's message, in kernel launches: where it is gathered, where its
+  /// gradient is reduced, and for the slice of each rank.
+  double leaf_gather_kernels = 0, leaf_reduce_kernels = 0, leaf_slice_kernels = 0;
   /// ZeRO-3 gathers parameter by parameter what it does not keep whole; false: a unit at once.
   bool gathers_parameters = false;
   /// Types of models (`model_type`) whose router and experts DeepSpeed gathers at once (`set_z3_leaf_modules`).

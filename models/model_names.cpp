@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/names.h"
+#include "models/checkpoint_quant.h"
 
 namespace gpuplan {
 namespace {
@@ -32,18 +33,16 @@ bool is_version(const std::string& part) {
 
 using Parts = std::vector<std::string>;
 
-/// Words that name a number format. They stand at the end of a name with what belongs to them: "-GPTQ-4b-128g",
-/// "-FP8-dynamic", "-unsloth-bnb-4bit", "-quantized.w4a16", "-Q4_K_M-GGUF".
-constexpr std::array<std::string_view, 25> kFormatWords{
-    "awq",  "gptq", "gguf", "ggml", "bnb",     "fp8",       "fp4",   "nvfp4", "mxfp4",
-    "nf4",  "int4", "int8", "mlx",  "exl2",    "exl3",      "hqq",   "qat",   "autoround",
-    "aqlm", "i1",   "bf16", "fp16", "unsloth", "quantized", "bitnet"};
+/// Words that stand beside those of copies (is_copy_word) at the end of a name, with what belongs to them:
+/// "-GPTQ-4b-128g", "-FP8-dynamic", "-unsloth-bnb-4bit", "-quantized.w4a16", "-Q4_K_M-GGUF".
+constexpr std::array<std::string_view, 7> kFormatWords{"ggml", "nf4", "qat", "i1", "unsloth", "quantized", "bitnet"};
 
 bool is_digits(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_digit); }
 
 bool is_format_word(const std::string& part) {
   const std::string_view word(part);
-  if (std::ranges::find(kFormatWords, word) != kFormatWords.end() || word.starts_with("quantized.")) return true;
+  if (is_copy_word(word) || std::ranges::find(kFormatWords, word) != kFormatWords.end()) return true;
+  if (word.starts_with("quantized.")) return true;
   if (word.ends_with("bit")) return is_digits(word.substr(0, word.size() - 3));  // "4bit"
   const std::size_t a = word.find('a');                                          // "w8a8"
   if (word.starts_with('w') && a != std::string_view::npos && is_digits(word.substr(1, a - 1))) return true;

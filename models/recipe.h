@@ -52,7 +52,7 @@ struct Offload {
 };
 
 /// Quantisation-aware training: linears that multiply what fake quantisers of torchao make of weights, or of weights
-/// and inputs (models/ledger/fake_quant.cpp). Int8Int4: its int8-int4 quantiser of per-token inputs; Int4Grouped and
+/// and inputs (data/fake_quant.yaml). Int8Int4: its int8-int4 quantiser of per-token inputs; Int4Grouped and
 /// its kin: weights in groups whose scales get gradients.
 enum class Qat : std::uint8_t { None, Int4, Int8Int4, Int4Grouped, Int8Int4Grouped, Fp8Int4Grouped, Fp8, Nvfp4, Mxfp4 };
 

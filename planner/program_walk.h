@@ -74,7 +74,7 @@ class ProgramCursor {
     return {moved_.data(), first.size()};
   }
 
-  /// Whether a turn of micro-batches after the first has just begun, and how many come after it.
+  /// Says whether a turn of micro-batches after the first has just begun; turns_after() counts those behind it.
   bool is_at_next_turn() const { return micro_batches_.turn > 0 && at_ == micro_batches_.repeat + 1; }
   std::uint32_t turns_after() const {
     return micro_batches_.turn > 0 ? micro_batches_.repeat->turns - micro_batches_.turn - 1 : 0;
@@ -169,8 +169,8 @@ class WaitingRule {
     tails_ = gates_ = {};
   }
 
-  /// What `i` waits for. Not for a Release. `operands` are those of this turn (ProgramCursor). `join(a, b)` joins b to
-  /// a; in end() and release() it joins what is freed to the gates.
+  /// Finds what `i` waits for. Not for a Release. `operands` are those of this turn (ProgramCursor). `join(a, b)` joins
+  /// b to a; in end() and release() it joins what is freed to the gates.
   template <class Join>
   Moment begin(const Instruction& i, std::span<const Operand> operands, Join join) {
     using namespace operand;

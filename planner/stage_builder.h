@@ -236,7 +236,8 @@ class StageBuilder {
   void acquire(const ScheduleStep& at);
   void cast_for(const ScheduleStep& at);
   void gather(Group& group);
-  std::uint32_t leaf_kernels(const Group& group, std::int64_t parameters, std::int64_t kernels) const;
+  /// Host work of parameters that come in another's message, in kernel launches.
+  std::uint32_t leaf_kernels(const Group& group, std::int64_t parameters, double kernels) const;
   void gather_part(Group& group, std::uint32_t stored, Bytes copied, Bytes whole, bool is_cast, std::int64_t units,
                    std::int64_t leaves, std::uint32_t& handle, std::uint32_t& flat);
   void copy_out(Group& group);

@@ -55,7 +55,7 @@ void StageBuilder::reduce(Group& g) {
           emit(OpCode::ReduceScatter, StreamId::Reduce, g.domain.shard, g.unit,
                {message | kRead, g.gradient | kRead | kWrite | kAccumulates, bucket}, g.sizes.reduce_message);
       scatter.messages = narrow<std::uint16_t>(traits_.splits_reduce_messages ? g.messages : 1);
-      scatter.hook_kernels = leaf_kernels(g, g.sizes.trained_leaves, 3);  // into the bucket, the mean, its partition
+      scatter.hook_kernels = leaf_kernels(g, g.sizes.trained_leaves, engine_.leaf_reduce_kernels);
     }
     if (!bucket_rule().overlap_comm)  // compute waits: the mean is taken on its stream
       emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead | kWrite},

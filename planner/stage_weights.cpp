@@ -3,6 +3,7 @@
 #include "planner/stage_builder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace gpuplan {
@@ -14,14 +15,9 @@ static std::uint16_t num_messages(std::int64_t count) {
   return std::uint16_t(std::min<std::int64_t>(count, std::numeric_limits<std::uint16_t>::max()));
 }
 
-/// Host work of parameters that come in another's message, in kernel launches. Each is put together by `kernels`, from
-/// a slice per rank: two calls that launch nothing and take about a quarter of a launch (narrow and record_stream; 5 of
-/// the 20 us that a kernel of eager code takes). Source: AllGatherCoalescedHandle.wait of
-/// deepspeed/runtime/zero/partition_parameters.py, reduce_scatter_coalesced of
-/// deepspeed/runtime/comm/coalesced_collectives.py @v0.17.6.
-std::uint32_t StageBuilder::leaf_kernels(const Group& g, std::int64_t parameters, std::int64_t kernels) const {
-  constexpr std::int64_t kSlicesPerLaunch = 4;
-  return narrow<std::uint32_t>(parameters * kernels + ceil_div(parameters * ways(g), kSlicesPerLaunch));
+std::uint32_t StageBuilder::leaf_kernels(const Group& g, std::int64_t parameters, double kernels) const {
+  return narrow<std::uint32_t>(
+      std::llround(double(parameters) * (kernels + double(ways(g)) * engine_.leaf_slice_kernels)));
 }
 
 /// One dtype of a group: (copy of `copied` bytes from the host,) (cast the shard,) all-gather. The handle is the
@@ -34,7 +30,8 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes copied, Byt
   drain(StreamId::Gather, g.unit);
   const bool is_alone = ways(g) == 1;
   const bool needs_cast = is_cast && p_.buffers[stored].bytes != shard(whole, ways(g));
-  const auto hooks = narrow<std::uint32_t>(engine_.hook_kernels * units) + (is_alone ? 0u : leaf_kernels(g, leaves, 1));
+  const auto hooks = narrow<std::uint32_t>(engine_.hook_kernels * units) +
+                     (is_alone ? 0u : leaf_kernels(g, leaves, engine_.leaf_gather_kernels));
   const auto copy_of = [&](bool is_gathered, Bytes bytes) {
     const std::uint32_t id =
         add(Category::Communication, is_gathered ? BufferRole::Gathered : BufferRole::Shard, g.unit, bytes);

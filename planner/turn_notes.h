@@ -45,7 +45,7 @@ class TurnNotes {
   bool is_in_repeat() const { return is_in_repeat_; }
   bool has_comparisons() const { return has_comparisons_; }
 
-  /// Of two moments (or lengths) that are compared, the one minus the other.
+  /// Notes a comparison of two moments, or lengths, by their difference.
   void compare(double slack) {
     if (has_comparisons_) now().slacks.add(slack);
   }

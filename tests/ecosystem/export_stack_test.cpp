@@ -226,4 +226,25 @@ TEST_CASE("a checkpoint that is quantised is exported as its trainer takes it, o
   CHECK_FALSE(answer("Qwen/Qwen3-8B-FP8", "llama-factory").is_refused());
 }
 
+TEST_CASE("some parameters alone, and fake quantisers: trainers' files are refused, and scripts are told") {
+  EstimateRequest plan = plan_of("ddp", Method::Full);
+  ExportAnswer answer;
+  for (const char* const target : {"axolotl", "trl", "llama-factory"}) {
+    CAPTURE(target);
+    plan = plan_of("ddp", Method::Full);
+    plan.recipe.trained = {"layers.1"};
+    answer = export_plan(plan, target, kMark);
+    CHECK(has_text(answer.refusal, "cannot say trained"));
+    CHECK(answer.nearest == "plan without --train-only");
+    plan.recipe.trained.clear();
+    plan.recipe.qat = Qat::Int8Int4;
+    answer = export_plan(plan, target, kMark);
+    CHECK(has_text(answer.refusal, "cannot say qat int8-int4"));
+    CHECK(answer.nearest == "plan without --qat");
+  }
+  plan.recipe.trained = {"layers.1"};
+  for (const char* const target : {"accelerate", "torchrun"})
+    CHECK(has_text(fmt::format("{}", fmt::join(export_plan(plan, target, kMark).notes, " ")), "--train-only layers.1"));
+}
+
 }  // namespace gpuplan

@@ -497,22 +497,6 @@ TEST_CASE("what a format has no word for is refused, and never written as someth
   answer = export_plan(plan, "transformers", kMark);
   CHECK(has_text(answer.refusal, "method lora"));
   CHECK(has_text(answer.nearest, "--for trl"));
-  for (const char* const target : {"axolotl", "trl", "llama-factory"}) {
-    CAPTURE(target);
-    plan = plan_of("ddp", Method::Full);
-    plan.recipe.trained = {"layers.1"};
-    answer = export_plan(plan, target, kMark);
-    CHECK(has_text(answer.refusal, "cannot say trained"));
-    CHECK(answer.nearest == "plan without --train-only");
-    plan.recipe.trained.clear();
-    plan.recipe.qat = Qat::Int8Int4;
-    answer = export_plan(plan, target, kMark);
-    CHECK(has_text(answer.refusal, "cannot say qat int8-int4"));
-    CHECK(answer.nearest == "plan without --qat");
-  }
-  plan.recipe.trained = {"layers.1"};
-  for (const char* const target : {"accelerate", "torchrun"})
-    CHECK(has_text(fmt::format("{}", fmt::join(export_plan(plan, target, kMark).notes, " ")), "--train-only layers.1"));
 }
 
 TEST_CASE("all-linear on Mamba-2 layers is refused in a trainer's files, with the modules that take adapters") {
