@@ -60,11 +60,13 @@ class FlowNetwork final : public Network {
 
   void handle(const SimEvent& event, std::vector<Finished>& finished) override {
     const ChannelOwner owner = channels_.owner(event.index);
-    if (Channels::Kind(event.kind) == Channels::Kind::Ready) {
-      runs_[owner.transfer]->ready(owner.index, event.time);
-    } else {
-      if (!channels_.finish(event)) return;
-      runs_[owner.transfer]->sent(owner.index, event.time);
+    CollectiveRun& run = *runs_[owner.transfer];
+    switch (Channels::Kind(event.kind)) {
+      case Channels::Kind::Ready: run.ready(owner.index, event.time); break;
+      case Channels::Kind::Over: run.over(owner.index, event.stamp); break;
+      case Channels::Kind::Sent:
+        if (!channels_.finish(event)) return;
+        run.sent(owner.index, event.time);
     }
     if (finished_.empty()) return;
     for (const Finished& f : finished_) {
@@ -76,7 +78,11 @@ class FlowNetwork final : public Network {
     finished_.clear();
   }
 
-  void settle(SimTime now) override { channels_.settle(now); }
+  void settle(SimTime now) override {
+    for (std::vector<std::uint32_t> crowded = channels_.crowded(); !crowded.empty(); crowded = channels_.crowded())
+      for (const std::uint32_t transfer : crowded) runs_[transfer]->spread(now);
+    channels_.settle(now);
+  }
   std::span<const LinkLoad> link_loads() const override { return channels_.loads(); }
   Bytes bytes_sent(std::int64_t rank) const override { return sent_.of(rank); }
 
