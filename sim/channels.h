@@ -58,8 +58,7 @@ class Channels {
   bool finish(const SimEvent& event);
   void settle(SimTime now);
 
-  /// Whether messages over all of these routes at once have their free rates.
-  bool have_room(std::span<const std::uint32_t> routes) const { return shares_.have_room(routes); }
+  const FairShare& shares() const { return shares_; }
   /// How long a message takes that nobody slows down.
   SimTime time_alone(std::uint32_t channel, double bytes) const;
   /// Keeps room for the channel's messages, which come and go unseen until `let_go`.

@@ -50,12 +50,13 @@ std::uint32_t FairShare::add_route(std::span<const LinkUse> route) {
 
 bool FairShare::is_slack(const Link& link) { return link.demand <= kFullDemand; }
 
-bool FairShare::have_room(std::span<const std::uint32_t> routes) const {
+std::vector<bool> FairShare::overfull(std::span<const std::uint32_t> routes) const {
   std::vector<std::int64_t> demand(links_.size());
   for (const std::uint32_t r : routes)
-    for (std::uint32_t k = routes_[r].begin; k < routes_[r].end; ++k)
-      if ((demand[uses_[k].link] += demands_[k]) > kFullDemand) return false;
-  return true;
+    for (std::uint32_t k = routes_[r].begin; k < routes_[r].end; ++k) demand[uses_[k].link] += demands_[k];
+  std::vector<bool> out;
+  for (const std::int64_t d : demand) out.push_back(d > kFullDemand);
+  return out;
 }
 
 void FairShare::mark_changed(std::uint32_t link) {

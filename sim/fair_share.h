@@ -33,8 +33,8 @@ class FairShare {
   }
   /// What a flow over it gets alone; infinite without links.
   BytesPerSec free_rate(std::uint32_t route) const { return {routes_[route].free_rate}; }
-  /// Flows over all of `routes` at once get their free rates when nobody else is there.
-  bool have_room(std::span<const std::uint32_t> routes) const;
+  /// By link: flows over all of `routes` at once would ask for more than it carries.
+  std::vector<bool> overfull(std::span<const std::uint32_t> routes) const;
 
   /// Flow ids are the caller's; small numbers. Has no rate before `settle`.
   void begin(std::uint32_t flow, std::uint32_t route);

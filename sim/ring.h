@@ -17,9 +17,9 @@ namespace gpuplan {
 /// their joins. Once somebody else needs that room the ring spreads: it goes on from its present state as messages.
 class Ring final : public CollectiveRun {
  public:
-  /// `routes`: per member, to its next.
+  /// `routes`: per member, to its next. `may_be_closed`: messages of all members at once have their free rates.
   Ring(const RunContext& context, std::uint32_t transfer, const CommGroup& communicator,
-       std::span<const std::uint32_t> routes);
+       std::span<const std::uint32_t> routes, bool may_be_closed = true);
 
   void open(const CollectiveCall& call, const Lowering& lowering) override;
   void join(std::uint32_t member, SimTime now) override;
@@ -46,7 +46,7 @@ class Ring final : public CollectiveRun {
   std::vector<Member> members_;
   std::vector<std::uint32_t> order_;  // members by place in the ring
   std::uint32_t first_channel_{};
-  bool may_be_closed_{};  // its members do not slow each other down
+  bool may_be_closed_{};
   CollectiveCall call_;
   double chunk_{};
   RingTiming timing_;
