@@ -80,6 +80,9 @@ std::vector<Suggested> suggest(const EstimateRequest& request, Purpose purpose);
 /// The suggestion of one row; nothing when it is not useful.
 std::optional<Suggested> suggest(const EstimateRequest& request, Purpose purpose, std::string_view name);
 
+/// Why a setting of the machine means nothing on the machine of `request`; empty: it does.
+std::string why_not(const Setting& setting, const EstimateRequest& request);
+
 /// Applies the settings in order. Throws InputError for a value that the row does not know or that makes no sense here.
 Variant changed(Variant variant, std::span<const Setting> settings);
 

@@ -1,6 +1,7 @@
 #include "planner/comm_model.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cluster/cluster_spec.h"
 #include "cluster/links.h"
@@ -83,6 +84,10 @@ std::optional<NcclLink> link_inside(const ClusterSpec& cluster) {
   const bool is_lone = cluster.gpus_per_node == 1 && cluster.num_gpus() > 1 && !cluster.gpus.front().is_cpu;
   return is_lone ? NcclLink::Pci : nccl_link(cluster.fabric);
 }
+
+/// Groups whose rings reach the same are held up at the same place, what leaves a GPU; those that reach less meet
+/// further on, and leave room there for others.
+constexpr double kSamePlace = 0.01;
 
 /// What rings of `ways` GPUs, `stride` apart in a machine, reach when all of these groups run at once, where that is
 /// not what one ring through the machine reaches: a mesh gives a group the links among its members, and rings across
@@ -182,6 +187,14 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
       for (const CollectiveKind kind : kCollectiveKinds)
         a.curves[std::size_t(kind)] = profile.measured->curve_of(kind, row.is_pipeline ? 2 : a.ways);
     if (row.is_pipeline) continue;  // stages send and receive, and take turns
+    const bool is_mesh = cluster.fabric == FabricKind::NvLinkMesh || cluster.fabric == FabricKind::InfinityFabric;
+    for (const AxisRow& before : kAxes) {
+      const AxisLink& other = m.axes[std::size_t(before.axis)];
+      if (before.axis == row.axis) break;
+      const bool is_alike = !before.is_pipeline && other.ways > 1 && other.crosses_nodes == a.crosses_nodes &&
+                            std::abs(other.link.bandwidth / a.link.bandwidth - 1) < kSamePlace;
+      if (is_alike && (a.crosses_nodes || !is_mesh) && !a.same_links_as) a.same_links_as = m.queue_of(before.axis);
+    }
     a.ranks_at_once = cluster.ranks_per_node(mesh.world()), a.host_cores = cluster.host_cores;
     if (is_measured && a.group.shape.nodes == 1) a.hand_over = hand_over_of(*profile.measured, a);
     a.gather = {CollectiveKind::AllGather, a.group};

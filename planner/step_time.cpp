@@ -25,7 +25,8 @@ struct Clock {
   ProgramCursor at;
   WaitingRule<Instant> waits;
   std::array<double, kNumStreams> busy{};
-  // Gathers and reductions of one axis share its links: one after the other they take as long as side by side.
+  // Gathers and reductions that share links, by CommModel::queue_of: one after the other they take as long as side by
+  // side.
   std::array<double, kNumAxes> links_free{};
   double host{}, end{}, flops{};
   std::array<std::size_t, 2> received{};
@@ -408,7 +409,7 @@ class ForwardPass {
     if (is_collective(i.op)) {  // a stream that was idle hands over while the links may still be busy
       c.notes.compare(start - free);
       const double hand_over = start > free ? comm_.hand_over(i.axis).value : 0;
-      start = c.later(start, c.links_free[std::size_t(i.axis)] - hand_over) + hand_over;
+      start = c.later(start, c.links_free[std::size_t(comm_.queue_of(i.axis))] - hand_over) + hand_over;
       c.busy[std::size_t(i.stream)] += hand_over;
     }
     double work = cost.work.value;
@@ -433,7 +434,7 @@ class ForwardPass {
     }
     if (i.op == OpCode::Send)
       mail_[i.direction == Direction::Forward ? k + 1 : k - 1].times[direction].push_back(finish);
-    if (is_collective(i.op)) c.links_free[std::size_t(i.axis)] = finish;
+    if (is_collective(i.op)) c.links_free[std::size_t(comm_.queue_of(i.axis))] = finish;
     if (c.notes.has_comparisons())
       c.waits.end(i, operands, {finish}, NotedJoin{&c.notes});
     else
