@@ -208,7 +208,7 @@ struct Builder {
 
   /// On a board whose GPUs all reach each other over NVLink, what a GPU far from the adapters sends to other machines
   /// goes over NVLink to a GPU that shares a PCIe switch with one: NCCL's rings begin at an adapter with the GPU
-  /// nearest to it and end there, and PXN relays single messages. Every adapter gets an equal part. Source:
+  /// nearest to it and end there, and PXN relays single messages. Source:
   /// NVIDIA/nccl, ncclTopoSearchRecNet of src/graph/search.cc, ncclTopoComputePaths of src/graph/paths.cc @04cdb808.
   void assign_relays() {
     if (cluster.fabric != FabricKind::NvSwitch) return;

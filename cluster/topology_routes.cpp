@@ -62,7 +62,7 @@ void append_between_machines(const TopologyGraph& g, Route& route, std::int64_t 
       !g.network.leaf_up.empty() && g.node_of(from) / g.network.leaf_nodes != g.node_of(to) / g.network.leaf_nodes;
   for (std::size_t i = 0; i < stripes; ++i) {
     const std::uint32_t a = out[i % out.size()], b = in[i % in.size()];
-    const double part = weight / double(stripes);
+    const double part = is_relayed ? weight * m.relayed_share[i] : weight / double(stripes);
     const std::uint32_t leaves_by = is_relayed ? m.relay_of[i] : m.gpus[from_local],
                         enters_by = is_relayed ? m.relay_of[i] : m.gpus[to_local];
     if (has_hops)
