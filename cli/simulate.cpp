@@ -123,9 +123,10 @@ class Simulator {
     for (const std::string& text : split(counts, ',')) {
       EstimateRequest r = a_.request;
       r.cluster = resized(r.cluster, to_integer(text));
-      if (r.cluster.num_gpus() != a_.request.cluster.num_gpus())  // built from the catalogue again
-        for (const Setting& setting : settings_)
-          if (setting.change->machine) apply_where_it_can(setting, r);
+      const bool is_changed =
+          r.cluster.num_gpus() == a_.request.cluster.num_gpus();  // others: from the catalogue again
+      for (const Setting& setting : settings_)
+        if (setting.change->machine && (!is_changed || !why_not(setting, r).empty())) apply_where_it_can(setting, r);
       std::string name = a_.plan.estimate.strategy.name;
       if (r.cluster.num_gpus() == 1) name = strategy_names().front();
       const Strategy strategy = make_strategy(name, r.cluster, r.options);
@@ -186,7 +187,7 @@ SimulationAnswer answer_question(const CLI::App& app, Console& console) {
     if (is_given(app, "--scaling"))
       std::erase_if(here, [&](const Setting& setting) { return !why_not(setting, a.request).empty(); });
     strategy = apply_settings(a, here);
-    for (const Setting& setting : settings) a.assumptions.push_back("what if: " + describe(setting));
+    for (const Setting& setting : here) a.assumptions.push_back("what if: " + describe(setting));
   }
   a.request.options = options_for(a.request);
   a.plan = simulator.run(a.request, strategy, true);
