@@ -230,7 +230,10 @@ void StageBuilder::make_schedule() {
 
 void StageBuilder::micro_batch(std::int64_t index) {
   micro_batch_ = narrow<std::uint32_t>(index);
-  for (Group& g : s_.groups) g.is_held = 0, g.gathered_trained = g.gathered_frozen = g.flat_trained = g.flat_frozen = 0;
+  for (Group& g : s_.groups) {
+    g.is_held = 0;
+    g.gathered_trained = g.gathered_frozen = g.gathered_rest = g.flat_trained = g.flat_frozen = 0;
+  }
   memory_ = memory_gradient_ = 0;
   hooks_ = 0;
   const std::size_t ahead = gathers() ? std::size_t(engine_.prefetch_units) : 0;

@@ -153,7 +153,7 @@ struct Instruction {
   Axis axis{};
   Phase phase{};
   Direction direction{};    // of a Send or Recv
-  std::uint8_t block{};     // of a Call
+  std::uint8_t block{};     // of a Call; of an optimizer step, which of RankProgram::step_flops
   bool is_of_own_shard{};   // an optimizer step of this rank's part of the unit
   std::int8_t unit_step{};  // of a Repeat: how far a turn moves the units; 0: it repeats micro-batches
   std::uint16_t num_operands{}, unit{};
@@ -213,6 +213,7 @@ struct RankProgram {
   /// repeats needs it.
   std::vector<std::uint32_t> operand_steps;
   std::vector<Instruction> instructions;
+  std::vector<double> step_flops = {0};  // products of optimizer steps, by kind of unit; the first: none
   std::uint32_t num_frames{};
   std::uint16_t first_unit{}, last_unit{};  // [first, last] of the model's units
 
