@@ -122,6 +122,7 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("leaf_gather_kernels", engine.leaf_gather_kernels);
   f.optional("leaf_reduce_kernels", engine.leaf_reduce_kernels);
   f.optional("leaf_slice_kernels", engine.leaf_slice_kernels);
+  f.optional("bucket_kernels", engine.bucket_kernels);
   f.optional("gathers_parameters", engine.gathers_parameters);
   f.optional("leaf_experts", engine.leaf_experts);
   f.optional("wraps_adapters", engine.wraps_adapters);

@@ -88,6 +88,8 @@ struct EngineConvention {
   /// Host work of a parameter that comes in another's message, in kernel launches: where it is gathered, where its
   /// gradient is reduced, and for the slice of each rank.
   double leaf_gather_kernels = 0, leaf_reduce_kernels = 0, leaf_slice_kernels = 0;
+  /// Host work of a gradient that goes into a bucket of stages 1 and 2, in kernel launches.
+  double bucket_kernels = 0;
   /// ZeRO-3 gathers parameter by parameter what it does not keep whole; false: a unit at once.
   bool gathers_parameters = false;
   /// Types of models (`model_type`) whose router and experts DeepSpeed gathers at once (`set_z3_leaf_modules`).

@@ -244,7 +244,7 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   if (compute.host_cores > 0 && compute.ranks_per_node >= compute.host_cores)
     m.overlap_slowdown = std::max(m.overlap_slowdown, kNothingElse);
   m.slowness = crowding_of(m, compute);
-  // every rank waits for the slowest GPU
+  // every unit waits for the rank that took longest
   m.slowness *= 1 + profile.gpu_spread * expected_maximum(compute.ranks_in_step);
   m.slowness *= correction_of(profile, compute.num_ranks, compute.framework).time;
   return m;

@@ -74,7 +74,7 @@ struct ComputeKind {
   std::int64_t ranks_per_node = 1;  // whose cores and memory they share
   std::int64_t host_cores = 0;      // that CPU ranks share; 0 on GPUs
   std::int64_t ranks_at_once = 1;   // of them that work at the same time: stages of a naive pipeline take turns
-  std::int64_t ranks_in_step = 1;   // of the plan that wait for each other
+  std::int64_t ranks_in_step = 1;   // of the plan that wait for each other at every unit
 };
 
 /// The product that a GEMM op is; of experts, one of theirs, with an equal share of the rows.

@@ -4,6 +4,7 @@
 #include "planner/stage_builder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace gpuplan {
@@ -129,11 +130,11 @@ void StageBuilder::fill_bucket(Group& g) {
   const bool fits = message <= bucket_bytes(), is_reduced = ways(g) > 1;
   const std::int64_t passes =
       (fits ? 1 : 0) + (is_reduced ? 1 : 0) + (is_reduced && engine_.all_reduces_buckets ? 1 : 0);
-  if (passes > 0)
-    emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit,
-         {g.full_gradient | kRead | (fits ? 0 : kWrite), fits ? buckets_[0] | kRead | kWrite : 0},
-         2 * passes * message);
   g.is_in_bucket = fits;
+  if (passes == 0) return;
+  emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit,
+       {g.full_gradient | kRead | (fits ? 0 : kWrite), fits ? buckets_[0] | kRead | kWrite : 0}, 2 * passes * message)
+      .hook_kernels = narrow<std::uint32_t>(std::llround(engine_.bucket_kernels * double(g.messages)));
 }
 
 /// Reduces the waiting groups when they fill a bucket, so that another like the last has no room; sharded units are

@@ -126,6 +126,8 @@ std::string peaks_text(const EstimateAnswer& answer) {
   if (text.empty()) return text;
   if (e.peak.instant == PeakInstant::Evaluation)
     text += "; evaluation is the highest: --eval-batch and --eval-logits lower it";
+  else if (e.peak.tensors > e.peak.step)
+    text += fmt::format("; {} is the highest", describe(e.peak.instant, 0, 0));
   if (answer.request.eval_logits == EvalLogits::Kept)
     text += fmt::format("; each further evaluation batch keeps {} of logits", format_bytes(e.kept_logits));
   return text;
