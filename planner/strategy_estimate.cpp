@@ -1,6 +1,7 @@
 #include "planner/strategy_estimate.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <utility>
@@ -127,6 +128,34 @@ std::string_view to_string(CommunicationLevel level) {
   return "";
 }
 
+/// The kind of model among kModelKinds; empty for an ordinary decoder.
+static std::string_view model_kind(const ModelSpec& model) {
+  const std::array<bool, kModelKinds.size()> is{model.moe.is_present(), model.num_encoder_layers > 0, !model.is_causal,
+                                                model.is_hybrid(), model.vision.is_present()};
+  const auto first = std::ranges::find(is, true);
+  return first == is.end() ? "" : kModelKinds[std::size_t(first - is.begin())];
+}
+
+/// See MeasuredKind::traits.
+static std::vector<std::string> run_traits(const Job& job) {
+  const Recipe& recipe = job.recipe();
+  std::vector<std::string> traits;
+  if (const std::string_view kind = model_kind(job.request.model); !kind.empty()) {
+    traits.emplace_back(kind);
+    traits.push_back(fmt::format("{} under {}", kind, job.strategy.name));
+  }
+  if (recipe.optimizer->is_8bit) traits.emplace_back("8-bit optimizer states");
+  if (recipe.optimizer->is_paged) traits.emplace_back("paged optimizer states");
+  if (recipe.optimizer->is_factored) traits.emplace_back("factored optimizer states");
+  if (recipe.optimizer->is_matrix_momentum) traits.emplace_back("matrix momentum");
+  if (recipe.lora.is_dora) traits.emplace_back("DoRA");
+  if (recipe.qat != Qat::None) traits.emplace_back("fake quantisers");
+  if (recipe.fp8_matmul) traits.emplace_back("fp8");
+  if (recipe.torch_compile) traits.emplace_back("torch.compile");
+  if (!recipe.trained.empty()) traits.emplace_back("a part of the parameters trained");
+  return traits;
+}
+
 MeasuredKind measured_kind(const Job& job) {
   const auto& pretraining = default_accuracy().pretraining_frameworks;
   const StateLayout& layout = job.strategy.layout;
@@ -136,7 +165,8 @@ MeasuredKind measured_kind(const Job& job) {
                             std::find(pretraining.begin(), pretraining.end(), job.framework.name) != pretraining.end(),
           .is_sharded = mesh.shard_ways() > 1 && (layout.shards_optimizer || layout.shards_weights),
           .has_several_gpus = mesh.world() > 1,
-          .offloads = job.recipe().offload.any()};
+          .offloads = job.recipe().offload.any(),
+          .traits = run_traits(job)};
 }
 
 std::optional<AccuracyRange> memory_range(const Job& job) {
