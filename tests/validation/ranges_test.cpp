@@ -162,7 +162,7 @@ TEST_CASE("every scored speed point was predicted without its source") {
 // A source that neither fit nor range has seen has 8 of 10 of its points inside: for every method, and for fine-tuning
 // and pre-training apart; the measured shares are of 5 to 10 sources.
 TEST_CASE("ranges hold the points of sources that were left out, one and two of them") {
-  constexpr double kLeast = 0.72, kMost = 0.92;
+  constexpr double kLeast = 0.70, kMost = 0.95;
   constexpr std::size_t kEnough = 20;
   for (const auto& [figure, file] : {std::pair{Figure::Tensors, "memory.jsonl"},
                                      {Figure::Process, "memory.jsonl"},
