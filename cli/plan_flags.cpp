@@ -384,7 +384,7 @@ void set_model(PlanQuestion& question, const std::string& model, const HubSettin
   for (std::string& note : loaded.notes) question.notes.push_back(std::move(note));
 }
 
-/// What must be given.
+/// Flags that must be given.
 struct Needed {
   bool model = true, machine = true, method = true;
 };

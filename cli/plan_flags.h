@@ -28,12 +28,12 @@ struct PlanFlag {
   void (*apply)(EstimateRequest& request, const std::string& value);
 };
 
-/// In the order in which they are applied.
+/// Every flag of a plan, in the order in which they are applied.
 std::span<const PlanFlag> plan_flags();
 
 void add_plan_flags(CLI::App& app);
 
-/// What was asked, and what has to be said about how it was understood.
+/// The question, and what has to be said about how it was understood.
 struct PlanQuestion {
   EstimateRequest request;
   std::vector<std::string> notes;

@@ -42,7 +42,7 @@ std::string given_flags(const CLI::App& app) {
   return text;
 }
 
-/// What a file says of the rows of the data set, where no flag says another.
+/// Takes the data set's rows from a file, where no flag says otherwise.
 void set_lengths(const CLI::App& app, AskedSearch& asked, const std::optional<ConfigReading>& configs) {
   EstimateRequest& r = asked.question.base;
   const bool says_seq_len = given(app, "plan") || (configs && (configs->plan || configs->setup.seq_len));

@@ -73,7 +73,7 @@ void read_gpus(Fields& top, ClusterFile& cluster) {
   }
 }
 
-/// What rings over a level were measured to reach.
+/// Reads the rate that rings over a level were measured to reach.
 StatedLink read_link(Fields& fields) {
   StatedLink link;
   if (const auto range = fields.rates("busbw_gb_s", kPositive); !range.empty())
@@ -165,7 +165,7 @@ void share_adapters(ClusterFile& cluster) {
   cluster.node.nic_per_gpu = BytesPerSec{sum / double(std::max<std::int64_t>(1, cluster.node.gpus_per_node))};
 }
 
-/// What this very card sustains, where it is not what the catalogue says of its product.
+/// Reads what this very card sustains, where that differs from the catalogue's product.
 void read_overrides(Fields& top, ClusterFile& cluster) {
   auto fields = top.optional_fields("gpu_overrides");
   if (!fields) return;

@@ -67,7 +67,7 @@ struct ClusterSpec {
   NodeLayout layout;                     // as far as it was stated
 
   std::int64_t num_gpus() const { return std::int64_t(gpus.size()); }
-  /// Of `num_ranks` that fill one machine after the other: how many share one.
+  /// Ranks that share one machine when `num_ranks` fill one after the other.
   std::int64_t ranks_per_node(std::int64_t num_ranks) const { return std::min(num_ranks, gpus_per_node); }
   std::int64_t num_nodes() const { return ceil_div(num_gpus(), gpus_per_node); }
   bool is_mixed() const {

@@ -13,7 +13,7 @@ namespace gpuplan {
 namespace {
 
 constexpr std::int64_t kMostCardsPerSocket = 4;  // slots with 16 lanes on one socket of a usual server
-/// From this share per GPU on, every GPU has an adapter of its own; below it a machine has one.
+/// Network bandwidth per GPU from which on every GPU has an adapter of its own; below it a machine has one.
 constexpr BytesPerSec kOwnAdapter{100e9 / 8};
 
 /// The host bridge of the `index`-th of `count` devices spread evenly in order.
@@ -116,7 +116,7 @@ PcieSlot slot_of(const Machine& machine, const GpuSpec& gpu) {
           std::min(gpu.pcie_lanes, machine.pcie_lanes.value_or(gpu.pcie_lanes))};
 }
 
-/// What a ring through every GPU of a node runs over.
+/// Fabric that a ring through every GPU of a node runs over.
 FabricKind ring_fabric(const Machine& machine) {
   if (machine.gpus_per_node <= 1) return FabricKind::None;
   if (machine.fabric != FabricKind::NvLinkBridge || machine.gpus_per_node == 2) return machine.fabric;

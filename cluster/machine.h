@@ -10,7 +10,7 @@
 
 namespace gpuplan {
 
-/// What a file says of the rings over a level, in place of what is usual there.
+/// Statement of a file about the rings over a level, in place of what is usual there.
 struct StatedLink {
   std::optional<BytesPerSec> bus, all_reduce_bus;
   std::optional<Seconds> latency;
@@ -51,7 +51,7 @@ std::int64_t usual_sockets(FabricKind fabric, std::int64_t gpus_per_node);
 /// SXM boards: two sockets, every GPU with its adapters on a PCIe switch. Cards: in slots of the sockets' host bridges.
 NodeLayout complete_layout(const ClusterSpec& cluster, std::vector<std::string>& assumptions);
 
-/// What joins such GPUs in one machine when nobody says.
+/// Fabric that joins such GPUs in one machine when nobody says.
 FabricKind usual_fabric(const std::vector<GpuFile>& kinds);
 
 }  // namespace gpuplan

@@ -55,7 +55,8 @@ class SentencePiece : public TextTokenizer {
   }
 
  private:
-  /// What is wrong with the file; empty where it was read. Damaged ones end in a status or an exception of the library.
+  /// Loads the file and returns its mistake; empty where it was read. Damaged ones end in a status or an exception of
+  /// the library.
   std::string load(const std::string& file) {
     const InputFile input(file);
     require_size(std::size_t(input.size()), file, kFileLimit);
