@@ -141,7 +141,7 @@ std::vector<Samples> levels_of(const std::vector<Ratio>& ratios, const std::vect
   return out;
 }
 
-/// What allocators reserve counts as the process, as in the tables of errors.
+/// Figure of a tier; bytes that allocators reserve count as the process, as in the tables of errors.
 Figure figure_of(MemoryTier tier) { return tier == MemoryTier::Tensors ? Figure::Tensors : Figure::Process; }
 
 /// The comparison of `result` that is about `figure`, if any.

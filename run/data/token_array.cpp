@@ -50,7 +50,7 @@ const TokenFormat* headerless_format(const DataOptions& options) {
                    "uint16 or uint32");
 }
 
-/// Of llm.c's header in `tokens`; null when it has none.
+/// Kind of llm.c's header in `tokens`; null when it has none.
 const LlmcKind* llmc_kind(const TokenArray& tokens, LlmcHeader& header) {
   if (std::ssize(tokens.mapping.bytes()) < kLlmcHeaderBytes) return nullptr;
   std::memcpy(&header, tokens.mapping.bytes().data(), sizeof header);
