@@ -1,6 +1,6 @@
 // The three ways a command can end badly. An answer "no" is a value, never an exception.
 //   InputError  the user's input is wrong            exit code 2
-//   EnvError    the world failed (device, files)     exit code 3
+//   EnvError    environment error (files, devices)   exit code 3
 //   BugError    we are wrong (GPUPLAN_CHECK)         exit code 4
 #pragma once
 

@@ -63,7 +63,7 @@ void run_family(const Probe& probe, ProbeBench& bench, Sample& sample) {
   kFamilies[std::size_t(probe.family)](probe, bench, sample);
   const bool is_time = probe.family != ProbeFamily::Overhead;
   if (!std::isfinite(sample.median) || (is_time && sample.median <= 0))
-    throw ProbeFailure{"the clock of the device stood still"};
+    throw ProbeFailure{"the device clock did not advance"};
 }
 
 }  // namespace

@@ -135,7 +135,7 @@ constexpr std::array kFlags{
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
     PlanFlag{
         "--framework", "FRAMEWORK", kModel,
-        "whose conventions (dtypes, copies, buffers) and defaults apply; plain: hf-trainer's conventions alone, as "
+        "trainer whose dtypes, buffers and defaults to model; plain: hf-trainer's memory model without its defaults, as "
         "without this flag",
         [](Request& r, Text v) { r.recipe.framework = framework_named(v); }},
     PlanFlag{"--versions", "LIST", kModel,
@@ -206,7 +206,7 @@ constexpr std::array kFlags{
     PlanFlag{"--cluster", "CLUSTER", kMachine,
              "a machine of the catalogue, a YAML file, the text of nvidia-smi topo -m, or NCCL's topology dump",
              nullptr},
-    PlanFlag{"--gpu", "GPU", kMachine, "which GPU it is, where the file of --cluster does not say", nullptr},
+    PlanFlag{"--gpu", "GPU", kMachine, "GPU model, if the --cluster file does not name one", nullptr},
     PlanFlag{"--num-gpus", "N", kMachine, "GPUs of --gpus, as in --gpus H100 --num-gpus 8, or used of --cluster",
              nullptr},
     PlanFlag{"--profile", "PROFILE", kMachine,

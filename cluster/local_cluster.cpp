@@ -127,7 +127,7 @@ GpuFile product_of(const LocalGpu& gpu, std::vector<std::string>& assumptions) {
     if (!error.where().empty() || gpu.compute_capability.empty()) throw;
     if (auto like = nearest_product(gpu)) return made_up(gpu, *std::move(like), assumptions);
     throw InputError("",
-                     fmt::format("'{}' is not in the catalogue, nor anything as old (compute capability {})", gpu.name,
+                     fmt::format("'{}' is not in the catalogue, and no catalogued GPU has compute capability {} or lower", gpu.name,
                                  gpu.compute_capability),
                      "describe it in a file of data/gpus");
   }

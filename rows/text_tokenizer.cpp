@@ -94,7 +94,7 @@ std::unique_ptr<TextTokenizer> open_tokenizer(const fs::path& folder) {
     throw InputError(folder.string(),
                      "the tokenizer is a tokenizer.json, which gpuplan does not read; text needs a tokenizer.model",
                      kTokeniseHint);
-  throw InputError(folder.string(), "there is no tokenizer.model here, which text needs",
+  throw InputError(folder.string(), "tokenizer.model not found; it is required for text data",
                    fmt::format("give the model's folder, or {}", kTokeniseHint));
 }
 

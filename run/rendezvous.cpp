@@ -241,7 +241,7 @@ class Server {
   }
 
   void accept_strangers() {
-    // A rank speaks as soon as it is connected: who is old and silent makes room.
+    // Ranks send immediately after connecting, so the oldest idle connection is dropped to make room.
     for (std::size_t i = 0; i < kMostStrangers / 2; ++i) {
       Socket peer(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!peer.is_open()) {

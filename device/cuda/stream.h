@@ -20,7 +20,7 @@ namespace gpuplan::cuda {
 class StreamState {
  public:
   void watch(const std::shared_ptr<StreamWatch>& watch);
-  /// For a stream that waits for another one: what ends the waiting for that one ends the waiting for it.
+  /// Aborts this stream too when the awaited one is aborted.
   void watch_as(const StreamState& other);
   /// Releases what a graph has recorded of this stream before what is watched.
   void release_first(const std::weak_ptr<CapturedWork>& work) const;

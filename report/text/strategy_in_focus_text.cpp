@@ -54,7 +54,7 @@ std::string time_text(const StrategyEstimate& e, const std::optional<AccuracyRan
   if (e.strategy.mesh.world() > 1)
     text += fmt::format(", communication {} ({} of the step is not compute)", format_duration(e.time.communication),
                         format_duration(e.time.exposed));
-  return text + fmt::format("; launching takes the host {}; MFU {:.0f} %", format_duration(e.time.host), 100 * e.mfu);
+  return text + fmt::format("; kernel launches: {} of host time; MFU {:.0f} %", format_duration(e.time.host), 100 * e.mfu);
 }
 
 std::string range_text(const AccuracyRange& r, const char* what) {

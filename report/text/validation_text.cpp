@@ -461,7 +461,7 @@ std::string picks_text(const ValidationAnswer& answer) {
   const Table table = picks_table(picks);
   if (table.rows.empty()) return "";
   const std::string plans = plan_picks_text(answer);
-  return "Where one source compared settings of one job on the same hardware: is the one that we would pick its best? "
+  return "For sources that compared settings of one job on the same hardware: is our pick the measured best? "
          "Regret: what our "
          "pick measured above the best.\n\n" +
          markdown_table(table) + "\n" + (plans.empty() ? "" : plans + "\n\n") + "Not picked:\n\n" +

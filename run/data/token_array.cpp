@@ -136,7 +136,7 @@ void TokenArray::read(std::int64_t first, std::span<std::int32_t> to, std::int64
       throw InputError(fmt::format("{}: token {}", file, format_grouped(first + std::int64_t(i))),
                        fmt::format("{} is outside the vocabulary of {} (the file is read as {})",
                                    as_text(token, *format), format_grouped(vocab_size), format->name),
-                       "is it of this model's tokenizer? --token-dtype says how a headerless .bin is read");
+                       "was it made with this model's tokenizer? for a .bin without a header, set --token-dtype");
     to[i] = narrow<std::int32_t>(token);
   }
   mapping.forget(part);
