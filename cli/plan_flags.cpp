@@ -23,6 +23,7 @@
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
 #include "models/trained_names.h"
+#include "planner/changes.h"
 #include "planner/plan/plan_file.h"
 
 namespace gpuplan {
@@ -429,6 +430,14 @@ std::optional<PlanText> plan_of(const ConfigReading* configs) {
   return PlanText{configs->plan->name, parse_json(configs->plan->text, configs->plan->name)};
 }
 
+/// Rows of the table of changes that are flags, and were not given.
+std::set<std::string, std::less<>> rows_not_given(const CLI::App& app) {
+  std::set<std::string, std::less<>> out;
+  for (const Change& change : changes())
+    if (!change.machine && !is_given(app, fmt::format("--{}", change.name))) out.insert(std::string(change.name));
+  return out;
+}
+
 PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_view usual_framework, Needed needed,
                            const std::optional<ConfigReading>& reading = {}) {
   check_contradictions(app);
@@ -479,6 +488,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
     set_defaults(app, question);
     set_length(app, question);
   }
+  if (!plan && !configs) request.not_given.rows = rows_not_given(app);
   set_rows(app, question);
   const bool says_precision =
       configs && !configs->setup.precision_by_card &&
@@ -493,6 +503,26 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
 }
 
 }  // namespace
+
+void add_choice_flags(CLI::App& app) {
+  add_flag(app, "--as-given", "", "nothing is chosen: settings that are not given are the trainer's defaults",
+           kStrategy);
+  add_flag(app, "--quality", "ok|good|best",
+           "least quality of what is chosen: good also trains weights in bf16 alone where --precision is not given. "
+           "Default: that of the question",
+           kStrategy);
+}
+
+void set_choice(const CLI::App& app, EstimateRequest& request) {
+  request.not_given.are_chosen = !is_given(app, "--as-given") && !request.not_given.rows.empty();
+  const auto quality = given(app, "--quality");
+  if (!quality) return;
+  request.not_given.least_quality = parse_name<Quality>(*quality, "--quality");
+  if (quality_of(request.recipe) < *request.not_given.least_quality)
+    throw InputError("--quality",
+                     fmt::format("what is asked for is of quality {}", to_string(quality_of(request.recipe))),
+                     "leave one of them out");
+}
 
 PlanQuestion read_plan_question(const CLI::App& app, std::istream& in, std::string_view usual_framework) {
   return read_question(app, in, usual_framework, {});

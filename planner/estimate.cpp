@@ -8,7 +8,9 @@
 #include "base/unit_text.h"
 #include "models/ledger.h"
 #include "models/recipe_names.h"
+#include "planner/changes.h"
 #include "planner/comm_model.h"
+#include "planner/free_choice.h"
 #include "planner/job.h"
 #include "planner/job_metrics.h"
 #include "planner/recommend.h"
@@ -16,13 +18,31 @@
 
 namespace gpuplan {
 
+namespace {
+
+EstimateRequest chosen_freely(const EstimateRequest& asked, ChosenFreely& chosen) {
+  FreeChoice choice = choose_freely({asked, profile_of(asked)});
+  for (const Setting& setting : choice.settings) chosen.flags.push_back(describe(setting));
+  chosen.usual = std::move(choice.usual);
+  return std::move(choice.request);
+}
+
+}  // namespace
+
 EstimateResult estimate(const EstimateRequest& request) {
   EstimateRequest r = request;
   settle_stack(r);
   validate_recipe(r.recipe, r.model, r.cluster);
+  const EstimateRequest asked = r;
   const FrameworkConvention& framework = *r.recipe.framework;
+  ChosenFreely chosen;
+  if (r.not_given.are_chosen) r = chosen_freely(r, chosen);
   r.options = options_for(r);
-  EstimateResult out{.model = prepare(r.model, r.recipe, framework), .framework = framework, .profile = profile_of(r)};
+  EstimateResult out{.request = r,
+                     .chosen = std::move(chosen),
+                     .model = prepare(r.model, r.recipe, framework),
+                     .framework = framework,
+                     .profile = profile_of(r)};
   Job job(r, out.model, framework, out.profile, {});
   StepProgram program;
   BlockCache blocks;
@@ -38,7 +58,7 @@ EstimateResult estimate(const EstimateRequest& request) {
     find_limits(e, job, program, &blocks);
     out.strategies.push_back(std::move(e));
   }
-  out.recommended = recommend(r, out);
+  out.recommended = recommend(r, asked, out);
   out.assumptions = list_assumptions(r, out);
   return out;
 }

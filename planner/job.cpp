@@ -34,6 +34,12 @@ void Job::use(Strategy other) {
   rules = size_rules(strategy, framework, model.spec, recipe());
 }
 
+Quality quality_of(const Recipe& recipe) {
+  if (recipe.quant.kind != BaseQuant::None) return Quality::Ok;
+  if (recipe.method != Method::Full) return Quality::Good;
+  return recipe.precision == Precision::Bf16True ? Quality::Good : Quality::Best;
+}
+
 namespace {
 
 /// A fact of a format, under the framework's libraries; null where none is known.

@@ -13,14 +13,6 @@
 
 namespace gpuplan {
 
-/// What is learnt: all weights in full precision, adapters (or weights in 16 bit alone), adapters on a 4-bit base.
-enum class Quality : std::uint8_t { Ok, Good, Best };
-inline constexpr std::array kQualities{NameRow<Quality>{"ok", Quality::Ok}, NameRow<Quality>{"good", Quality::Good},
-                                       NameRow<Quality>{"best", Quality::Best}};
-constexpr NameTable<Quality> names_of(Quality) { return {"quality", kQualities}; }
-
-Quality quality_of(const Recipe& recipe);
-
 struct SearchQuestion {
   EstimateRequest base;            // what is given, and defaults; its cluster is not read
   std::vector<Hardware> machines;  // to choose from

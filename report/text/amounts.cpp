@@ -52,6 +52,7 @@ Ink ink_of(Fit fit) {
   switch (fit) {
     case Fit::No:
     case Fit::Unlikely: return Ink::Bad;
+    case Fit::IfHost:
     case Fit::Tight: return Ink::Strong;
     case Fit::Yes: return Ink::Good;
   }
@@ -59,6 +60,7 @@ Ink ink_of(Fit fit) {
 }
 
 std::string verdict_text(const StrategyEstimate& e) {
+  if (e.fit == Fit::IfHost) return fmt::format("if host {}", format_bytes(e.host.needed()));
   const double percent = std::round(100 * e.chance);
   if (e.fit == Fit::No || percent > 99) return std::string(to_string(e.fit));
   return fmt::format("{} {:.0f} %", to_string(e.fit), percent);
