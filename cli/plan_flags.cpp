@@ -17,6 +17,7 @@
 #include "cli/config_files.h"
 #include "cli/flag_ranges.h"
 #include "cli/plan_defaults.h"
+#include "cluster/host.h"
 #include "cluster/profile/profile_store.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
@@ -209,6 +210,13 @@ constexpr std::array kFlags{
              nullptr},
     PlanFlag{"--gpu", "GPU", kMachine, "which GPU it is, where the file of --cluster does not say", nullptr},
     PlanFlag{"--num-gpus", "N", kMachine, "GPUs of --gpus, as in --gpus H100 --num-gpus 8, or used of --cluster",
+             nullptr},
+    PlanFlag{"--host", "KIND|FILE", kMachine,
+             "of a machine: desktop, workstation, server, or a YAML file with memory_gib, channels, channel_gb_s, "
+             "cpu_cores, numa_nodes. Default: what such GPUs are usually in",
+             nullptr},
+    PlanFlag{"--host-memory", "SIZE", kMachine,
+             "of one machine, for example 256GiB. Default: of --cluster; else not known, and what is usual is said",
              nullptr},
     PlanFlag{"--profile", "PROFILE", kMachine,
              "id (gpuplan profiles) or file of a calibration, or 'default'. Default: the newest of such GPUs, else the "
@@ -430,6 +438,17 @@ std::optional<PlanText> plan_of(const ConfigReading* configs) {
   return PlanText{configs->plan->name, parse_json(configs->plan->text, configs->plan->name)};
 }
 
+/// --host and --host-memory, of a machine that is given.
+void set_given_host(const CLI::App& app, ClusterSpec& cluster) {
+  const auto host = given(app, "--host"), memory = given(app, "--host-memory");
+  if (!host && !memory) return;
+  if (cluster.gpus.empty())
+    throw InputError(host ? "--host" : "--host-memory", "is of a machine that is given",
+                     "add for example --gpus 2x3090");
+  if (host) set_host(cluster, *host);
+  if (memory) cluster.host_memory = parse_bytes(*memory, "--host-memory");
+}
+
 /// Rows of the table of changes that are flags, and were not given.
 std::set<std::string, std::less<>> rows_not_given(const CLI::App& app) {
   std::set<std::string, std::less<>> out;
@@ -481,6 +500,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   if (!plan && !configs && !is_given(app, "--optimizer"))
     request.recipe.optimizer = request.recipe.framework->default_optimizer;
   if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster);
+  set_given_host(app, request.cluster);
   const bool is_complete = plan || (configs && configs->has_trainer);
   if (!plan) check_complete(app, question, needed, is_complete || (configs && configs->has_method));
   if (configs) settle_configs(app, *configs, request, question.notes);

@@ -52,7 +52,7 @@ struct HostSpec {
   std::string kind;              // of data/hosts.yaml, "server"; empty: stated by a file or by flags
   Bytes usual_memory;            // of machines of this kind
   BytesPerSec memory_bandwidth;  // datasheet, of all channels
-  std::int64_t cores = 0, sockets = 0;
+  std::int64_t cores = 0, sockets = 0, numa_nodes = 0;
   std::string source;
   bool is_stated() const { return *this != HostSpec{}; }
   bool operator==(const HostSpec&) const = default;

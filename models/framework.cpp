@@ -208,6 +208,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("low_rank_keeps_input", c.layers.low_rank_keeps_input);
   f.optional("quantised_keeps_input", c.layers.quantised_keeps_input);
   f.optional("mp_is_one_process", c.distributed.mp_is_one_process);
+  f.optional("one_host_thread", c.distributed.one_host_thread);
   f.optional("strategies", c.distributed.strategies);
   f.optional("main_gradients_fp32", c.dtypes.main_gradients_fp32);
   f.optional("converts_outputs", c.loss.converts_outputs);

@@ -247,6 +247,9 @@ struct FrameworkDistributed {
   bool fsdp2_shards_4bit = false, fsdp2_shards_8bit = false;  // weights of bitsandbytes; torch's FSDP2 takes neither
   /// `mp` is a device_map: one process, whose one thread launches for all of its GPUs. false: a rank per stage.
   bool mp_is_one_process = true;
+  /// torchrun and accelerate set OMP_NUM_THREADS to 1 where several processes start (torch/distributed/run.py); false:
+  /// the launcher leaves every rank its share of the cores.
+  bool one_host_thread = true;
   std::vector<std::string> strategies;  // names of planner/strategy.h that the trainer has; empty: all
 };
 

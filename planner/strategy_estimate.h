@@ -34,7 +34,7 @@ struct HostBytes {
   Bytes needed() const { return load_efficient > step ? load_efficient : step; }
   bool fits = true;  // of what is known; load_efficient and step are compared
   /// Nobody said what the host has, and it needs more than such machines usually have.
-  bool needs_more_than_usual() const { return capacity.count == 0 && needed() > usual; }
+  bool needs_more_than_usual() const { return capacity.count == 0 && usual.count > 0 && needed() > usual; }
 };
 
 /// What saving costs.

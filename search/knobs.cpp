@@ -89,7 +89,7 @@ class Knobs {
     } catch (const InputError&) { return; }
     if (!after) return;
     const StrategyEstimate& before = row_.estimate();
-    knob.fit = host_has_room(row_.request.cluster, after->host) ? after->fit : Fit::No;
+    knob.fit = after->fit;
     knob.time_ratio = after->total->value / before.total->value;
     knob.memory = after->tiers.process - before.tiers.process;
     if (after->cost_usd) knob.cost_usd = row_.slowdown * *after->cost_usd;

@@ -177,7 +177,7 @@ void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool s
   const Job& job = *bench.job;
   StrategyEstimate& e = estimate_;
   const bool fits = evaluate_built(e, job, program_, peaks_);
-  if (fits && !host_has_room(job.cluster(), e.host)) {
+  if (e.fit == Fit::IfHost && space_.question.is_rented) {
     ++out.rejected[std::string(kTooMuchOnHost)];
     return;
   }
@@ -250,13 +250,6 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
     why = over_time > 1 ? "takes longer than --under" : "costs more than --budget";
   }
   if (!is_taken) ++out.rejected[why];
-}
-
-bool host_has_room(const ClusterSpec& cluster, const HostBytes& host) {
-  Bytes gpus;
-  for (std::int64_t i = 0; i < std::min(cluster.num_gpus(), cluster.gpus_per_node); ++i)
-    gpus += cluster.gpus[std::size_t(i)].device_memory;
-  return cluster.host_memory.count > 0 || host.step <= kHostPerGpuMemory * gpus;
 }
 
 bool idles_rented_gpus(const SearchQuestion& q, const Strategy& strategy, const ClusterSpec& cluster) {

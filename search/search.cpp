@@ -90,7 +90,7 @@ void estimate_alone(const Space& space, RankedPlan plan, Ranking& out) {
   if (idles_rented_gpus(q, strategy, r.cluster)) return;
   StepProgram program;
   const StrategyEstimate e = estimate_strategy(Job(r, strategy), program);
-  if (!e.fits() || !host_has_room(r.cluster, e.host)) return;
+  if (!e.fits() || (e.fit == Fit::IfHost && q.is_rented)) return;
   const Offer& offer = machine.offers[plan.offer];
   const double slowdown =
       offer.is_spot ? spot_slowdown(offer.spot, e.save.disk_with_optimizer, r.cluster.num_nodes()) : 1;

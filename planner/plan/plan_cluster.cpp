@@ -134,6 +134,7 @@ void list_host(Archive& f, Host& host) {
   f("memory_bandwidth_bytes_per_second", host.memory_bandwidth);
   f("cores", host.cores, IntRange{0, kMostGpus});
   f("sockets", host.sockets, IntRange{0, kMostGpus});
+  f("numa_nodes", host.numa_nodes, IntRange{0, kMostGpus});
   f("source", host.source);
 }
 

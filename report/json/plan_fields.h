@@ -101,6 +101,7 @@ void list_carried(Archive& f, std::int64_t seq_len, const std::optional<Carried>
   f("strategy", carried ? std::optional(carried->strategy) : std::nullopt);
   f("fits", carried ? carried->fit : Fit::No);
   f("offload", carried && carried->offloads);
+  f("million_tokens_seconds", carried ? std::optional(carried->per_million_tokens) : std::nullopt);
 }
 
 template <class Archive>

@@ -91,8 +91,9 @@ std::string rows_text(const PlanAnswer& answer, const Screen& screen) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     out += wrap(fmt::format("{}: {}", settings_words(rows[i]), rows[i].reason), prose_width(screen),
                 fmt::format("  {} ", i + 1), "    ");
-    if (rows[i].estimate().fit == Fit::Tight)
-      out += wrap("tight: " + rows[i].estimate().why_not_yes, prose_width(screen), "    ", "    ");
+    if (rows[i].estimate().fit != Fit::Yes)
+      out += wrap((rows[i].estimate().fit == Fit::Tight ? "tight: " : "") + rows[i].estimate().why_not_yes,
+                  prose_width(screen), "    ", "    ");
     out += command_lines(rows[i].command, prose_width(screen), "    ");
   }
   return out;
@@ -105,7 +106,7 @@ std::string knobs_text(const PlanAnswer& answer, const Screen& screen) {
   for (const Knob& knob : answer.found.knobs) knobs.push_back(&knob);
   // what could be had comes before what does not fit
   std::stable_sort(knobs.begin(), knobs.end(),
-                   [](const Knob* a, const Knob* b) { return (a->fit >= Fit::Tight) > (b->fit >= Fit::Tight); });
+                   [](const Knob* a, const Knob* b) { return (a->fit >= Fit::IfHost) > (b->fit >= Fit::IfHost); });
   if (knobs.size() > kKnobsShown) knobs.resize(kKnobsShown);
   if (knobs.empty()) return "";
   int widest = 0;
@@ -157,7 +158,10 @@ std::string plan_sentence(const PlanAnswer& answer) {
   text += fmt::format(" with {} ({}): {}", row.request.strategy, settings_words(row),
                       with_range(row.total, row.estimate().time_range));
   if (row.cost_usd) text += ", " + usd_with_range(*row.cost_usd, row.estimate().time_range);
-  text += row.estimate().fit == Fit::Tight ? ". It fits tightly." : ".";
+  text += row.estimate().fit == Fit::Tight ? ". It fits tightly."
+          : row.estimate().fit == Fit::IfHost
+              ? fmt::format(". It fits if the host has {}.", format_bytes(row.estimate().host.needed()))
+              : ".";
   return answer.found.is_complete ? text : "The best so far: " + text;
 }
 
@@ -175,7 +179,8 @@ std::string knob_effect(const Knob& knob, const PlanRow& plan) {
                     knob.memory.count > 0 ? "more" : "less"));
   if (knob.cost_usd && plan.cost_usd && std::abs(*knob.cost_usd / *plan.cost_usd - 1) >= 0.01)
     add(format_usd(*knob.cost_usd));
-  if (knob.fit < Fit::Tight) text += ": does not fit";
+  if (knob.fit < Fit::IfHost) text += ": does not fit";
+  if (knob.fit == Fit::IfHost) text += ": fits if the host has the memory";
   if (knob.fit == Fit::Tight && plan.estimate().fit == Fit::Yes) text += ": fits tightly";
   return text;
 }
@@ -222,7 +227,9 @@ std::string plan_text(const PlanAnswer& answer, const Screen& screen) {
 
 std::string carried_word(const Carried& carried) {
   const char* method = carried.method == Method::Full ? "full" : carried.method == Method::Lora ? "LoRA" : "QLoRA";
-  return fmt::format("{}{}{}", method, carried.offloads ? "*" : "", carried.fit == Fit::Tight ? "?" : "");
+  const bool is_slow = carried.per_million_tokens > kSlow;
+  return fmt::format("{}{}{}{}", method, carried.offloads ? "*" : "", carried.fit == Fit::Tight ? "?" : "",
+                     is_slow ? " " + format_short_duration(carried.per_million_tokens) : "");
 }
 
 std::string largest_text(const LargestTable& table, const SearchQuestion& question, const Screen& screen) {
@@ -253,7 +260,15 @@ std::string largest_text(const LargestTable& table, const SearchQuestion& questi
     notes.push_back(fmt::format("{} smaller models fit too; --json has all", table.rows.size() - kMostRows));
   notes.push_back(
       "the best method that fits, one sequence per GPU and pass, every memory saver allowed; *: with offload to the "
-      "host; ?: tightly; -: does not fit, or the model has no such context");
+      "host; ?: tightly; a time: of a million tokens, where that is over an hour; -: does not fit, or the model has no "
+      "such context");
+  notes.push_back(fmt::format("a host of {}, {}",
+                              format_bytes(question.machines.front().cluster.host_memory.count > 0
+                                               ? question.machines.front().cluster.host_memory
+                                               : question.machines.front().cluster.host.usual_memory),
+                              question.machines.front().cluster.host_memory.count > 0
+                                  ? "as given"
+                                  : "which such machines usually have; --host-memory says another"));
   return out + heading("How to read it", screen) + points(notes, screen);
 }
 
