@@ -4,6 +4,8 @@
 #include <cmath>
 #include <span>
 
+#include "cluster/host.h"
+
 namespace gpuplan {
 namespace {
 
