@@ -84,7 +84,7 @@ constexpr std::array kRanges{
     FlagRange{"--shard-size", kWhole, {1, 1e6}}, FlagRange{"--reduce-bucket-size", kWhole, {1, 1e12}},
     FlagRange{"--wrap", kWhole, {1, 1e14}, "size:100000000", "N", behind_size},
     // of a search
-    FlagRange{"--global-batch", kWhole, {1, 1 << 16}},
+    FlagRange{"--global-batch", kWhole, {1, 1 << 16}}, FlagRange{"--overhead", kTime, {0, 100 * kDay}, "20min or 1h"},
     FlagRange{"--under", kTime, {1, 10'000 * kDay}, "6h, 90min or 1.5 h"},
     FlagRange{"--budget", kReal, {0.01, 1e12}, "100", "", without_dollar}, FlagRange{"--top", kWhole, {1, 10}},
     // of a simulation; its clock ends after 106 days

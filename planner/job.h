@@ -70,6 +70,9 @@ struct EstimateRequest {
   NotGiven not_given;
 };
 
+/// Tokens of all epochs; the most that can be counted where they are more.
+std::int64_t total_tokens(const EstimateRequest& request);
+
 /// A request under one strategy. `micro_batch`, `seq_len` and `grad_accum` of its recipe may be changed in place; what
 /// else changes needs a job of its own.
 struct Job {

@@ -23,12 +23,6 @@ SearchQuestion about_memory(const SearchQuestion& question) {
   return q;
 }
 
-/// Tokens of the whole training.
-double tokens_of(const EstimateRequest& r) {
-  const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : r.recipe.seq_len;
-  return double(r.dataset.rows) * double(per_row) * r.dataset.epochs;
-}
-
 /// The safest plan of one question that rests on no more host memory than is known or usual; nothing when none fits.
 std::optional<Carried> carried_by(const SearchQuestion& q, unsigned num_threads) {
   try {
@@ -43,7 +37,7 @@ std::optional<Carried> carried_by(const SearchQuestion& q, unsigned num_threads)
                    .strategy = std::string(space.strategies[best.strategy]),
                    .fit = best.fit,
                    .offloads = best.offloads,
-                   .per_million_tokens = best.total * (1e6 / tokens_of(q.base))};
+                   .per_million_tokens = best.total * (1e6 / double(total_tokens(q.base)))};
   } catch (const InputError&) { return std::nullopt; }  // a model without such linears, or with fewer positions
 }
 

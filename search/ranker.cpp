@@ -236,9 +236,10 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
     const double slowdown =
         offer.is_spot ? spot_slowdown(offer.spot, e.save.disk_with_optimizer, machine.cluster.num_nodes()) : 1;
     plan.offer = narrow<std::uint16_t>(i);
-    plan.total = slowdown * metrics.total;
+    plan.total = slowdown * metrics.total + q.overhead;
     plan.has_price = offer.usd_per_gpu_hour.has_value();
-    plan.cost = slowdown * gpu_hours * offer.usd_per_gpu_hour.value_or(1);
+    const double idle_hours = double(bench.job->strategy.mesh.world()) * q.overhead.value / 3600;
+    plan.cost = (slowdown * gpu_hours + idle_hours) * offer.usd_per_gpu_hour.value_or(1);
     const double over_time = q.under ? plan.total / *q.under : 0;
     const double over_budget = q.budget && plan.has_price ? plan.cost / *q.budget : 0;
     if (over_time <= 1 && over_budget <= 1) {

@@ -26,6 +26,7 @@ struct SearchQuestion {
   std::optional<double> budget;              // US dollars
   Preference preference = Preference::Speed;
   bool takes_fewest_gpus = false;  // before anything else
+  Seconds overhead;                // set-up, download and failed starts, for which the machine is paid too
 };
 
 /// Where no --global-batch is given. Fine-tuning recipes of the field use 16 to 128: QLoRA 16 (Dettmers et al. 2023),

@@ -43,6 +43,12 @@ std::string with_range(Seconds time, const std::optional<AccuracyRange>& range) 
                 format_short_duration(range->high * time));
 }
 
+std::string short_with_range(Seconds time, const std::optional<AccuracyRange>& range) {
+  const std::string amount = format_short_duration(time);
+  if (!range) return amount;
+  return ranged(amount, *range, format_short_duration(range->low * time), format_short_duration(range->high * time));
+}
+
 std::string usd_with_range(double usd, const std::optional<AccuracyRange>& range) {
   if (!range) return format_usd(usd);
   return fmt::format("{} ({}-{})", format_usd(usd), format_usd(range->low * usd), format_usd(range->high * usd));
