@@ -387,7 +387,7 @@ std::vector<Change> make_table() {
       {"precision",
        set_choice<Precision, &Recipe::precision>,
        {{kSave, weights_in_16_bit, "", "weights, gradients and optimizer states in bf16: small updates are lost"}}},
-      {"compile", set_compile, {{kShorten, compiled}}},
+      {"compile", set_compile, {{kSave, compiled, "torch.compile"}, {kShorten, compiled}}},
       {"eval-batch", set_eval_batch, {{kSave, evaluate_one}}},
       {"eval-logits", set_eval_logits, {{kSave, no_logits}}},
       {"eval-generate", set_eval_generate, {{kSave, generate_nothing}}},
