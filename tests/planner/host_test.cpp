@@ -27,8 +27,8 @@ StrategyEstimate plan_of(const EstimateRequest& r) { return row(estimate(r), r.s
 }  // namespace
 
 TEST_CASE("ZeRO-Offload on two GPUs of a DGX A100 takes what DeepSpeed measured, within 15 %") {
-  // deepspeedai/DeepSpeed blogs/zenflow-corebinding/README.md @0bac6509: Alpaca rows, 4 sequences a GPU, ZeRO-2 with the
-  // optimizer on two EPYC 7742. Each rank's states are on one of eight NUMA nodes: 409.6 / 8 x 0.39 = 20 GB/s.
+  // deepspeedai/DeepSpeed blogs/zenflow-corebinding/README.md @0bac6509: Alpaca rows, 4 sequences a GPU, ZeRO-2 with
+  // the optimizer on two EPYC 7742. Each rank's states are on one of eight NUMA nodes: 409.6 / 8 x 0.39 = 20 GB/s.
   EstimateRequest r = offloaded("qwen2.5-3b", "dgx-a100-40gb", 2, "deepspeed", "zero2");
   r.recipe.micro_batch = 4, r.recipe.seq_len = 512;
   CHECK(plan_of(r).time.step.value == doctest::Approx(2.887).epsilon(0.15));

@@ -34,12 +34,12 @@ std::string text_of(const EstimateRequest& r) {
   std::vector<std::string> given;
   for (const Change& change : changes())
     if (!change.machine && !r.not_given.contains(change.name)) given.emplace_back(change.name);
-  return fmt::format("{} {} on {}x {}, micro batch {} x {}, {} tokens, checkpointing {}, {}, strategy {}, prefer {}, {}; "
-                     "given: {}",
-                     r.model.name, to_string(r.recipe.method), r.cluster.num_gpus(), r.cluster.gpus.front().id,
-                     r.recipe.micro_batch, r.recipe.grad_accum, r.recipe.seq_len, to_string(r.recipe.checkpointing),
-                     r.recipe.optimizer->name, r.strategy, to_string(r.preference), r.recipe.framework->name,
-                     fmt::join(given, " "));
+  return fmt::format(
+      "{} {} on {}x {}, micro batch {} x {}, {} tokens, checkpointing {}, {}, strategy {}, prefer {}, {}; "
+      "given: {}",
+      r.model.name, to_string(r.recipe.method), r.cluster.num_gpus(), r.cluster.gpus.front().id, r.recipe.micro_batch,
+      r.recipe.grad_accum, r.recipe.seq_len, to_string(r.recipe.checkpointing), r.recipe.optimizer->name, r.strategy,
+      to_string(r.preference), r.recipe.framework->name, fmt::join(given, " "));
 }
 
 const StrategyEstimate* star_of(const EstimateResult& result) {
@@ -136,7 +136,8 @@ EstimateRequest random_question(Dice& dice, bool is_large) {
                                   "llama-3.1-70b", "gemma-2-9b"}),
                        dice.pick({"1x4090", "2x3090", "2x4090", "4xA6000", "4xA100", "8xH100", "1xA100", "8x4090"}),
                        dice.pick({Method::Full, Method::Lora, Method::Qlora}), 16);
-  r.recipe.framework = find_framework(dice.pick({"hf-trainer", "hf-trainer", "trl", "axolotl", "llama-factory", "torchtune"}));
+  r.recipe.framework =
+      find_framework(dice.pick({"hf-trainer", "hf-trainer", "trl", "axolotl", "llama-factory", "torchtune"}));
   r.recipe.optimizer = r.recipe.framework->default_optimizer;
   r.recipe.seq_len = dice.pick({512, 2048, 8192, 32768});
   r.recipe.micro_batch = dice.pick({1, 1, 2, 8});
@@ -226,8 +227,10 @@ TEST_CASE("where nothing fits, every single change that makes it fit is offered"
         try {
           const Setting setting = set_to(change.name, value);
           Variant variant{r, result.profile};
-          if (change.name == "strategy") variant.request.strategy = "auto";
-          else variant = changed(std::move(variant), {&setting, 1});
+          if (change.name == "strategy")
+            variant.request.strategy = "auto";
+          else
+            variant = changed(std::move(variant), {&setting, 1});
           after = best_answer(variant);
         } catch (const InputError&) { continue; }  // a machine without a network has no more GPUs
         CHECK_FALSE((after && after->fits()));
