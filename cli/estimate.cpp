@@ -60,13 +60,15 @@ int run_estimate(const CLI::App& app, Console& console) {
     answer.rows = fit_rows(rows->lengths, answer.request, answer.result.profile, answer.shown->strategy.name);
     answer.rows->source = rows->source;
   }
-  if (configs && configs->out_of_memory && answer.shown)
+  answer.num_notes = question.notes.size();
+  if (configs && configs->out_of_memory && answer.shown) {
+    ++answer.num_notes;
     answer.result.assumptions.insert(answer.result.assumptions.begin(),
                                      compare_with(*configs->out_of_memory, answer.shown->tiers.process,
                                                   answer.shown->memory_range, answer.shown->strategy.name));
+  }
   answer.has_details = is_given(app, "--details");
   answer.is_brief = !answer.has_details && !is_given(app, "--explain");
-  answer.num_notes = question.notes.size();
   if (is_given(app, "--explain") && answer.shown)
     answer.explanation = explain(answer.request, answer.result, *answer.shown);
   console.print(is_given(app, "--json") ? json_text(estimate_json(answer)) : estimate_text(answer, console.screen));

@@ -38,8 +38,9 @@ EstimateResult estimate(const EstimateRequest& request) {
   const FrameworkConvention& framework = *r.recipe.framework;
   ChosenFreely chosen;
   if (r.not_given.are_chosen) r = chosen_freely(r, chosen);
+  const EstimateRequest answered = r;
   r.options = options_for(r);
-  EstimateResult out{.request = r,
+  EstimateResult out{.request = answered,
                      .chosen = std::move(chosen),
                      .model = prepare(r.model, r.recipe, framework),
                      .framework = framework,

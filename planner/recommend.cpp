@@ -249,12 +249,13 @@ std::vector<Row> plans_of(const Variant& variant) {
 }
 
 /// Plans one or two changes away from the question that are better than `chosen` by more than the error.
-std::vector<BetterWay> better_ways(const EstimateRequest& r, const EstimateResult& result, const Row& chosen) {
+std::vector<BetterWay> better_ways(const EstimateRequest& r, const EstimateRequest& asked, const EstimateResult& result,
+                                   const Row& chosen) {
   const double error = result.profile.time_error;
   std::vector<BetterWay> all;
   for (const std::vector<Setting>& settings : ways_to_run(r)) {
     if (settings.empty() && r.strategy == "auto") continue;
-    Variant variant = changed({r, result.profile}, settings);
+    Variant variant = changed({asked, result.profile}, settings);
     variant.request.strategy = "auto";
     for (Row& e : plans_of(variant)) {
       if (!e.fits() || rank_of(e) < rank_of(chosen)) continue;
@@ -458,7 +459,7 @@ Recommendation recommend(const EstimateRequest& r, const EstimateRequest& asked,
   }
   out.strategy = chosen->strategy.name;
   out.reason = reason_for(*chosen, r, result);
-  out.better = better_ways(r, result, *chosen);
+  out.better = better_ways(r, asked, result, *chosen);
   if (chosen->fit != Fit::Yes)
     out.advice = Search(asked, result, Fit::Yes).what_would_help();
   else

@@ -81,7 +81,8 @@ struct StrategyEstimate {
     return peak.instant == PeakInstant::Evaluation ? process_with(peak.step) : tiers.process;
   }
   bool fits() const { return fit >= Fit::IfHost; }
-  bool fits_well() const { return fit == Fit::Yes; }  // what advice may say "fits" of
+  Fit fit_on_gpus() const { return fit == Fit::IfHost ? fit_of(chance) : fit; }  // whatever the host has
+  bool fits_well() const { return fit == Fit::Yes; }                             // what advice may say "fits" of
   /// Whether it fits if the prediction is exact.
   bool is_predicted_to_fit() const { return tiers.needed <= tiers.usable && host.fits; }
 };

@@ -55,6 +55,7 @@ std::vector<Setting> single_changes(const EstimateRequest& answered) {
     if (!change.free || !answered.not_given.contains(change.name)) continue;
     const FreeValues free = change.free(answered);
     for (const std::string& value : free.values) out.push_back(set_to(change.name, value));
+    if (answered.preference == Preference::Memory) continue;  // the host is asked where nothing else does it
     for (const std::string& value : free.from_host) out.push_back(set_to(change.name, value));
   }
   return out;
