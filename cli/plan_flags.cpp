@@ -215,9 +215,8 @@ constexpr std::array kFlags{
              "of a machine: desktop, workstation, server, or a YAML file with memory_gib, channels, channel_gb_s, "
              "cpu_cores, numa_nodes. Default: what such GPUs are usually in",
              nullptr},
-    PlanFlag{"--host-memory", "SIZE", kMachine,
-             "of one machine, for example 256GiB. Default: of --cluster; else not known, and what is usual is said",
-             nullptr},
+    PlanFlag{"--host-memory", "GIB", kMachine,
+             "of one machine. Default: of --cluster; else not known, and what is usual is said", nullptr},
     PlanFlag{"--profile", "PROFILE", kMachine,
              "id (gpuplan profiles) or file of a calibration, or 'default'. Default: the newest of such GPUs, else the "
              "shipped one",
@@ -438,6 +437,9 @@ std::optional<PlanText> plan_of(const ConfigReading* configs) {
   return PlanText{configs->plan->name, parse_json(configs->plan->text, configs->plan->name)};
 }
 
+/// "256" of "256GiB".
+std::string number_in(const std::string& text) { return text.substr(0, text.find_first_not_of("0123456789.eE+")); }
+
 /// --host and --host-memory, of a machine that is given.
 void set_given_host(const CLI::App& app, ClusterSpec& cluster) {
   const auto host = given(app, "--host"), memory = given(app, "--host-memory");
@@ -446,7 +448,7 @@ void set_given_host(const CLI::App& app, ClusterSpec& cluster) {
     throw InputError(host ? "--host" : "--host-memory", "is of a machine that is given",
                      "add for example --gpus 2x3090");
   if (host) set_host(cluster, *host);
-  if (memory) cluster.host_memory = parse_bytes(*memory, "--host-memory");
+  if (memory) cluster.host_memory = Bytes{std::int64_t(parse_number(number_in(*memory), "--host-memory") * 0x1p30)};
 }
 
 /// Rows of the table of changes that are flags, and were not given.
