@@ -307,8 +307,9 @@ class Search {
   std::vector<std::string> what_would_help() const {
     std::vector<std::string> advice;
     const auto add = [&](std::string text) {
-      if (!text.empty()) advice.push_back(std::move(text));
-      return !text.empty();
+      if (text.empty()) return false;
+      advice.push_back(std::move(text));
+      return true;
     };
     const Together savers = of_what_is_given(Purpose::SaveMemory);
     const Change* helped = nullptr;  // the milder of two values of one change is enough
