@@ -158,8 +158,10 @@ std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen
       if (!e.not_applicable.empty()) out.add_prose(fmt::format("{}: {}", e.strategy.name, e.not_applicable), "  ");
   const auto& assumptions = answer.result.assumptions;
   const std::size_t num_notes = std::min(answer.num_notes, assumptions.size());
-  if (answer.fits())
+  if (answer.fits()) {
     for (const std::string& line : better_lines(answer)) out.add_prose(line);
+    out.add_prose("Why: " + recommended.reason);
+  }
   if (!answer.fits() || (answer.shown && answer.shown->fit != Fit::Yes))
     for (const std::string& advice : recommended.advice) out.add_prose(advice, "- ");
   for (std::size_t i = 0; i < num_notes; ++i) out.add_prose(assumptions[i], "- ");
