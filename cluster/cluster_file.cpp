@@ -11,6 +11,7 @@
 #include "cluster/cluster_keys.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/gpu_catalogue.h"
+#include "cluster/host.h"
 
 namespace gpuplan {
 namespace {
@@ -128,7 +129,8 @@ void read_host(Fields& top, Machine& node) {
   node.host_link = host->optional_rate("link_gb_s", kPositive);
   node.host_cores = host->optional_integer("cores", {.most = kMostGpus}).value_or(0);
   read_sockets(*host, node);
-  host->allow({"vcpus", "cpu", "cpus", "pcie", "trays", "gpus_per_tray", "note", "source"});
+  node.host = read_host_spec(*host);
+  host->allow({"vcpus", "cpu", "cpus", "pcie", "trays", "gpus_per_tray", "note"});
   host->refuse_unknown();
 }
 

@@ -28,8 +28,9 @@ struct Machine {
   std::optional<BytesPerSec> nvlink, host_link;             // stated by the file
   BytesPerSec nic_per_gpu;                                  // a GPU's share of its node's adapters
   Bytes host_memory;                                        // per node; 0: not known
-  std::int64_t host_cores = 0;
-  NodeLayout layout;  // as far as it is stated
+  std::int64_t host_cores = 0;                              // of ranks on a CPU
+  HostSpec host;                                            // as far as it is stated
+  NodeLayout layout;                                        // as far as it is stated
 };
 
 /// Above this a typing slip is likelier than a cluster.

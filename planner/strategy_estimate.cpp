@@ -63,6 +63,7 @@ HostBytes host_memory(const Job& job, const Peak& peak, const SaveCost& save) {
   h.nvme = ranks * peak.nvme;
   h.save = save.disk;  // gathered on the host of rank 0 before it is written
   h.capacity = r.cluster.host_memory;
+  h.usual = r.cluster.host.usual_memory;
   if (h.capacity.count > 0) h.fits = h.needed() <= h.capacity;
   return h;
 }
@@ -233,9 +234,20 @@ std::string describe_fit(Fit fit, const MemoryTiers& t, const std::optional<Accu
 
 /// Host memory by what is known of it.
 void check_host(StrategyEstimate& e) {
-  if (e.host.fits || !e.fits()) return;
+  if (e.host.fits || e.fit < Fit::Tight) return;
   e.fit = Fit::No, e.chance = 0;
   e.why_not_yes = fmt::format("the host needs {} of {}", format_bytes(e.host.needed()), format_bytes(e.host.capacity));
+}
+
+/// What fits on the GPUs may rest on a host of which nothing is known.
+void ask_host(StrategyEstimate& e) {
+  if (e.fit < Fit::Tight || !e.host.needs_more_than_usual()) return;
+  const std::string tight = e.fit == Fit::Tight ? "; " + e.why_not_yes : "";
+  e.fit = Fit::IfHost;
+  e.why_not_yes = fmt::format(
+      "the host needs {}, and machines like this usually have {}; --host-memory says what "
+      "yours has{}",
+      format_bytes(e.host.needed()), format_bytes(e.host.usual), tight);
 }
 
 /// Peak, tiers and verdict of a built program.
@@ -280,6 +292,7 @@ bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& prog
   e.save = save_cost(job);
   e.host = host_memory(job, e.peak, e.save);
   check_host(e);
+  ask_host(e);
   return e.fits();
 }
 
@@ -305,6 +318,8 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts p
   e.save = save_cost(job);
   e.host = host_memory(job, e.peak, e.save);
   check_host(e);
+  ask_host(e);
+  if (parts == Parts::IfFits && !e.fits()) return e;
   if (parts == Parts::All) explain_peak(e, job, program);
   if (padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len)
     build_step_program(program, average_job(job), columns.models, columns.of_rank, cache, Layers::Folded);

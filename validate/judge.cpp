@@ -107,7 +107,7 @@ class Predictor {
       evaluate(e, job, program_);
     }
     result.tiers = e.tiers;
-    result.fit = e.fit;
+    result.fit = e.fit_on_gpus();
     if (!result.point->memory.boundary.empty()) {
       find_limits(e, job, program_);
       result.boundary = compare_boundary(*result.point, e);
