@@ -48,9 +48,9 @@ enum class RouterWeight : std::uint8_t { Stored, Linear, Parameter, LinearSubcla
 /// LoRA's targets reach no stacked experts (Linear), or their parameters (PEFT's target_parameters), or the release
 /// fails on them.
 enum class ExpertReach : std::uint8_t { Linear, TargetParameters, Error };
-/// How an engine that shards weights gets them onto its GPUs. Parts: each rank reads its own. Units: a unit is whole
-/// for a moment, on the meta device, under zero.Init or in the host's memory until then. WholeFirst: the whole model is
-/// on every GPU before it is cut. WholeBeside: it is filled in, whole, beside the shards.
+/// How an engine that shards weights gets them onto its GPUs. Parts: each rank reads its own, and saves it. Units: a
+/// unit is whole for a moment, on the meta device, under zero.Init or in the host's memory until then. WholeFirst: the
+/// whole model is on every GPU before it is cut. WholeBeside: it is filled in, whole, beside the shards.
 enum class ShardedLoading : std::uint8_t { Parts, Units, WholeFirst, WholeBeside };
 /// Whose base output DoRA's magnitude multiplies: one that it makes itself, in any case or where dropout gives the
 /// adapter another input, or the linear's.

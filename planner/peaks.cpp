@@ -208,7 +208,7 @@ LoadingNeeds loading_needs(const Job& job) {
 }  // namespace
 
 Bytes gathered_at_once(const Job& job) {
-  if (!job.rules.gathers()) return {};
+  if (!job.rules.gathers() || job.engine().loading == ShardedLoading::Parts) return {};
   return job.engine().gathers_parameters ? largest_parameter(job) : largest_unit(job);
 }
 

@@ -46,7 +46,8 @@ std::vector<PhasePeak> phase_peaks(const Job& job, const PhaseNeeds& needs, cons
                                    const RankClass& rank_class, const Peak& step);
 
 /// What an engine that shards weights has whole on a GPU at one time outside of compute, while it loads and saves: a
-/// unit, or one parameter where it gathers these. No bytes where nothing is sharded. Sources: state_dict of
+/// unit, or one parameter where it gathers these. No bytes where nothing is sharded, and where ranks
+/// read and write parts of their own. Sources: state_dict of
 /// torch/distributed/fsdp/_state_dict_utils.py; partition_parameters.py (zero.Init) and
 /// _zero3_consolidated_16bit_state_dict of DeepSpeed's engine.
 Bytes gathered_at_once(const Job& job);
