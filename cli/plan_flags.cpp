@@ -221,6 +221,12 @@ constexpr std::array kFlags{
              [](Request& r, Text v) { r.strategy = v == "auto" ? v : canonical_strategy(v); }},
     PlanFlag{"--shard-size", "K", kStrategy, "GPUs over which state is sharded. Default all; hsdp: a node, or half",
              [](Request& r, Text v) { r.options.shard_size = to_integer(v); }},
+    PlanFlag{"--tp", "T", kStrategy,
+             "GPUs that share each layer (tensor parallelism), for trainers that have it; the others are data parallel. "
+             "Default 1",
+             [](Request& r, Text v) { r.options.tp = to_integer(v); }},
+    PlanFlag{"--sp", "", kStrategy, "… and between its products each holds its part of the sequence",
+             [](Request& r, Text) { r.options.splits_sequence = true; }},
     PlanFlag{"--fsdp-version", "1|2", kStrategy, "FullyShardedDataParallel or fully_shard. Default 2",
              set_fsdp_version},
     PlanFlag{"--wrap", "layer|size:N", kStrategy, "FSDP units: layers, or at least N parameters. Default layer",
@@ -293,6 +299,7 @@ bool may_be(const Request& r, Has has) {
     return (r.strategy == "auto" || r.strategy == row.name) && has(row);
   });
 }
+bool shares_layers(const Request& r) { return r.options.tp > 1; }
 bool may_be_fsdp(const Request& r) {
   return may_be(r, [](const StrategyRow& row) { return is_fsdp(row.engine); });
 }
@@ -320,6 +327,7 @@ constexpr std::array kNeedMore{
     NeedsMore{"--images-per-row", sees_images, kNoImages},
     NeedsMore{"--train-vision", sees_images, kNoImages},
     NeedsMore{"--shard-size", may_shard, "the strategy shards nothing"},
+    NeedsMore{"--sp", shares_layers, "no --tp shares the layers"},
     NeedsMore{"--fsdp-version", may_be_fsdp, kNoFsdp},
     NeedsMore{"--wrap", may_be_fsdp, kNoFsdp},
     NeedsMore{"--no-reshard", may_be_fsdp, kNoFsdp},

@@ -82,6 +82,18 @@ static NameTable<ExpertReach> names_of(ExpertReach) {
                                      NameRow<ExpertReach>{"error", ExpertReach::Error}};
   return {"reach of adapters", kNames};
 }
+static NameTable<SequenceSplit> names_of(SequenceSplit) {
+  static constexpr std::array kNames{NameRow<SequenceSplit>{"no", SequenceSplit::No},
+                                     NameRow<SequenceSplit>{"optional", SequenceSplit::Optional},
+                                     NameRow<SequenceSplit>{"always", SequenceSplit::Always}};
+  return {"split of the sequence", kNames};
+}
+static NameTable<AdapterSplit> names_of(AdapterSplit) {
+  static constexpr std::array kNames{NameRow<AdapterSplit>{"none", AdapterSplit::None},
+                                     NameRow<AdapterSplit>{"replicated", AdapterSplit::Replicated},
+                                     NameRow<AdapterSplit>{"gathered", AdapterSplit::Gathered}};
+  return {"split of adapters", kNames};
+}
 
 namespace {
 
@@ -154,6 +166,17 @@ void read_adapters(Fields& f, FrameworkAdapters& adapters) {
   f.optional("parameters_are_plain", adapters.parameters_are_plain);
 }
 
+void read_tensor_parallel(Fields& f, FrameworkTensorParallel& split) {
+  split.is_available = true;
+  f("strategies", split.strategies);
+  f.optional("sequence", split.sequence);
+  f.optional("replicates_kv_heads", split.replicates_kv_heads);
+  f.optional("gathers_again", split.gathers_again);
+  f.optional("vocab_multiple", split.vocab_multiple, IntRange{.least = 1});
+  f.optional("adapters", split.adapters);
+  f.optional("quantised", split.quantised);
+}
+
 void read_convention(Fields& f, FrameworkConvention& c) {
   f("name", c.name);
   f.optional("title", c.title);
@@ -221,6 +244,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("is_handwritten", c.layers.is_handwritten);
   f.optional_object("experts", [&](Fields& own) { read_experts(own, c.experts); });
   f.optional_object("quantise", [&](Fields& own) { read_quantisation(own, c.quantisation); });
+  f.optional_object("tensor_parallel", [&](Fields& own) { read_tensor_parallel(own, c.tensor_parallel); });
   f.optional_object("adapters", [&](Fields& own) { read_adapters(own, c.adapters); });
   for (const EngineTraits& traits : kEngines)
     if (!traits.key.empty())

@@ -47,6 +47,11 @@ enum class RouterWeight : std::uint8_t { Stored, Linear, Parameter, LinearSubcla
 /// LoRA's targets reach no stacked experts (Linear), or their parameters (PEFT's target_parameters), or the release
 /// fails on them.
 enum class ExpertReach : std::uint8_t { Linear, TargetParameters, Error };
+/// Between the products of a split layer, each rank holds all tokens, or its part of the sequence (arXiv 2205.05198).
+enum class SequenceSplit : std::uint8_t { No, Optional, Always };
+/// Adapters of split linears. Replicated: the factor on the side that is not cut is whole on every rank (PEFT).
+/// Gathered: both factors are cut, and the low-rank activation, or a row's output, is gathered (Megatron-Bridge).
+enum class AdapterSplit : std::uint8_t { None, Replicated, Gathered };
 /// What makes mixed precision compute in 16 bit: autocast, the gather of weights, which casts them (FSDP's
 /// MixedPrecision), or an engine that has turned the model itself into 16 bit (DeepSpeed).
 enum class ComputeCast : std::uint8_t { Autocast, Gather, Model };
@@ -237,6 +242,20 @@ struct FrameworkDistributed {
   std::vector<std::string> strategies;  // names of planner/strategy.h that the trainer has; empty: all
 };
 
+/// How the trainer splits a layer over ranks (tensor parallelism, arXiv 1909.08053).
+struct FrameworkTensorParallel {
+  bool is_available = false;
+  std::vector<std::string> strategies;  // names of planner/strategy.h that it goes with
+  SequenceSplit sequence = SequenceSplit::Optional;
+  /// Ranks beyond the number of KV heads share them; false: refused.
+  bool replicates_kv_heads = false;
+  /// What a column's product gathered along the sequence is gathered again for its weight gradient, not kept.
+  bool gathers_again = false;
+  std::int64_t vocab_multiple = 1;  // rows of the embedding that a rank has are padded to it
+  AdapterSplit adapters = AdapterSplit::None;
+  bool quantised = false;  // a quantised base can be split
+};
+
 /// One framework. Every field has one meaning, whatever the others say; `source` says where the facts come from.
 struct FrameworkConvention {
   std::string name, title, source;
@@ -251,6 +270,7 @@ struct FrameworkConvention {
   FrameworkQuantisation quantisation;
   FrameworkAdapters adapters;
   FrameworkDistributed distributed;
+  FrameworkTensorParallel tensor_parallel;
   EngineConvention local{.prefetch_units = 0};
   EngineConvention fsdp1{.host_step = HostStep::Torch};
   EngineConvention fsdp2{.shards_rows = true, .host_step = HostStep::Torch};

@@ -106,16 +106,17 @@ struct SlotRow {
   LinearSlot slot;
   const char* name;  // in reports
   Dim in, out;
+  Cut cut = Cut::None;
 };
 
 // Which side of the layer each matmul is, for named dims.
 // clang-format off
 constexpr std::array kSlotRows{
-    SlotRow{LinearSlot::Q, "q_proj", Dim::Hidden, Dim::QWidth},            SlotRow{LinearSlot::K, "k_proj", Dim::Hidden, Dim::KvWidth},
-    SlotRow{LinearSlot::V, "v_proj", Dim::Hidden, Dim::KvWidth},           SlotRow{LinearSlot::Qkv, "qkv_proj", Dim::Hidden, Dim::QWidth},
-    SlotRow{LinearSlot::O, "o_proj", Dim::QWidth, Dim::Hidden},            SlotRow{LinearSlot::QDown, "q_a_proj", Dim::Hidden, Dim::Latent},
-    SlotRow{LinearSlot::QUp, "q_b_proj", Dim::Latent, Dim::QWidth},        SlotRow{LinearSlot::KvDown, "kv_a_proj", Dim::Hidden, Dim::Latent},
-    SlotRow{LinearSlot::KvUp, "kv_b_proj", Dim::Latent, Dim::KvWidth},     SlotRow{LinearSlot::CrossQ, "cross q_proj", Dim::Hidden, Dim::QWidth},
+    SlotRow{LinearSlot::Q, "q_proj", Dim::Hidden, Dim::QWidth, Cut::Column},            SlotRow{LinearSlot::K, "k_proj", Dim::Hidden, Dim::KvWidth, Cut::Column},
+    SlotRow{LinearSlot::V, "v_proj", Dim::Hidden, Dim::KvWidth, Cut::Column},           SlotRow{LinearSlot::Qkv, "qkv_proj", Dim::Hidden, Dim::QWidth, Cut::Column},
+    SlotRow{LinearSlot::O, "o_proj", Dim::QWidth, Dim::Hidden, Cut::Row},            SlotRow{LinearSlot::QDown, "q_a_proj", Dim::Hidden, Dim::Latent},
+    SlotRow{LinearSlot::QUp, "q_b_proj", Dim::Latent, Dim::QWidth, Cut::Column},        SlotRow{LinearSlot::KvDown, "kv_a_proj", Dim::Hidden, Dim::Latent},
+    SlotRow{LinearSlot::KvUp, "kv_b_proj", Dim::Latent, Dim::KvWidth, Cut::Column},     SlotRow{LinearSlot::CrossQ, "cross q_proj", Dim::Hidden, Dim::QWidth},
     SlotRow{LinearSlot::CrossK, "cross k_proj", Dim::Hidden, Dim::KvWidth}, SlotRow{LinearSlot::CrossV, "cross v_proj", Dim::Hidden, Dim::KvWidth},
     SlotRow{LinearSlot::CrossO, "cross o_proj", Dim::QWidth, Dim::Hidden},
     SlotRow{LinearSlot::MixIn, "mixer in_proj", Dim::Hidden, Dim::QWidth}, SlotRow{LinearSlot::MixGate, "mixer in_proj_z", Dim::Hidden, Dim::QWidth},
@@ -126,15 +127,21 @@ constexpr std::array kSlotRows{
     SlotRow{LinearSlot::StreamRouter, "modality_router", Dim::Hidden, Dim::Latent}, SlotRow{LinearSlot::StreamPredict, "prediction_coefs", Dim::Latent, Dim::Latent},
     SlotRow{LinearSlot::StreamCorrect, "correction_coefs", Dim::Latent, Dim::Latent},
     SlotRow{LinearSlot::BranchDown, "linear_left", Dim::Hidden, Dim::Latent}, SlotRow{LinearSlot::BranchUp, "linear_right", Dim::Latent, Dim::Hidden},
-    SlotRow{LinearSlot::Gate, "gate_proj", Dim::Hidden, Dim::Ffn},
-    SlotRow{LinearSlot::Up, "up_proj", Dim::Hidden, Dim::Ffn},             SlotRow{LinearSlot::GateUp, "gate_up_proj", Dim::Hidden, Dim::Ffn},
-    SlotRow{LinearSlot::Down, "down_proj", Dim::Ffn, Dim::Hidden},         SlotRow{LinearSlot::Router, "router", Dim::Hidden, Dim::Experts},
-    SlotRow{LinearSlot::ExpertGate, "expert gate_proj", Dim::Hidden, Dim::Ffn}, SlotRow{LinearSlot::ExpertUp, "expert up_proj", Dim::Hidden, Dim::Ffn},
-    SlotRow{LinearSlot::ExpertGateUp, "expert gate_up_proj", Dim::Hidden, Dim::Ffn}, SlotRow{LinearSlot::ExpertDown, "expert down_proj", Dim::Ffn, Dim::Hidden},
-    SlotRow{LinearSlot::SharedGate, "shared gate_proj", Dim::Hidden, Dim::Ffn}, SlotRow{LinearSlot::SharedUp, "shared up_proj", Dim::Hidden, Dim::Ffn},
-    SlotRow{LinearSlot::SharedGateUp, "shared gate_up_proj", Dim::Hidden, Dim::Ffn},
-    SlotRow{LinearSlot::SharedDown, "shared down_proj", Dim::Ffn, Dim::Hidden}, SlotRow{LinearSlot::SharedSwitch, "shared switch", Dim::Hidden, Dim::Experts}};
+    SlotRow{LinearSlot::Gate, "gate_proj", Dim::Hidden, Dim::Ffn, Cut::Column},
+    SlotRow{LinearSlot::Up, "up_proj", Dim::Hidden, Dim::Ffn, Cut::Column},             SlotRow{LinearSlot::GateUp, "gate_up_proj", Dim::Hidden, Dim::Ffn, Cut::Column},
+    SlotRow{LinearSlot::Down, "down_proj", Dim::Ffn, Dim::Hidden, Cut::Row},         SlotRow{LinearSlot::Router, "router", Dim::Hidden, Dim::Experts},
+    SlotRow{LinearSlot::ExpertGate, "expert gate_proj", Dim::Hidden, Dim::Ffn, Cut::Column}, SlotRow{LinearSlot::ExpertUp, "expert up_proj", Dim::Hidden, Dim::Ffn, Cut::Column},
+    SlotRow{LinearSlot::ExpertGateUp, "expert gate_up_proj", Dim::Hidden, Dim::Ffn, Cut::Column}, SlotRow{LinearSlot::ExpertDown, "expert down_proj", Dim::Ffn, Dim::Hidden, Cut::Row},
+    SlotRow{LinearSlot::SharedGate, "shared gate_proj", Dim::Hidden, Dim::Ffn, Cut::Column}, SlotRow{LinearSlot::SharedUp, "shared up_proj", Dim::Hidden, Dim::Ffn, Cut::Column},
+    SlotRow{LinearSlot::SharedGateUp, "shared gate_up_proj", Dim::Hidden, Dim::Ffn, Cut::Column},
+    SlotRow{LinearSlot::SharedDown, "shared down_proj", Dim::Ffn, Dim::Hidden, Cut::Row}, SlotRow{LinearSlot::SharedSwitch, "shared switch", Dim::Hidden, Dim::Experts}};
 // clang-format on
+
+const SlotRow& row_of(LinearSlot slot) {
+  const auto row = std::ranges::find(kSlotRows, slot, &SlotRow::slot);
+  GPUPLAN_CHECK(row != kSlotRows.end(), "a linear slot without a row");
+  return *row;
+}
 
 std::uint8_t index_of(const std::vector<WeightTensor>& tensors, std::string_view name) {
   const auto at = std::find_if(tensors.begin(), tensors.end(), [&](const WeightTensor& t) { return t.name == name; });
@@ -160,15 +167,14 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Choice
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const WeightTensor& t = tensors[i];
     if (t.slot == LinearSlot::None) continue;
-    const auto row =
-        std::find_if(kSlotRows.begin(), kSlotRows.end(), [&](const SlotRow& r) { return r.slot == t.slot; });
-    GPUPLAN_CHECK(row != kSlotRows.end(), "a linear slot without a row");
+    const SlotRow& row = row_of(t.slot);
     LinearRef& ref = out[t.slot];
-    ref = {row->name, narrow<std::uint8_t>(i), index_of(tensors, bias_name(t.name)), t.in, t.out, row->in, row->out};
+    ref = {row.name, narrow<std::uint8_t>(i), index_of(tensors, bias_name(t.name)), t.in, t.out, row.in, row.out};
     ref.copies = t.role == WeightRole::Stacked && t.shape.size() == 3 ? t.shape[0] : t.copies;
     ref.is_trained = !recipe.is_adapter() && is_open(recipe, t);
     ref.is_quantised = recipe.is_adapter() && choice.quantises(t);
     ref.rank = choice.rank_of(t);
+    ref.cut = row.cut;
     ref.is_adapted = ref.rank > 0;
     ref.merges_adapter = ref.is_adapted && is_stacked_experts(t);
     ref.product =
@@ -274,6 +280,8 @@ std::int64_t find_first_backward(const TrainedModel& model, const Recipe& recipe
 
 }  // namespace
 
+Cut cut_of(LinearSlot slot) { return slot == LinearSlot::None ? Cut::None : row_of(slot).cut; }
+
 std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const Recipe& recipe,
                                                    const FrameworkConvention& framework) {
   TrainedModel model{
@@ -332,6 +340,7 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
 
   const bool is_full = !recipe.is_adapter();
   model.head = {"lm_head", 0xff, 0xff, spec.embedding_width(), spec.vocab_size, Dim::Hidden, Dim::Vocab, is_full};
+  model.head.cut = Cut::Column;
   if (spec.embedding_size > 0)
     model.head_input = {"project_out",       0xff,        0xff,        spec.hidden_size,
                         spec.embedding_size, Dim::Hidden, Dim::Latent, is_full};

@@ -8,6 +8,7 @@
 #include "base/unit_text.h"
 #include "models/framework.h"
 #include "models/optimizers.h"
+#include "models/rank_model.h"
 #include "models/stack.h"
 
 namespace gpuplan {
@@ -28,8 +29,17 @@ Job::Job(EstimateRequest r, TrainedModel m, FrameworkConvention f, Profile p, St
 Job::Job(const EstimateRequest& r, Strategy s)
     : Job(r, prepare(r.model, r.recipe, *r.recipe.framework), *r.recipe.framework, profile_of(r), std::move(s)) {}
 
+void Job::divide_model() {
+  const Mesh shared = strategy.mesh.within_layers();
+  if (shared == divided_by_) return;
+  if (!whole_) whole_ = std::make_shared<const TrainedModel>(std::move(model));
+  model = shared == Mesh() ? *whole_ : rank_model(*whole_, recipe(), framework, shared);
+  divided_by_ = shared;
+}
+
 void Job::use(Strategy other) {
   strategy = std::move(other);
+  divide_model();
   numerics = resolve_numerics(recipe(), framework, strategy.engine, &model.spec);
   rules = size_rules(strategy, framework, model.spec, recipe());
 }
@@ -131,6 +141,7 @@ Profile profile_of(const EstimateRequest& r) {
 StrategyOptions options_for(const EstimateRequest& r) {
   StrategyOptions options = r.options;
   const FrameworkDistributed& habits = r.recipe.framework->distributed;
+  options.splits_sequence |= r.recipe.framework->tensor_parallel.sequence == SequenceSplit::Always;
   const bool needs_flat_shards =
       (r.recipe.quant.kind == BaseQuant::Nf4 && !habits.fsdp2_shards_4bit) || r.recipe.optimizer->is_8bit;
   if (!options.fsdp_version && needs_flat_shards && !habits.own_quantised_shards) options.fsdp_version = 1;

@@ -60,7 +60,7 @@ struct Job {
   Job(const EstimateRequest& request, Strategy strategy);
 
   EstimateRequest request;
-  TrainedModel model;
+  TrainedModel model;  // as a rank holds it
   FrameworkConvention framework;
   Profile profile;
   Strategy strategy;
@@ -68,6 +68,8 @@ struct Job {
   SizeRules rules;
 
   const Recipe& recipe() const { return request.recipe; }
+  /// The model of which ranks that share layers hold parts.
+  const TrainedModel& whole() const { return whole_ ? *whole_ : model; }
   const ClusterSpec& cluster() const { return request.cluster; }
   const EngineConvention& engine() const { return engine_of(framework, strategy.engine); }
   /// One process drives all GPUs: it needs no communicators, and one thread launches every kernel.
@@ -77,6 +79,12 @@ struct Job {
   }
   /// The same under another strategy.
   void use(Strategy other);
+
+ private:
+  void divide_model();
+
+  std::shared_ptr<const TrainedModel> whole_;  // null: as `model`
+  Mesh divided_by_;                            // what made a part of it
 };
 
 /// A trainer trains adapters on a checkpoint that was quantised before as it is, unpacks it to 16 bit by itself or

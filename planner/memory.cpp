@@ -243,7 +243,7 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
           frees |= (o & kFrees) != 0;
           if (o & kAllocates) is_peak |= meters.allocate(p.buffers[id(o)]);
         }
-        if (i.op == OpCode::Call) is_peak |= meters.call(all.blocks[i.block]);
+        if (runs_block(i)) is_peak |= meters.call(all.blocks[i.block]);
         if (is_peak) meters.place = {at.index(), at.unit()};
         if (!frees) return;
         for (const Operand o : operands)

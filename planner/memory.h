@@ -73,7 +73,7 @@ void each_device_change(const StepProgram& program, const RankProgram& of_rank, 
     }
   };
   change(operand::kAllocates, 1);
-  if (i.op == OpCode::Call) {
+  if (runs_block(i)) {
     const Block& block = program.blocks[i.block];
     const LayerGraph& graph = program.graphs[block.graph];
     std::uint16_t num_ops = 0;

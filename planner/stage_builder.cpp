@@ -89,6 +89,7 @@ void StageBuilder::add_constants() {
 
 bool StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint16_t last) {
   first_ = first, last_ = last;
+  blocks_ = &blocks;
   p_.clear();
   p_.first_unit = first, p_.last_unit = last;
   p_.buffers.emplace_back();  // id 0 stands for "no operand"
@@ -101,7 +102,7 @@ bool StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
   trained_category_ = recipe().is_adapter() ? Category::Adapters : Category::Weights;
   const std::int64_t k = std::max<std::int64_t>(1, recipe().checkpoint_every);
   const TrainedModel& model = in_.model;
-  const Bytes boundary = bytes_of(recipe().tokens() * model.spec.stream_width(), n_.residual);
+  const Bytes boundary = bytes_of(model.stream_tokens(recipe()) * model.spec.stream_width(), n_.residual);
   const std::int64_t positions = recipe().micro_batch * model.positions_per_row(recipe());
   const Bytes tower_boundary = bytes_of(positions * model.tower.hidden_size, n_.residual);
   const Bytes of_images = bytes_of(recipe().micro_batch * model.memory_elements_per_row(recipe()), n_.residual);

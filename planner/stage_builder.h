@@ -92,7 +92,7 @@ struct StageScratch {
   std::vector<ScheduleStep> schedule;
   std::vector<std::uint32_t> x, dx, host_x, casts, pending, kept, issued;  // issued: gathers that the next call awaits
   std::array<std::vector<std::uint32_t>, kNumStreams> held;
-  std::vector<Operand> operands;
+  std::vector<Operand> operands, part_operands;
   std::vector<std::uint32_t> last_use, num_freed;   // of each buffer: its operand; of each operand: buffers
   std::vector<std::uint16_t> labels, group_labels;  // units that are built alike have the same
   std::array<TurnMark, 2 * kMostPeriod + 1> marks;  // the latest turns, in a ring
@@ -253,6 +253,8 @@ class StageBuilder {
     return in_.model.weights.layer(std::int64_t(unit_id(local)) - 1);
   }
   std::size_t kind_index(std::size_t local) const { return in_.model.weights.order[std::size_t(unit_id(local)) - 1]; }
+  void push_part(const Block& part);
+  void call(std::uint8_t first, std::uint16_t unit, std::uint16_t frame);
   void push_memory(const Unit& unit, bool is_backward);
   void push_weights(Group& group);
   void push_issued();
@@ -266,6 +268,7 @@ class StageBuilder {
   /// Moves a reduced gradient to the host, where the optimizer is.
   void push_out_gradient(Group& group);
   bool steps_on_host(const Group& group) const;
+  void sum_partial_gradients();
   void step_all();
   void step(Group& group);
   bool has_step(const Group& group) const;
@@ -295,6 +298,7 @@ class StageBuilder {
   const EngineTraits& traits_;
   StageScratch& s_;
   StateLayout layout_;
+  const ModelBlocks* blocks_ = nullptr;
   bool folds_{};
   Walk walk_;
   std::size_t period_{};  // of the kinds of layers; 0: nothing is folded

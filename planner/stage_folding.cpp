@@ -181,7 +181,7 @@ bool StageBuilder::emits_alike(const TurnMark& before, const TurnMark& last, con
   for (std::size_t k = 0; k < count; ++k) {
     Instruction i = p_.instructions[before.instructions + k];
     i.unit = narrow<std::uint16_t>(i.unit + unit_step);
-    if (i.op == OpCode::Call) i.frame = narrow<std::uint16_t>(i.frame + unit_step);
+    if (runs_block(i)) i.frame = narrow<std::uint16_t>(i.frame + unit_step);
     i.first_operand += narrow<std::uint32_t>(last.operands - before.operands);
     if (i != p_.instructions[last.instructions + k] || i.num_operands > kMostRepeatedOperands) return false;
   }

@@ -271,8 +271,22 @@ void StageBuilder::step(Group& g) {
   phase_ = before;
 }
 
+/// One message after the last reduction: what ranks that share layers hold whole is summed by itself, before a step.
+/// Source: NVIDIA/Megatron-LM megatron/core/distributed/finalize_model_grads.py.
+void StageBuilder::sum_partial_gradients() {
+  Bytes message;
+  std::uint32_t any = 0;
+  for (const Group& g : s_.groups) {
+    message += g.sizes.partial_gradient;
+    if (!any && g.sizes.partial_gradient.count > 0) any = g.gradient;
+  }
+  if (any)
+    emit(OpCode::AllReduce, StreamId::Reduce, Axis::Tp, first_, {any | kRead | kWrite | kOwnSlice}, message);
+}
+
 void StageBuilder::step_all() {
   drain(StreamId::Reduce, first_);
+  sum_partial_gradients();
   if (in_.framework.state.measures_gradient_norm)
     walk_groups(s_.groups, [&](const Group& g) {
       if (g.gradient)

@@ -88,6 +88,30 @@ void StageBuilder::push_memory(const Unit& u, bool is_backward) {
   }
 }
 
+/// Operands of a part of a phase: of the slots those that it uses, and what is no slot where it computes.
+void StageBuilder::push_part(const Block& part) {
+  s_.part_operands.clear();
+  for (const Operand o : s_.operands) {
+    const LocalId used = slot(o);
+    const bool is_own = used == kNoLocal ? part.exchange == Exchange::None : (part.slots >> used & 1) != 0;
+    if (is_own) s_.part_operands.push_back(o);
+  }
+}
+
+/// Runs a phase with s_.operands: one call, or calls with what ranks exchange between them, which compute waits for.
+void StageBuilder::call(std::uint8_t first, std::uint16_t unit, std::uint16_t frame) {
+  const std::span<const Block> blocks = blocks_->all_blocks();
+  const bool is_one = blocks[first].next == kNoBlock && blocks[first].exchange == Exchange::None;
+  for (std::uint8_t id = first; id != kNoBlock; id = blocks[id].next) {
+    const Block& part = blocks[id];
+    if (!is_one) push_part(part);
+    Instruction& i = emit(op_of(part.exchange), StreamId::Compute, part.axis, unit,
+                          is_one ? s_.operands : s_.part_operands, part.message);
+    i.block = id;
+    i.frame = frame;
+  }
+}
+
 void StageBuilder::forward(const ScheduleStep& v) {
   const Unit& u = s_.units[v.unit];
   const std::uint16_t unit = unit_id(v.unit);
@@ -104,9 +128,7 @@ void StageBuilder::forward(const ScheduleStep& v) {
   push_memory(u, false);
   each_group(u, [&](Group& g) { push_weights(g); });
   push_issued();
-  Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
-  call.block = is_embedding(at) ? u.whole : u.is_checkpointed ? u.blocks.forward_drop : u.blocks.forward;
-  call.frame = v.unit;
+  call(is_embedding(at) ? u.whole : u.is_checkpointed ? u.blocks.forward_drop : u.blocks.forward, unit, v.unit);
   if (recipe().offload.activations && u.is_checkpointed && !is_embedding(at)) offload_input(at, unit);
   if (v.ends_chunk && !has_head()) {
     drain(StreamId::Send, unit);
@@ -124,9 +146,7 @@ void StageBuilder::head(const ScheduleStep& v) {
   each_group(u, [&](Group& g) { push_weights(g); });
   each_group(u, [&](Group& g) { push_gradients(g); });
   push_issued();
-  Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
-  call.block = u.whole;
-  call.frame = v.unit;
+  call(u.whole, unit, v.unit);
   if (!s_.casts.empty()) {  // autocast ends here and forgets its casts
     emit(OpCode::Release, StreamId::Compute, Axis::None, unit, s_.casts);
     s_.casts.clear();
@@ -151,7 +171,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
     s_.operands.assign({s_.dx[at + 1] | kRead | kDy, tokens_ | kRead});
     each_group(u, [&](Group& g) { push_weights(g); });
     each_group(u, [&](Group& g) { push_gradients(g); });
-    emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands).block = u.whole_backward;
+    call(u.whole_backward, unit, 0);
     return;
   }
   std::uint32_t output = 0;
@@ -161,9 +181,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
     push_memory(u, false);
     each_group(u, [&](Group& g) { push_weights(g); });
     push_issued();
-    Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
-    call.block = u.blocks.recompute;
-    call.frame = v.unit;
+    call(u.blocks.recompute, unit, v.unit);
     phase_ = Phase::Backward;
     if (in_.framework.layers
             .checkpoints_reentrantly) {  // CheckpointFunction.backward of torch/utils/checkpoint.py: `outputs`
@@ -181,9 +199,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
   each_group(u, [&](Group& g) { push_weights(g); });
   each_group(u, [&](Group& g) { push_gradients(g); });
   push_issued();
-  Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
-  call.block = u.is_checkpointed ? u.blocks.backward_dropped : u.blocks.backward;
-  call.frame = v.unit;
+  call(u.is_checkpointed ? u.blocks.backward_dropped : u.blocks.backward, unit, v.unit);
   if (output) emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {output});
   if (v.ends_chunk && makes_dx) leave_backward(v);
   if (u.is_checkpointed && keeps_frozen_inputs(s_.groups[u.group])) keep_input(at);

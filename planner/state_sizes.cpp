@@ -63,6 +63,7 @@ StateSizes& StateSizes::operator+=(const StateSizes& o) {
   trained += o.trained, frozen += o.frozen;
   trained_gathered += o.trained_gathered, frozen_gathered += o.frozen_gathered;
   full_gradient += o.full_gradient, gradient += o.gradient, reduce_message += o.reduce_message;
+  partial_gradient += o.partial_gradient;
   master += o.master, state += o.state, paged_state += o.paged_state;
   step_gradient += o.step_gradient, step_temporary += o.step_temporary;
   step_scratch = std::max(step_scratch, o.step_scratch);
@@ -135,6 +136,7 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
     out.reduce_message += bytes_of(elements, casts_gathers && n.reduce == Dtype::F32 ? Dtype::F32 : gradient);
     const std::int64_t stepped = rules.layout.shards_optimizer ? part : elements;
     out.gradient += bytes_of(stepped, kept);
+    if (t.is_partial) out.partial_gradient += bytes_of(stepped, kept);
     out.trained_elements += stepped;
     if (n.has_master) out.master += bytes_of(stepped, Dtype::F32);
     if (n.has_master && !n.has_fp32_gradients) out.step_gradient += bytes_of(stepped, Dtype::F32);

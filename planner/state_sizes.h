@@ -15,6 +15,7 @@ struct StateSizes {
   Bytes trained, frozen;                    // stored on this rank (a shard, or everything)
   Bytes trained_gathered, frozen_gathered;  // whole, as gathered or cast for compute; 0 bytes when nothing is gathered
   Bytes full_gradient, gradient;            // unsharded in the dtype backward writes; what is kept for the step
+  Bytes partial_gradient;                   // of what ranks that share the layer still sum
   Bytes reduce_message;                     // unsharded gradient in the reduce dtype
   Bytes master, state, paged_state;         // fp32 master; optimizer state on the device; in managed memory
   Bytes step_gradient, step_temporary;      // ZeRO's fp32 gradient copy; what the step holds of every tensor at once

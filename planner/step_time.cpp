@@ -27,7 +27,7 @@ struct Clock {
   std::array<double, kNumStreams> busy{};
   // Gathers and reductions of one axis share its links: one after the other they take as long as side by side.
   std::array<double, kNumAxes> links_free{};
-  double host{}, end{}, flops{};
+  double host{}, end{}, flops{}, in_line{};  // in_line: communication on the stream that computes
   std::array<std::size_t, 2> received{};
   TurnNotes notes;                   // of a repeat of layers
   CommunicationSpans communication;  // known so far, in program order
@@ -35,7 +35,7 @@ struct Clock {
   const RankProgram* program = nullptr;
 
   // The turns of a repeat soon all take the same time; then the rest of them is one shift.
-  static constexpr std::size_t kNumClocks = 3 * std::size_t(kNumStreams) + kNumAxes + 3;
+  static constexpr std::size_t kNumClocks = 3 * std::size_t(kNumStreams) + kNumAxes + 4;
   using AllClocks = std::array<double, kNumClocks>;
   AllClocks turn_start{}, turn_delta{};
   double turn_began{};
@@ -57,7 +57,7 @@ struct Clock {
     notes.end_repeat();
     busy = {};
     links_free = {};
-    host = end = flops = 0;
+    host = end = flops = in_line = 0;
     received = {};
     communication.clear(&notes);
     has_neighbours = is_stage;
@@ -73,7 +73,7 @@ struct Clock {
       for (Instant& t : *moments) use(t.seconds);
     for (double& t : busy) use(t);
     for (double& t : links_free) use(t);
-    use(host), use(flops), use(end);
+    use(host), use(flops), use(in_line), use(end);
   }
   AllClocks all_clocks() {
     AllClocks out;
@@ -273,8 +273,8 @@ class ForwardPass {
       GPUPLAN_CHECK(c[k].at.is_done(), "the classes of a step program wait for each other");
       const auto busy = [&](StreamId s) { return c[k].busy[std::size_t(s)]; };
       out.step.value = std::max(out.step.value, c[k].end);
-      out.compute.value = std::max(out.compute.value, busy(StreamId::Compute));
-      out.communication.value = std::max(out.communication.value, busy(StreamId::Gather) + busy(StreamId::Reduce) +
+      out.compute.value = std::max(out.compute.value, busy(StreamId::Compute) - c[k].in_line);
+      out.communication.value = std::max(out.communication.value, c[k].in_line + busy(StreamId::Gather) + busy(StreamId::Reduce) +
                                                                       busy(StreamId::Send) + busy(StreamId::Recv) +
                                                                       busy(StreamId::CopyIn) + busy(StreamId::CopyOut));
       out.host.value = std::max(out.host.value, c[k].host);
@@ -410,6 +410,7 @@ class ForwardPass {
       const double hand_over = start > free ? comm_.hand_over(i.axis).value : 0;
       start = c.later(start, c.links_free[std::size_t(i.axis)] - hand_over) + hand_over;
       c.busy[std::size_t(i.stream)] += hand_over;
+      if (i.stream == StreamId::Compute) c.in_line += hand_over;
     }
     double work = cost.work.value;
     if (i.stream == StreamId::Compute && !moves_data(i.op))
@@ -439,6 +440,7 @@ class ForwardPass {
     else
       c.waits.end(i, operands, {finish});
     if (c.notes.is_in_repeat()) c.notes.finish(finish);
+    if (i.stream == StreamId::Compute && is_collective(i.op)) c.in_line += work;
     c.busy[std::size_t(i.stream)] += i.op == OpCode::Recv ? 0 : work;
     c.end = c.later(c.end, finish);
   }

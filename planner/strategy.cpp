@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "base/narrow.h"
 #include "models/optimizers.h"
+#include "models/rank_model.h"
 
 namespace gpuplan {
 namespace {
@@ -86,10 +87,6 @@ constexpr std::array kUnsupported{Unsupported{"pp", "pipeline parallelism"},
                                   Unsupported{"pipelineparallel", "pipeline parallelism"},
                                   Unsupported{"gpipe", "pipeline parallelism"},
                                   Unsupported{"1f1b", "pipeline parallelism"},
-                                  Unsupported{"tp", "tensor parallelism"},
-                                  Unsupported{"tensorparallel", "tensor parallelism"},
-                                  Unsupported{"sp", "sequence parallelism"},
-                                  Unsupported{"sequenceparallel", "sequence parallelism"},
                                   Unsupported{"cp", "context parallelism"},
                                   Unsupported{"contextparallel", "context parallelism"},
                                   Unsupported{"ep", "expert parallelism"},
@@ -104,23 +101,25 @@ const Row& row_of(std::string_view name) {
 }
 
 /// The usual shard group of HSDP: the node when there are several, else half of the machine.
-std::int64_t usual_hybrid_shard(const ClusterSpec& cluster) {
-  const std::int64_t n = cluster.num_gpus();
-  if (cluster.num_nodes() > 1 && n % cluster.gpus_per_node == 0) return cluster.gpus_per_node;
+std::int64_t usual_hybrid_shard(const ClusterSpec& cluster, const StrategyOptions& options) {
+  const std::int64_t n = num_places(cluster, options), per_node = cluster.gpus_per_node / options.tp;
+  if (cluster.num_nodes() > 1 && per_node > 1 && n % per_node == 0) return per_node;
   return n % 2 == 0 ? n / 2 : n;
 }
 
 std::int64_t shard_size(const Row& row, const ClusterSpec& cluster, const StrategyOptions& options) {
-  return options.shard_size.value_or(row.degrees == Degrees::Hybrid ? usual_hybrid_shard(cluster) : cluster.num_gpus());
+  return options.shard_size.value_or(row.degrees == Degrees::Hybrid ? usual_hybrid_shard(cluster, options)
+                                                                         : num_places(cluster, options));
 }
 
 Mesh mesh_of(const Row& row, const ClusterSpec& cluster, const StrategyOptions& options) {
-  const std::int64_t n = cluster.num_gpus();
-  if (row.degrees == Degrees::One) return {};
-  if (row.degrees == Degrees::Pipeline) return {{Axis::Pp, n}};
-  if (row.degrees == Degrees::Replicate) return {{Axis::DpReplicate, n}};
+  const std::int64_t n = num_places(cluster, options), tp = options.tp;
+  const auto shared = [&](Mesh mesh) { return mesh.set_splits_sequence(options.splits_sequence && tp > 1); };
+  if (row.degrees == Degrees::One) return shared({{Axis::Tp, tp}});
+  if (row.degrees == Degrees::Pipeline) return shared({{Axis::Tp, tp}, {Axis::Pp, n}});
+  if (row.degrees == Degrees::Replicate) return shared({{Axis::Tp, tp}, {Axis::DpReplicate, n}});
   const std::int64_t shard = shard_size(row, cluster, options);
-  return {{Axis::DpReplicate, n / shard}, {Axis::DpShard, shard}};
+  return shared({{Axis::Tp, tp}, {Axis::DpReplicate, n / shard}, {Axis::DpShard, shard}});
 }
 
 }  // namespace
@@ -136,6 +135,22 @@ Wrap parse_wrap(std::string_view text, std::string_view where) {
 
 std::string to_string(const Wrap& wrap) {
   return wrap.policy == WrapPolicy::Layer ? "layer" : fmt::format("size:{}", wrap.min_params);
+}
+
+std::int64_t num_places(const ClusterSpec& cluster, const StrategyOptions& options) {
+  return cluster.num_gpus() / options.tp;
+}
+
+std::string degrees_text(const Mesh& mesh) {
+  if (mesh.within_layers() == Mesh()) return {};
+  std::string text = fmt::format("tp{}{}", mesh.ways(Axis::Tp), mesh.splits_sequence() ? "+sp" : "");
+  if (mesh.num_stages() > 1) text += fmt::format("·pp{}", mesh.num_stages());
+  return text + fmt::format("·dp{}", mesh.batch_replicas());
+}
+
+std::string Strategy::title() const {
+  const std::string degrees = degrees_text(mesh);
+  return degrees.empty() ? name : name + " " + degrees;
 }
 
 std::span<const StrategyRow> strategy_rows() { return kRows; }
@@ -195,10 +210,16 @@ bool has_strategy(const FrameworkConvention& framework, std::string_view name) {
 std::optional<InputError> strategy_mistake(std::string_view name, const ClusterSpec& cluster,
                                            const StrategyOptions& options) {
   const Row& row = row_of(name);
+  if (options.tp < 1 || cluster.num_gpus() % options.tp != 0)
+    return InputError("--tp", fmt::format("tp {} does not divide the {} GPUs", options.tp, cluster.num_gpus()),
+                      "choose a divisor: tp x data parallel = GPUs");
   if (row.degrees == Degrees::One || row.degrees == Degrees::Pipeline || row.degrees == Degrees::Replicate) return {};
-  const std::int64_t shard = shard_size(row, cluster, options), n = cluster.num_gpus();
+  const std::int64_t shard = shard_size(row, cluster, options), n = num_places(cluster, options);
   if (shard >= 1 && n % shard == 0) return {};
-  return InputError("--shard-size", fmt::format("{} does not divide the {} GPUs", shard, n),
+  return InputError("--shard-size",
+                    options.tp == 1 ? fmt::format("{} does not divide the {} GPUs", shard, n)
+                                    : fmt::format("{} does not divide the {} groups of tp {} on {} GPUs", shard, n,
+                                                  options.tp, cluster.num_gpus()),
                     "choose a divisor of the number of GPUs");
 }
 
@@ -257,12 +278,15 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   if (!has_strategy(framework, s.name)) return fmt::format("{} does not have it", framework.name);
   const Row& row = row_of(s.name);
   const EngineTraits& engine = traits_of(s.engine);
-  const std::int64_t n = cluster.num_gpus();
+  const std::int64_t tp = s.mesh.ways(Axis::Tp), n = cluster.num_gpus() / tp;
+  if (std::string why = why_not_shared(model, recipe, framework, s.name, s.mesh); !why.empty()) return why;
   const bool offloads_states =
       recipe.offload.optimizer != OffloadTarget::None || recipe.offload.params != OffloadTarget::None;
   const bool can_offload = row.engine != ShardingEngine::Local;
   if (n < 2 && row.degrees != Degrees::One && !(can_offload && offloads_states))
-    return can_offload ? "needs at least 2 GPUs, or --offload on one" : "needs at least 2 GPUs";
+    return tp > 1        ? "tp leaves one rank to each part of the model"
+           : can_offload ? "needs at least 2 GPUs, or --offload on one"
+                         : "needs at least 2 GPUs";
   // a tower is of the first stage, with the layers that read features of its middle
   const std::int64_t num_units =
       model.num_layers() + 2 - model.vision.num_units() - std::ssize(model.vision.deepstack_layers);

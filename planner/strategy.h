@@ -15,7 +15,7 @@
 #include "models/model_spec.h"
 #include "models/numerics.h"
 #include "models/recipe.h"
-#include "planner/mesh.h"
+#include "models/mesh.h"
 
 namespace gpuplan {
 
@@ -50,6 +50,8 @@ struct Strategy {
   std::int64_t wrap_min_params = 0;  // of size:N
   int simplicity = 0;                // tie-break: lower wins
 
+  /// With its degrees where layers are shared: "fsdp tp2·dp4".
+  std::string title() const;
   bool is_one_gpu() const { return engine == ShardingEngine::Local && mesh.world() == 1; }
   /// Whole copies of model and training state on several GPUs.
   bool is_replicated() const { return !layout.shards_optimizer && mesh.copies() > 1; }
@@ -59,6 +61,8 @@ struct Strategy {
 struct EngineConvention;
 
 struct StrategyOptions {
+  std::int64_t tp = 1;            // ranks that share each layer
+  bool splits_sequence = false;   // … hold their part of the sequence between its products
   std::optional<std::int64_t> shard_size;  // sharding factor; 1 equals ddp, N equals full sharding
   std::optional<int> fsdp_version;         // unset: 2, or 1 where FSDP2 cannot shard the base (QLoRA)
   WrapPolicy wrap = WrapPolicy::Layer;
@@ -87,6 +91,11 @@ struct StrategyRow {
 };
 
 /// Simplest first: the order in which ties are broken.
+/// GPUs that a strategy may lay along its axes: groups that share layers.
+std::int64_t num_places(const ClusterSpec& cluster, const StrategyOptions& options);
+/// "tp2·dp4": the degrees above 1, data parallel ones together; empty where no layer is shared.
+std::string degrees_text(const Mesh& mesh);
+
 std::span<const StrategyRow> strategy_rows();
 std::span<const std::string_view> strategy_names();
 

@@ -41,7 +41,7 @@ Dtype file_dtype(const Job& job) { return job.recipe().is_adapter() ? job.numeri
 
 Bytes checkpoint_bytes(const Job& job) {
   if (!job.model.spec.checkpoint.is_present()) return bytes_of(job.model.parameters, file_dtype(job));
-  return model_state(job.model, job.numerics, job.recipe(), {}).frozen;  // adapters alone are trained
+  return model_state(job.whole(), job.numerics, job.recipe(), {}).frozen;  // adapters alone are trained
 }
 
 HostBytes host_memory(const Job& job, const Peak& peak, const SaveCost& save) {
@@ -68,7 +68,7 @@ HostBytes host_memory(const Job& job, const Peak& peak, const SaveCost& save) {
 
 SaveCost save_cost(const Job& job) {
   SaveCost s;
-  const TrainedModel& model = job.model;
+  const TrainedModel& model = job.whole();
   s.disk = job.recipe().is_adapter() ? bytes_of(model.trainable, job.numerics.adapter) : checkpoint_bytes(job);
   const StateSizes whole = model_state(model, job.numerics, job.recipe(), {});
   s.disk_with_optimizer = s.disk + whole.master + whole.state + whole.paged_state;

@@ -88,8 +88,8 @@ class Verifier {
       if (is_callees(o) && (o & kRead)) require(s.alive, "a callee reads what is not alive", id(o));
     }
     if (i.op == OpCode::Cast || i.op == OpCode::CopyIn || i.op == OpCode::CopyOut) carry_placement(i);
-    check_placement(i);
-    if (i.op == OpCode::Call) {
+    if (!runs_block(i) || i.op == OpCode::Call) check_placement(i);  // what a layer's parts exchange is the ledger's
+    if (runs_block(i)) {
       consume(i);
       follow_frame(i);
     }

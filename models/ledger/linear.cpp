@@ -61,11 +61,10 @@ LocalId usable_weight(Tape& t, const LinearRef& l, std::int64_t rows) {
   return w;
 }
 
-/// The gradient of a weight [out, in]: written into the unit's gradient buffer, through temporaries where autograd
-/// makes them.
+}  // namespace
+
 LayerOp& weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int64_t m, std::int64_t in,
-                         std::int64_t out, std::uint8_t weight, bool is_cast, Dtype stored,
-                         WeightUse use = WeightUse::Tensor) {
+                         std::int64_t out, std::uint8_t weight, bool is_cast, Dtype stored, WeightUse use) {
   const LocalId low =
       is_cast && !t.adds_in_place() ? t.scratch("weight gradient in 16 bit", in * out, t.c.numerics.compute) : kNoLocal;
   const LocalId fresh =
@@ -77,6 +76,8 @@ LayerOp& weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int
   o.use = use;
   return o;
 }
+
+namespace {
 
 /// Experts are matmuls of their own.
 void split_rows(LayerOp& o, const LinearRef& l, std::int64_t rows) {
@@ -216,7 +217,7 @@ void in_place_linear_backward(Tape& t, const Tape::Step& s) {
   spread(*product, l, N, t.c.numerics.compute);
   if (l.is_trained)
     split_rows(weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, false, t.c.numerics.weight), l, N);
-  if (l.is_adapted) in_place_lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid]});
+  if (s.ids[kLoraIn] != kNoLocal) in_place_lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid]});
 }
 
 void linear_backward(Tape& t, const Tape::Step& s) {
@@ -246,7 +247,7 @@ void linear_backward(Tape& t, const Tape::Step& s) {
   }
   if (l.merges_adapter)
     merged_backward(t, l, dy, s.ids[kIn], N);
-  else if (l.is_adapted)
+  else if (s.ids[kLoraIn] != kNoLocal)
     lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid]});
 }
 
@@ -374,10 +375,11 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind, Lo
   const LocalId last = input_of_last_graph(t, l, in);
   LoraIds lora;
   const LocalId base = y;
+  const bool is_gathered = gathers_adapters(t, l);
   const bool is_plain_adapter = t.c.recipe.lora.dropout <= 0 && !t.c.recipe.lora.is_dora;
   const bool adds_in_place = t.adds_in_place() && !weight.exists() && in == x && x != kSlotX && !l.merges_adapter &&
                              (!l.is_adapted || is_plain_adapter);
-  const bool has_low_rank_path = l.is_adapted && !l.merges_adapter;
+  const bool has_low_rank_path = l.is_adapted && !l.merges_adapter && !is_gathered;
   if (has_low_rank_path && adds_in_place)
     in_place_lora_forward(t, l, x, y, lora);
   else if (has_low_rank_path)
@@ -387,7 +389,8 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind, Lo
       {x, remade != kNoLocal ? remade : in, y, lora.input, lora.mid, last,
        is_cast_from_fp32(t, l) || l.merges_adapter || weight.exists() ? w : kNoLocal, input.range, weight.range},
       &l);
-  return y;
+  if (l.cut == Cut::Row) y = sum_row(t, y);
+  return is_gathered ? add_gathered_adapter(t, in, l, y) : y;
 }
 
 }  // namespace gpuplan

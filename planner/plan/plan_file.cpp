@@ -67,6 +67,7 @@ void list_options(Archive& f, Request& request) {
   f("preference", request.preference);
   f("price_per_gpu_hour", request.price_per_gpu_hour, NumberRange{0, 1e9});
   f("shard_size", request.options.shard_size, IntRange{1, kMostCount});
+  f.optional("sequence_parallel", request.options.splits_sequence);
   f.optional("reduce_bucket_size", request.options.reduce_bucket_size, IntRange{-1, 1'000'000'000'000});
   f.optional("overlap_comm", request.options.overlap_comm);
   f.optional("zero_quantized_weights", request.options.zero_quantized_weights);

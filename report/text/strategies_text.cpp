@@ -73,7 +73,7 @@ Table make_table(const EstimateAnswer& answer, int bar_width) {
     if (!e.not_applicable.empty()) continue;
     const bool is_best = answer.fits() && e.strategy.name == answer.result.recommended->strategy;
     const Ink verdict = ink_of(e.fit), figure = e.fits() ? Ink::Plain : Ink::Faint;
-    table.add({{(is_best ? "★ " : "  ") + e.strategy.name, is_best ? Ink::Strong : figure},
+    table.add({{(is_best ? "★ " : "  ") + e.strategy.title(), is_best ? Ink::Strong : figure},
                {verdict_text(e), verdict},
                {memory_cell(e, bar_width), verdict},
                {std::string(short_name(e.peak.instant)), figure},
