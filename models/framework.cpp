@@ -126,6 +126,8 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("host_step", engine.host_step);
   f.optional("host_gradients_in_fp32", engine.host_gradients_in_fp32);
   f.optional("all_reduces_buckets", engine.all_reduces_buckets);
+  f.optional("reduces_in_place", engine.reduces_in_place);
+  f.optional("gathers_at_use", engine.gathers_at_use);
   f.optional("has_offload_buffer", engine.has_offload_buffer);
 }
 

@@ -108,6 +108,12 @@ struct EngineConvention {
   /// Stages 1 and 2 all-reduce a bucket, of which each rank keeps its part (use_multi_rank_bucket_allreduce, on by
   /// default); false: they scatter it.
   bool all_reduces_buckets = false;
+  /// Gradients have a buffer of their own that stays; a reduction leaves a rank's part where it was (Megatron's
+  /// distributed optimizer).
+  bool reduces_in_place = false;
+  /// Where the optimizer alone is sharded, weights that other ranks stepped are gathered beside the next forward pass,
+  /// each before it is used; false: all of them after the step.
+  bool gathers_at_use = false;
   /// An offloaded optimizer of stages 1 and 2 has a buffer of the largest tensor's size on the GPU
   /// (temp_grad_buffer_for_gpu_offload).
   bool has_offload_buffer = false;

@@ -32,6 +32,7 @@ struct GroupHandles {
   std::uint32_t host_gradient{};  // where an offloaded optimizer reads it
   std::uint32_t reduced_whole{};  // ZeRO-1: unsharded gradient that stays until the step
   std::uint32_t is_held{};        // 1: its weights are gathered or cast
+  std::uint32_t is_current{};     // 1: what other ranks stepped has been gathered in this step
   std::uint32_t is_in_bucket{};   // 1: its gradient was copied there and waits for the reduction
 };
 using GroupWords = std::array<std::uint32_t, sizeof(GroupHandles) / sizeof(std::uint32_t)>;
@@ -43,7 +44,7 @@ struct Group : GroupHandles {
   Domain domain;
   std::uint16_t unit{};  // for names
   std::uint32_t trained{}, frozen{}, master{}, state{}, paged{};
-  std::uint32_t bucket{};
+  std::uint32_t bucket{}, main_gradient{};
   std::int64_t messages = 1;  // of one gather of what is trained; FSDP reduces as it gathers
   std::int64_t frozen_messages = 1;
   std::int64_t elements_after{};  // gathered between this group's forward and its backward
@@ -147,6 +148,14 @@ class StageBuilder {
   /// A group's state is cut into so many parts, and so many copies of a part sum their gradients.
   std::int64_t ways(const Group& g) const { return in_.strategy.mesh.shard_ways(g.domain); }
   std::int64_t copies(const Group& g) const { return in_.strategy.mesh.copies(g.domain); }
+  /// A gradient keeps its place when it is reduced, in a buffer that stays.
+  bool reduces_in_place() const {
+    return engine_.reduces_in_place && !layout_.shards_gradients && optimizer_space() == MemorySpace::Device;
+  }
+  /// Every rank holds weights of which it steps its part, and gathers the others where it uses them.
+  bool gathers_at_use(const Group& g) const {
+    return engine_.gathers_at_use && is_scattered(g) && !layout_.shards_weights && g.trained;
+  }
   bool is_scattered(const Group& g) const { return layout_.shards_optimizer && ways(g) > 1; }
   /// Of DeepSpeed's stages 1 and 2, of one rank too: gradients are copied there, and reduced when it is full.
   bool fills_bucket() const { return engine_.buckets.size != 0 && !layout_.shards_weights; }
@@ -236,6 +245,7 @@ class StageBuilder {
   void acquire(const ScheduleStep& at);
   void cast_for(const ScheduleStep& at);
   void gather(Group& group);
+  void gather_stepped(Group& group);
   /// Host work of parameters that come in another's message, in kernel launches.
   std::uint32_t leaf_kernels(const Group& group, std::int64_t parameters, double kernels) const;
   void gather_part(Group& group, std::uint32_t stored, Bytes copied, Bytes whole, bool is_cast, std::int64_t units,

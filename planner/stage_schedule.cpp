@@ -249,7 +249,7 @@ void StageBuilder::micro_batch(std::int64_t index) {
   for (Group& g : s_.groups) g.is_held = 0, g.gathered_trained = g.gathered_frozen = g.flat_trained = g.flat_frozen = 0;
   memory_ = memory_gradient_ = 0;
   hooks_ = 0;
-  const std::size_t ahead = gathers() ? std::size_t(engine_.prefetch_units) : 0;
+  const std::size_t ahead = gathers() || engine_.gathers_at_use ? std::size_t(engine_.prefetch_units) : 0;
   begin_walk(WalkOver::Schedule, s_.schedule.size());
   for (std::size_t i = 0; i < s_.schedule.size(); ++i) {
     const ScheduleStep& v = s_.schedule[i];

@@ -122,9 +122,18 @@ void StageBuilder::run_hooks(const ScheduleStep& v) {
   });
 }
 
+/// Weights that other ranks stepped, before the first use of a step.
+void StageBuilder::gather_stepped(Group& g) {
+  if (g.is_current || !gathers_at_use(g)) return;
+  emit(OpCode::AllGather, StreamId::Gather, g.domain.shard, g.unit, {g.trained | kRead | kWrite | kOwnSlice},
+       g.sizes.trained);
+  g.is_current = 1;
+}
+
 /// Gathers what a step of the schedule uses and nobody holds yet.
 void StageBuilder::acquire(const ScheduleStep& v) {
   const Unit& u = s_.units[v.unit];
+  each_group(u, [&](Group& g) { gather_stepped(g); });
   if (v.phase == Phase::Backward && is_embedding(v.unit) && u.whole_backward == kNoBlock)
     return;  // frozen: no backward, no hook
   if (gathers())

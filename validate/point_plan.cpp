@@ -5,13 +5,15 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "models/rank_model.h"
 #include "planner/job.h"
 
 namespace gpuplan {
 
 std::string strategy_of(const Point& point) {
   for (const auto& [axis, degree] : point.degrees)
-    if (degree > 1) throw InputError("", fmt::format("{} of degree {}", axis, degree));
+    if (degree > 1 && axis_named(axis) != Axis::Tp)
+      throw InputError("", fmt::format("{} of degree {}", axis, degree));
   if (point.strategy.empty()) throw InputError("", "the strategy is not stated");
   try {
     return canonical_strategy(point.strategy);
@@ -48,6 +50,18 @@ void set_heading(PointPlan& plan, const Point& point, const FrameworkAlias& fram
 
 }  // namespace
 
+namespace {
+
+/// A source that does not say so divides the sequence: NVIDIA's recipes set sequence_parallel wherever tp is above 1, and
+/// torchtitan knows nothing else.
+void share_layers(StrategyOptions& options, const Point& point) {
+  for (const auto& [axis, degree] : point.degrees)
+    if (axis_named(axis) == Axis::Tp) options.tp = degree;
+  options.splits_sequence = options.tp > 1 && point.splits_sequence.value_or(true);
+}
+
+}  // namespace
+
 PointPlan PointPlanner::plan(const Point& point) {
   PointPlan out;
   EstimateRequest& r = out.request;
@@ -58,8 +72,12 @@ PointPlan PointPlanner::plan(const Point& point) {
     r.recipe = recipe_of(point, r.model, framework, aliases_);
     r.options.fsdp_version = framework.fsdp_version;
     r.options.shard_size = point.shard_size;
+    share_layers(r.options, point);
     r.cluster = cluster_of(point);
-    r.strategy = equivalent_strategy(r.strategy, point.num_gpus, r.options, r.recipe.offload);
+    if (const auto mistake = strategy_mistake(r.strategy, r.cluster, r.options)) throw *mistake;
+    const std::int64_t places = num_places(r.cluster, r.options);
+    if (places == 1 && point.num_gpus > 1 && r.strategy == "ddp") r.strategy = "single";
+    r.strategy = equivalent_strategy(r.strategy, places, r.options, r.recipe.offload);
     const Strategy strategy = make_strategy(r.strategy, r.cluster, r.options);
     r.recipe.grad_accum = accumulation_of(point, r.recipe, strategy, framework.grad_accum);
     if (!strategy.layout.shards_weights)
@@ -67,8 +85,9 @@ PointPlan PointPlanner::plan(const Point& point) {
     validate_recipe(r.recipe, r.model, r.cluster);
     set_heading(out, point, framework, strategy);
     // an engine runs on one GPU too: it shards nothing there and keeps its data types
-    if (point.num_gpus > 1 || strategy.engine == ShardingEngine::Local)
-      out.unsupported = why_not_applicable(strategy, r.cluster, r.recipe, r.model);
+    out.unsupported = places > 1 || strategy.engine == ShardingEngine::Local
+                          ? why_not_applicable(strategy, r.cluster, r.recipe, r.model)
+                          : why_not_shared(r.model, r.recipe, *r.recipe.framework, r.strategy, strategy.mesh);
   } catch (const InputError& error) {
     out.unsupported = error.where().empty() ? error.problem() : fmt::format("{}: {}", error.where(), error.problem());
   }

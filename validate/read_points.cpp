@@ -130,6 +130,7 @@ void read_speed_norm(Fields& norm, Point& p) {
 void read_parallel(Fields& parallel, Point& p) {
   for (const char* key : {"fsdp", "zero1_shard_degree"})
     if (const auto size = parallel.optional_integer(key, {0, kMostGpus}); size && *size > 1) p.shard_size = size;
+  p.splits_sequence = parallel.optional_flag("sequence_parallel");
 }
 
 void read_target(Fields& target, SpeedFigures& speed) {
