@@ -23,6 +23,7 @@
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
 #include "models/trained_names.h"
+#include "planner/pipeline_schedule.h"
 #include "planner/plan/plan_file.h"
 
 namespace gpuplan {
@@ -227,6 +228,14 @@ constexpr std::array kFlags{
              [](Request& r, Text v) { r.options.tp = to_integer(v); }},
     PlanFlag{"--sp", "", kStrategy, "… and between its products each holds its part of the sequence",
              [](Request& r, Text) { r.options.splits_sequence = true; }},
+    PlanFlag{"--pp", "P", kStrategy,
+             "stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1",
+             [](Request& r, Text v) { r.options.pp = to_integer(v); }},
+    PlanFlag{"--schedule", "1f1b|interleaved|gpipe", kStrategy,
+             "in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages",
+             [](Request& r, Text v) { r.options.schedule = parse_schedule(v, "--schedule"); }},
+    PlanFlag{"--virtual-stages", "V", kStrategy, "chunks of layers that each stage has. Default 1",
+             [](Request& r, Text v) { r.options.virtual_stages = to_integer(v); }},
     PlanFlag{"--fsdp-version", "1|2", kStrategy, "FullyShardedDataParallel or fully_shard. Default 2",
              set_fsdp_version},
     PlanFlag{"--wrap", "layer|size:N", kStrategy, "FSDP units: layers, or at least N parameters. Default layer",
@@ -300,6 +309,7 @@ bool may_be(const Request& r, Has has) {
   });
 }
 bool shares_layers(const Request& r) { return r.options.tp > 1; }
+bool has_stages(const Request& r) { return r.options.pp > 1; }
 bool may_be_fsdp(const Request& r) {
   return may_be(r, [](const StrategyRow& row) { return is_fsdp(row.engine); });
 }
@@ -328,6 +338,8 @@ constexpr std::array kNeedMore{
     NeedsMore{"--train-vision", sees_images, kNoImages},
     NeedsMore{"--shard-size", may_shard, "the strategy shards nothing"},
     NeedsMore{"--sp", shares_layers, "no --tp shares the layers"},
+    NeedsMore{"--schedule", has_stages, "no --pp makes stages"},
+    NeedsMore{"--virtual-stages", has_stages, "no --pp makes stages"},
     NeedsMore{"--fsdp-version", may_be_fsdp, kNoFsdp},
     NeedsMore{"--wrap", may_be_fsdp, kNoFsdp},
     NeedsMore{"--no-reshard", may_be_fsdp, kNoFsdp},

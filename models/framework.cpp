@@ -247,6 +247,10 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional_object("experts", [&](Fields& own) { read_experts(own, c.experts); });
   f.optional_object("quantise", [&](Fields& own) { read_quantisation(own, c.quantisation); });
   f.optional_object("tensor_parallel", [&](Fields& own) { read_tensor_parallel(own, c.tensor_parallel); });
+  f.optional_object("pipeline", [&](Fields& own) {
+    own("strategies", c.pipeline.strategies);
+    own("schedules", c.pipeline.schedules);
+  });
   f.optional_object("adapters", [&](Fields& own) { read_adapters(own, c.adapters); });
   for (const EngineTraits& traits : kEngines)
     if (!traits.key.empty())

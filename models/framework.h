@@ -262,6 +262,12 @@ struct FrameworkTensorParallel {
   bool quantised = false;  // a quantised base can be split
 };
 
+/// Stages of layers that work on several micro-batches at once (pipeline parallelism).
+struct FrameworkPipeline {
+  std::vector<std::string> strategies;  // names of planner/strategy.h that it goes with; empty: it has none
+  std::vector<std::string> schedules;   // names of planner/pipeline_schedule.h
+};
+
 /// One framework. Every field has one meaning, whatever the others say; `source` says where the facts come from.
 struct FrameworkConvention {
   std::string name, title, source;
@@ -277,6 +283,7 @@ struct FrameworkConvention {
   FrameworkAdapters adapters;
   FrameworkDistributed distributed;
   FrameworkTensorParallel tensor_parallel;
+  FrameworkPipeline pipeline;
   EngineConvention local{.prefetch_units = 0};
   EngineConvention fsdp1{.host_step = HostStep::Torch};
   EngineConvention fsdp2{.shards_rows = true, .host_step = HostStep::Torch};

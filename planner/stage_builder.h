@@ -12,6 +12,7 @@
 #include "base/narrow.h"
 #include "planner/block.h"
 #include "planner/job.h"
+#include "planner/pipeline_schedule.h"
 #include "planner/state_sizes.h"
 #include "planner/step_program.h"
 #include "planner/unit_layout.h"
@@ -64,6 +65,18 @@ struct Unit {
   bool operator==(const Unit&) const = default;
 };
 
+/// Units of a stage that follow each other in the model, [first, last] of the model's.
+struct UnitRange {
+  std::uint16_t first{}, last{};
+};
+
+/// One of them while it is built: local units, and the steps of the schedule that run them. The head runs as backward
+/// begins.
+struct Chunk {
+  std::uint16_t first{}, last{};
+  std::size_t forward{}, backward{}, end{};
+};
+
 /// Names that belong to a unit: its input, that input's gradient and its copy on the host, then those of its group.
 /// Padded, so that a few vector instructions do for a unit.
 constexpr std::size_t kSlotWords = 16;
@@ -90,7 +103,10 @@ struct StageScratch {
   std::vector<Group> groups;
   std::vector<StateSizes> kinds;  // of one layer of each kind
   std::vector<Unit> units;
+  std::vector<std::uint16_t> unit_ids;  // of the model, by local unit
+  std::vector<Chunk> chunks;
   std::vector<ScheduleStep> schedule;
+  std::vector<std::uint32_t> visited_x, visited_tokens;  // of each micro-batch between its visits
   std::vector<std::uint32_t> x, dx, host_x, casts, pending, kept, issued;  // issued: gathers that the next call awaits
   std::array<std::vector<std::uint32_t>, kNumStreams> held;
   std::vector<Operand> operands, part_operands;
@@ -114,18 +130,21 @@ class StageBuilder {
         layout_(job.rules.layout),
         folds_(layers == Layers::Folded) {}
 
-  /// `first` to `last` are the model's units of this stage. False: a buffer of a repeat is freed in some turns alone,
+  /// `chunks` are the model's units of this stage, the number of which is `stage`. False: a buffer of a repeat is freed in some turns alone,
   /// and the layers have to be written out.
-  [[nodiscard]] bool run(const ModelBlocks& blocks, std::uint16_t first, std::uint16_t last);
+  [[nodiscard]] bool run(const ModelBlocks& blocks, std::span<const UnitRange> chunks, std::int64_t stage);
 
  private:
   const Recipe& recipe() const { return in_.recipe(); }
   std::uint16_t num_layers() const { return narrow<std::uint16_t>(in_.model.num_layers()); }
-  std::uint16_t unit_id(std::size_t local) const { return narrow<std::uint16_t>(first_ + local); }
+  std::uint16_t unit_id(std::size_t local) const { return s_.unit_ids[local]; }
   bool is_embedding(std::size_t local) const { return unit_id(local) == 0; }
   bool is_head(std::size_t local) const { return unit_id(local) == num_layers() + 1; }
   bool has_embedding() const { return first_ == 0; }
   bool has_head() const { return last_ == num_layers() + 1; }
+  const Chunk& chunk() const { return s_.chunks[chunk_]; }
+  bool begins_model() const { return is_embedding(chunk().first); }
+  bool ends_model() const { return is_head(chunk().last); }
   bool gathers() const { return rules_.gathers(); }
   /// The host steps a copy of weights that stay on the device: the master.
   bool steps_host_copy() const { return rules_.steps_host_copy; }
@@ -239,8 +258,18 @@ class StageBuilder {
   void drain(StreamId stream, std::uint16_t unit);
 
   // the schedule
-  void make_schedule();
+  void make_units(const ModelBlocks& blocks);
+  void add_chunk(std::uint16_t first, std::uint16_t last);
+  void begin_pass(std::int64_t micro_batch);
+  void run_steps(std::size_t begin, std::size_t end);
+  void end_pass();
   void micro_batch(std::int64_t index);
+  void run_visits(const PipelineRow& row, std::int64_t stage);
+  void visit(const Visit& v);
+  void run_micro_batches();
+  std::uint16_t frame_of(std::size_t local) const {
+    return narrow<std::uint16_t>(slot_ * std::uint32_t(s_.units.size()) + local);
+  }
   void run_hooks(const ScheduleStep& at);
   void acquire(const ScheduleStep& at);
   void cast_for(const ScheduleStep& at);
@@ -294,10 +323,6 @@ class StageBuilder {
     use(s_.groups[unit.group]);
     if (unit.has_second) use(s_.groups[unit.second]);
   }
-  /// Of this stage, the first unit that runs backward.
-  std::uint16_t first_backward() const {
-    return narrow<std::uint16_t>(std::max<std::int64_t>(0, in_.model.first_backward - first_));
-  }
   bool is_last_micro_batch() const { return std::int64_t(micro_batch_) + 1 == recipe().grad_accum; }
 
   RankProgram& p_;
@@ -313,6 +338,8 @@ class StageBuilder {
   Walk walk_;
   std::size_t period_{};  // of the kinds of layers; 0: nothing is folded
   std::uint16_t first_{}, last_{};
+  std::size_t chunk_{};         // that is visited
+  std::uint32_t slot_{}, num_slots_ = 1;  // of its frames: micro-batches between their visits use them in turn
   Phase phase_{};  // of what is emitted
   std::uint32_t micro_batch_{};
   std::uint32_t hooks_{};  // that run before the next call, in kernel launches

@@ -59,7 +59,7 @@ void StageBuilder::label_units() {
     const Group &g = s_.groups[unit.group], &h = s_.groups[other.group];
     unit.group = other.group;
     return unit == other && g.keeps_after_forward == h.keeps_after_forward && !g.is_root && !h.is_root &&
-           (u < first_backward()) == (v < first_backward());
+           (unit_id(u) < in_.model.first_backward) == (unit_id(v) < in_.model.first_backward);
   };
   for (std::size_t u = 0; u < s_.units.size(); ++u) {
     std::uint16_t& label = s_.labels[u];

@@ -41,13 +41,13 @@ void StageBuilder::enter(const ScheduleStep& v) {
   if (!v.begins_chunk || v.phase == Phase::Backward) return;
   const std::uint16_t unit = unit_id(v.unit);
   tokens_ = 0;
-  if (has_embedding() || has_head()) {
+  if (begins_model() || ends_model()) {
     tokens_ = add(Category::Activations, BufferRole::Batch, unit,
                   Bytes{recipe().tokens() * in_.framework.state.batch_bytes_per_token} +
-                      (has_embedding() ? pixel_bytes(in_.model, recipe()) : Bytes{}));
+                      (begins_model() ? pixel_bytes(in_.model, recipe()) : Bytes{}));
     emit(OpCode::LoadBatch, StreamId::Compute, Axis::None, unit, {tokens_ | kWrite});
   }
-  if (has_embedding()) return;
+  if (begins_model()) return;
   const Bytes bytes = s_.units[v.unit].input;
   s_.x[v.unit] = add(Category::Activations, BufferRole::Boundary, unit, bytes);
   emit(OpCode::Recv, StreamId::Recv, Axis::Pp, unit, {s_.x[v.unit] | kWrite}, bytes);
@@ -56,7 +56,7 @@ void StageBuilder::enter(const ScheduleStep& v) {
 /// The gradient of a stage's input goes to the stage before, unless all that stands before it is frozen.
 void StageBuilder::leave_backward(const ScheduleStep& v) {
   const std::uint16_t unit = unit_id(v.unit);
-  if (first_ <= in_.model.first_backward) {
+  if (unit <= in_.model.first_backward) {
     emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {s_.dx[v.unit]});
     return;
   }
@@ -128,9 +128,10 @@ void StageBuilder::forward(const ScheduleStep& v) {
   push_memory(u, false);
   each_group(u, [&](Group& g) { push_weights(g); });
   push_issued();
-  call(is_embedding(at) ? u.whole : u.is_checkpointed ? u.blocks.forward_drop : u.blocks.forward, unit, v.unit);
+  call(is_embedding(at) ? u.whole : u.is_checkpointed ? u.blocks.forward_drop : u.blocks.forward, unit,
+       frame_of(at));
   if (recipe().offload.activations && u.is_checkpointed && !is_embedding(at)) offload_input(at, unit);
-  if (v.ends_chunk && !has_head()) {
+  if (v.ends_chunk && !ends_model()) {
     drain(StreamId::Send, unit);
     emit(OpCode::Send, StreamId::Send, Axis::Pp, unit, {s_.x[at + 1] | kRead}, output);
     hold(StreamId::Send, s_.x[at + 1]);
@@ -146,7 +147,7 @@ void StageBuilder::head(const ScheduleStep& v) {
   each_group(u, [&](Group& g) { push_weights(g); });
   each_group(u, [&](Group& g) { push_gradients(g); });
   push_issued();
-  call(u.whole, unit, v.unit);
+  call(u.whole, unit, frame_of(v.unit));
   if (!s_.casts.empty()) {  // autocast ends here and forgets its casts
     emit(OpCode::Release, StreamId::Compute, Axis::None, unit, s_.casts);
     s_.casts.clear();
@@ -158,8 +159,8 @@ void StageBuilder::backward(const ScheduleStep& v) {
   const Unit& u = s_.units[v.unit];
   const std::uint16_t unit = unit_id(v.unit);
   const std::size_t at = v.unit;
-  if (v.begins_chunk && !has_head()) {
-    const Bytes bytes = s_.units.back().output;
+  if (v.begins_chunk && !ends_model()) {
+    const Bytes bytes = u.output;
     s_.dx[at + 1] = add(Category::Activations, BufferRole::ActivationGradient, unit, bytes);
     emit(OpCode::Recv, StreamId::Recv, Axis::Pp, unit, {s_.dx[at + 1] | kWrite}, bytes).direction = Direction::Backward;
   }
@@ -181,7 +182,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
     push_memory(u, false);
     each_group(u, [&](Group& g) { push_weights(g); });
     push_issued();
-    call(u.blocks.recompute, unit, v.unit);
+    call(u.blocks.recompute, unit, frame_of(at));
     phase_ = Phase::Backward;
     if (in_.framework.layers
             .checkpoints_reentrantly) {  // CheckpointFunction.backward of torch/utils/checkpoint.py: `outputs`
@@ -199,7 +200,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
   each_group(u, [&](Group& g) { push_weights(g); });
   each_group(u, [&](Group& g) { push_gradients(g); });
   push_issued();
-  call(u.is_checkpointed ? u.blocks.backward_dropped : u.blocks.backward, unit, v.unit);
+  call(u.is_checkpointed ? u.blocks.backward_dropped : u.blocks.backward, unit, frame_of(at));
   if (output) emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {output});
   if (v.ends_chunk && makes_dx) leave_backward(v);
   if (u.is_checkpointed && keeps_frozen_inputs(s_.groups[u.group])) keep_input(at);
@@ -234,30 +235,37 @@ void StageBuilder::leave(const ScheduleStep& v) {
   reduce_pending(ends);
 }
 
-void StageBuilder::make_schedule() {
-  s_.schedule.clear();
-  const std::uint16_t count = narrow<std::uint16_t>(s_.units.size());
-  const std::uint16_t bodies = has_head() ? narrow<std::uint16_t>(count - 1) : count;
-  for (std::uint16_t i = 0; i < bodies; ++i) s_.schedule.push_back({Phase::Forward, i, i == 0, i + 1 == bodies});
-  const std::uint16_t last = std::min<std::uint16_t>(first_backward(), bodies);
-  if (has_head()) s_.schedule.push_back({Phase::Head, narrow<std::uint16_t>(count - 1), bodies == 0, last == bodies});
-  for (std::uint16_t i = bodies; i-- > last;) s_.schedule.push_back({Phase::Backward, i, i + 1 == bodies, i == last});
+/// Forward through the units but a head, then a head, then backward down to what is trained.
+void StageBuilder::add_chunk(std::uint16_t first, std::uint16_t last) {
+  const bool has_own_head = is_head(last);
+  const std::uint16_t end = has_own_head ? last : narrow<std::uint16_t>(last + 1);
+  std::uint16_t stop = first;  // the last one that runs backward
+  while (stop < end && unit_id(stop) < in_.model.first_backward) ++stop;
+  Chunk& chunk = s_.chunks.emplace_back(Chunk{.first = first, .last = last, .forward = s_.schedule.size()});
+  for (std::uint16_t i = first; i < end; ++i) s_.schedule.push_back({Phase::Forward, i, i == first, i + 1 == end});
+  chunk.backward = s_.schedule.size();
+  if (has_own_head) s_.schedule.push_back({Phase::Head, last, end == first, stop == end});
+  for (std::uint16_t i = end; i-- > stop;) s_.schedule.push_back({Phase::Backward, i, i + 1 == end, i == stop});
+  chunk.end = s_.schedule.size();
 }
 
-void StageBuilder::micro_batch(std::int64_t index) {
-  micro_batch_ = narrow<std::uint32_t>(index);
+void StageBuilder::begin_pass(std::int64_t micro_batch) {
+  micro_batch_ = narrow<std::uint32_t>(micro_batch);
   for (Group& g : s_.groups) g.is_held = 0, g.gathered_trained = g.gathered_frozen = g.flat_trained = g.flat_frozen = 0;
   memory_ = memory_gradient_ = 0;
   hooks_ = 0;
+}
+
+void StageBuilder::run_steps(std::size_t begin, std::size_t end) {
   const std::size_t ahead = gathers() || engine_.gathers_at_use ? std::size_t(engine_.prefetch_units) : 0;
-  begin_walk(WalkOver::Schedule, s_.schedule.size());
-  for (std::size_t i = 0; i < s_.schedule.size(); ++i) {
+  begin_walk(WalkOver::Schedule, end);
+  for (std::size_t i = begin; i < end; ++i) {
     const ScheduleStep& v = s_.schedule[i];
     phase_ = v.phase;
     run_hooks(v);
     acquire(v);
     each_group(s_.units[v.unit], [&](Group& g) { copy_out(g); });
-    for (std::size_t j = i + 1; j < s_.schedule.size() && j <= i + ahead; ++j) acquire(s_.schedule[j]);
+    for (std::size_t j = i + 1; j < end && j <= i + ahead; ++j) acquire(s_.schedule[j]);
     cast_for(v);
     if (recipe().offload.activations) {
       prefetch_input(i);
@@ -273,11 +281,52 @@ void StageBuilder::micro_batch(std::int64_t index) {
     leave(v);
     i += fold_turns(i);
   }
+}
+
+void StageBuilder::end_pass() {
   for (std::uint32_t& bucket : buckets_) hold(StreamId::Reduce, std::exchange(bucket, 0));
   for (const StreamId stream : {StreamId::Reduce, StreamId::Send, StreamId::Gather, StreamId::CopyOut})
     drain(stream, first_);
   if (!s_.kept.empty()) emit(OpCode::Release, StreamId::Compute, Axis::None, first_, s_.kept);
   s_.kept.clear();
+}
+
+void StageBuilder::micro_batch(std::int64_t index) {
+  begin_pass(index);
+  run_steps(0, s_.schedule.size());
+  end_pass();
+}
+
+/// What waits for the way back is named by micro-batch.
+void StageBuilder::visit(const Visit& v) {
+  chunk_ = v.chunk;
+  slot_ = v.micro_batch % num_slots_;
+  begin_pass(v.micro_batch);
+  const auto kept = s_.visited_x.begin() + std::ptrdiff_t(v.micro_batch * s_.units.size());
+  std::uint32_t& tokens = s_.visited_tokens[v.micro_batch * s_.chunks.size() + v.chunk];
+  const auto from = std::ptrdiff_t(chunk().first), to = std::ptrdiff_t(chunk().last) + 1;
+  if (v.is_backward) {
+    std::copy(kept + from, kept + to, s_.x.begin() + from);
+    tokens_ = tokens;
+    run_steps(chunk().backward, chunk().end);
+  } else {
+    run_steps(chunk().forward, chunk().backward);
+    std::copy(s_.x.begin() + from, s_.x.begin() + to, kept + from);
+    tokens = tokens_;
+  }
+  end_pass();
+}
+
+void StageBuilder::run_visits(const PipelineRow& row, std::int64_t stage) {
+  const std::int64_t m = recipe().grad_accum;
+  const std::vector<Visit> visits = row.order({.stages = in_.strategy.mesh.num_stages(),
+                                               .chunks = std::ssize(s_.chunks),
+                                               .micro_batches = m,
+                                               .stage = stage});
+  num_slots_ = narrow<std::uint32_t>(most_in_flight(visits));
+  s_.visited_x.assign(std::size_t(m) * s_.units.size(), 0);
+  s_.visited_tokens.assign(std::size_t(m) * s_.chunks.size(), 0);
+  for (const Visit& v : visits) visit(v);
 }
 
 }  // namespace gpuplan

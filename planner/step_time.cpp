@@ -301,6 +301,12 @@ class ForwardPass {
     return oldest.time;
   }
 
+  /// The stage that a message goes to. The last one sends on to the first where stages have several chunks.
+  std::size_t neighbour(std::size_t k, Direction direction) const {
+    const std::size_t stages = all_.classes.size();
+    return (k + (direction == Direction::Forward ? 1 : stages - 1)) % stages;
+  }
+
   static bool moves_data(OpCode op) {
     return takes_multiprocessors(op) || op == OpCode::CopyIn || op == OpCode::CopyOut;
   }
@@ -433,7 +439,7 @@ class ForwardPass {
       c.end = c.later(c.end, c.communication.compute_end());
     }
     if (i.op == OpCode::Send)
-      mail_[i.direction == Direction::Forward ? k + 1 : k - 1].times[direction].push_back(finish);
+      mail_[neighbour(k, i.direction)].times[direction].push_back(finish);
     if (is_collective(i.op)) c.links_free[std::size_t(i.axis)] = finish;
     if (c.notes.has_comparisons())
       c.waits.end(i, operands, {finish}, NotedJoin{&c.notes});

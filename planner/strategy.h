@@ -19,7 +19,7 @@
 
 namespace gpuplan {
 
-enum class Schedule : std::uint8_t { Sequential, Naive };
+enum class Schedule : std::uint8_t { Sequential, Naive, GPipe, OneFOneB, Interleaved };
 
 /// How the training state is laid out. Everything a builder decides about gathers, reduces and steps follows from it.
 struct StateLayout {
@@ -46,6 +46,7 @@ struct Strategy {
   ShardingEngine engine = ShardingEngine::Local;
   StateLayout layout;
   Mesh mesh;
+  std::int64_t chunks = 1;  // of layers, that each stage of a pipeline has
   WrapPolicy wrap = WrapPolicy::Layer;
   std::int64_t wrap_min_params = 0;  // of size:N
   int simplicity = 0;                // tie-break: lower wins
@@ -63,6 +64,8 @@ struct EngineConvention;
 struct StrategyOptions {
   std::int64_t tp = 1;            // ranks that share each layer
   bool splits_sequence = false;   // … hold their part of the sequence between its products
+  std::int64_t pp = 1, virtual_stages = 1;  // stages of a pipeline, and chunks of layers of each
+  std::optional<Schedule> schedule;         // unset: one forward, one backward, interleaved where stages have chunks
   std::optional<std::int64_t> shard_size;  // sharding factor; 1 equals ddp, N equals full sharding
   std::optional<int> fsdp_version;         // unset: 2, or 1 where FSDP2 cannot shard the base (QLoRA)
   WrapPolicy wrap = WrapPolicy::Layer;
@@ -113,6 +116,9 @@ struct Counterparts {
 };
 std::span<const Counterparts> counterparts();
 
+/// Says of a strategy whether its stages are the GPUs themselves (mp), and not a degree that is asked for.
+bool lays_stages(std::string_view name);
+
 /// The canonical name of any spelling ("FULL_SHARD", "SHARD_GRAD_OP", "naive", "deepspeed-zero3", …).
 /// Throws InputError for `--strategy` with the nearest names.
 std::string canonical_strategy(std::string_view text);
@@ -128,6 +134,8 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
 std::string equivalent_strategy(std::string_view name, std::int64_t num_gpus, const StrategyOptions& options,
                                 const Offload& offload);
 
+/// Why the stages of a pipeline cannot be laid so, or empty.
+std::string why_not_piped(const Strategy& strategy, const Recipe& recipe, const ModelSpec& model);
 /// Why a strategy cannot be used here ("needs at least 2 GPUs", "no optimizer offload"), or empty.
 std::string why_not_applicable(const Strategy& strategy, const ClusterSpec& cluster, const Recipe& recipe,
                                const ModelSpec& model);

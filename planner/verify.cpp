@@ -195,17 +195,18 @@ void verify_block(const StepProgram& all, const Block& block) {
                 "a block's summary differs from its events");
 }
 
-/// Every receive of a stage has a send of its neighbour.
+/// Every receive of a stage has a send of its neighbour; the last stage's is the first.
 void verify_groups(const StepProgram& all) {
-  for (std::size_t c = 0; c + 1 < all.classes.size(); ++c) {
+  for (std::size_t c = 0; c < all.classes.size(); ++c) {
+    const std::size_t next = (c + 1) % all.classes.size();
     const auto count = [&](std::size_t k, OpCode op, Direction direction) {
       const RankProgram& p = all.programs[all.classes[k].program];
       return std::count_if(p.instructions.begin(), p.instructions.end(),
                            [&](const Instruction& i) { return i.op == op && i.direction == direction; });
     };
-    GPUPLAN_CHECK(count(c, OpCode::Send, Direction::Forward) == count(c + 1, OpCode::Recv, Direction::Forward),
+    GPUPLAN_CHECK(count(c, OpCode::Send, Direction::Forward) == count(next, OpCode::Recv, Direction::Forward),
                   "a forward send without its receive");
-    GPUPLAN_CHECK(count(c + 1, OpCode::Send, Direction::Backward) == count(c, OpCode::Recv, Direction::Backward),
+    GPUPLAN_CHECK(count(next, OpCode::Send, Direction::Backward) == count(c, OpCode::Recv, Direction::Backward),
                   "a backward send without its receive");
   }
 }
