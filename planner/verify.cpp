@@ -122,7 +122,8 @@ class Verifier {
       if ((o & kRead) && frees[slot(o)]) state_[id(o)].alive = false;
       ++k;
     }
-    require(k > 0 || b.total.net >= 0, "a call without slots frees memory");
+    constexpr unsigned kCallees = (1u << (kSlotDx + 1)) - 1;  // of the slots
+    require(k > 0 || (b.slots & kCallees) == 0, "a call binds none of its block's slots");
   }
 
   /// Locals live in the call's frame from forward to backward: every op reads what is alive there.
@@ -163,7 +164,7 @@ class Verifier {
       if (i.op == OpCode::AllGather && (o & kRead) && !(o & kOwnSlice))
         require(here == Placement::Sharded, "an all-gather of what is not sharded", id(o));
       // a step or a copy into one's own slice leaves the rest of the buffer stale until it is gathered
-      if ((o & kOwnSlice) && (o & kWrite))
+      if ((o & kOwnSlice) && (o & kWrite) && i.op != OpCode::AllReduce)
         s.placement[axis] = i.op == OpCode::AllGather ? Placement::Replicated : Placement::Sharded;
       const BufferRole role = p_.buffers[id(o)].role;
       if (i.op == OpCode::OptimizerStep &&
