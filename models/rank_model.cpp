@@ -38,7 +38,7 @@ std::string wrong_cut(const ModelWeights& whole, const ModelWeights& part, std::
 }
 
 /// Parts of a model whose split is not modelled, or not possible.
-std::string why_not_divided(const ModelSpec& m, const FrameworkConvention& framework, std::int64_t ways) {
+std::string why_not_cut(const ModelSpec& m, const FrameworkConvention& framework, std::int64_t ways) {
   const auto no = [&](std::string_view what) { return fmt::format("tp of {} is not planned yet", what); };
   if (m.moe.is_present()) return no("mixtures of experts");
   if (m.is_hybrid()) return no("recurrent layers");
@@ -116,7 +116,7 @@ std::string why_not_shared(const ModelSpec& model, const Recipe& recipe, const F
   if (recipe.quant.kind != BaseQuant::None && !trainer.quantised)
     return fmt::format("{} cannot split a quantised base", framework.name);
   if (recipe.qat != Qat::None) return "tp with fake quantisers is not planned yet";
-  if (std::string why = why_not_divided(model, framework, ways); !why.empty()) return why;
+  if (std::string why = why_not_cut(model, framework, ways); !why.empty()) return why;
   const std::string wrong = wrong_cut(list_weights(model), list_weights(part_of(model, ways, trainer)), ways);
   return wrong.empty() ? "" : fmt::format("tp: {} of {} is not listed by heads", wrong, model.model_type);
 }

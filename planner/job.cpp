@@ -138,6 +138,10 @@ Profile profile_of(const EstimateRequest& r) {
   return r.profile ? *r.profile : default_profile(r.cluster.gpus.front());
 }
 
+std::string strategy_title(const EstimateRequest& r) {
+  return make_strategy(r.strategy, r.cluster, options_for(r)).title();
+}
+
 StrategyOptions options_for(const EstimateRequest& r) {
   StrategyOptions options = r.options;
   const FrameworkDistributed& habits = r.recipe.framework->distributed;

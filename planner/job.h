@@ -103,6 +103,9 @@ Profile profile_of(const EstimateRequest& request);
 /// The options as they apply to this recipe: FSDP means version 1 where version 2 fails (4-bit base, 8-bit states).
 StrategyOptions options_for(const EstimateRequest& request);
 
+/// The strategy that a request pins, with its degrees where the model is divided.
+std::string strategy_title(const EstimateRequest& request);
+
 /// Returns the first thing about a recipe that makes no sense, naming the flag.
 std::optional<InputError> recipe_mistake(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster);
 /// Throws it.

@@ -243,6 +243,7 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
              .mesh = mesh_of(row, cluster, options),
              .chunks = options.pp > 1 ? options.virtual_stages : 1};
   s.simplicity = narrow<int>(&row - kRows.data());
+  if (options.tp * options.pp > 1) s.simplicity += narrow<int>(kRows.size());
   if (is_fsdp(row.engine)) {
     if (options.fsdp_version == 1) s.engine = ShardingEngine::Fsdp1;
     s.wrap = options.wrap;
@@ -281,8 +282,6 @@ std::string why_optimizer_fails(const Strategy& s, const Recipe& recipe, const F
   return {};
 }
 
-}  // namespace
-
 std::string why_not_piped(const Strategy& s, const Recipe& recipe, const ModelSpec& model) {
   const PipelineRow* const row = pipeline_row(s.schedule);
   if (!row) return {};
@@ -310,6 +309,13 @@ std::string why_not_piped(const Strategy& s, const Recipe& recipe, const ModelSp
   return {};
 }
 
+}  // namespace
+
+std::string why_not_divided(const Strategy& s, const Recipe& recipe, const ModelSpec& model) {
+  std::string why = why_not_shared(model, recipe, *recipe.framework, s.name, s.mesh);
+  return why.empty() ? why_not_piped(s, recipe, model) : why;
+}
+
 std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, const Recipe& recipe,
                                const ModelSpec& model) {
   const FrameworkConvention& framework = *recipe.framework;
@@ -318,8 +324,7 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   const EngineTraits& engine = traits_of(s.engine);
   const bool is_divided = s.mesh.within_layers() != Mesh() || pipeline_row(s.schedule);
   const std::int64_t n = cluster.num_gpus() / (is_divided ? s.mesh.world() / s.mesh.batch_replicas() : 1);
-  if (std::string why = why_not_shared(model, recipe, framework, s.name, s.mesh); !why.empty()) return why;
-  if (std::string why = why_not_piped(s, recipe, model); !why.empty()) return why;
+  if (std::string why = why_not_divided(s, recipe, model); !why.empty()) return why;
   const bool offloads_states =
       recipe.offload.optimizer != OffloadTarget::None || recipe.offload.params != OffloadTarget::None;
   const bool can_offload = row.engine != ShardingEngine::Local;

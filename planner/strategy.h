@@ -134,8 +134,8 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
 std::string equivalent_strategy(std::string_view name, std::int64_t num_gpus, const StrategyOptions& options,
                                 const Offload& offload);
 
-/// Why the stages of a pipeline cannot be laid so, or empty.
-std::string why_not_piped(const Strategy& strategy, const Recipe& recipe, const ModelSpec& model);
+/// Why ranks cannot share layers so, or stages of a pipeline be laid so; empty where they can.
+std::string why_not_divided(const Strategy& strategy, const Recipe& recipe, const ModelSpec& model);
 /// Why a strategy cannot be used here ("needs at least 2 GPUs", "no optimizer offload"), or empty.
 std::string why_not_applicable(const Strategy& strategy, const ClusterSpec& cluster, const Recipe& recipe,
                                const ModelSpec& model);

@@ -5,14 +5,13 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "models/rank_model.h"
 #include "planner/job.h"
 
 namespace gpuplan {
 
 std::string strategy_of(const Point& point) {
   for (const auto& [axis, degree] : point.degrees)
-    if (degree > 1 && axis_named(axis) != Axis::Tp)
+    if (degree > 1 && axis_named(axis) == Axis::None)
       throw InputError("", fmt::format("{} of degree {}", axis, degree));
   if (point.strategy.empty()) throw InputError("", "the strategy is not stated");
   try {
@@ -52,12 +51,16 @@ void set_heading(PointPlan& plan, const Point& point, const FrameworkAlias& fram
 
 namespace {
 
-/// A source that does not say so divides the sequence: NVIDIA's recipes set sequence_parallel wherever tp is above 1, and
-/// torchtitan knows nothing else.
-void share_layers(StrategyOptions& options, const Point& point) {
-  for (const auto& [axis, degree] : point.degrees)
+/// NVIDIA's recipes divide the sequence wherever tp is above 1, and torchtitan knows nothing else.
+void divide_model(StrategyOptions& options, const Point& point, const AliasTable& aliases) {
+  for (const auto& [axis, degree] : point.degrees) {
     if (axis_named(axis) == Axis::Tp) options.tp = degree;
-  options.splits_sequence = options.tp > 1 && point.splits_sequence.value_or(true);
+    if (is_pipeline(axis_named(axis))) options.pp = degree;
+  }
+  const bool is_whole = std::ranges::any_of(
+      aliases.whole_sequences, [&](const std::string& source) { return point.source.starts_with(source); });
+  options.splits_sequence = options.tp > 1 && point.splits_sequence.value_or(!is_whole);
+  options.virtual_stages = point.chunks.value_or(1);
 }
 
 }  // namespace
@@ -72,7 +75,7 @@ PointPlan PointPlanner::plan(const Point& point) {
     r.recipe = recipe_of(point, r.model, framework, aliases_);
     r.options.fsdp_version = framework.fsdp_version;
     r.options.shard_size = point.shard_size;
-    share_layers(r.options, point);
+    divide_model(r.options, point, aliases_);
     r.cluster = cluster_of(point);
     if (const auto mistake = strategy_mistake(r.strategy, r.cluster, r.options)) throw *mistake;
     const std::int64_t places = num_places(r.cluster, r.options);
@@ -87,7 +90,7 @@ PointPlan PointPlanner::plan(const Point& point) {
     // an engine runs on one GPU too: it shards nothing there and keeps its data types
     out.unsupported = places > 1 || strategy.engine == ShardingEngine::Local
                           ? why_not_applicable(strategy, r.cluster, r.recipe, r.model)
-                          : why_not_shared(r.model, r.recipe, *r.recipe.framework, r.strategy, strategy.mesh);
+                          : why_not_divided(strategy, r.recipe, r.model);
   } catch (const InputError& error) {
     out.unsupported = error.where().empty() ? error.problem() : fmt::format("{}: {}", error.where(), error.problem());
   }

@@ -55,7 +55,7 @@ Table rows_table(const PlanAnswer& answer) {
                {row.gpus, ink},
                {is_rented ? vendor_of(row) : "", ink},
                {method_word(row.request.recipe), ink},
-               {row.request.strategy, ink},
+               {strategy_title(row.request), ink},
                {format_short_duration(row.total), ink},
                {row.cost_usd ? format_usd(*row.cost_usd) : "", ink},
                {fmt::format("{:.0f} %", 100 * (e.tiers.process / e.tiers.usable)), ink},
@@ -154,7 +154,7 @@ std::string plan_sentence(const PlanAnswer& answer) {
   const PlanRow& row = answer.found.rows.front();
   std::string text = q.is_rented ? fmt::format("Rent {} at {} and train", row.gpus, row.offer.name)
                                  : fmt::format("Train on {}", row.gpus);
-  text += fmt::format(" with {} ({}): {}", row.request.strategy, settings_words(row),
+  text += fmt::format(" with {} ({}): {}", strategy_title(row.request), settings_words(row),
                       with_range(row.total, row.estimate().time_range));
   if (row.cost_usd) text += ", " + usd_with_range(*row.cost_usd, row.estimate().time_range);
   text += row.estimate().fit == Fit::Tight ? ". It fits tightly." : ".";

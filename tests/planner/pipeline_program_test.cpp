@@ -3,6 +3,7 @@
 
 #include "planner/comm_model.h"
 #include "planner/plan_builder.h"
+#include "planner/program_walk.h"
 
 using namespace gpuplan;
 using namespace gpuplan::test;
@@ -86,10 +87,13 @@ TEST_CASE("what layers keep is held as often as chunks are in flight") {
   // 4 stages of 2 layers: 4, 3, 2 and 1 micro-batches of them wait; GPipe: all 8
   const auto held = [](Pipeline plan, std::size_t k) {
     plan.build("single");
-    const DetailedPeak peak = replay_detailed(plan.program, plan.rank(k), plan.spec.num_hidden_layers);
-    for (const auto& item : peak.items)
-      if (item.name == "log-sum-exp") return item.count;
-    return std::int64_t{0};
+    std::int64_t alive = 0, most = 0;
+    walk(plan.of_rank(k), [&](const ProgramCursor& at) {
+      each_device_change(plan.program, plan.of_rank(k), at, [&](const DeviceChange& c) {
+        if (c.local && std::string_view(c.local->name) == "log-sum-exp") most = std::max(most, alive += c.sign);
+      });
+    });
+    return most;
   };
   for (std::size_t k = 0; k < 4; ++k) CHECK(held(Pipeline(4, 1, 8), k) == 2 * std::int64_t(4 - k));
   Pipeline gpipe(4, 1, 8);
