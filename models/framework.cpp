@@ -169,8 +169,7 @@ void read_adapters(Fields& f, FrameworkAdapters& adapters) {
 }
 
 void read_tensor_parallel(Fields& f, FrameworkTensorParallel& split) {
-  split.is_available = true;
-  f("strategies", split.strategies);
+  f.optional("strategies", split.strategies);
   f.optional("sequence", split.sequence);
   f.optional("replicates_kv_heads", split.replicates_kv_heads);
   f.optional("gathers_again", split.gathers_again);

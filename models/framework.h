@@ -250,8 +250,7 @@ struct FrameworkDistributed {
 
 /// How the trainer splits a layer over ranks (tensor parallelism, arXiv 1909.08053).
 struct FrameworkTensorParallel {
-  bool is_available = false;
-  std::vector<std::string> strategies;  // names of planner/strategy.h that it goes with
+  std::vector<std::string> strategies;  // names of planner/strategy.h that it goes with; empty: it has none
   SequenceSplit sequence = SequenceSplit::Optional;
   /// Ranks beyond the number of KV heads share them; false: refused.
   bool replicates_kv_heads = false;

@@ -100,7 +100,7 @@ std::string why_not_shared(const ModelSpec& model, const Recipe& recipe, const F
   const FrameworkTensorParallel& trainer = framework.tensor_parallel;
   const std::int64_t ways = mesh.ways(Axis::Tp);
   if (ways == 1) return {};
-  if (!trainer.is_available) return fmt::format("{} has no tensor parallelism that is planned", framework.name);
+  if (trainer.strategies.empty()) return fmt::format("{} has no tensor parallelism that is planned", framework.name);
   if (std::ranges::find(trainer.strategies, strategy) == trainer.strategies.end())
     return fmt::format("{} has tp with {}", framework.name, fmt::join(trainer.strategies, ", "));
   if (mesh.splits_sequence() && trainer.sequence == SequenceSplit::No)

@@ -1,6 +1,7 @@
 // Programs of pipelines: what stages hold in flight, what they send each other, and how long the step takes.
 #include <doctest/doctest.h>
 
+#include "models/catalogue.h"
 #include "planner/comm_model.h"
 #include "planner/plan_builder.h"
 #include "planner/program_walk.h"
@@ -127,4 +128,24 @@ TEST_CASE("a pipeline that cannot be laid says why") {
   other.framework = find_framework("hf-trainer");
   other.recipe.framework = std::string("hf-trainer");
   CHECK(why(other) == "hf-trainer has no pipeline schedules that are planned");
+}
+
+TEST_CASE("7B in 4 stages of 8 chunks: the last stage holds what Megatron-LM's functional test measured") {
+  // Source: NVIDIA/Megatron-LM tests/functional_tests/test_cases/gpt/gpt3_7b_tp1_pp4_memory_speed @d98e8a64d (H100):
+  // mem-max-allocated 56.5507 GiB of the last rank; micro-batch 1 of 8,192 tokens, 4 of them, 8 GPUs
+  Pipeline plan(4, 8, 4, 32);
+  plan.spec = load_model("gpt2-xl").spec;
+  ModelSpec& m = plan.spec;
+  m.hidden_size = 4096, m.num_attention_heads = 32, m.num_key_value_heads = 8, m.head_dim = 128;
+  m.intermediate_size = 4 * 4096, m.num_hidden_layers = 32, m.vocab_size = 131072;
+  m.learned_positions = m.max_position_embeddings = 8192;
+  m.tie_word_embeddings = false;
+  plan.cluster = plain_cluster(8);
+  plan.recipe.seq_len = 8192;
+  plan.recipe.attention = AttentionKernel::Cudnn;
+  plan.recipe.loss = LossKernel::InPlace;
+  plan.build("zero1");
+  verify(plan.program);
+  // 29 chunks of a layer are in flight there: 29 x 8192 x 4096 x (34 - 3) bytes = 30.2 GB
+  CHECK(double(plan.peak(3).tensors.count) == doctest::Approx(56.5507 * 0x1p30).epsilon(0.02));
 }
