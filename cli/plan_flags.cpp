@@ -222,15 +222,17 @@ constexpr std::array kFlags{
              [](Request& r, Text v) { r.strategy = v == "auto" ? v : canonical_strategy(v); }},
     PlanFlag{"--shard-size", "K", kStrategy, "GPUs over which state is sharded. Default all; hsdp: a node, or half",
              [](Request& r, Text v) { r.options.shard_size = to_integer(v); }},
-    PlanFlag{"--tp", "T", kStrategy,
-             "GPUs that share each layer (tensor parallelism), for trainers that have it; the others are data parallel. "
-             "Default 1",
-             [](Request& r, Text v) { r.options.tp = to_integer(v); }},
+    PlanFlag{
+        "--tp", "T", kStrategy,
+        "GPUs that share each layer (tensor parallelism), for trainers that have it; the others are data parallel. "
+        "Default 1",
+        [](Request& r, Text v) { r.options.tp = to_integer(v); }},
     PlanFlag{"--sp", "", kStrategy, "… and between its products each holds its part of the sequence",
              [](Request& r, Text) { r.options.splits_sequence = true; }},
-    PlanFlag{"--pp", "P", kStrategy,
-             "stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1",
-             [](Request& r, Text v) { r.options.pp = to_integer(v); }},
+    PlanFlag{
+        "--pp", "P", kStrategy,
+        "stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1",
+        [](Request& r, Text v) { r.options.pp = to_integer(v); }},
     PlanFlag{"--schedule", "1f1b|interleaved|gpipe", kStrategy,
              "in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages",
              [](Request& r, Text v) { r.options.schedule = parse_schedule(v, "--schedule"); }},

@@ -91,7 +91,8 @@ class Mesh {
   std::int64_t shard_ways(const Domain& domain = {}) const { return ways(domain.shard); }
   std::int64_t copies(const Domain& domain = {}) const { return ways(domain.replicate); }
 
-  /// Ranks that share a layer hold their part of the sequence between its products too (Megatron's sequence parallelism).
+  /// Ranks that share a layer hold their part of the sequence between its products too (Megatron's sequence
+  /// parallelism).
   bool splits_sequence() const { return splits_sequence_; }
   Mesh& set_splits_sequence(bool splits) {
     splits_sequence_ = splits;

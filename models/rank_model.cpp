@@ -16,8 +16,7 @@ ModelSpec part_of(const ModelSpec& whole, std::int64_t ways, const FrameworkTens
   part.num_attention_heads /= ways;
   part.num_key_value_heads = std::max<std::int64_t>(1, part.num_key_value_heads / ways);
   part.intermediate_size /= ways;
-  part.vocab_size =
-      ceil_div(ceil_div(whole.vocab_size, ways), trainer.vocab_multiple) * trainer.vocab_multiple;
+  part.vocab_size = ceil_div(ceil_div(whole.vocab_size, ways), trainer.vocab_multiple) * trainer.vocab_multiple;
   return part;
 }
 
@@ -88,7 +87,8 @@ void cut_adapters(StateList& states, const std::vector<WeightTensor>& tensors, s
   for (StateTensor& state : states) {
     if (state.kind != StateKind::Adapter) continue;
     const Cut cut = cut_of(tensors[state.tensor].slot);
-    if ((cut == Cut::Column && state.use == WeightUse::LowRankA) || (cut == Cut::Row && state.use == WeightUse::LowRankB))
+    if ((cut == Cut::Column && state.use == WeightUse::LowRankA) ||
+        (cut == Cut::Row && state.use == WeightUse::LowRankB))
       state.rows = ceil_div(state.rows, ways);
   }
 }

@@ -44,8 +44,8 @@ struct StateTensor {
   std::int64_t elements_per_parameter() const { return is_stack ? elements() : rows * cols; }
 };
 
-/// Which side of a linear [out, in] the ranks that share a layer divide: Column its outputs, Row its inputs. None: it is
-/// whole on each.
+/// Which side of a linear [out, in] the ranks that share a layer divide: Column its outputs, Row its inputs. None: it
+/// is whole on each.
 enum class Cut : std::uint8_t { None, Column, Row };
 
 /// A linear of a layer (or the head) as the ledger needs it. `weight` indexes LayerKind::tensors.
@@ -59,7 +59,7 @@ struct LinearRef {
   std::int64_t copies = 1;                         // experts
   ExpertProduct product = ExpertProduct::LoopAll;  // of those
   Cut cut{};
-  bool merges_adapter{};                           // it is multiplied with its adapter added (PEFT's ParamWrapper)
+  bool merges_adapter{};  // it is multiplied with its adapter added (PEFT's ParamWrapper)
   bool exists() const { return in > 0; }
 };
 

@@ -35,13 +35,13 @@ std::vector<Visit> chunk_by_chunk(const PipelinePlace& p, bool is_backward) {
   return out;
 }
 
-/// After a warm-up, one forward and one backward in turn. Earlier stages warm up longer: until what they sent comes back.
-/// Source: the same file (get_pp_rank_microbatches); Narayanan et al. 2021 (arXiv 2104.04473).
+/// After a warm-up, one forward and one backward in turn. Earlier stages warm up longer: until what they sent comes
+/// back. Source: the same file (get_pp_rank_microbatches); Narayanan et al. 2021 (arXiv 2104.04473).
 std::vector<Visit> one_forward_one_backward(const PipelinePlace& p) {
   const std::vector<Visit> forward = chunk_by_chunk(p, false), backward = chunk_by_chunk(p, true);
   const std::int64_t behind = p.stages - p.stage - 1;
-  const auto warm_up = std::size_t(std::min<std::int64_t>(
-      p.chunks == 1 ? behind : 2 * behind + (p.chunks - 1) * p.stages, std::ssize(forward)));
+  const auto warm_up = std::size_t(
+      std::min<std::int64_t>(p.chunks == 1 ? behind : 2 * behind + (p.chunks - 1) * p.stages, std::ssize(forward)));
   std::vector<Visit> out(forward.begin(), forward.begin() + std::ptrdiff_t(warm_up));
   for (std::size_t i = 0; i < forward.size(); ++i) {
     if (warm_up + i < forward.size()) out.push_back(forward[warm_up + i]);

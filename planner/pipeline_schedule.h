@@ -28,7 +28,7 @@ struct PipelinePlace {
 struct PipelineRow {
   Schedule schedule;
   std::string_view name;
-  bool has_chunks;                   // more than one per stage
+  bool has_chunks;  // more than one per stage
   std::vector<Visit> (*order)(const PipelinePlace& place);
 };
 std::span<const PipelineRow> pipeline_schedules();

@@ -64,8 +64,8 @@ std::vector<StageLoad> unit_loads(const Job& job, const StepProgram& program, co
                      .temporary = double(z.step_temporary.count)};
   };
   std::vector<StageLoad> out(std::size_t(L + 2));
-  const double boundary =
-      double(bytes_of(job.model.stream_tokens(job.recipe()) * job.model.spec.stream_width(), job.numerics.residual).count);
+  const double boundary = double(
+      bytes_of(job.model.stream_tokens(job.recipe()) * job.model.spec.stream_width(), job.numerics.residual).count);
   std::vector<StageLoad> per_kind;
   for (std::size_t k = 0; k < job.model.layers.size(); ++k) {
     double kept = boundary;

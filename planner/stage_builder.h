@@ -106,7 +106,7 @@ struct StageScratch {
   std::vector<std::uint16_t> unit_ids;  // of the model, by local unit
   std::vector<Chunk> chunks;
   std::vector<ScheduleStep> schedule;
-  std::vector<std::uint32_t> visited_x, visited_tokens;  // of each micro-batch between its visits
+  std::vector<std::uint32_t> visited_x, visited_tokens;                    // of each micro-batch between its visits
   std::vector<std::uint32_t> x, dx, host_x, casts, pending, kept, issued;  // issued: gathers that the next call awaits
   std::array<std::vector<std::uint32_t>, kNumStreams> held;
   std::vector<Operand> operands, part_operands;
@@ -130,8 +130,8 @@ class StageBuilder {
         layout_(job.rules.layout),
         folds_(layers == Layers::Folded) {}
 
-  /// `chunks` are the model's units of this stage, the number of which is `stage`. False: a buffer of a repeat is freed in some turns alone,
-  /// and the layers have to be written out.
+  /// `chunks` are the model's units of this stage, the number of which is `stage`. False: a buffer of a repeat is freed
+  /// in some turns alone, and the layers have to be written out.
   [[nodiscard]] bool run(const ModelBlocks& blocks, std::span<const UnitRange> chunks, std::int64_t stage);
 
  private:
@@ -338,9 +338,9 @@ class StageBuilder {
   Walk walk_;
   std::size_t period_{};  // of the kinds of layers; 0: nothing is folded
   std::uint16_t first_{}, last_{};
-  std::size_t chunk_{};         // that is visited
+  std::size_t chunk_{};                   // that is visited
   std::uint32_t slot_{}, num_slots_ = 1;  // of its frames: micro-batches between their visits use them in turn
-  Phase phase_{};  // of what is emitted
+  Phase phase_{};                         // of what is emitted
   std::uint32_t micro_batch_{};
   std::uint32_t hooks_{};  // that run before the next call, in kernel launches
   std::uint32_t step_gradient_{}, step_temporary_{};

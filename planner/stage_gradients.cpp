@@ -287,8 +287,7 @@ void StageBuilder::sum_partial_gradients() {
     message += g.sizes.partial_gradient;
     if (!any && g.sizes.partial_gradient.count > 0) any = g.gradient;
   }
-  if (any)
-    emit(OpCode::AllReduce, StreamId::Reduce, Axis::Tp, first_, {any | kRead | kWrite | kOwnSlice}, message);
+  if (any) emit(OpCode::AllReduce, StreamId::Reduce, Axis::Tp, first_, {any | kRead | kWrite | kOwnSlice}, message);
 }
 
 void StageBuilder::step_all() {

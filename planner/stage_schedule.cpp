@@ -128,8 +128,7 @@ void StageBuilder::forward(const ScheduleStep& v) {
   push_memory(u, false);
   each_group(u, [&](Group& g) { push_weights(g); });
   push_issued();
-  call(is_embedding(at) ? u.whole : u.is_checkpointed ? u.blocks.forward_drop : u.blocks.forward, unit,
-       frame_of(at));
+  call(is_embedding(at) ? u.whole : u.is_checkpointed ? u.blocks.forward_drop : u.blocks.forward, unit, frame_of(at));
   if (recipe().offload.activations && u.is_checkpointed && !is_embedding(at)) offload_input(at, unit);
   if (v.ends_chunk && !ends_model()) {
     drain(StreamId::Send, unit);
@@ -319,10 +318,8 @@ void StageBuilder::visit(const Visit& v) {
 
 void StageBuilder::run_visits(const PipelineRow& row, std::int64_t stage) {
   const std::int64_t m = recipe().grad_accum;
-  const std::vector<Visit> visits = row.order({.stages = in_.strategy.mesh.num_stages(),
-                                               .chunks = std::ssize(s_.chunks),
-                                               .micro_batches = m,
-                                               .stage = stage});
+  const std::vector<Visit> visits = row.order(
+      {.stages = in_.strategy.mesh.num_stages(), .chunks = std::ssize(s_.chunks), .micro_batches = m, .stage = stage});
   num_slots_ = narrow<std::uint32_t>(most_in_flight(visits));
   s_.visited_x.assign(std::size_t(m) * s_.units.size(), 0);
   s_.visited_tokens.assign(std::size_t(m) * s_.chunks.size(), 0);

@@ -156,10 +156,10 @@ struct Instruction {
   StreamId stream{};
   Axis axis{};
   Phase phase{};
-  Direction direction{};    // of a Send or Recv
+  Direction direction{};          // of a Send or Recv
   std::uint8_t block = kNoBlock;  // that a Call runs, or whose locals are made by what ranks exchange in it
-  bool is_of_own_shard{};   // an optimizer step of this rank's part of the unit
-  std::int8_t unit_step{};  // of a Repeat: how far a turn moves the units; 0: it repeats micro-batches
+  bool is_of_own_shard{};         // an optimizer step of this rank's part of the unit
+  std::int8_t unit_step{};        // of a Repeat: how far a turn moves the units; 0: it repeats micro-batches
   std::uint16_t num_operands{}, unit{};
   std::uint16_t frame{};          // of a block: which saved locals
   std::uint16_t messages = 1;     // a gather is cut into
@@ -199,12 +199,12 @@ struct Block {
   std::vector<BlockEvent> events;
   Usage total;
   std::array<Usage, kNumLocalKinds> by_kind;
-  Bytes largest;         // of the activations and logits that it makes
-  std::uint8_t graph{};  // which LayerGraph of the program
-  bool runs_backward{};  // ops index graph.backward, else graph.forward
-  Exchange exchange{};   // its one op; None: it computes
-  Axis axis{};           // of that
-  Bytes message;         // the whole tensor
+  Bytes largest;                 // of the activations and logits that it makes
+  std::uint8_t graph{};          // which LayerGraph of the program
+  bool runs_backward{};          // ops index graph.backward, else graph.forward
+  Exchange exchange{};           // its one op; None: it computes
+  Axis axis{};                   // of that
+  Bytes message;                 // the whole tensor
   std::uint8_t next = kNoBlock;  // of the phase
   std::uint8_t slots{};          // that it uses: bit 0 is the first
 };

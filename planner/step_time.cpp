@@ -274,9 +274,10 @@ class ForwardPass {
       const auto busy = [&](StreamId s) { return c[k].busy[std::size_t(s)]; };
       out.step.value = std::max(out.step.value, c[k].end);
       out.compute.value = std::max(out.compute.value, busy(StreamId::Compute) - c[k].in_line);
-      out.communication.value = std::max(out.communication.value, c[k].in_line + busy(StreamId::Gather) + busy(StreamId::Reduce) +
-                                                                      busy(StreamId::Send) + busy(StreamId::Recv) +
-                                                                      busy(StreamId::CopyIn) + busy(StreamId::CopyOut));
+      out.communication.value =
+          std::max(out.communication.value, c[k].in_line + busy(StreamId::Gather) + busy(StreamId::Reduce) +
+                                                busy(StreamId::Send) + busy(StreamId::Recv) + busy(StreamId::CopyIn) +
+                                                busy(StreamId::CopyOut));
       out.host.value = std::max(out.host.value, c[k].host);
       flops += c[k].flops * double(all_.classes[k].num_ranks);
       num_ranks += all_.classes[k].num_ranks;
@@ -438,8 +439,7 @@ class ForwardPass {
       computed = c.later(computed, c.communication.compute_end());
       c.end = c.later(c.end, c.communication.compute_end());
     }
-    if (i.op == OpCode::Send)
-      mail_[neighbour(k, i.direction)].times[direction].push_back(finish);
+    if (i.op == OpCode::Send) mail_[neighbour(k, i.direction)].times[direction].push_back(finish);
     if (is_collective(i.op)) c.links_free[std::size_t(i.axis)] = finish;
     if (c.notes.has_comparisons())
       c.waits.end(i, operands, {finish}, NotedJoin{&c.notes});

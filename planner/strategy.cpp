@@ -86,7 +86,7 @@ constexpr std::array kCounterparts{Counterparts{"stage 0", "NO_SHARD", {"ddp", "
 struct Unsupported {
   std::string_view text, what;
 };
-constexpr std::array kUnsupported{                                  Unsupported{"cp", "context parallelism"},
+constexpr std::array kUnsupported{Unsupported{"cp", "context parallelism"},
                                   Unsupported{"contextparallel", "context parallelism"},
                                   Unsupported{"ep", "expert parallelism"},
                                   Unsupported{"expertparallel", "expert parallelism"},
@@ -108,7 +108,7 @@ std::int64_t usual_hybrid_shard(const ClusterSpec& cluster, const StrategyOption
 
 std::int64_t shard_size(const Row& row, const ClusterSpec& cluster, const StrategyOptions& options) {
   return options.shard_size.value_or(row.degrees == Degrees::Hybrid ? usual_hybrid_shard(cluster, options)
-                                                                         : num_places(cluster, options));
+                                                                    : num_places(cluster, options));
 }
 
 /// Of data parallel groups, and of the stages of `mp`: the others are as the options say.
@@ -295,7 +295,8 @@ std::string why_not_piped(const Strategy& s, const Recipe& recipe, const ModelSp
   if (!std::ranges::count(trainer.schedules, row->name))
     return fmt::format("{} has the schedules {}", recipe.framework->name, fmt::join(trainer.schedules, ", "));
   if (row->has_chunks != (s.chunks > 1))
-    return row->has_chunks ? "interleaved needs --virtual-stages 2 or more" : fmt::format("{} has one chunk per stage", row->name);
+    return row->has_chunks ? "interleaved needs --virtual-stages 2 or more"
+                           : fmt::format("{} has one chunk per stage", row->name);
   if (model.vision.is_present() || model.num_encoder_layers > 0) return "pp of encoders and towers is not planned yet";
   if (model.num_layers() % parts != 0)
     return fmt::format("{} layers cannot be divided evenly into {} x {} parts", model.num_layers(), stages, s.chunks);

@@ -12,10 +12,10 @@
 
 #include "base/error.h"
 #include "cluster/cluster_spec.h"
+#include "models/mesh.h"
 #include "models/model_spec.h"
 #include "models/numerics.h"
 #include "models/recipe.h"
-#include "models/mesh.h"
 
 namespace gpuplan {
 
@@ -62,12 +62,12 @@ struct Strategy {
 struct EngineConvention;
 
 struct StrategyOptions {
-  std::int64_t tp = 1;            // ranks that share each layer
-  bool splits_sequence = false;   // … hold their part of the sequence between its products
+  std::int64_t tp = 1;                      // ranks that share each layer
+  bool splits_sequence = false;             // … hold their part of the sequence between its products
   std::int64_t pp = 1, virtual_stages = 1;  // stages of a pipeline, and chunks of layers of each
   std::optional<Schedule> schedule;         // unset: one forward, one backward, interleaved where stages have chunks
-  std::optional<std::int64_t> shard_size;  // sharding factor; 1 equals ddp, N equals full sharding
-  std::optional<int> fsdp_version;         // unset: 2, or 1 where FSDP2 cannot shard the base (QLoRA)
+  std::optional<std::int64_t> shard_size;   // sharding factor; 1 equals ddp, N equals full sharding
+  std::optional<int> fsdp_version;          // unset: 2, or 1 where FSDP2 cannot shard the base (QLoRA)
   WrapPolicy wrap = WrapPolicy::Layer;
   std::int64_t wrap_min_params = 0;
   bool reshards = true;

@@ -59,7 +59,7 @@ struct AliasTable {
   /// Beginnings of sources whose tensor parallel ranks hold all tokens between products, where a point does not say:
   /// older than sequence parallelism (arXiv 2205.05198, May 2022), or without it.
   std::vector<std::string> whole_sequences;
-  std::vector<std::string> optimizers_in_backward;    // texts that say so
+  std::vector<std::string> optimizers_in_backward;  // texts that say so
   std::map<std::string, GpuAlias> gpus;
   std::map<std::string, QuantAlias> quants;
   /// Modules of the model; of alternatives "a|b" the first that it has.

@@ -303,8 +303,9 @@ void emit_embedding(LayerGraph& graph, const LedgerContext& c) {
   const LocalId looked_up = extra_ops > 0 ? t.scratch("looked-up rows", elements, residual) : kNoLocal;
   const LocalId out = m.residual_dropout > 0 ? t.scratch("embedding before dropout", elements, residual) : kNoLocal;
   const LayerSplit& split = c.model.split;
-  const LocalId rows = split.splits_sequence ? t.wide("rows of this rank's vocabulary", m.hidden_size, Dim::Hidden, residual)
-                                             : LocalId(kSlotY);
+  const LocalId rows = split.splits_sequence
+                           ? t.wide("rows of this rank's vocabulary", m.hidden_size, Dim::Hidden, residual)
+                           : LocalId(kSlotY);
   t.memory_op(OpKind::Embed, {}, {rows, looked_up, out}, 2.0 * double(bytes_of(elements, residual).count)).kernels =
       narrow<std::uint8_t>(1 + extra_ops);
   if (split.ways > 1) t.exchange(split.splits_sequence ? Exchange::ReduceScatter : Exchange::AllReduce, rows, kSlotY);

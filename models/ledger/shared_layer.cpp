@@ -76,9 +76,8 @@ void leave_columns(Tape& t, LocalId x, const ColumnInput& entered) {
   if (!split.splits_sequence) {
     t.then_backward([](Tape& tape, const Tape::Step& s) { tape.put_aside_grad(s.ids[0]); }, {x});
   } else if (entered.again != kNoLocal) {
-    t.then_backward(
-        [](Tape& tape, const Tape::Step& s) { tape.exchange(Exchange::AllGather, s.ids[0], s.ids[1]); },
-        {entered.own, entered.again});
+    t.then_backward([](Tape& tape, const Tape::Step& s) { tape.exchange(Exchange::AllGather, s.ids[0], s.ids[1]); },
+                    {entered.own, entered.again});
   }
 }
 

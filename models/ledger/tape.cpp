@@ -31,7 +31,8 @@ Tape::Tape(LayerGraph& graph, const LedgerContext& context) : c(context), graph_
   graph.locals[kSlotDx] = graph.locals[kSlotDy] = boundary;
   graph.locals[kSlotDx].name = graph.locals[kSlotDy].name = "gradient of the residual stream";
   if (c.layer().part == ModelPart::Projector)  // from the tower's stream to that of the language model
-    graph.locals[kSlotY].elements = graph.locals[kSlotDy].elements = c.model.stream_tokens(c.recipe) * c.model.spec.stream_width();
+    graph.locals[kSlotY].elements = graph.locals[kSlotDy].elements =
+        c.model.stream_tokens(c.recipe) * c.model.spec.stream_width();
   if (c.model.spec.vision.is_present())
     graph.locals[kSlotMemory].elements = graph.locals[kSlotDMemory].elements = c.memory_elements();
   graph.locals[kSlotMemory].name = "encoder output";

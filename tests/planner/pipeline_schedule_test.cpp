@@ -12,9 +12,7 @@ using namespace gpuplan;
 
 namespace {
 
-std::vector<Visit> order(Schedule schedule, const PipelinePlace& place) {
-  return pipeline_row(schedule)->order(place);
-}
+std::vector<Visit> order(Schedule schedule, const PipelinePlace& place) { return pipeline_row(schedule)->order(place); }
 
 /// Time of a step over its ideal, less 1, where a chunk takes 1 / v forward and 2 / v backward and messages nothing.
 /// Written apart from the planner: every visit starts when its stage is free and what it needs has ended.
@@ -88,8 +86,7 @@ TEST_CASE("the bubble is (p - 1) / m of equal stages, and (p - 1) / (v m) where 
 
 TEST_CASE("in flight: all micro-batches, as many as stages are behind, or twice those and the chunks between") {
   CHECK(chunks_in_flight(order(Schedule::GPipe, {4, 1, 16, 0})) == 16);
-  for (std::int64_t r = 0; r < 4; ++r)
-    CHECK(chunks_in_flight(order(Schedule::OneFOneB, {4, 1, 16, r})) == 4 - r);
+  for (std::int64_t r = 0; r < 4; ++r) CHECK(chunks_in_flight(order(Schedule::OneFOneB, {4, 1, 16, r})) == 4 - r);
   // 2 (p - 1) + (v - 1) p + 1 on the first stage, (v - 1) p + 1 on the last
   CHECK(chunks_in_flight(order(Schedule::Interleaved, {8, 5, 64, 0})) == 47);
   CHECK(chunks_in_flight(order(Schedule::Interleaved, {4, 8, 16, 0})) == 35);

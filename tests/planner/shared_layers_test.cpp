@@ -1,5 +1,5 @@
-// Ranks that share each layer (tensor parallelism): what one of them holds, keeps for backward and exchanges, counted by
-// hand. t is the number of ranks, N the tokens of a micro-batch, h the width.
+// Ranks that share each layer (tensor parallelism): what one of them holds, keeps for backward and exchanges, counted
+// by hand. t is the number of ranks, N the tokens of a micro-batch, h the width.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -42,7 +42,8 @@ struct SharedLayer {
   }
   void emit(const ModelSpec& spec, void (*emitter)(LayerGraph&, const LedgerContext&) = emit_layer) {
     const TrainedModel model = part(spec);
-    emitter(graph, make_context(model, recipe, framework, resolve_numerics(recipe, framework, ShardingEngine::Zero, &spec)));
+    emitter(graph,
+            make_context(model, recipe, framework, resolve_numerics(recipe, framework, ShardingEngine::Zero, &spec)));
   }
   double saved_per_unit(const ModelSpec& spec) {
     emit(spec);
@@ -162,8 +163,7 @@ TEST_CASE("adapters: replicated, the side that is not cut is whole; gathered, bo
                      b_rows = 2 * 8 * 64;
   CHECK(adapters(AdapterSplit::Replicated) ==
         std::pair(a_columns + b_columns / 2 + a_rows / 2 + b_rows, a_columns + b_rows));
-  CHECK(adapters(AdapterSplit::Gathered) ==
-        std::pair((a_columns + b_columns + a_rows + b_rows) / 2, std::int64_t{0}));
+  CHECK(adapters(AdapterSplit::Gathered) == std::pair((a_columns + b_columns + a_rows + b_rows) / 2, std::int64_t{0}));
 }
 
 TEST_CASE("gathered adapters move the low-rank activation of a column, and the output of a row") {
@@ -174,8 +174,7 @@ TEST_CASE("gathered adapters move the low-rank activation of a column, and the o
   layer.emit(tiny_llama());
   const std::int64_t stream = 64 * 64 * 2, mid = 64 * 8 * 2;
   // q, k, v; o's output; gate, up; down's output
-  CHECK(layer.exchanged(Exchange::AllGather, layer.graph.forward) ==
-        Bytes64{mid, mid, mid, stream, mid, mid, stream});
+  CHECK(layer.exchanged(Exchange::AllGather, layer.graph.forward) == Bytes64{mid, mid, mid, stream, mid, mid, stream});
   // rows sum their base, then their low-rank activation
   CHECK(layer.exchanged(Exchange::AllReduce, layer.graph.forward) == Bytes64{stream, mid, stream, mid});
   layer.framework = trainer(AdapterSplit::Replicated);
@@ -208,6 +207,30 @@ TEST_CASE("programs of shared layers hold their invariants, and are the same fol
           }
 }
 
+TEST_CASE("FSDP shards what ranks that share layers hold: each 1 / (t x s) of a linear") {
+  for (const char* strategy : {"fsdp", "fsdp-grad-op", "hsdp"})
+    for (const Checkpointing checkpointing : {Checkpointing::None, Checkpointing::Full}) {
+      Plan plan;
+      plan.spec = tiny_llama(32);
+      plan.framework = find_framework("torchtitan");
+      plan.cluster = plain_cluster(8);
+      plan.recipe.checkpointing = checkpointing;
+      plan.options.tp = 2, plan.options.splits_sequence = true;
+      if (std::string_view(strategy) == "hsdp") plan.options.shard_size = 2;
+      plan.build(strategy);
+      INFO(plan.strategy.title());
+      verify(plan.program);
+      StepProgram folded;
+      build_step_program(folded, plan.job(), {}, {}, nullptr, Layers::Folded);
+      CHECK(written_out(folded.programs[0]) == plan.of_rank());
+      const std::int64_t ways = plan.strategy.mesh.shard_ways();
+      std::int64_t weights = 0;
+      for (const ProgramBuffer& b : plan.of_rank().buffers)
+        if (b.is_persistent && b.category == Category::Weights && b.unit == 1) weights += b.bytes.count;
+      CHECK(weights == 4 * (kTinyLinears / 2 + 2 * 64) / ways);  // fp32
+    }
+}
+
 TEST_CASE("what ranks hold whole and sum is one message before the step") {
   Plan plan;
   plan.framework = trainer();
@@ -225,8 +248,8 @@ TEST_CASE("what ranks hold whole and sum is one message before the step") {
 }
 
 TEST_CASE("7B on 4 ranks, micro-batch 2 of 8,192: the bytes that Megatron-LM's functional test measured") {
-  // Source: NVIDIA/Megatron-LM tests/functional_tests/test_cases/gpt/gpt3_7b_tp4_pp1_memory_speed, model_config.yaml and
-  // golden_values_dev_dgx_h100.json @d98e8a64d: mem-max-allocated 53.2193 GiB, mem-allocated (after a step) 19.2444
+  // Source: NVIDIA/Megatron-LM tests/functional_tests/test_cases/gpt/gpt3_7b_tp4_pp1_memory_speed, model_config.yaml
+  // and golden_values_dev_dgx_h100.json @d98e8a64d: mem-max-allocated 53.2193 GiB, mem-allocated (after a step) 19.2444
   Plan plan;
   plan.spec = gpt_7b();
   plan.spec.num_key_value_heads = 8;
@@ -240,8 +263,8 @@ TEST_CASE("7B on 4 ranks, micro-batch 2 of 8,192: the bytes that Megatron-LM's f
   plan.build("zero1");
   const DetailedPeak peak = replay_detailed(plan.program, plan.rank(), plan.spec.num_hidden_layers);
   const auto gb = [&](Category c) { return double(peak.by_category[std::size_t(c)].count) / 1e9; };
-  // layers N h (10 + (2 + 2 x 2 / 4 + 2 + 16) / 4) x 32 = 32.75 GB with 8 KV heads; logits N x 32,768 in 16 and in 32 bit
-  // 3.22 GB; the last boundary and the final norm's output 0.27 GB
+  // layers N h (10 + (2 + 2 x 2 / 4 + 2 + 16) / 4) x 32 = 32.75 GB with 8 KV heads; logits N x 32,768 in 16 and in 32
+  // bit 3.22 GB; the last boundary and the final norm's output 0.27 GB
   CHECK(gb(Category::Activations) + gb(Category::Logits) == doctest::Approx(36.26).epsilon(0.001));
   CHECK(gb(Category::Activations) + gb(Category::Logits) == doctest::Approx(57.143 - 20.664).epsilon(0.02));
   CHECK(double(peak.tensors.count) == doctest::Approx(53.2193 * 0x1p30).epsilon(0.02));
