@@ -129,7 +129,10 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
   CommModel m;
   m.host_link = reached_host_link(cluster, profile);
   m.cpu_optimizer = profile.cpu_optimizer_bandwidth;
-  m.nvme = BytesPerSec{std::min(m.host_link.value, profile.nvme_bandwidth.value)};
+  // the drives of a machine are shared by its ranks
+  const double drives = double(std::max<std::int64_t>(1, cluster.layout.num_nvme)) /
+                        double(std::max<std::int64_t>(1, cluster.ranks_per_node(mesh.world())));
+  m.nvme = BytesPerSec{std::min(m.host_link.value, drives * profile.nvme_bandwidth.value)};
   const bool is_measured = has_measured_links(profile, cluster);
   if (is_measured) m.measured = profile.measured;
   const LinkCost intra = reached_inside(cluster, profile);

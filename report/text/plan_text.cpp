@@ -133,8 +133,16 @@ std::string limits_text(const SearchQuestion& q) {
   return text;
 }
 
-/// The offer with its date and source.
-std::string price_text(const PlanRow& row) {
+std::string would_do_text(const SearchAnswer& found, const Screen& screen) {
+  if (found.would_do.empty()) return "";
+  std::vector<std::string> lines;
+  for (const WouldDo& one : found.would_do) lines.push_back(fmt::format("{}: {}", one.change, one.plan));
+  return heading(found.has_plan() ? "Instead" : "What would do", screen) + points(lines, screen);
+}
+
+}  // namespace
+
+std::string price_words(const PlanRow& row) {
   if (!row.offer.usd_per_gpu_hour) return "";
   std::string text = fmt::format("price: {} per GPU and hour", format_usd(*row.offer.usd_per_gpu_hour));
   const std::string name = row.offer.name.substr(0, row.offer.name.find(": "));
@@ -147,14 +155,11 @@ std::string price_text(const PlanRow& row) {
   return text;
 }
 
-std::string would_do_text(const SearchAnswer& found, const Screen& screen) {
-  if (found.would_do.empty()) return "";
-  std::vector<std::string> lines;
-  for (const WouldDo& one : found.would_do) lines.push_back(fmt::format("{}: {}", one.change, one.plan));
-  return heading(found.has_plan() ? "Instead" : "What would do", screen) + points(lines, screen);
+std::string overhead_words(const SearchQuestion& question) {
+  if (question.overhead.value <= 0) return "";
+  return fmt::format("{} of set-up, download and failed starts are in every time and cost; --overhead sets it",
+                     format_duration(question.overhead));
 }
-
-}  // namespace
 
 std::string plan_sentence(const PlanAnswer& answer) {
   const SearchQuestion& q = answer.question;
@@ -224,12 +229,9 @@ std::string plan_text(const PlanAnswer& answer, const Screen& screen) {
                prose_width(screen), "  ", "  ");
     out += "\n" + rows_text(answer, screen) + would_do_text(found, screen) + by_gpu_text(answer, screen) +
            knobs_text(answer, screen);
-    if (const std::string price = price_text(best); !price.empty()) assumptions.push_back(price);
-    if (answer.question.overhead.value > 0)
-      assumptions.push_back(
-          fmt::format("{} of set-up, download and failed starts are in every time and cost; "
-                      "--overhead sets it",
-                      format_duration(answer.question.overhead)));
+    if (const std::string price = price_words(best); !price.empty()) assumptions.push_back(price);
+    if (std::string overhead = overhead_words(answer.question); !overhead.empty())
+      assumptions.push_back(std::move(overhead));
   } else if (!found.would_do.empty()) {
     out += would_do_text(found, screen);
   } else {
