@@ -50,6 +50,24 @@ static NameTable<HostStep> names_of(HostStep) {
                                      NameRow<HostStep>{"vectorised", HostStep::Vectorised}};
   return {"optimizer on the host", kNames};
 }
+static NameTable<ShardedLoading> names_of(ShardedLoading) {
+  static constexpr std::array kNames{NameRow<ShardedLoading>{"parts", ShardedLoading::Parts},
+                                     NameRow<ShardedLoading>{"units", ShardedLoading::Units},
+                                     NameRow<ShardedLoading>{"whole-first", ShardedLoading::WholeFirst},
+                                     NameRow<ShardedLoading>{"whole-beside", ShardedLoading::WholeBeside}};
+  return {"loading of sharded weights", kNames};
+}
+static NameTable<DoraBase> names_of(DoraBase) {
+  static constexpr std::array kNames{NameRow<DoraBase>{"own", DoraBase::Own},
+                                     NameRow<DoraBase>{"own-with-dropout", DoraBase::OwnWithDropout},
+                                     NameRow<DoraBase>{"shared", DoraBase::Shared}};
+  return {"base output of DoRA", kNames};
+}
+static NameTable<NewtonSchulz> names_of(NewtonSchulz) {
+  static constexpr std::array kNames{NameRow<NewtonSchulz>{"standard", NewtonSchulz::Standard},
+                                     NameRow<NewtonSchulz>{"gram", NewtonSchulz::Gram}};
+  return {"Newton-Schulz iteration", kNames};
+}
 static NameTable<SelectiveKind> names_of(SelectiveKind) {
   static constexpr std::array kNames{NameRow<SelectiveKind>{"attention", SelectiveKind::Attention},
                                      NameRow<SelectiveKind>{"ops", SelectiveKind::Ops}};
@@ -105,6 +123,7 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("overlap_comm_stage3", engine.buckets_stage3.overlap_comm);
   f.optional("max_live", engine.max_live);
   f.optional("max_reuse_distance", engine.max_reuse_distance);
+  f.optional("prefetch_bucket", engine.prefetch_bucket, IntRange{.least = -1});
   f.optional("persistence_threshold", engine.persistence_threshold, IntRange{.least = -1});
   f.optional("keeps_root_gathered", engine.keeps_root_gathered);
   f.optional("syncs_last_only", engine.syncs_last_only);
@@ -115,6 +134,7 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("leaf_gather_kernels", engine.leaf_gather_kernels);
   f.optional("leaf_reduce_kernels", engine.leaf_reduce_kernels);
   f.optional("leaf_slice_kernels", engine.leaf_slice_kernels);
+  f.optional("bucket_kernels", engine.bucket_kernels);
   f.optional("gathers_parameters", engine.gathers_parameters);
   f.optional("leaf_experts", engine.leaf_experts);
   f.optional("wraps_adapters", engine.wraps_adapters);
@@ -122,6 +142,8 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("copies_in_line", engine.copies_in_line);
   f.optional("gathers_fp8", engine.gathers_fp8);
   f.optional("copies_fp8", engine.copies_fp8);
+  f.optional("newton_schulz", engine.newton_schulz);
+  f.optional("loading", engine.loading);
   f.optional("shards_rows", engine.shards_rows);
   f.optional("host_step", engine.host_step);
   f.optional("host_gradients_in_fp32", engine.host_gradients_in_fp32);
@@ -177,6 +199,12 @@ void read_adapters(Fields& f, FrameworkAdapters& adapters) {
   f.optional("gate_up_rank", adapters.gate_up_rank, IntRange{.least = 1});
   f.optional("drops_linears", adapters.drops_linears);
   f.optional("parameters_are_plain", adapters.parameters_are_plain);
+  f.optional_object("dora", [&](Fields& own) {
+    own.optional("multiplies_identity", adapters.dora.multiplies_identity);
+    own.optional("converts_weight", adapters.dora.converts_weight);
+    own.optional("casts_product", adapters.dora.casts_product);
+    own.optional("base", adapters.dora.base);
+  });
 }
 
 void read_tensor_parallel(Fields& f, FrameworkTensorParallel& split) {
@@ -324,6 +352,7 @@ FrameworkConvention with_facts(const Record& record, const StackVersions& versio
   nlohmann::json content = record.content;
   content.merge_patch(record_facts(facts_for(versions, record.name), family));
   FrameworkConvention out = read_framework(content, record.where);
+  out.layers.has_delta_kernels = !fact(facts_for(versions, record.name), "kernels.delta_net", family);
   out.versions = versions;
   out.family = family;
   return out;

@@ -78,15 +78,16 @@ void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, 
                      rows = tensor.shape.empty() ? 1 : tensor.shape[is_stack ? 1 : 0];
   const std::int64_t cols = tensor.elements() / (rows * copies);
   const bool is_of_experts = tensor.slot >= LinearSlot::Router && tensor.slot < LinearSlot::Count;
+  const bool is_block = tensor.role == WeightRole::Linear || tensor.role == WeightRole::Stacked;
   const auto add_whole = [&](StateKind kind) {
-    out.push_back({kind, rows, cols, copies, index, WeightUse::Tensor, is_stack, is_of_experts});
+    out.push_back({kind, rows, cols, copies, index, WeightUse::Tensor, is_stack, is_of_experts, is_block});
   };
   const auto add_adapter = [&](std::int64_t out_features, std::int64_t in_features, WeightUse use) {
-    out.push_back({StateKind::Adapter, out_features, in_features, copies, index, use, is_stack, is_of_experts});
+    out.push_back(
+        {StateKind::Adapter, out_features, in_features, copies, index, use, is_stack, is_of_experts, is_block});
   };
   if (tensor.is_tied) return add_whole(StateKind::SavedCopy);  // what it is a copy of is the embedding
   if (!recipe.is_adapter() && is_open(recipe, tensor)) return add_whole(StateKind::Trained);
-  const bool is_block = tensor.role == WeightRole::Linear || tensor.role == WeightRole::Stacked;
   add_whole(choice.quantises(tensor) ? StateKind::Quantised : is_block ? StateKind::Frozen : StateKind::FrozenEnd);
   if (const std::int64_t rank = choice.rank_of(tensor)) {
     add_adapter(rank, tensor.in, WeightUse::LowRankA);

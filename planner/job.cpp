@@ -69,7 +69,8 @@ Unpacking unpacking_of(const FrameworkConvention& framework, const CheckpointQua
   if (found.is_null()) return {};
   return {.bytes_per_value = found.value("bytes_per_value", 0.0),
           .bytes_at_once = found.value("bytes_at_once", 0.0),
-          .values_at_once = found.value("values_at_once", std::int64_t{0})};
+          .values_at_once = found.value("values_at_once", std::int64_t{0}),
+          .moves_to_host = found.value("moves_to_host", false)};
 }
 
 }  // namespace

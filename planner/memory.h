@@ -11,13 +11,14 @@
 namespace gpuplan {
 
 /// When the peak happens, in words a report can print.
-enum class PeakInstant : std::uint8_t { Forward, LogitsAndLoss, Backward, OptimizerStep, Resident, Evaluation };
+enum class PeakInstant : std::uint8_t { Forward, LogitsAndLoss, Backward, OptimizerStep, Resident, Loading, Evaluation, Saving };
 
 /// What one scalar pass finds: the peak of tensors, and what the allocator and the host need beside it.
 struct Peak {
   Bytes tensors;                // highest total of live device bytes
   Bytes step;                   // the same in training, where evaluation may be higher
   Bytes resident;               // persistent device bytes
+  Bytes weights;                // of them, weights and adapters
   Bytes pools;                  // sum of each tensor class's own peak: what reserved memory tends to
   Bytes joined_pools;           // the most of it between two moments without transients, before the optimizer's step
   Bytes joined_activations;     // of that: activations and logits

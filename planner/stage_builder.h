@@ -29,6 +29,7 @@ struct ScheduleStep {
 /// Current names of a group's buffers, which the schedule gives them.
 struct GroupHandles {
   std::uint32_t gathered_trained{}, gathered_frozen{}, flat_trained{}, flat_frozen{};
+  std::uint32_t gathered_rest{};  // of an engine that gathers parameters: what is not fetched ahead
   std::uint32_t full_gradient{}, gradient{};
   std::uint32_t host_gradient{};  // where an offloaded optimizer reads it
   std::uint32_t reduced_whole{};  // ZeRO-1: unsharded gradient that stays until the step
@@ -48,6 +49,8 @@ struct Group : GroupHandles {
   std::uint32_t bucket{}, main_gradient{};
   std::int64_t messages = 1;  // of one gather of what is trained; FSDP reduces as it gathers
   std::int64_t frozen_messages = 1;
+  double ahead = 1;               // share of what is gathered that is fetched before the group's own call
+  Bytes rest;                     // the most that is fetched during that call beside it
   std::int64_t elements_after{};  // gathered between this group's forward and its backward
   bool keeps_after_forward{}, is_root{}, needs_copy_out{};
   bool has_gradient() const { return sizes.trained_elements > 0 || sizes.full_gradient.count > 0; }
@@ -244,6 +247,7 @@ class StageBuilder {
 
   // state
   void make_groups();
+  void limit_fetches(Group& group) const;
   void add_constants();
   void allocate_state(Group& group);
   void wrap_by_size(Group& root);
@@ -311,6 +315,8 @@ class StageBuilder {
   void step_all();
   void step(Group& group);
   bool has_step(const Group& group) const;
+  /// Index of these products among RankProgram::step_flops.
+  std::uint8_t step_products(double flops);
   bool steps_flat() const {
     return rules_.steps_flat && !recipe().optimizer_in_backward && optimizer_space() == MemorySpace::Device;
   }

@@ -250,7 +250,10 @@ void StageBuilder::add_chunk(std::uint16_t first, std::uint16_t last) {
 
 void StageBuilder::begin_pass(std::int64_t micro_batch) {
   micro_batch_ = narrow<std::uint32_t>(micro_batch);
-  for (Group& g : s_.groups) g.is_held = 0, g.gathered_trained = g.gathered_frozen = g.flat_trained = g.flat_frozen = 0;
+  for (Group& g : s_.groups) {
+    g.is_held = 0;
+    g.gathered_trained = g.gathered_frozen = g.gathered_rest = g.flat_trained = g.flat_frozen = 0;
+  }
   memory_ = memory_gradient_ = 0;
   hooks_ = 0;
 }

@@ -6,6 +6,7 @@
 
 #include "base/narrow.h"
 #include "models/ledger/fake_quant.h"
+#include "models/ledger/linear_parts.h"
 #include "models/ledger/tape.h"
 
 namespace gpuplan {
@@ -35,8 +36,8 @@ bool is_cast_from_fp32(const Tape& t, const LinearRef& l) {
 /// How many experts have rows: at most one per row.
 std::int64_t num_used(const LinearRef& l, std::int64_t rows) { return std::min(l.copies, rows); }
 
-/// A weight in compute dtype for one matmul: a scratch buffer where the stored weight is quantised or of another dtype.
-/// Of experts one after the other.
+}  // namespace
+
 LocalId usable_weight(Tape& t, const LinearRef& l, std::int64_t rows) {
   const DtypePolicy& n = t.c.numerics;
   const std::int64_t used = num_used(l, rows);
@@ -60,8 +61,6 @@ LocalId usable_weight(Tape& t, const LinearRef& l, std::int64_t rows) {
   t.memory_op(OpKind::Cast, {}, {w}, 6.0 * double(used * l.in * l.out));
   return w;
 }
-
-}  // namespace
 
 LayerOp& weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int64_t m, std::int64_t in,
                          std::int64_t out, std::uint8_t weight, bool is_cast, Dtype stored, WeightUse use) {
@@ -297,25 +296,15 @@ LocalId lora_forward(Tape& t, const LinearRef& l, LocalId x, LocalId cast_input,
   t.saves(ids.mid, "input of LoRA B: its weight gradient");
   const LocalId up = t.tensor("adapter output", N * l.out, n.adapter_compute, t.at(base).dims);
   in_adapter_dtype(t, t.gemm({ids.mid}, {up}, N, l.out, l.rank));
+  if (t.c.recipe.lora.is_dora) return dora_output(t, l, x, ids.input, base, up);
   const LocalId scaled = t.tensor("scaled adapter output", N * l.out, n.adapter_compute, t.at(base).dims);
   t.memory_op(OpKind::Scale, {up}, {scaled}, 2.0 * double(t.at(up).bytes().count));
   const Dtype out = t.at(base).dtype;
   const bool is_wide = size_of(n.adapter_compute) > size_of(out);  // the sum is, and is cast back
-  LocalId y = t.tensor(l.name, N * l.out, is_wide ? n.adapter_compute : out, t.at(base).dims, t.at(base).kind);
-  const LocalId norms =
-      t.c.recipe.lora.is_dora ? t.scratch("DoRA weight and its norm", 2 * l.in * l.out, n.compute) : kNoLocal;
-  t.memory_op(OpKind::Add, {base, scaled}, {y, norms},
+  const LocalId y = t.tensor(l.name, N * l.out, is_wide ? n.adapter_compute : out, t.at(base).dims, t.at(base).kind);
+  t.memory_op(OpKind::Add, {base, scaled}, {y},
               double(t.at(base).bytes().count + t.at(scaled).bytes().count + t.at(y).bytes().count));
-  y = t.cast(y, out, l.name);
-  if (t.c.recipe.lora.is_dora) {
-    t.saves(base, "output before DoRA's magnitude");
-    t.then_backward(
-        [](Tape& tape, const Tape::Step& s) {
-          tape.memory_op(OpKind::Scale, {s.ids[0]}, {}, 2.0 * double(tape.at(s.ids[0]).bytes().count));
-        },
-        {base});
-  }
-  return y;
+  return t.cast(y, out, l.name);
 }
 
 }  // namespace
