@@ -20,6 +20,7 @@ EstimateResult estimate(const EstimateRequest& request) {
   EstimateRequest r = request;
   settle_stack(r);
   validate_recipe(r.recipe, r.model, r.cluster);
+  check_teacher(r);
   const FrameworkConvention& framework = *r.recipe.framework;
   r.options = options_for(r);
   EstimateResult out{.model = prepare(r.model, r.recipe, framework), .framework = framework, .profile = profile_of(r)};

@@ -47,8 +47,9 @@ struct EstimateRequest {
   std::optional<double> price_per_gpu_hour;  // overrides the cluster's
   std::int64_t eval_batch = 0;               // sequences per GPU in evaluation; 0: the micro batch
   EvalLogits eval_logits{};
-  std::int64_t eval_generate = 0;          // tokens generated per sequence during evaluation: adds a KV cache
-  std::shared_ptr<const Profile> profile;  // null: the shipped one of the first GPU
+  std::int64_t eval_generate = 0;            // tokens generated per sequence during evaluation: adds a KV cache
+  std::shared_ptr<const Profile> profile;    // null: the shipped one of the first GPU
+  std::shared_ptr<const ModelSpec> teacher;  // of a method that distils
 };
 
 /// A request under one strategy. `micro_batch`, `seq_len` and `grad_accum` of its recipe may be changed in place; what
@@ -97,6 +98,8 @@ StrategyOptions options_for(const EstimateRequest& request);
 
 /// Returns the first thing about a recipe that makes no sense, naming the flag.
 std::optional<InputError> recipe_mistake(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster);
+/// Throws InputError where the method needs a teacher and none is given, or has none.
+void check_teacher(const EstimateRequest& request);
 /// Throws it.
 void validate_recipe(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster);
 

@@ -49,7 +49,8 @@ Bytes gathered_weights(const Job& job) {
 Bytes loss_of_evaluation(const Job& job) {
   const Recipe& recipe = job.recipe();
   if (recipe.loss == LossKernel::Fused) return {};
-  const std::int64_t logits = eval_batch(job.request) * recipe.seq_len * job.model.spec.vocab_size;
+  const std::int64_t logits =
+      eval_batch(job.request) * recipe.objective.answers() * recipe.seq_len * job.model.spec.vocab_size;
   const Bytes all = bytes_of(logits, job.numerics.compute) + 2 * bytes_of(logits, Dtype::F32);
   return recipe.loss == LossKernel::Chunked ? Bytes{all.count / std::max<std::int64_t>(1, recipe.loss_chunks)} : all;
 }
@@ -120,7 +121,8 @@ bool is_evaluated(const EstimateRequest& r) {
 
 Bytes kept_logits(const Job& job) {
   const Bytes of_token = bytes_of(job.model.spec.vocab_size, Dtype::F32);
-  return eval_batch(job.request) * (job.recipe().seq_len * (job.strategy.mesh.batch_replicas() * of_token));
+  return eval_batch(job.request) * job.recipe().objective.answers() *
+         (job.recipe().seq_len * (job.strategy.mesh.batch_replicas() * of_token));
 }
 
 Bytes evaluated_logits(const Job& job) {

@@ -102,9 +102,9 @@ bool StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
   const std::int64_t k = std::max<std::int64_t>(1, recipe().checkpoint_every);
   const TrainedModel& model = in_.model;
   const Bytes boundary = bytes_of(recipe().tokens() * model.spec.stream_width(), n_.residual);
-  const std::int64_t positions = recipe().micro_batch * model.positions_per_row(recipe());
+  const std::int64_t positions = recipe().rows() * model.positions_per_row(recipe());
   const Bytes tower_boundary = bytes_of(positions * model.tower.hidden_size, n_.residual);
-  const Bytes of_images = bytes_of(recipe().micro_batch * model.memory_elements_per_row(recipe()), n_.residual);
+  const Bytes of_images = bytes_of(recipe().rows() * model.memory_elements_per_row(recipe()), n_.residual);
   const std::int64_t num_tower_units = model.spec.vision.num_units();
   s_.units.assign(std::size_t(last - first + 1), {});
   for (std::size_t i = 0; i < s_.units.size(); ++i) {
@@ -131,7 +131,8 @@ bool StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
       u.is_checkpointed &= !layer_kind.is_bridge && kind.runs_backward;
     }
     if (is_embedding(i)) u.whole = blocks.embedding, u.whole_backward = blocks.embedding_backward;
-    if (is_head(i)) u.whole = blocks.head;
+    if (is_head(i))
+      u.whole = blocks.head, u.whole_backward = blocks.head_backward, u.keeps_input = blocks.head_keeps_input;
   }
   make_groups();
   if (in_.framework.state.has_step_constants) add_constants();

@@ -119,6 +119,7 @@ class StageBuilder {
 
  private:
   const Recipe& recipe() const { return in_.recipe(); }
+  bool trains() const { return recipe().pass == Pass::Train; }
   std::uint16_t num_layers() const { return narrow<std::uint16_t>(in_.model.num_layers()); }
   std::uint16_t unit_id(std::size_t local) const { return narrow<std::uint16_t>(first_ + local); }
   bool is_embedding(std::size_t local) const { return unit_id(local) == 0; }

@@ -170,7 +170,7 @@ void StageBuilder::release_groups(const ScheduleStep& v) {
     if (g.is_root && !(v.phase == Phase::Backward && v.ends_chunk)) return;
     if (!g.is_root && v.phase == Phase::Forward && g.keeps_after_forward) return;
     if (casts() && n_.caches_casts && v.phase == Phase::Forward) {  // the autocast cache outlives the forward pass
-      if (!u.is_checkpointed || is_embedding(v.unit)) return;
+      if ((!u.is_checkpointed && trains()) || is_embedding(v.unit)) return;
       if (g.gathered_trained) s_.casts.push_back(g.gathered_trained);
     }
     g.is_held = 0;

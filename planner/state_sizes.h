@@ -53,6 +53,7 @@ struct SizeRules {
   bool has_leaf_experts = false;           // this model is one of EngineConvention::leaf_experts
   bool steps_flat = false;                 // DeepSpeed: the optimizer sees one flat tensor per sub-group
   std::int64_t sub_group_size = -1;        // of those, elements of one rank at least; -1: one for all
+  bool trains = true;                      // false: of a pass without gradients, whose weights alone are there
   StateSizer sizer = per_tensor_sizes;
 
   bool gathers() const { return layout.shards_weights && (ways > 1 || keeps_weights_on_host); }

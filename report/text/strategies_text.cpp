@@ -24,6 +24,7 @@ std::string_view short_name(PeakInstant instant) {
     case PeakInstant::OptimizerStep: return "step";
     case PeakInstant::Resident: return "resident";
     case PeakInstant::Evaluation: return "eval";
+    case PeakInstant::OtherModel: return "reference";
   }
   return "";
 }
