@@ -37,12 +37,13 @@ Job copy_of(const Job& job, bool is_on_host) {
   return copy;
 }
 
-Phase reference_phase(const Job& job, Reference reference) {
+SidePhase reference_phase(const Job& job, Reference reference) {
   const bool is_copy = reference == Reference::Copy || reference == Reference::Host;
-  Phase phase{.name = {},
-              .job = is_copy ? copy_of(job, reference == Reference::Host) : pass_of(job, Pass::Frozen, nullptr, false),
-              .has_own_weights = is_copy,
-              .is_before_training = reference == Reference::Precomputed};
+  SidePhase phase{
+      .name = {},
+      .job = is_copy ? copy_of(job, reference == Reference::Host) : pass_of(job, Pass::Frozen, nullptr, false),
+      .has_own_weights = is_copy,
+      .is_before_training = reference == Reference::Precomputed};
   return phase;
 }
 
@@ -56,7 +57,7 @@ struct PhaseBytes {
   Bytes resident, host, tensors, pools;
 };
 
-PhaseBytes bytes_of_phase(const Phase& phase, std::size_t rank_class) {
+PhaseBytes bytes_of_phase(const SidePhase& phase, std::size_t rank_class) {
   StepProgram& program = side_program();
   build_step_program(program, phase.job, {}, {}, nullptr, Layers::Folded);
   const RankClass& c = program.classes[std::min(rank_class, program.classes.size() - 1)];
@@ -75,9 +76,9 @@ void add_resident(Peak& peak, const PhaseBytes& bytes) {
 }
 
 /// What is there when a phase begins.
-Bytes waiting(const Peak& peak, const Phase& phase) { return phase.in_graph ? peak.at_loss : peak.resident; }
+Bytes waiting(const Peak& peak, const SidePhase& phase) { return phase.in_graph ? peak.at_loss : peak.resident; }
 
-void add_phase(Peak& peak, const Phase& phase, const PhaseBytes& bytes) {
+void add_phase(Peak& peak, const SidePhase& phase, const PhaseBytes& bytes) {
   const Bytes before = waiting(peak, phase);
   peak.pools = std::max(peak.pools, before + bytes.pools);
   peak.joined_pools = std::max(peak.joined_pools, before + bytes.pools);
@@ -92,7 +93,7 @@ StepTime times(StepTime t, double count) {
   return t;
 }
 
-StepTime time_of(const Phase& phase, const StepColumns& columns) {
+StepTime time_of(const SidePhase& phase, const StepColumns& columns) {
   StepProgram& program = side_program();
   build_step_program(program, phase.job, columns.models, columns.of_rank, nullptr, Layers::Folded);
   const StepTime step = forward_pass(program, columns.models, make_step_comm(phase.job));
@@ -102,18 +103,18 @@ StepTime time_of(const Phase& phase, const StepColumns& columns) {
 
 }  // namespace
 
-std::vector<Phase> side_phases(const Job& job) {
-  std::vector<Phase> phases;
+std::vector<SidePhase> side_phases(const Job& job) {
+  std::vector<SidePhase> phases;
   if (is_one_phase(job)) return phases;
   const Reference reference = reference_of(job.recipe());
   for (const SidePass& pass : job.recipe().objective.method->passes) {
     if (pass.of == PassModel::Reference && reference == Reference::None) continue;
-    Phase phase = pass.of == PassModel::Reference ? reference_phase(job, reference)
-                  : pass.of == PassModel::Policy
-                      ? Phase{.name = {}, .job = pass_of(job, Pass::Forward, nullptr, false)}
-                      : Phase{.name = {},
-                              .job = pass_of(job, Pass::Frozen, job.request.teacher.get(), false),
-                              .has_own_weights = true};
+    SidePhase phase = pass.of == PassModel::Reference ? reference_phase(job, reference)
+                      : pass.of == PassModel::Policy
+                          ? SidePhase{.name = {}, .job = pass_of(job, Pass::Forward, nullptr, false)}
+                          : SidePhase{.name = {},
+                                      .job = pass_of(job, Pass::Frozen, job.request.teacher.get(), false),
+                                      .has_own_weights = true};
     phase.name = pass.name;
     phase.times = pass.times;
     const bool is_after = pass.of == PassModel::Policy && job.framework.preference.policy_pass_in_graph;
@@ -126,10 +127,10 @@ std::vector<Phase> side_phases(const Job& job) {
 std::vector<Peak> replay_phases(const Job& job, const StepProgram& program) {
   std::vector<Peak> peaks = replay_all(program);
   if (is_one_phase(job)) return peaks;
-  const std::vector<Phase> phases = side_phases(job);
+  const std::vector<SidePhase> phases = side_phases(job);
   for (std::size_t c = 0; c < peaks.size(); ++c) {
     std::vector<PhaseBytes> bytes;
-    for (const Phase& phase : phases) bytes.push_back(bytes_of_phase(phase, c));
+    for (const SidePhase& phase : phases) bytes.push_back(bytes_of_phase(phase, c));
     for (const PhaseBytes& b : bytes) add_resident(peaks[c], b);
     for (std::size_t i = 0; i < phases.size(); ++i)
       if (!phases[i].is_before_training) add_phase(peaks[c], phases[i], bytes[i]);
@@ -149,7 +150,7 @@ std::vector<PhaseFigures> phase_figures(const Job& job, std::span<const Peak> pe
                  .tensors = peak.train + (peak.resident - peak.trained_resident),
                  .time = train,
                  .is_before_training = false});
-  for (const Phase& phase : side_phases(job)) {
+  for (const SidePhase& phase : side_phases(job)) {
     const PhaseBytes bytes = bytes_of_phase(phase, std::size_t(fullest));
     out.push_back({.name = phase.name,
                    .rows = phase.times * phase.job.recipe().rows(),
@@ -163,7 +164,7 @@ std::vector<PhaseFigures> phase_figures(const Job& job, std::span<const Peak> pe
 
 StepTime side_time(const Job& job, const StepColumns& columns) {
   StepTime sum;
-  for (const Phase& phase : side_phases(job))
+  for (const SidePhase& phase : side_phases(job))
     if (!phase.is_before_training) sum += time_of(phase, columns);
   return sum;
 }
@@ -171,10 +172,10 @@ StepTime side_time(const Job& job, const StepColumns& columns) {
 DetailedPeak detailed_phases(const Job& job, const StepProgram& program, std::size_t rank_class, const Peak& peak) {
   const bool is_of_other = peak.instant == PeakInstant::OtherModel;
   const std::int64_t num_layers = job.model.num_layers();
-  const std::vector<Phase> phases = side_phases(job);
-  const Phase* highest = nullptr;
+  const std::vector<SidePhase> phases = side_phases(job);
+  const SidePhase* highest = nullptr;
   Bytes most;
-  for (const Phase& phase : phases) {
+  for (const SidePhase& phase : phases) {
     const Bytes bytes = waiting(peak, phase) + bytes_of_phase(phase, rank_class).tensors;
     if (phase.is_before_training || bytes <= most) continue;
     most = bytes, highest = &phase;
@@ -188,7 +189,7 @@ DetailedPeak detailed_phases(const Job& job, const StepProgram& program, std::si
     out.tensors += item.bytes;
     out.items.push_back(item);
   };
-  for (const Phase& phase : phases)
+  for (const SidePhase& phase : phases)
     if (const PhaseBytes bytes = bytes_of_phase(phase, rank_class); bytes.resident.count > 0)
       add({phase.name + ": weights", bytes.resident, Category::Weights, 1});
   if (is_of_other) {

@@ -17,7 +17,7 @@
 namespace gpuplan {
 
 /// A pass without gradients.
-struct Phase {
+struct SidePhase {
   std::string name;  // "log-probs of the reference"
   Job job;
   std::int64_t times = 1;     // per micro-batch
@@ -27,7 +27,7 @@ struct Phase {
 };
 
 /// The phases of a job beside its pass with gradients, in order; none of supervised fine-tuning.
-std::vector<Phase> side_phases(const Job& job);
+std::vector<SidePhase> side_phases(const Job& job);
 
 /// replay_all() of the job's program, with the models of its other phases beside it; where one of them holds more, its
 /// moment is the peak.

@@ -2,6 +2,7 @@
 // it has a key here (and then a line in docs/plan.schema.json, which a test asks for).
 #include "models/framework.h"
 #include "models/optimizers.h"
+#include "models/training_method.h"
 #include "planner/plan/plan_parts.h"
 
 namespace gpuplan {
