@@ -146,6 +146,8 @@ void read_preference(Fields& f, FrameworkPreference& preference) {
   f.optional("reference_needs_gradient", preference.reference_needs_gradient);
   f.optional("reference_in_16bit", preference.reference_in_16bit);
   f.optional("policy_pass_in_graph", preference.policy_pass_in_graph);
+  f.optional("precomputes_reference", preference.precomputes_reference);
+  f.optional("fused_methods", preference.fused_methods);
   f.optional("loads_fp32", preference.loads_fp32);
   f.optional("methods", preference.methods);
 }

@@ -203,6 +203,15 @@ Mistake method_mistake(const Recipe& r) {
   if (reference_of(r) == Reference::Adapter && !r.is_adapter())
     return InputError("--ref", "all weights are trained, so that no adapter can be switched off",
                       "--ref copy, or --lora");
+  const FrameworkPreference& habits = r.framework->preference;
+  if (reference_of(r) == Reference::Precomputed && !habits.precomputes_reference)
+    return InputError("--ref", fmt::format("{} makes no log-probs before training", r.framework->name), "leave it out");
+  const bool is_fused = !is_usual && r.loss == LossKernel::Fused && method.head == MethodHead::Vocabulary;
+  if (is_fused && std::ranges::find(habits.fused_methods, method.name) == habits.fused_methods.end())
+    return InputError("--loss", fmt::format("{} fuses no loss of {}", r.framework->name, method.name), "--loss plain");
+  if (is_fused && reference_of(r) == Reference::Precomputed)
+    return InputError("--loss", "a fused loss makes the log-probs of the reference itself",
+                      "--loss plain, or another --ref");
   if (objective.completion_len > r.seq_len)
     return InputError("--completion-len",
                       fmt::format("{} is more than the {} tokens of a row", objective.completion_len, r.seq_len),

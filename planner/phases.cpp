@@ -93,7 +93,7 @@ StepTime times(StepTime t, double count) {
   return t;
 }
 
-StepTime time_of(const SidePhase& phase, const StepColumns& columns) {
+StepTime seconds_of(const SidePhase& phase, const StepColumns& columns) {
   StepProgram& program = side_program();
   build_step_program(program, phase.job, columns.models, columns.of_rank, nullptr, Layers::Folded);
   const StepTime step = forward_pass(program, columns.models, make_step_comm(phase.job));
@@ -156,7 +156,7 @@ std::vector<PhaseFigures> phase_figures(const Job& job, std::span<const Peak> pe
                    .rows = phase.times * phase.job.recipe().rows(),
                    .resident = bytes.resident,
                    .tensors = waiting(peak, phase) + bytes.tensors,
-                   .time = time_of(phase, columns),
+                   .time = seconds_of(phase, columns),
                    .is_before_training = phase.is_before_training});
   }
   return out;
@@ -165,7 +165,7 @@ std::vector<PhaseFigures> phase_figures(const Job& job, std::span<const Peak> pe
 StepTime side_time(const Job& job, const StepColumns& columns) {
   StepTime sum;
   for (const SidePhase& phase : side_phases(job))
-    if (!phase.is_before_training) sum += time_of(phase, columns);
+    if (!phase.is_before_training) sum += seconds_of(phase, columns);
   return sum;
 }
 

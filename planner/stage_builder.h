@@ -249,6 +249,7 @@ class StageBuilder {
   void keep_input(std::size_t at);
   void forward(const ScheduleStep& at);
   void head(const ScheduleStep& at);
+  void forget_casts(std::uint16_t unit);
   void backward(const ScheduleStep& at);
   const LayerKind& kind_of(std::size_t local) const {
     return in_.model.weights.layer(std::int64_t(unit_id(local)) - 1);

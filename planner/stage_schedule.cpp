@@ -114,6 +114,13 @@ void StageBuilder::forward(const ScheduleStep& v) {
   }
 }
 
+/// Autocast ends here and forgets its casts.
+void StageBuilder::forget_casts(std::uint16_t unit) {
+  if (s_.casts.empty()) return;
+  emit(OpCode::Release, StreamId::Compute, Axis::None, unit, s_.casts);
+  s_.casts.clear();
+}
+
 void StageBuilder::head(const ScheduleStep& v) {
   const Unit& u = s_.units[v.unit];
   const std::uint16_t unit = unit_id(v.unit);
@@ -135,7 +142,8 @@ void StageBuilder::head(const ScheduleStep& v) {
   each_group(u, [&](Group& g) { push_weights(g); });
   if (trains() && !is_split) each_group(u, [&](Group& g) { push_gradients(g); });
   call(u.whole);
-  if (is_split) {  // passes of other models stand here
+  if (is_split) forget_casts(unit);  // the loss stands outside of the model's forward
+  if (is_split) {                    // passes of other models stand here
     s_.operands.clear();
     if (u.keeps_input) s_.operands.push_back(s_.x[v.unit] | kRead | kX);
     push_gradient();
@@ -144,10 +152,7 @@ void StageBuilder::head(const ScheduleStep& v) {
     each_group(u, [&](Group& g) { push_gradients(g); });
     call(u.whole_backward);
   }
-  if (!s_.casts.empty()) {  // autocast ends here and forgets its casts
-    emit(OpCode::Release, StreamId::Compute, Axis::None, unit, s_.casts);
-    s_.casts.clear();
-  }
+  forget_casts(unit);
   if (v.ends_chunk && trains()) leave_backward(v);  // a stage of the head alone
 }
 

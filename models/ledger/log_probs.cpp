@@ -14,7 +14,8 @@ LocalId like_logits(Tape& t, const char* name, std::int64_t elements, Dtype dtyp
   return t.tensor(name, elements, dtype, {Dim::Batch, Dim::Seq, Dim::Vocab, Dim::Count}, LocalKind::Logits);
 }
 
-LayerOp& loss_op(Tape& t, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, double traffic) {
+LayerOp& log_probs_op(Tape& t, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes,
+                      double traffic) {
   return t.memory_op(OpKind::CrossEntropy, reads, writes, traffic);
 }
 
@@ -36,7 +37,7 @@ LocalId saved_for_log_probs(Tape& t, LocalId logits) {
   const double bytes = double(like.bytes().count);
   const std::int64_t row = row_elements(t, logits);
   if (loops_over_sums(t, like.dtype)) {
-    loss_op(t, {logits}, {like_logits(t, "exponentials of one row", row, like.dtype)}, 4 * bytes).kernels =
+    log_probs_op(t, {logits}, {like_logits(t, "exponentials of one row", row, like.dtype)}, 4 * bytes).kernels =
         narrow<std::uint16_t>(std::min<std::int64_t>(6 * t.c.recipe.rows(), 0xffff));
     t.saves(logits, "log-sum-exp backward");
     return logits;
@@ -46,7 +47,7 @@ LocalId saved_for_log_probs(Tape& t, LocalId logits) {
   const LocalId contiguous = is_full && t.c.recipe.rows() > 1 && !t.c.framework.preference.copies_logits
                                  ? like_logits(t, "logits, contiguous", like.elements, like.dtype)
                                  : kNoLocal;
-  loss_op(t, {logits}, {soft, contiguous}, (contiguous == kNoLocal ? 2 : 4) * bytes);
+  log_probs_op(t, {logits}, {soft, contiguous}, (contiguous == kNoLocal ? 2 : 4) * bytes);
   t.saves(soft, "log-softmax backward");
   return soft;
 }
@@ -63,24 +64,24 @@ LocalId gradient_of_positions(Tape& t, LocalId saved) {
   LocalId inner = kNoLocal;
   if (t.c.framework.preference.log_probs == LogProbs::Full) {
     const LocalId selected = gradient("gradient of log-softmax");
-    loss_op(t, {}, {selected}, bytes);
+    log_probs_op(t, {}, {selected}, bytes);
     inner = gradient("gradient of logits");
-    loss_op(t, {saved, selected}, {inner}, 3 * bytes);
+    log_probs_op(t, {saved, selected}, {inner}, 3 * bytes);
   } else {
     const bool sums = loops_over_sums(t, like.dtype);
     const LocalId rows = gradient("gradients of the rows");
-    loss_op(t, {saved}, {rows, part("softmax of one row", sums ? 2 : 1)}, (sums ? 7 : 4) * bytes).kernels =
+    log_probs_op(t, {saved}, {rows, part("softmax of one row", sums ? 2 : 1)}, (sums ? 7 : 4) * bytes).kernels =
         narrow<std::uint16_t>(std::min<std::int64_t>(4 * t.c.recipe.rows(), 0xffff));
     inner = gradient("gradients of the rows, stacked");
-    loss_op(t, {rows}, {inner}, 2 * bytes);
+    log_probs_op(t, {rows}, {inner}, 2 * bytes);
     if (sums) {
       const LocalId selected = gradient("gradient of the labels' logits");
-      loss_op(t, {inner}, {selected}, bytes);
-      loss_op(t, {inner, selected}, {inner}, 3 * bytes);
+      log_probs_op(t, {inner}, {selected}, bytes);
+      log_probs_op(t, {inner, selected}, {inner}, 3 * bytes);
     }
   }
   const LocalId all = gradient("gradient of all positions");
-  loss_op(t, {inner}, {all}, 3 * bytes);
+  log_probs_op(t, {inner}, {all}, 3 * bytes);
   return all;
 }
 
@@ -90,12 +91,12 @@ LocalId add_loss_on_first(Tape& t, LocalId all, LocalId soft) {
   const Local like = t.at(soft);
   const double bytes = double(like.bytes().count);
   const LocalId of_softmax = like_logits(t, "gradient of log-softmax", like.elements, like.dtype);
-  loss_op(t, {all}, {of_softmax}, bytes);
+  log_probs_op(t, {all}, {of_softmax}, bytes);
   const LocalId of_first = like_logits(t, "gradient of the first answer", like.elements, like.dtype);
-  loss_op(t, {all, soft, of_softmax}, {of_first}, 3 * bytes);
+  log_probs_op(t, {all, soft, of_softmax}, {of_first}, 3 * bytes);
   const LocalId whole = like_logits(t, "gradient of all answers", t.at(all).elements, like.dtype);
-  loss_op(t, {all, of_first}, {whole}, 3 * bytes);
-  loss_op(t, {all, whole}, {all}, 3.0 * double(t.at(all).bytes().count));
+  log_probs_op(t, {all, of_first}, {whole}, 3 * bytes);
+  log_probs_op(t, {all, whole}, {all}, 3.0 * double(t.at(all).bytes().count));
   return all;
 }
 
@@ -103,7 +104,7 @@ LocalId add_loss_on_first(Tape& t, LocalId all, LocalId soft) {
 /// log-softmax of the first answer.
 void log_probs_backward(Tape& t, const Tape::Step& s) {
   const auto [logits, output, saved, first] = std::array{s.ids[0], s.ids[1], s.ids[2], s.ids[3]};
-  if (output != kNoLocal && output != saved) loss_op(t, {output}, {}, 0).kernels = 0;  // let go
+  if (output != kNoLocal && output != saved) log_probs_op(t, {output}, {}, 0).kernels = 0;  // let go
   const LocalId all = add_loss_on_first(t, gradient_of_positions(t, saved), first);
   t.set_grad(logits, t.cast(all, t.at(logits).dtype, "gradient of logits"));
 }
@@ -123,9 +124,9 @@ LocalId loss_on_first(Tape& t, LocalId logits) {
   const std::int64_t elements = like.elements / t.c.recipe.objective.answers();
   const double bytes = double(bytes_of(elements, like.dtype).count);
   const LocalId copy = like_logits(t, "logits of the first answer, contiguous", elements, like.dtype);
-  loss_op(t, {logits}, {copy}, 2 * bytes);
+  log_probs_op(t, {logits}, {copy}, 2 * bytes);
   const LocalId soft = like_logits(t, "log-softmax of the first answer", elements, like.dtype);
-  loss_op(t, {copy}, {soft}, 2 * bytes);
+  log_probs_op(t, {copy}, {soft}, 2 * bytes);
   t.saves(soft, "cross-entropy backward");
   return soft;
 }
@@ -152,8 +153,8 @@ void fused_pairs(Tape& t, LocalId x, const LinearRef& head) {
   LayerOp& o = t.gemm({in}, {low, wide, grad, other}, N, head.out, head.in);
   o.flops *= (head.is_trained ? 3 : 2) + (compares ? 1 : 0);
   o.kernels = narrow<std::uint16_t>(std::min<std::int64_t>(0xffff, 12 * t.c.recipe.micro_batch));
-  loss_op(t, {low, wide, grad, other}, {dx, dweight}, 8.0 * double(N) * double(head.out));
-  if (dweight != kNoLocal) loss_op(t, {dweight}, {}, 0).is_weight_gradient = true;
+  log_probs_op(t, {low, wide, grad, other}, {dx, dweight}, 8.0 * double(N) * double(head.out));
+  if (dweight != kNoLocal) log_probs_op(t, {dweight}, {}, 0).is_weight_gradient = true;
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         tape.set_grad(s.ids[0], tape.cast(s.ids[1], tape.at(s.ids[0]).dtype, "gradient of the head input, cast"));
@@ -170,18 +171,18 @@ LocalId divergence(Tape& t, LocalId logits) {
   const LocalId wide = t.cast(logits, Dtype::F32, "logits in fp32");
   const LocalId teacher = like_logits(t, "teacher's logits", like.elements, Dtype::F32);
   const LocalId soft = like_logits(t, "log-softmax of student and teacher", 2 * like.elements, Dtype::F32);
-  loss_op(t, {wide}, {teacher, soft}, 6 * bytes);
+  log_probs_op(t, {wide}, {teacher, soft}, 6 * bytes);
   const LocalId mixture = like_logits(t, "mixture and its terms", 8 * like.elements, Dtype::F32);
-  loss_op(t, {soft, teacher}, {mixture}, 12 * bytes);
+  log_probs_op(t, {soft, teacher}, {mixture}, 12 * bytes);
   for (const LocalId id : {teacher, soft, mixture}) t.saves(id, "divergence backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const Local of = tape.at(s.ids[0]);
         const double read = double(bytes_of(of.elements, Dtype::F32).count);
         const LocalId terms = like_logits(tape, "gradients of the terms", 2 * of.elements, Dtype::F32);
-        loss_op(tape, {s.ids[1], s.ids[2], s.ids[3]}, {terms}, 12 * read);
+        log_probs_op(tape, {s.ids[1], s.ids[2], s.ids[3]}, {terms}, 12 * read);
         const LocalId all = like_logits(tape, "gradient of logits in fp32", of.elements, Dtype::F32);
-        loss_op(tape, {terms}, {all}, 3 * read);
+        log_probs_op(tape, {terms}, {all}, 3 * read);
         tape.set_grad(s.ids[0], tape.cast(all, of.dtype, "gradient of logits"));
       },
       {logits, teacher, soft, mixture});
@@ -209,7 +210,7 @@ void log_probs(Tape& t, LocalId x) {
   LocalId in = output;
   if (preference.copies_logits) {
     in = like_logits(t, "logits without the last position", t.at(output).elements, handed);
-    loss_op(t, {output}, {in}, 2.0 * double(t.at(in).bytes().count));
+    log_probs_op(t, {output}, {in}, 2.0 * double(t.at(in).bytes().count));
   }
   const LocalId saved = saved_for_log_probs(t, in);
   t.then_backward(log_probs_backward, {logits, preference.keeps_output ? output : kNoLocal, saved, first});
@@ -221,7 +222,7 @@ void score(Tape& t, LocalId x) {
     t.then_backward(
         [](Tape& tape, const Tape::Step& s) {
           const LocalId dx = tape.new_grad(s.ids[0]);
-          loss_op(tape, {}, {dx}, double(tape.at(dx).bytes().count));
+          log_probs_op(tape, {}, {dx}, double(tape.at(dx).bytes().count));
           tape.set_grad(s.ids[0], dx);
         },
         {x});
@@ -238,7 +239,7 @@ void score(Tape& t, LocalId x) {
       [](Tape& tape, const Tape::Step& s) {
         const Local like = tape.at(s.ids[0]);
         const LocalId gradient = like_logits(tape, "gradient of the scores", like.elements, like.dtype);
-        loss_op(tape, {}, {gradient}, 2.0 * double(like.bytes().count));
+        log_probs_op(tape, {}, {gradient}, 2.0 * double(like.bytes().count));
         tape.set_grad(s.ids[0], gradient);
       },
       {scores});
