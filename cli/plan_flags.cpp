@@ -505,6 +505,8 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   const bool is_complete = plan || (configs && configs->has_trainer);
   if (!plan) check_complete(app, question, needed, is_complete || (configs && configs->has_method));
   if (configs) settle_configs(app, *configs, request, question.notes);
+  if (!is_complete && !request.recipe.objective.method.is_usual() && !is_given(app, "--packing"))
+    request.recipe.packing = Packing::Padded;  // trainers pad answers, and few pack them
   if (!is_complete) {
     set_defaults(app, question);
     set_length(app, question);
@@ -516,6 +518,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   if (!plan && !says_precision && !is_given(app, "--precision")) set_precision(question);
   if (request.eval_batch * request.recipe.seq_len > kMostBatchTokens)
     throw InputError("--eval-batch", "evaluation batch times sequence length exceeds 2^32 tokens");
+  if (!request.model.family.empty()) check_teacher(request);
   note_long_rows(question);
   note_flags_without_effect(app, question);
   set_profile(app, question);

@@ -148,6 +148,7 @@ void read_preference(Fields& f, FrameworkPreference& preference) {
   f.optional("policy_pass_in_graph", preference.policy_pass_in_graph);
   f.optional("precomputes_reference", preference.precomputes_reference);
   f.optional("fused_methods", preference.fused_methods);
+  f.optional("packs_answers", preference.packs_answers);
   f.optional("loads_fp32", preference.loads_fp32);
   f.optional("methods", preference.methods);
 }

@@ -218,6 +218,7 @@ struct FrameworkPreference {
   bool policy_pass_in_graph = false;       // a pass of the policy on other rows comes after that with gradients
   bool loads_fp32 = false;                 // weights are loaded in fp32 where no dtype is given
   bool precomputes_reference = false;      // its log-probs can be made before training
+  bool packs_answers = false;              // a packed row holds all answers of its rows of the data
   std::vector<std::string> fused_methods;  // whose loss it can fuse with the head (Liger)
   std::vector<std::string> methods;        // rows of data/methods.yaml that it has; empty: it has the usual one alone
 };

@@ -135,7 +135,9 @@ struct Recipe {
   Pass pass{};  // of the model that the recipe is for; what is asked trains
 
   bool is_adapter() const { return method != Method::Full; }
-  std::int64_t rows() const { return micro_batch * objective.answers(); }  // that the model reads in a micro-batch
+  /// That the model reads in a micro-batch; packed rows may hold all answers of theirs.
+  std::int64_t rows() const { return objective.method.is_usual() ? micro_batch : micro_batch * answers_apart(); }
+  std::int64_t answers_apart() const;
   std::int64_t tokens() const { return rows() * seq_len; }                 // N: tokens per micro-batch and rank
   bool operator==(const Recipe&) const = default;
 };

@@ -9,6 +9,7 @@
 #include "base/names.h"
 #include "base/surroundings.h"
 #include "base/yaml_file.h"
+#include "models/framework.h"
 
 namespace gpuplan {
 
@@ -83,6 +84,10 @@ const TrainingMethod& row_named(std::string_view name, std::type_identity<Traini
 std::int64_t Objective::answers() const {
   if (method.is_usual()) return 1;
   return texts_per_row > 0 ? texts_per_row : method->answers;
+}
+
+std::int64_t Recipe::answers_apart() const {
+  return packing == Packing::Packed && framework->preference.packs_answers ? 1 : objective.answers();
 }
 
 Reference reference_of(const Recipe& recipe) {

@@ -96,7 +96,7 @@ JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak) {
   const Mesh& mesh = job.strategy.mesh;
   JobMetrics f;
   f.global_batch = r.recipe.micro_batch * r.recipe.grad_accum * mesh.batch_replicas();
-  const std::int64_t rows = f.global_batch * r.recipe.objective.answers();
+  const std::int64_t rows = f.global_batch / r.recipe.micro_batch * r.recipe.rows();
   f.tokens_per_second = double(rows) * tokens_without_padding(r.recipe, r.dataset) / step.value;
   f.mfu = model_flops(job, rows, padded_length(r.recipe, r.dataset)) / (step.value * peak.value);
   f.steps_per_epoch = std::int64_t(std::ceil(sequences_of(r.dataset, r.recipe) / double(f.global_batch)));

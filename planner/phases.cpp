@@ -138,6 +138,12 @@ std::vector<Peak> replay_phases(const Job& job, const StepProgram& program) {
   return peaks;
 }
 
+/// Phases with rows of the mean padded length, which is what takes their time.
+static std::vector<SidePhase> average_phases(const Job& job) {
+  const bool is_average = padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len;
+  return side_phases(is_average ? average_job(job) : job);
+}
+
 std::vector<PhaseFigures> phase_figures(const Job& job, std::span<const Peak> peaks, const StepTime& train,
                                         const StepColumns& columns) {
   std::vector<PhaseFigures> out;
@@ -150,13 +156,15 @@ std::vector<PhaseFigures> phase_figures(const Job& job, std::span<const Peak> pe
                  .tensors = peak.train + (peak.resident - peak.trained_resident),
                  .time = train,
                  .is_before_training = false});
+  const std::vector<SidePhase> timed = average_phases(job);
+  std::size_t next = 0;
   for (const SidePhase& phase : side_phases(job)) {
     const PhaseBytes bytes = bytes_of_phase(phase, std::size_t(fullest));
     out.push_back({.name = phase.name,
                    .rows = phase.times * phase.job.recipe().rows(),
                    .resident = bytes.resident,
                    .tensors = waiting(peak, phase) + bytes.tensors,
-                   .time = seconds_of(phase, columns),
+                   .time = seconds_of(timed[next++], columns),
                    .is_before_training = phase.is_before_training});
   }
   return out;
@@ -164,7 +172,8 @@ std::vector<PhaseFigures> phase_figures(const Job& job, std::span<const Peak> pe
 
 StepTime side_time(const Job& job, const StepColumns& columns) {
   StepTime sum;
-  for (const SidePhase& phase : side_phases(job))
+  if (job.recipe().objective.method.is_usual()) return sum;
+  for (const SidePhase& phase : average_phases(job))
     if (!phase.is_before_training) sum += seconds_of(phase, columns);
   return sum;
 }

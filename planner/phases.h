@@ -48,7 +48,8 @@ struct PhaseFigures {
 std::vector<PhaseFigures> phase_figures(const Job& job, std::span<const Peak> peaks, const StepTime& train,
                                         const StepColumns& columns);
 
-/// Time of the phases beside the pass with gradients, per step; without a program built for it where there are none.
+/// Time of the phases beside the pass with gradients, per step, of rows of their mean length; nothing is built where
+/// there are none.
 StepTime side_time(const Job& job, const StepColumns& columns);
 
 /// The parts of a peak that a phase beside the pass with gradients sets: what waits for it, and what it holds itself.

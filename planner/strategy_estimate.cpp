@@ -282,7 +282,7 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts p
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
   e.time = forward_pass(program, columns.models, make_step_comm(job));
   if (!job.recipe().objective.method.is_usual()) {
-    e.phases = phase_figures(is_average ? average_job(job) : job, peaks, e.time, columns);
+    e.phases = phase_figures(job, peaks, e.time, columns);
     for (const PhaseFigures& phase : std::span(e.phases).subspan(1))
       if (!phase.is_before_training) e.time += phase.time;
   }

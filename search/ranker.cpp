@@ -200,7 +200,7 @@ void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool s
   for (const CostModel& model : bench.columns->models) timed.costs.push_back(blocks_.costs_of(timed, model));
   for (RankClass& c : timed.classes) c.costs = bench.columns->of_rank[std::size_t(c.first_rank)];
   Seconds step = forward_pass(timed, bench.columns->models, bench.comm).step;
-  if (!recipe.objective.method.is_usual()) step += side_time(is_average ? average_job(job) : job, *bench.columns).step;
+  step += side_time(job, *bench.columns).step;
   price(part, bench, batch, e, step, out);
 }
 
