@@ -153,6 +153,17 @@ void read_preference(Fields& f, FrameworkPreference& preference) {
   f.optional("methods", preference.methods);
 }
 
+void read_choices(Fields& f, FrameworkChoices& choices) {
+  f.optional("loss", choices.loss);
+  f.optional("fused_loss_brings_kernels", choices.fused_loss_brings_kernels);
+  f.optional("optimizers", choices.optimizers);
+  f.optional("shards_8bit_optimizers", choices.shards_8bit_optimizers);
+  f.optional("optimizer_in_backward", choices.optimizer_in_backward);
+  f.optional("offload_activations", choices.offload_activations);
+  f.optional("attention", choices.attention);
+  f("source", choices.source);
+}
+
 void read_experts(Fields& f, FrameworkExperts& experts) {
   f.optional("layout", experts.layout);
   f.optional("product", experts.product);
@@ -219,6 +230,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("low_rank_keeps_input", c.layers.low_rank_keeps_input);
   f.optional("quantised_keeps_input", c.layers.quantised_keeps_input);
   f.optional("mp_is_one_process", c.distributed.mp_is_one_process);
+  f.optional("one_host_thread", c.distributed.one_host_thread);
   f.optional("strategies", c.distributed.strategies);
   f.optional("main_gradients_fp32", c.dtypes.main_gradients_fp32);
   f.optional("converts_outputs", c.loss.converts_outputs);
@@ -239,6 +251,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("fsdp2_shards_8bit", c.distributed.fsdp2_shards_8bit);
   f.optional("default_optimizer", c.default_optimizer);
   f.object("defaults", [&](Fields& defaults) { read_defaults(defaults, c.defaults); });
+  f.optional_object("choices", [&](Fields& choices) { read_choices(choices, c.choices); });
   f.optional("computes_in_fp16", c.dtypes.computes_in_fp16);
   f.optional("is_handwritten", c.layers.is_handwritten);
   f.optional_object("preference", [&](Fields& own) { read_preference(own, c.preference); });
