@@ -60,10 +60,6 @@ bool mark_unquantised(ModelWeights& weights, const CheckpointQuant& checkpoint) 
   });
 }
 
-bool has_own_head(const Recipe& recipe) {
-  return !recipe.objective.method.is_usual() && recipe.objective.method->head != MethodHead::Vocabulary;
-}
-
 bool has_score_head(const Recipe& recipe) {
   return has_own_head(recipe) && recipe.objective.method->head == MethodHead::Score;
 }
@@ -368,7 +364,10 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
 
   const bool is_full = !recipe.is_adapter() && recipe.pass != Pass::Frozen;
   model.head = {"lm_head", 0xff, 0xff, spec.embedding_width(), spec.vocab_size, Dim::Hidden, Dim::Vocab, is_full};
-  if (has_score_head(recipe)) model.head.name = "score", model.head.out = num_labels(recipe);
+  if (has_score_head(recipe))
+    model.head.name = "score", model.head.out = num_labels(recipe);
+  else if (has_own_head(recipe))
+    model.head = {};
   if (spec.embedding_size > 0)
     model.head_input = {"project_out",       0xff,        0xff,        spec.hidden_size,
                         spec.embedding_size, Dim::Hidden, Dim::Latent, is_full};

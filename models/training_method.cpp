@@ -90,6 +90,10 @@ std::int64_t Recipe::answers_apart() const {
   return packing == Packing::Packed && framework->preference.packs_answers ? 1 : objective.answers();
 }
 
+bool has_own_head(const Recipe& recipe) {
+  return !recipe.objective.method.is_usual() && recipe.objective.method->head != MethodHead::Vocabulary;
+}
+
 Reference reference_of(const Recipe& recipe) {
   if (recipe.objective.method.is_usual() || !recipe.objective.method->has_pass_of(PassModel::Reference))
     return Reference::None;

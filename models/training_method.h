@@ -46,6 +46,9 @@ std::span<const TrainingMethod> training_methods();
 /// A row by name or alias. Throws InputError naming --method with the nearest names.
 const TrainingMethod& find_training_method(std::string_view name);
 
+/// Says whether a head of numbers, or none, stands in the place of the vocabulary.
+bool has_own_head(const Recipe& recipe);
+
 /// How the log-probs of the reference come about: what is asked for, else its adapters switched off where there are
 /// some, else a copy. None where the method compares with no reference.
 Reference reference_of(const Recipe& recipe);

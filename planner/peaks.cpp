@@ -4,6 +4,7 @@
 
 #include "models/optimizers.h"
 #include "models/quantisation.h"
+#include "models/training_method.h"
 #include "planner/block.h"
 
 namespace gpuplan {
@@ -48,7 +49,7 @@ Bytes gathered_weights(const Job& job) {
 /// The logits of an evaluation batch on their way to the loss: in the compute dtype, in fp32, and their log-softmax.
 Bytes loss_of_evaluation(const Job& job) {
   const Recipe& recipe = job.recipe();
-  if (recipe.loss == LossKernel::Fused) return {};
+  if (recipe.loss == LossKernel::Fused || has_own_head(recipe)) return {};
   const std::int64_t logits =
       eval_batch(job.request) * recipe.objective.answers() * recipe.seq_len * job.model.spec.vocab_size;
   const Bytes all = bytes_of(logits, job.numerics.compute) + 2 * bytes_of(logits, Dtype::F32);

@@ -1,5 +1,6 @@
 // Weights of a stage: gathers with prefetch, FSDP2's copy-out, casts for autocast, and when handles are let go.
 #include "base/narrow.h"
+#include "models/training_method.h"
 #include "planner/stage_builder.h"
 
 #include <algorithm>
@@ -140,7 +141,9 @@ void StageBuilder::cast_for(const ScheduleStep& v) {
   Group& whole = s_.groups[u.has_second ? u.second : u.group];
   if (!is_head(v.unit) || in_.framework.state.casts_whole_units)
     return cast_weights(whole, whole.sizes.trained_gathered);
-  const Bytes matrix = bytes_of(in_.model.spec.vocab_size * in_.model.spec.hidden_size, n_.compute);
+  const std::int64_t elements = has_own_head(recipe()) ? in_.model.head.in * in_.model.head.out
+                                                       : in_.model.spec.vocab_size * in_.model.spec.hidden_size;
+  const Bytes matrix = bytes_of(elements, n_.compute);
   cast_weights(whole, matrix);
 }
 

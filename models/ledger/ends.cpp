@@ -231,7 +231,7 @@ void emit_head(LayerGraph& graph, const LedgerContext& context) {
       c.spec().has_final_norm ? norm(t, stream, "normed final hidden state", kNoLocal, NormSlot::Final) : stream;
   if (c.model.head_input.exists()) x = linear(t, x, c.model.head_input);
   const bool is_compared = !c.recipe.objective.method.is_usual();
-  if (is_compared && c.recipe.objective.method->head != MethodHead::Vocabulary)
+  if (has_own_head(c.recipe))
     score(t, x);
   else if (is_compared)
     log_probs(t, x);
