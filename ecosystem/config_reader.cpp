@@ -87,7 +87,11 @@ class KeyReader {
         notes_(notes) {}
 
   void read() {
-    if (const auto method = find_foreign_method(table_.name, tree_.root))
+    const std::string said = said_objective();
+    const auto method = find_foreign_method(table_.name, tree_.root, said);
+    if (method && !method->objective.empty() && (said.empty() || said == method->objective))
+      take_method(*method, said.empty());
+    else if (method && !is_planned_with(said, *method))
       fail(method->keys.front(), fmt::format("belongs to {}, which is not modelled: {}", method->name, method->why),
            fmt::format("only supervised fine-tuning is planned: to plan that, leave out {}",
                        fmt::join(method->keys, ", ")));
@@ -109,6 +113,31 @@ class KeyReader {
     const std::string line = is_known ? fmt::format(":{}", place->second.key_line) : "";
     const std::string& file = is_known && !place->second.file.empty() ? place->second.file : tree_.file;
     throw InputError(fmt::format("{}{}: {}", file, line, key), problem, hint);
+  }
+
+  /// The method that a key of the table states, or the program that was started; empty: none.
+  std::string said_objective() const {
+    for (const KeyRow& row : table_.rows) {
+      if (!row.field || row.field->name != "objective" || !tree_.root.contains(row.key)) continue;
+      const KeyRow::Value* known = row.find_value(tree_.root.at(row.key));
+      if (known && known->second.is_string()) return known->second.get<std::string>();
+    }
+    return {};
+  }
+
+  /// Says whether every key of the sign is one that the table knows, under a method that is planned.
+  bool is_planned_with(const std::string& said, const ForeignSign& sign) const {
+    return !said.empty() &&
+           std::ranges::all_of(sign.keys, [&](const std::string& key) { return table_.find(as_in_table(key)); });
+  }
+
+  /// Keys of a method that is planned: those without a row change nothing that is counted.
+  void take_method(const ForeignSign& method, bool is_stated_by_keys) {
+    if (is_stated_by_keys) state_fact(*find_setup_field("objective"), method.keys.front(), method.objective);
+    for (const std::string& key : method.keys)
+      if (!table_.find(as_in_table(key)))
+        ignored_[fmt::format("of {}, and it changes neither memory nor the time of a step", method.name)].push_back(
+            key);
   }
 
   /// The key as the table spells it: a mapping's own prefix may be left out.

@@ -94,6 +94,11 @@ static NameTable<RouterWeight> names_of(RouterWeight) {
                                      NameRow<RouterWeight>{"linear-subclass", RouterWeight::LinearSubclass}};
   return {"weight of the router", kNames};
 }
+static NameTable<LogProbs> names_of(LogProbs) {
+  static constexpr std::array kNames{NameRow<LogProbs>{"rows", LogProbs::Rows},
+                                     NameRow<LogProbs>{"full", LogProbs::Full}};
+  return {"path of log-probs", kNames};
+}
 static NameTable<ExpertReach> names_of(ExpertReach) {
   static constexpr std::array kNames{NameRow<ExpertReach>{"linear", ExpertReach::Linear},
                                      NameRow<ExpertReach>{"target-parameters", ExpertReach::TargetParameters},
@@ -165,6 +170,23 @@ void read_defaults(Fields& f, FrameworkDefaults& defaults) {
   f.optional("micro_batch", defaults.micro_batch, IntRange{.least = 1});
   f.optional("offload_activations", defaults.offload_activations);
   f("source", defaults.source);
+}
+
+void read_preference(Fields& f, FrameworkPreference& preference) {
+  f.optional("log_probs", preference.log_probs);
+  f.optional("upcasts_logits", preference.upcasts_logits);
+  f.optional("copies_logits", preference.copies_logits);
+  f.optional("keeps_output", preference.keeps_output);
+  f.optional("keeps_completions", preference.keeps_completions);
+  f.optional("keeps_vocabulary_head", preference.keeps_vocabulary_head);
+  f.optional("reference_needs_gradient", preference.reference_needs_gradient);
+  f.optional("reference_in_16bit", preference.reference_in_16bit);
+  f.optional("policy_pass_in_graph", preference.policy_pass_in_graph);
+  f.optional("precomputes_reference", preference.precomputes_reference);
+  f.optional("fused_methods", preference.fused_methods);
+  f.optional("packs_answers", preference.packs_answers);
+  f.optional("loads_fp32", preference.loads_fp32);
+  f.optional("methods", preference.methods);
 }
 
 void read_choices(Fields& f, FrameworkChoices& choices) {
@@ -284,6 +306,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional_object("choices", [&](Fields& choices) { read_choices(choices, c.choices); });
   f.optional("computes_in_fp16", c.dtypes.computes_in_fp16);
   f.optional("is_handwritten", c.layers.is_handwritten);
+  f.optional_object("preference", [&](Fields& own) { read_preference(own, c.preference); });
   f.optional_object("experts", [&](Fields& own) { read_experts(own, c.experts); });
   f.optional_object("quantise", [&](Fields& own) { read_quantisation(own, c.quantisation); });
   f.optional_object("tensor_parallel", [&](Fields& own) { read_tensor_parallel(own, c.tensor_parallel); });

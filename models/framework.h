@@ -239,6 +239,28 @@ struct FrameworkLoss {
   Dtype chunked_softmax = Dtype::F32;   // saved log-softmax of a chunked loss that keeps its chunks
 };
 
+/// How log-probs come out of logits: row by row, from a log-sum-exp (fp32 logits) or a log-softmax (16 bit); or from
+/// the log-softmax of all rows at once.
+enum class LogProbs : std::uint8_t { Rows, Full };
+
+/// What the trainer does where it compares answers, and with the models beside the one that is trained.
+struct FrameworkPreference {
+  LogProbs log_probs = LogProbs::Rows;
+  bool upcasts_logits = false;     // to fp32, whatever the model's output is
+  bool copies_logits = false;      // a contiguous copy without the last position
+  bool keeps_output = true;        // the model's output lives until the loss is returned, through the reference's pass
+  bool keeps_completions = false;  // logits of the completions alone (logits_to_keep)
+  bool keeps_vocabulary_head = false;      // the head of the vocabulary runs below a score head, and is thrown away
+  bool reference_needs_gradient = false;   // its weights are not marked as frozen, so that autocast keeps their casts
+  bool reference_in_16bit = false;         // it is loaded in 16 bit where the policy is in fp32
+  bool policy_pass_in_graph = false;       // a pass of the policy on other rows comes after that with gradients
+  bool loads_fp32 = false;                 // weights are loaded in fp32 where no dtype is given
+  bool precomputes_reference = false;      // its log-probs can be made before training
+  bool packs_answers = false;              // a packed row holds all answers of its rows of the data
+  std::vector<std::string> fused_methods;  // whose loss it can fuse with the head (Liger)
+  std::vector<std::string> methods;        // rows of data/methods.yaml that it has; empty: it has the usual one alone
+};
+
 /// Mixtures of experts, of one type of models.
 struct FrameworkExperts {
   ExpertLayout layout = ExpertLayout::Stored;
@@ -316,6 +338,7 @@ struct FrameworkConvention {
   FrameworkState state;
   FrameworkLayers layers;
   FrameworkLoss loss;
+  FrameworkPreference preference;
   FrameworkExperts experts;
   FrameworkQuantisation quantisation;
   FrameworkAdapters adapters;

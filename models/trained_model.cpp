@@ -13,6 +13,7 @@
 #include "models/layer_marks.h"
 #include "models/quantisation.h"
 #include "models/trained_names.h"
+#include "models/training_method.h"
 
 namespace gpuplan {
 namespace {
@@ -24,7 +25,7 @@ bool is_open(const Recipe& recipe, ModelPart part) {
 }
 
 bool is_open(const Recipe& recipe, const WeightTensor& tensor) {
-  return is_open(recipe, tensor.part) && !tensor.is_frozen;
+  return recipe.pass != Pass::Frozen && is_open(recipe, tensor.part) && !tensor.is_frozen;
 }
 
 /// A recipe and a framework decide together what becomes of each tensor.
@@ -59,14 +60,43 @@ bool mark_unquantised(ModelWeights& weights, const CheckpointQuant& checkpoint) 
   });
 }
 
+bool has_score_head(const Recipe& recipe) {
+  return has_own_head(recipe) && recipe.objective.method->head == MethodHead::Score;
+}
+
+std::int64_t num_labels(const Recipe& recipe) {
+  return recipe.objective.labels > 0 ? recipe.objective.labels : recipe.objective.method->labels;
+}
+
 bool saves_head(const LoraSpec& lora) {
   return std::ranges::any_of(lora.modules_to_save,
                              [](const std::string& name) { return names_module(name, "lm_head.weight"); });
 }
 
-bool is_saved_copy(const LoraSpec& lora, const WeightTensor& tensor) {
-  return std::ranges::any_of(lora.modules_to_save,
-                             [&](const std::string& name) { return names_module(name, tensor.name); });
+bool is_saved_copy(const Recipe& recipe, const WeightTensor& tensor) {
+  if (recipe.pass == Pass::Frozen) return false;
+  const bool is_score = tensor.name == "score.weight" && has_score_head(recipe);  // PEFT saves it: task_type SEQ_CLS
+  const LoraSpec& lora = recipe.lora;
+  return is_score || std::ranges::any_of(lora.modules_to_save,
+                                         [&](const std::string& name) { return names_module(name, tensor.name); });
+}
+
+/// The head as the method has it: numbers per row in the place of the vocabulary, or none. A trainer may keep that of
+/// the vocabulary, which then gets no gradient.
+void replace_head(ModelWeights& weights, const ModelSpec& spec, const Recipe& recipe,
+                  const FrameworkConvention& framework) {
+  const MethodHead head = recipe.objective.method->head;
+  if (framework.preference.keeps_vocabulary_head)
+    for (WeightTensor& t : weights.after) t.is_frozen |= t.role == WeightRole::Head;
+  else
+    std::erase_if(weights.after, [](const WeightTensor& t) { return t.role == WeightRole::Head; });
+  if (head != MethodHead::Score) return;
+  const std::int64_t labels = num_labels(recipe);
+  weights.after.push_back({.name = "score.weight",
+                           .shape = {labels, spec.embedding_width()},
+                           .role = WeightRole::Head,
+                           .in = spec.embedding_width(),
+                           .out = labels});
 }
 
 /// Adds the state of one tensor: the tensor itself, and what the recipe puts beside it.
@@ -94,7 +124,7 @@ void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, 
     add_adapter(tensor.out, rank, WeightUse::LowRankB);
     if (recipe.lora.is_dora) add_adapter(tensor.out, 1, WeightUse::Tensor);
   }
-  if (recipe.is_adapter() && is_saved_copy(recipe.lora, tensor)) add_whole(StateKind::SavedCopy);
+  if (recipe.is_adapter() && is_saved_copy(recipe, tensor)) add_whole(StateKind::SavedCopy);
 }
 
 StateList state_of(const std::vector<WeightTensor>& tensors, const Choice& choice) {
@@ -269,6 +299,7 @@ std::int64_t find_first_trained(const TrainedModel& model) {
 /// A frozen tower runs forward only, and so does a projector where neither it nor the embedding behind it is trained.
 /// PEFT's preparation for checkpointing makes the embedding's output need a gradient, so all layers run backward.
 std::int64_t find_first_backward(const TrainedModel& model, const Recipe& recipe) {
+  if (recipe.pass != Pass::Train) return std::int64_t(model.weights.order.size()) + 2;  // none does
   const bool starts_at_embedding = recipe.is_adapter() && recipe.checkpointing != Checkpointing::None;
   if (!recipe.trained.empty() && !starts_at_embedding) return find_first_trained(model);
   if (!model.spec.vision.is_present() || recipe.images.train == TrainVision::All) return 0;
@@ -288,8 +319,9 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
   TrainedModel model{
       .spec = spec, .global = global_of(spec), .tower = tower_of(spec.vision), .weights = list_weights(spec)};
   model.image = image_grid(spec.vision, recipe.images.width, recipe.images.height);
+  if (has_own_head(recipe)) replace_head(model.weights, spec, recipe, framework);
   model.parameters = model.weights.total_elements();
-  const bool is_tied = spec.tie_word_embeddings && spec.head == HeadKind::LanguageModel;
+  const bool is_tied = spec.tie_word_embeddings && spec.head == HeadKind::LanguageModel && !has_own_head(recipe);
   // PEFT copies the module of a tied head too, where modules_to_save names it
   const bool saves_tied_head = is_tied && recipe.is_adapter() && saves_head(recipe.lora);
   model.has_tied_head = is_tied && !framework.layers.unties_head && !saves_tied_head;
@@ -339,9 +371,13 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
     model.linears.push_back(bind_linears(kind.tensors, choice));
   }
 
-  const bool is_full = !recipe.is_adapter();
+  const bool is_full = !recipe.is_adapter() && recipe.pass != Pass::Frozen;
   model.head = {"lm_head", 0xff, 0xff, spec.embedding_width(), spec.vocab_size, Dim::Hidden, Dim::Vocab, is_full};
   model.head.cut = Cut::Column;
+  if (has_score_head(recipe))
+    model.head.name = "score", model.head.out = num_labels(recipe);
+  else if (has_own_head(recipe))
+    model.head = {};
   if (spec.embedding_size > 0)
     model.head_input = {"project_out",       0xff,        0xff,        spec.hidden_size,
                         spec.embedding_size, Dim::Hidden, Dim::Latent, is_full};
@@ -354,12 +390,12 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
   model.trains_embedding = trains(model.weights.before, WeightRole::Embedding);
   model.trains_head = model.has_tied_head ? model.trains_embedding : trains(model.weights.after, WeightRole::Head);
   model.head.is_trained = model.trains_head;
-  if (!is_full) {
+  if (recipe.is_adapter()) {
     for (const WeightTensor& t : model.weights.before)
-      model.trains_embedding |= t.part == ModelPart::Language && is_saved_copy(recipe.lora, t);
+      model.trains_embedding |= t.part == ModelPart::Language && is_saved_copy(recipe, t);
     for (const WeightTensor& t : model.weights.after) {
       if (t.role != WeightRole::Head) continue;
-      model.trains_head |= is_saved_copy(recipe.lora, t);
+      model.trains_head |= is_saved_copy(recipe, t);
       model.head.rank = choice.rank_of(t);
       model.head.is_adapted = model.head.rank > 0;
     }
@@ -372,9 +408,9 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
   model.trains_memory = spec.vision.is_attended ? recipe.images.train != TrainVision::No : model.first_backward == 0;
   model.each_state([&](const StateList& list, std::int64_t times) {
     for (const StateTensor& t : list)
-      if (is_trained(t.kind)) model.trainable += t.elements() * times;
+      if (is_trained(t.kind) && recipe.pass == Pass::Train) model.trainable += t.elements() * times;
   });
-  if (model.trainable == 0 && !recipe.trained.empty())
+  if (model.trainable == 0 && !recipe.trained.empty() && recipe.pass == Pass::Train)
     return InputError("--train-only",
                       fmt::format("{} leaves nothing to train{}", fmt::join(recipe.trained, "+"),
                                   is_full ? "" : ": no adapter is there"),

@@ -34,6 +34,7 @@ EstimateResult estimate(const EstimateRequest& request) {
   EstimateRequest r = request;
   settle_stack(r);
   validate_recipe(r.recipe, r.model, r.cluster);
+  check_teacher(r);
   const EstimateRequest asked = r;
   const FrameworkConvention& framework = *r.recipe.framework;
   ChosenFreely chosen;

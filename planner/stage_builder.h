@@ -139,6 +139,7 @@ class StageBuilder {
 
  private:
   const Recipe& recipe() const { return in_.recipe(); }
+  bool trains() const { return recipe().pass == Pass::Train; }
   std::uint16_t num_layers() const { return narrow<std::uint16_t>(in_.model.num_layers()); }
   std::uint16_t unit_id(std::size_t local) const { return s_.unit_ids[local]; }
   bool is_embedding(std::size_t local) const { return unit_id(local) == 0; }
@@ -291,6 +292,7 @@ class StageBuilder {
   void keep_input(std::size_t at);
   void forward(const ScheduleStep& at);
   void head(const ScheduleStep& at);
+  void forget_casts(std::uint16_t unit);
   void backward(const ScheduleStep& at);
   const LayerKind& kind_of(std::size_t local) const {
     return in_.model.weights.layer(std::int64_t(unit_id(local)) - 1);

@@ -91,6 +91,7 @@ SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framew
                   .keeps_weights_on_host = recipe.offload.params != OffloadTarget::None,
                   .gathers_parameters = engine.gathers_parameters,
                   .newton_schulz = engine.newton_schulz,
+                  .trains = recipe.pass == Pass::Train,
                   .sizer = sizer_of(framework.state.arrays)};
   constexpr std::int64_t kAutoWidths =
       10;  // transformers' "auto" of stage3_param_persistence_threshold: 10 x hidden size
@@ -144,6 +145,7 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
     out.trained += stored;
     if (shards_weight || is_cast) out.trained_gathered += bytes_of(elements, used), out.gathered_elements += elements;
     if (shards_weight) fetched(t, bytes_of(elements, used));
+    if (!rules.trains) continue;
     const Dtype kept = n.has_fp32_gradients ? Dtype::F32 : weight;
     const Dtype gradient = casts_gathers && shards_weight ? used : kept;
     out.full_gradient += bytes_of(elements, gradient);
@@ -206,6 +208,7 @@ StateSizes flat_sizes(const StateList& tensors, const DtypePolicy& n, const Reci
   const auto [weight, used, gradient, kept] = trained_dtypes(layout, n, recipe, rules);
   out.trained = bytes_of(shards_weights ? part : whole, kept);
   if (shards_weights || used != kept) out.trained_gathered = bytes_of(whole, used), out.gathered_elements = whole;
+  if (!rules.trains) return out;
   out.full_gradient = out.reduce_message = bytes_of(whole, gradient);
   const std::int64_t stepped = shards_step ? part : whole;
   out.gradient = bytes_of(stepped, weight);

@@ -57,6 +57,7 @@ struct SizeRules {
   NewtonSchulz newton_schulz{};            // EngineConvention::newton_schulz
   bool steps_flat = false;                 // DeepSpeed: the optimizer sees one flat tensor per sub-group
   std::int64_t sub_group_size = -1;        // of those, elements of one rank at least; -1: one for all
+  bool trains = true;                      // false: of a pass without gradients, whose weights alone are there
   StateSizer sizer = per_tensor_sizes;
 
   bool gathers() const { return layout.shards_weights && (ways > 1 || keeps_weights_on_host); }

@@ -26,6 +26,7 @@ std::string_view short_name(PeakInstant instant) {
     case PeakInstant::Loading: return "load";
     case PeakInstant::Evaluation: return "eval";
     case PeakInstant::Saving: return "save";
+    case PeakInstant::OtherModel: return "reference";
   }
   return "";
 }
