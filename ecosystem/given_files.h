@@ -19,8 +19,8 @@ class GivenFiles {
  public:
   GivenFiles(std::vector<ConfigFile> files, const FindConfig& find) : files_(std::move(files)), find_(find) {}
 
-  /// Gives the files that are not taken yet.
-  const std::vector<ConfigFile>& files() const { return files_; }
+  /// The first of the files that are not taken yet; nothing where none is left.
+  std::optional<ConfigFile> take_next();
 
   /// The command or the Python source among the files, the command where there are both. Throws InputError for two of
   /// one kind.
@@ -37,6 +37,9 @@ class GivenFiles {
 
   /// A file that another one names: one that the script writes itself, else one that is there.
   std::optional<ConfigFile> find_named(const std::string& named, const std::string& by) const;
+
+  /// The same, and before these a given file of that name.
+  std::optional<ConfigFile> take_or_find(const std::string& named, const std::string& by);
 
  private:
   std::optional<ConfigFile> take_named(const std::string& named);

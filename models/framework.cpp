@@ -215,6 +215,8 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("own_quantised_shards", c.distributed.own_quantised_shards);
   f.optional("fsdp2_shards_4bit", c.distributed.fsdp2_shards_4bit);
   f.optional("fsdp2_shards_8bit", c.distributed.fsdp2_shards_8bit);
+  f.optional("own_fsdp_version", c.distributed.own_fsdp_version);
+  f.optional("own_fsdp_wraps", c.distributed.own_fsdp_wraps);
   f.optional("default_optimizer", c.default_optimizer);
   f.object("defaults", [&](Fields& defaults) { read_defaults(defaults, c.defaults); });
   f.optional("computes_in_fp16", c.dtypes.computes_in_fp16);

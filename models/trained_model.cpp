@@ -33,7 +33,20 @@ struct Choice {
   const FrameworkConvention& framework;
   AdapterRanks ranks;
 
+  /// PEFT takes the divisor of the width that is nearest to the block that is asked for, the smaller of two. Source:
+  /// huggingface/peft src/peft/tuners/oft/layer.py @v0.20.0 (adjust_oft_parameters).
+  std::int64_t rotation_of(const WeightTensor& tensor) const {
+    const std::int64_t wanted = recipe.lora.oft_block, in = tensor.in;
+    if (wanted == 0 || rank_of(tensor) == 0) return 0;
+    if (wanted >= in) return in;
+    std::int64_t lower = wanted, higher = wanted;
+    while (lower > 1 && in % lower != 0) --lower;
+    while (higher < in && in % higher != 0) ++higher;
+    return wanted - lower <= higher - wanted ? lower : higher;
+  }
+
   std::int64_t rank_of(const WeightTensor& tensor) const {
+    if (recipe.lora.oft_block > 0 && is_stacked_experts(tensor)) return 0;  // OFT adapts modules alone
     return recipe.is_adapter() && is_open(recipe, tensor) ? ranks.rank_of(tensor) : 0;
   }
   bool quantises(const WeightTensor& tensor) const {
@@ -85,10 +98,16 @@ void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, 
     out.push_back({StateKind::Adapter, out_features, in_features, copies, index, use, is_stack, is_of_experts});
   };
   if (tensor.is_tied) return add_whole(StateKind::SavedCopy);  // what it is a copy of is the embedding
-  if (!recipe.is_adapter() && is_open(recipe, tensor)) return add_whole(StateKind::Trained);
+  if (!recipe.is_adapter() && is_open(recipe, tensor)) {
+    add_whole(StateKind::Trained);
+    out.back().is_linear = tensor.role == WeightRole::Linear;
+    return;
+  }
   const bool is_block = tensor.role == WeightRole::Linear || tensor.role == WeightRole::Stacked;
   add_whole(choice.quantises(tensor) ? StateKind::Quantised : is_block ? StateKind::Frozen : StateKind::FrozenEnd);
-  if (const std::int64_t rank = choice.rank_of(tensor)) {
+  if (const std::int64_t block = choice.rotation_of(tensor)) {
+    add_adapter(tensor.in / block, block * (block - 1) / 2, WeightUse::LowRankA);
+  } else if (const std::int64_t rank = choice.rank_of(tensor)) {
     add_adapter(rank, tensor.in, WeightUse::LowRankA);
     add_adapter(tensor.out, rank, WeightUse::LowRankB);
     if (recipe.lora.is_dora) add_adapter(tensor.out, 1, WeightUse::Tensor);
@@ -170,6 +189,7 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Choice
     ref.is_quantised = recipe.is_adapter() && choice.quantises(t);
     ref.rank = choice.rank_of(t);
     ref.is_adapted = ref.rank > 0;
+    ref.rotation = choice.rotation_of(t);
     ref.merges_adapter = ref.is_adapted && is_stacked_experts(t);
     ref.product =
         recipe.is_adapter() && recipe.lora.linear_experts ? ExpertProduct::LoopAll : choice.framework.experts.product;
@@ -352,6 +372,7 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
       model.trains_head |= is_saved_copy(recipe.lora, t);
       model.head.rank = choice.rank_of(t);
       model.head.is_adapted = model.head.rank > 0;
+      model.head.rotation = choice.rotation_of(t);
     }
     model.head.is_trained = model.trains_head;
   }

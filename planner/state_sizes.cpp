@@ -138,8 +138,9 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
     out.trained_elements += stepped;
     if (n.has_master) out.master += bytes_of(stepped, Dtype::F32);
     if (n.has_master && !n.has_fp32_gradients) out.step_gradient += bytes_of(stepped, Dtype::F32);
-    const Bytes state = t.copies * optimizer_state_bytes(optimizer, ceil_div(stepped, t.copies), t.rows, t.cols,
-                                                         n.has_master ? Dtype::F32 : weight);
+    const Bytes state =
+        t.copies * optimizer_state_bytes(optimizer, ceil_div(stepped, t.copies), t.rows, t.cols,
+                                         n.has_master ? Dtype::F32 : weight, t.is_linear ? recipe.optimizer_rank : 0);
     constexpr std::int64_t kMinPagedElements = 100'000;  // bitsandbytes pages tensors from 1e5 elements
     (optimizer.is_paged && each >= kMinPagedElements ? out.paged_state : out.state) += state;
     // DeepSpeed's Muon adds its update, made of the gradient tensor by tensor, in place (runtime/zero/muon)
