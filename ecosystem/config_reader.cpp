@@ -360,7 +360,7 @@ class Reading {
 
   void add_part(const std::string& script, const LaunchPart& part, const std::string& started) {
     const KeyTable* table = find_key_table(part.table);
-    const std::optional<ConfigFile> config = given_.take_below(script, part, table);
+    const std::optional<ConfigFile> config = given_.take_below(script, part, table, out_.notes);
     ParsedConfig below;
     if (config) {
       below = parse_config(*config, table);

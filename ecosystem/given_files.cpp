@@ -8,6 +8,7 @@
 #include "ecosystem/out_of_memory.h"
 #include "ecosystem/python_launch.h"
 #include "ecosystem/python_source.h"
+#include "ecosystem/shipped_files.h"
 
 namespace gpuplan {
 namespace {
@@ -106,12 +107,17 @@ std::optional<ConfigFile> GivenFiles::take_or_find(const std::string& named, con
 }
 
 std::optional<ConfigFile> GivenFiles::take_below(const std::string& script, const LaunchPart& part,
-                                                 const KeyTable* table) {
+                                                 const KeyTable* table, std::vector<std::string>& notes) {
   if (part.config.empty()) {
     const auto same = std::find_if(files_.begin(), files_.end(), [&](const auto& f) { return is_file_of(f, table); });
     return same == files_.end() ? std::nullopt : take_named(same->name);
   }
   if (auto found = take_or_find(part.config, script)) return found;
+  if (const ShippedFile* shipped = find_shipped_file(part.table + " file", part.config)) {
+    notes.push_back(fmt::format("{} names {}, which is not there: taken as it is shipped ({})", script, part.config,
+                                shipped->source));
+    return ConfigFile{part.config, shipped->text};
+  }
   throw InputError(fmt::format("{}:{}", script, part.config_line),
                    fmt::format("names {}, which is not there", part.config),
                    fmt::format("give it too: --from {}", last_of_path(part.config)));

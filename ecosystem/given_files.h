@@ -31,9 +31,10 @@ class GivenFiles {
   Launch read_script(const ConfigFile& script);
 
   /// The file that a part of a command changes by its flags: the one that it names, from among the given files, from
-  /// those that the script writes itself, or beside it; else a given file of the same program. Throws InputError where
-  /// the one that it names is nowhere.
-  std::optional<ConfigFile> take_below(const std::string& script, const LaunchPart& part, const KeyTable* table);
+  /// those that the script writes itself, or beside it, or one that its program ships; else a given file of the same
+  /// program. Throws InputError where the one that it names is nowhere. `notes` receives what stands in.
+  std::optional<ConfigFile> take_below(const std::string& script, const LaunchPart& part, const KeyTable* table,
+                                       std::vector<std::string>& notes);
 
   /// A file that another one names: one that the script writes itself, else one that is there.
   std::optional<ConfigFile> find_named(const std::string& named, const std::string& by) const;

@@ -152,6 +152,7 @@ void read_adapters(Fields& f, FrameworkAdapters& adapters) {
   f.optional("gate_up_rank", adapters.gate_up_rank, IntRange{.least = 1});
   f.optional("drops_linears", adapters.drops_linears);
   f.optional("parameters_are_plain", adapters.parameters_are_plain);
+  f.optional("refuses", adapters.refuses);
 }
 
 void read_convention(Fields& f, FrameworkConvention& c) {

@@ -224,6 +224,7 @@ struct FrameworkAdapters {
   std::int64_t gate_up_rank = 1;           // ranks of the recipe that stacked gate and up have together
   std::vector<std::string> drops_linears;  // modules without adapters where experts have target_parameters
   bool parameters_are_plain = false;       // adapters of parameters take neither dropout nor DoRA
+  std::vector<std::string> refuses;        // modules that take no low-rank adapter; all-linear would reach them
 };
 
 /// Several GPUs, beside what engines do.

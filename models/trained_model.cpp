@@ -242,6 +242,36 @@ std::optional<InputError> wrong_name(const std::vector<std::string>& wanted, con
   return {};
 }
 
+/// Modules that the library takes no low-rank adapters on, where the targets reach one that the model has: the fused
+/// kernels of Mamba layers read the weight of out_proj past its module.
+std::optional<InputError> refused_target(const Recipe& recipe, const ModelSpec& spec, const ModelWeights& weights,
+                                         const FrameworkConvention& framework) {
+  const std::vector<std::string>& refused = framework.adapters.refuses;
+  const auto& targets = recipe.lora.targets;
+  const bool takes_all = std::ranges::any_of(targets, [](const auto& t) { return squash(t) == "alllinear"; });
+  const auto is_refused = [&](const std::string& name) {
+    return std::ranges::find(refused, name) != refused.end() &&
+           (takes_all || std::ranges::find(targets, name) != targets.end());
+  };
+  std::vector<std::string> taken;
+  std::string found;
+  each_list(weights, [&](const std::vector<WeightTensor>& list) {
+    for (const WeightTensor& t : list) {
+      const std::string name = module_name(t.name);
+      const bool is_matrix = t.role == WeightRole::Linear || (t.role == WeightRole::Stacked && t.shape.size() == 2);
+      if (!is_matrix) continue;
+      if (is_refused(name)) found = name;
+      const bool is_taken = t.role == WeightRole::Linear && std::ranges::find(refused, name) == refused.end();
+      if (is_taken && std::ranges::find(taken, name) == taken.end()) taken.push_back(name);
+    }
+  });
+  if (found.empty() || recipe.lora.oft_block > 0) return {};
+  return InputError("--lora targets",
+                    fmt::format("{} takes no adapter in models of type {} with {}", found, spec.model_type,
+                                deciding_versions(framework.versions, framework.name)),
+                    fmt::format("name the others: --lora targets={}", fmt::join(taken, "+")));
+}
+
 /// A target may be a module of the checkpoint, or a parameter of the experts as the library stacks them.
 std::optional<InputError> wrong_target(const Recipe& recipe, const ModelWeights& weights,
                                        const FrameworkExperts& experts) {
@@ -318,6 +348,8 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
                       fmt::format("name modules ({}), or take other versions (--versions)",
                                   fmt::join(linear_modules(model.weights), "+")));
   if (recipe.is_adapter()) {
+    if (!framework.adapters.refuses.empty())
+      if (auto wrong = refused_target(recipe, spec, model.weights, framework)) return *std::move(wrong);
     if (auto wrong = wrong_target(recipe, model.weights, framework.experts)) return *std::move(wrong);
     if (auto wrong = wrong_name(recipe.lora.modules_to_save, model.weights, false, "--lora modules_to_save"))
       return *std::move(wrong);
