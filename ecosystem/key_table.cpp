@@ -21,7 +21,7 @@ constexpr std::array kFormats{
     "accelerate",    "deepspeed",        "torchtune", "torch",          "unsloth",    "ms-swift",
     "open-instruct", "llama-factory-v1", "axolotl",   "llama-factory",  "peft-sft",   "trl",
     "peft",          "transformers",     "launch",    "unsloth-script", "trl-script", "transformers-script",
-    "qlora-script"};
+    "qlora-script",  "olmo-core-script"};
 
 /// Reads one data file. Every problem in it is a mistake of ours, so the first one ends it.
 class TableReader {
