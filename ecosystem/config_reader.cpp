@@ -249,6 +249,9 @@ class KeyReader {
     const bool is_list = std::holds_alternative<Setup::Words Setup::*>(row.field->member);
     if (is_list && value.is_array()) return words_of(row, value);
     if (row.is_joined && value.is_string()) return words_of(row, words_of_list(value));
+    const bool has_words = std::ranges::all_of(
+        row.values, [](const KeyRow::Value& v) { return v.second.is_null() || v.second.is_array(); });
+    if (is_list && has_words && value.is_string()) return json::array({value});  // one name, which no row translates
     if (std::all_of(row.values.begin(), row.values.end(), KeyRow::leaves_others)) return value;
     if (value.is_null()) return {};
     std::string accepted;
@@ -316,6 +319,10 @@ class Reading {
       return out_.notes.push_back(fmt::format("{}: {}", file.name, describe(*message)));
     }
     const ParsedConfig parsed = parse_config(file);
+    if (parsed.is_guess)
+      out_.notes.push_back(
+          fmt::format("{} is no file of a program that gpuplan knows; its keys are read as those of {}", file.name,
+                      parsed.table->title));
     if (!parsed.table) {
       if (out_.plan) throw InputError(file.name, fmt::format("is a plan, and so is {}", out_.plan->name), "give one");
       out_.plan = file;
@@ -373,9 +380,13 @@ class Reading {
       out_.notes.push_back(fmt::format("{}: {} is no script that gpuplan knows; its flags are read as those of {}",
                                        script, started, table->title));
     }
+    const std::string name = to_lower(started.substr(started.rfind('/') + 1));
+    const bool speaks =
+        is_guess && !config && (name.find("lora") != std::string::npos || name.find("peft") != std::string::npos);
     add_parsed(
         config ? *config : ConfigFile{script, {}},
         {.table = table, .tree = tree_of(part, script, table, below.tree.get(), out_.notes), .is_guess = is_guess});
+    if (speaks && files_.back().open_method.empty()) files_.back().open_method = started;
   }
 
   /// Says whether a script takes flags that the program of its name stops at: then it is another of that name.
@@ -456,6 +467,7 @@ class Reading {
   }
 
   void fill_defaults() {
+    settle_launcher_precision();
     for (const ReadFile& file : files_) {
       const bool has_fp16 = out_.setup.fp16.value_or(false);
       for (const KeyRow& row : file.table->rows) {
@@ -471,6 +483,14 @@ class Reading {
     const FrameworkDistributed& habits = habits_of_trainer();
     if (habits.fsdp2_shards_4bit) out_.setup.fsdp2_shards_4bit = true;
     if (habits.fsdp2_shards_8bit) out_.setup.fsdp2_shards_8bit = true;
+  }
+
+  /// Where no trainer says in which type it computes, the launcher's word goes to DeepSpeed too.
+  void settle_launcher_precision() {
+    Setup& s = out_.setup;
+    if (of_role(FileRole::Trainer) || s.bf16 || s.fp16 || !s.mixed_precision) return;
+    if (s.mixed_precision == "bf16") s.bf16 = true;
+    if (s.mixed_precision == "fp16") s.fp16 = true;
   }
 
   /// axolotl's older spelling, [full_shard, auto_wrap, offload]; what fsdp_config says counts.
