@@ -36,7 +36,7 @@ struct ValueTree {
   std::unordered_map<std::string, std::set<std::string, std::less<>>> asked;
   std::vector<Problem> repeated;  // keys that come twice, where the last one counts
 
-  /// Where a value stands; nullptr where that is not known.
+  /// Place of a value; nullptr where it is not known.
   const Place* find_place(const std::string& key);
 
   /// Throws InputError listing the problems by line, when there are any.

@@ -37,7 +37,7 @@ std::size_t num_values(const json& value) {
   return count;
 }
 
-/// What a scalar becomes: every one a text, or what the rules of YAML 1.1 make of one without quotes.
+/// Meaning of a scalar: every one a text, or by the rules of YAML 1.1 where it has no quotes.
 enum class Scalars : std::uint8_t { Texts, Yaml11 };
 
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
@@ -81,7 +81,7 @@ std::optional<double> yaml11_float(std::string_view text) {
   return value;
 }
 
-/// What PyYAML's safe loader makes of a scalar without quotes. Source: YAML 1.1 types; yaml/resolver.py of PyYAML 6.
+/// Reads a scalar without quotes as PyYAML's safe loader does. Source: YAML 1.1 types; yaml/resolver.py of PyYAML 6.
 json yaml11_value(const std::string& text) {
   if (text.empty() || is_one_of(text, {"~", "null", "Null", "NULL"})) return {};
   if (is_one_of(text, {"yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})) return true;

@@ -16,7 +16,7 @@ namespace gpuplan {
 
 void add_config_flag(CLI::App& app);
 
-/// What the files of --from say together; empty without the flag. Throws InputError.
+/// Reads all files of --from together; empty without the flag. Throws InputError.
 std::optional<ConfigReading> given_configs(const CLI::App& app);
 
 /// Loads the model that the files name. Where they name none, or one that is not here, throws an error with the flag

@@ -22,6 +22,12 @@ using Texts = std::vector<std::string>;
 
 Texts listed(const std::string& value) { return split(value, ','); }
 
+/// "256" or "256GiB".
+Texts in_gib(const std::string& value) {
+  const bool has_unit = value.size() > 3 && to_lower(value).ends_with("gib");
+  return {std::string(trim(has_unit ? value.substr(0, value.size() - 3) : value))};
+}
+
 Texts without_dollar(const std::string& value) { return {value.starts_with('$') ? value.substr(1) : value}; }
 
 /// "100000000000" for "100B": k, M, B (or G) and T are thousands, millions, and so on.
@@ -85,6 +91,8 @@ constexpr std::array kRanges{
     FlagRange{"--wrap", kWhole, {1, 1e14}, "size:100000000", "N", behind_size},
     // of a search
     FlagRange{"--global-batch", kWhole, {1, 1 << 16}},
+    FlagRange{"--host-memory", kReal, {1, 1e6}, "256 or 256GiB", "", in_gib},
+    FlagRange{"--overhead", kTime, {0, 100 * kDay}, "20min or 1h"},
     FlagRange{"--under", kTime, {1, 10'000 * kDay}, "6h, 90min or 1.5 h"},
     FlagRange{"--budget", kReal, {0.01, 1e12}, "100", "", without_dollar}, FlagRange{"--top", kWhole, {1, 10}},
     // of a simulation; its clock ends after 106 days

@@ -17,12 +17,14 @@
 #include "cli/config_files.h"
 #include "cli/flag_ranges.h"
 #include "cli/plan_defaults.h"
+#include "cluster/host.h"
 #include "cluster/profile/profile_store.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
 #include "models/trained_names.h"
+#include "planner/changes.h"
 #include "planner/plan/plan_file.h"
 
 namespace gpuplan {
@@ -135,7 +137,7 @@ constexpr std::array kFlags{
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
     PlanFlag{
         "--framework", "FRAMEWORK", kModel,
-        "whose conventions (dtypes, copies, buffers) and defaults apply; plain: hf-trainer's conventions alone, as "
+        "trainer whose dtypes, buffers and defaults to model; plain: hf-trainer's memory model without its defaults, as "
         "without this flag",
         [](Request& r, Text v) { r.recipe.framework = framework_named(v); }},
     PlanFlag{"--versions", "LIST", kModel,
@@ -207,9 +209,15 @@ constexpr std::array kFlags{
     PlanFlag{"--cluster", "CLUSTER", kMachine,
              "a machine of the catalogue, a YAML file, the text of nvidia-smi topo -m, or NCCL's topology dump",
              nullptr},
-    PlanFlag{"--gpu", "GPU", kMachine, "which GPU it is, where the file of --cluster does not say", nullptr},
+    PlanFlag{"--gpu", "GPU", kMachine, "GPU model, if the --cluster file does not name one", nullptr},
     PlanFlag{"--num-gpus", "N", kMachine, "GPUs of --gpus, as in --gpus H100 --num-gpus 8, or used of --cluster",
              nullptr},
+    PlanFlag{"--host", "KIND|FILE", kMachine,
+             "of a machine: desktop, workstation, server, or a YAML file with memory_gib, channels, channel_gb_s, "
+             "cpu_cores, numa_nodes. Default: what such GPUs are usually in",
+             nullptr},
+    PlanFlag{"--host-memory", "GIB", kMachine,
+             "of one machine. Default: of --cluster; else not known, and what is usual is said", nullptr},
     PlanFlag{"--profile", "PROFILE", kMachine,
              "id (gpuplan profiles) or file of a calibration, or 'default'. Default: the newest of such GPUs, else the "
              "shipped one",
@@ -385,7 +393,7 @@ void set_model(PlanQuestion& question, const std::string& model, const HubSettin
   for (std::string& note : loaded.notes) question.notes.push_back(std::move(note));
 }
 
-/// What must be given.
+/// Flags that must be given.
 struct Needed {
   bool model = true, machine = true, method = true;
 };
@@ -428,6 +436,28 @@ void set_profile(const CLI::App& app, PlanQuestion& question) {
 std::optional<PlanText> plan_of(const ConfigReading* configs) {
   if (!configs || !configs->plan) return {};
   return PlanText{configs->plan->name, parse_json(configs->plan->text, configs->plan->name)};
+}
+
+/// "256" of "256GiB".
+std::string number_in(const std::string& text) { return text.substr(0, text.find_first_not_of("0123456789.eE+")); }
+
+/// --host and --host-memory, of a machine that is given.
+void set_given_host(const CLI::App& app, ClusterSpec& cluster) {
+  const auto host = given(app, "--host"), memory = given(app, "--host-memory");
+  if (!host && !memory) return;
+  if (cluster.gpus.empty())
+    throw InputError(host ? "--host" : "--host-memory", "is of a machine that is given",
+                     "add for example --gpus 2x3090");
+  if (host) set_host(cluster, *host);
+  if (memory) cluster.host_memory = Bytes{std::int64_t(parse_number(number_in(*memory), "--host-memory") * 0x1p30)};
+}
+
+/// Rows of the table of changes that are flags, and were not given.
+std::set<std::string, std::less<>> rows_not_given(const CLI::App& app) {
+  std::set<std::string, std::less<>> out;
+  for (const Change& change : changes())
+    if (!change.machine && !is_given(app, fmt::format("--{}", change.name))) out.insert(std::string(change.name));
+  return out;
 }
 
 PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_view usual_framework, Needed needed,
@@ -473,6 +503,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   if (!plan && !configs && !is_given(app, "--optimizer"))
     request.recipe.optimizer = request.recipe.framework->default_optimizer;
   if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster);
+  set_given_host(app, request.cluster);
   const bool is_complete = plan || (configs && configs->has_trainer);
   if (!plan) check_complete(app, question, needed, is_complete || (configs && configs->has_method));
   if (configs) settle_configs(app, *configs, request, question.notes);
@@ -480,6 +511,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
     set_defaults(app, question);
     set_length(app, question);
   }
+  if (!plan && !configs) request.not_given.rows = rows_not_given(app);
   set_rows(app, question);
   const bool says_precision =
       configs && !configs->setup.precision_by_card &&
@@ -494,6 +526,26 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
 }
 
 }  // namespace
+
+void add_choice_flags(CLI::App& app) {
+  add_flag(app, "--as-given", "", "nothing is chosen: settings that are not given are the trainer's defaults",
+           kStrategy);
+  add_flag(app, "--quality", "ok|good|best",
+           "least quality of what is chosen: good also trains weights in bf16 alone where --precision is not given. "
+           "Default: that of the question",
+           kStrategy);
+}
+
+void set_choice(const CLI::App& app, EstimateRequest& request) {
+  request.not_given.are_chosen = !is_given(app, "--as-given") && !request.not_given.rows.empty();
+  const auto quality = given(app, "--quality");
+  if (!quality) return;
+  request.not_given.least_quality = parse_name<Quality>(*quality, "--quality");
+  if (quality_of(request.recipe) < *request.not_given.least_quality)
+    throw InputError("--quality",
+                     fmt::format("what is asked for is of quality {}", to_string(quality_of(request.recipe))),
+                     "leave one of them out");
+}
 
 PlanQuestion read_plan_question(const CLI::App& app, std::istream& in, std::string_view usual_framework) {
   return read_question(app, in, usual_framework, {});

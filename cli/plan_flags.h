@@ -28,12 +28,18 @@ struct PlanFlag {
   void (*apply)(EstimateRequest& request, const std::string& value);
 };
 
-/// In the order in which they are applied.
+/// Every flag of a plan, in the order in which they are applied.
 std::span<const PlanFlag> plan_flags();
 
 void add_plan_flags(CLI::App& app);
 
-/// What was asked, and what has to be said about how it was understood.
+/// --as-given and --quality, of commands that choose what is not given.
+void add_choice_flags(CLI::App& app);
+/// Lets the settings that nobody gave be chosen, unless --as-given pins them. Throws InputError for a quality that the
+/// question is below.
+void set_choice(const CLI::App& app, EstimateRequest& request);
+
+/// The question, and what has to be said about how it was understood.
 struct PlanQuestion {
   EstimateRequest request;
   std::vector<std::string> notes;

@@ -323,8 +323,7 @@ json recipe_json(const Recipe& recipe) {
   fields["images"] = {{"train", to_string(recipe.images.train)}};  // the rest is of the data
   if (recipe.loss != LossKernel::Chunked) fields.erase("loss_chunks");
   if (recipe.checkpointing != Checkpointing::EveryK) fields.erase("checkpoint_every");
-  const std::string usual = std::string(to_string(recipe.framework->layers.kernels));
-  if (fields["kernels"].is_null()) fields["kernels"] = usual;
+  fields["kernels"] = to_string(layer_kernels(recipe, *recipe.framework));
   const Dtype compute = resolve_numerics(recipe, *recipe.framework, ShardingEngine::Local).compute;
   if (recipe.is_adapter() && recipe.lora.base_dtype == compute) fields["lora"]["base_dtype"] = nullptr;
   if (recipe.quant.kind != BaseQuant::Nf4) fields["quant"] = {{"kind", fields["quant"]["kind"]}};

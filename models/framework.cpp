@@ -131,6 +131,17 @@ void read_defaults(Fields& f, FrameworkDefaults& defaults) {
   f("source", defaults.source);
 }
 
+void read_choices(Fields& f, FrameworkChoices& choices) {
+  f.optional("loss", choices.loss);
+  f.optional("fused_loss_brings_kernels", choices.fused_loss_brings_kernels);
+  f.optional("optimizers", choices.optimizers);
+  f.optional("shards_8bit_optimizers", choices.shards_8bit_optimizers);
+  f.optional("optimizer_in_backward", choices.optimizer_in_backward);
+  f.optional("offload_activations", choices.offload_activations);
+  f.optional("attention", choices.attention);
+  f("source", choices.source);
+}
+
 void read_experts(Fields& f, FrameworkExperts& experts) {
   f.optional("layout", experts.layout);
   f.optional("product", experts.product);
@@ -198,6 +209,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("low_rank_keeps_input", c.layers.low_rank_keeps_input);
   f.optional("quantised_keeps_input", c.layers.quantised_keeps_input);
   f.optional("mp_is_one_process", c.distributed.mp_is_one_process);
+  f.optional("one_host_thread", c.distributed.one_host_thread);
   f.optional("strategies", c.distributed.strategies);
   f.optional("main_gradients_fp32", c.dtypes.main_gradients_fp32);
   f.optional("converts_outputs", c.loss.converts_outputs);
@@ -220,6 +232,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("own_fsdp_wraps", c.distributed.own_fsdp_wraps);
   f.optional("default_optimizer", c.default_optimizer);
   f.object("defaults", [&](Fields& defaults) { read_defaults(defaults, c.defaults); });
+  f.optional_object("choices", [&](Fields& choices) { read_choices(choices, c.choices); });
   f.optional("computes_in_fp16", c.dtypes.computes_in_fp16);
   f.optional("is_handwritten", c.layers.is_handwritten);
   f.optional_object("experts", [&](Fields& own) { read_experts(own, c.experts); });

@@ -129,6 +129,19 @@ struct FrameworkDefaults {
   std::string source;
 };
 
+/// What the trainer can be told to do, of the settings that an estimate may choose where nobody gave them. Empty: what
+/// it does by default, and checkpointing.
+struct FrameworkChoices {
+  std::vector<LossKernel> loss;
+  bool fused_loss_brings_kernels = false;  // one switch for fused loss and fused kernels of layers
+  std::vector<std::string> optimizers;     // names of models/optimizers.h
+  bool shards_8bit_optimizers = true;      // false: on one GPU, or with whole copies alone
+  bool optimizer_in_backward = false;
+  bool offload_activations = false;
+  std::vector<AttentionKernel> attention;
+  std::string source;
+};
+
 /// Weights beside a base of bitsandbytes that are turned into fp32: all that are not quantised by PEFT's
 /// prepare_model_for_kbit_training, of which trainers take some back.
 struct QuantisedUpcast {
@@ -239,6 +252,9 @@ struct FrameworkDistributed {
   bool own_fsdp_wraps = false;
   /// `mp` is a device_map: one process, whose one thread launches for all of its GPUs. false: a rank per stage.
   bool mp_is_one_process = true;
+  /// torchrun and accelerate set OMP_NUM_THREADS to 1 where several processes start (torch/distributed/run.py); false:
+  /// the launcher leaves every rank its share of the cores.
+  bool one_host_thread = true;
   std::vector<std::string> strategies;  // names of planner/strategy.h that the trainer has; empty: all
 };
 
@@ -262,6 +278,7 @@ struct FrameworkConvention {
   EngineConvention zero{.host_gradients_in_fp32 = true};  // DeepSpeed's
   std::string default_optimizer = "adamw-fused";
   FrameworkDefaults defaults;
+  FrameworkChoices choices;
 };
 
 /// What an engine does under every framework.
@@ -315,6 +332,12 @@ constexpr bool is_fsdp(ShardingEngine engine) { return traits_of(engine).fsdp_ve
 /// What the framework does under an engine.
 inline const EngineConvention& engine_of(const FrameworkConvention& framework, ShardingEngine engine) {
   return framework.*traits_of(engine).convention;
+}
+
+/// The kernels of norms and MLPs where a recipe may choose them.
+inline LayerKernels layer_kernels(const Recipe& recipe, const FrameworkConvention& framework) {
+  const bool come_with_loss = framework.choices.fused_loss_brings_kernels && recipe.loss == LossKernel::Fused;
+  return recipe.kernels.value_or(come_with_loss ? LayerKernels::Fused : framework.layers.kernels);
 }
 
 /// A record of data/frameworks by name or alias; nullptr when there is none.

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <span>
 
+#include "cluster/host.h"
+
 namespace gpuplan {
 namespace {
 
@@ -170,8 +172,13 @@ Seconds CostModel::unhindered_time(const LayerOp& op, Software software) const {
 }
 
 BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, ShardingEngine engine,
-                                std::int64_t num_ranks) {
-  const BytesPerSec share = profile.cpu_optimizer_bandwidth * (1.0 / double(std::max<std::int64_t>(1, num_ranks)));
+                                const HostSpec& host, std::int64_t num_ranks) {
+  const std::int64_t ranks = std::max<std::int64_t>(1, num_ranks);
+  const bool has_one_thread = ranks > 1 && framework.distributed.one_host_thread;
+  const std::int64_t threads = has_one_thread ? 1 : std::max<std::int64_t>(1, host.cores / ranks);
+  const BytesPerSec measured = profile.cpu_optimizer_bandwidth * (1.0 / double(ranks));
+  const BytesPerSec derived = profile.measured ? BytesPerSec{} : vectorised_optimizer_rate(host, ranks, threads);
+  const BytesPerSec share = derived.value > 0 ? derived : measured;
   const bool is_torch = engine_of(framework, engine).host_step == HostStep::Torch;
   return is_torch ? std::min(profile.torch_cpu_optimizer_bandwidth, share) : share;
 }

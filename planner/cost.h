@@ -83,7 +83,7 @@ GemmShape shape_of(const LayerOp& op);
 /// a machine step at once and share its memory. Torch's optimizers have one thread per rank (torchrun and accelerate
 /// set OMP_NUM_THREADS=1: torch/distributed/run.py), which takes no more than its own rate.
 BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, ShardingEngine engine,
-                                std::int64_t num_ranks);
+                                const HostSpec& host, std::int64_t num_ranks);
 
 CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKind compute);
 

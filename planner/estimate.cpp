@@ -6,9 +6,12 @@
 
 #include "base/error.h"
 #include "base/unit_text.h"
+#include "cluster/host.h"
 #include "models/ledger.h"
 #include "models/recipe_names.h"
+#include "planner/changes.h"
 #include "planner/comm_model.h"
+#include "planner/free_choice.h"
 #include "planner/job.h"
 #include "planner/job_metrics.h"
 #include "planner/recommend.h"
@@ -16,13 +19,32 @@
 
 namespace gpuplan {
 
+namespace {
+
+EstimateRequest chosen_freely(const EstimateRequest& asked, ChosenFreely& chosen) {
+  FreeChoice choice = choose_freely({asked, profile_of(asked)});
+  for (const Setting& setting : choice.settings) chosen.flags.push_back(describe(setting));
+  chosen.usual = std::move(choice.usual);
+  return std::move(choice.request);
+}
+
+}  // namespace
+
 EstimateResult estimate(const EstimateRequest& request) {
   EstimateRequest r = request;
   settle_stack(r);
   validate_recipe(r.recipe, r.model, r.cluster);
+  const EstimateRequest asked = r;
   const FrameworkConvention& framework = *r.recipe.framework;
+  ChosenFreely chosen;
+  if (r.not_given.are_chosen) r = chosen_freely(r, chosen);
+  const EstimateRequest answered = r;
   r.options = options_for(r);
-  EstimateResult out{.model = prepare(r.model, r.recipe, framework), .framework = framework, .profile = profile_of(r)};
+  EstimateResult out{.request = answered,
+                     .chosen = std::move(chosen),
+                     .model = prepare(r.model, r.recipe, framework),
+                     .framework = framework,
+                     .profile = profile_of(r)};
   Job job(r, out.model, framework, out.profile, {});
   StepProgram program;
   BlockCache blocks;
@@ -38,7 +60,7 @@ EstimateResult estimate(const EstimateRequest& request) {
     find_limits(e, job, program, &blocks);
     out.strategies.push_back(std::move(e));
   }
-  out.recommended = recommend(r, out);
+  out.recommended = recommend(r, asked, out);
   out.assumptions = list_assumptions(r, out);
   return out;
 }
@@ -46,18 +68,28 @@ EstimateResult estimate(const EstimateRequest& request) {
 namespace {
 
 /// Who steps offloaded states, how fast, and what shares that time.
-std::string offload_assumption(const EstimateResult& result) {
-  const Profile& p = result.profile;
-  const std::string rate =
+std::string offload_assumption(const EstimateRequest& r, const EstimateResult& result) {
+  const std::int64_t ranks = r.cluster.ranks_per_node(r.cluster.num_gpus());
+  const auto rate = [&](ShardingEngine engine) {
+    return host_optimizer_rate(result.profile, result.framework, engine, r.cluster.host, ranks).value / 1e9;
+  };
+  const double torch = rate(ShardingEngine::Fsdp2), vectorised = rate(ShardingEngine::Zero);
+  const std::string rates =
       result.framework.fsdp2.host_step == result.framework.zero.host_step
-          ? fmt::format("{:.3g} GB/s on the host", p.cpu_optimizer_bandwidth.value / 1e9)
-          : fmt::format(
-                "at most {:.3g} GB/s a rank with torch's optimizers (FSDP), {:.3g} GB/s with DeepSpeed's (ZeRO)",
-                p.torch_cpu_optimizer_bandwidth.value / 1e9, p.cpu_optimizer_bandwidth.value / 1e9);
-  return fmt::format(
-      "offloaded optimizer, all ranks of a machine: {}; once per optimizer step, so more accumulation amortises "
-      "it",
-      rate);
+          ? fmt::format("{:.3g} GB/s a rank", vectorised)
+          : fmt::format("{:.3g} GB/s a rank with torch's optimizers (FSDP), {:.3g} GB/s with DeepSpeed's (ZeRO)", torch,
+                        vectorised);
+  return fmt::format("offloaded optimizer: {}; once per optimizer step, so more accumulation amortises it", rates);
+}
+
+/// Whose memory and cores the host's part is counted with.
+std::string host_assumption(const ClusterSpec& cluster) {
+  const std::string memory = cluster.host_memory.count > 0
+                                 ? fmt::format("{} of memory", format_bytes(cluster.host_memory))
+                                 : fmt::format("memory not known, usually {} (--host-memory says it)",
+                                               format_bytes(cluster.host.usual_memory));
+  return fmt::format("host: {}, {}{}", describe(cluster.host), memory,
+                     cluster.host.kind.empty() ? "" : "; --host says another");
 }
 
 /// How much of what is computed is padding; nothing where rows fill their sequences.
@@ -206,7 +238,8 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
                               r.cluster.price_source));
   else
     out.push_back("price: none known for these GPUs; give --price-per-gpu-hour");
-  if (c.offload.optimizer == OffloadTarget::Cpu) out.push_back(offload_assumption(result));
+  if (c.offload.optimizer == OffloadTarget::Cpu) out.push_back(offload_assumption(r, result));
+  if (r.cluster.host.is_stated()) out.push_back(host_assumption(r.cluster));
   if (c.is_adapter() && result.model.has_tied_head && result.model.head.is_adapted)
     out.push_back("the adapted head shares its frozen weight with the embedding");
   if (r.options.fsdp_version == 1) out.push_back("FSDP means version 1 (FullyShardedDataParallel)");

@@ -34,6 +34,17 @@ void Job::use(Strategy other) {
   rules = size_rules(strategy, framework, model.spec, recipe());
 }
 
+std::int64_t total_tokens(const EstimateRequest& r) {
+  const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : r.recipe.seq_len;
+  return std::int64_t(std::min(9e18, double(r.dataset.rows) * double(per_row) * r.dataset.epochs));
+}
+
+Quality quality_of(const Recipe& recipe) {
+  if (recipe.quant.kind != BaseQuant::None) return Quality::Ok;
+  if (recipe.method != Method::Full) return Quality::Good;
+  return recipe.precision == Precision::Bf16True ? Quality::Good : Quality::Best;
+}
+
 namespace {
 
 /// A fact of a format, under the framework's libraries; null where none is known.

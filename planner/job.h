@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/error.h"
@@ -35,6 +36,23 @@ inline constexpr std::array kEvalLogits{NameRow<EvalLogits>{"none", EvalLogits::
                                         NameRow<EvalLogits>{"kept", EvalLogits::Kept}};
 constexpr NameTable<EvalLogits> names_of(EvalLogits) { return {"evaluation logits", kEvalLogits}; }
 
+/// What is learnt: all weights in full precision, adapters (or weights in 16 bit alone), adapters on a 4-bit base.
+enum class Quality : std::uint8_t { Ok, Good, Best };
+inline constexpr std::array kQualities{NameRow<Quality>{"ok", Quality::Ok}, NameRow<Quality>{"good", Quality::Good},
+                                       NameRow<Quality>{"best", Quality::Best}};
+constexpr NameTable<Quality> names_of(Quality) { return {"quality", kQualities}; }
+
+Quality quality_of(const Recipe& recipe);
+
+/// Settings that nobody gave, by their rows in planner/changes, and what an estimate makes of them.
+struct NotGiven {
+  std::set<std::string, std::less<>> rows;  // empty: flags, a plan or files of --from gave everything
+  bool are_chosen = false;                  // by planner/free_choice; else they are the trainer's defaults
+  std::optional<Quality> least_quality;     // of what is chosen; unset: that of the question
+
+  bool contains(std::string_view row) const { return rows.contains(row); }
+};
+
 /// What is asked: made by the command line or read from a plan file.
 struct EstimateRequest {
   ModelSpec model;
@@ -49,7 +67,11 @@ struct EstimateRequest {
   EvalLogits eval_logits{};
   std::int64_t eval_generate = 0;          // tokens generated per sequence during evaluation: adds a KV cache
   std::shared_ptr<const Profile> profile;  // null: the shipped one of the first GPU
+  NotGiven not_given;
 };
+
+/// Tokens of all epochs; the most that can be counted where they are more.
+std::int64_t total_tokens(const EstimateRequest& request);
 
 /// A request under one strategy. `micro_batch`, `seq_len` and `grad_accum` of its recipe may be changed in place; what
 /// else changes needs a job of its own.

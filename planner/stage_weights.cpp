@@ -66,7 +66,7 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes copied, Byt
   (g.needs_copy_out ? flat : handle) = target;
 }
 
-/// Of the 16-bit or 32-bit `bytes` of what is gathered; the scales, 4 bytes for about 8,000 elements, are not counted.
+/// Size of `bytes` after 8-bit quantisation. Ignores the scales (4 bytes per ~8,000 elements).
 static Bytes in_int8(Bytes bytes, Dtype dtype) { return Bytes{bytes.count / bytes_of(1, dtype).count}; }
 
 void StageBuilder::gather(Group& g) {

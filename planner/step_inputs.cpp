@@ -46,7 +46,7 @@ CommModel make_step_comm(const Job& job) {
   CommModel comm = make_comm_model(job.cluster(), job.profile, job.strategy.mesh);
   const ClusterSpec& cluster = job.cluster();
   const bool is_cpu = cluster.gpus.front().is_cpu;  // rates of CPU ranks are those of a rank beside the others
-  comm.cpu_optimizer = host_optimizer_rate(job.profile, job.framework, job.strategy.engine,
+  comm.cpu_optimizer = host_optimizer_rate(job.profile, job.framework, job.strategy.engine, cluster.host,
                                            is_cpu ? 1 : cluster.ranks_per_node(job.strategy.mesh.ranks_per_stage()));
   return comm;
 }

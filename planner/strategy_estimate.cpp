@@ -1,6 +1,7 @@
 #include "planner/strategy_estimate.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <utility>
@@ -62,6 +63,7 @@ HostBytes host_memory(const Job& job, const Peak& peak, const SaveCost& save) {
   h.nvme = ranks * peak.nvme;
   h.save = save.disk;  // gathered on the host of rank 0 before it is written
   h.capacity = r.cluster.host_memory;
+  h.usual = r.cluster.host.usual_memory;
   if (h.capacity.count > 0) h.fits = h.needed() <= h.capacity;
   return h;
 }
@@ -127,6 +129,34 @@ std::string_view to_string(CommunicationLevel level) {
   return "";
 }
 
+/// The kind of model among kModelKinds; empty for an ordinary decoder.
+static std::string_view model_kind(const ModelSpec& model) {
+  const std::array<bool, kModelKinds.size()> is{model.moe.is_present(), model.num_encoder_layers > 0, !model.is_causal,
+                                                model.is_hybrid(), model.vision.is_present()};
+  const auto first = std::ranges::find(is, true);
+  return first == is.end() ? "" : kModelKinds[std::size_t(first - is.begin())];
+}
+
+/// See MeasuredKind::traits.
+static std::vector<std::string> run_traits(const Job& job) {
+  const Recipe& recipe = job.recipe();
+  std::vector<std::string> traits;
+  if (const std::string_view kind = model_kind(job.request.model); !kind.empty()) {
+    traits.emplace_back(kind);
+    traits.push_back(fmt::format("{} under {}", kind, job.strategy.name));
+  }
+  if (recipe.optimizer->is_8bit) traits.emplace_back("8-bit optimizer states");
+  if (recipe.optimizer->is_paged) traits.emplace_back("paged optimizer states");
+  if (recipe.optimizer->is_factored) traits.emplace_back("factored optimizer states");
+  if (recipe.optimizer->is_matrix_momentum) traits.emplace_back("matrix momentum");
+  if (recipe.lora.is_dora) traits.emplace_back("DoRA");
+  if (recipe.qat != Qat::None) traits.emplace_back("fake quantisers");
+  if (recipe.fp8_matmul) traits.emplace_back("fp8");
+  if (recipe.torch_compile) traits.emplace_back("torch.compile");
+  if (!recipe.trained.empty()) traits.emplace_back("a part of the parameters trained");
+  return traits;
+}
+
 MeasuredKind measured_kind(const Job& job) {
   const auto& pretraining = default_accuracy().pretraining_frameworks;
   const StateLayout& layout = job.strategy.layout;
@@ -136,7 +166,8 @@ MeasuredKind measured_kind(const Job& job) {
                             std::find(pretraining.begin(), pretraining.end(), job.framework.name) != pretraining.end(),
           .is_sharded = mesh.shard_ways() > 1 && (layout.shards_optimizer || layout.shards_weights),
           .has_several_gpus = mesh.world() > 1,
-          .offloads = job.recipe().offload.any()};
+          .offloads = job.recipe().offload.any(),
+          .traits = run_traits(job)};
 }
 
 std::optional<AccuracyRange> memory_range(const Job& job) {
@@ -203,9 +234,20 @@ std::string describe_fit(Fit fit, const MemoryTiers& t, const std::optional<Accu
 
 /// Host memory by what is known of it.
 void check_host(StrategyEstimate& e) {
-  if (e.host.fits || !e.fits()) return;
+  if (e.host.fits || e.fit < Fit::Tight) return;
   e.fit = Fit::No, e.chance = 0;
   e.why_not_yes = fmt::format("the host needs {} of {}", format_bytes(e.host.needed()), format_bytes(e.host.capacity));
+}
+
+/// What fits on the GPUs may rest on a host of which nothing is known.
+void ask_host(StrategyEstimate& e) {
+  if (e.fit < Fit::Tight || !e.host.needs_more_than_usual()) return;
+  const std::string tight = e.fit == Fit::Tight ? "; " + e.why_not_yes : "";
+  e.fit = Fit::IfHost;
+  e.why_not_yes = fmt::format(
+      "the host needs {}, and machines like this usually have {}; --host-memory says what "
+      "yours has{}",
+      format_bytes(e.host.needed()), format_bytes(e.host.usual), tight);
 }
 
 /// Peak, tiers and verdict of a built program.
@@ -250,6 +292,7 @@ bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& prog
   e.save = save_cost(job);
   e.host = host_memory(job, e.peak, e.save);
   check_host(e);
+  ask_host(e);
   return e.fits();
 }
 
@@ -275,6 +318,8 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts p
   e.save = save_cost(job);
   e.host = host_memory(job, e.peak, e.save);
   check_host(e);
+  ask_host(e);
+  if (parts == Parts::IfFits && !e.fits()) return e;
   if (parts == Parts::All) explain_peak(e, job, program);
   if (padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len)
     build_step_program(program, average_job(job), columns.models, columns.of_rank, cache, Layers::Folded);

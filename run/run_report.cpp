@@ -87,7 +87,8 @@ std::vector<PredictedMeasured> compare_time(const Simulation& predicted, const S
   return out;
 }
 
-/// Of this rank's class: tensors by category at the peak, then what is kept all the time, all tensors, and the process.
+/// Measured memory of this rank beside that of its class: tensors by category at the peak, then what is kept all the
+/// time, all tensors, and the process.
 std::vector<PredictedMeasured> compare_memory(const RunFacts& f) {
   const RankClass& own = class_of(f.job, f.place);
   const ClassMemory memory = class_memory(f.job, f.job.program(), own);

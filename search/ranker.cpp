@@ -177,7 +177,7 @@ void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool s
   const Job& job = *bench.job;
   StrategyEstimate& e = estimate_;
   const bool fits = evaluate_built(e, job, program_, peaks_);
-  if (fits && !host_has_room(job.cluster(), e.host)) {
+  if (e.fit == Fit::IfHost && space_.question.is_rented) {
     ++out.rejected[std::string(kTooMuchOnHost)];
     return;
   }
@@ -236,9 +236,10 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
     const double slowdown =
         offer.is_spot ? spot_slowdown(offer.spot, e.save.disk_with_optimizer, machine.cluster.num_nodes()) : 1;
     plan.offer = narrow<std::uint16_t>(i);
-    plan.total = slowdown * metrics.total;
+    plan.total = slowdown * metrics.total + q.overhead;
     plan.has_price = offer.usd_per_gpu_hour.has_value();
-    plan.cost = slowdown * gpu_hours * offer.usd_per_gpu_hour.value_or(1);
+    const double idle_hours = double(bench.job->strategy.mesh.world()) * q.overhead.value / 3600;
+    plan.cost = (slowdown * gpu_hours + idle_hours) * offer.usd_per_gpu_hour.value_or(1);
     const double over_time = q.under ? plan.total / *q.under : 0;
     const double over_budget = q.budget && plan.has_price ? plan.cost / *q.budget : 0;
     if (over_time <= 1 && over_budget <= 1) {
@@ -250,13 +251,6 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
     why = over_time > 1 ? "takes longer than --under" : "costs more than --budget";
   }
   if (!is_taken) ++out.rejected[why];
-}
-
-bool host_has_room(const ClusterSpec& cluster, const HostBytes& host) {
-  Bytes gpus;
-  for (std::int64_t i = 0; i < std::min(cluster.num_gpus(), cluster.gpus_per_node); ++i)
-    gpus += cluster.gpus[std::size_t(i)].device_memory;
-  return cluster.host_memory.count > 0 || host.step <= kHostPerGpuMemory * gpus;
 }
 
 bool idles_rented_gpus(const SearchQuestion& q, const Strategy& strategy, const ClusterSpec& cluster) {

@@ -60,6 +60,7 @@ std::string command_of(const Space& space, const RankedPlan& plan, const std::st
   if (!q.pinned.contains("strategy")) add(fmt::format("--strategy {}", space.strategies[plan.strategy]));
   if (!q.pinned.contains("micro-batch")) add(fmt::format("--micro-batch {}", plan.batch.micro));
   if (!q.pinned.contains("grad-accum")) add(fmt::format("--grad-accum {}", plan.batch.accum));
+  add("--as-given");  // what is not said is the default, as the search took it
   const Offer& offer = machine.offers[plan.offer];
   if (q.is_rented && offer.usd_per_gpu_hour) add(fmt::format("--price-per-gpu-hour {:g}", *offer.usd_per_gpu_hour));
   return text;

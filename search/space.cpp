@@ -127,12 +127,6 @@ std::int64_t usual_share(std::int64_t data_parallel) {
 
 }  // namespace
 
-Quality quality_of(const Recipe& recipe) {
-  if (recipe.quant.kind != BaseQuant::None) return Quality::Ok;
-  if (recipe.method != Method::Full) return Quality::Good;
-  return recipe.precision == Precision::Bf16True ? Quality::Good : Quality::Best;
-}
-
 Space::Space(const SearchQuestion& q) : question(q), framework(*q.base.recipe.framework) {
   for (const Method method : q.methods) {
     Variant variant{q.base, {}};

@@ -13,14 +13,6 @@
 
 namespace gpuplan {
 
-/// What is learnt: all weights in full precision, adapters (or weights in 16 bit alone), adapters on a 4-bit base.
-enum class Quality : std::uint8_t { Ok, Good, Best };
-inline constexpr std::array kQualities{NameRow<Quality>{"ok", Quality::Ok}, NameRow<Quality>{"good", Quality::Good},
-                                       NameRow<Quality>{"best", Quality::Best}};
-constexpr NameTable<Quality> names_of(Quality) { return {"quality", kQualities}; }
-
-Quality quality_of(const Recipe& recipe);
-
 struct SearchQuestion {
   EstimateRequest base;            // what is given, and defaults; its cluster is not read
   std::vector<Hardware> machines;  // to choose from
@@ -34,6 +26,7 @@ struct SearchQuestion {
   std::optional<double> budget;              // US dollars
   Preference preference = Preference::Speed;
   bool takes_fewest_gpus = false;  // before anything else
+  Seconds overhead;                // set-up, download and failed starts, for which the machine is paid too
 };
 
 /// Where no --global-batch is given. Fine-tuning recipes of the field use 16 to 128: QLoRA 16 (Dettmers et al. 2023),

@@ -63,7 +63,7 @@ struct AliasTable {
   std::map<std::string, std::vector<std::string>> lora_targets, trained_modules;
   std::vector<FrameworkAlias> frameworks;  // the first that matches
 
-  /// When a source's figures were measured, "2024-11-15": the versions of that day are taken for them.
+  /// Day of a source's figures, "2024-11-15": the versions of that day are taken for them.
   std::string date_of(std::string_view source) const;
 
   /// Throws InputError listing every problem.

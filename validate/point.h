@@ -29,7 +29,7 @@ struct PointLora {
   bool trains_embeddings = false;
 };
 
-/// What a memory point measured, GiB per GPU; of an out-of-memory run, nothing.
+/// Figures of a memory point, GiB per GPU; of an out-of-memory run, nothing.
 struct MemoryFigures {
   std::string metric;         // max_allocated, max_active, max_reserved, nvidia-smi, unspecified
   std::optional<double> gib;  // under `metric`

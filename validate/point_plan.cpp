@@ -33,7 +33,7 @@ std::int64_t accumulation_of(const Point& p, const Recipe& recipe, const Strateg
   return global / at_once;
 }
 
-/// Of memory points only: what they have in common that the others do not.
+/// Sets the heading of a memory point: what such points have in common that the others do not.
 void set_heading(PointPlan& plan, const Point& point, const FrameworkAlias& framework, const Strategy& strategy) {
   if (point.kind != PointKind::Memory || point.skipped.empty()) return;
   if (plan.request.model.moe.is_present()) {

@@ -21,7 +21,7 @@ namespace {
 
 enum class Measure : std::uint8_t { Share, Time, Rate, Memory };
 
-/// Where a number of the file goes.
+/// Destination of a number of the file.
 struct Slot {
   std::string_view name;
   Measure measure;
@@ -138,12 +138,12 @@ void fill(Profile& profile, const Values& values, Fields& top) {
   }
 }
 
-/// What GPUs a class is for: each key that is stated agrees.
+/// Condition for the GPUs of a class: each key that is stated agrees.
 struct Match {
   std::optional<std::string> gpu, vendor, architecture, compute_capability, form_factor;
 };
 
-/// How many keys of a `matches` row agree with the GPU; 0 when one does not.
+/// Number of keys of a `matches` row that agree with the GPU; 0 when one does not.
 std::size_t agreement(const Match& row, const GpuSpec& gpu) {
   const std::array<std::pair<const std::optional<std::string>*, const std::string*>, 5> keys{
       {{&row.gpu, &gpu.id},

@@ -256,7 +256,7 @@ void read_deepstack(Tape& t) {
 LedgerContext make_context(const TrainedModel& model, const Recipe& recipe, const FrameworkConvention& framework,
                            const DtypePolicy& numerics) {
   LayerKernels kernels =
-      framework.layers.has_fixed_kernels ? framework.layers.kernels : recipe.kernels.value_or(framework.layers.kernels);
+      framework.layers.has_fixed_kernels ? framework.layers.kernels : layer_kernels(recipe, framework);
   // kernel libraries have RMSNorm, rotation and gated MLPs; of a model without them they change the loss alone
   // (Liger's and fms-acceleration's patches of GPT-BigCode)
   const ModelSpec& m = model.spec;

@@ -199,6 +199,13 @@ void list_estimate(Archive& f, const EstimateAnswer& answer, const nlohmann::ord
     inner("reason", recommended.reason);
     inner("advice", recommended.advice);
   });
+  f.object("chosen", [&](auto& inner) {
+    inner("flags", result.chosen.flags, "settings that nobody gave and that are no defaults");
+    inner("default_strategy", result.chosen.usual ? std::optional(result.chosen.usual->strategy.name) : std::nullopt,
+          "recommended with defaults; null: nothing fits with them, or nothing was chosen");
+    inner("default_tokens_per_second",
+          result.chosen.usual ? std::optional(result.chosen.usual->tokens_per_second) : std::nullopt);
+  });
   f("better", recommended.better);
   f("assumptions", result.assumptions);
   f.object("profile", [&](auto& inner) { list_profile_used(inner, result.profile); });

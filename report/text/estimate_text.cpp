@@ -155,7 +155,13 @@ std::string verdict_title(const EstimateAnswer& answer) {
   const std::string& asked = answer.request.strategy;
   if (asked == "auto") return answer.fits() ? "Recommended: " + answer.result.recommended->strategy : "Nothing fits";
   if (!answer.shown) return asked + " is not possible here";
-  return asked + (!answer.fits() ? " does not fit" : answer.shown->fit == Fit::Tight ? " fits tightly" : " fits");
+  return asked + " " + fits_words(*answer.shown, answer.fits());
+}
+
+/// What was chosen in the place of defaults, and what those give.
+std::string choice_text(const EstimateAnswer& answer, const Screen& screen) {
+  const std::string text = chosen_words(answer);
+  return text.empty() ? "" : wrap("Chosen freely: " + text, prose_width(screen), "  ", "    ");
 }
 
 /// Why this one was chosen, or what stands against the one that comes nearest.
@@ -166,30 +172,21 @@ std::string reason_text(const EstimateAnswer& answer, const Screen& screen) {
   return reason.empty() ? "" : wrap(reason, prose_width(screen), "  ", "  ");
 }
 
-/// "2,072 tokens/s, $5.44".
-std::string speed_and_cost(const StrategyEstimate& e) {
-  return fmt::format("{} tokens/s{}", format_grouped(std::llround(e.tokens_per_second)),
-                     e.cost_usd ? ", " + format_usd(*e.cost_usd) : "");
-}
-
 std::string better_text(const EstimateAnswer& answer, const Screen& screen) {
   std::string out;
-  for (const BetterWay& way : answer.result.recommended->better)
-    out += wrap(fmt::format("Better: {} → {}{}, {} (asked: {}, {})", fmt::join(way.flags, " "), way.plan.strategy.name,
-                            way.plan.fit == Fit::Tight ? " (tight)" : "", speed_and_cost(way.plan),
-                            answer.shown->strategy.name, speed_and_cost(*answer.shown)),
-                prose_width(screen), "  ", "    ");
+  for (const std::string& line : better_lines(answer)) out += wrap(line, prose_width(screen), "  ", "    ");
   return out;
 }
 
 const char* advice_title(const EstimateAnswer& answer) {
   if (!answer.fits()) return "What would help";
-  return answer.shown->fit == Fit::Tight ? "To be sure that it fits" : "Worth knowing";
+  return answer.shown->fit != Fit::Yes ? "To be sure that it fits" : "Worth knowing";
 }
 
 std::string verdict_text(const EstimateAnswer& answer, const Screen& screen) {
   const std::vector<std::string>& advice = answer.result.recommended->advice;
-  std::string out = heading(verdict_title(answer), screen) + reason_text(answer, screen) + better_text(answer, screen);
+  std::string out = heading(verdict_title(answer), screen) + reason_text(answer, screen) + choice_text(answer, screen) +
+                    better_text(answer, screen);
   if (!advice.empty()) out += heading(advice_title(answer), screen) + points(advice, screen);
   return out;
 }
@@ -197,6 +194,7 @@ std::string verdict_text(const EstimateAnswer& answer, const Screen& screen) {
 }  // namespace
 
 std::string estimate_text(const EstimateAnswer& answer, const Screen& screen) {
+  if (answer.is_brief) return first_screen_text(answer, screen) + (answer.rows ? rows_text(*answer.rows, screen) : "");
   std::string out = question_text(answer, screen) + "\n" + strategies_text(answer, screen);
   if (answer.result.recommended) out += verdict_text(answer, screen);
   if (answer.shown) out += closest_look_text(answer, screen);

@@ -54,18 +54,21 @@ std::string time_text(const StrategyEstimate& e, const std::optional<AccuracyRan
   if (e.strategy.mesh.world() > 1)
     text += fmt::format(", communication {} ({} of the step is not compute)", format_duration(e.time.communication),
                         format_duration(e.time.exposed));
-  return text + fmt::format("; launching takes the host {}; MFU {:.0f} %", format_duration(e.time.host), 100 * e.mfu);
+  return text + fmt::format("; kernel launches: {} of host time; MFU {:.0f} %", format_duration(e.time.host), 100 * e.mfu);
 }
 
 std::string range_text(const AccuracyRange& r, const char* what) {
-  return fmt::format("of {} {:.0f} % below to {:.0f} % above the {} ({} points of {} sources)", r.cell,
-                     100 * (1 - r.low), 100 * (r.high - 1), what, r.num_points, r.num_sources);
+  const std::string measured = r.unmeasured.empty()
+                                   ? fmt::format("{}, {} points of {} sources", r.cell, r.num_points, r.num_sources)
+                                   : fmt::format("wider than for {}: no measured run with {}", r.cell, r.unmeasured);
+  return fmt::format("within -{:.0f} % to +{:.0f} % of the {} ({})", 100 * (1 - r.low), 100 * (r.high - 1), what,
+                     measured);
 }
 
 /// What the brackets mean.
 std::string accuracy_text(const StrategyEstimate& e) {
   if (!e.memory_range || !e.time_range) return "";
-  return fmt::format("8 of 10 published measurements lie: {}; {}", range_text(*e.memory_range, "memory shown"),
+  return fmt::format("80 % of measurements are {}, and {}", range_text(*e.memory_range, "memory shown"),
                      range_text(*e.time_range, "step time"));
 }
 

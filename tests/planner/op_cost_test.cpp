@@ -99,13 +99,14 @@ TEST_CASE("GPTQ weights are unpacked by torch ops, which move more than a kernel
 TEST_CASE("an offloaded optimizer steps at the rate of who steps it") {
   const Profile profile{.cpu_optimizer_bandwidth = {22e9}, .torch_cpu_optimizer_bandwidth = {4e9}};
   FrameworkConvention framework;
-  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Zero, 1).value == 22e9);
-  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp1, 1).value == 4e9);
-  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp2, 1).value == 4e9);
-  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Zero, 4).value == 5.5e9);  // four ranks share a machine
-  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp1, 4).value == 4e9);   // a thread each
-  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp1, 8).value ==
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Zero, {}, 1).value == 22e9);
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp1, {}, 1).value == 4e9);
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp2, {}, 1).value == 4e9);
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Zero, {}, 4).value ==
+        5.5e9);  // four ranks share a machine
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp1, {}, 4).value == 4e9);  // a thread each
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp1, {}, 8).value ==
         2.75e9);  // which the memory feeds no more
   framework.fsdp2.host_step = HostStep::Vectorised;
-  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp2, 1).value == 22e9);
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp2, {}, 1).value == 22e9);
 }
