@@ -69,8 +69,9 @@ std::string model_hint(const fs::path& path) {
 }  // namespace
 
 void load_named_model(const ConfigReading& configs, const std::function<void(const std::string& model)>& load) {
-  if (!configs.model) throw InputError(configs.file, "names no model", model_hint(configs.file));
-  const std::string& model = *configs.model;
+  const std::string alias = catalogue_name(configs.setup.model_alias.value_or(""));
+  if (!configs.model && alias.empty()) throw InputError(configs.file, "names no model", model_hint(configs.file));
+  const std::string& model = configs.model ? *configs.model : alias;
   try {
     load(model);
   } catch (const InputError&) {
@@ -99,7 +100,8 @@ std::optional<ConfigReading> given_configs(const CLI::App& app) {
   if (names.empty()) return std::nullopt;
   std::vector<ConfigFile> files;
   for (const std::string& name : names) files.push_back({name, read_file(name, kLogLimit)});
-  return read_configs(files, find_named);
+  const auto versions = given(app, "--versions");
+  return read_configs(files, find_named, versions ? parse_stack_versions(*versions) : StackVersions{});
 }
 
 void settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,

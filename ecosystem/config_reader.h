@@ -9,6 +9,7 @@
 
 #include "ecosystem/given_files.h"
 #include "ecosystem/out_of_memory.h"
+#include "models/stack.h"
 #include "planner/estimate.h"
 
 namespace gpuplan {
@@ -31,7 +32,9 @@ struct ConfigReading {
 
 /// Throws InputError for a file of no known kind, two files of one role, a plan beside other settings, an unknown or
 /// refused key, values that contradict each other, and a combination that a rule forbids.
-ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find);
+/// `versions` are those of libraries that are not the newest.
+ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find,
+                           const StackVersions& versions = {});
 
 /// Once the model is known: what the files train beside the language model of one with a vision tower.
 void settle_vision(const ConfigReading& reading, EstimateRequest& request);

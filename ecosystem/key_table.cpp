@@ -20,7 +20,8 @@ using nlohmann::json;
 constexpr std::array kFormats{
     "accelerate",    "deepspeed",        "torchtune", "torch",          "unsloth",    "ms-swift",
     "open-instruct", "llama-factory-v1", "axolotl",   "llama-factory",  "peft-sft",   "trl",
-    "peft",          "transformers",     "launch",    "unsloth-script", "trl-script", "transformers-script"};
+    "peft",          "transformers",     "launch",    "unsloth-script", "trl-script", "transformers-script",
+    "qlora-script",  "olmo-core-script"};
 
 /// Reads one data file. Every problem in it is a mistake of ours, so the first one ends it.
 class TableReader {
@@ -39,6 +40,7 @@ class TableReader {
     table_.is_json = table_.file.ends_with(".json");
     table_.refuses_unknown = top.value("refuses_unknown", false);
     table_.refuses_repeated = top.value("refuses_repeated", false);
+    table_.takes_abbreviations = top.value("takes_abbreviations", false);
     table_.has_head = top.value("has_head", true);
     table_.numbers_in_texts = texts(top, "numbers_in_texts");
     table_.usual_strategy = top.value("usual_strategy", "");
@@ -99,6 +101,7 @@ class TableReader {
   void include(KeyTable part) {
     for (KeyRow& row : part.rows)
       if (!table_.find(row.key)) table_.rows.push_back(std::move(row));
+    table_.prefixes.insert(table_.prefixes.end(), part.prefixes.begin(), part.prefixes.end());
   }
 
   void add_used(const json& from) {
@@ -169,6 +172,17 @@ const KeyRow* KeyTable::find(const std::string& key) const {
 
 bool KeyTable::has_below(const std::string& key) const {
   return std::any_of(rows.begin(), rows.end(), [&](const KeyRow& row) { return row.key.starts_with(key + "."); });
+}
+
+std::string KeyTable::whole_key(const std::string& begin) const {
+  if (!takes_abbreviations || find(begin) || has_below(begin)) return begin;
+  const KeyRow* only = nullptr;
+  for (const KeyRow& row : rows) {
+    if (!row.key.starts_with(begin) || row.key.find('.') != std::string::npos) continue;
+    if (only) return begin;
+    only = &row;
+  }
+  return only ? only->key : begin;
 }
 
 bool is_written_for(const KeyRow& row, const Versions& versions) {

@@ -58,6 +58,7 @@ struct KeyTable {
   std::vector<std::pair<std::string, std::string>> prefixes;  // of the keys inside a mapping, which may be left out
   bool refuses_unknown = false;                               // the program itself stops at a key that it does not know
   bool refuses_repeated = false;                              // or at one that comes twice; else the last counts
+  bool takes_abbreviations = false;  // flags are argparse's: the beginning of a key's name is enough where it is one's
   bool is_json = false;
   bool has_head = true;  // a JSON file names its plan under "_gpuplan"; false: the program stops
   std::vector<std::string>
@@ -71,6 +72,9 @@ struct KeyTable {
   const KeyRow* find(const std::string& key) const;
   bool takes_texts_for_numbers(const std::string& key) const;
   bool has_below(const std::string& key) const;
+  /// The one key that begins so: argparse takes "--logging_step" for it. The key itself where it is known, where none
+  /// or several begin so, and where the program's flags are none of argparse.
+  std::string whole_key(const std::string& begin) const;
 };
 
 /// Whether the key is written into files for these versions; a version that is not given is the newest.

@@ -26,7 +26,8 @@ struct LaunchPart {
   std::string config;  // as the command names it; empty: none
   int config_line = 1;
   std::vector<LaunchFlag> flags;
-  std::string file;  // where they stand; empty: the script
+  std::string file;         // where they stand; empty: the script
+  bool may_be_own = false;  // the script is known by its bare name alone, which others have too
 };
 
 struct Launch {

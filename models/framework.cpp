@@ -227,6 +227,7 @@ void read_adapters(Fields& f, FrameworkAdapters& adapters) {
     own.optional("casts_product", adapters.dora.casts_product);
     own.optional("base", adapters.dora.base);
   });
+  f.optional("refuses", adapters.refuses);
 }
 
 void read_tensor_parallel(Fields& f, FrameworkTensorParallel& split) {
@@ -301,6 +302,8 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("own_quantised_shards", c.distributed.own_quantised_shards);
   f.optional("fsdp2_shards_4bit", c.distributed.fsdp2_shards_4bit);
   f.optional("fsdp2_shards_8bit", c.distributed.fsdp2_shards_8bit);
+  f.optional("own_fsdp_version", c.distributed.own_fsdp_version);
+  f.optional("own_fsdp_wraps", c.distributed.own_fsdp_wraps);
   f.optional("default_optimizer", c.default_optimizer);
   f.object("defaults", [&](Fields& defaults) { read_defaults(defaults, c.defaults); });
   f.optional_object("choices", [&](Fields& choices) { read_choices(choices, c.choices); });

@@ -293,6 +293,7 @@ struct FrameworkAdapters {
   std::vector<std::string> drops_linears;  // modules without adapters where experts have target_parameters
   bool parameters_are_plain = false;       // adapters of parameters take neither dropout nor DoRA
   DoraCode dora;
+  std::vector<std::string> refuses;        // modules that take no low-rank adapter; all-linear would reach them
 };
 
 /// Several GPUs, beside what engines do.
@@ -301,6 +302,10 @@ struct FrameworkDistributed {
   bool ddp_copies_gradients = true;   // buckets beside the gradients (gradient_as_bucket_view = false)
   bool own_quantised_shards = false;  // 4-bit weights, and optimizers, of its own: no limit of bitsandbytes
   bool fsdp2_shards_4bit = false, fsdp2_shards_8bit = false;  // weights of bitsandbytes; torch's FSDP2 takes neither
+  /// FSDP by keys of the trainer's own, not its launcher's: the version that they mean where they name none (0: it has
+  /// no such keys), and whether layers are units without the word auto_wrap.
+  std::int64_t own_fsdp_version = 0;
+  bool own_fsdp_wraps = false;
   /// `mp` is a device_map: one process, whose one thread launches for all of its GPUs. false: a rank per stage.
   bool mp_is_one_process = true;
   /// torchrun and accelerate set OMP_NUM_THREADS to 1 where several processes start (torch/distributed/run.py); false:

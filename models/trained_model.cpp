@@ -34,7 +34,20 @@ struct Choice {
   const FrameworkConvention& framework;
   AdapterRanks ranks;
 
+  /// PEFT takes the divisor of the width that is nearest to the block that is asked for, the smaller of two. Source:
+  /// huggingface/peft src/peft/tuners/oft/layer.py @v0.20.0 (adjust_oft_parameters).
+  std::int64_t rotation_of(const WeightTensor& tensor) const {
+    const std::int64_t wanted = recipe.lora.oft_block, in = tensor.in;
+    if (wanted == 0 || rank_of(tensor) == 0) return 0;
+    if (wanted >= in) return in;
+    std::int64_t lower = wanted, higher = wanted;
+    while (lower > 1 && in % lower != 0) --lower;
+    while (higher < in && in % higher != 0) ++higher;
+    return wanted - lower <= higher - wanted ? lower : higher;
+  }
+
   std::int64_t rank_of(const WeightTensor& tensor) const {
+    if (recipe.lora.oft_block > 0 && is_stacked_experts(tensor)) return 0;  // OFT adapts modules alone
     return recipe.is_adapter() && is_open(recipe, tensor) ? ranks.rank_of(tensor) : 0;
   }
   bool quantises(const WeightTensor& tensor) const {
@@ -117,9 +130,15 @@ void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, 
         {StateKind::Adapter, out_features, in_features, copies, index, use, is_stack, is_of_experts, is_block});
   };
   if (tensor.is_tied) return add_whole(StateKind::SavedCopy);  // what it is a copy of is the embedding
-  if (!recipe.is_adapter() && is_open(recipe, tensor)) return add_whole(StateKind::Trained);
+  if (!recipe.is_adapter() && is_open(recipe, tensor)) {
+    add_whole(StateKind::Trained);
+    out.back().is_linear = tensor.role == WeightRole::Linear;
+    return;
+  }
   add_whole(choice.quantises(tensor) ? StateKind::Quantised : is_block ? StateKind::Frozen : StateKind::FrozenEnd);
-  if (const std::int64_t rank = choice.rank_of(tensor)) {
+  if (const std::int64_t block = choice.rotation_of(tensor)) {
+    add_adapter(tensor.in / block, block * (block - 1) / 2, WeightUse::LowRankA);
+  } else if (const std::int64_t rank = choice.rank_of(tensor)) {
     add_adapter(rank, tensor.in, WeightUse::LowRankA);
     add_adapter(tensor.out, rank, WeightUse::LowRankB);
     if (recipe.lora.is_dora) add_adapter(tensor.out, 1, WeightUse::Tensor);
@@ -207,6 +226,7 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Choice
     ref.rank = choice.rank_of(t);
     ref.cut = row.cut;
     ref.is_adapted = ref.rank > 0;
+    ref.rotation = choice.rotation_of(t);
     ref.merges_adapter = ref.is_adapted && is_stacked_experts(t);
     ref.product =
         recipe.is_adapter() && recipe.lora.linear_experts ? ExpertProduct::LoopAll : choice.framework.experts.product;
@@ -257,6 +277,36 @@ std::optional<InputError> wrong_name(const std::vector<std::string>& wanted, con
                       did_you_mean(name, known, fmt::format("modules: {}", fmt::join(known, ", "))));
   }
   return {};
+}
+
+/// Modules that the library takes no low-rank adapters on, where the targets reach one that the model has: the fused
+/// kernels of Mamba layers read the weight of out_proj past its module.
+std::optional<InputError> refused_target(const Recipe& recipe, const ModelSpec& spec, const ModelWeights& weights,
+                                         const FrameworkConvention& framework) {
+  const std::vector<std::string>& refused = framework.adapters.refuses;
+  const auto& targets = recipe.lora.targets;
+  const bool takes_all = std::ranges::any_of(targets, [](const auto& t) { return squash(t) == "alllinear"; });
+  const auto is_refused = [&](const std::string& name) {
+    return std::ranges::find(refused, name) != refused.end() &&
+           (takes_all || std::ranges::find(targets, name) != targets.end());
+  };
+  std::vector<std::string> taken;
+  std::string found;
+  each_list(weights, [&](const std::vector<WeightTensor>& list) {
+    for (const WeightTensor& t : list) {
+      const std::string name = module_name(t.name);
+      const bool is_matrix = t.role == WeightRole::Linear || (t.role == WeightRole::Stacked && t.shape.size() == 2);
+      if (!is_matrix) continue;
+      if (is_refused(name)) found = name;
+      const bool is_taken = t.role == WeightRole::Linear && std::ranges::find(refused, name) == refused.end();
+      if (is_taken && std::ranges::find(taken, name) == taken.end()) taken.push_back(name);
+    }
+  });
+  if (found.empty() || recipe.lora.oft_block > 0) return {};
+  return InputError("--lora targets",
+                    fmt::format("{} takes no adapter in models of type {} with {}", found, spec.model_type,
+                                deciding_versions(framework.versions, framework.name)),
+                    fmt::format("name the others: --lora targets={}", fmt::join(taken, "+")));
 }
 
 /// A target may be a module of the checkpoint, or a parameter of the experts as the library stacks them.
@@ -339,6 +389,8 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
                       fmt::format("name modules ({}), or take other versions (--versions)",
                                   fmt::join(linear_modules(model.weights), "+")));
   if (recipe.is_adapter()) {
+    if (!framework.adapters.refuses.empty())
+      if (auto wrong = refused_target(recipe, spec, model.weights, framework)) return *std::move(wrong);
     if (auto wrong = wrong_target(recipe, model.weights, framework.experts)) return *std::move(wrong);
     if (auto wrong = wrong_name(recipe.lora.modules_to_save, model.weights, false, "--lora modules_to_save"))
       return *std::move(wrong);
@@ -398,6 +450,7 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
       model.trains_head |= is_saved_copy(recipe, t);
       model.head.rank = choice.rank_of(t);
       model.head.is_adapted = model.head.rank > 0;
+      model.head.rotation = choice.rotation_of(t);
     }
     model.head.is_trained = model.trains_head;
   }

@@ -190,6 +190,7 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
   out.push_back(fmt::format("framework {}: {}", result.framework.name, result.framework.title));
   if (const auto text = deciding_versions(result.framework.versions, result.framework.name); !text.empty())
     out.push_back(fmt::format("libraries: {}; --versions takes others", text));
+  if (!c.optimizer->remark.empty()) out.emplace_back(c.optimizer->remark);
   out.push_back(
       fmt::format("{} tokens per sequence, {}, micro batch {} per data-parallel rank, {} per optimizer step", c.seq_len,
                   c.packing == Packing::Packed   ? "packed"

@@ -159,8 +159,9 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
     if (n.has_master && !n.has_fp32_gradients) out.step_gradient += bytes_of(stepped, Dtype::F32);
     const bool is_orthogonalised = optimizer.is_matrix_momentum && t.cols > 1 && t.is_of_block;
     const std::int64_t cols = optimizer.is_matrix_momentum && !is_orthogonalised ? 1 : t.cols;
-    const Bytes state = t.copies * optimizer_state_bytes(optimizer, ceil_div(stepped, t.copies), t.rows, cols,
-                                                         n.has_master ? Dtype::F32 : weight);
+    const Bytes state =
+        t.copies * optimizer_state_bytes(optimizer, ceil_div(stepped, t.copies), t.rows, cols,
+                                         n.has_master ? Dtype::F32 : weight, t.is_linear ? recipe.optimizer_rank : 0);
     if (is_orthogonalised)
       out.step_flops += double(t.copies) * orthogonalisation_flops(t.rows, t.cols, rules.newton_schulz) *
                         double(stepped) / double(elements);

@@ -8,6 +8,7 @@
 #include "base/names.h"
 #include "base/unit_text.h"
 #include "models/framework.h"
+#include "models/optimizers.h"
 #include "report/text/amounts.h"
 #include "report/text/table.h"
 #include "report/text/text.h"
@@ -28,7 +29,7 @@ std::string settings_words(const PlanRow& row) {
   if (r.grad_accum > 1) text += fmt::format(" x {}", r.grad_accum);
   if (r.method == Method::Full && r.precision == Precision::Bf16True) text += ", weights in bf16";
   if (r.method == Method::Full && r.optimizer != r.framework->default_optimizer)
-    text += fmt::format(", {}", r.optimizer->name);
+    text += fmt::format(", {}", optimizer_text(r));
   if (r.checkpointing != Checkpointing::None) text += ", checkpointing";
   if (r.loss == LossKernel::Fused) text += ", fused loss";
   if (r.offload.any()) text += fmt::format(", offload to {} of host memory", format_bytes(row.estimate().host.step));
