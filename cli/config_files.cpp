@@ -17,21 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file that another one names: as it stands, beside that one, or below a folder above it: scripts are started in
-/// the root of their repository.
-std::optional<ConfigFile> find_named(const std::string& named, const std::string& by) {
-  constexpr int kFoldersAbove = 6;
-  const fs::path folder = fs::path(by).parent_path();
-  std::vector<fs::path> places{named, folder / named, folder / fs::path(named).filename()};
-  for (fs::path above = folder; places.size() < 3 + kFoldersAbove && !above.empty(); above = above.parent_path()) {
-    if (above == above.parent_path()) break;
-    places.push_back(above.parent_path() / named);
-  }
-  for (const fs::path& path : places)
-    if (is_file(path)) return ConfigFile{path.string(), read_file(path, kLogLimit)};
-  return std::nullopt;
-}
-
 /// "4xA6000", and not "A6000".
 bool says_how_many(const std::string& gpus) {
   const std::size_t end = gpus.find_first_not_of("0123456789");
@@ -68,6 +53,25 @@ std::string model_hint(const fs::path& path) {
 
 }  // namespace
 
+std::optional<ConfigFile> find_named_config(const std::string& named, const std::string& by) {
+  constexpr int kFoldersAbove = 6;
+  const fs::path folder = fs::path(by).parent_path();
+  std::vector<fs::path> places{named, folder / named, folder / fs::path(named).filename()};
+  for (fs::path above = folder; places.size() < 3 + kFoldersAbove && !above.empty(); above = above.parent_path()) {
+    if (above == above.parent_path()) break;
+    places.push_back(above.parent_path() / named);
+  }
+  for (const fs::path& path : places)
+    if (is_file(path)) return ConfigFile{path.string(), read_file(path, kLogLimit)};
+  return std::nullopt;
+}
+
+std::vector<ConfigFile> read_config_files(const std::vector<std::string>& names) {
+  std::vector<ConfigFile> files;
+  for (const std::string& name : names) files.push_back({name, read_file(name, kLogLimit)});
+  return files;
+}
+
 void load_named_model(const ConfigReading& configs, const std::function<void(const std::string& model)>& load) {
   if (!configs.model) throw InputError(configs.file, "names no model", model_hint(configs.file));
   const std::string& model = *configs.model;
@@ -97,9 +101,7 @@ void add_config_flag(CLI::App& app) {
 std::optional<ConfigReading> given_configs(const CLI::App& app) {
   const std::vector<std::string> names = all_given(app, "--from");
   if (names.empty()) return std::nullopt;
-  std::vector<ConfigFile> files;
-  for (const std::string& name : names) files.push_back({name, read_file(name, kLogLimit)});
-  return read_configs(files, find_named);
+  return read_configs(read_config_files(names), find_named_config);
 }
 
 void settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,

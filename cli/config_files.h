@@ -16,6 +16,13 @@ namespace gpuplan {
 
 void add_config_flag(CLI::App& app);
 
+/// The files of these names as their texts. Throws InputError.
+std::vector<ConfigFile> read_config_files(const std::vector<std::string>& names);
+
+/// A file that another one names: as it stands, beside that one, or below a folder above it: scripts are started in
+/// the root of their repository.
+std::optional<ConfigFile> find_named_config(const std::string& named, const std::string& by);
+
 /// What the files of --from say together; empty without the flag. Throws InputError.
 std::optional<ConfigReading> given_configs(const CLI::App& app);
 

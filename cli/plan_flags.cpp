@@ -249,6 +249,16 @@ void add_plan_flags(CLI::App& app) {
   for (const PlanFlag& flag : kFlags) add_flag(app, flag.name, flag.value, flag.help, flag.group);
 }
 
+void add_surrounding_flags(CLI::App& app) {
+  constexpr std::array kSurrounding{"--model",          "--offline",  "--versions",          "--image-size",
+                                    "--images-per-row", "--rows",     "--tokens-per-row",    "--tokens",
+                                    "--gpus",           "--gpu-spec", "--cluster",           "--gpu",
+                                    "--num-gpus",       "--profile",  "--price-per-gpu-hour"};
+  for (const PlanFlag& flag : kFlags)
+    if (std::ranges::find(kSurrounding, std::string_view(flag.name)) != kSurrounding.end())
+      add_flag(app, flag.name, flag.value, flag.help, flag.group);
+}
+
 namespace {
 
 using nlohmann::json;

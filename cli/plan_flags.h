@@ -32,6 +32,8 @@ struct PlanFlag {
 std::span<const PlanFlag> plan_flags();
 
 void add_plan_flags(CLI::App& app);
+/// Those alone that say what no trainer's file does: where the model is, the data, the machine.
+void add_surrounding_flags(CLI::App& app);
 
 /// What was asked, and what has to be said about how it was understood.
 struct PlanQuestion {

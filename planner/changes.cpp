@@ -80,6 +80,12 @@ void set_eval_generate(Variant& v, const Setting& s) {
   v.request.eval_generate = parse_integer(s.value, s.change->name, 0);
 }
 
+void set_kernels(Variant& v, const Setting& s) {
+  v.request.recipe.kernels = parse_name<LayerKernels>(s.value, s.change->name);
+}
+
+void set_eval_batch(Variant& v, const Setting& s) { v.request.eval_batch = parse_integer(s.value, s.change->name, 1); }
+
 void set_compile(Variant& v, const Setting& s) { v.request.recipe.torch_compile = is_on(s); }
 void set_strategy(Variant& v, const Setting& s) { v.request.strategy = canonical_strategy(s.value); }
 
@@ -258,6 +264,8 @@ std::vector<Change> make_table() {
        {{kSave, weights_in_16_bit, "", "weights, gradients and optimizer states in bf16: small updates are lost"}}},
       {"compile", set_compile, {{kShorten, compiled}}},
       {"eval-generate", set_eval_generate},
+      {"eval-batch", set_eval_batch},
+      {"kernels", set_kernels},
       {"strategy", set_strategy},
       {"no-reshard", set_no_reshard},
       {"overlap-comm",
