@@ -1,6 +1,7 @@
 #include "cli/config_files.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "base/files.h"
 #include "cli/arguments.h"
 #include "ecosystem/module_targets.h"
+#include "ecosystem/named_data.h"
 #include "ecosystem/trained_parameters.h"
 #include "models/catalogue.h"
 
@@ -53,7 +55,9 @@ std::string model_hint(const fs::path& path) {
 
 }  // namespace
 
-std::optional<ConfigFile> find_named_config(const std::string& named, const std::string& by) {
+namespace {
+
+std::optional<fs::path> find_named_path(const std::string& named, const std::string& by) {
   constexpr int kFoldersAbove = 6;
   const fs::path folder = fs::path(by).parent_path();
   std::vector<fs::path> places{named, folder / named, folder / fs::path(named).filename()};
@@ -62,8 +66,16 @@ std::optional<ConfigFile> find_named_config(const std::string& named, const std:
     places.push_back(above.parent_path() / named);
   }
   for (const fs::path& path : places)
-    if (is_file(path)) return ConfigFile{path.string(), read_file(path, kLogLimit)};
+    if (is_file(path)) return path;
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<ConfigFile> find_named_config(const std::string& named, const std::string& by) {
+  const auto path = find_named_path(named, by);
+  if (!path) return std::nullopt;
+  return ConfigFile{path->string(), read_file(*path, kLogLimit)};
 }
 
 std::vector<ConfigFile> read_config_files(const std::vector<std::string>& names) {
@@ -123,6 +135,10 @@ void settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateR
   if (!is_given(app, "--train-only") && !is_given(app, "--full")) settle_trained(configs, request, notes);
   if (request.cluster.gpus.empty()) return;
   if (!is_given(app, "--strategy")) settle_strategy(configs, request, notes);
+  const bool says_rows =
+      std::ranges::any_of(std::array{"--rows", "--tokens", "--tokens-per-row", "--lengths", "--data"},
+                          [&](const char* flag) { return is_given(app, flag); });
+  if (!says_rows && configs.has_trainer) settle_data(configs, find_named_path, request, notes);
 }
 
 }  // namespace gpuplan

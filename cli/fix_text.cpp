@@ -81,7 +81,8 @@ std::string third_line(const FixAnswer& answer, const FixQuestion& question) {
                                        : "Nothing to change: no way is better by more than the error of a prediction";
   if (answer.would_do.empty()) return "No change that gpuplan knows makes it fit: take GPUs with more memory";
   std::vector<std::string> words;
-  for (const WouldDo& row : answer.would_do) words.push_back(fmt::format("--allow {} would ({})", row.allow, row.what));
+  for (const Permission& row : answer.would_do)
+    words.push_back(fmt::format("--allow {} would ({})", row.allow, row.what));
   return fmt::format("Nothing that may change makes it fit; {}", fmt::join(words, ", "));
 }
 

@@ -51,6 +51,10 @@ json words_of_list(const json& text) {
 json words_of(const KeyRow& row, const json& list) {
   json words = json::array();
   for (const json& item : list) {
+    if (!row.each.empty() && item.is_object()) {
+      if (item.contains(row.each) && item[row.each].is_string()) words.push_back(item[row.each]);
+      continue;
+    }
     const KeyRow::Value* known = row.find_value(item);
     if (!known)
       words.push_back(item);

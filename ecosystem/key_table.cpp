@@ -114,6 +114,7 @@ class TableReader {
     }
     if (from.contains("otherwise")) row.otherwise = from["otherwise"];
     row.is_joined = from.value("joined", false);
+    row.each = from.value("each", "");
     row.needs = texts(from, "needs");
     pairs(from, "needs_item", [&](const json& a, const json& b) { row.needs_item = {a, b}; });
     row.is_written = from.value("written", true);

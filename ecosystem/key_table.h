@@ -32,6 +32,7 @@ struct KeyRow {
   std::size_t num_written = 0;  // of `values`; those behind are read only
   nlohmann::json otherwise;     // the fact where no file has the key; null: nothing follows
   bool is_joined = false;       // a list is one text with commas
+  std::string each;             // of mappings in a list, the key whose text counts
   bool is_written = true;       // false: another spelling of the same
   /// Package and version from which, and before which, the key is written; empty: always.
   std::optional<std::pair<std::string, std::string>> since, before;

@@ -55,6 +55,9 @@ struct Setup {
   Count micro_batch, grad_accum, seq_len, eval_batch, pad_multiple, global_batch;
   Flag packing, pads, evaluates;
   Number epochs;
+  Words data_sets;               // names and files of what is trained on
+  Word data_folder;              // with the list of such names
+  Count max_samples, max_steps;  // of each set; of the training
   // numbers and kernels
   Flag bf16, fp16, precision_by_card;
   Flag fp8;             // the trainer's own word: layers multiply in fp8

@@ -58,9 +58,32 @@ class Facts {
   Setup now_, then_;
 };
 
+/// The facts that say how many processes are started, where the files start more or fewer than there are GPUs.
+std::vector<WantedFact> wanted_processes(const ReadFiles& given) {
+  const Setup& s = given.reading.setup;
+  const std::int64_t num_gpus = given.request.cluster.num_gpus();
+  std::vector<WantedFact> out;
+  if (!s.num_processes || *s.num_processes == num_gpus || s.distributed == "no" ||
+      given.request.cluster.num_nodes() > 1)
+    return out;
+  for (const char* fact : {"num_processes", "processes_per_machine"})
+    if (std::ranges::any_of(given.reading.parts, [&](const SettingsPart& part) { return part.keys_of.contains(fact); }))
+      out.push_back({fact, num_gpus});
+  return out;
+}
+
+/// The question with as many sequences per optimizer step as the files' own processes have.
+EstimateRequest with_same_batch(const ReadFiles& given) {
+  EstimateRequest r = given.request;
+  const std::int64_t num_gpus = r.cluster.num_gpus();
+  const std::int64_t passes = r.recipe.grad_accum * given.reading.setup.num_processes.value_or(num_gpus);
+  if (num_gpus > 0 && passes % num_gpus == 0) r.recipe.grad_accum = passes / num_gpus;
+  return r;
+}
+
 /// The request that a way asks for.
-EstimateRequest request_of(const FixQuestion& question, const Way& way) {
-  EstimateRequest r = changed({question.given.request, question.profile}, way.settings).request;
+EstimateRequest request_of(const EstimateRequest& from, const Profile& profile, const Way& way) {
+  EstimateRequest r = changed({from, profile}, way.settings).request;
   if (way.strategy.empty()) return r;
   r.strategy = way.strategy;
   return r;
@@ -87,17 +110,22 @@ std::string difference(const EstimateRequest& wanted, const EstimateRequest& rea
 /// Mends the files for one way, by the first form of them that is read again as wanted.
 class Attempts {
  public:
-  /// `now`: the strategy of the files as they are.
-  Attempts(const FixQuestion& question, std::string now) : question_(question), now_(std::move(now)) {}
+  /// `asked`: the question whose ways are tried; `now`: the strategy of the files as they are.
+  Attempts(const FixQuestion& question, const EstimateRequest& asked, std::string now)
+      : question_(question),
+        asked_(asked),
+        processes_(wanted_processes(question.given)),
+        now_(std::move(now)) {}
 
   /// True where the answer has the files and the estimate of what they say.
   bool make(const Way& way, FixAnswer& answer) {
-    const EstimateRequest wanted = request_of(question_, way);
+    const EstimateRequest wanted = request_of(asked_, question_.profile, way);
     // files that leave the strategy open say nothing of it: both sides are written under one
     const std::string then = way.strategy.empty() ? now_ : way.strategy;
     const Facts facts(question_.given, wanted, now_, then);
     for (const bool says_kernels : {false, true}) {
-      const std::vector<WantedFact> all = facts.list(says_kernels);
+      std::vector<WantedFact> all = facts.list(says_kernels);
+      all.insert(all.end(), processes_.begin(), processes_.end());
       for (const auto& form : forms(all, wanted, then))
         if (take(form.facts, form.added, wanted, way, answer)) return true;
     }
@@ -211,6 +239,8 @@ class Attempts {
 
  private:
   const FixQuestion& question_;
+  const EstimateRequest& asked_;
+  const std::vector<WantedFact> processes_;
   const std::string now_;
 };
 
@@ -223,11 +253,17 @@ std::string words_of(const Way& way) {
 
 /// The first way whose files can be written.
 bool take_first(const FixQuestion& question, FixAnswer& answer) {
-  const std::vector<Way> ways = find_ways(question, answer.before, kMostChanges);
-  const std::string asked = question.given.request.strategy;
-  Attempts attempts(question, answer.before ? answer.before->strategy.name : asked == "auto" ? "single" : asked);
+  FixQuestion asked = question;
+  asked.given.request = with_same_batch(question.given);
+  const std::string strategy = asked.given.request.strategy;
+  Attempts attempts(question, asked.given.request,
+                    answer.before        ? answer.before->strategy.name
+                    : strategy == "auto" ? "single"
+                                         : strategy);
+  const bool starts_others = !wanted_processes(question.given).empty();
+  if (starts_others && answer.before && answer.before->fits_well() && attempts.make({}, answer)) return true;
   std::size_t num_tried = 0;
-  for (const Way& way : ways) {
+  for (const Way& way : find_ways(asked, answer.before, kMostChanges)) {
     if (num_tried++ == kMostTried) break;
     attempts.first_reason_.clear();
     if (attempts.make(way, answer)) return true;
@@ -256,8 +292,10 @@ void add_permissions(const FixQuestion& question, FixAnswer& answer) {
 
 FixAnswer find_fix(const FixQuestion& question) {
   FixAnswer answer;
-  answer.before = estimate_as_given({question.given.request, question.profile});
-  if (question.goal == Goal::Fits && answer.before && answer.before->fits_well()) return answer;
+  const EstimateRequest asked = with_same_batch(question.given);
+  answer.before = estimate_as_given({asked, question.profile});
+  const bool is_done = answer.before && answer.before->fits_well() && wanted_processes(question.given).empty();
+  if (question.goal == Goal::Fits && is_done) return answer;
   if (take_first(question, answer)) return answer;
   if (!answer.fits()) add_permissions(question, answer);
   return answer;

@@ -41,7 +41,7 @@ struct FixQuestion {
 };
 
 /// Something else that is allowed, and what it would change.
-struct WouldDo {
+struct Permission {
   std::string allow;  // "context"
   std::string what;   // "--seq-len 1024"
 };
@@ -51,7 +51,7 @@ struct FixAnswer {
   std::optional<StrategyEstimate> after;   // of the changed ones; nothing: they are as they were
   std::vector<std::string> flags;          // what changes, as flags of gpuplan
   MendedFiles mended;
-  std::vector<WouldDo> would_do;  // where nothing that is allowed does it
+  std::vector<Permission> would_do;  // where nothing that is allowed does it
   std::vector<std::string> notes;
 
   /// Whether the files, changed or not, do what was asked.

@@ -40,7 +40,7 @@ std::string ScriptText::word_of(const SettingsPart& part, const OrderedJson& val
 bool ScriptText::put(const SettingsPart& part, const std::string& key, const OrderedJson& value) {
   const std::string word = word_of(part, value);
   const LaunchFlag* flag = flag_for(part, key);
-  if (!flag) return add(part, key, word);
+  if (!flag) return add(part, key, value);
   if (!stands(*flag) || flag->values.size() > 1 || flag->name.starts_with("no_")) return false;
   if (key.starts_with(flag->name + ".")) return false;  // JSON inside a word
   if (flag->values.empty()) {
@@ -74,7 +74,7 @@ bool ScriptText::clear(const SettingsPart& part, const std::string& key) {
 }
 
 /// Behind the line of a flag that is followed by another line, as a line of its own; else behind the last flag.
-bool ScriptText::add(const SettingsPart& part, const std::string& key, const std::string& word) {
+bool ScriptText::add(const SettingsPart& part, const std::string& key, const OrderedJson& json) {
   const std::string& text = file_.text;
   const LaunchFlag *last = nullptr, *with_line = nullptr;
   std::size_t last_end = 0;
@@ -93,10 +93,10 @@ bool ScriptText::add(const SettingsPart& part, const std::string& key, const std
     if (text.compare(end, 3, " \\\n") == 0) with_line = &flag;
   }
   if (!last) return false;
-  std::string name = key, value = word;
+  std::string name = key, value = word_of(part, json);
   if (is_launcher(part)) name = bare(key);
   if (const std::size_t dot = name.find('.'); dot != std::string::npos && !has_pairs) {  // a mapping is JSON in a word
-    value = shell_word("{\"" + name.substr(dot + 1) + "\": " + word + "}");
+    value = shell_word("{\"" + name.substr(dot + 1) + "\": " + json.dump() + "}");
     name.resize(dot);
   }
   if (has_dashes) std::replace(name.begin(), name.end(), '_', '-');

@@ -27,7 +27,7 @@ class ScriptText {
  private:
   bool stands(const LaunchFlag& flag) const;
   std::string word_of(const SettingsPart& part, const OrderedJson& value) const;
-  bool add(const SettingsPart& part, const std::string& key, const std::string& word);
+  bool add(const SettingsPart& part, const std::string& key, const OrderedJson& json);
 
   ConfigFile file_;
   std::vector<TextEdit> edits_;
