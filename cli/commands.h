@@ -36,7 +36,8 @@ bool needs_machine(const Command& command);
 /// What the program is started with by itself: its exit code. Empty for what people type.
 std::optional<int> serve_own_process(const std::vector<std::string>& arguments, Console& console);
 
-extern const Command kPlan, kEstimate, kFix, kExport, kSimulate, kProfiles, kValidate, kTopology, kModels, kGpus, kCompletion;
+extern const Command kPlan, kEstimate, kFix, kExport, kSimulate, kProfiles, kValidate, kTopology, kModels, kGpus,
+    kCompletion;
 /// What the help says of them; execute/ has their flags and what they do.
 extern const Command kRun, kCalibrate;
 

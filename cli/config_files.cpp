@@ -116,7 +116,7 @@ std::optional<ConfigReading> given_configs(const CLI::App& app) {
   return read_configs(read_config_files(names), find_named_config);
 }
 
-void settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
+bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
                     std::vector<std::string>& notes) {
   const bool says_method = is_given(app, "--lora") || is_given(app, "--qlora") || is_given(app, "--full");
   if (!configs.open_method.empty() && !says_method)
@@ -133,12 +133,11 @@ void settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateR
   if (!is_given(app, "--train-vision")) settle_vision(configs, request);
   if (!is_given(app, "--lora") && !is_given(app, "--qlora")) settle_targets(request, notes);
   if (!is_given(app, "--train-only") && !is_given(app, "--full")) settle_trained(configs, request, notes);
-  if (request.cluster.gpus.empty()) return;
+  if (request.cluster.gpus.empty()) return true;
   if (!is_given(app, "--strategy")) settle_strategy(configs, request, notes);
-  const bool says_rows =
-      std::ranges::any_of(std::array{"--rows", "--tokens", "--tokens-per-row", "--lengths", "--data"},
-                          [&](const char* flag) { return is_given(app, flag); });
-  if (!says_rows && configs.has_trainer) settle_data(configs, find_named_path, request, notes);
+  constexpr std::array kRowFlags{"--rows", "--tokens", "--tokens-per-row", "--lengths", "--data"};
+  if (std::ranges::any_of(kRowFlags, [&](const char* flag) { return is_given(app, flag); })) return true;
+  return configs.has_trainer && settle_data(configs, find_named_path, request, notes);
 }
 
 }  // namespace gpuplan

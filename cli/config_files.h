@@ -31,8 +31,8 @@ std::optional<ConfigReading> given_configs(const CLI::App& app);
 void load_named_model(const ConfigReading& configs, const std::function<void(const std::string& model)>& load);
 
 /// Fits the cluster to the number of processes that the files start, where a single GPU is named, and the strategy to
-/// the cluster, where no flag says one.
-void settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
+/// the cluster, where no flag says one; and how much is trained on. Returns true where flags or files say the rows.
+bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
                     std::vector<std::string>& notes);
 
 }  // namespace gpuplan

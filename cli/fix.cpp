@@ -69,27 +69,26 @@ class FilesReader {
     PlanQuestion question = read_config_question(app_, console_.in, out.reading);
     static_cast<void>(take_rows(app_, question.request, true));
     out.request = std::move(question.request);
-    notes_ = std::move(question.notes);
+    has_rows_ = question.has_rows;
     return out;
   }
 
-  const std::vector<std::string>& notes() const { return notes_; }
+  /// Whether files or flags say how much is trained on.
+  bool has_rows() const { return has_rows_; }
 
  private:
   const CLI::App& app_;
   Console& console_;
   std::size_t num_given_ = 0;
-  std::vector<std::string> notes_;
+  bool has_rows_ = false;
 };
 
-/// "1,000 rows of 512 tokens", and what of it is assumed.
-std::string data_text(const CLI::App& app, const EstimateRequest& r) {
+/// "1,000 rows of 512 tokens", and that they are assumed where nothing says them.
+std::string data_text(const EstimateRequest& r, bool has_rows) {
   const std::int64_t tokens = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : r.recipe.seq_len;
-  std::string text = fmt::format("{} rows of {} tokens, {:g} epoch{}", format_grouped(r.dataset.rows),
-                                 format_grouped(tokens), r.dataset.epochs, r.dataset.epochs == 1 ? "" : "s");
-  const bool is_given_rows =
-      is_given(app, "--rows") || is_given(app, "--lengths") || is_given(app, "--data") || is_given(app, "--tokens");
-  return is_given_rows ? text : text + " (assumed: --rows, --lengths)";
+  return fmt::format("{} rows of {} tokens, {:g} epoch{}{}", format_grouped(r.dataset.rows), format_grouped(tokens),
+                     r.dataset.epochs, r.dataset.epochs == 1 ? "" : "s",
+                     has_rows ? "" : " (assumed: --rows, --lengths)");
 }
 
 int run_fix(const CLI::App& app, Console& console) {
@@ -105,7 +104,7 @@ int run_fix(const CLI::App& app, Console& console) {
   if (const auto list = given(app, "--allow")) question.allowed = parse_allowed(*list);
   question.read = [&](const std::vector<ConfigFile>& files) { return reader.read(files); };
   const FixAnswer answer = find_fix(question);
-  console.print(fix_text(answer, question, data_text(app, question.given.request), console.screen));
+  console.print(fix_text(answer, question, data_text(question.given.request, reader.has_rows()), console.screen));
   if (answer.mended.files.empty()) return answer.fits() ? 0 : 1;
   if (is_given(app, "--write")) write_in_place(answer.mended, console);
   if (const auto place = given(app, "--output")) write_elsewhere(answer.mended, *place, console);

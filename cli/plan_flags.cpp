@@ -484,7 +484,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster);
   const bool is_complete = plan || (configs && configs->has_trainer);
   if (!plan) check_complete(app, question, needed, is_complete || (configs && configs->has_method));
-  if (configs) settle_configs(app, *configs, request, question.notes);
+  if (configs) question.has_rows = settle_configs(app, *configs, request, question.notes);
   if (!is_complete) {
     set_defaults(app, question);
     set_length(app, question);

@@ -39,6 +39,7 @@ void add_surrounding_flags(CLI::App& app);
 struct PlanQuestion {
   EstimateRequest request;
   std::vector<std::string> notes;
+  bool has_rows = true;  // false: of a trainer's file, by nothing; Dataset's default is assumed
 };
 
 /// Names the conventions of the usual framework without its trainer's defaults.

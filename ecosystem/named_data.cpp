@@ -208,8 +208,8 @@ bool settle_steps(const Setup& setup, EstimateRequest& r, std::vector<std::strin
   if (is_packed) r.dataset.tokens_per_row = 0;
   r.dataset.rows = *setup.max_steps * per_step;
   r.dataset.epochs = 1;
-  notes.push_back(fmt::format("max_steps {}: {} sequences of {} a step", *setup.max_steps, format_grouped(per_step),
-                              is_packed ? "full length" : "a row"));
+  notes.push_back(fmt::format("{} steps of {} sequences by max_steps, whatever the epochs",
+                              format_grouped(*setup.max_steps), format_grouped(per_step)));
   return true;
 }
 

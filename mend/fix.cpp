@@ -82,7 +82,7 @@ EstimateRequest with_same_batch(const ReadFiles& given) {
 }
 
 /// The request that a way asks for.
-EstimateRequest request_of(const EstimateRequest& from, const Profile& profile, const Way& way) {
+EstimateRequest request_of(const EstimateRequest& from, const Profile& profile, const MendWay& way) {
   EstimateRequest r = changed({from, profile}, way.settings).request;
   if (way.strategy.empty()) return r;
   r.strategy = way.strategy;
@@ -118,7 +118,7 @@ class Attempts {
         now_(std::move(now)) {}
 
   /// True where the answer has the files and the estimate of what they say.
-  bool make(const Way& way, FixAnswer& answer) {
+  bool make(const MendWay& way, FixAnswer& answer) {
     const EstimateRequest wanted = request_of(asked_, question_.profile, way);
     // files that leave the strategy open say nothing of it: both sides are written under one
     const std::string then = way.strategy.empty() ? now_ : way.strategy;
@@ -158,7 +158,9 @@ class Attempts {
   /// An engine's file that is there is changed; else the trainer names one that it ships, or a new one.
   std::vector<Form> forms(const std::vector<WantedFact>& all, const EstimateRequest& wanted,
                           const std::string& strategy) const {
-    const std::vector<WantedFact> unnamed = without(all, [](std::string_view f) { return f == "deepspeed_file"; });
+    // buckets and overlap of an engine that is switched on stay those of its file
+    const std::vector<WantedFact> unnamed = without(
+        all, [](std::string_view f) { return f == "deepspeed_file" || f == "zero_bucket" || f == "zero_overlap"; });
     std::vector<Form> out;
     const bool wants_engine = std::ranges::any_of(all, [](const WantedFact& f) { return is_of_engine(f.name); });
     const auto names = std::ranges::find(all, "deepspeed_file", &WantedFact::name);
@@ -203,7 +205,7 @@ class Attempts {
   }
 
   bool take(const std::vector<WantedFact>& facts, const std::optional<MendedFile>& added, const EstimateRequest& wanted,
-            const Way& way, FixAnswer& answer) {
+            const MendWay& way, FixAnswer& answer) {
     MendedFiles mended = state_facts(question_.given.files, question_.given.reading.parts, facts);
     if (!mended.why_not.empty()) return refuse(mended.why_not);
     std::vector<ConfigFile> files = question_.given.files;
@@ -244,7 +246,7 @@ class Attempts {
   const std::string now_;
 };
 
-std::string words_of(const Way& way) {
+std::string words_of(const MendWay& way) {
   std::string out;
   for (const Setting& setting : way.settings) out += (out.empty() ? "" : " ") + describe(setting);
   if (!way.strategy.empty()) out += (out.empty() ? "" : " ") + ("--strategy " + way.strategy);
@@ -263,7 +265,7 @@ bool take_first(const FixQuestion& question, FixAnswer& answer) {
   const bool starts_others = !wanted_processes(question.given).empty();
   if (starts_others && answer.before && answer.before->fits_well() && attempts.make({}, answer)) return true;
   std::size_t num_tried = 0;
-  for (const Way& way : find_ways(asked, answer.before, kMostChanges)) {
+  for (const MendWay& way : find_ways(asked, answer.before, kMostChanges)) {
     if (num_tried++ == kMostTried) break;
     attempts.first_reason_.clear();
     if (attempts.make(way, answer)) return true;
@@ -294,6 +296,11 @@ FixAnswer find_fix(const FixQuestion& question) {
   FixAnswer answer;
   const EstimateRequest asked = with_same_batch(question.given);
   answer.before = estimate_as_given({asked, question.profile});
+  if (asked.strategy == "auto" && asked.cluster.num_gpus() > 1 && answer.before)
+    answer.notes.push_back(
+        fmt::format("the files do not say how the training is started; {} is counted, and accelerate's file says it "
+                    "(gpuplan export --for accelerate)",
+                    answer.before->strategy.name));
   const bool is_done = answer.before && answer.before->fits_well() && wanted_processes(question.given).empty();
   if (question.goal == Goal::Fits && is_done) return answer;
   if (take_first(question, answer)) return answer;

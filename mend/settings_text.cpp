@@ -40,11 +40,14 @@ void put_below(OrderedJson& top, const std::string& path, const OrderedJson& val
     put_below(top[path.substr(0, dot)], path.substr(dot + 1), value);
 }
 
-/// Every line of `text` but the last line end, indented.
+/// Every line of `text`, indented, without the last line end.
 std::string indented(const std::string& text, const std::string& indent, const std::string& line_break) {
   std::string out;
-  for (const std::string& line : split(text.substr(0, text.size() - 1), '\n'))
-    out += (out.empty() ? "" : line_break) + indent + line;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    out += (out.empty() ? "" : line_break) + indent + text.substr(at, end - at);
+    at = end + 1;
+  }
   return out;
 }
 

@@ -87,7 +87,7 @@ class Search {
         before_(before),
         as_given_(question.given.request.strategy) {}
 
-  std::vector<Way> find(std::size_t most_changes) {
+  std::vector<MendWay> find(std::size_t most_changes) {
     const std::vector<Choice> all = choices(question_);
     for (std::size_t count = 0; count <= std::min(most_changes, all.size()); ++count) {
       const bool had_one = !found_.empty();
@@ -139,17 +139,17 @@ class Search {
   }
 
   /// Much slower is a quarter; by the other goals what lies inside of the error is alike.
-  std::vector<Way> ranked() {
+  std::vector<MendWay> ranked() {
     constexpr double kMuchSlower = 0.25;
     const Goal goal = question_.goal;
     const double error = question_.profile.time_error;
     if (goal != Goal::Fits && before_ && before_->fits_well())
-      std::erase_if(found_,
-                    [&](const Way& way) { return score(way.estimate, goal) * (1 + error) > score(*before_, goal); });
+      std::erase_if(
+          found_, [&](const MendWay& way) { return score(way.estimate, goal) * (1 + error) > score(*before_, goal); });
     double best = std::numeric_limits<double>::infinity();
-    for (const Way& way : found_) best = std::min(best, score(way.estimate, goal));
+    for (const MendWay& way : found_) best = std::min(best, score(way.estimate, goal));
     const double limit = best * (1 + (goal == Goal::Fits ? kMuchSlower : error));
-    std::ranges::stable_sort(found_, [&](const Way& a, const Way& b) {
+    std::ranges::stable_sort(found_, [&](const MendWay& a, const MendWay& b) {
       const double mine = score(a.estimate, goal), other = score(b.estimate, goal);
       const bool is_slow = mine > limit, other_is_slow = other > limit;
       if (is_slow != other_is_slow) return other_is_slow;
@@ -163,7 +163,7 @@ class Search {
   const std::optional<StrategyEstimate>& before_;
   const std::string as_given_;
   std::size_t depth_ = 0;
-  std::vector<Way> found_;
+  std::vector<MendWay> found_;
 };
 
 }  // namespace
@@ -176,8 +176,8 @@ std::optional<StrategyEstimate> estimate_as_given(const Variant& variant) {
   return least == all.end() ? std::nullopt : std::optional(*least);
 }
 
-std::vector<Way> find_ways(const FixQuestion& question, const std::optional<StrategyEstimate>& before,
-                           std::size_t most_changes) {
+std::vector<MendWay> find_ways(const FixQuestion& question, const std::optional<StrategyEstimate>& before,
+                               std::size_t most_changes) {
   return Search(question, before).find(most_changes);
 }
 

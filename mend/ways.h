@@ -7,7 +7,7 @@
 namespace gpuplan {
 
 /// Settings and a strategy that are not those of the files.
-struct Way {
+struct MendWay {
   std::vector<Setting> settings;
   std::string strategy;  // empty: as it is
   StrategyEstimate estimate;
@@ -19,7 +19,7 @@ std::optional<StrategyEstimate> estimate_as_given(const Variant& variant);
 
 /// Ways that fit (and, by the goal, are better than `before` by more than the error): the fewest changes first among
 /// those that are not much slower than the fastest, then the others. `most_changes`: how many settings together.
-std::vector<Way> find_ways(const FixQuestion& question, const std::optional<StrategyEstimate>& before,
-                           std::size_t most_changes);
+std::vector<MendWay> find_ways(const FixQuestion& question, const std::optional<StrategyEstimate>& before,
+                               std::size_t most_changes);
 
 }  // namespace gpuplan
