@@ -295,6 +295,16 @@ void add_plan_flags(CLI::App& app) {
   for (const PlanFlag& flag : kFlags) add_flag(app, flag.name, flag.value, flag.help, flag.group);
 }
 
+void add_surrounding_flags(CLI::App& app) {
+  constexpr std::array kSurrounding{"--model",          "--offline",  "--versions",          "--image-size",
+                                    "--images-per-row", "--rows",     "--tokens-per-row",    "--tokens",
+                                    "--gpus",           "--gpu-spec", "--cluster",           "--gpu",
+                                    "--num-gpus",       "--profile",  "--price-per-gpu-hour"};
+  for (const PlanFlag& flag : kFlags)
+    if (std::ranges::find(kSurrounding, std::string_view(flag.name)) != kSurrounding.end())
+      add_flag(app, flag.name, flag.value, flag.help, flag.group);
+}
+
 namespace {
 
 using nlohmann::json;
@@ -558,7 +568,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   set_given_host(app, request.cluster);
   const bool is_complete = plan || (configs && configs->has_trainer);
   if (!plan) check_complete(app, question, needed, is_complete || (configs && configs->has_method));
-  if (configs) settle_configs(app, *configs, request, question.notes);
+  if (configs) question.has_rows = settle_configs(app, *configs, request, question.notes);
   if (!is_complete && !request.recipe.objective.method.is_usual() && !is_given(app, "--packing"))
     request.recipe.packing = Packing::Padded;  // trainers pad answers, and few pack them
   if (!is_complete) {

@@ -37,6 +37,7 @@ struct ReadFile {
   std::optional<ConfigFile> engine;                   // DeepSpeed's settings that stand inside this file
   bool is_guess = false;                              // a script of an unknown kind: its program has other defaults
   std::string open_method;                            // a flag of a script's own that says whether adapters are trained
+  SettingsPart part{};                                // without the table and the keys
 };
 
 /// "q_proj,v_proj" and "full_shard auto_wrap" as lists.
@@ -52,6 +53,10 @@ json words_of_list(const json& text) {
 json words_of(const KeyRow& row, const json& list) {
   json words = json::array();
   for (const json& item : list) {
+    if (!row.each.empty() && item.is_object()) {
+      if (item.contains(row.each) && item[row.each].is_string()) words.push_back(item[row.each]);
+      continue;
+    }
     const KeyRow::Value* known = row.find_value(item);
     if (!known)
       words.push_back(item);
@@ -324,6 +329,7 @@ class Reading {
     if (out_.plan) return read_plan();
     add_named_engine();
     for (const ReadFile& file : files_) merge(file);
+    list_parts();
     count_processes();
     check_batch();
     if (std::string note = resolve_component(out_.setup); !note.empty()) out_.notes.push_back(std::move(note));
@@ -381,7 +387,12 @@ class Reading {
 
   void add_parsed(const ConfigFile& file, const ParsedConfig& parsed) {
     put_fsdp_file(file, parsed);
-    files_.push_back({.table = parsed.table, .file = file, .setup = {}, .stated_by = {}, .is_guess = parsed.is_guess});
+    files_.push_back({.table = parsed.table,
+                      .file = file,
+                      .setup = {},
+                      .stated_by = {},
+                      .is_guess = parsed.is_guess,
+                      .part = {.file = file.name}});
     KeyReader(files_.back(), parsed, out_.notes).read();
   }
 
@@ -415,6 +426,7 @@ class Reading {
     add_parsed(
         config ? *config : ConfigFile{script, {}},
         {.table = table, .tree = tree_of(part, script, table, below.tree.get(), out_.notes), .is_guess = is_guess});
+    files_.back().part = {.file = config ? config->name : "", .script = script, .flags = part.flags};
     if (speaks && files_.back().open_method.empty()) files_.back().open_method = started;
   }
 
@@ -478,6 +490,15 @@ class Reading {
                         of_role(FileRole::Adapter) ? "" : ": DeepSpeed and accelerate stop at values that differ"),
             of_role(FileRole::Adapter) ? "only one of them is trained; leave the other file out"
                                        : "write \"auto\" in DeepSpeed's file, or the same value");
+    }
+  }
+
+  void list_parts() {
+    for (const ReadFile& file : files_) {
+      SettingsPart part = file.part;
+      part.table = file.table;
+      part.keys_of.insert(file.stated_by.begin(), file.stated_by.end());
+      out_.parts.push_back(std::move(part));
     }
   }
 

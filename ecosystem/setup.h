@@ -64,6 +64,9 @@ struct Setup {
   Count answer_len;  // tokens of an answer behind a prompt of seq_len, where the two are cut each
   Flag packing, pads, evaluates;
   Number epochs;
+  Words data_sets;               // names and files of what is trained on
+  Word data_folder;              // with the list of such names
+  Count max_samples, max_steps;  // of each set; of the training
   // numbers and kernels
   Flag bf16, fp16, precision_by_card;
   Flag fp8;             // the trainer's own word: layers multiply in fp8
