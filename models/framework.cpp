@@ -94,11 +94,28 @@ static NameTable<RouterWeight> names_of(RouterWeight) {
                                      NameRow<RouterWeight>{"linear-subclass", RouterWeight::LinearSubclass}};
   return {"weight of the router", kNames};
 }
+static NameTable<LogProbs> names_of(LogProbs) {
+  static constexpr std::array kNames{NameRow<LogProbs>{"rows", LogProbs::Rows},
+                                     NameRow<LogProbs>{"full", LogProbs::Full}};
+  return {"path of log-probs", kNames};
+}
 static NameTable<ExpertReach> names_of(ExpertReach) {
   static constexpr std::array kNames{NameRow<ExpertReach>{"linear", ExpertReach::Linear},
                                      NameRow<ExpertReach>{"target-parameters", ExpertReach::TargetParameters},
                                      NameRow<ExpertReach>{"error", ExpertReach::Error}};
   return {"reach of adapters", kNames};
+}
+static NameTable<SequenceSplit> names_of(SequenceSplit) {
+  static constexpr std::array kNames{NameRow<SequenceSplit>{"no", SequenceSplit::No},
+                                     NameRow<SequenceSplit>{"optional", SequenceSplit::Optional},
+                                     NameRow<SequenceSplit>{"always", SequenceSplit::Always}};
+  return {"split of the sequence", kNames};
+}
+static NameTable<AdapterSplit> names_of(AdapterSplit) {
+  static constexpr std::array kNames{NameRow<AdapterSplit>{"none", AdapterSplit::None},
+                                     NameRow<AdapterSplit>{"replicated", AdapterSplit::Replicated},
+                                     NameRow<AdapterSplit>{"gathered", AdapterSplit::Gathered}};
+  return {"split of adapters", kNames};
 }
 
 namespace {
@@ -136,6 +153,8 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("host_step", engine.host_step);
   f.optional("host_gradients_in_fp32", engine.host_gradients_in_fp32);
   f.optional("all_reduces_buckets", engine.all_reduces_buckets);
+  f.optional("reduces_in_place", engine.reduces_in_place);
+  f.optional("gathers_at_use", engine.gathers_at_use);
   f.optional("has_offload_buffer", engine.has_offload_buffer);
 }
 
@@ -151,6 +170,23 @@ void read_defaults(Fields& f, FrameworkDefaults& defaults) {
   f.optional("micro_batch", defaults.micro_batch, IntRange{.least = 1});
   f.optional("offload_activations", defaults.offload_activations);
   f("source", defaults.source);
+}
+
+void read_preference(Fields& f, FrameworkPreference& preference) {
+  f.optional("log_probs", preference.log_probs);
+  f.optional("upcasts_logits", preference.upcasts_logits);
+  f.optional("copies_logits", preference.copies_logits);
+  f.optional("keeps_output", preference.keeps_output);
+  f.optional("keeps_completions", preference.keeps_completions);
+  f.optional("keeps_vocabulary_head", preference.keeps_vocabulary_head);
+  f.optional("reference_needs_gradient", preference.reference_needs_gradient);
+  f.optional("reference_in_16bit", preference.reference_in_16bit);
+  f.optional("policy_pass_in_graph", preference.policy_pass_in_graph);
+  f.optional("precomputes_reference", preference.precomputes_reference);
+  f.optional("fused_methods", preference.fused_methods);
+  f.optional("packs_answers", preference.packs_answers);
+  f.optional("loads_fp32", preference.loads_fp32);
+  f.optional("methods", preference.methods);
 }
 
 void read_choices(Fields& f, FrameworkChoices& choices) {
@@ -191,6 +227,17 @@ void read_adapters(Fields& f, FrameworkAdapters& adapters) {
     own.optional("casts_product", adapters.dora.casts_product);
     own.optional("base", adapters.dora.base);
   });
+  f.optional("refuses", adapters.refuses);
+}
+
+void read_tensor_parallel(Fields& f, FrameworkTensorParallel& split) {
+  f.optional("strategies", split.strategies);
+  f.optional("sequence", split.sequence);
+  f.optional("replicates_kv_heads", split.replicates_kv_heads);
+  f.optional("gathers_again", split.gathers_again);
+  f.optional("vocab_multiple", split.vocab_multiple, IntRange{.least = 1});
+  f.optional("adapters", split.adapters);
+  f.optional("quantised", split.quantised);
 }
 
 void read_convention(Fields& f, FrameworkConvention& c) {
@@ -255,13 +302,21 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("own_quantised_shards", c.distributed.own_quantised_shards);
   f.optional("fsdp2_shards_4bit", c.distributed.fsdp2_shards_4bit);
   f.optional("fsdp2_shards_8bit", c.distributed.fsdp2_shards_8bit);
+  f.optional("own_fsdp_version", c.distributed.own_fsdp_version);
+  f.optional("own_fsdp_wraps", c.distributed.own_fsdp_wraps);
   f.optional("default_optimizer", c.default_optimizer);
   f.object("defaults", [&](Fields& defaults) { read_defaults(defaults, c.defaults); });
   f.optional_object("choices", [&](Fields& choices) { read_choices(choices, c.choices); });
   f.optional("computes_in_fp16", c.dtypes.computes_in_fp16);
   f.optional("is_handwritten", c.layers.is_handwritten);
+  f.optional_object("preference", [&](Fields& own) { read_preference(own, c.preference); });
   f.optional_object("experts", [&](Fields& own) { read_experts(own, c.experts); });
   f.optional_object("quantise", [&](Fields& own) { read_quantisation(own, c.quantisation); });
+  f.optional_object("tensor_parallel", [&](Fields& own) { read_tensor_parallel(own, c.tensor_parallel); });
+  f.optional_object("pipeline", [&](Fields& own) {
+    own("strategies", c.pipeline.strategies);
+    own("schedules", c.pipeline.schedules);
+  });
   f.optional_object("adapters", [&](Fields& own) { read_adapters(own, c.adapters); });
   for (const EngineTraits& traits : kEngines)
     if (!traits.key.empty())

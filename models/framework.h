@@ -48,6 +48,11 @@ enum class RouterWeight : std::uint8_t { Stored, Linear, Parameter, LinearSubcla
 /// LoRA's targets reach no stacked experts (Linear), or their parameters (PEFT's target_parameters), or the release
 /// fails on them.
 enum class ExpertReach : std::uint8_t { Linear, TargetParameters, Error };
+/// Between the products of a split layer, each rank holds all tokens, or its part of the sequence (arXiv 2205.05198).
+enum class SequenceSplit : std::uint8_t { No, Optional, Always };
+/// Adapters of split linears. Replicated: the factor on the side that is not cut is whole on every rank (PEFT).
+/// Gathered: both factors are cut, and the low-rank activation, or a row's output, is gathered (Megatron-Bridge).
+enum class AdapterSplit : std::uint8_t { None, Replicated, Gathered };
 /// How an engine that shards weights gets them onto its GPUs. Parts: each rank reads its own, and saves it. Units: a
 /// unit is whole for a moment, on the meta device, under zero.Init or in the host's memory until then. WholeFirst: the
 /// whole model is on every GPU before it is cut. WholeBeside: it is filled in, whole, beside the shards.
@@ -116,6 +121,12 @@ struct EngineConvention {
   /// Stages 1 and 2 all-reduce a bucket, of which each rank keeps its part (use_multi_rank_bucket_allreduce, on by
   /// default); false: they scatter it.
   bool all_reduces_buckets = false;
+  /// Gradients have a buffer of their own that stays; a reduction leaves a rank's part where it was (Megatron's
+  /// distributed optimizer).
+  bool reduces_in_place = false;
+  /// Where the optimizer alone is sharded, weights that other ranks stepped are gathered beside the next forward pass,
+  /// each before it is used; false: all of them after the step.
+  bool gathers_at_use = false;
   /// An offloaded optimizer of stages 1 and 2 has a buffer of the largest tensor's size on the GPU
   /// (temp_grad_buffer_for_gpu_offload).
   bool has_offload_buffer = false;
@@ -228,6 +239,28 @@ struct FrameworkLoss {
   Dtype chunked_softmax = Dtype::F32;   // saved log-softmax of a chunked loss that keeps its chunks
 };
 
+/// How log-probs come out of logits: row by row, from a log-sum-exp (fp32 logits) or a log-softmax (16 bit); or from
+/// the log-softmax of all rows at once.
+enum class LogProbs : std::uint8_t { Rows, Full };
+
+/// What the trainer does where it compares answers, and with the models beside the one that is trained.
+struct FrameworkPreference {
+  LogProbs log_probs = LogProbs::Rows;
+  bool upcasts_logits = false;     // to fp32, whatever the model's output is
+  bool copies_logits = false;      // a contiguous copy without the last position
+  bool keeps_output = true;        // the model's output lives until the loss is returned, through the reference's pass
+  bool keeps_completions = false;  // logits of the completions alone (logits_to_keep)
+  bool keeps_vocabulary_head = false;      // the head of the vocabulary runs below a score head, and is thrown away
+  bool reference_needs_gradient = false;   // its weights are not marked as frozen, so that autocast keeps their casts
+  bool reference_in_16bit = false;         // it is loaded in 16 bit where the policy is in fp32
+  bool policy_pass_in_graph = false;       // a pass of the policy on other rows comes after that with gradients
+  bool loads_fp32 = false;                 // weights are loaded in fp32 where no dtype is given
+  bool precomputes_reference = false;      // its log-probs can be made before training
+  bool packs_answers = false;              // a packed row holds all answers of its rows of the data
+  std::vector<std::string> fused_methods;  // whose loss it can fuse with the head (Liger)
+  std::vector<std::string> methods;        // rows of data/methods.yaml that it has; empty: it has the usual one alone
+};
+
 /// Mixtures of experts, of one type of models.
 struct FrameworkExperts {
   ExpertLayout layout = ExpertLayout::Stored;
@@ -260,6 +293,7 @@ struct FrameworkAdapters {
   std::vector<std::string> drops_linears;  // modules without adapters where experts have target_parameters
   bool parameters_are_plain = false;       // adapters of parameters take neither dropout nor DoRA
   DoraCode dora;
+  std::vector<std::string> refuses;        // modules that take no low-rank adapter; all-linear would reach them
 };
 
 /// Several GPUs, beside what engines do.
@@ -268,12 +302,35 @@ struct FrameworkDistributed {
   bool ddp_copies_gradients = true;   // buckets beside the gradients (gradient_as_bucket_view = false)
   bool own_quantised_shards = false;  // 4-bit weights, and optimizers, of its own: no limit of bitsandbytes
   bool fsdp2_shards_4bit = false, fsdp2_shards_8bit = false;  // weights of bitsandbytes; torch's FSDP2 takes neither
+  /// FSDP by keys of the trainer's own, not its launcher's: the version that they mean where they name none (0: it has
+  /// no such keys), and whether layers are units without the word auto_wrap.
+  std::int64_t own_fsdp_version = 0;
+  bool own_fsdp_wraps = false;
   /// `mp` is a device_map: one process, whose one thread launches for all of its GPUs. false: a rank per stage.
   bool mp_is_one_process = true;
   /// torchrun and accelerate set OMP_NUM_THREADS to 1 where several processes start (torch/distributed/run.py); false:
   /// the launcher leaves every rank its share of the cores.
   bool one_host_thread = true;
   std::vector<std::string> strategies;  // names of planner/strategy.h that the trainer has; empty: all
+};
+
+/// How the trainer splits a layer over ranks (tensor parallelism, arXiv 1909.08053).
+struct FrameworkTensorParallel {
+  std::vector<std::string> strategies;  // names of planner/strategy.h that it goes with; empty: it has none
+  SequenceSplit sequence = SequenceSplit::Optional;
+  /// Ranks beyond the number of KV heads share them; false: refused.
+  bool replicates_kv_heads = false;
+  /// What a column's product gathered along the sequence is gathered again for its weight gradient, not kept.
+  bool gathers_again = false;
+  std::int64_t vocab_multiple = 1;  // rows of the embedding that a rank has are padded to it
+  AdapterSplit adapters = AdapterSplit::None;
+  bool quantised = false;  // a quantised base can be split
+};
+
+/// Stages of layers that work on several micro-batches at once (pipeline parallelism).
+struct FrameworkPipeline {
+  std::vector<std::string> strategies;  // names of planner/strategy.h that it goes with; empty: it has none
+  std::vector<std::string> schedules;   // names of planner/pipeline_schedule.h
 };
 
 /// One framework. Every field has one meaning, whatever the others say; `source` says where the facts come from.
@@ -286,10 +343,13 @@ struct FrameworkConvention {
   FrameworkState state;
   FrameworkLayers layers;
   FrameworkLoss loss;
+  FrameworkPreference preference;
   FrameworkExperts experts;
   FrameworkQuantisation quantisation;
   FrameworkAdapters adapters;
   FrameworkDistributed distributed;
+  FrameworkTensorParallel tensor_parallel;
+  FrameworkPipeline pipeline;
   EngineConvention local{.prefetch_units = 0};
   EngineConvention fsdp1{.host_step = HostStep::Torch};
   EngineConvention fsdp2{.shards_rows = true, .host_step = HostStep::Torch};

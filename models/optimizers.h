@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/dtype.h"
@@ -27,6 +28,8 @@ struct OptimizerSpec {
   bool is_matrix_momentum;  // Muon: momentum for matrices, Adam for the rest
   std::string_view source;
   std::int64_t bytes_per_state = 4;  // of states that neither follow the weight nor are 8-bit: 4 or 2 (bf16)
+  bool projects = false;         // states of linear layers' weights in Recipe::optimizer_rank dims, and a projection
+  std::string_view remark = {};  // what a user should know of its figures
 };
 
 /// Tensors as large as a parameter that its step holds beside the states, while it works on that parameter.
@@ -52,8 +55,15 @@ inline constexpr std::int64_t k8bitStateBlock = 256;  // parameters that share a
 Dtype optimizer_state_dtype(const OptimizerSpec& optimizer, std::int64_t elements, Dtype weight);
 
 /// Bytes of optimizer state of one weight tensor [rows, cols] held by one rank (`elements` of it), fp32 or as the
-/// weight.
+/// weight. `rank`: where the optimizer projects, that of the tensor's projection; 0: it is not projected. A matrix
+/// [m, n] with m >= n then has states of [m, r] and a projection [r, n], in the dtype of the gradient:
+/// r (num_states m + n) elements. Source: GaLoreProjector, proj_type std.
 Bytes optimizer_state_bytes(const OptimizerSpec& optimizer, std::int64_t elements, std::int64_t rows, std::int64_t cols,
-                            Dtype weight);
+                            Dtype weight, std::int64_t rank = 0);
+
+/// As --optimizer spells it: "adamw-fused", "galore-adamw=128".
+std::string optimizer_text(const Recipe& recipe);
+/// Sets it from such a text. Throws InputError for an unknown name, and for a rank where nothing is projected.
+void set_optimizer_text(Recipe& recipe, std::string_view text);
 
 }  // namespace gpuplan

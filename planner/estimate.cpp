@@ -34,6 +34,7 @@ EstimateResult estimate(const EstimateRequest& request) {
   EstimateRequest r = request;
   settle_stack(r);
   validate_recipe(r.recipe, r.model, r.cluster);
+  check_teacher(r);
   const EstimateRequest asked = r;
   const FrameworkConvention& framework = *r.recipe.framework;
   ChosenFreely chosen;
@@ -189,6 +190,7 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
   out.push_back(fmt::format("framework {}: {}", result.framework.name, result.framework.title));
   if (const auto text = deciding_versions(result.framework.versions, result.framework.name); !text.empty())
     out.push_back(fmt::format("libraries: {}; --versions takes others", text));
+  if (!c.optimizer->remark.empty()) out.emplace_back(c.optimizer->remark);
   out.push_back(
       fmt::format("{} tokens per sequence, {}, micro batch {} per data-parallel rank, {} per optimizer step", c.seq_len,
                   c.packing == Packing::Packed   ? "packed"

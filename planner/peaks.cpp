@@ -4,6 +4,7 @@
 
 #include "models/optimizers.h"
 #include "models/quantisation.h"
+#include "models/training_method.h"
 #include "planner/block.h"
 
 namespace gpuplan {
@@ -48,8 +49,9 @@ Bytes gathered_weights(const Job& job) {
 /// The logits of an evaluation batch on their way to the loss: in the compute dtype, in fp32, and their log-softmax.
 Bytes loss_of_evaluation(const Job& job) {
   const Recipe& recipe = job.recipe();
-  if (recipe.loss == LossKernel::Fused) return {};
-  const std::int64_t logits = eval_batch(job.request) * recipe.seq_len * job.model.spec.vocab_size;
+  if (recipe.loss == LossKernel::Fused || has_own_head(recipe)) return {};
+  const std::int64_t logits =
+      eval_batch(job.request) * recipe.objective.answers() * recipe.seq_len * job.model.spec.vocab_size;
   const Bytes all = bytes_of(logits, job.numerics.compute) + 2 * bytes_of(logits, Dtype::F32);
   return recipe.loss == LossKernel::Chunked ? Bytes{all.count / std::max<std::int64_t>(1, recipe.loss_chunks)} : all;
 }
@@ -120,7 +122,8 @@ bool is_evaluated(const EstimateRequest& r) {
 
 Bytes kept_logits(const Job& job) {
   const Bytes of_token = bytes_of(job.model.spec.vocab_size, Dtype::F32);
-  return eval_batch(job.request) * (job.recipe().seq_len * (job.strategy.mesh.batch_replicas() * of_token));
+  return eval_batch(job.request) * job.recipe().objective.answers() *
+         (job.recipe().seq_len * (job.strategy.mesh.batch_replicas() * of_token));
 }
 
 Bytes evaluated_logits(const Job& job) {

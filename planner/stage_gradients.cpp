@@ -13,6 +13,7 @@ using namespace operand;
 
 std::uint32_t StageBuilder::gradient_target(Group& g) {
   if (!g.has_gradient()) return 0;
+  if (!g.full_gradient) g.full_gradient = g.main_gradient;
   if (!g.full_gradient) {
     // DeepSpeed's stages 2 and 3 copy each gradient into a bucket, or reduce it, as soon as it is made
     const bool is_moved_at_once = engine_.is_deepspeed() && layout_.shards_gradients && ways(g) > 1;
@@ -35,7 +36,11 @@ void StageBuilder::reduce(Group& g) {
   if (buckets_[0] && !scatters && layout_.shards_weights)  // of one rank: the copy into the buffer is all that is left
     emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.full_gradient | kRead, buckets_[0] | kRead | kWrite},
          2 * g.sizes.reduce_message);
-  if (scatters) {
+  if (scatters && g.main_gradient) {
+    emit(OpCode::ReduceScatter, StreamId::Reduce, g.domain.shard, g.unit,
+         {g.full_gradient | kRead | kWrite | kOwnSlice}, g.sizes.reduce_message);
+    g.gradient = g.full_gradient;
+  } else if (scatters) {
     drain(StreamId::Reduce, g.unit);
     std::uint32_t message = is_in_bucket ? buckets_[0] : g.full_gradient;
     const bool copies_input =
@@ -77,7 +82,7 @@ void StageBuilder::reduce(Group& g) {
   }
   if (copies(g) > 1 && is_last_micro_batch())  // after a scatter: its output, still in the reduce dtype
     emit(OpCode::AllReduce, StreamId::Reduce, g.domain.replicate, g.unit,
-         {g.gradient | kRead | kWrite, g.bucket ? g.bucket | kRead | kWrite : 0},
+         {g.gradient | kRead | kWrite | (g.main_gradient ? kOwnSlice : 0), g.bucket ? g.bucket | kRead | kWrite : 0},
          scatters ? shard(g.sizes.reduce_message, ways(g)) : p_.buffers[g.gradient].bytes);
   // an engine that shards gradients sends each to the host as it is reduced, or once it is complete; on one GPU too,
   // where nothing is reduced
@@ -251,7 +256,9 @@ void StageBuilder::step(Group& g) {
   const Bytes sent_down = g.master && !steps_host_copy() ? g.sizes.master + own : Bytes{};  // master to weights
   const Bytes temporary = g.sizes.step_scratch.count > 0 ? stepped : g.sizes.step_temporary;
   const Bytes states = g.sizes.state + g.sizes.paged_state;
-  const Bytes read = is_host ? g.sizes.gradient : step_gradient_ ? g.sizes.step_gradient : p_.buffers[gradient].bytes;
+  const Bytes read = is_host || g.main_gradient ? g.sizes.gradient
+                     : step_gradient_           ? g.sizes.step_gradient
+                                                : p_.buffers[gradient].bytes;
   const Bytes traffic =
       sent_down + (is_host || temporary.count == 0 ? 2 * stepped + read + 2 * states + 4 * temporary
                                                    : unfused_step_traffic(stepped, read, states, temporary));
@@ -263,7 +270,7 @@ void StageBuilder::step(Group& g) {
               g.master | kRead | kWrite | kMaster, step_temporary_ | kWrite},
              traffic);
     done.is_of_own_shard = is_own_shard;
-    done.block = step_products(g.sizes.step_flops);
+    done.frame = step_products(g.sizes.step_flops);
     if (recipe().optimizer_in_backward) step_temporary_ = 0;
   } else {
     if (!g.host_gradient) push_out_gradient(g);
@@ -282,7 +289,7 @@ void StageBuilder::step(Group& g) {
            {g.master && !is_cast ? g.master | kRead : host_gradient | kRead, g.trained | kWrite | slice},
            steps_host_copy() ? own : g.sizes.gradient);
   }
-  if (is_slice)
+  if (is_slice && !gathers_at_use(g))
     emit(OpCode::AllGather, StreamId::Gather, g.domain.shard, g.unit, {g.trained | kRead | kWrite | kOwnSlice},
          g.sizes.trained);
   if (g.reduced_whole) emit(OpCode::Release, StreamId::Compute, Axis::None, g.unit, {g.reduced_whole});
@@ -290,13 +297,26 @@ void StageBuilder::step(Group& g) {
   phase_ = before;
 }
 
+/// One message after the last reduction: what ranks that share layers hold whole is summed by itself, before a step.
+/// Source: NVIDIA/Megatron-LM megatron/core/distributed/finalize_model_grads.py.
+void StageBuilder::sum_partial_gradients() {
+  Bytes message;
+  std::uint32_t any = 0;
+  for (const Group& g : s_.groups) {
+    message += g.sizes.partial_gradient;
+    if (!any && g.sizes.partial_gradient.count > 0) any = g.gradient;
+  }
+  if (any) emit(OpCode::AllReduce, StreamId::Reduce, Axis::Tp, first_, {any | kRead | kWrite | kOwnSlice}, message);
+}
+
 void StageBuilder::step_all() {
   drain(StreamId::Reduce, first_);
+  sum_partial_gradients();
   if (in_.framework.state.measures_gradient_norm)
     walk_groups(s_.groups, [&](const Group& g) {
       if (g.gradient)
         emit(OpCode::GradientNorm, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead},
-             p_.buffers[g.gradient].bytes);
+             g.main_gradient ? g.sizes.gradient : p_.buffers[g.gradient].bytes);
     });
   if (steps_flat())
     step_flat();

@@ -54,6 +54,13 @@ void StageBuilder::allocate_state(Group& g) {
   if (engine_.host_gradients_in_fp32 && layout_.shards_weights && optimizer_space() != MemorySpace::Device)
     persistent(Category::Gradients, BufferRole::StepGradient, z.step_gradient, optimizer_space(), optimizer);
   g.paged = persistent(Category::Optimizer, BufferRole::State, z.paged_state, MemorySpace::Managed, optimizer);
+  if (gathers_at_use(g)) placement(g.trained, g.domain.shard) = Placement::Sharded;
+  if (reduces_in_place() && g.has_gradient()) {
+    const Placement own = is_scattered(g) ? Placement::Sharded : Placement::Replicated;
+    g.main_gradient =
+        persistent(Category::Gradients, BufferRole::FullGradient, z.full_gradient, MemorySpace::Device, own);
+    p_.buffers[g.main_gradient].part = StatePart::Trained;
+  }
   if (copies(g) > 1 && !gathers() && ways(g) == 1 && in_.framework.distributed.ddp_copies_gradients)
     g.bucket = persistent(Category::Communication, BufferRole::Bucket, z.full_gradient, MemorySpace::Device,
                           Placement::Replicated);

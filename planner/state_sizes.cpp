@@ -63,6 +63,7 @@ StateSizes& StateSizes::operator+=(const StateSizes& o) {
   trained += o.trained, frozen += o.frozen;
   trained_gathered += o.trained_gathered, frozen_gathered += o.frozen_gathered;
   full_gradient += o.full_gradient, gradient += o.gradient, reduce_message += o.reduce_message;
+  partial_gradient += o.partial_gradient;
   master += o.master, state += o.state, paged_state += o.paged_state;
   step_gradient += o.step_gradient, step_temporary += o.step_temporary;
   step_scratch = std::max(step_scratch, o.step_scratch);
@@ -90,6 +91,7 @@ SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framew
                   .keeps_weights_on_host = recipe.offload.params != OffloadTarget::None,
                   .gathers_parameters = engine.gathers_parameters,
                   .newton_schulz = engine.newton_schulz,
+                  .trains = recipe.pass == Pass::Train,
                   .sizer = sizer_of(framework.state.arrays)};
   constexpr std::int64_t kAutoWidths =
       10;  // transformers' "auto" of stage3_param_persistence_threshold: 10 x hidden size
@@ -143,6 +145,7 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
     out.trained += stored;
     if (shards_weight || is_cast) out.trained_gathered += bytes_of(elements, used), out.gathered_elements += elements;
     if (shards_weight) fetched(t, bytes_of(elements, used));
+    if (!rules.trains) continue;
     const Dtype kept = n.has_fp32_gradients ? Dtype::F32 : weight;
     const Dtype gradient = casts_gathers && shards_weight ? used : kept;
     out.full_gradient += bytes_of(elements, gradient);
@@ -150,13 +153,15 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
     out.reduce_message += bytes_of(elements, casts_gathers && n.reduce == Dtype::F32 ? Dtype::F32 : gradient);
     const std::int64_t stepped = rules.layout.shards_optimizer ? part : elements;
     out.gradient += bytes_of(stepped, kept);
+    if (t.is_partial) out.partial_gradient += bytes_of(stepped, kept);
     out.trained_elements += stepped;
     if (n.has_master) out.master += bytes_of(stepped, Dtype::F32);
     if (n.has_master && !n.has_fp32_gradients) out.step_gradient += bytes_of(stepped, Dtype::F32);
     const bool is_orthogonalised = optimizer.is_matrix_momentum && t.cols > 1 && t.is_of_block;
     const std::int64_t cols = optimizer.is_matrix_momentum && !is_orthogonalised ? 1 : t.cols;
-    const Bytes state = t.copies * optimizer_state_bytes(optimizer, ceil_div(stepped, t.copies), t.rows, cols,
-                                                         n.has_master ? Dtype::F32 : weight);
+    const Bytes state =
+        t.copies * optimizer_state_bytes(optimizer, ceil_div(stepped, t.copies), t.rows, cols,
+                                         n.has_master ? Dtype::F32 : weight, t.is_linear ? recipe.optimizer_rank : 0);
     if (is_orthogonalised)
       out.step_flops += double(t.copies) * orthogonalisation_flops(t.rows, t.cols, rules.newton_schulz) *
                         double(stepped) / double(elements);
@@ -204,6 +209,7 @@ StateSizes flat_sizes(const StateList& tensors, const DtypePolicy& n, const Reci
   const auto [weight, used, gradient, kept] = trained_dtypes(layout, n, recipe, rules);
   out.trained = bytes_of(shards_weights ? part : whole, kept);
   if (shards_weights || used != kept) out.trained_gathered = bytes_of(whole, used), out.gathered_elements = whole;
+  if (!rules.trains) return out;
   out.full_gradient = out.reduce_message = bytes_of(whole, gradient);
   const std::int64_t stepped = shards_step ? part : whole;
   out.gradient = bytes_of(stepped, weight);

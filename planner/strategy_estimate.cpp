@@ -42,7 +42,7 @@ Dtype file_dtype(const Job& job) { return job.recipe().is_adapter() ? job.numeri
 
 Bytes checkpoint_bytes(const Job& job) {
   if (!job.model.spec.checkpoint.is_present()) return bytes_of(job.model.parameters, file_dtype(job));
-  return model_state(job.model, job.numerics, job.recipe(), {}).frozen;  // adapters alone are trained
+  return model_state(job.whole(), job.numerics, job.recipe(), {}).frozen;  // adapters alone are trained
 }
 
 HostBytes host_memory(const Job& job, const Peak& peak, const SaveCost& save) {
@@ -70,7 +70,7 @@ HostBytes host_memory(const Job& job, const Peak& peak, const SaveCost& save) {
 
 SaveCost save_cost(const Job& job) {
   SaveCost s;
-  const TrainedModel& model = job.model;
+  const TrainedModel& model = job.whole();
   s.disk = job.recipe().is_adapter() ? bytes_of(model.trainable, job.numerics.adapter) : checkpoint_bytes(job);
   const StateSizes whole = model_state(model, job.numerics, job.recipe(), {});
   s.disk_with_optimizer = s.disk + whole.master + whole.state + whole.paged_state;
@@ -289,7 +289,7 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
 
 bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program, BlockCache* cache) {
   build_step_program(program, job, {}, {}, cache, Layers::Folded);  // bytes only: no costs
-  return evaluate_built(e, job, program, replay_all(program));
+  return evaluate_built(e, job, program, replay_phases(job, program));
 }
 
 bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks) {
@@ -306,7 +306,7 @@ namespace {
 /// Of a program that is built.
 void explain_peak(StrategyEstimate& e, const Job& job, const StepProgram& program) {
   const RankClass& fullest = program.classes[e.fullest_class];
-  DetailedPeak detail = replay_detailed(program, fullest, job.model.num_layers());
+  DetailedPeak detail = detailed_phases(job, program, e.fullest_class, e.peak);
   e.memory = class_breakdown(job, fullest, {e.peak, e.tiers}, detail);
   e.items = std::move(detail.items);
   e.kept_logits = kept_logits(job);
@@ -321,17 +321,23 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts p
   StrategyEstimate e;
   const StepColumns columns = make_columns(job);
   build_step_program(program, job, columns.models, columns.of_rank, cache, Layers::Folded);
-  fill_memory(e, job, program, replay_all(program));
+  const std::vector<Peak> peaks = replay_phases(job, program);
+  fill_memory(e, job, program, peaks);
   e.save = save_cost(job);
   e.host = host_memory(job, e.peak, e.save);
   check_host(e);
   ask_host(e);
   if (parts == Parts::IfFits && !e.fits()) return e;
   if (parts == Parts::All) explain_peak(e, job, program);
-  if (padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len)
-    build_step_program(program, average_job(job), columns.models, columns.of_rank, cache, Layers::Folded);
+  const bool is_average = padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len;
+  if (is_average) build_step_program(program, average_job(job), columns.models, columns.of_rank, cache, Layers::Folded);
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
   e.time = forward_pass(program, columns.models, make_step_comm(job));
+  if (!job.recipe().objective.method.is_usual()) {
+    e.phases = phase_figures(job, peaks, e.time, columns);
+    for (const PhaseFigures& phase : std::span(e.phases).subspan(1))
+      if (!phase.is_before_training) e.time += phase.time;
+  }
   e.time_range = time_range(job);
   e.coverage = gemm_coverage(program, columns.models.front());
   e.communication_level = level_of(e.time, job.strategy);

@@ -15,6 +15,7 @@
 #include "planner/job.h"
 #include "planner/memory.h"
 #include "planner/peaks.h"
+#include "planner/phases.h"
 #include "planner/step_time.h"
 #include "planner/tiers.h"
 
@@ -63,7 +64,8 @@ struct StrategyEstimate {
   Bytes communication;  // sent per rank and step
   CommunicationLevel communication_level{};
   StepTime time;
-  double tokens_per_second{};  // of the whole job, without padding
+  std::vector<PhaseFigures> phases;  // of a method that has several, or compares answers
+  double tokens_per_second{};        // of the whole job, without padding
   double mfu{};
   std::int64_t global_batch{};  // sequences per optimizer step
   std::int64_t steps_per_epoch{};

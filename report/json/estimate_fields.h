@@ -78,6 +78,17 @@ void list_fields(Archive& f, const DetailedPeak::Item& item) {
   f("bytes", item.bytes);
 }
 
+template <class Archive>
+void list_fields(Archive& f, const PhaseFigures& phase) {
+  f("name", phase.name);
+  f("rows", phase.rows, "that its model reads per micro-batch");
+  f("resident_bytes", phase.resident, "of its own model, as long as training runs");
+  f("tensors_bytes", phase.tensors, "the most that is alive while it runs, other models included");
+  f("seconds", phase.time.step, "per step; of one before training, all of it");
+  f("time", phase.time);
+  f("is_before_training", phase.is_before_training);
+}
+
 /// What is known of a strategy that can be used.
 template <class Archive>
 void list_figures(Archive& f, const StrategyEstimate& e) {
@@ -106,6 +117,7 @@ void list_figures(Archive& f, const StrategyEstimate& e) {
   f("step_seconds_low", end_of(e.time_range, &AccuracyRange::low, e.time.step.value));
   f("step_seconds_high", end_of(e.time_range, &AccuracyRange::high, e.time.step.value));
   f("time", e.time);
+  f("phases", e.phases, "of a method that compares answers or has another head; else empty");
   f("tokens_per_second", e.tokens_per_second, "of the whole job, without padding");
   f("mfu", e.mfu, "a share");
   f("num_gemm_shapes", e.coverage.num_shapes);

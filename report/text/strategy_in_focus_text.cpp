@@ -7,6 +7,7 @@
 #include "base/unit_text.h"
 #include "report/text/amounts.h"
 #include "report/text/answers_text.h"
+#include "report/text/table.h"
 #include "report/text/text.h"
 
 namespace gpuplan {
@@ -138,6 +139,37 @@ std::string peaks_text(const EstimateAnswer& answer) {
 
 }  // namespace
 
+namespace {
+
+/// What keeps a phase from being faster: the larger of computing, waiting for messages and launching kernels.
+std::string_view bound_of(const StepTime& time) {
+  constexpr double kMostly = 0.9;
+  if (time.host.value > kMostly * time.step.value) return "launching";
+  return time.exposed > time.compute ? "communication" : "compute";
+}
+
+/// The phases of a step, one line each; none of supervised fine-tuning.
+std::string phases_text(const StrategyEstimate& e, const Screen& screen) {
+  if (e.phases.empty()) return "";
+  Table table{.columns = {{"  phase"},
+                          {"rows", Align::Right},
+                          {"its model", Align::Right},
+                          {"tensors", Align::Right},
+                          {"time", Align::Right},
+                          {"bound by"}},
+              .rows = {}};
+  for (const PhaseFigures& phase : e.phases)
+    table.add({{"  " + phase.name},
+               {format_grouped(phase.rows)},
+               {phase.resident.count > 0 ? format_bytes(phase.resident) : "shared"},
+               {format_bytes(phase.tensors)},
+               {format_duration(phase.time.step) + (phase.is_before_training ? " once" : "")},
+               {std::string(bound_of(phase.time))}});
+  return heading("Phases of a step", screen) + render(table, screen);
+}
+
+}  // namespace
+
 std::string closest_look_text(const EstimateAnswer& answer, const Screen& screen) {
   const StrategyEstimate& e = *answer.shown;
   std::string out =
@@ -145,16 +177,18 @@ std::string closest_look_text(const EstimateAnswer& answer, const Screen& screen
                           answer.fits() || answer.request.strategy != "auto" ? "" : ", which needs the least"),
               screen);
   out += breakdown_text(e, e.memory_range, screen) + "\n";
-  return out + render(std::vector<Fact>{{"peak", peak_text(e)},
-                                        {"tiers", tiers_text(e.tiers)},
-                                        {"other peaks", peaks_text(answer)},
-                                        {"fits up to", limits_text(e)},
-                                        {"host memory", host_text(e.host)},
-                                        {"step", time_text(e, e.time_range)},
-                                        {"training", total_text(answer)},
-                                        {"saving", save_text(e.save)},
-                                        {"accuracy", accuracy_text(e)}},
-                      2, screen);
+  return out +
+         render(std::vector<Fact>{{"peak", peak_text(e)},
+                                  {"tiers", tiers_text(e.tiers)},
+                                  {"other peaks", peaks_text(answer)},
+                                  {"fits up to", limits_text(e)},
+                                  {"host memory", host_text(e.host)},
+                                  {"step", time_text(e, e.time_range)},
+                                  {"training", total_text(answer)},
+                                  {"saving", save_text(e.save)},
+                                  {"accuracy", accuracy_text(e)}},
+                2, screen) +
+         phases_text(e, screen);
 }
 
 }  // namespace gpuplan
