@@ -68,9 +68,10 @@ LocalId gradient_of_positions(Tape& t, LocalId saved) {
   } else {
     const bool sums = loops_over_sums(t, like.dtype);
     const LocalId rows = gradient("gradients of the rows");
-    const LocalId softmax =
-        sums ? like_logits(t, "softmax of one row", std::min(like.elements, 2 * row_elements(t, saved)), like.dtype)
-             : kNoLocal;
+    // beside the last row's gradient: of sums two temporaries as large; else that of its label's logits, when all other
+    // rows have let go of their log-softmax
+    const std::int64_t row = row_elements(t, saved), beside = sums ? 2 * row : 2 * row - like.elements;
+    const LocalId softmax = beside > 0 ? like_logits(t, "softmax of one row", beside, like.dtype) : kNoLocal;
     log_probs_op(t, {saved}, {rows, softmax}, (sums ? 7 : 4) * bytes).kernels =
         narrow<std::uint16_t>(std::min<std::int64_t>(4 * t.c.recipe.rows(), 0xffff));
     inner = gradient("gradients of the rows, stacked");
@@ -209,7 +210,7 @@ void log_probs(Tape& t, LocalId x) {
   const LocalId output = t.cast(logits, handed, "logits as the trainer gets them");
   const LocalId first = loss_on_first(t, output);
   LocalId in = output;
-  if (preference.copies_logits) {
+  if (preference.copies_logits && t.c.recipe.rows() > 1) {  // one row without its end is contiguous
     in = like_logits(t, "logits without the last position", t.at(output).elements, handed);
     log_probs_op(t, {output}, {in}, 2.0 * double(t.at(in).bytes().count));
   }

@@ -150,6 +150,21 @@ TEST_CASE("copies of the logits of a pair, by trainer and engine") {
   check(ask("orpo", "trl", "ddp"), {6, 8, 14});
 }
 
+TEST_CASE("one row has no rows beside it: its temporaries are as large as all logits") {
+  // KTO reads one row. Rows of fp32: 4 saved, the exponentials (4); backward 4, its gradient (4) and two temporaries
+  // (8). In 16 bit: output and log-softmax (2 + 2); backward log-softmax, gradient of the label's logits and of all (2
+  // each). Full: a row is contiguous, so that no copy is made.
+  const auto check = [](const EstimateRequest& r, HeadBytes per_logit) {
+    const HeadBytes bytes = head_bytes(r);
+    CHECK(bytes.saved == per_logit.saved * kLogits / 2);
+    CHECK(bytes.forward == per_logit.forward * kLogits / 2);
+    CHECK(bytes.backward == per_logit.backward * kLogits / 2);
+  };
+  check(ask("kto", "trl", "ddp"), {4, 8, 16});
+  check(ask("kto", "trl", "zero3"), {4, 4, 6});
+  check(ask("kto", "llama-factory", "ddp"), {8, 8, 12});
+}
+
 TEST_CASE("ms-swift keeps the logits of completions alone, where their length is said") {
   EstimateRequest r = ask("dpo", "ms-swift", "ddp");
   CHECK(head_bytes(r).saved == 4 * kLogits);
