@@ -93,6 +93,20 @@ constexpr std::array kUnsupported{Unsupported{"cp", "context parallelism"},
                                   Unsupported{"3d", "tensor, pipeline and data parallelism together"},
                                   Unsupported{"4d", "tensor, pipeline, context and data parallelism together"}};
 
+/// Degrees that go with a strategy, by squashed names, and their flags.
+struct Degree {
+  std::string_view text, flag;
+};
+constexpr std::array kDegreeNames{Degree{"tp", "--tp"},
+                                  Degree{"tensorparallel", "--tp"},
+                                  Degree{"sp", "--sp"},
+                                  Degree{"sequenceparallel", "--sp"},
+                                  Degree{"pp", "--pp"},
+                                  Degree{"pipeline", "--pp"},
+                                  Degree{"pipelineparallel", "--pp"},
+                                  Degree{"gpipe", "--pp"},
+                                  Degree{"1f1b", "--pp"}};
+
 const Row& row_of(std::string_view name) {
   const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.name == name; });
   GPUPLAN_CHECK(row != kRows.end(), "a strategy name that is not in the table");
@@ -194,6 +208,10 @@ std::string canonical_strategy(std::string_view text) {
         "zero1, zero2 or zero3, by the stage of ZeRO (its stage 0 is ddp); --framework hf-deepspeed has its "
         "conventions");
   std::vector<std::string> names(kNames.begin(), kNames.end());
+  for (const Degree& degree : kDegreeNames)
+    if (degree.text == wanted)
+      throw InputError("--strategy", fmt::format("'{}' is a degree that goes with a strategy", text),
+                       fmt::format("{} beside --strategy, for trainers that have it", degree.flag));
   for (const Unsupported& kind : kUnsupported)
     if (kind.text == wanted)
       throw InputError("--strategy", fmt::format("not supported yet: {} ({})", text, kind.what),
