@@ -20,7 +20,8 @@ void setup_fix(CLI::App& app) {
   app.add_option("files")
       ->type_name("FILE...")
       ->description("configurations and scripts as --from of estimate takes them; those named here may change")
-      ->expected(1, 1 << 30);
+      ->allow_extra_args()
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add_surrounding_flags(app);
   add_row_flags(app);
   add_flag(app, "--goal", "fits|fast|cheap",
@@ -86,9 +87,11 @@ class FilesReader {
 /// "1,000 rows of 512 tokens", and that they are assumed where nothing says them.
 std::string data_text(const EstimateRequest& r, bool has_rows) {
   const std::int64_t tokens = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : r.recipe.seq_len;
+  const char* assumed = !has_rows                       ? " (assumed: --rows, --lengths)"
+                        : r.dataset.tokens_per_row == 0 ? " (full: --tokens-per-row)"
+                                                        : "";
   return fmt::format("{} rows of {} tokens, {:g} epoch{}{}", format_grouped(r.dataset.rows), format_grouped(tokens),
-                     r.dataset.epochs, r.dataset.epochs == 1 ? "" : "s",
-                     has_rows ? "" : " (assumed: --rows, --lengths)");
+                     r.dataset.epochs, r.dataset.epochs == 1 ? "" : "s", assumed);
 }
 
 int run_fix(const CLI::App& app, Console& console) {

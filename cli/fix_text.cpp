@@ -1,6 +1,7 @@
 #include "cli/fix_text.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -19,32 +20,23 @@ std::string chance_text(double chance) {
   return percent > 99 ? "over 99 %" : fmt::format("{:.0f} %", percent);
 }
 
-std::string cards_text(const ClusterSpec& cluster) {
-  if (cluster.gpus.kinds().size() != 1) return fmt::format("{} GPUs", cluster.num_gpus());
-  return fmt::format("{} x {}", cluster.num_gpus(), cluster.gpus.front().name);
+/// "157 of 22.9 GiB", "under 1 % likely".
+std::string need_text(const StrategyEstimate& e) {
+  return fmt::format("{} likely, {} of {}", chance_text(e.chance), format_bytes(e.tiers.needed),
+                     format_bytes(e.tiers.usable));
 }
 
-std::string files_text(const FixQuestion& question) {
-  std::vector<std::string> names;
-  for (const ConfigFile& file : question.given.files) names.push_back(file.name.substr(file.name.rfind('/') + 1));
-  return fmt::format("{}", fmt::join(names, " + "));
+const char* verdict(const StrategyEstimate& e) {
+  return e.fits_well() ? "fits" : e.fit == Fit::Tight ? "may fit" : "does not fit";
 }
 
-std::string verdict(const StrategyEstimate& e) {
-  const char* word = e.fits_well() ? "fits" : e.fit == Fit::Tight ? "may fit" : "does not fit";
-  return fmt::format("{} ({} likely): {} of {} per GPU under {}", word, chance_text(e.chance),
-                     format_bytes(e.tiers.process), format_bytes(e.tiers.usable), e.strategy.name);
-}
-
-/// "fits (97 % likely)" in words of both, where something changes.
+/// "Does not fit (under 1 % likely, 157 GiB of 22.9 GiB); changed, it fits (89 % likely, 20.0 GiB of 22.9 GiB)".
 std::string first_line(const FixAnswer& answer, const FixQuestion& question) {
-  const std::string where = fmt::format("{} on {}: ", files_text(question), cards_text(question.given.request.cluster));
-  if (!answer.before) {
-    const std::string none = fmt::format("{} is not possible here", question.given.request.strategy);
-    return where + (answer.after ? fmt::format("{}; changed, it {}", none, verdict(*answer.after)) : none);
-  }
-  if (!answer.after) return where + verdict(*answer.before);
-  return where + fmt::format("{}; changed, it {}", verdict(*answer.before), verdict(*answer.after));
+  std::string before = answer.before ? fmt::format("{} ({})", verdict(*answer.before), need_text(*answer.before))
+                                     : fmt::format("{} is not possible on these GPUs", question.given.request.strategy);
+  before[0] = char(std::toupper(static_cast<unsigned char>(before[0])));
+  if (!answer.after) return before;
+  return fmt::format("{}; changed, it {} ({})", before, verdict(*answer.after), need_text(*answer.after));
 }
 
 std::string range_of(double value, const std::optional<AccuracyRange>& range, std::string (*format)(double)) {
@@ -55,30 +47,35 @@ std::string range_of(double value, const std::optional<AccuracyRange>& range, st
 
 std::string second_line(const FixAnswer& answer, const std::string& data) {
   const StrategyEstimate* e = answer.after ? &*answer.after : answer.before ? &*answer.before : nullptr;
-  if (!e || !e->total) return fmt::format("Time: not known for {}", data);
+  if (!e || !e->total) return fmt::format("How long it takes is not known: {}", data);
   const std::string time =
       range_of(e->total->value, e->time_range, [](double s) { return format_duration(Seconds{s}); });
   const std::string cost = e->cost_usd ? ", " + range_of(*e->cost_usd, e->time_range, format_usd) : "";
-  return fmt::format("{}{} for {}", time, cost, data);
+  return fmt::format("{}{}: {}", time, cost, data);
 }
 
-std::string change_text(const KeyChange& change) {
+std::string change_text(const KeyChange& change, bool shows_value) {
   if (change.key.empty()) return fmt::format("{} ({})", change.file, change.after);
+  if (!shows_value) return change.key;
   if (change.before.empty()) return fmt::format("{}: {}", change.key, change.after);
   return fmt::format("{}: {} -> {}", change.key, change.before, change.after.empty() ? "nothing" : change.after);
 }
 
+/// The keys that change; of a few with their values, which the diff shows too.
 std::string third_line(const FixAnswer& answer, const FixQuestion& question) {
+  constexpr std::size_t kFew = 2;
   const std::vector<KeyChange>& keys = answer.mended.keys;
   if (!keys.empty()) {
     std::vector<std::string> words;
-    for (const KeyChange& change : keys) words.push_back(change_text(change));
-    const std::string count = keys.size() == 1 ? "this" : fmt::format("these {}", keys.size());
-    return fmt::format("Change {}: {}", count, fmt::join(words, ", "));
+    for (const KeyChange& change : keys) words.push_back(change_text(change, keys.size() <= kFew));
+    return fmt::format("Change {}: {}", keys.size() == 1 ? "one key" : fmt::format("{} keys", keys.size()),
+                       fmt::join(words, ", "));
   }
   if (answer.fits())
     return question.goal == Goal::Fits ? "Nothing needs to change"
                                        : "Nothing to change: no way is better by more than the error of a prediction";
+  if (answer.would_do.empty() && !answer.unsayable.empty())
+    return fmt::format("These files cannot say what would make it fit: {}", answer.unsayable);
   if (answer.would_do.empty()) return "No change that gpuplan knows makes it fit: take GPUs with more memory";
   std::vector<std::string> words;
   for (const Permission& row : answer.would_do)
@@ -113,7 +110,10 @@ std::string fix_text(const FixAnswer& answer, const FixQuestion& question, const
   out += wrap(third_line(answer, question), width, "", "  ");
   for (const MendedFile& file : answer.mended.files)
     out += "\n" + painted_diff(unified_diff(file.before, file.after, file.name), screen);
-  if (!answer.notes.empty()) out += "\n" + points(answer.notes, screen);
+  std::vector<std::string> notes = answer.notes;
+  if (answer.after && !answer.unsayable.empty())
+    notes.push_back(fmt::format("these files cannot say {}, which changes less or is faster", answer.unsayable));
+  if (!notes.empty()) out += "\n" + points(notes, screen);
   return out;
 }
 

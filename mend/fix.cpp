@@ -39,7 +39,9 @@ class Facts {
     std::vector<WantedFact> out;
     for (const SetupField& field : setup_fields()) {
       const json before = value_of(now, field), after = value_of(then, field), stated = value_of(reading_.setup, field);
-      if (before == after || stated == after) continue;
+      // an engine that is switched on is written out, also where a default would do
+      const bool is_written_out = field.name.starts_with("fsdp_") && !is_stated_by_key(field.name);
+      if (before == after || (stated == after && !is_written_out)) continue;
       if (after.is_null() && stated.is_null()) continue;
       out.push_back({field.name, after});
     }
@@ -47,6 +49,11 @@ class Facts {
   }
 
  private:
+  bool is_stated_by_key(std::string_view fact) const {
+    return std::ranges::any_of(reading_.parts,
+                               [&](const SettingsPart& part) { return part.keys_of.contains(std::string(fact)); });
+  }
+
   static void state_kernels(Setup& s) {
     const bool has_liger = s.liger.value_or(false);
     s.liger_loss = s.liger_loss.value_or(has_liger);
@@ -119,9 +126,21 @@ class Attempts {
 
   /// True where the answer has the files and the estimate of what they say.
   bool make(const MendWay& way, FixAnswer& answer) {
-    const EstimateRequest wanted = request_of(asked_, question_.profile, way);
+    EstimateRequest wanted = request_of(asked_, question_.profile, way);
     // files that leave the strategy open say nothing of it: both sides are written under one
     const std::string then = way.strategy.empty() ? now_ : way.strategy;
+    const bool turns_fsdp_on = is_fsdp(strategy_of(wanted, then).engine) &&
+                               !is_fsdp(strategy_of(asked_, now_).engine) && !way.strategy.empty();
+    if (turns_fsdp_on && !wanted.options.fsdp_version) {  // the newer one where it can
+      wanted.options.fsdp_version = 2;
+      if (make_as(way, wanted, then, answer)) return true;
+      wanted.options.fsdp_version = 1;
+    }
+    return make_as(way, wanted, then, answer);
+  }
+
+ private:
+  bool make_as(const MendWay& way, const EstimateRequest& wanted, const std::string& then, FixAnswer& answer) {
     const Facts facts(question_.given, wanted, now_, then);
     for (const bool says_kernels : {false, true}) {
       std::vector<WantedFact> all = facts.list(says_kernels);
@@ -132,7 +151,6 @@ class Attempts {
     return false;
   }
 
- private:
   struct Form {
     std::vector<WantedFact> facts;
     std::optional<MendedFile> added;
@@ -269,8 +287,7 @@ bool take_first(const FixQuestion& question, FixAnswer& answer) {
     if (num_tried++ == kMostTried) break;
     attempts.first_reason_.clear();
     if (attempts.make(way, answer)) return true;
-    if (num_tried == 1)
-      answer.notes.push_back(fmt::format("these files cannot say {}: {}", words_of(way), attempts.first_reason_));
+    if (num_tried == 1) answer.unsayable = fmt::format("{} ({})", words_of(way), attempts.first_reason_);
   }
   return false;
 }
@@ -285,8 +302,10 @@ void add_permissions(const FixQuestion& question, FixAnswer& answer) {
     wider.allowed.*member = true;
     FixAnswer found;
     found.before = answer.before;
-    if (!take_first(wider, found)) continue;
-    answer.would_do.push_back({name, fmt::format("{}", fmt::join(found.flags, " "))});
+    if (take_first(wider, found))
+      answer.would_do.push_back({name, fmt::format("{}", fmt::join(found.flags, " "))});
+    else if (answer.unsayable.empty())
+      answer.unsayable = found.unsayable;
   }
 }
 

@@ -51,6 +51,7 @@ struct FixAnswer {
   std::optional<StrategyEstimate> after;   // of the changed ones; nothing: they are as they were
   std::vector<std::string> flags;          // what changes, as flags of gpuplan
   MendedFiles mended;
+  std::string unsayable;             // the first way that the files have no words for, and why; empty: none
   std::vector<Permission> would_do;  // where nothing that is allowed does it
   std::vector<std::string> notes;
 

@@ -174,7 +174,9 @@ class Mender {
   }
 
   void note(const std::string& file, const std::string& key, const json& before, const json& after) {
-    out_.keys.push_back({file, key, shown(before), shown(after)});
+    const KeyChange change{file, key, shown(before), shown(after)};
+    const auto is_same = [&](const KeyChange& other) { return other.file == file && other.key == key; };
+    if (change.before != change.after && std::ranges::none_of(out_.keys, is_same)) out_.keys.push_back(change);
   }
 
   const std::vector<ConfigFile>& given_;

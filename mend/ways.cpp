@@ -104,9 +104,7 @@ class Search {
       for (const Settings& one : all[i]) {
         Settings more = settings;
         more.insert(more.end(), one.begin(), one.end());
-        ++depth_;
         combine(all, count - 1, i + 1, more);
-        --depth_;
       }
   }
 
@@ -134,7 +132,10 @@ class Search {
     const bool keeps_batch =
         question_.allowed.batch || as_given_ == "auto" || !before_ || e.global_batch == before_->global_batch;
     if (!keeps_batch) return;
-    const std::size_t num_changes = depth_ + (strategy.empty() ? 0 : 1);
+    // micro batch and passes change together
+    const bool has_batch =
+        std::ranges::any_of(settings, [](const Setting& s) { return s.change->name == "grad-accum"; });
+    const std::size_t num_changes = settings.size() - (has_batch ? 1 : 0) + (strategy.empty() ? 0 : 1);
     found_.push_back({settings, std::move(strategy), std::move(e), num_changes});
   }
 
@@ -162,7 +163,6 @@ class Search {
   const FixQuestion& question_;
   const std::optional<StrategyEstimate>& before_;
   const std::string as_given_;
-  std::size_t depth_ = 0;
   std::vector<MendWay> found_;
 };
 

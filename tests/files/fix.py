@@ -84,7 +84,7 @@ class Fixer(files.Asker):
 
     def judge_answer(self, example, folder, name, gpus, flags, before, question, code, out):
         original = self.text_of(example)
-        lines = out.split('\n')
+        lines = [' '.join(line.strip() for line in part.split('\n')) for part in re.split(r'\n(?=\S)', out.split('\n\n')[0].strip())]
         diff = out[out.index('\n--- ') + 1:] if '\n--- ' in out else ''
         diff = re.split(r'\n\n  ?- ', diff)[0] + '\n' if diff else ''
         if not diff:
@@ -96,7 +96,7 @@ class Fixer(files.Asker):
             require(code == 1, f'exit {code} where it does not fit')
             return self.judge_permission(folder, name, gpus, flags, lines)
         require(code == 0, f'exit {code} with a diff')
-        require(before < LEAST, f'a change where it fits with {before:.2f}')
+        require(before < LEAST or 'num_processes' in lines[2], f'a change where it fits with {before:.2f}')
         self.judge_diff(folder, name, original, lines, diff)
         after, changed = self.chance(folder, name, gpus, flags)
         require(after is not None, f'what was written is refused: {changed}')
@@ -117,8 +117,9 @@ class Fixer(files.Asker):
             done = subprocess.run(['patch', '-p0', '--binary', '--silent'], cwd=place, input=diff.encode(), capture_output=True)
             require(done.returncode == 0, f'patch: {done.stdout.decode()}{done.stderr.decode()}\n{diff}')
             require((pathlib.Path(place) / name).read_bytes() == written, 'patch gives another file')
-        keys = [key.split('.')[-1] for key in re.findall(r'(?:: |, )([\w.]+): ', lines[2])]
-        parents = [key.split('.')[0] for key in re.findall(r'(?:: |, )([\w.]+): ', lines[2])]
+        named = re.sub(r'^Change (one key|\d+ keys): ', '', lines[2]).split(', ')
+        named = [re.split(r':? ', key)[0].rstrip(':') for key in named]
+        keys, parents = [key.split('.')[-1] for key in named], [key.split('.')[0] for key in named]
         is_new = False
         for line in diff.splitlines():
             if line.startswith('--- '):
@@ -126,16 +127,16 @@ class Fixer(files.Asker):
             if is_new or line[:3] in ('---', '+++') or line[:1] not in '+-':
                 continue
             words = line[1:].replace('-', '_')
-            require(any(key.replace('-', '_') in words for key in keys + parents) or '"' in words and 'bracket' in words,
+            require(any(key.replace('-', '_') in words for key in keys + parents),
                     f'a line of no key that is named ({keys}): {line}')
 
     def judge_permission(self, folder, name, gpus, flags, lines):
         allowed = re.findall(r'--allow (\w+) would', lines[2])
-        require(allowed or 'No change' in lines[2], f'nothing is said: {lines[2]}')
+        require(allowed or 'No change' in lines[2] or 'cannot say what' in lines[2], f'nothing is said: {lines[2]}')
         for word in allowed[:1]:
             code, out, err = self.call(folder, 'fix', name, '--gpus', gpus, '--allow', word, *flags)
             require(code == 0 and '\n--- ' in out, f'--allow {word} does not: {out}{err}')
-        return 'with --allow' if allowed else 'nothing helps'
+        return 'with --allow' if allowed else 'not to be said' if 'cannot say' in lines[2] else 'nothing helps'
 
 
 def value_of(answer, key):

@@ -113,7 +113,7 @@ TEST_CASE("a LoRA file that does not fit two 3090s fits by keys of its own, and 
 
 TEST_CASE("a trainer's file and DeepSpeed's are mended together, and a file that is not given stays") {
   const ConfigFile trainer{"full.yaml",
-                           "base_model: meta-llama/Llama-3.1-8B\n"
+                           "base_model: meta-llama/Llama-2-13b-hf\n"
                            "deepspeed: zero.json\n"
                            "sequence_len: 2048\n"
                            "sample_packing: true\n"
@@ -126,27 +126,26 @@ TEST_CASE("a trainer's file and DeepSpeed's are mended together, and a file that
   Reader reader("8xA100-40");
   const FixAnswer both = find_fix(reader.question({trainer, zero}));
   REQUIRE(both.before);
-  CHECK_FALSE(both.before->fits());  // 8 B x (2 + 2 + 12 / 8) bytes are 44 GB
+  CHECK_FALSE(both.before->fits());  // 13 B x (2 + 2 + 12 / 8) bytes are 71 GB
   REQUIRE(both.after);
   CHECK(names(both.mended, "zero_optimization.stage"));
   CHECK(both.mended.files.size() == 1);
   CHECK(both.mended.files[0].name == "zero.json");
 }
 
-TEST_CASE("context and method change where they are allowed, and the answer says which of them would do") {
+TEST_CASE("context changes where it is allowed, and the answer says that it would do") {
   Reader reader("4090");
   ConfigFile full = kLora;
-  full.text.replace(full.text.find("adapter: lora\n"), 14, "");
+  full.text.replace(full.text.find("sequence_len: 4096"), 18, "sequence_len: 1048576");
   FixQuestion question = reader.question({full});
   const FixAnswer refused = find_fix(question);
   CHECK_FALSE(refused.fits());
   CHECK(refused.mended.files.empty());
-  CHECK(std::ranges::find(refused.would_do, "method", &Permission::allow) != refused.would_do.end());
-  CHECK(std::ranges::find(refused.would_do, "context", &Permission::allow) == refused.would_do.end());
-  question.allowed.method = true;
+  CHECK(std::ranges::find(refused.would_do, "context", &Permission::allow) != refused.would_do.end());
+  question.allowed.context = true;
   const FixAnswer allowed = find_fix(question);
   REQUIRE(allowed.after);
-  CHECK(names(allowed.mended, "adapter"));
+  CHECK(names(allowed.mended, "sequence_len"));
 }
 
 TEST_CASE("a script's flags change, and its launcher starts as many processes as there are GPUs") {
