@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/input_limits.h"
 #include "base/names.h"
 #include "ecosystem/key_table.h"
