@@ -296,12 +296,12 @@ void add_head_blocks(ModelBlocks& to, std::uint8_t graph_id) {
   to.head_keeps_input = f.saved[kSlotX] != 0;
   f.alive[kSlotX] = 1;
   for (LocalId id = 0; id < num_locals(graph); ++id) f.keep[id] = f.saved[id];
-  close(new_block(to, graph_id, false, to.head), graph, nullptr);
+  to.head = close(to, graph_id, false);
   std::fill(f.alive.begin(), f.alive.end(), 0);
   std::fill(f.keep.begin(), f.keep.end(), 0);
   for (LocalId id = 0; id < num_locals(graph); ++id) f.alive[id] = f.saved[id];
   f.keep[kSlotDx] = 1;
-  close(new_block(to, graph_id, true, to.head_backward), graph, nullptr);
+  to.head_backward = close(to, graph_id, true);
 }
 
 std::uint8_t new_graph(ModelBlocks& to) {

@@ -116,8 +116,9 @@ CategoryBytes class_breakdown(const Job& job, const RankClass& c, const ClassMem
 }  // namespace
 
 const PhasePeak* StrategyEstimate::phase(PeakInstant instant) const {
-  const auto found = std::find_if(phases.begin(), phases.end(), [&](const PhasePeak& p) { return p.phase == instant; });
-  return found == phases.end() ? nullptr : &*found;
+  const auto found =
+      std::find_if(run_phases.begin(), run_phases.end(), [&](const PhasePeak& p) { return p.phase == instant; });
+  return found == run_phases.end() ? nullptr : &*found;
 }
 
 std::string_view to_string(CommunicationLevel level) {
@@ -279,7 +280,7 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
     worst = pressure;
     e.peak = peak;
     e.tiers = tiers;
-    e.phases = std::move(phases);
+    e.run_phases = std::move(phases);
     e.fullest_class = k;
   }
   e.peak_instant = describe(e.peak.instant, e.peak.unit, job.model.num_layers());
@@ -312,7 +313,7 @@ void explain_peak(StrategyEstimate& e, const Job& job, const StepProgram& progra
   e.kept_logits = kept_logits(job);
   PhaseNeeds needs = phase_needs(job);
   needs.evaluation = evaluation_needs(job, program);
-  e.phases = phase_peaks(job, needs, program, fullest, e.peak);
+  e.run_phases = phase_peaks(job, needs, program, fullest, e.peak);
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ struct StrategyEstimate {
   HostBytes host;
   SaveCost save;
   std::vector<PhasePeak>
-      phases;           // of the fullest class, training apart; evaluation where it was asked for, or in parts
+      run_phases;       // of the fullest class, training apart; evaluation where it was asked for, or in parts
   Bytes kept_logits;    // of one evaluation batch, where they are kept
   Bytes communication;  // sent per rank and step
   CommunicationLevel communication_level{};
@@ -81,7 +81,7 @@ struct StrategyEstimate {
   Bytes process_with(Bytes tensors) const { return tensors + (tiers.process - tiers.reserved); }
   /// Of the process while it trains, also where evaluation needs more.
   Bytes training_process() const { return peak.tensors > peak.step ? process_with(peak.step) : tiers.process; }
-  /// nullptr: not among `phases`.
+  /// nullptr: not among `run_phases`.
   const PhasePeak* phase(PeakInstant instant) const;
   bool fits() const { return fit >= Fit::IfHost; }
   Fit fit_on_gpus() const { return fit == Fit::IfHost ? fit_of(chance) : fit; }  // whatever the host has

@@ -123,7 +123,7 @@ std::string peaks_text(const EstimateAnswer& answer) {
   if (answer.has_details)
     text = fmt::format("training {}{}", format_bytes(step),
                        e.host.step.count > 0 ? fmt::format(" (host {})", format_bytes(e.host.step)) : "");
-  for (const PhasePeak& phase : e.phases)
+  for (const PhasePeak& phase : e.run_phases)
     add(phase, phase.phase == PeakInstant::Loading  ? e.host.load
                : phase.phase == PeakInstant::Saving ? e.host.save
                                                     : Bytes{});
