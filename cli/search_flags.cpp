@@ -14,6 +14,7 @@
 #include "cli/plan_flags.h"
 #include "cli/row_lengths.h"
 #include "cluster/profile/profile_store.h"
+#include "search/frontier.h"
 
 namespace gpuplan {
 namespace {
@@ -42,7 +43,7 @@ std::string given_flags(const CLI::App& app) {
   return text;
 }
 
-/// What a file says of the rows of the data set, where no flag says another.
+/// Takes the data set's rows from a file, where no flag says otherwise.
 void set_lengths(const CLI::App& app, AskedSearch& asked, const std::optional<ConfigReading>& configs) {
   EstimateRequest& r = asked.question.base;
   const bool says_seq_len = given(app, "plan") || (configs && (configs->plan || configs->setup.seq_len));
@@ -137,6 +138,7 @@ void set_batch(const CLI::App& app, AskedSearch& asked, const std::optional<Conf
 void set_limits(const CLI::App& app, SearchQuestion& q) {
   q.under = given_time(app, "--under");
   q.budget = given_number(app, "--budget");
+  q.overhead = given_time(app, "--overhead").value_or(q.is_rented ? kReadyTime : Seconds{});
   if (const auto batch = given_integer(app, "--global-batch")) q.global_batch = batch;
   const auto least = given(app, "--min");
   if (least && *least != "gpus" && *least != "cost" && *least != "time")
@@ -224,7 +226,9 @@ void add_search_flags(CLI::App& app) {
            "the longest sequence, the largest micro batch, or the largest model that fits", kSearch);
   add_flag(app, "--largest", "", "a table of the models of the catalogue that could be trained here, by context",
            kSearch);
-  add_flag(app, "--top", "K", "rows shown at most. Default 4", kSearch);
+  add_flag(app, "--top", "K", "rows shown at most, and kinds of GPU beside them. Default 4", kSearch);
+  add_flag(app, "--overhead", "TIME",
+           "set-up, download and failed starts, in every time and cost. Default 15min of a rented machine", kSearch);
   add_flag(app, "--vendor", "VENDOR", "only machines of this vendor", kRental);
   add_flag(app, "--spot", "", "also machines that may be taken away, with the time that restarts cost", kRental);
   add_flag(app, "--prices", "FILE",
@@ -237,6 +241,9 @@ AskedSearch read_search(const CLI::App& app, std::istream& in, bool needs_model)
   AskedSearch asked{.question = {}, .given = given_flags(app), .notes = std::move(open.notes)};
   SearchQuestion& q = asked.question;
   q.base = std::move(open.request);
+  if (q.base.options.pp > 1)
+    throw InputError("--pp", "plan does not search pipelines yet", "gpuplan estimate answers one of given stages");
+  q.base.not_given = {};  // a search says every setting
   q.pinned = pinned_rows(app);
   set_lengths(app, asked, configs);
   set_methods(app, asked, configs);

@@ -36,6 +36,7 @@ std::string what_if_help() {
 
 void setup_simulate(CLI::App& app) {
   add_plan_flags(app);
+  add_choice_flags(app);
   add_flag(app, "--network", "flow|analytic", "transfers that share links, or closed forms. Default flow",
            "Simulation");
   add_flag(app, "--no-fold", "", "simulate every rank, also those that behave alike", "Simulation");
@@ -170,8 +171,14 @@ SimulationAnswer answer_question(const CLI::App& app, Console& console) {
   SimulationAnswer a;
   a.request = std::move(question.request);
   a.options = read_options(app);
+  set_choice(app, a.request);
   a.result = estimate(a.request);
+  a.request = a.result.request;
+  a.request.not_given = {};  // what follows changes the plan that was chosen
   a.assumptions = question.notes;
+  if (!a.result.chosen.flags.empty())
+    a.assumptions.push_back(fmt::format("chosen freely: {}; --as-given keeps the trainer's defaults",
+                                        fmt::join(a.result.chosen.flags, " ")));
   a.assumptions.insert(a.assumptions.end(), a.result.assumptions.begin(), a.result.assumptions.end());
   Strategy strategy = choose(a.result);
   const auto text = given(app, "--what-if");

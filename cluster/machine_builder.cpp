@@ -76,7 +76,7 @@ struct Builder {
     return topology.add_vertex({kind, 0, index, std::move(name)});
   }
 
-  /// What is left of a shared link for the one GPU that stands for `sharers` alike.
+  /// Share of a link that is left for the one GPU that stands for `sharers` alike.
   BytesPerSec share_of(BytesPerSec capacity, std::int64_t sharers) const {
     return one_gpu ? capacity / double(std::max<std::int64_t>(1, sharers)) : capacity;
   }
@@ -165,7 +165,7 @@ struct Builder {
     }
   }
 
-  /// Where rings use all direct links of a GPU together, these share what the ring reaches.
+  /// Rate of a direct link. Where rings use all direct links of a GPU together, these share what the ring reaches.
   BytesPerSec direct_rate(const DirectLink& link) const {
     if (!shape.has_striped_rings && link.rate.value > 0) return link.rate * rates.nvlink_share;
     if (!shape.has_striped_rings) return rates.ring;

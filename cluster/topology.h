@@ -53,7 +53,7 @@ class Topology {
 
   /// The order in which rings visit `ranks` (all of one group): neighbours by the widest links, machine by machine.
   std::vector<std::int64_t> ring_order(std::span<const std::int64_t> ranks) const;
-  /// What one message of a ring step loads when `from` sends to `to`, next in a group of `group_size` ranks with
+  /// Links that one message of a ring step loads when `from` sends to `to`, next in a group of `group_size` ranks with
   /// `ranks_per_node` of them in each machine. A ring through several machines runs once per adapter, so that every
   /// member's message goes over NVLink and adapters in the shares of those rings (weights below 1).
   /// Where the direct links of a GPU (a mesh) serve a group of a part of the machine, `members` says which: its rings

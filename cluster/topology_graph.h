@@ -25,7 +25,7 @@ struct WayTree {
   std::vector<std::uint32_t> last_link;
 };
 
-/// What stands at the same place in every machine. Vertices are those of machine 0.
+/// Vertices that stand at the same place in every machine, by those of machine 0.
 struct MachineShape {
   std::uint32_t num_vertices = 0, num_links = 0;        // 0: the graph was not made by build_topology
   std::vector<std::uint32_t> gpus, memory_of;           // per local GPU: its vertex, its socket's memory
@@ -70,7 +70,7 @@ struct TopologyGraph {
 
   /// Ways from `source`, inside its machine where machines are known.
   const WayTree& tree(std::uint32_t source) const;
-  /// From one vertex to another of the same machine, in the order of travel; false when there is no way.
+  /// Appends the way from one vertex to another of the same machine, in the order of travel; false when there is none.
   bool append_way(Route& route, std::uint32_t from, std::uint32_t to, double weight, bool is_peer) const;
 };
 

@@ -44,8 +44,9 @@ std::size_t nic_position(const MachineShape& machine, std::uint32_t nic) {
   return std::size_t(std::find(machine.nics.begin(), machine.nics.end(), nic) - machine.nics.begin());
 }
 
-/// From a rank to one in another machine, `weight` of it, striped over the nearest adapters of both, or over all by the
-/// GPUs that relay. `has_hops`: the way to these GPUs and from them counts; a ring takes it as one of its own steps.
+/// Appends the way from a rank to one in another machine, `weight` of it, striped over the nearest adapters of both, or
+/// over all by the GPUs that relay. `has_hops`: the way to these GPUs and from them counts; a ring takes it as one of
+/// its own steps.
 void append_between_machines(const TopologyGraph& g, Route& route, std::int64_t from, std::int64_t to, double weight,
                              bool has_hops) {
   const MachineShape& m = g.machine;
@@ -79,7 +80,8 @@ void append_between_machines(const TopologyGraph& g, Route& route, std::int64_t 
   }
 }
 
-/// From a GPU to another of the same kept machine (or to one that it stands for itself: out and in again).
+/// Appends the way from a GPU to another of the same kept machine (or to one that it stands for itself: out and in
+/// again).
 void append_inside_machine(const TopologyGraph& g, Route& route, std::uint32_t from, std::uint32_t to, double weight) {
   const MachineShape& m = g.machine;
   if (from == to) {  // ranks folded into one: what it sends over the switch it also receives

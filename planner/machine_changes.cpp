@@ -111,7 +111,8 @@ void set_dispatch(ClusterSpec&, Profile& profile, double microseconds) {
 
 void set_overlap(ClusterSpec&, Profile& profile, double share) { profile.overlap_slowdown = share; }
 
-void set_host_optimizer(ClusterSpec&, Profile& profile, double gb_s) {
+void set_host_optimizer(ClusterSpec& c, Profile& profile, double gb_s) {
+  c.host.memory_bandwidth = {};  // from which the rate would be derived
   profile.cpu_optimizer_bandwidth = profile.torch_cpu_optimizer_bandwidth = BytesPerSec{gb_s * kGiga};
 }
 

@@ -92,8 +92,8 @@ class StepRun {
   }
   /// The real rank of the next stage, or of the one before.
   std::int64_t peer_of(const Rank& sender, const Instruction& i) const {
-    const std::int64_t stride = in_.program.mesh.stride(i.axis);
-    return folding_.ranks[index_of(sender)] + (i.direction == Direction::Forward ? stride : -stride);
+    const std::int64_t stride = in_.program.mesh.stride(i.axis), world = in_.program.mesh.world();
+    return (folding_.ranks[index_of(sender)] + (i.direction == Direction::Forward ? stride : world - stride)) % world;
   }
   std::size_t queue_of(Axis axis) const {
     return std::size_t(options_.network == NetworkFidelity::Analytic ? in_.comm.queue_of(axis) : axis);

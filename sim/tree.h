@@ -32,7 +32,7 @@ Pipeline chain(std::int64_t size);
 /// The latency of all levels passes first, then all edges move bytes at once: NCCL's closed form, latency + wire time,
 /// says so too (edges near the leaves could begin earlier, and would leave the links earlier). Edges carry so many
 /// bytes that the busiest rank or machine sends the closed form's wire bytes, or fewer: a link on the way may take the
-/// closed form's wire time when nobody else is there, not more.
+/// closed form's wire time when the links are idle otherwise, not more.
 class Tree final : public CollectiveRun {
  public:
   /// `routes`: per edge of `pipeline`. For a communicator whose ranks are all simulated.

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "base/json_file.h"
 #include "ecosystem/config_reader.h"

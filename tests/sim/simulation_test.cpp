@@ -251,7 +251,7 @@ TEST_CASE("sharding within groups of one machine: the links say what the estimat
   for (const char* gpus : {"8xMI300X", "8xA6000", "4x4090", "8xV100", "8xA100"}) {
     CAPTURE(gpus);
     const SimulatedPlan plan = simulated(request_for("llama-3.2-1b", gpus, Method::Full), "hsdp");
-    CHECK(plan.simulation.step_time() / plan.estimate.step_time == doctest::Approx(1).epsilon(0.01));
+    CHECK(plan.simulation.step_time() / plan.estimate.time.step == doctest::Approx(1).epsilon(0.01));
   }
 }
 
