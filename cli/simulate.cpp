@@ -186,19 +186,19 @@ SimulationAnswer answer_question(const CLI::App& app, Console& console) {
   for (const Setting& setting : settings)  // a row that is a flag has the flag's range
     check_ranges("simulate", fmt::format("--{}", setting.change->name), setting.value);
   Simulator simulator(a, settings);
-  if (text) {
+  std::vector<Setting> here = settings;  // a scaling curve has other machines for those that mean nothing on this one
+  if (is_given(app, "--scaling"))
+    std::erase_if(here, [&](const Setting& setting) { return !why_not(setting, a.request).empty(); });
+  if (!here.empty()) {
     a.comparison.push_back(simulator.run(a.request, strategy, false));
     a.comparison.back().label = fmt::format("{}, as it is", strategy.name);
     a.request.strategy = strategy.name;
-    std::vector<Setting> here = settings;  // a scaling curve has other machines for those that mean nothing on this one
-    if (is_given(app, "--scaling"))
-      std::erase_if(here, [&](const Setting& setting) { return !why_not(setting, a.request).empty(); });
     strategy = apply_settings(a, here);
     for (const Setting& setting : here) a.assumptions.push_back("what if: " + describe(setting));
   }
   a.request.options = options_for(a.request);
   a.plan = simulator.run(a.request, strategy, true);
-  if (text) {
+  if (!here.empty()) {
     a.comparison.push_back(a.plan);
     a.comparison.back().label = fmt::format("{}, {}", strategy.name, *text);
   }

@@ -195,7 +195,7 @@ Topology build_topology(const ClusterSpec& cluster, const Profile& profile, cons
   topology.set_gpus(g.machine.gpus, cluster.gpus_per_node, {});
   if (!is_board(cluster.fabric) && cluster.num_gpus() >= cluster.gpus_per_node)
     calibrate_machine(topology, g, rates.ring, rates.alone);
-  topology.is_rank_symmetric = is_symmetric(cluster, layout, g.machine);
+  topology.is_rank_symmetric = g.machine.relay_of.empty() && is_symmetric(cluster, layout, g.machine);
   share_relays(g, rates);
 
   std::vector<std::uint32_t> gpus;
