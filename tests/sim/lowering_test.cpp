@@ -43,7 +43,7 @@ TEST_CASE("flow network: on real machines every algorithm takes what CommModel s
       const ClusterSpec cluster = load_cluster(machine.cluster, n);
       SimWorld world(n, {}, kept);
       world.comm = make_comm_model(cluster, default_profile(cluster.gpus.front()), {{Axis::DpShard, n}});
-      world.communicators[0].shape = world.comm.axes[1].group.shape;
+      world.communicators[0].shape = world.comm.axes[std::size_t(Axis::DpShard)].group.shape;
       const auto flows = make_flow_network(world.communicators, world.comm, world.own_links(), world.queue);
       for (std::int64_t size = 1024; size <= std::int64_t(1) << 30; size *= 4)
         for (const CollectiveKind kind : {CollectiveKind::AllGather, CollectiveKind::ReduceScatter,

@@ -56,7 +56,8 @@ struct SimWorld {
   /// A link of the axis' rate from every rank to its next, used by nobody else.
   NetworkLinks own_links() const {
     const auto one = [](std::int64_t from) { return Route{{.link = std::uint32_t(from)}}; };
-    return {.capacities = std::vector<BytesPerSec>(std::size_t(communicators[0].size), comm.axes[1].link.bandwidth),
+    return {.capacities = std::vector<BytesPerSec>(std::size_t(communicators[0].size),
+                                                   comm.axes[std::size_t(Axis::DpShard)].link.bandwidth),
             .ring_route = [one](std::int64_t from, std::int64_t, const CommGroup&) { return one(from); },
             .route = [one](std::int64_t from, std::int64_t) { return one(from); },
             .copy_route = [one](std::int64_t rank, HostCopy) { return one(rank); }};
