@@ -109,7 +109,12 @@ json good_plan() {
   r.cluster.layout = some_layout();
   r.recipe.quant.quantises_experts = true;
   r.recipe.images = {.width = 640, .height = 480, .per_row = 2, .train = TrainVision::Projector};
-  r.options = {.reduce_bucket_size = 500'000'000, .overlap_comm = true, .zero_quantized_weights = false};
+  r.options = {.splits_sequence = true,
+               .virtual_stages = 2,
+               .schedule = Schedule::OneFOneB,
+               .reduce_bucket_size = 500'000'000,
+               .overlap_comm = true,
+               .zero_quantized_weights = false};
   r.recipe.trained = {"layers"};
   r.recipe.qat = Qat::Int8Int4;
   json plan = plan_of(r, "fsdp");
