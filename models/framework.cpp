@@ -187,6 +187,7 @@ void read_tensor_parallel(Fields& f, FrameworkTensorParallel& split) {
   f.optional("vocab_multiple", split.vocab_multiple, IntRange{.least = 1});
   f.optional("adapters", split.adapters);
   f.optional("quantised", split.quantised);
+  f.optional("overlaps", split.overlaps);
 }
 
 void read_convention(Fields& f, FrameworkConvention& c) {

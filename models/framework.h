@@ -275,6 +275,9 @@ struct FrameworkTensorParallel {
   std::int64_t vocab_multiple = 1;  // rows of the embedding that a rank has are padded to it
   AdapterSplit adapters = AdapterSplit::None;
   bool quantised = false;  // a quantised base can be split
+  /// Gathers and scatters along the sequence run beside the products that use and make them (Transformer Engine's
+  /// userbuffers); compute waits for them at the next layer alone.
+  bool overlaps = false;
 };
 
 /// Stages of layers that work on several micro-batches at once (pipeline parallelism).

@@ -218,7 +218,7 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
                   .quality = part.way.quality,
                   .offloads = part.way.recipe.offload.any(),
                   .has_price = {},
-                  .takes_turns = bench.job->strategy.mesh.num_stages() > 1,
+                  .takes_turns = bench.job->strategy.takes_turns(),
                   .batch = batch,
                   .simplicity = simplicity_of(part.way, bench.job->strategy, machine.num_gpus()),
                   .process = e.tiers.process,
@@ -256,8 +256,7 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
 
 bool idles_rented_gpus(const SearchQuestion& q, const Strategy& strategy, const ClusterSpec& cluster) {
   if (!q.is_rented || q.pinned.contains("strategy")) return false;
-  const bool takes_turns = strategy.schedule == Schedule::Naive && strategy.mesh.num_stages() > 1;
-  return strategy.mesh.world() < cluster.num_gpus() || takes_turns;
+  return strategy.mesh.world() < cluster.num_gpus() || strategy.takes_turns();
 }
 
 std::int64_t simplicity_of(const Way& way, const Strategy& strategy, std::int64_t num_gpus) {
