@@ -23,7 +23,7 @@ HostKind read_kind(Fields& f) {
   kind.host = read_host_spec(f);
   kind.host.kind = f.text("kind");
   kind.host.usual_memory = f.optional_bytes("memory_gib").value_or(Bytes{});
-  kind.usual_per_gpu = f.optional_bytes("memory_gib_per_gpu").value_or(Bytes{});
+  kind.usual_per_gpu = f.optional_bytes("memory_per_gpu_gib").value_or(Bytes{});
   kind.most_cards = f.optional_integer("most_cards", kHostCount).value_or(0);
   if (f.has("cards")) kind.cards = f.texts("cards");
   f.refuse_unknown();
