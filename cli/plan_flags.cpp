@@ -26,6 +26,7 @@
 #include "models/trained_names.h"
 #include "models/training_method.h"
 #include "planner/changes.h"
+#include "planner/pipeline_schedule.h"
 #include "planner/plan/plan_file.h"
 
 namespace gpuplan {
@@ -197,8 +198,9 @@ constexpr std::array kFlags{
              "of weights and computation. Default bf16-mixed",
              [](Request& r, Text v) { r.recipe.precision = parse_name<Precision>(v, "--precision"); }},
     PlanFlag{"--optimizer", "OPTIMIZER", kNumbers,
-             "adamw-fused, adamw-8bit, paged-adamw, adafactor, lion, sgd, muon, ... Default: what the framework uses",
-             [](Request& r, Text v) { r.recipe.optimizer = v; }},
+             "adamw-fused, adamw-8bit, paged-adamw, adafactor, lion, sgd, muon, galore-adamw=RANK, ... Default: what "
+             "the framework uses",
+             [](Request& r, Text v) { set_optimizer_text(r.recipe, v); }},
     PlanFlag{"--optimizer-in-backward", "", kNumbers, "step each weight as soon as its gradient is there",
              [](Request& r, Text) { r.recipe.optimizer_in_backward = true; }},
     PlanFlag{"--checkpointing", "none|full|selective|elementwise|every=K", kNumbers,
@@ -211,7 +213,7 @@ constexpr std::array kFlags{
              [](Request& r, Text) { r.recipe.torch_compile = true; }},
     PlanFlag{"--fp8", "", kNumbers, "layers multiply in fp8 (Ada, Hopper and later); states and activations as without",
              [](Request& r, Text) { r.recipe.fp8_matmul = true; }},
-    PlanFlag{"--qat", "none|int4|int8-int4|fp8|nvfp4|mxfp4", kNumbers,
+    PlanFlag{"--qat", "none|int4|int8-int4|int4-grouped|int8-int4-grouped|fp8-int4-grouped|fp8|nvfp4|mxfp4", kNumbers,
              "fake quantisers of torchao around the linears: of weights, or of inputs and weights. Default none",
              [](Request& r, Text v) { r.recipe.qat = parse_name<Qat>(v, "--qat"); }},
     PlanFlag{"--loss", "plain|inplace|chunked[=N]|fused", kNumbers, "cross-entropy. Default plain", set_loss},
@@ -249,6 +251,22 @@ constexpr std::array kFlags{
              [](Request& r, Text v) { r.strategy = v == "auto" ? v : canonical_strategy(v); }},
     PlanFlag{"--shard-size", "K", kStrategy, "GPUs over which state is sharded. Default all; hsdp: a node, or half",
              [](Request& r, Text v) { r.options.shard_size = to_integer(v); }},
+    PlanFlag{
+        "--tp", "T", kStrategy,
+        "GPUs that share each layer (tensor parallelism), for trainers that have it; the others are data parallel. "
+        "Default 1",
+        [](Request& r, Text v) { r.options.tp = to_integer(v); }},
+    PlanFlag{"--sp", "", kStrategy, "… and between its products each holds its part of the sequence",
+             [](Request& r, Text) { r.options.splits_sequence = true; }},
+    PlanFlag{
+        "--pp", "P", kStrategy,
+        "stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1",
+        [](Request& r, Text v) { r.options.pp = to_integer(v); }},
+    PlanFlag{"--schedule", "1f1b|interleaved|gpipe", kStrategy,
+             "in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages",
+             [](Request& r, Text v) { r.options.schedule = parse_schedule(v, "--schedule"); }},
+    PlanFlag{"--virtual-stages", "V", kStrategy, "chunks of layers that each stage has. Default 1",
+             [](Request& r, Text v) { r.options.virtual_stages = to_integer(v); }},
     PlanFlag{"--fsdp-version", "1|2", kStrategy, "FullyShardedDataParallel or fully_shard. Default 2",
              set_fsdp_version},
     PlanFlag{"--wrap", "layer|size:N", kStrategy, "FSDP units: layers, or at least N parameters. Default layer",
@@ -275,6 +293,16 @@ void add_plan_flags(CLI::App& app) {
       ->description("a plan saved by --save; '-' is standard input. Flags override it")
       ->group(kModel);
   for (const PlanFlag& flag : kFlags) add_flag(app, flag.name, flag.value, flag.help, flag.group);
+}
+
+void add_surrounding_flags(CLI::App& app) {
+  constexpr std::array kSurrounding{"--model",          "--offline",  "--versions",          "--image-size",
+                                    "--images-per-row", "--rows",     "--tokens-per-row",    "--tokens",
+                                    "--gpus",           "--gpu-spec", "--cluster",           "--gpu",
+                                    "--num-gpus",       "--profile",  "--price-per-gpu-hour"};
+  for (const PlanFlag& flag : kFlags)
+    if (std::ranges::find(kSurrounding, std::string_view(flag.name)) != kSurrounding.end())
+      add_flag(app, flag.name, flag.value, flag.help, flag.group);
 }
 
 namespace {
@@ -321,6 +349,8 @@ bool may_be(const Request& r, Has has) {
     return (r.strategy == "auto" || r.strategy == row.name) && has(row);
   });
 }
+bool shares_layers(const Request& r) { return r.options.tp > 1; }
+bool has_stages(const Request& r) { return r.options.pp > 1; }
 bool may_be_fsdp(const Request& r) {
   return may_be(r, [](const StrategyRow& row) { return is_fsdp(row.engine); });
 }
@@ -348,6 +378,9 @@ constexpr std::array kNeedMore{
     NeedsMore{"--images-per-row", sees_images, kNoImages},
     NeedsMore{"--train-vision", sees_images, kNoImages},
     NeedsMore{"--shard-size", may_shard, "the strategy shards nothing"},
+    NeedsMore{"--sp", shares_layers, "no --tp shares the layers"},
+    NeedsMore{"--schedule", has_stages, "no --pp makes stages"},
+    NeedsMore{"--virtual-stages", has_stages, "no --pp makes stages"},
     NeedsMore{"--fsdp-version", may_be_fsdp, kNoFsdp},
     NeedsMore{"--wrap", may_be_fsdp, kNoFsdp},
     NeedsMore{"--no-reshard", may_be_fsdp, kNoFsdp},
@@ -535,7 +568,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   set_given_host(app, request.cluster);
   const bool is_complete = plan || (configs && configs->has_trainer);
   if (!plan) check_complete(app, question, needed, is_complete || (configs && configs->has_method));
-  if (configs) settle_configs(app, *configs, request, question.notes);
+  if (configs) question.has_rows = settle_configs(app, *configs, request, question.notes);
   if (!is_complete && !request.recipe.objective.method.is_usual() && !is_given(app, "--packing"))
     request.recipe.packing = Packing::Padded;  // trainers pad answers, and few pack them
   if (!is_complete) {

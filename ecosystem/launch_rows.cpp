@@ -81,6 +81,14 @@ const CommandRow* find_script(std::span<const CommandRow> rows, const std::strin
   return nullptr;
 }
 
+bool is_known_by_bare_name(const CommandRow& row, const std::string& script) {
+  const auto is_named = [&](const std::string& pattern) {
+    return matches(pattern, script) || matches("*/" + pattern, script);
+  };
+  return std::ranges::none_of(row.scripts,
+                              [&](const std::string& p) { return p.find('/') != std::string::npos && is_named(p); });
+}
+
 const CommandRow* find_launcher(const std::string& name) {
   const auto& rows = command_rows().launchers;
   const auto found = std::find_if(rows.begin(), rows.end(), [&](const CommandRow& row) { return row.name == name; });

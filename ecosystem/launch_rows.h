@@ -34,6 +34,9 @@ const CommandRows& command_rows();
 /// The row that a script or a module belongs to; nullptr: none.
 const CommandRow* find_script(std::span<const CommandRow> rows, const std::string& script, bool is_module);
 
+/// Says whether a row knows a script by its name alone, which scripts of others may have too.
+bool is_known_by_bare_name(const CommandRow& row, const std::string& script);
+
 const CommandRow* find_launcher(const std::string& name);
 
 }  // namespace gpuplan

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
+#include "base/input_limits.h"
 #include "base/names.h"
 #include "ecosystem/key_table.h"
 #include "ecosystem/launch_start.h"
@@ -240,6 +242,7 @@ class TrainerPart {
   LaunchPart read() {
     const CommandRow* program = start_.program;
     part_.table = program ? program->table : "";
+    part_.may_be_own = program && !start_.is_known_by_words && is_known_by_bare_name(*program, start_.script);
     const std::vector<std::string> config =
         program && !program->config.empty() ? program->config : std::vector<std::string>{"config"};
     const CommandRow* launcher = program ? find_launcher(program->launcher) : nullptr;

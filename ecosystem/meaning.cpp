@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/names.h"
 #include "base/narrow.h"
 #include "ecosystem/rules.h"
 #include "models/fake_quant_table.h"
@@ -16,6 +17,9 @@ namespace gpuplan {
 namespace {
 
 using Notes = std::vector<std::string>;
+
+// huggingface/peft src/peft/tuners/oft/config.py @v0.20.0 (oft_block_size)
+constexpr std::int64_t kUsualOftBlock = 32;
 
 bool holds(const Setup::Flag& flag) { return flag.value_or(false); }
 bool says(const Setup::Word& word, std::string_view value) { return word && *word == value; }
@@ -103,6 +107,7 @@ class Reader {
     r.lora.alpha = s_.alpha.value_or(2 * double(r.lora.rank));
     if (s_.dropout) r.lora.dropout = *s_.dropout;
     if (s_.dora) r.lora.is_dora = *s_.dora;
+    if (holds(s_.oft)) read_rotation(r.lora);
     if (s_.linear_experts) r.lora.linear_experts = *s_.linear_experts;
     if (holds(s_.all_linear))
       r.lora.targets = {"all-linear"};
@@ -111,6 +116,15 @@ class Reader {
     if (s_.parameter_targets)
       r.lora.targets.insert(r.lora.targets.end(), s_.parameter_targets->begin(), s_.parameter_targets->end());
     if (s_.saved_modules) r.lora.modules_to_save = *s_.saved_modules;
+  }
+
+  /// OFT's blocks by their size; where a file says their number, they are of another size in every layer.
+  void read_rotation(LoraSpec& lora) {
+    if (lora.rank > 0 && s_.rank && *s_.rank > 0 && !s_.oft_block)
+      throw InputError("", "OFT with a number of blocks (r) in the place of their size is not modelled",
+                       "oft_block_size: 32");
+    lora.rank = LoraSpec{}.rank;
+    lora.oft_block = s_.oft_block.value_or(kUsualOftBlock);
   }
 
   /// A regular expression stays as it is until the model is known (settle_targets).
@@ -201,6 +215,7 @@ class Reader {
     positive(s_.micro_batch, r.micro_batch, "the micro batch");
     positive(s_.grad_accum, r.grad_accum, "gradient accumulation");
     positive(s_.seq_len, r.seq_len, "the sequence length");
+    if (s_.seq_len && s_.answer_len) r.seq_len = std::min(*s_.seq_len + *s_.answer_len, kMostSeqLen);
     if (s_.packing || s_.pads || s_.pad_multiple) {
       const bool pads = holds(s_.pads) || (s_.pad_multiple && *s_.pad_multiple >= r.seq_len);
       r.packing = holds(s_.packing) ? Packing::Packed : pads ? Packing::Padded : Packing::Dynamic;
@@ -219,6 +234,7 @@ class Reader {
       note("torchao's 4-bit AdamW is counted as an 8-bit one, whose states are a byte per trained parameter larger");
     } else if (s_.optimizer)
       r.optimizer = *s_.optimizer;
+    read_projection();
     if (s_.optimizer_in_backward) r.optimizer_in_backward = *s_.optimizer_in_backward;
     read_attention();
     read_fake_quantisers();
@@ -243,6 +259,40 @@ class Reader {
     const bool has_liger = holds(s_.liger);
     if (has_liger ? s_.liger_layers.value_or(true) : holds(s_.liger_layers)) r.kernels = LayerKernels::Fused;
     if (has_liger ? s_.liger_loss.value_or(true) : holds(s_.liger_loss)) r.loss = LossKernel::Fused;
+  }
+
+  /// GaLore and APOLLO by a switch beside the name of an optimizer, as LLaMA-Factory and ms-swift have them. Source:
+  /// hiyouga/LLaMA-Factory src/llamafactory/train/trainer_utils.py @v0.9.5 (_create_galore_optimizer and its kin).
+  void read_projection() {
+    Recipe& r = recipe();
+    if (holds(s_.galore)) r.optimizer = r.optimizer->is_8bit ? "galore-adamw-8bit" : "galore-adamw";
+    if (holds(s_.apollo)) r.optimizer = "apollo-adamw";
+    if (holds(s_.adam_mini)) r.optimizer = "adam-mini";
+    if (!r.optimizer->projects) return;
+    if (const auto rank = projection_rank()) r.optimizer_rank = std::max<std::int64_t>(*rank, 1);
+    if (r.is_adapter())
+      throw InputError(
+          "", fmt::format("{} projects gradients of full weights, and adapters are trained", r.optimizer->name),
+          "train all weights, or take another optimizer");
+    const auto targets = s_.optimizer_targets.value_or(std::vector<std::string>{"all"});
+    const auto names = [&](const char* word) {
+      return std::ranges::any_of(targets, [&](const std::string& t) { return t.find(word) != std::string::npos; });
+    };
+    if (!names("all") && !(names("attn") && names("mlp")))
+      throw InputError("", fmt::format("{} with {} alone is not modelled", r.optimizer->name, fmt::join(targets, ", ")),
+                       "all linear layers: all-linear, or attn and mlp");
+  }
+
+  /// By a key of its own, else among the arguments of the optimizer, "rank=64, scale=0.1"; where nothing says it,
+  /// APOLLO has one dimension in transformers, and GaLore 128. Source: huggingface/transformers
+  /// src/transformers/trainer_optimizer.py @v5.15.0.
+  Setup::Count projection_rank() const {
+    if (s_.optimizer_rank) return s_.optimizer_rank;
+    const std::string arguments = s_.optimizer_arguments.value_or("");
+    for (const std::string& argument : split(arguments, ','))
+      if (const std::string_view text = trim(argument); text.starts_with("rank="))
+        return parse_integer(text.substr(5), "optim_args", 1, kMostRank);
+    return says(s_.optimizer, "apollo-adamw") ? Setup::Count(1) : std::nullopt;
   }
 
   void read_attention() {

@@ -134,6 +134,9 @@ class CallReader {
     const std::string key = known != row.keys.end() && known->first != "*" ? known->second : name;
     if (value.asks_card && (key == "bf16" || key == "fp16")) return set("precision_by_card", true, {}, line);
     std::vector<std::string> unknown;
+    if (!value.argument.empty())
+      notes_.push_back(fmt::format("{}:{}: {} is counted with the default of the script's own argument {}, {}",
+                                   script_.name, line, key, value.argument, value.text));
     json content = as_json(value, unknown);
     if (value.kind == PythonValue::Kind::Name && !is_library_name(value.text)) unknown.push_back(value.text);
     if (row.call == "SFTTrainer" && key == "model_name_or_path" && !unknown.empty()) return;  // a model that is loaded
@@ -195,6 +198,8 @@ std::string table_of_calls(const std::vector<PythonCall>& calls, const ConfigFil
   throw InputError(script.name, "sets up no training that gpuplan reads", fmt::format("read are calls of {}", known));
 }
 
+bool is_notebook_name(const std::string& name) { return to_lower(name).ends_with(".ipynb"); }
+
 }  // namespace
 
 bool is_python_script(const ConfigFile& file) {
@@ -204,8 +209,15 @@ bool is_python_script(const ConfigFile& file) {
   return first.starts_with("#!") && first.find("python") != std::string::npos;
 }
 
+bool is_notebook_of_commands(const ConfigFile& file) {
+  if (!is_notebook_name(file.name)) return false;
+  require_size(file.text.size(), file.name, kNotebookLimit);
+  const auto calls = read_python_calls(code_of_notebook(file.text, file.name), file.name, call_rows().names, {});
+  return calls.empty() && !trim(commands_of_notebook(file.text, file.name)).empty();
+}
+
 Launch read_python_launch(const ConfigFile& script) {
-  const bool is_notebook = to_lower(script.name).ends_with(".ipynb");
+  const bool is_notebook = is_notebook_name(script.name);
   require_size(script.text.size(), script.name, is_notebook ? kNotebookLimit : kScriptLimit);
   const std::string code = is_notebook ? code_of_notebook(script.text, script.name) : script.text;
   if (is_notebook) require_size(code.size(), script.name, kScriptLimit);

@@ -211,6 +211,7 @@ class PythonReader {
         tokens_(Tokenizer(text, name).read()) {}
 
   std::vector<PythonCall> read() {
+    for (std::size_t i = 0; i < tokens_.size(); ++i) read_argument_default(i);
     bool begins_statement = true;
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       if (tokens_[i].kind == Token::Kind::NewLine) {
@@ -242,14 +243,66 @@ class PythonReader {
     return name;
   }
 
+  /// `add_argument("--rank", default=8)`, and `def train(rank: int = 8)` whose parameters a command line may set.
+  void read_argument_default(std::size_t i) {
+    if (tokens_[i].kind != Token::Kind::Name) return;
+    if (tokens_[i].text == "add_argument" && is_open(i + 1, '(')) return read_option(i + 1);
+    if (tokens_[i].text != "def" || i + 1 >= tokens_.size() || !is_open(i + 2, '(')) return;
+    const std::size_t end = tokens_[i + 2].partner;
+    for (std::size_t at = i + 3; at < end; skip_to_comma(at, end)) {
+      const std::string name = tokens_[at].kind == Token::Kind::Name ? tokens_[at].text : "";
+      while (at < end && !is_mark(at, "=") && !is_mark(at, ","))
+        at = tokens_[at].kind == Token::Kind::Open ? tokens_[at].partner + 1 : at + 1;
+      if (!name.empty() && is_mark(at, "=")) keep_default(parameters_, name, expression(++at, 0));
+    }
+  }
+
+  void read_option(std::size_t i) {
+    const std::size_t end = tokens_[i].partner;
+    std::string name;
+    std::optional<PythonValue> value;
+    for (++i; i < end; skip_to_comma(i, end)) {
+      if (tokens_[i].kind == Token::Kind::Text && tokens_[i].text.starts_with("--") && name.empty())
+        name = tokens_[i].text.substr(2);
+      if (tokens_[i].kind != Token::Kind::Name || !is_mark(i + 1, "=")) continue;
+      const std::string key = tokens_[i].text;
+      i += 2;
+      PythonValue given = expression(i, 0);
+      if (key == "default") value = std::move(given);
+      if (key == "action" && given.text == "store_true" && !value) value = literal_of("false");
+      if (key == "dest" && given.is_text) name = given.text;
+    }
+    std::ranges::replace(name, '-', '_');
+    if (!name.empty() && value) keep_default(options_, name, std::move(*value));
+  }
+
+  /// Two different defaults of one name say nothing.
+  void keep_default(std::map<std::string, PythonValue>& defaults, const std::string& name, PythonValue value) const {
+    const auto before = defaults.find(name);
+    if (before != defaults.end() && !same(before->second, value)) value = unknown(name);
+    value.argument = name;
+    defaults[name] = std::move(value);
+  }
+
+  /// `args.rank`, and the bare name of a parameter.
+  const PythonValue* default_of(const std::string& name) const {
+    const std::size_t dot = name.find('.');
+    const auto& defaults = dot == std::string::npos ? parameters_ : options_;
+    const auto found = defaults.find(dot == std::string::npos ? name : name.substr(dot + 1));
+    const bool is_known = found != defaults.end() && found->second.kind != PythonValue::Kind::Unknown;
+    return is_known && found->second.text != "null" ? &found->second : nullptr;
+  }
+
   /// NAME = expression, NAME: type = expression. A name that gets another value in an inner block is not known.
   void read_assignment(std::size_t i) {
     if (tokens_[i].kind != Token::Kind::Name) return;
     const std::string name = tokens_[i].text;
     const bool is_inner = tokens_[i].column > 0;
     ++i;
-    if (is_mark(i, ":"))
+    const bool has_type = is_mark(i, ":");
+    if (has_type)
       while (i < tokens_.size() && tokens_[i].kind != Token::Kind::NewLine && !is_mark(i, "=")) ++i;
+    if (has_type && is_inner && is_mark(i, "=")) read_field(name, i + 1);
     if (!is_mark(i, "=")) {
       if (is_mark(i, "+=") || is_mark(i, "-=") || is_mark(i, "*=")) variables_.erase(name);
       return;
@@ -264,6 +317,21 @@ class PythonReader {
     const auto before = variables_.find(name);
     if (is_inner && before != variables_.end() && !same(before->second, value)) value = unknown(name);
     variables_[name] = std::move(value);
+  }
+
+  /// `rank: int = 8` and `rank: int = field(default=8)` of a dataclass.
+  void read_field(const std::string& name, std::size_t i) {
+    if (tokens_[i].kind != Token::Kind::Name || tokens_[i].text != "field" || !is_open(i + 1, '(')) {
+      PythonValue value = expression(i, 0);
+      if (value.kind != PythonValue::Kind::Unknown) keep_default(options_, name, std::move(value));
+      return;
+    }
+    const std::size_t end = tokens_[i + 1].partner;
+    for (i += 2; i < end; skip_to_comma(i, end))
+      if (tokens_[i].text == "default" && is_mark(i + 1, "=")) {
+        i += 2;
+        keep_default(options_, name, expression(i, 0));
+      }
   }
 
   static bool same(const PythonValue& a, const PythonValue& b) {
@@ -406,6 +474,7 @@ class PythonReader {
       return value;
     }
     if (const auto variable = variables_.find(name); variable != variables_.end()) return variable->second;
+    if (const PythonValue* of_arguments = default_of(name)) return *of_arguments;
     if (name.find('.') == std::string::npos) return unknown(name);
     PythonValue value = unknown(name);  // torch.bfloat16, TaskType.CAUSAL_LM: a name, or a value of the run: args.lr
     value.kind = PythonValue::Kind::Name;
@@ -442,6 +511,7 @@ class PythonReader {
   const std::vector<std::string>& assumed_;
   std::vector<Token> tokens_;
   std::map<std::string, PythonValue> variables_;
+  std::map<std::string, PythonValue> options_, parameters_;  // defaults of arguments, and of functions' parameters
   std::vector<PythonCall> calls_;
   std::size_t num_values_ = 0;
 };
@@ -454,24 +524,76 @@ std::vector<PythonCall> read_python_calls(const std::string& text, const std::st
   return PythonReader(text, name, names, assumed).read();
 }
 
-std::string code_of_notebook(const std::string& text, const std::string& name) {
+namespace {
+
+/// Sources of the code cells, one after the other.
+std::vector<std::string> cells_of_notebook(const std::string& text, const std::string& name) {
   const json notebook = parse_json(text, name);
   if (!notebook.is_object() || !notebook.contains("cells") || !notebook["cells"].is_array())
     throw InputError(name, "is no notebook: it has no cells");
-  std::string code;
+  std::vector<std::string> cells;
   for (const json& cell : notebook["cells"]) {
     if (!cell.is_object() || cell.value("cell_type", json()) != "code" || !cell.contains("source")) continue;
-    std::string source;
+    std::string& source = cells.emplace_back();
     if (cell["source"].is_string()) source = cell["source"].get<std::string>();
     if (cell["source"].is_array())
       for (const json& line : cell["source"])
         if (line.is_string()) source += line.get<std::string>();
-    bool is_cell_magic = source.starts_with("%%");
-    for (const std::string& line : split(source, '\n')) {
-      const std::size_t first = line.find_first_not_of(" \t");
-      const bool is_command = first != std::string::npos && (line[first] == '!' || line[first] == '%');
-      code += is_command || is_cell_magic ? "\n" : line + "\n";
-    }
+  }
+  return cells;
+}
+
+bool is_command(const std::string& line) {
+  const std::size_t first = line.find_first_not_of(" \t");
+  return first != std::string::npos && (line[first] == '!' || line[first] == '%');
+}
+
+/// A line behind "!": names in braces are variables.
+std::string command_of(const std::string& line) {
+  const std::string text = line.substr(line.find('!') + 1);
+  std::string command;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool begins_name = text[i] == '{' && i + 1 < text.size() && is_name_begin(text[i + 1]);
+    if (begins_name && !command.ends_with('$')) command += '$';
+    command += text[i];
+  }
+  return command;
+}
+
+/// A cell as text of the shell; empty where it is Python.
+std::string commands_of_cell(const std::string& cell) {
+  const std::string first = cell.substr(0, cell.find('\n'));
+  const std::string rest = first.size() < cell.size() ? cell.substr(first.size() + 1) : "";
+  for (const char* magic : {"%%bash", "%%sh", "%%shell"})
+    if (first.starts_with(magic)) return rest + "\n";
+  const std::size_t space = first.find_last_of(" \t");
+  if (first.starts_with("%%writefile") && space != std::string::npos)
+    return fmt::format("cat > {} <<'END_OF_CELL'\n{}\nEND_OF_CELL\n", first.substr(space + 1), rest);
+  std::string commands;
+  bool continues = false;
+  for (const std::string& line : split(cell, '\n')) {
+    const bool begins = is_command(line) && line[line.find_first_not_of(" \t")] == '!';
+    if (!begins && !continues) continue;
+    const std::string command = begins ? command_of(line) : line;
+    commands += command + "\n";
+    continues = trim(command).ends_with('\\');
+  }
+  return commands;
+}
+
+}  // namespace
+
+std::string commands_of_notebook(const std::string& text, const std::string& name) {
+  std::string commands;
+  for (const std::string& cell : cells_of_notebook(text, name)) commands += commands_of_cell(cell);
+  return commands;
+}
+
+std::string code_of_notebook(const std::string& text, const std::string& name) {
+  std::string code;
+  for (const std::string& cell : cells_of_notebook(text, name)) {
+    const bool is_cell_magic = cell.starts_with("%%");
+    for (const std::string& line : split(cell, '\n')) code += is_command(line) || is_cell_magic ? "\n" : line + "\n";
   }
   return code;
 }

@@ -50,6 +50,24 @@ static NameTable<HostStep> names_of(HostStep) {
                                      NameRow<HostStep>{"vectorised", HostStep::Vectorised}};
   return {"optimizer on the host", kNames};
 }
+static NameTable<ShardedLoading> names_of(ShardedLoading) {
+  static constexpr std::array kNames{NameRow<ShardedLoading>{"parts", ShardedLoading::Parts},
+                                     NameRow<ShardedLoading>{"units", ShardedLoading::Units},
+                                     NameRow<ShardedLoading>{"whole-first", ShardedLoading::WholeFirst},
+                                     NameRow<ShardedLoading>{"whole-beside", ShardedLoading::WholeBeside}};
+  return {"loading of sharded weights", kNames};
+}
+static NameTable<DoraBase> names_of(DoraBase) {
+  static constexpr std::array kNames{NameRow<DoraBase>{"own", DoraBase::Own},
+                                     NameRow<DoraBase>{"own-with-dropout", DoraBase::OwnWithDropout},
+                                     NameRow<DoraBase>{"shared", DoraBase::Shared}};
+  return {"base output of DoRA", kNames};
+}
+static NameTable<NewtonSchulz> names_of(NewtonSchulz) {
+  static constexpr std::array kNames{NameRow<NewtonSchulz>{"standard", NewtonSchulz::Standard},
+                                     NameRow<NewtonSchulz>{"gram", NewtonSchulz::Gram}};
+  return {"Newton-Schulz iteration", kNames};
+}
 static NameTable<SelectiveKind> names_of(SelectiveKind) {
   static constexpr std::array kNames{NameRow<SelectiveKind>{"attention", SelectiveKind::Attention},
                                      NameRow<SelectiveKind>{"ops", SelectiveKind::Ops}};
@@ -87,6 +105,18 @@ static NameTable<ExpertReach> names_of(ExpertReach) {
                                      NameRow<ExpertReach>{"error", ExpertReach::Error}};
   return {"reach of adapters", kNames};
 }
+static NameTable<SequenceSplit> names_of(SequenceSplit) {
+  static constexpr std::array kNames{NameRow<SequenceSplit>{"no", SequenceSplit::No},
+                                     NameRow<SequenceSplit>{"optional", SequenceSplit::Optional},
+                                     NameRow<SequenceSplit>{"always", SequenceSplit::Always}};
+  return {"split of the sequence", kNames};
+}
+static NameTable<AdapterSplit> names_of(AdapterSplit) {
+  static constexpr std::array kNames{NameRow<AdapterSplit>{"none", AdapterSplit::None},
+                                     NameRow<AdapterSplit>{"replicated", AdapterSplit::Replicated},
+                                     NameRow<AdapterSplit>{"gathered", AdapterSplit::Gathered}};
+  return {"split of adapters", kNames};
+}
 
 namespace {
 
@@ -98,6 +128,7 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("overlap_comm_stage3", engine.buckets_stage3.overlap_comm);
   f.optional("max_live", engine.max_live);
   f.optional("max_reuse_distance", engine.max_reuse_distance);
+  f.optional("prefetch_bucket", engine.prefetch_bucket, IntRange{.least = -1});
   f.optional("persistence_threshold", engine.persistence_threshold, IntRange{.least = -1});
   f.optional("keeps_root_gathered", engine.keeps_root_gathered);
   f.optional("syncs_last_only", engine.syncs_last_only);
@@ -108,6 +139,7 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("leaf_gather_kernels", engine.leaf_gather_kernels);
   f.optional("leaf_reduce_kernels", engine.leaf_reduce_kernels);
   f.optional("leaf_slice_kernels", engine.leaf_slice_kernels);
+  f.optional("bucket_kernels", engine.bucket_kernels);
   f.optional("gathers_parameters", engine.gathers_parameters);
   f.optional("leaf_experts", engine.leaf_experts);
   f.optional("wraps_adapters", engine.wraps_adapters);
@@ -115,10 +147,14 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("copies_in_line", engine.copies_in_line);
   f.optional("gathers_fp8", engine.gathers_fp8);
   f.optional("copies_fp8", engine.copies_fp8);
+  f.optional("newton_schulz", engine.newton_schulz);
+  f.optional("loading", engine.loading);
   f.optional("shards_rows", engine.shards_rows);
   f.optional("host_step", engine.host_step);
   f.optional("host_gradients_in_fp32", engine.host_gradients_in_fp32);
   f.optional("all_reduces_buckets", engine.all_reduces_buckets);
+  f.optional("reduces_in_place", engine.reduces_in_place);
+  f.optional("gathers_at_use", engine.gathers_at_use);
   f.optional("has_offload_buffer", engine.has_offload_buffer);
 }
 
@@ -185,6 +221,23 @@ void read_adapters(Fields& f, FrameworkAdapters& adapters) {
   f.optional("gate_up_rank", adapters.gate_up_rank, IntRange{.least = 1});
   f.optional("drops_linears", adapters.drops_linears);
   f.optional("parameters_are_plain", adapters.parameters_are_plain);
+  f.optional_object("dora", [&](Fields& own) {
+    own.optional("multiplies_identity", adapters.dora.multiplies_identity);
+    own.optional("converts_weight", adapters.dora.converts_weight);
+    own.optional("casts_product", adapters.dora.casts_product);
+    own.optional("base", adapters.dora.base);
+  });
+  f.optional("refuses", adapters.refuses);
+}
+
+void read_tensor_parallel(Fields& f, FrameworkTensorParallel& split) {
+  f.optional("strategies", split.strategies);
+  f.optional("sequence", split.sequence);
+  f.optional("replicates_kv_heads", split.replicates_kv_heads);
+  f.optional("gathers_again", split.gathers_again);
+  f.optional("vocab_multiple", split.vocab_multiple, IntRange{.least = 1});
+  f.optional("adapters", split.adapters);
+  f.optional("quantised", split.quantised);
 }
 
 void read_convention(Fields& f, FrameworkConvention& c) {
@@ -249,6 +302,8 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("own_quantised_shards", c.distributed.own_quantised_shards);
   f.optional("fsdp2_shards_4bit", c.distributed.fsdp2_shards_4bit);
   f.optional("fsdp2_shards_8bit", c.distributed.fsdp2_shards_8bit);
+  f.optional("own_fsdp_version", c.distributed.own_fsdp_version);
+  f.optional("own_fsdp_wraps", c.distributed.own_fsdp_wraps);
   f.optional("default_optimizer", c.default_optimizer);
   f.object("defaults", [&](Fields& defaults) { read_defaults(defaults, c.defaults); });
   f.optional_object("choices", [&](Fields& choices) { read_choices(choices, c.choices); });
@@ -257,6 +312,11 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional_object("preference", [&](Fields& own) { read_preference(own, c.preference); });
   f.optional_object("experts", [&](Fields& own) { read_experts(own, c.experts); });
   f.optional_object("quantise", [&](Fields& own) { read_quantisation(own, c.quantisation); });
+  f.optional_object("tensor_parallel", [&](Fields& own) { read_tensor_parallel(own, c.tensor_parallel); });
+  f.optional_object("pipeline", [&](Fields& own) {
+    own("strategies", c.pipeline.strategies);
+    own("schedules", c.pipeline.schedules);
+  });
   f.optional_object("adapters", [&](Fields& own) { read_adapters(own, c.adapters); });
   for (const EngineTraits& traits : kEngines)
     if (!traits.key.empty())
@@ -318,6 +378,7 @@ FrameworkConvention with_facts(const Record& record, const StackVersions& versio
   nlohmann::json content = record.content;
   content.merge_patch(record_facts(facts_for(versions, record.name), family));
   FrameworkConvention out = read_framework(content, record.where);
+  out.layers.has_delta_kernels = !fact(facts_for(versions, record.name), "kernels.delta_net", family);
   out.versions = versions;
   out.family = family;
   return out;

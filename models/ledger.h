@@ -13,7 +13,7 @@
 
 namespace gpuplan {
 
-/// Everything an emitter reads. Sizes are of one rank; a block rewrite (tp, cp) divides dims before emission.
+/// Everything an emitter reads. Sizes are of one rank (models/rank_model.h).
 struct LedgerContext {
   const TrainedModel& model;
   const Recipe& recipe;
@@ -34,6 +34,8 @@ struct LedgerContext {
   std::int64_t tokens() const {
     return is_language() ? recipe.tokens() : recipe.rows() * model.positions_per_row(recipe);
   }
+  /// Those of them that a rank has between the products of a layer.
+  std::int64_t stream_tokens() const { return is_language() ? model.stream_tokens(recipe) : tokens(); }
   std::int64_t image_tokens() const { return recipe.rows() * model.image_tokens_per_row(recipe); }
   std::int64_t image_features() const { return recipe.rows() * model.features_per_row(recipe); }
   /// Positions that attend to each other, and how many such stretches there are: a whole sequence, a tile of an image,

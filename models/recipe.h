@@ -40,6 +40,9 @@ struct LoraSpec {
   std::vector<std::string> modules_to_save;        // "lm_head", "embed_tokens": trained as full copies
   bool is_dora = false;                            // adds one magnitude per output feature
   bool linear_experts = false;  // stacked experts as linears of their own, by an option of the trainer
+  /// OFT (Qiu et al. 2023) in the place of A and B: the input of an adapted linear is rotated in blocks of this size by
+  /// an orthogonal matrix of b (b - 1) / 2 parameters per block. 0: LoRA.
+  std::int64_t oft_block = 0;
   bool operator==(const LoraSpec&) const = default;
 };
 
@@ -113,7 +116,8 @@ struct Recipe {
   /// Names of parameters or modules (models/trained_names.h) that alone are trained, or carry adapters; empty: all.
   std::vector<std::string> trained;
   Precision precision = Precision::Bf16Mixed;
-  RowOf<OptimizerSpec> optimizer;  // adamw-fused
+  RowOf<OptimizerSpec> optimizer;     // adamw-fused
+  std::int64_t optimizer_rank = 128;  // of an optimizer that projects gradients
   bool optimizer_in_backward = false;
   std::int64_t micro_batch = 1;  // sequences per data-parallel rank
   std::int64_t seq_len = 2048;   // tokens per sequence

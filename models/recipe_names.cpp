@@ -221,6 +221,8 @@ constexpr std::array kKeys{
         }},
     Key{"save", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.modules_to_save = read_list(v, w); }},
     Key{"dora", false, false, [](Draft& d, Value, Where) { d.flag.lora.is_dora = true; }},
+    Key{"oft", false, true,
+        [](Draft& d, Value v, Where w) { d.flag.lora.oft_block = parse_integer(v, w, 2, kMostRank); }},
     Key{"linear-experts", false, false, [](Draft& d, Value, Where) { d.flag.lora.linear_experts = true; }},
     Key{"quant", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.kind = read_base(v, w); }},
     Key{"experts", true, false, [](Draft& d, Value, Where) { d.flag.quant.quantises_experts = true; }},
@@ -359,6 +361,7 @@ std::string adapter_spec(const LoraSpec& lora, const QuantSpec& quant) {
   if (lora.base_dtype) add("base", std::string(to_string(*lora.base_dtype)));
   if (!lora.modules_to_save.empty()) add("save", fmt::format("{}", fmt::join(lora.modules_to_save, "+")));
   if (lora.is_dora) spec += ",dora";
+  if (lora.oft_block > 0) add("oft", std::to_string(lora.oft_block));
   if (lora.linear_experts) spec += ",linear-experts";
   if (quant.quantises_experts) spec += ",experts";
   if (quant.packed) return spec;  // the checkpoint says it

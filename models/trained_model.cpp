@@ -34,7 +34,20 @@ struct Choice {
   const FrameworkConvention& framework;
   AdapterRanks ranks;
 
+  /// PEFT takes the divisor of the width that is nearest to the block that is asked for, the smaller of two. Source:
+  /// huggingface/peft src/peft/tuners/oft/layer.py @v0.20.0 (adjust_oft_parameters).
+  std::int64_t rotation_of(const WeightTensor& tensor) const {
+    const std::int64_t wanted = recipe.lora.oft_block, in = tensor.in;
+    if (wanted == 0 || rank_of(tensor) == 0) return 0;
+    if (wanted >= in) return in;
+    std::int64_t lower = wanted, higher = wanted;
+    while (lower > 1 && in % lower != 0) --lower;
+    while (higher < in && in % higher != 0) ++higher;
+    return wanted - lower <= higher - wanted ? lower : higher;
+  }
+
   std::int64_t rank_of(const WeightTensor& tensor) const {
+    if (recipe.lora.oft_block > 0 && is_stacked_experts(tensor)) return 0;  // OFT adapts modules alone
     return recipe.is_adapter() && is_open(recipe, tensor) ? ranks.rank_of(tensor) : 0;
   }
   bool quantises(const WeightTensor& tensor) const {
@@ -108,17 +121,24 @@ void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, 
                      rows = tensor.shape.empty() ? 1 : tensor.shape[is_stack ? 1 : 0];
   const std::int64_t cols = tensor.elements() / (rows * copies);
   const bool is_of_experts = tensor.slot >= LinearSlot::Router && tensor.slot < LinearSlot::Count;
+  const bool is_block = tensor.role == WeightRole::Linear || tensor.role == WeightRole::Stacked;
   const auto add_whole = [&](StateKind kind) {
-    out.push_back({kind, rows, cols, copies, index, WeightUse::Tensor, is_stack, is_of_experts});
+    out.push_back({kind, rows, cols, copies, index, WeightUse::Tensor, is_stack, is_of_experts, is_block});
   };
   const auto add_adapter = [&](std::int64_t out_features, std::int64_t in_features, WeightUse use) {
-    out.push_back({StateKind::Adapter, out_features, in_features, copies, index, use, is_stack, is_of_experts});
+    out.push_back(
+        {StateKind::Adapter, out_features, in_features, copies, index, use, is_stack, is_of_experts, is_block});
   };
   if (tensor.is_tied) return add_whole(StateKind::SavedCopy);  // what it is a copy of is the embedding
-  if (!recipe.is_adapter() && is_open(recipe, tensor)) return add_whole(StateKind::Trained);
-  const bool is_block = tensor.role == WeightRole::Linear || tensor.role == WeightRole::Stacked;
+  if (!recipe.is_adapter() && is_open(recipe, tensor)) {
+    add_whole(StateKind::Trained);
+    out.back().is_linear = tensor.role == WeightRole::Linear;
+    return;
+  }
   add_whole(choice.quantises(tensor) ? StateKind::Quantised : is_block ? StateKind::Frozen : StateKind::FrozenEnd);
-  if (const std::int64_t rank = choice.rank_of(tensor)) {
+  if (const std::int64_t block = choice.rotation_of(tensor)) {
+    add_adapter(tensor.in / block, block * (block - 1) / 2, WeightUse::LowRankA);
+  } else if (const std::int64_t rank = choice.rank_of(tensor)) {
     add_adapter(rank, tensor.in, WeightUse::LowRankA);
     add_adapter(tensor.out, rank, WeightUse::LowRankB);
     if (recipe.lora.is_dora) add_adapter(tensor.out, 1, WeightUse::Tensor);
@@ -136,16 +156,17 @@ struct SlotRow {
   LinearSlot slot;
   const char* name;  // in reports
   Dim in, out;
+  Cut cut = Cut::None;
 };
 
 // Which side of the layer each matmul is, for named dims.
 // clang-format off
 constexpr std::array kSlotRows{
-    SlotRow{LinearSlot::Q, "q_proj", Dim::Hidden, Dim::QWidth},            SlotRow{LinearSlot::K, "k_proj", Dim::Hidden, Dim::KvWidth},
-    SlotRow{LinearSlot::V, "v_proj", Dim::Hidden, Dim::KvWidth},           SlotRow{LinearSlot::Qkv, "qkv_proj", Dim::Hidden, Dim::QWidth},
-    SlotRow{LinearSlot::O, "o_proj", Dim::QWidth, Dim::Hidden},            SlotRow{LinearSlot::QDown, "q_a_proj", Dim::Hidden, Dim::Latent},
-    SlotRow{LinearSlot::QUp, "q_b_proj", Dim::Latent, Dim::QWidth},        SlotRow{LinearSlot::KvDown, "kv_a_proj", Dim::Hidden, Dim::Latent},
-    SlotRow{LinearSlot::KvUp, "kv_b_proj", Dim::Latent, Dim::KvWidth},     SlotRow{LinearSlot::CrossQ, "cross q_proj", Dim::Hidden, Dim::QWidth},
+    SlotRow{LinearSlot::Q, "q_proj", Dim::Hidden, Dim::QWidth, Cut::Column},            SlotRow{LinearSlot::K, "k_proj", Dim::Hidden, Dim::KvWidth, Cut::Column},
+    SlotRow{LinearSlot::V, "v_proj", Dim::Hidden, Dim::KvWidth, Cut::Column},           SlotRow{LinearSlot::Qkv, "qkv_proj", Dim::Hidden, Dim::QWidth, Cut::Column},
+    SlotRow{LinearSlot::O, "o_proj", Dim::QWidth, Dim::Hidden, Cut::Row},            SlotRow{LinearSlot::QDown, "q_a_proj", Dim::Hidden, Dim::Latent},
+    SlotRow{LinearSlot::QUp, "q_b_proj", Dim::Latent, Dim::QWidth, Cut::Column},        SlotRow{LinearSlot::KvDown, "kv_a_proj", Dim::Hidden, Dim::Latent},
+    SlotRow{LinearSlot::KvUp, "kv_b_proj", Dim::Latent, Dim::KvWidth, Cut::Column},     SlotRow{LinearSlot::CrossQ, "cross q_proj", Dim::Hidden, Dim::QWidth},
     SlotRow{LinearSlot::CrossK, "cross k_proj", Dim::Hidden, Dim::KvWidth}, SlotRow{LinearSlot::CrossV, "cross v_proj", Dim::Hidden, Dim::KvWidth},
     SlotRow{LinearSlot::CrossO, "cross o_proj", Dim::QWidth, Dim::Hidden},
     SlotRow{LinearSlot::MixIn, "mixer in_proj", Dim::Hidden, Dim::QWidth}, SlotRow{LinearSlot::MixGate, "mixer in_proj_z", Dim::Hidden, Dim::QWidth},
@@ -156,15 +177,21 @@ constexpr std::array kSlotRows{
     SlotRow{LinearSlot::StreamRouter, "modality_router", Dim::Hidden, Dim::Latent}, SlotRow{LinearSlot::StreamPredict, "prediction_coefs", Dim::Latent, Dim::Latent},
     SlotRow{LinearSlot::StreamCorrect, "correction_coefs", Dim::Latent, Dim::Latent},
     SlotRow{LinearSlot::BranchDown, "linear_left", Dim::Hidden, Dim::Latent}, SlotRow{LinearSlot::BranchUp, "linear_right", Dim::Latent, Dim::Hidden},
-    SlotRow{LinearSlot::Gate, "gate_proj", Dim::Hidden, Dim::Ffn},
-    SlotRow{LinearSlot::Up, "up_proj", Dim::Hidden, Dim::Ffn},             SlotRow{LinearSlot::GateUp, "gate_up_proj", Dim::Hidden, Dim::Ffn},
-    SlotRow{LinearSlot::Down, "down_proj", Dim::Ffn, Dim::Hidden},         SlotRow{LinearSlot::Router, "router", Dim::Hidden, Dim::Experts},
-    SlotRow{LinearSlot::ExpertGate, "expert gate_proj", Dim::Hidden, Dim::Ffn}, SlotRow{LinearSlot::ExpertUp, "expert up_proj", Dim::Hidden, Dim::Ffn},
-    SlotRow{LinearSlot::ExpertGateUp, "expert gate_up_proj", Dim::Hidden, Dim::Ffn}, SlotRow{LinearSlot::ExpertDown, "expert down_proj", Dim::Ffn, Dim::Hidden},
-    SlotRow{LinearSlot::SharedGate, "shared gate_proj", Dim::Hidden, Dim::Ffn}, SlotRow{LinearSlot::SharedUp, "shared up_proj", Dim::Hidden, Dim::Ffn},
-    SlotRow{LinearSlot::SharedGateUp, "shared gate_up_proj", Dim::Hidden, Dim::Ffn},
-    SlotRow{LinearSlot::SharedDown, "shared down_proj", Dim::Ffn, Dim::Hidden}, SlotRow{LinearSlot::SharedSwitch, "shared switch", Dim::Hidden, Dim::Experts}};
+    SlotRow{LinearSlot::Gate, "gate_proj", Dim::Hidden, Dim::Ffn, Cut::Column},
+    SlotRow{LinearSlot::Up, "up_proj", Dim::Hidden, Dim::Ffn, Cut::Column},             SlotRow{LinearSlot::GateUp, "gate_up_proj", Dim::Hidden, Dim::Ffn, Cut::Column},
+    SlotRow{LinearSlot::Down, "down_proj", Dim::Ffn, Dim::Hidden, Cut::Row},         SlotRow{LinearSlot::Router, "router", Dim::Hidden, Dim::Experts},
+    SlotRow{LinearSlot::ExpertGate, "expert gate_proj", Dim::Hidden, Dim::Ffn, Cut::Column}, SlotRow{LinearSlot::ExpertUp, "expert up_proj", Dim::Hidden, Dim::Ffn, Cut::Column},
+    SlotRow{LinearSlot::ExpertGateUp, "expert gate_up_proj", Dim::Hidden, Dim::Ffn, Cut::Column}, SlotRow{LinearSlot::ExpertDown, "expert down_proj", Dim::Ffn, Dim::Hidden, Cut::Row},
+    SlotRow{LinearSlot::SharedGate, "shared gate_proj", Dim::Hidden, Dim::Ffn, Cut::Column}, SlotRow{LinearSlot::SharedUp, "shared up_proj", Dim::Hidden, Dim::Ffn, Cut::Column},
+    SlotRow{LinearSlot::SharedGateUp, "shared gate_up_proj", Dim::Hidden, Dim::Ffn, Cut::Column},
+    SlotRow{LinearSlot::SharedDown, "shared down_proj", Dim::Ffn, Dim::Hidden, Cut::Row}, SlotRow{LinearSlot::SharedSwitch, "shared switch", Dim::Hidden, Dim::Experts}};
 // clang-format on
+
+const SlotRow& row_of(LinearSlot slot) {
+  const auto row = std::ranges::find(kSlotRows, slot, &SlotRow::slot);
+  GPUPLAN_CHECK(row != kSlotRows.end(), "a linear slot without a row");
+  return *row;
+}
 
 std::uint8_t index_of(const std::vector<WeightTensor>& tensors, std::string_view name) {
   const auto at = std::find_if(tensors.begin(), tensors.end(), [&](const WeightTensor& t) { return t.name == name; });
@@ -190,16 +217,16 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Choice
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const WeightTensor& t = tensors[i];
     if (t.slot == LinearSlot::None) continue;
-    const auto row =
-        std::find_if(kSlotRows.begin(), kSlotRows.end(), [&](const SlotRow& r) { return r.slot == t.slot; });
-    GPUPLAN_CHECK(row != kSlotRows.end(), "a linear slot without a row");
+    const SlotRow& row = row_of(t.slot);
     LinearRef& ref = out[t.slot];
-    ref = {row->name, narrow<std::uint8_t>(i), index_of(tensors, bias_name(t.name)), t.in, t.out, row->in, row->out};
+    ref = {row.name, narrow<std::uint8_t>(i), index_of(tensors, bias_name(t.name)), t.in, t.out, row.in, row.out};
     ref.copies = t.role == WeightRole::Stacked && t.shape.size() == 3 ? t.shape[0] : t.copies;
     ref.is_trained = !recipe.is_adapter() && is_open(recipe, t);
     ref.is_quantised = recipe.is_adapter() && choice.quantises(t);
     ref.rank = choice.rank_of(t);
+    ref.cut = row.cut;
     ref.is_adapted = ref.rank > 0;
+    ref.rotation = choice.rotation_of(t);
     ref.merges_adapter = ref.is_adapted && is_stacked_experts(t);
     ref.product =
         recipe.is_adapter() && recipe.lora.linear_experts ? ExpertProduct::LoopAll : choice.framework.experts.product;
@@ -250,6 +277,36 @@ std::optional<InputError> wrong_name(const std::vector<std::string>& wanted, con
                       did_you_mean(name, known, fmt::format("modules: {}", fmt::join(known, ", "))));
   }
   return {};
+}
+
+/// Modules that the library takes no low-rank adapters on, where the targets reach one that the model has: the fused
+/// kernels of Mamba layers read the weight of out_proj past its module.
+std::optional<InputError> refused_target(const Recipe& recipe, const ModelSpec& spec, const ModelWeights& weights,
+                                         const FrameworkConvention& framework) {
+  const std::vector<std::string>& refused = framework.adapters.refuses;
+  const auto& targets = recipe.lora.targets;
+  const bool takes_all = std::ranges::any_of(targets, [](const auto& t) { return squash(t) == "alllinear"; });
+  const auto is_refused = [&](const std::string& name) {
+    return std::ranges::find(refused, name) != refused.end() &&
+           (takes_all || std::ranges::find(targets, name) != targets.end());
+  };
+  std::vector<std::string> taken;
+  std::string found;
+  each_list(weights, [&](const std::vector<WeightTensor>& list) {
+    for (const WeightTensor& t : list) {
+      const std::string name = module_name(t.name);
+      const bool is_matrix = t.role == WeightRole::Linear || (t.role == WeightRole::Stacked && t.shape.size() == 2);
+      if (!is_matrix) continue;
+      if (is_refused(name)) found = name;
+      const bool is_taken = t.role == WeightRole::Linear && std::ranges::find(refused, name) == refused.end();
+      if (is_taken && std::ranges::find(taken, name) == taken.end()) taken.push_back(name);
+    }
+  });
+  if (found.empty() || recipe.lora.oft_block > 0) return {};
+  return InputError("--lora targets",
+                    fmt::format("{} takes no adapter in models of type {} with {}", found, spec.model_type,
+                                deciding_versions(framework.versions, framework.name)),
+                    fmt::format("name the others: --lora targets={}", fmt::join(taken, "+")));
 }
 
 /// A target may be a module of the checkpoint, or a parameter of the experts as the library stacks them.
@@ -305,6 +362,8 @@ std::int64_t find_first_backward(const TrainedModel& model, const Recipe& recipe
 
 }  // namespace
 
+Cut cut_of(LinearSlot slot) { return slot == LinearSlot::None ? Cut::None : row_of(slot).cut; }
+
 std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const Recipe& recipe,
                                                    const FrameworkConvention& framework) {
   TrainedModel model{
@@ -330,6 +389,8 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
                       fmt::format("name modules ({}), or take other versions (--versions)",
                                   fmt::join(linear_modules(model.weights), "+")));
   if (recipe.is_adapter()) {
+    if (!framework.adapters.refuses.empty())
+      if (auto wrong = refused_target(recipe, spec, model.weights, framework)) return *std::move(wrong);
     if (auto wrong = wrong_target(recipe, model.weights, framework.experts)) return *std::move(wrong);
     if (auto wrong = wrong_name(recipe.lora.modules_to_save, model.weights, false, "--lora modules_to_save"))
       return *std::move(wrong);
@@ -364,6 +425,7 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
 
   const bool is_full = !recipe.is_adapter() && recipe.pass != Pass::Frozen;
   model.head = {"lm_head", 0xff, 0xff, spec.embedding_width(), spec.vocab_size, Dim::Hidden, Dim::Vocab, is_full};
+  model.head.cut = Cut::Column;
   if (has_score_head(recipe))
     model.head.name = "score", model.head.out = num_labels(recipe);
   else if (has_own_head(recipe))
@@ -388,6 +450,7 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
       model.trains_head |= is_saved_copy(recipe, t);
       model.head.rank = choice.rank_of(t);
       model.head.is_adapted = model.head.rank > 0;
+      model.head.rotation = choice.rotation_of(t);
     }
     model.head.is_trained = model.trains_head;
   }

@@ -16,8 +16,7 @@ namespace gpuplan {
 /// Which tensors a checkpointed layer keeps beside its input.
 enum class KeepPolicy : std::uint8_t { Nothing, AllButScores, EverySecondMatmul, MatmulsAndAttention };
 
-/// Block ids of a kind of layer; kNoBlock where a recipe does not need one.
-constexpr std::uint8_t kNoBlock = 0xff;
+/// Block ids of a kind of layer, the first of each phase; kNoBlock where a recipe does not need one.
 struct LayerBlocks {
   std::uint8_t forward = kNoBlock, forward_drop = kNoBlock, recompute = kNoBlock, backward = kNoBlock,
                backward_dropped = kNoBlock;
@@ -52,7 +51,7 @@ struct ModelBlocks {
 /// Adds the blocks of a layer graph: plain ones when `plain`, checkpointed ones when `checkpointed`.
 LayerBlocks add_layer_blocks(ModelBlocks& to, std::uint8_t graph, bool plain, bool checkpointed, KeepPolicy policy);
 
-/// One block that runs graph.forward (or .backward) from its slots to its slots, keeping nothing.
+/// A phase that runs graph.forward (or .backward) from its slots to its slots, keeping nothing.
 std::uint8_t add_whole_block(ModelBlocks& to, std::uint8_t graph, bool backward);
 
 /// Makes the job's blocks in `out`, whose storage is reused.

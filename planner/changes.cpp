@@ -113,6 +113,10 @@ void set_reference(Variant& v, const Setting& s) {
   v.request.recipe.objective.reference = parse_name<Reference>(s.value, s.change->name);
 }
 
+void set_kernels(Variant& v, const Setting& s) {
+  v.request.recipe.kernels = parse_name<LayerKernels>(s.value, s.change->name);
+}
+
 void set_compile(Variant& v, const Setting& s) { v.request.recipe.torch_compile = is_on(s); }
 void set_strategy(Variant& v, const Setting& s) { v.request.strategy = canonical_strategy(s.value); }
 
@@ -423,6 +427,7 @@ std::vector<Change> make_table() {
       {"eval-logits", set_eval_logits, {{kSave, no_logits}}},
       {"eval-generate", set_eval_generate, {{kSave, generate_nothing}}},
       {"fsdp-version", set_fsdp_version, {{Purpose::Resolve, flat_shards}}},
+      {"kernels", set_kernels},
       {"strategy", set_strategy},
       {"no-reshard", set_no_reshard},
       {"overlap-comm",

@@ -8,6 +8,7 @@
 #include "base/unit_text.h"
 #include "models/framework.h"
 #include "models/optimizers.h"
+#include "models/rank_model.h"
 #include "models/stack.h"
 #include "models/training_method.h"
 
@@ -29,8 +30,17 @@ Job::Job(EstimateRequest r, TrainedModel m, FrameworkConvention f, Profile p, St
 Job::Job(const EstimateRequest& r, Strategy s)
     : Job(r, prepare(r.model, r.recipe, *r.recipe.framework), *r.recipe.framework, profile_of(r), std::move(s)) {}
 
+void Job::divide_model() {
+  const Mesh shared = strategy.mesh.within_layers();
+  if (shared == divided_by_) return;
+  if (!whole_) whole_ = std::make_shared<const TrainedModel>(std::move(model));
+  model = shared == Mesh() ? *whole_ : rank_model(*whole_, recipe(), framework, shared);
+  divided_by_ = shared;
+}
+
 void Job::use(Strategy other) {
   strategy = std::move(other);
+  divide_model();
   numerics = resolve_numerics(recipe(), framework, strategy.engine, &model.spec);
   rules = size_rules(strategy, framework, model.spec, recipe());
 }
@@ -60,7 +70,8 @@ Unpacking unpacking_of(const FrameworkConvention& framework, const CheckpointQua
   if (found.is_null()) return {};
   return {.bytes_per_value = found.value("bytes_per_value", 0.0),
           .bytes_at_once = found.value("bytes_at_once", 0.0),
-          .values_at_once = found.value("values_at_once", std::int64_t{0})};
+          .values_at_once = found.value("values_at_once", std::int64_t{0}),
+          .moves_to_host = found.value("moves_to_host", false)};
 }
 
 }  // namespace
@@ -140,9 +151,14 @@ Profile profile_of(const EstimateRequest& r) {
   return r.profile ? *r.profile : default_profile(r.cluster.gpus.front());
 }
 
+std::string strategy_title(const EstimateRequest& r) {
+  return make_strategy(r.strategy, r.cluster, options_for(r)).title();
+}
+
 StrategyOptions options_for(const EstimateRequest& r) {
   StrategyOptions options = r.options;
   const FrameworkDistributed& habits = r.recipe.framework->distributed;
+  options.splits_sequence |= r.recipe.framework->tensor_parallel.sequence == SequenceSplit::Always;
   const bool needs_flat_shards =
       (r.recipe.quant.kind == BaseQuant::Nf4 && !habits.fsdp2_shards_4bit) || r.recipe.optimizer->is_8bit;
   if (!options.fsdp_version && needs_flat_shards && !habits.own_quantised_shards) options.fsdp_version = 1;

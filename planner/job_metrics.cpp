@@ -53,7 +53,7 @@ Job average_job(const Job& job) {
 }
 
 double model_flops(const Job& job, std::int64_t global_batch, std::int64_t seq_len) {
-  const TrainedModel& model = job.model;
+  const TrainedModel& model = job.whole();
   const ModelSpec& m = model.spec;
   const double tokens = double(global_batch) * double(seq_len);
   // every weight multiplies once per token but the embedding and position rows, which are looked up; a tied head

@@ -238,7 +238,11 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
   Meters meters;
   Peak out;
   for (const ProgramBuffer& b : p.buffers) {
-    if (b.is_persistent) meters.allocate(b);
+    if (b.is_persistent) {
+      meters.allocate(b);
+      const bool is_weight = b.category == Category::Weights || b.category == Category::Adapters;
+      if (is_weight && b.space == MemorySpace::Device) out.weights += b.bytes;
+    }
     if (b.role == BufferRole::StepTemporary) out.step_temporaries = std::max(out.step_temporaries, b.bytes);
     if (b.role == BufferRole::StepGradient) out.step_gradient = std::max(out.step_gradient, b.bytes);
   }
@@ -257,7 +261,7 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
           frees |= (o & kFrees) != 0;
           if (o & kAllocates) is_peak |= meters.allocate(p.buffers[id(o)]);
         }
-        if (i.op == OpCode::Call) is_peak |= meters.call(all.blocks[i.block]);
+        if (runs_block(i)) is_peak |= meters.call(all.blocks[i.block]);
         if (is_peak) meters.place = {at.index(), at.unit()};
         if (!frees) return;
         for (const Operand o : operands)
@@ -386,7 +390,9 @@ std::string describe(PeakInstant instant, std::uint16_t unit, std::int64_t num_l
     case PeakInstant::Backward: return fmt::format("backward of {}", unit_name(unit, num_layers));
     case PeakInstant::OptimizerStep: return "optimizer step";
     case PeakInstant::Resident: return "resident state";
+    case PeakInstant::Loading: return "loading";
     case PeakInstant::Evaluation: return "evaluation";
+    case PeakInstant::Saving: return "saving";
     case PeakInstant::OtherModel: return "pass of another model";
   }
   return {};

@@ -18,7 +18,9 @@ enum class PeakInstant : std::uint8_t {
   Backward,
   OptimizerStep,
   Resident,
+  Loading,
   Evaluation,
+  Saving,
   OtherModel
 };
 
@@ -27,6 +29,7 @@ struct Peak {
   Bytes tensors;   // highest total of live device bytes
   Bytes step;      // the same in training, where evaluation may be higher
   Bytes resident;  // persistent device bytes
+  Bytes weights;   // of them, weights and adapters
   Bytes train;     // the same as `step` of the pass with gradients alone, and what persists of it
   Bytes trained_resident;
   Bytes at_loss;                // alive when the loss is known and backward has not begun, or the head to run
@@ -88,7 +91,7 @@ void each_device_change(const StepProgram& program, const RankProgram& of_rank, 
     }
   };
   change(operand::kAllocates, 1);
-  if (i.op == OpCode::Call) {
+  if (runs_block(i)) {
     const Block& block = program.blocks[i.block];
     const LayerGraph& graph = program.graphs[block.graph];
     std::uint16_t num_ops = 0;

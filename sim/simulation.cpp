@@ -12,6 +12,7 @@
 #include "base/work_count.h"
 #include "cluster/topology_builder.h"
 #include "planner/job_metrics.h"
+#include "planner/pipeline_schedule.h"
 #include "planner/program_builder.h"
 #include "planner/program_walk.h"
 #include "sim/critical_path.h"
@@ -302,8 +303,8 @@ SimulatedPlan simulate_plan(const Job& job, const SimOptions& options) {
   plan.estimate = estimate_strategy(job, program);
   for (RankProgram& folded : program.programs) folded = written_out(folded);  // every layer has spans of its own
   const StepColumns columns = make_columns(job);
-  const bool is_long =
-      !options.records_spans && options.jitter <= 0 && job.recipe().grad_accum > 2 * kShownMicroBatches;
+  const bool is_long = !options.records_spans && options.jitter <= 0 && !pipeline_row(job.strategy.schedule) &&
+                       job.recipe().grad_accum > 2 * kShownMicroBatches;
   plan.simulation =
       is_long ? simulate_figures(job, columns, options)
               : simulate({.job = job, .program = program, .columns = columns, .comm = make_step_comm(job)}, options);

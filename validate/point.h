@@ -78,6 +78,8 @@ struct Point {
   std::vector<std::string> offload;  // optimizer, master, params, activations, quant_weights, or "cpu": whatever can be
   std::string strategy;
   std::vector<std::pair<std::string, std::int64_t>> degrees;  // tp, pp, cp, ep
+  std::optional<std::int64_t> chunks;                         // of layers, that each stage of a pipeline has
+  std::optional<bool> splits_sequence;                        // over the ranks of tp; unset: not stated
   std::optional<std::int64_t> shard_size;                     // ranks that share one copy of what is sharded
 
   std::string gpu;  // empty: not stated

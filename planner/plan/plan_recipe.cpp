@@ -10,7 +10,8 @@ namespace {
 
 template <class Archive, class Lora>
 void list_lora(Archive& f, Lora& lora) {
-  auto& [rank, alpha, dropout, targets, adapter_dtype, base_dtype, modules_to_save, is_dora, linear_experts] = lora;
+  auto& [rank, alpha, dropout, targets, adapter_dtype, base_dtype, modules_to_save, is_dora, linear_experts,
+         oft_block] = lora;
   f("rank", rank, kAtLeastOne);
   f("alpha", alpha, NumberRange{0, 1e9});
   f("dropout", dropout, NumberRange{0, 1});
@@ -19,6 +20,7 @@ void list_lora(Archive& f, Lora& lora) {
   f("base_dtype", base_dtype);
   f("modules_to_save", modules_to_save);
   f("is_dora", is_dora);
+  if (f.has("oft_block") && (Archive::kReads || oft_block > 0)) f("oft_block", oft_block, IntRange{2, kMostRank});
   if (f.has("linear_experts") && (Archive::kReads || linear_experts)) f("linear_experts", linear_experts);
 }
 
@@ -76,9 +78,9 @@ void list_objective(Archive& f, Target& objective) {
 
 template <class Archive, class R>
 void list_recipe(Archive& f, R& recipe) {
-  auto& [method, lora, quant, trained, precision, optimizer, optimizer_in_backward, micro_batch, seq_len, packing,
-         grad_accum, checkpointing, checkpoint_every, attention, loss, loss_chunks, kernels, torch_compile, qat,
-         fp8_matmul, offload, images, framework, objective, pass] = recipe;
+  auto& [method, lora, quant, trained, precision, optimizer, optimizer_rank, optimizer_in_backward, micro_batch,
+         seq_len, packing, grad_accum, checkpointing, checkpoint_every, attention, loss, loss_chunks, kernels,
+         torch_compile, qat, fp8_matmul, offload, images, framework, objective, pass] = recipe;
   static_cast<void>(pass);  // of phases, which are made of the plan
   const bool knows_method = f("method", method);
   const bool has_lora =
@@ -87,6 +89,8 @@ void list_recipe(Archive& f, R& recipe) {
   if (f.has("trained") && (Archive::kReads || !trained.empty())) f("trained", trained);
   f("precision", precision);
   f.row("optimizer", optimizer);
+  if (f.has("optimizer_rank") && (Archive::kReads || recipe.optimizer->projects))
+    f("optimizer_rank", optimizer_rank, IntRange{1, kMostRank});
   f("optimizer_in_backward", optimizer_in_backward);
   f("micro_batch", micro_batch, kAtLeastOne);
   f("seq_len", seq_len, kAtLeastOne);

@@ -41,9 +41,13 @@ void list_moment(Archive& f, Bytes gpu, Bytes host) {
 template <class Archive>
 void list_peaks(Archive& f, const StrategyEstimate& e) {
   f.object("step", [&](auto& inner) { list_moment(inner, e.training_process(), e.host.step); });
-  f.object("load", [&](auto& inner) { list_moment(inner, e.process_with(e.other_peaks.load), e.host.load); });
-  f.object("eval", [&](auto& inner) { list_moment(inner, e.process_with(e.other_peaks.eval), Bytes{}); });
-  f.object("save", [&](auto& inner) { list_moment(inner, e.process_with(e.other_peaks.save), e.host.save); });
+  const auto list = [&](const char* name, PeakInstant phase, Bytes host) {
+    const PhasePeak* const peak = e.phase(phase);
+    f.object(name, [&](auto& inner) { list_moment(inner, e.process_with(peak ? peak->tensors : Bytes{}), host); });
+  };
+  list("load", PeakInstant::Loading, e.host.load);
+  list("eval", PeakInstant::Evaluation, Bytes{});
+  list("save", PeakInstant::Saving, e.host.save);
 }
 
 template <class Archive>

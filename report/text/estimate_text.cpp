@@ -7,6 +7,7 @@
 
 #include "base/unit_text.h"
 #include "models/ledger.h"
+#include "models/optimizers.h"
 #include "models/recipe_names.h"
 #include "models/training_method.h"
 #include "report/text/text.h"
@@ -15,7 +16,9 @@ namespace gpuplan {
 namespace {
 
 std::string adapters_text(const LoraSpec& lora, const std::vector<std::string>& trained) {
-  std::string text = fmt::format("r={} alpha={:g} on {}", lora.rank, lora.alpha, fmt::join(lora.targets, "+"));
+  const std::string on = fmt::format("{}", fmt::join(lora.targets, "+"));
+  std::string text = lora.oft_block > 0 ? fmt::format("in blocks of {} on {}", lora.oft_block, on)
+                                        : fmt::format("r={} alpha={:g} on {}", lora.rank, lora.alpha, on);
   if (!trained.empty()) text += fmt::format(" of {} alone", fmt::join(trained, ", "));
   if (lora.dropout > 0) text += fmt::format(", dropout {:g}", lora.dropout);
   if (lora.adapter_dtype) text += fmt::format(", {} adapters", to_string(*lora.adapter_dtype));
@@ -30,7 +33,11 @@ std::string method_text(const Recipe& recipe) {
     return fmt::format("training of {} alone", fmt::join(recipe.trained, ", "));
   if (recipe.method == Method::Full) return "full fine-tuning";
   const QuantSpec& quant = recipe.quant;
-  std::string text = (recipe.method == Method::Qlora ? "QLoRA " : "LoRA ") + adapters_text(recipe.lora, recipe.trained);
+  const bool rotates = recipe.lora.oft_block > 0;
+  std::string text = (recipe.method == Method::Qlora ? rotates ? "QOFT " : "QLoRA "
+                      : rotates                      ? "OFT "
+                                                     : "LoRA ") +
+                     adapters_text(recipe.lora, recipe.trained);
   if (quant.kind == BaseQuant::Nf4)
     return text +
            fmt::format(", NF4 base in blocks of {}{}", quant.block_size,
@@ -58,7 +65,7 @@ std::string training_text(const EstimateAnswer& answer) {
   return objective_text(recipe, answer.request) +
          fmt::format("{}: {} trainable ({:.3g} %); {}, {}{}", method_text(recipe), format_count(model.trainable),
                      100.0 * double(model.trainable) / double(model.parameters), to_string(recipe.precision),
-                     recipe.optimizer->name, recipe.optimizer_in_backward ? " in backward" : "") +
+                     optimizer_text(recipe), recipe.optimizer_in_backward ? " in backward" : "") +
          (recipe.qat == Qat::None ? "" : fmt::format(", {} fake quantisers", to_string(recipe.qat)));
 }
 

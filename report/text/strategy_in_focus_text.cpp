@@ -114,21 +114,24 @@ std::string peaks_text(const EstimateAnswer& answer) {
   const StrategyEstimate& e = *answer.shown;
   const Bytes step = e.training_process();
   std::string text;
-  const auto add = [&](const char* name, Bytes tensors, Bytes host) {
-    const Bytes gpu = e.process_with(tensors);
+  const auto add = [&](const PhasePeak& phase, Bytes host) {
+    const Bytes gpu = e.process_with(phase.tensors);
     if (!answer.has_details && gpu <= step) return;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, format_bytes(gpu));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", describe(phase.phase, 0, 0), format_bytes(gpu));
     if (answer.has_details && host.count > 0) text += fmt::format(" (host {})", format_bytes(host));
   };
   if (answer.has_details)
     text = fmt::format("training {}{}", format_bytes(step),
                        e.host.step.count > 0 ? fmt::format(" (host {})", format_bytes(e.host.step)) : "");
-  add("loading", e.other_peaks.load, e.host.load);
-  add("evaluation", e.other_peaks.eval, {});
-  add("saving", e.other_peaks.save, e.host.save);
+  for (const PhasePeak& phase : e.run_phases)
+    add(phase, phase.phase == PeakInstant::Loading  ? e.host.load
+               : phase.phase == PeakInstant::Saving ? e.host.save
+                                                    : Bytes{});
   if (text.empty()) return text;
   if (e.peak.instant == PeakInstant::Evaluation)
     text += "; evaluation is the highest: --eval-batch and --eval-logits lower it";
+  else if (e.peak.tensors > e.peak.step)
+    text += fmt::format("; {} is the highest", describe(e.peak.instant, 0, 0));
   if (answer.request.eval_logits == EvalLogits::Kept)
     text += fmt::format("; each further evaluation batch keeps {} of logits", format_bytes(e.kept_logits));
   return text;

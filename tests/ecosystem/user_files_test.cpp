@@ -1,0 +1,206 @@
+// Files as users have them: FSDP by the trainer's own keys, keys of old versions, scripts of their own, notebooks.
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "ecosystem/config_texts.h"
+#include "models/framework.h"
+
+namespace gpuplan {
+
+using namespace test;
+
+namespace {
+
+ConfigReading script(const std::string& text, const StackVersions& versions = {}) {
+  return read_configs({{"train.sh", text}}, {}, versions);
+}
+std::string script_error(const std::string& text) {
+  try {
+    script(text);
+  } catch (const InputError& error) { return error.what(); }
+  return "";
+}
+ConfigReading file(const std::string& name, const std::string& text) { return read_configs({{name, text}}, {}); }
+
+StackVersions with(const char* transformers) {
+  return parse_stack_versions(std::string("transformers=") + transformers);
+}
+
+/// A script of nobody's, as many people start one.
+std::string own(const std::string& flags) {
+  return "torchrun --nproc_per_node=4 train.py --model_name_or_path Qwen/Qwen3-8B --data_path a.json --bf16 True "
+         "--per_device_train_batch_size 2 --num_train_epochs 3 " +
+         flags;
+}
+
+}  // namespace
+
+TEST_CASE("FSDP by the trainer's own words means FSDP1 up to transformers 5.9, and FSDP2 after it") {
+  const std::string words =
+      own("--fsdp \"full_shard auto_wrap\" --fsdp_transformer_layer_cls_to_wrap Qwen3DecoderLayer");
+  const ConfigReading old = script(words, with("4.57.0")), now = script(words, with("5.15.0"));
+  CHECK(old.request.strategy == "fsdp");
+  CHECK(old.request.options.fsdp_version == 1);
+  CHECK(now.request.options.fsdp_version == 2);
+  CHECK(now.setup.fsdp_reshard == "yes");
+  CHECK((old.request.options.wrap == WrapPolicy::Layer && now.request.options.wrap == WrapPolicy::Layer));
+  // without auto_wrap the old releases gather the whole model at once
+  CHECK(script(own("--fsdp full_shard"), with("4.57.0")).request.options.wrap == WrapPolicy::Size);
+  CHECK(script(own("--fsdp full_shard"), with("5.15.0")).request.options.wrap == WrapPolicy::Layer);
+}
+
+TEST_CASE("FSDP's words: gradients alone, hybrid, and offload to the host") {
+  CHECK(script(own("--fsdp \"shard_grad_op auto_wrap\""), with("4.57.0")).request.strategy == "fsdp-grad-op");
+  CHECK(script(own("--fsdp \"shard_grad_op auto_wrap\""), with("5.15.0")).setup.fsdp_reshard == "no");
+  CHECK(script(own("--fsdp \"hybrid_shard auto_wrap\""), with("4.57.0")).request.strategy == "hsdp");
+  CHECK(script(own("--fsdp \"full_shard auto_wrap offload\"")).request.recipe.offload.params == OffloadTarget::Cpu);
+  CHECK(contains(script_error(own("--fsdp \"hybrid_shard auto_wrap\"")), "these words are of FSDP1"));
+  CHECK(contains(script_error("python train.py --model_name_or_path Qwen/Qwen3-8B --per_device_train_batch_size 2 "
+                              "--num_train_epochs 3 --fsdp full_shard"),
+                 "FSDP works between several processes alone"));
+  CHECK(script(own("--fsdp \"\"")).request.strategy == "ddp");
+}
+
+TEST_CASE(
+    "fsdp_config is a mapping or a file, whose keys may begin with fsdp_; a file that is not there is asked for") {
+  const std::string trl = std::string(kTrl) + "fsdp: full_shard auto_wrap\n";
+  const ConfigReading r = reading_of({trl + "fsdp_config:\n  fsdp_version: 1\n  activation_checkpointing: true\n"
+                                            "gradient_checkpointing: false\n"});
+  CHECK(r.request.options.fsdp_version == 1);
+  CHECK(r.request.recipe.checkpointing == Checkpointing::Full);
+  const std::string flags = own("--fsdp full_shard --fsdp_config conf/fsdp.json");
+  CHECK(contains(script_error(flags), "names conf/fsdp.json, which is not there"));
+  const ConfigReading given = read_configs(
+      {{"train.sh", flags}, {"fsdp.json", R"({"version": 2, "reshard_after_forward": false, "xla": false})"}}, {});
+  CHECK(given.request.options.fsdp_version == 2);
+  CHECK(given.setup.fsdp_reshard == "no");
+}
+
+TEST_CASE("ms-swift's keys of version 2 are read: model_id_or_path, sft_type, batch_size, dtype, targets in capitals") {
+  const ConfigReading r = script(
+      "NPROC_PER_NODE=8 swift sft --model_id_or_path Qwen/Qwen2-7B-Instruct --sft_type lora --dtype bf16 --batch_size "
+      "2 "
+      "--lora_rank 16 --lora_dropout_p 0.1 --lora_target_modules ALL --custom_train_dataset_path a.json "
+      "--train_dataset_sample -1 --max_length 1024 --deepspeed default-zero2 --use_flash_attn true\n");
+  CHECK(r.model == "Qwen/Qwen2-7B-Instruct");
+  CHECK(r.request.recipe.micro_batch == 2);
+  CHECK(r.request.recipe.lora.rank == 16);
+  CHECK(r.request.recipe.lora.dropout == 0.1);
+  CHECK(r.request.recipe.lora.targets == std::vector<std::string>{"all-linear"});
+  CHECK(r.request.recipe.attention == AttentionKernel::Flash);
+  CHECK(r.request.strategy == "zero2");
+  CHECK(script("swift sft --model_type qwen2-7b-instruct --sft_type lora\n").setup.model_alias == "qwen2-7b-instruct");
+}
+
+TEST_CASE("argparse takes the beginning of a flag where one alone begins so; gpuplan takes it too") {
+  CHECK(script("swift sft --model Qwen/Qwen3-8B --train_type lora --max_pixel 602112 --per_device_train_b 3\n")
+            .request.recipe.micro_batch == 3);
+  CHECK(
+      contains(script_error("swift sft --model Qwen/Qwen3-8B --train_type lora --max_pixex 602112\n"), "unknown key"));
+}
+
+TEST_CASE("LLaMA-Factory's keys of old versions are read: prompt and answer, pure bf16, modules of freeze tuning") {
+  const ConfigReading r = script(
+      "deepspeed --include localhost:0,1,2 src/train_bash.py --stage sft --do_train --model_name_or_path "
+      "meta-llama/Llama-2-7b-hf "
+      "--finetuning_type lora --lora_target q_proj,v_proj --max_source_length 1200 --max_target_length 768 "
+      "--per_device_train_batch_size 1 --fp16 --resume_lora_training False --prompt_template llama2\n");
+  CHECK(r.request.recipe.seq_len == 1200 + 768);
+  CHECK(r.setup.num_processes == 3);
+  CHECK(reading_of({"model_name_or_path: Qwen/Qwen3-8B\nstage: sft\nfinetuning_type: full\nlora_bf16_mode: true\n"})
+            .request.recipe.precision == Precision::Bf16True);
+}
+
+TEST_CASE("QLoRA's own script: adapters on all linear layers, a 4-bit base, prompt and answer cut each") {
+  const ConfigReading r = script(
+      "python qlora.py --model_name_or_path huggyllama/llama-7b --lora_modules all --bf16 --bits 4 --source_max_len 16 "
+      "--target_max_len 512 --per_device_train_batch_size 1 --dataset oasst1\n");
+  CHECK(r.request.recipe.method == Method::Qlora);
+  CHECK(r.request.recipe.lora.rank == 64);
+  CHECK(r.request.recipe.lora.targets == std::vector<std::string>{"all-linear"});
+  CHECK(r.request.recipe.seq_len == 528);
+  CHECK(r.request.recipe.checkpointing == Checkpointing::Full);
+  CHECK(r.request.recipe.optimizer->name == "paged-adamw");
+}
+
+TEST_CASE("a script of one's own that has the name of TRL's is read by its flags, which are not refused") {
+  const ConfigReading r = script(
+      "torchrun --nproc_per_node 8 train/sft.py --block_size=32768 --per_device_train_batch_size=1 "
+      "--gradient_accumulation_steps=1 --num_train_epochs=5 --train_file_path=a --model_name=Qwen/Qwen2.5-32B-Instruct "
+      "--fsdp=\"full_shard auto_wrap\" --bf16=True\n");
+  CHECK(r.request.recipe.micro_batch == 1);
+  CHECK(has_note(r, "is no script that gpuplan knows"));
+}
+
+TEST_CASE("words of adapters that no table knows end the reading until a flag says what is trained") {
+  for (const char* flag : {"--tuner lora", "--quantization 4", "--my_lora_mode 1", "--method qlora", "--galore_dims 4"})
+    CHECK_MESSAGE(!script(own(flag)).open_method.empty(), flag);
+  for (const char* flag : {"--tuner full", "--quantization none", "--stage pretrain"})
+    CHECK_MESSAGE(script(own(flag)).open_method.empty(), flag);
+  CHECK(script(own("--use_dora True")).request.recipe.lora.is_dora);
+  CHECK(script(own("--use_dora True")).request.recipe.is_adapter());
+}
+
+TEST_CASE("Python: defaults of the script's own arguments count, and are named") {
+  const std::string calls =
+      "model = AutoModelForCausalLM.from_pretrained(args.model)\n"
+      "config = LoraConfig(r=args.rank, target_modules=['q_proj'])\n"
+      "trainer = Trainer(model=model, args=TrainingArguments(per_device_train_batch_size=args.bs, bf16=True))\n";
+  const ConfigReading r = file("train.py",
+                               "parser = argparse.ArgumentParser()\n"
+                               "parser.add_argument('--model', type=str, default='Qwen/Qwen3-8B')\n"
+                               "parser.add_argument('--rank', '-r', type=int, default=64)\n"
+                               "parser.add_argument('--bs', default=3, type=int)\nargs = parser.parse_args()\n" +
+                                   calls);
+  CHECK(r.model == "Qwen/Qwen3-8B");
+  CHECK(r.request.recipe.lora.rank == 64);
+  CHECK(r.request.recipe.micro_batch == 3);
+  CHECK(has_note(r, "default of the script's own argument rank, 64"));
+  const ConfigReading fields = file("train.py",
+                                    "@dataclass\nclass Own:\n    model: str = 'Qwen/Qwen3-8B'\n"
+                                    "    rank: Optional[int] = field(default=16, metadata={'help': 'r'})\n"
+                                    "    bs: int = 5\n" +
+                                        calls);
+  CHECK(fields.request.recipe.lora.rank == 16);
+  CHECK(fields.request.recipe.micro_batch == 5);
+}
+
+TEST_CASE("a notebook whose cells write a configuration and start a trainer is read as that command") {
+  const ConfigReading r = file(
+      "run.ipynb",
+      R"({"cells": [{"cell_type": "code", "source": ["%%writefile conf.yaml\n", "model_name_or_path: Qwen/Qwen3-8B\n",
+      "stage: sft\n", "finetuning_type: lora\n", "lora_rank: 4\n", "quantization_bit: 4\n"]},
+      {"cell_type": "code", "source": "!llamafactory-cli train conf.yaml"}]})");
+  CHECK(r.request.recipe.method == Method::Qlora);
+  CHECK(r.request.recipe.lora.rank == 4);
+}
+
+TEST_CASE("GaLore, APOLLO and Adam-mini are read with their rank; parts of the layers alone are refused") {
+  const std::string lf = "model_name_or_path: Qwen/Qwen3-8B\nstage: sft\nfinetuning_type: full\npure_bf16: true\n";
+  const ConfigReading r = reading_of({lf + "use_galore: true\ngalore_rank: 64\ngalore_layerwise: true\n"});
+  CHECK(r.request.recipe.optimizer->name == "galore-adamw");
+  CHECK(r.request.recipe.optimizer_rank == 64);
+  CHECK(r.request.recipe.optimizer_in_backward);
+  CHECK(reading_of({lf + "use_apollo: true\n"}).request.recipe.optimizer_rank == 16);
+  CHECK(reading_of({lf + "use_adam_mini: true\n"}).request.recipe.optimizer->name == "adam-mini");
+  const std::string axolotl =
+      "base_model: Qwen/Qwen3-8B\nsequence_len: 2048\nbf16: true\noptimizer: galore_adamw_8bit\n";
+  CHECK(reading_of({axolotl + "optim_args:\n  rank: 256\n  scale: 0.25\noptim_target_modules: [self_attn, mlp]\n"})
+            .request.recipe.optimizer_rank == 256);
+  CHECK(contains(error_of({axolotl + "optim_target_modules: [mlp]\n"}), "with mlp alone is not modelled"));
+  CHECK(reading_of({"model_name_or_path: Qwen/Qwen3-8B\nblock_size: 512\noptim: apollo_adamw\n"
+                    "optim_args: rank=2, scale=4.0\noptim_target_modules: all-linear\n"})
+            .request.recipe.optimizer_rank == 2);
+}
+
+TEST_CASE("OFT is read: LLaMA-Factory's method and PEFT's adapters") {
+  const ConfigReading r =
+      reading_of({"model_name_or_path: Qwen/Qwen3-8B\nstage: sft\nfinetuning_type: oft\noft_block_size: 16\n"});
+  CHECK(r.request.recipe.lora.oft_block == 16);
+  CHECK(r.request.recipe.lora.targets == std::vector<std::string>{"all-linear"});
+  CHECK(
+      reading_of({R"({"peft_type": "OFT", "base_model_name_or_path": "Qwen/Qwen3-8B", "r": 0, "oft_block_size": 64})"})
+          .request.recipe.lora.oft_block == 64);
+}
+
+}  // namespace gpuplan
