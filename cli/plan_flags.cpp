@@ -139,10 +139,14 @@ constexpr std::array kFlags{
              "layers.*.mlp; * is any text. Default all",
              set_trained},
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
-    PlanFlag{"--method", "METHOD", kModel,
-             "what it is trained for: sft, dpo, kto, orpo, cpo, simpo, reward, process-reward, classify, embed, "
-             "distill. Default sft",
-             [](Request& r, Text v) { r.recipe.objective.method = v; }},
+    PlanFlag{
+        "--method", "METHOD", kModel,
+        "what it is trained for: sft, dpo, kto, orpo, cpo, simpo, reward, process-reward, classify, embed, "
+        "distill. Default sft. For plan also, or after a comma, what to choose from: any, full, lora, qlora. Default "
+        "full and lora",
+        [](Request& r, Text v) {
+          if (const auto named = words_of_method(v).trained_for) r.recipe.objective.method = *named;
+        }},
     PlanFlag{"--ref", "copy|adapter|precomputed|host", kModel,
              "the reference of dpo and kto: a second model, the model without its adapters, log-probs made before, a "
              "copy on the host. Default adapter with adapters, else copy",
@@ -286,6 +290,19 @@ constexpr std::array kFlags{
 }  // namespace
 
 std::span<const PlanFlag> plan_flags() { return kFlags; }
+
+MethodWords words_of_method(std::string_view text) {
+  constexpr std::array<std::string_view, 4> kSearched{"any", "full", "lora", "qlora"};
+  MethodWords words;
+  for (const std::string& part : split(std::string(text), ',')) {
+    const std::string word(trim(part));
+    auto& place = std::ranges::find(kSearched, word) != kSearched.end() ? words.searched : words.trained_for;
+    if (place)
+      throw InputError("--method", fmt::format("'{}' and '{}' contradict each other", *place, word), "give one");
+    place = word;
+  }
+  return words;
+}
 
 void add_plan_flags(CLI::App& app) {
   app.add_option("plan")
@@ -545,7 +562,11 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   } else if (configs) {
     request = configs->request;
   } else {
-    const auto framework = given(app, "--framework"), method = given(app, "--method");
+    const auto framework = given(app, "--framework"), given_method = given(app, "--method");
+    const auto [method, searched] = given_method ? words_of_method(*given_method) : MethodWords{};
+    if (searched && app.get_name() != "plan")
+      throw InputError("--method", fmt::format("'{}' is for plan, which chooses", *searched),
+                       "--full, --lora or --qlora");
     const std::string_view usual_of_method = method ? std::string_view(find_training_method(*method).framework) : "";
     request.recipe.framework = framework_named(framework                  ? std::string_view(*framework)
                                                : !usual_of_method.empty() ? usual_of_method
