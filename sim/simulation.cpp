@@ -139,6 +139,28 @@ std::vector<std::vector<std::uint32_t>> spans_of_ranks(const Simulation& s) {
   return out;
 }
 
+/// Two ranks that differ in nothing but their place.
+bool are_alike(const SimInput& input, const SimOptions& options, const SimulatedRank& a, const SimulatedRank& b) {
+  const auto& column = input.columns.own_of_rank;
+  return a.rank_class == b.rank_class && column[std::size_t(a.rank)] == column[std::size_t(b.rank)] &&
+         straggler_factor(options, a.rank) == straggler_factor(options, b.rank);
+}
+
+void find_alike(Simulation& s, const SimInput& input, const SimOptions& options) {
+  std::vector<std::uint32_t> firsts;
+  for (std::uint32_t r = 0; r < s.ranks.size(); ++r) {
+    s.ranks[r].alike = r;
+    if (options.jitter > 0) continue;
+    const auto first = std::find_if(firsts.begin(), firsts.end(), [&](std::uint32_t other) {
+      return are_alike(input, options, s.ranks[other], s.ranks[r]);
+    });
+    if (first == firsts.end())
+      firsts.push_back(r);
+    else
+      s.ranks[r].alike = *first;
+  }
+}
+
 /// Figures of every rank from its spans; the memory curve for the first few.
 void measure(Simulation& s, const SimInput& input) {
   auto by_rank = spans_of_ranks(s);
@@ -232,6 +254,7 @@ Simulation simulate(const SimInput& input, const SimOptions& options) {
                          .flops = result.flops[r],
                          .sent = network->bytes_sent(folding.ranks[r])});
   if (out.topology) out.links = sum_links(*network, *out.topology, out.step);
+  find_alike(out, input, options);
   measure(out, input);
   sum_up(out);
   out.critical_path = find_critical_path(out.spans);
