@@ -200,14 +200,12 @@ TEST_CASE("Python: a dict of LLaMA-Factory's or axolotl's settings is read as it
     CHECK(r.request.recipe.lora.rank == 4);
     CHECK(r.request.recipe.micro_batch == 2);
   }
-  const ConfigReading r = file("run.ipynb", R"({"cells": [{"cell_type": "code", "source": "args = {'stage': 'sft',
-    'model_name_or_path': 'Qwen/Qwen3-8B', 'finetuning_type': 'lora', 'lora_rank': 4}\njson.dump(args, f)"
-},
-    {"cell_type": "code", "source": "!llamafactory-cli train train.json"}]
-})");
+  const ConfigReading r = file("run.ipynb", R"x({"cells": [{"cell_type": "code", "source": [
+    "args = {'stage': 'sft', 'model_name_or_path': 'Qwen/Qwen3-8B', ", "'finetuning_type': 'lora', 'lora_rank': 4}\n",
+    "json.dump(args, f)"]}, {"cell_type": "code", "source": "!llamafactory-cli train train.json"}]})x");
   CHECK(r.request.recipe.lora.rank == 4);
-CHECK(file("train.py", "c = DictDefault(base_model='Qwen/Qwen3-8B', micro_batch_size=3, sequence_len=512)\n")
-          .request.recipe.micro_batch == 3);
+  CHECK(file("train.py", "c = DictDefault(base_model='Qwen/Qwen3-8B', micro_batch_size=3, sequence_len=512)\n")
+            .request.recipe.micro_batch == 3);
 }
 
 TEST_CASE("a job that is handed to sbatch as its input is read") {
