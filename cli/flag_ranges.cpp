@@ -79,7 +79,8 @@ constexpr std::array kRanges{
     // of a plan
     FlagRange{"--micro-batch", kWhole, kSequences}, FlagRange{"--seq-len", kWhole, kTokens},
     FlagRange{"--image-size", kWhole, {1, double(kMostPixels)}, "1024x768", "sides", sides},
-    FlagRange{"--images-per-row", kWhole, {1, double(kMostImages)}},
+    FlagRange{"--images-per-row", kWhole, {1, double(kMostImages)}}, FlagRange{"--completion-len", kWhole, kTokens},
+    FlagRange{"--labels", kWhole, {1, 1e6}}, FlagRange{"--texts-per-row", kWhole, {1, 1e4}},
     FlagRange{"--grad-accum", kWhole, {1, double(kMostGradAccum)}}, FlagRange{"--rows", kWhole, {1, kMostRows}},
     FlagRange{"--tokens-per-row", kWhole, kTokens}, FlagRange{"--epochs", kReal, {1e-6, 1e6}},
     FlagRange{"--tokens", kReal, {1, kMostTokens}, "100B", "", in_ones}, FlagRange{"--eval-batch", kWhole, kSequences},
@@ -87,7 +88,9 @@ constexpr std::array kRanges{
     FlagRange{"--checkpointing", kWhole, {1, 1e5}, "every=2", "K", behind_every},
     FlagRange{"--loss", kWhole, {1, double(kMostLossChunks)}, "chunked=8", "N", behind_chunked},
     FlagRange{"--num-gpus", kWhole, kGpus}, FlagRange{"--price-per-gpu-hour", kReal, {0, 1e6}, "1.09"},
-    FlagRange{"--shard-size", kWhole, {1, 1e6}}, FlagRange{"--reduce-bucket-size", kWhole, {1, 1e12}},
+    FlagRange{"--tp", kWhole, {1, 1024}}, FlagRange{"--pp", kWhole, {1, 1024}},
+    FlagRange{"--virtual-stages", kWhole, {1, 1024}}, FlagRange{"--shard-size", kWhole, {1, 1e6}},
+    FlagRange{"--reduce-bucket-size", kWhole, {1, 1e12}},
     FlagRange{"--wrap", kWhole, {1, 1e14}, "size:100000000", "N", behind_size},
     // of a search
     FlagRange{"--global-batch", kWhole, {1, 1 << 16}},

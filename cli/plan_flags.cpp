@@ -24,7 +24,9 @@
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
 #include "models/trained_names.h"
+#include "models/training_method.h"
 #include "planner/changes.h"
+#include "planner/pipeline_schedule.h"
 #include "planner/plan/plan_file.h"
 
 namespace gpuplan {
@@ -67,6 +69,8 @@ void set_adapter(Request& r, Text value, Method method) {
   if (keeps_adapters && flag.quant.kind != BaseQuant::None) r.recipe.lora.base_dtype.reset();
   r.recipe.quant = flag.quant;
 }
+
+void set_reference(Request& r, Text value) { r.recipe.objective.reference = parse_name<Reference>(value, "--ref"); }
 
 void set_int8(Request& r, Text) {
   if (r.recipe.method != Method::Lora)
@@ -135,17 +139,34 @@ constexpr std::array kFlags{
              "layers.*.mlp; * is any text. Default all",
              set_trained},
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
-    PlanFlag{
-        "--framework", "FRAMEWORK", kModel,
-        "trainer whose dtypes, buffers and defaults to model; plain: hf-trainer's memory model without its defaults, as "
-        "without this flag",
-        [](Request& r, Text v) { r.recipe.framework = framework_named(v); }},
+    PlanFlag{"--method", "METHOD", kModel,
+             "what it is trained for: sft, dpo, kto, orpo, cpo, simpo, reward, process-reward, classify, embed, "
+             "distill. Default sft",
+             [](Request& r, Text v) { r.recipe.objective.method = v; }},
+    PlanFlag{"--ref", "copy|adapter|precomputed|host", kModel,
+             "the reference of dpo and kto: a second model, the model without its adapters, log-probs made before, a "
+             "copy on the host. Default adapter with adapters, else copy",
+             set_reference},
+    PlanFlag{"--teacher", "MODEL", kModel, "the second model of distill, as --model", nullptr},
+    PlanFlag{"--labels", "N", kModel, "numbers of the head of reward and classify. Default the method's",
+             [](Request& r, Text v) { r.recipe.objective.labels = to_integer(v); }},
+    PlanFlag{"--framework", "FRAMEWORK", kModel,
+             "trainer whose dtypes, buffers and defaults to model; plain: hf-trainer's memory model without its "
+             "defaults, as "
+             "without this flag",
+             [](Request& r, Text v) { r.recipe.framework = framework_named(v); }},
     PlanFlag{"--versions", "LIST", kModel,
              "of the libraries under the framework: transformers=4.57,peft=0.18, or installed: those of the Python on "
              "PATH. Default the newest that gpuplan knows",
              nullptr},
     PlanFlag{"--micro-batch", "B", kBatch, "sequences per GPU and pass. Default 1", set_count<&Recipe::micro_batch>},
     PlanFlag{"--seq-len", "S", kBatch, "tokens per sequence. Default 2048", set_count<&Recipe::seq_len>},
+    PlanFlag{
+        "--completion-len", "C", kBatch,
+        "tokens of a row that are the answer, for trainers that keep the logits of answers alone. Default: the row",
+        [](Request& r, Text v) { r.recipe.objective.completion_len = to_integer(v); }},
+    PlanFlag{"--texts-per-row", "N", kBatch, "texts that embed reads per row: 2, and the hard negatives. Default 2",
+             [](Request& r, Text v) { r.recipe.objective.texts_per_row = to_integer(v); }},
     PlanFlag{"--image-size", "WxH|N", kBatch,
              "pixels of the images of a vision-language model, before its processor resizes them. Default 512x512",
              set_image_size},
@@ -230,6 +251,22 @@ constexpr std::array kFlags{
              [](Request& r, Text v) { r.strategy = v == "auto" ? v : canonical_strategy(v); }},
     PlanFlag{"--shard-size", "K", kStrategy, "GPUs over which state is sharded. Default all; hsdp: a node, or half",
              [](Request& r, Text v) { r.options.shard_size = to_integer(v); }},
+    PlanFlag{
+        "--tp", "T", kStrategy,
+        "GPUs that share each layer (tensor parallelism), for trainers that have it; the others are data parallel. "
+        "Default 1",
+        [](Request& r, Text v) { r.options.tp = to_integer(v); }},
+    PlanFlag{"--sp", "", kStrategy, "… and between its products each holds its part of the sequence",
+             [](Request& r, Text) { r.options.splits_sequence = true; }},
+    PlanFlag{
+        "--pp", "P", kStrategy,
+        "stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1",
+        [](Request& r, Text v) { r.options.pp = to_integer(v); }},
+    PlanFlag{"--schedule", "1f1b|interleaved|gpipe", kStrategy,
+             "in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages",
+             [](Request& r, Text v) { r.options.schedule = parse_schedule(v, "--schedule"); }},
+    PlanFlag{"--virtual-stages", "V", kStrategy, "chunks of layers that each stage has. Default 1",
+             [](Request& r, Text v) { r.options.virtual_stages = to_integer(v); }},
     PlanFlag{"--fsdp-version", "1|2", kStrategy, "FullyShardedDataParallel or fully_shard. Default 2",
              set_fsdp_version},
     PlanFlag{"--wrap", "layer|size:N", kStrategy, "FSDP units: layers, or at least N parameters. Default layer",
@@ -256,6 +293,16 @@ void add_plan_flags(CLI::App& app) {
       ->description("a plan saved by --save; '-' is standard input. Flags override it")
       ->group(kModel);
   for (const PlanFlag& flag : kFlags) add_flag(app, flag.name, flag.value, flag.help, flag.group);
+}
+
+void add_surrounding_flags(CLI::App& app) {
+  constexpr std::array kSurrounding{"--model",          "--offline",  "--versions",          "--image-size",
+                                    "--images-per-row", "--rows",     "--tokens-per-row",    "--tokens",
+                                    "--gpus",           "--gpu-spec", "--cluster",           "--gpu",
+                                    "--num-gpus",       "--profile",  "--price-per-gpu-hour"};
+  for (const PlanFlag& flag : kFlags)
+    if (std::ranges::find(kSurrounding, std::string_view(flag.name)) != kSurrounding.end())
+      add_flag(app, flag.name, flag.value, flag.help, flag.group);
 }
 
 namespace {
@@ -302,6 +349,8 @@ bool may_be(const Request& r, Has has) {
     return (r.strategy == "auto" || r.strategy == row.name) && has(row);
   });
 }
+bool shares_layers(const Request& r) { return r.options.tp > 1; }
+bool has_stages(const Request& r) { return r.options.pp > 1; }
 bool may_be_fsdp(const Request& r) {
   return may_be(r, [](const StrategyRow& row) { return is_fsdp(row.engine); });
 }
@@ -329,6 +378,9 @@ constexpr std::array kNeedMore{
     NeedsMore{"--images-per-row", sees_images, kNoImages},
     NeedsMore{"--train-vision", sees_images, kNoImages},
     NeedsMore{"--shard-size", may_shard, "the strategy shards nothing"},
+    NeedsMore{"--sp", shares_layers, "no --tp shares the layers"},
+    NeedsMore{"--schedule", has_stages, "no --pp makes stages"},
+    NeedsMore{"--virtual-stages", has_stages, "no --pp makes stages"},
     NeedsMore{"--fsdp-version", may_be_fsdp, kNoFsdp},
     NeedsMore{"--wrap", may_be_fsdp, kNoFsdp},
     NeedsMore{"--no-reshard", may_be_fsdp, kNoFsdp},
@@ -391,6 +443,12 @@ void set_model(PlanQuestion& question, const std::string& model, const HubSettin
   LoadedModel loaded = load_model(model, hub);
   question.request.model = std::move(loaded.spec);
   for (std::string& note : loaded.notes) question.notes.push_back(std::move(note));
+}
+
+void set_teacher(PlanQuestion& question, const std::string& model, const HubSettings& hub) {
+  LoadedModel loaded = load_model(model, hub);
+  question.request.teacher = std::make_shared<const ModelSpec>(std::move(loaded.spec));
+  for (std::string& note : loaded.notes) question.notes.push_back("teacher: " + std::move(note));
 }
 
 /// Flags that must be given.
@@ -487,8 +545,11 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   } else if (configs) {
     request = configs->request;
   } else {
-    const auto framework = given(app, "--framework");
-    request.recipe.framework = framework_named(framework ? std::string_view(*framework) : usual_framework);
+    const auto framework = given(app, "--framework"), method = given(app, "--method");
+    const std::string_view usual_of_method = method ? std::string_view(find_training_method(*method).framework) : "";
+    request.recipe.framework = framework_named(framework                  ? std::string_view(*framework)
+                                               : !usual_of_method.empty() ? usual_of_method
+                                                                          : usual_framework);
   }
   if (reading) question.notes.insert(question.notes.end(), reading->notes.begin(), reading->notes.end());
   const StackVersions planned = plan ? request.recipe.framework->versions : StackVersions{};
@@ -497,6 +558,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   set_versions(app, request, planned);
   check_zero_flags(app, *request.recipe.framework);
   if (model && !behind_model) set_model(question, *model, given_hub(app));
+  if (const auto teacher = given(app, "--teacher")) set_teacher(question, *teacher, given_hub(app));
   if (configs && !model && (configs->model || needed.model))
     load_named_model(*configs, [&](const std::string& its) { set_model(question, its, given_hub(app)); });
   std::ranges::move(settle_stack(request), std::back_inserter(question.notes));
@@ -506,7 +568,9 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   set_given_host(app, request.cluster);
   const bool is_complete = plan || (configs && configs->has_trainer);
   if (!plan) check_complete(app, question, needed, is_complete || (configs && configs->has_method));
-  if (configs) settle_configs(app, *configs, request, question.notes);
+  if (configs) question.has_rows = settle_configs(app, *configs, request, question.notes);
+  if (!is_complete && !request.recipe.objective.method.is_usual() && !is_given(app, "--packing"))
+    request.recipe.packing = Packing::Padded;  // trainers pad answers, and few pack them
   if (!is_complete) {
     set_defaults(app, question);
     set_length(app, question);
@@ -519,6 +583,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   if (!plan && !says_precision && !is_given(app, "--precision")) set_precision(question);
   if (request.eval_batch * request.recipe.seq_len > kMostBatchTokens)
     throw InputError("--eval-batch", "evaluation batch times sequence length exceeds 2^32 tokens");
+  if (!request.model.family.empty()) check_teacher(request);
   note_long_rows(question);
   note_flags_without_effect(app, question);
   set_profile(app, question);

@@ -32,6 +32,8 @@ struct PlanFlag {
 std::span<const PlanFlag> plan_flags();
 
 void add_plan_flags(CLI::App& app);
+/// Those alone that say what no trainer's file does: where the model is, the data, the machine.
+void add_surrounding_flags(CLI::App& app);
 
 /// --as-given and --quality, of commands that choose what is not given.
 void add_choice_flags(CLI::App& app);
@@ -43,6 +45,7 @@ void set_choice(const CLI::App& app, EstimateRequest& request);
 struct PlanQuestion {
   EstimateRequest request;
   std::vector<std::string> notes;
+  bool has_rows = true;  // false: of a trainer's file, by nothing; Dataset's default is assumed
 };
 
 /// Names the conventions of the usual framework without its trainer's defaults.

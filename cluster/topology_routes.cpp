@@ -151,24 +151,29 @@ Route Topology::nvme_route(std::int64_t rank, bool to_nvme) const {
 /// rings leave at the ranks beside adapters; taking all ranks alike (1/g each, through the adapter that they share)
 /// loads every adapter the same: k adapters carry g R / g = R together. So R <= k x adapter, as the bus bandwidth of
 /// make_comm_model. Source: NVIDIA/nccl src/graph/{search,connect}.cc (one channel per net device, crossNic rotations).
-Route Topology::ring_route(std::int64_t from, std::int64_t to, std::int64_t ranks_per_node,
-                           std::int64_t group_size) const {
+Route Topology::ring_route(std::int64_t from, std::int64_t to, std::int64_t ranks_per_node, std::int64_t group_size,
+                           std::span<const std::int64_t> members) const {
   const TopologyGraph& g = *graph_;
   const MachineShape& m = g.machine;
   const std::int64_t per_node = g.gpus_per_node,
                      nodes = ceil_div(group_size, std::max<std::int64_t>(1, ranks_per_node));
   if (m.num_vertices == 0 || group_size <= 1) return route(from, to);
   Route route_;
-  const bool is_whole = ranks_per_node == per_node && m.has_striped_rings;
+  const bool is_whole = ranks_per_node == per_node;
+  const auto is_member = [&](std::uint32_t vertex, std::int64_t node) {
+    if (g.graph[vertex].kind != VertexKind::Gpu) return false;
+    return is_whole || std::any_of(members.begin(), members.end(),
+                                   [&](std::int64_t rank) { return g.node_of(rank) == node && gpu(rank) == vertex; });
+  };
   const auto append_local = [&](std::int64_t a, std::int64_t b, double weight) {
-    if (!is_whole) return append_inside_machine(g, route_, gpu(a), gpu(b), weight);
     double width = 0;
     std::vector<std::uint32_t> direct;
-    for (const auto& edge : boost::make_iterator_range(boost::out_edges(gpu(a), g.graph))) {
-      const auto link = get(boost::edge_index, g.graph, edge);
-      if (g.graph[g.ends[link].second].kind == VertexKind::Gpu)
-        direct.push_back(link), width += g.links[link].capacity.value;
-    }
+    if (m.has_striped_rings)
+      for (const auto& edge : boost::make_iterator_range(boost::out_edges(gpu(a), g.graph))) {
+        const auto link = get(boost::edge_index, g.graph, edge);
+        if (is_member(g.ends[link].second, g.node_of(a))) direct.push_back(link), width += g.links[link].capacity.value;
+      }
+    if (direct.empty()) return append_inside_machine(g, route_, gpu(a), gpu(b), weight);
     for (const std::uint32_t link : direct) route_.push_back({link, weight * g.links[link].capacity.value / width});
   };
   const bool leaves = g.node_of(from) != g.node_of(to);
@@ -193,6 +198,25 @@ Route Topology::ring_route(std::int64_t from, std::int64_t to, std::int64_t rank
   if (ranks_per_node > 1) append_local(from, local_to, 1 - share);
   append_between_machines(g, route_, from, remote_to, share);
   return merged(route_);
+}
+
+BytesPerSec Topology::rate_of_groups(std::int64_t stride, std::int64_t ways) const {
+  std::vector<double> loads(num_links());
+  for (std::int64_t first = 0; first + stride * (ways - 1) < gpus_per_node();
+       first += (first + 1) % stride == 0 ? stride * (ways - 1) + 1 : 1) {
+    std::vector<std::int64_t> ranks;
+    for (std::int64_t i = 0; i < ways; ++i) ranks.push_back(first + i * stride);
+    const auto order = ring_order(ranks);
+    for (std::size_t i = 0; i < order.size(); ++i)
+      for (const LinkUse& use : ring_route(order[i], order[(i + 1) % order.size()], ways, ways, order))
+        loads[use.link] += use.weight;
+  }
+  BytesPerSec rate;
+  for (std::uint32_t i = 0; i < loads.size(); ++i)
+    if (const BytesPerSec here = link(i).capacity / std::max(1e-12, loads[i]);
+        loads[i] > 0 && (rate.value == 0 || here < rate))
+      rate = here;
+  return rate;
 }
 
 std::vector<std::int64_t> Topology::ring_order(std::span<const std::int64_t> ranks) const {

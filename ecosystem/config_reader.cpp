@@ -37,6 +37,7 @@ struct ReadFile {
   std::optional<ConfigFile> engine;                   // DeepSpeed's settings that stand inside this file
   bool is_guess = false;                              // a script of an unknown kind: its program has other defaults
   std::string open_method;                            // a flag of a script's own that says whether adapters are trained
+  SettingsPart part{};                                // without the table and the keys
 };
 
 /// "q_proj,v_proj" and "full_shard auto_wrap" as lists.
@@ -52,6 +53,10 @@ json words_of_list(const json& text) {
 json words_of(const KeyRow& row, const json& list) {
   json words = json::array();
   for (const json& item : list) {
+    if (!row.each.empty() && item.is_object()) {
+      if (item.contains(row.each) && item[row.each].is_string()) words.push_back(item[row.each]);
+      continue;
+    }
     const KeyRow::Value* known = row.find_value(item);
     if (!known)
       words.push_back(item);
@@ -89,7 +94,11 @@ class KeyReader {
         notes_(notes) {}
 
   void read() {
-    if (const auto method = find_foreign_method(table_.name, tree_.root))
+    const std::string said = said_objective();
+    const auto method = find_foreign_method(table_.name, tree_.root, said);
+    if (method && !method->objective.empty() && (said.empty() || said == method->objective))
+      take_method(*method, said.empty());
+    else if (method && !is_planned_with(said, *method))
       fail(method->keys.front(), fmt::format("belongs to {}, which is not modelled: {}", method->name, method->why),
            fmt::format("only supervised fine-tuning is planned: to plan that, leave out {}",
                        fmt::join(method->keys, ", ")));
@@ -111,6 +120,31 @@ class KeyReader {
     const std::string line = is_known ? fmt::format(":{}", place->second.key_line) : "";
     const std::string& file = is_known && !place->second.file.empty() ? place->second.file : tree_.file;
     throw InputError(fmt::format("{}{}: {}", file, line, key), problem, hint);
+  }
+
+  /// The method that a key of the table states, or the program that was started; empty: none.
+  std::string said_objective() const {
+    for (const KeyRow& row : table_.rows) {
+      if (!row.field || row.field->name != "objective" || !tree_.root.contains(row.key)) continue;
+      const KeyRow::Value* known = row.find_value(tree_.root.at(row.key));
+      if (known && known->second.is_string()) return known->second.get<std::string>();
+    }
+    return {};
+  }
+
+  /// Says whether every key of the sign is one that the table knows, under a method that is planned.
+  bool is_planned_with(const std::string& said, const ForeignSign& sign) const {
+    return !said.empty() &&
+           std::ranges::all_of(sign.keys, [&](const std::string& key) { return table_.find(as_in_table(key)); });
+  }
+
+  /// Keys of a method that is planned: those without a row change nothing that is counted.
+  void take_method(const ForeignSign& method, bool is_stated_by_keys) {
+    if (is_stated_by_keys) state_fact(*find_setup_field("objective"), method.keys.front(), method.objective);
+    for (const std::string& key : method.keys)
+      if (!table_.find(as_in_table(key)))
+        ignored_[fmt::format("of {}, and it changes neither memory nor the time of a step", method.name)].push_back(
+            key);
   }
 
   /// The key as the table spells it: a mapping's own prefix may be left out.
@@ -295,6 +329,7 @@ class Reading {
     if (out_.plan) return read_plan();
     add_named_engine();
     for (const ReadFile& file : files_) merge(file);
+    list_parts();
     count_processes();
     check_batch();
     if (std::string note = resolve_component(out_.setup); !note.empty()) out_.notes.push_back(std::move(note));
@@ -352,7 +387,12 @@ class Reading {
 
   void add_parsed(const ConfigFile& file, const ParsedConfig& parsed) {
     put_fsdp_file(file, parsed);
-    files_.push_back({.table = parsed.table, .file = file, .setup = {}, .stated_by = {}, .is_guess = parsed.is_guess});
+    files_.push_back({.table = parsed.table,
+                      .file = file,
+                      .setup = {},
+                      .stated_by = {},
+                      .is_guess = parsed.is_guess,
+                      .part = {.file = file.name}});
     KeyReader(files_.back(), parsed, out_.notes).read();
   }
 
@@ -386,6 +426,7 @@ class Reading {
     add_parsed(
         config ? *config : ConfigFile{script, {}},
         {.table = table, .tree = tree_of(part, script, table, below.tree.get(), out_.notes), .is_guess = is_guess});
+    files_.back().part = {.file = config ? config->name : "", .script = script, .flags = part.flags};
     if (speaks && files_.back().open_method.empty()) files_.back().open_method = started;
   }
 
@@ -449,6 +490,15 @@ class Reading {
                         of_role(FileRole::Adapter) ? "" : ": DeepSpeed and accelerate stop at values that differ"),
             of_role(FileRole::Adapter) ? "only one of them is trained; leave the other file out"
                                        : "write \"auto\" in DeepSpeed's file, or the same value");
+    }
+  }
+
+  void list_parts() {
+    for (const ReadFile& file : files_) {
+      SettingsPart part = file.part;
+      part.table = file.table;
+      part.keys_of.insert(file.stated_by.begin(), file.stated_by.end());
+      out_.parts.push_back(std::move(part));
     }
   }
 

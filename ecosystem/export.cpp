@@ -15,6 +15,7 @@
 #include "ecosystem/export_parts.h"
 #include "ecosystem/field_flags.h"
 #include "ecosystem/meaning.h"
+#include "ecosystem/question_fields.h"
 #include "ecosystem/rules.h"
 #include "models/expert_layout.h"
 #include "models/framework.h"
@@ -314,30 +315,6 @@ EstimateRequest read_back(const ExportJob& job, const Target& target, const File
   return r;
 }
 
-json recipe_json(const Recipe& recipe) {
-  FieldWriter out;
-  write_recipe(out, recipe);
-  json fields = json::parse(out.take().dump());
-  fields.erase("framework");
-  fields.erase("versions");
-  fields["images"] = {{"train", to_string(recipe.images.train)}};  // the rest is of the data
-  if (recipe.loss != LossKernel::Chunked) fields.erase("loss_chunks");
-  if (recipe.checkpointing != Checkpointing::EveryK) fields.erase("checkpoint_every");
-  fields["kernels"] = to_string(layer_kernels(recipe, *recipe.framework));
-  const Dtype compute = resolve_numerics(recipe, *recipe.framework, ShardingEngine::Local).compute;
-  if (recipe.is_adapter() && recipe.lora.base_dtype == compute) fields["lora"]["base_dtype"] = nullptr;
-  if (recipe.quant.kind != BaseQuant::Nf4) fields["quant"] = {{"kind", fields["quant"]["kind"]}};
-  return fields;
-}
-
-json strategy_json(const Strategy& strategy) {
-  FieldWriter out;
-  write_strategy(out, strategy);
-  json fields = json::parse(out.take().dump());
-  fields.erase("name");  // one state layout may have two names
-  return fields;
-}
-
 /// A field in which two objects differ: its path and both values.
 struct Difference {
   std::string path;
@@ -371,26 +348,18 @@ std::string nearest_to(const std::vector<Difference>& all, const EstimateRequest
   return words.empty() ? "export for another program" : words;
 }
 
-/// The recipe without a 4-bit storage that is the usual one of what is sharded.
-Recipe without_usual_storage(const ExportJob& job, Recipe recipe) {
-  const Dtype compute = resolve_numerics(recipe, *recipe.framework, job.strategy.engine).compute;
-  if (job.strategy.layout.shards_weights && recipe.quant.storage_dtype == compute) recipe.quant.storage_dtype.reset();
-  return recipe;
-}
-
 /// Why the files would train something else; fills answer.refusal.
 void compare(ExportAnswer& answer, const ExportJob& job, const EstimateRequest& read, const Target& target) {
   const Strategy strategy = make_strategy(read.strategy, read.cluster, options_for(read));
   std::vector<Difference> found;
-  add_differences(found, strategy_json(job.strategy), strategy_json(strategy));
+  add_differences(found, strategy_fields(job.strategy), strategy_fields(strategy));
   const bool is_other_strategy = !found.empty() && strategy.name != job.strategy.name;
   if (target.trainer) {
     const auto method = [](const EstimateRequest& r) { return json{{"method", to_string(r.recipe.method)}}; };
     const std::size_t num_before = found.size();
     add_differences(found, method(job.request), method(read));
     if (found.size() == num_before)
-      add_differences(found, recipe_json(without_usual_storage(job, job.request.recipe)),
-                      recipe_json(without_usual_storage(job, read.recipe)));
+      add_differences(found, recipe_fields(job.request.recipe, job.strategy), recipe_fields(read.recipe, job.strategy));
   }
   if (found.empty()) return;
   answer.nearest = nearest_to(found, read, strategy, job, target);
@@ -457,6 +426,8 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
     return refuse(answer, fmt::format("{} [{}]", rule->why, rule->id), std::string(rule->nearest));
   if (const std::string why = why_not_applicable(job.strategy, r.cluster, r.recipe, r.model); !why.empty())
     return refuse(answer, fmt::format("{}: {}", job.strategy.name, why), "plan again with another --strategy");
+  if (job.strategy.mesh.within_layers() != Mesh())
+    return refuse(answer, "tensor parallelism cannot be exported yet", "plan without --tp");
   if (target.trainer && reaches_mamba_output(r))
     return refuse(answer,
                   "all-linear would put adapters on out_proj of the Mamba layers, which PEFT refuses or leaves idle",

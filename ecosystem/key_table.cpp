@@ -117,7 +117,9 @@ class TableReader {
     }
     if (from.contains("otherwise")) row.otherwise = from["otherwise"];
     row.is_joined = from.value("joined", false);
+    row.each = from.value("each", "");
     row.needs = texts(from, "needs");
+    pairs(from, "needs_item", [&](const json& a, const json& b) { row.needs_item = {a, b}; });
     row.is_written = from.value("written", true);
     for (const auto& [key, bound] : {std::pair{"since", &row.since}, std::pair{"before", &row.before}}) {
       if (!from.contains(key)) continue;
@@ -192,6 +194,14 @@ bool is_written_for(const KeyRow& row, const Versions& versions) {
     return version && is_older(*version, bound.second);
   };
   return !(row.since && is_before(*row.since)) && (!row.before || is_before(*row.before));
+}
+
+nlohmann::ordered_json value_in_file(const KeyRow& row, const json& fact) {
+  const auto first = row.values.begin(), last = first + std::ptrdiff_t(row.num_written);
+  const auto pair = std::find_if(first, last, [&](const auto& p) { return p.second == fact; });
+  if (pair != last) return pair->first;
+  if (row.is_joined && fact.is_array()) return fmt::format("{}", fmt::join(fact.get<std::vector<std::string>>(), ","));
+  return std::all_of(first, last, KeyRow::leaves_others) ? nlohmann::ordered_json(fact) : nlohmann::ordered_json();
 }
 
 namespace {

@@ -32,10 +32,13 @@ struct KeyRow {
   std::size_t num_written = 0;  // of `values`; those behind are read only
   nlohmann::json otherwise;     // the fact where no file has the key; null: nothing follows
   bool is_joined = false;       // a list is one text with commas
+  std::string each;             // of mappings in a list, the key whose text counts
   bool is_written = true;       // false: another spelling of the same
   /// Package and version from which, and before which, the key is written; empty: always.
   std::optional<std::pair<std::string, std::string>> since, before;
   std::vector<std::string> needs;  // keys without any of which this one has no effect
+  /// A list and the item that it must hold, else the key has no effect: a plugin. Empty: none.
+  std::pair<std::string, std::string> needs_item;
   std::string reason, rule;
   std::string note;                      // what to know when the key is there
   std::vector<nlohmann::json> harmless;  // values of a refused key that change nothing
@@ -79,6 +82,9 @@ struct KeyTable {
 
 /// Whether the key is written into files for these versions; a version that is not given is the newest.
 bool is_written_for(const KeyRow& row, const Versions& versions);
+
+/// What stands in the file for a fact; null where the format has no word for it.
+nlohmann::ordered_json value_in_file(const KeyRow& row, const nlohmann::json& fact);
 
 /// Every format, in the order in which they are recognised. Throws InputError for a broken data file.
 std::span<const KeyTable> key_tables();

@@ -18,6 +18,7 @@ struct LaunchFlag {
   std::string name;  // "lora_r"; with dots below mappings
   std::vector<ShellWord> values;
   int line = 1;
+  std::size_t begin = 0, end = 0;  // of its word in the script's text; alike where it does not stand there
 };
 
 /// A command speaks to several programs; each gets its flags, and the file that they change.

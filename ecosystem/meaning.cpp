@@ -11,6 +11,7 @@
 #include "models/fake_quant_table.h"
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
+#include "models/training_method.h"
 
 namespace gpuplan {
 namespace {
@@ -48,11 +49,13 @@ class Reader {
   Reader(const Setup& setup, EstimateRequest& request, Notes& notes) : s_(setup), r_(request), notes_(notes) {}
 
   void read_all() {
+    read_objective();
     read_method();
     read_precision();
     read_base();
     read_batch();
     read_kernels();
+    leave_plain_loss();
     read_strategy();
     normalise_storage();
   }
@@ -60,6 +63,21 @@ class Reader {
  private:
   Recipe& recipe() { return r_.recipe; }
   void note(std::string text) { notes_.push_back(std::move(text)); }
+
+  /// A loss may make another method of pairs than its trainer's word: stage dpo with pref_loss orpo is orpo.
+  void read_objective() {
+    if (!s_.objective) return;
+    const TrainingMethod* method = &find_training_method(*s_.objective);
+    if (s_.pair_loss && find_training_method(*s_.pair_loss).answers == method->answers)
+      method = &find_training_method(*s_.pair_loss);
+    if (method == &training_methods().front()) return;
+    Objective& objective = recipe().objective;
+    objective.method = *method;
+    if (s_.reference && method->has_pass_of(PassModel::Reference))
+      objective.reference = parse_name<Reference>(*s_.reference, "reference");
+    if (s_.labels && method->head == MethodHead::Score) objective.labels = *s_.labels;
+    if (s_.texts_per_row && method->head == MethodHead::Pooled) objective.texts_per_row = *s_.texts_per_row;
+  }
 
   void read_method() {
     if (!s_.adapter && !s_.quant_bits) return;
@@ -236,7 +254,7 @@ class Reader {
       r.checkpoint_every = *s_.checkpoint_every;
     }
     if (s_.activation_offload) r.offload.activations = *s_.activation_offload;
-    if (s_.loss) r.loss = parse_name<LossKernel>(*s_.loss, "loss");
+    if (s_.loss && r.objective.method.is_usual()) r.loss = parse_name<LossKernel>(*s_.loss, "loss");
     if (s_.loss_chunks && *s_.loss_chunks > 0) r.loss_chunks = *s_.loss_chunks;
     const bool has_liger = holds(s_.liger);
     if (has_liger ? s_.liger_layers.value_or(true) : holds(s_.liger_layers)) r.kernels = LayerKernels::Fused;
@@ -282,6 +300,15 @@ class Reader {
     const bool is_alike = says(s_.attention, "flex") || says(s_.attention, "xformers");
     if (is_alike) note(fmt::format("{} attention is counted as sdpa, which keeps no scores either", *s_.attention));
     recipe().attention = is_alike ? AttentionKernel::Sdpa : parse_name<AttentionKernel>(*s_.attention, "attention");
+  }
+
+  /// A trainer's word for Liger's kernels fuses no loss of pairs that it does not have.
+  void leave_plain_loss() {
+    Recipe& r = recipe();
+    if (r.objective.method.is_usual() || r.loss == LossKernel::Plain) return;
+    const std::vector<std::string>& fused = r.framework->preference.fused_methods;
+    if (r.loss != LossKernel::Fused || std::ranges::find(fused, r.objective.method->name) == fused.end())
+      r.loss = LossKernel::Plain;
   }
 
   void read_strategy() {
@@ -421,6 +448,15 @@ void write_precision(Setup& s, const Recipe& r, bool is_local) {
   if (!r.is_adapter() && !keeps_fp32) s.dtype = word_of(computes_in(r.precision));
 }
 
+void write_objective(Setup& s, const Recipe& r) {
+  s.objective = std::string(r.objective.method->name);
+  if (r.objective.method.is_usual()) return;
+  if (r.objective.answers() > 1) s.pair_loss = s.objective;
+  if (r.objective.reference) s.reference = std::string(to_string(*r.objective.reference));
+  if (r.objective.labels > 0) s.labels = r.objective.labels;
+  if (r.objective.texts_per_row > 0) s.texts_per_row = r.objective.texts_per_row;
+}
+
 void write_batch(Setup& s, const EstimateRequest& request, std::int64_t data_parallel) {
   const Recipe& r = request.recipe;
   s.micro_batch = r.micro_batch;
@@ -500,6 +536,8 @@ Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
   const bool is_local = strategy.engine == ShardingEngine::Local;
   s.model = request.model.id.empty() ? request.model.name : request.model.id;
   s.model_type = request.model.model_type;
+  write_objective(s, request.recipe);
+  if (request.teacher) s.teacher = request.teacher->id.empty() ? request.teacher->name : request.teacher->id;
   write_method(s, request.recipe, strategy.layout.shards_weights);
   write_precision(s, request.recipe, is_local);
   write_batch(s, request, strategy.mesh.batch_replicas());

@@ -35,6 +35,8 @@ using nlohmann::json;
 //
 //   decoder_trained, encoder_trained, fusion_trained: full, lora, frozen
 //
+//   objective, pair_loss: a row of data/methods.yaml; reference: copy, adapter, precomputed
+//
 //   qat: a row of models/recipe_names; qat_weights, qat_inputs: int4, int8, fp8, nvfp4, mxfp4
 constexpr std::array kSetupFields{SetupField{"model", &Setup::model},
                                   SetupField{"model_type", &Setup::model_type},
@@ -95,6 +97,12 @@ constexpr std::array kSetupFields{SetupField{"model", &Setup::model},
                                   SetupField{"qat_inputs", &Setup::qat_inputs},
                                   SetupField{"freezes_tower", &Setup::freezes_tower},
                                   SetupField{"freezes_projector", &Setup::freezes_projector},
+                                  SetupField{"objective", &Setup::objective},
+                                  SetupField{"pair_loss", &Setup::pair_loss},
+                                  SetupField{"reference", &Setup::reference},
+                                  SetupField{"teacher", &Setup::teacher},
+                                  SetupField{"labels", &Setup::labels},
+                                  SetupField{"texts_per_row", &Setup::texts_per_row},
                                   SetupField{"micro_batch", &Setup::micro_batch},
                                   SetupField{"grad_accum", &Setup::grad_accum},
                                   SetupField{"seq_len", &Setup::seq_len},
@@ -106,6 +114,10 @@ constexpr std::array kSetupFields{SetupField{"model", &Setup::model},
                                   SetupField{"pads", &Setup::pads},
                                   SetupField{"evaluates", &Setup::evaluates},
                                   SetupField{"epochs", &Setup::epochs},
+                                  SetupField{"data_sets", &Setup::data_sets},
+                                  SetupField{"data_folder", &Setup::data_folder},
+                                  SetupField{"max_samples", &Setup::max_samples},
+                                  SetupField{"max_steps", &Setup::max_steps},
                                   SetupField{"bf16", &Setup::bf16},
                                   SetupField{"fp16", &Setup::fp16},
                                   SetupField{"precision_by_card", &Setup::precision_by_card},

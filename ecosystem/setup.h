@@ -55,11 +55,18 @@ struct Setup {
   Words parameter_targets;                // experts' parameters that carry adapters
   Word qat, qat_weights, qat_inputs;      // fake quantisers: in one word, or of weights and of inputs
   Flag freezes_tower, freezes_projector;  // of a model with a vision tower; the projector's follows the tower's
+  // what it is trained for: a row of data/methods.yaml, the loss by which a trainer's word for it becomes another row,
+  // where the reference comes from, and the numbers of another head
+  Word objective, pair_loss, reference, teacher;
+  Count labels, texts_per_row;
   // batch
   Count micro_batch, grad_accum, seq_len, eval_batch, pad_multiple, global_batch;
   Count answer_len;  // tokens of an answer behind a prompt of seq_len, where the two are cut each
   Flag packing, pads, evaluates;
   Number epochs;
+  Words data_sets;               // names and files of what is trained on
+  Word data_folder;              // with the list of such names
+  Count max_samples, max_steps;  // of each set; of the training
   // numbers and kernels
   Flag bf16, fp16, precision_by_card;
   Flag fp8;             // the trainer's own word: layers multiply in fp8

@@ -296,6 +296,7 @@ class ShellReader : private ShellCursor {
   void read_word(std::vector<ShellWord>& words) {
     Building now;
     now.word.line = line_;
+    const std::size_t begin = at_, num_before = words.size();
     while (!is_word_end()) {
       const char c = peek();
       if (c == '\\') {
@@ -323,6 +324,9 @@ class ShellReader : private ShellCursor {
       }
     }
     end_word(now, words);
+    if (words.size() != num_before + 1 || nesting_ > 0) return;
+    words.back().begin = begin;
+    words.back().end = at_;
   }
 
   /// NAME=, NAME+= or NAME[..]= where a word begins; its length up to the '=', else 0.

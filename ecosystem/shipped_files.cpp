@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -23,7 +24,11 @@ std::vector<ShippedFile> read_shipped_files() {
     for (const nlohmann::json& group : tree->root.at("programs"))
       for (const std::string format : group.at("formats"))
         for (const auto& [stem, settings] : group.at("files").items())
-          files.push_back({format, stem, settings.dump(), group.at("source")});
+          files.push_back({.format = format,
+                           .stem = stem,
+                           .text = settings.dump(),
+                           .source = group.at("source"),
+                           .named = fmt::format(fmt::runtime(group.value("named", "")), stem)});
   } catch (const nlohmann::json::exception& error) { throw InputError(where, error.what()); }
   return files;
 }

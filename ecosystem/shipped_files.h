@@ -13,6 +13,8 @@ struct ShippedFile {
   std::string stem;    // "zero3_bf16" of deepspeed_configs/zero3_bf16.json; "llama3_1/8B_lora"
   std::string text;    // the settings that decide memory and time, as JSON
   std::string source;
+  std::string
+      named;  // how a file of `format` names it: "deepspeed_configs/zero3.json"; empty: it has to be brought along
 };
 
 /// Gives every row. Throws InputError for a broken data file.

@@ -1,5 +1,6 @@
 #include "models/optimizers.h"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -101,6 +102,12 @@ std::int64_t num_step_temporaries(StepTemporary temporary) {
     case StepTemporary::LargestTensor: return 2;  // sqrt(v) and its bias-corrected copy; fp32 squares of the gradient
   }
   return 0;
+}
+
+double orthogonalisation_flops(std::int64_t rows, std::int64_t cols, NewtonSchulz way) {
+  const auto n = double(std::min(rows, cols)), m = double(std::max(rows, cols));
+  if (way == NewtonSchulz::Gram && rows != cols) return n * n * (8 * m + 28 * n);
+  return 5 * n * n * (4 * m + 2 * n);
 }
 
 std::span<const OptimizerSpec> optimizers() { return kOptimizers; }

@@ -35,6 +35,13 @@ struct OptimizerSpec {
 /// Tensors as large as a parameter that its step holds beside the states, while it works on that parameter.
 std::int64_t num_step_temporaries(StepTemporary temporary);
 
+/// FLOPs of orthogonalising a matrix by the five iterations of Newton-Schulz, with n its shorter side and m its longer
+/// one. Standard: X X^T, its square and the product with X, 5 (4 n^2 m + 2 n^3). Gram: the iterations run on X X^T,
+/// with one restart, 8 n^2 m + 28 n^3; a square matrix takes the standard way. Sources: Jordan et al. 2024;
+/// zeropower_via_gram_newtonschulz of deepspeed/runtime/zero/muon/original_muon.py @edaa7221.
+enum class NewtonSchulz : std::uint8_t { Standard, Gram };
+double orthogonalisation_flops(std::int64_t rows, std::int64_t cols, NewtonSchulz way);
+
 /// Every optimizer, the default first.
 std::span<const OptimizerSpec> optimizers();
 

@@ -59,6 +59,14 @@ struct Offload {
 /// its kin: weights in groups whose scales get gradients.
 enum class Qat : std::uint8_t { None, Int4, Int8Int4, Int4Grouped, Int8Int4Grouped, Fp8Int4Grouped, Fp8, Nvfp4, Mxfp4 };
 
+/// Where the log-probs of the reference come from: a second model, the policy without its adapters, a file that was
+/// made before, a model that waits in host memory; or the method compares with none.
+enum class Reference : std::uint8_t { Copy, Adapter, Precomputed, Host, None };
+
+/// What a pass over the model does: it trains, it runs forward with what is trained as it is, or forward with nothing
+/// trained and no adapters (a reference).
+enum class Pass : std::uint8_t { Train, Forward, Frozen };
+
 /// What is trained of a vision-language model beside its language model.
 enum class TrainVision : std::uint8_t { No, Projector, All };
 
@@ -83,8 +91,23 @@ struct ImageSpec {
 
 struct FrameworkConvention;
 struct OptimizerSpec;
+struct TrainingMethod;
 const FrameworkConvention& row_named(std::string_view name, std::type_identity<FrameworkConvention>);
 const OptimizerSpec& row_named(std::string_view name, std::type_identity<OptimizerSpec>);
+const TrainingMethod& row_named(std::string_view name, std::type_identity<TrainingMethod>);
+
+/// What the model is trained for.
+struct Objective {
+  RowOf<TrainingMethod> method;        // sft
+  std::optional<Reference> reference;  // unset: what the trainer does (reference_of)
+  std::int64_t completion_len = 0;     // tokens of a row that are answered; 0: all of it may be
+  std::int64_t labels = 0;             // of a score head; 0: the method's
+  std::int64_t texts_per_row = 0;      // that the model reads per row of the data; 0: the method's
+
+  /// Rows of the model per row of the data.
+  std::int64_t answers() const;
+  friend bool operator==(const Objective&, const Objective&) = default;
+};
 
 struct Recipe {
   Method method = Method::Full;
@@ -112,9 +135,14 @@ struct Recipe {
   Offload offload;
   ImageSpec images;
   RowOf<FrameworkConvention> framework;  // hf-trainer
+  Objective objective;
+  Pass pass{};  // of the model that the recipe is for; what is asked trains
 
   bool is_adapter() const { return method != Method::Full; }
-  std::int64_t tokens() const { return micro_batch * seq_len; }  // N: tokens per micro-batch and rank
+  /// That the model reads in a micro-batch; packed rows may hold all answers of theirs.
+  std::int64_t rows() const { return objective.method.is_usual() ? micro_batch : micro_batch * answers_apart(); }
+  std::int64_t answers_apart() const;
+  std::int64_t tokens() const { return rows() * seq_len; }                 // N: tokens per micro-batch and rank
   bool operator==(const Recipe&) const = default;
 };
 

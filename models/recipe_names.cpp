@@ -107,8 +107,17 @@ constexpr std::array kPackings{NameRow<Packing>{"packed", Packing::Packed}, Name
                                NameRow<Packing>{"dynamic", Packing::Dynamic}, NameRow<Packing>{"pad", Packing::Padded},
                                NameRow<Packing>{"dynamic-padding", Packing::Dynamic}};
 
+constexpr std::array kReferences{NameRow<Reference>{"copy", Reference::Copy},
+                                 NameRow<Reference>{"adapter", Reference::Adapter},
+                                 NameRow<Reference>{"precomputed", Reference::Precomputed},
+                                 NameRow<Reference>{"host", Reference::Host},
+                                 NameRow<Reference>{"none", Reference::None},
+                                 NameRow<Reference>{"adapter-off", Reference::Adapter},
+                                 NameRow<Reference>{"cached", Reference::Precomputed}};
+
 }  // namespace
 
+NameTable<Reference> names_of(Reference) { return {"reference", kReferences}; }
 NameTable<Method> names_of(Method) { return {"method", kMethods}; }
 NameTable<BaseQuant> names_of(BaseQuant) { return {"quantisation", kQuants}; }
 NameTable<Precision> names_of(Precision) { return {"precision", kPrecisions}; }

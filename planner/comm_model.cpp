@@ -4,6 +4,7 @@
 
 #include "cluster/cluster_spec.h"
 #include "cluster/links.h"
+#include "cluster/topology_builder.h"
 
 namespace gpuplan {
 
@@ -83,6 +84,19 @@ std::optional<NcclLink> link_inside(const ClusterSpec& cluster) {
   return is_lone ? NcclLink::Pci : nccl_link(cluster.fabric);
 }
 
+/// What rings of `ways` GPUs, `stride` apart in a machine, reach when all of these groups run at once, where that is
+/// not what one ring through the machine reaches: a mesh gives a group the links among its members, and rings across
+/// sockets meet on the link between them.
+BytesPerSec rate_inside(const ClusterSpec& cluster, const Profile& profile, std::int64_t stride, std::int64_t ways,
+                        BytesPerSec ring) {
+  const bool is_alike = cluster.fabric == FabricKind::NvSwitch || cluster.fabric == FabricKind::SharedMemory ||
+                        cluster.fabric == FabricKind::None;
+  if (is_alike || ways <= 1 || stride * ways > cluster.gpus_per_node || (stride == 1 && ways == cluster.gpus_per_node))
+    return ring;
+  const std::vector<std::int32_t> one_machine(std::size_t(cluster.num_nodes()), 0);
+  return build_topology(cluster, profile, {.node_stands_for = one_machine}).rate_of_groups(stride, ways);
+}
+
 }  // namespace
 
 Seconds CommModel::gather_time(Axis axis, Bytes message, std::int64_t num_messages) const {
@@ -129,7 +143,10 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
   CommModel m;
   m.host_link = reached_host_link(cluster, profile);
   m.cpu_optimizer = profile.cpu_optimizer_bandwidth;
-  m.nvme = BytesPerSec{std::min(m.host_link.value, profile.nvme_bandwidth.value)};
+  // the drives of a machine are shared by its ranks
+  const double drives = double(std::max<std::int64_t>(1, cluster.layout.num_nvme)) /
+                        double(std::max<std::int64_t>(1, cluster.ranks_per_node(mesh.world())));
+  m.nvme = BytesPerSec{std::min(m.host_link.value, drives * profile.nvme_bandwidth.value)};
   const bool is_measured = has_measured_links(profile, cluster);
   if (is_measured) m.measured = profile.measured;
   const LinkCost intra = reached_inside(cluster, profile);
@@ -144,6 +161,10 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
     a.ways = mesh.ways(row.axis);
     a.crosses_nodes = a.ways > 1 && stride * a.ways > cluster.gpus_per_node;
     a.link = a.crosses_nodes ? cluster.inter : intra;
+    if (!a.crosses_nodes && a.ways > 1) {
+      a.link.bandwidth = rate_inside(cluster, profile, stride, a.ways, intra.bandwidth);
+      a.link.all_reduce_bandwidth = intra.all_reduce_bandwidth * (a.link.bandwidth / intra.bandwidth);
+    }
     const std::int64_t ranks_per_node =
         a.crosses_nodes ? std::clamp<std::int64_t>(cluster.gpus_per_node / std::max<std::int64_t>(1, stride), 1, a.ways)
                         : a.ways;

@@ -68,6 +68,7 @@ struct EstimateRequest {
   std::int64_t eval_generate = 0;          // tokens generated per sequence during evaluation: adds a KV cache
   std::shared_ptr<const Profile> profile;  // null: the shipped one of the first GPU
   NotGiven not_given;
+  std::shared_ptr<const ModelSpec> teacher;  // of a method that distils
 };
 
 /// Tokens of all epochs; the most that can be counted where they are more.
@@ -82,7 +83,7 @@ struct Job {
   Job(const EstimateRequest& request, Strategy strategy);
 
   EstimateRequest request;
-  TrainedModel model;
+  TrainedModel model;  // as a rank holds it
   FrameworkConvention framework;
   Profile profile;
   Strategy strategy;
@@ -90,6 +91,8 @@ struct Job {
   SizeRules rules;
 
   const Recipe& recipe() const { return request.recipe; }
+  /// The model of which ranks that share layers hold parts.
+  const TrainedModel& whole() const { return whole_ ? *whole_ : model; }
   const ClusterSpec& cluster() const { return request.cluster; }
   const EngineConvention& engine() const { return engine_of(framework, strategy.engine); }
   /// One process drives all GPUs: it needs no communicators, and one thread launches every kernel.
@@ -99,6 +102,12 @@ struct Job {
   }
   /// The same under another strategy.
   void use(Strategy other);
+
+ private:
+  void divide_model();
+
+  std::shared_ptr<const TrainedModel> whole_;  // null: as `model`
+  Mesh divided_by_;                            // what made a part of it
 };
 
 /// A trainer trains adapters on a checkpoint that was quantised before as it is, unpacks it to 16 bit by itself or
@@ -117,8 +126,13 @@ Profile profile_of(const EstimateRequest& request);
 /// The options as they apply to this recipe: FSDP means version 1 where version 2 fails (4-bit base, 8-bit states).
 StrategyOptions options_for(const EstimateRequest& request);
 
+/// The strategy that a request pins, with its degrees where the model is divided.
+std::string strategy_title(const EstimateRequest& request);
+
 /// Returns the first thing about a recipe that makes no sense, naming the flag.
 std::optional<InputError> recipe_mistake(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster);
+/// Throws InputError where the method needs a teacher and none is given, or has none.
+void check_teacher(const EstimateRequest& request);
 /// Throws it.
 void validate_recipe(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster);
 

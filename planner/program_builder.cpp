@@ -64,8 +64,8 @@ std::vector<StageLoad> unit_loads(const Job& job, const StepProgram& program, co
                      .temporary = double(z.step_temporary.count)};
   };
   std::vector<StageLoad> out(std::size_t(L + 2));
-  const double boundary =
-      double(bytes_of(job.recipe().tokens() * job.model.spec.stream_width(), job.numerics.residual).count);
+  const double boundary = double(
+      bytes_of(job.model.stream_tokens(job.recipe()) * job.model.spec.stream_width(), job.numerics.residual).count);
   std::vector<StageLoad> per_kind;
   for (std::size_t k = 0; k < job.model.layers.size(); ++k) {
     double kept = boundary;
@@ -79,7 +79,10 @@ std::vector<StageLoad> unit_loads(const Job& job, const StepProgram& program, co
   out.front() = load_of(job.model.before);
   out.back() = load_of(job.model.after);
   if (job.model.has_tied_head && job.strategy.mesh.num_stages() > 1) out.back() += out.front();
-  out.back().kept += double(program.blocks.back().total.peak);
+  const Usage head = blocks.blocks[blocks.head].total;
+  const bool is_split = blocks.head_backward != kNoBlock;
+  out.back().kept +=
+      double(is_split ? std::max(head.peak, head.net + blocks.blocks[blocks.head_backward].total.peak) : head.peak);
   if (is_evaluated(job.request)) out.back().evaluated += double(evaluated_logits(job).count);
   return out;
 }
@@ -123,6 +126,20 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
   return bounds;
 }
 
+namespace {
+
+/// As many layers in each part; the embedding is of the first, the head of the last. Requires: `parts` divides them.
+std::vector<std::uint16_t> even_bounds(std::int64_t layers, std::int64_t parts) {
+  GPUPLAN_CHECK(layers % parts == 0, "the parts of a pipeline have as many layers each");
+  std::vector<std::uint16_t> bounds{0};
+  for (std::int64_t part = 1; part < parts; ++part)
+    bounds.push_back(narrow<std::uint16_t>(1 + part * (layers / parts)));
+  bounds.push_back(narrow<std::uint16_t>(layers + 2));
+  return bounds;
+}
+
+}  // namespace
+
 void build_step_program(StepProgram& program, const Job& job, std::span<const CostModel> columns,
                         std::span<const std::size_t> gpu_column, BlockCache* cache, Layers layers) {
   const Strategy& strategy = job.strategy;
@@ -143,16 +160,19 @@ void build_step_program(StepProgram& program, const Job& job, std::span<const Co
   const std::int64_t L = job.model.num_layers(), stages = strategy.mesh.num_stages();
   const std::int64_t ranks = strategy.mesh.ranks_per_stage();
   std::vector<std::uint16_t> bounds{0, narrow<std::uint16_t>(L + 2)};
-  if (stages > 1) {
+  if (pipeline_row(strategy.schedule)) {
+    bounds = even_bounds(L, stages * strategy.chunks);
+  } else if (stages > 1) {
     GPUPLAN_CHECK(stages <= L + 2, "a pipeline needs a unit per stage");
     bounds = stage_bounds(job, program, blocks);
   }
   for (std::int64_t stage = 0; stage < stages; ++stage) {
     RankProgram& made = new_program(program);
-    const std::uint16_t begin = bounds[std::size_t(stage)];
-    const auto end = narrow<std::uint16_t>(bounds[std::size_t(stage) + 1] - 1);
-    if (!StageBuilder(made, job, layers).run(blocks, begin, end))
-      GPUPLAN_CHECK(StageBuilder(made, job, Layers::WrittenOut).run(blocks, begin, end),
+    std::vector<UnitRange> chunks;  // chunk c of stage s is the part c x stages + s of the model
+    for (auto part = std::size_t(stage); part + 1 < bounds.size(); part += std::size_t(stages))
+      chunks.push_back({bounds[part], narrow<std::uint16_t>(bounds[part + 1] - 1)});
+    if (!StageBuilder(made, job, layers).run(blocks, chunks, stage))
+      GPUPLAN_CHECK(StageBuilder(made, job, Layers::WrittenOut).run(blocks, chunks, stage),
                     "a program without repeats of layers frees in some of their turns");
     const std::int64_t first = stage * ranks;
     const std::size_t column = gpu_column.empty() ? 0 : gpu_column[std::size_t(first)];

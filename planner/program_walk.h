@@ -176,7 +176,7 @@ class WaitingRule {
     using namespace operand;
     const Moment& gate = gates_[std::size_t(i.stream)];
     Moment start = tails_[std::size_t(i.stream)];
-    if (i.op == OpCode::Call) join(start, gate);
+    if (runs_block(i)) join(start, gate);
     for (const Operand o : operands) {
       Use& use = uses_[id(o)];
       if (o & kAllocates) {

@@ -27,7 +27,7 @@ struct Clock {
   std::array<double, kNumStreams> busy{};
   // Gathers and reductions of one axis share its links: one after the other they take as long as side by side.
   std::array<double, kNumAxes> links_free{};
-  double host{}, end{}, flops{};
+  double host{}, end{}, flops{}, in_line{};  // in_line: communication on the stream that computes
   std::array<std::size_t, 2> received{};
   TurnNotes notes;                   // of a repeat of layers
   CommunicationSpans communication;  // known so far, in program order
@@ -35,7 +35,7 @@ struct Clock {
   const RankProgram* program = nullptr;
 
   // The turns of a repeat soon all take the same time; then the rest of them is one shift.
-  static constexpr std::size_t kNumClocks = 3 * std::size_t(kNumStreams) + kNumAxes + 3;
+  static constexpr std::size_t kNumClocks = 3 * std::size_t(kNumStreams) + kNumAxes + 4;
   using AllClocks = std::array<double, kNumClocks>;
   AllClocks turn_start{}, turn_delta{};
   double turn_began{};
@@ -57,7 +57,7 @@ struct Clock {
     notes.end_repeat();
     busy = {};
     links_free = {};
-    host = end = flops = 0;
+    host = end = flops = in_line = 0;
     received = {};
     communication.clear(&notes);
     has_neighbours = is_stage;
@@ -73,7 +73,7 @@ struct Clock {
       for (Instant& t : *moments) use(t.seconds);
     for (double& t : busy) use(t);
     for (double& t : links_free) use(t);
-    use(host), use(flops), use(end);
+    use(host), use(flops), use(in_line), use(end);
   }
   AllClocks all_clocks() {
     AllClocks out;
@@ -273,10 +273,11 @@ class ForwardPass {
       GPUPLAN_CHECK(c[k].at.is_done(), "the classes of a step program wait for each other");
       const auto busy = [&](StreamId s) { return c[k].busy[std::size_t(s)]; };
       out.step.value = std::max(out.step.value, c[k].end);
-      out.compute.value = std::max(out.compute.value, busy(StreamId::Compute));
-      out.communication.value = std::max(out.communication.value, busy(StreamId::Gather) + busy(StreamId::Reduce) +
-                                                                      busy(StreamId::Send) + busy(StreamId::Recv) +
-                                                                      busy(StreamId::CopyIn) + busy(StreamId::CopyOut));
+      out.compute.value = std::max(out.compute.value, busy(StreamId::Compute) - c[k].in_line);
+      out.communication.value =
+          std::max(out.communication.value, c[k].in_line + busy(StreamId::Gather) + busy(StreamId::Reduce) +
+                                                busy(StreamId::Send) + busy(StreamId::Recv) + busy(StreamId::CopyIn) +
+                                                busy(StreamId::CopyOut));
       out.host.value = std::max(out.host.value, c[k].host);
       flops += c[k].flops * double(all_.classes[k].num_ranks);
       num_ranks += all_.classes[k].num_ranks;
@@ -299,6 +300,12 @@ class ForwardPass {
                                          : comm_.gather_time(i.axis, i.work, i.messages))
                   .value};
     return oldest.time;
+  }
+
+  /// The stage that a message goes to. The last one sends on to the first where stages have several chunks.
+  std::size_t neighbour(std::size_t k, Direction direction) const {
+    const std::size_t stages = all_.classes.size();
+    return (k + (direction == Direction::Forward ? 1 : stages - 1)) % stages;
   }
 
   static bool moves_data(OpCode op) {
@@ -410,6 +417,7 @@ class ForwardPass {
       const double hand_over = start > free ? comm_.hand_over(i.axis).value : 0;
       start = c.later(start, c.links_free[std::size_t(i.axis)] - hand_over) + hand_over;
       c.busy[std::size_t(i.stream)] += hand_over;
+      if (i.stream == StreamId::Compute) c.in_line += hand_over;
     }
     double work = cost.work.value;
     if (i.stream == StreamId::Compute && !moves_data(i.op))
@@ -431,14 +439,14 @@ class ForwardPass {
       computed = c.later(computed, c.communication.compute_end());
       c.end = c.later(c.end, c.communication.compute_end());
     }
-    if (i.op == OpCode::Send)
-      mail_[i.direction == Direction::Forward ? k + 1 : k - 1].times[direction].push_back(finish);
+    if (i.op == OpCode::Send) mail_[neighbour(k, i.direction)].times[direction].push_back(finish);
     if (is_collective(i.op)) c.links_free[std::size_t(i.axis)] = finish;
     if (c.notes.has_comparisons())
       c.waits.end(i, operands, {finish}, NotedJoin{&c.notes});
     else
       c.waits.end(i, operands, {finish});
     if (c.notes.is_in_repeat()) c.notes.finish(finish);
+    if (i.stream == StreamId::Compute && is_collective(i.op)) c.in_line += work;
     c.busy[std::size_t(i.stream)] += i.op == OpCode::Recv ? 0 : work;
     c.end = c.later(c.end, finish);
   }

@@ -34,7 +34,7 @@ std::optional<Carried> carried_by(const SearchQuestion& q, unsigned num_threads)
     for (const RankedPlan& plan : ranking.plans) merits.push_back(merit_of(plan, plan.total, plan.cost, q.is_rented));
     const RankedPlan& best = ranking.plans[best_of(merits, wishes_of(q), 1)];
     return Carried{.method = space.ways[best.way].recipe.method,
-                   .strategy = std::string(space.strategies[best.strategy]),
+                   .strategy = std::string(space.strategies[best.strategy].name),
                    .fit = best.fit,
                    .offloads = best.offloads,
                    .per_million_tokens = best.total * (1e6 / double(total_tokens(q.base)))};

@@ -85,12 +85,13 @@ Applied apply(const Space& space, const Space::Part& part, const ClusterSpec& cl
   EstimateRequest r = space.question.base;  // small beside a part: its cluster is empty
   r.recipe = part.way.recipe;
   Applied out;
+  part.strategy.set(r.options);
   const StrategyOptions options = options_for(r);
-  if (const auto mistake = strategy_mistake(part.strategy, cluster, options)) {
+  if (const auto mistake = strategy_mistake(part.strategy.name, cluster, options)) {
     out.why_not = mistake->problem();
     return out;
   }
-  out.strategy = make_strategy(part.strategy, cluster, options);
+  out.strategy = make_strategy(part.strategy.name, cluster, options);
   out.why_not = why_not_applicable(out.strategy, cluster, r.recipe, r.model);
   if (out.why_not.empty() && idles_rented_gpus(space.question, out.strategy, cluster))
     out.why_not = "leaves rented GPUs idle";
@@ -111,7 +112,7 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
       out.rejected[why] += std::int64_t(std::max<std::size_t>(1, batches.size()));
     };
     if (!applied.why_not.empty()) {
-      reject(fmt::format("{}: {}", part.strategy, applied.why_not));
+      reject(fmt::format("{}: {}", part.strategy.name, applied.why_not));
       continue;
     }
     if (batches.empty()) {
@@ -148,7 +149,7 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
       recipe.grad_accum = batch.accum;
       if (!is_built || !shares_program) {
         build_step_program(program_, *bench.job, {}, {}, &blocks_, Layers::Folded);
-        peaks_ = replay_all(program_);
+        peaks_ = replay_phases(*bench.job, program_);
         if (padded_length(recipe, bench.job->request.dataset) != recipe.seq_len)
           build_step_program(average_, average_job(*bench.job), {}, {}, &blocks_, Layers::Folded);
         ++out.num_built;
@@ -199,7 +200,8 @@ void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool s
   timed.costs.clear();
   for (const CostModel& model : bench.columns->models) timed.costs.push_back(blocks_.costs_of(timed, model));
   for (RankClass& c : timed.classes) c.costs = bench.columns->of_rank[std::size_t(c.first_rank)];
-  const Seconds step = forward_pass(timed, bench.columns->models, bench.comm).step;
+  Seconds step = forward_pass(timed, bench.columns->models, bench.comm).step;
+  step += side_time(job, *bench.columns).step;
   price(part, bench, batch, e, step, out);
 }
 
@@ -273,7 +275,8 @@ EstimateRequest request_of(const Space& space, const RankedPlan& plan) {
   r.recipe.micro_batch = plan.batch.micro;
   r.recipe.grad_accum = plan.batch.accum;
   r.cluster = machine.cluster;
-  r.strategy = std::string(space.strategies[plan.strategy]);
+  r.strategy = std::string(space.strategies[plan.strategy].name);
+  space.strategies[plan.strategy].set(r.options);
   r.profile = std::make_shared<const Profile>(machine.profile);
   const Offer& offer = machine.offers[plan.offer];
   if (offer.usd_per_gpu_hour) r.price_per_gpu_hour = offer.usd_per_gpu_hour;

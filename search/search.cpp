@@ -121,10 +121,11 @@ Ranking search_by_brute_force(const Space& space) {
       if (!space.suits(part.way, q.machines[m])) continue;
       EstimateRequest r = q.base;
       r.recipe = part.way.recipe;
+      part.strategy.set(r.options);
       const StrategyOptions options = options_for(r);
       const ClusterSpec& cluster = q.machines[m].cluster;
-      if (strategy_mistake(part.strategy, cluster, options)) continue;
-      const std::int64_t replicas = make_strategy(part.strategy, cluster, options).mesh.batch_replicas();
+      if (strategy_mistake(part.strategy.name, cluster, options)) continue;
+      const std::int64_t replicas = make_strategy(part.strategy.name, cluster, options).mesh.batch_replicas();
       for (const Batch batch : space.batches(replicas))
         for (std::size_t offer = 0; offer < q.machines[m].offers.size(); ++offer) {
           RankedPlan plan;

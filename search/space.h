@@ -56,6 +56,17 @@ struct MachineClass {
   std::vector<std::size_t> machines;  // into SearchQuestion::machines
 };
 
+/// A strategy, and by how many ranks each layer is shared under it.
+struct SearchedStrategy {
+  std::string_view name;
+  std::int64_t tp = 1;
+  bool splits_sequence = false;
+
+  void set(StrategyOptions& options) const { options.tp = tp, options.splits_sequence = splits_sequence; }
+  /// "--strategy zero1 --tp 4 --sp"
+  std::string flags() const;
+};
+
 /// What is searched, part by part: Way x MachineClass x strategy. Within a part, batches rise.
 struct Space {
   explicit Space(const SearchQuestion& question);
@@ -65,13 +76,13 @@ struct Space {
   std::vector<TrainedModel> models;  // one per method
   std::vector<Way> ways;
   std::vector<MachineClass> classes;
-  std::vector<std::string_view> strategies;
+  std::vector<SearchedStrategy> strategies;
 
   std::size_t num_parts() const { return ways.size() * classes.size() * strategies.size(); }
   struct Part {
     const Way& way;
     const MachineClass& machines;
-    std::string_view strategy;
+    const SearchedStrategy& strategy;
     std::size_t way_index, strategy_index;
   };
   Part part(std::size_t index) const;

@@ -65,18 +65,20 @@ constexpr double kWorthAnItem = 0.005;  // share of the step
 
 /// What kind of way a route takes.
 std::string way_of(const Topology& topology, const Route& route) {
-  bool memory = false, network = false, switched = false, socket = false, nvlink = false;
+  bool memory = false, network = false, switched = false, socket = false, nvlink = false, infinity = false;
   for (const LinkUse& use : route) {
     const TopologyLink& link = topology.link(use.link);
     memory |= link.kind == LinkKind::Memory;
     network |= link.kind == LinkKind::Network;
     socket |= link.kind == LinkKind::Socket;
     nvlink |= link.kind == LinkKind::NvLink;
+    infinity |= link.kind == LinkKind::InfinityFabric;
     switched |= topology.vertex(topology.target(use.link)).kind == VertexKind::PcieSwitch;
   }
   if (network) return "over the network";
   if (memory) return "through host memory";
   if (nvlink) return "over NVLink";
+  if (infinity) return "over Infinity Fabric";
   return socket ? "over PCIe and the link between the sockets" : switched ? "over a PCIe switch" : "over PCIe";
 }
 

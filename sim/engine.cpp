@@ -91,8 +91,8 @@ class StepRun {
   }
   /// The real rank of the next stage, or of the one before.
   std::int64_t peer_of(const Rank& sender, const Instruction& i) const {
-    const std::int64_t stride = in_.program.mesh.stride(i.axis);
-    return folding_.ranks[index_of(sender)] + (i.direction == Direction::Forward ? stride : -stride);
+    const std::int64_t stride = in_.program.mesh.stride(i.axis), world = in_.program.mesh.world();
+    return (folding_.ranks[index_of(sender)] + (i.direction == Direction::Forward ? stride : world - stride)) % world;
   }
   Rank& rank_of(std::int64_t real) { return ranks_[folding_.representative[std::size_t(real)]]; }
   std::uint32_t index_of(const Rank& r) const { return narrow<std::uint32_t>(&r - ranks_.data()); }

@@ -12,6 +12,7 @@
 #include "base/work_count.h"
 #include "cluster/topology_builder.h"
 #include "planner/job_metrics.h"
+#include "planner/pipeline_schedule.h"
 #include "planner/program_builder.h"
 #include "planner/program_walk.h"
 #include "sim/critical_path.h"
@@ -283,6 +284,17 @@ Simulation simulate_figures(const Job& job, const StepColumns& columns, const Si
                    simulate_shorter(job, kShownMicroBatches, columns, options), more);
 }
 
+/// Phases beside the pass with gradients (planner/phases.h) come one after the other and are timed by the forward pass:
+/// spans, links and the critical path stay those of the pass with gradients.
+void add_side_phases(Simulation& s, const StepTime& side) {
+  const Seconds alone = s.step_time();
+  s.step = to_sim_time(alone + side.step);
+  s.compute = (s.compute * alone + side.compute) / s.step_time();
+  s.resident = (s.resident * alone + side.compute) / s.step_time();
+  s.exposed_communication += side.exposed;
+  s.executed_flops += side.flops;
+}
+
 }  // namespace
 
 SimulatedPlan simulate_plan(const Job& job, const SimOptions& options) {
@@ -291,11 +303,12 @@ SimulatedPlan simulate_plan(const Job& job, const SimOptions& options) {
   plan.estimate = estimate_strategy(job, program);
   for (RankProgram& folded : program.programs) folded = written_out(folded);  // every layer has spans of its own
   const StepColumns columns = make_columns(job);
-  const bool is_long =
-      !options.records_spans && options.jitter <= 0 && job.recipe().grad_accum > 2 * kShownMicroBatches;
+  const bool is_long = !options.records_spans && options.jitter <= 0 && !pipeline_row(job.strategy.schedule) &&
+                       job.recipe().grad_accum > 2 * kShownMicroBatches;
   plan.simulation =
       is_long ? simulate_figures(job, columns, options)
               : simulate({.job = job, .program = program, .columns = columns, .comm = make_step_comm(job)}, options);
+  if (!job.recipe().objective.method.is_usual()) add_side_phases(plan.simulation, side_time(job, columns));
   const Seconds step = plan.simulation.step_time();
   const FlopsPerSec peak = total_peak(columns);
   const double num_gpus = double(plan.estimate.num_gpus_used);

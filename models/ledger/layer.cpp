@@ -54,7 +54,7 @@ LocalId branch_of(Tape& t, LocalId x, const char* before, const char* after, Bra
 }
 
 LocalId residual_tensor(Tape& t, const char* name) {
-  return t.wide(name, t.c.spec().hidden_size, Dim::Hidden, t.c.numerics.residual);
+  return t.stream(name, t.c.spec().hidden_size, t.c.numerics.residual);
 }
 
 /// x + branch, normalised where the family norms the sum (BERT). `y` receives the result.
@@ -144,7 +144,7 @@ void parallel_layer(Tape& t) {
   const LocalId two = m.residual == ResidualKind::ParallelTwoNorms ? norm(t, kSlotX, "normed input of MLP") : one;
   const LocalId attended = dropout(t, self_attention(t, one), m.residual_dropout);
   const LocalId fed = dropout(t, mlp(t, two), m.residual_dropout);
-  const LocalId both = t.wide("attention and MLP together", m.hidden_size, Dim::Hidden, t.at(fed).dtype);
+  const LocalId both = t.stream("attention and MLP together", m.hidden_size, t.at(fed).dtype);
   residual_add(t, fed, attended, both);
   residual_add(t, kSlotX, both, kSlotY);
 }

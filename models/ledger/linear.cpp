@@ -6,6 +6,7 @@
 
 #include "base/narrow.h"
 #include "models/ledger/fake_quant.h"
+#include "models/ledger/linear_parts.h"
 #include "models/ledger/tape.h"
 
 namespace gpuplan {
@@ -35,8 +36,8 @@ bool is_cast_from_fp32(const Tape& t, const LinearRef& l) {
 /// How many experts have rows: at most one per row.
 std::int64_t num_used(const LinearRef& l, std::int64_t rows) { return std::min(l.copies, rows); }
 
-/// A weight in compute dtype for one matmul: a scratch buffer where the stored weight is quantised or of another dtype.
-/// Of experts one after the other.
+}  // namespace
+
 LocalId usable_weight(Tape& t, const LinearRef& l, std::int64_t rows) {
   const DtypePolicy& n = t.c.numerics;
   const std::int64_t used = num_used(l, rows);
@@ -61,11 +62,8 @@ LocalId usable_weight(Tape& t, const LinearRef& l, std::int64_t rows) {
   return w;
 }
 
-/// The gradient of a weight [out, in]: written into the unit's gradient buffer, through temporaries where autograd
-/// makes them.
 LayerOp& weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int64_t m, std::int64_t in,
-                         std::int64_t out, std::uint8_t weight, bool is_cast, Dtype stored,
-                         WeightUse use = WeightUse::Tensor) {
+                         std::int64_t out, std::uint8_t weight, bool is_cast, Dtype stored, WeightUse use) {
   const LocalId low =
       is_cast && !t.adds_in_place() ? t.scratch("weight gradient in 16 bit", in * out, t.c.numerics.compute) : kNoLocal;
   const LocalId fresh =
@@ -77,6 +75,8 @@ LayerOp& weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int
   o.use = use;
   return o;
 }
+
+namespace {
 
 /// Experts are matmuls of their own.
 void split_rows(LayerOp& o, const LinearRef& l, std::int64_t rows) {
@@ -216,7 +216,8 @@ void in_place_linear_backward(Tape& t, const Tape::Step& s) {
   spread(*product, l, N, t.c.numerics.compute);
   if (l.is_trained)
     split_rows(weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, false, t.c.numerics.weight), l, N);
-  if (l.is_adapted && l.rotation == 0) in_place_lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid]});
+  if (s.ids[kLoraIn] != kNoLocal && l.rotation == 0)
+    in_place_lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid]});
 }
 
 void linear_backward(Tape& t, const Tape::Step& s) {
@@ -246,7 +247,7 @@ void linear_backward(Tape& t, const Tape::Step& s) {
   }
   if (l.merges_adapter)
     merged_backward(t, l, dy, s.ids[kIn], N);
-  else if (l.is_adapted && l.rotation == 0)
+  else if (s.ids[kLoraIn] != kNoLocal && l.rotation == 0)
     lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid]});
 }
 
@@ -296,25 +297,15 @@ LocalId lora_forward(Tape& t, const LinearRef& l, LocalId x, LocalId cast_input,
   t.saves(ids.mid, "input of LoRA B: its weight gradient");
   const LocalId up = t.tensor("adapter output", N * l.out, n.adapter_compute, t.at(base).dims);
   in_adapter_dtype(t, t.gemm({ids.mid}, {up}, N, l.out, l.rank));
+  if (t.c.recipe.lora.is_dora) return dora_output(t, l, x, ids.input, base, up);
   const LocalId scaled = t.tensor("scaled adapter output", N * l.out, n.adapter_compute, t.at(base).dims);
   t.memory_op(OpKind::Scale, {up}, {scaled}, 2.0 * double(t.at(up).bytes().count));
   const Dtype out = t.at(base).dtype;
   const bool is_wide = size_of(n.adapter_compute) > size_of(out);  // the sum is, and is cast back
-  LocalId y = t.tensor(l.name, N * l.out, is_wide ? n.adapter_compute : out, t.at(base).dims, t.at(base).kind);
-  const LocalId norms =
-      t.c.recipe.lora.is_dora ? t.scratch("DoRA weight and its norm", 2 * l.in * l.out, n.compute) : kNoLocal;
-  t.memory_op(OpKind::Add, {base, scaled}, {y, norms},
+  const LocalId y = t.tensor(l.name, N * l.out, is_wide ? n.adapter_compute : out, t.at(base).dims, t.at(base).kind);
+  t.memory_op(OpKind::Add, {base, scaled}, {y},
               double(t.at(base).bytes().count + t.at(scaled).bytes().count + t.at(y).bytes().count));
-  y = t.cast(y, out, l.name);
-  if (t.c.recipe.lora.is_dora) {
-    t.saves(base, "output before DoRA's magnitude");
-    t.then_backward(
-        [](Tape& tape, const Tape::Step& s) {
-          tape.memory_op(OpKind::Scale, {s.ids[0]}, {}, 2.0 * double(tape.at(s.ids[0]).bytes().count));
-        },
-        {base});
-  }
-  return y;
+  return t.cast(y, out, l.name);
 }
 
 }  // namespace
@@ -423,10 +414,11 @@ LocalId linear(Tape& t, LocalId given, const LinearRef& l, LocalKind output_kind
   const LocalId last = input_of_last_graph(t, l, in);
   LoraIds lora;
   const LocalId base = y;
+  const bool is_gathered = gathers_adapters(t, l);
   const bool is_plain_adapter = t.c.recipe.lora.dropout <= 0 && !t.c.recipe.lora.is_dora;
   const bool adds_in_place = t.adds_in_place() && !weight.exists() && in == x && x != kSlotX && !l.merges_adapter &&
                              (!l.is_adapted || is_plain_adapter);
-  const bool has_low_rank_path = l.is_adapted && !l.merges_adapter && l.rotation == 0;
+  const bool has_low_rank_path = l.is_adapted && !l.merges_adapter && !is_gathered && l.rotation == 0;
   if (has_low_rank_path && adds_in_place)
     in_place_lora_forward(t, l, x, y, lora);
   else if (has_low_rank_path)
@@ -436,7 +428,8 @@ LocalId linear(Tape& t, LocalId given, const LinearRef& l, LocalKind output_kind
       {x, remade != kNoLocal ? remade : in, y, lora.input, lora.mid, last,
        is_cast_from_fp32(t, l) || l.merges_adapter || weight.exists() ? w : kNoLocal, input.range, weight.range},
       &l);
-  return y;
+  if (l.cut == Cut::Row) y = sum_row(t, y);
+  return is_gathered ? add_gathered_adapter(t, in, l, y) : y;
 }
 
 }  // namespace gpuplan

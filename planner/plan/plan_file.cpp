@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "models/hf_config.h"
+#include "planner/pipeline_schedule.h"
 #include "planner/plan/plan_parts.h"
 
 namespace gpuplan {
@@ -62,11 +63,23 @@ Predicted predicted_by(const StrategyEstimate& e) {
           .cost_usd = e.cost_usd};
 }
 
+template <class Archive, class Options>
+void list_schedule(Archive& f, Options& options) {
+  const PipelineRow* const row = options.schedule ? pipeline_row(*options.schedule) : nullptr;
+  std::optional<std::string> name = row ? std::optional(std::string(row->name)) : std::nullopt;
+  f.optional("schedule", name);
+  if constexpr (Archive::kReads)
+    if (name) options.schedule = parse_schedule(*name, "schedule");
+}
+
 template <class Archive, class Request>
 void list_options(Archive& f, Request& request) {
   f("preference", request.preference);
   f("price_per_gpu_hour", request.price_per_gpu_hour, NumberRange{0, 1e9});
   f("shard_size", request.options.shard_size, IntRange{1, kMostCount});
+  f.optional("sequence_parallel", request.options.splits_sequence);
+  f.optional("virtual_stages", request.options.virtual_stages, IntRange{1, 1024});
+  list_schedule(f, request.options);
   f.optional("reduce_bucket_size", request.options.reduce_bucket_size, IntRange{-1, 1'000'000'000'000});
   f.optional("overlap_comm", request.options.overlap_comm);
   f.optional("zero_quantized_weights", request.options.zero_quantized_weights);

@@ -9,6 +9,7 @@
 #include "models/ledger.h"
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
+#include "models/training_method.h"
 #include "report/text/text.h"
 
 namespace gpuplan {
@@ -48,10 +49,21 @@ std::string method_text(const Recipe& recipe) {
   return text;
 }
 
+/// "dpo, reference: adapter switched off; ": what the model is trained for.
+std::string objective_text(const Recipe& recipe, const EstimateRequest& request) {
+  if (recipe.objective.method.is_usual()) return "";
+  std::string text(recipe.objective.method->name);
+  if (const Reference reference = reference_of(recipe); reference != Reference::None)
+    text += fmt::format(" with the reference as {}", to_string(reference));
+  if (request.teacher) text += fmt::format(" from {}", request.teacher->name);
+  return text + ", ";
+}
+
 std::string training_text(const EstimateAnswer& answer) {
   const TrainedModel& model = answer.result.model;
   const Recipe& recipe = answer.request.recipe;
-  return fmt::format("{}: {} trainable ({:.3g} %); {}, {}{}", method_text(recipe), format_count(model.trainable),
+  return objective_text(recipe, answer.request) +
+         fmt::format("{}: {} trainable ({:.3g} %); {}, {}{}", method_text(recipe), format_count(model.trainable),
                      100.0 * double(model.trainable) / double(model.parameters), to_string(recipe.precision),
                      optimizer_text(recipe), recipe.optimizer_in_backward ? " in backward" : "") +
          (recipe.qat == Qat::None ? "" : fmt::format(", {} fake quantisers", to_string(recipe.qat)));
@@ -72,7 +84,12 @@ std::string batch_text(const EstimateAnswer& answer) {
   const StrategyEstimate& e = *answer.shown;
   const std::int64_t replicas = e.strategy.mesh.batch_replicas();
   if (replicas > 1) text += fmt::format(" × {} GPUs", replicas);
-  return text + fmt::format(" = {} sequence{} per step ({})", format_grouped(e.global_batch),
+  const std::int64_t answers = recipe.objective.answers();
+  if (answers > 1) text = fmt::format("{} answers × {}", answers, text);
+  return text + fmt::format(" = {} {}{} per step ({})", format_grouped(e.global_batch),
+                            answers == 1   ? "sequence"
+                            : answers == 2 ? "pair"
+                                           : "group",
                             e.global_batch == 1 ? "" : "s", e.strategy.name);
 }
 

@@ -57,7 +57,7 @@ Table rows_table(const PlanAnswer& answer, const std::vector<PlanRow>& rows, boo
                {row.gpus, ink},
                {is_rented ? vendor_of(row) : "", ink},
                {method_word(row.request.recipe), ink},
-               {row.request.strategy, ink},
+               {strategy_title(row.request), ink},
                {short_with_range(row.total, e.time_range), ink},
                {row.cost_usd ? usd_with_range(*row.cost_usd, e.time_range) : "", ink},
                {fmt::format("{:.0f} %", 100 * (e.tiers.process / e.tiers.usable)), ink},
@@ -134,8 +134,16 @@ std::string limits_text(const SearchQuestion& q) {
   return text;
 }
 
-/// The offer with its date and source.
-std::string price_text(const PlanRow& row) {
+std::string would_do_text(const SearchAnswer& found, const Screen& screen) {
+  if (found.would_do.empty()) return "";
+  std::vector<std::string> lines;
+  for (const WouldDo& one : found.would_do) lines.push_back(fmt::format("{}: {}", one.change, one.plan));
+  return heading(found.has_plan() ? "Instead" : "What would do", screen) + points(lines, screen);
+}
+
+}  // namespace
+
+std::string price_words(const PlanRow& row) {
   if (!row.offer.usd_per_gpu_hour) return "";
   std::string text = fmt::format("price: {} per GPU and hour", format_usd(*row.offer.usd_per_gpu_hour));
   const std::string name = row.offer.name.substr(0, row.offer.name.find(": "));
@@ -148,14 +156,11 @@ std::string price_text(const PlanRow& row) {
   return text;
 }
 
-std::string would_do_text(const SearchAnswer& found, const Screen& screen) {
-  if (found.would_do.empty()) return "";
-  std::vector<std::string> lines;
-  for (const WouldDo& one : found.would_do) lines.push_back(fmt::format("{}: {}", one.change, one.plan));
-  return heading(found.has_plan() ? "Instead" : "What would do", screen) + points(lines, screen);
+std::string overhead_words(const SearchQuestion& question) {
+  if (question.overhead.value <= 0) return "";
+  return fmt::format("{} of set-up, download and failed starts are in every time and cost; --overhead sets it",
+                     format_duration(question.overhead));
 }
-
-}  // namespace
 
 std::string plan_sentence(const PlanAnswer& answer) {
   const SearchQuestion& q = answer.question;
@@ -165,7 +170,7 @@ std::string plan_sentence(const PlanAnswer& answer) {
   const PlanRow& row = answer.found.rows.front();
   std::string text = q.is_rented ? fmt::format("Rent {} at {} and train", row.gpus, row.offer.name)
                                  : fmt::format("Train on {}", row.gpus);
-  text += fmt::format(" with {} ({}): {} tokens in {}", row.request.strategy, settings_words(row),
+  text += fmt::format(" with {} ({}): {} tokens in {}", strategy_title(row.request), settings_words(row),
                       format_count(total_tokens(row.request)), with_range(row.total, row.estimate().time_range));
   if (row.cost_usd) text += ", " + usd_with_range(*row.cost_usd, row.estimate().time_range);
   text += row.estimate().fit == Fit::Tight ? ". It fits tightly."
@@ -225,12 +230,9 @@ std::string plan_text(const PlanAnswer& answer, const Screen& screen) {
                prose_width(screen), "  ", "  ");
     out += "\n" + rows_text(answer, screen) + would_do_text(found, screen) + by_gpu_text(answer, screen) +
            knobs_text(answer, screen);
-    if (const std::string price = price_text(best); !price.empty()) assumptions.push_back(price);
-    if (answer.question.overhead.value > 0)
-      assumptions.push_back(
-          fmt::format("{} of set-up, download and failed starts are in every time and cost; "
-                      "--overhead sets it",
-                      format_duration(answer.question.overhead)));
+    if (const std::string price = price_words(best); !price.empty()) assumptions.push_back(price);
+    if (std::string overhead = overhead_words(answer.question); !overhead.empty())
+      assumptions.push_back(std::move(overhead));
   } else if (!found.would_do.empty()) {
     out += would_do_text(found, screen);
   } else {

@@ -23,7 +23,10 @@ std::string_view short_name(PeakInstant instant) {
     case PeakInstant::Backward: return "backward";
     case PeakInstant::OptimizerStep: return "step";
     case PeakInstant::Resident: return "resident";
+    case PeakInstant::Loading: return "load";
     case PeakInstant::Evaluation: return "eval";
+    case PeakInstant::Saving: return "save";
+    case PeakInstant::OtherModel: return "reference";
   }
   return "";
 }
@@ -80,7 +83,7 @@ Table make_table(const EstimateAnswer& answer, const std::vector<const StrategyE
     const StrategyEstimate& e = *row;
     const bool is_best = answer.fits() && e.strategy.name == answer.result.recommended->strategy;
     const Ink verdict = ink_of(e.fit), figure = e.fits() ? Ink::Plain : Ink::Faint;
-    table.add({{(is_best ? "★ " : "  ") + e.strategy.name, is_best ? Ink::Strong : figure},
+    table.add({{(is_best ? "★ " : "  ") + e.strategy.title(), is_best ? Ink::Strong : figure},
                {verdict_text(e), verdict},
                {memory_cell(e, bar_width), verdict},
                {std::string(short_name(e.peak.instant)), figure},
