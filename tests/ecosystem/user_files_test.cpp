@@ -208,6 +208,32 @@ TEST_CASE("Python: a dict of LLaMA-Factory's or axolotl's settings is read as it
             .request.recipe.micro_batch == 3);
 }
 
+TEST_CASE("options that a script sets from its own words keep what they are set to before") {
+  const std::string loop =
+      "M=Qwen/Qwen3-8B\nDS=$(pwd)\nL=640\nwhile [[ \"$1\" != \"\" ]]; do\n  case $1 in\n"
+      "    -m | --model )\n      shift\n      M=$1\n      ;;\n    -l )\n      shift\n      L=${1}\n"
+      "      ;;\n    * )\n      exit 1\n      ;;\n  esac\n  shift\ndone\n";
+  const ConfigReading r =
+      script(loop + "python train.py --model_name_or_path $M --model_max_length $L --per_device_train_batch_size 2\n");
+  CHECK(r.model == "Qwen/Qwen3-8B");
+  CHECK(r.request.recipe.seq_len == 640);
+  // another value of a branch is not known, as before
+  CHECK(contains(script_error("L=640\nif [ -n \"$X\" ]; then\n  L=$Y\nfi\npython train.py --model_name_or_path a/b "
+                              "--model_max_length $L --per_device_train_batch_size 2\n"),
+                 "depends on"));
+}
+
+TEST_CASE("a script of nobody's: keys of other trainers count, and those of other methods end the reading") {
+  const ConfigReading r =
+      script(own("--lora_rank 64 --trainable q_proj,v_proj --modules_to_save embed_tokens,lm_head "
+                 "--block_size 512 --torch_dtype float16 --load_in_kbits 16"));
+  CHECK(r.request.recipe.seq_len == 512);
+  CHECK(r.request.recipe.lora.rank == 64);
+  CHECK(r.request.recipe.lora.targets == std::vector<std::string>{"q_proj", "v_proj"});
+  CHECK(r.request.recipe.lora.modules_to_save == std::vector<std::string>{"embed_tokens", "lm_head"});
+  CHECK(script(own("--pre_seq_len 128")).open_method == "pre_seq_len");
+}
+
 TEST_CASE("a job that is handed to sbatch as its input is read") {
   const ConfigReading r = script("sbatch <<EOF\n#!/bin/bash\n#SBATCH --gpus-per-node=4\nsrun bash -c \"" +
                                  own("--gradient_accumulation_steps 5") + "\"\nEOF\n");
