@@ -263,11 +263,12 @@ class KeyReader {
     unknown_.push_back(hint.empty() ? path : fmt::format("{} ({})", path, hint));
   }
 
-  /// 1 and 0 for true and false, and a number as a text, where the program takes them: YAML and JSON have one spelling
-  /// of each, argparse and pydantic have several.
+  /// 1 and 0 for true and false, "true", and a number as a text, where the program takes them: YAML and JSON have one
+  /// spelling of each, argparse and pydantic have several.
   json as_program_reads(const KeyRow& row, const json& given) const {
     if (row.find_value(given)) return given;
     if (given.is_number_integer() && (given == 0 || given == 1) && row.takes_flags()) return given == 1;
+    if (given.is_string() && to_lower(given.get<std::string>()) == "true" && row.takes_flags()) return true;
     const bool is_number = row.field && (std::holds_alternative<Setup::Count Setup::*>(row.field->member) ||
                                          std::holds_alternative<Setup::Number Setup::*>(row.field->member));
     if (is_number && given.is_string() && table_.takes_texts_for_numbers(row.key))

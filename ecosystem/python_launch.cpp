@@ -128,6 +128,9 @@ class CallReader {
   }
 
   void read(const PythonCall& call) {
+    if (call.name.empty())
+      notes_.push_back(fmt::format("{}:{}: {} is not counted: by the defaults of the script its branch is not taken",
+                                   script_.name, call.line, fmt::join(call.open, ", ")));
     const auto& rows = call_rows().calls;
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const CallRow& r) { return r.call == call.name; });
     if (row == rows.end()) return;

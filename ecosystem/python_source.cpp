@@ -218,6 +218,10 @@ class PythonReader {
         begins_statement = true;
         continue;
       }
+      if (begins_statement && skips_branch(i)) {
+        for (; i + 1 < tokens_.size() && tokens_[i + 1].kind != Token::Kind::NewLine; ++i) name_skipped(i);
+        continue;
+      }
       if (begins_statement) read_statement(i);
       begins_statement = false;
       if (tokens_[i].kind == Token::Kind::Name && (i == 0 || !is_mark(i - 1, "."))) read_call(i);
@@ -291,6 +295,43 @@ class PythonReader {
     const auto found = defaults.find(dot == std::string::npos ? name : name.substr(dot + 1));
     const bool is_known = found != defaults.end() && found->second.kind != PythonValue::Kind::Unknown;
     return is_known && found->second.text != "null" ? &found->second : nullptr;
+  }
+
+  /// A call of a branch that is not taken, as one without a name.
+  void name_skipped(std::size_t i) {
+    const int line = tokens_[i].line;
+    if (tokens_[i].kind != Token::Kind::Name || (i > 0 && is_mark(i - 1, "."))) return;
+    const std::string name = dotted(i);
+    if (!is_open(i, '(') || wanted_name(name) == names_.end()) return;
+    calls_.push_back({.name = "", .line = line, .positional = {}, .keywords = {}, .open = {name}});
+  }
+
+  std::vector<std::string>::const_iterator wanted_name(const std::string& name) const {
+    return std::find_if(names_.begin(), names_.end(),
+                        [&](const std::string& own) { return name == own || name.ends_with("." + own); });
+  }
+
+  /// Says whether the statement stands in a branch that is not taken: below `if args.qlora:` where the argument's
+  /// default is false, or its `else:` where it is true.
+  bool skips_branch(std::size_t i) {
+    const int column = tokens_[i].column;
+    if (skipped_column_ >= 0 && column > skipped_column_) return true;
+    skipped_column_ = -1;
+    std::erase_if(conditions_, [&](const auto& condition) { return condition.first > column; });
+    if (tokens_[i].kind != Token::Kind::Name) return false;
+    const auto before = conditions_.find(column);
+    const bool is_else = tokens_[i].text == "else" && is_mark(i + 1, ":");
+    if (is_else && before != conditions_.end() && before->second) skipped_column_ = column;
+    if (tokens_[i].text != "elif" && !is_else) conditions_.erase(column);
+    if (tokens_[i].text != "if") return false;
+    std::size_t at = i + 1;
+    const PythonValue condition = operand(at, 0);
+    const bool is_known = condition.kind == PythonValue::Kind::Literal && is_mark(at, ":") &&
+                          (condition.text == "true" || condition.text == "false") && !condition.asks_card;
+    if (!is_known) return false;
+    conditions_[column] = condition.text == "true";
+    if (condition.text == "false") skipped_column_ = column;
+    return false;
   }
 
   /// Of a class the fields have their values where nothing else is said: `Config.rank`, `self.rank`.
@@ -376,8 +417,7 @@ class PythonReader {
     const int line = tokens_[i].line;
     const std::string name = dotted(i);
     if (!is_open(i, '(')) return;
-    const auto wanted = std::find_if(names_.begin(), names_.end(),
-                                     [&](const std::string& own) { return name == own || name.ends_with("." + own); });
+    const auto wanted = wanted_name(name);
     if (wanted == names_.end()) return;
     PythonCall call{.name = *wanted, .line = line, .positional = {}, .keywords = {}, .open = {}};
     const std::size_t end = tokens_[i].partner;
@@ -626,6 +666,8 @@ class PythonReader {
   std::map<std::string, PythonValue> options_, parameters_;  // defaults of arguments, and of functions' parameters
   std::vector<PythonCall> calls_;
   std::size_t num_values_ = 0;
+  std::map<int, bool> conditions_;            // by the column of the last `if` whose condition is known
+  int skipped_column_ = -1;                   // of the branch that is not taken; -1: none
   int class_column_ = -1, body_column_ = -1;  // of the class whose body is read; -1: none
 };
 

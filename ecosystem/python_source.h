@@ -22,7 +22,7 @@ struct PythonValue {
 };
 
 struct PythonCall {
-  std::string name;  // "FastLanguageModel.from_pretrained"
+  std::string name;  // "FastLanguageModel.from_pretrained"; empty of a branch that is not taken, `open` says the name
   int line = 1;
   std::vector<PythonValue> positional;
   std::vector<std::pair<std::string, PythonValue>> keywords;

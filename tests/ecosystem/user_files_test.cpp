@@ -189,6 +189,19 @@ TEST_CASE("Python: variables of the environment, classes and dicts of settings h
                  "script's own variable M of the environment, Qwen/Qwen3-8B"));
 }
 
+TEST_CASE("Python: a branch that the defaults do not take is not counted, and is named") {
+  const auto bits = [](const std::string& action) {
+    return file("train.py",
+                "p.add_argument('--qlora', action='" + action +
+                    "')\nargs = p.parse_args()\nbnb = None\n"
+                    "if args.qlora:\n    bnb = BitsAndBytesConfig(load_in_4bit=True)\nelse:\n    bnb = None\n"
+                    "model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-8B', quantization_config=bnb)\n"
+                    "trainer = SFTTrainer(model, args=SFTConfig(bf16=True), peft_config=LoraConfig(r=32))\n");
+  };
+  CHECK(bits("store_true").request.recipe.method == Method::Lora);
+  CHECK(has_note(bits("store_true"), "train.py:5: BitsAndBytesConfig is not counted"));
+}
+
 TEST_CASE("Python: a dict of LLaMA-Factory's or axolotl's settings is read as its file") {
   const std::string settings =
       "stage='sft', do_train=True, model_name_or_path='Qwen/Qwen3-8B', finetuning_type='lora',"
