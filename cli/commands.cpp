@@ -34,7 +34,7 @@ const Command kCalibrate{.name = "calibrate",
 
 std::span<const Command> commands() {
   static const std::vector<Command> all = [] {
-    std::vector<Command> rows{kPlan, kEstimate, kExport, kSimulate};
+    std::vector<Command> rows{kPlan, kEstimate, kFix, kExport, kSimulate};
     std::ranges::copy(machine_commands(), std::back_inserter(rows));
     rows.insert(rows.end(), {kProfiles, kValidate, kTopology, kModels, kGpus, kCompletion});
     return rows;

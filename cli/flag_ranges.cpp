@@ -79,7 +79,8 @@ constexpr std::array kRanges{
     // of a plan
     FlagRange{"--micro-batch", kWhole, kSequences}, FlagRange{"--seq-len", kWhole, kTokens},
     FlagRange{"--image-size", kWhole, {1, double(kMostPixels)}, "1024x768", "sides", sides},
-    FlagRange{"--images-per-row", kWhole, {1, double(kMostImages)}},
+    FlagRange{"--images-per-row", kWhole, {1, double(kMostImages)}}, FlagRange{"--completion-len", kWhole, kTokens},
+    FlagRange{"--labels", kWhole, {1, 1e6}}, FlagRange{"--texts-per-row", kWhole, {1, 1e4}},
     FlagRange{"--grad-accum", kWhole, {1, double(kMostGradAccum)}}, FlagRange{"--rows", kWhole, {1, kMostRows}},
     FlagRange{"--tokens-per-row", kWhole, kTokens}, FlagRange{"--epochs", kReal, {1e-6, 1e6}},
     FlagRange{"--tokens", kReal, {1, kMostTokens}, "100B", "", in_ones}, FlagRange{"--eval-batch", kWhole, kSequences},

@@ -24,6 +24,7 @@
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
 #include "models/trained_names.h"
+#include "models/training_method.h"
 #include "planner/changes.h"
 #include "planner/pipeline_schedule.h"
 #include "planner/plan/plan_file.h"
@@ -68,6 +69,8 @@ void set_adapter(Request& r, Text value, Method method) {
   if (keeps_adapters && flag.quant.kind != BaseQuant::None) r.recipe.lora.base_dtype.reset();
   r.recipe.quant = flag.quant;
 }
+
+void set_reference(Request& r, Text value) { r.recipe.objective.reference = parse_name<Reference>(value, "--ref"); }
 
 void set_int8(Request& r, Text) {
   if (r.recipe.method != Method::Lora)
@@ -136,6 +139,21 @@ constexpr std::array kFlags{
              "layers.*.mlp; * is any text. Default all",
              set_trained},
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
+    PlanFlag{
+        "--method", "METHOD", kModel,
+        "what it is trained for: sft, dpo, kto, orpo, cpo, simpo, reward, process-reward, classify, embed, "
+        "distill. Default sft. For plan also, or after a comma, what to choose from: any, full, lora, qlora. Default "
+        "full and lora",
+        [](Request& r, Text v) {
+          if (const auto named = words_of_method(v).trained_for) r.recipe.objective.method = *named;
+        }},
+    PlanFlag{"--ref", "copy|adapter|precomputed|host", kModel,
+             "the reference of dpo and kto: a second model, the model without its adapters, log-probs made before, a "
+             "copy on the host. Default adapter with adapters, else copy",
+             set_reference},
+    PlanFlag{"--teacher", "MODEL", kModel, "the second model of distill, as --model", nullptr},
+    PlanFlag{"--labels", "N", kModel, "numbers of the head of reward and classify. Default the method's",
+             [](Request& r, Text v) { r.recipe.objective.labels = to_integer(v); }},
     PlanFlag{"--framework", "FRAMEWORK", kModel,
              "trainer whose dtypes, buffers and defaults to model; plain: hf-trainer's memory model without its "
              "defaults, as "
@@ -147,6 +165,12 @@ constexpr std::array kFlags{
              nullptr},
     PlanFlag{"--micro-batch", "B", kBatch, "sequences per GPU and pass. Default 1", set_count<&Recipe::micro_batch>},
     PlanFlag{"--seq-len", "S", kBatch, "tokens per sequence. Default 2048", set_count<&Recipe::seq_len>},
+    PlanFlag{
+        "--completion-len", "C", kBatch,
+        "tokens of a row that are the answer, for trainers that keep the logits of answers alone. Default: the row",
+        [](Request& r, Text v) { r.recipe.objective.completion_len = to_integer(v); }},
+    PlanFlag{"--texts-per-row", "N", kBatch, "texts that embed reads per row: 2, and the hard negatives. Default 2",
+             [](Request& r, Text v) { r.recipe.objective.texts_per_row = to_integer(v); }},
     PlanFlag{"--image-size", "WxH|N", kBatch,
              "pixels of the images of a vision-language model, before its processor resizes them. Default 512x512",
              set_image_size},
@@ -178,8 +202,9 @@ constexpr std::array kFlags{
              "of weights and computation. Default bf16-mixed",
              [](Request& r, Text v) { r.recipe.precision = parse_name<Precision>(v, "--precision"); }},
     PlanFlag{"--optimizer", "OPTIMIZER", kNumbers,
-             "adamw-fused, adamw-8bit, paged-adamw, adafactor, lion, sgd, muon, ... Default: what the framework uses",
-             [](Request& r, Text v) { r.recipe.optimizer = v; }},
+             "adamw-fused, adamw-8bit, paged-adamw, adafactor, lion, sgd, muon, galore-adamw=RANK, ... Default: what "
+             "the framework uses",
+             [](Request& r, Text v) { set_optimizer_text(r.recipe, v); }},
     PlanFlag{"--optimizer-in-backward", "", kNumbers, "step each weight as soon as its gradient is there",
              [](Request& r, Text) { r.recipe.optimizer_in_backward = true; }},
     PlanFlag{"--checkpointing", "none|full|selective|elementwise|every=K", kNumbers,
@@ -192,7 +217,7 @@ constexpr std::array kFlags{
              [](Request& r, Text) { r.recipe.torch_compile = true; }},
     PlanFlag{"--fp8", "", kNumbers, "layers multiply in fp8 (Ada, Hopper and later); states and activations as without",
              [](Request& r, Text) { r.recipe.fp8_matmul = true; }},
-    PlanFlag{"--qat", "none|int4|int8-int4|fp8|nvfp4|mxfp4", kNumbers,
+    PlanFlag{"--qat", "none|int4|int8-int4|int4-grouped|int8-int4-grouped|fp8-int4-grouped|fp8|nvfp4|mxfp4", kNumbers,
              "fake quantisers of torchao around the linears: of weights, or of inputs and weights. Default none",
              [](Request& r, Text v) { r.recipe.qat = parse_name<Qat>(v, "--qat"); }},
     PlanFlag{"--loss", "plain|inplace|chunked[=N]|fused", kNumbers, "cross-entropy. Default plain", set_loss},
@@ -266,12 +291,35 @@ constexpr std::array kFlags{
 
 std::span<const PlanFlag> plan_flags() { return kFlags; }
 
+MethodWords words_of_method(std::string_view text) {
+  constexpr std::array<std::string_view, 4> kSearched{"any", "full", "lora", "qlora"};
+  MethodWords words;
+  for (const std::string& part : split(std::string(text), ',')) {
+    const std::string word(trim(part));
+    auto& place = std::ranges::find(kSearched, word) != kSearched.end() ? words.searched : words.trained_for;
+    if (place)
+      throw InputError("--method", fmt::format("'{}' and '{}' contradict each other", *place, word), "give one");
+    place = word;
+  }
+  return words;
+}
+
 void add_plan_flags(CLI::App& app) {
   app.add_option("plan")
       ->type_name("PLAN.json")
       ->description("a plan saved by --save; '-' is standard input. Flags override it")
       ->group(kModel);
   for (const PlanFlag& flag : kFlags) add_flag(app, flag.name, flag.value, flag.help, flag.group);
+}
+
+void add_surrounding_flags(CLI::App& app) {
+  constexpr std::array kSurrounding{"--model",          "--offline",  "--versions",          "--image-size",
+                                    "--images-per-row", "--rows",     "--tokens-per-row",    "--tokens",
+                                    "--gpus",           "--gpu-spec", "--cluster",           "--gpu",
+                                    "--num-gpus",       "--profile",  "--price-per-gpu-hour"};
+  for (const PlanFlag& flag : kFlags)
+    if (std::ranges::find(kSurrounding, std::string_view(flag.name)) != kSurrounding.end())
+      add_flag(app, flag.name, flag.value, flag.help, flag.group);
 }
 
 namespace {
@@ -414,6 +462,12 @@ void set_model(PlanQuestion& question, const std::string& model, const HubSettin
   for (std::string& note : loaded.notes) question.notes.push_back(std::move(note));
 }
 
+void set_teacher(PlanQuestion& question, const std::string& model, const HubSettings& hub) {
+  LoadedModel loaded = load_model(model, hub);
+  question.request.teacher = std::make_shared<const ModelSpec>(std::move(loaded.spec));
+  for (std::string& note : loaded.notes) question.notes.push_back("teacher: " + std::move(note));
+}
+
 /// Flags that must be given.
 struct Needed {
   bool model = true, machine = true, method = true;
@@ -508,8 +562,15 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   } else if (configs) {
     request = configs->request;
   } else {
-    const auto framework = given(app, "--framework");
-    request.recipe.framework = framework_named(framework ? std::string_view(*framework) : usual_framework);
+    const auto framework = given(app, "--framework"), given_method = given(app, "--method");
+    const auto [method, searched] = given_method ? words_of_method(*given_method) : MethodWords{};
+    if (searched && app.get_name() != "plan")
+      throw InputError("--method", fmt::format("'{}' is for plan, which chooses", *searched),
+                       "--full, --lora or --qlora");
+    const std::string_view usual_of_method = method ? std::string_view(find_training_method(*method).framework) : "";
+    request.recipe.framework = framework_named(framework                  ? std::string_view(*framework)
+                                               : !usual_of_method.empty() ? usual_of_method
+                                                                          : usual_framework);
   }
   if (reading) question.notes.insert(question.notes.end(), reading->notes.begin(), reading->notes.end());
   const StackVersions planned = plan ? request.recipe.framework->versions : StackVersions{};
@@ -518,6 +579,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   set_versions(app, request, planned);
   check_zero_flags(app, *request.recipe.framework);
   if (model && !behind_model) set_model(question, *model, given_hub(app));
+  if (const auto teacher = given(app, "--teacher")) set_teacher(question, *teacher, given_hub(app));
   if (configs && !model && (configs->model || needed.model))
     load_named_model(*configs, [&](const std::string& its) { set_model(question, its, given_hub(app)); });
   std::ranges::move(settle_stack(request), std::back_inserter(question.notes));
@@ -527,7 +589,9 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   set_given_host(app, request.cluster);
   const bool is_complete = plan || (configs && configs->has_trainer);
   if (!plan) check_complete(app, question, needed, is_complete || (configs && configs->has_method));
-  if (configs) settle_configs(app, *configs, request, question.notes);
+  if (configs) question.has_rows = settle_configs(app, *configs, request, question.notes);
+  if (!is_complete && !request.recipe.objective.method.is_usual() && !is_given(app, "--packing"))
+    request.recipe.packing = Packing::Padded;  // trainers pad answers, and few pack them
   if (!is_complete) {
     set_defaults(app, question);
     set_length(app, question);
@@ -540,6 +604,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   if (!plan && !says_precision && !is_given(app, "--precision")) set_precision(question);
   if (request.eval_batch * request.recipe.seq_len > kMostBatchTokens)
     throw InputError("--eval-batch", "evaluation batch times sequence length exceeds 2^32 tokens");
+  if (!request.model.family.empty()) check_teacher(request);
   note_long_rows(question);
   note_flags_without_effect(app, question);
   set_profile(app, question);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "planner/estimate.h"
@@ -33,6 +34,15 @@ std::span<const PlanFlag> plan_flags();
 
 void add_plan_flags(CLI::App& app);
 
+/// The value of --method: "dpo", "qlora" or "dpo,any". Searched words (any, full, lora, qlora) are for `plan`. Throws
+/// InputError for two of a kind.
+struct MethodWords {
+  std::optional<std::string> trained_for, searched;
+};
+MethodWords words_of_method(std::string_view text);
+/// Those alone that say what no trainer's file does: where the model is, the data, the machine.
+void add_surrounding_flags(CLI::App& app);
+
 /// --as-given and --quality, of commands that choose what is not given.
 void add_choice_flags(CLI::App& app);
 /// Lets the settings that nobody gave be chosen, unless --as-given pins them. Throws InputError for a quality that the
@@ -43,6 +53,7 @@ void set_choice(const CLI::App& app, EstimateRequest& request);
 struct PlanQuestion {
   EstimateRequest request;
   std::vector<std::string> notes;
+  bool has_rows = true;  // false: of a trainer's file, by nothing; Dataset's default is assumed
 };
 
 /// Names the conventions of the usual framework without its trainer's defaults.

@@ -15,7 +15,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr IntRange kCount{.least = 1, .most = 1 << 20};
+constexpr IntRange kHostCount{.least = 1, .most = 1 << 20};
 constexpr NumberRange kHostRate{.least = 0.1, .most = 1e5};
 
 HostKind read_kind(Fields& f) {
@@ -24,7 +24,7 @@ HostKind read_kind(Fields& f) {
   kind.host.kind = f.text("kind");
   kind.host.usual_memory = f.optional_bytes("memory_gib").value_or(Bytes{});
   kind.usual_per_gpu = f.optional_bytes("memory_per_gpu_gib").value_or(Bytes{});
-  kind.most_cards = f.optional_integer("most_cards", kCount).value_or(0);
+  kind.most_cards = f.optional_integer("most_cards", kHostCount).value_or(0);
   if (f.has("cards")) kind.cards = f.texts("cards");
   f.refuse_unknown();
   return kind;
@@ -64,14 +64,14 @@ HostTable HostTable::read() {
 
 HostSpec read_host_spec(Fields& f) {
   HostSpec host;
-  const auto channels = f.optional_integer("channels", kCount);
+  const auto channels = f.optional_integer("channels", kHostCount);
   const auto rate = f.optional_number("channel_gb_s", kHostRate);
   if (channels && rate) host.memory_bandwidth = BytesPerSec{double(*channels) * *rate * 1e9};
   if (channels.has_value() != rate.has_value()) f.report("channels", "and channel_gb_s go together");
   if (const auto all = f.optional_rate("memory_gb_s", kHostRate)) host.memory_bandwidth = *all;
-  host.cores = f.optional_integer("cpu_cores", kCount).value_or(0);
-  host.sockets = f.optional_integer("sockets", kCount).value_or(0);
-  host.numa_nodes = f.optional_integer("numa_nodes", kCount).value_or(0);
+  host.cores = f.optional_integer("cpu_cores", kHostCount).value_or(0);
+  host.sockets = f.optional_integer("sockets", kHostCount).value_or(0);
+  host.numa_nodes = f.optional_integer("numa_nodes", kHostCount).value_or(0);
   host.source = f.optional_text("source").value_or("");
   return host;
 }

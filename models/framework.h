@@ -11,6 +11,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "models/optimizers.h"
 #include "models/recipe.h"
 #include "models/stack.h"
 
@@ -52,6 +53,13 @@ enum class SequenceSplit : std::uint8_t { No, Optional, Always };
 /// Adapters of split linears. Replicated: the factor on the side that is not cut is whole on every rank (PEFT).
 /// Gathered: both factors are cut, and the low-rank activation, or a row's output, is gathered (Megatron-Bridge).
 enum class AdapterSplit : std::uint8_t { None, Replicated, Gathered };
+/// How an engine that shards weights gets them onto its GPUs. Parts: each rank reads its own, and saves it. Units: a
+/// unit is whole for a moment, on the meta device, under zero.Init or in the host's memory until then. WholeFirst: the
+/// whole model is on every GPU before it is cut. WholeBeside: it is filled in, whole, beside the shards.
+enum class ShardedLoading : std::uint8_t { Parts, Units, WholeFirst, WholeBeside };
+/// Whose base output DoRA's magnitude multiplies: one that it makes itself, in any case or where dropout gives the
+/// adapter another input, or the linear's.
+enum class DoraBase : std::uint8_t { Own, OwnWithDropout, Shared };
 /// What makes mixed precision compute in 16 bit: autocast, the gather of weights, which casts them (FSDP's
 /// MixedPrecision), or an engine that has turned the model itself into 16 bit (DeepSpeed).
 enum class ComputeCast : std::uint8_t { Autocast, Gather, Model };
@@ -69,11 +77,12 @@ struct GradientBuckets {
 
 /// How much communication buffer a sharding engine holds and how far it runs ahead. Elements unless said otherwise.
 struct EngineConvention {
-  std::int64_t prefetch_units = 1;          // units gathered ahead of the one computed
-  GradientBuckets buckets, buckets_stage3;  // of stages 1 and 2, and of stage 3
-  std::int64_t max_live = 0;                // ZeRO-3: gathered parameters at most; 0: no such limit
-  std::int64_t max_reuse_distance = 0;      // ZeRO-3: kept gathered when used again within
-  std::int64_t persistence_threshold = 0;   // ZeRO-3: smaller tensors stay replicated; -1: 10 hidden
+  std::int64_t prefetch_units = 1;            // units gathered ahead of the one computed
+  GradientBuckets buckets, buckets_stage3;    // of stages 1 and 2, and of stage 3
+  std::int64_t max_live = 0;                  // ZeRO-3: gathered parameters at most; 0: no such limit
+  std::int64_t max_reuse_distance = 0;        // ZeRO-3: kept gathered when used again within
+  std::int64_t prefetch_bucket = 50'000'000;  // ZeRO-3: fetched ahead of a module; -1: 0.9 hidden^2 (HF "auto")
+  std::int64_t persistence_threshold = 0;     // ZeRO-3: smaller tensors stay replicated; -1: 10 hidden
   bool keeps_root_gathered =
       false;                     // FSDP: embedding, final norm and head form one unit, kept from forward to backward
   bool syncs_last_only = false;  // accumulation under no_sync: unsharded gradients until the last micro-batch
@@ -84,6 +93,8 @@ struct EngineConvention {
   /// Host work of a parameter that comes in another's message, in kernel launches: where it is gathered, where its
   /// gradient is reduced, and for the slice of each rank.
   double leaf_gather_kernels = 0, leaf_reduce_kernels = 0, leaf_slice_kernels = 0;
+  /// Host work of a gradient that goes into a bucket of stages 1 and 2, in kernel launches.
+  double bucket_kernels = 0;
   /// ZeRO-3 gathers parameter by parameter what it does not keep whole; false: a unit at once.
   bool gathers_parameters = false;
   /// Types of models (`model_type`) whose router and experts DeepSpeed gathers at once (`set_z3_leaf_modules`).
@@ -100,6 +111,8 @@ struct EngineConvention {
   bool gathers_int8 = false;
   bool gathers_fp8 = false;  // with fp8 products layers are gathered in 8 bit, converted before
   bool copies_fp8 = false;   // of weights on the host, converted once per step: 8-bit copies are kept there too
+  NewtonSchulz newton_schulz = NewtonSchulz::Standard;  // of an optimizer that orthogonalises its update
+  ShardedLoading loading = ShardedLoading::Units;
   bool shards_rows = false;  // each tensor is cut along dim 0; false: flat, into equal parts
   HostStep host_step = HostStep::Vectorised;
   /// An offloaded optimizer reads fp32 gradients that stay on the host. Stages 1 and 2 receive into them; stage 3
@@ -198,6 +211,7 @@ struct FrameworkLayers {
   bool checkpoints_reentrantly = false;
   KernelTimes kernel_times = KernelTimes::Modelled;
   bool has_fixed_kernels = false;     // a recipe cannot choose others
+  bool has_delta_kernels = true;      // gated delta nets run flash-linear-attention's kernels; false: loops in torch
   bool is_handwritten = false;        // kernels written for training: fewer launches, fewer bytes
   bool accumulates_in_place = false;  // an op adds to the gradient that is there: no temporary, no separate sum
   LayerKernels kernels = LayerKernels::Plain;
@@ -225,6 +239,28 @@ struct FrameworkLoss {
   Dtype chunked_softmax = Dtype::F32;   // saved log-softmax of a chunked loss that keeps its chunks
 };
 
+/// How log-probs come out of logits: row by row, from a log-sum-exp (fp32 logits) or a log-softmax (16 bit); or from
+/// the log-softmax of all rows at once.
+enum class LogProbs : std::uint8_t { Rows, Full };
+
+/// What the trainer does where it compares answers, and with the models beside the one that is trained.
+struct FrameworkPreference {
+  LogProbs log_probs = LogProbs::Rows;
+  bool upcasts_logits = false;     // to fp32, whatever the model's output is
+  bool copies_logits = false;      // a contiguous copy without the last position
+  bool keeps_output = true;        // the model's output lives until the loss is returned, through the reference's pass
+  bool keeps_completions = false;  // logits of the completions alone (logits_to_keep)
+  bool keeps_vocabulary_head = false;      // the head of the vocabulary runs below a score head, and is thrown away
+  bool reference_needs_gradient = false;   // its weights are not marked as frozen, so that autocast keeps their casts
+  bool reference_in_16bit = false;         // it is loaded in 16 bit where the policy is in fp32
+  bool policy_pass_in_graph = false;       // a pass of the policy on other rows comes after that with gradients
+  bool loads_fp32 = false;                 // weights are loaded in fp32 where no dtype is given
+  bool precomputes_reference = false;      // its log-probs can be made before training
+  bool packs_answers = false;              // a packed row holds all answers of its rows of the data
+  std::vector<std::string> fused_methods;  // whose loss it can fuse with the head (Liger)
+  std::vector<std::string> methods;        // rows of data/methods.yaml that it has; empty: it has the usual one alone
+};
+
 /// Mixtures of experts, of one type of models.
 struct FrameworkExperts {
   ExpertLayout layout = ExpertLayout::Stored;
@@ -241,6 +277,14 @@ struct FrameworkQuantisation {
   std::vector<std::string> skips;  // modules that keep their dtype
 };
 
+/// How a forward of DoRA makes the norm of each row of W + s B A.
+struct DoraCode {
+  bool multiplies_identity = true;  // B A is what the adapter makes of an identity matrix; false: of the two weights
+  bool converts_weight = true;      // W is converted to the dtype of the adapter's input
+  bool casts_product = false;       // and B A
+  DoraBase base = DoraBase::OwnWithDropout;
+};
+
 /// Weights that the targets of LoRA reach.
 struct FrameworkAdapters {
   ExpertReach all_linear = ExpertReach::Linear, named = ExpertReach::Linear;  // "all-linear", and names of modules
@@ -248,6 +292,8 @@ struct FrameworkAdapters {
   std::int64_t gate_up_rank = 1;           // ranks of the recipe that stacked gate and up have together
   std::vector<std::string> drops_linears;  // modules without adapters where experts have target_parameters
   bool parameters_are_plain = false;       // adapters of parameters take neither dropout nor DoRA
+  DoraCode dora;
+  std::vector<std::string> refuses;        // modules that take no low-rank adapter; all-linear would reach them
 };
 
 /// Several GPUs, beside what engines do.
@@ -256,6 +302,10 @@ struct FrameworkDistributed {
   bool ddp_copies_gradients = true;   // buckets beside the gradients (gradient_as_bucket_view = false)
   bool own_quantised_shards = false;  // 4-bit weights, and optimizers, of its own: no limit of bitsandbytes
   bool fsdp2_shards_4bit = false, fsdp2_shards_8bit = false;  // weights of bitsandbytes; torch's FSDP2 takes neither
+  /// FSDP by keys of the trainer's own, not its launcher's: the version that they mean where they name none (0: it has
+  /// no such keys), and whether layers are units without the word auto_wrap.
+  std::int64_t own_fsdp_version = 0;
+  bool own_fsdp_wraps = false;
   /// `mp` is a device_map: one process, whose one thread launches for all of its GPUs. false: a rank per stage.
   bool mp_is_one_process = true;
   /// torchrun and accelerate set OMP_NUM_THREADS to 1 where several processes start (torch/distributed/run.py); false:
@@ -296,6 +346,7 @@ struct FrameworkConvention {
   FrameworkState state;
   FrameworkLayers layers;
   FrameworkLoss loss;
+  FrameworkPreference preference;
   FrameworkExperts experts;
   FrameworkQuantisation quantisation;
   FrameworkAdapters adapters;

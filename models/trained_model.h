@@ -38,7 +38,9 @@ struct StateTensor {
   WeightUse use = WeightUse::Tensor;
   bool is_stack{};       // the copies are one parameter
   bool is_of_experts{};  // of the module that holds router and experts, or of its adapters
+  bool is_of_block{};    // of a linear of a block, or of its adapters; false: of an embedding, a head, a norm
   bool is_partial{};     // ranks that share the layer hold it whole, and each has a part of the sum of its gradient
+  bool is_linear{};      // a linear's own weight, trained: its gradient may be projected
   std::int64_t elements() const { return rows * cols * copies; }
   std::int64_t num_parameters() const { return is_stack ? 1 : copies; }
   std::int64_t elements_per_parameter() const { return is_stack ? elements() : rows * cols; }
@@ -56,6 +58,7 @@ struct LinearRef {
   Dim in_dim{}, out_dim{};
   bool is_trained{}, is_quantised{}, is_adapted{};
   std::int64_t rank{};                             // of its adapter
+  std::int64_t rotation{};                         // block of OFT's rotation of its input; 0: none
   std::int64_t copies = 1;                         // experts
   ExpertProduct product = ExpertProduct::LoopAll;  // of those
   Cut cut{};

@@ -287,6 +287,23 @@ std::uint8_t add_whole_block(ModelBlocks& to, std::uint8_t graph_id, bool backwa
 
 namespace {
 
+/// A head in two: what backward reads of the forward stays between them.
+void add_head_blocks(ModelBlocks& to, std::uint8_t graph_id) {
+  const LayerGraph& graph = to.graphs[graph_id];
+  Flags& f = flags();
+  f.size(graph.locals.size());
+  mark_saved(graph, f.saved);
+  to.head_keeps_input = f.saved[kSlotX] != 0;
+  f.alive[kSlotX] = 1;
+  for (LocalId id = 0; id < num_locals(graph); ++id) f.keep[id] = f.saved[id];
+  to.head = close(to, graph_id, false);
+  std::fill(f.alive.begin(), f.alive.end(), 0);
+  std::fill(f.keep.begin(), f.keep.end(), 0);
+  for (LocalId id = 0; id < num_locals(graph); ++id) f.alive[id] = f.saved[id];
+  f.keep[kSlotDx] = 1;
+  to.head_backward = close(to, graph_id, true);
+}
+
 std::uint8_t new_graph(ModelBlocks& to) {
   if (to.graphs.size() == to.num_graphs) to.graphs.emplace_back();
   return narrow<std::uint8_t>(to.num_graphs++);
@@ -314,7 +331,8 @@ void make_blocks(ModelBlocks& out, const Job& job, const Recipe& recipe) {
   const TrainedModel& model = job.model;
   out.num_graphs = out.num_blocks = 0;
   out.kinds.clear();
-  out.embedding = out.embedding_backward = out.head = kNoBlock;
+  out.embedding = out.embedding_backward = out.head = out.head_backward = kNoBlock;
+  out.head_keeps_input = false;
   LedgerContext context = make_context(model, recipe, job.framework, job.numerics);
   const bool plain = recipe.checkpointing == Checkpointing::None || recipe.checkpointing == Checkpointing::EveryK;
   const bool checkpointed = recipe.checkpointing != Checkpointing::None;
@@ -349,7 +367,10 @@ void make_blocks(ModelBlocks& out, const Job& job, const Recipe& recipe) {
   context.kind = model.weights.order.back();
   const std::uint8_t head = new_graph(out);
   emit_head(out.graphs[head], context);
-  out.head = add_whole_block(out, head, false);
+  if (out.graphs[head].backward.empty())
+    out.head = add_whole_block(out, head, false);
+  else
+    add_head_blocks(out, head);
 }
 
 Seconds launched_end(Seconds before, Seconds launched, std::int64_t count, Seconds work, Seconds dispatch) {

@@ -41,6 +41,8 @@ struct ModelBlocks {
   std::vector<KindBlocks> kinds;
   bool has_windowed = false;
   std::uint8_t embedding = kNoBlock, embedding_backward = kNoBlock, head = kNoBlock;
+  std::uint8_t head_backward = kNoBlock;  // where passes of other models stand before it
+  bool head_keeps_input = false;          // which it reads then
 
   std::span<const LayerGraph> all_graphs() const { return {graphs.data(), num_graphs}; }
   std::span<const Block> all_blocks() const { return {blocks.data(), num_blocks}; }

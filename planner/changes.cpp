@@ -10,6 +10,7 @@
 #include "cluster/cluster_spec.h"
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
+#include "models/training_method.h"
 #include "planner/job.h"
 #include "planner/machine_changes.h"
 #include "planner/peaks.h"
@@ -108,6 +109,14 @@ void set_eval_generate(Variant& v, const Setting& s) {
   v.request.eval_generate = parse_integer(s.value, s.change->name, 0);
 }
 
+void set_reference(Variant& v, const Setting& s) {
+  v.request.recipe.objective.reference = parse_name<Reference>(s.value, s.change->name);
+}
+
+void set_kernels(Variant& v, const Setting& s) {
+  v.request.recipe.kernels = parse_name<LayerKernels>(s.value, s.change->name);
+}
+
 void set_compile(Variant& v, const Setting& s) { v.request.recipe.torch_compile = is_on(s); }
 void set_strategy(Variant& v, const Setting& s) { v.request.strategy = canonical_strategy(s.value); }
 
@@ -133,7 +142,21 @@ bool is_checkpointed(Request r) { return r.recipe.checkpointing != Checkpointing
 std::string checkpoint_all(Request r) { return if_so(r.recipe.checkpointing != Checkpointing::Full, "full"); }
 std::string checkpoint_nothing(Request r) { return if_so(is_checkpointed(r) && !r.recipe.offload.activations, "none"); }
 
-std::string fused_loss(Request r) { return if_so(r.recipe.loss == LossKernel::Plain, "fused"); }
+/// A loss over pairs is fused where the trainer has it; a head of numbers has no logits to save.
+bool can_fuse(Request r) {
+  if (r.recipe.objective.method.is_usual()) return true;
+  const std::vector<std::string>& fused = r.recipe.framework->preference.fused_methods;
+  return std::ranges::find(fused, r.recipe.objective.method->name) != fused.end() &&
+         reference_of(r.recipe) != Reference::Precomputed;
+}
+std::string fused_loss(Request r) { return if_so(r.recipe.loss == LossKernel::Plain && can_fuse(r), "fused"); }
+/// A reference that runs in every step.
+std::string precomputed(Request r) {
+  const Reference now = reference_of(r.recipe);
+  const bool runs = now != Reference::None && now != Reference::Precomputed;
+  return if_so(runs && r.recipe.framework->preference.precomputes_reference && r.recipe.loss != LossKernel::Fused,
+               "precomputed");
+}
 std::string one_sequence(Request r) { return if_so(r.recipe.micro_batch > 1, "1"); }
 std::string sdpa(Request r) { return if_so(r.recipe.attention == AttentionKernel::Eager, "sdpa"); }
 
@@ -220,7 +243,15 @@ std::string more_gpus(Request r) {
 }
 
 /// 600 GB/s, both directions together, is what an A100 has.
-std::string usual_nvlink(Request r) { return if_so(r.cluster.num_nodes() == 1 && !is_nvlink(r.cluster.fabric), "600"); }
+std::string usual_nvlink(Request r) {
+  const bool has_neighbours = std::min(r.cluster.gpus_per_node, r.cluster.num_gpus()) > 1;
+  return if_so(has_neighbours && !is_board(r.cluster.fabric) && !is_nvlink(r.cluster.fabric), "600");
+}
+
+std::string twice_as_many(Request r) {
+  constexpr std::int64_t kMany = 64;
+  return if_so(r.recipe.micro_batch < kMany, std::to_string(2 * r.recipe.micro_batch));
+}
 
 /// 400 Gbit/s is one NDR adapter for each GPU.
 std::string fast_network(Request r) { return if_so(r.cluster.num_nodes() > 1, "400"); }
@@ -232,6 +263,7 @@ using Tried = std::vector<std::string_view>;
 Tried tried_checkpointing(Request) { return {"none", "full"}; }
 /// A trainer with a loss of its own has no other.
 Tried tried_loss(Request r) {
+  if (!r.recipe.objective.method.is_usual()) return can_fuse(r) ? Tried{"plain", "fused"} : Tried{"plain"};
   const FrameworkConvention& framework = *r.recipe.framework;
   if (const auto own = framework.defaults.loss) return {to_string(*own)};
   const bool has_fused = std::ranges::find(framework.choices.loss, LossKernel::Fused) != framework.choices.loss.end();
@@ -239,7 +271,10 @@ Tried tried_loss(Request r) {
 }
 Tried tried_attention(Request) { return {"sdpa", "flash"}; }
 Tried tried_compile(Request) { return {"off", "on"}; }
-Tried tried_packing(Request) { return {"packed", "dynamic"}; }
+Tried tried_packing(Request r) {
+  if (!r.recipe.objective.method.is_usual()) return {to_string(r.recipe.packing)};  // answers are padded
+  return {"packed", "dynamic"};
+}
 
 /// Adapters have little to step: the optimizer decides nothing there.
 Tried tried_optimizer(Request r) {
@@ -286,6 +321,10 @@ FreeValues free_checkpointing(Request r) {
 
 FreeValues free_loss(Request r) {
   FreeValues out;
+  if (!r.recipe.objective.method.is_usual()) {
+    if (const std::string value = fused_loss(r); !value.empty()) out.values.push_back(value);
+    return out;
+  }
   for (const LossKernel kernel : r.recipe.framework->choices.loss)
     if (kernel != r.recipe.loss) out.values.emplace_back(to_string(kernel));
   return out;
@@ -356,9 +395,13 @@ std::vector<Change> make_table() {
       {"loss",
        set_choice<LossKernel, &Recipe::loss>,
        {{kSave, fused_loss, "fused loss", "full logits never exist"}, {kRun, fused_loss}}},
+      {"ref",
+       set_reference,
+       {{kSave, precomputed, "the reference before training", "its log-probs take one pass over the data before"},
+        {kRun, precomputed}}},
       {"micro-batch",
        set_count<&Recipe::micro_batch>,
-       {{kSave, one_sequence, "", "more --grad-accum keeps the batch"}}},
+       {{kSave, one_sequence, "", "more --grad-accum keeps the batch"}, {kShorten, twice_as_many}}},
       {"attention", set_choice<AttentionKernel, &Recipe::attention>, {{kSave, sdpa, "sdpa attention"}, {kRun, sdpa}}},
       {"optimizer",
        set_optimizer,
@@ -392,6 +435,7 @@ std::vector<Change> make_table() {
       {"eval-logits", set_eval_logits, {{kSave, no_logits}}},
       {"eval-generate", set_eval_generate, {{kSave, generate_nothing}}},
       {"fsdp-version", set_fsdp_version, {{Purpose::Resolve, flat_shards}}},
+      {"kernels", set_kernels},
       {"strategy", set_strategy},
       {"no-reshard", set_no_reshard},
       {"overlap-comm",
@@ -504,6 +548,11 @@ std::optional<Suggested> suggest(Request r, Purpose purpose, std::string_view na
   for (Suggested& suggested : suggest(r, purpose))
     if (suggested.setting.change->name == name) return std::move(suggested);
   return std::nullopt;
+}
+
+std::string why_not(const Setting& setting, Request r) {
+  const MachineChange* const machine = setting.change->machine;
+  return machine && machine->why_not ? machine->why_not(r.cluster) : "";
 }
 
 std::vector<std::vector<Setting>> rebatchings(const Recipe& recipe) {

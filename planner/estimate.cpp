@@ -34,6 +34,7 @@ EstimateResult estimate(const EstimateRequest& request) {
   EstimateRequest r = request;
   settle_stack(r);
   validate_recipe(r.recipe, r.model, r.cluster);
+  check_teacher(r);
   const EstimateRequest asked = r;
   const FrameworkConvention& framework = *r.recipe.framework;
   ChosenFreely chosen;
@@ -189,6 +190,7 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
   out.push_back(fmt::format("framework {}: {}", result.framework.name, result.framework.title));
   if (const auto text = deciding_versions(result.framework.versions, result.framework.name); !text.empty())
     out.push_back(fmt::format("libraries: {}; --versions takes others", text));
+  if (!c.optimizer->remark.empty()) out.emplace_back(c.optimizer->remark);
   out.push_back(
       fmt::format("{} tokens per sequence, {}, micro batch {} per data-parallel rank, {} per optimizer step", c.seq_len,
                   c.packing == Packing::Packed   ? "packed"
@@ -216,6 +218,11 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
     out.push_back(
         "text alone: towers of images and sound are loaded, frozen and idle, and adapters are on the language model's "
         "linears only, where PEFT's all-linear also reaches those of the towers");
+  if (r.model.num_layers_with(has_delta_net) > 0 && !result.framework.layers.is_handwritten)
+    out.push_back(result.framework.layers.has_delta_kernels
+                      ? "linear attention runs flash-linear-attention's kernels; without that library "
+                        "(--versions flash-linear-attention=none) a step takes two to four times as long"
+                      : "linear attention runs transformers' loops in torch: flash-linear-attention is not installed");
   if (r.model.num_encoder_layers > 0) out.push_back("encoder and decoder both read the stated number of tokens");
   if (r.model.moe.is_present()) out.push_back("experts get equal shares of the tokens");
   const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : c.seq_len;

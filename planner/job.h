@@ -68,6 +68,7 @@ struct EstimateRequest {
   std::int64_t eval_generate = 0;          // tokens generated per sequence during evaluation: adds a KV cache
   std::shared_ptr<const Profile> profile;  // null: the shipped one of the first GPU
   NotGiven not_given;
+  std::shared_ptr<const ModelSpec> teacher;  // of a method that distils
 };
 
 /// Tokens of all epochs; the most that can be counted where they are more.
@@ -130,6 +131,8 @@ std::string strategy_title(const EstimateRequest& request);
 
 /// Returns the first thing about a recipe that makes no sense, naming the flag.
 std::optional<InputError> recipe_mistake(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster);
+/// Throws InputError where the method needs a teacher and none is given, or has none.
+void check_teacher(const EstimateRequest& request);
 /// Throws it.
 void validate_recipe(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster);
 

@@ -79,7 +79,10 @@ std::vector<StageLoad> unit_loads(const Job& job, const StepProgram& program, co
   out.front() = load_of(job.model.before);
   out.back() = load_of(job.model.after);
   if (job.model.has_tied_head && job.strategy.mesh.num_stages() > 1) out.back() += out.front();
-  out.back().kept += double(program.blocks.back().total.peak);
+  const Usage head = blocks.blocks[blocks.head].total;
+  const bool is_split = blocks.head_backward != kNoBlock;
+  out.back().kept +=
+      double(is_split ? std::max(head.peak, head.net + blocks.blocks[blocks.head_backward].total.peak) : head.peak);
   if (is_evaluated(job.request)) out.back().evaluated += double(evaluated_logits(job).count);
   return out;
 }

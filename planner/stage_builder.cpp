@@ -91,9 +91,9 @@ void StageBuilder::make_units(const ModelBlocks& blocks) {
   const std::int64_t k = std::max<std::int64_t>(1, recipe().checkpoint_every);
   const TrainedModel& model = in_.model;
   const Bytes boundary = bytes_of(model.stream_tokens(recipe()) * model.spec.stream_width(), n_.residual);
-  const std::int64_t positions = recipe().micro_batch * model.positions_per_row(recipe());
+  const std::int64_t positions = recipe().rows() * model.positions_per_row(recipe());
   const Bytes tower_boundary = bytes_of(positions * model.tower.hidden_size, n_.residual);
-  const Bytes of_images = bytes_of(recipe().micro_batch * model.memory_elements_per_row(recipe()), n_.residual);
+  const Bytes of_images = bytes_of(recipe().rows() * model.memory_elements_per_row(recipe()), n_.residual);
   const std::int64_t num_tower_units = model.spec.vision.num_units();
   s_.units.assign(s_.unit_ids.size(), {});
   for (std::size_t i = 0; i < s_.units.size(); ++i) {
@@ -120,7 +120,8 @@ void StageBuilder::make_units(const ModelBlocks& blocks) {
       u.is_checkpointed &= !layer_kind.is_bridge && kind.runs_backward;
     }
     if (is_embedding(i)) u.whole = blocks.embedding, u.whole_backward = blocks.embedding_backward;
-    if (is_head(i)) u.whole = blocks.head;
+    if (is_head(i))
+      u.whole = blocks.head, u.whole_backward = blocks.head_backward, u.keeps_input = blocks.head_keeps_input;
   }
 }
 

@@ -29,6 +29,7 @@ struct ScheduleStep {
 /// Current names of a group's buffers, which the schedule gives them.
 struct GroupHandles {
   std::uint32_t gathered_trained{}, gathered_frozen{}, flat_trained{}, flat_frozen{};
+  std::uint32_t gathered_rest{};  // of an engine that gathers parameters: what is not fetched ahead
   std::uint32_t full_gradient{}, gradient{};
   std::uint32_t host_gradient{};  // where an offloaded optimizer reads it
   std::uint32_t reduced_whole{};  // ZeRO-1: unsharded gradient that stays until the step
@@ -48,6 +49,8 @@ struct Group : GroupHandles {
   std::uint32_t bucket{}, main_gradient{};
   std::int64_t messages = 1;  // of one gather of what is trained; FSDP reduces as it gathers
   std::int64_t frozen_messages = 1;
+  double ahead = 1;               // share of what is gathered that is fetched before the group's own call
+  Bytes rest;                     // the most that is fetched during that call beside it
   std::int64_t elements_after{};  // gathered between this group's forward and its backward
   bool keeps_after_forward{}, is_root{}, needs_copy_out{};
   bool has_gradient() const { return sizes.trained_elements > 0 || sizes.full_gradient.count > 0; }
@@ -136,6 +139,7 @@ class StageBuilder {
 
  private:
   const Recipe& recipe() const { return in_.recipe(); }
+  bool trains() const { return recipe().pass == Pass::Train; }
   std::uint16_t num_layers() const { return narrow<std::uint16_t>(in_.model.num_layers()); }
   std::uint16_t unit_id(std::size_t local) const { return s_.unit_ids[local]; }
   bool is_embedding(std::size_t local) const { return unit_id(local) == 0; }
@@ -244,6 +248,7 @@ class StageBuilder {
 
   // state
   void make_groups();
+  void limit_fetches(Group& group) const;
   void add_constants();
   void allocate_state(Group& group);
   void wrap_by_size(Group& root);
@@ -287,6 +292,7 @@ class StageBuilder {
   void keep_input(std::size_t at);
   void forward(const ScheduleStep& at);
   void head(const ScheduleStep& at);
+  void forget_casts(std::uint16_t unit);
   void backward(const ScheduleStep& at);
   const LayerKind& kind_of(std::size_t local) const {
     return in_.model.weights.layer(std::int64_t(unit_id(local)) - 1);
@@ -317,6 +323,8 @@ class StageBuilder {
   void step_all();
   void step(Group& group);
   bool has_step(const Group& group) const;
+  /// Index of these products among RankProgram::step_flops.
+  std::uint8_t step_products(double flops);
   bool steps_flat() const {
     return rules_.steps_flat && !recipe().optimizer_in_backward && optimizer_space() == MemorySpace::Device;
   }

@@ -31,8 +31,7 @@ void StageBuilder::prefetch_input(std::size_t step) {
 
 /// Patches as the processor hands them out, in fp32.
 static Bytes pixel_bytes(const TrainedModel& model, const Recipe& recipe) {
-  return bytes_of(recipe.micro_batch * model.positions_per_row(recipe) * model.spec.vision.patch_elements(),
-                  Dtype::F32);
+  return bytes_of(recipe.rows() * model.positions_per_row(recipe) * model.spec.vision.patch_elements(), Dtype::F32);
 }
 
 /// A chunk begins with the tokens (inputs for the first stage, labels for the last) and the activations of the stage
@@ -137,21 +136,42 @@ void StageBuilder::forward(const ScheduleStep& v) {
   }
 }
 
+/// Autocast ends here and forgets its casts.
+void StageBuilder::forget_casts(std::uint16_t unit) {
+  if (s_.casts.empty()) return;
+  emit(OpCode::Release, StreamId::Compute, Axis::None, unit, s_.casts);
+  s_.casts.clear();
+}
+
 void StageBuilder::head(const ScheduleStep& v) {
   const Unit& u = s_.units[v.unit];
   const std::uint16_t unit = unit_id(v.unit);
   enter(v);
-  s_.dx[v.unit] = add(Category::Activations, BufferRole::ActivationGradient, unit, u.input);
-  s_.operands.assign({s_.x[v.unit] | kRead | kX, s_.dx[v.unit] | kWrite | kDx, tokens_ | kRead});
+  const bool is_split = u.whole_backward != kNoBlock;
+  const auto push_gradient = [&] {
+    s_.dx[v.unit] = add(Category::Activations, BufferRole::ActivationGradient, unit, u.input);
+    s_.operands.push_back(s_.dx[v.unit] | kWrite | kDx);
+  };
+  s_.operands.assign({s_.x[v.unit] | kRead | kX});
+  if (trains() && !is_split) push_gradient();
+  s_.operands.push_back(tokens_ | kRead);
   each_group(u, [&](Group& g) { push_weights(g); });
-  each_group(u, [&](Group& g) { push_gradients(g); });
+  if (trains() && !is_split) each_group(u, [&](Group& g) { push_gradients(g); });
   push_issued();
   call(u.whole, unit, frame_of(v.unit));
-  if (!s_.casts.empty()) {  // autocast ends here and forgets its casts
-    emit(OpCode::Release, StreamId::Compute, Axis::None, unit, s_.casts);
-    s_.casts.clear();
+  if (is_split) {  // the loss stands outside of the model's forward, and passes of other models stand here
+    forget_casts(unit);
+    s_.operands.clear();
+    if (u.keeps_input) s_.operands.push_back(s_.x[v.unit] | kRead | kX);
+    push_gradient();
+    s_.operands.push_back(tokens_ | kRead);
+    each_group(u, [&](Group& g) { push_weights(g); });
+    each_group(u, [&](Group& g) { push_gradients(g); });
+    push_issued();
+    call(u.whole_backward, unit, frame_of(v.unit));
   }
-  if (v.ends_chunk) leave_backward(v);  // a stage of the head alone
+  forget_casts(unit);
+  if (v.ends_chunk && trains()) leave_backward(v);  // a stage of the head alone
 }
 
 void StageBuilder::backward(const ScheduleStep& v) {
@@ -250,7 +270,10 @@ void StageBuilder::add_chunk(std::uint16_t first, std::uint16_t last) {
 
 void StageBuilder::begin_pass(std::int64_t micro_batch) {
   micro_batch_ = narrow<std::uint32_t>(micro_batch);
-  for (Group& g : s_.groups) g.is_held = 0, g.gathered_trained = g.gathered_frozen = g.flat_trained = g.flat_frozen = 0;
+  for (Group& g : s_.groups) {
+    g.is_held = 0;
+    g.gathered_trained = g.gathered_frozen = g.gathered_rest = g.flat_trained = g.flat_frozen = 0;
+  }
   memory_ = memory_gradient_ = 0;
   hooks_ = 0;
 }

@@ -122,6 +122,24 @@ void StageBuilder::wrap_layer_by_size(Group& root, Group& g, const LayerKind& ki
   }
 }
 
+/// ZeRO-3 fetches what a module uses when it runs, and ahead of it until a bucket is full: a parameter at least. What
+/// is fetched lives until its last use nearby, within a limit. Source: fetch_sub_module, __prefetch and
+/// release_sub_module of deepspeed/runtime/zero/partitioned_param_coordinator.py @edaa7221.
+void StageBuilder::limit_fetches(Group& g) const {
+  if (!gathers() || !engine_.gathers_parameters || ways(g) == 1 || gathers_int8(g)) return;
+  const Bytes all = g.sizes.trained_gathered + g.sizes.frozen_gathered;
+  if (all.count == 0) return;
+  const double bytes_of_one = double(all.count) / double(std::max<std::int64_t>(1, g.sizes.gathered_elements));
+  const auto width = double(in_.model.spec.hidden_size);
+  const double bucket = engine_.prefetch_bucket < 0 ? 0.9 * width * width : double(engine_.prefetch_bucket);
+  const auto within = [&](double elements) {
+    return std::min(all, std::max(g.sizes.largest_fetch, Bytes{std::int64_t(elements * bytes_of_one)}));
+  };
+  const Bytes ahead = within(bucket), live = engine_.max_live > 0 ? within(double(engine_.max_live)) : all;
+  g.ahead = double(ahead.count) / double(all.count);
+  g.rest = std::max(Bytes{}, live - ahead);
+}
+
 void StageBuilder::make_groups() {
   const auto sizes_of = [&](const StateList& list) { return state_sizes(list, n_, recipe(), rules_); };
   const StateSizes before = sizes_of(in_.model.before), after_layers = sizes_of(in_.model.after);
@@ -188,6 +206,7 @@ void StageBuilder::make_groups() {
   for (Group& g : s_.groups) {
     g.domain = rules_.domain;
     g.needs_copy_out = gathers() && (engine_.copies_out || gathers_int8(g));
+    limit_fetches(g);
     allocate_state(g);
     step_gradient_bytes_ += g.sizes.step_gradient;
     step_temporary_bytes_ += g.sizes.step_temporary;

@@ -14,6 +14,7 @@ void RankProgram::clear() {
   operands.clear();
   operand_steps.clear();
   instructions.clear();
+  step_flops.assign(1, 0.0);
   num_frames = 0;
 }
 

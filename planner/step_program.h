@@ -161,7 +161,7 @@ struct Instruction {
   bool is_of_own_shard{};         // an optimizer step of this rank's part of the unit
   std::int8_t unit_step{};        // of a Repeat: how far a turn moves the units; 0: it repeats micro-batches
   std::uint16_t num_operands{}, unit{};
-  std::uint16_t frame{};          // of a block: which saved locals
+  std::uint16_t frame{};          // of a block: which saved locals; of an optimizer step: which of step_flops
   std::uint16_t messages = 1;     // a gather is cut into
   std::uint32_t hook_kernels{};   // host work beside the op itself, in kernel launches
   std::uint32_t first_operand{};  // index into RankProgram::operands
@@ -225,6 +225,7 @@ struct RankProgram {
   /// repeats needs it.
   std::vector<std::uint32_t> operand_steps;
   std::vector<Instruction> instructions;
+  std::vector<double> step_flops = {0};  // products of optimizer steps, by kind of unit; the first: none
   std::uint32_t num_frames{};
   std::uint16_t first_unit{}, last_unit{};  // [first, last] of the model's units
 

@@ -25,7 +25,8 @@ struct Clock {
   ProgramCursor at;
   WaitingRule<Instant> waits;
   std::array<double, kNumStreams> busy{};
-  // Gathers and reductions of one axis share its links: one after the other they take as long as side by side.
+  // Gathers and reductions that share links, by CommModel::queue_of: one after the other they take as long as side by
+  // side.
   std::array<double, kNumAxes> links_free{};
   double host{}, end{}, flops{}, in_line{};  // in_line: communication on the stream that computes
   std::array<std::size_t, 2> received{};
@@ -415,7 +416,7 @@ class ForwardPass {
     if (is_collective(i.op)) {  // a stream that was idle hands over while the links may still be busy
       c.notes.compare(start - free);
       const double hand_over = start > free ? comm_.hand_over(i.axis).value : 0;
-      start = c.later(start, c.links_free[std::size_t(i.axis)] - hand_over) + hand_over;
+      start = c.later(start, c.links_free[std::size_t(comm_.queue_of(i.axis))] - hand_over) + hand_over;
       c.busy[std::size_t(i.stream)] += hand_over;
       if (i.stream == StreamId::Compute) c.in_line += hand_over;
     }
@@ -440,7 +441,7 @@ class ForwardPass {
       c.end = c.later(c.end, c.communication.compute_end());
     }
     if (i.op == OpCode::Send) mail_[neighbour(k, i.direction)].times[direction].push_back(finish);
-    if (is_collective(i.op)) c.links_free[std::size_t(i.axis)] = finish;
+    if (is_collective(i.op)) c.links_free[std::size_t(comm_.queue_of(i.axis))] = finish;
     if (c.notes.has_comparisons())
       c.waits.end(i, operands, {finish}, NotedJoin{&c.notes});
     else

@@ -291,6 +291,13 @@ namespace {
 std::string why_optimizer_fails(const Strategy& s, const Recipe& recipe, const FrameworkConvention& framework) {
   const EngineTraits& engine = traits_of(s.engine);
   const OptimizerSpec& optimizer = *recipe.optimizer;
+  // axolotl src/axolotl/utils/schemas/validation.py (check_muon_deepspeed_fsdp)
+  if (optimizer.is_matrix_momentum && s.engine == ShardingEngine::Fsdp1)
+    return fmt::format("{} steps matrices, which FSDP1 flattens: use --fsdp-version 2", optimizer.name);
+  if (optimizer.projects && (s.engine != ShardingEngine::Local || s.layout.shards_optimizer))
+    return fmt::format("{} projects whole matrices: their gradients cannot be sharded", optimizer.name);
+  if (optimizer.projects && recipe.optimizer_in_backward && s.mesh.copies() * s.mesh.shard_ways() > 1)
+    return fmt::format("{} steps in backward on one GPU alone", optimizer.name);
   if ((!optimizer.is_8bit && !optimizer.is_paged) || framework.distributed.own_quantised_shards) return {};
   const bool steps_on_host = recipe.offload.optimizer != OffloadTarget::None ||
                              (recipe.offload.params != OffloadTarget::None && engine.offloads_together);

@@ -74,11 +74,7 @@ SaveCost save_cost(const Job& job) {
   s.disk = job.recipe().is_adapter() ? bytes_of(model.trainable, job.numerics.adapter) : checkpoint_bytes(job);
   const StateSizes whole = model_state(model, job.numerics, job.recipe(), {});
   s.disk_with_optimizer = s.disk + whole.master + whole.state + whole.paged_state;
-  // sharded full weights are gathered unit by unit; the largest unit exists on the device once more
-  if (job.strategy.layout.shards_weights)
-    s.device_peak = bytes_of(std::max(model.weights.largest_layer_elements(),
-                                      model.weights.before_elements() + model.weights.after_elements()),
-                             file_dtype(job));
+  s.device_peak = gathered_at_once(job);
   return s;
 }
 
@@ -92,14 +88,14 @@ CommunicationLevel level_of(const StepTime& time, const Strategy& strategy) {
                            : CommunicationLevel::High;
 }
 
-/// Evaluation may set the peak instead of training.
-void add_evaluation(Peak& peak, const Job& job, const EvaluationNeeds& needs, const StepProgram& program,
-                    const RankClass& c) {
-  const Bytes during = evaluation_tensors(job, needs, program, c, peak);
-  if (during <= peak.tensors) return;
-  peak.tensors = during;
-  for (Bytes* pools : {&peak.pools, &peak.joined_pools}) *pools = std::max(*pools, during);
-  peak.instant = PeakInstant::Evaluation;
+/// Another phase may set the peak instead of training.
+void add_phases(Peak& peak, std::span<const PhasePeak> phases) {
+  for (const PhasePeak& phase : phases) {
+    if (!phase.counts || phase.needed() <= peak.tensors) continue;
+    peak.tensors = phase.needed();
+    for (Bytes* pools : {&peak.pools, &peak.joined_pools}) *pools = std::max(*pools, peak.tensors);
+    peak.instant = phase.phase;
+  }
 }
 
 /// The tightest GPU of the class, with what processes were seen to hold outside their tensors.
@@ -112,12 +108,18 @@ GpuSpec corrected_gpu(const Job& job, const RankClass& c) {
 
 /// Process bytes of the class by category.
 CategoryBytes class_breakdown(const Job& job, const RankClass& c, const ClassMemory& memory, DetailedPeak detail) {
-  if (memory.peak.tensors > detail.tensors)  // evaluation set the peak, which the program does not hold
+  if (memory.peak.tensors > detail.tensors)  // another phase set the peak, which the program does not hold
     detail.by_category[std::size_t(Category::Activations)] += memory.peak.tensors - detail.tensors;
   return process_breakdown(detail, memory.tiers, corrected_gpu(job, c), job.profile, !job.is_one_process());
 }
 
 }  // namespace
+
+const PhasePeak* StrategyEstimate::phase(PeakInstant instant) const {
+  const auto found =
+      std::find_if(run_phases.begin(), run_phases.end(), [&](const PhasePeak& p) { return p.phase == instant; });
+  return found == run_phases.end() ? nullptr : &*found;
+}
 
 std::string_view to_string(CommunicationLevel level) {
   switch (level) {
@@ -184,18 +186,20 @@ namespace {
 
 /// What all classes of a job have in common.
 struct CommonMemory {
-  CommonMemory(const Job& job, const StepProgram& program) : temporaries(step_temporaries(job, program)) {
-    if (is_evaluated(job.request)) evaluation = evaluation_needs(job, program);
+  CommonMemory(const Job& job, const StepProgram& program)
+      : needs(phase_needs(job)),
+        temporaries(step_temporaries(job, program)) {
+    if (is_evaluated(job.request)) needs.evaluation = evaluation_needs(job, program);
   }
-  std::optional<EvaluationNeeds> evaluation;
+  PhaseNeeds needs;
   std::optional<StepTemporaries> temporaries;
 };
 
 /// `peak`: replay() of the class.
 ClassMemory class_memory(const Job& job, const CommonMemory& common, const StepProgram& program, const RankClass& c,
                          const Peak& peak) {
-  ClassMemory m{.peak = peak, .tiers = {}};
-  if (common.evaluation) add_evaluation(m.peak, job, *common.evaluation, program, c);
+  ClassMemory m{.peak = peak, .tiers = {}, .phases = phase_peaks(job, common.needs, program, c, peak)};
+  add_phases(m.peak, m.phases);
   const auto rank = std::size_t(tightest_rank(job.request, c));
   const std::vector<Bytes>& in_use = job.cluster().memory_in_use;
   std::optional<Bytes> unplaced;
@@ -262,7 +266,7 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
   Bytes worst{std::numeric_limits<std::int64_t>::min()};
   for (std::size_t k = 0; k < program.classes.size(); ++k) {
     const RankClass& c = program.classes[k];
-    const auto [peak, tiers] = class_memory(job, common, program, c, peaks[k]);
+    auto [peak, tiers, phases] = class_memory(job, common, program, c, peaks[k]);
     const double chance = chance_to_run(tiers, range);
     const Fit fit = fit_of(chance);
     const Bytes pressure = tiers.process - tiers.usable;
@@ -271,10 +275,12 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
     if (k > 0 && (fit > e.fit || (fit == e.fit && pressure <= worst))) continue;
     e.fit = fit;
     if (fit != Fit::Yes)
-      e.why_not_yes = describe_fit(fit, tiers, range, job.cluster().gpus[std::size_t(tightest_rank(job.request, c))]);
+      e.why_not_yes = describe_fit(fit, tiers, range, job.cluster().gpus[std::size_t(tightest_rank(job.request, c))]) +
+                      (peak.tensors > peak.step ? fmt::format(" ({})", describe(peak.instant, peak.unit, 0)) : "");
     worst = pressure;
     e.peak = peak;
     e.tiers = tiers;
+    e.run_phases = std::move(phases);
     e.fullest_class = k;
   }
   e.peak_instant = describe(e.peak.instant, e.peak.unit, job.model.num_layers());
@@ -284,7 +290,7 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
 
 bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program, BlockCache* cache) {
   build_step_program(program, job, {}, {}, cache, Layers::Folded);  // bytes only: no costs
-  return evaluate_built(e, job, program, replay_all(program));
+  return evaluate_built(e, job, program, replay_phases(job, program));
 }
 
 bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks) {
@@ -301,11 +307,13 @@ namespace {
 /// Of a program that is built.
 void explain_peak(StrategyEstimate& e, const Job& job, const StepProgram& program) {
   const RankClass& fullest = program.classes[e.fullest_class];
-  DetailedPeak detail = replay_detailed(program, fullest, job.model.num_layers());
+  DetailedPeak detail = detailed_phases(job, program, e.fullest_class, e.peak);
   e.memory = class_breakdown(job, fullest, {e.peak, e.tiers}, detail);
   e.items = std::move(detail.items);
   e.kept_logits = kept_logits(job);
-  e.other_peaks = other_peaks(job, program, fullest, e.peak, e.save.device_peak);
+  PhaseNeeds needs = phase_needs(job);
+  needs.evaluation = evaluation_needs(job, program);
+  e.run_phases = phase_peaks(job, needs, program, fullest, e.peak);
 }
 
 }  // namespace
@@ -314,17 +322,23 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts p
   StrategyEstimate e;
   const StepColumns columns = make_columns(job);
   build_step_program(program, job, columns.models, columns.of_rank, cache, Layers::Folded);
-  fill_memory(e, job, program, replay_all(program));
+  const std::vector<Peak> peaks = replay_phases(job, program);
+  fill_memory(e, job, program, peaks);
   e.save = save_cost(job);
   e.host = host_memory(job, e.peak, e.save);
   check_host(e);
   ask_host(e);
   if (parts == Parts::IfFits && !e.fits()) return e;
   if (parts == Parts::All) explain_peak(e, job, program);
-  if (padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len)
-    build_step_program(program, average_job(job), columns.models, columns.of_rank, cache, Layers::Folded);
+  const bool is_average = padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len;
+  if (is_average) build_step_program(program, average_job(job), columns.models, columns.of_rank, cache, Layers::Folded);
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
   e.time = forward_pass(program, columns.models, make_step_comm(job));
+  if (!job.recipe().objective.method.is_usual()) {
+    e.phases = phase_figures(job, peaks, e.time, columns);
+    for (const PhaseFigures& phase : std::span(e.phases).subspan(1))
+      if (!phase.is_before_training) e.time += phase.time;
+  }
   e.time_range = time_range(job);
   e.coverage = gemm_coverage(program, columns.models.front());
   e.communication_level = level_of(e.time, job.strategy);

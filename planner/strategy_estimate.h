@@ -15,6 +15,7 @@
 #include "planner/job.h"
 #include "planner/memory.h"
 #include "planner/peaks.h"
+#include "planner/phases.h"
 #include "planner/step_time.h"
 #include "planner/tiers.h"
 
@@ -57,12 +58,14 @@ struct StrategyEstimate {
   std::size_t fullest_class{};
   HostBytes host;
   SaveCost save;
-  OtherPeaks other_peaks;  // tensors
-  Bytes kept_logits;       // of one evaluation batch, where they are kept
-  Bytes communication;     // sent per rank and step
+  std::vector<PhasePeak>
+      run_phases;       // of the fullest class, training apart; evaluation where it was asked for, or in parts
+  Bytes kept_logits;    // of one evaluation batch, where they are kept
+  Bytes communication;  // sent per rank and step
   CommunicationLevel communication_level{};
   StepTime time;
-  double tokens_per_second{};  // of the whole job, without padding
+  std::vector<PhaseFigures> phases;  // of a method that has several, or compares answers
+  double tokens_per_second{};        // of the whole job, without padding
   double mfu{};
   std::int64_t global_batch{};  // sequences per optimizer step
   std::int64_t steps_per_epoch{};
@@ -77,9 +80,9 @@ struct StrategyEstimate {
   /// Bytes of the process whose tensors take `tensors`.
   Bytes process_with(Bytes tensors) const { return tensors + (tiers.process - tiers.reserved); }
   /// Of the process while it trains, also where evaluation needs more.
-  Bytes training_process() const {
-    return peak.instant == PeakInstant::Evaluation ? process_with(peak.step) : tiers.process;
-  }
+  Bytes training_process() const { return peak.tensors > peak.step ? process_with(peak.step) : tiers.process; }
+  /// nullptr: not among `run_phases`.
+  const PhasePeak* phase(PeakInstant instant) const;
   bool fits() const { return fit >= Fit::IfHost; }
   Fit fit_on_gpus() const { return fit == Fit::IfHost ? fit_of(chance) : fit; }  // whatever the host has
   bool fits_well() const { return fit == Fit::Yes; }                             // what advice may say "fits" of
@@ -128,6 +131,7 @@ std::optional<AccuracyRange> time_range(const Job& job);
 struct ClassMemory {
   Peak peak;
   MemoryTiers tiers;
+  std::vector<PhasePeak> phases;
 };
 ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& rank_class);
 
@@ -139,8 +143,8 @@ bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program, BlockCa
 /// the kind of GPU alone share both, unless they are pipelines, whose stages are cut by the memory of their GPUs.
 bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks);
 
-/// How much of an estimate is made. All: the peak is taken apart too (memory, items, kept_logits, other_peaks), which
-/// is half of the work. IfFits: no time of what does not fit.
+/// How much of an estimate is made. All: the peak is taken apart too (memory, items, kept_logits, evaluation among
+/// phases), which is half of the work. IfFits: no time of what does not fit.
 enum class Parts : std::uint8_t { IfFits, None, All };
 
 /// Program, replay, time: everything but the limits. `program` is reused storage; afterwards it is that of an average

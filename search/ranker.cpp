@@ -149,7 +149,7 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
       recipe.grad_accum = batch.accum;
       if (!is_built || !shares_program) {
         build_step_program(program_, *bench.job, {}, {}, &blocks_, Layers::Folded);
-        peaks_ = replay_all(program_);
+        peaks_ = replay_phases(*bench.job, program_);
         if (padded_length(recipe, bench.job->request.dataset) != recipe.seq_len)
           build_step_program(average_, average_job(*bench.job), {}, {}, &blocks_, Layers::Folded);
         ++out.num_built;
@@ -200,7 +200,8 @@ void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool s
   timed.costs.clear();
   for (const CostModel& model : bench.columns->models) timed.costs.push_back(blocks_.costs_of(timed, model));
   for (RankClass& c : timed.classes) c.costs = bench.columns->of_rank[std::size_t(c.first_rank)];
-  const Seconds step = forward_pass(timed, bench.columns->models, bench.comm).step;
+  Seconds step = forward_pass(timed, bench.columns->models, bench.comm).step;
+  step += side_time(job, *bench.columns).step;
   price(part, bench, batch, e, step, out);
 }
 

@@ -158,7 +158,7 @@ class FlowNetwork final : public Network {
     auto& routes = ring_routes_[communicator];
     if (routes.empty())
       for (std::size_t m = 0; m < c.ranks.size(); ++m)
-        routes.push_back(channels_.add_route(c.size > 1 ? links_.ring_route(c.ranks[m], c.next[m], c.shape) : Route{}));
+        routes.push_back(channels_.add_route(c.size > 1 ? links_.ring_route(c.ranks[m], c.next[m], c) : Route{}));
     return routes;
   }
 
@@ -205,8 +205,8 @@ std::unique_ptr<Network> make_flow_network(std::span<const CommGroup> communicat
   NetworkLinks links;
   for (std::uint32_t link = 0; link < topology.num_links(); ++link)
     links.capacities.push_back(topology.link(link).capacity);
-  links.ring_route = [&topology](std::int64_t from, std::int64_t to, const GroupShape& group) {
-    return topology.ring_route(from, to, group.ranks_per_node(), group.size);
+  links.ring_route = [&topology](std::int64_t from, std::int64_t to, const CommGroup& group) {
+    return topology.ring_route(from, to, group.shape.ranks_per_node(), group.shape.size, group.ranks);
   };
   links.route = [&topology](std::int64_t from, std::int64_t to) { return topology.route(from, to); };
   links.copy_route = [&topology](std::int64_t rank, HostCopy kind) {

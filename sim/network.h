@@ -92,7 +92,7 @@ std::unique_ptr<Network> make_flow_network(std::span<const CommGroup> communicat
 /// What the flow network asks of a topology; each question once.
 struct NetworkLinks {
   std::vector<BytesPerSec> capacities;  // by link
-  std::function<Route(std::int64_t from_rank, std::int64_t to_rank, const GroupShape& group)> ring_route;
+  std::function<Route(std::int64_t from_rank, std::int64_t to_rank, const CommGroup& group)> ring_route;
   std::function<Route(std::int64_t from_rank, std::int64_t to_rank)> route;
   std::function<Route(std::int64_t rank, HostCopy kind)> copy_route;
 };

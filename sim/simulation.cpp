@@ -139,6 +139,28 @@ std::vector<std::vector<std::uint32_t>> spans_of_ranks(const Simulation& s) {
   return out;
 }
 
+/// Two ranks that differ in nothing but their place.
+bool are_alike(const SimInput& input, const SimOptions& options, const SimulatedRank& a, const SimulatedRank& b) {
+  const auto& column = input.columns.own_of_rank;
+  return a.rank_class == b.rank_class && column[std::size_t(a.rank)] == column[std::size_t(b.rank)] &&
+         straggler_factor(options, a.rank) == straggler_factor(options, b.rank);
+}
+
+void find_alike(Simulation& s, const SimInput& input, const SimOptions& options) {
+  std::vector<std::uint32_t> firsts;
+  for (std::uint32_t r = 0; r < s.ranks.size(); ++r) {
+    s.ranks[r].alike = r;
+    if (options.jitter > 0) continue;
+    const auto first = std::find_if(firsts.begin(), firsts.end(), [&](std::uint32_t other) {
+      return are_alike(input, options, s.ranks[other], s.ranks[r]);
+    });
+    if (first == firsts.end())
+      firsts.push_back(r);
+    else
+      s.ranks[r].alike = *first;
+  }
+}
+
 /// Figures of every rank from its spans; the memory curve for the first few.
 void measure(Simulation& s, const SimInput& input) {
   auto by_rank = spans_of_ranks(s);
@@ -232,6 +254,7 @@ Simulation simulate(const SimInput& input, const SimOptions& options) {
                          .flops = result.flops[r],
                          .sent = network->bytes_sent(folding.ranks[r])});
   if (out.topology) out.links = sum_links(*network, *out.topology, out.step);
+  find_alike(out, input, options);
   measure(out, input);
   sum_up(out);
   out.critical_path = find_critical_path(out.spans);
@@ -284,6 +307,17 @@ Simulation simulate_figures(const Job& job, const StepColumns& columns, const Si
                    simulate_shorter(job, kShownMicroBatches, columns, options), more);
 }
 
+/// Phases beside the pass with gradients (planner/phases.h) come one after the other and are timed by the forward pass:
+/// spans, links and the critical path stay those of the pass with gradients.
+void add_side_phases(Simulation& s, const StepTime& side) {
+  const Seconds alone = s.step_time();
+  s.step = to_sim_time(alone + side.step);
+  s.compute = (s.compute * alone + side.compute) / s.step_time();
+  s.resident = (s.resident * alone + side.compute) / s.step_time();
+  s.exposed_communication += side.exposed;
+  s.executed_flops += side.flops;
+}
+
 }  // namespace
 
 SimulatedPlan simulate_plan(const Job& job, const SimOptions& options) {
@@ -297,6 +331,7 @@ SimulatedPlan simulate_plan(const Job& job, const SimOptions& options) {
   plan.simulation =
       is_long ? simulate_figures(job, columns, options)
               : simulate({.job = job, .program = program, .columns = columns, .comm = make_step_comm(job)}, options);
+  if (!job.recipe().objective.method.is_usual()) add_side_phases(plan.simulation, side_time(job, columns));
   const Seconds step = plan.simulation.step_time();
   const FlopsPerSec peak = total_peak(columns);
   const double num_gpus = double(plan.estimate.num_gpus_used);

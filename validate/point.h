@@ -65,6 +65,7 @@ struct Point {
   std::optional<double> parameters_b;  // 10^9
   std::optional<PointShape> shape;
   std::string framework, framework_text, software;
+  std::string trained_for, reference;  // a row of data/methods.yaml, and where its reference comes from; empty: usual
   std::string method, quant, precision, weight_dtype, optimizer, loss, attention, checkpointing, length;
   std::string checkpointing_text, length_text, loss_text;  // in the source's words
   std::optional<double> recomputed_share;                  // of the layers, where checkpointing is partial

@@ -37,7 +37,9 @@ std::int64_t accumulation_of(const Point& p, const Recipe& recipe, const Strateg
 /// Sets the heading of a memory point: what such points have in common that the others do not.
 void set_heading(PointPlan& plan, const Point& point, const FrameworkAlias& framework, const Strategy& strategy) {
   if (point.kind != PointKind::Memory || point.skipped.empty()) return;
-  if (plan.request.model.moe.is_present()) {
+  if (!point.trained_for.empty()) {
+    plan.heading = "preference tuning and other heads";
+  } else if (plan.request.model.moe.is_present()) {
     plan.heading = "mixture of experts";
   } else if (plan.request.model.num_encoder_layers > 0) {
     plan.heading = "encoder and decoder";

@@ -195,6 +195,8 @@ void read_run(Fields& fields, Point& p) {
   if (shape && shape->is_object() && shape->contains("n_layer"))
     read_nested(fields, "arch", [&](Fields& inner) { read_shape(inner, p); });
   p.method = fields.text("method");
+  p.trained_for = text_of(fields, "trained_for");
+  p.reference = text_of(fields, "reference");
   read_nested(fields, "lora", [&](Fields& inner) { read_lora(inner, p.lora); });
   p.quant = text_of(fields, "quant");
   p.optimizer = text_of(fields, "optimizer");

@@ -26,6 +26,7 @@ struct Slot {
   std::string_view name;
   Measure measure;
   void (*store)(Profile&, double in_base_units);
+  bool is_optional = false;  // files of earlier versions lack it: 0
 };
 
 constexpr std::array kSlots{
@@ -48,6 +49,7 @@ constexpr std::array kSlots{
     Slot{"dispatch_eager", Measure::Time, [](Profile& p, double v) { p.dispatch_eager = {v}; }},
     Slot{"dispatch_compiled", Measure::Time, [](Profile& p, double v) { p.dispatch_compiled = {v}; }},
     Slot{"overlap_slowdown", Measure::Share, [](Profile& p, double v) { p.overlap_slowdown = v; }},
+    Slot{"gpu_spread", Measure::Share, [](Profile& p, double v) { p.gpu_spread = v; }, true},
     Slot{"nvlink_efficiency", Measure::Share, [](Profile& p, double v) { p.nvlink_efficiency = v; }},
     Slot{"pcie_efficiency", Measure::Share, [](Profile& p, double v) { p.pcie_efficiency = v; }},
     Slot{"network_efficiency", Measure::Share, [](Profile& p, double v) { p.network_efficiency = v; }},
@@ -130,7 +132,7 @@ void fill(Profile& profile, const Values& values, Fields& top) {
   for (const Slot& slot : kSlots) {
     const auto row = std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.first == slot.name; });
     if (row == values.end()) {
-      top.report("values", fmt::format("'{}' is missing", slot.name));
+      if (!slot.is_optional) top.report("values", fmt::format("'{}' is missing", slot.name));
       continue;
     }
     slot.store(profile, row->second.value * unit_factor(slot.measure, row->second.unit).value_or(0));

@@ -49,6 +49,7 @@ struct Profile {
   Seconds dispatch_eager, dispatch_compiled;  // host time per launched kernel
   // communication
   double overlap_slowdown{};  // compute under a running collective takes 1 + this
+  double gpu_spread{};        // standard deviation of the time of a layer over GPUs of one kind, over its mean
   double nvlink_efficiency{}, pcie_efficiency{}, network_efficiency{}, host_link_efficiency{};
   BytesPerSec cpu_optimizer_bandwidth;        // memory rate of a vectorised CPU Adam step (DeepSpeedCPUAdam)
   BytesPerSec torch_cpu_optimizer_bandwidth;  // of torch's own on CPU tensors, which FSDP's offload steps with

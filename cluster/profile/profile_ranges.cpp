@@ -54,6 +54,7 @@ constexpr std::array kRanges{
     ProfileRange{"values", "time_error", kPlainUnit, kShare},
     ProfileRange{"values", "margin", kPlainUnit, kShare},
     ProfileRange{"values", "overlap_slowdown", kPlainUnit, {0, 1e3}},
+    ProfileRange{"values", "gpu_spread", kPlainUnit, kShare},
     ProfileRange{"values", "kernel_overhead", kTimeUnit, {0, 1}},
     ProfileRange{"values", "dispatch_eager", kTimeUnit, {0, 1}},
     ProfileRange{"values", "dispatch_compiled", kTimeUnit, {0, 1}},

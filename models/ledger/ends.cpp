@@ -6,6 +6,7 @@
 #include "base/narrow.h"
 #include "models/ledger/fake_quant.h"
 #include "models/ledger/tape.h"
+#include "models/training_method.h"
 
 namespace gpuplan {
 namespace {
@@ -155,7 +156,9 @@ LocalId fused_linear_loss(Tape& t, LocalId x, const LinearRef& head) {
   return dx;
 }
 
-/// Gemma 2's cap * tanh(logits / cap), three framework ops: tanh keeps its output for backward.
+}  // namespace
+
+/// Three framework ops: tanh keeps its output for backward.
 LocalId cap_logits(Tape& t, LocalId logits) {
   if (!t.c.spec().caps_logits) return logits;
   const std::int64_t E = t.at(logits).elements;
@@ -179,6 +182,8 @@ LocalId cap_logits(Tape& t, LocalId logits) {
       {logits, bent, capped});
   return capped;
 }
+
+namespace {
 
 /// One kernel whose gradient overwrites the logits in their dtype.
 LocalId overwriting_loss(Tape& t, LocalId logits) {
@@ -241,11 +246,17 @@ void emit_head(LayerGraph& graph, const LedgerContext& context) {
   LocalId x =
       c.spec().has_final_norm ? norm(t, stream, "normed final hidden state", kNoLocal, NormSlot::Final) : stream;
   if (c.model.head_input.exists()) x = linear(t, x, c.model.head_input);
-  if (c.recipe.loss == LossKernel::Plain || c.recipe.loss == LossKernel::InPlace)
+  const bool is_compared = !c.recipe.objective.method.is_usual();
+  if (has_own_head(c.recipe))
+    score(t, x);
+  else if (is_compared)
+    log_probs(t, x);
+  else if (c.recipe.loss == LossKernel::Plain || c.recipe.loss == LossKernel::InPlace)
     materialised(t, x);
   else
     pieces(t, x);
-  t.unwind();
+  if (c.recipe.pass == Pass::Train) t.unwind();
+  if (is_compared) return;
   graph.forward.insert(graph.forward.end(), graph.backward.begin(), graph.backward.end());
   graph.backward.clear();
 }

@@ -143,6 +143,13 @@ LocalId gated_branch(Tape& tape, LocalId x);
 /// The layer's part of the second embedding: the stream, made narrow, times that part, made wide again and normalised.
 /// Source: transformers modeling_gemma4.py (Gemma4TextDecoderLayer), modeling_gemma3n.py.
 LocalId layer_embedding(Tape& tape, LocalId x);
+/// Gemma 2's cap * tanh(logits / cap), where the model has it.
+LocalId cap_logits(Tape& tape, LocalId logits);
+/// The head's product and what a method that compares answers makes of it: log-probs of the labels. Splits forward
+/// and backward: passes of other models stand between them.
+void log_probs(Tape& tape, LocalId x);
+/// A few numbers per row in the place of the vocabulary, or nothing.
+void score(Tape& tape, LocalId x);
 /// A layer that works on one of several streams and corrects the others, and the projection of all of them to one.
 void layer_of_streams(Tape& tape);
 LocalId joined_streams(Tape& tape);

@@ -67,6 +67,10 @@ std::string scaling_text(std::span<const SimulatedPlan> plans, const Screen& scr
 // was searched.
 
 /// "Rent 2x H100 SXM at runpod and train with fsdp: 4 h 10 min, $38."
+/// "price: $2.69 per GPU and hour, runpod, 2026-05-22 (its pricing page)"; empty without a price.
+std::string price_words(const PlanRow& row);
+/// What --overhead adds; empty where nothing is added.
+std::string overhead_words(const SearchQuestion& question);
 std::string plan_sentence(const PlanAnswer& answer);
 
 /// "21 % less time, 31.0 GiB more: does not fit".

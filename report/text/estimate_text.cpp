@@ -7,14 +7,18 @@
 
 #include "base/unit_text.h"
 #include "models/ledger.h"
+#include "models/optimizers.h"
 #include "models/recipe_names.h"
+#include "models/training_method.h"
 #include "report/text/text.h"
 
 namespace gpuplan {
 namespace {
 
 std::string adapters_text(const LoraSpec& lora, const std::vector<std::string>& trained) {
-  std::string text = fmt::format("r={} alpha={:g} on {}", lora.rank, lora.alpha, fmt::join(lora.targets, "+"));
+  const std::string on = fmt::format("{}", fmt::join(lora.targets, "+"));
+  std::string text = lora.oft_block > 0 ? fmt::format("in blocks of {} on {}", lora.oft_block, on)
+                                        : fmt::format("r={} alpha={:g} on {}", lora.rank, lora.alpha, on);
   if (!trained.empty()) text += fmt::format(" of {} alone", fmt::join(trained, ", "));
   if (lora.dropout > 0) text += fmt::format(", dropout {:g}", lora.dropout);
   if (lora.adapter_dtype) text += fmt::format(", {} adapters", to_string(*lora.adapter_dtype));
@@ -29,7 +33,11 @@ std::string method_text(const Recipe& recipe) {
     return fmt::format("training of {} alone", fmt::join(recipe.trained, ", "));
   if (recipe.method == Method::Full) return "full fine-tuning";
   const QuantSpec& quant = recipe.quant;
-  std::string text = (recipe.method == Method::Qlora ? "QLoRA " : "LoRA ") + adapters_text(recipe.lora, recipe.trained);
+  const bool rotates = recipe.lora.oft_block > 0;
+  std::string text = (recipe.method == Method::Qlora ? rotates ? "QOFT " : "QLoRA "
+                      : rotates                      ? "OFT "
+                                                     : "LoRA ") +
+                     adapters_text(recipe.lora, recipe.trained);
   if (quant.kind == BaseQuant::Nf4)
     return text +
            fmt::format(", NF4 base in blocks of {}{}", quant.block_size,
@@ -41,12 +49,23 @@ std::string method_text(const Recipe& recipe) {
   return text;
 }
 
+/// "dpo, reference: adapter switched off; ": what the model is trained for.
+std::string objective_text(const Recipe& recipe, const EstimateRequest& request) {
+  if (recipe.objective.method.is_usual()) return "";
+  std::string text(recipe.objective.method->name);
+  if (const Reference reference = reference_of(recipe); reference != Reference::None)
+    text += fmt::format(" with the reference as {}", to_string(reference));
+  if (request.teacher) text += fmt::format(" from {}", request.teacher->name);
+  return text + ", ";
+}
+
 std::string training_text(const EstimateAnswer& answer) {
   const TrainedModel& model = answer.result.model;
   const Recipe& recipe = answer.request.recipe;
-  return fmt::format("{}: {} trainable ({:.3g} %); {}, {}{}", method_text(recipe), format_count(model.trainable),
+  return objective_text(recipe, answer.request) +
+         fmt::format("{}: {} trainable ({:.3g} %); {}, {}{}", method_text(recipe), format_count(model.trainable),
                      100.0 * double(model.trainable) / double(model.parameters), to_string(recipe.precision),
-                     recipe.optimizer->name, recipe.optimizer_in_backward ? " in backward" : "") +
+                     optimizer_text(recipe), recipe.optimizer_in_backward ? " in backward" : "") +
          (recipe.qat == Qat::None ? "" : fmt::format(", {} fake quantisers", to_string(recipe.qat)));
 }
 
@@ -65,7 +84,12 @@ std::string batch_text(const EstimateAnswer& answer) {
   const StrategyEstimate& e = *answer.shown;
   const std::int64_t replicas = e.strategy.mesh.batch_replicas();
   if (replicas > 1) text += fmt::format(" × {} GPUs", replicas);
-  return text + fmt::format(" = {} sequence{} per step ({})", format_grouped(e.global_batch),
+  const std::int64_t answers = recipe.objective.answers();
+  if (answers > 1) text = fmt::format("{} answers × {}", answers, text);
+  return text + fmt::format(" = {} {}{} per step ({})", format_grouped(e.global_batch),
+                            answers == 1   ? "sequence"
+                            : answers == 2 ? "pair"
+                                           : "group",
                             e.global_batch == 1 ? "" : "s", e.strategy.name);
 }
 

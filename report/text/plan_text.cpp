@@ -8,6 +8,7 @@
 #include "base/names.h"
 #include "base/unit_text.h"
 #include "models/framework.h"
+#include "models/optimizers.h"
 #include "report/text/amounts.h"
 #include "report/text/table.h"
 #include "report/text/text.h"
@@ -28,7 +29,7 @@ std::string settings_words(const PlanRow& row) {
   if (r.grad_accum > 1) text += fmt::format(" x {}", r.grad_accum);
   if (r.method == Method::Full && r.precision == Precision::Bf16True) text += ", weights in bf16";
   if (r.method == Method::Full && r.optimizer != r.framework->default_optimizer)
-    text += fmt::format(", {}", r.optimizer->name);
+    text += fmt::format(", {}", optimizer_text(r));
   if (r.checkpointing != Checkpointing::None) text += ", checkpointing";
   if (r.loss == LossKernel::Fused) text += ", fused loss";
   if (r.offload.any()) text += fmt::format(", offload to {} of host memory", format_bytes(row.estimate().host.step));
@@ -133,8 +134,16 @@ std::string limits_text(const SearchQuestion& q) {
   return text;
 }
 
-/// The offer with its date and source.
-std::string price_text(const PlanRow& row) {
+std::string would_do_text(const SearchAnswer& found, const Screen& screen) {
+  if (found.would_do.empty()) return "";
+  std::vector<std::string> lines;
+  for (const WouldDo& one : found.would_do) lines.push_back(fmt::format("{}: {}", one.change, one.plan));
+  return heading(found.has_plan() ? "Instead" : "What would do", screen) + points(lines, screen);
+}
+
+}  // namespace
+
+std::string price_words(const PlanRow& row) {
   if (!row.offer.usd_per_gpu_hour) return "";
   std::string text = fmt::format("price: {} per GPU and hour", format_usd(*row.offer.usd_per_gpu_hour));
   const std::string name = row.offer.name.substr(0, row.offer.name.find(": "));
@@ -147,14 +156,11 @@ std::string price_text(const PlanRow& row) {
   return text;
 }
 
-std::string would_do_text(const SearchAnswer& found, const Screen& screen) {
-  if (found.would_do.empty()) return "";
-  std::vector<std::string> lines;
-  for (const WouldDo& one : found.would_do) lines.push_back(fmt::format("{}: {}", one.change, one.plan));
-  return heading(found.has_plan() ? "Instead" : "What would do", screen) + points(lines, screen);
+std::string overhead_words(const SearchQuestion& question) {
+  if (question.overhead.value <= 0) return "";
+  return fmt::format("{} of set-up, download and failed starts are in every time and cost; --overhead sets it",
+                     format_duration(question.overhead));
 }
-
-}  // namespace
 
 std::string plan_sentence(const PlanAnswer& answer) {
   const SearchQuestion& q = answer.question;
@@ -224,12 +230,9 @@ std::string plan_text(const PlanAnswer& answer, const Screen& screen) {
                prose_width(screen), "  ", "  ");
     out += "\n" + rows_text(answer, screen) + would_do_text(found, screen) + by_gpu_text(answer, screen) +
            knobs_text(answer, screen);
-    if (const std::string price = price_text(best); !price.empty()) assumptions.push_back(price);
-    if (answer.question.overhead.value > 0)
-      assumptions.push_back(
-          fmt::format("{} of set-up, download and failed starts are in every time and cost; "
-                      "--overhead sets it",
-                      format_duration(answer.question.overhead)));
+    if (const std::string price = price_words(best); !price.empty()) assumptions.push_back(price);
+    if (std::string overhead = overhead_words(answer.question); !overhead.empty())
+      assumptions.push_back(std::move(overhead));
   } else if (!found.would_do.empty()) {
     out += would_do_text(found, screen);
   } else {

@@ -23,7 +23,10 @@ std::string_view short_name(PeakInstant instant) {
     case PeakInstant::Backward: return "backward";
     case PeakInstant::OptimizerStep: return "step";
     case PeakInstant::Resident: return "resident";
+    case PeakInstant::Loading: return "load";
     case PeakInstant::Evaluation: return "eval";
+    case PeakInstant::Saving: return "save";
+    case PeakInstant::OtherModel: return "reference";
   }
   return "";
 }

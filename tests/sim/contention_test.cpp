@@ -161,7 +161,7 @@ TEST_CASE("flow network: a ring whose messages all cross one link takes n times 
   SimWorld world(4, kLink);
   NetworkLinks links = world.own_links();
   links.capacities.push_back(kLink.bandwidth);
-  links.ring_route = [](std::int64_t from, std::int64_t, const GroupShape&) {
+  links.ring_route = [](std::int64_t from, std::int64_t, const CommGroup&) {
     return Route{{.link = std::uint32_t(from)}, {.link = 4}};
   };
   const auto network = make_flow_network(world.communicators, world.comm, links, world.queue);

@@ -225,7 +225,7 @@ TEST_CASE("flow network: a ring whose members fill a link together is messages; 
   links.capacities[1] = 10.0_GBps;
   CHECK(make_flow_network(world.communicators, world.comm, links, world.queue)->ring_cost(0) == RingCost::Stepped);
   links.capacities.push_back(40.0_GBps);
-  links.ring_route = [](std::int64_t from, std::int64_t, const GroupShape&) {
+  links.ring_route = [](std::int64_t from, std::int64_t, const CommGroup&) {
     return Route{{.link = std::uint32_t(from)}, {.link = 4, .weight = 0.5}};
   };
   CHECK(make_flow_network(world.communicators, world.comm, links, world.queue)->ring_cost(0) == RingCost::Messages);
