@@ -151,8 +151,11 @@ void build_step_program(StepProgram& program, const Job& job, std::span<const Co
     RankProgram& made = new_program(program);
     const std::uint16_t begin = bounds[std::size_t(stage)];
     const auto end = narrow<std::uint16_t>(bounds[std::size_t(stage) + 1] - 1);
-    if (!StageBuilder(made, job, layers).run(blocks, begin, end))
-      GPUPLAN_CHECK(StageBuilder(made, job, Layers::WrittenOut).run(blocks, begin, end),
+    const auto builds = [&](Layers as, Walked walked) {
+      return StageBuilder(made, job, as, walked).run(blocks, begin, end);
+    };
+    if (!builds(layers, layers == Layers::Folded ? Walked::Few : Walked::All) && !builds(layers, Walked::All))
+      GPUPLAN_CHECK(builds(Layers::WrittenOut, Walked::All),
                     "a program without repeats of layers frees in some of their turns");
     const std::int64_t first = stage * ranks;
     const std::size_t column = gpu_column.empty() ? 0 : gpu_column[std::size_t(first)];

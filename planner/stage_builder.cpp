@@ -42,21 +42,25 @@ Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint
   i.first_operand = narrow<std::uint32_t>(p_.operands.size());
   i.work = work;
   if (op == OpCode::Call) i.hook_kernels = std::exchange(hooks_, 0u);
-  p_.operands.resize(i.first_operand + operands.size());
-  Operand* next = p_.operands.data() + i.first_operand;
+  p_.operands.insert(p_.operands.end(), operands.begin(), operands.end());
+  Operand* const first = p_.operands.data() + i.first_operand;
+  Operand* next = first;
+  ProgramBuffer* const buffers = p_.buffers.data();
+  std::uint32_t* const last_use = s_.last_use.data();
+  std::uint32_t at = i.first_operand;
   for (Operand o : operands) {
     if (id(o) == 0) continue;
-    ProgramBuffer& b = p_.buffers[id(o)];
+    ProgramBuffer& b = buffers[id(o)];
     if (!b.is_allocated) {
       b.is_allocated = true;
       b.home = stream;
       if (!is_callees(o)) o |= kAllocates;
     }
-    s_.last_use[id(o)] = narrow<std::uint32_t>(next - p_.operands.data());
+    last_use[id(o)] = at++;
     *next++ = o;
   }
-  i.num_operands = narrow<std::uint16_t>(next - p_.operands.data() - i.first_operand);
-  p_.operands.resize(i.first_operand + i.num_operands);
+  i.num_operands = narrow<std::uint16_t>(at - i.first_operand);
+  p_.operands.resize(at);
   return i;
 }
 
@@ -64,11 +68,15 @@ Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint
 bool StageBuilder::finish() {
   GPUPLAN_CHECK(p_.buffers.size() <= kIdMask, "a program has more buffers than operands can name");
   s_.num_freed.assign(p_.operand_steps.size(), 0);
-  for (std::size_t b = 0; b < p_.buffers.size(); ++b) {
-    const std::uint32_t last = s_.last_use[b];
-    if (last == kNeverUsed || p_.buffers[b].is_persistent || is_callees(p_.operands[last])) continue;
-    p_.operands[last] |= kFrees;
-    if (last < s_.num_freed.size()) ++s_.num_freed[last];
+  const ProgramBuffer* const buffers = p_.buffers.data();
+  const std::uint32_t* const last_use = s_.last_use.data();
+  Operand* const operands = p_.operands.data();
+  std::uint32_t* const num_freed = s_.num_freed.data();
+  for (std::size_t b = 0, count = p_.buffers.size(), num_repeated = s_.num_freed.size(); b < count; ++b) {
+    const std::uint32_t last = last_use[b];
+    if (last == kNeverUsed || buffers[b].is_persistent || is_callees(operands[last])) continue;
+    operands[last] |= kFrees;
+    if (last < num_repeated) ++num_freed[last];
   }
   return frees_in_all_turns(s_.num_freed);
 }
@@ -106,7 +114,9 @@ bool StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
   const Bytes tower_boundary = bytes_of(positions * model.tower.hidden_size, n_.residual);
   const Bytes of_images = bytes_of(recipe().micro_batch * model.memory_elements_per_row(recipe()), n_.residual);
   const std::int64_t num_tower_units = model.spec.vision.num_units();
-  s_.units.assign(std::size_t(last - first + 1), {});
+  size_state();
+  choose_cut(blocks);
+  s_.units.assign(std::size_t(last - first + 1) - cut_.missing, {});
   for (std::size_t i = 0; i < s_.units.size(); ++i) {
     Unit& u = s_.units[i];
     const std::int64_t layer = std::int64_t(unit_id(i)) - 1;
@@ -138,11 +148,13 @@ bool StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
   s_.x.assign(s_.units.size() + 1, 0);
   s_.dx.assign(s_.units.size() + 1, 0);
   s_.host_x.assign(s_.units.size() + 1, 0);
-  p_.num_frames = narrow<std::uint32_t>(s_.units.size());
+  p_.num_frames = narrow<std::uint32_t>(last - first + 1);
   make_schedule();
   label_units();
   const std::int64_t m = recipe().grad_accum;
+  if (is_cut_wrong_) return false;
   micro_batch(0);
+  if (is_cut_wrong_) return false;
   if (m > 2) {
     emit(OpCode::Repeat, StreamId::Compute, Axis::None, first_, {}).turns = narrow<std::uint32_t>(m - 2);
     micro_batch(1);
@@ -151,7 +163,7 @@ bool StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
   if (m > 1) micro_batch(m - 1);
   phase_ = Phase::OptimizerStep;
   step_all();
-  return finish();
+  return finish() && !is_cut_wrong_;
 }
 
 }  // namespace gpuplan

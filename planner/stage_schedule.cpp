@@ -106,7 +106,7 @@ void StageBuilder::forward(const ScheduleStep& v) {
   push_issued();
   Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
   call.block = is_embedding(at) ? u.whole : u.is_checkpointed ? u.blocks.forward_drop : u.blocks.forward;
-  call.frame = v.unit;
+  call.frame = frame_of(v);
   if (recipe().offload.activations && u.is_checkpointed && !is_embedding(at)) offload_input(at, unit);
   if (v.ends_chunk && !has_head()) {
     drain(StreamId::Send, unit);
@@ -126,7 +126,7 @@ void StageBuilder::head(const ScheduleStep& v) {
   push_issued();
   Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
   call.block = u.whole;
-  call.frame = v.unit;
+  call.frame = frame_of(v);
   if (!s_.casts.empty()) {  // autocast ends here and forgets its casts
     emit(OpCode::Release, StreamId::Compute, Axis::None, unit, s_.casts);
     s_.casts.clear();
@@ -163,7 +163,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
     push_issued();
     Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
     call.block = u.blocks.recompute;
-    call.frame = v.unit;
+    call.frame = frame_of(v);
     phase_ = Phase::Backward;
     if (in_.framework.layers
             .checkpoints_reentrantly) {  // CheckpointFunction.backward of torch/utils/checkpoint.py: `outputs`
@@ -183,7 +183,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
   push_issued();
   Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
   call.block = u.is_checkpointed ? u.blocks.backward_dropped : u.blocks.backward;
-  call.frame = v.unit;
+  call.frame = frame_of(v);
   if (output) emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {output});
   if (v.ends_chunk && makes_dx) leave_backward(v);
   if (u.is_checkpointed && keeps_frozen_inputs(s_.groups[u.group])) keep_input(at);

@@ -115,11 +115,25 @@ void StageBuilder::wrap_layer_by_size(Group& root, Group& g, const LayerKind& ki
   }
 }
 
-void StageBuilder::make_groups() {
+void StageBuilder::size_state() {
   const auto sizes_of = [&](const StateList& list) { return state_sizes(list, n_, recipe(), rules_); };
-  const StateSizes before = sizes_of(in_.model.before), after_layers = sizes_of(in_.model.after);
+  before_ = sizes_of(in_.model.before), after_ = sizes_of(in_.model.after);
   s_.kinds.clear();
   for (const StateList& list : in_.model.layers) s_.kinds.push_back(sizes_of(list));
+  Bytes messages = before_.reduce_message + after_.reduce_message;
+  Bytes largest = std::max(before_.reduce_message, after_.reduce_message);
+  for (const std::size_t kind : in_.model.weights.order) {
+    messages += s_.kinds[kind].reduce_message;
+    largest = std::max(largest, s_.kinds[kind].reduce_message);
+  }
+  const Mesh& mesh = in_.strategy.mesh;
+  const bool has_buckets = !layout_.shards_weights && mesh.copies(rules_.domain) * mesh.shard_ways(rules_.domain) > 1;
+  pending_grows_ = has_buckets && (fills_bucket() ? messages + largest <= bucket_bytes()
+                                                  : messages < Bytes{in_.framework.distributed.ddp_bucket_bytes});
+}
+
+void StageBuilder::make_groups() {
+  const StateSizes &before = before_, &after_layers = after_;
   const bool has_root = gathers() && engine_.keeps_root_gathered;
   s_.groups.clear();
   std::uint16_t root = kNoGroup;
@@ -169,6 +183,11 @@ void StageBuilder::make_groups() {
   std::int64_t after = 0, kept = 0;
   for (std::size_t i = s_.units.size(); i-- > 0;) {
     Group& g = s_.groups[s_.units[i].group];
+    if (cut_.missing > 0 && i + 1 == cut_.at) {
+      is_cut_wrong_ |= engine_.max_reuse_distance > 0 && 2 * after <= engine_.max_reuse_distance;  // some are kept
+      for (std::size_t k = 0; k < cut_.period; ++k)
+        after += std::int64_t(cut_.missing / cut_.period) * s_.groups[s_.units[i - k].group].sizes.gathered_elements;
+    }
     g.elements_after = after;
     after += g.sizes.gathered_elements;
     const bool is_reused_soon = engine_.max_reuse_distance > 0 &&
@@ -178,12 +197,20 @@ void StageBuilder::make_groups() {
     if (is_reused_soon) kept += g.sizes.gathered_elements;
   }
   Bytes scratch;
+  std::size_t first_of_turn = 0;
   for (Group& g : s_.groups) {
+    const std::size_t local = local_of(g.unit);
+    const bool is_before_cut = cut_.missing > 0 && local < cut_.at && local + cut_.period >= cut_.at;
+    if (is_before_cut && local + cut_.period == cut_.at) first_of_turn = p_.buffers.size();
+    if (is_before_cut) g.count += std::int64_t(cut_.missing / cut_.period);
     g.domain = rules_.domain;
     g.needs_copy_out = gathers() && (engine_.copies_out || gathers_int8(g));
     allocate_state(g);
-    step_gradient_bytes_ += g.sizes.step_gradient;
-    step_temporary_bytes_ += g.sizes.step_temporary;
+    if (is_before_cut && local + 1 == cut_.at)
+      repeat_buffers(first_of_turn, p_.buffers.size() - first_of_turn, cut_.missing / cut_.period,
+                     std::int64_t(cut_.period));
+    step_gradient_bytes_ += g.count * g.sizes.step_gradient;
+    step_temporary_bytes_ += g.count * g.sizes.step_temporary;
     scratch = std::max(scratch, g.sizes.step_scratch);
   }
   step_temporary_bytes_ += scratch;

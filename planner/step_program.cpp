@@ -9,11 +9,15 @@
 
 namespace gpuplan {
 
-void RankProgram::clear() {
-  buffers.clear();
+void ProgramText::clear() {
   operands.clear();
   operand_steps.clear();
   instructions.clear();
+}
+
+void RankProgram::clear() {
+  ProgramText::clear();
+  buffers.clear();
   num_frames = 0;
 }
 

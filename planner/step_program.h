@@ -206,19 +206,26 @@ struct BlockCost {
   double flops{};
 };
 
-struct RankProgram {
-  std::vector<ProgramBuffer> buffers;
+/// Instructions in the order of the program, and what they name.
+struct ProgramText {
   std::vector<Operand> operands;
   /// By how much each turn of a repeat of layers moves the buffer id of an operand. As long as the last of these
   /// repeats needs it.
   std::vector<std::uint32_t> operand_steps;
   std::vector<Instruction> instructions;
-  std::uint32_t num_frames{};
-  std::uint16_t first_unit{}, last_unit{};  // [first, last] of the model's units
 
   std::span<const Operand> operands_of(const Instruction& i) const {
     return {operands.data() + i.first_operand, i.num_operands};
   }
+  void clear();
+  bool operator==(const ProgramText&) const = default;
+};
+
+struct RankProgram : ProgramText {
+  std::vector<ProgramBuffer> buffers;
+  std::uint32_t num_frames{};
+  std::uint16_t first_unit{}, last_unit{};  // [first, last] of the model's units
+
   /// Index of the operand of that name among those of `i`; i.num_operands where there is none.
   std::size_t find_operand(const Instruction& i, Operand name) const;
   void clear();
