@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/narrow.h"
 #include "base/work_count.h"
 #include "models/optimizers.h"
 #include "planner/peaks.h"
+#include "planner/program_batch.h"
 #include "planner/stage_builder.h"
 #include "planner/step_temporaries.h"
 
@@ -123,13 +125,45 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
   return bounds;
 }
 
+namespace {
+
+/// `begin` to behind `end`: units of the model.
+void build_stage(RankProgram& made, const Job& job, const ModelBlocks& blocks, Layers layers, std::uint16_t begin,
+                 std::uint16_t end) {
+  const auto builds = [&](Layers as, Walked walked) {
+    return StageBuilder(made, job, as, walked).run(blocks, begin, narrow<std::uint16_t>(end - 1));
+  };
+  if (!builds(layers, layers == Layers::Folded ? Walked::Few : Walked::All) && !builds(layers, Walked::All))
+    GPUPLAN_CHECK(builds(Layers::WrittenOut, Walked::All),
+                  "a program without repeats of layers frees in some of their turns");
+}
+
+void build_stages(StepProgram& program, const Job& job, const ModelBlocks& blocks, Layers layers) {
+  const std::int64_t L = job.model.num_layers(), stages = job.strategy.mesh.num_stages();
+  std::vector<std::uint16_t> bounds{0, narrow<std::uint16_t>(L + 2)};
+  if (stages > 1) {
+    GPUPLAN_CHECK(stages <= L + 2, "a pipeline needs a unit per stage");
+    bounds = stage_bounds(job, program, blocks);
+  }
+  program.num_programs = 0;
+  program.build.renew();
+  for (std::size_t stage = 0; stage + 1 < bounds.size(); ++stage) {
+    RankProgram& made = new_program(program);
+    build_stage(made, job, blocks, layers, bounds[stage], bounds[stage + 1]);
+    count_work(Work::Instructions, std::ssize(made.instructions));
+  }
+}
+
+}  // namespace
+
 void build_step_program(StepProgram& program, const Job& job, std::span<const CostModel> columns,
                         std::span<const std::size_t> gpu_column, BlockCache* cache, Layers layers) {
   const Strategy& strategy = job.strategy;
+  const std::int64_t stages = strategy.mesh.num_stages(), ranks = strategy.mesh.ranks_per_stage();
+  std::shared_ptr<BuiltAs> as = std::exchange(program.built_as, nullptr);
+  const std::shared_ptr<const ModelBlocks> called = program.made;
   program.mesh = strategy.mesh;
-  program.has_one_host = strategy.mesh.num_stages() > 1 && job.is_one_process();
-  program.num_programs = 0;
-  program.classes.clear();
+  program.has_one_host = stages > 1 && job.is_one_process();
   if (cache)
     program.made = cache->blocks_of(job);
   else
@@ -140,28 +174,23 @@ void build_step_program(StepProgram& program, const Job& job, std::span<const Co
   for (const CostModel& column : columns)
     program.costs.push_back(cache ? cache->costs_of(program, column) : block_costs(program, column));
 
-  const std::int64_t L = job.model.num_layers(), stages = strategy.mesh.num_stages();
-  const std::int64_t ranks = strategy.mesh.ranks_per_stage();
-  std::vector<std::uint16_t> bounds{0, narrow<std::uint16_t>(L + 2)};
-  if (stages > 1) {
-    GPUPLAN_CHECK(stages <= L + 2, "a pipeline needs a unit per stage");
-    bounds = stage_bounds(job, program, blocks);
+  if (as && cache && as->serves(job, layers) && cache->differ_in_micro_batch(*called, blocks)) {
+    program.built_as = std::move(as);
+    set_batch(program, job);
+  } else {
+    build_stages(program, job, blocks, layers);
+    if (cache && stages == 1) {  // bounds of stages depend on the batch
+      if (as.use_count() != 1) as = std::make_shared<BuiltAs>();
+      as->set(job, layers);
+      program.built_as = std::move(as);
+    }
   }
+  program.classes.clear();
   for (std::int64_t stage = 0; stage < stages; ++stage) {
-    RankProgram& made = new_program(program);
-    const std::uint16_t begin = bounds[std::size_t(stage)];
-    const auto end = narrow<std::uint16_t>(bounds[std::size_t(stage) + 1] - 1);
-    const auto builds = [&](Layers as, Walked walked) {
-      return StageBuilder(made, job, as, walked).run(blocks, begin, end);
-    };
-    if (!builds(layers, layers == Layers::Folded ? Walked::Few : Walked::All) && !builds(layers, Walked::All))
-      GPUPLAN_CHECK(builds(Layers::WrittenOut, Walked::All),
-                    "a program without repeats of layers frees in some of their turns");
     const std::int64_t first = stage * ranks;
     const std::size_t column = gpu_column.empty() ? 0 : gpu_column[std::size_t(first)];
     program.classes.push_back(
-        {.first_rank = first, .num_ranks = ranks, .program = program.num_programs - 1, .costs = column});
-    count_work(Work::Instructions, std::ssize(program.programs[program.num_programs - 1].instructions));
+        {.first_rank = first, .num_ranks = ranks, .program = std::size_t(stage), .costs = column});
   }
 }
 

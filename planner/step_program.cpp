@@ -1,6 +1,7 @@
 #include "planner/step_program.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include <fmt/format.h>
 
@@ -8,6 +9,11 @@
 #include "base/narrow.h"
 
 namespace gpuplan {
+
+void BuildNumber::renew() {
+  static std::atomic<std::uint64_t> last{0};
+  value_ = ++last;
+}
 
 void ProgramText::clear() {
   operands.clear();

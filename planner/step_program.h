@@ -243,6 +243,24 @@ struct RankClass {
 enum class Layers : std::uint8_t { WrittenOut, Folded };
 
 struct ModelBlocks;  // planner/block.h
+struct BuiltAs;      // planner/program_batch.h
+
+/// Tells programs that were built from each other. A copy has none: it may be changed.
+class BuildNumber {
+ public:
+  BuildNumber() = default;
+  BuildNumber(const BuildNumber&) {}
+  BuildNumber& operator=(const BuildNumber&) {
+    value_ = 0;
+    return *this;
+  }
+  /// None that any program had before.
+  void renew();
+  std::uint64_t value() const { return value_; }  // 0: none
+
+ private:
+  std::uint64_t value_ = 0;
+};
 
 struct StepProgram {
   Mesh mesh;
@@ -254,6 +272,8 @@ struct StepProgram {
   std::vector<std::vector<BlockCost>> costs;  // [column][block]
   bool has_one_host{};                        // one thread launches the kernels of all classes
   std::size_t num_programs{};                 // storage is reused; these many are valid
+  std::shared_ptr<BuiltAs> built_as;          // none: the programs serve one batch
+  BuildNumber build;                          // another one where instructions or operands are
 
   /// Index into `classes`.
   std::size_t class_of(std::int64_t rank) const;

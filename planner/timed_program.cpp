@@ -6,6 +6,7 @@
 
 #include "base/narrow.h"
 #include "planner/instruction_cost.h"
+#include "planner/program_batch.h"
 
 namespace gpuplan {
 
@@ -90,21 +91,23 @@ class Resolver {
 
   /// The place of a kind in the table is that of the latest one of its hash: another of the same kind may be in two.
   std::uint16_t kind_of(const Instruction& i, std::uint32_t index) {
-    const bool may_use_nvme = i.op == OpCode::CopyIn || i.op == OpCode::CopyOut || i.op == OpCode::OptimizerStep;
-    const bool is_nvme = may_use_nvme && uses_nvme(p_, i);
+    const bool is_copy = i.op == OpCode::CopyIn || i.op == OpCode::CopyOut;
+    const bool is_nvme = (is_copy || i.op == OpCode::OptimizerStep) && uses_nvme(p_, i);
+    // what moves activations takes another time in another batch
+    const int place = (is_nvme ? 1 : 0) + (is_copy && moves_activations(p_, i) ? 2 : 0);
     const std::uint64_t mixed = (std::uint64_t(i.work.count) + 31 * std::uint64_t(i.op) + 977 * std::uint64_t(i.block) +
-                                 7919 * i.hook_kernels + std::uint64_t(is_nvme)) *
+                                 7919 * i.hook_kernels + std::uint64_t(place)) *
                                 0x9e3779b97f4a7c15U;
     std::uint16_t& known = kind_at_[mixed >> 58];
     if (known != kNoKind) {
       const Instruction& k = p_.instructions[out_.examples[known]];
       if (k.op == i.op && k.work == i.work && k.block == i.block && k.stream == i.stream && k.axis == i.axis &&
-          k.messages == i.messages && k.hook_kernels == i.hook_kernels && is_nvme_[known] == is_nvme)
+          k.messages == i.messages && k.hook_kernels == i.hook_kernels && places_[known] == place)
         return known;
     }
     known = narrow<std::uint16_t>(out_.examples.size());
     out_.examples.push_back(index);
-    is_nvme_.push_back(is_nvme);
+    places_.push_back(place);
     return known;
   }
 
@@ -149,12 +152,14 @@ class Resolver {
   std::array<bool, std::size_t(BufferRole::Count)> is_shared_{};
   std::uint8_t gated_{};  // streams
   std::array<std::uint16_t, 64> kind_at_{};
-  std::vector<bool> is_nvme_;
+  std::vector<int> places_;
 };
 
 }  // namespace
 
 void resolve(TimedStep& out, const StepProgram& program) {
+  if (out.build != 0 && out.build == program.build.value()) return;
+  out.build = program.build.value();
   if (out.programs.size() < program.num_programs) out.programs.resize(program.num_programs);
   for (std::size_t k = 0; k < program.num_programs; ++k) Resolver(out.programs[k], program.programs[k]).run();
 }

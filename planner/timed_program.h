@@ -35,7 +35,9 @@ struct TimedProgram {
 /// Of each program of a step; storage is reused.
 struct TimedStep {
   std::vector<TimedProgram> programs;
+  std::uint64_t build = 0;  // BuildNumber of that step
 };
+/// Does nothing where `out` is of this build: another batch changes bytes alone.
 void resolve(TimedStep& out, const StepProgram& program);
 
 /// A turn of layers frees what the turns up to so many before it have made or used.

@@ -153,7 +153,7 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
         if (padded_length(recipe, bench.job->request.dataset) != recipe.seq_len)
           build_step_program(average_, average_job(*bench.job), {}, {}, &blocks_, Layers::Folded);
         ++out.num_built;
-        is_built = true, is_timed_ = false;
+        is_built = true;
       }
       rank_one(part, bench, batch, shares_program, out);
     }
@@ -200,7 +200,7 @@ void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool s
   timed.costs.clear();
   for (const CostModel& model : bench.columns->models) timed.costs.push_back(blocks_.costs_of(timed, model));
   for (RankClass& c : timed.classes) c.costs = bench.columns->of_rank[std::size_t(c.first_rank)];
-  if (!std::exchange(is_timed_, true)) resolve(timed_, timed);
+  resolve(timed_, timed);
   const Seconds step = forward_pass(timed, timed_, bench.columns->models, bench.comm).step;
   price(part, bench, batch, e, step, out);
 }

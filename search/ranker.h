@@ -79,7 +79,6 @@ class Ranker {
   StepProgram program_, average_;
   std::vector<Peak> peaks_;  // of program_
   TimedStep timed_;          // what forward passes read of the program that is timed: all machines run the same
-  bool is_timed_ = false;    // it is that of the latest program
   BlockCache blocks_;
   StrategyEstimate estimate_;
   std::map<std::pair<std::size_t, std::size_t>, Job> jobs_;  // by machine and model

@@ -39,6 +39,22 @@ std::string shown(const Peak& p) {
                      p.unit, int(p.instant));
 }
 
+/// The program of another batch becomes that of this one. `folded` was built for it.
+void check_batch(const Job& job, const CostModel& device, const CommModel& comm, const StepProgram& folded) {
+  BlockCache cache;
+  Job other = job;
+  other.request.recipe.micro_batch += 3;
+  if (job.recipe().grad_accum > 2) other.request.recipe.grad_accum += 4;
+  StepProgram program;
+  build_step_program(program, other, {&device, 1}, {}, &cache, Layers::Folded);
+  const std::uint64_t build = program.build.value();
+  (void)forward_pass(program, {&device, 1}, comm);
+  build_step_program(program, job, {&device, 1}, {}, &cache, Layers::Folded);
+  CHECK((program.build.value() == build) == (job.strategy.mesh.num_stages() == 1));
+  for (std::size_t k = 0; k < folded.num_programs; ++k) CHECK(program.programs[k] == folded.programs[k]);
+  CHECK(forward_pass(program, {&device, 1}, comm).step == forward_pass(folded, {&device, 1}, comm).step);
+}
+
 /// Instructions of the folded program.
 std::size_t check_folded(const Job& job, const CostModel& device, const CommModel& comm) {
   const StepProgram flat = build(job, {&device, 1}, Layers::WrittenOut);
@@ -64,6 +80,7 @@ std::size_t check_folded(const Job& job, const CostModel& device, const CommMode
     CHECK(is_same((a.*part).value, (b.*part).value));
   }
   CHECK(is_same(a.flops, b.flops));
+  check_batch(job, device, comm, folded);
   return count;
 }
 
