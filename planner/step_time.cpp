@@ -43,6 +43,7 @@ struct Clock {
   double layers_began{};             // what had ended when the repeat began
   const TimedProgram* program = nullptr;
   std::vector<Price> prices;  // [kind of instruction]
+  double overlap_slowdown{};
 
   // The turns of a repeat soon all take the same time; then the rest of them is one shift.
   static constexpr std::size_t kNumClocks = 3 * std::size_t(kNumStreams) + kNumAxes + 3;
@@ -150,10 +151,10 @@ struct Clock {
     for (const TimedProgram::Touch& touch : of_repeat(repeat, program->awaited, &TimedProgram::Turns::awaited)) {
       const double until = notes.last_wait(touch.instruction), by = notes.wait_step(touch.instruction);
       if (until >= layers_began) continue;  // nothing of before the repeat is later
-      std::uint32_t used = operand::id(touch.operand + at.layer_turn() * touch.step);
+      std::uint32_t buffer = operand::id(touch.operand + at.layer_turn() * touch.step);
       for (std::uint32_t turn = 1; turn <= turns; ++turn) {
-        used += touch.step;
-        const double before = std::max(uses[used].written.seconds, uses[used].read.seconds);
+        buffer += touch.step;
+        const double before = std::max(uses[buffer].written.seconds, uses[buffer].read.seconds);
         if (before > (until + turn * by) * (1 + 1e-12)) turns = turn - 1;
       }
     }
@@ -253,6 +254,7 @@ class ForwardPass {
       const std::size_t program = all_.classes[k].program;
       c[k].reset(all_.programs[program], timed_.programs[program], all_.mesh.num_stages() > 1 || all_.has_one_host);
       set_prices(c[k].prices, all_.classes[k]);
+      c[k].overlap_slowdown = columns_[all_.classes[k].costs].overlap_slowdown;
     }
     mail_.resize(all_.classes.size());
     turn_at_.assign(all_.classes.size(), std::numeric_limits<std::uint32_t>::max());
@@ -319,7 +321,6 @@ class ForwardPass {
   }
 
   bool advance(std::size_t k, Clock& c) {
-    const RankClass& rank_class = all_.classes[k];
     if (k == 0 && std::exchange(turn_is_over_, false)) skip_turns_of_stages();
     bool moved = false;
     while (!c.at.is_done()) {
@@ -331,7 +332,7 @@ class ForwardPass {
       if (i.op == OpCode::Release)
         release(c);
       else
-        execute(k, c, i, rank_class);
+        execute(k, c, i);
       const double host = c.host;
       c.at.advance(c);
       if (c.host != host) host_ = c.host;  // turns were skipped
@@ -396,10 +397,9 @@ class ForwardPass {
     return start.seconds;
   }
 
-  void execute(std::size_t k, Clock& c, const Instruction& i, const RankClass& rank_class) {
+  void execute(std::size_t k, Clock& c, const Instruction& i) {
     if (all_.has_one_host) c.host = host_;
     const Price& price = c.price();
-    const double overlap_slowdown = columns_[rank_class.costs].overlap_slowdown;
     const std::span<const Operand> operands = c.at.operands();
     const double free = c.waits.tail(i.stream).seconds, launched = c.host;
     const double ready = c.notes.has_comparisons() ? noted_ready_at(c, i, operands) : ready_at(c.waits, i, operands);
@@ -412,7 +412,7 @@ class ForwardPass {
     }
     double work = price.work;
     if (i.stream == StreamId::Compute && !moves_data(i.op))
-      work = c.communication.finish(start, work, overlap_slowdown) - start;
+      work = c.communication.finish(start, work, c.overlap_slowdown) - start;
     double finish = c.later(start + work, launched + price.host_tail);
     c.host += price.launching;
     host_ = c.host;
@@ -423,7 +423,7 @@ class ForwardPass {
       // A collective that waits for its launches moves nothing meanwhile.
       const double ended = i.op == OpCode::Recv ? finish : start + work;
       const double began = i.op == OpCode::Recv ? finish - price.message : start;
-      c.busy[std::size_t(StreamId::Compute)] += c.communication.add(began, ended, overlap_slowdown);
+      c.busy[std::size_t(StreamId::Compute)] += c.communication.add(began, ended, c.overlap_slowdown);
       double& computed = c.waits.tails()[std::size_t(StreamId::Compute)].seconds;
       computed = c.later(computed, c.communication.compute_end());
       c.end = c.later(c.end, c.communication.compute_end());

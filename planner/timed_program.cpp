@@ -27,6 +27,9 @@ class Resolver {
 
   void run() {
     out_.clear();
+    // not more than the program has, and one in the place of all that are left out of an instruction
+    out_.text.operands.resize(p_.operands.size());
+    out_.text.operand_steps.resize(p_.operands.size());
     look_for_shared_roles();
     std::size_t repeat = 0;  // of layers: behind it in the text
     for (std::uint32_t k = 0; k < p_.instructions.size(); ++k) {
@@ -42,6 +45,8 @@ class Resolver {
         repeat = 0;
       }
     }
+    out_.text.operands.resize(num_operands_);
+    out_.text.operand_steps.resize(num_operands_);
   }
 
  private:
@@ -65,26 +70,29 @@ class Resolver {
 
   /// False: nothing of it is left.
   bool add(const Instruction& i, std::uint32_t index) {
-    const auto first = narrow<std::uint32_t>(out_.text.operands.size());
-    const auto push = [&](Operand o, std::uint32_t step) {
-      out_.text.operands.push_back(o);
-      out_.text.operand_steps.push_back(step);
-    };
+    const std::size_t first = num_operands_;
+    Operand* const operands = out_.text.operands.data();
+    std::uint32_t* const steps = out_.text.operand_steps.data();
+    const ProgramBuffer* const buffers = p_.buffers.data();
     bool allocates = false;
-    for (std::size_t k = i.first_operand; k < std::size_t(i.first_operand) + i.num_operands; ++k) {
-      const Operand o = p_.operands[k];
-      if (is_shared_[std::size_t(p_.buffers[id(o)].role)])
-        push(o, k < p_.operand_steps.size() ? p_.operand_steps[k] : 0);
-      else
+    for (std::size_t k = i.first_operand, end = k + i.num_operands; k < end; ++k) {
+      const Operand o = p_.operands.data()[k];
+      if (is_shared_[std::size_t(buffers[id(o)].role)]) {
+        operands[num_operands_] = o;
+        steps[num_operands_++] = k < p_.operand_steps.size() ? p_.operand_steps.data()[k] : 0;
+      } else {
         allocates |= (o & kAllocates) != 0;
+      }
     }
     // an allocation waits for the users of what its pool freed, whoever uses the new buffer
-    if (allocates && i.op < OpCode::Release && i.op != OpCode::Call && (gated_ & bit(i.stream))) push(kAllocates, 0);
-    const std::size_t count = out_.text.operands.size() - first;
-    if (i.op == OpCode::Release && count == 0) return false;
+    if (allocates && i.op < OpCode::Release && i.op != OpCode::Call && (gated_ & bit(i.stream))) {
+      operands[num_operands_] = kAllocates;
+      steps[num_operands_++] = 0;
+    }
+    if (i.op == OpCode::Release && num_operands_ == first) return false;
     Instruction& made = out_.text.instructions.emplace_back(i);
-    made.first_operand = first;
-    made.num_operands = narrow<std::uint16_t>(count);
+    made.first_operand = narrow<std::uint32_t>(first);
+    made.num_operands = narrow<std::uint16_t>(num_operands_ - first);
     out_.kinds.push_back(i.op < OpCode::Release ? kind_of(i, index) : std::uint16_t{0});
     return true;
   }
@@ -114,35 +122,35 @@ class Resolver {
   void add_turns(std::span<const Instruction> turn) {
     std::uint32_t instruction = 0, work = 0;
     const std::size_t first = out_.touches.size();
+    makes_.clear(), frees_.clear();
     for (const Instruction& i : turn) {
-      for (std::size_t k = i.first_operand; k < std::size_t(i.first_operand) + i.num_operands; ++k)
-        if (id(out_.text.operands[k]) != 0)
-          out_.touches.push_back({out_.text.operands[k], out_.text.operand_steps[k], instruction, work});
+      for (std::size_t k = i.first_operand, end = k + i.num_operands; k < end; ++k) {
+        const Operand o = out_.text.operands.data()[k];
+        if (id(o) == 0) continue;
+        const TimedProgram::Touch& touch =
+            out_.touches.emplace_back(TimedProgram::Touch{o, out_.text.operand_steps.data()[k], instruction, work});
+        if (o & kAllocates) makes_.push_back(touch);
+        if (o & kFrees) frees_.push_back(touch);
+      }
       ++instruction;
       work += i.op != OpCode::Release;
     }
-    const std::span<const TimedProgram::Touch> all(out_.touches.begin() + std::ptrdiff_t(first), out_.touches.end());
-    for (const TimedProgram::Touch& t : all) {
-      const auto is_freed_by = [&](const TimedProgram::Touch& other) {
-        return (other.operand & kFrees) && is_soon_after(other, t);
-      };
-      const auto is_made_by = [&](const TimedProgram::Touch& other) {
-        return (other.operand & kAllocates) && is_soon_after(t, other);
-      };
-      if ((t.operand & (kRead | kWrite)) && std::none_of(all.begin(), all.end(), is_freed_by))
+    for (std::size_t k = first; k < out_.touches.size(); ++k) {
+      const TimedProgram::Touch& t = out_.touches[k];
+      const auto frees = [&](const TimedProgram::Touch& other) { return is_soon_after(other, t); };
+      const auto makes = [&](const TimedProgram::Touch& other) { return is_soon_after(t, other); };
+      if ((t.operand & (kRead | kWrite)) && std::none_of(frees_.begin(), frees_.end(), frees))
         out_.lasting.push_back(t);
-      if (t.step != 0 && std::none_of(all.begin(), all.end(), is_made_by)) out_.awaited.push_back(t);
+      if (t.step != 0 && std::none_of(makes_.begin(), makes_.end(), makes)) out_.awaited.push_back(t);
     }
     out_.turns.push_back({out_.touches.size(), out_.lasting.size(), out_.awaited.size()});
   }
 
   /// `later` names the buffer of `touch`, in the same turn or one of the next.
   static bool is_soon_after(const TimedProgram::Touch& later, const TimedProgram::Touch& touch) {
-    if (later.step != touch.step) return false;
-    const std::uint32_t apart = id(touch.operand) - id(later.operand);
-    for (std::uint32_t turns = 0; turns <= kMostTurnsOfUse; ++turns)
-      if (apart == turns * later.step) return true;
-    return false;
+    static_assert(kMostTurnsOfUse == 3);
+    const std::uint32_t apart = id(touch.operand) - id(later.operand), step = later.step;
+    return step == touch.step && (apart == 0 || apart == step || apart == 2 * step || apart == 3 * step);
   }
 
   static constexpr std::uint16_t kNoKind = 0xffff;
@@ -151,6 +159,8 @@ class Resolver {
   const RankProgram& p_;
   std::array<bool, std::size_t(BufferRole::Count)> is_shared_{};
   std::uint8_t gated_{};  // streams
+  std::size_t num_operands_ = 0;
+  std::vector<TimedProgram::Touch> makes_, frees_;  // of a turn
   std::array<std::uint16_t, 64> kind_at_{};
   std::vector<int> places_;
 };
