@@ -75,22 +75,20 @@ struct Clock {
   const Price& price() const {
     return prices.data()[program->kinds.data()[&at.instruction() - program->text.instructions.data()]];
   }
-  double later(double a, double b) {
-    notes.compare(a - b);
-    return std::max(a, b);
-  }
+  /// Gives the clock of the end first, then those of the streams that the program uses.
   template <class Use>
   void each_clock(Use use) {
-    for (auto* moments : {&waits.tails(), &waits.gates()})
-      for (Instant& t : *moments) use(t.seconds);
-    for (double& t : busy) use(t);
+    use(end), use(host), use(flops);
+    for (const StreamId stream : program->streams) {
+      const auto s = std::size_t(stream);
+      use(waits.tails()[s].seconds), use(waits.gates()[s].seconds), use(busy[s]);
+    }
     for (double& t : links_free) use(t);
-    use(host), use(flops), use(end);
   }
   AllClocks all_clocks() {
-    AllClocks out;
-    std::size_t k = 0;
-    each_clock([&](double t) { out[k++] = t; });
+    AllClocks out{};
+    double* next = out.data();
+    each_clock([&](double t) { *next++ = t; });
     return out;
   }
 
@@ -123,7 +121,7 @@ struct Clock {
   }
   std::uint32_t skips_layers(const Instruction& repeat, std::uint32_t left) {
     if (!notes.is_in_repeat()) return 0;
-    each_noted_clock([&](double t) { notes.clock(t); });
+    notes.note_clocks([&](auto note) { each_noted_clock(note); });
     std::uint32_t turns = notes.num_alike(left, end);
     if (turns > 0) turns = num_not_waiting(repeat, turns);
     if (turns > 0) {
@@ -196,13 +194,13 @@ struct Clock {
     turn_start = all_clocks(), turn_delta = delta, turn_began = end;
   }
   void shift(const AllClocks& delta, double turns) {
-    const double by = turns * delta.back();
+    const double by = turns * delta.front();
     for (auto& use : waits.uses())
       for (Instant* t : {&use.written, &use.read})
         if (t->seconds >= turn_began) t->seconds += by;
     communication.shift(turn_began, by);
-    std::size_t k = 0;
-    each_clock([&](double& t) { t += turns * delta[k++]; });
+    const double* moved = delta.data();
+    each_clock([&](double& t) { t += turns * *moved++; });
   }
 };
 
@@ -331,8 +329,10 @@ class ForwardPass {
       ++num_executed_;
       if (i.op == OpCode::Release)
         release(c);
+      else if (c.notes.has_comparisons())
+        execute<Noted::Yes>(k, c, i);
       else
-        execute(k, c, i);
+        execute<Noted::No>(k, c, i);
       const double host = c.host;
       c.at.advance(c);
       if (c.host != host) host_ = c.host;  // turns were skipped
@@ -397,23 +397,32 @@ class ForwardPass {
     return start.seconds;
   }
 
+  enum class Noted : std::uint8_t { No, Yes };
+  template <Noted kNoted>
   void execute(std::size_t k, Clock& c, const Instruction& i) {
+    const auto compare = [&](double slack) {
+      if constexpr (kNoted == Noted::Yes) c.notes.compare(slack);
+    };
+    const auto later = [&](double a, double b) {
+      compare(a - b);
+      return std::max(a, b);
+    };
     if (all_.has_one_host) c.host = host_;
     const Price& price = c.price();
     const std::span<const Operand> operands = c.at.operands();
     const double free = c.waits.tail(i.stream).seconds, launched = c.host;
-    const double ready = c.notes.has_comparisons() ? noted_ready_at(c, i, operands) : ready_at(c.waits, i, operands);
-    double start = c.later(ready, launched);
+    const double ready = kNoted == Noted::Yes ? noted_ready_at(c, i, operands) : ready_at(c.waits, i, operands);
+    double start = later(ready, launched);
     if (is_collective(i.op)) {  // a stream that was idle hands over while the links may still be busy
-      c.notes.compare(start - free);
+      compare(start - free);
       const double hand_over = start > free ? price.hand_over : 0;
-      start = c.later(start, c.links_free[std::size_t(i.axis)] - hand_over) + hand_over;
+      start = later(start, c.links_free[std::size_t(i.axis)] - hand_over) + hand_over;
       c.busy[std::size_t(i.stream)] += hand_over;
     }
     double work = price.work;
     if (i.stream == StreamId::Compute && !moves_data(i.op))
       work = c.communication.finish(start, work, c.overlap_slowdown) - start;
-    double finish = c.later(start + work, launched + price.host_tail);
+    double finish = later(start + work, launched + price.host_tail);
     c.host += price.launching;
     host_ = c.host;
     c.flops += price.flops;
@@ -425,19 +434,19 @@ class ForwardPass {
       const double began = i.op == OpCode::Recv ? finish - price.message : start;
       c.busy[std::size_t(StreamId::Compute)] += c.communication.add(began, ended, c.overlap_slowdown);
       double& computed = c.waits.tails()[std::size_t(StreamId::Compute)].seconds;
-      computed = c.later(computed, c.communication.compute_end());
-      c.end = c.later(c.end, c.communication.compute_end());
+      computed = later(computed, c.communication.compute_end());
+      c.end = later(c.end, c.communication.compute_end());
     }
     if (i.op == OpCode::Send)
       mail_[i.direction == Direction::Forward ? k + 1 : k - 1].times[direction].push_back(finish);
     if (is_collective(i.op)) c.links_free[std::size_t(i.axis)] = finish;
-    if (c.notes.has_comparisons())
+    if constexpr (kNoted == Noted::Yes)
       c.waits.end(i, operands, {finish}, NotedJoin{&c.notes});
     else
       c.waits.end(i, operands, {finish});
     if (c.notes.is_in_repeat()) c.notes.finish(finish);
     c.busy[std::size_t(i.stream)] += i.op == OpCode::Recv ? 0 : work;
-    c.end = c.later(c.end, finish);
+    c.end = later(c.end, finish);
   }
 
   /// Collectives, sends and receives are kernels; copies to and from the host have engines of their own.

@@ -12,7 +12,7 @@ namespace gpuplan {
 
 void TimedProgram::clear() {
   text.clear();
-  kinds.clear(), examples.clear();
+  kinds.clear(), examples.clear(), streams.clear();
   turns.assign(1, {});
   touches.clear(), lasting.clear(), awaited.clear();
 }
@@ -56,12 +56,17 @@ class Resolver {
   void look_for_shared_roles() {
     constexpr std::size_t kNumRoles = std::size_t(BufferRole::Count);
     std::array<std::uint8_t, kNumRoles> used_on{}, freed_on{};
-    for (const Instruction& i : p_.instructions)
+    std::uint8_t has_work = bit(StreamId::Compute);
+    for (const Instruction& i : p_.instructions) {
+      if (i.op < OpCode::Release) has_work |= bit(i.stream);
       for (const Operand o : p_.operands_of(i)) {
         const ProgramBuffer& b = p_.buffers[id(o)];
         if (i.op != OpCode::Release && (o & (kRead | kWrite))) used_on[std::size_t(b.role)] |= bit(i.stream);
         if (o & kFrees) freed_on[std::size_t(b.role)] |= bit(b.home);
       }
+    }
+    for (int s = 0; s < kNumStreams; ++s)
+      if (has_work & bit(StreamId(s))) out_.streams.push_back(StreamId(s));
     for (std::size_t role = 0; role < kNumRoles; ++role) {
       is_shared_[role] = (used_on[role] & (used_on[role] - 1)) != 0;
       if (is_shared_[role]) gated_ |= freed_on[role];

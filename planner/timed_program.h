@@ -24,6 +24,7 @@ struct TimedProgram {
   ProgramText text;
   std::vector<std::uint16_t> kinds;     // [instruction of the text] what it costs; of a repeat of layers: which
   std::vector<std::uint32_t> examples;  // [kind] an instruction of the program
+  std::vector<StreamId> streams;        // that have work, and the one that computes
   std::vector<Turns> turns;             // the first one is that of no repeat
   std::vector<Touch> touches;           // uses of buffers
   std::vector<Touch> lasting;           // those of buffers that outlive the next turns

@@ -55,8 +55,12 @@ class TurnNotes {
   void compare(double slack) {
     if (has_comparisons_) now().slacks.add(slack);
   }
-  /// A clock: it moves by as much in every turn, while turns are alike.
-  void clock(double moment) { now().clocks.add(moment); }
+  /// Clocks: each moves by as much in every turn, while turns are alike. `give(note)` notes each of them.
+  template <class Give>
+  void note_clocks(Give give) {
+    NoteList<double>& clocks = now().clocks;
+    give([&](double moment) { clocks.add(moment); });
+  }
   /// When an instruction ends.
   void finish(double moment) { now().finishes.add(moment); }
   /// Until when an instruction waits for its operands, or (a Release) a pool for what is freed.
