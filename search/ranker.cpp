@@ -150,6 +150,7 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
       if (!is_built || !shares_program) {
         build_step_program(program_, *bench.job, {}, {}, &blocks_, Layers::Folded);
         peaks_ = replay_all(program_);
+        common_ = CommonMemory(*bench.job, program_);
         if (padded_length(recipe, bench.job->request.dataset) != recipe.seq_len)
           build_step_program(average_, average_job(*bench.job), {}, {}, &blocks_, Layers::Folded);
         ++out.num_built;
@@ -177,7 +178,7 @@ MemoryTiers least_tiers(const Job& job, const StrategyEstimate& e) {
 void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool shares_program, Ranking& out) {
   const Job& job = *bench.job;
   StrategyEstimate& e = estimate_;
-  const bool fits = evaluate_built(e, job, program_, peaks_);
+  const bool fits = evaluate_built(e, job, program_, peaks_, common_);
   if (fits && !host_has_room(job.cluster(), e.host)) {
     ++out.rejected[std::string(kTooMuchOnHost)];
     return;

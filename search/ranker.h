@@ -78,6 +78,7 @@ class Ranker {
   const RoomyPlans* roomy_;
   StepProgram program_, average_;
   std::vector<Peak> peaks_;  // of program_
+  CommonMemory common_;      // the same
   TimedStep timed_;          // what forward passes read of the program that is timed: all machines run the same
   BlockCache blocks_;
   StrategyEstimate estimate_;
