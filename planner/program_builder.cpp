@@ -1,6 +1,8 @@
 #include "planner/program_builder.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -56,6 +58,9 @@ struct StageMost {
   }
 };
 
+/// After so many, few levels are left at which something changes.
+constexpr int kBisections = 10;
+
 std::vector<StageLoad> unit_loads(const Job& job, const StepProgram& program, const ModelBlocks& blocks) {
   const std::int64_t L = job.model.num_layers();
   const auto load_of = [&](const StateList& list) {
@@ -102,8 +107,10 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
   const std::int64_t images_until =
       vision.is_present() ? 1 + vision.num_units() + std::ssize(vision.deepstack_layers) : 0;
   std::vector<std::uint16_t> bounds;
+  double next_level = 0;  // the smallest at which a stage has room for one more unit
   const auto fill = [&](double level) {
     bounds.assign(1, 0);
+    next_level = std::numeric_limits<double>::infinity();
     std::size_t next = 0;
     for (std::int64_t s = 0; s < stages; ++s) {
       StageLoad used;
@@ -112,7 +119,11 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
       const auto is_bound = [&](std::size_t unit) { return s == 0 && std::int64_t(unit) < images_until; };
       for (const std::size_t begin = next; next < end; ++next) {
         used += load[next];
-        if (next > begin && !is_bound(next) && most(used) > room) break;
+        if (next == begin || is_bound(next)) continue;
+        const double needed = most(used);
+        if (needed <= room) continue;
+        next_level = std::min(next_level, needed / capacity[std::size_t(s)]);
+        break;
       }
       bounds.push_back(narrow<std::uint16_t>(next));
     }
@@ -120,18 +131,23 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
   };
   double low = 0, high = 1;
   while (!fill(high)) high *= 2;
-  for (int i = 0; i < 50; ++i) (fill((low + high) / 2) ? high : low) = (low + high) / 2;
-  fill(high);
+  for (int i = 0; i < kBisections; ++i) (fill((low + high) / 2) ? high : low) = (low + high) / 2;
+  // between two levels at which no stage has room for more, stages are filled alike
+  for (bool fits = fill(low); !fits; fits = fill(low))
+    low = std::max(next_level, std::nextafter(low, std::numeric_limits<double>::infinity()));
   return bounds;
 }
 
 namespace {
 
-/// `begin` to behind `end`: units of the model.
-void build_stage(RankProgram& made, const Job& job, const ModelBlocks& blocks, Layers layers, std::uint16_t begin,
-                 std::uint16_t end) {
+struct UnitRange {
+  std::uint16_t begin{}, end{};  // of the model
+};
+
+void build_stage(RankProgram& made, const Job& job, const ModelBlocks& blocks, const SizedState& sizes, Layers layers,
+                 UnitRange units) {
   const auto builds = [&](Layers as, Walked walked) {
-    return StageBuilder(made, job, as, walked).run(blocks, begin, narrow<std::uint16_t>(end - 1));
+    return StageBuilder(made, job, sizes, as, walked).run(blocks, units.begin, narrow<std::uint16_t>(units.end - 1));
   };
   if (!builds(layers, layers == Layers::Folded ? Walked::Few : Walked::All) && !builds(layers, Walked::All))
     GPUPLAN_CHECK(builds(Layers::WrittenOut, Walked::All),
@@ -147,9 +163,11 @@ void build_stages(StepProgram& program, const Job& job, const ModelBlocks& block
   }
   program.num_programs = 0;
   program.build.renew();
+  static thread_local SizedState sizes;
+  size_state(sizes, job);
   for (std::size_t stage = 0; stage + 1 < bounds.size(); ++stage) {
     RankProgram& made = new_program(program);
-    build_stage(made, job, blocks, layers, bounds[stage], bounds[stage + 1]);
+    build_stage(made, job, blocks, sizes, layers, {bounds[stage], bounds[stage + 1]});
     count_work(Work::Instructions, std::ssize(made.instructions));
   }
 }

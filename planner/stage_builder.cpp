@@ -114,7 +114,10 @@ bool StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
   const Bytes tower_boundary = bytes_of(positions * model.tower.hidden_size, n_.residual);
   const Bytes of_images = bytes_of(recipe().micro_batch * model.memory_elements_per_row(recipe()), n_.residual);
   const std::int64_t num_tower_units = model.spec.vision.num_units();
-  size_state();
+  const Mesh& mesh = in_.strategy.mesh;
+  const bool has_buckets = !layout_.shards_weights && mesh.copies(rules_.domain) * mesh.shard_ways(rules_.domain) > 1;
+  pending_grows_ = has_buckets && (fills_bucket() ? z_.messages + z_.largest_message <= bucket_bytes()
+                                                  : z_.messages < Bytes{in_.framework.distributed.ddp_bucket_bytes});
   choose_cut(blocks);
   s_.units.assign(std::size_t(last - first + 1) - cut_.missing, {});
   for (std::size_t i = 0; i < s_.units.size(); ++i) {

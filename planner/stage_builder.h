@@ -108,7 +108,6 @@ struct MovingOperand {
 /// Storage of a builder, reused from plan to plan: a search builds tens of thousands per second.
 struct StageScratch {
   std::vector<Group> groups;
-  std::vector<StateSizes> kinds;     // of one layer of each kind
   std::vector<std::uint32_t> alike;  // of each layer of the stage: equal where the builder may treat them alike
   std::vector<Unit> units;
   std::vector<ScheduleStep> schedule;
@@ -122,15 +121,25 @@ struct StageScratch {
 };
 StageScratch& stage_scratch();
 
+/// Sizes of a model's units on a rank, which all its stages have in common.
+struct SizedState {
+  StateSizes before, after;         // of what stands before and behind the layers
+  std::vector<StateSizes> kinds;    // of one layer of each kind
+  Bytes messages, largest_message;  // of all gradients that are reduced; of the largest one
+  std::int64_t trained_elements{};  // that a rank steps
+};
+void size_state(SizedState& out, const Job& job);
+
 /// A folding builder walks all layers of a stage, or leaves out what it may.
 enum class Walked : std::uint8_t { All, Few };
 
 /// Builds the program of one stage (all ranks of a job without pipeline) by walking its schedule.
 class StageBuilder {
  public:
-  StageBuilder(RankProgram& program, const Job& job, Layers layers, Walked walked = Walked::All)
+  StageBuilder(RankProgram& program, const Job& job, const SizedState& sizes, Layers layers, Walked walked)
       : p_(program),
         in_(job),
+        z_(sizes),
         n_(job.numerics),
         rules_(job.rules),
         engine_(job.engine()),
@@ -274,7 +283,6 @@ class StageBuilder {
   }
 
   // state
-  void size_state();
   void make_groups();
   void add_constants();
   void allocate_state(Group& group);
@@ -347,6 +355,7 @@ class StageBuilder {
 
   RankProgram& p_;
   const Job& in_;
+  const SizedState& z_;
   const DtypePolicy& n_;
   const SizeRules& rules_;
   const EngineConvention& engine_;
@@ -355,9 +364,8 @@ class StageBuilder {
   StateLayout layout_;
   bool folds_{}, cuts_{};
   Cut cut_;
-  bool is_cut_wrong_{};        // a walk has passed it outside of a repeat
-  bool pending_grows_{};       // the gradients of all layers do not fill a bucket
-  StateSizes before_, after_;  // of what stands before and behind the layers
+  bool is_cut_wrong_{};   // a walk has passed it outside of a repeat
+  bool pending_grows_{};  // the gradients of all layers do not fill a bucket
   Walk walk_;
   std::size_t period_{};  // of the kinds of layers; 0: nothing is folded
   std::uint16_t first_{}, last_{};

@@ -68,17 +68,14 @@ void StageBuilder::choose_cut(const ModelBlocks& blocks) {
   if (!cuts_ || in_.strategy.wrap == WrapPolicy::Size) return;
   mark_alike_layers(blocks);
   if (s_.alike.size() < kFewestMissing) return;
-  if (rules_.sub_group_size >= 0 && steps_flat()) {
-    std::int64_t trained = before_.trained_elements + after_.trained_elements;
-    for (const std::size_t kind : in_.model.weights.order) trained += s_.kinds[kind].trained_elements;
-    if (trained >= rules_.sub_group_size) return;  // the step goes over a part of the layers at a time
-  }
+  // else the step goes over a part of the layers at a time
+  if (rules_.sub_group_size >= 0 && steps_flat() && z_.trained_elements >= rules_.sub_group_size) return;
   const std::size_t prefetched = gathers() ? std::size_t(engine_.prefetch_units) : 0;
   for (std::size_t period = 1; period <= kMostPeriod; ++period) {
     const Run run = longest_run(s_.alike, period);
     if (run.size() < 4 * period + kFewestMissing) continue;
     Group group;
-    group.sizes = s_.kinds[s_.alike[run.begin] >> 4], group.domain = rules_.domain;
+    group.sizes = z_.kinds[s_.alike[run.begin] >> 4], group.domain = rules_.domain;
     const std::size_t in_bucket = layers_per_bucket(group), turn = std::lcm(period, in_bucket);
     if (turn > kMostPeriod) return;
     const std::size_t ahead = turn + std::max<std::size_t>(1, prefetched);

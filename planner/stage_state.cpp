@@ -115,25 +115,24 @@ void StageBuilder::wrap_layer_by_size(Group& root, Group& g, const LayerKind& ki
   }
 }
 
-void StageBuilder::size_state() {
-  const auto sizes_of = [&](const StateList& list) { return state_sizes(list, n_, recipe(), rules_); };
-  before_ = sizes_of(in_.model.before), after_ = sizes_of(in_.model.after);
-  s_.kinds.clear();
-  for (const StateList& list : in_.model.layers) s_.kinds.push_back(sizes_of(list));
-  Bytes messages = before_.reduce_message + after_.reduce_message;
-  Bytes largest = std::max(before_.reduce_message, after_.reduce_message);
-  for (const std::size_t kind : in_.model.weights.order) {
-    messages += s_.kinds[kind].reduce_message;
-    largest = std::max(largest, s_.kinds[kind].reduce_message);
-  }
-  const Mesh& mesh = in_.strategy.mesh;
-  const bool has_buckets = !layout_.shards_weights && mesh.copies(rules_.domain) * mesh.shard_ways(rules_.domain) > 1;
-  pending_grows_ = has_buckets && (fills_bucket() ? messages + largest <= bucket_bytes()
-                                                  : messages < Bytes{in_.framework.distributed.ddp_bucket_bytes});
+void size_state(SizedState& out, const Job& job) {
+  const auto sizes_of = [&](const StateList& list) { return state_sizes(list, job.numerics, job.recipe(), job.rules); };
+  out.before = sizes_of(job.model.before), out.after = sizes_of(job.model.after);
+  out.kinds.clear();
+  for (const StateList& list : job.model.layers) out.kinds.push_back(sizes_of(list));
+  out.messages = out.largest_message = {};
+  out.trained_elements = 0;
+  const auto add = [&](const StateSizes& unit) {
+    out.messages += unit.reduce_message;
+    out.largest_message = std::max(out.largest_message, unit.reduce_message);
+    out.trained_elements += unit.trained_elements;
+  };
+  add(out.before), add(out.after);
+  for (const std::size_t kind : job.model.weights.order) add(out.kinds[kind]);
 }
 
 void StageBuilder::make_groups() {
-  const StateSizes &before = before_, &after_layers = after_;
+  const StateSizes &before = z_.before, &after_layers = z_.after;
   const bool has_root = gathers() && engine_.keeps_root_gathered;
   s_.groups.clear();
   std::uint16_t root = kNoGroup;
@@ -157,14 +156,14 @@ void StageBuilder::make_groups() {
     }
     const bool is_of_vision = !is_end && kind_of(i).part != ModelPart::Language;
     if (is_of_vision && root != kNoGroup && (kind_of(i).is_bridge || !in_.model.spec.vision.is_wrapped)) {
-      s_.groups[root].sizes += s_.kinds[kind_index(i)];  // no FSDP unit of its own
+      s_.groups[root].sizes += z_.kinds[kind_index(i)];  // no FSDP unit of its own
       u.group = root;
       continue;
     }
     u.group = narrow<std::uint16_t>(s_.groups.size());
     Group& g = s_.groups.emplace_back();
     g.unit = unit_id(i);
-    g.sizes = is_embedding(i) ? before : is_head(i) ? after_layers : s_.kinds[kind_index(i)];
+    g.sizes = is_embedding(i) ? before : is_head(i) ? after_layers : z_.kinds[kind_index(i)];
     g.messages =
         !is_end && wraps_adapters() ? num_adapter_matrices(in_.model.layers[kind_index(i)]) : g.sizes.trained_gathers;
     g.frozen_messages = g.sizes.frozen_gathers;

@@ -306,8 +306,8 @@ class ForwardPass {
     const RankProgram& p = all_.programs[rank_class.program];
     const CostModel& device = columns_[rank_class.costs];
     prices.clear();
-    for (const std::uint32_t example : timed_.programs[rank_class.program].examples) {
-      const Instruction& i = p.instructions[example];
+    for (const TimedProgram::Example& example : timed_.programs[rank_class.program].examples) {
+      const Instruction& i = p.instructions[example.instruction];
       const InstructionCost cost = cost_of(all_, p, i, rank_class.costs, device, comm_);
       prices.push_back({.work = cost.work.value + transfer(p, i),
                         .launching = cost.launching.value,

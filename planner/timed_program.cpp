@@ -57,12 +57,16 @@ class Resolver {
     constexpr std::size_t kNumRoles = std::size_t(BufferRole::Count);
     std::array<std::uint8_t, kNumRoles> used_on{}, freed_on{};
     std::uint8_t has_work = bit(StreamId::Compute);
+    const ProgramBuffer* const buffers = p_.buffers.data();
+    std::uint8_t* const used = used_on.data();
     for (const Instruction& i : p_.instructions) {
-      if (i.op < OpCode::Release) has_work |= bit(i.stream);
-      for (const Operand o : p_.operands_of(i)) {
-        const ProgramBuffer& b = p_.buffers[id(o)];
-        if (i.op != OpCode::Release && (o & (kRead | kWrite))) used_on[std::size_t(b.role)] |= bit(i.stream);
-        if (o & kFrees) freed_on[std::size_t(b.role)] |= bit(b.home);
+      const std::uint8_t stream = i.op < OpCode::Release ? bit(i.stream) : std::uint8_t{0};
+      has_work |= stream;
+      const Operand* const first = p_.operands.data() + i.first_operand;
+      for (const Operand* o = first; o != first + i.num_operands; ++o) {
+        const ProgramBuffer& b = buffers[id(*o)];
+        if (*o & (kRead | kWrite)) used[std::size_t(b.role)] |= stream;
+        if (*o & kFrees) freed_on[std::size_t(b.role)] |= bit(b.home);
       }
     }
     for (int s = 0; s < kNumStreams; ++s)
@@ -107,20 +111,19 @@ class Resolver {
     const bool is_copy = i.op == OpCode::CopyIn || i.op == OpCode::CopyOut;
     const bool is_nvme = (is_copy || i.op == OpCode::OptimizerStep) && uses_nvme(p_, i);
     // what moves activations takes another time in another batch
-    const int place = (is_nvme ? 1 : 0) + (is_copy && moves_activations(p_, i) ? 2 : 0);
+    const auto place = std::uint8_t((is_nvme ? 1 : 0) + (is_copy && moves_activations(p_, i) ? 2 : 0));  // of two bits
     const std::uint64_t mixed = (std::uint64_t(i.work.count) + 31 * std::uint64_t(i.op) + 977 * std::uint64_t(i.block) +
                                  7919 * i.hook_kernels + std::uint64_t(place)) *
                                 0x9e3779b97f4a7c15U;
     std::uint16_t& known = kind_at_[mixed >> 58];
     if (known != kNoKind) {
-      const Instruction& k = p_.instructions[out_.examples[known]];
+      const Instruction& k = p_.instructions[out_.examples[known].instruction];
       if (k.op == i.op && k.work == i.work && k.block == i.block && k.stream == i.stream && k.axis == i.axis &&
-          k.messages == i.messages && k.hook_kernels == i.hook_kernels && places_[known] == place)
+          k.messages == i.messages && k.hook_kernels == i.hook_kernels && out_.examples[known].place == place)
         return known;
     }
     known = narrow<std::uint16_t>(out_.examples.size());
-    out_.examples.push_back(index);
-    places_.push_back(place);
+    out_.examples.push_back({index, place});
     return known;
   }
 
@@ -167,7 +170,6 @@ class Resolver {
   std::size_t num_operands_ = 0;
   std::vector<TimedProgram::Touch> makes_, frees_;  // of a turn
   std::array<std::uint16_t, 64> kind_at_{};
-  std::vector<int> places_;
 };
 
 }  // namespace

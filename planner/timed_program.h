@@ -11,6 +11,12 @@
 namespace gpuplan {
 
 struct TimedProgram {
+  /// An instruction of the program, and what tells it from others that look alike: where its operands lie, and whether
+  /// they are activations.
+  struct Example {
+    std::uint32_t instruction{};
+    std::uint8_t place{};
+  };
   /// An operand of a turn of layers. It belongs to that instruction of a turn, and to that one of those that are work.
   struct Touch {
     Operand operand{};
@@ -22,13 +28,13 @@ struct TimedProgram {
   };
 
   ProgramText text;
-  std::vector<std::uint16_t> kinds;     // [instruction of the text] what it costs; of a repeat of layers: which
-  std::vector<std::uint32_t> examples;  // [kind] an instruction of the program
-  std::vector<StreamId> streams;        // that have work, and the one that computes
-  std::vector<Turns> turns;             // the first one is that of no repeat
-  std::vector<Touch> touches;           // uses of buffers
-  std::vector<Touch> lasting;           // those of buffers that outlive the next turns
-  std::vector<Touch> awaited;           // those of buffers that turns before may not have made
+  std::vector<std::uint16_t> kinds;  // [instruction of the text] what it costs; of a repeat of layers: which
+  std::vector<Example> examples;     // [kind]
+  std::vector<StreamId> streams;     // that have work, and the one that computes
+  std::vector<Turns> turns;          // the first one is that of no repeat
+  std::vector<Touch> touches;        // uses of buffers
+  std::vector<Touch> lasting;        // those of buffers that outlive the next turns
+  std::vector<Touch> awaited;        // those of buffers that turns before may not have made
 
   void clear();
 };
