@@ -44,7 +44,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   return out;
 }
 
-/// In the child, after fork: only what is safe there. `report` is closed by exec, or gets why that failed.
+/// Runs in the child after fork: only what is safe there. `report` is closed by exec, or gets why that failed.
 [[noreturn]] void become(const ChildPlan& plan, char* const* words, char* const* environment, int report,
                          pid_t parent) {
   setpgid(0, 0);

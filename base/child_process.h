@@ -26,14 +26,14 @@ struct ChildPlan {
 /// EnvError when the program cannot be started.
 pid_t start_child(ChildPlan plan);
 
-/// Where a program of this name is on the PATH; empty where it is not. A name with '/' is a path itself.
+/// Path of a program of this name on the PATH; empty where there is none. A name with '/' is a path itself.
 std::string find_program(const std::string& name);
 
-/// What `command` writes to standard output; nothing where it cannot be started or does not end with 0. Its other
-/// streams are /dev/null.
+/// Standard output of `command`; nothing where it cannot be started or does not end with 0. Its other streams are
+/// /dev/null.
 std::optional<std::string> output_of(const std::vector<std::string>& command);
 
-/// Of a status of waitpid: "exit code 1", "signal 11 (Segmentation fault)".
+/// Describes a status of waitpid: "exit code 1", "signal 11 (Segmentation fault)".
 std::string describe_end(int status);
 
 /// Other signal handlers while it lives. SIGHUP stays ignored where it is (nohup).

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// Where a part of the archive lies.
+/// Place of a part of the archive.
 struct Part {
   std::uint32_t begin = 0, size = 0;
 };

@@ -14,15 +14,15 @@ namespace gpuplan {
 
 struct ValueTree;
 
-/// By what rules a file was parsed: base/json_file.h, base/yaml_file.h.
+/// Rules that a file was parsed by: base/json_file.h, base/yaml_file.h.
 enum class DataFormat : std::uint32_t { Json, Yaml, Yaml11 };
 
 /// Parses every JSON and YAML file below `folder` into an archive: an index sorted by path, and the values and places
 /// of each file as MessagePack. Throws InputError for a file that is neither. For the build (cmake/pack_data.cpp).
 std::string pack_data(const std::filesystem::path& folder);
 
-/// From now on, files below data_dir() are taken from `archive`, which must outlive all questions, unless
-/// $GPUPLAN_DATA_DIR names another folder.
+/// Takes files below data_dir() from `archive` from now on, which must outlive all questions, unless $GPUPLAN_DATA_DIR
+/// names another folder.
 void use_data_archive(std::string_view archive);
 
 /// The values of a JSON file below data_dir(); nothing where its text is to be read.

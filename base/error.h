@@ -1,6 +1,6 @@
 // The three ways a command can end badly. An answer "no" is a value, never an exception.
 //   InputError  the user's input is wrong            exit code 2
-//   EnvError    the world failed (device, files)     exit code 3
+//   EnvError    environment error (files, devices)   exit code 3
 //   BugError    we are wrong (GPUPLAN_CHECK)         exit code 4
 #pragma once
 
@@ -10,10 +10,11 @@
 
 namespace gpuplan {
 
-/// How gpuplan ends when it ends badly, by who was wrong.
+/// Exit codes of a bad end, by who was wrong.
 inline constexpr int kWrongInput = 2, kWorldFailed = 3, kOurBug = 4;
 
-/// What was wrong, where (flag, file:line or key), and what would be right. `what()` joins the three.
+/// A mistake of the user: what was wrong, where (flag, file:line or key), and what would be right. `what()` joins the
+/// three.
 class InputError : public std::runtime_error {
  public:
   InputError(std::string where, std::string problem, std::string hint = {});

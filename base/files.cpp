@@ -129,7 +129,7 @@ std::string read_to_end(const fs::path& path, int file, bool waits, const InputL
 
 constexpr std::string_view kTemporary = ".gpuplan-", kUnique = "XXXXXX";
 
-/// Where a path's file is looked for instead of on the disk; null for the disk.
+/// Surroundings that hold a path's file instead of the disk; null for the disk.
 Surroundings* given_for(const fs::path& path) {
   Surroundings* const given = given_surroundings();
   return given && !is_shipped(path) ? given : nullptr;

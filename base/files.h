@@ -80,7 +80,7 @@ void say_to_stderr(std::string_view text);
 /// empty input, to which nothing can be written.
 void fill_closed_streams();
 
-/// What is left of a stream, such as standard input. Throws InputError naming `where`, also when it is larger than
+/// Reads the rest of a stream, such as standard input. Throws InputError naming `where`, also when it is larger than
 /// `limit`.
 std::string read_stream(std::istream& in, const std::string& where, const InputLimit& limit = kFileLimit);
 
@@ -90,7 +90,7 @@ void require_size(std::size_t bytes, const std::string& where, const InputLimit&
 /// A new file beside `path`, open for writing, under a name of its own ("adapter.json.gpuplan-x7Qp2a"): it replaces
 /// nothing and follows no link. The descriptor, or -1 with errno set.
 int open_temporary(const std::filesystem::path& path, std::filesystem::path& temporary);
-/// Whether open_temporary gives such names: what is left of a killed process.
+/// Says whether open_temporary gives such names, which a killed process may leave.
 bool is_temporary_name(std::string_view name);
 /// Gives a file the permissions of the one that it replaces, else those that a new file gets. False with errno set.
 bool give_mode_of(const std::filesystem::path& replaced, int file);
@@ -103,7 +103,7 @@ std::string file_identity(const std::filesystem::path& path);
 bool leads_to(const std::filesystem::path& path, int file);
 /// Says whether a file holds `mark` near its beginning: gpuplan knows its own files by it.
 bool has_mark(const std::filesystem::path& file, std::string_view mark);
-/// Where a link leads, hop by hop; other paths as they are. The path to the link stays as it was given: it may lead
+/// Follows a link hop by hop; other paths stay as they are. The path to the link stays as it was given: it may lead
 /// through an open descriptor (/proc/self/fd/N), which has no other name that is sure.
 std::filesystem::path follow_links(std::filesystem::path path);
 /// Devices, pipes and our own open files cannot be replaced by a file: they are written to as they are.

@@ -85,7 +85,7 @@ class Curl {
   void* library_;  // stays open: its threads and exit handlers outlive any of us
 };
 
-/// What the callbacks of one request fill.
+/// State that the callbacks of one request fill.
 struct Receiver {
   HttpResponse response;
   std::size_t most_bytes{}, header_bytes{};

@@ -7,7 +7,7 @@
 
 namespace gpuplan {
 
-/// When a transfer is given up.
+/// Limits at which a transfer is given up.
 struct HttpLimits {
   std::size_t most_bytes = 64 << 20;  // of the body
   double connect_seconds = 10;

@@ -26,10 +26,10 @@ std::string_view to_string(GemmLayout layout);  // "forward", "input-gradient", 
 NameTable<GemmType> names_of(GemmType);
 NameTable<GemmLayout> names_of(GemmLayout);
 
-/// What the operands are stored in.
+/// Type in which the operands are stored.
 Dtype operand_dtype(GemmType type);
 
-/// Of a step program.
+/// Collectives of a step program.
 enum class CollectiveKind : std::uint8_t { AllGather, ReduceScatter, AllReduce, Broadcast, SendRecv };
 inline constexpr std::array kCollectiveKinds{CollectiveKind::AllGather, CollectiveKind::ReduceScatter,
                                              CollectiveKind::AllReduce, CollectiveKind::Broadcast,

@@ -23,7 +23,7 @@ struct ProcessorFacts {
   std::vector<std::string> flags;  // "avx2"; none where the kernel does not list them
 };
 
-/// Of the first processor. Throws EnvError when the file cannot be read.
+/// Reads the facts of the first processor. Throws EnvError when the file cannot be read.
 ProcessorFacts read_processor_facts(const std::filesystem::path& cpuinfo = "/proc/cpuinfo");
 
 }  // namespace gpuplan

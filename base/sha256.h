@@ -13,7 +13,7 @@ std::string sha256_hex(std::string_view content);
 /// The code of `message` under `key`, as 64 lower-case hexadecimal digits.
 std::string hmac_sha256_hex(std::string_view key, std::string_view message);
 
-/// Whether two digests are the same, in a time that does not tell where they differ.
+/// Compares two digests in a time that does not tell where they differ.
 bool is_same_digest(std::string_view a, std::string_view b);
 
 }  // namespace gpuplan

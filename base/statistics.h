@@ -7,7 +7,7 @@
 
 namespace gpuplan {
 
-/// Of a copy of `values`, interpolated between neighbours; 0 for none.
+/// Quantile of a copy of `values`, interpolated between neighbours; 0 for none.
 double quantile(std::vector<double> values, double share);
 inline double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 

@@ -39,8 +39,8 @@ class WithSurroundings {
   std::lock_guard<std::mutex> only_;
 };
 
-/// How long what was read stays true: as long as data_dir() is the same folder, or for one question, as files of the
-/// user do.
+/// Time for which what was read stays true: as long as data_dir() is the same folder, or for one question, as files of
+/// the user do.
 enum class StaysTrue : std::uint8_t { InDataFolder, InQuestion };
 std::uint64_t version_of(StaysTrue how_long);
 

@@ -19,7 +19,9 @@ class RowOf {
 
   const Row& operator*() const { return row_ ? *row_ : row_named({}, std::type_identity<Row>{}); }
   const Row* operator->() const { return &**this; }
-  friend bool operator==(const RowOf& a, const RowOf& b) { return &*a == &*b; }
+  /// No row was named, so that it is the usual one.
+  bool is_usual() const { return !row_; }
+  friend bool operator==(const RowOf& a, const RowOf& b) { return a.row_ == b.row_ || &*a == &*b; }
 
  private:
   const Row* row_ = nullptr;

@@ -75,7 +75,7 @@ struct Quantity {
   friend constexpr Quantity operator/(Quantity a, double k) { return of(a.value / k); }
   friend constexpr double operator/(Quantity a, Quantity b) { return a.value / b.value; }
 
-  /// What arithmetic gave.
+  /// Makes a quantity of the result of arithmetic.
   static constexpr Quantity of(double result) {
     if constexpr (std::is_same_v<Tag, SecondsTag>)
       return {checked_finite(result)};

@@ -9,7 +9,7 @@
 
 namespace gpuplan {
 
-/// Where `text` stops being UTF-8 (RFC 3629: shortest form, no surrogates); nothing when all of it is.
+/// Place where `text` stops being UTF-8 (RFC 3629: shortest form, no surrogates); nothing when all of it is.
 std::optional<std::size_t> first_invalid_utf8(std::string_view text);
 
 /// Returns the text without the byte order mark that editors of Windows put at its beginning.

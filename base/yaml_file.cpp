@@ -37,7 +37,7 @@ std::size_t num_values(const json& value) {
   return count;
 }
 
-/// What a scalar becomes: every one a text, or what the rules of YAML 1.1 make of one without quotes.
+/// Meaning of a scalar: every one a text, or by the rules of YAML 1.1 where it has no quotes.
 enum class Scalars : std::uint8_t { Texts, Yaml11 };
 
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
@@ -81,7 +81,7 @@ std::optional<double> yaml11_float(std::string_view text) {
   return value;
 }
 
-/// What PyYAML's safe loader makes of a scalar without quotes. Source: YAML 1.1 types; yaml/resolver.py of PyYAML 6.
+/// Reads a scalar without quotes as PyYAML's safe loader does. Source: YAML 1.1 types; yaml/resolver.py of PyYAML 6.
 json yaml11_value(const std::string& text) {
   if (text.empty() || is_one_of(text, {"~", "null", "Null", "NULL"})) return {};
   if (is_one_of(text, {"yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})) return true;
@@ -131,6 +131,7 @@ class TreeBuilder : public YAML::EventHandler {
     YAML::anchor_t anchor = 0;
     bool wants_key = false, skips_value = false;
     int key_line = 1;
+    std::size_t key_begin = 0;
   };
 
   [[noreturn]] void fail(const YAML::Mark& mark, const std::string& problem) const {
@@ -154,6 +155,7 @@ class TreeBuilder : public YAML::EventHandler {
     level.wants_key = false;
     level.key = key;
     level.key_line = mark.line + 1;
+    level.key_begin = std::size_t(mark.pos);
     const bool is_repeated = level.value.contains(key);
     level.skips_value = is_repeated && duplicates_ == DuplicateKeys::Refuse;
     if (is_repeated) (level.skips_value ? tree_.problems : tree_.repeated).push_back(problem(mark, key, "comes twice"));
@@ -195,7 +197,9 @@ class TreeBuilder : public YAML::EventHandler {
     const int line = mark.line + 1;
     const bool is_entry = !open_.empty() && open_.back().value.is_object();
     if (is_key) return;
-    const ValueTree::Place place{line, is_entry ? open_.back().key_line : line, tree_.places.size()};
+    ValueTree::Place place{
+        line, is_entry ? open_.back().key_line : line, tree_.places.size(), {}, std::size_t(mark.pos)};
+    if (is_entry) place.key_begin = open_.back().key_begin;
     if (duplicates_ == DuplicateKeys::LastWins)
       tree_.places.insert_or_assign(path, place);
     else

@@ -55,7 +55,7 @@ std::string in_us(Seconds time);          // _us
 std::string in_mib(Bytes amount);         // _mib
 std::string in_gib(Bytes amount);         // _gib
 
-/// In double quotes, on one line.
+/// Puts a text in double quotes, on one line.
 std::string in_quotes(std::string_view text);
 
 }  // namespace gpuplan

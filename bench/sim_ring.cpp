@@ -46,7 +46,7 @@ class RingProgram {
     for (AxisLink& axis : comm.axes) axis = {.link = link, .ways = v.num_ranks};
     const auto own = [](std::int64_t rank) { return Route{{.link = std::uint32_t(rank)}}; };
     NetworkLinks links{.capacities = std::vector<BytesPerSec>(std::size_t(v.num_ranks), link.bandwidth),
-                       .ring_route = [own](std::int64_t from, std::int64_t, const GroupShape&) { return own(from); },
+                       .ring_route = [own](std::int64_t from, std::int64_t, const CommGroup&) { return own(from); },
                        .route = [own](std::int64_t from, std::int64_t) { return own(from); },
                        .copy_route = [own](std::int64_t rank, HostCopy) { return own(rank); }};
     network_ = make_flow_network(std::vector(std::size_t(v.num_rings), ring_of(v)), comm, std::move(links), queue_);

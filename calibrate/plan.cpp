@@ -8,10 +8,10 @@ namespace {
 
 using namespace literals;
 
-/// What a core or an SM may reach, to size probes by; being off by 3x makes a probe 3x longer or shorter and no figure
-/// wrong. CPU: data/cpu.yaml for fp32; AMX multiplies bf16 16 times as wide (Intel Optimization Manual, 2 x 16 x 16 x
-/// 32 per 16 cycles), of which a quarter is reached. GPU: SM of an A100, from its 19.5 / 156 / 312 TFLOP/s over 108
-/// SMs; fp8 of an H100.
+/// Rate that a core or an SM may reach, to size probes by; being off by 3x makes a probe 3x longer or shorter and no
+/// figure wrong. CPU: data/cpu.yaml for fp32; AMX multiplies bf16 16 times as wide (Intel Optimization Manual, 2 x 16 x
+/// 16 x 32 per 16 cycles), of which a quarter is reached. GPU: SM of an A100, from its 19.5 / 156 / 312 TFLOP/s over
+/// 108 SMs; fp8 of an H100.
 struct CoreRate {
   std::string_view feature;     // in the architecture
   std::array<double, 5> flops;  // by GemmType

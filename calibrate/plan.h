@@ -16,7 +16,7 @@ struct ProbeScope {
   std::vector<std::int64_t> rank_counts{1};  // 1, 2, 4, … to all cores or GPUs
 };
 
-/// How large probes may be: what one call may take, as work, and what its operands may take of the memory.
+/// Limits of probes: the work of one call, and the memory that its operands may take.
 struct ProbeLimits {
   const DeviceFacts& facts;
   std::int64_t num_ranks = 1;
@@ -25,9 +25,9 @@ struct ProbeLimits {
   bool is_cpu() const { return facts.kind == DeviceKind::Cpu; }
   /// Work of one call on one rank that lasts about a twentieth of a second.
   double most_flops(GemmType type) const;
-  /// Of all operands of a call together.
+  /// Largest size of all operands of a call together.
   Bytes most_memory() const;
-  /// Of the operands of a product or of attention.
+  /// Largest size of the operands of a product or of attention.
   Bytes most_operands() const;
   /// `full`, or `quick` of a quick calibration.
   std::int64_t pick(std::int64_t full, std::int64_t quick) const { return is_quick ? quick : full; }
@@ -47,7 +47,7 @@ std::vector<Probe> overhead_design(const ProbeLimits& limits);
 std::vector<Probe> collective_design(const ProbeLimits& limits);
 std::vector<Probe> overlap_design(const ProbeLimits& limits);
 
-/// Of `num_ranks` at once; part of dispatch_design.
+/// Probe of `num_ranks` at once; part of dispatch_design.
 Probe sync_latency_probe(std::int64_t num_ranks);
 
 /// `facts` decides formats and how large shapes may be (memory, and the time a probe may take).

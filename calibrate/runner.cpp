@@ -47,8 +47,7 @@ constexpr std::array<RunFamily, 8> kFamilies{
     run_one_of_many<gemm_workload>, run_attention, run_workload<memory_workload>,        run_dispatch,
     run_workload<copy_workload>,    run_overhead,  run_one_of_many<collective_workload>, run_overlap};
 
-/// Whether the device still does the simplest thing. Errors of a kernel stay with a CUDA context: after one, nothing
-/// works.
+/// Tries the simplest operation of the device. Errors of a kernel stay with a CUDA context: after one, nothing works.
 bool is_device_lost(Device& device) {
   try {
     using namespace literals;
@@ -64,7 +63,7 @@ void run_family(const Probe& probe, ProbeBench& bench, Sample& sample) {
   kFamilies[std::size_t(probe.family)](probe, bench, sample);
   const bool is_time = probe.family != ProbeFamily::Overhead;
   if (!std::isfinite(sample.median) || (is_time && sample.median <= 0))
-    throw ProbeFailure{"the clock of the device stood still"};
+    throw ProbeFailure{"the device clock did not advance"};
 }
 
 }  // namespace

@@ -28,8 +28,8 @@ bool has_time(const SamplingRule& rule, std::int64_t num_runs, Seconds spent) {
   return num_runs < SamplingRule::kLeastForInterval && spent < 3 * rule.most_time;
 }
 
-/// How many calls one timing takes. Found by timing more and more: a first call is slow, and a clock is coarse. Nothing
-/// leads a single call in: between two of them threads fall asleep, and to wake them takes up to 0.5 ms on a virtual
+/// Number of calls in one timing, found by timing more and more: a first call is slow, and a clock is coarse. A single
+/// call has no lead-in: between two of them threads fall asleep, and to wake them takes up to 0.5 ms on a virtual
 /// machine.
 std::int64_t calls_per_run(const SamplingRule& rule, const std::function<Seconds(std::int64_t)>& time_calls) {
   Seconds time;

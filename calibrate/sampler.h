@@ -1,5 +1,5 @@
 // How often a thing is timed, and what its figure is: warm-up, then runs until the 95 % interval of the median is
-// narrow enough or a cap is reached. Outliers are reported and kept: the median does not mind them.
+// narrow enough or a cap is reached. Outliers are reported but kept; the median is robust to them.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct SamplingRule {
 };
 /// The defaults, or the coarser rule of `--quick`.
 SamplingRule sampling_rule(bool is_quick);
-/// For one of many things that are fitted together: their number makes up for what each is less exact by.
+/// Coarser rule for samples of one fit: many points compensate for wider intervals.
 SamplingRule one_of_many(SamplingRule rule);
 
 /// Order statistics of runs.

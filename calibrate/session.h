@@ -28,8 +28,8 @@ struct SessionOptions {
   std::function<void(const Progress&)> on_progress;
 };
 
-/// How often a probe is measured, each time after all others of as many ranks. Once where a visit takes `kLongVisit` or
-/// more, and with `is_quick`.
+/// Number of visits to a probe, each after all others of as many ranks. One visit where it takes `kLongVisit` or more,
+/// and with `is_quick`.
 inline constexpr std::size_t kNumVisits = 3;
 inline constexpr Seconds kLongVisit{100e-3};
 

@@ -57,7 +57,7 @@ void list_facts(Archive& f, Facts& facts) {
   f("collectives_problem", facts.collectives_problem);
 }
 
-/// Where rank 0's lines come from and samples go to.
+/// Connection of rank 0: lines come from it and samples go to it.
 struct Client {
   std::istream& in;
   std::ostream& out;
@@ -118,8 +118,8 @@ int serve_one_gpu(const SamplingRule& rule, Client& client) {
   return serve(bench, client);
 }
 
-/// What a rank throws ends the process: the other threads would wait for this rank for ever. The session tells the
-/// reason.
+/// Runs a rank; an exception ends the process, since the other threads would wait for this rank for ever. The session
+/// tells the reason.
 int run_or_exit(int rank, const std::function<int(int rank)>& run_rank) {
   try {
     return run_rank(rank);

@@ -12,19 +12,19 @@
 
 namespace gpuplan {
 
-/// What this program is told to be a worker. Not a command for people.
+/// Command that makes this program a worker. Not meant for people.
 inline constexpr const char* kWorkerCommand = "calibrate-worker";
 inline constexpr std::string_view kWorkerReady = "ready";  // written whenever the next probe may come
 inline constexpr int kWorkerLost = 3;                      // exit code: the device is of no more use
 
-/// What a worker says of its device to the process that started it.
+/// Facts about a worker's device, for the process that started it.
 struct WorkerFacts {
   DeviceFacts device;
   int num_devices = 1;              // of this kind; 1 on a CPU
   bool has_collectives = false;     // MPI or NCCL
   std::string collectives_problem;  // why not
 
-  /// What decides whether samples are of the same machine: everything but how much memory is free.
+  /// The facts that decide if samples are of the same machine: all but how much memory is free.
   WorkerFacts identity() const;
 };
 

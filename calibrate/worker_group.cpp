@@ -23,7 +23,7 @@ bool read_sample(const std::string& line, Sample& wanted) {
   } catch (const InputError&) { return false; }
 }
 
-/// What a worker that gave no facts said last, without the program's name.
+/// Last words of a worker that gave no facts, without the program's name.
 std::string reason_of(WorkerProcess& worker, const WorkerAnswer& last) {
   const std::string end = last.kind == WorkerAnswer::Kind::TimedOut ? "no answer" : worker.stop(Seconds{2});
   const std::string said = worker.last_words();

@@ -19,8 +19,8 @@ namespace gpuplan {
 /// Throws EnvError when mpirun is needed and not found.
 WorkerCommand worker_command(const std::string& program, DeviceKind kind, std::int64_t num_ranks, bool is_quick);
 
-/// What a worker says of its device. Throws EnvError in the worker's own words when it cannot, or takes longer than
-/// `patience`.
+/// Asks a worker for the facts about its device. Throws EnvError in the worker's own words when it has none, or takes
+/// longer than `patience`.
 WorkerFacts ask_worker(const std::string& program, DeviceKind kind, Seconds patience = {60});
 
 /// Started by the first make_ready(), and again when they end. A write to one that died is an error of the call only

@@ -13,13 +13,13 @@
 
 namespace gpuplan {
 
-/// How a group of `num_ranks` worker processes is started; tests start fakes.
+/// Command line of a group of `num_ranks` worker processes; tests start fakes.
 struct WorkerCommand {
   std::vector<std::string> arguments;         // program and arguments, mpirun included
   std::shared_ptr<const MpiLaunch> mpi = {};  // where it is mpirun's
 };
 
-/// What came from a worker: a line, or why none.
+/// Answer of a worker: a line, or why there is none.
 struct WorkerAnswer {
   enum class Kind : std::uint8_t { Line, Ended, TimedOut } kind{};
   std::string line;

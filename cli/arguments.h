@@ -40,7 +40,7 @@ std::optional<std::string> given(const CLI::App& app, const std::string& name);
 std::vector<std::string> all_given(const CLI::App& app, const std::string& name);
 bool is_given(const CLI::App& app, const std::string& name);
 
-/// Where models of the Hub are looked for: the environment's settings (models/hub/hub.h), and --offline.
+/// Places to look for models of the Hub: the environment's settings (models/hub/hub.h), and --offline.
 HubSettings given_hub(const CLI::App& app);
 
 /// The machine of --gpus, or of --cluster with --num-gpus and --gpu; empty when neither is given. Throws InputError.

@@ -34,7 +34,7 @@ const Command kCalibrate{.name = "calibrate",
 
 std::span<const Command> commands() {
   static const std::vector<Command> all = [] {
-    std::vector<Command> rows{kPlan, kEstimate, kExport, kSimulate};
+    std::vector<Command> rows{kPlan, kEstimate, kFix, kExport, kSimulate};
     std::ranges::copy(machine_commands(), std::back_inserter(rows));
     rows.insert(rows.end(), {kProfiles, kValidate, kTopology, kModels, kGpus, kCompletion});
     return rows;
@@ -110,8 +110,8 @@ std::string help_text(const CLI::App& app, const Screen& screen) {
   if (!app.get_footer().empty()) out += examples_text(app.get_footer(), screen);
   if (!app.get_parent())
     out +=
-        "\n'gpuplan COMMAND --help' explains a command. Exit codes: 0 yes, 1 the answer is no, 2 wrong input,\n3 the "
-        "world failed, 4 a bug of gpuplan.\n";
+        "\n'gpuplan COMMAND --help' explains a command. Exit codes: 0 yes, 1 the answer is no, 2 wrong input,\n3 "
+        "environment error (files, devices, drivers), 4 internal error.\n";
   return out;
 }
 

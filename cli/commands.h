@@ -33,11 +33,12 @@ std::span<const Command> commands();
 
 bool needs_machine(const Command& command);
 
-/// What the program is started with by itself: its exit code. Empty for what people type.
+/// Runs a command that the program starts itself with: its exit code. Empty for what people type.
 std::optional<int> serve_own_process(const std::vector<std::string>& arguments, Console& console);
 
-extern const Command kPlan, kEstimate, kExport, kSimulate, kProfiles, kValidate, kTopology, kModels, kGpus, kCompletion;
-/// What the help says of them; execute/ has their flags and what they do.
+extern const Command kPlan, kEstimate, kFix, kExport, kSimulate, kProfiles, kValidate, kTopology, kModels, kGpus,
+    kCompletion;
+/// Names and help of these commands; execute/ has their flags and their work.
 extern const Command kRun, kCalibrate;
 
 /// The help of the program or of one command.

@@ -63,7 +63,7 @@ Names profile_names() {
   return names;
 }
 
-/// What stands behind a word of the help.
+/// Meaning of a word that stands for a value in the help.
 struct Placeholder {
   std::string_view word;
   Names (*names)();
@@ -182,7 +182,7 @@ std::string flag_names(const CompletedCommand& command) {
   return out;
 }
 
-/// What may follow a flag, or stand alone, as the branches of bash's case.
+/// Branches of bash's case for words that may follow a flag, or stand alone.
 std::string bash_branch(const std::string& pattern, const CompletedFlag& flag) {
   std::string out = fmt::format("    {}) words='{}'", pattern, fmt::join(flag.values, " "));
   return out + (flag.takes_file ? " files=yes ;;\n" : " ;;\n");

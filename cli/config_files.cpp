@@ -1,6 +1,7 @@
 #include "cli/config_files.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "base/files.h"
 #include "cli/arguments.h"
 #include "ecosystem/module_targets.h"
+#include "ecosystem/named_data.h"
 #include "ecosystem/trained_parameters.h"
 #include "models/catalogue.h"
 
@@ -16,21 +18,6 @@ namespace gpuplan {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A file that another one names: as it stands, beside that one, or below a folder above it: scripts are started in
-/// the root of their repository.
-std::optional<ConfigFile> find_named(const std::string& named, const std::string& by) {
-  constexpr int kFoldersAbove = 6;
-  const fs::path folder = fs::path(by).parent_path();
-  std::vector<fs::path> places{named, folder / named, folder / fs::path(named).filename()};
-  for (fs::path above = folder; places.size() < 3 + kFoldersAbove && !above.empty(); above = above.parent_path()) {
-    if (above == above.parent_path()) break;
-    places.push_back(above.parent_path() / named);
-  }
-  for (const fs::path& path : places)
-    if (is_file(path)) return ConfigFile{path.string(), read_file(path, kLogLimit)};
-  return std::nullopt;
-}
 
 /// "4xA6000", and not "A6000".
 bool says_how_many(const std::string& gpus) {
@@ -68,9 +55,39 @@ std::string model_hint(const fs::path& path) {
 
 }  // namespace
 
+namespace {
+
+std::optional<fs::path> find_named_path(const std::string& named, const std::string& by) {
+  constexpr int kFoldersAbove = 6;
+  const fs::path folder = fs::path(by).parent_path();
+  std::vector<fs::path> places{named, folder / named, folder / fs::path(named).filename()};
+  for (fs::path above = folder; places.size() < 3 + kFoldersAbove && !above.empty(); above = above.parent_path()) {
+    if (above == above.parent_path()) break;
+    places.push_back(above.parent_path() / named);
+  }
+  for (const fs::path& path : places)
+    if (is_file(path)) return path;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<ConfigFile> find_named_config(const std::string& named, const std::string& by) {
+  const auto path = find_named_path(named, by);
+  if (!path) return std::nullopt;
+  return ConfigFile{path->string(), read_file(*path, kLogLimit)};
+}
+
+std::vector<ConfigFile> read_config_files(const std::vector<std::string>& names) {
+  std::vector<ConfigFile> files;
+  for (const std::string& name : names) files.push_back({name, read_file(name, kLogLimit)});
+  return files;
+}
+
 void load_named_model(const ConfigReading& configs, const std::function<void(const std::string& model)>& load) {
-  if (!configs.model) throw InputError(configs.file, "names no model", model_hint(configs.file));
-  const std::string& model = *configs.model;
+  const std::string alias = catalogue_name(configs.setup.model_alias.value_or(""));
+  if (!configs.model && alias.empty()) throw InputError(configs.file, "names no model", model_hint(configs.file));
+  const std::string& model = configs.model ? *configs.model : alias;
   try {
     load(model);
   } catch (const InputError&) {
@@ -97,12 +114,12 @@ void add_config_flag(CLI::App& app) {
 std::optional<ConfigReading> given_configs(const CLI::App& app) {
   const std::vector<std::string> names = all_given(app, "--from");
   if (names.empty()) return std::nullopt;
-  std::vector<ConfigFile> files;
-  for (const std::string& name : names) files.push_back({name, read_file(name, kLogLimit)});
-  return read_configs(files, find_named);
+  const auto versions = given(app, "--versions");
+  return read_configs(read_config_files(names), find_named_config,
+                      versions ? parse_stack_versions(*versions) : StackVersions{});
 }
 
-void settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
+bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
                     std::vector<std::string>& notes) {
   const bool says_method = is_given(app, "--lora") || is_given(app, "--qlora") || is_given(app, "--full");
   if (!configs.open_method.empty() && !says_method)
@@ -119,8 +136,11 @@ void settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateR
   if (!is_given(app, "--train-vision")) settle_vision(configs, request);
   if (!is_given(app, "--lora") && !is_given(app, "--qlora")) settle_targets(request, notes);
   if (!is_given(app, "--train-only") && !is_given(app, "--full")) settle_trained(configs, request, notes);
-  if (request.cluster.gpus.empty()) return;
+  if (request.cluster.gpus.empty()) return true;
   if (!is_given(app, "--strategy")) settle_strategy(configs, request, notes);
+  constexpr std::array kRowFlags{"--rows", "--tokens", "--tokens-per-row", "--lengths", "--data"};
+  if (std::ranges::any_of(kRowFlags, [&](const char* flag) { return is_given(app, flag); })) return true;
+  return configs.has_trainer && settle_data(configs, find_named_path, request, notes);
 }
 
 }  // namespace gpuplan

@@ -16,7 +16,14 @@ namespace gpuplan {
 
 void add_config_flag(CLI::App& app);
 
-/// What the files of --from say together; empty without the flag. Throws InputError.
+/// The files of these names as their texts. Throws InputError.
+std::vector<ConfigFile> read_config_files(const std::vector<std::string>& names);
+
+/// A file that another one names: as it stands, beside that one, or below a folder above it: scripts are started in
+/// the root of their repository.
+std::optional<ConfigFile> find_named_config(const std::string& named, const std::string& by);
+
+/// Reads all files of --from together; empty without the flag. Throws InputError.
 std::optional<ConfigReading> given_configs(const CLI::App& app);
 
 /// Loads the model that the files name. Where they name none, or one that is not here, throws an error with the flag
@@ -24,8 +31,8 @@ std::optional<ConfigReading> given_configs(const CLI::App& app);
 void load_named_model(const ConfigReading& configs, const std::function<void(const std::string& model)>& load);
 
 /// Fits the cluster to the number of processes that the files start, where a single GPU is named, and the strategy to
-/// the cluster, where no flag says one.
-void settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
+/// the cluster, where no flag says one; and how much is trained on. Returns true where flags or files say the rows.
+bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
                     std::vector<std::string>& notes);
 
 }  // namespace gpuplan

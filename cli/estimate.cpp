@@ -21,8 +21,11 @@ namespace {
 void setup_estimate(CLI::App& app) {
   add_plan_flags(app);
   add_config_flag(app);
+  add_choice_flags(app);
   add_row_flags(app);
-  add_flag(app, "--explain", "", "show every term behind the figures, with its source");
+  add_flag(
+      app, "--explain", "",
+      "all strategies, what fills the memory, all that is assumed, and every term behind the figures with its source");
   add_flag(app, "--details", "", "also the peaks of loading, evaluation and saving, per GPU and host");
   add_flag(app, "--json", "", "the answer as JSON, in base units");
   add_flag(app, "--save", "FILE", "write the recommended plan, or that of --strategy; nothing when none fits");
@@ -44,22 +47,28 @@ int run_estimate(const CLI::App& app, Console& console) {
   PlanQuestion question = read_config_question(app, console.in, configs);
   const bool says_seq_len = given(app, "plan") || (configs && (configs->plan || configs->setup.seq_len));
   const std::optional<GivenRows> rows = take_rows(app, question.request, says_seq_len);
+  set_choice(app, question.request);
   if (rows && rows->sets_seq_len)
     question.notes.push_back(
         fmt::format("sequences of {} tokens, as long as the longest row; --seq-len sets it", rows->lengths.longest));
   EstimateAnswer answer{.request = std::move(question.request), .result = {}, .explanation = {}, .rows = {}};
   answer.result = estimate(answer.request);
+  answer.request = answer.result.request;
   answer.result.assumptions.insert(answer.result.assumptions.begin(), question.notes.begin(), question.notes.end());
   answer.shown = strategy_in_focus(answer.result);
   if (rows && answer.shown) {
     answer.rows = fit_rows(rows->lengths, answer.request, answer.result.profile, answer.shown->strategy.name);
     answer.rows->source = rows->source;
   }
-  if (configs && configs->out_of_memory && answer.shown)
+  answer.num_notes = question.notes.size();
+  if (configs && configs->out_of_memory && answer.shown) {
+    ++answer.num_notes;
     answer.result.assumptions.insert(answer.result.assumptions.begin(),
                                      compare_with(*configs->out_of_memory, answer.shown->tiers.process,
                                                   answer.shown->memory_range, answer.shown->strategy.name));
+  }
   answer.has_details = is_given(app, "--details");
+  answer.is_brief = !answer.has_details && !is_given(app, "--explain");
   if (is_given(app, "--explain") && answer.shown)
     answer.explanation = explain(answer.request, answer.result, *answer.shown);
   console.print(is_given(app, "--json") ? json_text(estimate_json(answer)) : estimate_text(answer, console.screen));

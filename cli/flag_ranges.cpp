@@ -22,6 +22,12 @@ using Texts = std::vector<std::string>;
 
 Texts listed(const std::string& value) { return split(value, ','); }
 
+/// "256" or "256GiB".
+Texts in_gib(const std::string& value) {
+  const bool has_unit = value.size() > 3 && to_lower(value).ends_with("gib");
+  return {std::string(trim(has_unit ? value.substr(0, value.size() - 3) : value))};
+}
+
 Texts without_dollar(const std::string& value) { return {value.starts_with('$') ? value.substr(1) : value}; }
 
 /// "100000000000" for "100B": k, M, B (or G) and T are thousands, millions, and so on.
@@ -73,7 +79,8 @@ constexpr std::array kRanges{
     // of a plan
     FlagRange{"--micro-batch", kWhole, kSequences}, FlagRange{"--seq-len", kWhole, kTokens},
     FlagRange{"--image-size", kWhole, {1, double(kMostPixels)}, "1024x768", "sides", sides},
-    FlagRange{"--images-per-row", kWhole, {1, double(kMostImages)}},
+    FlagRange{"--images-per-row", kWhole, {1, double(kMostImages)}}, FlagRange{"--completion-len", kWhole, kTokens},
+    FlagRange{"--labels", kWhole, {1, 1e6}}, FlagRange{"--texts-per-row", kWhole, {1, 1e4}},
     FlagRange{"--grad-accum", kWhole, {1, double(kMostGradAccum)}}, FlagRange{"--rows", kWhole, {1, kMostRows}},
     FlagRange{"--tokens-per-row", kWhole, kTokens}, FlagRange{"--epochs", kReal, {1e-6, 1e6}},
     FlagRange{"--tokens", kReal, {1, kMostTokens}, "100B", "", in_ones}, FlagRange{"--eval-batch", kWhole, kSequences},
@@ -81,10 +88,14 @@ constexpr std::array kRanges{
     FlagRange{"--checkpointing", kWhole, {1, 1e5}, "every=2", "K", behind_every},
     FlagRange{"--loss", kWhole, {1, double(kMostLossChunks)}, "chunked=8", "N", behind_chunked},
     FlagRange{"--num-gpus", kWhole, kGpus}, FlagRange{"--price-per-gpu-hour", kReal, {0, 1e6}, "1.09"},
-    FlagRange{"--shard-size", kWhole, {1, 1e6}}, FlagRange{"--reduce-bucket-size", kWhole, {1, 1e12}},
+    FlagRange{"--tp", kWhole, {1, 1024}}, FlagRange{"--pp", kWhole, {1, 1024}},
+    FlagRange{"--virtual-stages", kWhole, {1, 1024}}, FlagRange{"--shard-size", kWhole, {1, 1e6}},
+    FlagRange{"--reduce-bucket-size", kWhole, {1, 1e12}},
     FlagRange{"--wrap", kWhole, {1, 1e14}, "size:100000000", "N", behind_size},
     // of a search
     FlagRange{"--global-batch", kWhole, {1, 1 << 16}},
+    FlagRange{"--host-memory", kReal, {1, 1e6}, "256 or 256GiB", "", in_gib},
+    FlagRange{"--overhead", kTime, {0, 100 * kDay}, "20min or 1h"},
     FlagRange{"--under", kTime, {1, 10'000 * kDay}, "6h, 90min or 1.5 h"},
     FlagRange{"--budget", kReal, {0.01, 1e12}, "100", "", without_dollar}, FlagRange{"--top", kWhole, {1, 10}},
     // of a simulation; its clock ends after 106 days

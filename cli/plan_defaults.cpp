@@ -33,7 +33,13 @@ class Defaults {
     const bool is_hopper = std::ranges::all_of(request.cluster.gpus.kinds(), is_hopper_or_later);
     take("--attention", is_hopper && d.hopper_attention ? d.hopper_attention : d.attention, recipe_.attention,
          "{} attention");
-    take("--loss", d.loss, recipe_.loss, "{} loss");
+    const bool is_usual = recipe_.objective.method.is_usual();
+    if (is_usual) take("--loss", d.loss, recipe_.loss, "{} loss");
+    const bool has_plain_base = recipe_.is_adapter() && !is_quantised && !recipe_.lora.base_dtype;
+    if (!is_usual && framework.preference.loads_fp32 && has_plain_base) {
+      recipe_.lora.base_dtype = Dtype::F32;
+      add("a base in fp32, as it is loaded where no dtype is given (base=bf16 says another)");
+    }
     if (request.dataset.tokens_per_row > 0)  // else every row fills its sequence
       take("--packing", d.packing, recipe_.packing, "{} sequences");
     if (request.model.vision.is_present())

@@ -17,12 +17,16 @@
 #include "cli/config_files.h"
 #include "cli/flag_ranges.h"
 #include "cli/plan_defaults.h"
+#include "cluster/host.h"
 #include "cluster/profile/profile_store.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
 #include "models/trained_names.h"
+#include "models/training_method.h"
+#include "planner/changes.h"
+#include "planner/pipeline_schedule.h"
 #include "planner/plan/plan_file.h"
 
 namespace gpuplan {
@@ -65,6 +69,8 @@ void set_adapter(Request& r, Text value, Method method) {
   if (keeps_adapters && flag.quant.kind != BaseQuant::None) r.recipe.lora.base_dtype.reset();
   r.recipe.quant = flag.quant;
 }
+
+void set_reference(Request& r, Text value) { r.recipe.objective.reference = parse_name<Reference>(value, "--ref"); }
 
 void set_int8(Request& r, Text) {
   if (r.recipe.method != Method::Lora)
@@ -134,16 +140,37 @@ constexpr std::array kFlags{
              set_trained},
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
     PlanFlag{
-        "--framework", "FRAMEWORK", kModel,
-        "whose conventions (dtypes, copies, buffers) and defaults apply; plain: hf-trainer's conventions alone, as "
-        "without this flag",
-        [](Request& r, Text v) { r.recipe.framework = framework_named(v); }},
+        "--method", "METHOD", kModel,
+        "what it is trained for: sft, dpo, kto, orpo, cpo, simpo, reward, process-reward, classify, embed, "
+        "distill. Default sft. For plan also, or after a comma, what to choose from: any, full, lora, qlora. Default "
+        "full and lora",
+        [](Request& r, Text v) {
+          if (const auto named = words_of_method(v).trained_for) r.recipe.objective.method = *named;
+        }},
+    PlanFlag{"--ref", "copy|adapter|precomputed|host", kModel,
+             "the reference of dpo and kto: a second model, the model without its adapters, log-probs made before, a "
+             "copy on the host. Default adapter with adapters, else copy",
+             set_reference},
+    PlanFlag{"--teacher", "MODEL", kModel, "the second model of distill, as --model", nullptr},
+    PlanFlag{"--labels", "N", kModel, "numbers of the head of reward and classify. Default the method's",
+             [](Request& r, Text v) { r.recipe.objective.labels = to_integer(v); }},
+    PlanFlag{"--framework", "FRAMEWORK", kModel,
+             "trainer whose dtypes, buffers and defaults to model; plain: hf-trainer's memory model without its "
+             "defaults, as "
+             "without this flag",
+             [](Request& r, Text v) { r.recipe.framework = framework_named(v); }},
     PlanFlag{"--versions", "LIST", kModel,
              "of the libraries under the framework: transformers=4.57,peft=0.18, or installed: those of the Python on "
              "PATH. Default the newest that gpuplan knows",
              nullptr},
     PlanFlag{"--micro-batch", "B", kBatch, "sequences per GPU and pass. Default 1", set_count<&Recipe::micro_batch>},
     PlanFlag{"--seq-len", "S", kBatch, "tokens per sequence. Default 2048", set_count<&Recipe::seq_len>},
+    PlanFlag{
+        "--completion-len", "C", kBatch,
+        "tokens of a row that are the answer, for trainers that keep the logits of answers alone. Default: the row",
+        [](Request& r, Text v) { r.recipe.objective.completion_len = to_integer(v); }},
+    PlanFlag{"--texts-per-row", "N", kBatch, "texts that embed reads per row: 2, and the hard negatives. Default 2",
+             [](Request& r, Text v) { r.recipe.objective.texts_per_row = to_integer(v); }},
     PlanFlag{"--image-size", "WxH|N", kBatch,
              "pixels of the images of a vision-language model, before its processor resizes them. Default 512x512",
              set_image_size},
@@ -175,8 +202,9 @@ constexpr std::array kFlags{
              "of weights and computation. Default bf16-mixed",
              [](Request& r, Text v) { r.recipe.precision = parse_name<Precision>(v, "--precision"); }},
     PlanFlag{"--optimizer", "OPTIMIZER", kNumbers,
-             "adamw-fused, adamw-8bit, paged-adamw, adafactor, lion, sgd, muon, ... Default: what the framework uses",
-             [](Request& r, Text v) { r.recipe.optimizer = v; }},
+             "adamw-fused, adamw-8bit, paged-adamw, adafactor, lion, sgd, muon, galore-adamw=RANK, ... Default: what "
+             "the framework uses",
+             [](Request& r, Text v) { set_optimizer_text(r.recipe, v); }},
     PlanFlag{"--optimizer-in-backward", "", kNumbers, "step each weight as soon as its gradient is there",
              [](Request& r, Text) { r.recipe.optimizer_in_backward = true; }},
     PlanFlag{"--checkpointing", "none|full|selective|elementwise|every=K", kNumbers,
@@ -189,7 +217,7 @@ constexpr std::array kFlags{
              [](Request& r, Text) { r.recipe.torch_compile = true; }},
     PlanFlag{"--fp8", "", kNumbers, "layers multiply in fp8 (Ada, Hopper and later); states and activations as without",
              [](Request& r, Text) { r.recipe.fp8_matmul = true; }},
-    PlanFlag{"--qat", "none|int4|int8-int4|fp8|nvfp4|mxfp4", kNumbers,
+    PlanFlag{"--qat", "none|int4|int8-int4|int4-grouped|int8-int4-grouped|fp8-int4-grouped|fp8|nvfp4|mxfp4", kNumbers,
              "fake quantisers of torchao around the linears: of weights, or of inputs and weights. Default none",
              [](Request& r, Text v) { r.recipe.qat = parse_name<Qat>(v, "--qat"); }},
     PlanFlag{"--loss", "plain|inplace|chunked[=N]|fused", kNumbers, "cross-entropy. Default plain", set_loss},
@@ -206,9 +234,15 @@ constexpr std::array kFlags{
     PlanFlag{"--cluster", "CLUSTER", kMachine,
              "a machine of the catalogue, a YAML file, the text of nvidia-smi topo -m, or NCCL's topology dump",
              nullptr},
-    PlanFlag{"--gpu", "GPU", kMachine, "which GPU it is, where the file of --cluster does not say", nullptr},
+    PlanFlag{"--gpu", "GPU", kMachine, "GPU model, if the --cluster file does not name one", nullptr},
     PlanFlag{"--num-gpus", "N", kMachine, "GPUs of --gpus, as in --gpus H100 --num-gpus 8, or used of --cluster",
              nullptr},
+    PlanFlag{"--host", "KIND|FILE", kMachine,
+             "of a machine: desktop, workstation, server, or a YAML file with memory_gib, channels, channel_gb_s, "
+             "cpu_cores, numa_nodes. Default: what such GPUs are usually in",
+             nullptr},
+    PlanFlag{"--host-memory", "GIB", kMachine,
+             "of one machine. Default: of --cluster; else not known, and what is usual is said", nullptr},
     PlanFlag{"--profile", "PROFILE", kMachine,
              "id (gpuplan profiles) or file of a calibration, or 'default'. Default: the newest of such GPUs, else the "
              "shipped one",
@@ -221,6 +255,22 @@ constexpr std::array kFlags{
              [](Request& r, Text v) { r.strategy = v == "auto" ? v : canonical_strategy(v); }},
     PlanFlag{"--shard-size", "K", kStrategy, "GPUs over which state is sharded. Default all; hsdp: a node, or half",
              [](Request& r, Text v) { r.options.shard_size = to_integer(v); }},
+    PlanFlag{
+        "--tp", "T", kStrategy,
+        "GPUs that share each layer (tensor parallelism), for trainers that have it; the others are data parallel. "
+        "Default 1",
+        [](Request& r, Text v) { r.options.tp = to_integer(v); }},
+    PlanFlag{"--sp", "", kStrategy, "… and between its products each holds its part of the sequence",
+             [](Request& r, Text) { r.options.splits_sequence = true; }},
+    PlanFlag{
+        "--pp", "P", kStrategy,
+        "stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1",
+        [](Request& r, Text v) { r.options.pp = to_integer(v); }},
+    PlanFlag{"--schedule", "1f1b|interleaved|gpipe", kStrategy,
+             "in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages",
+             [](Request& r, Text v) { r.options.schedule = parse_schedule(v, "--schedule"); }},
+    PlanFlag{"--virtual-stages", "V", kStrategy, "chunks of layers that each stage has. Default 1",
+             [](Request& r, Text v) { r.options.virtual_stages = to_integer(v); }},
     PlanFlag{"--fsdp-version", "1|2", kStrategy, "FullyShardedDataParallel or fully_shard. Default 2",
              set_fsdp_version},
     PlanFlag{"--wrap", "layer|size:N", kStrategy, "FSDP units: layers, or at least N parameters. Default layer",
@@ -241,12 +291,35 @@ constexpr std::array kFlags{
 
 std::span<const PlanFlag> plan_flags() { return kFlags; }
 
+MethodWords words_of_method(std::string_view text) {
+  constexpr std::array<std::string_view, 4> kSearched{"any", "full", "lora", "qlora"};
+  MethodWords words;
+  for (const std::string& part : split(std::string(text), ',')) {
+    const std::string word(trim(part));
+    auto& place = std::ranges::find(kSearched, word) != kSearched.end() ? words.searched : words.trained_for;
+    if (place)
+      throw InputError("--method", fmt::format("'{}' and '{}' contradict each other", *place, word), "give one");
+    place = word;
+  }
+  return words;
+}
+
 void add_plan_flags(CLI::App& app) {
   app.add_option("plan")
       ->type_name("PLAN.json")
       ->description("a plan saved by --save; '-' is standard input. Flags override it")
       ->group(kModel);
   for (const PlanFlag& flag : kFlags) add_flag(app, flag.name, flag.value, flag.help, flag.group);
+}
+
+void add_surrounding_flags(CLI::App& app) {
+  constexpr std::array kSurrounding{"--model",          "--offline",  "--versions",          "--image-size",
+                                    "--images-per-row", "--rows",     "--tokens-per-row",    "--tokens",
+                                    "--gpus",           "--gpu-spec", "--cluster",           "--gpu",
+                                    "--num-gpus",       "--profile",  "--price-per-gpu-hour"};
+  for (const PlanFlag& flag : kFlags)
+    if (std::ranges::find(kSurrounding, std::string_view(flag.name)) != kSurrounding.end())
+      add_flag(app, flag.name, flag.value, flag.help, flag.group);
 }
 
 namespace {
@@ -293,6 +366,8 @@ bool may_be(const Request& r, Has has) {
     return (r.strategy == "auto" || r.strategy == row.name) && has(row);
   });
 }
+bool shares_layers(const Request& r) { return r.options.tp > 1; }
+bool has_stages(const Request& r) { return r.options.pp > 1; }
 bool may_be_fsdp(const Request& r) {
   return may_be(r, [](const StrategyRow& row) { return is_fsdp(row.engine); });
 }
@@ -320,6 +395,9 @@ constexpr std::array kNeedMore{
     NeedsMore{"--images-per-row", sees_images, kNoImages},
     NeedsMore{"--train-vision", sees_images, kNoImages},
     NeedsMore{"--shard-size", may_shard, "the strategy shards nothing"},
+    NeedsMore{"--sp", shares_layers, "no --tp shares the layers"},
+    NeedsMore{"--schedule", has_stages, "no --pp makes stages"},
+    NeedsMore{"--virtual-stages", has_stages, "no --pp makes stages"},
     NeedsMore{"--fsdp-version", may_be_fsdp, kNoFsdp},
     NeedsMore{"--wrap", may_be_fsdp, kNoFsdp},
     NeedsMore{"--no-reshard", may_be_fsdp, kNoFsdp},
@@ -384,7 +462,13 @@ void set_model(PlanQuestion& question, const std::string& model, const HubSettin
   for (std::string& note : loaded.notes) question.notes.push_back(std::move(note));
 }
 
-/// What must be given.
+void set_teacher(PlanQuestion& question, const std::string& model, const HubSettings& hub) {
+  LoadedModel loaded = load_model(model, hub);
+  question.request.teacher = std::make_shared<const ModelSpec>(std::move(loaded.spec));
+  for (std::string& note : loaded.notes) question.notes.push_back("teacher: " + std::move(note));
+}
+
+/// Flags that must be given.
 struct Needed {
   bool model = true, machine = true, method = true;
 };
@@ -429,6 +513,28 @@ std::optional<PlanText> plan_of(const ConfigReading* configs) {
   return PlanText{configs->plan->name, parse_json(configs->plan->text, configs->plan->name)};
 }
 
+/// "256" of "256GiB".
+std::string number_in(const std::string& text) { return text.substr(0, text.find_first_not_of("0123456789.eE+")); }
+
+/// --host and --host-memory, of a machine that is given.
+void set_given_host(const CLI::App& app, ClusterSpec& cluster) {
+  const auto host = given(app, "--host"), memory = given(app, "--host-memory");
+  if (!host && !memory) return;
+  if (cluster.gpus.empty())
+    throw InputError(host ? "--host" : "--host-memory", "is of a machine that is given",
+                     "add for example --gpus 2x3090");
+  if (host) set_host(cluster, *host);
+  if (memory) cluster.host_memory = Bytes{std::int64_t(parse_number(number_in(*memory), "--host-memory") * 0x1p30)};
+}
+
+/// Rows of the table of changes that are flags, and were not given.
+std::set<std::string, std::less<>> rows_not_given(const CLI::App& app) {
+  std::set<std::string, std::less<>> out;
+  for (const Change& change : changes())
+    if (!change.machine && !is_given(app, fmt::format("--{}", change.name))) out.insert(std::string(change.name));
+  return out;
+}
+
 PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_view usual_framework, Needed needed,
                            const std::optional<ConfigReading>& reading = {}) {
   check_contradictions(app);
@@ -456,8 +562,15 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   } else if (configs) {
     request = configs->request;
   } else {
-    const auto framework = given(app, "--framework");
-    request.recipe.framework = framework_named(framework ? std::string_view(*framework) : usual_framework);
+    const auto framework = given(app, "--framework"), given_method = given(app, "--method");
+    const auto [method, searched] = given_method ? words_of_method(*given_method) : MethodWords{};
+    if (searched && app.get_name() != "plan")
+      throw InputError("--method", fmt::format("'{}' is for plan, which chooses", *searched),
+                       "--full, --lora or --qlora");
+    const std::string_view usual_of_method = method ? std::string_view(find_training_method(*method).framework) : "";
+    request.recipe.framework = framework_named(framework                  ? std::string_view(*framework)
+                                               : !usual_of_method.empty() ? usual_of_method
+                                                                          : usual_framework);
   }
   if (reading) question.notes.insert(question.notes.end(), reading->notes.begin(), reading->notes.end());
   const StackVersions planned = plan ? request.recipe.framework->versions : StackVersions{};
@@ -466,19 +579,24 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   set_versions(app, request, planned);
   check_zero_flags(app, *request.recipe.framework);
   if (model && !behind_model) set_model(question, *model, given_hub(app));
+  if (const auto teacher = given(app, "--teacher")) set_teacher(question, *teacher, given_hub(app));
   if (configs && !model && (configs->model || needed.model))
     load_named_model(*configs, [&](const std::string& its) { set_model(question, its, given_hub(app)); });
   std::ranges::move(settle_stack(request), std::back_inserter(question.notes));
   if (!plan && !configs && !is_given(app, "--optimizer"))
     request.recipe.optimizer = request.recipe.framework->default_optimizer;
   if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster);
+  set_given_host(app, request.cluster);
   const bool is_complete = plan || (configs && configs->has_trainer);
   if (!plan) check_complete(app, question, needed, is_complete || (configs && configs->has_method));
-  if (configs) settle_configs(app, *configs, request, question.notes);
+  if (configs) question.has_rows = settle_configs(app, *configs, request, question.notes);
+  if (!is_complete && !request.recipe.objective.method.is_usual() && !is_given(app, "--packing"))
+    request.recipe.packing = Packing::Padded;  // trainers pad answers, and few pack them
   if (!is_complete) {
     set_defaults(app, question);
     set_length(app, question);
   }
+  if (!plan && !configs) request.not_given.rows = rows_not_given(app);
   set_rows(app, question);
   const bool says_precision =
       configs && !configs->setup.precision_by_card &&
@@ -486,6 +604,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   if (!plan && !says_precision && !is_given(app, "--precision")) set_precision(question);
   if (request.eval_batch * request.recipe.seq_len > kMostBatchTokens)
     throw InputError("--eval-batch", "evaluation batch times sequence length exceeds 2^32 tokens");
+  if (!request.model.family.empty()) check_teacher(request);
   note_long_rows(question);
   note_flags_without_effect(app, question);
   set_profile(app, question);
@@ -493,6 +612,26 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
 }
 
 }  // namespace
+
+void add_choice_flags(CLI::App& app) {
+  add_flag(app, "--as-given", "", "nothing is chosen: settings that are not given are the trainer's defaults",
+           kStrategy);
+  add_flag(app, "--quality", "ok|good|best",
+           "least quality of what is chosen: good also trains weights in bf16 alone where --precision is not given. "
+           "Default: that of the question",
+           kStrategy);
+}
+
+void set_choice(const CLI::App& app, EstimateRequest& request) {
+  request.not_given.are_chosen = !is_given(app, "--as-given") && !request.not_given.rows.empty();
+  const auto quality = given(app, "--quality");
+  if (!quality) return;
+  request.not_given.least_quality = parse_name<Quality>(*quality, "--quality");
+  if (quality_of(request.recipe) < *request.not_given.least_quality)
+    throw InputError("--quality",
+                     fmt::format("what is asked for is of quality {}", to_string(quality_of(request.recipe))),
+                     "leave one of them out");
+}
 
 PlanQuestion read_plan_question(const CLI::App& app, std::istream& in, std::string_view usual_framework) {
   return read_question(app, in, usual_framework, {});

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "planner/estimate.h"
@@ -28,15 +29,31 @@ struct PlanFlag {
   void (*apply)(EstimateRequest& request, const std::string& value);
 };
 
-/// In the order in which they are applied.
+/// Every flag of a plan, in the order in which they are applied.
 std::span<const PlanFlag> plan_flags();
 
 void add_plan_flags(CLI::App& app);
 
-/// What was asked, and what has to be said about how it was understood.
+/// The value of --method: "dpo", "qlora" or "dpo,any". Searched words (any, full, lora, qlora) are for `plan`. Throws
+/// InputError for two of a kind.
+struct MethodWords {
+  std::optional<std::string> trained_for, searched;
+};
+MethodWords words_of_method(std::string_view text);
+/// Those alone that say what no trainer's file does: where the model is, the data, the machine.
+void add_surrounding_flags(CLI::App& app);
+
+/// --as-given and --quality, of commands that choose what is not given.
+void add_choice_flags(CLI::App& app);
+/// Lets the settings that nobody gave be chosen, unless --as-given pins them. Throws InputError for a quality that the
+/// question is below.
+void set_choice(const CLI::App& app, EstimateRequest& request);
+
+/// The question, and what has to be said about how it was understood.
 struct PlanQuestion {
   EstimateRequest request;
   std::vector<std::string> notes;
+  bool has_rows = true;  // false: of a trainer's file, by nothing; Dataset's default is assumed
 };
 
 /// Names the conventions of the usual framework without its trainer's defaults.

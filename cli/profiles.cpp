@@ -161,7 +161,7 @@ int run_profiles(const CLI::App& app, Console& console) {
 }  // namespace
 
 const Command kProfiles{.name = "profiles",
-                        .summary = "list, show, compare and export what machines were measured to do",
+                        .summary = "list, show, compare and export calibration profiles",
                         .usage = "[list | show ID | compare ID ID | export ID] [OPTION]...",
                         .example =
                             "gpuplan profiles\n"

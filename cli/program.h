@@ -12,7 +12,7 @@
 namespace gpuplan {
 
 /// Runs `gpuplan args...`. The answer goes to `out`; errors, warnings and progress go to `err`.
-/// Returns 0 yes, 1 the answer is no, 2 wrong input, 3 the world failed, 4 our own bug.
+/// Returns 0 yes, 1 the answer is no, 2 wrong input, 3 environment error, 4 internal error.
 int run(const std::vector<std::string>& args, std::ostream& out, std::ostream& err, const Screen& screen = {},
         std::istream& in = std::cin);
 

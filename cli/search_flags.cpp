@@ -14,6 +14,7 @@
 #include "cli/plan_flags.h"
 #include "cli/row_lengths.h"
 #include "cluster/profile/profile_store.h"
+#include "search/frontier.h"
 
 namespace gpuplan {
 namespace {
@@ -34,7 +35,8 @@ std::string given_flags(const CLI::App& app) {
   if (const auto plan = given(app, "plan")) add(shell_word(*plan));
   for (const std::string& file : all_given(app, "--from")) add("--from " + shell_word(file));
   for (const PlanFlag& flag : plan_flags()) {
-    const auto value = given(app, flag.name);
+    auto value = given(app, flag.name);
+    if (value && std::string_view(flag.name) == "--method") value = words_of_method(*value).trained_for;
     if (!value || is_of_the_row(flag.name)) continue;
     const bool is_optional = std::string_view(flag.value).starts_with('[');
     add(value->empty() ? flag.name : fmt::format("{}{}{}", flag.name, is_optional ? "=" : " ", shell_word(*value)));
@@ -42,7 +44,7 @@ std::string given_flags(const CLI::App& app) {
   return text;
 }
 
-/// What a file says of the rows of the data set, where no flag says another.
+/// Takes the data set's rows from a file, where no flag says otherwise.
 void set_lengths(const CLI::App& app, AskedSearch& asked, const std::optional<ConfigReading>& configs) {
   EstimateRequest& r = asked.question.base;
   const bool says_seq_len = given(app, "plan") || (configs && (configs->plan || configs->setup.seq_len));
@@ -83,7 +85,8 @@ constexpr std::array kMethods{MethodName{"full", Method::Full}, MethodName{"lora
 /// The methods to choose from: those of --method; of --quality and better; else the one whose flag is given.
 void set_methods(const CLI::App& app, AskedSearch& asked, const std::optional<ConfigReading>& configs) {
   SearchQuestion& q = asked.question;
-  const auto method = given(app, "--method"), quality = given(app, "--quality");
+  const auto given_method = given(app, "--method"), quality = given(app, "--quality");
+  const auto method = given_method ? words_of_method(*given_method).searched : std::nullopt;
   for (const MethodName& row : kMethods) {
     const std::string flag = fmt::format("--{}", row.name);
     if (!is_given(app, flag)) continue;
@@ -100,11 +103,7 @@ void set_methods(const CLI::App& app, AskedSearch& asked, const std::optional<Co
   }
   if (quality) q.least_quality = parse_name<Quality>(*quality, "--quality");
   if (method && *method != "any") {
-    const auto row =
-        std::find_if(kMethods.begin(), kMethods.end(), [&](const MethodName& m) { return m.name == *method; });
-    if (row == kMethods.end())
-      throw InputError("--method", fmt::format("unknown method '{}'", *method),
-                       did_you_mean(*method, {"any", "full", "lora", "qlora"}, "any, full, lora or qlora"));
+    const auto row = std::ranges::find(kMethods, *method, &MethodName::name);
     q.methods = {row->method};
   } else {
     const bool takes_any = method || q.least_quality == Quality::Ok;
@@ -137,6 +136,7 @@ void set_batch(const CLI::App& app, AskedSearch& asked, const std::optional<Conf
 void set_limits(const CLI::App& app, SearchQuestion& q) {
   q.under = given_time(app, "--under");
   q.budget = given_number(app, "--budget");
+  q.overhead = given_time(app, "--overhead").value_or(q.is_rented ? kReadyTime : Seconds{});
   if (const auto batch = given_integer(app, "--global-batch")) q.global_batch = batch;
   const auto least = given(app, "--min");
   if (least && *least != "gpus" && *least != "cost" && *least != "time")
@@ -213,7 +213,6 @@ std::string shell_word(const std::string& text) {
 
 void add_search_flags(CLI::App& app) {
   add_row_flags(app);
-  add_flag(app, "--method", "any|full|lora|qlora", "methods to choose from. Default: full and lora", kSearch);
   add_flag(app, "--quality", "best|good|ok", "the least: full training, LoRA, QLoRA. Default good", kSearch);
   add_flag(app, "--global-batch", "N",
            fmt::format("sequences per optimizer step, on all GPUs. Default about {}", kUsualGlobalBatch), kSearch);
@@ -224,7 +223,9 @@ void add_search_flags(CLI::App& app) {
            "the longest sequence, the largest micro batch, or the largest model that fits", kSearch);
   add_flag(app, "--largest", "", "a table of the models of the catalogue that could be trained here, by context",
            kSearch);
-  add_flag(app, "--top", "K", "rows shown at most. Default 4", kSearch);
+  add_flag(app, "--top", "K", "rows shown at most, and kinds of GPU beside them. Default 4", kSearch);
+  add_flag(app, "--overhead", "TIME",
+           "set-up, download and failed starts, in every time and cost. Default 15min of a rented machine", kSearch);
   add_flag(app, "--vendor", "VENDOR", "only machines of this vendor", kRental);
   add_flag(app, "--spot", "", "also machines that may be taken away, with the time that restarts cost", kRental);
   add_flag(app, "--prices", "FILE",
@@ -237,6 +238,9 @@ AskedSearch read_search(const CLI::App& app, std::istream& in, bool needs_model)
   AskedSearch asked{.question = {}, .given = given_flags(app), .notes = std::move(open.notes)};
   SearchQuestion& q = asked.question;
   q.base = std::move(open.request);
+  if (q.base.options.pp > 1)
+    throw InputError("--pp", "plan does not search pipelines yet", "gpuplan estimate answers one of given stages");
+  q.base.not_given = {};  // a search says every setting
   q.pinned = pinned_rows(app);
   set_lengths(app, asked, configs);
   set_methods(app, asked, configs);

@@ -23,7 +23,7 @@ void setup_topology(CLI::App& app) {
   add_flag(app, "--gpus", "GPUS", "4xA6000, 2x4090,2x3090: the machines that these usually stand in");
   add_flag(app, "--gpu-spec", "SPEC", "a card of --gpus as you describe it: '3060:12GiB,360GB/s,25TFLOPS'");
   add_flag(app, "--num-gpus", "N", "GPUs of --gpus, as in --gpus H100 --num-gpus 8, or used of --cluster");
-  add_flag(app, "--gpu", "GPU", "which GPU it is, where the file of --cluster does not say");
+  add_flag(app, "--gpu", "GPU", "GPU model, if the --cluster file does not name one");
   add_flag(app, "--from", "A", "show the way from this GPU (a rank, from 0) …");
   add_flag(app, "--to", "B", "… to this one, link by link, and what limits it");
   add_flag(app, "--svg", "FILE", "write a picture");
@@ -67,7 +67,7 @@ int run_topology(const CLI::App& app, Console& console) {
 
 const Command kTopology{
     .name = "topology",
-    .summary = "show what hangs where in a machine, and what transfers reach",
+    .summary = "show how GPUs, NICs and CPUs are connected, and the bandwidth of each path",
     .usage = "--cluster CLUSTER | --gpus GPUS [OPTION]...",
     .example =
         "gpuplan topology --cluster dgx-a100-80gb\n"

@@ -41,7 +41,7 @@ void setup_validate(CLI::App& app) {
   add_flag(app, "--network", "flow|analytic",
            "time speed points with the simulator, on such links. Default: one forward pass");
   add_flag(app, "--worst", "N", "list the N points that are furthest off. Default 5");
-  add_flag(app, "--picks", "", "where one source compared settings: is the one that we would pick its best?");
+  add_flag(app, "--picks", "", "for sources that compared settings: is our pick the measured best?");
   add_flag(app, "--report", "FILE", "write all of it as a Markdown page (docs/accuracy.md)");
   add_force_flag(app);
   add_flag(app, "--save-ranges", "FILE", "write the ranges that estimates show (data/validation/accuracy.json)");

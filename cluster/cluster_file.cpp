@@ -11,6 +11,7 @@
 #include "cluster/cluster_keys.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/gpu_catalogue.h"
+#include "cluster/host.h"
 
 namespace gpuplan {
 namespace {
@@ -73,7 +74,7 @@ void read_gpus(Fields& top, ClusterFile& cluster) {
   }
 }
 
-/// What rings over a level were measured to reach.
+/// Reads the rate that rings over a level were measured to reach.
 StatedLink read_link(Fields& fields) {
   StatedLink link;
   if (const auto range = fields.rates("busbw_gb_s", kPositive); !range.empty())
@@ -128,7 +129,8 @@ void read_host(Fields& top, Machine& node) {
   node.host_link = host->optional_rate("link_gb_s", kPositive);
   node.host_cores = host->optional_integer("cores", {.most = kMostGpus}).value_or(0);
   read_sockets(*host, node);
-  host->allow({"vcpus", "cpu", "cpus", "pcie", "trays", "gpus_per_tray", "note", "source"});
+  node.host = read_host_spec(*host);
+  host->allow({"vcpus", "cpu", "cpus", "pcie", "trays", "gpus_per_tray", "note"});
   host->refuse_unknown();
 }
 
@@ -165,7 +167,7 @@ void share_adapters(ClusterFile& cluster) {
   cluster.node.nic_per_gpu = BytesPerSec{sum / double(std::max<std::int64_t>(1, cluster.node.gpus_per_node))};
 }
 
-/// What this very card sustains, where it is not what the catalogue says of its product.
+/// Reads what this very card sustains, where that differs from the catalogue's product.
 void read_overrides(Fields& top, ClusterFile& cluster) {
   auto fields = top.optional_fields("gpu_overrides");
   if (!fields) return;

@@ -32,7 +32,7 @@ std::string cluster_file_text(const ClusterSpec& cluster);
 
 enum class MachineTextKind : std::uint8_t { Yaml, TopoMatrix, NcclXml };
 
-/// By content: XML begins with '<', the matrix has a header line with GPU0.
+/// Kind of a description by its content: XML begins with '<', the matrix has a header line with GPU0.
 MachineTextKind kind_of_text(std::string_view text);
 
 /// Throw InputError with where = "file:line".

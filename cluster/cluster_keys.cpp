@@ -204,7 +204,7 @@ std::optional<GpuFile> in_catalogue(const std::string& id) {
   return is_known ? std::optional(read_gpu_file(gpu_path(id))) : std::nullopt;
 }
 
-/// What a plan divides by.
+/// Checks the numbers that a plan divides by.
 void check(Fields& row, const GpuSpec& spec) {
   const auto need = [&](bool is_there, const char* key) {
     if (!is_there) row.report(key, "is missing, and the catalogue does not know this GPU");

@@ -23,7 +23,7 @@ struct StatedGpu {
   std::optional<std::size_t> kind;  // in the machine, once it is used
 };
 
-/// What a cluster file says.
+/// Content of a cluster file.
 struct ClusterFile {
   std::string id, name, file;
   Machine node;                     // one machine: every rank of it once

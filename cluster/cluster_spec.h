@@ -47,6 +47,17 @@ struct LinkCost {
   bool operator==(const LinkCost&) const = default;
 };
 
+/// The host of one machine, as far as it is known; 0: not known. Rates are of all sockets together.
+struct HostSpec {
+  std::string kind;              // of data/hosts.yaml, "server"; empty: stated by a file or by flags
+  Bytes usual_memory;            // of machines of this kind
+  BytesPerSec memory_bandwidth;  // datasheet, of all channels
+  std::int64_t cores = 0, sockets = 0, numa_nodes = 0;
+  std::string source;
+  bool is_stated() const { return *this != HostSpec{}; }
+  bool operator==(const HostSpec&) const = default;
+};
+
 /// A machine or several alike. Ranks are numbered node by node.
 struct ClusterSpec {
   std::string name;  // as the user typed it, or the preset's name
@@ -65,9 +76,10 @@ struct ClusterSpec {
   std::vector<Bytes> memory_in_use;      // per rank, only for `local`
   std::int64_t host_cores = 0;           // of `Nxcpu`: the ranks share them; 0 on GPUs
   NodeLayout layout;                     // as far as it was stated
+  HostSpec host;
 
   std::int64_t num_gpus() const { return std::int64_t(gpus.size()); }
-  /// Of `num_ranks` that fill one machine after the other: how many share one.
+  /// Ranks that share one machine when `num_ranks` fill one after the other.
   std::int64_t ranks_per_node(std::int64_t num_ranks) const { return std::min(num_ranks, gpus_per_node); }
   std::int64_t num_nodes() const { return ceil_div(num_gpus(), gpus_per_node); }
   bool is_mixed() const {

@@ -76,6 +76,10 @@ std::string host_text(const ClusterSpec& cluster) {
   std::string out = fmt::format("host:\n  link_gb_s: {}\n", in_gb_s(cluster.host_link));
   if (cluster.host_memory.count > 0) out += fmt::format("  memory_gib: {}\n", in_gib(cluster.host_memory));
   if (cluster.host_cores > 0) out += fmt::format("  cores: {}\n", cluster.host_cores);
+  const HostSpec& host = cluster.host;
+  if (host.memory_bandwidth.value > 0) out += fmt::format("  memory_gb_s: {}\n", in_gb_s(host.memory_bandwidth));
+  if (host.cores > 0) out += fmt::format("  cpu_cores: {}\n", host.cores);
+  if (host.numa_nodes > 0) out += fmt::format("  numa_nodes: {}\n", host.numa_nodes);
   return out;
 }
 

@@ -8,7 +8,7 @@
 
 namespace gpuplan {
 
-/// What this process may use of the host.
+/// Part of the host that this process may use.
 struct HostFacts {
   std::int64_t num_cores = 1;
   Bytes memory, memory_available;

@@ -23,13 +23,13 @@ GpuChoice resolve_gpu(const std::string& text);
 /// The ids of the products that `text` may mean: one where it leaves nothing open, none where it is unknown.
 std::vector<std::string> possible_gpus(const std::string& text);
 
-/// Whether two names are one but for case, separators and the maker's.
+/// Compares two names without case, separators and the maker's name.
 bool is_same_gpu_name(const std::string& a, const std::string& b);
 
-/// What to do about a name that is not known: a name it may be a slip of, and how to describe the card.
+/// Advice about a name that is not known: a name it may be a slip of, and how to describe the card.
 std::string how_to_describe(const std::string& text);
 
-/// Where the user's own GPUs are: files as in data/gpus. One with an id of the catalogue stands in its place.
+/// Folder of the user's own GPUs: files as in data/gpus. One with an id of the catalogue stands in its place.
 std::filesystem::path own_gpu_dir();
 
 /// Names of every GPU, sorted by id: data/gpus/index.yaml, files it does not list yet, and the user's.

@@ -210,7 +210,10 @@ ClusterSpec resized(const ClusterSpec& cluster, std::int64_t num_gpus) {
         "name the GPUs with --gpus");
   if (!cluster.file.empty()) return load_cluster(cluster.file, num_gpus);
   const GpuSpec& gpu = cluster.gpus.front();
-  return parse_gpus(fmt::format("{}x{}", num_gpus, gpu.id), gpu_spec_text(gpu));
+  ClusterSpec other = parse_gpus(fmt::format("{}x{}", num_gpus, gpu.id), gpu_spec_text(gpu));
+  other.host_memory = cluster.host_memory;  // which --host-memory may have said
+  if (cluster.host.kind.empty()) other.host = cluster.host;
+  return other;
 }
 
 }  // namespace gpuplan

@@ -28,9 +28,9 @@ struct GpuSpec {
   bool operator==(const GpuSpec&) const = default;
 };
 
-/// Whether its tensor cores multiply bf16: those of NVIDIA's cards before Ampere do not. Source: data/gpus.
+/// Says whether its tensor cores multiply bf16: those of NVIDIA's cards before Ampere do not. Source: data/gpus.
 inline bool multiplies_bf16(const GpuSpec& gpu) { return gpu.is_cpu || gpu.bf16.value > 0 || gpu.fp16.value <= 0; }
-/// Whether flash-attention 2 runs on it: on NVIDIA from capability 8.0. Source: Dao-AILab/flash-attention README.
+/// Says whether flash-attention 2 runs on it: on NVIDIA from capability 8.0. Source: Dao-AILab/flash-attention README.
 bool runs_flash_attention_2(const GpuSpec& gpu);
 /// FlashAttention 3 is written for Hopper's instructions, capability 9.0. Source: the same README.
 bool runs_flash_attention_3(const GpuSpec& gpu);

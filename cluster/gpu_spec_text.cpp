@@ -53,7 +53,7 @@ GpuDefaults read_gpu_defaults() {
   return out;
 }
 
-/// What one part says.
+/// Content of one part of the text.
 struct Description {
   std::string name, text, figures;
   std::optional<Bytes> memory;
@@ -213,7 +213,7 @@ void set_fp8(GpuSpec& spec, const Description& stated) {
   spec.fp8 = *stated.fp8;
 }
 
-/// What both kinds of cards take over as it is stated.
+/// Copies the stated values that both kinds of cards take over.
 void take_stated(GpuSpec& spec, const Description& stated) {
   set_fp8(spec, stated);
   if (stated.fp32) spec.fp32 = *stated.fp32;

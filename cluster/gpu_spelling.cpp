@@ -23,7 +23,7 @@ std::string digits_of(const std::string& name) {
   return out;
 }
 
-/// Whether one character more, less or other, or another order of the same ones, turns `a` into `b`.
+/// Says whether one character more, less or other, or another order of the same ones, turns `a` into `b`.
 bool is_one_slip(const std::string& a, const std::string& b) {
   const std::string &shorter = a.size() < b.size() ? a : b, &longer = a.size() < b.size() ? b : a;
   const auto at = std::size_t(std::mismatch(shorter.begin(), shorter.end(), longer.begin()).first - shorter.begin());
@@ -35,7 +35,7 @@ bool is_one_slip(const std::string& a, const std::string& b) {
          shorter.compare(at, std::string::npos, longer, at + 1, std::string::npos) == 0;
 }
 
-/// Whether two digits that stand side by side have changed places: "3900" for "3090".
+/// Says whether two neighbouring digits have changed places: "3900" for "3090".
 bool swaps_two_digits(const std::string& typed, const std::string& name) {
   if (typed.size() != name.size()) return false;
   const auto at = std::size_t(std::mismatch(typed.begin(), typed.end(), name.begin()).first - typed.begin());

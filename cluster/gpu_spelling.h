@@ -12,7 +12,7 @@ namespace gpuplan {
 /// "NVIDIA GeForce RTX 4090 (24 GB)" and "rtx4090-24g" become "rtx409024gb".
 std::string plain_gpu_name(std::string_view text);
 
-/// Whether `typed` may be meant as `name`; both are plain names.
+/// Says whether `typed` may be meant as `name`; both are plain names.
 bool may_be_slip(const std::string& typed, const std::string& name);
 
 /// A name in which an amount of memory is a word: "A100-80", "A100_80G", "A100 80 GB PCIe", "80GB A100".

@@ -18,7 +18,7 @@ struct PcieSlot {
   std::int64_t generation{}, lanes{};
 };
 
-/// What GPUs that cannot reach each other share. Zero bandwidth: the usual host of the slot's generation.
+/// Host memory that GPUs share which cannot reach each other. Zero bandwidth: the usual host of the slot's generation.
 struct HostShape {
   std::int64_t sockets = 1;
   BytesPerSec memory_bandwidth;  // of one socket, datasheet
@@ -35,11 +35,11 @@ class LinkTable {
                 HostShape host = {}) const;
   /// Ring cost between machines, for a GPU whose share of the adapters is `nic_per_gpu`.
   LinkCost network(BytesPerSec nic_per_gpu, const Profile& profile) const;
-  /// What copies between host and device reach, one direction.
+  /// Rate that copies between host and device reach, one direction.
   BytesPerSec host_link(PcieSlot slot) const;
-  /// What one GPU in such a slot reaches through host memory when it has it for itself.
+  /// Rate that one GPU in such a slot reaches through host memory when it has it for itself.
   BytesPerSec staging_rate(PcieSlot slot, const Profile& profile) const;
-  /// What all GPUs of one socket reach together through its memory: bytes that are written and read.
+  /// Rate that all GPUs of one socket reach together through its memory: bytes that are written and read.
   BytesPerSec staging_capacity(PcieSlot slot, BytesPerSec memory_bandwidth) const;
   BytesPerSec memory_bandwidth(PcieSlot slot) const;  // of a usual socket
   BytesPerSec socket_link(PcieSlot slot) const;
@@ -88,7 +88,8 @@ class LinkTable {
   double staging_share_ = 1;
 };
 
-/// What training reaches: figures of NVLink are plain nccl-tests rings, copies have a share of the effective PCIe rate.
+/// Link cost that training reaches: figures of NVLink are plain nccl-tests rings, copies have a share of the effective
+/// PCIe rate.
 LinkCost reached_inside(const ClusterSpec& cluster, const Profile& profile);
 BytesPerSec reached_host_link(const ClusterSpec& cluster, const Profile& profile);
 

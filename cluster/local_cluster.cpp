@@ -27,7 +27,7 @@ bool is_consumer(const std::string& name) {
   return has_word(name, "geforce");
 }  // slower matrix products with fp32 accumulation
 
-/// How unlike `known` is to the GPU: an older capability first, then another form, another market, another size.
+/// Distance of `known` to the GPU: an older capability first, then another form, another market, another size.
 std::array<double, 4> distance(const GpuSpec& known, const LocalGpu& gpu) {
   const double size = gpu.num_sms > 0
                           ? double(gpu.num_sms) / double(known.sm_count)
@@ -63,7 +63,7 @@ std::optional<GpuFile> by_memory(const LocalGpu& gpu) {
   return best;
 }
 
-/// What the driver says of the card itself stands over the like one's.
+/// Values reported by the driver override those copied from the nearest catalogue entry.
 void take_identity(GpuFile& product, const LocalGpu& gpu) {
   GpuSpec& spec = product.spec;
   spec.source = "NVML, and rates scaled from " + spec.source;
@@ -127,7 +127,7 @@ GpuFile product_of(const LocalGpu& gpu, std::vector<std::string>& assumptions) {
     if (!error.where().empty() || gpu.compute_capability.empty()) throw;
     if (auto like = nearest_product(gpu)) return made_up(gpu, *std::move(like), assumptions);
     throw InputError("",
-                     fmt::format("'{}' is not in the catalogue, nor anything as old (compute capability {})", gpu.name,
+                     fmt::format("'{}' is not in the catalogue, and no catalogued GPU has compute capability {} or lower", gpu.name,
                                  gpu.compute_capability),
                      "describe it in a file of data/gpus");
   }
@@ -217,7 +217,7 @@ void take_real_links(GpuSpec& spec, const LocalGpu& gpu, std::optional<bool> pee
     spec.nvlink_per_direction = nvlink_rate(gpu, links) * double(gpu.nvlinks->size());
 }
 
-/// Whether the driver leaves open what joins these GPUs.
+/// Says whether the driver leaves open what joins these GPUs.
 bool is_fabric_unknown(const LocalMachine& machine, const Machine& node, std::optional<bool> peer_to_peer) {
   if (machine.gpus.size() < 2) return false;
   const bool knows_nvlinks = std::all_of(machine.gpus.begin(), machine.gpus.end(),

@@ -23,7 +23,7 @@ GpuFile instance_of(GpuFile product, const LocalMigInstance& instance);
 /// The spec with the memory that this very card offers: ECC and the driver change it.
 void take_real_memory(GpuSpec& spec, const LocalGpu& gpu);
 
-/// Of GPUs that are not in the catalogue: "nvidia-geforce-rtx-4070-super".
+/// Id of a GPU that is not in the catalogue: "nvidia-geforce-rtx-4070-super".
 std::string product_id(const std::string& name);
 
 /// One machine with these GPUs, its layout and real fabric; what is not free now is in `memory_in_use`. A GPU that the
@@ -37,13 +37,13 @@ ClusterSpec local_cluster(const LocalMachine& machine);
 /// Layout, NVLinks, slots; what could not be known stays open and is said in `assumptions`.
 MachineFacts facts_of(const LocalMachine& machine);
 
-/// Whether every GPU reaches every other's memory; nothing when the driver does not say.
+/// Says whether every GPU reaches every other's memory; nothing when the driver does not say.
 std::optional<bool> has_peer_to_peer(const LocalMachine& machine);
 
-/// What neither is free nor the driver's own.
+/// Memory that is neither free nor the driver's own.
 Bytes memory_in_use(const LocalGpu& gpu);
 
-/// What works less well than these GPUs could, what memory is in use, and where all this is from.
+/// Notes on what works less well than these GPUs could, what memory is in use, and where all this is from.
 std::vector<std::string> detection_notes(const LocalMachine& machine);
 
 }  // namespace gpuplan

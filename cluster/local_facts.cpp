@@ -69,7 +69,8 @@ LinkCounts count_links(const LocalMachine& machine, const LocalGpu& gpu) {
   return counts;
 }
 
-/// In virtual machines the driver hides where links lead; if all pairs reach each other over NVLink, it is a switch.
+/// Recognises a switch: in virtual machines the driver hides where links lead; if all pairs reach each other over
+/// NVLink, it is one.
 bool is_hidden_switch(const LocalMachine& machine, const std::vector<LinkCounts>& counts) {
   const bool are_hidden = std::all_of(counts.begin(), counts.end(), [](const LinkCounts& gpu) {
     return gpu.to_switch == 0 && gpu.elsewhere > 0 &&
@@ -179,7 +180,7 @@ void say_source(const LocalMachine& machine, std::vector<std::string>& assumptio
       version));
 }
 
-/// What works less well than these GPUs could.
+/// Notes what works less well than these GPUs could.
 void say_oddities(const LocalMachine& machine, std::vector<std::string>& assumptions) {
   assumptions.insert(assumptions.end(), machine.notes.begin(), machine.notes.end());
   const bool is_waiting = std::any_of(machine.gpus.begin(), machine.gpus.end(),

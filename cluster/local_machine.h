@@ -62,7 +62,7 @@ struct LocalGpu {
   std::vector<LocalProcess> processes;
 };
 
-/// What joins two GPUs.
+/// Links between two GPUs.
 struct LocalPair {
   std::optional<PathClass> path;                        // over PCIe: Pix … Sys
   std::optional<bool> can_read, can_write, can_nvlink;  // peer-to-peer
@@ -86,8 +86,8 @@ struct VisibleGpu {
   std::optional<std::size_t> mig_instance;  // named by its own UUID
 };
 
-/// As CUDA reads the variable: numbers or (the beginning of) UUIDs up to the first that names no GPU; all when it is
-/// not set, none when it is empty or names one twice.
+/// Reads the variable as CUDA does: numbers or (the beginning of) UUIDs up to the first that names no GPU; all when it
+/// is not set, none when it is empty or names one twice.
 std::vector<VisibleGpu> visible_gpus(const std::vector<LocalGpu>& all, const std::optional<std::string>& visible);
 std::vector<VisibleGpu> visible_gpus(const std::vector<LocalGpu>& all);  // of the environment
 

@@ -7,13 +7,14 @@
 
 #include "base/error.h"
 #include "cluster/cluster_spec.h"
+#include "cluster/host.h"
 #include "cluster/links.h"
 
 namespace gpuplan {
 namespace {
 
 constexpr std::int64_t kMostCardsPerSocket = 4;  // slots with 16 lanes on one socket of a usual server
-/// From this share per GPU on, every GPU has an adapter of its own; below it a machine has one.
+/// Network bandwidth per GPU from which on every GPU has an adapter of its own; below it a machine has one.
 constexpr BytesPerSec kOwnAdapter{100e9 / 8};
 
 /// The host bridge of the `index`-th of `count` devices spread evenly in order.
@@ -116,7 +117,7 @@ PcieSlot slot_of(const Machine& machine, const GpuSpec& gpu) {
           std::min(gpu.pcie_lanes, machine.pcie_lanes.value_or(gpu.pcie_lanes))};
 }
 
-/// What a ring through every GPU of a node runs over.
+/// Fabric that a ring through every GPU of a node runs over.
 FabricKind ring_fabric(const Machine& machine) {
   if (machine.gpus_per_node <= 1) return FabricKind::None;
   if (machine.fabric != FabricKind::NvLinkBridge || machine.gpus_per_node == 2) return machine.fabric;
@@ -191,6 +192,7 @@ ClusterSpec build_cluster(const Machine& machine) {
   cluster.host_memory = machine.host_memory;
   cluster.host_cores = machine.host_cores;
   cluster.layout = machine.layout;
+  cluster.host = filled(machine.host, usual_host(cluster.fabric, machine.kinds.front().spec.id, machine.gpus_per_node));
   const HostShape host_shape{
       machine.layout.sockets > 0 ? machine.layout.sockets : usual_sockets(cluster.fabric, machine.gpus_per_node),
       machine.layout.memory_bandwidth};

@@ -10,7 +10,7 @@
 
 namespace gpuplan {
 
-/// What a file says of the rings over a level, in place of what is usual there.
+/// Statement of a file about the rings over a level, in place of what is usual there.
 struct StatedLink {
   std::optional<BytesPerSec> bus, all_reduce_bus;
   std::optional<Seconds> latency;
@@ -28,8 +28,9 @@ struct Machine {
   std::optional<BytesPerSec> nvlink, host_link;             // stated by the file
   BytesPerSec nic_per_gpu;                                  // a GPU's share of its node's adapters
   Bytes host_memory;                                        // per node; 0: not known
-  std::int64_t host_cores = 0;
-  NodeLayout layout;  // as far as it is stated
+  std::int64_t host_cores = 0;                              // of ranks on a CPU
+  HostSpec host;                                            // as far as it is stated
+  NodeLayout layout;                                        // as far as it is stated
 };
 
 /// Above this a typing slip is likelier than a cluster.
@@ -51,7 +52,7 @@ std::int64_t usual_sockets(FabricKind fabric, std::int64_t gpus_per_node);
 /// SXM boards: two sockets, every GPU with its adapters on a PCIe switch. Cards: in slots of the sockets' host bridges.
 NodeLayout complete_layout(const ClusterSpec& cluster, std::vector<std::string>& assumptions);
 
-/// What joins such GPUs in one machine when nobody says.
+/// Fabric that joins such GPUs in one machine when nobody says.
 FabricKind usual_fabric(const std::vector<GpuFile>& kinds);
 
 }  // namespace gpuplan

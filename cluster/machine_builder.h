@@ -30,8 +30,8 @@ MachineRates rates_of(const ClusterSpec& cluster, const NodeLayout& layout, cons
 void build_machine(Topology& topology, MachineShape& shape, const ClusterSpec& cluster, const NodeLayout& layout,
                    const MachineRates& rates, bool one_gpu_stands_for_all);
 
-/// Which adapters each GPU uses: the nearest, shared out among the GPUs to which they are nearest.
-/// Source: ncclTopoGetLocalNet, NVIDIA/nccl 2.30.7 src/graph/topo.cc.
+/// Assigns adapters to GPUs: the nearest, shared out among the GPUs to which they are nearest. Source:
+/// ncclTopoGetLocalNet, NVIDIA/nccl 2.30.7 src/graph/topo.cc.
 std::vector<std::vector<std::size_t>> share_adapters(const NodeLayout& layout);
 
 /// Over PCIe.

@@ -12,7 +12,7 @@
 
 namespace gpuplan {
 
-/// As `nvidia-smi topo -m` calls it.
+/// Classes of paths as `nvidia-smi topo -m` calls them.
 enum class PathClass : std::uint8_t { Self, NvLink, Pix, Pxb, Phb, Node, Sys };
 
 /// Paths between all GPUs and adapters. A pair that NVLinks hide has NvLink: it joins nothing here.
@@ -35,8 +35,8 @@ struct MachineFacts {
   std::vector<std::string> assumptions;
 };
 
-/// What joins `num_gpus` GPUs: a switch; links from each to several or to one other; else PCIe, with peer-to-peer or
-/// without.
+/// Fabric that joins `num_gpus` GPUs: a switch; links from each to several or to one other; else PCIe, with
+/// peer-to-peer or without.
 FabricKind fabric_of(const MachineFacts& facts, std::int64_t num_gpus, bool has_peer_to_peer);
 
 /// Layout, slots, fabric and NVLink rate of `node`. `per_link`: one NVLink, one direction; 0: not known.

@@ -22,7 +22,7 @@ std::string_view to_string(Protocol protocol);
 
 /// Kinds of link that have latencies of their own in the tuner.
 enum class NcclLink : std::uint8_t { NvLink, Pci, Net };
-/// By compute capability: 7.x and older, 8.x, 9.x, 10.x and newer.
+/// Generations by compute capability: 7.x and older, 8.x, 9.x, 10.x and newer.
 enum class NcclGeneration : std::uint8_t { Volta, Ampere, Hopper, Blackwell };
 
 /// The tuner's link inside a machine with this fabric; none where the ranks do not talk through NCCL (RCCL and CPU
@@ -35,7 +35,7 @@ struct NcclTable {
   using PerProtocol = std::array<T, kNumProtocols>;
   using PerNodes = std::array<BytesPerSec, 3>;  // 1 machine, 2, more
 
-  /// What caps a generation.
+  /// Upper limits of a generation.
   struct Caps {
     PerNodes ll;                                                    // of the whole bus
     PerNodes ring_ll128_channel, tree_ll128_channel, tree_channel;  // of one channel

@@ -18,7 +18,7 @@ struct PcieSwitchPlace {
   bool operator==(const PcieSwitchPlace&) const = default;
 };
 
-/// Where a GPU or an adapter is plugged in.
+/// Slot of a GPU or an adapter.
 struct DevicePlace {
   std::int64_t bridge = 0;
   std::int64_t pcie_switch = -1;  // -1: directly on the host bridge
@@ -56,7 +56,7 @@ struct NodeLayout {
   bool operator==(const NodeLayout&) const = default;
 };
 
-/// What is wrong with a stated layout: a place that does not exist, a link between a GPU and itself. Empty: nothing.
+/// Mistake in a stated layout: a place that does not exist, a link between a GPU and itself. Empty: none.
 std::string problem_of(const NodeLayout& layout, std::int64_t gpus_per_node);
 
 }  // namespace gpuplan

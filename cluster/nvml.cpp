@@ -13,7 +13,7 @@
 namespace gpuplan::nvml {
 namespace {
 
-/// What people can do about a code.
+/// Advice for people about a code.
 struct Remedy {
   int code;
   std::string_view text;

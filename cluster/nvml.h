@@ -12,7 +12,7 @@
 
 namespace gpuplan {
 
-/// What helps when the driver does not.
+/// Advice for the case that the driver does not answer.
 inline constexpr const char* kDescribeGpus = "describe the GPUs with --gpus, for example --gpus 4xA6000";
 
 }  // namespace gpuplan

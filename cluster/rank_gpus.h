@@ -24,7 +24,7 @@ class RankGpus {
   const GpuSpec& front() const { return kinds_.front(); }
   const GpuSpec& back() const { return kinds_.back(); }
 
-  /// In the order of the ranks, neighbours that are alike once.
+  /// Kinds in the order of the ranks, neighbours that are alike once.
   const std::vector<GpuSpec>& kinds() const { return kinds_; }
   std::size_t count_of(std::size_t kind) const { return ends_[kind] - (kind == 0 ? 0 : ends_[kind - 1]); }
   /// The first rank behind `rank` and its neighbours alike.
@@ -45,7 +45,7 @@ class RankGpus {
     }
     *this = std::move(changed);
   }
-  /// Of one rank.
+  /// Changes the GPU of one rank.
   template <class Change>
   void change(std::size_t rank, Change change) {
     RankGpus changed;

@@ -53,10 +53,15 @@ class Topology {
 
   /// The order in which rings visit `ranks` (all of one group): neighbours by the widest links, machine by machine.
   std::vector<std::int64_t> ring_order(std::span<const std::int64_t> ranks) const;
-  /// What one message of a ring step loads when `from` sends to `to`, next in a group of `group_size` ranks with
+  /// Links that one message of a ring step loads when `from` sends to `to`, next in a group of `group_size` ranks with
   /// `ranks_per_node` of them in each machine. A ring through several machines runs once per adapter, so that every
   /// member's message goes over NVLink and adapters in the shares of those rings (weights below 1).
-  Route ring_route(std::int64_t from, std::int64_t to, std::int64_t ranks_per_node, std::int64_t group_size) const;
+  /// Where the direct links of a GPU (a mesh) serve a group of a part of the machine, `members` says which: its rings
+  /// use the links among them alike.
+  Route ring_route(std::int64_t from, std::int64_t to, std::int64_t ranks_per_node, std::int64_t group_size,
+                   std::span<const std::int64_t> members = {}) const;
+  /// What leaves every GPU of a machine when all groups of `ways` GPUs, `stride` apart, run rings in it at once.
+  BytesPerSec rate_of_groups(std::int64_t stride, std::int64_t ways) const;
 
   // Filled by build_topology (cluster/topology_builder.h).
   std::int64_t num_nodes = 1;

@@ -10,7 +10,7 @@ namespace gpuplan {
 /// The graph of `cluster`, or of what `fold` keeps of it. ClusterSpec::layout says what hangs where; without one the
 /// usual layout of the fabric is taken and said in `assumptions`.
 Topology build_topology(const ClusterSpec& cluster, const TopologyFold& fold = {});
-/// With the efficiencies of a profile other than the default one of the cluster's first GPU.
+/// Builds the topology with the efficiencies of another profile than the default one of the cluster's first GPU.
 Topology build_topology(const ClusterSpec& cluster, const Profile& profile, const TopologyFold& fold);
 
 }  // namespace gpuplan

@@ -20,7 +20,7 @@ bool is_passed_through(VertexKind kind) {
          kind == VertexKind::Leaf || kind == VertexKind::Spine;
 }
 
-/// How good a way is; the least is the best.
+/// Cost of a way; the least is the best.
 struct WayCost {
   bool leaves_direct_links = false;
   double negative_width = -std::numeric_limits<double>::infinity();

@@ -25,13 +25,17 @@ struct WayTree {
   std::vector<std::uint32_t> last_link;
 };
 
-/// What stands at the same place in every machine. Vertices are those of machine 0.
+/// Vertices that stand at the same place in every machine, by those of machine 0.
 struct MachineShape {
   std::uint32_t num_vertices = 0, num_links = 0;        // 0: the graph was not made by build_topology
   std::vector<std::uint32_t> gpus, memory_of;           // per local GPU: its vertex, its socket's memory
   std::vector<std::uint32_t> nvme_of;                   // per local GPU; empty: the machine has none
   std::vector<std::vector<std::uint32_t>> adapters_of;  // per local GPU
   std::vector<std::uint32_t> nics;
+  /// Per adapter the GPU beside it, where rings and messages to other machines leave by it and not by each GPU itself;
+  /// empty: every GPU takes its own adapters.
+  std::vector<std::uint32_t> relay_of;
+  std::vector<double> relayed_share;      // per adapter, of what leaves the machine
   std::vector<std::uint32_t> folded_way;  // of GPU 0 to the NVSwitch and back
   bool has_like_neighbours = false;       // every pair of GPUs is linked alike
   bool is_staged = false;                 // GPUs reach each other and the adapters through host memory
@@ -66,7 +70,7 @@ struct TopologyGraph {
 
   /// Ways from `source`, inside its machine where machines are known.
   const WayTree& tree(std::uint32_t source) const;
-  /// From one vertex to another of the same machine, in the order of travel; false when there is no way.
+  /// Appends the way from one vertex to another of the same machine, in the order of travel; false when there is none.
   bool append_way(Route& route, std::uint32_t from, std::uint32_t to, double weight, bool is_peer) const;
 };
 

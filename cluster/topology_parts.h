@@ -49,7 +49,7 @@ struct LinkUse {
 };
 using Route = std::vector<LinkUse>;
 
-/// Which machines and ranks are kept when ranks that behave alike are simulated once. Empty: all.
+/// Machines and ranks that are kept when ranks that behave alike are simulated once. Empty: all.
 struct TopologyFold {
   std::vector<std::int32_t>
       node_stands_for;            // per machine: the kept machine that stands for it (indices of kept machines)

@@ -44,13 +44,18 @@ std::size_t nic_position(const MachineShape& machine, std::uint32_t nic) {
   return std::size_t(std::find(machine.nics.begin(), machine.nics.end(), nic) - machine.nics.begin());
 }
 
-/// From a rank to one in another machine, `weight` of it, striped over the nearest adapters of both.
-void append_between_machines(const TopologyGraph& g, Route& route, std::int64_t from, std::int64_t to, double weight) {
+/// Appends the way from a rank to one in another machine, `weight` of it, striped over the nearest adapters of both, or
+/// over all by the GPUs that relay. `has_hops`: the way to these GPUs and from them counts; a ring takes it as one of
+/// its own steps.
+void append_between_machines(const TopologyGraph& g, Route& route, std::int64_t from, std::int64_t to, double weight,
+                             bool has_hops) {
   const MachineShape& m = g.machine;
   const auto from_node = narrow<std::uint32_t>(g.kept_machine(g.node_of(from))),
              to_node = narrow<std::uint32_t>(g.kept_machine(g.node_of(to)));
   const auto from_local = std::size_t(g.local_of(from)), to_local = std::size_t(g.local_of(to));
-  const auto &out = m.adapters_of[from_local], &in = m.adapters_of[to_local];
+  const bool is_relayed = !m.relay_of.empty();
+  const auto &out = is_relayed ? m.nics : m.adapters_of[from_local],
+             &in = is_relayed ? m.nics : m.adapters_of[to_local];
   GPUPLAN_CHECK(!out.empty() && !in.empty(), "machines of a cluster have adapters");
   const std::size_t stripes = std::max(out.size(), in.size());
   const std::uint32_t from_base = from_node * m.num_vertices, to_base = to_node * m.num_vertices;
@@ -58,17 +63,25 @@ void append_between_machines(const TopologyGraph& g, Route& route, std::int64_t 
       !g.network.leaf_up.empty() && g.node_of(from) / g.network.leaf_nodes != g.node_of(to) / g.network.leaf_nodes;
   for (std::size_t i = 0; i < stripes; ++i) {
     const std::uint32_t a = out[i % out.size()], b = in[i % in.size()];
-    const double part = weight / double(stripes);
-    append_adapter_way(g, route, from_base + m.gpus[from_local], from_base + a, from_base + m.memory_of[from_local],
-                       part);
+    const double part = is_relayed ? weight * m.relayed_share[i] : weight / double(stripes);
+    const std::uint32_t leaves_by = is_relayed ? m.relay_of[i] : m.gpus[from_local],
+                        enters_by = is_relayed ? m.relay_of[i] : m.gpus[to_local];
+    if (has_hops)
+      GPUPLAN_CHECK(g.append_way(route, from_base + m.gpus[from_local], from_base + leaves_by, part, true),
+                    "GPUs of a board reach each other");
+    append_adapter_way(g, route, from_base + leaves_by, from_base + a, from_base + m.memory_of[from_local], part);
     append_network(g, route, from_node * m.nics.size() + nic_position(m, a),
                    to_node * m.nics.size() + nic_position(m, b), g.network.leaf_of[from_node],
                    g.network.leaf_of[to_node], crosses, part);
-    append_adapter_way(g, route, to_base + b, to_base + m.gpus[to_local], to_base + m.memory_of[to_local], part);
+    append_adapter_way(g, route, to_base + b, to_base + enters_by, to_base + m.memory_of[to_local], part);
+    if (has_hops)
+      GPUPLAN_CHECK(g.append_way(route, to_base + enters_by, to_base + m.gpus[to_local], part, true),
+                    "GPUs of a board reach each other");
   }
 }
 
-/// From a GPU to another of the same kept machine (or to one that it stands for itself: out and in again).
+/// Appends the way from a GPU to another of the same kept machine (or to one that it stands for itself: out and in
+/// again).
 void append_inside_machine(const TopologyGraph& g, Route& route, std::uint32_t from, std::uint32_t to, double weight) {
   const MachineShape& m = g.machine;
   if (from == to) {  // ranks folded into one: what it sends over the switch it also receives
@@ -116,7 +129,7 @@ Route Topology::route(std::int64_t from_rank, std::int64_t to_rank) const {
   else if (g.node_of(from_rank) == g.node_of(to_rank))
     append_inside_machine(g, route, from, to, 1);
   else
-    append_between_machines(g, route, from_rank, to_rank, 1);
+    append_between_machines(g, route, from_rank, to_rank, 1, true);
   return merged(route);
 }
 
@@ -150,30 +163,35 @@ Route Topology::nvme_route(std::int64_t rank, bool to_nvme) const {
 /// rings leave at the ranks beside adapters; taking all ranks alike (1/g each, through the adapter that they share)
 /// loads every adapter the same: k adapters carry g R / g = R together. So R <= k x adapter, as the bus bandwidth of
 /// make_comm_model. Source: NVIDIA/nccl src/graph/{search,connect}.cc (one channel per net device, crossNic rotations).
-Route Topology::ring_route(std::int64_t from, std::int64_t to, std::int64_t ranks_per_node,
-                           std::int64_t group_size) const {
+Route Topology::ring_route(std::int64_t from, std::int64_t to, std::int64_t ranks_per_node, std::int64_t group_size,
+                           std::span<const std::int64_t> members) const {
   const TopologyGraph& g = *graph_;
   const MachineShape& m = g.machine;
   const std::int64_t per_node = g.gpus_per_node,
                      nodes = ceil_div(group_size, std::max<std::int64_t>(1, ranks_per_node));
   if (m.num_vertices == 0 || group_size <= 1) return route(from, to);
   Route route_;
-  const bool is_whole = ranks_per_node == per_node && m.has_striped_rings;
+  const bool is_whole = ranks_per_node == per_node;
+  const auto is_member = [&](std::uint32_t vertex, std::int64_t node) {
+    if (g.graph[vertex].kind != VertexKind::Gpu) return false;
+    return is_whole || std::any_of(members.begin(), members.end(),
+                                   [&](std::int64_t rank) { return g.node_of(rank) == node && gpu(rank) == vertex; });
+  };
   const auto append_local = [&](std::int64_t a, std::int64_t b, double weight) {
-    if (!is_whole) return append_inside_machine(g, route_, gpu(a), gpu(b), weight);
     double width = 0;
     std::vector<std::uint32_t> direct;
-    for (const auto& edge : boost::make_iterator_range(boost::out_edges(gpu(a), g.graph))) {
-      const auto link = get(boost::edge_index, g.graph, edge);
-      if (g.graph[g.ends[link].second].kind == VertexKind::Gpu)
-        direct.push_back(link), width += g.links[link].capacity.value;
-    }
+    if (m.has_striped_rings)
+      for (const auto& edge : boost::make_iterator_range(boost::out_edges(gpu(a), g.graph))) {
+        const auto link = get(boost::edge_index, g.graph, edge);
+        if (is_member(g.ends[link].second, g.node_of(a))) direct.push_back(link), width += g.links[link].capacity.value;
+      }
+    if (direct.empty()) return append_inside_machine(g, route_, gpu(a), gpu(b), weight);
     for (const std::uint32_t link : direct) route_.push_back({link, weight * g.links[link].capacity.value / width});
   };
   const bool leaves = g.node_of(from) != g.node_of(to);
   if (nodes <= 1 || !m.has_ring_per_adapter) {
     if (leaves)
-      append_between_machines(g, route_, from, to, 1);
+      append_between_machines(g, route_, from, to, 1, ranks_per_node == 1);
     else
       append_local(from, to, 1);
     return merged(route_);
@@ -190,8 +208,27 @@ Route Topology::ring_route(std::int64_t from, std::int64_t to, std::int64_t rank
   }
   const std::int64_t local_to = g.node_of(from) * per_node + to % per_node, remote_to = next * per_node + to % per_node;
   if (ranks_per_node > 1) append_local(from, local_to, 1 - share);
-  append_between_machines(g, route_, from, remote_to, share);
+  append_between_machines(g, route_, from, remote_to, share, ranks_per_node == 1);
   return merged(route_);
+}
+
+BytesPerSec Topology::rate_of_groups(std::int64_t stride, std::int64_t ways) const {
+  std::vector<double> loads(num_links());
+  for (std::int64_t first = 0; first + stride * (ways - 1) < gpus_per_node();
+       first += (first + 1) % stride == 0 ? stride * (ways - 1) + 1 : 1) {
+    std::vector<std::int64_t> ranks;
+    for (std::int64_t i = 0; i < ways; ++i) ranks.push_back(first + i * stride);
+    const auto order = ring_order(ranks);
+    for (std::size_t i = 0; i < order.size(); ++i)
+      for (const LinkUse& use : ring_route(order[i], order[(i + 1) % order.size()], ways, ways, order))
+        loads[use.link] += use.weight;
+  }
+  BytesPerSec rate;
+  for (std::uint32_t i = 0; i < loads.size(); ++i)
+    if (const BytesPerSec here = link(i).capacity / std::max(1e-12, loads[i]);
+        loads[i] > 0 && (rate.value == 0 || here < rate))
+      rate = here;
+  return rate;
 }
 
 std::vector<std::int64_t> Topology::ring_order(std::span<const std::int64_t> ranks) const {

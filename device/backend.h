@@ -17,7 +17,7 @@ struct DeviceOptions {
   int num_threads = 0;  // a CPU rank computes with; 0: all cores this process may use
 };
 
-/// What a device library offers. One object per process.
+/// Interface of a device library. One object per process.
 class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
@@ -25,13 +25,13 @@ class DeviceBackend {
   virtual std::unique_ptr<Device> open(const DeviceOptions& options) = 0;
 };
 
-/// Where the ranks of a group meet.
+/// Address at which the ranks of a group meet.
 struct Rendezvous {
   int rank = 0, size = 1;
   std::string id;  // of NCCL: what make_id() gave on rank 0, passed on by the launcher. MPI knows its ranks itself
 };
 
-/// What a library of collectives offers.
+/// Interface of a library of collectives.
 class CollectiveBackend {
  public:
   virtual ~CollectiveBackend() = default;
@@ -45,7 +45,7 @@ class CollectiveBackend {
 DeviceBackend& device_backend(DeviceKind kind);
 CollectiveBackend& collective_backend(DeviceKind kind);  // MPI for CPU ranks, NCCL for CUDA
 
-/// Where the libraries are looked for: $GPUPLAN_LIBRARY_DIR, lib/gpuplan beside the installed program, beside the
+/// Folders that may hold the libraries: $GPUPLAN_LIBRARY_DIR, lib/gpuplan beside the installed program, beside the
 /// program.
 std::vector<std::filesystem::path> device_library_dirs();
 

@@ -30,7 +30,7 @@ NameTable<DeviceKind> names_of(DeviceKind);
 /// Bytes, of whatever a device allocates.
 inline constexpr std::int64_t kAlignment = 256;
 
-/// What the device is and what runs on it.
+/// Facts about the device and the libraries that run on it.
 struct DeviceFacts {
   DeviceKind kind{};
   std::string name;                  // "NVIDIA H200", "Intel(R) Xeon(R) Processor"
@@ -43,7 +43,7 @@ struct DeviceFacts {
   std::vector<std::string> warnings;  // "oneDNN takes this processor for AVX2 although it has AVX-512"
 };
 
-/// Who goes first where streams compete: what communicates is short, and others wait for it.
+/// Priority where streams compete: communication is short, others wait for it, so it comes first.
 enum class StreamUse : std::uint8_t { Compute, Communication };
 
 class Stream {

@@ -205,8 +205,8 @@ struct AttentionBackward {
   float* scratch{};
 };
 
-/// In place, of each row of [blocks, queries, keys]. Causal: row i of a block sees columns up to i + keys - queries;
-/// what it does not see becomes 0. F16 too.
+/// Softmax in place of each row of [blocks, queries, keys]. Causal: row i of a block sees columns up to i + keys -
+/// queries; what it does not see becomes 0. F16 too.
 struct Softmax {
   Numbers scores;
   std::int64_t blocks{}, queries{}, keys{};

@@ -9,7 +9,7 @@
 
 namespace gpuplan {
 
-/// Whether mpirun is on the PATH.
+/// Says whether mpirun is on the PATH.
 bool has_mpirun();
 
 /// Holds what one mpirun needs while it runs: Open MPI 4 keeps the memory that ranks share, and its own files, in

@@ -56,7 +56,7 @@ GPUPLAN_INLINE float f8e4m3_to_float(std::uint8_t byte) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | nan | sign);
 }
 
-/// What is larger than 448 becomes 448 (as CUDA's saturating conversion does).
+/// Rounds; values larger than 448 become 448 (as CUDA's saturating conversion does).
 GPUPLAN_INLINE std::uint8_t float_to_f8e4m3(float value) {
   const auto all = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t bits = all & 0x7fffffffU;

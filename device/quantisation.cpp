@@ -25,10 +25,10 @@ float largest_magnitude(std::span<const float> values) {
   return largest;
 }
 
-/// What to multiply by to come to [-1, 1]. A block of zeros keeps its zeros.
+/// Factor that brings a block to [-1, 1]. A block of zeros keeps its zeros.
 float to_unit(float absmax) { return absmax > 0 ? 1 / absmax : 0.0F; }
 
-/// How many middles lie below: without a branch, so that a block is coded several weights at a time.
+/// Number of middles that lie below: without a branch, so that a block is coded several weights at a time.
 std::uint8_t nf4_code(float x) {
   int code = 0;
   for (const float middle : kMiddles) code += x > middle;

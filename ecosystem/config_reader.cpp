@@ -37,12 +37,15 @@ struct ReadFile {
   std::optional<ConfigFile> engine;                   // DeepSpeed's settings that stand inside this file
   bool is_guess = false;                              // a script of an unknown kind: its program has other defaults
   std::string open_method;                            // a flag of a script's own that says whether adapters are trained
+  SettingsPart part{};                                // without the table and the keys
 };
 
-/// "q_proj,v_proj" as a list.
+/// "q_proj,v_proj" and "full_shard auto_wrap" as lists.
 json words_of_list(const json& text) {
   json words = json::array();
-  for (const std::string& word : split(text.get<std::string>(), ',')) words.push_back(std::string(trim(word)));
+  for (const std::string& part : split(text.get<std::string>(), ','))
+    for (const std::string& word : split(std::string(trim(part)), ' '))
+      if (!word.empty()) words.push_back(word);
   return words;
 }
 
@@ -50,6 +53,10 @@ json words_of_list(const json& text) {
 json words_of(const KeyRow& row, const json& list) {
   json words = json::array();
   for (const json& item : list) {
+    if (!row.each.empty() && item.is_object()) {
+      if (item.contains(row.each) && item[row.each].is_string()) words.push_back(item[row.each]);
+      continue;
+    }
     const KeyRow::Value* known = row.find_value(item);
     if (!known)
       words.push_back(item);
@@ -87,7 +94,11 @@ class KeyReader {
         notes_(notes) {}
 
   void read() {
-    if (const auto method = find_foreign_method(table_.name, tree_.root))
+    const std::string said = said_objective();
+    const auto method = find_foreign_method(table_.name, tree_.root, said);
+    if (method && !method->objective.empty() && (said.empty() || said == method->objective))
+      take_method(*method, said.empty());
+    else if (method && !is_planned_with(said, *method))
       fail(method->keys.front(), fmt::format("belongs to {}, which is not modelled: {}", method->name, method->why),
            fmt::format("only supervised fine-tuning is planned: to plan that, leave out {}",
                        fmt::join(method->keys, ", ")));
@@ -109,6 +120,31 @@ class KeyReader {
     const std::string line = is_known ? fmt::format(":{}", place->second.key_line) : "";
     const std::string& file = is_known && !place->second.file.empty() ? place->second.file : tree_.file;
     throw InputError(fmt::format("{}{}: {}", file, line, key), problem, hint);
+  }
+
+  /// The method that a key of the table states, or the program that was started; empty: none.
+  std::string said_objective() const {
+    for (const KeyRow& row : table_.rows) {
+      if (!row.field || row.field->name != "objective" || !tree_.root.contains(row.key)) continue;
+      const KeyRow::Value* known = row.find_value(tree_.root.at(row.key));
+      if (known && known->second.is_string()) return known->second.get<std::string>();
+    }
+    return {};
+  }
+
+  /// Says whether every key of the sign is one that the table knows, under a method that is planned.
+  bool is_planned_with(const std::string& said, const ForeignSign& sign) const {
+    return !said.empty() &&
+           std::ranges::all_of(sign.keys, [&](const std::string& key) { return table_.find(as_in_table(key)); });
+  }
+
+  /// Keys of a method that is planned: those without a row change nothing that is counted.
+  void take_method(const ForeignSign& method, bool is_stated_by_keys) {
+    if (is_stated_by_keys) state_fact(*find_setup_field("objective"), method.keys.front(), method.objective);
+    for (const std::string& key : method.keys)
+      if (!table_.find(as_in_table(key)))
+        ignored_[fmt::format("of {}, and it changes neither memory nor the time of a step", method.name)].push_back(
+            key);
   }
 
   /// The key as the table spells it: a mapping's own prefix may be left out.
@@ -177,16 +213,48 @@ class KeyReader {
            "only supervised fine-tuning is planned: to plan that, leave it out");
   }
 
-  /// A flag of a script's own that speaks of adapters or of a quantised base, and is not switched off.
+  /// A flag of a script's own that speaks of adapters or of a quantised base, by its name or its value, and is not
+  /// switched off: --tuner lora, --quantization 4.
   static bool speaks_of_adapters(const std::string& path, const json& value) {
-    const bool is_off = value.is_null() || value == false || value == 0 || value == "" || value == 16 || value == 32;
-    return !is_off && std::ranges::any_of(std::array{"lora", "peft", "adapter", "load_in_", "4bit", "8bit", "bits"},
-                                          [&](const char* word) { return path.find(word) != std::string::npos; });
+    const std::string text = value.is_string() ? to_lower(value.get<std::string>()) : "";
+    const bool is_off = value.is_null() || value == false || value == 0 || value == 16 || value == 32 ||
+                        (value.is_string() && std::ranges::any_of(std::array{"", "none", "no", "full", "false"},
+                                                                  [&](const char* word) { return text == word; }));
+    const auto has = [](const std::string& in, const char* word) { return in.find(word) != std::string::npos; };
+    constexpr std::array kInNames{"lora",     "dora",    "peft",       "adapter",  "load_in_", "4bit",
+                                  "8bit",     "bits",    "quanti",     "tuner",    "nf4",      "galore",
+                                  "low_rank", "pre_seq", "prefix_len", "p_tuning", "ptuning"};
+    constexpr std::array kInValues{"lora", "dora", "peft", "nf4", "bnb", "int4", "int8", "galore"};
+    const bool is_path = has(text, "/") || has(text, ".");
+    return !is_off && (std::ranges::any_of(kInNames, [&](const char* word) { return has(path, word); }) ||
+                       (!is_path && std::ranges::any_of(kInValues, [&](const char* word) { return has(text, word); })));
+  }
+
+  /// The row of other trainers for a key of a script of one's own that says the length, or what is trained: where they
+  /// agree on it and no key of this table says it; nullptr: none.
+  const KeyRow* row_elsewhere(const std::string& path, const json& value) const {
+    const KeyRow* found = nullptr;
+    for (const KeyTable& table : key_tables()) {
+      const KeyRow* row = table.role == FileRole::Trainer && &table != &table_ ? table.find(path) : nullptr;
+      if (!row) continue;
+      if (row->use != KeyUse::Used || !row->field || (found && found->field != row->field)) return nullptr;
+      found = row;
+    }
+    if (!found || value.is_structured() || value.is_boolean()) return nullptr;
+    const std::string_view name = found->field->name;
+    if (name != "seq_len" && name != "targets" && name != "saved_modules") return nullptr;
+    const bool is_said =
+        std::ranges::any_of(table_.rows, [&](const KeyRow& row) { return row.field == found->field && has(row.key); });
+    return is_said ? nullptr : found;
   }
 
   void read_unknown(const std::string& path, const json& value) {
     refuse_foreign(path, value);
     if (is_guess_ && out_.open_method.empty() && speaks_of_adapters(to_lower(path), value)) out_.open_method = path;
+    if (const KeyRow* row = is_guess_ ? row_elsewhere(path, value) : nullptr) {
+      notes_.push_back(fmt::format("{}: {} is read as other trainers take it", tree_.file, path));
+      return read_row(*row, path, value);
+    }
     std::vector<std::string> known;
     for (const KeyRow& row : table_.rows) known.push_back(row.key);
     const std::string hint = did_you_mean(path, known);
@@ -195,11 +263,12 @@ class KeyReader {
     unknown_.push_back(hint.empty() ? path : fmt::format("{} ({})", path, hint));
   }
 
-  /// 1 and 0 for true and false, and a number as a text, where the program takes them: YAML and JSON have one spelling
-  /// of each, argparse and pydantic have several.
+  /// 1 and 0 for true and false, "true", and a number as a text, where the program takes them: YAML and JSON have one
+  /// spelling of each, argparse and pydantic have several.
   json as_program_reads(const KeyRow& row, const json& given) const {
     if (row.find_value(given)) return given;
     if (given.is_number_integer() && (given == 0 || given == 1) && row.takes_flags()) return given == 1;
+    if (given.is_string() && to_lower(given.get<std::string>()) == "true" && row.takes_flags()) return true;
     const bool is_number = row.field && (std::holds_alternative<Setup::Count Setup::*>(row.field->member) ||
                                          std::holds_alternative<Setup::Number Setup::*>(row.field->member));
     if (is_number && given.is_string() && table_.takes_texts_for_numbers(row.key))
@@ -238,6 +307,9 @@ class KeyReader {
     const bool is_list = std::holds_alternative<Setup::Words Setup::*>(row.field->member);
     if (is_list && value.is_array()) return words_of(row, value);
     if (row.is_joined && value.is_string()) return words_of(row, words_of_list(value));
+    const bool has_words = std::ranges::all_of(
+        row.values, [](const KeyRow::Value& v) { return v.second.is_null() || v.second.is_array(); });
+    if (is_list && has_words && value.is_string()) return json::array({value});  // one name, which no row translates
     if (std::all_of(row.values.begin(), row.values.end(), KeyRow::leaves_others)) return value;
     if (value.is_null()) return {};
     std::string accepted;
@@ -271,14 +343,17 @@ class KeyReader {
 /// The files together: later roles fill what earlier ones do not say.
 class Reading {
  public:
-  Reading(const std::vector<ConfigFile>& files, const FindConfig& find) : given_(files, find) {}
+  Reading(const std::vector<ConfigFile>& files, const FindConfig& find, const StackVersions& versions)
+      : given_(files, find),
+        versions_(versions) {}
 
   ConfigReading read() {
     if (const auto script = given_.take_script()) add_launch(*script);
-    for (const ConfigFile& file : given_.files()) add(file);
+    while (const auto file = given_.take_next()) add(*file);
     if (out_.plan) return read_plan();
     add_named_engine();
     for (const ReadFile& file : files_) merge(file);
+    list_parts();
     count_processes();
     check_batch();
     if (std::string note = resolve_component(out_.setup); !note.empty()) out_.notes.push_back(std::move(note));
@@ -303,6 +378,10 @@ class Reading {
       return out_.notes.push_back(fmt::format("{}: {}", file.name, describe(*message)));
     }
     const ParsedConfig parsed = parse_config(file);
+    if (parsed.is_guess)
+      out_.notes.push_back(
+          fmt::format("{} is no file of a program that gpuplan knows; its keys are read as those of {}", file.name,
+                      parsed.table->title));
     if (!parsed.table) {
       if (out_.plan) throw InputError(file.name, fmt::format("is a plan, and so is {}", out_.plan->name), "give one");
       out_.plan = file;
@@ -316,8 +395,28 @@ class Reading {
     add_parsed(file, parsed);
   }
 
+  /// The JSON file that `fsdp_config` of a trainer names stands in the place of its name.
+  void put_fsdp_file(const ConfigFile& file, const ParsedConfig& parsed) {
+    const KeyRow* row = parsed.table->find("fsdp_config");
+    json& root = parsed.tree->root;
+    if (!row || !row->field || row->field->name != "fsdp_file" || !root.contains("fsdp_config")) return;
+    if (!root["fsdp_config"].is_string() || trim(root["fsdp_config"].get<std::string>()).empty()) return;
+    const std::string named = root["fsdp_config"];
+    const auto found = given_.take_or_find(named, file.name);
+    if (!found)
+      throw InputError(fmt::format("{}: fsdp_config", file.name), fmt::format("names {}, which is not there", named),
+                       fmt::format("give it too: --from {}", named.substr(named.rfind('/') + 1)));
+    root["fsdp_config"] = parse_json(found->text, found->name);
+  }
+
   void add_parsed(const ConfigFile& file, const ParsedConfig& parsed) {
-    files_.push_back({.table = parsed.table, .file = file, .setup = {}, .stated_by = {}, .is_guess = parsed.is_guess});
+    put_fsdp_file(file, parsed);
+    files_.push_back({.table = parsed.table,
+                      .file = file,
+                      .setup = {},
+                      .stated_by = {},
+                      .is_guess = parsed.is_guess,
+                      .part = {.file = file.name}});
     KeyReader(files_.back(), parsed, out_.notes).read();
   }
 
@@ -332,22 +431,35 @@ class Reading {
 
   void add_part(const std::string& script, const LaunchPart& part, const std::string& started) {
     const KeyTable* table = find_key_table(part.table);
-    const std::optional<ConfigFile> config = given_.take_below(script, part, table);
+    const std::optional<ConfigFile> config = given_.take_below(script, part, table, out_.notes);
     ParsedConfig below;
     if (config) {
       below = parse_config(*config, table);
       if (!below.table) throw InputError(config->name, "is a plan", "give the plan alone");
     }
     const auto raw = tree_of(part, script, nullptr, below.tree.get(), out_.notes);
-    const bool is_guess = !table;
+    const bool is_guess = !table || (part.may_be_own && has_unknown_flags(*table, part));
     if (is_guess) {
       table = config ? below.table : &table_of_flags(raw->root, script);
       out_.notes.push_back(fmt::format("{}: {} is no script that gpuplan knows; its flags are read as those of {}",
                                        script, started, table->title));
     }
+    const std::string name = to_lower(started.substr(started.rfind('/') + 1));
+    const bool speaks =
+        is_guess && !config && (name.find("lora") != std::string::npos || name.find("peft") != std::string::npos);
     add_parsed(
         config ? *config : ConfigFile{script, {}},
         {.table = table, .tree = tree_of(part, script, table, below.tree.get(), out_.notes), .is_guess = is_guess});
+    files_.back().part = {.file = config ? config->name : "", .script = script, .flags = part.flags};
+    if (speaks && files_.back().open_method.empty()) files_.back().open_method = started;
+  }
+
+  /// Says whether a script takes flags that the program of its name stops at: then it is another of that name.
+  static bool has_unknown_flags(const KeyTable& table, const LaunchPart& part) {
+    return table.refuses_unknown && std::ranges::any_of(part.flags, [&](const LaunchFlag& flag) {
+             return !table.find(table.whole_key(flag.name)) && !table.has_below(flag.name) &&
+                    !names_foreign_method(table.name, flag.name);
+           });
   }
 
   void count_processes() {
@@ -405,6 +517,15 @@ class Reading {
     }
   }
 
+  void list_parts() {
+    for (const ReadFile& file : files_) {
+      SettingsPart part = file.part;
+      part.table = file.table;
+      part.keys_of.insert(file.stated_by.begin(), file.stated_by.end());
+      out_.parts.push_back(std::move(part));
+    }
+  }
+
   /// train_batch_size = micro batch x accumulation x ranks.
   void check_batch() {
     Setup& s = out_.setup;
@@ -420,6 +541,7 @@ class Reading {
   }
 
   void fill_defaults() {
+    settle_launcher_precision();
     for (const ReadFile& file : files_) {
       const bool has_fp16 = out_.setup.fp16.value_or(false);
       for (const KeyRow& row : file.table->rows) {
@@ -432,11 +554,17 @@ class Reading {
         if (!file.stated_by.count(fact)) state(out_.setup, *find_setup_field(fact), value);
       if (file.is_guess && !out_.setup.adapter) out_.setup.adapter = stated_by_.count("rank") ? "lora" : "none";
     }
-    if (const ReadFile* trainer = of_role(FileRole::Trainer)) {
-      const FrameworkDistributed& habits = find_framework(trainer->table->framework).distributed;
-      if (habits.fsdp2_shards_4bit) out_.setup.fsdp2_shards_4bit = true;
-      if (habits.fsdp2_shards_8bit) out_.setup.fsdp2_shards_8bit = true;
-    }
+    const FrameworkDistributed& habits = habits_of_trainer();
+    if (habits.fsdp2_shards_4bit) out_.setup.fsdp2_shards_4bit = true;
+    if (habits.fsdp2_shards_8bit) out_.setup.fsdp2_shards_8bit = true;
+  }
+
+  /// Where no trainer says in which type it computes, the launcher's word goes to DeepSpeed too.
+  void settle_launcher_precision() {
+    Setup& s = out_.setup;
+    if (of_role(FileRole::Trainer) || s.bf16 || s.fp16 || !s.mixed_precision) return;
+    if (s.mixed_precision == "bf16") s.bf16 = true;
+    if (s.mixed_precision == "fp16") s.fp16 = true;
   }
 
   /// axolotl's older spelling, [full_shard, auto_wrap, offload]; what fsdp_config says counts.
@@ -444,10 +572,34 @@ class Reading {
     const auto has = [&](std::string_view word) {
       return std::find(s.fsdp_words->begin(), s.fsdp_words->end(), word) != s.fsdp_words->end();
     };
-    if (!stated_by_.count("fsdp_sharding"))
-      s.fsdp_sharding = has("shard_grad_op") ? "grad-op" : has("hybrid_shard") ? "hybrid" : "full";
-    if (!stated_by_.count("fsdp_wrap")) s.fsdp_wrap = has("auto_wrap") ? "layer" : "none";
+    const FrameworkDistributed& habits = habits_of_trainer();
+    if (habits.own_fsdp_version > 0 && !s.fsdp_version) s.fsdp_version = habits.own_fsdp_version;
+    const bool is_second = s.fsdp_version == 2 && habits.own_fsdp_version > 0;
+    if (is_second && habits.own_fsdp_wraps && !has("full_shard") && !has("shard_grad_op"))
+      throw InputError(stated_by_["fsdp_words"], "these words are of FSDP1, and the trainer takes FSDP2",
+                       "fsdp_config with version: 1, or the versions of libraries that are installed, as in --versions "
+                       "transformers=4.57");
+    if (is_second && !stated_by_.count("fsdp_reshard"))
+      s.fsdp_reshard = has("shard_grad_op") ? "no" : "yes";
+    else if (!is_second && !stated_by_.count("fsdp_sharding"))
+      s.fsdp_sharding = has("shard_grad_op")        ? "grad-op"
+                        : has("hybrid_shard")       ? "hybrid"
+                        : has("hybrid_shard_zero2") ? "hybrid-grad-op"
+                        : has("no_shard")           ? "none"
+                                                    : "full";
+    if (!stated_by_.count("fsdp_wrap")) {
+      const bool by_size = has("auto_wrap") && !habits.own_fsdp_wraps && s.fsdp_min_params.value_or(0) > 0;
+      s.fsdp_wrap = by_size ? "size" : has("auto_wrap") || habits.own_fsdp_wraps ? "layer" : "none";
+    }
     if (has("offload")) s.fsdp_offload = true;
+  }
+
+  /// What the trainer's program does by itself on several GPUs, with the versions that are asked about.
+  const FrameworkDistributed& habits_of_trainer() const {
+    static const FrameworkDistributed kNone;
+    const ReadFile* trainer = of_role(FileRole::Trainer);
+    if (!trainer) return kNone;
+    return resolve_framework(trainer->table->framework, {.given = versions_, .date = {}}).distributed;
   }
 
   /// Which engine it is, where accelerate does not say.
@@ -457,8 +609,15 @@ class Reading {
     if (trainer && trainer->setup.deepspeed_file && (s.distributed == "no" || s.distributed == "multi"))
       s.distributed = "deepspeed";
     const bool implies_adapters =
-        s.quant_bits.value_or(0) > 0 || (s.rank_means_adapters == true && stated_by_.count("rank"));
+        s.quant_bits.value_or(0) > 0 ||
+        (s.rank_means_adapters == true && (stated_by_.count("rank") || s.dora == true || stated_by_.count("targets")));
     if (s.adapter == "none" && implies_adapters && !stated_by_.count("adapter")) s.adapter = "lora";
+    if (s.fsdp_words && habits_of_trainer().own_fsdp_version > 0) {
+      if (s.distributed == "no")
+        throw InputError(stated_by_["fsdp_words"], "FSDP works between several processes alone, and one is started",
+                         "torchrun --nproc_per_node N, or accelerate launch");
+      if (s.distributed == "multi") s.distributed.reset();
+    }
     if (s.distributed) {
       if (*s.distributed == "deepspeed" && !s.zero_stage) s.zero_stage = 2;
       if (*s.distributed != "deepspeed" && s.zero_stage && of_role(FileRole::Engine) == nullptr) s.zero_stage.reset();
@@ -523,6 +682,7 @@ class Reading {
   }
 
   GivenFiles given_;
+  StackVersions versions_;
   std::vector<ReadFile> files_;
   std::map<std::string_view, std::string> stated_by_;  // fact: file and key
   ConfigReading out_;
@@ -530,8 +690,9 @@ class Reading {
 
 }  // namespace
 
-ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find) {
-  return Reading(files, find).read();
+ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find,
+                           const StackVersions& versions) {
+  return Reading(files, find, versions).read();
 }
 
 void settle_vision(const ConfigReading& reading, EstimateRequest& request) {

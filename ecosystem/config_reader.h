@@ -3,15 +3,28 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "ecosystem/given_files.h"
+#include "ecosystem/key_table.h"
+#include "ecosystem/launcher.h"
 #include "ecosystem/out_of_memory.h"
+#include "models/stack.h"
 #include "planner/estimate.h"
 
 namespace gpuplan {
+
+/// One program's settings among the files: where each fact is stated, so that it can be stated otherwise.
+struct SettingsPart {
+  const KeyTable* table = nullptr;
+  std::string file;                            // whose keys they are; empty: flags alone
+  std::map<std::string, std::string> keys_of;  // fact: the key that states it
+  std::string script;                          // that has `flags`; empty: none
+  std::vector<LaunchFlag> flags;               // which stand over the keys of `file`
+};
 
 /// What the files say together.
 struct ConfigReading {
@@ -27,11 +40,14 @@ struct ConfigReading {
   std::optional<OutOfMemory> out_of_memory;  // of a log among the files
   std::optional<ConfigFile> plan;            // a plan of gpuplan among them; then at most a log is beside it
   std::vector<std::string> notes;
+  std::vector<SettingsPart> parts;
 };
 
 /// Throws InputError for a file of no known kind, two files of one role, a plan beside other settings, an unknown or
 /// refused key, values that contradict each other, and a combination that a rule forbids.
-ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find);
+/// `versions` are those of libraries that are not the newest.
+ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find,
+                           const StackVersions& versions = {});
 
 /// Once the model is known: what the files train beside the language model of one with a vision tower.
 void settle_vision(const ConfigReading& reading, EstimateRequest& request);

@@ -9,16 +9,21 @@
 
 #include "base/archive.h"
 #include "base/error.h"
+#include "base/json_file.h"
 #include "base/names.h"
 #include "base/unit_text.h"
 #include "ecosystem/config_reader.h"
 #include "ecosystem/export_parts.h"
 #include "ecosystem/field_flags.h"
 #include "ecosystem/meaning.h"
+#include "ecosystem/question_fields.h"
 #include "ecosystem/rules.h"
+#include "ecosystem/trained_parameters.h"
 #include "models/expert_layout.h"
+#include "models/fake_quant_table.h"
 #include "models/framework.h"
 #include "models/recipe_names.h"
+#include "models/trained_names.h"
 #include "planner/plan/plan_parts.h"
 
 namespace gpuplan {
@@ -283,6 +288,17 @@ const Target& find_target(std::string_view name, const std::string& framework) {
                    did_you_mean(name, export_targets(), fmt::format("known: {}", fmt::join(export_targets(), ", "))));
 }
 
+/// Two spellings of what alone is trained that mean the same parameters are one.
+void keep_spelling(EstimateRequest& read, const EstimateRequest& planned) {
+  if (planned.recipe.trained.empty() || read.recipe.trained.empty()) return;
+  const auto names = [&](const std::vector<std::string>& trained) {
+    return names_of_meant(list_weights(planned.model), [&](const std::string& name, const WeightTensor&) {
+      return std::ranges::any_of(trained, [&](const std::string& own) { return names_parameter(own, name); });
+    });
+  };
+  if (names(read.recipe.trained) == names(planned.recipe.trained)) read.recipe.trained = planned.recipe.trained;
+}
+
 /// What the files say when they are read again, on the plan's machines.
 EstimateRequest read_back(const ExportJob& job, const Target& target, const Files& files) {
   std::vector<ConfigFile> configs;
@@ -310,33 +326,10 @@ EstimateRequest read_back(const ExportJob& job, const Target& target, const File
   r.recipe.images = images;
   settle_vision(reading, r);
   std::vector<std::string> notes;
+  settle_trained(reading, r, notes);
+  keep_spelling(r, job.request);
   settle_strategy(reading, r, notes);
   return r;
-}
-
-json recipe_json(const Recipe& recipe) {
-  FieldWriter out;
-  write_recipe(out, recipe);
-  json fields = json::parse(out.take().dump());
-  fields.erase("framework");
-  fields.erase("versions");
-  fields["images"] = {{"train", to_string(recipe.images.train)}};  // the rest is of the data
-  if (recipe.loss != LossKernel::Chunked) fields.erase("loss_chunks");
-  if (recipe.checkpointing != Checkpointing::EveryK) fields.erase("checkpoint_every");
-  const std::string usual = std::string(to_string(recipe.framework->layers.kernels));
-  if (fields["kernels"].is_null()) fields["kernels"] = usual;
-  const Dtype compute = resolve_numerics(recipe, *recipe.framework, ShardingEngine::Local).compute;
-  if (recipe.is_adapter() && recipe.lora.base_dtype == compute) fields["lora"]["base_dtype"] = nullptr;
-  if (recipe.quant.kind != BaseQuant::Nf4) fields["quant"] = {{"kind", fields["quant"]["kind"]}};
-  return fields;
-}
-
-json strategy_json(const Strategy& strategy) {
-  FieldWriter out;
-  write_strategy(out, strategy);
-  json fields = json::parse(out.take().dump());
-  fields.erase("name");  // one state layout may have two names
-  return fields;
 }
 
 /// A field in which two objects differ: its path and both values.
@@ -372,26 +365,18 @@ std::string nearest_to(const std::vector<Difference>& all, const EstimateRequest
   return words.empty() ? "export for another program" : words;
 }
 
-/// The recipe without a 4-bit storage that is the usual one of what is sharded.
-Recipe without_usual_storage(const ExportJob& job, Recipe recipe) {
-  const Dtype compute = resolve_numerics(recipe, *recipe.framework, job.strategy.engine).compute;
-  if (job.strategy.layout.shards_weights && recipe.quant.storage_dtype == compute) recipe.quant.storage_dtype.reset();
-  return recipe;
-}
-
 /// Why the files would train something else; fills answer.refusal.
 void compare(ExportAnswer& answer, const ExportJob& job, const EstimateRequest& read, const Target& target) {
   const Strategy strategy = make_strategy(read.strategy, read.cluster, options_for(read));
   std::vector<Difference> found;
-  add_differences(found, strategy_json(job.strategy), strategy_json(strategy));
+  add_differences(found, strategy_fields(job.strategy), strategy_fields(strategy));
   const bool is_other_strategy = !found.empty() && strategy.name != job.strategy.name;
   if (target.trainer) {
     const auto method = [](const EstimateRequest& r) { return json{{"method", to_string(r.recipe.method)}}; };
     const std::size_t num_before = found.size();
     add_differences(found, method(job.request), method(read));
     if (found.size() == num_before)
-      add_differences(found, recipe_json(without_usual_storage(job, job.request.recipe)),
-                      recipe_json(without_usual_storage(job, read.recipe)));
+      add_differences(found, recipe_fields(job.request.recipe, job.strategy), recipe_fields(read.recipe, job.strategy));
   }
   if (found.empty()) return;
   answer.nearest = nearest_to(found, read, strategy, job, target);
@@ -458,6 +443,8 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
     return refuse(answer, fmt::format("{} [{}]", rule->why, rule->id), std::string(rule->nearest));
   if (const std::string why = why_not_applicable(job.strategy, r.cluster, r.recipe, r.model); !why.empty())
     return refuse(answer, fmt::format("{}: {}", job.strategy.name, why), "plan again with another --strategy");
+  if (job.strategy.mesh.within_layers() != Mesh())
+    return refuse(answer, "tensor parallelism cannot be exported yet", "plan without --tp");
   if (target.trainer && reaches_mamba_output(r))
     return refuse(answer,
                   "all-linear would put adapters on out_proj of the Mamba layers, which PEFT refuses or leaves idle",
@@ -528,8 +515,10 @@ std::vector<std::string> export_targets() {
 }
 
 std::string export_hint(const std::string& plan_file, const Recipe& recipe) {
-  // trainers' files cannot say that some parameters alone are trained, nor fake quantisers
-  const bool needs_script = !recipe.trained.empty() || recipe.qat != Qat::None;
+  // of the trainers' files axolotl's alone say that some parameters alone are trained, and which fake quantisers
+  const bool can_say = recipe.framework->name == "axolotl" && (recipe.trained.empty() || !recipe.is_adapter()) &&
+                       (recipe.qat == Qat::None || !fake_quant_row(recipe.qat).dtypes.empty());
+  const bool needs_script = (!recipe.trained.empty() || recipe.qat != Qat::None) && !can_say;
   const auto is_own = [&](const Target& t) { return !needs_script && t.trainer && t.name == recipe.framework->name; };
   const auto found = std::find_if(kTargets.begin(), kTargets.end(), is_own);
   return fmt::format("gpuplan export {} --for {} writes files that train it", shell_word(plan_file),

@@ -13,15 +13,6 @@ namespace {
 
 using nlohmann::json;
 
-/// What stands in the file for a fact; null where the format has no word for it.
-OrderedJson written_value(const KeyRow& row, const json& fact) {
-  const auto first = row.values.begin(), last = first + std::ptrdiff_t(row.num_written);
-  const auto pair = std::find_if(first, last, [&](const auto& p) { return p.second == fact; });
-  if (pair != last) return pair->first;
-  if (row.is_joined && fact.is_array()) return fmt::format("{}", fmt::join(fact.get<std::vector<std::string>>(), ","));
-  return std::all_of(first, last, KeyRow::leaves_others) ? OrderedJson(fact) : OrderedJson();
-}
-
 /// Puts a value at "a.b.c".
 void put(OrderedJson& top, const std::string& path, OrderedJson value) {
   OrderedJson* at = &top;
@@ -105,7 +96,7 @@ ExportedFile table_file(const ExportJob& job, const KeyTable& table, const Order
     if (!is_written_for(row, job.versions) || !is_stated(job.setup, *row.field)) continue;
     if (leaves_to_deepspeed && row.field->name == "mixed_precision") continue;  // its own file says it
     if (leaves_to_deepspeed && row.field->name == "zero_init" && job.setup.zero_stage != 3) continue;
-    OrderedJson value = written_value(row, value_of(job.setup, *row.field));
+    OrderedJson value = value_in_file(row, value_of(job.setup, *row.field));
     const bool is_count = row.field->name == "alpha" || (row.field->name == "epochs" && table.name == "torchtune");
     if (is_count && value == std::floor(value.get<double>()))
       value = std::int64_t(value.get<double>());  // PEFT's and torchtune's types are whole numbers
@@ -196,7 +187,7 @@ std::vector<std::pair<std::string, std::string>> torchrun_variables(const Export
     const std::size_t dot = row.key.find('.');
     const bool is_variable = row.key.starts_with("fsdp_config.") || row.key.starts_with("parallelism_config.");
     if (!is_variable || !is_written_for(row, job.versions) || !is_stated(job.setup, *row.field)) continue;
-    const OrderedJson value = written_value(row, value_of(job.setup, *row.field));
+    const OrderedJson value = value_in_file(row, value_of(job.setup, *row.field));
     const std::string name =
         row.field->name == "fsdp_wrap_class" ? "FSDP_TRANSFORMER_CLS_TO_WRAP" : row.key.substr(dot + 1);
     if (!value.is_null()) set(name, value.is_string() ? value.get<std::string>() : value.dump());
@@ -212,7 +203,7 @@ std::vector<std::pair<std::string, std::string>> zero_variables(const ExportJob&
   const KeyRow* leaves = find_key_table("accelerate")->find("deepspeed_config.deepspeed_moe_layer_cls_names");
   if (job.setup.leaf_classes && leaves && is_written_for(*leaves, job.versions))
     out.emplace_back("ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES",
-                     written_value(*leaves, *job.setup.leaf_classes).get<std::string>());
+                     value_in_file(*leaves, *job.setup.leaf_classes).get<std::string>());
   return out;
 }
 

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "models/optimizers.h"
 #include "models/recipe_names.h"
 #include "planner/strategy.h"
 
@@ -49,7 +50,7 @@ constexpr std::array kFieldFlags{
               }},
     FieldFlag{"precision",
               [](Request r, const Strategy&) { return flag("--precision", to_string(r.recipe.precision)); }},
-    FieldFlag{"optimizer", [](Request r, const Strategy&) { return flag("--optimizer", r.recipe.optimizer->name); }},
+    FieldFlag{"optimizer", [](Request r, const Strategy&) { return flag("--optimizer", optimizer_text(r.recipe)); }},
     FieldFlag{"optimizer_in_backward",
               [](Request r, const Strategy&) {
                 return on_or_off("--optimizer-in-backward", r.recipe.optimizer_in_backward);

@@ -96,6 +96,22 @@ const KeyTable& table_of_keys(const json& top, const std::string& name) {
   return *found;
 }
 
+/// Says whether a file is the settings of a script of one's own: the program would stop at a key, others know each key
+/// that speaks for the program, and one of the keys that it stops at.
+bool is_of_nobody(const KeyTable& table, const json& top) {
+  if (!table.refuses_unknown || table.role != FileRole::Trainer) return false;
+  const auto is_known_elsewhere = [&](const std::string& key) {
+    return std::ranges::any_of(key_tables(), [&](const KeyTable& other) {
+      return &other != &table && other.role == FileRole::Trainer && other.find(key);
+    });
+  };
+  const std::vector<std::string> signs = signs_in(table, top);
+  if (signs.size() > 1 || !std::ranges::all_of(signs, is_known_elsewhere)) return false;
+  return std::ranges::any_of(top.items(), [&](const auto& item) {
+    return !table.find(item.key()) && !table.has_below(item.key()) && is_known_elsewhere(item.key());
+  });
+}
+
 }  // namespace
 
 const KeyTable& table_of_flags(const json& top, const std::string& name) {
@@ -131,6 +147,10 @@ ParsedConfig parse_config(const ConfigFile& file, const KeyTable* expected) {
     throw InputError(file.name, "is a model's config", fmt::format("give it as --model {}", file.name));
   if (expected) refuse_foreign_program(top, file.name);
   parsed.table = expected ? expected : &table_of_keys(top, file.name);
+  if (!expected && is_of_nobody(*parsed.table, top)) {
+    parsed.table = &table_of_flags(top, file.name);
+    parsed.is_guess = true;
+  }
   if (parsed.table->refuses_repeated) refuse_repeated(*parsed.tree, file);
   return parsed;
 }

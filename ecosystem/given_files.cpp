@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "ecosystem/out_of_memory.h"
 #include "ecosystem/python_launch.h"
+#include "ecosystem/python_source.h"
+#include "ecosystem/shipped_files.h"
 
 namespace gpuplan {
 namespace {
@@ -56,9 +58,18 @@ std::optional<ConfigFile> GivenFiles::take_script() {
   return {};
 }
 
+std::optional<ConfigFile> GivenFiles::take_next() {
+  if (files_.empty()) return {};
+  ConfigFile file = std::move(files_.front());
+  files_.erase(files_.begin());
+  return file;
+}
+
 Launch GivenFiles::read_script(const ConfigFile& script) {
-  if (is_python_script(script)) return read_python_launch(script);
-  Launch launch = read_launch(script);
+  const bool has_commands = is_python_script(script) && is_notebook_of_commands(script);
+  if (is_python_script(script) && !has_commands) return read_python_launch(script);
+  Launch launch =
+      read_launch(has_commands ? ConfigFile{script.name, commands_of_notebook(script.text, script.name)} : script);
   written_ = launch.written;
   if (!launch.needs_source) return launch;
   auto source = take_named(launch.script);
@@ -90,14 +101,23 @@ std::optional<ConfigFile> GivenFiles::find_named(const std::string& named, const
   return behind.empty() ? std::nullopt : find_(behind, by);
 }
 
+std::optional<ConfigFile> GivenFiles::take_or_find(const std::string& named, const std::string& by) {
+  if (auto given = take_named(named)) return given;
+  return find_named(named, by);
+}
+
 std::optional<ConfigFile> GivenFiles::take_below(const std::string& script, const LaunchPart& part,
-                                                 const KeyTable* table) {
+                                                 const KeyTable* table, std::vector<std::string>& notes) {
   if (part.config.empty()) {
     const auto same = std::find_if(files_.begin(), files_.end(), [&](const auto& f) { return is_file_of(f, table); });
     return same == files_.end() ? std::nullopt : take_named(same->name);
   }
-  if (auto given = take_named(part.config)) return given;
-  if (auto found = find_named(part.config, script)) return found;
+  if (auto found = take_or_find(part.config, script)) return found;
+  if (const ShippedFile* shipped = find_shipped_file(part.table + " file", part.config)) {
+    notes.push_back(fmt::format("{} names {}, which is not there: taken as it is shipped ({})", script, part.config,
+                                shipped->source));
+    return ConfigFile{part.config, shipped->text};
+  }
   throw InputError(fmt::format("{}:{}", script, part.config_line),
                    fmt::format("names {}, which is not there", part.config),
                    fmt::format("give it too: --from {}", last_of_path(part.config)));

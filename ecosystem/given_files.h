@@ -19,8 +19,8 @@ class GivenFiles {
  public:
   GivenFiles(std::vector<ConfigFile> files, const FindConfig& find) : files_(std::move(files)), find_(find) {}
 
-  /// Gives the files that are not taken yet.
-  const std::vector<ConfigFile>& files() const { return files_; }
+  /// The first of the files that are not taken yet; nothing where none is left.
+  std::optional<ConfigFile> take_next();
 
   /// The command or the Python source among the files, the command where there are both. Throws InputError for two of
   /// one kind.
@@ -31,12 +31,16 @@ class GivenFiles {
   Launch read_script(const ConfigFile& script);
 
   /// The file that a part of a command changes by its flags: the one that it names, from among the given files, from
-  /// those that the script writes itself, or beside it; else a given file of the same program. Throws InputError where
-  /// the one that it names is nowhere.
-  std::optional<ConfigFile> take_below(const std::string& script, const LaunchPart& part, const KeyTable* table);
+  /// those that the script writes itself, or beside it, or one that its program ships; else a given file of the same
+  /// program. Throws InputError where the one that it names is nowhere. `notes` receives what stands in.
+  std::optional<ConfigFile> take_below(const std::string& script, const LaunchPart& part, const KeyTable* table,
+                                       std::vector<std::string>& notes);
 
   /// A file that another one names: one that the script writes itself, else one that is there.
   std::optional<ConfigFile> find_named(const std::string& named, const std::string& by) const;
+
+  /// The same, and before these a given file of that name.
+  std::optional<ConfigFile> take_or_find(const std::string& named, const std::string& by);
 
  private:
   std::optional<ConfigFile> take_named(const std::string& named);

@@ -20,7 +20,8 @@ using nlohmann::json;
 constexpr std::array kFormats{
     "accelerate",    "deepspeed",        "torchtune", "torch",          "unsloth",    "ms-swift",
     "open-instruct", "llama-factory-v1", "axolotl",   "llama-factory",  "peft-sft",   "trl",
-    "peft",          "transformers",     "launch",    "unsloth-script", "trl-script", "transformers-script"};
+    "peft",          "transformers",     "launch",    "unsloth-script", "trl-script", "transformers-script",
+    "qlora-script",  "olmo-core-script"};
 
 /// Reads one data file. Every problem in it is a mistake of ours, so the first one ends it.
 class TableReader {
@@ -39,6 +40,7 @@ class TableReader {
     table_.is_json = table_.file.ends_with(".json");
     table_.refuses_unknown = top.value("refuses_unknown", false);
     table_.refuses_repeated = top.value("refuses_repeated", false);
+    table_.takes_abbreviations = top.value("takes_abbreviations", false);
     table_.has_head = top.value("has_head", true);
     table_.numbers_in_texts = texts(top, "numbers_in_texts");
     table_.usual_strategy = top.value("usual_strategy", "");
@@ -99,6 +101,7 @@ class TableReader {
   void include(KeyTable part) {
     for (KeyRow& row : part.rows)
       if (!table_.find(row.key)) table_.rows.push_back(std::move(row));
+    table_.prefixes.insert(table_.prefixes.end(), part.prefixes.begin(), part.prefixes.end());
   }
 
   void add_used(const json& from) {
@@ -114,7 +117,9 @@ class TableReader {
     }
     if (from.contains("otherwise")) row.otherwise = from["otherwise"];
     row.is_joined = from.value("joined", false);
+    row.each = from.value("each", "");
     row.needs = texts(from, "needs");
+    pairs(from, "needs_item", [&](const json& a, const json& b) { row.needs_item = {a, b}; });
     row.is_written = from.value("written", true);
     for (const auto& [key, bound] : {std::pair{"since", &row.since}, std::pair{"before", &row.before}}) {
       if (!from.contains(key)) continue;
@@ -171,6 +176,17 @@ bool KeyTable::has_below(const std::string& key) const {
   return std::any_of(rows.begin(), rows.end(), [&](const KeyRow& row) { return row.key.starts_with(key + "."); });
 }
 
+std::string KeyTable::whole_key(const std::string& begin) const {
+  if (!takes_abbreviations || find(begin) || has_below(begin)) return begin;
+  const KeyRow* only = nullptr;
+  for (const KeyRow& row : rows) {
+    if (!row.key.starts_with(begin) || row.key.find('.') != std::string::npos) continue;
+    if (only) return begin;
+    only = &row;
+  }
+  return only ? only->key : begin;
+}
+
 bool is_written_for(const KeyRow& row, const Versions& versions) {
   if (row.use != KeyUse::Used || !row.is_written) return false;
   const auto is_before = [&](const std::pair<std::string, std::string>& bound) {
@@ -178,6 +194,14 @@ bool is_written_for(const KeyRow& row, const Versions& versions) {
     return version && is_older(*version, bound.second);
   };
   return !(row.since && is_before(*row.since)) && (!row.before || is_before(*row.before));
+}
+
+nlohmann::ordered_json value_in_file(const KeyRow& row, const json& fact) {
+  const auto first = row.values.begin(), last = first + std::ptrdiff_t(row.num_written);
+  const auto pair = std::find_if(first, last, [&](const auto& p) { return p.second == fact; });
+  if (pair != last) return pair->first;
+  if (row.is_joined && fact.is_array()) return fmt::format("{}", fmt::join(fact.get<std::vector<std::string>>(), ","));
+  return std::all_of(first, last, KeyRow::leaves_others) ? nlohmann::ordered_json(fact) : nlohmann::ordered_json();
 }
 
 namespace {

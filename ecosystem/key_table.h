@@ -32,10 +32,13 @@ struct KeyRow {
   std::size_t num_written = 0;  // of `values`; those behind are read only
   nlohmann::json otherwise;     // the fact where no file has the key; null: nothing follows
   bool is_joined = false;       // a list is one text with commas
+  std::string each;             // of mappings in a list, the key whose text counts
   bool is_written = true;       // false: another spelling of the same
   /// Package and version from which, and before which, the key is written; empty: always.
   std::optional<std::pair<std::string, std::string>> since, before;
   std::vector<std::string> needs;  // keys without any of which this one has no effect
+  /// A list and the item that it must hold, else the key has no effect: a plugin. Empty: none.
+  std::pair<std::string, std::string> needs_item;
   std::string reason, rule;
   std::string note;                      // what to know when the key is there
   std::vector<nlohmann::json> harmless;  // values of a refused key that change nothing
@@ -58,6 +61,7 @@ struct KeyTable {
   std::vector<std::pair<std::string, std::string>> prefixes;  // of the keys inside a mapping, which may be left out
   bool refuses_unknown = false;                               // the program itself stops at a key that it does not know
   bool refuses_repeated = false;                              // or at one that comes twice; else the last counts
+  bool takes_abbreviations = false;  // flags are argparse's: the beginning of a key's name is enough where it is one's
   bool is_json = false;
   bool has_head = true;  // a JSON file names its plan under "_gpuplan"; false: the program stops
   std::vector<std::string>
@@ -71,10 +75,16 @@ struct KeyTable {
   const KeyRow* find(const std::string& key) const;
   bool takes_texts_for_numbers(const std::string& key) const;
   bool has_below(const std::string& key) const;
+  /// The one key that begins so: argparse takes "--logging_step" for it. The key itself where it is known, where none
+  /// or several begin so, and where the program's flags are none of argparse.
+  std::string whole_key(const std::string& begin) const;
 };
 
 /// Whether the key is written into files for these versions; a version that is not given is the newest.
 bool is_written_for(const KeyRow& row, const Versions& versions);
+
+/// What stands in the file for a fact; null where the format has no word for it.
+nlohmann::ordered_json value_in_file(const KeyRow& row, const nlohmann::json& fact);
 
 /// Every format, in the order in which they are recognised. Throws InputError for a broken data file.
 std::span<const KeyTable> key_tables();

@@ -33,6 +33,7 @@ CommandRow command_row(const json& from) {
   row.module = texts_of(from, "module");
   row.switches = texts_of(from, "switches");
   row.takes_pairs = from.value("pairs", false);
+  row.says = from.value("says", std::vector<std::pair<std::string, std::string>>{});
   for (const json& means : from.value("means", json::array()))
     row.means.push_back({means.at(0), means.at(1), means.at(2).is_string() ? means.at(2) : json(means.at(2).dump())});
   return row;
@@ -78,6 +79,14 @@ const CommandRow* find_script(std::span<const CommandRow> rows, const std::strin
     for (const std::string& pattern : is_module ? row.modules : row.scripts)
       if (matches(pattern, script) || (!is_module && matches("*/" + pattern, script))) return &row;
   return nullptr;
+}
+
+bool is_known_by_bare_name(const CommandRow& row, const std::string& script) {
+  const auto is_named = [&](const std::string& pattern) {
+    return matches(pattern, script) || matches("*/" + pattern, script);
+  };
+  return std::ranges::none_of(row.scripts,
+                              [&](const std::string& p) { return p.find('/') != std::string::npos && is_named(p); });
 }
 
 const CommandRow* find_launcher(const std::string& name) {

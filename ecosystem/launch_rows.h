@@ -15,7 +15,8 @@ struct CommandRow {
   std::vector<std::string> scripts, modules;    // what stands behind python or a launcher, with "*" for any text
   std::string table, section, engine, launcher, starts;
   std::vector<std::string> config, engine_config, module, switches;
-  std::vector<std::vector<std::string>> means;  // flag, key, value
+  std::vector<std::vector<std::string>> means;            // flag, key, value
+  std::vector<std::pair<std::string, std::string>> says;  // keys of the table, and the values that it stands for
   bool takes_pairs = false;
 
   bool has_switch(const std::string& flag) const;
@@ -32,6 +33,9 @@ const CommandRows& command_rows();
 
 /// The row that a script or a module belongs to; nullptr: none.
 const CommandRow* find_script(std::span<const CommandRow> rows, const std::string& script, bool is_module);
+
+/// Says whether a row knows a script by its name alone, which scripts of others may have too.
+bool is_known_by_bare_name(const CommandRow& row, const std::string& script);
 
 const CommandRow* find_launcher(const std::string& name);
 

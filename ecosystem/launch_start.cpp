@@ -158,6 +158,15 @@ class CommandReader {
     return start_;
   }
 
+  /// The value behind the '=' of a word.
+  static ShellWord value_in(const ShellWord& word, const std::string& value) {
+    ShellWord out{value, word.unknown, word.line, false};
+    if (word.begin == word.end) return out;
+    out.begin = word.begin + word.text.find('=') + 1;
+    out.end = word.end;
+    return out;
+  }
+
   /// True where what follows is a module's name.
   bool read_launcher_flags(const CommandRow& row) {
     bool is_module = false;
@@ -169,9 +178,9 @@ class CommandReader {
       }
       auto [name, value] = flag_parts(word.text);
       is_module = is_module || row.names_module(name);
-      LaunchFlag flag{.name = name, .values = {}, .line = word.line};
+      LaunchFlag flag{.name = name, .values = {}, .line = word.line, .begin = word.begin, .end = word.end};
       if (value)
-        flag.values.push_back({*value, word.unknown, word.line, false});
+        flag.values.push_back(value_in(word, *value));
       else if (!row.has_switch(name) && !row.names_module(name) && at_ < words_.size())
         flag.values.push_back(words_[at_++]);
       start_.launcher_flags.push_back(std::move(flag));
@@ -190,14 +199,16 @@ class CommandReader {
         start_.open.push_back(word.text);
       } else if (is_flag(word)) {
         auto [name, value] = flag_parts(word.text);
-        start_.flags.push_back({.name = name, .values = {}, .line = word.line});
-        if (value) start_.flags.back().values.push_back({*value, word.unknown, word.line, false});
+        start_.flags.push_back({.name = name, .values = {}, .line = word.line, .begin = word.begin, .end = word.end});
+        if (value) start_.flags.back().values.push_back(value_in(word, *value));
         may_take = !value;
       } else if (const std::size_t equals = word.text.find('=');
                  takes_pairs && !is_value && equals != std::string::npos && equals > 0) {
         start_.flags.push_back({.name = word.text.substr(0, equals),
-                                .values = {{word.text.substr(equals + 1), word.unknown, word.line, false}},
-                                .line = word.line});
+                                .values = {value_in(word, word.text.substr(equals + 1))},
+                                .line = word.line,
+                                .begin = word.begin,
+                                .end = word.end});
         may_take = false;
       } else if (may_take) {
         start_.flags.back().values.push_back(word);
@@ -240,6 +251,15 @@ std::size_t text_of_shell(const CommandWords& words) {
   return 0;
 }
 
+/// The words of a text inside the script stand elsewhere in it.
+void forget_places(LaunchStart& start) {
+  for (std::vector<LaunchFlag>* flags : {&start.flags, &start.launcher_flags})
+    for (LaunchFlag& flag : *flags) {
+      flag.begin = flag.end = 0;
+      for (ShellWord& value : flag.values) value.begin = value.end = 0;
+    }
+}
+
 /// All commands that may start something, those of texts behind `bash -c` and `eval` too.
 void add_starts(const ShellText& text, const ConfigFile& script, const std::map<std::string, std::string>& known,
                 int depth, std::vector<LaunchStart>& starts) {
@@ -257,6 +277,7 @@ void add_starts(const ShellText& text, const ConfigFile& script, const std::map<
         add_starts(read_shell(joined, script.name, known, kWanted), script, known, depth + 1, starts);
       } catch (const InputError&) { continue; }  // a text that is put together in the run
       for (std::size_t i = before; i < starts.size(); ++i) {
+        forget_places(starts[i]);
         starts[i].under_srun = starts[i].under_srun || first == "srun";
         for (const auto& [name, value] : command.environment) starts[i].environment.try_emplace(name, value);
       }

@@ -104,7 +104,7 @@ std::shared_ptr<ValueTree> tree_of(const LaunchPart& part, const std::string& sc
     tree->root = json::object();
   }
   for (const LaunchFlag& flag : part.flags) {
-    std::string name = flag.name;
+    std::string name = table ? table->whole_key(flag.name) : flag.name;
     bool is_off = false;
     if (table && !table->find(name) && name.starts_with("no_") && flag.values.empty() && table->find(name.substr(3))) {
       name = name.substr(3);

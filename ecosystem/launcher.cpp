@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
+#include "base/input_limits.h"
 #include "base/names.h"
 #include "ecosystem/key_table.h"
 #include "ecosystem/launch_start.h"
@@ -240,6 +242,7 @@ class TrainerPart {
   LaunchPart read() {
     const CommandRow* program = start_.program;
     part_.table = program ? program->table : "";
+    part_.may_be_own = program && !start_.is_known_by_words && is_known_by_bare_name(*program, start_.script);
     const std::vector<std::string> config =
         program && !program->config.empty() ? program->config : std::vector<std::string>{"config"};
     const CommandRow* launcher = program ? find_launcher(program->launcher) : nullptr;
@@ -253,6 +256,9 @@ class TrainerPart {
       else
         part_.flags.push_back(std::move(flag));
     }
+    if (program)
+      for (const auto& [key, value] : program->says)
+        if (!find_flag(part_.flags, key)) part_.flags.push_back(flag_of(key, value, start_.line));
     for (const ShellWord& word : start_.loose)
       if (part_.config.empty() && (is_config_file(word.text) || (program && program->name == "axolotl train")))
         set_config(word);
@@ -305,8 +311,9 @@ bool is_launch_script(const ConfigFile& file) {
   for (std::size_t at = 0; at < file.text.size();) {
     const std::size_t end = std::min(file.text.find('\n', at), file.text.size());
     const std::string line = file.text.substr(at, end - at);
-    for (const char* start : {"accelerate launch ", "torchrun ", "deepspeed --", "swift sft", "llamafactory-cli train ",
-                              "axolotl train ", "trl sft ", "tune run ", "python -m "})
+    for (const char* start :
+         {"accelerate launch ", "torchrun ", "deepspeed --", "swift sft", "swift rlhf", "llamafactory-cli train ",
+          "axolotl train ", "trl sft ", "trl dpo ", "trl kto ", "trl reward ", "tune run ", "python -m "})
       if (line.find(start) < 120 && line.find(": ") == std::string::npos) return true;
     at = end + 1;
   }

@@ -18,6 +18,7 @@ struct LaunchFlag {
   std::string name;  // "lora_r"; with dots below mappings
   std::vector<ShellWord> values;
   int line = 1;
+  std::size_t begin = 0, end = 0;  // of its word in the script's text; alike where it does not stand there
 };
 
 /// A command speaks to several programs; each gets its flags, and the file that they change.
@@ -26,7 +27,8 @@ struct LaunchPart {
   std::string config;  // as the command names it; empty: none
   int config_line = 1;
   std::vector<LaunchFlag> flags;
-  std::string file;  // where they stand; empty: the script
+  std::string file;         // where they stand; empty: the script
+  bool may_be_own = false;  // the script is known by its bare name alone, which others have too
 };
 
 struct Launch {

@@ -5,16 +5,21 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/names.h"
 #include "base/narrow.h"
 #include "ecosystem/rules.h"
 #include "models/fake_quant_table.h"
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
+#include "models/training_method.h"
 
 namespace gpuplan {
 namespace {
 
 using Notes = std::vector<std::string>;
+
+// huggingface/peft src/peft/tuners/oft/config.py @v0.20.0 (oft_block_size)
+constexpr std::int64_t kUsualOftBlock = 32;
 
 bool holds(const Setup::Flag& flag) { return flag.value_or(false); }
 bool says(const Setup::Word& word, std::string_view value) { return word && *word == value; }
@@ -44,11 +49,13 @@ class Reader {
   Reader(const Setup& setup, EstimateRequest& request, Notes& notes) : s_(setup), r_(request), notes_(notes) {}
 
   void read_all() {
+    read_objective();
     read_method();
     read_precision();
     read_base();
     read_batch();
     read_kernels();
+    leave_plain_loss();
     read_strategy();
     normalise_storage();
   }
@@ -56,6 +63,21 @@ class Reader {
  private:
   Recipe& recipe() { return r_.recipe; }
   void note(std::string text) { notes_.push_back(std::move(text)); }
+
+  /// A loss may make another method of pairs than its trainer's word: stage dpo with pref_loss orpo is orpo.
+  void read_objective() {
+    if (!s_.objective) return;
+    const TrainingMethod* method = &find_training_method(*s_.objective);
+    if (s_.pair_loss && find_training_method(*s_.pair_loss).answers == method->answers)
+      method = &find_training_method(*s_.pair_loss);
+    if (method == &training_methods().front()) return;
+    Objective& objective = recipe().objective;
+    objective.method = *method;
+    if (s_.reference && method->has_pass_of(PassModel::Reference))
+      objective.reference = parse_name<Reference>(*s_.reference, "reference");
+    if (s_.labels && method->head == MethodHead::Score) objective.labels = *s_.labels;
+    if (s_.texts_per_row && method->head == MethodHead::Pooled) objective.texts_per_row = *s_.texts_per_row;
+  }
 
   void read_method() {
     if (!s_.adapter && !s_.quant_bits) return;
@@ -85,6 +107,7 @@ class Reader {
     r.lora.alpha = s_.alpha.value_or(2 * double(r.lora.rank));
     if (s_.dropout) r.lora.dropout = *s_.dropout;
     if (s_.dora) r.lora.is_dora = *s_.dora;
+    if (holds(s_.oft)) read_rotation(r.lora);
     if (s_.linear_experts) r.lora.linear_experts = *s_.linear_experts;
     if (holds(s_.all_linear))
       r.lora.targets = {"all-linear"};
@@ -93,6 +116,15 @@ class Reader {
     if (s_.parameter_targets)
       r.lora.targets.insert(r.lora.targets.end(), s_.parameter_targets->begin(), s_.parameter_targets->end());
     if (s_.saved_modules) r.lora.modules_to_save = *s_.saved_modules;
+  }
+
+  /// OFT's blocks by their size; where a file says their number, they are of another size in every layer.
+  void read_rotation(LoraSpec& lora) {
+    if (lora.rank > 0 && s_.rank && *s_.rank > 0 && !s_.oft_block)
+      throw InputError("", "OFT with a number of blocks (r) in the place of their size is not modelled",
+                       "oft_block_size: 32");
+    lora.rank = LoraSpec{}.rank;
+    lora.oft_block = s_.oft_block.value_or(kUsualOftBlock);
   }
 
   /// A regular expression stays as it is until the model is known (settle_targets).
@@ -183,6 +215,7 @@ class Reader {
     positive(s_.micro_batch, r.micro_batch, "the micro batch");
     positive(s_.grad_accum, r.grad_accum, "gradient accumulation");
     positive(s_.seq_len, r.seq_len, "the sequence length");
+    if (s_.seq_len && s_.answer_len) r.seq_len = std::min(*s_.seq_len + *s_.answer_len, kMostSeqLen);
     if (s_.packing || s_.pads || s_.pad_multiple) {
       const bool pads = holds(s_.pads) || (s_.pad_multiple && *s_.pad_multiple >= r.seq_len);
       r.packing = holds(s_.packing) ? Packing::Packed : pads ? Packing::Padded : Packing::Dynamic;
@@ -201,6 +234,7 @@ class Reader {
       note("torchao's 4-bit AdamW is counted as an 8-bit one, whose states are a byte per trained parameter larger");
     } else if (s_.optimizer)
       r.optimizer = *s_.optimizer;
+    read_projection();
     if (s_.optimizer_in_backward) r.optimizer_in_backward = *s_.optimizer_in_backward;
     read_attention();
     read_fake_quantisers();
@@ -220,11 +254,45 @@ class Reader {
       r.checkpoint_every = *s_.checkpoint_every;
     }
     if (s_.activation_offload) r.offload.activations = *s_.activation_offload;
-    if (s_.loss) r.loss = parse_name<LossKernel>(*s_.loss, "loss");
+    if (s_.loss && r.objective.method.is_usual()) r.loss = parse_name<LossKernel>(*s_.loss, "loss");
     if (s_.loss_chunks && *s_.loss_chunks > 0) r.loss_chunks = *s_.loss_chunks;
     const bool has_liger = holds(s_.liger);
     if (has_liger ? s_.liger_layers.value_or(true) : holds(s_.liger_layers)) r.kernels = LayerKernels::Fused;
     if (has_liger ? s_.liger_loss.value_or(true) : holds(s_.liger_loss)) r.loss = LossKernel::Fused;
+  }
+
+  /// GaLore and APOLLO by a switch beside the name of an optimizer, as LLaMA-Factory and ms-swift have them. Source:
+  /// hiyouga/LLaMA-Factory src/llamafactory/train/trainer_utils.py @v0.9.5 (_create_galore_optimizer and its kin).
+  void read_projection() {
+    Recipe& r = recipe();
+    if (holds(s_.galore)) r.optimizer = r.optimizer->is_8bit ? "galore-adamw-8bit" : "galore-adamw";
+    if (holds(s_.apollo)) r.optimizer = "apollo-adamw";
+    if (holds(s_.adam_mini)) r.optimizer = "adam-mini";
+    if (!r.optimizer->projects) return;
+    if (const auto rank = projection_rank()) r.optimizer_rank = std::max<std::int64_t>(*rank, 1);
+    if (r.is_adapter())
+      throw InputError(
+          "", fmt::format("{} projects gradients of full weights, and adapters are trained", r.optimizer->name),
+          "train all weights, or take another optimizer");
+    const auto targets = s_.optimizer_targets.value_or(std::vector<std::string>{"all"});
+    const auto names = [&](const char* word) {
+      return std::ranges::any_of(targets, [&](const std::string& t) { return t.find(word) != std::string::npos; });
+    };
+    if (!names("all") && !(names("attn") && names("mlp")))
+      throw InputError("", fmt::format("{} with {} alone is not modelled", r.optimizer->name, fmt::join(targets, ", ")),
+                       "all linear layers: all-linear, or attn and mlp");
+  }
+
+  /// By a key of its own, else among the arguments of the optimizer, "rank=64, scale=0.1"; where nothing says it,
+  /// APOLLO has one dimension in transformers, and GaLore 128. Source: huggingface/transformers
+  /// src/transformers/trainer_optimizer.py @v5.15.0.
+  Setup::Count projection_rank() const {
+    if (s_.optimizer_rank) return s_.optimizer_rank;
+    const std::string arguments = s_.optimizer_arguments.value_or("");
+    for (const std::string& argument : split(arguments, ','))
+      if (const std::string_view text = trim(argument); text.starts_with("rank="))
+        return parse_integer(text.substr(5), "optim_args", 1, kMostRank);
+    return says(s_.optimizer, "apollo-adamw") ? Setup::Count(1) : std::nullopt;
   }
 
   void read_attention() {
@@ -232,6 +300,15 @@ class Reader {
     const bool is_alike = says(s_.attention, "flex") || says(s_.attention, "xformers");
     if (is_alike) note(fmt::format("{} attention is counted as sdpa, which keeps no scores either", *s_.attention));
     recipe().attention = is_alike ? AttentionKernel::Sdpa : parse_name<AttentionKernel>(*s_.attention, "attention");
+  }
+
+  /// A trainer's word for Liger's kernels fuses no loss of pairs that it does not have.
+  void leave_plain_loss() {
+    Recipe& r = recipe();
+    if (r.objective.method.is_usual() || r.loss == LossKernel::Plain) return;
+    const std::vector<std::string>& fused = r.framework->preference.fused_methods;
+    if (r.loss != LossKernel::Fused || std::ranges::find(fused, r.objective.method->name) == fused.end())
+      r.loss = LossKernel::Plain;
   }
 
   void read_strategy() {
@@ -371,6 +448,15 @@ void write_precision(Setup& s, const Recipe& r, bool is_local) {
   if (!r.is_adapter() && !keeps_fp32) s.dtype = word_of(computes_in(r.precision));
 }
 
+void write_objective(Setup& s, const Recipe& r) {
+  s.objective = std::string(r.objective.method->name);
+  if (r.objective.method.is_usual()) return;
+  if (r.objective.answers() > 1) s.pair_loss = s.objective;
+  if (r.objective.reference) s.reference = std::string(to_string(*r.objective.reference));
+  if (r.objective.labels > 0) s.labels = r.objective.labels;
+  if (r.objective.texts_per_row > 0) s.texts_per_row = r.objective.texts_per_row;
+}
+
 void write_batch(Setup& s, const EstimateRequest& request, std::int64_t data_parallel) {
   const Recipe& r = request.recipe;
   s.micro_batch = r.micro_batch;
@@ -444,16 +530,58 @@ void apply_setup(const Setup& setup, EstimateRequest& request, Notes& notes) {
   Reader(setup, request, notes).read_all();
 }
 
+/// "24-27,31" as "(24|25|26|27|31)"; other parts of a name as they are, '*' for any text between two dots.
+std::string pattern_of_part(const std::string& part) {
+  const bool is_list = !part.empty() && part.find_first_not_of("0123456789-,") == std::string::npos;
+  if (!is_list) {
+    std::string pattern;
+    for (const char c : part) pattern += c == '*' ? std::string("[^.]*") : std::string(1, c);
+    return pattern;
+  }
+  std::vector<std::string> numbers;
+  for (const std::string& range : split(part, ',')) {
+    const std::size_t dash = range.find('-');
+    const auto first = as_number(range.substr(0, dash));
+    const auto last = dash == std::string::npos ? first : as_number(range.substr(dash + 1));
+    for (double n = first.value_or(0); n <= last.value_or(-1) && numbers.size() < 4096; ++n)
+      numbers.push_back(fmt::format("{}", std::int64_t(n)));
+  }
+  return numbers.size() == 1 ? numbers.front() : fmt::format("({})", fmt::join(numbers, "|"));
+}
+
+/// axolotl's unfrozen_parameters, as trained_parameters.cpp reads them: from the beginning, a dot for a dot.
+void write_unfrozen(Setup& s, const Recipe& r) {
+  if (r.trained.empty() || r.is_adapter()) return;
+  s.unfrozen.emplace();
+  for (const std::string& name : r.trained) {
+    std::vector<std::string> parts;
+    for (const std::string& part : split(name, '.')) parts.push_back(pattern_of_part(part));
+    s.unfrozen->push_back(fmt::format("(.+.)?{}(.|$)", fmt::join(parts, ".")));
+  }
+}
+
+void write_fake_quantisers(Setup& s, const Recipe& r) {
+  if (r.qat == Qat::None || fake_quant_row(r.qat).dtypes.empty()) return;
+  const std::string& both = fake_quant_row(r.qat).dtypes.front();
+  s.qat_weights = both.substr(0, both.find(' '));
+  const std::string inputs = both.substr(both.find(' ') + 1);
+  if (inputs != "none") s.qat_inputs = inputs;
+}
+
 Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
   Setup s;
   const Offload& offload = request.recipe.offload;
   const bool is_local = strategy.engine == ShardingEngine::Local;
   s.model = request.model.id.empty() ? request.model.name : request.model.id;
   s.model_type = request.model.model_type;
+  write_objective(s, request.recipe);
+  if (request.teacher) s.teacher = request.teacher->id.empty() ? request.teacher->name : request.teacher->id;
   write_method(s, request.recipe, strategy.layout.shards_weights);
   write_precision(s, request.recipe, is_local);
   write_batch(s, request, strategy.mesh.batch_replicas());
   write_kernels(s, request.recipe);
+  write_unfrozen(s, request.recipe);
+  write_fake_quantisers(s, request.recipe);
   if (request.model.vision.is_present()) {
     s.freezes_tower = request.recipe.images.train != TrainVision::All;
     s.freezes_projector = request.recipe.images.train == TrainVision::No;

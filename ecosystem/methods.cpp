@@ -37,7 +37,8 @@ ForeignTable read_table() {
                               .source = row.at("source"),
                               .formats = texts(row, "formats"),
                               .keys = texts(row, "keys"),
-                              .harmless = row.value("harmless", std::vector<json>{})});
+                              .harmless = row.value("harmless", std::vector<json>{}),
+                              .objective = row.value("objective", "")});
     table.words = texts(tree->root, "words");
   } catch (const json::exception& error) { throw InputError(where, error.what()); }
   return table;
@@ -93,28 +94,33 @@ std::optional<ForeignSign> find_foreign_program(const json& top) {
   for (const ForeignJob& job : foreign_jobs()) {
     if (!job.is_program()) continue;
     std::vector<std::string> keys = keys_in(job, top);
-    if (keys.size() > (best ? best->keys.size() : 0)) best = ForeignSign{job.name, job.why, std::move(keys)};
+    if (keys.size() > (best ? best->keys.size() : 0)) best = ForeignSign{job.name, job.why, std::move(keys), {}};
   }
   return best;
 }
 
-std::optional<ForeignSign> find_foreign_method(std::string_view format, const json& top) {
+std::optional<ForeignSign> find_foreign_method(std::string_view format, const json& top, std::string_view objective) {
   std::optional<ForeignSign> best;
   std::vector<std::string> names;
   for (const ForeignJob& job : foreign_jobs()) {
     if (std::find(job.formats.begin(), job.formats.end(), format) == job.formats.end()) continue;
     std::vector<std::string> keys = keys_in(job, top);
-    if (keys.empty() || (best && keys.size() < best->keys.size())) continue;
-    if (best && keys.size() == best->keys.size()) {
+    if (keys.empty()) continue;
+    ForeignSign sign{job.name, job.why, std::move(keys), job.objective};
+    const bool is_said = !objective.empty() && job.objective == objective;
+    if (!is_said && best && sign.keys.size() < best->keys.size()) continue;
+    if (!is_said && best && sign.keys.size() == best->keys.size()) {
       names.push_back(job.name);
       continue;
     }
-    best = ForeignSign{job.name, job.why, std::move(keys)};
+    best = std::move(sign);
+    if (is_said) return best;
     names = {job.name};
   }
   if (names.size() < 2) return best;
   best->name = names.size() == 2 ? names[0] + " or " + names[1] : names[0] + ", " + names[1] + " or another method";
   best->why = "each holds a further model, generates, or trains on pairs";
+  best->objective.clear();
   return best;
 }
 

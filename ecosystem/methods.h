@@ -19,6 +19,7 @@ struct ForeignJob {
   std::vector<std::string> formats;      // names of key tables; empty: a program that is not read
   std::vector<std::string> keys;         // with dots below mappings; "x.*" is x and all below it
   std::vector<nlohmann::json> harmless;  // values that name nothing, beside null, false and empty ones
+  std::string objective;                 // the row of data/methods.yaml as which it is planned; empty: it is not
 
   bool is_program() const { return formats.empty(); }
   bool has_key(const std::string& key) const;
@@ -31,13 +32,16 @@ std::span<const ForeignJob> foreign_jobs();
 struct ForeignSign {
   std::string name, why;          // "KTO"; "DPO, KTO or another method" where no key says which
   std::vector<std::string> keys;  // of the file, in the order of the row; the first names the job
+  std::string objective;          // as which it is planned
 };
 
 /// The program whose own keys a file has, and gpuplan does not read; the one with most of them. `top` is a mapping.
 std::optional<ForeignSign> find_foreign_program(const nlohmann::json& top);
 
-/// The method that most keys of a file of `format` belong to. `top` is a mapping.
-std::optional<ForeignSign> find_foreign_method(std::string_view format, const nlohmann::json& top);
+/// The method that most keys of a file of `format` belong to; of several the one that is planned as `objective`, where
+/// that is said elsewhere. `top` is a mapping.
+std::optional<ForeignSign> find_foreign_method(std::string_view format, const nlohmann::json& top,
+                                               std::string_view objective = {});
 
 /// Says whether a key belongs to a method that `format` has; its value may be harmless.
 bool names_foreign_method(std::string_view format, const std::string& key);

@@ -88,6 +88,14 @@ std::optional<std::string> expression_of(const std::vector<std::string>& targets
   return *found;
 }
 
+/// What PEFT adapts by itself where attention has no q_proj. Source: huggingface/peft src/peft/utils/constants.py
+/// @v0.20.0 (TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING); c_attn of Qwen's first models by their own scripts.
+std::string usual_target(const ModelWeights& weights) {
+  for (const char* name : {"query_key_value", "c_attn", "Wqkv", "qkv_proj", "W_pack"})
+    if (names_some(name, weights)) return name;
+  return "";
+}
+
 }  // namespace
 
 void settle_targets(EstimateRequest& request, std::vector<std::string>& notes) {
@@ -110,6 +118,12 @@ void settle_targets(EstimateRequest& request, std::vector<std::string>& notes) {
     const bool is_known = squash(target) == "alllinear" || names_some(target, weights) || is_parameter(stacked, target);
     (is_known ? kept : left_out).push_back(target);
   }
+  if (kept.empty() && left_out == std::vector<std::string>{"q_proj", "v_proj"})
+    if (const std::string own = usual_target(weights); !own.empty()) {
+      request.recipe.lora.targets = {own};
+      notes.push_back(fmt::format("PEFT's own targets for models of type {}: {}", request.model.model_type, own));
+      return;
+    }
   if (kept.empty()) return;
   request.recipe.lora.targets = std::move(kept);
   if (!left_out.empty())

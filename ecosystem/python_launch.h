@@ -9,6 +9,9 @@ namespace gpuplan {
 /// Says whether a file is Python: by its name, or by a first line that names python.
 bool is_python_script(const ConfigFile& file);
 
+/// Says whether a notebook's Python sets up no training, so that its commands may start one.
+bool is_notebook_of_commands(const ConfigFile& file);
+
 /// Throws InputError where it sets up no trainer that is read, or one of another kind.
 Launch read_python_launch(const ConfigFile& script);
 

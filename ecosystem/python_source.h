@@ -18,18 +18,22 @@ struct PythonValue {
   std::vector<std::pair<std::string, PythonValue>> keys;  // of a dict with texts as keys
   bool is_text = false;                                   // a literal in quotes
   bool asks_card = false;                                 // true or false as the card answers
+  std::string argument;                                   // "argument rank": of the script, whose default it is
 };
 
 struct PythonCall {
-  std::string name;  // "FastLanguageModel.from_pretrained"
+  std::string name;  // "FastLanguageModel.from_pretrained"; empty of a branch that is not taken, `open` says the name
   int line = 1;
   std::vector<PythonValue> positional;
   std::vector<std::pair<std::string, PythonValue>> keywords;
   std::vector<std::string> open;  // "**kwargs" that are not known
 };
 
-/// The calls whose name ends in one of `names`, in the order of the text. `assumed` are functions that ask the
-/// card, whose answer is taken as true. Throws InputError with "name:line" for a quote or bracket that is not closed.
+/// The calls whose name ends in one of `names`, in the order of the text. Arguments of the script's own command line
+/// (add_argument of argparse, fields of a dataclass, parameters of a function) have their defaults, and so have
+/// variables of the environment. `assumed` are
+/// functions that ask the card, whose answer is taken as true. Throws InputError with "name:line" for a quote or
+/// bracket that is not closed.
 std::vector<PythonCall> read_python_calls(const std::string& text, const std::string& name,
                                           const std::vector<std::string>& names,
                                           const std::vector<std::string>& assumed);
@@ -37,5 +41,9 @@ std::vector<PythonCall> read_python_calls(const std::string& text, const std::st
 /// The code cells of a notebook, one below the other; lines of the shell and of magic commands are empty. Throws
 /// InputError where it is no notebook.
 std::string code_of_notebook(const std::string& text, const std::string& name);
+
+/// Its commands as a script of the shell: lines behind "!", cells of %%bash, and files that %%writefile writes. Throws
+/// InputError where it is no notebook.
+std::string commands_of_notebook(const std::string& text, const std::string& name);
 
 }  // namespace gpuplan

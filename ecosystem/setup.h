@@ -26,6 +26,7 @@ struct Setup {
 
   // model and method
   Word model, model_type, adapter, dtype, own_dtype;
+  Word model_alias;  // a name of the trainer's own for the model, which counts where nothing else names one
   Count quant_bits;
   Word quant_method, quant_type, quant_storage;
   Flag double_quant, quant_experts;
@@ -33,6 +34,7 @@ struct Setup {
   Count rank;
   Number alpha, dropout;
   Words targets, saved_modules, module_targets, fsdp_words;  // fsdp_words: "full_shard", "auto_wrap", "offload"
+  Word fsdp_file;                                            // JSON with the settings of FSDP that go with them
   Word runs_as;                                              // a framework whose models and kernels the trainer takes
   Word component;                                            // torchtune: model and method in one word
   Flag mlp_adapters, head_adapters, fused_optimizer;         // torchtune: of the targets, of AdamW
@@ -40,6 +42,8 @@ struct Setup {
   Flag shards_4bit;                                          // the program's own 4-bit storage can be sharded
   Flag all_linear;                                           // the targets as axolotl says them, in two keys
   Flag dora, compile_layers;
+  Flag oft;  // rotations in the place of low-rank adapters
+  Count oft_block;
   Flag prepares_kbit, prepares_checkpointing;  // PEFT's preparation of a quantised base, and its own checkpointing
   Flag rank_means_adapters;                    // a rank alone says that adapters are trained
   // what is trained alone: expressions, layers, shares and parts, as ecosystem/trained_parameters.cpp reads them
@@ -51,15 +55,27 @@ struct Setup {
   Words parameter_targets;                // experts' parameters that carry adapters
   Word qat, qat_weights, qat_inputs;      // fake quantisers: in one word, or of weights and of inputs
   Flag freezes_tower, freezes_projector;  // of a model with a vision tower; the projector's follows the tower's
+  // what it is trained for: a row of data/methods.yaml, the loss by which a trainer's word for it becomes another row,
+  // where the reference comes from, and the numbers of another head
+  Word objective, pair_loss, reference, teacher;
+  Count labels, texts_per_row;
   // batch
   Count micro_batch, grad_accum, seq_len, eval_batch, pad_multiple, global_batch;
+  Count answer_len;  // tokens of an answer behind a prompt of seq_len, where the two are cut each
   Flag packing, pads, evaluates;
   Number epochs;
+  Words data_sets;               // names and files of what is trained on
+  Word data_folder;              // with the list of such names
+  Count max_samples, max_steps;  // of each set; of the training
   // numbers and kernels
   Flag bf16, fp16, precision_by_card;
   Flag fp8;             // the trainer's own word: layers multiply in fp8
   Flag sets_precision;  // the trainer's words count, and its launcher's mixed_precision does not
   Word mixed_precision, optimizer, attention, loss;
+  Flag galore, apollo, adam_mini;  // by a switch of their own beside the optimizer's name
+  Count optimizer_rank;
+  Words optimizer_targets;   // modules whose gradients are projected
+  Word optimizer_arguments;  // "rank=64, scale=0.1"
   Count loss_chunks, checkpoint_every;
   Flag checkpointing, reentrant, fsdp_checkpointing, activation_offload, optimizer_in_backward;
   Flag liger, liger_layers, liger_loss;

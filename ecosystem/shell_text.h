@@ -12,7 +12,8 @@ struct ShellWord {
   std::string text;                  // a value that is not known stands as it was written: "out-$SEED"
   std::vector<std::string> unknown;  // the variables and commands that it would take to know it: "$SEED", "$(nproc)"
   int line = 1;
-  bool is_bare = false;  // an unknown value without quotes: it may be several words, or none
+  bool is_bare = false;            // an unknown value without quotes: it may be several words, or none
+  std::size_t begin = 0, end = 0;  // bytes of the script's text; alike where it does not stand there as one word
 };
 
 struct ShellCommand {

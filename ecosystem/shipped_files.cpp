@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -23,7 +24,11 @@ std::vector<ShippedFile> read_shipped_files() {
     for (const nlohmann::json& group : tree->root.at("programs"))
       for (const std::string format : group.at("formats"))
         for (const auto& [stem, settings] : group.at("files").items())
-          files.push_back({format, stem, settings.dump(), group.at("source")});
+          files.push_back({.format = format,
+                           .stem = stem,
+                           .text = settings.dump(),
+                           .source = group.at("source"),
+                           .named = fmt::format(fmt::runtime(group.value("named", "")), stem)});
   } catch (const nlohmann::json::exception& error) { throw InputError(where, error.what()); }
   return files;
 }
@@ -33,11 +38,13 @@ std::vector<ShippedFile> read_shipped_files() {
 std::span<const ShippedFile> shipped_files() { return read_once<read_shipped_files>(); }
 
 const ShippedFile* find_shipped_file(std::string_view format, const std::string& path) {
-  const std::filesystem::path name = std::filesystem::path(path).filename();
-  const std::string stem = name.extension() == ".json" ? name.stem().string() : name.string();
+  std::string stem = path;
+  for (const char* ending : {".json", ".yaml", ".yml", ".conf"})
+    if (stem.ends_with(ending)) stem.resize(stem.size() - std::string_view(ending).size());
   const auto files = shipped_files();
-  const auto found = std::find_if(files.begin(), files.end(),
-                                  [&](const ShippedFile& file) { return file.format == format && file.stem == stem; });
+  const auto found = std::find_if(files.begin(), files.end(), [&](const ShippedFile& file) {
+    return file.format == format && (file.stem == stem || stem.ends_with("/" + file.stem));
+  });
   return found == files.end() ? nullptr : &*found;
 }
 

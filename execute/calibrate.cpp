@@ -29,7 +29,7 @@
 namespace gpuplan {
 namespace {
 
-/// What is measured.
+/// Device and ranks that are measured.
 struct Target {
   DeviceKind kind{};
   WorkerFacts facts;

@@ -31,8 +31,8 @@ TrainingOptions read_training_options(const CLI::App& app, const EstimateRequest
 
 void add_engine_flags(CLI::App& app);
 
-/// Whether another engine than gpuplan's own is asked for. Throws InputError for an unknown one, and for flags that
-/// need one.
+/// Says whether another engine than gpuplan's own is asked for. Throws InputError for an unknown one, and for flags
+/// that need one.
 bool wants_other_engine(const CLI::App& app, const Console& console);
 
 int run_with_engine(const CLI::App& app, Console& console);

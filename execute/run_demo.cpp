@@ -66,7 +66,7 @@ double loss_of_first_batch(std::vector<std::string> arguments, Console& console,
   return nlohmann::json::parse(out.str())["first_loss"].get<double>();
 }
 
-/// What was saved is what was trained: read back, it keeps the loss down.
+/// Shows that the saved model is the trained one: read back, it keeps the loss down.
 void show_reloaded(const std::vector<std::string>& arguments, const std::string& output, Console& console) {
   const double before = loss_of_first_batch(arguments, console, ""),
                after = loss_of_first_batch(arguments, console, output);

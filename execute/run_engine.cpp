@@ -63,7 +63,7 @@ Words script_of(const Console& console) {
   return dashes == all.end() ? Words{} : Words(dashes + 1, all.end());
 }
 
-/// How a launcher is called here, and the Python that it starts.
+/// Command of a launcher on this machine, and the Python that it starts.
 struct FoundLauncher {
   Words words;
   std::string python = "python3", program;  // program: empty where it is not here

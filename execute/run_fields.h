@@ -108,7 +108,7 @@ void list_fields(Archive& f, const Check& check) {
   f("problem", check.problem, "empty: all is well");
 }
 
-/// Of a refused job: without files, commands and checks.
+/// Lists a refused job: without files, commands and checks.
 template <class Archive>
 void list_dry_run(Archive& f, const EngineQuestion& question, const EngineJob& job, const EngineRun& run,
                   const std::vector<Check>& checks) {

@@ -24,7 +24,7 @@ class RunProgress {
 
 std::string run_text(const RunReport& report, const std::vector<std::string>& notes, const TrainingOptions& options,
                      const Screen& screen);
-/// What another program's engine trained: predicted against measured.
+/// Report on another program's engine: predicted against measured.
 std::string engine_text(const EngineReport& report, const std::vector<std::string>& notes, const Screen& screen);
 /// The measured step in the simulator's trace format.
 std::string run_trace(const RunReport& report);

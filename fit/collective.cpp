@@ -76,7 +76,7 @@ struct Cut {
   double cost = std::numeric_limits<double>::infinity();
 };
 
-/// What a segment's own samples cost under noise of `scale`; an outlier costs no more than a fixed amount.
+/// Cost of a segment's own samples under noise of `scale`; an outlier costs no more than a fixed amount.
 double cost_of(const FitSolution& line, std::span<const std::size_t> points, double scale) {
   double cost = 0;
   for (const std::size_t point : points) cost += tukey_cost(line.errors[point] / scale, kTukey);

@@ -33,7 +33,7 @@ std::span<const Tile> tiles_of(DeviceKind kind) {
   return kCpuTiles;
 }
 
-/// What a parameter is where samples do not say. Losses: too small to matter. Rates: what the best samples reach.
+/// Prior of a parameter, for where samples do not say. Losses: too small to matter. Rates: what the best samples reach.
 ParameterPrior prior_of(std::string_view name, std::span<const Sample> samples, DeviceKind kind) {
   std::vector<double> rates, bandwidths, times;
   for (const Sample& s : samples) {
@@ -92,7 +92,7 @@ GemmRange range_of(std::span<const Sample> samples) {
   return range;
 }
 
-/// Whether the samples say how time depends on shape.
+/// Says whether the samples tell how time depends on shape.
 bool is_telling(std::span<const Sample> samples, std::size_t num_shapes) {
   const auto flops = [](const Sample& s) { return s.probe.flops(); };
   const auto [least, most] =

@@ -62,7 +62,7 @@ void add_kernels(ValueList& values, const MeasurementsAtRanks& load, const Clust
     add("cpu_optimizer_bandwidth", "GB/s", times(adamw->bandwidth, 1e-9), *adamw);
 }
 
-/// Where a number of the cost model comes from: a scalar of one rank, times `factor`.
+/// Source of a number of the cost model: a scalar of one rank, times `factor`.
 struct ScalarRow {
   const char* scalar;
   const char* value;

@@ -15,7 +15,7 @@
 
 namespace gpuplan {
 
-/// What the fit must know of the device: it decides tiles and units of the surface.
+/// Facts about the device that the fit needs: they decide tiles and units of the surface.
 struct FitDevice {
   DeviceKind kind{};
   std::int64_t num_units = 1;  // SMs, or threads of a rank

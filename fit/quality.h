@@ -14,7 +14,7 @@
 
 namespace gpuplan {
 
-/// Whether a sample is a figure of this family.
+/// Says whether a sample is a figure of this family.
 bool is_usable(const Sample& sample, ProbeFamily family);
 /// Relative standard deviation of a sample's median, from its interval.
 double noise_of(const Sample& sample);
@@ -29,7 +29,7 @@ using ErrorOf = std::function<double(std::size_t point)>;
 std::vector<double> held_out_errors(std::span<const std::size_t> group,
                                     const std::function<ErrorOf(std::span<const std::size_t>)>& refit);
 
-/// By what they are: "fp32 GEMM shapes", "message sizes".
+/// Errors by kind: "fp32 GEMM shapes", "message sizes".
 using HeldOutErrors = std::map<std::string, std::vector<double>>;
 void append(HeldOutErrors& held_out, const std::string& what, std::span<const double> errors);
 

@@ -12,8 +12,8 @@
 
 namespace gpuplan {
 
-/// What is known of a parameter beforehand. It weighs as much as one sample, so it decides only what the samples leave
-/// open: such a parameter stays at its usual value with a wide interval.
+/// Prior knowledge of a parameter. It weighs as much as one sample, so it decides only what the samples leave open:
+/// such a parameter stays at its usual value with a wide interval.
 struct ParameterPrior {
   double usual = 1;
   double spread = 2;  // standard deviation of its logarithm

@@ -72,7 +72,7 @@ std::vector<ScalarFit> copies(const Cases& cases) {
   return fits;
 }
 
-/// How much longer a product takes under a collective: the middle over shapes and sizes.
+/// Factor by which a product takes longer under a collective: the middle over shapes and sizes.
 std::vector<ScalarFit> slow_downs(const Cases& cases) {
   std::vector<ScalarFit> fits;
   for (const auto& [key, own] : cases) {

@@ -29,6 +29,7 @@ struct CheckpointQuant {
 struct Unpacking {
   double bytes_per_value = 0, bytes_at_once = 0;
   std::int64_t values_at_once = 0;  // 0: all of a tensor
+  bool moves_to_host = false;       // where the GPU has no room for it
   bool operator==(const Unpacking&) const = default;
 
   Bytes bytes_of(std::int64_t values) const;

@@ -50,6 +50,24 @@ static NameTable<HostStep> names_of(HostStep) {
                                      NameRow<HostStep>{"vectorised", HostStep::Vectorised}};
   return {"optimizer on the host", kNames};
 }
+static NameTable<ShardedLoading> names_of(ShardedLoading) {
+  static constexpr std::array kNames{NameRow<ShardedLoading>{"parts", ShardedLoading::Parts},
+                                     NameRow<ShardedLoading>{"units", ShardedLoading::Units},
+                                     NameRow<ShardedLoading>{"whole-first", ShardedLoading::WholeFirst},
+                                     NameRow<ShardedLoading>{"whole-beside", ShardedLoading::WholeBeside}};
+  return {"loading of sharded weights", kNames};
+}
+static NameTable<DoraBase> names_of(DoraBase) {
+  static constexpr std::array kNames{NameRow<DoraBase>{"own", DoraBase::Own},
+                                     NameRow<DoraBase>{"own-with-dropout", DoraBase::OwnWithDropout},
+                                     NameRow<DoraBase>{"shared", DoraBase::Shared}};
+  return {"base output of DoRA", kNames};
+}
+static NameTable<NewtonSchulz> names_of(NewtonSchulz) {
+  static constexpr std::array kNames{NameRow<NewtonSchulz>{"standard", NewtonSchulz::Standard},
+                                     NameRow<NewtonSchulz>{"gram", NewtonSchulz::Gram}};
+  return {"Newton-Schulz iteration", kNames};
+}
 static NameTable<SelectiveKind> names_of(SelectiveKind) {
   static constexpr std::array kNames{NameRow<SelectiveKind>{"attention", SelectiveKind::Attention},
                                      NameRow<SelectiveKind>{"ops", SelectiveKind::Ops}};
@@ -76,11 +94,28 @@ static NameTable<RouterWeight> names_of(RouterWeight) {
                                      NameRow<RouterWeight>{"linear-subclass", RouterWeight::LinearSubclass}};
   return {"weight of the router", kNames};
 }
+static NameTable<LogProbs> names_of(LogProbs) {
+  static constexpr std::array kNames{NameRow<LogProbs>{"rows", LogProbs::Rows},
+                                     NameRow<LogProbs>{"full", LogProbs::Full}};
+  return {"path of log-probs", kNames};
+}
 static NameTable<ExpertReach> names_of(ExpertReach) {
   static constexpr std::array kNames{NameRow<ExpertReach>{"linear", ExpertReach::Linear},
                                      NameRow<ExpertReach>{"target-parameters", ExpertReach::TargetParameters},
                                      NameRow<ExpertReach>{"error", ExpertReach::Error}};
   return {"reach of adapters", kNames};
+}
+static NameTable<SequenceSplit> names_of(SequenceSplit) {
+  static constexpr std::array kNames{NameRow<SequenceSplit>{"no", SequenceSplit::No},
+                                     NameRow<SequenceSplit>{"optional", SequenceSplit::Optional},
+                                     NameRow<SequenceSplit>{"always", SequenceSplit::Always}};
+  return {"split of the sequence", kNames};
+}
+static NameTable<AdapterSplit> names_of(AdapterSplit) {
+  static constexpr std::array kNames{NameRow<AdapterSplit>{"none", AdapterSplit::None},
+                                     NameRow<AdapterSplit>{"replicated", AdapterSplit::Replicated},
+                                     NameRow<AdapterSplit>{"gathered", AdapterSplit::Gathered}};
+  return {"split of adapters", kNames};
 }
 
 namespace {
@@ -93,6 +128,7 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("overlap_comm_stage3", engine.buckets_stage3.overlap_comm);
   f.optional("max_live", engine.max_live);
   f.optional("max_reuse_distance", engine.max_reuse_distance);
+  f.optional("prefetch_bucket", engine.prefetch_bucket, IntRange{.least = -1});
   f.optional("persistence_threshold", engine.persistence_threshold, IntRange{.least = -1});
   f.optional("keeps_root_gathered", engine.keeps_root_gathered);
   f.optional("syncs_last_only", engine.syncs_last_only);
@@ -103,6 +139,7 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("leaf_gather_kernels", engine.leaf_gather_kernels);
   f.optional("leaf_reduce_kernels", engine.leaf_reduce_kernels);
   f.optional("leaf_slice_kernels", engine.leaf_slice_kernels);
+  f.optional("bucket_kernels", engine.bucket_kernels);
   f.optional("gathers_parameters", engine.gathers_parameters);
   f.optional("leaf_experts", engine.leaf_experts);
   f.optional("wraps_adapters", engine.wraps_adapters);
@@ -110,10 +147,14 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("copies_in_line", engine.copies_in_line);
   f.optional("gathers_fp8", engine.gathers_fp8);
   f.optional("copies_fp8", engine.copies_fp8);
+  f.optional("newton_schulz", engine.newton_schulz);
+  f.optional("loading", engine.loading);
   f.optional("shards_rows", engine.shards_rows);
   f.optional("host_step", engine.host_step);
   f.optional("host_gradients_in_fp32", engine.host_gradients_in_fp32);
   f.optional("all_reduces_buckets", engine.all_reduces_buckets);
+  f.optional("reduces_in_place", engine.reduces_in_place);
+  f.optional("gathers_at_use", engine.gathers_at_use);
   f.optional("has_offload_buffer", engine.has_offload_buffer);
 }
 
@@ -129,6 +170,34 @@ void read_defaults(Fields& f, FrameworkDefaults& defaults) {
   f.optional("micro_batch", defaults.micro_batch, IntRange{.least = 1});
   f.optional("offload_activations", defaults.offload_activations);
   f("source", defaults.source);
+}
+
+void read_preference(Fields& f, FrameworkPreference& preference) {
+  f.optional("log_probs", preference.log_probs);
+  f.optional("upcasts_logits", preference.upcasts_logits);
+  f.optional("copies_logits", preference.copies_logits);
+  f.optional("keeps_output", preference.keeps_output);
+  f.optional("keeps_completions", preference.keeps_completions);
+  f.optional("keeps_vocabulary_head", preference.keeps_vocabulary_head);
+  f.optional("reference_needs_gradient", preference.reference_needs_gradient);
+  f.optional("reference_in_16bit", preference.reference_in_16bit);
+  f.optional("policy_pass_in_graph", preference.policy_pass_in_graph);
+  f.optional("precomputes_reference", preference.precomputes_reference);
+  f.optional("fused_methods", preference.fused_methods);
+  f.optional("packs_answers", preference.packs_answers);
+  f.optional("loads_fp32", preference.loads_fp32);
+  f.optional("methods", preference.methods);
+}
+
+void read_choices(Fields& f, FrameworkChoices& choices) {
+  f.optional("loss", choices.loss);
+  f.optional("fused_loss_brings_kernels", choices.fused_loss_brings_kernels);
+  f.optional("optimizers", choices.optimizers);
+  f.optional("shards_8bit_optimizers", choices.shards_8bit_optimizers);
+  f.optional("optimizer_in_backward", choices.optimizer_in_backward);
+  f.optional("offload_activations", choices.offload_activations);
+  f.optional("attention", choices.attention);
+  f("source", choices.source);
 }
 
 void read_experts(Fields& f, FrameworkExperts& experts) {
@@ -152,6 +221,23 @@ void read_adapters(Fields& f, FrameworkAdapters& adapters) {
   f.optional("gate_up_rank", adapters.gate_up_rank, IntRange{.least = 1});
   f.optional("drops_linears", adapters.drops_linears);
   f.optional("parameters_are_plain", adapters.parameters_are_plain);
+  f.optional_object("dora", [&](Fields& own) {
+    own.optional("multiplies_identity", adapters.dora.multiplies_identity);
+    own.optional("converts_weight", adapters.dora.converts_weight);
+    own.optional("casts_product", adapters.dora.casts_product);
+    own.optional("base", adapters.dora.base);
+  });
+  f.optional("refuses", adapters.refuses);
+}
+
+void read_tensor_parallel(Fields& f, FrameworkTensorParallel& split) {
+  f.optional("strategies", split.strategies);
+  f.optional("sequence", split.sequence);
+  f.optional("replicates_kv_heads", split.replicates_kv_heads);
+  f.optional("gathers_again", split.gathers_again);
+  f.optional("vocab_multiple", split.vocab_multiple, IntRange{.least = 1});
+  f.optional("adapters", split.adapters);
+  f.optional("quantised", split.quantised);
 }
 
 void read_convention(Fields& f, FrameworkConvention& c) {
@@ -197,6 +283,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("low_rank_keeps_input", c.layers.low_rank_keeps_input);
   f.optional("quantised_keeps_input", c.layers.quantised_keeps_input);
   f.optional("mp_is_one_process", c.distributed.mp_is_one_process);
+  f.optional("one_host_thread", c.distributed.one_host_thread);
   f.optional("strategies", c.distributed.strategies);
   f.optional("main_gradients_fp32", c.dtypes.main_gradients_fp32);
   f.optional("converts_outputs", c.loss.converts_outputs);
@@ -215,12 +302,21 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("own_quantised_shards", c.distributed.own_quantised_shards);
   f.optional("fsdp2_shards_4bit", c.distributed.fsdp2_shards_4bit);
   f.optional("fsdp2_shards_8bit", c.distributed.fsdp2_shards_8bit);
+  f.optional("own_fsdp_version", c.distributed.own_fsdp_version);
+  f.optional("own_fsdp_wraps", c.distributed.own_fsdp_wraps);
   f.optional("default_optimizer", c.default_optimizer);
   f.object("defaults", [&](Fields& defaults) { read_defaults(defaults, c.defaults); });
+  f.optional_object("choices", [&](Fields& choices) { read_choices(choices, c.choices); });
   f.optional("computes_in_fp16", c.dtypes.computes_in_fp16);
   f.optional("is_handwritten", c.layers.is_handwritten);
+  f.optional_object("preference", [&](Fields& own) { read_preference(own, c.preference); });
   f.optional_object("experts", [&](Fields& own) { read_experts(own, c.experts); });
   f.optional_object("quantise", [&](Fields& own) { read_quantisation(own, c.quantisation); });
+  f.optional_object("tensor_parallel", [&](Fields& own) { read_tensor_parallel(own, c.tensor_parallel); });
+  f.optional_object("pipeline", [&](Fields& own) {
+    own("strategies", c.pipeline.strategies);
+    own("schedules", c.pipeline.schedules);
+  });
   f.optional_object("adapters", [&](Fields& own) { read_adapters(own, c.adapters); });
   for (const EngineTraits& traits : kEngines)
     if (!traits.key.empty())
@@ -283,6 +379,7 @@ FrameworkConvention with_facts(const Record& record, const StackVersions& versio
   nlohmann::json content = record.content;
   content.merge_patch(record_facts(facts_for(versions, record.name), family));
   FrameworkConvention out = read_framework(content, record.where);
+  out.layers.has_delta_kernels = !fact(facts_for(versions, record.name), "kernels.delta_net", family);
   out.versions = versions;
   out.family = family;
   return out;

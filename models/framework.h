@@ -11,6 +11,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "models/optimizers.h"
 #include "models/recipe.h"
 #include "models/stack.h"
 
@@ -47,6 +48,18 @@ enum class RouterWeight : std::uint8_t { Stored, Linear, Parameter, LinearSubcla
 /// LoRA's targets reach no stacked experts (Linear), or their parameters (PEFT's target_parameters), or the release
 /// fails on them.
 enum class ExpertReach : std::uint8_t { Linear, TargetParameters, Error };
+/// Between the products of a split layer, each rank holds all tokens, or its part of the sequence (arXiv 2205.05198).
+enum class SequenceSplit : std::uint8_t { No, Optional, Always };
+/// Adapters of split linears. Replicated: the factor on the side that is not cut is whole on every rank (PEFT).
+/// Gathered: both factors are cut, and the low-rank activation, or a row's output, is gathered (Megatron-Bridge).
+enum class AdapterSplit : std::uint8_t { None, Replicated, Gathered };
+/// How an engine that shards weights gets them onto its GPUs. Parts: each rank reads its own, and saves it. Units: a
+/// unit is whole for a moment, on the meta device, under zero.Init or in the host's memory until then. WholeFirst: the
+/// whole model is on every GPU before it is cut. WholeBeside: it is filled in, whole, beside the shards.
+enum class ShardedLoading : std::uint8_t { Parts, Units, WholeFirst, WholeBeside };
+/// Whose base output DoRA's magnitude multiplies: one that it makes itself, in any case or where dropout gives the
+/// adapter another input, or the linear's.
+enum class DoraBase : std::uint8_t { Own, OwnWithDropout, Shared };
 /// What makes mixed precision compute in 16 bit: autocast, the gather of weights, which casts them (FSDP's
 /// MixedPrecision), or an engine that has turned the model itself into 16 bit (DeepSpeed).
 enum class ComputeCast : std::uint8_t { Autocast, Gather, Model };
@@ -65,11 +78,12 @@ struct GradientBuckets {
 
 /// How much communication buffer a sharding engine holds and how far it runs ahead. Elements unless said otherwise.
 struct EngineConvention {
-  std::int64_t prefetch_units = 1;          // units gathered ahead of the one computed
-  GradientBuckets buckets, buckets_stage3;  // of stages 1 and 2, and of stage 3
-  std::int64_t max_live = 0;                // ZeRO-3: gathered parameters at most; 0: no such limit
-  std::int64_t max_reuse_distance = 0;      // ZeRO-3: kept gathered when used again within
-  std::int64_t persistence_threshold = 0;   // ZeRO-3: smaller tensors stay replicated; -1: 10 hidden
+  std::int64_t prefetch_units = 1;            // units gathered ahead of the one computed
+  GradientBuckets buckets, buckets_stage3;    // of stages 1 and 2, and of stage 3
+  std::int64_t max_live = 0;                  // ZeRO-3: gathered parameters at most; 0: no such limit
+  std::int64_t max_reuse_distance = 0;        // ZeRO-3: kept gathered when used again within
+  std::int64_t prefetch_bucket = 50'000'000;  // ZeRO-3: fetched ahead of a module; -1: 0.9 hidden^2 (HF "auto")
+  std::int64_t persistence_threshold = 0;     // ZeRO-3: smaller tensors stay replicated; -1: 10 hidden
   bool keeps_root_gathered =
       false;                     // FSDP: embedding, final norm and head form one unit, kept from forward to backward
   bool syncs_last_only = false;  // accumulation under no_sync: unsharded gradients until the last micro-batch
@@ -80,6 +94,8 @@ struct EngineConvention {
   /// Host work of a parameter that comes in another's message, in kernel launches: where it is gathered, where its
   /// gradient is reduced, and for the slice of each rank.
   double leaf_gather_kernels = 0, leaf_reduce_kernels = 0, leaf_slice_kernels = 0;
+  /// Host work of a gradient that goes into a bucket of stages 1 and 2, in kernel launches.
+  double bucket_kernels = 0;
   /// ZeRO-3 gathers parameter by parameter what it does not keep whole; false: a unit at once.
   bool gathers_parameters = false;
   /// Types of models (`model_type`) whose router and experts DeepSpeed gathers at once (`set_z3_leaf_modules`).
@@ -96,6 +112,8 @@ struct EngineConvention {
   bool gathers_int8 = false;
   bool gathers_fp8 = false;  // with fp8 products layers are gathered in 8 bit, converted before
   bool copies_fp8 = false;   // of weights on the host, converted once per step: 8-bit copies are kept there too
+  NewtonSchulz newton_schulz = NewtonSchulz::Standard;  // of an optimizer that orthogonalises its update
+  ShardedLoading loading = ShardedLoading::Units;
   bool shards_rows = false;  // each tensor is cut along dim 0; false: flat, into equal parts
   HostStep host_step = HostStep::Vectorised;
   /// An offloaded optimizer reads fp32 gradients that stay on the host. Stages 1 and 2 receive into them; stage 3
@@ -104,6 +122,12 @@ struct EngineConvention {
   /// Stages 1 and 2 all-reduce a bucket, of which each rank keeps its part (use_multi_rank_bucket_allreduce, on by
   /// default); false: they scatter it.
   bool all_reduces_buckets = false;
+  /// Gradients have a buffer of their own that stays; a reduction leaves a rank's part where it was (Megatron's
+  /// distributed optimizer).
+  bool reduces_in_place = false;
+  /// Where the optimizer alone is sharded, weights that other ranks stepped are gathered beside the next forward pass,
+  /// each before it is used; false: all of them after the step.
+  bool gathers_at_use = false;
   /// An offloaded optimizer of stages 1 and 2 has a buffer of the largest tensor's size on the GPU
   /// (temp_grad_buffer_for_gpu_offload).
   bool has_offload_buffer = false;
@@ -128,6 +152,19 @@ struct FrameworkDefaults {
   std::optional<TrainVision> train_vision;  // of a model with a tower
   std::optional<std::int64_t> micro_batch;
   bool offload_activations = false;  // with checkpointing: the inputs of layers wait on the host
+  std::string source;
+};
+
+/// What the trainer can be told to do, of the settings that an estimate may choose where nobody gave them. Empty: what
+/// it does by default, and checkpointing.
+struct FrameworkChoices {
+  std::vector<LossKernel> loss;
+  bool fused_loss_brings_kernels = false;  // one switch for fused loss and fused kernels of layers
+  std::vector<std::string> optimizers;     // names of models/optimizers.h
+  bool shards_8bit_optimizers = true;      // false: on one GPU, or with whole copies alone
+  bool optimizer_in_backward = false;
+  bool offload_activations = false;
+  std::vector<AttentionKernel> attention;
   std::string source;
 };
 
@@ -176,6 +213,7 @@ struct FrameworkLayers {
   bool checkpoints_reentrantly = false;
   KernelTimes kernel_times = KernelTimes::Modelled;
   bool has_fixed_kernels = false;     // a recipe cannot choose others
+  bool has_delta_kernels = true;      // gated delta nets run flash-linear-attention's kernels; false: loops in torch
   bool is_handwritten = false;        // kernels written for training: fewer launches, fewer bytes
   bool accumulates_in_place = false;  // an op adds to the gradient that is there: no temporary, no separate sum
   LayerKernels kernels = LayerKernels::Plain;
@@ -203,6 +241,28 @@ struct FrameworkLoss {
   Dtype chunked_softmax = Dtype::F32;   // saved log-softmax of a chunked loss that keeps its chunks
 };
 
+/// How log-probs come out of logits: row by row, from a log-sum-exp (fp32 logits) or a log-softmax (16 bit); or from
+/// the log-softmax of all rows at once.
+enum class LogProbs : std::uint8_t { Rows, Full };
+
+/// What the trainer does where it compares answers, and with the models beside the one that is trained.
+struct FrameworkPreference {
+  LogProbs log_probs = LogProbs::Rows;
+  bool upcasts_logits = false;     // to fp32, whatever the model's output is
+  bool copies_logits = false;      // a contiguous copy without the last position
+  bool keeps_output = true;        // the model's output lives until the loss is returned, through the reference's pass
+  bool keeps_completions = false;  // logits of the completions alone (logits_to_keep)
+  bool keeps_vocabulary_head = false;      // the head of the vocabulary runs below a score head, and is thrown away
+  bool reference_needs_gradient = false;   // its weights are not marked as frozen, so that autocast keeps their casts
+  bool reference_in_16bit = false;         // it is loaded in 16 bit where the policy is in fp32
+  bool policy_pass_in_graph = false;       // a pass of the policy on other rows comes after that with gradients
+  bool loads_fp32 = false;                 // weights are loaded in fp32 where no dtype is given
+  bool precomputes_reference = false;      // its log-probs can be made before training
+  bool packs_answers = false;              // a packed row holds all answers of its rows of the data
+  std::vector<std::string> fused_methods;  // whose loss it can fuse with the head (Liger)
+  std::vector<std::string> methods;        // rows of data/methods.yaml that it has; empty: it has the usual one alone
+};
+
 /// Mixtures of experts, of one type of models.
 struct FrameworkExperts {
   ExpertLayout layout = ExpertLayout::Stored;
@@ -219,6 +279,14 @@ struct FrameworkQuantisation {
   std::vector<std::string> skips;  // modules that keep their dtype
 };
 
+/// How a forward of DoRA makes the norm of each row of W + s B A.
+struct DoraCode {
+  bool multiplies_identity = true;  // B A is what the adapter makes of an identity matrix; false: of the two weights
+  bool converts_weight = true;      // W is converted to the dtype of the adapter's input
+  bool casts_product = false;       // and B A
+  DoraBase base = DoraBase::OwnWithDropout;
+};
+
 /// Weights that the targets of LoRA reach.
 struct FrameworkAdapters {
   ExpertReach all_linear = ExpertReach::Linear, named = ExpertReach::Linear;  // "all-linear", and names of modules
@@ -226,6 +294,8 @@ struct FrameworkAdapters {
   std::int64_t gate_up_rank = 1;           // ranks of the recipe that stacked gate and up have together
   std::vector<std::string> drops_linears;  // modules without adapters where experts have target_parameters
   bool parameters_are_plain = false;       // adapters of parameters take neither dropout nor DoRA
+  DoraCode dora;
+  std::vector<std::string> refuses;        // modules that take no low-rank adapter; all-linear would reach them
 };
 
 /// Several GPUs, beside what engines do.
@@ -234,9 +304,35 @@ struct FrameworkDistributed {
   bool ddp_copies_gradients = true;   // buckets beside the gradients (gradient_as_bucket_view = false)
   bool own_quantised_shards = false;  // 4-bit weights, and optimizers, of its own: no limit of bitsandbytes
   bool fsdp2_shards_4bit = false, fsdp2_shards_8bit = false;  // weights of bitsandbytes; torch's FSDP2 takes neither
+  /// FSDP by keys of the trainer's own, not its launcher's: the version that they mean where they name none (0: it has
+  /// no such keys), and whether layers are units without the word auto_wrap.
+  std::int64_t own_fsdp_version = 0;
+  bool own_fsdp_wraps = false;
   /// `mp` is a device_map: one process, whose one thread launches for all of its GPUs. false: a rank per stage.
   bool mp_is_one_process = true;
+  /// torchrun and accelerate set OMP_NUM_THREADS to 1 where several processes start (torch/distributed/run.py); false:
+  /// the launcher leaves every rank its share of the cores.
+  bool one_host_thread = true;
   std::vector<std::string> strategies;  // names of planner/strategy.h that the trainer has; empty: all
+};
+
+/// How the trainer splits a layer over ranks (tensor parallelism, arXiv 1909.08053).
+struct FrameworkTensorParallel {
+  std::vector<std::string> strategies;  // names of planner/strategy.h that it goes with; empty: it has none
+  SequenceSplit sequence = SequenceSplit::Optional;
+  /// Ranks beyond the number of KV heads share them; false: refused.
+  bool replicates_kv_heads = false;
+  /// What a column's product gathered along the sequence is gathered again for its weight gradient, not kept.
+  bool gathers_again = false;
+  std::int64_t vocab_multiple = 1;  // rows of the embedding that a rank has are padded to it
+  AdapterSplit adapters = AdapterSplit::None;
+  bool quantised = false;  // a quantised base can be split
+};
+
+/// Stages of layers that work on several micro-batches at once (pipeline parallelism).
+struct FrameworkPipeline {
+  std::vector<std::string> strategies;  // names of planner/strategy.h that it goes with; empty: it has none
+  std::vector<std::string> schedules;   // names of planner/pipeline_schedule.h
 };
 
 /// One framework. Every field has one meaning, whatever the others say; `source` says where the facts come from.
@@ -249,16 +345,20 @@ struct FrameworkConvention {
   FrameworkState state;
   FrameworkLayers layers;
   FrameworkLoss loss;
+  FrameworkPreference preference;
   FrameworkExperts experts;
   FrameworkQuantisation quantisation;
   FrameworkAdapters adapters;
   FrameworkDistributed distributed;
+  FrameworkTensorParallel tensor_parallel;
+  FrameworkPipeline pipeline;
   EngineConvention local{.prefetch_units = 0};
   EngineConvention fsdp1{.host_step = HostStep::Torch};
   EngineConvention fsdp2{.shards_rows = true, .host_step = HostStep::Torch};
   EngineConvention zero{.host_gradients_in_fp32 = true};  // DeepSpeed's
   std::string default_optimizer = "adamw-fused";
   FrameworkDefaults defaults;
+  FrameworkChoices choices;
 };
 
 /// What an engine does under every framework.
@@ -312,6 +412,12 @@ constexpr bool is_fsdp(ShardingEngine engine) { return traits_of(engine).fsdp_ve
 /// What the framework does under an engine.
 inline const EngineConvention& engine_of(const FrameworkConvention& framework, ShardingEngine engine) {
   return framework.*traits_of(engine).convention;
+}
+
+/// The kernels of norms and MLPs where a recipe may choose them.
+inline LayerKernels layer_kernels(const Recipe& recipe, const FrameworkConvention& framework) {
+  const bool come_with_loss = framework.choices.fused_loss_brings_kernels && recipe.loss == LossKernel::Fused;
+  return recipe.kernels.value_or(come_with_loss ? LayerKernels::Fused : framework.layers.kernels);
 }
 
 /// A record of data/frameworks by name or alias; nullptr when there is none.

@@ -94,8 +94,13 @@ StackVersions installed_versions() {
   for (const fs::path& prefix : prefixes()) {
     StackVersions versions;
     for (const fs::path& folder : package_folders(prefix)) add_packages(folder, versions);
-    if (!versions.empty()) return versions;
-    asked.push_back(prefix.string());
+    if (versions.empty()) {
+      asked.push_back(prefix.string());
+      continue;
+    }
+    for (const Library& library : libraries())
+      if (library.is_optional) versions.try_emplace(library.name, *as_version(kNoVersion));
+    return versions;
   }
   const std::string problem =
       asked.empty() ? "no Python was found: $VIRTUAL_ENV and $CONDA_PREFIX are unset, and $PATH has no python3"

@@ -12,6 +12,7 @@
 #include "base/dtype.h"
 #include "base/operation_kinds.h"
 #include "base/units.h"
+#include "models/mesh.h"
 
 namespace gpuplan {
 
@@ -81,8 +82,12 @@ enum class OpKind : std::uint8_t {
   CrossEntropy,
   Convolution,
   Scan,
+  Exchange,
   Count
 };
+
+/// What the ranks that share a layer exchange in the middle of it.
+enum class Exchange : std::uint8_t { None, AllReduce, AllGather, ReduceScatter };
 
 /// Which engine of the device an op keeps busy; decides the efficiency it is costed with.
 enum class CostClass : std::uint8_t {
@@ -110,6 +115,8 @@ struct LayerOp {
   bool saves_compute_output = false;  // a matmul result that op-level selective checkpointing keeps
   bool is_fp32 = false;               // a GEMM of fp32 operands where others are narrower
   bool is_in_loop = false;            // one of a Python loop over experts, which no compiler takes in
+  Exchange exchange{};                // of an Exchange: reads what this rank has, writes what it gets
+  Axis axis{};                        // along which
   bool accumulates = false;           // adds the last local it reads to what it writes, most often in place
   WeightUse use{};                    // of `weight`, for the executor
   std::uint16_t experts = 1;          // a GEMM stands for as many products, each of its share of the rows

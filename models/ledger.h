@@ -13,7 +13,7 @@
 
 namespace gpuplan {
 
-/// Everything an emitter reads. Sizes are of one rank; a block rewrite (tp, cp) divides dims before emission.
+/// Everything an emitter reads. Sizes are of one rank (models/rank_model.h).
 struct LedgerContext {
   const TrainedModel& model;
   const Recipe& recipe;
@@ -32,10 +32,12 @@ struct LedgerContext {
   const ModelSpec& spec() const { return !is_language() ? model.tower : layer().is_global ? model.global : model.spec; }
   /// Of that stack: tokens, or positions of the images' patches.
   std::int64_t tokens() const {
-    return is_language() ? recipe.tokens() : recipe.micro_batch * model.positions_per_row(recipe);
+    return is_language() ? recipe.tokens() : recipe.rows() * model.positions_per_row(recipe);
   }
-  std::int64_t image_tokens() const { return recipe.micro_batch * model.image_tokens_per_row(recipe); }
-  std::int64_t image_features() const { return recipe.micro_batch * model.features_per_row(recipe); }
+  /// Those of them that a rank has between the products of a layer.
+  std::int64_t stream_tokens() const { return is_language() ? model.stream_tokens(recipe) : tokens(); }
+  std::int64_t image_tokens() const { return recipe.rows() * model.image_tokens_per_row(recipe); }
+  std::int64_t image_features() const { return recipe.rows() * model.features_per_row(recipe); }
   /// Positions that attend to each other, and how many such stretches there are: a whole sequence, a tile of an image,
   /// or a window of it.
   std::int64_t attention_length() const {
@@ -44,14 +46,14 @@ struct LedgerContext {
     return layer().is_windowed ? std::min(window, tile) : tile;
   }
   std::int64_t attention_batch() const {
-    return is_language() ? recipe.micro_batch : std::max<std::int64_t>(1, tokens() / attention_length());
+    return is_language() ? recipe.rows() : std::max<std::int64_t>(1, tokens() / attention_length());
   }
   /// What a query may see.
   std::int64_t attention_keys() const {
     return attends_to_images(layer().mixer) ? model.features_per_row(recipe) : attention_length();
   }
   /// Features of images that wait for layers of the language model.
-  std::int64_t memory_elements() const { return recipe.micro_batch * model.memory_elements_per_row(recipe); }
+  std::int64_t memory_elements() const { return recipe.rows() * model.memory_elements_per_row(recipe); }
   bool trains_norms() const { return is_head ? model.trains_norms : model.linears[kind].trains_norms; }
   const LinearRef& linear(LinearSlot slot) const { return model.linears[kind][slot]; }
 };
@@ -65,7 +67,8 @@ LedgerContext make_context(const TrainedModel& model, const Recipe& recipe, cons
 void emit_layer(LayerGraph& graph, const LedgerContext& context);
 /// token ids -> y: the embedding; backward consumes dy.
 void emit_embedding(LayerGraph& graph, const LedgerContext& context);
-/// x -> loss -> dx: final norm, head, loss and their backward in one list (graph.forward).
+/// x -> loss -> dx: final norm, head, loss and their backward in one list (graph.forward). Of a method that compares
+/// answers the backward stands by itself (graph.backward), as passes of other models come before it.
 void emit_head(LayerGraph& graph, const LedgerContext& context);
 
 /// The kernel that really runs: some modelling code has no flash path, and torch's sdpa cannot cap scores.

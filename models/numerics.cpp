@@ -22,6 +22,7 @@ bool has_engine_master(const Recipe& recipe, const FrameworkConvention& framewor
 }
 
 bool trains_embedding(const Recipe& recipe) {
+  if (recipe.pass == Pass::Frozen) return false;
   return recipe.trained.empty() || std::ranges::any_of(recipe.trained, [](const std::string& name) {
            return names_parameter(name, "model.embed_tokens.weight");
          });
@@ -37,12 +38,16 @@ void resolve_full(DtypePolicy& n, const Recipe& recipe, const FrameworkConventio
     return;
   }
   n.weight = Dtype::F32;
-  if (!framework.dtypes.frozen_in_16bit) n.ends = n.frozen = Dtype::F32;
-  n.casts_weights = true;
+  const bool is_reference = recipe.pass == Pass::Frozen;
+  const bool frozen_in_16bit =
+      framework.dtypes.frozen_in_16bit || (is_reference && framework.preference.reference_in_16bit);
+  if (!frozen_in_16bit) n.ends = n.frozen = Dtype::F32;
+  n.casts_weights = !is_reference;
+  n.casts_frozen = is_reference && cast == ComputeCast::Gather && !frozen_in_16bit;
   if (cast == ComputeCast::Gather) return;  // the whole forward is 16-bit
   n.is_autocast = framework.dtypes.autocasts_inputs;
   n.caches_casts = framework.dtypes.caches_autocast_weights;
-  const bool embeds_in_16bit = framework.dtypes.frozen_in_16bit && !trains_embedding(recipe);
+  const bool embeds_in_16bit = frozen_in_16bit && !trains_embedding(recipe);
   n.residual = n.is_autocast && !embeds_in_16bit ? Dtype::F32 : n.compute;  // the embedding looks up fp32 rows
 }
 
@@ -98,6 +103,10 @@ DtypePolicy resolve_numerics(const Recipe& recipe, const FrameworkConvention& fr
   n.reduce = engine_of(framework, engine).reduces_in_fp32 ? Dtype::F32
              : cast == ComputeCast::Autocast              ? (recipe.is_adapter() ? n.adapter : n.weight)
                                                           : n.compute;
+  // accelerate's convert_outputs_to_fp32 around the forward of a model under autocast or FSDP, not of DeepSpeed's
+  // engine
+  const bool is_converted = framework.loss.converts_outputs || framework.loss.kept_logits_mixed == KeptLogits::Fp32;
+  n.logits = is_mixed(recipe.precision) && cast != ComputeCast::Model && is_converted ? Dtype::F32 : n.compute;
   n.has_fp32_gradients = n.has_master && framework.dtypes.main_gradients_fp32;
   if (!is_mixed(recipe.precision) && recipe.is_adapter() && cast != ComputeCast::Model) n.reduce = n.adapter;
   return n;

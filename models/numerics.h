@@ -20,6 +20,7 @@ struct DtypePolicy {
   Dtype adapter_compute{};
   Dtype gather{};             // dtype of gathered trainable weights
   Dtype reduce{};             // dtype in which gradients are reduced
+  Dtype logits{};             // of the model's output as the trainer gets it
   bool has_fp32_gradients{};  // kept gradients are fp32 although the weights are 16-bit
   bool is_autocast{};
   bool casts_weights{};   // trainable weights are cast to `compute` before use

@@ -1,5 +1,6 @@
 #include "models/optimizers.h"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -24,6 +25,23 @@ constexpr std::string_view kAdafactor =
 constexpr std::string_view kBnb =
     "bitsandbytes optim: 1-byte states, fp32 absmax per 256, tensors under 4096 elements in fp32";
 
+constexpr std::string_view kAdemamix =
+    "bitsandbytes/optim/ademamix.py: two averages of the gradient and one of its square";
+constexpr std::string_view kGalore =
+    "jiaweizzhao/GaLore 2cc66f88, galore_torch/adamw.py, adamw8bit.py, galore_projector.py: moments of the projected "
+    "gradient, the projection beside them, a loop over the tensors";
+constexpr std::string_view kApollo =
+    "zhuhanqing/APOLLO 76b34725, apollo_torch/apollo.py, random_projector.py: moments of the projected gradient, the "
+    "projection beside them, a loop over the tensors";
+constexpr std::string_view kAdamMini =
+    "zyushun/Adam-mini 402aadfe, adam_mini/adam_mini.py: one moment as the gradient, one number per row of the other, "
+    "a "
+    "loop over the tensors";
+constexpr std::string_view kDecomposes =
+    "GaLore decomposes each projected gradient anew every 200 steps (SVD in float32), minutes for a model of 7 B; that "
+    "is "
+    "not counted in the time of a step";
+
 constexpr auto kNone = StepTemporary::None, kList = StepTemporary::Parameters, kLoop = StepTemporary::LargestTensor;
 
 //            name                    states 8bit follow temp   paged  factored muon source
@@ -44,6 +62,17 @@ constexpr std::array kOptimizers{
     OptimizerSpec{"sgd",                  0, false, true,  kNone, false, false, false, kTorch},
     OptimizerSpec{"sgd-momentum",         1, false, true,  kNone, false, false, false, kTorch},
     OptimizerSpec{"muon",                 1, false, false, kList, false, false, true, "Jordan et al. 2024: momentum for matrices, AdamW for embeddings, norms and the head"},
+    OptimizerSpec{"paged-lion",           1, false, false, kNone, true,  false, false, kBnb},
+    OptimizerSpec{"paged-lion-8bit",      1, true,  false, kNone, true,  false, false, kBnb},
+    OptimizerSpec{"ademamix",             3, false, false, kNone, false, false, false, kAdemamix},
+    OptimizerSpec{"ademamix-8bit",        3, true,  false, kNone, false, false, false, kAdemamix},
+    OptimizerSpec{"paged-ademamix",       3, false, false, kNone, true,  false, false, kAdemamix},
+    OptimizerSpec{"paged-ademamix-8bit",  3, true,  false, kNone, true,  false, false, kAdemamix},
+    OptimizerSpec{"rmsprop",              1, false, true,  kList, false, false, false, kTorch},
+    OptimizerSpec{"adam-mini",            1, false, true,  kLoop, false, false, false, kAdamMini},
+    OptimizerSpec{"galore-adamw",         2, false, true,  kLoop, false, false, false, kGalore, 4, true, kDecomposes},
+    OptimizerSpec{"galore-adamw-8bit",    2, true,  false, kLoop, false, false, false, kGalore, 4, true, kDecomposes},
+    OptimizerSpec{"apollo-adamw",         2, false, true,  kLoop, false, false, false, kApollo, 4, true},
 };
 // clang-format on
 
@@ -75,6 +104,12 @@ std::int64_t num_step_temporaries(StepTemporary temporary) {
   return 0;
 }
 
+double orthogonalisation_flops(std::int64_t rows, std::int64_t cols, NewtonSchulz way) {
+  const auto n = double(std::min(rows, cols)), m = double(std::max(rows, cols));
+  if (way == NewtonSchulz::Gram && rows != cols) return n * n * (8 * m + 28 * n);
+  return 5 * n * n * (4 * m + 2 * n);
+}
+
 std::span<const OptimizerSpec> optimizers() { return kOptimizers; }
 
 const OptimizerSpec& find_optimizer(std::string_view name) {
@@ -103,8 +138,36 @@ Dtype optimizer_state_dtype(const OptimizerSpec& optimizer, std::int64_t element
   return optimizer.bytes_per_state == 2 ? Dtype::BF16 : Dtype::F32;
 }
 
+std::string optimizer_text(const Recipe& recipe) {
+  const OptimizerSpec& optimizer = *recipe.optimizer;
+  return optimizer.projects ? fmt::format("{}={}", optimizer.name, recipe.optimizer_rank) : std::string(optimizer.name);
+}
+
+void set_optimizer_text(Recipe& recipe, std::string_view text) {
+  const std::size_t equals = text.find('=');
+  recipe.optimizer = text.substr(0, equals);
+  if (equals == std::string_view::npos) return;
+  if (!recipe.optimizer->projects)
+    throw InputError("--optimizer", fmt::format("{} has no rank", recipe.optimizer->name),
+                     "for example --optimizer galore-adamw=128");
+  recipe.optimizer_rank = parse_integer(text.substr(equals + 1), "--optimizer", 1, kMostRank);
+}
+
+namespace {
+
+Bytes projected_bytes(const OptimizerSpec& optimizer, std::int64_t rows, std::int64_t cols, Dtype weight,
+                      std::int64_t rank) {
+  const std::int64_t small = std::min(rows, cols), kept = std::min(rank, small), moment = kept * std::max(rows, cols);
+  const Dtype dtype = optimizer_state_dtype(optimizer, moment, weight);
+  const std::int64_t absmax = dtype == Dtype::U8 ? 4 * ceil_div(moment, k8bitStateBlock) : 0;
+  return optimizer.num_states * (bytes_of(moment, dtype) + Bytes{absmax}) + bytes_of(kept * small, weight);
+}
+
+}  // namespace
+
 Bytes optimizer_state_bytes(const OptimizerSpec& optimizer, std::int64_t elements, std::int64_t rows, std::int64_t cols,
-                            Dtype weight) {
+                            Dtype weight, std::int64_t rank) {
+  if (optimizer.projects && rank > 0 && cols > 1) return projected_bytes(optimizer, rows, cols, weight, rank);
   if (optimizer.is_factored)  // fp32 row and column sums of a matrix, a full square for vectors
     return {4 * (cols > 1 ? elements / std::max<std::int64_t>(cols, 1) + std::min(cols, elements) : elements)};
   if (optimizer.is_matrix_momentum) return {(cols > 1 ? 4 : 8) * elements};

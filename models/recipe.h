@@ -40,6 +40,9 @@ struct LoraSpec {
   std::vector<std::string> modules_to_save;        // "lm_head", "embed_tokens": trained as full copies
   bool is_dora = false;                            // adds one magnitude per output feature
   bool linear_experts = false;  // stacked experts as linears of their own, by an option of the trainer
+  /// OFT (Qiu et al. 2023) in the place of A and B: the input of an adapted linear is rotated in blocks of this size by
+  /// an orthogonal matrix of b (b - 1) / 2 parameters per block. 0: LoRA.
+  std::int64_t oft_block = 0;
   bool operator==(const LoraSpec&) const = default;
 };
 
@@ -55,6 +58,14 @@ struct Offload {
 /// and inputs (data/fake_quant.yaml). Int8Int4: its int8-int4 quantiser of per-token inputs; Int4Grouped and
 /// its kin: weights in groups whose scales get gradients.
 enum class Qat : std::uint8_t { None, Int4, Int8Int4, Int4Grouped, Int8Int4Grouped, Fp8Int4Grouped, Fp8, Nvfp4, Mxfp4 };
+
+/// Where the log-probs of the reference come from: a second model, the policy without its adapters, a file that was
+/// made before, a model that waits in host memory; or the method compares with none.
+enum class Reference : std::uint8_t { Copy, Adapter, Precomputed, Host, None };
+
+/// What a pass over the model does: it trains, it runs forward with what is trained as it is, or forward with nothing
+/// trained and no adapters (a reference).
+enum class Pass : std::uint8_t { Train, Forward, Frozen };
 
 /// What is trained of a vision-language model beside its language model.
 enum class TrainVision : std::uint8_t { No, Projector, All };
@@ -80,8 +91,23 @@ struct ImageSpec {
 
 struct FrameworkConvention;
 struct OptimizerSpec;
+struct TrainingMethod;
 const FrameworkConvention& row_named(std::string_view name, std::type_identity<FrameworkConvention>);
 const OptimizerSpec& row_named(std::string_view name, std::type_identity<OptimizerSpec>);
+const TrainingMethod& row_named(std::string_view name, std::type_identity<TrainingMethod>);
+
+/// What the model is trained for.
+struct Objective {
+  RowOf<TrainingMethod> method;        // sft
+  std::optional<Reference> reference;  // unset: what the trainer does (reference_of)
+  std::int64_t completion_len = 0;     // tokens of a row that are answered; 0: all of it may be
+  std::int64_t labels = 0;             // of a score head; 0: the method's
+  std::int64_t texts_per_row = 0;      // that the model reads per row of the data; 0: the method's
+
+  /// Rows of the model per row of the data.
+  std::int64_t answers() const;
+  friend bool operator==(const Objective&, const Objective&) = default;
+};
 
 struct Recipe {
   Method method = Method::Full;
@@ -90,7 +116,8 @@ struct Recipe {
   /// Names of parameters or modules (models/trained_names.h) that alone are trained, or carry adapters; empty: all.
   std::vector<std::string> trained;
   Precision precision = Precision::Bf16Mixed;
-  RowOf<OptimizerSpec> optimizer;  // adamw-fused
+  RowOf<OptimizerSpec> optimizer;     // adamw-fused
+  std::int64_t optimizer_rank = 128;  // of an optimizer that projects gradients
   bool optimizer_in_backward = false;
   std::int64_t micro_batch = 1;  // sequences per data-parallel rank
   std::int64_t seq_len = 2048;   // tokens per sequence
@@ -108,9 +135,14 @@ struct Recipe {
   Offload offload;
   ImageSpec images;
   RowOf<FrameworkConvention> framework;  // hf-trainer
+  Objective objective;
+  Pass pass{};  // of the model that the recipe is for; what is asked trains
 
   bool is_adapter() const { return method != Method::Full; }
-  std::int64_t tokens() const { return micro_batch * seq_len; }  // N: tokens per micro-batch and rank
+  /// That the model reads in a micro-batch; packed rows may hold all answers of theirs.
+  std::int64_t rows() const { return objective.method.is_usual() ? micro_batch : micro_batch * answers_apart(); }
+  std::int64_t answers_apart() const;
+  std::int64_t tokens() const { return rows() * seq_len; }                 // N: tokens per micro-batch and rank
   bool operator==(const Recipe&) const = default;
 };
 

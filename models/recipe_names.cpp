@@ -107,8 +107,17 @@ constexpr std::array kPackings{NameRow<Packing>{"packed", Packing::Packed}, Name
                                NameRow<Packing>{"dynamic", Packing::Dynamic}, NameRow<Packing>{"pad", Packing::Padded},
                                NameRow<Packing>{"dynamic-padding", Packing::Dynamic}};
 
+constexpr std::array kReferences{NameRow<Reference>{"copy", Reference::Copy},
+                                 NameRow<Reference>{"adapter", Reference::Adapter},
+                                 NameRow<Reference>{"precomputed", Reference::Precomputed},
+                                 NameRow<Reference>{"host", Reference::Host},
+                                 NameRow<Reference>{"none", Reference::None},
+                                 NameRow<Reference>{"adapter-off", Reference::Adapter},
+                                 NameRow<Reference>{"cached", Reference::Precomputed}};
+
 }  // namespace
 
+NameTable<Reference> names_of(Reference) { return {"reference", kReferences}; }
 NameTable<Method> names_of(Method) { return {"method", kMethods}; }
 NameTable<BaseQuant> names_of(BaseQuant) { return {"quantisation", kQuants}; }
 NameTable<Precision> names_of(Precision) { return {"precision", kPrecisions}; }
@@ -212,6 +221,8 @@ constexpr std::array kKeys{
         }},
     Key{"save", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.modules_to_save = read_list(v, w); }},
     Key{"dora", false, false, [](Draft& d, Value, Where) { d.flag.lora.is_dora = true; }},
+    Key{"oft", false, true,
+        [](Draft& d, Value v, Where w) { d.flag.lora.oft_block = parse_integer(v, w, 2, kMostRank); }},
     Key{"linear-experts", false, false, [](Draft& d, Value, Where) { d.flag.lora.linear_experts = true; }},
     Key{"quant", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.kind = read_base(v, w); }},
     Key{"experts", true, false, [](Draft& d, Value, Where) { d.flag.quant.quantises_experts = true; }},
@@ -350,6 +361,7 @@ std::string adapter_spec(const LoraSpec& lora, const QuantSpec& quant) {
   if (lora.base_dtype) add("base", std::string(to_string(*lora.base_dtype)));
   if (!lora.modules_to_save.empty()) add("save", fmt::format("{}", fmt::join(lora.modules_to_save, "+")));
   if (lora.is_dora) spec += ",dora";
+  if (lora.oft_block > 0) add("oft", std::to_string(lora.oft_block));
   if (lora.linear_experts) spec += ",linear-experts";
   if (quant.quantises_experts) spec += ",experts";
   if (quant.packed) return spec;  // the checkpoint says it

@@ -21,6 +21,7 @@ NameTable<Checkpointing> names_of(Checkpointing);      // none, full, selective,
 NameTable<OffloadTarget> names_of(OffloadTarget);      // none, cpu, nvme
 NameTable<Packing> names_of(Packing);                  // packed, padded, dynamic
 NameTable<TrainVision> names_of(TrainVision);          // no, projector, all
+NameTable<Reference> names_of(Reference);              // copy, adapter, precomputed, host, none
 NameTable<Qat> names_of(Qat);                          // none, int4, int8-int4, …
 
 /// A kind of checkpointing with its k, as the flag spells it: "full", "every=4", "every-4".

@@ -66,6 +66,7 @@ void read_library(Fields& fields, Library& library) {
   library.repository = fields.text("repository");
   library.source = fields.text("source");
   library.is_trainer = fields.text("kind") == "trainer";
+  fields.optional("optional", library.is_optional);
   fields.optional("records", library.records);
   read_releases(fields.fields("releases"), library.releases);
   if (auto pins = fields.optional_fields("pins")) read_pins(*pins, fields.file(), library.pins);
@@ -158,6 +159,10 @@ std::string near_releases(const Library& library, const Version& wanted) {
 }
 
 Version release_of(const Library& library, const Version& wanted) {
+  if (wanted.text == kNoVersion && library.is_optional) return wanted;
+  if (wanted.text == kNoVersion)
+    throw InputError("--versions", fmt::format("{} is always there", library.name),
+                     fmt::format("the newest is {}", library.newest().version.text));
   const Release* found = nullptr;
   for (const Release& release : library.releases)
     if (release.version.is_a(wanted)) found = &release;
@@ -172,7 +177,8 @@ Version release_of(const Library& library, const Version& wanted) {
 }
 
 /// First parts of the paths that belong to no trainer's record.
-constexpr std::array<std::string_view, 4> kOwnFacts{"target_parameters", "checkpoint", "leaf_modules", "wrap_classes"};
+constexpr std::array<std::string_view, 5> kOwnFacts{"target_parameters", "checkpoint", "leaf_modules", "wrap_classes",
+                                                    "kernels"};
 
 }  // namespace
 

@@ -44,6 +44,7 @@ struct StackFact {
 struct Library {
   std::string name, repository, source;
   bool is_trainer = false;
+  bool is_optional = false;  // a trainer runs without it
   /// Records of data/frameworks: a trainer's own, or those that stand on the library; unset: all of them.
   std::optional<std::vector<std::string>> records;
   std::vector<Release> releases;              // by version
@@ -71,9 +72,10 @@ inline StackVersions versions_at(std::string_view date, std::string_view record 
   return stack_versions({}, record, date);
 }
 
-/// "transformers=4.57,trl=0.24", or "installed". 4.57 is the newest 4.57.x; a version that is newer than the newest
-/// known, or that has a suffix (5.16.0.dev0, 2.6.0+cu124), is taken as it is. Throws InputError naming --versions for
-/// an unknown library and for a release that there is not, with the nearest ones.
+/// "transformers=4.57,trl=0.24", or "installed"; "flash-linear-attention=none" of a library that may be missing. 4.57
+/// is the newest 4.57.x; a version that is newer than the newest known, or that has a suffix
+/// (5.16.0.dev0, 2.6.0+cu124), is taken as it is. Throws InputError naming --versions for an unknown library and for a
+/// release that there is not, with the nearest ones.
 StackVersions parse_stack_versions(std::string_view text);
 
 /// "peft=0.20.0,transformers=5.15.0": what parse_stack_versions() reads.

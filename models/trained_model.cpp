@@ -13,6 +13,7 @@
 #include "models/layer_marks.h"
 #include "models/quantisation.h"
 #include "models/trained_names.h"
+#include "models/training_method.h"
 
 namespace gpuplan {
 namespace {
@@ -24,7 +25,7 @@ bool is_open(const Recipe& recipe, ModelPart part) {
 }
 
 bool is_open(const Recipe& recipe, const WeightTensor& tensor) {
-  return is_open(recipe, tensor.part) && !tensor.is_frozen;
+  return recipe.pass != Pass::Frozen && is_open(recipe, tensor.part) && !tensor.is_frozen;
 }
 
 /// A recipe and a framework decide together what becomes of each tensor.
@@ -33,7 +34,20 @@ struct Choice {
   const FrameworkConvention& framework;
   AdapterRanks ranks;
 
+  /// PEFT takes the divisor of the width that is nearest to the block that is asked for, the smaller of two. Source:
+  /// huggingface/peft src/peft/tuners/oft/layer.py @v0.20.0 (adjust_oft_parameters).
+  std::int64_t rotation_of(const WeightTensor& tensor) const {
+    const std::int64_t wanted = recipe.lora.oft_block, in = tensor.in;
+    if (wanted == 0 || rank_of(tensor) == 0) return 0;
+    if (wanted >= in) return in;
+    std::int64_t lower = wanted, higher = wanted;
+    while (lower > 1 && in % lower != 0) --lower;
+    while (higher < in && in % higher != 0) ++higher;
+    return wanted - lower <= higher - wanted ? lower : higher;
+  }
+
   std::int64_t rank_of(const WeightTensor& tensor) const {
+    if (recipe.lora.oft_block > 0 && is_stacked_experts(tensor)) return 0;  // OFT adapts modules alone
     return recipe.is_adapter() && is_open(recipe, tensor) ? ranks.rank_of(tensor) : 0;
   }
   bool quantises(const WeightTensor& tensor) const {
@@ -59,14 +73,43 @@ bool mark_unquantised(ModelWeights& weights, const CheckpointQuant& checkpoint) 
   });
 }
 
+bool has_score_head(const Recipe& recipe) {
+  return has_own_head(recipe) && recipe.objective.method->head == MethodHead::Score;
+}
+
+std::int64_t num_labels(const Recipe& recipe) {
+  return recipe.objective.labels > 0 ? recipe.objective.labels : recipe.objective.method->labels;
+}
+
 bool saves_head(const LoraSpec& lora) {
   return std::ranges::any_of(lora.modules_to_save,
                              [](const std::string& name) { return names_module(name, "lm_head.weight"); });
 }
 
-bool is_saved_copy(const LoraSpec& lora, const WeightTensor& tensor) {
-  return std::ranges::any_of(lora.modules_to_save,
-                             [&](const std::string& name) { return names_module(name, tensor.name); });
+bool is_saved_copy(const Recipe& recipe, const WeightTensor& tensor) {
+  if (recipe.pass == Pass::Frozen) return false;
+  const bool is_score = tensor.name == "score.weight" && has_score_head(recipe);  // PEFT saves it: task_type SEQ_CLS
+  const LoraSpec& lora = recipe.lora;
+  return is_score || std::ranges::any_of(lora.modules_to_save,
+                                         [&](const std::string& name) { return names_module(name, tensor.name); });
+}
+
+/// The head as the method has it: numbers per row in the place of the vocabulary, or none. A trainer may keep that of
+/// the vocabulary, which then gets no gradient.
+void replace_head(ModelWeights& weights, const ModelSpec& spec, const Recipe& recipe,
+                  const FrameworkConvention& framework) {
+  const MethodHead head = recipe.objective.method->head;
+  if (framework.preference.keeps_vocabulary_head)
+    for (WeightTensor& t : weights.after) t.is_frozen |= t.role == WeightRole::Head;
+  else
+    std::erase_if(weights.after, [](const WeightTensor& t) { return t.role == WeightRole::Head; });
+  if (head != MethodHead::Score) return;
+  const std::int64_t labels = num_labels(recipe);
+  weights.after.push_back({.name = "score.weight",
+                           .shape = {labels, spec.embedding_width()},
+                           .role = WeightRole::Head,
+                           .in = spec.embedding_width(),
+                           .out = labels});
 }
 
 /// Adds the state of one tensor: the tensor itself, and what the recipe puts beside it.
@@ -78,22 +121,29 @@ void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, 
                      rows = tensor.shape.empty() ? 1 : tensor.shape[is_stack ? 1 : 0];
   const std::int64_t cols = tensor.elements() / (rows * copies);
   const bool is_of_experts = tensor.slot >= LinearSlot::Router && tensor.slot < LinearSlot::Count;
+  const bool is_block = tensor.role == WeightRole::Linear || tensor.role == WeightRole::Stacked;
   const auto add_whole = [&](StateKind kind) {
-    out.push_back({kind, rows, cols, copies, index, WeightUse::Tensor, is_stack, is_of_experts});
+    out.push_back({kind, rows, cols, copies, index, WeightUse::Tensor, is_stack, is_of_experts, is_block});
   };
   const auto add_adapter = [&](std::int64_t out_features, std::int64_t in_features, WeightUse use) {
-    out.push_back({StateKind::Adapter, out_features, in_features, copies, index, use, is_stack, is_of_experts});
+    out.push_back(
+        {StateKind::Adapter, out_features, in_features, copies, index, use, is_stack, is_of_experts, is_block});
   };
   if (tensor.is_tied) return add_whole(StateKind::SavedCopy);  // what it is a copy of is the embedding
-  if (!recipe.is_adapter() && is_open(recipe, tensor)) return add_whole(StateKind::Trained);
-  const bool is_block = tensor.role == WeightRole::Linear || tensor.role == WeightRole::Stacked;
+  if (!recipe.is_adapter() && is_open(recipe, tensor)) {
+    add_whole(StateKind::Trained);
+    out.back().is_linear = tensor.role == WeightRole::Linear;
+    return;
+  }
   add_whole(choice.quantises(tensor) ? StateKind::Quantised : is_block ? StateKind::Frozen : StateKind::FrozenEnd);
-  if (const std::int64_t rank = choice.rank_of(tensor)) {
+  if (const std::int64_t block = choice.rotation_of(tensor)) {
+    add_adapter(tensor.in / block, block * (block - 1) / 2, WeightUse::LowRankA);
+  } else if (const std::int64_t rank = choice.rank_of(tensor)) {
     add_adapter(rank, tensor.in, WeightUse::LowRankA);
     add_adapter(tensor.out, rank, WeightUse::LowRankB);
     if (recipe.lora.is_dora) add_adapter(tensor.out, 1, WeightUse::Tensor);
   }
-  if (recipe.is_adapter() && is_saved_copy(recipe.lora, tensor)) add_whole(StateKind::SavedCopy);
+  if (recipe.is_adapter() && is_saved_copy(recipe, tensor)) add_whole(StateKind::SavedCopy);
 }
 
 StateList state_of(const std::vector<WeightTensor>& tensors, const Choice& choice) {
@@ -106,16 +156,17 @@ struct SlotRow {
   LinearSlot slot;
   const char* name;  // in reports
   Dim in, out;
+  Cut cut = Cut::None;
 };
 
 // Which side of the layer each matmul is, for named dims.
 // clang-format off
 constexpr std::array kSlotRows{
-    SlotRow{LinearSlot::Q, "q_proj", Dim::Hidden, Dim::QWidth},            SlotRow{LinearSlot::K, "k_proj", Dim::Hidden, Dim::KvWidth},
-    SlotRow{LinearSlot::V, "v_proj", Dim::Hidden, Dim::KvWidth},           SlotRow{LinearSlot::Qkv, "qkv_proj", Dim::Hidden, Dim::QWidth},
-    SlotRow{LinearSlot::O, "o_proj", Dim::QWidth, Dim::Hidden},            SlotRow{LinearSlot::QDown, "q_a_proj", Dim::Hidden, Dim::Latent},
-    SlotRow{LinearSlot::QUp, "q_b_proj", Dim::Latent, Dim::QWidth},        SlotRow{LinearSlot::KvDown, "kv_a_proj", Dim::Hidden, Dim::Latent},
-    SlotRow{LinearSlot::KvUp, "kv_b_proj", Dim::Latent, Dim::KvWidth},     SlotRow{LinearSlot::CrossQ, "cross q_proj", Dim::Hidden, Dim::QWidth},
+    SlotRow{LinearSlot::Q, "q_proj", Dim::Hidden, Dim::QWidth, Cut::Column},            SlotRow{LinearSlot::K, "k_proj", Dim::Hidden, Dim::KvWidth, Cut::Column},
+    SlotRow{LinearSlot::V, "v_proj", Dim::Hidden, Dim::KvWidth, Cut::Column},           SlotRow{LinearSlot::Qkv, "qkv_proj", Dim::Hidden, Dim::QWidth, Cut::Column},
+    SlotRow{LinearSlot::O, "o_proj", Dim::QWidth, Dim::Hidden, Cut::Row},            SlotRow{LinearSlot::QDown, "q_a_proj", Dim::Hidden, Dim::Latent},
+    SlotRow{LinearSlot::QUp, "q_b_proj", Dim::Latent, Dim::QWidth, Cut::Column},        SlotRow{LinearSlot::KvDown, "kv_a_proj", Dim::Hidden, Dim::Latent},
+    SlotRow{LinearSlot::KvUp, "kv_b_proj", Dim::Latent, Dim::KvWidth, Cut::Column},     SlotRow{LinearSlot::CrossQ, "cross q_proj", Dim::Hidden, Dim::QWidth},
     SlotRow{LinearSlot::CrossK, "cross k_proj", Dim::Hidden, Dim::KvWidth}, SlotRow{LinearSlot::CrossV, "cross v_proj", Dim::Hidden, Dim::KvWidth},
     SlotRow{LinearSlot::CrossO, "cross o_proj", Dim::QWidth, Dim::Hidden},
     SlotRow{LinearSlot::MixIn, "mixer in_proj", Dim::Hidden, Dim::QWidth}, SlotRow{LinearSlot::MixGate, "mixer in_proj_z", Dim::Hidden, Dim::QWidth},
@@ -126,15 +177,21 @@ constexpr std::array kSlotRows{
     SlotRow{LinearSlot::StreamRouter, "modality_router", Dim::Hidden, Dim::Latent}, SlotRow{LinearSlot::StreamPredict, "prediction_coefs", Dim::Latent, Dim::Latent},
     SlotRow{LinearSlot::StreamCorrect, "correction_coefs", Dim::Latent, Dim::Latent},
     SlotRow{LinearSlot::BranchDown, "linear_left", Dim::Hidden, Dim::Latent}, SlotRow{LinearSlot::BranchUp, "linear_right", Dim::Latent, Dim::Hidden},
-    SlotRow{LinearSlot::Gate, "gate_proj", Dim::Hidden, Dim::Ffn},
-    SlotRow{LinearSlot::Up, "up_proj", Dim::Hidden, Dim::Ffn},             SlotRow{LinearSlot::GateUp, "gate_up_proj", Dim::Hidden, Dim::Ffn},
-    SlotRow{LinearSlot::Down, "down_proj", Dim::Ffn, Dim::Hidden},         SlotRow{LinearSlot::Router, "router", Dim::Hidden, Dim::Experts},
-    SlotRow{LinearSlot::ExpertGate, "expert gate_proj", Dim::Hidden, Dim::Ffn}, SlotRow{LinearSlot::ExpertUp, "expert up_proj", Dim::Hidden, Dim::Ffn},
-    SlotRow{LinearSlot::ExpertGateUp, "expert gate_up_proj", Dim::Hidden, Dim::Ffn}, SlotRow{LinearSlot::ExpertDown, "expert down_proj", Dim::Ffn, Dim::Hidden},
-    SlotRow{LinearSlot::SharedGate, "shared gate_proj", Dim::Hidden, Dim::Ffn}, SlotRow{LinearSlot::SharedUp, "shared up_proj", Dim::Hidden, Dim::Ffn},
-    SlotRow{LinearSlot::SharedGateUp, "shared gate_up_proj", Dim::Hidden, Dim::Ffn},
-    SlotRow{LinearSlot::SharedDown, "shared down_proj", Dim::Ffn, Dim::Hidden}, SlotRow{LinearSlot::SharedSwitch, "shared switch", Dim::Hidden, Dim::Experts}};
+    SlotRow{LinearSlot::Gate, "gate_proj", Dim::Hidden, Dim::Ffn, Cut::Column},
+    SlotRow{LinearSlot::Up, "up_proj", Dim::Hidden, Dim::Ffn, Cut::Column},             SlotRow{LinearSlot::GateUp, "gate_up_proj", Dim::Hidden, Dim::Ffn, Cut::Column},
+    SlotRow{LinearSlot::Down, "down_proj", Dim::Ffn, Dim::Hidden, Cut::Row},         SlotRow{LinearSlot::Router, "router", Dim::Hidden, Dim::Experts},
+    SlotRow{LinearSlot::ExpertGate, "expert gate_proj", Dim::Hidden, Dim::Ffn, Cut::Column}, SlotRow{LinearSlot::ExpertUp, "expert up_proj", Dim::Hidden, Dim::Ffn, Cut::Column},
+    SlotRow{LinearSlot::ExpertGateUp, "expert gate_up_proj", Dim::Hidden, Dim::Ffn, Cut::Column}, SlotRow{LinearSlot::ExpertDown, "expert down_proj", Dim::Ffn, Dim::Hidden, Cut::Row},
+    SlotRow{LinearSlot::SharedGate, "shared gate_proj", Dim::Hidden, Dim::Ffn, Cut::Column}, SlotRow{LinearSlot::SharedUp, "shared up_proj", Dim::Hidden, Dim::Ffn, Cut::Column},
+    SlotRow{LinearSlot::SharedGateUp, "shared gate_up_proj", Dim::Hidden, Dim::Ffn, Cut::Column},
+    SlotRow{LinearSlot::SharedDown, "shared down_proj", Dim::Ffn, Dim::Hidden, Cut::Row}, SlotRow{LinearSlot::SharedSwitch, "shared switch", Dim::Hidden, Dim::Experts}};
 // clang-format on
+
+const SlotRow& row_of(LinearSlot slot) {
+  const auto row = std::ranges::find(kSlotRows, slot, &SlotRow::slot);
+  GPUPLAN_CHECK(row != kSlotRows.end(), "a linear slot without a row");
+  return *row;
+}
 
 std::uint8_t index_of(const std::vector<WeightTensor>& tensors, std::string_view name) {
   const auto at = std::find_if(tensors.begin(), tensors.end(), [&](const WeightTensor& t) { return t.name == name; });
@@ -160,16 +217,16 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Choice
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const WeightTensor& t = tensors[i];
     if (t.slot == LinearSlot::None) continue;
-    const auto row =
-        std::find_if(kSlotRows.begin(), kSlotRows.end(), [&](const SlotRow& r) { return r.slot == t.slot; });
-    GPUPLAN_CHECK(row != kSlotRows.end(), "a linear slot without a row");
+    const SlotRow& row = row_of(t.slot);
     LinearRef& ref = out[t.slot];
-    ref = {row->name, narrow<std::uint8_t>(i), index_of(tensors, bias_name(t.name)), t.in, t.out, row->in, row->out};
+    ref = {row.name, narrow<std::uint8_t>(i), index_of(tensors, bias_name(t.name)), t.in, t.out, row.in, row.out};
     ref.copies = t.role == WeightRole::Stacked && t.shape.size() == 3 ? t.shape[0] : t.copies;
     ref.is_trained = !recipe.is_adapter() && is_open(recipe, t);
     ref.is_quantised = recipe.is_adapter() && choice.quantises(t);
     ref.rank = choice.rank_of(t);
+    ref.cut = row.cut;
     ref.is_adapted = ref.rank > 0;
+    ref.rotation = choice.rotation_of(t);
     ref.merges_adapter = ref.is_adapted && is_stacked_experts(t);
     ref.product =
         recipe.is_adapter() && recipe.lora.linear_experts ? ExpertProduct::LoopAll : choice.framework.experts.product;
@@ -222,6 +279,36 @@ std::optional<InputError> wrong_name(const std::vector<std::string>& wanted, con
   return {};
 }
 
+/// Modules that the library takes no low-rank adapters on, where the targets reach one that the model has: the fused
+/// kernels of Mamba layers read the weight of out_proj past its module.
+std::optional<InputError> refused_target(const Recipe& recipe, const ModelSpec& spec, const ModelWeights& weights,
+                                         const FrameworkConvention& framework) {
+  const std::vector<std::string>& refused = framework.adapters.refuses;
+  const auto& targets = recipe.lora.targets;
+  const bool takes_all = std::ranges::any_of(targets, [](const auto& t) { return squash(t) == "alllinear"; });
+  const auto is_refused = [&](const std::string& name) {
+    return std::ranges::find(refused, name) != refused.end() &&
+           (takes_all || std::ranges::find(targets, name) != targets.end());
+  };
+  std::vector<std::string> taken;
+  std::string found;
+  each_list(weights, [&](const std::vector<WeightTensor>& list) {
+    for (const WeightTensor& t : list) {
+      const std::string name = module_name(t.name);
+      const bool is_matrix = t.role == WeightRole::Linear || (t.role == WeightRole::Stacked && t.shape.size() == 2);
+      if (!is_matrix) continue;
+      if (is_refused(name)) found = name;
+      const bool is_taken = t.role == WeightRole::Linear && std::ranges::find(refused, name) == refused.end();
+      if (is_taken && std::ranges::find(taken, name) == taken.end()) taken.push_back(name);
+    }
+  });
+  if (found.empty() || recipe.lora.oft_block > 0) return {};
+  return InputError("--lora targets",
+                    fmt::format("{} takes no adapter in models of type {} with {}", found, spec.model_type,
+                                deciding_versions(framework.versions, framework.name)),
+                    fmt::format("name the others: --lora targets={}", fmt::join(taken, "+")));
+}
+
 /// A target may be a module of the checkpoint, or a parameter of the experts as the library stacks them.
 std::optional<InputError> wrong_target(const Recipe& recipe, const ModelWeights& weights,
                                        const FrameworkExperts& experts) {
@@ -262,6 +349,7 @@ std::int64_t find_first_trained(const TrainedModel& model) {
 /// A frozen tower runs forward only, and so does a projector where neither it nor the embedding behind it is trained.
 /// PEFT's preparation for checkpointing makes the embedding's output need a gradient, so all layers run backward.
 std::int64_t find_first_backward(const TrainedModel& model, const Recipe& recipe) {
+  if (recipe.pass != Pass::Train) return std::int64_t(model.weights.order.size()) + 2;  // none does
   const bool starts_at_embedding = recipe.is_adapter() && recipe.checkpointing != Checkpointing::None;
   if (!recipe.trained.empty() && !starts_at_embedding) return find_first_trained(model);
   if (!model.spec.vision.is_present() || recipe.images.train == TrainVision::All) return 0;
@@ -274,13 +362,16 @@ std::int64_t find_first_backward(const TrainedModel& model, const Recipe& recipe
 
 }  // namespace
 
+Cut cut_of(LinearSlot slot) { return slot == LinearSlot::None ? Cut::None : row_of(slot).cut; }
+
 std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const Recipe& recipe,
                                                    const FrameworkConvention& framework) {
   TrainedModel model{
       .spec = spec, .global = global_of(spec), .tower = tower_of(spec.vision), .weights = list_weights(spec)};
   model.image = image_grid(spec.vision, recipe.images.width, recipe.images.height);
+  if (has_own_head(recipe)) replace_head(model.weights, spec, recipe, framework);
   model.parameters = model.weights.total_elements();
-  const bool is_tied = spec.tie_word_embeddings && spec.head == HeadKind::LanguageModel;
+  const bool is_tied = spec.tie_word_embeddings && spec.head == HeadKind::LanguageModel && !has_own_head(recipe);
   // PEFT copies the module of a tied head too, where modules_to_save names it
   const bool saves_tied_head = is_tied && recipe.is_adapter() && saves_head(recipe.lora);
   model.has_tied_head = is_tied && !framework.layers.unties_head && !saves_tied_head;
@@ -298,6 +389,8 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
                       fmt::format("name modules ({}), or take other versions (--versions)",
                                   fmt::join(linear_modules(model.weights), "+")));
   if (recipe.is_adapter()) {
+    if (!framework.adapters.refuses.empty())
+      if (auto wrong = refused_target(recipe, spec, model.weights, framework)) return *std::move(wrong);
     if (auto wrong = wrong_target(recipe, model.weights, framework.experts)) return *std::move(wrong);
     if (auto wrong = wrong_name(recipe.lora.modules_to_save, model.weights, false, "--lora modules_to_save"))
       return *std::move(wrong);
@@ -330,8 +423,13 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
     model.linears.push_back(bind_linears(kind.tensors, choice));
   }
 
-  const bool is_full = !recipe.is_adapter();
+  const bool is_full = !recipe.is_adapter() && recipe.pass != Pass::Frozen;
   model.head = {"lm_head", 0xff, 0xff, spec.embedding_width(), spec.vocab_size, Dim::Hidden, Dim::Vocab, is_full};
+  model.head.cut = Cut::Column;
+  if (has_score_head(recipe))
+    model.head.name = "score", model.head.out = num_labels(recipe);
+  else if (has_own_head(recipe))
+    model.head = {};
   if (spec.embedding_size > 0)
     model.head_input = {"project_out",       0xff,        0xff,        spec.hidden_size,
                         spec.embedding_size, Dim::Hidden, Dim::Latent, is_full};
@@ -344,14 +442,15 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
   model.trains_embedding = trains(model.weights.before, WeightRole::Embedding);
   model.trains_head = model.has_tied_head ? model.trains_embedding : trains(model.weights.after, WeightRole::Head);
   model.head.is_trained = model.trains_head;
-  if (!is_full) {
+  if (recipe.is_adapter()) {
     for (const WeightTensor& t : model.weights.before)
-      model.trains_embedding |= t.part == ModelPart::Language && is_saved_copy(recipe.lora, t);
+      model.trains_embedding |= t.part == ModelPart::Language && is_saved_copy(recipe, t);
     for (const WeightTensor& t : model.weights.after) {
       if (t.role != WeightRole::Head) continue;
-      model.trains_head |= is_saved_copy(recipe.lora, t);
+      model.trains_head |= is_saved_copy(recipe, t);
       model.head.rank = choice.rank_of(t);
       model.head.is_adapted = model.head.rank > 0;
+      model.head.rotation = choice.rotation_of(t);
     }
     model.head.is_trained = model.trains_head;
   }
@@ -362,9 +461,9 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
   model.trains_memory = spec.vision.is_attended ? recipe.images.train != TrainVision::No : model.first_backward == 0;
   model.each_state([&](const StateList& list, std::int64_t times) {
     for (const StateTensor& t : list)
-      if (is_trained(t.kind)) model.trainable += t.elements() * times;
+      if (is_trained(t.kind) && recipe.pass == Pass::Train) model.trainable += t.elements() * times;
   });
-  if (model.trainable == 0 && !recipe.trained.empty())
+  if (model.trainable == 0 && !recipe.trained.empty() && recipe.pass == Pass::Train)
     return InputError("--train-only",
                       fmt::format("{} leaves nothing to train{}", fmt::join(recipe.trained, "+"),
                                   is_full ? "" : ": no adapter is there"),

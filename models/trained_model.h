@@ -38,10 +38,17 @@ struct StateTensor {
   WeightUse use = WeightUse::Tensor;
   bool is_stack{};       // the copies are one parameter
   bool is_of_experts{};  // of the module that holds router and experts, or of its adapters
+  bool is_of_block{};    // of a linear of a block, or of its adapters; false: of an embedding, a head, a norm
+  bool is_partial{};     // ranks that share the layer hold it whole, and each has a part of the sum of its gradient
+  bool is_linear{};      // a linear's own weight, trained: its gradient may be projected
   std::int64_t elements() const { return rows * cols * copies; }
   std::int64_t num_parameters() const { return is_stack ? 1 : copies; }
   std::int64_t elements_per_parameter() const { return is_stack ? elements() : rows * cols; }
 };
+
+/// Which side of a linear [out, in] the ranks that share a layer divide: Column its outputs, Row its inputs. None: it
+/// is whole on each.
+enum class Cut : std::uint8_t { None, Column, Row };
 
 /// A linear of a layer (or the head) as the ledger needs it. `weight` indexes LayerKind::tensors.
 struct LinearRef {
@@ -51,9 +58,11 @@ struct LinearRef {
   Dim in_dim{}, out_dim{};
   bool is_trained{}, is_quantised{}, is_adapted{};
   std::int64_t rank{};                             // of its adapter
+  std::int64_t rotation{};                         // block of OFT's rotation of its input; 0: none
   std::int64_t copies = 1;                         // experts
   ExpertProduct product = ExpertProduct::LoopAll;  // of those
-  bool merges_adapter{};                           // it is multiplied with its adapter added (PEFT's ParamWrapper)
+  Cut cut{};
+  bool merges_adapter{};  // it is multiplied with its adapter added (PEFT's ParamWrapper)
   bool exists() const { return in > 0; }
 };
 
@@ -72,6 +81,12 @@ struct LayerLinears {
 
 using StateList = std::vector<StateTensor>;
 
+/// How ranks share each layer of a model whose sizes are of one of them (models/rank_model.h).
+struct LayerSplit {
+  std::int64_t ways = 1;
+  bool splits_sequence = false;  // between products a rank has its part of the sequence
+};
+
 /// One model under one recipe; made once, then read by every plan.
 struct TrainedModel {
   ModelSpec spec, global, tower;  // global: of layers without a window; tower: of spec.vision
@@ -83,6 +98,7 @@ struct TrainedModel {
   LinearRef head, head_input;         // head_input: projection in front of the head (opt-350m)
   bool trains_norms{}, trains_embedding{}, trains_head{}, trains_patches{};  // patches: their embedding
   bool has_tied_head{};                                                      // after the framework had its say
+  LayerSplit split;
   bool trains_memory{};                    // what the memory slot holds gets a gradient
   std::int64_t parameters{}, trainable{};  // elements; parameters as published, trainable of the recipe
 
@@ -91,6 +107,10 @@ struct TrainedModel {
   std::int64_t first_backward{};
 
   std::int64_t num_layers() const { return weights.num_layers(); }
+  /// Tokens of a micro-batch that a rank has between the layers.
+  std::int64_t stream_tokens(const Recipe& recipe) const {
+    return split.splits_sequence ? ceil_div(recipe.tokens(), split.ways) : recipe.tokens();
+  }
   /// Positions of the tower and image tokens that one row of the recipe has.
   std::int64_t positions_per_row(const Recipe& recipe) const { return recipe.images.per_row * image.positions(); }
   std::int64_t features_per_row(const Recipe& recipe) const { return recipe.images.per_row * image.features; }
@@ -110,6 +130,9 @@ struct TrainedModel {
     visit(after, std::int64_t{1});
   }
 };
+
+/// How a linear of this slot is divided where ranks share a layer.
+Cut cut_of(LinearSlot slot);
 
 /// The model as the recipe trains it; else what names nothing in it: a target or an entry of modules_to_save, with the
 /// nearest names.

@@ -77,6 +77,22 @@ bool means_beginning(std::string_view name, std::string_view text) {
   }
 }
 
+/// "layers.3,30-40" as layers.3 and layers.40: the last layer of each range, which must be there too. Experts are
+/// alike, and their numbers are not looked at.
+std::vector<std::string> last_of_ranges(const std::string& name) {
+  std::vector<std::string> lasts;
+  const std::vector<std::string> parts = split(name, '.');
+  const auto numbers = std::ranges::find_if(parts, [](const std::string& part) { return says_numbers(part); });
+  if (numbers == parts.end() || (numbers != parts.begin() && *(numbers - 1) == "experts")) return lasts;
+  const auto index = numbers - parts.begin();
+  for (const std::string& range : split(*numbers, ',')) {
+    std::vector<std::string> own = parts;
+    own[std::size_t(index)] = range.substr(range.find('-') + 1);  // npos + 1 is 0: no range
+    lasts.push_back(fmt::format("{}", fmt::join(own, ".")));
+  }
+  return lasts;
+}
+
 std::vector<std::string> modules_of(const ModelWeights& weights) {
   std::vector<std::string> modules;
   const auto add = [&](const std::vector<WeightTensor>& list) {
@@ -127,10 +143,16 @@ std::string parameter_name(const LayerKind& kind, std::int64_t position, const W
 
 std::optional<InputError> mark_frozen(ModelWeights& weights, const std::vector<std::string>& trained) {
   std::vector<bool> is_used(trained.size());
+  std::vector<std::string> missing;  // layers that a range ends with
+  for (const std::string& name : trained) {
+    const std::vector<std::string> lasts = last_of_ranges(name);
+    missing.insert(missing.end(), lasts.begin(), lasts.end());
+  }
   const auto is_trained = [&](const std::string& parameter) {
     bool is_named = false;
     for (std::size_t i = 0; i < trained.size(); ++i)
       if (names_parameter(trained[i], parameter)) is_named = is_used[i] = true;
+    if (is_named) std::erase_if(missing, [&](const std::string& name) { return names_parameter(name, parameter); });
     return is_named;
   };
   for (auto* list : {&weights.before, &weights.after})
@@ -145,6 +167,9 @@ std::optional<InputError> mark_frozen(ModelWeights& weights, const std::vector<s
   });
   if (!is_marked) return InputError("--train-only", "more than 255 kinds of layers differ in what is trained");
   const auto unused = std::ranges::find(is_used, false);
+  if (unused == is_used.end() && !missing.empty())
+    return InputError("--train-only", fmt::format("the model has no '{}'", missing.front()),
+                      fmt::format("it has {} layers, which are counted from 0", weights.num_layers()));
   if (unused == is_used.end()) return {};
   const std::string& name = trained[std::size_t(unused - is_used.begin())];
   const std::vector<std::string> modules = modules_of(weights);

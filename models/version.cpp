@@ -66,6 +66,7 @@ bool Version::is_a(const Version& request) const {
 bool Version::has_suffix() const { return text.find_first_not_of("0123456789.") != std::string::npos; }
 
 std::optional<Version> as_version(std::string_view text) {
+  if (text == kNoVersion) return Version{.numbers = {0}, .text = std::string(text)};
   if (!looks_like_version(text)) return std::nullopt;
   return Version{.numbers = numbers_of(text), .text = std::string(text)};
 }

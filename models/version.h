@@ -26,7 +26,10 @@ struct Version {
   bool has_suffix() const;  // of a pre-release, a build or a local version
 };
 
-/// Nothing where the text is no version.
+/// What stands for a version of a library that is not there; it is before every release.
+inline constexpr std::string_view kNoVersion = "none";
+
+/// Nothing where the text is no version, nor kNoVersion.
 std::optional<Version> as_version(std::string_view text);
 /// A text that is known to be one. Throws InputError naming `where` otherwise.
 Version to_version(std::string_view text, const std::string& where);

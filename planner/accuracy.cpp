@@ -61,11 +61,12 @@ std::vector<std::string> cells_of(Figure figure, const MeasuredKind& kind) {
 }
 
 std::set<std::string> cells_of(Figure figure) {
-  std::set<std::string> out;
+  std::set<std::string> out(kModelKinds.begin(), kModelKinds.end());
+  out.emplace(kUnlike);
   for (const MethodName& row : kMethodNames)
     for (int bits = 0; bits < 16; ++bits)
       for (std::string& cell :
-           cells_of(figure, {row.method, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0}))
+           cells_of(figure, {row.method, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0, {}}))
         out.insert(std::move(cell));
   return out;
 }
@@ -82,20 +83,41 @@ const FigureAccuracy* Accuracy::find(Figure figure) const {
   return nullptr;
 }
 
+namespace {
+
+void widen(AccuracyRange& range, const AccuracyRange& by) {
+  range.low = std::min(range.low, by.low);
+  range.high = std::max(range.high, by.high);
+}
+
+/// Takes the kind of model and what was not measured into account.
+AccuracyRange widened(AccuracyRange range, const FigureAccuracy& accuracy, const std::vector<std::string>& traits) {
+  for (const std::string& trait : traits) {
+    if (const AccuracyRange* const own = accuracy.find(trait)) widen(range, *own);
+    if (!range.unmeasured.empty() || std::ranges::binary_search(accuracy.measured_traits, trait)) continue;
+    range.unmeasured = trait;
+    if (const AccuracyRange* const unlike = accuracy.find(kUnlike)) widen(range, *unlike);
+  }
+  return range;
+}
+
+}  // namespace
+
 std::optional<AccuracyRange> Accuracy::range(Figure figure, const MeasuredKind& kind) const {
   if (const FigureAccuracy* accuracy = find(figure))
     for (const std::string& cell : cells_of(figure, kind))
-      if (const AccuracyRange* range = accuracy->find(cell)) return *range;
+      if (const AccuracyRange* range = accuracy->find(cell)) return widened(*range, *accuracy, kind.traits);
   return std::nullopt;
 }
 
 nlohmann::ordered_json to_json(const Accuracy& accuracy) {
   FieldWriter out;
-  out("about",
-      std::string(
-          "measured / predicted of published measurements whose source no fit has seen: 8 of 10 lie between low "
-          "and high. Written by gpuplan validate --save-ranges; fields: README.md"));
+  out("about", std::string("measured / predicted of published measurements: 8 of 10 of a new source lie between low "
+                           "and high. Written by gpuplan validate --save-ranges; fields: README.md"));
   out.object("figures", [&](FieldWriter& figures) { list_ranges(figures, accuracy); });
+  out.object("measured_traits", [&](FieldWriter& traits) {
+    for (const auto& [figure, own] : accuracy.figures) traits(to_string(figure), own.measured_traits);
+  });
   out("pretraining_frameworks", accuracy.pretraining_frameworks);
   return out.take();
 }
@@ -104,10 +126,14 @@ Accuracy read_accuracy(const std::filesystem::path& file) {
   const json content = read_json_file(file);
   Fields fields(content, file.string());
   Fields figures = fields.fields("figures");
+  std::optional<Fields> traits = fields.optional_fields("measured_traits");
   Accuracy out;
   for (int i = 0; i < kNumFigures; ++i)
-    if (auto row = figures.optional_fields(kFigureNames[std::size_t(i)]))
-      read_figure(*row, out.figures.emplace_back(Figure(i), FigureAccuracy{}).second);
+    if (auto row = figures.optional_fields(kFigureNames[std::size_t(i)])) {
+      FigureAccuracy& figure = out.figures.emplace_back(Figure(i), FigureAccuracy{}).second;
+      read_figure(*row, figure);
+      if (traits) figure.measured_traits = traits->texts(kFigureNames[std::size_t(i)].data());
+    }
   out.pretraining_frameworks = fields.texts("pretraining_frameworks");
   fields.finish();
   return out;

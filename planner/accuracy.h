@@ -2,6 +2,7 @@
 // runs lie inside. Written by `gpuplan validate --save-ranges`, read by every command that shows a figure.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -28,27 +29,36 @@ struct MeasuredKind {
   bool is_sharded = false;  // states or weights are split between GPUs
   bool has_several_gpus = false;
   bool offloads = false;  // states, weights or activations to the host
+  /// What may set the run apart from measured ones: one of kModelKinds, that under its strategy, "DoRA", ….
+  std::vector<std::string> traits{};
 };
+
+/// Kinds of models beside decoders whose layers all attend and have one MLP.
+inline constexpr std::array<std::string_view, 5> kModelKinds{"mixture of experts", "encoder and decoder", "encoder",
+                                                             "recurrent layers", "vision tower"};
+/// The cell of runs with a trait that nobody measured.
+inline constexpr std::string_view kUnlike = "unlike any measured run";
 
 /// Groups of measurements, from the one nearest to the run to all: {"sharded LoRA", "LoRA", "training"}. Memory goes by
 /// method and sharding; time by fine-tuning or pre-training, and by where the work is done.
 std::vector<std::string> cells_of(Figure figure, const MeasuredKind& kind);
-/// All that a run of any kind may be in.
+/// Every cell that a run may be in, kinds of models and kUnlike among them.
 std::set<std::string> cells_of(Figure figure);
 
-/// measured / predicted between which 8 of 10 measurements lie, sources counted alike.
+/// measured / predicted between which 8 of 10 measurements of a new source lie.
 struct AccuracyRange {
   double low = 1, high = 1;                 // low <= 1 <= high
   std::size_t num_points{}, num_sources{};  // in the cell
-  double tail{};                            // share cut off at either end of the ratios
-  double widening = 1;                      // of the logarithm of both ends, where no tail sufficed
-  double coverage{};                        // share of the points inside the range that the other sources give
-  std::string cell;                         // "sharded LoRA"
+  double coverage{};                        // share of a source's points inside the range of the others, sources alike
+  double coverage_of_pairs{};               // likewise, with a second source left out
+  std::string cell{};                       // "sharded LoRA"
+  std::string unmeasured{};                 // trait of the run that no measured one has: "DoRA"
 };
 
 /// The ranges of one figure.
 struct FigureAccuracy {
   std::vector<AccuracyRange> cells;
+  std::vector<std::string> measured_traits;  // sorted
   const AccuracyRange* find(std::string_view cell) const;
 };
 
@@ -58,7 +68,8 @@ struct Accuracy {
   /// pre-training.
   std::vector<std::string> pretraining_frameworks;
   const FigureAccuracy* find(Figure figure) const;
-  /// Of the nearest cell with measurements; empty where there are none.
+  /// The range of the nearest cell with measurements, at least as wide as that of the run's kind of model, and as
+  /// kUnlike where it has a trait that nobody measured. Empty where there are no measurements.
   std::optional<AccuracyRange> range(Figure figure, const MeasuredKind& kind) const;
 };
 

@@ -15,9 +15,8 @@ void list_range(Archive& f, Range& r) {
   f("high", r.high, NumberRange{1, kMost});
   f("points", r.num_points);
   f("sources", r.num_sources);
-  f("tail", r.tail);
-  f("widening", r.widening);
   f("coverage", r.coverage);
+  f("coverage_of_pairs", r.coverage_of_pairs);
 }
 
 template <class Archive>

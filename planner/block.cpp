@@ -1,6 +1,7 @@
 #include "planner/block.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/narrow.h"
@@ -47,73 +48,118 @@ bool writes_dx(const std::vector<LayerOp>& ops) {
   });
 }
 
-Block& new_block(ModelBlocks& to, std::uint8_t graph, bool backward, std::uint8_t& id) {
-  GPUPLAN_CHECK(to.num_blocks < kNoBlock, "too many blocks");
-  if (to.blocks.size() == to.num_blocks) to.blocks.emplace_back();
-  id = narrow<std::uint8_t>(to.num_blocks++);
-  Block& b = to.blocks[id];
-  b.events.clear();
-  b.total = {};
-  b.by_kind = {};
-  b.largest = {};
-  b.graph = graph;
-  b.runs_backward = backward;
-  return b;
-}
-
 /// The encoder's output and its gradient belong to the program: calls neither make nor free them.
 void hold_memory(Flags& f) {
   for (const LocalId slot : {LocalId(kSlotMemory), LocalId(kSlotDMemory)}) f.alive[slot] = f.keep[slot] = 1;
 }
 
-/// Derives the events of a block: f.alive says what exists on entry, f.keep what survives, `chosen` (or all) which ops
-/// run.
-void close(Block& block, const LayerGraph& graph, const std::vector<std::uint8_t>* chosen) {
+/// Writes a phase of a graph: one block, or a chain of them where ranks exchange something.
+class PhaseWriter {
+ public:
+  PhaseWriter(ModelBlocks& to, std::uint8_t graph, bool backward)
+      : to_(to),
+        graph_id_(graph),
+        graph_(to.graphs[graph]),
+        backward_(backward),
+        first_(begin_block()),
+        id_(first_) {}
+
+  void change(LocalId id, std::int64_t sign) {
+    begin_part(false);
+    Block& b = block();
+    const Local& l = graph_.locals[id];
+    const std::int64_t bytes = sign * l.bytes().count;
+    const std::size_t kind = std::size_t(l.kind);
+    b.total.net += bytes, b.by_kind[kind].net += bytes;
+    if (l.kind != LocalKind::Workspace) b.largest = std::max(b.largest, Bytes{bytes});
+    b.total.peak = std::max(b.total.peak, b.total.net);
+    b.by_kind[kind].peak = std::max(b.by_kind[kind].peak, b.by_kind[kind].net);
+    b.events.push_back({sign > 0 ? BlockEvent::Alloc : BlockEvent::Free, id});
+    use(id);
+  }
+  /// What follows until end_op() belongs to this op.
+  void begin_op(const LayerOp& op) {
+    begin_part(op.exchange != Exchange::None);
+    each_ref(op, [&](LocalId id) { use(id); });
+    if (op.exchange == Exchange::None) return;
+    Block& b = block();
+    b.exchange = op.exchange, b.axis = op.axis;
+    b.message = std::max(graph_.locals[op.reads[0]].bytes(), graph_.locals[op.writes[0]].bytes());
+  }
+  void run(std::uint16_t op) { block().events.push_back({BlockEvent::Run, op}); }
+  void end_op() { is_cut_ = block().exchange != Exchange::None; }
+  std::uint8_t first() const { return first_; }
+
+ private:
+  Block& block() { return to_.blocks[id_]; }
+  std::uint8_t begin_block() {
+    GPUPLAN_CHECK(to_.num_blocks < kNoBlock, "too many blocks");
+    if (to_.blocks.size() == to_.num_blocks) to_.blocks.emplace_back();
+    const auto id = narrow<std::uint8_t>(to_.num_blocks++);
+    Block& b = to_.blocks[id];
+    std::vector<BlockEvent> events = std::move(b.events);
+    events.clear();
+    b = {.events = std::move(events), .graph = graph_id_, .runs_backward = backward_};
+    return id;
+  }
+  /// An exchange is a block of its own.
+  void begin_part(bool is_exchange) {
+    if (!std::exchange(is_cut_, false) && (!is_exchange || block().events.empty())) return;
+    const std::uint8_t next = begin_block();
+    block().next = next;
+    id_ = next;
+  }
+  void use(LocalId id) {
+    if (id < kNumSlots) block().slots |= std::uint8_t(1u << id);
+  }
+
+  ModelBlocks& to_;
+  std::uint8_t graph_id_;
+  const LayerGraph& graph_;
+  bool backward_, is_cut_ = false;
+  std::uint8_t first_, id_;
+};
+
+/// Derives the events of a phase: f.alive says what exists on entry, f.keep what survives, `chosen` (or all) which ops
+/// run. Returns its first block.
+std::uint8_t close(ModelBlocks& to, std::uint8_t graph_id, bool backward,
+                   const std::vector<std::uint8_t>* chosen = nullptr) {
   Flags& f = flags();
   hold_memory(f);
-  const auto& ops = block.runs_backward ? graph.backward : graph.forward;
+  const LayerGraph& graph = to.graphs[graph_id];
+  const auto& ops = backward ? graph.backward : graph.forward;
   f.last.assign(graph.locals.size(), kNever);
   for (std::size_t i = 0; i < ops.size(); ++i)
     if (!chosen || (*chosen)[i]) each_ref(ops[i], [&](LocalId id) { f.last[id] = narrow<std::uint16_t>(i); });
 
-  std::int64_t live = 0;
-  std::array<std::int64_t, kNumLocalKinds> by_kind{};
-  const auto change = [&](LocalId id, std::int64_t sign) {
-    const Local& l = graph.locals[id];
-    const std::int64_t bytes = sign * l.bytes().count;
-    const std::size_t kind = std::size_t(l.kind);
-    live += bytes, by_kind[kind] += bytes;
-    if (l.kind != LocalKind::Workspace) block.largest = std::max(block.largest, Bytes{bytes});
-    block.total.peak = std::max(block.total.peak, live);
-    block.by_kind[kind].peak = std::max(block.by_kind[kind].peak, by_kind[kind]);
-    block.events.push_back({sign > 0 ? BlockEvent::Alloc : BlockEvent::Free, id});
-  };
+  PhaseWriter out(to, graph_id, backward);
   for (LocalId id = 0; id < num_locals(graph); ++id)  // dead on arrival: nothing in this block reads it
-    if (f.alive[id] && !f.keep[id] && f.last[id] == kNever && id >= kNumSlots) change(id, -1);
+    if (f.alive[id] && !f.keep[id] && f.last[id] == kNever && id >= kNumSlots) out.change(id, -1);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     if (chosen && !(*chosen)[i]) continue;
     const LayerOp& op = ops[i];
+    out.begin_op(op);
     for (int w = 0; w < op.num_writes; ++w) {
       const LocalId id = op.writes[std::size_t(w)];
       if (!f.alive[id]) {
         f.alive[id] = 1;
-        change(id, +1);
+        out.change(id, +1);
       }
     }
-    block.events.push_back({BlockEvent::Run, narrow<std::uint16_t>(i)});
+    out.run(narrow<std::uint16_t>(i));
     each_ref(op, [&](LocalId id) {
       if (f.last[id] != i || !f.alive[id] || f.keep[id]) return;
       f.alive[id] = 0;
-      change(id, -1);
+      out.change(id, -1);
     });
+    out.end_op();
   }
   for (LocalId id = 0; id < kNumSlots; ++id)  // a consumed slot that no op read leaves at the end
     if (f.alive[id] && !f.keep[id]) {
       f.alive[id] = 0;
-      change(id, -1);
+      out.change(id, -1);
     }
-  block.total.net = live;
-  for (int k = 0; k < kNumLocalKinds; ++k) block.by_kind[std::size_t(k)].net = by_kind[std::size_t(k)];
+  return out.first();
 }
 
 void mark_saved(const LayerGraph& graph, std::vector<std::uint8_t>& saved) {
@@ -204,11 +250,11 @@ LayerBlocks add_layer_blocks(ModelBlocks& to, std::uint8_t graph_id, bool plain,
     f.alive[kSlotX] = 1;
     for (LocalId id = 0; id < num_locals(graph); ++id) f.keep[id] = f.saved[id];
     f.keep[kSlotY] = 1;
-    close(new_block(to, graph_id, false, out.forward), graph, nullptr);
+    out.forward = close(to, graph_id, false);
     enter();
     for (LocalId id = 0; id < num_locals(graph); ++id) f.alive[id] = f.saved[id];
     f.alive[kSlotDy] = f.keep[kSlotDx] = 1;
-    close(new_block(to, graph_id, true, out.backward), graph, nullptr);
+    out.backward = close(to, graph_id, true);
   }
   if (!checkpointed) return out;
   choose_kept(graph, policy);
@@ -216,15 +262,15 @@ LayerBlocks add_layer_blocks(ModelBlocks& to, std::uint8_t graph_id, bool plain,
   enter();
   f.alive[kSlotX] = f.keep[kSlotX] = f.keep[kSlotY] = 1;
   for (LocalId id = kNumSlots; id < num_locals(graph); ++id) f.keep[id] = f.kept[id];
-  close(new_block(to, graph_id, false, out.forward_drop), graph, nullptr);
+  out.forward_drop = close(to, graph_id, false);
   enter();
   f.alive[kSlotX] = f.keep[kSlotX] = 1;
   for (LocalId id = kNumSlots; id < num_locals(graph); ++id) f.alive[id] = f.kept[id], f.keep[id] = f.saved[id];
-  close(new_block(to, graph_id, false, out.recompute), graph, &f.chosen);
+  out.recompute = close(to, graph_id, false, &f.chosen);
   enter();
   for (LocalId id = 0; id < num_locals(graph); ++id) f.alive[id] = f.saved[id];
   f.alive[kSlotX] = f.alive[kSlotDy] = f.keep[kSlotDx] = 1;
-  close(new_block(to, graph_id, true, out.backward_dropped), graph, nullptr);
+  out.backward_dropped = close(to, graph_id, true);
   return out;
 }
 
@@ -236,12 +282,27 @@ std::uint8_t add_whole_block(ModelBlocks& to, std::uint8_t graph_id, bool backwa
   f.alive[kSlotX] = !backward && reads_input(ops);
   f.alive[kSlotDy] = backward;
   f.keep[kSlotY] = f.keep[kSlotDx] = 1;
-  std::uint8_t id = kNoBlock;
-  close(new_block(to, graph_id, backward, id), graph, nullptr);
-  return id;
+  return close(to, graph_id, backward);
 }
 
 namespace {
+
+/// A head in two: what backward reads of the forward stays between them.
+void add_head_blocks(ModelBlocks& to, std::uint8_t graph_id) {
+  const LayerGraph& graph = to.graphs[graph_id];
+  Flags& f = flags();
+  f.size(graph.locals.size());
+  mark_saved(graph, f.saved);
+  to.head_keeps_input = f.saved[kSlotX] != 0;
+  f.alive[kSlotX] = 1;
+  for (LocalId id = 0; id < num_locals(graph); ++id) f.keep[id] = f.saved[id];
+  to.head = close(to, graph_id, false);
+  std::fill(f.alive.begin(), f.alive.end(), 0);
+  std::fill(f.keep.begin(), f.keep.end(), 0);
+  for (LocalId id = 0; id < num_locals(graph); ++id) f.alive[id] = f.saved[id];
+  f.keep[kSlotDx] = 1;
+  to.head_backward = close(to, graph_id, true);
+}
 
 std::uint8_t new_graph(ModelBlocks& to) {
   if (to.graphs.size() == to.num_graphs) to.graphs.emplace_back();
@@ -270,7 +331,8 @@ void make_blocks(ModelBlocks& out, const Job& job, const Recipe& recipe) {
   const TrainedModel& model = job.model;
   out.num_graphs = out.num_blocks = 0;
   out.kinds.clear();
-  out.embedding = out.embedding_backward = out.head = kNoBlock;
+  out.embedding = out.embedding_backward = out.head = out.head_backward = kNoBlock;
+  out.head_keeps_input = false;
   LedgerContext context = make_context(model, recipe, job.framework, job.numerics);
   const bool plain = recipe.checkpointing == Checkpointing::None || recipe.checkpointing == Checkpointing::EveryK;
   const bool checkpointed = recipe.checkpointing != Checkpointing::None;
@@ -305,7 +367,10 @@ void make_blocks(ModelBlocks& out, const Job& job, const Recipe& recipe) {
   context.kind = model.weights.order.back();
   const std::uint8_t head = new_graph(out);
   emit_head(out.graphs[head], context);
-  out.head = add_whole_block(out, head, false);
+  if (out.graphs[head].backward.empty())
+    out.head = add_whole_block(out, head, false);
+  else
+    add_head_blocks(out, head);
 }
 
 Seconds launched_end(Seconds before, Seconds launched, std::int64_t count, Seconds work, Seconds dispatch) {
@@ -320,6 +385,7 @@ std::vector<BlockCost> block_costs(const StepProgram& program, const CostModel& 
     const Block& block = program.blocks[b];
     const LayerGraph& graph = program.graphs[block.graph];
     const auto& ops = block.runs_backward ? graph.backward : graph.forward;
+    if (block.exchange != Exchange::None) continue;  // takes as long as the links let it
     BlockCost& cost = costs[b];
     for (const BlockEvent& event : block.events) {
       if (event.kind != BlockEvent::Run) continue;

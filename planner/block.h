@@ -16,8 +16,7 @@ namespace gpuplan {
 /// Which tensors a checkpointed layer keeps beside its input.
 enum class KeepPolicy : std::uint8_t { Nothing, AllButScores, EverySecondMatmul, MatmulsAndAttention };
 
-/// Block ids of a kind of layer; kNoBlock where a recipe does not need one.
-constexpr std::uint8_t kNoBlock = 0xff;
+/// Block ids of a kind of layer, the first of each phase; kNoBlock where a recipe does not need one.
 struct LayerBlocks {
   std::uint8_t forward = kNoBlock, forward_drop = kNoBlock, recompute = kNoBlock, backward = kNoBlock,
                backward_dropped = kNoBlock;
@@ -43,6 +42,8 @@ struct ModelBlocks {
   std::vector<KindBlocks> kinds;
   bool has_windowed = false;
   std::uint8_t embedding = kNoBlock, embedding_backward = kNoBlock, head = kNoBlock;
+  std::uint8_t head_backward = kNoBlock;  // where passes of other models stand before it
+  bool head_keeps_input = false;          // which it reads then
 
   /// A program that calls these can call the others, too: they have the same numbers.
   bool are_called_like(const ModelBlocks& other) const {
@@ -56,7 +57,7 @@ struct ModelBlocks {
 /// Adds the blocks of a layer graph: plain ones when `plain`, checkpointed ones when `checkpointed`.
 LayerBlocks add_layer_blocks(ModelBlocks& to, std::uint8_t graph, bool plain, bool checkpointed, KeepPolicy policy);
 
-/// One block that runs graph.forward (or .backward) from its slots to its slots, keeping nothing.
+/// A phase that runs graph.forward (or .backward) from its slots to its slots, keeping nothing.
 std::uint8_t add_whole_block(ModelBlocks& to, std::uint8_t graph, bool backward);
 
 /// Makes the job's blocks in `out`, whose storage is reused.

@@ -30,6 +30,7 @@ enum class Purpose : std::uint8_t {
   MoreGpus,     // of the same kind
   ShortenStep,  // what the step waits for becomes faster
   RunBetter,    // another way to run the same training
+  Resolve,      // what was asked for excludes what else was asked for
 };
 
 struct Suggestion {
@@ -41,6 +42,13 @@ struct Suggestion {
 
 struct Setting;
 
+/// What a setting that nobody gave may be chosen to be, beside what it is: within what the trainer can be told and the
+/// cards have.
+struct FreeValues {
+  std::vector<std::string> values;
+  std::vector<std::string> from_host;  // that rest on the host's memory, and are tried where nothing else does
+};
+
 /// One row, spelt like the flag of the same name unless it is of the machine.
 struct Change {
   std::string_view name;
@@ -50,6 +58,7 @@ struct Change {
   const MachineChange* machine = nullptr;  // the figure that is set; nullptr: the row is of the request
   /// Values that a search tries on this request, the one that needs nothing special first; nullptr: not searched.
   std::vector<std::string_view> (*tried)(const EstimateRequest& r) = nullptr;
+  FreeValues (*free)(const EstimateRequest& r) = nullptr;  // nullptr: an estimate takes it as it is
 };
 
 /// A row with a value, as text and for rows of the machine as a number.
@@ -80,6 +89,12 @@ std::vector<Suggested> suggest(const EstimateRequest& request, Purpose purpose);
 /// The suggestion of one row; nothing when it is not useful.
 std::optional<Suggested> suggest(const EstimateRequest& request, Purpose purpose, std::string_view name);
 
+/// Why a setting of the machine means nothing on the machine of `request`; empty: it does.
+std::string why_not(const Setting& setting, const EstimateRequest& request);
+
+/// Micro batches and micro-batches per step that train on as many sequences per step, at most 64 times more or fewer.
+std::vector<std::vector<Setting>> rebatchings(const Recipe& recipe);
+
 /// Applies the settings in order. Throws InputError for a value that the row does not know or that makes no sense here.
 Variant changed(Variant variant, std::span<const Setting> settings);
 
@@ -88,8 +103,9 @@ Variant changed(Variant variant, std::span<const Setting> settings);
 std::optional<StrategyEstimate> estimate_variant(const Variant& variant, std::string_view strategy);
 
 /// The variant under every strategy that it asks for and that is possible, without limits; nothing when its recipe
-/// makes no sense.
-std::vector<StrategyEstimate> estimate_strategies(const Variant& variant);
+/// makes no sense. `cache`: of variants of one model and method.
+std::vector<StrategyEstimate> estimate_strategies(const Variant& variant, Parts parts = Parts::None,
+                                                  BlockCache* cache = nullptr);
 
 /// The variant under the strategy that would be recommended for it; nothing where none fits.
 std::optional<StrategyEstimate> best_fitting(const Variant& variant);

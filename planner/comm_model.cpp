@@ -1,9 +1,11 @@
 #include "planner/comm_model.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cluster/cluster_spec.h"
 #include "cluster/links.h"
+#include "cluster/topology_builder.h"
 
 namespace gpuplan {
 
@@ -83,6 +85,39 @@ std::optional<NcclLink> link_inside(const ClusterSpec& cluster) {
   return is_lone ? NcclLink::Pci : nccl_link(cluster.fabric);
 }
 
+/// Groups whose rings reach the same are held up at the same place, what leaves a GPU; those that reach less meet
+/// further on, and leave room there for others.
+constexpr double kSamePlace = 0.01;
+
+/// What rings of `ways` GPUs, `stride` apart in a machine, reach when all of these groups run at once, where that is
+/// not what one ring through the machine reaches: a mesh gives a group the links among its members, and rings across
+/// sockets meet on the link between them.
+BytesPerSec rate_inside(const ClusterSpec& cluster, const Profile& profile, std::int64_t stride, std::int64_t ways,
+                        BytesPerSec ring) {
+  const bool is_alike = cluster.fabric == FabricKind::NvSwitch || cluster.fabric == FabricKind::SharedMemory ||
+                        cluster.fabric == FabricKind::None;
+  if (is_alike || ways <= 1 || stride * ways > cluster.gpus_per_node || (stride == 1 && ways == cluster.gpus_per_node))
+    return ring;
+  const std::vector<std::int32_t> one_machine(std::size_t(cluster.num_nodes()), 0);
+  return build_topology(cluster, profile, {.node_stands_for = one_machine}).rate_of_groups(stride, ways);
+}
+
+/// An axis before this one whose collectives, like its own, run beside the pass and over the same links of every GPU.
+/// In a mesh every group has links of its own.
+std::optional<Axis> axis_on_same_links(const CommModel& m, const ClusterSpec& cluster, const AxisRow& row) {
+  const AxisLink& own = m.axes[std::size_t(row.axis)];
+  const bool is_mesh = cluster.fabric == FabricKind::NvLinkMesh || cluster.fabric == FabricKind::InfinityFabric;
+  if (!row.splits_batch || (is_mesh && !own.crosses_nodes)) return {};
+  for (const AxisRow& before : kAxes) {
+    if (before.axis == row.axis) break;
+    const AxisLink& other = m.axes[std::size_t(before.axis)];
+    if (before.splits_batch && other.ways > 1 && other.crosses_nodes == own.crosses_nodes &&
+        std::abs(other.link.bandwidth / own.link.bandwidth - 1) < kSamePlace)
+      return m.queue_of(before.axis);
+  }
+  return {};
+}
+
 }  // namespace
 
 Seconds CommModel::gather_time(Axis axis, Bytes message, std::int64_t num_messages) const {
@@ -129,7 +164,10 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
   CommModel m;
   m.host_link = reached_host_link(cluster, profile);
   m.cpu_optimizer = profile.cpu_optimizer_bandwidth;
-  m.nvme = BytesPerSec{std::min(m.host_link.value, profile.nvme_bandwidth.value)};
+  // the drives of a machine are shared by its ranks
+  const double drives = double(std::max<std::int64_t>(1, cluster.layout.num_nvme)) /
+                        double(std::max<std::int64_t>(1, cluster.ranks_per_node(mesh.world())));
+  m.nvme = BytesPerSec{std::min(m.host_link.value, drives * profile.nvme_bandwidth.value)};
   const bool is_measured = has_measured_links(profile, cluster);
   if (is_measured) m.measured = profile.measured;
   const LinkCost intra = reached_inside(cluster, profile);
@@ -144,6 +182,10 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
     a.ways = mesh.ways(row.axis);
     a.crosses_nodes = a.ways > 1 && stride * a.ways > cluster.gpus_per_node;
     a.link = a.crosses_nodes ? cluster.inter : intra;
+    if (!a.crosses_nodes && a.ways > 1 && !row.is_pipeline) {
+      a.link.bandwidth = rate_inside(cluster, profile, stride, a.ways, intra.bandwidth);
+      a.link.all_reduce_bandwidth = intra.all_reduce_bandwidth * (a.link.bandwidth / intra.bandwidth);
+    }
     const std::int64_t ranks_per_node =
         a.crosses_nodes ? std::clamp<std::int64_t>(cluster.gpus_per_node / std::max<std::int64_t>(1, stride), 1, a.ways)
                         : a.ways;
@@ -164,6 +206,7 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
       for (const CollectiveKind kind : kCollectiveKinds)
         a.curves[std::size_t(kind)] = profile.measured->curve_of(kind, row.is_pipeline ? 2 : a.ways);
     if (row.is_pipeline) continue;  // stages send and receive, and take turns
+    a.same_links_as = axis_on_same_links(m, cluster, row);
     a.ranks_at_once = cluster.ranks_per_node(mesh.world()), a.host_cores = cluster.host_cores;
     if (is_measured && a.group.shape.nodes == 1) a.hand_over = hand_over_of(*profile.measured, a);
     a.gather = {CollectiveKind::AllGather, a.group};

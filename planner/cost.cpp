@@ -4,6 +4,8 @@
 #include <cmath>
 #include <span>
 
+#include "cluster/host.h"
+
 namespace gpuplan {
 namespace {
 
@@ -169,9 +171,21 @@ Seconds CostModel::unhindered_time(const LayerOp& op, Software software) const {
   return {};
 }
 
+double expected_maximum(std::int64_t n) {
+  const double x = 2 * (double(n) - 0.375) / (double(n) + 0.25) - 1;  // erf of the result over sqrt(2)
+  constexpr double kPi = 3.14159265358979, kA = 0.147;
+  const double log = std::log(1 - x * x), half = 2 / (kPi * kA) + log / 2;
+  return std::sqrt(2 * (std::sqrt(half * half - log / kA) - half));
+}
+
 BytesPerSec host_optimizer_rate(const Profile& profile, const FrameworkConvention& framework, ShardingEngine engine,
-                                std::int64_t num_ranks) {
-  const BytesPerSec share = profile.cpu_optimizer_bandwidth * (1.0 / double(std::max<std::int64_t>(1, num_ranks)));
+                                const HostSpec& host, std::int64_t num_ranks) {
+  const std::int64_t ranks = std::max<std::int64_t>(1, num_ranks);
+  const bool has_one_thread = ranks > 1 && framework.distributed.one_host_thread;
+  const std::int64_t threads = has_one_thread ? 1 : std::max<std::int64_t>(1, host.cores / ranks);
+  const BytesPerSec measured = profile.cpu_optimizer_bandwidth * (1.0 / double(ranks));
+  const BytesPerSec derived = profile.measured ? BytesPerSec{} : vectorised_optimizer_rate(host, ranks, threads);
+  const BytesPerSec share = derived.value > 0 ? derived : measured;
   const bool is_torch = engine_of(framework, engine).host_step == HostStep::Torch;
   return is_torch ? std::min(profile.torch_cpu_optimizer_bandwidth, share) : share;
 }
@@ -237,6 +251,8 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   if (compute.host_cores > 0 && compute.ranks_per_node >= compute.host_cores)
     m.overlap_slowdown = std::max(m.overlap_slowdown, kNothingElse);
   m.slowness = crowding_of(m, compute);
+  // every unit waits for the rank that took longest
+  m.slowness *= 1 + profile.gpu_spread * expected_maximum(compute.ranks_in_step);
   m.slowness *= correction_of(profile, compute.num_ranks, compute.framework).time;
   return m;
 }

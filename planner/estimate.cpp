@@ -6,9 +6,12 @@
 
 #include "base/error.h"
 #include "base/unit_text.h"
+#include "cluster/host.h"
 #include "models/ledger.h"
 #include "models/recipe_names.h"
+#include "planner/changes.h"
 #include "planner/comm_model.h"
+#include "planner/free_choice.h"
 #include "planner/job.h"
 #include "planner/job_metrics.h"
 #include "planner/recommend.h"
@@ -16,13 +19,33 @@
 
 namespace gpuplan {
 
+namespace {
+
+EstimateRequest chosen_freely(const EstimateRequest& asked, ChosenFreely& chosen) {
+  FreeChoice choice = choose_freely({asked, profile_of(asked)});
+  for (const Setting& setting : choice.settings) chosen.flags.push_back(describe(setting));
+  chosen.usual = std::move(choice.usual);
+  return std::move(choice.request);
+}
+
+}  // namespace
+
 EstimateResult estimate(const EstimateRequest& request) {
   EstimateRequest r = request;
   settle_stack(r);
   validate_recipe(r.recipe, r.model, r.cluster);
+  check_teacher(r);
+  const EstimateRequest asked = r;
   const FrameworkConvention& framework = *r.recipe.framework;
+  ChosenFreely chosen;
+  if (r.not_given.are_chosen) r = chosen_freely(r, chosen);
+  const EstimateRequest answered = r;
   r.options = options_for(r);
-  EstimateResult out{.model = prepare(r.model, r.recipe, framework), .framework = framework, .profile = profile_of(r)};
+  EstimateResult out{.request = answered,
+                     .chosen = std::move(chosen),
+                     .model = prepare(r.model, r.recipe, framework),
+                     .framework = framework,
+                     .profile = profile_of(r)};
   Job job(r, out.model, framework, out.profile, {});
   StepProgram program;
   BlockCache blocks;
@@ -38,7 +61,7 @@ EstimateResult estimate(const EstimateRequest& request) {
     find_limits(e, job, program, &blocks);
     out.strategies.push_back(std::move(e));
   }
-  out.recommended = recommend(r, out);
+  out.recommended = recommend(r, asked, out);
   out.assumptions = list_assumptions(r, out);
   return out;
 }
@@ -46,18 +69,28 @@ EstimateResult estimate(const EstimateRequest& request) {
 namespace {
 
 /// Who steps offloaded states, how fast, and what shares that time.
-std::string offload_assumption(const EstimateResult& result) {
-  const Profile& p = result.profile;
-  const std::string rate =
+std::string offload_assumption(const EstimateRequest& r, const EstimateResult& result) {
+  const std::int64_t ranks = r.cluster.ranks_per_node(r.cluster.num_gpus());
+  const auto rate = [&](ShardingEngine engine) {
+    return host_optimizer_rate(result.profile, result.framework, engine, r.cluster.host, ranks).value / 1e9;
+  };
+  const double torch = rate(ShardingEngine::Fsdp2), vectorised = rate(ShardingEngine::Zero);
+  const std::string rates =
       result.framework.fsdp2.host_step == result.framework.zero.host_step
-          ? fmt::format("{:.3g} GB/s on the host", p.cpu_optimizer_bandwidth.value / 1e9)
-          : fmt::format(
-                "at most {:.3g} GB/s a rank with torch's optimizers (FSDP), {:.3g} GB/s with DeepSpeed's (ZeRO)",
-                p.torch_cpu_optimizer_bandwidth.value / 1e9, p.cpu_optimizer_bandwidth.value / 1e9);
-  return fmt::format(
-      "offloaded optimizer, all ranks of a machine: {}; once per optimizer step, so more accumulation amortises "
-      "it",
-      rate);
+          ? fmt::format("{:.3g} GB/s a rank", vectorised)
+          : fmt::format("{:.3g} GB/s a rank with torch's optimizers (FSDP), {:.3g} GB/s with DeepSpeed's (ZeRO)", torch,
+                        vectorised);
+  return fmt::format("offloaded optimizer: {}; once per optimizer step, so more accumulation amortises it", rates);
+}
+
+/// Whose memory and cores the host's part is counted with.
+std::string host_assumption(const ClusterSpec& cluster) {
+  const std::string memory = cluster.host_memory.count > 0
+                                 ? fmt::format("{} of memory", format_bytes(cluster.host_memory))
+                                 : fmt::format("memory not known, usually {} (--host-memory says it)",
+                                               format_bytes(cluster.host.usual_memory));
+  return fmt::format("host: {}, {}{}", describe(cluster.host), memory,
+                     cluster.host.kind.empty() ? "" : "; --host says another");
 }
 
 /// How much of what is computed is padding; nothing where rows fill their sequences.
@@ -157,6 +190,7 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
   out.push_back(fmt::format("framework {}: {}", result.framework.name, result.framework.title));
   if (const auto text = deciding_versions(result.framework.versions, result.framework.name); !text.empty())
     out.push_back(fmt::format("libraries: {}; --versions takes others", text));
+  if (!c.optimizer->remark.empty()) out.emplace_back(c.optimizer->remark);
   out.push_back(
       fmt::format("{} tokens per sequence, {}, micro batch {} per data-parallel rank, {} per optimizer step", c.seq_len,
                   c.packing == Packing::Packed   ? "packed"
@@ -184,6 +218,11 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
     out.push_back(
         "text alone: towers of images and sound are loaded, frozen and idle, and adapters are on the language model's "
         "linears only, where PEFT's all-linear also reaches those of the towers");
+  if (r.model.num_layers_with(has_delta_net) > 0 && !result.framework.layers.is_handwritten)
+    out.push_back(result.framework.layers.has_delta_kernels
+                      ? "linear attention runs flash-linear-attention's kernels; without that library "
+                        "(--versions flash-linear-attention=none) a step takes two to four times as long"
+                      : "linear attention runs transformers' loops in torch: flash-linear-attention is not installed");
   if (r.model.num_encoder_layers > 0) out.push_back("encoder and decoder both read the stated number of tokens");
   if (r.model.moe.is_present()) out.push_back("experts get equal shares of the tokens");
   const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : c.seq_len;
@@ -205,7 +244,8 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
                               r.cluster.price_source));
   else
     out.push_back("price: none known for these GPUs; give --price-per-gpu-hour");
-  if (c.offload.optimizer == OffloadTarget::Cpu) out.push_back(offload_assumption(result));
+  if (c.offload.optimizer == OffloadTarget::Cpu) out.push_back(offload_assumption(r, result));
+  if (r.cluster.host.is_stated()) out.push_back(host_assumption(r.cluster));
   if (c.is_adapter() && result.model.has_tied_head && result.model.head.is_adapted)
     out.push_back("the adapted head shares its frozen weight with the embedding");
   if (r.options.fsdp_version == 1) out.push_back("FSDP means version 1 (FullyShardedDataParallel)");

@@ -117,7 +117,7 @@ ExplainSection state_section(const Job& job, const StrategyEstimate& chosen) {
 
 ExplainSection rules_section(const EstimateRequest& r, const EstimateResult& result, const StrategyEstimate& chosen) {
   const double P = double(result.model.parameters);
-  ExplainSection s{"Rules of thumb beside the truth", {}};
+  ExplainSection s{"Common rules of thumb, for comparison", {}};
   s.lines.push_back(
       {"4 x the half-precision bytes",
        format_bytes(Bytes{std::int64_t(8 * P)}) + fmt::format(" ({:.1f} GB)", 8 * P / 1e9),

@@ -33,10 +33,13 @@ inline InstructionCost cost_of(const StepProgram& all, const RankProgram& p, con
   InstructionCost out;
   out.launching = out.host_tail = double(1 + i.hook_kernels) * device.python_dispatch;
   if (i.op == OpCode::Cast || i.op == OpCode::GradientNorm) out.work = i.work / device.memory_rate();
-  if (i.op == OpCode::OptimizerStep)
+  if (i.op == OpCode::OptimizerStep) {
+    out.flops = p.step_flops[i.frame];
     out.work = i.work / (i.stream != StreamId::Host ? device.optimizer_rate()
                          : uses_nvme(p, i)          ? std::min(comm.nvme, comm.cpu_optimizer)
                                                     : comm.cpu_optimizer);
+    if (out.flops > 0) out.work += Seconds{out.flops / device.gemm.value};
+  }
   return out;
 }
 

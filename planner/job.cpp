@@ -8,7 +8,9 @@
 #include "base/unit_text.h"
 #include "models/framework.h"
 #include "models/optimizers.h"
+#include "models/rank_model.h"
 #include "models/stack.h"
+#include "models/training_method.h"
 
 namespace gpuplan {
 
@@ -28,10 +30,30 @@ Job::Job(EstimateRequest r, TrainedModel m, FrameworkConvention f, Profile p, St
 Job::Job(const EstimateRequest& r, Strategy s)
     : Job(r, prepare(r.model, r.recipe, *r.recipe.framework), *r.recipe.framework, profile_of(r), std::move(s)) {}
 
+void Job::divide_model() {
+  const Mesh shared = strategy.mesh.within_layers();
+  if (shared == divided_by_) return;
+  if (!whole_) whole_ = std::make_shared<const TrainedModel>(std::move(model));
+  model = shared == Mesh() ? *whole_ : rank_model(*whole_, recipe(), framework, shared);
+  divided_by_ = shared;
+}
+
 void Job::use(Strategy other) {
   strategy = std::move(other);
+  divide_model();
   numerics = resolve_numerics(recipe(), framework, strategy.engine, &model.spec);
   rules = size_rules(strategy, framework, model.spec, recipe());
+}
+
+std::int64_t total_tokens(const EstimateRequest& r) {
+  const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : r.recipe.seq_len;
+  return std::int64_t(std::min(9e18, double(r.dataset.rows) * double(per_row) * r.dataset.epochs));
+}
+
+Quality quality_of(const Recipe& recipe) {
+  if (recipe.quant.kind != BaseQuant::None) return Quality::Ok;
+  if (recipe.method != Method::Full) return Quality::Good;
+  return recipe.precision == Precision::Bf16True ? Quality::Good : Quality::Best;
 }
 
 namespace {
@@ -48,7 +70,8 @@ Unpacking unpacking_of(const FrameworkConvention& framework, const CheckpointQua
   if (found.is_null()) return {};
   return {.bytes_per_value = found.value("bytes_per_value", 0.0),
           .bytes_at_once = found.value("bytes_at_once", 0.0),
-          .values_at_once = found.value("values_at_once", std::int64_t{0})};
+          .values_at_once = found.value("values_at_once", std::int64_t{0}),
+          .moves_to_host = found.value("moves_to_host", false)};
 }
 
 }  // namespace
@@ -128,9 +151,14 @@ Profile profile_of(const EstimateRequest& r) {
   return r.profile ? *r.profile : default_profile(r.cluster.gpus.front());
 }
 
+std::string strategy_title(const EstimateRequest& r) {
+  return make_strategy(r.strategy, r.cluster, options_for(r)).title();
+}
+
 StrategyOptions options_for(const EstimateRequest& r) {
   StrategyOptions options = r.options;
   const FrameworkDistributed& habits = r.recipe.framework->distributed;
+  options.splits_sequence |= r.recipe.framework->tensor_parallel.sequence == SequenceSplit::Always;
   const bool needs_flat_shards =
       (r.recipe.quant.kind == BaseQuant::Nf4 && !habits.fsdp2_shards_4bit) || r.recipe.optimizer->is_8bit;
   if (!options.fsdp_version && needs_flat_shards && !habits.own_quantised_shards) options.fsdp_version = 1;
@@ -180,6 +208,48 @@ Mistake adapter_mistake(const Recipe& r, const ModelSpec& m) {
   return {};
 }
 
+std::string trainers_with(const std::string& method) {
+  std::vector<std::string> names;
+  for (const FrameworkConvention& f : list_frameworks())
+    if (std::ranges::find(f.preference.methods, method) != f.preference.methods.end()) names.push_back(f.name);
+  return fmt::format("--framework {}", fmt::join(names, ", "));
+}
+
+/// What the trainer does not have, and what contradicts the method.
+Mistake method_mistake(const Recipe& r) {
+  const Objective& objective = r.objective;
+  const TrainingMethod& method = *objective.method;
+  const std::vector<std::string>& known = r.framework->preference.methods;
+  const bool is_usual = &method == &training_methods().front();
+  if (!is_usual && std::ranges::find(known, method.name) == known.end())
+    return InputError("--method",
+                      fmt::format("nothing is known of {} ({}) with {}", method.name, method.title, r.framework->name),
+                      trainers_with(method.name));
+  if (objective.reference && !method.has_pass_of(PassModel::Reference))
+    return InputError("--ref", fmt::format("{} compares with no reference", method.name), "leave it out");
+  if (reference_of(r) == Reference::Adapter && !r.is_adapter())
+    return InputError("--ref", "all weights are trained, so that no adapter can be switched off",
+                      "--ref copy, or --lora");
+  const FrameworkPreference& habits = r.framework->preference;
+  if (reference_of(r) == Reference::Precomputed && !habits.precomputes_reference)
+    return InputError("--ref", fmt::format("{} makes no log-probs before training", r.framework->name), "leave it out");
+  const bool is_fused = !is_usual && r.loss == LossKernel::Fused && method.head == MethodHead::Vocabulary;
+  if (is_fused && std::ranges::find(habits.fused_methods, method.name) == habits.fused_methods.end())
+    return InputError("--loss", fmt::format("{} fuses no loss of {}", r.framework->name, method.name), "--loss plain");
+  if (is_fused && reference_of(r) == Reference::Precomputed)
+    return InputError("--loss", "a fused loss makes the log-probs of the reference itself",
+                      "--loss plain, or another --ref");
+  if (objective.completion_len > r.seq_len)
+    return InputError("--completion-len",
+                      fmt::format("{} is more than the {} tokens of a row", objective.completion_len, r.seq_len),
+                      "a longer --seq-len");
+  if (objective.labels > 0 && method.head != MethodHead::Score)
+    return InputError("--labels", fmt::format("{} has no head of numbers", method.name), "leave it out");
+  if (objective.texts_per_row > 0 && method.head != MethodHead::Pooled)
+    return InputError("--texts-per-row", fmt::format("{} reads {} rows", method.name, method.answers), "leave it out");
+  return {};
+}
+
 /// What the cards cannot do.
 Mistake card_mistake(const Recipe& r, const std::vector<GpuSpec>& cards) {
   const auto lacks = [&](AttentionKernel kernel, bool (*runs)(const GpuSpec&), std::string_view needs,
@@ -224,6 +294,8 @@ Mistake recipe_mistake(const Recipe& r, const ModelSpec& m, const ClusterSpec& c
                       fmt::format("use --seq-len {} or less", m.max_position_embeddings));
   if (r.is_adapter())
     if (auto mistake = adapter_mistake(r, m)) return mistake;
+  if (!r.objective.method.is_usual())
+    if (auto mistake = method_mistake(r)) return mistake;
   if (r.method == Method::Qlora && r.quant.kind == BaseQuant::None)
     return InputError("--qlora", "a QLoRA recipe needs a quantised base");
   if (r.method == Method::Full && (r.quant.kind != BaseQuant::None || m.checkpoint.is_present()))
@@ -258,6 +330,16 @@ Mistake recipe_mistake(const Recipe& r, const ModelSpec& m, const ClusterSpec& c
   if (r.precision == Precision::Fp32 && r.method == Method::Qlora && !computes_as_asked)
     return InputError("--precision", "QLoRA computes in 16 bit", "use bf16-mixed or bf16-true");
   return {};
+}
+
+void check_teacher(const EstimateRequest& r) {
+  const TrainingMethod& method = *r.recipe.objective.method;
+  const bool needs_teacher = method.has_pass_of(PassModel::Teacher);
+  if (needs_teacher && !r.teacher)
+    throw InputError("--teacher", fmt::format("{} needs a second model", method.name),
+                     "for example --teacher qwen2.5-14b");
+  if (!needs_teacher && r.teacher)
+    throw InputError("--teacher", fmt::format("{} has none", method.name), "add --method distill");
 }
 
 void validate_recipe(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster) {

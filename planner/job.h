@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/error.h"
@@ -35,6 +36,23 @@ inline constexpr std::array kEvalLogits{NameRow<EvalLogits>{"none", EvalLogits::
                                         NameRow<EvalLogits>{"kept", EvalLogits::Kept}};
 constexpr NameTable<EvalLogits> names_of(EvalLogits) { return {"evaluation logits", kEvalLogits}; }
 
+/// What is learnt: all weights in full precision, adapters (or weights in 16 bit alone), adapters on a 4-bit base.
+enum class Quality : std::uint8_t { Ok, Good, Best };
+inline constexpr std::array kQualities{NameRow<Quality>{"ok", Quality::Ok}, NameRow<Quality>{"good", Quality::Good},
+                                       NameRow<Quality>{"best", Quality::Best}};
+constexpr NameTable<Quality> names_of(Quality) { return {"quality", kQualities}; }
+
+Quality quality_of(const Recipe& recipe);
+
+/// Settings that nobody gave, by their rows in planner/changes, and what an estimate makes of them.
+struct NotGiven {
+  std::set<std::string, std::less<>> rows;  // empty: flags, a plan or files of --from gave everything
+  bool are_chosen = false;                  // by planner/free_choice; else they are the trainer's defaults
+  std::optional<Quality> least_quality;     // of what is chosen; unset: that of the question
+
+  bool contains(std::string_view row) const { return rows.contains(row); }
+};
+
 /// What is asked: made by the command line or read from a plan file.
 struct EstimateRequest {
   ModelSpec model;
@@ -49,7 +67,12 @@ struct EstimateRequest {
   EvalLogits eval_logits{};
   std::int64_t eval_generate = 0;          // tokens generated per sequence during evaluation: adds a KV cache
   std::shared_ptr<const Profile> profile;  // null: the shipped one of the first GPU
+  NotGiven not_given;
+  std::shared_ptr<const ModelSpec> teacher;  // of a method that distils
 };
+
+/// Tokens of all epochs; the most that can be counted where they are more.
+std::int64_t total_tokens(const EstimateRequest& request);
 
 /// A request under one strategy. `micro_batch`, `seq_len` and `grad_accum` of its recipe may be changed in place; what
 /// else changes needs a job of its own.
@@ -60,7 +83,7 @@ struct Job {
   Job(const EstimateRequest& request, Strategy strategy);
 
   EstimateRequest request;
-  TrainedModel model;
+  TrainedModel model;  // as a rank holds it
   FrameworkConvention framework;
   Profile profile;
   Strategy strategy;
@@ -68,6 +91,8 @@ struct Job {
   SizeRules rules;
 
   const Recipe& recipe() const { return request.recipe; }
+  /// The model of which ranks that share layers hold parts.
+  const TrainedModel& whole() const { return whole_ ? *whole_ : model; }
   const ClusterSpec& cluster() const { return request.cluster; }
   const EngineConvention& engine() const { return engine_of(framework, strategy.engine); }
   /// One process drives all GPUs: it needs no communicators, and one thread launches every kernel.
@@ -77,6 +102,12 @@ struct Job {
   }
   /// The same under another strategy.
   void use(Strategy other);
+
+ private:
+  void divide_model();
+
+  std::shared_ptr<const TrainedModel> whole_;  // null: as `model`
+  Mesh divided_by_;                            // what made a part of it
 };
 
 /// A trainer trains adapters on a checkpoint that was quantised before as it is, unpacks it to 16 bit by itself or
@@ -95,8 +126,13 @@ Profile profile_of(const EstimateRequest& request);
 /// The options as they apply to this recipe: FSDP means version 1 where version 2 fails (4-bit base, 8-bit states).
 StrategyOptions options_for(const EstimateRequest& request);
 
+/// The strategy that a request pins, with its degrees where the model is divided.
+std::string strategy_title(const EstimateRequest& request);
+
 /// Returns the first thing about a recipe that makes no sense, naming the flag.
 std::optional<InputError> recipe_mistake(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster);
+/// Throws InputError where the method needs a teacher and none is given, or has none.
+void check_teacher(const EstimateRequest& request);
 /// Throws it.
 void validate_recipe(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster);
 

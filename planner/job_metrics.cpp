@@ -42,7 +42,7 @@ double tokens_without_padding(const Recipe& recipe, const Dataset& data) {
 std::int64_t padded_length(const Recipe& recipe, const Dataset& data) {
   if (recipe.packing != Packing::Dynamic) return recipe.seq_len;
   const double mean = tokens_without_padding(recipe, data), longest = double(recipe.seq_len);
-  const double spread = std::min(mean, longest - mean), b = double(recipe.micro_batch);
+  const double spread = std::min(mean, longest - mean), b = double(recipe.rows());
   return std::min(recipe.seq_len, std::int64_t(std::ceil(mean + spread * (b - 1) / (b + 1))));
 }
 
@@ -53,7 +53,7 @@ Job average_job(const Job& job) {
 }
 
 double model_flops(const Job& job, std::int64_t global_batch, std::int64_t seq_len) {
-  const TrainedModel& model = job.model;
+  const TrainedModel& model = job.whole();
   const ModelSpec& m = model.spec;
   const double tokens = double(global_batch) * double(seq_len);
   // every weight multiplies once per token but the embedding and position rows, which are looked up; a tied head
@@ -96,8 +96,9 @@ JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak) {
   const Mesh& mesh = job.strategy.mesh;
   JobMetrics f;
   f.global_batch = r.recipe.micro_batch * r.recipe.grad_accum * mesh.batch_replicas();
-  f.tokens_per_second = double(f.global_batch) * tokens_without_padding(r.recipe, r.dataset) / step.value;
-  f.mfu = model_flops(job, f.global_batch, padded_length(r.recipe, r.dataset)) / (step.value * peak.value);
+  const std::int64_t rows = f.global_batch / r.recipe.micro_batch * r.recipe.rows();
+  f.tokens_per_second = double(rows) * tokens_without_padding(r.recipe, r.dataset) / step.value;
+  f.mfu = model_flops(job, rows, padded_length(r.recipe, r.dataset)) / (step.value * peak.value);
   f.steps_per_epoch = std::int64_t(std::ceil(sequences_of(r.dataset, r.recipe) / double(f.global_batch)));
   f.epoch = double(f.steps_per_epoch) * step;
   f.total = r.dataset.epochs * f.epoch;

@@ -10,7 +10,7 @@
 namespace gpuplan {
 
 struct JobMetrics {
-  std::int64_t global_batch{};  // sequences per optimizer step
+  std::int64_t global_batch{};  // sequences per optimizer step; pairs where answers are compared
   double tokens_per_second{};   // of the whole job, without padding
   double mfu{};                 // model FLOPs over the datasheet rates of the GPUs
   std::int64_t steps_per_epoch{};

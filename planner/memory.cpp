@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "planner/block.h"
 #include "planner/program_walk.h"
 
 namespace gpuplan {
@@ -64,6 +66,16 @@ PeakInstant instant_of(Phase phase) {
     case Phase::OptimizerStep: return PeakInstant::OptimizerStep;
   }
   return {};
+}
+
+/// Says whether other models run before this instruction, while what forward saved is alive: before the head's
+/// backward, before a head that is not in two, and on a stage without a head (`is_first`: nothing was found yet) before
+/// backward.
+bool begins_after_loss(const StepProgram& program, const Instruction& i, bool is_first) {
+  if (is_first && (i.phase == Phase::Recompute || i.phase == Phase::Backward)) return true;
+  if (i.op != OpCode::Call || i.phase != Phase::Head) return false;
+  const bool is_split = program.made && program.made->head_backward != kNoBlock;
+  return !is_split || i.block == program.made->head_backward;
 }
 
 /// Where in a program the device's peak is.
@@ -226,7 +238,11 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
   Meters meters;
   Peak out;
   for (const ProgramBuffer& b : p.buffers) {
-    if (b.is_persistent) meters.allocate(b);
+    if (b.is_persistent) {
+      meters.allocate(b);
+      const bool is_weight = b.category == Category::Weights || b.category == Category::Adapters;
+      if (is_weight && b.space == MemorySpace::Device) out.weights += b.bytes;
+    }
     if (b.role == BufferRole::StepTemporary) out.step_temporaries = std::max(out.step_temporaries, b.bytes);
     if (b.role == BufferRole::StepGradient) out.step_gradient = std::max(out.step_gradient, b.bytes);
   }
@@ -239,12 +255,14 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
       [&](const ProgramCursor& at) {
         const Instruction& i = at.instruction();
         const std::span<const Operand> operands = at.operands();
+        if (begins_after_loss(all, i, out.at_loss.count == 0))
+          out.at_loss = std::max(out.at_loss, Bytes{meters.spaces[std::size_t(MemorySpace::Device)].live});
         bool frees = false, is_peak = false;
         for (const Operand o : operands) {
           frees |= (o & kFrees) != 0;
           if (o & kAllocates) is_peak |= meters.allocate(buffers[id(o)]);
         }
-        if (i.op == OpCode::Call) is_peak |= meters.call(all.blocks[i.block]);
+        if (runs_block(i)) is_peak |= meters.call(all.blocks[i.block]);
         if (is_peak) meters.place = {at.index(), at.unit()};
         if (!frees) return;
         for (const Operand o : operands)
@@ -253,7 +271,8 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
       },
       meters);
   meters.end_stretch(!p.instructions.empty() && p.instructions.back().phase == Phase::OptimizerStep);
-  out.step = out.tensors = peak_of(MemorySpace::Device);
+  out.train = out.step = out.tensors = peak_of(MemorySpace::Device);
+  out.trained_resident = out.resident;
   for (const std::int64_t bytes : meters.highest) out.pools += Bytes{bytes};
   out.pools = std::max(out.pools, out.tensors);
   out.joined_pools = Bytes{meters.most_at_once}, out.joined_step = Bytes{meters.most_in_step};
@@ -281,19 +300,26 @@ Bytes resident_bytes(const RankProgram& p) {
   return sum;
 }
 
-DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class, std::int64_t num_layers) {
+DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class, std::int64_t num_layers,
+                             Moment moment) {
   const RankProgram& p = all.programs[rank_class.program];
+  std::int64_t live = resident_bytes(p).count, peak = moment == Moment::Loss ? 0 : live;
+  std::size_t change = 0, peak_change = 0;
   const auto each_change = [&](auto use) {
     OneMicroBatch one;
     walk(
-        p, [&](const ProgramCursor& at) { each_device_change(all, p, at, use); }, one);
+        p,
+        [&](const ProgramCursor& at) {
+          if (moment == Moment::Loss && begins_after_loss(all, at.instruction(), peak == 0) && live > peak)
+            peak = live, peak_change = change;
+          each_device_change(all, p, at, use);
+        },
+        one);
   };
-  std::int64_t live = resident_bytes(p).count, peak = live;
-  std::size_t change = 0, peak_change = 0;
   each_change([&](const DeviceChange& c) {
     live += c.bytes;
     ++change;
-    if (live > peak) peak = live, peak_change = change;
+    if (moment == Moment::Peak && live > peak) peak = live, peak_change = change;
   });
   // second pass: what is alive at that change, by name
   struct Alive {
@@ -320,6 +346,7 @@ DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class
     if (const ProgramBuffer& b = p.buffers[id]; b.is_persistent && b.space == MemorySpace::Device)
       put_buffer(id, b.bytes.count, 1);
   change = 0;
+  live = std::numeric_limits<std::int64_t>::min();  // no moment is chosen anew
   each_change([&](const DeviceChange& c) {
     if (++change > peak_change) return;
     if (!c.local) return put_buffer(c.buffer, c.bytes, c.sign);
@@ -364,7 +391,10 @@ std::string describe(PeakInstant instant, std::uint16_t unit, std::int64_t num_l
     case PeakInstant::Backward: return fmt::format("backward of {}", unit_name(unit, num_layers));
     case PeakInstant::OptimizerStep: return "optimizer step";
     case PeakInstant::Resident: return "resident state";
+    case PeakInstant::Loading: return "loading";
     case PeakInstant::Evaluation: return "evaluation";
+    case PeakInstant::Saving: return "saving";
+    case PeakInstant::OtherModel: return "pass of another model";
   }
   return {};
 }

@@ -11,13 +11,28 @@
 namespace gpuplan {
 
 /// When the peak happens, in words a report can print.
-enum class PeakInstant : std::uint8_t { Forward, LogitsAndLoss, Backward, OptimizerStep, Resident, Evaluation };
+/// OtherModel: a pass of another model than the one that is trained (planner/phases.h).
+enum class PeakInstant : std::uint8_t {
+  Forward,
+  LogitsAndLoss,
+  Backward,
+  OptimizerStep,
+  Resident,
+  Loading,
+  Evaluation,
+  Saving,
+  OtherModel
+};
 
 /// What one scalar pass finds: the peak of tensors, and what the allocator and the host need beside it.
 struct Peak {
-  Bytes tensors;                // highest total of live device bytes
-  Bytes step;                   // the same in training, where evaluation may be higher
-  Bytes resident;               // persistent device bytes
+  Bytes tensors;   // highest total of live device bytes
+  Bytes step;      // the same in training, where evaluation may be higher
+  Bytes resident;  // persistent device bytes
+  Bytes weights;   // of them, weights and adapters
+  Bytes train;     // the same as `step` of the pass with gradients alone, and what persists of it
+  Bytes trained_resident;
+  Bytes at_loss;                // alive when the loss is known and backward has not begun, or the head to run
   Bytes pools;                  // sum of each tensor class's own peak: what reserved memory tends to
   Bytes joined_pools;           // the most of it between two moments without transients, before the optimizer's step
   Bytes joined_activations;     // of that: activations and logits
@@ -51,7 +66,10 @@ struct DetailedPeak {
   };
   std::vector<Item> items;  // largest first, layers alike folded ("32 x layer boundary")
 };
-DetailedPeak replay_detailed(const StepProgram& program, const RankClass& rank_class, std::int64_t num_layers);
+/// Loss: as Peak::at_loss; Start: before the first instruction.
+enum class Moment : std::uint8_t { Peak, Loss, Start };
+DetailedPeak replay_detailed(const StepProgram& program, const RankClass& rank_class, std::int64_t num_layers,
+                             Moment moment = Moment::Peak);
 
 /// A change of live device bytes.
 struct DeviceChange {
@@ -73,7 +91,7 @@ void each_device_change(const StepProgram& program, const RankProgram& of_rank, 
     }
   };
   change(operand::kAllocates, 1);
-  if (i.op == OpCode::Call) {
+  if (runs_block(i)) {
     const Block& block = program.blocks[i.block];
     const LayerGraph& graph = program.graphs[block.graph];
     std::uint16_t num_ops = 0;

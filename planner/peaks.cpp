@@ -4,6 +4,7 @@
 
 #include "models/optimizers.h"
 #include "models/quantisation.h"
+#include "models/training_method.h"
 #include "planner/block.h"
 
 namespace gpuplan {
@@ -48,8 +49,9 @@ Bytes gathered_weights(const Job& job) {
 /// The logits of an evaluation batch on their way to the loss: in the compute dtype, in fp32, and their log-softmax.
 Bytes loss_of_evaluation(const Job& job) {
   const Recipe& recipe = job.recipe();
-  if (recipe.loss == LossKernel::Fused) return {};
-  const std::int64_t logits = eval_batch(job.request) * recipe.seq_len * job.model.spec.vocab_size;
+  if (recipe.loss == LossKernel::Fused || has_own_head(recipe)) return {};
+  const std::int64_t logits =
+      eval_batch(job.request) * recipe.objective.answers() * recipe.seq_len * job.model.spec.vocab_size;
   const Bytes all = bytes_of(logits, job.numerics.compute) + 2 * bytes_of(logits, Dtype::F32);
   return recipe.loss == LossKernel::Chunked ? Bytes{all.count / std::max<std::int64_t>(1, recipe.loss_chunks)} : all;
 }
@@ -120,7 +122,8 @@ bool is_evaluated(const EstimateRequest& r) {
 
 Bytes kept_logits(const Job& job) {
   const Bytes of_token = bytes_of(job.model.spec.vocab_size, Dtype::F32);
-  return eval_batch(job.request) * (job.recipe().seq_len * (job.strategy.mesh.batch_replicas() * of_token));
+  return eval_batch(job.request) * job.recipe().objective.answers() *
+         (job.recipe().seq_len * (job.strategy.mesh.batch_replicas() * of_token));
 }
 
 Bytes evaluated_logits(const Job& job) {
@@ -150,22 +153,85 @@ Bytes evaluation_tensors(const Job& job, const EvaluationNeeds& needs, const Ste
   return step.resident + needs.gathered + std::max({needs.activations, head, needs.generation});
 }
 
-OtherPeaks other_peaks(const Job& job, const StepProgram& program, const RankClass& rank_class, const Peak& step,
-                       Bytes gathered_to_save) {
-  OtherPeaks out;
-  for (const ProgramBuffer& b : program.programs[rank_class.program].buffers)
-    if (b.is_persistent && b.space == MemorySpace::Device &&
-        (b.category == Category::Weights || b.category == Category::Adapters))
-      out.load += b.bytes;
-  // a unit is whole before it is sharded, a tensor is in 16 bit before it is quantised
-  if (job.rules.layout.shards_weights)
-    out.load += gathered_to_save;
-  else if (job.recipe().quant.kind != BaseQuant::None)
-    out.load += std::max(largest_tensor(job.model), prepared_ends(job));
-  out.load += unpacking_bytes(job.model);
-  out.eval = evaluation_tensors(job, evaluation_needs(job, program), program, rank_class, step);
-  out.save = step.resident + gathered_to_save;
-  return out;
+namespace {
+
+/// Weights of a list as they are stored, whole.
+Bytes stored_whole(const Job& job, const StateList& list) {
+  const StateSizes z = state_sizes(list, job.numerics, job.recipe(), {});
+  return z.trained + z.frozen;
+}
+
+Bytes largest_unit(const Job& job) {
+  Bytes most;
+  for (const StateList& list : job.model.layers) most = std::max(most, stored_whole(job, list));
+  const Bytes before = stored_whole(job, job.model.before), after = stored_whole(job, job.model.after);
+  return std::max(most, job.engine().keeps_root_gathered ? before + after : std::max(before, after));
+}
+
+Bytes largest_parameter(const Job& job) {
+  Bytes most;
+  job.model.each_state([&](const StateList& list, std::int64_t) {
+    for (const StateTensor& t : list)
+      most = std::max(most, weight_bytes(t, t.elements_per_parameter(), job.numerics, job.recipe().quant));
+  });
+  return most;
+}
+
+/// A tensor in 16 bit before it is quantised, one that is unpacked, or ends in fp32 for a moment.
+LoadingNeeds conversion_needs(const Job& job) {
+  const bool is_quantised_here = job.recipe().quant.kind != BaseQuant::None && !job.model.spec.checkpoint.is_present();
+  const Bytes unpacking = unpacking_bytes(job.model);
+  const bool converts = is_quantised_here || unpacking.count > 0;
+  return {.beside = std::max(is_quantised_here ? largest_tensor(job.model) : Bytes{}, prepared_ends(job)) + unpacking,
+          .alone = converts ? largest_tensor(job.model) + unpacking : Bytes{},
+          .spare = job.model.spec.unpacking.moves_to_host ? unpacking : Bytes{}};
+}
+
+/// Sharded weights are converted on the way to the host, tensor by tensor. Sources: quantised weights under FSDP and
+/// ZeRO-3 in _load_state_dict_into_meta_model of transformers/modeling_utils.py @v4.57.6; `module.to` in
+/// _configure_distributed_model of deepspeed/runtime/engine.py; _load_raw_module_state of
+/// lightning/fabric/strategies/fsdp.py (summon_full_params).
+LoadingNeeds loading_needs(const Job& job) {
+  LoadingNeeds needs = conversion_needs(job);
+  if (!job.rules.gathers()) return needs;
+  const auto whole = [&] {
+    const StateSizes z = model_state(job.model, job.numerics, job.recipe(), {});
+    return z.trained + z.frozen;
+  };
+  needs.beside = {};
+  switch (job.engine().loading) {
+    case ShardedLoading::Parts: break;
+    case ShardedLoading::Units: needs.beside = gathered_at_once(job); break;
+    case ShardedLoading::WholeFirst: needs.alone = std::max(needs.alone, whole()); break;
+    case ShardedLoading::WholeBeside: needs.beside = whole(); break;
+  }
+  return needs;
+}
+
+}  // namespace
+
+Bytes gathered_at_once(const Job& job) {
+  if (!job.rules.gathers() || job.engine().loading == ShardedLoading::Parts) return {};
+  return job.engine().gathers_parameters ? largest_parameter(job) : largest_unit(job);
+}
+
+PhaseNeeds phase_needs(const Job& job) {
+  return {.loading = loading_needs(job), .evaluation = {}, .gathered_to_save = gathered_at_once(job)};
+}
+
+std::vector<PhasePeak> phase_peaks(const Job& job, const PhaseNeeds& needs, const StepProgram& program,
+                                   const RankClass& rank_class, const Peak& step) {
+  const LoadingNeeds& loading = needs.loading;
+  std::vector<PhasePeak> phases{{.phase = PeakInstant::Loading,
+                                 .tensors = std::max(loading.alone, step.weights + loading.beside),
+                                 .spare = loading.spare}};
+  if (needs.evaluation)
+    phases.push_back({.phase = PeakInstant::Evaluation,
+                      .tensors = evaluation_tensors(job, *needs.evaluation, program, rank_class, step),
+                      .spare = {},
+                      .counts = is_evaluated(job.request)});
+  phases.push_back({.phase = PeakInstant::Saving, .tensors = step.resident + needs.gathered_to_save, .spare = {}});
+  return phases;
 }
 
 }  // namespace gpuplan

@@ -1,22 +1,24 @@
-// Peaks besides the training step: loading, evaluation and saving. Each is what a rank holds at that moment; a run that
-// dies "at eval" or "at save" finds its reason here.
+// Phases of a run besides training steps: loading, evaluation and saving. Each is what a rank holds at that time. The
+// verdict is that of the highest phase, training among them; a run that dies "at eval" or "at save" finds its reason
+// here.
 #pragma once
+
+#include <optional>
+#include <vector>
 
 #include "planner/job.h"
 #include "planner/memory.h"
 
 namespace gpuplan {
 
-/// Tensors of the fullest GPU at moments outside of training steps, in bytes.
-struct OtherPeaks {
-  Bytes load;  // the weights, and what of the checkpoint is on the GPU besides
-  Bytes eval;  // one evaluation batch, with the training state in place
-  Bytes save;  // the training state, and what is gathered to be written
+/// Tensors of a rank in a phase.
+struct PhasePeak {
+  PeakInstant phase{};
+  Bytes tensors;
+  Bytes spare;         // of them, what the host takes where the GPU has no room
+  bool counts = true;  // in the verdict: a phase that nobody asked for is shown only
+  Bytes needed() const { return tensors - spare; }
 };
-
-/// Of one class of ranks, whose step peaks at `step`. `gathered_to_save`: SaveCost::device_peak.
-OtherPeaks other_peaks(const Job& job, const StepProgram& program, const RankClass& rank_class, const Peak& step,
-                       Bytes gathered_to_save);
 
 /// What an evaluation batch needs, of a job whatever the rank: gathered weights, and the most of what is not there at
 /// one time: the activations of one layer, logits (on the rank with the head), the cache of generation.
@@ -24,6 +26,31 @@ struct EvaluationNeeds {
   Bytes gathered, activations, logits, generation;
 };
 EvaluationNeeds evaluation_needs(const Job& job, const StepProgram& program);
+
+/// What loading needs beside the weights that a rank keeps, and before it has its part of them.
+struct LoadingNeeds {
+  Bytes beside, alone;
+  Bytes spare;  // of either
+};
+
+/// What the phases need, of a job whatever the rank. Evaluation is unset where nobody asked for it or wants to see it.
+struct PhaseNeeds {
+  LoadingNeeds loading;
+  std::optional<EvaluationNeeds> evaluation;
+  Bytes gathered_to_save;
+};
+PhaseNeeds phase_needs(const Job& job);
+
+/// The phases of a class of ranks in the order of a run, without training, which peaks at `step`.
+std::vector<PhasePeak> phase_peaks(const Job& job, const PhaseNeeds& needs, const StepProgram& program,
+                                   const RankClass& rank_class, const Peak& step);
+
+/// What an engine that shards weights has whole on a GPU at one time outside of compute, while it loads and saves: a
+/// unit, or one parameter where it gathers these. No bytes where nothing is sharded, and where ranks
+/// read and write parts of their own. Sources: state_dict of
+/// torch/distributed/fsdp/_state_dict_utils.py; partition_parameters.py (zero.Init) and
+/// _zero3_consolidated_16bit_state_dict of DeepSpeed's engine.
+Bytes gathered_at_once(const Job& job);
 
 /// Tensors while evaluation runs: persistent state and the above. With EvalLogits::Kept that is after the first batch;
 /// each further one adds kept_logits().

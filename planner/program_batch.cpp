@@ -1,6 +1,8 @@
 #include "planner/program_batch.h"
 
 #include <algorithm>
+#include <memory>
+#include <span>
 
 #include "base/error.h"
 #include "base/narrow.h"
@@ -17,11 +19,14 @@ Bytes scaled(Bytes bytes, std::int64_t from, std::int64_t to) {
   return Bytes{bytes.count / from * to};
 }
 
-void set_micro_batch(RankProgram& p, std::int64_t from, std::int64_t to) {
+void set_micro_batch(RankProgram& p, std::span<const Block> blocks, std::int64_t from, std::int64_t to) {
   for (ProgramBuffer& b : p.buffers)
     if (b.category == Category::Activations) b.bytes = scaled(b.bytes, from, to);
   for (Instruction& i : p.instructions)
-    if (moves_activations(p, i)) i.work = scaled(i.work, from, to);
+    if (runs_block(i))
+      i.work = blocks[i.block].message;
+    else if (moves_activations(p, i))
+      i.work = scaled(i.work, from, to);
 }
 
 void set_grad_accum(RankProgram& p, std::int64_t from, std::int64_t to) {
@@ -57,7 +62,8 @@ void set_batch(StepProgram& program, const Job& job) {
   const BuiltAs was = *program.built_as;
   const std::int64_t micro_batch = job.recipe().micro_batch, grad_accum = job.recipe().grad_accum;
   for (std::size_t k = 0; k < program.num_programs; ++k) {
-    if (was.micro_batch != micro_batch) set_micro_batch(program.programs[k], was.micro_batch, micro_batch);
+    if (was.micro_batch != micro_batch)
+      set_micro_batch(program.programs[k], program.blocks, was.micro_batch, micro_batch);
     if (was.grad_accum != grad_accum) set_grad_accum(program.programs[k], was.grad_accum, grad_accum);
   }
   if (program.built_as.use_count() != 1) program.built_as = std::make_shared<BuiltAs>(was);

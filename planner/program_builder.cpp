@@ -71,8 +71,8 @@ std::vector<StageLoad> unit_loads(const Job& job, const StepProgram& program, co
                      .temporary = double(z.step_temporary.count)};
   };
   std::vector<StageLoad> out(std::size_t(L + 2));
-  const double boundary =
-      double(bytes_of(job.recipe().tokens() * job.model.spec.stream_width(), job.numerics.residual).count);
+  const double boundary = double(
+      bytes_of(job.model.stream_tokens(job.recipe()) * job.model.spec.stream_width(), job.numerics.residual).count);
   std::vector<StageLoad> per_kind;
   for (std::size_t k = 0; k < job.model.layers.size(); ++k) {
     double kept = boundary;
@@ -86,7 +86,10 @@ std::vector<StageLoad> unit_loads(const Job& job, const StepProgram& program, co
   out.front() = load_of(job.model.before);
   out.back() = load_of(job.model.after);
   if (job.model.has_tied_head && job.strategy.mesh.num_stages() > 1) out.back() += out.front();
-  out.back().kept += double(program.blocks.back().total.peak);
+  const Usage head = blocks.blocks[blocks.head].total;
+  const bool is_split = blocks.head_backward != kNoBlock;
+  out.back().kept +=
+      double(is_split ? std::max(head.peak, head.net + blocks.blocks[blocks.head_backward].total.peak) : head.peak);
   if (is_evaluated(job.request)) out.back().evaluated += double(evaluated_logits(job).count);
   return out;
 }
@@ -140,24 +143,23 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
 
 namespace {
 
-struct UnitRange {
-  std::uint16_t begin{}, end{};  // of the model
-};
-
-void build_stage(RankProgram& made, const Job& job, const ModelBlocks& blocks, const SizedState& sizes, Layers layers,
-                 UnitRange units) {
-  const auto builds = [&](Layers as, Walked walked) {
-    return StageBuilder(made, job, sizes, as, walked).run(blocks, units.begin, narrow<std::uint16_t>(units.end - 1));
-  };
-  if (!builds(layers, layers == Layers::Folded ? Walked::Few : Walked::All) && !builds(layers, Walked::All))
-    GPUPLAN_CHECK(builds(Layers::WrittenOut, Walked::All),
-                  "a program without repeats of layers frees in some of their turns");
+/// As many layers in each part; the embedding is of the first, the head of the last. Requires: `parts` divides them.
+std::vector<std::uint16_t> even_bounds(std::int64_t layers, std::int64_t parts) {
+  GPUPLAN_CHECK(layers % parts == 0, "the parts of a pipeline have as many layers each");
+  std::vector<std::uint16_t> bounds{0};
+  for (std::int64_t part = 1; part < parts; ++part)
+    bounds.push_back(narrow<std::uint16_t>(1 + part * (layers / parts)));
+  bounds.push_back(narrow<std::uint16_t>(layers + 2));
+  return bounds;
 }
 
 void build_stages(StepProgram& program, const Job& job, const ModelBlocks& blocks, Layers layers) {
-  const std::int64_t L = job.model.num_layers(), stages = job.strategy.mesh.num_stages();
+  const Strategy& strategy = job.strategy;
+  const std::int64_t L = job.model.num_layers(), stages = strategy.mesh.num_stages();
   std::vector<std::uint16_t> bounds{0, narrow<std::uint16_t>(L + 2)};
-  if (stages > 1) {
+  if (pipeline_row(strategy.schedule)) {
+    bounds = even_bounds(L, stages * strategy.chunks);
+  } else if (stages > 1) {
     GPUPLAN_CHECK(stages <= L + 2, "a pipeline needs a unit per stage");
     bounds = stage_bounds(job, program, blocks);
   }
@@ -165,9 +167,17 @@ void build_stages(StepProgram& program, const Job& job, const ModelBlocks& block
   program.build.renew();
   static thread_local SizedState sizes;
   size_state(sizes, job);
-  for (std::size_t stage = 0; stage + 1 < bounds.size(); ++stage) {
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
     RankProgram& made = new_program(program);
-    build_stage(made, job, blocks, sizes, layers, {bounds[stage], bounds[stage + 1]});
+    std::vector<UnitRange> chunks;  // chunk c of stage s is the part c x stages + s of the model
+    for (auto part = std::size_t(stage); part + 1 < bounds.size(); part += std::size_t(stages))
+      chunks.push_back({bounds[part], narrow<std::uint16_t>(bounds[part + 1] - 1)});
+    const auto builds = [&](Layers as, Walked walked) {
+      return StageBuilder(made, job, sizes, as, walked).run(blocks, chunks, stage);
+    };
+    if (!builds(layers, layers == Layers::Folded ? Walked::Few : Walked::All) && !builds(layers, Walked::All))
+      GPUPLAN_CHECK(builds(Layers::WrittenOut, Walked::All),
+                    "a program without repeats of layers frees in some of their turns");
     count_work(Work::Instructions, std::ssize(made.instructions));
   }
 }
@@ -197,7 +207,8 @@ void build_step_program(StepProgram& program, const Job& job, std::span<const Co
     set_batch(program, job);
   } else {
     build_stages(program, job, blocks, layers);
-    if (cache && stages == 1) {  // bounds of stages depend on the batch
+    // bounds of stages depend on the batch, and ranks that share a sequence round their parts of it up
+    if (cache && stages == 1 && strategy.mesh.within_layers() == Mesh()) {
       if (as.use_count() != 1) as = std::make_shared<BuiltAs>();
       as->set(job, layers);
       program.built_as = std::move(as);

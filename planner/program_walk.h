@@ -179,7 +179,7 @@ class WaitingRule {
     const Moment& gate = gates_[std::size_t(i.stream)];
     Moment start = tails_[std::size_t(i.stream)];
     Use* const uses = uses_.data();
-    if (i.op == OpCode::Call) join(start, gate);
+    if (runs_block(i)) join(start, gate);
     for (const Operand o : operands) {
       Use& use = uses[id(o)];
       if (o & kAllocates) {

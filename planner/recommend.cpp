@@ -1,6 +1,7 @@
 #include "planner/recommend.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include <fmt/format.h>
@@ -8,29 +9,31 @@
 #include "base/error.h"
 #include "base/unit_text.h"
 #include "planner/changes.h"
+#include "planner/free_choice.h"
 
 namespace gpuplan {
 
-namespace {
-
-using Row = StrategyEstimate;
-
-/// Smaller is better: seconds per token, dollars per token (GPU seconds where no price is known), or bytes.
-double score(const Row& e, Preference preference) {
+double score_of(const StrategyEstimate& e, Preference preference) {
   if (preference == Preference::Memory) return double(e.tiers.process.count);
   const double seconds_per_token = 1 / e.tokens_per_second;
   return preference == Preference::Cost ? seconds_per_token * double(e.num_gpus_used) : seconds_per_token;
 }
 
-/// What decides between plans whose difference by the preference lies inside the error, in this order.
-std::vector<Preference> wishes(Preference first) {
-  switch (first) {
-    case Preference::Speed: return {Preference::Speed, Preference::Cost};
-    case Preference::Cost: return {Preference::Cost, Preference::Speed};
-    case Preference::Memory: return {Preference::Memory, Preference::Speed};
-  }
-  return {first};
+Preference second_wish(Preference first) { return first == Preference::Speed ? Preference::Cost : Preference::Speed; }
+
+int rank_of(const StrategyEstimate& e) {
+  const int by_verdict = e.fit == Fit::Yes ? kWorksTogether : e.fit == Fit::Tight ? 4 : e.fit == Fit::IfHost ? 2 : 0;
+  return by_verdict > 0 && e.strategy.mesh.num_stages() > 1 ? by_verdict - 1 : by_verdict;
 }
+
+namespace {
+
+using Row = StrategyEstimate;
+
+double score(const Row& e, Preference preference) { return score_of(e, preference); }
+
+/// What decides between plans whose difference by the preference lies inside the error, in this order.
+std::array<Preference, 2> wishes(Preference first) { return {first, second_wish(first)}; }
 
 template <class Matches>
 const Row* find_row(const EstimateResult& result, Matches matches) {
@@ -41,15 +44,15 @@ const Row* find_row(const EstimateResult& result, Matches matches) {
 
 using Rows = std::vector<const Row*>;
 
-/// Those that fit well, or where there are none, tightly.
+/// Those of the highest rank.
 Rows candidates(std::span<const Row> rows) {
-  for (const Fit fit : {Fit::Yes, Fit::Tight}) {
-    Rows out;
-    for (const Row& e : rows)
-      if (e.not_applicable.empty() && e.fit == fit) out.push_back(&e);
-    if (!out.empty()) return out;
-  }
-  return {};
+  int highest = 1;
+  for (const Row& e : rows)
+    if (e.not_applicable.empty()) highest = std::max(highest, rank_of(e));
+  Rows out;
+  for (const Row& e : rows)
+    if (e.not_applicable.empty() && rank_of(e) == highest) out.push_back(&e);
+  return out;
 }
 
 /// Those of `rows` whose score is the best one, but for the error of a prediction.
@@ -127,6 +130,18 @@ std::string best_text(const Row& chosen, Preference preference, const EstimateRe
   return {};
 }
 
+/// "mp would be 2.9 times as fast, its GPUs taking turns": what a plan that keeps them all at work forgoes.
+std::string turns_text(const Row& chosen, Preference preference, const EstimateResult& result) {
+  if (chosen.strategy.mesh.num_stages() > 1 || preference != Preference::Speed) return {};
+  for (const Row& e : result.strategies)
+    if (e.not_applicable.empty() && e.strategy.mesh.num_stages() > 1 && e.fit >= chosen.fit) {
+      const double gain = score(chosen, preference) / score(e, preference);
+      if (gain > 1 + result.profile.time_error)
+        return fmt::format("; {} would be {:.1f} times as fast, though its GPUs take turns", e.strategy.name, gain);
+    }
+  return {};
+}
+
 /// "fsdp fits tightly and would be 2.9 times as fast": what a plan that fits well forgoes.
 std::string tight_text(const Row& chosen, Preference preference, const EstimateResult& result) {
   if (chosen.fit != Fit::Yes || preference == Preference::Memory) return {};
@@ -142,7 +157,9 @@ std::string tight_text(const Row& chosen, Preference preference, const EstimateR
 
 std::string reason_for(const Row& chosen, const EstimateRequest& r, const EstimateResult& result) {
   const Strategy& strategy = chosen.strategy;
-  const std::string tight = chosen.fit == Fit::Tight ? fmt::format("; tight: {}", chosen.why_not_yes) : "";
+  const std::string tight = chosen.fit == Fit::Tight    ? fmt::format("; tight: {}", chosen.why_not_yes)
+                            : chosen.fit == Fit::IfHost ? fmt::format("; {}", chosen.why_not_yes)
+                                                        : "";
   if (r.strategy != "auto") return (tight.empty() ? "asked for, and it fits" : "asked for") + tight;
   const Row* single = find_row(result, [](const Strategy& s) { return s.is_one_gpu(); });
   const auto is_replicated = [](const Strategy& s) { return s.is_replicated(); };
@@ -175,7 +192,8 @@ std::string reason_for(const Row& chosen, const EstimateRequest& r, const Estima
       chosen.tokens_per_second > 1.2 * fsdp->tokens_per_second)
     text += fmt::format("; sharding it with FSDP would be {:.1f} times slower",
                         chosen.tokens_per_second / fsdp->tokens_per_second);
-  return text + tight_text(chosen, r.preference, result) + tie_text(chosen, r, result) + tight;
+  return text + turns_text(chosen, r.preference, result) + tight_text(chosen, r.preference, result) +
+         tie_text(chosen, r, result) + tight;
 }
 
 /// What would be better, although the recipe is never changed for the user.
@@ -189,7 +207,9 @@ void add_hints(std::vector<std::string>& advice, const Row& chosen, const Estima
         format_duration(chosen.time.host), format_duration(chosen.time.step), *chosen.max_micro_batch));
   for (const Purpose purpose : {Purpose::LeaveOut, Purpose::Quality})
     for (const Suggested& hint : suggest(r, purpose)) {
-      if (suggest(r, Purpose::RunBetter, hint.setting.change->name)) continue;  // a better way says it with figures
+      const std::string_view name = hint.setting.change->name;
+      if (suggest(r, Purpose::RunBetter, name)) continue;                  // a better way says it with figures
+      if (r.not_given.are_chosen && r.not_given.contains(name)) continue;  // chosen because it is better so
       const auto without = estimate_variant(changed({r, result.profile}, {&hint.setting, 1}), chosen.strategy.name);
       if (without && without->fits_well())
         advice.push_back(fmt::format("it fits without {} too: {}", hint.why->title,
@@ -197,20 +217,20 @@ void add_hints(std::vector<std::string>& advice, const Row& chosen, const Estima
     }
 }
 
-/// Changes that leave what is trained, and on how many tokens per step, as asked.
+/// Changes that leave what is trained, and on how many tokens per step, as asked; where what is not given is chosen, of
+/// what was given.
 std::vector<std::vector<Setting>> ways_to_run(const EstimateRequest& r) {
+  const bool chooses = r.not_given.are_chosen;
   std::vector<std::vector<Setting>> singles;
-  for (const Suggested& one : suggest(r, Purpose::RunBetter)) singles.push_back({one.setting});
-  const Recipe& recipe = r.recipe;
-  for (std::int64_t factor = 2; factor <= 64; factor *= 2) {
-    const auto rebatched = [&](std::int64_t micro_batch, std::int64_t grad_accum) {
-      singles.push_back(
-          {set_to("micro-batch", std::to_string(micro_batch)), set_to("grad-accum", std::to_string(grad_accum))});
-    };
-    if (recipe.grad_accum % factor == 0) rebatched(recipe.micro_batch * factor, recipe.grad_accum / factor);
-    if (recipe.micro_batch % factor == 0) rebatched(recipe.micro_batch / factor, recipe.grad_accum * factor);
-  }
+  for (const Suggested& one : suggest(r, Purpose::RunBetter))
+    if (!chooses || !r.not_given.contains(one.setting.change->name)) singles.push_back({one.setting});
+  if (!chooses || !r.not_given.contains("micro-batch") || !r.not_given.contains("grad-accum"))
+    for (std::vector<Setting>& batch : rebatchings(r.recipe)) singles.push_back(std::move(batch));
   std::vector<std::vector<Setting>> out{{}};
+  if (chooses) {
+    out.insert(out.end(), singles.begin(), singles.end());
+    return out;
+  }
   out.insert(out.end(), singles.begin(), singles.end());
   for (std::size_t a = 0; a < singles.size(); ++a)
     for (std::size_t b = a + 1; b < singles.size(); ++b) {
@@ -221,15 +241,24 @@ std::vector<std::vector<Setting>> ways_to_run(const EstimateRequest& r) {
   return out;
 }
 
+/// The plans of a question: with what it leaves free chosen, the best alone.
+std::vector<Row> plans_of(const Variant& variant) {
+  if (!variant.request.not_given.are_chosen) return estimate_strategies(variant);
+  const std::optional<Row> best = choose_freely(variant).best;
+  return best ? std::vector<Row>{*best} : std::vector<Row>{};
+}
+
 /// Plans one or two changes away from the question that are better than `chosen` by more than the error.
-std::vector<BetterWay> better_ways(const EstimateRequest& r, const EstimateResult& result, const Row& chosen) {
+std::vector<BetterWay> better_ways(const EstimateRequest& r, const EstimateRequest& asked, const EstimateResult& result,
+                                   const Row& chosen) {
   const double error = result.profile.time_error;
   std::vector<BetterWay> all;
   for (const std::vector<Setting>& settings : ways_to_run(r)) {
-    Variant variant = changed({r, result.profile}, settings);
+    if (settings.empty() && r.strategy == "auto") continue;
+    Variant variant = changed({asked, result.profile}, settings);
     variant.request.strategy = "auto";
-    for (Row& e : estimate_strategies(variant)) {
-      if (e.fit < chosen.fit) continue;
+    for (Row& e : plans_of(variant)) {
+      if (!e.fits() || rank_of(e) < rank_of(chosen)) continue;
       const bool is_other = r.strategy != "auto" && e.strategy.name != r.strategy;
       if (settings.empty() && !is_other) continue;
       BetterWay way;
@@ -239,11 +268,11 @@ std::vector<BetterWay> better_ways(const EstimateRequest& r, const EstimateResul
       all.push_back(std::move(way));
     }
   }
-  const auto beats = [&](const BetterWay& way) {
-    return way.plan.fit == Fit::Yes && score(way.plan, r.preference) * (1 + error) <= score(chosen, r.preference);
-  };
-  if (std::any_of(all.begin(), all.end(), beats))  // a safe way goes before a tight one
-    std::erase_if(all, [](const BetterWay& way) { return way.plan.fit != Fit::Yes; });
+  int safest = 0;  // a safe way goes before a tight one
+  for (const BetterWay& way : all)
+    if (score(way.plan, r.preference) * (1 + error) <= score(chosen, r.preference))
+      safest = std::max(safest, rank_of(way.plan));
+  std::erase_if(all, [&](const BetterWay& way) { return rank_of(way.plan) < safest; });
   std::vector<BetterWay> out;
   for (const Preference wish : wishes(r.preference)) {
     const double limit = out.empty() ? score(chosen, wish) : std::min(score(chosen, wish), score(out[0].plan, wish));
@@ -273,38 +302,89 @@ class Search {
         now_{request, result.profile},
         least_(least) {}
 
-  /// Each saver alone or beside checkpointing, else all of them one after the other, else more GPUs.
+  /// Each saver alone or beside checkpointing, what resolves a clash of what was asked for, another strategy; else all
+  /// savers one after the other; and more GPUs.
   std::vector<std::string> what_would_help() const {
     std::vector<std::string> advice;
-    const Together savers = suggest(now_.request, Purpose::SaveMemory);
-    const Change* helped = nullptr;  // the milder of two values of one change is enough
-    for (const Suggested& saver : savers) {
-      if (saver.setting.change == helped) continue;
-      std::string text = try_one(saver);
-      if (text.empty()) continue;
+    const auto add = [&](std::string text) {
+      if (text.empty()) return false;
       advice.push_back(std::move(text));
-      helped = saver.setting.change;
-    }
-    if (!advice.empty()) return advice;
-    Together combined;
-    for (const Suggested& saver : savers) {
-      if (!combined.empty() && combined.back().setting.change == saver.setting.change) combined.pop_back();
-      combined.push_back(saver);
-      if (const auto fitting = fits_with(combined)) return {worded(combined, " + ", *fitting, "together, then")};
-    }
-    if (std::string text = try_more_gpus(); !text.empty()) return {text};
-    return {"no change that gpuplan knows makes it fit: choose a smaller model or GPUs with more memory"};
+      return true;
+    };
+    const Together savers = of_what_is_given(Purpose::SaveMemory);
+    const Change* helped = nullptr;  // the milder of two values of one change is enough
+    for (const Suggested& saver : savers)
+      if (saver.setting.change != helped && add(try_until_it_fits(saver))) helped = saver.setting.change;
+    for (const Suggested& way_out : of_what_is_given(Purpose::Resolve))
+      if (const auto fitting = fits_with({way_out})) add(worded({way_out}, "", *fitting, "then"));
+    add(try_other_strategies());
+    if (advice.empty()) add(try_together(savers));
+    if (advice.empty()) add(try_together(joined(of_what_is_given(Purpose::Resolve), savers)));
+    add(try_more_gpus());
+    if (advice.empty())
+      add("no change that gpuplan knows makes it fit: choose a smaller model or GPUs with more memory");
+    return advice;
   }
 
  private:
+  /// Without rows that are chosen freely: the request has them as they are best.
+  Together of_what_is_given(Purpose purpose) const {
+    Together out = suggest(now_.request, purpose);
+    const NotGiven& free = now_.request.not_given;
+    if (free.are_chosen)
+      std::erase_if(out, [&](const Suggested& one) {
+        return one.setting.change->free && free.contains(one.setting.change->name);
+      });
+    return out;
+  }
+
+  static Together joined(Together first, const Together& second) {
+    first.insert(first.end(), second.begin(), second.end());
+    return first;
+  }
+
+  std::string try_together(const Together& all) const {
+    Together combined;
+    for (const Suggested& one : all) {
+      if (!combined.empty() && combined.back().setting.change == one.setting.change) combined.pop_back();
+      combined.push_back(one);
+      if (combined.size() == 1) continue;
+      if (const auto fitting = fits_with(combined)) return worded(combined, " + ", *fitting, "together, then");
+    }
+    return {};
+  }
+
+  /// A saver that may be applied again is, as a sequence is halved.
+  std::string try_until_it_fits(Suggested saver) const {
+    for (Variant tried = now_;;) {
+      if (std::string text = try_one(saver); !text.empty()) return text;
+      tried = changed(std::move(tried), {&saver.setting, 1});
+      auto next = suggest(tried.request, Purpose::SaveMemory, saver.setting.change->name);
+      if (!next || next->why != saver.why) return {};
+      saver = *std::move(next);
+    }
+  }
+
+  std::string try_other_strategies() const {
+    if (now_.request.strategy == "auto") return {};
+    Variant free = now_;
+    free.request.strategy = "auto";
+    const auto fitting = fitting_plan(free);
+    if (!fitting) return {};
+    static constexpr Suggestion kOther{};
+    return worded({{set_to("strategy", fitting->strategy.name), &kOther}}, "", *fitting, "then");
+  }
+
   Variant with(const Together& all) const {
     Variant variant = now_;
     for (const Suggested& one : all) variant = changed(std::move(variant), {&one.setting, 1});
     return variant;
   }
 
-  std::optional<StrategyEstimate> fits_with(const Together& all) const {
-    std::optional<StrategyEstimate> e = best_fitting(with(all));
+  std::optional<StrategyEstimate> fits_with(const Together& all) const { return fitting_plan(with(all)); }
+
+  std::optional<StrategyEstimate> fitting_plan(const Variant& variant) const {
+    std::optional<StrategyEstimate> e = best_answer(variant);
     return e && e->fit >= least_ ? e : std::nullopt;
   }
 
@@ -319,8 +399,12 @@ class Search {
                      const char* remark = "") const {
     const Row* before = counterpart(fitting);
     const std::string time = before ? describe_time(*before, fitting) : "";
-    return fmt::format("{}: {} {} fits{}{}", describe_suggested(all, joined_by, time), then, fitting.strategy.name,
-                       fitting.fit == Fit::Tight ? " tightly" : "", remark);
+    const std::string how = fitting.fit == Fit::Tight ? " tightly"
+                            : fitting.fit == Fit::IfHost
+                                ? fmt::format(" if the host has {}", format_bytes(fitting.host.needed()))
+                                : "";
+    return fmt::format("{}: {} {} fits{}{}", describe_suggested(all, joined_by, time), then, fitting.strategy.name, how,
+                       remark);
   }
 
   /// A plan whose GPUs compute one after the other is named only if checkpointing does not help it to a better one.
@@ -346,7 +430,7 @@ class Search {
       try {
         more = changed(std::move(more), {&all.front().setting, 1});
       } catch (const InputError&) { return {}; }  // a machine without a network has no more GPUs
-      if (const auto fitting = best_fitting(more)) return worded(all, "", *fitting, "then");
+      if (const auto fitting = fitting_plan(more)) return worded(all, "", *fitting, "then");
     }
     return {};
   }
@@ -358,7 +442,7 @@ class Search {
 
 }  // namespace
 
-Recommendation recommend(const EstimateRequest& r, const EstimateResult& result) {
+Recommendation recommend(const EstimateRequest& r, const EstimateRequest& asked, const EstimateResult& result) {
   Recommendation out;
   const Row* chosen = best_of(result.strategies, r.preference, result.profile.time_error);
   if (!chosen) {
@@ -371,14 +455,14 @@ Recommendation recommend(const EstimateRequest& r, const EstimateResult& result)
       out.advice = {fmt::format("--strategy {}: {} has these", fmt::join(framework.distributed.strategies, ", "),
                                 framework.name)};
     else
-      out.advice = Search(r, result, Fit::Tight).what_would_help();
+      out.advice = Search(asked, result, Fit::IfHost).what_would_help();
     return out;
   }
   out.strategy = chosen->strategy.name;
   out.reason = reason_for(*chosen, r, result);
-  out.better = better_ways(r, result, *chosen);
-  if (chosen->fit == Fit::Tight)
-    out.advice = Search(r, result, Fit::Yes).what_would_help();
+  out.better = better_ways(r, asked, result, *chosen);
+  if (chosen->fit != Fit::Yes)
+    out.advice = Search(asked, result, Fit::Yes).what_would_help();
   else
     add_hints(out.advice, *chosen, r, result);
   return out;

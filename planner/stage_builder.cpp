@@ -95,31 +95,15 @@ void StageBuilder::add_constants() {
       true);
 }
 
-bool StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint16_t last) {
-  first_ = first, last_ = last;
-  p_.clear();
-  p_.first_unit = first, p_.last_unit = last;
-  p_.buffers.emplace_back();  // id 0 stands for "no operand"
-  s_.last_use.assign(1, kNeverUsed);
-  for (auto& held : s_.held) held.clear();
-  s_.pending.clear();
-  s_.casts.clear();
-  s_.issued.clear();
-  s_.kept.clear();
-  trained_category_ = recipe().is_adapter() ? Category::Adapters : Category::Weights;
+void StageBuilder::make_units(const ModelBlocks& blocks) {
   const std::int64_t k = std::max<std::int64_t>(1, recipe().checkpoint_every);
   const TrainedModel& model = in_.model;
-  const Bytes boundary = bytes_of(recipe().tokens() * model.spec.stream_width(), n_.residual);
-  const std::int64_t positions = recipe().micro_batch * model.positions_per_row(recipe());
+  const Bytes boundary = bytes_of(model.stream_tokens(recipe()) * model.spec.stream_width(), n_.residual);
+  const std::int64_t positions = recipe().rows() * model.positions_per_row(recipe());
   const Bytes tower_boundary = bytes_of(positions * model.tower.hidden_size, n_.residual);
-  const Bytes of_images = bytes_of(recipe().micro_batch * model.memory_elements_per_row(recipe()), n_.residual);
+  const Bytes of_images = bytes_of(recipe().rows() * model.memory_elements_per_row(recipe()), n_.residual);
   const std::int64_t num_tower_units = model.spec.vision.num_units();
-  const Mesh& mesh = in_.strategy.mesh;
-  const bool has_buckets = !layout_.shards_weights && mesh.copies(rules_.domain) * mesh.shard_ways(rules_.domain) > 1;
-  pending_grows_ = has_buckets && (fills_bucket() ? z_.messages + z_.largest_message <= bucket_bytes()
-                                                  : z_.messages < Bytes{in_.framework.distributed.ddp_bucket_bytes});
-  choose_cut(blocks);
-  s_.units.assign(std::size_t(last - first + 1) - cut_.missing, {});
+  s_.units.assign(s_.unit_ids.size(), {});
   for (std::size_t i = 0; i < s_.units.size(); ++i) {
     Unit& u = s_.units[i];
     const std::int64_t layer = std::int64_t(unit_id(i)) - 1;
@@ -144,26 +128,65 @@ bool StageBuilder::run(const ModelBlocks& blocks, std::uint16_t first, std::uint
       u.is_checkpointed &= !layer_kind.is_bridge && kind.runs_backward;
     }
     if (is_embedding(i)) u.whole = blocks.embedding, u.whole_backward = blocks.embedding_backward;
-    if (is_head(i)) u.whole = blocks.head;
+    if (is_head(i))
+      u.whole = blocks.head, u.whole_backward = blocks.head_backward, u.keeps_input = blocks.head_keeps_input;
   }
-  make_groups();
-  if (in_.framework.state.has_step_constants) add_constants();
-  s_.x.assign(s_.units.size() + 1, 0);
-  s_.dx.assign(s_.units.size() + 1, 0);
-  s_.host_x.assign(s_.units.size() + 1, 0);
-  p_.num_frames = narrow<std::uint32_t>(last - first + 1);
-  make_schedule();
-  label_units();
+}
+
+/// Micro-batches between the first and the last are alike.
+void StageBuilder::run_micro_batches() {
   const std::int64_t m = recipe().grad_accum;
-  if (is_cut_wrong_) return false;
   micro_batch(0);
-  if (is_cut_wrong_) return false;
   if (m > 2) {
     emit(OpCode::Repeat, StreamId::Compute, Axis::None, first_, {}).turns = narrow<std::uint32_t>(m - 2);
     micro_batch(1);
     emit(OpCode::EndRepeat, StreamId::Compute, Axis::None, first_, {});
   }
   if (m > 1) micro_batch(m - 1);
+}
+
+bool StageBuilder::run(const ModelBlocks& blocks, std::span<const UnitRange> chunks, std::int64_t stage) {
+  first_ = chunks.front().first, last_ = chunks.back().last;
+  blocks_ = &blocks;
+  p_.clear();
+  p_.first_unit = first_, p_.last_unit = last_;
+  p_.buffers.emplace_back();  // id 0 stands for "no operand"
+  s_.last_use.assign(1, kNeverUsed);
+  for (auto& held : s_.held) held.clear();
+  s_.pending.clear();
+  s_.casts.clear();
+  s_.issued.clear();
+  s_.kept.clear();
+  s_.unit_ids.clear();
+  for (const UnitRange& c : chunks)
+    for (std::uint16_t unit = c.first; unit <= c.last; ++unit) s_.unit_ids.push_back(unit);
+  trained_category_ = recipe().is_adapter() ? Category::Adapters : Category::Weights;
+  const PipelineRow* const row = pipeline_row(in_.strategy.schedule);
+  folds_ = folds_ && !row;
+  const Mesh& mesh = in_.strategy.mesh;
+  const bool has_buckets = !layout_.shards_weights && mesh.copies(rules_.domain) * mesh.shard_ways(rules_.domain) > 1;
+  pending_grows_ = has_buckets && (fills_bucket() ? z_.messages + z_.largest_message <= bucket_bytes()
+                                                  : z_.messages < Bytes{in_.framework.distributed.ddp_bucket_bytes});
+  if (chunks.size() == 1) choose_cut(blocks);
+  make_units(blocks);
+  make_groups();
+  if (is_cut_wrong_) return false;
+  if (in_.framework.state.has_step_constants) add_constants();
+  s_.x.assign(s_.units.size() + 1, 0);
+  s_.dx.assign(s_.units.size() + 1, 0);
+  s_.host_x.assign(s_.units.size() + 1, 0);
+  s_.chunks.clear();
+  s_.schedule.clear();
+  for (const UnitRange& c : chunks) {
+    const auto first = narrow<std::uint16_t>(s_.chunks.empty() ? 0 : s_.chunks.back().last + 1);
+    add_chunk(first, narrow<std::uint16_t>(first + (c.last - c.first) - int(cut_.missing)));
+  }
+  label_units();
+  if (row)
+    run_visits(*row, stage);
+  else
+    run_micro_batches();
+  p_.num_frames = narrow<std::uint32_t>(num_slots_ * (s_.units.size() + cut_.missing));
   phase_ = Phase::OptimizerStep;
   step_all();
   return finish() && !is_cut_wrong_;

@@ -13,6 +13,7 @@
 #include "base/narrow.h"
 #include "planner/block.h"
 #include "planner/job.h"
+#include "planner/pipeline_schedule.h"
 #include "planner/state_sizes.h"
 #include "planner/step_program.h"
 #include "planner/unit_layout.h"
@@ -29,10 +30,12 @@ struct ScheduleStep {
 /// Current names of a group's buffers, which the schedule gives them.
 struct GroupHandles {
   std::uint32_t gathered_trained{}, gathered_frozen{}, flat_trained{}, flat_frozen{};
+  std::uint32_t gathered_rest{};  // of an engine that gathers parameters: what is not fetched ahead
   std::uint32_t full_gradient{}, gradient{};
   std::uint32_t host_gradient{};  // where an offloaded optimizer reads it
   std::uint32_t reduced_whole{};  // ZeRO-1: unsharded gradient that stays until the step
   std::uint32_t is_held{};        // 1: its weights are gathered or cast
+  std::uint32_t is_current{};     // 1: what other ranks stepped has been gathered in this step
   std::uint32_t is_in_bucket{};   // 1: its gradient was copied there and waits for the reduction
 };
 using GroupWords = std::array<std::uint32_t, sizeof(GroupHandles) / sizeof(std::uint32_t)>;
@@ -44,9 +47,11 @@ struct Group : GroupHandles {
   Domain domain;
   std::uint16_t unit{};  // for names
   std::uint32_t trained{}, frozen{}, master{}, state{}, paged{};
-  std::uint32_t bucket{};
+  std::uint32_t bucket{}, main_gradient{};
   std::int64_t messages = 1;  // of one gather of what is trained; FSDP reduces as it gathers
   std::int64_t frozen_messages = 1;
+  double ahead = 1;               // share of what is gathered that is fetched before the group's own call
+  Bytes rest;                     // the most that is fetched during that call beside it
   std::int64_t elements_after{};  // gathered between this group's forward and its backward
   std::int64_t count = 1;         // it, and those like it that are not walked
   bool keeps_after_forward{}, is_root{}, needs_copy_out{};
@@ -65,6 +70,18 @@ struct Unit {
   bool operator==(const Unit&) const = default;
 };
 
+/// Units of a stage that follow each other in the model, [first, last] of the model's.
+struct UnitRange {
+  std::uint16_t first{}, last{};
+};
+
+/// One of them while it is built: local units, and the steps of the schedule that run them. The head runs as backward
+/// begins.
+struct Chunk {
+  std::uint16_t first{}, last{};
+  std::size_t forward{}, backward{}, end{};
+};
+
 /// Names that belong to a unit: its input, that input's gradient and its copy on the host, then those of its group.
 /// Padded, so that a few vector instructions do for a unit.
 constexpr std::size_t kSlotWords = 16;
@@ -79,7 +96,7 @@ constexpr std::uint32_t kNeverUsed = 0xffffffff;
 
 /// Layers in the middle of a long run of alike ones are not walked. The stage that is walked is shorter by them, and
 /// every walk has to pass their place in a repeat, which gets their turns.
-struct Cut {
+struct Gap {
   std::size_t at{};        // the unit behind them, of the shorter stage
   std::size_t missing{};   // so many; 0: none
   std::size_t period = 1;  // they are alike after so many units
@@ -110,10 +127,13 @@ struct StageScratch {
   std::vector<Group> groups;
   std::vector<std::uint32_t> alike;  // of each layer of the stage: equal where the builder may treat them alike
   std::vector<Unit> units;
+  std::vector<std::uint16_t> unit_ids;  // of the model, by local unit
+  std::vector<Chunk> chunks;
   std::vector<ScheduleStep> schedule;
+  std::vector<std::uint32_t> visited_x, visited_tokens;                    // of each micro-batch between its visits
   std::vector<std::uint32_t> x, dx, host_x, casts, pending, kept, issued;  // issued: gathers that the next call awaits
   std::array<std::vector<std::uint32_t>, kNumStreams> held;
-  std::vector<Operand> operands;
+  std::vector<Operand> operands, part_operands;
   std::vector<std::uint32_t> last_use, num_freed;   // of each buffer: its operand; of each operand: buffers
   std::vector<MovingOperand> moving;                // of a turn, that name buffers which come and go
   std::vector<std::uint16_t> labels, group_labels;  // units that are built alike have the same
@@ -149,19 +169,17 @@ class StageBuilder {
         folds_(layers == Layers::Folded),
         cuts_(walked == Walked::Few) {}
 
-  /// `first` to `last` are the model's units of this stage. False: layers that were left out are not like others, or a
-  /// buffer of a repeat is freed in some turns alone. Then more has to be walked, or the layers written out.
-  [[nodiscard]] bool run(const ModelBlocks& blocks, std::uint16_t first, std::uint16_t last);
+  /// `chunks` are the model's units of this stage, the number of which is `stage`. False: layers that were left out are
+  /// not like others, or a buffer of a repeat is freed in some turns alone. Then more has to be walked, or the layers
+  /// written out.
+  [[nodiscard]] bool run(const ModelBlocks& blocks, std::span<const UnitRange> chunks, std::int64_t stage);
 
  private:
   const Recipe& recipe() const { return in_.recipe(); }
+  bool trains() const { return recipe().pass == Pass::Train; }
   std::uint16_t num_layers() const { return narrow<std::uint16_t>(in_.model.num_layers()); }
-  std::uint16_t unit_id(std::size_t local) const {
-    return narrow<std::uint16_t>(first_ + local + (local >= cut_.at ? cut_.missing : 0));
-  }
-  /// The frame of its unit's locals.
-  std::uint16_t frame_of(const ScheduleStep& v) const { return narrow<std::uint16_t>(unit_id(v.unit) - first_); }
-  /// Place of a unit of the model in the stage that is walked.
+  std::uint16_t unit_id(std::size_t local) const { return s_.unit_ids[local]; }
+  /// Place of a unit of the model in the stage that is walked. Of a stage of one chunk.
   std::size_t local_of(std::int64_t unit) const {
     const auto local = std::size_t(std::max<std::int64_t>(0, unit - first_));
     return local < cut_.at + cut_.missing ? std::min(local, cut_.at) : local - cut_.missing;
@@ -170,6 +188,9 @@ class StageBuilder {
   bool is_head(std::size_t local) const { return unit_id(local) == num_layers() + 1; }
   bool has_embedding() const { return first_ == 0; }
   bool has_head() const { return last_ == num_layers() + 1; }
+  const Chunk& chunk() const { return s_.chunks[chunk_]; }
+  bool begins_model() const { return is_embedding(chunk().first); }
+  bool ends_model() const { return is_head(chunk().last); }
   bool gathers() const { return rules_.gathers(); }
   /// The host steps a copy of weights that stay on the device: the master.
   bool steps_host_copy() const { return rules_.steps_host_copy; }
@@ -192,6 +213,14 @@ class StageBuilder {
   /// A group's state is cut into so many parts, and so many copies of a part sum their gradients.
   std::int64_t ways(const Group& g) const { return in_.strategy.mesh.shard_ways(g.domain); }
   std::int64_t copies(const Group& g) const { return in_.strategy.mesh.copies(g.domain); }
+  /// A gradient keeps its place when it is reduced, in a buffer that stays.
+  bool reduces_in_place() const {
+    return engine_.reduces_in_place && !layout_.shards_gradients && optimizer_space() == MemorySpace::Device;
+  }
+  /// Every rank holds weights of which it steps its part, and gathers the others where it uses them.
+  bool gathers_at_use(const Group& g) const {
+    return engine_.gathers_at_use && is_scattered(g) && !layout_.shards_weights && g.trained;
+  }
   bool is_scattered(const Group& g) const { return layout_.shards_optimizer && ways(g) > 1; }
   /// Of DeepSpeed's stages 1 and 2, of one rank too: gradients are copied there, and reduced when it is full.
   bool fills_bucket() const { return engine_.buckets.size != 0 && !layout_.shards_weights; }
@@ -284,6 +313,7 @@ class StageBuilder {
 
   // state
   void make_groups();
+  void limit_fetches(Group& group) const;
   void add_constants();
   void allocate_state(Group& group);
   void wrap_by_size(Group& root);
@@ -298,12 +328,24 @@ class StageBuilder {
   void drain(StreamId stream, std::uint16_t unit);
 
   // the schedule
-  void make_schedule();
+  void make_units(const ModelBlocks& blocks);
+  void add_chunk(std::uint16_t first, std::uint16_t last);
+  void begin_pass(std::int64_t micro_batch);
+  void run_steps(std::size_t begin, std::size_t end);
+  void end_pass();
   void micro_batch(std::int64_t index);
+  void run_visits(const PipelineRow& row, std::int64_t stage);
+  void visit(const Visit& v);
+  void run_micro_batches();
+  std::uint16_t frame_of(std::size_t local) const {
+    return narrow<std::uint16_t>(slot_ * (s_.units.size() + cut_.missing) + local +
+                                 (local >= cut_.at ? cut_.missing : 0));
+  }
   void run_hooks(const ScheduleStep& at);
   void acquire(const ScheduleStep& at);
   void cast_for(const ScheduleStep& at);
   void gather(Group& group);
+  void gather_stepped(Group& group);
   /// Host work of parameters that come in another's message, in kernel launches.
   std::uint32_t leaf_kernels(const Group& group, std::int64_t parameters, double kernels) const;
   void gather_part(Group& group, std::uint32_t stored, Bytes copied, Bytes whole, bool is_cast, std::int64_t units,
@@ -316,11 +358,14 @@ class StageBuilder {
   void keep_input(std::size_t at);
   void forward(const ScheduleStep& at);
   void head(const ScheduleStep& at);
+  void forget_casts(std::uint16_t unit);
   void backward(const ScheduleStep& at);
   const LayerKind& kind_of(std::size_t local) const {
     return in_.model.weights.layer(std::int64_t(unit_id(local)) - 1);
   }
   std::size_t kind_index(std::size_t local) const { return in_.model.weights.order[std::size_t(unit_id(local)) - 1]; }
+  void push_part(const Block& part);
+  void call(std::uint8_t first, std::uint16_t unit, std::uint16_t frame);
   void push_memory(const Unit& unit, bool is_backward);
   void push_weights(Group& group);
   void push_issued();
@@ -334,9 +379,12 @@ class StageBuilder {
   /// Moves a reduced gradient to the host, where the optimizer is.
   void push_out_gradient(Group& group);
   bool steps_on_host(const Group& group) const;
+  void sum_partial_gradients();
   void step_all();
   void step(Group& group);
   bool has_step(const Group& group) const;
+  /// Index of these products among RankProgram::step_flops.
+  std::uint8_t step_products(double flops);
   bool steps_flat() const {
     return rules_.steps_flat && !recipe().optimizer_in_backward && optimizer_space() == MemorySpace::Device;
   }
@@ -349,8 +397,6 @@ class StageBuilder {
     use(s_.groups[unit.group]);
     if (unit.has_second) use(s_.groups[unit.second]);
   }
-  /// Of this stage, the first unit that runs backward.
-  std::uint16_t first_backward() const { return narrow<std::uint16_t>(local_of(in_.model.first_backward)); }
   bool is_last_micro_batch() const { return std::int64_t(micro_batch_) + 1 == recipe().grad_accum; }
 
   RankProgram& p_;
@@ -362,14 +408,17 @@ class StageBuilder {
   const EngineTraits& traits_;
   StageScratch& s_;
   StateLayout layout_;
+  const ModelBlocks* blocks_ = nullptr;
   bool folds_{}, cuts_{};
-  Cut cut_;
+  Gap cut_;
   bool is_cut_wrong_{};   // a walk has passed it outside of a repeat
   bool pending_grows_{};  // the gradients of all layers do not fill a bucket
   Walk walk_;
   std::size_t period_{};  // of the kinds of layers; 0: nothing is folded
   std::uint16_t first_{}, last_{};
-  Phase phase_{};  // of what is emitted
+  std::size_t chunk_{};                   // that is visited
+  std::uint32_t slot_{}, num_slots_ = 1;  // of its frames: micro-batches between their visits use them in turn
+  Phase phase_{};                         // of what is emitted
   std::uint32_t micro_batch_{};
   std::uint32_t hooks_{};  // that run before the next call, in kernel launches
   std::uint32_t step_gradient_{}, step_temporary_{};

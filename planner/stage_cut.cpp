@@ -65,12 +65,12 @@ void StageBuilder::mark_alike_layers(const ModelBlocks& blocks) {
 /// The layers that walks need: some to begin with, two turns that are compared, a third that tells what is ahead of
 /// them, and behind the cut as many as the state of a turn is about.
 void StageBuilder::choose_cut(const ModelBlocks& blocks) {
-  if (!cuts_ || in_.strategy.wrap == WrapPolicy::Size) return;
+  if (!folds_ || !cuts_ || in_.strategy.wrap == WrapPolicy::Size) return;
   mark_alike_layers(blocks);
   if (s_.alike.size() < kFewestMissing) return;
   // else the step goes over a part of the layers at a time
   if (rules_.sub_group_size >= 0 && steps_flat() && z_.trained_elements >= rules_.sub_group_size) return;
-  const std::size_t prefetched = gathers() ? std::size_t(engine_.prefetch_units) : 0;
+  const std::size_t prefetched = gathers() || engine_.gathers_at_use ? std::size_t(engine_.prefetch_units) : 0;
   for (std::size_t period = 1; period <= kMostPeriod; ++period) {
     const Run run = longest_run(s_.alike, period);
     if (run.size() < 4 * period + kFewestMissing) continue;
@@ -87,6 +87,8 @@ void StageBuilder::choose_cut(const ModelBlocks& blocks) {
     const std::size_t first_layer = first_ == 0 ? 1 : 0;  // local
     cut_ = {
         .at = first_layer + run.begin + front, .missing = (run.size() - front - back) / turn * turn, .period = period};
+    const auto missing = s_.unit_ids.begin() + std::ptrdiff_t(cut_.at);
+    s_.unit_ids.erase(missing, missing + std::ptrdiff_t(cut_.missing));
     return;
   }
 }

@@ -61,7 +61,7 @@ void StageBuilder::label_units() {
     const Group &g = s_.groups[unit.group], &h = s_.groups[other.group];
     unit.group = other.group;
     return unit == other && g.keeps_after_forward == h.keeps_after_forward && !g.is_root && !h.is_root &&
-           (u < first_backward()) == (v < first_backward());
+           (unit_id(u) < in_.model.first_backward) == (unit_id(v) < in_.model.first_backward);
   };
   for (std::size_t u = 0; u < s_.units.size(); ++u) {
     std::uint16_t& label = s_.labels[u];
@@ -88,7 +88,7 @@ void StageBuilder::begin_run(std::size_t at) {
     const Group& next = s_.groups[s_.units[s_.schedule[at + 1].unit].group];
     walk_.period = std::lcm(period_, reduces ? layers_per_bucket(next) : 1);
   }
-  const std::size_t prefetched = gathers() ? std::size_t(engine_.prefetch_units) : 0;
+  const std::size_t prefetched = gathers() || engine_.gathers_at_use ? std::size_t(engine_.prefetch_units) : 0;
   walk_.ahead = walk_.period + (is_over_units() ? std::max<std::size_t>(1, prefetched) : 0);
   walk_.run_end = at + period_ + 1;
   const auto follows = [&](std::size_t j) { return slot_at(j) == slot_at(j - 1) + std::size_t(walk_.direction); };
@@ -183,7 +183,7 @@ bool StageBuilder::emits_alike(const TurnMark& before, const TurnMark& last, con
   for (std::size_t k = 0; k < count; ++k) {
     Instruction i = p_.instructions[before.instructions + k];
     i.unit = narrow<std::uint16_t>(i.unit + unit_step);
-    if (i.op == OpCode::Call) i.frame = narrow<std::uint16_t>(i.frame + unit_step);
+    if (runs_block(i)) i.frame = narrow<std::uint16_t>(i.frame + unit_step);
     i.first_operand += narrow<std::uint32_t>(last.operands - before.operands);
     if (i != p_.instructions[last.instructions + k] || i.num_operands > kMostRepeatedOperands) return false;
   }

@@ -3,6 +3,8 @@
 #include "base/narrow.h"
 #include "planner/stage_builder.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace gpuplan {
@@ -11,8 +13,12 @@ using namespace operand;
 
 std::uint32_t StageBuilder::gradient_target(Group& g) {
   if (!g.has_gradient()) return 0;
+  if (!g.full_gradient) g.full_gradient = g.main_gradient;
   if (!g.full_gradient) {
-    g.full_gradient = add(Category::Gradients, BufferRole::FullGradient, g.unit, g.sizes.full_gradient);
+    // DeepSpeed's stages 2 and 3 copy each gradient into a bucket, or reduce it, as soon as it is made
+    const bool is_moved_at_once = engine_.is_deepspeed() && layout_.shards_gradients && ways(g) > 1;
+    g.full_gradient = add(Category::Gradients, BufferRole::FullGradient, g.unit,
+                          is_moved_at_once ? g.sizes.largest_gradient : g.sizes.full_gradient);
     p_.buffers[g.full_gradient].part = StatePart::Trained;
     place_gradient(g.full_gradient, g, Placement::Partial);
   }
@@ -30,7 +36,11 @@ void StageBuilder::reduce(Group& g) {
   if (buckets_[0] && !scatters && layout_.shards_weights)  // of one rank: the copy into the buffer is all that is left
     emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.full_gradient | kRead, buckets_[0] | kRead | kWrite},
          2 * g.sizes.reduce_message);
-  if (scatters) {
+  if (scatters && g.main_gradient) {
+    emit(OpCode::ReduceScatter, StreamId::Reduce, g.domain.shard, g.unit,
+         {g.full_gradient | kRead | kWrite | kOwnSlice}, g.sizes.reduce_message);
+    g.gradient = g.full_gradient;
+  } else if (scatters) {
     drain(StreamId::Reduce, g.unit);
     std::uint32_t message = is_in_bucket ? buckets_[0] : g.full_gradient;
     const bool copies_input =
@@ -72,7 +82,7 @@ void StageBuilder::reduce(Group& g) {
   }
   if (copies(g) > 1 && is_last_micro_batch())  // after a scatter: its output, still in the reduce dtype
     emit(OpCode::AllReduce, StreamId::Reduce, g.domain.replicate, g.unit,
-         {g.gradient | kRead | kWrite, g.bucket ? g.bucket | kRead | kWrite : 0},
+         {g.gradient | kRead | kWrite | (g.main_gradient ? kOwnSlice : 0), g.bucket ? g.bucket | kRead | kWrite : 0},
          scatters ? shard(g.sizes.reduce_message, ways(g)) : p_.buffers[g.gradient].bytes);
   // an engine that shards gradients sends each to the host as it is reduced, or once it is complete; on one GPU too,
   // where nothing is reduced
@@ -116,15 +126,20 @@ void StageBuilder::gradients_ready(std::size_t index) {
 }
 
 /// What fits is copied in, and what is larger than a bucket is reduced where it is. A bucket without room for it is
-/// reduced first; while that runs the other one is filled. Source: reduce_independent_p_g_buckets_and_remove_grads of
-/// deepspeed/runtime/zero/stage_1_and_2.py.
+/// reduced first; while that runs the other one is filled. Of several ranks, its elements are divided by their number,
+/// and where it is all-reduced a flat copy of its slices is. Source: reduce_independent_p_g_buckets_and_remove_grads,
+/// average_tensor, allreduce_bucket of deepspeed/runtime/zero/stage_1_and_2.py, the same at v0.14.2 and @edaa7221.
 void StageBuilder::fill_bucket(Group& g) {
   const Bytes message = g.sizes.reduce_message;
   if (waiting_ + message > bucket_bytes()) reduce_pending(true);
-  if (message > bucket_bytes()) return;
-  emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.full_gradient | kRead, buckets_[0] | kRead | kWrite},
-       2 * message);
-  g.is_in_bucket = 1;
+  const bool fits = message <= bucket_bytes(), is_reduced = ways(g) > 1;
+  const std::int64_t passes =
+      (fits ? 1 : 0) + (is_reduced ? 1 : 0) + (is_reduced && engine_.all_reduces_buckets ? 1 : 0);
+  g.is_in_bucket = fits;
+  if (passes == 0) return;
+  emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit,
+       {g.full_gradient | kRead | (fits ? 0 : kWrite), fits ? buckets_[0] | kRead | kWrite : 0}, 2 * passes * message)
+      .hook_kernels = narrow<std::uint32_t>(std::llround(engine_.bucket_kernels * double(g.messages)));
 }
 
 /// Reduces the waiting groups when they fill a bucket, so that another like the last has no room; sharded units are
@@ -211,6 +226,13 @@ bool StageBuilder::has_step(const Group& g) const {
   return (g.gradient || g.host_gradient) && g.sizes.trained_elements > 0;
 }
 
+std::uint8_t StageBuilder::step_products(double flops) {
+  std::vector<double>& all = p_.step_flops;
+  const auto index = std::size_t(std::find(all.begin(), all.end(), flops) - all.begin());
+  if (index == all.size()) all.push_back(flops);
+  return narrow<std::uint8_t>(index);
+}
+
 void StageBuilder::step(Group& g) {
   if (!has_step(g)) return;
   const Phase before = std::exchange(phase_, Phase::OptimizerStep);
@@ -238,17 +260,21 @@ void StageBuilder::step(Group& g) {
   const Bytes sent_down = g.master && !steps_host_copy() ? g.sizes.master + own : Bytes{};  // master to weights
   const Bytes temporary = g.sizes.step_scratch.count > 0 ? stepped : g.sizes.step_temporary;
   const Bytes states = g.sizes.state + g.sizes.paged_state;
-  const Bytes read = is_host ? g.sizes.gradient : step_gradient_ ? g.sizes.step_gradient : p_.buffers[gradient].bytes;
+  const Bytes read = is_host || g.main_gradient ? g.sizes.gradient
+                     : step_gradient_           ? g.sizes.step_gradient
+                                                : p_.buffers[gradient].bytes;
   const Bytes traffic =
       sent_down + (is_host || temporary.count == 0 ? 2 * stepped + read + 2 * states + 4 * temporary
                                                    : unfused_step_traffic(stepped, read, states, temporary));
   if (!is_host) {
     const std::uint32_t used = step_gradient_ ? step_gradient_ : gradient;
-    emit(OpCode::OptimizerStep, StreamId::Compute, axis, g.unit,
-         {g.trained | kRead | kWrite | kWeight | slice, used | kRead | kGradient, state | kRead | kWrite | kState,
-          g.master | kRead | kWrite | kMaster, step_temporary_ | kWrite},
-         traffic)
-        .is_of_own_shard = is_own_shard;
+    Instruction& done =
+        emit(OpCode::OptimizerStep, StreamId::Compute, axis, g.unit,
+             {g.trained | kRead | kWrite | kWeight | slice, used | kRead | kGradient, state | kRead | kWrite | kState,
+              g.master | kRead | kWrite | kMaster, step_temporary_ | kWrite},
+             traffic);
+    done.is_of_own_shard = is_own_shard;
+    done.frame = step_products(g.sizes.step_flops);
     if (recipe().optimizer_in_backward) step_temporary_ = 0;
   } else {
     if (!g.host_gradient) push_out_gradient(g);
@@ -267,7 +293,7 @@ void StageBuilder::step(Group& g) {
            {g.master && !is_cast ? g.master | kRead : host_gradient | kRead, g.trained | kWrite | slice},
            steps_host_copy() ? own : g.sizes.gradient);
   }
-  if (is_slice)
+  if (is_slice && !gathers_at_use(g))
     emit(OpCode::AllGather, StreamId::Gather, g.domain.shard, g.unit, {g.trained | kRead | kWrite | kOwnSlice},
          g.sizes.trained);
   if (g.reduced_whole) emit(OpCode::Release, StreamId::Compute, Axis::None, g.unit, {g.reduced_whole});
@@ -275,13 +301,26 @@ void StageBuilder::step(Group& g) {
   phase_ = before;
 }
 
+/// One message after the last reduction: what ranks that share layers hold whole is summed by itself, before a step.
+/// Source: NVIDIA/Megatron-LM megatron/core/distributed/finalize_model_grads.py.
+void StageBuilder::sum_partial_gradients() {
+  Bytes message;
+  std::uint32_t any = 0;
+  for (const Group& g : s_.groups) {
+    message += g.count * g.sizes.partial_gradient;
+    if (!any && g.sizes.partial_gradient.count > 0) any = g.gradient;
+  }
+  if (any) emit(OpCode::AllReduce, StreamId::Reduce, Axis::Tp, first_, {any | kRead | kWrite | kOwnSlice}, message);
+}
+
 void StageBuilder::step_all() {
   drain(StreamId::Reduce, first_);
+  sum_partial_gradients();
   if (in_.framework.state.measures_gradient_norm)
     walk_groups(s_.groups, [&](const Group& g) {
       if (g.gradient)
         emit(OpCode::GradientNorm, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead},
-             p_.buffers[g.gradient].bytes);
+             g.main_gradient ? g.sizes.gradient : p_.buffers[g.gradient].bytes);
     });
   if (steps_flat())
     step_flat();

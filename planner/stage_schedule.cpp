@@ -31,8 +31,7 @@ void StageBuilder::prefetch_input(std::size_t step) {
 
 /// Patches as the processor hands them out, in fp32.
 static Bytes pixel_bytes(const TrainedModel& model, const Recipe& recipe) {
-  return bytes_of(recipe.micro_batch * model.positions_per_row(recipe) * model.spec.vision.patch_elements(),
-                  Dtype::F32);
+  return bytes_of(recipe.rows() * model.positions_per_row(recipe) * model.spec.vision.patch_elements(), Dtype::F32);
 }
 
 /// A chunk begins with the tokens (inputs for the first stage, labels for the last) and the activations of the stage
@@ -41,13 +40,13 @@ void StageBuilder::enter(const ScheduleStep& v) {
   if (!v.begins_chunk || v.phase == Phase::Backward) return;
   const std::uint16_t unit = unit_id(v.unit);
   tokens_ = 0;
-  if (has_embedding() || has_head()) {
+  if (begins_model() || ends_model()) {
     tokens_ = add(Category::Activations, BufferRole::Batch, unit,
                   Bytes{recipe().tokens() * in_.framework.state.batch_bytes_per_token} +
-                      (has_embedding() ? pixel_bytes(in_.model, recipe()) : Bytes{}));
+                      (begins_model() ? pixel_bytes(in_.model, recipe()) : Bytes{}));
     emit(OpCode::LoadBatch, StreamId::Compute, Axis::None, unit, {tokens_ | kWrite});
   }
-  if (has_embedding()) return;
+  if (begins_model()) return;
   const Bytes bytes = s_.units[v.unit].input;
   s_.x[v.unit] = add(Category::Activations, BufferRole::Boundary, unit, bytes);
   emit(OpCode::Recv, StreamId::Recv, Axis::Pp, unit, {s_.x[v.unit] | kWrite}, bytes);
@@ -56,7 +55,7 @@ void StageBuilder::enter(const ScheduleStep& v) {
 /// The gradient of a stage's input goes to the stage before, unless all that stands before it is frozen.
 void StageBuilder::leave_backward(const ScheduleStep& v) {
   const std::uint16_t unit = unit_id(v.unit);
-  if (first_ <= in_.model.first_backward) {
+  if (unit <= in_.model.first_backward) {
     emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {s_.dx[v.unit]});
     return;
   }
@@ -88,6 +87,30 @@ void StageBuilder::push_memory(const Unit& u, bool is_backward) {
   }
 }
 
+/// Operands of a part of a phase: of the slots those that it uses, and what is no slot where it computes.
+void StageBuilder::push_part(const Block& part) {
+  s_.part_operands.clear();
+  for (const Operand o : s_.operands) {
+    const LocalId used = slot(o);
+    const bool is_own = used == kNoLocal ? part.exchange == Exchange::None : (part.slots >> used & 1) != 0;
+    if (is_own) s_.part_operands.push_back(o);
+  }
+}
+
+/// Runs a phase with s_.operands: one call, or calls with what ranks exchange between them, which compute waits for.
+void StageBuilder::call(std::uint8_t first, std::uint16_t unit, std::uint16_t frame) {
+  const std::span<const Block> blocks = blocks_->all_blocks();
+  const bool is_one = blocks[first].next == kNoBlock && blocks[first].exchange == Exchange::None;
+  for (std::uint8_t id = first; id != kNoBlock; id = blocks[id].next) {
+    const Block& part = blocks[id];
+    if (!is_one) push_part(part);
+    Instruction& i = emit(op_of(part.exchange), StreamId::Compute, part.axis, unit,
+                          is_one ? s_.operands : s_.part_operands, part.message);
+    i.block = id;
+    i.frame = frame;
+  }
+}
+
 void StageBuilder::forward(const ScheduleStep& v) {
   const Unit& u = s_.units[v.unit];
   const std::uint16_t unit = unit_id(v.unit);
@@ -104,42 +127,59 @@ void StageBuilder::forward(const ScheduleStep& v) {
   push_memory(u, false);
   each_group(u, [&](Group& g) { push_weights(g); });
   push_issued();
-  Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
-  call.block = is_embedding(at) ? u.whole : u.is_checkpointed ? u.blocks.forward_drop : u.blocks.forward;
-  call.frame = frame_of(v);
+  call(is_embedding(at) ? u.whole : u.is_checkpointed ? u.blocks.forward_drop : u.blocks.forward, unit, frame_of(at));
   if (recipe().offload.activations && u.is_checkpointed && !is_embedding(at)) offload_input(at, unit);
-  if (v.ends_chunk && !has_head()) {
+  if (v.ends_chunk && !ends_model()) {
     drain(StreamId::Send, unit);
     emit(OpCode::Send, StreamId::Send, Axis::Pp, unit, {s_.x[at + 1] | kRead}, output);
     hold(StreamId::Send, s_.x[at + 1]);
   }
 }
 
+/// Autocast ends here and forgets its casts.
+void StageBuilder::forget_casts(std::uint16_t unit) {
+  if (s_.casts.empty()) return;
+  emit(OpCode::Release, StreamId::Compute, Axis::None, unit, s_.casts);
+  s_.casts.clear();
+}
+
 void StageBuilder::head(const ScheduleStep& v) {
   const Unit& u = s_.units[v.unit];
   const std::uint16_t unit = unit_id(v.unit);
   enter(v);
-  s_.dx[v.unit] = add(Category::Activations, BufferRole::ActivationGradient, unit, u.input);
-  s_.operands.assign({s_.x[v.unit] | kRead | kX, s_.dx[v.unit] | kWrite | kDx, tokens_ | kRead});
+  const bool is_split = u.whole_backward != kNoBlock;
+  const auto push_gradient = [&] {
+    s_.dx[v.unit] = add(Category::Activations, BufferRole::ActivationGradient, unit, u.input);
+    s_.operands.push_back(s_.dx[v.unit] | kWrite | kDx);
+  };
+  s_.operands.assign({s_.x[v.unit] | kRead | kX});
+  if (trains() && !is_split) push_gradient();
+  s_.operands.push_back(tokens_ | kRead);
   each_group(u, [&](Group& g) { push_weights(g); });
-  each_group(u, [&](Group& g) { push_gradients(g); });
+  if (trains() && !is_split) each_group(u, [&](Group& g) { push_gradients(g); });
   push_issued();
-  Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
-  call.block = u.whole;
-  call.frame = frame_of(v);
-  if (!s_.casts.empty()) {  // autocast ends here and forgets its casts
-    emit(OpCode::Release, StreamId::Compute, Axis::None, unit, s_.casts);
-    s_.casts.clear();
+  call(u.whole, unit, frame_of(v.unit));
+  if (is_split) {  // the loss stands outside of the model's forward, and passes of other models stand here
+    forget_casts(unit);
+    s_.operands.clear();
+    if (u.keeps_input) s_.operands.push_back(s_.x[v.unit] | kRead | kX);
+    push_gradient();
+    s_.operands.push_back(tokens_ | kRead);
+    each_group(u, [&](Group& g) { push_weights(g); });
+    each_group(u, [&](Group& g) { push_gradients(g); });
+    push_issued();
+    call(u.whole_backward, unit, frame_of(v.unit));
   }
-  if (v.ends_chunk) leave_backward(v);  // a stage of the head alone
+  forget_casts(unit);
+  if (v.ends_chunk && trains()) leave_backward(v);  // a stage of the head alone
 }
 
 void StageBuilder::backward(const ScheduleStep& v) {
   const Unit& u = s_.units[v.unit];
   const std::uint16_t unit = unit_id(v.unit);
   const std::size_t at = v.unit;
-  if (v.begins_chunk && !has_head()) {
-    const Bytes bytes = s_.units.back().output;
+  if (v.begins_chunk && !ends_model()) {
+    const Bytes bytes = u.output;
     s_.dx[at + 1] = add(Category::Activations, BufferRole::ActivationGradient, unit, bytes);
     emit(OpCode::Recv, StreamId::Recv, Axis::Pp, unit, {s_.dx[at + 1] | kWrite}, bytes).direction = Direction::Backward;
   }
@@ -151,7 +191,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
     s_.operands.assign({s_.dx[at + 1] | kRead | kDy, tokens_ | kRead});
     each_group(u, [&](Group& g) { push_weights(g); });
     each_group(u, [&](Group& g) { push_gradients(g); });
-    emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands).block = u.whole_backward;
+    call(u.whole_backward, unit, 0);
     return;
   }
   std::uint32_t output = 0;
@@ -161,9 +201,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
     push_memory(u, false);
     each_group(u, [&](Group& g) { push_weights(g); });
     push_issued();
-    Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
-    call.block = u.blocks.recompute;
-    call.frame = frame_of(v);
+    call(u.blocks.recompute, unit, frame_of(at));
     phase_ = Phase::Backward;
     if (in_.framework.layers
             .checkpoints_reentrantly) {  // CheckpointFunction.backward of torch/utils/checkpoint.py: `outputs`
@@ -181,9 +219,7 @@ void StageBuilder::backward(const ScheduleStep& v) {
   each_group(u, [&](Group& g) { push_weights(g); });
   each_group(u, [&](Group& g) { push_gradients(g); });
   push_issued();
-  Instruction& call = emit(OpCode::Call, StreamId::Compute, Axis::None, unit, s_.operands);
-  call.block = u.is_checkpointed ? u.blocks.backward_dropped : u.blocks.backward;
-  call.frame = frame_of(v);
+  call(u.is_checkpointed ? u.blocks.backward_dropped : u.blocks.backward, unit, frame_of(at));
   if (output) emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {output});
   if (v.ends_chunk && makes_dx) leave_backward(v);
   if (u.is_checkpointed && keeps_frozen_inputs(s_.groups[u.group])) keep_input(at);
@@ -218,30 +254,40 @@ void StageBuilder::leave(const ScheduleStep& v) {
   reduce_pending(ends);
 }
 
-void StageBuilder::make_schedule() {
-  s_.schedule.clear();
-  const std::uint16_t count = narrow<std::uint16_t>(s_.units.size());
-  const std::uint16_t bodies = has_head() ? narrow<std::uint16_t>(count - 1) : count;
-  for (std::uint16_t i = 0; i < bodies; ++i) s_.schedule.push_back({Phase::Forward, i, i == 0, i + 1 == bodies});
-  const std::uint16_t last = std::min<std::uint16_t>(first_backward(), bodies);
-  if (has_head()) s_.schedule.push_back({Phase::Head, narrow<std::uint16_t>(count - 1), bodies == 0, last == bodies});
-  for (std::uint16_t i = bodies; i-- > last;) s_.schedule.push_back({Phase::Backward, i, i + 1 == bodies, i == last});
+/// Forward through the units but a head, then a head, then backward down to what is trained.
+void StageBuilder::add_chunk(std::uint16_t first, std::uint16_t last) {
+  const bool has_own_head = is_head(last);
+  const std::uint16_t end = has_own_head ? last : narrow<std::uint16_t>(last + 1);
+  std::uint16_t stop = first;  // the last one that runs backward
+  while (stop < end && unit_id(stop) < in_.model.first_backward) ++stop;
+  Chunk& chunk = s_.chunks.emplace_back(Chunk{.first = first, .last = last, .forward = s_.schedule.size()});
+  for (std::uint16_t i = first; i < end; ++i) s_.schedule.push_back({Phase::Forward, i, i == first, i + 1 == end});
+  chunk.backward = s_.schedule.size();
+  if (has_own_head) s_.schedule.push_back({Phase::Head, last, end == first, stop == end});
+  for (std::uint16_t i = end; i-- > stop;) s_.schedule.push_back({Phase::Backward, i, i + 1 == end, i == stop});
+  chunk.end = s_.schedule.size();
 }
 
-void StageBuilder::micro_batch(std::int64_t index) {
-  micro_batch_ = narrow<std::uint32_t>(index);
-  for (Group& g : s_.groups) g.is_held = 0, g.gathered_trained = g.gathered_frozen = g.flat_trained = g.flat_frozen = 0;
+void StageBuilder::begin_pass(std::int64_t micro_batch) {
+  micro_batch_ = narrow<std::uint32_t>(micro_batch);
+  for (Group& g : s_.groups) {
+    g.is_held = 0;
+    g.gathered_trained = g.gathered_frozen = g.gathered_rest = g.flat_trained = g.flat_frozen = 0;
+  }
   memory_ = memory_gradient_ = 0;
   hooks_ = 0;
-  const std::size_t ahead = gathers() ? std::size_t(engine_.prefetch_units) : 0;
-  begin_walk(WalkOver::Schedule, s_.schedule.size());
-  for (std::size_t i = 0; i < s_.schedule.size(); ++i) {
+}
+
+void StageBuilder::run_steps(std::size_t begin, std::size_t end) {
+  const std::size_t ahead = gathers() || engine_.gathers_at_use ? std::size_t(engine_.prefetch_units) : 0;
+  begin_walk(WalkOver::Schedule, end);
+  for (std::size_t i = begin; i < end; ++i) {
     const ScheduleStep& v = s_.schedule[i];
     phase_ = v.phase;
     run_hooks(v);
     acquire(v);
     each_group(s_.units[v.unit], [&](Group& g) { copy_out(g); });
-    for (std::size_t j = i + 1; j < s_.schedule.size() && j <= i + ahead; ++j) acquire(s_.schedule[j]);
+    for (std::size_t j = i + 1; j < end && j <= i + ahead; ++j) acquire(s_.schedule[j]);
     cast_for(v);
     if (recipe().offload.activations) {
       prefetch_input(i);
@@ -257,11 +303,50 @@ void StageBuilder::micro_batch(std::int64_t index) {
     leave(v);
     i += fold_turns(i);
   }
+}
+
+void StageBuilder::end_pass() {
   for (std::uint32_t& bucket : buckets_) hold(StreamId::Reduce, std::exchange(bucket, 0));
   for (const StreamId stream : {StreamId::Reduce, StreamId::Send, StreamId::Gather, StreamId::CopyOut})
     drain(stream, first_);
   if (!s_.kept.empty()) emit(OpCode::Release, StreamId::Compute, Axis::None, first_, s_.kept);
   s_.kept.clear();
+}
+
+void StageBuilder::micro_batch(std::int64_t index) {
+  begin_pass(index);
+  run_steps(0, s_.schedule.size());
+  end_pass();
+}
+
+/// What waits for the way back is named by micro-batch.
+void StageBuilder::visit(const Visit& v) {
+  chunk_ = v.chunk;
+  slot_ = v.micro_batch % num_slots_;
+  begin_pass(v.micro_batch);
+  const auto kept = s_.visited_x.begin() + std::ptrdiff_t(v.micro_batch * s_.units.size());
+  std::uint32_t& tokens = s_.visited_tokens[v.micro_batch * s_.chunks.size() + v.chunk];
+  const auto from = std::ptrdiff_t(chunk().first), to = std::ptrdiff_t(chunk().last) + 1;
+  if (v.is_backward) {
+    std::copy(kept + from, kept + to, s_.x.begin() + from);
+    tokens_ = tokens;
+    run_steps(chunk().backward, chunk().end);
+  } else {
+    run_steps(chunk().forward, chunk().backward);
+    std::copy(s_.x.begin() + from, s_.x.begin() + to, kept + from);
+    tokens = tokens_;
+  }
+  end_pass();
+}
+
+void StageBuilder::run_visits(const PipelineRow& row, std::int64_t stage) {
+  const std::int64_t m = recipe().grad_accum;
+  const std::vector<Visit> visits = row.order(
+      {.stages = in_.strategy.mesh.num_stages(), .chunks = std::ssize(s_.chunks), .micro_batches = m, .stage = stage});
+  num_slots_ = narrow<std::uint32_t>(most_in_flight(visits));
+  s_.visited_x.assign(std::size_t(m) * s_.units.size(), 0);
+  s_.visited_tokens.assign(std::size_t(m) * s_.chunks.size(), 0);
+  for (const Visit& v : visits) visit(v);
 }
 
 }  // namespace gpuplan

@@ -54,6 +54,13 @@ void StageBuilder::allocate_state(Group& g) {
   if (engine_.host_gradients_in_fp32 && layout_.shards_weights && optimizer_space() != MemorySpace::Device)
     persistent(Category::Gradients, BufferRole::StepGradient, z.step_gradient, optimizer_space(), optimizer);
   g.paged = persistent(Category::Optimizer, BufferRole::State, z.paged_state, MemorySpace::Managed, optimizer);
+  if (gathers_at_use(g)) placement(g.trained, g.domain.shard) = Placement::Sharded;
+  if (reduces_in_place() && g.has_gradient()) {
+    const Placement own = is_scattered(g) ? Placement::Sharded : Placement::Replicated;
+    g.main_gradient =
+        persistent(Category::Gradients, BufferRole::FullGradient, z.full_gradient, MemorySpace::Device, own);
+    p_.buffers[g.main_gradient].part = StatePart::Trained;
+  }
   if (copies(g) > 1 && !gathers() && ways(g) == 1 && in_.framework.distributed.ddp_copies_gradients)
     g.bucket = persistent(Category::Communication, BufferRole::Bucket, z.full_gradient, MemorySpace::Device,
                           Placement::Replicated);
@@ -131,6 +138,24 @@ void size_state(SizedState& out, const Job& job) {
   for (const std::size_t kind : job.model.weights.order) add(out.kinds[kind]);
 }
 
+/// ZeRO-3 fetches what a module uses when it runs, and ahead of it until a bucket is full: a parameter at least. What
+/// is fetched lives until its last use nearby, within a limit. Source: fetch_sub_module, __prefetch and
+/// release_sub_module of deepspeed/runtime/zero/partitioned_param_coordinator.py @edaa7221.
+void StageBuilder::limit_fetches(Group& g) const {
+  if (!gathers() || !engine_.gathers_parameters || ways(g) == 1 || gathers_int8(g)) return;
+  const Bytes all = g.sizes.trained_gathered + g.sizes.frozen_gathered;
+  if (all.count == 0) return;
+  const double bytes_of_one = double(all.count) / double(std::max<std::int64_t>(1, g.sizes.gathered_elements));
+  const auto width = double(in_.model.spec.hidden_size);
+  const double bucket = engine_.prefetch_bucket < 0 ? 0.9 * width * width : double(engine_.prefetch_bucket);
+  const auto within = [&](double elements) {
+    return std::min(all, std::max(g.sizes.largest_fetch, Bytes{std::int64_t(elements * bytes_of_one)}));
+  };
+  const Bytes ahead = within(bucket), live = engine_.max_live > 0 ? within(double(engine_.max_live)) : all;
+  g.ahead = double(ahead.count) / double(all.count);
+  g.rest = std::max(Bytes{}, live - ahead);
+}
+
 void StageBuilder::make_groups() {
   const StateSizes &before = z_.before, &after_layers = z_.after;
   const bool has_root = gathers() && engine_.keeps_root_gathered;
@@ -204,6 +229,7 @@ void StageBuilder::make_groups() {
     if (is_before_cut) g.count += std::int64_t(cut_.missing / cut_.period);
     g.domain = rules_.domain;
     g.needs_copy_out = gathers() && (engine_.copies_out || gathers_int8(g));
+    limit_fetches(g);
     allocate_state(g);
     if (is_before_cut && local + 1 == cut_.at)
       repeat_buffers(first_of_turn, p_.buffers.size() - first_of_turn, cut_.missing / cut_.period,

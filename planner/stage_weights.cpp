@@ -1,5 +1,6 @@
 // Weights of a stage: gathers with prefetch, FSDP2's copy-out, casts for autocast, and when handles are let go.
 #include "base/narrow.h"
+#include "models/training_method.h"
 #include "planner/stage_builder.h"
 
 #include <algorithm>
@@ -54,7 +55,7 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes copied, Byt
   }
   std::uint32_t target = source;
   if (!is_alone) {
-    target = copy_of(true, whole);
+    target = copy_of(true, Bytes{std::int64_t(double(whole.count) * g.ahead)});
     placement(source, g.domain.shard) = Placement::Sharded;
     Instruction& gather =
         emit(OpCode::AllGather, StreamId::Gather, g.domain.shard, g.unit, {source | kRead, target | kWrite}, whole);
@@ -66,7 +67,7 @@ void StageBuilder::gather_part(Group& g, std::uint32_t stored, Bytes copied, Byt
   (g.needs_copy_out ? flat : handle) = target;
 }
 
-/// Of the 16-bit or 32-bit `bytes` of what is gathered; the scales, 4 bytes for about 8,000 elements, are not counted.
+/// Size of `bytes` after 8-bit quantisation. Ignores the scales (4 bytes per ~8,000 elements).
 static Bytes in_int8(Bytes bytes, Dtype dtype) { return Bytes{bytes.count / bytes_of(1, dtype).count}; }
 
 void StageBuilder::gather(Group& g) {
@@ -122,9 +123,18 @@ void StageBuilder::run_hooks(const ScheduleStep& v) {
   });
 }
 
+/// Weights that other ranks stepped, before the first use of a step.
+void StageBuilder::gather_stepped(Group& g) {
+  if (g.is_current || !gathers_at_use(g)) return;
+  emit(OpCode::AllGather, StreamId::Gather, g.domain.shard, g.unit, {g.trained | kRead | kWrite | kOwnSlice},
+       g.sizes.trained);
+  g.is_current = 1;
+}
+
 /// Gathers what a step of the schedule uses and nobody holds yet.
 void StageBuilder::acquire(const ScheduleStep& v) {
   const Unit& u = s_.units[v.unit];
+  each_group(u, [&](Group& g) { gather_stepped(g); });
   if (v.phase == Phase::Backward && is_embedding(v.unit) && u.whole_backward == kNoBlock)
     return;  // frozen: no backward, no hook
   if (gathers())
@@ -140,7 +150,9 @@ void StageBuilder::cast_for(const ScheduleStep& v) {
   Group& whole = s_.groups[u.has_second ? u.second : u.group];
   if (!is_head(v.unit) || in_.framework.state.casts_whole_units)
     return cast_weights(whole, whole.sizes.trained_gathered);
-  const Bytes matrix = bytes_of(in_.model.spec.vocab_size * in_.model.spec.hidden_size, n_.compute);
+  const std::int64_t elements = has_own_head(recipe()) ? in_.model.head.in * in_.model.head.out
+                                                       : in_.model.spec.vocab_size * in_.model.spec.hidden_size;
+  const Bytes matrix = bytes_of(elements, n_.compute);
   cast_weights(whole, matrix);
 }
 
@@ -160,6 +172,10 @@ void StageBuilder::push_weights(Group& g) {
     s_.operands.push_back(g.gathered_frozen | kRead);
   else if (!gathers() && g.frozen)
     s_.operands.push_back(g.frozen | kRead);
+  if (g.rest.count == 0 || !(g.gathered_trained || g.gathered_frozen)) return;
+  const bool is_fetched = g.gathered_rest != 0;
+  if (!is_fetched) g.gathered_rest = add(Category::Communication, BufferRole::Gathered, g.unit, g.rest);
+  s_.operands.push_back(g.gathered_rest | (is_fetched ? kRead : kWrite));
 }
 
 /// After a step of the schedule: forgets the handles of weights that its unit does not need again before they are
@@ -170,11 +186,11 @@ void StageBuilder::release_groups(const ScheduleStep& v) {
     if (g.is_root && !(v.phase == Phase::Backward && v.ends_chunk)) return;
     if (!g.is_root && v.phase == Phase::Forward && g.keeps_after_forward) return;
     if (casts() && n_.caches_casts && v.phase == Phase::Forward) {  // the autocast cache outlives the forward pass
-      if (!u.is_checkpointed || is_embedding(v.unit)) return;
+      if ((!u.is_checkpointed && trains()) || is_embedding(v.unit)) return;
       if (g.gathered_trained) s_.casts.push_back(g.gathered_trained);
     }
     g.is_held = 0;
-    g.gathered_trained = g.gathered_frozen = 0;
+    g.gathered_trained = g.gathered_frozen = g.gathered_rest = 0;
   });
 }
 

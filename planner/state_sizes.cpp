@@ -63,9 +63,13 @@ StateSizes& StateSizes::operator+=(const StateSizes& o) {
   trained += o.trained, frozen += o.frozen;
   trained_gathered += o.trained_gathered, frozen_gathered += o.frozen_gathered;
   full_gradient += o.full_gradient, gradient += o.gradient, reduce_message += o.reduce_message;
+  partial_gradient += o.partial_gradient;
   master += o.master, state += o.state, paged_state += o.paged_state;
   step_gradient += o.step_gradient, step_temporary += o.step_temporary;
   step_scratch = std::max(step_scratch, o.step_scratch);
+  largest_fetch = std::max(largest_fetch, o.largest_fetch);
+  largest_gradient = std::max(largest_gradient, o.largest_gradient);
+  step_flops += o.step_flops;
   trained_elements += o.trained_elements, gathered_elements += o.gathered_elements;
   trained_gathers += o.trained_gathers, frozen_gathers += o.frozen_gathers;
   trained_leaves += o.trained_leaves, frozen_leaves += o.frozen_leaves;
@@ -86,6 +90,8 @@ SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framew
                                      recipe.offload.params == OffloadTarget::None,
                   .keeps_weights_on_host = recipe.offload.params != OffloadTarget::None,
                   .gathers_parameters = engine.gathers_parameters,
+                  .newton_schulz = engine.newton_schulz,
+                  .trains = recipe.pass == Pass::Train,
                   .sizer = sizer_of(framework.state.arrays)};
   constexpr std::int64_t kAutoWidths =
       10;  // transformers' "auto" of stage3_param_persistence_threshold: 10 x hidden size
@@ -105,6 +111,13 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
   StateSizes out;
   GatherCount gathers(rules);
   const bool casts_gathers = traits_of(rules.engine).compute_cast == ComputeCast::Gather;
+  Bytes leaf;
+  const auto fetched = [&](const StateTensor& t, Bytes whole) {
+    const bool is_in_leaf = t.is_of_experts && rules.has_leaf_experts;
+    if (is_in_leaf) leaf += whole;
+    out.largest_fetch =
+        std::max(out.largest_fetch, is_in_leaf ? leaf : Bytes{ceil_div(whole.count, t.num_parameters())});
+  };
   for (const StateTensor& t : tensors) {
     const std::int64_t elements = t.elements(), each = t.elements_per_parameter();  // thresholds are of one parameter
     // ZeRO-3 keeps small weights replicated; their gradients and optimizer state are sharded all the same. Source:
@@ -120,8 +133,10 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
     if (!is_trained(t.kind)) {
       out.frozen += stored;
       const bool is_cast = n.casts_frozen && t.kind != StateKind::Quantised;
-      if (shards_weight)
-        out.frozen_gathered += is_cast ? bytes_of(elements, n.gather) : whole.packed, out.gathered_elements += elements;
+      if (!shards_weight) continue;
+      const Bytes gathered = is_cast ? bytes_of(elements, n.gather) : whole.packed;
+      out.frozen_gathered += gathered, out.gathered_elements += elements;
+      fetched(t, gathered);
       continue;
     }
     const Dtype weight = t.kind == StateKind::Trained ? n.weight : t.kind == StateKind::SavedCopy ? n.saved : n.adapter;
@@ -129,21 +144,31 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
     const Dtype used = is_cast && casts_gathers ? n.gather : is_cast ? n.compute : weight;
     out.trained += stored;
     if (shards_weight || is_cast) out.trained_gathered += bytes_of(elements, used), out.gathered_elements += elements;
+    if (shards_weight) fetched(t, bytes_of(elements, used));
+    if (!rules.trains) continue;
     const Dtype kept = n.has_fp32_gradients ? Dtype::F32 : weight;
     const Dtype gradient = casts_gathers && shards_weight ? used : kept;
     out.full_gradient += bytes_of(elements, gradient);
+    out.largest_gradient = std::max(out.largest_gradient, bytes_of(each, gradient));
     out.reduce_message += bytes_of(elements, casts_gathers && n.reduce == Dtype::F32 ? Dtype::F32 : gradient);
     const std::int64_t stepped = rules.layout.shards_optimizer ? part : elements;
     out.gradient += bytes_of(stepped, kept);
+    if (t.is_partial) out.partial_gradient += bytes_of(stepped, kept);
     out.trained_elements += stepped;
     if (n.has_master) out.master += bytes_of(stepped, Dtype::F32);
     if (n.has_master && !n.has_fp32_gradients) out.step_gradient += bytes_of(stepped, Dtype::F32);
-    const Bytes state = t.copies * optimizer_state_bytes(optimizer, ceil_div(stepped, t.copies), t.rows, t.cols,
-                                                         n.has_master ? Dtype::F32 : weight);
+    const bool is_orthogonalised = optimizer.is_matrix_momentum && t.cols > 1 && t.is_of_block;
+    const std::int64_t cols = optimizer.is_matrix_momentum && !is_orthogonalised ? 1 : t.cols;
+    const Bytes state =
+        t.copies * optimizer_state_bytes(optimizer, ceil_div(stepped, t.copies), t.rows, cols,
+                                         n.has_master ? Dtype::F32 : weight, t.is_linear ? recipe.optimizer_rank : 0);
+    if (is_orthogonalised)
+      out.step_flops += double(t.copies) * orthogonalisation_flops(t.rows, t.cols, rules.newton_schulz) *
+                        double(stepped) / double(elements);
     constexpr std::int64_t kMinPagedElements = 100'000;  // bitsandbytes pages tensors from 1e5 elements
     (optimizer.is_paged && each >= kMinPagedElements ? out.paged_state : out.state) += state;
     // DeepSpeed's Muon adds its update, made of the gradient tensor by tensor, in place (runtime/zero/muon)
-    const bool is_in_place = rules.steps_flat && optimizer.is_matrix_momentum && t.cols > 1;
+    const bool is_in_place = rules.steps_flat && is_orthogonalised;
     const bool is_fp32 = n.has_master || optimizer.is_factored;
     const bool is_one_by_one = optimizer.temporary == StepTemporary::LargestTensor && !rules.steps_flat;
     const Bytes temporary =
@@ -184,6 +209,7 @@ StateSizes flat_sizes(const StateList& tensors, const DtypePolicy& n, const Reci
   const auto [weight, used, gradient, kept] = trained_dtypes(layout, n, recipe, rules);
   out.trained = bytes_of(shards_weights ? part : whole, kept);
   if (shards_weights || used != kept) out.trained_gathered = bytes_of(whole, used), out.gathered_elements = whole;
+  if (!rules.trains) return out;
   out.full_gradient = out.reduce_message = bytes_of(whole, gradient);
   const std::int64_t stepped = shards_step ? part : whole;
   out.gradient = bytes_of(stepped, weight);

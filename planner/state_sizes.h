@@ -15,10 +15,13 @@ struct StateSizes {
   Bytes trained, frozen;                    // stored on this rank (a shard, or everything)
   Bytes trained_gathered, frozen_gathered;  // whole, as gathered or cast for compute; 0 bytes when nothing is gathered
   Bytes full_gradient, gradient;            // unsharded in the dtype backward writes; what is kept for the step
+  Bytes partial_gradient;                   // of what ranks that share the layer still sum
   Bytes reduce_message;                     // unsharded gradient in the reduce dtype
   Bytes master, state, paged_state;         // fp32 master; optimizer state on the device; in managed memory
   Bytes step_gradient, step_temporary;      // ZeRO's fp32 gradient copy; what the step holds of every tensor at once
   Bytes step_scratch;                       // of a loop over the tensors: what the largest needs, not a sum
+  Bytes largest_fetch, largest_gradient;    // of one parameter, as it is gathered; a leaf module counts as one
+  double step_flops{};                      // products of the step: a rank's share of the matrices
   std::int64_t trained_elements{};          // stepped by this rank
   std::int64_t gathered_elements{};
   std::int64_t trained_gathers{}, frozen_gathers{};  // messages of one gather of this unit
@@ -51,8 +54,10 @@ struct SizeRules {
   bool keeps_weights_on_host = false;      // they are copied in where they are used, by one rank too
   bool gathers_parameters = false;         // EngineConvention::gathers_parameters
   bool has_leaf_experts = false;           // this model is one of EngineConvention::leaf_experts
+  NewtonSchulz newton_schulz{};            // EngineConvention::newton_schulz
   bool steps_flat = false;                 // DeepSpeed: the optimizer sees one flat tensor per sub-group
   std::int64_t sub_group_size = -1;        // of those, elements of one rank at least; -1: one for all
+  bool trains = true;                      // false: of a pass without gradients, whose weights alone are there
   StateSizer sizer = per_tensor_sizes;
 
   bool gathers() const { return layout.shards_weights && (ways > 1 || keeps_weights_on_host); }

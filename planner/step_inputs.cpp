@@ -22,7 +22,8 @@ StepColumns make_columns(const Job& job) {
                               .num_ranks = mesh.world(),
                               .ranks_per_node = cluster.ranks_per_node(mesh.world()),
                               .host_cores = cluster.host_cores,
-                              .ranks_at_once = cluster.ranks_per_node(mesh.ranks_per_stage())};
+                              .ranks_at_once = cluster.ranks_per_node(mesh.ranks_per_stage()),
+                              .ranks_in_step = job.rules.gathers() ? mesh.ranks_per_stage() : 1};
     const bool is_first = gpu.id == cluster.gpus.front().id;
     out.models.push_back(is_first ? make_cost_model(gpu, job.profile, compute)
                                   : make_cost_model(gpu, default_profile(gpu), compute));
@@ -46,7 +47,7 @@ CommModel make_step_comm(const Job& job) {
   CommModel comm = make_comm_model(job.cluster(), job.profile, job.strategy.mesh);
   const ClusterSpec& cluster = job.cluster();
   const bool is_cpu = cluster.gpus.front().is_cpu;  // rates of CPU ranks are those of a rank beside the others
-  comm.cpu_optimizer = host_optimizer_rate(job.profile, job.framework, job.strategy.engine,
+  comm.cpu_optimizer = host_optimizer_rate(job.profile, job.framework, job.strategy.engine, cluster.host,
                                            is_cpu ? 1 : cluster.ranks_per_node(job.strategy.mesh.ranks_per_stage()));
   return comm;
 }

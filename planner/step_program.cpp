@@ -24,6 +24,7 @@ void ProgramText::clear() {
 void RankProgram::clear() {
   ProgramText::clear();
   buffers.clear();
+  step_flops.assign(1, 0.0);
   num_frames = 0;
 }
 
@@ -34,7 +35,7 @@ RankProgram written_out(const RankProgram& program) {
     Instruction& made = out.instructions.emplace_back(i);
     made.first_operand = narrow<std::uint32_t>(out.operands.size());
     made.unit = narrow<std::uint16_t>(i.unit + turn * unit_step);
-    if (i.op == OpCode::Call) made.frame = narrow<std::uint16_t>(i.frame + turn * unit_step);
+    if (runs_block(i)) made.frame = narrow<std::uint16_t>(i.frame + turn * unit_step);
     for (std::size_t k = i.first_operand; k < std::size_t(i.first_operand) + i.num_operands; ++k)
       out.operands.push_back(program.operands[k] +
                              (turn > 0 ? narrow<std::uint32_t>(turn) * program.operand_steps[k] : 0u));
@@ -69,6 +70,16 @@ std::string_view to_string(Category category) {
       "weights", "adapters",      "gradients", "master",  "optimizer", "activations",
       "logits",  "communication", "workspace", "context", "nccl",      "allocator"};
   return kNames[std::size_t(category)];
+}
+
+OpCode op_of(Exchange exchange) {
+  switch (exchange) {
+    case Exchange::None: return OpCode::Call;
+    case Exchange::AllReduce: return OpCode::AllReduce;
+    case Exchange::AllGather: return OpCode::AllGather;
+    case Exchange::ReduceScatter: return OpCode::ReduceScatter;
+  }
+  return OpCode::Call;
 }
 
 bool is_collective(OpCode op) {

@@ -137,6 +137,8 @@ enum class OpCode : std::uint8_t {
   Count
 };
 std::string_view to_string(OpCode op);
+/// The instruction that does it; None: a call of a block.
+OpCode op_of(Exchange exchange);
 /// Whether it is one of the collectives, in which every rank of a group takes part.
 bool is_collective(OpCode op);
 
@@ -147,17 +149,19 @@ enum class Phase : std::uint8_t { Forward, Head, Recompute, Backward, OptimizerS
 /// Which way messages between stages go: activations forward, their gradients backward.
 enum class Direction : std::uint8_t { Forward, Backward };
 
+constexpr std::uint8_t kNoBlock = 0xff;
+
 struct Instruction {
   OpCode op{};
   StreamId stream{};
   Axis axis{};
   Phase phase{};
-  Direction direction{};    // of a Send or Recv
-  std::uint8_t block{};     // of a Call
-  bool is_of_own_shard{};   // an optimizer step of this rank's part of the unit
-  std::int8_t unit_step{};  // of a Repeat: how far a turn moves the units; 0: it repeats micro-batches
+  Direction direction{};          // of a Send or Recv
+  std::uint8_t block = kNoBlock;  // that a Call runs, or whose locals are made by what ranks exchange in it
+  bool is_of_own_shard{};         // an optimizer step of this rank's part of the unit
+  std::int8_t unit_step{};        // of a Repeat: how far a turn moves the units; 0: it repeats micro-batches
   std::uint16_t num_operands{}, unit{};
-  std::uint16_t frame{};          // of a Call: which saved locals
+  std::uint16_t frame{};          // of a block: which saved locals; of an optimizer step: which of step_flops
   std::uint16_t messages = 1;     // a gather is cut into
   std::uint32_t hook_kernels{};   // host work beside the op itself, in kernel launches
   std::uint32_t first_operand{};  // index into RankProgram::operands
@@ -168,6 +172,8 @@ struct Instruction {
 };
 static_assert(sizeof(Instruction) == 40, "a search writes hundreds of millions of them");
 
+/// Calls, and exchanges between the parts of a block: a reader replays the block's events, whatever the opcode.
+inline bool runs_block(const Instruction& i) { return i.block != kNoBlock; }
 /// Says of a Repeat whether its turns are layers, not micro-batches.
 inline bool repeats_layers(const Instruction& repeat) { return repeat.unit_step != 0; }
 /// An instruction of a repeat of layers has at most so many operands.
@@ -188,13 +194,19 @@ struct BlockEvent {
 };  // of a local, or of an op
 
 /// A unit's phase as a function: slots are bound by the call, locals live in a frame between forward and backward.
+/// Ranks that share the layer cut it where they exchange something: then it is a chain of blocks.
 struct Block {
   std::vector<BlockEvent> events;
   Usage total;
   std::array<Usage, kNumLocalKinds> by_kind;
-  Bytes largest;         // of the activations and logits that it makes
-  std::uint8_t graph{};  // which LayerGraph of the program
-  bool runs_backward{};  // ops index graph.backward, else graph.forward
+  Bytes largest;                 // of the activations and logits that it makes
+  std::uint8_t graph{};          // which LayerGraph of the program
+  bool runs_backward{};          // ops index graph.backward, else graph.forward
+  Exchange exchange{};           // its one op; None: it computes
+  Axis axis{};                   // of that
+  Bytes message;                 // the whole tensor
+  std::uint8_t next = kNoBlock;  // of the phase
+  std::uint8_t slots{};          // that it uses: bit 0 is the first
 };
 
 /// What a block costs on one kind of GPU.
@@ -223,6 +235,7 @@ struct ProgramText {
 
 struct RankProgram : ProgramText {
   std::vector<ProgramBuffer> buffers;
+  std::vector<double> step_flops = {0};  // products of optimizer steps, by kind of unit; the first: none
   std::uint32_t num_frames{};
   std::uint16_t first_unit{}, last_unit{};  // [first, last] of the model's units
 

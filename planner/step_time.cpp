@@ -34,9 +34,10 @@ struct Clock {
   ProgramCursor at;
   WaitingRule<Instant> waits;
   std::array<double, kNumStreams> busy{};
-  // Gathers and reductions of one axis share its links: one after the other they take as long as side by side.
+  // Gathers and reductions that share links, by CommModel::queue_of: one after the other they take as long as side by
+  // side.
   std::array<double, kNumAxes> links_free{};
-  double host{}, end{}, flops{};
+  double host{}, end{}, flops{}, in_line{};  // in_line: communication on the stream that computes
   std::array<std::size_t, 2> received{};
   TurnNotes notes;                   // of a repeat of layers
   CommunicationSpans communication;  // known so far, in program order
@@ -46,7 +47,7 @@ struct Clock {
   double overlap_slowdown{};
 
   // The turns of a repeat soon all take the same time; then the rest of them is one shift.
-  static constexpr std::size_t kNumClocks = 3 * std::size_t(kNumStreams) + kNumAxes + 3;
+  static constexpr std::size_t kNumClocks = 3 * std::size_t(kNumStreams) + kNumAxes + 4;
   using AllClocks = std::array<double, kNumClocks>;
   AllClocks turn_start{}, turn_delta{};
   double turn_began{};
@@ -66,7 +67,7 @@ struct Clock {
     notes.end_repeat();
     busy = {};
     links_free = {};
-    host = end = flops = 0;
+    host = end = flops = in_line = 0;
     received = {};
     communication.clear(&notes);
     has_neighbours = is_stage;
@@ -84,6 +85,7 @@ struct Clock {
       use(waits.tails()[s].seconds), use(waits.gates()[s].seconds), use(busy[s]);
     }
     for (double& t : links_free) use(t);
+    use(in_line);
   }
   AllClocks all_clocks() {
     AllClocks out{};
@@ -269,10 +271,11 @@ class ForwardPass {
       GPUPLAN_CHECK(c[k].at.is_done(), "the classes of a step program wait for each other");
       const auto busy = [&](StreamId s) { return c[k].busy[std::size_t(s)]; };
       out.step.value = std::max(out.step.value, c[k].end);
-      out.compute.value = std::max(out.compute.value, busy(StreamId::Compute));
-      out.communication.value = std::max(out.communication.value, busy(StreamId::Gather) + busy(StreamId::Reduce) +
-                                                                      busy(StreamId::Send) + busy(StreamId::Recv) +
-                                                                      busy(StreamId::CopyIn) + busy(StreamId::CopyOut));
+      out.compute.value = std::max(out.compute.value, busy(StreamId::Compute) - c[k].in_line);
+      out.communication.value =
+          std::max(out.communication.value, c[k].in_line + busy(StreamId::Gather) + busy(StreamId::Reduce) +
+                                                busy(StreamId::Send) + busy(StreamId::Recv) + busy(StreamId::CopyIn) +
+                                                busy(StreamId::CopyOut));
       out.host.value = std::max(out.host.value, c[k].host);
       flops += c[k].flops * double(all_.classes[k].num_ranks);
       num_ranks += all_.classes[k].num_ranks;
@@ -285,6 +288,12 @@ class ForwardPass {
   }
 
  private:
+  /// The stage that a message goes to. The last one sends on to the first where stages have several chunks.
+  std::size_t neighbour(std::size_t k, Direction direction) const {
+    const std::size_t stages = all_.classes.size();
+    return (k + (direction == Direction::Forward ? 1 : stages - 1)) % stages;
+  }
+
   static bool moves_data(OpCode op) {
     return takes_multiprocessors(op) || op == OpCode::CopyIn || op == OpCode::CopyOut;
   }
@@ -416,8 +425,9 @@ class ForwardPass {
     if (is_collective(i.op)) {  // a stream that was idle hands over while the links may still be busy
       compare(start - free);
       const double hand_over = start > free ? price.hand_over : 0;
-      start = later(start, c.links_free[std::size_t(i.axis)] - hand_over) + hand_over;
+      start = later(start, c.links_free[std::size_t(comm_.queue_of(i.axis))] - hand_over) + hand_over;
       c.busy[std::size_t(i.stream)] += hand_over;
+      if (i.stream == StreamId::Compute) c.in_line += hand_over;
     }
     double work = price.work;
     if (i.stream == StreamId::Compute && !moves_data(i.op))
@@ -437,14 +447,14 @@ class ForwardPass {
       computed = later(computed, c.communication.compute_end());
       c.end = later(c.end, c.communication.compute_end());
     }
-    if (i.op == OpCode::Send)
-      mail_[i.direction == Direction::Forward ? k + 1 : k - 1].times[direction].push_back(finish);
-    if (is_collective(i.op)) c.links_free[std::size_t(i.axis)] = finish;
+    if (i.op == OpCode::Send) mail_[neighbour(k, i.direction)].times[direction].push_back(finish);
+    if (is_collective(i.op)) c.links_free[std::size_t(comm_.queue_of(i.axis))] = finish;
     if constexpr (kNoted == Noted::Yes)
       c.waits.end(i, operands, {finish}, NotedJoin{&c.notes});
     else
       c.waits.end(i, operands, {finish});
     if (c.notes.is_in_repeat()) c.notes.finish(finish);
+    if (i.stream == StreamId::Compute && is_collective(i.op)) c.in_line += work;
     c.busy[std::size_t(i.stream)] += i.op == OpCode::Recv ? 0 : work;
     c.end = later(c.end, finish);
   }

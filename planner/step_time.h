@@ -22,6 +22,12 @@ struct StepTime {
   Seconds exposed;        // step time that is not compute
   Seconds host;           // what dispatch alone would take
   double flops{};         // of one rank (the mean of the ranks), recompute included
+
+  StepTime& operator+=(const StepTime& o) {
+    step += o.step, compute += o.compute, communication += o.communication;
+    exposed += o.exposed, host += o.host, flops += o.flops;
+    return *this;
+  }
 };
 
 struct TimedStep;  // planner/timed_program.h

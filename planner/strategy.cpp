@@ -10,11 +10,16 @@
 #include "base/names.h"
 #include "base/narrow.h"
 #include "models/optimizers.h"
+#include "models/rank_model.h"
+#include "planner/pipeline_schedule.h"
 
 namespace gpuplan {
 namespace {
 
 using Row = StrategyRow;
+
+/// Visits of a pipeline are written out.
+constexpr std::int64_t kMostMicroBatches = 2048;
 
 // Simplest first. FSDP's engine is replaced by the version asked for.
 // clang-format off
@@ -81,21 +86,26 @@ constexpr std::array kCounterparts{Counterparts{"stage 0", "NO_SHARD", {"ddp", "
 struct Unsupported {
   std::string_view text, what;
 };
-constexpr std::array kUnsupported{Unsupported{"pp", "pipeline parallelism"},
-                                  Unsupported{"pipeline", "pipeline parallelism"},
-                                  Unsupported{"pipelineparallel", "pipeline parallelism"},
-                                  Unsupported{"gpipe", "pipeline parallelism"},
-                                  Unsupported{"1f1b", "pipeline parallelism"},
-                                  Unsupported{"tp", "tensor parallelism"},
-                                  Unsupported{"tensorparallel", "tensor parallelism"},
-                                  Unsupported{"sp", "sequence parallelism"},
-                                  Unsupported{"sequenceparallel", "sequence parallelism"},
-                                  Unsupported{"cp", "context parallelism"},
+constexpr std::array kUnsupported{Unsupported{"cp", "context parallelism"},
                                   Unsupported{"contextparallel", "context parallelism"},
                                   Unsupported{"ep", "expert parallelism"},
                                   Unsupported{"expertparallel", "expert parallelism"},
                                   Unsupported{"3d", "tensor, pipeline and data parallelism together"},
                                   Unsupported{"4d", "tensor, pipeline, context and data parallelism together"}};
+
+/// Degrees that go with a strategy, by squashed names, and their flags.
+struct Degree {
+  std::string_view text, flag;
+};
+constexpr std::array kDegreeNames{Degree{"tp", "--tp"},
+                                  Degree{"tensorparallel", "--tp"},
+                                  Degree{"sp", "--sp"},
+                                  Degree{"sequenceparallel", "--sp"},
+                                  Degree{"pp", "--pp"},
+                                  Degree{"pipeline", "--pp"},
+                                  Degree{"pipelineparallel", "--pp"},
+                                  Degree{"gpipe", "--pp"},
+                                  Degree{"1f1b", "--pp"}};
 
 const Row& row_of(std::string_view name) {
   const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.name == name; });
@@ -104,23 +114,31 @@ const Row& row_of(std::string_view name) {
 }
 
 /// The usual shard group of HSDP: the node when there are several, else half of the machine.
-std::int64_t usual_hybrid_shard(const ClusterSpec& cluster) {
-  const std::int64_t n = cluster.num_gpus();
-  if (cluster.num_nodes() > 1 && n % cluster.gpus_per_node == 0) return cluster.gpus_per_node;
+std::int64_t usual_hybrid_shard(const ClusterSpec& cluster, const StrategyOptions& options) {
+  const std::int64_t n = num_places(cluster, options), per_node = cluster.gpus_per_node / options.tp;
+  if (cluster.num_nodes() > 1 && per_node > 1 && n % per_node == 0) return per_node;
   return n % 2 == 0 ? n / 2 : n;
 }
 
 std::int64_t shard_size(const Row& row, const ClusterSpec& cluster, const StrategyOptions& options) {
-  return options.shard_size.value_or(row.degrees == Degrees::Hybrid ? usual_hybrid_shard(cluster) : cluster.num_gpus());
+  return options.shard_size.value_or(row.degrees == Degrees::Hybrid ? usual_hybrid_shard(cluster, options)
+                                                                    : num_places(cluster, options));
 }
 
+/// Of data parallel groups, and of the stages of `mp`: the others are as the options say.
 Mesh mesh_of(const Row& row, const ClusterSpec& cluster, const StrategyOptions& options) {
-  const std::int64_t n = cluster.num_gpus();
-  if (row.degrees == Degrees::One) return {};
-  if (row.degrees == Degrees::Pipeline) return {{Axis::Pp, n}};
-  if (row.degrees == Degrees::Replicate) return {{Axis::DpReplicate, n}};
+  const std::int64_t n = num_places(cluster, options), tp = options.tp, pp = options.pp;
+  const auto shared = [&](Mesh mesh) { return mesh.set_splits_sequence(options.splits_sequence && tp > 1); };
+  if (row.degrees == Degrees::One) return shared({{Axis::Tp, tp}, {Axis::Pp, pp}});
+  if (row.degrees == Degrees::Pipeline) return shared({{Axis::Tp, tp}, {Axis::Pp, n}});
+  if (row.degrees == Degrees::Replicate) return shared({{Axis::Tp, tp}, {Axis::DpReplicate, n}, {Axis::Pp, pp}});
   const std::int64_t shard = shard_size(row, cluster, options);
-  return {{Axis::DpReplicate, n / shard}, {Axis::DpShard, shard}};
+  return shared({{Axis::Tp, tp}, {Axis::DpReplicate, n / shard}, {Axis::DpShard, shard}, {Axis::Pp, pp}});
+}
+
+Schedule schedule_of(const Row& row, const StrategyOptions& options) {
+  if (options.pp == 1) return row.schedule;
+  return options.schedule.value_or(options.virtual_stages > 1 ? Schedule::Interleaved : Schedule::OneFOneB);
 }
 
 }  // namespace
@@ -136,6 +154,24 @@ Wrap parse_wrap(std::string_view text, std::string_view where) {
 
 std::string to_string(const Wrap& wrap) {
   return wrap.policy == WrapPolicy::Layer ? "layer" : fmt::format("size:{}", wrap.min_params);
+}
+
+std::int64_t num_places(const ClusterSpec& cluster, const StrategyOptions& options) {
+  return cluster.num_gpus() / (options.tp * options.pp);
+}
+
+std::string degrees_text(const Mesh& mesh) {
+  std::vector<std::string> degrees;
+  if (mesh.ways(Axis::Tp) > 1)
+    degrees.push_back(fmt::format("tp{}{}", mesh.ways(Axis::Tp), mesh.splits_sequence() ? "+sp" : ""));
+  if (mesh.num_stages() > 1) degrees.push_back(fmt::format("pp{}", mesh.num_stages()));
+  degrees.push_back(fmt::format("dp{}", mesh.batch_replicas()));
+  return fmt::format("{}", fmt::join(degrees, "·"));
+}
+
+std::string Strategy::title() const {
+  const bool is_plain = mesh.within_layers() == Mesh() && !pipeline_row(schedule);
+  return is_plain ? name : name + " " + degrees_text(mesh);
 }
 
 std::span<const StrategyRow> strategy_rows() { return kRows; }
@@ -158,6 +194,8 @@ std::string strategy_that_reshards(std::string_view name) {
   return std::string(alike == kRows.end() ? name : alike->name);
 }
 
+bool lays_stages(std::string_view name) { return row_of(name).degrees == Degrees::Pipeline; }
+
 std::string canonical_strategy(std::string_view text) {
   const std::string wanted = squash(text);
   for (const std::string_view name : kNames)
@@ -170,6 +208,10 @@ std::string canonical_strategy(std::string_view text) {
         "zero1, zero2 or zero3, by the stage of ZeRO (its stage 0 is ddp); --framework hf-deepspeed has its "
         "conventions");
   std::vector<std::string> names(kNames.begin(), kNames.end());
+  for (const Degree& degree : kDegreeNames)
+    if (degree.text == wanted)
+      throw InputError("--strategy", fmt::format("'{}' is a degree that goes with a strategy", text),
+                       fmt::format("{} beside --strategy, for trainers that have it", degree.flag));
   for (const Unsupported& kind : kUnsupported)
     if (kind.text == wanted)
       throw InputError("--strategy", fmt::format("not supported yet: {} ({})", text, kind.what),
@@ -195,10 +237,17 @@ bool has_strategy(const FrameworkConvention& framework, std::string_view name) {
 std::optional<InputError> strategy_mistake(std::string_view name, const ClusterSpec& cluster,
                                            const StrategyOptions& options) {
   const Row& row = row_of(name);
+  if (cluster.num_gpus() % (options.tp * options.pp) != 0)
+    return InputError(options.pp == 1 ? "--tp" : "--pp",
+                      fmt::format("tp {} x pp {} = {} does not divide the {} GPUs", options.tp, options.pp,
+                                  options.tp * options.pp, cluster.num_gpus()),
+                      "tp x pp x data parallel = GPUs");
   if (row.degrees == Degrees::One || row.degrees == Degrees::Pipeline || row.degrees == Degrees::Replicate) return {};
-  const std::int64_t shard = shard_size(row, cluster, options), n = cluster.num_gpus();
+  const std::int64_t shard = shard_size(row, cluster, options), n = num_places(cluster, options);
   if (shard >= 1 && n % shard == 0) return {};
-  return InputError("--shard-size", fmt::format("{} does not divide the {} GPUs", shard, n),
+  return InputError("--shard-size",
+                    n == cluster.num_gpus() ? fmt::format("{} does not divide the {} GPUs", shard, n)
+                                            : fmt::format("{} does not divide the {} data parallel groups", shard, n),
                     "choose a divisor of the number of GPUs");
 }
 
@@ -206,11 +255,13 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
   if (const auto mistake = strategy_mistake(name, cluster, options)) throw *mistake;
   const Row& row = row_of(name);
   Strategy s{.name = std::string(name),
-             .schedule = row.schedule,
+             .schedule = schedule_of(row, options),
              .engine = row.engine,
              .layout = row.layout,
-             .mesh = mesh_of(row, cluster, options)};
+             .mesh = mesh_of(row, cluster, options),
+             .chunks = options.pp > 1 ? options.virtual_stages : 1};
   s.simplicity = narrow<int>(&row - kRows.data());
+  if (options.tp * options.pp > 1) s.simplicity += narrow<int>(kRows.size());
   if (is_fsdp(row.engine)) {
     if (options.fsdp_version == 1) s.engine = ShardingEngine::Fsdp1;
     s.wrap = options.wrap;
@@ -240,6 +291,13 @@ namespace {
 std::string why_optimizer_fails(const Strategy& s, const Recipe& recipe, const FrameworkConvention& framework) {
   const EngineTraits& engine = traits_of(s.engine);
   const OptimizerSpec& optimizer = *recipe.optimizer;
+  // axolotl src/axolotl/utils/schemas/validation.py (check_muon_deepspeed_fsdp)
+  if (optimizer.is_matrix_momentum && s.engine == ShardingEngine::Fsdp1)
+    return fmt::format("{} steps matrices, which FSDP1 flattens: use --fsdp-version 2", optimizer.name);
+  if (optimizer.projects && (s.engine != ShardingEngine::Local || s.layout.shards_optimizer))
+    return fmt::format("{} projects whole matrices: their gradients cannot be sharded", optimizer.name);
+  if (optimizer.projects && recipe.optimizer_in_backward && s.mesh.copies() * s.mesh.shard_ways() > 1)
+    return fmt::format("{} steps in backward on one GPU alone", optimizer.name);
   if ((!optimizer.is_8bit && !optimizer.is_paged) || framework.distributed.own_quantised_shards) return {};
   const bool steps_on_host = recipe.offload.optimizer != OffloadTarget::None ||
                              (recipe.offload.params != OffloadTarget::None && engine.offloads_together);
@@ -249,7 +307,40 @@ std::string why_optimizer_fails(const Strategy& s, const Recipe& recipe, const F
   return {};
 }
 
+std::string why_not_piped(const Strategy& s, const Recipe& recipe, const ModelSpec& model) {
+  const PipelineRow* const row = pipeline_row(s.schedule);
+  if (!row) return {};
+  const FrameworkPipeline& trainer = recipe.framework->pipeline;
+  const std::int64_t stages = s.mesh.num_stages(), parts = stages * s.chunks;
+  if (lays_stages(s.name)) return "mp lays its own stages; --pp goes with data parallel strategies";
+  if (!std::ranges::count(trainer.strategies, s.name))
+    return trainer.strategies.empty()
+               ? fmt::format("{} has no pipeline schedules that are planned", recipe.framework->name)
+               : fmt::format("{} has pp with {}", recipe.framework->name, fmt::join(trainer.strategies, ", "));
+  if (!std::ranges::count(trainer.schedules, row->name))
+    return fmt::format("{} has the schedules {}", recipe.framework->name, fmt::join(trainer.schedules, ", "));
+  if (row->has_chunks != (s.chunks > 1))
+    return row->has_chunks ? "interleaved needs --virtual-stages 2 or more"
+                           : fmt::format("{} has one chunk per stage", row->name);
+  if (model.vision.is_present() || model.num_encoder_layers > 0) return "pp of encoders and towers is not planned yet";
+  if (model.num_layers() % parts != 0)
+    return fmt::format("{} layers cannot be divided evenly into {} x {} parts", model.num_layers(), stages, s.chunks);
+  if (row->has_chunks && recipe.grad_accum % stages != 0)
+    return fmt::format("interleaved takes micro-batches in groups of {}: {} of --grad-accum is no multiple", stages,
+                       recipe.grad_accum);
+  if (recipe.offload.activations || recipe.optimizer_in_backward || !recipe.trained.empty())
+    return "pp with offloaded activations, steps in backward or --train-only is not planned yet";
+  if (recipe.grad_accum > kMostMicroBatches)
+    return fmt::format("a pipeline of more than {} micro-batches is not planned", kMostMicroBatches);
+  return {};
+}
+
 }  // namespace
+
+std::string why_not_divided(const Strategy& s, const Recipe& recipe, const ModelSpec& model) {
+  std::string why = why_not_shared(model, recipe, *recipe.framework, s.name, s.mesh);
+  return why.empty() ? why_not_piped(s, recipe, model) : why;
+}
 
 std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, const Recipe& recipe,
                                const ModelSpec& model) {
@@ -257,12 +348,16 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   if (!has_strategy(framework, s.name)) return fmt::format("{} does not have it", framework.name);
   const Row& row = row_of(s.name);
   const EngineTraits& engine = traits_of(s.engine);
-  const std::int64_t n = cluster.num_gpus();
+  const bool is_divided = s.mesh.within_layers() != Mesh() || pipeline_row(s.schedule);
+  const std::int64_t n = cluster.num_gpus() / (is_divided ? s.mesh.world() / s.mesh.batch_replicas() : 1);
+  if (std::string why = why_not_divided(s, recipe, model); !why.empty()) return why;
   const bool offloads_states =
       recipe.offload.optimizer != OffloadTarget::None || recipe.offload.params != OffloadTarget::None;
   const bool can_offload = row.engine != ShardingEngine::Local;
   if (n < 2 && row.degrees != Degrees::One && !(can_offload && offloads_states))
-    return can_offload ? "needs at least 2 GPUs, or --offload on one" : "needs at least 2 GPUs";
+    return is_divided    ? "each part of the model is on one GPU, so there is no data parallel group"
+           : can_offload ? "needs at least 2 GPUs, or --offload on one"
+                         : "needs at least 2 GPUs";
   // a tower is of the first stage, with the layers that read features of its middle
   const std::int64_t num_units =
       model.num_layers() + 2 - model.vision.num_units() - std::ssize(model.vision.deepstack_layers);

@@ -12,14 +12,14 @@
 
 #include "base/error.h"
 #include "cluster/cluster_spec.h"
+#include "models/mesh.h"
 #include "models/model_spec.h"
 #include "models/numerics.h"
 #include "models/recipe.h"
-#include "planner/mesh.h"
 
 namespace gpuplan {
 
-enum class Schedule : std::uint8_t { Sequential, Naive };
+enum class Schedule : std::uint8_t { Sequential, Naive, GPipe, OneFOneB, Interleaved };
 
 /// How the training state is laid out. Everything a builder decides about gathers, reduces and steps follows from it.
 struct StateLayout {
@@ -46,10 +46,13 @@ struct Strategy {
   ShardingEngine engine = ShardingEngine::Local;
   StateLayout layout;
   Mesh mesh;
+  std::int64_t chunks = 1;  // of layers, that each stage of a pipeline has
   WrapPolicy wrap = WrapPolicy::Layer;
   std::int64_t wrap_min_params = 0;  // of size:N
   int simplicity = 0;                // tie-break: lower wins
 
+  /// With its degrees where layers are shared: "fsdp tp2·dp4".
+  std::string title() const;
   bool is_one_gpu() const { return engine == ShardingEngine::Local && mesh.world() == 1; }
   /// Whole copies of model and training state on several GPUs.
   bool is_replicated() const { return !layout.shards_optimizer && mesh.copies() > 1; }
@@ -60,8 +63,12 @@ struct Strategy {
 struct EngineConvention;
 
 struct StrategyOptions {
-  std::optional<std::int64_t> shard_size;  // sharding factor; 1 equals ddp, N equals full sharding
-  std::optional<int> fsdp_version;         // unset: 2, or 1 where FSDP2 cannot shard the base (QLoRA)
+  std::int64_t tp = 1;                      // ranks that share each layer
+  bool splits_sequence = false;             // … hold their part of the sequence between its products
+  std::int64_t pp = 1, virtual_stages = 1;  // stages of a pipeline, and chunks of layers of each
+  std::optional<Schedule> schedule;         // unset: one forward, one backward, interleaved where stages have chunks
+  std::optional<std::int64_t> shard_size;   // sharding factor; 1 equals ddp, N equals full sharding
+  std::optional<int> fsdp_version;          // unset: 2, or 1 where FSDP2 cannot shard the base (QLoRA)
   WrapPolicy wrap = WrapPolicy::Layer;
   std::int64_t wrap_min_params = 0;
   bool reshards = true;
@@ -88,6 +95,11 @@ struct StrategyRow {
 };
 
 /// Simplest first: the order in which ties are broken.
+/// GPUs that a strategy may lay along its axes: groups that share layers.
+std::int64_t num_places(const ClusterSpec& cluster, const StrategyOptions& options);
+/// "tp2·dp4": the degrees above 1, data parallel ones together; empty where no layer is shared.
+std::string degrees_text(const Mesh& mesh);
+
 std::span<const StrategyRow> strategy_rows();
 std::span<const std::string_view> strategy_names();
 
@@ -105,6 +117,9 @@ struct Counterparts {
 };
 std::span<const Counterparts> counterparts();
 
+/// Says of a strategy whether its stages are the GPUs themselves (mp), and not a degree that is asked for.
+bool lays_stages(std::string_view name);
+
 /// The canonical name of any spelling ("FULL_SHARD", "SHARD_GRAD_OP", "naive", "deepspeed-zero3", …).
 /// Throws InputError for `--strategy` with the nearest names.
 std::string canonical_strategy(std::string_view text);
@@ -120,6 +135,8 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
 std::string equivalent_strategy(std::string_view name, std::int64_t num_gpus, const StrategyOptions& options,
                                 const Offload& offload);
 
+/// Why ranks cannot share layers so, or stages of a pipeline be laid so; empty where they can.
+std::string why_not_divided(const Strategy& strategy, const Recipe& recipe, const ModelSpec& model);
 /// Why a strategy cannot be used here ("needs at least 2 GPUs", "no optimizer offload"), or empty.
 std::string why_not_applicable(const Strategy& strategy, const ClusterSpec& cluster, const Recipe& recipe,
                                const ModelSpec& model);

@@ -1,6 +1,7 @@
 #include "planner/strategy_estimate.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <utility>
@@ -41,7 +42,7 @@ Dtype file_dtype(const Job& job) { return job.recipe().is_adapter() ? job.numeri
 
 Bytes checkpoint_bytes(const Job& job) {
   if (!job.model.spec.checkpoint.is_present()) return bytes_of(job.model.parameters, file_dtype(job));
-  return model_state(job.model, job.numerics, job.recipe(), {}).frozen;  // adapters alone are trained
+  return model_state(job.whole(), job.numerics, job.recipe(), {}).frozen;  // adapters alone are trained
 }
 
 HostBytes host_memory(const Job& job, const Peak& peak, const SaveCost& save) {
@@ -62,21 +63,18 @@ HostBytes host_memory(const Job& job, const Peak& peak, const SaveCost& save) {
   h.nvme = ranks * peak.nvme;
   h.save = save.disk;  // gathered on the host of rank 0 before it is written
   h.capacity = r.cluster.host_memory;
+  h.usual = r.cluster.host.usual_memory;
   if (h.capacity.count > 0) h.fits = h.needed() <= h.capacity;
   return h;
 }
 
 SaveCost save_cost(const Job& job) {
   SaveCost s;
-  const TrainedModel& model = job.model;
+  const TrainedModel& model = job.whole();
   s.disk = job.recipe().is_adapter() ? bytes_of(model.trainable, job.numerics.adapter) : checkpoint_bytes(job);
   const StateSizes whole = model_state(model, job.numerics, job.recipe(), {});
   s.disk_with_optimizer = s.disk + whole.master + whole.state + whole.paged_state;
-  // sharded full weights are gathered unit by unit; the largest unit exists on the device once more
-  if (job.strategy.layout.shards_weights)
-    s.device_peak = bytes_of(std::max(model.weights.largest_layer_elements(),
-                                      model.weights.before_elements() + model.weights.after_elements()),
-                             file_dtype(job));
+  s.device_peak = gathered_at_once(job);
   return s;
 }
 
@@ -90,14 +88,14 @@ CommunicationLevel level_of(const StepTime& time, const Strategy& strategy) {
                            : CommunicationLevel::High;
 }
 
-/// Evaluation may set the peak instead of training.
-void add_evaluation(Peak& peak, const Job& job, const EvaluationNeeds& needs, const StepProgram& program,
-                    const RankClass& c) {
-  const Bytes during = evaluation_tensors(job, needs, program, c, peak);
-  if (during <= peak.tensors) return;
-  peak.tensors = during;
-  for (Bytes* pools : {&peak.pools, &peak.joined_pools}) *pools = std::max(*pools, during);
-  peak.instant = PeakInstant::Evaluation;
+/// Another phase may set the peak instead of training.
+void add_phases(Peak& peak, std::span<const PhasePeak> phases) {
+  for (const PhasePeak& phase : phases) {
+    if (!phase.counts || phase.needed() <= peak.tensors) continue;
+    peak.tensors = phase.needed();
+    for (Bytes* pools : {&peak.pools, &peak.joined_pools}) *pools = std::max(*pools, peak.tensors);
+    peak.instant = phase.phase;
+  }
 }
 
 /// The tightest GPU of the class, with what processes were seen to hold outside their tensors.
@@ -110,12 +108,18 @@ GpuSpec corrected_gpu(const Job& job, const RankClass& c) {
 
 /// Process bytes of the class by category.
 CategoryBytes class_breakdown(const Job& job, const RankClass& c, const ClassMemory& memory, DetailedPeak detail) {
-  if (memory.peak.tensors > detail.tensors)  // evaluation set the peak, which the program does not hold
+  if (memory.peak.tensors > detail.tensors)  // another phase set the peak, which the program does not hold
     detail.by_category[std::size_t(Category::Activations)] += memory.peak.tensors - detail.tensors;
   return process_breakdown(detail, memory.tiers, corrected_gpu(job, c), job.profile, !job.is_one_process());
 }
 
 }  // namespace
+
+const PhasePeak* StrategyEstimate::phase(PeakInstant instant) const {
+  const auto found =
+      std::find_if(run_phases.begin(), run_phases.end(), [&](const PhasePeak& p) { return p.phase == instant; });
+  return found == run_phases.end() ? nullptr : &*found;
+}
 
 std::string_view to_string(CommunicationLevel level) {
   switch (level) {
@@ -127,6 +131,34 @@ std::string_view to_string(CommunicationLevel level) {
   return "";
 }
 
+/// The kind of model among kModelKinds; empty for an ordinary decoder.
+static std::string_view model_kind(const ModelSpec& model) {
+  const std::array<bool, kModelKinds.size()> is{model.moe.is_present(), model.num_encoder_layers > 0, !model.is_causal,
+                                                model.is_hybrid(), model.vision.is_present()};
+  const auto first = std::ranges::find(is, true);
+  return first == is.end() ? "" : kModelKinds[std::size_t(first - is.begin())];
+}
+
+/// See MeasuredKind::traits.
+static std::vector<std::string> run_traits(const Job& job) {
+  const Recipe& recipe = job.recipe();
+  std::vector<std::string> traits;
+  if (const std::string_view kind = model_kind(job.request.model); !kind.empty()) {
+    traits.emplace_back(kind);
+    traits.push_back(fmt::format("{} under {}", kind, job.strategy.name));
+  }
+  if (recipe.optimizer->is_8bit) traits.emplace_back("8-bit optimizer states");
+  if (recipe.optimizer->is_paged) traits.emplace_back("paged optimizer states");
+  if (recipe.optimizer->is_factored) traits.emplace_back("factored optimizer states");
+  if (recipe.optimizer->is_matrix_momentum) traits.emplace_back("matrix momentum");
+  if (recipe.lora.is_dora) traits.emplace_back("DoRA");
+  if (recipe.qat != Qat::None) traits.emplace_back("fake quantisers");
+  if (recipe.fp8_matmul) traits.emplace_back("fp8");
+  if (recipe.torch_compile) traits.emplace_back("torch.compile");
+  if (!recipe.trained.empty()) traits.emplace_back("a part of the parameters trained");
+  return traits;
+}
+
 MeasuredKind measured_kind(const Job& job) {
   const auto& pretraining = default_accuracy().pretraining_frameworks;
   const StateLayout& layout = job.strategy.layout;
@@ -136,7 +168,8 @@ MeasuredKind measured_kind(const Job& job) {
                             std::find(pretraining.begin(), pretraining.end(), job.framework.name) != pretraining.end(),
           .is_sharded = mesh.shard_ways() > 1 && (layout.shards_optimizer || layout.shards_weights),
           .has_several_gpus = mesh.world() > 1,
-          .offloads = job.recipe().offload.any()};
+          .offloads = job.recipe().offload.any(),
+          .traits = run_traits(job)};
 }
 
 std::optional<AccuracyRange> memory_range(const Job& job) {
@@ -154,8 +187,8 @@ namespace {
 /// `peak`: replay() of the class.
 ClassMemory class_memory(const Job& job, const CommonMemory& common, const StepProgram& program, const RankClass& c,
                          const Peak& peak) {
-  ClassMemory m{.peak = peak, .tiers = {}};
-  if (common.evaluation) add_evaluation(m.peak, job, *common.evaluation, program, c);
+  ClassMemory m{.peak = peak, .tiers = {}, .phases = phase_peaks(job, common.needs, program, c, peak)};
+  add_phases(m.peak, m.phases);
   const auto rank = std::size_t(tightest_rank(job.request, c));
   const std::vector<Bytes>& in_use = job.cluster().memory_in_use;
   std::optional<Bytes> unplaced;
@@ -194,9 +227,20 @@ std::string describe_fit(Fit fit, const MemoryTiers& t, const std::optional<Accu
 
 /// Host memory by what is known of it.
 void check_host(StrategyEstimate& e) {
-  if (e.host.fits || !e.fits()) return;
+  if (e.host.fits || e.fit < Fit::Tight) return;
   e.fit = Fit::No, e.chance = 0;
   e.why_not_yes = fmt::format("the host needs {} of {}", format_bytes(e.host.needed()), format_bytes(e.host.capacity));
+}
+
+/// What fits on the GPUs may rest on a host of which nothing is known.
+void ask_host(StrategyEstimate& e) {
+  if (e.fit < Fit::Tight || !e.host.needs_more_than_usual()) return;
+  const std::string tight = e.fit == Fit::Tight ? "; " + e.why_not_yes : "";
+  e.fit = Fit::IfHost;
+  e.why_not_yes = fmt::format(
+      "the host needs {}, and machines like this usually have {}; --host-memory says what "
+      "yours has{}",
+      format_bytes(e.host.needed()), format_bytes(e.host.usual), tight);
 }
 
 /// Peak, tiers and verdict of a built program, the host's too.
@@ -211,7 +255,7 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
   Bytes worst{std::numeric_limits<std::int64_t>::min()};
   for (std::size_t k = 0; k < program.classes.size(); ++k) {
     const RankClass& c = program.classes[k];
-    const auto [peak, tiers] = class_memory(job, common, program, c, peaks[k]);
+    auto [peak, tiers, phases] = class_memory(job, common, program, c, peaks[k]);
     const double chance = chance_to_run(tiers, range);
     const Fit fit = fit_of(chance);
     const Bytes pressure = tiers.process - tiers.usable;
@@ -220,29 +264,33 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
     if (k > 0 && (fit > e.fit || (fit == e.fit && pressure <= worst))) continue;
     e.fit = fit;
     if (fit != Fit::Yes)
-      e.why_not_yes = describe_fit(fit, tiers, range, job.cluster().gpus[std::size_t(tightest_rank(job.request, c))]);
+      e.why_not_yes = describe_fit(fit, tiers, range, job.cluster().gpus[std::size_t(tightest_rank(job.request, c))]) +
+                      (peak.tensors > peak.step ? fmt::format(" ({})", describe(peak.instant, peak.unit, 0)) : "");
     worst = pressure;
     e.peak = peak;
     e.tiers = tiers;
+    e.run_phases = std::move(phases);
     e.fullest_class = k;
   }
   e.peak_instant = describe(e.peak.instant, e.peak.unit, job.model.num_layers());
   e.save = common.save;
   e.host = host_memory(job, e.peak, e.save);
   check_host(e);
+  ask_host(e);
 }
 
 }  // namespace
 
 CommonMemory::CommonMemory(const Job& job, const StepProgram& program)
-    : temporaries(step_temporaries(job, program)),
+    : needs(phase_needs(job)),
+      temporaries(step_temporaries(job, program)),
       save(save_cost(job)) {
-  if (is_evaluated(job.request)) evaluation = evaluation_needs(job, program);
+  if (is_evaluated(job.request)) needs.evaluation = evaluation_needs(job, program);
 }
 
 bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program, BlockCache* cache) {
   build_step_program(program, job, {}, {}, cache, Layers::Folded);  // bytes only: no costs
-  return evaluate_built(e, job, program, replay_all(program), {job, program});
+  return evaluate_built(e, job, program, replay_phases(job, program), {job, program});
 }
 
 bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks,
@@ -256,11 +304,13 @@ namespace {
 /// Of a program that is built.
 void explain_peak(StrategyEstimate& e, const Job& job, const StepProgram& program) {
   const RankClass& fullest = program.classes[e.fullest_class];
-  DetailedPeak detail = replay_detailed(program, fullest, job.model.num_layers());
+  DetailedPeak detail = detailed_phases(job, program, e.fullest_class, e.peak);
   e.memory = class_breakdown(job, fullest, {e.peak, e.tiers}, detail);
   e.items = std::move(detail.items);
   e.kept_logits = kept_logits(job);
-  e.other_peaks = other_peaks(job, program, fullest, e.peak, e.save.device_peak);
+  PhaseNeeds needs = phase_needs(job);
+  needs.evaluation = evaluation_needs(job, program);
+  e.run_phases = phase_peaks(job, needs, program, fullest, e.peak);
 }
 
 }  // namespace
@@ -269,12 +319,19 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts p
   StrategyEstimate e;
   const StepColumns columns = make_columns(job);
   build_step_program(program, job, columns.models, columns.of_rank, cache, Layers::Folded);
-  fill_memory(e, job, program, replay_all(program), {job, program});
+  const std::vector<Peak> peaks = replay_phases(job, program);
+  fill_memory(e, job, program, peaks, {job, program});
+  if (parts == Parts::IfFits && !e.fits()) return e;
   if (parts == Parts::All) explain_peak(e, job, program);
-  if (padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len)
-    build_step_program(program, average_job(job), columns.models, columns.of_rank, cache, Layers::Folded);
+  const bool is_average = padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len;
+  if (is_average) build_step_program(program, average_job(job), columns.models, columns.of_rank, cache, Layers::Folded);
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
   e.time = forward_pass(program, columns.models, make_step_comm(job));
+  if (!job.recipe().objective.method.is_usual()) {
+    e.phases = phase_figures(job, peaks, e.time, columns);
+    for (const PhaseFigures& phase : std::span(e.phases).subspan(1))
+      if (!phase.is_before_training) e.time += phase.time;
+  }
   e.time_range = time_range(job);
   e.coverage = gemm_coverage(program, columns.models.front());
   e.communication_level = level_of(e.time, job.strategy);

@@ -15,6 +15,7 @@
 #include "planner/job.h"
 #include "planner/memory.h"
 #include "planner/peaks.h"
+#include "planner/phases.h"
 #include "planner/step_temporaries.h"
 #include "planner/step_time.h"
 #include "planner/tiers.h"
@@ -31,8 +32,11 @@ struct HostBytes {
   Bytes step, nvme;
   Bytes save;
   Bytes capacity;  // 0: not known
+  Bytes usual;     // of a machine of this kind, where `capacity` is not known
   Bytes needed() const { return load_efficient > step ? load_efficient : step; }
   bool fits = true;  // of what is known; load_efficient and step are compared
+  /// Nobody said what the host has, and it needs more than such machines usually have.
+  bool needs_more_than_usual() const { return capacity.count == 0 && usual.count > 0 && needed() > usual; }
 };
 
 /// What saving costs.
@@ -44,7 +48,7 @@ struct SaveCost {
 struct CommonMemory {
   CommonMemory() = default;
   CommonMemory(const Job& job, const StepProgram& program);
-  std::optional<EvaluationNeeds> evaluation;
+  PhaseNeeds needs;
   std::optional<StepTemporaries> temporaries;
   SaveCost save;
 };
@@ -64,12 +68,14 @@ struct StrategyEstimate {
   std::size_t fullest_class{};
   HostBytes host;
   SaveCost save;
-  OtherPeaks other_peaks;  // tensors
-  Bytes kept_logits;       // of one evaluation batch, where they are kept
-  Bytes communication;     // sent per rank and step
+  std::vector<PhasePeak>
+      run_phases;       // of the fullest class, training apart; evaluation where it was asked for, or in parts
+  Bytes kept_logits;    // of one evaluation batch, where they are kept
+  Bytes communication;  // sent per rank and step
   CommunicationLevel communication_level{};
   StepTime time;
-  double tokens_per_second{};  // of the whole job, without padding
+  std::vector<PhaseFigures> phases;  // of a method that has several, or compares answers
+  double tokens_per_second{};        // of the whole job, without padding
   double mfu{};
   std::int64_t global_batch{};  // sequences per optimizer step
   std::int64_t steps_per_epoch{};
@@ -84,11 +90,12 @@ struct StrategyEstimate {
   /// Bytes of the process whose tensors take `tensors`.
   Bytes process_with(Bytes tensors) const { return tensors + (tiers.process - tiers.reserved); }
   /// Of the process while it trains, also where evaluation needs more.
-  Bytes training_process() const {
-    return peak.instant == PeakInstant::Evaluation ? process_with(peak.step) : tiers.process;
-  }
-  bool fits() const { return fit >= Fit::Tight; }
-  bool fits_well() const { return fit == Fit::Yes; }  // what advice may say "fits" of
+  Bytes training_process() const { return peak.tensors > peak.step ? process_with(peak.step) : tiers.process; }
+  /// nullptr: not among `run_phases`.
+  const PhasePeak* phase(PeakInstant instant) const;
+  bool fits() const { return fit >= Fit::IfHost; }
+  Fit fit_on_gpus() const { return fit == Fit::IfHost ? fit_of(chance) : fit; }  // whatever the host has
+  bool fits_well() const { return fit == Fit::Yes; }                             // what advice may say "fits" of
   /// Whether it fits if the prediction is exact.
   bool is_predicted_to_fit() const { return tiers.needed <= tiers.usable && host.fits; }
 };
@@ -105,7 +112,15 @@ struct Recommendation {
   std::vector<std::string> advice;  // what to change when nothing fits, or what else is worth knowing
 };
 
+/// What was chosen where nobody gave it (planner/free_choice).
+struct ChosenFreely {
+  std::vector<std::string> flags;         // in the place of defaults: "--checkpointing full"
+  std::optional<StrategyEstimate> usual;  // the best with the defaults; nothing where none fits
+};
+
 struct EstimateResult {
+  EstimateRequest request;  // as it was answered
+  ChosenFreely chosen;
   TrainedModel model;
   FrameworkConvention framework;
   Profile profile;
@@ -126,6 +141,7 @@ std::optional<AccuracyRange> time_range(const Job& job);
 struct ClassMemory {
   Peak peak;
   MemoryTiers tiers;
+  std::vector<PhasePeak> phases;
 };
 ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& rank_class);
 
@@ -138,8 +154,9 @@ bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program, BlockCa
 bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks,
                     const CommonMemory& common);
 
-/// Whether the peak is taken apart (memory, items, kept_logits, other_peaks), which is half of the work.
-enum class Parts : std::uint8_t { None, All };
+/// How much of an estimate is made. All: the peak is taken apart too (memory, items, kept_logits, evaluation among
+/// phases), which is half of the work. IfFits: no time of what does not fit.
+enum class Parts : std::uint8_t { IfFits, None, All };
 
 /// Program, replay, time: everything but the limits. `program` is reused storage; afterwards it is that of an average
 /// step (average_job).

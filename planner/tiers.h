@@ -33,11 +33,13 @@ struct MemoryTiers {
 enum class Fit : std::uint8_t {
   No,        // below kNoUpTo, or what lives all the step, which is counted exactly, is more than the device has
   Unlikely,  // below kTightFrom
+  IfHost,    // the GPUs have room for it, and nobody said how much memory the host has: more than is usual is needed
   Tight,
   Yes  // from kYesFrom on
 };
 inline constexpr std::array kFits{NameRow<Fit>{"yes", Fit::Yes}, NameRow<Fit>{"tight", Fit::Tight},
-                                  NameRow<Fit>{"unlikely", Fit::Unlikely}, NameRow<Fit>{"no", Fit::No}};
+                                  NameRow<Fit>{"if-host", Fit::IfHost}, NameRow<Fit>{"unlikely", Fit::Unlikely},
+                                  NameRow<Fit>{"no", Fit::No}};
 constexpr NameTable<Fit> names_of(Fit) { return {"verdict", kFits}; }
 inline constexpr double kYesFrom = 0.8, kTightFrom = 0.2, kNoUpTo = 0.01;
 

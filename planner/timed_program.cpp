@@ -94,7 +94,7 @@ class Resolver {
       }
     }
     // an allocation waits for the users of what its pool freed, whoever uses the new buffer
-    if (allocates && i.op < OpCode::Release && i.op != OpCode::Call && (gated_ & bit(i.stream))) {
+    if (allocates && i.op < OpCode::Release && !runs_block(i) && (gated_ & bit(i.stream))) {
       operands[num_operands_] = kAllocates;
       steps[num_operands_++] = 0;
     }
@@ -119,7 +119,8 @@ class Resolver {
     if (known != kNoKind) {
       const Instruction& k = p_.instructions[out_.examples[known].instruction];
       if (k.op == i.op && k.work == i.work && k.block == i.block && k.stream == i.stream && k.axis == i.axis &&
-          k.messages == i.messages && k.hook_kernels == i.hook_kernels && out_.examples[known].place == place)
+          k.messages == i.messages && (i.op != OpCode::OptimizerStep || k.frame == i.frame) &&
+          k.hook_kernels == i.hook_kernels && out_.examples[known].place == place)
         return known;
     }
     known = narrow<std::uint16_t>(out_.examples.size());

@@ -88,8 +88,8 @@ class Verifier {
       if (is_callees(o) && (o & kRead)) require(s.alive, "a callee reads what is not alive", id(o));
     }
     if (i.op == OpCode::Cast || i.op == OpCode::CopyIn || i.op == OpCode::CopyOut) carry_placement(i);
-    check_placement(i);
-    if (i.op == OpCode::Call) {
+    if (!runs_block(i) || i.op == OpCode::Call) check_placement(i);  // what a layer's parts exchange is the ledger's
+    if (runs_block(i)) {
       consume(i);
       follow_frame(i);
     }
@@ -122,7 +122,8 @@ class Verifier {
       if ((o & kRead) && frees[slot(o)]) state_[id(o)].alive = false;
       ++k;
     }
-    require(k > 0 || b.total.net >= 0, "a call without slots frees memory");
+    constexpr unsigned kCallees = (1u << (kSlotDx + 1)) - 1;  // of the slots
+    require(k > 0 || (b.slots & kCallees) == 0, "a call binds none of its block's slots");
   }
 
   /// Locals live in the call's frame from forward to backward: every op reads what is alive there.
@@ -163,7 +164,7 @@ class Verifier {
       if (i.op == OpCode::AllGather && (o & kRead) && !(o & kOwnSlice))
         require(here == Placement::Sharded, "an all-gather of what is not sharded", id(o));
       // a step or a copy into one's own slice leaves the rest of the buffer stale until it is gathered
-      if ((o & kOwnSlice) && (o & kWrite))
+      if ((o & kOwnSlice) && (o & kWrite) && i.op != OpCode::AllReduce)
         s.placement[axis] = i.op == OpCode::AllGather ? Placement::Replicated : Placement::Sharded;
       const BufferRole role = p_.buffers[id(o)].role;
       if (i.op == OpCode::OptimizerStep &&
@@ -195,17 +196,18 @@ void verify_block(const StepProgram& all, const Block& block) {
                 "a block's summary differs from its events");
 }
 
-/// Every receive of a stage has a send of its neighbour.
+/// Every receive of a stage has a send of its neighbour; the last stage's is the first.
 void verify_groups(const StepProgram& all) {
-  for (std::size_t c = 0; c + 1 < all.classes.size(); ++c) {
+  for (std::size_t c = 0; c < all.classes.size(); ++c) {
+    const std::size_t next = (c + 1) % all.classes.size();
     const auto count = [&](std::size_t k, OpCode op, Direction direction) {
       const RankProgram& p = all.programs[all.classes[k].program];
       return std::count_if(p.instructions.begin(), p.instructions.end(),
                            [&](const Instruction& i) { return i.op == op && i.direction == direction; });
     };
-    GPUPLAN_CHECK(count(c, OpCode::Send, Direction::Forward) == count(c + 1, OpCode::Recv, Direction::Forward),
+    GPUPLAN_CHECK(count(c, OpCode::Send, Direction::Forward) == count(next, OpCode::Recv, Direction::Forward),
                   "a forward send without its receive");
-    GPUPLAN_CHECK(count(c + 1, OpCode::Send, Direction::Backward) == count(c, OpCode::Recv, Direction::Backward),
+    GPUPLAN_CHECK(count(next, OpCode::Send, Direction::Backward) == count(c, OpCode::Recv, Direction::Backward),
                   "a backward send without its receive");
   }
 }

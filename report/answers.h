@@ -26,6 +26,8 @@ struct EstimateAnswer {
   const StrategyEstimate* shown = nullptr;  // of result: recommended or asked for, else nearest to fitting; may be none
   std::vector<ExplainSection> explanation;  // with --explain
   bool has_details = false;                 // --details
+  bool is_brief = false;                    // one screen of text
+  std::size_t num_notes = 0;                // of the assumptions: about how the question was understood
   std::optional<RowFit> rows;               // with --lengths or --data, of the strategy that is shown
 
   bool fits() const { return result.recommended && !result.recommended->strategy.empty(); }

@@ -50,7 +50,7 @@ int reserve(int file, std::int64_t bytes, std::int64_t free) {
 // maps.
 constexpr std::uintptr_t kAround = std::uintptr_t(2) << 20;
 
-/// What is mapped where, for a handler that may call almost nothing.
+/// Place of a mapped file, for a handler that may call almost nothing.
 struct MappedRange {
   std::atomic<std::uintptr_t> begin{0}, end{0};  // 0: free
   std::array<char, 512> name{};

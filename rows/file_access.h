@@ -21,7 +21,7 @@ class NewFile {
   NewFile& operator=(const NewFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
-  /// To the disk; what was written is whole.
+  /// Flushes to the disk; what was written is whole.
   void sync();
   /// Gives the file its name. Requires: synced.
   void publish();

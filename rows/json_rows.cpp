@@ -162,7 +162,7 @@ std::vector<std::int32_t> JsonRows::integers(const json& list, const char* key, 
           fmt::format("{}[{}] is {:.60}, {}", key, values.size(), item.dump(),
                       is_whole ? fmt::format("outside the vocabulary of {}", format_grouped(options_.vocab_size))
                                : "not a whole number"),
-          "is it of this model's tokenizer?");
+          "was it made with this model's tokenizer?");
     values.push_back(narrow<std::int32_t>(value));
   }
   return values;

@@ -55,7 +55,8 @@ class SentencePiece : public TextTokenizer {
   }
 
  private:
-  /// What is wrong with the file; empty where it was read. Damaged ones end in a status or an exception of the library.
+  /// Loads the file and returns its mistake; empty where it was read. Damaged ones end in a status or an exception of
+  /// the library.
   std::string load(const std::string& file) {
     const InputFile input(file);
     require_size(std::size_t(input.size()), file, kFileLimit);
@@ -93,7 +94,7 @@ std::unique_ptr<TextTokenizer> open_tokenizer(const fs::path& folder) {
     throw InputError(folder.string(),
                      "the tokenizer is a tokenizer.json, which gpuplan does not read; text needs a tokenizer.model",
                      kTokeniseHint);
-  throw InputError(folder.string(), "there is no tokenizer.model here, which text needs",
+  throw InputError(folder.string(), "tokenizer.model not found; it is required for text data",
                    fmt::format("give the model's folder, or {}", kTokeniseHint));
 }
 

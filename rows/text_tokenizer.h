@@ -17,7 +17,7 @@ class TextTokenizer {
   virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
 };
 
-/// What tokenises in the user's stead, for messages: "scripts/tokenise.py <model folder> <in> <out>".
+/// Command that tokenises in the user's stead, for messages: "scripts/tokenise.py <model folder> <in> <out>".
 extern const char* const kTokeniseHint;
 
 /// Opens `folder`/tokenizer.model. Throws InputError when there is none (naming what tokenises a tokenizer.json),

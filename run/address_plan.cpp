@@ -12,13 +12,13 @@ namespace {
 
 std::int64_t aligned(std::int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
 
-/// What is placed already.
+/// A lifetime that is placed already.
 struct Placed {
   std::int64_t offset{}, end{};
   std::uint32_t from{}, to{};
 };
 
-/// What is placed, by slots of time: most lifetimes are short and meet few others.
+/// Placed lifetimes by slots of time: most are short and meet few others.
 class Timeline {
  public:
   explicit Timeline(const std::vector<Lifetime>& lifetimes) {
@@ -33,7 +33,7 @@ class Timeline {
     for (std::uint32_t slot = p.from / width_; slot <= (p.to - 1) / width_; ++slot) slots_[slot].push_back(p);
   }
 
-  /// What lives while `life` does, in order of offsets.
+  /// Placed lifetimes that overlap `life`, in order of offsets.
   const std::vector<Placed>& beside(const Lifetime& life) {
     beside_.clear();
     const std::uint32_t first = life.begin / width_;
@@ -58,7 +58,7 @@ class Timeline {
 
 enum class Gap : std::uint8_t { Lowest, Tightest };
 
-/// Where `bytes` fit among `beside`, which is in order of offsets: the lowest gap, or the tightest.
+/// Offset at which `bytes` fit among `beside`, which is in order of offsets: the lowest gap, or the tightest.
 std::int64_t find_gap(const std::vector<Placed>& beside, std::int64_t bytes, Gap wanted) {
   std::int64_t at = 0, best = -1, tightest = std::numeric_limits<std::int64_t>::max();
   for (const Placed& p : beside) {
@@ -93,7 +93,7 @@ void place(const std::vector<Lifetime>& lifetimes, Attempt& attempt) {
   attempt.work = placed.looked_at();
 }
 
-/// What comes first: the largest, the longest, or the largest area in time and memory.
+/// Order of placing: the largest, the longest, or the largest area in time and memory first.
 using Weight = double (*)(const Lifetime&);
 constexpr std::array<Weight, 3> kWeights{
     [](const Lifetime& l) { return double(l.bytes.count); }, [](const Lifetime& l) { return double(l.end - l.begin); },

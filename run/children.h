@@ -24,7 +24,7 @@ struct Child {
   std::optional<int> status;  // of waitpid, once it has ended
 };
 
-/// Whether an exit code is one of gpuplan's own ranks, which has written its message.
+/// Says whether an exit code is one of gpuplan's own ranks, which has written its message.
 bool is_ranks_own(int code);
 
 class Children {
@@ -41,7 +41,7 @@ class Children {
   std::int64_t num_running() const;
   bool has_any_ended() const { return num_running() < std::int64_t(all_.size()); }
   void signal(int number) const;
-  /// With what they started.
+  /// Kills the children and what they started.
   void kill_all();
   /// SIGTERM lets a launcher end its ranks, which are in groups of their own; SIGKILL where that takes too long.
   void end();
@@ -78,7 +78,7 @@ class CountedInterrupts {
   SignalHandlers handlers_;
 };
 
-/// How children are ended, and what their end means.
+/// Policy of ending children, and the meaning of their end.
 struct WatchPolicy {
   std::function<void(Children&)> end;
   std::function<int(const Child&, std::ostream&)> exit_code;

@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using SteadyClock = std::chrono::steady_clock;
 
-/// What a launcher of ours would hand down to one that it is itself started by.
+/// Variables that a launcher of ours would hand down to one that it is itself started by.
 const std::vector<std::string> kLauncherVariables{
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"};
 

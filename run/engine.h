@@ -24,8 +24,8 @@ struct EngineRun {
   std::vector<EngineProcess> processes;
   std::filesystem::path metrics;  // folder for the files of gpuplan_metrics.py; what is in it is removed first
   bool has_gpus = false;          // NVML is asked
-  /// Of a batch job: the first line of output is its number, its own output goes to this file of the job's number (%j),
-  /// and `cancel` with the number ends it.
+  /// Output file of a batch job: the first line of output is its number, its own output goes to this file of the job's
+  /// number (%j), and `cancel` with the number ends it.
   std::string batch_output;
   std::vector<std::string> cancel;
 };

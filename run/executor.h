@@ -37,7 +37,7 @@ struct StepResult {
   bool is_asked_to_stop = false;  // by any rank
 };
 
-/// When a task ran, measured on its stream. Begin counts from the start of the step.
+/// Time at which a task ran, measured on its stream. Begin counts from the start of the step.
 struct TaskTime {
   std::uint32_t instruction{};
   std::uint32_t micro_batch{};
@@ -53,17 +53,17 @@ class Executor {
   ~Executor();
 
   void load(const WeightSource& source);
-  /// From now on what a step does before its norm is known is launched as one graph, where the device can. On every
-  /// rank alike.
+  /// Launches the part of a step before its norm is known as one graph from now on, where the device can. On every rank
+  /// alike.
   void use_graph();
-  /// Whether it is, and if not why; "" when nothing is to be said.
+  /// Says whether a graph is used, and if not why; "" when nothing is to be said.
   std::string describe_graph() const { return graph_ ? graph_->describe() : ""; }
   /// One optimizer step, the `number`-th from 1. `stop`: this rank is asked to stop, which all then learn with the
   /// loss. Throws EnvError when loss or gradient is not a number, on every rank alike.
   StepResult step(std::int64_t number, const std::vector<MicroBatch>& batches, double learning_rate,
                   const OptimizerSettings& settings, bool stop = false);
 
-  /// What a checkpoint holds of this rank: trained weights and optimizer states, read and written in place.
+  /// State of this rank that a checkpoint holds: trained weights and optimizer states, read and written in place.
   std::vector<StateBlob> state() const;
   /// Every trained tensor, whole, on rank 0 (nothing on others). Collective.
   struct TrainedTensor {
@@ -77,7 +77,7 @@ class Executor {
   const NativeJob& job() const { return job_; }
   RankGroups& groups() { return groups_; }
   Stream& control() { return *streams_[std::size_t(StreamId::Compute)]; }
-  /// Of the last step, when asked for with `record_times`.
+  /// Times of the last step, when asked for with `record_times`.
   void record_times(bool yes) { records_ = yes; }
   std::vector<TaskTime> times() const;
   /// After a failure of this rank, before it ends: what it has under way would wait for ever for ranks that wait for
@@ -94,7 +94,7 @@ class Executor {
     std::unique_ptr<Event> done;          // recorded where another stream waits for it
     std::unique_ptr<Event> began, ended;  // where times are recorded
   };
-  /// What differs from step to step.
+  /// Values that differ from step to step.
   struct Scalars {
     double learning_rate{};
     const OptimizerSettings& settings;
@@ -105,7 +105,7 @@ class Executor {
     double loss = 0, grad_norm = 0;
     float gradient_scale = 1;  // of clipping
   };
-  /// What an optimizer step works on: `count` trained elements from `begin` of the unit's flat array.
+  /// Range of an optimizer step: `count` trained elements from `begin` of the unit's flat array.
   struct StepRange {
     std::int64_t begin{}, count{};
     Dtype dtype{}, state_dtype{};

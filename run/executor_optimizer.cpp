@@ -77,7 +77,7 @@ std::vector<Stretch> stretches(const UnitLayout& layout, const std::vector<Weigh
 
 }  // namespace
 
-/// What steps a range, enqueued on one stream: of the device, or of the host while a task of the device waits for it.
+/// Steps a range, enqueued on one stream: of the device, or of the host while a task of the device waits for it.
 struct Executor::Stepper {
   Device& device;
   Stream& stream;

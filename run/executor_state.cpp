@@ -96,7 +96,7 @@ const RankClass& Executor::class_of(std::uint16_t unit) const {
   });
 }
 
-/// What every rank's arena has at least, and no more than is of use.
+/// Room that every rank's arena has at least, and no more than is of use.
 Bytes Executor::gather_room() const {
   constexpr double kEnough = 64 << 20;
   const double own = std::min(kEnough, double(memory_.arena_bytes().count));

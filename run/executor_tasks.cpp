@@ -161,7 +161,8 @@ void Executor::call(const Bound& task) {
     if (event.kind == BlockEvent::Run) run_layer_op(call, ops[event.index], block.runs_backward);
 }
 
-/// To where copies read them: what the caller gave need not live as long as the step. The one before has ended.
+/// Copies the batches to where tasks read them: the caller's memory need not live as long as the step. The step before
+/// has ended.
 void Executor::stage(const std::vector<MicroBatch>& batches, double label_tokens) {
   const std::int64_t size = bytes_of(job_.recipe().tokens(), Dtype::I32).count;
   if (!batches_.data())

@@ -22,19 +22,19 @@ struct GpuHere {
   std::vector<LocalProcess> processes;  // that hold memory on it
 };
 
-/// What a rank's GPU must be.
+/// GPU that a rank needs.
 struct GpuWanted {
   std::string name, product;
   Bytes needed;  // by the whole process
 };
 
-/// As the driver's NVML says; nothing where it cannot be asked. CUDA, which counts otherwise unless
+/// GPUs of this machine by the driver's NVML; nothing where it cannot be asked. CUDA, which counts otherwise unless
 /// CUDA_DEVICE_ORDER=PCI_BUS_ID, may know them all the same.
 std::optional<std::vector<GpuHere>> gpus_here();
 /// The same of an opened device, whose context counts as free.
 GpuHere gpu_of(const Device& device);
 
-/// By rank. Throws InputError for GPUs that can be planned for only.
+/// GPUs that a plan needs, by rank. Throws InputError for GPUs that can be planned for only.
 std::vector<GpuWanted> gpus_wanted(const EstimateRequest& request, const EstimateResult& result,
                                    const Strategy& strategy);
 
@@ -49,11 +49,11 @@ void require_gpus_here(std::span<const GpuWanted> wanted);
 /// `wanted`: by rank. Throws as require_gpus does. Where NVML is not there, the opened device says what it is.
 std::unique_ptr<Device> open_gpu(std::span<const GpuWanted> wanted, const LaunchedRank& launched);
 
-/// Which GPU a rank takes, of those that its process sees: its place on the machine, or the only one where the launcher
-/// shows each rank its own. Throws InputError when there are fewer than ranks.
+/// Index of a rank's GPU among those that its process sees: its place on the machine, or the only one where the
+/// launcher shows each rank its own. Throws InputError when there are fewer than ranks.
 int gpu_index(std::int64_t local_rank, int num_visible);
 
-/// What both ranks and their parent agree to call the first, second, … GPU: sets CUDA_DEVICE_ORDER unless it is set.
+/// Sets CUDA_DEVICE_ORDER unless it is set, so that ranks and their parent count GPUs alike.
 void count_gpus_by_bus();
 
 }  // namespace gpuplan

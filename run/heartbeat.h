@@ -68,8 +68,8 @@ class Heartbeat {
   std::thread ticker_;
 };
 
-/// Whether this rank, which has failed, is the first to: it says why, and others that fail with it or after it keep
-/// quiet until the supervisor ends them. Nothing where there is no supervisor's file.
+/// Says whether this failed rank is the first to fail: that one tells why, and others that fail with it or after it
+/// keep quiet until the supervisor ends them. Nothing where there is no supervisor's file.
 std::optional<bool> has_first_word(std::int64_t rank);
 
 /// Advice for ranks on CPUs that fail or do not start: shared memory is too small or full. Empty where it is not.
@@ -87,7 +87,7 @@ class HeartbeatFile {
   HeartbeatFile(const HeartbeatFile&) = delete;
   HeartbeatFile& operator=(const HeartbeatFile&) = delete;
   const std::filesystem::path& path() const { return path_; }
-  /// What to say of the first rank that has been silent for `patience`, or has not begun within `start` after this was
+  /// Message about the first rank that has been silent for `patience`, or has not begun within `start` after this was
   /// made; empty when there is none.
   std::string silent_rank(Seconds patience, Seconds start) const;
   /// Says that no rank has taken a step for too long; empty otherwise. Callers ask again and again.

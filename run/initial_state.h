@@ -16,7 +16,7 @@
 
 namespace gpuplan {
 
-/// Which values of which tensor.
+/// Range of values of a tensor.
 struct TensorPart {
   std::string name;  // full, in the checkpoint
   const WeightTensor* tensor{};

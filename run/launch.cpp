@@ -126,7 +126,7 @@ std::int64_t number_of(std::string_view text, std::string_view list, std::string
   return parse_integer(text, where, 0);
 }
 
-/// What is between brackets: "01-03,7" is 01, 02, 03, 7: as wide as the first of a range.
+/// Numbers between brackets: "01-03,7" is 01, 02, 03, 7: as wide as the first of a range.
 std::vector<std::string> numbers_in(std::string_view ranges, std::string_view list, std::string_view where) {
   std::vector<std::string> out;
   for (const std::string_view range : parts_of(ranges, where)) {

@@ -17,11 +17,11 @@ struct LaunchedRank {
   bool has_mpi = false;  // MPI finds the other ranks: mpirun's, and srun's where it offers PMIx
 };
 
-/// What gpuplan gives to ranks that it starts itself (run/supervise).
+/// Variables that gpuplan gives to ranks that it starts itself (run/supervise).
 inline constexpr const char *kRankVariable = "GPUPLAN_RANK", *kWorldSizeVariable = "GPUPLAN_WORLD_SIZE";
 
-/// From the environment: GPUPLAN_RANK, OMPI_COMM_WORLD_*, PMI_*, SLURM_* of a step, or RANK and WORLD_SIZE of torchrun.
-/// Throws InputError when it contradicts itself.
+/// Reads rank and world size from the environment: GPUPLAN_RANK, OMPI_COMM_WORLD_*, PMI_*, SLURM_* of a step, or RANK
+/// and WORLD_SIZE of torchrun. Throws InputError when it contradicts itself.
 LaunchedRank read_launcher();
 
 // The compact lists in Slurm's variables: nodes as "gpu[01-03,7],login", counts as "2(x3),1".

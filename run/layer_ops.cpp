@@ -24,7 +24,7 @@ float adapter_scale(const LayerCall& c, WeightUse use) {
   return use == WeightUse::LowRankB ? float(c.recipe.lora.alpha / double(c.recipe.lora.rank)) : 1.0F;
 }
 
-/// Whose tensor an op of a linear uses: the layer's by its number, or the head's matrix.
+/// Owner of the tensor that an op of a linear uses: the layer by its number, or the head's matrix.
 struct WeightOwner {
   const UnitView& view;
   std::uint16_t tensor;
@@ -172,7 +172,7 @@ void copy(const LayerCall& c, const LayerOp& op, bool) {
                 c.stream);
 }
 
-/// Of a local, or of an adapter where it is used.
+/// Casts a local, or an adapter where it is used.
 void cast(const LayerCall& c, const LayerOp& op, bool) {
   const ConstNumbers from = op.num_reads > 0 ? read(c, op, 0) : c.unit.weight(op.weight, op.use);
   run(c, kernels::Cast{written(c, op, 0), from, elements(c, op.writes[0])});

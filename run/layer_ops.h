@@ -24,7 +24,7 @@ struct ConstantsView {
   const float *cosine{}, *sine{};
 };
 
-/// What the ops of one call work on. The device's calls go to `stream`.
+/// Operands of the ops of one call. The device's calls go to `stream`.
 struct LayerCall {
   Device& device;
   Stream& stream;

@@ -32,7 +32,7 @@ std::optional<std::int64_t> step_of(std::string_view line) {
   return object["step"].get<std::int64_t>();
 }
 
-/// What a power loss leaves of lines that were not synced: zeros, and the rest of a line behind them.
+/// Recognises what a power loss leaves of lines that were not synced: zeros, and the rest of a line behind them.
 bool is_lost(std::string_view line) {
   return line.starts_with('\0') && (line.ends_with('}') || line.find_first_not_of('\0') == std::string_view::npos);
 }

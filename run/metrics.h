@@ -34,7 +34,7 @@ class MetricsFile {
   MetricsFile& operator=(const MetricsFile&) = delete;
   /// Throws EnvError when it cannot be written, also because the file was renamed or removed.
   void add(const StepMetrics& metrics);
-  /// What was added is on the disk. Throws EnvError.
+  /// Flushes added lines to the disk. Throws EnvError.
   void sync();
 
  private:
@@ -56,7 +56,7 @@ struct LearningRate {
   double peak = 2e-4;
   LrSchedule schedule = LrSchedule::Constant;
   std::int64_t warmup_steps = 0, total_steps = 1;
-  /// Of optimizer step `step`, counted from 0.
+  /// Learning rate of optimizer step `step`, counted from 0.
   double at(std::int64_t step) const;
 };
 

@@ -130,6 +130,7 @@ std::vector<Lack> of_recipe(const Recipe& r) {
           {r.qat != Qat::None, "--qat", "fake quantisers"},
           {r.lora.dropout > 0 && r.is_adapter(), "--lora dropout", "adapter dropout"},
           {r.lora.is_dora && r.is_adapter(), "--lora", "DoRA"},
+          {r.lora.oft_block > 0 && r.is_adapter(), "--lora oft", "OFT"},
           {r.lora.linear_experts && r.is_adapter(), "--lora linear-experts", "experts as linears"},
           {!r.lora.modules_to_save.empty() && r.is_adapter(), "--lora modules_to_save",
            "full copies of modules beside adapters"},

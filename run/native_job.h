@@ -35,7 +35,7 @@ class NativeJob : public Job {
     return trained_dtypes(layouts_[unit], numerics, recipe(), rules);
   }
   const LayerLinears* linears_of(std::uint16_t unit) const;  // null of the ends
-  /// Where the head's matrix is: in the head; tied, in the embedding, or in the head of a pipeline's last stage.
+  /// Place of the head's matrix: in the head; tied, in the embedding, or in the head of a pipeline's last stage.
   struct Place {
     std::uint16_t unit = 0, tensor = 0;
   };

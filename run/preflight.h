@@ -24,13 +24,13 @@ std::string interpreter_of(const std::filesystem::path& program);
 /// Versions of the packages that this Python has; empty where it cannot be started.
 std::map<std::string, std::string> python_packages(const std::string& python, const std::vector<std::string>& packages);
 
-/// Whether a process of ours could listen there, on every address of this machine.
+/// Says whether a process of ours could listen there, on every address of this machine.
 bool is_port_free(int port);
 /// One that nothing listens at now. Throws EnvError.
 int some_free_port();
 
 Check check_file(const std::string& what, const std::filesystem::path& file);
-/// Whether the file system of `folder`, or of the nearest folder above it that exists, has room.
+/// Checks that the file system of `folder`, or of the nearest folder above it that exists, has room.
 Check check_disk(const std::filesystem::path& folder, Bytes needed);
 /// The plan's GPUs are here with enough free memory, as NVML says.
 Check check_gpus(std::span<const GpuWanted> wanted);

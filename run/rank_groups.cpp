@@ -16,7 +16,7 @@ int colour_of(Axis axis, const Mesh& mesh, std::int64_t rank) {
 /// Both directions of messages go through one group: a send and its receive must be of the same.
 StreamId group_stream(StreamId stream) { return stream == StreamId::Recv ? StreamId::Send : stream; }
 
-/// By axis and stream, of any rank: all must make the same groups in the same order.
+/// Groups by axis and stream, of any rank: all must make the same groups in the same order.
 std::set<std::pair<Axis, StreamId>> groups_in(const StepProgram& all) {
   std::set<std::pair<Axis, StreamId>> out;
   for (const RankProgram& program : all.programs)

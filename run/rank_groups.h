@@ -19,7 +19,7 @@ class RankGroups {
   /// of the GPU: those that `program` talks in are made.
   RankGroups(Communicator* world, const StepProgram& program, const Mesh& mesh, const RankPlace& place);
 
-  /// Of a collective or a message of the program; null where the axis has one rank.
+  /// Communicator of a collective or a message of the program; null where the axis has one rank.
   Communicator* of(Axis axis, StreamId stream) const;
   Communicator* world() const { return world_; }
   /// Every rank's values, by rank. Collective; on the host, at once: nothing may be under way on a stream.

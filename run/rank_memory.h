@@ -35,7 +35,7 @@ class RankMemory {
   Bytes host_bytes() const { return sum_of(MemorySpace::Host) + host_arena_.size(); }
   /// Between steps nothing lives in it.
   std::byte* arena() const { return arena_.as<std::byte>(); }
-  /// What was allocated on the device for each category, at the instant of the step when most is in use.
+  /// Bytes allocated on the device for each category, at the instant of the step when most is in use.
   CategoryBytes at_peak() const;
 
  private:
@@ -47,12 +47,12 @@ class RankMemory {
 
   Bytes sum_of(MemorySpace space) const;
   std::vector<Lifetime> lifetimes_in(MemorySpace space) const;
-  /// Of the lifetimes there; how large the arena is.
+  /// Places the lifetimes there; returns the size of the arena.
   Bytes place(MemorySpace space);
 };
 
-/// What a rank holds where its tensors lie: on a CPU in the host's memory, libraries included; on a GPU there, with
-/// CUDA's context, NCCL and workspaces. The row "process" of predicted against measured.
+/// Memory that a rank holds where its tensors lie: on a CPU in the host's memory, libraries included; on a GPU there,
+/// with CUDA's context, NCCL and workspaces. The row "process" of predicted against measured.
 class ProcessMemory {
  public:
   /// Before the device is opened.

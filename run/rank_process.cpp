@@ -69,9 +69,9 @@ Rendezvous meet(DeviceKind kind, const LaunchedRank& launched, std::int64_t size
   return rendezvous;
 }
 
-/// To give up a GPU waits for what runs there, and aborting NCCL's groups one by one can wait for ever for another of
-/// them (NVIDIA/nccl issue 1013). So this process ends in 15 s if it has not by then. Called while an exception is
-/// handled, which is told if it `speaks`.
+/// Ends this process in 15 s if it has not ended by then: to give up a GPU waits for what runs there, and aborting
+/// NCCL's groups one by one can wait for ever for another of them (NVIDIA/nccl issue 1013). Called while an exception
+/// is handled, which is told if it `speaks`.
 void end_when_stuck(bool speaks) {
   constexpr auto kStuckFor = std::chrono::seconds(15);
   int code = kWorldFailed;

@@ -23,9 +23,9 @@ struct RankJob {
 /// EnvError.
 std::optional<RunReport> run_rank(const RankJob& job, const LaunchedRank& launched);
 
-/// To be called while an exception of a rank is handled, before it is printed: returns at once on the rank that failed
-/// first (where nobody keeps that: rank 0). The others wait, and are ended meanwhile, so that what all ranks meet is
-/// said once.
+/// Lets the rank that failed first speak. Called while an exception of a rank is handled, before it is printed: returns
+/// at once on that rank (where nobody keeps that: rank 0). The others wait, and are ended meanwhile, so that what all
+/// ranks meet is said once.
 void let_first_rank_speak(const LaunchedRank& launched);
 
 DeviceKind device_kind(const ClusterSpec& cluster);

@@ -16,7 +16,7 @@
 namespace gpuplan {
 namespace {
 
-/// Of /proc/PID/stat, by the numbers of proc(5).
+/// Fields of /proc/PID/stat, by the numbers of proc(5).
 struct ProcessState {
   char state = '?';                // 3: 'Z' is one that has ended and was not waited for
   pid_t parent = 0;                // 4

@@ -99,7 +99,7 @@ struct Connection {
   }
 };
 
-/// Of `text`, said by `who` in the conversation of these nonces.
+/// HMAC of `text` as sent by `who`, bound to both nonces of this conversation.
 std::string code(const RendezvousAddress& address, std::string_view who, const std::string& nonces,
                  std::string_view text) {
   return hmac_sha256_hex(address.secret, fmt::format("{}\n{}\n{}", who, nonces, text));
@@ -111,7 +111,7 @@ bool is_nonce(std::string_view text) {
   return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-/// What both must agree on beside the secret.
+/// Facts that both sides must agree on beside the secret.
 std::string meeting(const RendezvousAddress& address, std::int64_t size) {
   return fmt::format("{} {}", size, sha256_hex(address.job).substr(0, 16));
 }
@@ -241,7 +241,7 @@ class Server {
   }
 
   void accept_strangers() {
-    // A rank speaks as soon as it is connected: who is old and silent makes room.
+    // Ranks send immediately after connecting, so the oldest idle connection is dropped to make room.
     for (std::size_t i = 0; i < kMostStrangers / 2; ++i) {
       Socket peer(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!peer.is_open()) {
@@ -253,7 +253,7 @@ class Server {
     }
   }
 
-  /// Whether the peer was admitted or sent away, with what it has said so far.
+  /// Says whether the peer was admitted or sent away, with what it has said so far.
   bool is_done(Connection& connection) {
     while (const auto line = connection.line()) {
       if (!connection.nonces.empty()) return hear_rank(connection, *line), true;
@@ -369,7 +369,8 @@ std::optional<std::string> hear(Connection& connection, const Deadline& deadline
   return why = "it did not answer", std::nullopt;
 }
 
-/// Whether rank 0, as it greets, knows the secret; both nonces are the connection's then. Throws for another program.
+/// Requires that rank 0, as it greets, knows the secret; both nonces are the connection's then. Throws for another
+/// program.
 void require_rank_0(Connection& connection, const std::string& line, const std::string& own_nonce,
                     const RendezvousAddress& address) {
   std::istringstream in(line);

@@ -87,7 +87,8 @@ std::vector<PredictedMeasured> compare_time(const Simulation& predicted, const S
   return out;
 }
 
-/// Of this rank's class: tensors by category at the peak, then what is kept all the time, all tensors, and the process.
+/// Measured memory of this rank beside that of its class: tensors by category at the peak, then what is kept all the
+/// time, all tensors, and the process.
 std::vector<PredictedMeasured> compare_memory(const RunFacts& f) {
   const RankClass& own = class_of(f.job, f.place);
   const ClassMemory memory = class_memory(f.job, f.job.program(), own);
@@ -100,7 +101,7 @@ std::vector<PredictedMeasured> compare_memory(const RunFacts& f) {
     if (predicted[k].count > 0 || f.outcome.at_peak[k].count > 0)
       add(std::string(to_string(Category(k))), predicted[k], f.outcome.at_peak[k]);
   add("persistent", memory.peak.resident, f.outcome.persistent);
-  add("tensors", memory.peak.tensors, f.outcome.peak);
+  add("tensors", memory.peak.step, f.outcome.peak);
   if (memory.peak.host.count > 0) add("host", memory.peak.host, f.outcome.host);
   add("process", memory.tiers.process, f.outcome.process);
   return out;

@@ -45,8 +45,8 @@ struct RunFacts {
 
 RunReport make_run_report(const RunFacts& facts);
 
-/// What the next prediction can learn from the run, if it and its steps were long enough and it was predicted with a
-/// profile of this user. `date`: today's.
+/// Record of the run for the next prediction, if it and its steps were long enough and it was predicted with a profile
+/// of this user. `date`: today's.
 std::optional<RunRecord> run_record(const RunReport& report, const Profile& profile, const std::string& date);
 
 /// Keeps that beside the profile, for the next estimate. Says so in a line for people; empty when there is nothing to

@@ -45,7 +45,7 @@ AdapterConfig config_of(const NativeJob& job, const std::vector<Trained>& traine
           .modules_to_save = {}};
 }
 
-/// What makes the folder a model beside its weights: as it was, or as transformers would write it.
+/// Copies the files that make the folder a model beside its weights: as they were, or as transformers would write them.
 void copy_companions(const NativeJob& job, const std::filesystem::path& from, const std::filesystem::path& to) {
   constexpr std::array kFiles{"config.json",     "generation_config.json", "tokenizer.json",
                               "tokenizer.model", "tokenizer_config.json",  "special_tokens_map.json"};

@@ -247,7 +247,7 @@ class Run {
                               o_.output.string()));
   }
 
-  /// To go on from, if any; before weights are read.
+  /// Step of the checkpoint to go on from, if any; before weights are read.
   std::optional<std::int64_t> find_checkpoint() {
     if (o_.output.empty()) return {};
     hold_folder();

@@ -63,12 +63,12 @@ struct TrainingHooks {
   std::function<Bytes(Bytes held)> process_memory;  // of the process, that holds this much in buffers
 };
 
-/// What all ranks must have alike, and a checkpoint must agree with to go on exactly: the model by its shape, weights
-/// and data by their content and not by their place, recipe and ranks. Reads files. Throws InputError naming one that
-/// it cannot read.
+/// Identity that all ranks must share, and that a checkpoint must agree with to go on exactly: the model by its shape,
+/// weights and data by their content and not by their place, recipe and ranks. Reads files. Throws InputError naming
+/// one that it cannot read.
 nlohmann::json run_identity(const NativeJob& job, const TrainingOptions& options);
 
-/// What decides the losses to come and may be changed on purpose when a run goes on, by the names of the flags.
+/// Settings that decide the losses to come and may be changed on purpose when a run goes on, by the names of the flags.
 inline constexpr std::array kRunSettings{"lr", "schedule", "warmup", "weight-decay", "clip", "max-steps"};
 /// Their values. `total_steps` counts only where the schedule ends with them.
 nlohmann::json run_settings(const TrainingOptions& options, std::int64_t total_steps);

@@ -11,7 +11,7 @@
 
 namespace gpuplan {
 
-/// Which tensors of a gradient array have been written since the array came to life; the first to write need not add.
+/// Tensors of a gradient array that have been written since the array came to life; the first to write need not add.
 using Written = std::vector<char>;  // by index of UnitLayout::trained
 
 /// NF4 weights in device memory.
@@ -38,7 +38,7 @@ struct UnitView {
   QuantisedWeight quantised(std::uint16_t tensor, const QuantSpec& quant) const;
   const PlacedTensor& placed(std::uint16_t tensor, WeightUse use) const;
   Numbers gradient_of(std::uint16_t tensor, WeightUse use) const;
-  /// Whether the tensor's gradient has been written; from now on it has.
+  /// Says whether the tensor's gradient has been written; from now on it has.
   bool take_written(std::uint16_t tensor, WeightUse use) const;
 };
 

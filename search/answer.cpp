@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -24,6 +25,7 @@ PlanRow make_row(const Space& space, const RankedPlan& plan, const std::string& 
   row.request = request_of(space, plan);
   row.offer = machine.offers[plan.offer];
   row.is_rented = q.is_rented;
+  row.overhead = q.overhead;
   row.command = command_of(space, plan, given);
   return row;
 }
@@ -37,8 +39,8 @@ void simulate_row(PlanRow& row) {
   if (row.offer.is_spot)
     row.slowdown = spot_slowdown(row.offer.spot, s.estimate.save.disk_with_optimizer, r.cluster.num_nodes());
   row.step = s.simulation.step_time();
-  row.epoch = row.slowdown * s.epoch, row.total = row.slowdown * s.total;
-  if (s.cost_usd) row.cost_usd = row.slowdown * *s.cost_usd;
+  row.epoch = row.slowdown * s.epoch, row.total = row.slowdown * s.total + row.overhead;
+  if (s.cost_usd) row.cost_usd = row.slowdown * *s.cost_usd + row.overhead_usd();
 }
 
 void simulate_all(std::vector<PlanRow>& rows, unsigned num_threads) {
@@ -96,6 +98,40 @@ Seconds least_time_of(const std::vector<RankedPlan>& plans, const RankedPlan& be
   return least;
 }
 
+/// Without offers of unknown age, where others do it too.
+void drop_undated(std::vector<RankedPlan>& plans, const SearchQuestion& q) {
+  const auto is_dated = [&](const RankedPlan& plan) { return q.machines[plan.machine].offers[plan.offer].is_dated(); };
+  if (q.is_rented && std::any_of(plans.begin(), plans.end(), is_dated))
+    std::erase_if(plans, [&](const RankedPlan& plan) { return !is_dated(plan); });
+}
+
+/// The best plan of each kind of GPU that no row shows.
+std::vector<PlanRow> best_by_gpu(const Space& space, const std::vector<RankedPlan>& plans,
+                                 const std::vector<PlanRow>& shown, const std::string& given, double error,
+                                 std::size_t most) {
+  const SearchQuestion& q = space.question;
+  if (!q.is_rented) return {};
+  std::map<std::string, std::vector<const RankedPlan*>> kinds;
+  for (const RankedPlan& plan : plans) kinds[q.machines[plan.machine].cluster.gpus.front().id].push_back(&plan);
+  for (const PlanRow& row : shown) kinds.erase(row.request.cluster.gpus.front().id);
+  std::vector<RankedPlan> best;
+  std::vector<Merit> merits;
+  for (const auto& [id, own] : kinds) {
+    std::vector<Merit> all;
+    for (const RankedPlan* plan : own) all.push_back(merit_of(*plan, plan->total, plan->cost, true));
+    const std::size_t at = best_of(all, wishes_of(q), error);
+    best.push_back(*own[at]);
+    merits.push_back(all[at]);
+  }
+  std::vector<PlanRow> out;
+  while (!best.empty() && out.size() < most) {
+    const auto at = std::ptrdiff_t(best_of(merits, wishes_of(q), 0));
+    out.push_back(make_row(space, best[std::size_t(at)], given));
+    best.erase(best.begin() + at), merits.erase(merits.begin() + at);
+  }
+  return out;
+}
+
 }  // namespace
 
 SearchAnswer answer(const SearchQuestion& question, const std::string& given, std::size_t most,
@@ -111,6 +147,8 @@ SearchAnswer answer(const SearchQuestion& question, const std::string& given, st
   std::vector<RankedPlan>& plans = found.ranking.plans;
   std::vector<Merit> merits;
   if (question.takes_fewest_gpus) keep_fewest_gpus(plans, question);
+  const std::vector<RankedPlan> with_undated = plans;
+  drop_undated(plans, question);
   for (const RankedPlan& plan : plans) merits.push_back(merit_of(plan, plan.total, plan.cost, question.is_rented));
   std::vector<PlanRow> rows;
   for (const std::size_t i : frontier(merits, wishes_of(question), out.error, most + kSpare))
@@ -127,6 +165,8 @@ SearchAnswer answer(const SearchQuestion& question, const std::string& given, st
   const Seconds fastest = least_time_of(plans, best);
   for (PlanRow& row : out.rows) row.reason = reason_of(row, out.rows, question, out.error, fastest);
   out.num_equal = count_equal(merits, merit_of(best, best.total, best.cost, question.is_rented), out.error) - 1;
+  out.by_gpu = best_by_gpu(space, with_undated, out.rows, given, out.error, most);
+  simulate_all(out.by_gpu, options.num_threads);
   out.knobs = knobs_of(space, out.rows.front());
   if (!question.is_rented && (best.offloads || best.fit == Fit::Tight)) out.would_do = or_rent(question, options);
   return out;

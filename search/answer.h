@@ -12,7 +12,9 @@
 namespace gpuplan {
 
 struct SearchAnswer {
-  std::vector<PlanRow> rows;   // the recommended one first; empty: nothing meets the limits
+  std::vector<PlanRow> rows;  // the recommended one first; empty: nothing meets the limits
+  std::vector<PlanRow>
+      by_gpu;                  // the best of each other kind of GPU that can be rented, the best first; as many at most
   std::int64_t num_equal = 0;  // other plans that are as good as the recommended one, but for the error
   std::vector<Knob> knobs;
   std::vector<WouldDo> would_do;

@@ -19,8 +19,8 @@ struct Merit {
   std::int64_t simplicity{};  // lower is simpler
 };
 
-/// A rented machine takes about so long until it trains (start, image, weights, data): a training that is shorter is
-/// not better for it. An estimate of ours.
+/// A rented machine takes about so long until it trains (start, image, weights, data, a failed start now and then): the
+/// overhead of a search that says no other, and a training that is shorter is not better for it. An estimate of ours.
 inline constexpr Seconds kReadyTime{15 * 60};
 
 /// `total`: of the training, which counts as at least kReadyTime on a rented machine.

@@ -89,10 +89,12 @@ class Knobs {
     } catch (const InputError&) { return; }
     if (!after) return;
     const StrategyEstimate& before = row_.estimate();
-    knob.fit = host_has_room(row_.request.cluster, after->host) ? after->fit : Fit::No;
-    knob.time_ratio = after->total->value / before.total->value;
+    knob.fit = after->fit;
+    knob.time_ratio = (row_.slowdown * *after->total + row_.overhead) / (row_.slowdown * *before.total + row_.overhead);
     knob.memory = after->tiers.process - before.tiers.process;
-    if (after->cost_usd) knob.cost_usd = row_.slowdown * *after->cost_usd;
+    if (after->cost_usd)
+      knob.cost_usd = row_.slowdown * *after->cost_usd +
+                      row_.overhead_usd() * double(after->num_gpus_used) / double(before.num_gpus_used);
     const double memory = std::abs(knob.memory / before.tiers.usable);
     if (std::abs(knob.time_ratio - 1) >= kVisibleTime || memory >= kVisibleMemory) knobs_.push_back(std::move(knob));
   }

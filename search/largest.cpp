@@ -23,19 +23,21 @@ SearchQuestion about_memory(const SearchQuestion& question) {
   return q;
 }
 
-/// The safest plan of one question; nothing when none fits.
+/// The safest plan of one question that rests on no more host memory than is known or usual; nothing when none fits.
 std::optional<Carried> carried_by(const SearchQuestion& q, unsigned num_threads) {
   try {
     const Space space(q);
-    const Ranking ranking = search(space, {.num_threads = num_threads, .stop = nullptr, .progress = {}}).ranking;
+    Ranking ranking = search(space, {.num_threads = num_threads, .stop = nullptr, .progress = {}}).ranking;
+    std::erase_if(ranking.plans, [](const RankedPlan& plan) { return plan.fit == Fit::IfHost; });
     if (ranking.plans.empty()) return std::nullopt;
     std::vector<Merit> merits;
     for (const RankedPlan& plan : ranking.plans) merits.push_back(merit_of(plan, plan.total, plan.cost, q.is_rented));
     const RankedPlan& best = ranking.plans[best_of(merits, wishes_of(q), 1)];
     return Carried{.method = space.ways[best.way].recipe.method,
-                   .strategy = std::string(space.strategies[best.strategy]),
+                   .strategy = std::string(space.strategies[best.strategy].name),
                    .fit = best.fit,
-                   .offloads = best.offloads};
+                   .offloads = best.offloads,
+                   .per_million_tokens = best.total * (1e6 / double(total_tokens(q.base)))};
   } catch (const InputError&) { return std::nullopt; }  // a model without such linears, or with fewer positions
 }
 

@@ -17,7 +17,11 @@ struct Carried {
   std::string strategy;
   Fit fit{};
   bool offloads = false;
+  Seconds per_million_tokens;
 };
+
+/// A plan that takes longer for a million tokens is marked with its time.
+inline constexpr Seconds kSlow{3600};
 
 struct LargestRow {
   std::string model;

@@ -89,6 +89,18 @@ std::optional<Offer> spot_of(const Offer& offer) {
   return spot;
 }
 
+/// The last "2026-09-25" of a text; empty without one.
+std::string last_day_in(const std::string& text) {
+  constexpr std::string_view kShape = "0000-00-00";
+  for (std::size_t at = text.size() < kShape.size() ? 0 : text.size() - kShape.size() + 1; at-- > 0;) {
+    const std::string_view word = std::string_view(text).substr(at, kShape.size());
+    const bool is_day = std::equal(word.begin(), word.end(), kShape.begin(), kShape.end(),
+                                   [](char c, char shape) { return shape == '-' ? c == '-' : c >= '0' && c <= '9'; });
+    if (is_day) return std::string(word);
+  }
+  return "";
+}
+
 /// Collects machines and who offers them.
 class Market {
  public:
@@ -105,8 +117,9 @@ class Market {
       return (offer.is_spot && !wish_.takes_spot) || (wish_.vendor && squash(*wish_.vendor) != squash(offer.vendor));
     });
     if (offers.empty()) return;
-    std::stable_sort(offers.begin(), offers.end(),
-                     [](const Offer& a, const Offer& b) { return *a.usd_per_gpu_hour < *b.usd_per_gpu_hour; });
+    std::stable_sort(offers.begin(), offers.end(), [](const Offer& a, const Offer& b) {  // of known age first
+      return std::pair(!a.is_dated(), *a.usd_per_gpu_hour) < std::pair(!b.is_dated(), *b.usd_per_gpu_hour);
+    });
     Hardware hardware{.cluster = build(), .profile = {}, .flags = flags, .offers = std::move(offers)};
     hardware.profile = profile_of(hardware.cluster);
     hardware.cluster.price_per_gpu_hour = hardware.offers.front().usd_per_gpu_hour;
@@ -167,7 +180,7 @@ void add_preset(Market& market, const std::string& id) {
   const Offer offer{.vendor = id.substr(0, id.find('-')),
                     .name = one.name,
                     .source = one.price_source,
-                    .date = {},
+                    .date = last_day_in(one.price_source),
                     .usd_per_gpu_hour = one.price_per_gpu_hour,
                     .is_spot = false,
                     .spot = {}};

@@ -21,6 +21,8 @@ struct Offer {
   std::optional<double> usd_per_gpu_hour;
   bool is_spot{};
   SpotTerms spot;  // of a spot offer
+
+  bool is_dated() const { return !date.empty() && date != "undated"; }
 };
 
 /// One machine (or several alike) and everyone who offers it, the cheapest first.

@@ -16,14 +16,19 @@ struct PlanRow {
   SimulatedPlan simulated;
   Offer offer;
   bool is_rented = false;
-  Seconds step, epoch, total;  // simulated; epoch and total with the restarts of a spot machine
+  Seconds step, epoch, total;  // simulated; epoch and total with the restarts of a spot machine, total with overhead
   double slowdown = 1;         // by those restarts
+  Seconds overhead;            // part of `total`, and of what is paid for
   std::optional<double> cost_usd;
   std::string gpus;     // "2x H100 SXM"
   std::string reason;   // "the cheapest within the limits"
   std::string command;  // "gpuplan estimate --model … --strategy fsdp"
 
   Merit merit() const;
+  /// Dollars of the overhead.
+  double overhead_usd() const {
+    return offer.usd_per_gpu_hour.value_or(0) * double(estimate().num_gpus_used) * overhead.value / 3600;
+  }
   Quality quality() const { return plan.quality; }
   const StrategyEstimate& estimate() const { return simulated.estimate; }
   Bytes process() const { return estimate().tiers.process; }

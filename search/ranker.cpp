@@ -86,12 +86,13 @@ Applied apply(const Space& space, const Space::Part& part, const ClusterSpec& cl
   EstimateRequest r = space.question.base;  // small beside a part: its cluster is empty
   r.recipe = part.way.recipe;
   Applied out;
+  part.strategy.set(r.options);
   const StrategyOptions options = options_for(r);
-  if (const auto mistake = strategy_mistake(part.strategy, cluster, options)) {
+  if (const auto mistake = strategy_mistake(part.strategy.name, cluster, options)) {
     out.why_not = mistake->problem();
     return out;
   }
-  out.strategy = make_strategy(part.strategy, cluster, options);
+  out.strategy = make_strategy(part.strategy.name, cluster, options);
   out.why_not = why_not_applicable(out.strategy, cluster, r.recipe, r.model);
   if (out.why_not.empty() && idles_rented_gpus(space.question, out.strategy, cluster))
     out.why_not = "leaves rented GPUs idle";
@@ -112,7 +113,7 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
       out.rejected[why] += std::int64_t(std::max<std::size_t>(1, batches.size()));
     };
     if (!applied.why_not.empty()) {
-      reject(fmt::format("{}: {}", part.strategy, applied.why_not));
+      reject(fmt::format("{}: {}", part.strategy.name, applied.why_not));
       continue;
     }
     if (batches.empty()) {
@@ -149,7 +150,7 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
       recipe.grad_accum = batch.accum;
       if (!is_built || !shares_program) {
         build_step_program(program_, *bench.job, {}, {}, &blocks_, Layers::Folded);
-        peaks_ = replay_all(program_);
+        peaks_ = replay_phases(*bench.job, program_);
         common_ = CommonMemory(*bench.job, program_);
         if (padded_length(recipe, bench.job->request.dataset) != recipe.seq_len)
           build_step_program(average_, average_job(*bench.job), {}, {}, &blocks_, Layers::Folded);
@@ -179,7 +180,7 @@ void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool s
   const Job& job = *bench.job;
   StrategyEstimate& e = estimate_;
   const bool fits = evaluate_built(e, job, program_, peaks_, common_);
-  if (fits && !host_has_room(job.cluster(), e.host)) {
+  if (e.fit == Fit::IfHost && space_.question.is_rented) {
     ++out.rejected[std::string(kTooMuchOnHost)];
     return;
   }
@@ -202,7 +203,8 @@ void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool s
   for (const CostModel& model : bench.columns->models) timed.costs.push_back(blocks_.costs_of(timed, model));
   for (RankClass& c : timed.classes) c.costs = bench.columns->of_rank[std::size_t(c.first_rank)];
   resolve(timed_, timed);
-  const Seconds step = forward_pass(timed, timed_, bench.columns->models, bench.comm).step;
+  Seconds step = forward_pass(timed, timed_, bench.columns->models, bench.comm).step;
+  step += side_time(job, *bench.columns).step;
   price(part, bench, batch, e, step, out);
 }
 
@@ -239,9 +241,10 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
     const double slowdown =
         offer.is_spot ? spot_slowdown(offer.spot, e.save.disk_with_optimizer, machine.cluster.num_nodes()) : 1;
     plan.offer = narrow<std::uint16_t>(i);
-    plan.total = slowdown * metrics.total;
+    plan.total = slowdown * metrics.total + q.overhead;
     plan.has_price = offer.usd_per_gpu_hour.has_value();
-    plan.cost = slowdown * gpu_hours * offer.usd_per_gpu_hour.value_or(1);
+    const double idle_hours = double(bench.job->strategy.mesh.world()) * q.overhead.value / 3600;
+    plan.cost = (slowdown * gpu_hours + idle_hours) * offer.usd_per_gpu_hour.value_or(1);
     const double over_time = q.under ? plan.total / *q.under : 0;
     const double over_budget = q.budget && plan.has_price ? plan.cost / *q.budget : 0;
     if (over_time <= 1 && over_budget <= 1) {
@@ -253,13 +256,6 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
     why = over_time > 1 ? "takes longer than --under" : "costs more than --budget";
   }
   if (!is_taken) ++out.rejected[why];
-}
-
-bool host_has_room(const ClusterSpec& cluster, const HostBytes& host) {
-  Bytes gpus;
-  for (std::int64_t i = 0; i < std::min(cluster.num_gpus(), cluster.gpus_per_node); ++i)
-    gpus += cluster.gpus[std::size_t(i)].device_memory;
-  return cluster.host_memory.count > 0 || host.step <= kHostPerGpuMemory * gpus;
 }
 
 bool idles_rented_gpus(const SearchQuestion& q, const Strategy& strategy, const ClusterSpec& cluster) {
@@ -282,7 +278,8 @@ EstimateRequest request_of(const Space& space, const RankedPlan& plan) {
   r.recipe.micro_batch = plan.batch.micro;
   r.recipe.grad_accum = plan.batch.accum;
   r.cluster = machine.cluster;
-  r.strategy = std::string(space.strategies[plan.strategy]);
+  r.strategy = std::string(space.strategies[plan.strategy].name);
+  space.strategies[plan.strategy].set(r.options);
   r.profile = std::make_shared<const Profile>(machine.profile);
   const Offer& offer = machine.offers[plan.offer];
   if (offer.usd_per_gpu_hour) r.price_per_gpu_hour = offer.usd_per_gpu_hour;

@@ -89,15 +89,8 @@ class Ranker {
 /// take turns. A smaller machine costs less. Not where the user asked for the strategy.
 bool idles_rented_gpus(const SearchQuestion& question, const Strategy& strategy, const ClusterSpec& cluster);
 
-/// Where a machine's host memory is not known, it is taken to be at most this many times the memory of its GPUs, which
-/// is the most that a machine of data/clusters has (1.4 to 4 times). What a plan needs of it is shown.
-inline constexpr std::int64_t kHostPerGpuMemory = 4;
-/// Why such a plan is rejected, for people.
-inline constexpr std::string_view kTooMuchOnHost =
-    "needs more than 4 times the GPUs' memory on the host (whose memory a file of --cluster can say)";
-
-/// Whether what a plan offloads has room on a host of which nothing is known; `estimate` says yes to everything there.
-bool host_has_room(const ClusterSpec& cluster, const HostBytes& host);
+/// Why a plan of a rented machine is rejected that rests on more host memory than such a machine usually has.
+inline constexpr std::string_view kTooMuchOnHost = "needs more host memory than such machines usually have";
 
 /// GPUs count most, then settings out of the usual, then the quality, then the place of the strategy in its table.
 std::int64_t simplicity_of(const Way& way, const Strategy& strategy, std::int64_t num_gpus);

@@ -48,6 +48,13 @@ std::string machine_name(const ClusterSpec& cluster) {
   return text;
 }
 
+/// What the question leaves open.
+static std::string flags_of(SearchedStrategy strategy, const SearchQuestion& q) {
+  if (q.base.options.tp > 1) strategy.tp = 1, strategy.splits_sequence = false;
+  const std::string flags = strategy.flags(), name = fmt::format("--strategy {}", strategy.name);
+  return q.pinned.contains("strategy") ? flags.substr(std::min(flags.size(), name.size() + 1)) : flags;
+}
+
 std::string command_of(const Space& space, const RankedPlan& plan, const std::string& given) {
   const SearchQuestion& q = space.question;
   const Hardware& machine = q.machines[plan.machine];
@@ -57,9 +64,10 @@ std::string command_of(const Space& space, const RankedPlan& plan, const std::st
   };
   add(machine.flags);
   add(space.ways[plan.way].flags);
-  if (!q.pinned.contains("strategy")) add(fmt::format("--strategy {}", space.strategies[plan.strategy]));
+  if (!q.pinned.contains("strategy") || q.base.options.tp == 1) add(flags_of(space.strategies[plan.strategy], q));
   if (!q.pinned.contains("micro-batch")) add(fmt::format("--micro-batch {}", plan.batch.micro));
   if (!q.pinned.contains("grad-accum")) add(fmt::format("--grad-accum {}", plan.batch.accum));
+  add("--as-given");  // what is not said is the default, as the search took it
   const Offer& offer = machine.offers[plan.offer];
   if (q.is_rented && offer.usd_per_gpu_hour) add(fmt::format("--price-per-gpu-hour {:g}", *offer.usd_per_gpu_hour));
   return text;
@@ -111,7 +119,7 @@ std::string used_machine(const ClusterSpec& cluster, std::int64_t num_used) {
 std::string summary_of(const PlanRow& row) {
   std::string text = row.gpus;
   if (!row.offer.vendor.empty()) text += " at " + row.offer.name;
-  text += fmt::format(", {} with {}: {}", method_word(row.request.recipe), row.request.strategy,
+  text += fmt::format(", {} with {}: {}", method_word(row.request.recipe), strategy_title(row.request),
                       format_duration(row.total));
   if (row.cost_usd) text += ", " + format_usd(*row.cost_usd);
   return text;

@@ -90,7 +90,7 @@ void estimate_alone(const Space& space, RankedPlan plan, Ranking& out) {
   if (idles_rented_gpus(q, strategy, r.cluster)) return;
   StepProgram program;
   const StrategyEstimate e = estimate_strategy(Job(r, strategy), program);
-  if (!e.fits() || !host_has_room(r.cluster, e.host)) return;
+  if (!e.fits() || (e.fit == Fit::IfHost && q.is_rented)) return;
   const Offer& offer = machine.offers[plan.offer];
   const double slowdown =
       offer.is_spot ? spot_slowdown(offer.spot, e.save.disk_with_optimizer, r.cluster.num_nodes()) : 1;
@@ -101,10 +101,11 @@ void estimate_alone(const Space& space, RankedPlan plan, Ranking& out) {
   plan.quality = space.ways[plan.way].quality;
   plan.simplicity = simplicity_of(space.ways[plan.way], strategy, r.cluster.num_gpus());
   plan.step = e.time.step;
-  plan.total = slowdown * *e.total;
+  plan.total = slowdown * *e.total + q.overhead;
   plan.has_price = offer.usd_per_gpu_hour.has_value();
   const double gpu_hours = double(strategy.mesh.world()) * e.total->value / 3600;
-  plan.cost = slowdown * gpu_hours * offer.usd_per_gpu_hour.value_or(1);
+  const double idle_hours = double(strategy.mesh.world()) * q.overhead.value / 3600;
+  plan.cost = (slowdown * gpu_hours + idle_hours) * offer.usd_per_gpu_hour.value_or(1);
   if ((q.under && plan.total > *q.under) || (q.budget && plan.has_price && plan.cost > *q.budget)) return;
   out.plans.push_back(plan);
 }
@@ -120,10 +121,11 @@ Ranking search_by_brute_force(const Space& space) {
       if (!space.suits(part.way, q.machines[m])) continue;
       EstimateRequest r = q.base;
       r.recipe = part.way.recipe;
+      part.strategy.set(r.options);
       const StrategyOptions options = options_for(r);
       const ClusterSpec& cluster = q.machines[m].cluster;
-      if (strategy_mistake(part.strategy, cluster, options)) continue;
-      const std::int64_t replicas = make_strategy(part.strategy, cluster, options).mesh.batch_replicas();
+      if (strategy_mistake(part.strategy.name, cluster, options)) continue;
+      const std::int64_t replicas = make_strategy(part.strategy.name, cluster, options).mesh.batch_replicas();
       for (const Batch batch : space.batches(replicas))
         for (std::size_t offer = 0; offer < q.machines[m].offers.size(); ++offer) {
           RankedPlan plan;

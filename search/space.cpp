@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "models/optimizers.h"
+#include "models/rank_model.h"
 
 namespace gpuplan {
 namespace {
@@ -125,12 +126,35 @@ std::int64_t usual_share(std::int64_t data_parallel) {
   return std::int64_t(std::bit_floor(std::uint64_t(share * 4 / 3)));
 }
 
+/// The most GPUs of one machine: ranks that share layers exchange much, and stay inside.
+std::int64_t most_gpus_per_node(const SearchQuestion& q) {
+  std::int64_t most = 1;
+  for (const Hardware& machine : q.machines)
+    most = std::max(most, std::min(machine.num_gpus(), machine.cluster.gpus_per_node));
+  return most;
+}
+
+/// `name` with the degrees that were given, or with every one by which the trainer shares layers of this model: powers
+/// of two within a machine, each rank with its part of the sequence where that is possible, which needs less memory and
+/// exchanges as much.
+void add_strategies(std::vector<SearchedStrategy>& out, const SearchQuestion& q, const FrameworkConvention& framework,
+                    std::string_view name) {
+  const StrategyOptions& given = q.base.options;
+  out.push_back({name, given.tp, given.splits_sequence});
+  const FrameworkTensorParallel& trainer = framework.tensor_parallel;
+  if (given.tp > 1 || !std::ranges::count(trainer.strategies, name)) return;
+  for (std::int64_t tp = 2; tp <= most_gpus_per_node(q); tp *= 2) {
+    const bool splits = trainer.sequence != SequenceSplit::No;
+    const Mesh mesh = Mesh{{Axis::Tp, tp}}.set_splits_sequence(splits);
+    if (why_not_shared(q.base.model, q.base.recipe, framework, name, mesh).empty()) out.push_back({name, tp, splits});
+  }
+}
+
 }  // namespace
 
-Quality quality_of(const Recipe& recipe) {
-  if (recipe.quant.kind != BaseQuant::None) return Quality::Ok;
-  if (recipe.method != Method::Full) return Quality::Good;
-  return recipe.precision == Precision::Bf16True ? Quality::Good : Quality::Best;
+std::string SearchedStrategy::flags() const {
+  return fmt::format("--strategy {}{}{}", name, tp > 1 ? fmt::format(" --tp {}", tp) : "",
+                     splits_sequence ? " --sp" : "");
 }
 
 Space::Space(const SearchQuestion& q) : question(q), framework(*q.base.recipe.framework) {
@@ -155,7 +179,7 @@ Space::Space(const SearchQuestion& q) : question(q), framework(*q.base.recipe.fr
   pair_offloads(ways);
   classes = classes_of(q.machines);
   for (const std::string_view name : strategy_names())
-    if (q.base.strategy == "auto" || q.base.strategy == name) strategies.push_back(name);
+    if (q.base.strategy == "auto" || q.base.strategy == name) add_strategies(strategies, q, framework, name);
 }
 
 Space::Part Space::part(std::size_t index) const {

@@ -13,14 +13,6 @@
 
 namespace gpuplan {
 
-/// What is learnt: all weights in full precision, adapters (or weights in 16 bit alone), adapters on a 4-bit base.
-enum class Quality : std::uint8_t { Ok, Good, Best };
-inline constexpr std::array kQualities{NameRow<Quality>{"ok", Quality::Ok}, NameRow<Quality>{"good", Quality::Good},
-                                       NameRow<Quality>{"best", Quality::Best}};
-constexpr NameTable<Quality> names_of(Quality) { return {"quality", kQualities}; }
-
-Quality quality_of(const Recipe& recipe);
-
 struct SearchQuestion {
   EstimateRequest base;            // what is given, and defaults; its cluster is not read
   std::vector<Hardware> machines;  // to choose from
@@ -34,6 +26,7 @@ struct SearchQuestion {
   std::optional<double> budget;              // US dollars
   Preference preference = Preference::Speed;
   bool takes_fewest_gpus = false;  // before anything else
+  Seconds overhead;                // set-up, download and failed starts, for which the machine is paid too
 };
 
 /// Where no --global-batch is given. Fine-tuning recipes of the field use 16 to 128: QLoRA 16 (Dettmers et al. 2023),
@@ -63,6 +56,17 @@ struct MachineClass {
   std::vector<std::size_t> machines;  // into SearchQuestion::machines
 };
 
+/// A strategy, and by how many ranks each layer is shared under it.
+struct SearchedStrategy {
+  std::string_view name;
+  std::int64_t tp = 1;
+  bool splits_sequence = false;
+
+  void set(StrategyOptions& options) const { options.tp = tp, options.splits_sequence = splits_sequence; }
+  /// "--strategy zero1 --tp 4 --sp"
+  std::string flags() const;
+};
+
 /// What is searched, part by part: Way x MachineClass x strategy. Within a part, batches rise.
 struct Space {
   explicit Space(const SearchQuestion& question);
@@ -72,13 +76,13 @@ struct Space {
   std::vector<TrainedModel> models;  // one per method
   std::vector<Way> ways;
   std::vector<MachineClass> classes;
-  std::vector<std::string_view> strategies;
+  std::vector<SearchedStrategy> strategies;
 
   std::size_t num_parts() const { return ways.size() * classes.size() * strategies.size(); }
   struct Part {
     const Way& way;
     const MachineClass& machines;
-    std::string_view strategy;
+    const SearchedStrategy& strategy;
     std::size_t way_index, strategy_index;
   };
   Part part(std::size_t index) const;

@@ -2,6 +2,7 @@
 #include "base/narrow.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gpuplan {
 namespace {
@@ -33,14 +34,32 @@ double Channels::seconds_per_byte(std::span<const std::uint32_t> routes) const {
   return busiest;
 }
 
-void Channels::begin(std::uint32_t channel, double bytes, SimTime now) {
+void Channels::go_on(std::uint32_t channel, double bytes, SimTime begun, SimTime now) {
   Channel& l = channels_[channel];
   l.bytes = l.left = bytes;
+  if (begun < now)
+    l.left =
+        std::max(0.0, bytes - shares_.free_rate(l.route).value * (double((now - begun).ps) / kPicosecondsPerSecond));
   l.updated = now;
   l.rate = 0;
   for (const LinkUse& use : shares_.route(l.route))
-    if (shares_.num_flows(use.link) == 0) loads_[use.link].busy += SimTime{} - now;
+    if (shares_.num_flows(use.link) == 0) loads_[use.link].busy += SimTime{} - begun;
   shares_.begin(channel, l.route);
+}
+
+SimTime Channels::time_alone(std::uint32_t channel, double bytes) const {
+  return time_to_move(bytes, shares_.free_rate(channels_[channel].route).value);
+}
+
+void Channels::count_use(std::span<const ChannelUse> uses) {
+  for (const ChannelUse& u : uses)
+    for (const LinkUse& use : shares_.route(channels_[u.channel].route)) {
+      loads_[use.link].carried += use.weight * u.bytes;
+      busiest_[use.link] = std::max(busiest_[use.link], u.busy);
+    }
+  for (const ChannelUse& u : uses)
+    for (const LinkUse& use : shares_.route(channels_[u.channel].route))
+      loads_[use.link].busy += std::exchange(busiest_[use.link], SimTime{});
 }
 
 bool Channels::finish(const SimEvent& event) {

@@ -17,13 +17,21 @@ struct ChannelOwner {
   std::uint32_t transfer{}, index{};
 };
 
+/// What a channel moved without messages, and how long that took.
+struct ChannelUse {
+  std::uint32_t channel{};
+  double bytes{};
+  SimTime busy;
+};
+
 class Channels {
  public:
-  enum class Kind : std::uint8_t { Ready, Sent };
+  enum class Kind : std::uint8_t { Ready, Sent, Over };
 
   Channels(std::vector<BytesPerSec> capacities, EventQueue& queue)
       : shares_(std::move(capacities)),
         loads_(shares_.num_links()),
+        busiest_(shares_.num_links()),
         queue_(queue) {}
 
   std::uint32_t add_route(std::span<const LinkUse> route) { return shares_.add_route(route); }
@@ -38,11 +46,29 @@ class Channels {
   void call_at(std::uint32_t channel, SimTime time) {
     queue_.push({.time = time, .target = EventTarget::Network, .kind = std::uint8_t(Kind::Ready), .index = channel});
   }
+  /// An event of kind Over at `time`, with the caller's stamp.
+  void call_over(std::uint32_t channel, SimTime time, std::uint32_t stamp) {
+    queue_.push({time, EventTarget::Network, std::uint8_t(Kind::Over), channel, stamp});
+  }
   /// Moves `bytes`, which may be a fraction; an event of kind Sent follows.
-  void begin(std::uint32_t channel, double bytes, SimTime now);
+  void begin(std::uint32_t channel, double bytes, SimTime now) { go_on(channel, bytes, now, now); }
+  /// The same for a message that has been under way since `begun`, alone.
+  void go_on(std::uint32_t channel, double bytes, SimTime begun, SimTime now);
   /// True when `event` (of kind Sent) is the true end of the channel's message, false when its rate changed since.
   bool finish(const SimEvent& event);
   void settle(SimTime now);
+
+  const FairShare& shares() const { return shares_; }
+  /// How long a message takes that nobody slows down.
+  SimTime time_alone(std::uint32_t channel, double bytes) const;
+  /// Keeps room for the channel's messages, which come and go unseen until `let_go`.
+  void hold(std::uint32_t channel) { shares_.hold(channels_[channel].owner.transfer, channels_[channel].route); }
+  void let_go(std::uint32_t channel) { shares_.let_go(channels_[channel].owner.transfer, channels_[channel].route); }
+  /// Transfers whose room others need now: they must let go before `settle`.
+  std::vector<std::uint32_t> crowded() { return shares_.crowded(); }
+  /// Loads the links with what channels of one transfer moved unseen. They kept step, so that a link of several is busy
+  /// as long as the busiest of them.
+  void count_use(std::span<const ChannelUse> uses);
 
   std::span<const LinkLoad> loads() const { return loads_; }
 
@@ -62,6 +88,7 @@ class Channels {
   FairShare shares_;
   std::vector<Channel> channels_;
   std::vector<LinkLoad> loads_;
+  std::vector<SimTime> busiest_;  // by link; while counting uses
   EventQueue& queue_;
 };
 

@@ -30,6 +30,10 @@ class CollectiveRun {
   virtual void ready(std::uint32_t channel, SimTime now) = 0;
   /// The last byte of a channel's message arrived.
   virtual void sent(std::uint32_t channel, SimTime now) = 0;
+  /// A channel is done with all that the run knew beforehand; `stamp` is the run's own.
+  virtual void over(std::uint32_t, std::uint32_t) {}
+  /// Others need the room that the run holds: it becomes messages.
+  virtual void spread(SimTime) {}
 
  protected:
   void finish(std::uint32_t member) { context_.finished.push_back({transfer_, member}); }

@@ -1,5 +1,6 @@
 // The network as flows: collectives are lowered to the messages of their algorithm, messages share the links of the
 // topology.
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -25,6 +26,26 @@ class FlowNetwork final : public Network {
         channels_(links_.capacities, queue),
         ring_routes_(communicators_.size()),
         free_runs_(communicators_.size() * std::size_t(RunKind::Count)) {}
+
+  RingCost ring_cost(std::uint32_t communicator) override {
+    if (shared_.empty()) {
+      std::vector<std::uint32_t> all;
+      for (std::uint32_t c = 0; c < communicators_.size(); ++c) {
+        const auto routes = ring_routes(c);
+        all.insert(all.end(), routes.begin(), routes.end());
+      }
+      shared_ = channels_.shares().overfull(all);
+    }
+    const auto routes = ring_routes(communicator);
+    const FairShare& shares = channels_.shares();
+    const auto meets_others = [&](std::uint32_t route) {
+      const auto links = shares.route(route);
+      return std::any_of(links.begin(), links.end(), [&](const LinkUse& use) { return shared_[use.link]; });
+    };
+    if (std::any_of(routes.begin(), routes.end(), meets_others)) return RingCost::Messages;
+    const auto is_alike = [&](std::uint32_t r) { return shares.free_rate(r) == shares.free_rate(routes.front()); };
+    return std::all_of(routes.begin(), routes.end(), is_alike) ? RingCost::Closed : RingCost::Stepped;
+  }
 
   std::uint32_t open(const CollectiveCall& call) override {
     const CommGroup& c = communicators_[call.communicator];
@@ -60,11 +81,13 @@ class FlowNetwork final : public Network {
 
   void handle(const SimEvent& event, std::vector<Finished>& finished) override {
     const ChannelOwner owner = channels_.owner(event.index);
-    if (Channels::Kind(event.kind) == Channels::Kind::Ready) {
-      runs_[owner.transfer]->ready(owner.index, event.time);
-    } else {
-      if (!channels_.finish(event)) return;
-      runs_[owner.transfer]->sent(owner.index, event.time);
+    CollectiveRun& run = *runs_[owner.transfer];
+    switch (Channels::Kind(event.kind)) {
+      case Channels::Kind::Ready: run.ready(owner.index, event.time); break;
+      case Channels::Kind::Over: run.over(owner.index, event.stamp); break;
+      case Channels::Kind::Sent:
+        if (!channels_.finish(event)) return;
+        run.sent(owner.index, event.time);
     }
     if (finished_.empty()) return;
     for (const Finished& f : finished_) {
@@ -76,7 +99,11 @@ class FlowNetwork final : public Network {
     finished_.clear();
   }
 
-  void settle(SimTime now) override { channels_.settle(now); }
+  void settle(SimTime now) override {
+    for (std::vector<std::uint32_t> crowded = channels_.crowded(); !crowded.empty(); crowded = channels_.crowded())
+      for (const std::uint32_t transfer : crowded) runs_[transfer]->spread(now);
+    channels_.settle(now);
+  }
   std::span<const LinkLoad> link_loads() const override { return channels_.loads(); }
   Bytes bytes_sent(std::int64_t rank) const override { return sent_.of(rank); }
 
@@ -109,7 +136,12 @@ class FlowNetwork final : public Network {
   std::unique_ptr<CollectiveRun> make_run(RunKind kind, std::uint32_t id, std::uint32_t communicator) {
     const CommGroup& c = communicators_[communicator];
     const RunContext context{channels_, sent_, finished_};
-    if (kind == RunKind::Ring) return std::make_unique<Ring>(context, id, c, ring_routes(communicator));
+    if (kind == RunKind::Ring) {
+      const auto routes = ring_routes(communicator);
+      const std::vector<bool> overfull = channels_.shares().overfull(routes);
+      const bool fits = std::find(overfull.begin(), overfull.end(), true) == overfull.end();
+      return std::make_unique<Ring>(context, id, c, routes, fits);
+    }
     if (kind == RunKind::Nvls) return std::make_unique<Nvls>(context, id, c, ring_routes(communicator));
     const std::int64_t per_node = c.shape.ranks_per_node();
     Pipeline pipeline = kind == RunKind::Tree ? double_tree(c.size, per_node) : chain(c.size);
@@ -126,7 +158,7 @@ class FlowNetwork final : public Network {
     auto& routes = ring_routes_[communicator];
     if (routes.empty())
       for (std::size_t m = 0; m < c.ranks.size(); ++m)
-        routes.push_back(channels_.add_route(c.size > 1 ? links_.ring_route(c.ranks[m], c.next[m], c.shape) : Route{}));
+        routes.push_back(channels_.add_route(c.size > 1 ? links_.ring_route(c.ranks[m], c.next[m], c) : Route{}));
     return routes;
   }
 
@@ -156,6 +188,7 @@ class FlowNetwork final : public Network {
   std::vector<Transfer> transfers_;
   RouteIds peer_routes_, copy_routes_;
   std::vector<std::vector<std::uint32_t>> ring_routes_;  // by communicator
+  std::vector<bool> shared_;                             // by link: the rings of all communicators would overfill it
   std::vector<std::vector<std::uint32_t>> free_runs_;    // by communicator and kind of run
   std::vector<std::uint32_t> free_messages_;
 };
@@ -172,8 +205,8 @@ std::unique_ptr<Network> make_flow_network(std::span<const CommGroup> communicat
   NetworkLinks links;
   for (std::uint32_t link = 0; link < topology.num_links(); ++link)
     links.capacities.push_back(topology.link(link).capacity);
-  links.ring_route = [&topology](std::int64_t from, std::int64_t to, const GroupShape& group) {
-    return topology.ring_route(from, to, group.ranks_per_node(), group.size);
+  links.ring_route = [&topology](std::int64_t from, std::int64_t to, const CommGroup& group) {
+    return topology.ring_route(from, to, group.shape.ranks_per_node(), group.shape.size, group.ranks);
   };
   links.route = [&topology](std::int64_t from, std::int64_t to) { return topology.route(from, to); };
   links.copy_route = [&topology](std::int64_t rank, HostCopy kind) {

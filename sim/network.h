@@ -53,9 +53,16 @@ struct Neighbours {
   std::int64_t from{}, to{};
 };
 
+/// What the rings of a communicator cost: nothing per message where they meet nobody, links alike; a step of a
+/// recurrence where their links differ; an event or two for every message where they fill links together.
+enum class RingCost : std::uint8_t { Closed, Stepped, Messages };
+
 class Network {
  public:
   virtual ~Network() = default;
+
+  /// Of rings alone, those of all communicators at once; copies and messages may still turn them into messages.
+  virtual RingCost ring_cost(std::uint32_t) { return RingCost::Closed; }
 
   /// Ids are handed out in order and reused when every member has finished.
   virtual std::uint32_t open(const CollectiveCall& call) = 0;
@@ -85,7 +92,7 @@ std::unique_ptr<Network> make_flow_network(std::span<const CommGroup> communicat
 /// What the flow network asks of a topology; each question once.
 struct NetworkLinks {
   std::vector<BytesPerSec> capacities;  // by link
-  std::function<Route(std::int64_t from_rank, std::int64_t to_rank, const GroupShape& group)> ring_route;
+  std::function<Route(std::int64_t from_rank, std::int64_t to_rank, const CommGroup& group)> ring_route;
   std::function<Route(std::int64_t from_rank, std::int64_t to_rank)> route;
   std::function<Route(std::int64_t rank, HostCopy kind)> copy_route;
 };

@@ -48,8 +48,7 @@ std::vector<std::int64_t> parents(bool is_second, std::int64_t head, std::int64_
 }  // namespace
 
 Pipeline double_tree(std::int64_t size, std::int64_t ranks_per_node) {
-  const bool has_many_heads = ranks_per_node < size;  // within one machine all chains are alike
-  Pipeline out{.num_trees = 2 * int(has_many_heads ? ranks_per_node : 1)};
+  Pipeline out{.num_trees = num_trees(size, ranks_per_node)};
   for (int tree = 0; tree < out.num_trees; ++tree) {
     const auto parent = parents(tree % 2 == 1, tree / 2, size, ranks_per_node);
     std::vector<std::uint32_t> up(std::size_t(size), 0), down(std::size_t(size), 0);  // of each member but the root

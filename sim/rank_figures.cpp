@@ -127,7 +127,7 @@ class Recorder {
   void run(const ProgramCursor& at, const Span* span) {
     if (span) now_ = std::max(now_, span->begin);
     const SimTime begin = now_, length = span ? std::max(SimTime{}, span->end - begin) : SimTime{};
-    const std::int64_t num_ops = at.instruction().op == OpCode::Call ? ops_of(all_.blocks[at.instruction().block]) : 0;
+    const std::int64_t num_ops = runs_block(at.instruction()) ? ops_of(all_.blocks[at.instruction().block]) : 0;
     each_device_change(all_, p_, at, [&](const DeviceChange& c) {
       if (c.ops_before > 0) now_ = begin + SimTime{length.ps / num_ops * c.ops_before};
       add(Bytes{c.bytes});

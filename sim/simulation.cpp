@@ -12,6 +12,7 @@
 #include "base/work_count.h"
 #include "cluster/topology_builder.h"
 #include "planner/job_metrics.h"
+#include "planner/pipeline_schedule.h"
 #include "planner/program_builder.h"
 #include "planner/program_walk.h"
 #include "sim/critical_path.h"
@@ -19,6 +20,7 @@
 #include "sim/folding.h"
 #include "sim/lowering.h"
 #include "sim/rank_figures.h"
+#include "sim/tree.h"
 
 namespace gpuplan {
 namespace {
@@ -36,45 +38,82 @@ void check_options(const SimInput& input, const SimOptions& options) {
                        fmt::format("ranks are 0 to {}, factors above 0", input.program.mesh.world() - 1));
 }
 
-/// What the messages of a rank's part in a collective cost, in tasks. In a ring it sends one in every step; elsewhere
-/// one in all, whose end shares the links anew among those that are left.
+/// What the rings along each axis cost.
+using RingCosts = std::array<RingCost, kNumAxes>;
+
+bool has_other_transfers(const SimInput& input) {
+  const auto moves = [](const Instruction& i) {
+    return i.op == OpCode::CopyIn || i.op == OpCode::CopyOut || i.op == OpCode::Send;
+  };
+  const auto& programs = input.program.programs;
+  return std::any_of(
+      programs.begin(), programs.begin() + std::ptrdiff_t(input.program.num_programs),
+      [&](const RankProgram& p) { return std::any_of(p.instructions.begin(), p.instructions.end(), moves); });
+}
+
+RingCosts ring_costs(const SimInput& input, const Communicators& communicators, Network& network) {
+  RingCosts out{};
+  if (has_other_transfers(input)) {
+    out.fill(RingCost::Messages);
+    return out;
+  }
+  for (std::uint32_t c = 0; c < communicators.all.size(); ++c) {
+    RingCost& cost = out[std::size_t(communicators.all[c].axis)];
+    cost = std::max(cost, network.ring_cost(c));
+  }
+  return out;
+}
+
+/// What the messages of a rank's part in a collective cost, in tasks. In a ring it sends one in every step; in trees
+/// one or two in each, whose end shares the links anew among those around it.
 std::uint64_t tasks_of_messages(const Instruction& i, const SimInput& input, const SimOptions& options,
-                                std::size_t num_simulated) {
+                                const RingCosts& costs, std::size_t num_simulated) {
   // That take as long as a task. Where ranks are in step, the messages of a ring end together.
-  constexpr std::uint64_t kMessagesInStep = 28, kMessagesOutOfStep = 16, kFlowsPerTask = 32;
+  constexpr std::uint64_t kMessagesInStep = 28, kMessagesOutOfStep = 16, kFlowsPerTask = 32, kStepsPerTask = 2048;
   const bool is_in_step = options.jitter <= 0 && options.stragglers.empty();
   const std::int64_t members = input.program.mesh.ways(i.axis);
   if (members <= 1) return 0;
   const CollectiveKind kind = collective_of(i.op);
   const std::int64_t pieces = std::max<std::int64_t>(1, i.messages);
-  if (input.comm.choose(kind, i.axis, {i.work.count / pieces}).algorithm == Algorithm::Ring)
-    return std::uint64_t(ring_steps(kind, members) * pieces) / (is_in_step ? kMessagesInStep : kMessagesOutOfStep);
-  return std::min(std::size_t(members), num_simulated) / kFlowsPerTask;
+  if (input.comm.choose(kind, i.axis, {i.work.count / pieces}).algorithm != Algorithm::Ring) {
+    const auto flows =
+        std::uint64_t(2 * num_trees(members, input.comm.axes[std::size_t(i.axis)].group.shape.ranks_per_node()));
+    return std::min(std::uint64_t(std::min(std::size_t(members), num_simulated) / kFlowsPerTask), flows);
+  }
+  const auto steps = std::uint64_t(ring_steps(kind, members) * pieces);
+  switch (costs[std::size_t(i.axis)]) {
+    case RingCost::Closed: return std::uint64_t(pieces) / kMessagesOutOfStep;
+    case RingCost::Stepped: return steps / kStepsPerTask;
+    case RingCost::Messages: break;
+  }
+  return steps / (is_in_step ? kMessagesInStep : kMessagesOutOfStep);
 }
 
+/// Kernels, copies and collectives of a rank, with the messages where `costs` says what they cost. A rank has its
+/// memory even where it has little to do.
 std::uint64_t tasks_of(const RankProgram& program, const SimInput& input, const SimOptions& options,
-                       std::size_t num_simulated) {
-  const bool has_messages = options.network == NetworkFidelity::Flow;
+                       const RingCosts* costs, std::size_t num_simulated) {
+  constexpr std::uint64_t kLeastTasks = 100;
   RepeatedSum<std::int64_t> tasks;
   walk(
       program,
       [&](const ProgramCursor& at) {
         const Instruction& i = at.instruction();
-        tasks.total +=
-            1 + (has_messages && is_collective(i.op) ? std::int64_t(tasks_of_messages(i, input, options, num_simulated))
-                                                     : 0);
+        ++tasks.total;
+        if (costs && is_collective(i.op))
+          tasks.total += std::int64_t(tasks_of_messages(i, input, options, *costs, num_simulated));
       },
       tasks);
-  return std::uint64_t(tasks.total);
+  return std::max(std::uint64_t(tasks.total), kLeastTasks);
 }
 
-void check_size(const SimInput& input, const SimOptions& options, const Folding& folding) {
+void check_size(const SimInput& input, const SimOptions& options, const Folding& folding, const RingCosts* costs) {
   std::vector<std::optional<std::uint64_t>> of_program(input.program.programs.size());
   std::uint64_t num = 0;
   for (const std::int64_t rank : folding.ranks) {
     const std::size_t program = input.program.classes[input.program.class_of(rank)].program;
     if (!of_program[program])
-      of_program[program] = tasks_of(input.program.programs[program], input, options, folding.ranks.size());
+      of_program[program] = tasks_of(input.program.programs[program], input, options, costs, folding.ranks.size());
     num += *of_program[program];
   }
   if (num > options.most_tasks)
@@ -98,6 +137,28 @@ std::vector<std::vector<std::uint32_t>> spans_of_ranks(const Simulation& s) {
   std::vector<std::vector<std::uint32_t>> out(s.ranks.size());
   for (std::size_t k = 0; k < s.spans.size(); ++k) out[s.spans[k].rank].push_back(narrow<std::uint32_t>(k));
   return out;
+}
+
+/// Two ranks that differ in nothing but their place.
+bool are_alike(const SimInput& input, const SimOptions& options, const SimulatedRank& a, const SimulatedRank& b) {
+  const auto& column = input.columns.own_of_rank;
+  return a.rank_class == b.rank_class && column[std::size_t(a.rank)] == column[std::size_t(b.rank)] &&
+         straggler_factor(options, a.rank) == straggler_factor(options, b.rank);
+}
+
+void find_alike(Simulation& s, const SimInput& input, const SimOptions& options) {
+  std::vector<std::uint32_t> firsts;
+  for (std::uint32_t r = 0; r < s.ranks.size(); ++r) {
+    s.ranks[r].alike = r;
+    if (options.jitter > 0) continue;
+    const auto first = std::find_if(firsts.begin(), firsts.end(), [&](std::uint32_t other) {
+      return are_alike(input, options, s.ranks[other], s.ranks[r]);
+    });
+    if (first == firsts.end())
+      firsts.push_back(r);
+    else
+      s.ranks[r].alike = *first;
+  }
 }
 
 /// Figures of every rank from its spans; the memory curve for the first few.
@@ -145,7 +206,7 @@ std::vector<LinkUseSummary> sum_links(const Network& network, const Topology& to
     const LinkLoad& load = loads[link];
     if (load.busy.seconds().value < kWorthListing * seconds) continue;
     out.push_back({.link = link,
-                   .busy = load.busy.seconds().value / seconds,
+                   .busy = std::min(1.0, load.busy.seconds().value / seconds),
                    .utilisation = load.carried / (topology.link(link).capacity.value * seconds)});
   }
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.utilisation > b.utilisation; });
@@ -164,7 +225,7 @@ NetworkFidelity network_fidelity(const std::string& text) {
 Simulation simulate(const SimInput& input, const SimOptions& options) {
   check_options(input, options);
   const Folding folding = fold_ranks(input, options);
-  check_size(input, options, folding);
+  check_size(input, options, folding, nullptr);
   Simulation out;
   out.network = options.network;
   out.is_folded = folding.is_folded();
@@ -175,6 +236,10 @@ Simulation simulate(const SimInput& input, const SimOptions& options) {
   const std::unique_ptr<Network> network = out.topology
                                                ? make_flow_network(communicators.all, input.comm, *out.topology, queue)
                                                : make_analytic_network(communicators.all, input.comm, queue);
+  if (out.topology) {
+    const RingCosts costs = ring_costs(input, communicators, *network);
+    check_size(input, options, folding, &costs);
+  }
   EngineResult result = run_engine(input, options, folding, communicators, *network, queue);
   out.step = result.step;
   out.spans = std::move(result.spans);
@@ -189,6 +254,7 @@ Simulation simulate(const SimInput& input, const SimOptions& options) {
                          .flops = result.flops[r],
                          .sent = network->bytes_sent(folding.ranks[r])});
   if (out.topology) out.links = sum_links(*network, *out.topology, out.step);
+  find_alike(out, input, options);
   measure(out, input);
   sum_up(out);
   out.critical_path = find_critical_path(out.spans);
@@ -241,6 +307,17 @@ Simulation simulate_figures(const Job& job, const StepColumns& columns, const Si
                    simulate_shorter(job, kShownMicroBatches, columns, options), more);
 }
 
+/// Phases beside the pass with gradients (planner/phases.h) come one after the other and are timed by the forward pass:
+/// spans, links and the critical path stay those of the pass with gradients.
+void add_side_phases(Simulation& s, const StepTime& side) {
+  const Seconds alone = s.step_time();
+  s.step = to_sim_time(alone + side.step);
+  s.compute = (s.compute * alone + side.compute) / s.step_time();
+  s.resident = (s.resident * alone + side.compute) / s.step_time();
+  s.exposed_communication += side.exposed;
+  s.executed_flops += side.flops;
+}
+
 }  // namespace
 
 SimulatedPlan simulate_plan(const Job& job, const SimOptions& options) {
@@ -249,11 +326,12 @@ SimulatedPlan simulate_plan(const Job& job, const SimOptions& options) {
   plan.estimate = estimate_strategy(job, program);
   for (RankProgram& folded : program.programs) folded = written_out(folded);  // every layer has spans of its own
   const StepColumns columns = make_columns(job);
-  const bool is_long =
-      !options.records_spans && options.jitter <= 0 && job.recipe().grad_accum > 2 * kShownMicroBatches;
+  const bool is_long = !options.records_spans && options.jitter <= 0 && !pipeline_row(job.strategy.schedule) &&
+                       job.recipe().grad_accum > 2 * kShownMicroBatches;
   plan.simulation =
       is_long ? simulate_figures(job, columns, options)
               : simulate({.job = job, .program = program, .columns = columns, .comm = make_step_comm(job)}, options);
+  if (!job.recipe().objective.method.is_usual()) add_side_phases(plan.simulation, side_time(job, columns));
   const Seconds step = plan.simulation.step_time();
   const FlopsPerSec peak = total_peak(columns);
   const double num_gpus = double(plan.estimate.num_gpus_used);

@@ -22,13 +22,17 @@ struct Pipeline {
 /// root the parts of the message are reduced, down they are spread. Source: NVIDIA/nccl src/graph/trees.cc; Sanders,
 /// Speck, Traeff 2009, Two-tree algorithms.
 Pipeline double_tree(std::int64_t size, std::int64_t ranks_per_node);
+/// How many trees that makes. Within one machine all chains are alike: one pair.
+constexpr int num_trees(std::int64_t size, std::int64_t ranks_per_node) {
+  return 2 * int(ranks_per_node < size ? ranks_per_node : 1);
+}
 /// Member 0 to all others, one after the other.
 Pipeline chain(std::int64_t size);
 
 /// The latency of all levels passes first, then all edges move bytes at once: NCCL's closed form, latency + wire time,
 /// says so too (edges near the leaves could begin earlier, and would leave the links earlier). Edges carry so many
 /// bytes that the busiest rank or machine sends the closed form's wire bytes, or fewer: a link on the way may take the
-/// closed form's wire time when nobody else is there, not more.
+/// closed form's wire time when the links are idle otherwise, not more.
 class Tree final : public CollectiveRun {
  public:
   /// `routes`: per edge of `pipeline`. For a communicator whose ranks are all simulated.

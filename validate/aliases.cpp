@@ -92,6 +92,7 @@ AliasTable AliasTable::read(const std::filesystem::path& file) {
   read_each(fields, "quants", table.quants, read_quant);
   fields.objects("frameworks", table.frameworks,
                  [](Fields& row, FrameworkAlias& alias) { alias = read_framework(row); });
+  fields("whole_sequences", table.whole_sequences);
   fields("optimizers_in_backward", table.optimizers_in_backward);
   fields.refuse_unknown();
   fields.finish();

@@ -56,14 +56,17 @@ struct AliasTable {
   std::map<std::string, std::string> flops_kinds;     // "model", or "executed" with recompute
   std::map<std::string, NetworkAlias> networks;       // others: what such GPUs usually have
   std::map<std::string, SlotAlias> slots;             // by a part of the text; others: the card's own
-  std::vector<std::string> optimizers_in_backward;    // texts that say so
+  /// Beginnings of sources whose tensor parallel ranks hold all tokens between products, where a point does not say:
+  /// older than sequence parallelism (arXiv 2205.05198, May 2022), or without it.
+  std::vector<std::string> whole_sequences;
+  std::vector<std::string> optimizers_in_backward;  // texts that say so
   std::map<std::string, GpuAlias> gpus;
   std::map<std::string, QuantAlias> quants;
   /// Modules of the model; of alternatives "a|b" the first that it has.
   std::map<std::string, std::vector<std::string>> lora_targets, trained_modules;
   std::vector<FrameworkAlias> frameworks;  // the first that matches
 
-  /// When a source's figures were measured, "2024-11-15": the versions of that day are taken for them.
+  /// Day of a source's figures, "2024-11-15": the versions of that day are taken for them.
   std::string date_of(std::string_view source) const;
 
   /// Throws InputError listing every problem.

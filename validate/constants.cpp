@@ -33,7 +33,7 @@ Ablation parse_ablation(const nlohmann::json& row) {
   return {.num_points = row.value("points", std::int64_t{}), .median = row.at("median"), .p90 = row.at("p90")};
 }
 
-/// Of the constant, under its own name or under that of one of its classes.
+/// Finds the ablation of a constant, under its own name or under that of one of its classes.
 std::optional<Ablation> find_ablation(const nlohmann::json& ablation, const std::string& name,
                                       const std::vector<std::string>& classes) {
   const nlohmann::json constants = ablation.value("constants", nlohmann::json::object());
@@ -71,7 +71,7 @@ void add_profiles(std::vector<EmpiricalConstant>& out, const std::vector<Profile
   }
 }
 
-/// What the links of machines add where nothing was measured.
+/// Adds the constants of machines' links where nothing was measured.
 void add_links(std::vector<EmpiricalConstant>& out) {
   YamlFile file = YamlFile::read(data_dir() / "links.yaml");
   for (Fields& row : file.top().list("fabrics")) {
@@ -86,7 +86,7 @@ void add_links(std::vector<EmpiricalConstant>& out) {
                  staging.text("source"), ConstantUse::Time});
 }
 
-/// How NCCL's messages fill their channels.
+/// Adds how NCCL's messages fill their channels.
 void add_collectives(std::vector<EmpiricalConstant>& out) {
   YamlFile file = YamlFile::read(data_dir() / "nccl.yaml");
   Fields fill = file.top().fields("pipeline_fill");
@@ -95,7 +95,7 @@ void add_collectives(std::vector<EmpiricalConstant>& out) {
                    fill.text("source"), ConstantUse::Time});
 }
 
-/// What is taken for slots that a source calls slow.
+/// Adds what is taken for slots that a source calls slow.
 void add_slots(std::vector<EmpiricalConstant>& out) {
   const nlohmann::json aliases = read_json_file(data_dir() / "validation" / "aliases.json");
   for (const auto& [text, row] : aliases.at("slots").items())

@@ -13,7 +13,7 @@ namespace gpuplan {
 
 enum class ConstantUse : std::uint8_t { Memory, Time };
 
-/// What a fitted constant is worth: scripts/fit_speed.py --ablate.
+/// Worth of a fitted constant: scripts/fit_speed.py --ablate.
 struct Ablation {
   std::int64_t num_points{};  // that depend on it
   double median{}, p90{};     // without it
@@ -30,7 +30,7 @@ struct EmpiricalConstant {
 /// |ln(predicted / measured)| on sources that no fit has seen, with all fitted constants.
 std::optional<Ablation> ablation_of_none();
 
-/// Of these profiles (a value that they share counts once), of the links, and of the framework records.
+/// Constants of these profiles (a value that they share counts once), of the links, and of the framework records.
 std::vector<EmpiricalConstant> empirical_constants(const std::vector<Profile>& profiles);
 
 }  // namespace gpuplan

@@ -13,7 +13,7 @@ namespace gpuplan {
 
 struct CrossValidation {
   std::string command, date;
-  /// By id: that prediction over the shipped one; of speed points as times. A point that is not listed was not fitted.
+  /// That prediction over the shipped one, by id; of speed points as times. A point that is not listed was not fitted.
   std::map<std::string, double> ratios;
 };
 

@@ -51,7 +51,7 @@ void compare_memory(PointResult& result) {
   result.process = is_process ? result.own : compare(memory, *result.tiers, {"nvidia-smi", "max_reserved"});
 }
 
-/// What a point may claim to be the largest that fits, and where our answer stands.
+/// A quantity that a point may claim to be the largest that fits, and our answer to it.
 struct BoundaryRow {
   std::string_view name;
   std::optional<std::int64_t> Point::*stated;
@@ -61,7 +61,7 @@ constexpr std::array kBoundaries{
     BoundaryRow{"max_micro_batch", &Point::micro_batch, &StrategyEstimate::max_micro_batch},
     BoundaryRow{"max_seq_len", &Point::seq_len, &StrategyEstimate::max_seq_len}};
 
-/// Of `e`, whose limits are known. Nothing fits: 0.
+/// Takes the limit that the point measured from `e`; 0 if nothing fits. Requires find_limits(e).
 std::optional<Comparison> compare_boundary(const Point& point, const StrategyEstimate& e) {
   for (const BoundaryRow& row : kBoundaries)
     if (row.name == point.memory.boundary && point.*row.stated)
@@ -75,7 +75,7 @@ double loading_gib(const Job& job) {
   return 2 * double(job.model.parameters) * (1 + 1 / ways) / 0x1p30;
 }
 
-/// What the source says of the engine's own settings.
+/// Applies what the source says of the engine's own settings.
 FrameworkConvention as_configured(FrameworkConvention framework, const Point& p) {
   if (p.reduce_bucket) framework.zero.buckets.size = framework.zero.buckets_stage3.size = *p.reduce_bucket;
   framework.zero.copies_fp8 |= std::find(p.offload.begin(), p.offload.end(), "quant_weights") != p.offload.end();
@@ -107,7 +107,7 @@ class Predictor {
       evaluate(e, job, program_);
     }
     result.tiers = e.tiers;
-    result.fit = e.fit;
+    result.fit = e.fit_on_gpus();
     if (!result.point->memory.boundary.empty()) {
       find_limits(e, job, program_);
       result.boundary = compare_boundary(*result.point, e);

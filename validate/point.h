@@ -29,7 +29,7 @@ struct PointLora {
   bool trains_embeddings = false;
 };
 
-/// What a memory point measured, GiB per GPU; of an out-of-memory run, nothing.
+/// Figures of a memory point, GiB per GPU; of an out-of-memory run, nothing.
 struct MemoryFigures {
   std::string metric;         // max_allocated, max_active, max_reserved, nvidia-smi, unspecified
   std::optional<double> gib;  // under `metric`
@@ -65,6 +65,7 @@ struct Point {
   std::optional<double> parameters_b;  // 10^9
   std::optional<PointShape> shape;
   std::string framework, framework_text, software;
+  std::string trained_for, reference;  // a row of data/methods.yaml, and where its reference comes from; empty: usual
   std::string method, quant, precision, weight_dtype, optimizer, loss, attention, checkpointing, length;
   std::string checkpointing_text, length_text, loss_text;  // in the source's words
   std::optional<double> recomputed_share;                  // of the layers, where checkpointing is partial
@@ -77,6 +78,8 @@ struct Point {
   std::vector<std::string> offload;  // optimizer, master, params, activations, quant_weights, or "cpu": whatever can be
   std::string strategy;
   std::vector<std::pair<std::string, std::int64_t>> degrees;  // tp, pp, cp, ep
+  std::optional<std::int64_t> chunks;                         // of layers, that each stage of a pipeline has
+  std::optional<bool> splits_sequence;                        // over the ranks of tp; unset: not stated
   std::optional<std::int64_t> shard_size;                     // ranks that share one copy of what is sharded
 
   std::string gpu;  // empty: not stated

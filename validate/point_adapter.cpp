@@ -28,7 +28,7 @@ std::set<std::string> modules_of(const ModelSpec& model) {
   return names;
 }
 
-/// Of "a|b" the first module that the model has; the text itself when it has none, which is refused later by name.
+/// First module of "a|b" that the model has; the text itself when it has none, which is refused later by name.
 std::string pick_module(const std::string& alternatives, const std::set<std::string>& known) {
   const auto names = split(alternatives, '|');
   const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& n) { return known.contains(n); });

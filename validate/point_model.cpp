@@ -20,7 +20,7 @@ using nlohmann::json;
 
 constexpr double kSizeTolerance = 0.10;  // of a printed parameter count: sources count embeddings differently
 
-/// How far the model is from the size the point prints, |ln|; 0 where none is printed.
+/// Distance of the model from the size the point prints, |ln|; 0 where none is printed.
 double size_error(const ModelSpec& model, const Point& point) {
   if (!point.parameters_b) return 0;
   return std::abs(std::log(double(list_weights(model).total_elements()) / (*point.parameters_b * 1e9)));

@@ -11,7 +11,8 @@ namespace gpuplan {
 
 std::string strategy_of(const Point& point) {
   for (const auto& [axis, degree] : point.degrees)
-    if (degree > 1) throw InputError("", fmt::format("{} of degree {}", axis, degree));
+    if (degree > 1 && axis_named(axis) == Axis::None)
+      throw InputError("", fmt::format("{} of degree {}", axis, degree));
   if (point.strategy.empty()) throw InputError("", "the strategy is not stated");
   try {
     return canonical_strategy(point.strategy);
@@ -33,10 +34,12 @@ std::int64_t accumulation_of(const Point& p, const Recipe& recipe, const Strateg
   return global / at_once;
 }
 
-/// Of memory points only: what they have in common that the others do not.
+/// Sets the heading of a memory point: what such points have in common that the others do not.
 void set_heading(PointPlan& plan, const Point& point, const FrameworkAlias& framework, const Strategy& strategy) {
   if (point.kind != PointKind::Memory || point.skipped.empty()) return;
-  if (plan.request.model.moe.is_present()) {
+  if (!point.trained_for.empty()) {
+    plan.heading = "preference tuning and other heads";
+  } else if (plan.request.model.moe.is_present()) {
     plan.heading = "mixture of experts";
   } else if (plan.request.model.num_encoder_layers > 0) {
     plan.heading = "encoder and decoder";
@@ -44,6 +47,22 @@ void set_heading(PointPlan& plan, const Point& point, const FrameworkAlias& fram
     plan.heading = framework.sharded_heading;
     plan.measures_loading = true;
   }
+}
+
+}  // namespace
+
+namespace {
+
+/// NVIDIA's recipes divide the sequence wherever tp is above 1, and torchtitan knows nothing else.
+void divide_model(StrategyOptions& options, const Point& point, const AliasTable& aliases) {
+  for (const auto& [axis, degree] : point.degrees) {
+    if (axis_named(axis) == Axis::Tp) options.tp = degree;
+    if (is_pipeline(axis_named(axis))) options.pp = degree;
+  }
+  const bool is_whole = std::ranges::any_of(
+      aliases.whole_sequences, [&](const std::string& source) { return point.source.starts_with(source); });
+  options.splits_sequence = options.tp > 1 && point.splits_sequence.value_or(!is_whole);
+  options.virtual_stages = point.chunks.value_or(1);
 }
 
 }  // namespace
@@ -58,8 +77,12 @@ PointPlan PointPlanner::plan(const Point& point) {
     r.recipe = recipe_of(point, r.model, framework, aliases_);
     r.options.fsdp_version = framework.fsdp_version;
     r.options.shard_size = point.shard_size;
+    divide_model(r.options, point, aliases_);
     r.cluster = cluster_of(point);
-    r.strategy = equivalent_strategy(r.strategy, point.num_gpus, r.options, r.recipe.offload);
+    if (const auto mistake = strategy_mistake(r.strategy, r.cluster, r.options)) throw *mistake;
+    const std::int64_t places = num_places(r.cluster, r.options);
+    if (places == 1 && point.num_gpus > 1 && r.strategy == "ddp") r.strategy = "single";
+    r.strategy = equivalent_strategy(r.strategy, places, r.options, r.recipe.offload);
     const Strategy strategy = make_strategy(r.strategy, r.cluster, r.options);
     r.recipe.grad_accum = accumulation_of(point, r.recipe, strategy, framework.grad_accum);
     if (!strategy.layout.shards_weights)
@@ -67,8 +90,9 @@ PointPlan PointPlanner::plan(const Point& point) {
     validate_recipe(r.recipe, r.model, r.cluster);
     set_heading(out, point, framework, strategy);
     // an engine runs on one GPU too: it shards nothing there and keeps its data types
-    if (point.num_gpus > 1 || strategy.engine == ShardingEngine::Local)
-      out.unsupported = why_not_applicable(strategy, r.cluster, r.recipe, r.model);
+    out.unsupported = places > 1 || strategy.engine == ShardingEngine::Local
+                          ? why_not_applicable(strategy, r.cluster, r.recipe, r.model)
+                          : why_not_divided(strategy, r.recipe, r.model);
   } catch (const InputError& error) {
     out.unsupported = error.where().empty() ? error.problem() : fmt::format("{}: {}", error.where(), error.problem());
   }

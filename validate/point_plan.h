@@ -43,14 +43,14 @@ class PointPlanner {
 /// Throws InputError when there is none.
 FrameworkAlias framework_of(const Point& point, const AliasTable& aliases);
 
-/// How the point was trained. Throws InputError for what a recipe cannot say.
+/// Recipe of the point. Throws InputError for what a recipe cannot say.
 Recipe recipe_of(const Point& point, const ModelSpec& model, const FrameworkAlias& framework,
                  const AliasTable& aliases);
 
 /// The adapters of a point, their targets under the model's own names.
 LoraSpec lora_of(const Point& point, const ModelSpec& model, const AliasTable& aliases);
 
-/// How its base is quantised. Throws InputError for a quantisation that is not ours.
+/// Quantisation of its base. Throws InputError for a quantisation that is not ours.
 QuantSpec quant_of(const Point& point, const FrameworkAlias& framework, const AliasTable& aliases);
 
 /// The family and degrees of a point as ours. Throws InputError for layouts that no strategy has.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "models/framework.h"
+#include "models/recipe_names.h"
 #include "validate/point.h"
 #include "validate/point_plan.h"
 
@@ -179,6 +180,8 @@ Recipe recipe_of(const Point& p, const ModelSpec& model, const FrameworkAlias& f
   Recipe r;
   r.framework = resolve_framework(framework.record, {.given = {}, .date = aliases.date_of(p.source)}, model.model_type);
   set_method(r, p, model, framework, aliases);
+  if (!p.trained_for.empty()) r.objective.method = p.trained_for;
+  if (!p.reference.empty()) r.objective.reference = parse_name<Reference>(p.reference, "reference");
   const PrecisionRow& precision = row_of(kPrecisions, p.precision, "precision");
   r.fp8_matmul = precision.is_fp8 || p.has_fp8_products;
   r.precision = precision.precision;

@@ -126,10 +126,14 @@ void read_speed_norm(Fields& norm, Point& p) {
   });
 }
 
-/// The size of a shard group under one of the names that `parallel` has for it; 0 and 1 mean no sharding there.
+/// The size of a shard group under one of the names that `parallel` has for it, and the chunks of a stage; 0 and 1 mean
+/// none.
 void read_parallel(Fields& parallel, Point& p) {
   for (const char* key : {"fsdp", "zero1_shard_degree"})
     if (const auto size = parallel.optional_integer(key, {0, kMostGpus}); size && *size > 1) p.shard_size = size;
+  p.splits_sequence = parallel.optional_flag("sequence_parallel");
+  for (const char* key : {"vp", "interleave"})
+    if (const auto chunks = parallel.optional_integer(key, {0, 1024}); chunks && *chunks > 1) p.chunks = chunks;
 }
 
 void read_target(Fields& target, SpeedFigures& speed) {
@@ -191,6 +195,8 @@ void read_run(Fields& fields, Point& p) {
   if (shape && shape->is_object() && shape->contains("n_layer"))
     read_nested(fields, "arch", [&](Fields& inner) { read_shape(inner, p); });
   p.method = fields.text("method");
+  p.trained_for = text_of(fields, "trained_for");
+  p.reference = text_of(fields, "reference");
   read_nested(fields, "lora", [&](Fields& inner) { read_lora(inner, p.lora); });
   p.quant = text_of(fields, "quant");
   p.optimizer = text_of(fields, "optimizer");

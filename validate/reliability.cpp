@@ -23,7 +23,7 @@ class OtherSources {
     if (is_new) {
       std::vector<Ratio> others = ratios_;
       std::erase_if(others, [&](const Ratio& r) { return r.place.source == source; });
-      if (!others.empty()) known->second = derive_range(others, cells, kUsualTail, 1);
+      if (!others.empty()) known->second = derive_range(others, cells);
     }
     return known->second;
   }
@@ -119,7 +119,9 @@ double chance_of_word(const Outcome& asked, const std::vector<Outcome>& all) {
 
 Reliability measure_reliability(const std::vector<PointResult>& not_seen, const std::vector<PointResult>& results) {
   Reliability out;
-  OtherSources others(ratios_of(not_seen, Figure::Process));
+  std::vector<Ratio> ratios = ratios_of(not_seen, Figure::Process);
+  std::erase_if(ratios, [](const Ratio& r) { return r.cells.empty(); });  // kinds of models that are scored apart
+  OtherSources others(std::move(ratios));
   out.bands = ask_about_peaks(others);
   const std::vector<Outcome> outcomes = outcomes_of(results, others);
   for (const Outcome& one : outcomes) {

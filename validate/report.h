@@ -55,7 +55,7 @@ struct ReasonCount {
   std::string reason;
   std::vector<std::string> ids;
 };
-/// Of one status, most frequent first.
+/// Reasons of points with one status, most frequent first.
 std::vector<ReasonCount> reasons_of(const std::vector<PointResult>& results, PointStatus status);
 
 /// Scored points with the largest |error| in their own metric, worst first.
@@ -66,7 +66,7 @@ struct Peer {
   double median{}, p90{};  // memory: of |error|; speed: of |ln(predicted / measured)|
 };
 
-/// What other tools reach on the same points: data/validation/peers.json.
+/// Accuracy of other tools on the same points: data/validation/peers.json.
 struct Peers {
   std::string source;
   std::vector<Peer> memory, speed;

@@ -100,7 +100,7 @@ namespace {
 
 constexpr double kClose = 0.05;
 
-/// What a setting costs: the smaller the better.
+/// Cost of a setting: the smaller the better.
 struct Cost {
   const PointResult* result;
   double measured, predicted;

@@ -9,8 +9,8 @@
 
 namespace gpuplan {
 
-/// Of pairs that one source measured on the same hardware and that differ by more than 10 % in tokens per second: how
-/// many are predicted in their measured order.
+/// Pairs that one source measured on the same hardware and that differ by more than 10 % in tokens per second: how many
+/// are predicted in their measured order.
 struct PairOrder {
   std::size_t right{}, pairs{};
   double share() const { return pairs ? double(right) / double(pairs) : 0; }
@@ -35,8 +35,8 @@ std::vector<SpeedRow> speed_by(const std::vector<PointResult>& results, Grouping
 /// The machines a point ran on, as a text that is equal for equal machines.
 std::string hardware_of(const Point& point);
 
-/// Where one source compared settings of the same job on the same hardware: is the one that we would pick its best?
-/// Of speed, the setting with the most tokens per second; of memory, the one that needs the least.
+/// Our choice where one source compared settings of the same job on the same hardware. Of speed, the best has the most
+/// tokens per second; of memory, it needs the least.
 struct Pick {
   PointKind kind{};
   std::string source, job;   // job: model, method, length, hardware; for memory also the batch

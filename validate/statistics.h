@@ -7,7 +7,7 @@
 
 namespace gpuplan {
 
-/// Where a point belongs.
+/// Source and group of a point.
 struct PointPlace {
   std::string source, group;
 };

@@ -57,7 +57,7 @@ constexpr std::array kKernelRows{
     KernelRow{MemoryKernel::CrossEntropy, 32000}, KernelRow{MemoryKernel::Nf4Dequantise, 4096}};
 constexpr std::array kTraffic{4_MiB, 64_KiB, 32_MiB, 512_KiB, 256_MiB, 1_MiB, 128_MiB};
 
-/// As many rows as make up `traffic`; narrower ones where a single row would be more.
+/// Makes a probe of as many rows as make up `traffic`; narrower ones where a single row would be more.
 Probe kernel_probe(const KernelRow& row, Dtype dtype, Bytes traffic, std::int64_t num_ranks) {
   Probe probe{.family = ProbeFamily::Memory,
               .num_ranks = num_ranks,

@@ -22,7 +22,7 @@ struct Forward {
     if (is_eager) return eager_attention(device, shape, q, k, v, out, scores.data(), stream);
     device.run(kernels::Attention{shape, q, k, v, out, lse.as<float>()}, stream);
   }
-  /// Of q, k, v or out: heads lie beside each other, or with the rows of each together.
+  /// Offset in q, k, v or out: heads are contiguous, or the rows of all heads are interleaved.
   std::int64_t begin(std::int64_t head, std::int64_t row) const {
     return (is_eager ? head * shape.seq + row : row * shape.heads + head) * shape.head_size;
   }

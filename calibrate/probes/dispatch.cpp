@@ -11,7 +11,7 @@
 namespace gpuplan {
 namespace {
 
-/// In pieces that a queue takes: more would time the device.
+/// Times calls in pieces that a queue takes: more would time the device.
 Seconds host_time(ProbeBench& bench, Stream& stream, std::int64_t num_calls) {
   using Clock = std::chrono::steady_clock;
   Clock::duration spent{};

@@ -25,7 +25,7 @@ struct Operand {
   Bytes bytes() const { return bytes_of(count * k, dtype); }
 };
 
-/// Where blocks are looked at: start, somewhere in the middle (no multiple of a tile), end.
+/// First rows of the blocks that are checked: start, somewhere in the middle (no multiple of a tile), end.
 std::array<std::int64_t, 3> block_starts(std::int64_t count) {
   const std::int64_t last = std::max<std::int64_t>(count - kBlock, 0);
   return {0, last * 5 / 9, last};
@@ -151,7 +151,7 @@ class Product {
     if (!first || !second) return first ? first : second;
     return [first, second] { first(), second(); };
   }
-  /// Of the one call made before, which added to nothing.
+  /// Checks the one call made before, which added to nothing.
   void check() {
     const auto at = [&](const void* data, Bytes all, std::int64_t i) {
       return static_cast<const std::byte*>(data) + all.count / problem_.batch * i;

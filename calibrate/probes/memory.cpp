@@ -13,7 +13,7 @@
 namespace gpuplan {
 namespace {
 
-/// What every kernel's part here needs.
+/// State that every kernel's part here needs.
 struct Job {
   Probe probe;
   Device& device;
@@ -32,7 +32,7 @@ struct Job {
     return filled_rotation(device, dtype, size, low, high, stream);
   }
   Rotation random() const { return random(probe.dtype, tensor()); }
-  /// Of what all probes share: what an op before has just written, and the next window for results.
+  /// Memory of all probes: operands that an op before has just written, and the next window for results.
   void* operand(std::int64_t num_tensors = 1) const { return pools.fresh(probe.dtype, num_tensors * tensor(), stream); }
   void* result() const { return pools.results(tensor(), stream).next(tensor()); }
   void* fresh_result() const { return pools.fresh_results(tensor(), stream); }

@@ -17,7 +17,7 @@ Bytes context(ProbeBench& bench) {
   return bench.device.overhead();
 }
 
-/// What a first large product in each format leaves behind.
+/// Memory that a first large product in each format leaves allocated.
 Bytes blas_workspace(ProbeBench& bench) {
   constexpr std::int64_t kSize = 1024;
   const Bytes before = context(bench);

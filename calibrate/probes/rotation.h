@@ -31,10 +31,10 @@ class Rotation {
 /// Rounded up, so that what follows is aligned as well.
 Bytes aligned(Bytes size);
 
-/// How many bytes must pass before a window returns, to be out of cache by then.
-/// GPU: 256 MiB, twice the largest L2 (126 MB of a B200, NVIDIA Blackwell tuning guide). CPU: 64 MiB, beyond the L2 and
-/// one core's usual share of L3 (2-4 MiB) of every server CPU we know. Not beyond all of L3: virtual machines claim
-/// that of the whole host (480 MiB for 2 cores), and to fill it for every probe would take longer than measuring does.
+/// Bytes that must pass before a window returns, to be out of cache by then. GPU: 256 MiB, twice the largest L2 (126 MB
+/// of a B200, NVIDIA Blackwell tuning guide). CPU: 64 MiB, beyond the L2 and one core's usual share of L3 (2-4 MiB) of
+/// every server CPU we know. Not beyond all of L3: virtual machines claim that of the whole host (480 MiB for 2 cores),
+/// and to fill it for every probe would take longer than measuring does.
 Bytes rotation_size(DeviceKind kind);
 
 /// Operands that probes share, so that not each one spends its time on allocating and filling: random numbers in [-1,
@@ -47,13 +47,13 @@ class OperandPools {
   Rotation& random(Dtype dtype, Bytes largest, Stream& stream);
   Rotation& results(Bytes largest, Stream& stream);
 
-  /// Whether fresh() and fresh_results() of this size have a place of their own.
+  /// Says whether fresh() and fresh_results() of this size have a place of their own.
   bool keeps_fresh(Bytes size) const { return kind_ == DeviceKind::Cpu && size <= rotation_size(kind_); }
   /// Random numbers that a step's op before has just written: always the same place, so in a cache as far as they fit.
   /// Where they are too large, and on GPUs (whose SMs share a cache; nobody has measured yet what they find there), the
   /// next window of random().
   void* fresh(Dtype dtype, Bytes size, Stream& stream);
-  /// Where a step writes to what it has just read or written: the same for results().
+  /// Memory for a step that writes to what it has just read or written: the same for results().
   void* fresh_results(Bytes size, Stream& stream);
   /// Enqueues what makes `size` bytes at a place of fresh() or fresh_results() come from other cores, as in a step,
   /// whose ops cut their rows each in its own way: other threads write them, values unchanged. Empty where a rank has

@@ -17,8 +17,8 @@
 
 namespace gpuplan {
 
-/// Where probes run. `ranks` is null on a single rank. `peers`: all devices of this process by index, this one
-/// included, for copies between them. What probes share is made by the first that needs it.
+/// Device, ranks and memory that probes run on. `ranks` is null on a single rank. `peers`: all devices of this process
+/// by index, this one included, for copies between them. The first probe that needs shared state makes it.
 struct ProbeBench {
   Device& device;
   Communicator* ranks = nullptr;
@@ -82,7 +82,7 @@ SampledTime time_in_step(ProbeBench& bench, Stream& stream, const Workload& work
 /// The same, for an own way to time `num_calls` on this rank.
 SampledTime time_in_step(ProbeBench& bench, const std::function<Seconds(std::int64_t num_calls)>& time_calls);
 
-/// What a caught exception says, as the reason of a failure.
+/// Text of a caught exception, as the reason of a failure.
 std::string reason_of_current_exception();
 
 /// The pools of random operands that probes of this bench share.

@@ -14,7 +14,7 @@
 
 namespace gpuplan {
 
-/// Which ranks of a machine take part.
+/// Ranks of a machine that take part.
 enum class RankScope : std::uint8_t { All, Pair };
 NameTable<RankScope> names_of(RankScope);  // "all", "pair"
 

@@ -5,7 +5,7 @@
 
 namespace gpuplan {
 
-/// How far a fit is off: |ln(fitted / measured)| over the points it was made from, and over points it had not seen.
+/// Errors of a fit: |ln(fitted / measured)| over the points it was made from, and over points it had not seen.
 struct FitQuality {
   std::int64_t num_points{}, num_outliers{};
   double median_error{}, p90_error{};
@@ -17,7 +17,7 @@ struct Fitted {
   double value{}, low{}, high{};
 };
 
-/// What a fitted number counts, in base units.
+/// Unit of a fitted number, in base units.
 enum class FitUnit : std::uint8_t { FlopRate, ByteRate, Time, ByteCount, Plain };
 
 }  // namespace gpuplan

@@ -29,7 +29,7 @@ inline constexpr std::int64_t kThinGemm = 64;
 GemmRegime regime_of(const GemmShape& shape);
 NameTable<GemmRegime> names_of(GemmRegime);  // "wide", "thin-m", "thin-n", "thin-k", "batched"
 
-/// Of measured shapes, inclusive.
+/// Range of measured shapes, inclusive.
 struct GemmRange {
   GemmShape least, most;
   bool contains(const GemmShape& shape) const;

@@ -12,7 +12,7 @@ namespace gpuplan {
 /// Sizes that a time depends on: m, n, k and batch of a product; bytes of a message. Those it does not depend on are 1.
 using CorrectionSizes = std::array<std::int64_t, 4>;
 
-/// How far apart places are: the sum over sizes of |log2 of their ratio|, and of `alignment` for each power of two (up
+/// Distance between shapes: the sum over sizes of |log2 of their ratio|, and of `alignment` for each power of two (up
 /// to 2^12) that divides one and not the other. Libraries choose kernels by both.
 struct CorrectionMetric {
   double reach = 1;    // distance after which places agree by 1/e

@@ -46,8 +46,8 @@ struct KernelRate {
   FitQuality quality;
   std::vector<KernelPoint> curve;  // as measured, rising in traffic; empty in profiles before 2026-11-22
 
-  /// Of one call: between the points ln t is linear in ln traffic, beyond them as the nearest one per byte, but not
-  /// below the launch.
+  /// Time of one call: between the points ln t is linear in ln traffic, beyond them as the nearest one per byte, but
+  /// not below the launch.
   Seconds time(double traffic) const;
 };
 
@@ -73,11 +73,10 @@ struct ScalarFit {
   FitQuality quality;
 };
 
-/// What is all-reduced in "dispatch meeting": latency
-/// alone.
+/// Size of the all-reduce in "dispatch meeting": latency alone.
 inline constexpr Bytes kSyncMessage{1000};
 
-/// How far all fits of a kind together are off on what they had not seen: |ln(fitted / measured)|.
+/// Errors of all fits of a kind together on points that they had not seen: |ln(fitted / measured)|.
 struct HeldOut {
   std::string what;  // "fp32 GEMM shapes", "message sizes"
   std::int64_t num_points{};
@@ -96,7 +95,7 @@ struct MeasurementsAtRanks {
   const GemmSurface* surface_of(GemmType type, GemmLayout layout, GemmRegime regime) const;
 };
 
-/// What `calibrate` measured, as a whole; shared by copies of a profile.
+/// Everything that `calibrate` measured; shared by copies of a profile.
 struct Measured {
   MeasuredOn on;
   std::vector<MeasurementsAtRanks> loads;  // rising in ranks

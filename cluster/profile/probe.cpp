@@ -49,7 +49,7 @@ std::string product_text(const Probe& probe) {
   return fmt::format("{} {} {}", to_string(probe.type), to_string(probe.layout), shape_text(probe.shape));
 }
 
-/// What the key says between the family and the number of ranks.
+/// Part of the key between the family and the number of ranks.
 std::string condition(const Probe& probe) {
   switch (probe.family) {
     case ProbeFamily::Gemm: return product_text(probe);

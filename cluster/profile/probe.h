@@ -27,17 +27,18 @@ inline constexpr std::array kMemoryKernels{MemoryKernel::Copy,   MemoryKernel::R
                                            MemoryKernel::AdamW,  MemoryKernel::Nf4Dequantise};
 NameTable<MemoryKernel> names_of(MemoryKernel);
 
-/// What a Copy probe moves, alone or while all ranks do.
+/// Ends of a Copy probe, alone or while all ranks copy.
 enum class CopyPath : std::uint8_t { HostToDevice, DeviceToHost, PinnedToDevice, DeviceToPinned, Peer };
 NameTable<CopyPath> names_of(CopyPath);
 
-/// What an Overhead probe reads (bytes), and a Dispatch probe (time).
+/// Quantity that an Overhead probe reads (bytes), or a Dispatch probe (time).
 enum class OverheadKind : std::uint8_t { Context, BlasWorkspace, Allocator, Communicator };
 /// SyncLatency: a stream hands work to another one, which all-reduces 1000 bytes, and gets it back.
 enum class DispatchKind : std::uint8_t { EmptyKernel, HostEnqueue, SyncLatency };
 inline constexpr std::array kOverheadKinds{OverheadKind::Context, OverheadKind::BlasWorkspace, OverheadKind::Allocator,
                                            OverheadKind::Communicator};
-/// What an Attention probe runs: the device's forward, fused or eager, or the gradients as training computes them.
+/// Kernel that an Attention probe runs: the device's forward, fused or eager, or the gradients as training computes
+/// them.
 enum class AttentionWork : std::uint8_t { Flash, Eager, Backward };
 inline constexpr std::array kAttentionWorks{AttentionWork::Flash, AttentionWork::Eager, AttentionWork::Backward};
 NameTable<OverheadKind> names_of(OverheadKind);
@@ -75,10 +76,10 @@ struct Probe {
   Bytes traffic() const;  // least bytes the work must move through memory or over the link; 0 where none
 };
 
-/// Of `bytes` among all of `num_ranks`.
+/// Probe of an all-reduce of `bytes` among all of `num_ranks`.
 Probe all_reduce_probe(std::int64_t num_ranks, Bytes bytes, Dtype dtype);
 
-/// What one probe gave.
+/// Result of one probe.
 struct Sample {
   Probe probe;
   double median{};       // s per call (Overhead: bytes)
@@ -91,7 +92,7 @@ struct Sample {
   bool is_ok() const { return failure.empty(); }
 };
 
-/// Of one probe measured several times, minutes apart: the median of its figures; the interval holds those of all.
+/// Combines the visits of one probe, minutes apart: the median of its figures; the interval holds those of all.
 /// Failures count only where nothing else is. Requires: not empty.
 Sample combined(const std::vector<Sample>& visits);
 

@@ -21,11 +21,12 @@ namespace {
 
 enum class Measure : std::uint8_t { Share, Time, Rate, Memory };
 
-/// Where a number of the file goes.
+/// Destination of a number of the file.
 struct Slot {
   std::string_view name;
   Measure measure;
   void (*store)(Profile&, double in_base_units);
+  bool is_optional = false;  // files of earlier versions lack it: 0
 };
 
 constexpr std::array kSlots{
@@ -48,6 +49,7 @@ constexpr std::array kSlots{
     Slot{"dispatch_eager", Measure::Time, [](Profile& p, double v) { p.dispatch_eager = {v}; }},
     Slot{"dispatch_compiled", Measure::Time, [](Profile& p, double v) { p.dispatch_compiled = {v}; }},
     Slot{"overlap_slowdown", Measure::Share, [](Profile& p, double v) { p.overlap_slowdown = v; }},
+    Slot{"gpu_spread", Measure::Share, [](Profile& p, double v) { p.gpu_spread = v; }, true},
     Slot{"nvlink_efficiency", Measure::Share, [](Profile& p, double v) { p.nvlink_efficiency = v; }},
     Slot{"pcie_efficiency", Measure::Share, [](Profile& p, double v) { p.pcie_efficiency = v; }},
     Slot{"network_efficiency", Measure::Share, [](Profile& p, double v) { p.network_efficiency = v; }},
@@ -130,7 +132,7 @@ void fill(Profile& profile, const Values& values, Fields& top) {
   for (const Slot& slot : kSlots) {
     const auto row = std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.first == slot.name; });
     if (row == values.end()) {
-      top.report("values", fmt::format("'{}' is missing", slot.name));
+      if (!slot.is_optional) top.report("values", fmt::format("'{}' is missing", slot.name));
       continue;
     }
     slot.store(profile, row->second.value * unit_factor(slot.measure, row->second.unit).value_or(0));
@@ -138,12 +140,12 @@ void fill(Profile& profile, const Values& values, Fields& top) {
   }
 }
 
-/// What GPUs a class is for: each key that is stated agrees.
+/// Condition for the GPUs of a class: each key that is stated agrees.
 struct Match {
   std::optional<std::string> gpu, vendor, architecture, compute_capability, form_factor;
 };
 
-/// How many keys of a `matches` row agree with the GPU; 0 when one does not.
+/// Number of keys of a `matches` row that agree with the GPU; 0 when one does not.
 std::size_t agreement(const Match& row, const GpuSpec& gpu) {
   const std::array<std::pair<const std::optional<std::string>*, const std::string*>, 5> keys{
       {{&row.gpu, &gpu.id},

@@ -49,6 +49,7 @@ struct Profile {
   Seconds dispatch_eager, dispatch_compiled;  // host time per launched kernel
   // communication
   double overlap_slowdown{};  // compute under a running collective takes 1 + this
+  double gpu_spread{};        // standard deviation of the time of a layer over GPUs of one kind, over its mean
   double nvlink_efficiency{}, pcie_efficiency{}, network_efficiency{}, host_link_efficiency{};
   BytesPerSec cpu_optimizer_bandwidth;        // memory rate of a vectorised CPU Adam step (DeepSpeedCPUAdam)
   BytesPerSec torch_cpu_optimizer_bandwidth;  // of torch's own on CPU tensors, which FSDP's offload steps with
@@ -79,17 +80,17 @@ Profile load_profile(const std::filesystem::path& path);
 /// The same of a file's text; `path` is for messages.
 Profile parse_profile(const std::string& text, const std::filesystem::path& path);
 
-/// Of gpuplan's own executor, by runs of as many ranks.
+/// Correction of gpuplan's own executor, by runs of as many ranks.
 RunCorrection correction_of(const Profile& profile, std::int64_t num_ranks, std::string_view framework);
 
-/// What says whether a profile is for a machine; read without its fits and samples. Throws InputError.
+/// Part of a profile that says which machine it is for; read without fits and samples. Throws InputError.
 struct ProfileHead {
   std::string id;
   std::optional<MeasuredOn> on;  // of calibrations
 };
 ProfileHead read_profile_head(const std::filesystem::path& path);
 
-/// What `calibrate` found: numbers of the table above, over a class of the shipped profile.
+/// Numbers that `calibrate` found, for the table above, over a class of the shipped profile.
 struct ProfileDraft {
   std::string id, title, based_on;
   std::vector<std::pair<std::string, ProfileValue>> values;

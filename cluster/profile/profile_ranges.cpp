@@ -15,7 +15,7 @@ namespace {
 constexpr FitUnit kFlopUnit = FitUnit::FlopRate, kRateUnit = FitUnit::ByteRate, kTimeUnit = FitUnit::Time,
                   kByteUnit = FitUnit::ByteCount, kPlainUnit = FitUnit::Plain;
 
-// Times are divided by these: nothing works a thousand times slower than its datasheet says, and none at 0.
+// Efficiency factors, which times are divided by: from 0.001 on, since 0 would divide by zero.
 constexpr NumberRange kShareOfRate{1e-3, 1e3};
 constexpr NumberRange kShare{0, 1};
 constexpr NumberRange kLaunch{0, 10};          // s; ranks that share a core wait for each other
@@ -54,6 +54,7 @@ constexpr std::array kRanges{
     ProfileRange{"values", "time_error", kPlainUnit, kShare},
     ProfileRange{"values", "margin", kPlainUnit, kShare},
     ProfileRange{"values", "overlap_slowdown", kPlainUnit, {0, 1e3}},
+    ProfileRange{"values", "gpu_spread", kPlainUnit, kShare},
     ProfileRange{"values", "kernel_overhead", kTimeUnit, {0, 1}},
     ProfileRange{"values", "dispatch_eager", kTimeUnit, {0, 1}},
     ProfileRange{"values", "dispatch_compiled", kTimeUnit, {0, 1}},

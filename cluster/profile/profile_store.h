@@ -24,11 +24,12 @@ struct StoredProfile {
 /// problem.
 std::vector<StoredProfile> stored_profiles();
 
-/// By id, a shipped class included, or as a file. Throws InputError with `where` and the nearest ids.
+/// Finds a profile by id, a shipped class included, or reads a file. Throws InputError with `where` and the nearest
+/// ids.
 std::shared_ptr<const Profile> find_profile(const std::string& id_or_file, const std::string& where = "--profile");
 
-/// Whether it was measured on hardware like the first GPU of the cluster: the product and its memory; of CPU ranks the
-/// processor of this host and its cores.
+/// Says whether it was measured on hardware like the first GPU of the cluster: the product and its memory; of CPU ranks
+/// the processor of this host and its cores.
 bool is_for(const Profile& profile, const ClusterSpec& cluster);
 
 /// The newest stored profile for the cluster, else the shipped one of its GPUs; `notes` says what was passed over.

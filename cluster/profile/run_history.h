@@ -47,9 +47,9 @@ void add_run(const std::filesystem::path& profile, const RunRecord& run);
 /// off, or that is no run, is passed over.
 std::vector<RunRecord> read_runs(const std::filesystem::path& profile, const std::string& sha256);
 
-/// Of plans of this framework with as many ranks: the median of the latest runs, drawn towards no correction by one
-/// run's weight, so that one run corrects half of what it was off, nine runs nine tenths; never by more than a factor
-/// of 2.
+/// Correction for plans of this framework with as many ranks: the median of the latest runs, drawn towards no
+/// correction by one run's weight, so that one run corrects half of what it was off, nine runs nine tenths; never by
+/// more than a factor of 2.
 RunCorrection correction_for(const std::vector<RunRecord>& runs, std::int64_t num_ranks,
                              std::string_view framework = "native");
 

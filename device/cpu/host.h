@@ -14,10 +14,10 @@ namespace gpuplan {
 Buffer host_memory(Bytes size);
 
 Bytes total_host_memory();
-/// What can be had without swapping, by the kernel and by the limit of this process' control group.
+/// Memory that can be had without swapping, by the kernel and by the limit of this process' control group.
 Bytes free_host_memory();
 
-/// What oneDNN is and does with this processor.
+/// Version of oneDNN, and what it does with this processor.
 struct GemmLibrary {
   std::string version;          // "2.6.3"
   std::string instructions;     // "avx512_core_amx", what it really uses

@@ -25,7 +25,7 @@ bool spin(Condition condition) {
   return condition();
 }
 
-/// What a task threw, as the errors that callers of a device know.
+/// Turns an exception of a task into the errors that callers of a device know.
 std::exception_ptr as_device_error() {
   try {
     throw;

@@ -30,7 +30,7 @@ struct OnlineSoftmax {
     largest = now;
     return shrink;
   }
-  /// Of the whole row.
+  /// Sum over the whole row.
   __device__ float total() const {
     const float two = sum + __shfl_xor_sync(0xffffffffU, sum, 1);
     return two + __shfl_xor_sync(0xffffffffU, two, 2);

@@ -6,7 +6,7 @@
 
 namespace gpuplan::cuda {
 
-/// What the kernels below read.
+/// Operands of the kernels below.
 template <class T>
 struct Inputs {
   const T *q, *k, *v, *dout;
@@ -18,8 +18,8 @@ constexpr int kStep = 16,
 
 // --- dk and dv ------------------------------------------------------------------------------------------------------
 
-/// Of 256 columns the sums of dk and dv do not fit the registers: blocks have 128 of them each, and compute the scores
-/// twice.
+/// Columns per block. With 256 columns the sums of dk and dv do not fit the registers: blocks have 128 of them each,
+/// and compute the scores twice.
 template <int kHead>
 constexpr int kSumColumns = kHead < 128 ? kHead : 128;
 
@@ -94,7 +94,7 @@ struct KeyWarp {
     }
   }
 
-  /// To the head's first row.
+  /// Writes to the head's first row.
   __device__ void write(T* dk_head, T* dv_head) const {
     const std::int64_t offset = first_key * view.key_row + first_column;
     const int num_rows = view.seq - first_key, num_columns = view.head_size - first_column;
@@ -208,7 +208,7 @@ struct QueryGradientWarp {
     add_weighted<Tiles>(dq, gradients, keys);
   }
 
-  /// To the head's first row.
+  /// Writes to the head's first row.
   __device__ void write(T* to) const {
     const float scale = rsqrtf(float(view.head_size)), both[2] = {scale, scale};
     write_rows(to + first_query * view.query_row, view.query_row, dq[0], both, view.seq - first_query, view.head_size,

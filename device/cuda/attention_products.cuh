@@ -11,15 +11,15 @@ struct Sums {
   float x[4] = {};
 };
 
-/// Where the lane's sums are: rows row() and row() + 8; of the eight columns column() and the next.
+/// Place of the lane's sums: rows row() and row() + 8; of the eight columns column() and the next.
 struct Lane {
   int id = int(threadIdx.x) % 32;
   __device__ int row() const { return id / 4; }
   __device__ int column() const { return id % 4 * 2; }
 };
 
-/// Where ldmatrix reads the four quarters of a 16 x 16 block, in elements from its beginning. As they follow each
-/// other: down, then right.
+/// Offset at which ldmatrix reads the four quarters of a 16 x 16 block, in elements from its beginning. They follow
+/// each other down, then right.
 template <int kRow>
 __device__ int down_right(int lane) {
   return lane % 16 * kRow + lane / 16 * 8;
@@ -35,7 +35,7 @@ template <class Tiles, bool kKeepsFragments = Tiles::kKeepsFragments>
 struct KeptRows {
   const typename Tiles::Number* rows;
   __device__ explicit KeptRows(const typename Tiles::Number* from) : rows(from) {}
-  /// Of the warp's rows 16 m and more, columns 16 n and more.
+  /// Reads the warp's rows from 16 m and columns from 16 n.
   __device__ void read(std::uint32_t (&fragment)[4], int m, int n) const {
     load_matrices(fragment, rows + m * 16 * Tiles::kRow + n * 16 + down_right<Tiles::kRow>(Lane{}.id));
   }
@@ -99,7 +99,7 @@ __device__ void multiply(Sums (&product)[Tiles::kFragments][kNum], const KeptRow
   }
 }
 
-/// Of row `half` (the lane's upper or lower) the columns outside [first, last] become `value`.
+/// Sets the columns outside [first, last] of row `half` (the lane's upper or lower) to `value`.
 template <int kNum>
 __device__ void hide(Sums (&sums)[kNum], int half, int first, int last, float value) {
   const int column = Lane{}.column();

@@ -53,7 +53,7 @@ inline AttentionView view_of(const AttentionShape& s, std::int64_t element_bytes
           .key_row = s.kv_heads * s.head_size};
 }
 
-/// Which rows of which head a block has. Of a head the blocks with most to do start first.
+/// Rows and head of a block. The blocks of a head with most to do start first.
 struct BlockRows {
   int tile, head, sequence;
 
@@ -161,7 +161,8 @@ inline int capability_major() {
                         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess;
   return is_known ? major : 0;
 }
-/// Whether that GPU has the instructions that T's kernels are made of; as kHasTensorCores says while compiling for it.
+/// Says whether that GPU has the instructions that T's kernels are made of; as kHasTensorCores says while compiling for
+/// it.
 template <class T>
 bool has_instructions() {
   return !std::is_same_v<T, Bf16> || capability_major() >= 8;

@@ -49,8 +49,9 @@ inline std::string attention_obstacle(Dtype dtype, std::int64_t head_size, Compu
   return {};
 }
 
-/// Whether fp8 operands may lie in any layout. Elsewhere cuBLASLt takes only the TN form, which is GemmLayout::Forward.
-/// Source: cuBLAS documentation, cublasLtMatmul, requirements of FP8 kernels: TN on 8.9, 9.0 and 12.x.
+/// Says whether fp8 operands may lie in any layout. Elsewhere cuBLASLt takes only the TN form, which is
+/// GemmLayout::Forward. Source: cuBLAS documentation, cublasLtMatmul, requirements of FP8 kernels: TN on 8.9, 9.0 and
+/// 12.x.
 constexpr bool multiplies_fp8_in_any_layout(ComputeCapability gpu) { return gpu.major == 10 || gpu.major == 11; }
 
 /// Scratch memory that a product may use, one per stream.

@@ -24,8 +24,8 @@ inline void cuda_check(cudaError_t status, std::string_view doing) {
   if (status != cudaSuccess) throw_cuda_error(status, doing);
 }
 
-/// Whether what was asked about is under way. CUDA remembers that as an error, which the next launch would be told: it
-/// is taken back.
+/// Says whether the work asked about is under way. CUDA remembers that as an error, which the next launch would be
+/// told: it is taken back.
 inline bool is_under_way(cudaError_t status) {
   if (status != cudaErrorNotReady) return false;
   cudaGetLastError();

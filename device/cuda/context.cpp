@@ -49,7 +49,7 @@ int device_of(const void* address) {
   return attributes.device;
 }
 
-/// From now on `gpu` reads and writes memory of `peer`; where the machine cannot, copies go through the host.
+/// Lets `gpu` read and write memory of `peer` from now on; where the machine cannot, copies go through the host.
 void enable_access(int gpu, int peer) {
   int can = 0;
   cuda_check(cudaDeviceCanAccessPeer(&can, gpu, peer), "asking for peer access");

@@ -16,7 +16,7 @@
 
 namespace gpuplan::cuda {
 
-/// What `cudaGetDeviceProperties` says, as far as we use it.
+/// The part of `cudaGetDeviceProperties` that we use.
 struct GpuIdentity {
   int index{};
   std::string name, bus_id;
@@ -37,7 +37,7 @@ std::vector<std::pair<std::string, std::string>> library_versions();
 /// cudaDeviceGetPCIBusId gives it.
 std::optional<Bytes> memory_in_use(const std::string& bus_id);
 
-/// Of the kernel module, "580.65.06"; empty when not known.
+/// Release of the kernel module, "580.65.06"; empty when not known.
 std::string driver_release();
 
 /// Memory held in pieces; they may come and go on any thread.
@@ -51,7 +51,7 @@ class HeldMemory {
   std::atomic<std::int64_t> held_{0};
 };
 
-/// What memory in use grew by when the GPU was first opened. Not exact without NVML: then it is all that was in use
+/// Growth of the memory in use when the GPU was first opened. Not exact without NVML: then it is all that was in use
 /// after it.
 struct OpeningCost {
   Bytes memory;

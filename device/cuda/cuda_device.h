@@ -16,7 +16,7 @@ class CudaDevice final : public Device {
   explicit CudaDevice(int index);
 
   DeviceFacts facts() const override;
-  /// What memory in use grew by when this process first opened the GPU (context, and what its first product and kernel
+  /// Growth of the memory in use when this process first opened the GPU (context, and what its first product and kernel
   /// load; CUDA loads each further kernel at its first launch, which is not counted), and the workspaces of streams
   /// that have multiplied or summed. Measured by NVML, so other processes that allocate at that moment disturb it;
   /// without NVML all that was in use after opening counts, other processes included, and facts() warns.
@@ -41,7 +41,7 @@ class CudaDevice final : public Device {
   void copy(void* to, const void* from, Bytes size, CopyKind kind, Stream& stream) override;
   /// fp8: GemmLayout::Forward everywhere, the other layouts on data-centre Blackwell only; else EnvError.
   void gemm(const GemmProblem& problem, const void* a, const void* b, void* c, Stream& stream) override;
-  /// In the product's epilogue, where cuBLASLt has one (gemm_operands.h).
+  /// Adds the bias in the product's epilogue, where cuBLASLt has one (gemm_operands.h).
   bool try_gemm_with_bias(const GemmProblem& problem, const void* a, const void* b, void* c, const void* bias,
                           Dtype bias_dtype, Stream& stream) override;
   bool try_gemm_with_bias_gradient(const GemmProblem& problem, const void* a, const void* b, void* c, void* gradient,

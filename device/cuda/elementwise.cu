@@ -166,7 +166,7 @@ cudaError_t launch(const kernels::FillUniform& k, LaunchStream& on) {
   return k.to.dtype == Dtype::F8E4M3 ? launch_to(static_cast<F8*>(nullptr)) : with_type(k.to.dtype, launch_to);
 }
 
-/// To fp8 what is too large becomes the largest finite value.
+/// Casts; to fp8 values that are too large become the largest finite value.
 cudaError_t launch(const kernels::Cast& k, LaunchStream& on) {
   const auto launch_to = [&]<class To>(To*) { return launch_cast_to(static_cast<To*>(k.to.data), k, on.native); };
   if (k.count == 0) return cudaSuccess;

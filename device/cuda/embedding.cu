@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kRowThreads)
 
 constexpr int kIdsPerThread = 8, kRowsAtOnce = kRowThreads * kIdsPerThread, kColumnsPerBlock = kRowThreads * kEight;
 
-/// Which of a launch's rows have the block's id: bit r is row r.
+/// Rows of a launch that have the block's id: bit r is row r.
 struct SameId {
   std::uint32_t words[kRowsAtOnce / 32];
 
@@ -44,7 +44,7 @@ struct SameId {
   }
 };
 
-/// By all threads of the block; it waits for itself. Each thread has the bits of one byte.
+/// Called by all threads of the block; it waits for itself. Each thread has the bits of one byte.
 __device__ void find_same(SameId& same, const std::int32_t* ids, int rows, bool is_aligned, std::int32_t id) {
   const int first = int(threadIdx.x) * kIdsPerThread;
   std::int32_t some[kIdsPerThread];

@@ -38,7 +38,7 @@ class GemmRunner {
                CudaStream& stream);
 
  private:
-  /// What an algorithm depends on: all of the problem but alpha, and how matrices and vector are aligned.
+  /// Key of an algorithm: all of the problem but alpha, and how matrices and vector are aligned.
   struct Key {
     std::int64_t m{}, n{}, k{}, batch{};
     GemmType type{};

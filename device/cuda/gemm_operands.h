@@ -26,9 +26,9 @@ struct GemmOperands {
   bool is_first_transposed{}, is_second_transposed{};
 };
 
-/// What cuBLASLt may do in the pass of a product: add a bias [n] to every row of C, which are columns of C^T; or sum A
-/// = dy [k, m] of a weight gradient over k, the bias gradient [m]. A is the second operand of C^T = B^T A, so these are
-/// the sums of cuBLASLt's B.
+/// Extra work of cuBLASLt in the pass of a product: add a bias [n] to every row of C, which are columns of C^T; or sum
+/// A = dy [k, m] of a weight gradient over k, the bias gradient [m]. A is the second operand of C^T = B^T A, so these
+/// are the sums of cuBLASLt's B.
 enum class Epilogue : std::uint8_t { None, Bias, BiasGradient };
 
 /// The vector that an epilogue reads, or writes without looking at what is there.
@@ -38,7 +38,7 @@ struct EpilogueVector {
   Dtype dtype{};
 };
 
-/// How a row-major [rows, columns] matrix looks column-major.
+/// Column-major view of a row-major [rows, columns] matrix.
 constexpr ColumnMajor as_column_major(std::int64_t rows, std::int64_t columns) {
   return {.rows = columns, .columns = rows, .leading = columns, .stride = rows * columns};
 }
@@ -63,7 +63,7 @@ inline std::string gemm_obstacle(const GemmProblem& p, ComputeCapability gpu) {
   return {};
 }
 
-/// Whether cuBLASLt says that it has the product with this epilogue: vectors are of C's dtype (of bf16 for fp8, which
+/// Says whether cuBLASLt documents the product with this epilogue: vectors are of C's dtype (of bf16 for fp8, which
 /// training does not multiply), aligned as its kernels load them. Batches have a stride of their own, and whether alpha
 /// scales the sums is not said. Source: the table of data types of cublasLtMatmul() in the cuBLAS documentation,
 /// CUBLASLT_MATMUL_DESC_BIAS_POINTER in cublasLt.h.

@@ -22,7 +22,7 @@ Capture::Capture(CudaStream& origin) : origin_(origin) {
   cuda_check(cudaStreamBeginCapture(origin.native(), cudaStreamCaptureModeThreadLocal), "beginning to record a graph");
 }
 
-/// What was refused has been told; streams are usable once the capture has ended, however it ends.
+/// Ends the capture, after which streams are usable, however it ends; a refused call has been told before.
 Capture::~Capture() {
   if (!is_open_) return;
   cudaGraph_t recorded = nullptr;

@@ -9,9 +9,9 @@
 
 namespace gpuplan::cuda {
 
-/// From now to end(), or to the end of the scope, work of the stream and of those that wait for it is recorded instead
-/// of run. Calls of this thread that CUDA calls unsafe then, such as allocations, are refused, those of other threads
-/// (NCCL has some) are not.
+/// Records work of the stream and of those that wait for it instead of running it, until end() or the end of the scope.
+/// Calls of this thread that CUDA calls unsafe then, such as allocations, are refused, those of other threads (NCCL has
+/// some) are not.
 class Capture {
  public:
   explicit Capture(CudaStream& origin);

@@ -6,7 +6,7 @@
 namespace gpuplan::cuda {
 namespace {
 
-/// In device memory: read at many addresses at once, which constant memory would take in turn.
+/// Table in device memory: read at many addresses at once, which constant memory would take in turn.
 __device__ const DynamicMap kSignedMap = dynamic_map(true);
 
 struct Nf4Table {

@@ -31,8 +31,8 @@ __global__ void __launch_bounds__(kRowThreads) rms_norm_kernel(T* y, const T* x,
   }
 }
 
-/// With r = 1 / sqrt(mean(x^2) + epsilon) and g = dy weight:  dx = residual + r g - x r^3 mean(g x).  r goes to
-/// `factors` [rows]. `residual` and `factors` may be null.
+/// Gradient of RMSNorm. With r = 1 / sqrt(mean(x^2) + epsilon) and g = dy weight: dx = residual + r g - x r^3 mean(g
+/// x). r goes to `factors` [rows]. `residual` and `factors` may be null.
 template <class Team, class T, class W>
 __global__ void __launch_bounds__(kRowThreads)
     rms_norm_backward_kernel(T* dx, const T* residual, float* factors, const T* dy, const T* x, const W* weight,
@@ -122,7 +122,7 @@ cudaError_t launch(const kernels::RmsNorm& k, LaunchStream& on) {
   return typed(launch_typed, k.y, k.weight);
 }
 
-/// With weight_gradient, hidden is at most kScratchFloats / 2.
+/// Launches the kernel. With weight_gradient, hidden is at most kScratchFloats / 2.
 cudaError_t launch(const kernels::RmsNormBackward& k, LaunchStream& on) {
   static_cast<void>(common_dtype(k.dx, k.dy, k.x));
   if (k.rows == 0 || k.hidden == 0) return cudaSuccess;

@@ -76,7 +76,7 @@ cudaError_t typed(Launch launch, N first, Rest... rest) {
 
 constexpr int kEight = 8;
 
-/// Whether eight elements of each can be moved as one vector.
+/// Says whether eight elements of each can be moved as one vector.
 template <class... T>
 bool are_aligned(const T*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);

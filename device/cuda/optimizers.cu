@@ -42,7 +42,7 @@ cudaError_t launch_typed(W* weight, const G* gradient, S* m, S* v, std::int64_t 
 
 // --- 8 bits: a warp has a block of 256 parameters -------------------------------------------------------------------
 
-/// In device memory: read at many addresses at once, which constant memory would take in turn.
+/// Table in device memory: read at many addresses at once, which constant memory would take in turn.
 __device__ const DynamicMap kSignedMap = dynamic_map(true);
 __device__ const DynamicMap kUnsignedMap = dynamic_map(false);
 
@@ -136,7 +136,7 @@ struct Quantised {
     for (int i = 0; i < kEight; ++i) x[i] = map->levels[some[i]] * scale;
   }
 
-  /// Of all lanes: what is no element is 0 in x.
+  /// Warp-wide. Lanes past the end hold x = 0.
   __device__ void store(const float (&x)[kEight], const Mine& mine) const {
     const float largest = warp_absmax(x), factor = largest > 0 ? 1.0F / largest : 0.0F;
     Codes some;

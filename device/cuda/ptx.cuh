@@ -34,7 +34,7 @@ __device__ inline float power_of_2(float x) {
   return power;
 }
 
-/// Whether the tensor cores of the architecture that is compiled for take T.
+/// Says whether the tensor cores of the architecture that is compiled for take T.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 template <class T>
 constexpr bool kHasTensorCores = !std::is_same_v<T, float>;

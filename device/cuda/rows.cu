@@ -28,7 +28,7 @@ __device__ LogSum block_log_sum(LogSum x) {
   return all;
 }
 
-/// Of the first `width` numbers at `row`, one pass; all threads of the block get it.
+/// Sums the first `width` numbers at `row` in one pass; all threads of the block get the result.
 template <class T>
 __device__ LogSum row_log_sum(const T* row, std::int64_t width, bool is_aligned) {
   LogSum mine;

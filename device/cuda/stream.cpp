@@ -25,7 +25,7 @@ void CUDART_CB run_task(void* data) {
   }
 }
 
-/// What communicates is short and comes first where both want multiprocessors: others wait for it.
+/// Streams that communicate come first where both want multiprocessors: their work is short, and others wait for it.
 StreamOwner create_native(int device_index, StreamUse use) {
   cuda_check(cudaSetDevice(device_index), "selecting the GPU");
   cudaStream_t stream = nullptr;
@@ -101,7 +101,7 @@ CudaStream::CudaStream(int device_index, std::shared_ptr<OpenedGpu> gpu, StreamU
       gpu_(std::move(gpu)),
       stream_(create_native(device_index, use)) {}
 
-/// What is under way may use the workspace, and operands whose owners end after this one.
+/// Waits: work that is under way may use the workspace, and operands whose owners end after this one.
 CudaStream::~CudaStream() {
   try {
     synchronise();

@@ -15,14 +15,14 @@
 
 namespace gpuplan::cuda {
 
-/// What can end the waiting for a stream: errors of tasks on the host, and watches. Shared by a stream and the events
-/// on it.
+/// Events that can end the waiting for a stream: errors of tasks on the host, and watches. Shared by a stream and the
+/// events on it.
 class StreamState {
  public:
   void watch(const std::shared_ptr<StreamWatch>& watch);
-  /// For a stream that waits for another one: what ends the waiting for that one ends the waiting for it.
+  /// Aborts this stream too when the awaited one is aborted.
   void watch_as(const StreamState& other);
-  /// What a graph has recorded of this stream goes before what is watched does.
+  /// Releases what a graph has recorded of this stream before what is watched.
   void release_first(const std::weak_ptr<CapturedWork>& work) const;
   void fail(std::string error);  // of a task on the host; any thread
   void throw_failure();          // the first one, once

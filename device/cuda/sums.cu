@@ -105,7 +105,7 @@ cudaError_t launch_column_sums(Numbers gradient, Terms terms, std::int64_t rows,
 
 // --- over everything -------------------------------------------------------------------------------------------------
 
-/// Of all threads of the block; the first one gets it.
+/// Sums over all threads of the block; the first one gets it.
 __device__ double block_total(double x) {
   __shared__ double sums[kThreads];
   sums[threadIdx.x] = x;

@@ -39,13 +39,14 @@ __device__ inline int size_at(std::int64_t at, std::int64_t width) {
   return width - at >= kEight ? kEight : int(width - at);
 }
 
-/// Of all lanes of the warp; every lane gets it.
+/// Sums over all lanes of the warp; every lane gets it.
 __device__ inline float warp_sum(float x) {
   for (int lane = kWarp / 2; lane > 0; lane /= 2) x += __shfl_xor_sync(kAll, x, lane);
   return x;
 }
 
-/// Of all threads of the block; every thread gets it. A kernel that calls it twice waits for the block in between.
+/// Sums over all threads of the block; every thread gets it. A kernel that calls it twice waits for the block in
+/// between.
 __device__ inline float block_sum(float x) {
   __shared__ float parts[kNumWarps];
   x = warp_sum(x);
@@ -56,7 +57,7 @@ __device__ inline float block_sum(float x) {
   return sum;
 }
 
-/// Who works on a row together.
+/// Threads that work on a row together.
 struct BlockPerRow {
   static constexpr int kSize = kRowThreads, kRows = 1;
   __device__ static std::int64_t row() { return blockIdx.x; }

@@ -112,7 +112,7 @@ void wait_with_naps(MPI_Request* requests, int count, const std::atomic<bool>& i
   }
 }
 
-/// Whether ranks outnumber cores on this machine.
+/// Says whether ranks outnumber cores on this machine.
 bool outnumber_cores_here(MPI_Comm all) {
   MPI_Comm here = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here), "MPI_Comm_split_type");
@@ -127,7 +127,7 @@ bool outnumber_cores_here(MPI_Comm all) {
   return num_ranks > (has_quota ? num_usable_cores() : CPU_COUNT(&cores));
 }
 
-/// Whether ranks outnumber cores on any machine; all ranks get the same answer. Collective among `all`.
+/// Says whether ranks outnumber cores on any machine; all ranks get the same answer. Collective among `all`.
 bool ranks_outnumber_cores(MPI_Comm all) {
   int is_so = outnumber_cores_here(all) ? 1 : 0;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &is_so, 1, MPI_INT, MPI_MAX, all), "MPI_Allreduce");

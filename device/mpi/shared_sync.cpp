@@ -19,7 +19,7 @@
 namespace gpuplan {
 namespace {
 
-/// Where the others find the memory that rank 0 made.
+/// Place of the memory that rank 0 made, for the others.
 struct MemoryFile {
   std::int64_t process = 0, file = -1;
   std::uint64_t token = 0;

@@ -31,9 +31,9 @@ class SharedSync {
 
   /// Tells rank `to` that a message of this one is under way.
   void announce(int to);
-  /// How many messages of rank `from` to this one were announced so far, modulo 2^32.
+  /// Number of messages of rank `from` to this one that were announced so far, modulo 2^32.
   std::uint32_t num_announced(int from) const;
-  /// How many messages to this rank were announced so far by all ranks, modulo 2^32.
+  /// Number of messages to this rank that all ranks announced so far, modulo 2^32.
   std::uint32_t num_announced() const;
   /// Returns when num_announced() is no longer `seen`.
   void wait_for_message(std::uint32_t seen) const;

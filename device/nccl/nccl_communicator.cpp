@@ -12,7 +12,7 @@ namespace {
 
 using cuda::cuda_check;
 
-/// How long ranks wait for each other on the host: one may be writing a large model meanwhile. This ends a run whose
+/// Time that ranks wait for each other on the host: one may be writing a large model meanwhile. This ends a run whose
 /// peer is gone, where nobody else does.
 constexpr std::chrono::minutes kPatience{30};
 
@@ -25,7 +25,7 @@ ncclDataType_t summed_type(Dtype dtype) {
   }
 }
 
-/// What is only moved is bytes.
+/// Type of data that is only moved.
 constexpr ncclDataType_t kMoved = ncclUint8;
 std::size_t num_bytes(std::int64_t count, Dtype dtype) { return std::size_t(bytes_of(count, dtype).count); }
 

@@ -17,7 +17,7 @@ WatchedComm::~WatchedComm() {
   if (aborted_.valid()) aborted_.wait_for(kPatience);
 }
 
-/// In order, unless a failure ends it: then others may never come.
+/// Finishes in order, unless a failure ends it: then others may never come.
 void WatchedComm::finish() noexcept {
   ncclResult_t state = ncclSuccess;
   if (std::uncaught_exceptions() > 0 || ncclCommGetAsyncError(comm_, &state) != ncclSuccess || state != ncclSuccess)

@@ -18,7 +18,7 @@ namespace gpuplan::nccl {
 /// "2.28.9", of the library that runs.
 std::string version_text();
 
-/// What NCCL says about a failure: its name, and the last thing it logged as an error. `comm` may be null.
+/// NCCL's words about a failure: its name, and the last thing it logged as an error. `comm` may be null.
 std::string failure_text(ncclResult_t result, ncclComm_t comm);
 
 inline void nccl_check(ncclResult_t result, std::string_view doing, ncclComm_t comm = nullptr) {
@@ -30,7 +30,7 @@ inline void nccl_check(ncclResult_t result, std::string_view doing, ncclComm_t c
 class WatchedComm final : public StreamWatch {
  public:
   explicit WatchedComm(ncclComm_t comm) : comm_(comm) {}
-  /// Where a failure ends it, it is aborted: to finish in order would be to wait for ranks that may never come.
+  /// Aborts where a failure ends it: to finish in order would be to wait for ranks that may never come.
   ~WatchedComm() override;
   WatchedComm(const WatchedComm&) = delete;
   WatchedComm& operator=(const WatchedComm&) = delete;
@@ -40,8 +40,8 @@ class WatchedComm final : public StreamWatch {
   /// Aborts and throws EnvError when NCCL knows of a failure.
   void check() override;
   void release_first(const std::weak_ptr<CapturedWork>& work) override;
-  /// What a call of NCCL said. Throws EnvError, and aborts first unless the call was merely wrong: what is under way
-  /// may wait for a rank that is gone, and freeing memory would then never end.
+  /// Checks the result of a call of NCCL. Throws EnvError, and aborts first unless the call was merely wrong: work
+  /// under way may wait for a rank that is gone, and freeing memory would then never end.
   void check_call(ncclResult_t result, std::string_view doing);
   /// Ends what is under way, here; peers find out by themselves.
   void abort() noexcept;

@@ -44,8 +44,8 @@ ModelWeights list_gpt2(const ModelSpec& spec) {
   weights.before.push_back(
       {.name = "transformer.wpe.weight", .shape = {spec.learned_positions, hidden}, .role = WeightRole::Position});
   add_layer_norm(layer, "ln_1", hidden);
-  add_conv1d(layer, LinearSlot::Qkv, "attn.c_attn", hidden, 3 * hidden);
-  add_conv1d(layer, LinearSlot::O, "attn.c_proj", hidden, hidden);
+  add_conv1d(layer, LinearSlot::Qkv, "attn.c_attn", hidden, spec.q_width() + 2 * spec.kv_width());
+  add_conv1d(layer, LinearSlot::O, "attn.c_proj", spec.q_width(), hidden);
   add_layer_norm(layer, "ln_2", hidden);
   add_conv1d(layer, LinearSlot::Up, "mlp.c_fc", hidden, spec.intermediate_size);
   add_conv1d(layer, LinearSlot::Down, "mlp.c_proj", spec.intermediate_size, hidden);

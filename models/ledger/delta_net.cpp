@@ -5,6 +5,8 @@
 // (Qwen3NextGatedDeltaNet), modeling_qwen3_5.py; fla ops/gated_delta_rule/chunk.py (ChunkGatedDeltaRuleFunction),
 // modules/l2norm.py, modules/fused_norm_gate.py.
 #include <algorithm>
+#include <array>
+#include <tuple>
 
 #include "models/ledger/recurrence.h"
 
@@ -220,6 +222,70 @@ LocalId net_scan(Tape& t, const NetHeads& in, const NetGates& gates) {
   return out;
 }
 
+/// What torch_chunk_gated_delta_rule moves, launches and keeps beside the products, in fp32. A triangular system of 64
+/// rows per head and chunk is solved row by row: row i reads and writes copies of the i x i block before it, 20 i^2
+/// bytes forward, and backward makes a gradient as large as all systems for each of three slices, 20 bytes a value.
+/// The chunks follow each other in Python, and each writes a slice of the output, of which backward copies all.
+struct TorchLoops {
+  double forward_bytes, backward_bytes;
+  std::int64_t rows_kept;  // copies of blocks, values per token and head
+  std::uint16_t forward_kernels, backward_kernels;
+};
+
+TorchLoops torch_loops(const Tape& t) {
+  const NetSizes z = net_sizes(t);
+  constexpr double kRows = double(kNetChunk - 1), kSquares = kRows * double(kNetChunk) * double(2 * kNetChunk - 1) / 6;
+  const auto tokens = double(t.tokens()), heads = double(z.heads);
+  const auto chunks = double((t.c.attention_length() + kNetChunk - 1) / kNetChunk);
+  const double systems = tokens * heads * double(kNetChunk);     // values
+  const double widths = tokens * double(2 * z.keys + z.values);  // of queries, keys and values
+  const double states = double(z.states), outputs = tokens * double(z.values);
+  const double around = 24 * widths + 5 * 8 * systems + 32 * widths + 24 * states;
+  return {.forward_bytes = around + 20 * kSquares * systems / double(kNetChunk * kNetChunk),
+          .backward_bytes = 2 * around + 3 * 20 * kRows * systems + 8 * chunks * outputs,
+          .rows_kept = std::int64_t(kSquares) / kNetChunk,
+          .forward_kernels = std::uint16_t(std::min(65535.0, 40 + 6 * kRows + 14 * chunks)),
+          .backward_kernels = std::uint16_t(std::min(65535.0, 90 + 15 * kRows + 35 * chunks))};
+}
+
+void products_in_fp32(Tape& t, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes,
+                      double times) {
+  const NetProducts p = net_products(t.c.spec().delta_net, t.c.attention_length());
+  LayerOp& o = t.gemm(reads, writes, t.tokens(), kNetChunk, kNetChunk);
+  o.flops = times * double(t.tokens()) * (3 * p.keys_in_chunk + 2 * p.values_in_chunk + 3 * p.with_state);
+  o.is_fp32 = true;
+}
+
+/// The scan without flash-linear-attention. Source: transformers modeling_qwen3_next.py @v5.15.0.
+LocalId net_scan_in_torch(Tape& t, const NetHeads& in, const NetGates& gates) {
+  const NetSizes z = net_sizes(t);
+  const TorchLoops loops = torch_loops(t);
+  const std::array<Dim, 4> dims{Dim::Batch, Dim::Seq, Dim::Count, Dim::Count};
+  const LocalId kept = t.tensor("queries, keys, values and systems in fp32",
+                                t.tokens() * (3 * z.keys + 2 * z.values + 4 * z.inverses), Dtype::F32, dims),
+                rows =
+                    t.tensor("rows of the chunks' systems", t.tokens() * z.heads * loops.rows_kept, Dtype::F32, dims),
+                out = t.wide("output of the scan", z.values, Dim::QWidth, t.c.numerics.compute);
+  t.memory_op(OpKind::Scan, {in.q, in.k, in.v, gates.beta, gates.decay}, {kept, rows}, loops.forward_bytes).kernels =
+      loops.forward_kernels;
+  products_in_fp32(t, {kept, rows}, {out}, 1);
+  t.saves(kept, "scan backward");
+  t.saves(rows, "scan backward");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const TorchLoops own = torch_loops(tape);
+        const auto [q, k, v, beta, decay] = std::tuple{s.ids[0], s.ids[1], s.ids[2], s.ids[3], s.ids[4]};
+        const LocalId dq = tape.new_grad(q), dk = tape.new_grad(k), dv = tape.new_grad(v), dbeta = tape.new_grad(beta),
+                      ddecay = tape.new_grad(decay);
+        products_in_fp32(tape, {tape.grad(s.ids[7]), s.ids[5], s.ids[6]}, {dq, dk, dv}, 2);
+        tape.memory_op(OpKind::Scan, {dq, dk, dv, s.ids[5], s.ids[6]}, {dbeta, ddecay}, own.backward_bytes).kernels =
+            own.backward_kernels;
+        for (std::size_t i = 0; i < 5; ++i) tape.add_grad(s.ids[i], std::array{dq, dk, dv, dbeta, ddecay}[i]);
+      },
+      {in.q, in.k, in.v, gates.beta, gates.decay, kept, rows, out});
+  return out;
+}
+
 /// RMS norm per head, times silu(z), in one kernel.
 LocalId gated_net_norm(Tape& t, LocalId x, LocalId z) {
   const Local like = t.at(x);
@@ -254,7 +320,9 @@ LocalId delta_net(Tape& t, LocalId x) {
   const NetProjections p = project_net(t, x);
   const NetHeads in = split_heads(t, convolution(t, p.qkv));
   const NetGates gates = make_net_gates(t, p.beta, p.decay);
-  return linear(t, gated_net_norm(t, net_scan(t, in, gates), p.z), t.c.linear(LinearSlot::MixOut));
+  const LocalId mixed =
+      t.c.framework.layers.has_delta_kernels ? net_scan(t, in, gates) : net_scan_in_torch(t, in, gates);
+  return linear(t, gated_net_norm(t, mixed, p.z), t.c.linear(LinearSlot::MixOut));
 }
 
 }  // namespace gpuplan

@@ -6,6 +6,7 @@
 #include "base/narrow.h"
 #include "models/ledger/fake_quant.h"
 #include "models/ledger/tape.h"
+#include "models/training_method.h"
 
 namespace gpuplan {
 namespace {
@@ -155,7 +156,9 @@ LocalId fused_linear_loss(Tape& t, LocalId x, const LinearRef& head) {
   return dx;
 }
 
-/// Gemma 2's cap * tanh(logits / cap), three framework ops: tanh keeps its output for backward.
+}  // namespace
+
+/// Three framework ops: tanh keeps its output for backward.
 LocalId cap_logits(Tape& t, LocalId logits) {
   if (!t.c.spec().caps_logits) return logits;
   const std::int64_t E = t.at(logits).elements;
@@ -180,31 +183,49 @@ LocalId cap_logits(Tape& t, LocalId logits) {
   return capped;
 }
 
+namespace {
+
 /// One kernel whose gradient overwrites the logits in their dtype.
 LocalId overwriting_loss(Tape& t, LocalId logits) {
   loss_op(t, {logits}, {logits}, 3 * double(t.at(logits).bytes().count));
   return logits;
 }
 
+/// Ranks that share the vocabulary sum three numbers per token: the largest logit, the label's, and the sum of
+/// exponentials. Source: NVIDIA/Megatron-LM megatron/core/tensor_parallel/cross_entropy.py.
+void sum_over_vocabulary(Tape& t, LocalId logits) {
+  if (t.c.model.split.ways == 1) return;
+  const LocalId sums = logits_tensor(t, "sums over the vocabulary", t.tokens(), Dtype::F32);
+  loss_op(t, {logits}, {sums}, double(t.at(logits).bytes().count));
+  for (int k = 0; k < 3; ++k) t.exchange(Exchange::AllReduce, sums, sums);
+}
+
 /// The loss on top of materialised logits: head linear with its adapters, then the loss kernel, then unwinding.
 void materialised(Tape& t, LocalId x) {
   const LinearRef& head = t.c.model.head;
-  const LocalId logits = cap_logits(t, linear(t, x, head, LocalKind::Logits));
+  const ColumnInput in = enter_columns(t, x, head.is_trained);
+  const LocalId logits = cap_logits(t, linear(t, in.value, head, LocalKind::Logits, in.again));
+  leave_columns(t, x, in);
+  sum_over_vocabulary(t, logits);
   const LocalId dlogits = t.c.framework.loss.overwrites_logits     ? overwriting_loss(t, logits)
                           : t.c.recipe.loss == LossKernel::InPlace ? in_place_loss(t, logits)
                                                                    : plain_loss(t, logits);
   t.set_grad(logits, dlogits);
 }
 
-void pieces(Tape& t, LocalId x) {
+void pieces(Tape& t, LocalId stream) {
   const LinearRef& head = t.c.model.head;
+  const ColumnInput entered = enter_columns(t, stream, false);
+  const LocalId x = entered.value;
   const LocalId in = t.cast(x, t.c.numerics.compute, "head input in 16 bit");
   t.saves(in, "head and loss in chunks");
   const std::int64_t chunks = std::clamp<std::int64_t>(t.c.recipe.loss_chunks, 1, t.tokens());
   const LocalId din = t.c.recipe.loss == LossKernel::Fused         ? fused_linear_loss(t, in, head)
                       : t.c.framework.loss.chunked_loss_recomputes ? recomputed_chunks(t, in, head, chunks)
                                                                    : kept_chunks(t, in, head, chunks);
-  t.set_grad(x, t.cast(din, t.at(x).dtype, "gradient of the head input, cast"));
+  const LocalId dx = t.cast(din, t.at(x).dtype, "gradient of the head input, cast");
+  t.then_backward([](Tape& tape, const Tape::Step& s) { tape.set_grad(s.ids[0], s.ids[1]); }, {x, dx});
+  leave_columns(t, stream, entered);
 }
 
 /// BertModel's pooler on the first token, with a task head too small to matter.
@@ -225,11 +246,17 @@ void emit_head(LayerGraph& graph, const LedgerContext& context) {
   LocalId x =
       c.spec().has_final_norm ? norm(t, stream, "normed final hidden state", kNoLocal, NormSlot::Final) : stream;
   if (c.model.head_input.exists()) x = linear(t, x, c.model.head_input);
-  if (c.recipe.loss == LossKernel::Plain || c.recipe.loss == LossKernel::InPlace)
+  const bool is_compared = !c.recipe.objective.method.is_usual();
+  if (has_own_head(c.recipe))
+    score(t, x);
+  else if (is_compared)
+    log_probs(t, x);
+  else if (c.recipe.loss == LossKernel::Plain || c.recipe.loss == LossKernel::InPlace)
     materialised(t, x);
   else
     pieces(t, x);
-  t.unwind();
+  if (c.recipe.pass == Pass::Train) t.unwind();
+  if (is_compared) return;
   graph.forward.insert(graph.forward.end(), graph.backward.begin(), graph.backward.end());
   graph.backward.clear();
 }
@@ -286,8 +313,13 @@ void emit_embedding(LayerGraph& graph, const LedgerContext& c) {
                         int(m.has_embedding_norm) + int(m.embedding_size > 0);
   const LocalId looked_up = extra_ops > 0 ? t.scratch("looked-up rows", elements, residual) : kNoLocal;
   const LocalId out = m.residual_dropout > 0 ? t.scratch("embedding before dropout", elements, residual) : kNoLocal;
-  t.memory_op(OpKind::Embed, {}, {kSlotY, looked_up, out}, 2.0 * double(bytes_of(elements, residual).count)).kernels =
+  const LayerSplit& split = c.model.split;
+  const LocalId rows = split.splits_sequence
+                           ? t.wide("rows of this rank's vocabulary", m.hidden_size, Dim::Hidden, residual)
+                           : LocalId(kSlotY);
+  t.memory_op(OpKind::Embed, {}, {rows, looked_up, out}, 2.0 * double(bytes_of(elements, residual).count)).kernels =
       narrow<std::uint8_t>(1 + extra_ops);
+  if (split.ways > 1) t.exchange(split.splits_sequence ? Exchange::ReduceScatter : Exchange::AllReduce, rows, kSlotY);
   if (m.altup.is_present()) make_streams(t, looked_up);
   t.set_grad(kSlotY, kSlotDy);
   if (c.model.trains_embedding) {
@@ -301,7 +333,12 @@ void emit_embedding(LayerGraph& graph, const LedgerContext& c) {
                                     ? tape.scratch("dense embedding gradient", spec.vocab_size * spec.embedding_width(),
                                                    n.casts_weights ? n.compute : n.weight)
                                     : kNoLocal;
-          LayerOp& o = tape.memory_op(OpKind::Embed, {kSlotDy}, {dense},
+          LocalId dy = kSlotDy;
+          if (tape.c.model.split.splits_sequence) {
+            dy = tape.wide("gradient of all tokens", spec.hidden_size, Dim::Hidden, tape.at(kSlotDy).dtype);
+            tape.exchange(Exchange::AllGather, kSlotDy, dy);
+          }
+          LayerOp& o = tape.memory_op(OpKind::Embed, {dy}, {dense},
                                       double(bytes_of(spec.vocab_size * spec.embedding_width(), n.weight).count));
           o.is_weight_gradient = true;
         },

@@ -54,7 +54,7 @@ LocalId branch_of(Tape& t, LocalId x, const char* before, const char* after, Bra
 }
 
 LocalId residual_tensor(Tape& t, const char* name) {
-  return t.wide(name, t.c.spec().hidden_size, Dim::Hidden, t.c.numerics.residual);
+  return t.stream(name, t.c.spec().hidden_size, t.c.numerics.residual);
 }
 
 /// x + branch, normalised where the family norms the sum (BERT). `y` receives the result.
@@ -144,7 +144,7 @@ void parallel_layer(Tape& t) {
   const LocalId two = m.residual == ResidualKind::ParallelTwoNorms ? norm(t, kSlotX, "normed input of MLP") : one;
   const LocalId attended = dropout(t, self_attention(t, one), m.residual_dropout);
   const LocalId fed = dropout(t, mlp(t, two), m.residual_dropout);
-  const LocalId both = t.wide("attention and MLP together", m.hidden_size, Dim::Hidden, t.at(fed).dtype);
+  const LocalId both = t.stream("attention and MLP together", m.hidden_size, t.at(fed).dtype);
   residual_add(t, fed, attended, both);
   residual_add(t, kSlotX, both, kSlotY);
 }
@@ -256,7 +256,7 @@ void read_deepstack(Tape& t) {
 LedgerContext make_context(const TrainedModel& model, const Recipe& recipe, const FrameworkConvention& framework,
                            const DtypePolicy& numerics) {
   LayerKernels kernels =
-      framework.layers.has_fixed_kernels ? framework.layers.kernels : recipe.kernels.value_or(framework.layers.kernels);
+      framework.layers.has_fixed_kernels ? framework.layers.kernels : layer_kernels(recipe, framework);
   // kernel libraries have RMSNorm, rotation and gated MLPs; of a model without them they change the loss alone
   // (Liger's and fms-acceleration's patches of GPT-BigCode)
   const ModelSpec& m = model.spec;

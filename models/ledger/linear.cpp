@@ -6,6 +6,7 @@
 
 #include "base/narrow.h"
 #include "models/ledger/fake_quant.h"
+#include "models/ledger/linear_parts.h"
 #include "models/ledger/tape.h"
 
 namespace gpuplan {
@@ -35,8 +36,8 @@ bool is_cast_from_fp32(const Tape& t, const LinearRef& l) {
 /// How many experts have rows: at most one per row.
 std::int64_t num_used(const LinearRef& l, std::int64_t rows) { return std::min(l.copies, rows); }
 
-/// A weight in compute dtype for one matmul: a scratch buffer where the stored weight is quantised or of another dtype.
-/// Of experts one after the other.
+}  // namespace
+
 LocalId usable_weight(Tape& t, const LinearRef& l, std::int64_t rows) {
   const DtypePolicy& n = t.c.numerics;
   const std::int64_t used = num_used(l, rows);
@@ -61,11 +62,8 @@ LocalId usable_weight(Tape& t, const LinearRef& l, std::int64_t rows) {
   return w;
 }
 
-/// The gradient of a weight [out, in]: written into the unit's gradient buffer, through temporaries where autograd
-/// makes them.
 LayerOp& weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int64_t m, std::int64_t in,
-                         std::int64_t out, std::uint8_t weight, bool is_cast, Dtype stored,
-                         WeightUse use = WeightUse::Tensor) {
+                         std::int64_t out, std::uint8_t weight, bool is_cast, Dtype stored, WeightUse use) {
   const LocalId low =
       is_cast && !t.adds_in_place() ? t.scratch("weight gradient in 16 bit", in * out, t.c.numerics.compute) : kNoLocal;
   const LocalId fresh =
@@ -77,6 +75,8 @@ LayerOp& weight_gradient(Tape& t, std::initializer_list<LocalId> reads, std::int
   o.use = use;
   return o;
 }
+
+namespace {
 
 /// Experts are matmuls of their own.
 void split_rows(LayerOp& o, const LinearRef& l, std::int64_t rows) {
@@ -216,7 +216,8 @@ void in_place_linear_backward(Tape& t, const Tape::Step& s) {
   spread(*product, l, N, t.c.numerics.compute);
   if (l.is_trained)
     split_rows(weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, false, t.c.numerics.weight), l, N);
-  if (l.is_adapted) in_place_lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid]});
+  if (s.ids[kLoraIn] != kNoLocal && l.rotation == 0)
+    in_place_lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid]});
 }
 
 void linear_backward(Tape& t, const Tape::Step& s) {
@@ -246,7 +247,7 @@ void linear_backward(Tape& t, const Tape::Step& s) {
   }
   if (l.merges_adapter)
     merged_backward(t, l, dy, s.ids[kIn], N);
-  else if (l.is_adapted)
+  else if (s.ids[kLoraIn] != kNoLocal && l.rotation == 0)
     lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid]});
 }
 
@@ -296,25 +297,15 @@ LocalId lora_forward(Tape& t, const LinearRef& l, LocalId x, LocalId cast_input,
   t.saves(ids.mid, "input of LoRA B: its weight gradient");
   const LocalId up = t.tensor("adapter output", N * l.out, n.adapter_compute, t.at(base).dims);
   in_adapter_dtype(t, t.gemm({ids.mid}, {up}, N, l.out, l.rank));
+  if (t.c.recipe.lora.is_dora) return dora_output(t, l, x, ids.input, base, up);
   const LocalId scaled = t.tensor("scaled adapter output", N * l.out, n.adapter_compute, t.at(base).dims);
   t.memory_op(OpKind::Scale, {up}, {scaled}, 2.0 * double(t.at(up).bytes().count));
   const Dtype out = t.at(base).dtype;
   const bool is_wide = size_of(n.adapter_compute) > size_of(out);  // the sum is, and is cast back
-  LocalId y = t.tensor(l.name, N * l.out, is_wide ? n.adapter_compute : out, t.at(base).dims, t.at(base).kind);
-  const LocalId norms =
-      t.c.recipe.lora.is_dora ? t.scratch("DoRA weight and its norm", 2 * l.in * l.out, n.compute) : kNoLocal;
-  t.memory_op(OpKind::Add, {base, scaled}, {y, norms},
+  const LocalId y = t.tensor(l.name, N * l.out, is_wide ? n.adapter_compute : out, t.at(base).dims, t.at(base).kind);
+  t.memory_op(OpKind::Add, {base, scaled}, {y},
               double(t.at(base).bytes().count + t.at(scaled).bytes().count + t.at(y).bytes().count));
-  y = t.cast(y, out, l.name);
-  if (t.c.recipe.lora.is_dora) {
-    t.saves(base, "output before DoRA's magnitude");
-    t.then_backward(
-        [](Tape& tape, const Tape::Step& s) {
-          tape.memory_op(OpKind::Scale, {s.ids[0]}, {}, 2.0 * double(tape.at(s.ids[0]).bytes().count));
-        },
-        {base});
-  }
-  return y;
+  return t.cast(y, out, l.name);
 }
 
 }  // namespace
@@ -345,8 +336,57 @@ LocalId input_of_last_graph(Tape& t, const LinearRef& l, LocalId in) {
 
 }  // namespace
 
-LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind, LocalId remade) {
+namespace {
+
+enum : std::size_t { kRotatedX, kRotatedOwn, kRotation, kRotatedY };
+
+/// dR of each block from the products of gradient and input, then through the series to its parameters; dx = dy R^T.
+void rotation_backward(Tape& t, const Tape::Step& s) {
+  const LinearRef& l = *s.linear;
   const DtypePolicy& n = t.c.numerics;
+  const std::int64_t N = t.at(s.ids[kRotatedX]).elements / l.in, b = l.rotation;
+  const LocalId dy = t.cast(t.grad(s.ids[kRotatedY]), n.adapter_compute, "gradient of the rotated input");
+  const LocalId drotation = t.scratch("gradient of OFT's rotation", l.in * b, n.adapter_compute);
+  LayerOp& o = t.gemm({dy, s.ids[kRotatedOwn]}, {drotation}, l.in, b, N);
+  o.layout = GemmLayout::WeightGradient;
+  in_adapter_dtype(t, o);
+  // six products of blocks, [b, b] each, for as many of the series in forward: 2 in b^2 operations
+  weight_gradient(t, {drotation, s.ids[kRotation]}, 12 * b / std::max<std::int64_t>(1, b - 1), b * (b - 1) / 2,
+                  l.in / b, l.weight, n.adapter != n.adapter_compute, n.adapter, WeightUse::LowRankA);
+  const LocalId dx =
+      t.tensor("gradient through OFT's rotation", N * l.in, n.adapter_compute, t.at(s.ids[kRotatedX]).dims);
+  in_adapter_dtype(t, t.gemm({dy, s.ids[kRotation]}, {dx}, N, l.in, b));
+  t.add_grad(s.ids[kRotatedX], t.cast(dx, t.at(s.ids[kRotatedX]).dtype, "gradient through OFT's rotation, cast"));
+}
+
+/// OFT: the input in blocks of b times an orthogonal matrix each, R = I + 2Q + 2Q^2 + 2Q^3 + Q^4 of a skew-symmetric Q
+/// (Cayley's transform as a series of five terms). Q, Q^2, Q^3 and R, of in x b elements each, are kept for backward,
+/// as is the input. Source: huggingface/peft src/peft/tuners/oft/layer.py @v0.16.0 to @v0.20.0 (OFTRotationModule).
+LocalId rotate_input(Tape& t, LocalId x, const LinearRef& l) {
+  const DtypePolicy& n = t.c.numerics;
+  const std::int64_t N = t.at(x).elements / l.in, b = l.rotation;
+  const LocalId own = adapter_input(t, x, x, l.in);
+  t.saves(own, "input of OFT's rotation: its gradient");
+  constexpr std::int64_t kKept = 4, kProducts = 3;
+  const LocalId rotation = t.tensor("OFT's rotation and its powers", kKept * l.in * b, n.adapter_compute,
+                                    {Dim::Count, Dim::Count, Dim::Count, Dim::Count});
+  LayerOp& series = t.gemm({}, {rotation}, l.in, b, kProducts * b);
+  series.weight = l.weight;
+  series.use = WeightUse::LowRankA;
+  t.saves(rotation, "OFT's rotation: gradients of input and parameters");
+  LocalId rotated = t.tensor("rotated input", N * l.in, n.adapter_compute, t.at(x).dims);
+  in_adapter_dtype(t, t.gemm({own, rotation}, {rotated}, N, l.in, b));
+  rotated = t.cast(rotated, t.at(x).dtype, "rotated input, cast");
+  t.then_backward(rotation_backward, {x, own, rotation, rotated}, &l);
+  return rotated;
+}
+
+}  // namespace
+
+LocalId linear(Tape& t, LocalId given, const LinearRef& l, LocalKind output_kind, LocalId remade) {
+  const DtypePolicy& n = t.c.numerics;
+  const LocalId x = l.rotation > 0 ? rotate_input(t, given, l) : given;
+  if (l.rotation > 0) remade = kNoLocal;
   const std::int64_t N = t.at(x).elements / l.in;
   const LocalId plain = t.cast(x, n.compute, "linear input in 16 bit");
   const FakeQuantised input = fake_quantised_input(t, l, plain), weight = fake_quantised_weight(t, l);
@@ -359,8 +399,8 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind, Lo
   const bool is_bitsandbytes = l.is_quantised && format_of(t.c.recipe.quant.kind).is_bitsandbytes;
   const bool is_wider = l.out_dim != Dim::Vocab &&
                         (n.hidden != n.compute || (is_bitsandbytes && n.is_autocast && t.at(x).dtype == Dtype::F32));
-  LocalId y =
-      t.tensor(l.is_adapted && !l.merges_adapter ? "base output" : l.name, N * l.out, n.compute, dims, output_kind);
+  LocalId y = t.tensor(l.is_adapted && !l.merges_adapter && l.rotation == 0 ? "base output" : l.name, N * l.out,
+                       n.compute, dims, output_kind);
   LayerOp& o = t.gemm({in, w}, {y}, N, l.out, l.in);
   mark(o, l, WeightUse::Tensor);
   spread(o, l, N, n.compute);
@@ -374,10 +414,11 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind, Lo
   const LocalId last = input_of_last_graph(t, l, in);
   LoraIds lora;
   const LocalId base = y;
+  const bool is_gathered = gathers_adapters(t, l);
   const bool is_plain_adapter = t.c.recipe.lora.dropout <= 0 && !t.c.recipe.lora.is_dora;
   const bool adds_in_place = t.adds_in_place() && !weight.exists() && in == x && x != kSlotX && !l.merges_adapter &&
                              (!l.is_adapted || is_plain_adapter);
-  const bool has_low_rank_path = l.is_adapted && !l.merges_adapter;
+  const bool has_low_rank_path = l.is_adapted && !l.merges_adapter && !is_gathered && l.rotation == 0;
   if (has_low_rank_path && adds_in_place)
     in_place_lora_forward(t, l, x, y, lora);
   else if (has_low_rank_path)
@@ -387,7 +428,8 @@ LocalId linear(Tape& t, LocalId x, const LinearRef& l, LocalKind output_kind, Lo
       {x, remade != kNoLocal ? remade : in, y, lora.input, lora.mid, last,
        is_cast_from_fp32(t, l) || l.merges_adapter || weight.exists() ? w : kNoLocal, input.range, weight.range},
       &l);
-  return y;
+  if (l.cut == Cut::Row) y = sum_row(t, y);
+  return is_gathered ? add_gathered_adapter(t, in, l, y) : y;
 }
 
 }  // namespace gpuplan

@@ -22,20 +22,26 @@ LocalId fused_buffer(Tape& t, LocalId v) {
 
 Qkv plain_projections(Tape& t, LocalId x) {
   const ModelSpec& m = t.c.spec();
-  if (const LinearRef& qkv = t.c.linear(LinearSlot::Qkv); qkv.exists()) {
+  const LinearRef &qkv = t.c.linear(LinearSlot::Qkv), &own_q = t.c.linear(LinearSlot::Q);
+  const ColumnInput in = enter_columns(t, x, (qkv.exists() ? qkv : own_q).is_trained);
+  const auto column = [&](const LinearRef& l) { return linear(t, in.value, l, LocalKind::Activation, in.again); };
+  if (qkv.exists()) {
     // one linear, then views: q, k, v share its buffer, and their gradients are gathered into one
-    const LocalId fused = linear(t, x, qkv);
+    const LocalId fused = column(qkv);
+    leave_columns(t, x, in);
     const LocalId q = part(t, fused, "q", m.q_width(), Dim::QWidth),
                   k = part(t, fused, "k", m.kv_width(), Dim::KvWidth);
     return {q, k, part(t, fused, "v", m.kv_width(), Dim::KvWidth), kNoLocal};
   }
-  LocalId q = linear(t, x, t.c.linear(LinearSlot::Q)), gate = kNoLocal;
+  LocalId q = column(own_q), gate = kNoLocal;
   if (m.has_attention_gate) {  // both are views of one buffer, of which the gate is copied out
     gate = part(t, q, "gate of attention", m.q_width(), Dim::QWidth);
     q = part(t, q, "q", m.q_width(), Dim::QWidth);
   }
   const LinearRef &own_k = t.c.linear(LinearSlot::K), &own_v = t.c.linear(LinearSlot::V);
-  if (!own_k.exists()) {  // of an earlier layer: kept there already, so this counts them twice
+  if (!own_k.exists()) {
+    leave_columns(t, x, in);
+    // of an earlier layer: kept there already, so this counts them twice
     const auto shared = [&](const char* name) {
       const LocalId y = t.wide(name, m.kv_width(), Dim::KvWidth, t.at(q).dtype);
       t.memory_op(OpKind::Copy, {}, {y}, 0);
@@ -43,8 +49,9 @@ Qkv plain_projections(Tape& t, LocalId x) {
     };
     return {q, shared("k of an earlier layer"), shared("v of an earlier layer"), kNoLocal, gate};
   }
-  const LocalId k = linear(t, x, own_k);
-  return {q, k, own_v.exists() ? linear(t, x, own_v) : k, kNoLocal, gate};
+  const LocalId k = column(own_k), v = own_v.exists() ? column(own_v) : k;
+  leave_columns(t, x, in);
+  return {q, k, v, kNoLocal, gate};
 }
 
 /// Attention's output times the sigmoid of its gate. Source: transformers modeling_qwen3_next.py (Qwen3NextAttention).

@@ -24,14 +24,15 @@ Tape::Tape(LayerGraph& graph, const LedgerContext& context) : c(context), graph_
                    : c.is_fused                      ? Software::Compiled
                                                      : Software::Eager;
   const Local boundary{.name = "layer boundary",
-                       .elements = tokens() * c.spec().stream_width(),
+                       .elements = c.stream_tokens() * c.spec().stream_width(),
                        .dtype = c.numerics.residual,
                        .dims = {Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count}};
   for (LocalId slot = 0; slot < kNumSlots; ++slot) graph.locals[slot] = boundary;
   graph.locals[kSlotDx] = graph.locals[kSlotDy] = boundary;
   graph.locals[kSlotDx].name = graph.locals[kSlotDy].name = "gradient of the residual stream";
   if (c.layer().part == ModelPart::Projector)  // from the tower's stream to that of the language model
-    graph.locals[kSlotY].elements = graph.locals[kSlotDy].elements = c.recipe.tokens() * c.model.spec.stream_width();
+    graph.locals[kSlotY].elements = graph.locals[kSlotDy].elements =
+        c.model.stream_tokens(c.recipe) * c.model.spec.stream_width();
   if (c.model.spec.vision.is_present())
     graph.locals[kSlotMemory].elements = graph.locals[kSlotDMemory].elements = c.memory_elements();
   graph.locals[kSlotMemory].name = "encoder output";
@@ -47,6 +48,10 @@ LocalId Tape::tensor(const char* name, std::int64_t elements, Dtype dtype, std::
 
 LocalId Tape::wide(const char* name, std::int64_t width, Dim dim, Dtype dtype, LocalKind kind) {
   return tensor(name, tokens() * width, dtype, {Dim::Batch, Dim::Seq, dim, Dim::Count}, kind);
+}
+
+LocalId Tape::stream(const char* name, std::int64_t width, Dtype dtype) {
+  return tensor(name, c.stream_tokens() * width, dtype, {Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count});
 }
 
 LocalId Tape::scratch(const char* name, std::int64_t elements, Dtype dtype) {

@@ -25,6 +25,8 @@ class Tape {
                  LocalKind kind = LocalKind::Activation);
   /// The usual shape [Batch, Seq, width].
   LocalId wide(const char* name, std::int64_t width, Dim dim, Dtype dtype, LocalKind kind = LocalKind::Activation);
+  /// [Batch, Seq, width] between layers: of this rank's part of the sequence where ranks divide it.
+  LocalId stream(const char* name, std::int64_t width, Dtype dtype);
   /// A tensor that exists only during one op.
   LocalId scratch(const char* name, std::int64_t elements, Dtype dtype);
 
@@ -32,6 +34,8 @@ class Tape {
   /// A memory-bound op that moves `traffic` bytes at least.
   LayerOp& memory_op(OpKind kind, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes,
                      double traffic);
+  /// What this rank has becomes what it gets from the ranks that share the layer.
+  LayerOp& exchange(Exchange kind, LocalId from, LocalId to);
   /// A matmul [m, k] x [k, n].
   LayerOp& gemm(std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, std::int64_t m,
                 std::int64_t n, std::int64_t k);
@@ -63,6 +67,10 @@ class Tape {
   /// Call after the op that wrote `contribution`: makes it the gradient of `of`, or adds it to the one there is.
   void add_grad(LocalId of, LocalId contribution);
 
+  /// Contributions from here on are summed apart, until take_back_grad() adds them to what there was.
+  void put_aside_grad(LocalId of);
+  void take_back_grad(LocalId of);
+
   LocalId cast(LocalId from, Dtype dtype, const char* name);
 
   /// Products and norms add to the gradient that is there; weight gradients go straight to their buffer.
@@ -73,8 +81,29 @@ class Tape {
   static std::vector<LocalId>& grads();
 
   LayerGraph& graph_;
+  std::vector<LocalId> aside_;
   bool is_backward_ = false;
 };
+
+/// The input of linears that ranks share by their outputs.
+struct ColumnInput {
+  LocalId value;             // of all tokens
+  LocalId again = kNoLocal;  // what stands for it in backward where it is gathered again
+  LocalId own = kNoLocal;    // then: what it is gathered of
+};
+/// Begins and ends the columns that read `x`; in between they read what this returns. One rank: x.
+ColumnInput enter_columns(Tape& tape, LocalId x, bool are_trained);
+void leave_columns(Tape& tape, LocalId x, const ColumnInput& entered);
+/// What ranks that share a linear by its inputs made, summed.
+LocalId sum_row(Tape& tape, LocalId y);
+/// Adapters whose factors are both cut (AdapterSplit::Gathered): base output plus theirs.
+bool gathers_adapters(const Tape& tape, const LinearRef& linear);
+LocalId add_gathered_adapter(Tape& tape, LocalId x, const LinearRef& linear, LocalId base);
+/// The gradient of a weight [out, in] over `m` rows: written into the unit's gradient buffer, through temporaries where
+/// autograd makes them.
+LayerOp& weight_gradient(Tape& tape, std::initializer_list<LocalId> reads, std::int64_t m, std::int64_t in,
+                         std::int64_t out, std::uint8_t weight, bool is_cast, Dtype stored,
+                         WeightUse use = WeightUse::Tensor);
 
 // Components: each emits its forward ops, returns its output and records its backward.
 /// `y` may be a slot that receives the result.
@@ -114,6 +143,13 @@ LocalId gated_branch(Tape& tape, LocalId x);
 /// The layer's part of the second embedding: the stream, made narrow, times that part, made wide again and normalised.
 /// Source: transformers modeling_gemma4.py (Gemma4TextDecoderLayer), modeling_gemma3n.py.
 LocalId layer_embedding(Tape& tape, LocalId x);
+/// Gemma 2's cap * tanh(logits / cap), where the model has it.
+LocalId cap_logits(Tape& tape, LocalId logits);
+/// The head's product and what a method that compares answers makes of it: log-probs of the labels. Splits forward
+/// and backward: passes of other models stand between them.
+void log_probs(Tape& tape, LocalId x);
+/// A few numbers per row in the place of the vocabulary, or nothing.
+void score(Tape& tape, LocalId x);
 /// A layer that works on one of several streams and corrects the others, and the projection of all of them to one.
 void layer_of_streams(Tape& tape);
 LocalId joined_streams(Tape& tape);

@@ -158,8 +158,8 @@ const AdviceRow kSaversNotNeeded{
 const AdviceRow kCombinedSavers{.name = "combined-savers",
                                 .title = "savers together",
                                 .condition =
-                                    "at least two of checkpointing, fused loss, 8-bit optimizer (full fine-tuning) and "
-                                    "sdpa attention are not in use, "
+                                    "at least two of checkpointing, fused loss, 8-bit optimizer and sdpa attention are not "
+                                    "in use, "
                                     "and together they lower the peak by 5 % or more",
                                 .applies = combined_savers,
                                 .lines = combined_savers_lines};

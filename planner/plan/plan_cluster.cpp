@@ -127,10 +127,21 @@ void list_layout(Archive& f, Layout& layout) {
   f("source", source);
 }
 
+template <class Archive, class Host>
+void list_host(Archive& f, Host& host) {
+  f("kind", host.kind);
+  f("usual_memory_bytes", host.usual_memory);
+  f("memory_bandwidth_bytes_per_second", host.memory_bandwidth);
+  f("cores", host.cores, IntRange{0, kMostGpus});
+  f("sockets", host.sockets, IntRange{0, kMostGpus});
+  f("numa_nodes", host.numa_nodes, IntRange{0, kMostGpus});
+  f("source", host.source);
+}
+
 template <class Archive, class Cluster>
 void list_cluster(Archive& f, Cluster& cluster) {
   auto& [name, gpus, gpus_per_node, fabric, fabric_text, intra, inter, host_link, host_memory, price_per_gpu_hour,
-         price_source, assumptions, file, memory_in_use, host_cores, layout] = cluster;
+         price_source, assumptions, file, memory_in_use, host_cores, layout, host] = cluster;
   f("name", name);
   if constexpr (Archive::kReads)
     read_gpus(f, gpus);
@@ -153,6 +164,10 @@ void list_cluster(Archive& f, Cluster& cluster) {
     f.optional_object("layout", [&](auto& inner) { list_layout(inner, cluster.layout); });
   else if (layout.is_stated())
     f.object("layout", [&](auto& inner) { list_layout(inner, cluster.layout); });
+  if constexpr (Archive::kReads)
+    f.optional_object("host", [&](auto& inner) { list_host(inner, cluster.host); });
+  else if (host.is_stated())
+    f.object("host", [&](auto& inner) { list_host(inner, cluster.host); });
 }
 
 /// What a step divides by must not be next to nothing: 1 byte or operation per second at least.

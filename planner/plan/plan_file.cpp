@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "models/hf_config.h"
+#include "planner/pipeline_schedule.h"
 #include "planner/plan/plan_parts.h"
 
 namespace gpuplan {
@@ -62,11 +63,30 @@ Predicted predicted_by(const StrategyEstimate& e) {
           .cost_usd = e.cost_usd};
 }
 
+/// How the model is divided, beside the degrees; left out where it is not.
+template <class Archive, class Options>
+void list_division(Archive& f, Options& options) {
+  const PipelineRow* const row = options.schedule ? pipeline_row(*options.schedule) : nullptr;
+  std::optional<bool> splits = options.splits_sequence ? std::optional(true) : std::nullopt;
+  std::optional<std::int64_t> chunks =
+      options.virtual_stages > 1 ? std::optional(options.virtual_stages) : std::nullopt;
+  std::optional<std::string> schedule = row ? std::optional(std::string(row->name)) : std::nullopt;
+  f.optional("sequence_parallel", splits);
+  f.optional("virtual_stages", chunks, IntRange{1, 1024});
+  f.optional("schedule", schedule);
+  if constexpr (Archive::kReads) {
+    options.splits_sequence = splits.value_or(false);
+    options.virtual_stages = chunks.value_or(1);
+    if (schedule) options.schedule = parse_schedule(*schedule, "schedule");
+  }
+}
+
 template <class Archive, class Request>
 void list_options(Archive& f, Request& request) {
   f("preference", request.preference);
   f("price_per_gpu_hour", request.price_per_gpu_hour, NumberRange{0, 1e9});
   f("shard_size", request.options.shard_size, IntRange{1, kMostCount});
+  list_division(f, request.options);
   f.optional("reduce_bucket_size", request.options.reduce_bucket_size, IntRange{-1, 1'000'000'000'000});
   f.optional("overlap_comm", request.options.overlap_comm);
   f.optional("zero_quantized_weights", request.options.zero_quantized_weights);

@@ -2,6 +2,7 @@
 // it has a key here (and then a line in docs/plan.schema.json, which a test asks for).
 #include "models/framework.h"
 #include "models/optimizers.h"
+#include "models/training_method.h"
 #include "planner/plan/plan_parts.h"
 
 namespace gpuplan {
@@ -9,7 +10,8 @@ namespace {
 
 template <class Archive, class Lora>
 void list_lora(Archive& f, Lora& lora) {
-  auto& [rank, alpha, dropout, targets, adapter_dtype, base_dtype, modules_to_save, is_dora, linear_experts] = lora;
+  auto& [rank, alpha, dropout, targets, adapter_dtype, base_dtype, modules_to_save, is_dora, linear_experts,
+         oft_block] = lora;
   f("rank", rank, kAtLeastOne);
   f("alpha", alpha, NumberRange{0, 1e9});
   f("dropout", dropout, NumberRange{0, 1});
@@ -18,6 +20,7 @@ void list_lora(Archive& f, Lora& lora) {
   f("base_dtype", base_dtype);
   f("modules_to_save", modules_to_save);
   f("is_dora", is_dora);
+  if (f.has("oft_block") && (Archive::kReads || oft_block > 0)) f("oft_block", oft_block, IntRange{2, kMostRank});
   if (f.has("linear_experts") && (Archive::kReads || linear_experts)) f("linear_experts", linear_experts);
 }
 
@@ -63,11 +66,22 @@ void list_versions(Archive& f, Framework& framework) {
       } catch (const InputError& error) { f.report("versions", error.problem() + "; " + error.hint()); }
 }
 
+template <class Archive, class Target>
+void list_objective(Archive& f, Target& objective) {
+  auto& [method, reference, completion_len, labels, texts_per_row] = objective;
+  f.row("method", method);
+  if (f.has("reference") && (Archive::kReads || reference)) f("reference", reference);
+  f("completion_len", completion_len, kCount);
+  f("labels", labels, kCount);
+  f("texts_per_row", texts_per_row, kCount);
+}
+
 template <class Archive, class R>
 void list_recipe(Archive& f, R& recipe) {
-  auto& [method, lora, quant, trained, precision, optimizer, optimizer_in_backward, micro_batch, seq_len, packing,
-         grad_accum, checkpointing, checkpoint_every, attention, loss, loss_chunks, kernels, torch_compile, qat,
-         fp8_matmul, offload, images, framework] = recipe;
+  auto& [method, lora, quant, trained, precision, optimizer, optimizer_rank, optimizer_in_backward, micro_batch,
+         seq_len, packing, grad_accum, checkpointing, checkpoint_every, attention, loss, loss_chunks, kernels,
+         torch_compile, qat, fp8_matmul, offload, images, framework, objective, pass] = recipe;
+  static_cast<void>(pass);  // of phases, which are made of the plan
   const bool knows_method = f("method", method);
   const bool has_lora =
       f.nullable_object("lora", recipe.is_adapter(), [&](auto& inner) { list_lora(inner, recipe.lora); });
@@ -75,6 +89,8 @@ void list_recipe(Archive& f, R& recipe) {
   if (f.has("trained") && (Archive::kReads || !trained.empty())) f("trained", trained);
   f("precision", precision);
   f.row("optimizer", optimizer);
+  if (f.has("optimizer_rank") && (Archive::kReads || recipe.optimizer->projects))
+    f("optimizer_rank", optimizer_rank, IntRange{1, kMostRank});
   f("optimizer_in_backward", optimizer_in_backward);
   f("micro_batch", micro_batch, kAtLeastOne);
   f("seq_len", seq_len, kAtLeastOne);
@@ -92,6 +108,8 @@ void list_recipe(Archive& f, R& recipe) {
   f.object("offload", [&](auto& inner) { list_offload(inner, recipe.offload); });
   if (f.has("images") && (Archive::kReads || images != ImageSpec{}))
     f.nullable_object("images", true, [&](auto& inner) { list_images(inner, recipe.images); });
+  if (f.has("objective") && (Archive::kReads || !objective.method.is_usual()))
+    f.nullable_object("objective", true, [&](auto& inner) { list_objective(inner, recipe.objective); });
   f.row("framework", framework);
   list_versions(f, framework);
   if constexpr (Archive::kReads)

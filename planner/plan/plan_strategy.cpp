@@ -73,6 +73,11 @@ void read_strategy(Fields& in, PlanStrategy& strategy) {
 void pin_strategy(const PlanStrategy& wanted, EstimateRequest& request, Fields& plan) {
   StrategyOptions& options = request.options;
   request.strategy = wanted.name;
+  for (std::size_t i = 0; i < kDegrees.size(); ++i) {
+    const Axis axis = axis_named(kDegrees[i]);
+    if (axis == Axis::Tp) options.tp = wanted.degrees[i];
+    if (is_pipeline(axis) && !lays_stages(wanted.name)) options.pp = wanted.degrees[i];
+  }
   if (wanted.fsdp_version) options.fsdp_version = narrow<int>(*wanted.fsdp_version);
   options.wrap = wanted.wrap;
   options.wrap_min_params = wanted.wrap_min_params;

@@ -151,11 +151,12 @@ std::string card_html(const PlanRow& row, std::size_t number) {
   std::string out = fmt::format("<li id=\"plan-{0}\"{1}><h3>{0}. {2}</h3>\n", number,
                                 number == 1 ? " class=\"best\"" : "", escape_html(title_of(row)));
   out += paragraph_html(row.reason, "soft");
-  out += "<div class=\"figures\"><span><b>" + escape_html(format_duration(row.total)) + "</b> time</span>";
-  if (row.cost_usd) out += "<span><b>" + escape_html(format_usd(*row.cost_usd)) + "</b> cost</span>";
+  out += "<div class=\"figures\"><span><b>" + escape_html(with_range(row.total, e.time_range)) + "</b> time</span>";
+  if (row.cost_usd) out += "<span><b>" + escape_html(usd_with_range(*row.cost_usd, e.time_range)) + "</b> cost</span>";
   out += "<span><b>" + escape_html(percent(share)) + "</b> of the memory" +
          (e.fit == Fit::Tight ? ", <b class=\"tight\">tight</b>" : "") + "</span></div>\n";
-  if (e.fit == Fit::Tight) out += paragraph_html(e.why_not_yes, "soft");
+  if (e.fit != Fit::Yes) out += paragraph_html(e.why_not_yes, "soft");
+  if (const std::string price = price_words(row); !price.empty()) out += paragraph_html(price, "soft");
   return out + "<div class=\"command\"><pre><code>" + command_html(row.command) +
          "</code></pre><button type=\"button\">copy</button></div></li>\n";
 }
@@ -180,18 +181,26 @@ std::vector<std::string> would_do_words(const SearchAnswer& found) {
   return out;
 }
 
-/// Whether the source says its date itself, or none is known.
-bool is_dated(const Offer& offer) { return offer.date.empty() || offer.source.find(offer.date) != std::string::npos; }
-
 std::vector<std::string> notes_of(const PlanAnswer& answer) {
   std::vector<std::string> out = answer.notes;
-  for (const PlanRow& row : answer.found.rows)
-    if (row.offer.usd_per_gpu_hour && !row.offer.source.empty())
-      out.push_back(fmt::format("{} {}: {} per GPU and hour ({}{})", row.gpus, row.offer.name,
-                                format_usd(*row.offer.usd_per_gpu_hour), row.offer.source,
-                                is_dated(row.offer) ? "" : ", " + row.offer.date));
+  if (const std::string overhead = overhead_words(answer.question); !overhead.empty()) out.push_back(overhead);
   out.push_back(searched_text(answer.found));
   return out;
+}
+
+/// The best of the kinds of GPU that no plan above has.
+std::string by_gpu_html(const PlanAnswer& answer) {
+  std::string rows;
+  for (const PlanRow& row : answer.found.by_gpu) {
+    const std::optional<AccuracyRange>& range = row.estimate().time_range;
+    rows += "<tr>" + cell_html(escape_html(title_of(row)), "text") +
+            cell_html(escape_html(short_with_range(row.total, range))) +
+            cell_html(escape_html(row.cost_usd ? usd_with_range(*row.cost_usd, range) : "")) +
+            cell_html(escape_html(price_words(row)), "text") + "</tr>\n";
+  }
+  return rows.empty() ? ""
+                      : table_head_html({{"plan", ""}, {"time", ""}, {"cost", ""}, {"price", ""}}) + rows +
+                            std::string(kTableEnd);
 }
 
 }  // namespace
@@ -203,6 +212,7 @@ std::string plan_report(const PlanAnswer& answer) {
          paragraph_html(plan_sentence(answer), "answer") + "</header>\n" +
          section_html(found.has_plan() ? "Instead" : "What would do", list_html(would_do_words(found))) +
          section_html("Time and cost", chart_html(answer)) + section_html("The plans", cards_html(answer)) +
+         section_html("The best of other GPUs", by_gpu_html(answer)) +
          section_html("What each change of plan 1 is worth", found.has_plan() ? knobs_html(answer) : "") +
          section_html("Assumptions", list_html(notes_of(answer))) +
          section_html("The question", "<pre><code>" + escape_html(answer.command) + "</code></pre>\n") +

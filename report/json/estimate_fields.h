@@ -41,9 +41,13 @@ void list_moment(Archive& f, Bytes gpu, Bytes host) {
 template <class Archive>
 void list_peaks(Archive& f, const StrategyEstimate& e) {
   f.object("step", [&](auto& inner) { list_moment(inner, e.training_process(), e.host.step); });
-  f.object("load", [&](auto& inner) { list_moment(inner, e.process_with(e.other_peaks.load), e.host.load); });
-  f.object("eval", [&](auto& inner) { list_moment(inner, e.process_with(e.other_peaks.eval), Bytes{}); });
-  f.object("save", [&](auto& inner) { list_moment(inner, e.process_with(e.other_peaks.save), e.host.save); });
+  const auto list = [&](const char* name, PeakInstant phase, Bytes host) {
+    const PhasePeak* const peak = e.phase(phase);
+    f.object(name, [&](auto& inner) { list_moment(inner, e.process_with(peak ? peak->tensors : Bytes{}), host); });
+  };
+  list("load", PeakInstant::Loading, e.host.load);
+  list("eval", PeakInstant::Evaluation, Bytes{});
+  list("save", PeakInstant::Saving, e.host.save);
 }
 
 template <class Archive>
@@ -74,6 +78,17 @@ void list_fields(Archive& f, const DetailedPeak::Item& item) {
   f("bytes", item.bytes);
 }
 
+template <class Archive>
+void list_fields(Archive& f, const PhaseFigures& phase) {
+  f("name", phase.name);
+  f("rows", phase.rows, "that its model reads per micro-batch");
+  f("resident_bytes", phase.resident, "of its own model, as long as training runs");
+  f("tensors_bytes", phase.tensors, "the most that is alive while it runs, other models included");
+  f("seconds", phase.time.step, "per step; of one before training, all of it");
+  f("time", phase.time);
+  f("is_before_training", phase.is_before_training);
+}
+
 /// What is known of a strategy that can be used.
 template <class Archive>
 void list_figures(Archive& f, const StrategyEstimate& e) {
@@ -102,6 +117,7 @@ void list_figures(Archive& f, const StrategyEstimate& e) {
   f("step_seconds_low", end_of(e.time_range, &AccuracyRange::low, e.time.step.value));
   f("step_seconds_high", end_of(e.time_range, &AccuracyRange::high, e.time.step.value));
   f("time", e.time);
+  f("phases", e.phases, "of a method that compares answers or has another head; else empty");
   f("tokens_per_second", e.tokens_per_second, "of the whole job, without padding");
   f("mfu", e.mfu, "a share");
   f("num_gemm_shapes", e.coverage.num_shapes);
@@ -198,6 +214,13 @@ void list_estimate(Archive& f, const EstimateAnswer& answer, const nlohmann::ord
     inner("strategy", text_or_null(recommended.strategy), "null: nothing fits, advice says what to change");
     inner("reason", recommended.reason);
     inner("advice", recommended.advice);
+  });
+  f.object("chosen", [&](auto& inner) {
+    inner("flags", result.chosen.flags, "settings that nobody gave and that are no defaults");
+    inner("default_strategy", result.chosen.usual ? std::optional(result.chosen.usual->strategy.name) : std::nullopt,
+          "recommended with defaults; null: nothing fits with them, or nothing was chosen");
+    inner("default_tokens_per_second",
+          result.chosen.usual ? std::optional(result.chosen.usual->tokens_per_second) : std::nullopt);
   });
   f("better", recommended.better);
   f("assumptions", result.assumptions);

@@ -53,6 +53,10 @@ void list_fields(Archive& f, const PlanRow& row) {
   f("epoch_seconds", finite_or_null(row.epoch.value));
   f("training_seconds", row.total, "with the restarts of a spot machine");
   f("cost_usd", row.cost_usd);
+  f("overhead_seconds", row.overhead, "set-up, download and failed starts, part of training_seconds and of the cost");
+  f("total_tokens", total_tokens(row.request));
+  f("price_date", row.offer.is_dated() ? std::optional(row.offer.date) : std::nullopt);
+  f("price_source", text_or_null(row.offer.source));
   const AccuracyRange range = e.time_range.value_or(AccuracyRange{});
   f("time_range", std::vector<double>{range.low, range.high},
     "8 of 10 measurements lie between these times the figures");
@@ -72,6 +76,7 @@ void list_plan(Archive& f, const PlanAnswer& answer) {
   f("answer", plan_sentence(answer));
   f("recommended", found.has_plan() ? std::optional(found.rows.front()) : std::nullopt);
   f("frontier", found.rows);
+  f("by_gpu", found.by_gpu);
   f.objects("knobs", found.knobs, [](auto& inner, const Knob& knob) {
     inner("change", knob.change);
     inner("fits", knob.fit);
@@ -101,6 +106,7 @@ void list_carried(Archive& f, std::int64_t seq_len, const std::optional<Carried>
   f("strategy", carried ? std::optional(carried->strategy) : std::nullopt);
   f("fits", carried ? carried->fit : Fit::No);
   f("offload", carried && carried->offloads);
+  f("million_tokens_seconds", carried ? std::optional(carried->per_million_tokens) : std::nullopt);
 }
 
 template <class Archive>

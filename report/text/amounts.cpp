@@ -43,6 +43,12 @@ std::string with_range(Seconds time, const std::optional<AccuracyRange>& range) 
                 format_short_duration(range->high * time));
 }
 
+std::string short_with_range(Seconds time, const std::optional<AccuracyRange>& range) {
+  const std::string amount = format_short_duration(time);
+  if (!range) return amount;
+  return ranged(amount, *range, format_short_duration(range->low * time), format_short_duration(range->high * time));
+}
+
 std::string usd_with_range(double usd, const std::optional<AccuracyRange>& range) {
   if (!range) return format_usd(usd);
   return fmt::format("{} ({}-{})", format_usd(usd), format_usd(range->low * usd), format_usd(range->high * usd));
@@ -52,6 +58,7 @@ Ink ink_of(Fit fit) {
   switch (fit) {
     case Fit::No:
     case Fit::Unlikely: return Ink::Bad;
+    case Fit::IfHost:
     case Fit::Tight: return Ink::Strong;
     case Fit::Yes: return Ink::Good;
   }
@@ -59,6 +66,7 @@ Ink ink_of(Fit fit) {
 }
 
 std::string verdict_text(const StrategyEstimate& e) {
+  if (e.fit == Fit::IfHost) return fmt::format("if host {}", format_bytes(e.host.needed()));
   const double percent = std::round(100 * e.chance);
   if (e.fit == Fit::No || percent > 99) return std::string(to_string(e.fit));
   return fmt::format("{} {:.0f} %", to_string(e.fit), percent);

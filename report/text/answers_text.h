@@ -23,6 +23,23 @@ std::string estimate_text(const EstimateAnswer& answer, const Screen& screen);
 /// Its parts, in this order.
 std::vector<Fact> question_facts(const EstimateAnswer& answer);
 std::string question_text(const EstimateAnswer& answer, const Screen& screen);  // model, training, batch, GPUs
+/// "fits", "fits tightly", "fits if the host has 441 GiB", "does not fit".
+std::string fits_words(const StrategyEstimate& shown, bool fits);
+
+/// "--loss fused --checkpointing full (defaults: mp, 1,741 tokens/s, $14.24)"; empty where nothing was chosen.
+std::string chosen_words(const EstimateAnswer& answer);
+
+/// One line for each better way to run what was given.
+std::vector<std::string> better_lines(const EstimateAnswer& answer);
+
+/// The answer of estimate on one screen: at most kFirstScreen lines.
+inline constexpr int kFirstScreen = 21;
+std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen);
+
+/// A row for each of these strategies; `bar_width` of the column of memory.
+std::string strategies_table_text(const EstimateAnswer& answer, const std::vector<const StrategyEstimate*>& rows,
+                                  const Screen& screen);
+
 std::string strategies_text(const EstimateAnswer& answer,
                             const Screen& screen);  // the table, and what is not applicable
 std::string closest_look_text(const EstimateAnswer& answer,
@@ -50,6 +67,10 @@ std::string scaling_text(std::span<const SimulatedPlan> plans, const Screen& scr
 // was searched.
 
 /// "Rent 2x H100 SXM at runpod and train with fsdp: 4 h 10 min, $38."
+/// "price: $2.69 per GPU and hour, runpod, 2026-05-22 (its pricing page)"; empty without a price.
+std::string price_words(const PlanRow& row);
+/// What --overhead adds; empty where nothing is added.
+std::string overhead_words(const SearchQuestion& question);
 std::string plan_sentence(const PlanAnswer& answer);
 
 /// "21 % less time, 31.0 GiB more: does not fit".

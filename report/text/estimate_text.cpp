@@ -7,14 +7,18 @@
 
 #include "base/unit_text.h"
 #include "models/ledger.h"
+#include "models/optimizers.h"
 #include "models/recipe_names.h"
+#include "models/training_method.h"
 #include "report/text/text.h"
 
 namespace gpuplan {
 namespace {
 
 std::string adapters_text(const LoraSpec& lora, const std::vector<std::string>& trained) {
-  std::string text = fmt::format("r={} alpha={:g} on {}", lora.rank, lora.alpha, fmt::join(lora.targets, "+"));
+  const std::string on = fmt::format("{}", fmt::join(lora.targets, "+"));
+  std::string text = lora.oft_block > 0 ? fmt::format("in blocks of {} on {}", lora.oft_block, on)
+                                        : fmt::format("r={} alpha={:g} on {}", lora.rank, lora.alpha, on);
   if (!trained.empty()) text += fmt::format(" of {} alone", fmt::join(trained, ", "));
   if (lora.dropout > 0) text += fmt::format(", dropout {:g}", lora.dropout);
   if (lora.adapter_dtype) text += fmt::format(", {} adapters", to_string(*lora.adapter_dtype));
@@ -29,7 +33,11 @@ std::string method_text(const Recipe& recipe) {
     return fmt::format("training of {} alone", fmt::join(recipe.trained, ", "));
   if (recipe.method == Method::Full) return "full fine-tuning";
   const QuantSpec& quant = recipe.quant;
-  std::string text = (recipe.method == Method::Qlora ? "QLoRA " : "LoRA ") + adapters_text(recipe.lora, recipe.trained);
+  const bool rotates = recipe.lora.oft_block > 0;
+  std::string text = (recipe.method == Method::Qlora ? rotates ? "QOFT " : "QLoRA "
+                      : rotates                      ? "OFT "
+                                                     : "LoRA ") +
+                     adapters_text(recipe.lora, recipe.trained);
   if (quant.kind == BaseQuant::Nf4)
     return text +
            fmt::format(", NF4 base in blocks of {}{}", quant.block_size,
@@ -41,12 +49,23 @@ std::string method_text(const Recipe& recipe) {
   return text;
 }
 
+/// "dpo, reference: adapter switched off; ": what the model is trained for.
+std::string objective_text(const Recipe& recipe, const EstimateRequest& request) {
+  if (recipe.objective.method.is_usual()) return "";
+  std::string text(recipe.objective.method->name);
+  if (const Reference reference = reference_of(recipe); reference != Reference::None)
+    text += fmt::format(" with the reference as {}", to_string(reference));
+  if (request.teacher) text += fmt::format(" from {}", request.teacher->name);
+  return text + ", ";
+}
+
 std::string training_text(const EstimateAnswer& answer) {
   const TrainedModel& model = answer.result.model;
   const Recipe& recipe = answer.request.recipe;
-  return fmt::format("{}: {} trainable ({:.3g} %); {}, {}{}", method_text(recipe), format_count(model.trainable),
+  return objective_text(recipe, answer.request) +
+         fmt::format("{}: {} trainable ({:.3g} %); {}, {}{}", method_text(recipe), format_count(model.trainable),
                      100.0 * double(model.trainable) / double(model.parameters), to_string(recipe.precision),
-                     recipe.optimizer->name, recipe.optimizer_in_backward ? " in backward" : "") +
+                     optimizer_text(recipe), recipe.optimizer_in_backward ? " in backward" : "") +
          (recipe.qat == Qat::None ? "" : fmt::format(", {} fake quantisers", to_string(recipe.qat)));
 }
 
@@ -65,7 +84,12 @@ std::string batch_text(const EstimateAnswer& answer) {
   const StrategyEstimate& e = *answer.shown;
   const std::int64_t replicas = e.strategy.mesh.batch_replicas();
   if (replicas > 1) text += fmt::format(" × {} GPUs", replicas);
-  return text + fmt::format(" = {} sequence{} per step ({})", format_grouped(e.global_batch),
+  const std::int64_t answers = recipe.objective.answers();
+  if (answers > 1) text = fmt::format("{} answers × {}", answers, text);
+  return text + fmt::format(" = {} {}{} per step ({})", format_grouped(e.global_batch),
+                            answers == 1   ? "sequence"
+                            : answers == 2 ? "pair"
+                                           : "group",
                             e.global_batch == 1 ? "" : "s", e.strategy.name);
 }
 
@@ -148,7 +172,13 @@ std::string verdict_title(const EstimateAnswer& answer) {
   const std::string& asked = answer.request.strategy;
   if (asked == "auto") return answer.fits() ? "Recommended: " + answer.result.recommended->strategy : "Nothing fits";
   if (!answer.shown) return asked + " is not possible here";
-  return asked + (!answer.fits() ? " does not fit" : answer.shown->fit == Fit::Tight ? " fits tightly" : " fits");
+  return asked + " " + fits_words(*answer.shown, answer.fits());
+}
+
+/// What was chosen in the place of defaults, and what those give.
+std::string choice_text(const EstimateAnswer& answer, const Screen& screen) {
+  const std::string text = chosen_words(answer);
+  return text.empty() ? "" : wrap("Chosen freely: " + text, prose_width(screen), "  ", "    ");
 }
 
 /// Why this one was chosen, or what stands against the one that comes nearest.
@@ -159,30 +189,21 @@ std::string reason_text(const EstimateAnswer& answer, const Screen& screen) {
   return reason.empty() ? "" : wrap(reason, prose_width(screen), "  ", "  ");
 }
 
-/// "2,072 tokens/s, $5.44".
-std::string speed_and_cost(const StrategyEstimate& e) {
-  return fmt::format("{} tokens/s{}", format_grouped(std::llround(e.tokens_per_second)),
-                     e.cost_usd ? ", " + format_usd(*e.cost_usd) : "");
-}
-
 std::string better_text(const EstimateAnswer& answer, const Screen& screen) {
   std::string out;
-  for (const BetterWay& way : answer.result.recommended->better)
-    out += wrap(fmt::format("Better: {} → {}{}, {} (asked: {}, {})", fmt::join(way.flags, " "), way.plan.strategy.name,
-                            way.plan.fit == Fit::Tight ? " (tight)" : "", speed_and_cost(way.plan),
-                            answer.shown->strategy.name, speed_and_cost(*answer.shown)),
-                prose_width(screen), "  ", "    ");
+  for (const std::string& line : better_lines(answer)) out += wrap(line, prose_width(screen), "  ", "    ");
   return out;
 }
 
 const char* advice_title(const EstimateAnswer& answer) {
   if (!answer.fits()) return "What would help";
-  return answer.shown->fit == Fit::Tight ? "To be sure that it fits" : "Worth knowing";
+  return answer.shown->fit != Fit::Yes ? "To be sure that it fits" : "Worth knowing";
 }
 
 std::string verdict_text(const EstimateAnswer& answer, const Screen& screen) {
   const std::vector<std::string>& advice = answer.result.recommended->advice;
-  std::string out = heading(verdict_title(answer), screen) + reason_text(answer, screen) + better_text(answer, screen);
+  std::string out = heading(verdict_title(answer), screen) + reason_text(answer, screen) + choice_text(answer, screen) +
+                    better_text(answer, screen);
   if (!advice.empty()) out += heading(advice_title(answer), screen) + points(advice, screen);
   return out;
 }
@@ -190,6 +211,7 @@ std::string verdict_text(const EstimateAnswer& answer, const Screen& screen) {
 }  // namespace
 
 std::string estimate_text(const EstimateAnswer& answer, const Screen& screen) {
+  if (answer.is_brief) return first_screen_text(answer, screen) + (answer.rows ? rows_text(*answer.rows, screen) : "");
   std::string out = question_text(answer, screen) + "\n" + strategies_text(answer, screen);
   if (answer.result.recommended) out += verdict_text(answer, screen);
   if (answer.shown) out += closest_look_text(answer, screen);

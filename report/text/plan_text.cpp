@@ -8,6 +8,7 @@
 #include "base/names.h"
 #include "base/unit_text.h"
 #include "models/framework.h"
+#include "models/optimizers.h"
 #include "report/text/amounts.h"
 #include "report/text/table.h"
 #include "report/text/text.h"
@@ -28,14 +29,14 @@ std::string settings_words(const PlanRow& row) {
   if (r.grad_accum > 1) text += fmt::format(" x {}", r.grad_accum);
   if (r.method == Method::Full && r.precision == Precision::Bf16True) text += ", weights in bf16";
   if (r.method == Method::Full && r.optimizer != r.framework->default_optimizer)
-    text += fmt::format(", {}", r.optimizer->name);
+    text += fmt::format(", {}", optimizer_text(r));
   if (r.checkpointing != Checkpointing::None) text += ", checkpointing";
   if (r.loss == LossKernel::Fused) text += ", fused loss";
   if (r.offload.any()) text += fmt::format(", offload to {} of host memory", format_bytes(row.estimate().host.step));
   return text;
 }
 
-Table rows_table(const PlanAnswer& answer) {
+Table rows_table(const PlanAnswer& answer, const std::vector<PlanRow>& rows, bool has_best) {
   const bool is_rented = answer.question.is_rented;
   Table table{.columns = {{"  "},
                           {"GPUs"},
@@ -44,20 +45,21 @@ Table rows_table(const PlanAnswer& answer) {
                           {"strategy"},
                           {"time", Align::Right},
                           {"cost", Align::Right},
-                          {"memory", Align::Right},
+                          {"memory", Align::Right, 1},
                           {"fits", Align::Left}},
               .rows = {}};
-  for (std::size_t i = 0; i < answer.found.rows.size(); ++i) {
-    const PlanRow& row = answer.found.rows[i];
-    const Ink ink = i == 0 ? Ink::Strong : Ink::Plain;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const PlanRow& row = rows[i];
+    const bool is_best = has_best && i == 0;
+    const Ink ink = is_best ? Ink::Strong : Ink::Plain;
     const StrategyEstimate& e = row.estimate();
-    table.add({{fmt::format("{} {}", i == 0 ? "★" : " ", i + 1), ink},
+    table.add({{has_best ? fmt::format("{} {}", is_best ? "★" : " ", i + 1) : "   ", ink},
                {row.gpus, ink},
                {is_rented ? vendor_of(row) : "", ink},
                {method_word(row.request.recipe), ink},
-               {row.request.strategy, ink},
-               {format_short_duration(row.total), ink},
-               {row.cost_usd ? format_usd(*row.cost_usd) : "", ink},
+               {strategy_title(row.request), ink},
+               {short_with_range(row.total, e.time_range), ink},
+               {row.cost_usd ? usd_with_range(*row.cost_usd, e.time_range) : "", ink},
                {fmt::format("{:.0f} %", 100 * (e.tiers.process / e.tiers.usable)), ink},
                {verdict_text(e), ink_of(e.fit)}});
   }
@@ -86,16 +88,24 @@ std::string command_lines(const std::string& command, int width, const std::stri
 }
 
 std::string rows_text(const PlanAnswer& answer, const Screen& screen) {
-  std::string out = render(fit_to(rows_table(answer), screen.width), screen) + "\n";
+  std::string out = render(fit_to(rows_table(answer, answer.found.rows, true), screen.width), screen) + "\n";
   const std::vector<PlanRow>& rows = answer.found.rows;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     out += wrap(fmt::format("{}: {}", settings_words(rows[i]), rows[i].reason), prose_width(screen),
                 fmt::format("  {} ", i + 1), "    ");
-    if (rows[i].estimate().fit == Fit::Tight)
-      out += wrap("tight: " + rows[i].estimate().why_not_yes, prose_width(screen), "    ", "    ");
+    if (rows[i].estimate().fit != Fit::Yes)
+      out += wrap((rows[i].estimate().fit == Fit::Tight ? "tight: " : "") + rows[i].estimate().why_not_yes,
+                  prose_width(screen), "    ", "    ");
     out += command_lines(rows[i].command, prose_width(screen), "    ");
   }
   return out;
+}
+
+/// The best of the kinds of GPU that no row above has.
+std::string by_gpu_text(const PlanAnswer& answer, const Screen& screen) {
+  if (answer.found.by_gpu.empty()) return "";
+  return heading("The best of other GPUs", screen) +
+         render(fit_to(rows_table(answer, answer.found.by_gpu, false), screen.width), screen);
 }
 
 std::string knobs_text(const PlanAnswer& answer, const Screen& screen) {
@@ -105,7 +115,7 @@ std::string knobs_text(const PlanAnswer& answer, const Screen& screen) {
   for (const Knob& knob : answer.found.knobs) knobs.push_back(&knob);
   // what could be had comes before what does not fit
   std::stable_sort(knobs.begin(), knobs.end(),
-                   [](const Knob* a, const Knob* b) { return (a->fit >= Fit::Tight) > (b->fit >= Fit::Tight); });
+                   [](const Knob* a, const Knob* b) { return (a->fit >= Fit::IfHost) > (b->fit >= Fit::IfHost); });
   if (knobs.size() > kKnobsShown) knobs.resize(kKnobsShown);
   if (knobs.empty()) return "";
   int widest = 0;
@@ -124,19 +134,6 @@ std::string limits_text(const SearchQuestion& q) {
   return text;
 }
 
-/// The offer and its date; the source stands in JSON and in the catalogue.
-std::string price_text(const PlanRow& row) {
-  if (!row.offer.usd_per_gpu_hour) return "";
-  std::string text = fmt::format("price: {} per GPU and hour", format_usd(*row.offer.usd_per_gpu_hour));
-  const std::string name = row.offer.name.substr(0, row.offer.name.find(": "));
-  if (!name.empty()) text += ", " + name;
-  if (!row.offer.date.empty()) text += ", " + row.offer.date;
-  if (row.offer.is_spot)
-    text += fmt::format("; interrupted {:g} times per hour, which costs {:.0f} % more time",
-                        row.offer.spot.interruptions_per_hour, 100 * (row.slowdown - 1));
-  return text;
-}
-
 std::string would_do_text(const SearchAnswer& found, const Screen& screen) {
   if (found.would_do.empty()) return "";
   std::vector<std::string> lines;
@@ -146,6 +143,25 @@ std::string would_do_text(const SearchAnswer& found, const Screen& screen) {
 
 }  // namespace
 
+std::string price_words(const PlanRow& row) {
+  if (!row.offer.usd_per_gpu_hour) return "";
+  std::string text = fmt::format("price: {} per GPU and hour", format_usd(*row.offer.usd_per_gpu_hour));
+  const std::string name = row.offer.name.substr(0, row.offer.name.find(": "));
+  if (!name.empty()) text += ", " + name;
+  text += row.offer.is_dated() ? ", " + row.offer.date : row.is_rented ? ", undated" : "";
+  if (!row.offer.source.empty() && row.offer.source != name) text += fmt::format(" ({})", row.offer.source);
+  if (row.offer.is_spot)
+    text += fmt::format("; interrupted {:g} times per hour, which costs {:.0f} % more time",
+                        row.offer.spot.interruptions_per_hour, 100 * (row.slowdown - 1));
+  return text;
+}
+
+std::string overhead_words(const SearchQuestion& question) {
+  if (question.overhead.value <= 0) return "";
+  return fmt::format("{} of set-up, download and failed starts are in every time and cost; --overhead sets it",
+                     format_duration(question.overhead));
+}
+
 std::string plan_sentence(const PlanAnswer& answer) {
   const SearchQuestion& q = answer.question;
   if (!answer.found.has_plan())
@@ -154,10 +170,13 @@ std::string plan_sentence(const PlanAnswer& answer) {
   const PlanRow& row = answer.found.rows.front();
   std::string text = q.is_rented ? fmt::format("Rent {} at {} and train", row.gpus, row.offer.name)
                                  : fmt::format("Train on {}", row.gpus);
-  text += fmt::format(" with {} ({}): {}", row.request.strategy, settings_words(row),
-                      with_range(row.total, row.estimate().time_range));
+  text += fmt::format(" with {} ({}): {} tokens in {}", strategy_title(row.request), settings_words(row),
+                      format_count(total_tokens(row.request)), with_range(row.total, row.estimate().time_range));
   if (row.cost_usd) text += ", " + usd_with_range(*row.cost_usd, row.estimate().time_range);
-  text += row.estimate().fit == Fit::Tight ? ". It fits tightly." : ".";
+  text += row.estimate().fit == Fit::Tight ? ". It fits tightly."
+          : row.estimate().fit == Fit::IfHost
+              ? fmt::format(". It fits if the host has {}.", format_bytes(row.estimate().host.needed()))
+              : ".";
   return answer.found.is_complete ? text : "The best so far: " + text;
 }
 
@@ -175,7 +194,8 @@ std::string knob_effect(const Knob& knob, const PlanRow& plan) {
                     knob.memory.count > 0 ? "more" : "less"));
   if (knob.cost_usd && plan.cost_usd && std::abs(*knob.cost_usd / *plan.cost_usd - 1) >= 0.01)
     add(format_usd(*knob.cost_usd));
-  if (knob.fit < Fit::Tight) text += ": does not fit";
+  if (knob.fit < Fit::IfHost) text += ": does not fit";
+  if (knob.fit == Fit::IfHost) text += ": fits if the host has the memory";
   if (knob.fit == Fit::Tight && plan.estimate().fit == Fit::Yes) text += ": fits tightly";
   return text;
 }
@@ -208,8 +228,11 @@ std::string plan_text(const PlanAnswer& answer, const Screen& screen) {
           wrap(fmt::format("{} other plan{} as good within the error of {:.0f} %; this is the simplest.",
                            format_grouped(found.num_equal), found.num_equal == 1 ? " is" : "s are", 100 * found.error),
                prose_width(screen), "  ", "  ");
-    out += "\n" + rows_text(answer, screen) + would_do_text(found, screen) + knobs_text(answer, screen);
-    if (const std::string price = price_text(best); !price.empty()) assumptions.push_back(price);
+    out += "\n" + rows_text(answer, screen) + would_do_text(found, screen) + by_gpu_text(answer, screen) +
+           knobs_text(answer, screen);
+    if (const std::string price = price_words(best); !price.empty()) assumptions.push_back(price);
+    if (std::string overhead = overhead_words(answer.question); !overhead.empty())
+      assumptions.push_back(std::move(overhead));
   } else if (!found.would_do.empty()) {
     out += would_do_text(found, screen);
   } else {
@@ -222,7 +245,9 @@ std::string plan_text(const PlanAnswer& answer, const Screen& screen) {
 
 std::string carried_word(const Carried& carried) {
   const char* method = carried.method == Method::Full ? "full" : carried.method == Method::Lora ? "LoRA" : "QLoRA";
-  return fmt::format("{}{}{}", method, carried.offloads ? "*" : "", carried.fit == Fit::Tight ? "?" : "");
+  const bool is_slow = carried.per_million_tokens > kSlow;
+  return fmt::format("{}{}{}{}", method, carried.offloads ? "*" : "", carried.fit == Fit::Tight ? "?" : "",
+                     is_slow ? " " + format_short_duration(carried.per_million_tokens) : "");
 }
 
 std::string largest_text(const LargestTable& table, const SearchQuestion& question, const Screen& screen) {
@@ -253,7 +278,15 @@ std::string largest_text(const LargestTable& table, const SearchQuestion& questi
     notes.push_back(fmt::format("{} smaller models fit too; --json has all", table.rows.size() - kMostRows));
   notes.push_back(
       "the best method that fits, one sequence per GPU and pass, every memory saver allowed; *: with offload to the "
-      "host; ?: tightly; -: does not fit, or the model has no such context");
+      "host; ?: tightly; a time: of a million tokens, where that is over an hour; -: does not fit, or the model has no "
+      "such context");
+  notes.push_back(fmt::format("a host of {}, {}",
+                              format_bytes(question.machines.front().cluster.host_memory.count > 0
+                                               ? question.machines.front().cluster.host_memory
+                                               : question.machines.front().cluster.host.usual_memory),
+                              question.machines.front().cluster.host_memory.count > 0
+                                  ? "as given"
+                                  : "which such machines usually have; --host-memory says another"));
   return out + heading("How to read it", screen) + points(notes, screen);
 }
 

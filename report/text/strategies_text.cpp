@@ -23,7 +23,10 @@ std::string_view short_name(PeakInstant instant) {
     case PeakInstant::Backward: return "backward";
     case PeakInstant::OptimizerStep: return "step";
     case PeakInstant::Resident: return "resident";
+    case PeakInstant::Loading: return "load";
     case PeakInstant::Evaluation: return "eval";
+    case PeakInstant::Saving: return "save";
+    case PeakInstant::OtherModel: return "reference";
   }
   return "";
 }
@@ -48,6 +51,12 @@ std::string memory_cell(const StrategyEstimate& e, int bar_width) {
                      in_gib(amount) < 999.5 ? 1 : 0);
 }
 
+/// Of one machine, to load and to train.
+std::string host_cell(const StrategyEstimate& e) {
+  const double amount = in_gib(e.host.needed());
+  return fmt::format("{:.{}f}", amount, amount < 99.5 ? 1 : 0);
+}
+
 std::string communication_cell(const StrategyEstimate& e) {
   if (e.communication_level == CommunicationLevel::None) return "none";
   return fmt::format("{} {}", to_string(e.communication_level), format_bytes(e.communication));
@@ -58,27 +67,29 @@ std::string epochs_title(const Dataset& data) {
   return fmt::format("{:g} epoch{}", data.epochs, data.epochs == 1 ? "" : "s");
 }
 
-Table make_table(const EstimateAnswer& answer, int bar_width) {
+Table make_table(const EstimateAnswer& answer, const std::vector<const StrategyEstimate*>& rows, int bar_width) {
   Table table{.columns = {{"  strategy"},
                           {"fits"},
                           {memory_title(answer.result, bar_width + kFigureWidth)},
-                          {"peak at", Align::Left, 4},
+                          {"peak at", Align::Left, 5},
                           {"step", Align::Right},
                           {"tokens/s", Align::Right},
-                          {"sent per step", Align::Left, 1},
-                          {epochs_title(answer.request.dataset), Align::Right, 3},
-                          {"cost", Align::Right, 2}},
+                          {"host GiB", Align::Right, 1},
+                          {"sent per step", Align::Left, 2},
+                          {epochs_title(answer.request.dataset), Align::Right, 4},
+                          {"cost", Align::Right, 3}},
               .rows = {}};
-  for (const StrategyEstimate& e : answer.result.strategies) {
-    if (!e.not_applicable.empty()) continue;
+  for (const StrategyEstimate* row : rows) {
+    const StrategyEstimate& e = *row;
     const bool is_best = answer.fits() && e.strategy.name == answer.result.recommended->strategy;
     const Ink verdict = ink_of(e.fit), figure = e.fits() ? Ink::Plain : Ink::Faint;
-    table.add({{(is_best ? "★ " : "  ") + e.strategy.name, is_best ? Ink::Strong : figure},
+    table.add({{(is_best ? "★ " : "  ") + e.strategy.title(), is_best ? Ink::Strong : figure},
                {verdict_text(e), verdict},
                {memory_cell(e, bar_width), verdict},
                {std::string(short_name(e.peak.instant)), figure},
                {format_short_duration(e.time.step), figure},
                {format_grouped(std::llround(e.tokens_per_second)), figure},
+               {host_cell(e), figure},
                {communication_cell(e), figure},
                {e.total ? format_short_duration(*e.total) : "", figure},
                {e.cost_usd ? format_usd(*e.cost_usd) : "", figure}});
@@ -107,9 +118,16 @@ std::string not_applicable_text(const EstimateResult& result, const Screen& scre
 
 }  // namespace
 
+std::string strategies_table_text(const EstimateAnswer& answer, const std::vector<const StrategyEstimate*>& rows,
+                                  const Screen& screen) {
+  return render_with_bars([&](int bar_width) { return make_table(answer, rows, bar_width); }, screen);
+}
+
 std::string strategies_text(const EstimateAnswer& answer, const Screen& screen) {
-  return render_with_bars([&](int bar_width) { return make_table(answer, bar_width); }, screen) +
-         not_applicable_text(answer.result, screen);
+  std::vector<const StrategyEstimate*> rows;
+  for (const StrategyEstimate& e : answer.result.strategies)
+    if (e.not_applicable.empty()) rows.push_back(&e);
+  return strategies_table_text(answer, rows, screen) + not_applicable_text(answer.result, screen);
 }
 
 }  // namespace gpuplan

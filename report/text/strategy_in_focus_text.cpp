@@ -7,6 +7,7 @@
 #include "base/unit_text.h"
 #include "report/text/amounts.h"
 #include "report/text/answers_text.h"
+#include "report/text/table.h"
 #include "report/text/text.h"
 
 namespace gpuplan {
@@ -54,18 +55,21 @@ std::string time_text(const StrategyEstimate& e, const std::optional<AccuracyRan
   if (e.strategy.mesh.world() > 1)
     text += fmt::format(", communication {} ({} of the step is not compute)", format_duration(e.time.communication),
                         format_duration(e.time.exposed));
-  return text + fmt::format("; launching takes the host {}; MFU {:.0f} %", format_duration(e.time.host), 100 * e.mfu);
+  return text + fmt::format("; kernel launches: {} of host time; MFU {:.0f} %", format_duration(e.time.host), 100 * e.mfu);
 }
 
 std::string range_text(const AccuracyRange& r, const char* what) {
-  return fmt::format("of {} {:.0f} % below to {:.0f} % above the {} ({} points of {} sources)", r.cell,
-                     100 * (1 - r.low), 100 * (r.high - 1), what, r.num_points, r.num_sources);
+  const std::string measured = r.unmeasured.empty()
+                                   ? fmt::format("{}, {} points of {} sources", r.cell, r.num_points, r.num_sources)
+                                   : fmt::format("wider than for {}: no measured run with {}", r.cell, r.unmeasured);
+  return fmt::format("within -{:.0f} % to +{:.0f} % of the {} ({})", 100 * (1 - r.low), 100 * (r.high - 1), what,
+                     measured);
 }
 
 /// What the brackets mean.
 std::string accuracy_text(const StrategyEstimate& e) {
   if (!e.memory_range || !e.time_range) return "";
-  return fmt::format("8 of 10 published measurements lie: {}; {}", range_text(*e.memory_range, "memory shown"),
+  return fmt::format("80 % of measurements are {}, and {}", range_text(*e.memory_range, "memory shown"),
                      range_text(*e.time_range, "step time"));
 }
 
@@ -110,24 +114,58 @@ std::string peaks_text(const EstimateAnswer& answer) {
   const StrategyEstimate& e = *answer.shown;
   const Bytes step = e.training_process();
   std::string text;
-  const auto add = [&](const char* name, Bytes tensors, Bytes host) {
-    const Bytes gpu = e.process_with(tensors);
+  const auto add = [&](const PhasePeak& phase, Bytes host) {
+    const Bytes gpu = e.process_with(phase.tensors);
     if (!answer.has_details && gpu <= step) return;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, format_bytes(gpu));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", describe(phase.phase, 0, 0), format_bytes(gpu));
     if (answer.has_details && host.count > 0) text += fmt::format(" (host {})", format_bytes(host));
   };
   if (answer.has_details)
     text = fmt::format("training {}{}", format_bytes(step),
                        e.host.step.count > 0 ? fmt::format(" (host {})", format_bytes(e.host.step)) : "");
-  add("loading", e.other_peaks.load, e.host.load);
-  add("evaluation", e.other_peaks.eval, {});
-  add("saving", e.other_peaks.save, e.host.save);
+  for (const PhasePeak& phase : e.run_phases)
+    add(phase, phase.phase == PeakInstant::Loading  ? e.host.load
+               : phase.phase == PeakInstant::Saving ? e.host.save
+                                                    : Bytes{});
   if (text.empty()) return text;
   if (e.peak.instant == PeakInstant::Evaluation)
     text += "; evaluation is the highest: --eval-batch and --eval-logits lower it";
+  else if (e.peak.tensors > e.peak.step)
+    text += fmt::format("; {} is the highest", describe(e.peak.instant, 0, 0));
   if (answer.request.eval_logits == EvalLogits::Kept)
     text += fmt::format("; each further evaluation batch keeps {} of logits", format_bytes(e.kept_logits));
   return text;
+}
+
+}  // namespace
+
+namespace {
+
+/// What keeps a phase from being faster: the larger of computing, waiting for messages and launching kernels.
+std::string_view bound_of(const StepTime& time) {
+  constexpr double kMostly = 0.9;
+  if (time.host.value > kMostly * time.step.value) return "launching";
+  return time.exposed > time.compute ? "communication" : "compute";
+}
+
+/// The phases of a step, one line each; none of supervised fine-tuning.
+std::string phases_text(const StrategyEstimate& e, const Screen& screen) {
+  if (e.phases.empty()) return "";
+  Table table{.columns = {{"  phase"},
+                          {"rows", Align::Right},
+                          {"its model", Align::Right},
+                          {"tensors", Align::Right},
+                          {"time", Align::Right},
+                          {"bound by"}},
+              .rows = {}};
+  for (const PhaseFigures& phase : e.phases)
+    table.add({{"  " + phase.name},
+               {format_grouped(phase.rows)},
+               {phase.resident.count > 0 ? format_bytes(phase.resident) : "shared"},
+               {format_bytes(phase.tensors)},
+               {format_duration(phase.time.step) + (phase.is_before_training ? " once" : "")},
+               {std::string(bound_of(phase.time))}});
+  return heading("Phases of a step", screen) + render(table, screen);
 }
 
 }  // namespace
@@ -139,16 +177,18 @@ std::string closest_look_text(const EstimateAnswer& answer, const Screen& screen
                           answer.fits() || answer.request.strategy != "auto" ? "" : ", which needs the least"),
               screen);
   out += breakdown_text(e, e.memory_range, screen) + "\n";
-  return out + render(std::vector<Fact>{{"peak", peak_text(e)},
-                                        {"tiers", tiers_text(e.tiers)},
-                                        {"other peaks", peaks_text(answer)},
-                                        {"fits up to", limits_text(e)},
-                                        {"host memory", host_text(e.host)},
-                                        {"step", time_text(e, e.time_range)},
-                                        {"training", total_text(answer)},
-                                        {"saving", save_text(e.save)},
-                                        {"accuracy", accuracy_text(e)}},
-                      2, screen);
+  return out +
+         render(std::vector<Fact>{{"peak", peak_text(e)},
+                                  {"tiers", tiers_text(e.tiers)},
+                                  {"other peaks", peaks_text(answer)},
+                                  {"fits up to", limits_text(e)},
+                                  {"host memory", host_text(e.host)},
+                                  {"step", time_text(e, e.time_range)},
+                                  {"training", total_text(answer)},
+                                  {"saving", save_text(e.save)},
+                                  {"accuracy", accuracy_text(e)}},
+                2, screen) +
+         phases_text(e, screen);
 }
 
 }  // namespace gpuplan

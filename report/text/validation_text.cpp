@@ -80,7 +80,8 @@ void add_range(Table& table, std::string_view figure, const AccuracyRange& r) {
              {fmt::format("+{:.0f} %", 100 * (r.high - 1))},
              {count(r.num_points)},
              {count(r.num_sources)},
-             {fmt::format("{:.0f} %", 100 * r.coverage)}});
+             {r.coverage > 0 ? fmt::format("{:.0f} %", 100 * r.coverage) : ""},
+             {r.coverage > 0 ? fmt::format("{:.0f} %", 100 * r.coverage_of_pairs) : ""}});
 }
 
 Table memory_errors_table(const MemorySummary& s, const MemorySummary& in_sample) {
@@ -216,7 +217,8 @@ Table ranges_table(const Accuracy& ranges) {
                           {"to", Align::Right},
                           {"points", Align::Right},
                           {"sources", Align::Right},
-                          {"covers unseen sources", Align::Right}},
+                          {"covers unseen sources", Align::Right},
+                          {"two unseen", Align::Right}},
               .rows = {}};
   for (const auto& [figure, a] : ranges.figures) {
     std::string_view name = to_string(figure);
@@ -459,7 +461,7 @@ std::string picks_text(const ValidationAnswer& answer) {
   const Table table = picks_table(picks);
   if (table.rows.empty()) return "";
   const std::string plans = plan_picks_text(answer);
-  return "Where one source compared settings of one job on the same hardware: is the one that we would pick its best? "
+  return "For sources that compared settings of one job on the same hardware: is our pick the measured best? "
          "Regret: what our "
          "pick measured above the best.\n\n" +
          markdown_table(table) + "\n" + (plans.empty() ? "" : plans + "\n\n") + "Not picked:\n\n" +

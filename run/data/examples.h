@@ -41,7 +41,7 @@ std::unique_ptr<Examples> open_examples(const DataOptions& options);
 /// labels[i] = unshifted[i + 1], and the last has none. In place.
 void shift_labels(std::span<std::int32_t> labels);
 
-/// Which example stands where in training: position p of the whole run, over epochs.
+/// Order of examples in training: position p of the whole run, over epochs.
 struct SampleOrder {
   std::int64_t num_examples{};
   std::uint64_t seed = 0;

@@ -38,7 +38,7 @@ std::string header_text(TokenArray& tokens) {
   return std::string(all.substr(8 + length_bytes, length));
 }
 
-/// What stands behind a key of the Python dictionary, which numpy writes with repr.
+/// Text behind a key of the Python dictionary, which numpy writes with repr.
 std::string_view after_key(const TokenArray& tokens, std::string_view header, std::string_view key) {
   const std::string quoted = fmt::format("'{}':", key);
   const std::size_t at = header.find(quoted);

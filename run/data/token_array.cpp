@@ -50,7 +50,7 @@ const TokenFormat* headerless_format(const DataOptions& options) {
                    "uint16 or uint32");
 }
 
-/// Of llm.c's header in `tokens`; null when it has none.
+/// Kind of llm.c's header in `tokens`; null when it has none.
 const LlmcKind* llmc_kind(const TokenArray& tokens, LlmcHeader& header) {
   if (std::ssize(tokens.mapping.bytes()) < kLlmcHeaderBytes) return nullptr;
   std::memcpy(&header, tokens.mapping.bytes().data(), sizeof header);
@@ -136,7 +136,7 @@ void TokenArray::read(std::int64_t first, std::span<std::int32_t> to, std::int64
       throw InputError(fmt::format("{}: token {}", file, format_grouped(first + std::int64_t(i))),
                        fmt::format("{} is outside the vocabulary of {} (the file is read as {})",
                                    as_text(token, *format), format_grouped(vocab_size), format->name),
-                       "is it of this model's tokenizer? --token-dtype says how a headerless .bin is read");
+                       "was it made with this model's tokenizer? for a .bin without a header, set --token-dtype");
     to[i] = narrow<std::int32_t>(token);
   }
   mapping.forget(part);

@@ -13,7 +13,7 @@
 
 namespace gpuplan {
 
-/// How one token is stored, little-endian.
+/// Storage of one token, little-endian.
 struct TokenFormat {
   std::string_view npy;   // NumPy's name: "u2"
   std::string_view name;  // "uint16"

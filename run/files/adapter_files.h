@@ -9,7 +9,7 @@
 
 namespace gpuplan {
 
-/// What of adapter_config.json training needs.
+/// The part of adapter_config.json that training needs.
 struct AdapterConfig {
   std::string base_model;  // base_model_name_or_path
   std::int64_t rank = 8;

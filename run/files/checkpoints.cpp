@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kFolderPrefix = "checkpoint-", kUnfinished = ".tmp";
 constexpr const char *kFacts = "trainer_state.json", *kSave = "save", *kStep = "saved_after_step";
 
-/// Of a save that no other has: 128 random bits.
+/// Id of a save that no other has: 128 random bits.
 std::string new_id() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
@@ -38,7 +38,7 @@ nlohmann::json read_facts(const fs::path& folder) { return read_json_file(folder
 
 std::string digest_of_facts(const fs::path& folder) { return sha256_hex(read_file(folder / kFacts)).substr(0, 16); }
 
-/// Which save the files of a folder belong to. Throws InputError where it is another step's, or says nothing of it.
+/// Save that the files of a folder belong to. Throws InputError where it is another step's, or says nothing of it.
 SaveId save_in(const fs::path& folder, std::int64_t step) {
   const nlohmann::json facts = read_facts(folder);
   const nlohmann::json id = facts.is_object() ? facts.value(kSave, nlohmann::json()) : nlohmann::json();

@@ -16,7 +16,7 @@
 
 namespace gpuplan {
 
-/// What a rank throws that is well itself, and gives up because another is not: that one knows the cause.
+/// Error of a rank that is well itself, and gives up because another is not: that one knows the cause.
 class PeerFailed : public EnvError {
  public:
   using EnvError::EnvError;

@@ -12,10 +12,10 @@ namespace gpuplan {
 /// training, quantisation or order of the data, and not a single byte changed by hand.
 enum class ContentReach : std::uint8_t { Sample, AllBytes };
 
-/// Of the size and the bytes of one file, not of its name. Throws InputError when it cannot be read.
+/// Digest of the size and the bytes of one file, not of its name. Throws InputError when it cannot be read.
 std::string content_digest(const std::filesystem::path& file, ContentReach reach);
 
-/// Of the safetensors files that TensorFiles would read in a model's folder: their names and contents. Throws
+/// Digest of the safetensors files that TensorFiles would read in a model's folder: their names and contents. Throws
 /// InputError when there are none.
 std::string weights_digest(const std::filesystem::path& folder, ContentReach reach);
 

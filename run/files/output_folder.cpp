@@ -98,8 +98,8 @@ void require_no_ranks_left(const fs::path& folder) {
                              folder.string(), marks_in(path)));
 }
 
-/// Whether the folder was not there before. New names are on the disk before anything is in them: what a folder holds
-/// is lost with its name, synced or not.
+/// Makes the folder; returns false where it was there before. New names are on the disk before anything is in them:
+/// what a folder holds is lost with its name, synced or not.
 bool make_folder(const fs::path& path) {
   std::error_code error;
   std::vector<fs::path> missing;

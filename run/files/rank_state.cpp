@@ -44,7 +44,7 @@ json read_manifest(const TensorFiles& files, const std::string& where) {
   return manifest;
 }
 
-/// What a rank's file says of its origin, but for the checksums.
+/// Origin of a rank's file, without the checksums.
 json origin_of(const CheckpointRank& rank, const SaveId& save) {
   return {{"save", save.id},
           {"step", save.step},

@@ -45,7 +45,7 @@ struct StateBlob {
   std::function<void(const PieceSink&)> read;  // hands them out in order; may be called again
   std::function<void(std::int64_t begin, std::span<const std::byte> piece)> write;
 };
-/// Of memory that the host can touch.
+/// Blob of memory that the host can touch.
 StateBlob host_blob(std::string name, std::span<std::byte> data);
 
 struct CheckpointRank {

@@ -40,7 +40,7 @@ std::int64_t total_bytes(const Shard& shard) {
   return total;
 }
 
-/// In the given order; a tensor that is larger than a shard gets one of its own.
+/// Shards in the given order; a tensor that is larger than a shard gets one of its own.
 std::vector<Shard> cut_into_shards(const std::vector<TensorToWrite>& tensors, std::int64_t shard_bytes) {
   std::vector<Shard> shards;
   Shard current;
@@ -115,7 +115,7 @@ std::string index_text(const std::vector<Shard>& shards, const std::vector<std::
   return nlohmann::json{{"metadata", {{"total_size", total}}}, {"weight_map", map}}.dump(2) + "\n";
 }
 
-/// What an earlier model of another size left: readers would take it, or mix it in.
+/// Removes files of an earlier model of another size: readers would take them, or mix them in.
 void remove_stale(const fs::path& folder, const std::string& stem, const std::vector<std::string>& names) {
   const std::set<std::string> written(names.begin(), names.end());
   static const std::regex ending(R"((-\d{5}-of-\d{5})?\.safetensors)");

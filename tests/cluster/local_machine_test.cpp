@@ -264,8 +264,8 @@ TEST_CASE("local: a card that nothing in the catalogue is like is refused") {
   const LocalGpu old{
       .name = "NVIDIA GeForce GT 710", .memory = 2_GiB, .memory_free = 2_GiB, .compute_capability = "3.5"};
   CHECK_THROWS_WITH_AS(local_cluster({.gpus = {old}}),
-                       "'NVIDIA GeForce GT 710' is not in the catalogue, nor anything as old (compute capability "
-                       "3.5)\n  describe it in a "
+                       "'NVIDIA GeForce GT 710' is not in the catalogue, and no catalogued GPU has compute capability "
+                       "3.5 or lower\n  describe it in a "
                        "file of data/gpus",
                        InputError);
   LocalGpu unsaid = old;

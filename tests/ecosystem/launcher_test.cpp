@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "models/training_method.h"
+
 #include "base/error.h"
 #include "ecosystem/config_reader.h"
 #include "ecosystem/config_texts.h"
@@ -112,14 +114,25 @@ TEST_CASE("a value that is not known is named where it is needed, and left out w
 }
 
 TEST_CASE("other trainings, and scripts that train nothing, are refused by name") {
-  CHECK(
-      contains(script_error("swift rlhf --rlhf_type dpo"), "preference tuning or reinforcement learning of ms-swift"));
+  CHECK(contains(script_error("swift rlhf --rlhf_type grpo --model m"), "grpo is not modelled"));
+  CHECK(contains(script_error("trl grpo --model_name_or_path m"), "reinforcement learning of TRL"));
   CHECK(contains(script_error("python3 -m verl.trainer.main_ppo a=b"), "is verl, which is not planned"));
   CHECK(contains(script_error("swift infer --model m"), "nothing is trained"));
   CHECK(contains(script_error("echo python sft.py --max_length 64"), "starts no training that gpuplan knows"));
   CHECK(contains(script_error("pip install trl\n"), "starts no training"));
   // what follows a training is not counted
   CHECK(has_note(script("python sft.py --max_length 64\npython sft.py --max_length 128"), "a further start"));
+}
+
+TEST_CASE("a script of preference tuning says its method, whatever its flags say") {
+  for (const char* command : {"trl dpo", "accelerate launch trl/scripts/dpo.py", "python -m trl.scripts.dpo"}) {
+    const ConfigReading r = script(std::string(command) + " --model_name_or_path m --beta 0.1 --max_length 64");
+    CHECK(r.request.recipe.objective.method->name == "dpo");
+  }
+  CHECK(script("swift rlhf --rlhf_type kto --model m").request.recipe.objective.method->name == "kto");
+  CHECK(script("llamafactory-cli train --stage dpo --model_name_or_path m").request.recipe.objective.method->name ==
+        "dpo");
+  CHECK(script("trl reward --model_name_or_path m --max_length 64").request.recipe.objective.method->name == "reward");
 }
 
 TEST_CASE("a script that no row names is read by the trainer that knows most of its flags") {

@@ -3,7 +3,7 @@
 //   # what an expert would say
 //   $ gpuplan estimate …
 //   exit: 0
-//   Recommended: …                   from the verdict to the look at one strategy
+//   ★ ddp fits …                     the first lines, and the advice behind the table
 //
 // An empty line ends a case. GPUPLAN_UPDATE_GOLDEN=1 rewrites the answers.
 #include <filesystem>
@@ -18,16 +18,23 @@
 namespace gpuplan {
 namespace {
 
-/// The verdict and the advice of an estimate, empty lines left out.
+/// The first lines of an estimate and the advice behind its table, empty lines left out.
 std::string verdict_of(const std::string& output) {
   std::istringstream lines(output);
   std::string text;
-  bool is_table = false, is_verdict = false;
+  bool is_first = true, is_table = false, is_prose = false, is_kept = true;
   for (std::string line; std::getline(lines, line);) {
-    is_table = is_table || line.starts_with("  strategy") || line.starts_with("  Not applicable");
-    if (line.starts_with("Memory of ") || line.starts_with("Assumptions")) break;
-    if (is_table && !line.empty() && !line.starts_with(" ") && !line.starts_with("★")) is_verdict = true;
-    if (is_verdict && !line.empty()) text += line + "\n";
+    if (line.empty()) {
+      is_first = false;
+      continue;
+    }
+    is_table = is_table || line.starts_with("  strategy");
+    const bool begins = !line.starts_with(" ") && !line.starts_with("★");
+    is_prose = is_prose || (is_table && begins);
+    if (begins)
+      is_kept = !line.starts_with("Memory of a GPU") && !line.starts_with("Fits up to") &&
+                !line.starts_with("--explain");
+    if (is_first || (is_prose && is_kept)) text += line + "\n";
   }
   return text;
 }

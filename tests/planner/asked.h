@@ -7,6 +7,7 @@
 
 #include "cluster/gpu_list.h"
 #include "models/catalogue.h"
+#include "planner/changes.h"
 #include "planner/estimate.h"
 
 namespace gpuplan::test {
@@ -19,6 +20,14 @@ inline EstimateRequest asked(const char* model, const char* gpus, Method method 
   r.recipe.method = method;
   r.recipe.lora.rank = rank, r.recipe.lora.alpha = 2 * double(rank);
   if (method == Method::Qlora) r.recipe.quant.kind = BaseQuant::Nf4;
+  return r;
+}
+
+/// The same where nobody gave what planner/free_choice may choose, but for the rows of `given`.
+inline EstimateRequest freely(EstimateRequest r, std::initializer_list<std::string_view> given = {}) {
+  for (const Change& change : changes())
+    if (std::ranges::find(given, change.name) == given.end()) r.not_given.rows.insert(std::string(change.name));
+  r.not_given.are_chosen = true;
   return r;
 }
 

@@ -1,8 +1,12 @@
 // Recurrent layers: what they keep for backward, how they grow with the length, and what takes adapters.
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include "base/error.h"
 #include "models/catalogue.h"
+#include "models/framework.h"
+#include "models/stack.h"
 #include "planner/estimate.h"
 #include "planner/job_metrics.h"
 #include "planner/peaks.h"
@@ -218,4 +222,29 @@ TEST_CASE("Qwen3.5 and Gemma 4: Unsloth's stated memory") {
     CHECK(double(estimate_strategy(job, program).tiers.process.count) / 1e9 ==
           doctest::Approx(gigabytes).epsilon(0.15));
   }
+}
+
+TEST_CASE("without flash-linear-attention linear attention is several times slower, and says so") {
+  // huggingface/transformers issue 48718: Qwen3.5-9B, full, FSDP2 on 8 B200: 1.22 s a step without the library, 0.70
+  // with it, before 0.49 by other changes; huggingface/peft pull request 3712: the fallback is most of 52.8 s
+  const auto step = [](const char* versions) {
+    EstimateRequest r;
+    r.model = hybrid_model("qwen3.5-9b");
+    r.cluster = parse_gpus("8xB200");
+    r.recipe.method = Method::Full;
+    r.recipe.seq_len = 1024;
+    r.recipe.micro_batch = 8;
+    r.strategy = "fsdp";
+    r.recipe.framework = resolve_framework("hf-trainer", {.given = parse_stack_versions(versions), .date = {}});
+    const EstimateResult result = estimate(r);
+    const bool says = std::ranges::any_of(
+        result.assumptions, [](const std::string& text) { return text.starts_with("linear attention runs"); });
+    CHECK(says);
+    return result.strategies.front().time.step.value;
+  };
+  const double ratio = step("flash-linear-attention=none") / step("transformers=5.15");
+  CAPTURE(ratio);
+  CHECK(ratio >= 1.22 / 0.70 / 1.3);
+  CHECK(ratio <= 4);
+  CHECK_THROWS_AS(parse_stack_versions("torch=none"), InputError);
 }

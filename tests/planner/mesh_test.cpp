@@ -1,5 +1,5 @@
 // The device mesh: where ranks stand along its axes, and the different counts that are made of its degrees.
-#include "planner/mesh.h"
+#include "models/mesh.h"
 
 #include <set>
 #include <string_view>

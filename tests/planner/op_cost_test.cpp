@@ -99,13 +99,24 @@ TEST_CASE("GPTQ weights are unpacked by torch ops, which move more than a kernel
 TEST_CASE("an offloaded optimizer steps at the rate of who steps it") {
   const Profile profile{.cpu_optimizer_bandwidth = {22e9}, .torch_cpu_optimizer_bandwidth = {4e9}};
   FrameworkConvention framework;
-  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Zero, 1).value == 22e9);
-  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp1, 1).value == 4e9);
-  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp2, 1).value == 4e9);
-  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Zero, 4).value == 5.5e9);  // four ranks share a machine
-  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp1, 4).value == 4e9);   // a thread each
-  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp1, 8).value ==
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Zero, {}, 1).value == 22e9);
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp1, {}, 1).value == 4e9);
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp2, {}, 1).value == 4e9);
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Zero, {}, 4).value ==
+        5.5e9);  // four ranks share a machine
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp1, {}, 4).value == 4e9);  // a thread each
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp1, {}, 8).value ==
         2.75e9);  // which the memory feeds no more
   framework.fsdp2.host_step = HostStep::Vectorised;
-  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp2, 1).value == 22e9);
+  CHECK(host_optimizer_rate(profile, framework, ShardingEngine::Fsdp2, {}, 1).value == 22e9);
+}
+
+TEST_CASE("the slowest of many GPUs: 1.42 standard deviations of eight, 3.04 of 512, none of one") {
+  // means of the largest of n normal variables: 0, 0.564, 1.424, 2.35 (64), 3.04 (512); David and Nagaraja, Order
+  // Statistics
+  CHECK(expected_maximum(1) == doctest::Approx(0).epsilon(1e-6));
+  CHECK(expected_maximum(2) == doctest::Approx(0.564).epsilon(0.05));
+  CHECK(expected_maximum(8) == doctest::Approx(1.424).epsilon(0.02));
+  CHECK(expected_maximum(64) == doctest::Approx(2.35).epsilon(0.02));
+  CHECK(expected_maximum(512) == doctest::Approx(3.04).epsilon(0.02));
 }

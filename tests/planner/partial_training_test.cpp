@@ -57,6 +57,8 @@ TEST_CASE("parts of a model are trained alone: parameters add up to those of all
   lora.method = Method::Lora;
   CHECK(trainable({"layers.0,2"}, lora) * 2 == trainable({}, lora));
   CHECK_THROWS_AS(trainable({"layers.7"}), InputError);
+  CHECK_THROWS_WITH_AS(trainable({"layers.2-9"}), doctest::Contains("the model has no 'layers.9'"), InputError);
+  CHECK_THROWS_AS(trainable({"layers.0,8"}), InputError);
   CHECK_THROWS_AS(trainable({"wings"}), InputError);
   CHECK_THROWS_WITH_AS(trainable({"lm_head"}, lora), doctest::Contains("leaves nothing to train"), InputError);
 }

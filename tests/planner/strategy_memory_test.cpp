@@ -2,6 +2,10 @@
 // docs/memory_model.md.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
+#include "models/catalogue.h"
+#include "planner/estimate.h"
 #include "planner/plan_builder.h"
 
 using namespace gpuplan;
@@ -537,4 +541,28 @@ TEST_CASE("every=2 checkpoints half of the layers") {
   plan.build("single");
   // forward 6 visits (with the head), backward 4 + embedding, recompute of 2 layers
   CHECK(plan.count(OpCode::Call) == 6 + 5 + 2);
+}
+
+TEST_CASE("ZeRO-3 holds what it has fetched, not a unit: 1e9 parameters of llama-3.1-405b, and one gradient") {
+  // A layer has 3.19 B parameters in 16 bit, 5.94 GiB; the largest, 53,248 x 16,384, 1.62 GiB. Of this unit
+  // max_live_parameters, 1.86 GiB; of the next one parameter, since 0.9 hidden^2 is less.
+  EstimateRequest r;
+  r.model = load_model("llama-3.1-405b").spec;
+  r.cluster = parse_gpus("128xH100");
+  r.recipe.method = Method::Full;
+  r.recipe.micro_batch = 1, r.recipe.seq_len = 128;
+  r.recipe.checkpointing = Checkpointing::Full;
+  r.recipe.framework = find_framework("hf-deepspeed");
+  r.strategy = "zero3";
+  const EstimateResult result = estimate(r);
+  const StrategyEstimate& e = result.strategies.front();
+  constexpr double kLargest = 2.0 * 53248 * 16384, kLive = 2e9;
+  double gathered = 0, gradients = 0;
+  for (const DetailedPeak::Item& item : e.items) {
+    if (item.name.find("gathered") != std::string::npos) gathered += double(item.bytes.count);
+    if (item.name.find("gradient") != std::string::npos && item.category == Category::Gradients)
+      gradients = std::max(gradients, double(item.bytes.count));
+  }
+  CHECK(gathered <= kLive + 2 * kLargest);
+  CHECK(e.peak.step - e.peak.resident <= Bytes{std::int64_t(12e9)});
 }

@@ -107,7 +107,7 @@ std::string literals_of(const std::string& source) {
 const fs::path kRoot = fs::path(GPUPLAN_TEST_DIR).parent_path();
 
 /// The sources of what the program says: not of the device kernels, whose flags are the compiler's.
-constexpr std::array kFolders{"base",     "models", "cluster", "planner", "ecosystem", "sim",       "search", "rows",
+constexpr std::array kFolders{"base",     "models", "cluster", "planner", "ecosystem", "mend", "sim",       "search", "rows",
                               "validate", "report", "cli",     "fit",     "execute",   "calibrate", "run"};
 
 }  // namespace

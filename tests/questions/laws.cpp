@@ -56,8 +56,8 @@ std::string broken_estimate(const json& answer, int code) {
   for (const json& strategy : answer.at("strategies")) {
     if (std::string law = broken_strategy(strategy); !law.empty())
       return fmt::format("{}: {}", strategy.at("name").get<std::string>(), law);
-    is_yes |=
-        strategy.at("not_applicable").is_null() && (strategy.at("fits") == "yes" || strategy.at("fits") == "tight");
+    is_yes |= strategy.at("not_applicable").is_null() &&
+              (strategy.at("fits") == "yes" || strategy.at("fits") == "tight" || strategy.at("fits") == "if-host");
   }
   if (is_yes != (code == 0)) return fmt::format("exit code {}, and {}", code, is_yes ? "a plan fits" : "no plan fits");
   return "";
@@ -82,7 +82,8 @@ std::string broken_plan(const Question& question, const json& answer, int code) 
   if (!top.empty() && frontier.size() > std::stoul(top)) return "more rows than --top";
   const std::string budget = question.value_of("--budget");
   for (const json& row : frontier) {
-    if (row.at("fits") != "yes" && row.at("fits") != "tight") return "a plan that does not fit is shown";
+    if (row.at("fits") != "yes" && row.at("fits") != "tight" && row.at("fits") != "if-host")
+      return "a plan that does not fit is shown";
     if (!budget.empty() && row.at("cost_usd").is_number() &&
         row.at("cost_usd").get<double>() > std::stod(budget.substr(budget.front() == '$')))
       return "a plan costs more than --budget";

@@ -173,19 +173,19 @@ std::string broken_limit(const Input& input) {
 const char* const kLargest[] = {
     "gpuplan estimate --model smollm2-135m --gpus 131072xH100 --json",
     "gpuplan simulate --model smollm2-135m --gpus 131072xH100 --strategy fsdp --json",
-    "gpuplan simulate --model smollm2-135m --gpus 768xH100 --strategy fsdp --no-fold --json",
+    "gpuplan simulate --model smollm2-135m --gpus 6400xH100 --strategy fsdp --no-fold --json",
     "gpuplan topology --gpus 4096xH100 --json",
     "gpuplan estimate --model smollm2-135m --gpus 4xA6000 --grad-accum 100000 --json",
     "gpuplan simulate --model smollm2-135m --gpus 4xA6000 --strategy ddp --straggler 0=1000 --grad-accum 5000 --json",
     "gpuplan plan --model llama-3-8b --json",
-    "gpuplan plan --model mamba-370m --gpus 8xB200 --lora --min gpus --largest --json",
+    "gpuplan plan --model mamba-370m --gpus 8xB200 --lora targets=in_proj --min gpus --largest --json",
 };
 const char* const kTooLarge[] = {
     "gpuplan estimate --model smollm2-135m --gpus 131073xH100 --json",
     "gpuplan topology --gpus 4104xH100 --json",
     "gpuplan estimate --model smollm2-135m --gpus 4xA6000 --grad-accum 100001 --json",
     "gpuplan simulate --model smollm2-135m --gpus 4xA6000 --strategy ddp --straggler 0=1000 --grad-accum 100000 --json",
-    "gpuplan simulate --model smollm2-135m --gpus 4096xH100 --strategy fsdp --no-fold --json",
+    "gpuplan simulate --model smollm2-135m --gpus 8192xH100 --strategy fsdp --no-fold --json",
     "gpuplan estimate --model smollm2-135m --gpus 4xA6000 --lora=r=1048577 --json",
 };
 

@@ -59,6 +59,8 @@ const std::map<std::string, Values> kUsual{
     {"--eval-generate", {"0", "1", "256"}},
     {"--price-per-gpu-hour", {"0", "0.8", "2.5"}},
     {"--shard-size", {"1", "2", "4", "8"}},
+    {"--host", {"desktop", "workstation", "server"}},
+    {"--host-memory", {"32", "128GiB", "2000"}},
     {"--offload", {"optimizer", "params", "activations", "optimizer,params", "optimizer:nvme,params:nvme"}}};
 
 /// A value for a flag of the table; "" when it is read by others of this file.

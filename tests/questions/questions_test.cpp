@@ -44,7 +44,7 @@ const char* const kFound[] = {
     // a row of mp was not that of the GPU whose process is nearest to its limit
     "gpuplan estimate --model apertus-70b --lora=r=8,save=lm_head+embed_tokens --gpus 8xA100-80GB --json",
     // adapters of a model without attention: 0 of 0
-    "gpuplan estimate --model mamba-1.4b --qlora=r=16,dora --gpus 1xA6000 --explain",
+    "gpuplan estimate --model mamba-1.4b --qlora=r=16,dora,targets=in_proj --gpus 1xA6000 --explain",
     // tensors of less than no bytes at the peak
     "gpuplan estimate --model smollm2-135m --lora --gpus 2xA6000 --grad-accum 2 --json",
     "gpuplan estimate --model smollm2-135m --gpus 2xA6000 --grad-accum 2 --json",

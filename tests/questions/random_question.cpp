@@ -35,12 +35,15 @@ void ask_estimate(Question& q, Chances& chances) {
   add_some(q, chances, 16, "--data", {"rows.jsonl"});
   add_some(q, chances, 4, "--explain");
   add_some(q, chances, 4, "--details");
+  add_some(q, chances, 3, "--as-given");
+  add_some(q, chances, 12, "--quality", {"ok", "good"});
   add_some(q, chances, 8, "--save", {"saved.json"});
 }
 
 void ask_simulate(Question& q, Chances& chances) {
   add_plan(q, chances);
   add_simulation(q, chances);
+  add_some(q, chances, 3, "--as-given");
 }
 
 void ask_plan(Question& q, Chances& chances) {
@@ -57,6 +60,7 @@ void ask_plan(Question& q, Chances& chances) {
   add_some(q, chances, 4, "--min", {"gpus", "cost", "time"});
   add_some(q, chances, 6, "--max", {"context", "batch"});
   add_some(q, chances, 6, "--top", {"1", "10"});
+  add_some(q, chances, 6, "--overhead", {"0s", "1h"});
   add_some(q, chances, 8, "--html", {"plan.html"});
   add_some(q, chances, 8, "--save", {"saved.json"});
 }

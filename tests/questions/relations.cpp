@@ -30,6 +30,14 @@ std::optional<Question> doubled(const Question& question, const std::string& fla
   return question.with(flag, std::to_string(2 * std::stoll(value)));
 }
 
+/// What is chosen freely differs from question to question.
+Question with_nothing_chosen(const Question& question) {
+  return question.has("--as-given") ? question : question.with("--as-given", "");
+}
+Answered as_given(const Question& question, const Answered& a) {
+  return question.has("--as-given") ? a : ask(with_nothing_chosen(question));
+}
+
 /// The worse, the smaller.
 Fit fit_of(const json& strategy) { return parse_name<Fit>(strategy["fits"].get<std::string>(), "fits"); }
 
@@ -54,9 +62,9 @@ std::string broken_growth(const Question& question, const Answered& a, const cha
                           std::initializer_list<const char*> keys) {
   const auto more = doubled(question, flag);
   if (!more) return "";
-  const Answered more_answered = ask(*more);
+  const Answered one = as_given(question, a), two = ask(with_nothing_chosen(*more));
   for (const char* key : keys)
-    if (std::string law = broken_growth(question, a, more_answered, flag, key); !law.empty()) return law;
+    if (std::string law = broken_growth(question, one, two, flag, key); !law.empty()) return law;
   return "";
 }
 
@@ -73,7 +81,7 @@ std::string broken_smaller_card(const Question& question, const Answered& a) {
   for (GivenFlag& flag : smaller.flags)
     if (flag.name == "--gpus" && flag.value == "8xA100-80GB") flag.value = "8xA100-40GB", is_smaller = true;
   if (!is_smaller) return "";
-  const json large = strategies_of(a), small = strategies_of(ask(smaller));
+  const json large = strategies_of(as_given(question, a)), small = strategies_of(ask(with_nothing_chosen(smaller)));
   for (const auto& [name, s] : large.items()) {
     if (!small.contains(name)) continue;
     if (fit_of(small[name]) > fit_of(s)) return name + " fits better in half the memory";

@@ -42,6 +42,78 @@ TEST_CASE("fair share: two flows on one link get half each; who is bound elsewhe
   CHECK(shares.rate(0) == 100.0_GBps);
 }
 
+TEST_CASE("fair share: the example of its header, three flows on two links") {
+  FairShare shares({100.0_GBps, 30.0_GBps});
+  const auto a = shares.add_route(Route{{.link = 0}}), both = shares.add_route(Route{{.link = 0}, {.link = 1}}),
+             b = shares.add_route(Route{{.link = 1}});
+  shares.begin(0, a);
+  shares.begin(1, both);
+  shares.begin(2, b);
+  shares.settle();
+  CHECK(shares.rate(0) == 85.0_GBps);
+  CHECK(shares.rate(1) == 15.0_GBps);
+  CHECK(shares.rate(2) == 15.0_GBps);
+  shares.end(2);
+  shares.settle();
+  CHECK(shares.rate(0) == 70.0_GBps);
+  CHECK(shares.rate(1) == 30.0_GBps);
+}
+
+TEST_CASE("fair share: who holds room is told when others need it, and only then") {
+  FairShare shares({100.0_GBps, 100.0_GBps});
+  const auto left = shares.add_route(Route{{.link = 0}}), right = shares.add_route(Route{{.link = 1}}),
+             half = shares.add_route(Route{{.link = 0, .weight = 0.5}, {.link = 1, .weight = 1}});
+  CHECK(shares.overfull(std::vector{left, right}) == std::vector{false, false});
+  CHECK(shares.overfull(std::vector{left, half}) == std::vector{true, false});
+  shares.hold(7, left);
+  shares.hold(9, right);
+  CHECK(shares.crowded().empty());
+  shares.begin(0, half);  // 100 GB/s alone: half of link 0, all of link 1
+  CHECK(shares.crowded() == std::vector<std::uint32_t>{7, 9});
+  shares.let_go(7, left);
+  shares.let_go(9, right);
+  shares.settle();
+  CHECK(shares.rate(0) == 100.0_GBps);
+  shares.hold(7, left);  // the flow is still there
+  shares.end(0);         // and gone before anybody asks
+  CHECK(shares.crowded().empty());
+  for (int k = 0; k < 100'000; ++k) {  // what comes and goes leaves nothing behind
+    shares.hold(8, right);
+    shares.let_go(8, right);
+  }
+  shares.begin(1, right);
+  CHECK(shares.crowded().empty());
+}
+
+TEST_CASE("fair share: on many links at once, rates are those of progressive filling, change after change") {
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    CAPTURE(seed);
+    std::mt19937_64 random(seed);
+    constexpr std::uint64_t kNumLinks = 60;
+    const std::vector<double> capacities(kNumLinks, 50e9);
+    Instance instance{capacities};
+    FairShare shares(instance.as_rates());
+    std::map<std::uint32_t, Route> active;
+    for (int step = 0; step < 120; ++step) {
+      if (active.size() > 70 || (step > 90 && !active.empty())) {
+        const auto victim = std::next(active.begin(), std::int64_t(random() % active.size()));
+        shares.end(victim->first);
+        active.erase(victim);
+      } else {
+        std::uint32_t id = 0;
+        while (active.count(id)) ++id;
+        const Route route{{.link = std::uint32_t(random() % kNumLinks)}, {.link = std::uint32_t(random() % kNumLinks)}};
+        shares.begin(id, shares.add_route(route));
+        active[id] = route;
+      }
+      shares.settle();
+      const auto expected = naive_rates(capacities, active);
+      for (const auto& flow : active)
+        CHECK(shares.rate(flow.first).value == doctest::Approx(expected.at(flow.first)).epsilon(1e-9));
+    }
+  }
+}
+
 TEST_CASE("fair share: a link carries the weight of a route, and a link named twice counts twice") {
   FairShare shares(std::vector{100.0_GBps});
   const auto eighth = shares.add_route(Route{{.link = 0, .weight = 0.125}});

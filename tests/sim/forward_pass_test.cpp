@@ -27,6 +27,27 @@ TEST_CASE("the event run on analytic links equals the forward pass for every str
         }
 }
 
+TEST_CASE("models that are divided: the event run equals the forward pass") {
+  struct Case {
+    const char *gpus, *strategy;
+    std::int64_t tp, pp, chunks, accumulation;
+  };
+  for (const Case& c :
+       {Case{"8xH100", "zero1", 2, 1, 1, 3}, Case{"8xH100", "ddp", 4, 1, 1, 1}, Case{"8xH100", "single", 8, 1, 1, 2},
+        Case{"16xA100", "zero1", 8, 1, 1, 2}, Case{"8xH100", "zero1", 1, 4, 1, 8}, Case{"8xH100", "ddp", 1, 2, 2, 4},
+        Case{"8xH100", "zero1", 2, 2, 4, 6}, Case{"16xA100", "zero1", 2, 4, 2, 8}})
+    for (const Method method : {Method::Full, Method::Lora}) {
+      EstimateRequest r = request_for("llama-3.2-1b", c.gpus, method, c.accumulation);
+      r.recipe.framework = std::string("megatron");
+      r.options.tp = c.tp, r.options.splits_sequence = c.tp > 1;
+      r.options.pp = c.pp, r.options.virtual_stages = c.chunks;
+      CAPTURE(fmt::format("{} {} tp {} pp {} x {}, method {}", c.gpus, c.strategy, c.tp, c.pp, c.chunks, int(method)));
+      REQUIRE(is_applicable(r, c.strategy));
+      const SimulatedPlan plan = simulated(r, c.strategy, {.network = NetworkFidelity::Analytic}, 0);
+      CHECK(plan.simulation.step_time().value == doctest::Approx(plan.estimate.time.step.value).epsilon(5e-3));
+    }
+}
+
 TEST_CASE(
     "micro-batches that the forward pass and a simulation without spans skip take what the event run gives them") {
   for (const char* gpus : {"4xA6000", "2x4090,2x3090"})

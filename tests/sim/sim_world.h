@@ -57,7 +57,7 @@ struct SimWorld {
   NetworkLinks own_links() const {
     const auto one = [](std::int64_t from) { return Route{{.link = std::uint32_t(from)}}; };
     return {.capacities = std::vector<BytesPerSec>(std::size_t(communicators[0].size), comm.axes[1].link.bandwidth),
-            .ring_route = [one](std::int64_t from, std::int64_t, const GroupShape&) { return one(from); },
+            .ring_route = [one](std::int64_t from, std::int64_t, const CommGroup&) { return one(from); },
             .route = [one](std::int64_t from, std::int64_t) { return one(from); },
             .copy_route = [one](std::int64_t rank, HostCopy) { return one(rank); }};
   }

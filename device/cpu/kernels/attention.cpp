@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kQueries = 64, kKeys = 128;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-/// What one thread works in: fp32 copies of a tile of each operand.
+/// Scratch of one thread: fp32 copies of a tile of each operand.
 struct Tiles {
   float *q, *k, *v, *scores,
       *out;                  // [head, kQueries], [kKeys, head], [kKeys, width], [kKeys, kQueries], [kQueries, width]

@@ -21,7 +21,7 @@ struct AttentionLayout {
   }
   std::int64_t num_heads() const { return shape.batch * shape.heads; }
   std::int64_t group() const { return shape.heads / shape.kv_heads; }
-  /// Of query head h, and of the key head that it shares.
+  /// First element of query head h, and of the key head that it shares.
   std::int64_t q_begin(std::int64_t h) const {
     return h / shape.heads * shape.seq * q_row + h % shape.heads * shape.head_size;
   }

@@ -15,7 +15,7 @@ constexpr std::int64_t kTile = 64;
 
 GPUPLAN_INLINE std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
-/// What one thread works in, all fp32. Rows are `width` long: head_size rounded up to whole vectors.
+/// Scratch of one thread, all fp32. Rows are `width` long: head_size rounded up to whole vectors.
 struct Tiles {
   std::int64_t head, width;
   float *q, *dout, *dq, *k, *v, *dk, *dv;  // [kTile, width]

@@ -12,7 +12,7 @@ void cast_as(To* to, const From* from, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) store(to[i], load(from[i]));
 }
 
-/// As with_type, with 8 bits too.
+/// Like with_type, for 8-bit types too.
 template <class F>
 GPUPLAN_INLINE void with_any_type(Dtype dtype, F f) {
   if (dtype == Dtype::F8E4M3) return f(F8{});

@@ -97,7 +97,7 @@ constexpr Dtype kDtypeOf = std::is_same_v<T, float> ? Dtype::F32
                            : std::is_same_v<T, F16> ? Dtype::F16
                                                     : Dtype::BF16;
 
-/// Of numbers that must be of a type known already.
+/// Views numbers of a type that is known already.
 template <class T>
 GPUPLAN_INLINE const T* as(ConstNumbers numbers) {
   if (numbers.dtype != kDtypeOf<T>)
@@ -109,7 +109,7 @@ GPUPLAN_INLINE T* as(Numbers numbers) {
   return const_cast<T*>(as<T>(ConstNumbers(numbers.data, numbers.dtype)));
 }
 
-/// Of one piece: two cache lines of fp32.
+/// Columns of one piece: two cache lines of fp32.
 constexpr std::int64_t kColumns = 32;
 
 /// Calls f(first column, number of columns) for pieces of `width` columns, with a length the compiler knows for all but

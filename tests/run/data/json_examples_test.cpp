@@ -182,7 +182,7 @@ TEST_CASE("text without a tokenizer.model names what tokenises it") {
   DataOptions data = options(scratch.write("t.jsonl", "{\"text\": \"a b\"}\n"), Packing::Padded);
   data.tokenizer_folder = scratch.path();
   check_mentions(error_text<InputError>([&] { open_examples(data); }),
-                 ": there is no tokenizer.model here, which text needs");
+                 ": tokenizer.model not found; it is required for text data");
   scratch.write("tokenizer.json", "{}");
   check_mentions(error_text<InputError>([&] { open_examples(data); }), "python3 scripts/tokenise.py");
 }

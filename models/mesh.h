@@ -11,7 +11,7 @@
 namespace gpuplan {
 
 /// In rank order, the innermost first: ranks that differ along the first one alone are neighbours.
-enum class Axis : std::uint8_t { None, DpShard, DpReplicate, Pp, Count };
+enum class Axis : std::uint8_t { None, Tp, DpShard, DpReplicate, Pp, Count };
 constexpr std::size_t kNumAxes = std::size_t(Axis::Count);
 
 struct AxisRow {
@@ -22,6 +22,7 @@ struct AxisRow {
   const char* ranks;      // what they are, for readers of answers
 };
 inline constexpr std::array kAxes{
+    AxisRow{Axis::Tp, "tp", false, false, "ranks that share each layer"},
     AxisRow{Axis::DpShard, "dp_shard", true, false, "ranks of a shard group"},
     AxisRow{Axis::DpReplicate, "dp_replicate", true, false, "copies of a shard group, or of the model"},
     AxisRow{Axis::Pp, "pp", false, true, "stages"}};
@@ -90,9 +91,18 @@ class Mesh {
   std::int64_t shard_ways(const Domain& domain = {}) const { return ways(domain.shard); }
   std::int64_t copies(const Domain& domain = {}) const { return ways(domain.replicate); }
 
+  /// Ranks that share a layer hold their part of the sequence between its products too (Megatron's sequence
+  /// parallelism).
+  bool splits_sequence() const { return splits_sequence_; }
+  Mesh& set_splits_sequence(bool splits) {
+    splits_sequence_ = splits;
+    return *this;
+  }
+
   /// The degrees that divide the work of a layer: ranks along these axes have the same sequences and units.
   Mesh within_layers() const {
     Mesh out;
+    out.splits_sequence_ = splits_sequence_;
     for (const AxisRow& row : kAxes)
       if (!row.splits_batch && !row.is_pipeline) out.ways_[std::size_t(row.axis)] = ways(row.axis);
     return out;
@@ -110,6 +120,7 @@ class Mesh {
   }
 
   std::array<std::int64_t, kNumAxes> ways_{};
+  bool splits_sequence_ = false;
 };
 
 }  // namespace gpuplan

@@ -1,0 +1,129 @@
+// gpuplan fix: a trainer's own files changed so that they fit, or train faster or cheaper.
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "base/unit_text.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/config_files.h"
+#include "cli/fix_text.h"
+#include "cli/mended_files.h"
+#include "cli/output_flags.h"
+#include "cli/plan_flags.h"
+#include "cli/row_lengths.h"
+
+namespace gpuplan {
+namespace {
+
+void setup_fix(CLI::App& app) {
+  app.add_option("files")
+      ->type_name("FILE...")
+      ->description("configurations and scripts as --from of estimate takes them; those named here may change")
+      ->allow_extra_args()
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_surrounding_flags(app);
+  add_row_flags(app);
+  add_flag(app, "--goal", "fits|fast|cheap",
+           "fits: the least change that does; fast, cheap: also where it fits already. Default fits");
+  add_flag(
+      app, "--allow", "LIST",
+      "what may change too: context (shorter sequences), batch (fewer of them a step), method (full, LoRA, QLoRA)");
+  add_flag(app, "--write", "", "change the files; FILE.orig keeps each as it was");
+  add_flag(app, "--output", "FILE", "write the changed file there instead; a folder where several change");
+  add_force_flag(app);
+}
+
+Allowed parse_allowed(const std::string& list) {
+  Allowed allowed;
+  for (const std::string& word : split(list, ',')) {
+    if (word == "context")
+      allowed.context = true;
+    else if (word == "batch")
+      allowed.batch = true;
+    else if (word == "method")
+      allowed.method = true;
+    else
+      throw InputError("--allow", fmt::format("'{}' is nothing that can be allowed", word), "context, batch, method");
+  }
+  return allowed;
+}
+
+/// Reads files as `estimate --from` does, with the flags of the call.
+class FilesReader {
+ public:
+  FilesReader(const CLI::App& app, Console& console) : app_(app), console_(console) {}
+
+  ReadFiles read(const std::vector<ConfigFile>& files) {
+    const auto find = [&](const std::string& named, const std::string& by) -> std::optional<ConfigFile> {
+      for (const ConfigFile& file : files)  // one that fix itself would write beside them
+        if (file.name == named || file.name == by.substr(0, by.rfind('/') + 1) + named) return file;
+      return find_named_config(named, by);
+    };
+    std::vector<ConfigFile> given = files;
+    if (num_given_ > 0) given.resize(num_given_);
+    num_given_ = given.size();
+    ReadFiles out{.files = files, .reading = read_configs(given, find), .request = {}};
+    if (!out.reading.has_trainer)
+      throw InputError(out.reading.plan ? out.reading.plan->name : out.reading.file, "is no trainer's configuration",
+                       "give the trainer's file too: what is trained, on how many tokens");
+    PlanQuestion question = read_config_question(app_, console_.in, out.reading);
+    static_cast<void>(take_rows(app_, question.request, true));
+    out.request = std::move(question.request);
+    has_rows_ = question.has_rows;
+    return out;
+  }
+
+  /// Whether files or flags say how much is trained on.
+  bool has_rows() const { return has_rows_; }
+
+ private:
+  const CLI::App& app_;
+  Console& console_;
+  std::size_t num_given_ = 0;
+  bool has_rows_ = false;
+};
+
+/// "1,000 rows of 512 tokens", and that they are assumed where nothing says them.
+std::string data_text(const EstimateRequest& r, bool has_rows) {
+  const std::int64_t tokens = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : r.recipe.seq_len;
+  const char* assumed = !has_rows                       ? " (assumed: --rows, --lengths)"
+                        : r.dataset.tokens_per_row == 0 ? " (full: --tokens-per-row)"
+                                                        : "";
+  return fmt::format("{} rows of {} tokens, {:g} epoch{}{}", format_grouped(r.dataset.rows), format_grouped(tokens),
+                     r.dataset.epochs, r.dataset.epochs == 1 ? "" : "s", assumed);
+}
+
+int run_fix(const CLI::App& app, Console& console) {
+  const std::vector<std::string> names = all_given(app, "files");
+  if (names.empty()) throw InputError("", "a file is needed", "gpuplan fix axolotl.yaml --gpus 2x3090");
+  if (is_given(app, "--write") && is_given(app, "--output"))
+    throw InputError("", "--write and --output contradict each other", "give one of them");
+  FilesReader reader(app, console);
+  FixQuestion question;
+  question.given = reader.read(read_config_files(names));
+  question.profile = profile_of(question.given.request);
+  if (const auto goal = given(app, "--goal")) question.goal = parse_name<Goal>(*goal, "--goal");
+  if (const auto list = given(app, "--allow")) question.allowed = parse_allowed(*list);
+  question.read = [&](const std::vector<ConfigFile>& files) { return reader.read(files); };
+  const FixAnswer answer = find_fix(question);
+  console.print(fix_text(answer, question, data_text(question.given.request, reader.has_rows()), console.screen));
+  if (answer.mended.files.empty()) return answer.fits() ? 0 : 1;
+  if (is_given(app, "--write")) write_in_place(answer.mended, console);
+  if (const auto place = given(app, "--output")) write_elsewhere(answer.mended, *place, console);
+  return answer.fits() ? 0 : 1;
+}
+
+}  // namespace
+
+const Command kFix{.name = "fix",
+                   .summary = "a trainer's own files, changed so that they fit",
+                   .usage = "FILE... --gpus GPUS [--write] [--goal fits|fast|cheap] [--allow LIST]",
+                   .example =
+                       "gpuplan fix axolotl.yaml --gpus 2x3090\n"
+                       "gpuplan fix sft.yaml accelerate.yaml --gpus 4x4090 --goal fast\n"
+                       "gpuplan fix train.sh --gpus A6000 --allow batch,context --write",
+                   .setup = setup_fix,
+                   .run = run_fix};
+
+}  // namespace gpuplan

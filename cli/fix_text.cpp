@@ -1,0 +1,120 @@
+#include "cli/fix_text.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/unit_text.h"
+#include "mend/text_edit.h"
+#include "report/text/text.h"
+
+namespace gpuplan {
+namespace {
+
+/// "97 %", "under 1 %".
+std::string chance_text(double chance) {
+  const double percent = 100 * chance;
+  if (percent < 1) return "under 1 %";
+  return percent > 99 ? "over 99 %" : fmt::format("{:.0f} %", percent);
+}
+
+/// "157 of 22.9 GiB", "under 1 % likely".
+std::string need_text(const StrategyEstimate& e) {
+  return fmt::format("{} likely, {} of {}", chance_text(e.chance), format_bytes(e.tiers.needed),
+                     format_bytes(e.tiers.usable));
+}
+
+const char* verdict(const StrategyEstimate& e) {
+  return e.fits_well() ? "fits" : e.fit == Fit::Tight ? "may fit" : "does not fit";
+}
+
+/// "Does not fit (under 1 % likely, 157 GiB of 22.9 GiB); changed, it fits (89 % likely, 20.0 GiB of 22.9 GiB)".
+std::string first_line(const FixAnswer& answer, const FixQuestion& question) {
+  std::string before = answer.before ? fmt::format("{} ({})", verdict(*answer.before), need_text(*answer.before))
+                                     : fmt::format("{} is not possible on these GPUs", question.given.request.strategy);
+  before[0] = char(std::toupper(static_cast<unsigned char>(before[0])));
+  if (!answer.after) return before;
+  return fmt::format("{}; changed, it {} ({})", before, verdict(*answer.after), need_text(*answer.after));
+}
+
+std::string range_of(double value, const std::optional<AccuracyRange>& range, std::string (*format)(double)) {
+  if (!range) return format(value);
+  const std::string low = format(value * range->low), high = format(value * range->high);
+  return low == high ? low : fmt::format("{} to {}", low, high);
+}
+
+std::string second_line(const FixAnswer& answer, const std::string& data) {
+  const StrategyEstimate* e = answer.after ? &*answer.after : answer.before ? &*answer.before : nullptr;
+  if (!e || !e->total) return fmt::format("How long it takes is not known: {}", data);
+  const std::string time =
+      range_of(e->total->value, e->time_range, [](double s) { return format_duration(Seconds{s}); });
+  const std::string cost = e->cost_usd ? ", " + range_of(*e->cost_usd, e->time_range, format_usd) : "";
+  return fmt::format("{}{}: {}", time, cost, data);
+}
+
+std::string change_text(const KeyChange& change, bool shows_value) {
+  if (change.key.empty()) return fmt::format("{} ({})", change.file, change.after);
+  if (!shows_value) return change.key;
+  if (change.before.empty()) return fmt::format("{}: {}", change.key, change.after);
+  return fmt::format("{}: {} -> {}", change.key, change.before, change.after.empty() ? "nothing" : change.after);
+}
+
+/// The keys that change; of a few with their values, which the diff shows too.
+std::string third_line(const FixAnswer& answer, const FixQuestion& question) {
+  constexpr std::size_t kFew = 2;
+  const std::vector<KeyChange>& keys = answer.mended.keys;
+  if (!keys.empty()) {
+    std::vector<std::string> words;
+    for (const KeyChange& change : keys) words.push_back(change_text(change, keys.size() <= kFew));
+    return fmt::format("Change {}: {}", keys.size() == 1 ? "one key" : fmt::format("{} keys", keys.size()),
+                       fmt::join(words, ", "));
+  }
+  if (answer.fits())
+    return question.goal == Goal::Fits ? "Nothing needs to change"
+                                       : "Nothing to change: no way is better by more than the error of a prediction";
+  if (answer.would_do.empty() && !answer.unsayable.empty())
+    return fmt::format("These files cannot say what would make it fit: {}", answer.unsayable);
+  if (answer.would_do.empty()) return "No change that gpuplan knows makes it fit: take GPUs with more memory";
+  std::vector<std::string> words;
+  for (const Permission& row : answer.would_do)
+    words.push_back(fmt::format("--allow {} would ({})", row.allow, row.what));
+  return fmt::format("Nothing that may change makes it fit; {}", fmt::join(words, ", "));
+}
+
+std::string painted_diff(const std::string& diff, const Screen& screen) {
+  std::string out;
+  for (std::size_t at = 0; at < diff.size();) {
+    const std::size_t end = diff.find('\n', at) + 1;
+    const std::string line = diff.substr(at, end - at - 1);
+    const bool is_head = line.starts_with("+++ ") || line.starts_with("--- ");
+    const Ink ink = is_head                  ? Ink::Strong
+                    : line.starts_with("+")  ? Ink::Good
+                    : line.starts_with("-")  ? Ink::Bad
+                    : line.starts_with("@@") ? Ink::Accent
+                                             : Ink::Plain;
+    out += paint(line, ink, screen) + "\n";
+    at = end;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string fix_text(const FixAnswer& answer, const FixQuestion& question, const std::string& data,
+                     const Screen& screen) {
+  const int width = prose_width(screen);
+  std::string out = wrap(first_line(answer, question), width, "", "  ");
+  out += wrap(second_line(answer, data), width, "", "  ");
+  out += wrap(third_line(answer, question), width, "", "  ");
+  for (const MendedFile& file : answer.mended.files)
+    out += "\n" + painted_diff(unified_diff(file.before, file.after, file.name), screen);
+  std::vector<std::string> notes = answer.notes;
+  if (answer.after && !answer.unsayable.empty())
+    notes.push_back(fmt::format("these files cannot say {}, which changes less or is faster", answer.unsayable));
+  if (!notes.empty()) out += "\n" + points(notes, screen);
+  return out;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,273 @@
+#include "ecosystem/named_data.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json_file.h"
+#include "base/names.h"
+#include "base/surroundings.h"
+#include "base/unit_text.h"
+#include "base/yaml_file.h"
+
+namespace gpuplan {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr IntRange kSomeRows{1, 1'000'000'000'000};
+
+std::vector<NamedData> read_named_data() {
+  YamlFile file = YamlFile::read(data_dir() / "datasets.yaml");
+  std::vector<NamedData> sets;
+  for (Fields& f : file.top().list("sets")) {
+    NamedData& set = sets.emplace_back();
+    set.name = f.text("name");
+    f.optional("also", set.also);
+    f("rows", set.rows, kSomeRows);
+    f.optional("tokens", set.tokens, kSomeRows);
+    f.optional("bytes", set.bytes, kSomeRows);
+    f.optional("tokens_per_row", set.tokens_per_row, NumberRange{1, 1e6});
+    f.optional("tokenizer", set.tokenizer);
+    set.source = f.text("source");
+    f.refuse_unknown();
+  }
+  file.top().refuse_unknown();
+  file.finish();
+  return sets;
+}
+
+/// Of the sets that were counted here: bytes of their files per token.
+double bytes_per_token() {
+  double bytes = 0, tokens = 0;
+  for (const NamedData& set : named_data())
+    if (set.tokens > 0) bytes += double(set.bytes), tokens += double(set.tokens);
+  return bytes / tokens;
+}
+
+/// Counts the rows of one format while the bytes of a file go by.
+class RowCounter {
+ public:
+  explicit RowCounter(bool is_csv) : is_csv_(is_csv) {}
+
+  void add(std::string_view piece) {
+    for (const char c : piece) is_csv_ ? add_csv(c) : add_json(c);
+  }
+
+  std::int64_t rows() const {
+    if (is_list_) return depth_ == 0 && has_item_ ? rows_ + 1 : rows_;
+    const std::int64_t last = has_text_ ? 1 : 0;  // a line without an end
+    return is_csv_ ? std::max<std::int64_t>(0, rows_ + last - 1) : rows_ + last;
+  }
+
+ private:
+  void end_line() {
+    rows_ += has_text_ ? 1 : 0;
+    has_text_ = false;
+  }
+
+  void add_csv(char c) {
+    if (c == '"') is_quoted_ = !is_quoted_;
+    if (c == '\n' && !is_quoted_) return end_line();
+    has_text_ = has_text_ || (c != '\r' && c != ' ');
+  }
+
+  void add_json(char c) {
+    const bool is_space = c == ' ' || c == '\t' || c == '\r' || c == '\n';
+    if (!has_begun_ && !is_space) has_begun_ = true, is_list_ = c == '[';
+    if (!is_list_) return c == '\n' ? end_line() : void(has_text_ = has_text_ || !is_space);
+    if (is_quoted_) {
+      if (is_escaped_)
+        is_escaped_ = false;
+      else if (c == '\\')
+        is_escaped_ = true;
+      else if (c == '"')
+        is_quoted_ = false;
+      return;
+    }
+    if (c == '"') is_quoted_ = true;
+    if (c == ']' || c == '}') --depth_;
+    if (depth_ == 1 && c == ',') ++rows_;
+    if (depth_ >= 1 && !is_space && c != ']') has_item_ = true;
+    if (c == '[' || c == '{') ++depth_;
+  }
+
+  bool is_csv_, has_begun_ = false, is_list_ = false, is_quoted_ = false, is_escaped_ = false;
+  bool has_text_ = false, has_item_ = false;
+  int depth_ = 0;
+  std::int64_t rows_ = 0;
+};
+
+bool is_local_format(const std::string& ending) {
+  return ending == ".json" || ending == ".jsonl" || ending == ".ndjson" || ending == ".csv";
+}
+
+/// What is known of one named set.
+struct Part {
+  std::int64_t rows{};
+  std::optional<double> tokens_per_row;
+  std::string text;
+};
+
+class DataReader {
+ public:
+  DataReader(const ConfigReading& reading, const FindPath& find, std::vector<std::string>& notes)
+      : reading_(reading),
+        find_(find),
+        notes_(notes) {}
+
+  /// The sets that are known; false where one of them is not.
+  bool read(std::vector<Part>& parts) {
+    bool knows_all = true;
+    for (const std::string& name : *reading_.setup.data_sets) {
+      if (auto part = read_set(name))
+        parts.push_back(std::move(*part));
+      else
+        knows_all = false;
+    }
+    return knows_all;
+  }
+
+ private:
+  /// "alpaca#500" is 500 rows of it.
+  std::optional<Part> read_set(const std::string& given) {
+    const std::size_t mark = given.rfind('#');
+    const std::string named = given.substr(0, mark);
+    std::string name = named.starts_with("HF::") || named.starts_with("MS::") ? named.substr(4) : named;
+    std::optional<Part> part = read_file_of(name);
+    if (!part)
+      if (const NamedData* set = find_named_data(name)) part = part_of(*set);
+    const auto number = mark == std::string::npos ? std::nullopt : as_number(given.substr(mark + 1));
+    if (number && *number >= 1) {
+      if (!part) part = Part{.rows = std::int64_t(*number), .tokens_per_row = {}, .text = name};
+      part->rows = std::int64_t(*number);
+    }
+    if (!part) notes_.push_back(fmt::format("{}: how many rows it has is not known here: --rows, --lengths", name));
+    return part;
+  }
+
+  static Part part_of(const NamedData& set) {
+    Part part{.rows = set.rows, .tokens_per_row = {}, .text = {}};
+    if (set.tokens > 0) part.tokens_per_row = double(set.tokens) / double(set.rows);
+    if (set.tokens_per_row > 0) part.tokens_per_row = set.tokens_per_row;
+    part.text = part.tokens_per_row ? fmt::format("{} ({}; tokens by {})", set.name, set.source, set.tokenizer)
+                                    : fmt::format("{} ({}; tokens not counted here)", set.name, set.source);
+    return part;
+  }
+
+  std::optional<fs::path> path_of(const std::string& name) const {
+    if (auto path = find_(name, reading_.file)) return path;
+    const std::string folder = reading_.setup.data_folder.value_or("data");
+    const auto list = find_(folder + "/dataset_info.json", reading_.file);
+    if (!list) return {};
+    const json sets = read_json_file(*list);
+    if (!sets.is_object() || !sets.contains(name) || !sets[name].is_object()) return {};
+    const json& set = sets[name];
+    if (!set.contains("file_name") || !set["file_name"].is_string()) return {};
+    const fs::path beside = list->parent_path() / set["file_name"].get<std::string>();
+    return is_file(beside) ? std::optional(beside) : std::nullopt;
+  }
+
+  std::optional<Part> read_file_of(const std::string& name) {
+    const auto path = path_of(name);
+    if (!path || !is_file(*path)) return {};
+    const auto counted = count_rows(*path);
+    if (!counted) {
+      notes_.push_back(fmt::format("{}: its rows are not counted, as only JSON lines, JSON and CSV are read: --rows",
+                                   path->filename().string()));
+      return {};
+    }
+    if (counted->rows == 0) throw InputError(path->string(), "has no row");
+    const double mean = double(counted->bytes) / double(counted->rows) / bytes_per_token();
+    return Part{.rows = counted->rows,
+                .tokens_per_row = std::max(1.0, mean),
+                .text = fmt::format("{} (tokens by its size, {:.1f} bytes each; --data counts them)",
+                                    path->filename().string(), bytes_per_token())};
+  }
+
+  const ConfigReading& reading_;
+  const FindPath& find_;
+  std::vector<std::string>& notes_;
+};
+
+/// Ranks that get rows of their own.
+std::int64_t replicas(const EstimateRequest& r) {
+  return r.strategy == "single" || r.strategy == "mp" ? 1 : std::max<std::int64_t>(1, r.cluster.num_gpus());
+}
+
+/// A number of steps ends the training before the epochs do.
+bool settle_steps(const Setup& setup, EstimateRequest& r, std::vector<std::string>& notes) {
+  if (setup.max_steps.value_or(0) < 1) return false;
+  const std::int64_t per_step = r.recipe.micro_batch * r.recipe.grad_accum * replicas(r);
+  const bool is_packed = r.recipe.packing == Packing::Packed;
+  if (is_packed) r.dataset.tokens_per_row = 0;
+  r.dataset.rows = *setup.max_steps * per_step;
+  r.dataset.epochs = 1;
+  notes.push_back(fmt::format("{} steps of {} sequences by max_steps, whatever the epochs",
+                              format_grouped(*setup.max_steps), format_grouped(per_step)));
+  return true;
+}
+
+}  // namespace
+
+std::span<const NamedData> named_data() { return read_once<read_named_data>(); }
+
+const NamedData* find_named_data(const std::string& name) {
+  const std::string wanted = to_lower(name);
+  const auto is_it = [&](const NamedData& set) {
+    return to_lower(set.name) == wanted ||
+           std::ranges::any_of(set.also, [&](const std::string& other) { return to_lower(other) == wanted; });
+  };
+  const auto sets = named_data();
+  const auto found = std::ranges::find_if(sets, is_it);
+  return found == sets.end() ? nullptr : &*found;
+}
+
+std::optional<CountedRows> count_rows(const fs::path& path) {
+  const std::string ending = to_lower(path.extension().string());
+  if (!is_local_format(ending)) return {};
+  constexpr std::int64_t kPiece = std::int64_t(1) << 20;
+  const InputFile file(path);
+  RowCounter counter(ending == ".csv");
+  for (std::int64_t begin = 0; begin < file.size(); begin += kPiece)
+    counter.add(file.content() ? std::string_view(*file.content()).substr(std::size_t(begin), std::size_t(kPiece))
+                               : std::string_view(file.read(begin, kPiece)));
+  return CountedRows{.rows = counter.rows(), .bytes = file.size()};
+}
+
+bool settle_data(const ConfigReading& reading, const FindPath& find, EstimateRequest& request,
+                 std::vector<std::string>& notes) {
+  const Setup& setup = reading.setup;
+  std::vector<Part> parts;
+  const bool has_sets = setup.data_sets && !setup.data_sets->empty();
+  const bool knows_all = has_sets && DataReader(reading, find, notes).read(parts);
+  const std::int64_t most = setup.max_samples.value_or(0);
+  if (knows_all) {
+    double tokens = 0;
+    std::int64_t rows = 0;
+    std::vector<std::string> texts;
+    bool has_tokens = true;
+    for (const Part& part : parts) {
+      const std::int64_t taken = most > 0 ? std::min(most, part.rows) : part.rows;
+      rows += taken;
+      has_tokens = has_tokens && part.tokens_per_row.has_value();
+      tokens += double(taken) * part.tokens_per_row.value_or(0);
+      texts.push_back(part.text);
+    }
+    request.dataset.rows = rows;
+    if (has_tokens) request.dataset.tokens_per_row = std::max<std::int64_t>(1, std::llround(tokens / double(rows)));
+    notes.push_back(fmt::format("{} rows of {}", format_grouped(rows), fmt::join(texts, " and ")));
+  } else if (most > 0) {
+    request.dataset.rows = most;
+    notes.push_back(fmt::format("{} rows, as many as max_samples lets in", format_grouped(most)));
+  }
+  const bool has_steps = settle_steps(setup, request, notes);
+  return knows_all || most > 0 || has_steps;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,49 @@
+// The data that a trainer's file names, as rows and tokens: local files are counted, public sets stand in
+// data/datasets.yaml, and limits such as max_steps and max_samples are kept.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ecosystem/config_reader.h"
+
+namespace gpuplan {
+
+/// A public set.
+struct NamedData {
+  std::string name;
+  std::vector<std::string> also;  // other names of it
+  std::int64_t rows{};
+  std::int64_t tokens{}, bytes{};  // of all rows, where they were counted here; else 0
+  double tokens_per_row{};         // as the source states it; 0: it does not
+  std::string tokenizer, source;
+};
+
+/// Gives every row of data/datasets.yaml. Throws InputError for a broken file.
+std::span<const NamedData> named_data();
+
+/// nullptr for a set that has no row.
+const NamedData* find_named_data(const std::string& name);
+
+/// The path of a file that another one names; nothing where it is not there.
+using FindPath = std::function<std::optional<std::filesystem::path>(const std::string& named, const std::string& by)>;
+
+/// Rows and bytes of a file of JSON lines, a JSON list or CSV, read in pieces; nothing for other formats. Throws
+/// InputError where it cannot be read.
+struct CountedRows {
+  std::int64_t rows{}, bytes{};
+};
+std::optional<CountedRows> count_rows(const std::filesystem::path& file);
+
+/// Sets rows, tokens per row and epochs of the request as the files say them; what nothing says stays. `notes` receives
+/// what they come from. Requires: the request has its cluster and strategy. Returns true where the files say how much
+/// is trained on.
+bool settle_data(const ConfigReading& reading, const FindPath& find, EstimateRequest& request,
+                 std::vector<std::string>& notes);
+
+}  // namespace gpuplan

@@ -1,0 +1,38 @@
+#include "ecosystem/question_fields.h"
+
+#include "base/archive.h"
+#include "models/framework.h"
+#include "models/recipe_names.h"
+#include "planner/plan/plan_parts.h"
+
+namespace gpuplan {
+
+using nlohmann::json;
+
+json recipe_fields(Recipe recipe, const Strategy& strategy) {
+  const Dtype stored = resolve_numerics(recipe, *recipe.framework, strategy.engine).compute;
+  if (strategy.layout.shards_weights && recipe.quant.storage_dtype == stored) recipe.quant.storage_dtype.reset();
+  FieldWriter out;
+  write_recipe(out, recipe);
+  json fields = json::parse(out.take().dump());
+  fields.erase("framework");
+  fields.erase("versions");
+  fields["images"] = {{"train", to_string(recipe.images.train)}};  // the rest is of the data
+  if (recipe.loss != LossKernel::Chunked) fields.erase("loss_chunks");
+  if (recipe.checkpointing != Checkpointing::EveryK) fields.erase("checkpoint_every");
+  fields["kernels"] = to_string(layer_kernels(recipe, *recipe.framework));
+  const Dtype compute = resolve_numerics(recipe, *recipe.framework, ShardingEngine::Local).compute;
+  if (recipe.is_adapter() && recipe.lora.base_dtype == compute) fields["lora"]["base_dtype"] = nullptr;
+  if (recipe.quant.kind != BaseQuant::Nf4) fields["quant"] = {{"kind", fields["quant"]["kind"]}};
+  return fields;
+}
+
+json strategy_fields(const Strategy& strategy) {
+  FieldWriter out;
+  write_strategy(out, strategy);
+  json fields = json::parse(out.take().dump());
+  fields.erase("name");
+  return fields;
+}
+
+}  // namespace gpuplan

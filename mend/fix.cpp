@@ -1,0 +1,330 @@
+#include "mend/fix.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "ecosystem/export_parts.h"
+#include "ecosystem/meaning.h"
+#include "ecosystem/question_fields.h"
+#include "ecosystem/shipped_files.h"
+#include "mend/ways.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMostChanges = 4, kMostTried = 40;
+
+Strategy strategy_of(const EstimateRequest& r, const std::string& name) {
+  return make_strategy(name, r.cluster, options_for(r));
+}
+
+/// What the files would have to say: facts of the way that are not those of now.
+class Facts {
+ public:
+  Facts(const ReadFiles& given, const EstimateRequest& wanted, const std::string& before, const std::string& after)
+      : reading_(given.reading),
+        now_(setup_of(given.request, strategy_of(given.request, before))),
+        then_(setup_of(wanted, strategy_of(wanted, after))) {}
+
+  /// `says_kernels`: the fused kernels of loss and layers each by their own key.
+  std::vector<WantedFact> list(bool says_kernels) const {
+    Setup now = now_, then = then_;
+    if (says_kernels)
+      for (Setup* s : {&now, &then}) state_kernels(*s);
+    std::vector<WantedFact> out;
+    for (const SetupField& field : setup_fields()) {
+      const json before = value_of(now, field), after = value_of(then, field), stated = value_of(reading_.setup, field);
+      // an engine that is switched on is written out, also where a default would do
+      const bool is_written_out = field.name.starts_with("fsdp_") && !is_stated_by_key(field.name);
+      if (before == after || (stated == after && !is_written_out)) continue;
+      if (after.is_null() && stated.is_null()) continue;
+      out.push_back({field.name, after});
+    }
+    return out;
+  }
+
+ private:
+  bool is_stated_by_key(std::string_view fact) const {
+    return std::ranges::any_of(reading_.parts,
+                               [&](const SettingsPart& part) { return part.keys_of.contains(std::string(fact)); });
+  }
+
+  static void state_kernels(Setup& s) {
+    const bool has_liger = s.liger.value_or(false);
+    s.liger_loss = s.liger_loss.value_or(has_liger);
+    s.liger_layers = s.liger_layers.value_or(has_liger);
+    s.liger.reset();
+  }
+
+  const ConfigReading& reading_;
+  Setup now_, then_;
+};
+
+/// The facts that say how many processes are started, where the files start more or fewer than there are GPUs.
+std::vector<WantedFact> wanted_processes(const ReadFiles& given) {
+  const Setup& s = given.reading.setup;
+  const std::int64_t num_gpus = given.request.cluster.num_gpus();
+  std::vector<WantedFact> out;
+  if (!s.num_processes || *s.num_processes == num_gpus || s.distributed == "no" ||
+      given.request.cluster.num_nodes() > 1)
+    return out;
+  for (const char* fact : {"num_processes", "processes_per_machine"})
+    if (std::ranges::any_of(given.reading.parts, [&](const SettingsPart& part) { return part.keys_of.contains(fact); }))
+      out.push_back({fact, num_gpus});
+  return out;
+}
+
+/// The question with as many sequences per optimizer step as the files' own processes have.
+EstimateRequest with_same_batch(const ReadFiles& given) {
+  EstimateRequest r = given.request;
+  const std::int64_t num_gpus = r.cluster.num_gpus();
+  const std::int64_t passes = r.recipe.grad_accum * given.reading.setup.num_processes.value_or(num_gpus);
+  if (num_gpus > 0 && passes % num_gpus == 0) r.recipe.grad_accum = passes / num_gpus;
+  return r;
+}
+
+/// The request that a way asks for.
+EstimateRequest request_of(const EstimateRequest& from, const Profile& profile, const MendWay& way) {
+  EstimateRequest r = changed({from, profile}, way.settings).request;
+  if (way.strategy.empty()) return r;
+  r.strategy = way.strategy;
+  return r;
+}
+
+/// The difference between what was wanted and what the files say when they are read again; empty: none.
+std::string difference(const EstimateRequest& wanted, const EstimateRequest& read, bool is_other_strategy) {
+  if (wanted.strategy != read.strategy) return fmt::format("the strategy would be {}", read.strategy);
+  const std::string name = wanted.strategy == "auto" ? "ddp" : wanted.strategy;
+  const Strategy own = strategy_of(wanted, name), theirs = strategy_of(read, name);
+  // buckets and prefetching of an engine that is switched on are those of its file
+  if (!is_other_strategy && strategy_fields(own) != strategy_fields(theirs)) return "the strategy would be another";
+  const json one = recipe_fields(wanted.recipe, own), other = recipe_fields(read.recipe, own);
+  for (const auto& [key, value] : one.items())
+    if (value != other.value(key, json())) return fmt::format("{} would be {}", key, other.value(key, json()).dump());
+  if (wanted.eval_batch != read.eval_batch &&
+      std::max(wanted.eval_batch, wanted.recipe.micro_batch) != std::max(read.eval_batch, read.recipe.micro_batch))
+    return "the evaluation batch would be another";
+  if (wanted.model.name != read.model.name || wanted.dataset.epochs != read.dataset.epochs)
+    return "model or data would be others";
+  return {};
+}
+
+/// Mends the files for one way, by the first form of them that is read again as wanted.
+class Attempts {
+ public:
+  /// `asked`: the question whose ways are tried; `now`: the strategy of the files as they are.
+  Attempts(const FixQuestion& question, const EstimateRequest& asked, std::string now)
+      : question_(question),
+        asked_(asked),
+        processes_(wanted_processes(question.given)),
+        now_(std::move(now)) {}
+
+  /// True where the answer has the files and the estimate of what they say.
+  bool make(const MendWay& way, FixAnswer& answer) {
+    EstimateRequest wanted = request_of(asked_, question_.profile, way);
+    // files that leave the strategy open say nothing of it: both sides are written under one
+    const std::string then = way.strategy.empty() ? now_ : way.strategy;
+    const bool turns_fsdp_on = is_fsdp(strategy_of(wanted, then).engine) &&
+                               !is_fsdp(strategy_of(asked_, now_).engine) && !way.strategy.empty();
+    if (turns_fsdp_on && !wanted.options.fsdp_version) {  // the newer one where it can
+      wanted.options.fsdp_version = 2;
+      if (make_as(way, wanted, then, answer)) return true;
+      wanted.options.fsdp_version = 1;
+    }
+    return make_as(way, wanted, then, answer);
+  }
+
+ private:
+  bool make_as(const MendWay& way, const EstimateRequest& wanted, const std::string& then, FixAnswer& answer) {
+    const Facts facts(question_.given, wanted, now_, then);
+    for (const bool says_kernels : {false, true}) {
+      std::vector<WantedFact> all = facts.list(says_kernels);
+      all.insert(all.end(), processes_.begin(), processes_.end());
+      for (const auto& form : forms(all, wanted, then))
+        if (take(form.facts, form.added, wanted, way, answer)) return true;
+    }
+    return false;
+  }
+
+  struct Form {
+    std::vector<WantedFact> facts;
+    std::optional<MendedFile> added;
+  };
+
+  bool has(FileRole role) const {
+    return std::ranges::any_of(question_.given.reading.parts,
+                               [&](const SettingsPart& part) { return part.table->role == role; });
+  }
+
+  static bool is_of_engine(std::string_view fact) {
+    return fact.starts_with("zero_") || fact == "offload_optimizer" || fact == "offload_params" ||
+           fact == "leaf_classes";
+  }
+
+  static std::vector<WantedFact> without(const std::vector<WantedFact>& all, bool (*drops)(std::string_view)) {
+    std::vector<WantedFact> out;
+    for (const WantedFact& fact : all)
+      if (!drops(fact.name)) out.push_back(fact);
+    return out;
+  }
+
+  /// An engine's file that is there is changed; else the trainer names one that it ships, or a new one.
+  std::vector<Form> forms(const std::vector<WantedFact>& all, const EstimateRequest& wanted,
+                          const std::string& strategy) const {
+    // buckets and overlap of an engine that is switched on stay those of its file
+    const std::vector<WantedFact> unnamed = without(
+        all, [](std::string_view f) { return f == "deepspeed_file" || f == "zero_bucket" || f == "zero_overlap"; });
+    std::vector<Form> out;
+    const bool wants_engine = std::ranges::any_of(all, [](const WantedFact& f) { return is_of_engine(f.name); });
+    const auto names = std::ranges::find(all, "deepspeed_file", &WantedFact::name);
+    if (names == all.end() || !names->value.is_null())
+      out.push_back({unnamed, {}});
+    else
+      out.push_back({all, {}});
+    if (!wants_engine || strategy_of(wanted, strategy).engine != ShardingEngine::Zero) return out;
+    const std::vector<WantedFact> rest = without(unnamed, is_of_engine);
+    for (const SettingsPart& part : question_.given.reading.parts)
+      for (const ShippedFile& shipped : shipped_files()) {
+        if (shipped.format != part.table->name || shipped.named.empty()) continue;
+        std::vector<WantedFact> facts = rest;
+        facts.push_back({"deepspeed_file", shipped.named});
+        out.push_back({std::move(facts), {}});
+      }
+    const KeyTable* table = find_key_table("deepspeed");
+    if (has(FileRole::Engine) || !table) return out;
+    const Strategy made = strategy_of(wanted, strategy);
+    const ExportJob job{.request = wanted, .strategy = made, .setup = setup_of(wanted, made), .mark = {}};
+    const std::string folder = folder_of_trainer();
+    std::vector<WantedFact> facts = rest;
+    facts.push_back({"deepspeed_file", table->file});
+    out.push_back({std::move(facts), MendedFile{folder + table->file, "", plain_table_text(job, *table)}});
+    return out;
+  }
+
+  std::string folder_of_trainer() const {
+    for (const SettingsPart& part : question_.given.reading.parts)
+      if (part.table->role == FileRole::Trainer) {
+        const std::string& name = part.file.empty() ? part.script : part.file;
+        return name.substr(0, name.rfind('/') + 1);
+      }
+    return {};
+  }
+
+  /// As export writes it, without the line that names a plan.
+  static std::string plain_table_text(const ExportJob& job, const KeyTable& table) {
+    KeyTable headless = table;
+    headless.has_head = false;
+    return table_file(job, headless).content;
+  }
+
+  bool take(const std::vector<WantedFact>& facts, const std::optional<MendedFile>& added, const EstimateRequest& wanted,
+            const MendWay& way, FixAnswer& answer) {
+    MendedFiles mended = state_facts(question_.given.files, question_.given.reading.parts, facts);
+    if (!mended.why_not.empty()) return refuse(mended.why_not);
+    std::vector<ConfigFile> files = question_.given.files;
+    for (ConfigFile& file : files)
+      for (const MendedFile& changed : mended.files)
+        if (changed.name == file.name) file.text = changed.after;
+    if (added) {
+      files.push_back({added->name, added->after});
+      mended.files.push_back(*added);
+      mended.keys.push_back({added->name, "", "", "new"});
+    }
+    ReadFiles read;
+    try {
+      read = question_.read(files);
+    } catch (const InputError& error) { return refuse(error.problem()); }
+    if (std::string why = difference(wanted, read.request, !way.strategy.empty()); !why.empty()) return refuse(why);
+    const auto estimate = estimate_as_given({read.request, question_.profile});
+    if (!estimate || !estimate->fits_well()) return refuse("it would not fit");
+    answer.after = estimate;
+    answer.mended = std::move(mended);
+    for (const Setting& setting : way.settings) answer.flags.push_back(describe(setting));
+    if (!way.strategy.empty()) answer.flags.push_back("--strategy " + way.strategy);
+    return true;
+  }
+
+  bool refuse(const std::string& why) {
+    if (first_reason_.empty()) first_reason_ = why;
+    return false;
+  }
+
+ public:
+  std::string first_reason_;
+
+ private:
+  const FixQuestion& question_;
+  const EstimateRequest& asked_;
+  const std::vector<WantedFact> processes_;
+  const std::string now_;
+};
+
+std::string words_of(const MendWay& way) {
+  std::string out;
+  for (const Setting& setting : way.settings) out += (out.empty() ? "" : " ") + describe(setting);
+  if (!way.strategy.empty()) out += (out.empty() ? "" : " ") + ("--strategy " + way.strategy);
+  return out;
+}
+
+/// The first way whose files can be written.
+bool take_first(const FixQuestion& question, FixAnswer& answer) {
+  FixQuestion asked = question;
+  asked.given.request = with_same_batch(question.given);
+  const std::string strategy = asked.given.request.strategy;
+  Attempts attempts(question, asked.given.request,
+                    answer.before        ? answer.before->strategy.name
+                    : strategy == "auto" ? "single"
+                                         : strategy);
+  const bool starts_others = !wanted_processes(question.given).empty();
+  if (starts_others && answer.before && answer.before->fits_well() && attempts.make({}, answer)) return true;
+  std::size_t num_tried = 0;
+  for (const MendWay& way : find_ways(asked, answer.before, kMostChanges)) {
+    if (num_tried++ == kMostTried) break;
+    attempts.first_reason_.clear();
+    if (attempts.make(way, answer)) return true;
+    if (num_tried == 1) answer.unsayable = fmt::format("{} ({})", words_of(way), attempts.first_reason_);
+  }
+  return false;
+}
+
+/// What each further permission would do.
+void add_permissions(const FixQuestion& question, FixAnswer& answer) {
+  constexpr std::pair<const char*, bool Allowed::*> kAll[] = {
+      {"batch", &Allowed::batch}, {"context", &Allowed::context}, {"method", &Allowed::method}};
+  for (const auto& [name, member] : kAll) {
+    if (question.allowed.*member) continue;
+    FixQuestion wider = question;
+    wider.allowed.*member = true;
+    FixAnswer found;
+    found.before = answer.before;
+    if (take_first(wider, found))
+      answer.would_do.push_back({name, fmt::format("{}", fmt::join(found.flags, " "))});
+    else if (answer.unsayable.empty())
+      answer.unsayable = found.unsayable;
+  }
+}
+
+}  // namespace
+
+FixAnswer find_fix(const FixQuestion& question) {
+  FixAnswer answer;
+  const EstimateRequest asked = with_same_batch(question.given);
+  answer.before = estimate_as_given({asked, question.profile});
+  if (asked.strategy == "auto" && asked.cluster.num_gpus() > 1 && answer.before)
+    answer.notes.push_back(
+        fmt::format("the files do not say how the training is started; {} is counted, and accelerate's file says it "
+                    "(gpuplan export --for accelerate)",
+                    answer.before->strategy.name));
+  const bool is_done = answer.before && answer.before->fits_well() && wanted_processes(question.given).empty();
+  if (question.goal == Goal::Fits && is_done) return answer;
+  if (take_first(question, answer)) return answer;
+  if (!answer.fits()) add_permissions(question, answer);
+  return answer;
+}
+
+}  // namespace gpuplan

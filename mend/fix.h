@@ -1,0 +1,64 @@
+// gpuplan fix: the least change of a trainer's own files by which they fit, or train faster or cheaper. The changes are
+// those of planner/changes, evaluated as `estimate` does; the files that say them are read again before they are given
+// out.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ecosystem/config_reader.h"
+#include "mend/stated_facts.h"
+#include "planner/changes.h"
+
+namespace gpuplan {
+
+enum class Goal : std::uint8_t { Fits, Fast, Cheap };
+inline constexpr std::array kGoals{NameRow<Goal>{"fits", Goal::Fits}, NameRow<Goal>{"fast", Goal::Fast},
+                                   NameRow<Goal>{"cheap", Goal::Cheap}};
+constexpr NameTable<Goal> names_of(Goal) { return {"goal", kGoals}; }
+
+/// What may change beside what every fix may: how the same training is run.
+struct Allowed {
+  bool context = false, batch = false, method = false;
+};
+
+/// Files with what they ask.
+struct ReadFiles {
+  std::vector<ConfigFile> files;
+  ConfigReading reading;
+  EstimateRequest request;
+};
+
+struct FixQuestion {
+  ReadFiles given;
+  Profile profile;
+  Goal goal{};
+  Allowed allowed;
+  /// The files as a question. Throws InputError as `estimate --from` does.
+  std::function<ReadFiles(const std::vector<ConfigFile>&)> read;
+};
+
+/// Something else that is allowed, and what it would change.
+struct Permission {
+  std::string allow;  // "context"
+  std::string what;   // "--seq-len 1024"
+};
+
+struct FixAnswer {
+  std::optional<StrategyEstimate> before;  // of the files as they are; nothing: no strategy is possible
+  std::optional<StrategyEstimate> after;   // of the changed ones; nothing: they are as they were
+  std::vector<std::string> flags;          // what changes, as flags of gpuplan
+  MendedFiles mended;
+  std::string unsayable;             // the first way that the files have no words for, and why; empty: none
+  std::vector<Permission> would_do;  // where nothing that is allowed does it
+  std::vector<std::string> notes;
+
+  /// Whether the files, changed or not, do what was asked.
+  bool fits() const { return after || (before && before->fits_well()); }
+};
+
+FixAnswer find_fix(const FixQuestion& question);
+
+}  // namespace gpuplan

@@ -1,0 +1,196 @@
+#include "mend/stated_facts.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "ecosystem/launcher.h"
+#include "mend/script_text.h"
+#include "mend/settings_text.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array kRoles{FileRole::Trainer, FileRole::Engine, FileRole::Launcher, FileRole::Adapter};
+
+std::string shown(const json& value) {
+  if (value.is_null()) return "";
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+/// The row of a key, which may leave the prefix of its mapping out.
+const KeyRow* row_of(const KeyTable& table, const std::string& key) {
+  if (const KeyRow* row = table.find(key)) return row;
+  for (const auto& [mapping, prefix] : table.prefixes) {
+    if (!key.starts_with(mapping + ".")) continue;
+    const std::string name = key.substr(mapping.size() + 1);
+    const std::string bare = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+    for (const std::string& other : {mapping + "." + prefix + bare, mapping + "." + bare})
+      if (const KeyRow* row = table.find(other)) return row;
+  }
+  return nullptr;
+}
+
+/// The value by which a row states nothing; nothing: it has none.
+std::optional<json> silent_value(const KeyRow& row) {
+  for (const auto& [in_file, means] : row.values)
+    if (means.is_null() || means == "none" || means == false) return in_file;
+  return std::nullopt;
+}
+
+class Mender {
+ public:
+  Mender(const std::vector<ConfigFile>& given, const std::vector<SettingsPart>& parts) : given_(given), parts_(parts) {}
+
+  MendedFiles mend(const std::vector<WantedFact>& wanted) {
+    for (const WantedFact& fact : wanted)
+      if (!state(fact)) return std::move(out_);
+    for (auto& [name, text] : settings_) add(name, text.text());
+    for (auto& [name, text] : scripts_) add(name, text.text());
+    return std::move(out_);
+  }
+
+ private:
+  const ConfigFile* find_given(const std::string& name) const {
+    const auto found = std::ranges::find_if(given_, [&](const ConfigFile& file) { return file.name == name; });
+    return found == given_.end() ? nullptr : &*found;
+  }
+
+  void add(const std::string& name, const std::string& after) {
+    const std::string& before = find_given(name)->text;
+    if (after != before) out_.files.push_back({name, before, after});
+  }
+
+  bool fail(const std::string& why) {
+    out_.why_not = why;
+    return false;
+  }
+
+  bool state(const WantedFact& fact) {
+    bool is_stated = false;
+    for (const SettingsPart& part : parts_) {
+      const auto key = part.keys_of.find(std::string(fact.name));
+      if (key == part.keys_of.end()) continue;
+      if (!change(part, key->second, fact)) return false;
+      is_stated = true;
+    }
+    if (is_stated || fact.value.is_null()) return true;
+    for (const FileRole role : kRoles)
+      for (const SettingsPart& part : parts_)
+        if (part.table->role == role && insert(part, fact)) return true;
+    return true;  // whether it was needed shows where the files are read again
+  }
+
+  /// A key that states the fact states it otherwise.
+  bool change(const SettingsPart& part, const std::string& key, const WantedFact& fact) {
+    const KeyRow* row = row_of(*part.table, key);
+    if (!row) return fail(fmt::format("{} says it in a place of its own", key));
+    json value;
+    if (fact.value.is_null()) {
+      const auto silent = silent_value(*row);
+      if (!silent) return clear(part, key);
+      value = *silent;
+    } else {
+      value = json(value_in_file(*row, fact.value));
+      if (value.is_null()) return replace_key(part, key, *row, fact);
+    }
+    return put(part, key, value, *row);
+  }
+
+  /// The key has no word for it: it is switched off, and another key of the format states the fact.
+  bool replace_key(const SettingsPart& part, const std::string& key, const KeyRow& row, const WantedFact& fact) {
+    const auto silent = silent_value(row);
+    if (silent ? !put(part, key, *silent, row) : !clear(part, key)) return false;
+    if (insert(part, fact)) return true;
+    return fail(fmt::format("{} has no word for {} {}", part.table->title, fact.name, shown(fact.value)));
+  }
+
+  bool insert(const SettingsPart& part, const WantedFact& fact) {
+    for (const KeyRow& row : part.table->rows) {
+      if (!row.field || row.field->name != fact.name || !is_written_for(row, {})) continue;
+      const json value = json(value_in_file(row, fact.value));
+      if (!value.is_null()) return put(part, row.key, value, row);
+    }
+    return false;
+  }
+
+  /// Where the part's keys stand: its own file, unless a flag stands over it or there is none.
+  bool has_flag(const SettingsPart& part, const std::string& key) const {
+    return part.file.empty() || flag_for(part, key) != nullptr;
+  }
+
+  SettingsText* settings(const SettingsPart& part) {
+    const ConfigFile* file = find_given(part.file);
+    if (!file) return nullptr;
+    const auto known = settings_.find(part.file);
+    if (known != settings_.end()) return &known->second;
+    return &settings_.try_emplace(part.file, *file, *part.table).first->second;
+  }
+
+  ScriptText* script(const SettingsPart& part) {
+    const ConfigFile* file = find_given(part.script);
+    if (!file || !is_launch_script(*file)) return nullptr;
+    return &scripts_.try_emplace(part.script, *file).first->second;
+  }
+
+  bool put(const SettingsPart& part, const std::string& key, const json& value, const KeyRow& row) {
+    if (!has_flag(part, key))
+      if (SettingsText* text = settings(part)) {
+        note(part.file, key, text->value_of(key), value);
+        if (!row.needs_item.first.empty() && value != false) {
+          note(part.file, row.needs_item.first, {}, row.needs_item.second);
+          if (!text->append(row.needs_item.first, row.needs_item.second)) return fail_at(row.needs_item.first);
+        }
+        return text->put(key, OrderedJson(value)) || fail_at(key);
+      }
+    if (part.script.empty()) return fail(fmt::format("{} is in {}: give it too", key, part.file));
+    ScriptText* text = script(part);
+    if (!text) return fail(fmt::format("{} is no file or shell script that can be changed", part.script));
+    const LaunchFlag* flag = flag_for(part, key);
+    note(part.script, key, flag && !flag->values.empty() ? json(flag->values[0].text) : json(), value);
+    return text->put(part, key, OrderedJson(value)) || fail_at(key);
+  }
+
+  bool clear(const SettingsPart& part, const std::string& key) {
+    if (!has_flag(part, key))
+      if (SettingsText* text = settings(part)) {
+        note(part.file, key, text->value_of(key), {});
+        return text->clear(key) || fail_at(key);
+      }
+    ScriptText* text = part.script.empty() ? nullptr : script(part);
+    if (!text) return fail(fmt::format("{} is in {}: give it too", key, part.file.empty() ? part.script : part.file));
+    note(part.script, key, true, {});
+    return text->clear(part, key) || fail_at(key);
+  }
+
+  bool fail_at(const std::string& key) {
+    return fail(
+        fmt::format("the place of {} cannot be changed: an anchor, a value over several lines or a variable", key));
+  }
+
+  void note(const std::string& file, const std::string& key, const json& before, const json& after) {
+    const KeyChange change{file, key, shown(before), shown(after)};
+    const auto is_same = [&](const KeyChange& other) { return other.file == file && other.key == key; };
+    if (change.before != change.after && std::ranges::none_of(out_.keys, is_same)) out_.keys.push_back(change);
+  }
+
+  const std::vector<ConfigFile>& given_;
+  const std::vector<SettingsPart>& parts_;
+  std::map<std::string, SettingsText> settings_;
+  std::map<std::string, ScriptText> scripts_;
+  MendedFiles out_;
+};
+
+}  // namespace
+
+MendedFiles state_facts(const std::vector<ConfigFile>& given, const std::vector<SettingsPart>& parts,
+                        const std::vector<WantedFact>& wanted) {
+  return Mender(given, parts).mend(wanted);
+}
+
+}  // namespace gpuplan

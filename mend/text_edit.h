@@ -1,0 +1,24 @@
+// Edits of a text by places, and what they change as a unified diff. All that is not named by an edit stays, byte for
+// byte.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace gpuplan {
+
+/// The bytes from `begin` up to `end` become `text`; alike, it is inserted.
+struct TextEdit {
+  std::size_t begin = 0, end = 0;
+  std::string text;
+};
+
+/// `text` with all edits; of those at one place in their order. Requires: they do not overlap.
+std::string with_edits(const std::string& text, std::vector<TextEdit> edits);
+
+/// What makes `after` of `before`, as `diff -u` writes it and `patch` reads it, with three lines of context; empty
+/// where they are alike. An empty `before` is a file that is new.
+std::string unified_diff(const std::string& before, const std::string& after, const std::string& name);
+
+}  // namespace gpuplan

@@ -1,0 +1,184 @@
+#include "mend/ways.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "models/recipe_names.h"
+#include "planner/recommend.h"
+
+namespace gpuplan {
+namespace {
+
+using Settings = std::vector<Setting>;
+/// Settings of one kind, of which one is taken.
+using Choice = std::vector<Settings>;
+
+constexpr std::int64_t kShortestContext = 512;
+
+bool is_method(std::string_view name) {
+  return name == "lora" || name == "qlora" || name == "full" || name == "precision";
+}
+
+/// The batch in other parts: sequences per pass times passes stay as they are.
+Choice batch_choice(const FixQuestion& question) {
+  const Recipe& recipe = question.given.request.recipe;
+  const std::int64_t product = recipe.micro_batch * recipe.grad_accum;
+  Choice out;
+  for (std::int64_t micro = std::min<std::int64_t>(product, 1024); micro > 0; --micro) {
+    if (product % micro != 0 || micro == recipe.micro_batch) continue;
+    if (micro > recipe.micro_batch && question.goal == Goal::Fits) continue;
+    out.push_back(
+        {set_to("micro-batch", std::to_string(micro)), set_to("grad-accum", std::to_string(product / micro))});
+  }
+  if (!question.allowed.batch) return out;
+  for (std::int64_t micro = recipe.micro_batch / 2; micro > 0; micro /= 2)  // fewer sequences a step
+    out.push_back({set_to("micro-batch", std::to_string(micro))});
+  return out;
+}
+
+Choice context_choice(const FixQuestion& question) {
+  Choice out;
+  for (std::int64_t length = question.given.request.recipe.seq_len / 2; length >= kShortestContext; length /= 2)
+    out.push_back({set_to("seq-len", std::to_string(length))});
+  return out;
+}
+
+/// What can be changed: the suggestions of the table, those of one row as one choice, and the batch.
+std::vector<Choice> choices(const FixQuestion& question) {
+  const EstimateRequest& r = question.given.request;
+  std::vector<Suggested> all = suggest(r, Purpose::SaveMemory);
+  if (question.goal != Goal::Fits) {
+    const std::vector<Suggested> better = suggest(r, Purpose::RunBetter);
+    all.insert(all.end(), better.begin(), better.end());
+  }
+  std::vector<std::pair<std::string, Choice>> rows;
+  for (const Suggested& one : all) {
+    const std::string_view name = one.setting.change->name;
+    if (name == "micro-batch" || name == "seq-len" || (is_method(name) && !question.allowed.method)) continue;
+    const std::string row = is_method(name) ? "method" : std::string(name);
+    auto found = std::ranges::find(rows, row, &std::pair<std::string, Choice>::first);
+    if (found == rows.end()) found = rows.insert(rows.end(), {row, {}});
+    found->second.push_back({one.setting});
+    // trainers that switch the kernels of loss and layers together have no other word for one of them
+    if (name == "loss" && one.setting.value == "fused")
+      found->second.push_back({one.setting, set_to("kernels", "fused")});
+  }
+  std::vector<Choice> out;
+  for (auto& [name, choice] : rows) out.push_back(std::move(choice));
+  if (Choice batch = batch_choice(question); !batch.empty()) out.push_back(std::move(batch));
+  if (r.eval_batch > r.recipe.micro_batch)
+    out.push_back({{set_to("eval-batch", std::to_string(r.recipe.micro_batch))}});
+  if (question.allowed.context)
+    if (Choice context = context_choice(question); !context.empty()) out.push_back(std::move(context));
+  return out;
+}
+
+/// GPU seconds or seconds for the same rows, by the goal: the time of a token of the text.
+double score(const StrategyEstimate& e, Goal goal) {
+  if (e.tokens_per_second <= 0) return std::numeric_limits<double>::infinity();
+  return (goal == Goal::Cheap ? double(e.num_gpus_used) : 1) / e.tokens_per_second;
+}
+
+class Search {
+ public:
+  Search(const FixQuestion& question, const std::optional<StrategyEstimate>& before)
+      : question_(question),
+        before_(before),
+        as_given_(question.given.request.strategy) {}
+
+  std::vector<MendWay> find(std::size_t most_changes) {
+    const std::vector<Choice> all = choices(question_);
+    for (std::size_t count = 0; count <= std::min(most_changes, all.size()); ++count) {
+      const bool had_one = !found_.empty();
+      combine(all, count, 0, {});
+      if (had_one && question_.goal == Goal::Fits) break;  // one more change than needed shows what is much faster
+    }
+    return ranked();
+  }
+
+ private:
+  void combine(const std::vector<Choice>& all, std::size_t count, std::size_t from, const Settings& settings) {
+    if (count == 0) return estimate_all(settings);
+    for (std::size_t i = from; i + count <= all.size(); ++i)
+      for (const Settings& one : all[i]) {
+        Settings more = settings;
+        more.insert(more.end(), one.begin(), one.end());
+        combine(all, count - 1, i + 1, more);
+      }
+  }
+
+  void estimate_all(const Settings& settings) {
+    Variant variant{question_.given.request, question_.profile};
+    try {
+      variant = changed(std::move(variant), settings);
+    } catch (const InputError&) { return; }  // the value makes no sense here
+    if (as_given_ == "auto") {
+      if (settings.empty()) return;
+      if (auto best = best_fitting(variant)) add(settings, "", std::move(*best));
+      return;
+    }
+    variant.request.strategy = "auto";
+    for (StrategyEstimate& e : estimate_strategies(variant)) {
+      const bool is_other = e.strategy.name != as_given_;
+      if (!is_other && settings.empty()) continue;
+      std::string name = is_other ? e.strategy.name : "";
+      add(settings, std::move(name), std::move(e));
+    }
+  }
+
+  void add(const Settings& settings, std::string strategy, StrategyEstimate e) {
+    if (!e.fits_well()) return;
+    const bool keeps_batch =
+        question_.allowed.batch || as_given_ == "auto" || !before_ || e.global_batch == before_->global_batch;
+    if (!keeps_batch) return;
+    // micro batch and passes change together
+    const bool has_batch =
+        std::ranges::any_of(settings, [](const Setting& s) { return s.change->name == "grad-accum"; });
+    const std::size_t num_changes = settings.size() - (has_batch ? 1 : 0) + (strategy.empty() ? 0 : 1);
+    found_.push_back({settings, std::move(strategy), std::move(e), num_changes});
+  }
+
+  /// Much slower is a quarter; by the other goals what lies inside of the error is alike.
+  std::vector<MendWay> ranked() {
+    constexpr double kMuchSlower = 0.25;
+    const Goal goal = question_.goal;
+    const double error = question_.profile.time_error;
+    if (goal != Goal::Fits && before_ && before_->fits_well())
+      std::erase_if(
+          found_, [&](const MendWay& way) { return score(way.estimate, goal) * (1 + error) > score(*before_, goal); });
+    double best = std::numeric_limits<double>::infinity();
+    for (const MendWay& way : found_) best = std::min(best, score(way.estimate, goal));
+    const double limit = best * (1 + (goal == Goal::Fits ? kMuchSlower : error));
+    std::ranges::stable_sort(found_, [&](const MendWay& a, const MendWay& b) {
+      const double mine = score(a.estimate, goal), other = score(b.estimate, goal);
+      const bool is_slow = mine > limit, other_is_slow = other > limit;
+      if (is_slow != other_is_slow) return other_is_slow;
+      if (is_slow) return mine < other;
+      return std::pair(a.num_changes, mine) < std::pair(b.num_changes, other);
+    });
+    return std::move(found_);
+  }
+
+  const FixQuestion& question_;
+  const std::optional<StrategyEstimate>& before_;
+  const std::string as_given_;
+  std::vector<MendWay> found_;
+};
+
+}  // namespace
+
+std::optional<StrategyEstimate> estimate_as_given(const Variant& variant) {
+  std::vector<StrategyEstimate> all = estimate_strategies(variant);
+  if (const StrategyEstimate* best = best_of(all, variant.request.preference, variant.profile.time_error)) return *best;
+  const auto least = std::ranges::min_element(
+      all, {}, [](const StrategyEstimate& e) { return std::pair(e.fit < Fit::Tight, e.tiers.needed); });
+  return least == all.end() ? std::nullopt : std::optional(*least);
+}
+
+std::vector<MendWay> find_ways(const FixQuestion& question, const std::optional<StrategyEstimate>& before,
+                               std::size_t most_changes) {
+  return Search(question, before).find(most_changes);
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,250 @@
+// Heads of methods that compare answers (data/methods.yaml): logits to log-probs of the labels, and heads of a few
+// numbers. What a trainer copies on the way is FrameworkPreference; bytes per logit by path are in docs/phases.md.
+#include <algorithm>
+#include <bit>
+
+#include "base/narrow.h"
+#include "models/ledger/tape.h"
+#include "models/training_method.h"
+
+namespace gpuplan {
+namespace {
+
+LocalId like_logits(Tape& t, const char* name, std::int64_t elements, Dtype dtype) {
+  return t.tensor(name, elements, dtype, {Dim::Batch, Dim::Seq, Dim::Vocab, Dim::Count}, LocalKind::Logits);
+}
+
+LayerOp& log_probs_op(Tape& t, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes,
+                      double traffic) {
+  return t.memory_op(OpKind::CrossEntropy, reads, writes, traffic);
+}
+
+/// Elements of one row of `logits`, which a loop over the rows works on.
+std::int64_t row_elements(const Tape& t, LocalId logits) {
+  return ceil_div(const_cast<Tape&>(t).at(logits).elements, t.c.recipe.rows());
+}
+
+bool loops_over_sums(const Tape& t, Dtype dtype) {
+  return t.c.framework.preference.log_probs == LogProbs::Rows && dtype == Dtype::F32;
+}
+
+/// What is read for the log-probs, and what backward reads of it: the logits themselves where it has their
+/// log-sum-exp, else the log-softmax. A log-softmax of all rows first makes the rows without their last position
+/// contiguous. Sources: trl/trainer/utils.py selective_log_softmax; torch's log_softmax saves its result and copies
+/// what is not contiguous (aten/src/ATen/native/cuda/SoftMax.cu host_softmax), logsumexp its input (ReduceOps.cpp).
+LocalId saved_for_log_probs(Tape& t, LocalId logits) {
+  const Local like = t.at(logits);
+  const double bytes = double(like.bytes().count);
+  const std::int64_t row = row_elements(t, logits);
+  if (loops_over_sums(t, like.dtype)) {
+    log_probs_op(t, {logits}, {like_logits(t, "exponentials of one row", row, like.dtype)}, 4 * bytes).kernels =
+        narrow<std::uint16_t>(std::min<std::int64_t>(6 * t.c.recipe.rows(), 0xffff));
+    t.saves(logits, "log-sum-exp backward");
+    return logits;
+  }
+  const bool is_full = t.c.framework.preference.log_probs == LogProbs::Full;
+  const LocalId soft = like_logits(t, "log-softmax", like.elements, like.dtype);
+  const LocalId contiguous = is_full && t.c.recipe.rows() > 1 && !t.c.framework.preference.copies_logits
+                                 ? like_logits(t, "logits, contiguous", like.elements, like.dtype)
+                                 : kNoLocal;
+  log_probs_op(t, {logits}, {soft, contiguous}, (contiguous == kNoLocal ? 2 : 4) * bytes);
+  t.saves(soft, "log-softmax backward");
+  return soft;
+}
+
+/// Gradients of all rows, stacked, with that of the label's logits added; then of the positions that were left out.
+/// What gather saved (its whole input) lives until its own backward, the last one of a row loop over sums; a
+/// log-softmax is let go row by row. Counted with PyTorch 1.13 on the CPU, allocation by allocation: docs/phases.md.
+LocalId gradient_of_positions(Tape& t, LocalId saved) {
+  const Local like = t.at(saved);
+  const double bytes = double(like.bytes().count);
+  const auto gradient = [&](const char* name) { return like_logits(t, name, like.elements, like.dtype); };
+  LocalId inner = kNoLocal;
+  if (t.c.framework.preference.log_probs == LogProbs::Full) {
+    const LocalId selected = gradient("gradient of log-softmax");
+    log_probs_op(t, {}, {selected}, bytes);
+    inner = gradient("gradient of logits");
+    log_probs_op(t, {saved, selected}, {inner}, 3 * bytes);
+  } else {
+    const bool sums = loops_over_sums(t, like.dtype);
+    const LocalId rows = gradient("gradients of the rows");
+    // beside the last row's gradient: of sums two temporaries as large; else that of its label's logits, when all other
+    // rows have let go of their log-softmax
+    const std::int64_t row = row_elements(t, saved), beside = sums ? 2 * row : 2 * row - like.elements;
+    const LocalId softmax = beside > 0 ? like_logits(t, "softmax of one row", beside, like.dtype) : kNoLocal;
+    log_probs_op(t, {saved}, {rows, softmax}, (sums ? 7 : 4) * bytes).kernels =
+        narrow<std::uint16_t>(std::min<std::int64_t>(4 * t.c.recipe.rows(), 0xffff));
+    inner = gradient("gradients of the rows, stacked");
+    log_probs_op(t, {rows, sums ? saved : kNoLocal}, {inner}, 2 * bytes);
+    if (sums) {
+      const LocalId selected = gradient("gradient of the labels' logits");
+      log_probs_op(t, {inner, saved}, {selected}, bytes);
+      log_probs_op(t, {inner, selected}, {inner}, 3 * bytes);
+    }
+  }
+  const LocalId all = gradient("gradient of all positions");
+  log_probs_op(t, {inner}, {all}, 3 * bytes);
+  return all;
+}
+
+/// Cross-entropy of the first answer beside the log-probs: its own log-softmax, and gradients that are added.
+LocalId add_loss_on_first(Tape& t, LocalId all, LocalId soft) {
+  if (soft == kNoLocal) return all;
+  const Local like = t.at(soft);
+  const double bytes = double(like.bytes().count);
+  const LocalId of_softmax = like_logits(t, "gradient of log-softmax", like.elements, like.dtype);
+  log_probs_op(t, {all}, {of_softmax}, bytes);
+  const LocalId of_first = like_logits(t, "gradient of the first answer", like.elements, like.dtype);
+  log_probs_op(t, {all, soft, of_softmax}, {of_first}, 3 * bytes);
+  const LocalId whole = like_logits(t, "gradient of all answers", t.at(all).elements, like.dtype);
+  log_probs_op(t, {all, of_first}, {whole}, 3 * bytes);
+  log_probs_op(t, {all, whole}, {all}, 3.0 * double(t.at(all).bytes().count));
+  return all;
+}
+
+/// `ids`: logits of the head, what the model handed out (and is held until the loss is returned), what is saved, the
+/// log-softmax of the first answer.
+void log_probs_backward(Tape& t, const Tape::Step& s) {
+  const auto [logits, output, saved, first] = std::array{s.ids[0], s.ids[1], s.ids[2], s.ids[3]};
+  if (output != kNoLocal && output != saved) log_probs_op(t, {output}, {}, 0).kernels = 0;  // let go
+  const LocalId all = add_loss_on_first(t, gradient_of_positions(t, saved), first);
+  t.set_grad(logits, t.cast(all, t.at(logits).dtype, "gradient of logits"));
+}
+
+/// The hidden states whose logits are asked for.
+LocalId scored(Tape& t, LocalId x, std::int64_t width) {
+  const std::int64_t completion = t.c.recipe.objective.completion_len;
+  if (!t.c.framework.preference.keeps_completions || completion <= 0 || completion + 1 >= t.c.recipe.seq_len) return x;
+  const std::int64_t elements = t.c.recipe.rows() * (completion + 1) * width;
+  return copied(t, x, "hidden states of the completions", elements, elements);
+}
+
+/// Log-softmax of the first answer, from a contiguous copy of its logits.
+LocalId loss_on_first(Tape& t, LocalId logits) {
+  if (!t.c.recipe.objective.method->loss_on_first || t.c.recipe.pass != Pass::Train) return kNoLocal;
+  const Local like = t.at(logits);
+  const std::int64_t elements = like.elements / t.c.recipe.objective.answers();
+  const double bytes = double(bytes_of(elements, like.dtype).count);
+  const LocalId copy = like_logits(t, "logits of the first answer, contiguous", elements, like.dtype);
+  log_probs_op(t, {logits}, {copy}, 2 * bytes);
+  const LocalId soft = like_logits(t, "log-softmax of the first answer", elements, like.dtype);
+  log_probs_op(t, {copy}, {soft}, 2 * bytes);
+  t.saves(soft, "cross-entropy backward");
+  return soft;
+}
+
+/// Liger's fused losses: one row of the data at a time, whose logits, fp32 log-softmax and gradient exist together; the
+/// gradient of the head is summed up beside that of one chunk. Source: linkedin/Liger-Kernel
+/// src/liger_kernel/chunked_loss/fused_linear_preference.py (chunk_size 1, compiled).
+void fused_pairs(Tape& t, LocalId x, const LinearRef& head) {
+  const std::int64_t N = t.at(x).elements / head.in;
+  const std::int64_t chunk = ceil_div(N, t.c.recipe.micro_batch) * head.out;
+  const bool trains = t.c.recipe.pass == Pass::Train;
+  if (!trains) return;  // the reference's logits are made in the chunks of the policy
+  const Dtype compute = t.c.numerics.compute;
+  const LocalId in = t.cast(x, compute, "head input in 16 bit");
+  const LocalId low = like_logits(t, "logits of one pair", chunk, compute);
+  const LocalId wide = like_logits(t, "log-softmax of one pair", chunk, Dtype::F32);
+  const LocalId grad = like_logits(t, "gradient of one pair", chunk, compute);
+  const bool compares = reference_of(t.c.recipe) != Reference::None;
+  const LocalId other = compares ? like_logits(t, "reference's logits of one pair", chunk, compute) : kNoLocal;
+  const LocalId dx =
+      t.tensor("gradient of the head input", N * head.in, compute, {Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count});
+  const LocalId dweight =
+      head.is_trained ? t.scratch("head gradient, and that of one pair", 2 * head.in * head.out, compute) : kNoLocal;
+  LayerOp& o = t.gemm({in}, {low, wide, grad, other}, N, head.out, head.in);
+  o.flops *= (head.is_trained ? 3 : 2) + (compares ? 1 : 0);
+  o.kernels = narrow<std::uint16_t>(std::min<std::int64_t>(0xffff, 12 * t.c.recipe.micro_batch));
+  log_probs_op(t, {low, wide, grad, other}, {dx, dweight}, 8.0 * double(N) * double(head.out));
+  if (dweight != kNoLocal) log_probs_op(t, {dweight}, {}, 0).is_weight_gradient = true;
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        tape.set_grad(s.ids[0], tape.cast(s.ids[1], tape.at(s.ids[0]).dtype, "gradient of the head input, cast"));
+      },
+      {x, dx});
+}
+
+/// Divergence over the vocabulary, element by element in fp32: the teacher's logits, both log-softmaxes, their mixture
+/// and the terms of two divergences live at once, 13 fp32 tensors with the gradients of two terms. Source: 52.0 bytes
+/// per logit, measured by linkedin/Liger-Kernel benchmark/data/all_benchmark_data.csv @ead96b61 (jsd, torch, fp32).
+LocalId divergence(Tape& t, LocalId logits) {
+  const Local like = t.at(logits);
+  const double bytes = double(bytes_of(like.elements, Dtype::F32).count);
+  const LocalId wide = t.cast(logits, Dtype::F32, "logits in fp32");
+  const LocalId teacher = like_logits(t, "teacher's logits", like.elements, Dtype::F32);
+  const LocalId soft = like_logits(t, "log-softmax of student and teacher", 2 * like.elements, Dtype::F32);
+  log_probs_op(t, {wide}, {teacher, soft}, 6 * bytes);
+  const LocalId mixture = like_logits(t, "mixture and its terms", 8 * like.elements, Dtype::F32);
+  log_probs_op(t, {soft, teacher}, {mixture}, 12 * bytes);
+  for (const LocalId id : {teacher, soft, mixture}) t.saves(id, "divergence backward");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const Local of = tape.at(s.ids[0]);
+        const double read = double(bytes_of(of.elements, Dtype::F32).count);
+        const LocalId terms = like_logits(tape, "gradients of the terms", 2 * of.elements, Dtype::F32);
+        log_probs_op(tape, {s.ids[1], s.ids[2], s.ids[3]}, {terms}, 12 * read);
+        const LocalId all = like_logits(tape, "gradient of logits in fp32", of.elements, Dtype::F32);
+        log_probs_op(tape, {terms}, {all}, 3 * read);
+        tape.set_grad(s.ids[0], tape.cast(all, of.dtype, "gradient of logits"));
+      },
+      {logits, teacher, soft, mixture});
+  return wide;
+}
+
+}  // namespace
+
+void log_probs(Tape& t, LocalId x) {
+  const LinearRef& head = t.c.model.head;
+  const FrameworkPreference& preference = t.c.framework.preference;
+  const TrainingMethod& method = *t.c.recipe.objective.method;
+  if (t.c.recipe.loss == LossKernel::Fused) return fused_pairs(t, x, head);
+  const LocalId logits = cap_logits(t, linear(t, scored(t, x, head.in), head, LocalKind::Logits));
+  if (method.distils) {
+    if (t.c.recipe.pass == Pass::Train)
+      divergence(t, logits);
+    else
+      t.cast(logits, t.c.numerics.logits, "output of the teacher");
+    return;
+  }
+  const Dtype handed = preference.upcasts_logits ? Dtype::F32 : t.c.numerics.logits;
+  const LocalId output = t.cast(logits, handed, "logits as the trainer gets them");
+  const LocalId first = loss_on_first(t, output);
+  LocalId in = output;
+  if (preference.copies_logits && t.c.recipe.rows() > 1) {  // one row without its end is contiguous
+    in = like_logits(t, "logits without the last position", t.at(output).elements, handed);
+    log_probs_op(t, {output}, {in}, 2.0 * double(t.at(in).bytes().count));
+  }
+  const LocalId saved = saved_for_log_probs(t, in);
+  t.then_backward(log_probs_backward, {logits, preference.keeps_output ? output : kNoLocal, saved, first});
+}
+
+void score(Tape& t, LocalId x) {
+  const MethodHead kind = t.c.recipe.objective.method->head;
+  if (kind == MethodHead::Pooled) {
+    t.then_backward(
+        [](Tape& tape, const Tape::Step& s) {
+          const LocalId dx = tape.new_grad(s.ids[0]);
+          log_probs_op(tape, {}, {dx}, double(tape.at(dx).bytes().count));
+          tape.set_grad(s.ids[0], dx);
+        },
+        {x});
+    return;
+  }
+  if (t.c.framework.preference.keeps_vocabulary_head) {
+    const std::int64_t vocabulary = t.c.spec().vocab_size;
+    const LocalId unused = like_logits(t, "logits that nobody reads", t.tokens() * vocabulary, t.c.numerics.compute);
+    t.gemm({x}, {unused}, t.tokens(), vocabulary, t.c.spec().hidden_size);
+    t.cast(unused, Dtype::F32, "logits that nobody reads, in fp32");
+  }
+  const LocalId scores = linear(t, x, t.c.model.head, LocalKind::Logits);
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const Local like = tape.at(s.ids[0]);
+        const LocalId gradient = like_logits(tape, "gradient of the scores", like.elements, like.dtype);
+        log_probs_op(tape, {}, {gradient}, 2.0 * double(like.bytes().count));
+        tape.set_grad(s.ids[0], gradient);
+      },
+      {scores});
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,103 @@
+// What the ranks that share a layer exchange in it: Megatron's f and g around a column and a row of products, as copies
+// and sums, or as gathers and scatters where each rank has a part of the sequence between them. Sources: Shoeybi et al.
+// 2019 (arXiv 1909.08053) section 3, Korthikanti et al. 2022 (arXiv 2205.05198) section 4.2.
+#include "base/units.h"
+#include "models/ledger/tape.h"
+
+namespace gpuplan {
+namespace {
+
+const LayerSplit& split_of(const Tape& t) { return t.c.model.split; }
+
+/// A tensor like `x`, of all tokens or of this rank's part of them.
+LocalId with_all_tokens(Tape& t, LocalId x, const char* name) {
+  const Local like = t.at(x);
+  return t.tensor(name, like.elements * split_of(t).ways, like.dtype, like.dims, like.kind);
+}
+LocalId with_own_tokens(Tape& t, LocalId x, const char* name) {
+  const Local like = t.at(x);
+  return t.tensor(name, ceil_div(like.elements, split_of(t).ways), like.dtype, like.dims, like.kind);
+}
+
+/// The gradient that the columns made is one part of a sum over the ranks.
+void sum_input_gradient(Tape& t, const Tape::Step& s) {
+  const LocalId x = s.ids[0], dx = t.grad(x);
+  if (dx != kNoLocal) t.exchange(Exchange::AllReduce, dx, dx);
+  t.take_back_grad(x);
+}
+
+void scatter_input_gradient(Tape& t, const Tape::Step& s) {
+  const LocalId x = s.ids[0], partial = t.grad(s.ids[1]);
+  if (partial == kNoLocal) return;
+  const LocalId dx = t.new_grad(x);
+  t.exchange(Exchange::ReduceScatter, partial, dx);
+  t.add_grad(x, dx);
+}
+
+}  // namespace
+
+LayerOp& Tape::exchange(Exchange kind, LocalId from, LocalId to) {
+  LayerOp& o = memory_op(OpKind::Exchange, {from}, {to}, 0);
+  o.exchange = kind;
+  o.axis = Axis::Tp;
+  return o;
+}
+
+void Tape::put_aside_grad(LocalId of) {
+  aside_.push_back(grad(of));
+  set_grad(of, kNoLocal);
+}
+
+void Tape::take_back_grad(LocalId of) {
+  const LocalId own = grad(of), other = aside_.back();
+  aside_.pop_back();
+  set_grad(of, other);
+  if (own != kNoLocal) add_grad(of, own);
+}
+
+ColumnInput enter_columns(Tape& t, LocalId x, bool are_trained) {
+  const LayerSplit& split = split_of(t);
+  if (split.ways == 1) return {x};
+  if (!split.splits_sequence) {
+    t.then_backward(sum_input_gradient, {x});
+    return {x};
+  }
+  const LocalId all = with_all_tokens(t, x, "input of all tokens");
+  t.exchange(Exchange::AllGather, x, all);
+  t.then_backward(scatter_input_gradient, {x, all});
+  if (!t.c.framework.tensor_parallel.gathers_again || !are_trained) return {all};
+  t.saves(x, "gathered again for the weight gradient");
+  return {all, with_all_tokens(t, x, "input of all tokens, gathered again"), x};
+}
+
+void leave_columns(Tape& t, LocalId x, const ColumnInput& entered) {
+  const LayerSplit& split = split_of(t);
+  if (split.ways == 1) return;
+  if (!split.splits_sequence) {
+    t.then_backward([](Tape& tape, const Tape::Step& s) { tape.put_aside_grad(s.ids[0]); }, {x});
+  } else if (entered.again != kNoLocal) {
+    t.then_backward([](Tape& tape, const Tape::Step& s) { tape.exchange(Exchange::AllGather, s.ids[0], s.ids[1]); },
+                    {entered.own, entered.again});
+  }
+}
+
+LocalId sum_row(Tape& t, LocalId y) {
+  const LayerSplit& split = split_of(t);
+  if (split.ways == 1) return y;
+  if (!split.splits_sequence) {
+    t.exchange(Exchange::AllReduce, y, y);
+    return y;
+  }
+  const LocalId own = with_own_tokens(t, y, t.at(y).name);
+  t.exchange(Exchange::ReduceScatter, y, own);
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dy = tape.new_grad(s.ids[0]);
+        tape.exchange(Exchange::AllGather, tape.grad(s.ids[1]), dy);
+        tape.set_grad(s.ids[0], dy);
+      },
+      {y, own});
+  return own;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,142 @@
+#include "models/rank_model.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/units.h"
+
+namespace gpuplan {
+namespace {
+
+/// The architecture of one rank's part. Rows of the embedding are padded so that every rank has as many.
+ModelSpec part_of(const ModelSpec& whole, std::int64_t ways, const FrameworkTensorParallel& trainer) {
+  ModelSpec part = whole;
+  part.num_attention_heads /= ways;
+  part.num_key_value_heads = std::max<std::int64_t>(1, part.num_key_value_heads / ways);
+  part.intermediate_size /= ways;
+  part.vocab_size = ceil_div(ceil_div(whole.vocab_size, ways), trainer.vocab_multiple) * trainer.vocab_multiple;
+  return part;
+}
+
+/// Linears whose shape in `part` is not what their slot says: a family whose weights are not counted by heads.
+std::string wrong_cut(const ModelWeights& whole, const ModelWeights& part, std::int64_t ways) {
+  for (std::size_t k = 0; k < whole.kinds.size(); ++k)
+    for (std::size_t i = 0; i < whole.kinds[k].tensors.size(); ++i) {
+      const WeightTensor &all = whole.kinds[k].tensors[i], &own = part.kinds[k].tensors[i];
+      if (all.role != WeightRole::Linear) continue;
+      const Cut cut = cut_of(all.slot);
+      const bool is_cut_in = own.in * ways == all.in, is_cut_out = own.out < all.out && own.out * ways >= all.out;
+      const bool is_right = cut == Cut::Column ? is_cut_out && own.in == all.in
+                            : cut == Cut::Row  ? is_cut_in && own.out == all.out
+                                               : own.in == all.in && own.out == all.out;
+      if (!is_right) return all.name;
+    }
+  return {};
+}
+
+/// Parts of a model whose split is not modelled, or not possible.
+std::string why_not_cut(const ModelSpec& m, const FrameworkConvention& framework, std::int64_t ways) {
+  const auto no = [&](std::string_view what) { return fmt::format("tp of {} is not planned yet", what); };
+  if (m.moe.is_present()) return no("mixtures of experts");
+  if (m.is_hybrid()) return no("recurrent layers");
+  if (m.latent.is_present()) return no("latent attention");
+  if (m.vision.is_present()) return no("vision towers");
+  if (m.num_encoder_layers > 0) return no("encoders with decoders");
+  if (m.altup.is_present() || m.layer_embedding.width > 0) return no("layers with embeddings of their own");
+  if (m.head != HeadKind::LanguageModel) return no("models without a head");
+  if (m.qk_norm == QkNorm::Full) return no("norms over all heads at once");
+  if (m.global.is_present()) return no("layers with two kinds of attention");
+  if (m.num_attention_heads % ways != 0)
+    return fmt::format("tp {} does not divide {} attention heads", ways, m.num_attention_heads);
+  if (m.intermediate_size % ways != 0)
+    return fmt::format("tp {} does not divide the MLP's width of {}", ways, m.intermediate_size);
+  const std::int64_t kv = m.num_key_value_heads;
+  if (kv % ways == 0) return {};
+  if (ways % kv != 0) return fmt::format("tp {} and {} KV heads do not divide each other", ways, kv);
+  if (!framework.tensor_parallel.replicates_kv_heads)
+    return fmt::format("{} does not share KV heads: tp {} is more than the {} there are", framework.name, ways, kv);
+  return {};
+}
+
+/// What a rank holds whole and sums with the others: norms where each has a part of the tokens, norms of queries and
+/// keys, of which each has its heads, biases behind a sum, and adapters' factors on the side that is not cut.
+bool is_partial(const StateTensor& state, const WeightTensor& tensor, const LayerSplit& split,
+                const FrameworkTensorParallel& trainer) {
+  if (!is_trained(state.kind)) return false;
+  if (state.kind == StateKind::Adapter) {
+    const Cut cut = cut_of(tensor.slot);
+    const bool is_whole = cut == Cut::Column ? state.use == WeightUse::LowRankA
+                          : cut == Cut::Row  ? state.use == WeightUse::LowRankB
+                                             : true;
+    return is_whole && trainer.adapters == AdapterSplit::Replicated;
+  }
+  if (tensor.role == WeightRole::Norm) return split.splits_sequence || tensor.name.starts_with("self_attn.");
+  if (tensor.role == WeightRole::Bias || tensor.role == WeightRole::Position) return split.splits_sequence;
+  return false;
+}
+
+void mark_partial(StateList& states, const std::vector<WeightTensor>& tensors, const LayerSplit& split,
+                  const FrameworkTensorParallel& trainer) {
+  for (StateTensor& state : states) state.is_partial = is_partial(state, tensors[state.tensor], split, trainer);
+}
+
+/// Both factors of a gathered adapter are cut: A of a column along the rank, B of a row along the outputs.
+void cut_adapters(StateList& states, const std::vector<WeightTensor>& tensors, std::int64_t ways) {
+  for (StateTensor& state : states) {
+    if (state.kind != StateKind::Adapter) continue;
+    const Cut cut = cut_of(tensors[state.tensor].slot);
+    if ((cut == Cut::Column && state.use == WeightUse::LowRankA) ||
+        (cut == Cut::Row && state.use == WeightUse::LowRankB))
+      state.rows = ceil_div(state.rows, ways);
+  }
+}
+
+}  // namespace
+
+std::string why_not_shared(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,
+                           std::string_view strategy, const Mesh& mesh) {
+  const FrameworkTensorParallel& trainer = framework.tensor_parallel;
+  const std::int64_t ways = mesh.ways(Axis::Tp);
+  if (ways == 1) return {};
+  if (trainer.strategies.empty()) return fmt::format("{} has no tensor parallelism that is planned", framework.name);
+  if (std::ranges::find(trainer.strategies, strategy) == trainer.strategies.end())
+    return fmt::format("{} has tp with {}", framework.name, fmt::join(trainer.strategies, ", "));
+  if (mesh.splits_sequence() && trainer.sequence == SequenceSplit::No)
+    return fmt::format("{} does not divide the sequence between products", framework.name);
+  if (!mesh.splits_sequence() && trainer.sequence == SequenceSplit::Always)
+    return fmt::format("{} divides the sequence wherever it has tp: add --sp", framework.name);
+  if (mesh.splits_sequence() && recipe.seq_len % ways != 0)
+    return fmt::format("--sp: tp {} does not divide the sequence of {}", ways, recipe.seq_len);
+  if (recipe.is_adapter() && trainer.adapters == AdapterSplit::None)
+    return fmt::format("{} has no adapters of split linears", framework.name);
+  if (recipe.is_adapter() && (recipe.lora.is_dora || !recipe.lora.modules_to_save.empty()))
+    return "tp with DoRA or modules_to_save is not planned yet";
+  if (recipe.quant.kind != BaseQuant::None && !trainer.quantised)
+    return fmt::format("{} cannot split a quantised base", framework.name);
+  if (recipe.qat != Qat::None) return "tp with fake quantisers is not planned yet";
+  if (std::string why = why_not_cut(model, framework, ways); !why.empty()) return why;
+  const std::string wrong = wrong_cut(list_weights(model), list_weights(part_of(model, ways, trainer)), ways);
+  return wrong.empty() ? "" : fmt::format("tp: {} of {} is not listed by heads", wrong, model.model_type);
+}
+
+TrainedModel rank_model(const TrainedModel& whole, const Recipe& recipe, const FrameworkConvention& framework,
+                        const Mesh& mesh) {
+  const FrameworkTensorParallel& trainer = framework.tensor_parallel;
+  const std::int64_t ways = mesh.ways(Axis::Tp);
+  TrainedModel part = prepare(part_of(whole.spec, ways, trainer), recipe, framework);
+  part.parameters = whole.parameters;
+  part.trainable = whole.trainable;
+  part.split = {.ways = ways, .splits_sequence = mesh.splits_sequence()};
+  const auto finish = [&](StateList& states, const std::vector<WeightTensor>& tensors) {
+    mark_partial(states, tensors, part.split, trainer);
+    if (trainer.adapters == AdapterSplit::Gathered) cut_adapters(states, tensors, ways);
+  };
+  finish(part.before, part.weights.before);
+  for (std::size_t k = 0; k < part.layers.size(); ++k) finish(part.layers[k], part.weights.kinds[k].tensors);
+  finish(part.after, part.weights.after);
+  return part;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,22 @@
+// A model as one of the ranks that share each layer holds it (tensor parallelism): the same model with fewer heads, a
+// narrower MLP and a part of the vocabulary. State sizes, ledger and step program read it as they read a whole one.
+#pragma once
+
+#include <string>
+
+#include "models/mesh.h"
+#include "models/trained_model.h"
+
+namespace gpuplan {
+
+/// Why ranks cannot share the layers of `model` so, or empty: the trainer does not do it, the model's parts are not
+/// known to be divisible, or `ways` does not divide them.
+std::string why_not_shared(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,
+                           std::string_view strategy, const Mesh& mesh);
+
+/// One rank's part of `whole`; counts of parameters stay those of the whole model.
+/// Requires: why_not_shared() is empty.
+TrainedModel rank_model(const TrainedModel& whole, const Recipe& recipe, const FrameworkConvention& framework,
+                        const Mesh& mesh);
+
+}  // namespace gpuplan

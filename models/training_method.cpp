@@ -1,0 +1,103 @@
+#include "models/training_method.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/names.h"
+#include "base/surroundings.h"
+#include "base/yaml_file.h"
+#include "models/framework.h"
+
+namespace gpuplan {
+
+static NameTable<MethodHead> names_of(MethodHead) {
+  static constexpr std::array kNames{NameRow<MethodHead>{"vocabulary", MethodHead::Vocabulary},
+                                     NameRow<MethodHead>{"score", MethodHead::Score},
+                                     NameRow<MethodHead>{"pooled", MethodHead::Pooled}};
+  return {"head", kNames};
+}
+static NameTable<PassModel> names_of(PassModel) {
+  static constexpr std::array kNames{NameRow<PassModel>{"policy", PassModel::Policy},
+                                     NameRow<PassModel>{"reference", PassModel::Reference},
+                                     NameRow<PassModel>{"teacher", PassModel::Teacher}};
+  return {"model", kNames};
+}
+
+namespace {
+
+std::vector<TrainingMethod> read_methods() {
+  YamlFile file = YamlFile::read(data_dir() / "methods.yaml");
+  std::vector<TrainingMethod> methods;
+  for (Fields& f : file.top().list("methods")) {
+    TrainingMethod& m = methods.emplace_back();
+    f("name", m.name);
+    f("title", m.title);
+    f.optional("aliases", m.aliases);
+    f.optional("framework", m.framework);
+    f.optional("answers", m.answers, IntRange{.least = 1});
+    f.optional("head", m.head);
+    f.optional("labels", m.labels, IntRange{.least = 1});
+    f.optional("loss_on_first", m.loss_on_first);
+    f.optional("distils", m.distils);
+    if (f.has("passes"))
+      f.optional_objects("passes", m.passes, [](Fields& own, SidePass& pass) {
+        own("of", pass.of);
+        own("name", pass.name);
+        own.optional("times", pass.times, IntRange{.least = 1});
+        own.optional("in_graph", pass.in_graph);
+      });
+    f("source", m.source);
+    f.refuse_unknown();
+  }
+  file.top().refuse_unknown();
+  file.finish();
+  return methods;
+}
+
+}  // namespace
+
+bool TrainingMethod::has_pass_of(PassModel model) const {
+  return std::ranges::any_of(passes, [&](const SidePass& pass) { return pass.of == model; });
+}
+
+std::span<const TrainingMethod> training_methods() { return read_once<read_methods>(); }
+
+const TrainingMethod& find_training_method(std::string_view name) {
+  const std::string wanted = squash(name);
+  std::vector<std::string> names;
+  for (const TrainingMethod& m : training_methods()) {
+    const auto is_wanted = [&](const std::string& spelling) { return squash(spelling) == wanted; };
+    if (is_wanted(m.name) || std::ranges::any_of(m.aliases, is_wanted)) return m;
+    names.push_back(m.name);
+  }
+  throw InputError("--method", fmt::format("unknown method '{}'", name),
+                   did_you_mean(name, names, fmt::format("known: {}", fmt::join(names, ", "))));
+}
+
+const TrainingMethod& row_named(std::string_view name, std::type_identity<TrainingMethod>) {
+  return name.empty() ? training_methods().front() : find_training_method(name);
+}
+
+std::int64_t Objective::answers() const {
+  if (method.is_usual()) return 1;
+  return texts_per_row > 0 ? texts_per_row : method->answers;
+}
+
+std::int64_t Recipe::answers_apart() const {
+  return packing == Packing::Packed && framework->preference.packs_answers ? 1 : objective.answers();
+}
+
+bool has_own_head(const Recipe& recipe) {
+  return !recipe.objective.method.is_usual() && recipe.objective.method->head != MethodHead::Vocabulary;
+}
+
+Reference reference_of(const Recipe& recipe) {
+  if (recipe.objective.method.is_usual() || !recipe.objective.method->has_pass_of(PassModel::Reference))
+    return Reference::None;
+  return recipe.objective.reference.value_or(recipe.is_adapter() ? Reference::Adapter : Reference::Copy);
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,56 @@
+// What a model is trained for: supervised fine-tuning, preference tuning, heads, distillation. One row of data per
+// method (data/methods.yaml); what a trainer makes of it is in its record (FrameworkPreference of models/framework.h).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/recipe.h"
+
+namespace gpuplan {
+
+/// What stands behind the last layer: the vocabulary, a few numbers per row, or nothing.
+enum class MethodHead : std::uint8_t { Vocabulary, Score, Pooled };
+
+/// Whose forward pass it is.
+enum class PassModel : std::uint8_t { Policy, Reference, Teacher };
+
+/// A forward pass without gradients that a micro batch has beside the one with gradients.
+struct SidePass {
+  PassModel of{};
+  std::string name;  // "log-probs of the reference"
+  std::int64_t times = 1;
+  bool in_graph = true;  // it runs while what the pass with gradients saved is alive
+};
+
+struct TrainingMethod {
+  std::string name, title, source;
+  std::vector<std::string> aliases;
+  std::string framework;     // of a question that names none
+  std::int64_t answers = 1;  // rows that the model reads per row of the data
+  MethodHead head{};
+  std::int64_t labels = 1;  // of a score head
+  bool loss_on_first = false;
+  bool distils = false;
+  std::vector<SidePass> passes;
+
+  bool has_pass_of(PassModel model) const;
+};
+
+/// Every method, the usual one first.
+std::span<const TrainingMethod> training_methods();
+
+/// A row by name or alias. Throws InputError naming --method with the nearest names.
+const TrainingMethod& find_training_method(std::string_view name);
+
+/// Says whether a head of numbers, or none, stands in the place of the vocabulary.
+bool has_own_head(const Recipe& recipe);
+
+/// How the log-probs of the reference come about: what is asked for, else its adapters switched off where there are
+/// some, else a copy. None where the method compares with no reference.
+Reference reference_of(const Recipe& recipe);
+
+}  // namespace gpuplan

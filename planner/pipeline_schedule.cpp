@@ -1,0 +1,80 @@
+#include "planner/pipeline_schedule.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/narrow.h"
+
+namespace gpuplan {
+namespace {
+
+Visit visit(bool is_backward, std::int64_t chunk, std::int64_t micro_batch) {
+  return {is_backward, narrow<std::uint16_t>(chunk), narrow<std::uint32_t>(micro_batch)};
+}
+
+/// All forward, then all backward. Source: Huang et al. 2019 (arXiv 1811.06965).
+std::vector<Visit> gpipe(const PipelinePlace& p) {
+  std::vector<Visit> out;
+  for (const bool is_backward : {false, true})
+    for (std::int64_t i = 0; i < p.micro_batches; ++i) out.push_back(visit(is_backward, 0, i));
+  return out;
+}
+
+/// The visits of one direction in order: groups of as many micro-batches as there are stages go through one chunk after
+/// the other. Source: NVIDIA/Megatron-LM megatron/core/pipeline_parallel/schedules.py (get_schedule_table).
+std::vector<Visit> chunk_by_chunk(const PipelinePlace& p, bool is_backward) {
+  std::vector<Visit> out;
+  for (std::int64_t begin = 0; begin < p.micro_batches; begin += p.stages)
+    for (std::int64_t c = 0; c < p.chunks; ++c)
+      for (std::int64_t i = begin; i < std::min(begin + p.stages, p.micro_batches); ++i)
+        out.push_back(visit(is_backward, is_backward ? p.chunks - 1 - c : c, i));
+  return out;
+}
+
+/// After a warm-up, one forward and one backward in turn. Earlier stages warm up longer: until what they sent comes
+/// back. Source: the same file (get_pp_rank_microbatches); Narayanan et al. 2021 (arXiv 2104.04473).
+std::vector<Visit> one_forward_one_backward(const PipelinePlace& p) {
+  const std::vector<Visit> forward = chunk_by_chunk(p, false), backward = chunk_by_chunk(p, true);
+  const std::int64_t behind = p.stages - p.stage - 1;
+  const auto warm_up = std::size_t(
+      std::min<std::int64_t>(p.chunks == 1 ? behind : 2 * behind + (p.chunks - 1) * p.stages, std::ssize(forward)));
+  std::vector<Visit> out(forward.begin(), forward.begin() + std::ptrdiff_t(warm_up));
+  for (std::size_t i = 0; i < forward.size(); ++i) {
+    if (warm_up + i < forward.size()) out.push_back(forward[warm_up + i]);
+    out.push_back(backward[i]);
+  }
+  return out;
+}
+
+constexpr std::array kRows{PipelineRow{Schedule::GPipe, "gpipe", false, gpipe},
+                           PipelineRow{Schedule::OneFOneB, "1f1b", false, one_forward_one_backward},
+                           PipelineRow{Schedule::Interleaved, "interleaved", true, one_forward_one_backward}};
+
+}  // namespace
+
+std::span<const PipelineRow> pipeline_schedules() { return kRows; }
+
+const PipelineRow* pipeline_row(Schedule schedule) {
+  const auto row = std::ranges::find(kRows, schedule, &PipelineRow::schedule);
+  return row == kRows.end() ? nullptr : &*row;
+}
+
+Schedule parse_schedule(std::string_view text, std::string_view where) {
+  const auto row = std::ranges::find(kRows, text, &PipelineRow::name);
+  if (row == kRows.end())
+    throw InputError(std::string(where), fmt::format("unknown schedule '{}'", text), "1f1b, interleaved or gpipe");
+  return row->schedule;
+}
+
+std::int64_t most_in_flight(std::span<const Visit> visits) {
+  std::map<std::uint16_t, std::int64_t> open;
+  std::int64_t most = 0;
+  for (const Visit& v : visits) most = std::max(most, open[v.chunk] += v.is_backward ? -1 : 1);
+  return most;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,177 @@
+// What `estimate` says first: verdict, what was chosen, time and money, the question, the strategies that matter, what
+// fills the memory, and as much advice as one screen holds. The rest is behind --explain.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/unit_text.h"
+#include "planner/recommend.h"
+#include "report/text/amounts.h"
+#include "report/text/answers_text.h"
+#include "report/text/text.h"
+
+namespace gpuplan {
+
+std::string fits_words(const StrategyEstimate& shown, bool fits) {
+  if (!fits) return "does not fit";
+  if (shown.fit == Fit::IfHost) return fmt::format("fits if the host has {}", format_bytes(shown.host.needed()));
+  return shown.fit == Fit::Tight ? fmt::format("fits tightly ({:.0f} %)", 100 * shown.chance) : "fits";
+}
+
+namespace {
+
+/// "2,072 tokens/s, $5.44".
+std::string speed_and_cost(const StrategyEstimate& e) {
+  return fmt::format("{} tokens/s{}", format_grouped(std::llround(e.tokens_per_second)),
+                     e.cost_usd ? ", " + format_usd(*e.cost_usd) : "");
+}
+
+}  // namespace
+
+std::string chosen_words(const EstimateAnswer& answer) {
+  const ChosenFreely& chosen = answer.result.chosen;
+  if (chosen.flags.empty()) return "";
+  const std::string usual =
+      !chosen.usual ? "nothing fits"
+                    : fmt::format("{}{}, {}", chosen.usual->strategy.name,
+                                  chosen.usual->fit == Fit::Yes ? "" : " not surely", speed_and_cost(*chosen.usual));
+  return fmt::format("{} (--as-given: {})", fmt::join(chosen.flags, " "), usual);
+}
+
+std::vector<std::string> better_lines(const EstimateAnswer& answer) {
+  std::vector<std::string> out;
+  for (const BetterWay& way : answer.result.recommended->better)
+    out.push_back(fmt::format("Better: {} → {}{}, {} (asked: {}, {})", fmt::join(way.flags, " "),
+                              way.plan.strategy.name, way.plan.fit == Fit::Tight ? " (tight)" : "",
+                              speed_and_cost(way.plan), answer.shown->strategy.name, speed_and_cost(*answer.shown)));
+  return out;
+}
+
+namespace {
+
+/// Texts with a limit of lines: one that has no room is counted instead.
+class Lines {
+ public:
+  Lines(int most, const Screen& screen) : most_(most), screen_(screen) {}
+
+  void add(const std::string& text) {
+    const int lines = int(std::count(text.begin(), text.end(), '\n'));
+    if (lines > most_ - num_lines_) {
+      ++num_hidden_;
+      return;
+    }
+    text_ += text, num_lines_ += lines;
+  }
+  void add_prose(const std::string& text, const char* first = "", const char* rest = "  ") {
+    add(wrap(text, prose_width(screen_), first, rest));
+  }
+  int left() const { return most_ - num_lines_; }
+  int num_hidden() const { return num_hidden_; }
+  std::string take() { return std::move(text_); }
+
+ private:
+  int most_, num_lines_ = 0, num_hidden_ = 0;
+  const Screen& screen_;
+  std::string text_;
+};
+
+std::string verdict_line(const EstimateAnswer& answer) {
+  const bool is_auto = answer.request.strategy == "auto";
+  if (!answer.shown) return is_auto ? "Nothing is possible here" : answer.request.strategy + " is not possible here";
+  const std::string chosen = chosen_words(answer);
+  const StrategyEstimate& e = *answer.shown;
+  const std::string with = chosen.empty() ? "" : " with " + chosen;
+  if (answer.fits())
+    return fmt::format("★ {} {}{}", e.strategy.name, fits_words(e, true), chosen.empty() ? "" : ", with " + chosen);
+  return fmt::format("{}{}: {}{}", is_auto ? "Nothing fits, not" : e.strategy.name + " does not fit, not",
+                     chosen.empty() ? " as it is" : with, is_auto ? e.strategy.name + " " : "", e.why_not_yes);
+}
+
+std::string time_line(const EstimateAnswer& answer) {
+  const StrategyEstimate& e = *answer.shown;
+  const Dataset& data = answer.request.dataset;
+  std::string text = fmt::format("{} a step, {} tokens/s", with_range(e.time.step, e.time_range),
+                                 format_grouped(std::llround(e.tokens_per_second)));
+  if (!e.total) return text;
+  text += fmt::format("; {:g} epoch{}, {} tokens: {}", data.epochs, data.epochs == 1 ? "" : "s",
+                      format_count(total_tokens(answer.request)), with_range(*e.total, e.time_range));
+  return e.cost_usd ? text + ", " + usd_with_range(*e.cost_usd, e.time_range) : text;
+}
+
+/// The recommended one, then those that come nearest to it, in the order of the answer.
+std::vector<const StrategyEstimate*> main_rows(const EstimateAnswer& answer, std::size_t most) {
+  std::vector<const StrategyEstimate*> rows;
+  for (const StrategyEstimate& e : answer.result.strategies)
+    if (e.not_applicable.empty()) rows.push_back(&e);
+  std::vector<const StrategyEstimate*> best = rows;
+  const auto key = [&](const StrategyEstimate* e) {
+    const double behind =
+        rank_of(*e) > 0 ? score_of(*e, answer.request.preference) : double((e->tiers.needed - e->tiers.usable).count);
+    return std::tuple(e != answer.shown, -rank_of(*e), behind);
+  };
+  std::stable_sort(best.begin(), best.end(), [&](auto* a, auto* b) { return key(a) < key(b); });
+  if (best.size() > most) best.resize(most);
+  std::erase_if(rows, [&](const StrategyEstimate* e) { return std::find(best.begin(), best.end(), e) == best.end(); });
+  return rows;
+}
+
+std::string memory_line(const StrategyEstimate& e) {
+  constexpr double kVisible = 0.02;
+  std::vector<Category> order;
+  Bytes rest;
+  for (int c = 0; c < kNumCategories; ++c) {
+    const Bytes bytes = e.memory[std::size_t(c)];
+    if (bytes / e.tiers.process >= kVisible)
+      order.push_back(Category(c));
+    else
+      rest += bytes;
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](Category a, Category b) { return e.memory[std::size_t(a)] > e.memory[std::size_t(b)]; });
+  std::string text;
+  for (const Category c : order)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", to_string(c), format_bytes(e.memory[std::size_t(c)]));
+  if (rest.count > 0) text += fmt::format(", other {}", format_bytes(rest));
+  return fmt::format("Memory of a GPU: {} of {}: {}", with_range(e.tiers.process, e.memory_range),
+                     format_bytes(e.tiers.usable), text);
+}
+
+std::string limits_line(const StrategyEstimate& e) {
+  if (!e.max_micro_batch || !e.max_seq_len) return "";
+  return fmt::format("Fits up to micro batch {}, or {} tokens per sequence.", format_grouped(*e.max_micro_batch),
+                     format_grouped(*e.max_seq_len));
+}
+
+}  // namespace
+
+std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen) {
+  constexpr std::size_t kRows = 5;
+  Lines out(kFirstScreen - 1, screen);
+  out.add_prose(verdict_line(answer));
+  if (answer.shown && answer.fits()) out.add_prose(time_line(answer), "  ", "  ");
+  out.add("\n" + question_text(answer, screen) + "\n");
+  out.add(strategies_table_text(answer, main_rows(answer, kRows), screen));
+  const Recommendation recommended = answer.result.recommended.value_or(Recommendation{});
+  if (!answer.shown)
+    for (const StrategyEstimate& e : answer.result.strategies)
+      if (!e.not_applicable.empty()) out.add_prose(fmt::format("{}: {}", e.strategy.name, e.not_applicable), "  ");
+  const auto& assumptions = answer.result.assumptions;
+  const std::size_t num_notes = std::min(answer.num_notes, assumptions.size());
+  if (answer.fits()) {
+    for (const std::string& line : better_lines(answer)) out.add_prose(line);
+    out.add_prose("Why: " + recommended.reason);
+  }
+  if (!answer.fits() || (answer.shown && answer.shown->fit != Fit::Yes))
+    for (const std::string& advice : recommended.advice) out.add_prose(advice, "- ");
+  for (std::size_t i = 0; i < num_notes; ++i) out.add_prose(assumptions[i], "- ");
+  if (answer.shown) out.add_prose(memory_line(*answer.shown));
+  if (answer.fits() && answer.shown->fit == Fit::Yes)
+    for (const std::string& advice : recommended.advice) out.add_prose(advice, "- ");
+  if (answer.shown && answer.fits()) out.add_prose(limits_line(*answer.shown));
+  const std::size_t assumed = assumptions.size() - num_notes;
+  const std::string hidden = out.num_hidden() > 0 ? fmt::format("{} more points, ", out.num_hidden()) : "";
+  return out.take() + fmt::format("--explain: {}all strategies, {} assumptions, sources\n", hidden, assumed);
+}
+
+}  // namespace gpuplan

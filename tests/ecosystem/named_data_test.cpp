@@ -1,0 +1,106 @@
+#include "ecosystem/named_data.h"
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "cluster/gpu_list.h"
+#include "scratch_folder.h"
+
+using namespace gpuplan;
+
+namespace {
+
+const FindConfig kNothing = [](const std::string&, const std::string&) { return std::nullopt; };
+
+/// The question of one file on two GPUs whose data lies in `folder`.
+EstimateRequest asked(const std::string& file, const std::filesystem::path& folder, std::vector<std::string>& notes) {
+  const ConfigReading reading = read_configs({{"file.yaml", file}}, kNothing);
+  EstimateRequest r = reading.request;
+  r.cluster = parse_gpus("2xA6000");
+  r.strategy = "ddp";
+  const FindPath find = [&](const std::string& named, const std::string&) -> std::optional<std::filesystem::path> {
+    return is_file(folder / named) ? std::optional(folder / named) : std::nullopt;
+  };
+  settle_data(reading, find, r, notes);
+  return r;
+}
+
+const std::string kLlamaFactory =
+    "model_name_or_path: meta-llama/Llama-3.1-8B\nfinetuning_type: lora\ncutoff_len: 2048\n"
+    "per_device_train_batch_size: 2\ngradient_accumulation_steps: 4\n";
+
+}  // namespace
+
+TEST_CASE("public sets are unique, and their tokens have a tokenizer and a length of rows that can be") {
+  std::vector<std::string> names;
+  int num_counted = 0;
+  for (const NamedData& set : named_data()) {
+    CAPTURE(set.name);
+    names.push_back(set.name);
+    names.insert(names.end(), set.also.begin(), set.also.end());
+    CHECK_FALSE(set.source.empty());
+    const bool has_tokens = set.tokens > 0 || set.tokens_per_row > 0;
+    CHECK(has_tokens != set.tokenizer.empty());
+    num_counted += set.tokens > 0 ? 1 : 0;
+    if (set.tokens == 0) continue;
+    const double bytes_per_token = double(set.bytes) / double(set.tokens);
+    CHECK(bytes_per_token > 2);
+    CHECK(bytes_per_token < 10);
+  }
+  CHECK(num_counted >= 15);
+  for (const std::string& name : names) CHECK_MESSAGE(std::ranges::count(names, name) == 1, name);
+  CHECK(find_named_data("OPENAI/gsm8k")->rows == 7473);
+}
+
+TEST_CASE("rows of JSON lines, of a list and of CSV are counted as their readers count them") {
+  test::ScratchFolder folder;
+  const auto count = [&](const char* name, const std::string& text) {
+    write_file_atomically(folder.path() / name, text);
+    return count_rows(folder.path() / name)->rows;
+  };
+  CHECK(count("a.jsonl", "{\"a\": 1}\n\n{\"a\": 2}\n{\"a\": 3}") == 3);
+  CHECK(count("lines.json", "{\"a\": [1, 2]}\n{\"a\": 2}\n") == 2);
+  CHECK(count("b.json", "[{\"a\": \"x, [y]\"}, {\"a\": [1, 2]}]\n") == 2);
+  CHECK(count("empty.json", "[ ]") == 0);
+  CHECK(count("c.csv", "question,answer\na,\"two\nlines\"\nb,c\n") == 2);
+  CHECK_FALSE(count_rows(folder.path() / "d.parquet"));
+}
+
+TEST_CASE("max_samples and max_steps set how much is trained on") {
+  test::ScratchFolder folder;
+  std::vector<std::string> notes;
+  // 500 of each of the two sets, but identity has 91
+  EstimateRequest r =
+      asked(kLlamaFactory + "dataset: alpaca_en_demo,identity\nmax_samples: 500\n", folder.path(), notes);
+  CHECK(r.dataset.rows == 591);
+  CHECK(r.dataset.tokens_per_row == 143);  // (500 x 162,026 / 999 + 91 x 3,546 / 91) / 591 = 143.2
+  // 100 steps of 2 sequences x 4 passes x 2 GPUs
+  r = asked(kLlamaFactory + "dataset: my_own\nmax_steps: 100\nnum_train_epochs: 3\n", folder.path(), notes);
+  CHECK(r.dataset.rows == 1600);
+  CHECK(r.dataset.epochs == 1);
+  // neither: nothing is known
+  r = asked(kLlamaFactory + "dataset: my_own\nmax_steps: -1\n", folder.path(), notes);
+  CHECK(r.dataset.rows == Dataset{}.rows);
+}
+
+TEST_CASE("a local file is counted, by LLaMA-Factory's list of sets too") {
+  test::ScratchFolder folder;
+  std::vector<std::string> notes;
+  std::string rows;
+  for (int i = 0; i < 40; ++i) rows += "{\"instruction\": \"" + std::string(500, 'a') + "\"}\n";
+  write_file_atomically(folder.path() / "train.jsonl", rows);
+  EstimateRequest r = asked(
+      "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 2048\ndatasets:\n  - path: train.jsonl\n    type: alpaca\n",
+      folder.path(), notes);
+  CHECK(r.dataset.rows == 40);
+  CHECK(r.dataset.tokens_per_row > 70);  // of 521 bytes, at 3 to 7 bytes a token
+  CHECK(r.dataset.tokens_per_row < 175);
+  make_folders(folder.path() / "data");
+  write_file_atomically(folder.path() / "data" / "dataset_info.json", R"({"mine": {"file_name": "x.json"}})");
+  write_file_atomically(folder.path() / "data" / "x.json", R"([{"text": "a"}, {"text": "b"}])");
+  r = asked(kLlamaFactory + "dataset: mine\n", folder.path(), notes);
+  CHECK(r.dataset.rows == 2);
+}

@@ -1,0 +1,168 @@
+// The law of fix: the changed files, read again, ask for what was wanted and fit; nothing else in them changes.
+#include "mend/fix.h"
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "cluster/gpu_list.h"
+#include "ecosystem/module_targets.h"
+#include "models/catalogue.h"
+#include "planner/estimate.h"
+
+using namespace gpuplan;
+
+namespace {
+
+/// Files as `estimate --from` reads them, on these GPUs.
+class Reader {
+ public:
+  explicit Reader(const std::string& gpus) : cluster_(parse_gpus(gpus)) {}
+
+  ReadFiles read(const std::vector<ConfigFile>& files) const {
+    const FindConfig find = [&](const std::string& named, const std::string&) -> std::optional<ConfigFile> {
+      for (const ConfigFile& file : files)
+        if (file.name == named) return file;
+      return std::nullopt;
+    };
+    std::vector<ConfigFile> given = files;
+    if (files.size() > num_given_ && num_given_ > 0) given.resize(num_given_);
+    ReadFiles out{.files = files, .reading = read_configs(given, find), .request = {}};
+    out.request = out.reading.request;
+    out.request.model = load_model(*out.reading.model).spec;
+    settle_stack(out.request);
+    out.request.cluster = cluster_;
+    std::vector<std::string> notes;
+    settle_targets(out.request, notes);
+    settle_strategy(out.reading, out.request, notes);
+    return out;
+  }
+
+  FixQuestion question(const std::vector<ConfigFile>& files) {
+    num_given_ = files.size();
+    FixQuestion question{.given = read(files), .profile = {}};
+    question.profile = profile_of(question.given.request);
+    question.read = [this](const std::vector<ConfigFile>& changed) { return read(changed); };
+    return question;
+  }
+
+ private:
+  ClusterSpec cluster_;
+  std::size_t num_given_ = 0;
+};
+
+std::vector<ConfigFile> with(std::vector<ConfigFile> files, const MendedFiles& mended) {
+  for (const MendedFile& changed : mended.files) {
+    const auto found = std::ranges::find(files, changed.name, &ConfigFile::name);
+    if (found != files.end())
+      found->text = changed.after;
+    else
+      files.push_back({changed.name, changed.after});
+  }
+  return files;
+}
+
+bool names(const MendedFiles& mended, const std::string& key) {
+  return std::ranges::find(mended.keys, key, &KeyChange::key) != mended.keys.end();
+}
+
+const ConfigFile kLora{"axolotl.yaml",
+                       "base_model: meta-llama/Llama-3.1-8B # ours\n"
+                       "adapter: lora\n"
+                       "lora_r: 16\n"
+                       "lora_target_linear: true\n"
+                       "sequence_len: 4096\n"
+                       "sample_packing: true\n"
+                       "micro_batch_size: 4  # as in the tutorial\n"
+                       "gradient_accumulation_steps: 2\n"
+                       "optimizer: adamw_torch_fused\n"
+                       "bf16: auto\n"
+                       "flash_attention: true\n"};
+
+}  // namespace
+
+TEST_CASE("files that fit are left alone") {
+  Reader reader("2xA100-80");
+  ConfigFile small = kLora;
+  small.text.replace(small.text.find("micro_batch_size: 4"), 19, "micro_batch_size: 1");
+  const FixAnswer answer = find_fix(reader.question({small}));
+  CHECK(answer.before->fits_well());
+  CHECK(answer.mended.files.empty());
+  CHECK(answer.fits());
+}
+
+TEST_CASE("a LoRA file that does not fit two 3090s fits by keys of its own, and a second call changes nothing") {
+  Reader reader("2x3090");
+  const FixQuestion question = reader.question({kLora});
+  const FixAnswer answer = find_fix(question);
+  REQUIRE(answer.before);
+  CHECK_FALSE(answer.before->fits());
+  REQUIRE(answer.after);
+  CHECK(answer.after->chance >= 0.8);
+  const ReadFiles after = reader.read(with({kLora}, answer.mended));
+  const Recipe &one = question.given.request.recipe, &other = after.request.recipe;
+  CHECK(one.method == other.method);
+  CHECK(one.seq_len == other.seq_len);
+  CHECK(one.micro_batch * one.grad_accum == other.micro_batch * other.grad_accum);
+  // every line that does not hold a named key is there as it was
+  for (const char* line : {"base_model: meta-llama/Llama-3.1-8B # ours\n", "bf16: auto\n", "lora_r: 16\n"})
+    CHECK(answer.mended.files[0].after.find(line) != std::string::npos);
+  CHECK(find_fix(reader.question(with({kLora}, answer.mended))).mended.files.empty());
+}
+
+TEST_CASE("a trainer's file and DeepSpeed's are mended together, and a file that is not given stays") {
+  const ConfigFile trainer{"full.yaml",
+                           "base_model: meta-llama/Llama-2-13b-hf\n"
+                           "deepspeed: zero.json\n"
+                           "sequence_len: 2048\n"
+                           "sample_packing: true\n"
+                           "micro_batch_size: 1\n"
+                           "optimizer: adamw_torch_fused\n"
+                           "bf16: true\n"
+                           "gradient_checkpointing: true\n"
+                           "flash_attention: true\n"};
+  const ConfigFile zero{"zero.json", "{\"zero_optimization\": {\"stage\": 1}, \"bf16\": {\"enabled\": \"auto\"}}\n"};
+  Reader reader("8xA100-40");
+  const FixAnswer both = find_fix(reader.question({trainer, zero}));
+  REQUIRE(both.before);
+  CHECK_FALSE(both.before->fits());  // 13 B x (2 + 2 + 12 / 8) bytes are 71 GB
+  REQUIRE(both.after);
+  CHECK(names(both.mended, "zero_optimization.stage"));
+  CHECK(both.mended.files.size() == 1);
+  CHECK(both.mended.files[0].name == "zero.json");
+}
+
+TEST_CASE("context changes where it is allowed, and the answer says that it would do") {
+  Reader reader("4090");
+  ConfigFile full = kLora;
+  full.text.replace(full.text.find("sequence_len: 4096"), 18, "sequence_len: 1048576");
+  FixQuestion question = reader.question({full});
+  const FixAnswer refused = find_fix(question);
+  CHECK_FALSE(refused.fits());
+  CHECK(refused.mended.files.empty());
+  CHECK(std::ranges::find(refused.would_do, "context", &Permission::allow) != refused.would_do.end());
+  question.allowed.context = true;
+  const FixAnswer allowed = find_fix(question);
+  REQUIRE(allowed.after);
+  CHECK(names(allowed.mended, "sequence_len"));
+}
+
+TEST_CASE("a script's flags change, and its launcher starts as many processes as there are GPUs") {
+  const ConfigFile script{"train.sh",
+                          "#!/bin/bash\n"
+                          "accelerate launch --num_processes 8 --multi_gpu -m trl.scripts.sft \\\n"
+                          "    --model_name_or_path meta-llama/Llama-3.1-8B \\\n"
+                          "    --use_peft --lora_r 16 --lora_target_modules all-linear \\\n"
+                          "    --max_length 2048 \\\n"
+                          "    --per_device_train_batch_size 1 \\\n"
+                          "    --bf16 True --dtype bfloat16 \\\n"
+                          "    --output_dir out\n"};
+  Reader reader("2xA6000");
+  const FixAnswer answer = find_fix(reader.question({script}));
+  REQUIRE(answer.after);
+  CHECK(names(answer.mended, "num_processes"));
+  const std::string& text = answer.mended.files.at(0).after;
+  CHECK(text.find("--num_processes 2 --multi_gpu") != std::string::npos);
+  CHECK(text.find("--gradient_accumulation_steps 4") != std::string::npos);  // 8 x 1 = 2 x 4
+}

@@ -1,0 +1,63 @@
+#include "mend/script_text.h"
+
+#include <doctest/doctest.h>
+
+#include "ecosystem/config_reader.h"
+
+using namespace gpuplan;
+
+namespace {
+
+const FindConfig kNothing = [](const std::string&, const std::string&) { return std::nullopt; };
+
+/// The trainer's part of a script.
+SettingsPart part_of(const ConfigFile& script) {
+  for (const SettingsPart& part : read_configs({script}, kNothing).parts)
+    if (part.table->role == FileRole::Trainer) return part;
+  return {};
+}
+
+const ConfigFile kScript{"train.sh",
+                         "#!/bin/bash\n"
+                         "# one node\n"
+                         "trl sft \\\n"
+                         "    --model_name_or_path \"$MODEL\" \\\n"
+                         "    --per_device_train_batch_size 8 \\\n"
+                         "    --bf16 True \\\n"
+                         "    --max_length=2048 \\\n"
+                         "    --output_dir out > log.txt\n"};
+
+}  // namespace
+
+TEST_CASE("a flag of a script gets another value where it stands, and a new one a line of its own") {
+  ScriptText text(kScript);
+  const SettingsPart part = part_of(kScript);
+  CHECK(text.put(part, "per_device_train_batch_size", 2));
+  CHECK(text.put(part, "max_length", 1024));
+  CHECK(text.put(part, "gradient_checkpointing", true));
+  CHECK(text.put(part, "gradient_checkpointing_kwargs.use_reentrant", false));
+  CHECK(text.text() ==
+        "#!/bin/bash\n"
+        "# one node\n"
+        "trl sft \\\n"
+        "    --model_name_or_path \"$MODEL\" \\\n"
+        "    --per_device_train_batch_size 2 \\\n"
+        "    --bf16 True \\\n"
+        "    --max_length=1024 \\\n"
+        "    --gradient_checkpointing True \\\n"
+        "    --gradient_checkpointing_kwargs '{\"use_reentrant\": false}' \\\n"
+        "    --output_dir out > log.txt\n");
+}
+
+TEST_CASE("a flag that is taken away takes its line along") {
+  ScriptText text(kScript);
+  CHECK(text.clear(part_of(kScript), "bf16"));
+  CHECK(text.text().find("bf16") == std::string::npos);
+  CHECK(text.text().find("size 8 \\\n    --max_length=2048") != std::string::npos);
+}
+
+TEST_CASE("what stands in a text behind bash -c has no place of its own") {
+  const ConfigFile inner{"a.sh", "bash -c \"trl sft --model_name_or_path a/b --max_length 512\"\n"};
+  ScriptText text(inner);
+  CHECK_FALSE(text.put(part_of(inner), "max_length", 256));
+}

@@ -1,0 +1,111 @@
+#include "mend/settings_text.h"
+
+#include <doctest/doctest.h>
+
+#include "ecosystem/key_table.h"
+
+using namespace gpuplan;
+
+namespace {
+
+SettingsText axolotl(const std::string& text) { return {{"axolotl.yaml", text}, *find_key_table("axolotl")}; }
+SettingsText deepspeed(const std::string& text) { return {{"ds.json", text}, *find_key_table("deepspeed")}; }
+
+}  // namespace
+
+TEST_CASE("a value of YAML is replaced with its comment, its quotes and its column") {
+  SettingsText text = axolotl(
+      "base_model:   \"a/b\"   # which\n"
+      "micro_batch_size:  4  # what fits\n"
+      "optimizer: 'adamw_torch'\n"
+      "my_own_key: 7\n");
+  CHECK(text.put("micro_batch_size", 1));
+  CHECK(text.put("optimizer", "adamw_8bit"));
+  CHECK(text.text() ==
+        "base_model:   \"a/b\"   # which\n"
+        "micro_batch_size:  1  # what fits\n"
+        "optimizer: 'adamw_8bit'\n"
+        "my_own_key: 7\n");
+}
+
+TEST_CASE("a key that is absent stands behind the one that the table lists next to it") {
+  SettingsText text = axolotl(
+      "base_model: a/b\n"
+      "bf16: true\n"
+      "# the run\n"
+      "num_epochs: 3\n");
+  CHECK(text.put("gradient_checkpointing", true));
+  CHECK(text.put("gradient_accumulation_steps", 4));
+  // bf16 is the nearest row before gradient_checkpointing, num_epochs the one behind gradient_accumulation_steps
+  CHECK(text.text() ==
+        "base_model: a/b\n"
+        "bf16: true\n"
+        "gradient_checkpointing: true\n"
+        "# the run\n"
+        "num_epochs: 3\n"
+        "gradient_accumulation_steps: 4\n");
+}
+
+TEST_CASE("a key below a mapping keeps the mapping's indentation, and makes it where it is missing or empty") {
+  SettingsText below =
+      axolotl("base_model: a\nfsdp_config:\n    fsdp_version: 2\n    offload_params: false\nbf16: auto\n");
+  CHECK(below.put("fsdp_config.reshard_after_forward", true));
+  CHECK(below.text() ==
+        "base_model: a\nfsdp_config:\n    fsdp_version: 2\n    reshard_after_forward: true\n    offload_params: false\n"
+        "bf16: auto\n");
+  SettingsText missing = axolotl("base_model: a\nbf16: auto\n");
+  CHECK(missing.put("gradient_checkpointing_kwargs.use_reentrant", false));
+  CHECK(missing.text() == "base_model: a\nbf16: auto\ngradient_checkpointing_kwargs:\n  use_reentrant: false\n");
+  SettingsText empty = axolotl("base_model: a\nfsdp_config:\nbf16: auto\n");
+  CHECK(empty.put("fsdp_config.offload_params", true));
+  CHECK(empty.text() == "base_model: a\nfsdp_config:\n  offload_params: true\nbf16: auto\n");
+  SettingsText braces = axolotl("base_model: a\ngradient_checkpointing_kwargs: {use_reentrant: true}\n");
+  CHECK(braces.put("gradient_checkpointing_kwargs.use_reentrant", false));
+  CHECK(braces.text() == "base_model: a\ngradient_checkpointing_kwargs: {use_reentrant: false}\n");
+}
+
+TEST_CASE("a value may be given, taken away, or added to a list") {
+  SettingsText text = axolotl("base_model: a\ndeepspeed: ds.json  # sharded\nbf16:\nplugins:\n  - x.Plugin\n");
+  CHECK(text.clear("deepspeed"));
+  CHECK(text.put("bf16", true));
+  CHECK(text.append("plugins", "y.Plugin"));
+  CHECK(text.text() == "base_model: a\ndeepspeed:  # sharded\nbf16: true\nplugins:\n  - x.Plugin\n  - y.Plugin\n");
+}
+
+TEST_CASE("line ends of Windows and a missing last one stay") {
+  SettingsText text = axolotl("base_model: a\r\nmicro_batch_size: 4\r\nbf16: true");
+  CHECK(text.put("micro_batch_size", 2));
+  CHECK(text.put("gradient_checkpointing", true));
+  CHECK(text.text() == "base_model: a\r\nmicro_batch_size: 2\r\nbf16: true\r\ngradient_checkpointing: true");
+}
+
+TEST_CASE("what stands behind an anchor or over several lines is left alone") {
+  CHECK_FALSE(
+      axolotl("base_model: a\nmicro_batch_size: &n 4\ngradient_accumulation_steps: *n\n").put("micro_batch_size", 1));
+  CHECK_FALSE(axolotl("base_model: a\noptimizer: >-\n  adamw_torch\n").put("optimizer", "adamw_8bit"));
+}
+
+TEST_CASE("members of JSON are replaced and added with the file's own indentation") {
+  SettingsText text = deepspeed(
+      "{\n"
+      "    \"zero_optimization\": {\n"
+      "        \"stage\": 2,\n"
+      "        \"overlap_comm\": true\n"
+      "    },\n"
+      "    \"bf16\": {\"enabled\": \"auto\"}\n"
+      "}\n");
+  CHECK(text.put("zero_optimization.stage", 3));
+  CHECK(text.put("zero_optimization.offload_optimizer.device", "cpu"));
+  CHECK(text.put("bf16.enabled", true));
+  CHECK(text.text() ==
+        "{\n"
+        "    \"zero_optimization\": {\n"
+        "        \"stage\": 3,\n"
+        "        \"offload_optimizer\": {\n"
+        "          \"device\": \"cpu\"\n"
+        "        },\n"
+        "        \"overlap_comm\": true\n"
+        "    },\n"
+        "    \"bf16\": {\"enabled\": true}\n"
+        "}\n");
+}

@@ -1,0 +1,305 @@
+// Phases over resident models, by arithmetic: bytes of references by trainer and engine, copies of logits by path, and
+// what a phase adds to the peak and to the step. Sources of the rules: docs/phases.md, data/frameworks.
+#include <cmath>
+#include <numeric>
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "models/catalogue.h"
+#include "models/framework.h"
+#include "models/training_method.h"
+#include "planner/estimate.h"
+#include "planner/phases.h"
+#include "planner/program_builder.h"
+
+using namespace gpuplan;
+
+namespace phases_of_steps {
+namespace {
+
+// Qwen2.5-0.5B: 494,032,768 parameters, tied head, 151,936 x 896, 24 layers
+constexpr std::int64_t kParameters = 494032768, kVocab = 151936, kHidden = 896, kLayers = 24;
+constexpr std::int64_t kTokens = 512;
+constexpr std::int64_t kLogits = 2 * kTokens * kVocab;  // of one pair
+
+EstimateRequest ask(const char* method, const char* framework, const char* strategy, const char* gpus = "2xH100") {
+  EstimateRequest r;
+  r.model = load_model("qwen2.5-0.5b").spec;
+  r.cluster = parse_gpus(gpus);
+  r.recipe.objective.method = method;
+  r.recipe.framework = framework;
+  r.recipe.seq_len = kTokens;
+  r.recipe.checkpointing = Checkpointing::Full;
+  r.strategy = strategy;
+  return r;
+}
+
+EstimateRequest with(EstimateRequest r, Reference reference) {
+  r.recipe.objective.reference = reference;
+  return r;
+}
+
+EstimateRequest with_adapters(EstimateRequest r) {
+  r.recipe.method = Method::Lora;
+  return r;
+}
+
+StrategyEstimate answer(const EstimateRequest& r) {
+  StrategyEstimate e = estimate(r).strategies.front();
+  REQUIRE(e.not_applicable == "");
+  return e;
+}
+
+/// Bytes of its own model that the first phase beside the pass with gradients has.
+std::int64_t reference_bytes(const EstimateRequest& r) { return answer(r).phases.at(1).resident.count; }
+
+struct HeadBytes {
+  std::int64_t saved, forward, backward;  // bytes of logits: kept between the two, and the highest of either
+};
+
+HeadBytes head_bytes(const EstimateRequest& r) {
+  StepProgram program;
+  const Job job(r, make_strategy(r.strategy, r.cluster, r.options));
+  build_step_program(program, job, {});
+  verify(program);
+  const auto logits = std::size_t(LocalKind::Logits);
+  const Usage forward = program.blocks[program.made->head].by_kind[logits];
+  const Usage backward = program.blocks[program.made->head_backward].by_kind[logits];
+  CHECK(forward.net + backward.net == 0);
+  return {forward.net, forward.peak, forward.net + backward.peak};
+}
+
+EstimateRequest with_versions(EstimateRequest r, const char* versions) {
+  r.recipe.framework =
+      resolve_framework(r.recipe.framework->name, {.given = parse_stack_versions(versions), .date = {}});
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("a method is a row: names, aliases, and what nobody knows") {
+  CHECK(training_methods().front().name == "sft");
+  CHECK(find_training_method("RM").name == "reward");
+  CHECK(find_training_method("gkd").name == "distill");
+  CHECK_THROWS_AS(find_training_method("dpoo"), InputError);
+  for (const TrainingMethod& method : training_methods()) CHECK_FALSE(method.source.empty());
+}
+
+TEST_CASE("supervised fine-tuning is the list of one phase: no figure has another model in it") {
+  EstimateRequest r = ask("sft", "trl", "ddp");
+  r.recipe.objective = {};
+  const StrategyEstimate e = answer(r);
+  CHECK(e.phases.empty());
+  CHECK(e.peak.step == e.peak.train);
+  CHECK(e.peak.resident == e.peak.trained_resident);
+}
+
+TEST_CASE("a copy as reference has the dtype in which the trainer loads it, and is cut where the engine cuts weights") {
+  // TRL loads fp32; accelerate's DDP and one GPU leave it so, DeepSpeed turns the module into 16 bit and cuts it in
+  // stage 3 alone (prepare_deepspeed: stage 0 otherwise), FSDP keeps fp32 shards
+  CHECK(reference_bytes(ask("dpo", "trl", "single", "1xH100")) == 4 * kParameters);
+  CHECK(reference_bytes(ask("dpo", "trl", "ddp")) == 4 * kParameters);
+  CHECK(reference_bytes(ask("dpo", "trl", "zero1")) == 2 * kParameters);
+  CHECK(reference_bytes(ask("dpo", "trl", "zero2")) == 2 * kParameters);
+  CHECK(reference_bytes(ask("dpo", "trl", "fsdp")) == 4 * kParameters / 2);
+  // Of stage 3, parameters of up to 10 x 896 elements stay whole: per layer two norms (2 x 896) and the biases of q, k,
+  // v (896 + 2 x 128), and the final norm.
+  const std::int64_t whole = kLayers * (2 * kHidden + kHidden + 2 * 128) + kHidden;
+  CHECK(reference_bytes(ask("dpo", "trl", "zero3")) == 2 * ((kParameters - whole) / 2 + whole));
+  // LLaMA-Factory and ms-swift load it in 16 bit.
+  CHECK(reference_bytes(ask("dpo", "llama-factory", "ddp")) == 2 * kParameters);
+  CHECK(reference_bytes(ask("dpo", "ms-swift", "ddp")) == 2 * kParameters);
+}
+
+TEST_CASE("a reference that is no copy has no bytes of its own; one on the host has them there") {
+  CHECK(reference_bytes(with_adapters(ask("dpo", "trl", "ddp"))) == 0);
+  const StrategyEstimate precomputed = answer(with(ask("dpo", "trl", "ddp"), Reference::Precomputed));
+  CHECK(precomputed.phases.at(1).resident.count == 0);
+  CHECK(precomputed.phases.at(1).is_before_training);
+  CHECK(precomputed.time.step == precomputed.phases.front().time.step);
+  const StrategyEstimate copy = answer(ask("dpo", "trl", "ddp"));
+  CHECK(copy.peak.resident - precomputed.peak.resident == Bytes{4 * kParameters});
+  const StrategyEstimate host = answer(with(ask("dpo", "trl", "ddp"), Reference::Host));
+  CHECK(host.phases.at(1).resident.count == 0);
+  CHECK(host.peak.host == Bytes{4 * kParameters});
+  CHECK(answer(ask("orpo", "trl", "ddp")).phases.size() == 1);
+}
+
+TEST_CASE("copies of the logits of a pair, by trainer and engine") {
+  // Bytes per logit; R = 2 rows; all but Liger's counted with PyTorch too (docs/phases.md). TRL under accelerate: bf16
+  // becomes fp32 (2 + 4, then 4 saved); backward has the gradients of the rows and their stack (4 + 4) beside it.
+  const auto check = [](const EstimateRequest& r, HeadBytes per_logit) {
+    const HeadBytes bytes = head_bytes(r);
+    CHECK(bytes.saved == per_logit.saved * kLogits);
+    CHECK(bytes.forward == per_logit.forward * kLogits);
+    CHECK(bytes.backward == per_logit.backward * kLogits);
+  };
+  check(ask("dpo", "trl", "ddp"), {4, 6, 12});
+  check(ask("dpo", "trl", "fsdp"), {4, 6, 12});
+  check(ask("simpo", "trl", "single", "1xH100"), {4, 6, 12});
+  // Under DeepSpeed the output stays in 16 bit: output and log-softmax (2 + 2); backward lets the output go and has the
+  // gradients of the rows and their stack (2 + 2).
+  check(ask("dpo", "trl", "zero3"), {4, 4, 4});
+  // With a contiguous copy (TRL 1.5): output and copy (4 + 4), and the exponentials of a row (2).
+  check(with_versions(ask("dpo", "trl", "ddp"), "trl=1.5.1"), {8, 10, 12});
+  // LLaMA-Factory: fp32 output (4), its log-softmax (4), a contiguous copy for it (4); backward: log-softmax, the
+  // gradient of the labels and that of the logits (4 + 4 + 4).
+  check(ask("dpo", "llama-factory", "ddp"), {8, 12, 12});
+  check(ask("dpo", "llama-factory", "zero3"), {8, 12, 12});
+  // ORPO: beside 4, the log-softmax of the first answer (2), made of a contiguous copy (2).
+  check(ask("orpo", "trl", "ddp"), {6, 8, 14});
+}
+
+TEST_CASE("one row has no rows beside it: its temporaries are as large as all logits") {
+  // KTO reads one row. Rows of fp32: 4 saved, the exponentials (4); backward 4, its gradient (4) and two temporaries
+  // (8). In 16 bit: output and log-softmax (2 + 2); backward log-softmax, gradient of the label's logits and of all (2
+  // each). Full: a row is contiguous, so that no copy is made.
+  const auto check = [](const EstimateRequest& r, HeadBytes per_logit) {
+    const HeadBytes bytes = head_bytes(r);
+    CHECK(bytes.saved == per_logit.saved * kLogits / 2);
+    CHECK(bytes.forward == per_logit.forward * kLogits / 2);
+    CHECK(bytes.backward == per_logit.backward * kLogits / 2);
+  };
+  check(ask("kto", "trl", "ddp"), {4, 8, 16});
+  check(ask("kto", "trl", "zero3"), {4, 4, 6});
+  check(ask("kto", "llama-factory", "ddp"), {8, 8, 12});
+}
+
+TEST_CASE("ms-swift keeps the logits of completions alone, where their length is said") {
+  EstimateRequest r = ask("dpo", "ms-swift", "ddp");
+  CHECK(head_bytes(r).saved == 4 * kLogits);
+  r.recipe.objective.completion_len = 127;  // and the position before it
+  CHECK(head_bytes(r).saved == 4 * kLogits / 4);
+  r = ask("dpo", "trl", "ddp");
+  r.recipe.objective.completion_len = 127;
+  CHECK(head_bytes(r).saved == 4 * kLogits);
+}
+
+TEST_CASE("Liger's loss holds the logits of one pair, and those of its reference, whatever the batch") {
+  EstimateRequest r = ask("dpo", "trl", "ddp");
+  r.recipe.loss = LossKernel::Fused;
+  r.recipe.micro_batch = 4;
+  // logits 2, log-softmax 4, gradient 2, the reference's logits 2
+  CHECK(head_bytes(r).forward == 10 * kLogits);
+  CHECK(head_bytes(r).saved == 0);
+}
+
+TEST_CASE("in the reference's pass the policy's graph and logits wait, and its own logits come on top") {
+  const EstimateRequest r = with_adapters(ask("dpo", "trl", "single", "1xH100"));
+  const StrategyEstimate e = answer(r);
+  // 4 bytes of the policy wait, 2 + 4 of the reference's output are converted: 10, against 12 in backward
+  CHECK(e.peak.instant == PeakInstant::LogitsAndLoss);
+  CHECK((e.phases.at(1).tensors - e.peak.at_loss).count >= 6 * kLogits);
+  CHECK((e.phases.at(1).tensors - e.peak.at_loss).count < 7 * kLogits);
+  // LLaMA-Factory: 8 wait, and 12 come on top, against 12 in backward
+  const StrategyEstimate full = answer(with_adapters(ask("dpo", "llama-factory", "single", "1xH100")));
+  CHECK(full.peak.instant == PeakInstant::OtherModel);
+  const PhaseFigures& reference = full.phases.at(1);
+  CHECK(reference.tensors == full.peak.tensors);
+  CHECK((reference.tensors - full.peak.at_loss).count >= 12 * kLogits);
+  CHECK(full.phases.front().tensors < reference.tensors);
+}
+
+TEST_CASE("the parts of a peak add up, whichever phase sets it") {
+  for (const char* method : {"dpo", "kto", "simpo", "reward"})
+    for (const char* framework : {"trl", "llama-factory"})
+      for (const char* strategy : {"ddp", "zero3", "fsdp"}) {
+        EstimateRequest r = ask(method, framework, strategy);
+        r.recipe.micro_batch = 8;
+        const StrategyEstimate e = answer(r);
+        CAPTURE(method);
+        CAPTURE(framework);
+        CAPTURE(strategy);
+        CHECK(std::accumulate(e.memory.begin(), e.memory.end(), Bytes{}) == e.tiers.process);
+        Bytes items;
+        for (const DetailedPeak::Item& item : e.items) items += item.bytes;
+        CHECK(items == e.peak.tensors);
+        Seconds seconds;
+        for (const PhaseFigures& phase : e.phases) seconds += phase.time.step;
+        CHECK(seconds.value == doctest::Approx(e.time.step.value));
+        for (const PhaseFigures& phase : e.phases) CHECK(phase.tensors <= e.peak.tensors);
+      }
+}
+
+TEST_CASE("passes without gradients hold neither gradients nor states, and every program of theirs is sound") {
+  for (const char* strategy : {"single", "ddp", "zero2", "zero3", "fsdp"})
+    for (const bool has_adapters : {false, true})
+      for (const char* method : {"dpo", "kto"}) {
+        EstimateRequest r = ask(method, "trl", strategy, std::string(strategy) == "single" ? "1xH100" : "2xH100");
+        r.recipe.grad_accum = 3;
+        if (has_adapters) r = with_adapters(r);
+        const Job job(r, make_strategy(strategy, r.cluster, r.options));
+        for (const SidePhase& phase : side_phases(job)) {
+          StepProgram program;
+          build_step_program(program, phase.job, {});
+          verify(program);
+          for (const ProgramBuffer& b : program.programs.front().buffers) {
+            CHECK(b.category != Category::Gradients);
+            CHECK(b.category != Category::Optimizer);
+            CHECK(b.category != Category::Master);
+          }
+          CHECK(phase.job.model.trainable == 0);
+        }
+      }
+}
+
+TEST_CASE("a reference's forward costs a quarter to a third of the pass with gradients") {
+  // three forwards' worth of work, and one more with checkpointing: 1 / 4, or 1 / 3 without; LoRA has no weight
+  // gradients: 1 / 3 and 1 / 2
+  EstimateRequest r = ask("dpo", "trl", "single", "1xH100");
+  r.model = load_model("llama-3.1-8b").spec;
+  r.recipe.seq_len = 2048;
+  const auto share = [](const EstimateRequest& asked) {
+    const StrategyEstimate e = answer(asked);
+    return e.phases.at(1).time.flops / e.phases.at(0).time.flops;
+  };
+  CHECK(share(r) == doctest::Approx(1.0 / 4).epsilon(0.05));
+  r.recipe.checkpointing = Checkpointing::None;
+  CHECK(share(r) == doctest::Approx(1.0 / 3).epsilon(0.05));
+  CHECK(share(with_adapters(r)) == doctest::Approx(1.0 / 2).epsilon(0.08));
+}
+
+TEST_CASE("KTO reads one row per row of the data, and the policy and the reference read mismatched rows beside it") {
+  const StrategyEstimate dpo = answer(ask("dpo", "trl", "ddp")), kto = answer(ask("kto", "trl", "ddp"));
+  REQUIRE(kto.phases.size() == 3);
+  CHECK(kto.phases[0].rows == 1);
+  CHECK(kto.phases[1].rows == 1);
+  CHECK(kto.phases[1].resident.count == 0);
+  CHECK(kto.phases[2].rows == 2);
+  CHECK(dpo.phases[0].rows == 2);
+  CHECK(dpo.global_batch == kto.global_batch);
+}
+
+TEST_CASE("a reward model has one number per row in the place of the vocabulary") {
+  EstimateRequest r = ask("reward", "trl", "ddp");
+  r.model = load_model("llama-3.1-8b").spec;
+  const EstimateResult result = estimate(r);
+  // 8,030,261,248 parameters less 128,256 x 4,096 of the head, and 4,096 of the score
+  CHECK(result.model.parameters == 8030261248 - 128256 * 4096 + 4096);
+  CHECK(result.strategies.front().memory[std::size_t(Category::Logits)].count < (1 << 20));
+  r.recipe.framework = "llama-factory";  // whose head of the vocabulary runs and stays
+  CHECK(estimate(r).model.parameters == 8030261248 + 4096);
+}
+
+TEST_CASE("what contradicts a method is said in one message") {
+  const auto refuses = [](const EstimateRequest& r) { CHECK_THROWS_AS(estimate(r), InputError); };
+  refuses(with(ask("dpo", "trl", "ddp"), Reference::Adapter));  // nothing to switch off
+  refuses(with(ask("simpo", "trl", "ddp"), Reference::Copy));   // compares with none
+  refuses(ask("cpo", "llama-factory", "ddp"));
+  refuses(ask("dpo", "torchtitan", "fsdp"));
+  refuses(ask("distill", "trl", "ddp"));  // without a teacher
+  EstimateRequest labels = ask("dpo", "trl", "ddp");
+  labels.recipe.objective.labels = 3;
+  refuses(labels);
+}
+
+TEST_CASE("a teacher is a model beside the student, and the vocabulary of both is compared") {
+  EstimateRequest r = ask("distill", "trl", "ddp");
+  r.teacher = std::make_shared<const ModelSpec>(load_model("qwen2.5-1.5b").spec);
+  const StrategyEstimate e = answer(r);
+  CHECK(e.phases.at(1).resident.count == 2 * r.teacher->recorded_parameters.value() * 2);  // fp32, as TRL's policy
+  CHECK(e.peak.tensors.count > e.peak.resident.count + 52 * kLogits / 2);
+}
+
+}  // namespace phases_of_steps
