@@ -73,6 +73,7 @@ struct GradientBuckets {
 
   /// Elements of a model of this width.
   std::int64_t elements(std::int64_t hidden) const { return size < 0 ? hidden * hidden : size; }
+  bool operator==(const GradientBuckets&) const = default;
 };
 
 /// How much communication buffer a sharding engine holds and how far it runs ahead. Elements unless said otherwise.
@@ -134,6 +135,7 @@ struct EngineConvention {
   const GradientBuckets& buckets_of(bool is_stage3) const { return is_stage3 ? buckets_stage3 : buckets; }
   /// Others that shard like ZeRO reduce without buckets.
   bool is_deepspeed() const { return buckets_stage3.size != 0; }
+  bool operator==(const EngineConvention&) const = default;
 };
 
 /// What the framework's trainer does when nothing is said; unset: it must be said, or the source does not tell.

@@ -58,6 +58,7 @@ struct Strategy {
   bool is_one_gpu() const { return engine == ShardingEngine::Local && mesh.world() == 1; }
   /// Whole copies of model and training state on several GPUs.
   bool is_replicated() const { return !layout.shards_optimizer && mesh.copies() > 1; }
+  bool operator==(const Strategy&) const = default;
 };
 
 /// What the user may pin on the command line.
