@@ -81,11 +81,10 @@ std::string verdict_line(const EstimateAnswer& answer) {
   if (!answer.shown) return is_auto ? "Nothing is possible here" : answer.request.strategy + " is not possible here";
   const std::string chosen = chosen_words(answer);
   const StrategyEstimate& e = *answer.shown;
-  const std::string with = chosen.empty() ? "" : " with " + chosen;
   if (answer.fits())
     return fmt::format("★ {} {}{}", e.strategy.name, fits_words(e, true), chosen.empty() ? "" : ", with " + chosen);
-  return fmt::format("{}{}: {}{}", is_auto ? "Nothing fits, not" : e.strategy.name + " does not fit, not",
-                     chosen.empty() ? " as it is" : with, is_auto ? e.strategy.name + " " : "", e.why_not_yes);
+  return fmt::format("{}{}: {}{}", is_auto ? "Nothing fits" : e.strategy.name + " does not fit",
+                     chosen.empty() ? "" : ", not with " + chosen, is_auto ? e.strategy.name + " " : "", e.why_not_yes);
 }
 
 std::string time_line(const EstimateAnswer& answer) {
