@@ -90,11 +90,11 @@ std::string verdict_line(const EstimateAnswer& answer) {
 std::string time_line(const EstimateAnswer& answer) {
   const StrategyEstimate& e = *answer.shown;
   const Dataset& data = answer.request.dataset;
-  std::string text = fmt::format("{} a step, {} tokens/s", with_range(e.time.step, e.time_range),
+  std::string text = fmt::format("{} a step, {} tokens/s", short_with_range(e.time.step, e.time_range),
                                  format_grouped(std::llround(e.tokens_per_second)));
   if (!e.total) return text;
   text += fmt::format("; {:g} epoch{}, {} tokens: {}", data.epochs, data.epochs == 1 ? "" : "s",
-                      format_count(total_tokens(answer.request)), with_range(*e.total, e.time_range));
+                      format_count(total_tokens(answer.request)), short_with_range(*e.total, e.time_range));
   return e.cost_usd ? text + ", " + usd_with_range(*e.cost_usd, e.time_range) : text;
 }
 
