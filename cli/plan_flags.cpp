@@ -70,6 +70,10 @@ void set_adapter(Request& r, Text value, Method method) {
   r.recipe.quant = flag.quant;
 }
 
+void set_objective(Request& r, Text value) {
+  if (!is_way_to_train(value)) r.recipe.objective.method = value;
+}
+
 void set_reference(Request& r, Text value) { r.recipe.objective.reference = parse_name<Reference>(value, "--ref"); }
 
 void set_int8(Request& r, Text) {
@@ -141,8 +145,8 @@ constexpr std::array kFlags{
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
     PlanFlag{"--method", "METHOD", kModel,
              "what it is trained for: sft, dpo, kto, orpo, cpo, simpo, reward, process-reward, classify, embed, "
-             "distill. Default sft",
-             [](Request& r, Text v) { r.recipe.objective.method = v; }},
+             "distill. Default sft. Of plan also any, full, lora or qlora: what it chooses from; default full and lora",
+             set_objective},
     PlanFlag{"--ref", "copy|adapter|precomputed|host", kModel,
              "the reference of dpo and kto: a second model, the model without its adapters, log-probs made before, a "
              "copy on the host. Default adapter with adapters, else copy",
@@ -286,6 +290,11 @@ constexpr std::array kFlags{
 }  // namespace
 
 std::span<const PlanFlag> plan_flags() { return kFlags; }
+
+bool is_way_to_train(std::string_view method) {
+  return method == "any" ||
+         std::ranges::any_of(names_of(Method{}).rows, [&](const NameRow<Method>& row) { return row.name == method; });
+}
 
 void add_plan_flags(CLI::App& app) {
   app.add_option("plan")
@@ -522,6 +531,9 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
                            const std::optional<ConfigReading>& reading = {}) {
   check_contradictions(app);
   PlanQuestion question;
+  if (const auto method = given(app, "--method"); needed.method && method && is_way_to_train(*method))
+    throw InputError("--method", fmt::format("'{}' says how a model is trained, and not for what", *method),
+                     fmt::format("--{}", *method == "any" ? "lora or --full" : *method));
   EstimateRequest& request = question.request;
   const auto model = given(app, "--model"), named = given(app, "plan");
   const auto behind_model = model ? plan_behind_model(*model, in) : std::nullopt;
@@ -546,7 +558,9 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
     request = configs->request;
   } else {
     const auto framework = given(app, "--framework"), method = given(app, "--method");
-    const std::string_view usual_of_method = method ? std::string_view(find_training_method(*method).framework) : "";
+    const bool is_objective = method && !is_way_to_train(*method);
+    const std::string_view usual_of_method =
+        is_objective ? find_training_method(*method).framework : std::string_view();
     request.recipe.framework = framework_named(framework                  ? std::string_view(*framework)
                                                : !usual_of_method.empty() ? usual_of_method
                                                                           : usual_framework);

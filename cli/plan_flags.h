@@ -32,6 +32,10 @@ struct PlanFlag {
 std::span<const PlanFlag> plan_flags();
 
 void add_plan_flags(CLI::App& app);
+
+/// Says whether a value of --method names what `plan` chooses from (any, full, lora, qlora), and not what a model is
+/// trained for.
+bool is_way_to_train(std::string_view method);
 /// Those alone that say what no trainer's file does: where the model is, the data, the machine.
 void add_surrounding_flags(CLI::App& app);
 

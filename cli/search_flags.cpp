@@ -84,7 +84,9 @@ constexpr std::array kMethods{MethodName{"full", Method::Full}, MethodName{"lora
 /// The methods to choose from: those of --method; of --quality and better; else the one whose flag is given.
 void set_methods(const CLI::App& app, AskedSearch& asked, const std::optional<ConfigReading>& configs) {
   SearchQuestion& q = asked.question;
-  const auto method = given(app, "--method"), quality = given(app, "--quality");
+  auto method = given(app, "--method");
+  if (method && !is_way_to_train(*method)) method.reset();  // what it is trained for
+  const auto quality = given(app, "--quality");
   for (const MethodName& row : kMethods) {
     const std::string flag = fmt::format("--{}", row.name);
     if (!is_given(app, flag)) continue;
@@ -215,7 +217,6 @@ std::string shell_word(const std::string& text) {
 
 void add_search_flags(CLI::App& app) {
   add_row_flags(app);
-  add_flag(app, "--method", "any|full|lora|qlora", "methods to choose from. Default: full and lora", kSearch);
   add_flag(app, "--quality", "best|good|ok", "the least: full training, LoRA, QLoRA. Default good", kSearch);
   add_flag(app, "--global-batch", "N",
            fmt::format("sequences per optimizer step, on all GPUs. Default about {}", kUsualGlobalBatch), kSearch);
