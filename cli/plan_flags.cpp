@@ -70,6 +70,10 @@ void set_adapter(Request& r, Text value, Method method) {
   r.recipe.quant = flag.quant;
 }
 
+void set_objective(Request& r, Text value) {
+  if (const auto named = words_of_method(value).trained_for) r.recipe.objective.method = *named;
+}
+
 void set_reference(Request& r, Text value) { r.recipe.objective.reference = parse_name<Reference>(value, "--ref"); }
 
 void set_int8(Request& r, Text) {
@@ -144,9 +148,7 @@ constexpr std::array kFlags{
         "what it is trained for: sft, dpo, kto, orpo, cpo, simpo, reward, process-reward, classify, embed, "
         "distill. Default sft. For plan also, or after a comma, what to choose from: any, full, lora, qlora. Default "
         "full and lora",
-        [](Request& r, Text v) {
-          if (const auto named = words_of_method(v).trained_for) r.recipe.objective.method = *named;
-        }},
+        set_objective},
     PlanFlag{"--ref", "copy|adapter|precomputed|host", kModel,
              "the reference of dpo and kto: a second model, the model without its adapters, log-probs made before, a "
              "copy on the host. Default adapter with adapters, else copy",
@@ -292,11 +294,14 @@ constexpr std::array kFlags{
 std::span<const PlanFlag> plan_flags() { return kFlags; }
 
 MethodWords words_of_method(std::string_view text) {
-  constexpr std::array<std::string_view, 4> kSearched{"any", "full", "lora", "qlora"};
+  const auto is_searched = [](const std::string& word) {
+    return word == "any" ||
+           std::ranges::any_of(names_of(Method{}).rows, [&](const NameRow<Method>& row) { return row.name == word; });
+  };
   MethodWords words;
   for (const std::string& part : split(std::string(text), ',')) {
     const std::string word(trim(part));
-    auto& place = std::ranges::find(kSearched, word) != kSearched.end() ? words.searched : words.trained_for;
+    auto& place = is_searched(word) ? words.searched : words.trained_for;
     if (place)
       throw InputError("--method", fmt::format("'{}' and '{}' contradict each other", *place, word), "give one");
     place = word;
@@ -539,6 +544,11 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
                            const std::optional<ConfigReading>& reading = {}) {
   check_contradictions(app);
   PlanQuestion question;
+  const auto given_method = given(app, "--method");
+  const auto [method, searched] = given_method ? words_of_method(*given_method) : MethodWords{};
+  if (needed.method && searched)
+    throw InputError("--method", fmt::format("'{}' says how a model is trained, and not for what", *searched),
+                     fmt::format("--{}", *searched == "any" ? "lora or --full" : *searched));
   EstimateRequest& request = question.request;
   const auto model = given(app, "--model"), named = given(app, "plan");
   const auto behind_model = model ? plan_behind_model(*model, in) : std::nullopt;
@@ -562,11 +572,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   } else if (configs) {
     request = configs->request;
   } else {
-    const auto framework = given(app, "--framework"), given_method = given(app, "--method");
-    const auto [method, searched] = given_method ? words_of_method(*given_method) : MethodWords{};
-    if (searched && app.get_name() != "plan")
-      throw InputError("--method", fmt::format("'{}' is for plan, which chooses", *searched),
-                       "--full, --lora or --qlora");
+    const auto framework = given(app, "--framework");
     const std::string_view usual_of_method = method ? std::string_view(find_training_method(*method).framework) : "";
     request.recipe.framework = framework_named(framework                  ? std::string_view(*framework)
                                                : !usual_of_method.empty() ? usual_of_method
