@@ -9,6 +9,7 @@
 
 #include "base/archive.h"
 #include "base/error.h"
+#include "base/json_file.h"
 #include "base/names.h"
 #include "base/unit_text.h"
 #include "ecosystem/config_reader.h"
