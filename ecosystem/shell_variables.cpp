@@ -63,8 +63,9 @@ void ShellVariables::close_branch() {
     if (!branches_.empty()) branches_.back().try_emplace(name, before);
     ShellValue& now = variables_[name];
     if (!before || *before == now) continue;
-    const bool is_own = now.unknown.size() == 1 && is_own_argument(now.unknown.front());
-    now = is_own ? *before : ShellValue{{"$" + name}, {"$" + name}, false};
+    const auto is_own = [](const ShellValue& v) { return v.unknown.size() == 1 && is_own_argument(v.unknown.front()); };
+    if (is_own(*before)) continue;  // OUT=$1; if [ -z "$OUT" ]; then OUT=out
+    now = is_own(now) ? *before : ShellValue{{"$" + name}, {"$" + name}, false};
   }
 }
 

@@ -230,6 +230,9 @@ TEST_CASE("options that a script sets from its own words keep what they are set 
       script(loop + "python train.py --model_name_or_path $M --model_max_length $L --per_device_train_batch_size 2\n");
   CHECK(r.model == "Qwen/Qwen3-8B");
   CHECK(r.request.recipe.seq_len == 640);
+  CHECK(script("L=$2\nif [ \"$L\" == \"\" ]; then\n  L=768\nfi\npython train.py --model_name_or_path a/b "
+               "--model_max_length $L --per_device_train_batch_size 2\n")
+            .request.recipe.seq_len == 768);
   // another value of a branch is not known, as before
   CHECK(contains(script_error("L=640\nif [ -n \"$X\" ]; then\n  L=$Y\nfi\npython train.py --model_name_or_path a/b "
                               "--model_max_length $L --per_device_train_batch_size 2\n"),
