@@ -85,13 +85,13 @@ std::optional<NcclLink> link_inside(const ClusterSpec& cluster) {
   return is_lone ? NcclLink::Pci : nccl_link(cluster.fabric);
 }
 
-/// Groups whose rings reach the same are held up at the same place, what leaves a GPU; those that reach less meet
-/// further on, and leave room there for others.
+/// Two axes share the links of a GPU where their groups reach the same rate, within this share. Groups that reach less
+/// meet further on, and leave room at the GPU for others.
 constexpr double kSamePlace = 0.01;
 
-/// What rings of `ways` GPUs, `stride` apart in a machine, reach when all of these groups run at once, where that is
-/// not what one ring through the machine reaches: a mesh gives a group the links among its members, and rings across
-/// sockets meet on the link between them.
+/// The rate of rings of `ways` GPUs, `stride` apart in a machine, when all of these groups run at once. It differs from
+/// that of one ring through the machine where a mesh gives a group the links among its members alone, and where rings
+/// across sockets meet on the link between them.
 BytesPerSec rate_inside(const ClusterSpec& cluster, const Profile& profile, std::int64_t stride, std::int64_t ways,
                         BytesPerSec ring) {
   const bool is_alike = cluster.fabric == FabricKind::NvSwitch || cluster.fabric == FabricKind::SharedMemory ||

@@ -97,7 +97,7 @@ class Remedies {
     return {};
   }
 
-  /// Why no change was named, in one sentence.
+  /// One sentence that says why no change was named.
   std::string why_none() const {
     std::vector<std::string> reasons;
     if (!too_little_.empty())

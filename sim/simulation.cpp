@@ -38,7 +38,7 @@ void check_options(const SimInput& input, const SimOptions& options) {
                        fmt::format("ranks are 0 to {}, factors above 0", input.program.mesh.world() - 1));
 }
 
-/// What the rings along each axis cost.
+/// The cost of the rings along each axis.
 using RingCosts = std::array<RingCost, kNumAxes>;
 
 bool has_other_transfers(const SimInput& input) {
@@ -64,7 +64,7 @@ RingCosts ring_costs(const SimInput& input, const Communicators& communicators, 
   return out;
 }
 
-/// What the messages of a rank's part in a collective cost, in tasks. In a ring it sends one in every step; in trees
+/// The cost in tasks of the messages of a rank's part in a collective. In a ring it sends one in every step; in trees
 /// one or two in each, whose end shares the links anew among those around it.
 std::uint64_t tasks_of_messages(const Instruction& i, const SimInput& input, const SimOptions& options,
                                 const RingCosts& costs, std::size_t num_simulated) {
