@@ -295,7 +295,7 @@ struct FrameworkAdapters {
   std::vector<std::string> drops_linears;  // modules without adapters where experts have target_parameters
   bool parameters_are_plain = false;       // adapters of parameters take neither dropout nor DoRA
   DoraCode dora;
-  std::vector<std::string> refuses;        // modules that take no low-rank adapter; all-linear would reach them
+  std::vector<std::string> refuses;  // modules that take no low-rank adapter; all-linear would reach them
 };
 
 /// Several GPUs, beside what engines do.
