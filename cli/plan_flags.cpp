@@ -71,7 +71,7 @@ void set_adapter(Request& r, Text value, Method method) {
 }
 
 void set_objective(Request& r, Text value) {
-  if (!is_way_to_train(value)) r.recipe.objective.method = value;
+  if (const auto named = words_of_method(value).trained_for) r.recipe.objective.method = *named;
 }
 
 void set_reference(Request& r, Text value) { r.recipe.objective.reference = parse_name<Reference>(value, "--ref"); }
@@ -143,10 +143,12 @@ constexpr std::array kFlags{
              "layers.*.mlp; * is any text. Default all",
              set_trained},
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
-    PlanFlag{"--method", "METHOD", kModel,
-             "what it is trained for: sft, dpo, kto, orpo, cpo, simpo, reward, process-reward, classify, embed, "
-             "distill. Default sft. Of plan also any, full, lora or qlora: what it chooses from; default full and lora",
-             set_objective},
+    PlanFlag{
+        "--method", "METHOD", kModel,
+        "what it is trained for: sft, dpo, kto, orpo, cpo, simpo, reward, process-reward, classify, embed, "
+        "distill. Default sft. For plan also, or after a comma, what to choose from: any, full, lora, qlora. Default "
+        "full and lora",
+        set_objective},
     PlanFlag{"--ref", "copy|adapter|precomputed|host", kModel,
              "the reference of dpo and kto: a second model, the model without its adapters, log-probs made before, a "
              "copy on the host. Default adapter with adapters, else copy",
@@ -291,9 +293,20 @@ constexpr std::array kFlags{
 
 std::span<const PlanFlag> plan_flags() { return kFlags; }
 
-bool is_way_to_train(std::string_view method) {
-  return method == "any" ||
-         std::ranges::any_of(names_of(Method{}).rows, [&](const NameRow<Method>& row) { return row.name == method; });
+MethodWords words_of_method(std::string_view text) {
+  const auto is_searched = [](const std::string& word) {
+    return word == "any" ||
+           std::ranges::any_of(names_of(Method{}).rows, [&](const NameRow<Method>& row) { return row.name == word; });
+  };
+  MethodWords words;
+  for (const std::string& part : split(std::string(text), ',')) {
+    const std::string word(trim(part));
+    auto& place = is_searched(word) ? words.searched : words.trained_for;
+    if (place)
+      throw InputError("--method", fmt::format("'{}' and '{}' contradict each other", *place, word), "give one");
+    place = word;
+  }
+  return words;
 }
 
 void add_plan_flags(CLI::App& app) {
@@ -531,9 +544,11 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
                            const std::optional<ConfigReading>& reading = {}) {
   check_contradictions(app);
   PlanQuestion question;
-  if (const auto method = given(app, "--method"); needed.method && method && is_way_to_train(*method))
-    throw InputError("--method", fmt::format("'{}' says how a model is trained, and not for what", *method),
-                     fmt::format("--{}", *method == "any" ? "lora or --full" : *method));
+  const auto given_method = given(app, "--method");
+  const auto [method, searched] = given_method ? words_of_method(*given_method) : MethodWords{};
+  if (needed.method && searched)
+    throw InputError("--method", fmt::format("'{}' says how a model is trained, and not for what", *searched),
+                     fmt::format("--{}", *searched == "any" ? "lora or --full" : *searched));
   EstimateRequest& request = question.request;
   const auto model = given(app, "--model"), named = given(app, "plan");
   const auto behind_model = model ? plan_behind_model(*model, in) : std::nullopt;
@@ -557,10 +572,8 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   } else if (configs) {
     request = configs->request;
   } else {
-    const auto framework = given(app, "--framework"), method = given(app, "--method");
-    const bool is_objective = method && !is_way_to_train(*method);
-    const std::string_view usual_of_method =
-        is_objective ? find_training_method(*method).framework : std::string_view();
+    const auto framework = given(app, "--framework");
+    const std::string_view usual_of_method = method ? std::string_view(find_training_method(*method).framework) : "";
     request.recipe.framework = framework_named(framework                  ? std::string_view(*framework)
                                                : !usual_of_method.empty() ? usual_of_method
                                                                           : usual_framework);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "planner/estimate.h"
@@ -33,9 +34,12 @@ std::span<const PlanFlag> plan_flags();
 
 void add_plan_flags(CLI::App& app);
 
-/// Says whether a value of --method names what `plan` chooses from (any, full, lora, qlora), and not what a model is
-/// trained for.
-bool is_way_to_train(std::string_view method);
+/// The value of --method: "dpo", "qlora" or "dpo,any". Searched words (any, full, lora, qlora) are for `plan`. Throws
+/// InputError for two of a kind.
+struct MethodWords {
+  std::optional<std::string> trained_for, searched;
+};
+MethodWords words_of_method(std::string_view text);
 /// Those alone that say what no trainer's file does: where the model is, the data, the machine.
 void add_surrounding_flags(CLI::App& app);
 

@@ -243,7 +243,15 @@ std::string more_gpus(Request r) {
 }
 
 /// 600 GB/s, both directions together, is what an A100 has.
-std::string usual_nvlink(Request r) { return if_so(r.cluster.num_nodes() == 1 && !is_nvlink(r.cluster.fabric), "600"); }
+std::string usual_nvlink(Request r) {
+  const bool has_neighbours = std::min(r.cluster.gpus_per_node, r.cluster.num_gpus()) > 1;
+  return if_so(has_neighbours && !is_board(r.cluster.fabric) && !is_nvlink(r.cluster.fabric), "600");
+}
+
+std::string twice_as_many(Request r) {
+  constexpr std::int64_t kMany = 64;
+  return if_so(r.recipe.micro_batch < kMany, std::to_string(2 * r.recipe.micro_batch));
+}
 
 /// 400 Gbit/s is one NDR adapter for each GPU.
 std::string fast_network(Request r) { return if_so(r.cluster.num_nodes() > 1, "400"); }
@@ -393,7 +401,7 @@ std::vector<Change> make_table() {
         {kRun, precomputed}}},
       {"micro-batch",
        set_count<&Recipe::micro_batch>,
-       {{kSave, one_sequence, "", "more --grad-accum keeps the batch"}}},
+       {{kSave, one_sequence, "", "more --grad-accum keeps the batch"}, {kShorten, twice_as_many}}},
       {"attention", set_choice<AttentionKernel, &Recipe::attention>, {{kSave, sdpa, "sdpa attention"}, {kRun, sdpa}}},
       {"optimizer",
        set_optimizer,
@@ -540,6 +548,11 @@ std::optional<Suggested> suggest(Request r, Purpose purpose, std::string_view na
   for (Suggested& suggested : suggest(r, purpose))
     if (suggested.setting.change->name == name) return std::move(suggested);
   return std::nullopt;
+}
+
+std::string why_not(const Setting& setting, Request r) {
+  const MachineChange* const machine = setting.change->machine;
+  return machine && machine->why_not ? machine->why_not(r.cluster) : "";
 }
 
 std::vector<std::vector<Setting>> rebatchings(const Recipe& recipe) {
