@@ -597,7 +597,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   if (!plan) check_complete(app, question, needed, is_complete || (configs && configs->has_method));
   if (configs) question.has_rows = settle_configs(app, *configs, request, question.notes);
   if (!is_complete && !request.recipe.objective.method.is_usual() && !is_given(app, "--packing"))
-    request.recipe.packing = Packing::Padded;  // trainers pad answers, and few pack them
+    request.recipe.packing = Packing::Dynamic;  // trainers pad answers to the longest of a batch, and few pack them
   if (!is_complete) {
     set_defaults(app, question);
     set_length(app, question);

@@ -580,6 +580,8 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
       answer.notes.emplace_back(
           names_data ? "the files name a small public data set: --data FILE or --data NAME on the Hub names yours"
                      : "--data is not in these files: name it to the script");
+    if (target.trainer && job.request.recipe.objective.answers() > 1)
+      answer.notes.emplace_back("the data set in the files has one answer per row: put one of pairs in its place");
     if (!target.trainer) answer.notes.push_back(left_to_script(job));
   } catch (const InputError& error) { refuse(answer, error.problem(), error.hint()); }
   if (answer.is_refused()) answer.files.clear();
