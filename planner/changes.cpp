@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "cluster/cluster_spec.h"
+#include "models/ledger.h"
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
 #include "models/training_method.h"
@@ -330,17 +331,24 @@ FreeValues free_loss(Request r) {
   return out;
 }
 
-/// torch's attention is flash attention where it can, so that only what is faster still is another choice.
+/// torch's attention is flash attention where it can, so that only what is faster still is another choice, or any
+/// kernel that the model's code has in the place of an eager one.
 FreeValues free_attention(Request r) {
   FreeValues out;
   const std::vector<GpuSpec>& cards = r.cluster.gpus.kinds();
+  const auto used = [&](AttentionKernel kernel) {
+    Recipe recipe = r.recipe;
+    recipe.attention = kernel;
+    return attention_kernel_used(r.model, recipe, *recipe.framework);
+  };
+  const bool is_slow = used(r.recipe.attention) == AttentionKernel::Eager;
   for (const AttentionKernel kernel : r.recipe.framework->choices.attention) {
-    const bool is_slow = r.recipe.attention == AttentionKernel::Eager;
+    if (kernel == r.recipe.attention || used(kernel) != kernel) continue;
     const bool is_other = kernel == AttentionKernel::Flash3 ? std::ranges::all_of(cards, runs_flash_attention_3)
                           : kernel == AttentionKernel::Flash
                               ? is_slow && std::ranges::all_of(cards, runs_flash_attention_2)
                               : is_slow;
-    if (is_other && kernel != r.recipe.attention) out.values.emplace_back(to_string(kernel));
+    if (is_other) out.values.emplace_back(to_string(kernel));
   }
   return out;
 }

@@ -251,8 +251,10 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   if (compute.host_cores > 0 && compute.ranks_per_node >= compute.host_cores)
     m.overlap_slowdown = std::max(m.overlap_slowdown, kNothingElse);
   m.slowness = crowding_of(m, compute);
-  // every unit waits for the rank that took longest
-  m.slowness *= 1 + profile.gpu_spread * expected_maximum(compute.ranks_in_step);
+  // Every unit waits for the rank that took longest. The profile's efficiencies were seen on the GPUs of a machine,
+  // whose slowest is in them.
+  const std::int64_t of_machine = std::min(compute.ranks_in_step, compute.ranks_per_node);
+  m.slowness *= 1 + profile.gpu_spread * (expected_maximum(compute.ranks_in_step) - expected_maximum(of_machine));
   m.slowness *= correction_of(profile, compute.num_ranks, compute.framework).time;
   return m;
 }

@@ -68,9 +68,11 @@ PeakInstant instant_of(Phase phase) {
   return {};
 }
 
-/// Whether other models run before this instruction, while what forward saved is alive: before the head's backward, or
-/// before a head that is not in two.
-bool begins_after_loss(const StepProgram& program, const Instruction& i) {
+/// Says whether other models run before this instruction, while what forward saved is alive: before the head's
+/// backward, before a head that is not in two, and on a stage without a head (`is_first`: nothing was found yet) before
+/// backward.
+bool begins_after_loss(const StepProgram& program, const Instruction& i, bool is_first) {
+  if (is_first && (i.phase == Phase::Recompute || i.phase == Phase::Backward)) return true;
   if (i.op != OpCode::Call || i.phase != Phase::Head) return false;
   const bool is_split = program.made && program.made->head_backward != kNoBlock;
   return !is_split || i.block == program.made->head_backward;
@@ -247,23 +249,24 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
   meters.end_of_persistent();
   const auto peak_of = [&](MemorySpace space) { return Bytes{meters.spaces[std::size_t(space)].peak}; };
   out.resident = peak_of(MemorySpace::Device);
+  const ProgramBuffer* const buffers = p.buffers.data();
   walk(
       p,
       [&](const ProgramCursor& at) {
         const Instruction& i = at.instruction();
         const std::span<const Operand> operands = at.operands();
-        if (begins_after_loss(all, i))
+        if (begins_after_loss(all, i, out.at_loss.count == 0))
           out.at_loss = std::max(out.at_loss, Bytes{meters.spaces[std::size_t(MemorySpace::Device)].live});
         bool frees = false, is_peak = false;
         for (const Operand o : operands) {
           frees |= (o & kFrees) != 0;
-          if (o & kAllocates) is_peak |= meters.allocate(p.buffers[id(o)]);
+          if (o & kAllocates) is_peak |= meters.allocate(buffers[id(o)]);
         }
         if (runs_block(i)) is_peak |= meters.call(all.blocks[i.block]);
         if (is_peak) meters.place = {at.index(), at.unit()};
         if (!frees) return;
         for (const Operand o : operands)
-          if (o & kFrees) meters.free(p.buffers[id(o)]);
+          if (o & kFrees) meters.free(buffers[id(o)]);
         meters.end_stretch_without_transients(i.phase == Phase::OptimizerStep);
       },
       meters);
@@ -307,7 +310,7 @@ DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class
     walk(
         p,
         [&](const ProgramCursor& at) {
-          if (moment == Moment::Loss && begins_after_loss(all, at.instruction()) && live > peak)
+          if (moment == Moment::Loss && begins_after_loss(all, at.instruction(), peak == 0) && live > peak)
             peak = live, peak_change = change;
           each_device_change(all, p, at, use);
         },

@@ -18,7 +18,12 @@ bool is_one_phase(const Job& job) {
 /// Job of a pass without gradients over `model` (null: the job's).
 Job pass_of(const Job& job, Pass pass, const ModelSpec* model, bool is_on_host) {
   EstimateRequest r = job.request;
-  if (model) r.model = *model;
+  if (model) {  // which has neither the policy's adapters nor its quantised base
+    r.model = *model;
+    r.recipe.method = Method::Full;
+    r.recipe.quant = {};
+    r.recipe.trained.clear();
+  }
   r.recipe.pass = pass;
   r.recipe.checkpointing = Checkpointing::None;  // nothing is kept that could be recomputed
   r.recipe.optimizer_in_backward = false;

@@ -15,6 +15,7 @@
 
 using namespace gpuplan;
 
+namespace phases_of_steps {
 namespace {
 
 // Qwen2.5-0.5B: 494,032,768 parameters, tied head, 151,936 x 896, 24 layers
@@ -29,6 +30,7 @@ EstimateRequest ask(const char* method, const char* framework, const char* strat
   r.recipe.objective.method = method;
   r.recipe.framework = framework;
   r.recipe.seq_len = kTokens;
+  r.recipe.packing = Packing::Padded;
   r.recipe.checkpointing = Checkpointing::Full;
   r.strategy = strategy;
   return r;
@@ -300,3 +302,5 @@ TEST_CASE("a teacher is a model beside the student, and the vocabulary of both i
   CHECK(e.phases.at(1).resident.count == 2 * r.teacher->recorded_parameters.value() * 2);  // fp32, as TRL's policy
   CHECK(e.peak.tensors.count > e.peak.resident.count + 52 * kLogits / 2);
 }
+
+}  // namespace phases_of_steps

@@ -12,6 +12,7 @@
 
 using namespace gpuplan;
 
+namespace preference_runs {
 namespace {
 
 struct JudgedRuns {
@@ -52,3 +53,5 @@ TEST_CASE("runs of preference tuning that are fully stated are within 8 % in the
   std::sort(errors.begin(), errors.end());
   CHECK(errors[errors.size() / 2] <= 0.08);
 }
+
+}  // namespace preference_runs
