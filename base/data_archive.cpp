@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json_file.h"
+#include "base/message_pack.h"
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
 
@@ -61,8 +62,6 @@ std::optional<IndexRow> row_of(const fs::path& path, DataFormat format) {
   const auto row = find_row(all_packed, path.lexically_relative(data_dir()).string());
   return row && row->format == format ? row : std::nullopt;
 }
-
-json unpacked(std::string_view part) { return json::from_msgpack(part.begin(), part.end()); }
 
 /// One row per value, in the order of the file.
 std::string packed_places(const ValueTree& tree) {
@@ -129,7 +128,7 @@ void use_data_archive(std::string_view archive) { all_packed = archive; }
 
 std::optional<json> packed_json(const fs::path& path) {
   const auto row = row_of(path, DataFormat::Json);
-  return row ? std::optional(unpacked(part_of(all_packed, row->values))) : std::nullopt;
+  return row ? std::optional(from_message_pack(part_of(all_packed, row->values))) : std::nullopt;
 }
 
 std::shared_ptr<ValueTree> packed_yaml(const fs::path& path, DataFormat format) {
@@ -138,7 +137,7 @@ std::shared_ptr<ValueTree> packed_yaml(const fs::path& path, DataFormat format) 
   auto tree = std::make_shared<ValueTree>();
   tree->file = path.string();
   tree->format = FileFormat::Yaml;
-  tree->root = unpacked(part_of(all_packed, row->values));
+  tree->root = from_message_pack(part_of(all_packed, row->values));
   tree->packed_places = part_of(all_packed, row->places);
   return tree;
 }
@@ -146,7 +145,7 @@ std::shared_ptr<ValueTree> packed_yaml(const fs::path& path, DataFormat format) 
 const ValueTree::Place* ValueTree::find_place(const std::string& key) {
   if (!packed_places.empty()) {
     std::size_t order = 0;
-    for (const json& row : unpacked(std::exchange(packed_places, {})))
+    for (const json& row : from_message_pack(std::exchange(packed_places, {})))
       places.insert_or_assign(row[0].get<std::string>(), Place{row[1].get<int>(), row[2].get<int>(), order++, {}});
   }
   const auto found = places.find(key);

@@ -2,7 +2,8 @@
 // model. Each row has 32 plans, all different: 8 micro batches on 2, 4, 8 and 16 GPUs; "all strategies" has each of
 // them under every strategy that it allows.
 //   cold     everything is made anew for each plan
-//   search   blocks and their costs are kept as `gpuplan plan` keeps them (planner/block_cache.h), from an empty cache
+//   search   blocks, their costs and programs that differ in their batch alone are kept as `gpuplan plan` keeps them
+//            (planner/block_cache.h, planner/program_batch.h), from an empty cache
 //   unfolded the same with every layer of the program written out
 // Beside it a straightforward per-layer loop that adds up one strategy's formulas. Jobs are resolved beforehand.
 //   build/release/bench/bench_planner_speed

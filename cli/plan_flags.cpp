@@ -70,6 +70,10 @@ void set_adapter(Request& r, Text value, Method method) {
   r.recipe.quant = flag.quant;
 }
 
+void set_objective(Request& r, Text value) {
+  if (const auto named = words_of_method(value).trained_for) r.recipe.objective.method = *named;
+}
+
 void set_reference(Request& r, Text value) { r.recipe.objective.reference = parse_name<Reference>(value, "--ref"); }
 
 void set_int8(Request& r, Text) {
@@ -139,10 +143,12 @@ constexpr std::array kFlags{
              "layers.*.mlp; * is any text. Default all",
              set_trained},
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
-    PlanFlag{"--method", "METHOD", kModel,
-             "what it is trained for: sft, dpo, kto, orpo, cpo, simpo, reward, process-reward, classify, embed, "
-             "distill. Default sft",
-             [](Request& r, Text v) { r.recipe.objective.method = v; }},
+    PlanFlag{
+        "--method", "METHOD", kModel,
+        "what it is trained for: sft, dpo, kto, orpo, cpo, simpo, reward, process-reward, classify, embed, "
+        "distill. Default sft. For plan also, or after a comma, what to choose from: any, full, lora, qlora. Default "
+        "full and lora",
+        set_objective},
     PlanFlag{"--ref", "copy|adapter|precomputed|host", kModel,
              "the reference of dpo and kto: a second model, the model without its adapters, log-probs made before, a "
              "copy on the host. Default adapter with adapters, else copy",
@@ -286,6 +292,22 @@ constexpr std::array kFlags{
 }  // namespace
 
 std::span<const PlanFlag> plan_flags() { return kFlags; }
+
+MethodWords words_of_method(std::string_view text) {
+  const auto is_searched = [](const std::string& word) {
+    return word == "any" ||
+           std::ranges::any_of(names_of(Method{}).rows, [&](const NameRow<Method>& row) { return row.name == word; });
+  };
+  MethodWords words;
+  for (const std::string& part : split(std::string(text), ',')) {
+    const std::string word(trim(part));
+    auto& place = is_searched(word) ? words.searched : words.trained_for;
+    if (place)
+      throw InputError("--method", fmt::format("'{}' and '{}' contradict each other", *place, word), "give one");
+    place = word;
+  }
+  return words;
+}
 
 void add_plan_flags(CLI::App& app) {
   app.add_option("plan")
@@ -522,6 +544,11 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
                            const std::optional<ConfigReading>& reading = {}) {
   check_contradictions(app);
   PlanQuestion question;
+  const auto given_method = given(app, "--method");
+  const auto [method, searched] = given_method ? words_of_method(*given_method) : MethodWords{};
+  if (needed.method && searched)
+    throw InputError("--method", fmt::format("'{}' says how a model is trained, and not for what", *searched),
+                     fmt::format("--{}", *searched == "any" ? "lora or --full" : *searched));
   EstimateRequest& request = question.request;
   const auto model = given(app, "--model"), named = given(app, "plan");
   const auto behind_model = model ? plan_behind_model(*model, in) : std::nullopt;
@@ -545,7 +572,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   } else if (configs) {
     request = configs->request;
   } else {
-    const auto framework = given(app, "--framework"), method = given(app, "--method");
+    const auto framework = given(app, "--framework");
     const std::string_view usual_of_method = method ? std::string_view(find_training_method(*method).framework) : "";
     request.recipe.framework = framework_named(framework                  ? std::string_view(*framework)
                                                : !usual_of_method.empty() ? usual_of_method
@@ -570,7 +597,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   if (!plan) check_complete(app, question, needed, is_complete || (configs && configs->has_method));
   if (configs) question.has_rows = settle_configs(app, *configs, request, question.notes);
   if (!is_complete && !request.recipe.objective.method.is_usual() && !is_given(app, "--packing"))
-    request.recipe.packing = Packing::Padded;  // trainers pad answers, and few pack them
+    request.recipe.packing = Packing::Dynamic;  // trainers pad answers to the longest of a batch, and few pack them
   if (!is_complete) {
     set_defaults(app, question);
     set_length(app, question);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "planner/estimate.h"
@@ -32,6 +33,13 @@ struct PlanFlag {
 std::span<const PlanFlag> plan_flags();
 
 void add_plan_flags(CLI::App& app);
+
+/// The value of --method: "dpo", "qlora" or "dpo,any". Searched words (any, full, lora, qlora) are for `plan`. Throws
+/// InputError for two of a kind.
+struct MethodWords {
+  std::optional<std::string> trained_for, searched;
+};
+MethodWords words_of_method(std::string_view text);
 /// Those alone that say what no trainer's file does: where the model is, the data, the machine.
 void add_surrounding_flags(CLI::App& app);
 

@@ -35,7 +35,8 @@ std::string given_flags(const CLI::App& app) {
   if (const auto plan = given(app, "plan")) add(shell_word(*plan));
   for (const std::string& file : all_given(app, "--from")) add("--from " + shell_word(file));
   for (const PlanFlag& flag : plan_flags()) {
-    const auto value = given(app, flag.name);
+    auto value = given(app, flag.name);
+    if (value && std::string_view(flag.name) == "--method") value = words_of_method(*value).trained_for;
     if (!value || is_of_the_row(flag.name)) continue;
     const bool is_optional = std::string_view(flag.value).starts_with('[');
     add(value->empty() ? flag.name : fmt::format("{}{}{}", flag.name, is_optional ? "=" : " ", shell_word(*value)));
@@ -84,7 +85,8 @@ constexpr std::array kMethods{MethodName{"full", Method::Full}, MethodName{"lora
 /// The methods to choose from: those of --method; of --quality and better; else the one whose flag is given.
 void set_methods(const CLI::App& app, AskedSearch& asked, const std::optional<ConfigReading>& configs) {
   SearchQuestion& q = asked.question;
-  const auto method = given(app, "--method"), quality = given(app, "--quality");
+  const auto given_method = given(app, "--method"), quality = given(app, "--quality");
+  const auto method = given_method ? words_of_method(*given_method).searched : std::nullopt;
   for (const MethodName& row : kMethods) {
     const std::string flag = fmt::format("--{}", row.name);
     if (!is_given(app, flag)) continue;
@@ -101,11 +103,7 @@ void set_methods(const CLI::App& app, AskedSearch& asked, const std::optional<Co
   }
   if (quality) q.least_quality = parse_name<Quality>(*quality, "--quality");
   if (method && *method != "any") {
-    const auto row =
-        std::find_if(kMethods.begin(), kMethods.end(), [&](const MethodName& m) { return m.name == *method; });
-    if (row == kMethods.end())
-      throw InputError("--method", fmt::format("unknown method '{}'", *method),
-                       did_you_mean(*method, {"any", "full", "lora", "qlora"}, "any, full, lora or qlora"));
+    const auto row = std::ranges::find(kMethods, *method, &MethodName::name);
     q.methods = {row->method};
   } else {
     const bool takes_any = method || q.least_quality == Quality::Ok;
@@ -215,7 +213,6 @@ std::string shell_word(const std::string& text) {
 
 void add_search_flags(CLI::App& app) {
   add_row_flags(app);
-  add_flag(app, "--method", "any|full|lora|qlora", "methods to choose from. Default: full and lora", kSearch);
   add_flag(app, "--quality", "best|good|ok", "the least: full training, LoRA, QLoRA. Default good", kSearch);
   add_flag(app, "--global-batch", "N",
            fmt::format("sequences per optimizer step, on all GPUs. Default about {}", kUsualGlobalBatch), kSearch);

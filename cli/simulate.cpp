@@ -124,9 +124,10 @@ class Simulator {
     for (const std::string& text : split(counts, ',')) {
       EstimateRequest r = a_.request;
       r.cluster = resized(r.cluster, to_integer(text));
-      if (r.cluster.num_gpus() != a_.request.cluster.num_gpus())  // built from the catalogue again
-        for (const Setting& setting : settings_)
-          if (setting.change->machine) r = changed({r, a_.result.profile}, {&setting, 1}).request;
+      const bool is_changed =
+          r.cluster.num_gpus() == a_.request.cluster.num_gpus();  // others: from the catalogue again
+      for (const Setting& setting : settings_)
+        if (setting.change->machine && (!is_changed || !why_not(setting, r).empty())) apply_where_it_can(setting, r);
       std::string name = a_.plan.estimate.strategy.name;
       if (r.cluster.num_gpus() == 1) name = strategy_names().front();
       const Strategy strategy = make_strategy(name, r.cluster, r.options);
@@ -138,6 +139,15 @@ class Simulator {
   }
 
  private:
+  /// A network means nothing where all GPUs are in one machine: the other numbers of GPUs have it.
+  void apply_where_it_can(const Setting& setting, EstimateRequest& r) {
+    if (why_not(setting, r).empty())
+      r = changed({r, a_.result.profile}, {&setting, 1}).request;
+    else
+      a_.assumptions.push_back(
+          fmt::format("{} GPUs without {}: {}", r.cluster.num_gpus(), describe(setting), why_not(setting, r)));
+  }
+
   SimulationAnswer& a_;
   std::vector<Setting> settings_;
 };
@@ -176,16 +186,19 @@ SimulationAnswer answer_question(const CLI::App& app, Console& console) {
   for (const Setting& setting : settings)  // a row that is a flag has the flag's range
     check_ranges("simulate", fmt::format("--{}", setting.change->name), setting.value);
   Simulator simulator(a, settings);
-  if (text) {
+  std::vector<Setting> here = settings;  // a scaling curve has other machines for those that mean nothing on this one
+  if (is_given(app, "--scaling"))
+    std::erase_if(here, [&](const Setting& setting) { return !why_not(setting, a.request).empty(); });
+  if (!here.empty()) {
     a.comparison.push_back(simulator.run(a.request, strategy, false));
     a.comparison.back().label = fmt::format("{}, as it is", strategy.name);
     a.request.strategy = strategy.name;
-    strategy = apply_settings(a, settings);
-    for (const Setting& setting : settings) a.assumptions.push_back("what if: " + describe(setting));
+    strategy = apply_settings(a, here);
+    for (const Setting& setting : here) a.assumptions.push_back("what if: " + describe(setting));
   }
   a.request.options = options_for(a.request);
   a.plan = simulator.run(a.request, strategy, true);
-  if (text) {
+  if (!here.empty()) {
     a.comparison.push_back(a.plan);
     a.comparison.back().label = fmt::format("{}, {}", strategy.name, *text);
   }

@@ -55,8 +55,9 @@ HostTable HostTable::read() {
   for (Fields& fields : file.top().list("kinds")) table.kinds.push_back(read_kind(fields));
   Fields optimizer = file.top().fields("optimizer");
   table.share_of_memory = optimizer.number("share_of_memory", {.least = 1e-3, .most = 1});
+  table.unbound = BytesPerSec{optimizer.number("unbound_gb_s", kHostRate) * 1e9};
   table.vectorised_per_thread = BytesPerSec{optimizer.number("vectorised_thread_gb_s", kHostRate) * 1e9};
-  optimizer.allow({"share_kind", "share_source", "vectorised_source"});
+  optimizer.allow({"share_kind", "share_source", "unbound_source", "vectorised_source"});
   optimizer.refuse_unknown();
   file.finish();
   return table;
@@ -116,7 +117,8 @@ BytesPerSec vectorised_optimizer_rate(const HostSpec& host, std::int64_t num_ran
   if (host.memory_bandwidth.value <= 0) return {};
   const HostTable& table = HostTable::shipped();
   const double nodes = double(std::max<std::int64_t>({1, host.numa_nodes, num_ranks}));
-  const BytesPerSec memory = host.memory_bandwidth * (table.share_of_memory / nodes);
+  BytesPerSec memory = host.memory_bandwidth * (table.share_of_memory / nodes);
+  if (host.numa_nodes > 1) memory = std::min(memory, table.unbound * (1.0 / double(num_ranks)));
   return threads > 0 ? std::min(memory, table.vectorised_per_thread * double(threads)) : memory;
 }
 

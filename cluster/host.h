@@ -25,6 +25,7 @@ struct HostKind {
 struct HostTable {
   std::vector<HostKind> kinds;
   double share_of_memory{};  // of a NUMA node's bandwidth, that a vectorised optimizer reaches
+  BytesPerSec unbound;       // all ranks of a machine with several NUMA nodes reach no more together
   BytesPerSec vectorised_per_thread;
   static const HostTable& shipped();
   static HostTable read();

@@ -1,6 +1,7 @@
 #include "cluster/machine_builder.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -202,6 +203,36 @@ struct Builder {
     const auto shared = share_adapters(layout);
     for (std::size_t gpu = 0; gpu < layout.gpus.size(); ++gpu)
       for (const std::size_t nic : shared[gpu]) shape.adapters_of[gpu].push_back(shape.nics[nic]);
+    assign_relays();
+  }
+
+  /// On a board whose GPUs all reach each other over NVLink, what a GPU far from the adapters sends to other machines
+  /// goes over NVLink to a GPU that shares a PCIe switch with one: NCCL's rings begin at an adapter with the GPU
+  /// nearest to it and end there, and PXN relays single messages. Source:
+  /// NVIDIA/nccl, ncclTopoSearchRecNet of src/graph/search.cc, ncclTopoComputePaths of src/graph/paths.cc @04cdb808.
+  void assign_relays() {
+    if (cluster.fabric != FabricKind::NvSwitch) return;
+    const auto is_near = [&](std::size_t gpu, std::size_t nic) {
+      return pcie_path(layout, layout.gpus[gpu], layout.nics[nic]) <= PathClass::Pxb;
+    };
+    bool has_far_gpu = false;
+    for (std::size_t gpu = 0; gpu < layout.gpus.size(); ++gpu) {
+      bool is_far = true;
+      for (std::size_t nic = 0; nic < layout.nics.size(); ++nic) is_far &= !is_near(gpu, nic);
+      has_far_gpu |= is_far;
+    }
+    if (!has_far_gpu) return;
+    std::vector<std::uint32_t> relays;
+    std::vector<std::size_t> uses(layout.gpus.size());
+    for (std::size_t nic = 0; nic < layout.nics.size(); ++nic) {
+      std::optional<std::size_t> best;  // of several the one that relays least
+      for (std::size_t gpu = 0; gpu < layout.gpus.size(); ++gpu)
+        if (is_near(gpu, nic) && (!best || uses[gpu] < uses[*best])) best = gpu;
+      if (!best) return;
+      ++uses[*best];
+      relays.push_back(shape.gpus[*best]);
+    }
+    shape.relay_of = std::move(relays);
   }
 
   void build() {

@@ -56,11 +56,12 @@ class Topology {
   /// Links that one message of a ring step loads when `from` sends to `to`, next in a group of `group_size` ranks with
   /// `ranks_per_node` of them in each machine. A ring through several machines runs once per adapter, so that every
   /// member's message goes over NVLink and adapters in the shares of those rings (weights below 1).
-  /// Where the direct links of a GPU (a mesh) serve a group of a part of the machine, `members` says which: its rings
-  /// use the links among them alike.
+  /// `members` matters to a group of a part of a machine whose GPUs are linked directly (a mesh): its rings use the
+  /// links among them alike.
   Route ring_route(std::int64_t from, std::int64_t to, std::int64_t ranks_per_node, std::int64_t group_size,
                    std::span<const std::int64_t> members = {}) const;
-  /// What leaves every GPU of a machine when all groups of `ways` GPUs, `stride` apart, run rings in it at once.
+  /// The rate that leaves every GPU of a machine when all groups of `ways` GPUs, `stride` apart, run rings in it at
+  /// once.
   BytesPerSec rate_of_groups(std::int64_t stride, std::int64_t ways) const;
 
   // Filled by build_topology (cluster/topology_builder.h).

@@ -115,6 +115,26 @@ void calibrate_machine(Topology& topology, TopologyGraph& graph, BytesPerSec tar
   calibration.raise(LinkKind::Socket, 1);
 }
 
+/// Adapters carry in proportion to what they reach when all of them are in use: NCCL looks for as many rings of one
+/// speed as the links allow, and takes what a ring uses from each of them (ncclTopoFollowPath of src/graph/search.cc).
+void share_relays(TopologyGraph& g, const MachineRates& rates) {
+  MachineShape& m = g.machine;
+  std::vector<Route> ways(m.relay_of.size());
+  std::vector<double> loads(g.links.size());
+  for (std::size_t nic = 0; nic < ways.size(); ++nic) {
+    GPUPLAN_CHECK(g.append_way(ways[nic], m.relay_of[nic], m.nics[nic], 1, true), "a GPU reaches its adapter");
+    for (const LinkUse& use : ways[nic]) loads[use.link] += use.weight;
+  }
+  double all = 0;
+  for (std::size_t nic = 0; nic < ways.size(); ++nic) {
+    double rate = rates.nics[nic].value;
+    for (const LinkUse& use : ways[nic]) rate = std::min(rate, g.links[use.link].capacity.value / loads[use.link]);
+    m.relayed_share.push_back(rate);
+    all += rate;
+  }
+  for (double& share : m.relayed_share) share /= all;
+}
+
 /// Joins the adapters of all kept machines. A leaf's links to the spine carry what its machines send, less the
 /// oversubscription. Folded machines: their share of it, so that machines alike that all cross at once meet the same
 /// limit.
@@ -175,7 +195,8 @@ Topology build_topology(const ClusterSpec& cluster, const Profile& profile, cons
   topology.set_gpus(g.machine.gpus, cluster.gpus_per_node, {});
   if (!is_board(cluster.fabric) && cluster.num_gpus() >= cluster.gpus_per_node)
     calibrate_machine(topology, g, rates.ring, rates.alone);
-  topology.is_rank_symmetric = is_symmetric(cluster, layout, g.machine);
+  topology.is_rank_symmetric = g.machine.relay_of.empty() && is_symmetric(cluster, layout, g.machine);
+  share_relays(g, rates);
 
   std::vector<std::uint32_t> gpus;
   topology.set_gpus({}, cluster.gpus_per_node, fold);

@@ -32,6 +32,10 @@ struct MachineShape {
   std::vector<std::uint32_t> nvme_of;                   // per local GPU; empty: the machine has none
   std::vector<std::vector<std::uint32_t>> adapters_of;  // per local GPU
   std::vector<std::uint32_t> nics;
+  /// Per adapter the GPU beside it, where rings and messages to other machines leave by it and not by each GPU itself;
+  /// empty: every GPU takes its own adapters.
+  std::vector<std::uint32_t> relay_of;
+  std::vector<double> relayed_share;      // per adapter, of what leaves the machine
   std::vector<std::uint32_t> folded_way;  // of GPU 0 to the NVSwitch and back
   bool has_like_neighbours = false;       // every pair of GPUs is linked alike
   bool is_staged = false;                 // GPUs reach each other and the adapters through host memory

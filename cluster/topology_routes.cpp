@@ -44,13 +44,18 @@ std::size_t nic_position(const MachineShape& machine, std::uint32_t nic) {
   return std::size_t(std::find(machine.nics.begin(), machine.nics.end(), nic) - machine.nics.begin());
 }
 
-/// Appends the way from a rank to one in another machine, `weight` of it, striped over the nearest adapters of both.
-void append_between_machines(const TopologyGraph& g, Route& route, std::int64_t from, std::int64_t to, double weight) {
+/// Appends the way from a rank to one in another machine, `weight` of it, striped over the nearest adapters of both, or
+/// over all by the GPUs that relay. `has_hops`: the way to these GPUs and from them counts; a ring takes it as one of
+/// its own steps.
+void append_between_machines(const TopologyGraph& g, Route& route, std::int64_t from, std::int64_t to, double weight,
+                             bool has_hops) {
   const MachineShape& m = g.machine;
   const auto from_node = narrow<std::uint32_t>(g.kept_machine(g.node_of(from))),
              to_node = narrow<std::uint32_t>(g.kept_machine(g.node_of(to)));
   const auto from_local = std::size_t(g.local_of(from)), to_local = std::size_t(g.local_of(to));
-  const auto &out = m.adapters_of[from_local], &in = m.adapters_of[to_local];
+  const bool is_relayed = !m.relay_of.empty();
+  const auto &out = is_relayed ? m.nics : m.adapters_of[from_local],
+             &in = is_relayed ? m.nics : m.adapters_of[to_local];
   GPUPLAN_CHECK(!out.empty() && !in.empty(), "machines of a cluster have adapters");
   const std::size_t stripes = std::max(out.size(), in.size());
   const std::uint32_t from_base = from_node * m.num_vertices, to_base = to_node * m.num_vertices;
@@ -58,13 +63,20 @@ void append_between_machines(const TopologyGraph& g, Route& route, std::int64_t 
       !g.network.leaf_up.empty() && g.node_of(from) / g.network.leaf_nodes != g.node_of(to) / g.network.leaf_nodes;
   for (std::size_t i = 0; i < stripes; ++i) {
     const std::uint32_t a = out[i % out.size()], b = in[i % in.size()];
-    const double part = weight / double(stripes);
-    append_adapter_way(g, route, from_base + m.gpus[from_local], from_base + a, from_base + m.memory_of[from_local],
-                       part);
+    const double part = is_relayed ? weight * m.relayed_share[i] : weight / double(stripes);
+    const std::uint32_t leaves_by = is_relayed ? m.relay_of[i] : m.gpus[from_local],
+                        enters_by = is_relayed ? m.relay_of[i] : m.gpus[to_local];
+    if (has_hops)
+      GPUPLAN_CHECK(g.append_way(route, from_base + m.gpus[from_local], from_base + leaves_by, part, true),
+                    "GPUs of a board reach each other");
+    append_adapter_way(g, route, from_base + leaves_by, from_base + a, from_base + m.memory_of[from_local], part);
     append_network(g, route, from_node * m.nics.size() + nic_position(m, a),
                    to_node * m.nics.size() + nic_position(m, b), g.network.leaf_of[from_node],
                    g.network.leaf_of[to_node], crosses, part);
-    append_adapter_way(g, route, to_base + b, to_base + m.gpus[to_local], to_base + m.memory_of[to_local], part);
+    append_adapter_way(g, route, to_base + b, to_base + enters_by, to_base + m.memory_of[to_local], part);
+    if (has_hops)
+      GPUPLAN_CHECK(g.append_way(route, to_base + enters_by, to_base + m.gpus[to_local], part, true),
+                    "GPUs of a board reach each other");
   }
 }
 
@@ -117,7 +129,7 @@ Route Topology::route(std::int64_t from_rank, std::int64_t to_rank) const {
   else if (g.node_of(from_rank) == g.node_of(to_rank))
     append_inside_machine(g, route, from, to, 1);
   else
-    append_between_machines(g, route, from_rank, to_rank, 1);
+    append_between_machines(g, route, from_rank, to_rank, 1, true);
   return merged(route);
 }
 
@@ -179,7 +191,7 @@ Route Topology::ring_route(std::int64_t from, std::int64_t to, std::int64_t rank
   const bool leaves = g.node_of(from) != g.node_of(to);
   if (nodes <= 1 || !m.has_ring_per_adapter) {
     if (leaves)
-      append_between_machines(g, route_, from, to, 1);
+      append_between_machines(g, route_, from, to, 1, ranks_per_node == 1);
     else
       append_local(from, to, 1);
     return merged(route_);
@@ -196,7 +208,7 @@ Route Topology::ring_route(std::int64_t from, std::int64_t to, std::int64_t rank
   }
   const std::int64_t local_to = g.node_of(from) * per_node + to % per_node, remote_to = next * per_node + to % per_node;
   if (ranks_per_node > 1) append_local(from, local_to, 1 - share);
-  append_between_machines(g, route_, from, remote_to, share);
+  append_between_machines(g, route_, from, remote_to, share, ranks_per_node == 1);
   return merged(route_);
 }
 

@@ -221,17 +221,40 @@ class KeyReader {
                         (value.is_string() && std::ranges::any_of(std::array{"", "none", "no", "full", "false"},
                                                                   [&](const char* word) { return text == word; }));
     const auto has = [](const std::string& in, const char* word) { return in.find(word) != std::string::npos; };
-    constexpr std::array kInNames{"lora", "dora",   "peft",  "adapter", "load_in_", "4bit",    "8bit",
-                                  "bits", "quanti", "tuner", "nf4",     "galore",   "low_rank"};
+    constexpr std::array kInNames{"lora",     "dora",    "peft",       "adapter",  "load_in_", "4bit",
+                                  "8bit",     "bits",    "quanti",     "tuner",    "nf4",      "galore",
+                                  "low_rank", "pre_seq", "prefix_len", "p_tuning", "ptuning"};
     constexpr std::array kInValues{"lora", "dora", "peft", "nf4", "bnb", "int4", "int8", "galore"};
     const bool is_path = has(text, "/") || has(text, ".");
     return !is_off && (std::ranges::any_of(kInNames, [&](const char* word) { return has(path, word); }) ||
                        (!is_path && std::ranges::any_of(kInValues, [&](const char* word) { return has(text, word); })));
   }
 
+  /// The row of other trainers for a key of a script of one's own that says the length, or what is trained: where they
+  /// agree on it and no key of this table says it; nullptr: none.
+  const KeyRow* row_elsewhere(const std::string& path, const json& value) const {
+    const KeyRow* found = nullptr;
+    for (const KeyTable& table : key_tables()) {
+      const KeyRow* row = table.role == FileRole::Trainer && &table != &table_ ? table.find(path) : nullptr;
+      if (!row) continue;
+      if (row->use != KeyUse::Used || !row->field || (found && found->field != row->field)) return nullptr;
+      found = row;
+    }
+    if (!found || value.is_structured() || value.is_boolean()) return nullptr;
+    const std::string_view name = found->field->name;
+    if (name != "seq_len" && name != "targets" && name != "saved_modules") return nullptr;
+    const bool is_said =
+        std::ranges::any_of(table_.rows, [&](const KeyRow& row) { return row.field == found->field && has(row.key); });
+    return is_said ? nullptr : found;
+  }
+
   void read_unknown(const std::string& path, const json& value) {
     refuse_foreign(path, value);
     if (is_guess_ && out_.open_method.empty() && speaks_of_adapters(to_lower(path), value)) out_.open_method = path;
+    if (const KeyRow* row = is_guess_ ? row_elsewhere(path, value) : nullptr) {
+      notes_.push_back(fmt::format("{}: {} is read as other trainers take it", tree_.file, path));
+      return read_row(*row, path, value);
+    }
     std::vector<std::string> known;
     for (const KeyRow& row : table_.rows) known.push_back(row.key);
     const std::string hint = did_you_mean(path, known);
@@ -240,11 +263,12 @@ class KeyReader {
     unknown_.push_back(hint.empty() ? path : fmt::format("{} ({})", path, hint));
   }
 
-  /// 1 and 0 for true and false, and a number as a text, where the program takes them: YAML and JSON have one spelling
-  /// of each, argparse and pydantic have several.
+  /// 1 and 0 for true and false, "true", and a number as a text, where the program takes them: YAML and JSON have one
+  /// spelling of each, argparse and pydantic have several.
   json as_program_reads(const KeyRow& row, const json& given) const {
     if (row.find_value(given)) return given;
     if (given.is_number_integer() && (given == 0 || given == 1) && row.takes_flags()) return given == 1;
+    if (given.is_string() && to_lower(given.get<std::string>()) == "true" && row.takes_flags()) return true;
     const bool is_number = row.field && (std::holds_alternative<Setup::Count Setup::*>(row.field->member) ||
                                          std::holds_alternative<Setup::Number Setup::*>(row.field->member));
     if (is_number && given.is_string() && table_.takes_texts_for_numbers(row.key))

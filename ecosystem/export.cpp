@@ -9,6 +9,7 @@
 
 #include "base/archive.h"
 #include "base/error.h"
+#include "base/json_file.h"
 #include "base/names.h"
 #include "base/unit_text.h"
 #include "ecosystem/config_reader.h"
@@ -17,9 +18,12 @@
 #include "ecosystem/meaning.h"
 #include "ecosystem/question_fields.h"
 #include "ecosystem/rules.h"
+#include "ecosystem/trained_parameters.h"
 #include "models/expert_layout.h"
+#include "models/fake_quant_table.h"
 #include "models/framework.h"
 #include "models/recipe_names.h"
+#include "models/trained_names.h"
 #include "planner/plan/plan_parts.h"
 
 namespace gpuplan {
@@ -284,6 +288,17 @@ const Target& find_target(std::string_view name, const std::string& framework) {
                    did_you_mean(name, export_targets(), fmt::format("known: {}", fmt::join(export_targets(), ", "))));
 }
 
+/// Two spellings of what alone is trained that mean the same parameters are one.
+void keep_spelling(EstimateRequest& read, const EstimateRequest& planned) {
+  if (planned.recipe.trained.empty() || read.recipe.trained.empty()) return;
+  const auto names = [&](const std::vector<std::string>& trained) {
+    return names_of_meant(list_weights(planned.model), [&](const std::string& name, const WeightTensor&) {
+      return std::ranges::any_of(trained, [&](const std::string& own) { return names_parameter(own, name); });
+    });
+  };
+  if (names(read.recipe.trained) == names(planned.recipe.trained)) read.recipe.trained = planned.recipe.trained;
+}
+
 /// What the files say when they are read again, on the plan's machines.
 EstimateRequest read_back(const ExportJob& job, const Target& target, const Files& files) {
   std::vector<ConfigFile> configs;
@@ -311,6 +326,8 @@ EstimateRequest read_back(const ExportJob& job, const Target& target, const File
   r.recipe.images = images;
   settle_vision(reading, r);
   std::vector<std::string> notes;
+  settle_trained(reading, r, notes);
+  keep_spelling(r, job.request);
   settle_strategy(reading, r, notes);
   return r;
 }
@@ -498,8 +515,10 @@ std::vector<std::string> export_targets() {
 }
 
 std::string export_hint(const std::string& plan_file, const Recipe& recipe) {
-  // trainers' files cannot say that some parameters alone are trained, nor fake quantisers
-  const bool needs_script = !recipe.trained.empty() || recipe.qat != Qat::None;
+  // of the trainers' files axolotl's alone say that some parameters alone are trained, and which fake quantisers
+  const bool can_say = recipe.framework->name == "axolotl" && (recipe.trained.empty() || !recipe.is_adapter()) &&
+                       (recipe.qat == Qat::None || !fake_quant_row(recipe.qat).dtypes.empty());
+  const bool needs_script = (!recipe.trained.empty() || recipe.qat != Qat::None) && !can_say;
   const auto is_own = [&](const Target& t) { return !needs_script && t.trainer && t.name == recipe.framework->name; };
   const auto found = std::find_if(kTargets.begin(), kTargets.end(), is_own);
   return fmt::format("gpuplan export {} --for {} writes files that train it", shell_word(plan_file),
@@ -561,6 +580,8 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
       answer.notes.emplace_back(
           names_data ? "the files name a small public data set: --data FILE or --data NAME on the Hub names yours"
                      : "--data is not in these files: name it to the script");
+    if (target.trainer && job.request.recipe.objective.answers() > 1)
+      answer.notes.emplace_back("the data set in the files has one answer per row: put one of pairs in its place");
     if (!target.trainer) answer.notes.push_back(left_to_script(job));
   } catch (const InputError& error) { refuse(answer, error.problem(), error.hint()); }
   if (answer.is_refused()) answer.files.clear();

@@ -530,6 +530,44 @@ void apply_setup(const Setup& setup, EstimateRequest& request, Notes& notes) {
   Reader(setup, request, notes).read_all();
 }
 
+/// "24-27,31" as "(24|25|26|27|31)"; other parts of a name as they are, '*' for any text between two dots.
+std::string pattern_of_part(const std::string& part) {
+  const bool is_list = !part.empty() && part.find_first_not_of("0123456789-,") == std::string::npos;
+  if (!is_list) {
+    std::string pattern;
+    for (const char c : part) pattern += c == '*' ? std::string("[^.]*") : std::string(1, c);
+    return pattern;
+  }
+  std::vector<std::string> numbers;
+  for (const std::string& range : split(part, ',')) {
+    const std::size_t dash = range.find('-');
+    const auto first = as_number(range.substr(0, dash));
+    const auto last = dash == std::string::npos ? first : as_number(range.substr(dash + 1));
+    for (double n = first.value_or(0); n <= last.value_or(-1) && numbers.size() < 4096; ++n)
+      numbers.push_back(fmt::format("{}", std::int64_t(n)));
+  }
+  return numbers.size() == 1 ? numbers.front() : fmt::format("({})", fmt::join(numbers, "|"));
+}
+
+/// axolotl's unfrozen_parameters, as trained_parameters.cpp reads them: from the beginning, a dot for a dot.
+void write_unfrozen(Setup& s, const Recipe& r) {
+  if (r.trained.empty() || r.is_adapter()) return;
+  s.unfrozen.emplace();
+  for (const std::string& name : r.trained) {
+    std::vector<std::string> parts;
+    for (const std::string& part : split(name, '.')) parts.push_back(pattern_of_part(part));
+    s.unfrozen->push_back(fmt::format("(.+.)?{}(.|$)", fmt::join(parts, ".")));
+  }
+}
+
+void write_fake_quantisers(Setup& s, const Recipe& r) {
+  if (r.qat == Qat::None || fake_quant_row(r.qat).dtypes.empty()) return;
+  const std::string& both = fake_quant_row(r.qat).dtypes.front();
+  s.qat_weights = both.substr(0, both.find(' '));
+  const std::string inputs = both.substr(both.find(' ') + 1);
+  if (inputs != "none") s.qat_inputs = inputs;
+}
+
 Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
   Setup s;
   const Offload& offload = request.recipe.offload;
@@ -542,6 +580,8 @@ Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
   write_precision(s, request.recipe, is_local);
   write_batch(s, request, strategy.mesh.batch_replicas());
   write_kernels(s, request.recipe);
+  write_unfrozen(s, request.recipe);
+  write_fake_quantisers(s, request.recipe);
   if (request.model.vision.is_present()) {
     s.freezes_tower = request.recipe.images.train != TrainVision::All;
     s.freezes_projector = request.recipe.images.train == TrainVision::No;

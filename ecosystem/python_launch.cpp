@@ -30,8 +30,15 @@ struct RefusedCalls {
   std::string name, why;
 };
 
+/// A dict that the source writes to a trainer's file, or hands to it: its keys tell whose it is.
+struct DictRow {
+  std::vector<std::string> calls, has;
+  std::string table;
+};
+
 struct CallRows {
   Pairs trainers;  // call, table
+  std::vector<DictRow> dicts;
   std::vector<CallRow> calls;
   std::vector<RefusedCalls> refused;
   std::vector<std::string> assumed, settings, names;
@@ -52,13 +59,20 @@ CallRows read_call_rows() {
   try {
     for (const json& row : tree->root.at("trainers")) rows.trainers.emplace_back(row.at("call"), row.at("table"));
     for (const json& row : tree->root.at("calls")) {
-      CallRow call{.call = row.at("call"), .positional = row.value("positional", std::vector<std::string>{})};
+      CallRow call{.call = {}, .positional = row.value("positional", std::vector<std::string>{})};
       call.keys = pairs_of(row, "keys");
       call.sets = pairs_of(row, "sets");
       call.defaults = pairs_of(row, "defaults");
       call.passes_all = row.value("keys", json::object()).contains("*");
-      rows.calls.push_back(std::move(call));
+      const json& names = row.at("call");
+      for (const json& name : names.is_array() ? names : json::array({names})) {
+        call.call = name;
+        rows.calls.push_back(call);
+      }
     }
+    for (const json& row : tree->root.at("dicts"))
+      rows.dicts.push_back({row.at("calls").get<std::vector<std::string>>(),
+                            row.at("has").get<std::vector<std::string>>(), row.at("table")});
     for (const json& row : tree->root.at("refused"))
       rows.refused.push_back({row.at("calls").get<std::vector<std::string>>(), row.at("name"), row.at("why")});
     rows.settings = tree->root.at("settings").get<std::vector<std::string>>();
@@ -107,7 +121,16 @@ class CallReader {
         part_(part),
         notes_(notes) {}
 
+  void read(const PythonValue& dict, int line) {
+    const CallRow all{
+        .call = "", .positional = {}, .keys = {{"*", "*"}}, .sets = {}, .defaults = {}, .passes_all = true};
+    for (const auto& [key, value] : dict.keys) add(all, key, value, line);
+  }
+
   void read(const PythonCall& call) {
+    if (call.name.empty())
+      notes_.push_back(fmt::format("{}:{}: {} is not counted: by the defaults of the script its branch is not taken",
+                                   script_.name, call.line, fmt::join(call.open, ", ")));
     const auto& rows = call_rows().calls;
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const CallRow& r) { return r.call == call.name; });
     if (row == rows.end()) return;
@@ -135,8 +158,8 @@ class CallReader {
     if (value.asks_card && (key == "bf16" || key == "fp16")) return set("precision_by_card", true, {}, line);
     std::vector<std::string> unknown;
     if (!value.argument.empty())
-      notes_.push_back(fmt::format("{}:{}: {} is counted with the default of the script's own argument {}, {}",
-                                   script_.name, line, key, value.argument, value.text));
+      notes_.push_back(fmt::format("{}:{}: {} is counted with the default of the script's own {}, {}", script_.name,
+                                   line, key, value.argument, value.text));
     json content = as_json(value, unknown);
     if (value.kind == PythonValue::Kind::Name && !is_library_name(value.text)) unknown.push_back(value.text);
     if (row.call == "SFTTrainer" && key == "model_name_or_path" && !unknown.empty()) return;  // a model that is loaded
@@ -198,6 +221,30 @@ std::string table_of_calls(const std::vector<PythonCall>& calls, const ConfigFil
   throw InputError(script.name, "sets up no training that gpuplan reads", fmt::format("read are calls of {}", known));
 }
 
+struct Settings {
+  std::string table;
+  PythonValue dict;
+  int line = 1;
+};
+
+/// The first dict of a trainer's settings: dict(...) that json.dump writes, or that is handed to run_exp.
+std::optional<Settings> settings_of(const std::string& code, const std::string& name) {
+  for (const DictRow& row : call_rows().dicts) {
+    for (const PythonCall& call : read_python_calls(code, name, row.calls, {})) {
+      PythonValue dict;
+      dict.kind = PythonValue::Kind::Dict;
+      if (!call.positional.empty() && call.positional.front().kind == PythonValue::Kind::Dict)
+        dict.keys = call.positional.front().keys;
+      dict.keys.insert(dict.keys.end(), call.keywords.begin(), call.keywords.end());
+      const bool is_own = std::all_of(row.has.begin(), row.has.end(), [&](const std::string& key) {
+        return std::any_of(dict.keys.begin(), dict.keys.end(), [&](const auto& own) { return own.first == key; });
+      });
+      if (is_own) return Settings{row.table, std::move(dict), call.line};
+    }
+  }
+  return {};
+}
+
 bool is_notebook_name(const std::string& name) { return to_lower(name).ends_with(".ipynb"); }
 
 }  // namespace
@@ -212,8 +259,9 @@ bool is_python_script(const ConfigFile& file) {
 bool is_notebook_of_commands(const ConfigFile& file) {
   if (!is_notebook_name(file.name)) return false;
   require_size(file.text.size(), file.name, kNotebookLimit);
-  const auto calls = read_python_calls(code_of_notebook(file.text, file.name), file.name, call_rows().names, {});
-  return calls.empty() && !trim(commands_of_notebook(file.text, file.name)).empty();
+  const std::string code = code_of_notebook(file.text, file.name);
+  const auto calls = read_python_calls(code, file.name, call_rows().names, {});
+  return calls.empty() && !settings_of(code, file.name) && !trim(commands_of_notebook(file.text, file.name)).empty();
 }
 
 Launch read_python_launch(const ConfigFile& script) {
@@ -224,6 +272,15 @@ Launch read_python_launch(const ConfigFile& script) {
   const auto calls = read_python_calls(code, script.name, call_rows().names, call_rows().assumed);
   refuse_others(calls, script);
   Launch launch;
+  const bool has_trainer = std::any_of(calls.begin(), calls.end(), [](const PythonCall& call) {
+    const auto& trainers = call_rows().trainers;
+    return std::any_of(trainers.begin(), trainers.end(), [&](const auto& row) { return row.first == call.name; });
+  });
+  if (const auto settings = has_trainer ? std::nullopt : settings_of(code, script.name)) {
+    launch.parts.push_back({.table = settings->table, .config = {}, .flags = {}});
+    CallReader(script, launch.parts.back(), launch.notes).read(settings->dict, settings->line);
+    return launch;
+  }
   LaunchPart part{.table = table_of_calls(calls, script), .config = {}, .flags = {}};
   require_settings(calls, script);
   CallReader reader(script, part, launch.notes);

@@ -218,7 +218,11 @@ class PythonReader {
         begins_statement = true;
         continue;
       }
-      if (begins_statement) read_assignment(i);
+      if (begins_statement && skips_branch(i)) {
+        for (; i + 1 < tokens_.size() && tokens_[i + 1].kind != Token::Kind::NewLine; ++i) name_skipped(i);
+        continue;
+      }
+      if (begins_statement) read_statement(i);
       begins_statement = false;
       if (tokens_[i].kind == Token::Kind::Name && (i == 0 || !is_mark(i - 1, "."))) read_call(i);
     }
@@ -280,7 +284,7 @@ class PythonReader {
   void keep_default(std::map<std::string, PythonValue>& defaults, const std::string& name, PythonValue value) const {
     const auto before = defaults.find(name);
     if (before != defaults.end() && !same(before->second, value)) value = unknown(name);
-    value.argument = name;
+    value.argument = "argument " + name;
     defaults[name] = std::move(value);
   }
 
@@ -291,6 +295,76 @@ class PythonReader {
     const auto found = defaults.find(dot == std::string::npos ? name : name.substr(dot + 1));
     const bool is_known = found != defaults.end() && found->second.kind != PythonValue::Kind::Unknown;
     return is_known && found->second.text != "null" ? &found->second : nullptr;
+  }
+
+  /// A call of a branch that is not taken, as one without a name.
+  void name_skipped(std::size_t i) {
+    const int line = tokens_[i].line;
+    if (tokens_[i].kind != Token::Kind::Name || (i > 0 && is_mark(i - 1, "."))) return;
+    const std::string name = dotted(i);
+    if (!is_open(i, '(') || wanted_name(name) == names_.end()) return;
+    calls_.push_back({.name = "", .line = line, .positional = {}, .keywords = {}, .open = {name}});
+  }
+
+  std::vector<std::string>::const_iterator wanted_name(const std::string& name) const {
+    return std::find_if(names_.begin(), names_.end(),
+                        [&](const std::string& own) { return name == own || name.ends_with("." + own); });
+  }
+
+  /// Says whether the statement stands in a branch that is not taken: below `if args.qlora:` where the argument's
+  /// default is false, or its `else:` where it is true.
+  bool skips_branch(std::size_t i) {
+    const int column = tokens_[i].column;
+    if (skipped_column_ >= 0 && column > skipped_column_) return true;
+    skipped_column_ = -1;
+    std::erase_if(conditions_, [&](const auto& condition) { return condition.first > column; });
+    if (tokens_[i].kind != Token::Kind::Name) return false;
+    const auto before = conditions_.find(column);
+    const bool is_else = tokens_[i].text == "else" && is_mark(i + 1, ":");
+    if (is_else && before != conditions_.end() && before->second) skipped_column_ = column;
+    if (tokens_[i].text != "elif" && !is_else) conditions_.erase(column);
+    if (tokens_[i].text != "if") return false;
+    std::size_t at = i + 1;
+    const PythonValue condition = operand(at, 0);
+    const bool is_known = condition.kind == PythonValue::Kind::Literal && is_mark(at, ":") &&
+                          (condition.text == "true" || condition.text == "false") && !condition.asks_card;
+    if (!is_known) return false;
+    conditions_[column] = condition.text == "true";
+    if (condition.text == "false") skipped_column_ = column;
+    return false;
+  }
+
+  /// Of a class the fields have their values where nothing else is said: `Config.rank`, `self.rank`.
+  void read_statement(std::size_t i) {
+    if (tokens_[i].column <= class_column_) class_column_ = body_column_ = -1;
+    if (class_column_ >= 0 && body_column_ < 0) body_column_ = tokens_[i].column;
+    if (tokens_[i].kind != Token::Kind::Name) return;
+    if (tokens_[i].column == body_column_ && is_mark(i + 1, "=")) {
+      std::size_t at = i + 2;
+      PythonValue value = expression(at, 0);
+      if (value.kind != PythonValue::Kind::Unknown) keep_default(options_, tokens_[i].text, std::move(value));
+    }
+    if (tokens_[i].text == "class" && body_column_ < 0) class_column_ = tokens_[i].column;
+    is_open(i + 1, '[') ? read_item(i) : read_assignment(i);
+    const bool is_changed = is_mark(i + 1, ".") && i + 2 < tokens_.size() && tokens_[i + 2].text == "update";
+    if (is_changed) variables_.erase(tokens_[i].text);
+  }
+
+  /// `config["rank"] = 8`
+  void read_item(std::size_t i) {
+    const auto variable = variables_.find(tokens_[i].text);
+    std::size_t at = tokens_[i + 1].partner + 1;
+    if (variable == variables_.end() || !is_mark(at, "=")) return;
+    const bool is_key = at == i + 4 && tokens_[i + 2].kind == Token::Kind::Text &&
+                        variable->second.kind == PythonValue::Kind::Dict && tokens_[i].column == 0;
+    if (!is_key) {
+      variables_.erase(variable);
+      return;
+    }
+    PythonValue value = expression(++at, 0);
+    auto& keys = variable->second.keys;
+    std::erase_if(keys, [&](const auto& key) { return key.first == tokens_[i + 2].text; });
+    keys.emplace_back(tokens_[i + 2].text, std::move(value));
   }
 
   /// NAME = expression, NAME: type = expression. A name that gets another value in an inner block is not known.
@@ -343,8 +417,7 @@ class PythonReader {
     const int line = tokens_[i].line;
     const std::string name = dotted(i);
     if (!is_open(i, '(')) return;
-    const auto wanted = std::find_if(names_.begin(), names_.end(),
-                                     [&](const std::string& own) { return name == own || name.ends_with("." + own); });
+    const auto wanted = wanted_name(name);
     if (wanted == names_.end()) return;
     PythonCall call{.name = *wanted, .line = line, .positional = {}, .keywords = {}, .open = {}};
     const std::size_t end = tokens_[i].partner;
@@ -440,13 +513,32 @@ class PythonReader {
     return unknown(token.text);
   }
 
+  /// f"...": names in braces that stand for literals.
+  std::optional<std::string> formatted(const std::string& text) const {
+    std::string filled;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] != '{') {
+        filled += text[i];
+        continue;
+      }
+      const std::size_t end = text.find('}', i);
+      if (end == std::string::npos) return {};
+      const auto variable = variables_.find(std::string(trim(text.substr(i + 1, end - i - 1))));
+      if (variable == variables_.end() || variable->second.kind != PythonValue::Kind::Literal) return {};
+      if (filled.size() < 4096) filled += variable->second.text;
+      i = end;
+    }
+    return filled;
+  }
+
   PythonValue text(std::size_t& i) const {
     std::string joined;
     bool is_known = true;
     for (; i < tokens_.size() && tokens_[i].kind == Token::Kind::Text; ++i) {
       const Token& token = tokens_[i];
-      is_known = is_known && !(token.is_format && token.text.find('{') != std::string::npos);
-      if (joined.size() < 4096) joined += token.text;
+      const auto filled = token.is_format ? formatted(token.text) : token.text;
+      is_known = is_known && filled;
+      if (joined.size() < 4096) joined += filled.value_or(token.text);
     }
     return is_known ? literal_of(joined, true) : unknown(joined);
   }
@@ -467,18 +559,78 @@ class PythonReader {
       return literal_of(name == "True" ? "true" : name == "False" ? "false" : "null");
     if (is_open(i, '(')) {
       const bool is_assumed = std::find(assumed_.begin(), assumed_.end(), last) != assumed_.end();
+      if (!is_assumed) return called(name, i, depth);
       i = tokens_[i].partner + 1;
-      if (!is_assumed) return unknown(name + "(...)");
       PythonValue value = literal_of("true");
       value.asks_card = true;
       return value;
     }
-    if (const auto variable = variables_.find(name); variable != variables_.end()) return variable->second;
+    if (const auto variable = variables_.find(name); variable != variables_.end()) return item(variable->second, i);
     if (const PythonValue* of_arguments = default_of(name)) return *of_arguments;
     if (name.find('.') == std::string::npos) return unknown(name);
     PythonValue value = unknown(name);  // torch.bfloat16, TaskType.CAUSAL_LM: a name, or a value of the run: args.lr
     value.kind = PythonValue::Kind::Name;
     return value;
+  }
+
+  /// `config["model"]["name"]`
+  PythonValue item(PythonValue value, std::size_t& i) const {
+    while (is_open(i, '[') && value.kind == PythonValue::Kind::Dict) {
+      const std::string& key = tokens_[i + 1].text;
+      const bool is_text = tokens_[i + 1].kind == Token::Kind::Text && tokens_[i].partner == i + 2;
+      const auto found =
+          std::find_if(value.keys.begin(), value.keys.end(), [&](const auto& k) { return k.first == key; });
+      if (!is_text || found == value.keys.end()) break;
+      PythonValue inner = found->second;
+      value = std::move(inner);
+      i += 3;
+    }
+    return value;
+  }
+
+  /// int(x), dict(rank=8), os.environ.get("RANK", 8), config.get("rank", 8); what other functions give is not known.
+  PythonValue called(const std::string& name, std::size_t& i, int depth) {
+    const std::size_t end = tokens_[i].partner;
+    std::size_t at = i + 1;
+    i = end + 1;
+    const std::string last = name.substr(name.rfind('.') + 1);
+    const bool is_number = name == "int" || name == "float", is_dict = name == "dict" || last == "DictDefault";
+    const bool is_variable = last == "getenv" || name.ends_with("environ.get") || name.ends_with("environ.setdefault");
+    const auto variable = last == "get" ? variables_.find(name.substr(0, name.rfind('.'))) : variables_.end();
+    const bool is_item = variable != variables_.end() && variable->second.kind == PythonValue::Kind::Dict;
+    if (!(is_number || is_dict || is_variable || is_item || name == "str") || depth > kMostPythonDepth / 4)
+      return unknown(name + "(...)");
+    PythonCall call{.name = name, .line = tokens_[end].line, .positional = {}, .keywords = {}, .open = {}};
+    while (at < end) read_argument(at, end, call);
+    if (is_dict) return dict_of(call);
+    if (call.positional.empty()) return unknown(name + "(...)");
+    PythonValue value = call.positional.back();
+    const std::string key = call.positional.front().text;
+    if (is_item)
+      for (const auto& [own, inner] : variable->second.keys)
+        if (own == key) return inner;
+    const bool is_default = (is_variable || is_item) && call.positional.size() == 2;
+    if (value.kind != PythonValue::Kind::Literal || (!is_default && call.positional.size() != 1))
+      return unknown(name + "(...)");
+    if (is_variable || is_item) {
+      if (!is_default) return unknown(name + "(...)");
+      if (is_variable) value.argument = "variable " + key + " of the environment";
+    } else if (is_number) {
+      value.is_text = false;
+      if (!number_of(value)) return unknown(name + "(...)");
+    } else {
+      value.is_text = true;
+    }
+    return value;
+  }
+
+  static PythonValue dict_of(const PythonCall& call) {
+    PythonValue dict;
+    dict.kind = PythonValue::Kind::Dict;
+    if (!call.positional.empty() && call.positional.front().kind == PythonValue::Kind::Dict)
+      dict.keys = call.positional.front().keys;
+    dict.keys.insert(dict.keys.end(), call.keywords.begin(), call.keywords.end());
+    return dict;
   }
 
   PythonValue bracket(std::size_t& i, int depth) {
@@ -514,6 +666,9 @@ class PythonReader {
   std::map<std::string, PythonValue> options_, parameters_;  // defaults of arguments, and of functions' parameters
   std::vector<PythonCall> calls_;
   std::size_t num_values_ = 0;
+  std::map<int, bool> conditions_;            // by the column of the last `if` whose condition is known
+  int skipped_column_ = -1;                   // of the branch that is not taken; -1: none
+  int class_column_ = -1, body_column_ = -1;  // of the class whose body is read; -1: none
 };
 
 }  // namespace

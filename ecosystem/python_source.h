@@ -18,11 +18,11 @@ struct PythonValue {
   std::vector<std::pair<std::string, PythonValue>> keys;  // of a dict with texts as keys
   bool is_text = false;                                   // a literal in quotes
   bool asks_card = false;                                 // true or false as the card answers
-  std::string argument;                                   // of the script's command line whose default it is
+  std::string argument;                                   // "argument rank": of the script, whose default it is
 };
 
 struct PythonCall {
-  std::string name;  // "FastLanguageModel.from_pretrained"
+  std::string name;  // "FastLanguageModel.from_pretrained"; empty of a branch that is not taken, `open` says the name
   int line = 1;
   std::vector<PythonValue> positional;
   std::vector<std::pair<std::string, PythonValue>> keywords;
@@ -30,7 +30,8 @@ struct PythonCall {
 };
 
 /// The calls whose name ends in one of `names`, in the order of the text. Arguments of the script's own command line
-/// (add_argument of argparse, fields of a dataclass, parameters of a function) have their defaults. `assumed` are
+/// (add_argument of argparse, fields of a dataclass, parameters of a function) have their defaults, and so have
+/// variables of the environment. `assumed` are
 /// functions that ask the card, whose answer is taken as true. Throws InputError with "name:line" for a quote or
 /// bracket that is not closed.
 std::vector<PythonCall> read_python_calls(const std::string& text, const std::string& name,

@@ -546,7 +546,7 @@ class ShellReader : private ShellCursor {
   void read_command() {
     std::vector<ShellWord> words;
     std::vector<std::pair<std::string, Value>> assignments;
-    std::string target;
+    std::string target, input;
     bool has_heredoc = false;
     while (!is_end()) {
       const char c = peek();
@@ -565,8 +565,8 @@ class ShellReader : private ShellCursor {
       } else if (is_word_end()) {  // newline ; & | ( )
         take();
         if (c == '\n' && heredoc_end_) {
-          const std::string body = read_heredoc();
-          if (!target.empty() && out_.written.size() < 64) out_.written[target] = body;
+          input = read_heredoc();
+          if (!target.empty() && out_.written.size() < 64) out_.written[target] = input;
         }
         if (c == ';' && peek() == ';') {  // the next case is another branch
           variables_.close_branch();
@@ -578,6 +578,10 @@ class ShellReader : private ShellCursor {
       }
     }
     if (has_heredoc && !words.empty() && words[0].text == "cat") return;
+    if (has_heredoc && !words.empty() && is_word_of(words[0].text, {"sbatch", "bash", "sh"})) {
+      const int line = words[0].line;  // `sbatch <<END`: a script as its input
+      words = {{"bash", {}, line, false}, {"-c", {}, line, false}, {input, {}, line, false}};
+    }
     finish_command(words, assignments);
   }
 

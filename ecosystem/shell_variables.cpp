@@ -38,6 +38,16 @@ void ShellVariables::assign(const std::string& name, ShellValue value) {
   variables_[name] = std::move(value);
 }
 
+namespace {
+
+/// "$1", "${2}", "$@"
+bool is_own_argument(const std::string& written) {
+  const std::size_t at = written.starts_with("${") ? 2 : written.starts_with("$") ? 1 : written.size();
+  return at < written.size() && (std::isdigit(static_cast<unsigned char>(written[at])) != 0 || written[at] == '@');
+}
+
+}  // namespace
+
 bool ShellVariables::open_branch() {
   constexpr std::size_t kMostBranches = 256;
   if (branches_.size() >= kMostBranches) return false;
@@ -52,7 +62,10 @@ void ShellVariables::close_branch() {
   for (const auto& [name, before] : changed) {
     if (!branches_.empty()) branches_.back().try_emplace(name, before);
     ShellValue& now = variables_[name];
-    if (before && !(*before == now)) now = {{"$" + name}, {"$" + name}, false};
+    if (!before || *before == now) continue;
+    const auto is_own = [](const ShellValue& v) { return v.unknown.size() == 1 && is_own_argument(v.unknown.front()); };
+    if (is_own(*before)) continue;  // OUT=$1; if [ -z "$OUT" ]; then OUT=out
+    now = is_own(now) ? *before : ShellValue{{"$" + name}, {"$" + name}, false};
   }
 }
 

@@ -35,7 +35,8 @@ class ShellVariables {
 
   /// Begins a branch of `if` or `case`, or the body of a loop; false where they are nested too deeply.
   bool open_branch();
-  /// Ends it: a variable that was set before and got another value there is not known from here on.
+  /// Ends it: a variable that was set before and got another value there is not known from here on. One that got a word
+  /// of the script's own command line ($1) keeps the value before, as the script is started without words.
   void close_branch();
 
  private:

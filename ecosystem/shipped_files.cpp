@@ -39,7 +39,7 @@ std::span<const ShippedFile> shipped_files() { return read_once<read_shipped_fil
 
 const ShippedFile* find_shipped_file(std::string_view format, const std::string& path) {
   std::string stem = path;
-  for (const char* ending : {".json", ".yaml", ".yml"})
+  for (const char* ending : {".json", ".yaml", ".yml", ".conf"})
     if (stem.ends_with(ending)) stem.resize(stem.size() - std::string_view(ending).size());
   const auto files = shipped_files();
   const auto found = std::find_if(files.begin(), files.end(), [&](const ShippedFile& file) {

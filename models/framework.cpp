@@ -238,6 +238,7 @@ void read_tensor_parallel(Fields& f, FrameworkTensorParallel& split) {
   f.optional("vocab_multiple", split.vocab_multiple, IntRange{.least = 1});
   f.optional("adapters", split.adapters);
   f.optional("quantised", split.quantised);
+  f.optional("overlaps", split.overlaps);
 }
 
 void read_convention(Fields& f, FrameworkConvention& c) {
@@ -354,10 +355,11 @@ std::unique_ptr<Records> read_records() {
   auto records = std::make_unique<Records>();
   for (const auto& file : files_in(data_dir() / "frameworks", ".json")) {
     Record& record = records->all.emplace_back(Record{read_json_file(file), file.string(), {}, {}});
-    const FrameworkConvention plain = read_framework(record.content, record.where);
-    record.name = plain.name;
-    record.spellings = plain.aliases;
-    record.spellings.push_back(plain.name);
+    Fields fields(record.content, record.where);  // the rest is read when it is asked for
+    fields("name", record.name);
+    fields.optional("aliases", record.spellings);
+    fields.finish();
+    record.spellings.push_back(record.name);
   }
   return records;
 }

@@ -73,6 +73,7 @@ struct GradientBuckets {
 
   /// Elements of a model of this width.
   std::int64_t elements(std::int64_t hidden) const { return size < 0 ? hidden * hidden : size; }
+  bool operator==(const GradientBuckets&) const = default;
 };
 
 /// How much communication buffer a sharding engine holds and how far it runs ahead. Elements unless said otherwise.
@@ -134,6 +135,7 @@ struct EngineConvention {
   const GradientBuckets& buckets_of(bool is_stage3) const { return is_stage3 ? buckets_stage3 : buckets; }
   /// Others that shard like ZeRO reduce without buckets.
   bool is_deepspeed() const { return buckets_stage3.size != 0; }
+  bool operator==(const EngineConvention&) const = default;
 };
 
 /// What the framework's trainer does when nothing is said; unset: it must be said, or the source does not tell.
@@ -293,7 +295,7 @@ struct FrameworkAdapters {
   std::vector<std::string> drops_linears;  // modules without adapters where experts have target_parameters
   bool parameters_are_plain = false;       // adapters of parameters take neither dropout nor DoRA
   DoraCode dora;
-  std::vector<std::string> refuses;        // modules that take no low-rank adapter; all-linear would reach them
+  std::vector<std::string> refuses;  // modules that take no low-rank adapter; all-linear would reach them
 };
 
 /// Several GPUs, beside what engines do.
@@ -325,6 +327,9 @@ struct FrameworkTensorParallel {
   std::int64_t vocab_multiple = 1;  // rows of the embedding that a rank has are padded to it
   AdapterSplit adapters = AdapterSplit::None;
   bool quantised = false;  // a quantised base can be split
+  /// Gathers and scatters along the sequence run beside the products that use and make them (Transformer Engine's
+  /// userbuffers); compute waits for them at the next layer alone.
+  bool overlaps = false;
 };
 
 /// Stages of layers that work on several micro-batches at once (pipeline parallelism).

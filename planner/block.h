@@ -30,6 +30,7 @@ struct KindBlocks {
   bool makes_dx = true;        // backward writes the gradient of its input
   bool runs_backward = true;   // of a frozen tower: forward only
   std::uint8_t graph{};        // of the full layer
+  bool operator==(const KindBlocks&) const = default;
 };
 
 /// Blocks of a model's units. They depend on model, framework, recipe, dtypes and the degrees that divide
@@ -44,6 +45,11 @@ struct ModelBlocks {
   std::uint8_t head_backward = kNoBlock;  // where passes of other models stand before it
   bool head_keeps_input = false;          // which it reads then
 
+  /// A program that calls these can call the others, too: they have the same numbers.
+  bool are_called_like(const ModelBlocks& other) const {
+    return kinds == other.kinds && has_windowed == other.has_windowed && embedding == other.embedding &&
+           embedding_backward == other.embedding_backward && head == other.head && num_blocks == other.num_blocks;
+  }
   std::span<const LayerGraph> all_graphs() const { return {graphs.data(), num_graphs}; }
   std::span<const Block> all_blocks() const { return {blocks.data(), num_blocks}; }
 };

@@ -27,6 +27,17 @@ std::shared_ptr<ModelBlocks> BlockCache::blocks_of(const Job& job) {
   return entries_.emplace_back(Entry{key, std::move(blocks), {}}).blocks;
 }
 
+bool BlockCache::differ_in_micro_batch(const ModelBlocks& blocks, const ModelBlocks& others) const {
+  const auto entry_of = [&](const ModelBlocks& wanted) {
+    return std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.blocks.get() == &wanted; });
+  };
+  const auto one = entry_of(blocks), other = entry_of(others);
+  if (one == entries_.end() || other == entries_.end()) return false;
+  Key key = one->key;
+  key.micro_batch = other->key.micro_batch;
+  return key == other->key && blocks.are_called_like(others);
+}
+
 std::vector<BlockCost> BlockCache::costs_of(const StepProgram& program, const CostModel& device) {
   const auto entry =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.blocks == program.made; });

@@ -17,6 +17,9 @@ class BlockCache {
   /// The job's blocks.
   std::shared_ptr<ModelBlocks> blocks_of(const Job& job);
 
+  /// Two sets of blocks that this has handed out differ in the micro batch alone.
+  bool differ_in_micro_batch(const ModelBlocks& blocks, const ModelBlocks& others) const;
+
   /// Costs of the program's blocks.
   std::vector<BlockCost> costs_of(const StepProgram& program, const CostModel& device);
 

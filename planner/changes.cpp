@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "cluster/cluster_spec.h"
+#include "models/ledger.h"
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
 #include "models/training_method.h"
@@ -243,7 +244,15 @@ std::string more_gpus(Request r) {
 }
 
 /// 600 GB/s, both directions together, is what an A100 has.
-std::string usual_nvlink(Request r) { return if_so(r.cluster.num_nodes() == 1 && !is_nvlink(r.cluster.fabric), "600"); }
+std::string usual_nvlink(Request r) {
+  const bool has_neighbours = std::min(r.cluster.gpus_per_node, r.cluster.num_gpus()) > 1;
+  return if_so(has_neighbours && !is_board(r.cluster.fabric) && !is_nvlink(r.cluster.fabric), "600");
+}
+
+std::string twice_as_many(Request r) {
+  constexpr std::int64_t kMany = 64;
+  return if_so(r.recipe.micro_batch < kMany, std::to_string(2 * r.recipe.micro_batch));
+}
 
 /// 400 Gbit/s is one NDR adapter for each GPU.
 std::string fast_network(Request r) { return if_so(r.cluster.num_nodes() > 1, "400"); }
@@ -322,17 +331,24 @@ FreeValues free_loss(Request r) {
   return out;
 }
 
-/// torch's attention is flash attention where it can, so that only what is faster still is another choice.
+/// torch's attention is flash attention where it can, so that only what is faster still is another choice, or any
+/// kernel that the model's code has in the place of an eager one.
 FreeValues free_attention(Request r) {
   FreeValues out;
   const std::vector<GpuSpec>& cards = r.cluster.gpus.kinds();
+  const auto used = [&](AttentionKernel kernel) {
+    Recipe recipe = r.recipe;
+    recipe.attention = kernel;
+    return attention_kernel_used(r.model, recipe, *recipe.framework);
+  };
+  const bool is_slow = used(r.recipe.attention) == AttentionKernel::Eager;
   for (const AttentionKernel kernel : r.recipe.framework->choices.attention) {
-    const bool is_slow = r.recipe.attention == AttentionKernel::Eager;
+    if (kernel == r.recipe.attention || used(kernel) != kernel) continue;
     const bool is_other = kernel == AttentionKernel::Flash3 ? std::ranges::all_of(cards, runs_flash_attention_3)
                           : kernel == AttentionKernel::Flash
                               ? is_slow && std::ranges::all_of(cards, runs_flash_attention_2)
                               : is_slow;
-    if (is_other && kernel != r.recipe.attention) out.values.emplace_back(to_string(kernel));
+    if (is_other) out.values.emplace_back(to_string(kernel));
   }
   return out;
 }
@@ -393,7 +409,7 @@ std::vector<Change> make_table() {
         {kRun, precomputed}}},
       {"micro-batch",
        set_count<&Recipe::micro_batch>,
-       {{kSave, one_sequence, "", "more --grad-accum keeps the batch"}}},
+       {{kSave, one_sequence, "", "more --grad-accum keeps the batch"}, {kShorten, twice_as_many}}},
       {"attention", set_choice<AttentionKernel, &Recipe::attention>, {{kSave, sdpa, "sdpa attention"}, {kRun, sdpa}}},
       {"optimizer",
        set_optimizer,
@@ -540,6 +556,11 @@ std::optional<Suggested> suggest(Request r, Purpose purpose, std::string_view na
   for (Suggested& suggested : suggest(r, purpose))
     if (suggested.setting.change->name == name) return std::move(suggested);
   return std::nullopt;
+}
+
+std::string why_not(const Setting& setting, Request r) {
+  const MachineChange* const machine = setting.change->machine;
+  return machine && machine->why_not ? machine->why_not(r.cluster) : "";
 }
 
 std::vector<std::vector<Setting>> rebatchings(const Recipe& recipe) {

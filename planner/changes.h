@@ -89,6 +89,9 @@ std::vector<Suggested> suggest(const EstimateRequest& request, Purpose purpose);
 /// The suggestion of one row; nothing when it is not useful.
 std::optional<Suggested> suggest(const EstimateRequest& request, Purpose purpose, std::string_view name);
 
+/// Why a setting of the machine means nothing on the machine of `request`; empty: it does.
+std::string why_not(const Setting& setting, const EstimateRequest& request);
+
 /// Micro batches and micro-batches per step that train on as many sequences per step, at most 64 times more or fewer.
 std::vector<std::vector<Setting>> rebatchings(const Recipe& recipe);
 

@@ -1,6 +1,7 @@
 #include "planner/comm_model.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cluster/cluster_spec.h"
 #include "cluster/links.h"
@@ -84,9 +85,13 @@ std::optional<NcclLink> link_inside(const ClusterSpec& cluster) {
   return is_lone ? NcclLink::Pci : nccl_link(cluster.fabric);
 }
 
-/// What rings of `ways` GPUs, `stride` apart in a machine, reach when all of these groups run at once, where that is
-/// not what one ring through the machine reaches: a mesh gives a group the links among its members, and rings across
-/// sockets meet on the link between them.
+/// Two axes share the links of a GPU where their groups reach the same rate, within this share. Groups that reach less
+/// meet further on, and leave room at the GPU for others.
+constexpr double kSamePlace = 0.01;
+
+/// The rate of rings of `ways` GPUs, `stride` apart in a machine, when all of these groups run at once. It differs from
+/// that of one ring through the machine where a mesh gives a group the links among its members alone, and where rings
+/// across sockets meet on the link between them.
 BytesPerSec rate_inside(const ClusterSpec& cluster, const Profile& profile, std::int64_t stride, std::int64_t ways,
                         BytesPerSec ring) {
   const bool is_alike = cluster.fabric == FabricKind::NvSwitch || cluster.fabric == FabricKind::SharedMemory ||
@@ -95,6 +100,22 @@ BytesPerSec rate_inside(const ClusterSpec& cluster, const Profile& profile, std:
     return ring;
   const std::vector<std::int32_t> one_machine(std::size_t(cluster.num_nodes()), 0);
   return build_topology(cluster, profile, {.node_stands_for = one_machine}).rate_of_groups(stride, ways);
+}
+
+/// An axis before this one whose collectives, like its own, run beside the pass and over the same links of every GPU.
+/// In a mesh every group has links of its own.
+std::optional<Axis> axis_on_same_links(const CommModel& m, const ClusterSpec& cluster, const AxisRow& row) {
+  const AxisLink& own = m.axes[std::size_t(row.axis)];
+  const bool is_mesh = cluster.fabric == FabricKind::NvLinkMesh || cluster.fabric == FabricKind::InfinityFabric;
+  if (!row.splits_batch || (is_mesh && !own.crosses_nodes)) return {};
+  for (const AxisRow& before : kAxes) {
+    if (before.axis == row.axis) break;
+    const AxisLink& other = m.axes[std::size_t(before.axis)];
+    if (before.splits_batch && other.ways > 1 && other.crosses_nodes == own.crosses_nodes &&
+        std::abs(other.link.bandwidth / own.link.bandwidth - 1) < kSamePlace)
+      return m.queue_of(before.axis);
+  }
+  return {};
 }
 
 }  // namespace
@@ -161,7 +182,7 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
     a.ways = mesh.ways(row.axis);
     a.crosses_nodes = a.ways > 1 && stride * a.ways > cluster.gpus_per_node;
     a.link = a.crosses_nodes ? cluster.inter : intra;
-    if (!a.crosses_nodes && a.ways > 1) {
+    if (!a.crosses_nodes && a.ways > 1 && !row.is_pipeline) {
       a.link.bandwidth = rate_inside(cluster, profile, stride, a.ways, intra.bandwidth);
       a.link.all_reduce_bandwidth = intra.all_reduce_bandwidth * (a.link.bandwidth / intra.bandwidth);
     }
@@ -185,6 +206,7 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
       for (const CollectiveKind kind : kCollectiveKinds)
         a.curves[std::size_t(kind)] = profile.measured->curve_of(kind, row.is_pipeline ? 2 : a.ways);
     if (row.is_pipeline) continue;  // stages send and receive, and take turns
+    a.same_links_as = axis_on_same_links(m, cluster, row);
     a.ranks_at_once = cluster.ranks_per_node(mesh.world()), a.host_cores = cluster.host_cores;
     if (is_measured && a.group.shape.nodes == 1) a.hand_over = hand_over_of(*profile.measured, a);
     a.gather = {CollectiveKind::AllGather, a.group};

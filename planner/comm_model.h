@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 
 #include "cluster/cluster_spec.h"
 #include "cluster/profile/profile.h"
@@ -20,7 +21,8 @@ struct AxisLink {
   GroupLinks group;
   CollectiveLines gather, all_reduce;  // gather: all-gather and reduce-scatter, which cost the same
   std::array<const CollectiveCurve*, kCollectiveKinds.size()>
-      curves{};                                    // by kind: as `calibrate` measured them; null: not
+      curves{};                       // by kind: as `calibrate` measured them; null: not
+  std::optional<Axis> same_links_as;  // another axis, whose collectives go over the same links of every GPU
   std::int64_t ranks_at_once = 0, host_cores = 0;  // of CPU ranks, whose cores copy what they exchange; 0: others
   Seconds
       hand_over;  // to a stream that stood still, and back, beside the time of what it communicates; 0: not measured
@@ -37,6 +39,8 @@ struct CommModel {
   /// All-gather or reduce-scatter of `message` bytes (the whole tensor), cut into `num_messages` calls.
   Seconds gather_time(Axis axis, Bytes message, std::int64_t num_messages = 1) const;
   Seconds all_reduce_time(Axis axis, Bytes message) const;
+  /// The axis that stands for all whose collectives use the same links: side by side they take as long as in turn.
+  Axis queue_of(Axis axis) const { return axes[std::size_t(axis)].same_links_as.value_or(axis); }
   /// What a collective takes besides, unless its stream was busy until it began.
   Seconds hand_over(Axis axis) const { return axes[std::size_t(axis)].hand_over; }
   /// To a neighbour along the axis: alpha + S / B.

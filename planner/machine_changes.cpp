@@ -81,10 +81,11 @@ void set_bus_bandwidth(ClusterSpec& c, Profile& profile, double gb_s) {
   forget_layout(c);
 }
 
+std::string one_machine(const ClusterSpec& c) { return c.num_nodes() <= 1 ? "nic changes nothing on one machine" : ""; }
+
 void set_network(ClusterSpec& c, Profile& profile, double gbit_s) {
-  if (c.num_nodes() <= 1)
-    throw InputError("--what-if", "nic changes nothing on one machine",
-                     "the levers of a machine are nvlink, pcie, p2p, busbw");
+  if (const std::string why = one_machine(c); !why.empty())
+    throw InputError("--what-if", why, "the levers of a machine are nvlink, pcie, p2p, busbw");
   c.inter = LinkTable::shipped().network(BytesPerSec{gbit_s * kGiga / 8}, profile);
   forget_layout(c);
 }
@@ -125,7 +126,7 @@ constexpr std::array kMachineRows{
     MachineChange{"pcie", "3..6", "PCIe {}.0 cards and slots", set_pcie},
     MachineChange{"p2p", "0|1", "peer-to-peer over PCIe {}", set_peer_to_peer},
     MachineChange{"busbw", "GB/s", "rings of {} GB/s inside a machine", set_bus_bandwidth},
-    MachineChange{"nic", "Gbit/s", "{} Gbit/s of network per GPU", set_network},
+    MachineChange{"nic", "Gbit/s", "{} Gbit/s of network per GPU", set_network, one_machine},
     MachineChange{"gemm", "TFLOP/s", "{} TFLOP/s in 16-bit products", set_gemm_rate},
     MachineChange{"memory", "GB/s", "{} GB/s of memory bandwidth", set_memory_bandwidth},
     MachineChange{"dispatch", "us", "{} us of host time per kernel", set_dispatch},

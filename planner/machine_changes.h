@@ -4,6 +4,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "cluster/cluster_spec.h"
@@ -16,6 +17,8 @@ struct MachineChange {
   std::string_view wording;  // with a place for the value: "NVLink ({} GB/s)"
   /// Throws InputError where the figure means nothing on this machine.
   void (*apply)(ClusterSpec& cluster, Profile& profile, double value);
+  /// Why the figure means nothing on this machine, or ""; nullptr: it always means something.
+  std::string (*why_not)(const ClusterSpec& cluster) = nullptr;
 };
 
 std::span<const MachineChange> machine_changes();

@@ -249,6 +249,7 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
   meters.end_of_persistent();
   const auto peak_of = [&](MemorySpace space) { return Bytes{meters.spaces[std::size_t(space)].peak}; };
   out.resident = peak_of(MemorySpace::Device);
+  const ProgramBuffer* const buffers = p.buffers.data();
   walk(
       p,
       [&](const ProgramCursor& at) {
@@ -259,13 +260,13 @@ Peak replay(const StepProgram& all, const RankClass& rank_class) {
         bool frees = false, is_peak = false;
         for (const Operand o : operands) {
           frees |= (o & kFrees) != 0;
-          if (o & kAllocates) is_peak |= meters.allocate(p.buffers[id(o)]);
+          if (o & kAllocates) is_peak |= meters.allocate(buffers[id(o)]);
         }
         if (runs_block(i)) is_peak |= meters.call(all.blocks[i.block]);
         if (is_peak) meters.place = {at.index(), at.unit()};
         if (!frees) return;
         for (const Operand o : operands)
-          if (o & kFrees) meters.free(p.buffers[id(o)]);
+          if (o & kFrees) meters.free(buffers[id(o)]);
         meters.end_stretch_without_transients(i.phase == Phase::OptimizerStep);
       },
       meters);

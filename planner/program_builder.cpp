@@ -1,13 +1,17 @@
 #include "planner/program_builder.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/narrow.h"
 #include "base/work_count.h"
 #include "models/optimizers.h"
 #include "planner/peaks.h"
+#include "planner/program_batch.h"
 #include "planner/stage_builder.h"
 #include "planner/step_temporaries.h"
 
@@ -53,6 +57,9 @@ struct StageMost {
     return std::max({batch + unplaced, step, l.resident + l.evaluated});
   }
 };
+
+/// After so many, few levels are left at which something changes.
+constexpr int kBisections = 10;
 
 std::vector<StageLoad> unit_loads(const Job& job, const StepProgram& program, const ModelBlocks& blocks) {
   const std::int64_t L = job.model.num_layers();
@@ -103,8 +110,10 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
   const std::int64_t images_until =
       vision.is_present() ? 1 + vision.num_units() + std::ssize(vision.deepstack_layers) : 0;
   std::vector<std::uint16_t> bounds;
+  double next_level = 0;  // the smallest at which a stage has room for one more unit
   const auto fill = [&](double level) {
     bounds.assign(1, 0);
+    next_level = std::numeric_limits<double>::infinity();
     std::size_t next = 0;
     for (std::int64_t s = 0; s < stages; ++s) {
       StageLoad used;
@@ -113,7 +122,11 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
       const auto is_bound = [&](std::size_t unit) { return s == 0 && std::int64_t(unit) < images_until; };
       for (const std::size_t begin = next; next < end; ++next) {
         used += load[next];
-        if (next > begin && !is_bound(next) && most(used) > room) break;
+        if (next == begin || is_bound(next)) continue;
+        const double needed = most(used);
+        if (needed <= room) continue;
+        next_level = std::min(next_level, needed / capacity[std::size_t(s)]);
+        break;
       }
       bounds.push_back(narrow<std::uint16_t>(next));
     }
@@ -121,8 +134,10 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
   };
   double low = 0, high = 1;
   while (!fill(high)) high *= 2;
-  for (int i = 0; i < 50; ++i) (fill((low + high) / 2) ? high : low) = (low + high) / 2;
-  fill(high);
+  for (int i = 0; i < kBisections; ++i) (fill((low + high) / 2) ? high : low) = (low + high) / 2;
+  // between two levels at which no stage has room for more, stages are filled alike
+  for (bool fits = fill(low); !fits; fits = fill(low))
+    low = std::max(next_level, std::nextafter(low, std::numeric_limits<double>::infinity()));
   return bounds;
 }
 
@@ -138,15 +153,45 @@ std::vector<std::uint16_t> even_bounds(std::int64_t layers, std::int64_t parts) 
   return bounds;
 }
 
+void build_stages(StepProgram& program, const Job& job, const ModelBlocks& blocks, Layers layers) {
+  const Strategy& strategy = job.strategy;
+  const std::int64_t L = job.model.num_layers(), stages = strategy.mesh.num_stages();
+  std::vector<std::uint16_t> bounds{0, narrow<std::uint16_t>(L + 2)};
+  if (pipeline_row(strategy.schedule)) {
+    bounds = even_bounds(L, stages * strategy.chunks);
+  } else if (stages > 1) {
+    GPUPLAN_CHECK(stages <= L + 2, "a pipeline needs a unit per stage");
+    bounds = stage_bounds(job, program, blocks);
+  }
+  program.num_programs = 0;
+  program.build.renew();
+  static thread_local SizedState sizes;
+  size_state(sizes, job);
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    RankProgram& made = new_program(program);
+    std::vector<UnitRange> chunks;  // chunk c of stage s is the part c x stages + s of the model
+    for (auto part = std::size_t(stage); part + 1 < bounds.size(); part += std::size_t(stages))
+      chunks.push_back({bounds[part], narrow<std::uint16_t>(bounds[part + 1] - 1)});
+    const auto builds = [&](Layers as, Walked walked) {
+      return StageBuilder(made, job, sizes, as, walked).run(blocks, chunks, stage);
+    };
+    if (!builds(layers, layers == Layers::Folded ? Walked::Few : Walked::All) && !builds(layers, Walked::All))
+      GPUPLAN_CHECK(builds(Layers::WrittenOut, Walked::All),
+                    "a program without repeats of layers frees in some of their turns");
+    count_work(Work::Instructions, std::ssize(made.instructions));
+  }
+}
+
 }  // namespace
 
 void build_step_program(StepProgram& program, const Job& job, std::span<const CostModel> columns,
                         std::span<const std::size_t> gpu_column, BlockCache* cache, Layers layers) {
   const Strategy& strategy = job.strategy;
+  const std::int64_t stages = strategy.mesh.num_stages(), ranks = strategy.mesh.ranks_per_stage();
+  std::shared_ptr<BuiltAs> as = std::exchange(program.built_as, nullptr);
+  const std::shared_ptr<const ModelBlocks> called = program.made;
   program.mesh = strategy.mesh;
-  program.has_one_host = strategy.mesh.num_stages() > 1 && job.is_one_process();
-  program.num_programs = 0;
-  program.classes.clear();
+  program.has_one_host = stages > 1 && job.is_one_process();
   if (cache)
     program.made = cache->blocks_of(job);
   else
@@ -157,28 +202,24 @@ void build_step_program(StepProgram& program, const Job& job, std::span<const Co
   for (const CostModel& column : columns)
     program.costs.push_back(cache ? cache->costs_of(program, column) : block_costs(program, column));
 
-  const std::int64_t L = job.model.num_layers(), stages = strategy.mesh.num_stages();
-  const std::int64_t ranks = strategy.mesh.ranks_per_stage();
-  std::vector<std::uint16_t> bounds{0, narrow<std::uint16_t>(L + 2)};
-  if (pipeline_row(strategy.schedule)) {
-    bounds = even_bounds(L, stages * strategy.chunks);
-  } else if (stages > 1) {
-    GPUPLAN_CHECK(stages <= L + 2, "a pipeline needs a unit per stage");
-    bounds = stage_bounds(job, program, blocks);
+  if (as && cache && as->serves(job, layers) && cache->differ_in_micro_batch(*called, blocks)) {
+    program.built_as = std::move(as);
+    set_batch(program, job);
+  } else {
+    build_stages(program, job, blocks, layers);
+    // bounds of stages depend on the batch, and ranks that share a sequence round their parts of it up
+    if (cache && stages == 1 && strategy.mesh.within_layers() == Mesh()) {
+      if (as.use_count() != 1) as = std::make_shared<BuiltAs>();
+      as->set(job, layers);
+      program.built_as = std::move(as);
+    }
   }
+  program.classes.clear();
   for (std::int64_t stage = 0; stage < stages; ++stage) {
-    RankProgram& made = new_program(program);
-    std::vector<UnitRange> chunks;  // chunk c of stage s is the part c x stages + s of the model
-    for (auto part = std::size_t(stage); part + 1 < bounds.size(); part += std::size_t(stages))
-      chunks.push_back({bounds[part], narrow<std::uint16_t>(bounds[part + 1] - 1)});
-    if (!StageBuilder(made, job, layers).run(blocks, chunks, stage))
-      GPUPLAN_CHECK(StageBuilder(made, job, Layers::WrittenOut).run(blocks, chunks, stage),
-                    "a program without repeats of layers frees in some of their turns");
     const std::int64_t first = stage * ranks;
     const std::size_t column = gpu_column.empty() ? 0 : gpu_column[std::size_t(first)];
     program.classes.push_back(
-        {.first_rank = first, .num_ranks = ranks, .program = program.num_programs - 1, .costs = column});
-    count_work(Work::Instructions, std::ssize(program.programs[program.num_programs - 1].instructions));
+        {.first_rank = first, .num_ranks = ranks, .program = std::size_t(stage), .costs = column});
   }
 }
 

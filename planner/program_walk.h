@@ -47,13 +47,13 @@ class ProgramCursor {
  public:
   ProgramCursor() = default;
   template <class Repeats>
-  ProgramCursor(const RankProgram& program, Repeats& repeats)
+  ProgramCursor(const ProgramText& program, Repeats& repeats)
       : program_(&program),
         end_(program.instructions.data() + program.instructions.size()),
         at_(program.instructions.data()) {
     pass_borders(repeats);
   }
-  explicit ProgramCursor(const RankProgram& program) {
+  explicit ProgramCursor(const ProgramText& program) {
     EveryTurn every;
     *this = ProgramCursor(program, every);
   }
@@ -70,8 +70,10 @@ class ProgramCursor {
     const std::span<const Operand> first = program_->operands_of(*at_);
     if (layers_.turn == 0) return first;
     const std::uint32_t* steps = program_->operand_steps.data() + at_->first_operand;
-    for (std::size_t k = 0; k < first.size(); ++k) moved_[k] = first[k] + layers_.turn * steps[k];
-    return {moved_.data(), first.size()};
+    const Operand* operands = first.data();
+    Operand* const moved = moved_.data();
+    for (std::size_t k = 0; k < first.size(); ++k) moved[k] = operands[k] + layers_.turn * steps[k];
+    return {moved, first.size()};
   }
 
   /// Says whether a turn of micro-batches after the first has just begun; turns_after() counts those behind it.
@@ -125,7 +127,7 @@ class ProgramCursor {
     }
   }
 
-  const RankProgram* program_ = nullptr;
+  const ProgramText* program_ = nullptr;
   const Instruction *end_ = nullptr, *at_ = nullptr;
   Level micro_batches_, layers_;
   mutable std::array<Operand, kMostRepeatedOperands> moved_{};  // operands of an instruction, in a turn after the first
@@ -133,13 +135,13 @@ class ProgramCursor {
 
 /// Calls visit(cursor) at every instruction of `program`.
 template <class Visit, class Repeats>
-void walk(const RankProgram& program, Visit visit, Repeats& repeats) {
+void walk(const ProgramText& program, Visit visit, Repeats& repeats) {
   std::int64_t num_visited = 0;
   for (ProgramCursor at(program, repeats); !at.is_done(); at.advance(repeats)) visit(at), ++num_visited;
   count_work(Work::Instructions, num_visited);
 }
 template <class Visit>
-void walk(const RankProgram& program, Visit visit) {
+void walk(const ProgramText& program, Visit visit) {
   EveryTurn every;
   walk(program, visit, every);
 }
@@ -176,9 +178,10 @@ class WaitingRule {
     using namespace operand;
     const Moment& gate = gates_[std::size_t(i.stream)];
     Moment start = tails_[std::size_t(i.stream)];
+    Use* const uses = uses_.data();
     if (runs_block(i)) join(start, gate);
     for (const Operand o : operands) {
-      Use& use = uses_[id(o)];
+      Use& use = uses[id(o)];
       if (o & kAllocates) {
         join(start, gate);
         use = {};
@@ -202,7 +205,7 @@ class WaitingRule {
   }
   /// An operand of an instruction that ends then.
   void use_until(Operand o, const Moment& end) {
-    Use& use = uses_[operand::id(o)];
+    Use& use = uses_.data()[operand::id(o)];
     if (o & operand::kWrite)
       use = {end, {}};
     else if (o & operand::kRead)

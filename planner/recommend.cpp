@@ -23,7 +23,7 @@ Preference second_wish(Preference first) { return first == Preference::Speed ? P
 
 int rank_of(const StrategyEstimate& e) {
   const int by_verdict = e.fit == Fit::Yes ? kWorksTogether : e.fit == Fit::Tight ? 4 : e.fit == Fit::IfHost ? 2 : 0;
-  return by_verdict > 0 && e.strategy.mesh.num_stages() > 1 ? by_verdict - 1 : by_verdict;
+  return by_verdict > 0 && e.strategy.takes_turns() ? by_verdict - 1 : by_verdict;
 }
 
 namespace {
@@ -132,9 +132,9 @@ std::string best_text(const Row& chosen, Preference preference, const EstimateRe
 
 /// "mp would be 2.9 times as fast, its GPUs taking turns": what a plan that keeps them all at work forgoes.
 std::string turns_text(const Row& chosen, Preference preference, const EstimateResult& result) {
-  if (chosen.strategy.mesh.num_stages() > 1 || preference != Preference::Speed) return {};
+  if (chosen.strategy.takes_turns() || preference != Preference::Speed) return {};
   for (const Row& e : result.strategies)
-    if (e.not_applicable.empty() && e.strategy.mesh.num_stages() > 1 && e.fit >= chosen.fit) {
+    if (e.not_applicable.empty() && e.strategy.takes_turns() && e.fit >= chosen.fit) {
       const double gain = score(chosen, preference) / score(e, preference);
       if (gain > 1 + result.profile.time_error)
         return fmt::format("; {} would be {:.1f} times as fast, though its GPUs take turns", e.strategy.name, gain);
@@ -172,7 +172,7 @@ std::string reason_for(const Row& chosen, const EstimateRequest& r, const Estima
                : "it fits on one GPU, and more would cost more per token than they gain";
   } else if (strategy.is_replicated()) {
     text = "the model and its training state fit on one GPU, so every GPU gets a copy and only gradients travel";
-  } else if (strategy.mesh.num_stages() > 1) {
+  } else if (strategy.takes_turns()) {
     if (none_fits(result, is_sharded))
       text = "no sharded strategy fits, so the layers are spread over the GPUs; they work one after the other";
   } else if (none_fits(result, is_replicated)) {

@@ -42,21 +42,25 @@ Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint
   i.first_operand = narrow<std::uint32_t>(p_.operands.size());
   i.work = work;
   if (op == OpCode::Call) i.hook_kernels = std::exchange(hooks_, 0u);
-  p_.operands.resize(i.first_operand + operands.size());
-  Operand* next = p_.operands.data() + i.first_operand;
+  p_.operands.insert(p_.operands.end(), operands.begin(), operands.end());
+  Operand* const first = p_.operands.data() + i.first_operand;
+  Operand* next = first;
+  ProgramBuffer* const buffers = p_.buffers.data();
+  std::uint32_t* const last_use = s_.last_use.data();
+  std::uint32_t at = i.first_operand;
   for (Operand o : operands) {
     if (id(o) == 0) continue;
-    ProgramBuffer& b = p_.buffers[id(o)];
+    ProgramBuffer& b = buffers[id(o)];
     if (!b.is_allocated) {
       b.is_allocated = true;
       b.home = stream;
       if (!is_callees(o)) o |= kAllocates;
     }
-    s_.last_use[id(o)] = narrow<std::uint32_t>(next - p_.operands.data());
+    last_use[id(o)] = at++;
     *next++ = o;
   }
-  i.num_operands = narrow<std::uint16_t>(next - p_.operands.data() - i.first_operand);
-  p_.operands.resize(i.first_operand + i.num_operands);
+  i.num_operands = narrow<std::uint16_t>(at - i.first_operand);
+  p_.operands.resize(at);
   return i;
 }
 
@@ -64,11 +68,15 @@ Instruction& StageBuilder::emit(OpCode op, StreamId stream, Axis axis, std::uint
 bool StageBuilder::finish() {
   GPUPLAN_CHECK(p_.buffers.size() <= kIdMask, "a program has more buffers than operands can name");
   s_.num_freed.assign(p_.operand_steps.size(), 0);
-  for (std::size_t b = 0; b < p_.buffers.size(); ++b) {
-    const std::uint32_t last = s_.last_use[b];
-    if (last == kNeverUsed || p_.buffers[b].is_persistent || is_callees(p_.operands[last])) continue;
-    p_.operands[last] |= kFrees;
-    if (last < s_.num_freed.size()) ++s_.num_freed[last];
+  const ProgramBuffer* const buffers = p_.buffers.data();
+  const std::uint32_t* const last_use = s_.last_use.data();
+  Operand* const operands = p_.operands.data();
+  std::uint32_t* const num_freed = s_.num_freed.data();
+  for (std::size_t b = 0, count = p_.buffers.size(), num_repeated = s_.num_freed.size(); b < count; ++b) {
+    const std::uint32_t last = last_use[b];
+    if (last == kNeverUsed || buffers[b].is_persistent || is_callees(operands[last])) continue;
+    operands[last] |= kFrees;
+    if (last < num_repeated) ++num_freed[last];
   }
   return frees_in_all_turns(s_.num_freed);
 }
@@ -153,8 +161,16 @@ bool StageBuilder::run(const ModelBlocks& blocks, std::span<const UnitRange> chu
   for (const UnitRange& c : chunks)
     for (std::uint16_t unit = c.first; unit <= c.last; ++unit) s_.unit_ids.push_back(unit);
   trained_category_ = recipe().is_adapter() ? Category::Adapters : Category::Weights;
+  const PipelineRow* const row = pipeline_row(in_.strategy.schedule);
+  folds_ = folds_ && !row;
+  const Mesh& mesh = in_.strategy.mesh;
+  const bool has_buckets = !layout_.shards_weights && mesh.copies(rules_.domain) * mesh.shard_ways(rules_.domain) > 1;
+  pending_grows_ = has_buckets && (fills_bucket() ? z_.messages + z_.largest_message <= bucket_bytes()
+                                                  : z_.messages < Bytes{in_.framework.distributed.ddp_bucket_bytes});
+  if (chunks.size() == 1) choose_cut(blocks);
   make_units(blocks);
   make_groups();
+  if (is_cut_wrong_) return false;
   if (in_.framework.state.has_step_constants) add_constants();
   s_.x.assign(s_.units.size() + 1, 0);
   s_.dx.assign(s_.units.size() + 1, 0);
@@ -163,19 +179,17 @@ bool StageBuilder::run(const ModelBlocks& blocks, std::span<const UnitRange> chu
   s_.schedule.clear();
   for (const UnitRange& c : chunks) {
     const auto first = narrow<std::uint16_t>(s_.chunks.empty() ? 0 : s_.chunks.back().last + 1);
-    add_chunk(first, narrow<std::uint16_t>(first + (c.last - c.first)));
+    add_chunk(first, narrow<std::uint16_t>(first + (c.last - c.first) - int(cut_.missing)));
   }
-  const PipelineRow* const row = pipeline_row(in_.strategy.schedule);
-  folds_ = folds_ && !row;
   label_units();
   if (row)
     run_visits(*row, stage);
   else
     run_micro_batches();
-  p_.num_frames = narrow<std::uint32_t>(num_slots_ * s_.units.size());
+  p_.num_frames = narrow<std::uint32_t>(num_slots_ * (s_.units.size() + cut_.missing));
   phase_ = Phase::OptimizerStep;
   step_all();
-  return finish();
+  return finish() && !is_cut_wrong_;
 }
 
 }  // namespace gpuplan

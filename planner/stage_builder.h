@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/narrow.h"
@@ -52,6 +53,7 @@ struct Group : GroupHandles {
   double ahead = 1;               // share of what is gathered that is fetched before the group's own call
   Bytes rest;                     // the most that is fetched during that call beside it
   std::int64_t elements_after{};  // gathered between this group's forward and its backward
+  std::int64_t count = 1;         // it, and those like it that are not walked
   bool keeps_after_forward{}, is_root{}, needs_copy_out{};
   bool has_gradient() const { return sizes.trained_elements > 0 || sizes.full_gradient.count > 0; }
 };
@@ -92,19 +94,38 @@ constexpr std::uint16_t kNoGroup = 0xffff;
 constexpr std::size_t kMostPeriod = 8;
 constexpr std::uint32_t kNeverUsed = 0xffffffff;
 
+/// Layers in the middle of a long run of alike ones are not walked. The stage that is walked is shorter by them, and
+/// every walk has to pass their place in a repeat, which gets their turns.
+struct Gap {
+  std::size_t at{};        // the unit behind them, of the shorter stage
+  std::size_t missing{};   // so many; 0: none
+  std::size_t period = 1;  // they are alike after so many units
+};
+
+/// Turns that follow: of layers that are walked, and of some that are not.
+struct TurnsAhead {
+  std::uint32_t walked{}, missing{};
+  std::uint32_t all() const { return walked + missing; }
+};
+
 /// Where a turn of some layers ended in the program, and the state of the builder then (stage_folding.cpp).
 struct TurnMark {
   std::size_t instructions{}, operands{}, buffers{};
   std::size_t oldest{}, num_slots{};   // units (or groups) that the state is about, in the order of the walk
   std::vector<std::uint32_t> handles;  // names: of the buffers of these units, and of the rest
   std::array<std::int64_t, 5 + std::size_t(kNumStreams)> values{};  // what is to be the same in every turn
-  std::array<std::size_t, 3> grown{};                               // sizes of lists that a turn appends to
+  std::array<std::size_t, 4> grown{};                               // sizes of lists that a turn appends to
+};
+
+/// An operand of a repeat: its buffer, and how far a turn moves that.
+struct MovingOperand {
+  std::uint32_t buffer{}, step{}, operand{};
 };
 
 /// Storage of a builder, reused from plan to plan: a search builds tens of thousands per second.
 struct StageScratch {
   std::vector<Group> groups;
-  std::vector<StateSizes> kinds;  // of one layer of each kind
+  std::vector<std::uint32_t> alike;  // of each layer of the stage: equal where the builder may treat them alike
   std::vector<Unit> units;
   std::vector<std::uint16_t> unit_ids;  // of the model, by local unit
   std::vector<Chunk> chunks;
@@ -114,27 +135,43 @@ struct StageScratch {
   std::array<std::vector<std::uint32_t>, kNumStreams> held;
   std::vector<Operand> operands, part_operands;
   std::vector<std::uint32_t> last_use, num_freed;   // of each buffer: its operand; of each operand: buffers
+  std::vector<MovingOperand> moving;                // of a turn, that name buffers which come and go
   std::vector<std::uint16_t> labels, group_labels;  // units that are built alike have the same
   std::array<TurnMark, 2 * kMostPeriod + 1> marks;  // the latest turns, in a ring
 };
 StageScratch& stage_scratch();
 
+/// Sizes of a model's units on a rank, which all its stages have in common.
+struct SizedState {
+  StateSizes before, after;         // of what stands before and behind the layers
+  std::vector<StateSizes> kinds;    // of one layer of each kind
+  Bytes messages, largest_message;  // of all gradients that are reduced; of the largest one
+  std::int64_t trained_elements{};  // that a rank steps
+};
+void size_state(SizedState& out, const Job& job);
+
+/// A folding builder walks all layers of a stage, or leaves out what it may.
+enum class Walked : std::uint8_t { All, Few };
+
 /// Builds the program of one stage (all ranks of a job without pipeline) by walking its schedule.
 class StageBuilder {
  public:
-  StageBuilder(RankProgram& program, const Job& job, Layers layers)
+  StageBuilder(RankProgram& program, const Job& job, const SizedState& sizes, Layers layers, Walked walked)
       : p_(program),
         in_(job),
+        z_(sizes),
         n_(job.numerics),
         rules_(job.rules),
         engine_(job.engine()),
         traits_(traits_of(job.strategy.engine)),
         s_(stage_scratch()),
         layout_(job.rules.layout),
-        folds_(layers == Layers::Folded) {}
+        folds_(layers == Layers::Folded),
+        cuts_(walked == Walked::Few) {}
 
-  /// `chunks` are the model's units of this stage, the number of which is `stage`. False: a buffer of a repeat is freed
-  /// in some turns alone, and the layers have to be written out.
+  /// `chunks` are the model's units of this stage, the number of which is `stage`. False: layers that were left out are
+  /// not like others, or a buffer of a repeat is freed in some turns alone. Then more has to be walked, or the layers
+  /// written out.
   [[nodiscard]] bool run(const ModelBlocks& blocks, std::span<const UnitRange> chunks, std::int64_t stage);
 
  private:
@@ -142,6 +179,11 @@ class StageBuilder {
   bool trains() const { return recipe().pass == Pass::Train; }
   std::uint16_t num_layers() const { return narrow<std::uint16_t>(in_.model.num_layers()); }
   std::uint16_t unit_id(std::size_t local) const { return s_.unit_ids[local]; }
+  /// Place of a unit of the model in the stage that is walked. Of a stage of one chunk.
+  std::size_t local_of(std::int64_t unit) const {
+    const auto local = std::size_t(std::max<std::int64_t>(0, unit - first_));
+    return local < cut_.at + cut_.missing ? std::min(local, cut_.at) : local - cut_.missing;
+  }
   bool is_embedding(std::size_t local) const { return unit_id(local) == 0; }
   bool is_head(std::size_t local) const { return unit_id(local) == num_layers() + 1; }
   bool has_embedding() const { return first_ == 0; }
@@ -203,7 +245,7 @@ class StageBuilder {
   bool finish();
 
   // layers that are built once
-  enum class WalkOver : std::uint8_t { Schedule, Groups };
+  enum class WalkOver : std::uint8_t { Schedule, Groups, Pending };
   struct Walk {
     WalkOver over{};
     std::size_t end{};              // behind its last step
@@ -213,8 +255,18 @@ class StageBuilder {
     std::size_t num_marks{};
   };
   void label_units();
-  /// Layers whose gradients are reduced together, about.
+  void choose_cut(const ModelBlocks& blocks);
+  void mark_alike_layers(const ModelBlocks& blocks);
+  void repeat_buffers(std::size_t first, std::size_t count, std::size_t times, std::int64_t unit_step);
+  /// Layers whose gradients are reduced together, about; buckets take turns.
   std::size_t layers_per_bucket(const Group& group) const;
+  bool is_behind_cut(std::size_t slot) const {
+    return slot >= (is_over_units() ? cut_.at : std::size_t(s_.units[cut_.at].group));
+  }
+  /// Two slots between which layers are missing.
+  bool are_apart(std::size_t slot, std::size_t other) const {
+    return cut_.missing > 0 && is_behind_cut(slot) != is_behind_cut(other);
+  }
   void begin_run(std::size_t at);
   void begin_walk(WalkOver over, std::size_t end) { walk_ = {.over = over, .end = end}; }
   bool is_over_units() const { return walk_.over == WalkOver::Schedule; }
@@ -225,15 +277,16 @@ class StageBuilder {
   std::uint32_t label_at(std::size_t at) const;
   SlotWords words_of(std::size_t slot) const;
   void set_words(std::size_t slot, const SlotWords& words);
-  template <class Use>
-  void each_common_handle(Use use);
+  template <class Use, class UseGroup>
+  void each_common_handle(Use use, UseGroup use_group);
   bool mark_turn(std::size_t at);
   bool emits_alike(const TurnMark& before, const TurnMark& last, const TurnMark& now, int unit_step) const;
   bool is_turn(const TurnMark& before, const TurnMark& last, const TurnMark& now) const;
-  std::size_t num_turns_ahead(std::size_t at, const TurnMark& last, const TurnMark& now);
+  TurnsAhead turns_ahead(std::size_t at, const TurnMark& last, const TurnMark& now);
+  std::size_t fold_here(std::size_t at);
   void repeat_text(const TurnMark& before, const TurnMark& last, const TurnMark& now, std::uint32_t turns,
                    int unit_step);
-  void move_state(const TurnMark& last, const TurnMark& now, std::uint32_t turns);
+  void move_state(const TurnMark& last, const TurnMark& now, TurnsAhead turns);
   bool frees_in_all_turns(std::span<const std::uint32_t> num_freed) const;
   /// Visits groups in order; alike ones become a repeat.
   template <class Visit>
@@ -244,6 +297,18 @@ class StageBuilder {
       visit(s_.groups[at]);
       at += fold_turns(at);
     }
+  }
+
+  /// The same of groups whose gradients wait, within a walk over the schedule.
+  template <class Visit>
+  void walk_pending(Visit visit) {
+    const Walk outer = std::exchange(walk_, {.over = WalkOver::Pending, .end = s_.pending.size()});
+    for (std::size_t at = 0; at < s_.pending.size(); ++at) {
+      visit(s_.groups[s_.pending[at]]);
+      at += fold_turns(at);
+    }
+    walk_ = outer;
+    walk_.num_marks = 0;  // its turns are those of this walk now
   }
 
   // state
@@ -273,7 +338,8 @@ class StageBuilder {
   void visit(const Visit& v);
   void run_micro_batches();
   std::uint16_t frame_of(std::size_t local) const {
-    return narrow<std::uint16_t>(slot_ * std::uint32_t(s_.units.size()) + local);
+    return narrow<std::uint16_t>(slot_ * (s_.units.size() + cut_.missing) + local +
+                                 (local >= cut_.at ? cut_.missing : 0));
   }
   void run_hooks(const ScheduleStep& at);
   void acquire(const ScheduleStep& at);
@@ -299,6 +365,12 @@ class StageBuilder {
   }
   std::size_t kind_index(std::size_t local) const { return in_.model.weights.order[std::size_t(unit_id(local)) - 1]; }
   void push_part(const Block& part);
+  /// Compute waits for what ranks exchange, unless the trainer lets gathers and scatters run beside the products.
+  StreamId stream_of(const Block& part) const {
+    const bool is_beside = in_.framework.tensor_parallel.overlaps && part.exchange != Exchange::AllReduce &&
+                           part.exchange != Exchange::None && in_.strategy.mesh.splits_sequence();
+    return is_beside ? StreamId::Gather : StreamId::Compute;
+  }
   void call(std::uint8_t first, std::uint16_t unit, std::uint16_t frame);
   void push_memory(const Unit& unit, bool is_backward);
   void push_weights(Group& group);
@@ -335,6 +407,7 @@ class StageBuilder {
 
   RankProgram& p_;
   const Job& in_;
+  const SizedState& z_;
   const DtypePolicy& n_;
   const SizeRules& rules_;
   const EngineConvention& engine_;
@@ -342,7 +415,10 @@ class StageBuilder {
   StageScratch& s_;
   StateLayout layout_;
   const ModelBlocks* blocks_ = nullptr;
-  bool folds_{};
+  bool folds_{}, cuts_{};
+  Gap cut_;
+  bool is_cut_wrong_{};   // a walk has passed it outside of a repeat
+  bool pending_grows_{};  // the gradients of all layers do not fill a bucket
   Walk walk_;
   std::size_t period_{};  // of the kinds of layers; 0: nothing is folded
   std::uint16_t first_{}, last_{};

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <optional>
 
 #include "base/error.h"
 #include "base/narrow.h"
@@ -18,7 +19,7 @@ using namespace operand;
 namespace {
 
 /// Folding fewer units, or fewer steps, takes longer than building them.
-constexpr std::size_t kFewestUnits = 16, kFewestSkipped = 4;
+constexpr std::size_t kFewestUnits = 16, kFewestSkipped = 4, kFewestTurns = 6;
 
 /// `turns` after `now`, which came a turn after `before`.
 std::uint32_t moved(std::uint32_t before, std::uint32_t now, std::uint32_t turns) {
@@ -49,7 +50,8 @@ void StageBuilder::label_units() {
   s_.labels.assign(s_.units.size(), 0);
   s_.group_labels.assign(s_.groups.size(), 0);
   period_ = 0;
-  if (!folds_ || s_.units.size() < kFewestUnits || in_.strategy.wrap == WrapPolicy::Size) return;
+  if (!folds_ || in_.strategy.wrap == WrapPolicy::Size) return;
+  if (s_.units.size() + cut_.missing < kFewestUnits) return;
   const auto is_like = [&](std::size_t u, std::size_t v) {
     Unit unit = s_.units[u];
     const Unit& other = s_.units[v];
@@ -68,20 +70,12 @@ void StageBuilder::label_units() {
       if (is_like(u, u - back)) label = s_.labels[u - back];
     s_.group_labels[s_.units[u].group] = label;
   }
-  for (std::size_t p = 1; p <= kMostPeriod && period_ == 0; ++p) {
+  std::size_t most_alike = (s_.units.size() - 1) / 2;
+  for (std::size_t p = 1; p <= kMostPeriod && s_.units.size() > p + most_alike; ++p) {
     std::size_t num_alike = 0;
     for (std::size_t u = p; u < s_.units.size(); ++u) num_alike += s_.labels[u] == s_.labels[u - p];
-    if (2 * num_alike >= s_.units.size()) period_ = p;
+    if (num_alike > most_alike) most_alike = num_alike, period_ = p;
   }
-}
-
-std::size_t StageBuilder::layers_per_bucket(const Group& g) const {
-  const std::int64_t message = g.sizes.reduce_message.count;
-  if (layout_.shards_weights || copies(g) * ways(g) == 1 || !g.has_gradient() || message == 0 ||
-      !(is_last_micro_batch() || reduces_each_micro_batch()))
-    return 1;
-  if (fills_bucket()) return std::size_t(std::max<std::int64_t>(1, bucket_bytes().count / message));
-  return std::size_t((std::max<std::int64_t>(1, in_.framework.distributed.ddp_bucket_bytes) + message - 1) / message);
 }
 
 /// The steps from `at` on are looked at: how long a turn of theirs may be, and where they cease to be alike.
@@ -90,23 +84,28 @@ void StageBuilder::begin_run(std::size_t at) {
   if (at + 1 >= walk_.end) return;
   walk_.direction = slot_at(at + 1) < slot_at(at) ? -1 : 1;
   if (is_over_units() && s_.schedule[at + 1].phase == Phase::Backward) {
-    const std::size_t layers = layers_per_bucket(s_.groups[s_.units[s_.schedule[at + 1].unit].group]);
-    walk_.period = std::lcm(period_, layers * (buckets_[1] ? 2 : 1));  // two buckets take turns
+    const bool reduces = is_last_micro_batch() || reduces_each_micro_batch();
+    const Group& next = s_.groups[s_.units[s_.schedule[at + 1].unit].group];
+    walk_.period = std::lcm(period_, reduces ? layers_per_bucket(next) : 1);
   }
-  const std::size_t prefetched = gathers() ? std::size_t(engine_.prefetch_units) : 0;
+  const std::size_t prefetched = gathers() || engine_.gathers_at_use ? std::size_t(engine_.prefetch_units) : 0;
   walk_.ahead = walk_.period + (is_over_units() ? std::max<std::size_t>(1, prefetched) : 0);
   walk_.run_end = at + period_ + 1;
   const auto follows = [&](std::size_t j) { return slot_at(j) == slot_at(j - 1) + std::size_t(walk_.direction); };
   while (walk_.run_end < walk_.end && label_at(walk_.run_end) == label_at(walk_.run_end - period_) &&
          follows(walk_.run_end))
     ++walk_.run_end;
-  if (walk_.period > std::max<std::size_t>(2, period_)) walk_.period = 0;  // buckets of many layers: not worthwhile
+  // a few turns of many layers: not worthwhile
+  const bool is_long = walk_.run_end - at + cut_.missing >= kFewestTurns * walk_.period;
+  if (walk_.period > kMostPeriod || (walk_.period > std::max<std::size_t>(2, period_) && !is_long)) walk_.period = 0;
 }
 
-std::size_t StageBuilder::slot_at(std::size_t at) const { return is_over_units() ? s_.schedule[at].unit : at; }
+std::size_t StageBuilder::slot_at(std::size_t at) const {
+  return is_over_units() ? s_.schedule[at].unit : walk_.over == WalkOver::Pending ? s_.pending[at] : at;
+}
 
 std::uint32_t StageBuilder::label_at(std::size_t at) const {
-  if (!is_over_units()) return s_.group_labels[at];
+  if (!is_over_units()) return s_.group_labels[slot_at(at)];
   return narrow<std::uint32_t>(int(s_.schedule[at].phase)) << 16 | s_.labels[s_.schedule[at].unit];  // checked
 }
 
@@ -127,15 +126,16 @@ inline void StageBuilder::set_words(std::size_t slot, const SlotWords& words) {
       std::bit_cast<GroupHandles>(group);
 }
 
-/// Names that do not belong to a layer.
-template <class Use>
-void StageBuilder::each_common_handle(Use use) {
+/// Names that do not belong to a layer, and groups whose gradients wait, unless they do so to the end.
+template <class Use, class UseGroup>
+void StageBuilder::each_common_handle(Use use, UseGroup use_group) {
   for (std::uint32_t* one : {&tokens_, &memory_, &memory_gradient_, &step_gradient_, &step_temporary_}) use(*one);
   for (std::uint32_t& bucket : buckets_) use(bucket);
-  for (std::uint32_t& index : s_.pending) use(index);
   for (std::uint32_t& gathered : s_.issued) use(gathered);
   for (auto& held : s_.held)
     for (std::uint32_t& id : held) use(id);
+  if (pending_grows_) return;
+  for (std::uint32_t& group : s_.pending) use_group(group);
 }
 
 /// The state after the step at `at` into the next mark, if all the layers that it is about are there.
@@ -143,9 +143,9 @@ bool StageBuilder::mark_turn(std::size_t at) {
   const std::size_t slot = slot_at(at);
   const std::size_t num_slots = is_over_units() ? s_.units.size() : s_.groups.size();
   std::size_t behind = walk_.period - 1;
-  if (is_over_units())
+  if (is_over_units() && !pending_grows_)
     for (const std::uint32_t index : s_.pending) {
-      const std::int64_t unit = std::int64_t(s_.groups[index].unit) - first_;
+      const auto unit = std::int64_t(local_of(s_.groups[index].unit));
       const std::int64_t distance = walk_.direction * (std::int64_t(slot) - unit);
       if (distance < 0) return false;
       behind = std::max(behind, walk_.period + std::size_t(distance));
@@ -162,11 +162,13 @@ bool StageBuilder::mark_turn(std::size_t at) {
     const SlotWords words = words_of(std::size_t(oldest + walk_.direction * std::int64_t(k)));
     std::copy(words.begin(), words.end(), mark.handles.data() + k * words.size());
   }
-  each_common_handle([&](std::uint32_t handle) { mark.handles.push_back(handle); });
-  mark.values = {std::int64_t(hooks_), waiting_.count, std::int64_t(phase_), std::ssize(s_.pending),
-                 std::ssize(s_.issued)};
+  const auto keep = [&](std::uint32_t handle) { mark.handles.push_back(handle); };
+  each_common_handle(keep, keep);
+  mark.values = {std::int64_t(hooks_), pending_grows_ ? 0 : waiting_.count, std::int64_t(phase_),
+                 pending_grows_ ? 0 : std::ssize(s_.pending), std::ssize(s_.issued)};
   for (std::size_t k = 0; k < s_.held.size(); ++k) mark.values[5 + k] = std::ssize(s_.held[k]);
-  mark.grown = {s_.casts.size(), s_.kept.size(), is_over_units() ? 0 : s_.operands.size()};
+  mark.grown = {s_.casts.size(), s_.kept.size(), is_over_units() ? 0 : s_.operands.size(),
+                pending_grows_ ? s_.pending.size() : 0};
   ++walk_.num_marks;
   return true;
 }
@@ -210,11 +212,12 @@ bool StageBuilder::is_turn(const TurnMark& before, const TurnMark& last, const T
 }
 
 /// Counts the further turns that find layers of the same kinds, in the state that the layers of these turns were found
-/// in.
-std::size_t StageBuilder::num_turns_ahead(std::size_t at, const TurnMark& last, const TurnMark& now) {
+/// in. Those that are missing are among them where the turns end behind the cut, state and all.
+TurnsAhead StageBuilder::turns_ahead(std::size_t at, const TurnMark& last, const TurnMark& now) {
   const std::size_t period = walk_.period;
   const std::size_t first = at + walk_.ahead + 1;
   const std::int64_t newest = std::int64_t(now.oldest) + walk_.direction * std::int64_t(now.num_slots - 1);
+  if (are_apart(now.oldest, std::size_t(newest))) return {};
   std::array<SlotWords, kMostPeriod> expected, steps;
   for (std::size_t k = 0; k < period; ++k) {
     const std::size_t base = (now.num_slots - period + k) * kSlotWords;
@@ -223,34 +226,44 @@ std::size_t StageBuilder::num_turns_ahead(std::size_t at, const TurnMark& last, 
       steps[k][w] = now.handles[base + w] - last.handles[base + w];
     }
   }
+  is_cut_wrong_ |= cut_.missing % period != 0;
+  const auto missing = narrow<std::uint32_t>(cut_.missing / period);
   std::size_t count = 0, k = 0;
+  std::optional<std::size_t> before_cut;  // turns that end there
   for (; first + count < walk_.run_end; ++count) {
+    const auto slot = std::size_t(newest + walk_.direction * std::int64_t(count + 1));
+    if (!before_cut && are_apart(now.oldest, slot)) {
+      before_cut = count / period;
+      for (std::size_t of = 0; of < period; ++of)
+        for (std::size_t w = 0; w < kSlotWords; ++w) expected[of][w] += missing * steps[of][w];
+    }
     for (std::size_t w = 0; w < kSlotWords; ++w) expected[k][w] += steps[k][w];
-    if (words_of(std::size_t(newest + walk_.direction * std::int64_t(count + 1))) != expected[k]) break;
+    if (words_of(slot) != expected[k]) break;
     k = k + 1 == period ? 0 : k + 1;
   }
-  return count / period;
+  const auto turns = narrow<std::uint32_t>(count / period);
+  if (!before_cut) return {turns, 0};
+  const std::int64_t oldest = std::int64_t(now.oldest) + walk_.direction * std::int64_t(turns * period);
+  if (turns > 0 && are_apart(now.oldest, std::size_t(oldest))) return {turns, missing};
+  return {narrow<std::uint32_t>(*before_cut), 0};
 }
 
 /// The text of the two turns becomes that of a repeat of them and `turns` more.
 void StageBuilder::repeat_text(const TurnMark& before, const TurnMark& last, const TurnMark& now, std::uint32_t turns,
                                int unit_step) {
-  const std::size_t num_made = now.buffers - last.buffers;
-  p_.buffers.reserve(now.buffers + turns * num_made);
-  for (std::size_t turn = 1; turn <= turns; ++turn)
-    for (std::size_t k = last.buffers; k < now.buffers; ++k) {
-      ProgramBuffer& b = p_.buffers.emplace_back(p_.buffers[k]);
-      b.unit = narrow<std::uint16_t>(b.unit + std::int64_t(turn) * unit_step);
-    }
-  s_.last_use.resize(p_.buffers.size(), kNeverUsed);
+  repeat_buffers(last.buffers, now.buffers - last.buffers, turns, unit_step);
   if (now.instructions == last.instructions) return;
   const std::size_t num_operands = now.operands - last.operands;
   p_.operand_steps.resize(before.operands, 0);
   for (std::size_t k = last.operands; k < now.operands; ++k)
     p_.operand_steps.push_back(p_.operands[k] - p_.operands[k - num_operands]);
+  s_.moving.clear();
+  for (std::size_t k = before.operands; k < last.operands; ++k)
+    if (!p_.buffers[id(p_.operands[k])].is_persistent)
+      s_.moving.push_back({id(p_.operands[k]), p_.operand_steps[k], narrow<std::uint32_t>(k)});
+  std::uint32_t* const last_use = s_.last_use.data();
   for (std::uint32_t turn = 1; turn <= turns + 1; ++turn)
-    for (std::size_t k = before.operands; k < last.operands; ++k)
-      s_.last_use[id(p_.operands[k] + turn * p_.operand_steps[k])] = narrow<std::uint32_t>(k);
+    for (MovingOperand& m : s_.moving) last_use[m.buffer += m.step] = m.operand;
   p_.operands.resize(last.operands);
   Instruction repeat{
       .op = OpCode::Repeat, .stream = StreamId::Compute, .phase = phase_, .unit_step = narrow<std::int8_t>(unit_step)};
@@ -265,8 +278,8 @@ void StageBuilder::repeat_text(const TurnMark& before, const TurnMark& last, con
   p_.instructions.push_back(repeat);
 }
 
-/// The state after `turns` more turns.
-void StageBuilder::move_state(const TurnMark& last, const TurnMark& now, std::uint32_t turns) {
+/// The state after so many more turns.
+void StageBuilder::move_state(const TurnMark& last, const TurnMark& now, TurnsAhead turns) {
   const std::size_t period = walk_.period;
   std::int64_t slot = std::int64_t(now.oldest) + walk_.direction * std::int64_t(period);
   const auto words_at = [](const TurnMark& mark, std::size_t k) {
@@ -280,30 +293,45 @@ void StageBuilder::move_state(const TurnMark& last, const TurnMark& now, std::ui
     const SlotWords then = words_at(last, k);
     for (std::size_t w = 0; w < kSlotWords; ++w) steps[k][w] = words[k][w] - then[w];
   }
-  for (std::uint32_t turn = 1; turn < turns; ++turn)
+  bool is_behind = turns.missing == 0;
+  for (std::uint32_t turn = 1; turn < turns.walked; ++turn)
     for (std::size_t k = 0; k < period; ++k, slot += walk_.direction) {
+      if (!is_behind && are_apart(now.oldest, std::size_t(slot))) {
+        is_behind = true;
+        for (std::size_t of = 0; of < period; ++of)
+          for (std::size_t w = 0; w < kSlotWords; ++w) words[of][w] += turns.missing * steps[of][w];
+      }
       for (std::size_t w = 0; w < kSlotWords; ++w) words[k][w] += steps[k][w];
       set_words(std::size_t(slot), words[k]);
     }
   for (std::size_t k = 0; k < now.num_slots; ++k, slot += walk_.direction) {
     SlotWords end = words_at(now, k);
     const SlotWords then = words_at(last, k);
-    for (std::size_t w = 0; w < kSlotWords; ++w) end[w] = moved(then[w], end[w], turns);
+    for (std::size_t w = 0; w < kSlotWords; ++w) end[w] = moved(then[w], end[w], turns.all());
     set_words(std::size_t(slot), end);
   }
   std::size_t h = now.num_slots * kSlotWords;
-  each_common_handle([&](std::uint32_t& handle) { handle = moved(last.handles[h], now.handles[h], turns), ++h; });
-  const std::array lists{&s_.casts, &s_.kept, &s_.operands};
+  each_common_handle([&](std::uint32_t& handle) { handle = moved(last.handles[h], now.handles[h], turns.all()), ++h; },
+                     [&](std::uint32_t& group) { group = moved(last.handles[h], now.handles[h], turns.walked), ++h; });
+  const std::array lists{&s_.casts, &s_.kept, &s_.operands, &s_.pending};
   for (std::size_t l = 0; l < lists.size(); ++l) {
     const std::size_t count = now.grown[l] - last.grown[l];
-    for (std::uint32_t turn = 1; turn <= turns && count > 0; ++turn)
+    const std::uint32_t more = lists[l] == &s_.pending ? turns.walked : turns.all();
+    for (std::uint32_t turn = 1; turn <= more && count > 0; ++turn)
       for (std::size_t k = last.grown[l]; k < now.grown[l]; ++k)
         lists[l]->push_back(moved((*lists[l])[k - count], (*lists[l])[k], turn));
   }
 }
 
+/// After the step `at` of the walk: how many steps the program has without being built.
 std::size_t StageBuilder::fold_turns(std::size_t at) {
   if (period_ == 0) return 0;
+  const std::size_t folded = fold_here(at), next = at + folded + 1;
+  if (next < walk_.end) is_cut_wrong_ |= are_apart(slot_at(next - 1), slot_at(next));
+  return folded;
+}
+
+std::size_t StageBuilder::fold_here(std::size_t at) {
   if (walk_.num_marks == 0 && at + period_ >= walk_.run_end) begin_run(at);
   if (walk_.period == 0 || at + walk_.ahead + 2 * walk_.period >= walk_.run_end || !mark_turn(at)) {
     walk_.num_marks = 0;
@@ -316,13 +344,12 @@ std::size_t StageBuilder::fold_turns(std::size_t at) {
   if (walk_.num_marks <= 2 * p) return 0;
   const TurnMark &now = mark(0), &last = mark(p), &before = mark(2 * p);
   if (!is_turn(before, last, now)) return 0;
-  const std::size_t turns = num_turns_ahead(at, last, now);
-  if (turns * p < kFewestSkipped) return 0;
-  const auto count = narrow<std::uint32_t>(turns);
-  repeat_text(before, last, now, count, walk_.direction * narrow<int>(p));
-  move_state(last, now, count);
+  const TurnsAhead turns = turns_ahead(at, last, now);
+  if (turns.all() * p < kFewestSkipped) return 0;
+  repeat_text(before, last, now, turns.all(), walk_.direction * narrow<int>(p));
+  move_state(last, now, turns);
   walk_.num_marks = 0;
-  return turns * p;
+  return turns.walked * p;
 }
 
 /// A buffer that is freed in one turn of a repeat has to be in all of them.

@@ -151,10 +151,14 @@ void StageBuilder::reduce_pending(bool flush) {
   const bool is_full = fills_bucket() ? waiting_ + last.sizes.reduce_message > bucket_bytes()
                                       : waiting_ >= Bytes{in_.framework.distributed.ddp_bucket_bytes};
   if (!flush && has_buckets && !is_full) return;
-  for (const std::uint32_t i : s_.pending) {
-    reduce(s_.groups[i]);
-    if (recipe().optimizer_in_backward && is_last_micro_batch()) step(s_.groups[i]);
-  }
+  const auto visit = [&](Group& g) {
+    reduce(g);
+    if (recipe().optimizer_in_backward && is_last_micro_batch()) step(g);
+  };
+  if (pending_grows_)
+    walk_pending(visit);
+  else
+    for (const std::uint32_t i : s_.pending) visit(s_.groups[i]);
   s_.pending.clear();
   waiting_ = {};
   if (buckets_[1]) std::swap(buckets_[0], buckets_[1]);
@@ -177,9 +181,9 @@ void StageBuilder::prepare_flat_step(std::span<Group> groups) {
   for (Group& g : groups) {
     if (!has_step(g)) continue;
     any = &g;
-    kept += p_.buffers[g.gradient].bytes;
-    gradient += g.sizes.step_gradient;
-    temporary += g.sizes.step_temporary;
+    kept += g.count * p_.buffers[g.gradient].bytes;
+    gradient += g.count * g.sizes.step_gradient;
+    temporary += g.count * g.sizes.step_temporary;
   }
   walk_groups(groups, [&](Group& g) {
     const std::uint32_t whole = has_step(g) ? std::exchange(g.reduced_whole, 0u) : 0;
@@ -303,7 +307,7 @@ void StageBuilder::sum_partial_gradients() {
   Bytes message;
   std::uint32_t any = 0;
   for (const Group& g : s_.groups) {
-    message += g.sizes.partial_gradient;
+    message += g.count * g.sizes.partial_gradient;
     if (!any && g.sizes.partial_gradient.count > 0) any = g.gradient;
   }
   if (any) emit(OpCode::AllReduce, StreamId::Reduce, Axis::Tp, first_, {any | kRead | kWrite | kOwnSlice}, message);

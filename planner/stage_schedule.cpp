@@ -104,7 +104,7 @@ void StageBuilder::call(std::uint8_t first, std::uint16_t unit, std::uint16_t fr
   for (std::uint8_t id = first; id != kNoBlock; id = blocks[id].next) {
     const Block& part = blocks[id];
     if (!is_one) push_part(part);
-    Instruction& i = emit(op_of(part.exchange), StreamId::Compute, part.axis, unit,
+    Instruction& i = emit(op_of(part.exchange), stream_of(part), part.axis, unit,
                           is_one ? s_.operands : s_.part_operands, part.message);
     i.block = id;
     i.frame = frame;

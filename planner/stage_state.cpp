@@ -122,6 +122,22 @@ void StageBuilder::wrap_layer_by_size(Group& root, Group& g, const LayerKind& ki
   }
 }
 
+void size_state(SizedState& out, const Job& job) {
+  const auto sizes_of = [&](const StateList& list) { return state_sizes(list, job.numerics, job.recipe(), job.rules); };
+  out.before = sizes_of(job.model.before), out.after = sizes_of(job.model.after);
+  out.kinds.clear();
+  for (const StateList& list : job.model.layers) out.kinds.push_back(sizes_of(list));
+  out.messages = out.largest_message = {};
+  out.trained_elements = 0;
+  const auto add = [&](const StateSizes& unit) {
+    out.messages += unit.reduce_message;
+    out.largest_message = std::max(out.largest_message, unit.reduce_message);
+    out.trained_elements += unit.trained_elements;
+  };
+  add(out.before), add(out.after);
+  for (const std::size_t kind : job.model.weights.order) add(out.kinds[kind]);
+}
+
 /// ZeRO-3 fetches what a module uses when it runs, and ahead of it until a bucket is full: a parameter at least. What
 /// is fetched lives until its last use nearby, within a limit. Source: fetch_sub_module, __prefetch and
 /// release_sub_module of deepspeed/runtime/zero/partitioned_param_coordinator.py @edaa7221.
@@ -141,10 +157,7 @@ void StageBuilder::limit_fetches(Group& g) const {
 }
 
 void StageBuilder::make_groups() {
-  const auto sizes_of = [&](const StateList& list) { return state_sizes(list, n_, recipe(), rules_); };
-  const StateSizes before = sizes_of(in_.model.before), after_layers = sizes_of(in_.model.after);
-  s_.kinds.clear();
-  for (const StateList& list : in_.model.layers) s_.kinds.push_back(sizes_of(list));
+  const StateSizes &before = z_.before, &after_layers = z_.after;
   const bool has_root = gathers() && engine_.keeps_root_gathered;
   s_.groups.clear();
   std::uint16_t root = kNoGroup;
@@ -168,14 +181,14 @@ void StageBuilder::make_groups() {
     }
     const bool is_of_vision = !is_end && kind_of(i).part != ModelPart::Language;
     if (is_of_vision && root != kNoGroup && (kind_of(i).is_bridge || !in_.model.spec.vision.is_wrapped)) {
-      s_.groups[root].sizes += s_.kinds[kind_index(i)];  // no FSDP unit of its own
+      s_.groups[root].sizes += z_.kinds[kind_index(i)];  // no FSDP unit of its own
       u.group = root;
       continue;
     }
     u.group = narrow<std::uint16_t>(s_.groups.size());
     Group& g = s_.groups.emplace_back();
     g.unit = unit_id(i);
-    g.sizes = is_embedding(i) ? before : is_head(i) ? after_layers : s_.kinds[kind_index(i)];
+    g.sizes = is_embedding(i) ? before : is_head(i) ? after_layers : z_.kinds[kind_index(i)];
     g.messages =
         !is_end && wraps_adapters() ? num_adapter_matrices(in_.model.layers[kind_index(i)]) : g.sizes.trained_gathers;
     g.frozen_messages = g.sizes.frozen_gathers;
@@ -194,6 +207,11 @@ void StageBuilder::make_groups() {
   std::int64_t after = 0, kept = 0;
   for (std::size_t i = s_.units.size(); i-- > 0;) {
     Group& g = s_.groups[s_.units[i].group];
+    if (cut_.missing > 0 && i + 1 == cut_.at) {
+      is_cut_wrong_ |= engine_.max_reuse_distance > 0 && 2 * after <= engine_.max_reuse_distance;  // some are kept
+      for (std::size_t k = 0; k < cut_.period; ++k)
+        after += std::int64_t(cut_.missing / cut_.period) * s_.groups[s_.units[i - k].group].sizes.gathered_elements;
+    }
     g.elements_after = after;
     after += g.sizes.gathered_elements;
     const bool is_reused_soon = engine_.max_reuse_distance > 0 &&
@@ -203,13 +221,21 @@ void StageBuilder::make_groups() {
     if (is_reused_soon) kept += g.sizes.gathered_elements;
   }
   Bytes scratch;
+  std::size_t first_of_turn = 0;
   for (Group& g : s_.groups) {
+    const std::size_t local = local_of(g.unit);
+    const bool is_before_cut = cut_.missing > 0 && local < cut_.at && local + cut_.period >= cut_.at;
+    if (is_before_cut && local + cut_.period == cut_.at) first_of_turn = p_.buffers.size();
+    if (is_before_cut) g.count += std::int64_t(cut_.missing / cut_.period);
     g.domain = rules_.domain;
     g.needs_copy_out = gathers() && (engine_.copies_out || gathers_int8(g));
     limit_fetches(g);
     allocate_state(g);
-    step_gradient_bytes_ += g.sizes.step_gradient;
-    step_temporary_bytes_ += g.sizes.step_temporary;
+    if (is_before_cut && local + 1 == cut_.at)
+      repeat_buffers(first_of_turn, p_.buffers.size() - first_of_turn, cut_.missing / cut_.period,
+                     std::int64_t(cut_.period));
+    step_gradient_bytes_ += g.count * g.sizes.step_gradient;
+    step_temporary_bytes_ += g.count * g.sizes.step_temporary;
     scratch = std::max(scratch, g.sizes.step_scratch);
   }
   step_temporary_bytes_ += scratch;

@@ -1,6 +1,7 @@
 #include "planner/step_program.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include <fmt/format.h>
 
@@ -9,11 +10,20 @@
 
 namespace gpuplan {
 
-void RankProgram::clear() {
-  buffers.clear();
+void BuildNumber::renew() {
+  static std::atomic<std::uint64_t> last{0};
+  value_ = ++last;
+}
+
+void ProgramText::clear() {
   operands.clear();
   operand_steps.clear();
   instructions.clear();
+}
+
+void RankProgram::clear() {
+  ProgramText::clear();
+  buffers.clear();
   step_flops.assign(1, 0.0);
   num_frames = 0;
 }

@@ -218,20 +218,27 @@ struct BlockCost {
   double flops{};
 };
 
-struct RankProgram {
-  std::vector<ProgramBuffer> buffers;
+/// Instructions in the order of the program, and what they name.
+struct ProgramText {
   std::vector<Operand> operands;
   /// By how much each turn of a repeat of layers moves the buffer id of an operand. As long as the last of these
   /// repeats needs it.
   std::vector<std::uint32_t> operand_steps;
   std::vector<Instruction> instructions;
-  std::vector<double> step_flops = {0};  // products of optimizer steps, by kind of unit; the first: none
-  std::uint32_t num_frames{};
-  std::uint16_t first_unit{}, last_unit{};  // [first, last] of the model's units
 
   std::span<const Operand> operands_of(const Instruction& i) const {
     return {operands.data() + i.first_operand, i.num_operands};
   }
+  void clear();
+  bool operator==(const ProgramText&) const = default;
+};
+
+struct RankProgram : ProgramText {
+  std::vector<ProgramBuffer> buffers;
+  std::vector<double> step_flops = {0};  // products of optimizer steps, by kind of unit; the first: none
+  std::uint32_t num_frames{};
+  std::uint16_t first_unit{}, last_unit{};  // [first, last] of the model's units
+
   /// Index of the operand of that name among those of `i`; i.num_operands where there is none.
   std::size_t find_operand(const Instruction& i, Operand name) const;
   void clear();
@@ -249,6 +256,24 @@ struct RankClass {
 enum class Layers : std::uint8_t { WrittenOut, Folded };
 
 struct ModelBlocks;  // planner/block.h
+struct BuiltAs;      // planner/program_batch.h
+
+/// Tells programs that were built from each other. A copy has none: it may be changed.
+class BuildNumber {
+ public:
+  BuildNumber() = default;
+  BuildNumber(const BuildNumber&) {}
+  BuildNumber& operator=(const BuildNumber&) {
+    value_ = 0;
+    return *this;
+  }
+  /// None that any program had before.
+  void renew();
+  std::uint64_t value() const { return value_; }  // 0: none
+
+ private:
+  std::uint64_t value_ = 0;
+};
 
 struct StepProgram {
   Mesh mesh;
@@ -260,6 +285,8 @@ struct StepProgram {
   std::vector<std::vector<BlockCost>> costs;  // [column][block]
   bool has_one_host{};                        // one thread launches the kernels of all classes
   std::size_t num_programs{};                 // storage is reused; these many are valid
+  std::shared_ptr<BuiltAs> built_as;          // none: the programs serve one batch
+  BuildNumber build;                          // another one where instructions or operands are
 
   /// Index into `classes`.
   std::size_t class_of(std::int64_t rank) const;

@@ -9,6 +9,7 @@
 #include "base/work_count.h"
 #include "planner/instruction_cost.h"
 #include "planner/program_walk.h"
+#include "planner/timed_program.h"
 #include "planner/turn_notes.h"
 
 namespace gpuplan {
@@ -20,19 +21,30 @@ struct Instant {
   void join(Instant other) { seconds = seconds < other.seconds ? other.seconds : seconds; }  // in a register
 };
 
+/// What instructions of one kind cost on one machine, in seconds.
+struct Price {
+  double work{};  // of a stream, at full speed
+  double launching{}, host_tail{}, flops{};
+  double hand_over{};  // of a collective whose stream was idle
+  double message{};    // of a Recv: how long it is under way
+};
+
 /// Clocks of one class while it runs.
 struct Clock {
   ProgramCursor at;
   WaitingRule<Instant> waits;
   std::array<double, kNumStreams> busy{};
-  // Gathers and reductions of one axis share its links: one after the other they take as long as side by side.
+  // Gathers and reductions that share links, by CommModel::queue_of: one after the other they take as long as side by
+  // side.
   std::array<double, kNumAxes> links_free{};
   double host{}, end{}, flops{}, in_line{};  // in_line: communication on the stream that computes
   std::array<std::size_t, 2> received{};
   TurnNotes notes;                   // of a repeat of layers
   CommunicationSpans communication;  // known so far, in program order
   double layers_began{};             // what had ended when the repeat began
-  const RankProgram* program = nullptr;
+  const TimedProgram* program = nullptr;
+  std::vector<Price> prices;  // [kind of instruction]
+  double overlap_slowdown{};
 
   // The turns of a repeat soon all take the same time; then the rest of them is one shift.
   static constexpr std::size_t kNumClocks = 3 * std::size_t(kNumStreams) + kNumAxes + 4;
@@ -40,20 +52,18 @@ struct Clock {
   AllClocks turn_start{}, turn_delta{};
   double turn_began{};
   std::uint32_t turns_done{};
-  /// An operand of a turn of layers, and when its instruction ends.
-  struct Touch {
+  /// An operand of the latest turn of layers, and when its instruction ended.
+  struct TurnUse {
     Operand operand{};
     std::uint32_t step{};
     double finish{}, finish_step{};
   };
-  static constexpr std::uint32_t kMostTurnsOfUse = 3;
-  std::vector<Touch> touches, freed;
-  std::vector<std::uint32_t> lasting;  // indices into them
-  bool has_neighbours{};               // stages of a pipeline exchange messages: their turns are skipped together
+  std::vector<TurnUse> used;
+  bool has_neighbours{};  // stages of a pipeline exchange messages: their turns are skipped together
 
-  void reset(const RankProgram& of_rank, bool is_stage) {
+  void reset(const RankProgram& of_rank, const TimedProgram& timed, bool is_stage) {
     waits.reset(of_rank);
-    program = &of_rank;
+    program = &timed;
     notes.end_repeat();
     busy = {};
     links_free = {};
@@ -61,24 +71,26 @@ struct Clock {
     received = {};
     communication.clear(&notes);
     has_neighbours = is_stage;
-    at = ProgramCursor(of_rank, *this);
+    at = ProgramCursor(timed.text, *this);
   }
-  double later(double a, double b) {
-    notes.compare(a - b);
-    return std::max(a, b);
+  const Price& price() const {
+    return prices.data()[program->kinds.data()[&at.instruction() - program->text.instructions.data()]];
   }
+  /// Gives the clock of the end first, then those of the streams that the program uses.
   template <class Use>
   void each_clock(Use use) {
-    for (auto* moments : {&waits.tails(), &waits.gates()})
-      for (Instant& t : *moments) use(t.seconds);
-    for (double& t : busy) use(t);
+    use(end), use(host), use(flops);
+    for (const StreamId stream : program->streams) {
+      const auto s = std::size_t(stream);
+      use(waits.tails()[s].seconds), use(waits.gates()[s].seconds), use(busy[s]);
+    }
     for (double& t : links_free) use(t);
-    use(host), use(flops), use(in_line), use(end);
+    use(in_line);
   }
   AllClocks all_clocks() {
-    AllClocks out;
-    std::size_t k = 0;
-    each_clock([&](double t) { out[k++] = t; });
+    AllClocks out{};
+    double* next = out.data();
+    each_clock([&](double t) { *next++ = t; });
     return out;
   }
 
@@ -111,7 +123,7 @@ struct Clock {
   }
   std::uint32_t skips_layers(const Instruction& repeat, std::uint32_t left) {
     if (!notes.is_in_repeat()) return 0;
-    each_noted_clock([&](double t) { notes.clock(t); });
+    notes.note_clocks([&](auto note) { each_noted_clock(note); });
     std::uint32_t turns = notes.num_alike(left, end);
     if (turns > 0) turns = num_not_waiting(repeat, turns);
     if (turns > 0) {
@@ -125,65 +137,46 @@ struct Clock {
     if (turns >= left || !notes.is_worthwhile()) notes.end_repeat();
     return turns;
   }
+  /// The touches of a repeat in one of the lists of its program.
+  std::span<const TimedProgram::Touch> of_repeat(const Instruction& repeat,
+                                                 const std::vector<TimedProgram::Touch>& list,
+                                                 std::size_t TimedProgram::Turns::*ends) const {
+    const std::size_t turns = program->kinds[std::size_t(&repeat - program->text.instructions.data())];
+    const std::size_t first = program->turns[turns - 1].*ends;
+    return {list.data() + first, program->turns[turns].*ends - first};
+  }
   /// So many of `turns` find operands that were used before the repeat as much in time as the latest did.
   std::uint32_t num_not_waiting(const Instruction& repeat, std::uint32_t turns) const {
-    std::size_t n = 0;
-    for (const Instruction* i = &repeat + 1; i->op != OpCode::EndRepeat; ++i, ++n) {
-      const double until = notes.last_wait(n), by = notes.wait_step(n);
+    const auto* const uses = waits.uses().data();
+    for (const TimedProgram::Touch& touch : of_repeat(repeat, program->awaited, &TimedProgram::Turns::awaited)) {
+      const double until = notes.last_wait(touch.instruction), by = notes.wait_step(touch.instruction);
       if (until >= layers_began) continue;  // nothing of before the repeat is later
-      for (std::size_t k = i->first_operand; k < std::size_t(i->first_operand) + i->num_operands; ++k) {
-        const std::uint32_t step = program->operand_steps[k];
-        if (step == 0 || (program->operands[k] & operand::kAllocates)) continue;
-        for (std::uint32_t turn = 1; turn <= turns; ++turn) {
-          const auto& use = waits.uses()[operand::id(program->operands[k] + (at.layer_turn() + turn) * step)];
-          const double before = std::max(use.written.seconds, use.read.seconds);
-          if (before > (until + turn * by) * (1 + 1e-12)) turns = turn - 1;
-        }
+      std::uint32_t buffer = operand::id(touch.operand + at.layer_turn() * touch.step);
+      for (std::uint32_t turn = 1; turn <= turns; ++turn) {
+        buffer += touch.step;
+        const double before = std::max(uses[buffer].written.seconds, uses[buffer].read.seconds);
+        if (before > (until + turn * by) * (1 + 1e-12)) turns = turn - 1;
       }
     }
     return turns;
   }
   /// Uses of the operands in turns that are not run. What a turn soon after frees is of no use to what comes behind.
   void use_in_turns(const Instruction& repeat, std::uint32_t turns) {
-    const std::uint32_t now = at.layer_turn();
     const std::uint32_t first_of_all = turns > kMostTurnsOfUse ? turns - kMostTurnsOfUse : 0;
-    find_lasting(repeat);
-    for (std::uint32_t turn = 1; turn <= turns; ++turn) {
-      const auto use = [&](const Touch& touch) {
-        const Operand o = touch.operand + (now + turn) * touch.step;
-        if (o & operand::kAllocates) waits.uses()[operand::id(o)] = {};
-        waits.use_until(o, {touch.finish + turn * touch.finish_step});
-      };
-      if (turn > first_of_all)
-        for (const Touch& touch : touches) use(touch);
-      else
-        for (const std::uint32_t k : lasting) use(touches[k]);
-    }
+    use_in(1, first_of_all, of_repeat(repeat, program->lasting, &TimedProgram::Turns::lasting));
+    use_in(first_of_all + 1, turns, of_repeat(repeat, program->touches, &TimedProgram::Turns::touches));
   }
-  /// The operands of a turn, and those of them whose buffers the repeat does not free.
-  void find_lasting(const Instruction& repeat) {
-    touches.clear(), lasting.clear(), freed.clear();
-    std::size_t n = 0;
-    for (const Instruction* i = &repeat + 1; i->op != OpCode::EndRepeat; ++i) {
-      const bool is_work = i->op != OpCode::Release;
-      for (std::size_t k = i->first_operand; k < std::size_t(i->first_operand) + i->num_operands; ++k)
-        touches.push_back({program->operands[k], program->operand_steps[k], is_work ? notes.last_finish(n) : 0,
-                           is_work ? notes.finish_step(n) : 0});
-      n += is_work;
-    }
-    const auto frees = [](const Touch& last, const Touch& touch) {
-      const std::uint32_t apart = operand::id(touch.operand) - operand::id(last.operand);
-      for (std::uint32_t later = 0; later <= kMostTurnsOfUse; ++later)
-        if (apart == later * last.step) return last.step == touch.step;
-      return false;
-    };
-    for (const Touch& t : touches)
-      if (t.operand & operand::kFrees) freed.push_back(t);
-    for (std::uint32_t k = 0; k < touches.size(); ++k) {
-      const bool is_freed =
-          std::any_of(freed.begin(), freed.end(), [&](const Touch& t) { return frees(t, touches[k]); });
-      if (!is_freed && (touches[k].operand & (operand::kRead | operand::kWrite))) lasting.push_back(k);
-    }
+  void use_in(std::uint32_t first, std::uint32_t last, std::span<const TimedProgram::Touch> touches) {
+    used.clear();
+    for (const TimedProgram::Touch& touch : touches)
+      used.push_back({touch.operand + at.layer_turn() * touch.step, touch.step, notes.last_finish(touch.work),
+                      notes.finish_step(touch.work)});
+    for (std::uint32_t turn = first; turn <= last; ++turn)
+      for (const TurnUse& use : used) {
+        const Operand o = use.operand + turn * use.step;
+        if (o & operand::kAllocates) waits.uses().data()[operand::id(o)] = {};
+        waits.use_until(o, {use.finish + turn * use.finish_step});
+      }
   }
   /// How far the turn that has ended moved the clocks.
   AllClocks last_turn() {
@@ -203,13 +196,13 @@ struct Clock {
     turn_start = all_clocks(), turn_delta = delta, turn_began = end;
   }
   void shift(const AllClocks& delta, double turns) {
-    const double by = turns * delta.back();
+    const double by = turns * delta.front();
     for (auto& use : waits.uses())
       for (Instant* t : {&use.written, &use.read})
         if (t->seconds >= turn_began) t->seconds += by;
     communication.shift(turn_began, by);
-    std::size_t k = 0;
-    each_clock([&](double& t) { t += turns * delta[k++]; });
+    const double* moved = delta.data();
+    each_clock([&](double& t) { t += turns * *moved++; });
   }
 };
 
@@ -248,16 +241,21 @@ Seconds rounded(Seconds sum) {
 
 class ForwardPass {
  public:
-  ForwardPass(const StepProgram& all, std::span<const CostModel> columns, const CommModel& comm)
+  ForwardPass(const StepProgram& all, const TimedStep& timed, std::span<const CostModel> columns, const CommModel& comm)
       : all_(all),
+        timed_(timed),
         columns_(columns),
         comm_(comm) {}
 
   StepTime run() {
     auto& c = clocks();
     c.resize(std::max(c.size(), all_.classes.size()));
-    for (std::size_t k = 0; k < all_.classes.size(); ++k)
-      c[k].reset(all_.programs[all_.classes[k].program], all_.mesh.num_stages() > 1 || all_.has_one_host);
+    for (std::size_t k = 0; k < all_.classes.size(); ++k) {
+      const std::size_t program = all_.classes[k].program;
+      c[k].reset(all_.programs[program], timed_.programs[program], all_.mesh.num_stages() > 1 || all_.has_one_host);
+      set_prices(c[k].prices, all_.classes[k]);
+      c[k].overlap_slowdown = columns_[all_.classes[k].costs].overlap_slowdown;
+    }
     mail_.resize(all_.classes.size());
     turn_at_.assign(all_.classes.size(), std::numeric_limits<std::uint32_t>::max());
     advance(0, c[0]);
@@ -290,18 +288,6 @@ class ForwardPass {
   }
 
  private:
-  /// Layers repeat: most collectives are one of the last few again.
-  double collective(const Instruction& i) {
-    for (const KnownCollective& k : known_)
-      if (k.op == i.op && k.axis == i.axis && k.work == i.work && k.messages == i.messages) return k.time;
-    KnownCollective& oldest = known_[next_known_++ % known_.size()];
-    oldest = {i.op, i.axis, i.work, i.messages,
-              (i.op == OpCode::AllReduce ? comm_.all_reduce_time(i.axis, i.work)
-                                         : comm_.gather_time(i.axis, i.work, i.messages))
-                  .value};
-    return oldest.time;
-  }
-
   /// The stage that a message goes to. The last one sends on to the first where stages have several chunks.
   std::size_t neighbour(std::size_t k, Direction direction) const {
     const std::size_t stages = all_.classes.size();
@@ -313,11 +299,11 @@ class ForwardPass {
   }
 
   /// Seconds that a transfer takes, or none where `i` moves no data.
-  double transfer(const RankProgram& p, const Instruction& i) {
+  double transfer(const RankProgram& p, const Instruction& i) const {
     switch (i.op) {
       case OpCode::AllGather:
-      case OpCode::ReduceScatter:
-      case OpCode::AllReduce: return collective(i);
+      case OpCode::ReduceScatter: return comm_.gather_time(i.axis, i.work, i.messages).value;
+      case OpCode::AllReduce: return comm_.all_reduce_time(i.axis, i.work).value;
       case OpCode::Send: return comm_.send_time(i.axis, i.work).value;
       case OpCode::CopyIn:
       case OpCode::CopyOut: return (i.work / (uses_nvme(p, i) ? comm_.nvme : comm_.host_link)).value;
@@ -325,8 +311,23 @@ class ForwardPass {
     }
   }
 
+  void set_prices(std::vector<Price>& prices, const RankClass& rank_class) const {
+    const RankProgram& p = all_.programs[rank_class.program];
+    const CostModel& device = columns_[rank_class.costs];
+    prices.clear();
+    for (const TimedProgram::Example& example : timed_.programs[rank_class.program].examples) {
+      const Instruction& i = p.instructions[example.instruction];
+      const InstructionCost cost = cost_of(all_, p, i, rank_class.costs, device, comm_);
+      prices.push_back({.work = cost.work.value + transfer(p, i),
+                        .launching = cost.launching.value,
+                        .host_tail = cost.host_tail.value,
+                        .flops = cost.flops,
+                        .hand_over = is_collective(i.op) ? comm_.hand_over(i.axis).value : 0,
+                        .message = i.op == OpCode::Recv ? comm_.send_time(i.axis, i.work).value : 0});
+    }
+  }
+
   bool advance(std::size_t k, Clock& c) {
-    const RankClass& rank_class = all_.classes[k];
     if (k == 0 && std::exchange(turn_is_over_, false)) skip_turns_of_stages();
     bool moved = false;
     while (!c.at.is_done()) {
@@ -337,8 +338,10 @@ class ForwardPass {
       ++num_executed_;
       if (i.op == OpCode::Release)
         release(c);
+      else if (c.notes.has_comparisons())
+        execute<Noted::Yes>(k, c, i);
       else
-        execute(k, c, i, rank_class);
+        execute<Noted::No>(k, c, i);
       const double host = c.host;
       c.at.advance(c);
       if (c.host != host) host_ = c.host;  // turns were skipped
@@ -403,68 +406,65 @@ class ForwardPass {
     return start.seconds;
   }
 
-  void execute(std::size_t k, Clock& c, const Instruction& i, const RankClass& rank_class) {
-    const RankProgram& p = all_.programs[rank_class.program];
-    const CostModel& device = columns_[rank_class.costs];
+  enum class Noted : std::uint8_t { No, Yes };
+  template <Noted kNoted>
+  void execute(std::size_t k, Clock& c, const Instruction& i) {
+    const auto compare = [&](double slack) {
+      if constexpr (kNoted == Noted::Yes) c.notes.compare(slack);
+    };
+    const auto later = [&](double a, double b) {
+      compare(a - b);
+      return std::max(a, b);
+    };
     if (all_.has_one_host) c.host = host_;
-    const InstructionCost cost = cost_of(all_, p, i, rank_class.costs, device, comm_);
+    const Price& price = c.price();
     const std::span<const Operand> operands = c.at.operands();
     const double free = c.waits.tail(i.stream).seconds, launched = c.host;
-    const double ready = c.notes.has_comparisons() ? noted_ready_at(c, i, operands) : ready_at(c.waits, i, operands);
-    double start = c.later(ready, launched);
+    const double ready = kNoted == Noted::Yes ? noted_ready_at(c, i, operands) : ready_at(c.waits, i, operands);
+    double start = later(ready, launched);
     if (is_collective(i.op)) {  // a stream that was idle hands over while the links may still be busy
-      c.notes.compare(start - free);
-      const double hand_over = start > free ? comm_.hand_over(i.axis).value : 0;
-      start = c.later(start, c.links_free[std::size_t(i.axis)] - hand_over) + hand_over;
+      compare(start - free);
+      const double hand_over = start > free ? price.hand_over : 0;
+      start = later(start, c.links_free[std::size_t(comm_.queue_of(i.axis))] - hand_over) + hand_over;
       c.busy[std::size_t(i.stream)] += hand_over;
       if (i.stream == StreamId::Compute) c.in_line += hand_over;
     }
-    double work = cost.work.value;
+    double work = price.work;
     if (i.stream == StreamId::Compute && !moves_data(i.op))
-      work = c.communication.finish(start, work, device.overlap_slowdown) - start;
-    else
-      work += transfer(p, i);
-    double finish = c.later(start + work, launched + cost.host_tail.value);
-    c.host += cost.launching.value;
+      work = c.communication.finish(start, work, c.overlap_slowdown) - start;
+    double finish = later(start + work, launched + price.host_tail);
+    c.host += price.launching;
     host_ = c.host;
-    c.flops += cost.flops;
+    c.flops += price.flops;
     const std::size_t direction = std::size_t(i.direction);
     if (i.op == OpCode::Recv) finish = std::max(start, mail_[k].times[direction][c.received[direction]++]);
     if (takes_multiprocessors(i.op)) {
       // A collective that waits for its launches moves nothing meanwhile.
       const double ended = i.op == OpCode::Recv ? finish : start + work;
-      const double began = i.op == OpCode::Recv ? finish - comm_.send_time(i.axis, i.work).value : start;
-      c.busy[std::size_t(StreamId::Compute)] += c.communication.add(began, ended, device.overlap_slowdown);
+      const double began = i.op == OpCode::Recv ? finish - price.message : start;
+      c.busy[std::size_t(StreamId::Compute)] += c.communication.add(began, ended, c.overlap_slowdown);
       double& computed = c.waits.tails()[std::size_t(StreamId::Compute)].seconds;
-      computed = c.later(computed, c.communication.compute_end());
-      c.end = c.later(c.end, c.communication.compute_end());
+      computed = later(computed, c.communication.compute_end());
+      c.end = later(c.end, c.communication.compute_end());
     }
     if (i.op == OpCode::Send) mail_[neighbour(k, i.direction)].times[direction].push_back(finish);
-    if (is_collective(i.op)) c.links_free[std::size_t(i.axis)] = finish;
-    if (c.notes.has_comparisons())
+    if (is_collective(i.op)) c.links_free[std::size_t(comm_.queue_of(i.axis))] = finish;
+    if constexpr (kNoted == Noted::Yes)
       c.waits.end(i, operands, {finish}, NotedJoin{&c.notes});
     else
       c.waits.end(i, operands, {finish});
     if (c.notes.is_in_repeat()) c.notes.finish(finish);
     if (i.stream == StreamId::Compute && is_collective(i.op)) c.in_line += work;
     c.busy[std::size_t(i.stream)] += i.op == OpCode::Recv ? 0 : work;
-    c.end = c.later(c.end, finish);
+    c.end = later(c.end, finish);
   }
 
   /// Collectives, sends and receives are kernels; copies to and from the host have engines of their own.
   static bool takes_multiprocessors(OpCode op) { return op >= OpCode::AllGather && op <= OpCode::Recv; }
 
-  struct KnownCollective {
-    OpCode op{};  // Call: no collective yet
-    Axis axis{};
-    Bytes work;
-    std::uint16_t messages{};
-    double time{};
-  };
-  std::array<KnownCollective, 4> known_{};
-  std::size_t next_known_ = 0;
   std::int64_t num_executed_ = 0;
   const StepProgram& all_;
+  const TimedStep& timed_;
   std::span<const CostModel> columns_;
   const CommModel& comm_;
   std::vector<Mail> mail_;
@@ -476,8 +476,15 @@ class ForwardPass {
 
 }  // namespace
 
+StepTime forward_pass(const StepProgram& program, const TimedStep& timed, std::span<const CostModel> columns,
+                      const CommModel& comm) {
+  return ForwardPass(program, timed, columns, comm).run();
+}
+
 StepTime forward_pass(const StepProgram& program, std::span<const CostModel> columns, const CommModel& comm) {
-  return ForwardPass(program, columns, comm).run();
+  static thread_local TimedStep timed;
+  resolve(timed, program);
+  return forward_pass(program, timed, columns, comm);
 }
 
 }  // namespace gpuplan

@@ -30,7 +30,12 @@ struct StepTime {
   }
 };
 
-/// Time of one optimizer step of the whole job. `columns` as in build_step_program.
+struct TimedStep;  // planner/timed_program.h
+
+/// Time of one optimizer step of the whole job. `columns` as in build_step_program. `timed`: the program, resolved; it
+/// serves every machine.
+StepTime forward_pass(const StepProgram& program, const TimedStep& timed, std::span<const CostModel> columns,
+                      const CommModel& comm);
 StepTime forward_pass(const StepProgram& program, std::span<const CostModel> columns, const CommModel& comm);
 
 }  // namespace gpuplan

@@ -370,6 +370,11 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
                                     : "every decoder layer reads the encoder's output: not split into stages";
   if (row.degrees == Degrees::Hybrid && (s.mesh.copies() == 1 || s.mesh.shard_ways() == 1))
     return "needs a shard group smaller than all GPUs";
+  // HYBRID_SHARD without a device mesh of one's own: torch/distributed/fsdp/_init_utils.py
+  // (_init_intra_node_process_group)
+  if (row.degrees == Degrees::Hybrid && s.engine == ShardingEngine::Fsdp1 &&
+      s.mesh.shard_ways() < cluster.gpus_per_node)
+    return "FSDP version 1 shards over whole machines and copies between them";
   if (recipe.offload.optimizer != OffloadTarget::None && !row.can_offload_optimizer) return "no optimizer offload";
   if (recipe.offload.params != OffloadTarget::None && !row.can_offload_params) return "no parameter offload";
   if (recipe.offload.params == OffloadTarget::Nvme && !engine.offloads_to_nvme) return "only ZeRO-3 offloads to NVMe";

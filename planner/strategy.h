@@ -53,9 +53,12 @@ struct Strategy {
 
   /// With its degrees where layers are shared: "fsdp tp2·dp4".
   std::string title() const;
+  /// Its stages compute one after the other.
+  bool takes_turns() const { return schedule == Schedule::Naive && mesh.num_stages() > 1; }
   bool is_one_gpu() const { return engine == ShardingEngine::Local && mesh.world() == 1; }
   /// Whole copies of model and training state on several GPUs.
   bool is_replicated() const { return !layout.shards_optimizer && mesh.copies() > 1; }
+  bool operator==(const Strategy&) const = default;
 };
 
 /// What the user may pin on the command line.

@@ -184,17 +184,6 @@ std::optional<AccuracyRange> time_range(const Job& job) {
 
 namespace {
 
-/// What all classes of a job have in common.
-struct CommonMemory {
-  CommonMemory(const Job& job, const StepProgram& program)
-      : needs(phase_needs(job)),
-        temporaries(step_temporaries(job, program)) {
-    if (is_evaluated(job.request)) needs.evaluation = evaluation_needs(job, program);
-  }
-  PhaseNeeds needs;
-  std::optional<StepTemporaries> temporaries;
-};
-
 /// `peak`: replay() of the class.
 ClassMemory class_memory(const Job& job, const CommonMemory& common, const StepProgram& program, const RankClass& c,
                          const Peak& peak) {
@@ -216,7 +205,7 @@ ClassMemory class_memory(const Job& job, const CommonMemory& common, const StepP
 }  // namespace
 
 ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& c) {
-  return class_memory(job, {job, program}, program, c, replay(program, c));
+  return class_memory(job, CommonMemory(job, program), program, c, replay(program, c));
 }
 
 namespace {
@@ -254,15 +243,15 @@ void ask_host(StrategyEstimate& e) {
       format_bytes(e.host.needed()), format_bytes(e.host.usual), tight);
 }
 
-/// Peak, tiers and verdict of a built program.
-void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks) {
+/// Peak, tiers and verdict of a built program, the host's too.
+void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks,
+                 const CommonMemory& common) {
   e.strategy = job.strategy;
   e.num_gpus_used = job.strategy.mesh.world();
   e.fit = Fit::Yes, e.chance = 1;
   e.why_not_yes.clear();
   e.memory_range = memory_range(job);
   const std::optional<AccuracyRange>& range = e.memory_range;
-  const CommonMemory common(job, program);
   Bytes worst{std::numeric_limits<std::int64_t>::min()};
   for (std::size_t k = 0; k < program.classes.size(); ++k) {
     const RankClass& c = program.classes[k];
@@ -284,21 +273,29 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
     e.fullest_class = k;
   }
   e.peak_instant = describe(e.peak.instant, e.peak.unit, job.model.num_layers());
+  e.save = common.save;
+  e.host = host_memory(job, e.peak, e.save);
+  check_host(e);
+  ask_host(e);
 }
 
 }  // namespace
 
-bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program, BlockCache* cache) {
-  build_step_program(program, job, {}, {}, cache, Layers::Folded);  // bytes only: no costs
-  return evaluate_built(e, job, program, replay_phases(job, program));
+CommonMemory::CommonMemory(const Job& job, const StepProgram& program)
+    : needs(phase_needs(job)),
+      temporaries(step_temporaries(job, program)),
+      save(save_cost(job)) {
+  if (is_evaluated(job.request)) needs.evaluation = evaluation_needs(job, program);
 }
 
-bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks) {
-  fill_memory(e, job, program, peaks);
-  e.save = save_cost(job);
-  e.host = host_memory(job, e.peak, e.save);
-  check_host(e);
-  ask_host(e);
+bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program, BlockCache* cache) {
+  build_step_program(program, job, {}, {}, cache, Layers::Folded);  // bytes only: no costs
+  return evaluate_built(e, job, program, replay_phases(job, program), {job, program});
+}
+
+bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks,
+                    const CommonMemory& common) {
+  fill_memory(e, job, program, peaks, common);
   return e.fits();
 }
 
@@ -323,11 +320,7 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts p
   const StepColumns columns = make_columns(job);
   build_step_program(program, job, columns.models, columns.of_rank, cache, Layers::Folded);
   const std::vector<Peak> peaks = replay_phases(job, program);
-  fill_memory(e, job, program, peaks);
-  e.save = save_cost(job);
-  e.host = host_memory(job, e.peak, e.save);
-  check_host(e);
-  ask_host(e);
+  fill_memory(e, job, program, peaks, {job, program});
   if (parts == Parts::IfFits && !e.fits()) return e;
   if (parts == Parts::All) explain_peak(e, job, program);
   const bool is_average = padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len;

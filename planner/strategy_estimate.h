@@ -16,6 +16,7 @@
 #include "planner/memory.h"
 #include "planner/peaks.h"
 #include "planner/phases.h"
+#include "planner/step_temporaries.h"
 #include "planner/step_time.h"
 #include "planner/tiers.h"
 
@@ -41,6 +42,15 @@ struct HostBytes {
 /// What saving costs.
 struct SaveCost {
   Bytes disk, disk_with_optimizer, device_peak;
+};
+
+/// The parts of a verdict that do not depend on the kind of GPU.
+struct CommonMemory {
+  CommonMemory() = default;
+  CommonMemory(const Job& job, const StepProgram& program);
+  PhaseNeeds needs;
+  std::optional<StepTemporaries> temporaries;
+  SaveCost save;
 };
 
 /// One row of the table. Figures are of the fullest rank.
@@ -140,8 +150,9 @@ ClassMemory class_memory(const Job& job, const StepProgram& program, const RankC
 bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program, BlockCache* cache = nullptr);
 
 /// The same for a program that is built and replayed already: `peaks` is replay() of its classes. Jobs that differ in
-/// the kind of GPU alone share both, unless they are pipelines, whose stages are cut by the memory of their GPUs.
-bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks);
+/// the kind of GPU alone share all three, unless they are pipelines, whose stages are cut by the memory of their GPUs.
+bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks,
+                    const CommonMemory& common);
 
 /// How much of an estimate is made. All: the peak is taken apart too (memory, items, kept_logits, evaluation among
 /// phases), which is half of the work. IfFits: no time of what does not fit.

@@ -10,8 +10,9 @@ namespace {
 bool move_alike(const NoteList<double>& before, const NoteList<double>& last, const NoteList<double>& now,
                 double rounding) {
   if (before.size() != now.size() || last.size() != now.size()) return false;
+  const double *a = before.data(), *b = last.data(), *c = now.data();
   for (std::size_t k = 0; k < now.size(); ++k) {
-    const double step = now[k] - last[k], step_before = last[k] - before[k];
+    const double step = c[k] - b[k], step_before = b[k] - a[k];
     if (!(std::abs(step - step_before) <= 1e-10 * std::abs(step) + rounding)) return false;
   }
   return true;
@@ -29,8 +30,9 @@ std::uint32_t TurnNotes::num_alike(std::uint32_t left, double scale) const {
     return 0;
   double turns = double(left);
   for (std::size_t k = 0; k < now.slacks.size(); ++k) {
-    const double slack = std::abs(now.slacks[k]), shrinks = std::abs(last.slacks[k]) - slack;
-    if (now.slacks[k] * last.slacks[k] < 0 && slack > rounding) return 0;
+    const double is = now.slacks.data()[k], was = last.slacks.data()[k];
+    const double slack = std::abs(is), shrinks = std::abs(was) - slack;
+    if (is * was < 0 && slack > rounding) return 0;
     if (shrinks > rounding) turns = std::min(turns, std::floor(slack / shrinks) - 1);
   }
   return turns > 0 ? std::uint32_t(turns) : 0;  // checked

@@ -4,11 +4,13 @@
 // turns.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <memory>
+#include <utility>
 
 namespace gpuplan {
 
@@ -17,19 +19,23 @@ template <class Value>
 class NoteList {
  public:
   void clear() { size_ = 0; }
-  void add(Value value) {
-    if (size_ == values_.size()) [[unlikely]]
+  [[gnu::always_inline]] void add(Value value) {
+    if (size_ == capacity_) [[unlikely]]
       grow();
-    values_[size_++] = value;
+    values_.get()[size_++] = value;
   }
   std::size_t size() const { return size_; }
-  const Value& operator[](std::size_t k) const { return values_[k]; }
+  const Value* data() const { return values_.get(); }
 
  private:
-  [[gnu::noinline]] void grow() { values_.resize(2 * size_ + 256); }
+  [[gnu::noinline]] void grow() {
+    auto wider = std::make_unique<Value[]>(2 * size_ + 256);
+    std::copy_n(values_.get(), size_, wider.get());
+    values_ = std::move(wider), capacity_ = 2 * size_ + 256;
+  }
 
-  std::vector<Value> values_;
-  std::size_t size_ = 0;
+  std::unique_ptr<Value[]> values_;
+  std::size_t size_ = 0, capacity_ = 0;
 };
 
 /// Comparisons and moments of the latest turns. Nothing is noted outside of a repeat of layers, and of its first turn
@@ -49,8 +55,12 @@ class TurnNotes {
   void compare(double slack) {
     if (has_comparisons_) now().slacks.add(slack);
   }
-  /// A clock: it moves by as much in every turn, while turns are alike.
-  void clock(double moment) { now().clocks.add(moment); }
+  /// Clocks: each moves by as much in every turn, while turns are alike. `give(note)` notes each of them.
+  template <class Give>
+  void note_clocks(Give give) {
+    NoteList<double>& clocks = now().clocks;
+    give([&](double moment) { clocks.add(moment); });
+  }
   /// When an instruction ends.
   void finish(double moment) { now().finishes.add(moment); }
   /// Until when an instruction waits for its operands, or (a Release) a pool for what is freed.
@@ -62,18 +72,18 @@ class TurnNotes {
   /// Makes room for the next turn.
   void next_turn() {
     ++num_turns_;
-    latest_ = (latest_ + 1) % turns_.size();
+    latest_ = latest_ + 1 == turns_.size() ? 0 : latest_ + 1;
     has_comparisons_ = true;
     now().clear();
   }
   /// Turns that come in no rhythm are not worth more notes.
   bool is_worthwhile() const { return num_turns_ < 6; }
   /// The latest turn moved it so far.
-  double clock_step(std::size_t k) const { return turn(0).clocks[k] - turn(1).clocks[k]; }
-  double finish_step(std::size_t k) const { return turn(0).finishes[k] - turn(1).finishes[k]; }
-  double wait_step(std::size_t k) const { return turn(0).waits[k] - turn(1).waits[k]; }
-  double last_wait(std::size_t k) const { return turn(0).waits[k]; }
-  double last_finish(std::size_t k) const { return turn(0).finishes[k]; }
+  double clock_step(std::size_t k) const { return turn(0).clocks.data()[k] - turn(1).clocks.data()[k]; }
+  double finish_step(std::size_t k) const { return turn(0).finishes.data()[k] - turn(1).finishes.data()[k]; }
+  double wait_step(std::size_t k) const { return turn(0).waits.data()[k] - turn(1).waits.data()[k]; }
+  double last_wait(std::size_t k) const { return turn(0).waits.data()[k]; }
+  double last_finish(std::size_t k) const { return turn(0).finishes.data()[k]; }
 
  private:
   struct Turn {
@@ -81,7 +91,7 @@ class TurnNotes {
     void clear() { slacks.clear(), clocks.clear(), finishes.clear(), waits.clear(); }
   };
   Turn& now() { return turns_[latest_]; }
-  const Turn& turn(std::size_t back) const { return turns_[(latest_ + turns_.size() - back) % turns_.size()]; }
+  const Turn& turn(std::size_t back) const { return turns_[latest_ >= back ? latest_ - back : latest_ + 3 - back]; }
 
   std::array<Turn, 3> turns_;  // the latest, in a ring
   std::size_t latest_{};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -150,6 +151,7 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
       if (!is_built || !shares_program) {
         build_step_program(program_, *bench.job, {}, {}, &blocks_, Layers::Folded);
         peaks_ = replay_phases(*bench.job, program_);
+        common_ = CommonMemory(*bench.job, program_);
         if (padded_length(recipe, bench.job->request.dataset) != recipe.seq_len)
           build_step_program(average_, average_job(*bench.job), {}, {}, &blocks_, Layers::Folded);
         ++out.num_built;
@@ -177,7 +179,7 @@ MemoryTiers least_tiers(const Job& job, const StrategyEstimate& e) {
 void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool shares_program, Ranking& out) {
   const Job& job = *bench.job;
   StrategyEstimate& e = estimate_;
-  const bool fits = evaluate_built(e, job, program_, peaks_);
+  const bool fits = evaluate_built(e, job, program_, peaks_, common_);
   if (e.fit == Fit::IfHost && space_.question.is_rented) {
     ++out.rejected[std::string(kTooMuchOnHost)];
     return;
@@ -200,7 +202,8 @@ void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool s
   timed.costs.clear();
   for (const CostModel& model : bench.columns->models) timed.costs.push_back(blocks_.costs_of(timed, model));
   for (RankClass& c : timed.classes) c.costs = bench.columns->of_rank[std::size_t(c.first_rank)];
-  Seconds step = forward_pass(timed, bench.columns->models, bench.comm).step;
+  resolve(timed_, timed);
+  Seconds step = forward_pass(timed, timed_, bench.columns->models, bench.comm).step;
   step += side_time(job, *bench.columns).step;
   price(part, bench, batch, e, step, out);
 }
@@ -219,7 +222,7 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
                   .quality = part.way.quality,
                   .offloads = part.way.recipe.offload.any(),
                   .has_price = {},
-                  .takes_turns = bench.job->strategy.mesh.num_stages() > 1,
+                  .takes_turns = bench.job->strategy.takes_turns(),
                   .batch = batch,
                   .simplicity = simplicity_of(part.way, bench.job->strategy, machine.num_gpus()),
                   .process = e.tiers.process,
@@ -257,8 +260,7 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
 
 bool idles_rented_gpus(const SearchQuestion& q, const Strategy& strategy, const ClusterSpec& cluster) {
   if (!q.is_rented || q.pinned.contains("strategy")) return false;
-  const bool takes_turns = strategy.schedule == Schedule::Naive && strategy.mesh.num_stages() > 1;
-  return strategy.mesh.world() < cluster.num_gpus() || takes_turns;
+  return strategy.mesh.world() < cluster.num_gpus() || strategy.takes_turns();
 }
 
 std::int64_t simplicity_of(const Way& way, const Strategy& strategy, std::int64_t num_gpus) {

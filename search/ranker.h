@@ -9,6 +9,7 @@
 
 #include "planner/block_cache.h"
 #include "planner/step_inputs.h"
+#include "planner/timed_program.h"
 #include "search/space.h"
 
 namespace gpuplan {
@@ -77,6 +78,8 @@ class Ranker {
   const RoomyPlans* roomy_;
   StepProgram program_, average_;
   std::vector<Peak> peaks_;  // of program_
+  CommonMemory common_;      // the same
+  TimedStep timed_;          // what forward passes read of the program that is timed: all machines run the same
   BlockCache blocks_;
   StrategyEstimate estimate_;
   std::map<std::pair<std::size_t, std::size_t>, Job> jobs_;  // by machine and model

@@ -97,7 +97,7 @@ void estimate_alone(const Space& space, RankedPlan plan, Ranking& out) {
   plan.fit = e.fit;
   plan.process = e.tiers.process, plan.usable = e.tiers.usable;
   plan.offloads = r.recipe.offload.any();
-  plan.takes_turns = strategy.mesh.num_stages() > 1;
+  plan.takes_turns = strategy.takes_turns();
   plan.quality = space.ways[plan.way].quality;
   plan.simplicity = simplicity_of(space.ways[plan.way], strategy, r.cluster.num_gpus());
   plan.step = e.time.step;

@@ -17,7 +17,7 @@ struct ChannelOwner {
   std::uint32_t transfer{}, index{};
 };
 
-/// What a channel moved without messages, and how long that took.
+/// The bytes that a channel moved without messages, and how long they took.
 struct ChannelUse {
   std::uint32_t channel{};
   double bytes{};
@@ -59,7 +59,7 @@ class Channels {
   void settle(SimTime now);
 
   const FairShare& shares() const { return shares_; }
-  /// How long a message takes that nobody slows down.
+  /// Duration of a message that has its links to itself.
   SimTime time_alone(std::uint32_t channel, double bytes) const;
   /// Keeps room for the channel's messages, which come and go unseen until `let_go`.
   void hold(std::uint32_t channel) { shares_.hold(channels_[channel].owner.transfer, channels_[channel].route); }

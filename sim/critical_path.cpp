@@ -82,16 +82,6 @@ std::string way_of(const Topology& topology, const Route& route) {
   return socket ? "over PCIe and the link between the sockets" : switched ? "over a PCIe switch" : "over PCIe";
 }
 
-double narrowest(const Topology& topology, const Route& route) {
-  double rate = 0;
-  for (const LinkUse& use : route) {
-    if (use.weight <= 0) continue;
-    const double here = topology.link(use.link).capacity.value / use.weight;
-    rate = rate == 0 ? here : std::min(rate, here);
-  }
-  return rate;
-}
-
 std::string what_moves(Activity activity, const Recipe& recipe) {
   switch (activity) {
     case Activity::AllGather:
@@ -131,25 +121,62 @@ std::string what_of(const CriticalPart& part, const Simulation& s, const SimInpu
 
 }  // namespace
 
-std::string describe_bottleneck(const SimInput& input, const Topology* topology, Axis axis) {
+namespace {
+
+/// The link that holds up the messages of an axis most when all its groups run at once, and the route of one of them.
+struct Slowest {
+  std::optional<std::uint32_t> link;
+  Route route;
+};
+
+/// Looks at two machines: all are alike.
+Slowest slowest_link(const SimInput& input, const Topology& topology, Axis axis) {
   const Mesh& mesh = input.program.mesh;
-  const ClusterSpec& cluster = input.job.request.cluster;
-  const AxisLink& link = input.comm.axes[std::size_t(axis)];
-  if (!topology) return link.crosses_nodes ? "over the network" : fmt::format("over {}", cluster.fabric_text);
-  const std::int64_t stride = mesh.stride(axis), ways = mesh.ways(axis), per_node = cluster.gpus_per_node;
-  std::string text;
-  double least = 0;
-  std::int64_t looked_at = 0;
-  for (std::int64_t from = 0; from + stride < stride * ways && looked_at < 2 * per_node; from += stride, ++looked_at) {
-    const std::int64_t to = from + stride;
-    const Route route = is_pipeline(axis) ? topology->route(from, to)
-                                          : topology->ring_route(from, to, link.group.shape.ranks_per_node(), ways);
-    const double rate = narrowest(*topology, route);
-    if (least != 0 && rate >= least) continue;
-    least = rate;
-    text = fmt::format("between GPU {} and GPU {} {}", from, to, way_of(*topology, route));
+  const GroupShape& shape = input.comm.axes[std::size_t(axis)].group.shape;
+  const std::int64_t stride = mesh.stride(axis), ways = mesh.ways(axis);
+  std::vector<double> loads(topology.num_links());
+  std::vector<Route> routes;
+  for (std::int64_t rank = 0; rank < std::min(mesh.world(), 2 * topology.gpus_per_node()); ++rank) {
+    const std::int64_t place = mesh.place(rank, axis), first = rank - place * stride;
+    if (is_pipeline(axis) && place + 1 == ways) continue;
+    const std::int64_t next = first + (place + 1) % ways * stride;
+    std::vector<std::int64_t> members;
+    for (std::int64_t i = 0; i < std::min(ways, 2 * topology.gpus_per_node()); ++i)
+      members.push_back(first + i * stride);
+    routes.push_back(is_pipeline(axis) ? topology.route(rank, next)
+                                       : topology.ring_route(rank, next, shape.ranks_per_node(), shape.size, members));
+    for (const LinkUse& use : routes.back()) loads[use.link] += use.weight;
   }
-  return text;
+  Slowest out;
+  double least = 0;
+  for (std::uint32_t link = 0; link < loads.size(); ++link) {
+    if (loads[link] <= 0) continue;
+    const double rate = topology.link(link).capacity.value / loads[link];
+    if (out.link && rate >= least * (1 - 1e-9)) continue;  // of links that are alike, the first
+    least = rate;
+    out.link = link;
+  }
+  for (const Route& route : routes)
+    if (std::any_of(route.begin(), route.end(), [&](const LinkUse& use) { return use.link == out.link; })) {
+      out.route = route;
+      break;
+    }
+  return out;
+}
+
+}  // namespace
+
+std::string describe_bottleneck(const SimInput& input, const Topology* topology, Axis axis) {
+  if (!topology) {
+    const bool crosses = input.comm.axes[std::size_t(axis)].crosses_nodes;
+    return crosses ? "over the network" : fmt::format("over {}", input.job.request.cluster.fabric_text);
+  }
+  const Slowest slowest = slowest_link(input, *topology, axis);
+  if (!slowest.link) return "inside a GPU";
+  return fmt::format("{}, slowest between {} and {} ({:.3g} GB/s)", way_of(*topology, slowest.route),
+                     topology->vertex(topology->source(*slowest.link)).name,
+                     topology->vertex(topology->target(*slowest.link)).name,
+                     topology->link(*slowest.link).capacity.value / 1e9);
 }
 
 std::vector<CriticalItem> describe_critical_path(const Simulation& s, const SimInput& input,
@@ -170,6 +197,7 @@ std::vector<CriticalItem> describe_critical_path(const Simulation& s, const SimI
     out.push_back({.what = what_of(part, s, input, slowness),
                    .activity = part.activity,
                    .is_host = part.is_host,
+                   .is_straggler = part.straggler.has_value(),
                    .time = part.time,
                    .share = share,
                    .remedy = {}});

@@ -32,7 +32,8 @@ std::vector<CriticalPart> sum_critical_path(const std::vector<Span>& spans, cons
 std::vector<CriticalItem> describe_critical_path(const Simulation& simulation, const SimInput& input,
                                                  const SimOptions& options);
 
-/// Where the messages of `axis` meet their narrowest place: "between GPU 0 and GPU 2 through host memory".
+/// The way of the messages of `axis` and the link that holds them up most, by its two ends: "over the network, slowest
+/// between host bridge 0 and host bridge 1 (16 GB/s)".
 std::string describe_bottleneck(const SimInput& input, const Topology* topology, Axis axis);
 
 }  // namespace gpuplan

@@ -45,6 +45,7 @@ struct Rank {
   std::array<SimTime, kNumStreams> free{};  // when the stream's last task ended
   /// Collectives that are issued and not over. A communicator of NCCL works on one at a time, in the order in which
   /// they were issued, whatever their streams (pytorch/pytorch#186335: all-gathers and reduce-scatters of FSDP).
+  /// By closed form, axes whose links are the same share a queue; as flows they share the links.
   std::array<std::deque<TaskId>, kNumAxes> collectives;
   std::uint32_t num_stamps{};
   double flops{};
@@ -93,6 +94,9 @@ class StepRun {
   std::int64_t peer_of(const Rank& sender, const Instruction& i) const {
     const std::int64_t stride = in_.program.mesh.stride(i.axis), world = in_.program.mesh.world();
     return (folding_.ranks[index_of(sender)] + (i.direction == Direction::Forward ? stride : world - stride)) % world;
+  }
+  std::size_t queue_of(Axis axis) const {
+    return std::size_t(options_.network == NetworkFidelity::Analytic ? in_.comm.queue_of(axis) : axis);
   }
   Rank& rank_of(std::int64_t real) { return ranks_[folding_.representative[std::size_t(real)]]; }
   std::uint32_t index_of(const Rank& r) const { return narrow<std::uint32_t>(&r - ranks_.data()); }
@@ -226,7 +230,7 @@ void StepRun::issue(Rank& rank, SimTime& host) {
   host += to_sim_time(cost.launching);
   task->floor = task->launched + to_sim_time(cost.host_tail);
   rank.flops += cost.flops;
-  if (is_collective(i.op)) rank.collectives[std::size_t(i.axis)].push_back(task->id);
+  if (is_collective(i.op)) rank.collectives[queue_of(i.axis)].push_back(task->id);
   if (task->num_waiting == 0) ready(rank, *task);
 }
 
@@ -298,12 +302,12 @@ void StepRun::hand_over(Rank& rank, Task& task, const Instruction& i) {
 void StepRun::arrive(Rank& rank, Task& task) {
   const Instruction& i = instruction(rank, task);
   task.state = Task::State::Arrived;
-  if (rank.collectives[std::size_t(i.axis)].front() == task.id) join(rank, task, i);
+  if (rank.collectives[queue_of(i.axis)].front() == task.id) join(rank, task, i);
 }
 
 /// A collective of `axis` is over: the next one, if it had to wait for that.
 void StepRun::take_turn(Rank& rank, Axis axis, std::uint32_t cause) {
-  const std::deque<TaskId>& collectives = rank.collectives[std::size_t(axis)];
+  const std::deque<TaskId>& collectives = rank.collectives[queue_of(axis)];
   if (collectives.empty()) return;
   Task& task = rank.tasks.at(collectives.front());
   if (task.state != Task::State::Arrived) return;
@@ -407,7 +411,7 @@ void StepRun::transfers_finished() {
     const bool is_shared = is_collective(i.op);
     if (is_shared) {
       task.cause = e.cause;
-      rank.collectives[std::size_t(i.axis)].pop_front();
+      rank.collectives[queue_of(i.axis)].pop_front();
     }
     task.work = (now_ - std::max(e.last_join, task.begin)).seconds().value;
     if (i.op != OpCode::CopyIn && i.op != OpCode::CopyOut) change_transfers(rank, -1);

@@ -53,7 +53,7 @@ struct Neighbours {
   std::int64_t from{}, to{};
 };
 
-/// What the rings of a communicator cost: nothing per message where they meet nobody, links alike; a step of a
+/// The cost of the rings of a communicator: nothing per message where they meet nobody, links alike; a step of a
 /// recurrence where their links differ; an event or two for every message where they fill links together.
 enum class RingCost : std::uint8_t { Closed, Stepped, Messages };
 
@@ -61,7 +61,7 @@ class Network {
  public:
   virtual ~Network() = default;
 
-  /// Of rings alone, those of all communicators at once; copies and messages may still turn them into messages.
+  /// Looks at the rings of all communicators at once; copies and messages may still turn them into messages.
   virtual RingCost ring_cost(std::uint32_t) { return RingCost::Closed; }
 
   /// Ids are handed out in order and reused when every member has finished.

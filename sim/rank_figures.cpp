@@ -57,7 +57,7 @@ Occupied occupied_by(const std::vector<Span>& spans, const std::vector<std::uint
   for (const std::uint32_t k : of_rank) {
     const Span& s = spans[k];
     const bool is_transfer = is_communication(s.activity);
-    if (s.stream == StreamId::Compute) {
+    if (s.stream == StreamId::Compute && !s.is_async_kernel) {
       if (s.waits_for_host) o.launches.push_back({compute_free, s.begin});
       o.launches.push_back({s.begin + s.active, s.end});  // between its kernels
       o.compute.push_back({s.begin, s.begin + s.active});

@@ -1,6 +1,7 @@
-// When the members of a ring send, without an event per message. As long as nobody else slows the ring's messages down,
-// each member's take the same time, and the ring is a recurrence. Let a member have its predecessor's message s - 1 and
-// let the latency L(s) pass; it then sends message s, which moves for c, behind its own message s - 1. So it ends at
+// The times at which the members of a ring send, without an event per message. While its links are free for it, all
+// messages of a member take the same time, and the ring is a recurrence. Let a member have its predecessor's message s
+// - 1 and let the latency L(s) pass; it then sends message s, which moves for c, behind its own message s - 1. So it
+// ends at
 //
 //   E(m, s) = c(m) + max(E(m, s - 1), E(m - 1, s - 1) + L(s)),   E(m, 0) = c(m) + L(0) + max(join(m), join(m + 1)),
 //
@@ -31,7 +32,7 @@ struct RingTiming {
   SimTime latency_of(std::uint32_t step) const { return step % steps_per_piece == 0 ? latency + base : latency; }
 };
 
-/// When each place's last message has moved. `joins`: by place. Throws AmountTooLarge where the clock ends before.
+/// The end of the last message of each place. `joins`: by place. Throws AmountTooLarge where the clock ends before.
 std::vector<SimTime> last_sends(const RingTiming& timing, const std::vector<SimTime>& joins);
 
 /// A message whose content has come to a place of the ring.

@@ -73,6 +73,7 @@ struct SimulatedRank {
   std::int64_t rank{};                      // in the real cluster
   std::int64_t stands_for = 1;              // real ranks
   std::size_t rank_class{};                 // of the step program
+  std::uint32_t alike{};                    // the first simulated rank that runs the same program at the same speed
   std::string name;                         // "GPU 0 (stage 1)"
   std::array<SimTime, kNumStreams> busy{};  // per stream
   SimTime resident;  // any kernel on the GPU, collective kernels that wait included: what nvidia-smi counts
@@ -91,10 +92,11 @@ struct SimulatedRank {
 struct CriticalItem {
   std::string what;  // "all-gather of weights between GPUs of dp_shard, through host memory"
   Activity activity{};
-  bool is_host{};  // the host launches too slowly
+  bool is_host{};       // the host launches too slowly
+  bool is_straggler{};  // what the slowness of one GPU adds
   Seconds time;
   double share{};      // of the step
-  std::string remedy;  // "NVLink would give 1.9x"; empty: none
+  std::string remedy;  // "NVLink would give 1.9x", or why nothing helps; empty: none
 };
 
 struct LinkUseSummary {

@@ -38,7 +38,7 @@ void check_options(const SimInput& input, const SimOptions& options) {
                        fmt::format("ranks are 0 to {}, factors above 0", input.program.mesh.world() - 1));
 }
 
-/// What the rings along each axis cost.
+/// The cost of the rings along each axis.
 using RingCosts = std::array<RingCost, kNumAxes>;
 
 bool has_other_transfers(const SimInput& input) {
@@ -64,7 +64,7 @@ RingCosts ring_costs(const SimInput& input, const Communicators& communicators, 
   return out;
 }
 
-/// What the messages of a rank's part in a collective cost, in tasks. In a ring it sends one in every step; in trees
+/// The cost in tasks of the messages of a rank's part in a collective. In a ring it sends one in every step; in trees
 /// one or two in each, whose end shares the links anew among those around it.
 std::uint64_t tasks_of_messages(const Instruction& i, const SimInput& input, const SimOptions& options,
                                 const RingCosts& costs, std::size_t num_simulated) {
@@ -137,6 +137,28 @@ std::vector<std::vector<std::uint32_t>> spans_of_ranks(const Simulation& s) {
   std::vector<std::vector<std::uint32_t>> out(s.ranks.size());
   for (std::size_t k = 0; k < s.spans.size(); ++k) out[s.spans[k].rank].push_back(narrow<std::uint32_t>(k));
   return out;
+}
+
+/// Two ranks that differ in nothing but their place.
+bool are_alike(const SimInput& input, const SimOptions& options, const SimulatedRank& a, const SimulatedRank& b) {
+  const auto& column = input.columns.own_of_rank;
+  return a.rank_class == b.rank_class && column[std::size_t(a.rank)] == column[std::size_t(b.rank)] &&
+         straggler_factor(options, a.rank) == straggler_factor(options, b.rank);
+}
+
+void find_alike(Simulation& s, const SimInput& input, const SimOptions& options) {
+  std::vector<std::uint32_t> firsts;
+  for (std::uint32_t r = 0; r < s.ranks.size(); ++r) {
+    s.ranks[r].alike = r;
+    if (options.jitter > 0) continue;
+    const auto first = std::find_if(firsts.begin(), firsts.end(), [&](std::uint32_t other) {
+      return are_alike(input, options, s.ranks[other], s.ranks[r]);
+    });
+    if (first == firsts.end())
+      firsts.push_back(r);
+    else
+      s.ranks[r].alike = *first;
+  }
 }
 
 /// Figures of every rank from its spans; the memory curve for the first few.
@@ -232,6 +254,7 @@ Simulation simulate(const SimInput& input, const SimOptions& options) {
                          .flops = result.flops[r],
                          .sent = network->bytes_sent(folding.ranks[r])});
   if (out.topology) out.links = sum_links(*network, *out.topology, out.step);
+  find_alike(out, input, options);
   measure(out, input);
   sum_up(out);
   out.critical_path = find_critical_path(out.spans);

@@ -22,7 +22,7 @@ struct Pipeline {
 /// root the parts of the message are reduced, down they are spread. Source: NVIDIA/nccl src/graph/trees.cc; Sanders,
 /// Speck, Traeff 2009, Two-tree algorithms.
 Pipeline double_tree(std::int64_t size, std::int64_t ranks_per_node);
-/// How many trees that makes. Within one machine all chains are alike: one pair.
+/// The number of those trees. Within one machine all chains are alike: one pair.
 constexpr int num_trees(std::int64_t size, std::int64_t ranks_per_node) {
   return 2 * int(ranks_per_node < size ? ranks_per_node : 1);
 }

@@ -63,13 +63,22 @@ Predicted predicted_by(const StrategyEstimate& e) {
           .cost_usd = e.cost_usd};
 }
 
+/// How the model is divided, beside the degrees; left out where it is not.
 template <class Archive, class Options>
-void list_schedule(Archive& f, Options& options) {
+void list_division(Archive& f, Options& options) {
   const PipelineRow* const row = options.schedule ? pipeline_row(*options.schedule) : nullptr;
-  std::optional<std::string> name = row ? std::optional(std::string(row->name)) : std::nullopt;
-  f.optional("schedule", name);
-  if constexpr (Archive::kReads)
-    if (name) options.schedule = parse_schedule(*name, "schedule");
+  std::optional<bool> splits = options.splits_sequence ? std::optional(true) : std::nullopt;
+  std::optional<std::int64_t> chunks =
+      options.virtual_stages > 1 ? std::optional(options.virtual_stages) : std::nullopt;
+  std::optional<std::string> schedule = row ? std::optional(std::string(row->name)) : std::nullopt;
+  f.optional("sequence_parallel", splits);
+  f.optional("virtual_stages", chunks, IntRange{1, 1024});
+  f.optional("schedule", schedule);
+  if constexpr (Archive::kReads) {
+    options.splits_sequence = splits.value_or(false);
+    options.virtual_stages = chunks.value_or(1);
+    if (schedule) options.schedule = parse_schedule(*schedule, "schedule");
+  }
 }
 
 template <class Archive, class Request>
@@ -77,9 +86,7 @@ void list_options(Archive& f, Request& request) {
   f("preference", request.preference);
   f("price_per_gpu_hour", request.price_per_gpu_hour, NumberRange{0, 1e9});
   f("shard_size", request.options.shard_size, IntRange{1, kMostCount});
-  f.optional("sequence_parallel", request.options.splits_sequence);
-  f.optional("virtual_stages", request.options.virtual_stages, IntRange{1, 1024});
-  list_schedule(f, request.options);
+  list_division(f, request.options);
   f.optional("reduce_bucket_size", request.options.reduce_bucket_size, IntRange{-1, 1'000'000'000'000});
   f.optional("overlap_comm", request.options.overlap_comm);
   f.optional("zero_quantized_weights", request.options.zero_quantized_weights);

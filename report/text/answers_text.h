@@ -44,6 +44,8 @@ std::string strategies_text(const EstimateAnswer& answer,
                             const Screen& screen);  // the table, and what is not applicable
 std::string closest_look_text(const EstimateAnswer& answer,
                               const Screen& screen);  // memory, time, limits of answer.shown
+/// The phases of a step, one line each; empty of supervised fine-tuning.
+std::string phases_text(const StrategyEstimate& e, const Screen& screen);
 std::string explanation_text(const std::vector<ExplainSection>& sections, const Screen& screen);
 
 /// How long the rows are, and what each way to fill sequences with them costs and gives.

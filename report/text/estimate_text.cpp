@@ -211,7 +211,9 @@ std::string verdict_text(const EstimateAnswer& answer, const Screen& screen) {
 }  // namespace
 
 std::string estimate_text(const EstimateAnswer& answer, const Screen& screen) {
-  if (answer.is_brief) return first_screen_text(answer, screen) + (answer.rows ? rows_text(*answer.rows, screen) : "");
+  if (answer.is_brief)
+    return first_screen_text(answer, screen) + (answer.shown ? phases_text(*answer.shown, screen) : "") +
+           (answer.rows ? rows_text(*answer.rows, screen) : "");
   std::string out = question_text(answer, screen) + "\n" + strategies_text(answer, screen);
   if (answer.result.recommended) out += verdict_text(answer, screen);
   if (answer.shown) out += closest_look_text(answer, screen);

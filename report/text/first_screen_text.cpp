@@ -81,21 +81,20 @@ std::string verdict_line(const EstimateAnswer& answer) {
   if (!answer.shown) return is_auto ? "Nothing is possible here" : answer.request.strategy + " is not possible here";
   const std::string chosen = chosen_words(answer);
   const StrategyEstimate& e = *answer.shown;
-  const std::string with = chosen.empty() ? "" : " with " + chosen;
   if (answer.fits())
     return fmt::format("★ {} {}{}", e.strategy.name, fits_words(e, true), chosen.empty() ? "" : ", with " + chosen);
-  return fmt::format("{}{}: {}{}", is_auto ? "Nothing fits, not" : e.strategy.name + " does not fit, not",
-                     chosen.empty() ? " as it is" : with, is_auto ? e.strategy.name + " " : "", e.why_not_yes);
+  return fmt::format("{}{}: {}{}", is_auto ? "Nothing fits" : e.strategy.name + " does not fit",
+                     chosen.empty() ? "" : ", not with " + chosen, is_auto ? e.strategy.name + " " : "", e.why_not_yes);
 }
 
 std::string time_line(const EstimateAnswer& answer) {
   const StrategyEstimate& e = *answer.shown;
   const Dataset& data = answer.request.dataset;
-  std::string text = fmt::format("{} a step, {} tokens/s", with_range(e.time.step, e.time_range),
+  std::string text = fmt::format("{} a step, {} tokens/s", short_with_range(e.time.step, e.time_range),
                                  format_grouped(std::llround(e.tokens_per_second)));
   if (!e.total) return text;
   text += fmt::format("; {:g} epoch{}, {} tokens: {}", data.epochs, data.epochs == 1 ? "" : "s",
-                      format_count(total_tokens(answer.request)), with_range(*e.total, e.time_range));
+                      format_count(total_tokens(answer.request)), short_with_range(*e.total, e.time_range));
   return e.cost_usd ? text + ", " + usd_with_range(*e.cost_usd, e.time_range) : text;
 }
 

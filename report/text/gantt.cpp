@@ -10,6 +10,7 @@
 
 #include "base/unit_text.h"
 #include "report/text/activity_look.h"
+#include "report/text/simulation_facts.h"
 #include "report/text/text.h"
 
 namespace gpuplan {
@@ -119,6 +120,7 @@ struct GanttChart {
   Columns columns;
   std::map<std::pair<std::uint32_t, int>, Row> rows;  // by rank, then stream
   Row critical;
+  std::vector<ShownRank> ranks;
   int label_width = 0;
 };
 
@@ -130,12 +132,15 @@ int label_width(const Simulation& simulation) {
 
 GanttChart make_chart(const Simulation& simulation, const GanttView& view, const Screen& screen) {
   GanttChart chart;
+  chart.ranks = shown_ranks(simulation, view.max_ranks);
   chart.label_width = label_width(simulation);
   chart.columns = {view.begin, std::min(view.end.value_or(simulation.step), simulation.step),
                    std::max(20, screen.width - kIndent - chart.label_width - 1 - kShareWidth)};
   if (chart.columns.begin >= chart.columns.end) return chart;
+  std::vector<bool> is_drawn(simulation.ranks.size());
+  for (const ShownRank& shown : chart.ranks) is_drawn[shown.rank] = true;
   for (const Span& span : simulation.spans)
-    if (span.rank < view.max_ranks && span.begin < chart.columns.end && span.end > chart.columns.begin)
+    if (is_drawn[span.rank] && span.begin < chart.columns.end && span.end > chart.columns.begin)
       add_span(chart.rows[{span.rank, int(span.stream)}], chart.columns, span);
   for (const std::uint32_t i : simulation.critical_path) add_span(chart.critical, chart.columns, simulation.spans[i]);
   return chart;
@@ -183,8 +188,13 @@ std::string legend_text(const Legend& legend, const Screen& screen) {
   return line.empty() ? out : out + "  " + line + "\n";
 }
 
-std::string rank_title(const SimulatedRank& rank) {
-  return rank.stands_for > 1 ? fmt::format("{}, like {} more", rank.name, rank.stands_for - 1) : rank.name;
+ShownRank shown_of(const GanttChart& chart, std::uint32_t rank) {
+  return *std::find_if(chart.ranks.begin(), chart.ranks.end(), [&](const ShownRank& r) { return r.rank == rank; });
+}
+
+std::string rank_title(const Simulation& simulation, const ShownRank& shown) {
+  const std::string& name = simulation.ranks[shown.rank].name;
+  return shown.others > 0 ? fmt::format("{}, like {} more", name, shown.others) : name;
 }
 
 }  // namespace
@@ -197,15 +207,14 @@ std::string gantt_text(const Simulation& simulation, const GanttView& view, cons
   for (auto row = chart.rows.begin(); row != chart.rows.end(); ++row) {
     const auto [rank, stream] = row->first;
     if (row == chart.rows.begin() || std::prev(row)->first.first != rank)
-      out += "  " + paint(rank_title(simulation.ranks[rank]), Ink::Strong, screen) + "\n";
+      out += "  " + paint(rank_title(simulation, shown_of(chart, rank)), Ink::Strong, screen) + "\n";
     out += row_text(name_of(StreamId(stream)), row->second, chart, kIndent, legend, screen) +
            share_text(row->second, chart.columns);
   }
   if (!chart.critical.columns.empty()) out += row_text(kCriticalLabel, chart.critical, chart, 2, legend, screen) + "\n";
   out += axis_text(chart, screen) + legend_text(legend, screen);
-  if (simulation.ranks.size() > view.max_ranks)
-    out += wrap(fmt::format("{} of {} simulated GPUs are not drawn", simulation.ranks.size() - view.max_ranks,
-                            simulation.ranks.size()),
+  if (const std::int64_t left = num_not_shown(simulation, view.max_ranks); left > 0)
+    out += wrap(fmt::format("{} of {} simulated GPUs are not drawn", left, simulation.ranks.size()),
                 prose_width(screen), "  ", "  ");
   return out;
 }

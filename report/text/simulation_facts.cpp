@@ -124,14 +124,36 @@ std::string busy_cell(SimTime busy, SimTime step) {
 
 }  // namespace
 
+std::vector<ShownRank> shown_ranks(const Simulation& simulation, std::size_t max_ranks) {
+  const auto& ranks = simulation.ranks;
+  std::vector<ShownRank> each, firsts;
+  std::vector<std::int64_t> num_alike(ranks.size());
+  for (std::uint32_t r = 0; r < ranks.size(); ++r) {
+    num_alike[ranks[r].alike] += ranks[r].stands_for;
+    each.push_back({r, ranks[r].stands_for - 1});
+    if (ranks[r].alike == r) firsts.push_back({r});
+  }
+  for (ShownRank& first : firsts) first.others = num_alike[first.rank] - 1;
+  std::vector<ShownRank>& shown = ranks.size() <= max_ranks || firsts.size() <= 1 ? each : firsts;
+  shown.resize(std::min(shown.size(), max_ranks));
+  return shown;
+}
+
+std::int64_t num_not_shown(const Simulation& simulation, std::size_t max_ranks) {
+  std::int64_t left = 0, shown = 0;
+  for (const SimulatedRank& rank : simulation.ranks) left += rank.stands_for;
+  for (const ShownRank& rank : shown_ranks(simulation, max_ranks)) shown += 1 + rank.others;
+  return left - shown;
+}
+
 Table streams_table(const Simulation& simulation, std::size_t max_rows) {
   Table table{.columns = {{"  GPU"}}, .rows = {}};
   for (int s = 0; s < kNumStreams; ++s) table.columns.push_back({std::string(name_of(StreamId(s))), Align::Right});
   table.columns.push_back({"sent", Align::Right, 1});
   table.columns.push_back({"tensors at peak", Align::Right, 2});
-  for (std::size_t i = 0; i < std::min(max_rows, simulation.ranks.size()); ++i) {
-    const SimulatedRank& rank = simulation.ranks[i];
-    std::vector<Cell> row{{"  " + rank.name + (rank.stands_for > 1 ? fmt::format(" × {}", rank.stands_for) : "")}};
+  for (const ShownRank& shown : shown_ranks(simulation, max_rows)) {
+    const SimulatedRank& rank = simulation.ranks[shown.rank];
+    std::vector<Cell> row{{"  " + rank.name + (shown.others > 0 ? fmt::format(" × {}", shown.others + 1) : "")}};
     for (const SimTime busy : rank.busy) row.push_back({busy_cell(busy, simulation.step)});
     row.push_back({rank.sent.count > 0 ? format_bytes(rank.sent) : ""});
     row.push_back({format_bytes(rank.peak)});

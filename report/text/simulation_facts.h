@@ -42,6 +42,17 @@ double scaling_efficiency(const SimulatedPlan& plan, const SimulatedPlan& first)
 /// One row per simulated GPU: how long each stream is busy, what it sends, its peak. At most `max_rows` rows.
 Table streams_table(const Simulation& simulation, std::size_t max_rows);
 
+/// A simulated rank that is shown, and how many real ones are like it beside itself.
+struct ShownRank {
+  std::uint32_t rank{};
+  std::int64_t others{};
+};
+/// All of them where they are few. Of many, one of each that differs from those before (a slow GPU, another stage), or
+/// the first ones where none does.
+std::vector<ShownRank> shown_ranks(const Simulation& simulation, std::size_t max_ranks);
+/// Simulated ranks that neither are shown nor are like one that is.
+std::int64_t num_not_shown(const Simulation& simulation, std::size_t max_ranks);
+
 /// The busiest links. At most `max_rows` rows.
 Table links_table(const Simulation& simulation, std::size_t max_rows);
 

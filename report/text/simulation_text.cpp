@@ -129,9 +129,9 @@ std::string streams_text(const Simulation& simulation, const Screen& screen) {
   const Table table = streams_table(simulation, kMaxRanks);
   if (table.rows.empty()) return "";
   std::string out = render(fit_to(table, screen.width), screen);
-  if (simulation.ranks.size() > kMaxRanks)
-    out += fmt::format("  {} of {} simulated GPUs are not listed; --json has them all\n",
-                       simulation.ranks.size() - kMaxRanks, simulation.ranks.size());
+  if (const std::int64_t left = num_not_shown(simulation, kMaxRanks); left > 0)
+    out +=
+        fmt::format("  {} of {} simulated GPUs are not listed; --json has them all\n", left, simulation.ranks.size());
   return out;
 }
 

@@ -55,7 +55,8 @@ std::string time_text(const StrategyEstimate& e, const std::optional<AccuracyRan
   if (e.strategy.mesh.world() > 1)
     text += fmt::format(", communication {} ({} of the step is not compute)", format_duration(e.time.communication),
                         format_duration(e.time.exposed));
-  return text + fmt::format("; kernel launches: {} of host time; MFU {:.0f} %", format_duration(e.time.host), 100 * e.mfu);
+  return text +
+         fmt::format("; kernel launches: {} of host time; MFU {:.0f} %", format_duration(e.time.host), 100 * e.mfu);
 }
 
 std::string range_text(const AccuracyRange& r, const char* what) {
@@ -148,7 +149,8 @@ std::string_view bound_of(const StepTime& time) {
   return time.exposed > time.compute ? "communication" : "compute";
 }
 
-/// The phases of a step, one line each; none of supervised fine-tuning.
+}  // namespace
+
 std::string phases_text(const StrategyEstimate& e, const Screen& screen) {
   if (e.phases.empty()) return "";
   Table table{.columns = {{"  phase"},
@@ -167,8 +169,6 @@ std::string phases_text(const StrategyEstimate& e, const Screen& screen) {
                {std::string(bound_of(phase.time))}});
   return heading("Phases of a step", screen) + render(table, screen);
 }
-
-}  // namespace
 
 std::string closest_look_text(const EstimateAnswer& answer, const Screen& screen) {
   const StrategyEstimate& e = *answer.shown;

@@ -395,12 +395,14 @@ constexpr const char* kRangesHead =
     "`estimate` states these ranges beside its figures: 8 of 10 measurements lie between from and to, in per cent of "
     "the "
     "prediction. The cell is what was asked: memory by method and sharding, time by fine-tuning or pre-training and by "
-    "where the work is done. Ranges are quantiles of measured / predicted, predicted by fits without the point's "
-    "source; "
-    "sources weigh alike, and a cell of two sources is shrunk half-way to its parent. The tail is 10 % at either end, "
-    "or "
-    "less until the range that the other sources give holds 80 % of a cell's points: that share is in the last "
-    "column.\n\n";
+    "where the work is done; kinds of models and runs unlike any measured one have ranges of their own. A range is a "
+    "prediction interval for a source that was not seen: mean and variance of ln(measured / predicted), by fits "
+    "without "
+    "the point's source, are pooled with those of the parent, which counts as two sources, and the ends are Student's "
+    "t "
+    "times the deviation of a new source's points. The last columns are the shares of a source's points inside the "
+    "range "
+    "that is derived without it, and without another one too.\n\n";
 
 /// The section, or nothing when there is nothing to say.
 std::string section(const std::string& title, const std::string& text) {

@@ -124,8 +124,9 @@ void prove_writable(const fs::path& folder, int file) {
 /// Empties the lock's file, which a run that was killed may have left, and writes whose it is now.
 void sign(const fs::path& folder, int file, std::int64_t run) {
   const std::string line = fmt::format("{} process {} on {}\n", run, getpid(), host_name());
-  if (ftruncate(file, 0) == 0 && write(file, line.data(), line.size()) == std::ssize(line) && fsync(file) == 0) return;
-  throw EnvError(fmt::format("{}: cannot be written to: {}", folder.string(), std::strerror(errno)));
+  int reason = ftruncate(file, 0) == 0 ? write_all(file, line) : errno;
+  if (reason == 0 && fsync(file) != 0) reason = errno;
+  if (reason != 0) throw EnvError(fmt::format("{}: cannot be written to: {}", folder.string(), std::strerror(reason)));
 }
 
 void remove_temporary_files(const fs::path& folder) {
@@ -198,12 +199,12 @@ OutputFolder::OutputFolder(fs::path path, std::int64_t run) : path_(std::move(pa
     require_no_ranks_left(folder);
     prove_writable(folder, lock_->file());
     sign(folder, lock_->file(), run);
-  } catch (const EnvError&) {
+    remove_temporary_files(folder);
+  } catch (...) {
     if (lock_) lock_->remove();
     remove_if_made();
     held_->rethrow_named();
   }
-  remove_temporary_files(folder);
 }
 
 void OutputFolder::require_locked() const {
@@ -224,7 +225,8 @@ void OutputFolder::remove_if_made() const {
 }
 
 std::optional<std::int64_t> run_that_holds(const fs::path& folder) {
-  std::istringstream in = words_of(folder / kLock);
+  if (!is_there(folder / kLock)) return std::nullopt;
+  std::istringstream in(read_file(folder / kLock));
   std::int64_t run = 0;
   return in >> run ? std::optional(run) : std::nullopt;
 }
@@ -235,8 +237,9 @@ RankMark::RankMark(const fs::path& folder, std::int64_t rank) {
     if (file_ >= 0) close(file_);
     file_ = open_own(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW);
     const std::string line = fmt::format("rank {} (process {} on {})\n", rank, getpid(), host_name());
-    if (file_ < 0 || flock(file_, LOCK_SH) != 0 || write(file_, line.data(), line.size()) != std::ssize(line)) {
-      const int reason = errno;
+    int reason = file_ < 0 || flock(file_, LOCK_SH) != 0 ? errno : 0;
+    if (reason == 0) reason = write_all(file_, line);
+    if (reason != 0) {
       if (file_ >= 0) close(file_);
       throw EnvError(fmt::format("{}: cannot be written: {}", path.string(), std::strerror(reason)));
     }

@@ -1,6 +1,7 @@
 // Machines described by `nvidia-smi topo -m` and by NCCL's topology dump.
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include <doctest/doctest.h>
 
@@ -67,6 +68,31 @@ TEST_CASE("topo -m: a DGX A100 with escape codes in its header; NV12 between all
   CHECK(box.layout.sockets == 4);  // NUMA nodes
   CHECK(box.inter.bandwidth.value / 1e9 == doctest::Approx(25 * test::network_share()));
   CHECK(build_topology(box).is_rank_symmetric);
+}
+
+TEST_CASE(
+    "topo -m: GPUs without an adapter nearby leave the board by those that have one, as NCCL's rings and PXN do") {
+  // Adapter 0 is beside GPUs 0 and 1, adapters 1 and 2 together beside 4 and 5, adapter 3 beside 6 and 7.
+  const ClusterSpec box = load_cluster(example("8xa100_4_adapters.txt"), 16, "a100-sxm-80gb");
+  const Topology topology = build_topology(box);
+  CHECK(!topology.is_rank_symmetric);
+  std::map<std::string, double> sent;
+  for (std::int64_t rank = 0; rank < 8; ++rank) {
+    const Route route = topology.ring_route(rank, rank + 1, 8, 16);
+    CHECK(!uses(topology, route, LinkKind::Socket));
+    CHECK(!uses(topology, route, LinkKind::Memory));
+    for (const LinkUse& use : route)
+      if (topology.link(use.link).kind == LinkKind::Network)
+        sent[topology.vertex(topology.source(use.link)).name] += use.weight;
+  }
+  // of the one message in eight that leaves: the adapters behind one uplink of 24.8 GB/s share it
+  CHECK(sent.at("NIC0") == doctest::Approx(1.0 / 3));
+  CHECK(sent.at("NIC1") == doctest::Approx(1.0 / 6));
+  CHECK(sent.at("NIC2") == doctest::Approx(1.0 / 6));
+  CHECK(sent.at("NIC3") == doctest::Approx(1.0 / 3));
+  const Route far = topology.route(2, 10);
+  CHECK(topology.link(far.front().link).kind == LinkKind::NvLink);
+  CHECK(!uses(topology, far, LinkKind::Socket));
 }
 
 TEST_CASE("NCCL dump: the same machine, with rates and without a guess") {

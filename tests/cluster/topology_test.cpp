@@ -115,6 +115,20 @@ TEST_CASE("topology: fewer adapters than GPUs are shared, more are striped") {
   CHECK(rate == doctest::Approx(8 * p4d.inter.bandwidth.value));
 }
 
+TEST_CASE("topology: groups of a part of a machine use the links among their members, and share what they all cross") {
+  const ClusterSpec mesh = load_cluster("hgx-mi300x", 8);
+  const double ring = mesh.intra.bandwidth.value;  // over the seven links of a GPU
+  const Topology infinity = build_topology(mesh);
+  CHECK(infinity.rate_of_groups(1, 8).value == doctest::Approx(ring));
+  CHECK(infinity.rate_of_groups(1, 4).value == doctest::Approx(ring * 3 / 7));
+  CHECK(infinity.rate_of_groups(4, 2).value == doctest::Approx(ring / 7));
+  // eight cards on two sockets: pairs four apart all cross from one socket to the other
+  const ClusterSpec cards = parse_gpus("8xA6000");
+  const Topology pcie = build_topology(cards);
+  CHECK(pcie.rate_of_groups(1, 4).value == doctest::Approx(cards.intra.bandwidth.value));
+  CHECK(pcie.rate_of_groups(4, 2).value == doctest::Approx(cards.intra.bandwidth.value / 4));
+}
+
 TEST_CASE("topology: cards with one adapter send over the network from the last GPU only") {
   const ClusterSpec cluster = load_cluster("aws-g6.48xlarge", 16);  // 100 Gb/s for 8 GPUs
   const Topology topology = build_topology(cluster);

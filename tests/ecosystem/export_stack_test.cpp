@@ -227,10 +227,23 @@ TEST_CASE("a checkpoint that is quantised is exported as its trainer takes it, o
   CHECK_FALSE(answer("Qwen/Qwen3-8B-FP8", "llama-factory").is_refused());
 }
 
+TEST_CASE("some parameters alone, and fake quantisers: axolotl's file says them") {
+  EstimateRequest plan = plan_of("ddp", Method::Full);
+  plan.recipe.trained = {"layers.1-2", "lm_head", "layers.4.mlp"};
+  const ExportAnswer answer = export_plan(plan, "axolotl", kMark);
+  CHECK_MESSAGE(!answer.is_refused(), answer.refusal);
+  CHECK(has_text(text_of(answer, "axolotl.yaml"), "(.+.)?layers.(1|2)(.|$)"));
+  plan.recipe.trained.clear();
+  plan.recipe.qat = Qat::Int4Grouped;
+  const ExportAnswer quantised = export_plan(plan, "axolotl", kMark);
+  CHECK_MESSAGE(!quantised.is_refused(), quantised.refusal);
+  CHECK(has_text(text_of(quantised, "axolotl.yaml"), "weight_dtype: int4"));
+}
+
 TEST_CASE("some parameters alone, and fake quantisers: trainers' files are refused, and scripts are told") {
   EstimateRequest plan = plan_of("ddp", Method::Full);
   ExportAnswer answer;
-  for (const char* const target : {"axolotl", "trl", "llama-factory"}) {
+  for (const char* const target : {"trl", "llama-factory"}) {
     CAPTURE(target);
     plan = plan_of("ddp", Method::Full);
     plan.recipe.trained = {"layers.1"};

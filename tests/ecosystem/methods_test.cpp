@@ -51,7 +51,10 @@ TEST_CASE("every key that names a method is refused with the method, and its emp
         CAPTURE(key);
         const KeyTable* table = find_key_table(format);
         REQUIRE(table);
-        if (key.ends_with(".*") || key.find('.') == std::string::npos) CHECK(table->find(key) == nullptr);
+        const bool is_planned_elsewhere = std::ranges::any_of(
+            foreign_jobs(), [&](const ForeignJob& other) { return !other.objective.empty() && other.has_key(key); });
+        const bool is_at_top = key.ends_with(".*") || key.find('.') == std::string::npos;
+        if (is_at_top && !is_planned_elsewhere) CHECK(table->find(key) == nullptr);
         const std::string error = error_of({with_key(least_file(format), key, "yes")});
         CHECK(contains(error, "file1: " + key.substr(0, key.find(".*"))));
         CHECK(contains(error, "is not modelled"));

@@ -11,6 +11,7 @@
 #include "ecosystem/config_reader.h"
 #include "models/catalogue.h"
 #include "models/recipe_names.h"
+#include "models/training_method.h"
 #include "sanitized.h"
 
 namespace gpuplan {
@@ -47,6 +48,7 @@ void check_expected(const ConfigReading& reading, const json& expect) {
   if (expect.contains("micro_batch")) CHECK(r.micro_batch == expect["micro_batch"]);
   if (expect.contains("seq_len")) CHECK(r.seq_len == expect["seq_len"]);
   if (expect.contains("rank") && r.is_adapter()) CHECK(r.lora.rank == expect["rank"]);
+  if (expect.contains("objective")) CHECK(r.objective.method->name == expect["objective"].get<std::string>());
   if (expect.contains("strategy")) CHECK(reading.request.strategy == expect["strategy"].get<std::string>());
   if (expect.contains("targets")) CHECK(json(r.lora.targets) == expect["targets"]);
   if (expect.contains("freezes_tower")) CHECK(json(reading.setup.freezes_tower.value()) == expect["freezes_tower"]);

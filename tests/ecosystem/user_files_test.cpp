@@ -165,6 +165,97 @@ TEST_CASE("Python: defaults of the script's own arguments count, and are named")
   CHECK(fields.request.recipe.micro_batch == 5);
 }
 
+TEST_CASE("Python: variables of the environment, classes and dicts of settings have their values") {
+  const std::string calls =
+      "model = AutoModelForCausalLM.from_pretrained(NAME)\n"
+      "trainer = Trainer(model=model, args=TrainingArguments(per_device_train_batch_size=BATCH, bf16=True))\n";
+  const auto batch = [&](const std::string& begin, const std::string& name, const std::string& value) {
+    std::string text = calls;
+    text.replace(text.find("NAME"), 4, name);
+    text.replace(text.find("BATCH"), 5, value);
+    const ConfigReading r = file("train.py", begin + text);
+    CHECK(r.model == "Qwen/Qwen3-8B");
+    return r.request.recipe.micro_batch;
+  };
+  CHECK(batch("name = os.getenv('M', 'Qwen/Qwen3-8B')\nb = int(os.environ.get(\"B\", 6))\n", "name", "b") == 6);
+  CHECK(batch("class Config:\n    name = 'Qwen/Qwen3-8B'\n    batch = 7\nconfig = Config()\n", "config.name",
+              "config.batch") == 7);
+  CHECK(batch("c = {'name': 'Qwen/Qwen3-8B', 'run': {'batch': 8}}\n", "c['name']", "c['run']['batch']") == 8);
+  CHECK(batch("c = dict(name='Qwen/Qwen3-8B')\nc['batch'] = 9\n", "c['name']", "c.get('batch', 1)") == 9);
+  CHECK(batch("size = 8\nname = f'Qwen/Qwen3-{size}B'\n", "name", "int('4')") == 4);
+  CHECK(has_note(file("train.py",
+                      "model = AutoModelForCausalLM.from_pretrained(os.getenv('M', 'Qwen/Qwen3-8B'))\n"
+                      "Trainer(model, TrainingArguments(bf16=True))\n"),
+                 "script's own variable M of the environment, Qwen/Qwen3-8B"));
+}
+
+TEST_CASE("Python: a branch that the defaults do not take is not counted, and is named") {
+  const auto bits = [](const std::string& action) {
+    return file("train.py",
+                "p.add_argument('--qlora', action='" + action +
+                    "')\nargs = p.parse_args()\nbnb = None\n"
+                    "if args.qlora:\n    bnb = BitsAndBytesConfig(load_in_4bit=True)\nelse:\n    bnb = None\n"
+                    "model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-8B', quantization_config=bnb)\n"
+                    "trainer = SFTTrainer(model, args=SFTConfig(bf16=True), peft_config=LoraConfig(r=32))\n");
+  };
+  CHECK(bits("store_true").request.recipe.method == Method::Lora);
+  CHECK(has_note(bits("store_true"), "train.py:5: BitsAndBytesConfig is not counted"));
+}
+
+TEST_CASE("Python: a dict of LLaMA-Factory's or axolotl's settings is read as its file") {
+  const std::string settings =
+      "stage='sft', do_train=True, model_name_or_path='Qwen/Qwen3-8B', finetuning_type='lora',"
+      " lora_target='all', lora_rank=4, cutoff_len=512, per_device_train_batch_size=2, fp16=True";
+  for (const std::string& text : {"args = dict(" + settings + ")\njson.dump(args, open('train.json', 'w'), indent=2)\n",
+                                  "run_exp(dict(" + settings + "))\n"}) {
+    const ConfigReading r = file("train.py", text);
+    CHECK(r.model == "Qwen/Qwen3-8B");
+    CHECK(r.request.recipe.lora.rank == 4);
+    CHECK(r.request.recipe.micro_batch == 2);
+  }
+  const ConfigReading r = file("run.ipynb", R"x({"cells": [{"cell_type": "code", "source": [
+    "args = {'stage': 'sft', 'model_name_or_path': 'Qwen/Qwen3-8B', ", "'finetuning_type': 'lora', 'lora_rank': 4}\n",
+    "json.dump(args, f)"]}, {"cell_type": "code", "source": "!llamafactory-cli train train.json"}]})x");
+  CHECK(r.request.recipe.lora.rank == 4);
+  CHECK(file("train.py", "c = DictDefault(base_model='Qwen/Qwen3-8B', micro_batch_size=3, sequence_len=512)\n")
+            .request.recipe.micro_batch == 3);
+}
+
+TEST_CASE("options that a script sets from its own words keep what they are set to before") {
+  const std::string loop =
+      "M=Qwen/Qwen3-8B\nDS=$(pwd)\nL=640\nwhile [[ \"$1\" != \"\" ]]; do\n  case $1 in\n"
+      "    -m | --model )\n      shift\n      M=$1\n      ;;\n    -l )\n      shift\n      L=${1}\n"
+      "      ;;\n    * )\n      exit 1\n      ;;\n  esac\n  shift\ndone\n";
+  const ConfigReading r =
+      script(loop + "python train.py --model_name_or_path $M --model_max_length $L --per_device_train_batch_size 2\n");
+  CHECK(r.model == "Qwen/Qwen3-8B");
+  CHECK(r.request.recipe.seq_len == 640);
+  CHECK(script("L=$2\nif [ \"$L\" == \"\" ]; then\n  L=768\nfi\npython train.py --model_name_or_path a/b "
+               "--model_max_length $L --per_device_train_batch_size 2\n")
+            .request.recipe.seq_len == 768);
+  // another value of a branch is not known, as before
+  CHECK(contains(script_error("L=640\nif [ -n \"$X\" ]; then\n  L=$Y\nfi\npython train.py --model_name_or_path a/b "
+                              "--model_max_length $L --per_device_train_batch_size 2\n"),
+                 "depends on"));
+}
+
+TEST_CASE("a script of nobody's: keys of other trainers count, and those of other methods end the reading") {
+  const ConfigReading r =
+      script(own("--lora_rank 64 --trainable q_proj,v_proj --modules_to_save embed_tokens,lm_head "
+                 "--block_size 512 --torch_dtype float16 --load_in_kbits 16"));
+  CHECK(r.request.recipe.seq_len == 512);
+  CHECK(r.request.recipe.lora.rank == 64);
+  CHECK(r.request.recipe.lora.targets == std::vector<std::string>{"q_proj", "v_proj"});
+  CHECK(r.request.recipe.lora.modules_to_save == std::vector<std::string>{"embed_tokens", "lm_head"});
+  CHECK(script(own("--pre_seq_len 128")).open_method == "pre_seq_len");
+}
+
+TEST_CASE("a job that is handed to sbatch as its input is read") {
+  const ConfigReading r = script("sbatch <<EOF\n#!/bin/bash\n#SBATCH --gpus-per-node=4\nsrun bash -c \"" +
+                                 own("--gradient_accumulation_steps 5") + "\"\nEOF\n");
+  CHECK(r.request.recipe.grad_accum == 5);
+}
+
 TEST_CASE("a notebook whose cells write a configuration and start a trainer is read as that command") {
   const ConfigReading r = file(
       "run.ipynb",

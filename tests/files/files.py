@@ -11,7 +11,7 @@ DIR holds git repositories, as for tests/clients. examples.tsv lists every file 
 
 KIND of a refusal: `method` (preference tuning, reinforcement learning, distillation, another head), `parallel` (tensor, pipeline, context and expert
 parallelism), `nothing` (nothing is trained), `program` (the program itself stops), `missing` (a file that it names is not there), `machine` (no GPU of
-NVIDIA), `open` (a script's value that only a run shows), `unbuilt` (what gpuplan does not model yet). Files that a script names are put beside it. An answer may leave no key unknown but those of a last word `unknown=KEY,KEY`, which the program
+NVIDIA, or the host's processor computes), `open` (a script's value that only a run shows), `unbuilt` (what gpuplan does not model yet). Files that a script names are put beside it. An answer may leave no key unknown but those of a last word `unknown=KEY,KEY`, which the program
 itself does not know. DeepSpeed's files among them that a trainer ships give the same answer where they are not there (data/ecosystem/shipped_files.yaml).
 Ends with `N passed, N failed`. --write renews examples.tsv from what is
 answered, with the models and kinds that stand there; new refusals become `unbuilt`.

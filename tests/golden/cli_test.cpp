@@ -66,7 +66,7 @@ class WorkingFolder {
 
 TEST_CASE("the kernels of the heading are those that are counted") {
   const auto heading = [](const std::string& question) {
-    const std::string out = ran("estimate --gpus 1xH100 --strategy single --seq-len 512 " + question).out;
+    const std::string out = ran("estimate --as-given --gpus 1xH100 --strategy single --seq-len 512 " + question).out;
     const std::size_t at = out.find("Kernels");
     REQUIRE(at != std::string::npos);
     return out.substr(at, out.find('\n', at) - at);
@@ -320,7 +320,8 @@ TEST_CASE("an exported profile is what the name of its file says, and a plan may
 
 TEST_CASE("--framework takes the defaults of its trainer, says so, and is overridden by flags") {
   const auto recipe_of = [](const std::string& flags) {
-    const Ran result = ran("estimate --model tinyllama-1.1b --gpus A6000 " + flags + " --save plan.json");
+    const Ran result =
+        ran("estimate --model tinyllama-1.1b --gpus A6000 --as-given --explain " + flags + " --save plan.json");
     INFO(flags, result.err);
     return std::pair(nlohmann::json::parse(read_file("plan.json"))["recipe"], result.out);
   };
@@ -377,7 +378,7 @@ TEST_CASE("numbers may have an exponent; rows longer than a sequence are named")
   CHECK(ran(usual + "--rows 1.5e0").code == 2);
   CHECK(ran(usual + "--rows seven").err.find("'seven' is not a whole number") != std::string::npos);
   const auto says = [&](const std::string& more) {
-    std::string text = ran(usual + more).out;
+    std::string text = ran(usual + more + " --explain").out;
     std::ranges::replace(text, '\n', ' ');
     return text.find("rows of 9,000 tokens") != std::string::npos;
   };
@@ -416,7 +417,7 @@ TEST_CASE("nothing is saved when nothing fits, and an old file stays as it was")
   const WorkingFolder folder;
   const std::string old = R"({"gpuplan_version": "0.1.0"})";
   write_file_atomically("plan.json", old);
-  const Ran result = ran("estimate --model llama2-70b --full --gpus 3090 --save plan.json");
+  const Ran result = ran("estimate --model llama2-70b --full --gpus 3090 --host-memory 64 --save plan.json");
   CHECK(result.code == 1);
   CHECK(result.err.find("was not written") != std::string::npos);
   CHECK(read_file("plan.json") == old);

@@ -147,4 +147,17 @@ TEST_CASE("a change of --what-if that is a flag has the flag's range") {
   CHECK(refused.err == "gpuplan: --micro-batch: 1000001 is out of range: 1 to 1000000\n");
 }
 
+TEST_CASE("a scaling curve takes a change of the network where there is one, and says where there is none") {
+  for (const char* gpus : {"8xA100", "16xA100"}) {
+    CAPTURE(gpus);
+    const Outcome answer = outcome_of({"simulate", "--model", "smollm2-135m", "--gpus", gpus, "--strategy", "fsdp",
+                                       "--scaling", "8,16", "--what-if", "nic=0.5"});
+    CHECK(answer.code == 0);
+    CHECK(answer.out.find("8 GPUs without 0.5 Gbit/s of network per GPU: nic changes nothing on one machine") !=
+          std::string::npos);
+    CHECK(answer.out.find("16 GPUs without") == std::string::npos);
+  }
+  CHECK(outcome_of({"simulate", "--model", "smollm2-135m", "--gpus", "8xA100", "--what-if", "nic=50"}).code == 2);
+}
+
 }  // namespace gpuplan

@@ -36,8 +36,8 @@ Json ask(const Json& table, const Json& row) {
   std::string flags = table["flags"].get<std::string>() + " " + row["flags"].get<std::string>();
   if (table["figure"] == "context") flags += " --seq-len " + row["published"].get<std::string>();
   if (flags.find("--strategy") == std::string::npos) flags += " --strategy single";
-  const Ran ran = run_line(
-      fmt::format("estimate {} --versions {} --json", flags, versions_at_day(flags, table["date"].get<std::string>())));
+  const Ran ran = run_line(fmt::format("estimate {} --versions {} --as-given --json", flags,
+                                       versions_at_day(flags, table["date"].get<std::string>())));
   CAPTURE(ran.err);
   REQUIRE(ran.code <= 1);
   return Json::parse(ran.out)["strategies"][0];

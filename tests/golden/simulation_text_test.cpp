@@ -1,6 +1,8 @@
 // Text and JSON of a simulation: chart, tables, axis.
 #include <doctest/doctest.h>
 
+#include <fmt/format.h>
+
 #include "base/names.h"
 #include "golden/simulation_fixture.h"
 #include "report/json/answers_json.h"
@@ -162,6 +164,29 @@ TEST_CASE("without a price the cost is null") {
   SimulationAnswer answer = testing::small_simulation();
   answer.plan.cost_usd.reset();
   CHECK(simulation_json(answer).at("cost_usd").is_null());
+}
+
+TEST_CASE("of many GPUs that are alike one is drawn, and every one that differs") {
+  Simulation s = testing::small_simulation().plan.simulation;
+  SimulatedRank usual = s.ranks[0];
+  s.ranks.clear();
+  for (std::uint32_t r = 0; r < 64; ++r) {
+    usual.name = fmt::format("GPU {}", r);
+    usual.alike = r == 13 ? 13 : 0;
+    s.ranks.push_back(usual);
+  }
+  const std::vector<ShownRank> shown = shown_ranks(s, 8);
+  REQUIRE(shown.size() == 2);
+  CHECK((shown[0].rank == 0 && shown[0].others == 62));
+  CHECK((shown[1].rank == 13 && shown[1].others == 0));
+  CHECK(num_not_shown(s, 8) == 0);
+  s.spans[1].rank = 13;
+  const std::string chart = gantt_text(s, {}, narrow());
+  CHECK(contains(chart, "GPU 0, like 62 more"));
+  CHECK(contains(chart, "GPU 13\n"));
+  for (SimulatedRank& rank : s.ranks) rank.alike = 0;  // none differs: the first ones
+  CHECK(shown_ranks(s, 8).size() == 8);
+  CHECK(num_not_shown(s, 8) == 56);
 }
 
 }  // namespace gpuplan

@@ -52,8 +52,10 @@ TEST_CASE("a rank's optimizer has its threads and the memory of one NUMA node, o
   const HostTable& table = HostTable::shipped();
   const double node = 100e9 * table.share_of_memory, thread = table.vectorised_per_thread.value;
   CHECK(vectorised_optimizer_rate(host, 1, 64).value == doctest::Approx(node));
-  CHECK(vectorised_optimizer_rate(host, 4, 16).value == doctest::Approx(node));
-  CHECK(vectorised_optimizer_rate(host, 8, 8).value == doctest::Approx(node / 2));
+  // together they reach no more where nothing binds them to a node
+  CHECK(vectorised_optimizer_rate(host, 4, 16).value == doctest::Approx(table.unbound.value / 4));
+  const HostSpec one{.memory_bandwidth = {50e9}, .cores = 16, .sockets = 1, .numa_nodes = 1};
+  CHECK(vectorised_optimizer_rate(one, 4, 4).value == doctest::Approx(50e9 * table.share_of_memory / 4));
   CHECK(vectorised_optimizer_rate(host, 2, 1).value == doctest::Approx(thread));
   CHECK(vectorised_optimizer_rate({}, 2, 1).value == 0);  // nothing is known of it
 }

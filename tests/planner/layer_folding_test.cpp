@@ -39,6 +39,23 @@ std::string shown(const Peak& p) {
                      p.unit, int(p.instant));
 }
 
+/// The program of another batch becomes that of this one. `folded` was built for it.
+void check_batch(const Job& job, const CostModel& device, const CommModel& comm, const StepProgram& folded) {
+  BlockCache cache;
+  Job other = job;
+  other.request.recipe.micro_batch += 3;
+  if (job.recipe().grad_accum > 2) other.request.recipe.grad_accum += 4;
+  StepProgram program;
+  build_step_program(program, other, {&device, 1}, {}, &cache, Layers::Folded);
+  const std::uint64_t build = program.build.value();
+  (void)forward_pass(program, {&device, 1}, comm);
+  build_step_program(program, job, {&device, 1}, {}, &cache, Layers::Folded);
+  const Mesh& mesh = job.strategy.mesh;
+  CHECK((program.build.value() == build) == (mesh.num_stages() == 1 && mesh.within_layers() == Mesh()));
+  for (std::size_t k = 0; k < folded.num_programs; ++k) CHECK(program.programs[k] == folded.programs[k]);
+  CHECK(forward_pass(program, {&device, 1}, comm).step == forward_pass(folded, {&device, 1}, comm).step);
+}
+
 /// Instructions of the folded program.
 std::size_t check_folded(const Job& job, const CostModel& device, const CommModel& comm) {
   const StepProgram flat = build(job, {&device, 1}, Layers::WrittenOut);
@@ -64,6 +81,7 @@ std::size_t check_folded(const Job& job, const CostModel& device, const CommMode
     CHECK(is_same((a.*part).value, (b.*part).value));
   }
   CHECK(is_same(a.flops, b.flops));
+  check_batch(job, device, comm, folded);
   return count;
 }
 
@@ -194,11 +212,14 @@ TEST_CASE("random plans: folded layers are the layers written out (GPUPLAN_FOLDE
     plan.options.fsdp_version = 1 + int(below(2));
     plan.options.reshards = below(5) != 0;
     if (below(8) == 0) plan.options.wrap = WrapPolicy::Size, plan.options.wrap_min_params = 20'000'000;
+    if (below(5) == 0) plan.options.tp = 2, plan.options.splits_sequence = below(2) == 0;
+    if (below(8) == 0) plan.options.pp = 2;
     // links and GPUs of all sorts, so that now the one and now the other has to be waited for
     plan.cluster.intra.bandwidth.value *= pick(std::array{0.05, 0.3, 1.0, 3.0});
     Profile profile = default_profile("a100-sxm-80gb");
     for (const std::string_view name : strategy_names()) {
       INFO("seed " << seed << ": " << std::string(model) << " on " << plan.cluster.name << ", " << std::string(name));
+      if (strategy_mistake(name, plan.cluster, plan.options)) continue;
       plan.strategy = make_strategy(name, plan.cluster, plan.options);
       if (!why_not_applicable(plan.strategy, plan.cluster, r, plan.spec).empty()) continue;
       CostModel device = make_cost_model(plan.cluster.gpus.front(), profile, {});

@@ -30,6 +30,7 @@ EstimateRequest ask(const char* method, const char* framework, const char* strat
   r.recipe.objective.method = method;
   r.recipe.framework = framework;
   r.recipe.seq_len = kTokens;
+  r.recipe.packing = Packing::Padded;
   r.recipe.checkpointing = Checkpointing::Full;
   r.strategy = strategy;
   return r;

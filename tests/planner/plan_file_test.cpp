@@ -69,6 +69,10 @@ std::vector<Case> cases() {
       {"DeepSpeed's settings",
        request({}, four_gpus(), {.reduce_bucket_size = -1, .overlap_comm = false, .zero_quantized_weights = true}),
        "zero3"},
+      {"layers shared, in a pipeline of chunks",
+       request({}, two_nodes(),
+               {.tp = 2, .splits_sequence = true, .pp = 2, .virtual_stages = 2, .schedule = Schedule::Interleaved}),
+       "ddp"},
       {"a pinned shard size", request({}, two_nodes(), {.shard_size = 4}), "fsdp"},
       {"sharding over one rank", request({}, four_gpus(), {.shard_size = 1}), "fsdp"},
       {"kept after forward", request({}, four_gpus(), {.reshards = false}), "fsdp"},
@@ -105,7 +109,12 @@ json good_plan() {
   r.cluster.layout = some_layout();
   r.recipe.quant.quantises_experts = true;
   r.recipe.images = {.width = 640, .height = 480, .per_row = 2, .train = TrainVision::Projector};
-  r.options = {.reduce_bucket_size = 500'000'000, .overlap_comm = true, .zero_quantized_weights = false};
+  r.options = {.splits_sequence = true,
+               .virtual_stages = 2,
+               .schedule = Schedule::OneFOneB,
+               .reduce_bucket_size = 500'000'000,
+               .overlap_comm = true,
+               .zero_quantized_weights = false};
   r.recipe.trained = {"layers"};
   r.recipe.qat = Qat::Int8Int4;
   json plan = plan_of(r, "fsdp");
@@ -156,6 +165,8 @@ TEST_CASE("a plan read back asks for what was asked, with the strategy pinned") 
     CHECK(again.cluster.num_gpus() == c.request.cluster.num_gpus());
     CHECK(again.cluster.num_nodes() == c.request.cluster.num_nodes());
     CHECK(again.options.shard_size == c.request.options.shard_size);
+    CHECK(again.options.virtual_stages == c.request.options.virtual_stages);
+    CHECK(again.options.schedule == c.request.options.schedule);
     CHECK(again.options.reduce_bucket_size == c.request.options.reduce_bucket_size);
     CHECK(again.options.overlap_comm == c.request.options.overlap_comm);
     CHECK(again.options.zero_quantized_weights == c.request.options.zero_quantized_weights);
@@ -393,7 +404,7 @@ TEST_CASE("every mistake in a plan is refused with its place, by the reader and 
        "cluster.gpus[0].device_memory_bytes: 2305843009213693952 is too large"},
       {"/cluster/gpus_per_node", 0, "cluster.gpus_per_node: 0 is too small"},
       {"/strategy/zero_stage", 4, "strategy.zero_stage: 4 is too large"},
-      {"/strategy/tp", 2, "plan.json: strategy.tp: is 2, but only 1 is planned so far"},
+      {"/strategy/cp", 2, "plan.json: strategy.cp: is 2, but only 1 is planned so far"},
       {"/strategy/ep", 2, "strategy.ep: is 2, but only 1 is planned so far"},
       {"/predicted/max_seq_len", 0, "predicted.max_seq_len: 0 is too small"},
       // contradictions
@@ -440,8 +451,14 @@ TEST_CASE("no field may be left out, whatever its place") {
         text == "/recipe/quant/experts" || text == "/recipe/trained" || text == "/recipe/qat" ||
         text == "/recipe/lora/linear_experts")
       continue;  // may be left out
-    const std::set<std::string> later{"eval_batch", "eval_logits", "reduce_bucket_size", "overlap_comm",
-                                      "zero_quantized_weights"};
+    const std::set<std::string> later{"eval_batch",
+                                      "eval_logits",
+                                      "reduce_bucket_size",
+                                      "overlap_comm",
+                                      "zero_quantized_weights",
+                                      "sequence_parallel",
+                                      "virtual_stages",
+                                      "schedule"};
     if (text.starts_with("/options/") && later.count(text.substr(9)) > 0) continue;  // files before them have none
     const json::json_pointer p(text);
     if (text.starts_with("/model/config/") || !good[p.parent_pointer()].is_object()) continue;
@@ -454,7 +471,7 @@ TEST_CASE("no field may be left out, whatever its place") {
     CHECK_FALSE(schema_problem(plan).empty());
     tried.insert(std::regex_replace(text, std::regex("/[0-9]+"), "[]"));
   }
-  CHECK(tried.size() + 12 == test::schema_properties("plan-file").size());
+  CHECK(tried.size() + 15 == test::schema_properties("plan-file").size());
 }
 
 TEST_CASE("what the schema refuses is refused, and what is read is written back alike, whatever stands in a field") {

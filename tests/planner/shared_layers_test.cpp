@@ -207,6 +207,39 @@ TEST_CASE("programs of shared layers hold their invariants, and are the same fol
           }
 }
 
+TEST_CASE("what ranks exchange is waited for, or runs beside the products, each layer as long as the longer of both") {
+  Plan plan;
+  plan.framework = trainer();
+  plan.recipe.attention = AttentionKernel::Cudnn;
+  plan.cluster = plain_cluster(2);
+  plan.options.tp = 2, plan.options.splits_sequence = true;
+  const auto step = [&](bool overlaps, double compute, double exchange) {
+    plan.framework.tensor_parallel.overlaps = overlaps;
+    CostModel device;
+    device.gemm = device.gemm_fp32 = device.batched_gemm = device.flash = device.cudnn = {1e30};
+    device.memory = {1e30};
+    plan.build("single", {device});
+    for (BlockCost& cost : plan.program.costs[0]) cost = {};
+    std::int64_t calls = 0;
+    for (const Instruction& i : plan.of_rank().instructions) {
+      if (i.op != OpCode::Call || i.unit == 0 || i.unit > 4) continue;
+      plan.program.costs[0][i.block].device = {compute};
+      ++calls;
+    }
+    CommModel comm;
+    comm.host_link = comm.cpu_optimizer = comm.nvme = {1e30};
+    comm.axes[std::size_t(Axis::Tp)] = {{{exchange}, {1e30}, {1e30}, ""}, 2, false};
+    verify(plan.program);
+    return std::pair(forward_pass(plan.program, std::vector<CostModel>{device}, comm).step.value, calls);
+  };
+  const auto [waiting, calls] = step(false, 1, 0.25);
+  const auto [beside, same] = step(true, 1, 0.25);
+  CHECK(calls == same);
+  CHECK(waiting > double(calls) + 4 * (4 + 6) * 0.25 - 1e-9);  // 4 layers of 4 exchanges forward and 6 backward
+  CHECK(beside < double(calls) + 0.25 * (waiting - double(calls)));
+  CHECK(beside >= double(calls));
+}
+
 TEST_CASE("FSDP shards what ranks that share layers hold: each 1 / (t x s) of a linear") {
   for (const char* strategy : {"fsdp", "fsdp-grad-op", "hsdp"})
     for (const Checkpointing checkpointing : {Checkpointing::None, Checkpointing::Full}) {

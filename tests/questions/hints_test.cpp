@@ -107,8 +107,8 @@ std::string literals_of(const std::string& source) {
 const fs::path kRoot = fs::path(GPUPLAN_TEST_DIR).parent_path();
 
 /// The sources of what the program says: not of the device kernels, whose flags are the compiler's.
-constexpr std::array kFolders{"base",     "models", "cluster", "planner", "ecosystem", "mend", "sim",       "search", "rows",
-                              "validate", "report", "cli",     "fit",     "execute",   "calibrate", "run"};
+constexpr std::array kFolders{"base", "models",   "cluster", "planner", "ecosystem", "mend",    "sim",       "search",
+                              "rows", "validate", "report",  "cli",     "fit",       "execute", "calibrate", "run"};
 
 }  // namespace
 
@@ -297,9 +297,10 @@ TEST_CASE("the nearest lines of export lead to files, or to another program") {
   for (const char* asked : kAsked)
     for (const std::string target : kTargets) {
       const std::string framework = target == "transformers" ? "hf-trainer" : target;
-      const Question q = question_of(fmt::format(
-          "gpuplan estimate --model llama-3.2-1b --gpus 4xH100 --micro-batch 1 --profile default {} --framework {}",
-          asked, framework));
+      const Question q =
+          question_of(fmt::format("gpuplan estimate --model llama-3.2-1b --gpus 4xH100 --micro-batch 1 --profile "
+                                  "default --as-given {} --framework {}",
+                                  asked, framework));
       if (has_strategy(find_framework(framework), q.value_of("--strategy"))) questions.push_back(q);
     }
   const std::vector<std::string> verdicts = check_all(questions, [](const Question& q) {

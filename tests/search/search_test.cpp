@@ -121,15 +121,19 @@ TEST_CASE("a dearer offer of the same machine is never chosen, and brute force a
 }
 
 TEST_CASE(
-    "what would need a large host is left out where the host is unknown, says so, and is found where it is known") {
-  // 16 bytes for each of 13 billion parameters: 194 GiB beside a card of 32
+    "what would need a large host says so where the host is unknown, is not rented so, and is found where it is known") {
+  // 16 bytes for each of 13 billion parameters: 194 GiB, and an eighth of a server usually has 128
   SearchQuestion q = test::question("llama-2-13b", {"1xV100-32GB"}, {"packing", "attention", "compile", "loss"});
   q.methods = {Method::Full};
   q.base.recipe.precision = Precision::Fp16Mixed;
   q.base.recipe.framework = "hf-deepspeed";
   const Ranking unknown = search(Space(q)).ranking;
-  CHECK(unknown.plans.empty());
-  CHECK(unknown.rejected.at(std::string(kTooMuchOnHost)) > 0);
+  CHECK(std::ranges::all_of(unknown.plans, [](const RankedPlan& plan) { return plan.fit == Fit::IfHost; }));
+  q.is_rented = true;
+  const Ranking rented = search(Space(q)).ranking;
+  CHECK(rented.plans.empty());
+  CHECK(rented.rejected.at(std::string(kTooMuchOnHost)) > 0);
+  q.is_rented = false;
   q.machines.front().cluster.host_memory = Bytes{std::int64_t{512} << 30};
   const Ranking known = search(Space(q)).ranking;
   CHECK_FALSE(known.plans.empty());

@@ -234,3 +234,42 @@ TEST_CASE("where the step waits for slow links, the remedy is tried and named") 
   add_remedies(plan, r, *r.recipe.framework, default_profile(r.cluster.gpus.front()));
   CHECK(plan.simulation.critical.front().remedy.starts_with("NVLink (600 GB/s) would give "));
 }
+
+TEST_CASE("a straggler among 1,024 GPUs: nobody else uses the links of its rings, so that they cost no messages") {
+  EstimateRequest r = request_for("smollm2-135m", "1024xH100", Method::Full);
+  const SimulatedPlan alike = simulated(r, "fsdp");
+  const SimulatedPlan slow = simulated(r, "fsdp", {.stragglers = {{3, 1.2}}});
+  CHECK(slow.simulation.ranks.size() == 1024);
+  CHECK(slow.simulation.step > alike.simulation.step);
+  // 1,023 messages of every rank in every collective would be two events each
+  CHECK(slow.simulation.num_events < 1024 * 1024);
+  CHECK(slow.simulation.ranks[3].alike == 3);
+  CHECK(slow.simulation.ranks[4].alike == 0);
+}
+
+TEST_CASE("sharding within groups of one machine: the links say what the estimate says") {
+  for (const char* gpus : {"8xMI300X", "8xA6000", "4x4090", "8xV100", "8xA100"}) {
+    CAPTURE(gpus);
+    const SimulatedPlan plan = simulated(request_for("llama-3.2-1b", gpus, Method::Full), "hsdp");
+    CHECK(plan.simulation.step_time() / plan.estimate.time.step == doctest::Approx(1).epsilon(0.01));
+  }
+}
+
+TEST_CASE("what the step waits for has a remedy, or says why there is none; slow links are named by their ends") {
+  for (const auto& [gpus, strategy] :
+       {std::pair{"1xH100", "single"}, {"4x4090", "fsdp"}, {"16xA100", "ddp"}, {"8xH100", "fsdp"}, {"2xA6000", "mp"}}) {
+    CAPTURE(gpus);
+    const EstimateRequest r = request_for("llama-3.2-1b", gpus);
+    SimulatedPlan plan = simulated(r, strategy);
+    add_remedies(plan, r, *r.recipe.framework, default_profile(r.cluster.gpus.front()));
+    const auto& items = plan.simulation.critical;
+    CHECK(std::any_of(items.begin(), items.end(), [](const CriticalItem& item) { return !item.remedy.empty(); }));
+    for (const CriticalItem& item : items)
+      if (item.activity == Activity::AllGather && item.share > 0.01)
+        CHECK(item.what.find("slowest between ") != std::string::npos);
+  }
+  SimulatedPlan slow = simulated(request_for("llama-3.2-1b", "4xH100"), "fsdp", {.stragglers = {{2, 3}}});
+  const EstimateRequest r = request_for("llama-3.2-1b", "4xH100");
+  add_remedies(slow, r, *r.recipe.framework, default_profile(r.cluster.gpus.front()));
+  CHECK(slow.simulation.critical.front().remedy == "a GPU as fast as the others would save this");
+}
