@@ -75,11 +75,12 @@ Bytes prepared_ends(const Job& job) {
   return bytes_of(elements, Dtype::F32) - bytes_of(elements, job.numerics.ends);
 }
 
-Bytes largest_tensor(const TrainedModel& model) {
+/// The largest parameter of a layer that is quantised, or any, in 16 bit.
+Bytes largest_converted(const TrainedModel& model, bool is_quantised) {
   std::int64_t most = 0;
-  model.each_state([&](const StateList& list, std::int64_t) {
-    for (const StateTensor& t : list) most = std::max(most, t.rows * t.cols);
-  });
+  for (const StateList& list : model.layers)
+    for (const StateTensor& t : list)
+      if (!is_quantised || t.kind == StateKind::Quantised) most = std::max(most, t.elements_per_parameter());
   return bytes_of(most, Dtype::BF16);
 }
 
@@ -181,9 +182,10 @@ Bytes largest_parameter(const Job& job) {
 LoadingNeeds conversion_needs(const Job& job) {
   const bool is_quantised_here = job.recipe().quant.kind != BaseQuant::None && !job.model.spec.checkpoint.is_present();
   const Bytes unpacking = unpacking_bytes(job.model);
-  const bool converts = is_quantised_here || unpacking.count > 0;
-  return {.beside = std::max(is_quantised_here ? largest_tensor(job.model) : Bytes{}, prepared_ends(job)) + unpacking,
-          .alone = converts ? largest_tensor(job.model) + unpacking : Bytes{},
+  const Bytes quantised = is_quantised_here ? largest_converted(job.model, true) : Bytes{};
+  const Bytes unpacked = unpacking.count > 0 ? largest_converted(job.model, false) : Bytes{};
+  return {.beside = std::max(quantised, prepared_ends(job)) + unpacking,
+          .alone = std::max(quantised, unpacked + unpacking),
           .spare = job.model.spec.unpacking.moves_to_host ? unpacking : Bytes{}};
 }
 

@@ -117,8 +117,8 @@ TEST_CASE("embedding and head are in fp32 for a moment where a trainer turns the
     return answer(r).phase(PeakInstant::Loading)->tensors.count;
   };
   CHECK(trl.dtypes.quantised_upcast.takes_back);
-  // 2 bytes more of embedding, head and final norm, or the largest of them in 16 bit while the rest is quantised
-  CHECK(load(true) - load(false) == 2 * (2 * kVocab * 4096 + 4096) - 2 * kVocab * 4096);
+  // 2 bytes more of embedding, head and final norm, or a projection of 14,336 in 16 bit while it is quantised
+  CHECK(load(true) - load(false) == 2 * (2 * kVocab * 4096 + 4096) - 2 * 14336 * 4096);
 }
 
 TEST_CASE("loading holds the weights; a sharded rank holds its part and one whole unit") {
@@ -144,12 +144,12 @@ TEST_CASE("without zero.Init the whole model is on every GPU before stage 3 cuts
   CHECK(whole.phase(PeakInstant::Loading)->tensors.count == doctest::Approx(double(kWhole)).epsilon(0.001));
   CHECK(whole.peak_instant == "loading");
   CHECK(whole.tiers.process / Bytes{1 << 20} == doctest::Approx(14'678).epsilon(0.15));
-  r.cluster = parse_gpus("4xT4");  // 15 GiB would do for a step
+  r.cluster = parse_gpus("4x3080-12GB");  // 12 GiB would do for a step
   CHECK(answer(r).peak.step / Bytes{1 << 30} < 10);
   CHECK_FALSE(answer(r).fits());
   r.recipe.framework = find_framework("hf-deepspeed");  // from_pretrained under zero.Init
   CHECK(answer(r).phase(PeakInstant::Loading)->tensors / whole.phase(PeakInstant::Loading)->tensors < 0.05);
-  CHECK(answer(r).fits());
+  CHECK(answer(r).peak.tensors == answer(r).peak.step);
 }
 
 TEST_CASE("a checkpoint is unpacked on the host where the GPU has no room: the verdict does not count it") {

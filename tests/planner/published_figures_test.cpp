@@ -229,7 +229,7 @@ TEST_CASE("Muon orthogonalises matrices: 666 TFLOP a step for llama-3.1-8b, shar
   };
   const double whole = flops("ddp", "llama-factory");
   CHECK(whole == doctest::Approx(666e12).epsilon(0.005));
-  CHECK(flops("zero2", "llama-factory") == doctest::Approx(467e12 / 8).epsilon(0.03));  // DeepSpeed's Gram iteration
+  CHECK(flops("zero2", "llama-factory") == doctest::Approx(505.5e12 / 8).epsilon(0.005));  // DeepSpeed's Gram iteration
   EstimateRequest q;
   q.model = load_model("llama-3.1-8b").spec;
   q.cluster = parse_gpus("8xH200");

@@ -122,7 +122,7 @@ EstimateRequest lora_question(const char* model, const char* gpus, std::int64_t 
 TEST_CASE("DoRA costs what was published: 2.04 times LoRA's step before PEFT reused the base output, 1.7 after") {
   // huggingface/peft pull request 1474: Qwen1.5-1.8B, r = 64, 2 x 512 tokens, 8 micro-batches, an RTX 3080: 2.7 and 5.5
   // s
-  EstimateRequest r = lora_question("qwen1.5-1.8b", "1x3080", 64);
+  EstimateRequest r = lora_question("qwen1.5-1.8b", "1x3080-10GB", 64);
   r.recipe.micro_batch = 2, r.recipe.grad_accum = 8, r.recipe.seq_len = 512;
   const double own = dora_ratio(r, "peft=0.9"), shared = dora_ratio(r, "peft=0.14"),
                newest = dora_ratio(r, "peft=0.20");
