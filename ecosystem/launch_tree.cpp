@@ -121,8 +121,9 @@ std::shared_ptr<ValueTree> tree_of(const LaunchPart& part, const std::string& sc
     if (!unknown.empty() && row && row->use != KeyUse::Ignored) {
       const std::string why =
           fmt::format("depends on {}, which the script does not set to one value", fmt::join(unknown, ", "));
-      const std::initializer_list<std::string_view> lacked{"model", "visible_gpus", "num_processes", "num_machines",
-                                                           "processes_per_machine"};  // --model and --gpus say them
+      const std::initializer_list<std::string_view> lacked{
+          "model",        "visible_gpus",          "num_processes",
+          "num_machines", "processes_per_machine", "data_sets"};  // --model, --gpus and --data say them
       const bool may_lack = row->field && std::find(lacked.begin(), lacked.end(), row->field->name) != lacked.end();
       if (!may_lack)
         throw InputError(fmt::format("{}:{}: {}", script, flag.line, flag.name), why,
@@ -130,6 +131,7 @@ std::shared_ptr<ValueTree> tree_of(const LaunchPart& part, const std::string& sc
       notes.push_back(fmt::format("{}:{}: {} {}", script, flag.line, flag.name, why));
       continue;
     }
+    if (row && row->field && row->field->name == "data_sets" && flag.values.empty()) continue;  // "--dataset", left out
     put(tree->root, key, is_off ? json(false) : value_of(row, flag));
     tree->places[key] = {.line = flag.line, .key_line = flag.line, .order = 0, .file = below ? script : ""};
   }

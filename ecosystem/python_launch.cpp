@@ -235,7 +235,8 @@ std::optional<Settings> settings_of(const std::string& code, const std::string& 
       dict.kind = PythonValue::Kind::Dict;
       if (!call.positional.empty() && call.positional.front().kind == PythonValue::Kind::Dict)
         dict.keys = call.positional.front().keys;
-      dict.keys.insert(dict.keys.end(), call.keywords.begin(), call.keywords.end());
+      else
+        dict.keys.insert(dict.keys.end(), call.keywords.begin(), call.keywords.end());
       const bool is_own = std::all_of(row.has.begin(), row.has.end(), [&](const std::string& key) {
         return std::any_of(dict.keys.begin(), dict.keys.end(), [&](const auto& own) { return own.first == key; });
       });
