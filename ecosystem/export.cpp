@@ -443,8 +443,8 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
     return refuse(answer, fmt::format("{} [{}]", rule->why, rule->id), std::string(rule->nearest));
   if (const std::string why = why_not_applicable(job.strategy, r.cluster, r.recipe, r.model); !why.empty())
     return refuse(answer, fmt::format("{}: {}", job.strategy.name, why), "plan again with another --strategy");
-  if (job.strategy.mesh.within_layers() != Mesh())
-    return refuse(answer, "tensor parallelism cannot be exported yet", "plan without --tp");
+  if (job.strategy.title() != job.strategy.name)
+    return refuse(answer, "tensor and pipeline parallelism cannot be exported yet", "plan without --tp and --pp");
   if (target.trainer && reaches_mamba_output(r))
     return refuse(answer,
                   "all-linear would put adapters on out_proj of the Mamba layers, which PEFT refuses or leaves idle",
