@@ -30,7 +30,7 @@ int number_in(const char* variable, int usual) {
   return text ? std::atoi(text) : usual;
 }
 
-std::string text_of(const EstimateRequest& r) {
+std::string star_question_text(const EstimateRequest& r) {
   std::vector<std::string> given;
   for (const Change& change : changes())
     if (!change.machine && !r.not_given.contains(change.name)) given.emplace_back(change.name);
@@ -100,7 +100,7 @@ bool something_sharded_runs(const EstimateRequest& asked, const Profile& profile
 
 /// Checks the laws of the star on one question; returns whether something fits.
 bool check_star(const EstimateRequest& asked) {
-  CAPTURE(text_of(asked));
+  CAPTURE(star_question_text(asked));
   const EstimateResult result = estimate(asked);
   const StrategyEstimate* const star = star_of(result);
   if (!star) return false;
@@ -115,9 +115,9 @@ bool check_star(const EstimateRequest& asked) {
   return true;
 }
 
-class Dice {
+class StarDice {
  public:
-  explicit Dice(unsigned seed) : random_(seed) {}
+  explicit StarDice(unsigned seed) : random_(seed) {}
   template <class T, std::size_t N>
   const T& pick(const T (&values)[N]) {
     return values[std::size_t(random_() % N)];
@@ -128,7 +128,7 @@ class Dice {
 };
 
 /// A question by flags: some settings are given, the others are free.
-EstimateRequest random_question(Dice& dice, bool is_large) {
+EstimateRequest random_question(StarDice& dice, bool is_large) {
   EstimateRequest r =
       is_large ? asked(dice.pick({"qwen2.5-32b", "llama-3.1-70b", "llama-2-13b", "mistral-7b-v0.1", "qwen3-30b-a3b"}),
                        dice.pick({"1x3060", "1x4090", "2x3090", "2x4090", "1xA6000", "4x3090"}),
@@ -183,7 +183,7 @@ TEST_CASE("no single change beats the star of a plain question, and a pipeline i
 }
 
 TEST_CASE("no single change beats the star of a random question") {
-  Dice dice(unsigned(number_in("GPUPLAN_QUESTIONS_SEED", 20261127)));
+  StarDice dice(unsigned(number_in("GPUPLAN_QUESTIONS_SEED", 20261127)));
   const int count = number_in("GPUPLAN_QUESTIONS", num_rounds(4, 25, 500));
   int num_fitting = 0;
   for (int i = 0; i < count; ++i) {
@@ -194,7 +194,7 @@ TEST_CASE("no single change beats the star of a random question") {
 }
 
 TEST_CASE("where nothing fits, every single change that makes it fit is offered") {
-  Dice dice(unsigned(number_in("GPUPLAN_QUESTIONS_SEED", 20261127)));
+  StarDice dice(unsigned(number_in("GPUPLAN_QUESTIONS_SEED", 20261127)));
   const int count = number_in("GPUPLAN_QUESTIONS", num_rounds(4, 25, 500));
   int num_unfit = 0, num_offered = 0;
   for (int i = 0; i < 20 * count && num_unfit < count; ++i) {
@@ -203,7 +203,7 @@ TEST_CASE("where nothing fits, every single change that makes it fit is offered"
     const EstimateResult result = estimate(r);
     if (!result.recommended->strategy.empty()) continue;
     ++num_unfit;
-    CAPTURE(text_of(r));
+    CAPTURE(star_question_text(r));
     const std::vector<std::string>& advice = result.recommended->advice;
     CAPTURE(fmt::format("{}", fmt::join(advice, "; ")));
     for (const Change& change : changes()) {
