@@ -63,7 +63,7 @@ const Command kExport{.name = "export",
                       .example =
                           "gpuplan export plan.json --for trl --output job\n"
                           "gpuplan export plan.json --for accelerate --versions accelerate=1.5,torch=2.5\n"
-                          "gpuplan export plan.json --for torch --output plain",
+                          "gpuplan export plan.json --for torchrun --output plain",
                       .setup = setup_export,
                       .run = run_export};
 

@@ -121,7 +121,7 @@ const Command kFix{.name = "fix",
                    .usage = "FILE... --gpus GPUS [--write] [--goal fits|fast|cheap] [--allow LIST]",
                    .example =
                        "gpuplan fix axolotl.yaml --gpus 2x3090\n"
-                       "gpuplan fix sft.yaml accelerate.yaml --gpus 4x4090 --goal fast\n"
+                       "gpuplan fix full.yaml zero.json --gpus 4xA6000 --goal fast\n"
                        "gpuplan fix train.sh --gpus A6000 --allow batch,context --write",
                    .setup = setup_fix,
                    .run = run_fix};

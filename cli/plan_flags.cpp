@@ -219,8 +219,9 @@ constexpr std::array kFlags{
              [](Request& r, Text) { r.recipe.torch_compile = true; }},
     PlanFlag{"--fp8", "", kNumbers, "layers multiply in fp8 (Ada, Hopper and later); states and activations as without",
              [](Request& r, Text) { r.recipe.fp8_matmul = true; }},
-    PlanFlag{"--qat", "none|int4|int8-int4|int4-grouped|int8-int4-grouped|fp8-int4-grouped|fp8|nvfp4|mxfp4", kNumbers,
-             "fake quantisers of torchao around the linears: of weights, or of inputs and weights. Default none",
+    PlanFlag{"--qat", "KIND", kNumbers,
+             "fake quantisers of torchao around the linears, of weights, or of inputs and weights: int4, int8-int4, "
+             "int4-grouped, int8-int4-grouped, fp8-int4-grouped, fp8, nvfp4, mxfp4. Default none",
              [](Request& r, Text v) { r.recipe.qat = parse_name<Qat>(v, "--qat"); }},
     PlanFlag{"--loss", "plain|inplace|chunked[=N]|fused", kNumbers, "cross-entropy. Default plain", set_loss},
     PlanFlag{"--offload", "LIST", kNumbers,

@@ -15,8 +15,10 @@ namespace gpuplan {
 
 std::string fits_words(const StrategyEstimate& shown, bool fits) {
   if (!fits) return "does not fit";
-  if (shown.fit == Fit::IfHost) return fmt::format("fits if the host has {}", format_bytes(shown.host.needed()));
-  return shown.fit == Fit::Tight ? fmt::format("fits tightly ({:.0f} %)", 100 * shown.chance) : "fits";
+  const std::string fits_gpus =
+      shown.fit_on_gpus() == Fit::Tight ? fmt::format("fits tightly ({:.0f} %)", 100 * shown.chance) : "fits";
+  return shown.fit == Fit::IfHost ? fmt::format("{} if the host has {}", fits_gpus, format_bytes(shown.host.needed()))
+                                  : fits_gpus;
 }
 
 namespace {
