@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/narrow.h"
 #include "cluster/cluster_spec.h"
 #include "models/ledger.h"
 #include "models/optimizers.h"
@@ -96,7 +97,7 @@ void set_optimizer(Variant& v, const Setting& s) { v.request.recipe.optimizer = 
 void set_in_backward(Variant& v, const Setting& s) { v.request.recipe.optimizer_in_backward = is_on(s); }
 
 void set_fsdp_version(Variant& v, const Setting& s) {
-  v.request.options.fsdp_version = int(parse_integer(s.value, s.change->name, 1, 2));
+  v.request.options.fsdp_version = narrow<int>(parse_integer(s.value, s.change->name, 1, 2));
 }
 
 void set_eval_batch(Variant& v, const Setting& s) {

@@ -179,7 +179,7 @@ bool StageBuilder::run(const ModelBlocks& blocks, std::span<const UnitRange> chu
   s_.schedule.clear();
   for (const UnitRange& c : chunks) {
     const auto first = narrow<std::uint16_t>(s_.chunks.empty() ? 0 : s_.chunks.back().last + 1);
-    add_chunk(first, narrow<std::uint16_t>(first + (c.last - c.first) - int(cut_.missing)));
+    add_chunk(first, narrow<std::uint16_t>(first + (c.last - c.first) - narrow<int>(cut_.missing)));
   }
   label_units();
   if (row)

@@ -104,7 +104,7 @@ void StageBuilder::repeat_buffers(std::size_t first, std::size_t count, std::siz
   ProgramBuffer* to = p_.buffers.data() + first + count;
   for (const ProgramBuffer *from = p_.buffers.data() + first, *end = to + times * count; to != end; ++from, ++to) {
     *to = *from;
-    to->unit = std::uint16_t(from->unit + unit_step);
+    to->unit = std::uint16_t(from->unit + unit_step);  // checked: below `furthest`
   }
 }
 

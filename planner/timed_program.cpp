@@ -111,7 +111,8 @@ class Resolver {
     const bool is_copy = i.op == OpCode::CopyIn || i.op == OpCode::CopyOut;
     const bool is_nvme = (is_copy || i.op == OpCode::OptimizerStep) && uses_nvme(p_, i);
     // what moves activations takes another time in another batch
-    const auto place = std::uint8_t((is_nvme ? 1 : 0) + (is_copy && moves_activations(p_, i) ? 2 : 0));  // of two bits
+    const auto place =
+        std::uint8_t((is_nvme ? 1 : 0) + (is_copy && moves_activations(p_, i) ? 2 : 0));  // checked: two bits
     const std::uint64_t mixed = (std::uint64_t(i.work.count) + 31 * std::uint64_t(i.op) + 977 * std::uint64_t(i.block) +
                                  7919 * i.hook_kernels + std::uint64_t(place)) *
                                 0x9e3779b97f4a7c15U;

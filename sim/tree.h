@@ -2,6 +2,7 @@
 // begins when the first of them can be there, and ends after those it passes on have come.
 #pragma once
 
+#include "base/narrow.h"
 #include "sim/collective_run.h"
 
 namespace gpuplan {
@@ -24,7 +25,7 @@ struct Pipeline {
 Pipeline double_tree(std::int64_t size, std::int64_t ranks_per_node);
 /// The number of those trees. Within one machine all chains are alike: one pair.
 constexpr int num_trees(std::int64_t size, std::int64_t ranks_per_node) {
-  return 2 * int(ranks_per_node < size ? ranks_per_node : 1);
+  return 2 * narrow<int>(ranks_per_node < size ? ranks_per_node : 1);
 }
 /// Member 0 to all others, one after the other.
 Pipeline chain(std::int64_t size);

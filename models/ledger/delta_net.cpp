@@ -244,8 +244,8 @@ TorchLoops torch_loops(const Tape& t) {
   return {.forward_bytes = around + 20 * kSquares * systems / double(kNetChunk * kNetChunk),
           .backward_bytes = 2 * around + 3 * 20 * kRows * systems + 8 * chunks * outputs,
           .rows_kept = std::int64_t(kSquares) / kNetChunk,
-          .forward_kernels = std::uint16_t(std::min(65535.0, 40 + 6 * kRows + 14 * chunks)),
-          .backward_kernels = std::uint16_t(std::min(65535.0, 90 + 15 * kRows + 35 * chunks))};
+          .forward_kernels = std::uint16_t(std::min<double>(65535, 40 + 6 * kRows + 14 * chunks)),
+          .backward_kernels = std::uint16_t(std::min<double>(65535, 90 + 15 * kRows + 35 * chunks))};
 }
 
 void products_in_fp32(Tape& t, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes,
