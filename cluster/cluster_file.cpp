@@ -130,6 +130,9 @@ void read_host(Fields& top, Machine& node) {
   node.host_cores = host->optional_integer("cores", {.most = kMostGpus}).value_or(0);
   read_sockets(*host, node);
   node.host = read_host_spec(*host);
+  node.host.kind = host->optional_text("kind").value_or("");
+  if (!node.host.kind.empty() && !find_host(node.host.kind, node.gpus_per_node))
+    host->report("kind", "is no kind of data/hosts.yaml");
   host->allow({"vcpus", "cpu", "cpus", "pcie", "trays", "gpus_per_tray", "note"});
   host->refuse_unknown();
 }

@@ -77,9 +77,12 @@ std::string host_text(const ClusterSpec& cluster) {
   if (cluster.host_memory.count > 0) out += fmt::format("  memory_gib: {}\n", in_gib(cluster.host_memory));
   if (cluster.host_cores > 0) out += fmt::format("  cores: {}\n", cluster.host_cores);
   const HostSpec& host = cluster.host;
+  if (!host.kind.empty()) return out + fmt::format("  kind: {}\n", host.kind);  // the rest stands in data/hosts.yaml
   if (host.memory_bandwidth.value > 0) out += fmt::format("  memory_gb_s: {}\n", in_gb_s(host.memory_bandwidth));
   if (host.cores > 0) out += fmt::format("  cpu_cores: {}\n", host.cores);
+  if (host.sockets > 0) out += fmt::format("  sockets: {}\n", host.sockets);
   if (host.numa_nodes > 0) out += fmt::format("  numa_nodes: {}\n", host.numa_nodes);
+  if (!host.source.empty()) out += fmt::format("  source: {}\n", in_quotes(host.source));
   return out;
 }
 
@@ -140,9 +143,10 @@ std::string nvlinks_text(const NodeLayout& layout) {
   return out.empty() ? out : "  nvlinks:\n" + out;
 }
 
-/// The lines of `layout:`, each indented by two; empty when nothing is stated.
-std::string layout_keys_text(const NodeLayout& layout) {
-  if (!layout.is_stated()) return {};
+/// The lines of `layout:`, each indented by two; empty when nothing is stated and no socket of the host would place it.
+std::string layout_keys_text(const ClusterSpec& cluster) {
+  const NodeLayout& layout = cluster.layout;
+  if (!layout.is_stated() && (!cluster.host.kind.empty() || cluster.host.sockets == 0)) return {};
   std::string out = fmt::format("  sockets: {}\n", layout.sockets);
   if (!layout.bridges.empty()) out += fmt::format("  host_bridges: [{}]\n", fmt::join(layout.bridges, ", "));
   out += switches_text(layout) + places_text("gpus", layout.gpus) + places_text("nics", layout.nics) +
@@ -156,7 +160,7 @@ std::string layout_keys_text(const NodeLayout& layout) {
 }  // namespace
 
 std::string cluster_file_text(const ClusterSpec& cluster) {
-  const std::string layout = layout_keys_text(cluster.layout);
+  const std::string layout = layout_keys_text(cluster);
   return fmt::format(
              "# Written by gpuplan, for --cluster. The keys are explained in data/clusters/README.md.\nname: {}\n",
              in_quotes(cluster.name)) +

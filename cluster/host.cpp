@@ -77,12 +77,19 @@ HostSpec read_host_spec(Fields& f) {
   return host;
 }
 
+std::optional<HostSpec> find_host(std::string_view name, std::int64_t gpus_per_node) {
+  for (const HostKind& kind : HostTable::shipped().kinds)
+    if (squash(kind.host.kind) == squash(name)) return host_of(kind, gpus_per_node);
+  return std::nullopt;
+}
+
 HostSpec usual_host(FabricKind fabric, std::string_view gpu_id, std::int64_t gpus_per_node) {
   return host_of(kind_for(fabric, gpu_id, gpus_per_node), gpus_per_node);
 }
 
 HostSpec filled(HostSpec stated, const HostSpec& usual) {
-  if (stated.kind.empty() && !stated.is_stated()) return usual;
+  stated.kind.clear();
+  if (!stated.is_stated()) return usual;
   stated.usual_memory = usual.usual_memory;
   if (stated.memory_bandwidth.value <= 0) stated.memory_bandwidth = usual.memory_bandwidth;
   if (stated.cores == 0) stated.cores = usual.cores;
@@ -92,13 +99,12 @@ HostSpec filled(HostSpec stated, const HostSpec& usual) {
 }
 
 void set_host(ClusterSpec& cluster, const std::string& text) {
-  std::vector<std::string> names;
-  for (const HostKind& kind : HostTable::shipped().kinds) {
-    names.push_back(kind.host.kind);
-    if (squash(kind.host.kind) != squash(text)) continue;
-    cluster.host = host_of(kind, cluster.gpus_per_node);
+  if (const auto known = find_host(text, cluster.gpus_per_node)) {
+    cluster.host = *known;
     return;
   }
+  std::vector<std::string> names;
+  for (const HostKind& kind : HostTable::shipped().kinds) names.push_back(kind.host.kind);
   if (!text.ends_with(".yaml") && !text.ends_with(".yml"))
     throw InputError(
         "--host", fmt::format("unknown host '{}'", text),

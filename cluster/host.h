@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,9 @@ struct HostTable {
   static HostTable read();
 };
 
+/// The host that data/hosts.yaml calls `kind`, of a machine with so many GPUs; nullopt: no row has that name.
+std::optional<HostSpec> find_host(std::string_view kind, std::int64_t gpus_per_node);
+
 /// The usual host of a machine with such GPUs.
 HostSpec usual_host(FabricKind fabric, std::string_view gpu_id, std::int64_t gpus_per_node);
 
@@ -40,7 +44,7 @@ void set_host(ClusterSpec& cluster, const std::string& kind_or_file);
 /// Reads what a file says of its host beside its memory: cpu, cores, channels, NUMA nodes.
 HostSpec read_host_spec(Fields& host);
 
-/// `stated` with what it leaves open taken from `usual`.
+/// `stated` with what it leaves open taken from `usual`, all of it where nothing but the kind is stated.
 HostSpec filled(HostSpec stated, const HostSpec& usual);
 
 /// Bytes per second of one rank's vectorised optimizer of `num_ranks` in a machine, each on `threads` threads; 0 where

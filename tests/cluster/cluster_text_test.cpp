@@ -9,6 +9,7 @@
 #include "base/yaml_file.h"
 #include "cluster/cluster_file.h"
 #include "cluster/cpu_ranks.h"
+#include "cluster/host.h"
 #include "cluster/local_cluster.h"
 #include "cluster/local_machine.h"
 #include "cluster/topology_builder.h"
@@ -52,6 +53,8 @@ void check_round_trip(const ClusterSpec& cluster) {
   CHECK(found.assumptions == wanted.assumptions);
   CHECK(found.host_cores == wanted.host_cores);
   CHECK(found.layout == wanted.layout);
+  CHECK(describe(found.host) == describe(wanted.host));
+  CHECK(found.host == wanted.host);
   MESSAGE(cluster_file_text(cluster));
 }
 
@@ -79,6 +82,11 @@ TEST_CASE("written cluster: lists of GPUs come back") {
        {"A6000", "4xA6000", "2x4090", "2x4090,2x3090", "8xH100", "16xH100", "12xA100", "16x4090", "64xGB200",
         "144xGB200", "8xV100", "4xMI250X", "16xMI300X", "10x4090,6x3090", "A6000,6000 Ada", "4xA10G"})
     check_round_trip(parse_gpus(list));
+  for (const char* kind : {"desktop", "server"}) {
+    ClusterSpec cluster = parse_gpus("2x4090");
+    set_host(cluster, kind);
+    check_round_trip(cluster);
+  }
   const HostFacts host{.num_cores = 8, .memory = 64_GiB, .memory_available = 40_GiB, .cpu_flags = {"avx512f"}};
   check_round_trip(cpu_cluster(1, host));
   check_round_trip(cpu_cluster(4, host));

@@ -63,6 +63,8 @@ TEST_CASE(
     "small") {
   const double one = flops_per_second(1, "t5-2.28b", "fsdp"), many = flops_per_second(64, "t5-2.28b", "fsdp");
   CHECK(many <= 0.96 * one);
-  CHECK(many >= 0.90 * one);
+  // 0.90 for the network alone. Each unit waits for the slowest of 512 GPUs that differ by 1.5 %, not of 8, which is
+  // 2.4 % more: 0.90 / 1.024 = 0.879. (T5-11B, whose units are longer, lost 7 % as published.)
+  CHECK(many >= 0.879 * one);
   CHECK(flops_per_second(64, "t5-2.28b", "hsdp") > many);
 }

@@ -34,6 +34,16 @@ const Judged& judged(const char* file) {
   return out;
 }
 
+template <class Accept>
+std::vector<PointResult> those(const std::vector<PointResult>& results, Accept accept) {
+  std::vector<PointResult> out;
+  std::copy_if(results.begin(), results.end(), std::back_inserter(out), accept);
+  return out;
+}
+
+/// Runs whose GPUs share no layer and no model: axes beside data parallelism have figures of their own.
+bool is_data_parallel(const PointResult& r) { return r.point->degrees.empty(); }
+
 const PointResult& result_of(const std::string& id) {
   const auto& results = judged("memory.jsonl").results;
   return *std::find_if(results.begin(), results.end(), [&](const PointResult& r) { return r.point->id == id; });
@@ -94,9 +104,7 @@ TEST_CASE("speed of sources that the fit has not seen") {
 TEST_CASE("ZeRO-2 and ZeRO-3, and fine-tuning on several GPUs, of sources that the fit has not seen") {
   const std::vector<PointResult> unseen = not_seen(judged("speed.jsonl").results, read_cross_validation());
   const auto summary = [&](const std::string& what, auto accept) {
-    std::vector<PointResult> some;
-    std::copy_if(unseen.begin(), unseen.end(), std::back_inserter(some), accept);
-    const SpeedSummary s = summarise_speed(some);
+    const SpeedSummary s = summarise_speed(those(unseen, accept));
     MESSAGE(what << ": " << s.represented << " points, median " << s.median << ", p90 " << s.p90);
     return s;
   };
@@ -142,17 +150,30 @@ TEST_CASE("no constant without which unseen sources are predicted as well: media
 TEST_CASE("verdicts on the scored speed points: three runs that happened are refused, each explained in the README") {
   std::vector<std::string> refused;
   for (const PointResult& r : judged("speed.jsonl").results)
-    if (r.status == PointStatus::Scored && r.fit < Fit::Tight) refused.push_back(r.point->id);
+    if (r.status == PointStatus::Scored && r.fit < Fit::Tight) {
+      MESSAGE(r.point->id << " " << r.tiers->process.count / 1073741824.0);
+      refused.push_back(r.point->id);
+    }
   const std::string readme = read_file(data_dir() / "validation" / "README.md");
   CHECK(refused.size() <= 3);
   for (const std::string& id : refused) CHECK_MESSAGE(readme.find("| `" + id + "` |") != std::string::npos, id);
 }
 
-TEST_CASE("speed of published runs: median and p90 of |ln|, and the order of settings") {
-  const SpeedSummary s = summarise_speed(judged("speed.jsonl").results);
+TEST_CASE("speed of published runs with tensor parallelism or pipelines") {
+  const SpeedSummary s =
+      summarise_speed(those(judged("speed.jsonl").results, [](const PointResult& r) { return !is_data_parallel(r); }));
   MESSAGE("median " << s.median << ", p90 " << s.p90 << ", order " << s.order.share() << "; " << s.represented << " of "
                     << s.scoreable);
-  CHECK(double(s.represented) >= 0.7 * double(s.scoreable));  // the rest needs tensor, pipeline or context parallelism
+  CHECK(s.represented >= 90);
+  CHECK(s.median <= 0.16);
+  CHECK(s.p90 <= 0.40);
+}
+
+TEST_CASE("speed of published runs: median and p90 of |ln|, and the order of settings") {
+  const SpeedSummary s = summarise_speed(those(judged("speed.jsonl").results, is_data_parallel));
+  MESSAGE("median " << s.median << ", p90 " << s.p90 << ", order " << s.order.share() << "; " << s.represented << " of "
+                    << s.scoreable);
+  CHECK(double(s.represented) >= 0.7 * double(s.scoreable));
   CHECK(s.median <= 0.065);
   CHECK(s.p90 <= 0.22);
   CHECK(s.mean_of_source_medians <= 0.08);
@@ -161,7 +182,7 @@ TEST_CASE("speed of published runs: median and p90 of |ln|, and the order of set
 }
 
 TEST_CASE("speed by method: adapters, on several GPUs too") {
-  for (const SpeedRow& row : speed_by(judged("speed.jsonl").results, Grouping::Method)) {
+  for (const SpeedRow& row : speed_by(those(judged("speed.jsonl").results, is_data_parallel), Grouping::Method)) {
     MESSAGE(row.key << ": " << row.summary.represented << " points, median " << row.summary.median << ", p90 "
                     << row.summary.p90);
     if (row.key == "lora and qlora") {
