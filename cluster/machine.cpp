@@ -192,7 +192,7 @@ ClusterSpec build_cluster(const Machine& machine) {
   cluster.host_memory = machine.host_memory;
   cluster.host_cores = machine.host_cores;
   cluster.layout = machine.layout;
-  cluster.host = filled(machine.host, usual_host(cluster.fabric, machine.kinds.front().spec.id, machine.gpus_per_node));
+  cluster.host = filled(machine.host, usual_host(machine.fabric, machine.kinds.front().spec.id, machine.gpus_per_node));
   const HostShape host_shape{
       machine.layout.sockets > 0 ? machine.layout.sockets : usual_sockets(cluster.fabric, machine.gpus_per_node),
       machine.layout.memory_bandwidth};
