@@ -195,7 +195,7 @@ ClusterSpec build_cluster(const Machine& machine) {
   const GpuSpec& first = machine.kinds.front().spec;
   const auto kind = find_host(machine.host.kind, machine.gpus_per_node);
   if (!first.is_cpu)
-    cluster.host = filled(machine.host, kind ? *kind : usual_host(cluster.fabric, first.id, machine.gpus_per_node));
+    cluster.host = filled(machine.host, kind ? *kind : usual_host(machine.fabric, first.id, machine.gpus_per_node));
   const HostShape host_shape{
       machine.layout.sockets > 0 ? machine.layout.sockets : usual_sockets(cluster.fabric, machine.gpus_per_node),
       machine.layout.memory_bandwidth};

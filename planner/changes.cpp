@@ -200,14 +200,17 @@ std::string half_the_length(Request r) {
   return if_so(r.recipe.seq_len > kShort, std::to_string(r.recipe.seq_len / 2));
 }
 
+/// The list of --offload with states of the optimizer or weights on the host beside what is there already.
+std::string offloaded_too(Request r, bool states, bool weights) {
+  Offload offload = r.recipe.offload;
+  if (states && offload.optimizer == OffloadTarget::None) offload.optimizer = OffloadTarget::Cpu;
+  if (weights && offload.params == OffloadTarget::None) offload.params = OffloadTarget::Cpu;
+  return offload_list(offload);
+}
 bool has_states_to_offload(Request r) { return r.recipe.offload.optimizer == OffloadTarget::None; }
-std::string offload_states(Request r) {
-  return if_so(has_states_to_offload(r), r.recipe.offload.activations ? "optimizer,activations" : "optimizer");
-}
-std::string offload_all(Request r) {
-  return if_so(has_states_to_offload(r),
-               r.recipe.offload.activations ? "optimizer,params,activations" : "optimizer,params");
-}
+bool has_weights_to_offload(Request r) { return r.recipe.offload.params == OffloadTarget::None; }
+std::string offload_states(Request r) { return if_so(has_states_to_offload(r), offloaded_too(r, true, false)); }
+std::string offload_all(Request r) { return if_so(has_weights_to_offload(r), offloaded_too(r, true, true)); }
 /// Of what is checkpointed, in so many words of --offload.
 std::string offload_activations(Request r) {
   Offload offload = r.recipe.offload;
@@ -217,8 +220,8 @@ std::string offload_activations(Request r) {
 }
 /// A frozen base may live on the host, its layers coming and going.
 std::string offload_weights(Request r) {
-  const bool is_useful = r.recipe.offload.params == OffloadTarget::None && r.recipe.is_adapter();
-  return if_so(is_useful, r.recipe.offload.activations ? "params,activations" : "params");
+  const bool is_useful = has_states_to_offload(r) && has_weights_to_offload(r) && r.recipe.is_adapter();
+  return if_so(is_useful, offloaded_too(r, false, true));
 }
 std::string weights_in_16_bit(Request r) {
   return if_so(r.recipe.method == Method::Full && r.recipe.precision == Precision::Bf16Mixed, "bf16-true");

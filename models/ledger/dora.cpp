@@ -44,11 +44,15 @@ LocalId norm_of_rows(Tape& t, const LinearRef& l, std::int64_t rows) {
                 scaled = t.scratch("scaled product of DoRA's adapters", elements, product),
                 sum = t.scratch("weight with DoRA's adapters", elements, used),
                 norm = t.tensor("norm of DoRA's weight", l.out, used, {l.out_dim, Dim::Count, Dim::Count, Dim::Count});
-  const double traffic = (converts ? bytes(elements, stored) + bytes(elements, used) : 0) +
-                         (casts ? bytes(elements, n.adapter_compute) + bytes(elements, product) : 0) +
-                         3 * bytes(elements, product) + 3 * bytes(elements, used);
-  t.memory_op(OpKind::Norm, {dequantised, multiplied}, {weight, cast, scaled, sum, norm}, traffic).kernels =
-      std::uint16_t(3 + (converts ? 1 : 0) + (casts ? 1 : 0));
+  if (converts || casts)
+    t.memory_op(OpKind::Cast, {dequantised, multiplied}, {weight, cast},
+                (converts ? bytes(elements, stored) + bytes(elements, used) : 0) +
+                    (casts ? bytes(elements, n.adapter_compute) + bytes(elements, product) : 0))
+        .kernels = converts && casts ? 2 : 1;
+  // the caller holds what was converted until the norm is there
+  t.memory_op(OpKind::Norm, {dequantised, multiplied, weight, cast}, {scaled, sum, norm},
+              3 * bytes(elements, product) + 3 * bytes(elements, used))
+      .kernels = 3;
   return norm;
 }
 

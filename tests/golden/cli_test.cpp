@@ -425,9 +425,9 @@ TEST_CASE("nothing is saved when nothing fits, and an old file stays as it was")
 
 TEST_CASE("every example in the help works") {
   const WorkingFolder folder;
-  const fs::path inputs = fs::path(GPUPLAN_TEST_DIR) / "golden" / "inputs";
+  const std::filesystem::path inputs = std::filesystem::path(GPUPLAN_TEST_DIR) / "golden" / "inputs";
   for (const char* const file : {"axolotl.yaml", "full.yaml", "zero.json", "train.sh"})
-    fs::copy_file(inputs / file, file);
+    std::filesystem::copy_file(inputs / file, file);
   for (const Command& command : commands())
     for (const std::string& example : split(command.example, '\n')) {
       if (example.find_first_of("<>") != std::string::npos) continue;  // for a shell

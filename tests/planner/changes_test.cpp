@@ -112,6 +112,25 @@ TEST_CASE("changes: what has been applied is not suggested again") {
   }
 }
 
+TEST_CASE("changes: what is on the host stays there while more goes there") {
+  Variant v = variant_of("llama-3-8b", "4xA6000");
+  v.request.recipe.method = Method::Lora;
+  const auto offloads = [&](Offload now) {
+    v.request.recipe.offload = now;
+    std::vector<std::string> out;
+    for (const Suggested& one : suggest(v.request, Purpose::SaveMemory))
+      if (one.setting.change->name == "offload") out.push_back(one.setting.value);
+    return out;
+  };
+  using Values = std::vector<std::string>;
+  const auto cpu = OffloadTarget::Cpu, none = OffloadTarget::None, nvme = OffloadTarget::Nvme;
+  CHECK(offloads({none, none, true}) ==
+        Values{"optimizer,activations", "optimizer,params,activations", "params,activations"});
+  CHECK(offloads({cpu, none, true}) == Values{"optimizer,params,activations"});
+  CHECK(offloads({none, nvme, true}) == Values{"optimizer,params:nvme,activations"});
+  CHECK(offloads({cpu, cpu, true}).empty());
+}
+
 TEST_CASE("changes: reductions beside backward are suggested where DeepSpeed's configuration has them in line") {
   Variant v = variant_of("smollm2-135m", "4xA6000");
   v.request.strategy = "zero2";
@@ -141,13 +160,18 @@ TEST_CASE("changes: every saver of memory alone needs no more memory") {
   const auto before = estimate_variant(v, "fsdp");
   REQUIRE(before);
   const auto savers = suggest(v.request, Purpose::SaveMemory);
-  CHECK(savers.size() == 11);
+  CHECK(savers.size() == 14);
+  const Setting checkpoint = set_to("checkpointing", "full");
   for (const Suggested& saver : savers) {
-    CAPTURE(describe(saver.setting));
-    const bool is_of_zero = describe(saver.setting) == "--offload optimizer";  // FSDP offloads weights with it
-    const auto after = estimate_variant(changed(v, {&saver.setting, 1}), is_of_zero ? "zero3" : "fsdp");
+    const std::string flag = describe(saver.setting);
+    CAPTURE(flag);
+    const bool is_of_zero = flag == "--offload optimizer";         // FSDP offloads weights with it
+    const bool is_checkpointed = flag == "--offload activations";  // the host takes what checkpoints keep
+    const Variant start = is_checkpointed ? changed(v, {&checkpoint, 1}) : v;
+    const auto plain = is_checkpointed ? estimate_variant(start, "fsdp") : before;
+    const auto after = estimate_variant(changed(start, {&saver.setting, 1}), is_of_zero ? "zero3" : "fsdp");
     REQUIRE(after);
-    CHECK(after->tiers.needed < before->tiers.needed);
+    CHECK(after->tiers.needed < plain->tiers.needed);
   }
 }
 

@@ -1,5 +1,6 @@
-// No plan that estimate shows is beaten, by more than the error of predictions, by one that is a single change away and
-// fits as well. The changes are written out here, apart from the table of changes.
+// No plan that estimate shows is beaten, by more than the error of predictions, by one that is a single change away,
+// fits as well and whose GPUs take no turns where those of the shown plan take none. The changes are written out here,
+// apart from the table of changes.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "models/catalogue.h"
 #include "planner/changes.h"
 #include "planner/estimate.h"
+#include "planner/recommend.h"
 #include "sanitized.h"
 
 using namespace gpuplan;
@@ -89,18 +91,19 @@ TEST_CASE("no shown plan is beaten by more than the error by a plan one change a
     ++num_answers;
     const auto chosen = std::find_if(result.strategies.begin(), result.strategies.end(),
                                      [&](const auto& e) { return e.strategy.name == result.recommended->strategy; });
-    double shown = score(*chosen, r.preference);
+    const StrategyEstimate* leading = &*chosen;
     for (const BetterWay& way : result.recommended->better) {
-      shown = std::min(shown, score(way.plan, r.preference));
+      if (score(way.plan, r.preference) < score(*leading, r.preference)) leading = &way.plan;
       CHECK(way.plan.fits());
     }
+    const double shown = score(*leading, r.preference);
     num_better += result.recommended->better.empty() ? 0 : 1;
     CHECK(result.recommended->better.size() <= 2);
     double best = shown;
     for (EstimateRequest other : neighbours(r)) {
       other.strategy = "auto";
       for (const StrategyEstimate& e : estimate_strategies({other, result.profile}))
-        if (e.fit == Fit::Yes) best = std::min(best, score(e, r.preference));
+        if (e.fit == Fit::Yes && rank_of(e) >= rank_of(*leading)) best = std::min(best, score(e, r.preference));
     }
     CHECK(shown <= best * (1 + result.profile.time_error) * (1 + 1e-9));
   }

@@ -16,6 +16,7 @@
 #include "planner/changes.h"
 #include "planner/estimate.h"
 #include "planner/free_choice.h"
+#include "planner/job.h"
 #include "planner/plain_questions.h"
 #include "planner/recommend.h"
 #include "sanitized.h"
@@ -198,7 +199,8 @@ TEST_CASE("where nothing fits, every single change that makes it fit is offered"
   const int count = number_in("GPUPLAN_QUESTIONS", num_rounds(4, 25, 500));
   int num_unfit = 0, num_offered = 0;
   for (int i = 0; i < 20 * count && num_unfit < count; ++i) {
-    const EstimateRequest r = random_question(dice, true);
+    EstimateRequest r = random_question(dice, true);
+    settle_stack(r);  // as estimate answers it
     if (recipe_mistake(r.recipe, r.model, r.cluster)) continue;
     const EstimateResult result = estimate(r);
     if (!result.recommended->strategy.empty()) continue;
