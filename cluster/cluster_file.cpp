@@ -130,6 +130,7 @@ void read_host(Fields& top, Machine& node) {
   node.host_cores = host->optional_integer("cores", {.most = kMostGpus}).value_or(0);
   read_sockets(*host, node);
   node.host = read_host_spec(*host);
+  node.host.usual_memory = host->optional_bytes("usual_memory_gib").value_or(Bytes{});
   node.host.kind = host->optional_text("kind").value_or("");
   if (!node.host.kind.empty() && !find_host(node.host.kind, node.gpus_per_node))
     host->report("kind", "is no kind of data/hosts.yaml");

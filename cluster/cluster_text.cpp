@@ -80,6 +80,7 @@ std::string host_text(const ClusterSpec& cluster) {
   if (!host.kind.empty()) return out + fmt::format("  kind: {}\n", host.kind);  // the rest stands in data/hosts.yaml
   if (host.memory_bandwidth.value > 0) out += fmt::format("  memory_gb_s: {}\n", in_gb_s(host.memory_bandwidth));
   if (host.cores > 0) out += fmt::format("  cpu_cores: {}\n", host.cores);
+  if (host.usual_memory.count > 0) out += fmt::format("  usual_memory_gib: {}\n", in_gib(host.usual_memory));
   if (host.sockets > 0) out += fmt::format("  sockets: {}\n", host.sockets);
   if (host.numa_nodes > 0) out += fmt::format("  numa_nodes: {}\n", host.numa_nodes);
   if (!host.source.empty()) out += fmt::format("  source: {}\n", in_quotes(host.source));

@@ -90,7 +90,7 @@ HostSpec usual_host(FabricKind fabric, std::string_view gpu_id, std::int64_t gpu
 HostSpec filled(HostSpec stated, const HostSpec& usual) {
   stated.kind.clear();
   if (!stated.is_stated()) return usual;
-  stated.usual_memory = usual.usual_memory;
+  if (stated.usual_memory.count == 0) stated.usual_memory = usual.usual_memory;
   if (stated.memory_bandwidth.value <= 0) stated.memory_bandwidth = usual.memory_bandwidth;
   if (stated.cores == 0) stated.cores = usual.cores;
   if (stated.sockets == 0) stated.sockets = usual.sockets;
