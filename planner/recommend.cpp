@@ -327,13 +327,18 @@ class Search {
   }
 
  private:
-  /// Without rows that are chosen freely: the request has them as they are best.
+  /// Without what was chosen from freely: the request has it as it is best.
   Together of_what_is_given(Purpose purpose) const {
     Together out = suggest(now_.request, purpose);
     const NotGiven& free = now_.request.not_given;
     if (free.are_chosen)
       std::erase_if(out, [&](const Suggested& one) {
-        return one.setting.change->free && free.contains(one.setting.change->name);
+        const Change& change = *one.setting.change;
+        if (!change.free || !free.contains(change.name)) return false;
+        const FreeValues chosen_from = change.free(now_.request);
+        return std::ranges::count(chosen_from.values, one.setting.value) +
+                   std::ranges::count(chosen_from.from_host, one.setting.value) >
+               0;
       });
     return out;
   }
