@@ -122,7 +122,7 @@ struct LayerOp {
   std::uint16_t experts = 1;          // a GEMM stands for as many products, each of its share of the rows
   std::uint8_t weight = 0xff;         // index of the weight tensor it uses in its unit's list, 0xff none
   std::array<LocalId, 6> reads{};
-  std::array<LocalId, 4> writes{};
+  std::array<LocalId, 5> writes{};
   std::int64_t m{}, n{}, k{};  // GEMM [m, k] x [k, n]; attention: queries, keys, head size
   GemmLayout layout{};         // of a GEMM: which operand is transposed
   std::int64_t window{};       // of attention: keys that a query sees at most, 0: all before it
