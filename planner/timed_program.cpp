@@ -177,11 +177,10 @@ class Resolver {
 
 namespace {
 
-/// Another batch has other turns of micro-batches, in the same places: of a program there is one repeat of them at most.
+/// Another batch has other turns of micro-batches, in the same places: of a program there is one repeat of them at
+/// most.
 void set_turns(TimedProgram& out, const RankProgram& program) {
-  const auto repeats_micro_batches = [](const Instruction& i) {
-    return i.op == OpCode::Repeat && !repeats_layers(i);
-  };
+  const auto repeats_micro_batches = [](const Instruction& i) { return i.op == OpCode::Repeat && !repeats_layers(i); };
   const auto from = std::ranges::find_if(program.instructions, repeats_micro_batches);
   const auto to = std::ranges::find_if(out.text.instructions, repeats_micro_batches);
   if (from != program.instructions.end() && to != out.text.instructions.end()) to->turns = from->turns;
