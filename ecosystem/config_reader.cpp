@@ -552,7 +552,8 @@ class Reading {
       }
       for (const auto& [fact, value] : file.table->assumes)
         if (!file.stated_by.count(fact)) state(out_.setup, *find_setup_field(fact), value);
-      if (file.is_guess && !out_.setup.adapter) out_.setup.adapter = stated_by_.count("rank") ? "lora" : "none";
+      if (file.is_guess && !out_.setup.adapter)
+        out_.setup.adapter = stated_by_.count("rank") || out_.setup.dora.value_or(false) ? "lora" : "none";
     }
     const FrameworkDistributed& habits = habits_of_trainer();
     if (habits.fsdp2_shards_4bit) out_.setup.fsdp2_shards_4bit = true;

@@ -176,8 +176,24 @@ class Resolver {
 
 }  // namespace
 
+namespace {
+
+/// Another batch has other turns of micro-batches, in the same places: of a program there is one repeat of them at
+/// most.
+void set_turns(TimedProgram& out, const RankProgram& program) {
+  const auto repeats_micro_batches = [](const Instruction& i) { return i.op == OpCode::Repeat && !repeats_layers(i); };
+  const auto from = std::ranges::find_if(program.instructions, repeats_micro_batches);
+  const auto to = std::ranges::find_if(out.text.instructions, repeats_micro_batches);
+  if (from != program.instructions.end() && to != out.text.instructions.end()) to->turns = from->turns;
+}
+
+}  // namespace
+
 void resolve(TimedStep& out, const StepProgram& program) {
-  if (out.build != 0 && out.build == program.build.value()) return;
+  if (out.build != 0 && out.build == program.build.value()) {
+    for (std::size_t k = 0; k < program.num_programs; ++k) set_turns(out.programs[k], program.programs[k]);
+    return;
+  }
   out.build = program.build.value();
   if (out.programs.size() < program.num_programs) out.programs.resize(program.num_programs);
   for (std::size_t k = 0; k < program.num_programs; ++k) Resolver(out.programs[k], program.programs[k]).run();

@@ -44,7 +44,7 @@ struct TimedStep {
   std::vector<TimedProgram> programs;
   std::uint64_t build = 0;  // BuildNumber of that step
 };
-/// Does nothing where `out` is of this build: another batch changes bytes alone.
+/// Where `out` is of this build, only the turns of micro-batches are set: another batch changes those and bytes alone.
 void resolve(TimedStep& out, const StepProgram& program);
 
 /// A turn of layers frees what the turns up to so many before it have made or used.

@@ -58,7 +58,9 @@ TEST_CASE("accelerate's flags are keys of its file, and go before those of the f
   const ConfigReading r = reading_of_files({{"train.sh", named}, {"fsdp.yaml", fsdp("")}});
   CHECK(r.request.strategy == "fsdp");
   CHECK(r.setup.num_processes == 2);  // the file says 4
-  CHECK(contains(script_error(named), "train.sh:1: names conf/fsdp.yaml, which is not there"));
+  // fsdp.yaml would be taken as TRL ships it
+  const std::string own = "accelerate launch --config_file conf/our_cluster.yaml" + std::string(kSft);
+  CHECK(contains(script_error(own), "train.sh:1: names conf/our_cluster.yaml, which is not there"));
 }
 
 TEST_CASE("every launcher and trainer of the table is known by its words") {
