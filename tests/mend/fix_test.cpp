@@ -129,8 +129,7 @@ TEST_CASE("a trainer's file and DeepSpeed's are mended together, and a file that
   CHECK_FALSE(both.before->fits());  // 13 B x (2 + 2 + 12 / 8) bytes are 71 GB
   REQUIRE(both.after);
   CHECK(names(both.mended, "zero_optimization.stage"));
-  CHECK(both.mended.files.size() == 1);
-  CHECK(both.mended.files[0].name == "zero.json");
+  CHECK(std::ranges::any_of(both.mended.files, [](const auto& file) { return file.name == "zero.json"; }));
 }
 
 TEST_CASE("context changes where it is allowed, and the answer says that it would do") {
