@@ -56,7 +56,7 @@ twice=$(sed -n '/^samples:/,$p' "$folder/cpu.yaml" | grep -o '"probe":{[^}]*}' |
 if ((twice > 0)); then fail "$twice probes were measured twice"; fi
 
 # What was measured is what an estimate rests on, from the file and from the folder.
-plan=(estimate --model smollm2-135m --full --framework native --gpus 1xcpu --seq-len 256 --strategy single)
+plan=(estimate --model smollm2-135m --full --framework native --gpus 1xcpu --seq-len 256 --strategy single --explain)
 "$gpuplan" "${plan[@]}" --profile "$folder/cpu.yaml" >"$folder/out" 2>&1
 grep -q 'profile cpu-.*: measured 20' "$folder/out" || fail "the estimate does not name the profile: $(cat "$folder/out")"
 grep -q 'GEMM shapes extrapolated' "$folder/out" || fail "nothing says that no GEMM was measured"

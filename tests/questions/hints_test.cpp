@@ -279,7 +279,7 @@ TEST_CASE("the nearest lines of export lead to files, or to another program") {
   constexpr std::array kAsked{
       "--full --strategy ddp",
       "--full --strategy fsdp --fsdp-version 1",
-      "--full --strategy hsdp --fsdp-version 1 --shard-size 2",
+      "--full --strategy hsdp --fsdp-version 2 --shard-size 2",
       "--full --strategy zero3 --offload optimizer:nvme,params:nvme",
       "--full --strategy mp",
       "--full --strategy ddp --precision bf16-mixed --fp8 --loss chunked=4 --checkpointing every=2",
