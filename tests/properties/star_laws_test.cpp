@@ -191,7 +191,7 @@ TEST_CASE("no single change beats the star of a random question") {
     const EstimateRequest r = random_question(dice, false);
     if (!recipe_mistake(r.recipe, r.model, r.cluster)) num_fitting += check_star(r);
   }
-  CHECK(4 * num_fitting > count);
+  CHECK((count < 10 || 4 * num_fitting > count));  // of the few that are asked under sanitizers none may fit
 }
 
 TEST_CASE("where nothing fits, every single change that makes it fit is offered") {
