@@ -126,10 +126,11 @@ GpuFile product_of(const LocalGpu& gpu, std::vector<std::string>& assumptions) {
   } catch (const InputError& error) {
     if (!error.where().empty() || gpu.compute_capability.empty()) throw;
     if (auto like = nearest_product(gpu)) return made_up(gpu, *std::move(like), assumptions);
-    throw InputError("",
-                     fmt::format("'{}' is not in the catalogue, and no catalogued GPU has compute capability {} or lower", gpu.name,
-                                 gpu.compute_capability),
-                     "describe it in a file of data/gpus");
+    throw InputError(
+        "",
+        fmt::format("'{}' is not in the catalogue, and no catalogued GPU has compute capability {} or lower", gpu.name,
+                    gpu.compute_capability),
+        "describe it in a file of data/gpus");
   }
 }
 

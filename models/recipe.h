@@ -142,7 +142,7 @@ struct Recipe {
   /// That the model reads in a micro-batch; packed rows may hold all answers of theirs.
   std::int64_t rows() const { return objective.method.is_usual() ? micro_batch : micro_batch * answers_apart(); }
   std::int64_t answers_apart() const;
-  std::int64_t tokens() const { return rows() * seq_len; }                 // N: tokens per micro-batch and rank
+  std::int64_t tokens() const { return rows() * seq_len; }  // N: tokens per micro-batch and rank
   bool operator==(const Recipe&) const = default;
 };
 

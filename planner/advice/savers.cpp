@@ -155,14 +155,15 @@ const AdviceRow kSaversNotNeeded{
     .applies = [](const AdviceCase& c) { return !unneeded_savers(c).empty(); },
     .lines = savers_not_needed_lines};
 
-const AdviceRow kCombinedSavers{.name = "combined-savers",
-                                .title = "savers together",
-                                .condition =
-                                    "at least two of checkpointing, fused loss, 8-bit optimizer and sdpa attention are not "
-                                    "in use, "
-                                    "and together they lower the peak by 5 % or more",
-                                .applies = combined_savers,
-                                .lines = combined_savers_lines};
+const AdviceRow kCombinedSavers{
+    .name = "combined-savers",
+    .title = "savers together",
+    .condition =
+        "at least two of checkpointing, fused loss, 8-bit optimizer and sdpa attention are not "
+        "in use, "
+        "and together they lower the peak by 5 % or more",
+    .applies = combined_savers,
+    .lines = combined_savers_lines};
 
 const AdviceRow kOptimizerVariants{
     .name = "optimizer-variants",

@@ -32,8 +32,8 @@ std::string verdict_of(const std::string& output) {
     const bool begins = !line.starts_with(" ") && !line.starts_with("★");
     is_prose = is_prose || (is_table && begins);
     if (begins)
-      is_kept = !line.starts_with("Memory of a GPU") && !line.starts_with("Fits up to") &&
-                !line.starts_with("--explain");
+      is_kept =
+          !line.starts_with("Memory of a GPU") && !line.starts_with("Fits up to") && !line.starts_with("--explain");
     if (is_first || (is_prose && is_kept)) text += line + "\n";
   }
   return text;

@@ -58,7 +58,9 @@ std::string with_output_of_today(const std::string& page, int& num_commands) {
 class PageFolder {
  public:
   PageFolder(const fs::path& folder, const fs::path& inputs) : before_(fs::current_path()) {
-    for (const char* name : {"sft.yaml", "fsdp1.yaml", "lengths.txt", "axolotl.yaml", "full.yaml", "zero.json", "train.sh"}) fs::copy_file(inputs / name, folder / name);
+    for (const char* name :
+         {"sft.yaml", "fsdp1.yaml", "lengths.txt", "axolotl.yaml", "full.yaml", "zero.json", "train.sh"})
+      fs::copy_file(inputs / name, folder / name);
     fs::current_path(folder);
   }
   ~PageFolder() { fs::current_path(before_); }

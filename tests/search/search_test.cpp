@@ -121,7 +121,8 @@ TEST_CASE("a dearer offer of the same machine is never chosen, and brute force a
 }
 
 TEST_CASE(
-    "what would need a large host says so where the host is unknown, is not rented so, and is found where it is known") {
+    "what would need a large host says so where the host is unknown, is not rented so, and is found where it is "
+    "known") {
   // 16 bytes for each of 13 billion parameters: 194 GiB, and an eighth of a server usually has 128
   SearchQuestion q = test::question("llama-2-13b", {"1xV100-32GB"}, {"packing", "attention", "compile", "loss"});
   q.methods = {Method::Full};
