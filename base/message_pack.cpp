@@ -59,7 +59,7 @@ class Unpacker {
     if (std::size_t(end_ - at_) < count) throw BugError("packed values end too early");
     return std::exchange(at_, at_ + count);
   }
-  /// Of so many bytes, the highest first.
+  /// Reads an unsigned number of so many bytes, the highest first.
   template <class Unsigned>
   Unsigned number() {
     const char* const bytes = take(sizeof(Unsigned));

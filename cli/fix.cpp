@@ -74,7 +74,7 @@ class FilesReader {
     return out;
   }
 
-  /// Whether files or flags say how much is trained on.
+  /// True where files or flags say how much is trained on.
   bool has_rows() const { return has_rows_; }
 
  private:

@@ -8,7 +8,7 @@
 
 namespace gpuplan {
 
-/// Whether the files fit and how likely; time and money; what to change; then the diff.
+/// Says if the files fit and how likely; time and money; what to change; then the diff.
 /// `data`: "1,000 rows of 512 tokens", or what is assumed of them.
 std::string fix_text(const FixAnswer& answer, const FixQuestion& question, const std::string& data,
                      const Screen& screen);

@@ -1,4 +1,4 @@
-// What `fix` writes: the changed files in their places, each with the file as it was beside it, or elsewhere.
+// Writes the changed files of `fix` in their places, each with the file as it was beside it, or elsewhere.
 #pragma once
 
 #include <string>

@@ -22,7 +22,7 @@ struct HostKind {
   std::vector<std::string> cards;  // ids that are in such machines alone
 };
 
-/// What data/hosts.yaml says.
+/// The content of data/hosts.yaml.
 struct HostTable {
   std::vector<HostKind> kinds;
   double share_of_memory{};  // of a NUMA node's bandwidth, that a vectorised optimizer reaches

@@ -595,7 +595,7 @@ class Reading {
     if (has("offload")) s.fsdp_offload = true;
   }
 
-  /// What the trainer's program does by itself on several GPUs, with the versions that are asked about.
+  /// Takes what the trainer's program does by itself on several GPUs, with the versions that are asked about.
   const FrameworkDistributed& habits_of_trainer() const {
     static const FrameworkDistributed kNone;
     const ReadFile* trainer = of_role(FileRole::Trainer);
