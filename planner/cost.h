@@ -24,6 +24,8 @@ struct CostModel {
   FlopsPerSec gemm_fp8;                  // 0: block linears multiply in the compute dtype
   std::array<double, 3> bytes_factor{};  // moved over the ops' bytes, by Software
   double dequant_bytes = 1, gptq_bytes = 1, small_heads = 1;
+  std::int64_t aligned_head = 1;  // heads of a multiple of so many elements begin at 16 bytes
+  double unaligned = 1;           // rate of batched products of other heads, over that of these
   double wave_loss{}, exposed_traffic{};
   double num_sms{};
   Seconds kernel_overhead, dispatch;  // device time per kernel; host time per launched kernel

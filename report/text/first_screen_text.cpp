@@ -165,14 +165,15 @@ std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen
   }
   if (!answer.fits() || (answer.shown && answer.shown->fit != Fit::Yes))
     for (const std::string& advice : recommended.advice) out.add_prose(advice, "- ");
-  for (std::size_t i = 0; i < num_notes; ++i) out.add_prose(assumptions[i], "- ");
   if (answer.shown) out.add_prose(memory_line(*answer.shown));
+  for (std::size_t i = 0; i < num_notes; ++i) out.add_prose(assumptions[i], "- ");
   if (answer.fits() && answer.shown->fit == Fit::Yes)
     for (const std::string& advice : recommended.advice) out.add_prose(advice, "- ");
   if (answer.shown && answer.fits()) out.add_prose(limits_line(*answer.shown));
   const std::size_t assumed = assumptions.size() - num_notes;
-  const std::string hidden = out.num_hidden() > 0 ? fmt::format("{} more points, ", out.num_hidden()) : "";
-  return out.take() + fmt::format("--explain: {}all strategies, {} assumptions, sources\n", hidden, assumed);
+  const int more = out.num_hidden();
+  const std::string hidden = more > 0 ? fmt::format(", {} more remark{}", more, more == 1 ? "" : "s") : "";
+  return out.take() + fmt::format("--explain: all strategies, {} assumptions, sources{}\n", assumed, hidden);
 }
 
 }  // namespace gpuplan

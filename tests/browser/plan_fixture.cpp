@@ -15,6 +15,8 @@ PlanRow row_of(const std::string& name, double hours, double dollars, Fit fit) {
                .spot = {}};
   row.is_rented = true;
   row.request.strategy = "fsdp";
+  row.request.cluster.gpus.add({.id = "h100-sxm", .name = "H100 SXM", .framework_memory = {80'000'000'000}}, 2);
+  row.request.cluster.gpus_per_node = 2;
   row.total = Seconds{3600 * hours};
   row.cost_usd = dollars;
   row.reason = "because of " + name;

@@ -90,6 +90,19 @@ TEST_CASE("attention: kernels differ, and heads below 128 cost more") {
   CHECK(time_of(d, op) == doctest::Approx(2e-4));
 }
 
+TEST_CASE("batched products of heads that do not begin at 16 bytes leave the tensor cores idle") {
+  CostModel d = plain_model();
+  d.aligned_head = 8, d.unaligned = 0.1;
+  LayerOp op{.cost = CostClass::BatchedGemm, .n = 2048, .k = 144, .flops = 1e8};
+  CHECK(time_of(d, op) == doctest::Approx(2e-4));
+  op.k = 108;  // queries with keys
+  CHECK(time_of(d, op) == doctest::Approx(2e-3));
+  op.layout = GemmLayout::InputGradient, op.n = 108, op.k = 2048;  // weights with values
+  CHECK(time_of(d, op) == doctest::Approx(2e-3));
+  op.k = 2047, op.n = 144;
+  CHECK(time_of(d, op) == doctest::Approx(2e-4));
+}
+
 TEST_CASE("GPTQ weights are unpacked by torch ops, which move more than a kernel of their own") {
   const CostModel d = plain_model();
   CHECK(time_of(d, {.cost = CostClass::Dequantise, .traffic = 1e7}) == doctest::Approx(3e-3));
