@@ -36,6 +36,8 @@ void setup(CLI::App& app) {
   add_plan_flags(app);
   add_config_flag(app);
   add_search_flags(app);
+  add_flag(app, "--explain", "",
+           "the command of every row, other GPUs, what each change is worth, all that is assumed");
   add_flag(app, "--json", "", "the answer as JSON, in base units");
   add_flag(app, "--html", "FILE", "write a page with the plans as a chart; it works offline");
   add_flag(app, "--save", "FILE", "write the recommended plan; nothing when there is none");
@@ -169,7 +171,8 @@ int run(const CLI::App& app, Console& console) {
     out = {.question = std::move(asked.question),
            .found = {},
            .notes = std::move(asked.notes),
-           .command = console.command_line};
+           .command = console.command_line,
+           .is_brief = !is_given(app, "--explain")};
     out.found = answer(out.question, asked.given, most, progress.options());
   }
   if (const auto file = given(app, "--html"))

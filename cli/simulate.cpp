@@ -49,6 +49,7 @@ void setup_simulate(CLI::App& app) {
   add_flag(app, "--scaling", "N,N,...", "simulate it on these numbers of GPUs, e.g. 1,2,4,8", "Simulation");
   add_flag(app, "--from", "TIME", "begin of the chart, e.g. 20ms", "Simulation");
   add_flag(app, "--to", "TIME", "end of the chart", "Simulation");
+  add_flag(app, "--explain", "", "also what the step waits for, streams, links, and all that is assumed");
   add_flag(app, "--trace", "FILE", "write the timeline for Perfetto (Chrome trace format)");
   add_flag(app, "--html", "FILE", "write a report: one page that works offline");
   add_force_flag(app);
@@ -232,9 +233,10 @@ int run_simulate(const CLI::App& app, Console& console) {
   SimulationAnswer answer = answer_question(app, console);
   const GanttView view = read_view(app, answer.plan.simulation.step_time());
   answer.command = console.command_line;
+  answer.is_brief = !is_given(app, "--explain") && answer.comparison.empty() && answer.scaling.empty();
   const StrategyEstimate& e = answer.plan.estimate;
   if (e.fit != Fit::Yes)
-    console.tell(fmt::format("{} {}: {}", e.strategy.name, e.fits() ? "fits tightly" : "does not fit", e.why_not_yes));
+    console.tell(fmt::format("{} {}: {}", e.strategy.name, fits_words(e, e.fit >= Fit::IfHost), e.why_not_yes));
   const auto save = [&](const char* flag, const std::string& content) {
     const std::string file = *given(app, flag);
     write_output(file, content, console, fmt::format("written to {}", file));

@@ -5,6 +5,7 @@
 # only what is special. -Wno-dangling-reference: GCC 13 and later take a reference into a table for one to an argument.
 # Hardening of what is shipped; scripts/check_objects.sh looks for it in every object. Ubuntu's compiler defines _FORTIFY_SOURCE by itself.
 # -ffp-contract=off: no fused multiply-add behind our back, so that every compiler computes the same event times.
+# -fmacro-prefix-map: a bug is reported by its place in the source tree, not by that of who built it; a compiler cache works across clones.
 set(GPUPLAN_WERROR)
 if("${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}" MATCHES "^(GNU (12|14)|Clang 14)\\.")
   set(GPUPLAN_WERROR -Werror)
@@ -17,7 +18,7 @@ endif()
 function(gpuplan_warnings target)
   target_compile_options(${target} PRIVATE "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:${GPUPLAN_HARDENING}>")
   target_link_options(${target} PRIVATE LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)
-  target_compile_options(${target} PRIVATE -ffp-contract=off)
+  target_compile_options(${target} PRIVATE -ffp-contract=off -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wno-sign-conversion -Wshadow ${GPUPLAN_WERROR}
                          -Wno-missing-field-initializers $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
                          $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,13>>:-Wno-dangling-reference>)

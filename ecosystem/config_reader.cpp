@@ -100,8 +100,7 @@ class KeyReader {
       take_method(*method, said.empty());
     else if (method && !is_planned_with(said, *method))
       fail(method->keys.front(), fmt::format("belongs to {}, which is not modelled: {}", method->name, method->why),
-           fmt::format("only supervised fine-tuning is planned: to plan that, leave out {}",
-                       fmt::join(method->keys, ", ")));
+           fmt::format("{}: to plan one of them, leave out {}", kPlannedMethods, fmt::join(method->keys, ", ")));
     for (const ValueTree::Problem& key : tree_.repeated)
       notes_.push_back(fmt::format("{}:{}: {} comes twice: the last value counts, as {} reads it", tree_.file, key.line,
                                    key.key, table_.title));
@@ -210,7 +209,7 @@ class KeyReader {
            fmt::format("is not known to gpuplan, and \"{}\" in it names a second model, generation or a method that is "
                        "not modelled",
                        word),
-           "only supervised fine-tuning is planned: to plan that, leave it out");
+           fmt::format("{}: to plan one of them, leave it out", kPlannedMethods));
   }
 
   /// A flag of a script's own that speaks of adapters or of a quantised base, by its name or its value, and is not

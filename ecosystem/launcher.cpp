@@ -12,6 +12,7 @@
 #include "base/names.h"
 #include "ecosystem/key_table.h"
 #include "ecosystem/launch_start.h"
+#include "ecosystem/methods.h"
 #include "ecosystem/slurm_header.h"
 
 namespace gpuplan {
@@ -81,7 +82,7 @@ const Start& choose(const std::vector<Start>& starts, const ConfigFile& script, 
     throw InputError(
         fmt::format("{}:{}", script.name, refused->line),
         fmt::format("{} is {}, which is not planned: {}", refused->script, refused->other->name, refused->other->why),
-        "only supervised fine-tuning is planned");
+        std::string(kPlannedMethods));
   std::string found;
   for (const Start& start : starts) found += (found.empty() ? "" : ", ") + start.what();
   throw InputError(script.name,

@@ -13,6 +13,10 @@
 
 namespace gpuplan {
 
+/// Ends a refusal of a training that generates answers or holds models of another kind.
+constexpr std::string_view kPlannedMethods =
+    "planned are supervised fine-tuning and, without generation, the trainings of --method";
+
 /// A program whose files are not read, or a method of one whose files are.
 struct ForeignJob {
   std::string name, why, source;         // "KTO", "it compares with a reference model"; a program has no `why`

@@ -43,6 +43,7 @@ struct PlanAnswer {
   SearchAnswer found;
   std::vector<std::string> notes;  // how the question was understood
   std::string command;             // the command line, as typed
+  bool is_brief = false;           // one screen
 };
 
 struct SimulationAnswer {
@@ -55,6 +56,7 @@ struct SimulationAnswer {
   std::vector<std::string> assumptions;
   std::string command;       // the command line, as typed
   std::string topology_svg;  // a picture of the machine for the report; may be empty
+  bool is_brief = false;     // one screen
 };
 
 struct ValidationAnswer {

@@ -105,6 +105,7 @@ _gpuplan() {
         '--vendor=[only machines of this vendor]:value: ' \
         '--spot[also machines that may be taken away, with the time that restarts cost]' \
         '--prices=[YAML with a list `prices` of {gpu, vendor, usd_per_gpu_hour}, in place of the catalogue'\''s]:value:{_files}' \
+        '--explain[the command of every row, other GPUs, what each change is worth, all that is assumed]' \
         '--json[the answer as JSON, in base units]' \
         '--html=[write a page with the plans as a chart; it works offline]:value:{_files}' \
         '--save=[write the recommended plan; nothing when there is none]:value:{_files}' \
@@ -306,6 +307,7 @@ _gpuplan() {
         '--scaling=[simulate it on these numbers of GPUs, e.g. 1,2,4,8 (each\: 1 to 131072)]:value: ' \
         '--from=[begin of the chart, e.g. 20ms (0 s to 100 d)]:value: ' \
         '--to=[end of the chart (0 s to 100 d)]:value: ' \
+        '--explain[also what the step waits for, streams, links, and all that is assumed]' \
         '--trace=[write the timeline for Perfetto (Chrome trace format)]:value:{_files}' \
         '--html=[write a report\: one page that works offline]:value:{_files}' \
         '--force[replace files that gpuplan did not write]' \

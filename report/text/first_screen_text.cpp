@@ -9,6 +9,7 @@
 #include "planner/recommend.h"
 #include "report/text/amounts.h"
 #include "report/text/answers_text.h"
+#include "report/text/line_budget.h"
 #include "report/text/text.h"
 
 namespace gpuplan {
@@ -51,32 +52,6 @@ std::vector<std::string> better_lines(const EstimateAnswer& answer) {
 }
 
 namespace {
-
-/// Texts with a limit of lines: one that has no room is counted instead.
-class Lines {
- public:
-  Lines(int most, const Screen& screen) : most_(most), screen_(screen) {}
-
-  void add(const std::string& text) {
-    const int lines = int(std::count(text.begin(), text.end(), '\n'));
-    if (lines > most_ - num_lines_) {
-      ++num_hidden_;
-      return;
-    }
-    text_ += text, num_lines_ += lines;
-  }
-  void add_prose(const std::string& text, const char* first = "", const char* rest = "  ") {
-    add(wrap(text, prose_width(screen_), first, rest));
-  }
-  int left() const { return most_ - num_lines_; }
-  int num_hidden() const { return num_hidden_; }
-  std::string take() { return std::move(text_); }
-
- private:
-  int most_, num_lines_ = 0, num_hidden_ = 0;
-  const Screen& screen_;
-  std::string text_;
-};
 
 std::string verdict_line(const EstimateAnswer& answer) {
   const bool is_auto = answer.request.strategy == "auto";
@@ -148,7 +123,7 @@ std::string limits_line(const StrategyEstimate& e) {
 
 std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen) {
   constexpr std::size_t kRows = 5;
-  Lines out(kFirstScreen - 1, screen);
+  LineBudget out(kFirstScreen - 1, screen);
   out.add_prose(verdict_line(answer));
   if (answer.shown && answer.fits()) out.add_prose(time_line(answer), "  ", "  ");
   out.add("\n" + question_text(answer, screen) + "\n");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -10,6 +11,7 @@
 #include "models/framework.h"
 #include "models/optimizers.h"
 #include "report/text/amounts.h"
+#include "report/text/line_budget.h"
 #include "report/text/table.h"
 #include "report/text/text.h"
 #include "search/ranker.h"
@@ -36,7 +38,7 @@ std::string settings_words(const PlanRow& row) {
   return text;
 }
 
-Table rows_table(const PlanAnswer& answer, const std::vector<PlanRow>& rows, bool has_best) {
+Table rows_table(const PlanAnswer& answer, std::span<const PlanRow> rows, bool has_best) {
   const bool is_rented = answer.question.is_rented;
   Table table{.columns = {{"  "},
                           {"GPUs"},
@@ -87,25 +89,27 @@ std::string command_lines(const std::string& command, int width, const std::stri
   return out + line + "\n";
 }
 
+std::string row_text(const PlanRow& row, std::size_t number, const Screen& screen) {
+  std::string out = wrap(fmt::format("{}: {}", settings_words(row), row.reason), prose_width(screen),
+                         fmt::format("  {} ", number), "    ");
+  if (row.estimate().fit != Fit::Yes)
+    out += wrap((row.estimate().fit == Fit::Tight ? "tight: " : "") + row.estimate().why_not_yes, prose_width(screen),
+                "    ", "    ");
+  return out + command_lines(row.command, prose_width(screen), "    ");
+}
+
 std::string rows_text(const PlanAnswer& answer, const Screen& screen) {
   std::string out = render(fit_to(rows_table(answer, answer.found.rows, true), screen.width), screen) + "\n";
-  const std::vector<PlanRow>& rows = answer.found.rows;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    out += wrap(fmt::format("{}: {}", settings_words(rows[i]), rows[i].reason), prose_width(screen),
-                fmt::format("  {} ", i + 1), "    ");
-    if (rows[i].estimate().fit != Fit::Yes)
-      out += wrap((rows[i].estimate().fit == Fit::Tight ? "tight: " : "") + rows[i].estimate().why_not_yes,
-                  prose_width(screen), "    ", "    ");
-    out += command_lines(rows[i].command, prose_width(screen), "    ");
-  }
+  for (std::size_t i = 0; i < answer.found.rows.size(); ++i) out += row_text(answer.found.rows[i], i + 1, screen);
   return out;
 }
 
 /// The best of the kinds of GPU that no row above has.
-std::string by_gpu_text(const PlanAnswer& answer, const Screen& screen) {
-  if (answer.found.by_gpu.empty()) return "";
+std::string by_gpu_text(const PlanAnswer& answer, std::size_t most, const Screen& screen) {
+  std::span<const PlanRow> rows = answer.found.by_gpu;
+  if (rows.empty()) return "";
   return heading("The best of other GPUs", screen) +
-         render(fit_to(rows_table(answer, answer.found.by_gpu, false), screen.width), screen);
+         render(fit_to(rows_table(answer, rows.first(std::min(most, rows.size())), false), screen.width), screen);
 }
 
 std::string knobs_text(const PlanAnswer& answer, const Screen& screen) {
@@ -217,30 +221,57 @@ std::string searched_text(const SearchAnswer& found) {
   return text;
 }
 
+namespace {
+
+std::string equal_text(const SearchAnswer& found, const Screen& screen) {
+  if (found.num_equal == 0) return "";
+  return wrap(fmt::format("{} other plan{} as good within the error of {:.0f} %; this is the simplest.",
+                          format_grouped(found.num_equal), found.num_equal == 1 ? " is" : "s are", 100 * found.error),
+              prose_width(screen), "  ", "  ");
+}
+
+std::vector<std::string> assumptions_of(const PlanAnswer& answer) {
+  std::vector<std::string> out = answer.notes;
+  if (answer.found.has_plan())
+    for (std::string words : {price_words(answer.found.rows.front()), overhead_words(answer.question)})
+      if (!words.empty()) out.push_back(std::move(words));
+  out.push_back(searched_text(answer.found));
+  return out;
+}
+
+/// The answer of `plan` on one screen: at most kFirstScreen lines.
+std::string first_plan_text(const PlanAnswer& answer, const Screen& screen) {
+  const SearchAnswer& found = answer.found;
+  LineBudget out(kFirstScreen - 1, screen);
+  out.add_prose(plan_sentence(answer), "", "");
+  out.add(equal_text(found, screen));
+  out.add("\n" + render(fit_to(rows_table(answer, found.rows, true), screen.width), screen));
+  out.add("\n" + row_text(found.rows.front(), 1, screen));
+  out.add(would_do_text(found, screen));
+  out.add(by_gpu_text(answer, 3, screen));
+  const std::size_t more = found.rows.size() - 1;
+  const std::string commands = more == 0   ? ""
+                               : more == 1 ? "the command of the other row, "
+                                           : fmt::format("commands of {} more rows, ", more);
+  return out.take() + fmt::format("--explain: {}other GPUs, what each change is worth, {} assumptions\n", commands,
+                                  assumptions_of(answer).size());
+}
+
+}  // namespace
+
 std::string plan_text(const PlanAnswer& answer, const Screen& screen) {
   const SearchAnswer& found = answer.found;
+  if (answer.is_brief && found.has_plan()) return first_plan_text(answer, screen);
   std::string out = wrap(plan_sentence(answer), prose_width(screen), "", "");
-  std::vector<std::string> assumptions = answer.notes;
-  if (found.has_plan()) {
-    const PlanRow& best = found.rows.front();
-    if (found.num_equal > 0)
-      out +=
-          wrap(fmt::format("{} other plan{} as good within the error of {:.0f} %; this is the simplest.",
-                           format_grouped(found.num_equal), found.num_equal == 1 ? " is" : "s are", 100 * found.error),
-               prose_width(screen), "  ", "  ");
-    out += "\n" + rows_text(answer, screen) + would_do_text(found, screen) + by_gpu_text(answer, screen) +
-           knobs_text(answer, screen);
-    if (const std::string price = price_words(best); !price.empty()) assumptions.push_back(price);
-    if (std::string overhead = overhead_words(answer.question); !overhead.empty())
-      assumptions.push_back(std::move(overhead));
-  } else if (!found.would_do.empty()) {
+  if (found.has_plan())
+    out += equal_text(found, screen) + "\n" + rows_text(answer, screen) + would_do_text(found, screen) +
+           by_gpu_text(answer, found.by_gpu.size(), screen) + knobs_text(answer, screen);
+  else if (!found.would_do.empty())
     out += would_do_text(found, screen);
-  } else {
+  else
     out += wrap("No change that gpuplan knows makes it possible: choose a smaller model, or GPUs with more memory.",
                 prose_width(screen), "  ", "  ");
-  }
-  assumptions.push_back(searched_text(found));
-  return out + heading("Assumptions", screen) + points(assumptions, screen);
+  return out + heading("Assumptions", screen) + points(assumptions_of(answer), screen);
 }
 
 std::string carried_word(const Carried& carried) {

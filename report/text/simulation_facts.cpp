@@ -74,9 +74,29 @@ std::vector<StepShare> step_shares(const Simulation& simulation) {
   return out;
 }
 
+std::string step_text(const SimulationAnswer& answer) {
+  const SimulatedPlan& plan = answer.plan;
+  const std::string training = training_text(answer);
+  return fmt::format("{} takes {} a step, {} tokens/s{}{}", plan.estimate.strategy.name,
+                     with_range(plan.simulation.step_time(), plan.estimate.time_range),
+                     rate_text(plan.tokens_per_second), training.empty() ? "" : "; ", training);
+}
+
+std::string bound_text(const Simulation& simulation) {
+  const std::vector<StepShare> shares = step_shares(simulation);
+  const StepShare& most = *std::ranges::max_element(shares, {}, &StepShare::share);
+  const std::string begin = most.name == "idle" ? "The GPUs are idle for" : fmt::format("Bound by {},", most.name);
+  const std::string text = fmt::format("{} {:.0f} % of the step.", begin, 100 * most.share);
+  if (simulation.critical.empty()) return text;
+  const CriticalItem& first = simulation.critical.front();
+  return text + fmt::format(" Longest: {}, {}{}.", first.what, format_duration(first.time),
+                            first.remedy.empty() ? "" : " (" + first.remedy + ")");
+}
+
 std::string fit_warning(const SimulatedPlan& plan) {
   if (plan.estimate.fit == Fit::Yes) return "";
   const std::string& why = plan.estimate.why_not_yes;
+  if (plan.estimate.fit == Fit::IfHost) return fmt::format("It rests on the host's memory: {}.", why);
   if (plan.estimate.fit == Fit::Tight)
     return fmt::format("It fits tightly, in {:.0f} of 100 cases: {}.", 100 * plan.estimate.chance, why);
   return fmt::format("It does not fit{}{}. This is the step that it would take with enough memory.",

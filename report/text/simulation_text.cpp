@@ -7,6 +7,7 @@
 
 #include "base/unit_text.h"
 #include "report/text/amounts.h"
+#include "report/text/line_budget.h"
 #include "report/text/simulation_facts.h"
 #include "report/text/table.h"
 #include "report/text/text.h"
@@ -155,10 +156,31 @@ std::string links_text(const Simulation& simulation, const Screen& screen) {
   return out;
 }
 
+namespace {
+
+/// The answer of `simulate` on one screen: at most kFirstScreen lines.
+std::string first_simulation_text(const SimulationAnswer& answer, const GanttView& view, const Screen& screen) {
+  const Simulation& simulation = answer.plan.simulation;
+  LineBudget out(kFirstScreen - 1, screen);
+  for (const std::string& line : {step_text(answer), bound_text(simulation), fit_warning(answer.plan)})
+    if (!line.empty()) out.add_prose(line);
+  out.add("\n" + question(answer, screen));
+  out.add(section(gantt_title(simulation, view), gantt_text(simulation, view, screen), screen));
+  out.add(section("Where the step goes", step_shares_text(simulation, screen), screen));
+  return out.take() +
+         fmt::format("--explain: what the step waits for, streams, links, {} assumptions\n", answer.assumptions.size());
+}
+
+}  // namespace
+
 std::string simulation_text(const SimulationAnswer& answer, const GanttView& view, const Screen& screen) {
   const Simulation& simulation = answer.plan.simulation;
+  if (answer.is_brief) return first_simulation_text(answer, view, screen);
   const std::string warning = fit_warning(answer.plan);
-  std::string out = question(answer, screen);
+  std::string out;
+  for (const std::string& line : {step_text(answer), bound_text(simulation)})
+    out += wrap(line, prose_width(screen), "", "  ");
+  out += "\n" + question(answer, screen);
   if (!warning.empty()) out += "\n" + paint(wrap(warning, prose_width(screen), "", ""), Ink::Bad, screen);
   out += heading(answer.plan.estimate.strategy.name, screen) + speed_text(answer, screen);
   out += section("Where the step goes", step_shares_text(simulation, screen), screen);

@@ -445,8 +445,8 @@ TEST_CASE("every window of a step can be drawn, also one in which a stream only 
     for (const char* window : {"--from 0ms --to 5ms", "--from 20ms --to 60ms", "--from 100ms --to 101ms"}) {
       CAPTURE(strategy);
       CAPTURE(window);
-      const Ran drawn =
-          ran(fmt::format("simulate --model llama-3.2-1b --lora --gpus 2xA6000 --strategy {} {}", strategy, window));
+      const Ran drawn = ran(fmt::format(
+          "simulate --model llama-3.2-1b --lora --gpus 2xA6000 --strategy {} {} --explain", strategy, window));
       CHECK(drawn.code == 0);
       CHECK(drawn.out.find("Where the step goes") != std::string::npos);
     }

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/names.h"
 #include "base/surroundings.h"
 #include "cli/program.h"
 #include "report/text/amounts.h"
@@ -109,6 +110,28 @@ TEST_CASE("no line of any answer is wider than its screen") {
       run(args, out, err, {.width = width});
       std::istringstream lines(out.str());
       for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(width_of(line) <= width, line);
+    }
+}
+
+TEST_CASE("command, answer and prompt share a terminal of 24 lines") {
+  const std::vector<std::string> commands{"estimate --model llama3-8b --lora r=8 --gpus 4xA6000",
+                                          "estimate --model llama2-70b --full --gpus 2x3090",
+                                          "estimate --model llama3-8b --qlora --gpus 2x4090,2x3090",
+                                          "plan --model llama3-8b --rows 50000 --tokens-per-row 800 --gpus 4x4090",
+                                          "plan --model llama-3.2-1b --lora --gpus 8xH100 --max context",
+                                          "simulate --model llama3-8b --full --gpus 8xA100",
+                                          "simulate --model llama3-8b --full --gpus 2x3090",
+                                          "simulate --model llama-3.2-1b --lora --gpus 2x4090,2x3090"};
+  for (const std::string& command : commands)
+    for (const int width : {80, 100}) {
+      std::ostringstream out, err;
+      const int code = run(split(command, ' '), out, err, {.width = width});
+      const std::string text = out.str();
+      CAPTURE(command);
+      CAPTURE(width);
+      CHECK(code <= 1);
+      CHECK(std::count(text.begin(), text.end(), '\n') <= 21);
+      CHECK(text.find("--explain: ") != std::string::npos);
     }
 }
 
