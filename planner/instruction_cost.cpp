@@ -51,8 +51,7 @@ double CommunicationSpans::add(double begin, double end, double slowdown) {
     by = earlier(work * slowdown, beside * slowdown / (1 + slowdown));
     compute_end_ += by;
   }
-  if (first_ == spans_.size() && !spans_.empty() && is_before(spans_.back().end, compute_begin_, true))
-    forget_spans();
+  if (first_ == spans_.size() && !spans_.empty() && is_before(spans_.back().end, compute_begin_, true)) forget_spans();
   std::size_t at = spans_.size();  // before the first span that ends at `begin` or later; nearly always the last
   while (at > first_ && is_before(begin, spans_[at - 1].end, true)) --at;
   std::size_t past = at;

@@ -101,9 +101,9 @@ class CommunicationSpans {
   };
   std::vector<Span> spans_;  // disjoint, in order; those before first_ are over
   std::size_t first_ = 0;
-  std::size_t oldest_read_ = 0;  // of a turn
-  bool skips_before_ = false;    // others ran before the first one here, which are not known
-  bool has_missed_ = false;      // and one of them was looked for
+  std::size_t oldest_read_ = 0;             // of a turn
+  bool skips_before_ = false;               // others ran before the first one here, which are not known
+  bool has_missed_ = false;                 // and one of them was looked for
   double compute_begin_{}, compute_end_{};  // of the last compute without a gap
   TurnNotes* notes_ = nullptr;
 };
