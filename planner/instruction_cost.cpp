@@ -25,7 +25,7 @@ double CommunicationSpans::alone(double begin, double end) {
   for (; i > 0 && is_before(begin, spans_[i - 1].end); --i)
     out -= later(0.0, earlier(end, spans_[i - 1].end) - later(begin, spans_[i - 1].begin));
   oldest_read_ = std::min(oldest_read_, i > 0 ? i - 1 : 0);
-  has_missed_ |= i == 0 && skips_before_;
+  if (i == 0 && skips_before_) has_missed_ |= spans_.empty() || begin < spans_.front().begin;
   return out;
 }
 
