@@ -36,7 +36,7 @@ void CommunicationSpans::forget_spans() {
 }
 
 void CommunicationSpans::skip_turns() {
-  const std::size_t num_old = std::min(first_, oldest_read_);
+  const std::size_t num_old = oldest_clock();
   skips_before_ |= num_old > 0;
   spans_.erase(spans_.begin(), spans_.begin() + std::ptrdiff_t(num_old));
   first_ -= num_old, oldest_read_ -= num_old;

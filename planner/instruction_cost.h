@@ -69,14 +69,13 @@ class CommunicationSpans {
   /// Moves what ended at `from` or later.
   void shift(double from, double by);
 
-  /// A turn of a repeat begins: of spans that are over, those that it looks at are its clocks too. A message may begin
-  /// before the latest compute does.
+  /// A turn of a repeat begins: of spans that are over, those that it looks at are its clocks too, and the latest one.
+  /// A message may begin before the latest compute does.
   void begin_turn() { oldest_read_ = spans_.size(); }
   /// Gives every clock of the turn to a reader that moves each by an amount of its own.
   template <class Use>
   void each_clock(Use use) {
-    for (std::size_t i = std::min(first_, oldest_read_); i < spans_.size(); ++i)
-      use(spans_[i].begin), use(spans_[i].end);
+    for (std::size_t i = oldest_clock(); i < spans_.size(); ++i) use(spans_[i].begin), use(spans_[i].end);
     use(compute_begin_), use(compute_end_);
   }
   /// Turns like this one were not run: what was over before it has others behind it that are not known.
@@ -93,6 +92,9 @@ class CommunicationSpans {
   double later(double a, double b) const { return is_before(a, b) ? b : a; }
   double earlier(double a, double b) const { return is_before(b, a) ? b : a; }
   double alone(double begin, double end);
+  std::size_t oldest_clock() const {
+    return std::min({first_, oldest_read_, spans_.empty() ? std::size_t{0} : spans_.size() - 1});
+  }
   void forget_spans();
   double finish_beside(double start, double work, double slowdown) const;
 
