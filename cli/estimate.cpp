@@ -8,6 +8,7 @@
 #include "cli/config_files.h"
 #include "cli/output_flags.h"
 #include "cli/plan_flags.h"
+#include "cli/plan_question.h"
 #include "cli/row_lengths.h"
 #include "ecosystem/export.h"
 #include "planner/plan/plan_file.h"

@@ -11,6 +11,7 @@
 #include "cli/mended_files.h"
 #include "cli/output_flags.h"
 #include "cli/plan_flags.h"
+#include "cli/plan_question.h"
 #include "cli/row_lengths.h"
 
 namespace gpuplan {

@@ -12,6 +12,7 @@
 #include "cli/config_files.h"
 #include "cli/flag_ranges.h"
 #include "cli/plan_flags.h"
+#include "cli/plan_question.h"
 #include "cli/row_lengths.h"
 #include "cluster/profile/profile_store.h"
 #include "search/frontier.h"

@@ -14,6 +14,7 @@
 #include "cli/flag_ranges.h"
 #include "cli/output_flags.h"
 #include "cli/plan_flags.h"
+#include "cli/plan_question.h"
 #include "cluster/topology_builder.h"
 #include "planner/changes.h"
 #include "planner/job.h"

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "ecosystem/notebook.h"
 #include "ecosystem/out_of_memory.h"
 #include "ecosystem/python_launch.h"
-#include "ecosystem/python_source.h"
 #include "ecosystem/shipped_files.h"
 
 namespace gpuplan {

@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "base/surroundings.h"
 #include "base/yaml_file.h"
+#include "ecosystem/notebook.h"
 #include "ecosystem/python_source.h"
 
 namespace gpuplan {

@@ -9,163 +9,16 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/json_file.h"
 #include "base/names.h"
+#include "ecosystem/python_tokens.h"
 
 namespace gpuplan {
 namespace {
 
-using nlohmann::json;
+using Token = PythonToken;
 
 constexpr int kMostPythonDepth = 48;
 constexpr std::size_t kMostPythonItems = 256, kMostPythonValues = 2'000'000;
-
-struct Token {
-  enum class Kind { Name, Number, Text, Open, Close, Mark, NewLine };
-  Kind kind = Kind::Mark;
-  std::string text;  // of a text what stands between the quotes
-  int line = 1, column = 0;
-  std::size_t partner = 0;  // of a bracket the other one
-  bool is_format = false;   // f"..."
-};
-
-bool is_name_begin(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_' || c < 0; }
-bool is_name_part(char c) { return is_name_begin(c) || std::isdigit(static_cast<unsigned char>(c)) != 0; }
-
-/// The text as tokens; brackets know each other, and line ends inside brackets are left out.
-class Tokenizer {
- public:
-  Tokenizer(const std::string& text, const std::string& name) : text_(text), name_(name) {}
-
-  std::vector<Token> read() {
-    while (at_ < text_.size()) read_one();
-    if (!open_.empty())
-      throw InputError(fmt::format("{}:{}", name_, tokens_[open_.back()].line),
-                       fmt::format("the bracket {} is not closed", tokens_[open_.back()].text));
-    add(Token::Kind::NewLine, "");
-    return std::move(tokens_);
-  }
-
- private:
-  char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
-
-  void add(Token::Kind kind, std::string text) {
-    tokens_.push_back({kind, std::move(text), line_, int(at_ - line_begin_), 0, false});
-  }
-
-  void next_line() {
-    ++line_;
-    line_begin_ = at_;
-  }
-
-  void read_one() {
-    const char c = peek();
-    if (c == '\n') {
-      if (open_.empty()) add(Token::Kind::NewLine, "");
-      ++at_;
-      return next_line();
-    }
-    if (c == '\\' && (peek(1) == '\n' || (peek(1) == '\r' && peek(2) == '\n'))) {
-      at_ += peek(1) == '\n' ? 2 : 3;
-      return next_line();
-    }
-    if (c == '#') {
-      while (at_ < text_.size() && peek() != '\n') ++at_;
-    } else if (c == '"' || c == '\'') {
-      read_text(false, false);
-    } else if (is_name_begin(c)) {
-      read_name();
-    } else if (std::isdigit(static_cast<unsigned char>(c)) != 0 ||
-               (c == '.' && std::isdigit(static_cast<unsigned char>(peek(1))) != 0)) {
-      read_number();
-    } else if (std::string_view("([{").find(c) != std::string_view::npos) {
-      add(Token::Kind::Open, {c});
-      open_.push_back(tokens_.size() - 1);
-      ++at_;
-    } else if (std::string_view(")]}").find(c) != std::string_view::npos) {
-      close(c);
-    } else if (std::isspace(static_cast<unsigned char>(c)) != 0) {
-      ++at_;
-    } else {
-      const bool is_double = (c == '*' && peek(1) == '*') || (c == '/' && peek(1) == '/') ||
-                             (peek(1) == '=' && std::string_view("=!<>+-*/").find(c) != std::string_view::npos);
-      add(Token::Kind::Mark, text_.substr(at_, is_double ? 2 : 1));
-      at_ += is_double ? 2 : 1;
-    }
-  }
-
-  void close(char c) {
-    const std::string_view pairs = "()[]{}";
-    if (open_.empty() || pairs[pairs.find(tokens_[open_.back()].text[0]) + 1] != c)
-      throw InputError(fmt::format("{}:{}", name_, line_), fmt::format("the bracket {} closes none", c));
-    add(Token::Kind::Close, {c});
-    tokens_.back().partner = open_.back();
-    tokens_[open_.back()].partner = tokens_.size() - 1;
-    open_.pop_back();
-    ++at_;
-  }
-
-  void read_name() {
-    std::size_t end = at_;
-    while (end < text_.size() && is_name_part(text_[end])) ++end;
-    const std::string word = text_.substr(at_, end - at_);
-    const char quote = end < text_.size() ? text_[end] : '\0';
-    const std::string prefix = to_lower(word);
-    if ((quote == '"' || quote == '\'') && prefix.size() <= 2 &&
-        prefix.find_first_not_of("rbfu") == std::string::npos) {
-      at_ = end;
-      return read_text(prefix.find('f') != std::string::npos, prefix.find('r') != std::string::npos);
-    }
-    add(Token::Kind::Name, word);
-    at_ = end;
-  }
-
-  void read_number() {
-    std::size_t end = at_;
-    while (end < text_.size() && (is_name_part(text_[end]) || text_[end] == '.' ||
-                                  ((text_[end] == '-' || text_[end] == '+') && (text_[end - 1] | 0x20) == 'e')))
-      ++end;
-    std::string digits = text_.substr(at_, end - at_);
-    digits.erase(std::remove(digits.begin(), digits.end(), '_'), digits.end());
-    add(Token::Kind::Number, digits);
-    at_ = end;
-  }
-
-  void read_text(bool is_format, bool is_raw) {
-    const int begin = line_;
-    const char quote = peek();
-    const bool is_triple = peek(1) == quote && peek(2) == quote;
-    const std::string end(is_triple ? 3 : 1, quote);
-    add(Token::Kind::Text, "");
-    const std::size_t own = tokens_.size() - 1;
-    tokens_[own].is_format = is_format;
-    at_ += end.size();
-    std::string inside;
-    while (text_.compare(at_, end.size(), end) != 0) {
-      if (at_ >= text_.size() || (!is_triple && peek() == '\n'))
-        throw InputError(fmt::format("{}:{}", name_, begin), fmt::format("the quote {} is not closed", end));
-      if (peek() == '\\' && at_ + 1 < text_.size()) {
-        if (is_raw) inside += '\\';
-        if (peek(1) != '\n') inside += peek(1);
-        ++at_;
-      } else {
-        inside += peek();
-      }
-      const bool is_line = peek() == '\n';
-      ++at_;
-      if (is_line) next_line();
-    }
-    at_ += end.size();
-    tokens_[own].text = std::move(inside);
-  }
-
-  const std::string& text_;
-  const std::string& name_;
-  std::size_t at_ = 0, line_begin_ = 0;
-  int line_ = 1;
-  std::vector<Token> tokens_;
-  std::vector<std::size_t> open_;
-};
 
 PythonValue literal_of(std::string text, bool is_text = false) {
   PythonValue value;
@@ -208,7 +61,7 @@ class PythonReader {
       : name_(name),
         names_(names),
         assumed_(assumed),
-        tokens_(Tokenizer(text, name).read()) {}
+        tokens_(read_python_tokens(text, name)) {}
 
   std::vector<PythonCall> read() {
     for (std::size_t i = 0; i < tokens_.size(); ++i) read_argument_default(i);
@@ -677,80 +530,6 @@ std::vector<PythonCall> read_python_calls(const std::string& text, const std::st
                                           const std::vector<std::string>& names,
                                           const std::vector<std::string>& assumed) {
   return PythonReader(text, name, names, assumed).read();
-}
-
-namespace {
-
-/// Sources of the code cells, one after the other.
-std::vector<std::string> cells_of_notebook(const std::string& text, const std::string& name) {
-  const json notebook = parse_json(text, name);
-  if (!notebook.is_object() || !notebook.contains("cells") || !notebook["cells"].is_array())
-    throw InputError(name, "is no notebook: it has no cells");
-  std::vector<std::string> cells;
-  for (const json& cell : notebook["cells"]) {
-    if (!cell.is_object() || cell.value("cell_type", json()) != "code" || !cell.contains("source")) continue;
-    std::string& source = cells.emplace_back();
-    if (cell["source"].is_string()) source = cell["source"].get<std::string>();
-    if (cell["source"].is_array())
-      for (const json& line : cell["source"])
-        if (line.is_string()) source += line.get<std::string>();
-  }
-  return cells;
-}
-
-bool is_command(const std::string& line) {
-  const std::size_t first = line.find_first_not_of(" \t");
-  return first != std::string::npos && (line[first] == '!' || line[first] == '%');
-}
-
-/// A line behind "!": names in braces are variables.
-std::string command_of(const std::string& line) {
-  const std::string text = line.substr(line.find('!') + 1);
-  std::string command;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool begins_name = text[i] == '{' && i + 1 < text.size() && is_name_begin(text[i + 1]);
-    if (begins_name && !command.ends_with('$')) command += '$';
-    command += text[i];
-  }
-  return command;
-}
-
-/// A cell as text of the shell; empty where it is Python.
-std::string commands_of_cell(const std::string& cell) {
-  const std::string first = cell.substr(0, cell.find('\n'));
-  const std::string rest = first.size() < cell.size() ? cell.substr(first.size() + 1) : "";
-  for (const char* magic : {"%%bash", "%%sh", "%%shell"})
-    if (first.starts_with(magic)) return rest + "\n";
-  const std::size_t space = first.find_last_of(" \t");
-  if (first.starts_with("%%writefile") && space != std::string::npos)
-    return fmt::format("cat > {} <<'END_OF_CELL'\n{}\nEND_OF_CELL\n", first.substr(space + 1), rest);
-  std::string commands;
-  bool continues = false;
-  for (const std::string& line : split(cell, '\n')) {
-    const bool begins = is_command(line) && line[line.find_first_not_of(" \t")] == '!';
-    if (!begins && !continues) continue;
-    const std::string command = begins ? command_of(line) : line;
-    commands += command + "\n";
-    continues = trim(command).ends_with('\\');
-  }
-  return commands;
-}
-
-}  // namespace
-
-std::string commands_of_notebook(const std::string& text, const std::string& name) {
-  std::string commands;
-  for (const std::string& cell : cells_of_notebook(text, name)) commands += commands_of_cell(cell);
-  return commands;
-}
-
-std::string code_of_notebook(const std::string& text, const std::string& name) {
-  std::string code;
-  for (const std::string& cell : cells_of_notebook(text, name)) {
-    const bool is_cell_magic = cell.starts_with("%%");
-    for (const std::string& line : split(cell, '\n')) code += is_command(line) || is_cell_magic ? "\n" : line + "\n";
-  }
-  return code;
 }
 
 }  // namespace gpuplan

@@ -38,12 +38,4 @@ std::vector<PythonCall> read_python_calls(const std::string& text, const std::st
                                           const std::vector<std::string>& names,
                                           const std::vector<std::string>& assumed);
 
-/// The code cells of a notebook, one below the other; lines of the shell and of magic commands are empty. Throws
-/// InputError where it is no notebook.
-std::string code_of_notebook(const std::string& text, const std::string& name);
-
-/// Its commands as a script of the shell: lines behind "!", cells of %%bash, and files that %%writefile writes. Throws
-/// InputError where it is no notebook.
-std::string commands_of_notebook(const std::string& text, const std::string& name);
-
 }  // namespace gpuplan

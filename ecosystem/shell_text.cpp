@@ -8,17 +8,10 @@
 
 #include "base/error.h"
 #include "base/names.h"
-#include "ecosystem/shell_arithmetic.h"
-#include "ecosystem/shell_cursor.h"
-#include "ecosystem/shell_variables.h"
+#include "ecosystem/shell_expansion.h"
 
 namespace gpuplan {
 namespace {
-
-constexpr std::size_t kMostShellBytes = std::size_t(1) << 22;  // of all words together
-constexpr std::size_t kMostWordBytes = std::size_t(1) << 16;
-constexpr std::size_t kMostItemsFound = 4'000'000;
-constexpr int kMostShellNesting = 24;
 
 bool is_word_of(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -26,10 +19,10 @@ bool is_word_of(std::string_view word, std::initializer_list<std::string_view> w
 
 using Value = ShellValue;
 
-class ShellReader : private ShellCursor {
+class ShellReader : private ShellExpander {
  public:
   ShellReader(const std::string& text, const std::string& name, const std::vector<std::string>& wanted, ShellText& out)
-      : ShellCursor(text, name),
+      : ShellExpander(text, name),
         wanted_(wanted),
         out_(out) {}
 
@@ -40,177 +33,6 @@ class ShellReader : private ShellCursor {
   }
 
  private:
-  void spend(std::size_t bytes) {
-    spent_ += bytes;
-    if (spent_ > kMostShellBytes || bytes > kMostWordBytes)
-      fail(line_, "its variables grow too large", "write the values out");
-  }
-
-  const Value* find(const std::string& name) {
-    if (variables_.num_items_found() > kMostItemsFound) fail(line_, "its arrays are read too often", "write them out");
-    return variables_.find(name);
-  }
-
-  void assign(const std::string& name, Value value) {
-    spend(value.joined().size());
-    variables_.assign(name, std::move(value));
-  }
-
-  void open_branch() {
-    if (!variables_.open_branch()) fail(line_, "is nested too deeply");
-  }
-
-  /// The value of a text in double quotes, read by the same rules.
-  Value expand(const std::string& text) {
-    if (++nesting_ > kMostShellNesting) fail(line_, "is nested too deeply");
-    const std::string outer_text = std::move(text_);
-    const std::size_t outer_at = at_;
-    const int outer_line = line_;
-    text_ = text;
-    at_ = 0;
-    Value value{{""}, {}, false};
-    while (!is_end()) {
-      const char c = peek();
-      if (c == '\'' || c == '"') {
-        take();
-      } else if (c == '\\') {
-        take();
-        if (!is_end()) value.items[0] += take();
-      } else if (c == '$' || c == '`') {
-        const Value part = expansion();
-        value.items[0] += part.joined();
-        add_names(value.unknown, part.unknown);
-      } else {
-        value.items[0] += take();
-      }
-      if (value.items[0].size() > kMostWordBytes) spend(value.items[0].size());
-    }
-    spend(value.items[0].size());
-    text_ = outer_text;
-    at_ = outer_at;
-    line_ = outer_line;
-    --nesting_;
-    return value;
-  }
-
-  Value arithmetic(const std::string& expression) {
-    std::string written;
-    std::vector<std::string> missing;
-    const Value replaced = expand(expression);
-    const std::string& text = replaced.items[0];
-    for (std::size_t i = 0; i < text.size();) {
-      if (!is_name_start(text[i])) {
-        written += text[i++];
-        continue;
-      }
-      std::string name;
-      while (i < text.size() && is_name_char(text[i])) name += text[i++];
-      const Value* value = find(name);
-      if (value && value->unknown.empty())
-        written += value->joined();
-      else
-        missing.push_back("$" + name);
-    }
-    add_names(missing, replaced.unknown);
-    if (missing.empty())
-      if (const auto number = shell_arithmetic(written)) return {{std::to_string(*number)}, {}, false};
-    Value result = unknown_value("$((" + expression + "))");
-    if (!missing.empty()) result.unknown = missing;
-    return result;
-  }
-
-  /// Gives what a command would print; of `expr 16 / $N` it is known.
-  Value command_value(const std::string& command) {
-    if (!command.starts_with("expr ") || command.find('|') != std::string::npos)
-      return unknown_value("$(" + command + ")");
-    std::string expression = command.substr(5);
-    std::erase(expression, '\\');  // expr 4 \* 2
-    Value value = arithmetic(expression);
-    if (value.items[0].starts_with("$")) value = unknown_value("$(" + command + ")");
-    return value;
-  }
-
-  /// `name` with what follows it in ${name...}.
-  Value parameter(const std::string& name, const std::string& rest) {
-    const Value* value = find(name);
-    const bool is_set = value != nullptr;
-    const bool has_colon = rest.starts_with(":");
-    const std::string_view op = std::string_view(rest).substr(has_colon && rest.size() > 1 ? 1 : 0);
-    if (rest.empty()) return is_set ? *value : unknown_value("$" + name);
-    if (!op.empty() && (op[0] == '-' || op[0] == '=')) {
-      if (is_set && !(has_colon && value->unknown.empty() && value->joined().empty())) return *value;
-      return expand(std::string(op.substr(1)));
-    }
-    if (!op.empty() && op[0] == '?' && is_set) return *value;
-    if (!op.empty() && op[0] == '+' && is_set && value->unknown.empty())
-      return value->joined().empty() ? Value{{""}, {}, false} : expand(std::string(op.substr(1)));
-    if (is_set && value->unknown.empty() && rest == "##*/") {
-      const std::string whole = value->joined();
-      return {{whole.substr(whole.rfind('/') == std::string::npos ? 0 : whole.rfind('/') + 1)}, {}, false};
-    }
-    return unknown_value("${" + name + rest + "}");
-  }
-
-  Value element(const std::string& name, const std::string& index) {
-    const Value* value = find(name);
-    if (!value) return unknown_value("${" + name + "[" + index + "]}");
-    if (index == "@" || index == "*") return *value;
-    const Value at = arithmetic(index);
-    const auto number = at.unknown.empty() ? shell_arithmetic(at.items[0]) : std::nullopt;
-    if (!number || *number < 0 || std::size_t(*number) >= value->items.size() || !value->unknown.empty())
-      return unknown_value("${" + name + "[" + index + "]}");
-    return {{value->items[std::size_t(*number)]}, {}, false};
-  }
-
-  /// Expands what stands between ${ and }.
-  Value braces(const std::string& inside) {
-    std::size_t i = 0;
-    const bool counts = inside.size() > 1 && inside[0] == '#';
-    if (counts) ++i;
-    std::string name;
-    if (i < inside.size() && (std::isdigit(static_cast<unsigned char>(inside[i])) || inside[i] == '@'))
-      name = inside[i++];
-    else
-      while (i < inside.size() && is_name_char(inside[i])) name += inside[i++];
-    if (name.empty()) return unknown_value("${" + inside + "}");
-    const std::string rest = inside.substr(i);
-    if (rest.starts_with("[")) {
-      const std::size_t end = rest.find(']');
-      if (end == std::string::npos || end + 1 != rest.size()) return unknown_value("${" + inside + "}");
-      const Value value = element(name, rest.substr(1, end - 1));
-      if (!counts) return value;
-      return value.unknown.empty() ? Value{{std::to_string(value.items.size())}, {}, false} : value;
-    }
-    if (counts) return unknown_value("${" + inside + "}");
-    return parameter(name, rest);
-  }
-
-  /// At '$' or '`'.
-  Value expansion() {
-    if (take() == '`') return command_value(until_closed('\0', '`'));
-    if (starts("((")) {
-      skip(2);
-      const std::string inside = until_closed('(', ')');
-      if (peek() == ')') take();
-      return arithmetic(inside);
-    }
-    if (peek() == '(') {
-      take();
-      return command_value(until_closed('(', ')'));
-    }
-    if (peek() == '{') {
-      take();
-      return braces(until_closed('{', '}'));
-    }
-    std::string name;
-    if (is_name_start(peek()))
-      while (is_name_char(peek())) name += take();
-    else if (std::string_view("0123456789@*#?!$-").find(peek()) != std::string_view::npos && !is_end())
-      name = take();
-    if (name.empty()) return {{"$"}, {}, false};
-    return parameter(name, "");
-  }
-
   /// A word while it is read; parts without quotes may end it and begin the next.
   struct Building {
     ShellWord word;
@@ -324,7 +146,7 @@ class ShellReader : private ShellCursor {
       }
     }
     end_word(now, words);
-    if (words.size() != num_before + 1 || nesting_ > 0) return;
+    if (words.size() != num_before + 1 || is_inside()) return;
     words.back().begin = begin;
     words.back().end = at_;
   }
@@ -587,9 +409,6 @@ class ShellReader : private ShellCursor {
 
   const std::vector<std::string>& wanted_;
   ShellText& out_;
-  std::size_t spent_ = 0;
-  int nesting_ = 0;
-  ShellVariables variables_;
   std::optional<std::string> heredoc_end_;
   bool heredoc_strips_ = false, heredoc_is_literal_ = false;
 };

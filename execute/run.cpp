@@ -10,6 +10,7 @@
 #include "cli/arguments.h"
 #include "cli/output_flags.h"
 #include "cli/plan_flags.h"
+#include "cli/plan_question.h"
 #include "execute/commands.h"
 #include "execute/run_fields.h"
 #include "execute/run_text.h"

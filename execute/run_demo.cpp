@@ -10,7 +10,7 @@
 #include "base/processor.h"
 #include "cli/arguments.h"
 #include "cli/output_flags.h"
-#include "cli/plan_flags.h"
+#include "cli/plan_question.h"
 #include "device/mpi_command.h"
 #include "report/answers.h"
 #include "run/launch.h"

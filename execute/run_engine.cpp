@@ -18,7 +18,7 @@
 #include "cli/arguments.h"
 #include "cli/exported_files.h"
 #include "cli/flag_ranges.h"
-#include "cli/plan_flags.h"
+#include "cli/plan_question.h"
 #include "ecosystem/emit.h"
 #include "ecosystem/engine_job.h"
 #include "ecosystem/out_of_memory.h"

@@ -74,7 +74,10 @@ struct Suggested {
   const Suggestion* why{};
 };
 
-/// The rows; the mildest savers of memory come first.
+/// Where settings are given.
+inline constexpr const char* kWhatIf = "--what-if";
+
+/// The rows (planner/change_rows.cpp); the mildest savers of memory come first.
 std::span<const Change> changes();
 
 /// `name` set to `value`. Throws InputError for an unknown name (with the nearest) or a number out of range.

@@ -13,17 +13,33 @@ bool uses_nvme(const RankProgram& p, const Instruction& i) {
 
 void CommunicationSpans::clear(TurnNotes* notes) {
   notes_ = notes;
-  spans_.clear();
-  first_ = 0;
+  forget_spans();
+  has_missed_ = false;
   compute_begin_ = compute_end_ = 0;
 }
 
 /// Seconds of [begin, end] in which no known span runs.
-double CommunicationSpans::alone(double begin, double end) const {
+double CommunicationSpans::alone(double begin, double end) {
   double out = later(0.0, end - begin);
-  for (std::size_t i = spans_.size(); i > 0 && is_before(begin, spans_[i - 1].end); --i)
+  std::size_t i = spans_.size();
+  for (; i > 0 && is_before(begin, spans_[i - 1].end); --i)
     out -= later(0.0, earlier(end, spans_[i - 1].end) - later(begin, spans_[i - 1].begin));
+  oldest_read_ = std::min(oldest_read_, i > 0 ? i - 1 : 0);
+  if (i == 0 && skips_before_) has_missed_ |= spans_.empty() || begin < spans_.front().begin;
   return out;
+}
+
+void CommunicationSpans::forget_spans() {
+  spans_.clear();
+  first_ = oldest_read_ = 0;
+  skips_before_ = false;
+}
+
+void CommunicationSpans::skip_turns() {
+  const std::size_t num_old = oldest_clock();
+  skips_before_ |= num_old > 0;
+  spans_.erase(spans_.begin(), spans_.begin() + std::ptrdiff_t(num_old));
+  first_ -= num_old, oldest_read_ -= num_old;
 }
 
 double CommunicationSpans::add(double begin, double end, double slowdown) {
@@ -35,10 +51,7 @@ double CommunicationSpans::add(double begin, double end, double slowdown) {
     by = earlier(work * slowdown, beside * slowdown / (1 + slowdown));
     compute_end_ += by;
   }
-  if (first_ == spans_.size() && !spans_.empty() && is_before(spans_.back().end, compute_begin_, true)) {
-    spans_.clear();
-    first_ = 0;
-  }
+  if (first_ == spans_.size() && !spans_.empty() && is_before(spans_.back().end, compute_begin_, true)) forget_spans();
   std::size_t at = spans_.size();  // before the first span that ends at `begin` or later; nearly always the last
   while (at > first_ && is_before(begin, spans_[at - 1].end, true)) --at;
   std::size_t past = at;

@@ -69,15 +69,19 @@ class CommunicationSpans {
   /// Moves what ended at `from` or later.
   void shift(double from, double by);
 
-  /// Gives every clock of this to a reader that moves each by an amount of its own.
+  /// A turn of a repeat begins: of spans that are over, those that it looks at are its clocks too, and the latest one.
+  /// A message may begin before the latest compute does.
+  void begin_turn() { oldest_read_ = spans_.size(); }
+  /// Gives every clock of the turn to a reader that moves each by an amount of its own.
   template <class Use>
   void each_clock(Use use) {
-    // a message may begin before the latest compute does: a few that are over may run beside it
-    constexpr std::size_t kOver = 4;
-    for (std::size_t i = first_ - std::min(first_, kOver); i < spans_.size(); ++i)
-      use(spans_[i].begin), use(spans_[i].end);
+    for (std::size_t i = oldest_clock(); i < spans_.size(); ++i) use(spans_[i].begin), use(spans_[i].end);
     use(compute_begin_), use(compute_end_);
   }
+  /// Turns like this one were not run: what was over before it has others behind it that are not known.
+  void skip_turns();
+  /// Whether a message began so early that what was skipped may have run beside it.
+  bool has_missed_spans() const { return has_missed_; }
 
  private:
   /// Says that a < b, or a <= b.
@@ -87,7 +91,11 @@ class CommunicationSpans {
   }
   double later(double a, double b) const { return is_before(a, b) ? b : a; }
   double earlier(double a, double b) const { return is_before(b, a) ? b : a; }
-  double alone(double begin, double end) const;
+  double alone(double begin, double end);
+  std::size_t oldest_clock() const {
+    return std::min({first_, oldest_read_, spans_.empty() ? std::size_t{0} : spans_.size() - 1});
+  }
+  void forget_spans();
   double finish_beside(double start, double work, double slowdown) const;
 
   struct Span {
@@ -95,6 +103,9 @@ class CommunicationSpans {
   };
   std::vector<Span> spans_;  // disjoint, in order; those before first_ are over
   std::size_t first_ = 0;
+  std::size_t oldest_read_ = 0;             // of a turn
+  bool skips_before_ = false;               // others ran before the first one here, which are not known
+  bool has_missed_ = false;                 // and one of them was looked for
   double compute_begin_{}, compute_end_{};  // of the last compute without a gap
   TurnNotes* notes_ = nullptr;
 };

@@ -91,17 +91,33 @@ double model_flops(const Job& job, std::int64_t global_batch, std::int64_t seq_l
          double(global_batch) * image_flops(model, job.recipe());
 }
 
+namespace {
+
+std::int64_t global_batch_of(const Job& job) {
+  return job.recipe().micro_batch * job.recipe().grad_accum * job.strategy.mesh.batch_replicas();
+}
+
+std::int64_t steps_per_epoch_of(const Job& job) {
+  return std::int64_t(std::ceil(sequences_of(job.request.dataset, job.recipe()) / double(global_batch_of(job))));
+}
+
+}  // namespace
+
+Seconds total_time(const Job& job, Seconds step) {
+  return job.request.dataset.epochs * (double(steps_per_epoch_of(job)) * step);
+}
+
 JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak) {
   const EstimateRequest& r = job.request;
   const Mesh& mesh = job.strategy.mesh;
   JobMetrics f;
-  f.global_batch = r.recipe.micro_batch * r.recipe.grad_accum * mesh.batch_replicas();
+  f.global_batch = global_batch_of(job);
   const std::int64_t rows = f.global_batch / r.recipe.micro_batch * r.recipe.rows();
   f.tokens_per_second = double(rows) * tokens_without_padding(r.recipe, r.dataset) / step.value;
   f.mfu = model_flops(job, rows, padded_length(r.recipe, r.dataset)) / (step.value * peak.value);
-  f.steps_per_epoch = std::int64_t(std::ceil(sequences_of(r.dataset, r.recipe) / double(f.global_batch)));
+  f.steps_per_epoch = steps_per_epoch_of(job);
   f.epoch = double(f.steps_per_epoch) * step;
-  f.total = r.dataset.epochs * f.epoch;
+  f.total = total_time(job, step);
   const auto price = r.price_per_gpu_hour ? r.price_per_gpu_hour : r.cluster.price_per_gpu_hour;
   if (price) f.cost_usd = *price * double(mesh.world()) * f.total.value / 3600.0;
   return f;

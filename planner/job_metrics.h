@@ -29,6 +29,9 @@ std::int64_t padded_length(const Recipe& recipe, const Dataset& data);
 /// The job with sequences of their mean padded length: what a step takes on average. Memory is planned for the longest.
 Job average_job(const Job& job);
 
+/// Of all epochs, with steps that take so long.
+Seconds total_time(const Job& job, Seconds step);
+
 /// `peak`: the datasheet rates of all GPUs together.
 JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak);
 

@@ -60,8 +60,9 @@ struct Clock {
   };
   std::vector<TurnUse> used;
   bool has_neighbours{};  // stages of a pipeline exchange messages: their turns are skipped together
+  bool skips_alike_layers{};
 
-  void reset(const RankProgram& of_rank, const TimedProgram& timed, bool is_stage) {
+  void reset(const RankProgram& of_rank, const TimedProgram& timed, bool is_stage, Layers layers) {
     waits.reset(of_rank);
     program = &timed;
     notes.end_repeat();
@@ -71,6 +72,7 @@ struct Clock {
     received = {};
     communication.clear(&notes);
     has_neighbours = is_stage;
+    skips_alike_layers = layers == Layers::Folded;
     at = ProgramCursor(timed.text, *this);
   }
   const Price& price() const {
@@ -96,7 +98,8 @@ struct Clock {
 
   void begin_repeat(const Instruction& repeat) {
     if (repeats_layers(repeat)) {
-      notes.begin_repeat();
+      if (skips_alike_layers) notes.begin_repeat();
+      communication.begin_turn();
       layers_began = end;
       return;
     }
@@ -130,10 +133,12 @@ struct Clock {
       use_in_turns(repeat, turns);
       std::size_t k = 0;
       each_noted_clock([&](double& t) { t += double(turns) * notes.clock_step(k++); });
+      communication.skip_turns();
       notes.begin_repeat();
     } else {
       notes.next_turn();
     }
+    communication.begin_turn();
     if (turns >= left || !notes.is_worthwhile()) notes.end_repeat();
     return turns;
   }
@@ -241,18 +246,21 @@ Seconds rounded(Seconds sum) {
 
 class ForwardPass {
  public:
-  ForwardPass(const StepProgram& all, const TimedStep& timed, std::span<const CostModel> columns, const CommModel& comm)
+  ForwardPass(const StepProgram& all, const TimedStep& timed, std::span<const CostModel> columns, const CommModel& comm,
+              Layers layers)
       : all_(all),
         timed_(timed),
         columns_(columns),
-        comm_(comm) {}
+        comm_(comm),
+        layers_(layers) {}
 
   StepTime run() {
     auto& c = clocks();
     c.resize(std::max(c.size(), all_.classes.size()));
     for (std::size_t k = 0; k < all_.classes.size(); ++k) {
       const std::size_t program = all_.classes[k].program;
-      c[k].reset(all_.programs[program], timed_.programs[program], all_.mesh.num_stages() > 1 || all_.has_one_host);
+      c[k].reset(all_.programs[program], timed_.programs[program], all_.mesh.num_stages() > 1 || all_.has_one_host,
+                 layers_);
       set_prices(c[k].prices, all_.classes[k]);
       c[k].overlap_slowdown = columns_[all_.classes[k].costs].overlap_slowdown;
     }
@@ -269,6 +277,7 @@ class ForwardPass {
     std::int64_t num_ranks = 0;
     for (std::size_t k = 0; k < all_.classes.size(); ++k) {
       GPUPLAN_CHECK(c[k].at.is_done(), "the classes of a step program wait for each other");
+      has_missed_spans_ |= c[k].communication.has_missed_spans();
       const auto busy = [&](StreamId s) { return c[k].busy[std::size_t(s)]; };
       out.step.value = std::max(out.step.value, c[k].end);
       out.compute.value = std::max(out.compute.value, busy(StreamId::Compute) - c[k].in_line);
@@ -286,6 +295,8 @@ class ForwardPass {
     out.exposed = Seconds{std::max(0.0, out.step.value - out.compute.value)};
     return out;
   }
+  /// A turn that was not run had a say in one that was: the pass has to run all turns of layers.
+  bool has_missed_spans() const { return has_missed_spans_; }
 
  private:
   /// The stage that a message goes to. The last one sends on to the first where stages have several chunks.
@@ -467,6 +478,8 @@ class ForwardPass {
   const TimedStep& timed_;
   std::span<const CostModel> columns_;
   const CommModel& comm_;
+  Layers layers_;
+  bool has_missed_spans_{};
   std::vector<Mail> mail_;
   double host_{};                       // of the thread that launches for all classes, where there is one
   double turn_host_{};                  // when the first stage last began a turn
@@ -478,7 +491,10 @@ class ForwardPass {
 
 StepTime forward_pass(const StepProgram& program, const TimedStep& timed, std::span<const CostModel> columns,
                       const CommModel& comm) {
-  return ForwardPass(program, timed, columns, comm).run();
+  ForwardPass folded(program, timed, columns, comm, Layers::Folded);
+  const StepTime time = folded.run();
+  if (!folded.has_missed_spans()) return time;
+  return ForwardPass(program, timed, columns, comm, Layers::WrittenOut).run();
 }
 
 StepTime forward_pass(const StepProgram& program, std::span<const CostModel> columns, const CommModel& comm) {

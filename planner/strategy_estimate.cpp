@@ -172,11 +172,6 @@ MeasuredKind measured_kind(const Job& job) {
           .traits = run_traits(job)};
 }
 
-std::optional<AccuracyRange> memory_range(const Job& job) {
-  if (job.cluster().gpus.front().is_cpu) return std::nullopt;
-  return default_accuracy().range(Figure::Process, measured_kind(job));
-}
-
 std::optional<AccuracyRange> time_range(const Job& job) {
   if (job.cluster().gpus.front().is_cpu) return std::nullopt;
   return default_accuracy().range(Figure::StepTime, measured_kind(job));
@@ -225,22 +220,13 @@ std::string describe_fit(Fit fit, const MemoryTiers& t, const std::optional<Accu
                      format_bytes(t.needed), offers, 100 * (1 - range->low));
 }
 
-/// Host memory by what is known of it.
+/// Host memory by what is known of it: what fits on the GPUs may rest on a host of which nothing is known.
 void check_host(StrategyEstimate& e) {
-  if (e.host.fits || e.fit < Fit::Tight) return;
-  e.fit = Fit::No, e.chance = 0;
-  e.why_not_yes = fmt::format("the host needs {} of {}", format_bytes(e.host.needed()), format_bytes(e.host.capacity));
-}
-
-/// What fits on the GPUs may rest on a host of which nothing is known.
-void ask_host(StrategyEstimate& e) {
-  if (e.fit < Fit::Tight || !e.host.needs_more_than_usual()) return;
-  const std::string tight = e.fit == Fit::Tight ? "; " + e.why_not_yes : "";
-  e.fit = Fit::IfHost;
-  e.why_not_yes = fmt::format(
-      "the host needs {}, and machines like this usually have {}; --host-memory says what "
-      "yours has{}",
-      format_bytes(e.host.needed()), format_bytes(e.host.usual), tight);
+  if (e.fit < Fit::Tight) return;
+  if (!e.host.fits)
+    e.fit = Fit::No, e.chance = 0;
+  else if (e.host.needs_more_than_usual())
+    e.fit = Fit::IfHost;
 }
 
 /// Peak, tiers and verdict of a built program, the host's too.
@@ -249,34 +235,49 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
   e.strategy = job.strategy;
   e.num_gpus_used = job.strategy.mesh.world();
   e.fit = Fit::Yes, e.chance = 1;
-  e.why_not_yes.clear();
-  e.memory_range = memory_range(job);
-  const std::optional<AccuracyRange>& range = e.memory_range;
+  e.memory_range = job.cluster().gpus.front().is_cpu ? std::nullopt : common.range;
   Bytes worst{std::numeric_limits<std::int64_t>::min()};
   for (std::size_t k = 0; k < program.classes.size(); ++k) {
-    const RankClass& c = program.classes[k];
-    auto [peak, tiers, phases] = class_memory(job, common, program, c, peaks[k]);
-    const double chance = chance_to_run(tiers, range);
+    auto [peak, tiers, phases] = class_memory(job, common, program, program.classes[k], peaks[k]);
+    const double chance = chance_to_run(tiers, e.memory_range);
     const Fit fit = fit_of(chance);
     const Bytes pressure = tiers.process - tiers.usable;
     // the class that decides the verdict is reported; of several, the one whose process is nearest to its limit
     e.chance = std::min(e.chance, chance);
     if (k > 0 && (fit > e.fit || (fit == e.fit && pressure <= worst))) continue;
     e.fit = fit;
-    if (fit != Fit::Yes)
-      e.why_not_yes = describe_fit(fit, tiers, range, job.cluster().gpus[std::size_t(tightest_rank(job.request, c))]) +
-                      (peak.tensors > peak.step ? fmt::format(" ({})", describe(peak.instant, peak.unit, 0)) : "");
     worst = pressure;
     e.peak = peak;
     e.tiers = tiers;
     e.run_phases = std::move(phases);
     e.fullest_class = k;
   }
-  e.peak_instant = describe(e.peak.instant, e.peak.unit, job.model.num_layers());
   e.save = common.save;
   e.host = host_memory(job, e.peak, e.save);
   check_host(e);
-  ask_host(e);
+}
+
+/// The verdict that is there in words.
+void describe_verdict(StrategyEstimate& e, const Job& job, const StepProgram& program) {
+  e.peak_instant = describe(e.peak.instant, e.peak.unit, job.model.num_layers());
+  const Fit on_gpus = fit_of(chance_to_run(e.tiers, e.memory_range));
+  e.why_not_yes.clear();
+  if (on_gpus != Fit::Yes) {
+    const auto tightest = std::size_t(tightest_rank(job.request, program.classes[e.fullest_class]));
+    e.why_not_yes = describe_fit(on_gpus, e.tiers, e.memory_range, job.cluster().gpus[tightest]);
+    if (e.peak.tensors > e.peak.step) e.why_not_yes += fmt::format(" ({})", describe(e.peak.instant, e.peak.unit, 0));
+  }
+  if (on_gpus < Fit::Tight) return;
+  if (!e.host.fits) {
+    e.why_not_yes =
+        fmt::format("the host needs {} of {}", format_bytes(e.host.needed()), format_bytes(e.host.capacity));
+  } else if (e.host.needs_more_than_usual()) {
+    const std::string tight = on_gpus == Fit::Tight ? "; " + e.why_not_yes : "";
+    e.why_not_yes = fmt::format(
+        "the host needs {}, and machines like this usually have {}; --host-memory says what "
+        "yours has{}",
+        format_bytes(e.host.needed()), format_bytes(e.host.usual), tight);
+  }
 }
 
 }  // namespace
@@ -284,7 +285,8 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
 CommonMemory::CommonMemory(const Job& job, const StepProgram& program)
     : needs(phase_needs(job)),
       temporaries(step_temporaries(job, program)),
-      save(save_cost(job)) {
+      save(save_cost(job)),
+      range(default_accuracy().range(Figure::Process, measured_kind(job))) {
   if (is_evaluated(job.request)) needs.evaluation = evaluation_needs(job, program);
 }
 
@@ -321,6 +323,7 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts p
   build_step_program(program, job, columns.models, columns.of_rank, cache, Layers::Folded);
   const std::vector<Peak> peaks = replay_phases(job, program);
   fill_memory(e, job, program, peaks, {job, program});
+  describe_verdict(e, job, program);
   if (parts == Parts::IfFits && !e.fits()) return e;
   if (parts == Parts::All) explain_peak(e, job, program);
   const bool is_average = padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len;

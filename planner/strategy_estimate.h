@@ -51,6 +51,7 @@ struct CommonMemory {
   PhaseNeeds needs;
   std::optional<StepTemporaries> temporaries;
   SaveCost save;
+  std::optional<AccuracyRange> range;  // around memory on GPUs
 };
 
 /// One row of the table. Figures are of the fullest rank.
@@ -132,9 +133,7 @@ struct EstimateResult {
 /// What kind of run the job is, as published measurements are grouped.
 MeasuredKind measured_kind(const Job& job);
 
-/// The range of measurements around predicted memory, and around the time, of a plan like this; none for ranks on a
-/// CPU.
-std::optional<AccuracyRange> memory_range(const Job& job);
+/// The range of measurements around the predicted time of a plan like this; none for ranks on a CPU.
 std::optional<AccuracyRange> time_range(const Job& job);
 
 /// Memory of one class of ranks of a built program; of a class on different GPUs, that of the tightest one.
@@ -145,8 +144,9 @@ struct ClassMemory {
 };
 ClassMemory class_memory(const Job& job, const StepProgram& program, const RankClass& rank_class);
 
-/// Builds the job's program and fills peak, tiers and verdict only, that of the host too; true when it fits, if
-/// tightly. What the searches call. `cache`, here and below: of plans of one model.
+/// Builds the job's program and fills peak, tiers and verdict only, that of the host too, without words (why_not_yes,
+/// peak_instant); true when it fits, if tightly. What the searches call. `cache`, here and below: of plans of one
+/// model.
 bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program, BlockCache* cache = nullptr);
 
 /// The same for a program that is built and replayed already: `peaks` is replay() of its classes. Jobs that differ in

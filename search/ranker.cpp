@@ -19,9 +19,8 @@ namespace gpuplan {
 struct Ranker::Bench {
   std::size_t machine{};
   Job* job{};
-  std::optional<StepColumns> columns;  // made when the first plan fits
-  CommModel comm;
-  FlopsPerSec peak;
+  std::optional<StepColumns> columns;                                 // made when the first plan fits
+  const CommModel* comm = nullptr;                                    // then too
   bool is_full = false;                                               // what it must hold at least does not fit
   std::int64_t too_large = std::numeric_limits<std::int64_t>::max();  // micro batch that did not fit while accumulating
 };
@@ -67,6 +66,14 @@ Job& Ranker::job_on(std::size_t machine, std::size_t model) {
   return jobs_
       .try_emplace({machine, model}, std::move(r), space_.models[model], space_.framework, hardware.profile, Strategy{})
       .first->second;
+}
+
+const CommModel& Ranker::comm_on(std::size_t machine, std::size_t strategy, const Job& job) {
+  const auto [at, is_new] = links_.try_emplace({machine, strategy});
+  Links& links = at->second;
+  if (is_new || links.mesh != job.strategy.mesh || links.engine != job.strategy.engine)
+    links = {job.strategy.mesh, job.strategy.engine, make_step_comm(job)};
+  return links.comm;
 }
 
 void Ranker::rank(std::size_t index, Ranking& out) {
@@ -193,8 +200,7 @@ void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool s
   }
   if (!bench.columns) {
     bench.columns = make_columns(job);
-    bench.comm = make_step_comm(job);
-    bench.peak = total_peak(*bench.columns);
+    bench.comm = &comm_on(bench.machine, part.strategy_index, job);
   }
   const Recipe& recipe = job.recipe();
   const bool is_average = padded_length(recipe, job.request.dataset) != recipe.seq_len;
@@ -203,7 +209,7 @@ void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool s
   for (const CostModel& model : bench.columns->models) timed.costs.push_back(blocks_.costs_of(timed, model));
   for (RankClass& c : timed.classes) c.costs = bench.columns->of_rank[std::size_t(c.first_rank)];
   resolve(timed_, timed);
-  Seconds step = forward_pass(timed, timed_, bench.columns->models, bench.comm).step;
+  Seconds step = forward_pass(timed, timed_, bench.columns->models, *bench.comm).step;
   step += side_time(job, *bench.columns).step;
   price(part, bench, batch, e, step, out);
 }
@@ -212,8 +218,8 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
                    Ranking& out) const {
   const SearchQuestion& q = space_.question;
   const Hardware& machine = q.machines[bench.machine];
-  const JobMetrics metrics = job_metrics(*bench.job, step, bench.peak);
-  const double gpu_hours = double(bench.job->strategy.mesh.world()) * metrics.total.value / 3600;
+  const Seconds total = total_time(*bench.job, step);
+  const double gpu_hours = double(bench.job->strategy.mesh.world()) * total.value / 3600;
   RankedPlan plan{.way = narrow<std::uint32_t>(part.way_index),
                   .machine = narrow<std::uint32_t>(bench.machine),
                   .offer = 0,
@@ -241,7 +247,7 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
     const double slowdown =
         offer.is_spot ? spot_slowdown(offer.spot, e.save.disk_with_optimizer, machine.cluster.num_nodes()) : 1;
     plan.offer = narrow<std::uint16_t>(i);
-    plan.total = slowdown * metrics.total + q.overhead;
+    plan.total = slowdown * total + q.overhead;
     plan.has_price = offer.usd_per_gpu_hour.has_value();
     const double idle_hours = double(bench.job->strategy.mesh.world()) * q.overhead.value / 3600;
     plan.cost = (slowdown * gpu_hours + idle_hours) * offer.usd_per_gpu_hour.value_or(1);

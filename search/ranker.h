@@ -73,6 +73,8 @@ class Ranker {
   void price(const Space::Part& part, const Bench& bench, Batch batch, const StrategyEstimate& e, Seconds step,
              Ranking& out) const;
   Job& job_on(std::size_t machine, std::size_t model);
+  /// Of a part's machine; `job` is its job there.
+  const CommModel& comm_on(std::size_t machine, std::size_t strategy, const Job& job);
 
   const Space& space_;
   const RoomyPlans* roomy_;
@@ -83,6 +85,13 @@ class Ranker {
   BlockCache blocks_;
   StrategyEstimate estimate_;
   std::map<std::pair<std::size_t, std::size_t>, Job> jobs_;  // by machine and model
+  /// What machines and strategies say of communication, which is the same in many ways of training.
+  struct Links {
+    Mesh mesh;
+    ShardingEngine engine{};
+    CommModel comm;
+  };
+  std::map<std::pair<std::size_t, std::size_t>, Links> links_;  // by machine and strategy
 };
 
 /// Whether a plan pays for GPUs that stand still: those that it does not use, and the stages of a naive pipeline, which

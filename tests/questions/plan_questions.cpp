@@ -8,6 +8,7 @@
 #include "base/names.h"
 #include "cli/flag_ranges.h"
 #include "cli/plan_flags.h"
+#include "cli/plan_question.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
 #include "models/optimizers.h"

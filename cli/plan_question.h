@@ -1,0 +1,45 @@
+// The question that flags, a plan file and trainers' files ask together.
+#pragma once
+
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/estimate.h"
+
+namespace CLI {
+class App;
+}
+
+namespace gpuplan {
+
+struct ConfigReading;
+
+/// Lets the settings that nobody gave be chosen, unless --as-given pins them. Throws InputError for a quality that the
+/// question is below.
+void set_choice(const CLI::App& app, EstimateRequest& request);
+
+/// The question, and what has to be said about how it was understood.
+struct PlanQuestion {
+  EstimateRequest request;
+  std::vector<std::string> notes;
+  bool has_rows = true;  // false: of a trainer's file, by nothing; Dataset's default is assumed
+};
+
+/// Reads the plan file, if one is given ("-" is `in`), then the flags over it. Without a plan, what no flag says is
+/// what the trainer of --framework does, or Recipe's default. `usual_framework`: without a plan and --framework. Throws
+/// InputError.
+PlanQuestion read_plan_question(const CLI::App& app, std::istream& in,
+                                std::string_view usual_framework = kUsualFramework);
+
+/// The same with the files of --from (cli/config_files.h), which stand in for what no flag says.
+PlanQuestion read_config_question(const CLI::App& app, std::istream& in, const std::optional<ConfigReading>& configs);
+
+/// The same where the search chooses what no flag says: without --gpus the request has no cluster and no profile,
+/// without --model (if `needs_model` is off) no model.
+PlanQuestion read_open_question(const CLI::App& app, std::istream& in, bool needs_model,
+                                const std::optional<ConfigReading>& configs);
+
+}  // namespace gpuplan
