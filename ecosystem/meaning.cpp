@@ -8,6 +8,7 @@
 #include "base/names.h"
 #include "base/narrow.h"
 #include "ecosystem/rules.h"
+#include "models/adapter_kind.h"
 #include "models/fake_quant_table.h"
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
@@ -17,9 +18,6 @@ namespace gpuplan {
 namespace {
 
 using Notes = std::vector<std::string>;
-
-// huggingface/peft src/peft/tuners/oft/config.py @v0.20.0 (oft_block_size)
-constexpr std::int64_t kUsualOftBlock = 32;
 
 bool holds(const Setup::Flag& flag) { return flag.value_or(false); }
 bool says(const Setup::Word& word, std::string_view value) { return word && *word == value; }
@@ -103,11 +101,10 @@ class Reader {
     if (s_.double_quant) r.quant.double_quant = *s_.double_quant;
     r.quant.quantises_experts = s_.quant_experts.value_or(false);
     if (s_.quant_storage && *s_.quant_storage != "compute") r.quant.storage_dtype = dtype_named(*s_.quant_storage);
-    if (s_.rank) r.lora.rank = *s_.rank;
+    read_kind(r.lora);
     r.lora.alpha = s_.alpha.value_or(2 * double(r.lora.rank));
     if (s_.dropout) r.lora.dropout = *s_.dropout;
     if (s_.dora) r.lora.is_dora = *s_.dora;
-    if (holds(s_.oft)) read_rotation(r.lora);
     if (s_.linear_experts) r.lora.linear_experts = *s_.linear_experts;
     if (holds(s_.all_linear))
       r.lora.targets = {"all-linear"};
@@ -118,13 +115,23 @@ class Reader {
     if (s_.saved_modules) r.lora.modules_to_save = *s_.saved_modules;
   }
 
-  /// OFT's blocks by their size; where a file says their number, they are of another size in every layer.
-  void read_rotation(LoraSpec& lora) {
-    if (lora.rank > 0 && s_.rank && *s_.rank > 0 && !s_.oft_block)
-      throw InputError("", "OFT with a number of blocks (r) in the place of their size is not modelled",
-                       "oft_block_size: 32");
-    lora.rank = LoraSpec{}.rank;
-    lora.oft_block = s_.oft_block.value_or(kUsualOftBlock);
+  /// Where a file says a number of blocks of a rotation, they are of another size in every layer.
+  void read_kind(LoraSpec& lora) {
+    if (s_.adapter_kind) lora.kind = *s_.adapter_kind;
+    const AdapterKind& kind = *lora.kind;
+    if (kind.path == AdapterPath::Rotation && s_.rank.value_or(0) > 0 && !s_.rotation_block)
+      throw InputError(
+          "", fmt::format("{} with a number of blocks (r) in the place of their size is not modelled", kind.title),
+          "oft_block_size: 32");
+    if (kind.path == AdapterPath::BlockSum && (says(s_.adapter_start, "bat") || says(s_.adapter_start, "mini")))
+      throw InputError("", fmt::format("{} in its form {} is not modelled", kind.title, *s_.adapter_start),
+                       "init_weights: true");
+    const bool has_rank = kind.block == 0 && kind.path != AdapterPath::Scale;
+    const Setup::Count own = s_.kind_rank || (holds(s_.rank_is_of_lora) && !kind.is_lora()) ? s_.kind_rank : s_.rank;
+    lora.rank = has_rank ? own.value_or(kind.rank) : kind.rank;
+    if (kind.block > 0 && s_.rotation_block != kind.block) lora.rotation_block = s_.rotation_block.value_or(0);
+    if (s_.adapter_factor && *s_.adapter_factor > 0 && *s_.adapter_factor != kind.factor)
+      lora.factor = *s_.adapter_factor;
   }
 
   /// A regular expression stays as it is until the model is known (settle_targets).
@@ -434,6 +441,11 @@ void write_method(Setup& s, const Recipe& r, bool shards) {
   if (!*s.all_linear) s.module_targets = r.lora.targets;
   if (!r.lora.modules_to_save.empty()) s.saved_modules = r.lora.modules_to_save;
   if (r.lora.is_dora) s.dora = true;
+  if (r.lora.kind->is_lora()) return;
+  s.adapter_kind = r.lora.kind->name;
+  if (r.lora.rotation_block > 0) s.rotation_block = r.lora.rotation_block;
+  if (r.lora.factor > 0) s.adapter_factor = r.lora.factor;
+  s.kind_rank = r.lora.rank;
 }
 
 void write_precision(Setup& s, const Recipe& r, bool is_local) {

@@ -42,8 +42,11 @@ struct Setup {
   Flag shards_4bit;                                          // the program's own 4-bit storage can be sharded
   Flag all_linear;                                           // the targets as axolotl says them, in two keys
   Flag dora, compile_layers;
-  Flag oft;  // rotations in the place of low-rank adapters
-  Count oft_block;
+  Word adapter_kind;   // a row of data/adapters.yaml
+  Word adapter_start;  // what its parameters begin with: of MiSS another form of it
+  Count rotation_block, adapter_factor;
+  Count kind_rank;                             // by a key of the kind's own
+  Flag rank_is_of_lora;                        // `rank` says nothing of other kinds
   Flag prepares_kbit, prepares_checkpointing;  // PEFT's preparation of a quantised base, and its own checkpointing
   Flag rank_means_adapters;                    // a rank alone says that adapters are trained
   // what is trained alone: expressions, layers, shares and parts, as ecosystem/trained_parameters.cpp reads them

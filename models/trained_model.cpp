@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/narrow.h"
+#include "models/adapter_kind.h"
 #include "models/expert_layout.h"
 #include "models/layer_marks.h"
 #include "models/quantisation.h"
@@ -34,20 +35,19 @@ struct Choice {
   const FrameworkConvention& framework;
   AdapterRanks ranks;
 
-  /// PEFT takes the divisor of the width that is nearest to the block that is asked for, the smaller of two. Source:
-  /// huggingface/peft src/peft/tuners/oft/layer.py @v0.20.0 (adjust_oft_parameters).
-  std::int64_t rotation_of(const WeightTensor& tensor) const {
-    const std::int64_t wanted = recipe.lora.oft_block, in = tensor.in;
-    if (wanted == 0 || rank_of(tensor) == 0) return 0;
-    if (wanted >= in) return in;
-    std::int64_t lower = wanted, higher = wanted;
-    while (lower > 1 && in % lower != 0) --lower;
-    while (higher < in && in % higher != 0) ++higher;
-    return wanted - lower <= higher - wanted ? lower : higher;
+  /// A linear as its adapter sees it; rank 0: it has none.
+  AdaptedLinear adapted(const WeightTensor& tensor) const {
+    const LoraSpec& lora = recipe.lora;
+    return {.in = tensor.in,
+            .out = tensor.out,
+            .rank = rank_of(tensor),
+            .block = block_of(lora, tensor.in),
+            .factor = lora.factor > 0 ? lora.factor : lora.kind->factor,
+            .scales_input = lora.kind->path == AdapterPath::Scale && tensor.slot == LinearSlot::Down};
   }
 
   std::int64_t rank_of(const WeightTensor& tensor) const {
-    if (recipe.lora.oft_block > 0 && is_stacked_experts(tensor)) return 0;  // OFT adapts modules alone
+    if (!recipe.lora.kind->is_lora() && is_stacked_experts(tensor)) return 0;  // other kinds adapt modules alone
     return recipe.is_adapter() && is_open(recipe, tensor) ? ranks.rank_of(tensor) : 0;
   }
   bool quantises(const WeightTensor& tensor) const {
@@ -136,12 +136,17 @@ void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, 
     return;
   }
   add_whole(choice.quantises(tensor) ? StateKind::Quantised : is_block ? StateKind::Frozen : StateKind::FrozenEnd);
-  if (const std::int64_t block = choice.rotation_of(tensor)) {
-    add_adapter(tensor.in / block, block * (block - 1) / 2, WeightUse::LowRankA);
-  } else if (const std::int64_t rank = choice.rank_of(tensor)) {
-    add_adapter(rank, tensor.in, WeightUse::LowRankA);
-    add_adapter(tensor.out, rank, WeightUse::LowRankB);
+  if (const AdaptedLinear adapted = choice.adapted(tensor); adapted.rank > 0) {
+    constexpr std::array kUses{WeightUse::LowRankA, WeightUse::LowRankB};
+    const auto& kind = *recipe.lora.kind;
+    for (std::size_t i = 0; i < kind.trained.size(); ++i)
+      add_adapter(side_length(kind.trained[i][0], adapted), side_length(kind.trained[i][1], adapted),
+                  i < kUses.size() ? kUses[i] : WeightUse::Tensor);
     if (recipe.lora.is_dora) add_adapter(tensor.out, 1, WeightUse::Tensor);
+    for (const AdapterShape& buffer : kind.buffers) {
+      add_adapter(side_length(buffer[0], adapted), side_length(buffer[1], adapted), WeightUse::None);
+      out.back().kind = StateKind::AdapterBuffer;
+    }
   }
   if (recipe.is_adapter() && is_saved_copy(recipe, tensor)) add_whole(StateKind::SavedCopy);
 }
@@ -150,6 +155,52 @@ StateList state_of(const std::vector<WeightTensor>& tensors, const Choice& choic
   StateList out;
   for (std::size_t i = 0; i < tensors.size(); ++i) add_state(out, tensors[i], narrow<std::uint16_t>(i), choice);
   return out;
+}
+
+template <class Visit>
+void each_list(const ModelWeights& weights, Visit visit) {
+  visit(weights.before);
+  for (const LayerKind& kind : weights.kinds) visit(kind.tensors);
+  visit(weights.after);
+}
+
+/// What adapters of this kind have once, as large as the widest of the adapted linears needs.
+void add_shared(StateList& out, const ModelWeights& weights, const Choice& choice) {
+  AdaptedLinear largest;
+  each_list(weights, [&](const std::vector<WeightTensor>& list) {
+    for (const WeightTensor& t : list) {
+      const AdaptedLinear own = choice.adapted(t);
+      if (own.rank == 0) continue;
+      largest = own.in > largest.in ? AdaptedLinear{.in = own.in, .out = largest.out, .rank = own.rank} : largest;
+      largest.out = std::max(largest.out, own.out);
+    }
+  });
+  for (const AdapterShape& shape : choice.recipe.lora.kind->shared)
+    out.push_back({.kind = StateKind::AdapterBuffer,
+                   .rows = side_length(shape[0], largest),
+                   .cols = side_length(shape[1], largest),
+                   .use = WeightUse::None});
+}
+
+/// What the kind of adapters does not go with: a quantised base, DoRA, a width that its blocks do not divide.
+std::optional<InputError> refused_kind(const Recipe& recipe, const ModelWeights& weights, const Choice& choice) {
+  const AdapterKind& kind = *recipe.lora.kind;
+  if (!kind.is_lora() && recipe.lora.is_dora)
+    return InputError("--lora dora", fmt::format("{} has no magnitudes of DoRA", kind.title), "leave one of them out");
+  if (!kind.takes_quantised && recipe.quant.kind != BaseQuant::None)
+    return InputError("--lora kind", fmt::format("{} takes no quantised base", kind.title), "leave the base in 16 bit");
+  if (kind.block == 0) return {};
+  std::string uneven;
+  each_list(weights, [&](const std::vector<WeightTensor>& list) {
+    for (const WeightTensor& t : list)
+      if (choice.rank_of(t) > 0 && choice.adapted(t).block == 0)
+        uneven = fmt::format("the {} inputs of {}", t.in, module_name(t.name));
+  });
+  if (uneven.empty()) return {};
+  const std::int64_t block = recipe.lora.rotation_block > 0 ? recipe.lora.rotation_block : kind.block;
+  return InputError("--lora rotation",
+                    fmt::format("blocks of {} do not divide {}, and {} stops there", block, uneven, kind.title),
+                    "take a divisor of all of them, or name other targets");
 }
 
 struct SlotRow {
@@ -226,7 +277,9 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Choice
     ref.rank = choice.rank_of(t);
     ref.cut = row.cut;
     ref.is_adapted = ref.rank > 0;
-    ref.rotation = choice.rotation_of(t);
+    const AdaptedLinear adapted = choice.adapted(t);
+    ref.block = adapted.block;
+    ref.scales_input = adapted.scales_input;
     ref.merges_adapter = ref.is_adapted && is_stacked_experts(t);
     ref.product =
         recipe.is_adapter() && recipe.lora.linear_experts ? ExpertProduct::LoopAll : choice.framework.experts.product;
@@ -236,13 +289,6 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Choice
     return (t.role == WeightRole::Norm || t.role == WeightRole::Recurrence) && is_open(recipe, t);
   });
   return out;
-}
-
-template <class Visit>
-void each_list(const ModelWeights& weights, Visit visit) {
-  visit(weights.before);
-  for (const LayerKind& kind : weights.kinds) visit(kind.tensors);
-  visit(weights.after);
 }
 
 /// Says whether a module's weight goes into a fused kernel or belongs to stacked experts (WeightRole::Stacked).
@@ -302,7 +348,7 @@ std::optional<InputError> refused_target(const Recipe& recipe, const ModelSpec& 
       if (is_taken && std::ranges::find(taken, name) == taken.end()) taken.push_back(name);
     }
   });
-  if (found.empty() || recipe.lora.oft_block > 0) return {};
+  if (found.empty() || !recipe.lora.kind->is_lora()) return {};
   return InputError("--lora targets",
                     fmt::format("{} takes no adapter in models of type {} with {}", found, spec.model_type,
                                 deciding_versions(framework.versions, framework.name)),
@@ -416,7 +462,10 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
                       fmt::format("adapters of stacked experts (target_parameters) take none with {}",
                                   deciding_versions(framework.versions, framework.name)),
                       "leave it out, or name attention's modules as targets");
+  if (recipe.is_adapter())
+    if (auto wrong = refused_kind(recipe, model.weights, choice)) return *std::move(wrong);
   model.before = state_of(model.weights.before, choice);
+  if (recipe.is_adapter()) add_shared(model.before, model.weights, choice);
   model.after = state_of(model.weights.after, choice);
   for (const LayerKind& kind : model.weights.kinds) {
     model.layers.push_back(state_of(kind.tensors, choice));
@@ -450,7 +499,7 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
       model.trains_head |= is_saved_copy(recipe, t);
       model.head.rank = choice.rank_of(t);
       model.head.is_adapted = model.head.rank > 0;
-      model.head.rotation = choice.rotation_of(t);
+      model.head.block = choice.adapted(t).block;
     }
     model.head.is_trained = model.trains_head;
   }
@@ -485,6 +534,7 @@ Bytes weight_bytes(const StateTensor& tensor, std::int64_t elements, const Dtype
     case StateKind::Quantised:
       return quantised_bytes(elements, ceil_div(elements, std::max<std::int64_t>(tensor.cols, 1)), quant);
     case StateKind::Trained: return bytes_of(elements, n.weight);
+    case StateKind::AdapterBuffer:
     case StateKind::Adapter: return bytes_of(elements, n.adapter);
     case StateKind::SavedCopy: return bytes_of(elements, n.saved);
   }

@@ -20,11 +20,12 @@ namespace gpuplan {
 
 /// What one tensor of the training state is.
 enum class StateKind : std::uint8_t {
-  Frozen,     // frozen linear in the frozen dtype
-  FrozenEnd,  // frozen norm, embedding, head, bias
-  Quantised,  // frozen linear in block-quantised storage
-  Trained,    // weight trained by full fine-tuning
-  Adapter,    // LoRA A, B, DoRA magnitude
+  Frozen,         // frozen linear in the frozen dtype
+  FrozenEnd,      // frozen norm, embedding, head, bias
+  Quantised,      // frozen linear in block-quantised storage
+  AdapterBuffer,  // of adapters, and trained by nobody; whole on every rank
+  Trained,        // weight trained by full fine-tuning
+  Adapter,        // parameters of adapters
   SavedCopy
 };  // modules_to_save: trainable copy beside a frozen original
 
@@ -58,7 +59,8 @@ struct LinearRef {
   Dim in_dim{}, out_dim{};
   bool is_trained{}, is_quantised{}, is_adapted{};
   std::int64_t rank{};                             // of its adapter
-  std::int64_t rotation{};                         // block of OFT's rotation of its input; 0: none
+  std::int64_t block{};                            // of adapters that divide its input; 0: none do
+  bool scales_input{};                             // of adapters that scale, its input instead of its output
   std::int64_t copies = 1;                         // experts
   ExpertProduct product = ExpertProduct::LoopAll;  // of those
   Cut cut{};

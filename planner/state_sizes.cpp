@@ -123,9 +123,10 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
     // ZeRO-3 keeps small weights replicated; their gradients and optimizer state are sharded all the same. Source:
     // mark_persistent_parameters of deepspeed/runtime/zero/parameter_offload.py
     const bool stays_whole = each <= rules.persistence_threshold;
-    if (!stays_whole) gathers.add(t, out);
+    if (!stays_whole && t.kind != StateKind::AdapterBuffer) gathers.add(t, out);
     const std::int64_t part = rules.ways == 1 ? elements : shard_elements(t, rules);
-    const bool shards_weight = rules.gathers() && !stays_whole;
+    const bool is_buffer = t.kind == StateKind::AdapterBuffer;  // no engine shards buffers
+    const bool shards_weight = rules.gathers() && !stays_whole && !is_buffer;
     const Whole whole = whole_bytes(t, n, recipe, shards_weight);
     const double share = double(part) / double(elements);
     const Bytes stored = shards_weight ? Bytes{std::llround(double(whole.packed.count) * share)} + whole.replicated

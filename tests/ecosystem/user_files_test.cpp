@@ -287,11 +287,11 @@ TEST_CASE("GaLore, APOLLO and Adam-mini are read with their rank; parts of the l
 TEST_CASE("OFT is read: LLaMA-Factory's method and PEFT's adapters") {
   const ConfigReading r =
       reading_of({"model_name_or_path: Qwen/Qwen3-8B\nstage: sft\nfinetuning_type: oft\noft_block_size: 16\n"});
-  CHECK(r.request.recipe.lora.oft_block == 16);
+  CHECK(r.request.recipe.lora.rotation_block == 16);
   CHECK(r.request.recipe.lora.targets == std::vector<std::string>{"all-linear"});
   CHECK(
       reading_of({R"({"peft_type": "OFT", "base_model_name_or_path": "Qwen/Qwen3-8B", "r": 0, "oft_block_size": 64})"})
-          .request.recipe.lora.oft_block == 64);
+          .request.recipe.lora.rotation_block == 64);
 }
 
 }  // namespace gpuplan

@@ -314,7 +314,7 @@ TEST_CASE("of the multimodal Mistral Small 3.1 and later, the text model is read
 
 TEST_CASE("a family that is not modelled is refused with the reason") {
   check_config_error({{"model_type", "minimax"}}, "linear-attention layers");
-  check_config_error({{"model_type", "jamba"}}, "of the first Mamba are modelled");
+  check_config_error({{"model_type", "zamba"}}, "of the first Mamba are modelled");
   check_config_error({{"model_type", "molmo"}}, "vision tower");
   check_config_error({{"model_type", "never-heard-of"}}, "unknown architecture 'never-heard-of'");
 }
