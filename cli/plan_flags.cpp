@@ -50,11 +50,18 @@ const FrameworkConvention& framework_named(std::string_view text) {
   return find_framework(squash(text) == kPlainFramework ? kUsualFramework : text);
 }
 
-/// NAME+NAME, each of parameters or of a module.
-void set_trained(Request& r, Text value) { r.recipe.trained = parse_trained_names(value, "--train-only"); }
+/// NAME+NAME, each of parameters or of a module; ",in-turn" behind them where the others are trained in other steps.
+void set_trained(Request& r, Text value) {
+  constexpr std::string_view kInTurn = ",in-turn";
+  std::string_view names = value;
+  r.recipe.trained_in_turn = names.ends_with(kInTurn);
+  if (r.recipe.trained_in_turn) names.remove_suffix(kInTurn.size());
+  r.recipe.trained = parse_trained_names(names, "--train-only");
+}
 
 void set_full(Request& r, Text) {
   r.recipe.trained.clear();
+  r.recipe.trained_in_turn = false;
   r.recipe.method = Method::Full;
   r.recipe.quant.kind = BaseQuant::None;
 }
@@ -142,7 +149,7 @@ constexpr std::array kFlags{
              [](Request& r, Text v) { set_adapter(r, v, Method::Qlora); }},
     PlanFlag{"--train-only", "NAMES", kModel,
              "of parameters or modules that alone are trained (or carry adapters), as in layers.24-31+lm_head or "
-             "layers.*.mlp; * is any text. Default all",
+             "layers.*.mlp; * is any text; in-turn behind a comma where others are trained in other steps. Default all",
              set_trained},
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
     PlanFlag{

@@ -85,12 +85,14 @@ class Reader {
     if (!is_adapter && bits > 0)
       throw InputError("", "a quantised base cannot be trained itself",
                        "adapters are needed: use_peft, adapter: qlora");
-    if (is_prequantised && *s_.quant_method != "gptq")
-      throw InputError("", fmt::format("a base quantised by {} is not modelled", *s_.quant_method),
-                       "bitsandbytes in 4 or 8 bit, or GPTQ in 4 bit");
+    const bool is_hqq = says(s_.quant_method, "hqq");
+    if ((is_prequantised && !is_hqq && *s_.quant_method != "gptq") || (is_hqq && bits == 8))
+      throw InputError("", fmt::format("a base quantised by {} in {} bits is not modelled", *s_.quant_method, bits),
+                       "bitsandbytes in 4 or 8 bit, or GPTQ or HQQ in 4 bit");
     Recipe& r = recipe();
     r.method = !is_adapter ? Method::Full : s_.quant_bits == 4 ? Method::Qlora : Method::Lora;
     r.quant.kind = !is_adapter          ? BaseQuant::None
+                   : is_hqq             ? BaseQuant::Hqq
                    : is_prequantised    ? BaseQuant::Gptq4
                    : s_.quant_bits == 4 ? BaseQuant::Nf4
                    : s_.quant_bits == 8 ? BaseQuant::Int8
@@ -275,6 +277,7 @@ class Reader {
     if (holds(s_.galore)) r.optimizer = r.optimizer->is_8bit ? "galore-adamw-8bit" : "galore-adamw";
     if (holds(s_.apollo)) r.optimizer = "apollo-adamw";
     if (holds(s_.adam_mini)) r.optimizer = "adam-mini";
+    if (holds(s_.badam)) r.optimizer = "badam";
     if (!r.optimizer->projects) return;
     if (const auto rank = projection_rank()) r.optimizer_rank = std::max<std::int64_t>(*rank, 1);
     if (r.is_adapter())
@@ -425,7 +428,7 @@ void write_method(Setup& s, const Recipe& r, bool shards) {
     if (r.quant.kind == BaseQuant::Gptq4) s.quant_method = "gptq";
   } else if (r.quant.kind != BaseQuant::None) {
     s.quant_bits = r.quant.bits();
-    s.quant_method = r.quant.kind == BaseQuant::Gptq4 ? "gptq" : "bnb";
+    s.quant_method = r.quant.kind == BaseQuant::Gptq4 ? "gptq" : r.quant.kind == BaseQuant::Hqq ? "hqq" : "bnb";
     if (r.quant.kind == BaseQuant::Nf4) {
       s.quant_type = "nf4";
       s.double_quant = r.quant.double_quant;

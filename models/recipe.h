@@ -118,6 +118,8 @@ struct Recipe {
   QuantSpec quant;
   /// Names of parameters or modules (models/trained_names.h) that alone are trained, or carry adapters; empty: all.
   std::vector<std::string> trained;
+  /// What `trained` leaves out has its turn in other steps, under one optimizer that keeps its states of all of it.
+  bool trained_in_turn = false;
   Precision precision = Precision::Bf16Mixed;
   RowOf<OptimizerSpec> optimizer;     // adamw-fused
   std::int64_t optimizer_rank = 128;  // of an optimizer that projects gradients

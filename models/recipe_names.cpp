@@ -177,7 +177,7 @@ Dtype read_dtype(Value value, Where where, std::initializer_list<Dtype> accepted
 
 BaseQuant read_base(Value value, Where where) {
   const BaseQuant kind = parse_name<BaseQuant>(value, where);
-  if (kind != BaseQuant::Nf4 && kind != BaseQuant::Gptq4)
+  if (kind != BaseQuant::Nf4 && kind != BaseQuant::Gptq4 && kind != BaseQuant::Hqq)
     throw InputError(where, fmt::format("'{}' is no 4-bit base", value), "nf4 or gptq4; --lora --int8 for 8 bits");
   return kind;
 }
@@ -377,7 +377,7 @@ std::string adapter_spec(const LoraSpec& lora, const QuantSpec& quant) {
   if (lora.linear_experts) spec += ",linear-experts";
   if (quant.quantises_experts) spec += ",experts";
   if (quant.packed) return spec;  // the checkpoint says it
-  if (quant.kind == BaseQuant::Gptq4) add("quant", std::string(to_string(quant.kind)));
+  if (quant.kind == BaseQuant::Gptq4 || quant.kind == BaseQuant::Hqq) add("quant", std::string(to_string(quant.kind)));
   if (quant.kind != BaseQuant::Nf4 && quant.kind != BaseQuant::Gptq4) return spec;
   if (quant.block_size != QuantSpec{}.block_size) add("block", std::to_string(quant.block_size));
   if (!quant.double_quant) add("double", "no");

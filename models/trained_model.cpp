@@ -25,6 +25,11 @@ bool is_open(const Recipe& recipe, ModelPart part) {
          (part == ModelPart::Projector && recipe.images.train != TrainVision::No);
 }
 
+/// Says whether it is trained in other steps than this one.
+bool rests(const Recipe& recipe, const WeightTensor& tensor) {
+  return recipe.trained_in_turn && recipe.pass == Pass::Train && tensor.is_frozen && is_open(recipe, tensor.part);
+}
+
 bool is_open(const Recipe& recipe, const WeightTensor& tensor) {
   return recipe.pass != Pass::Frozen && is_open(recipe, tensor.part) && !tensor.is_frozen;
 }
@@ -130,9 +135,10 @@ void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, 
         {StateKind::Adapter, out_features, in_features, copies, index, use, is_stack, is_of_experts, is_block});
   };
   if (tensor.is_tied) return add_whole(StateKind::SavedCopy);  // what it is a copy of is the embedding
-  if (!recipe.is_adapter() && is_open(recipe, tensor)) {
+  if (!recipe.is_adapter() && (is_open(recipe, tensor) || rests(recipe, tensor))) {
     add_whole(StateKind::Trained);
     out.back().is_linear = tensor.role == WeightRole::Linear;
+    out.back().rests = rests(recipe, tensor);
     return;
   }
   add_whole(choice.quantises(tensor) ? StateKind::Quantised : is_block ? StateKind::Frozen : StateKind::FrozenEnd);
@@ -377,7 +383,7 @@ std::optional<InputError> wrong_target(const Recipe& recipe, const ModelWeights&
 namespace {
 
 bool has_trained(const StateList& list) {
-  return std::any_of(list.begin(), list.end(), [](const StateTensor& t) { return is_trained(t.kind); });
+  return std::any_of(list.begin(), list.end(), [](const StateTensor& t) { return is_trained(t.kind) && !t.rests; });
 }
 
 /// Where some parameters alone are trained: the first unit that has one of them.
@@ -510,7 +516,7 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
   model.trains_memory = spec.vision.is_attended ? recipe.images.train != TrainVision::No : model.first_backward == 0;
   model.each_state([&](const StateList& list, std::int64_t times) {
     for (const StateTensor& t : list)
-      if (is_trained(t.kind) && recipe.pass == Pass::Train) model.trainable += t.elements() * times;
+      if (is_trained(t.kind) && !t.rests && recipe.pass == Pass::Train) model.trainable += t.elements() * times;
   });
   if (model.trainable == 0 && !recipe.trained.empty() && recipe.pass == Pass::Train)
     return InputError("--train-only",

@@ -42,6 +42,7 @@ struct StateTensor {
   bool is_of_block{};    // of a linear of a block, or of its adapters; false: of an embedding, a head, a norm
   bool is_partial{};     // ranks that share the layer hold it whole, and each has a part of the sum of its gradient
   bool is_linear{};      // a linear's own weight, trained: its gradient may be projected
+  bool rests{};          // trained in other steps: it has optimizer states, and no gradient
   std::int64_t elements() const { return rows * cols * copies; }
   std::int64_t num_parameters() const { return is_stack ? 1 : copies; }
   std::int64_t elements_per_parameter() const { return is_stack ? elements() : rows * cols; }

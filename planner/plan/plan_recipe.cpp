@@ -82,7 +82,7 @@ void list_objective(Archive& f, Target& objective) {
 
 template <class Archive, class R>
 void list_recipe(Archive& f, R& recipe) {
-  auto& [method, lora, quant, trained, precision, optimizer, optimizer_rank, optimizer_in_backward, micro_batch,
+  auto& [method, lora, quant, trained, trained_in_turn, precision, optimizer, optimizer_rank, optimizer_in_backward, micro_batch,
          seq_len, packing, grad_accum, checkpointing, checkpoint_every, attention, loss, loss_chunks, kernels,
          torch_compile, qat, fp8_matmul, offload, images, framework, objective, pass] = recipe;
   static_cast<void>(pass);  // of phases, which are made of the plan
@@ -91,6 +91,7 @@ void list_recipe(Archive& f, R& recipe) {
       f.nullable_object("lora", recipe.is_adapter(), [&](auto& inner) { list_lora(inner, recipe.lora); });
   f.object("quant", [&](auto& inner) { list_quant(inner, recipe.quant); });
   if (f.has("trained") && (Archive::kReads || !trained.empty())) f("trained", trained);
+  if (f.has("trained_in_turn") && (Archive::kReads || trained_in_turn)) f("trained_in_turn", trained_in_turn);
   f("precision", precision);
   f.row("optimizer", optimizer);
   if (f.has("optimizer_rank") && (Archive::kReads || recipe.optimizer->projects))

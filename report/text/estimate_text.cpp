@@ -35,7 +35,8 @@ std::string adapters_text(const LoraSpec& lora, const std::vector<std::string>& 
 
 std::string method_text(const Recipe& recipe) {
   if (recipe.method == Method::Full && !recipe.trained.empty())
-    return fmt::format("training of {} alone", fmt::join(recipe.trained, ", "));
+    return fmt::format("training of {} {}", fmt::join(recipe.trained, ", "),
+                       recipe.trained_in_turn ? "in this step, of others in other steps" : "alone");
   if (recipe.method == Method::Full) return "full fine-tuning";
   const QuantSpec& quant = recipe.quant;
   std::string text = fmt::format("{}{} {}", recipe.method == Method::Qlora ? "Q" : "", recipe.lora.kind->title,
