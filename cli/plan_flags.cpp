@@ -136,16 +136,16 @@ constexpr std::array kFlags{
     PlanFlag{"--offline", "", kModel, "do not ask the Hugging Face Hub for a model; HF_HUB_OFFLINE does the same",
              nullptr},
     PlanFlag{"--full", "", kModel, "train every weight (default)", set_full},
-    PlanFlag{
-        "--lora", "[SPEC]", kModel,
-        "train adapters. SPEC: r=8,alpha=16,dropout=0,targets=all-linear or "
-        "q_proj+v_proj,dtype=fp32|bf16,base=bf16|fp32,save=lm_head+embed_tokens,dora,linear-experts,"
-        "kind=lora|adalora|vera|loha|lokr|ia3|oft|boft|miss,rotation=32,factor=1. Default r=8, alpha=2r; rotation (the "
-        "blocks of oft and boft), factor (of boft and lokr) and r of other kinds as in PEFT",
-        [](Request& r, Text v) { set_adapter(r, v, Method::Lora); }},
+    PlanFlag{"--lora", "[SPEC]", kModel,
+             "train adapters. SPEC: r=8,alpha=16,dropout=0,targets=all-linear or "
+             "q_proj+v_proj,dtype=fp32|bf16,base=bf16|fp32,save=lm_head+embed_tokens,dora,linear-experts,"
+             "kind=lora|adalora|vera|loha|lokr|ia3|oft|boft|miss|prompt|p-tuning,rotation=32,factor=1. Default r=8, "
+             "alpha=2r; rotation (the "
+             "blocks of oft and boft), factor (of boft and lokr) and r of other kinds as in PEFT",
+             [](Request& r, Text v) { set_adapter(r, v, Method::Lora); }},
     PlanFlag{"--qlora", "[SPEC]", kModel,
              "adapters on a 4-bit base. SPEC as for --lora, and "
-             "quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16,experts",
+             "quant=nf4|gptq4|hqq,block=64,double=yes|no,storage=u8|bf16,experts",
              [](Request& r, Text v) { set_adapter(r, v, Method::Qlora); }},
     PlanFlag{"--train-only", "NAMES", kModel,
              "of parameters or modules that alone are trained (or carry adapters), as in layers.24-31+lm_head or "

@@ -55,8 +55,8 @@ struct Setup {
   Word frozen_regex, trained_regex, decoder_trained, encoder_trained, fusion_trained;
   Flag freezes_layers, spreads_layers, freezes_language;
   Number freeze_layers, frozen_ratio;
-  Count drawn_layers;      // so many that change from time to time, beside what is outside of layers
-  Flag drawn_keep_states;  // of those that were trained before
+  Count drawn_layers;                     // so many that change from time to time, beside what is outside of layers
+  Flag drawn_keep_states;                 // of those that were trained before
   Words parameter_targets;                // experts' parameters that carry adapters
   Word qat, qat_weights, qat_inputs;      // fake quantisers: in one word, or of weights and of inputs
   Flag freezes_tower, freezes_projector;  // of a model with a vision tower; the projector's follows the tower's

@@ -165,7 +165,8 @@ class Chooser {
     const bool is_badam = s_.badam.value_or(false);
     const std::int64_t count = is_badam ? 1 : std::min(*s_.drawn_layers, r_.model.num_hidden_layers);
     if (r_.recipe.is_adapter())
-      fail(fmt::format("{} trains weights, and adapters are trained", is_badam ? "BAdam" : "LISA"), "train all weights");
+      fail(fmt::format("{} trains weights, and adapters are trained", is_badam ? "BAdam" : "LISA"),
+           "train all weights");
     std::set<std::string> drawn;
     std::int64_t position = 0, num_drawn = 0;
     for (; position < weights_.num_layers(); ++position) {
@@ -184,7 +185,8 @@ class Chooser {
     notes_.push_back(fmt::format(
         "counted where the first {} of the layers {} trained, down to which backward goes: others take less{}",
         count == 1 ? "one" : std::to_string(count), count == 1 ? "is" : "are",
-        r_.recipe.trained_in_turn ? "; optimizer states of layers that were trained before stay, so all have them" : ""));
+        r_.recipe.trained_in_turn ? "; optimizer states of layers that were trained before stay, so all have them"
+                                  : ""));
   }
 
   /// PEFT's layers_to_transform: adapters in layers of these numbers alone.

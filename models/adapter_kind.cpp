@@ -19,7 +19,7 @@ static NameTable<AdapterPath> names_of(AdapterPath) {
       Row{"low-rank", AdapterPath::LowRank},   Row{"shared-factors", AdapterPath::SharedFactors},
       Row{"rotation", AdapterPath::Rotation},  Row{"butterfly", AdapterPath::Butterfly},
       Row{"delta", AdapterPath::Delta},        Row{"scale", AdapterPath::Scale},
-      Row{"block-sum", AdapterPath::BlockSum},
+      Row{"block-sum", AdapterPath::BlockSum}, Row{"prompt", AdapterPath::Prompt},
   };
   return {"path", kNames};
 }
@@ -43,6 +43,7 @@ static NameTable<AdapterSide> names_of(AdapterSide) {
       Row{"large-out", AdapterSide::LargeOut},
       Row{"inner", AdapterSide::Inner},
       Row{"inner-rank", AdapterSide::InnerRank},
+      Row{"encoder", AdapterSide::Encoder},
   };
   return {"side", kNames};
 }
@@ -144,6 +145,7 @@ std::int64_t side_length(AdapterSide side, const AdaptedLinear& l) {
     case AdapterSide::LargeOut: return near_factors(l.out, l.factor)[1];
     case AdapterSide::Inner: return has_inner_rank(l) ? l.rank : near_factors(l.in, l.factor)[1];
     case AdapterSide::InnerRank: return has_inner_rank(l) ? l.rank : 0;
+    case AdapterSide::Encoder: return l.factor > 0 ? l.factor : l.in;
   }
   return 0;
 }

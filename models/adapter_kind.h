@@ -14,7 +14,7 @@
 namespace gpuplan {
 
 /// What is computed around the linear; data/adapters.yaml explains the words.
-enum class AdapterPath : std::uint8_t { LowRank, SharedFactors, Rotation, Butterfly, Delta, Scale, BlockSum };
+enum class AdapterPath : std::uint8_t { LowRank, SharedFactors, Rotation, Butterfly, Delta, Scale, BlockSum, Prompt };
 
 /// One side of a tensor of an adapter, as a number that the linear decides.
 enum class AdapterSide : std::uint8_t {
@@ -33,7 +33,8 @@ enum class AdapterSide : std::uint8_t {
   SmallOut,
   LargeOut,
   Inner,
-  InnerRank
+  InnerRank,
+  Encoder
 };
 
 /// The shape [rows, cols] of a tensor of an adapter.
@@ -50,6 +51,8 @@ struct AdapterKind {
   bool takes_nearest_block = false;              // else a block must divide the input
   bool takes_quantised = true;
 
+  /// Says whether it stands in front of the rows instead of on linears; then a rank is a number of virtual tokens.
+  bool is_prompt() const { return path == AdapterPath::Prompt; }
   /// Says whether it is LoRA itself, which alone has variants (DoRA), adapters of stacked experts, and fused kernels.
   bool is_lora() const { return path == AdapterPath::LowRank && !has_values; }
 };

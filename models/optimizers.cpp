@@ -38,7 +38,8 @@ constexpr std::string_view kAdamMini =
     "a "
     "loop over the tensors";
 constexpr std::string_view kBadam =
-    "Ledzy/BAdam bf989dcb, src/badam/block_optim.py (BlockOptimizer): of the block that is trained an fp32 copy and both "
+    "Ledzy/BAdam bf989dcb, src/badam/block_optim.py (BlockOptimizer): of the block that is trained an fp32 copy and "
+    "both "
     "moments, and its gradient in fp32 while it steps; the states are dropped when the block changes";
 constexpr std::string_view kDecomposes =
     "GaLore decomposes each projected gradient anew every 200 steps (SVD in float32), minutes for a model of 7 B; that "

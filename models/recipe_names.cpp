@@ -178,7 +178,7 @@ Dtype read_dtype(Value value, Where where, std::initializer_list<Dtype> accepted
 BaseQuant read_base(Value value, Where where) {
   const BaseQuant kind = parse_name<BaseQuant>(value, where);
   if (kind != BaseQuant::Nf4 && kind != BaseQuant::Gptq4 && kind != BaseQuant::Hqq)
-    throw InputError(where, fmt::format("'{}' is no 4-bit base", value), "nf4 or gptq4; --lora --int8 for 8 bits");
+    throw InputError(where, fmt::format("'{}' is no 4-bit base", value), "nf4, gptq4 or hqq; --lora --int8 for 8 bits");
   return kind;
 }
 

@@ -53,6 +53,7 @@ struct Choice {
 
   std::int64_t rank_of(const WeightTensor& tensor) const {
     if (!recipe.lora.kind->is_lora() && is_stacked_experts(tensor)) return 0;  // other kinds adapt modules alone
+    if (recipe.lora.kind->is_prompt()) return 0;
     return recipe.is_adapter() && is_open(recipe, tensor) ? ranks.rank_of(tensor) : 0;
   }
   bool quantises(const WeightTensor& tensor) const {
@@ -188,6 +189,17 @@ void add_shared(StateList& out, const ModelWeights& weights, const Choice& choic
                    .use = WeightUse::None});
 }
 
+/// Virtual tokens, and the encoder that makes them: in front of the embedding's output, of its width.
+void add_prompt(StateList& out, const ModelSpec& spec, const LoraSpec& lora) {
+  if (!lora.kind->is_prompt()) return;
+  const AdaptedLinear own{.in = spec.hidden_size, .out = spec.hidden_size, .rank = lora.rank, .factor = lora.factor};
+  for (const AdapterShape& shape : lora.kind->trained)
+    out.push_back({.kind = StateKind::Adapter,
+                   .rows = side_length(shape[0], own),
+                   .cols = side_length(shape[1], own),
+                   .use = WeightUse::LowRankA});
+}
+
 /// What the kind of adapters does not go with: a quantised base, DoRA, a width that its blocks do not divide.
 std::optional<InputError> refused_kind(const Recipe& recipe, const ModelWeights& weights, const Choice& choice) {
   const AdapterKind& kind = *recipe.lora.kind;
@@ -241,7 +253,8 @@ constexpr std::array kSlotRows{
     SlotRow{LinearSlot::ExpertGateUp, "expert gate_up_proj", Dim::Hidden, Dim::Ffn, Cut::Column}, SlotRow{LinearSlot::ExpertDown, "expert down_proj", Dim::Ffn, Dim::Hidden, Cut::Row},
     SlotRow{LinearSlot::SharedGate, "shared gate_proj", Dim::Hidden, Dim::Ffn, Cut::Column}, SlotRow{LinearSlot::SharedUp, "shared up_proj", Dim::Hidden, Dim::Ffn, Cut::Column},
     SlotRow{LinearSlot::SharedGateUp, "shared gate_up_proj", Dim::Hidden, Dim::Ffn, Cut::Column},
-    SlotRow{LinearSlot::SharedDown, "shared down_proj", Dim::Ffn, Dim::Hidden, Cut::Row}, SlotRow{LinearSlot::SharedSwitch, "shared switch", Dim::Hidden, Dim::Experts}};
+    SlotRow{LinearSlot::SharedDown, "shared down_proj", Dim::Ffn, Dim::Hidden, Cut::Row}, SlotRow{LinearSlot::SharedSwitch, "shared switch", Dim::Hidden, Dim::Experts},
+    SlotRow{LinearSlot::LatentIn, "fc1_latent_proj", Dim::Hidden, Dim::Latent}, SlotRow{LinearSlot::LatentOut, "fc2_latent_proj", Dim::Latent, Dim::Hidden}};
 // clang-format on
 
 const SlotRow& row_of(LinearSlot slot) {
@@ -471,7 +484,10 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
   if (recipe.is_adapter())
     if (auto wrong = refused_kind(recipe, model.weights, choice)) return *std::move(wrong);
   model.before = state_of(model.weights.before, choice);
-  if (recipe.is_adapter()) add_shared(model.before, model.weights, choice);
+  if (recipe.is_adapter()) {
+    add_shared(model.before, model.weights, choice);
+    add_prompt(model.before, spec, recipe.lora);
+  }
   model.after = state_of(model.weights.after, choice);
   for (const LayerKind& kind : model.weights.kinds) {
     model.layers.push_back(state_of(kind.tensors, choice));

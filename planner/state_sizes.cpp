@@ -141,7 +141,8 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
       continue;
     }
     const Dtype weight = t.kind == StateKind::Trained ? n.weight : t.kind == StateKind::SavedCopy ? n.saved : n.adapter;
-    const bool is_cached = n.casts_weights && (casts_gathers || !t.rests);  // autocast keeps casts of what has a gradient
+    const bool is_cached =
+        n.casts_weights && (casts_gathers || !t.rests);  // autocast keeps casts of what has a gradient
     const bool is_cast = t.kind == StateKind::Trained ? is_cached : casts_gathers && n.gather != weight;
     const Dtype used = is_cast && casts_gathers ? n.gather : is_cast ? n.compute : weight;
     out.trained += stored;

@@ -22,6 +22,7 @@ std::string adapters_text(const LoraSpec& lora, const std::vector<std::string>& 
   std::string text = kind.is_lora()                    ? fmt::format("r={} alpha={:g} on {}", lora.rank, lora.alpha, on)
                      : kind.block > 0                  ? fmt::format("in blocks of {} on {}",
                                                     lora.rotation_block > 0 ? lora.rotation_block : kind.block, on)
+                     : kind.is_prompt()                ? fmt::format("of {} virtual tokens", lora.rank)
                      : kind.path == AdapterPath::Scale ? "on " + on
                                                        : fmt::format("r={} on {}", lora.rank, on);
   if (!trained.empty()) text += fmt::format(" of {} alone", fmt::join(trained, ", "));

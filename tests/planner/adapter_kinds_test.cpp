@@ -6,6 +6,7 @@
 #include "models/catalogue.h"
 #include "models/recipe_names.h"
 #include "planner/plan_builder.h"
+#include "planner/state_sizes.h"
 
 using namespace gpuplan;
 using namespace gpuplan::test;
@@ -135,4 +136,31 @@ TEST_CASE("What a kind does not go with is refused") {
   recipe.quant.kind = BaseQuant::Nf4;
   CHECK_THROWS_WITH_AS(prepare(llama(), recipe, find_framework("hf-trainer")),
                        doctest::Contains("takes no quantised base"), InputError);
+}
+
+TEST_CASE("virtual tokens are trained in front of the rows, and no linear is adapted") {
+  CHECK(trainable(llama(), "kind=prompt,r=100") == 100 * 4096);
+  CHECK(trainable(llama(), "kind=p-tuning,r=20") == 20 * 4096 + 3 * (4096 * 4096 + 4096));
+  CHECK(trainable(llama(), "kind=p-tuning,r=20,factor=512") == 20 * 4096 + 2 * 4096 * 512 + 512 * 512 + 2 * 512 + 4096);
+}
+
+TEST_CASE("layers that have their turn in other steps keep their optimizer states and have no gradient") {
+  const ModelSpec model = tiny_llama();
+  Recipe recipe;
+  recipe.precision = Precision::Bf16True;
+  recipe.trained = {"layers.0"};
+  const auto sizes = [&] {
+    const FrameworkConvention& framework = find_framework("hf-trainer");
+    const TrainedModel trained = prepare(model, recipe, framework);
+    return model_state(trained, resolve_numerics(recipe, framework, ShardingEngine::Local), recipe, {});
+  };
+  const StateSizes alone = sizes();
+  recipe.trained_in_turn = true;
+  const StateSizes in_turn = sizes();
+  CHECK(in_turn.gradient == alone.gradient);
+  CHECK(in_turn.trained + in_turn.frozen == alone.trained + alone.frozen);
+  recipe.trained.clear();
+  recipe.trained_in_turn = false;
+  CHECK(in_turn.state == sizes().state);  // of all parameters
+  CHECK(alone.state < in_turn.state);
 }
