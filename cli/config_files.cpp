@@ -9,10 +9,12 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/arguments.h"
+#include "cli/plan_flags.h"
 #include "ecosystem/module_targets.h"
 #include "ecosystem/named_data.h"
 #include "ecosystem/trained_parameters.h"
 #include "models/catalogue.h"
+#include "models/training_method.h"
 
 namespace gpuplan {
 namespace {
@@ -114,9 +116,11 @@ void add_config_flag(CLI::App& app) {
 std::optional<ConfigReading> given_configs(const CLI::App& app) {
   const std::vector<std::string> names = all_given(app, "--from");
   if (names.empty()) return std::nullopt;
-  const auto versions = given(app, "--versions");
+  const auto versions = given(app, "--versions"), method = given(app, "--method");
+  const auto objective = method ? words_of_method(*method).trained_for : std::nullopt;
   return read_configs(read_config_files(names), find_named_config,
-                      versions ? parse_stack_versions(*versions) : StackVersions{});
+                      versions ? parse_stack_versions(*versions) : StackVersions{},
+                      objective ? find_training_method(*objective).name : "");
 }
 
 bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,

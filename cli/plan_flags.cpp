@@ -32,11 +32,18 @@ void set_count(Request& r, Text value) {
   r.recipe.*Field = to_integer(value);
 }
 
-/// NAME+NAME, each of parameters or of a module.
-void set_trained(Request& r, Text value) { r.recipe.trained = parse_trained_names(value, "--train-only"); }
+/// NAME+NAME, each of parameters or of a module; ",in-turn" behind them where the others are trained in other steps.
+void set_trained(Request& r, Text value) {
+  constexpr std::string_view kInTurn = ",in-turn";
+  std::string_view names = value;
+  r.recipe.trained_in_turn = names.ends_with(kInTurn);
+  if (r.recipe.trained_in_turn) names.remove_suffix(kInTurn.size());
+  r.recipe.trained = parse_trained_names(names, "--train-only");
+}
 
 void set_full(Request& r, Text) {
   r.recipe.trained.clear();
+  r.recipe.trained_in_turn = false;
   r.recipe.method = Method::Full;
   r.recipe.quant.kind = BaseQuant::None;
 }
@@ -113,16 +120,18 @@ constexpr std::array kFlags{
     PlanFlag{"--full", "", kModel, "train every weight (default)", set_full},
     PlanFlag{"--lora", "[SPEC]", kModel,
              "train adapters. SPEC: r=8,alpha=16,dropout=0,targets=all-linear or "
-             "q_proj+v_proj,dtype=fp32|bf16,base=bf16|fp32,save=lm_head+embed_tokens,dora,linear-experts. Default r=8, "
-             "alpha=2r",
+             "q_proj+v_proj,dtype=fp32|bf16,base=bf16|fp32,save=lm_head+embed_tokens,dora,linear-experts,"
+             "kind=lora|adalora|vera|loha|lokr|ia3|oft|boft|miss|prompt|p-tuning,rotation=32,factor=1. Default r=8, "
+             "alpha=2r; rotation (the "
+             "blocks of oft and boft), factor (of boft and lokr) and r of other kinds as in PEFT",
              [](Request& r, Text v) { set_adapter(r, v, Method::Lora); }},
     PlanFlag{"--qlora", "[SPEC]", kModel,
              "adapters on a 4-bit base. SPEC as for --lora, and "
-             "quant=nf4|gptq4,block=64,double=yes|no,storage=u8|bf16,experts",
+             "quant=nf4|gptq4|hqq,block=64,double=yes|no,storage=u8|bf16,experts",
              [](Request& r, Text v) { set_adapter(r, v, Method::Qlora); }},
     PlanFlag{"--train-only", "NAMES", kModel,
              "of parameters or modules that alone are trained (or carry adapters), as in layers.24-31+lm_head or "
-             "layers.*.mlp; * is any text. Default all",
+             "layers.*.mlp; * is any text; in-turn behind a comma where others are trained in other steps. Default all",
              set_trained},
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
     PlanFlag{

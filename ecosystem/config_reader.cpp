@@ -85,8 +85,9 @@ std::string text_of(const json& value) { return value.is_string() ? value.get<st
 /// Reads the keys of one file.
 class KeyReader {
  public:
-  KeyReader(ReadFile& out, const ParsedConfig& parsed, std::vector<std::string>& notes)
+  KeyReader(ReadFile& out, const ParsedConfig& parsed, std::vector<std::string>& notes, std::string objective)
       : out_(out),
+        objective_(std::move(objective)),
         table_(*out.table),
         tree_(*parsed.tree),
         stops_at_unknown_(table_.refuses_unknown && !parsed.is_guess),
@@ -121,8 +122,10 @@ class KeyReader {
     throw InputError(fmt::format("{}{}: {}", file, line, key), problem, hint);
   }
 
-  /// The method that a key of the table states, or the program that was started; empty: none.
+  /// The method that a flag says beside the file, that a key of the table states, or the program that was started;
+  /// empty: none.
   std::string said_objective() const {
+    if (!objective_.empty()) return objective_;
     for (const KeyRow& row : table_.rows) {
       if (!row.field || row.field->name != "objective" || !tree_.root.contains(row.key)) continue;
       const KeyRow::Value* known = row.find_value(tree_.root.at(row.key));
@@ -331,6 +334,7 @@ class KeyReader {
   }
 
   ReadFile& out_;
+  const std::string objective_;
   const KeyTable& table_;
   const ValueTree& tree_;
   const bool stops_at_unknown_, is_guess_;
@@ -342,9 +346,11 @@ class KeyReader {
 /// The files together: later roles fill what earlier ones do not say.
 class Reading {
  public:
-  Reading(const std::vector<ConfigFile>& files, const FindConfig& find, const StackVersions& versions)
+  Reading(const std::vector<ConfigFile>& files, const FindConfig& find, const StackVersions& versions,
+          const std::string& objective)
       : given_(files, find),
-        versions_(versions) {}
+        versions_(versions),
+        objective_(objective) {}
 
   ConfigReading read() {
     if (const auto script = given_.take_script()) add_launch(*script);
@@ -416,7 +422,7 @@ class Reading {
                       .stated_by = {},
                       .is_guess = parsed.is_guess,
                       .part = {.file = file.name}});
-    KeyReader(files_.back(), parsed, out_.notes).read();
+    KeyReader(files_.back(), parsed, out_.notes, objective_).read();
   }
 
   // --- scripts ---
@@ -683,6 +689,7 @@ class Reading {
 
   GivenFiles given_;
   StackVersions versions_;
+  std::string objective_;
   std::vector<ReadFile> files_;
   std::map<std::string_view, std::string> stated_by_;  // fact: file and key
   ConfigReading out_;
@@ -690,9 +697,9 @@ class Reading {
 
 }  // namespace
 
-ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find,
-                           const StackVersions& versions) {
-  return Reading(files, find, versions).read();
+ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find, const StackVersions& versions,
+                           const std::string& objective) {
+  return Reading(files, find, versions, objective).read();
 }
 
 void settle_vision(const ConfigReading& reading, EstimateRequest& request) {

@@ -46,8 +46,9 @@ struct ConfigReading {
 /// Throws InputError for a file of no known kind, two files of one role, a plan beside other settings, an unknown or
 /// refused key, values that contradict each other, and a combination that a rule forbids.
 /// `versions` are those of libraries that are not the newest.
+/// `objective`: the row of data/methods.yaml that is said beside the files; empty: none is.
 ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find,
-                           const StackVersions& versions = {});
+                           const StackVersions& versions = {}, const std::string& objective = {});
 
 /// Once the model is known: what the files train beside the language model of one with a vision tower.
 void settle_vision(const ConfigReading& reading, EstimateRequest& request);

@@ -7,7 +7,9 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/narrow.h"
+#include "ecosystem/meaning_words.h"
 #include "ecosystem/rules.h"
+#include "models/adapter_kind.h"
 #include "models/fake_quant_table.h"
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
@@ -18,9 +20,6 @@ namespace {
 
 using Notes = std::vector<std::string>;
 
-// huggingface/peft src/peft/tuners/oft/config.py @v0.20.0 (oft_block_size)
-constexpr std::int64_t kUsualOftBlock = 32;
-
 bool holds(const Setup::Flag& flag) { return flag.value_or(false); }
 bool says(const Setup::Word& word, std::string_view value) { return word && *word == value; }
 
@@ -29,18 +28,8 @@ Dtype dtype_named(const std::string& word) {
   return word == "fp32" ? Dtype::F32 : word == "fp16" ? Dtype::F16 : Dtype::BF16;
 }
 
-std::string word_of(Dtype dtype) {
-  if (dtype == Dtype::U8) return "u8";
-  return dtype == Dtype::F32 ? "fp32" : dtype == Dtype::F16 ? "fp16" : "bf16";
-}
-
 OffloadTarget target_named(const Setup::Word& word) {
   return word ? parse_name<OffloadTarget>(*word, "offload") : OffloadTarget::None;
-}
-
-Dtype computes_in(Precision precision) {
-  if (precision == Precision::Fp32) return Dtype::F32;
-  return precision == Precision::Fp16Mixed ? Dtype::F16 : Dtype::BF16;
 }
 
 /// Reading: one part of the request after the other.
@@ -87,12 +76,14 @@ class Reader {
     if (!is_adapter && bits > 0)
       throw InputError("", "a quantised base cannot be trained itself",
                        "adapters are needed: use_peft, adapter: qlora");
-    if (is_prequantised && *s_.quant_method != "gptq")
-      throw InputError("", fmt::format("a base quantised by {} is not modelled", *s_.quant_method),
-                       "bitsandbytes in 4 or 8 bit, or GPTQ in 4 bit");
+    const bool is_hqq = says(s_.quant_method, "hqq");
+    if ((is_prequantised && !is_hqq && *s_.quant_method != "gptq") || (is_hqq && bits == 8))
+      throw InputError("", fmt::format("a base quantised by {} in {} bits is not modelled", *s_.quant_method, bits),
+                       "bitsandbytes in 4 or 8 bit, or GPTQ or HQQ in 4 bit");
     Recipe& r = recipe();
     r.method = !is_adapter ? Method::Full : s_.quant_bits == 4 ? Method::Qlora : Method::Lora;
     r.quant.kind = !is_adapter          ? BaseQuant::None
+                   : is_hqq             ? BaseQuant::Hqq
                    : is_prequantised    ? BaseQuant::Gptq4
                    : s_.quant_bits == 4 ? BaseQuant::Nf4
                    : s_.quant_bits == 8 ? BaseQuant::Int8
@@ -103,11 +94,10 @@ class Reader {
     if (s_.double_quant) r.quant.double_quant = *s_.double_quant;
     r.quant.quantises_experts = s_.quant_experts.value_or(false);
     if (s_.quant_storage && *s_.quant_storage != "compute") r.quant.storage_dtype = dtype_named(*s_.quant_storage);
-    if (s_.rank) r.lora.rank = *s_.rank;
+    read_kind(r.lora);
     r.lora.alpha = s_.alpha.value_or(2 * double(r.lora.rank));
     if (s_.dropout) r.lora.dropout = *s_.dropout;
     if (s_.dora) r.lora.is_dora = *s_.dora;
-    if (holds(s_.oft)) read_rotation(r.lora);
     if (s_.linear_experts) r.lora.linear_experts = *s_.linear_experts;
     if (holds(s_.all_linear))
       r.lora.targets = {"all-linear"};
@@ -118,13 +108,23 @@ class Reader {
     if (s_.saved_modules) r.lora.modules_to_save = *s_.saved_modules;
   }
 
-  /// OFT's blocks by their size; where a file says their number, they are of another size in every layer.
-  void read_rotation(LoraSpec& lora) {
-    if (lora.rank > 0 && s_.rank && *s_.rank > 0 && !s_.oft_block)
-      throw InputError("", "OFT with a number of blocks (r) in the place of their size is not modelled",
-                       "oft_block_size: 32");
-    lora.rank = LoraSpec{}.rank;
-    lora.oft_block = s_.oft_block.value_or(kUsualOftBlock);
+  /// Where a file says a number of blocks of a rotation, they are of another size in every layer.
+  void read_kind(LoraSpec& lora) {
+    if (s_.adapter_kind) lora.kind = *s_.adapter_kind;
+    const AdapterKind& kind = *lora.kind;
+    if (kind.path == AdapterPath::Rotation && s_.rank.value_or(0) > 0 && !s_.rotation_block)
+      throw InputError(
+          "", fmt::format("{} with a number of blocks (r) in the place of their size is not modelled", kind.title),
+          "oft_block_size: 32");
+    if (kind.path == AdapterPath::BlockSum && (says(s_.adapter_start, "bat") || says(s_.adapter_start, "mini")))
+      throw InputError("", fmt::format("{} in its form {} is not modelled", kind.title, *s_.adapter_start),
+                       "init_weights: true");
+    const bool has_rank = kind.block == 0 && kind.path != AdapterPath::Scale;
+    const Setup::Count own = s_.kind_rank || (holds(s_.rank_is_of_lora) && !kind.is_lora()) ? s_.kind_rank : s_.rank;
+    lora.rank = has_rank ? own.value_or(kind.rank) : kind.rank;
+    if (kind.block > 0 && s_.rotation_block != kind.block) lora.rotation_block = s_.rotation_block.value_or(0);
+    if (s_.adapter_factor && *s_.adapter_factor > 0 && *s_.adapter_factor != kind.factor)
+      lora.factor = *s_.adapter_factor;
   }
 
   /// A regular expression stays as it is until the model is known (settle_targets).
@@ -220,6 +220,10 @@ class Reader {
       const bool pads = holds(s_.pads) || (s_.pad_multiple && *s_.pad_multiple >= r.seq_len);
       r.packing = holds(s_.packing) ? Packing::Packed : pads ? Packing::Padded : Packing::Dynamic;
     }
+    if (const LoraSpec& lora = r.lora; r.is_adapter() && lora.kind->is_prompt()) {
+      r.seq_len = std::min(r.seq_len + lora.rank, kMostSeqLen);
+      note(fmt::format("rows are counted with their {} virtual tokens, {} in all", lora.rank, r.seq_len));
+    }
     if (s_.epochs && *s_.epochs > 0) r_.dataset.epochs = *s_.epochs;
     if (s_.eval_batch && holds(s_.evaluates)) r_.eval_batch = std::max<std::int64_t>(*s_.eval_batch, 1);
   }
@@ -268,6 +272,7 @@ class Reader {
     if (holds(s_.galore)) r.optimizer = r.optimizer->is_8bit ? "galore-adamw-8bit" : "galore-adamw";
     if (holds(s_.apollo)) r.optimizer = "apollo-adamw";
     if (holds(s_.adam_mini)) r.optimizer = "adam-mini";
+    if (holds(s_.badam)) r.optimizer = "badam";
     if (!r.optimizer->projects) return;
     if (const auto rank = projection_rank()) r.optimizer_rank = std::max<std::int64_t>(*rank, 1);
     if (r.is_adapter())
@@ -410,203 +415,10 @@ class Reader {
   Notes& notes_;
 };
 
-void write_method(Setup& s, const Recipe& r, bool shards) {
-  s.adapter = r.is_adapter() ? std::string(to_string(r.method)) : "none";
-  if (!r.is_adapter()) return;
-  if (r.quant.packed) {  // the checkpoint says the rest
-    s.adapter = "lora";
-    if (r.quant.kind == BaseQuant::Gptq4) s.quant_method = "gptq";
-  } else if (r.quant.kind != BaseQuant::None) {
-    s.quant_bits = r.quant.bits();
-    s.quant_method = r.quant.kind == BaseQuant::Gptq4 ? "gptq" : "bnb";
-    if (r.quant.kind == BaseQuant::Nf4) {
-      s.quant_type = "nf4";
-      s.double_quant = r.quant.double_quant;
-      if (r.quant.quantises_experts) s.quant_experts = true;
-      if (shards) s.quant_storage = word_of(r.quant.storage_dtype.value_or(computes_in(r.precision)));
-    }
-  }
-  s.rank = r.lora.rank;
-  s.alpha = r.lora.alpha;
-  s.dropout = r.lora.dropout;
-  s.targets = r.lora.targets;
-  s.all_linear = r.lora.targets == std::vector<std::string>{"all-linear"};
-  if (!*s.all_linear) s.module_targets = r.lora.targets;
-  if (!r.lora.modules_to_save.empty()) s.saved_modules = r.lora.modules_to_save;
-  if (r.lora.is_dora) s.dora = true;
-}
-
-void write_precision(Setup& s, const Recipe& r, bool is_local) {
-  s.bf16 = r.precision == Precision::Bf16Mixed;
-  s.fp16 = r.precision == Precision::Fp16Mixed;
-  if (r.fp8_matmul) s.fp8 = true;
-  s.mixed_precision = r.fp8_matmul ? "fp8" : *s.bf16 ? "bf16" : *s.fp16 ? "fp16" : "no";
-  if (r.precision == Precision::Fp32) s.own_dtype = "fp32";
-  if (r.precision == Precision::Bf16True) s.own_dtype = "bf16";
-  const bool keeps_fp32 = !r.is_adapter() && (*s.fp16 || (*s.bf16 && is_local));
-  s.dtype = keeps_fp32 ? "fp32" : word_of(r.lora.base_dtype.value_or(computes_in(r.precision)));
-  if (!r.is_adapter() && !keeps_fp32) s.dtype = word_of(computes_in(r.precision));
-}
-
-void write_objective(Setup& s, const Recipe& r) {
-  s.objective = std::string(r.objective.method->name);
-  if (r.objective.method.is_usual()) return;
-  if (r.objective.answers() > 1) s.pair_loss = s.objective;
-  if (r.objective.reference) s.reference = std::string(to_string(*r.objective.reference));
-  if (r.objective.labels > 0) s.labels = r.objective.labels;
-  if (r.objective.texts_per_row > 0) s.texts_per_row = r.objective.texts_per_row;
-}
-
-void write_batch(Setup& s, const EstimateRequest& request, std::int64_t data_parallel) {
-  const Recipe& r = request.recipe;
-  s.micro_batch = r.micro_batch;
-  s.grad_accum = r.grad_accum;
-  s.seq_len = r.seq_len;
-  s.global_batch = r.micro_batch * r.grad_accum * data_parallel;
-  s.packing = r.packing == Packing::Packed;
-  s.pads = r.packing == Packing::Padded;
-  if (*s.pads) s.pad_multiple = r.seq_len;
-  s.epochs = request.dataset.epochs;
-  if (request.eval_batch > 0) s.eval_batch = request.eval_batch, s.evaluates = true;
-}
-
-void write_kernels(Setup& s, const Recipe& r) {
-  s.optimizer = std::string(r.optimizer->name);
-  if (r.optimizer_in_backward) s.optimizer_in_backward = true;
-  s.attention = std::string(to_string(r.attention));
-  s.compile_layers = r.torch_compile;
-  s.checkpointing = r.checkpointing != Checkpointing::None;
-  if (r.offload.activations) s.activation_offload = true;
-  const bool has_layers = r.kernels == LayerKernels::Fused, has_loss = r.loss == LossKernel::Fused;
-  s.liger = has_layers || has_loss;
-  if (*s.liger && !has_layers) s.liger_layers = false;
-  if (*s.liger && !has_loss) s.liger_loss = false;
-  if (r.loss == LossKernel::Chunked) s.loss = "chunked";
-}
-
-void write_fsdp(Setup& s, const EstimateRequest& request, const Strategy& strategy) {
-  const bool is_v1 = strategy.engine == ShardingEngine::Fsdp1;
-  const bool reshards = strategy.layout.reshards_after_forward, is_hybrid = strategy.mesh.copies() > 1;
-  s.distributed = "fsdp";
-  s.fsdp_version = is_v1 ? 1 : 2;
-  if (is_v1) {
-    s.fsdp_sharding = is_hybrid ? (reshards ? "hybrid" : "hybrid-grad-op") : reshards ? "full" : "grad-op";
-    s.fsdp_sync = true;
-    s.fsdp_orig_params = !request.recipe.is_adapter();
-    s.fsdp_backward_prefetch = "pre";
-    s.fsdp_forward_prefetch = false;
-  } else {
-    s.fsdp_reshard = reshards ? "yes" : "no";
-  }
-  if (!is_v1 && is_hybrid) {
-    s.dp_replicate = strategy.mesh.copies();
-    s.dp_shard = strategy.mesh.shard_ways();
-  }
-  s.fsdp_wrap = strategy.wrap == WrapPolicy::Layer ? "layer" : "size";
-  if (strategy.wrap == WrapPolicy::Size) s.fsdp_min_params = strategy.wrap_min_params;
-  s.fsdp_offload = request.recipe.offload.params != OffloadTarget::None;
-  s.fsdp_ram_efficient = true;
-  s.fsdp_state_dict = "sharded";
-  s.fsdp_checkpointing = false;
-}
-
-void write_zero(Setup& s, const EstimateRequest& request, const Strategy& strategy) {
-  s.distributed = "deepspeed";
-  s.zero_stage = strategy.layout.shards_weights ? 3 : strategy.layout.shards_gradients ? 2 : 1;
-  s.deepspeed_file = "deepspeed.json";
-  if (*s.zero_stage == 3) s.zero_init = s.zero_gathers_for_save = true;
-  EngineConvention zero = request.recipe.framework->zero;
-  apply_zero_options(request.options, zero);
-  const GradientBuckets& buckets = zero.buckets_of(*s.zero_stage == 3);
-  const std::int64_t hidden = request.model.hidden_size;
-  s.zero_bucket = buckets.size != 0 ? buckets.elements(hidden) : hidden * hidden;
-  s.zero_overlap = buckets.overlap_comm ? "on" : "off";
-  if (zero.gathers_int8) s.zero_quantized_weights = true;
-}
-
 }  // namespace
 
 void apply_setup(const Setup& setup, EstimateRequest& request, Notes& notes) {
   Reader(setup, request, notes).read_all();
-}
-
-/// "24-27,31" as "(24|25|26|27|31)"; other parts of a name as they are, '*' for any text between two dots.
-std::string pattern_of_part(const std::string& part) {
-  const bool is_list = !part.empty() && part.find_first_not_of("0123456789-,") == std::string::npos;
-  if (!is_list) {
-    std::string pattern;
-    for (const char c : part) pattern += c == '*' ? std::string("[^.]*") : std::string(1, c);
-    return pattern;
-  }
-  std::vector<std::string> numbers;
-  for (const std::string& range : split(part, ',')) {
-    const std::size_t dash = range.find('-');
-    const auto first = as_number(range.substr(0, dash));
-    const auto last = dash == std::string::npos ? first : as_number(range.substr(dash + 1));
-    for (double n = first.value_or(0); n <= last.value_or(-1) && numbers.size() < 4096; ++n)
-      numbers.push_back(fmt::format("{}", std::int64_t(n)));
-  }
-  return numbers.size() == 1 ? numbers.front() : fmt::format("({})", fmt::join(numbers, "|"));
-}
-
-/// axolotl's unfrozen_parameters, as trained_parameters.cpp reads them: from the beginning, a dot for a dot.
-void write_unfrozen(Setup& s, const Recipe& r) {
-  if (r.trained.empty() || r.is_adapter()) return;
-  s.unfrozen.emplace();
-  for (const std::string& name : r.trained) {
-    std::vector<std::string> parts;
-    for (const std::string& part : split(name, '.')) parts.push_back(pattern_of_part(part));
-    s.unfrozen->push_back(fmt::format("(.+.)?{}(.|$)", fmt::join(parts, ".")));
-  }
-}
-
-void write_fake_quantisers(Setup& s, const Recipe& r) {
-  if (r.qat == Qat::None || fake_quant_row(r.qat).dtypes.empty()) return;
-  const std::string& both = fake_quant_row(r.qat).dtypes.front();
-  s.qat_weights = both.substr(0, both.find(' '));
-  const std::string inputs = both.substr(both.find(' ') + 1);
-  if (inputs != "none") s.qat_inputs = inputs;
-}
-
-Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
-  Setup s;
-  const Offload& offload = request.recipe.offload;
-  const bool is_local = strategy.engine == ShardingEngine::Local;
-  s.model = request.model.id.empty() ? request.model.name : request.model.id;
-  s.model_type = request.model.model_type;
-  write_objective(s, request.recipe);
-  if (request.teacher) s.teacher = request.teacher->id.empty() ? request.teacher->name : request.teacher->id;
-  write_method(s, request.recipe, strategy.layout.shards_weights);
-  write_precision(s, request.recipe, is_local);
-  write_batch(s, request, strategy.mesh.batch_replicas());
-  write_kernels(s, request.recipe);
-  write_unfrozen(s, request.recipe);
-  write_fake_quantisers(s, request.recipe);
-  if (request.model.vision.is_present()) {
-    s.freezes_tower = request.recipe.images.train != TrainVision::All;
-    s.freezes_projector = request.recipe.images.train == TrainVision::No;
-  }
-  s.fsdp2_shards_4bit = request.recipe.framework->distributed.fsdp2_shards_4bit;
-  s.fsdp2_shards_8bit = request.recipe.framework->distributed.fsdp2_shards_8bit;
-  const bool is_one_process = strategy.schedule == Schedule::Naive || strategy.mesh.world() == 1;
-  s.num_processes = is_one_process ? 1 : strategy.mesh.world();
-  s.num_machines = strategy.is_one_gpu() ? 1 : request.cluster.num_nodes();
-  if (offload.optimizer != OffloadTarget::None) s.offload_optimizer = std::string(to_string(offload.optimizer));
-  if (offload.params != OffloadTarget::None) s.offload_params = std::string(to_string(offload.params));
-  if (is_fsdp(strategy.engine))
-    write_fsdp(s, request, strategy);
-  else if (strategy.engine == ShardingEngine::Zero)
-    write_zero(s, request, strategy);
-  else
-    s.distributed = is_one_process ? "no" : "multi";
-  // towers that no row of text reaches: their parameters get no gradient, at which DDP stops unless it looks for them
-  const bool has_idle_towers = list_weights(request.model).part_elements(ModelPart::Idle) > 0;
-  if (has_idle_towers) s.freezes_tower = true;
-  if (is_local && !is_one_process) s.finds_unused = has_idle_towers;
-  if (s.checkpointing == true)
-    s.reentrant = strategy.layout.shards_weights && request.recipe.is_adapter() &&
-                  (strategy.engine == ShardingEngine::Zero || request.recipe.quant.kind != BaseQuant::None);
-  return s;
 }
 
 }  // namespace gpuplan

@@ -42,8 +42,11 @@ struct Setup {
   Flag shards_4bit;                                          // the program's own 4-bit storage can be sharded
   Flag all_linear;                                           // the targets as axolotl says them, in two keys
   Flag dora, compile_layers;
-  Flag oft;  // rotations in the place of low-rank adapters
-  Count oft_block;
+  Word adapter_kind;   // a row of data/adapters.yaml
+  Word adapter_start;  // what its parameters begin with: of MiSS another form of it
+  Count rotation_block, adapter_factor;
+  Count kind_rank;                             // by a key of the kind's own
+  Flag rank_is_of_lora;                        // `rank` says nothing of other kinds
   Flag prepares_kbit, prepares_checkpointing;  // PEFT's preparation of a quantised base, and its own checkpointing
   Flag rank_means_adapters;                    // a rank alone says that adapters are trained
   // what is trained alone: expressions, layers, shares and parts, as ecosystem/trained_parameters.cpp reads them
@@ -52,6 +55,8 @@ struct Setup {
   Word frozen_regex, trained_regex, decoder_trained, encoder_trained, fusion_trained;
   Flag freezes_layers, spreads_layers, freezes_language;
   Number freeze_layers, frozen_ratio;
+  Count drawn_layers;                     // so many that change from time to time, beside what is outside of layers
+  Flag drawn_keep_states;                 // of those that were trained before
   Words parameter_targets;                // experts' parameters that carry adapters
   Word qat, qat_weights, qat_inputs;      // fake quantisers: in one word, or of weights and of inputs
   Flag freezes_tower, freezes_projector;  // of a model with a vision tower; the projector's follows the tower's
@@ -72,7 +77,7 @@ struct Setup {
   Flag fp8;             // the trainer's own word: layers multiply in fp8
   Flag sets_precision;  // the trainer's words count, and its launcher's mixed_precision does not
   Word mixed_precision, optimizer, attention, loss;
-  Flag galore, apollo, adam_mini;  // by a switch of their own beside the optimizer's name
+  Flag galore, apollo, adam_mini, badam;  // by a switch of their own beside the optimizer's name
   Count optimizer_rank;
   Words optimizer_targets;   // modules whose gradients are projected
   Word optimizer_arguments;  // "rank=64, scale=0.1"

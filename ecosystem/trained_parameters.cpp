@@ -71,6 +71,7 @@ class Chooser {
   void choose() {
     if (s_.unfrozen) choose_unfrozen();
     if (s_.freezes_layers.value_or(false)) choose_layers();
+    if (s_.drawn_layers.value_or(0) > 0 || s_.badam.value_or(false)) choose_drawn();
     if (s_.adapted_layers && r_.recipe.is_adapter()) choose_adapted();
     if (freezes_by_name() && !r_.recipe.is_adapter()) choose_by_name();
     if (s_.decoder_trained || s_.encoder_trained || s_.fusion_trained) choose_parts();
@@ -154,6 +155,38 @@ class Chooser {
                                 parts, [&](const std::string& part) { return name.find(part) != std::string::npos; });
         },
         "freeze_trainable_layers");
+  }
+
+  /// Layers that change from time to time. Memory and time are largest where the first ones are trained, as backward
+  /// goes down to them; those outside of layers are trained too under LISA, and not under BAdam. Sources: axolotl
+  /// src/axolotl/utils/callbacks/lisa.py @067b021c; modelscope/ms-swift swift/callbacks/lisa.py @3602360a; Ledzy/BAdam
+  /// src/badam/block_optim.py @bf989dcb (include_embedding, include_lm_head).
+  void choose_drawn() {
+    const bool is_badam = s_.badam.value_or(false);
+    const std::int64_t count = is_badam ? 1 : std::min(*s_.drawn_layers, r_.model.num_hidden_layers);
+    if (r_.recipe.is_adapter())
+      fail(fmt::format("{} trains weights, and adapters are trained", is_badam ? "BAdam" : "LISA"),
+           "train all weights");
+    std::set<std::string> drawn;
+    std::int64_t position = 0, num_drawn = 0;
+    for (; position < weights_.num_layers(); ++position) {
+      const LayerKind& kind = weights_.layer(position);
+      if (kind.part != ModelPart::Language || kind.is_bridge) continue;
+      for (const WeightTensor& t : kind.tensors)
+        if (num_drawn < count) drawn.insert(parameter_name(kind, position, t));
+      ++num_drawn;
+    }
+    for (const auto* list : {&weights_.before, &weights_.after})
+      for (const WeightTensor& t : *list)
+        if (!is_badam && t.part == ModelPart::Language) drawn.insert(t.name);
+    train([&](const std::string& name, const WeightTensor&) { return drawn.contains(name); },
+          is_badam ? "use_badam" : "the layers of LISA");
+    r_.recipe.trained_in_turn = s_.drawn_keep_states.value_or(false);
+    notes_.push_back(fmt::format(
+        "counted where the first {} of the layers {} trained, down to which backward goes: others take less{}",
+        count == 1 ? "one" : std::to_string(count), count == 1 ? "is" : "are",
+        r_.recipe.trained_in_turn ? "; optimizer states of layers that were trained before stay, so all have them"
+                                  : ""));
   }
 
   /// PEFT's layers_to_transform: adapters in layers of these numbers alone.

@@ -16,8 +16,8 @@ constexpr std::array kFamilies{
     &kChatGlm, &kBaichuan, &kInternLm, &kInternLm2,
     &kMixtral, &kQwen2Moe, &kQwen3Moe, &kOlmoe, &kDeepSeek, &kDeepSeekV2, &kDeepSeekV3, &kKimiK2, &kGlm4Moe, &kGlm4MoeLite, &kDots1, &kMiniMaxM2, &kErnieMoe, &kGraniteMoe,
     &kGptOss, &kLlama4,
-    &kQwen3Next, &kQwen35Text, &kQwen35MoeText, &kFalconH1, &kNemotronH, &kLfm2, &kLfm2Moe, &kBamba, &kMamba, &kFalconMamba, &kMamba2, &kGptNeo, &kApertus, &kPhiMoe,
-    &kQwen2Vl, &kQwen25Vl, &kQwen3Vl, &kQwen3VlMoe, &kQwen35, &kQwen35Moe, &kGemma3, &kGemma4, &kGemma3n, &kPaliGemma, &kIdefics3, &kSmolVlm, &kLlava, &kLlavaNext, &kOneVision, &kInternVl, &kMllama,
+    &kQwen3Next, &kQwen35Text, &kQwen35MoeText, &kFalconH1, &kNemotronH, &kLfm2, &kLfm2Moe, &kBamba, &kJamba, &kMamba, &kFalconMamba, &kMamba2, &kGptNeo, &kApertus, &kPhiMoe,
+    &kQwen2Vl, &kQwen25Vl, &kQwen3Vl, &kQwen3VlMoe, &kQwen35, &kQwen35Moe, &kGemma3, &kGemma4, &kGemma4Unified, &kGemma3n, &kPaliGemma, &kIdefics3, &kSmolVlm, &kLlava, &kLlavaNext, &kOneVision, &kInternVl, &kMllama,
     &kT5, &kMt5, &kBert};
 // clang-format on
 

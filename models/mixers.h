@@ -30,6 +30,7 @@ constexpr bool has_short_convolution(Mixer mixer) { return mixer == Mixer::Short
 struct Mamba1Spec {
   std::int64_t inner_width{}, state_size{}, conv_kernel{}, time_rank{};
   bool has_conv_bias{}, has_proj_bias{};
+  bool has_norms{};  // of the time steps, B and C, with weights (Jamba)
   std::int64_t state_elements() const { return inner_width * state_size; }
   std::int64_t selected_width() const { return time_rank + 2 * state_size; }
   friend bool operator==(const Mamba1Spec&, const Mamba1Spec&) = default;

@@ -33,6 +33,7 @@ enum class HeadKind : std::uint8_t { LanguageModel, Pooler };  // Pooler: BertMo
 struct MoeSpec {
   std::int64_t num_experts{}, experts_per_token{}, intermediate_size{};
   std::int64_t shared_intermediate_size{};  // of the always active expert, 0: none
+  std::int64_t latent_size{};               // the routed experts' input and output, between two projections; 0: none
   std::int64_t num_dense_layers{};          // first layers with a dense MLP (DeepSeek)
   std::int64_t layer_step = 1;              // of the others every how-manieth has experts (Llama 4 Maverick: 2)
   bool has_shared_gate{};                   // a sigmoid switch on the shared expert (Qwen)

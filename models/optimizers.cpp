@@ -37,6 +37,10 @@ constexpr std::string_view kAdamMini =
     "zyushun/Adam-mini 402aadfe, adam_mini/adam_mini.py: one moment as the gradient, one number per row of the other, "
     "a "
     "loop over the tensors";
+constexpr std::string_view kBadam =
+    "Ledzy/BAdam bf989dcb, src/badam/block_optim.py (BlockOptimizer): of the block that is trained an fp32 copy and "
+    "both "
+    "moments, and its gradient in fp32 while it steps; the states are dropped when the block changes";
 constexpr std::string_view kDecomposes =
     "GaLore decomposes each projected gradient anew every 200 steps (SVD in float32), minutes for a model of 7 B; that "
     "is "
@@ -70,6 +74,7 @@ constexpr std::array kOptimizers{
     OptimizerSpec{"paged-ademamix-8bit",  3, true,  false, kNone, true,  false, false, kAdemamix},
     OptimizerSpec{"rmsprop",              1, false, true,  kList, false, false, false, kTorch},
     OptimizerSpec{"adam-mini",            1, false, true,  kLoop, false, false, false, kAdamMini},
+    OptimizerSpec{"badam",                3, false, false, kList, false, false, false, kBadam},
     OptimizerSpec{"galore-adamw",         2, false, true,  kLoop, false, false, false, kGalore, 4, true, kDecomposes},
     OptimizerSpec{"galore-adamw-8bit",    2, true,  false, kLoop, false, false, false, kGalore, 4, true, kDecomposes},
     OptimizerSpec{"apollo-adamw",         2, false, true,  kLoop, false, false, false, kApollo, 4, true},

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "models/adapter_kind.h"
 
 namespace gpuplan {
 namespace {
@@ -113,6 +114,8 @@ std::string why_not_shared(const ModelSpec& model, const Recipe& recipe, const F
     return fmt::format("{} has no adapters of split linears", framework.name);
   if (recipe.is_adapter() && (recipe.lora.is_dora || !recipe.lora.modules_to_save.empty()))
     return "tp with DoRA or modules_to_save is not planned yet";
+  if (recipe.is_adapter() && !recipe.lora.kind->is_lora())
+    return fmt::format("tp with {} is not planned yet", recipe.lora.kind->title);
   if (recipe.quant.kind != BaseQuant::None && !trainer.quantised)
     return fmt::format("{} cannot split a quantised base", framework.name);
   if (recipe.qat != Qat::None) return "tp with fake quantisers is not planned yet";

@@ -29,8 +29,12 @@ enum class Checkpointing : std::uint8_t { None, Full, Selective, EveryK, Element
 enum class OffloadTarget : std::uint8_t { None, Cpu, Nvme };
 enum class Packing : std::uint8_t { Packed, Padded, Dynamic };
 
-/// Low-rank adapters (Hu et al. 2021). An adapted linear [in -> out] gains A [r, in] and B [out, r].
+struct AdapterKind;
+const AdapterKind& row_named(std::string_view name, std::type_identity<AdapterKind>);
+
+/// Adapters. Of the usual kind (Hu et al. 2021) an adapted linear [in -> out] gains A [r, in] and B [out, r].
 struct LoraSpec {
+  RowOf<AdapterKind> kind;  // lora: a row of models/adapter_kind.h
   std::int64_t rank = 8;
   double alpha = 16;  // default 2 r
   double dropout = 0;
@@ -39,10 +43,9 @@ struct LoraSpec {
   std::optional<Dtype> base_dtype;                 // frozen base as loaded; unset: the compute dtype
   std::vector<std::string> modules_to_save;        // "lm_head", "embed_tokens": trained as full copies
   bool is_dora = false;                            // adds one magnitude per output feature
-  bool linear_experts = false;  // stacked experts as linears of their own, by an option of the trainer
-  /// OFT (Qiu et al. 2023) in the place of A and B: the input of an adapted linear is rotated in blocks of this size by
-  /// an orthogonal matrix of b (b - 1) / 2 parameters per block. 0: LoRA.
-  std::int64_t oft_block = 0;
+  bool linear_experts = false;      // stacked experts as linears of their own, by an option of the trainer
+  std::int64_t rotation_block = 0;  // of kinds that divide the input into blocks; 0: the kind's own
+  std::int64_t factor = 0;  // of BOFT, how many; of LoKr, one of the two that a side is divided into; 0: the kind's own
   bool operator==(const LoraSpec&) const = default;
 };
 
@@ -115,6 +118,8 @@ struct Recipe {
   QuantSpec quant;
   /// Names of parameters or modules (models/trained_names.h) that alone are trained, or carry adapters; empty: all.
   std::vector<std::string> trained;
+  /// What `trained` leaves out has its turn in other steps, under one optimizer that keeps its states of all of it.
+  bool trained_in_turn = false;
   Precision precision = Precision::Bf16Mixed;
   RowOf<OptimizerSpec> optimizer;     // adamw-fused
   std::int64_t optimizer_rank = 128;  // of an optimizer that projects gradients

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "models/adapter_kind.h"
 
 namespace gpuplan {
 namespace {
@@ -144,6 +145,7 @@ namespace {
 
 struct Draft {
   AdapterFlag flag;
+  bool has_rank = false;
   bool has_alpha = false;
 };
 
@@ -175,8 +177,8 @@ Dtype read_dtype(Value value, Where where, std::initializer_list<Dtype> accepted
 
 BaseQuant read_base(Value value, Where where) {
   const BaseQuant kind = parse_name<BaseQuant>(value, where);
-  if (kind != BaseQuant::Nf4 && kind != BaseQuant::Gptq4)
-    throw InputError(where, fmt::format("'{}' is no 4-bit base", value), "nf4 or gptq4; --lora --int8 for 8 bits");
+  if (kind != BaseQuant::Nf4 && kind != BaseQuant::Gptq4 && kind != BaseQuant::Hqq)
+    throw InputError(where, fmt::format("'{}' is no 4-bit base", value), "nf4, gptq4 or hqq; --lora --int8 for 8 bits");
   return kind;
 }
 
@@ -203,7 +205,11 @@ struct Key {
 };
 
 constexpr std::array kKeys{
-    Key{"r", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.rank = parse_integer(v, w, 1, kMostRank); }},
+    Key{"r", false, true,
+        [](Draft& d, Value v, Where w) {
+          d.flag.lora.rank = parse_integer(v, w, 1, kMostRank);
+          d.has_rank = true;
+        }},
     Key{"alpha", false, true,
         [](Draft& d, Value v, Where w) {
           d.flag.lora.alpha = read_alpha(v, w);
@@ -221,8 +227,11 @@ constexpr std::array kKeys{
         }},
     Key{"save", false, true, [](Draft& d, Value v, Where w) { d.flag.lora.modules_to_save = read_list(v, w); }},
     Key{"dora", false, false, [](Draft& d, Value, Where) { d.flag.lora.is_dora = true; }},
-    Key{"oft", false, true,
-        [](Draft& d, Value v, Where w) { d.flag.lora.oft_block = parse_integer(v, w, 2, kMostRank); }},
+    Key{"kind", false, true, [](Draft& d, Value v, Where) { d.flag.lora.kind = find_adapter_kind(v); }},
+    Key{"rotation", false, true,
+        [](Draft& d, Value v, Where w) { d.flag.lora.rotation_block = parse_integer(v, w, 2, kMostRank); }},
+    Key{"factor", false, true,
+        [](Draft& d, Value v, Where w) { d.flag.lora.factor = parse_integer(v, w, 1, kMostRank); }},
     Key{"linear-experts", false, false, [](Draft& d, Value, Where) { d.flag.lora.linear_experts = true; }},
     Key{"quant", true, true, [](Draft& d, Value v, Where w) { d.flag.quant.kind = read_base(v, w); }},
     Key{"experts", true, false, [](Draft& d, Value, Where) { d.flag.quant.quantises_experts = true; }},
@@ -298,6 +307,7 @@ AdapterFlag parse_adapter(const std::string& spec, bool has_base, const std::str
   if (!trim(spec).empty())
     for (const std::string& part : split(spec, ','))
       read_part(draft, with_key(part, has_base, flag), has_base, flag, seen);
+  if (!draft.has_rank) draft.flag.lora.rank = draft.flag.lora.kind->rank;
   if (!draft.has_alpha) draft.flag.lora.alpha = 2 * double(draft.flag.lora.rank);
   return draft.flag;
 }
@@ -361,11 +371,13 @@ std::string adapter_spec(const LoraSpec& lora, const QuantSpec& quant) {
   if (lora.base_dtype) add("base", std::string(to_string(*lora.base_dtype)));
   if (!lora.modules_to_save.empty()) add("save", fmt::format("{}", fmt::join(lora.modules_to_save, "+")));
   if (lora.is_dora) spec += ",dora";
-  if (lora.oft_block > 0) add("oft", std::to_string(lora.oft_block));
+  if (!lora.kind->is_lora()) add("kind", lora.kind->name);
+  if (lora.rotation_block > 0) add("rotation", std::to_string(lora.rotation_block));
+  if (lora.factor > 0) add("factor", std::to_string(lora.factor));
   if (lora.linear_experts) spec += ",linear-experts";
   if (quant.quantises_experts) spec += ",experts";
   if (quant.packed) return spec;  // the checkpoint says it
-  if (quant.kind == BaseQuant::Gptq4) add("quant", std::string(to_string(quant.kind)));
+  if (quant.kind == BaseQuant::Gptq4 || quant.kind == BaseQuant::Hqq) add("quant", std::string(to_string(quant.kind)));
   if (quant.kind != BaseQuant::Nf4 && quant.kind != BaseQuant::Gptq4) return spec;
   if (quant.block_size != QuantSpec{}.block_size) add("block", std::to_string(quant.block_size));
   if (!quant.double_quant) add("double", "no");

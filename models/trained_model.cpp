@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/narrow.h"
+#include "models/adapter_kind.h"
 #include "models/expert_layout.h"
 #include "models/layer_marks.h"
 #include "models/quantisation.h"
@@ -24,6 +25,11 @@ bool is_open(const Recipe& recipe, ModelPart part) {
          (part == ModelPart::Projector && recipe.images.train != TrainVision::No);
 }
 
+/// Says whether it is trained in other steps than this one.
+bool rests(const Recipe& recipe, const WeightTensor& tensor) {
+  return recipe.trained_in_turn && recipe.pass == Pass::Train && tensor.is_frozen && is_open(recipe, tensor.part);
+}
+
 bool is_open(const Recipe& recipe, const WeightTensor& tensor) {
   return recipe.pass != Pass::Frozen && is_open(recipe, tensor.part) && !tensor.is_frozen;
 }
@@ -34,20 +40,20 @@ struct Choice {
   const FrameworkConvention& framework;
   AdapterRanks ranks;
 
-  /// PEFT takes the divisor of the width that is nearest to the block that is asked for, the smaller of two. Source:
-  /// huggingface/peft src/peft/tuners/oft/layer.py @v0.20.0 (adjust_oft_parameters).
-  std::int64_t rotation_of(const WeightTensor& tensor) const {
-    const std::int64_t wanted = recipe.lora.oft_block, in = tensor.in;
-    if (wanted == 0 || rank_of(tensor) == 0) return 0;
-    if (wanted >= in) return in;
-    std::int64_t lower = wanted, higher = wanted;
-    while (lower > 1 && in % lower != 0) --lower;
-    while (higher < in && in % higher != 0) ++higher;
-    return wanted - lower <= higher - wanted ? lower : higher;
+  /// A linear as its adapter sees it; rank 0: it has none.
+  AdaptedLinear adapted(const WeightTensor& tensor) const {
+    const LoraSpec& lora = recipe.lora;
+    return {.in = tensor.in,
+            .out = tensor.out,
+            .rank = rank_of(tensor),
+            .block = block_of(lora, tensor.in),
+            .factor = lora.factor > 0 ? lora.factor : lora.kind->factor,
+            .scales_input = lora.kind->path == AdapterPath::Scale && tensor.slot == LinearSlot::Down};
   }
 
   std::int64_t rank_of(const WeightTensor& tensor) const {
-    if (recipe.lora.oft_block > 0 && is_stacked_experts(tensor)) return 0;  // OFT adapts modules alone
+    if (!recipe.lora.kind->is_lora() && is_stacked_experts(tensor)) return 0;  // other kinds adapt modules alone
+    if (recipe.lora.kind->is_prompt()) return 0;
     return recipe.is_adapter() && is_open(recipe, tensor) ? ranks.rank_of(tensor) : 0;
   }
   bool quantises(const WeightTensor& tensor) const {
@@ -130,18 +136,24 @@ void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, 
         {StateKind::Adapter, out_features, in_features, copies, index, use, is_stack, is_of_experts, is_block});
   };
   if (tensor.is_tied) return add_whole(StateKind::SavedCopy);  // what it is a copy of is the embedding
-  if (!recipe.is_adapter() && is_open(recipe, tensor)) {
+  if (!recipe.is_adapter() && (is_open(recipe, tensor) || rests(recipe, tensor))) {
     add_whole(StateKind::Trained);
     out.back().is_linear = tensor.role == WeightRole::Linear;
+    out.back().rests = rests(recipe, tensor);
     return;
   }
   add_whole(choice.quantises(tensor) ? StateKind::Quantised : is_block ? StateKind::Frozen : StateKind::FrozenEnd);
-  if (const std::int64_t block = choice.rotation_of(tensor)) {
-    add_adapter(tensor.in / block, block * (block - 1) / 2, WeightUse::LowRankA);
-  } else if (const std::int64_t rank = choice.rank_of(tensor)) {
-    add_adapter(rank, tensor.in, WeightUse::LowRankA);
-    add_adapter(tensor.out, rank, WeightUse::LowRankB);
+  if (const AdaptedLinear adapted = choice.adapted(tensor); adapted.rank > 0) {
+    constexpr std::array kUses{WeightUse::LowRankA, WeightUse::LowRankB};
+    const auto& kind = *recipe.lora.kind;
+    for (std::size_t i = 0; i < kind.trained.size(); ++i)
+      add_adapter(side_length(kind.trained[i][0], adapted), side_length(kind.trained[i][1], adapted),
+                  i < kUses.size() ? kUses[i] : WeightUse::Tensor);
     if (recipe.lora.is_dora) add_adapter(tensor.out, 1, WeightUse::Tensor);
+    for (const AdapterShape& buffer : kind.buffers) {
+      add_adapter(side_length(buffer[0], adapted), side_length(buffer[1], adapted), WeightUse::None);
+      out.back().kind = StateKind::AdapterBuffer;
+    }
   }
   if (recipe.is_adapter() && is_saved_copy(recipe, tensor)) add_whole(StateKind::SavedCopy);
 }
@@ -150,6 +162,63 @@ StateList state_of(const std::vector<WeightTensor>& tensors, const Choice& choic
   StateList out;
   for (std::size_t i = 0; i < tensors.size(); ++i) add_state(out, tensors[i], narrow<std::uint16_t>(i), choice);
   return out;
+}
+
+template <class Visit>
+void each_list(const ModelWeights& weights, Visit visit) {
+  visit(weights.before);
+  for (const LayerKind& kind : weights.kinds) visit(kind.tensors);
+  visit(weights.after);
+}
+
+/// What adapters of this kind have once, as large as the widest of the adapted linears needs.
+void add_shared(StateList& out, const ModelWeights& weights, const Choice& choice) {
+  AdaptedLinear largest;
+  each_list(weights, [&](const std::vector<WeightTensor>& list) {
+    for (const WeightTensor& t : list) {
+      const AdaptedLinear own = choice.adapted(t);
+      if (own.rank == 0) continue;
+      largest = own.in > largest.in ? AdaptedLinear{.in = own.in, .out = largest.out, .rank = own.rank} : largest;
+      largest.out = std::max(largest.out, own.out);
+    }
+  });
+  for (const AdapterShape& shape : choice.recipe.lora.kind->shared)
+    out.push_back({.kind = StateKind::AdapterBuffer,
+                   .rows = side_length(shape[0], largest),
+                   .cols = side_length(shape[1], largest),
+                   .use = WeightUse::None});
+}
+
+/// Virtual tokens, and the encoder that makes them: in front of the embedding's output, of its width.
+void add_prompt(StateList& out, const ModelSpec& spec, const LoraSpec& lora) {
+  if (!lora.kind->is_prompt()) return;
+  const AdaptedLinear own{.in = spec.hidden_size, .out = spec.hidden_size, .rank = lora.rank, .factor = lora.factor};
+  for (const AdapterShape& shape : lora.kind->trained)
+    out.push_back({.kind = StateKind::Adapter,
+                   .rows = side_length(shape[0], own),
+                   .cols = side_length(shape[1], own),
+                   .use = WeightUse::LowRankA});
+}
+
+/// What the kind of adapters does not go with: a quantised base, DoRA, a width that its blocks do not divide.
+std::optional<InputError> refused_kind(const Recipe& recipe, const ModelWeights& weights, const Choice& choice) {
+  const AdapterKind& kind = *recipe.lora.kind;
+  if (!kind.is_lora() && recipe.lora.is_dora)
+    return InputError("--lora dora", fmt::format("{} has no magnitudes of DoRA", kind.title), "leave one of them out");
+  if (!kind.takes_quantised && recipe.quant.kind != BaseQuant::None)
+    return InputError("--lora kind", fmt::format("{} takes no quantised base", kind.title), "leave the base in 16 bit");
+  if (kind.block == 0) return {};
+  std::string uneven;
+  each_list(weights, [&](const std::vector<WeightTensor>& list) {
+    for (const WeightTensor& t : list)
+      if (choice.rank_of(t) > 0 && choice.adapted(t).block == 0)
+        uneven = fmt::format("the {} inputs of {}", t.in, module_name(t.name));
+  });
+  if (uneven.empty()) return {};
+  const std::int64_t block = recipe.lora.rotation_block > 0 ? recipe.lora.rotation_block : kind.block;
+  return InputError("--lora rotation",
+                    fmt::format("blocks of {} do not divide {}, and {} stops there", block, uneven, kind.title),
+                    "take a divisor of all of them, or name other targets");
 }
 
 struct SlotRow {
@@ -184,7 +253,8 @@ constexpr std::array kSlotRows{
     SlotRow{LinearSlot::ExpertGateUp, "expert gate_up_proj", Dim::Hidden, Dim::Ffn, Cut::Column}, SlotRow{LinearSlot::ExpertDown, "expert down_proj", Dim::Ffn, Dim::Hidden, Cut::Row},
     SlotRow{LinearSlot::SharedGate, "shared gate_proj", Dim::Hidden, Dim::Ffn, Cut::Column}, SlotRow{LinearSlot::SharedUp, "shared up_proj", Dim::Hidden, Dim::Ffn, Cut::Column},
     SlotRow{LinearSlot::SharedGateUp, "shared gate_up_proj", Dim::Hidden, Dim::Ffn, Cut::Column},
-    SlotRow{LinearSlot::SharedDown, "shared down_proj", Dim::Ffn, Dim::Hidden, Cut::Row}, SlotRow{LinearSlot::SharedSwitch, "shared switch", Dim::Hidden, Dim::Experts}};
+    SlotRow{LinearSlot::SharedDown, "shared down_proj", Dim::Ffn, Dim::Hidden, Cut::Row}, SlotRow{LinearSlot::SharedSwitch, "shared switch", Dim::Hidden, Dim::Experts},
+    SlotRow{LinearSlot::LatentIn, "fc1_latent_proj", Dim::Hidden, Dim::Latent}, SlotRow{LinearSlot::LatentOut, "fc2_latent_proj", Dim::Latent, Dim::Hidden}};
 // clang-format on
 
 const SlotRow& row_of(LinearSlot slot) {
@@ -226,7 +296,9 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Choice
     ref.rank = choice.rank_of(t);
     ref.cut = row.cut;
     ref.is_adapted = ref.rank > 0;
-    ref.rotation = choice.rotation_of(t);
+    const AdaptedLinear adapted = choice.adapted(t);
+    ref.block = adapted.block;
+    ref.scales_input = adapted.scales_input;
     ref.merges_adapter = ref.is_adapted && is_stacked_experts(t);
     ref.product =
         recipe.is_adapter() && recipe.lora.linear_experts ? ExpertProduct::LoopAll : choice.framework.experts.product;
@@ -236,13 +308,6 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Choice
     return (t.role == WeightRole::Norm || t.role == WeightRole::Recurrence) && is_open(recipe, t);
   });
   return out;
-}
-
-template <class Visit>
-void each_list(const ModelWeights& weights, Visit visit) {
-  visit(weights.before);
-  for (const LayerKind& kind : weights.kinds) visit(kind.tensors);
-  visit(weights.after);
 }
 
 /// Says whether a module's weight goes into a fused kernel or belongs to stacked experts (WeightRole::Stacked).
@@ -302,7 +367,7 @@ std::optional<InputError> refused_target(const Recipe& recipe, const ModelSpec& 
       if (is_taken && std::ranges::find(taken, name) == taken.end()) taken.push_back(name);
     }
   });
-  if (found.empty() || recipe.lora.oft_block > 0) return {};
+  if (found.empty() || !recipe.lora.kind->is_lora()) return {};
   return InputError("--lora targets",
                     fmt::format("{} takes no adapter in models of type {} with {}", found, spec.model_type,
                                 deciding_versions(framework.versions, framework.name)),
@@ -331,7 +396,7 @@ std::optional<InputError> wrong_target(const Recipe& recipe, const ModelWeights&
 namespace {
 
 bool has_trained(const StateList& list) {
-  return std::any_of(list.begin(), list.end(), [](const StateTensor& t) { return is_trained(t.kind); });
+  return std::any_of(list.begin(), list.end(), [](const StateTensor& t) { return is_trained(t.kind) && !t.rests; });
 }
 
 /// Where some parameters alone are trained: the first unit that has one of them.
@@ -416,7 +481,13 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
                       fmt::format("adapters of stacked experts (target_parameters) take none with {}",
                                   deciding_versions(framework.versions, framework.name)),
                       "leave it out, or name attention's modules as targets");
+  if (recipe.is_adapter())
+    if (auto wrong = refused_kind(recipe, model.weights, choice)) return *std::move(wrong);
   model.before = state_of(model.weights.before, choice);
+  if (recipe.is_adapter()) {
+    add_shared(model.before, model.weights, choice);
+    add_prompt(model.before, spec, recipe.lora);
+  }
   model.after = state_of(model.weights.after, choice);
   for (const LayerKind& kind : model.weights.kinds) {
     model.layers.push_back(state_of(kind.tensors, choice));
@@ -450,7 +521,7 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
       model.trains_head |= is_saved_copy(recipe, t);
       model.head.rank = choice.rank_of(t);
       model.head.is_adapted = model.head.rank > 0;
-      model.head.rotation = choice.rotation_of(t);
+      model.head.block = choice.adapted(t).block;
     }
     model.head.is_trained = model.trains_head;
   }
@@ -461,7 +532,7 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
   model.trains_memory = spec.vision.is_attended ? recipe.images.train != TrainVision::No : model.first_backward == 0;
   model.each_state([&](const StateList& list, std::int64_t times) {
     for (const StateTensor& t : list)
-      if (is_trained(t.kind) && recipe.pass == Pass::Train) model.trainable += t.elements() * times;
+      if (is_trained(t.kind) && !t.rests && recipe.pass == Pass::Train) model.trainable += t.elements() * times;
   });
   if (model.trainable == 0 && !recipe.trained.empty() && recipe.pass == Pass::Train)
     return InputError("--train-only",
@@ -485,6 +556,7 @@ Bytes weight_bytes(const StateTensor& tensor, std::int64_t elements, const Dtype
     case StateKind::Quantised:
       return quantised_bytes(elements, ceil_div(elements, std::max<std::int64_t>(tensor.cols, 1)), quant);
     case StateKind::Trained: return bytes_of(elements, n.weight);
+    case StateKind::AdapterBuffer:
     case StateKind::Adapter: return bytes_of(elements, n.adapter);
     case StateKind::SavedCopy: return bytes_of(elements, n.saved);
   }

@@ -20,11 +20,12 @@ namespace gpuplan {
 
 /// What one tensor of the training state is.
 enum class StateKind : std::uint8_t {
-  Frozen,     // frozen linear in the frozen dtype
-  FrozenEnd,  // frozen norm, embedding, head, bias
-  Quantised,  // frozen linear in block-quantised storage
-  Trained,    // weight trained by full fine-tuning
-  Adapter,    // LoRA A, B, DoRA magnitude
+  Frozen,         // frozen linear in the frozen dtype
+  FrozenEnd,      // frozen norm, embedding, head, bias
+  Quantised,      // frozen linear in block-quantised storage
+  AdapterBuffer,  // of adapters, and trained by nobody; whole on every rank
+  Trained,        // weight trained by full fine-tuning
+  Adapter,        // parameters of adapters
   SavedCopy
 };  // modules_to_save: trainable copy beside a frozen original
 
@@ -41,6 +42,7 @@ struct StateTensor {
   bool is_of_block{};    // of a linear of a block, or of its adapters; false: of an embedding, a head, a norm
   bool is_partial{};     // ranks that share the layer hold it whole, and each has a part of the sum of its gradient
   bool is_linear{};      // a linear's own weight, trained: its gradient may be projected
+  bool rests{};          // trained in other steps: it has optimizer states, and no gradient
   std::int64_t elements() const { return rows * cols * copies; }
   std::int64_t num_parameters() const { return is_stack ? 1 : copies; }
   std::int64_t elements_per_parameter() const { return is_stack ? elements() : rows * cols; }
@@ -58,7 +60,8 @@ struct LinearRef {
   Dim in_dim{}, out_dim{};
   bool is_trained{}, is_quantised{}, is_adapted{};
   std::int64_t rank{};                             // of its adapter
-  std::int64_t rotation{};                         // block of OFT's rotation of its input; 0: none
+  std::int64_t block{};                            // of adapters that divide its input; 0: none do
+  bool scales_input{};                             // of adapters that scale, its input instead of its output
   std::int64_t copies = 1;                         // experts
   ExpertProduct product = ExpertProduct::LoopAll;  // of those
   Cut cut{};

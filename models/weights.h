@@ -60,6 +60,8 @@ enum class LinearSlot : std::uint8_t {
   SharedGateUp,
   SharedDown,
   SharedSwitch,
+  LatentIn,
+  LatentOut,
   Count
 };
 constexpr std::size_t kNumLinearSlots = std::size_t(LinearSlot::Count);

@@ -123,9 +123,10 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
     // ZeRO-3 keeps small weights replicated; their gradients and optimizer state are sharded all the same. Source:
     // mark_persistent_parameters of deepspeed/runtime/zero/parameter_offload.py
     const bool stays_whole = each <= rules.persistence_threshold;
-    if (!stays_whole) gathers.add(t, out);
+    if (!stays_whole && t.kind != StateKind::AdapterBuffer) gathers.add(t, out);
     const std::int64_t part = rules.ways == 1 ? elements : shard_elements(t, rules);
-    const bool shards_weight = rules.gathers() && !stays_whole;
+    const bool is_buffer = t.kind == StateKind::AdapterBuffer;  // no engine shards buffers
+    const bool shards_weight = rules.gathers() && !stays_whole && !is_buffer;
     const Whole whole = whole_bytes(t, n, recipe, shards_weight);
     const double share = double(part) / double(elements);
     const Bytes stored = shards_weight ? Bytes{std::llround(double(whole.packed.count) * share)} + whole.replicated
@@ -140,7 +141,9 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
       continue;
     }
     const Dtype weight = t.kind == StateKind::Trained ? n.weight : t.kind == StateKind::SavedCopy ? n.saved : n.adapter;
-    const bool is_cast = t.kind == StateKind::Trained ? n.casts_weights : casts_gathers && n.gather != weight;
+    const bool is_cached =
+        n.casts_weights && (casts_gathers || !t.rests);  // autocast keeps casts of what has a gradient
+    const bool is_cast = t.kind == StateKind::Trained ? is_cached : casts_gathers && n.gather != weight;
     const Dtype used = is_cast && casts_gathers ? n.gather : is_cast ? n.compute : weight;
     out.trained += stored;
     if (shards_weight || is_cast) out.trained_gathered += bytes_of(elements, used), out.gathered_elements += elements;
@@ -148,13 +151,15 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
     if (!rules.trains) continue;
     const Dtype kept = n.has_fp32_gradients ? Dtype::F32 : weight;
     const Dtype gradient = casts_gathers && shards_weight ? used : kept;
-    out.full_gradient += bytes_of(elements, gradient);
-    out.largest_gradient = std::max(out.largest_gradient, bytes_of(each, gradient));
-    out.reduce_message += bytes_of(elements, casts_gathers && n.reduce == Dtype::F32 ? Dtype::F32 : gradient);
     const std::int64_t stepped = rules.layout.shards_optimizer ? part : elements;
-    out.gradient += bytes_of(stepped, kept);
-    if (t.is_partial) out.partial_gradient += bytes_of(stepped, kept);
-    out.trained_elements += stepped;
+    if (!t.rests) {
+      out.full_gradient += bytes_of(elements, gradient);
+      out.largest_gradient = std::max(out.largest_gradient, bytes_of(each, gradient));
+      out.reduce_message += bytes_of(elements, casts_gathers && n.reduce == Dtype::F32 ? Dtype::F32 : gradient);
+      out.gradient += bytes_of(stepped, kept);
+      if (t.is_partial) out.partial_gradient += bytes_of(stepped, kept);
+      out.trained_elements += stepped;
+    }
     if (n.has_master) out.master += bytes_of(stepped, Dtype::F32);
     if (n.has_master && !n.has_fp32_gradients) out.step_gradient += bytes_of(stepped, Dtype::F32);
     const bool is_orthogonalised = optimizer.is_matrix_momentum && t.cols > 1 && t.is_of_block;
@@ -167,6 +172,7 @@ StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& n, cons
                         double(stepped) / double(elements);
     constexpr std::int64_t kMinPagedElements = 100'000;  // bitsandbytes pages tensors from 1e5 elements
     (optimizer.is_paged && each >= kMinPagedElements ? out.paged_state : out.state) += state;
+    if (t.rests) continue;
     // DeepSpeed's Muon adds its update, made of the gradient tensor by tensor, in place (runtime/zero/muon)
     const bool is_in_place = rules.steps_flat && is_orthogonalised;
     const bool is_fp32 = n.has_master || optimizer.is_factored;

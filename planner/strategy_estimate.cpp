@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/unit_text.h"
+#include "models/adapter_kind.h"
 #include "models/optimizers.h"
 #include "planner/job_metrics.h"
 #include "planner/program_builder.h"
@@ -152,6 +153,7 @@ static std::vector<std::string> run_traits(const Job& job) {
   if (recipe.optimizer->is_factored) traits.emplace_back("factored optimizer states");
   if (recipe.optimizer->is_matrix_momentum) traits.emplace_back("matrix momentum");
   if (recipe.lora.is_dora) traits.emplace_back("DoRA");
+  if (recipe.is_adapter() && !recipe.lora.kind->is_lora()) traits.push_back(recipe.lora.kind->title);
   if (recipe.qat != Qat::None) traits.emplace_back("fake quantisers");
   if (recipe.fp8_matmul) traits.emplace_back("fp8");
   if (recipe.torch_compile) traits.emplace_back("torch.compile");

@@ -13,6 +13,7 @@ Dtype stored_dtype(const StateTensor& t, const DtypePolicy& n) {
     case StateKind::FrozenEnd: return n.ends;
     case StateKind::Quantised: return Dtype::U8;
     case StateKind::Trained: return n.weight;
+    case StateKind::AdapterBuffer:
     case StateKind::Adapter: return n.adapter;
     case StateKind::SavedCopy: return n.saved;
   }

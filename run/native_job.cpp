@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/narrow.h"
 #include "device/quantisation.h"
+#include "models/adapter_kind.h"
 #include "models/families.h"
 #include "models/optimizers.h"
 #include "models/rope.h"
@@ -130,7 +131,7 @@ std::vector<Lack> of_recipe(const Recipe& r) {
           {r.qat != Qat::None, "--qat", "fake quantisers"},
           {r.lora.dropout > 0 && r.is_adapter(), "--lora dropout", "adapter dropout"},
           {r.lora.is_dora && r.is_adapter(), "--lora", "DoRA"},
-          {r.lora.oft_block > 0 && r.is_adapter(), "--lora oft", "OFT"},
+          {!r.lora.kind->is_lora() && r.is_adapter(), "--lora kind", r.lora.kind->title},
           {r.lora.linear_experts && r.is_adapter(), "--lora linear-experts", "experts as linears"},
           {!r.lora.modules_to_save.empty() && r.is_adapter(), "--lora modules_to_save",
            "full copies of modules beside adapters"},

@@ -23,6 +23,8 @@ struct PointShape {
 };
 
 struct PointLora {
+  std::string kind;  // a row of data/adapters.yaml; empty: lora
+  std::int64_t rotation_block = 0, factor = 0;
   std::optional<std::int64_t> rank;
   std::optional<double> alpha;
   std::vector<std::string> targets;  // empty: not stated

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "models/adapter_kind.h"
 #include "models/recipe_names.h"
 #include "models/weights.h"
 #include "validate/point_plan.h"
@@ -50,7 +51,10 @@ const std::vector<std::string> kEmbeddings{"embed_tokens|wte|word_embeddings|emb
 
 LoraSpec lora_of(const Point& point, const ModelSpec& model, const AliasTable& aliases) {
   LoraSpec lora;
-  lora.rank = point.lora.rank.value_or(8);
+  lora.kind = point.lora.kind;
+  lora.rotation_block = point.lora.rotation_block;
+  lora.factor = point.lora.factor;
+  lora.rank = point.lora.rank.value_or(lora.kind->rank);
   lora.alpha = point.lora.alpha.value_or(2.0 * double(lora.rank));
   lora.targets.clear();
   if (point.quant.empty() && point.weight_dtype == "float32") lora.base_dtype = Dtype::F32;

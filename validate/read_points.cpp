@@ -179,6 +179,9 @@ void read_shape(Fields& fields, Point& point) {
 }
 
 void read_lora(Fields& fields, PointLora& lora) {
+  lora.kind = text_of(fields, "kind");
+  lora.rotation_block = fields.optional_integer("rotation_block", kRankRange).value_or(0);
+  lora.factor = fields.optional_integer("factor", kRankRange).value_or(0);
   lora.rank = fields.optional_integer("r", kRankRange);
   lora.alpha = fields.optional_number("alpha");
   lora.targets = fields.texts("target_modules");

@@ -2,8 +2,10 @@
 // them for keys, which are the values too in the larger models; the last layers of the E models take keys and values of
 // earlier ones; experts stand beside a shared MLP (A4B); every layer of the E models adds a part of a second embedding.
 // The tower pads every image to a fixed number of patches and makes a token of the mean of 3 x 3. The audio tower of
-// the E models is not modelled, and its parameters are not counted. Source of names, shapes and defaults:
-// transformers 5.x, configuration_gemma4.py, modular_gemma4.py, image_processing_gemma4.py.
+// the E models is not modelled, and its parameters are not counted. The unified form (12B) has no towers: what puts
+// patches and sound beside the text is counted, images and sounds are not modelled. Source of names, shapes and
+// defaults: transformers 5.x, configuration_gemma4.py, modular_gemma4.py, image_processing_gemma4.py,
+// modular_gemma4_unified.py (5.10).
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -156,6 +158,44 @@ ModelWeights list_gemma4(const ModelSpec& spec) {
   return weights;
 }
 
+// The unified form.
+
+void read_gemma4_unified(Fields& config, ModelSpec& spec) {
+  Fields text = config.fields("text_config");
+  read_gemma4(text, spec);
+  spec.layer_embedding = {};  // "PLE is not used"
+  // Of the published model; another one has other sizes and is not known.
+  const auto check = [&](const char* part, std::initializer_list<std::pair<const char*, std::int64_t>> known) {
+    auto fields = config.optional_fields(part);
+    if (!fields) return;
+    for (const auto& [key, size] : known)
+      if (const auto own = fields->optional_integer(key); own && *own != size)
+        fields->report(key, fmt::format("only the published size, {}, is known", size));
+  };
+  check("vision_config",
+        {{"mm_embed_dim", 3840}, {"mm_posemb_size", 1120}, {"model_patch_size", 48}, {"output_proj_dims", 3840}});
+  check("audio_config", {{"audio_embed_dim", 640}, {"output_proj_dims", 640}});
+}
+
+ModelWeights list_gemma4_unified(const ModelSpec& spec) {
+  constexpr std::int64_t kPatch = 48 * 48 * 3, kWidth = 3840, kPositions = 1120, kSound = 640;
+  ModelWeights weights = list_gemma4(spec);
+  const auto under_language_model = [](const std::string& name) { return "model.language_" + name; };
+  for (LayerKind& kind : weights.kinds) kind.prefix = under_language_model(kind.prefix);
+  for (Tensors* tensors : {&weights.before, &weights.after})
+    for (WeightTensor& tensor : *tensors)
+      if (tensor.name.starts_with("model.")) tensor.name = under_language_model(tensor.name);
+  const auto add = [&](const char* name, std::int64_t elements) {
+    weights.before.push_back(
+        {.name = name, .shape = {elements}, .role = WeightRole::Position, .part = ModelPart::Idle});
+  };
+  // two LayerNorms beside a Linear with biases, positions in x and y, and their LayerNorm
+  add("model.vision_embedder", 2 * kPatch + (kPatch + 1) * kWidth + 2 * kWidth + 2 * kPositions * kWidth + 2 * kWidth);
+  add("model.embed_vision", kWidth * spec.hidden_size);
+  add("model.embed_audio", kSound * spec.hidden_size);
+  return weights;
+}
+
 // The tower.
 
 constexpr std::int64_t kImageTokens = 280;  // max_soft_tokens of the image processor
@@ -226,6 +266,11 @@ constinit const Family kGemma4Text{.name = "gemma4_text",
                                    .architecture = "Gemma4ForCausalLM",
                                    .read = read_gemma4,
                                    .list = list_gemma4};
+constinit const Family kGemma4Unified{.name = "gemma4_unified",
+                                      .model_type = "gemma4_unified",
+                                      .architecture = "Gemma4UnifiedForConditionalGeneration",
+                                      .read = read_gemma4_unified,
+                                      .list = list_gemma4_unified};
 constinit const Family kGemma4 = vision_row<kGemma4Parts>("gemma4", "gemma4", "Gemma4ForConditionalGeneration");
 
 }  // namespace gpuplan

@@ -120,7 +120,7 @@ void add_mamba1(Tensors& tensors, const ModelSpec& spec, const std::string& modu
   const auto add_bare = [&](LinearSlot slot, const char* name, std::int64_t in, std::int64_t out, bool has_bias) {
     const auto first = std::ssize(tensors);
     add_linear(tensors, slot, module + name, in, out, has_bias);
-    tensors[std::size_t(first)].role = WeightRole::Stacked;
+    if (!m.has_norms) tensors[std::size_t(first)].role = WeightRole::Stacked;
   };
   add_linear(tensors, LinearSlot::MixIn, module + ".in_proj", spec.hidden_size, 2 * m.inner_width, m.has_proj_bias);
   add_convolution(tensors, module + ".conv1d", m.inner_width, m.conv_kernel, m.has_conv_bias);
@@ -130,6 +130,10 @@ void add_mamba1(Tensors& tensors, const ModelSpec& spec, const std::string& modu
       {.name = module + ".A_log", .shape = {m.inner_width, m.state_size}, .role = WeightRole::Recurrence});
   add_vector(tensors, module + ".D", m.inner_width);
   add_bare(LinearSlot::MixOut, ".out_proj", m.inner_width, spec.hidden_size, m.has_proj_bias);
+  if (!m.has_norms) return;
+  add_norm(tensors, module + ".dt_layernorm", m.time_rank);
+  add_norm(tensors, module + ".b_layernorm", m.state_size);
+  add_norm(tensors, module + ".c_layernorm", m.state_size);
 }
 
 void add_delta_net(Tensors& tensors, const ModelSpec& spec, const std::string& module) {

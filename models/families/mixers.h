@@ -28,7 +28,8 @@ std::int64_t read_expanded_width(Fields& config, const ModelSpec& spec);
 void read_mamba2(Fields& config, ModelSpec& spec, std::int64_t inner_width);
 /// Reports heads that groups do not divide, and an inner width beyond what can be counted.
 void check_mamba2(Fields& config, const ModelSpec& spec, const char* heads_key);
-/// in_proj, conv1d, x_proj, dt_proj, A_log, D and out_proj under `module`. All but the first go into the fused kernel.
+/// in_proj, conv1d, x_proj, dt_proj, A_log, D and out_proj under `module`. All but the first go into the fused kernel,
+/// but where norms stand between them: then they are linears as others.
 void add_mamba1(Tensors& tensors, const ModelSpec& spec, const std::string& module);
 /// in_proj, conv1d, dt_bias, A_log, D, norm and out_proj under `module`. The output projection is no module to adapt or
 /// quantise: its weight goes into the fused kernel (huggingface/peft #2562).

@@ -64,8 +64,7 @@ void read_nemotron_layers(Fields& config, ModelSpec& spec) {
   const std::int64_t shared = config.optional_integer("moe_shared_expert_intermediate_size", kFfnRange).value_or(7688);
   if (config.optional_integer("n_shared_experts", {0, 1}).value_or(1) == 1) spec.moe.shared_intermediate_size = shared;
   spec.moe.has_router_correction = true;
-  if (config.find("moe_latent_size"))
-    config.report("moe_latent_size", "experts behind a projection to a latent (Nemotron 3 Super) are not modelled");
+  spec.moe.latent_size = config.optional_integer("moe_latent_size", kWidthRange).value_or(0);
 }
 
 void read_nemotron_mamba(Fields& config, ModelSpec& spec) {
@@ -100,17 +99,22 @@ void read_nemotron_h(Fields& config, ModelSpec& spec) {
 
 void add_plain_experts(Tensors& tensors, const ModelSpec& spec) {
   const std::int64_t hidden = spec.hidden_size, width = spec.moe.intermediate_size,
-                     shared = spec.moe.shared_intermediate_size;
+                     shared = spec.moe.shared_intermediate_size, latent = spec.moe.latent_size,
+                     inner = latent > 0 ? latent : hidden;
   add_linear(tensors, LinearSlot::Router, "mixer.gate", hidden, spec.moe.num_experts);
   tensors.push_back(
       {.name = "mixer.gate.e_score_correction_bias", .shape = {spec.moe.num_experts}, .role = WeightRole::Bias});
   const auto first = std::ssize(tensors);
-  add_linear(tensors, LinearSlot::ExpertUp, "mixer.experts.{}.up_proj", hidden, width);
-  add_linear(tensors, LinearSlot::ExpertDown, "mixer.experts.{}.down_proj", width, hidden);
+  add_linear(tensors, LinearSlot::ExpertUp, "mixer.experts.{}.up_proj", inner, width);
+  add_linear(tensors, LinearSlot::ExpertDown, "mixer.experts.{}.down_proj", width, inner);
   std::for_each(tensors.begin() + first, tensors.end(), [&](WeightTensor& tensor) {
     tensor.copies = spec.moe.num_experts;
     tensor.is_routed = true;
   });
+  if (latent > 0) {
+    add_linear(tensors, LinearSlot::LatentIn, "mixer.fc1_latent_proj", hidden, latent);
+    add_linear(tensors, LinearSlot::LatentOut, "mixer.fc2_latent_proj", latent, hidden);
+  }
   if (shared == 0) return;
   add_linear(tensors, LinearSlot::SharedUp, "mixer.shared_experts.up_proj", hidden, shared);
   add_linear(tensors, LinearSlot::SharedDown, "mixer.shared_experts.down_proj", shared, hidden);

@@ -32,7 +32,7 @@ extern const Family kNemotron, kArcee, kOlmo3, kExaone4, kSeedOss, kHunyuan, kHu
 extern const Family kQwen2Vl, kQwen25Vl, kQwen3Vl, kQwen3VlMoe, kGemma3, kLlava, kInternVl;
 extern const Family kQwen3Next, kQwen35Text, kQwen35MoeText, kQwen35, kQwen35Moe, kFalconH1, kNemotronH, kLfm2, kGptNeo;
 extern const Family kPaliGemma, kIdefics3, kSmolVlm, kLlavaNext, kOneVision, kMllama, kGemma4Text, kGemma4, kGemma3n;
-extern const Family kApertus, kPhiMoe, kLfm2Moe, kBamba, kMamba, kFalconMamba, kMamba2;
+extern const Family kApertus, kPhiMoe, kLfm2Moe, kBamba, kJamba, kMamba, kFalconMamba, kMamba2, kGemma4Unified;
 extern const Family kT5, kMt5, kBert;
 
 }  // namespace gpuplan

@@ -12,6 +12,12 @@ std::int64_t rows_of_experts(const Tape& t) {
   return t.tokens() * (moe.computes_all ? moe.num_experts : moe.experts_per_token);
 }
 
+/// Width of what the routed experts read and write.
+std::int64_t width_of_experts(const Tape& t) {
+  const ModelSpec& m = t.c.spec();
+  return m.moe.latent_size > 0 ? m.moe.latent_size : m.hidden_size;
+}
+
 /// Router logits and the weights of the chosen experts, in fp32.
 LocalId route(Tape& t, LocalId x) {
   const std::int64_t E = t.c.spec().moe.num_experts;
@@ -31,8 +37,7 @@ LocalId route(Tape& t, LocalId x) {
 
 /// The rows of x that go to experts, sorted by expert.
 LocalId dispatch(Tape& t, LocalId x) {
-  const ModelSpec& m = t.c.spec();
-  const LocalId y = t.tensor("tokens of the experts", rows_of_experts(t) * m.hidden_size, t.at(x).dtype,
+  const LocalId y = t.tensor("tokens of the experts", rows_of_experts(t) * width_of_experts(t), t.at(x).dtype,
                              {Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count});
   loop_over_experts(t.memory_op(OpKind::Copy, {x}, {y}, 2.0 * double(t.at(y).bytes().count)),
                     t.c.linear(LinearSlot::ExpertDown), rows_of_experts(t));
@@ -48,8 +53,7 @@ LocalId dispatch(Tape& t, LocalId x) {
 
 /// Expert outputs times router weights, added at their tokens.
 LocalId combine(Tape& t, LocalId rows, LocalId weights) {
-  const ModelSpec& m = t.c.spec();
-  const LocalId y = t.wide("experts' output", m.hidden_size, Dim::Hidden, t.at(rows).dtype);
+  const LocalId y = t.wide("experts' output", width_of_experts(t), Dim::Hidden, t.at(rows).dtype);
   loop_over_experts(t.memory_op(OpKind::Multiply, {rows, weights}, {y}, 3.0 * double(t.at(rows).bytes().count)),
                     t.c.linear(LinearSlot::ExpertDown), rows_of_experts(t), 2);
   t.saves(rows, "gradient of the router weights");
@@ -92,9 +96,12 @@ LocalId mixture_of_experts(Tape& t, LocalId x) {
   const bool has_norms = t.c.spec().moe.has_branch_norms;
   const auto normed = [&](LocalId of, const char* name) { return has_norms ? norm(t, of, name) : of; };
   const LocalId weights = route(t, normed(x, "normed input of the router"));
-  const LocalId rows = feed_forward(t, dispatch(t, normed(x, "normed input of the experts")), l(LinearSlot::ExpertGate),
-                                    l(LinearSlot::ExpertUp), l(LinearSlot::ExpertGateUp), l(LinearSlot::ExpertDown));
-  const LocalId out = normed(combine(t, rows, weights), "normed output of the experts");
+  const auto projected = [&](LocalId of, LinearSlot slot) { return l(slot).exists() ? linear(t, of, l(slot)) : of; };
+  const LocalId input = projected(normed(x, "normed input of the experts"), LinearSlot::LatentIn);
+  const LocalId rows = feed_forward(t, dispatch(t, input), l(LinearSlot::ExpertGate), l(LinearSlot::ExpertUp),
+                                    l(LinearSlot::ExpertGateUp), l(LinearSlot::ExpertDown));
+  const LocalId out =
+      normed(projected(combine(t, rows, weights), LinearSlot::LatentOut), "normed output of the experts");
   if (!l(LinearSlot::SharedDown).exists()) return out;
   const LocalId fed = feed_forward(t, x, l(LinearSlot::SharedGate), l(LinearSlot::SharedUp),
                                    l(LinearSlot::SharedGateUp), l(LinearSlot::SharedDown));

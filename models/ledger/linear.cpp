@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/narrow.h"
+#include "models/adapter_kind.h"
 #include "models/ledger/fake_quant.h"
 #include "models/ledger/linear_parts.h"
 #include "models/ledger/tape.h"
@@ -13,7 +14,7 @@ namespace gpuplan {
 namespace {
 
 struct LoraIds {
-  LocalId input = kNoLocal, mid = kNoLocal;
+  LocalId input = kNoLocal, mid = kNoLocal, factor = kNoLocal;  // factor: A where it is made of others
 };
 
 /// Grouped products are no op of autocast: they convert their input to the dtype of the experts' weight. Source:
@@ -146,10 +147,14 @@ void make_fp32(LayerOp& o, Dtype compute) {
   o.traffic *= double(size_of(Dtype::F32)) / double(size_of(compute));
 }
 
+}  // namespace
+
 void in_adapter_dtype(const Tape& t, LayerOp& o) {
   const DtypePolicy& n = t.c.numerics;
   if (n.adapter_compute == Dtype::F32 && n.compute != Dtype::F32) make_fp32(o, n.compute);
 }
+
+namespace {
 
 void lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const LoraIds& ids) {
   const DtypePolicy& n = t.c.numerics;
@@ -163,7 +168,7 @@ void lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const Lor
   in_adapter_dtype(t, t.gemm({scaled}, {dmid}, N, r, l.out));
   in_adapter_dtype(t, weight_gradient(t, {dmid, ids.input}, N, l.in, r, l.weight, is_cast, n.adapter));
   const LocalId din = t.tensor("adapter input gradient", N * l.in, n.adapter_compute, t.at(x).dims);
-  in_adapter_dtype(t, t.gemm({dmid}, {din}, N, l.in, r));
+  in_adapter_dtype(t, t.gemm({dmid, ids.factor}, {din}, N, l.in, r));
   const LocalId own = t.cast(din, t.at(x).dtype, "adapter input gradient, cast");
   t.add_grad(x, own);
 }
@@ -196,7 +201,7 @@ void merged_backward(Tape& t, const LinearRef& l, LocalId dy, LocalId input, std
   weight_gradient(t, {ddelta}, l.out, l.in, l.copies * l.rank, l.weight, is_cast, n.adapter, WeightUse::LowRankA);
 }
 
-enum : std::size_t { kX, kIn, kY, kLoraIn, kLoraMid, kLast, kCast, kInputRange, kWeightRange };
+enum : std::size_t { kX, kIn, kY, kLoraIn, kLoraMid, kLast, kCast, kInputRange, kWeightRange, kLoraFactor };
 
 /// A second contribution to the gradient of x is added by the product itself.
 void in_place_linear_backward(Tape& t, const Tape::Step& s) {
@@ -216,8 +221,7 @@ void in_place_linear_backward(Tape& t, const Tape::Step& s) {
   spread(*product, l, N, t.c.numerics.compute);
   if (l.is_trained)
     split_rows(weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, false, t.c.numerics.weight), l, N);
-  if (s.ids[kLoraIn] != kNoLocal && l.rotation == 0)
-    in_place_lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid]});
+  if (s.ids[kLoraIn] != kNoLocal) in_place_lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid]});
 }
 
 void linear_backward(Tape& t, const Tape::Step& s) {
@@ -247,12 +251,13 @@ void linear_backward(Tape& t, const Tape::Step& s) {
   }
   if (l.merges_adapter)
     merged_backward(t, l, dy, s.ids[kIn], N);
-  else if (s.ids[kLoraIn] != kNoLocal && l.rotation == 0)
-    lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid]});
+  else if (s.ids[kLoraIn] != kNoLocal)
+    lora_backward(t, l, x, dy, {s.ids[kLoraIn], s.ids[kLoraMid], s.ids[kLoraFactor]});
 }
 
-/// The adapter's own copy of the input: cast to its dtype, dropped out.
-LocalId adapter_input(Tape& t, LocalId x, LocalId cast_input, std::int64_t in) {
+}  // namespace
+
+LocalId adapter_input(Tape& t, LocalId x, LocalId cast_input) {
   const DtypePolicy& n = t.c.numerics;
   const FrameworkConvention& f = t.c.framework;
   LocalId own = x;
@@ -271,7 +276,6 @@ LocalId adapter_input(Tape& t, LocalId x, LocalId cast_input, std::int64_t in) {
   const LocalId dropped = t.tensor("adapter input, dropped", elements, n.adapter_compute, t.at(x).dims);
   t.memory_op(OpKind::Dropout, {own}, {dropped, mask}, 2.0 * double(t.at(dropped).bytes().count));
   t.saves(mask, "mask of the adapter's dropout");
-  (void)in;
   // the mask is read when the input gradient passes the dropout; a step of its own keeps it until then
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
@@ -279,6 +283,23 @@ LocalId adapter_input(Tape& t, LocalId x, LocalId cast_input, std::int64_t in) {
       },
       {mask});
   return dropped;
+}
+
+namespace {
+
+/// A times its singular values, made anew in each forward pass and kept for the input's gradient; and how far each
+/// factor is from an orthogonal one, which joins the loss. Source: huggingface/peft @v0.20.0
+/// src/peft/tuners/adalora/layer.py (SVDLinear), model.py (AdaLoraModel.forward).
+LocalId scaled_factor(Tape& t, const LinearRef& l) {
+  const DtypePolicy& n = t.c.numerics;
+  const LocalId a = t.tensor("A times its singular values", l.rank * l.in, n.adapter_compute,
+                             {Dim::Rank, l.in_dim, Dim::Count, Dim::Count});
+  t.memory_op(OpKind::Scale, {}, {a}, 2.0 * double(bytes_of(l.rank * l.in, n.adapter).count));
+  t.saves(a, "A times its singular values: gradient of its input");
+  constexpr int kKernelsOfFactor = 5;  // the product, the identity, their difference, its norm, the sum
+  const LocalId square = t.scratch("products of the factors with themselves", 2 * l.rank * l.rank, n.adapter);
+  t.gemm({}, {square}, l.rank, l.rank, l.in + l.out).kernels = 2 * kKernelsOfFactor;
+  return a;
 }
 
 LocalId lora_forward(Tape& t, const LinearRef& l, LocalId x, LocalId cast_input, LocalId base, LoraIds& ids) {
@@ -290,10 +311,11 @@ LocalId lora_forward(Tape& t, const LinearRef& l, LocalId x, LocalId cast_input,
     t.memory_op(OpKind::Copy, {base}, {cloned}, 2.0 * double(t.at(base).bytes().count));
     base = cloned;
   }
-  ids.input = adapter_input(t, x, cast_input, l.in);
+  ids.input = adapter_input(t, x, cast_input);
   t.saves(ids.input, "input of LoRA A: its weight gradient");
   ids.mid = t.wide("low-rank activation", l.rank, Dim::Rank, n.adapter_compute);
-  in_adapter_dtype(t, t.gemm({ids.input}, {ids.mid}, N, l.rank, l.in));
+  if (t.c.recipe.lora.kind->has_values) ids.factor = scaled_factor(t, l);
+  in_adapter_dtype(t, t.gemm({ids.input, ids.factor}, {ids.mid}, N, l.rank, l.in));
   t.saves(ids.mid, "input of LoRA B: its weight gradient");
   const LocalId up = t.tensor("adapter output", N * l.out, n.adapter_compute, t.at(base).dims);
   in_adapter_dtype(t, t.gemm({ids.mid}, {up}, N, l.out, l.rank));
@@ -336,57 +358,10 @@ LocalId input_of_last_graph(Tape& t, const LinearRef& l, LocalId in) {
 
 }  // namespace
 
-namespace {
-
-enum : std::size_t { kRotatedX, kRotatedOwn, kRotation, kRotatedY };
-
-/// dR of each block from the products of gradient and input, then through the series to its parameters; dx = dy R^T.
-void rotation_backward(Tape& t, const Tape::Step& s) {
-  const LinearRef& l = *s.linear;
-  const DtypePolicy& n = t.c.numerics;
-  const std::int64_t N = t.at(s.ids[kRotatedX]).elements / l.in, b = l.rotation;
-  const LocalId dy = t.cast(t.grad(s.ids[kRotatedY]), n.adapter_compute, "gradient of the rotated input");
-  const LocalId drotation = t.scratch("gradient of OFT's rotation", l.in * b, n.adapter_compute);
-  LayerOp& o = t.gemm({dy, s.ids[kRotatedOwn]}, {drotation}, l.in, b, N);
-  o.layout = GemmLayout::WeightGradient;
-  in_adapter_dtype(t, o);
-  // six products of blocks, [b, b] each, for as many of the series in forward: 2 in b^2 operations
-  weight_gradient(t, {drotation, s.ids[kRotation]}, 12 * b / std::max<std::int64_t>(1, b - 1), b * (b - 1) / 2,
-                  l.in / b, l.weight, n.adapter != n.adapter_compute, n.adapter, WeightUse::LowRankA);
-  const LocalId dx =
-      t.tensor("gradient through OFT's rotation", N * l.in, n.adapter_compute, t.at(s.ids[kRotatedX]).dims);
-  in_adapter_dtype(t, t.gemm({dy, s.ids[kRotation]}, {dx}, N, l.in, b));
-  t.add_grad(s.ids[kRotatedX], t.cast(dx, t.at(s.ids[kRotatedX]).dtype, "gradient through OFT's rotation, cast"));
-}
-
-/// OFT: the input in blocks of b times an orthogonal matrix each, R = I + 2Q + 2Q^2 + 2Q^3 + Q^4 of a skew-symmetric Q
-/// (Cayley's transform as a series of five terms). Q, Q^2, Q^3 and R, of in x b elements each, are kept for backward,
-/// as is the input. Source: huggingface/peft src/peft/tuners/oft/layer.py @v0.16.0 to @v0.20.0 (OFTRotationModule).
-LocalId rotate_input(Tape& t, LocalId x, const LinearRef& l) {
-  const DtypePolicy& n = t.c.numerics;
-  const std::int64_t N = t.at(x).elements / l.in, b = l.rotation;
-  const LocalId own = adapter_input(t, x, x, l.in);
-  t.saves(own, "input of OFT's rotation: its gradient");
-  constexpr std::int64_t kKept = 4, kProducts = 3;
-  const LocalId rotation = t.tensor("OFT's rotation and its powers", kKept * l.in * b, n.adapter_compute,
-                                    {Dim::Count, Dim::Count, Dim::Count, Dim::Count});
-  LayerOp& series = t.gemm({}, {rotation}, l.in, b, kProducts * b);
-  series.weight = l.weight;
-  series.use = WeightUse::LowRankA;
-  t.saves(rotation, "OFT's rotation: gradients of input and parameters");
-  LocalId rotated = t.tensor("rotated input", N * l.in, n.adapter_compute, t.at(x).dims);
-  in_adapter_dtype(t, t.gemm({own, rotation}, {rotated}, N, l.in, b));
-  rotated = t.cast(rotated, t.at(x).dtype, "rotated input, cast");
-  t.then_backward(rotation_backward, {x, own, rotation, rotated}, &l);
-  return rotated;
-}
-
-}  // namespace
-
 LocalId linear(Tape& t, LocalId given, const LinearRef& l, LocalKind output_kind, LocalId remade) {
   const DtypePolicy& n = t.c.numerics;
-  const LocalId x = l.rotation > 0 ? rotate_input(t, given, l) : given;
-  if (l.rotation > 0) remade = kNoLocal;
+  const LocalId x = adapted_input(t, given, l);
+  if (x != given) remade = kNoLocal;
   const std::int64_t N = t.at(x).elements / l.in;
   const LocalId plain = t.cast(x, n.compute, "linear input in 16 bit");
   const FakeQuantised input = fake_quantised_input(t, l, plain), weight = fake_quantised_weight(t, l);
@@ -399,7 +374,10 @@ LocalId linear(Tape& t, LocalId given, const LinearRef& l, LocalKind output_kind
   const bool is_bitsandbytes = l.is_quantised && format_of(t.c.recipe.quant.kind).is_bitsandbytes;
   const bool is_wider = l.out_dim != Dim::Vocab &&
                         (n.hidden != n.compute || (is_bitsandbytes && n.is_autocast && t.at(x).dtype == Dtype::F32));
-  LocalId y = t.tensor(l.is_adapted && !l.merges_adapter && l.rotation == 0 ? "base output" : l.name, N * l.out,
+  const bool is_gathered = gathers_adapters(t, l);
+  const bool has_low_rank_path =
+      l.is_adapted && !l.merges_adapter && !is_gathered && t.c.recipe.lora.kind->path == AdapterPath::LowRank;
+  LocalId y = t.tensor(has_low_rank_path || is_gathered || changes_output(t, l) ? "base output" : l.name, N * l.out,
                        n.compute, dims, output_kind);
   LayerOp& o = t.gemm({in, w}, {y}, N, l.out, l.in);
   mark(o, l, WeightUse::Tensor);
@@ -414,20 +392,20 @@ LocalId linear(Tape& t, LocalId given, const LinearRef& l, LocalKind output_kind
   const LocalId last = input_of_last_graph(t, l, in);
   LoraIds lora;
   const LocalId base = y;
-  const bool is_gathered = gathers_adapters(t, l);
-  const bool is_plain_adapter = t.c.recipe.lora.dropout <= 0 && !t.c.recipe.lora.is_dora;
+  const bool is_plain_adapter =
+      t.c.recipe.lora.kind->is_lora() && t.c.recipe.lora.dropout <= 0 && !t.c.recipe.lora.is_dora;
   const bool adds_in_place = t.adds_in_place() && !weight.exists() && in == x && x != kSlotX && !l.merges_adapter &&
                              (!l.is_adapted || is_plain_adapter);
-  const bool has_low_rank_path = l.is_adapted && !l.merges_adapter && !is_gathered && l.rotation == 0;
   if (has_low_rank_path && adds_in_place)
     in_place_lora_forward(t, l, x, y, lora);
   else if (has_low_rank_path)
     y = lora_forward(t, l, x, plain, base, lora);
-  t.then_backward(
-      adds_in_place ? in_place_linear_backward : linear_backward,
-      {x, remade != kNoLocal ? remade : in, y, lora.input, lora.mid, last,
-       is_cast_from_fp32(t, l) || l.merges_adapter || weight.exists() ? w : kNoLocal, input.range, weight.range},
-      &l);
+  t.then_backward(adds_in_place ? in_place_linear_backward : linear_backward,
+                  {x, remade != kNoLocal ? remade : in, y, lora.input, lora.mid, last,
+                   is_cast_from_fp32(t, l) || l.merges_adapter || weight.exists() ? w : kNoLocal, input.range,
+                   weight.range, lora.factor},
+                  &l);
+  y = adapted_output(t, x, y, l);
   if (l.cut == Cut::Row) y = sum_row(t, y);
   return is_gathered ? add_gathered_adapter(t, in, l, y) : y;
 }

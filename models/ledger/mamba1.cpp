@@ -74,6 +74,62 @@ LocalId by_channel(Tape& t, LocalId x) {
   return copied(t, x, "x and z, channel by channel", t.at(x).elements, t.at(x).elements);
 }
 
+// With norms between its parts, it is linears, norms and kernels one after the other: the scan wants contiguous copies
+// of what is transposed, and keeps them, its output before the gate and its states. Sources: transformers
+// modeling_jamba.py (cuda_kernels_forward); mamba_ssm ops/selective_scan_interface.py (SelectiveScanFn).
+
+enum : std::size_t { kScanX, kScanSteps, kScanZ, kScanGroups, kScanStates, kScanRaw, kScanOut };
+
+void scan_backward(Tape& t, const Tape::Step& s) {
+  const Mamba1Spec& m = t.c.spec().mamba1;
+  const LocalId dx = t.new_grad(s.ids[kScanX]), dsteps = t.new_grad(s.ids[kScanSteps]), dz = t.new_grad(s.ids[kScanZ]);
+  const LocalId dgroups = t.scratch("gradients of B and C in fp32", 2 * t.tokens() * m.state_size, Dtype::F32);
+  selective_scan(
+      t,
+      {t.grad(s.ids[kScanOut]), s.ids[kScanX], s.ids[kScanSteps], s.ids[kScanZ], s.ids[kScanStates], s.ids[kScanRaw]},
+      {dx, dsteps, dz, dgroups}, 8, 3);
+  const LocalId low = t.new_grad(s.ids[kScanGroups]);
+  t.memory_op(OpKind::Cast, {dgroups}, {low}, 3.0 * double(t.at(low).bytes().count));
+  t.add_grad(s.ids[kScanX], dx);
+  t.add_grad(s.ids[kScanSteps], dsteps);
+  t.add_grad(s.ids[kScanZ], dz);
+  t.add_grad(s.ids[kScanGroups], low);
+}
+
+/// A part of what x_proj makes, normed. B and C stand side by side, as their two norms are of one width.
+LocalId normed_parts(Tape& t, LocalId selected, const char* name, std::int64_t width) {
+  return norm(t, part(t, selected, name, width, Dim::Rank), name);
+}
+
+std::int64_t kept_states(const Tape& t) {
+  const std::int64_t length = t.c.attention_length();
+  const std::int64_t stretches = t.c.attention_batch() * ((length + kTokensBetweenStates - 1) / kTokensBetweenStates);
+  return 2 * stretches * t.c.spec().mamba1.state_elements();
+}
+
+LocalId mamba1_with_norms(Tape& t, LocalId x) {
+  const Mamba1Spec& m = t.c.spec().mamba1;
+  const Dtype low = t.c.numerics.compute;
+  const std::int64_t inner = t.tokens() * m.inner_width;
+  const LocalId projected = convert(t, linear(t, x, t.c.linear(LinearSlot::MixIn)), low, "x and z in 16 bit");
+  const LocalId z = part(t, projected, "z, contiguous", m.inner_width, Dim::QWidth);
+  const LocalId convolved = convolution(t, part(t, projected, "x", m.inner_width, Dim::QWidth));
+  const LocalId selected = linear(t, convolved, t.c.linear(LinearSlot::MixBeta));
+  const LocalId narrow_steps = normed_parts(t, selected, "time steps of low rank", m.time_rank);
+  const LocalId groups = normed_parts(t, selected, "B and C", 2 * m.state_size);
+  const LocalId steps = convert(t, linear(t, narrow_steps, t.c.linear(LinearSlot::MixDecay)), low, "time steps");
+  const LocalId u = copied(t, convolved, "x, contiguous", inner, inner),
+                dt = copied(t, steps, "time steps, contiguous", inner, inner);
+  const LocalId states =
+      t.tensor("states that are kept", kept_states(t), Dtype::F32, {Dim::Batch, Dim::QWidth, Dim::Chunk, Dim::Count});
+  const LocalId scanned = t.wide("output of the scan", m.inner_width, Dim::QWidth, low);
+  const LocalId mixed = t.wide("gated output", m.inner_width, Dim::QWidth, low);
+  selective_scan(t, {u, dt, z, groups}, {states, scanned, mixed}, 5, 1);
+  for (const LocalId id : {u, dt, z, groups, states, scanned}) t.saves(id, "Mamba backward");
+  t.then_backward(scan_backward, {u, dt, z, groups, states, scanned, mixed});
+  return linear(t, mixed, t.c.linear(LinearSlot::MixOut));
+}
+
 }  // namespace
 
 /// Per channel and state: decay and input of the state, and its share of the output, a product and a sum each.
@@ -81,7 +137,8 @@ double mamba1_flops(const Mamba1Spec& m) { return 6 * double(m.state_elements())
 
 LocalId mamba1(Tape& t, LocalId x) {
   const Mamba1Spec& m = t.c.spec().mamba1;
-  const std::int64_t N = t.tokens(), length = t.c.attention_length();
+  if (m.has_norms) return mamba1_with_norms(t, x);
+  const std::int64_t N = t.tokens();
   const Dtype low = t.c.numerics.compute;
   const LocalId projected =
       by_channel(t, convert(t, linear(t, x, t.c.linear(LinearSlot::MixIn)), low, "x and z in 16 bit"));
@@ -91,9 +148,8 @@ LocalId mamba1(Tape& t, LocalId x) {
   const LocalId groups = t.wide("B and C, each of its own", 2 * m.state_size, Dim::KvWidth, low);
   t.memory_op(OpKind::Copy, {selected}, {groups}, 2.0 * double(t.at(groups).bytes().count));
   const LocalId steps = time_steps(t, selected);
-  const std::int64_t stretches = t.c.attention_batch() * ((length + kTokensBetweenStates - 1) / kTokensBetweenStates);
-  const LocalId states = t.tensor("states that are kept", 2 * stretches * m.state_elements(), Dtype::F32,
-                                  {Dim::Batch, Dim::QWidth, Dim::Chunk, Dim::Count});
+  const LocalId states =
+      t.tensor("states that are kept", kept_states(t), Dtype::F32, {Dim::Batch, Dim::QWidth, Dim::Chunk, Dim::Count});
   const LocalId scanned = t.wide("output of the scan", m.inner_width, Dim::QWidth, low);
   const LocalId mixed = t.wide("gated output", m.inner_width, Dim::QWidth, low);
   selective_scan(t, {convolved, steps, groups, projected}, {states, scanned, mixed}, 5, 1);

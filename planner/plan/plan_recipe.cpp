@@ -1,5 +1,6 @@
 // The recipe and dataset sections of a plan file. Structs are taken apart by name: a new field does not compile until
 // it has a key here (and then a line in docs/plan.schema.json, which a test asks for).
+#include "models/adapter_kind.h"
 #include "models/framework.h"
 #include "models/optimizers.h"
 #include "models/training_method.h"
@@ -10,8 +11,9 @@ namespace {
 
 template <class Archive, class Lora>
 void list_lora(Archive& f, Lora& lora) {
-  auto& [rank, alpha, dropout, targets, adapter_dtype, base_dtype, modules_to_save, is_dora, linear_experts,
-         oft_block] = lora;
+  auto& [kind, rank, alpha, dropout, targets, adapter_dtype, base_dtype, modules_to_save, is_dora, linear_experts,
+         rotation_block, factor] = lora;
+  if (f.has("kind") && (Archive::kReads || !kind->is_lora())) f.row("kind", kind);
   f("rank", rank, kAtLeastOne);
   f("alpha", alpha, NumberRange{0, 1e9});
   f("dropout", dropout, NumberRange{0, 1});
@@ -20,7 +22,9 @@ void list_lora(Archive& f, Lora& lora) {
   f("base_dtype", base_dtype);
   f("modules_to_save", modules_to_save);
   f("is_dora", is_dora);
-  if (f.has("oft_block") && (Archive::kReads || oft_block > 0)) f("oft_block", oft_block, IntRange{2, kMostRank});
+  if (f.has("rotation_block") && (Archive::kReads || rotation_block > 0))
+    f("rotation_block", rotation_block, IntRange{2, kMostRank});
+  if (f.has("factor") && (Archive::kReads || factor > 0)) f("factor", factor, IntRange{1, kMostRank});
   if (f.has("linear_experts") && (Archive::kReads || linear_experts)) f("linear_experts", linear_experts);
 }
 
@@ -78,15 +82,16 @@ void list_objective(Archive& f, Target& objective) {
 
 template <class Archive, class R>
 void list_recipe(Archive& f, R& recipe) {
-  auto& [method, lora, quant, trained, precision, optimizer, optimizer_rank, optimizer_in_backward, micro_batch,
-         seq_len, packing, grad_accum, checkpointing, checkpoint_every, attention, loss, loss_chunks, kernels,
-         torch_compile, qat, fp8_matmul, offload, images, framework, objective, pass] = recipe;
+  auto& [method, lora, quant, trained, trained_in_turn, precision, optimizer, optimizer_rank, optimizer_in_backward,
+         micro_batch, seq_len, packing, grad_accum, checkpointing, checkpoint_every, attention, loss, loss_chunks,
+         kernels, torch_compile, qat, fp8_matmul, offload, images, framework, objective, pass] = recipe;
   static_cast<void>(pass);  // of phases, which are made of the plan
   const bool knows_method = f("method", method);
   const bool has_lora =
       f.nullable_object("lora", recipe.is_adapter(), [&](auto& inner) { list_lora(inner, recipe.lora); });
   f.object("quant", [&](auto& inner) { list_quant(inner, recipe.quant); });
   if (f.has("trained") && (Archive::kReads || !trained.empty())) f("trained", trained);
+  if (f.has("trained_in_turn") && (Archive::kReads || trained_in_turn)) f("trained_in_turn", trained_in_turn);
   f("precision", precision);
   f.row("optimizer", optimizer);
   if (f.has("optimizer_rank") && (Archive::kReads || recipe.optimizer->projects))

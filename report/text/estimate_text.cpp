@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
+#include "models/adapter_kind.h"
 #include "models/ledger.h"
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
@@ -17,8 +18,13 @@ namespace {
 
 std::string adapters_text(const LoraSpec& lora, const std::vector<std::string>& trained) {
   const std::string on = fmt::format("{}", fmt::join(lora.targets, "+"));
-  std::string text = lora.oft_block > 0 ? fmt::format("in blocks of {} on {}", lora.oft_block, on)
-                                        : fmt::format("r={} alpha={:g} on {}", lora.rank, lora.alpha, on);
+  const AdapterKind& kind = *lora.kind;
+  std::string text = kind.is_lora()                    ? fmt::format("r={} alpha={:g} on {}", lora.rank, lora.alpha, on)
+                     : kind.block > 0                  ? fmt::format("in blocks of {} on {}",
+                                                    lora.rotation_block > 0 ? lora.rotation_block : kind.block, on)
+                     : kind.is_prompt()                ? fmt::format("of {} virtual tokens", lora.rank)
+                     : kind.path == AdapterPath::Scale ? "on " + on
+                                                       : fmt::format("r={} on {}", lora.rank, on);
   if (!trained.empty()) text += fmt::format(" of {} alone", fmt::join(trained, ", "));
   if (lora.dropout > 0) text += fmt::format(", dropout {:g}", lora.dropout);
   if (lora.adapter_dtype) text += fmt::format(", {} adapters", to_string(*lora.adapter_dtype));
@@ -30,14 +36,12 @@ std::string adapters_text(const LoraSpec& lora, const std::vector<std::string>& 
 
 std::string method_text(const Recipe& recipe) {
   if (recipe.method == Method::Full && !recipe.trained.empty())
-    return fmt::format("training of {} alone", fmt::join(recipe.trained, ", "));
+    return fmt::format("training of {} {}", fmt::join(recipe.trained, ", "),
+                       recipe.trained_in_turn ? "in this step, of others in other steps" : "alone");
   if (recipe.method == Method::Full) return "full fine-tuning";
   const QuantSpec& quant = recipe.quant;
-  const bool rotates = recipe.lora.oft_block > 0;
-  std::string text = (recipe.method == Method::Qlora ? rotates ? "QOFT " : "QLoRA "
-                      : rotates                      ? "OFT "
-                                                     : "LoRA ") +
-                     adapters_text(recipe.lora, recipe.trained);
+  std::string text = fmt::format("{}{} {}", recipe.method == Method::Qlora ? "Q" : "", recipe.lora.kind->title,
+                                 adapters_text(recipe.lora, recipe.trained));
   if (quant.kind == BaseQuant::Nf4)
     return text +
            fmt::format(", NF4 base in blocks of {}{}", quant.block_size,

@@ -31,7 +31,7 @@ TEST_CASE("PEFT's adapter_config.json says model and adapters, and every key is 
   CHECK(has_note(r, "init_lora_weights"));
   CHECK(contains(error_of({file + R"(, "bias": "all"})"}), "trained biases"));
   CHECK(contains(error_of({file + R"(, "rank_pattern": {"q_proj": 4}})"}), "ranks that differ"));
-  CHECK(contains(error_of({R"({"peft_type": "VERA", "r": 8})"}), "VERA is not modelled"));
+  CHECK(contains(error_of({R"({"peft_type": "XLORA", "r": 8})"}), "XLORA is not modelled"));
   // what LoraConfig has by itself
   const ConfigReading bare = reading_of({R"({"peft_type": "LORA"})"});
   CHECK(bare.request.recipe.lora.rank == 8);

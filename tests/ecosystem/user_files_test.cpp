@@ -1,9 +1,14 @@
 // Files as users have them: FSDP by the trainer's own keys, keys of old versions, scripts of their own, notebooks.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "ecosystem/config_texts.h"
+#include "ecosystem/trained_parameters.h"
+#include "models/adapter_kind.h"
+#include "models/catalogue.h"
 #include "models/framework.h"
+#include "models/optimizers.h"
 
 namespace gpuplan {
 
@@ -287,11 +292,80 @@ TEST_CASE("GaLore, APOLLO and Adam-mini are read with their rank; parts of the l
 TEST_CASE("OFT is read: LLaMA-Factory's method and PEFT's adapters") {
   const ConfigReading r =
       reading_of({"model_name_or_path: Qwen/Qwen3-8B\nstage: sft\nfinetuning_type: oft\noft_block_size: 16\n"});
-  CHECK(r.request.recipe.lora.oft_block == 16);
+  CHECK(r.request.recipe.lora.rotation_block == 16);
   CHECK(r.request.recipe.lora.targets == std::vector<std::string>{"all-linear"});
   CHECK(
       reading_of({R"({"peft_type": "OFT", "base_model_name_or_path": "Qwen/Qwen3-8B", "r": 0, "oft_block_size": 64})"})
-          .request.recipe.lora.oft_block == 64);
+          .request.recipe.lora.rotation_block == 64);
+}
+
+TEST_CASE("other kinds of adapters are read from PEFT's files, ms-swift's and scripts") {
+  const auto kind = [](const std::string& name, const std::string& text) {
+    const LoraSpec lora = file(name, text).request.recipe.lora;
+    return fmt::format("{} {} {} {}", lora.kind->name, lora.rank, lora.rotation_block, lora.factor);
+  };
+  const auto peft = [&](const std::string& keys) {
+    return kind("adapter_config.json", R"({"base_model_name_or_path": "Qwen/Qwen3-8B", )" + keys + "}");
+  };
+  CHECK(peft(R"("peft_type": "VERA", "r": 64)") == "vera 64 0 0");
+  CHECK(peft(R"("peft_type": "ADALORA", "r": 8, "init_r": 24, "target_r": 8)") == "adalora 24 0 0");
+  CHECK(peft(R"("peft_type": "LOKR", "r": 16, "decompose_factor": 4)") == "lokr 16 0 4");
+  CHECK(peft(R"("peft_type": "IA3", "feedforward_modules": ["down_proj"])") == "ia3 8 0 0");
+  CHECK(peft(R"("peft_type": "BOFT", "boft_block_size": 8, "boft_n_butterfly_factor": 2)") == "boft 8 8 2");
+  CHECK(peft(R"("peft_type": "BONE", "r": 32, "init_weights": true)") == "miss 32 0 0");
+  CHECK(peft(R"("peft_type": "PROMPT_TUNING", "num_virtual_tokens": 50)") == "prompt 50 0 0");
+  CHECK_THROWS_WITH_AS(peft(R"("peft_type": "MISS", "r": 32, "init_weights": "bat")"), doctest::Contains("form bat"),
+                       InputError);
+
+  const auto swift = [&](const std::string& keys) { return kind("swift.yaml", "model: Qwen/Qwen2.5-7B\n" + keys); };
+  CHECK(swift("tuner_type: adalora\nlora_rank: 4\n") == "adalora 12 0 0");
+  CHECK(swift("tuner_type: vera\nvera_rank: 128\n") == "vera 128 0 0");
+  CHECK(swift("tuner_type: boft\nboft_block_size: 8\n") == "boft 8 8 0");
+  CHECK(swift("tuner_type: bone\nlora_rank: 64\n") == "miss 4 0 0");  // it takes reft_rank
+
+  const auto call = [&](const std::string& config) {
+    return kind("train.py", "SFTTrainer('m', args=SFTConfig(max_length=8), peft_config=" + config + ")\n");
+  };
+  CHECK(call("LoHaConfig(r=32, target_modules=['q_proj'])") == "loha 32 0 0");
+  CHECK(call("PromptEncoderConfig(num_virtual_tokens=30, encoder_hidden_size=512)") == "p-tuning 30 0 512");
+}
+
+TEST_CASE("layers that change from step to step are counted where the first ones are trained") {
+  const auto settled = [](const std::string& name, const std::string& text) {
+    const ConfigReading reading = file(name, text);
+    EstimateRequest request = reading.request;
+    request.model = load_model("llama-2-7b").spec;
+    std::vector<std::string> notes;
+    settle_trained(reading, request, notes);
+    return request.recipe;
+  };
+  const Recipe swift = settled("swift.yaml", "model: m\ntuner_type: full\nlisa_activated_layers: 2\n");
+  CHECK(fmt::format("{}", fmt::join(swift.trained, " ")) == "model.embed_tokens model.layers.0-1 model.norm lm_head");
+  CHECK_FALSE(swift.trained_in_turn);
+  const Recipe axolotl = settled("a.yaml",
+                                 "base_model: m\nsequence_len: 8\nmicro_batch_size: 1\nlisa_n_layers: 4\n"
+                                 "lisa_step_interval: 20\nbf16: true\n");
+  CHECK(axolotl.trained_in_turn);
+  const Recipe badam = settled("b.yaml", "model_name_or_path: m\nstage: sft\nfinetuning_type: full\nuse_badam: true\n");
+  CHECK(badam.trained == std::vector<std::string>{"model.layers.0"});
+  CHECK(badam.optimizer->name == "badam");
+  CHECK(badam.precision == Precision::Bf16True);
+}
+
+TEST_CASE("a base that HQQ quantises while it loads is read") {
+  const Recipe recipe =
+      file("swift.yaml", "model: Qwen/Qwen2.5-7B\ntuner_type: lora\nquant_method: hqq\nquant_bits: 4\n").request.recipe;
+  CHECK(recipe.quant.kind == BaseQuant::Hqq);
+  CHECK_THROWS_WITH_AS(
+      file("swift.yaml", "model: Qwen/Qwen2.5-7B\ntuner_type: lora\nquant_method: hqq\nquant_bits: 8\n"),
+      doctest::Contains("quantised by hqq in 8 bits"), InputError);
+}
+
+TEST_CASE("a key that methods share belongs to the method that a flag says") {
+  const std::vector<ConfigFile> files{{"dpo.yaml", "max_length: 512\nbeta: 0.1\nmodel_name_or_path: m\n"}};
+  CHECK_THROWS_WITH_AS(read_configs(files, {}), doctest::Contains("beta: belongs to"), InputError);
+  CHECK_NOTHROW(read_configs(files, {}, {}, "dpo"));
+  CHECK_THROWS_WITH_AS(read_configs(files, {}, {}, "sft"), doctest::Contains("beta: belongs to"), InputError);
 }
 
 }  // namespace gpuplan

@@ -76,11 +76,11 @@ TEST_CASE("a model of a family without a builder is refused by name") {
   const test::ScratchFolder scratch;
   const std::string file =
       scratch
-          .write("jamba-mini.json", R"({"name": "jamba-mini", "id": "ai21labs/AI21-Jamba-Mini-1.7", "family": "jamba",
-    "architecture": "JambaForCausalLM", "model_type": "jamba", "total_params": 51570323328})")
+          .write("zamba-7b.json", R"({"name": "zamba-7b", "id": "Zyphra/Zamba-7B-v1", "family": "zamba",
+    "architecture": "ZambaForCausalLM", "model_type": "zamba", "total_params": 7000000000})")
           .string();
   CHECK_THROWS_WITH_AS(load_model(file),
-                       doctest::Contains("'JambaForCausalLM' (model_type 'jamba') cannot be planned: its layers of the "
+                       doctest::Contains("'ZambaForCausalLM' (model_type 'zamba') cannot be planned: its layers of the "
                                          "first Mamba are modelled, its other parts"),
                        InputError);
   CHECK_THROWS_WITH_AS(load_model(file), doctest::Contains("modelled: llama, mistral, qwen, qwen2"), InputError);

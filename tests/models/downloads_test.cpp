@@ -18,7 +18,6 @@ namespace {
 constexpr std::string_view kUnknownHere = "is neither in the catalogue nor in a local cache, and the Hub is not asked";
 constexpr std::string_view kIndexer = "its sparse attention, which an indexer chooses, is not modelled";
 constexpr std::string_view kDeepSeekV4 = "the architecture of DeepSeek-V4 is not modelled";
-constexpr std::string_view kLatentExperts = "its experts work behind a projection to a latent, which is not modelled";
 constexpr std::string_view kEncoderDecoder = "this encoder-decoder is not modelled: of them, only T5 is";
 
 struct Download {
@@ -125,7 +124,7 @@ constexpr std::array<Download, 200> kDownloads{
     Download{"deepseek-ai/DeepSeek-R1-Distill-Qwen-32B", "qwen2.5-32b"},
     Download{"zai-org/GLM-5.1-FP8", kIndexer},
     Download{"MiniMaxAI/MiniMax-M2.5", "minimax-m2"},
-    Download{"nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4", kLatentExperts},
+    Download{"nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4", "nemotron-3-super-120b-a12b"},
     Download{"TheBloke/TinyLlama-1.1B-Chat-v0.3-GPTQ", kUnknownHere},
     Download{"facebook/bart-base", kEncoderDecoder},
     Download{"Qwen/Qwen2.5-1.5B", "qwen2.5-1.5b"},
@@ -141,7 +140,7 @@ constexpr std::array<Download, 200> kDownloads{
     Download{"moonshotai/Kimi-K2-Instruct-0905", "kimi-k2"},
     Download{"moonshotai/Kimi-K2-Instruct", "kimi-k2"},
     Download{"microsoft/Phi-3.5-mini-instruct", "phi-3.5-mini"},
-    Download{"nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", kLatentExperts},
+    Download{"nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", "nemotron-3-super-120b-a12b"},
     Download{"microsoft/phi-3-mini-4k-instruct", "phi-3-mini"},
     Download{"microsoft/Phi-3-mini-4k-instruct", "phi-3-mini"},
     Download{"openai-community/gpt2-medium", "gpt2-medium"},

@@ -179,8 +179,8 @@ TEST_CASE("every row of the family table has a model in the catalogue and a name
 
 TEST_CASE("a spec of a family without a row is refused by name") {
   ModelSpec spec;
-  spec.name = "jamba-mini", spec.model_type = "jamba", spec.family = "jamba";
-  CHECK_THROWS_WITH_AS(list_weights(spec), doctest::Contains("model 'jamba-mini' (jamba) is not modelled yet"),
+  spec.name = "zamba-mini", spec.model_type = "zamba", spec.family = "zamba";
+  CHECK_THROWS_WITH_AS(list_weights(spec), doctest::Contains("model 'zamba-mini' (zamba) is not modelled yet"),
                        InputError);
   CHECK_THROWS_WITH_AS(list_weights(spec), doctest::Contains("modelled: llama, mistral"), InputError);
 }

@@ -314,7 +314,7 @@ TEST_CASE("of the multimodal Mistral Small 3.1 and later, the text model is read
 
 TEST_CASE("a family that is not modelled is refused with the reason") {
   check_config_error({{"model_type", "minimax"}}, "linear-attention layers");
-  check_config_error({{"model_type", "jamba"}}, "of the first Mamba are modelled");
+  check_config_error({{"model_type", "zamba"}}, "of the first Mamba are modelled");
   check_config_error({{"model_type", "molmo"}}, "vision tower");
   check_config_error({{"model_type", "never-heard-of"}}, "unknown architecture 'never-heard-of'");
 }
@@ -401,6 +401,18 @@ TEST_CASE(
   check_config_error(changed({{"vision_config", {{"architecture", "resnet50"}}}}), "mobilenetv5_300m_enc");
   check_config_error(json{{"model_type", "gemma3n_text"}, {"architectures", {"Gemma3nForCausalLM"}}},
                      "with its towers");
+}
+
+TEST_CASE("Gemma 4's unified form has no towers; what takes patches and sound is counted and idle") {
+  json config = read_json_file(data_dir() / "models" / "gemma-4-12b.json").at("config");
+  config["model_type"] = "gemma4_unified";
+  const ModelWeights weights = list_weights(parse_config(config));
+  CHECK(weights.total_elements() == 11'959'730'224);  // as published
+  CHECK(weights.part_elements(ModelPart::Idle) == 35'176'704 + (3840 + 640) * 3840);
+  CHECK(weights.layer(0).prefix == "model.language_model.layers.{}.");
+  CHECK(weights.before[0].name == "model.language_model.embed_tokens.weight");
+  config["vision_config"]["mm_posemb_size"] = 64;
+  check_config_error(config, "only the published size, 1120, is known");
 }
 
 TEST_CASE("Apertus has an activation with weights; Phi-3.5-MoE has LayerNorms and biases") {

@@ -114,7 +114,6 @@ TEST_CASE("Nemotron-H: a layer is one of Mamba-2, attention, MLP or mixture of e
   check_config_error(with(config, {{"hybrid_override_pattern", "M-X"}}), "'X' is no kind of layer");
   check_config_error(with(config, {{"hybrid_override_pattern", "M-E"}}), "MLPs beside mixtures of experts");
   check_config_error(with(config, {{"hybrid_override_pattern", "M*"}}), "layers without any MLP");
-  check_config_error(with(listed, {{"moe_latent_size", 32}}), "Nemotron 3 Super");
 }
 
 TEST_CASE("the first Mamba has sizes of its own, and time steps of low rank") {

@@ -234,7 +234,7 @@ TEST_CASE("towers that are not modelled are refused") {
   refused({{"model_type", "internvl"}, {"text_config", text}, {"vision_config", {{"norm_type", "rms_norm"}}}},
           "InternViT-6B");
   refused({{"model_type", "llava"}, {"vision_config", json::object()}}, "text_config");
-  refused({{"model_type", "llava"}, {"text_config", {{"model_type", "jamba"}}}, {"vision_config", json::object()}},
-          "'jamba' is not modelled");
+  refused({{"model_type", "llava"}, {"text_config", {{"model_type", "zamba"}}}, {"vision_config", json::object()}},
+          "'zamba' is not modelled");
   refused({{"model_type", "molmo"}}, "vision");
 }

@@ -1,6 +1,7 @@
 // OFT in the place of low-rank adapters: what is trained, kept and multiplied.
 #include <doctest/doctest.h>
 
+#include "models/adapter_kind.h"
 #include "models/catalogue.h"
 #include "models/recipe_names.h"
 #include "planner/plan_builder.h"
@@ -13,7 +14,8 @@ namespace {
 Recipe oft(std::int64_t block) {
   Recipe recipe;
   recipe.method = Method::Lora;
-  recipe.lora.oft_block = block;
+  recipe.lora.kind = "oft";
+  recipe.lora.rotation_block = block;
   return recipe;
 }
 
@@ -36,9 +38,9 @@ TEST_CASE("OFT trains b (b - 1) / 2 numbers per block of the input of each linea
 TEST_CASE("OFT's spelling comes back, and adapters of another form are no OFT") {
   Recipe recipe = oft(16);
   const std::string text = adapter_spec(recipe.lora, recipe.quant);
-  CHECK(text == "r=8,oft=16");
-  CHECK(parse_lora(text).lora.oft_block == 16);
-  CHECK(parse_lora("r=8").lora.oft_block == 0);
+  CHECK(text == "r=8,kind=oft,rotation=16");
+  CHECK(parse_lora(text).lora == recipe.lora);
+  CHECK(parse_lora("r=8").lora.kind->is_lora());
 }
 
 TEST_CASE("OFT keeps an adapted linear's input and four matrices of its blocks, and no low-rank activation") {
@@ -46,7 +48,7 @@ TEST_CASE("OFT keeps an adapted linear's input and four matrices of its blocks, 
   const auto saved = [&](std::int64_t block) {  // bytes that a layer keeps with adapters on q_proj
     Ledger ledger;
     ledger.recipe.method = Method::Lora;
-    ledger.recipe.lora.oft_block = block;
+    if (block > 0) ledger.recipe.lora.kind = "oft", ledger.recipe.lora.rotation_block = block;
     ledger.recipe.lora.targets = {"q_proj"};
     return ledger.saved(model);
   };

@@ -10,6 +10,7 @@
 #include "base/json_file.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/machine.h"
+#include "models/adapter_kind.h"
 #include "models/hf_config.h"
 #include "models/recipe_names.h"
 #include "planner/plan/plan_file.h"
@@ -125,7 +126,9 @@ json good_plan() {
   r.recipe.trained = {"layers"};
   r.recipe.qat = Qat::Int8Int4;
   r.recipe.optimizer = "galore-adamw";
-  r.recipe.lora.oft_block = 16;
+  r.recipe.lora.kind = "boft";
+  r.recipe.lora.rotation_block = 16;
+  r.recipe.lora.factor = 2;
   r.recipe.objective = {
       .method = "dpo", .reference = Reference::Copy, .completion_len = 128, .labels = 0, .texts_per_row = 2};
   json plan = plan_of(r, "fsdp");
@@ -460,8 +463,9 @@ TEST_CASE("no field may be left out, whatever its place") {
   for (const std::string& text : parents) {
     if (text == "/cluster/layout" || text == "/recipe/images" || text == "/recipe/versions" ||
         text == "/recipe/quant/experts" || text == "/recipe/trained" || text == "/recipe/qat" ||
-        text == "/recipe/lora/linear_experts" || text == "/recipe/lora/oft_block" || text == "/recipe/optimizer_rank" ||
-        text == "/recipe/objective" || text == "/recipe/objective/reference" || text == "/cluster/host")
+        text == "/recipe/lora/linear_experts" || text == "/recipe/lora/kind" || text == "/recipe/lora/rotation_block" ||
+        text == "/recipe/lora/factor" || text == "/recipe/optimizer_rank" || text == "/recipe/objective" ||
+        text == "/recipe/objective/reference" || text == "/cluster/host")
       continue;  // may be left out
     const std::set<std::string> later{"eval_batch",
                                       "eval_logits",
@@ -483,7 +487,7 @@ TEST_CASE("no field may be left out, whatever its place") {
     CHECK_FALSE(schema_problem(plan).empty());
     tried.insert(std::regex_replace(text, std::regex("/[0-9]+"), "[]"));
   }
-  CHECK(tried.size() + 20 == test::schema_properties("plan-file").size());
+  CHECK(tried.size() + 22 == test::schema_properties("plan-file").size());
 }
 
 TEST_CASE("what the schema refuses is refused, and what is read is written back alike, whatever stands in a field") {

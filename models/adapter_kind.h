@@ -1,0 +1,83 @@
+// Kinds of adapters on linears: what each trains, what it needs beside that, and how it joins the product. One row of
+// data per kind (data/adapters.yaml); the products themselves are in models/ledger.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/recipe.h"
+
+namespace gpuplan {
+
+/// What is computed around the linear; data/adapters.yaml explains the words.
+enum class AdapterPath : std::uint8_t { LowRank, SharedFactors, Rotation, Butterfly, Delta, Scale, BlockSum, Prompt };
+
+/// One side of a tensor of an adapter, as a number that the linear decides.
+enum class AdapterSide : std::uint8_t {
+  One,
+  In,
+  Out,
+  Rank,
+  Blocks,
+  BlockPairs,
+  BlockSquares,
+  FactorBlocks,
+  FactorIn,
+  Scaled,
+  SmallIn,
+  LargeIn,
+  SmallOut,
+  LargeOut,
+  Inner,
+  InnerRank,
+  Encoder
+};
+
+/// The shape [rows, cols] of a tensor of an adapter.
+using AdapterShape = std::array<AdapterSide, 2>;
+
+struct AdapterKind {
+  std::string name, title, source;
+  std::vector<std::string> aliases;
+  AdapterPath path{};
+  std::vector<AdapterShape> trained, buffers, shared;
+  std::int64_t rank = 8, block = 0, factor = 0;  // where nothing says them; 0: the kind has none
+  std::int64_t products = 0;                     // low-rank products of which a Delta is made
+  bool has_values = false;                       // singular values between the factors
+  bool takes_nearest_block = false;              // else a block must divide the input
+  bool takes_quantised = true;
+
+  /// Says whether it stands in front of the rows instead of on linears; then a rank is a number of virtual tokens.
+  bool is_prompt() const { return path == AdapterPath::Prompt; }
+  /// Says whether it is LoRA itself, which alone has variants (DoRA), adapters of stacked experts, and fused kernels.
+  bool is_lora() const { return path == AdapterPath::LowRank && !has_values; }
+};
+
+/// Every kind, the usual one first.
+std::span<const AdapterKind> adapter_kinds();
+
+/// A row by name or alias. Throws InputError naming --lora kind with the nearest names.
+const AdapterKind& find_adapter_kind(std::string_view name);
+
+/// A linear as its adapter sees it.
+struct AdaptedLinear {
+  std::int64_t in{}, out{}, rank{}, block{}, factor{};
+  bool scales_input{};  // of Scale: the input instead of the output
+};
+
+/// The length of one side.
+std::int64_t side_length(AdapterSide side, const AdaptedLinear& linear);
+
+/// The size of the blocks into which the recipe's adapters divide an input; 0 where there are none, or where the kind
+/// takes divisors alone and it is none.
+std::int64_t block_of(const LoraSpec& lora, std::int64_t in);
+
+/// Factors (m, n) of a number with m <= n and m as near as possible to `wanted`, or to its square root (wanted <= 0).
+/// Source: huggingface/peft @v0.20.0 src/peft/tuners/lokr/layer.py (factorization).
+std::array<std::int64_t, 2> near_factors(std::int64_t number, std::int64_t wanted);
+
+}  // namespace gpuplan
