@@ -34,9 +34,9 @@ const Command kCalibrate{.name = "calibrate",
 
 std::span<const Command> commands() {
   static const std::vector<Command> all = [] {
-    std::vector<Command> rows{kPlan, kEstimate, kFix, kExport, kSimulate};
+    std::vector<Command> rows{kPlan, kEstimate, kFix, kDiagnose, kExport, kSimulate};
     std::ranges::copy(machine_commands(), std::back_inserter(rows));
-    rows.insert(rows.end(), {kProfiles, kValidate, kTopology, kModels, kGpus, kCompletion});
+    rows.insert(rows.end(), {kDoctor, kProfiles, kValidate, kTopology, kModels, kGpus, kCompletion});
     return rows;
   }();
   return all;

@@ -36,7 +36,7 @@ bool needs_machine(const Command& command);
 /// Runs a command that the program starts itself with: its exit code. Empty for what people type.
 std::optional<int> serve_own_process(const std::vector<std::string>& arguments, Console& console);
 
-extern const Command kPlan, kEstimate, kFix, kExport, kSimulate, kProfiles, kValidate, kTopology, kModels, kGpus,
+extern const Command kPlan, kEstimate, kFix, kDiagnose, kDoctor, kExport, kSimulate, kProfiles, kValidate, kTopology, kModels, kGpus,
     kCompletion;
 /// Names and help of these commands; execute/ has their flags and their work.
 extern const Command kRun, kCalibrate;

@@ -315,6 +315,10 @@ void add_plan_flags(CLI::App& app) {
       ->type_name("PLAN.json")
       ->description("a plan saved by --save; '-' is standard input. Flags override it")
       ->group(kModel);
+  add_question_flags(app);
+}
+
+void add_question_flags(CLI::App& app) {
   for (const PlanFlag& flag : kFlags) add_flag(app, flag.name, flag.value, flag.help, flag.group);
 }
 

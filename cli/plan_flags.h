@@ -33,6 +33,8 @@ struct PlanFlag {
 std::span<const PlanFlag> plan_flags();
 
 void add_plan_flags(CLI::App& app);
+/// The flags alone, of commands whose first words are files.
+void add_question_flags(CLI::App& app);
 
 /// The value of --method: "dpo", "qlora" or "dpo,any". Searched words (any, full, lora, qlora) are for `plan`. Throws
 /// InputError for two of a kind.

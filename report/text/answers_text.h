@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "diagnose/machine_check.h"
 #include "report/answers.h"
 #include "report/catalogue_report.h"
 #include "report/text/gantt.h"
@@ -64,6 +65,15 @@ std::string critical_text(const Simulation& simulation, const Screen& screen);  
 std::string links_text(const Simulation& simulation, const Screen& screen);        // busiest links
 std::string comparison_text(std::span<const SimulatedPlan> plans, const Screen& screen);  // one row per strategy
 std::string scaling_text(std::span<const SimulatedPlan> plans, const Screen& screen);     // one row per number of GPUs
+
+// The answer of `gpuplan diagnose` for people.
+
+/// Measured beside predicted, what explains the gap, and with a trace the parts of the step.
+std::string diagnosis_text(const DiagnosisAnswer& answer, const Screen& screen);
+
+// The answer of `gpuplan doctor` for people: what stands in the way, then what the machine has.
+
+std::string machine_check_text(const MachineCheck& check, const Screen& screen);
 
 // The answer of `gpuplan plan` as text: a sentence, the rows of the frontier with their commands, the knobs, and what
 // was searched.
