@@ -109,16 +109,19 @@ int run_diagnose(const CLI::App& app, Console& console) {
 
 }  // namespace
 
-const Command kDiagnose{.name = "diagnose",
-                        .summary = "why a run is slower or larger than predicted",
-                        .usage =
-                            "[FILE...] --measured TIME | --tokens-per-s N | --peak SIZE | --trace FILE | --log "
-                            "FILE [OPTION]...",
-                        .example =
-                            "gpuplan diagnose plan.json --measured 1.4s\n"
-                            "gpuplan diagnose axolotl.yaml --gpus 2x3090 --log train.log\n"
-                            "gpuplan diagnose --model llama3-8b --lora --gpus 4xA6000 --trace trace.json.gz",
-                        .setup = setup_diagnose,
-                        .run = run_diagnose};
+const Command kDiagnose{
+    .name = "diagnose",
+    .summary = "why a run is slower or larger than predicted",
+    .usage =
+        "[FILE...] --measured TIME | --tokens-per-s N | --peak SIZE | --trace FILE | --log "
+        "FILE [OPTION]...",
+    .example =
+        "gpuplan diagnose plan.json --measured 1.4s\n"
+        "gpuplan diagnose axolotl.yaml --gpus 2x3090 --log train.log\n"
+        "gpuplan diagnose --model llama3-8b --lora --gpus 4xA6000 --trace trace.json.gz",
+    .first_flags = "--measured --tokens-per-s --peak --trace --log --gpus --model --strategy --json",
+    .setup = setup_diagnose,
+    .run = run_diagnose,
+    .has_tables = true};
 
 }  // namespace gpuplan

@@ -24,6 +24,7 @@ const Command kDoctor{.name = "doctor",
                       .summary = "what this machine has, and what slows it down",
                       .usage = "[--json]",
                       .example = "gpuplan doctor",
+                      .first_flags = "--json",
                       .setup = setup_doctor,
                       .run = run_doctor};
 

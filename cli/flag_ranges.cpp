@@ -106,8 +106,8 @@ constexpr std::array kRanges{
     FlagRange{"--scaling", kWhole, kGpus, "1,2,4,8", "each", listed},
     FlagRange{"--measured", kTime, {1e-6, 100 * kDay}, "1.4s or 830ms"},
     FlagRange{"--tokens-per-s", kReal, {1e-3, 1e12}, "12500"},
-    FlagRange{"--from", kTime, {0, 100 * kDay}, "20ms", "", nullptr, "simulate"},
-    FlagRange{"--to", kTime, {0, 100 * kDay}, "60ms", "", nullptr, "simulate"},
+    FlagRange{"--chart-from", kTime, {0, 100 * kDay}, "20ms", "", nullptr, "simulate"},
+    FlagRange{"--chart-to", kTime, {0, 100 * kDay}, "60ms", "", nullptr, "simulate"},
     // of a machine
     FlagRange{"--from", kWhole, kRanks, "", "", nullptr, "topology"},
     FlagRange{"--to", kWhole, kRanks, "", "", nullptr, "topology"},

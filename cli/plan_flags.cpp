@@ -312,9 +312,13 @@ MethodWords words_of_method(std::string_view text) {
 
 void add_plan_flags(CLI::App& app) {
   app.add_option("plan")
-      ->type_name("PLAN.json")
-      ->description("a plan saved by --save; '-' is standard input. Flags override it")
-      ->group(kModel);
+      ->type_name("PLAN.json | MODEL GPUS")
+      ->description(
+          "a plan saved by --save ('-' is standard input), which flags override; or model and GPUs in plain "
+          "words, in the place of --model and --gpus")
+      ->group(kModel)
+      ->expected(0, 3)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add_question_flags(app);
 }
 

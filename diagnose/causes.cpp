@@ -1,5 +1,6 @@
 #include "diagnose/causes.h"
 
+#include <algorithm>
 #include <array>
 #include <initializer_list>
 
@@ -28,10 +29,16 @@ Differences each(std::string_view row, double now, std::initializer_list<double>
 
 bool has_neighbours(const ClusterSpec& c) { return std::min(c.gpus_per_node, c.num_gpus()) > 1; }
 
-Differences without_peers(const Variant& v, const Strategy&) {
-  const ClusterSpec& c = v.request.cluster;
-  return only(has_neighbours(c) && c.fabric != FabricKind::PcieHostStaged, "p2p", "0");
+/// The way through the host's memory is at best as fast as its links; one copying core, or the other socket's memory,
+/// makes it many times slower.
+Differences through_host(const ClusterSpec& c, bool is_of_nvlink) {
+  if (!has_neighbours(c) || c.fabric == FabricKind::PcieHostStaged || is_nvlink(c.fabric) != is_of_nvlink) return {};
+  Differences out{one("p2p", "0")};
+  for (const char* gb_s : {"4", "2", "1", "0.5"}) out.push_back({{set_to("p2p", "0"), set_to("busbw", gb_s)}, 0});
+  return out;
 }
+Differences without_peers(const Variant& v, const Strategy&) { return through_host(v.request.cluster, false); }
+Differences without_nvlink(const Variant& v, const Strategy&) { return through_host(v.request.cluster, true); }
 Differences with_peers(const Variant& v, const Strategy&) {
   const ClusterSpec& c = v.request.cluster;
   return only(has_neighbours(c) && c.fabric == FabricKind::PcieHostStaged, "p2p", "1");
@@ -56,8 +63,11 @@ Differences slow_network(const Variant& v, const Strategy&) {
   return each("nic", c.inter.bandwidth.value * 8 / kGiga, {0.5, 0.25, 0.1, 0.03});
 }
 
+/// Of trainers that choose a kernel, as those over transformers do: others have one form alone.
 Differences eager_attention(const Variant& v, const Strategy&) {
-  return only(v.request.recipe.attention != AttentionKernel::Eager, "attention", "eager");
+  const Recipe& r = v.request.recipe;
+  const bool has_eager = r.framework->defaults.attention.has_value();
+  return only(r.attention != AttentionKernel::Eager && has_eager, "attention", "eager");
 }
 Differences fused_attention(const Variant& v, const Strategy&) {
   return only(v.request.recipe.attention == AttentionKernel::Eager, "attention", "sdpa");
@@ -68,7 +78,7 @@ bool has_short_rows(const EstimateRequest& r) {
 }
 Differences unpacked(const Variant& v, const Strategy&) {
   if (v.request.recipe.packing != Packing::Packed || !has_short_rows(v.request)) return {};
-  return {one("packing", "padded"), one("packing", "dynamic")};
+  return {one("packing", "dynamic"), one("packing", "padded")};
 }
 Differences packed(const Variant& v, const Strategy&) {
   return only(v.request.recipe.packing == Packing::Dynamic && has_short_rows(v.request), "packing", "padded");
@@ -134,6 +144,9 @@ constexpr std::array kCauses{
     Cause{"p2p", "peer-to-peer between the GPUs is off: NCCL goes through the host's memory",
           "nvidia-smi topo -p2p r; NCCL_DEBUG=INFO says 'via SHM'; NCCL_P2P_DISABLE, ACS and IOMMU turn it off",
           without_peers},
+    Cause{"nvlink", "NVLink is not in use: NCCL goes through the host's memory",
+          "nvidia-smi nvlink -s; NCCL_DEBUG=INFO says 'via SHM' or 'via P2P'; NCCL_P2P_DISABLE turns NVLink off, too",
+          without_nvlink, 0.4},
     Cause{"p2p-on", "peer-to-peer between the GPUs works, which these cards are not assumed to have",
           "nvidia-smi topo -p2p r; say it with --gpu-spec p2p=yes", with_peers},
     Cause{"pcie", "cards sit in slots of fewer PCIe lanes, or of an older generation",
@@ -156,11 +169,11 @@ constexpr std::array kCauses{
     Cause{"compile", "torch.compile has no effect: graphs break, or shapes change from step to step",
           "TORCH_LOGS=recompiles,graph_breaks", not_compiled},
     Cause{"checkpointing", "activations are recomputed in backward", "gradient_checkpointing of the trainer",
-          recomputes},
+          recomputes, 0.5},
     Cause{"no-checkpointing", "activations are not recomputed in backward", "gradient_checkpointing of the trainer",
-          recomputes_nothing},
+          recomputes_nothing, 0.5},
     Cause{"precision", "products run in fp32: autocast is off, or the weights were loaded in fp32",
-          "bf16 or fp16 of the trainer; the dtype of the model's parameters", in_fp32},
+          "bf16 or fp16 of the trainer; the dtype of the model's parameters", in_fp32, 0.3},
     Cause{"overlap", "reductions do not run beside backward", "overlap_comm of DeepSpeed's configuration",
           waits_for_reductions},
     Cause{"host-step", "the optimizer steps slowly on the host: few threads, or no vectorised Adam",

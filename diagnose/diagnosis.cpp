@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -21,6 +22,8 @@ constexpr double kUsualLow = 0.8, kUsualHigh = 1.25;
 constexpr double kPartSpread = 2;
 /// Shares of the step below which a measured part says nothing.
 constexpr double kPartFloor = 0.03;
+/// The size of a change's effect is predicted worse than the plan: a standard deviation of the logarithm of its factor.
+constexpr double kEffectSpread = 0.25;
 /// A change that moves no figure by so much is no explanation.
 constexpr double kVisible = 0.03;
 /// Less likely explanations are not named.
@@ -41,6 +44,12 @@ struct SplitNormal {
   explicit SplitNormal(const AccuracyRange& range)
       : below(std::max(0.01, -std::log(range.low) / kEightOfTen)),
         above(std::max(0.01, std::log(range.high) / kEightOfTen)) {}
+  /// Widened by an error of its own.
+  SplitNormal with(double spread) const {
+    SplitNormal out = *this;
+    out.below = std::hypot(below, spread), out.above = std::hypot(above, spread);
+    return out;
+  }
   double log_density(double x) const {
     const double z = x / (x < 0 ? below : above);
     return -0.5 * z * z - std::log((below + above) * std::sqrt(std::numbers::pi / 2));
@@ -65,6 +74,7 @@ struct Hypothesis {
   StrategyEstimate estimate;
   double time{};  // as Gap::measured counts
   std::optional<StepParts> parts;
+  bool peaks_at_longest = false;  // memory is planned for the longest rows, which a run may not have met
 };
 
 class Diagnosing {
@@ -115,6 +125,7 @@ class Diagnosing {
       auto estimate = estimate_variant(variant, name_);
       if (!estimate || estimate->time.step.value <= 0) return std::nullopt;
       Hypothesis out{.estimate = std::move(*estimate), .time = {}, .parts = {}};
+      out.peaks_at_longest = variant.request.recipe.packing == Packing::Dynamic;
       const double slower = 1 + difference.wait;
       out.time = measured_.tokens_per_second ? time_of(out.estimate) / slower : time_of(out.estimate) * slower;
       if (!measured_.parts) return out;
@@ -145,21 +156,30 @@ class Diagnosing {
   /// ln of the density of what was measured, if the hypothesis is true.
   double log_density(const Hypothesis& h) const {
     double sum = 0;
-    if (out_.time) {
-      const SplitNormal error(out_.time->range);
-      sum += h.parts ? log_density_of_parts(*h.parts, error) : error.log_density(time_distance(h.time));
+    if (out_.time && h.parts) {
+      sum += log_density_of_parts(*h.parts, SplitNormal(out_.time->range));
+    } else if (out_.time) {
+      const double effect = std::abs(std::log(h.time / out_.time->predicted));
+      sum += SplitNormal(out_.time->range).with(kEffectSpread * effect).log_density(time_distance(h.time));
     }
-    if (out_.memory)
-      sum += SplitNormal(out_.memory->range)
-                 .log_density(std::log(out_.memory->measured / double(peak_of(h.estimate).count)));
+    if (out_.memory) {
+      const double peak = double(peak_of(h.estimate).count);
+      const double effect = std::abs(std::log(peak / out_.memory->predicted));
+      const double distance = std::log(out_.memory->measured / peak);
+      const SplitNormal error = SplitNormal(out_.memory->range).with(kEffectSpread * effect);
+      sum += h.peaks_at_longest && distance < 0 ? -std::log(2 * kWidest) : error.log_density(distance);
+    }
     return sum;
   }
   double log_density_of_parts(const StepParts& predicted, const SplitNormal& error) const {
-    const std::vector<double> seen = comparable(*measured_.parts), expected = comparable(predicted);
-    const double step = measured_.parts->step.value;
+    const std::vector<double> seen = comparable(*measured_.parts), expected = comparable(predicted),
+                              planned = comparable(*out_.predicted_parts);
+    const double step = measured_.parts->step.value, floor = kPartFloor * step;
     double sum = 0;
     for (std::size_t i = 0; i < seen.size(); ++i) {
-      const double width = kPartSpread * error.width() * std::max(seen[i], expected[i]) + kPartFloor * step;
+      const double effect = std::abs(std::log((expected[i] + floor) / (planned[i] + floor)));
+      const double spread = std::hypot(kPartSpread * error.width(), kEffectSpread * effect);
+      const double width = spread * std::max(seen[i], expected[i]) + floor;
       const double z = (seen[i] - expected[i]) / width;
       sum += -0.5 * z * z - std::log(width / step * std::sqrt(2 * std::numbers::pi));
     }
@@ -184,7 +204,7 @@ class Diagnosing {
            (out_.memory && moved(double(peak_of(h.estimate).count), double(peak_of(as_planned.estimate).count)));
   }
 
-  /// Causes are as likely as each other before anything is measured, and so are the values of one.
+  /// What is likely before anything is measured: Cause::prior, and its values by their order.
   void explain(const Hypothesis& as_planned) {
     struct Weighed {
       Explanation explanation;
@@ -197,12 +217,14 @@ class Diagnosing {
       Weighed own{.explanation = {.cause = &cause, .difference = {}, .probability = 0, .time = 0, .peak = {}}};
       double best = -1e300;
       const std::vector<Difference> ways = cause.ways(asked_, strategy);
+      double share = 1 / (2 - std::exp2(1 - double(ways.size())));  // of the first value: all add up to 1
       for (const Difference& difference : ways) {
+        const double weight = cause.prior * std::exchange(share, share / 2);
         const auto h = difference.settings.empty() && !measured_.parts ? waiting(as_planned, difference.wait)
                                                                        : hypothesis(difference);
         if (!h || !is_visible(*h, as_planned)) continue;
         const double log = log_density(*h);
-        own.density += std::exp(log - base) / double(ways.size());
+        own.density += weight * std::exp(log - base);
         if (log <= best) continue;
         best = log;
         own.explanation.difference = difference;

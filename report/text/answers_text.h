@@ -110,5 +110,7 @@ std::string models_text(const std::vector<CatalogueEntry>& entries, const Screen
 std::string model_text(const ModelReport& report, const Screen& screen);
 std::string gpus_text(const std::vector<GpuReport>& reports, const Screen& screen);
 std::string gpu_text(const GpuReport& report, const Screen& screen);
+std::string machines_text(const std::vector<MachineReport>& reports, const Screen& screen);
+std::string machine_text(const MachineReport& report, const Screen& screen);
 
 }  // namespace gpuplan

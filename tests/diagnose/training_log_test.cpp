@@ -46,10 +46,9 @@ TEST_CASE("log: figures of trainers, in their units") {
   CHECK(*tune.tokens_per_gpu == doctest::Approx(1234.5));
   CHECK(*tune.allocated == Bytes{std::int64_t(19.5 * 0x1p30)});
   CHECK(*tune.reserved == Bytes{std::int64_t(22.25 * 0x1p30)});
-  const TrainingLog swift = read(R"({"loss": 3.1, "memory(GiB)": 2.5, "train_speed(s/it)": 2.854934
-})" "\n");
+  const TrainingLog swift = read("{\"loss\": 3.1, \"memory(GiB)\": 2.5, \"train_speed(s/it)\": 2.854934}\n");
   CHECK(swift.step->value == doctest::Approx(2.854934));
-CHECK(*swift.reserved == Bytes{std::int64_t(2.5 * 0x1p30)});
+  CHECK(*swift.reserved == Bytes{std::int64_t(2.5 * 0x1p30)});
 }
 
 TEST_CASE("log: one that says no figure is refused") {
