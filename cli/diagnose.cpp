@@ -1,6 +1,9 @@
 // gpuplan diagnose: a measured run beside the predicted one, and what explains the gap.
+#include <algorithm>
+
 #include <fmt/format.h>
 
+#include "base/date.h"
 #include "base/error.h"
 #include "base/input_stream.h"
 #include "base/json_file.h"
@@ -13,9 +16,12 @@
 #include "cli/output_flags.h"
 #include "cli/plan_flags.h"
 #include "cli/row_lengths.h"
+#include "cluster/profile/run_history.h"
 #include "diagnose/profiler_trace.h"
 #include "diagnose/training_log.h"
+#include "models/recipe_names.h"
 #include "report/answers.h"
+#include "report/html/reports.h"
 #include "report/json/answers_json.h"
 #include "report/text/answers_text.h"
 
@@ -41,7 +47,36 @@ void setup_diagnose(CLI::App& app) {
   add_flag(app, "--log", "FILE", "what the trainer wrote: progress bars and logged figures", kMeasured);
   add_question_flags(app);
   add_row_flags(app);
+  add_flag(
+      app, "--learn", "",
+      "keep the run beside the calibrated profile of this machine: it corrects the next estimates of this trainer");
+  add_flag(app, "--html", "FILE", "write the answer as a page that works offline");
+  add_force_flag(app);
   add_flag(app, "--json", "", "the answer as JSON, in base units");
+}
+
+/// Keeps what was measured as `run --engine` does (cluster/profile/run_history.h).
+void learn(const Diagnosis& d, const Profile& profile, std::int64_t num_steps, Console& console) {
+  if (!profile.measured || profile.file.empty())
+    throw InputError("--learn", "needs a calibrated profile of this machine", "gpuplan calibrate makes one");
+  if (!d.time || d.measured.tokens_per_second)
+    throw InputError("--learn", "needs the time of a step", "--measured, --log or --trace say it");
+  const std::int64_t ranks = d.predicted.strategy.mesh.world();
+  const std::string framework = d.request.recipe.framework->name;
+  const Bytes outside = d.predicted.tiers.process - d.predicted.tiers.tensors;
+  add_run(profile.file, {.profile = profile.sha256,
+                         .date = today(),
+                         .model = d.request.model.name,
+                         .strategy = d.predicted.strategy.name,
+                         .method = std::string(to_string(d.request.recipe.method)),
+                         .framework = framework,
+                         .num_ranks = ranks,
+                         .num_steps = num_steps,
+                         .predicted = {.step = d.time->predicted, .outside_tensors = outside},
+                         .measured = {.step = d.time->measured, .outside_tensors = outside},
+                         .applied = correction_of(profile, ranks, framework)});
+  console.tell(fmt::format("kept in {}: it corrects the next estimate of {} on as many GPUs",
+                           run_history_file(profile.file).string(), framework));
 }
 
 std::optional<ConfigReading> read_named_files(const CLI::App& app) {
@@ -70,8 +105,8 @@ void add_log(MeasuredRun& run, const TrainingLog& log, const StrategyEstimate& e
   run.peak_kind = log.allocated ? PeakKind::Allocated : PeakKind::Reserved;
 }
 
-MeasuredRun measured_run(const CLI::App& app, const StrategyEstimate& e, std::int64_t num_gpus,
-                         DiagnosisAnswer& answer) {
+MeasuredRun measured_run(const CLI::App& app, const StrategyEstimate& e, std::int64_t num_gpus, DiagnosisAnswer& answer,
+                         std::int64_t& num_steps) {
   MeasuredRun run;
   run.step = given_time(app, "--measured");
   run.tokens_per_second = given_number(app, "--tokens-per-s");
@@ -81,6 +116,7 @@ MeasuredRun measured_run(const CLI::App& app, const StrategyEstimate& e, std::in
   run.peak_kind = given_peak_kind(app);
   if (const auto file = given(app, "--trace")) {
     run.parts = parts_of(read_profiler_trace(*file), *file);
+    num_steps = run.parts->num_steps;
     answer.sources.push_back(fmt::format("{}: {} step{} on one {}{}", *file, run.parts->num_steps,
                                          run.parts->num_steps == 1 ? "" : "s", run.parts->is_of_cpu ? "CPU" : "GPU",
                                          run.parts->has_steps ? "" : " (it marks none: all of it is taken as one)"));
@@ -88,6 +124,7 @@ MeasuredRun measured_run(const CLI::App& app, const StrategyEstimate& e, std::in
   if (const auto file = given(app, "--log")) {
     const TrainingLog log = read_training_log(*open_stream(*file), *file);
     add_log(run, log, e, num_gpus);
+    num_steps = std::max<std::int64_t>(1, log.num_figures);
     if (log.has_time()) answer.sources.push_back(fmt::format("{}: {}", *file, log.source));
   }
   return run;
@@ -101,9 +138,13 @@ int run_diagnose(const CLI::App& app, Console& console) {
   if (!shown) throw InputError("--strategy", planned.strategies.front().not_applicable, "say the strategy that ran");
   DiagnosisAnswer answer;
   answer.notes = question.notes;
-  const MeasuredRun run = measured_run(app, *shown, planned.request.cluster.num_gpus(), answer);
+  std::int64_t num_steps = 1;
+  const MeasuredRun run = measured_run(app, *shown, planned.request.cluster.num_gpus(), answer, num_steps);
   answer.diagnosis = diagnose({planned.request, planned.profile}, shown->strategy.name, run);
   console.print(is_given(app, "--json") ? json_text(diagnosis_json(answer)) : diagnosis_text(answer, console.screen));
+  if (const auto file = given(app, "--html"))
+    write_output(*file, diagnosis_report(answer), console, fmt::format("written to {}", *file));
+  if (is_given(app, "--learn")) learn(answer.diagnosis, planned.profile, num_steps, console);
   return 0;
 }
 

@@ -317,7 +317,7 @@ void add_plan_flags(CLI::App& app) {
           "a plan saved by --save ('-' is standard input), which flags override; or model and GPUs in plain "
           "words, in the place of --model and --gpus")
       ->group(kModel)
-      ->expected(0, 3)
+      ->allow_extra_args()
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add_question_flags(app);
 }

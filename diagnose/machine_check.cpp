@@ -122,7 +122,8 @@ void look_at_python(const MachineCheck& c, Findings& out) {
   if (c.python.empty()) return;
   for (const UsefulLibrary& row : kUseful) {
     const bool is_known = std::ranges::any_of(libraries(), [&](const Library& l) { return l.name == row.name; });
-    if (is_known && !c.python.contains(row.name))
+    const auto found = c.python.find(row.name);
+    if (is_known && (found == c.python.end() || found->second.text == "none"))
       out.push_back(
           {fmt::format("{} is not installed: {}", row.name, row.what), fmt::format("pip install {}", row.name)});
   }

@@ -10,6 +10,7 @@
 #include "report/catalogue_report.h"
 #include "report/text/gantt.h"
 #include "report/text/screen.h"
+#include "report/text/table.h"
 #include "report/text/text.h"
 #include "search/largest.h"
 #include "validate/report.h"
@@ -70,6 +71,14 @@ std::string scaling_text(std::span<const SimulatedPlan> plans, const Screen& scr
 
 /// Measured beside predicted, what explains the gap, and with a trace the parts of the step.
 std::string diagnosis_text(const DiagnosisAnswer& answer, const Screen& screen);
+
+/// Its parts, which the page has, too: "2.00 s a step measured, 1.10 s predicted (…): …"; what a cause would make of
+/// the prediction; why no cause is named, or ""; the parts of the step; how the question was understood.
+std::vector<std::string> gap_lines(const Diagnosis& d);
+std::string prediction_with(const Explanation& e, const Diagnosis& d);
+std::string no_explanation(const Diagnosis& d);
+Table parts_table(const StepParts& measured, const StepParts& predicted);
+std::vector<std::string> reading_notes(const DiagnosisAnswer& answer);
 
 // The answer of `gpuplan doctor` for people: what stands in the way, then what the machine has.
 

@@ -52,30 +52,9 @@ std::string settings_text(const Difference& difference) {
   return out.empty() ? "" : fmt::format(" (simulate --what-if {})", fmt::join(out, ","));
 }
 
-/// "62 %  peer-to-peer between …", what it predicts, and how to see it.
-std::string explanation_text(const Explanation& e, const Diagnosis& d, const Screen& screen) {
-  const int width = prose_width(screen);
-  const std::string indent(7, ' ');
-  std::vector<std::string> predicted;
-  if (d.time) predicted.push_back(time_text(e.time, d.measured.tokens_per_second.has_value()));
-  if (d.memory) predicted.push_back(format_bytes(e.peak));
-  std::string out = wrap(std::string(e.cause->says), width, fmt::format("{:>4.0f} %  ", 100 * e.probability), indent);
-  out += wrap(fmt::format("With it {} would be predicted{}", fmt::join(predicted, ", "), settings_text(e.difference)),
-              width, indent, indent);
-  return out + wrap(fmt::format("See: {}", e.cause->check), width, indent, indent);
-}
+}  // namespace
 
-std::string explanations_text(const Diagnosis& d, const Screen& screen) {
-  if (d.is_inside())
-    return wrap("Nothing is claimed: predictions of such runs are that far off without a cause", prose_width(screen),
-                "", "  ");
-  if (d.explanations.empty()) return wrap("No change that gpuplan knows explains it", prose_width(screen), "", "  ");
-  std::string out = heading("What explains it", screen);
-  for (const Explanation& e : d.explanations) out += explanation_text(e, d, screen);
-  return out + wrap("none of these", prose_width(screen), fmt::format("{:>4.0f} %  ", 100 * d.unexplained), "");
-}
-
-std::string parts_text(const StepParts& measured, const StepParts& predicted, const Screen& screen) {
+Table parts_table(const StepParts& measured, const StepParts& predicted) {
   Table table{.columns = {{"of a step"}, {"measured", Align::Right}, {"predicted", Align::Right}, {"", Align::Right}},
               .rows = {}};
   const auto add = [&](std::string_view name, Seconds seen, Seconds expected, int indent) {
@@ -102,24 +81,66 @@ std::string parts_text(const StepParts& measured, const StepParts& predicted, co
   add("copies beside nothing", measured.copies, predicted.copies, 0);
   add("idle", measured.idle, predicted.idle, 0);
   add("waits for data", measured.loader, predicted.loader, 2);
-  return heading("Parts of the step", screen) + render(table, screen);
+  return table;
+}
+
+std::vector<std::string> gap_lines(const Diagnosis& d) {
+  std::vector<std::string> out;
+  if (d.time) out.push_back(time_line(d));
+  if (d.memory) out.push_back(memory_line(d));
+  return out;
+}
+
+std::string prediction_with(const Explanation& e, const Diagnosis& d) {
+  std::vector<std::string> predicted;
+  if (d.time) predicted.push_back(time_text(e.time, d.measured.tokens_per_second.has_value()));
+  if (d.memory) predicted.push_back(format_bytes(e.peak));
+  return fmt::format("{}{}", fmt::join(predicted, ", "), settings_text(e.difference));
+}
+
+std::string no_explanation(const Diagnosis& d) {
+  if (d.is_inside()) return "Nothing is claimed: predictions of such runs are that far off without a cause";
+  return d.explanations.empty() ? "No change that gpuplan knows explains it" : "";
+}
+
+std::vector<std::string> reading_notes(const DiagnosisAnswer& answer) {
+  const Diagnosis& d = answer.diagnosis;
+  std::vector<std::string> notes{fmt::format("predicted with {}, as the settings say it, on {}",
+                                             d.predicted.strategy.name, machine_name(d.request.cluster))};
+  notes.insert(notes.end(), answer.sources.begin(), answer.sources.end());
+  notes.insert(notes.end(), answer.notes.begin(), answer.notes.end());
+  return notes;
+}
+
+namespace {
+
+/// "62 %  peer-to-peer between …", what it predicts, and how to see it.
+std::string cause_text(const Explanation& e, const Diagnosis& d, const Screen& screen) {
+  const int width = prose_width(screen);
+  const std::string indent(7, ' ');
+  return wrap(std::string(e.cause->says), width, fmt::format("{:>4.0f} %  ", 100 * e.probability), indent + " ") +
+         wrap(fmt::format("With it {} would be predicted", prediction_with(e, d)), width, indent + " ", indent + " ") +
+         wrap(fmt::format("See: {}", e.cause->check), width, indent + " ", indent + " ");
+}
+
+std::string explanations_text(const Diagnosis& d, const Screen& screen) {
+  const int width = prose_width(screen);
+  if (const std::string none = no_explanation(d); !none.empty()) return wrap(none, width, "", "  ");
+  std::string out = heading("What explains it", screen);
+  for (const Explanation& e : d.explanations) out += cause_text(e, d, screen);
+  return out + wrap("none of these", width, fmt::format("{:>4.0f} %  ", 100 * d.unexplained), "");
 }
 
 }  // namespace
 
 std::string diagnosis_text(const DiagnosisAnswer& answer, const Screen& screen) {
   const Diagnosis& d = answer.diagnosis;
-  const int width = prose_width(screen);
   std::string out;
-  if (d.time) out += wrap(time_line(d), width, "", "  ");
-  if (d.memory) out += wrap(memory_line(d), width, "", "  ");
+  for (const std::string& line : gap_lines(d)) out += wrap(line, prose_width(screen), "", "  ");
   out += explanations_text(d, screen);
-  if (d.measured.parts && d.predicted_parts) out += parts_text(*d.measured.parts, *d.predicted_parts, screen);
-  std::vector<std::string> notes{fmt::format("predicted with {}, as the settings say it, on {}",
-                                             d.predicted.strategy.name, machine_name(d.request.cluster))};
-  notes.insert(notes.end(), answer.sources.begin(), answer.sources.end());
-  notes.insert(notes.end(), answer.notes.begin(), answer.notes.end());
-  return out + heading("Read as", screen) + points(notes, screen);
+  if (d.measured.parts && d.predicted_parts)
+    out += heading("Parts of the step", screen) + render(parts_table(*d.measured.parts, *d.predicted_parts), screen);
+  return out + heading("Read as", screen) + points(reading_notes(answer), screen);
 }
 
 }  // namespace gpuplan

@@ -63,7 +63,9 @@ std::vector<Fact> facts_of_check(const MachineCheck& c) {
 
 std::string machine_check_text(const MachineCheck& check, const Screen& screen) {
   std::string out;
-  if (check.machine)
+  if (!check.machine)
+    out = "Nothing can train on GPUs here.\n";
+  else
     out = check.findings.empty()
               ? "Nothing stands in the way of the fastest plan here.\n"
               : fmt::format("{} thing{} on this machine cost{} speed or memory.\n", check.findings.size(),
