@@ -204,15 +204,25 @@ class Diagnosing {
            (out_.memory && moved(double(peak_of(h.estimate).count), double(peak_of(as_planned.estimate).count)));
   }
 
+  /// Whether a figure that is outside its range would be nearer; parts that happen to agree are no reason.
+  bool comes_nearer(const Hypothesis& h, const Hypothesis& as_planned) const {
+    const auto distance = [](double measured, double predicted) { return std::abs(std::log(measured / predicted)); };
+    const auto peak = [&](const Hypothesis& of) { return double(peak_of(of.estimate).count); };
+    return (out_.time && !out_.time->is_inside() &&
+            distance(out_.time->measured, h.time) < distance(out_.time->measured, as_planned.time)) ||
+           (out_.memory && !out_.memory->is_inside() &&
+            distance(out_.memory->measured, peak(h)) < distance(out_.memory->measured, peak(as_planned)));
+  }
+
   /// What is likely before anything is measured: Cause::prior, and its values by their order.
   void explain(const Hypothesis& as_planned) {
     struct Weighed {
       Explanation explanation;
-      double density{};  // mean over its values
+      double density{};  // mean over its values, beside that of the unknown
     };
     std::vector<Weighed> all;
     const Strategy& strategy = as_planned.estimate.strategy;
-    const double base = log_density(as_planned);
+    const double base = log_density(as_planned), unknown = log_density_of_unknown();
     for (const Cause& cause : causes()) {
       Weighed own{.explanation = {.cause = &cause, .difference = {}, .probability = 0, .time = 0, .peak = {}}};
       double best = -1e300;
@@ -222,9 +232,9 @@ class Diagnosing {
         const double weight = cause.prior * std::exchange(share, share / 2);
         const auto h = difference.settings.empty() && !measured_.parts ? waiting(as_planned, difference.wait)
                                                                        : hypothesis(difference);
-        if (!h || !is_visible(*h, as_planned)) continue;
+        if (!h || !is_visible(*h, as_planned) || !comes_nearer(*h, as_planned)) continue;
         const double log = log_density(*h);
-        own.density += weight * std::exp(log - base);
+        own.density += weight * std::exp(log - unknown);  // which is never far below what fits
         if (log <= best) continue;
         best = log;
         own.explanation.difference = difference;
@@ -233,8 +243,7 @@ class Diagnosing {
       }
       if (best > base) all.push_back(std::move(own));  // others come no nearer than the plan
     }
-    const double unknown = std::exp(log_density_of_unknown() - base);
-    double sum = 1 + unknown;  // of the plan as it is: an error of eight in ten is none in two
+    double sum = 1 + std::exp(base - unknown);  // of what gpuplan does not know, and of the plan as it is
     for (const Weighed& w : all) sum += w.density;
     for (Weighed& w : all) {
       w.explanation.probability = w.density / sum;

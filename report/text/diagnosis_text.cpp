@@ -119,7 +119,7 @@ std::string cause_text(const Explanation& e, const Diagnosis& d, const Screen& s
   const int width = prose_width(screen);
   const std::string indent(7, ' ');
   return wrap(std::string(e.cause->says), width, fmt::format("{:>4.0f} %  ", 100 * e.probability), indent + " ") +
-         wrap(fmt::format("With it {} would be predicted", prediction_with(e, d)), width, indent + " ", indent + " ") +
+         wrap(fmt::format("Predicted with it: {}", prediction_with(e, d)), width, indent + " ", indent + " ") +
          wrap(fmt::format("See: {}", e.cause->check), width, indent + " ", indent + " ");
 }
 

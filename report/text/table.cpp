@@ -1,6 +1,7 @@
 #include "report/text/table.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -71,6 +72,17 @@ Table fit_to(Table table, int width) {
 
 namespace {
 
+/// Cells without the characters that bars are drawn with.
+Table without_bars(Table table) {
+  constexpr std::array<std::string_view, 10> kDrawn{"█", "▉", "▊", "▋", "▌", "▍", "▎", "▏", "░", "▶"};
+  for (auto& row : table.rows)
+    for (Cell& cell : row)
+      for (const std::string_view drawn : kDrawn)
+        for (std::size_t at = 0; (at = cell.text.find(drawn, at)) != std::string::npos;)
+          cell.text.erase(at, drawn.size());
+  return without_empty_columns(std::move(table));
+}
+
 /// RFC 4180: a cell with a comma, a quote or a line end is in quotes.
 std::string csv_cell(std::string_view text) {
   const std::string plain(trim(text));
@@ -94,8 +106,10 @@ std::string csv_table(const Table& table) {
 }  // namespace
 
 std::string render(const Table& table, const Screen& screen) {
-  if (screen.format != TableFormat::Text)
-    return kTableBegins + (screen.format == TableFormat::Csv ? csv_table(table) : markdown_table(table)) + kTableEnds;
+  if (screen.format != TableFormat::Text) {
+    const Table bare = without_bars(table);
+    return kTableBegins + (screen.format == TableFormat::Csv ? csv_table(bare) : markdown_table(bare)) + kTableEnds;
+  }
   const std::vector<int> widths = widths_of(table);
   std::vector<Cell> titles;
   for (const Column& column : table.columns) titles.push_back({column.title, Ink::Faint});

@@ -78,9 +78,11 @@ TEST_CASE("gzip: a file that is cut off or damaged is refused, wherever") {
   for (std::size_t at = 20; at < packed.size(); at += 11) {
     std::string damaged = packed;
     damaged[at] = char(damaged[at] ^ 0x10);
+    std::string out = text;  // a bit that nothing looks at may be wrong
     try {
-      CHECK(unpacked(damaged) == text);
+      out = unpacked(damaged);
     } catch (const InputError&) { ++num_refused; }
+    CHECK(out == text);
   }
   CHECK(num_refused > 50);
 }

@@ -287,6 +287,29 @@ TEST_CASE("diagnose: every cause tries values of its own rows, and those alone t
   }
 }
 
+TEST_CASE("diagnose: a step that nothing explains is left unexplained, however far off it is") {
+  const Variant asked = asked_of(kNothing[1]);
+  for (const double step : {1e-4, 1e3, 1e7}) {
+    CAPTURE(step);
+    const Diagnosis d =
+        diagnose(asked, "single", {.step = Seconds{step}, .tokens_per_second = {}, .parts = {}, .peak = {}});
+    CHECK_FALSE(d.is_inside());
+    CHECK(d.explanations.empty());
+    CHECK(d.unexplained == doctest::Approx(1));
+  }
+}
+
+TEST_CASE("diagnose: a cause that takes a slow step further away is not named") {
+  const Variant asked = asked_of(kNothing[1]);
+  const Seconds planned = estimate_variant(asked, "single")->time.step;
+  const Diagnosis slow =
+      diagnose(asked, "single", {.step = 2 * planned, .tokens_per_second = {}, .parts = {}, .peak = {}});
+  for (const Explanation& e : slow.explanations) CHECK(e.time > planned.value);
+  const Diagnosis fast =
+      diagnose(asked, "single", {.step = 0.6 * planned, .tokens_per_second = {}, .parts = {}, .peak = {}});
+  for (const Explanation& e : fast.explanations) CHECK(e.time < planned.value);
+}
+
 TEST_CASE("diagnose: probabilities of what is named and what is not add up to one") {
   const Diagnosis d = diagnosis_of(kHidden[0], 3);
   double sum = d.unexplained;

@@ -126,13 +126,20 @@ TEST_CASE("trace: two streams, a hidden and a bare collective, a gap") {
   // step of 100 us: compute 0-40 and 60-80, all-gather 20-70, copy 85-90: 30 beside compute, 20 bare, 15 idle
   const StepParts p = parts_of_text(R"json({"deviceProperties": [{"id": 0, "name": "NVIDIA A100"}], "traceEvents": [
     {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#3", "pid": 9, "tid": 9, "ts": 0, "dur": 100},
-    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 9, "ts": 1, "dur": 1, "args": {"correlation": 1}},
-    {"ph": "X", "cat": "cpu_op", "name": "autograd::engine::evaluate_function: MmBackward0", "pid": 9, "tid": 10, "ts": 50, "dur": 20},
-    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 10, "ts": 55, "dur": 1, "args": {"correlation": 2}},
-    {"ph": "X", "cat": "kernel", "name": "ampere_bf16_s16816gemm", "pid": 0, "tid": 7, "ts": 0, "dur": 40, "args": {"device": 0, "correlation": 1}},
-    {"ph": "X", "cat": "kernel", "name": "ampere_bf16_s16816gemm", "pid": 0, "tid": 7, "ts": 60, "dur": 20, "args": {"device": 0, "correlation": 2}},
-    {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllGather_RING_LL", "pid": 0, "tid": 20, "ts": 20, "dur": 50, "args": {"device": 0}},
-    {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pinned -> Device)", "pid": 0, "tid": 7, "ts": 85, "dur": 5, "args": {"device": 0}}
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel",
+     "pid": 9, "tid": 9, "ts": 1, "dur": 1, "args": {"correlation": 1}},
+    {"ph": "X", "cat": "cpu_op", "name": "autograd::engine::evaluate_function: MmBackward0",
+     "pid": 9, "tid": 10, "ts": 50, "dur": 20},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel",
+     "pid": 9, "tid": 10, "ts": 55, "dur": 1, "args": {"correlation": 2}},
+    {"ph": "X", "cat": "kernel", "name": "ampere_bf16_s16816gemm",
+     "pid": 0, "tid": 7, "ts": 0, "dur": 40, "args": {"device": 0, "correlation": 1}},
+    {"ph": "X", "cat": "kernel", "name": "ampere_bf16_s16816gemm",
+     "pid": 0, "tid": 7, "ts": 60, "dur": 20, "args": {"device": 0, "correlation": 2}},
+    {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllGather_RING_LL",
+     "pid": 0, "tid": 20, "ts": 20, "dur": 50, "args": {"device": 0}},
+    {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pinned -> Device)",
+     "pid": 0, "tid": 7, "ts": 85, "dur": 5, "args": {"device": 0}}
   ]})json");
   const auto us = [](Seconds s) { return s.value * 1e6; };
   CHECK(us(p.step) == doctest::Approx(100));

@@ -248,8 +248,8 @@ namespace {
 std::optional<Question> analytic_question(std::uint64_t seed, std::uint64_t number) {
   Question q = random_question(seed, number);
   if (q.command != "simulate") return {};
-  for (const char* flag : {"--jitter", "--straggler", "--what-if", "--scaling", "--compare", "--no-fold", "--chart-from",
-                           "--chart-to", "--trace", "--html", "--seed"})
+  for (const char* flag : {"--jitter", "--straggler", "--what-if", "--scaling", "--compare", "--no-fold",
+                           "--chart-from", "--chart-to", "--trace", "--html", "--seed"})
     q = q.without(flag);
   return q.with("--network", "analytic").with("--json", "");
 }
