@@ -81,12 +81,12 @@ const std::vector<ReportedCase>& reported_cases() {
   return cases;
 }
 
-struct Named {
+struct NamedCauses {
   bool is_inside = false;
   std::vector<std::string> causes;
 };
 
-Named diagnosed(const ReportedCase& c) {
+NamedCauses diagnosed(const ReportedCase& c) {
   const bool is_of_ladder = std::string_view(c.flags).find("--model") == std::string_view::npos;
   const test::Ran ran =
       test::run_line(fmt::format("gpuplan diagnose {}{} {} --json", is_of_ladder ? kTune : "", c.flags, c.measured));
@@ -94,7 +94,7 @@ Named diagnosed(const ReportedCase& c) {
   INFO(ran.err);
   REQUIRE(ran.code == 0);
   const nlohmann::json answer = nlohmann::json::parse(ran.out);
-  Named out{.is_inside = answer["is_inside"], .causes = {}};
+  NamedCauses out{.is_inside = answer["is_inside"], .causes = {}};
   for (const nlohmann::json& e : answer["explanations"]) out.causes.push_back(e["cause"]);
   return out;
 }
@@ -105,7 +105,7 @@ TEST_CASE("diagnose: of ten runs of public reports the known cause is named in a
   int num_right = 0;
   std::string missed;
   for (const ReportedCase& c : reported_cases()) {
-    const Named d = diagnosed(c);
+    const NamedCauses d = diagnosed(c);
     const auto is_named = [&](const std::string& cause) {
       const auto at = std::ranges::find(d.causes, cause);
       return at != d.causes.end();
