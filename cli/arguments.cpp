@@ -6,15 +6,31 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/names.h"
 #include "cli/commands.h"
 #include "cli/flag_ranges.h"
+#include "cluster/gpu_catalogue.h"
 #include "cluster/gpu_list.h"
 
 namespace gpuplan {
 namespace {
 
-constexpr const char* kLicences = "--licences";
+constexpr const char *kLicences = "--licences", *kColour = "--color", *kFormat = "--format";
+
+enum class Colour : std::uint8_t { Auto, Always, Never };
+constexpr std::array kColours{NameRow<Colour>{"auto", Colour::Auto}, NameRow<Colour>{"always", Colour::Always},
+                              NameRow<Colour>{"never", Colour::Never}};
+constexpr NameTable<Colour> names_of(Colour) { return {"colour", kColours}; }
+
+/// The value of a flag among arguments that nothing has parsed yet; those behind "--" are a program's own.
+std::optional<std::string> value_among(const std::vector<std::string>& args, const std::string& flag) {
+  for (std::size_t i = 0; i < args.size() && args[i] != "--"; ++i) {
+    if (args[i] == flag && i + 1 < args.size()) return args[i + 1];
+    if (args[i].starts_with(flag + "=")) return args[i].substr(flag.size() + 1);
+  }
+  return {};
+}
 
 const Command* find_command(const std::string& name) {
   for (const Command& command : commands())
@@ -160,6 +176,42 @@ void check_values(const CLI::App& app) {
   }
 }
 
+void check_screen_flags(const CLI::App& app) {
+  if (const auto when = given(app, kColour)) parse_name<Colour>(*when, kColour);
+  const CLI::Option* const format = app.get_option_no_throw(kFormat);
+  if (format && format->get_type_name() == "md|csv" && !format->results().empty())
+    parse_name<TableFormat>(format->results().front(), kFormat);
+}
+
+/// Says whether a word describes GPUs: "2x3090", "A6000".
+bool means_gpus(const std::string& word) {
+  if (word == "local") return true;
+  try {
+    return !split_gpu_list(word).empty() && std::ranges::all_of(split_gpu_list(word), [](const NamedGpus& part) {
+      return known_gpu(part.name).has_value();
+    });
+  } catch (const InputError&) { return false; }
+}
+
+/// "estimate llama3-8b 2x3090": a word that is no plan's file is a model, or GPUs.
+void place_words(CLI::App& app) {
+  CLI::Option* const plan = app.get_option_no_throw("plan");
+  if (!plan || plan->results().empty()) return;
+  const std::vector<std::string> words = plan->results();
+  const auto is_plan = [](const std::string& w) { return w == "-" || w.ends_with(".json") || is_there(w); };
+  plan->clear();
+  for (const std::string& word : words) {
+    const char* const flag = is_plan(word) ? "plan" : means_gpus(word) ? "--gpus" : "--model";
+    CLI::Option* const option = app.get_option_no_throw(flag);
+    if (!option) refuse_word(app, word);
+    if (!option->results().empty())
+      throw InputError("",
+                       fmt::format("'{}' says {} a second time", word, flag == std::string("plan") ? "the plan" : flag),
+                       fmt::format("it is given as '{}' already", option->results().front()));
+    option->add_result(word);
+  }
+}
+
 /// CLI11 names the flag first: "--model: 1 required TEXT missing".
 [[noreturn]] void refuse_mismatch(const CLI::App& app, const std::string& message) {
   const std::string flag = message.substr(0, message.find_first_of(": "));
@@ -187,20 +239,37 @@ template <class Wanted>
 void declare(CLI::App& app, Wanted wants_flags) {
   app.name("gpuplan");
   app.description("plan the fine-tuning of language models: what fits, how fast, at what cost");
-  app.set_help_flag("-h,--help", "show this help");
-  app.set_version_flag("--version", GPUPLAN_VERSION, "show the version");
+  app.set_help_flag("-h,--help", "show this help; -h the short one");
+  app.set_version_flag("-V,--version", GPUPLAN_VERSION, "show the version");
+  add_flag(app, kColour, "auto|always|never", "colours in the answer. Default auto: on a terminal");
   app.add_flag(kLicences)->description(
       "show the licences of the program, of its libraries and of the sources of its data");
   app.require_subcommand(0, 1)->allow_extras();
   for (const Command& command : commands()) {
     CLI::App* sub = app.add_subcommand(command.name, command.summary);
     sub->footer(command.example)->allow_extras();
-    sub->set_help_flag("-h,--help", "show this help");
-    if (command.setup && wants_flags(command)) command.setup(*sub);
+    sub->set_help_flag("-h,--help", "show this help; -h its first flags");
+    if (!command.setup || !wants_flags(command)) continue;
+    command.setup(*sub);
+    if (command.has_tables)
+      add_flag(*sub, kFormat, "md|csv", "the tables of the answer alone, whole, as Markdown or CSV");
+    add_flag(*sub, kColour, "auto|always|never", "colours in the answer. Default auto: on a terminal");
   }
 }
 
 }  // namespace
+
+Screen screen_for(const std::vector<std::string>& args, Screen screen) {
+  if (const auto when = value_among(args, kColour); when && *when != "auto") screen.has_colour = *when == "always";
+  const auto format = value_among(args, kFormat);
+  const bool is_table = format && (*format == "md" || *format == "csv");
+  if (!is_table || (!args.empty() && args.front() == "profiles")) return screen;  // whose --format is of plots
+  constexpr int kEveryColumn = 100'000;
+  screen.format = *format == "csv" ? TableFormat::Csv : TableFormat::Markdown;
+  screen.width = kEveryColumn;
+  screen.has_colour = false;
+  return screen;
+}
 
 void declare_commands(CLI::App& app) {
   declare(app, [](const Command&) { return true; });
@@ -223,13 +292,18 @@ Parsed parse(CLI::App& app, const std::vector<std::string>& args) {
   std::ranges::reverse(ours);  // CLI11 takes them from the back
   try {
     app.parse(ours);
-  } catch (const CLI::CallForHelp&) { parsed.wants_help = true; } catch (const CLI::CallForVersion&) {
-    parsed.wants_version = true;
-  } catch (const CLI::ArgumentMismatch& error) { refuse_mismatch(*selected(app), error.what()); }
+  } catch (const CLI::CallForHelp&) {
+    parsed.wants_help = true;
+    parsed.wants_short_help = std::find(args.begin(), end, "--help") == end;
+  } catch (const CLI::CallForVersion&) { parsed.wants_version = true; } catch (const CLI::ArgumentMismatch& error) {
+    refuse_mismatch(*selected(app), error.what());
+  }
   parsed.app = selected(app);
   if (parsed.wants_help || parsed.wants_version) return parsed;
   refuse_remaining(app);
+  if (parsed.app != &app) place_words(*app.get_subcommand(parsed.app->get_name()));
   check_values(*parsed.app);
+  check_screen_flags(*parsed.app);
   refuse_remaining(*parsed.app);
   parsed.wants_licences = is_given(app, kLicences);
   parsed.command = parsed.app == &app ? nullptr : find_command(parsed.app->get_name());

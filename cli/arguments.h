@@ -18,7 +18,11 @@ struct Parsed {
   const Command* command = nullptr;
   const CLI::App* app = nullptr;  // of the command, or the whole program
   bool wants_help = false, wants_version = false, wants_licences = false;
+  bool wants_short_help = false;  // -h
 };
+
+/// The screen as --color and --format of these arguments have it, where they are well spelt.
+Screen screen_for(const std::vector<std::string>& args, Screen screen);
 
 /// Declares every command of the table with its flags.
 void declare_commands(CLI::App& app);

@@ -22,6 +22,7 @@ const Command kRun{
         "gpuplan run --model ./tinyllama --lora r=8 --gpus 2xcpu --data train.jsonl --output out\n"
         "gpuplan run plan.json --init random --max-steps 5\n"
         "gpuplan run plan.json --engine accelerate --dry-run -- train.py --lr 2e-4",
+    .first_flags = "--demo --model --lora --gpus --data --output --max-steps --resume --engine --dry-run --json",
     .takes_program = true};
 
 const Command kCalibrate{.name = "calibrate",
@@ -30,13 +31,14 @@ const Command kCalibrate{.name = "calibrate",
                          .example =
                              "gpuplan calibrate\n"
                              "gpuplan calibrate --quick --device cpu\n"
-                             "gpuplan calibrate --only gemm,nccl --output fast.yaml"};
+                             "gpuplan calibrate --only gemm,nccl --output fast.yaml",
+                         .first_flags = "--device --quick --only --ranks --output --fresh --json"};
 
 std::span<const Command> commands() {
   static const std::vector<Command> all = [] {
-    std::vector<Command> rows{kPlan, kEstimate, kFix, kExport, kSimulate};
+    std::vector<Command> rows{kPlan, kEstimate, kFix, kDiagnose, kExport, kSimulate};
     std::ranges::copy(machine_commands(), std::back_inserter(rows));
-    rows.insert(rows.end(), {kProfiles, kValidate, kTopology, kModels, kGpus, kCompletion});
+    rows.insert(rows.end(), {kDoctor, kProfiles, kValidate, kTopology, kModels, kGpus, kMachines, kCompletion});
     return rows;
   }();
   return all;
@@ -96,7 +98,49 @@ std::string examples_text(const std::string& examples, const Screen& screen) {
   return out;
 }
 
+/// The first `most` characters of a text, at the end of a word.
+std::string cut(std::string text, int most) {
+  if (width_of(text) <= most) return text;
+  std::size_t end = text.rfind(' ', std::size_t(most - 2));
+  if (end == std::string::npos) end = std::size_t(most - 2);
+  text.resize(end);
+  while (!text.empty() && std::string_view(",.;: ").find(text.back()) != std::string_view::npos) text.pop_back();
+  return text + " …";
+}
+
+/// A name and what it means, on one line of 80 columns.
+std::string short_entry(const std::string& name, const std::string& meaning, int name_width) {
+  constexpr int kWidth = 80;
+  return pad_right("  " + name, name_width) + cut(meaning, kWidth - name_width) + "\n";
+}
+
+std::string short_flags_text(const CLI::App& app, const std::string& names) {
+  std::string out;
+  for (const std::string& name : split(names, ' '))
+    if (const CLI::Option* option = app.get_option_no_throw(name)) {
+      const std::string description = option->get_description();
+      out += short_entry(cut(name_of(*option), 24), description.substr(0, description.find(". Default")), kNameWidth);
+    }
+  return out;
+}
+
 }  // namespace
+
+std::string short_help_text(const CLI::App& app, const Screen& screen) {
+  constexpr int kWidth = 80, kCommandWidth = 13;
+  const std::string name = app.get_parent() ? "gpuplan " + app.get_name() : "gpuplan";
+  std::string out = cut(fmt::format("{}: {}", name, app.get_description()), kWidth) + "\n";
+  if (!app.get_parent()) {
+    for (const Command& command : commands()) out += short_entry(command.name, command.summary, kCommandWidth);
+    return out + "gpuplan COMMAND -h shows its first flags, --help all of them\n";
+  }
+  const auto command = std::ranges::find_if(commands(), [&](const Command& c) { return c.name == app.get_name(); });
+  out += "Usage: " + cut(fmt::format("{} {}", name, command->usage), kWidth - 7) + "\n" +
+         short_flags_text(app, command->first_flags);
+  const std::string example(split(command->example, '\n').front());
+  if (!example.empty()) out += paint("Example: ", Ink::Strong, screen) + cut(example, kWidth - 9) + "\n";
+  return out + fmt::format("{} --help shows everything\n", name);
+}
 
 std::string help_text(const CLI::App& app, const Screen& screen) {
   const std::string name = app.get_parent() ? "gpuplan " + app.get_name() : "gpuplan";

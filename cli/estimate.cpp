@@ -86,7 +86,11 @@ const Command kEstimate{.name = "estimate",
                             "gpuplan estimate --model llama3-8b --lora r=8 --gpus 4xA6000\n"
                             "gpuplan estimate --model llama3-8b --full --gpus 8xH100 --save plan.json\n"
                             "gpuplan estimate plan.json --seq-len 1024 --explain",
+                        .first_flags =
+                            "--model --from --gpus --lora --qlora --full --seq-len --micro-batch --checkpointing "
+                            "--strategy --explain --save --json",
                         .setup = setup_estimate,
-                        .run = run_estimate};
+                        .run = run_estimate,
+                        .has_tables = true};
 
 }  // namespace gpuplan

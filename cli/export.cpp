@@ -64,6 +64,7 @@ const Command kExport{.name = "export",
                           "gpuplan export plan.json --for trl --output job\n"
                           "gpuplan export plan.json --for accelerate --versions accelerate=1.5,torch=2.5\n"
                           "gpuplan export plan.json --for torchrun --output plain",
+                      .first_flags = "--for --data --output --versions --force",
                       .setup = setup_export,
                       .run = run_export};
 

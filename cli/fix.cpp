@@ -124,6 +124,7 @@ const Command kFix{.name = "fix",
                        "gpuplan fix axolotl.yaml --gpus 2x3090\n"
                        "gpuplan fix full.yaml zero.json --gpus 4xA6000 --goal fast\n"
                        "gpuplan fix train.sh --gpus A6000 --allow batch,context --write",
+                   .first_flags = "--gpus --goal --allow --rows --write --output --model",
                    .setup = setup_fix,
                    .run = run_fix};
 

@@ -104,8 +104,10 @@ constexpr std::array kRanges{
     FlagRange{"--straggler", kWhole, kRanks, "3=1.2", "RANK", before_equals},
     FlagRange{"--straggler", kReal, {1e-3, 1e3}, "3=1.2", "FACTOR", behind_equals},
     FlagRange{"--scaling", kWhole, kGpus, "1,2,4,8", "each", listed},
-    FlagRange{"--from", kTime, {0, 100 * kDay}, "20ms", "", nullptr, "simulate"},
-    FlagRange{"--to", kTime, {0, 100 * kDay}, "60ms", "", nullptr, "simulate"},
+    FlagRange{"--measured", kTime, {1e-6, 100 * kDay}, "1.4s or 830ms"},
+    FlagRange{"--tokens-per-s", kReal, {1e-3, 1e12}, "12500"},
+    FlagRange{"--chart-from", kTime, {0, 100 * kDay}, "20ms", "", nullptr, "simulate"},
+    FlagRange{"--chart-to", kTime, {0, 100 * kDay}, "60ms", "", nullptr, "simulate"},
     // of a machine
     FlagRange{"--from", kWhole, kRanks, "", "", nullptr, "topology"},
     FlagRange{"--to", kWhole, kRanks, "", "", nullptr, "topology"},

@@ -54,15 +54,21 @@ int refuse_gpu(const std::string& query, bool as_json, Console& console) {
   return 1;
 }
 
+void show(std::vector<GpuReport> found, Console& console) {
+  if (found.size() > 1) return console.print(gpus_text(found, console.screen));
+  found.front().machines = machines_with(found.front().gpu.id);
+  console.print(gpu_text(found.front(), console.screen));
+}
+
 int run_gpus(const CLI::App& app, Console& console) {
   const bool as_json = is_given(app, "--json");
   const std::string query = given(app, "query").value_or("");
-  const std::vector<GpuReport> found = gpus_like(query);
+  std::vector<GpuReport> found = gpus_like(query);
   if (found.empty()) return refuse_gpu(query, as_json, console);
   if (as_json)
     console.print(json_text(gpus_json(found)));
   else
-    console.print(found.size() == 1 ? gpu_text(found.front(), console.screen) : gpus_text(found, console.screen));
+    show(std::move(found), console);
   return 0;
 }
 
@@ -75,7 +81,9 @@ const Command kGpus{.name = "gpus",
                         "gpuplan gpus hopper\n"
                         "gpuplan gpus A6000\n"
                         "gpuplan gpus --json",
+                    .first_flags = "--json",
                     .setup = setup_gpus,
-                    .run = run_gpus};
+                    .run = run_gpus,
+                    .has_tables = true};
 
 }  // namespace gpuplan

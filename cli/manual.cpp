@@ -33,10 +33,14 @@ constexpr std::array kVariables{
     Entry{"GPUPLAN_PROC",
           "The folder with meminfo and cpuinfo of the host that --gpus cpu means, instead of /proc: two questions then "
           "find the same memory free."},
+    Entry{"GPUPLAN_SYS", "The folder in which doctor looks at PCIe bridges, instead of /sys."},
     Entry{"GPUPLAN_PORT", "The port at which ranks on GPUs meet."},
     Entry{"GPUPLAN_SECRET", "What these ranks must know to meet, 16 characters or more. Default: the file below."},
     Entry{"GPUPLAN_SECRET_FILE", "A file of mode 600 with it. Default: gpuplan/rendezvous.key below XDG_DATA_HOME."},
     Entry{"NO_COLOR", "When set and not empty, no colour is used. Colour is used on terminals only."},
+    Entry{"FORCE_COLOR",
+          "When set, not empty and not 0, colour is used in pipes and files too, unless NO_COLOR is set. "
+          "--color goes before both."},
     Entry{"LC_ALL, LC_CTYPE, LANG, TERM",
           "Bars and stars are drawn in ASCII unless the locale is UTF-8, and on a dumb terminal."}};
 

@@ -89,7 +89,9 @@ const Command kModels{.name = "models",
                           "gpuplan models qwen2.5\n"
                           "gpuplan models llama3-8b\n"
                           "gpuplan models --json",
+                      .first_flags = "--show --refresh --offline --json",
                       .setup = setup_models,
-                      .run = run_models};
+                      .run = run_models,
+                      .has_tables = true};
 
 }  // namespace gpuplan

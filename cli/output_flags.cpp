@@ -50,6 +50,11 @@ void require_own_file(std::string_view flag, const fs::path& file) {
                    "name another file; --force replaces it");
 }
 
+/// The trace of `diagnose` is read: its value has another name.
+bool is_written(const CLI::Option& option) {
+  return is_output_flag(option.get_name()) && option.get_type_name() != kReadTrace;
+}
+
 bool is_folder_flag(const CLI::Option& option) { return option.get_type_name() == "DIR"; }
 
 /// Flags with a value, unless it is a number.
@@ -105,7 +110,7 @@ void check_outputs(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options())
     for (const std::string& value : option->results())
       if (may_name_path(app, *option) && !value.empty() && value != "-")
-        all.push_back({option->get_name(), value, is_output_flag(option->get_name()), is_folder_flag(*option)});
+        all.push_back({option->get_name(), value, is_written(*option), is_folder_flag(*option)});
   for (const NamedPath& output : all) {
     if (!output.is_output) continue;
     has_output = true;
@@ -119,7 +124,7 @@ void check_outputs(const CLI::App& app) {
 
 bool takes_standard_output(const CLI::App& app) {
   return std::ranges::any_of(app.get_options(), [&](const CLI::Option* option) {
-    return is_output_flag(option->get_name()) && !is_folder_flag(*option) && given(app, option->get_name()) == "-";
+    return is_written(*option) && !is_folder_flag(*option) && given(app, option->get_name()) == "-";
   });
 }
 

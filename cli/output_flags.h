@@ -16,6 +16,9 @@ namespace gpuplan {
 /// Says whether a flag of this name names what a command writes to.
 bool is_output_flag(std::string_view name);
 
+/// The value of a flag that has an output's name and is read: `diagnose --trace`.
+inline constexpr const char* kReadTrace = "TRACE.json";
+
 /// A file that gpuplan did not write is replaced with this alone.
 void add_force_flag(CLI::App& app);
 

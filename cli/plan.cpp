@@ -192,7 +192,11 @@ const Command kPlan{
         "gpuplan plan --model llama3-8b --rows 50000 --tokens-per-row 800 --epochs 3 --under 6h --budget 100\n"
         "gpuplan plan --model llama-3.1-70b --method any --gpus 4xA6000\n"
         "gpuplan plan --largest --gpus 2x3090 --qlora --seq-len 4096",
+    .first_flags =
+        "--model --lora --full --from --gpus --seq-len --under --budget --min --max --largest --top --json --html "
+        "--save",
     .setup = setup,
-    .run = run};
+    .run = run,
+    .has_tables = true};
 
 }  // namespace gpuplan

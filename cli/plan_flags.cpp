@@ -307,9 +307,17 @@ MethodWords words_of_method(std::string_view text) {
 
 void add_plan_flags(CLI::App& app) {
   app.add_option("plan")
-      ->type_name("PLAN.json")
-      ->description("a plan saved by --save; '-' is standard input. Flags override it")
-      ->group(kModel);
+      ->type_name("PLAN.json | MODEL GPUS")
+      ->description(
+          "a plan saved by --save ('-' is standard input), which flags override; or model and GPUs in plain "
+          "words, in the place of --model and --gpus")
+      ->group(kModel)
+      ->allow_extra_args()
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_question_flags(app);
+}
+
+void add_question_flags(CLI::App& app) {
   for (const PlanFlag& flag : kFlags) add_flag(app, flag.name, flag.value, flag.help, flag.group);
 }
 

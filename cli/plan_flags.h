@@ -30,6 +30,8 @@ struct PlanFlag {
 std::span<const PlanFlag> plan_flags();
 
 void add_plan_flags(CLI::App& app);
+/// The flags alone, of commands whose first words are files.
+void add_question_flags(CLI::App& app);
 
 /// Names the conventions of the usual framework without its trainer's defaults.
 inline constexpr const char* kPlainFramework = "plain";

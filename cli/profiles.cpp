@@ -167,6 +167,7 @@ const Command kProfiles{.name = "profiles",
                             "gpuplan profiles\n"
                             "gpuplan profiles show default-hopper\n"
                             "gpuplan profiles export default-cpu --format json",
+                        .first_flags = "--format --plots --output --json",
                         .setup = setup_profiles,
                         .run = run_profiles};
 

@@ -50,7 +50,8 @@ int dispatch(const std::vector<std::string>& args, Console& console) {
   else if (parsed.wants_licences)
     console.print(licences_text(read_licences(), console.screen));
   else if (parsed.wants_help || !parsed.command)
-    console.print(help_text(*parsed.app, console.screen));
+    console.print(parsed.wants_short_help ? short_help_text(*parsed.app, console.screen)
+                                          : help_text(*parsed.app, console.screen));
   else {
     if (given_surroundings() && needs_machine(*parsed.command))
       throw InputError(parsed.command->name, "needs a machine", "the gpuplan of a machine has it");
@@ -91,8 +92,9 @@ Answer answer(const std::vector<std::string>& args, Surroundings given, const st
   return answered;
 }
 
-int run(const std::vector<std::string>& args, std::ostream& out, std::ostream& err, const Screen& screen,
+int run(const std::vector<std::string>& args, std::ostream& out, std::ostream& err, const Screen& given,
         std::istream& in) {
+  const Screen screen = screen_for(args, given);
   PlainBuffer plain_out(out, screen.has_colour), plain_err(err, /*has_colour=*/true);
   std::ostream shown(&plain_out), told(&plain_err);
   told << std::unitbuf;

@@ -11,6 +11,7 @@
 #include "base/unit_text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/config_files.h"
 #include "cli/flag_ranges.h"
 #include "cli/output_flags.h"
 #include "cli/plan_flags.h"
@@ -37,6 +38,7 @@ std::string what_if_help() {
 
 void setup_simulate(CLI::App& app) {
   add_plan_flags(app);
+  add_config_flag(app);
   add_choice_flags(app);
   add_flag(app, "--network", "flow|analytic", "transfers that share links, or closed forms. Default flow",
            "Simulation");
@@ -48,8 +50,8 @@ void setup_simulate(CLI::App& app) {
   add_flag(app, "--compare", "STRATEGY,...", "simulate these strategies beside it, e.g. ddp,fsdp,zero3,mp",
            "Simulation");
   add_flag(app, "--scaling", "N,N,...", "simulate it on these numbers of GPUs, e.g. 1,2,4,8", "Simulation");
-  add_flag(app, "--from", "TIME", "begin of the chart, e.g. 20ms", "Simulation");
-  add_flag(app, "--to", "TIME", "end of the chart", "Simulation");
+  add_flag(app, "--chart-from", "TIME", "begin of the chart, e.g. 20ms", "Simulation");
+  add_flag(app, "--chart-to", "TIME", "end of the chart", "Simulation");
   add_flag(app, "--explain", "", "also what the step waits for, streams, links, and all that is assumed");
   add_flag(app, "--trace", "FILE", "write the timeline for Perfetto (Chrome trace format)");
   add_flag(app, "--html", "FILE", "write a report: one page that works offline");
@@ -169,7 +171,7 @@ Strategy apply_settings(SimulationAnswer& a, const std::vector<Setting>& setting
 }
 
 SimulationAnswer answer_question(const CLI::App& app, Console& console) {
-  PlanQuestion question = read_plan_question(app, console.in);
+  PlanQuestion question = read_config_question(app, console.in, given_configs(app));
   SimulationAnswer a;
   a.request = std::move(question.request);
   a.options = read_options(app);
@@ -213,11 +215,12 @@ SimulationAnswer answer_question(const CLI::App& app, Console& console) {
 /// Throws InputError for a window that is empty or begins after the step.
 GanttView read_view(const CLI::App& app, Seconds step) {
   GanttView view;
-  const auto from = given_time(app, "--from"), to = given_time(app, "--to");
+  const auto from = given_time(app, "--chart-from"), to = given_time(app, "--chart-to");
   if (from && from->value >= step.value)
-    throw InputError("--from", "is after the end of the step", fmt::format("the step takes {}", format_duration(step)));
+    throw InputError("--chart-from", "is after the end of the step",
+                     fmt::format("the step takes {}", format_duration(step)));
   if (to && to->value <= (from ? from->value : 0))
-    throw InputError("--to", "is not after --from", "for example --from 20ms --to 60ms");
+    throw InputError("--chart-to", "is not after --chart-from", "for example --chart-from 20ms --chart-to 60ms");
   if (from) view.begin = to_sim_time(*from);
   if (to) view.end = to_sim_time(std::min(*to, 2 * step));
   return view;
@@ -262,7 +265,10 @@ const Command kSimulate{
         "gpuplan simulate --model llama3-8b --lora r=8 --gpus 4xA6000\n"
         "gpuplan simulate --model llama3-8b --full --cluster dgx-h100 --num-gpus 64 --compare fsdp,hsdp,zero3\n"
         "gpuplan simulate plan.json --what-if nvlink=900 --html report.html --trace trace.json",
+    .first_flags =
+        "--model --from --gpus --lora --strategy --what-if --compare --scaling --straggler --trace --html --json",
     .setup = setup_simulate,
-    .run = run_simulate};
+    .run = run_simulate,
+    .has_tables = true};
 
 }  // namespace gpuplan

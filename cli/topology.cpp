@@ -73,7 +73,9 @@ const Command kTopology{
         "gpuplan topology --cluster dgx-a100-80gb\n"
         "gpuplan topology --gpus 4x4090 --from 0 --to 3\n"
         "nvidia-smi topo -m > topo.txt; gpuplan topology --cluster topo.txt --gpu A6000 --svg topo.svg",
+    .first_flags = "--cluster --gpus --num-gpus --from --to --svg --json",
     .setup = setup_topology,
-    .run = run_topology};
+    .run = run_topology,
+    .has_tables = true};
 
 }  // namespace gpuplan

@@ -116,7 +116,9 @@ const Command kValidate{.name = "validate",
                             "gpuplan validate --by method\n"
                             "gpuplan validate --worst 20 --picks\n"
                             "gpuplan validate --json",
+                        .first_flags = "--by --network --worst --report --json",
                         .setup = setup_validate,
-                        .run = run_validate};
+                        .run = run_validate,
+                        .has_tables = true};
 
 }  // namespace gpuplan

@@ -12,6 +12,7 @@
 #include "models/ledger.h"
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
+#include "models/stack.h"
 #include "models/training_method.h"
 #include "planner/job.h"
 #include "planner/machine_changes.h"
@@ -116,6 +117,17 @@ void set_kernels(Variant& v, const Setting& s) {
 }
 
 void set_compile(Variant& v, const Setting& s) { v.request.recipe.torch_compile = is_on(s); }
+/// Leaves versions that are not named as they are.
+void set_versions(Variant& v, const Setting& s) {
+  Recipe& r = v.request.recipe;
+  std::string list = s.value;
+  std::replace(list.begin(), list.end(), '+', ',');
+  StackVersions versions = parse_stack_versions(list);
+  versions.insert(r.framework->versions.begin(), r.framework->versions.end());
+  r.framework = resolve_framework(r.framework->name, {.given = std::move(versions), .date = {}});
+  settle_stack(v.request);
+}
+
 void set_strategy(Variant& v, const Setting& s) { v.request.strategy = canonical_strategy(s.value); }
 
 void set_num_gpus(Variant& v, const Setting& s) {
@@ -444,6 +456,7 @@ std::vector<Change> make_table() {
       {"eval-generate", set_eval_generate, {{kSave, generate_nothing}}},
       {"fsdp-version", set_fsdp_version, {{Purpose::Resolve, flat_shards}}},
       {"kernels", set_kernels},
+      {"versions", set_versions},
       {"strategy", set_strategy},
       {"no-reshard", set_no_reshard},
       {"overlap-comm",

@@ -68,10 +68,19 @@ void set_pcie(ClusterSpec& c, Profile& profile, double generation) {
   if (!is_nvlink(c.fabric)) relink(c, profile, c.fabric);
 }
 
+void set_pcie_lanes(ClusterSpec& c, Profile& profile, double lanes) {
+  forget_collectives(profile);
+  c.gpus.change_each([&](GpuSpec& gpu) { gpu.pcie_lanes = std::int64_t(lanes); });
+  c.host_link = LinkTable::shipped().host_link({c.gpus.front().pcie_generation, c.gpus.front().pcie_lanes});
+  if (!is_nvlink(c.fabric)) relink(c, profile, c.fabric);
+}
+
+/// Without it, NCCL leaves NVLink alone, too (NCCL_P2P_DISABLE). Source: NCCL 2.27 user guide, environment variables.
 void set_peer_to_peer(ClusterSpec& c, Profile& profile, double on) {
   forget_collectives(profile);
   c.gpus.change_each([&](GpuSpec& gpu) { gpu.has_p2p_over_pcie = on != 0; });
-  if (!is_nvlink(c.fabric)) relink(c, profile, on != 0 ? FabricKind::Pcie : FabricKind::PcieHostStaged);
+  if (on == 0) return relink(c, profile, FabricKind::PcieHostStaged);
+  if (!is_nvlink(c.fabric)) relink(c, profile, FabricKind::Pcie);
 }
 
 void set_bus_bandwidth(ClusterSpec& c, Profile& profile, double gb_s) {
@@ -100,6 +109,19 @@ void set_gemm_rate(ClusterSpec& c, Profile& profile, double tflop_s) {
   c.gpus.change_each([&](GpuSpec& gpu) { gpu.gemm_bf16 = gpu.gemm_fp16 = FlopsPerSec{tflop_s * kTera}; });
 }
 
+/// Products and attention go with the clock of the multiprocessors; memory has a clock of its own.
+void set_clock(ClusterSpec& c, Profile& profile, double share) {
+  forget_rates(profile, &MeasurementsAtRanks::gemm);
+  c.gpus.change_each([&](GpuSpec& gpu) {
+    const auto slowed = [&](FlopsPerSec best, FlopsPerSec datasheet) {
+      return share * (best.value > 0 ? best : datasheet * profile.gemm_fallback);
+    };
+    gpu.gemm_bf16 = slowed(gpu.gemm_bf16, gpu.bf16);
+    gpu.gemm_fp16 = slowed(gpu.gemm_fp16, gpu.fp16);
+    gpu.gemm_fp32 = slowed(gpu.gemm_fp32, gpu.fp32);
+  });
+}
+
 void set_memory_bandwidth(ClusterSpec& c, Profile& profile, double gb_s) {
   forget_rates(profile, &MeasurementsAtRanks::kernels);
   c.gpus.change_each([&](GpuSpec& gpu) { gpu.memory_bandwidth = BytesPerSec{gb_s * kGiga}; });
@@ -124,10 +146,12 @@ void set_host_link(ClusterSpec& c, Profile& profile, double gb_s) {
 constexpr std::array kMachineRows{
     MachineChange{"nvlink", "GB/s", "NVLink ({} GB/s)", set_nvlink},
     MachineChange{"pcie", "3..6", "PCIe {}.0 cards and slots", set_pcie},
-    MachineChange{"p2p", "0|1", "peer-to-peer over PCIe {}", set_peer_to_peer},
+    MachineChange{"pcie-lanes", "1..16", "{} PCIe lanes per GPU", set_pcie_lanes},
+    MachineChange{"p2p", "0|1", "peer-to-peer between GPUs {}", set_peer_to_peer},
     MachineChange{"busbw", "GB/s", "rings of {} GB/s inside a machine", set_bus_bandwidth},
     MachineChange{"nic", "Gbit/s", "{} Gbit/s of network per GPU", set_network, one_machine},
     MachineChange{"gemm", "TFLOP/s", "{} TFLOP/s in 16-bit products", set_gemm_rate},
+    MachineChange{"clock", "share", "multiprocessors at {} of their clock", set_clock},
     MachineChange{"memory", "GB/s", "{} GB/s of memory bandwidth", set_memory_bandwidth},
     MachineChange{"dispatch", "us", "{} us of host time per kernel", set_dispatch},
     MachineChange{"overlap", "share", "compute slowed by {} beside collectives", set_overlap},
@@ -152,6 +176,10 @@ double machine_value(const MachineChange& change, std::string_view text) {
                      fmt::format("0.001 to 1e9 {}", change.unit));
   if (change.name == "pcie" && (value < 3 || value > 6 || value != std::floor(value)))
     throw InputError(kWhere, fmt::format("pcie: '{}' is no generation", text), "3, 4, 5 or 6");
+  if (change.name == "pcie-lanes" && (value < 1 || value > 16 || value != std::floor(value)))
+    throw InputError(kWhere, fmt::format("pcie-lanes: '{}' is no number of lanes", text), "1 to 16");
+  if (change.name == "clock" && (value <= 0 || value > 2))
+    throw InputError(kWhere, fmt::format("clock: '{}' is out of range", text), "a share, for example 0.8");
   return value;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "diagnose/diagnosis.h"
 #include "planner/accuracy.h"
 #include "planner/estimate.h"
 #include "planner/explain.h"
@@ -57,6 +58,13 @@ struct SimulationAnswer {
   std::string command;       // the command line, as typed
   std::string topology_svg;  // a picture of the machine for the report; may be empty
   bool is_brief = false;     // one screen
+};
+
+/// What `gpuplan diagnose` shows.
+struct DiagnosisAnswer {
+  Diagnosis diagnosis;
+  std::vector<std::string> sources;  // of the measurements: which file, how much of it
+  std::vector<std::string> notes;    // how the question was understood
 };
 
 struct ValidationAnswer {

@@ -1,9 +1,12 @@
 #include "report/catalogue_report.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
 #include "base/json_file.h"
+#include "cluster/cluster_file.h"
 #include "cluster/gpu_catalogue.h"
 #include "cluster/gpu_file.h"
 #include "models/model_names.h"
@@ -11,9 +14,18 @@
 namespace gpuplan {
 
 GpuReport report_gpu(const GpuSpec& gpu) {
-  GpuReport report{.gpu = gpu, .prices = list_prices(gpu.id), .usual = {}};
+  GpuReport report{.gpu = gpu, .prices = list_prices(gpu.id), .usual = {}, .machines = {}};
   if (const GpuPrice* price = usual_price(report.prices)) report.usual = *price;
   return report;
+}
+
+std::vector<std::string> machines_with(const std::string& gpu_id) {
+  std::vector<std::string> out;
+  for (const std::string& id : list_clusters()) {
+    const std::vector<GpuSpec> kinds = load_cluster(id, {}).gpus.kinds();
+    if (std::ranges::any_of(kinds, [&](const GpuSpec& gpu) { return gpu.id == gpu_id; })) out.push_back(id);
+  }
+  return out;
 }
 
 ModelReport report_model(LoadedModel loaded) {

@@ -14,10 +14,20 @@ namespace gpuplan {
 struct GpuReport {
   GpuSpec gpu;
   std::vector<GpuPrice> prices;
-  std::optional<GpuPrice> usual;  // which estimates use
+  std::optional<GpuPrice> usual;      // which estimates use
+  std::vector<std::string> machines;  // of the catalogue that have it; of one GPU that is explained
 };
 
 GpuReport report_gpu(const GpuSpec& gpu);
+
+/// Ids of the machines of data/clusters with these GPUs.
+std::vector<std::string> machines_with(const std::string& gpu_id);
+
+/// A machine of data/clusters.
+struct MachineReport {
+  std::string id;
+  ClusterSpec machine;
+};
 
 struct ModelReport {
   CatalogueEntry entry;           // name, id, family, recorded parameters

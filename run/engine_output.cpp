@@ -21,42 +21,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kTail = 20'000, kLongestLine = 1 << 20;
 constexpr std::string_view kDigits = "0123456789";
 
-/// The number behind 'key': in a Python dictionary.
-std::optional<double> number_after(std::string_view line, std::string_view key) {
-  for (const char quote : {'\'', '"'}) {
-    const std::string wanted = quote + std::string(key) + quote + ":";
-    const std::size_t at = line.find(wanted);
-    if (at == std::string_view::npos) continue;
-    std::size_t begin = line.find_first_not_of(" '\"", at + wanted.size());
-    if (begin == std::string_view::npos) return std::nullopt;
-    const std::string text(line.substr(begin, 40));
-    char* end = nullptr;
-    const double value = std::strtod(text.c_str(), &end);
-    if (end == text.c_str()) return std::nullopt;
-    return value;
-  }
-  return std::nullopt;
-}
-
-/// "12/100 [" of a progress bar that counts time per step.
-bool read_bar(std::string_view line, LoggedStep& out) {
-  const std::size_t bracket = line.find(" [");
-  if (bracket == std::string_view::npos || line.find('<', bracket) == std::string_view::npos) return false;
-  const std::size_t slash = line.rfind('/', bracket);
-  if (slash == std::string_view::npos || slash == 0) return false;
-  const std::string_view total = line.substr(slash + 1, bracket - slash - 1);
-  std::size_t begin = slash;
-  while (begin > 0 && kDigits.find(line[begin - 1]) != std::string_view::npos) --begin;
-  const std::string_view done = line.substr(begin, slash - begin);
-  const auto is_count = [](std::string_view text) {
-    return !text.empty() && text.size() < 16 && text.find_first_not_of(kDigits) == std::string_view::npos;
-  };
-  if (!is_count(done) || !is_count(total)) return false;
-  out.step = std::stoll(std::string(done));
-  out.total = std::stoll(std::string(total));
-  return true;
-}
-
 bool is_secret_name(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return char(std::toupper(c)); });
   std::replace(name.begin(), name.end(), '-', '_');
@@ -76,19 +40,6 @@ double figure_in(const nlohmann::json& line, const char* key) {
 }
 
 }  // namespace
-
-std::optional<LoggedStep> read_log_line(std::string_view line) {
-  LoggedStep out;
-  const bool has_bar = read_bar(line, out);
-  if (line.find('{') != std::string_view::npos) {
-    out.loss = number_after(line, "loss");
-    out.grad_norm = number_after(line, "grad_norm");
-    out.learning_rate = number_after(line, "learning_rate");
-    if (const auto step = number_after(line, "step"); step && *step >= 1) out.step = std::int64_t(*step);
-  }
-  if (!has_bar && !out.loss) return std::nullopt;
-  return out;
-}
 
 Redaction::Redaction() {
   for (const std::string& one : all_variables()) {

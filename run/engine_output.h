@@ -13,19 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "diagnose/log_line.h"
 #include "run/metrics.h"
 
 namespace gpuplan {
-
-/// Figures in a line of output.
-struct LoggedStep {
-  std::optional<std::int64_t> step, total;  // of a progress bar
-  std::optional<double> loss, grad_norm, learning_rate;
-};
-
-/// "{'loss': 1.2, 'grad_norm': 0.5, …}" of transformers and TRL, wherever it stands in the line, with or without quotes
-/// around the numbers; "12/100 [00:30<03:40, 2.5s/it]" of tqdm. Nothing in any other line.
-std::optional<LoggedStep> read_log_line(std::string_view line);
 
 /// Replaces the values of secrets by "***".
 class Redaction {

@@ -13,6 +13,9 @@ namespace gpuplan {
 
 std::string plan_report(const PlanAnswer& answer);
 
+/// The answer of `gpuplan diagnose` as a page: measured beside predicted, what explains it, the parts of the step.
+std::string diagnosis_report(const DiagnosisAnswer& answer);
+
 // The report of `gpuplan simulate`: one HTML page that shows and explains a step, works offline and prints.
 
 /// The whole page. Big runs are thinned to `limits`, and the page says so.

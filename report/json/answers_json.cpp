@@ -2,7 +2,9 @@
 
 #include "planner/plan/plan_file.h"
 #include "report/json/catalogue_fields.h"
+#include "report/json/diagnosis_fields.h"
 #include "report/json/estimate_fields.h"
+#include "report/json/machine_check_fields.h"
 #include "report/json/plan_fields.h"
 #include "report/json/profile_fields.h"
 #include "report/json/simulation_fields.h"
@@ -18,6 +20,14 @@ Json estimate_json(const EstimateAnswer& answer) {
 
 Json simulation_json(const SimulationAnswer& answer) {
   return written([&](auto& f) { list_simulation(f, answer); });
+}
+
+Json diagnosis_json(const DiagnosisAnswer& answer) {
+  return written([&](auto& f) { list_diagnosis(f, answer); });
+}
+
+Json machine_check_json(const MachineCheck& check) {
+  return written([&](auto& f) { list_machine_check(f, check); });
 }
 
 Json topology_json(const TopologyAnswer& answer) {

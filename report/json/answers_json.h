@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cluster/profile/profile.h"
+#include "diagnose/machine_check.h"
 #include "report/answers.h"
 #include "report/catalogue_report.h"
 #include "report/profile_list.h"
@@ -24,6 +25,10 @@ nlohmann::ordered_json estimate_json(const EstimateAnswer& answer);
 nlohmann::ordered_json simulation_json(const SimulationAnswer& answer);
 
 nlohmann::ordered_json topology_json(const TopologyAnswer& answer);
+
+nlohmann::ordered_json diagnosis_json(const DiagnosisAnswer& answer);
+
+nlohmann::ordered_json machine_check_json(const MachineCheck& check);
 
 // Models and GPUs of the catalogue for programs; base units in the names.
 

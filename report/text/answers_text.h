@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "diagnose/machine_check.h"
 #include "report/answers.h"
 #include "report/catalogue_report.h"
 #include "report/text/gantt.h"
 #include "report/text/screen.h"
+#include "report/text/table.h"
 #include "report/text/text.h"
 #include "search/largest.h"
 #include "validate/report.h"
@@ -65,6 +67,23 @@ std::string links_text(const Simulation& simulation, const Screen& screen);     
 std::string comparison_text(std::span<const SimulatedPlan> plans, const Screen& screen);  // one row per strategy
 std::string scaling_text(std::span<const SimulatedPlan> plans, const Screen& screen);     // one row per number of GPUs
 
+// The answer of `gpuplan diagnose` for people.
+
+/// Measured beside predicted, what explains the gap, and with a trace the parts of the step.
+std::string diagnosis_text(const DiagnosisAnswer& answer, const Screen& screen);
+
+/// Its parts, which the page has, too: "2.00 s a step measured, 1.10 s predicted (…): …"; what a cause would make of
+/// the prediction; why no cause is named, or ""; the parts of the step; how the question was understood.
+std::vector<std::string> gap_lines(const Diagnosis& d);
+std::string prediction_with(const Explanation& e, const Diagnosis& d);
+std::string no_explanation(const Diagnosis& d);
+Table parts_table(const StepParts& measured, const StepParts& predicted);
+std::vector<std::string> reading_notes(const DiagnosisAnswer& answer);
+
+// The answer of `gpuplan doctor` for people: what stands in the way, then what the machine has.
+
+std::string machine_check_text(const MachineCheck& check, const Screen& screen);
+
 // The answer of `gpuplan plan` as text: a sentence, the rows of the frontier with their commands, the knobs, and what
 // was searched.
 
@@ -100,5 +119,7 @@ std::string models_text(const std::vector<CatalogueEntry>& entries, const Screen
 std::string model_text(const ModelReport& report, const Screen& screen);
 std::string gpus_text(const std::vector<GpuReport>& reports, const Screen& screen);
 std::string gpu_text(const GpuReport& report, const Screen& screen);
+std::string machines_text(const std::vector<MachineReport>& reports, const Screen& screen);
+std::string machine_text(const MachineReport& report, const Screen& screen);
 
 }  // namespace gpuplan

@@ -3,6 +3,7 @@
 #include <initializer_list>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/unit_text.h"
 #include "cluster/gpu_file.h"
@@ -119,7 +120,8 @@ std::string gpu_text(const GpuReport& report, const Screen& screen) {
                                   {"measured GEMM", measured_text(gpu)},
                                   {"links", links_text(gpu)},
                                   {"runs", gpu.is_plan_only ? "planned only, gpuplan does not run on it" : ""},
-                                  {"source", gpu.source}},
+                                  {"source", gpu.source},
+                                  {"machines", fmt::format("{}", fmt::join(report.machines, ", "))}},
                 2, screen) +
          prices_text(report, screen);
 }

@@ -46,9 +46,12 @@ Screen screen_of(StandardStream stream) {
   Screen screen;
   const bool is_dumb = text_of_variable("TERM") == "dumb";
   screen.has_unicode = is_utf8_locale() && !is_dumb;
+  const bool is_refused = !text_of_variable("NO_COLOR").empty();  // https://no-color.org
+  const std::string forced = text_of_variable("FORCE_COLOR");     // https://force-color.org
+  screen.has_colour = !is_refused && !forced.empty() && forced != "0";
   if (!is_terminal(stream)) return screen;
   screen.width = terminal_width(int(stream));
-  screen.has_colour = !is_dumb && text_of_variable("NO_COLOR").empty();
+  screen.has_colour |= !is_dumb && !is_refused;
   return screen;
 }
 
@@ -78,7 +81,22 @@ std::string to_ascii(std::string_view text) {
 void Console::tell(std::string_view line) const { err << "gpuplan: " << printable(line) << "\n"; }
 
 void Console::print(std::string_view text) {
-  (answers_on_err ? err : out) << (screen.has_unicode ? std::string(text) : to_ascii(text));
+  std::ostream& to = answers_on_err ? err : out;
+  if (screen.format != TableFormat::Text && text.find(kTableBegins) != std::string_view::npos)
+    to << tables_alone(text);
+  else
+    to << (screen.has_unicode ? std::string(text) : to_ascii(text));
+}
+
+std::string tables_alone(std::string_view text) {
+  std::string out;
+  for (std::size_t begin; (begin = text.find(kTableBegins)) != std::string_view::npos;) {
+    text.remove_prefix(begin + 1);
+    const std::size_t end = std::min(text.find(kTableEnds), text.size());
+    out += (out.empty() ? "" : "\n") + std::string(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+  return out;
 }
 
 }  // namespace gpuplan

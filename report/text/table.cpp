@@ -1,6 +1,7 @@
 #include "report/text/table.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -69,7 +70,46 @@ Table fit_to(Table table, int width) {
   return table;
 }
 
+namespace {
+
+/// Cells without the characters that bars are drawn with.
+Table without_bars(Table table) {
+  constexpr std::array<std::string_view, 10> kDrawn{"█", "▉", "▊", "▋", "▌", "▍", "▎", "▏", "░", "▶"};
+  for (auto& row : table.rows)
+    for (Cell& cell : row)
+      for (const std::string_view drawn : kDrawn)
+        for (std::size_t at = 0; (at = cell.text.find(drawn, at)) != std::string::npos;)
+          cell.text.erase(at, drawn.size());
+  return without_empty_columns(std::move(table));
+}
+
+/// RFC 4180: a cell with a comma, a quote or a line end is in quotes.
+std::string csv_cell(std::string_view text) {
+  const std::string plain(trim(text));
+  if (plain.find_first_of(",\"\n") == std::string::npos) return plain;
+  std::string out = "\"";
+  for (const char c : plain) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
+
+std::string csv_table(const Table& table) {
+  std::string out;
+  for (std::size_t i = 0; i < table.columns.size(); ++i) out += (i == 0 ? "" : ",") + csv_cell(table.columns[i].title);
+  out += "\n";
+  for (const auto& row : table.rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) out += (i == 0 ? "" : ",") + csv_cell(row[i].text);
+    out += "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string render(const Table& table, const Screen& screen) {
+  if (screen.format != TableFormat::Text) {
+    const Table bare = without_bars(table);
+    return kTableBegins + (screen.format == TableFormat::Csv ? csv_table(bare) : markdown_table(bare)) + kTableEnds;
+  }
   const std::vector<int> widths = widths_of(table);
   std::vector<Cell> titles;
   for (const Column& column : table.columns) titles.push_back({column.title, Ink::Faint});
@@ -80,6 +120,10 @@ std::string render(const Table& table, const Screen& screen) {
 
 std::string render_with_bars(const std::function<Table(int bar_width)>& make_table, const Screen& screen) {
   constexpr int kWidest = 24, kNarrowest = 8;
+  if (screen.format != TableFormat::Text) {  // without the bars
+    const Table bare = without_empty_columns(make_table(0));
+    return bare.rows.empty() ? "" : render(bare, screen);
+  }
   int bar_width = kWidest;
   while (bar_width > kNarrowest && width_of(make_table(bar_width)) > screen.width) --bar_width;
   const Table table = fit_to(make_table(bar_width), screen.width);

@@ -442,7 +442,8 @@ TEST_CASE("every example in the help works") {
 
 TEST_CASE("every window of a step can be drawn, also one in which a stream only waits") {
   for (const char* strategy : {"mp", "fsdp", "zero3", "ddp"})
-    for (const char* window : {"--from 0ms --to 5ms", "--from 20ms --to 60ms", "--from 100ms --to 101ms"}) {
+    for (const char* window : {"--chart-from 0ms --chart-to 5ms", "--chart-from 20ms --chart-to 60ms",
+                               "--chart-from 100ms --chart-to 101ms"}) {
       CAPTURE(strategy);
       CAPTURE(window);
       const Ran drawn = ran(fmt::format(

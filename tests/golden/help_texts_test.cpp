@@ -28,9 +28,12 @@ std::string printed(const std::vector<std::string>& arguments) {
 /// The texts by the names of their files.
 std::map<std::string, std::string> texts_of_today() {
   std::map<std::string, std::string> texts{{"gpuplan.txt", printed({"--help"})},
+                                           {"gpuplan-h.txt", printed({"-h"})},
                                            {"licences.txt", printed({"--licences"})}};
-  for (const Command& command : commands())
+  for (const Command& command : commands()) {
     texts[std::string(command.name) + ".txt"] = printed({command.name, "--help"});
+    texts[std::string(command.name) + "-h.txt"] = printed({command.name, "-h"});
+  }
   for (const char* shell : {"bash", "zsh", "fish"})
     texts[std::string("completion.") + shell] = printed({"completion", shell});
   return texts;

@@ -49,8 +49,8 @@ Words with_question(const std::string& command) {
 
 TEST_CASE(
     "every flag that takes a file or a folder is known as an output, which never replaces an input, or as input") {
-  constexpr std::array<std::string_view, 7> kInputs{"--lengths", "--data",  "--tokenizer", "--from",
-                                                    "--prices",  "--hosts", "--adapter"};
+  constexpr std::array<std::string_view, 8> kInputs{"--lengths", "--data",  "--tokenizer", "--from",
+                                                    "--prices",  "--hosts", "--adapter",   "--log"};
   CLI::App app;
   declare_commands(app);
   int num_outputs = 0;

@@ -9,7 +9,9 @@
 #include "execute/run_fields.h"
 #include "golden/command_line.h"
 #include "report/json/catalogue_fields.h"
+#include "report/json/diagnosis_fields.h"
 #include "report/json/estimate_fields.h"
+#include "report/json/machine_check_fields.h"
 #include "report/json/plan_fields.h"
 #include "report/json/profile_fields.h"
 #include "report/json/simulation_fields.h"
@@ -63,6 +65,10 @@ std::map<std::string, Json> schemas_of_today() {
   return {{"estimate",
            schema("estimate", "Whether a plan fits, its speed and its cost, for every strategy that was asked for.",
                   [](SchemaWriter& f) { list_estimate(f, EstimateAnswer{}, Json::object()); })},
+          {"diagnose", schema("diagnose", "A measured run beside the predicted one, and what explains the gap.",
+                              [](SchemaWriter& f) { list_diagnosis(f, DiagnosisAnswer{}); })},
+          {"doctor", schema("doctor", "What this machine has, and what on it stands in the way of training faster.",
+                            [](SchemaWriter& f) { list_machine_check(f, MachineCheck{}); })},
           {"simulate", schema("simulate", "One optimizer step of the chosen strategy, simulated.",
                               [](SchemaWriter& f) { list_simulation(f, SimulationAnswer{}); })},
           {"plan", schema("plan", "The plans worth a choice, the recommended one first.",

@@ -166,8 +166,8 @@ void add_simulation(Question& q, Chances& chances) {
   if (chances.one_in(6))
     q.flags.push_back(
         {"--what-if", chances.pick(Values{"memory=2", "gemm=0.5", "nvlink=900", "micro-batch=2", "loss=fused"})});
-  if (chances.one_in(4)) q.flags.push_back({"--from", chances.pick(Values{"0s", "1ns", "1ms", "20ms", "1s"})});
-  if (chances.one_in(4)) q.flags.push_back({"--to", chances.pick(Values{"1us", "5ms", "60ms", "2s", "1h"})});
+  if (chances.one_in(4)) q.flags.push_back({"--chart-from", chances.pick(Values{"0s", "1ns", "1ms", "20ms", "1s"})});
+  if (chances.one_in(4)) q.flags.push_back({"--chart-to", chances.pick(Values{"1us", "5ms", "60ms", "2s", "1h"})});
   if (chances.one_in(10)) q.flags.push_back({"--trace", "trace.json"});
   if (chances.one_in(10)) q.flags.push_back({"--html", "report.html"});
 }

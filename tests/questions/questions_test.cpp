@@ -61,7 +61,7 @@ const char* const kFound[] = {
     "gpuplan simulate --model smollm2-135m --gpus 2xA6000 --what-if memory=1e-9 --json",
     "gpuplan simulate --model smollm2-135m --gpus 2xA6000 --what-if gemm=1e-9 --json",
     "gpuplan simulate --model smollm2-135m --gpus 2xA6000 --jitter 1e300 --json",
-    "gpuplan simulate --model smollm2-135m --gpus 2xA6000 --from 1e9s",
+    "gpuplan simulate --model smollm2-135m --gpus 2xA6000 --chart-from 1e9s",
     "gpuplan estimate --model gemma-2-9b --gpus 2x3090 --full --seq-len 67108864 --eval-logits kept --loss chunked=4 "
     "--json",
     // a printed command with --micro-batch twice
@@ -102,7 +102,7 @@ const char* const kFound[] = {
     // saved and then refused: the plan's reader had a limit of its own
     "gpuplan estimate --model smollm2-135m --gpus 131072xH100 --strategy ddp --save saved.json --json",
     // a window in which a strategy has no span
-    "gpuplan simulate --model smollm2-135m --gpus 2xA6000 --strategy mp --from 1ms --to 2ms",
+    "gpuplan simulate --model smollm2-135m --gpus 2xA6000 --strategy mp --chart-from 1ms --chart-to 2ms",
 };
 
 std::string verdict_on(const Question& question) { return check_all({question}, first_broken).front(); }
@@ -248,8 +248,8 @@ namespace {
 std::optional<Question> analytic_question(std::uint64_t seed, std::uint64_t number) {
   Question q = random_question(seed, number);
   if (q.command != "simulate") return {};
-  for (const char* flag : {"--jitter", "--straggler", "--what-if", "--scaling", "--compare", "--no-fold", "--from",
-                           "--to", "--trace", "--html", "--seed"})
+  for (const char* flag : {"--jitter", "--straggler", "--what-if", "--scaling", "--compare", "--no-fold",
+                           "--chart-from", "--chart-to", "--trace", "--html", "--seed"})
     q = q.without(flag);
   return q.with("--network", "analytic").with("--json", "");
 }

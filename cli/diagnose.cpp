@@ -1,0 +1,168 @@
+// gpuplan diagnose: a measured run beside the predicted one, and what explains the gap.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/date.h"
+#include "base/error.h"
+#include "base/input_stream.h"
+#include "base/json_file.h"
+#include "base/names.h"
+#include "base/unit_text.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/config_files.h"
+#include "cli/flag_ranges.h"
+#include "cli/output_flags.h"
+#include "cli/plan_flags.h"
+#include "cli/row_lengths.h"
+#include "cluster/profile/run_history.h"
+#include "diagnose/profiler_trace.h"
+#include "diagnose/training_log.h"
+#include "models/recipe_names.h"
+#include "report/answers.h"
+#include "report/html/reports.h"
+#include "report/json/answers_json.h"
+#include "report/text/answers_text.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr const char* kMeasured = "What was measured";
+
+void setup_diagnose(CLI::App& app) {
+  app.add_option("files")
+      ->type_name("FILE...")
+      ->description("a plan saved by --save, or configurations and scripts as --from of estimate takes them")
+      ->allow_extra_args()
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_flag(app, "--measured", "TIME", "of an optimizer step, when it runs evenly", kMeasured);
+  add_flag(app, "--tokens-per-s", "N", "of all GPUs together, padding not counted", kMeasured);
+  add_flag(app, "--peak", "SIZE", "of the fullest GPU, for example 23.1GiB", kMeasured);
+  add_flag(app, "--peak-kind", "process|reserved|allocated",
+           "what --peak is: nvidia-smi's, or of torch max_memory_reserved or max_memory_allocated. Default process",
+           kMeasured);
+  add_flag(app, "--trace", kReadTrace, "of PyTorch's profiler, packed by gzip or not; marked steps are optimizer steps",
+           kMeasured);
+  add_flag(app, "--log", "FILE", "what the trainer wrote: progress bars and logged figures", kMeasured);
+  add_question_flags(app);
+  add_row_flags(app);
+  add_flag(
+      app, "--learn", "",
+      "keep the run beside the calibrated profile of this machine: it corrects the next estimates of this trainer");
+  add_flag(app, "--html", "FILE", "write the answer as a page that works offline");
+  add_force_flag(app);
+  add_flag(app, "--json", "", "the answer as JSON, in base units");
+}
+
+/// Keeps what was measured as `run --engine` does (cluster/profile/run_history.h).
+void learn(const Diagnosis& d, const Profile& profile, std::int64_t num_steps, Console& console) {
+  if (!profile.measured || profile.file.empty())
+    throw InputError("--learn", "needs a calibrated profile of this machine", "gpuplan calibrate makes one");
+  if (!d.time || d.measured.tokens_per_second)
+    throw InputError("--learn", "needs the time of a step", "--measured, --log or --trace say it");
+  const std::int64_t ranks = d.predicted.strategy.mesh.world();
+  const std::string framework = d.request.recipe.framework->name;
+  const Bytes outside = d.predicted.tiers.process - d.predicted.tiers.tensors;
+  add_run(profile.file, {.profile = profile.sha256,
+                         .date = today(),
+                         .model = d.request.model.name,
+                         .strategy = d.predicted.strategy.name,
+                         .method = std::string(to_string(d.request.recipe.method)),
+                         .framework = framework,
+                         .num_ranks = ranks,
+                         .num_steps = num_steps,
+                         .predicted = {.step = d.time->predicted, .outside_tensors = outside},
+                         .measured = {.step = d.time->measured, .outside_tensors = outside},
+                         .applied = correction_of(profile, ranks, framework)});
+  console.tell(fmt::format("kept in {}: it corrects the next estimate of {} on as many GPUs",
+                           run_history_file(profile.file).string(), framework));
+}
+
+std::optional<ConfigReading> read_named_files(const CLI::App& app) {
+  const std::vector<std::string> names = all_given(app, "files");
+  if (names.empty()) return std::nullopt;
+  return read_configs(read_config_files(names), find_named_config);
+}
+
+PeakKind given_peak_kind(const CLI::App& app) {
+  const auto kind = given(app, "--peak-kind");
+  if (kind && !is_given(app, "--peak"))
+    throw InputError("--peak-kind", "says what --peak is", "give --peak, for example --peak 23.1GiB");
+  return kind ? parse_name<PeakKind>(*kind, "--peak-kind") : PeakKind::Process;
+}
+
+/// What the log says where no flag does.
+void add_log(MeasuredRun& run, const TrainingLog& log, const StrategyEstimate& e, std::int64_t num_gpus) {
+  if (!run.has_time()) {
+    run.step = log.step;
+    if (!log.step && log.samples_per_second) run.step = Seconds{double(e.global_batch) / *log.samples_per_second};
+    if (!run.step) run.tokens_per_second = log.tokens_per_second;
+    if (!run.step && log.tokens_per_gpu) run.tokens_per_second = double(num_gpus) * *log.tokens_per_gpu;
+  }
+  if (run.peak || !(log.allocated || log.reserved)) return;
+  run.peak = log.allocated ? log.allocated : log.reserved;
+  run.peak_kind = log.allocated ? PeakKind::Allocated : PeakKind::Reserved;
+}
+
+MeasuredRun measured_run(const CLI::App& app, const StrategyEstimate& e, std::int64_t num_gpus, DiagnosisAnswer& answer,
+                         std::int64_t& num_steps) {
+  MeasuredRun run;
+  run.step = given_time(app, "--measured");
+  run.tokens_per_second = given_number(app, "--tokens-per-s");
+  if (run.step && run.tokens_per_second)
+    throw InputError("", "--measured and --tokens-per-s both say the time", "give one of them");
+  if (const auto peak = given(app, "--peak")) run.peak = parse_bytes(*peak, "--peak");
+  run.peak_kind = given_peak_kind(app);
+  if (const auto file = given(app, "--trace")) {
+    run.parts = parts_of(read_profiler_trace(*file), *file);
+    num_steps = run.parts->num_steps;
+    answer.sources.push_back(fmt::format("{}: {} step{} on one {}{}", *file, run.parts->num_steps,
+                                         run.parts->num_steps == 1 ? "" : "s", run.parts->is_of_cpu ? "CPU" : "GPU",
+                                         run.parts->has_steps ? "" : " (it marks none: all of it is taken as one)"));
+  }
+  if (const auto file = given(app, "--log")) {
+    const TrainingLog log = read_training_log(*open_stream(*file), *file);
+    add_log(run, log, e, num_gpus);
+    num_steps = std::max<std::int64_t>(1, log.num_figures);
+    if (log.has_time()) answer.sources.push_back(fmt::format("{}: {}", *file, log.source));
+  }
+  return run;
+}
+
+int run_diagnose(const CLI::App& app, Console& console) {
+  PlanQuestion question = read_config_question(app, console.in, read_named_files(app));
+  static_cast<void>(take_rows(app, question.request, true));
+  const EstimateResult planned = estimate(question.request);
+  const StrategyEstimate* const shown = strategy_in_focus(planned);
+  if (!shown) throw InputError("--strategy", planned.strategies.front().not_applicable, "say the strategy that ran");
+  DiagnosisAnswer answer;
+  answer.notes = question.notes;
+  std::int64_t num_steps = 1;
+  const MeasuredRun run = measured_run(app, *shown, planned.request.cluster.num_gpus(), answer, num_steps);
+  answer.diagnosis = diagnose({planned.request, planned.profile}, shown->strategy.name, run);
+  console.print(is_given(app, "--json") ? json_text(diagnosis_json(answer)) : diagnosis_text(answer, console.screen));
+  if (const auto file = given(app, "--html"))
+    write_output(*file, diagnosis_report(answer), console, fmt::format("written to {}", *file));
+  if (is_given(app, "--learn")) learn(answer.diagnosis, planned.profile, num_steps, console);
+  return 0;
+}
+
+}  // namespace
+
+const Command kDiagnose{
+    .name = "diagnose",
+    .summary = "why a run is slower or larger than predicted",
+    .usage =
+        "[FILE...] --measured TIME | --tokens-per-s N | --peak SIZE | --trace FILE | --log "
+        "FILE [OPTION]...",
+    .example =
+        "gpuplan diagnose plan.json --measured 1.4s\n"
+        "gpuplan diagnose axolotl.yaml --gpus 2x3090 --log train.log\n"
+        "gpuplan diagnose --model llama3-8b --lora --gpus 4xA6000 --trace trace.json.gz",
+    .first_flags = "--measured --tokens-per-s --peak --trace --log --gpus --model --strategy --json",
+    .setup = setup_diagnose,
+    .run = run_diagnose,
+    .has_tables = true};
+
+}  // namespace gpuplan

@@ -1,0 +1,177 @@
+#include "diagnose/training_log.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/statistics.h"
+#include "base/surroundings.h"
+#include "base/yaml_file.h"
+#include "diagnose/log_line.h"
+
+namespace gpuplan {
+namespace {
+
+enum class Figured : std::uint8_t { Step, Tokens, TokensPerGpu, Samples, Allocated, Reserved, Count };
+constexpr std::array kFigured{NameRow<Figured>{"step", Figured::Step},
+                              NameRow<Figured>{"tokens", Figured::Tokens},
+                              NameRow<Figured>{"tokens-per-gpu", Figured::TokensPerGpu},
+                              NameRow<Figured>{"samples", Figured::Samples},
+                              NameRow<Figured>{"allocated", Figured::Allocated},
+                              NameRow<Figured>{"reserved", Figured::Reserved}};
+constexpr NameTable<Figured> names_of(Figured) { return {"logged figure", kFigured}; }
+
+struct FigureRow {
+  std::string text;
+  Figured says{};
+  double unit = 1;  // of the base unit
+};
+
+struct UnitRow {
+  std::string_view name;
+  double value;
+};
+constexpr std::array kUnits{UnitRow{"s", 1}, UnitRow{"ms", 1e-3}, UnitRow{"1/s", 1}, UnitRow{"GiB", 0x1p30},
+                            UnitRow{"MiB", 0x1p20}};
+
+std::vector<FigureRow> read_figure_rows() {
+  YamlFile file = YamlFile::read(data_dir() / "training_logs.yaml");
+  std::vector<FigureRow> out;
+  for (Fields& f : file.top().list("figures")) {
+    const std::string text = f.text("text"), says = f.text("says"), unit = f.text("unit");
+    const auto row = std::ranges::find(kUnits, unit, &UnitRow::name);
+    if (row == kUnits.end())
+      f.report("unit", fmt::format("'{}' is unknown", unit));
+    else
+      out.push_back({text, parse_name<Figured>(says, "says"), row->value});
+    f.text("source");
+    f.refuse_unknown();
+  }
+  file.top().refuse_unknown();
+  file.finish();
+  return out;
+}
+
+/// The number that follows a text: past quotes, colons and spaces, with commas between thousands.
+std::optional<double> number_behind(std::string_view line, std::string_view text) {
+  const std::size_t at = line.find(text);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::size_t begin = line.find_first_not_of(" '\":=", at + text.size());
+  if (begin == std::string_view::npos || begin > at + text.size() + 6) return std::nullopt;
+  std::string digits;
+  for (const char c : line.substr(begin, 40))
+    if (c != ',' || digits.empty()) digits += c;
+  char* end = nullptr;
+  const double value = std::strtod(digits.c_str(), &end);
+  return end == digits.c_str() || !(value > 0) || value > 1e15 ? std::nullopt : std::optional(value);
+}
+
+/// A progress bar, by its number of steps.
+struct Bar {
+  std::vector<double> rates;  // s per step, one for each line that shows another step
+  std::int64_t last_step = -1;
+  double elapsed = 0;
+};
+
+class LogReader {
+ public:
+  void take(const std::string& line) {
+    for (const FigureRow& row : read_once<read_figure_rows>())
+      if (const auto value = number_behind(line, row.text))
+        figures_[std::size_t(row.says)].push_back(*value * row.unit);
+    if (const auto logged = read_log_line(line)) take_bar(*logged);
+    if (const auto rate = number_behind(line, "train_steps_per_second")) final_rate_ = rate;
+  }
+
+  TrainingLog finish() const {
+    TrainingLog out;
+    const auto middle = [&](Figured what) -> std::optional<double> {
+      const std::vector<double> timed = without_first(figures_[std::size_t(what)]);
+      if (timed.empty()) return std::nullopt;
+      out.num_figures = std::ssize(timed);
+      out.source = fmt::format("{} logged figures", timed.size());
+      return median(timed);
+    };
+    const auto most = [&](Figured what) -> std::optional<Bytes> {
+      const std::vector<double>& all = figures_[std::size_t(what)];
+      if (all.empty()) return std::nullopt;
+      return Bytes{std::int64_t(std::ranges::max(all))};
+    };
+    if (const auto step = middle(Figured::Step)) out.step = Seconds{*step};
+    out.tokens_per_second = middle(Figured::Tokens);
+    out.tokens_per_gpu = middle(Figured::TokensPerGpu);
+    out.samples_per_second = middle(Figured::Samples);
+    out.allocated = most(Figured::Allocated);
+    out.reserved = most(Figured::Reserved);
+    if (!out.has_time()) take_bar_of_training(out);
+    if (!out.has_time() && final_rate_) {
+      out.step = Seconds{1 / *final_rate_};
+      out.num_figures = 1;
+      out.source = "transformers' sum at the end, pauses included";
+    }
+    return out;
+  }
+
+ private:
+  static constexpr std::size_t kFirst = 2;  // steps that load kernels and connect ranks
+
+  static std::vector<double> without_first(const std::vector<double>& all) {
+    return std::vector<double>{all.begin() + std::ptrdiff_t(all.size() > 2 * kFirst ? kFirst : 0), all.end()};
+  }
+
+  void take_bar(const LoggedStep& line) {
+    if (!line.step || !line.total) return;
+    Bar& bar = bars_[*line.total];
+    if (line.elapsed) bar.elapsed = std::max(bar.elapsed, *line.elapsed);
+    if (*line.step <= bar.last_step) return;
+    bar.last_step = *line.step;
+    if (line.seconds_per_step && *line.step > 0) bar.rates.push_back(*line.seconds_per_step);
+  }
+
+  /// The bar that ran longest: others load weights, map data or evaluate.
+  void take_bar_of_training(TrainingLog& out) const {
+    const auto longest = std::ranges::max_element(bars_, {}, [](const auto& bar) { return bar.second.elapsed; });
+    if (longest == bars_.end() || longest->second.rates.empty()) return;
+    const std::vector<double> timed = without_first(longest->second.rates);
+    out.step = Seconds{median(timed)};
+    out.num_figures = std::ssize(timed);
+    out.source = fmt::format("the progress bar of {} steps", longest->first);
+  }
+
+  std::array<std::vector<double>, std::size_t(Figured::Count)> figures_;
+  std::map<std::int64_t, Bar> bars_;  // by their number of steps
+  std::optional<double> final_rate_;
+};
+
+}  // namespace
+
+TrainingLog read_training_log(std::istream& in, const std::string& where) {
+  constexpr std::size_t kLongest = 1 << 20;  // of a line
+  LogReader reader;
+  std::string line;
+  const auto end_line = [&] {
+    if (!line.empty()) reader.take(line);
+    line.clear();
+  };
+  for (int c; (c = in.rdbuf()->sbumpc()) != std::char_traits<char>::eof();) {
+    if (c == '\n' || c == '\r')
+      end_line();
+    else if (line.size() < kLongest)
+      line += char(c);
+  }
+  end_line();
+  TrainingLog log = reader.finish();
+  if (!log.has_time() && !log.allocated && !log.reserved)
+    throw InputError(
+        where, "says nothing of the time of a step or of memory",
+        "logs of transformers, TRL, axolotl, LLaMA-Factory, ms-swift, torchtune, Megatron-LM and NeMo do; or "
+        "--measured 1.4s");
+  return log;
+}
+
+}  // namespace gpuplan

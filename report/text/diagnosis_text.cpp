@@ -1,0 +1,146 @@
+// A measured run beside the predicted one, for people.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/unit_text.h"
+#include "report/text/amounts.h"
+#include "report/text/answers_text.h"
+#include "report/text/table.h"
+#include "search/row_text.h"
+
+namespace gpuplan {
+namespace {
+
+/// A time a step, or tokens per second.
+std::string time_text(double value, bool is_rate) {
+  return is_rate ? fmt::format("{} tokens/s", format_grouped(std::llround(value))) : format_duration(Seconds{value});
+}
+
+/// "1.52 times the predicted time", "0.70 times".
+std::string times_text(double ratio, const char* what) {
+  return fmt::format("{:.2f} times the predicted {}", ratio, what);
+}
+
+std::string gap_line(const Gap& gap, const std::string& measured, const std::string& predicted, const std::string& low,
+                     const std::string& high, const char* what) {
+  return fmt::format("{} measured, {} predicted ({} to {}): {}, {} the range", measured, predicted, low, high,
+                     times_text(gap.ratio, what), gap.is_inside() ? "inside" : "outside");
+}
+
+std::string time_line(const Diagnosis& d) {
+  const bool is_rate = d.measured.tokens_per_second.has_value();
+  const Gap& gap = *d.time;
+  const double low = is_rate ? gap.predicted / gap.range.high : gap.predicted * gap.range.low;
+  const double high = is_rate ? gap.predicted / gap.range.low : gap.predicted * gap.range.high;
+  return gap_line(gap, time_text(gap.measured, is_rate) + (is_rate ? "" : " a step"), time_text(gap.predicted, is_rate),
+                  time_text(low, is_rate), time_text(high, is_rate), "time");
+}
+
+std::string memory_line(const Diagnosis& d) {
+  const auto bytes = [](double count) { return format_bytes(Bytes{std::int64_t(count)}); };
+  const Gap& gap = *d.memory;
+  return gap_line(gap, fmt::format("{} of memory", bytes(gap.measured)), bytes(gap.predicted),
+                  bytes(gap.predicted * gap.range.low), bytes(gap.predicted * gap.range.high), "memory");
+}
+
+std::string settings_text(const Difference& difference) {
+  std::vector<std::string> out;
+  for (const Setting& s : difference.settings) out.push_back(fmt::format("{}={}", s.change->name, s.value));
+  return out.empty() ? "" : fmt::format(" (simulate --what-if {})", fmt::join(out, ","));
+}
+
+}  // namespace
+
+Table parts_table(const StepParts& measured, const StepParts& predicted) {
+  Table table{.columns = {{"of a step"}, {"measured", Align::Right}, {"predicted", Align::Right}, {"", Align::Right}},
+              .rows = {}};
+  const auto add = [&](std::string_view name, Seconds seen, Seconds expected, int indent) {
+    const double step = std::max(measured.step.value, predicted.step.value);
+    if (std::max(seen.value, expected.value) < 0.002 * step) return;
+    const std::string ratio = expected.value > 0.002 * step ? fmt::format("x {:.2f}", seen / expected) : "";
+    table.add({{std::string(std::size_t(indent), ' ') + std::string(name)},
+               {format_short_duration(seen)},
+               {format_short_duration(expected)},
+               {ratio}});
+  };
+  add("step", measured.step, predicted.step, 0);
+  add("compute", measured.compute, predicted.compute, 0);
+  for (std::size_t p = 0; p < measured.phases.size(); ++p)
+    add(kStepPhaseNames[p], measured.phases[p], predicted.phases[p], 2);
+  for (const NameRow<KernelClass>& row : kKernelClasses)
+    if (!is_collective(row.value) && row.value != KernelClass::Copy)
+      add(row.name, measured.of(row.value), predicted.of(row.value), 4);
+  add("collectives", measured.communication, predicted.communication, 0);
+  for (const NameRow<KernelClass>& row : kKernelClasses)
+    if (is_collective(row.value)) add(row.name, measured.of(row.value), predicted.of(row.value), 2);
+  add("beside compute", measured.overlap, predicted.overlap, 2);
+  add("beside nothing", measured.exposed, predicted.exposed, 2);
+  add("copies beside nothing", measured.copies, predicted.copies, 0);
+  add("idle", measured.idle, predicted.idle, 0);
+  add("waits for data", measured.loader, predicted.loader, 2);
+  return table;
+}
+
+std::vector<std::string> gap_lines(const Diagnosis& d) {
+  std::vector<std::string> out;
+  if (d.time) out.push_back(time_line(d));
+  if (d.memory) out.push_back(memory_line(d));
+  return out;
+}
+
+std::string prediction_with(const Explanation& e, const Diagnosis& d) {
+  std::vector<std::string> predicted;
+  if (d.time) predicted.push_back(time_text(e.time, d.measured.tokens_per_second.has_value()));
+  if (d.memory) predicted.push_back(format_bytes(e.peak));
+  return fmt::format("{}{}", fmt::join(predicted, ", "), settings_text(e.difference));
+}
+
+std::string no_explanation(const Diagnosis& d) {
+  if (d.is_inside()) return "Nothing is claimed: predictions of such runs are that far off without a cause";
+  return d.explanations.empty() ? "No change that gpuplan knows explains it" : "";
+}
+
+std::vector<std::string> reading_notes(const DiagnosisAnswer& answer) {
+  const Diagnosis& d = answer.diagnosis;
+  std::vector<std::string> notes{fmt::format("predicted with {}, as the settings say it, on {}",
+                                             d.predicted.strategy.name, machine_name(d.request.cluster))};
+  notes.insert(notes.end(), answer.sources.begin(), answer.sources.end());
+  notes.insert(notes.end(), answer.notes.begin(), answer.notes.end());
+  return notes;
+}
+
+namespace {
+
+/// "62 %  peer-to-peer between …", what it predicts, and how to see it.
+std::string cause_text(const Explanation& e, const Diagnosis& d, const Screen& screen) {
+  const int width = prose_width(screen);
+  const std::string indent(7, ' ');
+  return wrap(std::string(e.cause->says), width, fmt::format("{:>4.0f} %  ", 100 * e.probability), indent + " ") +
+         wrap(fmt::format("Predicted with it: {}", prediction_with(e, d)), width, indent + " ", indent + " ") +
+         wrap(fmt::format("See: {}", e.cause->check), width, indent + " ", indent + " ");
+}
+
+std::string explanations_text(const Diagnosis& d, const Screen& screen) {
+  const int width = prose_width(screen);
+  if (const std::string none = no_explanation(d); !none.empty()) return wrap(none, width, "", "  ");
+  std::string out = heading("What explains it", screen);
+  for (const Explanation& e : d.explanations) out += cause_text(e, d, screen);
+  return out + wrap("none of these", width, fmt::format("{:>4.0f} %  ", 100 * d.unexplained), "");
+}
+
+}  // namespace
+
+std::string diagnosis_text(const DiagnosisAnswer& answer, const Screen& screen) {
+  const Diagnosis& d = answer.diagnosis;
+  std::string out;
+  for (const std::string& line : gap_lines(d)) out += wrap(line, prose_width(screen), "", "  ");
+  out += explanations_text(d, screen);
+  if (d.measured.parts && d.predicted_parts)
+    out += heading("Parts of the step", screen) + render(parts_table(*d.measured.parts, *d.predicted_parts), screen);
+  return out + heading("Read as", screen) + points(reading_notes(answer), screen);
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,142 @@
+// Runs of public reports whose cause is known, told to diagnose as their users would have: the flags of the run without
+// the cause, and what was measured.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "golden/command_line.h"
+
+namespace gpuplan {
+namespace {
+
+struct ReportedCase {
+  const char* flags;  // of the run, as its user believed it to be
+  const char* measured;
+  std::vector<std::string> causes;  // that the report names; several: it leaves open which; none: nothing is otherwise
+  const char* source;
+};
+
+constexpr const char* kTune =
+    "--model llama-3.2-3b --full --framework torchtune --gpus A100-80GB --micro-batch 2 --seq-len 4096 --precision "
+    "bf16-true --checkpointing none ";
+
+const std::vector<ReportedCase>& reported_cases() {
+  static const std::vector<ReportedCase> cases{
+      {"--model qwen3.5-9b-text --full --gpus 8xB200 --strategy fsdp --micro-batch 8 --seq-len 1024 --checkpointing "
+       "none",
+       "--measured 1.22s",
+       {"linear-attention"},
+       "huggingface/transformers issue 48718: flash-linear-attention not installed, 0.70 s with it"},
+      {"--model qwen3.5-27b-text --lora r=8 --gpus 8xB200 --strategy fsdp --grad-accum 4 --micro-batch 8 --seq-len "
+       "2048 "
+       "--checkpointing full",
+       "--measured 52.8s",
+       {"linear-attention"},
+       "huggingface/peft issue 3718: flash-linear-attention not installed (Qwen3.8-27B; the catalogue's 3.5 has its "
+       "shape)"},
+      {"--model llama3-8b --lora r=8,targets=q_proj+v_proj --framework llama-factory --gpus 3xA100-80GB --strategy "
+       "zero3 "
+       "--seq-len 1024 --micro-batch 1 --grad-accum 2 --precision fp16-mixed",
+       "--measured 60s",
+       {"nvlink", "p2p"},
+       "hiyouga/LlamaFactory issue 3499: 20 steps in 20 minutes with NCCL_P2P_DISABLE=1"},
+      {"--model opt-1.3b --full --framework hf-deepspeed --gpus 3090 --host server --strategy zero3 --offload "
+       "optimizer "
+       "--micro-batch 1 --seq-len 1024 --precision fp16-mixed",
+       "--measured 24.1s",
+       {"host-step"},
+       "deepspeedai/DeepSpeed issue 1635: CPU Adam takes 22 s of a step for 1.35B parameters"},
+      {"--packing packed --tokens-per-row 210 --loss plain",
+       "--tokens-per-s 2091 --peak 25.5GiB --peak-kind allocated",
+       {"packing"},
+       "pytorch/torchtune README @bd2a0fc7, optimisation ladder: baseline without packing"},
+      {"--packing packed --loss plain --compile",
+       "--tokens-per-s 7075 --peak 60.0GiB --peak-kind allocated",
+       {"compile"},
+       "likewise: the row before torch.compile"},
+      {"--packing packed --compile",
+       "--tokens-per-s 7210 --peak 24.9GiB --peak-kind allocated",
+       {"checkpointing"},
+       "likewise: the row with activation checkpointing"},
+      {"--packing packed --loss plain --compile",
+       "--tokens-per-s 8998 --peak 51.0GiB --peak-kind allocated",
+       {},
+       "likewise: the row with torch.compile, as planned"},
+      {"--model llama-3.1-8b --full --framework torchtitan --gpus 8xH100 --strategy fsdp --micro-batch 2 --seq-len "
+       "8192 "
+       "--checkpointing selective",
+       "--tokens-per-s 46096",
+       {},
+       "pytorch/torchtitan benchmarks/llama3_h100_202412_torchtitan.md @b5bcd7, table 1: 5,762 tokens/s per GPU"},
+      {"--model gpt2 --full --framework hf-trainer --gpus 2xTITAN-RTX --strategy ddp --micro-batch 4 --seq-len 1024 "
+       "--precision fp32 --attention eager",
+       "--measured 0.655s",
+       {"nvlink", "p2p"},
+       "huggingface/transformers docs, perf_hardware: 131 s for 200 steps with NCCL_P2P_DISABLE=1, 101 s with NVLink"}};
+  return cases;
+}
+
+struct NamedCauses {
+  bool is_inside = false;
+  std::vector<std::string> causes;
+};
+
+NamedCauses diagnosed(const ReportedCase& c) {
+  const bool is_of_ladder = std::string_view(c.flags).find("--model") == std::string_view::npos;
+  const test::Ran ran =
+      test::run_line(fmt::format("gpuplan diagnose {}{} {} --json", is_of_ladder ? kTune : "", c.flags, c.measured));
+  INFO(c.source);
+  INFO(ran.err);
+  REQUIRE(ran.code == 0);
+  const nlohmann::json answer = nlohmann::json::parse(ran.out);
+  NamedCauses out{.is_inside = answer["is_inside"], .causes = {}};
+  for (const nlohmann::json& e : answer["explanations"]) out.causes.push_back(e["cause"]);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("diagnose: of ten runs of public reports the known cause is named in at least six") {
+  int num_right = 0;
+  std::string missed;
+  for (const ReportedCase& c : reported_cases()) {
+    const NamedCauses d = diagnosed(c);
+    const auto is_named = [&](const std::string& cause) {
+      const auto at = std::ranges::find(d.causes, cause);
+      return at != d.causes.end();
+    };
+    const bool is_right = c.causes.empty() ? d.is_inside : std::ranges::any_of(c.causes, is_named);
+    num_right += is_right;
+    if (!is_right) missed += fmt::format("{}: [{}]\n", c.source, fmt::join(d.causes, " "));
+  }
+  MESSAGE(num_right << " of " << reported_cases().size() << "; missed:\n" << missed);
+  CHECK(reported_cases().size() == 10);
+  CHECK(num_right >= 6);
+}
+
+TEST_CASE("diagnose: what is missing or contradicts itself is said in one line") {
+  const auto error = [](const std::string& flags) { return test::run_line("gpuplan diagnose " + flags); };
+  const std::string plan = "--model llama3-8b --lora --gpus 4xA6000 ";
+  for (const auto& [flags, part] :
+       std::vector<std::pair<std::string, std::string>>{{plan, "nothing was measured"},
+                                                        {plan + "--measured 1s --tokens-per-s 5", "both say the time"},
+                                                        {plan + "--measured 0", "--measured"},
+                                                        {plan + "--measured 1", "--measured"},
+                                                        {plan + "--peak-kind reserved --measured 1s", "--peak-kind"},
+                                                        {plan + "--trace nowhere.json", "nowhere.json"},
+                                                        {"--measured 1s", "--model"}}) {
+    const test::Ran ran = error(flags);
+    CAPTURE(flags);
+    CAPTURE(ran.err);
+    CHECK(ran.code == 2);
+    CHECK(ran.err.find(part) != std::string::npos);
+    CHECK(ran.out.empty());
+  }
+}
+
+}  // namespace gpuplan
