@@ -299,7 +299,7 @@ class Fields {
     return is_good;
   }
 
-  /// Only the canonical spelling.
+  /// Takes the canonical spelling alone.
   template <Named Enum>
   bool read(const nlohmann::json& from, std::string_view key, Enum& value) {
     const auto given = to_text(from, key);

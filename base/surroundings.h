@@ -27,7 +27,7 @@ struct Surroundings {
 /// Null where the machine is asked.
 Surroundings* given_surroundings();
 
-/// While it lives, everything in this process is answered from `given` alone. One at a time.
+/// Answers everything in this process from `given` alone while it lives. One at a time.
 class WithSurroundings {
  public:
   explicit WithSurroundings(Surroundings& given);

@@ -22,7 +22,7 @@ using WorkCounts = std::array<std::int64_t, std::size_t(kNumWorks)>;
 /// Adds to what all threads have done. Called for a piece of a file, a row, a pass or a simulation.
 void count_work(Work work, std::int64_t amount);
 
-/// Since the process began.
+/// Counts since the process began.
 WorkCounts work_counts();
 
 }  // namespace gpuplan

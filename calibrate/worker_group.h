@@ -31,7 +31,7 @@ class WorkerGroup {
       : command_(std::move(command)),
         probe_timeout_(probe_timeout) {}
 
-  /// Why no worker of this group can be had; empty: `ask` may be called.
+  /// Says why no worker of this group can be had; empty: `ask` may be called.
   const std::string& unusable() const { return unusable_; }
   /// Waits for a worker that is ready for a probe. Two in a row that end or stall before their first are enough.
   bool make_ready();

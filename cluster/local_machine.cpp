@@ -224,7 +224,7 @@ void read_host(LocalMachine& machine) {
   }
 }
 
-/// Why a GPU that the driver counts cannot be asked; empty when it can.
+/// Says why a GPU that the driver counts cannot be asked; empty when it can.
 std::string open_device(const Library& library, unsigned index, Handle& device) {
   const int code = library.call("nvmlDeviceGetHandleByIndex_v2", index, &device);
   if (code == nvml::kSuccess) return {};

@@ -34,7 +34,7 @@ void build_machine(Topology& topology, MachineShape& shape, const ClusterSpec& c
 /// ncclTopoGetLocalNet, NVIDIA/nccl 2.30.7 src/graph/topo.cc.
 std::vector<std::vector<std::size_t>> share_adapters(const NodeLayout& layout);
 
-/// Over PCIe.
+/// Connects over PCIe.
 PathClass pcie_path(const NodeLayout& layout, const DevicePlace& a, const DevicePlace& b);
 
 }  // namespace gpuplan

@@ -18,7 +18,8 @@ std::uint32_t word_at(std::string_view config, std::size_t at) {
   return out;
 }
 
-/// Whether a bridge redirects requests between the devices below it; nothing where its extended settings are not there.
+/// Says whether a bridge redirects requests between the devices below it; nothing where its extended settings are not
+/// there.
 std::optional<bool> redirects(std::string_view config) {
   constexpr std::size_t kExtended = 0x100;
   constexpr std::uint32_t kAcs = 0x000d, kRequestRedirect = 1U << 2;

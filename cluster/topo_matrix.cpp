@@ -29,7 +29,7 @@ struct Matrix {
   std::vector<std::optional<std::int64_t>> numa;
 };
 
-/// Without "ESC [ … letter".
+/// Returns the text without "ESC [ … letter".
 std::string without_escapes(std::string_view line) {
   std::string out;
   for (std::size_t i = 0; i < line.size(); ++i) {

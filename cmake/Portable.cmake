@@ -1,17 +1,20 @@
 # GPUPLAN_PORTABLE=<folder>: link for any Linux with glibc 2.31 or later. scripts/bundle.sh fills the folder with Debian 11's C library
-# and oneDNN, and a static SentencePiece. Sources are compiled as always; the C++ library, fmt, yaml-cpp and pugixml are linked in.
+# and oneDNN, and a static SentencePiece. Sources are compiled as always; the C++ library, fmt, yaml-cpp, pugixml and zlib are linked in.
 set(GPUPLAN_PORTABLE "" CACHE PATH "link for older systems: a folder made by scripts/bundle.sh")
 set(GPUPLAN_FMT fmt::fmt)
 set(GPUPLAN_YAML yaml-cpp)
 set(GPUPLAN_PUGIXML pugixml::pugixml)
+set(GPUPLAN_ZLIB ZLIB::ZLIB)
 if(NOT GPUPLAN_PORTABLE)
   return()
 endif()
 
 find_library(GPUPLAN_YAML_STATIC libyaml-cpp.a REQUIRED)
 find_library(GPUPLAN_PUGIXML_STATIC libpugixml.a REQUIRED)
+find_library(GPUPLAN_ZLIB_STATIC libz.a REQUIRED)
 set(GPUPLAN_YAML ${GPUPLAN_YAML_STATIC})
 set(GPUPLAN_PUGIXML ${GPUPLAN_PUGIXML_STATIC})
+set(GPUPLAN_ZLIB ${GPUPLAN_ZLIB_STATIC})
 
 add_library(gpuplan_fmt STATIC ${CMAKE_SOURCE_DIR}/cmake/portable/fmt.cpp)  # Debian has no static fmt; its headers hold the sources
 set_target_properties(gpuplan_fmt PROPERTIES POSITION_INDEPENDENT_CODE ON)

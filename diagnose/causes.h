@@ -23,7 +23,7 @@ struct Cause {
   std::string_view check;  // how to see it, or undo it
   /// The likeliest value first: each is taken to be half as likely as the one before. Empty: it cannot be here.
   std::vector<Difference> (*ways)(const Variant& asked, const Strategy& strategy);
-  /// How often it is so beside the others, before anything is measured. By judgement: what a trainer's defaults
+  /// Says how often it is so beside the others, before anything is measured. By judgement: what a trainer's defaults
   /// exclude, and what its log or a failing start would show, is rarer.
   double prior = 1;
 };

@@ -15,7 +15,7 @@ namespace {
 
 /// Eight of ten of a normal variable lie within so many standard deviations.
 constexpr double kEightOfTen = 1.2816;
-/// Where no measured run states an error: that of all training (data/validation/accuracy.json).
+/// Says where no measured run states an error: that of all training (data/validation/accuracy.json).
 constexpr double kUsualLow = 0.8, kUsualHigh = 1.25;
 /// A part of a step is predicted worse than the whole, in which errors cancel. Derived: of n = 4 parts that are as
 /// large and independent, each has sqrt(n) times the relative error of their sum.
@@ -204,7 +204,7 @@ class Diagnosing {
            (out_.memory && moved(double(peak_of(h.estimate).count), double(peak_of(as_planned.estimate).count)));
   }
 
-  /// Whether a figure that is outside its range would be nearer; parts that happen to agree are no reason.
+  /// Says whether a figure that is outside its range would be nearer; parts that happen to agree are no reason.
   bool comes_nearer(const Hypothesis& h, const Hypothesis& as_planned) const {
     const auto distance = [](double measured, double predicted) { return std::abs(std::log(measured / predicted)); };
     const auto peak = [&](const Hypothesis& of) { return double(peak_of(of.estimate).count); };

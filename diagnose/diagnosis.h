@@ -13,14 +13,14 @@
 
 namespace gpuplan {
 
-/// What a measured peak counts: the tensors, the allocator's reserve, the process.
+/// Names what a measured peak counts: the tensors, the allocator's reserve, the process.
 enum class PeakKind : std::uint8_t { Allocated, Reserved, Process };
 inline constexpr std::array kPeakKinds{NameRow<PeakKind>{"allocated", PeakKind::Allocated},
                                        NameRow<PeakKind>{"reserved", PeakKind::Reserved},
                                        NameRow<PeakKind>{"process", PeakKind::Process}};
 constexpr NameTable<PeakKind> names_of(PeakKind) { return {"kind of peak", kPeakKinds}; }
 
-/// What is known of a run. Time is one of the three; parts have it too.
+/// Holds what is known of a run. Time is one of the three; parts have it too.
 struct MeasuredRun {
   std::optional<Seconds> step;
   std::optional<double> tokens_per_second;  // of the whole job

@@ -16,7 +16,7 @@
 namespace gpuplan {
 namespace {
 
-/// What an event is, by its category. Traces before PyTorch 1.13 spell them with capitals.
+/// Names what an event is, by its category. Traces before PyTorch 1.13 spell them with capitals.
 enum class EventKind : std::uint8_t { Other, Kernel, Copy, Fill, Launch, Op, Note };
 struct CategoryRow {
   std::string_view name;

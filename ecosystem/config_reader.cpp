@@ -565,7 +565,7 @@ class Reading {
     if (habits.fsdp2_shards_8bit) out_.setup.fsdp2_shards_8bit = true;
   }
 
-  /// Where no trainer says in which type it computes, the launcher's word goes to DeepSpeed too.
+  /// Hands the launcher's word to DeepSpeed too where no trainer says in which type it computes.
   void settle_launcher_precision() {
     Setup& s = out_.setup;
     if (of_role(FileRole::Trainer) || s.bf16 || s.fp16 || !s.mixed_precision) return;
@@ -608,7 +608,7 @@ class Reading {
     return resolve_framework(trainer->table->framework, {.given = versions_, .date = {}}).distributed;
   }
 
-  /// Which engine it is, where accelerate does not say.
+  /// Says which engine it is, where accelerate does not say.
   void settle_engine() {
     Setup& s = out_.setup;
     const ReadFile* trainer = of_role(FileRole::Trainer);

@@ -26,7 +26,7 @@ struct SettingsPart {
   std::vector<LaunchFlag> flags;               // which stand over the keys of `file`
 };
 
-/// What the files say together.
+/// Holds what the files say together.
 struct ConfigReading {
   EstimateRequest request;  // without model and cluster
   Setup setup;

@@ -42,7 +42,7 @@ CodePoint code_point_at(std::string_view text) {
   return {value, length};
 }
 
-/// Whether a code point may stand as it is in a YAML file: c-printable without the line ends of Unicode.
+/// Says whether a code point may stand as it is in a YAML file: c-printable without the line ends of Unicode.
 bool is_printable(char32_t c) {
   if (c < 0x20 || (c >= 0x7F && c < 0xA0)) return false;
   return c != 0x2028 && c != 0x2029 && c != 0xFEFF && c != 0xFFFE && c != 0xFFFF;

@@ -133,7 +133,7 @@ class EnginePlanner {
 
   static std::string hidden_name(std::size_t word) { return fmt::format("GPUPLAN_ARGUMENT_{}", word); }
 
-  /// What is trained, with its arguments.
+  /// Gives what is trained, with its arguments.
   Words program() const {
     if (!q_.script.empty()) return q_.script;
     Words words = is_torch() ? Words{in_folder(kTorchScript), in_folder("torch.json")}

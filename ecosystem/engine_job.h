@@ -17,7 +17,7 @@ namespace gpuplan {
 /// The launchers of --engine, but for native, gpuplan's own.
 std::vector<std::string> engine_names();
 
-/// What is asked beside the plan.
+/// Holds what is asked beside the plan.
 struct EngineQuestion {
   std::string engine;                 // of engine_names()
   std::filesystem::path folder;       // absolute: where the files go
@@ -49,7 +49,7 @@ struct EngineJob {
   bool is_refused() const { return !refusal.empty(); }
 };
 
-/// Whether the script of plain PyTorch trains, and not the one of transformers: under torchrun where there is no
+/// Says whether the script of plain PyTorch trains, and not the one of transformers: under torchrun where there is no
 /// transformers, under Slurm where the plan is of `framework` torch.
 bool uses_torch_script(const EngineQuestion& question, const std::string& framework);
 
@@ -57,8 +57,8 @@ bool uses_torch_script(const EngineQuestion& question, const std::string& framew
 /// machines.
 EngineJob plan_engine(const EstimateRequest& request, const EngineQuestion& question, const PlanMark& mark);
 
-/// Of --hosts: a host a line, "node1" or "node1 slots=8"; '#' begins a comment. Throws InputError naming `where` and
-/// the line for what is no name of a host, and a host named twice.
+/// Reads the file of --hosts: a host a line, "node1" or "node1 slots=8"; '#' begins a comment. Throws InputError naming
+/// `where` and the line for what is no name of a host, and a host named twice.
 std::vector<std::string> parse_hosts(const std::string& text, const std::string& where);
 
 /// A command for another machine as the words of ssh; the one shell that reads it there sees each word as it is.

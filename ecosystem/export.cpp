@@ -92,7 +92,7 @@ std::string processes(const ExportJob& job) {
   return out;
 }
 
-/// Of a model with a vision tower: axolotl's docs/multimodal.qmd.
+/// Keys of a model with a vision tower: axolotl's docs/multimodal.qmd.
 OrderedJson axolotl_images(const ExportJob& job) {
   if (!job.request.model.vision.is_present()) return {};
   return {{"processor_type", "AutoProcessor"}, {"skip_prepare_dataset", true}, {"remove_unused_columns", false}};
@@ -234,7 +234,7 @@ struct Target {
   std::string (*note)(const ExportJob& job) = nullptr;  // what to know before the files are used; "": nothing
 };
 
-/// What --for slurm means for a plan of plain PyTorch; not spelt by users.
+/// Holds what --for slurm means for a plan of plain PyTorch; not spelt by users.
 constexpr std::string_view kSlurmTorch = "slurm with torchrun";
 
 constexpr std::array kTargets{
@@ -300,7 +300,7 @@ void keep_spelling(EstimateRequest& read, const EstimateRequest& planned) {
   if (names(read.recipe.trained) == names(planned.recipe.trained)) read.recipe.trained = planned.recipe.trained;
 }
 
-/// What the files say when they are read again, on the plan's machines.
+/// Gives what the files say when they are read again, on the plan's machines.
 EstimateRequest read_back(const ExportJob& job, const Target& target, const Files& files) {
   std::vector<ConfigFile> configs;
   for (const ExportedFile& file : files) {
@@ -366,7 +366,7 @@ std::string nearest_to(const std::vector<Difference>& all, const EstimateRequest
   return words.empty() ? "export for another program" : words;
 }
 
-/// Why the files would train something else; fills answer.refusal.
+/// Says why the files would train something else; fills answer.refusal.
 void compare(ExportAnswer& answer, const ExportJob& job, const EstimateRequest& read, const Target& target) {
   const Strategy strategy = make_strategy(read.strategy, read.cluster, options_for(read));
   std::vector<Difference> found;
@@ -422,7 +422,7 @@ bool reaches_mamba_output(const EstimateRequest& r) {
          r.recipe.lora.targets == std::vector<std::string>{"all-linear"};
 }
 
-/// Why a target's files would not train a model with towers; empty where they do.
+/// Says why a target's files would not train a model with towers; empty where they do.
 std::string why_not_images(const Target& target, const ModelSpec& model) {
   if (!target.trainer || target.reads_images || !model.vision.is_present()) return "";
   return fmt::format("{} has a vision tower, and {} trains on text alone", model.name,
@@ -436,7 +436,7 @@ bool packs_images(const ExportJob& job, const Target& target) {
          job.request.recipe.packing == Packing::Packed;
 }
 
-/// What cannot be written, before anything is.
+/// Refuses what cannot be written, before anything is.
 void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
   const EstimateRequest& r = job.request;
   const bool is_uniform = job.strategy.is_one_gpu() || r.cluster.num_gpus() % r.cluster.gpus_per_node == 0;

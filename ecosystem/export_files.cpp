@@ -54,7 +54,7 @@ std::string made_by(const ExportJob& job) {
                      comment_word(r.cluster.gpus.front().name));
 }
 
-/// As the table says them, but for those that were given.
+/// Writes them as the table says, but for those that were given.
 Versions versions_of(const ExportJob& job, const Versions& of_table) {
   Versions out = of_table;
   for (auto& [package, version] : out)

@@ -8,12 +8,12 @@
 
 namespace gpuplan {
 
-/// Why a target cannot train a plan, and what can be done instead; no `why`: it can.
+/// Says why a target cannot train a plan, and what can be done instead; no `why`: it can.
 struct WhyNot {
   std::string why, nearest;
 };
 
-/// What every file is written from.
+/// Holds what every file is written from.
 struct ExportJob {
   const EstimateRequest& request;
   Strategy strategy;

@@ -80,10 +80,10 @@ struct KeyTable {
   std::string whole_key(const std::string& begin) const;
 };
 
-/// Whether the key is written into files for these versions; a version that is not given is the newest.
+/// Says whether the key is written into files for these versions; a version that is not given is the newest.
 bool is_written_for(const KeyRow& row, const Versions& versions);
 
-/// What stands in the file for a fact; null where the format has no word for it.
+/// Gives what stands in the file for a fact; null where the format has no word for it.
 nlohmann::ordered_json value_in_file(const KeyRow& row, const nlohmann::json& fact);
 
 /// Every format, in the order in which they are recognised. Throws InputError for a broken data file.

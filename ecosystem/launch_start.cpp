@@ -241,7 +241,7 @@ std::vector<ShellCommand> split_commands(const ShellText& text) {
   return commands;
 }
 
-/// Where the text of a shell stands, of `bash -c "…"` or `srun --nodes 2 bash -lc "…"`. 0: the command has none.
+/// Says where the text of a shell stands, of `bash -c "…"` or `srun --nodes 2 bash -lc "…"`. 0: the command has none.
 std::size_t text_of_shell(const CommandWords& words) {
   for (std::size_t i = 0; i + 2 < words.size(); ++i) {
     const std::string program = program_name(words[i].text);

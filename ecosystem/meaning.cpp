@@ -108,7 +108,7 @@ class Reader {
     if (s_.saved_modules) r.lora.modules_to_save = *s_.saved_modules;
   }
 
-  /// Where a file says a number of blocks of a rotation, they are of another size in every layer.
+  /// Says where a file says a number of blocks of a rotation, they are of another size in every layer.
   void read_kind(LoraSpec& lora) {
     if (s_.adapter_kind) lora.kind = *s_.adapter_kind;
     const AdapterKind& kind = *lora.kind;
@@ -335,7 +335,7 @@ class Reader {
     if (stage > 0) read_zero_buckets(stage);
   }
 
-  /// What the framework's record says too is left to it. accelerate's own keys know neither buckets nor overlap: then
+  /// The framework's record keeps what it says too. accelerate's own keys know neither buckets nor overlap: then
   /// DeepSpeed's defaults hold (runtime/zero/config.py).
   void read_zero_buckets(std::int64_t stage) {
     constexpr std::int64_t kDefaultBucket = 500'000'000;

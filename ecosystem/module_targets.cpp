@@ -88,7 +88,7 @@ std::optional<std::string> expression_of(const std::vector<std::string>& targets
   return *found;
 }
 
-/// What PEFT adapts by itself where attention has no q_proj. Source: huggingface/peft src/peft/utils/constants.py
+/// Gives what PEFT adapts by itself where attention has no q_proj. Source: huggingface/peft src/peft/utils/constants.py
 /// @v0.20.0 (TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING); c_attn of Qwen's first models by their own scripts.
 std::string usual_target(const ModelWeights& weights) {
   for (const char* name : {"query_key_value", "c_attn", "Wqkv", "qkv_proj", "W_pack"})

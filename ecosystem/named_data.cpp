@@ -42,7 +42,7 @@ std::vector<NamedData> read_named_data() {
   return sets;
 }
 
-/// Of the sets that were counted here: bytes of their files per token.
+/// For the sets that were counted here: bytes of their files per token.
 double bytes_per_token() {
   double bytes = 0, tokens = 0;
   for (const NamedData& set : named_data())
@@ -107,7 +107,7 @@ bool is_local_format(const std::string& ending) {
   return ending == ".json" || ending == ".jsonl" || ending == ".ndjson" || ending == ".csv";
 }
 
-/// What is known of one named set.
+/// Holds what is known of one named set.
 struct Part {
   std::int64_t rows{};
   std::optional<double> tokens_per_row;

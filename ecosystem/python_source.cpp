@@ -296,7 +296,7 @@ class PythonReader {
     skip_to_comma(i, end);
   }
 
-  /// Behind the next comma of this bracket; what stands before it makes the last value unknown elsewhere.
+  /// Moves behind the next comma of this bracket; what stands before it makes the last value unknown elsewhere.
   void skip_to_comma(std::size_t& i, std::size_t end) const {
     while (i < end && !is_mark(i, ",")) i = tokens_[i].kind == Token::Kind::Open ? tokens_[i].partner + 1 : i + 1;
     if (i < end) ++i;

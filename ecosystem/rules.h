@@ -25,7 +25,7 @@ std::span<const Rule> ecosystem_rules();
 /// The first rule that a set-up breaks; nullptr when it breaks none.
 const Rule* broken_rule(const Setup& setup);
 
-/// What a set-up's launcher and engine amount to.
+/// Gives what a set-up's launcher and engine amount to.
 bool is_fsdp_setup(const Setup& setup, int version);  // FSDP of this version
 bool is_zero_setup(const Setup& setup, int least_stage);
 bool shards_weights(const Setup& setup);

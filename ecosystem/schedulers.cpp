@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kProgram = "-m trl.scripts.sft --config sft.yaml";
 
-/// What trains, with its arguments as shell words; those that are hidden stand in variables.
+/// Gives what trains, with its arguments as shell words; those that are hidden stand in variables.
 std::string program_of(const ExportJob& job, const char* otherwise) {
   if (job.program.empty()) return otherwise;
   std::string out;

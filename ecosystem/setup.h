@@ -114,7 +114,7 @@ std::span<const SetupField> setup_fields();
 /// nullptr for an unknown name.
 const SetupField* find_setup_field(std::string_view name);
 
-/// Whether a fact is stated.
+/// Says whether a fact is stated.
 bool is_stated(const Setup& setup, const SetupField& field);
 
 /// States a fact. Returns what the value must be instead ("a whole number of at least 0") when it is of another type,

@@ -23,7 +23,7 @@ class ShellExpander : protected ShellCursor {
   void open_branch();
   /// The value of a text in double quotes, read by the same rules.
   ShellValue expand(const std::string& text);
-  /// At '$' or '`'.
+  /// Reads an expansion, at '$' or '`'.
   ShellValue expansion();
   /// Of a text that is expanded, not of the script's.
   bool is_inside() const { return nesting_ > 0; }

@@ -232,7 +232,7 @@ class ShellReader : private ShellExpander {
     while (!is_end() && peek() != '\n') take();
   }
 
-  /// At '<' or '>': skips the redirection; keeps the delimiter of a here-document, and the file that is written.
+  /// Skips, at '<' or '>', the redirection; keeps the delimiter of a here-document, and the file that is written.
   void read_redirection(std::string& target) {
     const bool is_output = peek() == '>';
     if (starts("<<<")) {

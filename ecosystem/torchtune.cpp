@@ -21,7 +21,7 @@ namespace {
 /// torchtune's names of modules, and those of Hugging Face's models.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 1> kModules{{{"output_proj", "o_proj"}}};
 
-/// What "all-linear" means for the decoders that torchtune has.
+/// Holds what "all-linear" means for the decoders that torchtune has.
 constexpr std::array<std::string_view, 7> kAllLinear{"q_proj",    "k_proj",  "v_proj",   "o_proj",
                                                      "gate_proj", "up_proj", "down_proj"};
 constexpr std::array<std::string_view, 3> kMlp{"gate_proj", "up_proj", "down_proj"};

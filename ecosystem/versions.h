@@ -26,7 +26,7 @@ std::optional<std::string> version_of(const Versions& versions, std::string_view
 /// Compares numbers part by part: "1.9" is older than "1.10", "2.6.0+cu124" is not older than "2.6".
 bool is_older(std::string_view version, std::string_view than);
 
-/// What a version of a package cannot do.
+/// Holds what a version of a package cannot do.
 struct VersionRule {
   std::string id, package, before, reason, nearest;
   std::vector<std::pair<const SetupField*, nlohmann::json>> when;  // facts that must all hold; "*": any value

@@ -168,7 +168,7 @@ std::vector<Sample> measure(const CLI::App& app, const Target& target, Journal& 
   return samples;
 }
 
-/// Before anything is measured.
+/// Runs before anything is measured.
 void check_output(const CLI::App& app) {
   const auto file = given(app, "--output");
   if (is_given(app, "--only") && !file)

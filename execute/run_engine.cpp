@@ -56,7 +56,7 @@ constexpr std::array kScriptFlags{ScriptFlag{"--data", "--data", true, true},
 constexpr std::array kNativeFlags{"--token-dtype", "--adapter", "--no-shuffle", "--save-every",    "--keep",
                                   "--resume",      "--metrics", "--trace",      "--no-cuda-graphs"};
 
-/// Behind "--".
+/// Returns the words behind "--".
 Words script_of(const Console& console) {
   const auto& all = console.arguments;
   const auto dashes = std::find(all.begin(), all.end(), "--");

@@ -23,7 +23,7 @@ Strategy strategy_of(const EstimateRequest& r, const std::string& name) {
   return make_strategy(name, r.cluster, options_for(r));
 }
 
-/// What the files would have to say: facts of the way that are not those of now.
+/// Holds what the files would have to say: facts of the way that are not those of now.
 class Facts {
  public:
   Facts(const ReadFiles& given, const EstimateRequest& wanted, const std::string& before, const std::string& after)
@@ -215,7 +215,7 @@ class Attempts {
     return {};
   }
 
-  /// As export writes it, without the line that names a plan.
+  /// Writes it as export does, without the line that names a plan.
   static std::string plain_table_text(const ExportJob& job, const KeyTable& table) {
     KeyTable headless = table;
     headless.has_head = false;

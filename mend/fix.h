@@ -19,7 +19,7 @@ inline constexpr std::array kGoals{NameRow<Goal>{"fits", Goal::Fits}, NameRow<Go
                                    NameRow<Goal>{"cheap", Goal::Cheap}};
 constexpr NameTable<Goal> names_of(Goal) { return {"goal", kGoals}; }
 
-/// What may change beside what every fix may: how the same training is run.
+/// Holds what may change beside what every fix may: how the same training is run.
 struct Allowed {
   bool context = false, batch = false, method = false;
 };
@@ -55,7 +55,7 @@ struct FixAnswer {
   std::vector<Permission> would_do;  // where nothing that is allowed does it
   std::vector<std::string> notes;
 
-  /// Whether the files, changed or not, do what was asked.
+  /// Says whether the files, changed or not, do what was asked.
   bool fits() const { return after || (before && before->fits_well()); }
 };
 

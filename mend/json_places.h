@@ -12,7 +12,7 @@ namespace gpuplan {
 /// YAML. Requires: `text` is JSON.
 std::unordered_map<std::string, ValueTree::Place> json_places(const std::string& text);
 
-/// Behind the value that begins at `begin`. Requires: as above.
+/// Returns the place behind the value that begins at `begin`. Requires: as above.
 std::size_t json_end(const std::string& text, std::size_t begin);
 
 }  // namespace gpuplan

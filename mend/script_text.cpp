@@ -73,7 +73,7 @@ bool ScriptText::clear(const SettingsPart& part, const std::string& key) {
   return true;
 }
 
-/// Behind the line of a flag that is followed by another line, as a line of its own; else behind the last flag.
+/// Puts it behind the line of a flag that is followed by another line, as a line of its own; else behind the last flag.
 bool ScriptText::add(const SettingsPart& part, const std::string& key, const OrderedJson& json) {
   const std::string& text = file_.text;
   const LaunchFlag *last = nullptr, *with_line = nullptr;

@@ -64,7 +64,7 @@ std::size_t SettingsText::line_begin(std::size_t at) const {
   return before == std::string::npos ? 0 : before + 1;
 }
 
-/// Where the line ends, before its line break.
+/// Says where the line ends, before its line break.
 std::size_t SettingsText::line_end(std::size_t at) const {
   const std::size_t end = std::min(file_.text.find('\n', at), file_.text.size());
   return end > at && file_.text[end - 1] == '\r' ? end - 1 : end;
@@ -78,7 +78,7 @@ std::string SettingsText::value_text(const OrderedJson& value) const {
   return entry.substr(3, entry.size() - 4);
 }
 
-/// Behind the colon of a key.
+/// Returns the place behind the colon of a key.
 std::size_t SettingsText::behind_key(std::size_t key_begin) const {
   const std::string& text = file_.text;
   std::size_t at = key_begin;
@@ -236,7 +236,7 @@ std::string SettingsText::neighbour(const std::string& mapping, const std::strin
   return prefix + (best.empty() ? last : best);
 }
 
-/// How far the file itself indents what is below a key.
+/// Says how far the file itself indents what is below a key.
 std::string SettingsText::indent_unit() const {
   for (const auto& [name, value] : tree_->root.items()) {
     if (!value.is_object() || value.empty()) continue;

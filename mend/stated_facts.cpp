@@ -119,7 +119,7 @@ class Mender {
     return false;
   }
 
-  /// Where the part's keys stand: its own file, unless a flag stands over it or there is none.
+  /// Says where the part's keys stand: its own file, unless a flag stands over it or there is none.
   bool has_flag(const SettingsPart& part, const std::string& key) const {
     return part.file.empty() || flag_for(part, key) != nullptr;
   }

@@ -17,8 +17,8 @@ struct TextEdit {
 /// `text` with all edits; of those at one place in their order. Requires: they do not overlap.
 std::string with_edits(const std::string& text, std::vector<TextEdit> edits);
 
-/// What makes `after` of `before`, as `diff -u` writes it and `patch` reads it, with three lines of context; empty
-/// where they are alike. An empty `before` is a file that is new.
+/// Lists the edits that make `after` of `before`, as `diff -u` writes it and `patch` reads it, with three lines of
+/// context; empty where they are alike. An empty `before` is a file that is new.
 std::string unified_diff(const std::string& before, const std::string& after, const std::string& name);
 
 }  // namespace gpuplan

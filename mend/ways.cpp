@@ -44,7 +44,7 @@ Choice context_choice(const FixQuestion& question) {
   return out;
 }
 
-/// What can be changed: the suggestions of the table, those of one row as one choice, and the batch.
+/// Lists what can be changed: the suggestions of the table, those of one row as one choice, and the batch.
 std::vector<Choice> choices(const FixQuestion& question) {
   const EstimateRequest& r = question.given.request;
   std::vector<Suggested> all = suggest(r, Purpose::SaveMemory);

@@ -13,7 +13,7 @@
 
 namespace gpuplan {
 
-/// What is computed around the linear; data/adapters.yaml explains the words.
+/// Names what is computed around the linear; data/adapters.yaml explains the words.
 enum class AdapterPath : std::uint8_t { LowRank, SharedFactors, Rotation, Butterfly, Delta, Scale, BlockSum, Prompt };
 
 /// One side of a tensor of an adapter, as a number that the linear decides.

@@ -76,7 +76,7 @@ json hf_config_of(const json& content, Fields& fields) {
   return config;
 }
 
-/// What a reader should know about the count.
+/// Gives what a reader should know about the count.
 std::vector<std::string> notes_of(Fields& fields, const ModelSpec& spec) {
   std::vector<std::string> notes;
   const std::string scope = fields.optional_text("scope").value_or("full model");

@@ -31,7 +31,7 @@ struct LoadedModel {
 /// The short rows of every file, read instead of them at start-up. A test compares the two.
 inline constexpr const char* kIndexFile = "index.json";
 
-/// Whether `content` is such a file, and not a config.json.
+/// Says whether `content` is such a file, and not a config.json.
 bool is_catalogue_file(const nlohmann::json& content);
 
 /// The row of a file, from the file itself or from the index; `count_key` holds the parameters.

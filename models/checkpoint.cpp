@@ -29,7 +29,7 @@ using nlohmann::json;
 constexpr const char* kSingleFile = "model.safetensors";
 constexpr const char* kShardIndex = "model.safetensors.index.json";
 
-/// Which tensors each shard holds.
+/// Says which tensors each shard holds.
 using ShardMap = std::map<std::string, std::vector<std::string>>;
 
 bool is_file_name(const std::string& name) {

@@ -22,7 +22,8 @@ struct Checkpoint {
   std::optional<double> total_bytes;  // of the index: metadata.total_size
 };
 
-/// What shards that the index lists and the folder lacks mean: a mistake, or a model of which only names are known yet.
+/// Says what shards that the index lists and the folder lacks mean: a mistake, or a model of which only names are known
+/// yet.
 enum class MissingShards : std::uint8_t { Refuse, NamesOnly };
 
 /// Reads model.safetensors, the shards of model.safetensors.index.json, or every other *.safetensors of `folder`, as

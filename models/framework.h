@@ -24,7 +24,8 @@ enum class AdapterDtype : std::uint8_t { Fp32, Compute };
 enum class KeptLogits : std::uint8_t { None, Compute, Fp32 };  // which copy of the logits outlives the loss
 /// Selective checkpointing recomputes the score matrix, or all but every second matmul.
 enum class SelectiveKind : std::uint8_t { Attention, Ops };
-/// How the state of a unit lies in memory: tensor by tensor, or what is trained and what is frozen as one array each.
+/// Says how the state of a unit lies in memory: tensor by tensor, or what is trained and what is frozen as one array
+/// each.
 enum class StateArrays : std::uint8_t { PerTensor, Flat };
 /// Where the times of memory-bound kernels, attention and optimizer come from: rates of the GPU with fitted
 /// efficiencies, or the kernels that `calibrate` measured.
@@ -32,15 +33,15 @@ enum class KernelTimes : std::uint8_t { Modelled, Measured };
 /// A caching allocator keeps a pool per kind of tensor; planned addresses are fixed before the step runs, so that
 /// nothing is reserved beside what lives.
 enum class AllocatorKind : std::uint8_t { Caching, Planned };
-/// Whose optimizer steps states that are on the host: torch's on CPU tensors, or a vectorised one.
+/// Says whose optimizer steps states that are on the host: torch's on CPU tensors, or a vectorised one.
 enum class HostStep : std::uint8_t { Torch, Vectorised };
-/// Who owns the training state: the framework itself (one GPU, DDP, model parallel), torch FSDP, or a ZeRO engine.
+/// Says who owns the training state: the framework itself (one GPU, DDP, model parallel), torch FSDP, or a ZeRO engine.
 enum class ShardingEngine : std::uint8_t { Local, Fsdp1, Fsdp2, Zero };
-/// How the experts of a layer lie in memory: a module each, or one parameter of all of them for each projection.
+/// Says how the experts of a layer lie in memory: a module each, or one parameter of all of them for each projection.
 /// Stored: as the checkpoint has them.
 enum class ExpertLayout : std::uint8_t { Stored, Modules, Stacked };
-/// How they are multiplied: one after the other (those with rows, or all), in one kernel for all of them, or every one
-/// with every row.
+/// Says how they are multiplied: one after the other (those with rows, or all), in one kernel for all of them, or every
+/// one with every row.
 enum class ExpertProduct : std::uint8_t { Loop, LoopAll, Grouped, Batched };
 /// The weight of a router: a module's that quantisation and adapters reach, a parameter that neither does, or one of a
 /// class derived from Linear, which some releases reach. Stored: as the model's family has it.
@@ -53,14 +54,14 @@ enum class SequenceSplit : std::uint8_t { No, Optional, Always };
 /// Adapters of split linears. Replicated: the factor on the side that is not cut is whole on every rank (PEFT).
 /// Gathered: both factors are cut, and the low-rank activation, or a row's output, is gathered (Megatron-Bridge).
 enum class AdapterSplit : std::uint8_t { None, Replicated, Gathered };
-/// How an engine that shards weights gets them onto its GPUs. Parts: each rank reads its own, and saves it. Units: a
-/// unit is whole for a moment, on the meta device, under zero.Init or in the host's memory until then. WholeFirst: the
-/// whole model is on every GPU before it is cut. WholeBeside: it is filled in, whole, beside the shards.
+/// Says how an engine that shards weights gets them onto its GPUs. Parts: each rank reads its own, and saves it. Units:
+/// a unit is whole for a moment, on the meta device, under zero.Init or in the host's memory until then. WholeFirst:
+/// the whole model is on every GPU before it is cut. WholeBeside: it is filled in, whole, beside the shards.
 enum class ShardedLoading : std::uint8_t { Parts, Units, WholeFirst, WholeBeside };
-/// Whose base output DoRA's magnitude multiplies: one that it makes itself, in any case or where dropout gives the
+/// Says whose base output DoRA's magnitude multiplies: one that it makes itself, in any case or where dropout gives the
 /// adapter another input, or the linear's.
 enum class DoraBase : std::uint8_t { Own, OwnWithDropout, Shared };
-/// What makes mixed precision compute in 16 bit: autocast, the gather of weights, which casts them (FSDP's
+/// Names what makes mixed precision compute in 16 bit: autocast, the gather of weights, which casts them (FSDP's
 /// MixedPrecision), or an engine that has turned the model itself into 16 bit (DeepSpeed).
 enum class ComputeCast : std::uint8_t { Autocast, Gather, Model };
 
@@ -76,7 +77,8 @@ struct GradientBuckets {
   bool operator==(const GradientBuckets&) const = default;
 };
 
-/// How much communication buffer a sharding engine holds and how far it runs ahead. Elements unless said otherwise.
+/// Says how much communication buffer a sharding engine holds and how far it runs ahead. Elements unless said
+/// otherwise.
 struct EngineConvention {
   std::int64_t prefetch_units = 1;            // units gathered ahead of the one computed
   GradientBuckets buckets, buckets_stage3;    // of stages 1 and 2, and of stage 3
@@ -138,7 +140,7 @@ struct EngineConvention {
   bool operator==(const EngineConvention&) const = default;
 };
 
-/// What the framework's trainer does when nothing is said; unset: it must be said, or the source does not tell.
+/// Holds what the framework's trainer does when nothing is said; unset: it must be said, or the source does not tell.
 struct FrameworkDefaults {
   std::optional<Checkpointing> checkpointing;
   /// Of adapters on a quantised base, where it differs: PEFT's prepare_model_for_kbit_training switches it on. Holds
@@ -155,8 +157,8 @@ struct FrameworkDefaults {
   std::string source;
 };
 
-/// What the trainer can be told to do, of the settings that an estimate may choose where nobody gave them. Empty: what
-/// it does by default, and checkpointing.
+/// Holds what the trainer can be told to do, of the settings that an estimate may choose where nobody gave them. Empty:
+/// what it does by default, and checkpointing.
 struct FrameworkChoices {
   std::vector<LossKernel> loss;
   bool fused_loss_brings_kernels = false;  // one switch for fused loss and fused kernels of layers
@@ -194,7 +196,7 @@ struct FrameworkDtypes {
   bool computes_in_fp16 = true;  // false: the framework has no fp16 kernels
 };
 
-/// How state lies in memory, and how the step goes through it.
+/// Says how state lies in memory, and how the step goes through it.
 struct FrameworkState {
   StateArrays arrays = StateArrays::PerTensor;
   AllocatorKind allocator = AllocatorKind::Caching;
@@ -241,11 +243,11 @@ struct FrameworkLoss {
   Dtype chunked_softmax = Dtype::F32;   // saved log-softmax of a chunked loss that keeps its chunks
 };
 
-/// How log-probs come out of logits: row by row, from a log-sum-exp (fp32 logits) or a log-softmax (16 bit); or from
-/// the log-softmax of all rows at once.
+/// Says how log-probs come out of logits: row by row, from a log-sum-exp (fp32 logits) or a log-softmax (16 bit); or
+/// from the log-softmax of all rows at once.
 enum class LogProbs : std::uint8_t { Rows, Full };
 
-/// What the trainer does where it compares answers, and with the models beside the one that is trained.
+/// Holds what the trainer does where it compares answers, and with the models beside the one that is trained.
 struct FrameworkPreference {
   LogProbs log_probs = LogProbs::Rows;
   bool upcasts_logits = false;     // to fp32, whatever the model's output is
@@ -279,7 +281,7 @@ struct FrameworkQuantisation {
   std::vector<std::string> skips;  // modules that keep their dtype
 };
 
-/// How a forward of DoRA makes the norm of each row of W + s B A.
+/// Says how a forward of DoRA makes the norm of each row of W + s B A.
 struct DoraCode {
   bool multiplies_identity = true;  // B A is what the adapter makes of an identity matrix; false: of the two weights
   bool converts_weight = true;      // W is converted to the dtype of the adapter's input
@@ -316,13 +318,14 @@ struct FrameworkDistributed {
   std::vector<std::string> strategies;  // names of planner/strategy.h that the trainer has; empty: all
 };
 
-/// How the trainer splits a layer over ranks (tensor parallelism, arXiv 1909.08053).
+/// Says how the trainer splits a layer over ranks (tensor parallelism, arXiv 1909.08053).
 struct FrameworkTensorParallel {
   std::vector<std::string> strategies;  // names of planner/strategy.h that it goes with; empty: it has none
   SequenceSplit sequence = SequenceSplit::Optional;
   /// Ranks beyond the number of KV heads share them; false: refused.
   bool replicates_kv_heads = false;
-  /// What a column's product gathered along the sequence is gathered again for its weight gradient, not kept.
+  /// True where the weight gradient of a column's product gathers its input along the sequence again instead of keeping
+  /// it.
   bool gathers_again = false;
   std::int64_t vocab_multiple = 1;  // rows of the embedding that a rank has are padded to it
   AdapterSplit adapters = AdapterSplit::None;
@@ -364,7 +367,7 @@ struct FrameworkConvention {
   FrameworkChoices choices;
 };
 
-/// What an engine does under every framework.
+/// Holds what an engine does under every framework.
 struct EngineTraits {
   ShardingEngine engine;
   std::string_view key;  // of its object in data/frameworks; empty: nothing is said of it there
@@ -412,7 +415,7 @@ inline constexpr std::array kEngines{
 constexpr const EngineTraits& traits_of(ShardingEngine engine) { return kEngines[std::size_t(engine)]; }
 constexpr bool is_fsdp(ShardingEngine engine) { return traits_of(engine).fsdp_version > 0; }
 
-/// What the framework does under an engine.
+/// Gives what the framework does under an engine.
 inline const EngineConvention& engine_of(const FrameworkConvention& framework, ShardingEngine engine) {
   return framework.*traits_of(engine).convention;
 }

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kEnding = ".dist-info";
 
-/// Where the interpreter on $PATH lives: "/usr" of /usr/bin/python3; empty where there is none.
+/// Says where the interpreter on $PATH lives: "/usr" of /usr/bin/python3; empty where there is none.
 fs::path prefix_on_path() {
   for (const std::string& folder : split(text_of_variable("PATH"), ':'))
     for (const char* name : {"python3", "python"})
@@ -54,7 +54,7 @@ std::string header_of(const std::string& metadata, std::string_view key) {
   return {};
 }
 
-/// Of a folder's name, "liger_kernel-0.8.2.dist-info", or else of its METADATA.
+/// Takes the version of a folder's name, "liger_kernel-0.8.2.dist-info", or else of its METADATA.
 Package package_in(const fs::path& folder, const std::string& name) {
   const std::string stem = name.substr(0, name.size() - kEnding.size());
   const std::size_t dash = stem.find('-');

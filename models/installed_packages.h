@@ -13,8 +13,8 @@ namespace gpuplan {
 /// Folders with packages of the Python under `prefix` ("/usr", a virtual environment), there or not.
 std::vector<std::filesystem::path> package_folders(const std::filesystem::path& prefix);
 
-/// Of the libraries of data/stack. Asks $VIRTUAL_ENV, then $CONDA_PREFIX, then the Python on $PATH; the first that has
-/// one of them answers. Throws InputError naming --versions and the places where none was found.
+/// Finds the libraries of data/stack. Asks $VIRTUAL_ENV, then $CONDA_PREFIX, then the Python on $PATH; the first that
+/// has one of them answers. Throws InputError naming --versions and the places where none was found.
 StackVersions installed_versions();
 
 }  // namespace gpuplan

@@ -38,7 +38,7 @@ enum class Dim : std::uint8_t {
   Count
 };
 
-/// What a local tensor counts as in a report.
+/// Names what a local tensor counts as in a report.
 enum class LocalKind : std::uint8_t { Activation, Logits, Workspace };
 constexpr int kNumLocalKinds = 3;
 
@@ -86,10 +86,10 @@ enum class OpKind : std::uint8_t {
   Count
 };
 
-/// What the ranks that share a layer exchange in the middle of it.
+/// Names what the ranks that share a layer exchange in the middle of it.
 enum class Exchange : std::uint8_t { None, AllReduce, AllGather, ReduceScatter };
 
-/// Which engine of the device an op keeps busy; decides the efficiency it is costed with.
+/// Says which engine of the device an op keeps busy; decides the efficiency it is costed with.
 enum class CostClass : std::uint8_t {
   Gemm,
   BatchedGemm,
@@ -102,7 +102,7 @@ enum class CostClass : std::uint8_t {
   DequantiseGptq
 };
 
-/// Which form of a weight tensor an op uses: the tensor itself, or one of its adapter's.
+/// Says which form of a weight tensor an op uses: the tensor itself, or one of its adapter's.
 enum class WeightUse : std::uint8_t { None, Tensor, LowRankA, LowRankB };
 
 /// One kernel (or a few that a framework launches together).
@@ -130,8 +130,8 @@ struct LayerOp {
   double traffic{};  // bytes that the op's kernels read and write, before the software's factor
 };
 
-/// What runs the memory-bound ops: a framework op by op, its compiler or a kernel library (Liger), or kernels written
-/// for it.
+/// Names what runs the memory-bound ops: a framework op by op, its compiler or a kernel library (Liger), or kernels
+/// written for it.
 enum class Software : std::uint8_t { Eager, Compiled, Handwritten };
 
 /// Ops in execution order and the tensors they name. Locals below kNumSlots are the slots.

@@ -30,7 +30,7 @@ struct LedgerContext {
   bool is_language() const { return layer().part == ModelPart::Language; }
   /// The stack of the layer that is emitted: the language model, or the tower in front of it.
   const ModelSpec& spec() const { return !is_language() ? model.tower : layer().is_global ? model.global : model.spec; }
-  /// Of that stack: tokens, or positions of the images' patches.
+  /// The rows of that stack: tokens, or positions of the images' patches.
   std::int64_t tokens() const {
     return is_language() ? recipe.tokens() : recipe.rows() * model.positions_per_row(recipe);
   }
@@ -48,7 +48,7 @@ struct LedgerContext {
   std::int64_t attention_batch() const {
     return is_language() ? recipe.rows() : std::max<std::int64_t>(1, tokens() / attention_length());
   }
-  /// What a query may see.
+  /// Gives what a query may see.
   std::int64_t attention_keys() const {
     return attends_to_images(layer().mixer) ? model.features_per_row(recipe) : attention_length();
   }

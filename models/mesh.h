@@ -64,7 +64,7 @@ class Mesh {
       if (row.axis < axis) inner *= ways(row.axis);
     return axis == Axis::None ? 1 : inner;
   }
-  /// Where `rank` stands in its group along `axis`.
+  /// Says where `rank` stands in its group along `axis`.
   std::int64_t place(std::int64_t rank, Axis axis) const { return rank / stride(axis) % ways(axis); }
 
   std::int64_t world() const {

@@ -147,7 +147,7 @@ NameForm core_of(const SplitName& name, const Parts& keep) {
 
 enum class Nearness { ShortName, HubName, SameModel };
 
-/// Whether who published `text` may mean a model of `organisation`: its own, or a copy of it.
+/// Says whether who published `text` may mean a model of `organisation`: its own, or a copy of it.
 bool may_publish(const SplitName& text, std::string_view organisation, const CatalogueEntry& entry) {
   if (text.organisation.empty() || text.organisation == organisation) return true;
   const bool is_rewritten = is_copyist(text.organisation) && entry.model_type.starts_with("phi");

@@ -18,7 +18,7 @@ namespace gpuplan {
 /// own. Digits are never regrouped: "qwen2-57b" is not qwen2.5-7b.
 std::vector<const CatalogueEntry*> match_model_name(std::string_view text, const std::vector<CatalogueEntry>& entries);
 
-/// How `text`, which matches `entry`, is understood: that it is the entry, has its shape, or is a copy in another
+/// Says how `text`, which matches `entry`, is understood: that it is the entry, has its shape, or is a copy in another
 /// number format. Empty when `text` is the entry's id.
 std::string explain_match(std::string_view text, const CatalogueEntry& entry);
 

@@ -161,7 +161,7 @@ struct ModelSpec {
   Unpacking unpacking;                              // of a checkpoint that is planned in 16 bit
   ConfigAsRead config;
 
-  /// What a layer hands to the next one, per token.
+  /// Gives what a layer hands to the next one, per token.
   std::int64_t stream_width() const { return altup.num_streams * hidden_size; }
   std::int64_t q_width() const { return num_attention_heads * head_dim; }
   std::int64_t kv_width() const { return num_key_value_heads * head_dim; }
@@ -173,12 +173,12 @@ struct ModelSpec {
   std::int64_t context_width() const {
     return latent.is_present() ? num_attention_heads * latent.v_head_dim : q_width();
   }
-  /// Whether a layer uses the window: all of them, or all but the last of every few (gemma 2: 2, gemma 3: 6).
+  /// Says whether a layer uses the window: all of them, or all but the last of every few (gemma 2: 2, gemma 3: 6).
   bool has_window(std::int64_t layer) const {
     const std::int64_t full = num_hidden_layers - sliding_layers;
     return sliding_layers > 0 && (full <= 0 || (layer + 1) % (num_hidden_layers / full) != 0);
   }
-  /// Whether some layers are recurrent, so that their memory and time grow with the length instead of its square.
+  /// Says whether some layers are recurrent, so that their memory and time grow with the length instead of its square.
   bool is_hybrid() const { return !mixers.empty(); }
   bool has_lone_mlps() const {
     return num_layers_with([](Mixer mixer) { return mixer == Mixer::None; }) > 0;

@@ -31,7 +31,7 @@ struct DtypePolicy {
   bool operator==(const DtypePolicy&) const = default;
 };
 
-/// Without `model` as for one whose norms return the dtype of their input (RMSNorm).
+/// Answers without `model` as for one whose norms return the dtype of their input (RMSNorm).
 DtypePolicy resolve_numerics(const Recipe& recipe, const FrameworkConvention& framework, ShardingEngine engine,
                              const ModelSpec* model = nullptr);
 

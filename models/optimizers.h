@@ -12,7 +12,7 @@
 
 namespace gpuplan {
 
-/// What the step allocates beside the states. Parameters: one list as large as what is stepped (torch foreach).
+/// Names what the step allocates beside the states. Parameters: one list as large as what is stepped (torch foreach).
 /// LargestTensor: two tensors as large as the largest one, as a loop over the parameters holds them.
 enum class StepTemporary : std::uint8_t { None, Parameters, LargestTensor };
 
@@ -50,7 +50,7 @@ const OptimizerSpec& find_optimizer(std::string_view name);
 
 inline constexpr std::int64_t k8bitStateBlock = 256;  // parameters that share an absmax
 
-/// What a tensor of `elements` keeps each state in: U8 (with fp32 absmax per block), the weight's dtype, or F32.
+/// Gives what a tensor of `elements` keeps each state in: U8 (with fp32 absmax per block), the weight's dtype, or F32.
 /// Requires: neither factored nor matrix momentum.
 Dtype optimizer_state_dtype(const OptimizerSpec& optimizer, std::int64_t elements, Dtype weight);
 
@@ -61,7 +61,7 @@ Dtype optimizer_state_dtype(const OptimizerSpec& optimizer, std::int64_t element
 Bytes optimizer_state_bytes(const OptimizerSpec& optimizer, std::int64_t elements, std::int64_t rows, std::int64_t cols,
                             Dtype weight, std::int64_t rank = 0);
 
-/// As --optimizer spells it: "adamw-fused", "galore-adamw=128".
+/// Spells it as --optimizer does: "adamw-fused", "galore-adamw=128".
 std::string optimizer_text(const Recipe& recipe);
 /// Sets it from such a text. Throws InputError for an unknown name, and for a rank where nothing is projected.
 void set_optimizer_text(Recipe& recipe, std::string_view text);

@@ -61,8 +61,8 @@ std::string why_not_cut(const ModelSpec& m, const FrameworkConvention& framework
   return {};
 }
 
-/// What a rank holds whole and sums with the others: norms where each has a part of the tokens, norms of queries and
-/// keys, of which each has its heads, biases behind a sum, and adapters' factors on the side that is not cut.
+/// Gives what a rank holds whole and sums with the others: norms where each has a part of the tokens, norms of queries
+/// and keys, of which each has its heads, biases behind a sum, and adapters' factors on the side that is not cut.
 bool is_partial(const StateTensor& state, const WeightTensor& tensor, const LayerSplit& split,
                 const FrameworkTensorParallel& trainer) {
   if (!is_trained(state.kind)) return false;

@@ -9,8 +9,8 @@
 
 namespace gpuplan {
 
-/// Why ranks cannot share the layers of `model` so, or empty: the trainer does not do it, the model's parts are not
-/// known to be divisible, or `ways` does not divide them.
+/// Says why ranks cannot share the layers of `model` so, or empty: the trainer does not do it, the model's parts are
+/// not known to be divisible, or `ways` does not divide them.
 std::string why_not_shared(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,
                            std::string_view strategy, const Mesh& mesh);
 

@@ -66,11 +66,11 @@ enum class Qat : std::uint8_t { None, Int4, Int8Int4, Int4Grouped, Int8Int4Group
 /// made before, a model that waits in host memory; or the method compares with none.
 enum class Reference : std::uint8_t { Copy, Adapter, Precomputed, Host, None };
 
-/// What a pass over the model does: it trains, it runs forward with what is trained as it is, or forward with nothing
-/// trained and no adapters (a reference).
+/// Names what a pass over the model does: it trains, it runs forward with what is trained as it is, or forward with
+/// nothing trained and no adapters (a reference).
 enum class Pass : std::uint8_t { Train, Forward, Frozen };
 
-/// What is trained of a vision-language model beside its language model.
+/// Names what is trained of a vision-language model beside its language model.
 enum class TrainVision : std::uint8_t { No, Projector, All };
 
 // The largest numbers of a recipe and its rows, stated here alone: flags, files and validate_recipe() take the same.
@@ -99,7 +99,7 @@ const FrameworkConvention& row_named(std::string_view name, std::type_identity<F
 const OptimizerSpec& row_named(std::string_view name, std::type_identity<OptimizerSpec>);
 const TrainingMethod& row_named(std::string_view name, std::type_identity<TrainingMethod>);
 
-/// What the model is trained for.
+/// Holds what the model is trained for.
 struct Objective {
   RowOf<TrainingMethod> method;        // sft
   std::optional<Reference> reference;  // unset: what the trainer does (reference_of)
@@ -118,7 +118,8 @@ struct Recipe {
   QuantSpec quant;
   /// Names of parameters or modules (models/trained_names.h) that alone are trained, or carry adapters; empty: all.
   std::vector<std::string> trained;
-  /// What `trained` leaves out has its turn in other steps, under one optimizer that keeps its states of all of it.
+  /// Holds what `trained` leaves out has its turn in other steps, under one optimizer that keeps its states of all of
+  /// it.
   bool trained_in_turn = false;
   Precision precision = Precision::Bf16Mixed;
   RowOf<OptimizerSpec> optimizer;     // adamw-fused
@@ -144,14 +145,14 @@ struct Recipe {
   Pass pass{};  // of the model that the recipe is for; what is asked trains
 
   bool is_adapter() const { return method != Method::Full; }
-  /// That the model reads in a micro-batch; packed rows may hold all answers of theirs.
+  /// Tokens that the model reads in a micro-batch; packed rows may hold all answers of theirs.
   std::int64_t rows() const { return objective.method.is_usual() ? micro_batch : micro_batch * answers_apart(); }
   std::int64_t answers_apart() const;
   std::int64_t tokens() const { return rows() * seq_len; }  // N: tokens per micro-batch and rank
   bool operator==(const Recipe&) const = default;
 };
 
-/// How much data is trained on; decides time per epoch and cost, not memory.
+/// Says how much data is trained on; decides time per epoch and cost, not memory.
 struct Dataset {
   std::int64_t rows = 10'000;
   std::int64_t tokens_per_row = 0;  // 0: seq_len

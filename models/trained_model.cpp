@@ -200,7 +200,7 @@ void add_prompt(StateList& out, const ModelSpec& spec, const LoraSpec& lora) {
                    .use = WeightUse::LowRankA});
 }
 
-/// What the kind of adapters does not go with: a quantised base, DoRA, a width that its blocks do not divide.
+/// Gives what the kind of adapters does not go with: a quantised base, DoRA, a width that its blocks do not divide.
 std::optional<InputError> refused_kind(const Recipe& recipe, const ModelWeights& weights, const Choice& choice) {
   const AdapterKind& kind = *recipe.lora.kind;
   if (!kind.is_lora() && recipe.lora.is_dora)
@@ -399,7 +399,7 @@ bool has_trained(const StateList& list) {
   return std::any_of(list.begin(), list.end(), [](const StateTensor& t) { return is_trained(t.kind) && !t.rests; });
 }
 
-/// Where some parameters alone are trained: the first unit that has one of them.
+/// The first unit that has a trained parameter, where only some parameters are trained.
 std::int64_t find_first_trained(const TrainedModel& model) {
   const auto& order = model.weights.order;
   const auto is_projector = [&](std::uint8_t kind) { return model.weights.kinds[kind].part == ModelPart::Projector; };

@@ -18,7 +18,7 @@
 
 namespace gpuplan {
 
-/// What one tensor of the training state is.
+/// Names what one tensor of the training state is.
 enum class StateKind : std::uint8_t {
   Frozen,         // frozen linear in the frozen dtype
   FrozenEnd,      // frozen norm, embedding, head, bias
@@ -48,8 +48,8 @@ struct StateTensor {
   std::int64_t elements_per_parameter() const { return is_stack ? elements() : rows * cols; }
 };
 
-/// Which side of a linear [out, in] the ranks that share a layer divide: Column its outputs, Row its inputs. None: it
-/// is whole on each.
+/// Says which side of a linear [out, in] the ranks that share a layer divide: Column its outputs, Row its inputs. None:
+/// it is whole on each.
 enum class Cut : std::uint8_t { None, Column, Row };
 
 /// A linear of a layer (or the head) as the ledger needs it. `weight` indexes LayerKind::tensors.
@@ -84,7 +84,7 @@ struct LayerLinears {
 
 using StateList = std::vector<StateTensor>;
 
-/// How ranks share each layer of a model whose sizes are of one of them (models/rank_model.h).
+/// Says how ranks share each layer of a model whose sizes are of one of them (models/rank_model.h).
 struct LayerSplit {
   std::int64_t ways = 1;
   bool splits_sequence = false;  // between products a rank has its part of the sequence
@@ -134,7 +134,7 @@ struct TrainedModel {
   }
 };
 
-/// How a linear of this slot is divided where ranks share a layer.
+/// Says how a linear of this slot is divided where ranks share a layer.
 Cut cut_of(LinearSlot slot);
 
 /// The model as the recipe trains it; else what names nothing in it: a target or an entry of modules_to_save, with the

@@ -12,10 +12,10 @@
 
 namespace gpuplan {
 
-/// What stands behind the last layer: the vocabulary, a few numbers per row, or nothing.
+/// Names what stands behind the last layer: the vocabulary, a few numbers per row, or nothing.
 enum class MethodHead : std::uint8_t { Vocabulary, Score, Pooled };
 
-/// Whose forward pass it is.
+/// Says whose forward pass it is.
 enum class PassModel : std::uint8_t { Policy, Reference, Teacher };
 
 /// A forward pass without gradients that a micro batch has beside the one with gradients.
@@ -49,8 +49,8 @@ const TrainingMethod& find_training_method(std::string_view name);
 /// Says whether a head of numbers, or none, stands in the place of the vocabulary.
 bool has_own_head(const Recipe& recipe);
 
-/// How the log-probs of the reference come about: what is asked for, else its adapters switched off where there are
-/// some, else a copy. None where the method compares with no reference.
+/// Says how the log-probs of the reference come about: what is asked for, else its adapters switched off where there
+/// are some, else a copy. None where the method compares with no reference.
 Reference reference_of(const Recipe& recipe);
 
 }  // namespace gpuplan

@@ -26,7 +26,7 @@ struct Version {
   bool has_suffix() const;  // of a pre-release, a build or a local version
 };
 
-/// What stands for a version of a library that is not there; it is before every release.
+/// Holds what stands for a version of a library that is not there; it is before every release.
 inline constexpr std::string_view kNoVersion = "none";
 
 /// Nothing where the text is no version, nor kNoVersion.

@@ -54,7 +54,7 @@ struct VisionSpec {
   friend bool operator==(const VisionSpec&, const VisionSpec&) = default;
 };
 
-/// What one image of a size is to the model.
+/// Holds what one image of a size is to the model.
 struct ImageGrid {
   std::int64_t width{}, height{};  // as the processor resizes it, of one tile
   std::int64_t tiles = 1;

@@ -10,13 +10,13 @@
 
 namespace gpuplan {
 
-/// What a tensor is for; decides whether it is quantised, adapted, or decayed. Stacked: a 3-D parameter or a bare
+/// Names what a tensor is for; decides whether it is quantised, adapted, or decayed. Stacked: a 3-D parameter or a bare
 /// matrix that no torch Linear multiplies (fused experts, DeepSeek's router, what Mamba's fused kernel takes): trained
 /// in full fine-tuning, never adapted or quantised. Recurrence: convolution, decay and skip of a recurrent mixer, the
 /// same.
 enum class WeightRole : std::uint8_t { Embedding, Position, Norm, Linear, Bias, Head, Stacked, Recurrence };
 
-/// Which matmul of a layer a Linear (or Stacked) tensor serves; the ledger finds its weights by it.
+/// Says which matmul of a layer a Linear (or Stacked) tensor serves; the ledger finds its weights by it.
 enum class LinearSlot : std::uint8_t {
   None,
   Q,
@@ -66,8 +66,8 @@ enum class LinearSlot : std::uint8_t {
 };
 constexpr std::size_t kNumLinearSlots = std::size_t(LinearSlot::Count);
 
-/// Which part of a vision-language model a tensor is of; of other models all are of the language model. Idle: towers
-/// that are loaded, frozen and never run.
+/// Says which part of a vision-language model a tensor is of; of other models all are of the language model. Idle:
+/// towers that are loaded, frozen and never run.
 enum class ModelPart : std::uint8_t { Language, Projector, Tower, Idle };
 
 /// One tensor of the checkpoint, or `copies` alike ones. `name` is relative to its unit: "self_attn.q_proj.weight",

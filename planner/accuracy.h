@@ -17,19 +17,19 @@
 
 namespace gpuplan {
 
-/// What a figure is about; the three tiers of memory, and time.
+/// Names what a figure is about; the three tiers of memory, and time.
 enum class Figure : std::uint8_t { Tensors, Reserved, Process, StepTime };
 constexpr int kNumFigures = 4;
 std::string_view to_string(Figure figure);
 
-/// What decides how well a run is predicted.
+/// Holds what decides how well a run is predicted.
 struct MeasuredKind {
   Method method = Method::Full;
   bool is_pretraining = false;
   bool is_sharded = false;  // states or weights are split between GPUs
   bool has_several_gpus = false;
   bool offloads = false;  // states, weights or activations to the host
-  /// What may set the run apart from measured ones: one of kModelKinds, that under its strategy, "DoRA", ….
+  /// Holds what may set the run apart from measured ones: one of kModelKinds, that under its strategy, "DoRA", ….
   std::vector<std::string> traits{};
 };
 

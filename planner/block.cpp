@@ -77,7 +77,7 @@ class PhaseWriter {
     b.events.push_back({sign > 0 ? BlockEvent::Alloc : BlockEvent::Free, id});
     use(id);
   }
-  /// What follows until end_op() belongs to this op.
+  /// Begins an op: what follows until end_op() belongs to it.
   void begin_op(const LayerOp& op) {
     begin_part(op.exchange != Exchange::None);
     each_ref(op, [&](LocalId id) { use(id); });

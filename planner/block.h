@@ -13,7 +13,7 @@
 
 namespace gpuplan {
 
-/// Which tensors a checkpointed layer keeps beside its input.
+/// Says which tensors a checkpointed layer keeps beside its input.
 enum class KeepPolicy : std::uint8_t { Nothing, AllButScores, EverySecondMatmul, MatmulsAndAttention };
 
 /// Block ids of a kind of layer, the first of each phase; kNoBlock where a recipe does not need one.
@@ -65,11 +65,11 @@ void make_blocks(ModelBlocks& out, const Job& job);
 /// The same under another recipe.
 void make_blocks(ModelBlocks& out, const Job& job, const Recipe& recipe);
 
-/// What the blocks of `program` cost on one kind of GPU.
+/// Gives what the blocks of `program` cost on one kind of GPU.
 std::vector<BlockCost> block_costs(const StepProgram& program, const CostModel& model);
 
-/// When `count` kernels of a block end, `work` long together and alike, on a device that waits for nothing but their
-/// launch, `dispatch` apart; `before` is when the kernel before them ended, `launched` when it had been launched.
+/// Says when `count` kernels of a block end, `work` long together and alike, on a device that waits for nothing but
+/// their launch, `dispatch` apart; `before` is when the kernel before them ended, `launched` when it had been launched.
 ///
 /// Kernel k of them begins at max(end of kernel k - 1, L + (k + 1) d). Over alike kernels of w each that is linear in
 /// k, so only its ends count: E = max(max(before, L + d) + count w, L + count d + w). Started at 0, this is max over

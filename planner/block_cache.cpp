@@ -4,7 +4,7 @@
 
 namespace gpuplan {
 
-/// Whether `recipe` differs in its batch alone.
+/// Says whether `recipe` differs in its batch alone.
 bool BlockCache::holds(const Recipe& recipe) {
   recipe_.micro_batch = recipe.micro_batch;
   recipe_.seq_len = recipe.seq_len;

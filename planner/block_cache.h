@@ -10,8 +10,8 @@
 
 namespace gpuplan {
 
-/// Of one ModelSpec. Holds the blocks of one recipe in every batch and dtype that was asked for; those of another
-/// recipe take their place. What it hands out stays as it is.
+/// Belongs to one ModelSpec. Holds the blocks of one recipe in every batch and dtype that was asked for; those of
+/// another recipe take their place. What it hands out stays as it is.
 class BlockCache {
  public:
   /// The job's blocks.
@@ -24,7 +24,7 @@ class BlockCache {
   std::vector<BlockCost> costs_of(const StepProgram& program, const CostModel& device);
 
  private:
-  /// What blocks of one recipe depend on. With more than one micro-batch, gradients are added to earlier ones.
+  /// Holds what blocks of one recipe depend on. With more than one micro-batch, gradients are added to earlier ones.
   struct Key {
     std::int64_t micro_batch{}, seq_len{};
     bool accumulates{};

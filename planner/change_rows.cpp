@@ -40,7 +40,7 @@ bool is_on(const Setting& s) {
   throw InputError(kWhatIf, fmt::format("{}: '{}' is neither on nor off", s.change->name, s.value), "on or off");
 }
 
-/// Where nobody said how to checkpoint, PEFT's preparation of a quantised base does.
+/// PEFT's preparation of a quantised base decides how to checkpoint where nobody said it.
 void set_usual_checkpointing(EstimateRequest& request, bool was_quantised) {
   Recipe& r = request.recipe;
   const FrameworkDefaults& d = r.framework->defaults;
@@ -239,7 +239,7 @@ std::string offload_nothing(Request r) { return if_so(r.recipe.offload.any(), "n
 std::string more_passes(Request r) { return if_so(r.recipe.grad_accum < 8, "8"); }
 std::string compiled(Request r) { return if_so(!r.recipe.torch_compile, "on"); }
 
-/// Where DeepSpeed's backward waits for its reductions.
+/// Says where DeepSpeed's backward waits for its reductions.
 std::string reduce_beside_backward(Request r) {
   const auto waits = [&](const StrategyRow& row) {
     if (r.strategy != "auto" && r.strategy != row.name) return false;

@@ -22,7 +22,7 @@ struct Variant {
   Profile profile;
 };
 
-/// What a suggested change is good for.
+/// Names what a suggested change is good for.
 enum class Purpose : std::uint8_t {
   SaveMemory,   // a saver that is not in use yet
   LeaveOut,     // a saver in use that costs time
@@ -42,8 +42,8 @@ struct Suggestion {
 
 struct Setting;
 
-/// What a setting that nobody gave may be chosen to be, beside what it is: within what the trainer can be told and the
-/// cards have.
+/// Holds what a setting that nobody gave may be chosen to be, beside what it is: within what the trainer can be told
+/// and the cards have.
 struct FreeValues {
   std::vector<std::string> values;
   std::vector<std::string> from_host;  // that rest on the host's memory, and are tried where nothing else does
@@ -74,7 +74,7 @@ struct Suggested {
   const Suggestion* why{};
 };
 
-/// Where settings are given.
+/// Says where settings are given.
 inline constexpr const char* kWhatIf = "--what-if";
 
 /// The rows (planner/change_rows.cpp); the mildest savers of memory come first.
@@ -92,7 +92,7 @@ std::vector<Suggested> suggest(const EstimateRequest& request, Purpose purpose);
 /// The suggestion of one row; nothing when it is not useful.
 std::optional<Suggested> suggest(const EstimateRequest& request, Purpose purpose, std::string_view name);
 
-/// Why a setting of the machine means nothing on the machine of `request`; empty: it does.
+/// Says why a setting of the machine means nothing on the machine of `request`; empty: it does.
 std::string why_not(const Setting& setting, const EstimateRequest& request);
 
 /// Micro batches and micro-batches per step that train on as many sequences per step, at most 64 times more or fewer.

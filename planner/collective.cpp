@@ -27,7 +27,7 @@ bool has_nvls(CollectiveKind kind, const GroupLinks& g) {
          g.all_reduce_bandwidth > g.bandwidth;
 }
 
-/// Where the switch reduces, all-reduce has a bandwidth of its own, which rings do not reach.
+/// All-reduce has a bandwidth of its own where the switch reduces, which rings do not reach.
 BytesPerSec ring_bandwidth(CollectiveKind kind, const GroupLinks& g) {
   const bool is_of_switch = g.has_switch && g.generation >= NcclGeneration::Hopper;
   return kind == CollectiveKind::AllReduce && !is_of_switch ? g.all_reduce_bandwidth : g.bandwidth;
@@ -112,7 +112,7 @@ Seconds total_latency(const CollectiveChoice& c) {
   return c.base + double(c.intra_steps) * c.intra_step + double(c.inter_steps) * c.inter_step;
 }
 
-/// What NCCL's table says trees lose at a size.
+/// Gives what NCCL's table says trees lose at a size.
 double tree_correction(Protocol protocol, Bytes message) {
   const auto& factors = nccl_table().tree_correction[std::size_t(protocol)];
   const std::size_t index =

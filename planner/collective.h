@@ -15,7 +15,7 @@
 
 namespace gpuplan {
 
-/// Where the ranks of a group are.
+/// Says where the ranks of a group are.
 struct GroupShape {
   std::int64_t size = 1, nodes = 1;
   std::int64_t in_node = 0;  // of them in each machine but the last, which may have fewer; 0: equal shares
@@ -24,7 +24,7 @@ struct GroupShape {
   }
 };
 
-/// What the collectives of a group run over.
+/// Holds what the collectives of a group run over.
 struct GroupLinks {
   GroupShape shape;
   BytesPerSec bandwidth, all_reduce_bandwidth;  // bus bandwidth of large messages, as LinkCost states it
@@ -61,7 +61,7 @@ class CollectiveLines {
   CollectiveLines(CollectiveKind kind, const GroupLinks& links);
 
   bool is_empty() const { return size_ == 0; }
-  /// What a message of the whole tensor takes.
+  /// Gives what a message of the whole tensor takes.
   Seconds time(Bytes message) const;
   CollectiveLine fastest(Bytes message) const { return lines_[fastest_index(message)]; }
 

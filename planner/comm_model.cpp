@@ -11,7 +11,7 @@ namespace gpuplan {
 
 namespace {
 
-/// Of an axis that nobody laid on a cluster: one level, as `link` says.
+/// The model of an axis that nobody laid on a cluster: one level, as `link` says.
 GroupLinks group_of(const AxisLink& a) {
   if (a.group.shape.size == a.ways) return a.group;
   return {.shape = {.size = a.ways},

@@ -41,16 +41,16 @@ struct CommModel {
   Seconds all_reduce_time(Axis axis, Bytes message) const;
   /// The axis that stands for all whose collectives use the same links: side by side they take as long as in turn.
   Axis queue_of(Axis axis) const { return axes[std::size_t(axis)].same_links_as.value_or(axis); }
-  /// What a collective takes besides, unless its stream was busy until it began.
+  /// Gives what a collective takes besides, unless its stream was busy until it began.
   Seconds hand_over(Axis axis) const { return axes[std::size_t(axis)].hand_over; }
-  /// To a neighbour along the axis: alpha + S / B.
+  /// Time to a neighbour along the axis: alpha + S / B.
   Seconds send_time(Axis axis, Bytes message) const;
   LinkCost send_link(Axis axis, Bytes message) const;
-  /// What NCCL does with one call of `message` bytes, with its parts.
+  /// Gives what NCCL does with one call of `message` bytes, with its parts.
   CollectiveChoice choose(CollectiveKind kind, Axis axis, Bytes message) const;
 };
 
-/// Whether the profile holds collectives measured on links like those of this cluster.
+/// Says whether the profile holds collectives measured on links like those of this cluster.
 bool has_measured_links(const Profile& profile, const ClusterSpec& cluster);
 
 CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, const Mesh& mesh);

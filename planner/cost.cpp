@@ -39,7 +39,7 @@ std::string_view kernel_of(OpKind kind) {
   }
 }
 
-/// By name and, where there are several, by number format.
+/// Finds it by name and, where there are several, by number format.
 const KernelRate* find_kernel(const MeasurementsAtRanks* load, std::string_view name, Dtype dtype) {
   const KernelRate* best = nullptr;
   if (!load) return best;

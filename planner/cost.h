@@ -82,7 +82,7 @@ struct ComputeKind {
 /// The product that a GEMM op is; of experts, one of theirs, with an equal share of the rows.
 GemmShape shape_of(const LayerOp& op);
 
-/// How many standard deviations the largest of `n` normal variables lies above their mean, on average:
+/// Says how many standard deviations the largest of `n` normal variables lies above their mean, on average:
 /// the quantile (n - 0.375) / (n + 0.25), exact within 0.02. Sources: Blom 1958; Winitzki 2008 for the inverse of erf.
 double expected_maximum(std::int64_t n);
 

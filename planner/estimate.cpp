@@ -68,7 +68,7 @@ EstimateResult estimate(const EstimateRequest& request) {
 
 namespace {
 
-/// Who steps offloaded states, how fast, and what shares that time.
+/// Says who steps offloaded states, how fast, and what shares that time.
 std::string offload_assumption(const EstimateRequest& r, const EstimateResult& result) {
   const std::int64_t ranks = r.cluster.ranks_per_node(r.cluster.num_gpus());
   const auto rate = [&](ShardingEngine engine) {
@@ -83,7 +83,7 @@ std::string offload_assumption(const EstimateRequest& r, const EstimateResult& r
   return fmt::format("offloaded optimizer: {}; once per optimizer step, so more accumulation amortises it", rates);
 }
 
-/// Whose memory and cores the host's part is counted with.
+/// Says whose memory and cores the host's part is counted with.
 std::string host_assumption(const ClusterSpec& cluster) {
   const std::string memory = cluster.host_memory.count > 0
                                  ? fmt::format("{} of memory", format_bytes(cluster.host_memory))
@@ -93,7 +93,7 @@ std::string host_assumption(const ClusterSpec& cluster) {
                      cluster.host.kind.empty() ? "" : "; --host says another");
 }
 
-/// How much of what is computed is padding; nothing where rows fill their sequences.
+/// Says how much of what is computed is padding; nothing where rows fill their sequences.
 std::string padding_assumption(const Recipe& recipe, const Dataset& data) {
   const double real = tokens_without_padding(recipe, data), padded = double(padded_length(recipe, data));
   if (real >= padded && recipe.packing != Packing::Dynamic) return {};
@@ -170,7 +170,7 @@ void add_image_assumptions(std::vector<std::string>& out, const EstimateRequest&
 
 }  // namespace
 
-/// What was asked of DeepSpeed's engine; empty: nothing.
+/// Gives what was asked of DeepSpeed's engine; empty: nothing.
 static std::string zero_settings(const StrategyOptions& o) {
   std::string out;
   const auto add = [&](const std::string& text) { out += (out.empty() ? "" : ", ") + text; };

@@ -45,7 +45,7 @@ std::int64_t num_changed(const Point& point) {
   return std::count_if(point.begin(), point.end(), [](std::size_t value) { return value > 0; });
 }
 
-/// What one point is worth.
+/// Holds what one point is worth.
 struct Standing {
   int rank = -1;  // rank_of its best plan; 0: nothing fits; below: not possible
   double score = std::numeric_limits<double>::infinity();  // the least of its plans of that rank; bytes missing

@@ -12,7 +12,7 @@
 
 namespace gpuplan {
 
-/// Whether an operand lies on NVMe.
+/// Says whether an operand lies on NVMe.
 bool uses_nvme(const RankProgram& program, const Instruction& instruction);
 
 struct InstructionCost {
@@ -55,11 +55,12 @@ class CommunicationSpans {
  public:
   /// Comparisons are noted in `notes`.
   void clear(TurnNotes* notes = nullptr);
-  /// How much later the last compute ends than it did: by the part of the span that runs beside compute which goes on
-  /// without a gap up to now, and beside no other communication.
+  /// Says how much later the last compute ends than it did: by the part of the span that runs beside compute which goes
+  /// on without a gap up to now, and beside no other communication.
   double add(double begin, double end, double slowdown);
   double compute_end() const { return compute_end_; }
-  /// When `work` seconds of compute end that begin at `start`. Starts never decrease: what ended before is forgotten.
+  /// Says when `work` seconds of compute end that begin at `start`. Starts never decrease: what ended before is
+  /// forgotten.
   double finish(double start, double work, double slowdown) {
     while (first_ < spans_.size() && is_before(spans_[first_].end, start, true)) ++first_;
     if (is_before(compute_end_, start)) compute_begin_ = start;
@@ -80,7 +81,7 @@ class CommunicationSpans {
   }
   /// Turns like this one were not run: what was over before it has others behind it that are not known.
   void skip_turns();
-  /// Whether a message began so early that what was skipped may have run beside it.
+  /// Says whether a message began so early that what was skipped may have run beside it.
   bool has_missed_spans() const { return has_missed_; }
 
  private:

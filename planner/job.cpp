@@ -215,7 +215,7 @@ std::string trainers_with(const std::string& method) {
   return fmt::format("--framework {}", fmt::join(names, ", "));
 }
 
-/// What the trainer does not have, and what contradicts the method.
+/// Refuses what the trainer does not have, and what contradicts the method.
 Mistake method_mistake(const Recipe& r) {
   const Objective& objective = r.objective;
   const TrainingMethod& method = *objective.method;
@@ -250,7 +250,7 @@ Mistake method_mistake(const Recipe& r) {
   return {};
 }
 
-/// What the cards cannot do.
+/// Refuses what the cards cannot do.
 Mistake card_mistake(const Recipe& r, const std::vector<GpuSpec>& cards) {
   const auto lacks = [&](AttentionKernel kernel, bool (*runs)(const GpuSpec&), std::string_view needs,
                          const char* hint) -> Mistake {

@@ -29,14 +29,16 @@ inline constexpr std::array kPreferences{NameRow<Preference>{"speed", Preference
                                          NameRow<Preference>{"memory", Preference::Memory}};
 constexpr NameTable<Preference> names_of(Preference) { return {"preference", kPreferences}; }
 
-/// What evaluation leaves on the device: nothing (prediction_loss_only), the logits of the last batch, or those of all.
+/// Names what evaluation leaves on the device: nothing (prediction_loss_only), the logits of the last batch, or those
+/// of all.
 enum class EvalLogits : std::uint8_t { None, Last, Kept };
 inline constexpr std::array kEvalLogits{NameRow<EvalLogits>{"none", EvalLogits::None},
                                         NameRow<EvalLogits>{"last", EvalLogits::Last},
                                         NameRow<EvalLogits>{"kept", EvalLogits::Kept}};
 constexpr NameTable<EvalLogits> names_of(EvalLogits) { return {"evaluation logits", kEvalLogits}; }
 
-/// What is learnt: all weights in full precision, adapters (or weights in 16 bit alone), adapters on a 4-bit base.
+/// Names what is learnt: all weights in full precision, adapters (or weights in 16 bit alone), adapters on a 4-bit
+/// base.
 enum class Quality : std::uint8_t { Ok, Good, Best };
 inline constexpr std::array kQualities{NameRow<Quality>{"ok", Quality::Ok}, NameRow<Quality>{"good", Quality::Good},
                                        NameRow<Quality>{"best", Quality::Best}};
@@ -53,7 +55,7 @@ struct NotGiven {
   bool contains(std::string_view row) const { return rows.contains(row); }
 };
 
-/// What is asked: made by the command line or read from a plan file.
+/// Holds what is asked: made by the command line or read from a plan file.
 struct EstimateRequest {
   ModelSpec model;
   Recipe recipe;

@@ -17,7 +17,7 @@ struct MachineChange {
   std::string_view wording;  // with a place for the value: "NVLink ({} GB/s)"
   /// Throws InputError where the figure means nothing on this machine.
   void (*apply)(ClusterSpec& cluster, Profile& profile, double value);
-  /// Why the figure means nothing on this machine, or ""; nullptr: it always means something.
+  /// Says why the figure means nothing on this machine, or ""; nullptr: it always means something.
   std::string (*why_not)(const ClusterSpec& cluster) = nullptr;
 };
 

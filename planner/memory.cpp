@@ -39,13 +39,13 @@ constexpr std::array<Pool, std::size_t(kNumCategories)> kPools = [] {
 
 Pool pool_of(LocalKind kind) { return kPools[std::size_t(category_of(kind))]; }
 
-/// What comes and goes within a micro-batch.
+/// Counts what comes and goes within a micro-batch.
 constexpr std::array kTransients{kActivations, kLogits, kWorkspace, kCommunication};
 
 /// A running total with its peak.
 struct Meter {
   std::int64_t live{}, peak{};
-  /// Whether it is a new peak.
+  /// Says whether it is a new peak.
   bool add(Usage usage) {
     const std::int64_t most = checked_sum(live, usage.peak);
     const bool is_peak = most > peak;
@@ -78,7 +78,7 @@ bool begins_after_loss(const StepProgram& program, const Instruction& i, bool is
   return !is_split || i.block == program.made->head_backward;
 }
 
-/// Where in a program the device's peak is.
+/// Says where in a program the device's peak is.
 struct PeakPlace {
   std::uint32_t instruction{};
   std::uint16_t unit{};
@@ -188,7 +188,7 @@ struct Meters {
     each([&](Meter& m, std::size_t k) { m.peak = std::max(m.peak, layers.peak[k]); });
     layers.mode = LayerTurns::Mode::All;
   }
-  /// Whether it is a new peak of the device.
+  /// Says whether it is a new peak of the device.
   bool allocate(const ProgramBuffer& b) {
     const bool is_peak = spaces[std::size_t(b.space)].add(b.bytes.count) && b.space == MemorySpace::Device;
     if (b.space == MemorySpace::Device) pools[kPools[std::size_t(b.category)]].add(b.bytes.count);

@@ -24,7 +24,7 @@ enum class PeakInstant : std::uint8_t {
   OtherModel
 };
 
-/// What one scalar pass finds: the peak of tensors, and what the allocator and the host need beside it.
+/// Holds what one scalar pass finds: the peak of tensors, and what the allocator and the host need beside it.
 struct Peak {
   Bytes tensors;   // highest total of live device bytes
   Bytes step;      // the same in training, where evaluation may be higher
@@ -48,7 +48,7 @@ struct Peak {
 
 /// One pass over a class's program; blocks and repeats are O(1) summaries. Exact.
 Peak replay(const StepProgram& program, const RankClass& rank_class);
-/// Of each class.
+/// One for each class.
 std::vector<Peak> replay_all(const StepProgram& program);
 
 Category category_of(LocalKind kind);
@@ -79,7 +79,7 @@ struct DeviceChange {
   const Local* local{};        // that
   std::uint16_t ops_before{};  // of its block
 };
-/// What the instruction at the cursor changes, in order: allocations, its block's events, frees.
+/// Holds what the instruction at the cursor changes, in order: allocations, its block's events, frees.
 template <class Use>
 void each_device_change(const StepProgram& program, const RankProgram& of_rank, const ProgramCursor& at, Use&& use) {
   const Instruction& i = at.instruction();

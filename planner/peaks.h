@@ -20,20 +20,21 @@ struct PhasePeak {
   Bytes needed() const { return tensors - spare; }
 };
 
-/// What an evaluation batch needs, of a job whatever the rank: gathered weights, and the most of what is not there at
-/// one time: the activations of one layer, logits (on the rank with the head), the cache of generation.
+/// Holds what an evaluation batch needs, of a job whatever the rank: gathered weights, and the most of what is not
+/// there at one time: the activations of one layer, logits (on the rank with the head), the cache of generation.
 struct EvaluationNeeds {
   Bytes gathered, activations, logits, generation;
 };
 EvaluationNeeds evaluation_needs(const Job& job, const StepProgram& program);
 
-/// What loading needs beside the weights that a rank keeps, and before it has its part of them.
+/// Holds what loading needs beside the weights that a rank keeps, and before it has its part of them.
 struct LoadingNeeds {
   Bytes beside, alone;
   Bytes spare;  // of either
 };
 
-/// What the phases need, of a job whatever the rank. Evaluation is unset where nobody asked for it or wants to see it.
+/// Holds what the phases need, of a job whatever the rank. Evaluation is unset where nobody asked for it or wants to
+/// see it.
 struct PhaseNeeds {
   LoadingNeeds loading;
   std::optional<EvaluationNeeds> evaluation;
@@ -45,8 +46,8 @@ PhaseNeeds phase_needs(const Job& job);
 std::vector<PhasePeak> phase_peaks(const Job& job, const PhaseNeeds& needs, const StepProgram& program,
                                    const RankClass& rank_class, const Peak& step);
 
-/// What an engine that shards weights has whole on a GPU at one time outside of compute, while it loads and saves: a
-/// unit, or one parameter where it gathers these. No bytes where nothing is sharded, and where ranks
+/// Gives what an engine that shards weights has whole on a GPU at one time outside of compute, while it loads and
+/// saves: a unit, or one parameter where it gathers these. No bytes where nothing is sharded, and where ranks
 /// read and write parts of their own. Sources: state_dict of
 /// torch/distributed/fsdp/_state_dict_utils.py; partition_parameters.py (zero.Init) and
 /// _zero3_consolidated_16bit_state_dict of DeepSpeed's engine.
@@ -73,13 +74,13 @@ std::int64_t eval_batch(const EstimateRequest& request);
 /// Keys and values of every layer in 16 bit: what one token adds to the cache of generation.
 Bytes kv_bytes_per_token(const ModelSpec& model);
 
-/// What recurrent layers carry from token to token: states in fp32 and the inputs of their convolutions in 16 bit, as
-/// many bytes however long the sequence is.
+/// Gives what recurrent layers carry from token to token: states in fp32 and the inputs of their convolutions in 16
+/// bit, as many bytes however long the sequence is.
 Bytes state_bytes_per_sequence(const ModelSpec& model);
 /// The cache when evaluation generates `eval_generate` tokens after full sequences; no bytes when it does not.
 Bytes generation_cache(const EstimateRequest& request, const ModelSpec& model);
 
-/// Whether the question is about evaluation too, so that its peak counts in the verdict.
+/// Says whether the question is about evaluation too, so that its peak counts in the verdict.
 bool is_evaluated(const EstimateRequest& request);
 
 }  // namespace gpuplan

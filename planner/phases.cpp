@@ -57,7 +57,7 @@ StepProgram& side_program() {
   return program;
 }
 
-/// What a phase adds to what is there: its model, and what comes and goes.
+/// Holds what a phase adds to what is there: its model, and what comes and goes.
 struct PhaseBytes {
   Bytes resident, host, tensors, pools;
 };
@@ -80,7 +80,7 @@ void add_resident(Peak& peak, const PhaseBytes& bytes) {
   peak.host += bytes.host;
 }
 
-/// What is there when a phase begins.
+/// Gives what is there when a phase begins.
 Bytes waiting(const Peak& peak, const SidePhase& phase) { return phase.in_graph ? peak.at_loss : peak.resident; }
 
 void add_phase(Peak& peak, const SidePhase& phase, const PhaseBytes& bytes) {

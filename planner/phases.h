@@ -33,7 +33,7 @@ std::vector<SidePhase> side_phases(const Job& job);
 /// moment is the peak.
 std::vector<Peak> replay_phases(const Job& job, const StepProgram& program);
 
-/// What a phase takes, on the fullest class of ranks.
+/// Holds what a phase takes, on the fullest class of ranks.
 struct PhaseFigures {
   std::string name;
   std::int64_t rows{};  // that the model reads per micro-batch, all times together

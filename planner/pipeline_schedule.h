@@ -35,7 +35,7 @@ std::span<const PipelineRow> pipeline_schedules();
 /// Null: a schedule whose stages take turns.
 const PipelineRow* pipeline_row(Schedule schedule);
 
-/// By name. Throws InputError naming `where`.
+/// Finds it by name. Throws InputError naming `where`.
 Schedule parse_schedule(std::string_view text, std::string_view where);
 
 /// Micro-batches of one chunk that are between their two visits at once, at most.

@@ -9,7 +9,7 @@
 
 namespace gpuplan {
 
-/// What the instructions of a program depend on, beside what its blocks do (planner/block_cache.h).
+/// Holds what the instructions of a program depend on, beside what its blocks do (planner/block_cache.h).
 struct BuiltAs {
   std::int64_t micro_batch{}, grad_accum{};
   Strategy strategy;

@@ -15,7 +15,7 @@
 
 namespace gpuplan {
 
-/// What a reader does at the borders of a repeat. This one runs every turn.
+/// Holds what a reader does at the borders of a repeat. This one runs every turn.
 struct EveryTurn {
   void begin_repeat(const Instruction& /*repeat*/) {}
   /// Asked at the end of a turn, with `left` turns to come: how many of them the reader has accounted for, so that the
@@ -218,7 +218,7 @@ class WaitingRule {
       if (o & operand::kFrees) free(o, join);
   }
 
-  /// When the stream has nothing more to do.
+  /// Says when the stream has nothing more to do.
   const Moment& tail(StreamId stream) const { return tails_[std::size_t(stream)]; }
 
   /// For a reader that moves all moments at once.

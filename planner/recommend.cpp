@@ -32,7 +32,7 @@ using Row = StrategyEstimate;
 
 double score(const Row& e, Preference preference) { return score_of(e, preference); }
 
-/// What decides between plans whose difference by the preference lies inside the error, in this order.
+/// Gives what decides between plans whose difference by the preference lies inside the error, in this order.
 std::array<Preference, 2> wishes(Preference first) { return {first, second_wish(first)}; }
 
 template <class Matches>
@@ -96,7 +96,7 @@ std::string tie_text(const Row& chosen, const EstimateRequest& r, const Estimate
   return {};
 }
 
-/// Whether every plan of this kind runs out of memory.
+/// Says whether every plan of this kind runs out of memory.
 template <class Matches>
 bool none_fits(const EstimateResult& result, Matches matches) {
   for (const Row& e : result.strategies)
@@ -293,7 +293,7 @@ std::vector<BetterWay> better_ways(const EstimateRequest& r, const EstimateReque
 /// Suggestions that are tried together.
 using Together = std::vector<Suggested>;
 
-/// What makes a request fit that does not.
+/// Finds what makes a request fit that does not.
 class Search {
  public:
   /// `least`: what counts as fitting.

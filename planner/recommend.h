@@ -7,16 +7,16 @@
 
 namespace gpuplan {
 
-/// How good a plan's verdict is, better ones higher; 0: it does not fit. Plans whose GPUs take turns stand below those
-/// of the same verdict that keep all of them at work, and those that rest on a host of which nothing is known below
-/// all.
+/// Says how good a plan's verdict is, better ones higher; 0: it does not fit. Plans whose GPUs take turns stand below
+/// those of the same verdict that keep all of them at work, and those that rest on a host of which nothing is known
+/// below all.
 int rank_of(const StrategyEstimate& plan);
 /// The highest: it fits well, and no GPU waits for another's turn.
 inline constexpr int kWorksTogether = 6;
 
 /// Smaller is better: seconds per token, dollars per token (GPU seconds where no price is known), or bytes.
 double score_of(const StrategyEstimate& plan, Preference preference);
-/// What decides inside the error of the first.
+/// Gives what decides inside the error of the first.
 Preference second_wish(Preference first);
 
 /// The best of those that fit, or where there are none, fit tightly; null where nothing does. What lies within `error`

@@ -58,7 +58,7 @@ struct Group : GroupHandles {
   bool has_gradient() const { return sizes.trained_elements > 0 || sizes.full_gradient.count > 0; }
 };
 
-/// What the units of a stage call.
+/// Holds what the units of a stage call.
 struct Unit {
   LayerBlocks blocks;                                        // of a layer
   std::uint8_t whole = kNoBlock, whole_backward = kNoBlock;  // of an end of the model
@@ -222,7 +222,8 @@ class StageBuilder {
     return engine_.gathers_at_use && is_scattered(g) && !layout_.shards_weights && g.trained;
   }
   bool is_scattered(const Group& g) const { return layout_.shards_optimizer && ways(g) > 1; }
-  /// Of DeepSpeed's stages 1 and 2, of one rank too: gradients are copied there, and reduced when it is full.
+  /// The bucket of DeepSpeed's stages 1 and 2, of one rank too: gradients are copied there, and reduced when it is
+  /// full.
   bool fills_bucket() const { return engine_.buckets.size != 0 && !layout_.shards_weights; }
   const GradientBuckets& bucket_rule() const { return engine_.buckets_of(layout_.shards_weights); }
   Bytes bucket_bytes() const { return bytes_of(bucket_rule().elements(in_.model.spec.hidden_size), n_.compute); }

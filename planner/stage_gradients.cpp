@@ -125,7 +125,7 @@ void StageBuilder::gradients_ready(std::size_t index) {
   s_.pending.push_back(narrow<std::uint32_t>(index));
 }
 
-/// What fits is copied in, and what is larger than a bucket is reduced where it is. A bucket without room for it is
+/// Copies in what fits; what is larger than a bucket is reduced where it is. A bucket without room for it is
 /// reduced first; while that runs the other one is filled. Of several ranks, its elements are divided by their number,
 /// and where it is all-reduced a flat copy of its slices is. Source: reduce_independent_p_g_buckets_and_remove_grads,
 /// average_tensor, allreduce_bucket of deepspeed/runtime/zero/stage_1_and_2.py, the same at v0.14.2 and @edaa7221.

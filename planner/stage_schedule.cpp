@@ -233,7 +233,7 @@ void StageBuilder::keep_input(std::size_t at) {
   emit(OpCode::Release, StreamId::Compute, Axis::None, unit_id(at), {s_.kept.back()});
 }
 
-/// What a step of the schedule leaves behind: gradients that are complete, buckets that are full.
+/// Handles what a step of the schedule leaves behind: gradients that are complete, buckets that are full.
 void StageBuilder::leave(const ScheduleStep& v) {
   if (v.phase == Phase::Forward) return;
   const Unit& u = s_.units[v.unit];
@@ -319,7 +319,7 @@ void StageBuilder::micro_batch(std::int64_t index) {
   end_pass();
 }
 
-/// What waits for the way back is named by micro-batch.
+/// The layers that wait for the way back are named by micro-batch.
 void StageBuilder::visit(const Visit& v) {
   chunk_ = v.chunk;
   slot_ = v.micro_batch % num_slots_;

@@ -37,7 +37,7 @@ using StateSizer = StateSizes (*)(const StateList& tensors, const DtypePolicy& n
 /// Every tensor by itself, as torch and DeepSpeed shard and pad it.
 StateSizes per_tensor_sizes(const StateList& tensors, const DtypePolicy& numerics, const Recipe& recipe,
                             const SizeRules& rules);
-/// What is trained and what is frozen as one array each (planner/unit_layout.h).
+/// Gives what is trained and what is frozen as one array each (planner/unit_layout.h).
 StateSizes flat_sizes(const StateList& tensors, const DtypePolicy& numerics, const Recipe& recipe,
                       const SizeRules& rules);
 StateSizer sizer_of(StateArrays arrays);

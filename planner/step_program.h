@@ -23,10 +23,10 @@ constexpr int kNumStreams = int(StreamId::Count);
 enum class MemorySpace : std::uint8_t { Device, Host, Managed, Nvme };  // Managed: paged optimizer states
 constexpr int kNumSpaces = 4;
 
-/// What a rank holds of a logical tensor, per axis. Partial: still to be summed.
+/// Names what a rank holds of a logical tensor, per axis. Partial: still to be summed.
 enum class Placement : std::uint8_t { Replicated, Sharded, Partial };
 
-/// What bytes are for, in every report. The last four are added by the tiers (planner/memory), not by programs.
+/// Names what bytes are for, in every report. The last four are added by the tiers (planner/memory), not by programs.
 enum class Category : std::uint8_t {
   Weights,
   Adapters,
@@ -45,7 +45,7 @@ enum class Category : std::uint8_t {
 constexpr int kNumCategories = int(Category::Count);
 std::string_view to_string(Category category);
 
-/// Which tensor of a unit's state a buffer is; with `unit` it names the buffer.
+/// Says which tensor of a unit's state a buffer is; with `unit` it names the buffer.
 enum class BufferRole : std::uint8_t {
   None,
   Trained,
@@ -74,7 +74,7 @@ enum class BufferRole : std::uint8_t {
 };
 std::string_view to_string(BufferRole role);
 
-/// Which of a unit's flat arrays a buffer holds (a part of, or a copy of): planner/unit_layout.h.
+/// Says which of a unit's flat arrays a buffer holds (a part of, or a copy of): planner/unit_layout.h.
 enum class StatePart : std::uint8_t { None, Trained, Frozen };
 
 /// One lifetime per id (per turn of a repeat).
@@ -114,7 +114,7 @@ constexpr LocalId slot(Operand o) {
   const Operand n = o >> 28;
   return n >= 1 && n <= kNumSlots ? LocalId(n - 1) : kNoLocal;
 }
-/// Whether the called block allocates and frees it. The encoder's output and its gradient belong to the program.
+/// Says whether the called block allocates and frees it. The encoder's output and its gradient belong to the program.
 constexpr bool is_callees(Operand o) { return slot(o) <= kSlotDx; }
 }  // namespace operand
 
@@ -139,14 +139,14 @@ enum class OpCode : std::uint8_t {
 std::string_view to_string(OpCode op);
 /// The instruction that does it; None: a call of a block.
 OpCode op_of(Exchange exchange);
-/// Whether it is one of the collectives, in which every rank of a group takes part.
+/// Says whether it is one of the collectives, in which every rank of a group takes part.
 bool is_collective(OpCode op);
 
 /// The part of a step that an instruction belongs to: what is gathered or copied for a phase, or left behind by it, is
 /// of that phase. Head is the output matrix and the loss, forward and backward in one.
 enum class Phase : std::uint8_t { Forward, Head, Recompute, Backward, OptimizerStep };
 
-/// Which way messages between stages go: activations forward, their gradients backward.
+/// Says which way messages between stages go: activations forward, their gradients backward.
 enum class Direction : std::uint8_t { Forward, Backward };
 
 constexpr std::uint8_t kNoBlock = 0xff;
@@ -209,7 +209,7 @@ struct Block {
   std::uint8_t slots{};          // that it uses: bit 0 is the first
 };
 
-/// What a block costs on one kind of GPU.
+/// Holds what a block costs on one kind of GPU.
 struct BlockCost {
   Seconds device;
   Seconds host_tail;  // from when the host begins to launch its kernels to their end, on a device that waits for

@@ -21,7 +21,7 @@ struct Instant {
   void join(Instant other) { seconds = seconds < other.seconds ? other.seconds : seconds; }  // in a register
 };
 
-/// What instructions of one kind cost on one machine, in seconds.
+/// Holds what instructions of one kind cost on one machine, in seconds.
 struct Price {
   double work{};  // of a stream, at full speed
   double launching{}, host_tail{}, flops{};
@@ -183,7 +183,7 @@ struct Clock {
         waits.use_until(o, {use.finish + turn * use.finish_step});
       }
   }
-  /// How far the turn that has ended moved the clocks.
+  /// Says how far the turn that has ended moved the clocks.
   AllClocks last_turn() {
     AllClocks delta = all_clocks();
     for (std::size_t k = 0; k < delta.size(); ++k) delta[k] -= turn_start[k];
@@ -220,8 +220,8 @@ struct NotedJoin {
   }
 };
 
-/// When what `i` waits for has ended. Not inlined: beside the calls of its user, which save no floating-point register,
-/// the moment would be kept in memory while the operands are looked at.
+/// Says when what `i` waits for has ended. Not inlined: beside the calls of its user, which save no floating-point
+/// register, the moment would be kept in memory while the operands are looked at.
 [[gnu::noinline]] double ready_at(WaitingRule<Instant>& waits, const Instruction& i,
                                   std::span<const Operand> operands) {
   return waits.begin(i, operands).seconds;
@@ -403,7 +403,7 @@ class ForwardPass {
     c.notes.wait(until);
   }
 
-  /// When `i` may begin, as far as operands and streams go.
+  /// Says when `i` may begin, as far as operands and streams go.
   static double noted_ready_at(Clock& c, const Instruction& i, std::span<const Operand> operands) {
     double awaited[3 * kMostRepeatedOperands + 2];  // all the array is not needed, nor set to anything
     std::size_t count = 0;

@@ -125,7 +125,7 @@ std::int64_t shard_size(const Row& row, const ClusterSpec& cluster, const Strate
                                                                     : num_places(cluster, options));
 }
 
-/// Of data parallel groups, and of the stages of `mp`: the others are as the options say.
+/// The degrees of data parallel groups, and of the stages of `mp`: the others are as the options say.
 Mesh mesh_of(const Row& row, const ClusterSpec& cluster, const StrategyOptions& options) {
   const std::int64_t n = num_places(cluster, options), tp = options.tp, pp = options.pp;
   const auto shared = [&](Mesh mesh) { return mesh.set_splits_sequence(options.splits_sequence && tp > 1); };
@@ -286,8 +286,8 @@ std::string equivalent_strategy(std::string_view name, std::int64_t num_gpus, co
 
 namespace {
 
-/// What bitsandbytes' optimizers cannot step: rules R08 and R10 of docs/ecosystem.md. Frameworks with 4-bit shards of
-/// their own have optimizers of their own.
+/// Gives what bitsandbytes' optimizers cannot step: rules R08 and R10 of docs/ecosystem.md. Frameworks with 4-bit
+/// shards of their own have optimizers of their own.
 std::string why_optimizer_fails(const Strategy& s, const Recipe& recipe, const FrameworkConvention& framework) {
   const EngineTraits& engine = traits_of(s.engine);
   const OptimizerSpec& optimizer = *recipe.optimizer;

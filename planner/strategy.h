@@ -21,7 +21,8 @@ namespace gpuplan {
 
 enum class Schedule : std::uint8_t { Sequential, Naive, GPipe, OneFOneB, Interleaved };
 
-/// How the training state is laid out. Everything a builder decides about gathers, reduces and steps follows from it.
+/// Says how the training state is laid out. Everything a builder decides about gathers, reduces and steps follows from
+/// it.
 struct StateLayout {
   bool shards_optimizer = false, shards_gradients = false, shards_weights = false;
   bool reshards_after_forward = true;  // false: gathered weights stay until their backward
@@ -30,7 +31,7 @@ struct StateLayout {
 
 enum class WrapPolicy : std::uint8_t { Layer, Size };
 
-/// What is gathered at once: a layer, or at least so many parameters.
+/// Holds what is gathered at once: a layer, or at least so many parameters.
 struct Wrap {
   WrapPolicy policy = WrapPolicy::Layer;
   std::int64_t min_params = 0;
@@ -61,7 +62,7 @@ struct Strategy {
   bool operator==(const Strategy&) const = default;
 };
 
-/// What the user may pin on the command line.
+/// Holds what the user may pin on the command line.
 struct EngineConvention;
 
 struct StrategyOptions {
@@ -83,10 +84,10 @@ struct StrategyOptions {
 /// `zero` as these options set it, where it is DeepSpeed.
 void apply_zero_options(const StrategyOptions& options, EngineConvention& zero);
 
-/// Which axes of the mesh a strategy lays its GPUs along.
+/// Says which axes of the mesh a strategy lays its GPUs along.
 enum class Degrees : std::uint8_t { One, Pipeline, Replicate, Shard, Hybrid };
 
-/// What the table says of a strategy, whatever the cluster.
+/// Holds what the table says of a strategy, whatever the cluster.
 struct StrategyRow {
   std::string_view name;
   Schedule schedule;
@@ -112,7 +113,7 @@ std::string_view simplest_strategy(std::int64_t num_gpus);
 /// The one that differs from `name` in gathering weights again for backward alone; `name` where there is none.
 std::string strategy_that_reshards(std::string_view name);
 
-/// What DeepSpeed and FSDP call the strategies that shard the same.
+/// Holds what DeepSpeed and FSDP call the strategies that shard the same.
 struct Counterparts {
   std::string_view deepspeed, fsdp;
   std::array<std::string_view, 2> strategies;  // ours, of the two sides; empty: none
@@ -126,7 +127,7 @@ bool lays_stages(std::string_view name);
 /// Throws InputError for `--strategy` with the nearest names.
 std::string canonical_strategy(std::string_view text);
 
-/// Why `name` cannot be had on this cluster: the shard size does not divide the ranks.
+/// Says why `name` cannot be had on this cluster: the shard size does not divide the ranks.
 std::optional<InputError> strategy_mistake(std::string_view name, const ClusterSpec& cluster,
                                            const StrategyOptions& options);
 /// `name` on this cluster. Throws InputError where there is a strategy_mistake.
@@ -137,9 +138,9 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
 std::string equivalent_strategy(std::string_view name, std::int64_t num_gpus, const StrategyOptions& options,
                                 const Offload& offload);
 
-/// Why ranks cannot share layers so, or stages of a pipeline be laid so; empty where they can.
+/// Says why ranks cannot share layers so, or stages of a pipeline be laid so; empty where they can.
 std::string why_not_divided(const Strategy& strategy, const Recipe& recipe, const ModelSpec& model);
-/// Why a strategy cannot be used here ("needs at least 2 GPUs", "no optimizer offload"), or empty.
+/// Says why a strategy cannot be used here ("needs at least 2 GPUs", "no optimizer offload"), or empty.
 std::string why_not_applicable(const Strategy& strategy, const ClusterSpec& cluster, const Recipe& recipe,
                                const ModelSpec& model);
 

@@ -37,8 +37,8 @@ std::int64_t tightest_rank(const EstimateRequest& r, const RankClass& c) {
   return best;
 }
 
-/// What the model is loaded in, and saved in where all of it is trained: the dtype of the weights. A Trainer that keeps
-/// them in fp32 writes fp32. Source: huggingface/transformers issues 32265 and 33780.
+/// Gives what the model is loaded in, and saved in where all of it is trained: the dtype of the weights. A Trainer that
+/// keeps them in fp32 writes fp32. Source: huggingface/transformers issues 32265 and 33780.
 Dtype file_dtype(const Job& job) { return job.recipe().is_adapter() ? job.numerics.frozen : job.numerics.weight; }
 
 Bytes checkpoint_bytes(const Job& job) {
@@ -207,7 +207,7 @@ ClassMemory class_memory(const Job& job, const StepProgram& program, const RankC
 
 namespace {
 
-/// What a verdict other than yes depends on.
+/// Gives what a verdict other than yes depends on.
 std::string describe_fit(Fit fit, const MemoryTiers& t, const std::optional<AccuracyRange>& range, const GpuSpec& gpu) {
   const std::string offers = fmt::format("{} offers {}", gpu.name, format_bytes(t.usable));
   if (fit < Fit::Tight)
@@ -305,7 +305,7 @@ bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& prog
 
 namespace {
 
-/// Of a program that is built.
+/// The estimate of a program that is built.
 void explain_peak(StrategyEstimate& e, const Job& job, const StepProgram& program) {
   const RankClass& fullest = program.classes[e.fullest_class];
   DetailedPeak detail = detailed_phases(job, program, e.fullest_class, e.peak);

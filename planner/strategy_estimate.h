@@ -39,7 +39,7 @@ struct HostBytes {
   bool needs_more_than_usual() const { return capacity.count == 0 && usual.count > 0 && needed() > usual; }
 };
 
-/// What saving costs.
+/// Holds what saving costs.
 struct SaveCost {
   Bytes disk, disk_with_optimizer, device_peak;
 };
@@ -90,14 +90,14 @@ struct StrategyEstimate {
 
   /// Bytes of the process whose tensors take `tensors`.
   Bytes process_with(Bytes tensors) const { return tensors + (tiers.process - tiers.reserved); }
-  /// Of the process while it trains, also where evaluation needs more.
+  /// The memory of the process while it trains, also where evaluation needs more.
   Bytes training_process() const { return peak.tensors > peak.step ? process_with(peak.step) : tiers.process; }
   /// nullptr: not among `run_phases`.
   const PhasePeak* phase(PeakInstant instant) const;
   bool fits() const { return fit >= Fit::IfHost; }
   Fit fit_on_gpus() const { return fit == Fit::IfHost ? fit_of(chance) : fit; }  // whatever the host has
   bool fits_well() const { return fit == Fit::Yes; }                             // what advice may say "fits" of
-  /// Whether it fits if the prediction is exact.
+  /// Says whether it fits if the prediction is exact.
   bool is_predicted_to_fit() const { return tiers.needed <= tiers.usable && host.fits; }
 };
 
@@ -113,7 +113,7 @@ struct Recommendation {
   std::vector<std::string> advice;  // what to change when nothing fits, or what else is worth knowing
 };
 
-/// What was chosen where nobody gave it (planner/free_choice).
+/// Holds what was chosen where nobody gave it (planner/free_choice).
 struct ChosenFreely {
   std::vector<std::string> flags;         // in the place of defaults: "--checkpointing full"
   std::optional<StrategyEstimate> usual;  // the best with the defaults; nothing where none fits
@@ -130,7 +130,7 @@ struct EstimateResult {
   std::vector<std::string> assumptions;
 };
 
-/// What kind of run the job is, as published measurements are grouped.
+/// Gives what kind of run the job is, as published measurements are grouped.
 MeasuredKind measured_kind(const Job& job);
 
 /// The range of measurements around the predicted time of a plan like this; none for ranks on a CPU.
@@ -154,7 +154,7 @@ bool evaluate(StrategyEstimate& e, const Job& job, StepProgram& program, BlockCa
 bool evaluate_built(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks,
                     const CommonMemory& common);
 
-/// How much of an estimate is made. All: the peak is taken apart too (memory, items, kept_logits, evaluation among
+/// Says how much of an estimate is made. All: the peak is taken apart too (memory, items, kept_logits, evaluation among
 /// phases), which is half of the work. IfFits: no time of what does not fit.
 enum class Parts : std::uint8_t { IfFits, None, All };
 

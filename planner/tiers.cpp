@@ -9,7 +9,7 @@ namespace gpuplan {
 
 namespace {
 
-/// What a process holds beside its tensors.
+/// Holds what a process holds beside its tensors.
 struct Fixed {
   Bytes context, workspace, collectives;
   Bytes total() const { return context + workspace + collectives; }

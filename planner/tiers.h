@@ -25,7 +25,7 @@ struct MemoryTiers {
   Bytes capacity;  // what the framework sees as total
   Bytes usable;    // capacity less what is in use and the margin
 
-  /// What is cached beyond what the device has room for: a run gives it back, so measurements do not show it.
+  /// Gives what is cached beyond what the device has room for: a run gives it back, so measurements do not show it.
   Bytes given_back() const { return std::max(Bytes{}, process - std::max(usable, needed)); }
 };
 

@@ -39,12 +39,12 @@ struct TimedProgram {
   void clear();
 };
 
-/// Of each program of a step; storage is reused.
+/// The times of each program of a step; storage is reused.
 struct TimedStep {
   std::vector<TimedProgram> programs;
   std::uint64_t build = 0;  // BuildNumber of that step
 };
-/// Where `out` is of this build, only the turns of micro-batches are set: another batch changes those and bytes alone.
+/// Sets only the turns of micro-batches where `out` is of this build: another batch changes those and bytes alone.
 void resolve(TimedStep& out, const StepProgram& program);
 
 /// A turn of layers frees what the turns up to so many before it have made or used.

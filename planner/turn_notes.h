@@ -61,7 +61,7 @@ class TurnNotes {
     NoteList<double>& clocks = now().clocks;
     give([&](double moment) { clocks.add(moment); });
   }
-  /// When an instruction ends.
+  /// Says when an instruction ends.
   void finish(double moment) { now().finishes.add(moment); }
   /// Until when an instruction waits for its operands, or (a Release) a pool for what is freed.
   void wait(double until) { now().waits.add(until); }

@@ -43,7 +43,7 @@ constexpr std::int64_t flat_part(std::int64_t count, std::int64_t ways) {
   constexpr std::int64_t kVector = 8;  // elements of 2 bytes
   return ways == 1 ? count : kVector * ceil_div(count, kVector * ways);
 }
-/// Of frozen bytes.
+/// The number of frozen bytes.
 constexpr std::int64_t flat_part_bytes(Bytes bytes, std::int64_t ways) {
   return ways == 1 ? bytes.count : 16 * ceil_div(bytes.count, 16 * ways);
 }

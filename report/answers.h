@@ -38,7 +38,7 @@ struct EstimateAnswer {
 /// applies.
 const StrategyEstimate* strategy_in_focus(const EstimateResult& result);
 
-/// What `gpuplan plan` shows.
+/// Holds what `gpuplan plan` shows.
 struct PlanAnswer {
   SearchQuestion question;
   SearchAnswer found;
@@ -60,7 +60,7 @@ struct SimulationAnswer {
   bool is_brief = false;     // one screen
 };
 
-/// What `gpuplan diagnose` shows.
+/// Holds what `gpuplan diagnose` shows.
 struct DiagnosisAnswer {
   Diagnosis diagnosis;
   std::vector<std::string> sources;  // of the measurements: which file, how much of it

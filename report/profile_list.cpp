@@ -7,7 +7,7 @@
 namespace gpuplan {
 namespace {
 
-/// What a plan may run on here.
+/// Holds what a plan may run on here.
 struct LocalUse {
   const char* name;
   ClusterSpec cluster;

@@ -11,7 +11,7 @@
 namespace gpuplan {
 namespace {
 
-/// Of products with a surface of their own.
+/// The number of products with a surface of their own.
 std::string regime_suffix(GemmRegime regime) {
   return regime == GemmRegime::Wide ? "" : fmt::format(", {}", to_string(regime));
 }

@@ -34,7 +34,7 @@ struct ProfileNumber {
   bool has_interval = true;
 };
 
-/// In the order of the file: values, loads, collectives, scalars.
+/// Lists them in the order of the file: values, loads, collectives, scalars.
 std::vector<ProfileNumber> numbers_of(const Profile& profile);
 
 /// "FLOP/s", "B/s", "s", "B", "" of a plain number, or the value's own.
@@ -57,7 +57,8 @@ struct ProfileComparison {
 /// Numbers that neither profile measured and that are equal are left out: they are the shipped ones.
 ProfileComparison compare_profiles(const Profile& first, const Profile& second);
 
-/// In the order of the file; none of a shipped profile. Throws InputError naming the file and the line of a bad sample.
+/// Lists them in the order of the file; none of a shipped profile. Throws InputError naming the file and the line of a
+/// bad sample.
 std::vector<Sample> samples_of(const Profile& profile);
 
 /// The samples as a table for other programs: comma-separated, one line each under a line of names, base units.

@@ -99,7 +99,7 @@ constexpr std::int64_t kMostNodes = 1 << 20;  // more is no list of nodes
                    "set MASTER_ADDR to the host of rank 0");
 }
 
-/// At commas outside brackets.
+/// Splits at commas outside brackets.
 std::vector<std::string_view> parts_of(std::string_view list, std::string_view where) {
   std::vector<std::string_view> parts;
   int depth = 0;

@@ -33,7 +33,7 @@ class RankMemory {
   Bytes arena_bytes() const { return arena_.size(); }
   /// Pinned, all the time.
   Bytes host_bytes() const { return sum_of(MemorySpace::Host) + host_arena_.size(); }
-  /// Between steps nothing lives in it.
+  /// Nothing lives in it between steps.
   std::byte* arena() const { return arena_.as<std::byte>(); }
   /// Bytes allocated on the device for each category, at the instant of the step when most is in use.
   CategoryBytes at_peak() const;
@@ -55,7 +55,7 @@ class RankMemory {
 /// with CUDA's context, NCCL and workspaces. The row "process" of predicted against measured.
 class ProcessMemory {
  public:
-  /// Before the device is opened.
+  /// Call it before the device is opened.
   ProcessMemory();
   /// Right after: the first reading of a GPU.
   void opened(const Device& device);

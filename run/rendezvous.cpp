@@ -198,7 +198,7 @@ class Server {
     fcntl(listener_.get(), F_SETFL, O_NONBLOCK);  // a peer may disconnect before accept() returns
   }
 
-  /// Until all are there, or the deadline.
+  /// Waits until all are there, or the deadline.
   bool wait(const Deadline& deadline) {
     while (std::ssize(here_) < size_ - 1) {
       if (deadline.is_over()) return false;

@@ -12,6 +12,7 @@ build    header:CLI/CLI.hpp         libcli11-dev         cli11-devel      cli11 
 build    header:nlohmann/json.hpp   nlohmann-json3-dev   json-devel       nlohmann-json  nlohmann_json-devel
 build    header:yaml-cpp/yaml.h     libyaml-cpp-dev      yaml-cpp-devel   yaml-cpp       yaml-cpp-devel
 build    header:pugixml.hpp         libpugixml-dev       pugixml-devel    pugixml        pugixml-devel
+build    header:zlib.h              zlib1g-dev           zlib-devel       zlib           zlib-devel
 build    header:boost/graph/adjacency_list.hpp libboost-graph-dev boost-devel boost libboost_headers-devel
 build    header:eigen3/Eigen/Core   libeigen3-dev        eigen3-devel     eigen          eigen3-devel
 hub      library:libcurl.so.4     libcurl4             libcurl          curl           libcurl4

@@ -79,7 +79,7 @@ std::int64_t count_equal(const std::vector<Merit>& all, const Merit& best, doubl
   });
 }
 
-/// Of those that fit well, or where none does, tightly.
+/// The best of those that fit well, or where none does, tightly.
 void keep_fewest_gpus(std::vector<RankedPlan>& plans, const SearchQuestion& q) {
   Fit fit = Fit::No;
   for (const RankedPlan& plan : plans) fit = std::max(fit, plan.fit);
@@ -90,7 +90,7 @@ void keep_fewest_gpus(std::vector<RankedPlan>& plans, const SearchQuestion& q) {
   std::erase_if(plans, [&](const RankedPlan& plan) { return plan.fit != fit || gpus(plan) != fewest; });
 }
 
-/// Of the plans that fit as well as `best`, without offload unless it offloads.
+/// The best of the plans that fit as well as `best`, without offload unless it offloads.
 Seconds least_time_of(const std::vector<RankedPlan>& plans, const RankedPlan& best) {
   Seconds least = best.total;
   for (const RankedPlan& plan : plans)

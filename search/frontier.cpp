@@ -39,7 +39,7 @@ Indices within_error(const std::vector<Merit>& all, const Indices& of, Preferenc
   return out;
 }
 
-/// How sure and how simple it is to run: offload needs a host with memory to spare, a tight plan luck.
+/// Says how sure and how simple it is to run: offload needs a host with memory to spare, a tight plan luck.
 int rank_of(const Merit& m) { return 2 * int(m.fit) + (m.offloads ? 0 : 1); }
 
 Indices safest(const std::vector<Merit>& all) {

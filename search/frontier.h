@@ -26,7 +26,7 @@ inline constexpr Seconds kReadyTime{15 * 60};
 /// `total`: of the training, which counts as at least kReadyTime on a rented machine.
 Merit merit_of(const RankedPlan& plan, Seconds total, double cost, bool is_rented);
 
-/// What decides, in this order; inside the error of one wish the next one does, and simplicity at last.
+/// Orders what decides; inside the error of one wish the next one does, and simplicity at last.
 struct Wishes {
   Preference first = Preference::Speed;
   std::optional<Preference> second;  // none: a machine is rented, where fewer GPUs are simpler
@@ -47,7 +47,7 @@ inline constexpr double kWorthOffload = 2;
 /// with offload also where that is worth its trouble. Inside the error of every wish the simplest. Requires: not empty.
 std::size_t best_of(const std::vector<Merit>& all, Wishes wishes, double error);
 
-/// Whether `a` is at least as good as `b` in everything, but for the error.
+/// Says whether `a` is at least as good as `b` in everything, but for the error.
 bool is_no_worse(const Merit& a, const Merit& b, double error);
 
 /// The indices of the exact Pareto frontier of time, cost and useful headroom within each quality, the fastest first.

@@ -79,7 +79,7 @@ LargestRow row_of(const SearchQuestion& question, const CatalogueEntry& entry,
   return row;
 }
 
-/// Whether some plan fits well.
+/// Says whether some plan fits well.
 bool fits_well(const SearchQuestion& q, const SearchOptions& options) {
   const std::optional<Carried> carried = carried_by(q, options.num_threads);
   return carried && carried->fit == Fit::Yes;

@@ -24,8 +24,8 @@ constexpr std::array<std::int64_t, 3> kNodes{1, 2, 4};
 constexpr const char* kOnDemand = "on-demand";
 constexpr const char* kSpot = "spot";
 
-/// How many GPUs one order of this price may have: "lambda 8x" sells eights, "aws g5.xlarge" is a machine with one,
-/// "aws p5.48xlarge (an eighth of the machine)" sells none alone (its machine stands in data/clusters).
+/// Says how many GPUs one order of this price may have: "lambda 8x" sells eights, "aws g5.xlarge" is a machine with
+/// one, "aws p5.48xlarge (an eighth of the machine)" sells none alone (its machine stands in data/clusters).
 bool sells(const GpuPrice& price, std::int64_t count) {
   const std::size_t space = price.provider.find(' ');
   if (space == std::string::npos) return true;

@@ -35,7 +35,7 @@ struct Hardware {
   std::int64_t num_gpus() const { return cluster.num_gpus(); }
 };
 
-/// What is looked for. Unset: any.
+/// Holds what is looked for. Unset: any.
 struct RentalWish {
   std::optional<std::string> vendor;
   bool takes_spot = false;                      // also offers that may be interrupted

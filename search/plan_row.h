@@ -34,7 +34,7 @@ struct PlanRow {
   Bytes process() const { return estimate().tiers.process; }
 };
 
-/// What one change of the recommended plan does to it; figures of the forward pass.
+/// Holds what one change of the recommended plan does to it; figures of the forward pass.
 struct Knob {
   std::string change;        // "--checkpointing none"
   std::string not_possible;  // why; the figures below are then empty

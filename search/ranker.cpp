@@ -171,8 +171,8 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
 
 namespace {
 
-/// What the process needs with any batch: what is alive before and after the step, and the fixed overheads, which are
-/// at least what is needed beyond tensors and the most that fragmentation counts for.
+/// Gives what the process needs with any batch: what is alive before and after the step, and the fixed overheads, which
+/// are at least what is needed beyond tensors and the most that fragmentation counts for.
 MemoryTiers least_tiers(const Job& job, const StrategyEstimate& e) {
   const Bytes spread = std::max(Bytes{}, e.peak.pools - e.peak.tensors);
   const Bytes fragments{std::int64_t(double(spread.count) * job.profile.pool_slack)};

@@ -32,7 +32,7 @@ struct RankedPlan {
   bool operator==(const RankedPlan&) const = default;
 };
 
-/// Why plans were left out, and how many: "does not fit", "over the budget", "zero3: needs at least 2 GPUs, …".
+/// Says why plans were left out, and how many: "does not fit", "over the budget", "zero3: needs at least 2 GPUs, …".
 using Rejected = std::map<std::string, std::int64_t>;
 
 struct Ranking {
@@ -85,7 +85,7 @@ class Ranker {
   BlockCache blocks_;
   StrategyEstimate estimate_;
   std::map<std::pair<std::size_t, std::size_t>, Job> jobs_;  // by machine and model
-  /// What machines and strategies say of communication, which is the same in many ways of training.
+  /// Holds what machines and strategies say of communication, which is the same in many ways of training.
   struct Links {
     Mesh mesh;
     ShardingEngine engine{};
@@ -94,11 +94,11 @@ class Ranker {
   std::map<std::pair<std::size_t, std::size_t>, Links> links_;  // by machine and strategy
 };
 
-/// Whether a plan pays for GPUs that stand still: those that it does not use, and the stages of a naive pipeline, which
-/// take turns. A smaller machine costs less. Not where the user asked for the strategy.
+/// Says whether a plan pays for GPUs that stand still: those that it does not use, and the stages of a naive pipeline,
+/// which take turns. A smaller machine costs less. Not where the user asked for the strategy.
 bool idles_rented_gpus(const SearchQuestion& question, const Strategy& strategy, const ClusterSpec& cluster);
 
-/// Why a plan of a rented machine is rejected that rests on more host memory than such a machine usually has.
+/// Says why a plan of a rented machine is rejected that rests on more host memory than such a machine usually has.
 inline constexpr std::string_view kTooMuchOnHost = "needs more host memory than such machines usually have";
 
 /// GPUs count most, then settings out of the usual, then the quality, then the place of the strategy in its table.

@@ -24,7 +24,7 @@ std::string compared(double ratio, const char* more, const char* less) {
   return fmt::format("{:.0f} % {}", 100 * std::abs(ratio - 1), ratio > 1 ? more : less);
 }
 
-/// What is better for the model in a row of higher quality than the first.
+/// Gives what is better for the model in a row of higher quality than the first.
 const char* better_quality(Method method, Method first) {
   if (method != Method::Full) return "16-bit base";
   return first == Method::Full ? "weights in fp32" : "trains every weight";
@@ -48,7 +48,7 @@ std::string machine_name(const ClusterSpec& cluster) {
   return text;
 }
 
-/// What the question leaves open.
+/// Gives what the question leaves open.
 static std::string flags_of(SearchedStrategy strategy, const SearchQuestion& q) {
   if (q.base.options.tp > 1) strategy.tp = 1, strategy.splits_sequence = false;
   const std::string flags = strategy.flags(), name = fmt::format("--strategy {}", strategy.name);

@@ -17,8 +17,8 @@ std::string used_machine(const ClusterSpec& cluster, std::int64_t num_used);
 /// "gpuplan estimate --model llama3-8b --lora r=8 --gpus 2xh100-sxm --strategy fsdp …": gives the same plan.
 std::string command_of(const Space& space, const RankedPlan& plan, const std::string& given);
 
-/// Why one of the rows is there: what the first is best at, or how it differs from the first. `fastest`: the shortest
-/// training of all plans that fit as well as the first, shown or not.
+/// Says why one of the rows is there: what the first is best at, or how it differs from the first. `fastest`: the
+/// shortest training of all plans that fit as well as the first, shown or not.
 std::string reason_of(const PlanRow& row, std::span<const PlanRow> rows, const SearchQuestion& question, double error,
                       Seconds fastest);
 

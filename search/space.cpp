@@ -34,7 +34,7 @@ Setting method_setting(Method method, const Recipe& base) {
 
 void add_flag(Way& way, const Setting& setting) { way.flags += (way.flags.empty() ? "" : " ") + describe(setting); }
 
-/// Whether two recipes agree in what the search varies.
+/// Says whether two recipes agree in what the search varies.
 bool is_same(const Recipe& a, const Recipe& b) {
   const auto key = [](const Recipe& r) {
     return std::tuple(r.loss, r.attention, r.packing, r.precision, r.optimizer->name, r.torch_compile,

@@ -67,7 +67,7 @@ struct SearchedStrategy {
   std::string flags() const;
 };
 
-/// What is searched, part by part: Way x MachineClass x strategy. Within a part, batches rise.
+/// Holds what is searched, part by part: Way x MachineClass x strategy. Within a part, batches rise.
 struct Space {
   explicit Space(const SearchQuestion& question);
 
@@ -91,10 +91,10 @@ struct Space {
   /// empty where none does.
   std::vector<Batch> batches(std::int64_t data_parallel) const;
 
-  /// Whether the way is for such GPUs: fp16 is for those without bf16, unless the user asked for a precision.
+  /// Says whether the way is for such GPUs: fp16 is for those without bf16, unless the user asked for a precision.
   bool suits(const Way& way, const Hardware& machine) const;
 
-  /// Why the recipe makes no sense on this machine ("flash-attention 2 needs …"); empty when it does.
+  /// Says why the recipe makes no sense on this machine ("flash-attention 2 needs …"); empty when it does.
   std::string why_not(const Way& way, const Hardware& machine) const;
 };
 

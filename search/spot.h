@@ -10,7 +10,7 @@
 
 namespace gpuplan {
 
-/// What a vendor's interruptible machines cost and how often they go.
+/// Holds what a vendor's interruptible machines cost and how often they go.
 struct SpotTerms {
   double share_of_on_demand = 1;
   double interruptions_per_hour{};  // of one machine
@@ -22,7 +22,7 @@ struct SpotTerms {
 /// The terms of a vendor; nothing where the data know none.
 std::optional<SpotTerms> spot_terms(const std::string& vendor);
 
-/// How much longer training takes on machines of which any may be interrupted, as a factor of at least 1.
+/// Says how much longer training takes on machines of which any may be interrupted, as a factor of at least 1.
 ///
 /// Checkpoints of `checkpoint` bytes are written every t = sqrt(2 c / r), where c is the time of a write and r the rate
 /// of interruptions of all machines; each interruption loses half an interval and the restart:

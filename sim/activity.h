@@ -8,7 +8,7 @@
 
 namespace gpuplan {
 
-/// What a span does, for colours and sums.
+/// Names what a span does, for colours and sums.
 enum class Activity : std::uint8_t {
   Forward,
   Recompute,

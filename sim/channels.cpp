@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kPicosecondsPerSecond = 1e12;
 
-/// How long `bytes` take; rounded up, so that no message arrives early. Exact for round rates.
+/// Says how long `bytes` take; rounded up, so that no message arrives early. Exact for round rates.
 SimTime time_to_move(double bytes, double rate) {
   const double exact = bytes * kPicosecondsPerSecond / rate;
   const auto whole = std::int64_t(exact);
@@ -91,7 +91,7 @@ void Channels::settle(SimTime now) {
   }
 }
 
-/// What was expected before is outdated.
+/// Makes what was expected before outdated.
 void Channels::expect(std::uint32_t channel, SimTime end) {
   Channel& l = channels_[channel];
   l.queued = end;

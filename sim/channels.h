@@ -35,7 +35,7 @@ class Channels {
         queue_(queue) {}
 
   std::uint32_t add_route(std::span<const LinkUse> route) { return shares_.add_route(route); }
-  /// How long the busiest link takes when a byte goes over each of the routes.
+  /// Says how long the busiest link takes when a byte goes over each of the routes.
   double seconds_per_byte(std::span<const std::uint32_t> routes) const;
   /// Ids count from 0.
   std::uint32_t add(ChannelOwner owner, std::uint32_t route);

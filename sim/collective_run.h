@@ -11,7 +11,7 @@
 
 namespace gpuplan {
 
-/// What all runs work with.
+/// Holds what all runs work with.
 struct RunContext {
   Channels& channels;
   SentBytes& sent;

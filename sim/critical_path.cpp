@@ -63,7 +63,7 @@ namespace {
 
 constexpr double kWorthAnItem = 0.005;  // share of the step
 
-/// What kind of way a route takes.
+/// Gives what kind of way a route takes.
 std::string way_of(const Topology& topology, const Route& route) {
   bool memory = false, network = false, switched = false, socket = false, nvlink = false, infinity = false;
   for (const LinkUse& use : route) {

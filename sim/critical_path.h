@@ -27,8 +27,8 @@ struct CriticalPart {
 std::vector<CriticalPart> sum_critical_path(const std::vector<Span>& spans, const std::vector<std::uint32_t>& path,
                                             std::span<const double> slowness = {});
 
-/// What stragglers add, then one item per kind of work on the path, longest first; those below 0.5 % of the step are
-/// one item at the end.
+/// Gives what stragglers add, then one item per kind of work on the path, longest first; those below 0.5 % of the step
+/// are one item at the end.
 std::vector<CriticalItem> describe_critical_path(const Simulation& simulation, const SimInput& input,
                                                  const SimOptions& options);
 

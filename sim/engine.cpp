@@ -57,7 +57,7 @@ struct Rank {
   std::array<Mail, 2> mail;  // forward, backward
 };
 
-/// Who takes part in what the network moves.
+/// Says who takes part in what the network moves.
 struct Transfer {
   struct Member {
     std::uint32_t rank{};

@@ -12,7 +12,7 @@
 
 namespace gpuplan {
 
-/// What the engine leaves for the analysis: the spans of all ranks in order of their end, and from where to where
+/// Holds what the engine leaves for the analysis: the spans of all ranks in order of their end, and from where to where
 /// messages went.
 struct EngineResult {
   SimTime step;

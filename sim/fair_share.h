@@ -31,7 +31,7 @@ class FairShare {
   std::span<const LinkUse> route(std::uint32_t id) const {
     return {uses_.data() + routes_[id].begin, uses_.data() + routes_[id].end};
   }
-  /// What a flow over it gets alone; infinite without links.
+  /// Gives what a flow over it gets alone; infinite without links.
   BytesPerSec free_rate(std::uint32_t route) const { return {routes_[route].free_rate}; }
   /// By link: flows over all of `routes` at once would ask for more than it carries.
   std::vector<bool> overfull(std::span<const std::uint32_t> routes) const;

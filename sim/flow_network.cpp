@@ -13,7 +13,7 @@
 namespace gpuplan {
 namespace {
 
-/// How a run is kept for the next call of its kind.
+/// Says how a run is kept for the next call of its kind.
 enum class RunKind : std::uint8_t { Ring, Nvls, Tree, Chain, Count };
 
 class FlowNetwork final : public Network {

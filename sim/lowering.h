@@ -21,7 +21,7 @@ constexpr Bytes bytes_sent_by_member(CollectiveKind kind, Bytes message, std::in
   return {std::int64_t(__int128_t(message.count) * ring_steps(kind, size) / size)};
 }
 
-/// What an instruction asks for. Requires: is_collective(op).
+/// Gives what an instruction asks for. Requires: is_collective(op).
 constexpr CollectiveKind collective_of(OpCode op) {
   return op == OpCode::AllGather       ? CollectiveKind::AllGather
          : op == OpCode::ReduceScatter ? CollectiveKind::ReduceScatter

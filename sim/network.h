@@ -76,7 +76,7 @@ class Network {
   /// After the last event of a moment: flows that began or ended share the links anew. Nothing to do for closed forms.
   virtual void settle(SimTime) {}
 
-  /// What each link carried so far, by the topology's ids. Empty for closed forms.
+  /// Gives what each link carried so far, by the topology's ids. Empty for closed forms.
   virtual std::span<const LinkLoad> link_loads() const { return {}; }
   /// Bytes that left `rank` for other ranks, payload of the algorithm, protocol overhead not counted.
   virtual Bytes bytes_sent(std::int64_t rank) const = 0;
@@ -89,7 +89,7 @@ std::unique_ptr<Network> make_analytic_network(std::span<const CommGroup> commun
 std::unique_ptr<Network> make_flow_network(std::span<const CommGroup> communicators, const CommModel& comm,
                                            const Topology& topology, EventQueue& queue);
 
-/// What the flow network asks of a topology; each question once.
+/// Holds what the flow network asks of a topology; each question once.
 struct NetworkLinks {
   std::vector<BytesPerSec> capacities;  // by link
   std::function<Route(std::int64_t from_rank, std::int64_t to_rank, const CommGroup& group)> ring_route;

@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::int64_t kNoParent = -1;
 
-/// Of a binary tree over 0 … size - 1 in which the lowest set bit of a number is its height (leaves are odd).
+/// The parent in a binary tree over 0 … size - 1 in which the lowest set bit of a number is its height (leaves are
+/// odd).
 std::int64_t parent_in_tree(std::int64_t node, std::int64_t size) {
   if (node == 0) return kNoParent;
   const std::int64_t bit = node & -node, up = (node ^ bit) | (bit << 1);
@@ -25,8 +26,8 @@ std::int64_t parent_in_second_tree(std::int64_t node, std::int64_t size) {
   return is_even ? size - 1 - parent : (parent + 1) % size;
 }
 
-/// Of every member, machine by machine: local rank `head` is in the tree, the others follow it in a chain. The last
-/// machine may have fewer ranks.
+/// The parent of every member, machine by machine: local rank `head` is in the tree, the others follow it in a chain.
+/// The last machine may have fewer ranks.
 std::vector<std::int64_t> parents(bool is_second, std::int64_t head, std::int64_t size, std::int64_t ranks_per_node) {
   const std::int64_t nodes = ceil_div(size, ranks_per_node);
   const auto members_of = [&](std::int64_t node) { return std::min(ranks_per_node, size - node * ranks_per_node); };

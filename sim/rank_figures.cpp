@@ -31,7 +31,7 @@ SimTime total(const Intervals& all) {
   return sum;
 }
 
-/// What of `a` is not in `b`; both merged.
+/// Gives what of `a` is not in `b`; both merged.
 Intervals without(const Intervals& a, const Intervals& b) {
   Intervals out;
   std::size_t k = 0;

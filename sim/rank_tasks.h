@@ -49,7 +49,7 @@ class RankTasks {
 
   bool can_issue() const { return !cursor_.is_done() && next_ - oldest_ < kWindow; }
   bool is_done() const { return cursor_.is_done() && oldest_ == next_; }
-  /// What would be issued next; nullptr at the end of the program.
+  /// Returns what would be issued next; nullptr at the end of the program.
   const Instruction* next() const { return cursor_.is_done() ? nullptr : &cursor_.instruction(); }
 
   /// Makes the next instruction a task with its dependencies; nullptr for a Release, which only opens gates.
@@ -60,7 +60,7 @@ class RankTasks {
   const RankProgram& program() const { return *program_; }
 
  private:
-  /// How far the host runs ahead of the device, in instructions.
+  /// Says how far the host runs ahead of the device, in instructions.
   static constexpr TaskId kWindow = 256;
 
   void wait_for(Task& task, TaskId other);

@@ -58,7 +58,7 @@ struct Span {
   static constexpr std::uint32_t kNoSpan = 0xffffffff;
 };
 
-/// From a send to its receive.
+/// The way from a send to its receive.
 struct Message {
   std::uint32_t sender{}, receiver{};  // spans
 };
@@ -126,7 +126,7 @@ struct Simulation {
   double executed_flops{};           // per GPU, mean
 };
 
-/// What a strategy's simulation starts from: the program with its costs, and the machine.
+/// Holds what a strategy's simulation starts from: the program with its costs, and the machine.
 struct SimInput {
   const Job& job;
   const StepProgram& program;

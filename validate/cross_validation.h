@@ -13,7 +13,8 @@ namespace gpuplan {
 
 struct CrossValidation {
   std::string command, date;
-  /// That prediction over the shipped one, by id; of speed points as times. A point that is not listed was not fitted.
+  /// The ratio of that prediction to the shipped one, by id; of speed points as times. A point that is not listed was
+  /// not fitted.
   std::map<std::string, double> ratios;
 };
 

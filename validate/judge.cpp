@@ -139,7 +139,7 @@ class Predictor {
   StepProgram program_;
 };
 
-/// Why a point that has a plan has no comparison.
+/// Says why a point that has a plan has no comparison.
 std::string why_incomparable(const PointResult& result) {
   const Point& p = *result.point;
   if (result.own || result.boundary || p.memory.ran_out) return {};

@@ -32,7 +32,7 @@ struct ProbeBench {
 /// for the host.
 inline constexpr std::int64_t kMostQueued = 256;
 
-/// Why a probe has no figure; the same on every rank.
+/// Says why a probe has no figure; the same on every rank.
 struct ProbeFailure {
   std::string reason;
 };

@@ -280,7 +280,7 @@ std::string yaml_word(const std::string& text) {
   return is_word ? text : in_quotes(text);
 }
 
-/// On one line.
+/// Writes it on one line.
 std::string flow_text(const Json& value) {
   if (value.is_string()) return yaml_word(value.get_ref<const std::string&>());
   if (value.is_number_float()) return fmt::format("{:.6g}", value.get<double>());

@@ -36,9 +36,9 @@ inline std::vector<GemmType> gemm_types(ComputeCapability gpu) {
   return types;
 }
 
-/// Why the attention kernel cannot run this; empty when it can. Tensor cores work on 16-bit numbers, fp32 runs on the
-/// plain cores. Heads of 256 columns need more shared memory than sm_75 has for each of its kernels, which the launcher
-/// says.
+/// Says why the attention kernel cannot run this; empty when it can. Tensor cores work on 16-bit numbers, fp32 runs on
+/// the plain cores. Heads of 256 columns need more shared memory than sm_75 has for each of its kernels, which the
+/// launcher says.
 inline std::string attention_obstacle(Dtype dtype, std::int64_t head_size, ComputeCapability gpu) {
   if (dtype != Dtype::F32 && dtype != Dtype::F16 && dtype != Dtype::BF16)
     return "attention takes fp32, fp16 and bf16, not " + std::string(to_string(dtype));

@@ -28,7 +28,7 @@ using LtProduct = Owner<cublasLtMatmulDesc_t, &cublasLtMatmulDescDestroy>;
 using LtMatrix = Owner<cublasLtMatrixLayout_t, &cublasLtMatrixLayoutDestroy>;
 using LtPreference = Owner<cublasLtMatmulPreference_t, &cublasLtMatmulPreferenceDestroy>;
 
-/// Not for several threads at once, as a Device is not.
+/// Serves one thread at a time, as a Device does.
 class GemmRunner {
  public:
   explicit GemmRunner(ComputeCapability gpu);

@@ -52,7 +52,7 @@ constexpr GemmOperands column_major_operands(const GemmProblem& p) {
           .is_second_transposed = is_weight};
 }
 
-/// Why this GPU cannot run the product as it stands; empty when it can.
+/// Says why this GPU cannot run the product as it stands; empty when it can.
 inline std::string gemm_obstacle(const GemmProblem& p, ComputeCapability gpu) {
   const std::string type(to_string(p.type)), name = architecture_name(gpu);
   if (!multiplies(gpu, p.type)) return name + " has no tensor cores for " + type;

@@ -26,7 +26,7 @@ class StreamState {
   void release_first(const std::weak_ptr<CapturedWork>& work) const;
   void fail(std::string error);  // of a task on the host; any thread
   void throw_failure();          // the first one, once
-  /// Until `status` is something else than cudaErrorNotReady. Watches are asked about once a millisecond.
+  /// Waits until `status` is something else than cudaErrorNotReady. Watches are asked about once a millisecond.
   void wait(const std::function<cudaError_t()>& status);
   bool is_watched() const { return !watches_.empty(); }
 

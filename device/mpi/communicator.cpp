@@ -246,8 +246,8 @@ class MpiCommunicator final : public Communicator {
     check_mpi(MPI_Ibarrier(comm_, &all), "MPI_Ibarrier");
     wait_with_naps(&all, 1, is_given_up_);
   }
-  /// Before each collective on a stream. Ranks of several machines that have a core each go straight to MPI and spin
-  /// there: all would wait for every nap of one.
+  /// Runs before each collective on a stream. Ranks of several machines that have a core each go straight to MPI and
+  /// spin there: all would wait for every nap of one.
   void wait_before_collective() {
     if (sync_ || is_crowded) wait_for_all(SharedSync::Caller::Stream);
   }

@@ -46,7 +46,8 @@ class NcclCommunicator final : public Communicator {
   void check(ncclResult_t result, std::string_view doing) const { comm_->check_call(result, doing); }
   /// Device memory of at least `size`, for what goes between hosts.
   void* scratch(std::size_t size);
-  /// Until the control stream is empty; gives up after a while, since a rank that died quietly is noticed by nobody.
+  /// Waits until the control stream is empty; gives up after a while, since a rank that died quietly is noticed by
+  /// nobody.
   void finish(std::string_view doing);
 
   Device& device_;

@@ -26,7 +26,7 @@ inline void nccl_check(ncclResult_t result, std::string_view doing, ncclComm_t c
   throw EnvError("NCCL " + version_text() + ": " + std::string(doing) + ": " + failure_text(result, comm));
 }
 
-/// For one thread at a time, as a Device is.
+/// Serves one thread at a time, as a Device does.
 class WatchedComm final : public StreamWatch {
  public:
   explicit WatchedComm(ncclComm_t comm) : comm_(comm) {}

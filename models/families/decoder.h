@@ -14,7 +14,7 @@
 
 namespace gpuplan {
 
-/// What transformers assumes for a field that a config leaves out (the class defaults of each *Config).
+/// Holds what transformers assumes for a field that a config leaves out (the class defaults of each *Config).
 struct DecoderDefaults {
   std::optional<std::int64_t> num_attention_heads;  // unset: the config must say it
   std::optional<std::int64_t> num_key_value_heads;  // unset: as many as attention heads
@@ -44,7 +44,7 @@ std::int64_t read_either(Fields& config, const char* own_key, const char* usual_
                          std::optional<std::int64_t> otherwise = {});
 /// A share of head_dim under `key`, or under partial_rotary_factor, or in rope_parameters (transformers 5).
 double read_rotary_fraction(Fields& config, const char* key, double otherwise);
-/// What most configs that name a probability of dropout have where they leave it out.
+/// Holds what most configs that name a probability of dropout have where they leave it out.
 inline constexpr double kDefaultDropout = 0.1;
 /// A probability under `key`.
 double read_dropout(Fields& config, const char* key, double otherwise);
@@ -79,7 +79,7 @@ ModelWeights decoder_weights(const ModelSpec& spec, Tensors layer);
 /// A pre-norm layer: attention, gated MLP, and the two norms.
 ModelWeights pre_norm_weights(const ModelSpec& spec);
 
-/// What Gemma 3n and 4 share: norms around each branch, on queries, keys and values; a window; no biases.
+/// Sets what Gemma 3n and 4 share: norms around each branch, on queries, keys and values; a window; no biases.
 void read_gemma_layer(Fields& config, ModelSpec& spec);
 
 }  // namespace gpuplan

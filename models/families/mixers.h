@@ -8,7 +8,7 @@
 
 namespace gpuplan {
 
-/// How configs spell a mixer in their list of layers.
+/// Says how configs spell a mixer in their list of layers.
 struct MixerName {
   std::string_view text;
   Mixer mixer;

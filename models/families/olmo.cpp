@@ -31,7 +31,7 @@ void read_olmo2(Fields& config, ModelSpec& spec) {
 
 constexpr std::int64_t kPostNormWindow = 4096, kPostNormPeriod = 4;  // of OLMo 3 and EXAONE 4
 
-/// Of every `period` layers the last one attends fully; a config with layer_types says it itself.
+/// The last one of every `period` layers attends fully; a config with layer_types says it itself.
 std::int64_t windowed_layers(const ModelSpec& spec, std::int64_t period) {
   return spec.num_hidden_layers - spec.num_hidden_layers / period;
 }

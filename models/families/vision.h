@@ -7,7 +7,7 @@
 
 namespace gpuplan {
 
-/// What differs between the models with a tower.
+/// Holds what differs between the models with a tower.
 struct VisionFamily {
   const Family* text;                                 // nullptr: that of text_config's model_type
   const char *language, *tower, *blocks, *projector;  // how names of tensors begin; blocks: behind `tower`

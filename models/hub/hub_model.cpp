@@ -52,7 +52,7 @@ std::string host_of(const std::string& endpoint) {
   return host.ends_with(usual) ? host.substr(0, host.size() - usual.size()) : host;
 }
 
-/// Of one endpoint: a mirror may hold other files under the same name.
+/// The cache of one endpoint: a mirror may hold other files under the same name.
 fs::path own_folder(const std::string& id, const HubSettings& settings) {
   std::string host = host_of(settings.endpoint);
   std::ranges::replace(host, ':', '_');
@@ -82,8 +82,8 @@ struct Asked {
       asked.hint);
 }
 
-/// What an answer other than 200 means. Source: the Hub's X-Error-Code (huggingface_hub, utils/_http.py); it answers
-/// 401 for a repository that does not exist when no token is sent.
+/// Gives what an answer other than 200 means. Source: the Hub's X-Error-Code (huggingface_hub, utils/_http.py); it
+/// answers 401 for a repository that does not exist when no token is sent.
 [[noreturn]] void refuse_status(const HttpResponse& response, const std::string& file, const Asked& asked) {
   const std::string host = host_of(asked.settings.endpoint);
   if (response.error_code == "GatedRepo") refuse_gated(asked);

@@ -85,7 +85,7 @@ void flash_backward(Tape& t, const Tape::Step& s) {
   t.add_grad(s.ids[kV], dv);
 }
 
-/// Of probabilities x values: gradients of both.
+/// The backward pass of probabilities x values: gradients of both.
 void values_backward(Tape& t, const Tape::Step& s) {
   const Shape sh = shape_of(t);
   const LocalId used = s.ids[kProbLow], dout = t.grad(s.ids[kOut]);
@@ -97,7 +97,7 @@ void values_backward(Tape& t, const Tape::Step& s) {
   t.add_grad(s.ids[kV], dv);
 }
 
-/// Of softmax(q k): the framework's chain through fp32, then the gradients of q and k.
+/// The backward pass of softmax(q k): the framework's chain through fp32, then the gradients of q and k.
 void softmax_backward(Tape& t, const Tape::Step& s) {
   const Shape sh = shape_of(t);
   const Dtype low = t.c.numerics.compute;

@@ -222,9 +222,9 @@ LocalId net_scan(Tape& t, const NetHeads& in, const NetGates& gates) {
   return out;
 }
 
-/// What torch_chunk_gated_delta_rule moves, launches and keeps beside the products, in fp32. A triangular system of 64
-/// rows per head and chunk is solved row by row: row i reads and writes copies of the i x i block before it, 20 i^2
-/// bytes forward, and backward makes a gradient as large as all systems for each of three slices, 20 bytes a value.
+/// Holds what torch_chunk_gated_delta_rule moves, launches and keeps beside the products, in fp32. A triangular system
+/// of 64 rows per head and chunk is solved row by row: row i reads and writes copies of the i x i block before it, 20
+/// i^2 bytes forward, and backward makes a gradient as large as all systems for each of three slices, 20 bytes a value.
 /// The chunks follow each other in Python, and each writes a slice of the output, of which backward copies all.
 struct TorchLoops {
   double forward_bytes, backward_bytes;

@@ -31,7 +31,7 @@ Dtype loss_dtype(const Tape& t, Dtype logits) {
   return (t.c.framework.loss.upcasts_logits && !stays_16bit(t)) || t.c.numerics.is_autocast ? Dtype::F32 : logits;
 }
 
-/// Which copy of the logits the model's output holds until the loss is done.
+/// Says which copy of the logits the model's output holds until the loss is done.
 KeptLogits kept_logits(const Tape& t) {
   const FrameworkConvention& f = t.c.framework;
   if (f.loss.converts_outputs) return KeptLogits::Fp32;

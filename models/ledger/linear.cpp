@@ -34,7 +34,7 @@ bool is_cast_from_fp32(const Tape& t, const LinearRef& l) {
          !n.casts_frozen && !is_in_weight_dtype(t, l);
 }
 
-/// How many experts have rows: at most one per row.
+/// Says how many experts have rows: at most one per row.
 std::int64_t num_used(const LinearRef& l, std::int64_t rows) { return std::min(l.copies, rows); }
 
 }  // namespace
@@ -343,7 +343,7 @@ void loop_over_experts(LayerOp& op, const LinearRef& expert, std::int64_t rows, 
 
 namespace {
 
-/// What a 4-bit linear saved in the step before and a loop that keeps its loss has not let go.
+/// Gives what a 4-bit linear saved in the step before and a loop that keeps its loss has not let go.
 LocalId input_of_last_graph(Tape& t, const LinearRef& l, LocalId in) {
   const FrameworkConvention& f = t.c.framework;
   if (!l.is_quantised || !f.layers.quantised_keeps_input || !f.layers.keeps_last_graph) return kNoLocal;

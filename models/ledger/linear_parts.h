@@ -13,13 +13,14 @@ LocalId usable_weight(Tape& t, const LinearRef& l, std::int64_t rows);
 /// the linear's input, which is owed a gradient; `input`: what the adapter made of it (cast, dropped out).
 LocalId dora_output(Tape& t, const LinearRef& l, LocalId x, LocalId input, LocalId base, LocalId low);
 
-/// What an adapter multiplies of the input x: cast to its dtype, dropped out. `cast_input`: x as the linear has it.
+/// Gives what an adapter multiplies of the input x: cast to its dtype, dropped out. `cast_input`: x as the linear has
+/// it.
 LocalId adapter_input(Tape& t, LocalId x, LocalId cast_input);
 
 /// Marks a product of an adapter that runs in fp32 beside 16-bit ones.
 void in_adapter_dtype(const Tape& t, LayerOp& op);
 
-/// What adapters of other kinds than low-rank ones make of a linear's input and of its output. Where they change
+/// Gives what adapters of other kinds than low-rank ones make of a linear's input and of its output. Where they change
 /// nothing, both return what they are given.
 bool changes_input(const Tape& t, const LinearRef& l);
 LocalId adapted_input(Tape& t, LocalId x, const LinearRef& l);

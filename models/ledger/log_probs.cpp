@@ -28,7 +28,7 @@ bool loops_over_sums(const Tape& t, Dtype dtype) {
   return t.c.framework.preference.log_probs == LogProbs::Rows && dtype == Dtype::F32;
 }
 
-/// What is read for the log-probs, and what backward reads of it: the logits themselves where it has their
+/// Gives what is read for the log-probs, and what backward reads of it: the logits themselves where it has their
 /// log-sum-exp, else the log-softmax. A log-softmax of all rows first makes the rows without their last position
 /// contiguous. Sources: trl/trainer/utils.py selective_log_softmax; torch's log_softmax saves its result and copies
 /// what is not contiguous (aten/src/ATen/native/cuda/SoftMax.cu host_softmax), logsumexp its input (ReduceOps.cpp).

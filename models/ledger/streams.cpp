@@ -53,7 +53,8 @@ LocalId sum_of(Tape& t, LocalId a, LocalId b, LocalId c, const char* name) {
   return y;
 }
 
-/// How the streams of a token mix, from the norm of one of them: a router as wide as there are streams, and a Linear.
+/// Says how the streams of a token mix, from the norm of one of them: a router as wide as there are streams, and a
+/// Linear.
 LocalId coefficients(Tape& t, LocalId x, LinearSlot slot) {
   const LocalId normed = norm(t, x, "normed input of the router");
   const std::int64_t elements = t.at(normed).elements;

@@ -34,13 +34,13 @@ class Tape {
   /// A memory-bound op that moves `traffic` bytes at least.
   LayerOp& memory_op(OpKind kind, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes,
                      double traffic);
-  /// What this rank has becomes what it gets from the ranks that share the layer.
+  /// Exchanges what this rank has for what it gets from the ranks that share the layer.
   LayerOp& exchange(Exchange kind, LocalId from, LocalId to);
   /// A matmul [m, k] x [k, n].
   LayerOp& gemm(std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, std::int64_t m,
                 std::int64_t n, std::int64_t k);
 
-  /// Why backward keeps `id`; shown by --explain. The first reason stays.
+  /// Says why backward keeps `id`; shown by --explain. The first reason stays.
   void saves(LocalId id, const char* why) {
     if (id != kNoLocal && *at(id).why == 0) at(id).why = why;
   }
@@ -57,7 +57,7 @@ class Tape {
     steps().push_back({run, ids, linear});
   }
   void unwind();
-  /// What was recorded so far runs without gradients.
+  /// Makes what was recorded so far run without gradients.
   void forget() { steps().clear(); }
 
   LocalId grad(LocalId of) const { return grads()[of]; }
@@ -94,7 +94,7 @@ struct ColumnInput {
 /// Begins and ends the columns that read `x`; in between they read what this returns. One rank: x.
 ColumnInput enter_columns(Tape& tape, LocalId x, bool are_trained);
 void leave_columns(Tape& tape, LocalId x, const ColumnInput& entered);
-/// What ranks that share a linear by its inputs made, summed.
+/// Gives what ranks that share a linear by its inputs made, summed.
 LocalId sum_row(Tape& tape, LocalId y);
 /// Adapters whose factors are both cut (AdapterSplit::Gathered): base output plus theirs.
 bool gathers_adapters(const Tape& tape, const LinearRef& linear);
@@ -116,7 +116,7 @@ LocalId attention(Tape& tape, LocalId q, LocalId k, LocalId v, LocalId fused_qkv
 /// q, k, v from x and the output projection: plain, latent (DeepSeek), or over the encoder's output.
 LocalId self_attention(Tape& tape, LocalId x);
 LocalId cross_attention(Tape& tape, LocalId x);
-/// What the layer's tokens are mixed by: attention or a recurrence.
+/// Gives what the layer's tokens are mixed by: attention or a recurrence.
 LocalId token_mixer(Tape& tape, LocalId x);
 LocalId mamba1(Tape& tape, LocalId x);
 LocalId mamba2(Tape& tape, LocalId x);

@@ -22,7 +22,7 @@ double state_per_parameter(const AdviceCase& c, const Recipe& recipe) {
 
 NamedSetting as_qlora(const AdviceCase& c) { return {"qlora", fmt::format("r={}", c.request.recipe.lora.rank)}; }
 
-/// What the linears of the blocks would take less in NF4 than in 16 bit; nothing when no tensor can be quantised.
+/// Gives what the linears of the blocks would take less in NF4 than in 16 bit; nothing when no tensor can be quantised.
 std::optional<Bytes> saved_by_nf4(const AdviceCase& c) {
   const Recipe qlora = recipe_with(c, {as_qlora(c)});
   const auto prepared = try_prepare(c.request.model, qlora, c.result.framework);

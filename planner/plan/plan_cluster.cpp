@@ -170,7 +170,7 @@ void list_cluster(Archive& f, Cluster& cluster) {
     f.object("host", [&](auto& inner) { list_host(inner, cluster.host); });
 }
 
-/// What a step divides by must not be next to nothing: 1 byte or operation per second at least.
+/// Refuses divisors of a step that are next to nothing: 1 byte or operation per second at least.
 std::string too_slow_in(const GpuSpec& gpu) {
   const auto is_too_slow = [](FlopsPerSec rate) { return rate.value != 0 && rate.value < 1; };
   if (gpu.memory_bandwidth.value < 1) return "memory bandwidth";

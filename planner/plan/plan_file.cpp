@@ -13,7 +13,7 @@ using nlohmann::json;
 
 constexpr std::int64_t kSchemaVersion = 1;
 
-/// What `estimate` found, as the file keeps it.
+/// Holds what `estimate` found, as the file keeps it.
 struct Predicted {
   Bytes peak, tensors, reserved, process, host;
   std::string peak_instant;
@@ -63,7 +63,7 @@ Predicted predicted_by(const StrategyEstimate& e) {
           .cost_usd = e.cost_usd};
 }
 
-/// How the model is divided, beside the degrees; left out where it is not.
+/// Says how the model is divided, beside the degrees; left out where it is not.
 template <class Archive, class Options>
 void list_division(Archive& f, Options& options) {
   const PipelineRow* const row = options.schedule ? pipeline_row(*options.schedule) : nullptr;

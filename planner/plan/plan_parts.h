@@ -11,7 +11,7 @@ namespace gpuplan {
 constexpr std::int64_t kMostCount = 1'000'000'000;
 constexpr IntRange kCount{0, kMostCount};
 constexpr IntRange kAtLeastOne{1, kMostCount};
-/// What was computed from numbers of a plan.
+/// Gives what was computed from numbers of a plan.
 constexpr NumberRange kAnyAmount{0, std::numeric_limits<double>::max()};
 
 void write_recipe(FieldWriter& out, const Recipe& recipe);

@@ -11,8 +11,9 @@ std::string_view page_style();
 /// page) and data-drawn (rectangles of the first picture) on the document's element.
 std::string_view page_script();
 
-/// What the page of `gpuplan plan` adds to the style. Its script shows the figures of the plan that one points at or
-/// walks to with the keyboard, and copies commands; then it sets data-ready and data-plans on the document's element.
+/// Gives what the page of `gpuplan plan` adds to the style. Its script shows the figures of the plan that one points at
+/// or walks to with the keyboard, and copies commands; then it sets data-ready and data-plans on the document's
+/// element.
 std::string_view plan_style();
 std::string_view plan_script();
 

@@ -18,7 +18,7 @@ std::string tile(std::string_view figure, std::string_view what) {
   return fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", escape_html(figure), escape_html(what));
 }
 
-/// What was left out of the timeline, and how to see it.
+/// Says what was left out of the timeline, and how to see it.
 std::string thinning_text(const SimulationAnswer& answer, const TimelineData& data) {
   const std::size_t num_ranks = answer.plan.simulation.ranks.size();
   std::string out;

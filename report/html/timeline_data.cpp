@@ -104,7 +104,7 @@ constexpr std::int64_t kFinest = 64'000, kCoarsest = 62;  // columns; 4,000 are 
 
 std::int64_t nanoseconds(SimTime time) { return time.ps / 1000; }
 
-/// Where each track's spans begin among all spans of the page.
+/// Says where each track's spans begin among all spans of the page.
 std::map<std::pair<std::uint32_t, int>, std::uint32_t> first_places(const Tracks& tracks) {
   std::map<std::pair<std::uint32_t, int>, std::uint32_t> out;
   std::uint32_t next = 0;

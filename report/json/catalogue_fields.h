@@ -103,7 +103,7 @@ void list_weights_of(Archive& f, const ModelWeights& weights) {
   f("num_layers", weights.num_layers());
 }
 
-/// What the index says; where the model `is_looked_at`, also what its config and its tensors say.
+/// Holds what the index says; where the model `is_looked_at`, also what its config and its tensors say.
 template <class Archive>
 void list_model(Archive& f, const ModelReport& report, bool is_looked_at) {
   f("name", report.entry.name);

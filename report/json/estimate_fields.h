@@ -89,7 +89,7 @@ void list_fields(Archive& f, const PhaseFigures& phase) {
   f("is_before_training", phase.is_before_training);
 }
 
-/// What is known of a strategy that can be used.
+/// Holds what is known of a strategy that can be used.
 template <class Archive>
 void list_figures(Archive& f, const StrategyEstimate& e) {
   f("does_not_fit_because", text_or_null(e.why_not_yes), "also what a tight fit depends on");

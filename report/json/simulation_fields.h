@@ -16,7 +16,7 @@
 
 namespace gpuplan {
 
-/// What is known of a plan that can be used. Epochs are known only where the data set is.
+/// Holds what is known of a plan that can be used. Epochs are known only where the data set is.
 template <class Archive>
 void list_simulated(Archive& f, const SimulatedPlan& plan) {
   const Simulation& s = plan.simulation;

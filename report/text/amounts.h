@@ -30,7 +30,7 @@ Ink ink_of(Fit fit);
 /// "yes 93 %": the verdict, and the probability that it stands for; "yes" and "no" alone where that is certain.
 std::string verdict_text(const StrategyEstimate& e);
 
-/// What a value on an axis counts.
+/// Names what a value on an axis counts.
 enum class PlotUnit : unsigned char { FlopCount, FlopRate, ByteCount, ByteRate };
 
 struct LogAxis {

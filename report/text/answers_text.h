@@ -50,7 +50,7 @@ std::string closest_look_text(const EstimateAnswer& answer,
 std::string phases_text(const StrategyEstimate& e, const Screen& screen);
 std::string explanation_text(const std::vector<ExplainSection>& sections, const Screen& screen);
 
-/// How long the rows are, and what each way to fill sequences with them costs and gives.
+/// Says how long the rows are, and what each way to fill sequences with them costs and gives.
 std::string rows_text(const RowFit& rows, const Screen& screen);
 
 // The answer of `gpuplan simulate` for people.
@@ -90,7 +90,7 @@ std::string machine_check_text(const MachineCheck& check, const Screen& screen);
 /// "Rent 2x H100 SXM at runpod and train with fsdp: 4 h 10 min, $38."
 /// "price: $2.69 per GPU and hour, runpod, 2026-05-22 (its pricing page)"; empty without a price.
 std::string price_words(const PlanRow& row);
-/// What --overhead adds; empty where nothing is added.
+/// Gives what --overhead adds; empty where nothing is added.
 std::string overhead_words(const SearchQuestion& question);
 std::string plan_sentence(const PlanAnswer& answer);
 

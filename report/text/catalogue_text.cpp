@@ -149,7 +149,7 @@ std::string attention_text(const ModelSpec& m) {
   return text;
 }
 
-/// How many layers have each recurrent mixer, and its sizes.
+/// Says how many layers have each recurrent mixer, and its sizes.
 std::string recurrence_text(const ModelSpec& m) {
   std::vector<std::string> parts;
   const auto add = [&](bool (*accepts)(Mixer), const std::string& what) {

@@ -179,13 +179,13 @@ std::string verdict_title(const EstimateAnswer& answer) {
   return asked + " " + fits_words(*answer.shown, answer.fits());
 }
 
-/// What was chosen in the place of defaults, and what those give.
+/// Gives what was chosen in the place of defaults, and what those give.
 std::string choice_text(const EstimateAnswer& answer, const Screen& screen) {
   const std::string text = chosen_words(answer);
   return text.empty() ? "" : wrap("Chosen freely: " + text, prose_width(screen), "  ", "    ");
 }
 
-/// Why this one was chosen, or what stands against the one that comes nearest.
+/// Says why this one was chosen, or what stands against the one that comes nearest.
 std::string reason_text(const EstimateAnswer& answer, const Screen& screen) {
   if (!answer.shown) return "";
   const bool was_chosen = answer.fits() && answer.request.strategy == "auto";

@@ -36,7 +36,7 @@ std::vector<const Sample*> samples_for(const FittedProbes& fit, const std::vecto
   return out;
 }
 
-/// What was not fitted cannot be missed.
+/// A point that was not fitted cannot be missed.
 double miss(const FittedProbes& fit, const Sample& sample) {
   return fit.was_fitted(sample.probe) ? std::abs(std::log(fit.time(sample.probe).value / sample.median)) : 0;
 }
@@ -183,7 +183,7 @@ namespace {
 constexpr int kRows = 13, kWidestPlot = 76, kNarrowestPlot = 24;
 constexpr int kDotsAcross = 2, kDotsDown = 4;  // of a braille character
 
-/// What stands in a cell; where several fall into one, the later of these is seen.
+/// Names what stands in a cell; where several fall into one, the later of these is seen.
 enum class Mark : unsigned char { None, Fitted, Measured, Both, Outlier, Count };
 
 struct Look {

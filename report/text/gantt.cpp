@@ -85,7 +85,7 @@ void add_span(Row& row, const Columns& columns, const Span& span) {
   }
 }
 
-/// What takes most of a column; kNumActivities: idle.
+/// Gives what takes most of a column; kNumActivities: idle.
 int shown(const Times& times, std::int64_t width) {
   std::int64_t busy = 0;
   for (const std::int64_t t : times) busy += t;
@@ -152,7 +152,7 @@ std::string row_text(std::string_view label, const Row& row, const GanttChart& c
          " " + cells(row, chart.columns, legend, screen);
 }
 
-/// How much of the chart's time a stream is busy.
+/// Says how much of the chart's time a stream is busy.
 std::string share_text(const Row& row, const Columns& columns) {
   return fmt::format(" {:3.0f} %\n", 100 * double(row.busy.ps) / double((columns.end - columns.begin).ps));
 }

@@ -19,7 +19,7 @@ struct TimeMark {
 /// Marks at multiples of 1, 2 or 5 times a power of ten within [begin, end], at most `max_marks` of them.
 std::vector<TimeMark> time_marks(SimTime begin, SimTime end, int max_marks);
 
-/// What part of the step is drawn, and of how many GPUs.
+/// Holds what part of the step is drawn, and of how many GPUs.
 struct GanttView {
   SimTime begin;
   std::optional<SimTime> end;  // not given: the end of the step

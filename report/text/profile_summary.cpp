@@ -65,7 +65,7 @@ std::string gemm_sentence(const GemmSurface& surface, const std::optional<GpuSpe
                      format_rate(rate));
 }
 
-/// What is left to each of several ranks: ", 61 GFLOP/s each with 2 ranks at once".
+/// Gives what is left to each of several ranks: ", 61 GFLOP/s each with 2 ranks at once".
 std::string shared_rates(const Measured& measured, const GemmSurface& alone) {
   std::string out;
   for (const MeasurementsAtRanks& load : measured.loads)

@@ -11,8 +11,8 @@
 
 namespace gpuplan {
 
-/// What a measured profile says about its machine, in sentences: GEMM, memory, attention, copies, collectives, how good
-/// the fits are. Empty for a shipped one.
+/// Gives what a measured profile says about its machine, in sentences: GEMM, memory, attention, copies, collectives,
+/// how good the fits are. Empty for a shipped one.
 std::vector<std::string> summary_sentences(const Profile& profile);
 /// The same as a list of points.
 std::string profile_summary(const Profile& profile, const Screen& screen);

@@ -15,7 +15,7 @@ namespace gpuplan {
 
 constexpr int kPipeWidth = 100;
 
-/// How tables are given: for people, or alone and to paste.
+/// Says how tables are given: for people, or alone and to paste.
 enum class TableFormat : std::uint8_t { Text, Markdown, Csv };
 inline constexpr std::array kTableFormats{NameRow<TableFormat>{"text", TableFormat::Text},
                                           NameRow<TableFormat>{"md", TableFormat::Markdown},
@@ -32,7 +32,7 @@ struct Screen {
 /// The terminal behind a stream, or a pipe. Reads NO_COLOR, FORCE_COLOR, TERM and the locale's variables.
 Screen screen_of(StandardStream stream);
 
-/// What a piece of text means; the six basic colours read well on light and dark.
+/// Names what a piece of text means; the six basic colours read well on light and dark.
 enum class Ink : unsigned char { Plain, Strong, Faint, Good, Bad, Accent };
 
 std::string paint(std::string_view text, Ink ink, const Screen& screen);
@@ -45,7 +45,7 @@ inline constexpr char kTableBegins = '\x02', kTableEnds = '\x03';
 /// The tables of such an answer, an empty line between them.
 std::string tables_alone(std::string_view text);
 
-/// Where a command reads and writes. Only the answer goes to `out`. Both pass on what a terminal only shows
+/// Says where a command reads and writes. Only the answer goes to `out`. Both pass on what a terminal only shows
 /// (report/text/plain_stream.h); `raw` is for the output of a program that the user named.
 struct Console {
   std::istream& in;

@@ -17,7 +17,7 @@ std::string rate_text(double tokens_per_second) {
                                    : fmt::format("{:.3g}", tokens_per_second);
 }
 
-/// What MFU counts: a frozen weight has no gradient of its own.
+/// Counts the work of MFU: a frozen weight has no gradient of its own.
 std::string_view model_flops_text(const Recipe& recipe) {
   return recipe.method == Method::Full ? "6 FLOPs per parameter and token, and attention"
                                        : "4 FLOPs per frozen parameter and token, 6 per trained one, and attention";

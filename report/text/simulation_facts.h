@@ -28,7 +28,7 @@ std::vector<StepShare> step_shares(const Simulation& simulation);
 std::string step_text(const SimulationAnswer& answer);
 /// Says what most of the step is, then the longest part of its critical path and what would shorten it.
 std::string bound_text(const Simulation& simulation);
-/// Why the plan does not fit, and that it was simulated all the same; empty when it fits.
+/// Says why the plan does not fit, and that it was simulated all the same; empty when it fits.
 std::string fit_warning(const SimulatedPlan& plan);
 
 /// "4 GPUs, 2 of them simulated; ...": how the step was simulated.
@@ -37,7 +37,7 @@ std::string method_text(const SimulationAnswer& answer);
 /// Ends of one link, as the topology names them; "link 3" without one.
 std::string link_name(const Simulation& simulation, std::uint32_t link);
 
-/// What a plan is called beside others.
+/// Gives what a plan is called beside others.
 std::string_view plan_name(const SimulatedPlan& plan);
 
 /// Tokens per second per GPU against the first of `plans`.

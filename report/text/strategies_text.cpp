@@ -44,14 +44,14 @@ std::string memory_title(const EstimateResult& result, int room) {
   return width_of(longer) <= room ? longer : title;
 }
 
-/// What the process holds, as if the GPU had room for all of it.
+/// Gives what the process holds, as if the GPU had room for all of it.
 std::string memory_cell(const StrategyEstimate& e, int bar_width) {
   const Bytes amount = e.tiers.process;
   return fmt::format("{} {:>5.{}f}", bar(amount / e.tiers.usable, bar_width), in_gib(amount),
                      in_gib(amount) < 999.5 ? 1 : 0);
 }
 
-/// Of one machine, to load and to train.
+/// The host memory of one machine, to load and to train.
 std::string host_cell(const StrategyEstimate& e) {
   const double amount = in_gib(e.host.needed());
   return fmt::format("{:.{}f}", amount, amount < 99.5 ? 1 : 0);
@@ -62,7 +62,7 @@ std::string communication_cell(const StrategyEstimate& e) {
   return fmt::format("{} {}", to_string(e.communication_level), format_bytes(e.communication));
 }
 
-/// Of the column of time, and of the cost beside it.
+/// The heading of the column of time, and of the cost beside it.
 std::string epochs_title(const Dataset& data) {
   return fmt::format("{:g} epoch{}", data.epochs, data.epochs == 1 ? "" : "s");
 }

@@ -67,7 +67,7 @@ std::string range_text(const AccuracyRange& r, const char* what) {
                      measured);
 }
 
-/// What the brackets mean.
+/// Gives what the brackets mean.
 std::string accuracy_text(const StrategyEstimate& e) {
   if (!e.memory_range || !e.time_range) return "";
   return fmt::format("80 % of measurements are {}, and {}", range_text(*e.memory_range, "memory shown"),
@@ -142,7 +142,7 @@ std::string peaks_text(const EstimateAnswer& answer) {
 
 namespace {
 
-/// What keeps a phase from being faster: the larger of computing, waiting for messages and launching kernels.
+/// Gives what keeps a phase from being faster: the larger of computing, waiting for messages and launching kernels.
 std::string_view bound_of(const StepTime& time) {
   constexpr double kMostly = 0.9;
   if (time.host.value > kMostly * time.step.value) return "launching";

@@ -27,10 +27,10 @@ MachineTree first_machine(const Topology& topology);
 /// The link from one vertex to another; nullptr when there is none.
 const TopologyLink* link_between(const Topology& topology, std::uint32_t from, std::uint32_t to);
 
-/// As nvidia-smi topo -m says it: NV, PIX, PXB, PHB, NODE, SYS.
+/// Says it as nvidia-smi topo -m does: NV, PIX, PXB, PHB, NODE, SYS.
 std::string path_class(const Topology& topology, const MachineTree& tree, std::uint32_t a, std::uint32_t b);
 
-/// What a transfer alone reaches over a route, and the link that limits it.
+/// Holds what a transfer alone reaches over a route, and the link that limits it.
 struct RouteRate {
   BytesPerSec rate;
   std::uint32_t bottleneck{};

@@ -325,7 +325,7 @@ std::string speed_text(const ValidationAnswer& answer, const Screen& screen) {
   return out + titled("Speed, furthest off", worst_table(answer, PointKind::Speed, answer.num_worst), screen);
 }
 
-/// What the choice of `gpuplan plan` would have been worth; empty where no source ran one job in several ways.
+/// Gives what the choice of `gpuplan plan` would have been worth; empty where no source ran one job in several ways.
 std::string plan_picks_text(const ValidationAnswer& answer) {
   const PlanPicks p = judge_plans(answer.results);
   if (p.num_jobs == 0) return "";
