@@ -10,6 +10,7 @@
 #include "base/unit_text.h"
 #include "cli/arguments.h"
 #include "cli/flag_ranges.h"
+#include "cli/plan_flags.h"
 #include "cli/plan_question.h"
 #include "models/framework.h"
 #include "models/recipe_names.h"

@@ -9,6 +9,7 @@
 #include "base/names.h"
 #include "base/unit_text.h"
 #include "cli/arguments.h"
+#include "cli/flag_ranges.h"
 #include "models/framework.h"
 #include "models/recipe_names.h"
 #include "models/trained_names.h"
