@@ -159,7 +159,10 @@ void add_llama_factory(Files& files, const ExportJob& job) {
   const ModelSpec& model = job.request.model;
   const std::string& name = chat_template_of(model).llama_factory;
   OrderedJson extra = learning_keys(job);
-  if (job.setup.freezes_layers.value_or(false)) extra["finetuning_type"] = "freeze";
+  if (job.setup.freezes_layers.value_or(false)) {
+    extra["finetuning_type"] = "freeze";
+    extra["freeze_trainable_layers"] = std::int64_t(job.setup.freeze_layers.value_or(0));
+  }
   extra.update({{"template", name.empty() ? "default" : name}, {"dataset", "train"}, {"dataset_dir", "."}});
   add_own_engine(files, job, "llama-factory", extra);
   OrderedJson sets = llama_factory_data(job.data, model);
@@ -516,13 +519,11 @@ std::vector<std::string> export_targets() {
 }
 
 std::string export_hint(const std::string& plan_file, const Recipe& recipe) {
-  // of the trainers' files axolotl's alone say which fake quantisers there are, and with LLaMA-Factory's that some
-  // parameters alone are trained
-  const bool says_trained = (recipe.framework->name == "axolotl" || recipe.framework->name == "llama-factory") &&
-                            !recipe.is_adapter() && !recipe.trained_in_turn;
-  const bool can_say =
-      (recipe.trained.empty() || says_trained) &&
-      (recipe.qat == Qat::None || (recipe.framework->name == "axolotl" && !fake_quant_row(recipe.qat).dtypes.empty()));
+  // of the trainers' files axolotl's alone say which fake quantisers there are, and which parameters alone are trained,
+  // whatever they are; LLaMA-Factory's say some, which is known once they are written
+  const bool can_say = recipe.framework->name == "axolotl" && !recipe.trained_in_turn &&
+                       (recipe.trained.empty() || !recipe.is_adapter()) &&
+                       (recipe.qat == Qat::None || !fake_quant_row(recipe.qat).dtypes.empty());
   const bool needs_script = (!recipe.trained.empty() || recipe.qat != Qat::None) && !can_say;
   const auto is_own = [&](const Target& t) { return !needs_script && t.trainer && t.name == recipe.framework->name; };
   const auto found = std::find_if(kTargets.begin(), kTargets.end(), is_own);

@@ -241,6 +241,22 @@ TEST_CASE("some parameters alone, and fake quantisers: axolotl's file says them"
   CHECK(has_text(text_of(quantised, "axolotl.yaml"), "weight_dtype: int4"));
 }
 
+TEST_CASE("LLaMA-Factory's file says whole layers at an end, and modules outside of layers") {
+  EstimateRequest plan = plan_of("ddp", Method::Full);
+  plan.model = load_model("llama-3.1-8b").spec;
+  plan.recipe.trained = {"layers.30-31", "lm_head"};
+  const ExportAnswer last = export_plan(plan, "llama-factory", kMark);
+  CHECK_MESSAGE(!last.is_refused(), last.refusal);
+  for (const char* const line :
+       {"finetuning_type: freeze\n", "freeze_trainable_layers: 2\n", "freeze_extra_modules: lm_head\n"})
+    CHECK(has_text(text_of(last, "llamafactory.yaml"), line));
+  plan.recipe.trained = {"layers.0-2"};
+  CHECK(has_text(text_of(export_plan(plan, "llama-factory", kMark), "llamafactory.yaml"),
+                 "freeze_trainable_layers: -3\n"));
+  plan.recipe.trained_in_turn = true;
+  CHECK(export_plan(plan, "llama-factory", kMark).is_refused());
+}
+
 TEST_CASE("some parameters alone, and fake quantisers: trainers' files are refused, and scripts are told") {
   EstimateRequest plan = plan_of("ddp", Method::Full);
   ExportAnswer answer;
