@@ -89,7 +89,7 @@ struct NamedCauses {
 NamedCauses diagnosed(const ReportedCase& c) {
   const bool is_of_ladder = std::string_view(c.flags).find("--model") == std::string_view::npos;
   const test::Ran ran =
-      test::run_line(fmt::format("gpuplan diagnose {}{} {} --json", is_of_ladder ? kTune : "", c.flags, c.measured));
+      test::run_line(fmt::format("diagnose {}{} {} --json", is_of_ladder ? kTune : "", c.flags, c.measured));
   INFO(c.source);
   INFO(ran.err);
   REQUIRE(ran.code == 0);
@@ -120,7 +120,7 @@ TEST_CASE("diagnose: of ten runs of public reports the known cause is named in a
 }
 
 TEST_CASE("diagnose: what is missing or contradicts itself is said in one line") {
-  const auto error = [](const std::string& flags) { return test::run_line("gpuplan diagnose " + flags); };
+  const auto error = [](const std::string& flags) { return test::run_line("diagnose " + flags); };
   const std::string plan = "--model llama3-8b --lora --gpus 4xA6000 ";
   for (const auto& [flags, part] :
        std::vector<std::pair<std::string, std::string>>{{plan, "nothing was measured"},

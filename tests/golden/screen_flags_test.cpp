@@ -21,7 +21,7 @@ TEST_CASE("help: -h of the program and of every command is at most 20 lines of 8
   for (const Command& command : commands()) names.push_back(std::string(command.name) + " ");
   for (const std::string& name : names) {
     CAPTURE(name);
-    const test::Ran brief = run_line("gpuplan " + name + "-h"), whole = run_line("gpuplan " + name + "--help");
+    const test::Ran brief = run_line(name + "-h"), whole = run_line(name + "--help");
     CHECK(brief.code == 0);
     CHECK(std::ranges::count(brief.out, '\n') <= 20);
     CHECK(brief.out.size() < whole.out.size());
@@ -30,7 +30,7 @@ TEST_CASE("help: -h of the program and of every command is at most 20 lines of 8
       CAPTURE(line);
       CHECK(width_of(line) <= 80);
     }
-    CHECK(run_line("gpuplan help " + name).out == whole.out);
+    CHECK(run_line("help " + name).out == whole.out);
   }
 }
 
@@ -40,14 +40,14 @@ TEST_CASE("help: the flags that -h lists are flags of the command") {
       CAPTURE(command.name);
       CAPTURE(flag);
       if (!flag.empty())
-        CHECK(run_line(fmt::format("gpuplan {} -h", command.name)).out.find(flag) != std::string::npos);
+        CHECK(run_line(fmt::format("{} -h", command.name)).out.find(flag) != std::string::npos);
     }
 }
 
-TEST_CASE("version: -V is --version") { CHECK(run_line("gpuplan -V").out == run_line("gpuplan --version").out); }
+TEST_CASE("version: -V is --version") { CHECK(run_line("-V").out == run_line("--version").out); }
 
 TEST_CASE("colour: --color decides, whatever the answer is shown on") {
-  const std::string question = "gpuplan estimate --model llama3-8b --lora --gpus 4xA6000";
+  const std::string question = "estimate --model llama3-8b --lora --gpus 4xA6000";
   const std::string plain = run_line(question).out, painted = run_line(question + " --color always").out;
   CHECK(plain.find('\x1b') == std::string::npos);
   CHECK(painted.find('\x1b') != std::string::npos);
@@ -67,13 +67,13 @@ TEST_CASE("colour: FORCE_COLOR paints into pipes, NO_COLOR wins") {
 }
 
 TEST_CASE("format: the tables of an answer alone, whole, as CSV and as Markdown") {
-  const std::string csv = run_line("gpuplan gpus --format csv").out;
+  const std::string csv = run_line("gpus --format csv").out;
   CHECK(csv.starts_with("GPU,architecture,memory,TFLOP/s,measured,bandwidth,link,per hour\n"));
   CHECK(csv.find("\"PCIe 4.0 x16, no p2p\"") != std::string::npos);  // a cell with a comma
   for (const char* question : {"estimate --model llama3-8b --lora --gpus 4xA6000 --explain", "machines", "models qwen3",
                                "simulate --model llama3-8b --lora --gpus 4xA6000 --compare ddp,fsdp"}) {
     CAPTURE(question);
-    const test::Ran ran = run_line(fmt::format("gpuplan {} --format md", question));
+    const test::Ran ran = run_line(fmt::format("{} --format md", question));
     CHECK(ran.code == 0);
     REQUIRE(!ran.out.empty());
     for (const std::string& line : split(ran.out, '\n')) {
@@ -82,18 +82,18 @@ TEST_CASE("format: the tables of an answer alone, whole, as CSV and as Markdown"
     }
     for (const char c : ran.out) CHECK((static_cast<unsigned char>(c) >= ' ' || c == '\n'));
   }
-  CHECK(run_line("gpuplan gpus --format xml").code == 2);
+  CHECK(run_line("gpus --format xml").code == 2);
 }
 
 TEST_CASE("words: model and GPUs need no flags") {
-  const std::string flags = "gpuplan estimate --model llama3-8b --gpus 4xA6000 --lora --json";
-  CHECK(run_line("gpuplan estimate llama3-8b 4xA6000 --lora --json").out == run_line(flags).out);
-  CHECK(run_line("gpuplan estimate 4xA6000 --lora --json llama3-8b").out == run_line(flags).out);
-  CHECK(run_line("gpuplan simulate llama3-8b 2x3090 --qlora").code == 0);
-  const test::Ran twice = run_line("gpuplan estimate llama3-8b qwen2.5-7b 2x3090");
+  const std::string flags = "estimate --model llama3-8b --gpus 4xA6000 --lora --json";
+  CHECK(run_line("estimate llama3-8b 4xA6000 --lora --json").out == run_line(flags).out);
+  CHECK(run_line("estimate 4xA6000 --lora --json llama3-8b").out == run_line(flags).out);
+  CHECK(run_line("simulate llama3-8b 2x3090 --qlora").code == 0);
+  const test::Ran twice = run_line("estimate llama3-8b qwen2.5-7b 2x3090");
   CHECK(twice.code == 2);
   CHECK(twice.err.find("'qwen2.5-7b' says --model a second time") != std::string::npos);
-  CHECK(run_line("gpuplan estimate nosuchmodel 2x3090").code == 2);
+  CHECK(run_line("estimate nosuchmodel 2x3090").code == 2);
 }
 
 }  // namespace gpuplan
