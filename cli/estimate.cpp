@@ -27,6 +27,7 @@ void setup_estimate(CLI::App& app) {
   add_flag(
       app, "--explain", "",
       "all strategies, what fills the memory, all that is assumed, and every term behind the figures with its source");
+  add_flag(app, "--brief", "", "one line: the verdict, the time and the cost");
   add_flag(app, "--details", "", "also the peaks of loading, evaluation and saving, per GPU and host");
   add_flag(app, "--json", "", "the answer as JSON, in base units");
   add_flag(app, "--save", "FILE", "write the recommended plan, or that of --strategy; nothing when none fits");
@@ -72,7 +73,9 @@ int run_estimate(const CLI::App& app, Console& console) {
   answer.is_brief = !answer.has_details && !is_given(app, "--explain");
   if (is_given(app, "--explain") && answer.shown)
     answer.explanation = explain(answer.request, answer.result, *answer.shown);
-  console.print(is_given(app, "--json") ? json_text(estimate_json(answer)) : estimate_text(answer, console.screen));
+  console.print(is_given(app, "--json")    ? json_text(estimate_json(answer))
+                : is_given(app, "--brief") ? brief_text(answer)
+                                           : estimate_text(answer, console.screen));
   if (const auto file = given(app, "--save")) save(answer, *file, console);
   return answer.fits() ? 0 : 1;
 }

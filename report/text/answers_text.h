@@ -34,6 +34,8 @@ std::string chosen_words(const EstimateAnswer& answer);
 /// One line for each better way to run what was given.
 std::vector<std::string> better_lines(const EstimateAnswer& answer);
 
+/// The verdict of estimate, with time and cost of what fits, in one line however wide.
+std::string brief_text(const EstimateAnswer& answer);
 /// The answer of estimate on one screen: at most kFirstScreen lines.
 inline constexpr int kFirstScreen = 21;
 std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen);

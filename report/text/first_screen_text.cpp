@@ -121,6 +121,10 @@ std::string limits_line(const StrategyEstimate& e) {
 
 }  // namespace
 
+std::string brief_text(const EstimateAnswer& answer) {
+  return verdict_line(answer) + (answer.shown && answer.fits() ? "; " + time_line(answer) : "") + "\n";
+}
+
 std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen) {
   constexpr std::size_t kRows = 5;
   LineBudget out(kFirstScreen - 1, screen);

@@ -135,4 +135,13 @@ TEST_CASE("command, answer and prompt share a terminal of 24 lines") {
     }
 }
 
+TEST_CASE("--brief is the verdict in one line") {
+  for (const char* gpus : {"4xA6000", "1xT4"}) {
+    std::ostringstream out, err;
+    run(split(std::string("estimate --model llama3-8b --full --as-given --brief --gpus ") + gpus, ' '), out, err, {});
+    CHECK(std::ranges::count(out.str(), '\n') == 1);
+    CHECK(out.str().find(gpus == std::string("1xT4") ? "Nothing fits" : " fits; ") != std::string::npos);
+  }
+}
+
 }  // namespace gpuplan

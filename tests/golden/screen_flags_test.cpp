@@ -39,8 +39,7 @@ TEST_CASE("help: the flags that -h lists are flags of the command") {
     for (const std::string& flag : split(command.first_flags, ' ')) {
       CAPTURE(command.name);
       CAPTURE(flag);
-      if (!flag.empty())
-        CHECK(run_line(fmt::format("{} -h", command.name)).out.find(flag) != std::string::npos);
+      if (!flag.empty()) CHECK(run_line(fmt::format("{} -h", command.name)).out.find(flag) != std::string::npos);
     }
 }
 
