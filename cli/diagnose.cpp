@@ -15,6 +15,7 @@
 #include "cli/flag_ranges.h"
 #include "cli/output_flags.h"
 #include "cli/plan_flags.h"
+#include "cli/plan_question.h"
 #include "cli/row_lengths.h"
 #include "cluster/profile/run_history.h"
 #include "diagnose/profiler_trace.h"
