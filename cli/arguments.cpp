@@ -301,6 +301,7 @@ Parsed parse(CLI::App& app, const std::vector<std::string>& args) {
   parsed.app = selected(app);
   if (parsed.wants_help || parsed.wants_version) return parsed;
   refuse_remaining(app);
+  refuse_remaining(*parsed.app);  // before its words: the value of an unknown flag is none
   if (parsed.app != &app) place_words(*app.get_subcommand(parsed.app->get_name()));
   check_values(*parsed.app);
   check_screen_flags(*parsed.app);

@@ -159,8 +159,8 @@ const Command kDiagnose{
         "FILE [OPTION]...",
     .example =
         "gpuplan diagnose plan.json --measured 1.4s\n"
-        "gpuplan diagnose axolotl.yaml --gpus 2x3090 --log train.log\n"
-        "gpuplan diagnose --model llama3-8b --lora --gpus 4xA6000 --trace trace.json.gz",
+        "gpuplan diagnose --model llama3-8b --qlora --gpus 2x3090 --tokens-per-s 900\n"
+        "gpuplan diagnose --model llama3-8b --lora --gpus 4xA6000 --peak 30GiB",
     .first_flags = "--measured --tokens-per-s --peak --trace --log --gpus --model --strategy --json",
     .setup = setup_diagnose,
     .run = run_diagnose,
