@@ -119,7 +119,9 @@ struct Ends {
 
 Ends ends_of(const Spread& spread) {
   if (spread.sources <= 0) return {};
-  const boost::math::students_t distribution(std::max(1.0, spread.sources - 1));
+  // In double alone: tables of long double are filled at every start of the program, and valgrind has no long double.
+  using Double = boost::math::policies::policy<boost::math::policies::promote_double<false>>;
+  const boost::math::students_t_distribution<double, Double> distribution(std::max(1.0, spread.sources - 1));
   const double half = boost::math::quantile(boost::math::complement(distribution, kTail)) *
                       std::sqrt(spread.variance * (1 + 1 / spread.sources));
   return {std::min(0.0, spread.mean - half), std::max(0.0, spread.mean + half)};
