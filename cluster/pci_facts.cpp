@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 std::uint32_t word_at(std::string_view config, std::size_t at) {
   std::uint32_t out = 0;
-  for (std::size_t i = 4; i-- > 0;) out = out << 8 | std::uint8_t(config[at + i]);
+  for (std::size_t i = 4; i-- > 0;) out = out << 8 | std::uint8_t(config[at + i]);  // checked: a char
   return out;
 }
 
