@@ -69,10 +69,14 @@ for text in "$clone"/docs/help/*.txt; do
   case $name in
     gpuplan) expect 0 "$(<"$text")" --help; expect 0 "$(<"$text")" help; expect 2 "$(<"$text")" ;;
     licences) expect 0 "$(<"$text")" --licences ;;
+    gpuplan-h) expect 0 "$(<"$text")" -h ;;
+    *-h)
+      expect 0 "$(<"$text")" "${name%-h}" -h
+      expect 0 "$(<"$text")" "${name%-h}" --model x -h ;;
     *)
       expect 0 "$(<"$text")" "$name" --help
       expect 0 "$(<"$text")" help "$name"
-      expect 0 "$(<"$text")" "$name" --model x -h ;;
+      expect 0 "$(<"$text")" "$name" --model x --help ;;
   esac
 done
 for shell in bash zsh fish; do expect 0 "$(<"$clone/docs/help/completion.$shell")" completion "$shell"; done
