@@ -93,7 +93,7 @@ PeakKind given_peak_kind(const CLI::App& app) {
   return kind ? parse_name<PeakKind>(*kind, "--peak-kind") : PeakKind::Process;
 }
 
-/// What the log says where no flag does.
+/// Takes from the log what no flag says.
 void add_log(MeasuredRun& run, const TrainingLog& log, const StrategyEstimate& e, std::int64_t num_gpus) {
   if (!run.has_time()) {
     run.step = log.step;

@@ -1,4 +1,4 @@
-// What the kernel says of a machine's PCIe bridges: whether they send what one GPU writes to another through the
+// The kernel's word on a machine's PCIe bridges: whether they send what one GPU writes to another through the
 // processor first, which turns peer-to-peer off or makes it slow.
 #pragma once
 

@@ -63,7 +63,7 @@ Differences slow_network(const Variant& v, const Strategy&) {
   return each("nic", c.inter.bandwidth.value * 8 / kGiga, {0.5, 0.25, 0.1, 0.03});
 }
 
-/// Of trainers that choose a kernel, as those over transformers do: others have one form alone.
+/// Eager attention is possible in trainers that choose a kernel; others have one form alone.
 Differences eager_attention(const Variant& v, const Strategy&) {
   const Recipe& r = v.request.recipe;
   const bool has_eager = r.framework->defaults.attention.has_value();

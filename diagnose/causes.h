@@ -1,5 +1,5 @@
-// What may make a step take longer or shorter than predicted: rows over the table of changes (planner/changes.h), each
-// with the values that are tried, and how a user sees whether it is so.
+// Causes that make a step take longer or shorter than predicted: rows over the table of changes (planner/changes.h),
+// each with the values that are tried, and how a user sees whether it is so.
 #pragma once
 
 #include <optional>

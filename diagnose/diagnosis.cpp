@@ -214,7 +214,7 @@ class Diagnosing {
             distance(out_.memory->measured, peak(h)) < distance(out_.memory->measured, peak(as_planned)));
   }
 
-  /// What is likely before anything is measured: Cause::prior, and its values by their order.
+  /// Weighs causes by their prior and the order of their values, then by how near each comes to the measurement.
   void explain(const Hypothesis& as_planned) {
     struct Weighed {
       Explanation explanation;

@@ -1,4 +1,4 @@
-// What a kernel does, by its name: the classes in which measured and predicted time are set side by side.
+// Classes of kernels by name: those in which measured and predicted time are set side by side.
 #pragma once
 
 #include <array>
@@ -39,9 +39,9 @@ constexpr NameTable<KernelClass> names_of(KernelClass) { return {"kernel class",
 
 constexpr bool is_collective(KernelClass c) { return c >= KernelClass::AllReduce && c < KernelClass::Count; }
 
-/// Of a kernel on a GPU; Memory where no row of data/profiler.yaml knows it.
+/// Returns the class of a kernel on a GPU; Memory where no row of data/profiler.yaml knows it.
 KernelClass class_of_kernel(std::string_view name);
-/// Of an operation on a CPU; Count: no op that does work of its own.
+/// Returns the class of an operation on a CPU; Count: no op that does work of its own.
 KernelClass class_of_op(std::string_view name);
 
 }  // namespace gpuplan

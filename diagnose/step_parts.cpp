@@ -179,7 +179,7 @@ class Summing {
     out_.idle = per_step(std::max<std::int64_t>(0, window_.end - window_.begin - busy));
   }
 
-  /// Says where no device works, operations of the host are the work; those inside others are part of them.
+  /// Counts operations of the host as the work where no device works; those inside others are part of them.
   void sum_host() {
     std::map<std::uint32_t, std::vector<HostOp>> threads;
     for (const HostOp& op : trace_.ops)

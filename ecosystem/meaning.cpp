@@ -108,7 +108,7 @@ class Reader {
     if (s_.saved_modules) r.lora.modules_to_save = *s_.saved_modules;
   }
 
-  /// Says where a file says a number of blocks of a rotation, they are of another size in every layer.
+  /// Blocks of a rotation are of another size in every layer where a file says their number.
   void read_kind(LoraSpec& lora) {
     if (s_.adapter_kind) lora.kind = *s_.adapter_kind;
     const AdapterKind& kind = *lora.kind;
