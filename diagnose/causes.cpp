@@ -6,6 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "base/files.h"
+#include "base/surroundings.h"
+#include "base/yaml_file.h"
 #include "cluster/links.h"
 #include "models/ledger.h"
 #include "planner/cost.h"
@@ -140,55 +143,56 @@ Differences waits_for_data(const Variant&, const Strategy&) {
   return out;
 }
 
-constexpr std::array kCauses{
-    Cause{"p2p", "peer-to-peer between the GPUs is off: NCCL goes through the host's memory",
-          "nvidia-smi topo -p2p r; NCCL_DEBUG=INFO says 'via SHM'; NCCL_P2P_DISABLE, ACS and IOMMU turn it off",
-          without_peers},
-    Cause{"nvlink", "NVLink is not in use: NCCL goes through the host's memory",
-          "nvidia-smi nvlink -s; NCCL_DEBUG=INFO says 'via SHM' or 'via P2P'; NCCL_P2P_DISABLE turns NVLink off, too",
-          without_nvlink, 0.4},
-    Cause{"p2p-on", "peer-to-peer between the GPUs works, which these cards are not assumed to have",
-          "nvidia-smi topo -p2p r; say it with --gpu-spec p2p=yes", with_peers},
-    Cause{"pcie", "cards sit in slots of fewer PCIe lanes, or of an older generation",
-          "nvidia-smi --query-gpu=pcie.link.width.current,pcie.link.gen.max --format=csv", narrow_slots},
-    Cause{"network", "the network between machines is slower than assumed, or falls back to TCP",
-          "NCCL_DEBUG=INFO says 'via NET/IB' or 'NET/Socket'; nccl-tests all_reduce_perf", slow_network},
-    Cause{"attention", "attention runs in its eager form, with all scores in memory",
-          "attn_implementation of the trainer; model.config._attn_implementation says which runs", eager_attention},
-    Cause{"attention-fused", "attention runs in a fused kernel, not in its eager form",
-          "model.config._attn_implementation says which runs", fused_attention},
-    Cause{"packing", "rows are not packed: sequences are mostly padding, or short",
-          "log the shape of input_ids; sample_packing or packing of the trainer", unpacked},
-    Cause{"padding", "rows are padded to the full sequence length, not to the longest of a batch",
-          "log the shape of input_ids; pad_to_max_length or pad_to_sequence_len of the trainer", packed},
-    Cause{"linear-attention", "linear attention runs loops in torch: flash-linear-attention is not installed",
-          "pip show flash-linear-attention causal-conv1d; transformers says that it falls back",
-          loops_of_linear_attention},
-    Cause{"kernels", "the fused kernels of loss and layers (Liger) are not in use",
-          "the trainer's log names them when it applies them", plain_kernels},
-    Cause{"compile", "torch.compile has no effect: graphs break, or shapes change from step to step",
-          "TORCH_LOGS=recompiles,graph_breaks", not_compiled},
-    Cause{"checkpointing", "activations are recomputed in backward", "gradient_checkpointing of the trainer",
-          recomputes, 0.5},
-    Cause{"no-checkpointing", "activations are not recomputed in backward", "gradient_checkpointing of the trainer",
-          recomputes_nothing, 0.5},
-    Cause{"precision", "products run in fp32: autocast is off, or the weights were loaded in fp32",
-          "bf16 or fp16 of the trainer; the dtype of the model's parameters", in_fp32, 0.3},
-    Cause{"overlap", "reductions do not run beside backward", "overlap_comm of DeepSpeed's configuration",
-          waits_for_reductions},
-    Cause{"host-step", "the optimizer steps slowly on the host: few threads, or no vectorised Adam",
-          "OMP_NUM_THREADS; cores that the job may use; DeepSpeed logs whether CPUAdam was built", slow_host_step},
-    Cause{"clock", "the GPUs run at lower clocks: heat, a power limit, or another program on them",
-          "nvidia-smi -q -d PERFORMANCE,CLOCK,POWER while it trains", low_clocks},
-    Cause{"launches", "the host launches kernels too slowly: few or busy cores, or Python between the kernels",
-          "GPU utilisation below 100 % without communication; a faster core, torch.compile, a larger micro batch",
-          slow_launches},
-    Cause{"data", "the training loop waits for its data, or saves and evaluates in between",
-          "dataloader_num_workers; time a loop over the data alone; logging, saving and evaluation steps",
-          waits_for_data}};
+struct WaysOfCause {
+  std::string_view cause;
+  Ways ways;
+};
+constexpr std::array kWays{WaysOfCause{"p2p", without_peers},
+                           WaysOfCause{"nvlink", without_nvlink},
+                           WaysOfCause{"p2p-on", with_peers},
+                           WaysOfCause{"pcie", narrow_slots},
+                           WaysOfCause{"network", slow_network},
+                           WaysOfCause{"attention", eager_attention},
+                           WaysOfCause{"attention-fused", fused_attention},
+                           WaysOfCause{"packing", unpacked},
+                           WaysOfCause{"padding", packed},
+                           WaysOfCause{"linear-attention", loops_of_linear_attention},
+                           WaysOfCause{"kernels", plain_kernels},
+                           WaysOfCause{"compile", not_compiled},
+                           WaysOfCause{"checkpointing", recomputes},
+                           WaysOfCause{"no-checkpointing", recomputes_nothing},
+                           WaysOfCause{"precision", in_fp32},
+                           WaysOfCause{"overlap", waits_for_reductions},
+                           WaysOfCause{"host-step", slow_host_step},
+                           WaysOfCause{"clock", low_clocks},
+                           WaysOfCause{"launches", slow_launches},
+                           WaysOfCause{"data", waits_for_data}};
+
+std::vector<Cause> read_causes() {
+  YamlFile file = YamlFile::read(data_dir() / "causes.yaml");
+  std::vector<Cause> out;
+  for (Fields& f : file.top().list("causes")) {
+    Cause& cause = out.emplace_back();
+    f("name", cause.name);
+    f("says", cause.says);
+    f("check", cause.check);
+    f.optional("prior", cause.prior, NumberRange{.least = 0, .most = 1});
+    f.text("source");
+    const auto row = std::ranges::find(kWays, cause.name, &WaysOfCause::cause);
+    if (row == kWays.end())
+      f.report("name", fmt::format("'{}' is unknown", cause.name));
+    else
+      cause.ways = row->ways;
+    f.refuse_unknown();
+  }
+  if (out.size() != kWays.size()) file.top().report("causes", fmt::format("must be {}, one each", kWays.size()));
+  file.top().refuse_unknown();
+  file.finish();
+  return out;
+}
 
 }  // namespace
 
-std::span<const Cause> causes() { return kCauses; }
+std::span<const Cause> causes() { return read_once<read_causes>(); }
 
 }  // namespace gpuplan

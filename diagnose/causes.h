@@ -4,7 +4,7 @@
 
 #include <optional>
 #include <span>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "planner/changes.h"
@@ -17,12 +17,16 @@ struct Difference {
   double wait = 0;  // of the training loop, over the predicted step
 };
 
+/// Lists the values of a cause, the likeliest first: each is taken to be half as likely as the one before. Empty: it
+/// cannot be here.
+using Ways = std::vector<Difference> (*)(const Variant& asked, const Strategy& strategy);
+
+/// A row of data/causes.yaml.
 struct Cause {
-  std::string_view name;   // "p2p"
-  std::string_view says;   // "peer-to-peer between the GPUs is off: NCCL goes through the host's memory"
-  std::string_view check;  // how to see it, or undo it
-  /// The likeliest value first: each is taken to be half as likely as the one before. Empty: it cannot be here.
-  std::vector<Difference> (*ways)(const Variant& asked, const Strategy& strategy);
+  std::string name;   // "p2p"
+  std::string says;   // "peer-to-peer between the GPUs is off: NCCL goes through the host's memory"
+  std::string check;  // how to see it, or undo it
+  Ways ways{};
   /// Says how often it is so beside the others, before anything is measured. By judgement: what a trainer's defaults
   /// exclude, and what its log or a failing start would show, is rarer.
   double prior = 1;

@@ -8,20 +8,10 @@ namespace {
 
 constexpr std::string_view kDigits = "0123456789";
 
-/// The number behind 'key': in a Python dictionary.
-std::optional<double> number_after(std::string_view line, std::string_view key) {
-  for (const char quote : {'\'', '"'}) {
-    const std::string wanted = quote + std::string(key) + quote + ":";
-    const std::size_t at = line.find(wanted);
-    if (at == std::string_view::npos) continue;
-    std::size_t begin = line.find_first_not_of(" '\"", at + wanted.size());
-    if (begin == std::string_view::npos) return std::nullopt;
-    const std::string text(line.substr(begin, 40));
-    char* end = nullptr;
-    const double value = std::strtod(text.c_str(), &end);
-    if (end == text.c_str()) return std::nullopt;
-    return value;
-  }
+/// The number of a key of a Python dictionary.
+std::optional<double> number_of(std::string_view line, std::string_view key) {
+  for (const char quote : {'\'', '"'})
+    if (const auto value = number_behind(line, quote + std::string(key) + quote + ":")) return value;
   return std::nullopt;
 }
 
@@ -75,14 +65,28 @@ bool read_bar(std::string_view line, LoggedStep& out) {
 
 }  // namespace
 
+std::optional<double> number_behind(std::string_view line, std::string_view text) {
+  constexpr std::size_t kMostBetween = 6, kMostDigits = 40;
+  const std::size_t at = line.find(text);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::size_t begin = line.find_first_not_of(" '\":=", at + text.size());
+  if (begin == std::string_view::npos || begin > at + text.size() + kMostBetween) return std::nullopt;
+  std::string digits;
+  for (const char c : line.substr(begin, kMostDigits))
+    if (c != ',' || digits.empty()) digits += c;
+  char* end = nullptr;
+  const double value = std::strtod(digits.c_str(), &end);
+  return end == digits.c_str() ? std::nullopt : std::optional(value);
+}
+
 std::optional<LoggedStep> read_log_line(std::string_view line) {
   LoggedStep out;
   const bool has_bar = read_bar(line, out);
   if (line.find('{') != std::string_view::npos) {
-    out.loss = number_after(line, "loss");
-    out.grad_norm = number_after(line, "grad_norm");
-    out.learning_rate = number_after(line, "learning_rate");
-    if (const auto step = number_after(line, "step"); step && *step >= 1) out.step = std::int64_t(*step);
+    out.loss = number_of(line, "loss");
+    out.grad_norm = number_of(line, "grad_norm");
+    out.learning_rate = number_of(line, "learning_rate");
+    if (const auto step = number_of(line, "step"); step && *step >= 1) out.step = std::int64_t(*step);
   }
   if (!has_bar && !out.loss) return std::nullopt;
   return out;

@@ -15,6 +15,9 @@ struct LoggedStep {
   std::optional<double> loss, grad_norm, learning_rate;
 };
 
+/// The number that follows `text` in a line: past quotes, colons and spaces, with commas between thousands.
+std::optional<double> number_behind(std::string_view line, std::string_view text);
+
 /// "{'loss': 1.2, 'grad_norm': 0.5, …}" of transformers and TRL, wherever it stands in the line, with or without quotes
 /// around the numbers; "12/100 [00:30<03:40, 2.5s/it]" of tqdm. Nothing in any other line.
 std::optional<LoggedStep> read_log_line(std::string_view line);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,7 +12,9 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/surroundings.h"
 #include "base/unit_text.h"
+#include "base/yaml_file.h"
 #include "cluster/gpu_catalogue.h"
 #include "cluster/local_cluster.h"
 #include "models/installed_packages.h"
@@ -22,21 +26,41 @@ using Findings = std::vector<MachineFinding>;
 
 bool has_several(const MachineCheck& c) { return c.machine && c.machine->gpus.size() > 1; }
 
-/// Variables of the environment that slow a training down wherever they are set.
+/// A variable of the environment that slows a training down wherever it is set.
 struct SlowVariable {
-  const char* name;
-  std::string_view harmless;  // value with which it does nothing
-  const char* what;
+  std::string name, harmless, what;  // `harmless`: the value with which it does nothing
 };
-constexpr std::array kSlowVariables{
-    SlowVariable{"NCCL_P2P_DISABLE", "0", "NCCL does not use peer-to-peer, NVLink included"},
-    SlowVariable{"NCCL_SHM_DISABLE", "0", "NCCL sends between GPUs of this machine over the network"},
-    SlowVariable{"NCCL_IB_DISABLE", "0", "NCCL uses TCP between machines"},
-    SlowVariable{"CUDA_LAUNCH_BLOCKING", "0", "the host waits for every kernel"},
-    SlowVariable{"TORCH_CUDNN_SDPA_ENABLED", "1", "attention may not use cuDNN"}};
+
+/// A library without which a training is slower or impossible.
+struct UsefulLibrary {
+  std::string name, what;
+};
+
+struct DoctorRows {
+  std::vector<SlowVariable> variables;
+  std::vector<UsefulLibrary> libraries;
+};
+
+DoctorRows read_doctor_rows() {
+  YamlFile file = YamlFile::read(data_dir() / "doctor.yaml");
+  DoctorRows rows;
+  for (Fields& f : file.top().list("variables")) {
+    rows.variables.push_back({f.text("name"), f.text("harmless"), f.text("what")});
+    f.text("source");
+    f.refuse_unknown();
+  }
+  for (Fields& f : file.top().list("libraries")) {
+    rows.libraries.push_back({f.text("name"), f.text("what")});
+    f.text("source");
+    f.refuse_unknown();
+  }
+  file.top().refuse_unknown();
+  file.finish();
+  return rows;
+}
 
 void look_at_variables(const MachineCheck&, Findings& out) {
-  for (const SlowVariable& row : kSlowVariables) {
+  for (const SlowVariable& row : read_once<read_doctor_rows>().variables) {
     const std::string value = text_of_variable(row.name);
     if (!value.empty() && value != row.harmless)
       out.push_back({fmt::format("{}={}: {}", row.name, value, row.what), fmt::format("unset {}", row.name)});
@@ -107,20 +131,9 @@ void look_at_host(const MachineCheck& c, Findings& out) {
          "ask for more cores (--cpus-per-task, docker --cpus): launches and data loading wait for them"});
 }
 
-/// Libraries without which a training is slower or impossible.
-struct UsefulLibrary {
-  std::string_view name;
-  const char* what;
-};
-constexpr std::array kUseful{
-    UsefulLibrary{"flash-linear-attention",
-                  "hybrids with linear attention (Qwen3-Next, Qwen3.5) take 2 to 4 times as long without it"},
-    UsefulLibrary{"liger-kernel", "fused loss and layers are not there: full logits are held"},
-    UsefulLibrary{"bitsandbytes", "QLoRA and 8-bit optimizers need it"}};
-
 void look_at_python(const MachineCheck& c, Findings& out) {
   if (c.python.empty()) return;
-  for (const UsefulLibrary& row : kUseful) {
+  for (const UsefulLibrary& row : read_once<read_doctor_rows>().libraries) {
     const bool is_known = std::ranges::any_of(libraries(), [&](const Library& l) { return l.name == row.name; });
     const auto found = c.python.find(row.name);
     if (is_known && (found == c.python.end() || found->second.text == "none"))

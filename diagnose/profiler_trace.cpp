@@ -16,25 +16,6 @@
 namespace gpuplan {
 namespace {
 
-/// Names what an event is, by its category. Traces before PyTorch 1.13 spell them with capitals.
-enum class EventKind : std::uint8_t { Other, Kernel, Copy, Fill, Launch, Op, Note };
-struct CategoryRow {
-  std::string_view name;
-  EventKind kind;
-};
-constexpr std::array kCategories{
-    CategoryRow{"kernel", EventKind::Kernel},       CategoryRow{"Kernel", EventKind::Kernel},
-    CategoryRow{"gpu_memcpy", EventKind::Copy},     CategoryRow{"Memcpy", EventKind::Copy},
-    CategoryRow{"gpu_memset", EventKind::Fill},     CategoryRow{"Memset", EventKind::Fill},
-    CategoryRow{"cuda_runtime", EventKind::Launch}, CategoryRow{"Runtime", EventKind::Launch},
-    CategoryRow{"cuda_driver", EventKind::Launch},  CategoryRow{"cpu_op", EventKind::Op},
-    CategoryRow{"Operator", EventKind::Op},         CategoryRow{"user_annotation", EventKind::Note}};
-
-EventKind kind_of(std::string_view category) {
-  const auto row = std::ranges::find(kCategories, category, &CategoryRow::name);
-  return row == kCategories.end() ? EventKind::Other : row->kind;
-}
-
 /// The event that is being read.
 struct TraceEvent {
   std::string name, category, thread;
@@ -152,7 +133,7 @@ void TraceReader::take_event() {
       event_.duration > 1e12)
     return;
   const TraceSpan span{std::llround(event_.begin * 1e3), std::llround((event_.begin + event_.duration) * 1e3)};
-  switch (const EventKind kind = kind_of(event_.category)) {
+  switch (const EventKind kind = kind_of_category(event_.category)) {
     case EventKind::Kernel:
     case EventKind::Copy:
     case EventKind::Fill: return take_work(kind, span);
@@ -178,12 +159,13 @@ void TraceReader::take_work(EventKind kind, TraceSpan span) {
 }
 
 void TraceReader::take_host(EventKind kind, TraceSpan span) {
-  const std::string& name = event_.name;
-  if (name.starts_with("ProfilerStep")) return trace_.steps.push_back(span);
-  if (name.starts_with("Optimizer.step") || name.starts_with("## optimizer"))
-    return trace_.optimizer.push_back({span, thread_index()});
-  if (name.starts_with("autograd::engine::evaluate_function")) return trace_.backward.push_back({span, thread_index()});
-  if (name.starts_with("enumerate(DataLoader)")) return trace_.loader.push_back({span, thread_index()});
+  switch (framed_by(event_.name)) {
+    case FramedPart::Step: return trace_.steps.push_back(span);
+    case FramedPart::Optimizer: return trace_.optimizer.push_back({span, thread_index()});
+    case FramedPart::Backward: return trace_.backward.push_back({span, thread_index()});
+    case FramedPart::Loader: return trace_.loader.push_back({span, thread_index()});
+    case FramedPart::None: break;
+  }
   if (kind == EventKind::Note) return;
   const KernelClass is = class_of<class_of_op>(ops_);
   if (is != KernelClass::Count) trace_.ops.push_back({span, thread_index(), is});

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "diagnose/kernel_class.h"
+#include "diagnose/profiler_names.h"
 
 namespace gpuplan {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "diagnose/kernel_class.h"
+#include "diagnose/profiler_names.h"
 #include "diagnose/profiler_trace.h"
 
 namespace gpuplan {

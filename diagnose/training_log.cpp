@@ -1,7 +1,6 @@
 #include "diagnose/training_log.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <vector>
 
@@ -57,18 +56,9 @@ std::vector<FigureRow> read_figure_rows() {
   return out;
 }
 
-/// The number that follows a text: past quotes, colons and spaces, with commas between thousands.
-std::optional<double> number_behind(std::string_view line, std::string_view text) {
-  const std::size_t at = line.find(text);
-  if (at == std::string_view::npos) return std::nullopt;
-  const std::size_t begin = line.find_first_not_of(" '\":=", at + text.size());
-  if (begin == std::string_view::npos || begin > at + text.size() + 6) return std::nullopt;
-  std::string digits;
-  for (const char c : line.substr(begin, 40))
-    if (c != ',' || digits.empty()) digits += c;
-  char* end = nullptr;
-  const double value = std::strtod(digits.c_str(), &end);
-  return end == digits.c_str() || !(value > 0) || value > 1e15 ? std::nullopt : std::optional(value);
+std::optional<double> positive_behind(std::string_view line, std::string_view text) {
+  const auto value = number_behind(line, text);
+  return value && *value > 0 && *value <= 1e15 ? value : std::nullopt;
 }
 
 /// A progress bar, by its number of steps.
@@ -82,10 +72,10 @@ class LogReader {
  public:
   void take(const std::string& line) {
     for (const FigureRow& row : read_once<read_figure_rows>())
-      if (const auto value = number_behind(line, row.text))
+      if (const auto value = positive_behind(line, row.text))
         figures_[std::size_t(row.says)].push_back(*value * row.unit);
     if (const auto logged = read_log_line(line)) take_bar(*logged);
-    if (const auto rate = number_behind(line, "train_steps_per_second")) final_rate_ = rate;
+    if (const auto rate = positive_behind(line, "train_steps_per_second")) final_rate_ = rate;
   }
 
   TrainingLog finish() const {
@@ -167,10 +157,8 @@ TrainingLog read_training_log(std::istream& in, const std::string& where) {
   end_line();
   TrainingLog log = reader.finish();
   if (!log.has_time() && !log.allocated && !log.reserved)
-    throw InputError(
-        where, "says nothing of the time of a step or of memory",
-        "logs of transformers, TRL, axolotl, LLaMA-Factory, ms-swift, torchtune, Megatron-LM and NeMo do; or "
-        "--measured 1.4s");
+    throw InputError(where, "says nothing of the time of a step or of memory",
+                     "progress bars and the figures of data/training_logs.yaml are read; or --measured 1.4s");
   return log;
 }
 

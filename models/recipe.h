@@ -118,8 +118,8 @@ struct Recipe {
   QuantSpec quant;
   /// Names of parameters or modules (models/trained_names.h) that alone are trained, or carry adapters; empty: all.
   std::vector<std::string> trained;
-  /// Holds what `trained` leaves out has its turn in other steps, under one optimizer that keeps its states of all of
-  /// it.
+  /// True where parameters that `trained` leaves out have their turn in other steps, under one optimizer that keeps its
+  /// states of all of them.
   bool trained_in_turn = false;
   Precision precision = Precision::Bf16Mixed;
   RowOf<OptimizerSpec> optimizer;     // adamw-fused

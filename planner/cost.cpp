@@ -215,13 +215,10 @@ double crowding_of(const CostModel& m, const ComputeKind& compute) {
          oversubscription(m.load ? m.load->num_ranks : compute.ranks_per_node, compute.host_cores);
 }
 
-/// cuBLAS has kernels for tensor cores that load 16 bytes at a time. Heads that do not begin there take those of the
-/// vector units. Source: NVIDIA, Matrix Multiplication Background User's Guide (DU-09799-001), section 2.2; that
-/// nothing of the tensor cores is left is what 19 runs of bigscience-workshop/bigscience show, heads of 108 and 150
-/// (train/tr11-176B-ml/chronicles-prequel.md).
-void add_alignment(CostModel& m, const GpuSpec& gpu, Dtype dtype, double vector_share) {
-  if (gpu.vendor != "nvidia" || vector_share <= 0) return;
-  m.aligned_head = std::max<std::int64_t>(1, 16 / size_of(dtype));
+/// Heads that do not begin at Profile::head_alignment multiply on the vector units, at `vector_share` of the rate.
+void add_alignment(CostModel& m, const Profile& profile, Dtype dtype, double vector_share) {
+  if (profile.head_alignment <= 0 || vector_share <= 0) return;
+  m.aligned_head = std::max<std::int64_t>(1, profile.head_alignment / size_of(dtype));
   m.unaligned = std::min(1.0, vector_share);
 }
 
@@ -239,7 +236,7 @@ CostModel make_cost_model(const GpuSpec& gpu, const Profile& profile, ComputeKin
   m.gemm = best * profile.gemm_efficiency;
   m.gemm_fp32 = best_of(rates_of(gpu, Dtype::F32)) * profile.gemm_efficiency;
   m.batched_gemm = m.gemm * profile.batched_gemm_efficiency;
-  add_alignment(m, gpu, compute.dtype, best_of({gpu.fp32, gpu.gemm_fp32}) / best);
+  add_alignment(m, profile, compute.dtype, best_of({gpu.fp32, gpu.gemm_fp32}) / best);
   m.flash = m.gemm * profile.flash_efficiency;
   m.cudnn = m.gemm * profile.cudnn_attention_efficiency;
   m.flash3 = m.gemm * profile.flash3_efficiency;

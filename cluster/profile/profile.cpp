@@ -39,6 +39,7 @@ constexpr std::array kSlots{
     Slot{"flash3_efficiency", Measure::Share, [](Profile& p, double v) { p.flash3_efficiency = v; }},
     Slot{"small_head_attention", Measure::Share, [](Profile& p, double v) { p.small_head_attention = v; }},
     Slot{"batched_gemm_efficiency", Measure::Share, [](Profile& p, double v) { p.batched_gemm_efficiency = v; }},
+    Slot{"head_alignment", Measure::Share, [](Profile& p, double v) { p.head_alignment = std::int64_t(v); }, true},
     Slot{"memory_efficiency", Measure::Share, [](Profile& p, double v) { p.memory_efficiency = v; }},
     Slot{"eager_bytes_factor", Measure::Share, [](Profile& p, double v) { p.eager_bytes_factor = v; }},
     Slot{"fused_bytes_factor", Measure::Share, [](Profile& p, double v) { p.fused_bytes_factor = v; }},

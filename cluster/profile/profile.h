@@ -39,6 +39,7 @@ struct Profile {
   double flash3_efficiency{};           // the same of FlashAttention 3
   double small_head_attention{};        // factor for heads below 128
   double batched_gemm_efficiency{};     // eager attention's batched GEMMs over the sustained GEMM rate
+  std::int64_t head_alignment{};        // bytes at which heads of batched GEMMs begin on tensor cores; 0: anywhere
   double memory_efficiency{};           // reached over datasheet memory bandwidth
   double eager_bytes_factor{},
       fused_bytes_factor{};                   // bytes really moved over the minimum of an op; fused: hand-written

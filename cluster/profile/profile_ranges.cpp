@@ -38,6 +38,7 @@ constexpr std::array kRanges{
     ProfileRange{"values", "flash3_efficiency", kPlainUnit, kShareOfRate},
     ProfileRange{"values", "small_head_attention", kPlainUnit, kShareOfRate},
     ProfileRange{"values", "batched_gemm_efficiency", kPlainUnit, kShareOfRate},
+    ProfileRange{"values", "head_alignment", kPlainUnit, {0, 4096}},
     ProfileRange{"values", "memory_efficiency", kPlainUnit, kShareOfRate},
     ProfileRange{"values", "nvlink_efficiency", kPlainUnit, kShareOfRate},
     ProfileRange{"values", "pcie_efficiency", kPlainUnit, kShareOfRate},

@@ -68,7 +68,7 @@ std::vector<StepShare> step_shares(const Simulation& simulation) {
       {"exposed communication", "compute waits while data moves", 0, simulation.exposed_communication},
       {"bubble", "waits for another pipeline stage", 0, simulation.bubble},
       {"host-bound", "waits for the host to launch kernels", 0, simulation.host_bound},
-      {"idle", "nothing of the above", 0, simulation.idle}};
+      {"idle", "nothing of the above", 0, simulation.idle, "The GPUs are"}};
   for (StepShare& s : out)
     if (step.value > 0) s.share = s.time / step;
   return out;
@@ -85,8 +85,7 @@ std::string step_text(const SimulationAnswer& answer) {
 std::string bound_text(const Simulation& simulation) {
   const std::vector<StepShare> shares = step_shares(simulation);
   const StepShare& most = *std::ranges::max_element(shares, {}, &StepShare::share);
-  const std::string begin = most.name == "idle" ? "The GPUs are idle for" : fmt::format("Bound by {},", most.name);
-  const std::string text = fmt::format("{} {:.0f} % of the step.", begin, 100 * most.share);
+  const std::string text = fmt::format("{} {}, {:.0f} % of the step.", most.bound, most.name, 100 * most.share);
   if (simulation.critical.empty()) return text;
   const CriticalItem& first = simulation.critical.front();
   return text + fmt::format(" Longest: {}, {}{}.", first.what, format_duration(first.time),

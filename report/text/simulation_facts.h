@@ -21,6 +21,7 @@ struct StepShare {
   std::string name, meaning;
   double share{};  // of the step
   Seconds time;
+  std::string_view bound = "Bound by";  // begins the sentence of a step that is mostly this
 };
 std::vector<StepShare> step_shares(const Simulation& simulation);
 

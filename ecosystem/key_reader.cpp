@@ -1,0 +1,333 @@
+#include "ecosystem/key_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "base/value_tree.h"
+#include "ecosystem/given_files.h"
+#include "ecosystem/meaning.h"
+#include "ecosystem/methods.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+
+/// "q_proj,v_proj" and "full_shard auto_wrap" as lists.
+json words_of_list(const json& text) {
+  json words = json::array();
+  for (const std::string& part : split(text.get<std::string>(), ','))
+    for (const std::string& word : split(std::string(trim(part)), ' '))
+      if (!word.empty()) words.push_back(word);
+  return words;
+}
+
+/// The words of a list, each in the vocabulary of the row: [all] is [all-linear] where "all" is.
+json words_of(const KeyRow& row, const json& list) {
+  json words = json::array();
+  for (const json& item : list) {
+    if (!row.each.empty() && item.is_object()) {
+      if (item.contains(row.each) && item[row.each].is_string()) words.push_back(item[row.each]);
+      continue;
+    }
+    const KeyRow::Value* known = row.find_value(item);
+    if (!known)
+      words.push_back(item);
+    else if (!known->second.is_null())
+      words.insert(words.end(), known->second.begin(), known->second.end());
+  }
+  return words;
+}
+
+/// "8", "1e-4" as the number that Python's int and float read; nothing for other texts.
+std::optional<json> number_of_text(const std::string& text) {
+  const std::string digits(trim(text));
+  std::int64_t whole = 0;
+  double number = 0;
+  const char* const end = digits.data() + digits.size();
+  if (const auto read = std::from_chars(digits.data(), end, whole); read.ec == std::errc{} && read.ptr == end)
+    return whole;
+  if (const auto read = std::from_chars(digits.data(), end, number);
+      read.ec == std::errc{} && read.ptr == end && std::isfinite(number))
+    return number;
+  return std::nullopt;
+}
+
+std::string text_of(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+/// Reads the keys of one file.
+class KeyReader {
+ public:
+  KeyReader(ReadFile& out, const ParsedConfig& parsed, std::vector<std::string>& notes, std::string objective)
+      : out_(out),
+        objective_(std::move(objective)),
+        table_(*out.table),
+        tree_(*parsed.tree),
+        stops_at_unknown_(table_.refuses_unknown && !parsed.is_guess),
+        is_guess_(parsed.is_guess),
+        notes_(notes) {}
+
+  void read() {
+    const std::string said = said_objective();
+    const auto method = find_foreign_method(table_.name, tree_.root, said);
+    if (method && !method->objective.empty() && (said.empty() || said == method->objective))
+      take_method(*method, said.empty());
+    else if (method && !is_planned_with(said, *method))
+      fail(method->keys.front(), fmt::format("belongs to {}, which is not modelled: {}", method->name, method->why),
+           fmt::format("{}: to plan one of them, leave out {}", kPlannedMethods, fmt::join(method->keys, ", ")));
+    for (const ValueTree::Problem& key : tree_.repeated)
+      notes_.push_back(fmt::format("{}:{}: {} comes twice: the last value counts, as {} reads it", tree_.file, key.line,
+                                   key.key, table_.title));
+    read_mapping(tree_.root, "");
+    for (const auto& [reason, keys] : ignored_)
+      notes_.push_back(fmt::format("{}: not counted, because {}: {}", tree_.file, reason, fmt::join(keys, ", ")));
+    if (!unknown_.empty())
+      notes_.push_back(
+          fmt::format("{}: not known to gpuplan and not counted: {}", tree_.file, fmt::join(unknown_, ", ")));
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& key, const std::string& problem, const std::string& hint) const {
+    const auto place = tree_.places.find(key);
+    const bool is_known = place != tree_.places.end();
+    const std::string line = is_known ? fmt::format(":{}", place->second.key_line) : "";
+    const std::string& file = is_known && !place->second.file.empty() ? place->second.file : tree_.file;
+    throw InputError(fmt::format("{}{}: {}", file, line, key), problem, hint);
+  }
+
+  /// The method that a flag says beside the file, that a key of the table states, or the program that was started;
+  /// empty: none.
+  std::string said_objective() const {
+    if (!objective_.empty()) return objective_;
+    for (const KeyRow& row : table_.rows) {
+      if (!row.field || row.field->name != "objective" || !tree_.root.contains(row.key)) continue;
+      const KeyRow::Value* known = row.find_value(tree_.root.at(row.key));
+      if (known && known->second.is_string()) return known->second.get<std::string>();
+    }
+    return {};
+  }
+
+  /// Says whether every key of the sign is one that the table knows, under a method that is planned.
+  bool is_planned_with(const std::string& said, const ForeignSign& sign) const {
+    return !said.empty() &&
+           std::ranges::all_of(sign.keys, [&](const std::string& key) { return table_.find(as_in_table(key)); });
+  }
+
+  /// Keys of a method that is planned: those without a row change nothing that is counted.
+  void take_method(const ForeignSign& method, bool is_stated_by_keys) {
+    if (is_stated_by_keys) state_fact(*find_setup_field("objective"), method.keys.front(), method.objective);
+    for (const std::string& key : method.keys)
+      if (!table_.find(as_in_table(key)))
+        ignored_[fmt::format("of {}, and it changes neither memory nor the time of a step", method.name)].push_back(
+            key);
+  }
+
+  /// The key as the table spells it: a mapping's own prefix may be left out.
+  std::string as_in_table(const std::string& path) const {
+    if (table_.find(path) || table_.has_below(path)) return path;
+    for (const auto& [mapping, prefix] : table_.prefixes)
+      if (path.starts_with(mapping + ".")) {
+        const std::string key = path.substr(mapping.size() + 1);
+        const std::string bare = key.starts_with(prefix) ? key.substr(prefix.size()) : key;
+        for (const std::string& other : {mapping + "." + prefix + bare, mapping + "." + bare})
+          if (table_.find(other)) return other;
+      }
+    return path;
+  }
+
+  void read_mapping(const json& mapping, const std::string& above) {
+    for (const auto& [key, value] : mapping.items()) {
+      const std::string path = above.empty() ? key : above + "." + key;
+      const std::string known = as_in_table(path);
+      const KeyRow* row = table_.find(known);
+      if (row && names_engine(*row) && holds_settings(value))
+        read_engine(*row, path, value);
+      else if (row && (row->use != KeyUse::Used || !value.is_object()) && !(value.is_object() && has_own_below(known)))
+        read_row(*row, path, value);
+      else if (value.is_object() && table_.has_below(known))
+        read_mapping(value, path);
+      else if (value.is_null() || (value.is_object() && value.empty()) || names_foreign_method(table_.name, path))
+        continue;  // says nothing
+      else
+        read_unknown(path, value);
+    }
+  }
+
+  /// Says whether some keys of a mapping have rows of their own beside one for all of them.
+  bool has_own_below(const std::string& mapping) const {
+    return std::any_of(table_.rows.begin(), table_.rows.end(), [&](const KeyRow& row) {
+      return row.key.starts_with(mapping + ".") && row.key != mapping + ".*";
+    });
+  }
+
+  static bool names_engine(const KeyRow& row) { return row.field && row.field->name == "deepspeed_file"; }
+
+  /// A mapping, or JSON in a text, as Trainer and ms-swift take it beside a path.
+  static bool holds_settings(const json& value) {
+    return value.is_object() ? !value.empty() : value.is_string() && trim(value.get<std::string>()).starts_with('{');
+  }
+
+  /// DeepSpeed's settings inside the file are read as its own file is.
+  void read_engine(const KeyRow& row, const std::string& path, const json& value) {
+    const std::string text = value.is_object() ? value.dump() : value.get<std::string>();
+    out_.engine = ConfigFile{fmt::format("{}: {}", tree_.file, path), text};
+    state_fact(*row.field, path, path);
+  }
+
+  /// Refuses a key that no table knows and that names another method, at the top or below a mapping.
+  void refuse_foreign(const std::string& path, const json& value) const {
+    if (value.is_object())
+      for (const auto& [key, below] : value.items()) refuse_foreign(path + "." + key, below);
+    const bool says_nothing =
+        value.is_null() || value == false || value == "" || value == 0 || (value.is_structured() && value.empty());
+    if (const std::string word = foreign_word(path); !word.empty() && !says_nothing)
+      fail(path,
+           fmt::format("is not known to gpuplan, and \"{}\" in it names a second model, generation or a method that is "
+                       "not modelled",
+                       word),
+           fmt::format("{}: to plan one of them, leave it out", kPlannedMethods));
+  }
+
+  /// A flag of a script's own that speaks of adapters or of a quantised base, by its name or its value, and is not
+  /// switched off: --tuner lora, --quantization 4.
+  static bool speaks_of_adapters(const std::string& path, const json& value) {
+    const std::string text = value.is_string() ? to_lower(value.get<std::string>()) : "";
+    const bool is_off = value.is_null() || value == false || value == 0 || value == 16 || value == 32 ||
+                        (value.is_string() && std::ranges::any_of(std::array{"", "none", "no", "full", "false"},
+                                                                  [&](const char* word) { return text == word; }));
+    const auto has = [](const std::string& in, const char* word) { return in.find(word) != std::string::npos; };
+    constexpr std::array kInNames{"lora",     "dora",    "peft",       "adapter",  "load_in_", "4bit",
+                                  "8bit",     "bits",    "quanti",     "tuner",    "nf4",      "galore",
+                                  "low_rank", "pre_seq", "prefix_len", "p_tuning", "ptuning"};
+    constexpr std::array kInValues{"lora", "dora", "peft", "nf4", "bnb", "int4", "int8", "galore"};
+    const bool is_path = has(text, "/") || has(text, ".");
+    return !is_off && (std::ranges::any_of(kInNames, [&](const char* word) { return has(path, word); }) ||
+                       (!is_path && std::ranges::any_of(kInValues, [&](const char* word) { return has(text, word); })));
+  }
+
+  /// The row of other trainers for a key of a script of one's own that says the length, or what is trained: where they
+  /// agree on it and no key of this table says it; nullptr: none.
+  const KeyRow* row_elsewhere(const std::string& path, const json& value) const {
+    const KeyRow* found = nullptr;
+    for (const KeyTable& table : key_tables()) {
+      const KeyRow* row = table.role == FileRole::Trainer && &table != &table_ ? table.find(path) : nullptr;
+      if (!row) continue;
+      if (row->use != KeyUse::Used || !row->field || (found && found->field != row->field)) return nullptr;
+      found = row;
+    }
+    if (!found || value.is_structured() || value.is_boolean()) return nullptr;
+    const std::string_view name = found->field->name;
+    if (name != "seq_len" && name != "targets" && name != "saved_modules") return nullptr;
+    const bool is_said =
+        std::ranges::any_of(table_.rows, [&](const KeyRow& row) { return row.field == found->field && has(row.key); });
+    return is_said ? nullptr : found;
+  }
+
+  void read_unknown(const std::string& path, const json& value) {
+    refuse_foreign(path, value);
+    if (is_guess_ && out_.open_method.empty() && speaks_of_adapters(to_lower(path), value)) out_.open_method = path;
+    if (const KeyRow* row = is_guess_ ? row_elsewhere(path, value) : nullptr) {
+      notes_.push_back(fmt::format("{}: {} is read as other trainers take it", tree_.file, path));
+      return read_row(*row, path, value);
+    }
+    std::vector<std::string> known;
+    for (const KeyRow& row : table_.rows) known.push_back(row.key);
+    const std::string hint = did_you_mean(path, known);
+    if (stops_at_unknown_ && path.find('.') == std::string::npos)
+      fail(path, fmt::format("unknown key: {} stops at it", table_.title), hint);
+    unknown_.push_back(hint.empty() ? path : fmt::format("{} ({})", path, hint));
+  }
+
+  /// 1 and 0 for true and false, "true", and a number as a text, where the program takes them: YAML and JSON have one
+  /// spelling of each, argparse and pydantic have several.
+  json as_program_reads(const KeyRow& row, const json& given) const {
+    if (row.find_value(given)) return given;
+    if (given.is_number_integer() && (given == 0 || given == 1) && row.takes_flags()) return given == 1;
+    if (given.is_string() && to_lower(given.get<std::string>()) == "true" && row.takes_flags()) return true;
+    const bool is_number = row.field && (std::holds_alternative<Setup::Count Setup::*>(row.field->member) ||
+                                         std::holds_alternative<Setup::Number Setup::*>(row.field->member));
+    if (is_number && given.is_string() && table_.takes_texts_for_numbers(row.key))
+      if (const auto number = number_of_text(given.get<std::string>())) return *number;
+    return given;
+  }
+
+  /// Says whether the file has a key at its top, with a value that says something.
+  bool has(const std::string& key) const {
+    const auto found = tree_.root.find(key);
+    return found != tree_.root.end() && !found->is_null() && *found != false;
+  }
+
+  void read_row(const KeyRow& row, const std::string& path, const json& given) {
+    if (row.use == KeyUse::Ignored) return ignored_[row.reason].push_back(path);
+    if (!row.needs.empty() &&
+        std::none_of(row.needs.begin(), row.needs.end(), [&](const auto& key) { return has(key); }))
+      return ignored_[fmt::format("it has no effect without {}", fmt::join(row.needs, " or "))].push_back(path);
+    const json value = as_program_reads(row, given);
+    if (row.use == KeyUse::Refused) {
+      const bool is_harmless = value.is_null() || value == false || (value.is_structured() && value.empty()) ||
+                               std::find(row.harmless.begin(), row.harmless.end(), value) != row.harmless.end();
+      if (!is_harmless) fail(path, row.reason, row.rule.empty() ? "" : fmt::format("rule: {}", row.rule));
+      return;
+    }
+    const json meant = meaning_of(row, path, value);
+    if (meant.is_null()) return;
+    if (!row.note.empty()) notes_.push_back(fmt::format("{}: {}: {}", tree_.file, path, row.note));
+    if (!meant.is_object()) return state_fact(*row.field, path, meant);
+    for (const auto& [fact, meaning] : meant.items()) state_fact(*find_setup_field(fact), path, meaning);
+  }
+
+  json meaning_of(const KeyRow& row, const std::string& path, const json& value) const {
+    if (value.is_null() && row.values.empty()) return {};
+    if (const KeyRow::Value* known = row.find_value(value)) return known->second;
+    const bool is_list = std::holds_alternative<Setup::Words Setup::*>(row.field->member);
+    if (is_list && value.is_array()) return words_of(row, value);
+    if (row.is_joined && value.is_string()) return words_of(row, words_of_list(value));
+    const bool has_words = std::ranges::all_of(
+        row.values, [](const KeyRow::Value& v) { return v.second.is_null() || v.second.is_array(); });
+    if (is_list && has_words && value.is_string()) return json::array({value});  // one name, which no row translates
+    if (std::all_of(row.values.begin(), row.values.end(), KeyRow::leaves_others)) return value;
+    if (value.is_null()) return {};
+    std::string accepted;
+    for (const auto& [in_file, means] : row.values) accepted += (accepted.empty() ? "" : ", ") + text_of(in_file);
+    fail(path, fmt::format("{} is not modelled", text_of(value)), fmt::format("known: {}", accepted));
+  }
+
+  void state_fact(const SetupField& field, const std::string& path, const json& meant) {
+    const auto before = out_.stated_by.find(field.name);
+    if (before != out_.stated_by.end()) {
+      if (value_of(out_.setup, field) == meant) return;
+      fail(path, fmt::format("{} says otherwise", before->second), "keep one of them");
+    }
+    if (const std::string wanted = state(out_.setup, field, meant); !wanted.empty())
+      fail(path, fmt::format("must be {}, found {}", wanted, meant.dump()),
+           meant.is_string() && wanted.find("number") != std::string::npos
+               ? "a number such as 1e-4 needs a point: 1.0e-4"
+               : "");
+    out_.stated_by[field.name] = path;
+  }
+
+  ReadFile& out_;
+  const std::string objective_;
+  const KeyTable& table_;
+  const ValueTree& tree_;
+  const bool stops_at_unknown_, is_guess_;
+  std::vector<std::string>& notes_;
+  std::map<std::string, std::vector<std::string>> ignored_;
+  std::vector<std::string> unknown_;
+};
+
+}  // namespace
+
+void read_keys(ReadFile& out, const ParsedConfig& parsed, std::vector<std::string>& notes, std::string objective) {
+  KeyReader(out, parsed, notes, std::move(objective)).read();
+}
+
+}  // namespace gpuplan

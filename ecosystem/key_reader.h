@@ -1,0 +1,34 @@
+// Reads the keys of one file by the table of its format: facts of a set-up, notes on keys that are not counted,
+// refusals of what would train something else.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ecosystem/config_reader.h"
+#include "ecosystem/file_kind.h"
+#include "ecosystem/key_table.h"
+#include "ecosystem/setup.h"
+
+namespace gpuplan {
+
+/// One file with the facts that it states, and the keys that state them.
+struct ReadFile {
+  const KeyTable* table = nullptr;
+  ConfigFile file;
+  Setup setup;
+  std::map<std::string_view, std::string> stated_by;  // fact: key
+  std::optional<ConfigFile> engine;                   // DeepSpeed's settings that stand inside this file
+  bool is_guess = false;                              // a script of an unknown kind: its program has other defaults
+  std::string open_method;                            // a flag of a script's own that says whether adapters are trained
+  SettingsPart part{};                                // without the table and the keys
+};
+
+/// Fills `out`, whose table and file are set. `objective`: the method that flags name, where they do. Throws InputError
+/// naming file and line of a key that is not understood.
+void read_keys(ReadFile& out, const ParsedConfig& parsed, std::vector<std::string>& notes, std::string objective);
+
+}  // namespace gpuplan
