@@ -64,11 +64,12 @@ std::vector<Fact> speed_facts(const SimulationAnswer& answer) {
 std::vector<StepShare> step_shares(const Simulation& simulation) {
   const Seconds step = simulation.step_time();
   std::vector<StepShare> out{
-      {"compute", "a compute kernel runs", simulation.compute, simulation.compute * step},
-      {"exposed communication", "compute waits while data moves", 0, simulation.exposed_communication},
-      {"bubble", "waits for another pipeline stage", 0, simulation.bubble},
-      {"host-bound", "waits for the host to launch kernels", 0, simulation.host_bound},
-      {"idle", "nothing of the above", 0, simulation.idle, "The GPUs are"}};
+      {"compute", "a compute kernel runs", "Bound by compute,", simulation.compute, simulation.compute * step},
+      {"exposed communication", "compute waits while data moves", "Bound by communication,", 0,
+       simulation.exposed_communication},
+      {"bubble", "waits for another pipeline stage", "Bound by the pipeline's bubble,", 0, simulation.bubble},
+      {"host-bound", "waits for the host to launch kernels", "Bound by the host,", 0, simulation.host_bound},
+      {"idle", "nothing of the above", "The GPUs are idle", 0, simulation.idle}};
   for (StepShare& s : out)
     if (step.value > 0) s.share = s.time / step;
   return out;
@@ -85,7 +86,7 @@ std::string step_text(const SimulationAnswer& answer) {
 std::string bound_text(const Simulation& simulation) {
   const std::vector<StepShare> shares = step_shares(simulation);
   const StepShare& most = *std::ranges::max_element(shares, {}, &StepShare::share);
-  const std::string text = fmt::format("{} {}, {:.0f} % of the step.", most.bound, most.name, 100 * most.share);
+  const std::string text = fmt::format("{} {:.0f} % of the step.", most.verdict, 100 * most.share);
   if (simulation.critical.empty()) return text;
   const CriticalItem& first = simulation.critical.front();
   return text + fmt::format(" Longest: {}, {}{}.", first.what, format_duration(first.time),

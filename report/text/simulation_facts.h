@@ -18,10 +18,9 @@ std::vector<Fact> speed_facts(const SimulationAnswer& answer);
 
 /// One part of the step, mean over GPUs; the parts add up to it.
 struct StepShare {
-  std::string name, meaning;
-  double share{};  // of the step
+  std::string name, meaning, verdict;  // `verdict`: of a step that is mostly this
+  double share{};                      // of the step
   Seconds time;
-  std::string_view bound = "Bound by";  // begins the sentence of a step that is mostly this
 };
 std::vector<StepShare> step_shares(const Simulation& simulation);
 

@@ -68,7 +68,7 @@ TEST_CASE("profile: every GPU has a complete one, every number with unit, kind a
   for (const GpuSpec& gpu : list_gpus()) {
     CAPTURE(gpu.id);
     const Profile profile = default_profile(gpu);
-    CHECK(profile.values.size() == 33);
+    CHECK(profile.values.size() == 34);
     CHECK(profile.gemm_efficiency > 0.5);
     for (const auto& [name, value] : profile.values) {
       CAPTURE(name);
@@ -133,7 +133,7 @@ values:
   CHECK(profile.gemm_efficiency == doctest::Approx(0.64));
   CHECK(profile.kernel_overhead.value == doctest::Approx(5e-6));
   CHECK(profile.flash_efficiency == default_profile(std::string("rtx-4090")).flash_efficiency);
-  CHECK(profile.values.size() == 33);
+  CHECK(profile.values.size() == 34);
   CHECK(find(profile, "gemm_efficiency")->kind == "measured");
   CHECK(profile.sha256 == sha256_hex(read_file(file)));
 }
@@ -170,7 +170,7 @@ TEST_CASE("profile: the shipped ones are those that GPUs are given, and each is 
   for (const Profile& profile : shipped) {
     CAPTURE(profile.id);
     CHECK(find_profile(profile.id)->gemm_efficiency == profile.gemm_efficiency);
-    CHECK(profile.values.size() == 33);
+    CHECK(profile.values.size() == 34);
   }
   CHECK(shipped_profiles().front().gemm_efficiency == default_profile(std::string("a100-sxm-80gb")).gemm_efficiency);
 }
