@@ -67,24 +67,26 @@ std::string other_run(const fs::path& folder) {
   return fmt::format("another run{} writes to this folder; give another --output, or wait for its end", who);
 }
 
-/// Locks the folder itself; where a file system cannot, the lock's file is left to do it. A child that a killed run had
-/// just forked holds the folder until it becomes another program: for a second at most.
+/// Ranks of a run that was killed end with their launcher: at once, on a busy machine within seconds.
+constexpr auto kPause = std::chrono::milliseconds(50);
+constexpr int kTries = 100;
+
+/// Locks the folder itself; where a file system cannot, the lock's file is left to do it. Ranks of a killed run, and a
+/// child that it had just forked, hold the folder until they end.
 void lock_folder(const HeldFolder& held) {
-  constexpr auto kPause = std::chrono::milliseconds(50);
   for (int tries = 0; flock(held.file(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++tries) {
-    if (tries == 20) throw EnvError(fmt::format("{} is in use: {}", held.path().string(), other_run(held.path())));
+    if (tries == kTries) throw EnvError(fmt::format("{} is in use: {}", held.path().string(), other_run(held.path())));
     std::this_thread::sleep_for(kPause);
   }
 }
 
-/// Waits for ranks of a run whose rank 0 has ended. They end with their launcher, within a second.
+/// Waits for ranks of a run whose rank 0 has ended.
 void require_no_ranks_left(const fs::path& folder) {
-  constexpr auto kPause = std::chrono::milliseconds(100);
   const fs::path path = folder / kRanks;
   const int file = open_own(path, O_RDWR | O_NOFOLLOW);
   if (file < 0 && errno == ENOENT) return;
   bool is_free = false;
-  for (int tries = 0; file >= 0 && tries < 50; ++tries, std::this_thread::sleep_for(kPause)) {
+  for (int tries = 0; file >= 0 && tries < kTries; ++tries, std::this_thread::sleep_for(kPause)) {
     is_free = flock(file, LOCK_EX | LOCK_NB) == 0;
     if (is_free || errno != EWOULDBLOCK) break;
   }
