@@ -257,6 +257,12 @@ constexpr std::array kFlags{
         [](Request& r, Text v) { r.options.tp = to_integer(v); }},
     PlanFlag{"--sp", "", kStrategy, "… and between its products each holds its part of the sequence",
              [](Request& r, Text) { r.options.splits_sequence = true; }},
+    PlanFlag{"--cp", "C", kStrategy,
+             "of the data parallel GPUs, those that share each sequence (context parallelism). Default 1",
+             [](Request& r, Text v) { r.options.cp = to_integer(v); }},
+    PlanFlag{"--cp-exchange", "ring|all-gather", kStrategy,
+             "how keys and values come to all of them. Default: the trainer's usual way",
+             [](Request& r, Text v) { r.options.context_exchange = parse_name<ContextExchange>(v, "--cp-exchange"); }},
     PlanFlag{
         "--pp", "P", kStrategy,
         "stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1",

@@ -73,6 +73,7 @@ bool may_be(const Request& r, Has has) {
   });
 }
 bool shares_layers(const Request& r) { return r.options.tp > 1; }
+bool shares_sequences(const Request& r) { return r.options.cp > 1; }
 bool has_stages(const Request& r) { return r.options.pp > 1; }
 bool may_be_fsdp(const Request& r) {
   return may_be(r, [](const StrategyRow& row) { return is_fsdp(row.engine); });
@@ -102,6 +103,7 @@ constexpr std::array kNeedMore{
     NeedsMore{"--train-vision", sees_images, kNoImages},
     NeedsMore{"--shard-size", may_shard, "the strategy shards nothing"},
     NeedsMore{"--sp", shares_layers, "no --tp shares the layers"},
+    NeedsMore{"--cp-exchange", shares_sequences, "no --cp shares the sequences"},
     NeedsMore{"--pp-schedule", has_stages, "no --pp makes stages"},
     NeedsMore{"--virtual-stages", has_stages, "no --pp makes stages"},
     NeedsMore{"--fsdp-version", may_be_fsdp, kNoFsdp},

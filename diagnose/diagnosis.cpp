@@ -120,22 +120,22 @@ class Diagnosing {
   }
 
   std::optional<Hypothesis> hypothesis(const Difference& difference) const {
-    try {
-      const Variant variant = changed(asked_, difference.settings);
-      auto estimate = estimate_variant(variant, name_);
-      if (!estimate || estimate->time.step.value <= 0) return std::nullopt;
-      Hypothesis out{.estimate = std::move(*estimate), .time = {}, .parts = {}};
-      out.peaks_at_longest = variant.request.recipe.packing == Packing::Dynamic;
-      const double slower = 1 + difference.wait;
-      out.time = measured_.tokens_per_second ? time_of(out.estimate) / slower : time_of(out.estimate) * slower;
-      if (!measured_.parts) return out;
-      const EstimateRequest& r = variant.request;
-      EstimateRequest settled = r;
-      settled.profile = std::make_shared<const Profile>(variant.profile);
-      out.parts = predicted_parts(Job(settled, make_strategy(name_, r.cluster, options_for(r))));
-      out.parts->idle += difference.wait * out.parts->step;
-      return out;
-    } catch (const InputError&) { return std::nullopt; }  // this change cannot be here
+    const auto possible = changed_if_possible(asked_, difference.settings);
+    if (!possible) return std::nullopt;
+    const Variant& variant = *possible;
+    auto estimate = estimate_variant(variant, name_);
+    if (!estimate || estimate->time.step.value <= 0) return std::nullopt;
+    Hypothesis out{.estimate = std::move(*estimate), .time = {}, .parts = {}};
+    out.peaks_at_longest = variant.request.recipe.packing == Packing::Dynamic;
+    const double slower = 1 + difference.wait;
+    out.time = measured_.tokens_per_second ? time_of(out.estimate) / slower : time_of(out.estimate) * slower;
+    if (!measured_.parts) return out;
+    const EstimateRequest& r = variant.request;
+    EstimateRequest settled = r;
+    settled.profile = std::make_shared<const Profile>(variant.profile);
+    out.parts = predicted_parts(Job(settled, make_strategy(name_, r.cluster, options_for(r))));
+    out.parts->idle += difference.wait * out.parts->step;
+    return out;
   }
 
   void set_gaps(const Hypothesis& as_planned) {

@@ -143,6 +143,8 @@ void leave_fp8_to_launcher(Setup& setup, const EstimateRequest& request, const S
 void adapt_to_trl(Setup& setup, const EstimateRequest& request, const Strategy& strategy) {
   leave_fp8_to_launcher(setup, request, strategy);
   if (request.recipe.loss == LossKernel::Plain) setup.loss = "plain";
+  const std::int64_t context = strategy.mesh.ways(Axis::Cp);
+  if (context > 1 && !setup.pad_multiple) setup.pad_multiple = 2 * context;  // two stretches of each rank
 }
 
 /// Its fp8 sets the launcher's variable after transformers 5 has read it, so that the launcher says it too. Source:
@@ -235,6 +237,9 @@ struct Target {
   bool reads_images = false;                            // its trainer loads the images of a row
   bool packs_images = false;                            // several rows with images in one sequence
   std::string (*note)(const ExportJob& job) = nullptr;  // what to know before the files are used; "": nothing
+
+  /// Ranks that share sequences are accelerate's to make, and its trainers' to feed.
+  bool writes_context() const { return has_launcher && (!trainer || std::string_view(trainer) != "torch"); }
 };
 
 /// Holds what --for slurm means for a plan of plain PyTorch; not spelt by users.
@@ -447,8 +452,12 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
     return refuse(answer, fmt::format("{} [{}]", rule->why, rule->id), std::string(rule->nearest));
   if (const std::string why = why_not_applicable(job.strategy, r.cluster, r.recipe, r.model); !why.empty())
     return refuse(answer, fmt::format("{}: {}", job.strategy.name, why), "plan again with another --strategy");
-  if (job.strategy.title() != job.strategy.name)
+  const Mesh& mesh = job.strategy.mesh;
+  if (mesh.ways(Axis::Tp) > 1 || (mesh.num_stages() > 1 && !job.strategy.takes_turns()))
     return refuse(answer, "tensor and pipeline parallelism cannot be exported yet", "plan without --tp and --pp");
+  if (mesh.ways(Axis::Cp) > 1 && !target.writes_context())
+    return refuse(answer, fmt::format("context parallelism cannot be exported for {} yet", target.name),
+                  "accelerate, trl and transformers, or a plan without --cp");
   if (target.trainer && reaches_mamba_output(r))
     return refuse(answer,
                   "all-linear would put adapters on out_proj of the Mamba layers, which PEFT refuses or leaves idle",

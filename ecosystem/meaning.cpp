@@ -393,9 +393,17 @@ class Reader {
     if (s_.fsdp_backward_prefetch || holds(s_.fsdp_forward_prefetch))
       note("prefetch settings have no effect on FSDP2 (R12)");
     const bool reshards = !says(s_.fsdp_reshard, "no");
+    const std::int64_t context = s_.context_parallel.value_or(1);
+    if (context > 1 && recipe().framework->context_parallel.strategies.empty())
+      throw InputError("", fmt::format("context parallelism of {} is not planned", recipe().framework->title),
+                       "a size of 1");
+    r_.options.cp = context;
+    if (s_.context_exchange && context > 1)
+      r_.options.context_exchange = parse_name<ContextExchange>(*s_.context_exchange, "context_exchange");
     if (s_.dp_replicate.value_or(1) > 1 || s_.dp_shard.value_or(1) > 1) {
       r_.strategy = "hsdp";  // of as many copies as the GPUs make, where they are known (settle_strategy)
-      if (s_.dp_shard.value_or(1) > 1) r_.options.shard_size = *s_.dp_shard;
+      // its mesh dp_shard_cp: the ranks that share a sequence hold shards too
+      if (s_.dp_shard.value_or(1) > 1) r_.options.shard_size = *s_.dp_shard * context;
       r_.options.reshards = reshards;
     } else {
       r_.strategy = reshards ? "fsdp" : "fsdp-grad-op";

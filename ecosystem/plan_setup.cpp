@@ -113,9 +113,14 @@ void write_fsdp(Setup& s, const EstimateRequest& request, const Strategy& strate
   } else {
     s.fsdp_reshard = reshards ? "yes" : "no";
   }
-  if (!is_v1 && is_hybrid) {
+  const std::int64_t context = strategy.mesh.ways(Axis::Cp);
+  if (!is_v1 && (is_hybrid || context > 1)) {
     s.dp_replicate = strategy.mesh.copies();
-    s.dp_shard = strategy.mesh.shard_ways();
+    s.dp_shard = strategy.mesh.shard_ways() / context;
+  }
+  if (context > 1) {
+    s.context_parallel = context;
+    s.context_exchange = std::string(to_string(strategy.mesh.context_exchange()));
   }
   s.fsdp_wrap = strategy.wrap == WrapPolicy::Layer ? "layer" : "size";
   if (strategy.wrap == WrapPolicy::Size) s.fsdp_min_params = strategy.wrap_min_params;

@@ -28,6 +28,7 @@ using nlohmann::json;
 //   offload_optimizer, offload_params: none, cpu, nvme
 //
 //   fsdp_sharding: full, grad-op, none, hybrid, hybrid-grad-op
+//   context_exchange: ring, all-gather
 //
 //   fsdp_reshard: yes, no, or a word of FSDP1
 //
@@ -182,6 +183,7 @@ constexpr std::array kSetupFields{SetupField{"model", &Setup::model},
                                   SetupField{"dp_shard", &Setup::dp_shard},
                                   SetupField{"tensor_parallel", &Setup::tensor_parallel},
                                   SetupField{"context_parallel", &Setup::context_parallel},
+                                  SetupField{"context_exchange", &Setup::context_exchange},
                                   SetupField{"generates", &Setup::generates},
                                   SetupField{"best_at_end", &Setup::best_at_end},
                                   SetupField{"saves_model_only", &Setup::saves_model_only},

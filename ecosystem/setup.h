@@ -97,6 +97,7 @@ struct Setup {
   Word fsdp_sharding, fsdp_reshard, fsdp_wrap, fsdp_wrap_class, fsdp_state_dict, fsdp_backward_prefetch;
   Flag fsdp_offload, fsdp_ram_efficient, fsdp_sync, fsdp_orig_params, fsdp_forward_prefetch;
   Count dp_replicate, dp_shard, tensor_parallel, context_parallel;
+  Word context_exchange;
   // what rules ask for
   Flag generates, best_at_end, saves_model_only, merges_adapter, resumes, finds_unused;
 };

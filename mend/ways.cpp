@@ -109,10 +109,9 @@ class Search {
   }
 
   void estimate_all(const Settings& settings) {
-    Variant variant{question_.given.request, question_.profile};
-    try {
-      variant = changed(std::move(variant), settings);
-    } catch (const InputError&) { return; }  // the value makes no sense here
+    auto possible = changed_if_possible({question_.given.request, question_.profile}, settings);
+    if (!possible) return;
+    Variant& variant = *possible;
     if (as_given_ == "auto") {
       if (settings.empty()) return;
       if (auto best = best_fitting(variant)) add(settings, "", std::move(*best));

@@ -241,6 +241,18 @@ void read_tensor_parallel(Fields& f, FrameworkTensorParallel& split) {
   f.optional("overlaps", split.overlaps);
 }
 
+void read_context_parallel(Fields& f, FrameworkContextParallel& split) {
+  f.optional("strategies", split.strategies);
+  f.optional("exchanges", split.exchanges);
+  f.optional("attention", split.attention);
+  f.optional("adapters", split.adapters);
+  f.optional("quantised", split.quantised);
+  f.optional("accumulates_fp32", split.accumulates_fp32);
+  f.optional("keeps_parts", split.keeps_parts);
+  f.optional("rings_gradients", split.rings_gradients);
+  f.optional("merge_kernels", split.merge_kernels, IntRange{.least = 1});
+}
+
 void read_convention(Fields& f, FrameworkConvention& c) {
   f("name", c.name);
   f.optional("title", c.title);
@@ -314,9 +326,11 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional_object("experts", [&](Fields& own) { read_experts(own, c.experts); });
   f.optional_object("quantise", [&](Fields& own) { read_quantisation(own, c.quantisation); });
   f.optional_object("tensor_parallel", [&](Fields& own) { read_tensor_parallel(own, c.tensor_parallel); });
+  f.optional_object("context_parallel", [&](Fields& own) { read_context_parallel(own, c.context_parallel); });
   f.optional_object("pipeline", [&](Fields& own) {
     own("strategies", c.pipeline.strategies);
     own("schedules", c.pipeline.schedules);
+    own.optional("counts_ends", c.pipeline.counts_ends);
   });
   f.optional_object("adapters", [&](Fields& own) { read_adapters(own, c.adapters); });
   for (const EngineTraits& traits : kEngines)

@@ -335,10 +335,23 @@ struct FrameworkTensorParallel {
   bool overlaps = false;
 };
 
+/// Says how ranks share the sequences of their data parallel group (context parallelism, arXiv 2310.01889).
+struct FrameworkContextParallel {
+  std::vector<std::string> strategies;       // names of planner/strategy.h that it goes with; empty: it has none
+  std::vector<std::string> exchanges;        // names of ContextExchange that it has, the usual one first
+  std::vector<std::string> attention;        // names of AttentionKernel whose parts it can merge
+  bool adapters = false, quantised = false;  // a run with adapters, or a quantised base, can have it
+  bool accumulates_fp32 = false;             // outputs and gradients of the parts are summed in fp32
+  bool keeps_parts = false;                  // keys, values and outputs of every part exist until the last one is done
+  bool rings_gradients = false;              // of keys and values, whatever the keys and values themselves do
+  std::int64_t merge_kernels = 1;            // that add a part to those before it
+};
+
 /// Stages of layers that work on several micro-batches at once (pipeline parallelism).
 struct FrameworkPipeline {
   std::vector<std::string> strategies;  // names of planner/strategy.h that it goes with; empty: it has none
   std::vector<std::string> schedules;   // names of planner/pipeline_schedule.h
+  bool counts_ends = false;             // embedding and head can count as a layer each where stages are laid
 };
 
 /// One framework. Every field has one meaning, whatever the others say; `source` says where the facts come from.
@@ -357,6 +370,7 @@ struct FrameworkConvention {
   FrameworkAdapters adapters;
   FrameworkDistributed distributed;
   FrameworkTensorParallel tensor_parallel;
+  FrameworkContextParallel context_parallel;
   FrameworkPipeline pipeline;
   EngineConvention local{.prefetch_units = 0};
   EngineConvention fsdp1{.host_step = HostStep::Torch};

@@ -117,11 +117,14 @@ struct LayerOp {
   bool is_in_loop = false;            // one of a Python loop over experts, which no compiler takes in
   Exchange exchange{};                // of an Exchange: reads what this rank has, writes what it gets
   Axis axis{};                        // along which
+  bool is_beside = false;             // it runs beside the next op that ends_beside
+  bool ends_beside = false;           // what comes after it waits for the exchanges beside it
+  Bytes message;                      // of an Exchange, the whole tensor; 0: the larger of what is read and written
   bool accumulates = false;           // adds the last local it reads to what it writes, most often in place
   WeightUse use{};                    // of `weight`, for the executor
   std::uint16_t experts = 1;          // a GEMM stands for as many products, each of its share of the rows
   std::uint8_t weight = 0xff;         // index of the weight tensor it uses in its unit's list, 0xff none
-  std::array<LocalId, 6> reads{};
+  std::array<LocalId, 7> reads{};
   std::array<LocalId, 4> writes{};
   std::int64_t m{}, n{}, k{};  // GEMM [m, k] x [k, n]; attention: queries, keys, head size
   GemmLayout layout{};         // of a GEMM: which operand is transposed

@@ -32,16 +32,16 @@ struct LedgerContext {
   const ModelSpec& spec() const { return !is_language() ? model.tower : layer().is_global ? model.global : model.spec; }
   /// The rows of that stack: tokens, or positions of the images' patches.
   std::int64_t tokens() const {
-    return is_language() ? recipe.tokens() : recipe.rows() * model.positions_per_row(recipe);
+    return is_language() ? model.own_tokens(recipe) : recipe.rows() * model.positions_per_row(recipe);
   }
   /// Those of them that a rank has between the products of a layer.
   std::int64_t stream_tokens() const { return is_language() ? model.stream_tokens(recipe) : tokens(); }
   std::int64_t image_tokens() const { return recipe.rows() * model.image_tokens_per_row(recipe); }
   std::int64_t image_features() const { return recipe.rows() * model.features_per_row(recipe); }
-  /// Positions that attend to each other, and how many such stretches there are: a whole sequence, a tile of an image,
-  /// or a window of it.
+  /// Queries that see the same keys, and how many such stretches there are: a sequence or a rank's part of it, a tile
+  /// of an image, or a window of it.
   std::int64_t attention_length() const {
-    if (is_language()) return recipe.seq_len;
+    if (is_language()) return model.own_length(recipe);
     const std::int64_t tile = model.image.positions_per_tile, window = model.spec.vision.window;
     return layer().is_windowed ? std::min(window, tile) : tile;
   }
@@ -50,7 +50,8 @@ struct LedgerContext {
   }
   /// Gives what a query may see.
   std::int64_t attention_keys() const {
-    return attends_to_images(layer().mixer) ? model.features_per_row(recipe) : attention_length();
+    if (attends_to_images(layer().mixer)) return model.features_per_row(recipe);
+    return is_language() ? recipe.seq_len : attention_length();
   }
   /// Features of images that wait for layers of the language model.
   std::int64_t memory_elements() const { return recipe.rows() * model.memory_elements_per_row(recipe); }

@@ -8,10 +8,12 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "base/name_table.h"
+
 namespace gpuplan {
 
 /// In rank order, the innermost first: ranks that differ along the first one alone are neighbours.
-enum class Axis : std::uint8_t { None, Tp, DpShard, DpReplicate, Pp, Count };
+enum class Axis : std::uint8_t { None, Tp, Cp, DpShard, DpReplicate, Pp, Count };
 constexpr std::size_t kNumAxes = std::size_t(Axis::Count);
 
 struct AxisRow {
@@ -19,13 +21,15 @@ struct AxisRow {
   std::string_view name;  // in answers and plan files
   bool splits_batch;      // its ranks train on different sequences
   bool is_pipeline;       // its ranks hold different units and exchange messages; others take part in collectives
+  bool is_inner;          // its ranks are the innermost of the data parallel ones, and share their sequences
   const char* ranks;      // what they are, for readers of answers
 };
 inline constexpr std::array kAxes{
-    AxisRow{Axis::Tp, "tp", false, false, "ranks that share each layer"},
-    AxisRow{Axis::DpShard, "dp_shard", true, false, "ranks of a shard group"},
-    AxisRow{Axis::DpReplicate, "dp_replicate", true, false, "copies of a shard group, or of the model"},
-    AxisRow{Axis::Pp, "pp", false, true, "stages"}};
+    AxisRow{Axis::Tp, "tp", false, false, false, "ranks that share each layer"},
+    AxisRow{Axis::Cp, "cp", false, false, true, "of the data parallel ranks, those that share each sequence"},
+    AxisRow{Axis::DpShard, "dp_shard", true, false, false, "ranks of a shard group"},
+    AxisRow{Axis::DpReplicate, "dp_replicate", true, false, false, "copies of a shard group, or of the model"},
+    AxisRow{Axis::Pp, "pp", false, true, false, "stages"}};
 static_assert(kAxes.size() + 1 == kNumAxes && kAxes.back().is_pipeline,
               "every axis has its row, and the ranks of a stage are consecutive");
 
@@ -43,7 +47,12 @@ struct Domain {
   Axis shard = Axis::DpShard, replicate = Axis::DpReplicate;
 };
 
-/// A degree per axis; their product is the number of ranks used.
+/// Names how ranks that share a sequence give each other its keys and values: whole before the attention, or round a
+/// ring beside it.
+enum class ContextExchange : std::uint8_t { AllGather, Ring };
+NameTable<ContextExchange> names_of(ContextExchange);  // ring, all-gather
+
+/// A degree per axis; the product of those that are no inner ones is the number of ranks used.
 class Mesh {
  public:
   struct Degree {
@@ -56,36 +65,40 @@ class Mesh {
     for (const Degree& d : degrees) ways_[std::size_t(d.axis)] = d.ways;
   }
 
+  Mesh& set(Axis axis, std::int64_t ways) {
+    ways_[std::size_t(axis)] = ways;
+    return *this;
+  }
   std::int64_t ways(Axis axis) const { return ways_[std::size_t(axis)]; }
   /// Between neighbours of a group along `axis`, in ranks.
   std::int64_t stride(Axis axis) const {
     std::int64_t inner = 1;
     for (const AxisRow& row : kAxes)
-      if (row.axis < axis) inner *= ways(row.axis);
+      if (row.axis < axis && !row.is_inner) inner *= ways(row.axis);
     return axis == Axis::None ? 1 : inner;
   }
   /// Says where `rank` stands in its group along `axis`.
   std::int64_t place(std::int64_t rank, Axis axis) const { return rank / stride(axis) % ways(axis); }
 
   std::int64_t world() const {
-    return product([](const AxisRow&) { return true; });
+    return product([](const AxisRow& row) { return !row.is_inner; });
   }
   std::int64_t num_stages() const {
     return product([](const AxisRow& row) { return row.is_pipeline; });
   }
   std::int64_t ranks_per_stage() const {
-    return product([](const AxisRow& row) { return !row.is_pipeline; });
+    return product([](const AxisRow& row) { return !row.is_pipeline && !row.is_inner; });
   }
   /// Ranks, or groups of ranks, that each have sequences of their own.
   std::int64_t batch_replicas() const {
-    return product([](const AxisRow& row) { return row.splits_batch; });
+    return product([](const AxisRow& row) { return row.splits_batch; }) / ranks_per_sequence();
   }
   /// `rank` belongs to the group of this number.
   std::int64_t batch_replica(std::int64_t rank) const {
     std::int64_t index = 0, inner = 1;
     for (const AxisRow& row : kAxes)
       if (row.splits_batch) index += inner * place(rank, row.axis), inner *= ways(row.axis);
-    return index;
+    return index / ranks_per_sequence();
   }
   /// State of this domain is cut into so many parts, and so many ranks of a stage hold each.
   std::int64_t shard_ways(const Domain& domain = {}) const { return ways(domain.shard); }
@@ -99,10 +112,21 @@ class Mesh {
     return *this;
   }
 
+  /// The data parallel ranks that share each sequence.
+  std::int64_t ranks_per_sequence() const {
+    return product([](const AxisRow& row) { return row.is_inner; });
+  }
+  ContextExchange context_exchange() const { return context_exchange_; }
+  Mesh& set_context_exchange(ContextExchange exchange) {
+    context_exchange_ = exchange;
+    return *this;
+  }
+
   /// The degrees that divide the work of a layer: ranks along these axes have the same sequences and units.
   Mesh within_layers() const {
     Mesh out;
     out.splits_sequence_ = splits_sequence_;
+    out.context_exchange_ = context_exchange_;
     for (const AxisRow& row : kAxes)
       if (!row.splits_batch && !row.is_pipeline) out.ways_[std::size_t(row.axis)] = ways(row.axis);
     return out;
@@ -121,6 +145,7 @@ class Mesh {
 
   std::array<std::int64_t, kNumAxes> ways_{};
   bool splits_sequence_ = false;
+  ContextExchange context_exchange_{};
 };
 
 }  // namespace gpuplan

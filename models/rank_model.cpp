@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "models/adapter_kind.h"
+#include "models/ledger.h"
+#include "models/recipe_names.h"
 
 namespace gpuplan {
 namespace {
@@ -124,14 +126,51 @@ std::string why_not_shared(const ModelSpec& model, const Recipe& recipe, const F
   return wrong.empty() ? "" : fmt::format("tp: {} of {} is not listed by heads", wrong, model.model_type);
 }
 
+std::string why_not_in_context(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,
+                               std::string_view strategy, const Mesh& mesh) {
+  const FrameworkContextParallel& trainer = framework.context_parallel;
+  const std::int64_t ways = mesh.ways(Axis::Cp);
+  const auto no = [](std::string_view what) { return fmt::format("cp of {} is not planned yet", what); };
+  const std::string exchange(names_of(ContextExchange{}).name_of(mesh.context_exchange()));
+  if (ways == 1) return {};
+  if (trainer.strategies.empty()) return fmt::format("{} has no context parallelism that is planned", framework.name);
+  if (std::ranges::find(trainer.strategies, strategy) == trainer.strategies.end())
+    return fmt::format("{} has cp with {}", framework.name, fmt::join(trainer.strategies, ", "));
+  if (std::ranges::find(trainer.exchanges, exchange) == trainer.exchanges.end())
+    return fmt::format("{} exchanges keys and values by {}", framework.name, fmt::join(trainer.exchanges, " or "));
+  if (mesh.shard_ways() * mesh.copies() % ways != 0)
+    return fmt::format("{} has no data parallel ranks that could share sequences", strategy);
+  if (recipe.is_adapter() && !trainer.adapters) return fmt::format("{} has no adapters beside cp", framework.name);
+  if (recipe.quant.kind != BaseQuant::None && !trainer.quantised)
+    return fmt::format("{} has no quantised base beside cp", framework.name);
+  const std::string kernel(names_of(AttentionKernel{}).name_of(attention_kernel_used(model, recipe, framework)));
+  if (std::ranges::find(trainer.attention, kernel) == trainer.attention.end())
+    return fmt::format("cp needs --attention {}: parts of {} attention are not merged",
+                       fmt::join(trainer.attention, " or "), kernel);
+  if (!recipe.objective.method.is_usual()) return no("runs that compare answers");
+  if (model.head != HeadKind::LanguageModel) return no("models without a head");
+  if (model.is_hybrid()) return no("recurrent layers");
+  if (model.vision.is_present()) return no("vision towers");
+  if (model.num_encoder_layers > 0) return no("encoders with decoders");
+  if (model.altup.is_present()) return no("several streams");
+  // two stretches of each rank, of the front and of the back, so that all have as many keys to see
+  if (recipe.seq_len % (2 * ways) != 0)
+    return fmt::format("cp {}: {} does not divide the sequence of {}", ways, 2 * ways, recipe.seq_len);
+  return {};
+}
+
 TrainedModel rank_model(const TrainedModel& whole, const Recipe& recipe, const FrameworkConvention& framework,
                         const Mesh& mesh) {
   const FrameworkTensorParallel& trainer = framework.tensor_parallel;
   const std::int64_t ways = mesh.ways(Axis::Tp);
-  TrainedModel part = prepare(part_of(whole.spec, ways, trainer), recipe, framework);
+  TrainedModel part = ways == 1 ? whole : prepare(part_of(whole.spec, ways, trainer), recipe, framework);
   part.parameters = whole.parameters;
   part.trainable = whole.trainable;
-  part.split = {.ways = ways, .splits_sequence = mesh.splits_sequence()};
+  part.split = {.ways = ways,
+                .splits_sequence = mesh.splits_sequence(),
+                .context_ways = mesh.ways(Axis::Cp),
+                .context_exchange = mesh.context_exchange()};
+  if (ways == 1) return part;
   const auto finish = [&](StateList& states, const std::vector<WeightTensor>& tensors) {
     mark_partial(states, tensors, part.split, trainer);
     if (trainer.adapters == AdapterSplit::Gathered) cut_adapters(states, tensors, ways);

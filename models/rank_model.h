@@ -1,5 +1,6 @@
 // A model as one of the ranks that share each layer holds it (tensor parallelism): the same model with fewer heads, a
-// narrower MLP and a part of the vocabulary. State sizes, ledger and step program read it as they read a whole one.
+// narrower MLP and a part of the vocabulary. Or as one of those that share each sequence does (context parallelism):
+// the same model and fewer tokens. State sizes, ledger and step program read it as they read a whole one.
 #pragma once
 
 #include <string>
@@ -14,8 +15,12 @@ namespace gpuplan {
 std::string why_not_shared(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,
                            std::string_view strategy, const Mesh& mesh);
 
+/// The same of ranks that share sequences.
+std::string why_not_in_context(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,
+                               std::string_view strategy, const Mesh& mesh);
+
 /// One rank's part of `whole`; counts of parameters stay those of the whole model.
-/// Requires: why_not_shared() is empty.
+/// Requires: why_not_shared() and why_not_in_context() are empty.
 TrainedModel rank_model(const TrainedModel& whole, const Recipe& recipe, const FrameworkConvention& framework,
                         const Mesh& mesh);
 

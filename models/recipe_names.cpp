@@ -116,8 +116,14 @@ constexpr std::array kReferences{NameRow<Reference>{"copy", Reference::Copy},
                                  NameRow<Reference>{"adapter-off", Reference::Adapter},
                                  NameRow<Reference>{"cached", Reference::Precomputed}};
 
+constexpr std::array kContextExchanges{NameRow<ContextExchange>{"ring", ContextExchange::Ring},
+                                       NameRow<ContextExchange>{"all-gather", ContextExchange::AllGather},
+                                       NameRow<ContextExchange>{"p2p", ContextExchange::Ring},
+                                       NameRow<ContextExchange>{"allgather", ContextExchange::AllGather}};
+
 }  // namespace
 
+NameTable<ContextExchange> names_of(ContextExchange) { return {"exchange of keys and values", kContextExchanges}; }
 NameTable<Reference> names_of(Reference) { return {"reference", kReferences}; }
 NameTable<Method> names_of(Method) { return {"method", kMethods}; }
 NameTable<BaseQuant> names_of(BaseQuant) { return {"quantisation", kQuants}; }

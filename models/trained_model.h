@@ -87,7 +87,9 @@ using StateList = std::vector<StateTensor>;
 /// Says how ranks share each layer of a model whose sizes are of one of them (models/rank_model.h).
 struct LayerSplit {
   std::int64_t ways = 1;
-  bool splits_sequence = false;  // between products a rank has its part of the sequence
+  bool splits_sequence = false;   // between products a rank has its part of the sequence
+  std::int64_t context_ways = 1;  // each has as much of the sequence, whose keys and values all see
+  ContextExchange context_exchange{};
 };
 
 /// One model under one recipe; made once, then read by every plan.
@@ -110,9 +112,13 @@ struct TrainedModel {
   std::int64_t first_backward{};
 
   std::int64_t num_layers() const { return weights.num_layers(); }
-  /// Tokens of a micro-batch that a rank has between the layers.
+  /// Positions of a sequence that a rank has.
+  std::int64_t own_length(const Recipe& recipe) const { return ceil_div(recipe.seq_len, split.context_ways); }
+  /// Tokens of a micro-batch that a rank has.
+  std::int64_t own_tokens(const Recipe& recipe) const { return recipe.rows() * own_length(recipe); }
+  /// Those of them that it has between the layers.
   std::int64_t stream_tokens(const Recipe& recipe) const {
-    return split.splits_sequence ? ceil_div(recipe.tokens(), split.ways) : recipe.tokens();
+    return split.splits_sequence ? ceil_div(own_tokens(recipe), split.ways) : own_tokens(recipe);
   }
   /// Positions of the tower and image tokens that one row of the recipe has.
   std::int64_t positions_per_row(const Recipe& recipe) const { return recipe.images.per_row * image.positions(); }

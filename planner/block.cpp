@@ -83,11 +83,16 @@ class PhaseWriter {
     each_ref(op, [&](LocalId id) { use(id); });
     if (op.exchange == Exchange::None) return;
     Block& b = block();
-    b.exchange = op.exchange, b.axis = op.axis;
-    b.message = std::max(graph_.locals[op.reads[0]].bytes(), graph_.locals[op.writes[0]].bytes());
+    b.exchange = op.exchange, b.axis = op.axis, b.is_beside = op.is_beside;
+    b.message = op.message.count > 0
+                    ? op.message
+                    : std::max(graph_.locals[op.reads[0]].bytes(), graph_.locals[op.writes[0]].bytes());
   }
   void run(std::uint16_t op) { block().events.push_back({BlockEvent::Run, op}); }
-  void end_op() { is_cut_ = block().exchange != Exchange::None; }
+  void end_op(const LayerOp& op) {
+    is_cut_ = block().exchange != Exchange::None || op.ends_beside;
+    joins_ |= op.ends_beside;
+  }
   std::uint8_t first() const { return first_; }
 
  private:
@@ -108,6 +113,7 @@ class PhaseWriter {
     const std::uint8_t next = begin_block();
     block().next = next;
     id_ = next;
+    block().joins = std::exchange(joins_, false);
   }
   void use(LocalId id) {
     if (id < kNumSlots) block().slots |= std::uint8_t(1u << id);
@@ -116,7 +122,7 @@ class PhaseWriter {
   ModelBlocks& to_;
   std::uint8_t graph_id_;
   const LayerGraph& graph_;
-  bool backward_, is_cut_ = false;
+  bool backward_, is_cut_ = false, joins_ = false;
   std::uint8_t first_, id_;
 };
 
@@ -152,7 +158,7 @@ std::uint8_t close(ModelBlocks& to, std::uint8_t graph_id, bool backward,
       f.alive[id] = 0;
       out.change(id, -1);
     });
-    out.end_op();
+    out.end_op(op);
   }
   for (LocalId id = 0; id < kNumSlots; ++id)  // a consumed slot that no op read leaves at the end
     if (f.alive[id] && !f.keep[id]) {

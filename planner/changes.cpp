@@ -118,6 +118,12 @@ Variant changed(Variant variant, std::span<const Setting> settings) {
   return variant;
 }
 
+std::optional<Variant> changed_if_possible(Variant variant, std::span<const Setting> settings) {
+  try {
+    return changed(std::move(variant), settings);
+  } catch (const InputError&) { return std::nullopt; }
+}
+
 std::optional<StrategyEstimate> estimate_variant(const Variant& variant, std::string_view name) {
   const EstimateRequest& r = variant.request;
   return with_model(variant, [&](const FrameworkConvention& framework, const TrainedModel& model) {

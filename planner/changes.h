@@ -101,6 +101,9 @@ std::vector<std::vector<Setting>> rebatchings(const Recipe& recipe);
 /// Applies the settings in order. Throws InputError for a value that the row does not know or that makes no sense here.
 Variant changed(Variant variant, std::span<const Setting> settings);
 
+/// As `changed`; nothing where a setting makes no sense for the variant. Whoever tries settings asks this.
+std::optional<Variant> changed_if_possible(Variant variant, std::span<const Setting> settings);
+
 /// The variant under `strategy`, without its limits; nothing when its recipe makes no sense or does not allow the
 /// strategy. The one place where a changed plan is estimated; its peak is not taken apart (Parts::None).
 std::optional<StrategyEstimate> estimate_variant(const Variant& variant, std::string_view strategy);

@@ -70,6 +70,16 @@ Schedule parse_schedule(std::string_view text, std::string_view where) {
   return row->schedule;
 }
 
+std::vector<std::uint16_t> pipeline_bounds(std::int64_t layers, std::int64_t parts, bool counts_ends) {
+  const std::int64_t units = layers + 2;
+  std::vector<std::uint16_t> bounds{0};
+  if (layers % parts != 0 && (!counts_ends || units % parts != 0)) return {};
+  for (std::int64_t part = 1; part < parts; ++part)
+    bounds.push_back(narrow<std::uint16_t>(layers % parts == 0 ? 1 + part * (layers / parts) : part * (units / parts)));
+  bounds.push_back(narrow<std::uint16_t>(units));
+  return bounds;
+}
+
 std::int64_t most_in_flight(std::span<const Visit> visits) {
   std::map<std::uint16_t, std::int64_t> open;
   std::int64_t most = 0;

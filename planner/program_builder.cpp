@@ -143,22 +143,13 @@ std::vector<std::uint16_t> stage_bounds(const Job& job, const StepProgram& progr
 
 namespace {
 
-/// As many layers in each part; the embedding is of the first, the head of the last. Requires: `parts` divides them.
-std::vector<std::uint16_t> even_bounds(std::int64_t layers, std::int64_t parts) {
-  GPUPLAN_CHECK(layers % parts == 0, "the parts of a pipeline have as many layers each");
-  std::vector<std::uint16_t> bounds{0};
-  for (std::int64_t part = 1; part < parts; ++part)
-    bounds.push_back(narrow<std::uint16_t>(1 + part * (layers / parts)));
-  bounds.push_back(narrow<std::uint16_t>(layers + 2));
-  return bounds;
-}
-
 void build_stages(StepProgram& program, const Job& job, const ModelBlocks& blocks, Layers layers) {
   const Strategy& strategy = job.strategy;
   const std::int64_t L = job.model.num_layers(), stages = strategy.mesh.num_stages();
   std::vector<std::uint16_t> bounds{0, narrow<std::uint16_t>(L + 2)};
   if (pipeline_row(strategy.schedule)) {
-    bounds = even_bounds(L, stages * strategy.chunks);
+    bounds = pipeline_bounds(L, stages * strategy.chunks, job.framework.pipeline.counts_ends);
+    GPUPLAN_CHECK(!bounds.empty(), "the parts of a pipeline have as many layers each");
   } else if (stages > 1) {
     GPUPLAN_CHECK(stages <= L + 2, "a pipeline needs a unit per stage");
     bounds = stage_bounds(job, program, blocks);

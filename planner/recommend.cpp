@@ -432,9 +432,9 @@ class Search {
     for (int doublings = 1; doublings <= kMostDoublings; ++doublings) {
       const Together all = suggest(more.request, Purpose::MoreGpus);
       if (all.empty()) return {};
-      try {
-        more = changed(std::move(more), {&all.front().setting, 1});
-      } catch (const InputError&) { return {}; }  // a machine without a network has no more GPUs
+      auto grown = changed_if_possible(std::move(more), {&all.front().setting, 1});
+      if (!grown) return {};  // a machine without a network has no more GPUs
+      more = std::move(*grown);
       if (const auto fitting = fitting_plan(more)) return worded(all, "", *fitting, "then");
     }
     return {};

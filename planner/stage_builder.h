@@ -370,7 +370,7 @@ class StageBuilder {
   StreamId stream_of(const Block& part) const {
     const bool is_beside = in_.framework.tensor_parallel.overlaps && part.exchange != Exchange::AllReduce &&
                            part.exchange != Exchange::None && in_.strategy.mesh.splits_sequence();
-    return is_beside ? StreamId::Gather : StreamId::Compute;
+    return is_beside || part.is_beside ? StreamId::Gather : StreamId::Compute;
   }
   void call(std::uint8_t first, std::uint16_t unit, std::uint16_t frame);
   void push_memory(const Unit& unit, bool is_backward);

@@ -116,7 +116,8 @@ std::string_view to_string(BufferRole role) {
                                                                                        "encoder gradient",
                                                                                        "16-bit weights",
                                                                                        "kept by checkpointing",
-                                                                                       "constants"};
+                                                                                       "constants",
+                                                                                       "what comes beside"};
   return kNames[std::size_t(role)];
 }
 

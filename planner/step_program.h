@@ -70,6 +70,7 @@ enum class BufferRole : std::uint8_t {
   CastWeights,
   Kept,
   Constants,
+  Beside,
   Count
 };
 std::string_view to_string(BufferRole role);
@@ -204,6 +205,8 @@ struct Block {
   bool runs_backward{};          // ops index graph.backward, else graph.forward
   Exchange exchange{};           // its one op; None: it computes
   Axis axis{};                   // of that
+  bool is_beside{};              // on the stream of gathers
+  bool joins{};                  // waits for the exchanges beside the parts before it
   Bytes message;                 // the whole tensor
   std::uint8_t next = kNoBlock;  // of the phase
   std::uint8_t slots{};          // that it uses: bit 0 is the first

@@ -86,12 +86,9 @@ constexpr std::array kCounterparts{Counterparts{"stage 0", "NO_SHARD", {"ddp", "
 struct Unsupported {
   std::string_view text, what;
 };
-constexpr std::array kUnsupported{Unsupported{"cp", "context parallelism"},
-                                  Unsupported{"contextparallel", "context parallelism"},
-                                  Unsupported{"ep", "expert parallelism"},
+constexpr std::array kUnsupported{Unsupported{"ep", "expert parallelism"},
                                   Unsupported{"expertparallel", "expert parallelism"},
-                                  Unsupported{"3d", "tensor, pipeline and data parallelism together"},
-                                  Unsupported{"4d", "tensor, pipeline, context and data parallelism together"}};
+                                  Unsupported{"5d", "tensor, pipeline, context, expert and data parallelism"}};
 
 /// Degrees that go with a strategy, by squashed names, and their flags.
 struct Degree {
@@ -101,11 +98,15 @@ constexpr std::array kDegreeNames{Degree{"tp", "--tp"},
                                   Degree{"tensorparallel", "--tp"},
                                   Degree{"sp", "--sp"},
                                   Degree{"sequenceparallel", "--sp"},
+                                  Degree{"cp", "--cp"},
+                                  Degree{"contextparallel", "--cp"},
                                   Degree{"pp", "--pp"},
                                   Degree{"pipeline", "--pp"},
                                   Degree{"pipelineparallel", "--pp"},
                                   Degree{"gpipe", "--pp"},
-                                  Degree{"1f1b", "--pp"}};
+                                  Degree{"1f1b", "--pp"},
+                                  Degree{"3d", "--tp and --pp"},
+                                  Degree{"4d", "--tp, --cp and --pp"}};
 
 const Row& row_of(std::string_view name) {
   const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.name == name; });
@@ -127,13 +128,19 @@ std::int64_t shard_size(const Row& row, const ClusterSpec& cluster, const Strate
 
 /// The degrees of data parallel groups, and of the stages of `mp`: the others are as the options say.
 Mesh mesh_of(const Row& row, const ClusterSpec& cluster, const StrategyOptions& options) {
-  const std::int64_t n = num_places(cluster, options), tp = options.tp, pp = options.pp;
-  const auto shared = [&](Mesh mesh) { return mesh.set_splits_sequence(options.splits_sequence && tp > 1); };
-  if (row.degrees == Degrees::One) return shared({{Axis::Tp, tp}, {Axis::Pp, pp}});
-  if (row.degrees == Degrees::Pipeline) return shared({{Axis::Tp, tp}, {Axis::Pp, n}});
-  if (row.degrees == Degrees::Replicate) return shared({{Axis::Tp, tp}, {Axis::DpReplicate, n}, {Axis::Pp, pp}});
+  const std::int64_t n = num_places(cluster, options), pp = options.pp;
+  const auto made = [&](std::initializer_list<Mesh::Degree> data, std::int64_t stages) {
+    Mesh mesh(data);
+    mesh.set(Axis::Tp, options.tp).set(Axis::Cp, options.cp).set(Axis::Pp, stages);
+    mesh.set_splits_sequence(options.splits_sequence && options.tp > 1);
+    if (options.cp > 1) mesh.set_context_exchange(options.context_exchange.value_or(ContextExchange{}));
+    return mesh;
+  };
+  if (row.degrees == Degrees::One) return made({}, pp);
+  if (row.degrees == Degrees::Pipeline) return made({}, n);
+  if (row.degrees == Degrees::Replicate) return made({{Axis::DpReplicate, n}}, pp);
   const std::int64_t shard = shard_size(row, cluster, options);
-  return shared({{Axis::Tp, tp}, {Axis::DpReplicate, n / shard}, {Axis::DpShard, shard}, {Axis::Pp, pp}});
+  return made({{Axis::DpReplicate, n / shard}, {Axis::DpShard, shard}}, pp);
 }
 
 Schedule schedule_of(const Row& row, const StrategyOptions& options) {
@@ -164,6 +171,7 @@ std::string degrees_text(const Mesh& mesh) {
   std::vector<std::string> degrees;
   if (mesh.ways(Axis::Tp) > 1)
     degrees.push_back(fmt::format("tp{}{}", mesh.ways(Axis::Tp), mesh.splits_sequence() ? "+sp" : ""));
+  if (mesh.ways(Axis::Cp) > 1) degrees.push_back(fmt::format("cp{}", mesh.ways(Axis::Cp)));
   if (mesh.num_stages() > 1) degrees.push_back(fmt::format("pp{}", mesh.num_stages()));
   degrees.push_back(fmt::format("dp{}", mesh.batch_replicas()));
   return fmt::format("{}", fmt::join(degrees, "·"));
@@ -242,8 +250,15 @@ std::optional<InputError> strategy_mistake(std::string_view name, const ClusterS
                       fmt::format("tp {} x pp {} = {} does not divide the {} GPUs", options.tp, options.pp,
                                   options.tp * options.pp, cluster.num_gpus()),
                       "tp x pp x data parallel = GPUs");
+  const std::int64_t cp = options.cp, n = num_places(cluster, options);
+  if (n % cp != 0)
+    return InputError("--cp", fmt::format("{} does not divide the {} data parallel ranks", cp, n),
+                      "tp x pp x cp x data parallel = GPUs");
   if (row.degrees == Degrees::One || row.degrees == Degrees::Pipeline || row.degrees == Degrees::Replicate) return {};
-  const std::int64_t shard = shard_size(row, cluster, options), n = num_places(cluster, options);
+  const std::int64_t shard = shard_size(row, cluster, options);
+  if (shard >= 1 && n % shard == 0 && shard % cp != 0)
+    return InputError("--cp", fmt::format("{} does not divide the shard groups of {} ranks", cp, shard),
+                      "a state is sharded over the ranks that share a sequence too");
   if (shard >= 1 && n % shard == 0) return {};
   return InputError("--shard-size",
                     n == cluster.num_gpus() ? fmt::format("{} does not divide the {} GPUs", shard, n)
@@ -261,7 +276,7 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
              .mesh = mesh_of(row, cluster, options),
              .chunks = options.pp > 1 ? options.virtual_stages : 1};
   s.simplicity = narrow<int>(&row - kRows.data());
-  if (options.tp * options.pp > 1) s.simplicity += narrow<int>(kRows.size());
+  if (options.tp * options.pp * options.cp > 1) s.simplicity += narrow<int>(kRows.size());
   if (is_fsdp(row.engine)) {
     if (options.fsdp_version == 1) s.engine = ShardingEngine::Fsdp1;
     s.wrap = options.wrap;
@@ -323,7 +338,7 @@ std::string why_not_piped(const Strategy& s, const Recipe& recipe, const ModelSp
     return row->has_chunks ? "interleaved needs --virtual-stages 2 or more"
                            : fmt::format("{} has one chunk per stage", row->name);
   if (model.vision.is_present() || model.num_encoder_layers > 0) return "pp of encoders and towers is not planned yet";
-  if (model.num_layers() % parts != 0)
+  if (pipeline_bounds(model.num_layers(), parts, trainer.counts_ends).empty())
     return fmt::format("{} layers cannot be divided evenly into {} x {} parts", model.num_layers(), stages, s.chunks);
   if (row->has_chunks && recipe.grad_accum % stages != 0)
     return fmt::format("interleaved takes micro-batches in groups of {}: {} of --grad-accum is no multiple", stages,
@@ -339,6 +354,7 @@ std::string why_not_piped(const Strategy& s, const Recipe& recipe, const ModelSp
 
 std::string why_not_divided(const Strategy& s, const Recipe& recipe, const ModelSpec& model) {
   std::string why = why_not_shared(model, recipe, *recipe.framework, s.name, s.mesh);
+  if (why.empty()) why = why_not_in_context(model, recipe, *recipe.framework, s.name, s.mesh);
   return why.empty() ? why_not_piped(s, recipe, model) : why;
 }
 
@@ -349,7 +365,7 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   const Row& row = row_of(s.name);
   const EngineTraits& engine = traits_of(s.engine);
   const bool is_divided = s.mesh.within_layers() != Mesh() || pipeline_row(s.schedule);
-  const std::int64_t n = cluster.num_gpus() / (is_divided ? s.mesh.world() / s.mesh.batch_replicas() : 1);
+  const std::int64_t n = is_divided ? s.mesh.shard_ways() * s.mesh.copies() : cluster.num_gpus();
   if (std::string why = why_not_divided(s, recipe, model); !why.empty()) return why;
   const bool offloads_states =
       recipe.offload.optimizer != OffloadTarget::None || recipe.offload.params != OffloadTarget::None;

@@ -66,12 +66,14 @@ struct Strategy {
 struct EngineConvention;
 
 struct StrategyOptions {
-  std::int64_t tp = 1;                      // ranks that share each layer
-  bool splits_sequence = false;             // … hold their part of the sequence between its products
-  std::int64_t pp = 1, virtual_stages = 1;  // stages of a pipeline, and chunks of layers of each
-  std::optional<Schedule> schedule;         // unset: one forward, one backward, interleaved where stages have chunks
-  std::optional<std::int64_t> shard_size;   // sharding factor; 1 equals ddp, N equals full sharding
-  std::optional<int> fsdp_version;          // unset: 2, or 1 where FSDP2 cannot shard the base (QLoRA)
+  std::int64_t tp = 1;                              // ranks that share each layer
+  bool splits_sequence = false;                     // … hold their part of the sequence between its products
+  std::int64_t cp = 1;                              // of the data parallel ranks, those that share each sequence
+  std::optional<ContextExchange> context_exchange;  // unset: the trainer's usual one
+  std::int64_t pp = 1, virtual_stages = 1;          // stages of a pipeline, and chunks of layers of each
+  std::optional<Schedule> schedule;        // unset: one forward, one backward, interleaved where stages have chunks
+  std::optional<std::int64_t> shard_size;  // sharding factor; 1 equals ddp, N equals full sharding
+  std::optional<int> fsdp_version;         // unset: 2, or 1 where FSDP2 cannot shard the base (QLoRA)
   WrapPolicy wrap = WrapPolicy::Layer;
   std::int64_t wrap_min_params = 0;
   bool reshards = true;

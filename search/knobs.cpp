@@ -82,11 +82,8 @@ class Knobs {
               .memory = {},
               .cost_usd = {},
               .fit = {}};
-    std::optional<StrategyEstimate> after;
-    try {
-      const Variant variant = changed(now_, settings);
-      after = estimate_variant(variant, variant.request.strategy);
-    } catch (const InputError&) { return; }
+    const auto variant = changed_if_possible(now_, settings);
+    const auto after = variant ? estimate_variant(*variant, variant->request.strategy) : std::nullopt;
     if (!after) return;
     const StrategyEstimate& before = row_.estimate();
     knob.fit = after->fit;

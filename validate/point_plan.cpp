@@ -57,6 +57,7 @@ namespace {
 void divide_model(StrategyOptions& options, const Point& point, const AliasTable& aliases) {
   for (const auto& [axis, degree] : point.degrees) {
     if (axis_named(axis) == Axis::Tp) options.tp = degree;
+    if (axis_named(axis) == Axis::Cp) options.cp = degree;
     if (is_pipeline(axis_named(axis))) options.pp = degree;
   }
   const bool is_whole = std::ranges::any_of(
@@ -78,6 +79,7 @@ PointPlan PointPlanner::plan(const Point& point) {
     r.options.fsdp_version = framework.fsdp_version;
     r.options.shard_size = point.shard_size;
     divide_model(r.options, point, aliases_);
+    if (r.options.shard_size) *r.options.shard_size *= r.options.cp;  // sources count the ranks of a sequence apart
     r.cluster = cluster_of(point);
     if (const auto mistake = strategy_mistake(r.strategy, r.cluster, r.options)) throw *mistake;
     const std::int64_t places = num_places(r.cluster, r.options);

@@ -82,6 +82,8 @@ _gpuplan() {
         '--shard-size=[GPUs over which state is sharded. Default all; hsdp\: a node, or half (1 to 1000000)]:value: ' \
         '--tp=[GPUs that share each layer (tensor parallelism), for trainers that have it; the others are data parallel. Default 1 (1 to 1024)]:value: ' \
         '--sp[… and between its products each holds its part of the sequence]' \
+        '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default 1 (1 to 1024)]:value: ' \
+        '--cp-exchange=[how keys and values come to all of them. Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather; }' \
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1 (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \
@@ -173,6 +175,8 @@ _gpuplan() {
         '--shard-size=[GPUs over which state is sharded. Default all; hsdp\: a node, or half (1 to 1000000)]:value: ' \
         '--tp=[GPUs that share each layer (tensor parallelism), for trainers that have it; the others are data parallel. Default 1 (1 to 1024)]:value: ' \
         '--sp[… and between its products each holds its part of the sequence]' \
+        '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default 1 (1 to 1024)]:value: ' \
+        '--cp-exchange=[how keys and values come to all of them. Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather; }' \
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1 (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \
@@ -290,6 +294,8 @@ _gpuplan() {
         '--shard-size=[GPUs over which state is sharded. Default all; hsdp\: a node, or half (1 to 1000000)]:value: ' \
         '--tp=[GPUs that share each layer (tensor parallelism), for trainers that have it; the others are data parallel. Default 1 (1 to 1024)]:value: ' \
         '--sp[… and between its products each holds its part of the sequence]' \
+        '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default 1 (1 to 1024)]:value: ' \
+        '--cp-exchange=[how keys and values come to all of them. Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather; }' \
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1 (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \
@@ -378,6 +384,8 @@ _gpuplan() {
         '--shard-size=[GPUs over which state is sharded. Default all; hsdp\: a node, or half (1 to 1000000)]:value: ' \
         '--tp=[GPUs that share each layer (tensor parallelism), for trainers that have it; the others are data parallel. Default 1 (1 to 1024)]:value: ' \
         '--sp[… and between its products each holds its part of the sequence]' \
+        '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default 1 (1 to 1024)]:value: ' \
+        '--cp-exchange=[how keys and values come to all of them. Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather; }' \
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1 (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \
@@ -466,6 +474,8 @@ _gpuplan() {
         '--shard-size=[GPUs over which state is sharded. Default all; hsdp\: a node, or half (1 to 1000000)]:value: ' \
         '--tp=[GPUs that share each layer (tensor parallelism), for trainers that have it; the others are data parallel. Default 1 (1 to 1024)]:value: ' \
         '--sp[… and between its products each holds its part of the sequence]' \
+        '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default 1 (1 to 1024)]:value: ' \
+        '--cp-exchange=[how keys and values come to all of them. Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather; }' \
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1 (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \

@@ -75,10 +75,15 @@ LocalId repeat_kv(Tape& t, LocalId x, const char* name, std::int64_t groups) {
 template <bool IsCausal>
 void flash_backward(Tape& t, const Tape::Step& s) {
   const LocalId dq = t.new_grad(s.ids[kQ]), dk = t.new_grad(s.ids[kK]), dv = t.new_grad(s.ids[kV]);
+  const ContextParts parts = begin_context_backward(t, s.ids[kQ], s.ids[kK], s.ids[kV]);
+  const bool is_whole = parts.others == kNoLocal;
   const LocalId accumulator = t.scratch("dq accumulator in fp32", t.at(s.ids[kQ]).elements, Dtype::F32);
-  LayerOp& o = flash_op(t, {t.grad(s.ids[kOut]), s.ids[kQ], s.ids[kK], s.ids[kV], s.ids[kOut], s.ids[kLse]},
-                        {dq, dk, dv, accumulator}, 2.5, IsCausal);
+  LayerOp& o =
+      flash_op(t, {t.grad(s.ids[kOut]), s.ids[kQ], s.ids[kK], s.ids[kV], s.ids[kOut], s.ids[kLse], parts.others},
+               {dq, is_whole ? dk : parts.partial, is_whole ? dv : parts.queries, accumulator}, 2.5, IsCausal);
   o.kernels = 3;
+  attend_in_parts(t, parts, o);
+  finish_context_backward(t, parts, dk, dv);
   if (s.ids[kFused] != kNoLocal) t.memory_op(OpKind::Copy, {s.ids[kFused]}, {}, 0);
   t.add_grad(s.ids[kQ], dq);
   t.add_grad(s.ids[kK], dk);
@@ -152,8 +157,11 @@ LocalId flash(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool is_c
   const LocalId out = t.wide("attention output", t.c.spec().context_width(), Dim::QWidth, t.c.numerics.compute);
   const LocalId lse =
       t.tensor("log-sum-exp", sh.N * sh.heads, Dtype::F32, {Dim::Batch, Dim::QHeads, Dim::Seq, Dim::Count});
-  LayerOp& o = flash_op(t, {q, k, v}, {out, lse}, 1.0, is_causal);
+  const ContextParts parts = begin_context_forward(t, k, v, t.at(out).elements);
+  LayerOp& o = flash_op(t, {q, k, v, parts.others}, {out, lse, parts.merged, parts.outputs}, 1.0, is_causal);
   o.saves_compute_output = true;
+  attend_in_parts(t, parts, o);
+  finish_context_forward(t, parts);
   t.saves(out, "attention backward");
   t.saves(lse, "attention backward");
   if (fused != kNoLocal) t.saves(fused, "v is a view of it");
@@ -168,7 +176,7 @@ double attention_flops(const ModelSpec& m, std::int64_t batch, std::int64_t seq,
   const std::int64_t keys = reach.keys > 0 ? reach.keys : seq;
   const double full = 2.0 * double(batch) * double(seq) * double(keys) * double(m.q_width() + m.context_width());
   if (!reach.skips_masked || !reach.is_causal) return full;
-  const double s = double(seq), w = reach.is_windowed ? std::min(double(m.sliding_window), s) : s;
+  const double s = double(keys), w = reach.is_windowed ? std::min(double(m.sliding_window), s) : s;
   return full * (w - w * w / (2 * s)) / s;  // mean keys per query of a causal band of width w, over s
 }
 

@@ -36,10 +36,10 @@ void scatter_input_gradient(Tape& t, const Tape::Step& s) {
 
 }  // namespace
 
-LayerOp& Tape::exchange(Exchange kind, LocalId from, LocalId to) {
+LayerOp& Tape::exchange(Exchange kind, LocalId from, LocalId to, Axis axis) {
   LayerOp& o = memory_op(OpKind::Exchange, {from}, {to}, 0);
   o.exchange = kind;
-  o.axis = Axis::Tp;
+  o.axis = axis;
   return o;
 }
 

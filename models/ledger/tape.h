@@ -34,8 +34,8 @@ class Tape {
   /// A memory-bound op that moves `traffic` bytes at least.
   LayerOp& memory_op(OpKind kind, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes,
                      double traffic);
-  /// Exchanges what this rank has for what it gets from the ranks that share the layer.
-  LayerOp& exchange(Exchange kind, LocalId from, LocalId to);
+  /// Exchanges what this rank has for what it gets from the ranks that share the layer, or along another axis.
+  LayerOp& exchange(Exchange kind, LocalId from, LocalId to, Axis axis = Axis::Tp);
   /// A matmul [m, k] x [k, n].
   LayerOp& gemm(std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, std::int64_t m,
                 std::int64_t n, std::int64_t k);
@@ -84,6 +84,21 @@ class Tape {
   std::vector<LocalId> aside_;
   bool is_backward_ = false;
 };
+
+/// Keys and values of the other ranks that share a sequence, during an attention (models/ledger/context_attention.cpp).
+struct ContextParts {
+  LocalId own = kNoLocal, others = kNoLocal;      // this rank's in one piece, and those that come
+  LocalId outputs = kNoLocal, merged = kNoLocal;  // forward: of single parts, and their sum
+  LocalId partial = kNoLocal, summed = kNoLocal;  // backward: gradients of keys and values, made here and received
+  LocalId queries = kNoLocal;                     // … of queries
+};
+bool shares_sequences(const Tape& tape);
+/// begin_* goes before the attention op, which then stands for one kernel after another, finish_* behind it.
+ContextParts begin_context_forward(Tape& tape, LocalId k, LocalId v, std::int64_t output_elements);
+ContextParts begin_context_backward(Tape& tape, LocalId q, LocalId k, LocalId v);
+void attend_in_parts(Tape& tape, const ContextParts& parts, LayerOp& attention);
+void finish_context_forward(Tape& tape, const ContextParts& parts);
+void finish_context_backward(Tape& tape, const ContextParts& parts, LocalId dk, LocalId dv);
 
 /// The input of linears that ranks share by their outputs.
 struct ColumnInput {

@@ -72,6 +72,7 @@ void list_division(Archive& f, Options& options) {
       options.virtual_stages > 1 ? std::optional(options.virtual_stages) : std::nullopt;
   std::optional<std::string> schedule = row ? std::optional(std::string(row->name)) : std::nullopt;
   f.optional("sequence_parallel", splits);
+  f.optional("context_exchange", options.context_exchange);
   f.optional("virtual_stages", chunks, IntRange{1, 1024});
   f.optional("schedule", schedule);
   if constexpr (Archive::kReads) {

@@ -76,6 +76,7 @@ void pin_strategy(const PlanStrategy& wanted, EstimateRequest& request, Fields& 
   for (std::size_t i = 0; i < kDegrees.size(); ++i) {
     const Axis axis = axis_named(kDegrees[i]);
     if (axis == Axis::Tp) options.tp = wanted.degrees[i];
+    if (axis == Axis::Cp) options.cp = wanted.degrees[i];
     if (is_pipeline(axis) && !lays_stages(wanted.name)) options.pp = wanted.degrees[i];
   }
   if (wanted.fsdp_version) options.fsdp_version = narrow<int>(*wanted.fsdp_version);

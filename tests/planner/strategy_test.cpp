@@ -11,14 +11,14 @@ using namespace gpuplan;
 using namespace gpuplan::test;
 
 TEST_CASE("parallelism that no strategy offers yet is refused by its name, not taken for another") {
-  for (const char* text : {"cp", "ep", "3d", "3D", "Context-Parallel"}) {
+  for (const char* text : {"ep", "5d", "5D", "Expert-Parallel"}) {
     CAPTURE(text);
     CHECK_THROWS_WITH_AS(canonical_strategy(text), doctest::Contains("not supported yet"), InputError);
   }
 }
 
 TEST_CASE("degrees are told from strategies") {
-  for (const char* text : {"pp", "tp", "tensor-parallel", "Pipeline", "1F1B"}) {
+  for (const char* text : {"pp", "tp", "cp", "tensor-parallel", "Context-Parallel", "Pipeline", "1F1B", "3d"}) {
     CAPTURE(text);
     CHECK_THROWS_WITH_AS(canonical_strategy(text), doctest::Contains("is a degree that goes with a strategy"),
                          InputError);

@@ -1,0 +1,147 @@
+// Ranks that share each sequence (context parallelism): what one of them holds, computes and exchanges, counted by hand.
+// c is the number of ranks, N the tokens of a micro-batch, h the width.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "models/catalogue.h"
+#include "models/rank_model.h"
+#include "planner/plan_builder.h"
+#include "planner/strategy_estimate.h"
+
+using namespace gpuplan;
+using namespace gpuplan::test;
+
+namespace {
+
+Mesh in_context(std::int64_t ways, ContextExchange exchange) {
+  return Mesh{{Axis::Cp, ways}, {Axis::DpShard, ways}}.set_context_exchange(exchange);
+}
+
+/// One layer of a rank.
+struct ContextLayer {
+  Recipe recipe;
+  FrameworkConvention framework = find_framework("megatron");
+  Mesh mesh = in_context(4, ContextExchange::Ring);
+  LayerGraph graph;
+
+  ContextLayer() {
+    recipe.seq_len = 64;
+    recipe.precision = Precision::Bf16Mixed;
+    recipe.attention = AttentionKernel::Flash;
+  }
+  void emit(const ModelSpec& spec, void (*emitter)(LayerGraph&, const LedgerContext&) = emit_layer) {
+    const TrainedModel model = rank_model(prepare(spec, recipe, framework), recipe, framework, mesh);
+    emitter(graph,
+            make_context(model, recipe, framework, resolve_numerics(recipe, framework, ShardingEngine::Zero, &spec)));
+  }
+  std::int64_t saved() const {
+    std::int64_t bytes = 0;
+    for (const LocalId id : saved_locals(graph)) bytes += graph.locals[id].bytes().count;
+    return bytes;
+  }
+  struct Message {
+    Exchange kind;
+    std::int64_t bytes;
+    bool is_beside;
+    bool operator==(const Message&) const = default;
+  };
+  static std::vector<Message> messages(const std::vector<LayerOp>& ops) {
+    std::vector<Message> out;
+    for (const LayerOp& op : ops)
+      if (op.exchange != Exchange::None) {
+        CHECK(op.axis == Axis::Cp);
+        out.push_back({op.exchange, op.message.count, op.is_beside});
+      }
+    return out;
+  }
+  static double attention_flops_of(const std::vector<LayerOp>& ops) {
+    double flops = 0;
+    for (const LayerOp& op : ops)
+      if (op.kind == OpKind::Attention) flops += op.flops;
+    return flops;
+  }
+  std::int64_t elements(const char* name) const {
+    std::int64_t sum = 0;
+    for (const Local& local : graph.locals)
+      if (std::string_view(local.name) == name) sum += local.elements;
+    return sum;
+  }
+};
+
+// tiny_llama: 2 KV heads of 16, so k and v of 64 tokens are 2 x 64 x 32 elements
+constexpr std::int64_t kKeysAndValues = 2 * 64 * 32;
+using Messages = std::vector<ContextLayer::Message>;
+
+}  // namespace
+
+TEST_CASE("context: the ranks of a mesh that share a sequence are neighbours, and hold shards of one state") {
+  const Mesh mesh{{Axis::Tp, 2}, {Axis::Cp, 2}, {Axis::DpShard, 4}, {Axis::DpReplicate, 2}, {Axis::Pp, 2}};
+  CHECK(mesh.world() == 32);  // cp is within dp
+  CHECK(mesh.ranks_per_stage() == 16);
+  CHECK(mesh.stride(Axis::Cp) == 2);
+  CHECK(mesh.stride(Axis::DpShard) == 2);
+  CHECK(mesh.stride(Axis::DpReplicate) == 8);
+  CHECK(mesh.batch_replicas() == 4);  // 4 x 2 / 2
+  CHECK(mesh.shard_ways() == 4);
+  std::vector<std::int64_t> count(4);
+  for (std::int64_t rank = 0; rank < mesh.world(); ++rank) {
+    ++count[std::size_t(mesh.batch_replica(rank))];
+    const std::int64_t other = rank + (mesh.place(rank, Axis::Cp) == 0 ? 2 : -2);
+    CHECK(mesh.batch_replica(rank) == mesh.batch_replica(other));
+  }
+  CHECK(count == std::vector<std::int64_t>(4, 8));
+}
+
+TEST_CASE("context: a rank keeps one c-th of a layer, and does one c-th of the attention") {
+  ContextLayer part, whole;
+  whole.mesh = Mesh();
+  part.emit(tiny_llama());
+  whole.emit(tiny_llama());
+  CHECK(part.saved() * 4 == whole.saved());
+  CHECK(ContextLayer::attention_flops_of(part.graph.forward) * 4 ==
+        doctest::Approx(ContextLayer::attention_flops_of(whole.graph.forward)).epsilon(1e-12));
+  CHECK(ContextLayer::attention_flops_of(part.graph.backward) * 4 ==
+        doctest::Approx(ContextLayer::attention_flops_of(whole.graph.backward)).epsilon(1e-12));
+  part.emit(tiny_llama(), emit_head);
+  whole.emit(tiny_llama(), emit_head);
+  CHECK(part.saved() * 4 == doctest::Approx(double(whole.saved())).epsilon(0.01));  // logits too; the loss is a number
+}
+
+TEST_CASE("context: a ring brings all keys and values beside the attention, and takes their gradients back") {
+  ContextLayer layer;
+  layer.emit(tiny_llama());
+  const std::int64_t bytes = 2 * kKeysAndValues;
+  CHECK(layer.messages(layer.graph.forward) == Messages{{Exchange::AllGather, bytes, true}});
+  CHECK(layer.messages(layer.graph.backward) ==
+        Messages{{Exchange::AllGather, bytes, true}, {Exchange::ReduceScatter, bytes, true}});
+  // Transformer Engine: buffers of all 4 steps forward, two backward; gradients sent, received and made
+  CHECK(layer.elements("k and v of the other ranks") == kKeysAndValues + kKeysAndValues / 4 * 2);
+  CHECK(layer.elements("outputs of single parts") == 64 * 64);
+  CHECK(layer.elements("gradients of k and v of the parts") == kKeysAndValues / 4 * 3);
+}
+
+TEST_CASE("context: torch gathers keys and values before, and sums gradients in fp32 round a ring") {
+  ContextLayer layer;
+  layer.framework = find_framework("torchtitan");
+  layer.recipe.attention = AttentionKernel::Sdpa;
+  layer.mesh = in_context(4, ContextExchange::AllGather);
+  layer.emit(tiny_llama());
+  // with the heads that its model repeats: 4 of 16
+  const std::int64_t elements = layer.framework.layers.repeats_kv ? 2 * kKeysAndValues : kKeysAndValues;
+  CHECK(layer.messages(layer.graph.forward) == Messages{{Exchange::AllGather, 2 * elements, false}});
+  CHECK(layer.messages(layer.graph.backward) ==
+        Messages{{Exchange::AllGather, 2 * elements, false}, {Exchange::ReduceScatter, 4 * elements, true}});
+  CHECK(layer.elements("k and v of the other ranks") == 2 * elements);
+  CHECK(layer.elements("sum of the parts") == 64 / 4 * 64);
+}
+
+TEST_CASE("context: whole gradients are summed and scattered where keys and values are gathered so") {
+  ContextLayer layer;
+  layer.mesh = in_context(4, ContextExchange::AllGather);
+  layer.emit(tiny_llama());
+  const std::int64_t bytes = 2 * kKeysAndValues;
+  CHECK(layer.messages(layer.graph.backward) ==
+        Messages{{Exchange::AllGather, bytes, false}, {Exchange::ReduceScatter, bytes, false}});
+  CHECK(layer.elements("gradients of k and v of the parts") == kKeysAndValues);
+}
