@@ -15,6 +15,10 @@ namespace gpuplan {
 std::string why_not_shared(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,
                            std::string_view strategy, const Mesh& mesh);
 
+/// Tokens of a sequence that a rank keeps at least where nobody says how many share it: with fewer its kernels are as
+/// many and do less each.
+inline constexpr std::int64_t kLeastContext = 8192;
+
 /// The same of ranks that share sequences.
 std::string why_not_in_context(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,
                                std::string_view strategy, const Mesh& mesh);

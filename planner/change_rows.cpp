@@ -11,6 +11,7 @@
 #include "cluster/cluster_spec.h"
 #include "models/ledger.h"
 #include "models/optimizers.h"
+#include "models/rank_model.h"
 #include "models/recipe_names.h"
 #include "models/stack.h"
 #include "models/training_method.h"
@@ -134,6 +135,8 @@ void set_num_gpus(Variant& v, const Setting& s) {
   v.request.cluster = resized(v.request.cluster, parse_integer(s.value, s.change->name, 1));
 }
 
+void set_context(Variant& v, const Setting& s) { v.request.options.cp = parse_integer(s.value, s.change->name, 1); }
+
 void set_no_reshard(Variant& v, const Setting& s) {
   v.request.options.reshards = !is_on(s);
   if (v.request.options.reshards) v.request.strategy = strategy_that_reshards(v.request.strategy);
@@ -166,6 +169,14 @@ std::string precomputed(Request r) {
   const bool runs = now != Reference::None && now != Reference::Precomputed;
   return if_so(runs && r.recipe.framework->preference.precomputes_reference && r.recipe.loss != LossKernel::Fused,
                "precomputed");
+}
+/// Twice as many GPUs share each sequence, where the trainer does that and each keeps enough of it.
+std::string shared_context(Request r) {
+  const std::int64_t cp = 2 * r.options.cp;
+  const bool is_possible = !r.recipe.framework->context_parallel.strategies.empty() &&
+                           r.cluster.num_gpus() % (cp * r.options.tp * r.options.pp) == 0 &&
+                           r.recipe.seq_len / cp >= kLeastContext && cp <= r.cluster.gpus_per_node;
+  return if_so(is_possible, std::to_string(cp));
 }
 std::string one_sequence(Request r) { return if_so(r.recipe.micro_batch > 1, "1"); }
 std::string sdpa(Request r) { return if_so(r.recipe.attention == AttentionKernel::Eager, "sdpa"); }
@@ -429,6 +440,7 @@ std::vector<Change> make_table() {
         {kSave, optimizer_paged, "paged 8-bit optimizer", "states wait in host memory where the GPU is full"},
         {Purpose::Resolve, optimizer_of_torch}}},
       {"optimizer-in-backward", set_in_backward, {{kSave, step_in_backward, "", "no gradient outlives its step"}}},
+      {"cp", set_context, {{kSave, shared_context, "", "GPUs share each sequence; more --grad-accum keeps the batch"}}},
       {"lora",
        set_lora,
        {{kSave, adapters_for_full, "", "quality good"},

@@ -105,11 +105,13 @@ void StageBuilder::call(std::uint8_t first, std::uint16_t unit, std::uint16_t fr
   for (std::uint8_t id = first; id != kNoBlock; id = blocks[id].next) {
     const Block& part = blocks[id];
     if (!is_one) push_part(part);
+    if (part.joins && beside) s_.part_operands.push_back(std::exchange(beside, 0u) | kRead);
     if (part.is_beside) {
-      if (!beside) beside = add(Category::Activations, BufferRole::Beside, unit, Bytes{});
+      s_.part_operands.push_back(beside | kRead | kWrite);
+    } else if (part.next != kNoBlock && blocks[part.next].is_beside) {  // what it makes is exchanged
+      beside = add(Category::Activations, BufferRole::Beside, unit, Bytes{});
       s_.part_operands.push_back(beside | kWrite);
     }
-    if (part.joins && beside) s_.part_operands.push_back(std::exchange(beside, 0u) | kRead);
     Instruction& i = emit(op_of(part.exchange), stream_of(part), part.axis, unit,
                           is_one ? s_.operands : s_.part_operands, part.message);
     i.block = id;

@@ -114,11 +114,13 @@ const Row& row_of(std::string_view name) {
   return *row;
 }
 
-/// The usual shard group of HSDP: the node when there are several, else half of the machine.
+/// The usual shard group of HSDP: the node when there are several, else half of the machine; all where neither holds
+/// whole groups that share a sequence.
 std::int64_t usual_hybrid_shard(const ClusterSpec& cluster, const StrategyOptions& options) {
   const std::int64_t n = num_places(cluster, options), per_node = cluster.gpus_per_node / options.tp;
-  if (cluster.num_nodes() > 1 && per_node > 1 && n % per_node == 0) return per_node;
-  return n % 2 == 0 ? n / 2 : n;
+  const bool is_node = cluster.num_nodes() > 1 && per_node > 1 && n % per_node == 0;
+  const std::int64_t shard = is_node ? per_node : n % 2 == 0 ? n / 2 : n;
+  return shard % options.cp == 0 ? shard : n;
 }
 
 std::int64_t shard_size(const Row& row, const ClusterSpec& cluster, const StrategyOptions& options) {

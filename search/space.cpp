@@ -134,27 +134,38 @@ std::int64_t most_gpus_per_node(const SearchQuestion& q) {
   return most;
 }
 
+Mesh with_usual_exchange(Mesh mesh, const EstimateRequest& r) {
+  return mesh.set_context_exchange(options_for(r).context_exchange.value_or(ContextExchange{}));
+}
+
 /// `name` with the degrees that were given, or with every one by which the trainer shares layers of this model: powers
 /// of two within a machine, each rank with its part of the sequence where that is possible, which needs less memory and
-/// exchanges as much.
+/// exchanges as much. Long sequences are shared by as many GPUs of a machine as leave each enough of them.
 void add_strategies(std::vector<SearchedStrategy>& out, const SearchQuestion& q, const FrameworkConvention& framework,
                     std::string_view name) {
   const StrategyOptions& given = q.base.options;
-  out.push_back({name, given.tp, given.splits_sequence});
+  out.push_back({name, given.tp, given.splits_sequence, given.cp});
+  if (given.cp == 1 && !q.pinned.contains("cp"))
+    for (std::int64_t cp = 2; cp <= most_gpus_per_node(q) && q.base.recipe.seq_len / cp >= kLeastContext; cp *= 2) {
+      const Mesh mesh{{Axis::Cp, cp}, {Axis::DpShard, cp}};
+      if (why_not_in_context(q.base.model, q.base.recipe, framework, name, with_usual_exchange(mesh, q.base)).empty())
+        out.push_back({name, given.tp, given.splits_sequence, cp});
+    }
   const FrameworkTensorParallel& trainer = framework.tensor_parallel;
   if (given.tp > 1 || !std::ranges::count(trainer.strategies, name)) return;
   for (std::int64_t tp = 2; tp <= most_gpus_per_node(q); tp *= 2) {
     const bool splits = trainer.sequence != SequenceSplit::No;
     const Mesh mesh = Mesh{{Axis::Tp, tp}}.set_splits_sequence(splits);
-    if (why_not_shared(q.base.model, q.base.recipe, framework, name, mesh).empty()) out.push_back({name, tp, splits});
+    if (why_not_shared(q.base.model, q.base.recipe, framework, name, mesh).empty())
+      out.push_back({name, tp, splits, given.cp});
   }
 }
 
 }  // namespace
 
 std::string SearchedStrategy::flags() const {
-  return fmt::format("--strategy {}{}{}", name, tp > 1 ? fmt::format(" --tp {}", tp) : "",
-                     splits_sequence ? " --sp" : "");
+  return fmt::format("--strategy {}{}{}{}", name, tp > 1 ? fmt::format(" --tp {}", tp) : "",
+                     splits_sequence ? " --sp" : "", cp > 1 ? fmt::format(" --cp {}", cp) : "");
 }
 
 Space::Space(const SearchQuestion& q) : question(q), framework(*q.base.recipe.framework) {

@@ -56,13 +56,16 @@ struct MachineClass {
   std::vector<std::size_t> machines;  // into SearchQuestion::machines
 };
 
-/// A strategy, and by how many ranks each layer is shared under it.
+/// A strategy, and by how many ranks each layer and each sequence is shared under it.
 struct SearchedStrategy {
   std::string_view name;
   std::int64_t tp = 1;
   bool splits_sequence = false;
+  std::int64_t cp = 1;
 
-  void set(StrategyOptions& options) const { options.tp = tp, options.splits_sequence = splits_sequence; }
+  void set(StrategyOptions& options) const {
+    options.tp = tp, options.splits_sequence = splits_sequence, options.cp = cp;
+  }
   /// "--strategy zero1 --tp 4 --sp"
   std::string flags() const;
 };

@@ -114,9 +114,12 @@ class Relaxer {
     for (int i = 0; i < kMostDoublings; ++i) {
       const ClusterSpec& cluster = more.machines.front().cluster;
       if (cluster.is_mixed()) return;
-      try {
-        more.machines.front().cluster = resized(cluster, 2 * cluster.num_gpus());
-      } catch (const InputError&) { return; }
+      Variant now{more.base, {}};
+      now.request.cluster = cluster;
+      const Setting twice = set_to("num-gpus", std::to_string(2 * cluster.num_gpus()));
+      const auto grown = changed_if_possible(std::move(now), {&twice, 1});
+      if (!grown) return;  // a machine without a network has no more GPUs
+      more.machines.front().cluster = grown->request.cluster;
       if (const auto best = best_of_question(more, options_))
         return add(fmt::format("{} GPUs of this kind", more.machines.front().num_gpus()), best->words);
     }

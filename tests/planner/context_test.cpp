@@ -1,13 +1,11 @@
-// Ranks that share each sequence (context parallelism): what one of them holds, computes and exchanges, counted by hand.
-// c is the number of ranks, N the tokens of a micro-batch, h the width.
+// Ranks that share each sequence (context parallelism): what one of them holds, computes and exchanges, counted by
+// hand. c is the number of ranks, N the tokens of a micro-batch, h the width.
 #include <doctest/doctest.h>
-
-#include <cmath>
 
 #include "models/catalogue.h"
 #include "models/rank_model.h"
+#include "planner/comm_model.h"
 #include "planner/plan_builder.h"
-#include "planner/strategy_estimate.h"
 
 using namespace gpuplan;
 using namespace gpuplan::test;
@@ -144,4 +142,83 @@ TEST_CASE("context: whole gradients are summed and scattered where keys and valu
   CHECK(layer.messages(layer.graph.backward) ==
         Messages{{Exchange::AllGather, bytes, false}, {Exchange::ReduceScatter, bytes, false}});
   CHECK(layer.elements("gradients of k and v of the parts") == kKeysAndValues);
+}
+
+TEST_CASE("context: a ring costs what it takes longer than the attention beside it") {
+  constexpr std::int64_t kLayers = 4;
+  const auto step = [&](double exchange, ContextExchange kind) {
+    Plan plan;
+    plan.framework = find_framework("megatron");
+    plan.recipe.attention = AttentionKernel::Flash;
+    plan.options.cp = 4, plan.options.context_exchange = kind;
+    CostModel device;
+    device.gemm = device.gemm_fp32 = device.batched_gemm = device.flash = device.cudnn = {1e30};
+    device.memory = {1e30};
+    plan.build("ddp", {device});
+    verify(plan.program);
+    for (BlockCost& cost : plan.program.costs[0]) cost = {};
+    std::int64_t calls = 0;
+    for (const Instruction& i : plan.of_rank().instructions) {
+      if (i.op != OpCode::Call || i.unit == 0 || i.unit > kLayers) continue;
+      plan.program.costs[0][i.block].device = {1.0};
+      ++calls;
+    }
+    CommModel comm;
+    comm.host_link = comm.cpu_optimizer = comm.nvme = {1e30};
+    comm.axes[std::size_t(Axis::Cp)] = {{{exchange / 3}, {1e30}, {1e30}, ""}, 4, false};
+    return forward_pass(plan.program, std::vector<CostModel>{device}, comm).step.value - double(calls);
+  };
+  // one exchange of three hops forward and two backward, beside an attention of a second each
+  CHECK(step(0.25, ContextExchange::Ring) < 0.05);
+  CHECK(step(3, ContextExchange::Ring) == doctest::Approx(kLayers * ((3 - 1) + (6 - 1))).epsilon(0.02));
+  CHECK(step(0.25, ContextExchange::AllGather) == doctest::Approx(kLayers * 3 * 0.25).epsilon(0.05));
+}
+
+TEST_CASE("context: a state is sharded over the ranks that share a sequence too, and folds as it is written out") {
+  for (const char* strategy : {"fsdp", "fsdp-grad-op", "hsdp"}) {
+    Plan plan;
+    plan.spec = tiny_llama(32);
+    plan.framework = find_framework("torchtitan");
+    plan.cluster = plain_cluster(8);
+    plan.recipe.attention = AttentionKernel::Sdpa;
+    plan.options.cp = 2;
+    if (std::string_view(strategy) == "hsdp") plan.options.shard_size = 4;
+    plan.build(strategy);
+    INFO(plan.strategy.title());
+    verify(plan.program);
+    StepProgram folded;
+    build_step_program(folded, plan.job(), {}, {}, nullptr, Layers::Folded);
+    CHECK(written_out(folded.programs[0]) == plan.of_rank());
+    const std::int64_t ways = std::string_view(strategy) == "hsdp" ? 4 : 8;
+    CHECK(plan.strategy.mesh.shard_ways() == ways);
+    CHECK(plan.strategy.mesh.batch_replicas() == 4);
+    std::int64_t weights = 0;
+    for (const ProgramBuffer& b : plan.of_rank().buffers)
+      if (b.is_persistent && b.category == Category::Weights && b.unit == 1) weights += b.bytes.count;
+    CHECK(weights == 4 * kTinyLayer / ways);  // fp32
+  }
+}
+
+TEST_CASE("context: what cannot be shared is refused with the reason") {
+  const auto why = [](auto change) {
+    Plan plan;
+    plan.framework = find_framework("megatron");
+    plan.recipe.attention = AttentionKernel::Flash;
+    plan.options.cp = 4, plan.options.context_exchange = ContextExchange::Ring;
+    change(plan);
+    const Strategy s = make_strategy("ddp", plan.cluster, plan.options);
+    return why_not_in_context(plan.spec, plan.recipe, plan.framework, s.name, s.mesh);
+  };
+  CHECK(why([](Plan&) {}).empty());
+  CHECK(why([](Plan& p) { p.recipe.seq_len = 36; }) == "cp 4: 8 does not divide the sequence of 36");
+  CHECK(why([](Plan& p) { p.recipe.attention = AttentionKernel::Eager; }) ==
+        "cp needs --attention flash or cudnn or flash-3: parts of eager attention are not merged");
+  CHECK(why([](Plan& p) { p.framework.context_parallel.strategies = {"zero1"}; }) == "megatron has cp with zero1");
+  CHECK(why([](Plan& p) { p.framework = find_framework("torchtune"); }) ==
+        "torchtune has no context parallelism that is planned");
+  CHECK(strategy_mistake("ddp", plain_cluster(6), {.cp = 4})->problem() ==
+        "4 does not divide the 6 data parallel ranks");
+  CHECK(strategy_mistake("hsdp", plain_cluster(8), {.cp = 4, .shard_size = 2})->problem() ==
+        "4 does not divide the shard groups of 2 ranks");
+  CHECK_FALSE(strategy_mistake("hsdp", plain_cluster(8), {.cp = 8}));  // one group is left: not applicable
 }
