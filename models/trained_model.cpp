@@ -240,6 +240,7 @@ constexpr std::array kSlotRows{
     SlotRow{LinearSlot::CrossO, "cross o_proj", Dim::QWidth, Dim::Hidden},
     SlotRow{LinearSlot::MixIn, "mixer in_proj", Dim::Hidden, Dim::QWidth}, SlotRow{LinearSlot::MixGate, "mixer in_proj_z", Dim::Hidden, Dim::QWidth},
     SlotRow{LinearSlot::MixBeta, "mixer in_proj_b", Dim::Hidden, Dim::QHeads}, SlotRow{LinearSlot::MixDecay, "mixer in_proj_a", Dim::Hidden, Dim::QHeads},
+    SlotRow{LinearSlot::MixGateDown, "mixer g_a_proj", Dim::Hidden, Dim::Latent}, SlotRow{LinearSlot::MixDecayDown, "mixer f_a_proj", Dim::Hidden, Dim::Latent},
     SlotRow{LinearSlot::MixOut, "mixer out_proj", Dim::QWidth, Dim::Hidden},
     SlotRow{LinearSlot::MergeUp, "projector in", Dim::Hidden, Dim::Ffn},   SlotRow{LinearSlot::MergeDown, "projector out", Dim::Ffn, Dim::Hidden},
     SlotRow{LinearSlot::LayerGate, "per_layer_input_gate", Dim::Hidden, Dim::Latent}, SlotRow{LinearSlot::LayerOut, "per_layer_projection", Dim::Latent, Dim::Hidden},
