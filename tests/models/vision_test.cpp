@@ -187,6 +187,13 @@ TEST_CASE("the thinker of Qwen2.5-Omni-7B has Qwen2.5-VL's layers, and an attent
   CHECK(omni.layer(0).prefix == "thinker.visual.blocks.{}.");
 }
 
+TEST_CASE("a tower trained whole beside adapters holds its parameters as they are loaded, and no adapter") {
+  const TrainedModel language = trained("qwen2.5-vl-7b", TrainVision::No, Method::Lora);
+  const TrainedModel whole = trained("qwen2.5-vl-7b", TrainVision::Whole, Method::Lora);
+  CHECK(whole.trainable - language.trainable == 676'550'144);
+  CHECK(whole.first_backward == 0);
+}
+
 TEST_CASE("what --train-vision leaves out is frozen and runs forward only") {
   const std::int64_t all = *load_model("qwen2.5-vl-7b").spec.recorded_parameters;
   const TrainedModel frozen = trained("qwen2.5-vl-7b", TrainVision::No);
