@@ -305,6 +305,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
     set_defaults(app, question);
     set_length(app, question);
   }
+  if (!plan && !(configs && configs->setup.seq_len)) fit_positions(app, question);
   if (!plan && !configs) request.not_given.rows = rows_not_given(app);
   set_rows(app, question);
   const bool says_precision =
