@@ -209,7 +209,7 @@ constexpr std::array kFlags{
     PlanFlag{"--attention-groups", "N", kNumbers,
              "stretches of a sequence that attend within themselves alone, in half of the heads shifted by half of one "
              "(LongLoRA has 4). Default 1: all of it",
-             [](Request& r, Text v) { r.recipe.attention_groups = to_integer(v); }},
+             set_count<&Recipe::attention_groups>},
     PlanFlag{"--kernels", "plain|fused", kNumbers, "norm and MLP kernels. Default: what the framework uses",
              [](Request& r, Text v) { r.recipe.kernels = parse_name<LayerKernels>(v, "--kernels"); }},
     PlanFlag{"--compile", "", kNumbers, "layers and loss through torch.compile: fused ops, fewer launches",
