@@ -118,6 +118,15 @@ void set_length(const CLI::App& app, PlanQuestion& question) {
                                        recipe.seq_len, format_grouped(tokens)));
 }
 
+void fit_positions(const CLI::App& app, PlanQuestion& question) {
+  const ModelSpec& model = question.request.model;
+  Recipe& recipe = question.request.recipe;
+  const bool is_usual = recipe.seq_len == Recipe{}.seq_len && !is_given(app, "--seq-len");
+  if (!is_usual || model.learned_positions == 0 || recipe.seq_len <= model.max_position_embeddings) return;
+  recipe.seq_len = model.max_position_embeddings;
+  question.notes.push_back(fmt::format("--seq-len {}: {} has as many learned positions", recipe.seq_len, model.name));
+}
+
 void set_rows(const CLI::App& app, PlanQuestion& question) {
   const auto tokens = given_number(app, "--tokens");
   if (!tokens) return;

@@ -20,6 +20,9 @@ void set_precision(PlanQuestion& question);
 /// Rows are longer than usual where their images need it and --seq-len does not say how long they are.
 void set_length(const CLI::App& app, PlanQuestion& question);
 
+/// Rows that nobody gives a length are no longer than a table of positions.
+void fit_positions(const CLI::App& app, PlanQuestion& question);
+
 /// Takes the number of rows that hold --tokens in all epochs.
 void set_rows(const CLI::App& app, PlanQuestion& question);
 

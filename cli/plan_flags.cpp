@@ -122,9 +122,10 @@ constexpr std::array kFlags{
     PlanFlag{"--lora", "[SPEC]", kModel,
              "train adapters. SPEC: r=8,alpha=16,dropout=0,targets=all-linear or "
              "q_proj+v_proj,dtype=fp32|bf16,base=bf16|fp32,save=lm_head+embed_tokens,dora,linear-experts,"
-             "kind=lora|adalora|vera|loha|lokr|ia3|oft|boft|miss|prompt|p-tuning,rotation=32,factor=1. Default r=8, "
+             "kind=lora|adalora|vera|loha|lokr|ia3|oft|boft|miss|kasa|bdlora|bottleneck|loreft|prompt|p-tuning,"
+             "rotation=32,factor=1. Default r=8, "
              "alpha=2r; rotation (the "
-             "blocks of oft and boft), factor (of boft and lokr) and r of other kinds as in PEFT",
+             "blocks of oft and boft), factor (of boft, lokr and bdlora) and r of other kinds as in PEFT",
              [](Request& r, Text v) { set_adapter(r, v, Method::Lora); }},
     PlanFlag{"--qlora", "[SPEC]", kModel,
              "adapters on a 4-bit base. SPEC as for --lora, and "
@@ -205,6 +206,10 @@ constexpr std::array kFlags{
              "activations recomputed in backward. Default none", set_checkpointing},
     PlanFlag{"--attention", "eager|sdpa|flash|flash-3|cudnn", kNumbers, "attention kernel. Default sdpa",
              [](Request& r, Text v) { r.recipe.attention = parse_name<AttentionKernel>(v, "--attention"); }},
+    PlanFlag{"--attention-groups", "N", kNumbers,
+             "stretches of a sequence that attend within themselves alone, in half of the heads shifted by half of one "
+             "(LongLoRA has 4). Default 1: all of it",
+             set_count<&Recipe::attention_groups>},
     PlanFlag{"--kernels", "plain|fused", kNumbers, "norm and MLP kernels. Default: what the framework uses",
              [](Request& r, Text v) { r.recipe.kernels = parse_name<LayerKernels>(v, "--kernels"); }},
     PlanFlag{"--compile", "", kNumbers, "layers and loss through torch.compile: fused ops, fewer launches",
@@ -212,8 +217,9 @@ constexpr std::array kFlags{
     PlanFlag{"--fp8", "", kNumbers, "layers multiply in fp8 (Ada, Hopper and later); states and activations as without",
              [](Request& r, Text) { r.recipe.fp8_matmul = true; }},
     PlanFlag{"--qat", "KIND", kNumbers,
-             "fake quantisers of torchao around the linears, of weights, or of inputs and weights: int4, int8-int4, "
-             "int4-grouped, int8-int4-grouped, fp8-int4-grouped, fp8, nvfp4, mxfp4. Default none",
+             "fake quantisers around the linears, of weights, or of inputs and weights: int4, int8-int4, "
+             "int4-grouped, int8-int4-grouped, fp8-int4-grouped, fp8, nvfp4, mxfp4 of torchao, bitnet of onebitllms. "
+             "Default none",
              [](Request& r, Text v) { r.recipe.qat = parse_name<Qat>(v, "--qat"); }},
     PlanFlag{"--loss", "plain|inplace|chunked[=N]|fused", kNumbers, "cross-entropy. Default plain", set_loss},
     PlanFlag{"--offload", "LIST", kNumbers,

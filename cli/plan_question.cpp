@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -22,6 +23,7 @@
 #include "cluster/profile/profile_store.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
+#include "models/hf_config.h"
 #include "models/training_method.h"
 #include "planner/changes.h"
 #include "planner/plan/plan_file.h"
@@ -170,6 +172,13 @@ void set_model(PlanQuestion& question, const std::string& model, const HubSettin
   for (std::string& note : loaded.notes) question.notes.push_back(std::move(note));
 }
 
+/// A model whose sizes a file states.
+void set_stated_model(PlanQuestion& question, const ConfigReading& configs) {
+  question.request.model = parse_hf_config(nlohmann::json::parse(configs.model_config), configs.file);
+  question.request.model.name = "a model of the file's sizes";
+  question.notes.push_back(fmt::format("{}: the model is made of the sizes that stand there", configs.file));
+}
+
 void set_teacher(PlanQuestion& question, const std::string& model, const HubSettings& hub) {
   LoadedModel loaded = load_model(model, hub);
   question.request.teacher = std::make_shared<const ModelSpec>(std::move(loaded.spec));
@@ -289,7 +298,9 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   check_zero_flags(app, *request.recipe.framework);
   if (model && !behind_model) set_model(question, *model, given_hub(app));
   if (const auto teacher = given(app, "--teacher")) set_teacher(question, *teacher, given_hub(app));
-  if (configs && !model && (configs->model || needed.model))
+  const bool states_sizes = configs && !configs->model_config.empty();
+  if (states_sizes && !model) set_stated_model(question, *configs);
+  if (configs && !model && !states_sizes && (configs->model || needed.model))
     load_named_model(*configs, [&](const std::string& its) { set_model(question, its, given_hub(app)); });
   std::ranges::move(settle_stack(request), std::back_inserter(question.notes));
   if (!plan && !configs && !is_given(app, "--optimizer"))
@@ -305,6 +316,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
     set_defaults(app, question);
     set_length(app, question);
   }
+  if (!plan && !(configs && configs->setup.seq_len)) fit_positions(app, question);
   if (!plan && !configs) request.not_given.rows = rows_not_given(app);
   set_rows(app, question);
   const bool says_precision =

@@ -365,6 +365,7 @@ class Reading {
                       trainer->file.name));
     out_.notes.insert(out_.notes.begin(), first.begin(), first.end());
     out_.model = s.model;
+    out_.model_config = config_of_sizes(s);
   }
 
   GivenFiles given_;
@@ -382,8 +383,29 @@ ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfi
   return Reading(files, find, versions, objective).read();
 }
 
+void settle_attention(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes) {
+  const Setup& s = reading.setup;
+  if (request.recipe.attention_groups == 1 || !s.grouped_types) return;
+  if (std::ranges::find(*s.grouped_types, request.model.model_type) != s.grouped_types->end()) return;
+  const std::string what =
+      fmt::format("{} shifts the attention of models of type {} alone, and {} is of type {}", reading.trainer,
+                  fmt::join(*s.grouped_types, ", "), request.model.name, request.model.model_type);
+  if (s.stops_without_groups.value_or(false)) throw InputError(reading.file, what, "another model, or plain LoRA");
+  request.recipe.attention_groups = 1;
+  notes.push_back(what + ": it trains without");
+}
+
 void settle_vision(const ConfigReading& reading, EstimateRequest& request) {
   const Setup& s = reading.setup;
+  if (s.trains_tower_whole.value_or(false)) {
+    if (!request.model.vision.is_present())
+      throw InputError(
+          reading.file,
+          fmt::format("{} has no vision tower, beside which adapters would be trained", request.model.name),
+          "tuner_type: lora");
+    request.recipe.images.train = TrainVision::Whole;
+    return;
+  }
   if (!request.model.vision.is_present() || !s.freezes_tower) return;
   request.recipe.images.train = !*s.freezes_tower                    ? TrainVision::All
                                 : s.freezes_projector.value_or(true) ? TrainVision::No

@@ -31,6 +31,7 @@ struct ConfigReading {
   EstimateRequest request;  // without model and cluster
   Setup setup;
   std::optional<std::string> model;  // as a --model would spell it
+  std::string model_config;          // of a model whose sizes a file states: a config.json; empty: it names one
   bool has_trainer = false;          // recipe and method are complete; else only what launcher or engine say is set
   bool has_files = false;            // there are settings: something else than a log or a plan
   bool has_method = false;           // a file says whether adapters are trained
@@ -49,6 +50,9 @@ struct ConfigReading {
 /// `objective`: the row of data/methods.yaml that is said beside the files; empty: none is.
 ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find,
                            const StackVersions& versions = {}, const std::string& objective = {});
+
+/// Once the model is known: whether the program divides its attention in groups, where the files ask for it.
+void settle_attention(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes);
 
 /// Once the model is known: what the files train beside the language model of one with a vision tower.
 void settle_vision(const ConfigReading& reading, EstimateRequest& request);

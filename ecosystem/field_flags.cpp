@@ -66,6 +66,10 @@ constexpr std::array kFieldFlags{
     FieldFlag{"checkpoint_every", checkpointing_words},
     FieldFlag{"attention",
               [](Request r, const Strategy&) { return flag("--attention", to_string(r.recipe.attention)); }},
+    FieldFlag{"attention_groups",
+              [](Request r, const Strategy&) {
+                return flag("--attention-groups", std::to_string(r.recipe.attention_groups));
+              }},
     FieldFlag{"loss", loss_words},
     FieldFlag{"loss_chunks", loss_words},
     FieldFlag{"kernels",

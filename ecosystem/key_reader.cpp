@@ -287,6 +287,7 @@ class KeyReader {
   json meaning_of(const KeyRow& row, const std::string& path, const json& value) const {
     if (value.is_null() && row.values.empty()) return {};
     if (const KeyRow::Value* known = row.find_value(value)) return known->second;
+    if (!row.any.is_null()) return value == false ? json() : row.any;
     const bool is_list = std::holds_alternative<Setup::Words Setup::*>(row.field->member);
     if (is_list && value.is_array()) return words_of(row, value);
     if (row.is_joined && value.is_string()) return words_of(row, words_of_list(value));

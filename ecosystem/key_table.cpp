@@ -117,6 +117,7 @@ class TableReader {
     }
     if (from.contains("otherwise")) row.otherwise = from["otherwise"];
     row.is_joined = from.value("joined", false);
+    row.any = from.value("any", json());
     row.each = from.value("each", "");
     row.needs = texts(from, "needs");
     pairs(from, "needs_item", [&](const json& a, const json& b) { row.needs_item = {a, b}; });

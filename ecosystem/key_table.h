@@ -36,6 +36,7 @@ struct KeyRow {
   bool is_written = true;       // false: another spelling of the same
   /// Package and version from which, and before which, the key is written; empty: always.
   std::optional<std::pair<std::string, std::string>> since, before;
+  nlohmann::json any;              // the fact whatever stands there, but for null and false; null: `values` say
   std::vector<std::string> needs;  // keys without any of which this one has no effect
   /// A list and the item that it must hold, else the key has no effect: a plugin. Empty: none.
   std::pair<std::string, std::string> needs_item;

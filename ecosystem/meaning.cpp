@@ -96,7 +96,7 @@ class Reader {
     if (s_.quant_storage && *s_.quant_storage != "compute") r.quant.storage_dtype = dtype_named(*s_.quant_storage);
     read_kind(r.lora);
     r.lora.alpha = s_.alpha.value_or(2 * double(r.lora.rank));
-    if (s_.dropout) r.lora.dropout = *s_.dropout;
+    if (s_.dropout && r.lora.kind->takes_dropout) r.lora.dropout = *s_.dropout;
     if (s_.dora) r.lora.is_dora = *s_.dora;
     if (s_.linear_experts) r.lora.linear_experts = *s_.linear_experts;
     if (holds(s_.all_linear))
@@ -111,6 +111,10 @@ class Reader {
   /// Blocks of a rotation are of another size in every layer where a file says their number.
   void read_kind(LoraSpec& lora) {
     if (s_.adapter_kind) lora.kind = *s_.adapter_kind;
+    if (s_.diagonal_blocks) {
+      lora.kind = *std::ranges::find(adapter_kinds(), AdapterPath::BlockDiagonal, &AdapterKind::path);
+      if (*s_.diagonal_blocks != lora.kind->factor) lora.factor = *s_.diagonal_blocks;
+    }
     const AdapterKind& kind = *lora.kind;
     if (kind.path == AdapterPath::Rotation && s_.rank.value_or(0) > 0 && !s_.rotation_block)
       throw InputError(
@@ -120,11 +124,25 @@ class Reader {
       throw InputError("", fmt::format("{} in its form {} is not modelled", kind.title, *s_.adapter_start),
                        "init_weights: true");
     const bool has_rank = kind.block == 0 && kind.path != AdapterPath::Scale;
-    const Setup::Count own = s_.kind_rank || (holds(s_.rank_is_of_lora) && !kind.is_lora()) ? s_.kind_rank : s_.rank;
+    const bool is_own_rank = !kind.is_lora() && (s_.kind_rank || holds(s_.rank_is_of_lora));
+    const Setup::Count own = !is_own_rank ? s_.rank : s_.kind_rank ? s_.kind_rank : s_.usual_rank;
     lora.rank = has_rank ? own.value_or(kind.rank) : kind.rank;
     if (kind.block > 0 && s_.rotation_block != kind.block) lora.rotation_block = s_.rotation_block.value_or(0);
     if (s_.adapter_factor && *s_.adapter_factor > 0 && *s_.adapter_factor != kind.factor)
       lora.factor = *s_.adapter_factor;
+    if (!kind.takes_dropout) lora.dropout = 0;
+    if (kind.path == AdapterPath::BlockDiagonal) check_blocks(kind);
+  }
+
+  /// The blocks are planned on the side that ranks of tensor parallelism divide, as PEFT advises.
+  void check_blocks(const AdapterKind& kind) {
+    for (const bool is_input : {true, false})
+      for (const std::string& module :
+           (is_input ? s_.input_blocks : s_.output_blocks).value_or(std::vector<std::string>{}))
+        if ((std::ranges::find(kind.input_blocks, module) != kind.input_blocks.end()) != is_input)
+          throw InputError(
+              "", fmt::format("block-diagonal factors {} of {} are not modelled", is_input ? "A" : "B", module),
+              fmt::format("A of {}, B of others", fmt::join(kind.input_blocks, ", ")));
   }
 
   /// A regular expression stays as it is until the model is known (settle_targets).
@@ -242,6 +260,7 @@ class Reader {
     if (s_.optimizer_in_backward) r.optimizer_in_backward = *s_.optimizer_in_backward;
     read_attention();
     read_fake_quantisers();
+    if (s_.attention_groups) r.attention_groups = *s_.attention_groups;
     if (s_.compile_layers) r.torch_compile = *s_.compile_layers;
     if (s_.checkpointing || s_.fsdp_checkpointing)
       r.checkpointing =
@@ -269,7 +288,8 @@ class Reader {
   /// hiyouga/LLaMA-Factory src/llamafactory/train/trainer_utils.py @v0.9.5 (_create_galore_optimizer and its kin).
   void read_projection() {
     Recipe& r = recipe();
-    if (holds(s_.galore)) r.optimizer = r.optimizer->is_8bit ? "galore-adamw-8bit" : "galore-adamw";
+    if (holds(s_.galore))
+      r.optimizer = r.optimizer->is_8bit || holds(s_.galore_8bit) ? "galore-adamw-8bit" : "galore-adamw";
     if (holds(s_.apollo)) r.optimizer = "apollo-adamw";
     if (holds(s_.adam_mini)) r.optimizer = "adam-mini";
     if (holds(s_.badam)) r.optimizer = "badam";

@@ -89,6 +89,7 @@ void write_kernels(Setup& s, const Recipe& r) {
   s.optimizer = std::string(r.optimizer->name);
   if (r.optimizer_in_backward) s.optimizer_in_backward = true;
   s.attention = std::string(to_string(r.attention));
+  if (r.attention_groups > 1) s.attention_groups = r.attention_groups;
   s.compile_layers = r.torch_compile;
   s.checkpointing = r.checkpointing != Checkpointing::None;
   if (r.offload.activations) s.activation_offload = true;
@@ -205,6 +206,7 @@ void write_frozen_layers(Setup& s, const EstimateRequest& request) {
 }
 
 void write_fake_quantisers(Setup& s, const Recipe& r) {
+  if (r.qat != Qat::None && fake_quant_row(r.qat).work) s.qat = std::string(to_string(r.qat));
   if (r.qat == Qat::None || fake_quant_row(r.qat).dtypes.empty()) return;
   const std::string& both = fake_quant_row(r.qat).dtypes.front();
   s.qat_weights = both.substr(0, both.find(' '));
@@ -230,7 +232,8 @@ Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
   write_frozen_layers(s, request);
   write_fake_quantisers(s, request.recipe);
   if (request.model.vision.is_present()) {
-    s.freezes_tower = request.recipe.images.train != TrainVision::All;
+    if (request.recipe.images.train == TrainVision::Whole) s.trains_tower_whole = true;
+    s.freezes_tower = !trains_tower(request.recipe.images.train);
     s.freezes_projector = request.recipe.images.train == TrainVision::No;
   }
   s.fsdp2_shards_4bit = request.recipe.framework->distributed.fsdp2_shards_4bit;

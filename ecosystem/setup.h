@@ -36,16 +36,19 @@ struct Setup {
   Words targets, saved_modules, module_targets, fsdp_words;  // fsdp_words: "full_shard", "auto_wrap", "offload"
   Word fsdp_file;                                            // JSON with the settings of FSDP that go with them
   Word runs_as;                                              // a framework whose models and kernels the trainer takes
-  Word component;                                            // torchtune: model and method in one word
-  Flag mlp_adapters, head_adapters, fused_optimizer;         // torchtune: of the targets, of AdamW
-  Flag fsdp2_shards_4bit, fsdp2_shards_8bit;                 // FSDP2 takes such bases of bitsandbytes
-  Flag shards_4bit;                                          // the program's own 4-bit storage can be sharded
-  Flag all_linear;                                           // the targets as axolotl says them, in two keys
+  Count own_width, own_layers, own_heads, own_kv_heads, own_head_dim, own_mlp_width, own_vocab;  // the model's, stated
+  Word component;                                     // torchtune: model and method in one word
+  Flag mlp_adapters, head_adapters, fused_optimizer;  // torchtune: of the targets, of AdamW
+  Flag fsdp2_shards_4bit, fsdp2_shards_8bit;          // FSDP2 takes such bases of bitsandbytes
+  Flag shards_4bit;                                   // the program's own 4-bit storage can be sharded
+  Flag all_linear;                                    // the targets as axolotl says them, in two keys
   Flag dora, compile_layers;
   Word adapter_kind;   // a row of data/adapters.yaml
   Word adapter_start;  // what its parameters begin with: of MiSS another form of it
   Count rotation_block, adapter_factor;
-  Count kind_rank;                             // by a key of the kind's own
+  Words input_blocks, output_blocks;           // modules whose A, and whose B, is block diagonal
+  Count diagonal_blocks;                       // of those: adapters of that kind
+  Count kind_rank, usual_rank;                 // by a key of the kind's own; where no key says it
   Flag rank_is_of_lora;                        // `rank` says nothing of other kinds
   Flag prepares_kbit, prepares_checkpointing;  // PEFT's preparation of a quantised base, and its own checkpointing
   Flag rank_means_adapters;                    // a rank alone says that adapters are trained
@@ -55,6 +58,12 @@ struct Setup {
   Word frozen_regex, trained_regex, decoder_trained, encoder_trained, fusion_trained;
   Flag freezes_layers, spreads_layers, freezes_language;
   Number freeze_layers, frozen_ratio;
+  Count attention_groups;     // of shifted sparse attention
+  Words grouped_types;        // model_types whose attention the program can divide in groups
+  Flag stops_without_groups;  // at another; else it trains without groups
+  Flag trains_tower_whole;    // beside adapters of the language model
+  Flag inserts_layers;        // copies of layers behind every so many, which alone are trained
+  Count new_layers, layer_groups;
   Count drawn_layers;                     // so many that change from time to time, beside what is outside of layers
   Flag drawn_keep_states;                 // of those that were trained before
   Words parameter_targets;                // experts' parameters that carry adapters
@@ -77,7 +86,7 @@ struct Setup {
   Flag fp8;             // the trainer's own word: layers multiply in fp8
   Flag sets_precision;  // the trainer's words count, and its launcher's mixed_precision does not
   Word mixed_precision, optimizer, attention, loss;
-  Flag galore, apollo, adam_mini, badam;  // by a switch of their own beside the optimizer's name
+  Flag galore, galore_8bit, apollo, adam_mini, badam;  // by a switch of their own beside the optimizer's name
   Count optimizer_rank;
   Words optimizer_targets;   // modules whose gradients are projected
   Word optimizer_arguments;  // "rank=64, scale=0.1"

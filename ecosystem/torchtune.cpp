@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -140,6 +141,60 @@ std::string resolve_component(Setup& s) {
   if (is_adapter) resolve_targets(s);
   if (s.fused_optimizer.value_or(false) && s.optimizer == "adamw-foreach") s.optimizer = "adamw-fused";
   return is_adapter && function.find("_phi") != std::string::npos ? join_targets(*s.targets) : "";
+}
+
+/// What a builder makes: the type of its model in a config.json, and whether its head is tied.
+struct Builder {
+  std::string model_type, architecture;
+  bool is_tied{};
+};
+
+using Builders = std::map<std::string, Builder>;
+
+static Builders read_builders() {
+  const auto [tree, where] = models_file();
+  Builders builders;
+  try {
+    for (const nlohmann::json& row : tree->root.at("builders"))
+      for (const nlohmann::json& name : row.at("functions"))
+        builders.emplace(name, Builder{row.at("model_type"), row.at("architecture"), row.value("tied", false)});
+  } catch (const nlohmann::json::exception& error) { throw InputError(where, error.what()); }
+  return builders;
+}
+
+/// The width of an MLP where nothing says it: two thirds of four widths, a multiple of 256. Source: pytorch/torchtune
+/// torchtune/models/llama3/_model_utils.py @bd2a0fc7 (scale_hidden_dim_for_mlp).
+static std::int64_t usual_mlp_width(std::int64_t width) { return (4 * (2 * width / 3) + 255) / 256 * 256; }
+
+std::string config_of_sizes(const Setup& s) {
+  if (!s.component || !(s.own_width || s.own_layers || s.own_heads || s.own_vocab)) return "";
+  std::string function = function_of(*s.component);
+  for (const std::string_view prefix : {"qlora_", "lora_", "dora_", "qdora_"})
+    if (function.starts_with(prefix)) function.erase(0, prefix.size());
+  const Builders& builders = read_once<read_builders>();
+  const auto builder = builders.find(function);
+  if (builder == builders.end())
+    throw InputError("model._component_", fmt::format("sizes of {} are not read", *s.component),
+                     "--model with a folder that has its config.json");
+  constexpr std::int64_t kMost = 1 << 24;  // of a size here; the reader of configs has narrower bounds
+  const auto needed = [&](const Setup::Count& size, const char* key) {
+    if (!size || *size < 1 || *size > kMost)
+      throw InputError(fmt::format("model.{}", key), "a whole number is needed beside the other sizes",
+                       "torchtune's builder stops without it");
+    return *size;
+  };
+  const std::int64_t width = needed(s.own_width, "embed_dim"), heads = needed(s.own_heads, "num_heads");
+  nlohmann::json config{{"architectures", {builder->second.architecture}},
+                        {"model_type", builder->second.model_type},
+                        {"hidden_size", width},
+                        {"num_hidden_layers", needed(s.own_layers, "num_layers")},
+                        {"num_attention_heads", heads},
+                        {"num_key_value_heads", s.own_kv_heads.value_or(heads)},
+                        {"vocab_size", needed(s.own_vocab, "vocab_size")},
+                        {"intermediate_size", s.own_mlp_width.value_or(usual_mlp_width(width))},
+                        {"tie_word_embeddings", builder->second.is_tied}};
+  if (s.own_head_dim) config["head_dim"] = *s.own_head_dim;
+  return config.dump();
 }
 
 std::vector<TorchtuneModel> read_models() {

@@ -13,6 +13,10 @@ namespace gpuplan {
 /// empty.
 std::string resolve_component(Setup& setup);
 
+/// The config.json of a model whose builder is called with sizes (own_width and its like); empty where it is called
+/// without. Throws InputError for a builder whose model is not known, and for a size that it needs.
+std::string config_of_sizes(const Setup& setup);
+
 /// "torchtune.models.llama3_1.lora_llama3_1_8b" as a model's name: "llama3.1-8b".
 std::string model_of_component(const std::string& component);
 

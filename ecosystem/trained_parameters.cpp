@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "ecosystem/inserted_layers.h"
 #include "models/trained_names.h"
 
 namespace gpuplan {
@@ -343,6 +344,7 @@ std::vector<std::string> names_of_meant(const ModelWeights& weights, const Means
 }
 
 void settle_trained(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes) {
+  if (reading.setup.inserts_layers.value_or(false)) return insert_layers(reading, request, notes);
   Chooser(reading, request, notes).choose();
 }
 

@@ -16,10 +16,18 @@ namespace gpuplan {
 static NameTable<AdapterPath> names_of(AdapterPath) {
   using Row = NameRow<AdapterPath>;
   static constexpr std::array kNames{
-      Row{"low-rank", AdapterPath::LowRank},   Row{"shared-factors", AdapterPath::SharedFactors},
-      Row{"rotation", AdapterPath::Rotation},  Row{"butterfly", AdapterPath::Butterfly},
-      Row{"delta", AdapterPath::Delta},        Row{"scale", AdapterPath::Scale},
-      Row{"block-sum", AdapterPath::BlockSum}, Row{"prompt", AdapterPath::Prompt},
+      Row{"low-rank", AdapterPath::LowRank},
+      Row{"shared-factors", AdapterPath::SharedFactors},
+      Row{"rotation", AdapterPath::Rotation},
+      Row{"butterfly", AdapterPath::Butterfly},
+      Row{"delta", AdapterPath::Delta},
+      Row{"scale", AdapterPath::Scale},
+      Row{"block-sum", AdapterPath::BlockSum},
+      Row{"prompt", AdapterPath::Prompt},
+      Row{"scaled-rank", AdapterPath::ScaledRank},
+      Row{"block-diagonal", AdapterPath::BlockDiagonal},
+      Row{"bottleneck", AdapterPath::Bottleneck},
+      Row{"intervention", AdapterPath::Intervention},
   };
   return {"path", kNames};
 }
@@ -44,6 +52,8 @@ static NameTable<AdapterSide> names_of(AdapterSide) {
       Row{"inner", AdapterSide::Inner},
       Row{"inner-rank", AdapterSide::InnerRank},
       Row{"encoder", AdapterSide::Encoder},
+      Row{"cut-in", AdapterSide::CutIn},
+      Row{"cut-out", AdapterSide::CutOut},
   };
   return {"side", kNames};
 }
@@ -69,6 +79,7 @@ std::vector<AdapterKind> read_kinds() {
     f("name", kind.name);
     f("title", kind.title);
     f.optional("aliases", kind.aliases);
+    f.optional("input_blocks", kind.input_blocks);
     f("path", kind.path);
     read_shapes(f, "trained", kind.trained);
     read_shapes(f, "buffers", kind.buffers);
@@ -80,6 +91,7 @@ std::vector<AdapterKind> read_kinds() {
     f.optional("values", kind.has_values);
     f.optional("nearest_block", kind.takes_nearest_block);
     f.optional("quantised", kind.takes_quantised);
+    f.optional("dropout", kind.takes_dropout);
     f("source", kind.source);
     f.refuse_unknown();
   }
@@ -146,6 +158,8 @@ std::int64_t side_length(AdapterSide side, const AdaptedLinear& l) {
     case AdapterSide::Inner: return has_inner_rank(l) ? l.rank : near_factors(l.in, l.factor)[1];
     case AdapterSide::InnerRank: return has_inner_rank(l) ? l.rank : 0;
     case AdapterSide::Encoder: return l.factor > 0 ? l.factor : l.in;
+    case AdapterSide::CutIn: return l.divides_input ? l.in / l.factor : l.in;
+    case AdapterSide::CutOut: return l.divides_input ? l.out : l.out / l.factor;
   }
   return 0;
 }

@@ -14,7 +14,20 @@
 namespace gpuplan {
 
 /// Names what is computed around the linear; data/adapters.yaml explains the words.
-enum class AdapterPath : std::uint8_t { LowRank, SharedFactors, Rotation, Butterfly, Delta, Scale, BlockSum, Prompt };
+enum class AdapterPath : std::uint8_t {
+  LowRank,
+  SharedFactors,
+  Rotation,
+  Butterfly,
+  Delta,
+  Scale,
+  BlockSum,
+  Prompt,
+  ScaledRank,
+  BlockDiagonal,
+  Bottleneck,
+  Intervention
+};
 
 /// One side of a tensor of an adapter, as a number that the linear decides.
 enum class AdapterSide : std::uint8_t {
@@ -34,7 +47,9 @@ enum class AdapterSide : std::uint8_t {
   LargeOut,
   Inner,
   InnerRank,
-  Encoder
+  Encoder,
+  CutIn,
+  CutOut
 };
 
 /// The shape [rows, cols] of a tensor of an adapter.
@@ -42,7 +57,7 @@ using AdapterShape = std::array<AdapterSide, 2>;
 
 struct AdapterKind {
   std::string name, title, source;
-  std::vector<std::string> aliases;
+  std::vector<std::string> aliases, input_blocks;  // input_blocks: modules whose A has the blocks, as files name them
   AdapterPath path{};
   std::vector<AdapterShape> trained, buffers, shared;
   std::int64_t rank = 8, block = 0, factor = 0;  // where nothing says them; 0: the kind has none
@@ -50,9 +65,12 @@ struct AdapterKind {
   bool has_values = false;                       // singular values between the factors
   bool takes_nearest_block = false;              // else a block must divide the input
   bool takes_quantised = true;
+  bool takes_dropout = true;
 
   /// Says whether it stands in front of the rows instead of on linears; then a rank is a number of virtual tokens.
   bool is_prompt() const { return path == AdapterPath::Prompt; }
+  /// Says whether it changes what each MLP returns, whatever linears are named.
+  bool is_on_output() const { return path == AdapterPath::Bottleneck || path == AdapterPath::Intervention; }
   /// Says whether it is LoRA itself, which alone has variants (DoRA), adapters of stacked experts, and fused kernels.
   bool is_lora() const { return path == AdapterPath::LowRank && !has_values; }
 };
@@ -66,7 +84,8 @@ const AdapterKind& find_adapter_kind(std::string_view name);
 /// A linear as its adapter sees it.
 struct AdaptedLinear {
   std::int64_t in{}, out{}, rank{}, block{}, factor{};
-  bool scales_input{};  // of Scale: the input instead of the output
+  bool scales_input{};   // of Scale: the input instead of the output
+  bool divides_input{};  // of BlockDiagonal: the blocks are of A instead of B
 };
 
 /// The length of one side.

@@ -81,6 +81,13 @@ std::optional<QuantSpec> read_compressed(Fields& f) {
   return widest ? widest : packed(BaseQuant::Compressed, 4, 128);
 }
 
+/// Of Model Optimizer: `quant_algo` is NVFP4, FP8 or a mixture, of which the first alone is packed.
+std::optional<QuantSpec> read_modelopt(Fields& f) {
+  const std::string algorithm = to_lower(f.optional_text("quant_algo").value_or("nvfp4"));
+  if (!algorithm.starts_with("nvfp4")) return std::nullopt;
+  return packed(BaseQuant::Nvfp4, 4, f.optional_integer("group_size", kGroup).value_or(16));
+}
+
 /// A method of transformers, with the key of the modules that it leaves as they are.
 struct MethodRow {
   std::string_view name;
@@ -92,7 +99,8 @@ constexpr std::array kMethods{MethodRow{"bitsandbytes", read_bitsandbytes, "llm_
                               MethodRow{"awq", read_awq, "modules_to_not_convert"},
                               MethodRow{"aqlm", read_aqlm, "linear_weights_not_to_quantize"},
                               MethodRow{"hqq", read_hqq, "skip_modules"},
-                              MethodRow{"compressed-tensors", read_compressed, "ignore"}};
+                              MethodRow{"compressed-tensors", read_compressed, "ignore"},
+                              MethodRow{"modelopt", read_modelopt, "ignore"}};
 
 /// Configs of bitsandbytes from before 2023-12 name no method.
 std::string method_of(Fields& f) {
@@ -145,7 +153,7 @@ constexpr std::array kCopies{
     CopyRow{"mxfp4", R"({"quant_method": "mxfp4"})"},
     CopyRow{"autoround", R"({"quant_method": "auto-round"})"},
     CopyRow{"auto round", R"({"quant_method": "auto-round"})"},
-    CopyRow{"nvfp4", R"({"quant_method": "nvfp4"})"},
+    CopyRow{"nvfp4", R"({"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"]})"},
     CopyRow{"fp4", R"({"quant_method": "fp4"})"},
     CopyRow{"gguf", R"({"quant_method": "gguf"})"},
     CopyRow{"exl2", R"({"quant_method": "exl2"})"},

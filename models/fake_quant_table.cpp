@@ -33,6 +33,9 @@ FakeQuantTable read_fake_quant_table() {
     f("input_bytes", row.input_bytes);
     f("value_bytes", row.value_bytes);
     f.optional("dtypes", row.dtypes);
+    f.optional("inputs", row.quantises_inputs);
+    row.quantises_inputs |= row.input_bytes > 0 || row.value_bytes > 0;
+    if (f.has("work")) row.work = work_from(f.fields("work"));
     static_cast<void>(f.text("source"));
     f.refuse_unknown();
   }

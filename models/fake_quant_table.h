@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,18 +11,20 @@
 
 namespace gpuplan {
 
+/// Memory traffic per element, and kernels.
+struct FakeQuantWork {
+  double forward_bytes{}, backward_bytes{};
+  std::int64_t forward_kernels{}, backward_kernels{};
+};
+
 /// Bytes that backward keeps of an element beside the value that is multiplied.
 struct FakeQuantRow {
   Qat kind{};
   double weight_bytes{}, input_bytes{};  // input_bytes 0: inputs are not quantised
   double value_bytes{};                  // of that value; 0: the compute dtype's
+  bool quantises_inputs{};               // where nothing of them is kept beside their values
+  std::optional<FakeQuantWork> work{};   // its own, eager or compiled; unset: the table's
   std::vector<std::string> dtypes{};     // "int4 none": of weights and inputs, as files name them together
-};
-
-/// Memory traffic per element, and kernels.
-struct FakeQuantWork {
-  double forward_bytes{}, backward_bytes{};
-  std::int64_t forward_kernels{}, backward_kernels{};
 };
 
 struct FakeQuantTable {

@@ -1,5 +1,6 @@
 #include "models/families.h"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -14,10 +15,10 @@ constexpr std::array kFamilies{
     &kLlama, &kMistral, &kQwen, &kQwen2, &kQwen3, &kSmolLm3, &kGemma, &kGemma2, &kGemma3Text, &kPhi, &kPhi3,
     &kOlmo, &kOlmo2, &kOlmo3, &kExaone4, &kGranite, &kGranite4, &kSeedOss, &kHunyuan, &kHunyuanMoe, &kGlm, &kGlm4, &kErnie, &kNemotron, &kArcee, &kStableLm, &kStarCoder2, &kGpt2, &kGptBigCode, &kGptNeoX, &kGptJ, &kFalcon, &kBloom, &kOpt, &kMpt,
     &kChatGlm, &kBaichuan, &kInternLm, &kInternLm2,
-    &kMixtral, &kQwen2Moe, &kQwen3Moe, &kOlmoe, &kDeepSeek, &kDeepSeekV2, &kDeepSeekV3, &kKimiK2, &kGlm4Moe, &kGlm4MoeLite, &kDots1, &kMiniMaxM2, &kErnieMoe, &kGraniteMoe,
+    &kMixtral, &kQwen2Moe, &kQwen3Moe, &kOlmoe, &kDeepSeek, &kDeepSeekV2, &kDeepSeekV3, &kKimiK2, &kKimiLinear, &kDbrx, &kGlm4Moe, &kGlm4MoeLite, &kDots1, &kMiniMaxM2, &kErnieMoe, &kGraniteMoe,
     &kGptOss, &kLlama4,
     &kQwen3Next, &kQwen35Text, &kQwen35MoeText, &kFalconH1, &kNemotronH, &kLfm2, &kLfm2Moe, &kBamba, &kJamba, &kMamba, &kFalconMamba, &kMamba2, &kGptNeo, &kApertus, &kPhiMoe,
-    &kQwen2Vl, &kQwen25Vl, &kQwen3Vl, &kQwen3VlMoe, &kQwen35, &kQwen35Moe, &kGemma3, &kGemma4, &kGemma4Unified, &kGemma3n, &kPaliGemma, &kIdefics3, &kSmolVlm, &kLlava, &kLlavaNext, &kOneVision, &kInternVl, &kMllama,
+    &kQwen2Vl, &kQwen25Vl, &kQwen3Vl, &kQwen3VlMoe, &kQwen35, &kQwen35Moe, &kGemma3, &kGemma4, &kGemma4Unified, &kGemma3n, &kPaliGemma, &kIdefics3, &kSmolVlm, &kLlava, &kLlavaNext, &kOneVision, &kInternVl, &kMllama, &kQwen25Omni, &kQwen3Omni, &kLfm2Vl, &kDeepSeekVl2,
     &kT5, &kMt5, &kBert};
 // clang-format on
 
@@ -31,7 +32,9 @@ bool matches(std::string_view type, std::string_view architecture, std::string_v
 
 std::span<const Family* const> families() { return kFamilies; }
 
-const Family* find_family(std::string_view model_type, std::string_view architecture) {
+namespace {
+
+const Family* find_exactly(std::string_view model_type, std::string_view architecture) {
   for (const Family* family : kFamilies)
     if (matches(model_type, architecture, family->model_type, family->architecture) ||
         (!family->other_architecture.empty() &&
@@ -40,6 +43,15 @@ const Family* find_family(std::string_view model_type, std::string_view architec
          matches(model_type, architecture, family->wrapper_type, family->wrapper_architecture)))
       return family;
   return nullptr;
+}
+
+}  // namespace
+
+const Family* find_family(std::string_view model_type, std::string_view architecture) {
+  if (const Family* family = find_exactly(model_type, architecture)) return family;
+  std::string joined(model_type);  // "lfm2-vl", as some configs spell it
+  std::ranges::replace(joined, '-', '_');
+  return joined == model_type ? nullptr : find_exactly(joined, architecture);
 }
 
 const Family& family_of(const ModelSpec& spec) {

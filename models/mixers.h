@@ -57,10 +57,12 @@ struct Mamba2Spec {
 /// convolution. Chunks as in Mamba-2; within one, the corrections are a triangular system.
 struct DeltaNetSpec {
   std::int64_t num_key_heads{}, num_value_heads{}, key_dim{}, value_dim{}, conv_kernel{};
+  std::int64_t gate_rank{};  // Kimi Delta Attention: decays are per channel, they and z through this width; 0: neither
   bool
       has_fused_projections{};  // of q, k, v and z, and of beta and decay (Qwen3-Next); else one each, q, k, v together
   std::int64_t key_width() const { return num_key_heads * key_dim; }
   std::int64_t value_width() const { return num_value_heads * value_dim; }
+  std::int64_t decays() const { return gate_rank > 0 ? key_width() : num_value_heads; }
   std::int64_t state_elements() const { return num_value_heads * key_dim * value_dim; }
   std::int64_t conv_channels() const { return 2 * key_width() + value_width(); }
   friend bool operator==(const DeltaNetSpec&, const DeltaNetSpec&) = default;

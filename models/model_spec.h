@@ -154,6 +154,7 @@ struct ModelSpec {
   ShortConvolutionSpec short_convolution;
   HeadKind head = HeadKind::LanguageModel;
   std::string text_family;                          // of a vision-language model: whose layers its language model has
+  std::int64_t idle_parameters{};                   // of parts that are loaded and never run: what hears and speaks
   VisionSpec vision;                                // of a vision-language model: in front of the layers
   std::int64_t num_encoder_layers{};                // t5: then num_hidden_layers counts the decoder's
   std::optional<std::int64_t> recorded_parameters;  // the catalogue's exact count, for checks and reports

@@ -13,7 +13,9 @@ namespace {
 // symmetric, vllm-project/compressed-tensors src/compressed_tensors/compressors/pack_quantized/base.py. AQLM:
 // Vahe1994/AQLM inference_lib/src/aqlm/inference.py @e79a896, a scale per output feature. HQQ: mobiusml/hqq
 // hqq/core/quantize.py
-// @v0.2.8, scale and zero in the 16-bit compute dtype.
+// @v0.2.8, scale and zero in the 16-bit compute dtype. NVFP4: NVIDIA/Model-Optimizer
+// modelopt/torch/quantization/qtensor/nvfp4_tensor.py, an FP8 scale per 16 values and an fp32 one per tensor, which is
+// not counted.
 constexpr std::array kFormats{
     QuantFormat{.kind = BaseQuant::None, .text = "16-bit"},
     QuantFormat{.kind = BaseQuant::Nf4, .text = "NF4", .bits = 4, .is_bitsandbytes = true},
@@ -28,7 +30,8 @@ constexpr std::array kFormats{
     QuantFormat{.kind = BaseQuant::Awq, .text = "AWQ", .bits = 4, .group = 128, .scale_bits = 16, .zero_bits = 4},
     QuantFormat{.kind = BaseQuant::Compressed, .text = "compressed-tensors", .bits = 4, .group = 128, .scale_bits = 16},
     QuantFormat{.kind = BaseQuant::Aqlm, .text = "AQLM", .bits = 2, .scale_bits = 16},
-    QuantFormat{.kind = BaseQuant::Hqq, .text = "HQQ", .bits = 4, .group = 64, .scale_bits = 16, .zero_bits = 16}};
+    QuantFormat{.kind = BaseQuant::Hqq, .text = "HQQ", .bits = 4, .group = 64, .scale_bits = 16, .zero_bits = 16},
+    QuantFormat{.kind = BaseQuant::Nvfp4, .text = "NVFP4", .bits = 4, .group = 16, .scale_bits = 8}};
 
 std::int64_t bytes_of_bits(std::int64_t bits) { return ceil_div(bits, 8); }
 

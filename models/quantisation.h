@@ -12,7 +12,7 @@ namespace gpuplan {
 
 /// Storage of the linears of a frozen base. Nf4 and Int8 are made by bitsandbytes while the model loads, or stored so;
 /// the others are checkpoints that were quantised before (gptq4 is a name from the time of 4 bits alone).
-enum class BaseQuant : std::uint8_t { None, Nf4, Int8, Gptq4, Awq, Compressed, Aqlm, Hqq };
+enum class BaseQuant : std::uint8_t { None, Nf4, Int8, Gptq4, Awq, Compressed, Aqlm, Hqq, Nvfp4 };
 
 /// A row per format. Scales and zero points stand once per group of values of an output feature.
 struct QuantFormat {

@@ -153,6 +153,7 @@ std::string why_not_in_context(const ModelSpec& model, const Recipe& recipe, con
   if (model.vision.is_present()) return no("vision towers");
   if (model.num_encoder_layers > 0) return no("encoders with decoders");
   if (model.altup.is_present()) return no("several streams");
+  if (recipe.attention_groups > 1) return no("attention within groups");
   // two stretches of each rank, of the front and of the back, so that all have as many keys to see
   if (recipe.seq_len % (2 * ways) != 0)
     return fmt::format("cp {}: {} does not divide the sequence of {}", ways, 2 * ways, recipe.seq_len);

@@ -59,8 +59,19 @@ struct Offload {
 
 /// Quantisation-aware training: linears that multiply what fake quantisers of torchao make of weights, or of weights
 /// and inputs (data/fake_quant.yaml). Int8Int4: its int8-int4 quantiser of per-token inputs; Int4Grouped and
-/// its kin: weights in groups whose scales get gradients.
-enum class Qat : std::uint8_t { None, Int4, Int8Int4, Int4Grouped, Int8Int4Grouped, Fp8Int4Grouped, Fp8, Nvfp4, Mxfp4 };
+/// its kin: weights in groups whose scales get gradients. Bitnet: ternary weights and inputs in 8 bits by onebitllms.
+enum class Qat : std::uint8_t {
+  None,
+  Int4,
+  Int8Int4,
+  Int4Grouped,
+  Int8Int4Grouped,
+  Fp8Int4Grouped,
+  Fp8,
+  Nvfp4,
+  Mxfp4,
+  Bitnet
+};
 
 /// Where the log-probs of the reference come from: a second model, the policy without its adapters, a file that was
 /// made before, a model that waits in host memory; or the method compares with none.
@@ -70,19 +81,23 @@ enum class Reference : std::uint8_t { Copy, Adapter, Precomputed, Host, None };
 /// nothing trained and no adapters (a reference).
 enum class Pass : std::uint8_t { Train, Forward, Frozen };
 
-/// Names what is trained of a vision-language model beside its language model.
-enum class TrainVision : std::uint8_t { No, Projector, All };
+/// Names what is trained of a vision-language model beside its language model. All: as the language model is, so that
+/// adapters are on its linears too. Whole: its weights themselves, beside adapters of the language model.
+enum class TrainVision : std::uint8_t { No, Projector, All, Whole };
 
 // The largest numbers of a recipe and its rows, stated here alone: flags, files and validate_recipe() take the same.
 inline constexpr std::int64_t kMostMicroBatch = 1'000'000;               // of a micro batch, of an evaluation batch
 inline constexpr std::int64_t kMostSeqLen = 1 << 26;                     // tokens of a sequence, of a row
 inline constexpr std::int64_t kMostGradAccum = 100'000;                  // micro batches of a step
+inline constexpr std::int64_t kMostAttentionGroups = 64;                 // stretches of a sequence
 inline constexpr std::int64_t kMostLossChunks = 1 << 16;                 // of a chunked loss
 inline constexpr std::int64_t kMostDataRows = std::int64_t{1} << 40;     // of a file of lengths, of a plan
 inline constexpr std::int64_t kMostBatchTokens = std::int64_t{1} << 32;  // of a micro batch, of an evaluation batch
 inline constexpr std::int64_t kMostRank = 1 << 20;                       // of adapters
 inline constexpr std::int64_t kMostPixels = 1 << 16;                     // of a side
 inline constexpr std::int64_t kMostImages = 4096;                        // of a row
+
+constexpr bool trains_tower(TrainVision train) { return train == TrainVision::All || train == TrainVision::Whole; }
 
 /// Images of the rows that a vision-language model is trained on.
 struct ImageSpec {
@@ -132,6 +147,9 @@ struct Recipe {
   Checkpointing checkpointing = Checkpointing::None;
   std::int64_t checkpoint_every = 1;  // k of every=k: every k-th layer is checkpointed
   AttentionKernel attention = AttentionKernel::Sdpa;
+  /// Stretches of a sequence that attend within themselves alone, in half of the heads shifted by half a stretch
+  /// (LongLoRA's shifted sparse attention, arXiv 2309.12307); 1: all of it.
+  std::int64_t attention_groups = 1;
   LossKernel loss = LossKernel::Plain;
   std::int64_t loss_chunks = 8;         // chunks of a chunked loss
   std::optional<LayerKernels> kernels;  // unset: what the framework uses

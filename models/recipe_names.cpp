@@ -19,13 +19,13 @@ constexpr std::array kMethods{NameRow<Method>{"full", Method::Full}, NameRow<Met
                               NameRow<Method>{"sft-full", Method::Full}};
 
 constexpr std::array kQuants{
-    NameRow<BaseQuant>{"none", BaseQuant::None},    NameRow<BaseQuant>{"nf4", BaseQuant::Nf4},
-    NameRow<BaseQuant>{"int8", BaseQuant::Int8},    NameRow<BaseQuant>{"gptq4", BaseQuant::Gptq4},
-    NameRow<BaseQuant>{"awq", BaseQuant::Awq},      NameRow<BaseQuant>{"compressed-tensors", BaseQuant::Compressed},
-    NameRow<BaseQuant>{"aqlm", BaseQuant::Aqlm},    NameRow<BaseQuant>{"hqq", BaseQuant::Hqq},
-    NameRow<BaseQuant>{"gptq", BaseQuant::Gptq4},   NameRow<BaseQuant>{"4bit", BaseQuant::Nf4},
-    NameRow<BaseQuant>{"bnb-nf4", BaseQuant::Nf4},  NameRow<BaseQuant>{"8bit", BaseQuant::Int8},
-    NameRow<BaseQuant>{"llm-int8", BaseQuant::Int8}};
+    NameRow<BaseQuant>{"none", BaseQuant::None},   NameRow<BaseQuant>{"nf4", BaseQuant::Nf4},
+    NameRow<BaseQuant>{"int8", BaseQuant::Int8},   NameRow<BaseQuant>{"gptq4", BaseQuant::Gptq4},
+    NameRow<BaseQuant>{"awq", BaseQuant::Awq},     NameRow<BaseQuant>{"compressed-tensors", BaseQuant::Compressed},
+    NameRow<BaseQuant>{"aqlm", BaseQuant::Aqlm},   NameRow<BaseQuant>{"hqq", BaseQuant::Hqq},
+    NameRow<BaseQuant>{"nvfp4", BaseQuant::Nvfp4}, NameRow<BaseQuant>{"gptq", BaseQuant::Gptq4},
+    NameRow<BaseQuant>{"4bit", BaseQuant::Nf4},    NameRow<BaseQuant>{"bnb-nf4", BaseQuant::Nf4},
+    NameRow<BaseQuant>{"8bit", BaseQuant::Int8},   NameRow<BaseQuant>{"llm-int8", BaseQuant::Int8}};
 
 constexpr std::array kPrecisions{NameRow<Precision>{"bf16-true", Precision::Bf16True},
                                  NameRow<Precision>{"bf16-mixed", Precision::Bf16Mixed},
@@ -90,9 +90,9 @@ constexpr std::array kOffloads{
     NameRow<OffloadTarget>{"none", OffloadTarget::None}, NameRow<OffloadTarget>{"cpu", OffloadTarget::Cpu},
     NameRow<OffloadTarget>{"nvme", OffloadTarget::Nvme}, NameRow<OffloadTarget>{"host", OffloadTarget::Cpu}};
 
-constexpr std::array kTrainVisions{NameRow<TrainVision>{"no", TrainVision::No},
-                                   NameRow<TrainVision>{"projector", TrainVision::Projector},
-                                   NameRow<TrainVision>{"all", TrainVision::All}};
+constexpr std::array kTrainVisions{
+    NameRow<TrainVision>{"no", TrainVision::No}, NameRow<TrainVision>{"projector", TrainVision::Projector},
+    NameRow<TrainVision>{"all", TrainVision::All}, NameRow<TrainVision>{"whole", TrainVision::Whole}};
 
 constexpr std::array kQats{NameRow<Qat>{"none", Qat::None},
                            NameRow<Qat>{"int4", Qat::Int4},
@@ -102,7 +102,8 @@ constexpr std::array kQats{NameRow<Qat>{"none", Qat::None},
                            NameRow<Qat>{"fp8-int4-grouped", Qat::Fp8Int4Grouped},
                            NameRow<Qat>{"fp8", Qat::Fp8},
                            NameRow<Qat>{"nvfp4", Qat::Nvfp4},
-                           NameRow<Qat>{"mxfp4", Qat::Mxfp4}};
+                           NameRow<Qat>{"mxfp4", Qat::Mxfp4},
+                           NameRow<Qat>{"bitnet", Qat::Bitnet}};
 
 constexpr std::array kPackings{NameRow<Packing>{"packed", Packing::Packed}, NameRow<Packing>{"padded", Packing::Padded},
                                NameRow<Packing>{"dynamic", Packing::Dynamic}, NameRow<Packing>{"pad", Packing::Padded},

@@ -20,7 +20,7 @@ NameTable<LayerKernels> names_of(LayerKernels);        // plain, fused
 NameTable<Checkpointing> names_of(Checkpointing);      // none, full, selective, every-k
 NameTable<OffloadTarget> names_of(OffloadTarget);      // none, cpu, nvme
 NameTable<Packing> names_of(Packing);                  // packed, padded, dynamic
-NameTable<TrainVision> names_of(TrainVision);          // no, projector, all
+NameTable<TrainVision> names_of(TrainVision);          // no, projector, all, whole
 NameTable<Reference> names_of(Reference);              // copy, adapter, precomputed, host, none
 NameTable<Qat> names_of(Qat);                          // none, int4, int8-int4, …
 

@@ -1,15 +1,13 @@
 #include "models/trained_model.h"
 
 #include <algorithm>
-#include <functional>
-#include <iterator>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "base/names.h"
 #include "base/narrow.h"
 #include "models/adapter_kind.h"
+#include "models/adapter_names.h"
 #include "models/expert_layout.h"
 #include "models/layer_marks.h"
 #include "models/quantisation.h"
@@ -21,7 +19,7 @@ namespace {
 
 /// Says whether the recipe may train anything of this part of the model.
 bool is_open(const Recipe& recipe, ModelPart part) {
-  return part == ModelPart::Language || (part == ModelPart::Tower && recipe.images.train == TrainVision::All) ||
+  return part == ModelPart::Language || (part == ModelPart::Tower && trains_tower(recipe.images.train)) ||
          (part == ModelPart::Projector && recipe.images.train != TrainVision::No);
 }
 
@@ -32,6 +30,12 @@ bool rests(const Recipe& recipe, const WeightTensor& tensor) {
 
 bool is_open(const Recipe& recipe, const WeightTensor& tensor) {
   return recipe.pass != Pass::Frozen && is_open(recipe, tensor.part) && !tensor.is_frozen;
+}
+
+/// Says whether its weight is trained itself, beside adapters of others.
+bool is_whole(const Recipe& recipe, const WeightTensor& tensor) {
+  const bool is_vision = tensor.part == ModelPart::Tower || tensor.part == ModelPart::Projector;
+  return is_vision && recipe.is_adapter() && recipe.images.train == TrainVision::Whole && is_open(recipe, tensor);
 }
 
 /// A recipe and a framework decide together what becomes of each tensor.
@@ -48,17 +52,21 @@ struct Choice {
             .rank = rank_of(tensor),
             .block = block_of(lora, tensor.in),
             .factor = lora.factor > 0 ? lora.factor : lora.kind->factor,
-            .scales_input = lora.kind->path == AdapterPath::Scale && tensor.slot == LinearSlot::Down};
+            .scales_input = lora.kind->path == AdapterPath::Scale && tensor.slot == LinearSlot::Down,
+            .divides_input = cut_of(tensor.slot) == Cut::Row};
   }
 
   std::int64_t rank_of(const WeightTensor& tensor) const {
     if (!recipe.lora.kind->is_lora() && is_stacked_experts(tensor)) return 0;  // other kinds adapt modules alone
-    if (recipe.lora.kind->is_prompt()) return 0;
-    return recipe.is_adapter() && is_open(recipe, tensor) ? ranks.rank_of(tensor) : 0;
+    if (recipe.lora.kind->is_prompt() || !recipe.is_adapter() || !is_open(recipe, tensor)) return 0;
+    if (is_whole(recipe, tensor)) return 0;
+    if (recipe.lora.kind->is_on_output())
+      return tensor.slot == LinearSlot::Down && tensor.part == ModelPart::Language ? recipe.lora.rank : 0;
+    return ranks.rank_of(tensor);
   }
   bool quantises(const WeightTensor& tensor) const {
     if (recipe.quant.kind == BaseQuant::None) return false;
-    if (tensor.keeps_dtype) return false;
+    if (tensor.keeps_dtype || is_whole(recipe, tensor)) return false;
     if (!format_of(recipe.quant.kind).is_bitsandbytes)  // the checkpoint's own, which no library decides
       return tensor.role == WeightRole::Linear || !tensor.made_of.empty();
     const FrameworkQuantisation& reach = framework.quantisation;
@@ -142,6 +150,7 @@ void add_state(StateList& out, const WeightTensor& tensor, std::uint16_t index, 
     out.back().rests = rests(recipe, tensor);
     return;
   }
+  if (is_whole(recipe, tensor)) return add_whole(StateKind::SavedCopy);  // in the dtype of the base, of which it is
   add_whole(choice.quantises(tensor) ? StateKind::Quantised : is_block ? StateKind::Frozen : StateKind::FrozenEnd);
   if (const AdaptedLinear adapted = choice.adapted(tensor); adapted.rank > 0) {
     constexpr std::array kUses{WeightUse::LowRankA, WeightUse::LowRankB};
@@ -162,13 +171,6 @@ StateList state_of(const std::vector<WeightTensor>& tensors, const Choice& choic
   StateList out;
   for (std::size_t i = 0; i < tensors.size(); ++i) add_state(out, tensors[i], narrow<std::uint16_t>(i), choice);
   return out;
-}
-
-template <class Visit>
-void each_list(const ModelWeights& weights, Visit visit) {
-  visit(weights.before);
-  for (const LayerKind& kind : weights.kinds) visit(kind.tensors);
-  visit(weights.after);
 }
 
 /// What adapters of this kind have once, as large as the widest of the adapted linears needs.
@@ -200,6 +202,36 @@ void add_prompt(StateList& out, const ModelSpec& spec, const LoraSpec& lora) {
                    .use = WeightUse::LowRankA});
 }
 
+/// Adapters on the output of an MLP need one that ends in a linear, which a mixture of experts does not.
+std::optional<InputError> refused_output(const AdapterKind& kind, const ModelWeights& weights, const Choice& choice) {
+  for (const LayerKind& layer : weights.kinds) {
+    if (layer.part != ModelPart::Language || layer.is_bridge || !layer.has_mlp) continue;
+    if (std::ranges::none_of(layer.tensors, [&](const WeightTensor& t) { return choice.rank_of(t) > 0; }))
+      return InputError(
+          "--lora kind",
+          fmt::format("{} are planned behind MLPs of one last linear, and a {} has none", kind.title, layer.name),
+          "take --lora, or a model without experts");
+  }
+  return {};
+}
+
+/// Blocks must divide both the ranks and the side that they are of.
+std::optional<InputError> refused_factor(const ModelWeights& weights, const Choice& choice) {
+  std::string uneven;
+  each_list(weights, [&](const std::vector<WeightTensor>& list) {
+    for (const WeightTensor& t : list) {
+      const AdaptedLinear l = choice.adapted(t);
+      const std::int64_t side = l.divides_input ? l.in : l.out;
+      if (l.rank > 0 && (l.rank % l.factor != 0 || side % l.factor != 0))
+        uneven = fmt::format("{} ranks and the {} {} of {}", l.rank, side, l.divides_input ? "inputs" : "outputs",
+                             module_name(t.name));
+    }
+  });
+  if (uneven.empty()) return {};
+  return InputError("--lora factor", fmt::format("{} blocks do not divide {}", choice.adapted({}).factor, uneven),
+                    "take a divisor of the ranks and of the widths");
+}
+
 /// Gives what the kind of adapters does not go with: a quantised base, DoRA, a width that its blocks do not divide.
 std::optional<InputError> refused_kind(const Recipe& recipe, const ModelWeights& weights, const Choice& choice) {
   const AdapterKind& kind = *recipe.lora.kind;
@@ -207,6 +239,12 @@ std::optional<InputError> refused_kind(const Recipe& recipe, const ModelWeights&
     return InputError("--lora dora", fmt::format("{} has no magnitudes of DoRA", kind.title), "leave one of them out");
   if (!kind.takes_quantised && recipe.quant.kind != BaseQuant::None)
     return InputError("--lora kind", fmt::format("{} takes no quantised base", kind.title), "leave the base in 16 bit");
+  if (!kind.takes_dropout && recipe.lora.dropout > 0)
+    return InputError("--lora dropout", fmt::format("{} drop nothing", kind.title), "leave it out");
+  if (kind.is_on_output())
+    if (auto wrong = refused_output(kind, weights, choice)) return wrong;
+  if (kind.path == AdapterPath::BlockDiagonal)
+    if (auto wrong = refused_factor(weights, choice)) return wrong;
   if (kind.block == 0) return {};
   std::string uneven;
   each_list(weights, [&](const std::vector<WeightTensor>& list) {
@@ -240,6 +278,7 @@ constexpr std::array kSlotRows{
     SlotRow{LinearSlot::CrossO, "cross o_proj", Dim::QWidth, Dim::Hidden},
     SlotRow{LinearSlot::MixIn, "mixer in_proj", Dim::Hidden, Dim::QWidth}, SlotRow{LinearSlot::MixGate, "mixer in_proj_z", Dim::Hidden, Dim::QWidth},
     SlotRow{LinearSlot::MixBeta, "mixer in_proj_b", Dim::Hidden, Dim::QHeads}, SlotRow{LinearSlot::MixDecay, "mixer in_proj_a", Dim::Hidden, Dim::QHeads},
+    SlotRow{LinearSlot::MixGateDown, "mixer g_a_proj", Dim::Hidden, Dim::Latent}, SlotRow{LinearSlot::MixDecayDown, "mixer f_a_proj", Dim::Hidden, Dim::Latent},
     SlotRow{LinearSlot::MixOut, "mixer out_proj", Dim::QWidth, Dim::Hidden},
     SlotRow{LinearSlot::MergeUp, "projector in", Dim::Hidden, Dim::Ffn},   SlotRow{LinearSlot::MergeDown, "projector out", Dim::Ffn, Dim::Hidden},
     SlotRow{LinearSlot::LayerGate, "per_layer_input_gate", Dim::Hidden, Dim::Latent}, SlotRow{LinearSlot::LayerOut, "per_layer_projection", Dim::Latent, Dim::Hidden},
@@ -291,7 +330,7 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Choice
     LinearRef& ref = out[t.slot];
     ref = {row.name, narrow<std::uint8_t>(i), index_of(tensors, bias_name(t.name)), t.in, t.out, row.in, row.out};
     ref.copies = t.role == WeightRole::Stacked && t.shape.size() == 3 ? t.shape[0] : t.copies;
-    ref.is_trained = !recipe.is_adapter() && is_open(recipe, t);
+    ref.is_trained = (!recipe.is_adapter() || is_whole(recipe, t)) && is_open(recipe, t);
     ref.is_quantised = recipe.is_adapter() && choice.quantises(t);
     ref.rank = choice.rank_of(t);
     ref.cut = row.cut;
@@ -304,96 +343,12 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Choice
         recipe.is_adapter() && recipe.lora.linear_experts ? ExpertProduct::LoopAll : choice.framework.experts.product;
   }
   bind_norms(out, tensors);
-  out.trains_norms = !recipe.is_adapter() && std::ranges::any_of(tensors, [&](const WeightTensor& t) {
-    return (t.role == WeightRole::Norm || t.role == WeightRole::Recurrence) && is_open(recipe, t);
+  out.trains_norms = std::ranges::any_of(tensors, [&](const WeightTensor& t) {
+    return (t.role == WeightRole::Norm || t.role == WeightRole::Recurrence) && is_open(recipe, t) &&
+           (!recipe.is_adapter() || is_whole(recipe, t));
   });
   return out;
 }
-
-/// Says whether a module's weight goes into a fused kernel or belongs to stacked experts (WeightRole::Stacked).
-bool is_bare(const ModelWeights& weights, const std::string& module) {
-  bool found = false;
-  each_list(weights, [&](const std::vector<WeightTensor>& list) {
-    for (const WeightTensor& t : list) found |= t.role == WeightRole::Stacked && names_module(module, t.name);
-  });
-  return found;
-}
-
-/// A target that names no module of the model is a typing slip.
-std::optional<InputError> wrong_name(const std::vector<std::string>& wanted, const ModelWeights& weights,
-                                     bool linears_only, const char* flag) {
-  std::vector<std::string> known;
-  std::vector<std::string> missing = wanted;
-  each_list(weights, [&](const std::vector<WeightTensor>& list) {
-    for (const WeightTensor& t : list) {
-      if (linears_only && t.role != WeightRole::Linear && t.role != WeightRole::Head) continue;
-      if (std::find(known.begin(), known.end(), module_name(t.name)) == known.end())
-        known.push_back(module_name(t.name));
-      std::erase_if(missing, [&](const std::string& name) { return names_module(name, t.name); });
-    }
-  });
-  for (const std::string& name : missing) {
-    if (linears_only && squash(name) == "alllinear") continue;
-    if (linears_only && is_bare(weights, name))
-      return InputError(
-          flag, fmt::format("the weight of '{}' is multiplied without its module, so it takes no adapter", name),
-          fmt::format("modules: {}", fmt::join(known, ", ")));
-    return InputError(flag, fmt::format("the model has no module '{}'", name),
-                      did_you_mean(name, known, fmt::format("modules: {}", fmt::join(known, ", "))));
-  }
-  return {};
-}
-
-/// Modules that the library takes no low-rank adapters on, where the targets reach one that the model has: the fused
-/// kernels of Mamba layers read the weight of out_proj past its module.
-std::optional<InputError> refused_target(const Recipe& recipe, const ModelSpec& spec, const ModelWeights& weights,
-                                         const FrameworkConvention& framework) {
-  const std::vector<std::string>& refused = framework.adapters.refuses;
-  const auto& targets = recipe.lora.targets;
-  const bool takes_all = std::ranges::any_of(targets, [](const auto& t) { return squash(t) == "alllinear"; });
-  const auto is_refused = [&](const std::string& name) {
-    return std::ranges::find(refused, name) != refused.end() &&
-           (takes_all || std::ranges::find(targets, name) != targets.end());
-  };
-  std::vector<std::string> taken;
-  std::string found;
-  each_list(weights, [&](const std::vector<WeightTensor>& list) {
-    for (const WeightTensor& t : list) {
-      const std::string name = module_name(t.name);
-      const bool is_matrix = t.role == WeightRole::Linear || (t.role == WeightRole::Stacked && t.shape.size() == 2);
-      if (!is_matrix) continue;
-      if (is_refused(name)) found = name;
-      const bool is_taken = t.role == WeightRole::Linear && std::ranges::find(refused, name) == refused.end();
-      if (is_taken && std::ranges::find(taken, name) == taken.end()) taken.push_back(name);
-    }
-  });
-  if (found.empty() || !recipe.lora.kind->is_lora()) return {};
-  return InputError("--lora targets",
-                    fmt::format("{} takes no adapter in models of type {} with {}", found, spec.model_type,
-                                deciding_versions(framework.versions, framework.name)),
-                    fmt::format("name the others: --lora targets={}", fmt::join(taken, "+")));
-}
-
-/// A target may be a module of the checkpoint, or a parameter of the experts as the library stacks them.
-std::optional<InputError> wrong_target(const Recipe& recipe, const ModelWeights& weights,
-                                       const FrameworkExperts& experts) {
-  auto wrong = wrong_name(recipe.lora.targets, weights, true, "--lora targets");
-  if (!wrong) return {};
-  ModelWeights laid_out = weights;
-  lay_out_experts(laid_out, experts);
-  std::vector<std::string> others;  // that are no parameters of experts
-  const auto is_parameter = [&](const std::string& target) {
-    return std::ranges::any_of(laid_out.kinds, [&](const LayerKind& kind) {
-      return std::ranges::any_of(kind.tensors, [&](const auto& t) { return names_stacked_parameter(target, t); });
-    });
-  };
-  std::ranges::copy_if(recipe.lora.targets, std::back_inserter(others), std::not_fn(is_parameter));
-  return wrong_name(others, weights, true, "--lora targets");
-}
-
-}  // namespace
-
-namespace {
 
 bool has_trained(const StateList& list) {
   return std::any_of(list.begin(), list.end(), [](const StateTensor& t) { return is_trained(t.kind) && !t.rests; });
@@ -417,7 +372,7 @@ std::int64_t find_first_backward(const TrainedModel& model, const Recipe& recipe
   if (recipe.pass != Pass::Train) return std::int64_t(model.weights.order.size()) + 2;  // none does
   const bool starts_at_embedding = recipe.is_adapter() && recipe.checkpointing != Checkpointing::None;
   if (!recipe.trained.empty() && !starts_at_embedding) return find_first_trained(model);
-  if (!model.spec.vision.is_present() || recipe.images.train == TrainVision::All) return 0;
+  if (!model.spec.vision.is_present() || trains_tower(recipe.images.train)) return 0;
   const auto bridge = std::find_if(model.weights.order.begin(), model.weights.order.end(), [&](std::uint8_t kind) {
     return model.weights.kinds[kind].part == ModelPart::Projector;
   });
@@ -525,9 +480,9 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
     }
     model.head.is_trained = model.trains_head;
   }
-  model.trains_patches = is_full && std::ranges::any_of(model.weights.before, [&](const WeightTensor& t) {
-                           return t.part == ModelPart::Tower && is_open(recipe, t);
-                         });
+  model.trains_patches = std::ranges::any_of(model.weights.before, [&](const WeightTensor& t) {
+    return t.part == ModelPart::Tower && is_open(recipe, t) && (is_full || is_whole(recipe, t));
+  });
   model.first_backward = find_first_backward(model, recipe);
   model.trains_memory = spec.vision.is_attended ? recipe.images.train != TrainVision::No : model.first_backward == 0;
   model.each_state([&](const StateList& list, std::int64_t times) {

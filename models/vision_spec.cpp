@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace gpuplan {
 namespace {
@@ -42,6 +43,15 @@ ImageGrid budgeted_grid(const VisionSpec& v, double width, double height) {
   return grid;
 }
 
+/// The nearest multiples of a merged patch. Source: transformers image_processing_lfm2_vl_fast.py, _is_image_too_large.
+bool is_cut(const VisionSpec& v, double width, double height) {
+  const std::int64_t factor = v.patch_size * v.merge;
+  const auto side = [&](double x) {
+    return std::max(v.patch_size, std::int64_t(std::nearbyint(x / double(factor))) * factor);
+  };
+  return double(side(width) * side(height)) > v.tolerance * double(v.max_pixels);
+}
+
 struct TileShape {
   std::int64_t columns, rows;
   double ratio() const { return double(columns) / double(rows); }
@@ -52,9 +62,9 @@ struct TileShape {
 /// more than half its area. Source: transformers image_processing_got_ocr2.py, get_optimal_tiled_canvas.
 TileShape tile_shape(const VisionSpec& v, double width, double height) {
   TileShape best{1, 1};
-  double nearest = std::abs(width / height - 1);
+  double nearest = v.min_tiles > 1 ? std::numeric_limits<double>::infinity() : std::abs(width / height - 1);
   const double tile = double(v.image_size * v.image_size);
-  for (std::int64_t count = 1; count <= v.max_tiles; ++count)
+  for (std::int64_t count = v.min_tiles; count <= v.max_tiles; ++count)
     for (std::int64_t columns = 1; columns <= count; ++columns) {
       if (count % columns != 0) continue;
       const TileShape shape{columns, count / columns};
@@ -134,6 +144,12 @@ ImageGrid image_grid(const VisionSpec& v, std::int64_t width, std::int64_t heigh
     case ImageRule::Grid: grid = resized_grid(v, wide, high); break;
     case ImageRule::Budget: grid = budgeted_grid(v, wide, high); break;
     case ImageRule::Tiles: tiles = tile_shape(v, wide, high).count(); break;
+    case ImageRule::GridOrTiles:
+      if (is_cut(v, wide, high))
+        tiles = tile_shape(v, wide, high).count();
+      else
+        grid = resized_grid(v, wide, high);
+      break;
     case ImageRule::LongestEdge: tiles = num_edge_tiles(v, wide, high); break;
     case ImageRule::Pinpoints:
       pinpoint = best_pinpoint(v, width, height);
@@ -143,7 +159,8 @@ ImageGrid image_grid(const VisionSpec& v, std::int64_t width, std::int64_t heigh
   if (tiles > 1 || v.rule == ImageRule::Pinpoints) grid.tiles = tiles + 1;
   const std::int64_t columns = grid.width / v.patch_size, rows = grid.height / v.patch_size;
   grid.positions_per_tile = columns * rows + (v.has_class_token ? 1 : 0);
-  grid.features = grid.tokens = grid.tiles * (columns / v.merge) * (rows / v.merge);
+  const auto merged = [&](std::int64_t side) { return (side + (v.pads_merge ? v.merge - 1 : 0)) / v.merge; };
+  grid.features = grid.tokens = grid.tiles * merged(columns) * merged(rows);
   if (v.rule == ImageRule::Budget) grid.positions_per_tile = v.max_pixels / (v.patch_size * v.patch_size);  // padded
   if (v.rule == ImageRule::Pinpoints) grid.tokens = unpadded_tokens(v, pinpoint, wide, high);
   if (v.is_attended) {  // the class tokens stay; each tile is padded to a multiple of 8

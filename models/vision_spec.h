@@ -10,8 +10,9 @@ namespace gpuplan {
 /// Square: every image is resized to image_size x image_size. Grid: to the nearest multiples of a merged patch
 /// (Qwen2-VL's smart_resize). Budget: to as many whole merged patches as max_pixels hold. Tiles: cut into squares of
 /// image_size, with a thumbnail of the whole beside several. Pinpoints: padded to one of a list of sizes and cut, with
-/// a thumbnail. LongestEdge: resized to longest_edge and cut, with a thumbnail.
-enum class ImageRule : std::uint8_t { Square, Grid, Budget, Tiles, Pinpoints, LongestEdge };
+/// a thumbnail. LongestEdge: resized to longest_edge and cut, with a thumbnail. GridOrTiles: as Grid, and where that is
+/// larger than `tolerance` times max_pixels as Tiles (the thumbnail counts as one of them).
+enum class ImageRule : std::uint8_t { Square, Grid, Budget, Tiles, Pinpoints, LongestEdge, GridOrTiles };
 
 struct ImageSide {
   std::int64_t height{}, width{};
@@ -39,7 +40,11 @@ struct VisionSpec {
   ImageRule rule{};
   std::int64_t image_size{};                // of a square
   std::int64_t min_pixels{}, max_pixels{};  // of a grid; of a budget the most
-  std::int64_t max_tiles = 1;
+  std::int64_t min_tiles = 1, max_tiles = 1;
+  double tolerance = 1;
+  bool pads_merge{};              // a side that merging does not divide is padded
+  std::int64_t projector_size{};  // between the projector's linears, where the family does not say it
+  bool has_projector_norm{};
   std::int64_t tiles_together = 1;   // tiles of every image, which attend to each other as one sequence
   std::vector<ImageSide> pinpoints;  // sizes that an image may be padded to
   std::int64_t feature_limit{};      // of a padded image, in tiles; more are interpolated to as many. 0: none

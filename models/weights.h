@@ -36,7 +36,9 @@ enum class LinearSlot : std::uint8_t {
   MixGate,
   MixBeta,
   MixDecay,
-  MixOut,  // recurrent mixers
+  MixGateDown,
+  MixDecayDown,  // in front of these two, where they go through a narrow width
+  MixOut,        // recurrent mixers
   MergeUp,
   MergeDown,  // projector of image features
   LayerGate,

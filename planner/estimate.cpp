@@ -157,10 +157,13 @@ void add_image_assumptions(std::vector<std::string>& out, const EstimateRequest&
                             format_grouped(images.per_row * (is_attended ? grid.features : grid.tokens)),
                             is_attended ? "features that some layers attend to" : "tokens of the row",
                             format_grouped(images.per_row * grid.positions())));
-  const char* what = images.train == TrainVision::All ? "vision tower and projector are trained with the language model"
-                     : images.train == TrainVision::Projector
-                         ? "the vision tower is frozen and runs forward only; the projector is trained"
-                         : "vision tower and projector are frozen and run forward only; --train-vision trains them";
+  const char* what =
+      images.train == TrainVision::Whole
+          ? "vision tower and projector are trained themselves, beside the adapters of the language model"
+      : images.train == TrainVision::All ? "vision tower and projector are trained with the language model"
+      : images.train == TrainVision::Projector
+          ? "the vision tower is frozen and runs forward only; the projector is trained"
+          : "vision tower and projector are frozen and run forward only; --train-vision trains them";
   out.push_back(what);
   if (images.train == TrainVision::No && r.recipe.is_adapter())
     out.push_back(

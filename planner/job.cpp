@@ -318,6 +318,16 @@ Mistake recipe_mistake(const Recipe& r, const ModelSpec& m, const ClusterSpec& c
   if (r.optimizer_in_backward && r.grad_accum != 1)
     return InputError("--optimizer-in-backward", "steps in every backward pass, so it cannot accumulate",
                       "use --grad-accum 1");
+  if (r.attention_groups < 1 || r.attention_groups > kMostAttentionGroups)
+    return InputError("--attention-groups", fmt::format("{} groups is out of range", r.attention_groups),
+                      fmt::format("1 to {}", kMostAttentionGroups));
+  if (r.attention_groups > 1 && r.seq_len % r.attention_groups != 0)
+    return InputError("--attention-groups",
+                      fmt::format("{} groups do not divide sequences of {} tokens", r.attention_groups, r.seq_len),
+                      "another --seq-len");
+  if (r.images.train == TrainVision::Whole && r.method == Method::Full)
+    return InputError("--train-vision", "whole is for adapters, beside which the tower is trained itself",
+                      "--train-vision all");
   if (r.loss_chunks < 1 || r.loss_chunks > kMostLossChunks)
     return InputError("--loss", fmt::format("{} chunks is out of range", r.loss_chunks),
                       fmt::format("1 to {}", kMostLossChunks));

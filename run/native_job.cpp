@@ -136,6 +136,7 @@ std::vector<Lack> of_recipe(const Recipe& r) {
           {!r.lora.modules_to_save.empty() && r.is_adapter(), "--lora modules_to_save",
            "full copies of modules beside adapters"},
           {r.attention == AttentionKernel::Eager, "--attention", "eager attention (its own kernel needs O(s) memory)"},
+          {r.attention_groups > 1, "--attention-groups", "attention within groups"},
           {r.loss == LossKernel::Chunked || r.loss == LossKernel::Fused, "--loss",
            "chunked or fused loss (its own works in place)"},
           {r.optimizer_in_backward, "--optimizer-in-backward", "optimizer step inside backward"},

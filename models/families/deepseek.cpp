@@ -4,6 +4,8 @@
 // V3 under another name; GLM-4.5 to 4.7 and dots.llm1 have V3's experts and Llama's attention, GLM-4.7-Flash is V3 in
 // small. Source of names and defaults: configuration_deepseek.py of deepseek-ai/deepseek-moe-16b-base; transformers
 // DeepseekV2Config, DeepseekV3Config, Glm4MoeConfig, Glm4MoeLiteConfig, Dots1Config and their models.
+#include "models/families/deepseek.h"
+
 #include "models/families/experts.h"
 #include "models/families/rows.h"
 
@@ -42,6 +44,8 @@ void read_common(Fields& config, ModelSpec& spec, const DeepSeekDefaults& d) {
 
 void read_first(Fields& config, ModelSpec& spec) { read_common(config, spec, kFirst); }
 
+}  // namespace
+
 void read_latent(Fields& config, ModelSpec& spec) {
   LatentAttention& l = spec.latent;
   l.q_rank = config.optional_integer("q_lora_rank", kWidthRange).value_or(config.has("q_lora_rank") ? 0 : 1536);
@@ -52,6 +56,8 @@ void read_latent(Fields& config, ModelSpec& spec) {
   spec.num_key_value_heads = spec.num_attention_heads;  // keys and values are expanded to every head
   check_heads(config, spec, l.nope_head_dim + l.rope_head_dim);
 }
+
+namespace {
 
 void read_second(Fields& config, ModelSpec& spec) {
   read_common(config, spec, kSecond);
@@ -85,6 +91,8 @@ void read_dots(Fields& config, ModelSpec& spec) {
   spec.moe.has_router_correction = true;
 }
 
+}  // namespace
+
 void add_latent_attention(Tensors& tensors, const ModelSpec& spec) {
   const LatentAttention& l = spec.latent;
   const std::int64_t hidden = spec.hidden_size, heads = spec.num_attention_heads;
@@ -102,17 +110,19 @@ void add_latent_attention(Tensors& tensors, const ModelSpec& spec) {
   add_linear(tensors, LinearSlot::O, "self_attn.o_proj", spec.context_width(), hidden, spec.has_o_bias);
 }
 
-void add_router(Tensors& tensors, const ModelSpec& spec) {
+void add_bare_router(Tensors& tensors, const ModelSpec& spec, const std::string& module) {
   const std::int64_t hidden = spec.hidden_size, experts = spec.moe.num_experts;
-  tensors.push_back({.name = "mlp.gate.weight",
+  tensors.push_back({.name = module + ".weight",
                      .shape = {experts, hidden},
                      .role = WeightRole::Stacked,
                      .in = hidden,
                      .out = experts,
                      .slot = LinearSlot::Router});
   if (spec.moe.has_router_correction)
-    tensors.push_back({.name = "mlp.gate.e_score_correction_bias", .shape = {experts}, .role = WeightRole::Bias});
+    tensors.push_back({.name = module + ".e_score_correction_bias", .shape = {experts}, .role = WeightRole::Bias});
 }
+
+namespace {
 
 ModelWeights list_deepseek(const ModelSpec& spec) {
   Tensors common, sparse;
@@ -122,7 +132,7 @@ ModelWeights list_deepseek(const ModelSpec& spec) {
     add_attention(common, spec);
   add_norm(common, "input_layernorm", spec.hidden_size);
   add_norm(common, "post_attention_layernorm", spec.hidden_size);
-  add_router(sparse, spec);
+  add_bare_router(sparse, spec, "mlp.gate");
   add_experts(sparse, spec, "mlp.experts");
   add_shared_expert(sparse, spec, "mlp.shared_experts");
   return moe_weights(spec, std::move(common), std::move(sparse));

@@ -57,24 +57,24 @@ json text_defaults(std::string_view type) {
 
 /// text_config, or the config itself where its keys stand at the top (Qwen2-VL's own files).
 void read_language(Fields& config, ModelSpec& spec, const VisionFamily& f) {
-  const json* nested = config.find("text_config");
-  if (nested && !nested->is_object()) return void(config.fields("text_config"));  // says what it must be
+  const json* nested = config.find(f.text_key);
+  if (nested && !nested->is_object()) return void(config.fields(f.text_key));  // says what it must be
   if (!nested) {
-    if (!f.text) return config.report("text_config", "is needed: it says what the language model is");
+    if (!f.text) return config.report(f.text_key, "is needed: it says what the language model is");
     spec.text_family = f.text->name;
     return f.text->read(config, spec);
   }
-  const json* named = config.fields("text_config").find("model_type");
+  const json* named = config.fields(f.text_key).find("model_type");
   const std::string type = named && named->is_string() ? named->get<std::string>() : "";
   const Family* text = f.text ? f.text : find_family(type, {});
   if (!text || (!f.text && type.empty()))
-    return config.report("text_config", fmt::format("its model_type '{}' is not modelled", type));
+    return config.report(f.text_key, fmt::format("its model_type '{}' is not modelled", type));
   spec.text_family = text->name;
   json filled = text_defaults(type);
   filled.update(*nested);
   if (!filled.contains("tie_word_embeddings") && config.is_given("tie_word_embeddings"))
     filled["tie_word_embeddings"] = *config.find("tie_word_embeddings");
-  Fields fields = config.fields_as("text_config", filled);
+  Fields fields = config.fields_as(f.text_key, filled);
   text->read(fields, spec);
 }
 
@@ -84,7 +84,7 @@ void check_tower(Fields& config, const VisionSpec& v) {
     return config.report("vision_config", fmt::format("{} heads do not divide {}", v.num_heads, v.hidden_size));
   const std::int64_t patches = v.patch_size > 0 ? v.image_size / v.patch_size : 0;
   const bool is_square = v.rule != ImageRule::Grid && v.rule != ImageRule::Budget;
-  if (is_square && (patches < 1 || patches % v.merge != 0))
+  if (is_square && (patches < 1 || (patches % v.merge != 0 && !v.pads_merge)))
     config.report("vision_config", fmt::format("an image of {} is no grid of patches of {}, {} x {} merged",
                                                v.image_size, v.patch_size, v.merge, v.merge));
 }
@@ -104,7 +104,7 @@ ModelWeights list_with_tower(const ModelSpec& spec, const VisionFamily& f) {
   const VisionSpec& v = spec.vision;
   const std::string language = f.language;
   // the head stands beside the layers' module: "language_model.lm_head", or "lm_head" at the top
-  const std::string beside = language.starts_with("language_model.") ? "language_model." : "";
+  const std::string beside = language.starts_with("language_model.") ? "language_model." : f.beside;
   const auto renamed = [&](const std::string& name) {
     return name.starts_with("model.") ? language + name.substr(6) : beside + name;
   };
@@ -141,9 +141,9 @@ ModelWeights list_with_tower(const ModelSpec& spec, const VisionFamily& f) {
     if (is_deepstack) {
       Tensors merger;
       const std::int64_t wide = v.hidden_size * v.merge * v.merge;
-      add_layer_norm(merger, "/model.visual.deepstack_merger_list.{}.norm", wide);
-      add_projector(merger, "/model.visual.deepstack_merger_list.{}.linear_fc1",
-                    "/model.visual.deepstack_merger_list.{}.linear_fc2", wide, wide, spec.hidden_size);
+      const std::string name = f.deepstack;
+      add_layer_norm(merger, name + f.merger_norm, wide);
+      add_projector(merger, name + f.merger_up, name + f.merger_down, wide, wide, spec.hidden_size);
       for (WeightTensor& t : of_part(std::move(merger), ModelPart::Tower)) kind.tensors.push_back(std::move(t));
     }
     weights.kinds.push_back(std::move(kind));
@@ -192,6 +192,12 @@ ModelWeights list_with_tower(const ModelSpec& spec, const VisionFamily& f) {
   }
   weights.kinds = std::move(sorted);
   return weights;
+}
+
+void add_idle(ModelWeights& weights, const ModelSpec& spec, const char* name) {
+  if (spec.idle_parameters > 0)
+    weights.before.push_back(
+        {.name = name, .shape = {spec.idle_parameters}, .role = WeightRole::Position, .part = ModelPart::Idle});
 }
 
 void add_patches(Tensors& tensors, const VisionSpec& v, const std::string& name, bool has_bias) {

@@ -14,6 +14,11 @@ struct VisionFamily {
   void (*read)(Fields& config, Fields& vision, VisionSpec& v);
   Tensors (*block)(const VisionSpec& v, std::int64_t layer);
   void (*add_ends)(ModelWeights& weights, Tensors& projector, const ModelSpec& spec);
+  const char* beside = "";  // in front of the head's name
+  const char* text_key = "text_config";
+  // names of the mergers in the middle (deepstack)
+  const char *deepstack = "/model.visual.deepstack_merger_list.{}.", *merger_norm = "norm", *merger_up = "linear_fc1",
+             *merger_down = "linear_fc2";
 };
 
 inline constexpr IntRange kPatchRange{1, 1 << 10};
@@ -30,6 +35,16 @@ constexpr Family vision_row(std::string_view name, std::string_view model_type, 
           .read = [](Fields& config, ModelSpec& spec) { read_with_tower(config, spec, family); },
           .list = [](const ModelSpec& spec) { return list_with_tower(spec, family); }};
 }
+
+/// Parts that are loaded, frozen and never run, of so many parameters together.
+void add_idle(ModelWeights& weights, const ModelSpec& spec, const char* name);
+/// Norms and linears with biases of one block of SigLIP.
+Tensors siglip_block(const VisionSpec& v, std::int64_t layer);
+/// hidden_size, num_hidden_layers and their like of a SigLIP of any size, whose pooling head is not loaded.
+struct SquareDefaults {
+  std::int64_t hidden_size, num_layers, num_heads, intermediate_size, image_size, patch_size;
+};
+void read_siglip(Fields& vision, VisionSpec& v, const SquareDefaults& defaults);
 
 /// The convolution that makes a row of each patch.
 void add_patches(Tensors& tensors, const VisionSpec& v, const std::string& name, bool has_bias);

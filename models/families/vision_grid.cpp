@@ -2,6 +2,8 @@
 // has RMS norms, a gated MLP and windows; 3 has a position table too, and mergers in the middle (deepstack). The bounds
 // of an image's area stand in the models' preprocessor_config.json: 3,136 to 12,845,056 pixels, of Qwen3-VL 65,536 to
 // 16,777,216.
+// Qwen2.5-Omni and Qwen3-Omni: the thinker of each is such a model, with a tower that hears beside it; what speaks (the
+// talker, and what makes a wave of its tokens) stands beside the thinker and is trained by nobody here.
 // Sources of names, shapes and defaults: transformers 4.57, configuration_*.py and modeling_*.py of qwen2_vl,
 // qwen2_5_vl and qwen3_vl; 5.x of qwen3_5.
 #include <nlohmann/json.hpp>
@@ -121,8 +123,173 @@ constexpr VisionFamily kQwen35Parts{&kQwen35Text,           "model.language_mode
 constexpr VisionFamily kQwen35MoeParts{&kQwen35MoeText,        "model.language_model.", "model.visual.", "blocks.{}.",
                                        "model.visual.merger.", read_qwen35_vision,      qwen_block,      add_qwen_ends};
 
+// Omni. Tokens of images and sounds are part of the sequence; the tower that hears is loaded and its work not counted.
+
+Tensors qwen_omni_block(const VisionSpec& v, std::int64_t layer) {
+  Tensors block = qwen_block(v, layer);
+  std::erase_if(block, [](const WeightTensor& t) { return t.name.starts_with("attn.qkv"); });
+  for (const auto& [slot, name] :
+       {std::pair{LinearSlot::Q, "attn.q"}, {LinearSlot::K, "attn.k"}, {LinearSlot::V, "attn.v"}})
+    add_linear(block, slot, name, v.hidden_size, v.hidden_size, true);
+  return block;
+}
+
+void add_qwen25_omni_ends(ModelWeights& weights, Tensors& projector, const ModelSpec& spec) {
+  const VisionSpec& v = spec.vision;
+  add_patches(weights.before, v, "thinker.visual.patch_embed.proj", false);
+  const std::int64_t wide = v.hidden_size * v.merge * v.merge;
+  add_tower_norm(projector, v, "ln_q");
+  add_projector(projector, "mlp.0", "mlp.2", wide, wide, spec.hidden_size);
+}
+
+void add_qwen3_omni_ends(ModelWeights& weights, Tensors& projector, const ModelSpec& spec) {
+  const VisionSpec& v = spec.vision;
+  add_patches(weights.before, v, "thinker.visual.patch_embed.proj", true);
+  add_table(weights.before, "thinker.visual.pos_embed.weight", {v.learned_positions, v.hidden_size});
+  const std::int64_t wide = v.hidden_size * v.merge * v.merge;
+  add_tower_norm(projector, v, "ln_q");
+  add_projector(projector, "mlp.0", "mlp.2", wide, wide, spec.hidden_size);
+}
+
+constexpr VisionFamily kQwen25OmniParts{.text = &kQwen2,
+                                        .language = "thinker.model.",
+                                        .tower = "thinker.visual.",
+                                        .blocks = "blocks.{}.",
+                                        .projector = "thinker.visual.merger.",
+                                        .read = read_qwen25_vl,
+                                        .block = qwen_omni_block,
+                                        .add_ends = add_qwen25_omni_ends,
+                                        .beside = "thinker."};
+constexpr VisionFamily kQwen3OmniParts{.text = &kQwen3Moe,
+                                       .language = "thinker.model.",
+                                       .tower = "thinker.visual.",
+                                       .blocks = "blocks.{}.",
+                                       .projector = "thinker.visual.merger.",
+                                       .read = read_qwen3_vl,
+                                       .block = qwen_block,
+                                       .add_ends = add_qwen3_omni_ends,
+                                       .beside = "thinker.",
+                                       .deepstack = "/thinker.visual.merger_list.{}.",
+                                       .merger_norm = "ln_q",
+                                       .merger_up = "mlp.0",
+                                       .merger_down = "mlp.2"};
+
+/// Sizes of a tower that hears, an encoder like Whisper's.
+struct AudioTower {
+  std::int64_t width, layers, ffn, bins, out;
+
+  std::int64_t norm() const { return 2 * width; }
+  /// Attention, MLP and two norms; of the four projections `num_biases` have a bias.
+  std::int64_t block(std::int64_t num_biases) const {
+    return 4 * width * width + num_biases * width + 2 * width * ffn + ffn + width + 2 * norm();
+  }
+};
+
+AudioTower read_audio(Fields& thinker) {
+  auto audio = thinker.optional_fields("audio_config");
+  const auto size = [&](const char* key, IntRange range, std::int64_t otherwise) {
+    return audio ? audio->optional_integer(key, range).value_or(otherwise) : otherwise;
+  };
+  return {size("d_model", kWidthRange, 1280), size("encoder_layers", kLayerRange, 32),
+          size("encoder_ffn_dim", kFfnRange, 5120), size("num_mel_bins", kHeadRange, 128),
+          size("output_dim", kWidthRange, 3584)};
+}
+
+/// Two convolutions of three, blocks without a bias on keys, a norm, a projection, and two marks around a sound.
+std::int64_t qwen25_audio_parameters(const AudioTower& a) {
+  return 3 * a.bins * a.width + a.width + 3 * a.width * a.width + a.width + a.layers * a.block(3) + a.norm() +
+         a.width * a.out + a.out + 2 * a.out;
+}
+
+/// Three convolutions of 3 x 3 over 480 channels that halve the bins each, a linear, blocks, a norm, two projections.
+std::int64_t qwen3_audio_parameters(const AudioTower& a, std::int64_t channels) {
+  const std::int64_t bins = (((a.bins + 1) / 2 + 1) / 2 + 1) / 2;
+  return 9 * channels + channels + 2 * (9 * channels * channels + channels) + bins * channels * a.width +
+         a.layers * a.block(4) + a.norm() + a.width * a.width + a.width + a.width * a.out + a.out;
+}
+
+/// The published models' ends alone are known: 10,732,225,440 parameters of Qwen2.5-Omni-7B less thinker and talker,
+/// and 35,259,818,545 of Qwen3-Omni-30B-A3B-Instruct less its thinker, 31,719,205,488 as the other two of them have it.
+constexpr std::int64_t kToken2Wav = 449'051'296, kTalkerAndCode2Wav = 3'540'613'057;
+
+/// The talker of Qwen2.5-Omni: Qwen2's layers, an embedding of another width, and a projection between them.
+std::int64_t qwen25_talker_parameters(Fields& t) {
+  const std::int64_t hidden = t.optional_integer("hidden_size", kWidthRange).value_or(3584),
+                     layers = t.optional_integer("num_hidden_layers", kLayerRange).value_or(28),
+                     head = t.optional_integer("head_dim", kHeadRange).value_or(128),
+                     q = head * t.optional_integer("num_attention_heads", kHeadRange).value_or(28),
+                     kv = head * t.optional_integer("num_key_value_heads", kHeadRange).value_or(4),
+                     ffn = t.optional_integer("intermediate_size", kFfnRange).value_or(18944),
+                     vocab = t.optional_integer("vocab_size", kVocabRange).value_or(8448),
+                     embedding = t.optional_integer("embedding_size", kWidthRange).value_or(3584);
+  const std::int64_t layer = 2 * hidden * q + q + 2 * (hidden * kv + kv) + 3 * hidden * ffn + 2 * hidden;
+  return layers * layer + hidden + vocab * embedding + vocab * hidden + embedding * hidden + hidden;
+}
+
+/// What speaks is loaded unless the config says otherwise.
+std::int64_t read_qwen25_speech(Fields& config) {
+  if (!config.optional_flag("enable_audio_output").value_or(true)) return 0;
+  auto talker = config.optional_fields("talker_config");
+  return talker ? qwen25_talker_parameters(*talker) + kToken2Wav : 0;
+}
+
+std::int64_t read_qwen3_speech(Fields& config) {
+  if (!config.optional_flag("enable_audio_output").value_or(true)) return 0;
+  auto talker = config.optional_fields("talker_config");
+  auto text = talker ? talker->optional_fields("text_config") : std::nullopt;
+  if (!text) return 0;
+  if (text->optional_integer("hidden_size", kWidthRange).value_or(1024) != 1024 ||
+      text->optional_integer("num_hidden_layers", kLayerRange).value_or(20) != 20)
+    text->report("hidden_size", "only the published talker, 20 layers of 1024, is known");
+  return kTalkerAndCode2Wav;
+}
+
+template <const VisionFamily& parts>
+void read_omni(Fields& config, ModelSpec& spec, std::int64_t (*hears)(Fields& thinker),
+               std::int64_t (*speaks)(Fields& config)) {
+  Fields thinker = config.fields("thinker_config");
+  read_with_tower(thinker, spec, parts);
+  spec.tie_word_embeddings = false;  // the thinker's head is a module of its own, whatever text_config says
+  spec.idle_parameters = hears(thinker) + speaks(config);
+}
+
+void read_qwen25_omni(Fields& config, ModelSpec& spec) {
+  read_omni<kQwen25OmniParts>(
+      config, spec, [](Fields& thinker) { return qwen25_audio_parameters(read_audio(thinker)); }, read_qwen25_speech);
+}
+
+void read_qwen3_omni(Fields& config, ModelSpec& spec) {
+  read_omni<kQwen3OmniParts>(
+      config, spec,
+      [](Fields& thinker) {
+        auto audio = thinker.optional_fields("audio_config");
+        return qwen3_audio_parameters(
+            read_audio(thinker),
+            audio ? audio->optional_integer("downsample_hidden_size", kWidthRange).value_or(480) : 480);
+      },
+      read_qwen3_speech);
+}
+
+template <const VisionFamily& parts>
+ModelWeights list_omni(const ModelSpec& spec) {
+  ModelWeights weights = list_with_tower(spec, parts);
+  add_idle(weights, spec, "what hears and speaks");
+  return weights;
+}
+
 }  // namespace
 
+constinit const Family kQwen25Omni{.name = "qwen2_5_omni",
+                                   .model_type = "qwen2_5_omni",
+                                   .architecture = "Qwen2_5OmniForConditionalGeneration",
+                                   .other_architecture = "Qwen2_5OmniModel",
+                                   .read = read_qwen25_omni,
+                                   .list = list_omni<kQwen25OmniParts>};
+constinit const Family kQwen3Omni{.name = "qwen3_omni_moe",
+                                  .model_type = "qwen3_omni_moe",
+                                  .architecture = "Qwen3OmniMoeForConditionalGeneration",
+                                  .read = read_qwen3_omni,
+                                  .list = list_omni<kQwen3OmniParts>};
 constinit const Family kQwen2Vl = vision_row<kQwen2Parts>("qwen2_vl", "qwen2_vl", "Qwen2VLForConditionalGeneration");
 constinit const Family kQwen25Vl =
     vision_row<kQwen25Parts>("qwen2_5_vl", "qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration");

@@ -15,10 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-struct SquareDefaults {
-  std::int64_t hidden_size, num_layers, num_heads, intermediate_size, image_size, patch_size;
-};
-
 /// InternVL states the sides of a square: [448, 448].
 std::int64_t read_side(Fields& vision, const char* key, std::int64_t otherwise) {
   const json* found = vision.find(key);
@@ -40,12 +36,15 @@ void read_square(Fields& vision, VisionSpec& v, const SquareDefaults& d) {
   v.learned_positions = side * side + (v.has_class_token ? 1 : 0);
 }
 
-/// SigLIP as these models have it: without the head that pools an image to one vector.
+}  // namespace
+
 void read_siglip(Fields& vision, VisionSpec& v, const SquareDefaults& d) {
   read_square(vision, v, d);
   if (vision.optional_flag("vision_use_head").value_or(false))
     vision.report("vision_use_head", "a tower with its pooling head is not modelled");
 }
+
+namespace {
 
 struct BlockNames {
   std::array<const char*, 2> norms;
@@ -66,10 +65,14 @@ Tensors square_block(const VisionSpec& v, const BlockNames& names) {
   return block;
 }
 
+}  // namespace
+
 Tensors siglip_block(const VisionSpec& v, std::int64_t) {
   return square_block(v, {{"layer_norm1", "layer_norm2"},
                           {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.out_proj"}});
 }
+
+namespace {
 
 constexpr const char* kSiglipTower = "vision_tower.vision_model.";
 

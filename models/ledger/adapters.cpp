@@ -44,6 +44,8 @@ void scaled_backward(Tape& t, const Tape::Step& s) {
   t.add_grad(x, dx);
 }
 
+}  // namespace
+
 LocalId scaled(Tape& t, const LinearRef& l, LocalId x, const char* name) {
   const LocalId y = t.tensor(name, t.at(x).elements, wider(t.at(x).dtype, t.c.numerics.adapter), t.at(x).dims);
   t.memory_op(OpKind::Scale, {x}, {y}, bytes(t, {x, y}));
@@ -51,6 +53,8 @@ LocalId scaled(Tape& t, const LinearRef& l, LocalId x, const char* name) {
   t.then_backward(scaled_backward, {x, y}, &l);
   return y;
 }
+
+namespace {
 
 // The sum of the base output and what the adapter adds.
 
@@ -316,7 +320,10 @@ LocalId adapted_output(Tape& t, LocalId x, LocalId base, const LinearRef& l) {
   const AdapterPath path = path_of(t);
   if (path == AdapterPath::Scale || path == AdapterPath::Butterfly)
     return convert(t, scaled(t, l, base, "scaled output"), t.at(base).dtype, l.name);
+  if (t.c.recipe.lora.kind->is_on_output()) return added(t, l, base, output_change(t, l, base));
   const LocalId own = adapter_input(t, x, x);
+  if (path == AdapterPath::ScaledRank || path == AdapterPath::BlockDiagonal)
+    return added(t, l, base, product_of_factors(t, l, x, own));
   if (path == AdapterPath::SharedFactors) return shared_factors(t, l, x, own, base);
   return path == AdapterPath::Delta ? delta_output(t, l, x, own, base) : block_sum(t, l, x, own, base);
 }

@@ -17,11 +17,18 @@ struct Shape {
   std::int64_t scores() const { return checked_product(16 * batch * heads, seq * keys) / 16; }
 };
 
+/// Groups of the sequence that attend within themselves; layers that attend to images have none.
+std::int64_t groups_of(const Tape& t) {
+  const bool has_groups = t.c.is_language() && !attends_to_images(t.c.layer().mixer);
+  return has_groups ? t.c.recipe.attention_groups : 1;
+}
+
 Shape shape_of(const Tape& t) {
   const ModelSpec& m = t.c.spec();
-  return {t.c.attention_batch(),
-          t.c.attention_length(),
-          t.c.attention_keys(),
+  const std::int64_t groups = groups_of(t);
+  return {t.c.attention_batch() * groups,
+          t.c.attention_length() / groups,
+          t.c.attention_keys() / groups,
           m.num_attention_heads,
           m.head_dim,
           m.context_width() / m.num_attention_heads,
@@ -39,9 +46,10 @@ LayerOp& flash_op(Tape& t, std::initializer_list<LocalId> reads, std::initialize
                   bool is_causal) {
   LayerOp& o = t.op(OpKind::Attention, reads, writes);
   o.cost = cost_class_of(attention_kernel_used(t.c.spec(), t.c.recipe, t.c.framework));
-  o.m = t.c.attention_length(), o.n = t.c.attention_keys(), o.k = t.c.spec().head_dim;
+  const Shape s = shape_of(t);
+  o.m = s.seq, o.n = s.keys, o.k = t.c.spec().head_dim;
   o.window = t.c.is_windowed ? t.c.spec().sliding_window : 0;
-  o.flops = factor * attention_flops(t.c.spec(), t.c.attention_batch(), t.c.attention_length(),
+  o.flops = factor * attention_flops(t.c.spec(), s.batch, s.seq,
                                      {.is_causal = is_causal, .is_windowed = t.c.is_windowed, .keys = o.n});
   return o;
 }
@@ -225,12 +233,19 @@ LocalId attention(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool 
   k = convert(t, k, n.compute, "k in 16 bit");
   v = convert(t, v, n.compute, "v in 16 bit");
   const std::int64_t groups = shape_of(t).groups;
-  const bool expands = groups > 1 && (kernel == AttentionKernel::Eager ||
+  const bool shifts = groups_of(t) > 1;
+  const bool expands = groups > 1 && (shifts || kernel == AttentionKernel::Eager ||
                                       (kernel == AttentionKernel::Sdpa && t.c.framework.layers.repeats_kv));
   if (expands) {
     k = repeat_kv(t, k, "k, expanded", groups);
     v = repeat_kv(t, v, "v, expanded", groups);
   }
+  const auto moved = [&](LocalId x, const char* name) {
+    return shifts ? copied(t, x, name, t.at(x).elements, t.at(x).elements) : x;
+  };
+  q = moved(q, "q, shifted");
+  k = moved(k, "k, shifted");
+  v = moved(v, "v, shifted");
   t.saves(q, "attention backward");
   t.saves(k, "attention backward");
   t.saves(v, "attention backward");
@@ -238,6 +253,7 @@ LocalId attention(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool 
       kernel == AttentionKernel::Eager ? eager(t, q, k, v) : flash(t, q, k, v, expands ? kNoLocal : fused, is_causal);
   const bool copies = kernel == AttentionKernel::Eager ||
                       (kernel == AttentionKernel::Sdpa && t.c.framework.layers.copies_attention_output);
+  if (shifts) out = copied(t, out, "attention output, shifted back", t.at(out).elements, t.at(out).elements);
   if (!copies) return out;
   const LocalId copy = t.wide("attention output, contiguous", spec.context_width(), Dim::QWidth, n.compute);
   t.memory_op(OpKind::Copy, {out}, {copy}, 2.0 * double(t.at(copy).bytes().count));

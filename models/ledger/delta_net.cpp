@@ -29,13 +29,14 @@ NetProducts net_products(const DeltaNetSpec& d, std::int64_t length) {
 
 /// Widths of what the scan works on, and elements of the states between chunks.
 struct NetSizes {
-  std::int64_t heads, keys, values, inverses, states;
+  std::int64_t heads, decays, keys, values, inverses, states;
 };
 
 NetSizes net_sizes(const Tape& t) {
   const DeltaNetSpec& d = t.c.spec().delta_net;
   const std::int64_t length = t.c.attention_length();
   return {.heads = d.num_value_heads,
+          .decays = d.decays(),
           .keys = d.num_value_heads * d.key_dim,
           .values = d.value_width(),
           .inverses = d.num_value_heads * kNetChunk,
@@ -187,7 +188,7 @@ void net_scan_backward(Tape& t, const Tape::Step& s) {
                 du = net_scratch(t, "gradient of corrected values", z.values);
   net_kernel(t, {q, k, w, sums, dout, dlocal}, {dstates, du}, 3 * p.with_state);
   const LocalId dq = t.new_grad(q), dk = t.new_grad(k), dw = net_scratch(t, "gradient of the system's keys", z.keys),
-                dsums = t.scratch("gradient of the decays' sums", t.tokens() * z.heads, Dtype::F32);
+                dsums = t.scratch("gradient of the decays' sums", t.tokens() * z.decays, Dtype::F32);
   net_kernel(t, {q, k, made.corrected, made.states, dout, dstates}, {dq, dk, dw, dsums},
              3 * p.with_state + 3 * p.keys_in_chunk + p.values_in_chunk);
   const LocalId dv = t.new_grad(v), dbeta = t.new_grad(beta), more = net_scratch(t, "further gradient of keys", z.keys),
@@ -202,11 +203,24 @@ void net_scan_backward(Tape& t, const Tape::Step& s) {
   t.add_grad(s.ids[kNetDecay], ddecay);
 }
 
+/// Kimi's kernels keep the products of queries and keys within the chunks too. Source: fla-org/flash-linear-attention
+/// fla/ops/kda/chunk.py (ChunkKDAFunction: Aqk beside Akk).
+void keep_scores(Tape& t, const NetHeads& in) {
+  const LocalId scores = t.wide("products within chunks", net_sizes(t).inverses, Dim::Chunk, t.c.numerics.compute);
+  t.memory_op(OpKind::Copy, {in.q, in.k}, {scores}, double(t.at(scores).bytes().count));
+  t.saves(scores, "scan backward");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        tape.memory_op(OpKind::Copy, {s.ids[0]}, {}, double(tape.at(s.ids[0]).bytes().count));
+      },
+      {scores});
+}
+
 LocalId net_scan(Tape& t, const NetHeads& in, const NetGates& gates) {
   const NetSizes z = net_sizes(t);
   const NetProducts p = net_products(t.c.spec().delta_net, t.c.attention_length());
   const Dtype low = t.c.numerics.compute;
-  const LocalId sums = t.wide("sums of the decays within chunks", z.heads, Dim::QHeads, Dtype::F32);
+  const LocalId sums = t.wide("sums of the decays within chunks", z.decays, Dim::QHeads, Dtype::F32);
   t.memory_op(OpKind::Scan, {gates.decay}, {sums}, 2.0 * double(t.at(sums).bytes().count));
   const LocalId inverses = t.wide("inverses of the chunks' systems", z.inverses, Dim::Chunk, low);
   const LocalId w = net_scratch(t, "keys of the triangular system", z.keys),
@@ -218,6 +232,7 @@ LocalId net_scan(Tape& t, const NetHeads& in, const NetGates& gates) {
              p.with_state + p.keys_in_chunk + p.values_in_chunk);
   t.saves(sums, "scan backward");
   t.saves(inverses, "scan backward");
+  if (t.c.spec().delta_net.gate_rank > 0) keep_scores(t, in);
   t.then_backward(net_scan_backward, {in.q, in.k, in.v, gates.beta, gates.decay, sums, inverses, out});
   return out;
 }
@@ -309,6 +324,74 @@ LocalId gated_net_norm(Tape& t, LocalId x, LocalId z) {
   return y;
 }
 
+/// Kimi Delta Attention: a linear and a convolution each for queries, keys and values, whose norms are in the scan's
+/// kernels; the decays per channel are one kernel that keeps its input. Sources: modeling_kimi.py (KimiDeltaAttention);
+/// fla fla/ops/kda/gate.py (fused_kda_gate), fla/ops/kda/chunk.py.
+LocalId normalised(Tape& t, LocalId x, const char* name, Dim dim) {
+  const NetSizes z = net_sizes(t);
+  const LocalId y = t.wide(name, z.keys, dim, t.c.numerics.compute),
+                norms = t.wide("norms of the heads", z.heads, Dim::QHeads, Dtype::F32);
+  t.memory_op(OpKind::Norm, {x}, {y, norms}, moved_bytes(t, {x, y}));
+  t.saves(y, "scan backward");
+  t.saves(norms, "norm backward");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dx = tape.new_grad(s.ids[0]), dy = tape.grad(s.ids[1]);
+        tape.memory_op(OpKind::Norm, {dy, s.ids[1], s.ids[2]}, {dx}, 3 * moved_bytes(tape, {dx}));
+        tape.add_grad(s.ids[0], dx);
+      },
+      {x, y, norms});
+  return y;
+}
+
+LocalId channel_decays(Tape& t, LocalId x) {
+  const LocalId y = t.wide("decay", net_sizes(t).decays, Dim::KvWidth, Dtype::F32);
+  t.memory_op(OpKind::Activation, {x}, {y}, moved_bytes(t, {x, y}));
+  t.saves(x, "softplus backward");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dx = tape.new_grad(s.ids[0]);
+        LayerOp& o = tape.memory_op(OpKind::Activation, {tape.grad(s.ids[1]), s.ids[0]}, {dx},
+                                    moved_bytes(tape, {s.ids[1], s.ids[0], dx}));
+        o.kernels = 3;  // and the sums of the gradients of A_log and dt_bias
+        o.is_weight_gradient = tape.c.trains_norms();
+        tape.add_grad(s.ids[0], dx);
+      },
+      {x, y});
+  return y;
+}
+
+LocalId sigmoid_in_fp32(Tape& t, LocalId x) {
+  const LocalId y = t.wide("beta", net_sizes(t).heads, Dim::QHeads, Dtype::F32);
+  t.memory_op(OpKind::Activation, {x}, {y}, 2 * moved_bytes(t, {y})).kernels = 2;
+  t.saves(y, "sigmoid and scan backward");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dx = tape.new_grad(s.ids[0]);
+        tape.memory_op(OpKind::Activation, {tape.grad(s.ids[1]), s.ids[1]}, {dx}, 3 * moved_bytes(tape, {s.ids[1]}))
+            .kernels = 2;
+        tape.add_grad(s.ids[0], dx);
+      },
+      {x, y});
+  return y;
+}
+
+LocalId kimi_delta_attention(Tape& t, LocalId x) {
+  const auto project = [&](LinearSlot slot, LocalId from) { return linear(t, from, t.c.linear(slot)); };
+  const auto in_16bit = [&](LocalId of, const char* name) { return convert(t, of, t.c.numerics.compute, name); };
+  const LocalId q = in_16bit(convolution(t, project(LinearSlot::Q, x)), "queries in 16 bit"),
+                k = in_16bit(convolution(t, project(LinearSlot::K, x)), "keys in 16 bit"),
+                v = in_16bit(convolution(t, project(LinearSlot::V, x)), "values in 16 bit");
+  t.saves(v, "scan backward");
+  const NetHeads in{normalised(t, q, "queries, normalised", Dim::QWidth),
+                    normalised(t, k, "keys, normalised", Dim::KvWidth), v};
+  const LocalId decay = channel_decays(t, project(LinearSlot::MixDecay, project(LinearSlot::MixDecayDown, x)));
+  const LocalId beta = sigmoid_in_fp32(t, project(LinearSlot::MixBeta, x));
+  const LocalId mixed = net_scan(t, in, {beta, decay});
+  const LocalId z = in_16bit(project(LinearSlot::MixGate, project(LinearSlot::MixGateDown, x)), "gate z in 16 bit");
+  return project(LinearSlot::O, gated_net_norm(t, mixed, z));
+}
+
 }  // namespace
 
 double delta_net_flops(const DeltaNetSpec& d, std::int64_t seq_len) {
@@ -317,6 +400,7 @@ double delta_net_flops(const DeltaNetSpec& d, std::int64_t seq_len) {
 }
 
 LocalId delta_net(Tape& t, LocalId x) {
+  if (t.c.spec().delta_net.gate_rank > 0) return kimi_delta_attention(t, x);
   const NetProjections p = project_net(t, x);
   const NetHeads in = split_heads(t, convolution(t, p.qkv));
   const NetGates gates = make_net_gates(t, p.beta, p.decay);

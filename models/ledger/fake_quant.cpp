@@ -20,6 +20,7 @@ std::int64_t in_bytes(double bytes_per_element, std::int64_t elements) {
 }
 
 const FakeQuantWork& work_of(const Recipe& recipe) {
+  if (const auto& own = fake_quant_row(recipe.qat).work) return *own;
   return recipe.torch_compile ? fake_quant_table().compiled : fake_quant_table().eager;
 }
 
@@ -33,8 +34,8 @@ FakeQuantised fake_quantise(Tape& t, const char* name, LocalId from, std::int64_
     out.range = t.tensor("values before the cut of a fake quantiser", in_bytes(kept_bytes, elements), Dtype::U8, dims);
     t.saves(out.range, "which elements the fake quantiser cut off");
   }
-  const bool is_compiled = t.c.recipe.torch_compile;
-  const LocalId wide = is_compiled ? kNoLocal : t.scratch("fake quantiser in fp32", elements, Dtype::F32);
+  const bool is_narrow = t.c.recipe.torch_compile || row.work;  // kernels of its own stay in 16 bit
+  const LocalId wide = is_narrow ? kNoLocal : t.scratch("fake quantiser in fp32", elements, Dtype::F32);
   LayerOp& o = t.memory_op(OpKind::Scale, {from}, {out.value, out.range, wide},
                            work_of(t.c.recipe).forward_bytes * double(elements));
   o.kernels = narrow<std::uint16_t>(work_of(t.c.recipe).forward_kernels);
@@ -47,7 +48,7 @@ FakeQuantised fake_quantise(Tape& t, const char* name, LocalId from, std::int64_
 FakeQuantised fake_quantised_input(Tape& t, const LinearRef& l, LocalId in) {
   if (!is_fake_quantised(t, l)) return {.value = in};
   const FakeQuantRow& row = fake_quant_row(t.c.recipe.qat);
-  if (row.input_bytes <= 0 && row.value_bytes <= 0) return {.value = in};
+  if (!row.quantises_inputs) return {.value = in};
   const Local like = t.at(in);
   return fake_quantise(t, "fake quantised input", in, like.elements, like.dims, row.input_bytes);
 }

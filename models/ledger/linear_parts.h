@@ -27,4 +27,11 @@ LocalId adapted_input(Tape& t, LocalId x, const LinearRef& l);
 bool changes_output(const Tape& t, const LinearRef& l);
 LocalId adapted_output(Tape& t, LocalId x, LocalId base, const LinearRef& l);
 
+/// x times a trained vector of an adapter.
+LocalId scaled(Tape& t, const LinearRef& l, LocalId x, const char* name);
+
+/// Gives what adapters on an MLP's output add to it, and what a product of two trained factors adds to a linear's.
+LocalId output_change(Tape& t, const LinearRef& l, LocalId base);
+LocalId product_of_factors(Tape& t, const LinearRef& l, LocalId x, LocalId own);
+
 }  // namespace gpuplan

@@ -103,15 +103,18 @@ Qkv latent_projections(Tape& t, LocalId x) {
   if (down.exists()) q_in = norm(t, linear(t, x, down), "query latent, normalised");
   const LocalId whole = linear(t, q_in, t.c.linear(down.exists() ? LinearSlot::QUp : LinearSlot::Q));
   const LocalId q_nope = part(t, whole, "q without position", heads * l.nope_head_dim, Dim::QWidth);
-  const LocalId q_rope = rope(t, part(t, whole, "q with position", heads * l.rope_head_dim, Dim::QWidth),
-                              heads * l.rope_head_dim, Dim::QWidth, "q, rotated");
+  const auto rotated = [&](LocalId of, std::int64_t width, Dim dim, const char* name) {
+    return m.position == PositionKind::Rope ? rope(t, of, width, dim, name) : of;
+  };
+  const LocalId q_rope = rotated(part(t, whole, "q with position", heads * l.rope_head_dim, Dim::QWidth),
+                                 heads * l.rope_head_dim, Dim::QWidth, "q, rotated");
   const LocalId q = concatenate(t, q_nope, q_rope, "q", m.q_width(), Dim::QWidth);
 
   const LocalId packed = linear(t, x, t.c.linear(LinearSlot::KvDown));
   const LocalId latent =
       norm(t, part(t, packed, "key-value latent", l.kv_rank, Dim::Latent), "key-value latent, normalised");
-  const LocalId k_rope = rope(t, part(t, packed, "k with position", l.rope_head_dim, Dim::KvWidth), l.rope_head_dim,
-                              Dim::KvWidth, "k, rotated");
+  const LocalId k_rope = rotated(part(t, packed, "k with position", l.rope_head_dim, Dim::KvWidth), l.rope_head_dim,
+                                 Dim::KvWidth, "k, rotated");
   const LocalId expanded = linear(t, latent, t.c.linear(LinearSlot::KvUp));
   const LocalId k_nope = part(t, expanded, "k without position", heads * l.nope_head_dim, Dim::KvWidth);
   const LocalId v = part(t, expanded, "v", heads * l.v_head_dim, Dim::KvWidth);

@@ -83,8 +83,8 @@ void list_objective(Archive& f, Target& objective) {
 template <class Archive, class R>
 void list_recipe(Archive& f, R& recipe) {
   auto& [method, lora, quant, trained, trained_in_turn, precision, optimizer, optimizer_rank, optimizer_in_backward,
-         micro_batch, seq_len, packing, grad_accum, checkpointing, checkpoint_every, attention, loss, loss_chunks,
-         kernels, torch_compile, qat, fp8_matmul, offload, images, framework, objective, pass] = recipe;
+         micro_batch, seq_len, packing, grad_accum, checkpointing, checkpoint_every, attention, attention_groups, loss,
+         loss_chunks, kernels, torch_compile, qat, fp8_matmul, offload, images, framework, objective, pass] = recipe;
   static_cast<void>(pass);  // of phases, which are made of the plan
   const bool knows_method = f("method", method);
   const bool has_lora =
@@ -104,6 +104,8 @@ void list_recipe(Archive& f, R& recipe) {
   f("checkpointing", checkpointing);
   f("checkpoint_every", checkpoint_every, kAtLeastOne);
   f("attention", attention);
+  if (f.has("attention_groups") && (Archive::kReads || attention_groups > 1))
+    f("attention_groups", attention_groups, IntRange{1, kMostAttentionGroups});
   f("loss", loss);
   f("loss_chunks", loss_chunks, kAtLeastOne);
   f("kernels", kernels);

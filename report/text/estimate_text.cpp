@@ -23,6 +23,7 @@ std::string adapters_text(const LoraSpec& lora, const std::vector<std::string>& 
                      : kind.block > 0                  ? fmt::format("in blocks of {} on {}",
                                                     lora.rotation_block > 0 ? lora.rotation_block : kind.block, on)
                      : kind.is_prompt()                ? fmt::format("of {} virtual tokens", lora.rank)
+                     : kind.is_on_output()             ? fmt::format("r={} on the output of each MLP", lora.rank)
                      : kind.path == AdapterPath::Scale ? "on " + on
                                                        : fmt::format("r={} on {}", lora.rank, on);
   if (!trained.empty()) text += fmt::format(" of {} alone", fmt::join(trained, ", "));
@@ -126,8 +127,10 @@ std::string kernels_text(const EstimateAnswer& answer) {
     checkpointing = fmt::format("every {} layers", recipe.checkpoint_every);
   const std::string chunks = recipe.loss == LossKernel::Chunked ? fmt::format(" in {}", recipe.loss_chunks) : "";
   return fmt::format(
-      "{}, {} loss{}{}{}; {}; {}", attention_text(answer), to_string(recipe.loss), chunks,
-      recipe.torch_compile ? ", torch.compile" : "", recipe.fp8_matmul ? ", fp8 matmuls" : "",
+      "{}{}, {} loss{}{}{}; {}; {}", attention_text(answer),
+      recipe.attention_groups > 1 ? fmt::format(" in {} shifted groups", recipe.attention_groups) : "",
+      to_string(recipe.loss), chunks, recipe.torch_compile ? ", torch.compile" : "",
+      recipe.fp8_matmul ? ", fp8 matmuls" : "",
       recipe.checkpointing == Checkpointing::None ? "no checkpointing" : "checkpointing " + checkpointing,
       offload_text(recipe.offload));
 }

@@ -11,8 +11,9 @@ DIR holds git repositories, as for tests/clients. examples.tsv lists every file 
 
 KIND of a refusal: `method` (preference tuning, reinforcement learning, distillation, another head), `parallel` (tensor, pipeline, context and expert
 parallelism), `nothing` (nothing is trained), `program` (the program itself stops), `missing` (a file that it names is not there), `machine` (no GPU of
-NVIDIA, or the host's processor computes), `open` (a script's value that only a run shows), `unbuilt` (what gpuplan does not model yet). Files that a script names are put beside it. An answer may leave no key unknown but those of a last word `unknown=KEY,KEY`, which the program
-itself does not know. DeepSpeed's files among them that a trainer ships give the same answer where they are not there (data/ecosystem/shipped_files.yaml).
+NVIDIA, or the host's processor computes), `open` (a script's value that only a run shows, or code of a model's own that decides what is trained),
+`subject` (no language model is trained: one that hears or speaks), `unbuilt` (what gpuplan does not model yet). Files that a script names are put beside it.
+An answer may leave no key unknown but those of a last word `unknown=KEY,KEY`, which the program itself does not know. DeepSpeed's files among them that a trainer ships give the same answer where they are not there (data/ecosystem/shipped_files.yaml).
 Ends with `N passed, N failed`. --write renews examples.tsv from what is
 answered, with the models and kinds that stand there; new refusals become `unbuilt`.
 """
@@ -72,7 +73,7 @@ class Asker:
         return done.stdout
 
     def estimate(self, file, *flags):
-        words = [self.gpuplan, 'estimate', '--from', file.name, '--gpus', '8xH100', '--offline', *flags]
+        words = [self.gpuplan, 'estimate', '--from', file.name, '--gpus', '8xH100', '--offline', '--explain', *flags]
         done = subprocess.run(words, cwd=file.parent, capture_output=True, text=True, env={**os.environ, 'COLUMNS': '100000'})
         return done.returncode, done.stdout, done.stderr
 

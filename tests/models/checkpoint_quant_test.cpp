@@ -96,11 +96,20 @@ TEST_CASE("names of copies say their format") {
   CHECK(method("Qwen/Qwen2.5-7B-Instruct").empty());
   CHECK(method("gpt-oss-20b") == "mxfp4");  // as it was published
   CHECK(method("gpt-oss-20b-BF16").empty());
-  CHECK(method("nvidia/Qwen3-8B-NVFP4") == "nvfp4");
+  CHECK(method("nvidia/Qwen3-8B-NVFP4") == "modelopt");
   CHECK(method("unsloth/Qwen3-8B-GGUF") == "gguf");
   CHECK(method("Intel/Qwen3-8B-int4-AutoRound") == "auto-round");
   CHECK(method("pytorch/Qwen3-8B-INT4") == "int4");
-  CHECK_FALSE(load_model("nvidia/Qwen3-8B-NVFP4").spec.checkpoint.base);
+  CHECK(load_model("nvidia/Qwen3-8B-NVFP4").spec.checkpoint.base->kind == BaseQuant::Nvfp4);
+}
+
+TEST_CASE("NVFP4 of Model Optimizer has 4 bits and a scale of 8 bits for 16 weights; its FP8 is not packed") {
+  const CheckpointQuant fp4 =
+      quantised(R"({"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"]})").checkpoint;
+  CHECK(fp4.base->kind == BaseQuant::Nvfp4);
+  CHECK(quantised_bytes(1600, 1, *fp4.base).count == 800 + 100);
+  CHECK(keeps_dtype(fp4, "lm_head"));
+  CHECK_FALSE(quantised(R"({"quant_method": "modelopt", "quant_algo": "FP8"})").checkpoint.base);
 }
 
 TEST_CASE("of several groups of a checkpoint the one with the most bits is counted") {

@@ -468,3 +468,43 @@ TEST_CASE("Granite's mixtures of experts are stacked, gate and up in one tensor,
     }
   CHECK(num_stacked == 2);
 }
+
+TEST_CASE("DBRX stacks its experts per projection, and has one linear for queries, keys and values") {
+  const json config{{"model_type", "dbrx"},
+                    {"d_model", 64},
+                    {"n_layers", 2},
+                    {"n_heads", 4},
+                    {"vocab_size", 100},
+                    {"attn_config", {{"kv_n_heads", 2}, {"clip_qkv", 8}}},
+                    {"ffn_config", {{"ffn_hidden_size", 96}, {"moe_num_experts", 4}, {"moe_top_k", 2}}}};
+  const ModelSpec spec = parse_config(config);
+  CHECK(spec.moe.experts_per_token == 2);
+  CHECK(spec.norm == NormKind::LayerNorm);
+  check_round_trip(spec);
+  // Wqkv 64 x 128, out_proj 64 x 64, two norms, router 64 x 4, experts 4 x 3 x 64 x 96
+  CHECK(list_weights(spec).layer(0).elements() == 8192 + 4096 + 128 + 256 + 73728);
+  check_config_error(with(config, {{"ffn_config", nullptr}}), "ffn_config");
+}
+
+TEST_CASE("DeepSeek-VL2's language model is one of DeepSeek's, with latent attention or without") {
+  const json vision{{"width", 32}, {"layers", 2}, {"heads", 2}, {"mlp_ratio", 2}};
+  const json text = with(sized("deepseek_v2"), {{"n_routed_experts", 8},
+                                                {"num_experts_per_tok", 2},
+                                                {"moe_intermediate_size", 32},
+                                                {"first_k_dense_replace", 1},
+                                                {"use_mla", false},
+                                                {"model_type", nullptr}});
+  const json config{{"model_type", "deepseek_vl_v2"}, {"language_config", text}, {"vision_config", vision}};
+  const ModelSpec spec = parse_config(config);
+  CHECK_FALSE(spec.latent.is_present());
+  CHECK(spec.vision.num_layers == 2);
+  check_round_trip(spec);
+  const json latent = with(config, {{"language_config", {{"use_mla", true}, {"kv_lora_rank", 16}}}});
+  CHECK(parse_config(latent).latent.is_present());
+  // what reads pages in DeepSeek-OCR is loaded, and neither trained nor timed
+  const ModelSpec ocr =
+      parse_config(with(config, {{"vision_config", {{"width", {{"clip-l-14-224", json::object()}}}}}}));
+  CHECK_FALSE(ocr.vision.is_present());
+  CHECK(ocr.idle_parameters == 401'372'160);
+  check_round_trip(ocr);
+}

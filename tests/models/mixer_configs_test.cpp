@@ -143,3 +143,30 @@ TEST_CASE("Mamba-2 alone is a mixer in every layer; Bamba's layers attend where 
   check_round_trip(parse_config(bamba));
   check_config_error(with(bamba, {{"attn_layer_indices", {4}}}), "4 is no layer");
 }
+
+TEST_CASE("Kimi Linear: delta attention where its list says so, latent attention elsewhere, experts behind") {
+  const json config = sized("kimi_linear", {{"linear_attn_config",
+                                             {{"num_heads", 4},
+                                              {"head_dim", 16},
+                                              {"short_conv_kernel_size", 4},
+                                              {"kda_layers", {1, 2, 3}},
+                                              {"full_attn_layers", {4}}}},
+                                            {"num_experts", 8},
+                                            {"num_experts_per_token", 2},
+                                            {"num_shared_experts", 1},
+                                            {"moe_intermediate_size", 32},
+                                            {"first_k_dense_replace", 1},
+                                            {"kv_lora_rank", 16},
+                                            {"qk_nope_head_dim", 16},
+                                            {"qk_rope_head_dim", 8},
+                                            {"v_head_dim", 16}});
+  const ModelSpec spec = parse_config(config);
+  CHECK(spec.mixers == std::vector{Mixer::DeltaNet, Mixer::DeltaNet, Mixer::DeltaNet, Mixer::Attention});
+  CHECK(spec.delta_net.gate_rank == 16);
+  check_round_trip(spec);
+  // delta attention: q, k, v, o 4 x 64 x 64, convolutions 3 x 64 x 4, decay 64 x 16 + 16 x 64 + 64 + 4, beta 64 x 4,
+  // gate 64 x 16 + 16 x 64, norm 16; a dense MLP 3 x 64 x 128; two norms
+  CHECK(list_weights(spec).layer(0).elements() == 4 * 4096 + 768 + 2048 + 68 + 256 + 2048 + 16 + 24576 + 128);
+  check_config_error(with(config, {{"linear_attn_config", {{"kda_layers", {5}}}}}), "5 is no layer");
+  check_config_error(with(config, {{"q_lora_rank", 32}}), "queries through a low rank");
+}

@@ -111,6 +111,27 @@ TEST_CASE("SmolVLM and Idefics3: squares of an image whose longer side is four o
   }
 }
 
+TEST_CASE("LFM2-VL keeps an image of up to twice 256 tokens whole, and cuts a larger one into two to ten squares") {
+  struct Case {
+    std::int64_t width, height, tiles, tokens;
+  };
+  for (const Case& c : {Case{512, 512, 1, 256},       // 16 x 16 of 32 pixels
+                        Case{640, 480, 1, 234},       // 20 x 15 are resized to 18 x 13
+                        Case{1024, 1024, 5, 1280},    // 2 x 2 and the whole
+                        Case{1200, 600, 3, 768},      // 2 x 1 and the whole
+                        Case{1600, 800, 9, 2304}}) {  // 4 x 2: more than half of their area
+    CAPTURE(c.width);
+    const ImageGrid grid = image_grid(vision_of("lfm2-vl-450m"), c.width, c.height);
+    CHECK(grid.tiles == c.tiles);
+    CHECK(grid.tokens == c.tokens);
+  }
+}
+
+TEST_CASE("DeepSeek-VL2 pads 27 patches a side to 28, and merges 2 x 2 of them") {
+  CHECK(image_grid(vision_of("deepseek-vl2-tiny"), 384, 384).tokens == 14 * 14);
+  CHECK(image_grid(vision_of("deepseek-vl2-tiny"), 768, 384).tokens == 3 * 14 * 14);
+}
+
 TEST_CASE("PaliGemma makes a token of a patch, Gemma 4 of 3 x 3 within a budget of 280") {
   CHECK(image_grid(vision_of("paligemma-3b-224"), 1000, 500).tokens == 256);
   CHECK(image_grid(vision_of("paligemma2-3b-448"), 1000, 500).tokens == 1024);
@@ -141,6 +162,36 @@ TEST_CASE("the tower of Qwen2.5-VL-7B has 676,550,144 parameters, 44,574,464 of 
   const ModelWeights weights = list_weights(load_model("qwen2.5-vl-7b").spec);
   CHECK(weights.part_elements(ModelPart::Projector) == 44'574'464);
   CHECK(weights.part_elements(ModelPart::Projector) + weights.part_elements(ModelPart::Tower) == 676'550'144);
+}
+
+TEST_CASE("omni models are their thinker; what hears and speaks beside it is loaded and never trained") {
+  // Published sizes: 10,732,225,440 and 35,259,818,545 parameters; the thinkers alone 4,703,464,448 and 31,719,205,488.
+  for (const char* model :
+       {"qwen2.5-omni-7b", "qwen2.5-omni-3b", "qwen3-omni-30b-a3b", "qwen3-omni-30b-a3b-thinking", "deepseek-ocr"}) {
+    CAPTURE(std::string(model));
+    const ModelSpec spec = load_model(model).spec;
+    const ModelWeights weights = list_weights(spec);
+    CHECK(weights.total_elements() == *spec.recorded_parameters);
+    CHECK(weights.part_elements(ModelPart::Idle) == spec.idle_parameters);
+    CHECK(spec.idle_parameters > 0);
+    CHECK(trained(model, TrainVision::All).trainable == *spec.recorded_parameters - spec.idle_parameters);
+  }
+}
+
+TEST_CASE("the thinker of Qwen2.5-Omni-7B has Qwen2.5-VL's layers, and an attention of three linears in its tower") {
+  const ModelWeights omni = list_weights(load_model("qwen2.5-omni-7b").spec),
+                     vl = list_weights(load_model("qwen2.5-vl-7b").spec);
+  CHECK(omni.part_elements(ModelPart::Tower) == vl.part_elements(ModelPart::Tower));
+  CHECK(omni.part_elements(ModelPart::Projector) == vl.part_elements(ModelPart::Projector));
+  CHECK(omni.part_elements(ModelPart::Language) == vl.part_elements(ModelPart::Language));
+  CHECK(omni.layer(0).prefix == "thinker.visual.blocks.{}.");
+}
+
+TEST_CASE("a tower trained whole beside adapters holds its parameters as they are loaded, and no adapter") {
+  const TrainedModel language = trained("qwen2.5-vl-7b", TrainVision::No, Method::Lora);
+  const TrainedModel whole = trained("qwen2.5-vl-7b", TrainVision::Whole, Method::Lora);
+  CHECK(whole.trainable - language.trainable == 676'550'144);
+  CHECK(whole.first_backward == 0);
 }
 
 TEST_CASE("what --train-vision leaves out is frozen and runs forward only") {

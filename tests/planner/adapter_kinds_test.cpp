@@ -106,6 +106,38 @@ TEST_CASE("MiSS, which PEFT had as Bone, trains one matrix [r, out]") {
   CHECK(trainable(llama(), "kind=bone,r=4,targets=q_proj+v_proj") == 32 * 4 * (4096 + 1024));
 }
 
+TEST_CASE("KaSA has a value per rank between LoRA's factors, and takes no packed base") {
+  CHECK(trainable(llama(), "kind=kasa,targets=q_proj+v_proj") == 32 * 8 * (2 * 4096 + 4096 + 1024 + 2));
+  Recipe recipe = adapters("kind=kasa");
+  recipe.method = Method::Qlora;
+  recipe.quant.kind = BaseQuant::Nf4;
+  CHECK_THROWS_WITH_AS(prepare(llama(), recipe, find_framework("hf-trainer")),
+                       doctest::Contains("takes no quantised base"), InputError);
+}
+
+TEST_CASE("BD-LoRA cuts B of what ranks divide by outputs, and A of what they divide by inputs") {
+  CHECK(trainable(llama(), "kind=bdlora,r=16,targets=gate_proj") == 32 * 16 * (4096 + 14336));  // one block
+  CHECK(trainable(llama(), "kind=bdlora,r=16,factor=4,targets=gate_proj") == 32 * 16 * (4096 + 14336 / 4));
+  CHECK(trainable(llama(), "kind=bdlora,r=16,factor=4,targets=down_proj") == 32 * 16 * (14336 / 4 + 4096));
+  CHECK_THROWS_WITH_AS(prepared(llama(), "kind=bdlora,r=16,factor=3,targets=gate_proj"),
+                       doctest::Contains("3 blocks do not divide 16 ranks and the 14336 outputs of gate_proj"),
+                       InputError);
+}
+
+TEST_CASE("bottleneck adapters are on the output of every MLP, whatever the targets are") {
+  // what ms-swift's table of methods counts for Qwen-7B, of the same 32 layers of 4,096: 33.6896M
+  CHECK(trainable(llama(), "kind=houlsby") == 33'689'600);
+  CHECK(trainable(llama(), "kind=adapter,targets=q_proj") == 33'689'600);
+  CHECK_THROWS_WITH_AS(prepared(llama(), "kind=bottleneck,dropout=0.1"), doctest::Contains("drop nothing"), InputError);
+  CHECK_THROWS_WITH_AS(prepared(load_model("qwen3-30b-a3b").spec, "kind=bottleneck"),
+                       doctest::Contains("behind MLPs of one last linear"), InputError);
+}
+
+TEST_CASE("LoReFT trains directions and a linear of them, beside a fixed matrix of the width") {
+  CHECK(trainable(llama(), "kind=reft") == 32 * (2 * 4 * 4096 + 4));
+  CHECK(buffers(prepared(llama(), "kind=loreft")) == 32LL * 4096 * 4096);
+}
+
 TEST_CASE("What a layer keeps for backward differs by kind") {
   // in fp32 as PEFT makes adapters, which nothing casts where a run in bf16 has no autocast; q's input is kept anyway,
   // in fp32 by those that multiply it
@@ -116,7 +148,8 @@ TEST_CASE("What a layer keeps for backward differs by kind") {
   CHECK(kept("kind=ia3") - nothing == 2 * 4096 * tokens());             // the base output, in bf16
   CHECK(kept("kind=loha") - nothing == input + 4 * 4096 * 4096);        // its weight
   CHECK(kept("kind=lokr") - nothing == input + 4 * 4096 * 4096);
-  CHECK(kept("kind=adalora,r=8") - nothing == lora + 4 * 8 * 4096);  // A with its values
+  CHECK(kept("kind=adalora,r=8") - nothing == lora + 4 * 8 * 4096);   // A with its values
+  CHECK(kept("kind=kasa,r=8") - nothing == lora + 4 * 8 * tokens());  // both sides of its values
 }
 
 TEST_CASE("A kind's spelling comes back, with its own rank where none is given") {

@@ -52,7 +52,8 @@ TEST_CASE("a checkpoint that is not trained as it is stored is unpacked, by vers
   CHECK(settled(w4a16, "hf-trainer", Method::Lora, "transformers=4.50").request.recipe.quant.kind ==
         BaseQuant::Compressed);
   CHECK(settled("nvidia/Qwen3-8B-NVFP4", "hf-trainer").notes.at(0) ==
-        "the checkpoint is quantised (nvfp4): planned as a copy in 16 bit, since hf-trainer is not known to read it");
+        "the checkpoint is quantised (modelopt in 4 bits): planned as a copy in 16 bit, since hf-trainer is not known "
+        "to read it");
   for (const char* framework : {"deepspeed", "lightning"})
     CHECK(settled("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4", framework).request.recipe.quant.kind == BaseQuant::Gptq4);
   // FineGrainedFP8Config has dequantize from 5.0 on

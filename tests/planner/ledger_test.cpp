@@ -278,3 +278,22 @@ TEST_CASE("selective checkpointing drops the score matrix and keeps the rest; wi
   const auto [sdpa, sdpa_saved] = net(AttentionKernel::Sdpa);
   CHECK(sdpa == sdpa_saved + 2 * 64 * 64);
 }
+
+TEST_CASE("attention within groups has as many scores less as there are groups, and shifted copies of q, k and v") {
+  const auto emitted = [](std::int64_t groups) {
+    Ledger ledger;
+    ledger.recipe.attention = AttentionKernel::Flash;
+    ledger.recipe.attention_groups = groups;
+    ledger.layer(tiny_llama());
+    return ledger.graph;
+  };
+  const auto flops = [](const LayerGraph& graph) {
+    double sum = 0;
+    for (const LayerOp& op : graph.forward)
+      if (op.kind == OpKind::Attention) sum += op.flops;
+    return sum;
+  };
+  const LayerGraph whole = emitted(1), groups = emitted(4);
+  CHECK(flops(groups) == doctest::Approx(flops(whole) / 4));
+  CHECK(groups.forward.size() > whole.forward.size());
+}

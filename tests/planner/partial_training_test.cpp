@@ -124,4 +124,6 @@ TEST_CASE("fake quantisers keep what they cut off and what they multiply, until 
   CHECK(kept(Qat::Int8Int4) - kept(Qat::None) == kTinyLinears * (4 + 2) + inputs * (4 + 2) - replaced * 2);
   CHECK(kept(Qat::Int4) - kept(Qat::None) == kTinyLinears * (2 + 2));
   CHECK(kept(Qat::Nvfp4) < kept(Qat::Int8Int4));
+  // onebitllms' keeps the values that are multiplied, and of weights and inputs nothing beside them
+  CHECK(kept(Qat::Bitnet) - kept(Qat::None) == kTinyLinears * 2 + (inputs - replaced) * 2);
 }

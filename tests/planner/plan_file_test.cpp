@@ -127,6 +127,7 @@ json good_plan() {
   r.recipe.trained = {"layers"};
   r.recipe.trained_in_turn = true;
   r.recipe.qat = Qat::Int8Int4;
+  r.recipe.attention_groups = 4;
   r.recipe.optimizer = "galore-adamw";
   r.recipe.lora.kind = "boft";
   r.recipe.lora.rotation_block = 16;
@@ -467,7 +468,8 @@ TEST_CASE("no field may be left out, whatever its place") {
         text == "/recipe/quant/experts" || text == "/recipe/trained" || text == "/recipe/trained_in_turn" ||
         text == "/recipe/qat" || text == "/recipe/lora/linear_experts" || text == "/recipe/lora/kind" ||
         text == "/recipe/lora/rotation_block" || text == "/recipe/lora/factor" || text == "/recipe/optimizer_rank" ||
-        text == "/recipe/objective" || text == "/recipe/objective/reference" || text == "/cluster/host")
+        text == "/recipe/attention_groups" || text == "/recipe/objective" || text == "/recipe/objective/reference" ||
+        text == "/cluster/host")
       continue;  // may be left out
     const std::set<std::string> later{
         "eval_batch",        "eval_logits",      "reduce_bucket_size", "overlap_comm", "zero_quantized_weights",
@@ -484,7 +486,7 @@ TEST_CASE("no field may be left out, whatever its place") {
     CHECK_FALSE(schema_problem(plan).empty());
     tried.insert(std::regex_replace(text, std::regex("/[0-9]+"), "[]"));
   }
-  CHECK(tried.size() + 24 == test::schema_properties("plan-file").size());
+  CHECK(tried.size() + 25 == test::schema_properties("plan-file").size());
 }
 
 TEST_CASE("what the schema refuses is refused, and what is read is written back alike, whatever stands in a field") {

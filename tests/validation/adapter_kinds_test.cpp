@@ -23,9 +23,10 @@ const std::vector<Point>& points() {
 }
 
 /// num_trainable_params of its result files.
-const std::map<std::string, std::int64_t> kTrained{
-    {"adalora", 18'353'664}, {"vera", 129'024}, {"loha", 18'350'080}, {"lokr", 2'294'656}, {"ia3", 286'720},
-    {"oft", 8'171'520},      {"boft", 802'816}, {"miss", 7'340'032},  {"prompt", 614'400}, {"p-tuning", 28'382'208}};
+const std::map<std::string, std::int64_t> kTrained{{"adalora", 18'353'664},  {"vera", 129'024},    {"loha", 18'350'080},
+                                                   {"lokr", 2'294'656},      {"ia3", 286'720},     {"oft", 8'171'520},
+                                                   {"boft", 802'816},        {"miss", 7'340'032},  {"prompt", 614'400},
+                                                   {"p-tuning", 28'382'208}, {"bdlora", 8'429'568}};
 
 }  // namespace
 

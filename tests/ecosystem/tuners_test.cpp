@@ -1,0 +1,159 @@
+// Ways of training that trainers have beside full tuning and LoRA: other adapters, new layers, shifted attention,
+// towers trained beside adapters, models of a file's own sizes.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "ecosystem/config_texts.h"
+#include "ecosystem/trained_parameters.h"
+#include "models/adapter_kind.h"
+#include "models/catalogue.h"
+#include "models/hf_config.h"
+#include "models/trained_model.h"
+#include "models/training_method.h"
+
+namespace gpuplan::tuners {
+
+using namespace test;
+
+namespace {
+
+std::string swift(const std::string& flags) {
+  return "swift sft --model a --max_length 512 --per_device_train_batch_size 1 " + flags + "\n";
+}
+
+ConfigReading read(const std::string& text) { return read_configs({{"train.sh", text}}, {}); }
+
+/// The question of a script about a model of the catalogue.
+EstimateRequest settled(const std::string& text, const char* model) {
+  ConfigReading reading = read(text);
+  EstimateRequest request = reading.request;
+  request.model = load_model(model).spec;
+  std::vector<std::string> notes;
+  settle_attention(reading, request, notes);
+  settle_vision(reading, request);
+  settle_targets(request, notes);
+  settle_trained(reading, request, notes);
+  return request;
+}
+
+std::string refusal(const std::string& text, const char* model) {
+  try {
+    settled(text, model);
+  } catch (const InputError& error) { return error.what(); }
+  return "";
+}
+
+std::int64_t trainable(const EstimateRequest& r) { return prepare(r.model, r.recipe, *r.recipe.framework).trainable; }
+
+}  // namespace
+
+// What modelscope/ms-swift @46922151 counts as trained of Qwen-7B, in its page Benchmark.md.
+
+TEST_CASE(
+    "ms-swift's adapters: a bottleneck behind every MLP, as wide as adapter_length says, without LoRA's dropout") {
+  CHECK(trainable(settled(swift("--tuner_type adapter"), "qwen-7b")) == 33'689'600);  // 33.6896M
+  const EstimateRequest narrow = settled(swift("--train_type adapter --adapter_length 16"), "qwen-7b");
+  CHECK(narrow.recipe.lora.rank == 16);
+  CHECK(narrow.recipe.lora.dropout == 0);
+  CHECK(contains(refusal(swift("--tuner_type adapter --adapter_act relu"), "qwen-7b"), "activation"));
+}
+
+TEST_CASE("LLaMA-Pro trains copies of layers alone: four between Qwen-7B's, 809.5826M parameters") {
+  const EstimateRequest r = settled(swift("--tuner_type llamapro"), "qwen-7b");
+  CHECK(r.model.num_hidden_layers == 36);
+  CHECK(trainable(r) == 809'582'592);
+  CHECK(settled(swift("--tuner_type llamapro --llamapro_num_new_blocks 8"), "qwen-7b").model.num_hidden_layers == 40);
+  CHECK(contains(refusal(swift("--tuner_type llamapro --llamapro_num_new_blocks 5"), "qwen-7b"),
+                 "5 new layers do not divide the 32"));
+}
+
+TEST_CASE("ms-swift's ReFT is LoReFT of four directions, or of as many as reft_rank says") {
+  CHECK(trainable(settled(swift("--tuner_type reft"), "qwen2.5-7b")) == 28 * (2 * 4 * 3584 + 4));
+  CHECK(settled(swift("--tuner_type reft --reft_rank 8"), "qwen2.5-7b").recipe.lora.rank == 8);
+  CHECK(contains(refusal(swift("--tuner_type reft --reft_intervention_type NodireftIntervention"), "qwen2.5-7b"),
+                 "reft_intervention_type"));
+  CHECK(settled(swift("--tuner_type bone"), "qwen2.5-7b").recipe.lora.rank == 4);
+}
+
+TEST_CASE("LongLoRA divides the attention of Llama in four; ms-swift stops at others, LLaMA-Factory trains without") {
+  CHECK(settled(swift("--tuner_type longlora"), "llama-3.1-8b").recipe.attention_groups == 4);
+  CHECK(contains(refusal(swift("--tuner_type longlora"), "qwen2.5-7b"), "of models of type llama alone"));
+  const std::string factory = "model_name_or_path: a\nstage: sft\ncutoff_len: 512\nfinetuning_type: lora\nshift_attn: ";
+  const auto groups = [&](const char* shift, const char* model) {
+    const ConfigReading reading = reading_of({factory + shift + "\n"});
+    EstimateRequest request = reading.request;
+    request.model = load_model(model).spec;
+    std::vector<std::string> notes;
+    settle_attention(reading, request, notes);
+    return request.recipe.attention_groups;
+  };
+  CHECK(groups("true", "llama-3.1-8b") == 4);
+  CHECK(groups("false", "llama-3.1-8b") == 1);
+  CHECK(groups("true", "qwen2.5-7b") == 1);
+}
+
+TEST_CASE("Q-GaLore of ms-swift is GaLore with moments in 8 bit") {
+  const auto optimizer = [](const char* flags) {
+    return read(swift(std::string("--tuner_type full --use_galore true ") + flags)).request.recipe.optimizer->name;
+  };
+  CHECK(optimizer("--galore_quantization true") == "galore-adamw-8bit");
+  CHECK(optimizer("") == "galore-adamw");
+}
+
+TEST_CASE("ms-swift's lora_llm trains the tower whole beside adapters of the language model") {
+  const EstimateRequest r = settled(swift("--tuner_type lora_llm --freeze_vit false"), "qwen2.5-vl-7b");
+  CHECK(r.recipe.images.train == TrainVision::Whole);
+  CHECK(trainable(r) > 676'550'144);
+  CHECK(contains(refusal(swift("--tuner_type lora_llm"), "qwen2.5-7b"), "has no vision tower"));
+}
+
+TEST_CASE("PEFT's variants with values or blocks between LoRA's factors") {
+  const auto peft = [](const std::string& keys) {
+    return reading_of({"peft_type: LORA\nr: 8\ntarget_modules: [q_proj]\n" + keys}).request.recipe.lora;
+  };
+  CHECK(peft("kasa_config:\n  beta: 0.0001\n  gamma: 0.001\n").kind->name == "kasa");
+  const LoraSpec blocks = peft(
+      "use_bdlora:\n  target_modules_bd_a: [o_proj]\n  target_modules_bd_b: [q_proj]\n"
+      "  nblocks: 2\n");
+  CHECK(blocks.kind->name == "bdlora");
+  CHECK(blocks.factor == 2);
+  CHECK_THROWS_WITH_AS(peft("use_bdlora:\n  target_modules_bd_a: [q_proj]\n  nblocks: 2\n"),
+                       doctest::Contains("block-diagonal factors A of q_proj"), InputError);
+}
+
+TEST_CASE("a model of torchtune of a file's own sizes has the layers of its builder") {
+  const std::string sizes =
+      "tokenizer:\n  _component_: torchtune.models.llama2.llama2_tokenizer\ncheckpointer:\n  _component_: x\n"
+      "model:\n  _component_: torchtune.models.llama2.llama2\n  vocab_size: 32000\n  num_layers: 22\n  num_heads: 32\n"
+      "  num_kv_heads: 4\n  embed_dim: 2048\n  max_seq_len: 2048\n  norm_eps: 1e-05\n";
+  const ConfigReading reading = reading_of({sizes});
+  REQUIRE(!reading.model_config.empty());
+  const ModelSpec spec = parse_hf_config(nlohmann::json::parse(reading.model_config), "x.yaml");
+  CHECK(list_weights(spec).total_elements() == *load_model("tinyllama-1.1b").spec.recorded_parameters);
+  CHECK_THROWS_WITH_AS(reading_of({sizes.substr(0, sizes.find("  num_heads"))}), doctest::Contains("model.embed_dim"),
+                       InputError);
+}
+
+TEST_CASE("axolotl's QAT of onebitllms, and attention by BetterTransformer, which is torch's") {
+  const std::string axolotl = "base_model: a\nmicro_batch_size: 1\nsequence_len: 512\n";
+  CHECK(reading_of({axolotl + "use_onebitllms: true\n"}).request.recipe.qat == Qat::Bitnet);
+  CHECK(reading_of({axolotl + "flash_optimum: true\n"}).request.recipe.attention == AttentionKernel::Sdpa);
+  CHECK_THROWS_WITH_AS(reading_of({axolotl + "s2_attention: true\n"}), doctest::Contains("no longer"), InputError);
+}
+
+TEST_CASE("an adapter's task of another head is the objective that has it") {
+  const auto method = [](const std::string& task) {
+    const std::string script =
+        "from peft import LoraConfig, get_peft_model\nfrom transformers import Trainer, TrainingArguments\n"
+        "model = BertForSequenceClassification.from_pretrained('a')\n"
+        "model = get_peft_model(model, LoraConfig(r=8, target_modules=['q_proj'], task_type=" +
+        task + "))\nargs = TrainingArguments(output_dir='o', per_device_train_batch_size=1)\n" +
+        "Trainer(model=model, args=args).train()\n";
+    return read_configs({{"train.py", script}}, {}).request.recipe.objective.method->name;
+  };
+  CHECK(method("'SEQ_CLS'") == "classify");
+  CHECK(method("TaskType.SEQ_CLS") == "classify");
+}
+
+}  // namespace gpuplan::tuners
