@@ -56,6 +56,13 @@ std::string kept_lines(const std::string& text, const std::filesystem::path& fil
   return kept;
 }
 
+/// Read as it is open: it may lose its name at any time. Errors speak of `name`.
+std::string read_open(int file, const std::filesystem::path& name) {
+  try {
+    return read_file(fmt::format("/proc/self/fd/{}", file));
+  } catch (const InputError& error) { throw InputError(name.string(), error.problem(), error.hint()); }
+}
+
 constexpr std::array<std::string_view, kLrSchedules.size()> kScheduleNames{"constant", "linear", "cosine"};
 
 }  // namespace
@@ -69,8 +76,7 @@ MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t first_s
   constexpr const char* kOther = "another run writes its metrics there; name another file for --metrics";
   const std::filesystem::path target = follow_links(file);
   lock_.emplace(target, kOther);
-  // Read as it is open: it may lose its name at any time.
-  const std::string text = read_file(fmt::format("/proc/self/fd/{}", lock_->file()));
+  const std::string text = read_open(lock_->file(), file);
   const std::string kept = kept_lines(text, file, first_step);
   if (kept != text) {  // a new file takes the name, and is locked in turn
     write_file_atomically(target, kept);
