@@ -237,9 +237,6 @@ struct Target {
   bool reads_images = false;                            // its trainer loads the images of a row
   bool packs_images = false;                            // several rows with images in one sequence
   std::string (*note)(const ExportJob& job) = nullptr;  // what to know before the files are used; "": nothing
-
-  /// Ranks that share sequences are accelerate's to make, and its trainers' to feed.
-  bool writes_context() const { return has_launcher && (!trainer || std::string_view(trainer) != "torch"); }
 };
 
 /// Holds what --for slurm means for a plan of plain PyTorch; not spelt by users.
@@ -455,9 +452,6 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
   const Mesh& mesh = job.strategy.mesh;
   if (mesh.ways(Axis::Tp) > 1 || (mesh.num_stages() > 1 && !job.strategy.takes_turns()))
     return refuse(answer, "tensor and pipeline parallelism cannot be exported yet", "plan without --tp and --pp");
-  if (mesh.ways(Axis::Cp) > 1 && !target.writes_context())
-    return refuse(answer, fmt::format("context parallelism cannot be exported for {} yet", target.name),
-                  "accelerate, trl and transformers, or a plan without --cp");
   if (target.trainer && reaches_mamba_output(r))
     return refuse(answer,
                   "all-linear would put adapters on out_proj of the Mamba layers, which PEFT refuses or leaves idle",

@@ -143,7 +143,7 @@ std::string resolve_component(Setup& s) {
   return is_adapter && function.find("_phi") != std::string::npos ? join_targets(*s.targets) : "";
 }
 
-/// What a builder makes: the type of its model in a config.json, and whether its head is tied.
+/// A builder makes a model of this type of config.json, with its head tied or not.
 struct Builder {
   std::string model_type, architecture;
   bool is_tied{};

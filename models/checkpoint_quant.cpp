@@ -81,7 +81,7 @@ std::optional<QuantSpec> read_compressed(Fields& f) {
   return widest ? widest : packed(BaseQuant::Compressed, 4, 128);
 }
 
-/// Of Model Optimizer: `quant_algo` is NVFP4, FP8 or a mixture, of which the first alone is packed.
+/// Model Optimizer writes NVFP4, FP8 or a mixture as `quant_algo`; the first alone is packed.
 std::optional<QuantSpec> read_modelopt(Fields& f) {
   const std::string algorithm = to_lower(f.optional_text("quant_algo").value_or("nvfp4"));
   if (!algorithm.starts_with("nvfp4")) return std::nullopt;

@@ -226,7 +226,7 @@ std::int64_t qwen25_talker_parameters(Fields& t) {
   return layers * layer + hidden + vocab * embedding + vocab * hidden + embedding * hidden + hidden;
 }
 
-/// What speaks is loaded unless the config says otherwise.
+/// Counts the parameters that make speech, which are loaded unless the config says otherwise.
 std::int64_t read_qwen25_speech(Fields& config) {
   if (!config.optional_flag("enable_audio_output").value_or(true)) return 0;
   auto talker = config.optional_fields("talker_config");

@@ -117,7 +117,7 @@ constexpr VisionFamily kVl2Parts{.text = nullptr,
                                  .beside = "language.",
                                  .text_key = "language_config"};
 
-/// What the class of language_config has where it says nothing.
+/// Fills in what language_config leaves to the defaults of its class.
 json with_language(Fields& config) {
   json read = config.find("language_config") ? *config.find("language_config") : json::object();
   if (!read.is_object()) return read;

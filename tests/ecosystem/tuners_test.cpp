@@ -48,7 +48,7 @@ std::int64_t trainable(const EstimateRequest& r) { return prepare(r.model, r.rec
 
 }  // namespace
 
-// What modelscope/ms-swift @46922151 counts as trained of Qwen-7B, in its page Benchmark.md.
+// modelscope/ms-swift @46922151 counts the trained parameters of Qwen-7B in its page Benchmark.md.
 
 TEST_CASE(
     "ms-swift's adapters: a bottleneck behind every MLP, as wide as adapter_length says, without LoRA's dropout") {
