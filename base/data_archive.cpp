@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/message_pack.h"
+#include "base/narrow.h"
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
 
@@ -109,11 +110,12 @@ std::string pack_data(const fs::path& folder) {
   std::vector<PackedFile> files;
   pack_folder(folder, "", files);
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
-  const auto count = std::uint32_t(files.size());
+  const auto count = narrow<std::uint32_t>(files.size());
   std::string index(sizeof count, '\0'), parts;
   std::memcpy(index.data(), &count, sizeof count);
   const auto add = [&](const std::string& text) {
-    const Part part{std::uint32_t(sizeof count + count * sizeof(IndexRow) + parts.size()), std::uint32_t(text.size())};
+    const Part part{narrow<std::uint32_t>(sizeof count + count * sizeof(IndexRow) + parts.size()),
+                    narrow<std::uint32_t>(text.size())};
     parts += text;
     return part;
   };

@@ -99,7 +99,7 @@ Opened open_input(const fs::path& path) {
   const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
   if (file < 0 && errno == ENXIO) throw InputError(path.string(), "is a socket or a device, not a file");
   if (file < 0) fail_to_read(path, errno);
-  Opened opened{std::shared_ptr<const int>(new int(file), [](const int* open_file) {
+  Opened opened{std::shared_ptr<const int>(new int{file}, [](const int* open_file) {
     close(*open_file);
     delete open_file;
   })};

@@ -14,6 +14,7 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "base/narrow.h"
 #include "base/surroundings.h"
 
 namespace gpuplan {
@@ -184,7 +185,7 @@ Hop get_once(const std::string& url, const std::string& token, const HttpLimits&
   const char* redirect = nullptr;
   curl.easy_getinfo(handle.get(), kInfoStatus, &status);
   curl.easy_getinfo(handle.get(), kInfoRedirect, &redirect);
-  receiver.response.status = int(status);
+  receiver.response.status = narrow<int>(status);
   receiver.response.url = url;
   return {std::move(receiver.response), redirect ? redirect : ""};
 }

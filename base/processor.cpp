@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
+#include "base/narrow.h"
 #include "base/surroundings.h"
 
 namespace gpuplan {
@@ -19,7 +20,8 @@ namespace {
 int group_cores() {
   std::istringstream file(read_if_there("/sys/fs/cgroup/cpu.max").value_or(""));
   double quota = 0, period = 0;
-  return file >> quota >> period && period > 0 ? std::max(1, int(std::ceil(quota / period))) : CPU_SETSIZE;
+  return file >> quota >> period && period > 0 ? std::max(1, narrow<int>(std::llround(std::ceil(quota / period))))
+                                               : CPU_SETSIZE;
 }
 
 std::string architecture_name() {

@@ -19,6 +19,7 @@
 #include "base/data_archive.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/narrow.h"
 #include "base/utf8.h"
 #include "base/value_tree.h"
 
@@ -258,7 +259,7 @@ std::shared_ptr<ValueTree> parse_tree(const std::string& text, const std::string
 
 /// The digits with a point after the first `whole` of them: digits "106", whole 2 is "10.6".
 std::string with_point(const std::string& digits, int whole) {
-  const int count = int(digits.size());
+  const int count = narrow<int>(digits.size());
   if (whole <= 0) return "0." + std::string(std::size_t(-whole), '0') + digits;
   if (whole >= count) return digits + std::string(std::size_t(whole - count), '0');
   return digits.substr(0, std::size_t(whole)) + "." + digits.substr(std::size_t(whole));

@@ -19,6 +19,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
+#include "base/narrow.h"
 #include "base/processor.h"
 #include "calibrate/probes/rotation.h"
 #include "calibrate/session.h"
@@ -95,13 +96,13 @@ int serve(ProbeBench& bench, Client& client) {
 }
 
 /// An equal share of the cores that this process may use.
-int threads_per_rank(std::int64_t num_ranks) { return std::max(1, int(num_usable_cores() / num_ranks)); }
+int threads_per_rank(std::int64_t num_ranks) { return std::max(1, narrow<int>(num_usable_cores() / num_ranks)); }
 
 int serve_cpu(std::int64_t num_ranks, const SamplingRule& rule, Client& client) {
   const auto device = device_backend(DeviceKind::Cpu).open({.num_threads = threads_per_rank(num_ranks)});
   std::unique_ptr<Communicator> ranks;
   if (num_ranks > 1) {
-    ranks = collective_backend(DeviceKind::Cpu).join(*device, {.size = int(num_ranks)});
+    ranks = collective_backend(DeviceKind::Cpu).join(*device, {.size = narrow<int>(num_ranks)});
     bind_to_share_of_cores(ranks->rank(), num_ranks);  // as `gpuplan run` does; streams start their threads later
   }
   ProbeBench bench{.device = *device, .ranks = ranks.get(), .peers = {device.get()}, .rule = rule};
@@ -152,7 +153,7 @@ int serve_probes(DeviceKind kind, std::int64_t num_ranks, bool is_quick, std::is
   Client client{in, out};
   const SamplingRule rule = sampling_rule(is_quick);
   if (kind == DeviceKind::Cpu) return serve_cpu(num_ranks, rule, client);
-  return num_ranks == 1 ? serve_one_gpu(rule, client) : serve_gpus(int(num_ranks), rule, client);
+  return num_ranks == 1 ? serve_one_gpu(rule, client) : serve_gpus(narrow<int>(num_ranks), rule, client);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "base/child_process.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "base/narrow.h"
 
 namespace gpuplan {
 namespace {
@@ -84,7 +86,7 @@ bool WorkerProcess::send(const std::string& line) {
 
 bool WorkerProcess::pump(Seconds timeout) {
   std::array<pollfd, 2> files{pollfd{output_, POLLIN, 0}, pollfd{error_, POLLIN, 0}};
-  if (poll(files.data(), files.size(), std::max(0, int(timeout.value * 1000) + 1)) > 0) {
+  if (poll(files.data(), files.size(), std::max(0, narrow<int>(std::llround(timeout.value * 1000)) + 1)) > 0) {
     if (files[0].revents) drain(output_, read_);
     if (files[1].revents) drain(error_, errors_);
     if (errors_.size() > kErrorsKept) errors_.erase(0, errors_.size() - kErrorsKept);

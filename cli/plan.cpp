@@ -1,4 +1,5 @@
 // gpuplan plan: what to rent and how to run it, from what the user wants.
+#include <cmath>
 #include <csignal>
 #include <ostream>
 
@@ -10,6 +11,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
+#include "base/narrow.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/config_files.h"
@@ -71,7 +73,7 @@ class Progress {
     SearchOptions out;
     if (!handlers_) return out;
     out.stop = &stop_asked;
-    out.progress = [this](double share) { show(int(100 * share)); };
+    out.progress = [this](double share) { show(narrow<int>(std::lround(100 * share))); };
     return out;
   }
 

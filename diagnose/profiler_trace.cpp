@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/input_stream.h"
+#include "base/narrow.h"
 
 namespace gpuplan {
 namespace {
@@ -79,7 +80,7 @@ class TraceReader final : public nlohmann::json_sax<nlohmann::json> {
   void take_work(EventKind kind, TraceSpan span);
   void take_host(EventKind kind, TraceSpan span);
   std::uint32_t thread_index() {
-    return threads_.emplace(fmt::format("{}/{}", event_.process, event_.thread), std::uint32_t(threads_.size()))
+    return threads_.emplace(fmt::format("{}/{}", event_.process, event_.thread), narrow<std::uint32_t>(threads_.size()))
         .first->second;
   }
   /// Classes by name are looked up once: a trace has few names.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/narrow.h"
 
 namespace gpuplan {
 namespace {
@@ -72,7 +73,7 @@ std::vector<TraceSpan> inside(const std::vector<ThreadSpan>& spans, TraceSpan wi
 std::uint8_t busiest_device(const ProfilerTrace& trace) {
   std::array<std::int64_t, 256> busy{};
   for (const DeviceWork& work : trace.work) busy[work.device] += work.span.end - work.span.begin;
-  return std::uint8_t(std::ranges::max_element(busy) - busy.begin());
+  return narrow<std::uint8_t>(std::ranges::max_element(busy) - busy.begin());
 }
 
 /// From the first step to the last, or all work.

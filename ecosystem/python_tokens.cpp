@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/narrow.h"
 
 namespace gpuplan {
 namespace {
@@ -31,7 +32,7 @@ class Tokenizer {
   char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
 
   void add(Token::Kind kind, std::string text) {
-    tokens_.push_back({kind, std::move(text), line_, int(at_ - line_begin_), 0, false});
+    tokens_.push_back({kind, std::move(text), line_, narrow<int>(at_ - line_begin_), 0, false});
   }
 
   void next_line() {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/narrow.h"
 #include "base/unit_text.h"
 #include "report/text/text.h"
 
@@ -16,7 +17,7 @@ namespace {
 constexpr int kProgressWidth = 24;
 
 std::string progress_bar(std::size_t done, std::size_t all, const Screen& screen) {
-  const int filled = all > 0 ? int(double(kProgressWidth) * double(done) / double(all)) : kProgressWidth;
+  const int filled = all > 0 ? narrow<int>(kProgressWidth * done / all) : kProgressWidth;
   std::string out;
   for (int i = 0; i < kProgressWidth; ++i) out += i < filled ? "█" : "░";
   return screen.has_unicode ? out : to_ascii(out);
@@ -31,7 +32,7 @@ std::string progress_line(const Progress& p, const Screen& screen) {
       fmt::format("{} {}/{}  {}", progress_bar(p.num_done, p.num_all, screen), p.num_done, p.num_all, time_left(p));
   const int room = screen.width - kProgressWidth - 40;
   std::string what = p.last ? p.last->probe.key() : "";
-  if (int(what.size()) > room) what.resize(std::size_t(std::max(0, room)));
+  if (narrow<int>(what.size()) > room) what.resize(std::size_t(std::max(0, room)));
   return fmt::format("{}  {}", head, paint(what, Ink::Faint, screen));
 }
 

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
+#include "base/narrow.h"
 #include "base/sha256.h"
 #include "base/utf8.h"
 #include "cli/arguments.h"
@@ -186,7 +187,7 @@ void find_what_is_here(EngineAsk& ask) {
 }
 
 int port_of(const CLI::App& app, const EngineAsk& ask) {
-  if (const auto port = given_integer(app, "--port")) return int(*port);
+  if (const auto port = given_integer(app, "--port")) return narrow<int>(*port);
   return !ask.question.hosts.empty() || is_port_free(kUsualPort) ? kUsualPort : some_free_port();
 }
 

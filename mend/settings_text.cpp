@@ -294,7 +294,7 @@ void SettingsText::add_in_brackets(const std::string& mapping, const OrderedJson
       gap = line_break_ + text.substr(line_begin(beside.key_begin), spaces);
       const std::string unit = gap.find('\t') != std::string::npos ? "\t" : "  ";
       if (value.is_structured()) {
-        member = value.dump(int(unit == "\t" ? 1 : 2), unit[0]);
+        member = value.dump(unit == "\t" ? 1 : 2, unit[0]);
         for (std::size_t at = 0; (at = member.find('\n', at)) != std::string::npos; at += gap.size())
           member.replace(at, 1, gap);
       }

@@ -110,7 +110,7 @@ struct LayerOp {
   OpKind kind{};
   CostClass cost{};
   std::uint8_t num_reads{}, num_writes{};
-  std::uint16_t kernels = 1;
+  std::uint32_t kernels = 1;
   bool is_weight_gradient = false;    // writes into the unit's gradient buffers, not into a local
   bool saves_compute_output = false;  // a matmul result that op-level selective checkpointing keeps
   bool is_fp32 = false;               // a GEMM of fp32 operands where others are narrower

@@ -13,7 +13,7 @@ using namespace operand;
 
 /// An instruction holds 16 bits: a layer of tens of thousands of messages counts as 65,535.
 static std::uint16_t num_messages(std::int64_t count) {
-  return std::uint16_t(std::min<std::int64_t>(count, std::numeric_limits<std::uint16_t>::max()));
+  return narrow<std::uint16_t>(std::min<std::int64_t>(count, std::numeric_limits<std::uint16_t>::max()));
 }
 
 std::uint32_t StageBuilder::leaf_kernels(const Group& g, std::int64_t parameters, double kernels) const {

@@ -67,7 +67,7 @@ fresh
 for text in "$clone"/docs/help/*.txt; do
   name=${text##*/} name=${name%.txt}
   case $name in
-    gpuplan) expect 0 "$(<"$text")" --help; expect 0 "$(<"$text")" help; expect 2 "$(<"$text")" ;;
+    gpuplan) expect 0 "$(<"$text")" --help; expect 0 "$(<"$text")" --color never --help; expect 0 "$(<"$text")" help; expect 2 "$(<"$text")" ;;
     licences) expect 0 "$(<"$text")" --licences ;;
     gpuplan-h) expect 0 "$(<"$text")" -h ;;
     *-h)
@@ -75,6 +75,7 @@ for text in "$clone"/docs/help/*.txt; do
       expect 0 "$(<"$text")" "${name%-h}" --model x -h ;;
     *)
       expect 0 "$(<"$text")" "$name" --help
+      expect 0 "$(<"$text")" --color=never "$name" --help
       expect 0 "$(<"$text")" help "$name"
       expect 0 "$(<"$text")" "$name" --model x --help ;;
   esac

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
+#include "base/narrow.h"
 
 namespace gpuplan {
 namespace {
@@ -47,7 +48,7 @@ FrameworkAlias read_framework(Fields& row) {
           .text = row.optional_text("text").value_or(""),
           .record = row.text("record"),
           .loss = row.optional_text("loss").value_or(""),
-          .fsdp_version = int(row.optional_integer("fsdp_version", {1, 2}).value_or(1)),
+          .fsdp_version = narrow<int>(row.optional_integer("fsdp_version", {1, 2}).value_or(1)),
           .is_kbit_prepared = row.optional_flag("kbit_prepared").value_or(false),
           .double_quant = row.optional_flag("double_quant").value_or(false),
           .sharded_heading = row.optional_text("sharded_heading").value_or(""),

@@ -37,7 +37,7 @@ FabricKind fabric_of(const PointLink& link, const GpuSpec& gpu) {
 std::string key_of(const std::string& gpu, const Point& p) {
   const PointLink link = p.link.value_or(PointLink{});
   return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", gpu, p.num_gpus, p.gpus_per_node.value_or(0), link.kind,
-                     link.generation.value_or(0), link.has_p2p ? int(*link.has_p2p) : -1, p.network, p.slots);
+                     link.generation.value_or(0), link.has_p2p ? (*link.has_p2p ? 1 : 0) : -1, p.network, p.slots);
 }
 
 Machine machine_of(const Point& p, const GpuFile& gpu, const AliasTable& aliases) {

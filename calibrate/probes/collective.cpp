@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/narrow.h"
 #include "calibrate/probes/values.h"
 #include "calibrate/probes/workload.h"
 
@@ -97,7 +98,7 @@ int wanted(const Exchange& exchange, std::int64_t i) {
     return total;
   };
   switch (exchange.probe.collective) {
-    case CollectiveKind::AllGather: return value_of(i % exchange.part, int(i / exchange.part));
+    case CollectiveKind::AllGather: return value_of(i % exchange.part, narrow<int>(i / exchange.part));
     case CollectiveKind::ReduceScatter: return sum(rank * exchange.part + i);
     case CollectiveKind::AllReduce: return sum(i);
     case CollectiveKind::Broadcast: return value_of(i, 0);

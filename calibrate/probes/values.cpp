@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/narrow.h"
 
 namespace gpuplan {
 namespace {
@@ -20,7 +21,7 @@ T raw_at(const std::byte* data) {
 double small_float(unsigned bits, int exponent_bits, int mantissa_bits, unsigned not_a_number_from) {
   const unsigned magnitude = bits & ((1U << (exponent_bits + mantissa_bits)) - 1);
   if (magnitude >= not_a_number_from) return std::nan("");
-  const int exponent = int(magnitude >> mantissa_bits), bias = (1 << (exponent_bits - 1)) - 1;
+  const int exponent = narrow<int>(magnitude >> mantissa_bits), bias = (1 << (exponent_bits - 1)) - 1;
   const double mantissa =
       double(magnitude & ((1U << mantissa_bits) - 1)) + (exponent ? double(1U << mantissa_bits) : 0);
   const double value = std::ldexp(mantissa, (exponent ? exponent : 1) - bias - mantissa_bits);

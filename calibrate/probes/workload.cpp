@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/narrow.h"
 
 namespace gpuplan {
 namespace {
@@ -79,7 +80,7 @@ void run_in_step(Communicator* ranks, const std::function<void()>& step) {
     return;
   }
   // The highest failed rank, counted from 1, tells its reason; one number is all that max_host can carry.
-  const int failed = int(ranks->max_host(reason.empty() ? 0 : ranks->rank() + 1));
+  const int failed = narrow<int>(std::lround(ranks->max_host(reason.empty() ? 0 : ranks->rank() + 1)));
   if (failed == 0) return;
   reason = share_text(*ranks, reason, failed - 1);
   throw ProbeFailure{"rank " + std::to_string(failed - 1) + ": " + reason};

@@ -37,9 +37,7 @@ class CpuDevice final : public Device {
   /// Communication waits for its peers' threads: where ranks fill all cores, each turn it must wait for costs
   /// milliseconds.
   std::unique_ptr<Stream> create_stream_for(StreamUse use) override {
-    constexpr int kComputeNiceness =
-        19;  // a seventieth of the weight of a thread that communicates: ZeRO-3 is a fifth faster than with 10
-    return std::make_unique<CpuStream>(num_threads_, use == StreamUse::Compute ? kComputeNiceness : 0);
+    return std::make_unique<CpuStream>(num_threads_, use);
   }
   std::unique_ptr<Event> create_event() override { return std::make_unique<CpuEvent>(); }
   void record(Event& event, Stream& stream) override { cpu(stream).record(cpu(event)); }

@@ -34,9 +34,8 @@ class CpuEvent final : public Event {
 
 class CpuStream final : public Stream {
  public:
-  /// Work computes on `num_threads` threads, which give way to others as `niceness` says (nice(2), of these threads
-  /// alone).
-  explicit CpuStream(int num_threads, int niceness = 0);
+  /// Work computes on `num_threads` threads; those that communicate are let in soon when they wake.
+  explicit CpuStream(int num_threads, StreamUse use = StreamUse::Compute);
   ~CpuStream() override;
   CpuStream(const CpuStream&) = delete;
   CpuStream& operator=(const CpuStream&) = delete;
@@ -56,7 +55,7 @@ class CpuStream final : public Stream {
   };
   void push(Task task);
   Task next();
-  void serve(int num_threads, int niceness);
+  void serve(int num_threads, StreamUse use);
   void execute(Task& task);
 
   CpuGemm gemm_;

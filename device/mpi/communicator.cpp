@@ -103,10 +103,7 @@ void wait_with_naps(MPI_Request* requests, int count, const std::atomic<bool>& i
     check_mpi(MPI_Testall(count, requests, &is_done, MPI_STATUSES_IGNORE), "MPI_Testall");
     if (is_done) return;
     throw_if_given_up(is_given_up);
-    if (std::chrono::steady_clock::now() - begin < kSpin) {
-      std::this_thread::yield();
-      continue;
-    }
+    if (std::chrono::steady_clock::now() - begin < kSpin) continue;
     std::this_thread::sleep_for(nap);
     nap = std::min(kLongestNap, 2 * nap);
   }

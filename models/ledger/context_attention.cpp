@@ -57,7 +57,7 @@ ContextParts begin_context_forward(Tape& t, LocalId k, LocalId v, std::int64_t o
 
 void attend_in_parts(Tape& t, const ContextParts& parts, LayerOp& attention) {
   if (parts.others == kNoLocal) return;
-  attention.kernels = narrow<std::uint16_t>(attention.kernels * ways_of(t));
+  attention.kernels = narrow<std::uint32_t>(attention.kernels * ways_of(t));
   attention.ends_beside = is_ring(t) || (parts.partial != kNoLocal && rings_gradients(t));
 }
 
@@ -74,7 +74,7 @@ void finish_context_forward(Tape& t, const ContextParts& parts) {
   // each kernel reads two tensors and writes one
   LayerOp& o = t.memory_op(OpKind::Add, {parts.merged, parts.outputs}, {part, difference, weighted},
                            3.0 * double(kernels * merges) * double(merged.bytes().count));
-  o.kernels = narrow<std::uint16_t>(kernels * merges);
+  o.kernels = narrow<std::uint32_t>(kernels * merges);
 }
 
 ContextParts begin_context_backward(Tape& t, LocalId q, LocalId k, LocalId v) {

@@ -6,9 +6,12 @@
 // modules/l2norm.py, modules/fused_norm_gate.py.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <tuple>
 
 #include "models/ledger/recurrence.h"
+
+#include "base/narrow.h"
 
 namespace gpuplan {
 namespace {
@@ -244,7 +247,7 @@ LocalId net_scan(Tape& t, const NetHeads& in, const NetGates& gates) {
 struct TorchLoops {
   double forward_bytes, backward_bytes;
   std::int64_t rows_kept;  // copies of blocks, values per token and head
-  std::uint16_t forward_kernels, backward_kernels;
+  std::uint32_t forward_kernels, backward_kernels;
 };
 
 TorchLoops torch_loops(const Tape& t) {
@@ -259,8 +262,8 @@ TorchLoops torch_loops(const Tape& t) {
   return {.forward_bytes = around + 20 * kSquares * systems / double(kNetChunk * kNetChunk),
           .backward_bytes = 2 * around + 3 * 20 * kRows * systems + 8 * chunks * outputs,
           .rows_kept = std::int64_t(kSquares) / kNetChunk,
-          .forward_kernels = std::uint16_t(std::min<double>(65535, 40 + 6 * kRows + 14 * chunks)),
-          .backward_kernels = std::uint16_t(std::min<double>(65535, 90 + 15 * kRows + 35 * chunks))};
+          .forward_kernels = narrow<std::uint32_t>(std::llround(40 + 6 * kRows + 14 * chunks)),
+          .backward_kernels = narrow<std::uint32_t>(std::llround(90 + 15 * kRows + 35 * chunks))};
 }
 
 void products_in_fp32(Tape& t, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes,

@@ -107,7 +107,7 @@ LocalId recomputed_chunks(Tape& t, LocalId x, const LinearRef& head, std::int64_
   const LocalId wide = logits_tensor(t, "log-softmax and gradients of one chunk, fp32", 3 * piece, Dtype::F32);
   LayerOp& forward = t.gemm({x}, {low, wide, dx, chunk_weight_gradient(t, head)}, t.tokens(), head.out, head.in);
   forward.flops *= head.is_trained ? 4 : 3;  // forward twice, input gradient, weight gradient
-  forward.kernels = narrow<std::uint16_t>(std::min<std::int64_t>(0xffff, 8 * chunks));
+  forward.kernels = narrow<std::uint32_t>(8 * chunks);
   forward.is_weight_gradient = head.is_trained;
   loss_op(t, {low, wide}, {}, 22.0 * double(E));
   return dx;
@@ -151,7 +151,7 @@ LocalId fused_linear_loss(Tape& t, LocalId x, const LinearRef& head) {
   LayerOp& o = t.gemm({x}, {low, wide, dx, dweight}, N, head.out, head.in);
   o.flops *= head.is_trained ? 3 : 2;
   o.is_weight_gradient = head.is_trained;
-  o.kernels = narrow<std::uint16_t>(std::min<std::int64_t>(0xffff, 5 * ceil_div(N, chunk)));
+  o.kernels = narrow<std::uint32_t>(5 * ceil_div(N, chunk));
   loss_op(t, {low, wide}, {}, 6.0 * double(N) * double(head.out));
   return dx;
 }

@@ -38,7 +38,7 @@ FakeQuantised fake_quantise(Tape& t, const char* name, LocalId from, std::int64_
   const LocalId wide = is_narrow ? kNoLocal : t.scratch("fake quantiser in fp32", elements, Dtype::F32);
   LayerOp& o = t.memory_op(OpKind::Scale, {from}, {out.value, out.range, wide},
                            work_of(t.c.recipe).forward_bytes * double(elements));
-  o.kernels = narrow<std::uint16_t>(work_of(t.c.recipe).forward_kernels);
+  o.kernels = narrow<std::uint32_t>(work_of(t.c.recipe).forward_kernels);
   t.saves(out.value, "product of a fake quantised linear: its gradients");
   return out;
 }
@@ -67,7 +67,7 @@ void fake_quant_backward(Tape& t, LocalId gradient, LocalId range) {
   const LocalId wide = is_compiled ? kNoLocal : t.scratch("gradient of a fake quantiser in fp32", elements, Dtype::F32);
   LayerOp& o = t.memory_op(OpKind::Scale, {gradient, range}, {gradient, wide},
                            work_of(t.c.recipe).backward_bytes * double(elements));
-  o.kernels = narrow<std::uint16_t>(work_of(t.c.recipe).backward_kernels);
+  o.kernels = narrow<std::uint32_t>(work_of(t.c.recipe).backward_kernels);
 }
 
 }  // namespace gpuplan

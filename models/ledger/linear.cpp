@@ -337,7 +337,7 @@ void loop_over_experts(LayerOp& op, const LinearRef& expert, std::int64_t rows, 
   const std::int64_t times = !is_loop                                   ? 1
                              : expert.product == ExpertProduct::LoopAll ? expert.copies
                                                                         : num_used(expert, rows);
-  op.kernels = narrow<std::uint16_t>(std::min<std::int64_t>(0xffff, kernels_of_one * times));
+  op.kernels = narrow<std::uint32_t>(kernels_of_one * times);
   op.is_in_loop = is_loop && times > 1;
 }
 

@@ -154,7 +154,7 @@ void fused_pairs(Tape& t, LocalId x, const LinearRef& head) {
       head.is_trained ? t.scratch("head gradient, and that of one pair", 2 * head.in * head.out, compute) : kNoLocal;
   LayerOp& o = t.gemm({in}, {low, wide, grad, other}, N, head.out, head.in);
   o.flops *= (head.is_trained ? 3 : 2) + (compares ? 1 : 0);
-  o.kernels = narrow<std::uint16_t>(std::min<std::int64_t>(0xffff, 12 * t.c.recipe.micro_batch));
+  o.kernels = narrow<std::uint32_t>(12 * t.c.recipe.micro_batch);
   log_probs_op(t, {low, wide, grad, other}, {dx, dweight}, 8.0 * double(N) * double(head.out));
   if (dweight != kNoLocal) log_probs_op(t, {dweight}, {}, 0).is_weight_gradient = true;
   t.then_backward(

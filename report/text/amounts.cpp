@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/narrow.h"
 #include "base/unit_text.h"
 
 namespace gpuplan {
@@ -21,7 +22,7 @@ std::string scaled_number(const std::string& amount, double factor) {
   const auto space = amount.find(' ');
   if (space == std::string::npos || amount.find(' ', space + 1) != std::string::npos) return "";
   const auto point = amount.find('.');
-  const int decimals = point < space ? int(space - point - 1) : 0;
+  const int decimals = point < space ? narrow<int>(space - point - 1) : 0;
   return fmt::format("{:.{}f}", std::stod(amount.substr(0, space)) * factor, decimals);
 }
 
@@ -124,7 +125,7 @@ std::vector<AxisMark> marks_on(const LogAxis& axis, Grid grid) {
 /// base^i for every `stride`th i.
 std::vector<double> powers(double base, int stride, const LogAxis& axis) {
   std::vector<double> out;
-  const int first = int(std::floor(std::log(axis.least) / std::log(base) / stride)) * stride;
+  const int first = narrow<int>(std::lround(std::floor(std::log(axis.least) / std::log(base) / stride))) * stride;
   for (int i = first; std::pow(base, i) <= axis.most * (1 + 1e-9); i += stride) out.push_back(std::pow(base, i));
   return out;
 }
@@ -177,9 +178,9 @@ std::vector<AxisMark> axis_marks(const LogAxis& axis, int max_marks) {
   std::vector<AxisMark> out;
   for (const std::vector<double>& grid : grids(axis)) {
     out = marks_on(axis, grid);
-    if (int(out.size()) <= max_marks) break;
+    if (narrow<int>(out.size()) <= max_marks) break;
   }
-  if (int(out.size()) > max_marks) out.resize(std::size_t(std::max(0, max_marks)));
+  if (narrow<int>(out.size()) > max_marks) out.resize(std::size_t(std::max(0, max_marks)));
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/names.h"
+#include "base/narrow.h"
 #include "report/profile_numbers.h"
 #include "report/text/text.h"
 
@@ -225,8 +226,12 @@ struct Grid {
         dots(std::size_t(columns * kRows)),
         marks(std::size_t(columns * kRows)) {}
   std::size_t cell(int column, int row) const { return std::size_t(row * width + column); }
-  int column(double value) const { return std::min(width - 1, int(x.share(value) * width)); }
-  int row(double value) const { return std::min(kRows - 1, int((1 - y.share(value)) * kRows)); }
+  int column(double value) const {
+    return std::min(width - 1, narrow<int>(std::lround(std::trunc(x.share(value) * width))));
+  }
+  int row(double value) const {
+    return std::min(kRows - 1, narrow<int>(std::lround(std::trunc((1 - y.share(value)) * kRows))));
+  }
 };
 
 LogAxis axis_over(const FitPlot& plot, bool is_x) {
@@ -255,9 +260,10 @@ void put_line(Grid& grid, const std::vector<FitPlotPoint>& curve) {
   for (std::size_t i = 1; i < curve.size(); ++i) {
     const double x0 = grid.x.share(curve[i - 1].x) * (across - 1), x1 = grid.x.share(curve[i].x) * (across - 1);
     const double y0 = (1 - grid.y.share(curve[i - 1].y)) * (down - 1), y1 = (1 - grid.y.share(curve[i].y)) * (down - 1);
-    const int steps = int(std::ceil(std::max(std::abs(x1 - x0), std::abs(y1 - y0)))) + 1;
+    const int steps = narrow<int>(std::lround(std::ceil(std::max(std::abs(x1 - x0), std::abs(y1 - y0))))) + 1;
     for (int s = 0; s <= steps; ++s) {
-      const int dx = int(std::lround(x0 + (x1 - x0) * s / steps)), dy = int(std::lround(y0 + (y1 - y0) * s / steps));
+      const int dx = narrow<int>(std::lround(x0 + (x1 - x0) * s / steps)),
+                dy = narrow<int>(std::lround(y0 + (y1 - y0) * s / steps));
       grid.dots[grid.cell(dx / kDotsAcross, dy / kDotsDown)] |= 1U << (dx % kDotsAcross * kDotsDown + dy % kDotsDown);
     }
   }

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/narrow.h"
 #include "base/unit_text.h"
 #include "report/text/activity_look.h"
 #include "report/text/simulation_facts.h"
@@ -90,7 +91,7 @@ int shown(const Times& times, std::int64_t width) {
   std::int64_t busy = 0;
   for (const std::int64_t t : times) busy += t;
   if (busy * 4 < width || busy == 0) return kNumActivities;
-  return int(std::max_element(times.begin(), times.end()) - times.begin());
+  return narrow<int>(std::max_element(times.begin(), times.end()) - times.begin());
 }
 
 using Legend = std::array<bool, std::size_t(kNumActivities)>;
@@ -102,7 +103,7 @@ std::string cells(const Row& row, const Columns& columns, Legend& legend, const 
   std::string out;
   for (std::size_t i = 0; i < what.size();) {
     const auto next = std::find_if(what.begin() + std::ptrdiff_t(i), what.end(), [&](int w) { return w != what[i]; });
-    const int count = int(next - what.begin()) - int(i);
+    const int count = narrow<int>(next - what.begin()) - narrow<int>(i);
     if (what[i] == kNumActivities) {
       std::string idle;
       for (int k = 0; k < count; ++k) idle += screen.has_unicode ? "·" : ".";

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/narrow.h"
 #include "report/text/screen.h"
 #include "report/text/text.h"
 
@@ -15,7 +16,7 @@ class LineBudget {
 
   /// Adds whole lines, all of `text` or none of it. Returns false where it has no room.
   bool add(const std::string& text) {
-    const int lines = int(std::count(text.begin(), text.end(), '\n'));
+    const int lines = narrow<int>(std::count(text.begin(), text.end(), '\n'));
     if (lines > most_ - num_lines_) {
       ++num_hidden_;
       return false;

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/names.h"
+#include "base/narrow.h"
 #include "base/unit_text.h"
 #include "cluster/profile/profile.h"
 #include "report/profile_numbers.h"
@@ -92,7 +93,8 @@ Table gemm_table(const Measured& measured) {
       1;  // the rate; the screen's width decides about the others, the later the sooner gone
   Table table{.columns = {{"  type"}, {"layout"}, {"ranks", Align::Right, 1}}, .rows = {}};
   for (std::size_t i = 0; i < kGemmParameters.size(); ++i)
-    table.columns.push_back({plain_words(kGemmParameters[i].name), Align::Right, i < kAlwaysShown ? 0 : int(i) + 2});
+    table.columns.push_back(
+        {plain_words(kGemmParameters[i].name), Align::Right, i < kAlwaysShown ? 0 : narrow<int>(i) + 2});
   add_quality_columns(table);
   for (const MeasurementsAtRanks& load : measured.loads)
     for (const GemmSurface& s : load.gemm) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/names.h"
+#include "base/narrow.h"
 #include "report/text/text.h"
 
 namespace gpuplan {
@@ -50,7 +51,7 @@ void erase_column(Table& table, std::size_t i) {
 
 int width_of(const Table& table) {
   const std::vector<int> widths = widths_of(table);
-  return std::accumulate(widths.begin(), widths.end(), 0) + kGap * std::max(0, int(widths.size()) - 1);
+  return std::accumulate(widths.begin(), widths.end(), 0) + kGap * std::max(0, narrow<int>(widths.size()) - 1);
 }
 
 Table without_empty_columns(Table table) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/names.h"
+#include "base/narrow.h"
 
 namespace gpuplan {
 namespace {
@@ -24,7 +25,7 @@ std::size_t bytes_of_first(std::string_view text, int count) {
 
 }  // namespace
 
-int width_of(std::string_view utf8) { return int(std::count_if(utf8.begin(), utf8.end(), begins_character)); }
+int width_of(std::string_view utf8) { return narrow<int>(std::count_if(utf8.begin(), utf8.end(), begins_character)); }
 
 std::string wrap(std::string_view text, int width, std::string_view first, std::string_view rest) {
   std::string out, line(first);
@@ -66,7 +67,7 @@ std::string bar(double share, int width) {
     for (int i = 1; i < width; ++i) out += "█";
     return out + "▶";
   }
-  const int eighths = int(std::lround(std::max(0.0, share) * 8 * width));
+  const int eighths = narrow<int>(std::lround(std::max(0.0, share) * 8 * width));
   for (int i = 0; i < eighths / 8; ++i) out += "█";
   out += kEighths[std::size_t(eighths % 8)];
   while (width_of(out) < width) out += "░";

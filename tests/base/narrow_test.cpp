@@ -23,16 +23,19 @@ TEST_CASE("a number that fits its field is kept, one that does not is our bug an
   CHECK_THROWS_AS(narrow<std::int32_t>(std::numeric_limits<std::uint64_t>::max()), BugError);
 }
 
-TEST_CASE("where plans are made, timed, searched and run, a cast to a narrower integer is a narrow<T>()") {
-  // literals, constants, enumerations, booleans and what std::min, std::clamp or a mask has bounded lose nothing
+TEST_CASE("outside of device kernels a cast to a narrower integer is a narrow<T>()") {
+  // literals, constants, enumerations, booleans, bytes and what a range, std::min, std::clamp or a mask has bounded
+  // lose nothing
   const std::regex unchecked(
       R"((?:^|[^\w:<])(?:int|(?:std::|static_cast<std::)u?int(?:8|16|32)_t>?|static_cast<int>)\()"
-      R"((?!\)|[0-9]|[kK][A-Z]|Kind::|StreamId::|Category::|Activity::|task\.stream\)|event\.target\)|)"
+      R"((?!\)|[0-9]|[kK][A-Z]|\w*(?:Kind|StreamId|Category|Activity|Class|Phase|Work)::|(?:\w+\.)?stream\)|)"
+      R"(event\.target\)|event_\.correlation|\*found|bytes\[|text\[|point\.value|raw_at|random_bits|__extension__|x\), |n\) for |)"
       R"(std::(?:min|clamp)<|[^(]*(?:\(\))? & k|m\.\w+ > 0|has_many|ntohs|std::bit_width|const \w+&|)"
       R"((?:\w+\.)*(?:fit|layout|method|precision|scales_embedding|has_\w+)\b|job\.recipe\(\)\.checkpointing))");
   const std::filesystem::path root = std::filesystem::path(GPUPLAN_TEST_DIR).parent_path();
   int num_lines = 0;
-  for (const char* folder : {"planner", "sim", "search", "models", "cluster", "rows", "run"})
+  for (const char* folder : {"planner", "sim", "search", "models", "cluster", "rows", "run", "base", "cli", "report",
+                             "validate", "ecosystem", "mend", "diagnose", "fit", "calibrate", "execute"})
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
       const std::string extension = entry.path().extension();
       if (extension != ".cpp" && extension != ".h") continue;

@@ -135,6 +135,7 @@ TEST_CASE("foreign methods are named: what people gave and got the figures of SF
                  "file1:4: beta: belongs to DPO or SimPO"));
   CHECK(contains(refused("teacher_model_name_or_path: a\n"),
                  "file1:5: teacher_model_name_or_path: belongs to distillation"));
+  CHECK(contains(refused("max_new_tokens: 64\n"), "belongs to"));
   CHECK(contains(refused("max_staleness: 3\n"), "belongs to asynchronous GRPO"));
   CHECK(contains(refused("num_labels: 2\n"), "belongs to classification"));
   CHECK(contains(refused("lora_task_type: SEQ_CLS\n"), "another head"));
@@ -162,6 +163,8 @@ TEST_CASE("a key that no table knows is refused when a word in it names another 
   CHECK(contains(refused("trainer: {critic_model: a}\n"), "trainer.critic_model"));
   CHECK(contains(error_of({"base_model: a\nvllm_thing: 1\n"}), "\"vllm\" in it"));
   const std::string axolotl = "base_model: a\n";
+  CHECK(contains(error_of({axolotl + "kl_coef: 0.1\n"}), "\"kl_coef\" in it"));
+  CHECK(contains(error_of({axolotl + "num_generation: 4\n"}), "\"num_generation\" in it"));
   CHECK(error_of({axolotl + "teacher: null\nuse_reward: false\nrollouts: {}\n"}).empty());
   CHECK(error_of({axolotl + "rewarding: 1\ncriticality: 2\n"}).empty());  // other words
   CHECK(foreign_word("actor.Ref_Model") == "ref_model");

@@ -178,7 +178,7 @@ const char* const kLargest[] = {
     "gpuplan estimate --model smollm2-135m --gpus 4xA6000 --grad-accum 100000 --json",
     "gpuplan simulate --model smollm2-135m --gpus 4xA6000 --strategy ddp --straggler 0=1000 --grad-accum 5000 --json",
     "gpuplan plan --model llama-3-8b --json",
-    "gpuplan plan --model mamba-370m --gpus 8xB200 --lora targets=in_proj --min gpus --largest --json",
+    "gpuplan plan --model mamba-370m --gpus 8xB200 --lora --min gpus --largest --json",
 };
 const char* const kTooLarge[] = {
     "gpuplan estimate --model smollm2-135m --gpus 131073xH100 --json",

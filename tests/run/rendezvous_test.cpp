@@ -162,7 +162,7 @@ TEST_CASE("rendezvous: who does not come is named, to all that came") {
     ranks.emplace_back([&, rank] {
       said[std::size_t(rank)] = error_text<EnvError>([&] {
         exchange_id(
-            at(port), rank, 5, [] { return kId; }, Seconds{2});
+            at(port), rank, 5, [] { return kId; }, Seconds{6});  // for three threads to come
       });
     });
   for (std::thread& rank : ranks) rank.join();

@@ -145,15 +145,17 @@ std::vector<int> niceness_of_threads(pid_t process) {
 
 }  // namespace
 
-TEST_CASE("processes: CPU ranks have cores of their own where there are enough, and compute at niceness 19") {
+TEST_CASE(
+    "processes: CPU ranks have cores of their own where there are enough, and all threads weigh what others weigh") {
   const SmallRun r;
   Process run(r.command(std::string("--full --max-steps 1000000") + kTwoRanks), r.path());
   for (const double until = now() + kPatience; now() < until && r.metrics().empty();) sleep_seconds(0.02);
   const pid_t first = run.rank(0), second = run.rank(1);
   for (const pid_t rank : {first, second}) {
     const std::vector<int> niceness = niceness_of_threads(rank);
-    CHECK(std::ranges::count(niceness, 19) > 0);
-    CHECK(std::ranges::count(niceness, 19) < std::ssize(niceness));  // what communicates comes first
+    REQUIRE(!niceness.empty());
+    // a thread at niceness 19 gets a seventieth of a core that another program wants
+    CHECK(std::ranges::count(niceness, niceness.front()) == std::ssize(niceness));
   }
   const bool has_several = status_of(getpid(), "Cpus_allowed_list").find_first_of(",-") != std::string::npos;
   if (has_several) CHECK(status_of(first, "Cpus_allowed_list") != status_of(second, "Cpus_allowed_list"));

@@ -100,7 +100,7 @@ class Controller:
         self.call('slurmctld')
         for node in NODES:
             self.call('slurmd', '-N', node)
-        limit = time.monotonic() + 30
+        limit = time.monotonic() + 120
         while self.call('sinfo', '-h', '-N', '-o', '%t').split() != ['idle', 'idle']:
             require(time.monotonic() < limit, 'the nodes do not come up: ' + self.log())
             time.sleep(0.2)
@@ -130,7 +130,7 @@ class Controller:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
-        limit = time.monotonic() + 20
+        limit = time.monotonic() + 120
         while any(os.path.exists(f'/proc/{pid}') for pid in pids) and time.monotonic() < limit:
             time.sleep(0.1)
         for pid in pids:
