@@ -44,6 +44,16 @@ void save(const EstimateAnswer& answer, const std::string& file, Console& consol
                            export_hint(file, answer.request.recipe)));
 }
 
+/// An estimate has the degrees that are given; a trainer that divides layers has many meshes that are not.
+static void note_meshes(PlanQuestion& question) {
+  const EstimateRequest& r = question.request;
+  const FrameworkConvention& trainer = *r.recipe.framework;
+  const bool may_divide = !trainer.tensor_parallel.strategies.empty() || !trainer.pipeline.strategies.empty();
+  if (may_divide && r.strategy == "auto" && r.options.tp * r.options.pp * r.options.cp == 1 && r.cluster.num_gpus() > 1)
+    question.notes.push_back(fmt::format("{} also divides layers among GPUs: --tp{}, or gpuplan plan, which tries them",
+                                         trainer.name, trainer.pipeline.strategies.empty() ? "" : " and --pp"));
+}
+
 int run_estimate(const CLI::App& app, Console& console) {
   const std::optional<ConfigReading> configs = given_configs(app);
   PlanQuestion question = read_config_question(app, console.in, configs);
@@ -53,6 +63,7 @@ int run_estimate(const CLI::App& app, Console& console) {
   if (rows && rows->sets_seq_len)
     question.notes.push_back(
         fmt::format("sequences of {} tokens, as long as the longest row; --seq-len sets it", rows->lengths.longest));
+  note_meshes(question);
   EstimateAnswer answer{.request = std::move(question.request), .result = {}, .explanation = {}, .rows = {}};
   answer.result = estimate(answer.request);
   answer.request = answer.result.request;

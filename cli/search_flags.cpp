@@ -239,8 +239,6 @@ AskedSearch read_search(const CLI::App& app, std::istream& in, bool needs_model)
   AskedSearch asked{.question = {}, .given = given_flags(app), .notes = std::move(open.notes)};
   SearchQuestion& q = asked.question;
   q.base = std::move(open.request);
-  if (q.base.options.pp > 1)
-    throw InputError("--pp", "plan does not search pipelines yet", "gpuplan estimate answers one of given stages");
   q.base.not_given = {};  // a search says every setting
   q.pinned = pinned_rows(app);
   set_lengths(app, asked, configs);

@@ -50,9 +50,9 @@ std::vector<Visit> one_forward_one_backward(const PipelinePlace& p) {
   return out;
 }
 
-constexpr std::array kRows{PipelineRow{Schedule::GPipe, "gpipe", false, gpipe},
-                           PipelineRow{Schedule::OneFOneB, "1f1b", false, one_forward_one_backward},
-                           PipelineRow{Schedule::Interleaved, "interleaved", true, one_forward_one_backward}};
+constexpr std::array kRows{PipelineRow{Schedule::GPipe, "gpipe", false, true, gpipe},
+                           PipelineRow{Schedule::OneFOneB, "1f1b", false, false, one_forward_one_backward},
+                           PipelineRow{Schedule::Interleaved, "interleaved", true, false, one_forward_one_backward}};
 
 }  // namespace
 

@@ -29,6 +29,7 @@ struct PipelineRow {
   Schedule schedule;
   std::string_view name;
   bool has_chunks;  // more than one per stage
+  bool holds_all;   // micro-batches of the step at once
   std::vector<Visit> (*order)(const PipelinePlace& place);
 };
 std::span<const PipelineRow> pipeline_schedules();

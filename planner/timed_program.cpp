@@ -106,7 +106,6 @@ class Resolver {
     return true;
   }
 
-  /// The place of a kind in the table is that of the latest one of its hash: another of the same kind may be in two.
   std::uint16_t kind_of(const Instruction& i, std::uint32_t index) {
     const bool is_copy = i.op == OpCode::CopyIn || i.op == OpCode::CopyOut;
     const bool is_nvme = (is_copy || i.op == OpCode::OptimizerStep) && uses_nvme(p_, i);
@@ -116,17 +115,21 @@ class Resolver {
     const std::uint64_t mixed = (std::uint64_t(i.work.count) + 31 * std::uint64_t(i.op) + 977 * std::uint64_t(i.block) +
                                  7919 * i.hook_kernels + std::uint64_t(place)) *
                                 0x9e3779b97f4a7c15U;
-    std::uint16_t& known = kind_at_[mixed >> 58];
-    if (known != kNoKind) {
-      const Instruction& k = p_.instructions[out_.examples[known].instruction];
-      if (k.op == i.op && k.work == i.work && k.block == i.block && k.stream == i.stream && k.axis == i.axis &&
-          k.messages == i.messages && (i.op != OpCode::OptimizerStep || k.frame == i.frame) &&
-          k.hook_kernels == i.hook_kernels && out_.examples[known].place == place)
-        return known;
-    }
-    known = narrow<std::uint16_t>(out_.examples.size());
+    const auto is_it = [&](std::uint16_t kind) {
+      const Instruction& k = p_.instructions[out_.examples[kind].instruction];
+      return k.op == i.op && k.work == i.work && k.block == i.block && k.stream == i.stream && k.axis == i.axis &&
+             k.messages == i.messages && (i.op != OpCode::OptimizerStep || k.frame == i.frame) &&
+             k.hook_kernels == i.hook_kernels && out_.examples[kind].place == place;
+    };
+    std::uint16_t& latest = kind_at_[mixed >> 58];  // of those whose hashes begin alike
+    if (latest != kNoKind && is_it(latest)) return latest;
+    for (std::size_t kind = 0; kind < hashes_.size(); ++kind)
+      if (hashes_[kind] == mixed && is_it(std::uint16_t(kind)))  // checked: as many as examples
+        return latest = std::uint16_t(kind);                     // checked: the same
+    latest = narrow<std::uint16_t>(out_.examples.size());
     out_.examples.push_back({index, place});
-    return known;
+    hashes_.push_back(mixed);
+    return latest;
   }
 
   void add_turns(std::span<const Instruction> turn) {
@@ -172,6 +175,7 @@ class Resolver {
   std::size_t num_operands_ = 0;
   std::vector<TimedProgram::Touch> makes_, frees_;  // of a turn
   std::array<std::uint16_t, 64> kind_at_{};
+  std::vector<std::uint64_t> hashes_;  // [kind]
 };
 
 }  // namespace

@@ -29,8 +29,8 @@ class Knobs {
     try_batches();
     for (const std::string_view name : strategy_names())
       if (name != row_.request.strategy &&
-          !idles_rented_gpus(space_.question, make_strategy(name, row_.request.cluster, row_.request.options),
-                             row_.request.cluster))
+          !idles_gpus(space_.question, make_strategy(name, row_.request.cluster, row_.request.options),
+                      row_.request.cluster))
         try_settings({set_to("strategy", name)});
     for (const std::int64_t count : {row_.request.cluster.num_gpus() / 2, row_.request.cluster.num_gpus() * 2})
       try_num_gpus(count);

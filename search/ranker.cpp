@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/narrow.h"
 #include "planner/job_metrics.h"
+#include "planner/pipeline_schedule.h"
 #include "planner/program_builder.h"
 #include "search/frontier.h"
 #include "search/spot.h"
@@ -19,9 +20,10 @@ namespace gpuplan {
 struct Ranker::Bench {
   std::size_t machine{};
   Job* job{};
-  std::optional<StepColumns> columns;                                 // made when the first plan fits
-  const CommModel* comm = nullptr;                                    // then too
-  bool is_full = false;                                               // what it must hold at least does not fit
+  std::optional<StepColumns> columns;  // made when the first plan fits
+  const CommModel* comm = nullptr;     // then too
+  bool is_full = false;                // what it must hold at least does not fit
+  Seconds full;                        // of a step whose micro-batches just fill the stages of a pipeline
   std::int64_t too_large = std::numeric_limits<std::int64_t>::max();  // micro batch that did not fit while accumulating
 };
 
@@ -100,9 +102,9 @@ Applied apply(const Space& space, const Space::Part& part, const ClusterSpec& cl
     return out;
   }
   out.strategy = make_strategy(part.strategy.name, cluster, options);
+  if (part.strategy.pp > 1) r.recipe.grad_accum = part.strategy.pp;  // each batch is looked at by itself
   out.why_not = why_not_applicable(out.strategy, cluster, r.recipe, r.model);
-  if (out.why_not.empty() && idles_rented_gpus(space.question, out.strategy, cluster))
-    out.why_not = "leaves rented GPUs idle";
+  if (out.why_not.empty() && idles_gpus(space.question, out.strategy, cluster)) out.why_not = "leaves GPUs idle";
   return out;
 }
 
@@ -111,7 +113,8 @@ Applied apply(const Space& space, const Space::Part& part, const ClusterSpec& cl
 void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
   const SearchQuestion& q = space_.question;
   const Applied applied = apply(space_, part, q.machines[part.machines.machines.front()].cluster);
-  const std::vector<Batch> batches = space_.batches(std::max<std::int64_t>(1, applied.strategy.mesh.batch_replicas()));
+  const std::vector<Batch> batches =
+      space_.batches(std::max<std::int64_t>(1, applied.strategy.mesh.batch_replicas()), part.strategy);
   std::vector<Bench> benches;
   for (const std::size_t m : part.machines.machines) {
     if (!space_.suits(part.way, q.machines[m])) continue;
@@ -124,7 +127,9 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
       continue;
     }
     if (batches.empty()) {
-      reject("the global batch is not a multiple of the data-parallel ranks times the micro batch");
+      reject(part.strategy.fewer_chunks > 0
+                 ? "stages idle little with fewer chunks of layers"
+                 : "the global batch is not a multiple of the data-parallel ranks times the micro batch");
       continue;
     }
     if (const std::string why = space_.why_not(part.way, q.machines[m]); !why.empty()) {
@@ -137,34 +142,64 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
     bench.job->request.recipe = part.way.recipe;
     bench.job->use(applied.strategy);
   }
-  const bool shares_program = applied.strategy.mesh.num_stages() == 1;
+  const bool is_staged = applied.strategy.mesh.num_stages() > 1,
+             shares_program = !is_staged || part.strategy.pp > 1;  // mp cuts stages by the memory of their GPUs
+  // micro-batches with which every stage of a pipeline holds as many as it ever will
+  const PipelineRow* const schedule = pipeline_row(applied.strategy.schedule);
+  const std::int64_t enough = schedule && !schedule->holds_all ? 2 * part.strategy.pp : 1;
   for (const Batch batch : batches) {
-    bool is_built = false;
+    if (part.strategy.pp > 1 && !benches.empty()) {
+      Recipe recipe = part.way.recipe;
+      recipe.grad_accum = batch.accum;
+      if (!why_not_divided(applied.strategy, recipe, q.base.model).empty()) {
+        out.rejected["micro-batches do not divide into groups of a pipeline's stages"] += std::ssize(benches);
+        continue;
+      }
+    }
+    std::vector<Bench*> left;
     for (Bench& bench : benches) {
-      if (bench.is_full || (batch.accum > 1 && batch.micro >= bench.too_large)) {
+      if (bench.is_full || (batch.accum > enough && batch.micro >= bench.too_large)) {
         ++out.rejected["does not fit"];
         ++out.num_skipped;
-        continue;
-      }
-      if (roomy_ && part.way.without_offload &&
-          roomy_->contains(*part.way.without_offload, bench.machine, part.strategy_index, batch)) {
+      } else if (roomy_ && part.way.without_offload &&
+                 roomy_->contains(*part.way.without_offload, bench.machine, part.strategy_index, batch)) {
         ++out.rejected["needs no offload"];
         ++out.num_skipped;
-        continue;
+      } else {
+        left.push_back(&bench);
       }
-      Recipe& recipe = bench.job->request.recipe;
-      recipe.micro_batch = batch.micro;
-      recipe.grad_accum = batch.accum;
-      if (!is_built || !shares_program) {
-        build_step_program(program_, *bench.job, {}, {}, &blocks_, Layers::Folded);
-        peaks_ = replay_phases(*bench.job, program_);
-        common_ = CommonMemory(*bench.job, program_);
-        if (padded_length(recipe, bench.job->request.dataset) != recipe.seq_len)
-          build_step_program(average_, average_job(*bench.job), {}, {}, &blocks_, Layers::Folded);
-        ++out.num_built;
-        is_built = true;
-      }
-      rank_one(part, bench, batch, shares_program, out);
+    }
+    bool is_built = false;
+    const auto build = [&](Bench& bench, std::int64_t accum) {
+      const Job& job = *bench.job;
+      bench.job->request.recipe.micro_batch = batch.micro;
+      bench.job->request.recipe.grad_accum = accum;
+      if (std::exchange(is_built, true) && shares_program) return;
+      build_step_program(program_, job, {}, {}, &blocks_, Layers::Folded);
+      peaks_ = replay_phases(job, program_);
+      common_ = CommonMemory(job, program_);
+      if (padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len)
+        build_step_program(average_, average_job(job), {}, {}, &blocks_, Layers::Folded);
+      ++out.num_built;
+    };
+    // Once its stages are full, a pipeline takes as long for each further round of micro-batches, and no more memory.
+    const std::int64_t round = part.strategy.pp, full = enough + batch.accum % round;
+    const std::int64_t skipped = batch.accum >= 3 * enough ? (batch.accum - full) / round - 1 : 0;  // rounds
+    if (enough > 1 && batch.accum > enough)
+      std::erase_if(left, [&](Bench* bench) {
+        build(*bench, full);
+        const bool fits = evaluate_built(estimate_, *bench->job, program_, peaks_, common_);
+        if (fits && skipped > 0) bench->full = time_of_built(part, *bench);
+        if (!fits) {
+          bench->too_large = std::min(bench->too_large, batch.micro);
+          ++out.rejected["does not fit"];
+        }
+        return !fits;
+      });
+    is_built = false;
+    for (Bench* bench : left) {
+      build(*bench, enough > 1 && skipped > 0 ? full + round : batch.accum);
+      rank_one(part, *bench, batch, enough > 1 ? skipped : 0, out);
     }
   }
 }
@@ -183,21 +218,8 @@ MemoryTiers least_tiers(const Job& job, const StrategyEstimate& e) {
 
 }  // namespace
 
-void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool shares_program, Ranking& out) {
+Seconds Ranker::time_of_built(const Space::Part& part, Bench& bench) {
   const Job& job = *bench.job;
-  StrategyEstimate& e = estimate_;
-  const bool fits = evaluate_built(e, job, program_, peaks_, common_);
-  if (e.fit == Fit::IfHost && space_.question.is_rented) {
-    ++out.rejected[std::string(kTooMuchOnHost)];
-    return;
-  }
-  if (!fits) {
-    ++out.rejected["does not fit"];
-    if (!shares_program) return;
-    if (batch.accum > 1) bench.too_large = std::min(bench.too_large, batch.micro);
-    bench.is_full = chance_to_run(least_tiers(job, e), e.memory_range) < kTightFrom;
-    return;
-  }
   if (!bench.columns) {
     bench.columns = make_columns(job);
     bench.comm = &comm_on(bench.machine, part.strategy_index, job);
@@ -209,7 +231,27 @@ void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, bool s
   for (const CostModel& model : bench.columns->models) timed.costs.push_back(blocks_.costs_of(timed, model));
   for (RankClass& c : timed.classes) c.costs = bench.columns->of_rank[std::size_t(c.first_rank)];
   resolve(timed_, timed);
-  Seconds step = forward_pass(timed, timed_, bench.columns->models, *bench.comm).step;
+  return forward_pass(timed, timed_, bench.columns->models, *bench.comm).step;
+}
+
+void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, std::int64_t skipped_rounds, Ranking& out) {
+  const Job& job = *bench.job;
+  StrategyEstimate& e = estimate_;
+  const bool fits = evaluate_built(e, job, program_, peaks_, common_);
+  if (e.fit == Fit::IfHost && space_.question.is_rented) {
+    ++out.rejected[std::string(kTooMuchOnHost)];
+    return;
+  }
+  if (!fits) {
+    ++out.rejected["does not fit"];
+    if (job.strategy.mesh.num_stages() > 1) return;  // with fewer micro-batches it holds fewer of them at a time
+    if (batch.accum > 1) bench.too_large = std::min(bench.too_large, batch.micro);
+    bench.is_full = chance_to_run(least_tiers(job, e), e.memory_range) < kTightFrom;
+    return;
+  }
+  Seconds step = time_of_built(part, bench);
+  if (skipped_rounds > 0) step += double(skipped_rounds) * (step - bench.full);
+  bench.job->request.recipe.grad_accum = batch.accum;
   step += side_time(job, *bench.columns).step;
   price(part, bench, batch, e, step, out);
 }
@@ -264,9 +306,11 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
   if (!is_taken) ++out.rejected[why];
 }
 
-bool idles_rented_gpus(const SearchQuestion& q, const Strategy& strategy, const ClusterSpec& cluster) {
+bool idles_gpus(const SearchQuestion& q, const Strategy& strategy, const ClusterSpec& cluster) {
+  const bool has_idle = strategy.mesh.world() < cluster.num_gpus();
+  if (has_idle && pipeline_row(strategy.schedule)) return true;  // data parallel groups use the others
   if (!q.is_rented || q.pinned.contains("strategy")) return false;
-  return strategy.mesh.world() < cluster.num_gpus() || strategy.takes_turns();
+  return has_idle || strategy.takes_turns();
 }
 
 std::int64_t simplicity_of(const Way& way, const Strategy& strategy, std::int64_t num_gpus) {

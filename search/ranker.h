@@ -69,7 +69,10 @@ class Ranker {
  private:
   struct Bench;
   void rank_batches(const Space::Part& part, Ranking& out);
-  void rank_one(const Space::Part& part, Bench& bench, Batch batch, bool shares_program, Ranking& out);
+  /// Of the program that is built, without what runs beside it.
+  Seconds time_of_built(const Space::Part& part, Bench& bench);
+  /// `skipped_rounds`: micro-batches that the program that is built lacks, in rounds of a pipeline's stages.
+  void rank_one(const Space::Part& part, Bench& bench, Batch batch, std::int64_t skipped_rounds, Ranking& out);
   void price(const Space::Part& part, const Bench& bench, Batch batch, const StrategyEstimate& e, Seconds step,
              Ranking& out) const;
   Job& job_on(std::size_t machine, std::size_t model);
@@ -94,9 +97,10 @@ class Ranker {
   std::map<std::pair<std::size_t, std::size_t>, Links> links_;  // by machine and strategy
 };
 
-/// Says whether a plan pays for GPUs that stand still: those that it does not use, and the stages of a naive pipeline,
-/// which take turns. A smaller machine costs less. Not where the user asked for the strategy.
-bool idles_rented_gpus(const SearchQuestion& question, const Strategy& strategy, const ClusterSpec& cluster);
+/// Says whether a plan leaves GPUs idle that it pays for: those that it does not use, and the stages of a naive
+/// pipeline, which take turns. A smaller machine costs less. Not where the user asked for the strategy. On machines of
+/// one's own a pipeline of some of the GPUs alone is left out too: data parallel groups of it use them all.
+bool idles_gpus(const SearchQuestion& question, const Strategy& strategy, const ClusterSpec& cluster);
 
 /// Says why a plan of a rented machine is rejected that rests on more host memory than such a machine usually has.
 inline constexpr std::string_view kTooMuchOnHost = "needs more host memory than such machines usually have";

@@ -87,7 +87,7 @@ void estimate_alone(const Space& space, RankedPlan plan, Ranking& out) {
   if (recipe_mistake(r.recipe, r.model, r.cluster) || strategy_mistake(r.strategy, r.cluster, options)) return;
   const Strategy strategy = make_strategy(r.strategy, r.cluster, options);
   if (!why_not_applicable(strategy, r.cluster, r.recipe, r.model).empty()) return;
-  if (idles_rented_gpus(q, strategy, r.cluster)) return;
+  if (idles_gpus(q, strategy, r.cluster)) return;
   StepProgram program;
   const StrategyEstimate e = estimate_strategy(Job(r, strategy), program);
   if (!e.fits() || (e.fit == Fit::IfHost && q.is_rented)) return;
@@ -126,7 +126,7 @@ Ranking search_by_brute_force(const Space& space) {
       const ClusterSpec& cluster = q.machines[m].cluster;
       if (strategy_mistake(part.strategy.name, cluster, options)) continue;
       const std::int64_t replicas = make_strategy(part.strategy.name, cluster, options).mesh.batch_replicas();
-      for (const Batch batch : space.batches(replicas))
+      for (const Batch batch : space.batches(replicas, part.strategy))
         for (std::size_t offer = 0; offer < q.machines[m].offers.size(); ++offer) {
           RankedPlan plan;
           plan.way = narrow<std::uint32_t>(part.way_index), plan.machine = narrow<std::uint32_t>(m);

@@ -138,34 +138,78 @@ Mesh with_usual_exchange(Mesh mesh, const EstimateRequest& r) {
   return mesh.set_context_exchange(options_for(r).context_exchange.value_or(ContextExchange{}));
 }
 
-/// `name` with the degrees that were given, or with every one by which the trainer shares layers of this model: powers
-/// of two within a machine, each rank with its part of the sequence where that is possible, which needs less memory and
-/// exchanges as much. Long sequences are shared by as many GPUs of a machine as leave each enough of them.
+/// Ranks that share layers: as given, else powers of two within a machine, where the trainer shares layers of this
+/// model so. Each has its part of the sequence where that is possible, which needs less memory and exchanges as much.
+std::vector<Mesh> tensor_meshes(const SearchQuestion& q, const FrameworkConvention& framework, std::string_view name) {
+  const StrategyOptions& given = q.base.options;
+  std::vector<Mesh> out{Mesh{{Axis::Tp, given.tp}}.set_splits_sequence(given.splits_sequence && given.tp > 1)};
+  const FrameworkTensorParallel& trainer = framework.tensor_parallel;
+  if (given.tp > 1 || !std::ranges::count(trainer.strategies, name)) return out;
+  for (std::int64_t tp = 2; tp <= most_gpus_per_node(q); tp *= 2) {
+    const Mesh mesh = Mesh{{Axis::Tp, tp}}.set_splits_sequence(trainer.sequence != SequenceSplit::No);
+    if (why_not_shared(q.base.model, q.base.recipe, framework, name, mesh).empty()) out.push_back(mesh);
+  }
+  return out;
+}
+
+/// The chunks of each of `stages` stages that are worth a look: all of a stage in one, and one, two or four layers
+/// each.
+std::vector<std::int64_t> chunks_of(std::int64_t layers, std::int64_t stages) {
+  std::vector<std::int64_t> out{1};
+  for (const std::int64_t size : {4, 2, 1}) {
+    const std::int64_t chunks = (layers + stages * size - 1) / (stages * size);
+    if (chunks > out.back()) out.push_back(chunks);
+  }
+  return out;
+}
+
+/// Adds `searched` in every number of stages, a power of two, that the trainer lays this model in.
+void add_pipelines(std::vector<SearchedStrategy>& out, const SearchQuestion& q, SearchedStrategy searched) {
+  std::int64_t most = 1;
+  for (const Hardware& machine : q.machines) most = std::max(most, machine.num_gpus() / searched.tp);
+  Recipe recipe = q.base.recipe;
+  for (std::int64_t pp = 2; pp <= most; pp *= 2)
+    for (const std::int64_t chunks : chunks_of(q.base.model.num_layers(), pp)) {
+      recipe.grad_accum = pp;  // which every schedule takes
+      const bool is_interleaved = chunks > 1;
+      const Strategy staged{
+          .name = std::string(searched.name),
+          .schedule = is_interleaved ? Schedule::Interleaved : Schedule::OneFOneB,
+          .mesh = Mesh{{Axis::Tp, searched.tp}, {Axis::Pp, pp}}.set_splits_sequence(searched.splits_sequence),
+          .chunks = chunks};
+      if (!why_not_divided(staged, recipe, q.base.model).empty()) continue;
+      searched.fewer_chunks = searched.pp == pp ? searched.virtual_stages : 0;
+      searched.pp = pp, searched.virtual_stages = chunks;
+      out.push_back(searched);
+    }
+}
+
+/// `name` with the degrees that were given, or with every one that the trainer has for this model. Long sequences are
+/// shared by as many GPUs of a machine as leave each enough of them.
 void add_strategies(std::vector<SearchedStrategy>& out, const SearchQuestion& q, const FrameworkConvention& framework,
                     std::string_view name) {
   const StrategyOptions& given = q.base.options;
-  out.push_back({name, given.tp, given.splits_sequence, given.cp});
-  if (given.cp == 1 && !q.pinned.contains("cp"))
-    for (std::int64_t cp = 2; cp <= most_gpus_per_node(q) && q.base.recipe.seq_len / cp >= kLeastContext; cp *= 2) {
-      const Mesh mesh{{Axis::Cp, cp}, {Axis::DpShard, cp}};
-      if (why_not_in_context(q.base.model, q.base.recipe, framework, name, with_usual_exchange(mesh, q.base)).empty())
-        out.push_back({name, given.tp, given.splits_sequence, cp});
-    }
-  const FrameworkTensorParallel& trainer = framework.tensor_parallel;
-  if (given.tp > 1 || !std::ranges::count(trainer.strategies, name)) return;
-  for (std::int64_t tp = 2; tp <= most_gpus_per_node(q); tp *= 2) {
-    const bool splits = trainer.sequence != SequenceSplit::No;
-    const Mesh mesh = Mesh{{Axis::Tp, tp}}.set_splits_sequence(splits);
-    if (why_not_shared(q.base.model, q.base.recipe, framework, name, mesh).empty())
-      out.push_back({name, tp, splits, given.cp});
+  for (const Mesh& mesh : tensor_meshes(q, framework, name)) {
+    out.push_back({name, mesh.ways(Axis::Tp), mesh.splits_sequence(), given.cp, given.pp, given.virtual_stages});
+    if (given.pp == 1 && given.cp == 1 && !framework.pipeline.strategies.empty()) add_pipelines(out, q, out.back());
+  }
+  if (given.cp > 1 || given.pp > 1 || q.pinned.contains("cp")) return;
+  for (std::int64_t cp = 2; cp <= most_gpus_per_node(q) && q.base.recipe.seq_len / cp >= kLeastContext; cp *= 2) {
+    const Mesh mesh{{Axis::Cp, cp}, {Axis::DpShard, cp}};
+    if (why_not_in_context(q.base.model, q.base.recipe, framework, name, with_usual_exchange(mesh, q.base)).empty())
+      out.push_back({name, given.tp, given.splits_sequence, cp});
   }
 }
 
 }  // namespace
 
 std::string SearchedStrategy::flags() const {
-  return fmt::format("--strategy {}{}{}{}", name, tp > 1 ? fmt::format(" --tp {}", tp) : "",
-                     splits_sequence ? " --sp" : "", cp > 1 ? fmt::format(" --cp {}", cp) : "");
+  std::string text = fmt::format("--strategy {}", name);
+  if (tp > 1) text += fmt::format(" --tp {}{}", tp, splits_sequence ? " --sp" : "");
+  if (cp > 1) text += fmt::format(" --cp {}", cp);
+  if (pp > 1) text += fmt::format(" --pp {}", pp);
+  if (virtual_stages > 1) text += fmt::format(" --virtual-stages {}", virtual_stages);
+  return text;
 }
 
 Space::Space(const SearchQuestion& q) : question(q), framework(*q.base.recipe.framework) {
@@ -199,7 +243,17 @@ Space::Part Space::part(std::size_t index) const {
   return {ways[w], classes[c], strategies[s], w, s};
 }
 
-std::vector<Batch> Space::batches(std::int64_t data_parallel) const {
+std::vector<Batch> Space::batches(std::int64_t data_parallel, const SearchedStrategy& strategy) const {
+  constexpr double kLittleIdle = 0.02;  // of a step, which finer chunks could save
+  std::vector<Batch> out = all_batches(data_parallel);
+  if (strategy.fewer_chunks > 0)  // stages idle for (stages - 1) / (chunks x micro-batches) of the time that they work
+    std::erase_if(out, [&](const Batch& batch) {
+      return double(strategy.pp - 1) < kLittleIdle * double(strategy.fewer_chunks * batch.accum);
+    });
+  return out;
+}
+
+std::vector<Batch> Space::all_batches(std::int64_t data_parallel) const {
   const Recipe& base = question.base.recipe;
   const bool pins_micro = question.pinned.contains("micro-batch"),
              pins_accum = question.pinned.contains("grad-accum") || base.optimizer_in_backward;  // which cannot

@@ -56,17 +56,19 @@ struct MachineClass {
   std::vector<std::size_t> machines;  // into SearchQuestion::machines
 };
 
-/// A strategy, and by how many ranks each layer and each sequence is shared under it.
+/// A strategy, by how many ranks each layer and each sequence is shared under it, and in how many stages layers lie.
 struct SearchedStrategy {
   std::string_view name;
   std::int64_t tp = 1;
   bool splits_sequence = false;
-  std::int64_t cp = 1;
+  std::int64_t cp = 1, pp = 1, virtual_stages = 1;
+  std::int64_t fewer_chunks = 0;  // virtual stages of the same mesh that are looked at too; 0: it has the fewest
 
   void set(StrategyOptions& options) const {
     options.tp = tp, options.splits_sequence = splits_sequence, options.cp = cp;
+    options.pp = pp, options.virtual_stages = virtual_stages;
   }
-  /// "--strategy zero1 --tp 4 --sp"
+  /// "--strategy zero1 --tp 4 --sp --pp 2"
   std::string flags() const;
 };
 
@@ -91,14 +93,17 @@ struct Space {
   Part part(std::size_t index) const;
 
   /// The batches that add up to the global batch over so many data-parallel ranks, the smallest micro batch first;
-  /// empty where none does.
-  std::vector<Batch> batches(std::int64_t data_parallel) const;
+  /// empty where none does. Chunks of layers are for batches in which the stages would idle with fewer of them.
+  std::vector<Batch> batches(std::int64_t data_parallel, const SearchedStrategy& strategy) const;
 
   /// Says whether the way is for such GPUs: fp16 is for those without bf16, unless the user asked for a precision.
   bool suits(const Way& way, const Hardware& machine) const;
 
   /// Says why the recipe makes no sense on this machine ("flash-attention 2 needs …"); empty when it does.
   std::string why_not(const Way& way, const Hardware& machine) const;
+
+ private:
+  std::vector<Batch> all_batches(std::int64_t data_parallel) const;
 };
 
 }  // namespace gpuplan
