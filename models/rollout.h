@@ -44,13 +44,13 @@ struct GenerationEngine {
   Seconds parameter_call, gathered_call;
   std::vector<EnginePace> versions;  // the newest first
 
-  /// Of `version`; empty: the newest. nullptr: the engine has none.
+  /// The row of `version`; empty: the newest. nullptr: the engine has none.
   const EnginePace* pace(std::string_view version) const;
 };
 std::span<const GenerationEngine> generation_engines();
 const GenerationEngine& row_named(std::string_view name, std::type_identity<GenerationEngine>);
 
-/// Colocated: on the GPUs that train, in turn with training. Server: on GPUs of its own.
+/// Says where an engine runs: on the GPUs that train, in turn with training, or on GPUs of its own.
 enum class EnginePlace : std::uint8_t { Colocate, Server };
 NameTable<EnginePlace> names_of(EnginePlace);
 
@@ -74,7 +74,7 @@ struct EngineChoice {
 EngineChoice parse_engine(std::string_view text);
 std::string to_text(const EngineChoice& choice);
 
-/// What is generated, and how often it is trained on.
+/// Says what is generated, and how often it is trained on.
 struct Rollout {
   EngineChoice engine;
   std::int64_t generations = 0;                          // answers to one prompt; 0: the trainer's
@@ -87,12 +87,12 @@ struct Rollout {
   bool operator==(const Rollout&) const = default;
 };
 
-/// When a trainer computes the log-probs of the policy that generated, in a pass of their own.
+/// Says when a trainer computes the log-probs of the policy that generated, in a pass of their own.
 enum class OldLogProbs : std::uint8_t { Never, WithEngine, Always };
-/// How new weights come to an engine: one parameter after the other, or in buckets.
+/// Says how new weights come to an engine: one parameter after the other, or in buckets.
 enum class WeightSync : std::uint8_t { Parameters, Buckets };
 
-/// What a trainer makes of reinforcement learning; one row per record of data/frameworks that has it.
+/// Holds what a trainer makes of reinforcement learning; one row per record of data/frameworks that has it.
 struct RolloutConvention {
   std::string framework, source;
   RowOf<GenerationEngine> engine;

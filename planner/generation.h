@@ -38,11 +38,11 @@ struct GenerationBatch {
   std::int64_t usual_prompt() const { return mean_prompt > 0 ? mean_prompt : prompt_len; }
 };
 
-/// What keeps a token from coming sooner, for most of the time.
+/// Names what keeps a token from coming sooner, for most of the time.
 enum class GenerationBound : std::uint8_t { Weights, Cache, Arithmetic, Host, Links };
 NameTable<GenerationBound> names_of(GenerationBound);
 
-/// Of one GPU and one batch.
+/// The figures of one GPU and one batch.
 struct Generation {
   Bytes weights, graphs, working, cache;  // cache: of an engine with a pool, all of it
   Bytes awake;                            // what it takes while it generates
@@ -59,11 +59,12 @@ struct Generation {
   std::string refusal;  // why the engine would not start; empty: it does
 };
 
-/// Bytes alone; `cluster` has the card of all engines.
+/// Fills the bytes alone; `cluster` has the card of all engines.
 Generation generation_memory(const ModelSpec& model, const ModelWeights& weights, const EngineSetup& setup,
                              const GenerationBatch& batch, const ClusterSpec& cluster);
 
-/// Bytes and seconds; the links of a group of tp are the cluster's. `beside_token`: what each token waits for besides.
+/// Fills bytes and seconds; the links of a group of tp are the cluster's. `beside_token`: what each token waits for
+/// besides.
 Generation generate(const ModelSpec& model, const ModelWeights& weights, const EngineSetup& setup,
                     const GenerationBatch& batch, const ClusterSpec& cluster, const Profile& profile,
                     Seconds beside_token = {});

@@ -15,7 +15,7 @@ namespace gpuplan {
 
 bool generates(const Job& job);
 
-/// What an engine of a job has, and what is generated at once.
+/// Holds what an engine of a job has, and what is generated at once.
 struct JobRollout {
   const RolloutConvention* convention = nullptr;
   EngineSetup setup;
@@ -37,7 +37,7 @@ std::string rollout_assumption(const Job& job);
 /// Throws InputError where the answers that all GPUs generate at once are no whole number of prompts.
 void check_answers(const EstimateRequest& request);
 
-/// Why the trainer would refuse the batch, or the engine would not start; empty: neither does.
+/// Says why the trainer would refuse the batch, or the engine would not start; empty: neither does.
 std::string rollout_refusal(const Job& job);
 
 /// Adds what the engine holds through training, and its own moments, to the peak of a class of ranks.
