@@ -60,8 +60,7 @@ TEST_CASE("the launches of an op's products are counted once; kernels beyond the
 
 TEST_CASE("experts take the time of as many products of their share of the rows") {
   LayerOp op = product(1024, 512, 512);
-  op.experts = 8;
-  op.kernels = 8;
+  op.experts = 8, op.kernels = 8;
   CHECK(shape_of(op).m == 128);
   // each: 2 x 128 x 512 x 512 / 1e12 = 67.1 us and 10 us of launch
   CHECK(model_of(KernelTimes::Measured).op_time(op, Software::Handwritten).value ==
