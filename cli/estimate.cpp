@@ -1,11 +1,13 @@
 // gpuplan estimate: does it fit, which strategy, how fast, at what cost.
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "base/files.h"
 #include "base/json_file.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/config_files.h"
+#include "cli/generate.h"
 #include "cli/output_flags.h"
 #include "cli/plan_flags.h"
 #include "cli/plan_question.h"
@@ -27,6 +29,10 @@ void setup_estimate(CLI::App& app) {
   add_flag(
       app, "--explain", "",
       "all strategies, what fills the memory, all that is assumed, and every term behind the figures with its source");
+  add_flag(app, "--generate", "",
+           "no training: what --rollout-engine (default vllm) holds on the GPUs and how fast it answers; --prompt-len, "
+           "--completion-len, --generations and --sequences say what");
+  add_flag(app, "--sequences", "N", "of --generate: answers in all. Default 256");
   add_flag(app, "--brief", "", "one line: the verdict, the time and the cost");
   add_flag(app, "--details", "", "also the peaks of loading, evaluation and saving, per GPU and host");
   add_flag(app, "--json", "", "the answer as JSON, in base units");
@@ -57,6 +63,13 @@ static void note_meshes(PlanQuestion& question) {
 int run_estimate(const CLI::App& app, Console& console) {
   const std::optional<ConfigReading> configs = given_configs(app);
   PlanQuestion question = read_config_question(app, console.in, configs);
+  if (is_given(app, "--generate")) {
+    const GenerationAnswer answer = answer_generation(app, question.request);
+    console.print(is_given(app, "--json") ? json_text(generation_json(answer))
+                                          : generation_text(answer, console.screen));
+    return answer.fits() ? 0 : 1;
+  }
+  if (is_given(app, "--sequences")) throw InputError("--sequences", "is of --generate", "leave it out");
   const bool says_seq_len = given(app, "plan") || (configs && (configs->plan || configs->setup.seq_len));
   const std::optional<GivenRows> rows = take_rows(app, question.request, says_seq_len);
   set_choice(app, question.request);

@@ -79,7 +79,11 @@ constexpr std::array kRanges{
     // of a plan
     FlagRange{"--micro-batch", kWhole, kSequences}, FlagRange{"--seq-len", kWhole, kTokens},
     FlagRange{"--image-size", kWhole, {1, double(kMostPixels)}, "1024x768", "sides", sides},
-    FlagRange{"--images-per-row", kWhole, {1, double(kMostImages)}}, FlagRange{"--completion-len", kWhole, kTokens},
+    FlagRange{"--images-per-row", kWhole, {1, double(kMostImages)}},
+    FlagRange{"--completion-len", kWhole, kTokens, "400,1024", "each", listed},
+    FlagRange{"--prompt-len", kWhole, kTokens, "200,512", "each", listed}, FlagRange{"--generations", kWhole, {1, 1e4}},
+    FlagRange{"--updates", kWhole, {1, 1e4}}, FlagRange{"--iterations", kWhole, {1, 1e3}},
+    FlagRange{"--reward-time", kTime, {0, kDay}, "2s"}, FlagRange{"--sequences", kWhole, {1, 1e6}},
     FlagRange{"--attention-groups", kWhole, {1, double(kMostAttentionGroups)}}, FlagRange{"--labels", kWhole, {1, 1e6}},
     FlagRange{"--texts-per-row", kWhole, {1, 1e4}}, FlagRange{"--grad-accum", kWhole, {1, double(kMostGradAccum)}},
     FlagRange{"--rows", kWhole, {1, kMostRows}}, FlagRange{"--tokens-per-row", kWhole, kTokens},

@@ -14,6 +14,8 @@
 #include "cli/plan_question.h"
 #include "models/framework.h"
 #include "models/recipe_names.h"
+#include "models/rollout.h"
+#include "models/training_method.h"
 
 namespace gpuplan {
 namespace {
@@ -92,6 +94,58 @@ void set_defaults(const CLI::App& app, PlanQuestion& question) {
       fmt::format("checkpointing {}: PEFT's prepare_model_for_kbit_training switches it on; --checkpointing none "
                   "overrides it",
                   to_string(*checkpointing)));
+}
+
+namespace {
+
+/// Settings of generation are of methods that generate, and of `estimate --generate`.
+void refuse_rollout_flags(const CLI::App& app) {
+  for (const char* flag :
+       {"--rollout-engine", "--prompt-len", "--generations", "--updates", "--iterations", "--reward-time"})
+    if (is_given(app, flag))
+      throw InputError(flag, "nothing is generated", "add --method grpo, or to estimate --generate");
+}
+
+}  // namespace
+
+void set_rollout(const CLI::App& app, PlanQuestion& question, bool has_files) {
+  EstimateRequest& r = question.request;
+  Recipe& recipe = r.recipe;
+  const bool generates = !recipe.objective.method.is_usual() && recipe.objective.method->generates;
+  if (!generates) {
+    if (r.rollout.mean_completion > 0)
+      throw InputError("--completion-len", "two lengths are of answers that are generated", "give the longest alone");
+    return refuse_rollout_flags(app);
+  }
+  const RolloutConvention* const convention = rollout_convention(recipe.framework->name);
+  if (!convention) return;  // refused with the trainers that have it
+  constexpr std::int64_t kUsualPrompt = 512, kUsualAnswer = 512;
+  Rollout& rollout = r.rollout;
+  const bool says_length = is_given(app, "--seq-len");
+  if (rollout.max_completion == 0)
+    rollout.max_completion = says_length && rollout.prompt_len > 0
+                                 ? std::max<std::int64_t>(1, recipe.seq_len - rollout.prompt_len)
+                             : says_length ? std::max<std::int64_t>(1, recipe.seq_len / 2)
+                                           : kUsualAnswer;
+  if (rollout.prompt_len == 0)
+    rollout.prompt_len =
+        says_length ? std::max<std::int64_t>(1, recipe.seq_len - rollout.max_completion) : kUsualPrompt;
+  recipe.seq_len = rollout.prompt_len + rollout.max_completion;
+  recipe.objective.completion_len = rollout.max_completion;
+  const std::int64_t mean = rollout.mean_completion > 0 ? rollout.mean_completion : rollout.max_completion;
+  r.dataset.tokens_per_row = (rollout.mean_prompt > 0 ? rollout.mean_prompt : rollout.prompt_len) + mean;
+  if (!is_given(app, "--packing")) recipe.packing = convention->unpads ? Packing::Dynamic : Packing::Padded;
+  if (convention->loss && !is_given(app, "--loss")) recipe.loss = *convention->loss;
+  const std::int64_t answers = rollout.generations > 0 ? rollout.generations : convention->generations;
+  const std::int64_t at_once = recipe.micro_batch * std::max<std::int64_t>(1, std::int64_t(r.cluster.gpus.size()));
+  if (!has_files && !is_given(app, "--grad-accum") && recipe.grad_accum == 1 && at_once < answers) {
+    recipe.grad_accum = (answers + at_once - 1) / at_once;
+    question.notes.push_back(fmt::format("--grad-accum {}: a prompt has {} answers", recipe.grad_accum, answers));
+  }
+  if (rollout.mean_completion == 0)
+    question.notes.push_back(
+        fmt::format("every answer is {} tokens long; --completion-len MEAN,MAX says how long they are",
+                    format_grouped(rollout.max_completion)));
 }
 
 void set_precision(PlanQuestion& question) {

@@ -17,6 +17,10 @@ void set_defaults(const CLI::App& app, PlanQuestion& question);
 /// A recipe of bf16 by default trains in fp16 on cards whose tensor cores lack bf16.
 void set_precision(PlanQuestion& question);
 
+/// Lengths, packing and loss of a method that generates, and as many answers as the generations of a prompt divide.
+/// `has_files`: the batch is theirs. Throws InputError for settings of generation beside another method.
+void set_rollout(const CLI::App& app, PlanQuestion& question, bool has_files);
+
 /// Rows are longer than usual where their images need it and --seq-len does not say how long they are.
 void set_length(const CLI::App& app, PlanQuestion& question);
 

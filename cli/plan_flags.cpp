@@ -66,6 +66,25 @@ void set_objective(Request& r, Text value) {
 
 void set_reference(Request& r, Text value) { r.recipe.objective.reference = parse_name<Reference>(value, "--ref"); }
 
+/// "400,1024": mean and longest; "1024": all alike.
+void set_lengths(Text value, const char* flag, std::int64_t& mean, std::int64_t& most) {
+  const std::size_t comma = value.find(',');
+  most = to_integer(comma == std::string::npos ? value : value.substr(comma + 1));
+  mean = comma == std::string::npos ? 0 : to_integer(value.substr(0, comma));
+  if (mean > most)
+    throw InputError(flag, fmt::format("a mean of {} is more than the longest, {}", mean, most),
+                     fmt::format("for example {} 400,1024", flag));
+}
+
+void set_completion(Request& r, Text value) {
+  set_lengths(value, "--completion-len", r.rollout.mean_completion, r.rollout.max_completion);
+  r.recipe.objective.completion_len = r.rollout.max_completion;
+}
+
+void set_prompt(Request& r, Text value) {
+  set_lengths(value, "--prompt-len", r.rollout.mean_prompt, r.rollout.prompt_len);
+}
+
 void set_int8(Request& r, Text) {
   if (r.recipe.method != Method::Lora)
     throw InputError("--int8", "an 8-bit base is frozen and needs adapters", "add --lora");
@@ -136,16 +155,23 @@ constexpr std::array kFlags{
              "layers.*.mlp; * is any text; in-turn behind a comma where others are trained in other steps. Default all",
              set_trained},
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
+    PlanFlag{"--method", "METHOD", kModel,
+             "what it is trained for: sft, dpo, kto, orpo, cpo, simpo, reward, process-reward, classify, embed, "
+             "distill, grpo, rloo, gspo, dapo. Default sft. For plan also, or after a comma, what to choose from: any, "
+             "full, lora, qlora. Default "
+             "full and lora",
+             set_objective},
     PlanFlag{
-        "--method", "METHOD", kModel,
-        "what it is trained for: sft, dpo, kto, orpo, cpo, simpo, reward, process-reward, classify, embed, "
-        "distill. Default sft. For plan also, or after a comma, what to choose from: any, full, lora, qlora. Default "
-        "full and lora",
-        set_objective},
-    PlanFlag{"--ref", "copy|adapter|precomputed|host", kModel,
-             "the reference of dpo and kto: a second model, the model without its adapters, log-probs made before, a "
-             "copy on the host. Default adapter with adapters, else copy",
-             set_reference},
+        "--ref", "copy|adapter|precomputed|host|none", kModel,
+        "the reference of dpo, kto and grpo: a second model, the model without its adapters, log-probs made before, a "
+        "copy on the host, or none. Default adapter with adapters, else copy; of grpo the trainer's",
+        set_reference},
+    PlanFlag{"--rollout-engine", "ENGINE", kModel,
+             "what generates: hf, vllm or sglang, and behind it :colocate or :server, "
+             "util=0.3,tp=1,sleep=yes|no,offload=yes|no,seqs=256,sync=adapter,batches=16,gpus=8,async,version=0.9. "
+             "Default: the "
+             "trainer's",
+             [](Request& r, Text v) { r.rollout.engine = parse_engine(v); }},
     PlanFlag{"--teacher", "MODEL", kModel, "the second model of distill, as --model", nullptr},
     PlanFlag{"--labels", "N", kModel, "numbers of the head of reward and classify. Default the method's",
              [](Request& r, Text v) { r.recipe.objective.labels = to_integer(v); }},
@@ -162,8 +188,19 @@ constexpr std::array kFlags{
     PlanFlag{"--seq-len", "S", kBatch, "tokens per sequence. Default 2048", set_count<&Recipe::seq_len>},
     PlanFlag{
         "--completion-len", "C", kBatch,
-        "tokens of a row that are the answer, for trainers that keep the logits of answers alone. Default: the row",
-        [](Request& r, Text v) { r.recipe.objective.completion_len = to_integer(v); }},
+        "tokens of a row that are the answer, for trainers that keep the logits of answers alone. Default: the row. Of "
+        "answers that are generated MEAN,MAX or MAX. Default 512",
+        set_completion},
+    PlanFlag{"--prompt-len", "P", kBatch,
+             "tokens of a prompt whose answers are generated, MEAN,MAX or MAX. Default 512", set_prompt},
+    PlanFlag{"--generations", "G", kBatch, "answers to each prompt. Default: the trainer's",
+             [](Request& r, Text v) { r.rollout.generations = to_integer(v); }},
+    PlanFlag{"--updates", "N", kBatch, "optimizer steps on what is generated at once, each on its part. Default 1",
+             [](Request& r, Text v) { r.rollout.updates = to_integer(v); }},
+    PlanFlag{"--iterations", "N", kBatch, "passes over what is generated at once. Default 1",
+             [](Request& r, Text v) { r.rollout.iterations = to_integer(v); }},
+    PlanFlag{"--reward-time", "TIME", kBatch, "what judging the answers of one generation takes. Default 0s",
+             [](Request& r, Text v) { r.rollout.reward = parse_time(v, "--reward-time"); }},
     PlanFlag{"--texts-per-row", "N", kBatch, "texts that embed reads per row: 2, and the hard negatives. Default 2",
              [](Request& r, Text v) { r.recipe.objective.texts_per_row = to_integer(v); }},
     PlanFlag{"--image-size", "WxH|N", kBatch,

@@ -179,6 +179,12 @@ void set_stated_model(PlanQuestion& question, const ConfigReading& configs) {
   question.notes.push_back(fmt::format("{}: the model is made of the sizes that stand there", configs.file));
 }
 
+/// Of a flag that not every command has.
+bool is_given_here(const CLI::App& app, const std::string& flag) {
+  const CLI::Option* const option = app.get_option_no_throw(flag);
+  return option && option->count() > 0;
+}
+
 void set_teacher(PlanQuestion& question, const std::string& model, const HubSettings& hub) {
   LoadedModel loaded = load_model(model, hub);
   question.request.teacher = std::make_shared<const ModelSpec>(std::move(loaded.spec));
@@ -316,6 +322,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
     set_defaults(app, question);
     set_length(app, question);
   }
+  if (!plan && !is_given_here(app, "--generate")) set_rollout(app, question, configs != nullptr);
   if (!plan && !(configs && configs->setup.seq_len)) fit_positions(app, question);
   if (!plan && !configs) request.not_given.rows = rows_not_given(app);
   set_rows(app, question);

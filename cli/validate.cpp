@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/flag_ranges.h"
 #include "cli/output_flags.h"
+#include "cli/phase_points.h"
 #include "report/answers.h"
 #include "report/json/answers_json.h"
 #include "report/text/answers_text.h"
@@ -93,7 +94,19 @@ TimeRefinement read_refinement(const CLI::App& app) {
   };
 }
 
+/// A file whose points are lines of flags, by itself.
+std::optional<std::vector<PhasePoint>> given_phase_points(const CLI::App& app) {
+  const std::vector<std::string> files = all_given(app, "points");
+  if (files.size() != 1 || files.front() == "-") return {};
+  return judge_phase_points(files.front());
+}
+
 int run_validate(const CLI::App& app, Console& console) {
+  if (const auto points = given_phase_points(app)) {
+    console.print(is_given(app, "--json") ? phase_points_json(*points).dump(2) + "\n"
+                                          : phase_points_text(*points, console.screen));
+    return 0;
+  }
   const auto by = read_grouping(app);
   ValidationAnswer answer = validate_points(read_all(app, console.in), read_refinement(app));
   answer.by = by;

@@ -43,6 +43,7 @@ class Reading {
     check_batch();
     if (std::string note = resolve_component(out_.setup); !note.empty()) out_.notes.push_back(std::move(note));
     fill_defaults();
+    count_answers(out_.setup);
     settle_engine();
     keep_rules();
     make_request();
@@ -209,6 +210,18 @@ class Reading {
       part.keys_of.insert(file.stated_by.begin(), file.stated_by.end());
       out_.parts.push_back(std::move(part));
     }
+  }
+
+  /// Prompts of a generation and of a step stand for all their answers; a micro batch of so many tokens holds as many
+  /// of the longest rows as fit, one at least.
+  static void count_answers(Setup& s) {
+    const std::int64_t answers = s.generations.value_or(1);
+    if (s.generation_prompts) s.generation_batch = *s.generation_prompts * answers;
+    if (s.micro_tokens && !s.micro_batch && s.prompt_len && s.completion_len)
+      s.micro_batch = std::max<std::int64_t>(1, *s.micro_tokens / (*s.prompt_len + *s.completion_len));
+    if (!s.update_prompts || !s.micro_batch || !s.num_processes || s.grad_accum) return;
+    const std::int64_t one_pass = *s.micro_batch * *s.num_processes;
+    if (one_pass > 0) s.grad_accum = std::max<std::int64_t>(1, (*s.update_prompts * answers + one_pass - 1) / one_pass);
   }
 
   /// train_batch_size = micro batch x accumulation x ranks.

@@ -15,6 +15,7 @@
 #include "ecosystem/given_files.h"
 #include "ecosystem/meaning.h"
 #include "ecosystem/methods.h"
+#include "models/training_method.h"
 
 namespace gpuplan {
 namespace {
@@ -115,10 +116,22 @@ class KeyReader {
     return {};
   }
 
+  /// Facts that mean something to methods that generate alone.
+  static bool is_of_generation(std::string_view fact) {
+    constexpr std::array<std::string_view, 12> kFacts{"engine",        "engine_place",         "engine_utilisation",
+                                                      "engine_sleeps", "engine_offloads",      "engine_tp",
+                                                      "generations",   "completion_len",       "iterations",
+                                                      "regularises",   "steps_per_generation", "generation_batch"};
+    return std::ranges::find(kFacts, fact) != kFacts.end();
+  }
+
   /// Says whether every key of the sign is one that the table knows, under a method that is planned.
   bool is_planned_with(const std::string& said, const ForeignSign& sign) const {
-    return !said.empty() &&
-           std::ranges::all_of(sign.keys, [&](const std::string& key) { return table_.find(as_in_table(key)); });
+    const bool generates = !said.empty() && find_training_method(said).generates;
+    return !said.empty() && std::ranges::all_of(sign.keys, [&](const std::string& key) {
+      const KeyRow* const row = table_.find(as_in_table(key));
+      return row && (generates || !row->field || !is_of_generation(row->field->name));
+    });
   }
 
   /// Keys of a method that is planned: those without a row change nothing that is counted.

@@ -17,11 +17,27 @@ namespace {
 using nlohmann::json;
 
 // More telling formats first: a TRL file holds keys of transformers, and not the other way round.
-constexpr std::array kFormats{
-    "accelerate",    "deepspeed",        "torchtune", "torch",          "unsloth",    "ms-swift",
-    "open-instruct", "llama-factory-v1", "axolotl",   "llama-factory",  "peft-sft",   "trl",
-    "peft",          "transformers",     "launch",    "unsloth-script", "trl-script", "transformers-script",
-    "qlora-script",  "olmo-core-script"};
+constexpr std::array kFormats{"verl",
+                              "accelerate",
+                              "deepspeed",
+                              "torchtune",
+                              "torch",
+                              "unsloth",
+                              "ms-swift",
+                              "open-instruct",
+                              "llama-factory-v1",
+                              "axolotl",
+                              "llama-factory",
+                              "peft-sft",
+                              "trl",
+                              "peft",
+                              "transformers",
+                              "launch",
+                              "unsloth-script",
+                              "trl-script",
+                              "transformers-script",
+                              "qlora-script",
+                              "olmo-core-script"};
 
 /// Reads one data file. Every problem in it is a mistake of ours, so the first one ends it.
 class TableReader {
@@ -168,9 +184,12 @@ bool KeyTable::takes_texts_for_numbers(const std::string& key) const {
 const KeyRow* KeyTable::find(const std::string& key) const {
   for (const KeyRow& row : rows)
     if (row.key == key) return &row;
-  for (const KeyRow& row : rows)
-    if (row.key.ends_with(".*") && (key + ".").starts_with(row.key.substr(0, row.key.size() - 1))) return &row;
-  return nullptr;
+  const KeyRow* nearest = nullptr;  // the longest beginning
+  for (const KeyRow& row : rows) {
+    const bool is_above = row.key.ends_with(".*") && (key + ".").starts_with(row.key.substr(0, row.key.size() - 1));
+    if (is_above && (!nearest || row.key.size() > nearest->key.size())) nearest = &row;
+  }
+  return nearest;
 }
 
 bool KeyTable::has_below(const std::string& key) const {

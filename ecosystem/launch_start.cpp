@@ -204,7 +204,8 @@ class CommandReader {
         may_take = !value;
       } else if (const std::size_t equals = word.text.find('=');
                  takes_pairs && !is_value && equals != std::string::npos && equals > 0) {
-        start_.flags.push_back({.name = word.text.substr(0, equals),
+        const std::size_t begin = std::min(word.text.find_first_not_of('+'), equals);  // Hydra adds such keys
+        start_.flags.push_back({.name = word.text.substr(begin, equals - begin),
                                 .values = {value_in(word, word.text.substr(equals + 1))},
                                 .line = word.line,
                                 .begin = word.begin,

@@ -13,6 +13,7 @@
 #include "models/fake_quant_table.h"
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
+#include "models/rollout.h"
 #include "models/training_method.h"
 
 namespace gpuplan {
@@ -43,6 +44,7 @@ class Reader {
     read_precision();
     read_base();
     read_batch();
+    read_rollout();
     read_kernels();
     leave_plain_loss();
     read_strategy();
@@ -244,6 +246,41 @@ class Reader {
     }
     if (s_.epochs && *s_.epochs > 0) r_.dataset.epochs = *s_.epochs;
     if (s_.eval_batch && holds(s_.evaluates)) r_.eval_batch = std::max<std::int64_t>(*s_.eval_batch, 1);
+  }
+
+  /// What is generated; words of methods that generate nothing mean nothing here.
+  void read_rollout() {
+    Objective& objective = recipe().objective;
+    if (objective.method.is_usual() || !objective.method->generates) return;
+    Rollout& out = r_.rollout;
+    EngineChoice& engine = out.engine;
+    if (s_.engine) engine.engine = RowOf<GenerationEngine>(*s_.engine);
+    const bool has_engine = engine.engine && !(*engine.engine)->in_trainer;
+    if (s_.engine_place && has_engine) engine.place = parse_name<EnginePlace>(*s_.engine_place, "place of the engine");
+    if (s_.engine_utilisation && has_engine) engine.utilisation = *s_.engine_utilisation;
+    if (s_.engine_sleeps && has_engine) engine.sleeps = *s_.engine_sleeps;
+    if (s_.engine_offloads && has_engine) engine.offloads = *s_.engine_offloads;
+    if (has_engine) engine.tp = s_.engine_tp.value_or(0), engine.max_sequences = s_.engine_sequences.value_or(0);
+    out.generations = s_.generations.value_or(0);
+    out.max_completion = s_.completion_len.value_or(0);
+    out.prompt_len = s_.prompt_len.value_or(0);
+    out.iterations = std::max<std::int64_t>(1, s_.iterations.value_or(1));
+    out.sequences = s_.generation_batch.value_or(0);
+    const std::int64_t accumulated = recipe().grad_accum;
+    if (const std::int64_t steps = s_.steps_per_generation.value_or(0); steps > 0) {
+      if (steps % accumulated != 0)
+        throw InputError(
+            "",
+            fmt::format("{} micro batches from one generation are no multiple of the {} of a step", steps, accumulated),
+            "not modelled: a generation inside a step");
+      out.updates = steps / accumulated;
+    }
+    if (s_.regularises && *s_.regularises == 0)
+      objective.reference = Reference::None;
+    else if (recipe().is_adapter() && objective.reference)
+      objective.reference = Reference::Adapter;
+    else if (s_.regularises && !objective.reference)
+      objective.reference = recipe().is_adapter() ? Reference::Adapter : Reference::Copy;
   }
 
   void read_kernels() {

@@ -37,6 +37,7 @@ using nlohmann::json;
 //   decoder_trained, encoder_trained, fusion_trained: full, lora, frozen
 //
 //   objective, pair_loss: a row of data/methods.yaml; reference: copy, adapter, precomputed
+//   engine: a row of data/engines.yaml; engine_place: colocate, server
 //
 //   qat: a row of models/recipe_names; qat_weights, qat_inputs: int4, int8, fp8, nvfp4, mxfp4
 constexpr std::array kSetupFields{SetupField{"model", &Setup::model},
@@ -128,6 +129,23 @@ constexpr std::array kSetupFields{SetupField{"model", &Setup::model},
                                   SetupField{"teacher", &Setup::teacher},
                                   SetupField{"labels", &Setup::labels},
                                   SetupField{"texts_per_row", &Setup::texts_per_row},
+                                  SetupField{"engine", &Setup::engine},
+                                  SetupField{"engine_place", &Setup::engine_place},
+                                  SetupField{"engine_utilisation", &Setup::engine_utilisation},
+                                  SetupField{"regularises", &Setup::regularises},
+                                  SetupField{"engine_sleeps", &Setup::engine_sleeps},
+                                  SetupField{"engine_offloads", &Setup::engine_offloads},
+                                  SetupField{"engine_tp", &Setup::engine_tp},
+                                  SetupField{"generations", &Setup::generations},
+                                  SetupField{"completion_len", &Setup::completion_len},
+                                  SetupField{"prompt_len", &Setup::prompt_len},
+                                  SetupField{"steps_per_generation", &Setup::steps_per_generation},
+                                  SetupField{"generation_batch", &Setup::generation_batch},
+                                  SetupField{"iterations", &Setup::iterations},
+                                  SetupField{"engine_sequences", &Setup::engine_sequences},
+                                  SetupField{"generation_prompts", &Setup::generation_prompts},
+                                  SetupField{"update_prompts", &Setup::update_prompts},
+                                  SetupField{"micro_tokens", &Setup::micro_tokens},
                                   SetupField{"micro_batch", &Setup::micro_batch},
                                   SetupField{"grad_accum", &Setup::grad_accum},
                                   SetupField{"seq_len", &Setup::seq_len},

@@ -73,6 +73,14 @@ struct Setup {
   // where the reference comes from, and the numbers of another head
   Word objective, pair_loss, reference, teacher;
   Count labels, texts_per_row;
+  // what generates answers, where, and how many; regularises: a reference is held where this is not 0
+  Word engine, engine_place;
+  Number engine_utilisation, regularises;
+  Flag engine_sleeps, engine_offloads;
+  Count engine_tp, engine_sequences, generations, completion_len, prompt_len, steps_per_generation, generation_batch,
+      iterations;
+  Count generation_prompts, update_prompts;  // of a generation and of an optimizer step, each with all its answers
+  Count micro_tokens;                        // of a micro batch whose rows are laid end to end
   // batch
   Count micro_batch, grad_accum, seq_len, eval_batch, pad_multiple, global_batch;
   Count answer_len;  // tokens of an answer behind a prompt of seq_len, where the two are cut each

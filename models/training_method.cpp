@@ -10,6 +10,7 @@
 #include "base/surroundings.h"
 #include "base/yaml_file.h"
 #include "models/framework.h"
+#include "models/rollout.h"
 
 namespace gpuplan {
 
@@ -42,12 +43,15 @@ std::vector<TrainingMethod> read_methods() {
     f.optional("labels", m.labels, IntRange{.least = 1});
     f.optional("loss_on_first", m.loss_on_first);
     f.optional("distils", m.distils);
+    f.optional("generates", m.generates);
+    f.optional("scores_completions", m.scores_completions);
     if (f.has("passes"))
       f.optional_objects("passes", m.passes, [](Fields& own, SidePass& pass) {
         own("of", pass.of);
         own("name", pass.name);
         own.optional("times", pass.times, IntRange{.least = 1});
         own.optional("in_graph", pass.in_graph);
+        own.optional("is_old", pass.is_old);
       });
     f("source", m.source);
     f.refuse_unknown();
@@ -97,6 +101,11 @@ bool has_own_head(const Recipe& recipe) {
 Reference reference_of(const Recipe& recipe) {
   if (recipe.objective.method.is_usual() || !recipe.objective.method->has_pass_of(PassModel::Reference))
     return Reference::None;
+  const TrainingMethod& method = *recipe.objective.method;
+  const RolloutConvention* const convention = method.generates ? rollout_convention(recipe.framework->name) : nullptr;
+  const bool has_none =
+      convention && std::ranges::find(convention->references, method.name) == convention->references.end();
+  if (has_none && !recipe.objective.reference) return Reference::None;
   return recipe.objective.reference.value_or(recipe.is_adapter() ? Reference::Adapter : Reference::Copy);
 }
 

@@ -23,6 +23,7 @@ struct SidePass {
   PassModel of{};
   std::string name;  // "log-probs of the reference"
   std::int64_t times = 1;
+  bool is_old = false;   // of the policy that generated, before it is trained
   bool in_graph = true;  // it runs while what the pass with gradients saved is alive
 };
 
@@ -32,7 +33,9 @@ struct TrainingMethod {
   std::string framework;     // of a question that names none
   std::int64_t answers = 1;  // rows that the model reads per row of the data
   MethodHead head{};
-  std::int64_t labels = 1;  // of a score head
+  std::int64_t labels = 1;          // of a score head
+  bool generates = false;           // the model writes the answers that it is trained on
+  bool scores_completions = false;  // logits of the answers alone
   bool loss_on_first = false;
   bool distils = false;
   std::vector<SidePass> passes;

@@ -113,6 +113,8 @@ void set_reference(Variant& v, const Setting& s) {
   v.request.recipe.objective.reference = parse_name<Reference>(s.value, s.change->name);
 }
 
+void set_engine(Variant& v, const Setting& s) { v.request.rollout.engine = parse_engine(s.value); }
+
 void set_kernels(Variant& v, const Setting& s) {
   v.request.recipe.kernels = parse_name<LayerKernels>(s.value, s.change->name);
 }
@@ -170,6 +172,55 @@ std::string precomputed(Request r) {
   return if_so(runs && r.recipe.framework->preference.precomputes_reference && r.recipe.loss != LossKernel::Fused,
                "precomputed");
 }
+/// The engine of a method that generates; nullptr: nothing is generated.
+const GenerationEngine* engine_of_question(Request r) {
+  if (r.recipe.objective.method.is_usual() || !r.recipe.objective.method->generates) return nullptr;
+  const RolloutConvention* const convention = rollout_convention(r.recipe.framework->name);
+  if (!convention) return nullptr;
+  return r.rollout.engine.engine ? &**r.rollout.engine.engine : &*convention->engine;
+}
+/// The engine as it is asked for, which then is named.
+EngineChoice named_engine(Request r, const GenerationEngine& engine) {
+  EngineChoice choice = r.rollout.engine;
+  choice.engine = engine;
+  return choice;
+}
+bool is_beside_training(Request r, const GenerationEngine* engine) {
+  return engine && !engine->in_trainer && r.rollout.engine.place != EnginePlace::Server;
+}
+std::string sleeping_engine(Request r) {
+  const GenerationEngine* const engine = engine_of_question(r);
+  if (!is_beside_training(r, engine) || !engine->can_sleep) return "";
+  EngineChoice choice = named_engine(r, *engine);
+  if (choice.sleeps.value_or(rollout_convention(r.recipe.framework->name)->sleeps)) return "";
+  choice.sleeps = true;
+  return to_text(choice);
+}
+std::string engine_with_less(Request r) {
+  const GenerationEngine* const engine = engine_of_question(r);
+  if (!is_beside_training(r, engine)) return "";
+  EngineChoice choice = named_engine(r, *engine);
+  const double now = choice.utilisation.value_or(rollout_convention(r.recipe.framework->name)->utilisation);
+  constexpr double kLeast = 0.2;
+  choice.utilisation = now / 2;
+  return if_so(now / 2 >= kLeast / 2 && now > kLeast, to_text(choice));
+}
+std::string synced_adapter(Request r) {
+  const GenerationEngine* const engine = engine_of_question(r);
+  if (!engine || engine->in_trainer || !r.recipe.is_adapter() || r.rollout.engine.syncs_adapter) return "";
+  EngineChoice choice = named_engine(r, *engine);
+  choice.syncs_adapter = true;
+  return to_text(choice);
+}
+/// An engine with graphs and a pool in the place of the trainer's own module.
+std::string own_engine(Request r) {
+  const GenerationEngine* const engine = engine_of_question(r);
+  if (!engine || !engine->in_trainer) return "";
+  for (const GenerationEngine& other : generation_engines())
+    if (!other.in_trainer && other.can_sleep) return other.name + ":sleep=yes";
+  return "";
+}
+
 /// Twice as many GPUs share each sequence, where the trainer does that and each keeps enough of it.
 std::string shared_context(Request r) {
   const std::int64_t cp = 2 * r.options.cp;
@@ -287,6 +338,7 @@ using Tried = std::vector<std::string_view>;
 Tried tried_checkpointing(Request) { return {"none", "full"}; }
 /// A trainer with a loss of its own has no other.
 Tried tried_loss(Request r) {
+  if (!r.recipe.objective.method.is_usual() && r.recipe.objective.method->generates) return {to_string(r.recipe.loss)};
   if (!r.recipe.objective.method.is_usual()) return can_fuse(r) ? Tried{"plain", "fused"} : Tried{"plain"};
   const FrameworkConvention& framework = *r.recipe.framework;
   if (const auto own = framework.defaults.loss) return {to_string(*own)};
@@ -430,6 +482,13 @@ std::vector<Change> make_table() {
        set_reference,
        {{kSave, precomputed, "the reference before training", "its log-probs take one pass over the data before"},
         {kRun, precomputed}}},
+      {"rollout-engine",
+       set_engine,
+       {{kSave, sleeping_engine, "an engine that sleeps", "it gives its memory back while the model trains"},
+        {kSave, engine_with_less, "a smaller share for the engine", "fewer sequences at once"},
+        {kSave, synced_adapter, "adapters alone sent to the engine", "the engine adds them itself"},
+        {kRun, own_engine},
+        {kRun, synced_adapter}}},
       {"micro-batch",
        set_count<&Recipe::micro_batch>,
        {{kSave, one_sequence, "", "more --grad-accum keeps the batch"}, {kShorten, twice_as_many}}},

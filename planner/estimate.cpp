@@ -15,6 +15,7 @@
 #include "planner/job.h"
 #include "planner/job_metrics.h"
 #include "planner/recommend.h"
+#include "planner/rollout_phases.h"
 #include "planner/strategy_estimate.h"
 
 namespace gpuplan {
@@ -35,6 +36,7 @@ EstimateResult estimate(const EstimateRequest& request) {
   settle_stack(r);
   validate_recipe(r.recipe, r.model, r.cluster);
   check_teacher(r);
+  check_answers(r);
   const EstimateRequest asked = r;
   const FrameworkConvention& framework = *r.recipe.framework;
   ChosenFreely chosen;
@@ -228,6 +230,9 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
                       : "linear attention runs transformers' loops in torch: flash-linear-attention is not installed");
   if (r.model.num_encoder_layers > 0) out.push_back("encoder and decoder both read the stated number of tokens");
   if (r.model.moe.is_present()) out.push_back("experts get equal shares of the tokens");
+  const auto planned = std::ranges::find(result.strategies, "", &StrategyEstimate::not_applicable);
+  const bool has_rollout = !c.objective.method.is_usual() && c.objective.method->generates;
+  if (has_rollout && planned != result.strategies.end()) out.push_back(rollout_assumption(Job(r, planned->strategy)));
   const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : c.seq_len;
   const bool is_cut = c.packing != Packing::Packed && per_row > c.seq_len;
   out.push_back(fmt::format("data: {} rows of {} tokens{}, {:g} epoch{}", format_grouped(r.dataset.rows), per_row,

@@ -17,6 +17,7 @@
 #include "models/framework.h"
 #include "models/model_spec.h"
 #include "models/recipe.h"
+#include "models/rollout.h"
 #include "models/trained_model.h"
 #include "planner/state_sizes.h"
 #include "planner/strategy.h"
@@ -71,6 +72,7 @@ struct EstimateRequest {
   std::shared_ptr<const Profile> profile;  // null: the shipped one of the first GPU
   NotGiven not_given;
   std::shared_ptr<const ModelSpec> teacher;  // of a method that distils
+  Rollout rollout;                           // of a method that generates, or of a question about generation alone
 };
 
 /// Tokens of all epochs; the most that can be counted where they are more.

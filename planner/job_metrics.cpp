@@ -4,12 +4,19 @@
 #include <cmath>
 
 #include "models/ledger.h"
+#include "models/rollout.h"
+#include "planner/rollout_phases.h"
 
 namespace gpuplan {
 namespace {
 
-/// Packing fills sequences; otherwise every row takes one.
-double sequences_of(const Dataset& data, const Recipe& recipe) {
+/// Packing fills sequences; otherwise every row takes one. Where the model answers, a row is a prompt with so many
+/// answers, and they are trained on in several passes.
+double sequences_of(const Job& job) {
+  const Dataset& data = job.request.dataset;
+  const Recipe& recipe = job.recipe();
+  if (generates(job))
+    return double(data.rows) * double(job_rollout(job).batch.generations) * double(job.request.rollout.iterations);
   if (recipe.packing != Packing::Packed) return double(data.rows);
   const std::int64_t per_row = data.tokens_per_row > 0 ? data.tokens_per_row : recipe.seq_len;
   return std::ceil(double(data.rows) * double(per_row) / double(recipe.seq_len));
@@ -42,6 +49,7 @@ double tokens_without_padding(const Recipe& recipe, const Dataset& data) {
 std::int64_t padded_length(const Recipe& recipe, const Dataset& data) {
   if (recipe.packing != Packing::Dynamic) return recipe.seq_len;
   const double mean = tokens_without_padding(recipe, data), longest = double(recipe.seq_len);
+  if (unpads_rows(recipe)) return std::int64_t(std::ceil(mean));
   const double spread = std::min(mean, longest - mean), b = double(recipe.rows());
   return std::min(recipe.seq_len, std::int64_t(std::ceil(mean + spread * (b - 1) / (b + 1))));
 }
@@ -98,7 +106,7 @@ std::int64_t global_batch_of(const Job& job) {
 }
 
 std::int64_t steps_per_epoch_of(const Job& job) {
-  return std::int64_t(std::ceil(sequences_of(job.request.dataset, job.recipe()) / double(global_batch_of(job))));
+  return std::int64_t(std::ceil(sequences_of(job) / double(global_batch_of(job))));
 }
 
 }  // namespace
@@ -119,7 +127,7 @@ JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak) {
   f.epoch = double(f.steps_per_epoch) * step;
   f.total = total_time(job, step);
   const auto price = r.price_per_gpu_hour ? r.price_per_gpu_hour : r.cluster.price_per_gpu_hour;
-  if (price) f.cost_usd = *price * double(mesh.world()) * f.total.value / 3600.0;
+  if (price) f.cost_usd = *price * double(mesh.world() + engine_gpus(r, mesh)) * f.total.value / 3600.0;
   return f;
 }
 

@@ -395,6 +395,7 @@ std::string describe(PeakInstant instant, std::uint16_t unit, std::int64_t num_l
     case PeakInstant::Evaluation: return "evaluation";
     case PeakInstant::Saving: return "saving";
     case PeakInstant::OtherModel: return "pass of another model";
+    case PeakInstant::Generation: return "generation of answers";
   }
   return {};
 }

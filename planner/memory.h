@@ -11,7 +11,8 @@
 namespace gpuplan {
 
 /// When the peak happens, in words a report can print.
-/// OtherModel: a pass of another model than the one that is trained (planner/phases.h).
+/// OtherModel: a pass of another model than the one that is trained; Generation: an engine writes answers, or takes new
+/// weights (planner/phases.h).
 enum class PeakInstant : std::uint8_t {
   Forward,
   LogitsAndLoss,
@@ -21,7 +22,8 @@ enum class PeakInstant : std::uint8_t {
   Loading,
   Evaluation,
   Saving,
-  OtherModel
+  OtherModel,
+  Generation
 };
 
 /// Holds what one scalar pass finds: the peak of tensors, and what the allocator and the host need beside it.

@@ -2,17 +2,27 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 #include "models/training_method.h"
 #include "planner/job_metrics.h"
 #include "planner/program_builder.h"
+#include "planner/rollout_phases.h"
 
 namespace gpuplan {
 namespace {
 
 bool is_one_phase(const Job& job) {
   return job.recipe().objective.method.is_usual() || job.recipe().objective.method->passes.empty();
+}
+
+/// Says whether the trainer computes the log-probs of the policy that generated in a pass of their own.
+bool runs_old_pass(const Job& job) {
+  const RolloutConvention* const convention = rollout_convention(job.framework.name);
+  if (!convention || convention->old_log_probs == OldLogProbs::Never) return false;
+  const JobRollout rollout = job_rollout(job);
+  return convention->old_log_probs == OldLogProbs::Always || !rollout.setup.engine->in_trainer || rollout.steps > 1;
 }
 
 /// Job of a pass without gradients over `model` (null: the job's).
@@ -103,7 +113,8 @@ StepTime seconds_of(const SidePhase& phase, const StepColumns& columns) {
   build_step_program(program, phase.job, columns.models, columns.of_rank, nullptr, Layers::Folded);
   const StepTime step = forward_pass(program, columns.models, make_step_comm(phase.job));
   const double steps = phase.is_before_training ? double(job_metrics(phase.job, step.step, {1.0}).steps_per_epoch) : 1;
-  return times(step, double(phase.times) * steps);
+  const double passes = generates(phase.job) ? 1 / double(phase.job.request.rollout.iterations) : 1;  // over an answer
+  return times(step, double(phase.times) * steps * passes);
 }
 
 }  // namespace
@@ -114,6 +125,7 @@ std::vector<SidePhase> side_phases(const Job& job) {
   const Reference reference = reference_of(job.recipe());
   for (const SidePass& pass : job.recipe().objective.method->passes) {
     if (pass.of == PassModel::Reference && reference == Reference::None) continue;
+    if (pass.is_old && !runs_old_pass(job)) continue;
     SidePhase phase = pass.of == PassModel::Reference ? reference_phase(job, reference)
                       : pass.of == PassModel::Policy
                           ? SidePhase{.name = {}, .job = pass_of(job, Pass::Forward, nullptr, false)}
@@ -122,7 +134,7 @@ std::vector<SidePhase> side_phases(const Job& job) {
                                       .has_own_weights = true};
     phase.name = pass.name;
     phase.times = pass.times;
-    const bool is_after = pass.of == PassModel::Policy && job.framework.preference.policy_pass_in_graph;
+    const bool is_after = pass.of == PassModel::Policy && !pass.is_old && job.framework.preference.policy_pass_in_graph;
     phase.in_graph = (pass.in_graph || is_after) && !phase.is_before_training;
     phases.push_back(std::move(phase));
   }
@@ -139,6 +151,7 @@ std::vector<Peak> replay_phases(const Job& job, const StepProgram& program) {
     for (const PhaseBytes& b : bytes) add_resident(peaks[c], b);
     for (std::size_t i = 0; i < phases.size(); ++i)
       if (!phases[i].is_before_training) add_phase(peaks[c], phases[i], bytes[i]);
+    if (generates(job)) add_rollout(peaks[c], job);
   }
   return peaks;
 }
@@ -172,18 +185,28 @@ std::vector<PhaseFigures> phase_figures(const Job& job, std::span<const Peak> pe
                    .time = seconds_of(timed[next++], columns),
                    .is_before_training = phase.is_before_training});
   }
+  if (!generates(job)) return out;
+  Seconds passes;
+  for (const PhaseFigures& phase : std::span(out).subspan(1)) passes += phase.time.step;
+  std::ranges::move(rollout_figures(job, peak, train.step, passes), std::back_inserter(out));
   return out;
 }
 
-StepTime side_time(const Job& job, const StepColumns& columns) {
+StepTime side_time(const Job& job, const StepColumns& columns, Seconds train) {
   StepTime sum;
   if (job.recipe().objective.method.is_usual()) return sum;
   for (const SidePhase& phase : average_phases(job))
     if (!phase.is_before_training) sum += seconds_of(phase, columns);
+  if (generates(job))
+    for (const PhaseFigures& phase : rollout_figures(job, {}, train, sum.step)) {
+      sum += phase.time;
+      sum.step = sum.step - phase.beside;
+    }
   return sum;
 }
 
 DetailedPeak detailed_phases(const Job& job, const StepProgram& program, std::size_t rank_class, const Peak& peak) {
+  const bool is_of_engine = peak.instant == PeakInstant::Generation;
   const bool is_of_other = peak.instant == PeakInstant::OtherModel;
   const std::int64_t num_layers = job.model.num_layers();
   const std::vector<SidePhase> phases = side_phases(job);
@@ -195,7 +218,8 @@ DetailedPeak detailed_phases(const Job& job, const StepProgram& program, std::si
     most = bytes, highest = &phase;
   }
   DetailedPeak out = replay_detailed(program, program.classes[rank_class], num_layers,
-                                     !is_of_other        ? Moment::Peak
+                                     is_of_engine        ? Moment::Start
+                                     : !is_of_other      ? Moment::Peak
                                      : highest->in_graph ? Moment::Loss
                                                          : Moment::Start);
   const auto add = [&](const DetailedPeak::Item& item) {
@@ -219,6 +243,8 @@ DetailedPeak detailed_phases(const Job& job, const StepProgram& program, std::si
     for (DetailedPeak::Item& item : own.items)
       if (item.bytes.count != 0) add({highest->name + ": " + item.name, item.bytes, item.category, item.count});
   }
+  if (generates(job) && peak.tensors > out.tensors)
+    add({"the engine that generates", peak.tensors - out.tensors, Category::Workspace, 1});
   std::ranges::stable_sort(out.items, std::greater{}, &DetailedPeak::Item::bytes);
   return out;
 }

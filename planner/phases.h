@@ -41,6 +41,8 @@ struct PhaseFigures {
   Bytes tensors;        // the most that is alive while it runs, other models included
   StepTime time;        // per step; of one that runs before training: all of it
   bool is_before_training{};
+  Seconds beside;     // of its time, what runs beside training
+  std::string bound;  // what keeps it from being faster, where that is no part of its time; empty: see there
 };
 
 /// Every phase of a job whose method is not the usual one, that with gradients first, which takes `train`. `peaks` are
@@ -48,9 +50,9 @@ struct PhaseFigures {
 std::vector<PhaseFigures> phase_figures(const Job& job, std::span<const Peak> peaks, const StepTime& train,
                                         const StepColumns& columns);
 
-/// Time of the phases beside the pass with gradients, per step, of rows of their mean length; nothing is built where
-/// there are none.
-StepTime side_time(const Job& job, const StepColumns& columns);
+/// Time of the phases beside the pass with gradients, which takes `train`, per step, of rows of their mean length;
+/// nothing is built where there are none.
+StepTime side_time(const Job& job, const StepColumns& columns, Seconds train);
 
 /// The parts of a peak that a phase beside the pass with gradients sets: what waits for it, and what it holds itself.
 DetailedPeak detailed_phases(const Job& job, const StepProgram& program, std::size_t rank_class, const Peak& peak);

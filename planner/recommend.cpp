@@ -28,29 +28,29 @@ int rank_of(const StrategyEstimate& e) {
 
 namespace {
 
-using Row = StrategyEstimate;
+using EstimateRow = StrategyEstimate;
 
-double score(const Row& e, Preference preference) { return score_of(e, preference); }
+double score(const EstimateRow& e, Preference preference) { return score_of(e, preference); }
 
 /// Gives what decides between plans whose difference by the preference lies inside the error, in this order.
 std::array<Preference, 2> wishes(Preference first) { return {first, second_wish(first)}; }
 
 template <class Matches>
-const Row* find_row(const EstimateResult& result, Matches matches) {
-  for (const Row& e : result.strategies)
+const EstimateRow* find_row(const EstimateResult& result, Matches matches) {
+  for (const EstimateRow& e : result.strategies)
     if (e.not_applicable.empty() && matches(e.strategy)) return &e;
   return nullptr;
 }
 
-using Rows = std::vector<const Row*>;
+using Rows = std::vector<const EstimateRow*>;
 
 /// Those of the highest rank.
-Rows candidates(std::span<const Row> rows) {
+Rows candidates(std::span<const EstimateRow> rows) {
   int highest = 1;
-  for (const Row& e : rows)
+  for (const EstimateRow& e : rows)
     if (e.not_applicable.empty()) highest = std::max(highest, rank_of(e));
   Rows out;
-  for (const Row& e : rows)
+  for (const EstimateRow& e : rows)
     if (e.not_applicable.empty() && rank_of(e) == highest) out.push_back(&e);
   return out;
 }
@@ -58,20 +58,20 @@ Rows candidates(std::span<const Row> rows) {
 /// Those of `rows` whose score is the best one, but for the error of a prediction.
 Rows within_error(const Rows& rows, Preference preference, double error) {
   double best = std::numeric_limits<double>::infinity();
-  for (const Row* e : rows) best = std::min(best, score(*e, preference));
+  for (const EstimateRow* e : rows) best = std::min(best, score(*e, preference));
   Rows out;
-  for (const Row* e : rows)
+  for (const EstimateRow* e : rows)
     if (score(*e, preference) <= best * (1 + error)) out.push_back(e);
   return out;
 }
 
 }  // namespace
 
-const Row* best_of(std::span<const Row> all, Preference preference, double error) {
+const EstimateRow* best_of(std::span<const EstimateRow> all, Preference preference, double error) {
   Rows rows = candidates(all);
   for (const Preference wish : wishes(preference)) rows = within_error(rows, wish, error);
-  const Row* chosen = nullptr;
-  for (const Row* e : rows)
+  const EstimateRow* chosen = nullptr;
+  for (const EstimateRow* e : rows)
     if (!chosen || e->strategy.simplicity < chosen->strategy.simplicity) chosen = e;
   return chosen;
 }
@@ -79,10 +79,10 @@ const Row* best_of(std::span<const Row> all, Preference preference, double error
 namespace {
 
 /// "single costs the same within the error and takes 3.9 times as long": who lost a tie by the preference.
-std::string tie_text(const Row& chosen, const EstimateRequest& r, const EstimateResult& result) {
+std::string tie_text(const EstimateRow& chosen, const EstimateRequest& r, const EstimateResult& result) {
   constexpr double kVisible = 1.05;
   const auto [first, second] = std::pair{wishes(r.preference)[0], wishes(r.preference)[1]};
-  for (const Row* other : within_error(candidates(result.strategies), first, result.profile.time_error)) {
+  for (const EstimateRow* other : within_error(candidates(result.strategies), first, result.profile.time_error)) {
     if (other->strategy.simplicity >= chosen.strategy.simplicity) continue;
     const double ratio = score(*other, second) / score(chosen, second);
     if (ratio < kVisible) continue;
@@ -99,19 +99,20 @@ std::string tie_text(const Row& chosen, const EstimateRequest& r, const Estimate
 /// Says whether every plan of this kind runs out of memory.
 template <class Matches>
 bool none_fits(const EstimateResult& result, Matches matches) {
-  for (const Row& e : result.strategies)
+  for (const EstimateRow& e : result.strategies)
     if (e.not_applicable.empty() && matches(e.strategy) && e.fits()) return false;
   return true;
 }
 
 /// "the fastest of those that fit (well)", or of which one it is as good.
-std::string best_text(const Row& chosen, Preference preference, const EstimateResult& result) {
-  const Row* best = &chosen;
-  for (const Row* e : candidates(result.strategies))
+std::string best_text(const EstimateRow& chosen, Preference preference, const EstimateResult& result) {
+  const EstimateRow* best = &chosen;
+  for (const EstimateRow* e : candidates(result.strategies))
     if (score(*e, preference) < score(*best, preference)) best = e;
   const bool is_best = score(chosen, preference) <= 1.01 * score(*best, preference);
   const bool is_beaten_by_tight =
-      chosen.fit == Fit::Yes && std::any_of(result.strategies.begin(), result.strategies.end(), [&](const Row& e) {
+      chosen.fit == Fit::Yes &&
+      std::any_of(result.strategies.begin(), result.strategies.end(), [&](const EstimateRow& e) {
         return e.not_applicable.empty() && e.fit == Fit::Tight && score(e, preference) < score(chosen, preference);
       });
   const std::string of_those = is_beaten_by_tight ? "of those that fit well" : "of those that fit";
@@ -131,9 +132,9 @@ std::string best_text(const Row& chosen, Preference preference, const EstimateRe
 }
 
 /// "mp would be 2.9 times as fast, its GPUs taking turns": what a plan that keeps them all at work forgoes.
-std::string turns_text(const Row& chosen, Preference preference, const EstimateResult& result) {
+std::string turns_text(const EstimateRow& chosen, Preference preference, const EstimateResult& result) {
   if (chosen.strategy.takes_turns() || preference != Preference::Speed) return {};
-  for (const Row& e : result.strategies)
+  for (const EstimateRow& e : result.strategies)
     if (e.not_applicable.empty() && e.strategy.takes_turns() && e.fit >= chosen.fit) {
       const double gain = score(chosen, preference) / score(e, preference);
       if (gain > 1 + result.profile.time_error)
@@ -143,10 +144,10 @@ std::string turns_text(const Row& chosen, Preference preference, const EstimateR
 }
 
 /// "fsdp fits tightly and would be 2.9 times as fast": what a plan that fits well forgoes.
-std::string tight_text(const Row& chosen, Preference preference, const EstimateResult& result) {
+std::string tight_text(const EstimateRow& chosen, Preference preference, const EstimateResult& result) {
   if (chosen.fit != Fit::Yes || preference == Preference::Memory) return {};
-  const Row* best = &chosen;
-  for (const Row& e : result.strategies)
+  const EstimateRow* best = &chosen;
+  for (const EstimateRow& e : result.strategies)
     if (e.not_applicable.empty() && e.fit == Fit::Tight && score(e, preference) < score(*best, preference)) best = &e;
   const double gain = score(chosen, preference) / score(*best, preference);
   if (gain <= 1 + result.profile.time_error) return {};
@@ -155,13 +156,13 @@ std::string tight_text(const Row& chosen, Preference preference, const EstimateR
              : fmt::format("; {} fits tightly and would be {:.1f} times as fast", best->strategy.name, gain);
 }
 
-std::string reason_for(const Row& chosen, const EstimateRequest& r, const EstimateResult& result) {
+std::string reason_for(const EstimateRow& chosen, const EstimateRequest& r, const EstimateResult& result) {
   const Strategy& strategy = chosen.strategy;
   const std::string tight = chosen.fit == Fit::Tight    ? fmt::format("; tight: {}", chosen.why_not_yes)
                             : chosen.fit == Fit::IfHost ? fmt::format("; {}", chosen.why_not_yes)
                                                         : "";
   if (r.strategy != "auto") return (tight.empty() ? "asked for, and it fits" : "asked for") + tight;
-  const Row* single = find_row(result, [](const Strategy& s) { return s.is_one_gpu(); });
+  const EstimateRow* single = find_row(result, [](const Strategy& s) { return s.is_one_gpu(); });
   const auto is_replicated = [](const Strategy& s) { return s.is_replicated(); };
   const auto is_sharded = [](const Strategy& s) { return s.layout.shards_optimizer; };
   std::string text = best_text(chosen, r.preference, result);
@@ -185,7 +186,7 @@ std::string reason_for(const Row& chosen, const EstimateRequest& r, const Estima
     if (strategy.layout.shards_weights && !strategy.layout.reshards_after_forward)
       text += "; weights stay gathered until backward because the memory is there, which saves a third of the traffic";
   }
-  const Row* fsdp = find_row(result, [](const Strategy& s) {
+  const EstimateRow* fsdp = find_row(result, [](const Strategy& s) {
     return is_fsdp(s.engine) && s.layout.reshards_after_forward && s.mesh.copies() == 1;
   });
   if (strategy.is_replicated() && fsdp && fsdp->tokens_per_second > 0 &&
@@ -197,7 +198,7 @@ std::string reason_for(const Row& chosen, const EstimateRequest& r, const Estima
 }
 
 /// What would be better, although the recipe is never changed for the user.
-void add_hints(std::vector<std::string>& advice, const Row& chosen, const EstimateRequest& r,
+void add_hints(std::vector<std::string>& advice, const EstimateRow& chosen, const EstimateRequest& r,
                const EstimateResult& result) {
   if (chosen.max_micro_batch && *chosen.max_micro_batch > r.recipe.micro_batch && r.recipe.grad_accum == 1 &&
       chosen.time.host > 0.7 * chosen.time.step)
@@ -242,22 +243,22 @@ std::vector<std::vector<Setting>> ways_to_run(const EstimateRequest& r) {
 }
 
 /// The plans of a question: with what it leaves free chosen, the best alone.
-std::vector<Row> plans_of(const Variant& variant) {
+std::vector<EstimateRow> plans_of(const Variant& variant) {
   if (!variant.request.not_given.are_chosen) return estimate_strategies(variant);
-  const std::optional<Row> best = choose_freely(variant).best;
-  return best ? std::vector<Row>{*best} : std::vector<Row>{};
+  const std::optional<EstimateRow> best = choose_freely(variant).best;
+  return best ? std::vector<EstimateRow>{*best} : std::vector<EstimateRow>{};
 }
 
 /// Plans one or two changes away from the question that are better than `chosen` by more than the error.
 std::vector<BetterWay> better_ways(const EstimateRequest& r, const EstimateRequest& asked, const EstimateResult& result,
-                                   const Row& chosen) {
+                                   const EstimateRow& chosen) {
   const double error = result.profile.time_error;
   std::vector<BetterWay> all;
   for (const std::vector<Setting>& settings : ways_to_run(r)) {
     if (settings.empty() && r.strategy == "auto") continue;
     Variant variant = changed({asked, result.profile}, settings);
     variant.request.strategy = "auto";
-    for (Row& e : plans_of(variant)) {
+    for (EstimateRow& e : plans_of(variant)) {
       if (!e.fits() || rank_of(e) < rank_of(chosen)) continue;
       const bool is_other = r.strategy != "auto" && e.strategy.name != r.strategy;
       if (settings.empty() && !is_other) continue;
@@ -394,15 +395,15 @@ class Search {
   }
 
   /// The row that a changed plan is compared with: that of its strategy, else the first one that is possible.
-  const Row* counterpart(const StrategyEstimate& e) const {
-    const Row* same = find_row(result_, [&](const Strategy& s) { return s.name == e.strategy.name; });
+  const EstimateRow* counterpart(const StrategyEstimate& e) const {
+    const EstimateRow* same = find_row(result_, [&](const Strategy& s) { return s.name == e.strategy.name; });
     return same ? same : find_row(result_, [](const Strategy&) { return true; });
   }
 
   /// "--loss fused (12 % more time per token): then fsdp fits".
   std::string worded(const Together& all, std::string_view joined_by, const StrategyEstimate& fitting, const char* then,
                      const char* remark = "") const {
-    const Row* before = counterpart(fitting);
+    const EstimateRow* before = counterpart(fitting);
     const std::string time = before ? describe_time(*before, fitting) : "";
     const std::string how = fitting.fit == Fit::Tight ? " tightly"
                             : fitting.fit == Fit::IfHost
@@ -449,10 +450,10 @@ class Search {
 
 Recommendation recommend(const EstimateRequest& r, const EstimateRequest& asked, const EstimateResult& result) {
   Recommendation out;
-  const Row* chosen = best_of(result.strategies, r.preference, result.profile.time_error);
+  const EstimateRow* chosen = best_of(result.strategies, r.preference, result.profile.time_error);
   if (!chosen) {
     out.reason = r.strategy == "auto" ? "no strategy fits" : fmt::format("{} does not fit", r.strategy);
-    for (const Row& e : result.strategies)
+    for (const EstimateRow& e : result.strategies)
       if (r.strategy != "auto" && !e.not_applicable.empty())
         out.reason = fmt::format("{} is not possible here: {}", r.strategy, e.not_applicable);
     const FrameworkConvention& framework = *r.recipe.framework;

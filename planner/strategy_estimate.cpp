@@ -14,6 +14,7 @@
 #include "models/optimizers.h"
 #include "planner/job_metrics.h"
 #include "planner/program_builder.h"
+#include "planner/rollout_phases.h"
 #include "planner/state_sizes.h"
 #include "planner/step_inputs.h"
 #include "planner/step_temporaries.h"
@@ -193,7 +194,9 @@ ClassMemory class_memory(const Job& job, const CommonMemory& common, const StepP
   m.tiers = memory_tiers(m.peak, corrected_gpu(job, c), job.profile,
                          {.in_use = rank < in_use.size() ? in_use[rank] : Bytes{},
                           .uses_nccl = !job.is_one_process(),
-                          .lengths_vary = job.recipe().packing == Packing::Dynamic,
+                          // blocks are given back before each generation: torch.cuda.empty_cache() in sync_weights of
+                          // trl/generation/vllm_generation.py, verl/workers/fsdp_workers.py rollout_mode
+                          .lengths_vary = job.recipe().packing == Packing::Dynamic && !generates(job),
                           .unplaced = unplaced,
                           .allocator = job.framework.state.allocator});
   return m;
@@ -235,7 +238,7 @@ void check_host(StrategyEstimate& e) {
 void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program, std::span<const Peak> peaks,
                  const CommonMemory& common) {
   e.strategy = job.strategy;
-  e.num_gpus_used = job.strategy.mesh.world();
+  e.num_gpus_used = job.strategy.mesh.world() + engine_gpus(job.request, job.strategy.mesh);
   e.fit = Fit::Yes, e.chance = 1;
   e.memory_range = job.cluster().gpus.front().is_cpu ? std::nullopt : common.range;
   Bytes worst{std::numeric_limits<std::int64_t>::min()};
@@ -257,6 +260,7 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
   e.save = common.save;
   e.host = host_memory(job, e.peak, e.save);
   check_host(e);
+  if (generates(job) && !rollout_refusal(job).empty()) e.fit = Fit::No, e.chance = 0;
 }
 
 /// The verdict that is there in words.
@@ -269,6 +273,11 @@ void describe_verdict(StrategyEstimate& e, const Job& job, const StepProgram& pr
     e.why_not_yes = describe_fit(on_gpus, e.tiers, e.memory_range, job.cluster().gpus[tightest]);
     if (e.peak.tensors > e.peak.step) e.why_not_yes += fmt::format(" ({})", describe(e.peak.instant, e.peak.unit, 0));
   }
+  if (generates(job))
+    if (std::string refusal = rollout_refusal(job); !refusal.empty()) {
+      e.why_not_yes = std::move(refusal);
+      return;
+    }
   if (on_gpus < Fit::Tight) return;
   if (!e.host.fits) {
     e.why_not_yes =
@@ -335,7 +344,10 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts p
   if (!job.recipe().objective.method.is_usual()) {
     e.phases = phase_figures(job, peaks, e.time, columns);
     for (const PhaseFigures& phase : std::span(e.phases).subspan(1))
-      if (!phase.is_before_training) e.time += phase.time;
+      if (!phase.is_before_training) {
+        e.time += phase.time;
+        e.time.step = e.time.step - phase.beside;
+      }
   }
   e.time_range = time_range(job);
   e.coverage = gemm_coverage(program, columns.models.front());

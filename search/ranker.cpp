@@ -252,7 +252,7 @@ void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, std::i
   Seconds step = time_of_built(part, bench);
   if (skipped_rounds > 0) step += double(skipped_rounds) * (step - bench.full);
   bench.job->request.recipe.grad_accum = batch.accum;
-  step += side_time(job, *bench.columns).step;
+  step += side_time(job, *bench.columns, step).step;
   price(part, bench, batch, e, step, out);
 }
 

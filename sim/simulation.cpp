@@ -331,7 +331,8 @@ SimulatedPlan simulate_plan(const Job& job, const SimOptions& options) {
   plan.simulation =
       is_long ? simulate_figures(job, columns, options)
               : simulate({.job = job, .program = program, .columns = columns, .comm = make_step_comm(job)}, options);
-  if (!job.recipe().objective.method.is_usual()) add_side_phases(plan.simulation, side_time(job, columns));
+  if (!job.recipe().objective.method.is_usual())
+    add_side_phases(plan.simulation, side_time(job, columns, plan.simulation.step_time()));
   const Seconds step = plan.simulation.step_time();
   const FlopsPerSec peak = total_peak(columns);
   const double num_gpus = double(plan.estimate.num_gpus_used);

@@ -249,8 +249,10 @@ void emit_head(LayerGraph& graph, const LedgerContext& context) {
   const bool is_compared = !c.recipe.objective.method.is_usual();
   if (has_own_head(c.recipe))
     score(t, x);
-  else if (is_compared)
+  else if (is_compared && !has_chunked_log_probs(c.recipe))
     log_probs(t, x);
+  else if (is_compared && c.recipe.pass != Pass::Train)
+    chunked_log_probs(t, x);
   else if (c.recipe.loss == LossKernel::Plain || c.recipe.loss == LossKernel::InPlace)
     materialised(t, x);
   else

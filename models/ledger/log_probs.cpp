@@ -5,6 +5,7 @@
 
 #include "base/narrow.h"
 #include "models/ledger/tape.h"
+#include "models/rollout.h"
 #include "models/training_method.h"
 
 namespace gpuplan {
@@ -114,7 +115,8 @@ void log_probs_backward(Tape& t, const Tape::Step& s) {
 /// The hidden states whose logits are asked for.
 LocalId scored(Tape& t, LocalId x, std::int64_t width) {
   const std::int64_t completion = t.c.recipe.objective.completion_len;
-  if (!t.c.framework.preference.keeps_completions || completion <= 0 || completion + 1 >= t.c.recipe.seq_len) return x;
+  const bool is_asked = t.c.recipe.objective.method->scores_completions || t.c.framework.preference.keeps_completions;
+  if (!is_asked || unpads_rows(t.c.recipe) || completion <= 0 || completion + 1 >= t.c.recipe.seq_len) return x;
   const std::int64_t elements = t.c.recipe.rows() * (completion + 1) * width;
   return copied(t, x, "hidden states of the completions", elements, elements);
 }
@@ -146,7 +148,8 @@ void fused_pairs(Tape& t, LocalId x, const LinearRef& head) {
   const LocalId low = like_logits(t, "logits of one pair", chunk, compute);
   const LocalId wide = like_logits(t, "log-softmax of one pair", chunk, Dtype::F32);
   const LocalId grad = like_logits(t, "gradient of one pair", chunk, compute);
-  const bool compares = reference_of(t.c.recipe) != Reference::None;
+  const bool compares =
+      !t.c.recipe.objective.method->generates && reference_of(t.c.recipe) != Reference::None;  // in the same chunks
   const LocalId other = compares ? like_logits(t, "reference's logits of one pair", chunk, compute) : kNoLocal;
   const LocalId dx =
       t.tensor("gradient of the head input", N * head.in, compute, {Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count});
@@ -191,13 +194,29 @@ LocalId divergence(Tape& t, LocalId logits) {
   return wide;
 }
 
+/// One kernel makes log-probs of the logits, in backward their gradient in their place. Source:
+/// Dao-AILab/flash-attention flash_attn/ops/triton/cross_entropy.py (inplace_backward), which verl's
+/// logprobs_from_logits calls.
+void in_place(Tape& t, LocalId logits) {
+  const double bytes = double(t.at(logits).bytes().count);
+  log_probs_op(t, {logits}, {}, bytes);
+  t.saves(logits, "cross-entropy backward");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        log_probs_op(tape, {s.ids[0]}, {s.ids[0]}, 2.0 * double(tape.at(s.ids[0]).bytes().count));
+        tape.set_grad(s.ids[0], s.ids[0]);
+      },
+      {logits});
+}
+
 }  // namespace
 
 void log_probs(Tape& t, LocalId x) {
   const LinearRef& head = t.c.model.head;
   const FrameworkPreference& preference = t.c.framework.preference;
   const TrainingMethod& method = *t.c.recipe.objective.method;
-  if (t.c.recipe.loss == LossKernel::Fused) return fused_pairs(t, x, head);
+  const bool is_fused = t.c.recipe.loss == LossKernel::Fused && (!method.generates || t.c.recipe.pass == Pass::Train);
+  if (is_fused) return fused_pairs(t, method.generates ? scored(t, x, head.in) : x, head);
   const LocalId logits = cap_logits(t, linear(t, scored(t, x, head.in), head, LocalKind::Logits));
   if (method.distils) {
     if (t.c.recipe.pass == Pass::Train)
@@ -206,6 +225,7 @@ void log_probs(Tape& t, LocalId x) {
       t.cast(logits, t.c.numerics.logits, "output of the teacher");
     return;
   }
+  if (t.c.recipe.loss == LossKernel::InPlace) return in_place(t, logits);
   const Dtype handed = preference.upcasts_logits ? Dtype::F32 : t.c.numerics.logits;
   const LocalId output = t.cast(logits, handed, "logits as the trainer gets them");
   const LocalId first = loss_on_first(t, output);
@@ -216,6 +236,20 @@ void log_probs(Tape& t, LocalId x) {
   }
   const LocalId saved = saved_for_log_probs(t, in);
   t.then_backward(log_probs_backward, {logits, preference.keeps_output ? output : kNoLocal, saved, first});
+}
+
+bool has_chunked_log_probs(const Recipe& recipe) {
+  return recipe.loss == LossKernel::Chunked && recipe.objective.method->generates;
+}
+
+void chunked_log_probs(Tape& t, LocalId x) {
+  const LinearRef& head = t.c.model.head;
+  const std::int64_t N = t.at(x).elements / head.in;
+  const std::int64_t piece = ceil_div(N * head.out, std::clamp<std::int64_t>(t.c.recipe.loss_chunks, 1, N));
+  const LocalId low = like_logits(t, "logits of one chunk", piece, t.c.numerics.compute);
+  const LocalId wide = like_logits(t, "chunk in fp32", piece, Dtype::F32);
+  t.gemm({x}, {low, wide}, N, head.out, head.in);
+  log_probs_op(t, {low, wide}, {}, 6.0 * double(N) * double(head.out));
 }
 
 void score(Tape& t, LocalId x) {

@@ -163,6 +163,9 @@ LocalId cap_logits(Tape& tape, LocalId logits);
 /// The head's product and what a method that compares answers makes of it: log-probs of the labels. Splits forward
 /// and backward: passes of other models stand between them.
 void log_probs(Tape& tape, LocalId x);
+/// The same of a method that generates, in chunks whose logits exist one after the other.
+bool has_chunked_log_probs(const Recipe& recipe);
+void chunked_log_probs(Tape& tape, LocalId x);
 /// A few numbers per row in the place of the vocabulary, or nothing.
 void score(Tape& tape, LocalId x);
 /// A layer that works on one of several streams and corrects the others, and the projection of all of them to one.

@@ -82,12 +82,46 @@ void list_division(Archive& f, Options& options) {
   }
 }
 
+/// What is generated, of a method that generates; left out of others.
+template <class Archive, class R>
+void list_rollout(Archive& f, R& rollout) {
+  const auto stated = [](std::int64_t number, std::int64_t usual) {
+    return number == usual ? std::nullopt : std::optional(number);
+  };
+  const std::string text = to_text(rollout.engine);
+  std::optional<std::string> engine = text.empty() ? std::nullopt : std::optional(text);
+  std::optional<std::int64_t> generations = stated(rollout.generations, 0), prompt = stated(rollout.prompt_len, 0),
+                              mean_prompt = stated(rollout.mean_prompt, 0), mean = stated(rollout.mean_completion, 0),
+                              most = stated(rollout.max_completion, 0), updates = stated(rollout.updates, 1),
+                              iterations = stated(rollout.iterations, 1);
+  std::optional<double> reward = rollout.reward.value > 0 ? std::optional(rollout.reward.value) : std::nullopt;
+  constexpr IntRange kCounted{1, kMostGradAccum};
+  f.optional("engine", engine);
+  f.optional("generations", generations, kCounted);
+  f.optional("prompt_len", prompt, IntRange{1, kMostSeqLen});
+  f.optional("mean_prompt", mean_prompt, IntRange{1, kMostSeqLen});
+  f.optional("mean_completion", mean, IntRange{1, kMostSeqLen});
+  f.optional("max_completion", most, IntRange{1, kMostSeqLen});
+  f.optional("updates", updates, kCounted);
+  f.optional("iterations", iterations, kCounted);
+  f.optional("reward_seconds", reward, NumberRange{0, 1e9});
+  if constexpr (Archive::kReads) {
+    if (engine) rollout.engine = parse_engine(*engine);
+    rollout.generations = generations.value_or(0), rollout.prompt_len = prompt.value_or(0);
+    rollout.mean_prompt = mean_prompt.value_or(0);
+    rollout.mean_completion = mean.value_or(0), rollout.max_completion = most.value_or(0);
+    rollout.updates = updates.value_or(1), rollout.iterations = iterations.value_or(1);
+    rollout.reward = Seconds{reward.value_or(0)};
+  }
+}
+
 template <class Archive, class Request>
 void list_options(Archive& f, Request& request) {
   f("preference", request.preference);
   f("price_per_gpu_hour", request.price_per_gpu_hour, NumberRange{0, 1e9});
   f("shard_size", request.options.shard_size, IntRange{1, kMostCount});
   list_division(f, request.options);
+  list_rollout(f, request.rollout);
   f.optional("reduce_bucket_size", request.options.reduce_bucket_size, IntRange{-1, 1'000'000'000'000});
   f.optional("overlap_comm", request.options.overlap_comm);
   f.optional("zero_quantized_weights", request.options.zero_quantized_weights);

@@ -27,6 +27,7 @@ std::string_view short_name(PeakInstant instant) {
     case PeakInstant::Evaluation: return "eval";
     case PeakInstant::Saving: return "save";
     case PeakInstant::OtherModel: return "reference";
+    case PeakInstant::Generation: return "generation";
   }
   return "";
 }

@@ -162,11 +162,15 @@ std::string phases_text(const StrategyEstimate& e, const Screen& screen) {
               .rows = {}};
   for (const PhaseFigures& phase : e.phases)
     table.add({{"  " + phase.name},
-               {format_grouped(phase.rows)},
-               {phase.resident.count > 0 ? format_bytes(phase.resident) : "shared"},
-               {format_bytes(phase.tensors)},
-               {format_duration(phase.time.step) + (phase.is_before_training ? " once" : "")},
-               {std::string(bound_of(phase.time))}});
+               {phase.rows > 0 ? format_grouped(phase.rows) : ""},
+               {phase.resident.count > 0 ? format_bytes(phase.resident)
+                : phase.rows > 0         ? "shared"
+                                         : ""},
+               {phase.tensors.count > 0 ? format_bytes(phase.tensors) : ""},
+               {format_duration(phase.time.step) + (phase.is_before_training ? " once"
+                                                    : phase.beside.value > 0 ? " beside training"
+                                                                             : "")},
+               {phase.bound.empty() ? std::string(bound_of(phase.time)) : phase.bound}});
   return heading("Phases of a step", screen) + render(table, screen);
 }
 

@@ -115,10 +115,30 @@ TEST_CASE("a value that is not known is named where it is needed, and left out w
   CHECK(has_note(r, "what $@ adds is not known"));
 }
 
+TEST_CASE("verl's main_ppo is read: prompts stand for all their answers") {
+  const std::string command =
+      "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.model.path=m "
+      "data.train_batch_size=64 data.max_prompt_length=512 data.max_response_length=1024 "
+      "actor_rollout_ref.actor.ppo_mini_batch_size=32 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 "
+      "actor_rollout_ref.actor.use_kl_loss=True actor_rollout_ref.rollout.n=5 actor_rollout_ref.rollout.name=vllm "
+      "actor_rollout_ref.rollout.gpu_memory_utilization=0.6 +actor_rollout_ref.rollout.max_num_seqs=128 "
+      "trainer.n_gpus_per_node=8 trainer.nnodes=1";
+  const EstimateRequest r = script(command).request;
+  CHECK(r.recipe.objective.method->name == "grpo");
+  CHECK(r.recipe.micro_batch == 4);
+  CHECK(r.recipe.grad_accum == 5);       // 32 x 5 answers of a step on 8 GPUs in passes of 4
+  CHECK(r.rollout.sequences == 64 * 5);  // of a generation, so two steps
+  CHECK(to_text(r.rollout.engine) == "vllm:util=0.6,tp=2,seqs=128,sleep=yes");
+  CHECK_FALSE(script_error(command + " actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2").empty());
+  CHECK_FALSE(script_error(command + " --config-name=ppo_megatron_trainer").empty());
+}
+
 TEST_CASE("other trainings, and scripts that train nothing, are refused by name") {
-  CHECK(contains(script_error("swift rlhf --rlhf_type grpo --model m"), "grpo is not modelled"));
-  CHECK(contains(script_error("trl grpo --model_name_or_path m"), "reinforcement learning of TRL"));
-  CHECK(contains(script_error("python3 -m verl.trainer.main_ppo a=b"), "is verl, which is not planned"));
+  CHECK(contains(script_error("swift rlhf --rlhf_type ppo --model m"), "ppo is not modelled"));
+  CHECK(contains(script_error("trl ppo --model_name_or_path m"), "reinforcement learning of TRL"));
+  CHECK(script("trl grpo --model_name_or_path m --use_vllm True --num_generations 4")
+            .request.recipe.objective.method->name == "grpo");
+  CHECK(contains(script_error("python3 -m verl.trainer.main_ppo algorithm.adv_estimator=gae"), "gae is not modelled"));
   CHECK(contains(script_error("swift infer --model m"), "nothing is trained"));
   CHECK(contains(script_error("echo python sft.py --max_length 64"), "starts no training that gpuplan knows"));
   CHECK(contains(script_error("pip install trl\n"), "starts no training"));

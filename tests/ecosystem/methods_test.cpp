@@ -75,8 +75,9 @@ TEST_CASE("keys of one method that is planned alone say so, keys of several are 
     int num_telling = 0;
     for (const std::string& key : job.keys) {
       CAPTURE(key);
-      const std::string file = with_key(least_file("trl"), key, "yes");
-      const auto sign = find_foreign_method("trl", nlohmann::json::parse(file));
+      const std::string& format = job.formats.front();
+      const std::string file = with_key(least_file(format), key, "yes");
+      const auto sign = find_foreign_method(format, nlohmann::json::parse(file));
       REQUIRE(sign);
       if (sign->objective != job.objective) {
         CHECK(contains(error_of({file}), "is not modelled"));
@@ -84,7 +85,7 @@ TEST_CASE("keys of one method that is planned alone say so, keys of several are 
       }
       ++num_telling;
       const nlohmann::json said = nlohmann::json::parse(with_key(nlohmann::json::parse(file), "method", job.objective));
-      CHECK(find_foreign_method("trl", said, job.objective)->objective == job.objective);
+      CHECK(find_foreign_method(format, said, job.objective)->objective == job.objective);
     }
     CHECK((num_telling > 0 || job.name == "ORPO"));
   }
@@ -111,6 +112,34 @@ TEST_CASE("files of preference tuning are planned as what they say") {
   CHECK(reference_of(trl) == Reference::Precomputed);
 }
 
+TEST_CASE("files of GRPO are read with their engine, their answers and their reference") {
+  const auto request = [](const std::string& text) { return reading_of({text}).request; };
+  const EstimateRequest trl =
+      request(std::string(kTrl) +
+              "num_generations: 4\nepsilon: 0.2\nmax_completion_length: 256\nmax_prompt_length: 128\nuse_vllm: "
+              "true\nvllm_mode: "
+              "colocate\nvllm_gpu_memory_utilization: 0.4\nvllm_tensor_parallel_size: 2\nvllm_enable_sleep_mode: true\n"
+              "reward_funcs: [a]\nnum_iterations: 2\nbeta: 0.04\n");
+  CHECK(trl.recipe.objective.method->name == "grpo");
+  CHECK(reference_of(trl.recipe) != Reference::None);
+  CHECK(trl.rollout.generations == 4);
+  CHECK(trl.rollout.max_completion == 256);
+  CHECK(trl.rollout.prompt_len == 128);
+  CHECK(trl.rollout.iterations == 2);
+  CHECK(to_text(trl.rollout.engine) == "vllm:colocate,util=0.4,tp=2,sleep=yes");
+  // beta is 0 where nobody says it, and then there is no reference
+  CHECK(reference_of(request(std::string(kTrl) + "num_generations: 4\nepsilon: 0.2\nscale_rewards: true\n").recipe) ==
+        Reference::None);
+  const EstimateRequest swift = request(
+      "model: Qwen/Qwen2.5-7B\nrlhf_type: grpo\ntuner_type: lora\nnum_generations: 8\nuse_vllm: true\n"
+      "vllm_mode: colocate\nsleep_level: 1\noffload_model: true\nmax_completion_length: 1024\nreward_funcs: "
+      "[accuracy]\n");
+  CHECK(swift.recipe.objective.method->name == "grpo");
+  CHECK(reference_of(swift.recipe) == Reference::Adapter);
+  CHECK(to_text(swift.rollout.engine) == "vllm:colocate,sleep=yes,offload=yes");
+  CHECK(swift.rollout.max_completion == 1024);
+}
+
 TEST_CASE("files of programs that are not read are refused by the program's name, whatever else they hold") {
   int num_programs = 0;
   for (const ForeignJob& job : foreign_jobs()) {
@@ -129,8 +158,8 @@ TEST_CASE("files of programs that are not read are refused by the program's name
 
 TEST_CASE("foreign methods are named: what people gave and got the figures of SFT for") {
   const auto refused = [](const std::string& keys) { return error_of({std::string(kTrl) + keys}); };
-  CHECK(contains(error_of({"model: Qwen/Qwen2.5-7B\nrlhf_type: grpo\ntuner_type: lora\nmax_length: 2048\n"}),
-                 "file1:2: rlhf_type: grpo is not modelled"));
+  CHECK(contains(error_of({"model: Qwen/Qwen2.5-7B\nrlhf_type: ppo\ntuner_type: lora\nmax_length: 2048\n"}),
+                 "file1:2: rlhf_type: ppo is not modelled"));
   CHECK(contains(error_of({"model_name_or_path: a\nuse_slow_tokenizer: true\nuse_lora: false\nbeta: 5\n"}),
                  "file1:4: beta: belongs to DPO or SimPO"));
   CHECK(contains(refused("teacher_model_name_or_path: a\n"),
@@ -143,8 +172,7 @@ TEST_CASE("foreign methods are named: what people gave and got the figures of SF
   CHECK(contains(refused("task_type: SEQ_CLS\n"), "another head"));
   for (const char* key : {"student_model", "assistant_model", "pref_beta"})
     CHECK(contains(refused(std::string(key) + ": a\n"), "is not known to gpuplan, and"));
-  CHECK(contains(refused("num_generations: 8\nmax_completion_length: 256\nuse_vllm: true\nreward_funcs: [a]\n"),
-                 "belongs to GRPO"));
+  CHECK(contains(refused("num_ppo_epochs: 4\nwhiten_rewards: true\n"), "belongs to PPO"));
   // a key of many methods names several, and says that there are more
   CHECK(contains(refused("beta: 0.1\n"), "belongs to DPO, KTO or another method"));
   CHECK(contains(refused("beta: 0.1\n"), "leave out beta"));

@@ -1,0 +1,94 @@
+#include "cli/generate.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "base/unit_text.h"
+#include "cli/arguments.h"
+#include "models/weights.h"
+#include "planner/job.h"
+
+namespace gpuplan {
+namespace {
+
+constexpr const char* kUsualEngine = "vllm";
+constexpr std::int64_t kUsualSequences = 256, kUsualLength = 512;
+
+GenerationBatch batch_of(const CLI::App& app, const Rollout& asked) {
+  GenerationBatch b;
+  b.generations = std::max<std::int64_t>(1, asked.generations);
+  b.prompt_len = asked.prompt_len > 0 ? asked.prompt_len : kUsualLength;
+  b.max_completion = asked.max_completion > 0 ? asked.max_completion : kUsualLength;
+  b.mean_prompt = asked.mean_prompt;
+  b.mean_completion = asked.mean_completion;
+  const auto sequences = given(app, "--sequences");
+  b.sequences = sequences ? parse_integer(*sequences, "--sequences", 1) : std::max(kUsualSequences, b.generations);
+  return b;
+}
+
+EngineSetup setup_of(const EstimateRequest& r) {
+  const EngineChoice& choice = r.rollout.engine;
+  EngineSetup s;
+  s.engine = choice.engine ? &**choice.engine : &*RowOf<GenerationEngine>(std::string_view(kUsualEngine));
+  s.version = choice.version;
+  s.utilisation = choice.utilisation.value_or(s.engine->utilisation);
+  s.num_gpus = std::int64_t(r.cluster.gpus.size());
+  s.max_sequences = choice.max_sequences;
+  s.tp = std::max<std::int64_t>(1, choice.tp);
+  if (s.tp > s.num_gpus || s.num_gpus % s.tp != 0)
+    throw InputError("--rollout-engine", fmt::format("{} GPUs are no groups of {}", s.num_gpus, s.tp),
+                     "another tp or --gpus");
+  return s;
+}
+
+/// As many GPUs share the layers as answer fastest, where nobody said how many.
+void choose_tp(EngineSetup& s, const EstimateRequest& r, const ModelWeights& weights, const GenerationBatch& batch,
+               const Profile& profile) {
+  constexpr std::int64_t kMost = 8;
+  EngineSetup best = s;
+  double most = 0;
+  for (; s.tp <= std::min(s.num_gpus, kMost) && s.num_gpus % s.tp == 0; s.tp *= 2) {
+    const Generation g = generate(r.model, weights, s, batch, r.cluster, profile);
+    if (!g.refusal.empty() || g.tokens_per_second <= most) continue;
+    most = g.tokens_per_second, best = s;
+  }
+  s = best;
+}
+
+}  // namespace
+
+GenerationAnswer answer_generation(const CLI::App& app, const EstimateRequest& r) {
+  GenerationAnswer a;
+  a.model = r.model, a.cluster = r.cluster;
+  a.batch = batch_of(app, r.rollout);
+  a.setup = setup_of(r);
+  const ModelWeights weights = list_weights(r.model);
+  const bool chooses = r.rollout.engine.tp == 0 && !a.setup.engine->in_trainer;
+  const Profile profile = profile_of(r);
+  if (chooses) choose_tp(a.setup, r, weights, a.batch, profile);
+  a.figures = generate(r.model, weights, a.setup, a.batch, r.cluster, profile);
+  const GpuSpec& gpu = r.cluster.gpus.front();
+  const bool is_own = !a.setup.engine->in_trainer;
+  if (!is_own) a.figures.weights = bytes_of(weights.total_elements(), Dtype::BF16);
+  a.of_card = a.figures.weights + a.figures.graphs + a.figures.working + a.figures.cache + profile.context;
+  a.usable = Bytes{std::int64_t(double(gpu.framework_memory.count) * (1 - (is_own ? 0 : profile.margin)))};
+  if (is_own) a.of_card = a.figures.awake;
+  const auto price = r.price_per_gpu_hour ? r.price_per_gpu_hour : r.cluster.price_per_gpu_hour;
+  if (price && a.figures.tokens_per_second > 0)
+    a.cost_usd_per_million = *price * double(a.setup.num_gpus) / 3600 * 1e6 / a.figures.tokens_per_second;
+  a.assumptions = r.cluster.assumptions;
+  a.assumptions.push_back("weights in 16 bit; the figures of the engine: data/engines.yaml");
+  if (is_own)
+    a.assumptions.push_back(fmt::format("{:.0f} % of the card (--rollout-engine {}:util=0.9)",
+                                        100 * a.setup.utilisation, a.setup.engine->name));
+  if (chooses && a.setup.tp > 1)
+    a.assumptions.push_back(fmt::format("{} GPUs share the layers, which answers fastest", a.setup.tp));
+  if (a.batch.mean_completion > 0)
+    a.assumptions.emplace_back("each token ends an answer with the same probability, and the longest are cut");
+  return a;
+}
+
+}  // namespace gpuplan

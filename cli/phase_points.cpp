@@ -1,0 +1,104 @@
+#include "cli/phase_points.h"
+
+#include <sstream>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json_file.h"
+#include "base/names.h"
+#include "cli/arguments.h"
+#include "cli/plan_question.h"
+#include "planner/rollout_phases.h"
+#include "planner/strategy_estimate.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kGib = 0x1p30;
+
+EstimateRequest request_of(const std::string& flags) {
+  std::vector<std::string> args{"estimate"};
+  for (const std::string& word : split(flags, ' '))
+    if (!word.empty()) args.push_back(word);
+  CLI::App app;
+  declare_commands(app, args);
+  const Parsed parsed = parse(app, args);
+  std::istringstream nothing;
+  EstimateRequest request = read_plan_question(*parsed.app, nothing).request;
+  request.not_given = {};
+  return request;
+}
+
+/// Seconds of one generation with all that is trained on it.
+double seconds_of(const StrategyEstimate& e, const std::string& begin, double steps) {
+  double sum = 0;
+  for (const PhaseFigures& phase : e.phases)
+    if (phase.name.starts_with(begin)) sum += phase.time.step.value;
+  return steps * sum;
+}
+
+/// Figures that a point may state, and what is predicted of each.
+double predicted(const std::string& name, const StrategyEstimate& e, double steps) {
+  if (name == "generation_seconds") return seconds_of(e, "generation", steps);
+  if (name == "old_log_prob_seconds") return seconds_of(e, "old log-probs", steps);
+  if (name == "train_seconds") return seconds_of(e, "pass with gradients", steps);
+  if (name == "weight_sync_seconds") return seconds_of(e, "weight sync", steps);
+  if (name == "step_seconds") return steps * e.time.step.value;
+  if (name == "reserved_gib") return double(e.tiers.reserved.count) / kGib;
+  if (name == "process_gib") return double(e.tiers.process.count) / kGib;
+  if (name == "train_reserved_gib") return double(e.tiers.reserved.count) / kGib;
+  throw InputError("", fmt::format("unknown figure '{}'", name),
+                   "generation_seconds, old_log_prob_seconds, train_seconds, weight_sync_seconds, step_seconds, "
+                   "reserved_gib, process_gib");
+}
+
+PhasePoint judged(const json& row) {
+  PhasePoint p{.id = row.at("id"), .source = row.at("source"), .flags = row.at("flags")};
+  p.outcome = row.value("outcome", ""), p.note = row.value("note", "");
+  p.counts = row.value("counts", true);
+  const json measured = row.value("measured", json::object());
+  try {
+    const EstimateRequest request = request_of(p.flags);
+    validate_recipe(request.recipe, request.model, request.cluster);
+    // an engine runs on one GPU too: it shards nothing there and keeps its data types
+    const Job job(request, make_strategy(request.strategy, request.cluster, request.options));
+    StepProgram program;
+    const StrategyEstimate e = estimate_strategy(job, program, Parts::None);
+    const double steps = generates(job) ? job_rollout(job).steps : 1;
+    if (!p.outcome.empty()) p.fit = e.fit;
+    for (const auto& [name, value] : measured.items())
+      p.figures.push_back({name, value.get<double>(), predicted(name, e, steps)});
+  } catch (const InputError& error) {
+    p.refused = error.where().empty() ? error.problem() : fmt::format("{}: {}", error.where(), error.problem());
+  }
+  return p;
+}
+
+}  // namespace
+
+std::optional<std::vector<PhasePoint>> judge_phase_points(const std::string& file) {
+  std::istringstream lines(read_file(file));
+  std::vector<PhasePoint> points;
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    if (trim(line).empty()) continue;
+    try {
+      const json row = json::parse(line);
+      if (points.empty() && !(row.is_object() && row.contains("flags"))) return {};
+      points.push_back(judged(row));
+    } catch (const json::exception& error) {
+      if (points.empty()) return {};
+      throw InputError(fmt::format("{}:{}", file, number), error.what());
+    }
+  }
+  if (points.empty()) return {};
+  return points;
+}
+
+}  // namespace gpuplan

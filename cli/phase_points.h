@@ -1,0 +1,17 @@
+// gpuplan validate on points whose question is a line of flags: steps and phases of methods that generate.
+#pragma once
+
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "report/phase_points.h"
+
+namespace gpuplan {
+
+/// The points of a file of this kind, with their predictions; empty: it is of another kind. Throws InputError naming
+/// the line.
+std::optional<std::vector<PhasePoint>> judge_phase_points(const std::string& file);
+
+}  // namespace gpuplan

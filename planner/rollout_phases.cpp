@@ -1,0 +1,293 @@
+#include "planner/rollout_phases.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/unit_text.h"
+#include "models/quantisation.h"
+#include "models/training_method.h"
+#include "planner/comm_model.h"
+
+namespace gpuplan {
+namespace {
+
+std::int64_t or_usual(std::int64_t given, std::int64_t usual) { return given > 0 ? given : usual; }
+
+/// Bytes that a token's forward reads per weight of the trainer's own module: a quantised base is unpacked to 16 bit in
+/// memory, written and read; fp32 weights under autocast are converted for each forward.
+double bytes_per_own_weight(const Job& job) {
+  const Recipe& recipe = job.recipe();
+  constexpr double kWritten = 2, kRead = 2;
+  if (recipe.quant.kind != BaseQuant::None) return double(recipe.quant.bits()) / 8 + kWritten + kRead;
+  const Dtype stored = recipe.is_adapter() ? job.numerics.frozen : job.numerics.weight;
+  const bool is_converted = stored == Dtype::F32 && job.numerics.compute != Dtype::F32;
+  const bool is_sharded = job.rules.gathers();  // gathered in the compute dtype
+  return is_sharded ? double(size_of(job.numerics.compute))
+                    : double(size_of(stored)) + (is_converted ? kWritten + kRead : 0);
+}
+
+Bytes whole_weights(const Job& job, Dtype dtype) { return bytes_of(job.whole().parameters, dtype); }
+
+/// What is on the GPUs at once while new weights go to the engine, beside its own: a bucket, the largest parameter, or,
+/// where adapters are merged into gathered weights, all of them.
+Bytes gathered_for_sync(const Job& job, const JobRollout& r) {
+  const bool is_sharded = job.rules.gathers();
+  if (r.setup.engine->in_trainer || job.request.rollout.engine.syncs_adapter) return {};
+  if (job.recipe().is_adapter() && is_sharded && r.convention->gathers_all_with_adapters)
+    return Bytes{whole_weights(job, job.numerics.frozen).count / job.request.rollout.engine.sync_batches};
+  if (r.convention->sync == WeightSync::Buckets) return r.convention->bucket;
+  std::int64_t largest = 0;
+  job.whole().each_state([&](const StateList& list, std::int64_t) {
+    for (const StateTensor& t : list) largest = std::max(largest, t.elements_per_parameter());
+  });
+  return bytes_of(largest, job.numerics.compute);
+}
+
+std::int64_t num_tensors(const TrainedModel& model) {
+  std::int64_t count = 0;
+  model.each_state([&](const StateList& list, std::int64_t n) { count += n * std::int64_t(list.size()); });
+  return count;
+}
+
+/// The whole model is gathered where ranks hold parts of it, copied to the engine, and sent where that has GPUs of its
+/// own. Host work per parameter: a call of the engine, and of a gather where it is gathered.
+Seconds sync_time(const Job& job, const JobRollout& r) {
+  if (r.setup.engine->in_trainer) return {};
+  const ClusterSpec& cluster = job.cluster();
+  const bool is_adapter = job.request.rollout.engine.syncs_adapter && job.recipe().is_adapter();
+  const Bytes bytes =
+      is_adapter ? bytes_of(job.whole().trainable, job.numerics.adapter) : whole_weights(job, Dtype::BF16);
+  Seconds time;
+  if (job.rules.gathers() && !is_adapter)
+    time += make_comm_model(cluster, job.profile, job.strategy.mesh)
+                .gather_time(Axis::DpShard, bytes, num_tensors(job.whole()));
+  const BytesPerSec memory = job.profile.memory_efficiency * cluster.gpus.front().memory_bandwidth;
+  time += Seconds{2 * double(bytes.count) / double(r.setup.tp) / memory.value};
+  const GenerationEngine& engine = *r.setup.engine;
+  const Seconds call = engine.parameter_call + (job.rules.gathers() ? engine.gathered_call : Seconds{});
+  if (!is_adapter) time += double(num_tensors(job.whole())) * call;
+  if (r.setup.place == EnginePlace::Server) {
+    const bool is_inside = r.setup.num_gpus + job.strategy.mesh.world() <= cluster.gpus_per_node;
+    const BytesPerSec link =
+        is_inside || cluster.inter.bandwidth.value <= 0 ? cluster.intra.bandwidth : cluster.inter.bandwidth;
+    if (link.value > 0) time += bytes / link;
+  }
+  return time;
+}
+
+/// Weights and states that wait on the host go there and back.
+Seconds switch_time(const Job& job, const JobRollout& r, const Peak& peak) {
+  if (r.setup.place == EnginePlace::Server || !r.offloads || job.cluster().host_link.value <= 0) return {};
+  return 2.0 * (peak.trained_resident / job.cluster().host_link);
+}
+
+Bytes trainer_while_generating(const Peak& peak, const JobRollout& r) { return r.offloads ? Bytes{} : peak.resident; }
+
+/// The trainer's own module: under ZeRO-3 gathered whole (ds3_gather_for_generation of trl/trainer/grpo_config.py).
+Bytes gathered_for_generation(const Job& job, const JobRollout& r) {
+  return r.setup.engine->in_trainer && job.rules.gathers() && !r.gathers_per_token
+             ? whole_weights(job, job.numerics.compute)
+             : Bytes{};
+}
+
+/// Moments of the engine, beside what trains (without what the engine holds through training).
+struct EngineMoments {
+  Bytes generating, syncing;
+};
+EngineMoments moments(const Job& job, const JobRollout& r, const Generation& g, const Peak& peak, Bytes held) {
+  EngineMoments m;
+  const Bytes trainer = trainer_while_generating(peak, r) - (r.offloads ? Bytes{} : held);
+  m.generating = trainer + gathered_for_generation(job, r) + g.awake;
+  const Bytes states = r.offloads ? peak.weights : peak.resident - held;
+  if (!r.setup.engine->in_trainer)
+    m.syncing = states + (r.setup.sleeps ? g.weights + g.graphs : g.awake) + gathered_for_sync(job, r);
+  return m;
+}
+
+Generation memory_of(const Job& job, const JobRollout& r) {
+  return generation_memory(job.request.model, job.whole().weights, r.setup, r.batch, job.cluster());
+}
+
+Bytes held_by_engine(const JobRollout& r, const Generation& g) {
+  return r.setup.place == EnginePlace::Server || r.setup.engine->in_trainer ? Bytes{} : g.asleep;
+}
+
+StepTime seconds(Seconds time) { return {.step = time, .compute = time}; }
+
+}  // namespace
+
+bool generates(const Job& job) {
+  return !job.recipe().objective.method.is_usual() && job.recipe().objective.method->generates;
+}
+
+JobRollout job_rollout(const Job& job) {
+  const Rollout& asked = job.request.rollout;
+  const EngineChoice& choice = asked.engine;
+  JobRollout r;
+  r.convention = rollout_convention(job.framework.name);
+  GPUPLAN_CHECK(r.convention, "a trainer that generates has a row");
+  const GenerationEngine& engine = choice.engine ? **choice.engine : *r.convention->engine;
+  const bool is_usual = &engine == &*r.convention->engine || !r.convention->engine->in_trainer;
+  EngineSetup& s = r.setup;
+  s.engine = &engine;
+  s.version = choice.version;
+  s.place = choice.place.value_or(EnginePlace::Colocate);
+  const bool is_server = s.place == EnginePlace::Server;
+  const double usual = !is_server && r.convention->utilisation > 0 ? r.convention->utilisation : engine.utilisation;
+  s.utilisation = choice.utilisation.value_or(usual);
+  s.sleeps = !is_server && engine.can_sleep && choice.sleeps.value_or(r.convention->sleeps);
+  s.tp = engine.in_trainer ? 1 : or_usual(choice.tp, is_usual && !is_server ? r.convention->tp : 1);
+  const std::int64_t world = job.strategy.mesh.world();
+  s.tp = std::min(s.tp, is_server ? or_usual(choice.gpus, world) : world);
+  s.num_gpus = is_server ? or_usual(choice.gpus, world) : world;
+  s.max_batched_tokens = r.convention->max_batched_tokens;
+  const Recipe& recipe = job.recipe();
+  GenerationBatch& b = r.batch;
+  b.generations = or_usual(asked.generations, r.convention->generations);
+  b.prompt_len = or_usual(asked.prompt_len, std::max<std::int64_t>(1, recipe.seq_len - asked.max_completion));
+  b.mean_prompt = asked.mean_prompt;
+  b.mean_completion = asked.mean_completion;
+  b.max_completion = or_usual(asked.max_completion, std::max<std::int64_t>(1, recipe.seq_len - b.prompt_len));
+  const std::int64_t of_step = recipe.micro_batch * recipe.grad_accum * job.strategy.mesh.batch_replicas();
+  const std::int64_t updates =
+      asked.sequences > 0 ? std::max<std::int64_t>(1, asked.sequences / of_step) : asked.updates;
+  b.sequences = of_step * updates;
+  s.max_sequences = choice.max_sequences > 0                         ? choice.max_sequences
+                    : r.convention->max_sequences > 0                ? r.convention->max_sequences
+                    : r.convention->engine->in_trainer && !is_server ? ceil_div(b.sequences, s.num_engines())
+                                                                     : 0;
+  if (engine.in_trainer) {
+    s.bytes_per_weight = bytes_per_own_weight(job);
+    r.gathers_per_token = job.rules.gathers() && is_fsdp(job.strategy.engine);
+    s.num_gpus = job.strategy.mesh.batch_replicas();
+  }
+  r.offloads = !is_server && choice.offloads.value_or(r.convention->offloads_weights && r.convention->offloads_states);
+  r.steps = double(updates * asked.iterations);
+  return r;
+}
+
+std::int64_t engine_gpus(const EstimateRequest& request, const Mesh& mesh) {
+  const EngineChoice& choice = request.rollout.engine;
+  const bool is_server = choice.place == EnginePlace::Server && !request.recipe.objective.method.is_usual() &&
+                         request.recipe.objective.method->generates;
+  return is_server ? or_usual(choice.gpus, mesh.world()) : 0;
+}
+
+void check_answers(const EstimateRequest& r) {
+  const Recipe& recipe = r.recipe;
+  if (recipe.objective.method.is_usual() || !recipe.objective.method->generates) return;
+  const std::string_view usual = r.cluster.num_gpus() > 1 ? "ddp" : "single";
+  const Strategy strategy =
+      make_strategy(r.strategy == "auto" ? usual : std::string_view(r.strategy), r.cluster, r.options);
+  const RolloutConvention& convention = *rollout_convention(recipe.framework->name);
+  const std::int64_t generations = or_usual(r.rollout.generations, convention.generations);
+  const std::int64_t one_pass = recipe.micro_batch * strategy.mesh.batch_replicas() * r.rollout.updates;
+  const std::int64_t at_once = one_pass * recipe.grad_accum;
+  if (r.rollout.sequences > 0 || at_once % generations == 0) return;
+  throw InputError(
+      "--generations",
+      fmt::format("{} answers to a prompt do not divide the {} that are generated at once (micro batch {} x "
+                  "{} passes x {} GPUs{})",
+                  generations, format_grouped(at_once), recipe.micro_batch, recipe.grad_accum,
+                  strategy.mesh.batch_replicas(),
+                  r.rollout.updates > 1 ? fmt::format(" x {} updates", r.rollout.updates) : ""),
+      fmt::format("for example --grad-accum {}", generations / std::gcd(generations, one_pass)));
+}
+
+std::string rollout_assumption(const Job& job) {
+  const JobRollout r = job_rollout(job);
+  const bool is_server = r.setup.place == EnginePlace::Server;
+  const std::string place =
+      r.setup.engine->in_trainer ? "in the trainer"
+      : is_server                ? fmt::format("on {} GPUs of its own", r.setup.num_gpus)
+                  : fmt::format("on the GPUs that train, with {:.0f} % of each, {}", 100 * r.setup.utilisation,
+                                r.setup.sleeps ? "asleep while they train" : "always awake");
+  return fmt::format(
+      "generation (--rollout-engine): {} answers at once, {} to a prompt of {} tokens, {}, by {} {}{}; {:.0f} % of a "
+      "step for "
+      "rewards, moving data and waiting",
+      format_grouped(r.batch.sequences), r.batch.generations, format_grouped(r.batch.usual_prompt()),
+      r.batch.mean_completion > 0
+          ? fmt::format("{} tokens on average and at most {}", format_grouped(r.batch.mean_completion),
+                        format_grouped(r.batch.max_completion))
+          : fmt::format("each of {} tokens", format_grouped(r.batch.max_completion)),
+      r.setup.engine->title, place, r.setup.tp > 1 ? fmt::format(", {} GPUs per engine", r.setup.tp) : "",
+      100 * r.convention->overhead / (1 + r.convention->overhead));
+}
+
+std::string rollout_refusal(const Job& job) {
+  const JobRollout r = job_rollout(job);
+  const std::int64_t of_step = r.batch.sequences;
+  if (of_step % r.batch.generations != 0)
+    return fmt::format(
+        "{} answers are generated at once ({} x {} x {} GPUs{}), which {} answers to a prompt do not divide", of_step,
+        job.recipe().micro_batch, job.recipe().grad_accum, job.strategy.mesh.batch_replicas(),
+        r.steps > 1 ? fmt::format(", for {:.0f} optimizer steps", r.steps) : "", r.batch.generations);
+  if (r.setup.num_gpus % r.setup.tp != 0)
+    return fmt::format("{} GPUs of the engine are no groups of {}", r.setup.num_gpus, r.setup.tp);
+  return memory_of(job, r).refusal;
+}
+
+void add_rollout(Peak& peak, const Job& job) {
+  const JobRollout r = job_rollout(job);
+  const Generation g = memory_of(job, r);
+  const Bytes held = held_by_engine(r, g);
+  for (Bytes* figure :
+       {&peak.tensors, &peak.step, &peak.resident, &peak.pools, &peak.joined_pools, &peak.joined_step, &peak.at_loss})
+    *figure += held;
+  if (r.setup.place == EnginePlace::Server) return;
+  const EngineMoments m = moments(job, r, g, peak, held);
+  const Bytes most = std::max(m.generating, m.syncing);
+  peak.pools = std::max(peak.pools, most);
+  peak.joined_pools = std::max(peak.joined_pools, most);
+  if (most <= peak.tensors) return;
+  peak.tensors = peak.step = most;
+  peak.instant = PeakInstant::Generation;
+}
+
+std::vector<PhaseFigures> rollout_figures(const Job& job, const Peak& peak, Seconds train, Seconds passes) {
+  const JobRollout r = job_rollout(job);
+  const Rollout& asked = job.request.rollout;
+  Seconds beside_token;
+  if (r.gathers_per_token)
+    beside_token = make_comm_model(job.cluster(), job.profile, job.strategy.mesh)
+                       .gather_time(Axis::DpShard, whole_weights(job, job.numerics.compute), job.model.num_layers());
+  const Generation g =
+      generate(job.request.model, job.whole().weights, r.setup, r.batch, job.cluster(), job.profile, beside_token);
+  const Bytes held = held_by_engine(r, g);
+  const EngineMoments m = moments(job, r, g, peak, held);
+  const bool is_server = r.setup.place == EnginePlace::Server;
+  std::vector<PhaseFigures> out;
+  Seconds sum = train + passes;
+  const auto add = [&](PhaseFigures phase) {
+    sum += phase.time.step - phase.beside;
+    out.push_back(std::move(phase));
+  };
+  const Seconds per_step = (1 / r.steps) * g.total;
+  add({.name = fmt::format("generation by {}", r.setup.engine->title),
+       .rows = std::int64_t(g.sequences),
+       .resident = is_server ? Bytes{} : held,
+       .tensors = is_server ? g.awake : m.generating,
+       .time = seconds(per_step),
+       .beside = asked.engine.is_async ? std::min(per_step, train + passes) : Seconds{},
+       .bound = std::string(to_string(g.bound))});
+  if (asked.reward.value > 0)
+    add({.name = "rewards", .time = seconds((1 / r.steps) * asked.reward), .bound = "as stated"});
+  if (const Seconds sync = sync_time(job, r); sync.value > 0)
+    add({.name = "weight sync",
+         .tensors = is_server ? peak.resident + gathered_for_sync(job, r) : m.syncing,
+         .time = seconds((1 / r.steps) * sync),
+         .bound = "communication"});
+  if (const Seconds moved = switch_time(job, r, peak); moved.value > 0)
+    add({.name = "weights and states to the host and back",
+         .time = seconds((1 / r.steps) * moved),
+         .bound = "host link"});
+  if (r.convention->overhead > 0)
+    add({.name = "between phases", .time = seconds(r.convention->overhead * sum), .bound = "as measured elsewhere"});
+  return out;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,50 @@
+// The phases that reinforcement learning adds to a step: an engine writes answers, something judges them, new weights
+// go to the engine, and both sides give each other room. Derivations: docs/rl.md.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/generation.h"
+#include "planner/job.h"
+#include "planner/memory.h"
+#include "planner/phases.h"
+
+namespace gpuplan {
+
+bool generates(const Job& job);
+
+/// Holds what an engine of a job has, and what is generated at once.
+struct JobRollout {
+  const RolloutConvention* convention = nullptr;
+  EngineSetup setup;
+  GenerationBatch batch;
+  bool offloads = false;           // what trains waits on the host while it generates
+  double steps = 1;                // optimizer steps on what is generated at once
+  bool gathers_per_token = false;  // each token gathers the weights again
+};
+/// Requires: generates(job).
+JobRollout job_rollout(const Job& job);
+
+/// GPUs of an engine that has its own; 0: none.
+std::int64_t engine_gpus(const EstimateRequest& request, const Mesh& mesh);
+
+/// "64 answers at once, 8 to a prompt, by vLLM on the GPUs that train, with 30 % of each": what was assumed of
+/// generation.
+std::string rollout_assumption(const Job& job);
+
+/// Throws InputError where the answers that all GPUs generate at once are no whole number of prompts.
+void check_answers(const EstimateRequest& request);
+
+/// Says why the trainer would refuse the batch, or the engine would not start; empty: neither does.
+std::string rollout_refusal(const Job& job);
+
+/// Adds what the engine holds through training, and its own moments, to the peak of a class of ranks.
+void add_rollout(Peak& peak, const Job& job);
+
+/// Generation, rewards, weight sync, switches and the rest, per optimizer step. `train` is what the pass with gradients
+/// takes, `passes` what the passes without do. `peak`: with add_rollout(); none where only seconds are asked for.
+std::vector<PhaseFigures> rollout_figures(const Job& job, const Peak& peak, Seconds train, Seconds passes);
+
+}  // namespace gpuplan

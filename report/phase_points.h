@@ -1,0 +1,34 @@
+// Measured steps and phases of methods that generate, beside what is predicted: data/validation/rl_steps.jsonl.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "planner/tiers.h"
+#include "report/text/screen.h"
+
+namespace gpuplan {
+
+/// A figure by its name: "generation_seconds", "peak_gib".
+struct PhaseFigure {
+  std::string name;
+  double measured{}, predicted{};
+  double log_error() const;
+};
+
+struct PhasePoint {
+  std::string id, source, flags, outcome, note;  // outcome: ok, oom, or empty
+  std::string refused;                           // why there is no prediction
+  std::vector<PhaseFigure> figures;
+  std::optional<Fit> fit;
+  bool counts = true;  // every setting is stated
+};
+
+std::string phase_points_text(const std::vector<PhasePoint>& points, const Screen& screen);
+nlohmann::ordered_json phase_points_json(const std::vector<PhasePoint>& points);
+
+}  // namespace gpuplan

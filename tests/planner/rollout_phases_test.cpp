@@ -1,0 +1,153 @@
+// Reinforcement learning as phases, by arithmetic: what an engine holds through training, which passes a trainer runs,
+// and what a step adds up to. Sources of the rules: docs/rl.md, data/rl_trainers.yaml.
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "models/catalogue.h"
+#include "models/framework.h"
+#include "models/training_method.h"
+#include "planner/estimate.h"
+#include "planner/phases.h"
+#include "planner/rollout_phases.h"
+
+using namespace gpuplan;
+
+namespace rollout_phases {
+namespace {
+
+EstimateRequest ask(const char* method, const char* framework, const char* strategy, const char* gpus,
+                    const char* engine) {
+  EstimateRequest r;
+  r.model = load_model("qwen2.5-0.5b").spec;
+  r.cluster = parse_gpus(gpus);
+  r.recipe.objective.method = method;
+  r.recipe.objective.completion_len = 256;
+  r.recipe.framework = framework;
+  r.recipe.seq_len = 512;
+  r.recipe.micro_batch = 8;
+  r.recipe.packing = Packing::Padded;
+  r.recipe.checkpointing = Checkpointing::Full;
+  r.rollout.engine = parse_engine(engine);
+  r.rollout.prompt_len = 256, r.rollout.max_completion = 256, r.rollout.generations = 8;
+  r.strategy = strategy;
+  return r;
+}
+
+StrategyEstimate answer(const EstimateRequest& r) {
+  StrategyEstimate e = estimate(r).strategies.front();
+  REQUIRE(e.not_applicable == "");
+  return e;
+}
+
+const PhaseFigures* phase(const StrategyEstimate& e, std::string_view begin) {
+  const auto found = std::ranges::find_if(e.phases, [&](const PhaseFigures& p) { return p.name.starts_with(begin); });
+  return found == e.phases.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+TEST_CASE("passes as the trainer runs them: old log-probs with an engine or when answers are used again") {
+  // huggingface/trl grpo_trainer.py: use_vllm and its importance sampling correction, or steps beyond one
+  CHECK_FALSE(phase(answer(ask("grpo", "trl", "single", "1xH100", "hf")), "old log-probs"));
+  CHECK(phase(answer(ask("grpo", "trl", "single", "1xH100", "vllm:util=0.3")), "old log-probs"));
+  EstimateRequest twice = ask("grpo", "trl", "single", "1xH100", "hf");
+  twice.rollout.iterations = 2;
+  CHECK(phase(answer(twice), "old log-probs"));
+  // beta is 0 in GRPO and 0.05 in RLOO
+  CHECK_FALSE(phase(answer(ask("grpo", "trl", "single", "1xH100", "hf")), "log-probs of the reference"));
+  const StrategyEstimate rloo = answer(ask("rloo", "trl", "single", "1xH100", "hf"));
+  REQUIRE(phase(rloo, "log-probs of the reference"));
+  CHECK(phase(rloo, "log-probs of the reference")->resident.count == 4 * 494'032'768LL);  // a copy in fp32
+  CHECK_FALSE(phase(answer(ask("dapo", "verl", "fsdp", "2xH100", "vllm:tp=1")), "log-probs of the reference"));
+}
+
+TEST_CASE("an engine that does not sleep holds its share of the card through training; one that sleeps its graphs") {
+  const StrategyEstimate none = answer(ask("grpo", "trl", "single", "1xH100", "vllm:server,gpus=1"));
+  const StrategyEstimate awake = answer(ask("grpo", "trl", "single", "1xH100", "vllm:util=0.3,sleep=no"));
+  const StrategyEstimate asleep = answer(ask("grpo", "trl", "single", "1xH100", "vllm:util=0.3,sleep=yes"));
+  const std::int64_t share =
+      std::int64_t(0.3 * double(parse_gpus("1xH100").gpus.front().framework_memory.count)) + (1LL << 30);
+  CHECK(awake.peak.resident.count - none.peak.resident.count == share);
+  CHECK(awake.peak.tensors.count - none.peak.tensors.count == share);
+  CHECK(asleep.peak.resident.count - none.peak.resident.count == (1LL << 30));
+  // while it generates: what trains at rest, and its share
+  CHECK(phase(asleep, "generation")->tensors.count == none.peak.resident.count + share);
+}
+
+TEST_CASE("an engine with a share that needs more than the rest sets the peak") {
+  EstimateRequest r = ask("grpo", "trl", "single", "1xH100", "vllm:util=0.85,sleep=yes");
+  const StrategyEstimate e = answer(r);
+  CHECK(e.peak.instant == PeakInstant::Generation);
+  CHECK(e.peak.tensors == phase(e, "generation")->tensors);
+  CHECK(e.peak_instant == "generation of answers");
+}
+
+TEST_CASE("a step is the sum of its phases; a server that works one step ahead is hidden behind training") {
+  const StrategyEstimate e = answer(ask("grpo", "trl", "single", "1xH100", "vllm:server,gpus=1"));
+  Seconds sum;
+  for (const PhaseFigures& p : e.phases) sum += p.time.step - p.beside;
+  CHECK(e.time.step.value == doctest::Approx(sum.value));
+  CHECK(e.num_gpus_used == 2);
+  const StrategyEstimate ahead = answer(ask("grpo", "trl", "single", "1xH100", "vllm:async,gpus=1"));
+  CHECK(ahead.time.step < e.time.step);
+  const Seconds hidden = phase(ahead, "generation")->beside;
+  CHECK(hidden.value > 0);
+  CHECK(hidden <= phase(ahead, "generation")->time.step);
+}
+
+TEST_CASE("several steps on one generation share its time") {
+  EstimateRequest r = ask("grpo", "trl", "single", "1xH100", "vllm:server,gpus=1");
+  r.rollout.iterations = 4;
+  const StrategyEstimate once = answer(ask("grpo", "trl", "single", "1xH100", "vllm:server,gpus=1")), four = answer(r);
+  CHECK(phase(four, "generation")->time.step.value == doctest::Approx(phase(once, "generation")->time.step.value / 4));
+  CHECK(phase(four, "old log-probs")->time.step.value ==
+        doctest::Approx(phase(once, "old log-probs")->time.step.value / 4));
+  CHECK(four.steps_per_epoch == 4 * once.steps_per_epoch);
+}
+
+TEST_CASE("a batch that the answers to a prompt do not divide is refused as the trainer refuses it") {
+  EstimateRequest r = ask("grpo", "trl", "single", "1xH100", "hf");
+  r.recipe.micro_batch = 6;
+  CHECK_THROWS_WITH_AS(
+      answer(r), doctest::Contains("8 answers to a prompt do not divide the 6 that are generated at once"), InputError);
+  r.recipe.grad_accum = 4;
+  CHECK(answer(r).fit == Fit::Yes);
+}
+
+TEST_CASE("generate() under ZeRO-3 gathers all weights on every rank; an adapter merged there for an engine too") {
+  const std::int64_t whole = 2 * 494'032'768LL;
+  const StrategyEstimate zero3 = answer(ask("grpo", "trl", "zero3", "2xH100", "hf"));
+  // cache: 8 rows x 512 tokens x 24 layers x 2 x 2 heads x 64 x 2 bytes; one layer of it is concatenated at a time
+  const std::int64_t cache = 8 * 512 * 24LL * 2 * 2 * 64 * 2;
+  CHECK(phase(zero3, "generation")->tensors.count > zero3.peak.trained_resident.count + whole + cache);
+  EstimateRequest r = ask("grpo", "trl", "zero3", "2xH100", "vllm:util=0.3,sleep=yes");
+  r.recipe.method = Method::Lora;
+  const StrategyEstimate lora = answer(r);
+  r.rollout.engine.syncs_adapter = true;
+  const StrategyEstimate adapter_alone = answer(r);
+  CHECK(phase(lora, "weight sync")->tensors.count - phase(adapter_alone, "weight sync")->tensors.count == whole);
+  CHECK(phase(adapter_alone, "weight sync")->time.step < phase(lora, "weight sync")->time.step);
+}
+
+TEST_CASE("logits of completions alone are made: one position more than the answer, of every row") {
+  // fp32 logits that backward needs: 8 rows x 257 positions x 151,936 x 4 bytes
+  const StrategyEstimate e = answer(ask("grpo", "trl", "single", "1xH100", "hf"));
+  const auto logits = std::ranges::find_if(e.items, [](const DetailedPeak::Item& item) {
+    return item.category == Category::Logits && item.bytes.count == 8 * 257 * 151'936LL * 4;
+  });
+  CHECK(logits != e.items.end());
+}
+
+TEST_CASE("methods that generate are refused where nothing is known of them") {
+  CHECK_THROWS_AS(answer(ask("grpo", "hf-trainer", "single", "1xH100", "hf")), InputError);
+  for (const RolloutConvention& row : rollout_conventions()) {
+    CAPTURE(row.framework);
+    CHECK_FALSE(row.source.empty());
+    const std::vector<std::string>& methods = find_framework(row.framework).preference.methods;
+    CHECK(std::ranges::find(methods, "grpo") != methods.end());
+  }
+}
+
+}  // namespace rollout_phases
