@@ -140,6 +140,8 @@ std::exception_ptr attempt(Part part) {
     part();
   } catch (const fs::filesystem_error& error) {
     return std::make_exception_ptr(EnvError(std::string("the checkpoint cannot be written: ") + error.what()));
+  } catch (const InputError& error) {  // a file that this save has written is gone
+    return std::make_exception_ptr(EnvError(error.what()));
   } catch (...) { return std::current_exception(); }
   return nullptr;
 }

@@ -228,9 +228,11 @@ void OutputFolder::remove_if_made() const {
 
 std::optional<std::int64_t> run_that_holds(const fs::path& folder) {
   if (!is_there(folder / kLock)) return std::nullopt;
-  std::istringstream in(read_file(folder / kLock));
-  std::int64_t run = 0;
-  return in >> run ? std::optional(run) : std::nullopt;
+  try {
+    std::istringstream in(read_file(folder / kLock));
+    std::int64_t run = 0;
+    return in >> run ? std::optional(run) : std::nullopt;
+  } catch (const InputError& error) { throw EnvError(error.what()); }  // gone since
 }
 
 RankMark::RankMark(const fs::path& folder, std::int64_t rank) {
