@@ -23,7 +23,9 @@ constexpr std::int64_t kNarrowest = 40, kWidest = 400;  // columns
 
 constexpr std::array kKeys{"arguments", "files", "variables", "now", "cores", "input", "width"};
 
-[[noreturn]] void refuse(const char* key, const char* what) { throw InputError(key, fmt::format("has to be {}", what)); }
+[[noreturn]] void refuse(const char* key, const char* what) {
+  throw InputError(key, fmt::format("has to be {}", what));
+}
 
 std::map<std::string, std::string> texts_by_name(const json& question, const char* key) {
   std::map<std::string, std::string> texts;
@@ -40,7 +42,8 @@ std::int64_t number_of(const json& question, const char* key, std::int64_t fallb
                        std::int64_t most) {
   if (!question.contains(key)) return fallback;
   const json& value = question[key];
-  const bool is_one = value.is_number_integer() && (!value.is_number_unsigned() || value.get<std::uint64_t>() <= std::uint64_t(most));
+  const bool is_one =
+      value.is_number_integer() && (!value.is_number_unsigned() || value.get<std::uint64_t>() <= std::uint64_t(most));
   if (!is_one || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most)
     throw InputError(key, fmt::format("has to be a whole number from {} to {}", least, most));
   return value.get<std::int64_t>();
@@ -67,7 +70,8 @@ Answer answer_to(const json& question) {
   given.variables = texts_by_name(question, "variables");
   given.now = number_of(question, "now", 0, 0, std::int64_t(1) << 40);
   given.num_cores = int(number_of(question, "cores", 1, 1, kMostCores));
-  const std::string input = question.contains("input") && question["input"].is_string() ? question["input"].get<std::string>() : "";
+  const std::string input =
+      question.contains("input") && question["input"].is_string() ? question["input"].get<std::string>() : "";
   const Screen screen{.width = int(number_of(question, "width", kPipeWidth, kNarrowest, kWidest))};
   return answer(arguments_of(question), std::move(given), input, screen);
 }
@@ -81,7 +85,8 @@ std::string answer_json(std::string_view question) {
   } catch (const InputError& error) {
     answered = {.code = kWrongInput, .out = "", .err = fmt::format("gpuplan: {}\n", error.what()), .written = {}};
   }
-  return json_line(json{{"code", answered.code}, {"out", answered.out}, {"err", answered.err}, {"written", answered.written}});
+  return json_line(
+      json{{"code", answered.code}, {"out", answered.out}, {"err", answered.err}, {"written", answered.written}});
 }
 
 }  // namespace gpuplan

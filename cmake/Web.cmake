@@ -26,7 +26,7 @@ function(gpuplan_web_module)
     target_compile_options(gpuplan_${folder} PRIVATE -Os)
   endforeach()
   file(GLOB sources ${CMAKE_SOURCE_DIR}/web/engine/*.cpp)
-  add_executable(gpuplan_web ${sources} ${CMAKE_SOURCE_DIR}/cli/planning/commands.cpp)
+  add_executable(gpuplan_web ${sources})
   set_target_properties(gpuplan_web PROPERTIES OUTPUT_NAME gpuplan SUFFIX .js)
   target_link_libraries(gpuplan_web PRIVATE gpuplan_cli)
   target_link_options(gpuplan_web PRIVATE -O2 "SHELL:-s MODULARIZE=1" "SHELL:-s EXPORT_NAME=createGpuplan" "SHELL:-s EXPORT_ES6=1" "SHELL:-s USE_ES6_IMPORT_META=0"

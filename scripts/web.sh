@@ -62,17 +62,29 @@ configure_module() {
     -DGPUPLAN_WEB="$tree/sources"
 }
 
-# The archive is made by a program of this machine, and is the same file that the native program carries.
+# The archive is made by a program of this machine: it is the one that the native program carries. Beside it go the files of data/ that are
+# no tables: the scripts that exports hold, and the published measurements, which `validate` alone reads.
 pack_data() {
-  configure release -DGPUPLAN_TESTS=ON
-  build release build/release/data_archive.o
+  configure release
+  build release data_archive.o
+  cp -- "$root/build/release/data_archive" "$engine/data.bin"
+  cp -- "$root/web/engine/engine.js" "$engine/"
+  node "$root/web/engine/pack_files.mjs" "$root/data" ecosystem/scripts py >"$engine/files.json"
+  node "$root/web/engine/pack_files.mjs" "$root/data" validation jsonl >"$engine/points.json"
 }
 
+build_module() {
+  fetch_sources
+  link_headers
+  configure_module
+  cmake --build "$tree/module" --parallel "$(num_jobs)" --target gpuplan_web
+}
+
+if ! command -v node >/dev/null; then fail "Node.js is missing: apt-get install --no-install-recommends nodejs"; fi
 export NODE_PATH=/usr/share/nodejs:/usr/lib/nodejs
 say "building the WebAssembly module in build/web"
-fetch_sources
-link_headers
-configure_module
-cmake --build "$tree/module" --parallel "$(num_jobs)" --target gpuplan_web
 mkdir -p -- "$engine"
+locked web build_module >&2
+locked release pack_data >&2
 cp -- "$tree/module/gpuplan.js" "$tree/module/gpuplan.wasm" "$engine/"
+ls -l "$engine" | awk 'NR > 1 { printf "%9d %s\n", $5, $9 }'

@@ -29,7 +29,9 @@ constexpr To bit_cast(const From& from) noexcept {
 /// A number at the beginning of a text, as from_chars defines it. musl's strtod rounds correctly, always in the C
 /// locale, and takes more: '+', spaces and hexadecimal numbers are kept from it.
 inline from_chars_result from_chars(const char* first, const char* last, double& value) {
-  const auto begins_number = [](char c) { return c == '-' || c == '.' || (c >= '0' && c <= '9') || c == 'i' || c == 'n'; };
+  const auto begins_number = [](char c) {
+    return c == '-' || c == '.' || (c >= '0' && c <= '9') || c == 'i' || c == 'n';
+  };
   if (first == last || !begins_number(*first)) return {first, errc::invalid_argument};
   const string text(first, last);
   if (text.find_first_of("xX") != string::npos) return {first, errc::invalid_argument};
