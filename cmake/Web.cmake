@@ -26,6 +26,7 @@ function(gpuplan_web_module)
     target_compile_options(gpuplan_${folder} PRIVATE -Os)
   endforeach()
   file(GLOB sources ${CMAKE_SOURCE_DIR}/web/engine/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/answers\\.cpp$")  # a native program
   add_executable(gpuplan_web ${sources})
   set_target_properties(gpuplan_web PROPERTIES OUTPUT_NAME gpuplan SUFFIX .js)
   target_link_libraries(gpuplan_web PRIVATE gpuplan_cli)
