@@ -5,7 +5,7 @@ import {readdirSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {createInterface} from 'node:readline';
 import {pathToFileURL} from 'node:url';
-import {splitWords} from '../page/state.js';
+import {splitWords} from '../../web/page/state.js';
 
 const [native, folder, source] = process.argv.slice(2);
 const kFewest = 2000;
