@@ -2,6 +2,7 @@
 # folder with the sources of yaml-cpp, pugixml and zlib and an include folder with links to the headers of the system's other libraries.
 set(GPUPLAN_WEB "" CACHE PATH "sources and headers of the libraries, made by scripts/web.sh")
 
+enable_language(C)  # zlib
 # -fwasm-exceptions: calls in JavaScript, the other way of Emscripten 3.1 to catch exceptions, take half as long again.
 add_compile_options(-fwasm-exceptions -w "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include ${CMAKE_SOURCE_DIR}/web/engine/libcxx13.h>")
 add_link_options(-fwasm-exceptions)

@@ -100,7 +100,7 @@ int run_serve(const CLI::App& app, Console& console) {
 int answer_one_question(Console& console) {
   const rlimit memory{kMostMemory, kMostMemory};
   setrlimit(RLIMIT_AS, &memory);
-  console.raw << answer_json(with_facts_of_machine(read_stream(console.in, "question", kQuestionLimit))) << std::flush;
+  console.out << answer_json(with_facts_of_machine(read_stream(console.in, "question", kQuestionLimit))) << std::flush;
   return 0;
 }
 

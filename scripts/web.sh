@@ -86,5 +86,5 @@ say "building the WebAssembly module in build/web"
 mkdir -p -- "$engine"
 locked web build_module >&2
 locked release pack_data >&2
-cp -- "$tree/module/gpuplan.js" "$tree/module/gpuplan.wasm" "$engine/"
+cp -- "$tree/module/gpuplan.js" "$tree/module/gpuplan.wasm" "$root/web/package.json" "$engine/"
 ls -l "$engine" | awk 'NR > 1 { printf "%9d %s\n", $5, $9 }'

@@ -19,6 +19,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/read.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -168,14 +169,15 @@ class Server {
     Error error;
     co_await http::async_read(stream, buffer, parser, asio::redirect_error(asio::use_awaitable, error));
     if (error == http::error::body_limit || error == http::error::header_limit) {
-      co_await write(stream, {.status = 413, .body = "the question is too long\n"}, 11, false, false);
+      HttpReply too_long{.status = 413, .body = "the question is too long\n"};
+      co_await write(stream, std::move(too_long), 11, false, false);
       co_return false;
     }
     if (error) co_return false;
     const auto& read = parser.get();
     stream.expires_never();
     HttpReply reply = co_await reply_for(stream, request_in(read));
-    co_await write(stream, reply, int(read.version()), read.keep_alive(), read.method() == http::verb::head);
+    co_await write(stream, std::move(reply), int(read.version()), read.keep_alive(), read.method() == http::verb::head);
     co_return read.keep_alive();
   }
 

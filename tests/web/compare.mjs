@@ -103,4 +103,5 @@ for (const command of ['estimate', 'simulate', 'plan'])
   if (times[command]) console.log(`${command}: median ${median(times[command].map(t => t.native)).toFixed(1)} ms native, ${median(times[command].map(t => t.module)).toFixed(1)} ms in the module`);
 console.log(`${questions.length} questions, ${numSame} with the same answer`);
 if (questions.length < kFewest) console.log(`FAILED: fewer than ${kFewest} questions`);
+console.log(`${numSame} passed, ${questions.length - numSame} failed`);
 process.exitCode = numSame === questions.length && questions.length >= kFewest ? 0 : 1;

@@ -9,10 +9,6 @@ extern "C" {
 void* dlopen(const char*, int) { return nullptr; }
 void* dlsym(void*, const char*) { return nullptr; }
 int dlclose(void*) { return 0; }
-char* dlerror() {
-  static char text[] = "there are no shared libraries here";
-  return text;
-}
 int sched_getaffinity(pid_t, size_t, cpu_set_t*) { return -1; }
 int sched_setaffinity(pid_t, size_t, const cpu_set_t*) { return -1; }
 int __sched_cpucount(size_t, const cpu_set_t*) { return 1; }
