@@ -1,6 +1,6 @@
 // Does it fit: the verdict, a card per strategy, the memory by category, what would be better. All of it from the JSON
 // of `gpuplan estimate`.
-import {bytes, count, dollars, gib, percent, secondsRange, words} from './format.js';
+import {bytes, chance, count, dollars, gib, percent, secondsRange, words} from './format.js';
 import {el, styled} from './dom.js';
 
 /** Rows of docs/schemas/estimate.schema.json, as far as the page reads them. @typedef {any} Row @typedef {any} Estimate */
@@ -31,7 +31,7 @@ export function shownRow(answer, chosen) {
 export function verdictSentence(answer, row) {
   const verdict = verdictOf(row), gpus = row.num_gpus === 1 ? 'one GPU' : `${row.num_gpus} GPUs`;
   const method = row.name === 'single' ? '' : ` with ${row.name}`;
-  return `${answer.model.name} on ${gpus}${method} ${verdict.word}: its memory is found with a probability of ${percent(row.probability)}`;
+  return `${answer.model.name} on ${gpus}${method} ${verdict.word}: its memory suffices with a probability of ${chance(row.probability)}`;
 }
 
 /** @param {string} label @param {string} value @param {string} [note] */
@@ -79,7 +79,7 @@ function strategyCard(row, isShown, isBest, choose) {
   return el(`li.card.${verdict.kind}${isShown ? '.shown' : ''}`, {},
             el('h4', {}, el('button', {type: 'button', 'aria-pressed': String(isShown), onclick: () => choose(row.name)},
                             row.name, isBest && el('span.best', {}, '★ recommended'))),
-            el('p.state', {}, el('span.sign', {'aria-hidden': 'true'}, verdict.sign), ` ${verdict.word}, ${percent(row.probability)}`),
+            el('p.state', {}, el('span.sign', {'aria-hidden': 'true'}, verdict.sign), ` ${verdict.word}, ${chance(row.probability)}`),
             memoryBar(row),
             el('p', {}, `${gib(row.process_bytes)} GiB (${gib(row.peak_bytes_low)}–${gib(row.peak_bytes_high)}) of ${gib(row.usable_bytes)}`),
             row.step_seconds && el('p', {}, secondsRange(row.step_seconds, row.step_seconds_low, row.step_seconds_high) +
@@ -119,7 +119,7 @@ export function betterPart(answer, shown, apply) {
   return el('section', {'aria-labelledby': 'better'}, el('h3', {id: 'better'}, 'What would be better'),
             el('ul.hints', {}, (answer.better ?? []).map((/** @type {any} */ hint) => el('li', {},
               el('button', {type: 'button', onclick: () => apply(hint.flags)}, 'Apply'),
-              el('span', {}, el('code', {}, hint.flags), ` ${hint.strategy}, ${verdictOf(hint).word} (${percent(hint.probability)}), ` +
+              el('span', {}, el('code', {}, hint.flags), ` ${hint.strategy}, ${verdictOf(hint).word} (${chance(hint.probability)}), ` +
                 `${gib(hint.process_bytes)} GiB, ${count(hint.tokens_per_second)} tokens/s` +
                 (hint.cost_usd ? `, ${dollars(hint.cost_usd)}` : '')))),
               advice.map((/** @type {string} */ line) => el('li.advice', {}, line))));

@@ -50,9 +50,12 @@ export function dollars(value) {
 
 /** @param {number} share @returns {string} */
 export function percent(share) {
-  if (share > 0.995 && share < 1) return '> 99 %';
-  if (share > 0 && share < 0.005) return '< 1 %';
-  return `${Math.round(share * 100)} %`;
+  return share > 0 && share < 0.005 ? '< 1 %' : `${Math.round(share * 100)} %`;
+}
+
+/** A probability, which is never quite 0 or 1. @param {number} share @returns {string} */
+export function chance(share) {
+  return share >= 0.995 ? 'over 99 %' : share < 0.01 ? 'under 1 %' : percent(share);
 }
 
 /** @param {number} count @returns {string} */

@@ -1,5 +1,5 @@
 // What to rent: the frontier of `gpuplan plan` as a chart of time and cost that one can point at, and as a table.
-import {dollars, gib, percent, seconds} from './format.js';
+import {chance, dollars, gib, seconds} from './format.js';
 import {el, svg} from './dom.js';
 
 /** @typedef {any} Plan @typedef {any} Planned docs/schemas/plan.schema.json */
@@ -53,7 +53,7 @@ function planDetails(plan, copyCommand) {
   return [el('h3', {}, nameOf(plan)),
           el('p', {}, `${seconds(plan.training_seconds)} (${seconds(plan.training_seconds * plan.time_range[0])} to ${seconds(plan.training_seconds * plan.time_range[1])})` +
             (plan.cost_usd ? `, ${dollars(plan.cost_usd)}` : '') +
-            `, ${gib(plan.process_bytes)} of ${gib(plan.usable_bytes)} GiB, fits with ${percent(plan.probability)}`),
+            `, ${gib(plan.process_bytes)} of ${gib(plan.usable_bytes)} GiB, fits with ${chance(plan.probability)}`),
           plan.reason && el('p', {}, plan.reason),
           plan.price_date && el('p.hint', {}, `Price of ${plan.price_date}: ${plan.price_source ?? 'source not known'}`),
           el('pre.command', {tabindex: '0'}, plan.command),
@@ -67,7 +67,7 @@ function table(title, plans, choose) {
     el('thead', {}, el('tr', {}, ['Plan', 'Time', 'Cost', 'GiB', 'Fits'].map(name => el('th', {scope: 'col'}, name)))),
     el('tbody', {}, plans.map(plan => el('tr', {}, el('th', {scope: 'row'}, el('button.link', {type: 'button', onclick: () => choose(plan)}, nameOf(plan))),
       el('td', {}, seconds(plan.training_seconds)), el('td', {}, plan.cost_usd ? dollars(plan.cost_usd) : '–'),
-      el('td', {}, `${gib(plan.process_bytes)} of ${gib(plan.usable_bytes)}`), el('td', {}, percent(plan.probability))))))));
+      el('td', {}, `${gib(plan.process_bytes)} of ${gib(plan.usable_bytes)}`), el('td', {}, chance(plan.probability))))))));
 }
 
 /** @param {Planned} answer @param {(command: string) => void} copyCommand @returns {Node[]} */
