@@ -63,14 +63,14 @@ configure_module() {
 }
 
 # The archive is made by a program of this machine: it is the one that the native program carries. Beside it go the files of data/ that are
-# no tables: the scripts that exports hold, and the published measurements, which `validate` alone reads.
+# no tables: the scripts that exports hold, profiles, whose checksum plans name, and the published measurements, which `validate` alone reads.
 pack_data() {
   configure release
   build release data_archive.o
   cp -- "$root/build/release/data_archive" "$engine/data.bin"
   cp -- "$root/web/engine/engine.js" "$engine/"
-  node "$root/web/engine/pack_files.mjs" "$root/data" ecosystem/scripts py >"$engine/files.json"
-  node "$root/web/engine/pack_files.mjs" "$root/data" validation jsonl >"$engine/points.json"
+  node "$root/web/engine/pack_files.mjs" "$root/data" ecosystem/scripts/.py profiles/.yaml >"$engine/files.json"
+  node "$root/web/engine/pack_files.mjs" "$root/data" validation/.jsonl >"$engine/points.json"
 }
 
 build_module() {

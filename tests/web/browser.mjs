@@ -74,8 +74,11 @@ async function answersWhileTyping() {
   await page.fill('#field-model', 'llama-3.1-70b');
   await page.check('input[value=full]');
   await untilVerdict(page, '70b');
+  await page.waitForSelector('.chosen-flags');
+  check('what the program chose by itself is said', /--offload/.test(await page.locator('.chosen-flags').innerText()), await page.locator('.chosen-flags').innerText());
+  await page.fill('#field-num', '1');
   await page.waitForSelector('.verdict.bad');
-  check('70 B on four A6000 does not fit', /does not fit|unlikely/.test(await verdict(page)), await verdict(page));
+  check('70 B on one A6000 does not fit', /does not fit|unlikely/.test(await verdict(page)), await verdict(page));
   check('nothing is said on the console', page.said.length === 0, page.said.join('; '));
   check('nothing is asked of elsewhere', page.elsewhere.length === 0, page.elsewhere.join(' '));
   await page.context().close();
@@ -111,7 +114,7 @@ async function addressesAreShared() {
 
 async function hintsAreApplied() {
   const page = await newPage();
-  await page.goto(site.address + '#model=llama3-8b&card=A6000&num=4&method=full&seq=8192');
+  await page.goto(site.address + '#model=llama3-8b&card=A100-80GB&num=8&method=full&checkpointing=full');
   await untilVerdict(page, 'llama');
   const apply = page.locator('.hints button').first(), before = page.url();
   if (await apply.count()) {

@@ -77,9 +77,18 @@ export function download(name, content) {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-/** Says something to all who look and listen. @param {string} text */
-export function announce(text) {
-  byId('status').textContent = text;
+let hiding = 0;
+
+/**
+ * Says something to those who listen; to those who look, too, where nothing else on the page shows it.
+ * @param {string} text @param {boolean} [isShown]
+ */
+export function announce(text, isShown = true) {
+  const status = byId('status');
+  status.textContent = text;
+  status.className = isShown ? '' : 'unseen';
+  clearTimeout(hiding);
+  if (isShown) hiding = setTimeout(() => { status.className = 'unseen'; }, 4000);
 }
 
 /** @param {string} text @param {string} what said when it is copied */

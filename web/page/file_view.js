@@ -20,8 +20,9 @@ export function fixParts(answer, written) {
   const words = (begin < 0 ? answer.out : answer.out.slice(0, begin)).trim();
   const [first, ...rest] = (words || answer.err.trim()).split('\n');
   const kind = answer.code === 0 ? 'good' : 'bad';
+  const notes = answer.err.split('\n').filter(line => !line.startsWith('gpuplan: wrote ')).join('\n').trim();
   return [el(`section.verdict.${kind}`, {'aria-labelledby': 'verdict'}, el('h2', {id: 'verdict'}, first), rest.length > 0 && el('pre.told', {}, rest.join('\n'))),
-          answer.code <= 1 && answer.err.trim() ? el('pre.told', {}, answer.err.trim()) : null,
+          answer.code <= 1 && notes ? el('pre.told', {}, notes) : null,
           begin >= 0 ? el('section', {}, el('h3', {}, 'What changes'), diffPart(answer.out.slice(begin).trimEnd())) : null,
           ...Object.entries(written).map(([name, content]) =>
             el('p', {}, el('button', {type: 'button', onclick: () => download(name, content)}, `Save ${name}`)))]

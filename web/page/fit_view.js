@@ -39,8 +39,21 @@ function figure(label, value, note = '') {
   return el('div.figure', {}, el('dt', {}, label), el('dd', {}, value, note && el('small', {}, note)));
 }
 
-/** @param {Estimate} answer @param {Row} row */
-export function verdictPart(answer, row) {
+/** Settings that nobody gave: without them the verdict would be another one. @param {Estimate} answer @param {(flags: string) => void} apply */
+function chosenPart(answer, apply) {
+  const flags = answer.chosen?.flags ?? [];
+  if (!flags.length) return null;
+  return el('p.chosen-flags', {}, 'With what the program chose: ', el('code', {}, flags.join(' ')), ' ',
+            el('button', {type: 'button', onclick: () => apply(flags.join(' '))}, 'Keep it'));
+}
+
+/** @param {string} text */
+function sentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** @param {Estimate} answer @param {Row} row @param {(flags: string) => void} apply */
+export function verdictPart(answer, row, apply) {
   const verdict = verdictOf(row);
   const figures = [figure('Memory of a GPU', `${gib(row.process_bytes)} GiB (${gib(row.peak_bytes_low)}–${gib(row.peak_bytes_high)})`,
                           `of ${gib(row.usable_bytes)} GiB that can be used`)];
@@ -56,7 +69,7 @@ export function verdictPart(answer, row) {
   }
   return el(`section.verdict.${verdict.kind}`, {'aria-labelledby': 'verdict'},
             el('h2', {id: 'verdict'}, el('span.sign', {'aria-hidden': 'true'}, verdict.sign), verdictSentence(answer, row)),
-            el('p', {}, row.does_not_fit_because ?? answer.recommended?.reason ?? ''),
+            el('p', {}, sentence(row.does_not_fit_because ?? answer.recommended?.reason ?? '')), chosenPart(answer, apply),
             el('dl.figures', {}, figures));
 }
 
@@ -86,9 +99,16 @@ function strategyCard(row, isShown, isBest, choose) {
                                    ` a step, ${count(row.tokens_per_second)} tokens/s`));
 }
 
+/** The recommended one first, then those that fit, the faster ones before the others. @param {Estimate} answer @returns {Row[]} */
+function sortedRows(answer) {
+  const order = (/** @type {Row} */ row) => row.name === answer.recommended?.strategy ? 0 : row.fits === 'yes' ? 1 : row.fits === 'no' ? 3 : 2;
+  return answer.strategies.filter((/** @type {Row} */ row) => !row.not_applicable).toSorted((/** @type {Row} */ a, /** @type {Row} */ b) =>
+    order(a) - order(b) || (b.tokens_per_second ?? 0) - (a.tokens_per_second ?? 0));
+}
+
 /** @param {Estimate} answer @param {Row} shown @param {(name: string) => void} choose */
 export function strategiesPart(answer, shown, choose) {
-  const rows = answer.strategies.filter((/** @type {Row} */ row) => !row.not_applicable);
+  const rows = sortedRows(answer);
   const others = answer.strategies.filter((/** @type {Row} */ row) => row.not_applicable);
   return el('section', {'aria-labelledby': 'strategies'}, el('h3', {id: 'strategies'}, 'Strategies'),
             el('p.hint', {}, 'The bar is the process on the fullest GPU, the band its range, the line what can be used of the card.'),

@@ -94,7 +94,7 @@ export function formParts(form, view) {
   return [...lists, el('div.fields', {}, modelFields(form), methodField(form),
     form.state.method === 'full' ? null : text(form, 'rank', 'Rank', {inputmode: 'numeric', placeholder: '8'}, 'r of the adapters'),
     view === 'rent' ? wishes : cards,
-    choice(form, 'framework', 'Trainer', '--framework', 'none in particular'),
+    choice(form, 'framework', 'Trainer', '--framework', 'none'),
     text(form, 'seq', 'Sequence length', {inputmode: 'numeric', placeholder: '2048'}, form.listing.help('--seq-len')),
     view === 'rent' ? null : text(form, 'batch', 'Micro batch', {inputmode: 'numeric', placeholder: '1'}, form.listing.help('--micro-batch')),
     choice(form, 'checkpointing', 'Checkpointing', '--checkpointing', 'as usual'),

@@ -22,7 +22,7 @@ let dropped = {};
 
 /** @param {string[]} words @param {Record<string, string>} [files] */
 function question(words, files = {}) {
-  return {arguments: words, files: {...filesOf(state), ...files}, now: Math.floor(Date.now() / 1000)};
+  return {arguments: words, width: 400, files: {...filesOf(state), ...files}, now: Math.floor(Date.now() / 1000)};
 }
 
 function machines() {
@@ -110,9 +110,9 @@ function showEstimate(answer, words) {
   if (!row) return put(byId('results'), refusal('no strategy applies to these GPUs'));
   const apply = (/** @type {string} */ flags) => become(withFlags(state, flags), true);
   const choose = (/** @type {string} */ name) => become({...state, strategy: name === state.strategy ? '' : name});
-  put(byId('results'), verdictPart(answer, row), betterPart(answer, row, apply), strategiesPart(answer, row, choose), memoryPart(row),
+  put(byId('results'), verdictPart(answer, row, apply), betterPart(answer, row, apply), strategiesPart(answer, row, choose), memoryPart(row),
       copyButtons(words), exportPart(words), assumptionsPart(answer));
-  announce(verdictSentence(answer, row));
+  announce(verdictSentence(answer, row), false);
 }
 
 async function answerFit() {

@@ -19,6 +19,7 @@ function ticks(low, high) {
       const value = factor * 10 ** power;
       if (value >= low && value <= high) all.push(value);
     }
+  if (all.length < 2) return [low + (high - low) * 0.15, (low + high) / 2, high - (high - low) * 0.15];
   return all.length > 7 ? all.filter((_, i) => i % Math.ceil(all.length / 7) === 0) : all;
 }
 
