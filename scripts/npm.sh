@@ -15,7 +15,10 @@ if [[ ! -e $engine/gpuplan.wasm ]]; then "$root/scripts/web.sh" >&2; fi
 rm -rf -- "$folder"
 mkdir -p -- "$folder"
 cp -- "$root"/web/npm/* "$root/LICENSE" "$root/NOTICE" "$folder/"
-cp -r -- "$engine" "$folder/engine"
+mkdir -p -- "$folder/engine"
+cp -- "$engine/gpuplan.js" "$engine/engine.js" "$folder/engine/"
+for name in gpuplan.wasm data.bin files.json points.json; do node "$root/web/npm/compress.mjs" "$engine/$name" "$folder/engine/$name.br"; done
+rm -- "$folder/compress.mjs"
 version=$(sed -n 's/^project(gpuplan VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
 sed -i "s/\"version\": \"[^\"]*\"/\"version\": \"$version\"/" "$folder/package.json"
 (cd -- "$folder" && npm pack --offline --silent --pack-destination "$root/build/web")

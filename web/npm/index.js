@@ -1,12 +1,13 @@
 // gpuplan for programs: questions to the planner, without a process and without a network.
 import {readFileSync} from 'node:fs';
 import {webcrypto} from 'node:crypto';
+import {brotliDecompressSync} from 'node:zlib';
 import createGpuplan from './engine/gpuplan.js';
 import {startEngine} from './engine/engine.js';
 
 globalThis.crypto ??= /** @type {any} */ (webcrypto);  // Node 18
 
-const read = name => readFileSync(new URL(`engine/${name}`, import.meta.url));
+const read = name => brotliDecompressSync(readFileSync(new URL(`engine/${name}.br`, import.meta.url)));
 
 let starting = null, hasPoints = false;
 
