@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json_file.h"
 #include "base/names.h"
+#include "base/narrow.h"
 #include "cli/program.h"
 
 namespace gpuplan {
@@ -69,10 +70,10 @@ Answer answer_to(const json& question) {
   given.files = texts_by_name(question, "files");
   given.variables = texts_by_name(question, "variables");
   given.now = number_of(question, "now", 0, 0, std::int64_t(1) << 40);
-  given.num_cores = int(number_of(question, "cores", 1, 1, kMostCores));
+  given.num_cores = narrow<int>(number_of(question, "cores", 1, 1, kMostCores));
   const std::string input =
       question.contains("input") && question["input"].is_string() ? question["input"].get<std::string>() : "";
-  const Screen screen{.width = int(number_of(question, "width", kPipeWidth, kNarrowest, kWidest))};
+  const Screen screen{.width = narrow<int>(number_of(question, "width", kPipeWidth, kNarrowest, kWidest))};
   return answer(arguments_of(question), std::move(given), input, screen);
 }
 

@@ -30,6 +30,7 @@
 #include "base/child_process.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/narrow.h"
 
 namespace gpuplan {
 namespace {
@@ -97,7 +98,7 @@ class Server {
     if (error)
       throw InputError("--host", fmt::format("'{}' is no address of this machine", options.host),
                        "127.0.0.1, or an address such as 192.168.1.5");
-    const tcp::endpoint endpoint(address, std::uint16_t(options.port));
+    const tcp::endpoint endpoint(address, narrow<std::uint16_t>(options.port));
     acceptor_.open(endpoint.protocol(), error);
     if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
     if (!error) acceptor_.bind(endpoint, error);
@@ -177,7 +178,7 @@ class Server {
     const auto& read = parser.get();
     stream.expires_never();
     HttpReply reply = co_await reply_for(stream, request_in(read));
-    co_await write(stream, std::move(reply), int(read.version()), read.keep_alive(), read.method() == http::verb::head);
+    co_await write(stream, std::move(reply), read.version(), read.keep_alive(), read.method() == http::verb::head);
     co_return read.keep_alive();
   }
 
@@ -228,8 +229,8 @@ class Server {
     co_return HttpReply{.type = "application/json", .body = std::move(out)};
   }
 
-  Awaitable<void> write(beast::tcp_stream& stream, HttpReply reply, int version, bool keeps_alive, bool is_head) {
-    http::response<http::string_body> response{http::status(reply.status), unsigned(version)};
+  Awaitable<void> write(beast::tcp_stream& stream, HttpReply reply, unsigned version, bool keeps_alive, bool is_head) {
+    http::response<http::string_body> response{http::status(reply.status), version};
     response.set(http::field::content_type, reply.type);
     response.set(http::field::cache_control, "no-store");
     response.set(http::field::x_frame_options, "DENY");
