@@ -16,7 +16,7 @@ rm -rf -- "$folder"
 mkdir -p -- "$folder"
 cp -- "$root"/web/npm/* "$root/LICENSE" "$root/NOTICE" "$folder/"
 mkdir -p -- "$folder/engine"
-cp -- "$engine/gpuplan.js" "$engine/engine.js" "$folder/engine/"
+cp -- "$engine/gpuplan.js" "$engine/engine.js" "$engine/LICENCES.txt" "$folder/engine/"
 for name in gpuplan.wasm data.bin files.json points.json; do node "$root/web/npm/compress.mjs" "$engine/$name" "$folder/engine/$name.br"; done
 rm -- "$folder/compress.mjs"
 version=$(sed -n 's/^project(gpuplan VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")

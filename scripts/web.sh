@@ -80,6 +80,17 @@ build_module() {
   cmake --build "$tree/module" --parallel "$(num_jobs)" --target gpuplan_web
 }
 
+# Terms of what the module holds of others; they go where it goes.
+list_licences() {
+  local file
+  for file in "$tree"/sources/{yaml-cpp/LICENSE,pugixml/LICENSE.md,zlib/README} \
+      /usr/share/doc/{libfmt-dev,nlohmann-json3-dev,libcli11-dev,libboost1.74-dev,emscripten}/copyright; do
+    printf '=== %s\n\n' "${file#"$tree/"}"
+    cat -- "$file"
+    printf '\n'
+  done
+}
+
 if ! command -v node >/dev/null; then fail "Node.js is missing: apt-get install --no-install-recommends nodejs"; fi
 export NODE_PATH=/usr/share/nodejs:/usr/lib/nodejs
 say "building the WebAssembly module in build/web"
@@ -87,4 +98,5 @@ mkdir -p -- "$engine"
 locked web build_module >&2
 locked release pack_data >&2
 cp -- "$tree/module/gpuplan.js" "$tree/module/gpuplan.wasm" "$root/web/package.json" "$engine/"
+list_licences >"$engine/LICENCES.txt"
 ls -l "$engine" | awk 'NR > 1 { printf "%9d %s\n", $5, $9 }'

@@ -76,10 +76,9 @@ async function answersWhileTyping() {
   await untilVerdict(page, '70b');
   await page.waitForSelector('.chosen-flags');
   check('what the program chose by itself is said', /--offload/.test(await page.locator('.chosen-flags').innerText()), await page.locator('.chosen-flags').innerText());
-  await page.fill('#field-model', 'llama-3.1-405b');
-  await page.fill('#field-num', '1');
+  await page.evaluate(() => { location.hash = '#model=llama-3.1-70b&method=full&num=1&more=--as-given'; });
   await page.waitForSelector('.verdict.bad');
-  check('405 B on one A6000 does not fit', /does not fit|unlikely/.test(await verdict(page)), await verdict(page));
+  check('70 B on one A6000, as given, does not fit', /does not fit|unlikely/.test(await verdict(page)), await verdict(page));
   check('nothing is said on the console', page.said.length === 0, page.said.join('; '));
   check('nothing is asked of elsewhere', page.elsewhere.length === 0, page.elsewhere.join(' '));
   await page.context().close();
