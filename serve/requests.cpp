@@ -91,7 +91,8 @@ HttpReply page(std::string_view path) {
   const std::string_view name = path == "/" ? "index.html" : path.substr(std::min<std::size_t>(1, path.size()));
   for (const PageFile& file : page_files())
     for (const Type& row : kTypes)
-      if (path.starts_with('/') && file.name == name && name.ends_with(row.ending)) return {.type = std::string(row.type), .body = served(file)};
+      if (path.starts_with('/') && file.name == name && name.ends_with(row.ending))
+        return {.type = std::string(row.type), .body = served(file)};
   return refuse(404, "there is no such page");
 }
 
