@@ -80,11 +80,12 @@ build_module() {
   cmake --build "$tree/module" --parallel "$(num_jobs)" --target gpuplan_web
 }
 
-# Terms of what the module holds of others; they go where it goes.
+# Terms of what the module holds of others; they go where it goes. Emscripten's own part and libc++ are under the MIT licence and Apache 2.0
+# with LLVM's exceptions; Boost asks for no notice in compiled code.
 list_licences() {
   local file
-  for file in "$tree"/sources/{yaml-cpp/LICENSE,pugixml/LICENSE.md,zlib/README} \
-      /usr/share/doc/{libfmt-dev,nlohmann-json3-dev,libcli11-dev,libboost1.74-dev,emscripten}/copyright; do
+  for file in "$tree"/sources/{yaml-cpp/LICENSE,pugixml/LICENSE.md,zlib/README} /usr/share/emscripten/system/lib/libc/musl/COPYRIGHT \
+      /usr/share/doc/{libfmt-dev,nlohmann-json3-dev,libcli11-dev}/copyright; do
     printf '=== %s\n\n' "${file#"$tree/"}"
     cat -- "$file"
     printf '\n'
