@@ -128,6 +128,13 @@ std::string pack_data(const fs::path& folder) {
 
 void use_data_archive(std::string_view archive) { all_packed = archive; }
 
+std::vector<std::string> packed_paths() {
+  std::vector<std::string> paths;
+  for (std::uint32_t i = 0; i < num_rows(all_packed); ++i)
+    paths.emplace_back(part_of(all_packed, row_at(all_packed, i).path));
+  return paths;
+}
+
 std::optional<json> packed_json(const fs::path& path) {
   const auto row = row_of(path, DataFormat::Json);
   return row ? std::optional(from_message_pack(part_of(all_packed, row->values))) : std::nullopt;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -24,6 +25,8 @@ std::string pack_data(const std::filesystem::path& folder);
 /// Takes files below data_dir() from `archive` from now on, which must outlive all questions, unless $GPUPLAN_DATA_DIR
 /// names another folder.
 void use_data_archive(std::string_view archive);
+/// The paths in it, from data_dir() on, sorted.
+std::vector<std::string> packed_paths();
 
 /// The values of a JSON file below data_dir(); nothing where its text is to be read.
 std::optional<nlohmann::json> packed_json(const std::filesystem::path& path);

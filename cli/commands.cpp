@@ -34,6 +34,14 @@ const Command kCalibrate{.name = "calibrate",
                              "gpuplan calibrate --only gemm,nccl --output fast.yaml",
                          .first_flags = "--device --quick --only --ranks --output --fresh --json"};
 
+const Command kServe{.name = "serve",
+                     .summary = "a page in the browser, with this program behind it",
+                     .usage = "[--port PORT] [--open] [OPTION]...",
+                     .example =
+                         "gpuplan serve --open\n"
+                         "gpuplan serve --port 8000",
+                     .first_flags = "--port --open --host --timeout"};
+
 std::span<const Command> commands() {
   static const std::vector<Command> all = [] {
     std::vector<Command> rows{kPlan, kEstimate, kFix, kDiagnose, kExport, kSimulate};

@@ -26,8 +26,8 @@ struct Command {
   bool lists_all_flags = false;  // its answer names the flags of every command
 };
 
-/// Those that need a machine, `run` and `calibrate`, as the program has them: execute/commands.cpp in the whole one;
-/// cli/planning/commands.cpp in the one that a first question builds, in which they have no flags.
+/// Those that need a machine, `run`, `calibrate` and `serve`, as the program has them: execute/commands.cpp in the
+/// whole one; cli/planning/commands.cpp in the one that a first question builds, in which they have no flags.
 std::span<const Command> machine_commands();
 
 /// All, in the order of the help: those that only compute, and machine_commands() among them.
@@ -41,7 +41,7 @@ std::optional<int> serve_own_process(const std::vector<std::string>& arguments, 
 extern const Command kPlan, kEstimate, kFix, kDiagnose, kDoctor, kExport, kSimulate, kProfiles, kValidate, kTopology,
     kModels, kGpus, kMachines, kCompletion;
 /// Names and help of these commands; execute/ has their flags and their work.
-extern const Command kRun, kCalibrate;
+extern const Command kRun, kCalibrate, kServe;
 
 /// The whole help of the program or of one command.
 std::string help_text(const CLI::App& app, const Screen& screen);

@@ -8,15 +8,18 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json_file.h"
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/plan_flags.h"
 #include "cluster/gpu_catalogue.h"
 #include "cluster/profile/profile_store.h"
+#include "ecosystem/export.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
 #include "models/optimizers.h"
+#include "models/training_method.h"
 
 namespace gpuplan {
 namespace {
@@ -55,6 +58,12 @@ Names framework_names() {
   return names;
 }
 
+Names method_names() {
+  Names names;
+  for (const TrainingMethod& row : training_methods()) names.push_back(row.name);
+  return names;
+}
+
 Names profile_names() {
   Names names;
   for (const StoredProfile& stored : stored_profiles())
@@ -75,6 +84,8 @@ constexpr std::array kPlaceholders{Placeholder{"MODEL", model_names, true},
                                    Placeholder{"CLUSTER", machine_names, true},
                                    Placeholder{"OPTIMIZER", optimizer_names, false},
                                    Placeholder{"FRAMEWORK", framework_names, false},
+                                   Placeholder{"METHOD", method_names, false},
+                                   Placeholder{"TARGET", export_targets, false},
                                    Placeholder{"PROFILE", profile_names, true},
                                    Placeholder{"FILE", nullptr, true},
                                    Placeholder{"PLAN.json", nullptr, true},
@@ -112,12 +123,13 @@ std::string script(const CLI::App& program) {
   return Write(completed_commands(program));
 }
 constexpr std::array kOutputs{Output{"bash", script<bash_completion>}, Output{"zsh", script<zsh_completion>},
-                              Output{"fish", script<fish_completion>}, Output{"man", manual_page}};
+                              Output{"fish", script<fish_completion>}, Output{"json", script<json_listing>},
+                              Output{"man", manual_page}};
 
 void setup_completion(CLI::App& app) {
   app.add_option("shell")
-      ->type_name("bash|zsh|fish|man")
-      ->description("the shell of the script, or the manual page")
+      ->type_name("bash|zsh|fish|json|man")
+      ->description("the shell of the script, the commands and flags as JSON, or the manual page")
       ->group("Options");
 }
 
@@ -130,7 +142,7 @@ int run_completion(const CLI::App& app, Console& console) {
       return 0;
     }
   throw InputError("", fmt::format("unknown shell '{}'", *name),
-                   did_you_mean(*name, {"bash", "zsh", "fish", "man"}, "known: bash, zsh, fish, man"));
+                   did_you_mean(*name, {"bash", "zsh", "fish", "json", "man"}, "known: bash, zsh, fish, json, man"));
 }
 
 }  // namespace
@@ -147,7 +159,7 @@ std::vector<CompletedCommand> completed_commands(const CLI::App& program) {
 
 const Command kCompletion{.name = "completion",
                           .summary = "print a completion script for a shell, or the manual page",
-                          .usage = "bash|zsh|fish|man",
+                          .usage = "bash|zsh|fish|json|man",
                           .example =
                               "source <(gpuplan completion bash)\n"
                               "gpuplan completion zsh > ~/.zfunc/_gpuplan\n"
@@ -293,6 +305,22 @@ std::string fish_completion(const Commands& commands) {
   for (const CompletedCommand& command : commands)
     for (const CompletedFlag& flag : command.flags) out += fish_flag(command, flag);
   return out;
+}
+
+std::string json_listing(const Commands& commands) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const CompletedCommand& command : commands) {
+    nlohmann::ordered_json flags = nlohmann::ordered_json::array();
+    for (const CompletedFlag& flag : command.flags)
+      flags.push_back({{"name", flag.name},
+                       {"help", flag.help},
+                       {"takes_value", flag.takes_value},
+                       {"needs_value", flag.needs_value},
+                       {"takes_file", flag.takes_file},
+                       {"values", flag.values}});
+    rows.push_back({{"name", command.name}, {"help", command.help}, {"flags", std::move(flags)}});
+  }
+  return json_text(nlohmann::ordered_json{{"commands", std::move(rows)}});
 }
 
 }  // namespace gpuplan

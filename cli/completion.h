@@ -32,6 +32,8 @@ std::vector<CompletedCommand> completed_commands(const CLI::App& program);
 std::string bash_completion(const std::vector<CompletedCommand>& commands);
 std::string zsh_completion(const std::vector<CompletedCommand>& commands);
 std::string fish_completion(const std::vector<CompletedCommand>& commands);
+/// The same as JSON, for programs that show the flags in a way of their own.
+std::string json_listing(const std::vector<CompletedCommand>& commands);
 
 // The manual page, in roff: written from the table of commands and the flags that CLI11 knows, as the help is.
 

@@ -119,7 +119,10 @@ constexpr std::array kRanges{
     FlagRange{"--max-steps", kWhole, kSteps}, FlagRange{"--lr", kReal, {0, 1e18}, "2e-4"},
     FlagRange{"--warmup", kWhole, {0, kMostSteps}}, FlagRange{"--weight-decay", kReal, {0, 100}, "0.01"},
     FlagRange{"--clip", kReal, {0, 1e6}}, FlagRange{"--save-every", kWhole, kSteps},
-    FlagRange{"--keep", kWhole, {1, 1e6}}, FlagRange{"--port", kWhole, {1, 65'535}},
+    FlagRange{"--keep", kWhole, {1, 1e6}}, FlagRange{"--port", kWhole, {1, 65'535}, "", "", nullptr, "run"},
+    // of the page
+    FlagRange{"--port", kWhole, {0, 65'535}, "", "", nullptr, "serve"},
+    FlagRange{"--timeout", kTime, {1, kDay}, "90s or 5min"},
     // of measurements
     FlagRange{"--ranks", kWhole, {1, 1024}}, FlagRange{"--worst", kWhole, {0, 1e6}}};
 

@@ -262,11 +262,13 @@ std::vector<std::string> list_clusters() {
 }
 
 ClusterFile read_cluster_file(const fs::path& path, const std::optional<std::string>& gpu) {
-  const std::string text = read_file(path, kClusterLimit);
-  const MachineTextKind kind = kind_of_text(text);
+  const bool is_ours = is_shipped(path);
+  const std::string text = is_ours ? "" : read_file(path, kClusterLimit);
+  const MachineTextKind kind = is_ours ? MachineTextKind::Yaml : kind_of_text(text);
   if (kind != MachineTextKind::Yaml) return read_machine_text(text, kind, path.string(), gpu);
   if (gpu) throw InputError("--gpu", fmt::format("{} names its GPUs itself", path.string()), "leave --gpu away");
-  YamlFile file = YamlFile::parse(text, path.string());  // read once: it may be a pipe
+  YamlFile file = is_ours ? YamlFile::read(path, kClusterLimit)
+                          : YamlFile::parse(text, path.string());  // read once: it may be a pipe
   Fields& top = file.top();
   ClusterFile cluster;
   cluster.id = top.optional_text("id").value_or(path.stem().string());

@@ -16,6 +16,10 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
 endif()
 
 function(gpuplan_warnings target)
+  if(EMSCRIPTEN)  # whose libraries and linker know none of these
+    target_compile_options(${target} PRIVATE -ffp-contract=off -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
+    return()
+  endif()
   target_compile_options(${target} PRIVATE "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:${GPUPLAN_HARDENING}>")
   target_link_options(${target} PRIVATE LINKER:-z,relro LINKER:-z,now LINKER:-z,noexecstack)
   target_compile_options(${target} PRIVATE -ffp-contract=off -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <ranges>
 
 #include <fmt/format.h>
 
@@ -191,9 +190,9 @@ void write_frozen_layers(Setup& s, const EstimateRequest& request) {
     is_whole.push_back(std::ranges::all_of(kind.tensors, of_tensor));
     if (!is_whole.back() && std::ranges::any_of(kind.tensors, of_tensor)) return;
   }
-  const auto count = std::int64_t(std::ranges::count(is_whole, true)), all = std::ssize(is_whole);
-  const bool is_end = std::ranges::all_of(is_whole | std::views::drop(all - count), std::identity{}),
-             is_beginning = std::ranges::all_of(is_whole | std::views::take(count), std::identity{});
+  const auto count = std::int64_t(std::ranges::count(is_whole, true));
+  const bool is_end = std::all_of(is_whole.end() - count, is_whole.end(), std::identity{}),
+             is_beginning = std::all_of(is_whole.begin(), is_whole.begin() + count, std::identity{});
   if (count == 0 || !(is_end || is_beginning)) return;
   s.freezes_layers = true;
   s.freeze_layers = double(is_end ? count : -count);

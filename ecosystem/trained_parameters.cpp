@@ -294,8 +294,12 @@ void each_parameter(const ModelWeights& weights,
 std::regex python_regex(const std::string& text, const std::string& where) {
   if (text.size() > kMostLetters) throw InputError(where, "a regular expression of more than 2,000 letters");
   try {
+#ifdef __GLIBCXX__
     // __polynomial: no backtracking, so no expression takes exponential time
     return std::regex(text, std::regex::ECMAScript | std::regex_constants::__polynomial);
+#else
+    return std::regex(text);  // libc++ gives up by an exception
+#endif
   } catch (const std::regex_error&) {
     throw InputError(where, fmt::format("the regular expression {} is not read", text),
                      "one without look-behind, back-references and named groups");

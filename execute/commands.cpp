@@ -17,11 +17,13 @@ Command with(Command words, void (*setup)(CLI::App&), int (*run)(const CLI::App&
 }  // namespace
 
 std::span<const Command> machine_commands() {
-  static const std::array kCommands{with(kRun, setup_run, run_run), with(kCalibrate, setup_calibrate, run_calibrate)};
+  static const std::array kCommands{with(kRun, setup_run, run_run), with(kCalibrate, setup_calibrate, run_calibrate),
+                                    with(kServe, setup_serve, run_serve)};
   return kCommands;
 }
 
 std::optional<int> serve_own_process(const std::vector<std::string>& arguments, Console& console) {
+  if (arguments.front() == kAnswerCommand) return answer_one_question(console);
   if (arguments.front() != kWorkerCommand) return {};
   return run_worker({arguments.begin() + 1, arguments.end()}, console.in, console.out);
 }

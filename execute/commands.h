@@ -20,6 +20,14 @@ int run_run(const CLI::App& app, Console& console);
 void setup_calibrate(CLI::App& app);
 int run_calibrate(const CLI::App& app, Console& console);
 
+void setup_serve(CLI::App& app);
+int run_serve(const CLI::App& app, Console& console);
+
+/// Command with which `serve` starts this program for one question: JSON on standard input and output
+/// (cli/json_question.h). Not meant for people.
+inline constexpr const char* kAnswerCommand = "answer-question";
+int answer_one_question(Console& console);
+
 // The flags of `gpuplan run` beside those of a plan.
 
 void add_run_flags(CLI::App& app);

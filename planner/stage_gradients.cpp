@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 namespace gpuplan {
@@ -214,7 +215,7 @@ void StageBuilder::step_flat() {
     std::int64_t elements = 0;
     do elements += (last++)->sizes.trained_elements;
     while (last != s_.groups.end() && (rules_.sub_group_size < 0 || elements < rules_.sub_group_size));
-    const std::span<Group> sub_group(first, last);
+    const std::span<Group> sub_group(std::to_address(first), std::size_t(last - first));
     prepare_flat_step(sub_group);
     walk_groups(sub_group, [&](Group& g) { step(g); });
     first = last;

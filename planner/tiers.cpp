@@ -58,7 +58,8 @@ double chance_to_run(const MemoryTiers& t, const std::optional<AccuracyRange>& r
   const double room = std::log(double(t.usable.count) / double(t.needed.count));
   const double tenth = room < 0 ? -std::log(r.low) : std::log(r.high);
   if (tenth <= 0) return room < 0 ? 0 : 1;
-  return 0.5 * std::erfc(-kTenth * room / tenth / std::sqrt(2.0));
+  constexpr double kDigits = 1e12;  // that all C libraries agree on
+  return std::round(0.5 * std::erfc(-kTenth * room / tenth / std::sqrt(2.0)) * kDigits) / kDigits;
 }
 
 Fit fit_of(double chance) {

@@ -115,7 +115,7 @@ void JsonRows::forget(std::string_view row) const {
     if (num_touched_ < kMostTouched) return;
     all = std::exchange(touched_, {}), num_touched_ = 0;
   }
-  mapping_.forget(std::as_bytes(std::span(all)));
+  mapping_.forget(std::as_bytes(std::span(all.data(), all.size())));
 }
 
 TokenRow JsonRows::parse(const json& example) const {

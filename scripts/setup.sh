@@ -38,7 +38,7 @@ slurm    tool:munged                munge            munge            munge     
 '
 
 # A change in these means another build. The program carries the values of data/.
-source_folders=(base data models device cluster planner ecosystem mend diagnose sim search validate rows report cli fit calibrate run execute cmake)
+source_folders=(base data models device cluster planner ecosystem mend diagnose sim search validate rows report cli fit calibrate run serve execute web cmake)
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 fail() { say "$@"; exit 3; }

@@ -5,10 +5,12 @@
 #include <thread>
 #include <vector>
 
+#include "base/processor.h"
+
 namespace gpuplan {
 
 std::size_t num_threads_for(unsigned wanted, std::size_t most) {
-  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const auto cores = std::size_t(num_usable_cores());
   return std::clamp<std::size_t>(wanted > 0 ? wanted : cores, 1, std::max<std::size_t>(1, most));
 }
 

@@ -83,7 +83,7 @@ done
 for shell in bash zsh fish; do expect 0 "$(<"$clone/docs/help/completion.$shell")" completion "$shell"; done
 expect 0 "$(<"$clone/docs/gpuplan.1")" completion man
 expect 0 "gpuplan $(sed -n 's/^project(gpuplan VERSION \([0-9.]*\).*/\1/p' "$sources/CMakeLists.txt")" --version
-expect 2 "bash, zsh, fish or man" completion tcsh
+expect 2 "bash, zsh, fish, json or man" completion tcsh
 expect 2 "unknown command 'estimat'" estimat --model x
 expect 2 "unknown command 'nosuch'" help nosuch
 expect 2 "unknown command 'licences'" licences --help

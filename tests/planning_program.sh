@@ -11,7 +11,7 @@ for question in 'estimate --model llama3-8b --lora r=8 --gpus 4xA6000' 'estimate
   diff <("$planning" $question 2>&1; echo "exit code $?") <("$whole" $question 2>&1; echo "exit code $?") ||
     complain "'$question' is answered differently"
 done
-for command in run calibrate 'help run'; do
+for command in run calibrate serve 'help run'; do
   code=0
   # shellcheck disable=SC2086  # words of a command
   text=$("$planning" $command --json 2>&1) || code=$?

@@ -9,7 +9,7 @@
 namespace gpuplan {
 
 std::span<const Command> machine_commands() {
-  static const std::array kCommands{kRun, kCalibrate};
+  static const std::array kCommands{kRun, kCalibrate, kServe};
   return kCommands;
 }
 
@@ -17,8 +17,8 @@ std::optional<int> serve_own_process(const std::vector<std::string>& arguments, 
   const bool asks_help = arguments.front() == "help" && arguments.size() > 1;
   for (const Command& command : machine_commands())
     if (arguments[asks_help ? 1 : 0] == command.name)
-      throw EnvError(fmt::format("this program plans only; ./gpuplan {} builds the one that also trains and measures",
-                                 command.name));
+      throw EnvError(fmt::format(
+          "this program plans only; ./gpuplan {} builds the one that also trains, measures and serves", command.name));
   return {};
 }
 

@@ -46,7 +46,7 @@ std::vector<fs::path> product_files() {
   const fs::path root = fs::path(GPUPLAN_TEST_DIR).parent_path();
   std::vector<fs::path> files;
   for (const char* folder : {"base", "models", "device", "cluster", "planner", "ecosystem", "mend", "sim", "search",
-                             "validate", "rows", "report", "cli", "fit", "calibrate", "run", "execute"})
+                             "validate", "rows", "report", "cli", "fit", "calibrate", "run", "serve", "execute"})
     for (const auto& item : fs::recursive_directory_iterator(root / folder))
       if (const std::string kind = item.path().extension(); kind == ".cpp" || kind == ".h" || kind == ".cu")
         files.push_back(item.path().lexically_relative(root));

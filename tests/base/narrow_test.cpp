@@ -35,7 +35,7 @@ TEST_CASE("outside of device kernels a cast to a narrower integer is a narrow<T>
   const std::filesystem::path root = std::filesystem::path(GPUPLAN_TEST_DIR).parent_path();
   int num_lines = 0;
   for (const char* folder : {"planner", "sim", "search", "models", "cluster", "rows", "run", "base", "cli", "report",
-                             "validate", "ecosystem", "mend", "diagnose", "fit", "calibrate", "execute"})
+                             "validate", "ecosystem", "mend", "diagnose", "fit", "calibrate", "serve", "execute"})
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
       const std::string extension = entry.path().extension();
       if (extension != ".cpp" && extension != ".h") continue;

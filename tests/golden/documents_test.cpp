@@ -142,7 +142,7 @@ TEST_CASE("every path that a comment or a page names exists") {
   // folder/…/name.ending, or folder/…/name in backquotes
   const std::regex name(
       R"((?:^|[^\w./:<>{}$*-])((?:base|models|device|cluster|planner|ecosystem|sim|search|validate|rows)"
-      R"(|report|cli|fit|calibrate|run|execute|data|docs|scripts|cmake|bench|tests)/[\w/.-]*\w)"
+      R"(|report|cli|fit|calibrate|run|serve|execute|web|data|docs|scripts|cmake|bench|tests)/[\w/.-]*\w)"
       R"(\.(?:cpp|h|cu|yaml|json|jsonl|md|py|sh|txt|cmake|css|js))(?![\w*<{]))");
   int num_names = 0;
   for (const auto& item : fs::recursive_directory_iterator(root)) {

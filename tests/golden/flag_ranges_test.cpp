@@ -125,7 +125,7 @@ TEST_CASE("every flag with a value is a number with a range, or a word") {
   const std::set<std::string> words{
       "MODEL",   "[SPEC]", "FRAMEWORK", "OPTIMIZER", "LIST",   "GPUS",           "SPEC",         "CLUSTER",  "GPU",
       "PROFILE", "FILE",   "DIR",       "VENDOR",    "TARGET", "NAME=VALUE,...", "STRATEGY,...", "NAME,...", "ORG/NAME",
-      "random",  "1|2",    "NAMES",     "METHOD",    "KIND",   "SIZE",           "TRACE.json",   "ENGINE"};
+      "random",  "1|2",    "NAMES",     "METHOD",    "KIND",   "SIZE",           "TRACE.json",   "ENGINE",   "ADDRESS"};
   CLI::App app;
   declare_commands(app);
   for (const Command& command : commands())

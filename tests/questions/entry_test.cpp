@@ -29,7 +29,7 @@ std::uint64_t count_in(const char* name, std::uint64_t otherwise) {
 /// Paths that only a disk has are no files of `answer`, and devices are none of its outputs.
 bool is_of_files(const Question& q) {
   const auto is_outside = [](const GivenFlag& flag) { return flag.value.starts_with("/") || flag.value == "."; };
-  return q.command != "run" && q.command != "calibrate" && !asks_too_much_of_files(q) &&
+  return q.command != "run" && q.command != "calibrate" && q.command != "serve" && !asks_too_much_of_files(q) &&
          std::none_of(q.flags.begin(), q.flags.end(), is_outside);
 }
 

@@ -1,0 +1,12 @@
+// Writes files of data/ as one JSON object, content by path: node pack_files.mjs DATA FOLDER/.ENDING...
+import {readdirSync, readFileSync} from 'node:fs';
+import {basename, dirname, join} from 'node:path';
+
+const [data, ...wanted] = process.argv.slice(2);
+const files = {};
+for (const pattern of wanted) {
+  const folder = dirname(pattern), ending = basename(pattern);
+  for (const name of readdirSync(join(data, folder)).filter(name => name.endsWith(ending)).sort())
+    files[`${folder}/${name}`] = readFileSync(join(data, folder, name), 'utf8');
+}
+process.stdout.write(JSON.stringify(files));

@@ -1,0 +1,69 @@
+// Amounts as people read them: three digits, binary units for memory. The figures themselves come from the program.
+
+const kBinary = /** @type {const} */ (['B', 'KiB', 'MiB', 'GiB', 'TiB']);
+
+/** @param {number} value three digits, no trailing zeros beyond them @returns {string} */
+export function digits(value) {
+  if (value === 0) return '0';
+  const size = Math.floor(Math.log10(Math.abs(value)));
+  if (size >= 3) return Math.round(value).toLocaleString('en-US');
+  return value.toFixed(Math.max(0, Math.min(4, 2 - size)));
+}
+
+/** @param {number} value @returns {string} */
+export function bytes(value) {
+  let unit = 0;
+  while (Math.abs(value) >= 1024 && unit < kBinary.length - 1) {
+    value /= 1024;
+    unit++;
+  }
+  return `${digits(value)} ${kBinary[unit]}`;
+}
+
+/** @param {number} value @returns {string} */
+export function gib(value) {
+  return digits(value / 2 ** 30);
+}
+
+/** @type {readonly (readonly [number, string])[]} */
+const kTimes = [[86400 * 2, 'days'], [3600 * 2, 'h'], [60 * 2, 'min'], [1, 's'], [1e-3, 'ms'], [1e-6, 'µs']];
+const kSecondsOf = /** @type {Record<string, number>} */ ({days: 86400, h: 3600, min: 60, s: 1, ms: 1e-3, 'µs': 1e-6});
+
+/** @param {number} value @returns {string} */
+export function seconds(value) {
+  if (value === 0) return '0 s';
+  const row = kTimes.find(([from]) => value >= from) ?? [0, 'µs'];
+  return `${digits(value / kSecondsOf[row[1]])} ${row[1]}`;
+}
+
+/** A time with its range in the same unit: "48.9 min (41.2–57.6)". @param {number} value @param {number} low @param {number} high */
+export function secondsRange(value, low, high) {
+  const unit = seconds(value).split(' ')[1];
+  const scale = kSecondsOf[unit] ?? 1;
+  return `${seconds(value)} (${digits(low / scale)}–${digits(high / scale)})`;
+}
+
+/** @param {number} value @returns {string} */
+export function dollars(value) {
+  return '$' + (value >= 1000 ? Math.round(value).toLocaleString('en-US') : value.toFixed(2));
+}
+
+/** @param {number} share @returns {string} */
+export function percent(share) {
+  return share > 0 && share < 0.005 ? '< 1 %' : `${Math.round(share * 100)} %`;
+}
+
+/** A probability, which is never quite 0 or 1. @param {number} share @returns {string} */
+export function chance(share) {
+  return share >= 0.995 ? 'over 99 %' : share < 0.01 ? 'under 1 %' : percent(share);
+}
+
+/** @param {number} count @returns {string} */
+export function count(count) {
+  return Math.round(count).toLocaleString('en-US');
+}
+
+/** @param {string} name a key such as "workspace" @returns {string} */
+export function words(name) {
+  return name.replaceAll('_', ' ');
+}

@@ -1,0 +1,90 @@
+// What to rent: the frontier of `gpuplan plan` as a chart of time and cost that one can point at, and as a table.
+import {chance, dollars, gib, seconds} from './format.js';
+import {el, svg} from './dom.js';
+
+/** @typedef {any} Plan @typedef {any} Planned docs/schemas/plan.schema.json */
+
+const kWidth = 640, kHeight = 320, kLeft = 64, kBottom = 40, kRight = 16, kTop = 12;
+
+/** @param {Plan} plan @returns {string} */
+export function nameOf(plan) {
+  return `${plan.gpus}${plan.vendor ? ` at ${plan.vendor}` : ''}, ${plan.method}, ${plan.strategy}`;
+}
+
+/** Round steps of a logarithmic axis: 1, 2, 5, 10 … @param {number} low @param {number} high @returns {number[]} */
+function ticks(low, high) {
+  const all = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); ++power)
+    for (const factor of [1, 2, 5]) {
+      const value = factor * 10 ** power;
+      if (value >= low && value <= high) all.push(value);
+    }
+  if (all.length < 2) return [low + (high - low) * 0.15, (low + high) / 2, high - (high - low) * 0.15];
+  return all.length > 7 ? all.filter((_, i) => i % Math.ceil(all.length / 7) === 0) : all;
+}
+
+/** @param {number[]} values @param {number} begin @param {number} end */
+function logScale(values, begin, end) {
+  const low = Math.min(...values) / 1.15, high = Math.max(...values) * 1.15;
+  const place = (/** @type {number} */ value) => begin + (Math.log(value) - Math.log(low)) / (Math.log(high) - Math.log(low)) * (end - begin);
+  return {low, high, place};
+}
+
+/** @param {Plan[]} plans @param {(plan: Plan) => void} choose @param {Plan | null} best */
+function chart(plans, choose, best) {
+  const x = logScale(plans.map(plan => plan.training_seconds), kLeft, kWidth - kRight);
+  const y = logScale(plans.map(plan => plan.cost_usd), kHeight - kBottom, kTop);
+  const same = (/** @type {Plan} */ plan) => best && plan.command === best.command;
+  const hours = ticks(x.low / 3600, x.high / 3600).map(value => value * 3600);
+  return svg('svg.chart', {viewBox: `0 0 ${kWidth} ${kHeight}`, role: 'group', 'aria-label': 'Plans by time and cost'},
+             hours.map(value => svg('g', {}, svg('line.grid', {x1: x.place(value), x2: x.place(value), y1: kTop, y2: kHeight - kBottom}),
+               svg('text.tick', {x: x.place(value), y: kHeight - kBottom + 16, 'text-anchor': 'middle'}, seconds(value)))),
+             ticks(y.low, y.high).map(value => svg('g', {}, svg('line.grid', {x1: kLeft, x2: kWidth - kRight, y1: y.place(value), y2: y.place(value)}),
+               svg('text.tick', {x: kLeft - 6, y: y.place(value) + 4, 'text-anchor': 'end'}, dollars(value)))),
+             svg('text.tick', {x: (kLeft + kWidth) / 2, y: kHeight - 4, 'text-anchor': 'middle'}, 'time of the training'),
+             plans.map(plan => svg(`circle.plan${same(plan) ? '.best' : ''}`, {
+               cx: x.place(plan.training_seconds), cy: y.place(plan.cost_usd), r: same(plan) ? 9 : 6, tabindex: 0, role: 'button',
+               'aria-label': `${nameOf(plan)}: ${seconds(plan.training_seconds)}, ${dollars(plan.cost_usd)}`,
+               onclick: () => choose(plan), onfocus: () => choose(plan), onmouseenter: () => choose(plan)},
+               svg('title', {}, nameOf(plan)))));
+}
+
+/** @param {Plan} plan @param {(command: string) => void} copyCommand */
+function planDetails(plan, copyCommand) {
+  return [el('h3', {}, nameOf(plan)),
+          el('p', {}, `${seconds(plan.training_seconds)} (${seconds(plan.training_seconds * plan.time_range[0])} to ${seconds(plan.training_seconds * plan.time_range[1])})` +
+            (plan.cost_usd ? `, ${dollars(plan.cost_usd)}` : '') +
+            `, ${gib(plan.process_bytes)} of ${gib(plan.usable_bytes)} GiB, fits with ${chance(plan.probability)}`),
+          plan.reason && el('p', {}, plan.reason),
+          plan.price_date && el('p.hint', {}, `Price of ${plan.price_date}: ${plan.price_source ?? 'source not known'}`),
+          el('pre.command', {tabindex: '0'}, plan.command),
+          el('button', {type: 'button', onclick: () => copyCommand(plan.command)}, 'Copy the command')];
+}
+
+/** @param {string} title @param {Plan[]} plans @param {(plan: Plan) => void} choose */
+function table(title, plans, choose) {
+  if (!plans.length) return null;
+  return el('section', {}, el('h3', {}, title), el('div.wide', {tabindex: '0', role: 'region', 'aria-label': title}, el('table', {},
+    el('thead', {}, el('tr', {}, ['Plan', 'Time', 'Cost', 'GiB', 'Fits'].map(name => el('th', {scope: 'col'}, name)))),
+    el('tbody', {}, plans.map(plan => el('tr', {}, el('th', {scope: 'row'}, el('button.link', {type: 'button', onclick: () => choose(plan)}, nameOf(plan))),
+      el('td', {}, seconds(plan.training_seconds)), el('td', {}, plan.cost_usd ? dollars(plan.cost_usd) : '–'),
+      el('td', {}, `${gib(plan.process_bytes)} of ${gib(plan.usable_bytes)}`), el('td', {}, chance(plan.probability))))))));
+}
+
+/** @param {Planned} answer @param {(command: string) => void} copyCommand @returns {Node[]} */
+export function planParts(answer, copyCommand) {
+  /** @type {Plan[]} */
+  const plans = [...answer.frontier];
+  if (answer.recommended && !plans.some(plan => plan.command === answer.recommended.command)) plans.unshift(answer.recommended);
+  const details = el('div.chosen', {'aria-live': 'polite'});
+  const choose = (/** @type {Plan} */ plan) => details.replaceChildren(.../** @type {Node[]} */ (planDetails(plan, copyCommand).filter(Boolean)));
+  const drawn = plans.filter(plan => plan.cost_usd > 0 && plan.training_seconds > 0);
+  if (answer.recommended) choose(answer.recommended);
+  return [el(`section.verdict.${answer.recommended ? 'good' : 'bad'}`, {'aria-labelledby': 'verdict'},
+             el('h2', {id: 'verdict'}, answer.recommended ? `Rent ${nameOf(answer.recommended)}` : 'No plan meets what you ask'),
+             el('p', {}, `${answer.searched.plans.toLocaleString('en-US')} plans searched`)),
+          drawn.length > 1 ? chart(drawn, choose, answer.recommended) : null, details,
+          table('Plans that nothing beats', plans, choose), table('Best of each kind of GPU', answer.by_gpu, choose),
+          answer.would_do?.length ? el('section', {}, el('h3', {}, 'What would do'), el('ul', {}, answer.would_do.map((/** @type {any} */ row) =>
+            el('li', {}, `${row.change}: ${row.plan}`)))) : null].filter(part => part !== null);
+}
