@@ -286,7 +286,7 @@ std::vector<PhaseFigures> rollout_figures(const Job& job, const Peak& peak, Seco
          .time = seconds((1 / r.steps) * moved),
          .bound = "host link"});
   if (r.convention->overhead > 0)
-    add({.name = "between phases", .time = seconds(r.convention->overhead * sum), .bound = "as measured elsewhere"});
+    add({.name = "between phases", .time = seconds(r.convention->overhead * sum), .bound = "assumed share"});
   return out;
 }
 
