@@ -190,7 +190,8 @@ void add_strategies(std::vector<SearchedStrategy>& out, const SearchQuestion& q,
                     std::string_view name) {
   const StrategyOptions& given = q.base.options;
   for (const Mesh& mesh : tensor_meshes(q, framework, name)) {
-    out.push_back({name, mesh.ways(Axis::Tp), mesh.splits_sequence(), given.cp, given.pp, given.virtual_stages});
+    out.push_back({name, mesh.ways(Axis::Tp), mesh.splits_sequence(), given.cp, given.pp,
+                   given.pp > 1 ? given.virtual_stages : 1});
     if (given.pp == 1 && given.cp == 1 && !framework.pipeline.strategies.empty()) add_pipelines(out, q, out.back());
   }
   if (given.cp > 1 || given.pp > 1 || q.pinned.contains("cp")) return;

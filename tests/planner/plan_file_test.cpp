@@ -134,6 +134,15 @@ json good_plan() {
   r.recipe.lora.factor = 2;
   r.recipe.objective = {
       .method = "dpo", .reference = Reference::Copy, .completion_len = 128, .labels = 0, .texts_per_row = 2};
+  r.rollout = {.engine = parse_engine("vllm:colocate,util=0.3,sleep=yes"),
+               .generations = 8,
+               .mean_prompt = 100,
+               .prompt_len = 200,
+               .mean_completion = 300,
+               .max_completion = 800,
+               .updates = 2,
+               .iterations = 3,
+               .reward = Seconds{4}};
   json plan = plan_of(r, "fsdp");
   plan["recipe"]["lora"]["linear_experts"] = true;  // of a mixture, which this model is not
   return plan;
@@ -472,8 +481,10 @@ TEST_CASE("no field may be left out, whatever its place") {
         text == "/cluster/host")
       continue;  // may be left out
     const std::set<std::string> later{
-        "eval_batch",        "eval_logits",      "reduce_bucket_size", "overlap_comm", "zero_quantized_weights",
-        "sequence_parallel", "context_exchange", "virtual_stages",     "schedule"};
+        "eval_batch",        "eval_logits",      "reduce_bucket_size", "overlap_comm",    "zero_quantized_weights",
+        "sequence_parallel", "context_exchange", "virtual_stages",     "schedule",        "engine",
+        "generations",       "prompt_len",       "mean_prompt",        "mean_completion", "max_completion",
+        "updates",           "iterations",       "reward_seconds"};
     if (text.starts_with("/options/") && later.count(text.substr(9)) > 0) continue;  // files before them have none
     const json::json_pointer p(text);
     if (text.starts_with("/model/config/") || !good[p.parent_pointer()].is_object()) continue;
@@ -486,7 +497,7 @@ TEST_CASE("no field may be left out, whatever its place") {
     CHECK_FALSE(schema_problem(plan).empty());
     tried.insert(std::regex_replace(text, std::regex("/[0-9]+"), "[]"));
   }
-  CHECK(tried.size() + 25 == test::schema_properties("plan-file").size());
+  CHECK(tried.size() + 34 == test::schema_properties("plan-file").size());
 }
 
 TEST_CASE("what the schema refuses is refused, and what is read is written back alike, whatever stands in a field") {
