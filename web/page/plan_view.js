@@ -11,6 +11,12 @@ export function nameOf(plan) {
   return `${plan.gpus}${plan.vendor ? ` at ${plan.vendor}` : ''}, ${plan.method}, ${plan.strategy}`;
 }
 
+/** What the allocator only keeps, and paged states, give way where a card is full. @param {Plan} plan @returns {string} */
+function memoryOf(plan) {
+  const all = `${gib(plan.process_bytes)} of ${gib(plan.usable_bytes)}`;
+  return plan.process_bytes > plan.usable_bytes ? `${all}, some gives way` : all;
+}
+
 /** Round steps of a logarithmic axis: 1, 2, 5, 10 … @param {number} low @param {number} high @returns {number[]} */
 function ticks(low, high) {
   const all = [];
@@ -54,7 +60,7 @@ function planDetails(plan, copyCommand) {
   return [el('h3', {}, nameOf(plan)),
           el('p', {}, `${seconds(plan.training_seconds)} (${seconds(plan.training_seconds * plan.time_range[0])} to ${seconds(plan.training_seconds * plan.time_range[1])})` +
             (plan.cost_usd ? `, ${dollars(plan.cost_usd)}` : '') +
-            `, ${gib(plan.process_bytes)} of ${gib(plan.usable_bytes)} GiB, fits with ${chance(plan.probability)}`),
+            `, GiB: ${memoryOf(plan)}; fits with ${chance(plan.probability)}`),
           plan.reason && el('p', {}, plan.reason),
           plan.price_date && el('p.hint', {}, `Price of ${plan.price_date}: ${plan.price_source ?? 'source not known'}`),
           el('pre.command', {tabindex: '0'}, plan.command),
@@ -68,7 +74,7 @@ function table(title, plans, choose) {
     el('thead', {}, el('tr', {}, ['Plan', 'Time', 'Cost', 'GiB', 'Fits'].map(name => el('th', {scope: 'col'}, name)))),
     el('tbody', {}, plans.map(plan => el('tr', {}, el('th', {scope: 'row'}, el('button.link', {type: 'button', onclick: () => choose(plan)}, nameOf(plan))),
       el('td', {}, seconds(plan.training_seconds)), el('td', {}, plan.cost_usd ? dollars(plan.cost_usd) : '–'),
-      el('td', {}, `${gib(plan.process_bytes)} of ${gib(plan.usable_bytes)}`), el('td', {}, chance(plan.probability))))))));
+      el('td', {}, memoryOf(plan)), el('td', {}, chance(plan.probability))))))));
 }
 
 /** @param {Planned} answer @param {(command: string) => void} copyCommand @returns {Node[]} */
