@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/arguments.h"
+#include "cli/output_flags.h"
 #include "cli/plan_flags.h"
 #include "ecosystem/module_targets.h"
 #include "ecosystem/named_data.h"
@@ -118,8 +119,12 @@ std::optional<ConfigReading> given_configs(const CLI::App& app) {
   if (names.empty()) return std::nullopt;
   const auto versions = given(app, "--versions"), method = given(app, "--method");
   const auto objective = method ? words_of_method(*method).trained_for : std::nullopt;
-  return read_configs(read_config_files(names), find_named_config,
-                      versions ? parse_stack_versions(*versions) : StackVersions{},
+  const FindConfig find = [&](const std::string& named, const std::string& by) {
+    std::optional<ConfigFile> found = find_named_config(named, by);
+    if (found) require_not_written(app, found->name, by);
+    return found;
+  };
+  return read_configs(read_config_files(names), find, versions ? parse_stack_versions(*versions) : StackVersions{},
                       objective ? find_training_method(*objective).name : "");
 }
 

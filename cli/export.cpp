@@ -48,7 +48,8 @@ int run_export(const CLI::App& app, Console& console) {
     return 1;
   }
   if (folder)
-    write_exported(answer.files, *folder, is_given(app, "--force") ? Replaces::Everything : Replaces::Nothing, console);
+    write_exported(answer.files, *folder, is_given(app, "--force") ? Replaces::Everything : Replaces::Nothing, console,
+                   *name == "-" ? "" : *name);
   else
     console.print(printable(listing_of(answer.files)));
   for (const std::string& note : answer.notes) console.tell(note);  // of what was exported, not of what was refused

@@ -24,8 +24,12 @@ bool may_replace(const std::filesystem::path& file, Replaces replaces) {
 }  // namespace
 
 void write_exported(const std::vector<ExportedFile>& files, const std::filesystem::path& folder, Replaces replaces,
-                    Console& console) {
+                    Console& console, const std::filesystem::path& input) {
   namespace fs = std::filesystem;
+  const std::string read = input.empty() ? "" : file_identity(input);
+  for (const ExportedFile& file : files)
+    if (!read.empty() && file_identity(folder / file.name) == read)
+      throw InputError((folder / file.name).string(), "is what the files are made from", "name another folder");
   for (const ExportedFile& file : files)
     if (!may_replace(folder / file.name, replaces))
       throw InputError((folder / file.name).string(), "is there already", "--force replaces it");

@@ -56,7 +56,7 @@ void write_elsewhere(const MendedFiles& mended, const std::string& place, Consol
                      "name a folder that is there");
   for (const MendedFile& file : mended.files) {
     const std::string target = is_in_folder ? (fs::path(place) / fs::path(file.name).filename()).string() : place;
-    if (is_in_folder && is_there(target))
+    if (is_in_folder && (is_there(target) || follow_links(target) != fs::path(target)))
       throw InputError(target, "is there already", "an empty folder takes them all");
     write_output(target, file.after, console, fmt::format("wrote {}", target));
   }

@@ -122,6 +122,16 @@ void check_outputs(const CLI::App& app) {
     throw InputError("--force", "has nothing to replace", "it needs a flag that names a file");
 }
 
+void require_not_written(const CLI::App& app, const fs::path& read, const std::string& by) {
+  const std::string place = file_identity(read);
+  if (place.empty()) return;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& value : option->results())
+      if (is_written(*option) && may_name_path(app, *option) && file_identity(value) == place)
+        throw InputError(option->get_name(), fmt::format("{} is read: {} names it", value, by),
+                         "what a command writes never replaces what it reads: give it a place of its own");
+}
+
 bool takes_standard_output(const CLI::App& app) {
   return std::ranges::any_of(app.get_options(), [&](const CLI::Option* option) {
     return is_written(*option) && !is_folder_flag(*option) && given(app, option->get_name()) == "-";

@@ -27,6 +27,9 @@ void add_force_flag(CLI::App& app);
 /// twice); where it leads to a file that gpuplan did not write, without --force; where --force has nothing to replace.
 void check_outputs(const CLI::App& app);
 
+/// Throws InputError where an output of `app` leads to `read`, which `by` names: an export's plan, a file in a script.
+void require_not_written(const CLI::App& app, const std::filesystem::path& read, const std::string& by);
+
 /// Says whether a flag sends a file to standard output ("-"); the answer then goes to standard error.
 bool takes_standard_output(const CLI::App& app);
 

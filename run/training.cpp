@@ -237,19 +237,30 @@ class Run {
 
   /// Every rank looks for itself: at which run holds the folder, and at what it would go on from and with.
   void require_same_start(std::optional<std::int64_t> latest) {
-    nlohmann::json seen{{"run that holds --output", run_that_holds(output()).value_or(-1)},
-                        {"latest checkpoint", latest ? nlohmann::json(*latest) : nlohmann::json()},
-                        {"input", identity()}};
-    if (latest) seen["content of trainer_state.json"] = checkpoints_->facts_digest(*latest);
-    require_alike(world_, seen,
-                  fmt::format("--output {} and the files that training reads must be the same for all ranks; on shared "
-                              "folders of several machines, wait until all of them see its latest state",
-                              o_.output.string()));
+    const std::string hint = fmt::format(
+        "--output {} and the files that training reads must be the same for all ranks; on shared folders "
+        "of several machines, wait until all of them see its latest state",
+        o_.output.string());
+    // what decides first is compared, and named, first
+    require_alike(world_,
+                  {{"run that holds --output", run_that_holds(output()).value_or(-1)},
+                   {"latest checkpoint", latest ? nlohmann::json(*latest) : nlohmann::json()}},
+                  hint);
+    if (latest)
+      require_alike(world_,
+                    nlohmann::json::object({{"content of trainer_state.json", checkpoints_->facts_digest(*latest)}}),
+                    hint);
+    require_alike(world_, nlohmann::json::object({{"input", identity()}}), hint);
   }
 
   /// Step of the checkpoint to go on from, if any; before weights are read.
   std::optional<std::int64_t> find_checkpoint() {
-    if (o_.output.empty()) return {};
+    if (o_.output.empty()) {
+      if (world_)
+        require_alike(world_, nlohmann::json::object({{"input", identity()}}),
+                      "the files that training reads must be the same for all ranks");
+      return {};
+    }
     hold_folder();
     checkpoints_.emplace(
         output(), o_.keep,
@@ -271,7 +282,7 @@ class Run {
 
   void require_same_run(std::int64_t step, const nlohmann::json& saved) {
     const nlohmann::json& own = identity();
-    if (saved.is_object() && !saved.contains("tokens"))
+    if (saved.is_object() && !saved.contains("packing"))
       throw InputError("--resume", fmt::format("checkpoint-{} was written by an earlier build of gpuplan", step),
                        "go on with that build, or begin anew");
     for (const auto& [key, value] : own.items()) {
@@ -382,6 +393,7 @@ nlohmann::json run_identity(const NativeJob& job, const TrainingOptions& options
                      {"grad_accum", r.grad_accum},
                      {"optimizer", r.optimizer->name},
                      {"precision", int(r.precision)},
+                     {"packing", std::string(to_string(r.packing))},
                      {"seed", options.seed},
                      {"shuffles", options.shuffles}};
   if (r.offload.any())

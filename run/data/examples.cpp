@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
 #include <mutex>
 #include <vector>
 
@@ -103,14 +104,25 @@ std::unique_ptr<Examples> make_token_blocks(TokenArray tokens, const DataOptions
 class Packed : public Examples {
  public:
   explicit Packed(const DataOptions& options) : rows_(options), seq_len_(options.seq_len) {
+    constexpr auto kNone = std::numeric_limits<std::int64_t>::max();
+    std::int64_t first_trained = kNone;  // of all tokens
     ends_.reserve(std::size_t(rows_.size()));
     for (std::int64_t row = 0; row < rows_.size(); ++row) {
       const TokenRow document = rows_.read(row);
+      for (std::int64_t j = 0; first_trained == kNone && j < std::ssize(document.labels); ++j)
+        if (document.labels[std::size_t(j)] != kIgnoredLabel && (num_tokens() + j) % seq_len_ != 0)
+          first_trained = num_tokens() + j;  // nothing predicts the first token of a block
       ends_.push_back(num_tokens() + std::ssize(document.ids));
       unlabelled_.add(document.labels);
     }
     if (num_tokens() < seq_len_) refuse_short(rows_.path(), num_tokens(), seq_len_);
     unlabelled_.require_some(rows_.path(), "");
+    if (first_trained >= size() * seq_len_)  // what fills no block is left out
+      throw InputError(rows_.path(),
+                       fmt::format("none of its {} blocks of {} tokens has a label: there is nothing to train",
+                                   format_grouped(size()), format_grouped(seq_len_)),
+                       "labels that are -100 count for nothing, as do that of a block's first token and those behind "
+                       "the last whole block");
   }
 
   std::int64_t size() const override { return num_tokens() / seq_len_; }

@@ -127,6 +127,27 @@ TEST_CASE("outputs: an export follows no link out of its folder, and writes to n
   CHECK(ask(question, {"--force"}) == 2);
 }
 
+TEST_CASE("outputs: what a command reads without a flag of its own is not replaced either") {
+  const test::ScratchFolder folder;
+  const auto at = [&](const char* name) { return (folder.path() / name).string(); };
+  REQUIRE(ask(with_question("estimate"), {"--save", at("plan.json")}) == 0);
+  fs::create_directory(at("out"));
+  fs::copy_file(at("plan.json"), at("out/sft.yaml"));
+  const std::string plan = read_file(at("plan.json"));
+  std::string refused;
+  CHECK(ask({"export", at("out/sft.yaml"), "--for", "trl"}, {"--output", at("out"), "--force"}, &refused) == 2);
+  CHECK(refused.find("is what the files are made from") != std::string::npos);
+  CHECK(read_file(at("out/sft.yaml")) == plan);
+  const std::string engine = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_processes: 2\n";
+  folder.write("engine.yaml", engine);
+  folder.write("start.sh", "accelerate launch --config_file engine.yaml train.py\n");
+  std::string err;
+  CHECK(ask({"estimate", "--model", "llama-3.2-1b", "--lora", "--from", at("start.sh"), "--gpus", "2xA6000"},
+            {"--save", at("engine.yaml"), "--force"}, &err) == 2);
+  CHECK(err.find("engine.yaml is read") != std::string::npos);
+  CHECK(read_file(at("engine.yaml")) == engine);
+}
+
 TEST_CASE("outputs: '-' is standard output, the answer goes to standard error, and no file of that name is written") {
   const test::ScratchFolder scratch;
   const fs::path before = fs::current_path();

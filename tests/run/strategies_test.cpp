@@ -75,19 +75,19 @@ constexpr std::int64_t kManySteps = kIsSanitized ? 3 : 20, kSomeSteps = kIsSanit
 
 TEST_CASE("every strategy and method gives the loss curve of a single rank: fp32, 20 steps, on 2 and 4 ranks" *
           needs_cpu()) {
-  compare_all(cpu_backend(), 1e-4, kManySteps, [](NativeCase&) {});
+  compare_all(cpu_backend(), 1e-5, kManySteps, [](NativeCase&) {});
 }
 
 TEST_CASE("… with accumulation, where the gradients of several micro-batches are reduced once or added" * needs_cpu()) {
-  compare_all(cpu_backend(), 1e-4, kSomeSteps, [](NativeCase& c) { c.grad_accum = 3; });
+  compare_all(cpu_backend(), 1e-5, kSomeSteps, [](NativeCase& c) { c.grad_accum = 3; });
 }
 
 TEST_CASE("… with every layer's activations recomputed" * needs_cpu()) {
-  compare_all(cpu_backend(), 1e-4, kSomeSteps, [](NativeCase& c) { c.checkpointing = Checkpointing::Full; });
+  compare_all(cpu_backend(), 1e-5, kSomeSteps, [](NativeCase& c) { c.checkpointing = Checkpointing::Full; });
 }
 
 TEST_CASE("… with a tied head and biases" * needs_cpu()) {
-  compare_all(cpu_backend(), 1e-4, kSomeSteps, [](NativeCase& c) {
+  compare_all(cpu_backend(), 1e-5, kSomeSteps, [](NativeCase& c) {
     c.model.family = c.model.model_type = "qwen2";
     c.model.tie_word_embeddings = c.model.has_qkv_bias = true;
   });

@@ -131,8 +131,9 @@ TEST_CASE("failure: what asks a run to end, or a rank of it, saves, and --resume
     std::string ranks;
     bool is_to_rank = false;
   };
-  for (const auto& [signal, ranks, is_to_rank] : {Stop{SIGINT, ""}, Stop{SIGHUP, ""}, Stop{SIGUSR2, ""},
-                                                  Stop{SIGINT, kTwoRanks}, Stop{SIGTERM, kTwoRanks, true}}) {
+  for (const auto& [signal, ranks, is_to_rank] :
+       {Stop{SIGINT, ""}, Stop{SIGHUP, ""}, Stop{SIGUSR2, ""}, Stop{SIGINT, kTwoRanks}, Stop{SIGTERM, kTwoRanks, true},
+        Stop{SIGUSR1, kTwoRanks}, Stop{SIGUSR2, " --gpus 3xcpu --strategy ddp"}}) {
     CAPTURE(signal);
     CAPTURE(ranks);
     const SmallRun r;
@@ -254,4 +255,11 @@ TEST_CASE("failure: ranks that were started with different flags do not train to
     CHECK(f.code == 2);
     check_has(f.err, "rank 1: sees another ");
   }
+  // tokens that only the files tell apart
+  r.scratch().write("rows.jsonl", "{\"input_ids\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]}\n");
+  r.scratch().write("other.jsonl", "{\"input_ids\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,21]}\n");
+  const std::string flags = std::string("--full --max-steps 2 --seq-len 8") + kTwoRanks + " --data ";
+  const Finished f = r.run_ranks({flags + r.at("rows.jsonl"), flags + r.at("other.jsonl")});
+  CHECK(f.code == 2);
+  check_has(f.err, "sees another ");
 }

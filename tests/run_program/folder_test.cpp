@@ -107,6 +107,23 @@ TEST_CASE("folder: a run whose lock was removed is not joined by a second one") 
   CHECK(first.is_running());
 }
 
+TEST_CASE("folder: a run whose folder or lock is taken away ends with 3 at its next save") {
+  for (const bool is_lock : {false, true}) {
+    CAPTURE(is_lock);
+    const SmallRun r;
+    Process run(r.command("--full --max-steps 1000000 --save-every 50 --keep 1 --output " + r.at("out")), r.path());
+    for (const double until = now() + kPatience; now() < until && !fs::exists(r.at("metrics.jsonl"));)
+      sleep_seconds(0.02);
+    if (is_lock)
+      REQUIRE(fs::remove(r.at("out/.gpuplan.lock")));
+    else
+      fs::rename(r.at("out"), r.at("moved"));
+    const Finished f = run.wait();
+    CHECK(f.code == 3);
+    check_has(f.err, is_lock ? "was removed while this run held it" : "is no longer the folder");
+  }
+}
+
 TEST_CASE("folder: where files cannot be locked a run says so and ends") {
   const SmallRun r;
   int num_told = 0;

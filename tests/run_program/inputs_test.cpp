@@ -140,6 +140,11 @@ TEST_CASE("inputs: rows without a label are counted, and data that has none at a
   check_has(some.out + some.err, "1 of 2 rows have no label");
   check_refused(r.run("--full --max-steps 1 --packing padded --data " + r.at("none.jsonl")),
                 {"none.jsonl", "none of its 2 rows has a label"});
+  // the only labels stand behind the last whole block, or first in one
+  r.scratch().write("tail.jsonl",
+                    "{\"input_ids\":[1,2,3,4,5,6,7,8,9,10],\"labels\":[1,-100,-100,-100,-100,-100,-100,-100,9,10]}\n");
+  check_refused(r.run("--full --max-steps 1 --packing packed --seq-len 8 --data " + r.at("tail.jsonl")),
+                {"tail.jsonl", "none of its 1 blocks of 8 tokens has a label"});
 }
 
 TEST_CASE("inputs: pipes, folders and devices as data, weights, tokenizer or profile end with a message") {

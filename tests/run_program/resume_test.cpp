@@ -150,27 +150,34 @@ TEST_CASE("resume: ranks that see different folders, checkpoints or files are na
     std::string name;
     std::function<void(const fs::path& own, const fs::path& other)> stage;
     const char* other_flags = "";
+    const char* said = nullptr;  // what it must be called; else one of kNamed
   };
+  const char *const kStep = "sees another latest checkpoint",
+                    *const kState = "sees another content of trainer_state.json",
+                    *const kRun = "sees another run that holds --output";
   const auto replace = [&](const fs::path& folder, const char* what) {
     fs::remove_all(folder / what);
     fs::copy(r.at("second") + "/" + what, folder / what, fs::copy_options::recursive);
   };
   const fs::path state = "checkpoint-6/trainer_state.json", rank = "checkpoint-6/rank-00001-of-00002.safetensors";
   const std::vector<View> views{
-      {"one checkpoint less", [&](auto, auto other) { fs::remove_all(other / "checkpoint-6"); }},
-      {"one checkpoint more", [&](auto own, auto) { fs::remove_all(own / "checkpoint-6"); }},
+      {"one checkpoint less", [&](auto, auto other) { fs::remove_all(other / "checkpoint-6"); }, "", kStep},
+      {"one checkpoint more", [&](auto own, auto) { fs::remove_all(own / "checkpoint-6"); }, "", kStep},
       {"two checkpoints less",
-       [&](auto, auto other) { fs::remove_all(other / "checkpoint-6"), fs::remove_all(other / "checkpoint-4"); }},
+       [&](auto, auto other) { fs::remove_all(other / "checkpoint-6"), fs::remove_all(other / "checkpoint-4"); }, "",
+       kStep},
       {"none",
        [&](auto, auto other) {
          for (const char* c : {"checkpoint-2", "checkpoint-4", "checkpoint-6"}) fs::remove_all(other / c);
-       }},
+       },
+       "", kStep},
       {"rank 0 sees none",
        [&](auto own, auto) {
          for (const char* c : {"checkpoint-2", "checkpoint-4", "checkpoint-6"}) fs::remove_all(own / c);
-       }},
-      {"another run's checkpoint", [&](auto, auto other) { replace(other, "checkpoint-6"); }},
-      {"rank 0 sees another run's", [&](auto own, auto) { replace(own, "checkpoint-6"); }},
+       },
+       "", kStep},
+      {"another run's checkpoint", [&](auto, auto other) { replace(other, "checkpoint-6"); }, "", kState},
+      {"rank 0 sees another run's", [&](auto own, auto) { replace(own, "checkpoint-6"); }, "", kState},
       {"a changed state", [&](auto, auto other) { flip_byte(other / state, 20); }},
       {"rank 0 sees a changed state", [&](auto own, auto) { flip_byte(own / state, 20); }},
       {"a torn state", [&](auto, auto other) { fs::resize_file(other / state, 100); }},
@@ -185,13 +192,14 @@ TEST_CASE("resume: ranks that see different folders, checkpoints or files are na
       {"a changed state of its own", [&](auto, auto other) { flip_byte(other / rank, 9); }},
       {"a checkpoint under another name",
        [&](auto, auto other) { fs::rename(other / "checkpoint-6", other / "checkpoint-7"); }},
-      {"another folder", [&](auto, auto other) { fs::remove(other / ".gpuplan.lock"); }},
+      {"another folder", [&](auto, auto other) { fs::remove(other / ".gpuplan.lock"); }, "", kRun},
       {"no folder", [&](auto, auto other) { fs::remove_all(other); }},
       {"other data", [&](auto, auto) {}, " --data DATA"},
       {"another run in the lock",
        [&](auto, auto other) {
          fs::remove(other / ".gpuplan.lock"), std::ofstream(other / ".gpuplan.lock") << "17 process 1 on x\n";
-       }},
+       },
+       "", kRun},
   };
   for (const View& view : views) {
     CAPTURE(view.name);
@@ -207,8 +215,8 @@ TEST_CASE("resume: ranks that see different folders, checkpoints or files are na
         {flags + " --resume --output " + r.at("own"), flags + " --resume --output " + r.at("other") + other_flags});
     CAPTURE(f.err);
     CHECK((f.code == 2 || f.code == 3));
-    const bool is_named =
-        std::ranges::any_of(kNamed, [&](const char* phrase) { return f.err.find(phrase) != std::string::npos; });
+    const auto is_said = [&](const char* phrase) { return f.err.find(phrase) != std::string::npos; };
+    const bool is_named = view.said ? is_said(view.said) : std::ranges::any_of(kNamed, is_said);
     CHECK(is_named);
     CHECK(!fs::exists(r.at("metrics.jsonl")));
   }
@@ -238,6 +246,7 @@ TEST_CASE("resume: what the checkpoint was not written with is refused by name")
                                  {full + "--seq-len 12", "examples"},
                                  {full + "--seed 2", "seed"},
                                  {full + "--no-shuffle", "shuffles"},
+                                 {full + "--packing padded", "packing"},
                                  {full + "--optimizer adamw-8bit", "optimizer"},
                                  {full + "--precision bf16-mixed", "precision"},
                                  {full + "--strategy zero2 --offload optimizer", "offload"},
@@ -338,8 +347,8 @@ TEST_CASE("resume: one input that changed, drawn at random, is refused, or chang
   for (const char* const name : {"out", "base", "tokens.bin", "metrics.jsonl"})
     fs::copy(r.at(name), r.at(std::string("kept-") + name), fs::copy_options::recursive);
   const std::vector<std::string> settings{
-      "--lr 1e-3",    "--seed 2",   "--micro-batch 2",   "--grad-accum 2", "--seq-len 12",
-      "--no-shuffle", "--clip 0.5", "--schedule cosine", "--warmup 3",     "--precision bf16-mixed"};
+      "--lr 1e-3",        "--seed 2",   "--micro-batch 2",   "--grad-accum 2", "--seq-len 12",          "--no-shuffle",
+      "--packing padded", "--clip 0.5", "--schedule cosine", "--warmup 3",     "--precision bf16-mixed"};
   std::mt19937 draw(5);
   int num_refused = 0;
   const int num_draws = std::getenv("GPUPLAN_FAULTS") ? 200 : 8;
