@@ -140,7 +140,7 @@ TEST_CASE("outputs: what a command reads without a flag of its own is not replac
   CHECK(read_file(at("out/sft.yaml")) == plan);
   const std::string engine = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_processes: 2\n";
   folder.write("engine.yaml", engine);
-  folder.write("start.sh", "accelerate launch --config_file engine.yaml train.py\n");
+  folder.write("start.sh", "accelerate launch --config_file engine.yaml -m trl.scripts.sft --max_length 1024\n");
   std::string err;
   CHECK(ask({"estimate", "--model", "llama-3.2-1b", "--lora", "--from", at("start.sh"), "--gpus", "2xA6000"},
             {"--save", at("engine.yaml"), "--force"}, &err) == 2);
