@@ -12,6 +12,7 @@
 #include "base/json_file.h"
 #include "base/names.h"
 #include "base/user_folders.h"
+#include "base/utf8.h"
 #include "models/catalogue_file.h"
 #include "models/checkpoint.h"
 #include "models/checkpoint_quant.h"
@@ -127,8 +128,8 @@ LoadedModel read_path(const fs::path& path, MissingShards missing) {
   if (is_catalogue_file(config)) return read_catalogue_file(file);
   LoadedModel loaded{.spec = parse_hf_config(config, file.string()), .notes = {}};
   const fs::path folder = absolute_path(file).lexically_normal().parent_path();
-  loaded.spec.name =
-      file.filename() == "config.json" && folder.has_filename() ? folder.filename().string() : file.stem().string();
+  loaded.spec.name = printable_line(
+      file.filename() == "config.json" && folder.has_filename() ? folder.filename().string() : file.stem().string());
   loaded.spec.id = path.string();
   if (config.contains("text_config") && !loaded.spec.vision.is_present())
     loaded.notes.push_back("the config is multimodal: only its text model is planned");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/json_file.h"
+#include "base/utf8.h"
 #include "models/families.h"
 
 namespace gpuplan {
@@ -60,7 +61,7 @@ ModelSpec read_hf_config(Fields& top) {
 
   const bool is_wrapped = top.has("text_config") && !family->wrapper_type.empty();
   Fields fields = is_wrapped ? top.fields("text_config") : top;
-  ModelSpec spec{.name = origin.empty() ? kind.model_type : last_part(origin),
+  ModelSpec spec{.name = printable_line(origin.empty() ? kind.model_type : last_part(origin)),
                  .id = origin.empty() ? top.file() : origin,
                  .family = std::string(family->name),
                  .architecture = std::string(family->architecture),

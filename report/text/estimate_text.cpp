@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
+#include "base/utf8.h"
 #include "models/adapter_kind.h"
 #include "models/ledger.h"
 #include "models/optimizers.h"
@@ -161,7 +162,8 @@ std::string cluster_text(const EstimateRequest& request) {
 
 std::vector<Fact> question_facts(const EstimateAnswer& answer) {
   const ModelSpec& model = answer.request.model;
-  const std::string id = model.id.empty() || model.id == model.name ? "" : fmt::format(" ({})", model.id);
+  const std::string id =
+      model.id.empty() || model.id == model.name ? "" : fmt::format(" ({})", printable_line(model.id));
   return {{"Model", fmt::format("{}{}, {} parameters", model.name, id, format_count(answer.result.model.parameters))},
           {"Training", training_text(answer)},
           {"Batch", batch_text(answer)},
