@@ -284,6 +284,6 @@ TEST_CASE("the analytic simulation takes as long as the estimate says") {
   const Tally& t = tally();
   std::cout << fmt::format("compared {} times, {} beyond 0.1 %, at most {:.1f} %\n", t.num_compared, t.num_far,
                            100 * t.farthest);
-  CHECK(t.num_compared >= count / 3);
+  CHECK(t.num_compared >= count / 4);  // methods that generate have no single step to compare
   CHECK(double(t.num_far) <= 0.05 * double(t.num_compared));
 }

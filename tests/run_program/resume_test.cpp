@@ -316,7 +316,7 @@ TEST_CASE("resume: what turns data into tokens, and the letters of trainer_state
   REQUIRE(r.run(flags + " --data " + r.at("rows.jsonl") + " --packing padded").code == 0);
   const Finished packed = r.run(flags + " --resume --data " + r.at("rows.jsonl") + " --packing packed");
   CHECK(packed.code == 2);
-  check_has(packed.err, "was written with another tokens");
+  check_has(packed.err, "was written with another packing");
 
   const std::string facts = r.content("out/checkpoint-4/trainer_state.json");
   for (std::size_t at = 0; at < facts.size(); at += 1 + facts.size() / 7) {
