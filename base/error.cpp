@@ -14,8 +14,7 @@ std::string join(const std::string& where, const std::string& problem, const std
   return text;
 }
 
-/// What a file or a flag holds may stand in a place or a problem: its line feeds begin no line of ours. Lines of our
-/// own are indented.
+/// Places and problems may quote a file or a flag, whose line feeds begin no line of ours. Our own lines are indented.
 std::string in_our_lines(std::string text) {
   for (std::size_t at = 0; (at = text.find_first_of("\n\r", at)) != std::string::npos; ++at)
     if (text.compare(at, 3, "\n  ") != 0) text.replace(at, 1, text[at] == '\n' ? "\\n" : "\\r");

@@ -12,6 +12,7 @@
 #include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/plan_question.h"
+#include "models/training_method.h"
 #include "planner/rollout_phases.h"
 #include "planner/strategy_estimate.h"
 
@@ -70,7 +71,7 @@ PhasePoint judged(const json& row) {
     const Job job(request, make_strategy(request.strategy, request.cluster, request.options));
     StepProgram program;
     const StrategyEstimate e = estimate_strategy(job, program, Parts::None);
-    const double steps = generates(job) ? job_rollout(job).steps : 1;
+    const double steps = generates(job.recipe()) ? job_rollout(job).steps : 1;
     if (!p.outcome.empty()) p.fit = e.fit;
     for (const auto& [name, value] : measured.items())
       p.figures.push_back({name, value.get<double>(), predicted(name, e, steps)});

@@ -111,8 +111,7 @@ void refuse_rollout_flags(const CLI::App& app) {
 void set_rollout(const CLI::App& app, PlanQuestion& question, bool has_files) {
   EstimateRequest& r = question.request;
   Recipe& recipe = r.recipe;
-  const bool generates = !recipe.objective.method.is_usual() && recipe.objective.method->generates;
-  if (!generates) {
+  if (!generates(recipe)) {
     if (r.rollout.mean_completion > 0)
       throw InputError("--completion-len", "two lengths are of answers that are generated", "give the longest alone");
     return refuse_rollout_flags(app);

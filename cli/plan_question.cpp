@@ -179,7 +179,7 @@ void set_stated_model(PlanQuestion& question, const ConfigReading& configs) {
   question.notes.push_back(fmt::format("{}: the model is made of the sizes that stand there", configs.file));
 }
 
-/// Of a flag that not every command has.
+/// Takes a flag that not every command has.
 bool is_given_here(const CLI::App& app, const std::string& flag) {
   const CLI::Option* const option = app.get_option_no_throw(flag);
   return option && option->count() > 0;

@@ -248,10 +248,10 @@ class Reader {
     if (s_.eval_batch && holds(s_.evaluates)) r_.eval_batch = std::max<std::int64_t>(*s_.eval_batch, 1);
   }
 
-  /// What is generated; words of methods that generate nothing mean nothing here.
+  /// Words of generation mean nothing where the method generates nothing.
   void read_rollout() {
     Objective& objective = recipe().objective;
-    if (objective.method.is_usual() || !objective.method->generates) return;
+    if (!generates(recipe())) return;
     Rollout& out = r_.rollout;
     EngineChoice& engine = out.engine;
     if (s_.engine) engine.engine = RowOf<GenerationEngine>(*s_.engine);

@@ -234,7 +234,7 @@ const RolloutConvention* rollout_convention(std::string_view framework) {
 }
 
 bool unpads_rows(const Recipe& recipe) {
-  if (recipe.objective.method.is_usual() || !recipe.objective.method->generates) return false;
+  if (!generates(recipe)) return false;
   const RolloutConvention* const convention = rollout_convention(recipe.framework->name);
   return convention && convention->unpads;
 }

@@ -94,6 +94,10 @@ std::int64_t Recipe::answers_apart() const {
   return packing == Packing::Packed && framework->preference.packs_answers ? 1 : objective.answers();
 }
 
+bool generates(const Recipe& recipe) {
+  return !recipe.objective.method.is_usual() && recipe.objective.method->generates;
+}
+
 bool has_own_head(const Recipe& recipe) {
   return !recipe.objective.method.is_usual() && recipe.objective.method->head != MethodHead::Vocabulary;
 }

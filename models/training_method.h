@@ -51,6 +51,8 @@ const TrainingMethod& find_training_method(std::string_view name);
 
 /// Says whether a head of numbers, or none, stands in the place of the vocabulary.
 bool has_own_head(const Recipe& recipe);
+/// Says whether the model writes the answers that it is trained on.
+bool generates(const Recipe& recipe);
 
 /// Says how the log-probs of the reference come about: what is asked for, else its adapters switched off where there
 /// are some, else a copy. None where the method compares with no reference.

@@ -174,7 +174,7 @@ std::string precomputed(Request r) {
 }
 /// The engine of a method that generates; nullptr: nothing is generated.
 const GenerationEngine* engine_of_question(Request r) {
-  if (r.recipe.objective.method.is_usual() || !r.recipe.objective.method->generates) return nullptr;
+  if (!generates(r.recipe)) return nullptr;
   const RolloutConvention* const convention = rollout_convention(r.recipe.framework->name);
   if (!convention) return nullptr;
   return r.rollout.engine.engine ? &**r.rollout.engine.engine : &*convention->engine;
@@ -338,7 +338,7 @@ using Tried = std::vector<std::string_view>;
 Tried tried_checkpointing(Request) { return {"none", "full"}; }
 /// A trainer with a loss of its own has no other.
 Tried tried_loss(Request r) {
-  if (!r.recipe.objective.method.is_usual() && r.recipe.objective.method->generates) return {to_string(r.recipe.loss)};
+  if (generates(r.recipe)) return {to_string(r.recipe.loss)};
   if (!r.recipe.objective.method.is_usual()) return can_fuse(r) ? Tried{"plain", "fused"} : Tried{"plain"};
   const FrameworkConvention& framework = *r.recipe.framework;
   if (const auto own = framework.defaults.loss) return {to_string(*own)};

@@ -9,6 +9,7 @@
 #include "cluster/host.h"
 #include "models/ledger.h"
 #include "models/recipe_names.h"
+#include "models/training_method.h"
 #include "planner/changes.h"
 #include "planner/comm_model.h"
 #include "planner/free_choice.h"
@@ -231,8 +232,7 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
   if (r.model.num_encoder_layers > 0) out.push_back("encoder and decoder both read the stated number of tokens");
   if (r.model.moe.is_present()) out.push_back("experts get equal shares of the tokens");
   const auto planned = std::ranges::find(result.strategies, "", &StrategyEstimate::not_applicable);
-  const bool has_rollout = !c.objective.method.is_usual() && c.objective.method->generates;
-  if (has_rollout && planned != result.strategies.end()) out.push_back(rollout_assumption(Job(r, planned->strategy)));
+  if (generates(c) && planned != result.strategies.end()) out.push_back(rollout_assumption(Job(r, planned->strategy)));
   const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : c.seq_len;
   const bool is_cut = c.packing != Packing::Packed && per_row > c.seq_len;
   out.push_back(fmt::format("data: {} rows of {} tokens{}, {:g} epoch{}", format_grouped(r.dataset.rows), per_row,

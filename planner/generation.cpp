@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "base/narrow.h"
 #include "base/unit_text.h"
 #include "models/ledger.h"
 #include "models/weights.h"
@@ -111,8 +110,6 @@ class TokenTime {
                                         attention_flops(model_, 1, tokens, {.is_causal = model_.is_causal}));
     return Seconds{flops / (double(setup_.tp) * arithmetic_.value)};
   }
-
-  const Elements& elements() const { return elements_; }
 
  private:
   /// A routed expert is read where one of the running sequences is sent to it: with m tokens on k of E experts each, a

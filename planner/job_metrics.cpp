@@ -5,6 +5,7 @@
 
 #include "models/ledger.h"
 #include "models/rollout.h"
+#include "models/training_method.h"
 #include "planner/rollout_phases.h"
 
 namespace gpuplan {
@@ -15,7 +16,7 @@ namespace {
 double sequences_of(const Job& job) {
   const Dataset& data = job.request.dataset;
   const Recipe& recipe = job.recipe();
-  if (generates(job))
+  if (generates(job.recipe()))
     return double(data.rows) * double(job_rollout(job).batch.generations) * double(job.request.rollout.iterations);
   if (recipe.packing != Packing::Packed) return double(data.rows);
   const std::int64_t per_row = data.tokens_per_row > 0 ? data.tokens_per_row : recipe.seq_len;

@@ -113,7 +113,8 @@ StepTime seconds_of(const SidePhase& phase, const StepColumns& columns) {
   build_step_program(program, phase.job, columns.models, columns.of_rank, nullptr, Layers::Folded);
   const StepTime step = forward_pass(program, columns.models, make_step_comm(phase.job));
   const double steps = phase.is_before_training ? double(job_metrics(phase.job, step.step, {1.0}).steps_per_epoch) : 1;
-  const double passes = generates(phase.job) ? 1 / double(phase.job.request.rollout.iterations) : 1;  // over an answer
+  const double passes =
+      generates(phase.job.recipe()) ? 1 / double(phase.job.request.rollout.iterations) : 1;  // over an answer
   return times(step, double(phase.times) * steps * passes);
 }
 
@@ -151,7 +152,7 @@ std::vector<Peak> replay_phases(const Job& job, const StepProgram& program) {
     for (const PhaseBytes& b : bytes) add_resident(peaks[c], b);
     for (std::size_t i = 0; i < phases.size(); ++i)
       if (!phases[i].is_before_training) add_phase(peaks[c], phases[i], bytes[i]);
-    if (generates(job)) add_rollout(peaks[c], job);
+    if (generates(job.recipe())) add_rollout(peaks[c], job);
   }
   return peaks;
 }
@@ -185,7 +186,7 @@ std::vector<PhaseFigures> phase_figures(const Job& job, std::span<const Peak> pe
                    .time = seconds_of(timed[next++], columns),
                    .is_before_training = phase.is_before_training});
   }
-  if (!generates(job)) return out;
+  if (!generates(job.recipe())) return out;
   Seconds passes;
   for (const PhaseFigures& phase : std::span(out).subspan(1)) passes += phase.time.step;
   std::ranges::move(rollout_figures(job, peak, train.step, passes), std::back_inserter(out));
@@ -197,7 +198,7 @@ StepTime side_time(const Job& job, const StepColumns& columns, Seconds train) {
   if (job.recipe().objective.method.is_usual()) return sum;
   for (const SidePhase& phase : average_phases(job))
     if (!phase.is_before_training) sum += seconds_of(phase, columns);
-  if (generates(job))
+  if (generates(job.recipe()))
     for (const PhaseFigures& phase : rollout_figures(job, {}, train, sum.step)) {
       sum += phase.time;
       sum.step = sum.step - phase.beside;
@@ -243,7 +244,7 @@ DetailedPeak detailed_phases(const Job& job, const StepProgram& program, std::si
     for (DetailedPeak::Item& item : own.items)
       if (item.bytes.count != 0) add({highest->name + ": " + item.name, item.bytes, item.category, item.count});
   }
-  if (generates(job) && peak.tensors > out.tensors)
+  if (generates(job.recipe()) && peak.tensors > out.tensors)
     add({"the engine that generates", peak.tensors - out.tensors, Category::Workspace, 1});
   std::ranges::stable_sort(out.items, std::greater{}, &DetailedPeak::Item::bytes);
   return out;

@@ -31,8 +31,8 @@ double bytes_per_own_weight(const Job& job) {
 
 Bytes whole_weights(const Job& job, Dtype dtype) { return bytes_of(job.whole().parameters, dtype); }
 
-/// What is on the GPUs at once while new weights go to the engine, beside its own: a bucket, the largest parameter, or,
-/// where adapters are merged into gathered weights, all of them.
+/// New weights that are on the GPUs at once on their way to the engine, beside its own: a bucket, the largest
+/// parameter, or, where adapters are merged into gathered weights, all of them.
 Bytes gathered_for_sync(const Job& job, const JobRollout& r) {
   const bool is_sharded = job.rules.gathers();
   if (r.setup.engine->in_trainer || job.request.rollout.engine.syncs_adapter) return {};
@@ -119,10 +119,6 @@ StepTime seconds(Seconds time) { return {.step = time, .compute = time}; }
 
 }  // namespace
 
-bool generates(const Job& job) {
-  return !job.recipe().objective.method.is_usual() && job.recipe().objective.method->generates;
-}
-
 JobRollout job_rollout(const Job& job) {
   const Rollout& asked = job.request.rollout;
   const EngineChoice& choice = asked.engine;
@@ -171,14 +167,13 @@ JobRollout job_rollout(const Job& job) {
 
 std::int64_t engine_gpus(const EstimateRequest& request, const Mesh& mesh) {
   const EngineChoice& choice = request.rollout.engine;
-  const bool is_server = choice.place == EnginePlace::Server && !request.recipe.objective.method.is_usual() &&
-                         request.recipe.objective.method->generates;
+  const bool is_server = choice.place == EnginePlace::Server && generates(request.recipe);
   return is_server ? or_usual(choice.gpus, mesh.world()) : 0;
 }
 
 void check_answers(const EstimateRequest& r) {
   const Recipe& recipe = r.recipe;
-  if (recipe.objective.method.is_usual() || !recipe.objective.method->generates) return;
+  if (!generates(recipe)) return;
   const std::string_view usual = r.cluster.num_gpus() > 1 ? "ddp" : "single";
   const Strategy strategy =
       make_strategy(r.strategy == "auto" ? usual : std::string_view(r.strategy), r.cluster, r.options);

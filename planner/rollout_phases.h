@@ -13,8 +13,6 @@
 
 namespace gpuplan {
 
-bool generates(const Job& job);
-
 /// Holds what an engine of a job has, and what is generated at once.
 struct JobRollout {
   const RolloutConvention* convention = nullptr;
@@ -24,7 +22,7 @@ struct JobRollout {
   double steps = 1;                // optimizer steps on what is generated at once
   bool gathers_per_token = false;  // each token gathers the weights again
 };
-/// Requires: generates(job).
+/// Requires: generates(job.recipe()).
 JobRollout job_rollout(const Job& job);
 
 /// GPUs of an engine that has its own; 0: none.

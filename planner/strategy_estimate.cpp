@@ -12,6 +12,7 @@
 #include "base/unit_text.h"
 #include "models/adapter_kind.h"
 #include "models/optimizers.h"
+#include "models/training_method.h"
 #include "planner/job_metrics.h"
 #include "planner/program_builder.h"
 #include "planner/rollout_phases.h"
@@ -196,7 +197,7 @@ ClassMemory class_memory(const Job& job, const CommonMemory& common, const StepP
                           .uses_nccl = !job.is_one_process(),
                           // blocks are given back before each generation: torch.cuda.empty_cache() in sync_weights of
                           // trl/generation/vllm_generation.py, verl/workers/fsdp_workers.py rollout_mode
-                          .lengths_vary = job.recipe().packing == Packing::Dynamic && !generates(job),
+                          .lengths_vary = job.recipe().packing == Packing::Dynamic && !generates(job.recipe()),
                           .unplaced = unplaced,
                           .allocator = job.framework.state.allocator});
   return m;
@@ -260,7 +261,7 @@ void fill_memory(StrategyEstimate& e, const Job& job, const StepProgram& program
   e.save = common.save;
   e.host = host_memory(job, e.peak, e.save);
   check_host(e);
-  if (generates(job) && !rollout_refusal(job).empty()) e.fit = Fit::No, e.chance = 0;
+  if (generates(job.recipe()) && !rollout_refusal(job).empty()) e.fit = Fit::No, e.chance = 0;
 }
 
 /// The verdict that is there in words.
@@ -273,7 +274,7 @@ void describe_verdict(StrategyEstimate& e, const Job& job, const StepProgram& pr
     e.why_not_yes = describe_fit(on_gpus, e.tiers, e.memory_range, job.cluster().gpus[tightest]);
     if (e.peak.tensors > e.peak.step) e.why_not_yes += fmt::format(" ({})", describe(e.peak.instant, e.peak.unit, 0));
   }
-  if (generates(job))
+  if (generates(job.recipe()))
     if (std::string refusal = rollout_refusal(job); !refusal.empty()) {
       e.why_not_yes = std::move(refusal);
       return;

@@ -1,4 +1,4 @@
-// What `gpuplan estimate --generate` has to show: an engine by itself.
+// Shows what `gpuplan estimate --generate` answers: an engine by itself.
 #pragma once
 
 #include <string>

@@ -184,7 +184,8 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
     };
     // Once its stages are full, a pipeline takes as long for each further round of micro-batches, and no more memory.
     const std::int64_t round = part.strategy.pp, full = enough + batch.accum % round;
-    const std::int64_t skipped = batch.accum >= 3 * enough ? (batch.accum - full) / round - 1 : 0;  // rounds
+    const std::int64_t skipped =
+        enough > 1 && batch.accum >= 3 * enough ? (batch.accum - full) / round - 1 : 0;  // rounds
     if (enough > 1 && batch.accum > enough)
       std::erase_if(left, [&](Bench* bench) {
         build(*bench, full);
@@ -198,8 +199,8 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
       });
     is_built = false;
     for (Bench* bench : left) {
-      build(*bench, enough > 1 && skipped > 0 ? full + round : batch.accum);
-      rank_one(part, *bench, batch, enough > 1 ? skipped : 0, out);
+      build(*bench, skipped > 0 ? full + round : batch.accum);
+      rank_one(part, *bench, batch, skipped, out);
     }
   }
 }

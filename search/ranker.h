@@ -69,7 +69,7 @@ class Ranker {
  private:
   struct Bench;
   void rank_batches(const Space::Part& part, Ranking& out);
-  /// Of the program that is built, without what runs beside it.
+  /// The step of the program that is built, without what runs beside it.
   Seconds time_of_built(const Space::Part& part, Bench& bench);
   /// `skipped_rounds`: micro-batches that the program that is built lacks, in rounds of a pipeline's stages.
   void rank_one(const Space::Part& part, Bench& bench, Batch batch, std::int64_t skipped_rounds, Ranking& out);

@@ -1,5 +1,5 @@
-// What a request may ask: the page, or an answer. Everything is decided here from the request's text alone; no path of
-// this machine and no other host can be named (serve/server.h asks, cli/json_question.h answers).
+// A request may ask for the page, or for an answer. Everything is decided here from the request's text alone; no path
+// of this machine and no other host can be named (serve/server.h asks, cli/json_question.h answers).
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct PageFile {
 /// Every one, as the build found them in web/page.
 std::vector<PageFile> page_files();
 
-/// What a request says, as far as anything is decided by it. Names are lower case; what is not sent is empty.
+/// Holds what a request says, as far as anything is decided by it. Names are lower case; what is not sent is empty.
 struct HttpRequest {
   std::string method, target, host, origin, fetch_site, content_type, cookie, body;
 };
@@ -33,7 +33,7 @@ struct HttpQuestion {
   std::string json;
 };
 
-/// Who may ask.
+/// Says who may ask.
 struct Callers {
   std::vector<std::string> hosts;  // values of the Host header: "127.0.0.1:8000", "localhost:8000"
   std::string token;               // that has to be in the address or in the cookie; empty: none is needed

@@ -3,12 +3,12 @@
 #include <new>
 #include <utility>
 
-#include <immintrin.h>
 #include <omp.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "device/pause_core.h"
 
 namespace gpuplan {
 namespace {
@@ -22,7 +22,7 @@ bool spin(Condition condition) {
   const auto end = std::chrono::steady_clock::now() + kPatience;
   do {
     if (condition()) return true;
-    _mm_pause();
+    pause_core();
   } while (std::chrono::steady_clock::now() < end);
   return condition();
 }

@@ -15,6 +15,7 @@
 
 #include "base/files.h"
 #include "device/mpi/mpi_job.h"
+#include "device/pause_core.h"
 
 namespace gpuplan {
 namespace {
@@ -35,12 +36,6 @@ void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
 }
 void wake_all(const std::atomic<std::uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
-
-void pause_core() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
 }
 
 bool all_agree(bool is_so, MPI_Comm comm) {

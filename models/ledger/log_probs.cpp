@@ -225,7 +225,7 @@ void log_probs(Tape& t, LocalId x) {
       t.cast(logits, t.c.numerics.logits, "output of the teacher");
     return;
   }
-  if (t.c.recipe.loss == LossKernel::InPlace) return in_place(t, logits);
+  if (t.c.recipe.loss == LossKernel::InPlace && method.generates) return in_place(t, logits);
   const Dtype handed = preference.upcasts_logits ? Dtype::F32 : t.c.numerics.logits;
   const LocalId output = t.cast(logits, handed, "logits as the trainer gets them");
   const LocalId first = loss_on_first(t, output);
@@ -238,9 +238,7 @@ void log_probs(Tape& t, LocalId x) {
   t.then_backward(log_probs_backward, {logits, preference.keeps_output ? output : kNoLocal, saved, first});
 }
 
-bool has_chunked_log_probs(const Recipe& recipe) {
-  return recipe.loss == LossKernel::Chunked && recipe.objective.method->generates;
-}
+bool has_chunked_log_probs(const Recipe& recipe) { return recipe.loss == LossKernel::Chunked && generates(recipe); }
 
 void chunked_log_probs(Tape& t, LocalId x) {
   const LinearRef& head = t.c.model.head;

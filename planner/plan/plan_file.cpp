@@ -82,7 +82,7 @@ void list_division(Archive& f, Options& options) {
   }
 }
 
-/// What is generated, of a method that generates; left out of others.
+/// Lists what a method that generates is asked to generate; left out of others.
 template <class Archive, class R>
 void list_rollout(Archive& f, R& rollout) {
   const auto stated = [](std::int64_t number, std::int64_t usual) {

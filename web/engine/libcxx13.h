@@ -1,5 +1,5 @@
-// What libc++ 13, the library of Debian 12's Emscripten, lacks of the C++20 that our sources use. Included before every
-// source of the WebAssembly module, so that none of them knows.
+// Adds what libc++ 13, the library of Debian 12's Emscripten, lacks of the C++20 that our sources use. Included before
+// every source of the WebAssembly module, so that none of them knows.
 #pragma once
 #ifdef __cplusplus
 #include <version>

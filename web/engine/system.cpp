@@ -1,5 +1,6 @@
-// What an operating system has and a browser has not, as the linker asks for it: no shared objects, no affinity, no
-// other processes. Commands never get here: they are answered from what they are given (base/surroundings.h).
+// Stands in for what an operating system has and a browser has not, as the linker asks for it: no shared objects, no
+// affinity, no other processes. Commands never get here: they are answered from what they are given
+// (base/surroundings.h).
 #include <cerrno>
 
 #include <sched.h>

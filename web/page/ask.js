@@ -1,4 +1,4 @@
-// Who answers: the WebAssembly module in a worker, or the native program behind `gpuplan serve`. Both take the same
+// Asks who answers: the WebAssembly module in a worker, or the native program behind `gpuplan serve`. Both take the same
 // question and give the same answer, so no view knows which.
 
 /** @typedef {import('../engine/engine.js').Question} Question */

@@ -1,4 +1,4 @@
-// What to rent: the frontier of `gpuplan plan` as a chart of time and cost that one can point at, and as a table.
+// Draws what to rent: the frontier of `gpuplan plan` as a chart of time and cost that one can point at, and as a table.
 import {chance, dollars, gib, seconds} from './format.js';
 import {el, svg} from './dom.js';
 

@@ -1,4 +1,4 @@
-// What is asked: the fields of the form, kept in the address of the page, and as arguments of the program.
+// Keeps what is asked: the fields of the form, kept in the address of the page, and as arguments of the program.
 
 /**
  * A field: its key in the address, the flag that it is, what it is when nobody says.
