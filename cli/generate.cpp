@@ -14,7 +14,12 @@
 namespace gpuplan {
 namespace {
 
-constexpr const char* kUsualEngine = "vllm";
+/// The first of the table that is a program of its own.
+const GenerationEngine& usual_engine() {
+  const std::span<const GenerationEngine> engines = generation_engines();
+  return *std::ranges::find(engines, false, &GenerationEngine::in_trainer);
+}
+
 constexpr std::int64_t kUsualSequences = 256, kUsualLength = 512;
 
 GenerationBatch batch_of(const CLI::App& app, const Rollout& asked) {
@@ -32,7 +37,7 @@ GenerationBatch batch_of(const CLI::App& app, const Rollout& asked) {
 EngineSetup setup_of(const EstimateRequest& r) {
   const EngineChoice& choice = r.rollout.engine;
   EngineSetup s;
-  s.engine = choice.engine ? &**choice.engine : &*RowOf<GenerationEngine>(std::string_view(kUsualEngine));
+  s.engine = choice.engine ? &**choice.engine : &usual_engine();
   s.version = choice.version;
   s.utilisation = choice.utilisation.value_or(s.engine->utilisation);
   s.num_gpus = std::int64_t(r.cluster.gpus.size());
