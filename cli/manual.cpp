@@ -35,6 +35,9 @@ constexpr std::array kVariables{
           "find the same memory free."},
     Entry{"GPUPLAN_SYS", "The folder in which doctor looks at PCIe bridges, instead of /sys."},
     Entry{"GPUPLAN_PORT", "The port at which ranks on GPUs meet."},
+    Entry{"GPUPLAN_STEP_PATIENCE",
+          "Seconds after which run ends ranks whose step does not end, if it is also 100 times the median step. "
+          "Default: 600."},
     Entry{"GPUPLAN_SECRET", "What these ranks must know to meet, 16 characters or more. Default: the file below."},
     Entry{"GPUPLAN_SECRET_FILE", "A file of mode 600 with it. Default: gpuplan/rendezvous.key below XDG_DATA_HOME."},
     Entry{"NO_COLOR", "When set and not empty, no colour is used. Colour is used on terminals only."},

@@ -71,8 +71,6 @@ void add_run_flags(CLI::App& app) {
   add_flag(app, "--resume", "", "go on from the latest checkpoint of --output", kTraining);
   add_flag(app, "--allow-changed", "NAME,...",
            "go on with another lr, schedule, warmup, weight-decay, clip or max-steps than the checkpoint's", kTraining);
-  add_flag(app, "--all-bytes", "",
-           "compare every byte of weights and data on --resume, not a sample of files beyond 16 MiB", kTraining);
   add_flag(app, "--metrics", "FILE", "one JSON line per step", kTraining);
   add_flag(app, "--trace", "FILE", "write the last step's real timeline for Perfetto", kTraining);
   add_flag(app, "--no-cuda-graphs", "", "launch kernels of GPUs one by one, not a step's as one graph", kTraining);
@@ -114,7 +112,6 @@ TrainingOptions read_training_options(const CLI::App& app, const EstimateRequest
   if (const auto names = given(app, "--allow-changed")) o.allow_changed = settings_in(*names);
   if (!o.allow_changed.empty() && !o.resumes)
     throw InputError("--allow-changed", "needs --resume", "it names what differs from the checkpoint");
-  if (is_given(app, "--all-bytes")) o.reach = ContentReach::AllBytes;
   for (const char* flag : {"--resume", "--save-every", "--keep"})
     if (is_given(app, flag) && o.output.empty())
       throw InputError(flag, "needs --output", "the folder that holds the checkpoints");

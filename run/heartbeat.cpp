@@ -21,6 +21,7 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/names.h"
 #include "base/unit_text.h"
 
 namespace gpuplan {
@@ -144,19 +145,31 @@ std::string StepWatch::look(std::int64_t step, Seconds now) {
     return {};
   }
   const double waited = now.value - since_.value;
-  const bool has_pace = step < 0 || !seconds_.empty();  // a first step takes what it takes
-  if (step == 0 || !has_pace || waited < std::max(step < 0 ? kSaving.value : kLeast.value, kMedians * median().value))
-    return {};
+  const bool has_pace = step > 0 && !seconds_.empty();
+  const double patience = has_pace ? std::max(least_.value, kMedians * median().value) : kLong.value;
+  if (step == 0 || waited < patience) return {};
   if (step < 0) return fmt::format("the checkpoint after step {} has not been finished for {:.0f} s", -step, waited);
-  return fmt::format("step {} has not ended for {:.0f} s, and the steps before took {}", step, waited,
-                     format_duration(median()));
+  const std::string before = has_pace ? ", and the steps before took " + format_duration(median()) : "";
+  return fmt::format("step {} has not ended for {:.0f} s{}", step, waited, before);
 }
+
+namespace {
+
+Seconds step_patience() {
+  constexpr std::int64_t kLeast = 1, kMost = 30 * 24 * 3600;
+  const auto given = variable(kStepPatienceVariable);
+  return given ? Seconds{double(parse_integer(*given, kStepPatienceVariable, kLeast, kMost))} : Seconds{600};
+}
+
+}  // namespace
 
 HeartbeatFile::HeartbeatFile(std::int64_t num_ranks)
     : folder_(shared_memory_folder()),
       path_(folder_.path() / "heartbeat"),
       made_(now()),
-      num_ranks_(num_ranks) {
+      num_ranks_(num_ranks),
+      patience_(step_patience()),
+      watch_(patience_) {
   const auto size = off_t(BeatFile::size_for(num_ranks));
   lock_ = open_own(path_, O_RDWR | O_CREAT | O_EXCL, 0600);
   // Room is reserved: without it the first beat would end the process (SIGBUS).
@@ -187,7 +200,7 @@ std::string HeartbeatFile::silent_rank(Seconds patience, Seconds start) const {
 std::string HeartbeatFile::without_progress() {
   constexpr Seconds kStopped{5};  // between two questions: the machine was suspended, and the ranks with us
   const Seconds at{1e-9 * double(now() - made_)};
-  if (at.value - asked_.value > kStopped.value) watch_ = {};
+  if (at.value - asked_.value > kStopped.value) watch_ = StepWatch(patience_);
   asked_ = at;
   std::int64_t lowest = file_->beat(0).step;
   for (std::int64_t r = 1; r < num_ranks_; ++r) {

@@ -17,6 +17,7 @@
 namespace gpuplan {
 
 inline constexpr const char* kHeartbeatVariable = "GPUPLAN_HEARTBEAT";
+inline constexpr const char* kStepPatienceVariable = "GPUPLAN_STEP_PATIENCE";  // seconds: StepWatch's least
 
 class BeatFile;
 
@@ -36,13 +37,16 @@ struct Beat {
 /// Notices that a run goes on without taking steps: ranks that wait for each other beat all the same.
 class StepWatch {
  public:
-  /// `step` is the lowest of all ranks at `now`. Returns what to say once that has not changed for kLeast and for
-  /// kMedians times the median of the steps before; empty otherwise. The first step may take any time, saving kSaving.
+  explicit StepWatch(Seconds least = {600}) : least_(least) {}
+  /// `step` is the lowest of all ranks at `now`. Returns what to say once that has not changed for `least` and for
+  /// kMedians times the median of the steps before; empty otherwise. The first step and a checkpoint may take kLong,
+  /// loading any time.
   std::string look(std::int64_t step, Seconds now);
-  static constexpr Seconds kLeast{600}, kSaving{6 * 3600};
+  static constexpr Seconds kLong{6 * 3600};
   static constexpr double kMedians = 100;
 
  private:
+  Seconds least_;
   Seconds median() const;
   std::optional<std::int64_t> step_;
   Seconds since_;
@@ -81,7 +85,7 @@ void note_signal() noexcept;
 /// The supervisor's side: makes the file, in a folder of its own in shared memory, and removes it at the end.
 class HeartbeatFile {
  public:
-  /// Throws EnvError, also where shared memory is full.
+  /// Throws EnvError, also where shared memory is full, and InputError for a patience that is no number of seconds.
   explicit HeartbeatFile(std::int64_t num_ranks);
   ~HeartbeatFile();
   HeartbeatFile(const HeartbeatFile&) = delete;
@@ -103,6 +107,7 @@ class HeartbeatFile {
   int lock_ = -1;      // the file, open and locked while this lives
   std::int64_t num_ranks_;
   std::shared_ptr<BeatFile> file_;
+  Seconds patience_;
   StepWatch watch_;
   Seconds asked_;  // when `without_progress` was asked last
 };

@@ -41,9 +41,11 @@ void ask_to_stop(int signal) {
   std::raise(signal);
 }
 
-/// Every rank has asked for itself, on what may be another machine: they must have come to the same plan.
-void require_one_plan(const NativeJob& job, const TrainingOptions& options, Communicator& world) {
-  nlohmann::json plan = run_identity(job, options);
+/// Every rank has asked for itself, on what may be another machine: they must have come to the same plan. Returns
+/// its identity.
+nlohmann::json require_one_plan(const NativeJob& job, const TrainingOptions& options, Communicator& world) {
+  const nlohmann::json identity = run_identity(job, options);
+  nlohmann::json plan = identity;
   plan["settings"] = run_settings(options, options.max_steps);
   plan["checkpointing"] = int(job.recipe().checkpointing);
   plan["max-steps"] = options.max_steps, plan["epochs"] = options.epochs;
@@ -55,6 +57,7 @@ void require_one_plan(const NativeJob& job, const TrainingOptions& options, Comm
     let_cause_speak();
     throw;
   }
+  return identity;
 }
 
 /// Ranks on GPUs meet before any of them opens its own: what one holds would be memory in use to one that still reads
@@ -112,7 +115,8 @@ std::optional<RunReport> run_rank(const RankJob& rank_job, const LaunchedRank& l
                           : device_backend(kind).open({.num_threads = threads});
   process.opened(*device);
   const auto world = world_size > 1 ? collective_backend(kind).join(*device, rendezvous) : nullptr;
-  if (world) require_one_plan(job, rank_job.options, *world);
+  TrainingOptions options = rank_job.options;
+  if (world) options.identity = require_one_plan(job, options, *world);
   if (kind == DeviceKind::Cpu) bind_to_share_of_cores(launched.local_rank, ranks_here);
   const RankPlace place = place_of(world ? world->rank() : 0, job.strategy.mesh);
   const TrainingHooks hooks{.on_step = rank_job.on_step,
@@ -126,7 +130,7 @@ std::optional<RunReport> run_rank(const RankJob& rank_job, const LaunchedRank& l
                             .process_memory = [&](Bytes held) { return process.now(*device, held); }};
   is_supervised = launched.launcher == Launcher::Gpuplan || has_variable(kHeartbeatVariable);
   auto stop_signals = std::make_unique<SignalHandlers>(ask_to_stop, kStopSignals);
-  const TrainingOutcome outcome = train(job, place, *device, world.get(), rank_job.options, hooks);
+  const TrainingOutcome outcome = train(job, place, *device, world.get(), options, hooks);
   // A supervisor passes signals on until this process has ended: one that comes late must not kill a rank that is done.
   [[maybe_unused]] static const SignalHandlers* kept = nullptr;  // reachable, so that it is no leak
   if (is_supervised) kept = stop_signals.release();

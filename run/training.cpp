@@ -45,16 +45,9 @@ class RandomExamples final : public Examples {
   std::int64_t vocab_size_;
 };
 
-constexpr const char* kAllBytesEnding = "_bytes";
-
-/// Weights, adapter and data by what they hold.
-void add_contents(const TrainingOptions& o, ContentReach reach, nlohmann::json& out) {
-  const char* const ending = reach == ContentReach::AllBytes ? kAllBytesEnding : "";
-  const auto key = [&](const char* what) { return std::string(what) + ending; };
-  if (!o.is_random) out[key("weights")] = weights_digest(o.model_folder, reach);
-  if (o.adapter) out[key("adapter")] = content_digest(*o.adapter / "adapter_model.safetensors", reach);
-  if (o.data) out[key("data")] = content_digest(o.data->file, reach);
-}
+/// Of what run_identity says, and of what it reads for it: checkpoints of another one cannot be compared.
+constexpr const char* kIdentityVersion = "identity_version";
+constexpr int kThisIdentityVersion = 2;
 
 class Run {
  public:
@@ -193,15 +186,14 @@ class Run {
   static std::string digest_of_tokenizer(const std::filesystem::path& folder) {
     std::string digests;
     for (const char* name : {"tokenizer.model", "tokenizer_config.json"})
-      if (std::error_code none; std::filesystem::exists(folder / name, none))
-        digests += content_digest(folder / name, ContentReach::AllBytes);
+      if (std::error_code none; std::filesystem::exists(folder / name, none)) digests += content_digest(folder / name);
     return sha256_hex(digests).substr(0, 16);
   }
 
   /// Files are read for it: once.
   const nlohmann::json& identity() {
     if (identity_.is_null()) {
-      identity_ = run_identity(job_, o_);
+      identity_ = o_.identity.is_null() ? run_identity(job_, o_) : o_.identity;
       identity_["examples"] = order_.num_examples;
       identity_["tokens"] = digest_of_examples();
       if (o_.data && examples_->is_text()) identity_["tokenizer"] = digest_of_tokenizer(o_.data->tokenizer_folder);
@@ -282,20 +274,18 @@ class Run {
 
   void require_same_run(std::int64_t step, const nlohmann::json& saved) {
     const nlohmann::json& own = identity();
-    if (saved.is_object() && !saved.contains("packing"))
-      throw InputError("--resume", fmt::format("checkpoint-{} was written by an earlier build of gpuplan", step),
-                       "go on with that build, or begin anew");
+    if (saved.is_object() && saved.value(kIdentityVersion, nlohmann::json()) != kThisIdentityVersion)
+      throw InputError("--resume", fmt::format("checkpoint-{} was written by another version of gpuplan", step),
+                       "go on with that one, or begin anew");
     for (const auto& [key, value] : own.items()) {
       if (saved.is_object() && saved.value(key, nlohmann::json()) == value) continue;
-      if (o_.reach == ContentReach::AllBytes && saved.is_object() && !saved.contains(key))
-        throw InputError("--all-bytes", fmt::format("checkpoint-{} was written without it", step), "leave it out");
       throw InputError("--resume",
                        fmt::format("checkpoint-{} was written with another {}: {}, and this run has {}", step, key,
                                    saved.is_object() ? saved.value(key, nlohmann::json()).dump() : "?", value.dump()),
                        "give the same model, data, recipe and ranks, or another --output");
     }
     for (const auto& [key, value] : saved.items())
-      if (!own.contains(key) && !key.ends_with(kAllBytesEnding))
+      if (!own.contains(key))
         throw InputError("--resume", fmt::format("checkpoint-{} was written with {} {}", step, key, value.dump()),
                          "give the same, or another --output");
   }
@@ -378,7 +368,8 @@ nlohmann::json run_identity(const NativeJob& job, const TrainingOptions& options
                                 : fmt::format("{}{}", to_string(r.quant.kind), r.quant.double_quant ? ", double" : "");
   nlohmann::json shape = to_hf_config(job.model.spec);
   shape.erase("_name_or_path");  // where it lies is no matter
-  nlohmann::json out{{"model", sha256_hex(shape.dump()).substr(0, 16)},
+  nlohmann::json out{{kIdentityVersion, kThisIdentityVersion},
+                     {"model", sha256_hex(shape.dump()).substr(0, 16)},
                      {"init", options.is_random ? "random" : "files"},
                      {"lora_alpha", is_adapter ? r.lora.alpha : 0},
                      {"lora_targets", is_adapter ? r.lora.targets : std::vector<std::string>{}},
@@ -399,8 +390,9 @@ nlohmann::json run_identity(const NativeJob& job, const TrainingOptions& options
   if (r.offload.any())
     out["offload"] =
         fmt::format("{}, {}, {}", to_string(r.offload.optimizer), to_string(r.offload.params), r.offload.activations);
-  add_contents(options, ContentReach::Sample, out);
-  if (options.reach == ContentReach::AllBytes) add_contents(options, ContentReach::AllBytes, out);
+  if (!options.is_random) out["weights"] = weights_digest(options.model_folder);
+  if (options.adapter) out["adapter"] = content_digest(*options.adapter / "adapter_model.safetensors");
+  if (options.data) out["data"] = content_digest(options.data->file);
   return out;
 }
 

@@ -28,9 +28,9 @@ struct TrainingOptions {
   std::filesystem::path output;                  // empty: nothing is saved
   std::int64_t save_every = 0, keep = 0;         // steps; checkpoints
   bool resumes = false;
-  std::set<std::string> allow_changed;        // of run_settings: what --resume may take other values of
-  ContentReach reach = ContentReach::Sample;  // of weights and data, for the identity that --resume compares
-  std::filesystem::path metrics;              // empty: none
+  std::set<std::string> allow_changed;  // of run_settings: what --resume may take other values of
+  nlohmann::json identity;              // run_identity where it is known: files are read for it; null: not yet
+  std::filesystem::path metrics;        // empty: none
   OptimizerSettings optimizer;
   double learning_rate = 2e-4;
   LrSchedule schedule = LrSchedule::Constant;

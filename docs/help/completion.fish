@@ -513,7 +513,6 @@ complete -c gpuplan -n '__fish_seen_subcommand_from run' -l save-every -r -f -d 
 complete -c gpuplan -n '__fish_seen_subcommand_from run' -l keep -r -f -d 'checkpoints that stay. Default: all (1 to 1000000)'
 complete -c gpuplan -n '__fish_seen_subcommand_from run' -l resume -d 'go on from the latest checkpoint of --output'
 complete -c gpuplan -n '__fish_seen_subcommand_from run' -l allow-changed -r -f -d 'go on with another lr, schedule, warmup, weight-decay, clip or max-steps than the checkpoint'\''s'
-complete -c gpuplan -n '__fish_seen_subcommand_from run' -l all-bytes -d 'compare every byte of weights and data on --resume, not a sample of files beyond 16 MiB'
 complete -c gpuplan -n '__fish_seen_subcommand_from run' -l metrics -r -F -d 'one JSON line per step'
 complete -c gpuplan -n '__fish_seen_subcommand_from run' -l trace -r -F -d 'write the last step'\''s real timeline for Perfetto'
 complete -c gpuplan -n '__fish_seen_subcommand_from run' -l no-cuda-graphs -d 'launch kernels of GPUs one by one, not a step'\''s as one graph'

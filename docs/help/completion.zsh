@@ -542,7 +542,6 @@ _gpuplan() {
         '--keep=[checkpoints that stay. Default\: all (1 to 1000000)]:value: ' \
         '--resume[go on from the latest checkpoint of --output]' \
         '--allow-changed=[go on with another lr, schedule, warmup, weight-decay, clip or max-steps than the checkpoint'\''s]:value: ' \
-        '--all-bytes[compare every byte of weights and data on --resume, not a sample of files beyond 16 MiB]' \
         '--metrics=[one JSON line per step]:value:{_files}' \
         '--trace=[write the last step'\''s real timeline for Perfetto]:value:{_files}' \
         '--no-cuda-graphs[launch kernels of GPUs one by one, not a step'\''s as one graph]' \

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <set>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -16,38 +17,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kSamplePiece = 64 << 10, kSamplePieces = 256;  // bytes; of a sample
-
-void add_piece(Checksum& sum, const FileMapping& file, std::size_t begin, std::size_t size) {
-  const auto piece = file.bytes().subspan(begin, std::min(size, file.bytes().size() - begin));
-  sum.add(piece);
-  file.forget(piece);
-}
+constexpr std::size_t kAtOnce = 16 << 20;  // bytes; what has been read leaves this process's memory
 
 }  // namespace
 
-std::string content_digest(const fs::path& path, ContentReach reach) {
+std::string content_digest(const fs::path& path) {
   const FileMapping file(path);
-  const std::size_t size = file.bytes().size();
+  const std::span<const std::byte> all = file.bytes();
   Checksum sum;
-  if (reach == ContentReach::AllBytes || size <= kSamplePiece * kSamplePieces) {
-    constexpr std::size_t kAtOnce = 16 << 20;
-    for (std::size_t begin = 0; begin < size; begin += kAtOnce) add_piece(sum, file, begin, kAtOnce);
-  } else {
-    for (std::size_t i = 0; i < kSamplePieces; ++i)
-      add_piece(sum, file, (size - kSamplePiece) / (kSamplePieces - 1) * i, kSamplePiece);
-    add_piece(sum, file, size - kSamplePiece, kSamplePiece);
+  for (std::size_t begin = 0; begin < all.size(); begin += kAtOnce) {
+    const auto piece = all.subspan(begin, std::min(kAtOnce, all.size() - begin));
+    sum.add(piece);
+    file.forget(piece);
   }
-  return fmt::format("{}:{:016x}", size, sum.value());
+  return fmt::format("{}:{:016x}", all.size(), sum.value());
 }
 
-std::string weights_digest(const fs::path& folder, ContentReach reach) {
+std::string weights_digest(const fs::path& folder) {
   const TensorFiles tensors(folder);
   std::set<fs::path> files;
   for (const auto& [name, tensor] : tensors.all()) files.insert(tensor.file);
   std::string all;
-  for (const fs::path& file : files)
-    all += fmt::format("{} {}\n", file.filename().string(), content_digest(file, reach));
+  for (const fs::path& file : files) all += fmt::format("{} {}\n", file.filename().string(), content_digest(file));
   return sha256_hex(all).substr(0, 16);
 }
 

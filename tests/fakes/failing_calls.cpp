@@ -5,7 +5,7 @@
 //   GPUPLAN_FAULT_FOLDER  calls on files below it are counted
 //   GPUPLAN_FAULT_AT      the call that fails, from 1; 0: none
 //   GPUPLAN_FAULT_ERRNO   what it fails with; 0: the process is killed before it; -1: a write takes half of its bytes;
-//                         -2: the process stops before it
+//                         -2: the process stops before it; -3: its thread waits for ever, the others go on
 //   GPUPLAN_FAULT_RANK    only in this rank of mpirun; unset: in every process
 //   GPUPLAN_FAULT_LOG     gets "<number of calls> <name of the failed one>"
 //   GPUPLAN_FAULT_RECORD  gets what the calls of all processes did, in one order: see `record`
@@ -29,7 +29,7 @@
 
 namespace {
 
-constexpr int kKill = 0, kShortWrite = -1, kStop = -2;  // instead of an errno
+constexpr int kKill = 0, kShortWrite = -1, kStop = -2, kHang = -3;  // instead of an errno
 
 std::string variable(const char* name) {
   const char* const text = std::getenv(name);
@@ -102,6 +102,7 @@ bool fails(const char* name, const std::string& path, bool* is_short = nullptr) 
   write_log();
   if (plan().reason == kKill) raise(SIGKILL);
   if (plan().reason == kStop) return raise(SIGSTOP), false;
+  while (plan().reason == kHang) pause();
   if (plan().reason == kShortWrite) return is_short && (*is_short = true, false);
   errno = plan().reason;
   return true;

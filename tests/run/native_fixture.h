@@ -84,9 +84,9 @@ inline std::vector<std::string> strategies_of(std::int64_t ranks) {
 }
 
 /// Every strategy and method on 1, 2 and 4 ranks.
-inline std::vector<NativeCase> every_case() {
+inline std::vector<NativeCase> every_case(const std::vector<std::int64_t>& numbers_of_ranks = {1, 2, 4}) {
   std::vector<NativeCase> out;
-  for (const std::int64_t ranks : {1, 2, 4})
+  for (const std::int64_t ranks : numbers_of_ranks)
     for (const std::string& strategy : strategies_of(ranks))
       for (const Method method : kMethods) out.push_back({.strategy = strategy, .method = method, .ranks = ranks});
   return out;

@@ -10,16 +10,14 @@ using namespace gpuplan::test;
 
 namespace {
 
-constexpr std::int64_t kGlobalBatch = 4;  // sequences per micro-batch of all ranks
-
-/// The same sequences per step, however many ranks share them: a pipeline's stages see all.
-NativeCase shared(NativeCase c) {
-  c.micro_batch = c.strategy == "mp" ? kGlobalBatch : kGlobalBatch / c.ranks;
+/// The same sequences per micro-batch of all ranks, however many share them: a pipeline's stages see all.
+NativeCase shared(NativeCase c, std::int64_t batch) {
+  c.micro_batch = c.strategy == "mp" ? batch : batch / c.ranks;
   return c;
 }
-NativeCase alone(NativeCase c) {
+NativeCase alone(NativeCase c, std::int64_t batch) {
   c.strategy = "single", c.ranks = 1;
-  return shared(c);
+  return shared(c, batch);
 }
 
 /// Each token has its successor, so that there is something to learn.
@@ -45,23 +43,25 @@ TrainingOptions uneven_lines(const ScratchFolder& scratch, std::int64_t steps) {
   return o;
 }
 
-/// Runs every strategy and method on 2 and 4 ranks with `change`, against one rank.
+/// Runs every strategy and method on these numbers of ranks with `change`, against one rank.
 template <class Change>
-void compare_all(DeviceBackend& backend, double tolerance, std::int64_t steps, Change change) {
+void compare_all(DeviceBackend& backend, double tolerance, std::int64_t steps, Change change,
+                 const std::vector<std::int64_t>& numbers_of_ranks = {2, 4}) {
+  const std::int64_t batch = numbers_of_ranks.back();
   const ScratchFolder scratch;
   const TrainingOptions options = uneven_lines(scratch, steps);
   for (const Method method : kMethods) {
     NativeCase base{.method = method};
     change(base);
-    const std::vector<double> expected = train_on_threads(alone(base), options, backend).losses();
+    const std::vector<double> expected = train_on_threads(alone(base, batch), options, backend).losses();
     REQUIRE(std::int64_t(expected.size()) == steps);
     if (!kIsSanitized) CHECK(expected.back() < expected.front());  // a few steps may go up
-    for (NativeCase c : every_case()) {
-      if (c.method != method || c.ranks == 1) continue;
+    for (NativeCase c : every_case(numbers_of_ranks)) {
+      if (c.method != method) continue;
       change(c);
       if (c.strategy == "mp" && method == Method::Full && c.model.tie_word_embeddings) continue;  // refused
       CAPTURE(c.name());
-      const ThreadRun run = train_on_threads(shared(c), options, backend);
+      const ThreadRun run = train_on_threads(shared(c, batch), options, backend);
       CHECK(worst_relative(run.losses(), expected) < tolerance);
       for (const RankOutcome& rank : run.ranks)
         CHECK(rank.outcome.steps.back().loss == run.losses().back());  // all ranks know the same
@@ -76,6 +76,10 @@ constexpr std::int64_t kManySteps = kIsSanitized ? 3 : 20, kSomeSteps = kIsSanit
 TEST_CASE("every strategy and method gives the loss curve of a single rank: fp32, 20 steps, on 2 and 4 ranks" *
           needs_cpu()) {
   compare_all(cpu_backend(), 1e-5, kManySteps, [](NativeCase&) {});
+}
+
+TEST_CASE("… on 3 ranks, whose shards no tensor divides evenly" * needs_cpu()) {
+  compare_all(cpu_backend(), 1e-5, kSomeSteps, [](NativeCase& c) { c.grad_accum = 2; }, {3});
 }
 
 TEST_CASE("… with accumulation, where the gradients of several micro-batches are reduced once or added" * needs_cpu()) {

@@ -1,6 +1,9 @@
 // What goes wrong on real machines: ranks die or hang, people press Ctrl-C, disks are full, data is not what it says.
 #include <csignal>
 
+#include <map>
+#include <string>
+
 #include <sys/mount.h>
 
 #include "run_program/small_run.h"
@@ -45,6 +48,31 @@ TEST_CASE("failure: a rank that hangs is named and the others are stopped") {
   CHECK(f.code == 3);
   check_has(f.err, "rank 1");
   CHECK(run.num_processes() == 0);
+}
+
+TEST_CASE("failure: ranks that live and take no step end, with the step, and a patience that is no number is refused") {
+  const SmallRun r;
+  std::filesystem::create_directory(r.at("disk"));
+  const std::string flags =
+      std::string("--full --max-steps 40 --save-every 20 --output out --metrics ") + r.at("disk/metrics.jsonl");
+  constexpr int kCallsOfSteps = 12;  // those that open the file, and a few steps' lines
+  ScopedVariables variables({{"LD_PRELOAD", GPUPLAN_FAILING_CALLS},
+                             {"GPUPLAN_FAULT_FOLDER", r.at("disk")},
+                             {"GPUPLAN_FAULT_AT", std::to_string(kCallsOfSteps)},
+                             {"GPUPLAN_FAULT_ERRNO", "-3"},
+                             {"GPUPLAN_FAULT_RANK", "0"},
+                             {"GPUPLAN_STEP_PATIENCE", "2"}});
+  Process run(r.command(flags + kTwoRanks), r.path());
+  const Finished f = run.wait();
+  CHECK(f.code == 3);
+  check_has(f.err, "has not ended for");
+  check_has(f.err, "and the steps before took");
+  CHECK(run.num_processes() == 0);
+
+  const ScopedVariables wrong(std::map<std::string, std::string>{{"GPUPLAN_STEP_PATIENCE", "soon"}});
+  const Finished refused = r.run(std::string("--full --max-steps 2") + kTwoRanks);
+  CHECK(refused.code == 2);
+  check_has(refused.err, "GPUPLAN_STEP_PATIENCE");
 }
 
 TEST_CASE("failure: what only one rank meets ends all of them") {

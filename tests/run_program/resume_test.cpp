@@ -337,6 +337,48 @@ TEST_CASE("resume: what turns data into tokens, and the letters of trainer_state
   CHECK(r.run(flags + " --resume --data " + r.at("rows.jsonl") + " --packing padded").code == 0);
 }
 
+TEST_CASE("resume: every byte of the tokenizer and of its configuration is part of what a run on text is") {
+  const SmallRun r;
+  const fs::path folder = fs::path(GPUPLAN_TEST_DIR) / "run/data/tokenizer";
+  fs::copy(folder / "tokenizer.model", r.at("model/tokenizer.model"));
+  r.scratch().write("model/tokenizer_config.json", R"({"add_bos_token": true})");
+  std::string rows;
+  for (int i = 0; i < 40; ++i)
+    rows += R"({"text": "the quick fox jumps over the lazy dog"})"
+            "\n";
+  r.scratch().write("text.jsonl", rows);
+  const std::string flags =
+      "--full --max-steps 5 --save-every 2 --data " + r.at("text.jsonl") + " --output " + r.at("out");
+  const Finished whole = r.run(flags);
+  if (whole.err.find("libsentencepiece-dev") != std::string::npos) {
+    MESSAGE("skipped: gpuplan was built without SentencePiece");
+    return;
+  }
+  REQUIRE_MESSAGE(whole.code == 0, whole.err);
+  const std::string model = r.content("model/tokenizer.model");
+  const auto resume_with = [&](const std::string& of_model, const std::string& configuration) {
+    r.scratch().write("model/tokenizer.model", of_model);
+    r.scratch().write("model/tokenizer_config.json", configuration);
+    return r.run(flags + " --resume");
+  };
+  for (const char* const configuration : {R"({"add_bos_token": false})", R"({"add_bos_token": true })", "{}"}) {
+    CAPTURE(configuration);
+    const Finished f = resume_with(model, configuration);
+    CHECK(f.code == 2);
+    check_has(f.err, "was written with another");
+  }
+  for (std::size_t at = 0; at < model.size(); at += 1 + model.size() / 12) {
+    CAPTURE(at);
+    std::string changed = model;
+    changed[at] = char(changed[at] ^ 1);
+    const Finished f = resume_with(changed, R"({"add_bos_token": true})");
+    CAPTURE(f.err);
+    CHECK(f.code == 2);
+  }
+  const Finished same = resume_with(model, R"({"add_bos_token": true})");
+  CHECK_MESSAGE(same.code == 0, same.err);
+}
+
 TEST_CASE("resume: one input that changed, drawn at random, is refused, or changes no loss") {
   const SmallRun r;
   REQUIRE(r.run("--full --max-steps 1 --output " + r.at("base")).code == 0);

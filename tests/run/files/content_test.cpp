@@ -24,51 +24,41 @@ void write_model(const std::filesystem::path& folder, std::uint8_t value) {
 
 }  // namespace
 
-TEST_CASE("content: of the bytes and not of the place; a small file is read whole either way") {
+TEST_CASE("content: of every byte and not of the place") {
   const test::ScratchFolder scratch;
   const auto a = scratch.write("a", "some tokens"), b = scratch.write("folder/b", "some tokens");
   const auto other = scratch.write("other", "some tokenz");
-  for (const ContentReach reach : {ContentReach::Sample, ContentReach::AllBytes}) {
-    CHECK(content_digest(a, reach) == content_digest(b, reach));
-    CHECK(content_digest(a, reach) != content_digest(other, reach));
-  }
-  CHECK(content_digest(a, ContentReach::Sample) == content_digest(a, ContentReach::AllBytes));
-  CHECK(content_digest(scratch.write("none", ""), ContentReach::Sample).starts_with("0:"));
-  std::string most(16 << 20, 'a');  // of which every byte counts
-  const std::string before = content_digest(scratch.write("most", most), ContentReach::Sample);
-  most[130 << 10] = 'b';
-  CHECK(content_digest(scratch.write("most", most), ContentReach::Sample) != before);
-  CHECK_THROWS_AS(content_digest(scratch.path() / "missing", ContentReach::Sample), InputError);
+  CHECK(content_digest(a) == content_digest(b));
+  CHECK(content_digest(a) != content_digest(other));
+  CHECK(content_digest(scratch.write("none", "")).starts_with("0:"));
+  CHECK_THROWS_AS(content_digest(scratch.path() / "missing"), InputError);
 }
 
-TEST_CASE("content: of a large file the sample sees both ends and another training, all bytes see each one") {
+TEST_CASE("content: one byte of a large file, wherever it is, makes another") {
   const test::ScratchFolder scratch;
-  std::string bytes(40 << 20, 'a');
+  const std::string bytes(40 << 20, 'a');
   const auto file = scratch.write("large", bytes);
-  const std::string sample = content_digest(file, ContentReach::Sample);
-  const std::string all = content_digest(file, ContentReach::AllBytes);
-  const auto with = [&](std::size_t at) {
+  const std::string before = content_digest(file);
+  const auto write_at = [&](std::size_t at, char byte) {
     std::fstream out(file, std::ios::in | std::ios::out | std::ios::binary);
-    out.seekp(std::streamoff(at)), out.put('b'), out.close();
-    const std::pair<std::string, std::string> now{content_digest(file, ContentReach::Sample),
-                                                  content_digest(file, ContentReach::AllBytes)};
-    std::fstream back(file, std::ios::in | std::ios::out | std::ios::binary);
-    back.seekp(std::streamoff(at)), back.put('a');
-    return now;
+    out.seekp(std::streamoff(at)), out.put(byte);
   };
-  CHECK(with(0).first != sample);
-  CHECK(with(bytes.size() - 1).first != sample);
-  const std::size_t between = 130 << 10;  // behind the first two pieces of the sample
-  CHECK(with(between).first == sample);
-  CHECK(with(between).second != all);
+  for (const std::size_t at :
+       {std::size_t{0}, std::size_t{130} << 10, (std::size_t{16} << 20) - 1, std::size_t{16} << 20, bytes.size() - 1}) {
+    CAPTURE(at);
+    write_at(at, 'b');
+    CHECK(content_digest(file) != before);
+    write_at(at, 'a');
+  }
+  CHECK(content_digest(file) == before);
   std::ofstream(file, std::ios::binary | std::ios::app) << 'a';
-  CHECK(content_digest(file, ContentReach::Sample) != sample);
+  CHECK(content_digest(file) != before);
 }
 
 TEST_CASE("content: weights are the same wherever their folder lies, and others once they are changed in place") {
   const test::ScratchFolder scratch;
   write_model(scratch.path() / "a", 1), write_model(scratch.path() / "deep/b", 1), write_model(scratch.path() / "c", 2);
-  const auto digest = [&](const char* folder) { return weights_digest(scratch.path() / folder, ContentReach::Sample); };
+  const auto digest = [&](const char* folder) { return weights_digest(scratch.path() / folder); };
   CHECK(digest("a") == digest("deep/b"));
   CHECK(digest("a") == digest("a/"));
   CHECK(digest("a") != digest("c"));
