@@ -30,6 +30,9 @@ constexpr std::array kVariables{
     Entry{"GPUPLAN_PROFILE_DIR",
           "The folder of measured profiles, instead of gpuplan/profiles in XDG_DATA_HOME or ~/.local/share."},
     Entry{"GPUPLAN_NVML", "The NVIDIA management library to open, instead of the driver's libnvidia-ml.so.1."},
+    Entry{"GPUPLAN_LIBRARY_DIR", "The folder of gpuplan's own CPU, CUDA and NCCL libraries, instead of the program's."},
+    Entry{"GPUPLAN_LIBCURL", "The libcurl to open, instead of the system's."},
+    Entry{"GPUPLAN_CPU_VARIANT", "baseline or avx2: CPU ranks use no wider instructions."},
     Entry{"GPUPLAN_PROC",
           "The folder with meminfo and cpuinfo of the host that --gpus cpu means, instead of /proc: two questions then "
           "find the same memory free."},
@@ -40,6 +43,9 @@ constexpr std::array kVariables{
           "Default: 600."},
     Entry{"GPUPLAN_SECRET", "What these ranks must know to meet, 16 characters or more. Default: the file below."},
     Entry{"GPUPLAN_SECRET_FILE", "A file of mode 600 with it. Default: gpuplan/rendezvous.key below XDG_DATA_HOME."},
+    Entry{"HF_TOKEN, HF_TOKEN_PATH, HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_HUB_OFFLINE, HF_HUB_DOWNLOAD_TIMEOUT",
+          "As for the programs of Hugging Face: where configurations of models come from and are kept, and the token "
+          "that is sent there."},
     Entry{"NO_COLOR", "When set and not empty, no colour is used. Colour is used on terminals only."},
     Entry{"FORCE_COLOR",
           "When set, not empty and not 0, colour is used in pipes and files too, unless NO_COLOR is set. "

@@ -126,7 +126,10 @@ int run_launched(const LaunchedRank& launched, const CLI::App& app, Console& con
   progress.finish();
   if (!report) return 0;
   if (std::string note = keep_run(*report, q.result.profile); !note.empty()) q.notes.push_back(std::move(note));
-  if (const auto file = given(app, "--trace")) write_output(*file, run_trace(*report), console, "");
+  if (const auto file = given(app, "--trace"); file && report->outcome.timeline.empty())
+    q.notes.emplace_back("no trace: the run ended before its last step");
+  else if (file)
+    write_output(*file, run_trace(*report), console, "");
   console.print(is_given(app, "--json") ? json_text(written([&](auto& f) { list_run(f, *report); }))
                                         : run_text(*report, q.notes, options, console.screen));
   return report->outcome.was_stopped ? 3 : 0;

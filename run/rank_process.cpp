@@ -20,6 +20,7 @@
 #include "base/processor.h"
 #include "base/utf8.h"
 #include "device/backend.h"
+#include "planner/plan/plan_file.h"
 #include "run/agreement.h"
 #include "run/gpu_check.h"
 #include "run/heartbeat.h"
@@ -43,13 +44,15 @@ void ask_to_stop(int signal) {
 
 /// Every rank has asked for itself, on what may be another machine: they must have come to the same plan. Returns
 /// its identity.
-nlohmann::json require_one_plan(const NativeJob& job, const TrainingOptions& options, Communicator& world) {
+nlohmann::json require_one_plan(const NativeJob& job, const RankJob& rank_job, Communicator& world) {
+  const TrainingOptions& options = rank_job.options;
   const nlohmann::json identity = run_identity(job, options);
   nlohmann::json plan = identity;
   plan["settings"] = run_settings(options, options.max_steps);
-  plan["checkpointing"] = int(job.recipe().checkpointing);
+  const nlohmann::json whole = make_plan(rank_job.request, rank_job.result, rank_job.chosen);
+  for (const char* const section : {"recipe", "strategy"}) plan[section] = whole.at(section);
   plan["max-steps"] = options.max_steps, plan["epochs"] = options.epochs;
-  plan["save-every"] = options.save_every, plan["resume"] = options.resumes;
+  plan["save-every"] = options.save_every, plan["keep"] = options.keep, plan["resume"] = options.resumes;
   plan["output"] = !options.output.empty();
   try {
     require_alike(&world, plan, "give each rank the same flags and files, and --strategy");
@@ -116,7 +119,7 @@ std::optional<RunReport> run_rank(const RankJob& rank_job, const LaunchedRank& l
   process.opened(*device);
   const auto world = world_size > 1 ? collective_backend(kind).join(*device, rendezvous) : nullptr;
   TrainingOptions options = rank_job.options;
-  if (world) options.identity = require_one_plan(job, options, *world);
+  if (world) options.identity = require_one_plan(job, rank_job, *world);
   if (kind == DeviceKind::Cpu) bind_to_share_of_cores(launched.local_rank, ranks_here);
   const RankPlace place = place_of(world ? world->rank() : 0, job.strategy.mesh);
   const TrainingHooks hooks{.on_step = rank_job.on_step,

@@ -128,7 +128,7 @@ int supervise_ranks(std::int64_t num_ranks, const std::vector<std::string>& comm
 
 int supervise_gpu_ranks(std::int64_t num_ranks, const std::vector<std::string>& command, std::ostream& err) {
   HeartbeatFile heartbeats(num_ranks);
-  const LocalListener listener;
+  std::optional<LocalListener> listener(std::in_place);
   const CountedInterrupts interrupts;
   const int no_input = open_own("/dev/null", O_RDONLY);
   const std::string job = fmt::format("{}.{}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
@@ -140,18 +140,19 @@ int supervise_gpu_ranks(std::int64_t num_ranks, const std::vector<std::string>& 
                    .variables = {{kHeartbeatVariable, heartbeats.path().string()},
                                  {kRankVariable, std::to_string(rank)},
                                  {kWorldSizeVariable, std::to_string(num_ranks)},
-                                 {kPortVariable, std::to_string(listener.port())},
+                                 {kPortVariable, std::to_string(listener->port())},
                                  {kJobVariable, job},
                                  {kSecretVariable, secret}},
                    .unset = kTorchrunVariables,
                    .input = no_input,
                    .death_signal = SIGKILL};  // a rank whose peers are gone may never end by itself
     if (rank == 0) {
-      plan.inherited = listener.descriptor();
-      plan.variables.push_back({kSocketVariable, std::to_string(listener.descriptor())});
+      plan.inherited = listener->descriptor();
+      plan.variables.push_back({kSocketVariable, std::to_string(listener->descriptor())});
     }
     children.add(std::move(plan));
   }
+  listener.reset();  // rank 0 has its own, until all have met
   close(no_input);
   return watch(children,
                rank_policy(

@@ -49,6 +49,9 @@ class RandomExamples final : public Examples {
 constexpr const char* kIdentityVersion = "identity_version";
 constexpr int kThisIdentityVersion = 2;
 
+/// Parts of an identity that change with others.
+const std::set<std::string> kFollows{"examples", "tokens"};
+
 class Run {
  public:
   Run(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world, const TrainingOptions& options,
@@ -277,7 +280,12 @@ class Run {
     if (saved.is_object() && saved.value(kIdentityVersion, nlohmann::json()) != kThisIdentityVersion)
       throw InputError("--resume", fmt::format("checkpoint-{} was written by another version of gpuplan", step),
                        "go on with that one, or begin anew");
-    for (const auto& [key, value] : own.items()) {
+    // What was asked for is named before what follows from it: --seq-len before the number of examples.
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : own.items()) keys.push_back(key);
+    std::ranges::stable_partition(keys, [](const std::string& key) { return !kFollows.contains(key); });
+    for (const std::string& key : keys) {
+      const nlohmann::json& value = own.at(key);
       if (saved.is_object() && saved.value(key, nlohmann::json()) == value) continue;
       throw InputError("--resume",
                        fmt::format("checkpoint-{} was written with another {}: {}, and this run has {}", step, key,

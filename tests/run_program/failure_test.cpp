@@ -3,6 +3,8 @@
 
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <sys/mount.h>
 
@@ -276,8 +278,14 @@ TEST_CASE("failure: a launcher that started another number of ranks than the pla
 
 TEST_CASE("failure: ranks that were started with different flags do not train together") {
   const SmallRun r;
-  for (const std::string other : {" --precision bf16-mixed", " --max-steps 3"}) {
-    const std::string flags = std::string("--full --max-steps 2") + kTwoRanks;
+  const std::string ddp = std::string("--full --max-steps 2") + kTwoRanks, fsdp = ddp + " --strategy fsdp",
+                    saves = ddp + " --output out --save-every 1";
+  for (const auto& [flags, other] :
+       std::vector<std::pair<std::string, std::string>>{{ddp, " --precision bf16-mixed"},
+                                                        {ddp, " --max-steps 3"},
+                                                        {ddp + " --checkpointing every=2", " --checkpointing every=3"},
+                                                        {fsdp, " --no-reshard"},
+                                                        {saves, " --keep 1"}}) {
     const Finished f = r.run_ranks({flags, flags + other});
     CAPTURE(other);
     CHECK(f.code == 2);

@@ -102,6 +102,17 @@ TEST_CASE("outputs: calibrate replaces a profile, and anything else with --force
   CHECK(gpuplan_with(r, "calibrate --device none --force").code == 2);
 }
 
+TEST_CASE("outputs: a run that is stopped before its last step leaves no trace, and says so") {
+  const SmallRun r;
+  Process run(r.command(std::string(kEndless) + " --trace " + r.at("trace.json")), r.path());
+  wait_for_file(r.at("metrics.jsonl"));
+  run.signal(SIGINT);
+  const Finished f = run.wait();
+  CHECK(f.code == 3);
+  check_has(f.out, "no trace: the run ended before its last step");
+  CHECK(!fs::exists(r.at("trace.json")));
+}
+
 TEST_CASE("outputs: one --metrics or one --trace of two runs is the first one's, which the second names") {
   const SmallRun r;
   const std::string trace = r.at("trace.json");

@@ -243,7 +243,7 @@ TEST_CASE("resume: what the checkpoint was not written with is refused by name")
   const std::vector<Saved> all{{full,
                                 {{full + "--micro-batch 2", "micro_batch"},
                                  {full + "--grad-accum 2", "grad_accum"},
-                                 {full + "--seq-len 12", "examples"},
+                                 {full + "--seq-len 12", "seq_len"},
                                  {full + "--seed 2", "seed"},
                                  {full + "--no-shuffle", "shuffles"},
                                  {full + "--packing padded", "packing"},
