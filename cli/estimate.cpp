@@ -1,9 +1,12 @@
 // gpuplan estimate: does it fit, which strategy, how fast, at what cost.
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json_file.h"
+#include "base/unit_text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/config_files.h"
@@ -14,9 +17,11 @@
 #include "cli/row_lengths.h"
 #include "ecosystem/export.h"
 #include "planner/plan/plan_file.h"
+#include "planner/recommend.h"
 #include "report/answers.h"
 #include "report/json/answers_json.h"
 #include "report/text/answers_text.h"
+#include "search/mesh_way.h"
 
 namespace gpuplan {
 namespace {
@@ -50,14 +55,19 @@ void save(const EstimateAnswer& answer, const std::string& file, Console& consol
                            export_hint(file, answer.request.recipe)));
 }
 
-/// An estimate has the degrees that are given; a trainer that divides layers has many meshes that are not.
-static void note_meshes(PlanQuestion& question) {
-  const EstimateRequest& r = question.request;
-  const FrameworkConvention& trainer = *r.recipe.framework;
-  const bool may_divide = !trainer.tensor_parallel.strategies.empty() || !trainer.pipeline.strategies.empty();
-  if (may_divide && r.strategy == "auto" && r.options.tp * r.options.pp * r.options.cp == 1 && r.cluster.num_gpus() > 1)
-    question.notes.push_back(fmt::format("{} also divides layers among GPUs: --tp{}, or gpuplan plan, which tries them",
-                                         trainer.name, trainer.pipeline.strategies.empty() ? "" : " and --pp"));
+/// Names a mesh where the trainer divides layers, nobody said how, and one is better.
+void add_better_mesh(EstimateAnswer& answer) {
+  std::optional<BetterWay> way = better_mesh(answer.result, answer.shown);
+  if (!way || !answer.result.recommended) return;
+  Recommendation& out = *answer.result.recommended;
+  if (answer.fits()) {
+    out.better.insert(out.better.begin(), std::move(*way));
+    return;
+  }
+  std::erase(out.advice, kNothingHelps);
+  out.advice.insert(out.advice.begin(),
+                    fmt::format("{}: then {} fits, {} tokens/s", fmt::join(way->flags, " "), way->plan.strategy.title(),
+                                format_grouped(std::llround(way->plan.tokens_per_second))));
 }
 
 int run_estimate(const CLI::App& app, Console& console) {
@@ -76,12 +86,12 @@ int run_estimate(const CLI::App& app, Console& console) {
   if (rows && rows->sets_seq_len)
     question.notes.push_back(
         fmt::format("sequences of {} tokens, as long as the longest row; --seq-len sets it", rows->lengths.longest));
-  note_meshes(question);
   EstimateAnswer answer{.request = std::move(question.request), .result = {}, .explanation = {}, .rows = {}};
   answer.result = estimate(answer.request);
   answer.request = answer.result.request;
   answer.result.assumptions.insert(answer.result.assumptions.begin(), question.notes.begin(), question.notes.end());
   answer.shown = strategy_in_focus(answer.result);
+  add_better_mesh(answer);
   if (rows && answer.shown) {
     answer.rows = fit_rows(rows->lengths, answer.request, answer.result.profile, answer.shown->strategy.name);
     answer.rows->source = rows->source;

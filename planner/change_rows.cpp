@@ -298,6 +298,11 @@ std::string weights_in_16_bit(Request r) {
 }
 std::string offload_nothing(Request r) { return if_so(r.recipe.offload.any(), "none"); }
 
+/// Interleaved stages take micro-batches in groups of as many as there are stages.
+std::string passes_of_stages(Request r) {
+  const std::int64_t stages = r.options.pp, whole = (r.recipe.grad_accum + stages - 1) / stages * stages;
+  return if_so(r.options.virtual_stages > 1 && whole != r.recipe.grad_accum, std::to_string(whole));
+}
 std::string more_passes(Request r) { return if_so(r.recipe.grad_accum < 8, "8"); }
 std::string compiled(Request r) { return if_so(!r.recipe.torch_compile, "on"); }
 
@@ -517,7 +522,7 @@ std::vector<Change> make_table() {
         {Purpose::Resolve, offload_nothing},
         {kRun, offload_nothing}}},
       {"packing", set_choice<Packing, &Recipe::packing>},
-      {"grad-accum", set_count<&Recipe::grad_accum>, {{kShorten, more_passes}}},
+      {"grad-accum", set_count<&Recipe::grad_accum>, {{kShorten, more_passes}, {Purpose::Resolve, passes_of_stages}}},
       {"precision",
        set_choice<Precision, &Recipe::precision>,
        {{kSave, weights_in_16_bit, "", "weights, gradients and optimizer states in bf16: small updates are lost"}}},

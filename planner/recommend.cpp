@@ -322,8 +322,7 @@ class Search {
     if (advice.empty()) add(try_together(savers));
     if (advice.empty()) add(try_together(joined(of_what_is_given(Purpose::Resolve), savers)));
     add(try_more_gpus());
-    if (advice.empty())
-      add("no change that gpuplan knows makes it fit: choose a smaller model or GPUs with more memory");
+    if (advice.empty()) add(std::string(kNothingHelps));
     return advice;
   }
 

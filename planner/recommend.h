@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "planner/strategy_estimate.h"
 
@@ -22,6 +23,10 @@ Preference second_wish(Preference first);
 /// The best of those that fit, or where there are none, fit tightly; null where nothing does. What lies within `error`
 /// of the best is decided by the next wish, then by simplicity.
 const StrategyEstimate* best_of(std::span<const StrategyEstimate> rows, Preference preference, double error);
+
+/// The advice where nothing that was tried helps.
+inline constexpr std::string_view kNothingHelps =
+    "no change that gpuplan knows makes it fit: choose a smaller model or GPUs with more memory";
 
 /// The best of result.strategies under the request's preference. Inside the model's error the simplest wins. When
 /// nothing fits, `strategy` is empty and `advice` lists the changes that would make something fit, smallest change

@@ -46,7 +46,7 @@ std::vector<std::string> better_lines(const EstimateAnswer& answer) {
   std::vector<std::string> out;
   for (const BetterWay& way : answer.result.recommended->better)
     out.push_back(fmt::format("Better: {} → {}{}, {} (asked: {}, {})", fmt::join(way.flags, " "),
-                              way.plan.strategy.name, way.plan.fit == Fit::Tight ? " (tight)" : "",
+                              way.plan.strategy.title(), way.plan.fit == Fit::Tight ? " (tight)" : "",
                               speed_and_cost(way.plan), answer.shown->strategy.name, speed_and_cost(*answer.shown)));
   return out;
 }
