@@ -26,7 +26,8 @@ std::string need_text(const StrategyEstimate& e) {
                      format_bytes(e.tiers.usable));
 }
 
-const char* verdict(const StrategyEstimate& e) {
+std::string verdict(const StrategyEstimate& e) {
+  if (e.fit == Fit::IfHost) return fmt::format("fits if the host has {}", format_bytes(e.host.needed()));
   return e.fits_well() ? "fits" : e.fit == Fit::Tight ? "may fit" : "does not fit";
 }
 
@@ -74,6 +75,8 @@ std::string third_line(const FixAnswer& answer, const FixQuestion& question) {
   if (answer.fits())
     return question.goal == Goal::Fits ? "Nothing needs to change"
                                        : "Nothing to change: no way is better by more than the error of a prediction";
+  if (answer.before && answer.before->fit == Fit::IfHost && answer.would_do.empty())
+    return "Nothing that these files can say makes it fit on a smaller host: --host-memory says what yours has";
   if (answer.would_do.empty() && !answer.unsayable.empty())
     return fmt::format("These files cannot say what would make it fit: {}", answer.unsayable);
   if (answer.would_do.empty()) return "No change that gpuplan knows makes it fit: take GPUs with more memory";

@@ -207,7 +207,9 @@ class Reading {
     for (const ReadFile& file : files_) {
       SettingsPart part = file.part;
       part.table = file.table;
-      part.keys_of.insert(file.stated_by.begin(), file.stated_by.end());
+      for (const auto& [fact, key] : file.stated_by)
+        if (const SetupField* field = find_setup_field(fact); !field || is_stated(file.setup, *field))
+          part.keys_of.emplace(fact, key);
       out_.parts.push_back(std::move(part));
     }
   }

@@ -21,7 +21,7 @@ namespace gpuplan {
 struct SettingsPart {
   const KeyTable* table = nullptr;
   std::string file;                            // whose keys they are; empty: flags alone
-  std::map<std::string, std::string> keys_of;  // fact: the key that states it
+  std::map<std::string, std::string> keys_of;  // fact: the key that states it, unless it says "auto"
   std::string script;                          // that has `flags`; empty: none
   std::vector<LaunchFlag> flags;               // which stand over the keys of `file`
 };

@@ -259,6 +259,7 @@ void forget_places(LaunchStart& start) {
       flag.begin = flag.end = 0;
       for (ShellWord& value : flag.values) value.begin = value.end = 0;
     }
+  for (auto& [name, value] : start.environment) value.begin = value.end = 0;
 }
 
 /// All commands that may start something, those of texts behind `bash -c` and `eval` too.

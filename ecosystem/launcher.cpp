@@ -201,7 +201,13 @@ class ProcessCount {
   void add_variable(const std::string& name) {
     const auto found = start_.environment.find(name);
     if (found == start_.environment.end()) return;
-    part_.flags.push_back({.name = "environment." + name, .values = {found->second}, .line = start_.line});
+    const ShellWord& word = found->second;
+    const bool stands = word.begin < word.end && word.begin > name.size();
+    part_.flags.push_back({.name = kEnvironment + name,
+                           .values = {word},
+                           .line = start_.line,
+                           .begin = stands ? word.begin - name.size() - 1 : 0,
+                           .end = stands ? word.end : 0});
   }
 
   void add_visible() {

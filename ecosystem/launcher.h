@@ -14,6 +14,9 @@
 namespace gpuplan {
 
 /// "--lora_r 8", "lora_r=8", "--packing": a flag without values is true.
+/// What the names of flags begin with that are variables of the environment: "environment.NPROC_PER_NODE".
+inline const std::string kEnvironment = "environment.";
+
 struct LaunchFlag {
   std::string name;  // "lora_r"; with dots below mappings
   std::vector<ShellWord> values;

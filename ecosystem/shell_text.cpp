@@ -199,6 +199,7 @@ class ShellReader : private ShellExpander {
       add_names(value.unknown, item.unknown);
     }
     value.is_array = is_array;
+    if (!is_array && items.size() == 1 && !appends) value.begin = items[0].begin, value.end = items[0].end;
     if (!is_array && value.items.size() != 1) value.items = {value.joined()};
     if (const Value* before = find(name); appends && before) {
       Value both = *before;
@@ -333,7 +334,9 @@ class ShellReader : private ShellExpander {
     assignments.clear();
   }
 
-  static ShellWord word_of(const Value& value, int line) { return {value.joined(), value.unknown, line, false}; }
+  static ShellWord word_of(const Value& value, int line) {
+    return {value.joined(), value.unknown, line, false, value.begin, value.end};
+  }
   void finish_command(std::vector<ShellWord>& words, std::vector<std::pair<std::string, Value>>& assignments) {
     if (words.empty()) return set_all(assignments);
     if (is_word_of(words[0].text, {"export", "declare", "local", "readonly", "typeset"})) return set_all(assignments);

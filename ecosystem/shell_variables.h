@@ -1,6 +1,7 @@
 // Variables of a shell script while it is read: their values, and what branches of it make of them.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,9 +14,13 @@ struct ShellValue {
   std::vector<std::string> items;
   std::vector<std::string> unknown;  // what it would take to know it
   bool is_array = false;
+  std::size_t begin = 0, end = 0;  // of the word that it was set to, in the script's text; alike where it is none
 
   std::string joined() const;
-  bool operator==(const ShellValue&) const = default;
+  /// The same value, wherever it was set.
+  bool operator==(const ShellValue& other) const {
+    return items == other.items && unknown == other.unknown && is_array == other.is_array;
+  }
 };
 
 /// A value that is not known stands as it was written, as one word.

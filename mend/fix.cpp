@@ -96,6 +96,17 @@ EstimateRequest request_of(const EstimateRequest& from, const Profile& profile, 
   return r;
 }
 
+/// Adapters that differ in the names of their targets alone, and train the same: "all-linear", and a script's own list.
+bool train_the_same(const EstimateRequest& one, const EstimateRequest& other) {
+  Recipe renamed = other.recipe;
+  renamed.lora.targets = one.recipe.lora.targets;
+  if (!one.recipe.is_adapter() || !(renamed.lora == one.recipe.lora)) return false;
+  const auto trained = [](const EstimateRequest& r) {
+    return prepare(r.model, r.recipe, *r.recipe.framework).trainable;
+  };
+  return trained(one) == trained(other);
+}
+
 /// The difference between what was wanted and what the files say when they are read again; empty: none.
 std::string difference(const EstimateRequest& wanted, const EstimateRequest& read, bool is_other_strategy) {
   if (wanted.strategy != read.strategy) return fmt::format("the strategy would be {}", read.strategy);
@@ -105,7 +116,9 @@ std::string difference(const EstimateRequest& wanted, const EstimateRequest& rea
   if (!is_other_strategy && strategy_fields(own) != strategy_fields(theirs)) return "the strategy would be another";
   const json one = recipe_fields(wanted.recipe, own), other = recipe_fields(read.recipe, own);
   for (const auto& [key, value] : one.items())
-    if (value != other.value(key, json())) return fmt::format("{} would be {}", key, other.value(key, json()).dump());
+    if (const json& read_value = other.value(key, json());
+        value != read_value && !(key == "lora" && train_the_same(wanted, read)))
+      return fmt::format("{} would be {}", key, read_value.is_primitive() ? read_value.dump() : "another");
   if (wanted.eval_batch != read.eval_batch &&
       std::max(wanted.eval_batch, wanted.recipe.micro_batch) != std::max(read.eval_batch, read.recipe.micro_batch))
     return "the evaluation batch would be another";

@@ -85,7 +85,7 @@ bool ScriptText::add(const SettingsPart& part, const std::string& key, const Ord
   };
   bool has_pairs = false, has_dashes = false;
   for (const LaunchFlag& flag : part.flags) {
-    if (!stands(flag)) continue;
+    if (!stands(flag) || flag.name.starts_with(kEnvironment)) continue;
     const std::size_t end = end_of(flag);
     has_pairs = has_pairs || text[flag.begin] != '-';
     has_dashes = has_dashes || text.substr(flag.begin, flag.end - flag.begin).find('-', 2) != std::string::npos;

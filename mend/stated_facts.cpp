@@ -71,6 +71,9 @@ class Mender {
     return false;
   }
 
+  /// Not a file that the trainer ships, which nobody gave.
+  bool is_given(const SettingsPart& part) const { return find_given(part.file) || !part.script.empty(); }
+
   bool state(const WantedFact& fact) {
     bool is_stated = false;
     for (const SettingsPart& part : parts_) {
@@ -82,7 +85,7 @@ class Mender {
     if (is_stated || fact.value.is_null()) return true;
     for (const FileRole role : kRoles)
       for (const SettingsPart& part : parts_)
-        if (part.table->role == role && insert(part, fact)) return true;
+        if (part.table->role == role && is_given(part) && insert(part, fact)) return true;
     return true;  // whether it was needed shows where the files are read again
   }
 

@@ -90,13 +90,13 @@ class Fixer(files.Asker):
         if not diff:
             require((folder / name).read_bytes() == original, 'it changed without a diff')
             require(not (folder / (name + '.orig')).exists(), 'a backup of nothing')
-            if before >= LEAST:
+            if before >= LEAST and 'if the host has' not in lines[0]:
                 require(code == 0, f'exit {code} where it fits')
                 return 'fits already'
             require(code == 1, f'exit {code} where it does not fit')
             return self.judge_permission(folder, name, gpus, flags, lines)
         require(code == 0, f'exit {code} with a diff')
-        require(before < LEAST or 'num_processes' in lines[2], f'a change where it fits with {before:.2f}')
+        require(before < LEAST or re.search('num_processes|nproc', lines[2], re.IGNORECASE), f'a change where it fits with {before:.2f}')
         self.judge_diff(folder, name, original, lines, diff)
         after, changed = self.chance(folder, name, gpus, flags)
         require(after is not None, f'what was written is refused: {changed}')
@@ -120,19 +120,27 @@ class Fixer(files.Asker):
         named = re.sub(r'^Change (one key|\d+ keys): ', '', lines[2]).split(', ')
         named = [re.split(r':? ', key)[0].rstrip(':') for key in named]
         keys, parents = [key.split('.')[-1] for key in named], [key.split('.')[0] for key in named]
-        is_new = False
-        for line in diff.splitlines():
+        is_new, below = False, None
+        diff_lines = diff.splitlines()
+        for at, line in enumerate(diff_lines):
             if line.startswith('--- '):
                 is_new = '/dev/null' in line
-            if is_new or line[:3] in ('---', '+++') or line[:1] not in '+-':
+            if not line or is_new or line[:3] in ('---', '+++') or line[0] not in '+-':
+                below = None
                 continue
+            indent = len(line) - len(line[1:].lstrip()) - 1
+            if below is not None and line[0] == '+' and indent >= below[0] and (indent > below[0] or line[1:].lstrip().startswith('- ')):
+                continue  # of a key that is new
+            if line[1:].lstrip().startswith('- ') and any(f'{key}:' in above for key in keys + parents for above in (diff_lines[:at][-6:])):
+                continue  # one more of a list
             words = line[1:].replace('-', '_')
             require(any(key.replace('-', '_') in words for key in keys + parents),
-                    f'a line of no key that is named ({keys}): {line}')
+                    f'a line of no key that is named ({keys}): {line!r}')
+            below = (indent,) if line[0] == '+' and line.rstrip().endswith(':') else None
 
     def judge_permission(self, folder, name, gpus, flags, lines):
         allowed = re.findall(r'--allow (\w+) would', lines[2])
-        require(allowed or 'No change' in lines[2] or 'cannot say what' in lines[2], f'nothing is said: {lines[2]}')
+        require(allowed or re.search('No change|cannot say what|on a smaller host', lines[2]), f'nothing is said: {lines[2]}')
         for word in allowed[:1]:
             code, out, err = self.call(folder, 'fix', name, '--gpus', gpus, '--allow', word, *flags)
             require(code == 0 and '\n--- ' in out, f'--allow {word} does not: {out}{err}')

@@ -165,3 +165,46 @@ TEST_CASE("a script's flags change, and its launcher starts as many processes as
   CHECK(text.find("--num_processes 2 --multi_gpu") != std::string::npos);
   CHECK(text.find("--gradient_accumulation_steps 4") != std::string::npos);  // 8 x 1 = 2 x 4
 }
+
+TEST_CASE("a variable before a command changes where it is written; flags go to the command, and auto stays auto") {
+  const ConfigFile script{"train.sh",
+                          "NPROC_PER_NODE=4 \\\n"
+                          "CUDA_VISIBLE_DEVICES=0,1,2,3 \\\n"
+                          "swift sft \\\n"
+                          "    --model Qwen/Qwen2.5-7B-Instruct \\\n"
+                          "    --tuner_type lora \\\n"
+                          "    --torch_dtype bfloat16 \\\n"
+                          "    --max_length 2048 \\\n"
+                          "    --per_device_train_batch_size 4 \\\n"
+                          "    --deepspeed zero2\n"};
+  Reader reader("2x3090");
+  FixQuestion question = reader.question({script});
+  question.allowed.method = true;
+  const FixAnswer answer = find_fix(question);
+  REQUIRE(answer.after);
+  CHECK(names(answer.mended, "environment.NPROC_PER_NODE"));
+  CHECK(!names(answer.mended, "train_batch_size"));  // of a file that the trainer ships
+  const std::string& text = answer.mended.files.at(0).after;
+  CHECK(text.find("NPROC_PER_NODE=2 \\\nCUDA_VISIBLE_DEVICES=0,1,2,3 \\\nswift sft \\\n") == 0);
+  CHECK(text.ends_with("    --deepspeed zero2\n"));
+
+  const ConfigFile inner{"a.sh", "bash -c \"" + script.text.substr(0, script.text.size() - 1) + "\"\n"};
+  for (const SettingsPart& part : reader.read({inner}).reading.parts)
+    for (const LaunchFlag& flag : part.flags) CHECK(flag.begin == flag.end);
+}
+
+TEST_CASE("adapters on a 4-bit base are written in the words of a trainer that has two keys for them") {
+  const ConfigFile file{"sft.yaml",
+                        "model_name_or_path: Qwen/Qwen2.5-14B-Instruct\n"
+                        "use_slow_tokenizer: true\n"
+                        "dataset_mix_dir: out\n"
+                        "max_seq_length: 2048\n"
+                        "per_device_train_batch_size: 1\n"};
+  Reader reader("3090");
+  FixQuestion question = reader.question({file});
+  CHECK(find_fix(question).would_do.front().allow == "method");
+  question.allowed.method = true;
+  const FixAnswer answer = find_fix(question);
+  REQUIRE(answer.after);
+  for (const char* const key : {"use_lora", "use_qlora"}) CHECK(names(answer.mended, key));
+}
