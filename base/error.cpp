@@ -14,20 +14,19 @@ std::string join(const std::string& where, const std::string& problem, const std
   return text;
 }
 
-/// Places and problems may quote a file or a flag, whose line feeds begin no line of ours. Our own lines are indented.
+}  // namespace
+
 std::string in_our_lines(std::string text) {
   for (std::size_t at = 0; (at = text.find_first_of("\n\r", at)) != std::string::npos; ++at)
     if (text.compare(at, 3, "\n  ") != 0) text.replace(at, 1, text[at] == '\n' ? "\\n" : "\\r");
   return text;
 }
 
-}  // namespace
-
 InputError::InputError(std::string where, std::string problem, std::string hint)
-    : std::runtime_error(join(in_our_lines(where), in_our_lines(problem), hint)),
+    : std::runtime_error(join(in_our_lines(where), in_our_lines(problem), in_our_lines(hint))),
       where_(in_our_lines(std::move(where))),
       problem_(in_our_lines(std::move(problem))),
-      hint_(std::move(hint)) {}
+      hint_(in_our_lines(std::move(hint))) {}
 
 InputError InputError::add_context(std::string_view context) const {
   return {where_.empty() ? std::string(context) : fmt::format("{}: {}", context, where_), problem_, hint_};

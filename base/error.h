@@ -28,6 +28,9 @@ class InputError : public std::runtime_error {
   std::string where_, problem_, hint_;
 };
 
+/// Text that may quote a file or a flag, whose line feeds begin no line of ours: those are indented.
+std::string in_our_lines(std::string text);
+
 /// Arithmetic that passed the end of its numbers (base/units.h). What asked for less may still be answered.
 class AmountTooLarge : public InputError {
  public:

@@ -23,6 +23,7 @@
 
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/names.h"
 #include "base/surroundings.h"
 #include "base/work_count.h"
 
@@ -47,25 +48,19 @@ fs::path find_data_dir() {
   if (usable(GPUPLAN_SOURCE_DATA_DIR)) return tried.back();
   std::string places;
   for (const fs::path& dir : tried) places += "\n  " + dir.string();
-  throw EnvError("the data folder of gpuplan was not found; tried:" + places + "\nset GPUPLAN_DATA_DIR to it");
+  throw EnvError("the data folder of gpuplan was not found; tried:" + places + "\n  set GPUPLAN_DATA_DIR to it");
 }
 
 [[noreturn]] void fail_to_write(const fs::path& path, const char* what, int reason) {
   throw EnvError(fmt::format("{}: {}: {}", path.string(), what, std::strerror(reason)));
 }
 
-/// Opens what is written to as it is. A pipe gets five seconds for somebody to read from it; -1 with errno set.
-int open_in_place(const fs::path& path) {
-  constexpr int kTries = 100;
-  constexpr auto kPause = std::chrono::milliseconds(50);
-  int file = -1;
-  for (int i = 0; i < kTries; ++i) {
-    file = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK);
-    if (file >= 0 || errno != ENXIO) break;
-    std::this_thread::sleep_for(kPause);
-  }
-  if (file >= 0) fcntl(file, F_SETFL, O_WRONLY | O_APPEND);  // from here on it may wait for the reader
-  return file;
+constexpr int kPatience = 5'000;  // ms, for whoever is at the other end of a pipe
+
+/// Says whether a path is one of this process's own streams, behind which the user chose who reads.
+bool is_own_stream(const fs::path& path) {
+  const std::string& name = path.native();
+  return name == "/dev/stdout" || name == "/dev/stderr" || name.starts_with("/dev/fd/");
 }
 
 void write_in_place(const fs::path& path, const std::string& content) {
@@ -74,6 +69,7 @@ void write_in_place(const fs::path& path, const std::string& content) {
   if (file < 0) fail_to_write(path, "cannot be written", errno);
   const int reason = write_all(file, content);
   close(file);
+  if (reason == EAGAIN) throw EnvError(path.string() + ": is a pipe whose reader has taken nothing for 5 s");
   if (reason != 0) fail_to_write(path, "writing failed", reason);
 }
 
@@ -89,22 +85,31 @@ void append(std::string& content, std::string_view piece, const std::string& whe
   throw InputError(path.string(), fmt::format("cannot be read: {}", std::strerror(reason)));
 }
 
-/// An open file and its kind: every input is opened here, without waiting for whoever writes to a pipe.
+/// An open file and its kind; without one, why.
 struct Opened {
   std::shared_ptr<const int> file;  // closed with the last copy
   struct stat status {};
+  std::string problem;
 };
 
-Opened open_input(const fs::path& path) {
+/// Every input is opened here, without waiting for whoever writes to a pipe.
+Opened try_to_open(const fs::path& path) {
+  const auto no_file = [](std::string why) { return Opened{.file = nullptr, .problem = std::move(why)}; };
+  const auto unread = [&] { return no_file(fmt::format("cannot be read: {}", std::strerror(errno))); };
   const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-  if (file < 0 && errno == ENXIO) throw InputError(path.string(), "is a socket or a device, not a file");
-  if (file < 0) fail_to_read(path, errno);
-  Opened opened{std::shared_ptr<const int>(new int{file}, [](const int* open_file) {
-    close(*open_file);
-    delete open_file;
-  })};
-  if (fstat(file, &opened.status) != 0) fail_to_read(path, errno);
-  if (S_ISDIR(opened.status.st_mode)) throw InputError(path.string(), "is a folder, not a file");
+  if (file < 0 && errno == ENXIO) return no_file("is a socket or a device, not a file");
+  if (file < 0) return unread();
+  Opened opened{.file = std::shared_ptr<const int>(new int{file}, [](const int* open_file) {
+                  close(*open_file);
+                  delete open_file;
+                })};
+  if (fstat(file, &opened.status) != 0) return unread();
+  return S_ISDIR(opened.status.st_mode) ? no_file("is a folder, not a file") : opened;
+}
+
+Opened open_input(const fs::path& path) {
+  Opened opened = try_to_open(path);
+  if (!opened.file) throw InputError(path.string(), opened.problem);
   return opened;
 }
 
@@ -114,10 +119,9 @@ Opened open_input(const fs::path& path) {
 
 /// Reads an open file to its end. The writer of a pipe may not have begun yet, or may never come.
 std::string read_to_end(const fs::path& path, int file, bool waits, const InputLimit& limit) {
-  constexpr int kPatience = 5'000;  // ms, for each piece
   std::string content, piece(kPiece, '\0');
   for (;;) {
-    pollfd watched{file, POLLIN, 0};
+    pollfd watched{file, POLLIN, 0};  // for each piece
     if (waits && poll(&watched, 1, kPatience) == 0)
       throw InputError(path.string(), "is a pipe to which nobody has written for 5 s", "give a file");
     const ssize_t count = read(file, piece.data(), piece.size());
@@ -207,8 +211,11 @@ std::vector<std::string> names_in(const fs::path& folder) {
 
 std::vector<fs::path> files_in(const fs::path& folder, std::string_view ending) {
   std::vector<fs::path> files;
-  for (const std::string& name : names_in(folder))
-    if (name.ends_with(ending)) files.push_back(folder / name);
+  for (const std::string& name : names_in(folder)) {
+    if (!name.ends_with(ending)) continue;
+    require_plain_name(name, folder.string(), "give the file a name that can be shown, or take it out of the folder");
+    files.push_back(folder / name);
+  }
   return files;
 }
 
@@ -243,24 +250,41 @@ std::string file_identity(const fs::path& path) {
   return error ? std::string() : whole.string();
 }
 
-bool has_mark(const fs::path& file, std::string_view mark) {
-  constexpr std::int64_t kEnough = 64 << 10;  // bytes; a plan, whose keys are sorted, is smaller
-  return InputFile(file).read(0, kEnough).find(mark) != std::string::npos;
+bool holds_at(const fs::path& file, std::int64_t at, std::string_view text) {
+  return InputFile(file).read(at, std::ssize(text)) == text;
 }
 
 bool is_written_in_place(const fs::path& path) {
   if (given_for(path)) return false;
-  const std::string name = path.string();
-  if (name == "/dev/stdout" || name == "/dev/stderr" || name.starts_with("/dev/fd/")) return true;
+  if (is_own_stream(path)) return true;
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
+}
+
+int open_in_place(const fs::path& path) {
+  constexpr auto kPause = std::chrono::milliseconds(50);
+  constexpr int kTries = kPatience / int(kPause.count());
+  int file = -1;
+  for (int i = 0; i < kTries; ++i) {
+    file = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK);
+    if (file >= 0 || errno != ENXIO) break;
+    std::this_thread::sleep_for(kPause);
+  }
+  if (struct stat status{};
+      file >= 0 && (is_own_stream(path) || fstat(file, &status) != 0 || !S_ISFIFO(status.st_mode)))
+    fcntl(file, F_SETFL, O_WRONLY | O_APPEND);
+  return file;
 }
 
 int write_all(int file, std::string_view content) {
   while (!content.empty()) {
     const ssize_t n = write(file, content.data(), content.size());
     if (n < 0 && errno == EINTR) continue;
+    if (pollfd watched{file, POLLOUT, 0}; n < 0 && errno == EAGAIN) {
+      if (poll(&watched, 1, kPatience) == 0) return EAGAIN;
+      continue;
+    }
     if (n <= 0) return n < 0 ? errno : EIO;
     content.remove_prefix(std::size_t(n));
   }
@@ -326,15 +350,30 @@ std::string read_file(const fs::path& path, const InputLimit& limit) {
 }
 
 std::optional<std::string> read_if_there(const fs::path& path) {
-  try {
-    return read_file(path);
-  } catch (const InputError&) { return std::nullopt; }
+  if (const Surroundings* const given = given_for(path)) {
+    const std::string* const content = content_in(*given, path);
+    return content ? std::optional(*content) : std::nullopt;
+  }
+  const Opened opened = try_to_open(path);
+  if (!opened.file || !S_ISREG(opened.status.st_mode)) return std::nullopt;
+  std::string content, piece(kPiece, '\0');
+  for (;;) {
+    const ssize_t count = read(*opened.file, piece.data(), piece.size());
+    if (count == 0) return content;
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 || content.size() + std::size_t(count) > kFileLimit.bytes) return std::nullopt;
+    append(content, std::string_view(piece).substr(0, std::size_t(count)), path.string(), kFileLimit);
+  }
 }
 
 std::optional<InputFile> open_if_there(const fs::path& path) {
-  try {
-    return InputFile(path);
-  } catch (const InputError&) { return std::nullopt; }
+  if (given_for(path)) return is_file(path) ? std::optional(InputFile(path)) : std::nullopt;
+  const Opened opened = try_to_open(path);
+  if (!opened.file || !S_ISREG(opened.status.st_mode)) return std::nullopt;
+  InputFile file;
+  file.file_ = opened.file;
+  file.size_ = opened.status.st_size;
+  return file;
 }
 
 int open_own(const fs::path& path, int flags, unsigned mode) {
@@ -386,6 +425,20 @@ void make_folders(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw EnvError(fmt::format("{}: the folder cannot be made: {}", folder.string(), error.message()));
+}
+
+void remove_file(const fs::path& path) {
+  if (Surroundings* const given = given_for(path)) {
+    given->written.erase(key_of(path));
+    return;
+  }
+  std::error_code none;
+  fs::remove(path, none);
+}
+
+void set_permissions(const fs::path& path, fs::perms perms, fs::perm_options how) {
+  std::error_code none;
+  if (!given_for(path)) fs::permissions(path, perms, how, none);
 }
 
 void require_writable(const fs::path& path) {

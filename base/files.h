@@ -32,7 +32,7 @@ bool is_file(const std::filesystem::path& path);  // a regular one
 bool is_folder(const std::filesystem::path& path);
 /// The names in a folder, sorted; none where there is no folder, or it may not be read.
 std::vector<std::string> names_in(const std::filesystem::path& folder);
-/// The files in a folder whose names end so, sorted.
+/// The files in a folder whose names end so, sorted. Throws InputError for a name that cannot be shown.
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder, std::string_view ending);
 
 /// This very program; empty where the system does not tell.
@@ -52,6 +52,9 @@ class InputFile {
   std::string read(std::int64_t begin, std::int64_t count) const;
 
  private:
+  InputFile() = default;
+  friend std::optional<InputFile> open_if_there(const std::filesystem::path& path);
+
   std::shared_ptr<const int> file_;       // closed with the last copy
   const std::string* content_ = nullptr;  // of a file of given surroundings
   std::int64_t size_{};
@@ -101,24 +104,35 @@ std::filesystem::path absolute_path(const std::filesystem::path& path);
 std::string file_identity(const std::filesystem::path& path);
 /// Says whether a path leads to a file or folder that is open; another may have got its name.
 bool leads_to(const std::filesystem::path& path, int file);
-/// Says whether a file holds `mark` near its beginning: gpuplan knows its own files by it.
-bool has_mark(const std::filesystem::path& file, std::string_view mark);
+/// Says whether a file holds `text` from byte `at` on.
+bool holds_at(const std::filesystem::path& file, std::int64_t at, std::string_view text);
 /// Follows a link hop by hop; other paths stay as they are. The path to the link stays as it was given: it may lead
 /// through an open descriptor (/proc/self/fd/N), which has no other name that is sure.
 std::filesystem::path follow_links(std::filesystem::path path);
 /// Devices, pipes and our own open files cannot be replaced by a file: they are written to as they are.
 bool is_written_in_place(const std::filesystem::path& path);
-/// Writes all of `content`; returns 0, or the errno of the failure.
+/// Opens what is written to as it is, without waiting: a named pipe gets five seconds for somebody to read from it. The
+/// descriptor, or -1 with errno set, to ENXIO where nobody does.
+int open_in_place(const std::filesystem::path& path);
+/// Writes all of `content`; returns 0, or the errno of the failure: EAGAIN where nobody takes anything for 5 s from a
+/// pipe that was opened without waiting.
 int write_all(int file, std::string_view content);
 
 /// Makes a folder and those above it, unless it is there. Throws EnvError.
 void make_folders(const std::filesystem::path& folder);
 
+/// Removes a file, if it is there and can be removed.
+void remove_file(const std::filesystem::path& path);
+/// Sets or adds permissions where the file system has them.
+void set_permissions(const std::filesystem::path& path, std::filesystem::perms perms,
+                     std::filesystem::perm_options how = std::filesystem::perm_options::replace);
+
 /// Throws EnvError unless a file could be made or replaced there: asked before work whose result goes to it.
 void require_writable(const std::filesystem::path& path);
 
 /// Writes to a temporary file beside `path` and renames it. Throws EnvError; on failure `path` is as it was.
-/// A link is followed; a device or pipe such as /dev/stdout is written to directly.
+/// A link is followed; a device or pipe such as /dev/stdout is written to directly. A named pipe from which nobody
+/// reads for 5 s is given up.
 void write_file_atomically(const std::filesystem::path& path, const std::string& content);
 
 }  // namespace gpuplan

@@ -36,8 +36,9 @@ std::string place(const std::string& where, std::string_view text, std::size_t b
 
 constexpr int kDeepest = 256;  // levels; what walks a value recurses, and no file of ours has ten
 
-/// Refuses brackets nested deeper than that. What stands inside quotes does not count.
-void check_depth(std::string_view text, const std::string& where) {
+/// The place of the first bracket that is nested deeper than that; npos where none is. What stands inside quotes does
+/// not count.
+std::size_t place_too_deep(std::string_view text) {
   int depth = 0;
   bool is_quoted = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -49,9 +50,9 @@ void check_depth(std::string_view text, const std::string& where) {
     else if (!is_quoted && (c == ']' || c == '}'))
       --depth;
     else if (!is_quoted && (c == '[' || c == '{') && ++depth > kDeepest)
-      throw InputError(place(where, text, i + 1), fmt::format("is nested more than {} levels deep", kDeepest),
-                       "expected a JSON document that people can read");
+      return i;
   }
+  return std::string_view::npos;
 }
 
 /// Notes the keys of each open object, and throws when one comes twice. A reader of events: a callback of json::parse
@@ -86,7 +87,9 @@ class DuplicateWatch final : public nlohmann::json_sax<json> {
 }  // namespace
 
 json parse_json(std::string_view text, const std::string& where, DuplicateKeys duplicates) {
-  check_depth(text, where);
+  if (const std::size_t at = place_too_deep(text); at != std::string_view::npos)
+    throw InputError(place(where, text, at + 1), fmt::format("is nested more than {} levels deep", kDeepest),
+                     "expected a JSON document that people can read");
   try {
     if (DuplicateWatch watch(where); duplicates == DuplicateKeys::Refuse)
       static_cast<void>(json::sax_parse(text.begin(), text.end(), &watch));
@@ -99,6 +102,21 @@ json parse_json(std::string_view text, const std::string& where, DuplicateKeys d
   } catch (const json::exception& error) {  // a number beyond double
     throw InputError(where, fmt::format("is not JSON that can be read: {}", error.what()));
   }
+}
+
+std::optional<json> json_in(std::string_view text) {
+  if (place_too_deep(text) != std::string_view::npos) return std::nullopt;
+  json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return value.is_discarded() ? std::nullopt : std::optional(std::move(value));
+}
+
+std::string text_at_top(const std::filesystem::path& file, const char* key) {
+  const InputFile in(file);
+  if (in.size() > std::int64_t(kPlanLimit.bytes)) return {};
+  const auto value = json_in(in.read(0, in.size()));
+  if (!value || !value->is_object()) return {};
+  const auto at = value->find(key);
+  return at != value->end() && at->is_string() ? at->get<std::string>() : std::string();
 }
 
 json read_json_file(const std::filesystem::path& path, const InputLimit& limit) {

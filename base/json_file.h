@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,12 @@ nlohmann::json parse_json(std::string_view text, const std::string& where,
 
 /// Reads and parses a whole file.
 nlohmann::json read_json_file(const std::filesystem::path& path, const InputLimit& limit = kFileLimit);
+
+/// Parses a text that may be something else: nothing when it is, or is nested absurdly deep.
+std::optional<nlohmann::json> json_in(std::string_view text);
+
+/// Returns the text under `key` at the top of a JSON object; empty where the file is none, or has no such text.
+std::string text_at_top(const std::filesystem::path& file, const char* key);
 
 /// `value` as text that ends in a line end; bytes that are no UTF-8 (of paths, of arguments) are replaced.
 template <class Json>

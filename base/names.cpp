@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 namespace gpuplan {
 namespace {
@@ -92,6 +93,11 @@ std::string_view trim(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
   return text;
+}
+
+void require_plain_name(std::string_view name, const std::string& where, std::string hint) {
+  if (const std::string shown = printable_line(name); shown != name)
+    throw InputError(where, fmt::format("'{}' holds a control character", shown), std::move(hint));
 }
 
 long long parse_integer(std::string_view text, std::string_view where, long long at_least, long long at_most) {

@@ -28,6 +28,10 @@ std::string did_you_mean(std::string_view text, const std::vector<std::string>& 
 std::vector<std::string> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
 
+/// Names of files, models and machines are shown as they were given, in answers, pages and plans. Throws InputError
+/// naming `where` for one that holds a control character.
+void require_plain_name(std::string_view name, const std::string& where, std::string hint);
+
 /// A whole number in `text`, nothing else beside it; throws InputError naming `where` otherwise, or when it
 /// lies outside of the range.
 long long parse_integer(std::string_view text, std::string_view where, long long at_least,

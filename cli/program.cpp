@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/names.h"
 #include "base/utf8.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -26,12 +27,10 @@ std::string message_of(const InputError& error) {
   return fmt::format("gpuplan: {}\n{}", problem, wrap(error.hint(), kPipeWidth, "  ", "  "));
 }
 
-/// Names of files, models and machines are shown as they were given, in answers, pages and plans.
 void require_plain(const std::vector<std::string>& args) {
   for (const std::string& arg : args) {
     if (arg == "--") return;  // a program's own
-    if (const std::string shown = printable_line(arg); shown != arg)
-      throw InputError("", fmt::format("'{}' holds a control character", shown), "give files names that can be shown");
+    require_plain_name(arg, "", "give files names that can be shown");
   }
 }
 

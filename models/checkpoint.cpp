@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json_file.h"
+#include "base/names.h"
 #include "base/surroundings.h"
 #include "base/unit_text.h"
 #include "base/yaml_file.h"
@@ -45,6 +46,8 @@ ShardMap read_weight_map(const json& index, const std::string& where) {
   for (const auto& [tensor, file] : map->items()) {
     if (!file.is_string() || !is_file_name(file.get<std::string>()))
       throw InputError(where, fmt::format("weight_map.{}: must be a file name, found {}", tensor, file.dump()));
+    for (const std::string& name : {tensor, file.get<std::string>()})
+      require_plain_name(name, where, "tensors and shards have names that can be shown: is this the model's index?");
     shards[file.get<std::string>()].push_back(tensor);
   }
   return shards;

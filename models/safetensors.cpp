@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json_file.h"
+#include "base/names.h"
 
 namespace gpuplan {
 namespace {
@@ -146,8 +147,10 @@ std::vector<SafetensorsTensor> read_safetensors_header(const std::filesystem::pa
   const std::int64_t length = read_length(in, file), data_start = kLengthBytes + length;
   std::vector<SafetensorsTensor> tensors;
   const json header = read_header(in, file, length);
-  for (const auto& [name, entry] : header.items())
+  for (const auto& [name, entry] : header.items()) {
+    require_plain_name(name, file.string(), "tensors have names that can be shown: is this the model's file?");
     if (name != "__metadata__") tensors.push_back(read_tensor(name, entry, data_start, file));
+  }
   check_cover(tensors, file, data_start, in.size());
   return tensors;
 }

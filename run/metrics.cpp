@@ -69,8 +69,10 @@ constexpr std::array<std::string_view, kLrSchedules.size()> kScheduleNames{"cons
 
 MetricsFile::MetricsFile(const std::filesystem::path& file, std::int64_t first_step) : file_(file) {
   if (is_written_in_place(file)) {
-    out_ = open_own(file, O_WRONLY | O_APPEND);
+    out_ = open_in_place(file);
+    if (out_ < 0 && errno == ENXIO) throw EnvError(file.string() + ": is a pipe from which nobody has read for 5 s");
     if (out_ < 0) fail("cannot be written", errno);
+    fcntl(out_, F_SETFL, O_WRONLY | O_APPEND);  // a step waits for its reader
     return;
   }
   constexpr const char* kOther = "another run writes its metrics there; name another file for --metrics";

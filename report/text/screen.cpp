@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/environment.h"
+#include "base/error.h"
 #include "base/names.h"
 #include "base/utf8.h"
 
@@ -78,7 +79,9 @@ std::string to_ascii(std::string_view text) {
   return out;
 }
 
-void Console::tell(std::string_view line) const { err << "gpuplan: " << printable(line) << "\n"; }
+void Console::tell(std::string_view line) const {
+  err << "gpuplan: " << printable(in_our_lines(std::string(line))) << "\n";
+}
 
 void Console::print(std::string_view text) {
   std::ostream& to = answers_on_err ? err : out;

@@ -193,6 +193,26 @@ TEST_CASE("write_file_atomically writes into devices and pipes instead of replac
   CHECK(fs::is_fifo(pipe));
 }
 
+TEST_CASE("write_file_atomically: a pipe whose reader takes nothing is given up after a while") {
+  const ScratchFolder scratch;
+  const fs::path pipe = scratch.path() / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  REQUIRE(reader >= 0);
+  CHECK_THROWS_WITH_AS(write_file_atomically(pipe, std::string(1 << 20, 'x')),
+                       doctest::Contains("is a pipe whose reader has taken nothing for 5 s"), EnvError);
+  close(reader);
+}
+
+TEST_CASE("a folder's file whose name holds a line feed or an escape sequence is refused by its shown name") {
+  const ScratchFolder scratch;
+  const fs::path folder = scratch.path();
+  scratch.write("a\nforged: b\x1b[31m.yaml", "");
+  CHECK(files_in(folder, ".json").empty());
+  CHECK_THROWS_WITH_AS(files_in(folder, ".yaml"), doctest::Contains("'a\\x0aforged: b\\x1b[31m.yaml' holds a control"),
+                       InputError);
+}
+
 TEST_CASE("write_file_atomically: a full device is an error") {
   if (!fs::exists("/dev/full")) return;
   CHECK(failure_of_writing("/dev/full") == "/dev/full: writing failed: No space left on device");

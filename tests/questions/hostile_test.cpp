@@ -10,7 +10,9 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <nlohmann/json.hpp>
 
+#include "base/names.h"
 #include "base/utf8.h"
 #include "hostile_names.h"
 #include "questions/ask.h"
@@ -23,7 +25,7 @@ using namespace gpuplan;
 using namespace gpuplan::test;
 namespace fs = std::filesystem;
 
-enum class Trap { File, Link, LinkToNothing, Folder, Pipe, Device, NameOfCard, NameOfProfile, Count };
+enum class Trap { File, Link, LinkToNothing, Folder, Pipe, Device, NameOfCard, NameOfProfile, NameOfTensor, Count };
 
 /// A question that takes a path, which stands at the end.
 struct Asker {
@@ -51,7 +53,49 @@ constexpr std::array kAskers{Asker{"estimate", "--gpus 2xA6000", "--model"},
                              Asker{"simulate", kPlan, "--trace", true},
                              Asker{"simulate", kPlan, "--html", true}};
 
+/// Questions whose answers list what a user's folders hold, or read a model's weights.
+constexpr std::array kListers{Asker{"gpus", "", ""},
+                              Asker{"gpus", "nonsense", ""},
+                              Asker{"gpus", "RTX-A6000", ""},
+                              Asker{"machines", "", ""},
+                              Asker{"profiles", "", ""},
+                              Asker{"profiles", "show nonsense", ""},
+                              Asker{"estimate", "--model smollm2-135m --gpus 2xnonsense", ""},
+                              Asker{"estimate", kPlan, ""},
+                              Asker{"plan", "--model smollm2-135m --gpus 2xA6000", ""}};
+constexpr std::array kWeighers{Asker{"estimate", "--gpus 2xA6000 --model weights", ""},
+                               Asker{"models", "--show weights", ""}};
+
 constexpr const char* kOthers = "somebody else's work\n";
+
+std::string content_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+/// A card that is shipped, under another name.
+std::string card_named(const std::string& name) {
+  std::string card = content_of(std::string(GPUPLAN_TEST_DIR) + "/../data/gpus/rtx-a6000.yaml");
+  if (const std::size_t at = card.find("id: "); at != std::string::npos)
+    card.replace(at, card.find('\n', at) - at, "id: " + quoted(name));
+  return card;
+}
+
+/// A small model's folder, whose weights hold one tensor of that name.
+void lay_weights(const std::string& name) {
+  fs::create_directories("weights");
+  std::ofstream("weights/config.json") << R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 1,
+    "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 256})";
+  const std::string header =
+      fmt::format(R"({{{}: {{"dtype": "F16", "shape": [1], "data_offsets": [0, 2]}}}})", quoted(name));
+  std::string length;
+  for (int byte = 0; byte < 8; ++byte) length += char(header.size() >> (8 * byte) & 0xff);
+  std::ofstream("weights/model.safetensors", std::ios::binary) << length << header << "ab";
+}
 
 /// Something of that name, in the folder of the questions.
 void lay(Trap trap, const std::string& name) {
@@ -67,26 +111,32 @@ void lay(Trap trap, const std::string& name) {
     case Trap::Device: fs::create_symlink("/dev/zero", name, none); break;
     case Trap::NameOfCard:
       fs::create_directories(cards, none);
-      std::ofstream(cards / (name + ".yaml")) << "id: " << name << "\n";
+      std::ofstream(cards / (name + ".yaml")) << card_named(name);
       break;
     case Trap::NameOfProfile:
       fs::create_directories(profiles, none);
-      std::ofstream(profiles / (name + ".yaml")) << "schema_version: 1\nid: " << name << "\n";
+      std::ofstream(profiles / (name + ".yaml")) << "schema_version: 1\nid: " << quoted(name) << "\n";
       break;
+    case Trap::NameOfTensor: lay_weights(name); break;
     case Trap::Count: break;
   }
 }
 
-std::string content_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
+constexpr std::string_view kForged = "forged";
 
 std::string raw_text_in(const std::string& shown) {
   for (std::size_t at = 0; at < shown.size(); at += character_length(shown.substr(at, 4))) {
     const std::string character = shown.substr(at, character_length(shown.substr(at, 4)));
     if (character != "\r" && shown_character(character) != character)
       return fmt::format("'{}' reaches the terminal", shown_character(character));
+  }
+  std::string before;
+  for (const std::string& line : split(shown, '\n')) {  // where a long name is cut, its line feed was told as such
+    const std::size_t start = line.find_first_not_of(" -");
+    if (start != std::string::npos && line.compare(start, kForged.size(), kForged) == 0 && !before.ends_with("\\x0a") &&
+        !before.ends_with("\\n"))
+      return "a line feed of a name begins a line";
+    before = line;
   }
   return {};
 }
@@ -97,6 +147,7 @@ struct Attack {
   Asker asker;
   std::string name;
   bool has_home;
+  bool is_in_folder = false;  // not in the question
 };
 
 Attack attack_of(std::uint64_t seed, std::uint64_t number) {
@@ -108,7 +159,11 @@ Attack attack_of(std::uint64_t seed, std::uint64_t number) {
   std::erase_if(a.name, [](char c) { return c == '/' || c == '\0'; });
   if (a.name.empty() || a.name.find_first_not_of('.') == std::string::npos) a.name = "name";
   if (chances.one_in(4)) a.name += "\xe2\x80\xae";  // turns what follows round
-  a.has_home = chances.one_in(2);
+  if (chances.one_in(3)) a.name += "\nforged: a line";
+  const bool is_listed = a.trap == Trap::NameOfCard || a.trap == Trap::NameOfProfile;
+  if (is_listed && chances.one_in(2)) a.asker = kListers[chances.below(kListers.size())], a.is_in_folder = true;
+  if (a.trap == Trap::NameOfTensor) a.asker = kWeighers[chances.below(kWeighers.size())], a.is_in_folder = true;
+  a.has_home = a.is_in_folder || chances.one_in(2);
   return a;
 }
 
@@ -116,7 +171,7 @@ Question question_of_attack(const Attack& attack) {
   Question q{.command = attack.asker.command};
   for (const std::string& word : split(attack.asker.others, ' '))
     if (!word.empty()) q.flags.push_back({"", word});
-  q.flags.push_back({attack.asker.flag, attack.name});
+  if (!attack.is_in_folder) q.flags.push_back({attack.asker.flag, attack.name});
   return q;
 }
 
@@ -124,6 +179,8 @@ std::string broken_by(const Attack& attack, const Question& question) {
   std::error_code none;
   fs::create_directories(".local/share/gpuplan/gpus", none);  // of nobody's home
   std::ofstream(".local/share/gpuplan/gpus/rtx-a6000.yaml") << "id: taken from the current folder\n";
+  fs::remove_all("cards", none);
+  fs::remove_all("weights", none);
   attack.has_home ? setenv("XDG_DATA_HOME", fs::absolute("cards").c_str(), 1) : unsetenv("XDG_DATA_HOME");
   setenv("HOME", "relative/home", 1);
   lay(attack.trap, attack.name);
