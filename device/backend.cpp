@@ -32,7 +32,7 @@ template <class Backend>
 Backend& open(const Library& library, const char* entry) {
   for (const auto& dir : device_library_dirs()) {
     const auto path = dir / library.file;
-    if (!std::filesystem::exists(path)) continue;
+    if (!is_there(path)) continue;
     void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) throw EnvError(std::string(library.what) + " cannot be loaded: " + dlerror());
     const auto make = reinterpret_cast<Backend* (*)(int)>(dlsym(handle, entry));

@@ -116,10 +116,9 @@ PlanMark mark_of(const CLI::App& app, const EngineAsk& ask) {
 
 /// The folder of the model, where it is one: a plan keeps the path that --model was given.
 std::optional<fs::path> model_folder_of(const EstimateRequest& request) {
-  std::error_code none;
   for (fs::path source : {fs::path(request.model.source), fs::path(request.model.id)}) {
     if (source.filename() == "config.json") source = source.parent_path();
-    if (!source.empty() && fs::is_regular_file(source / "config.json", none)) return fs::absolute(source, none);
+    if (!source.empty() && is_file(source / "config.json")) return absolute_path(source);
   }
   return std::nullopt;
 }
@@ -148,7 +147,7 @@ Words script_options(const CLI::App& app, const EngineAsk& ask) {
       throw InputError(row.flag, "is not known to the script of plain PyTorch, whose learning rate is constant",
                        "leave it out, or train with a script behind --");
     const bool is_path = std::string_view(row.flag) == "--data" || std::string_view(row.flag) == "--output";
-    out.push_back(fmt::format("{}={}", row.option, is_path ? fs::absolute(*value).string() : *value));
+    out.push_back(fmt::format("{}={}", row.option, is_path ? absolute_path(*value).string() : *value));
   }
   if (!is_torch && !is_given(app, "--data"))
     throw InputError("--data", "is needed: the shipped script trains on JSON lines",
@@ -223,7 +222,7 @@ EngineAsk ask_engine(const CLI::App& app, Console& console) {
   EngineAsk ask;
   EngineQuestion& q = ask.question;
   q.engine = to_lower(*given(app, "--engine"));
-  q.folder = fs::absolute(given(app, "--job").value_or(kUsualFolder)).lexically_normal();
+  q.folder = absolute_path(given(app, "--job").value_or(kUsualFolder)).lexically_normal();
   q.script = script_of(console);
   const Words shown = without_secrets(q.script, Redaction());
   for (std::size_t word = 0; word < shown.size(); ++word)
@@ -240,7 +239,7 @@ EngineAsk ask_engine(const CLI::App& app, Console& console) {
     q.options = script_options(app, ask);
   else
     refuse_script_flags(app);
-  if (q.engine == "slurm" && !q.script.empty()) q.script.front() = fs::absolute(q.script.front()).string();
+  if (q.engine == "slurm" && !q.script.empty()) q.script.front() = absolute_path(q.script.front()).string();
   q.port = port_of(app, ask);
   ask.job = plan_engine(ask.plan.request, q, mark_of(app, ask));
   if (!ask.job.is_refused()) check_all(app, ask);
@@ -271,7 +270,7 @@ EngineRun run_of(const EngineAsk& ask) {
       EngineCommand remote = command;
       remote.variables = process.variables;
       remote.variables.emplace_back("GPUPLAN_METRICS", run.metrics.string());
-      process.command = over_ssh(remote, fs::current_path());
+      process.command = over_ssh(remote, absolute_path(".").parent_path());
       process.variables.clear();
     }
     run.processes.push_back(std::move(process));

@@ -29,9 +29,7 @@ std::filesystem::path model_folder(const EstimateRequest& r) {
 
 /// A name of the catalogue has a shape and no weights.
 void require_weights(const std::filesystem::path& folder, const EstimateRequest& r) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(folder, ignored) && std::filesystem::exists(folder / "config.json", ignored))
-    return;
+  if (is_there(folder / "config.json")) return;
   throw InputError("--model", fmt::format("{} is known by its shape, and there are no weights to train", r.model.name),
                    "give the folder of the model (config.json, model.safetensors), or --init random to measure");
 }

@@ -39,27 +39,29 @@ class GpuMemory {
   void look(const std::vector<ProcessId>& processes) {
     if (before_.empty() || SteadyClock::now() < next_) return;
     next_ = SteadyClock::now() + std::chrono::seconds(1);
-    try {
-      const LocalMachine machine = query_local_machine();
-      for (std::size_t i = 0; i < machine.gpus.size() && i < before_.size(); ++i) {
-        Bytes held;
-        for (const LocalProcess& process : machine.gpus[i].processes)
-          if (std::any_of(processes.begin(), processes.end(),
-                          [&](const ProcessId& own) { return own.pid == pid_t(process.pid); }))
-            held += process.memory.value_or(Bytes{});
-        if (held.count == 0) held = std::max(Bytes{}, before_[i] - machine.gpus[i].memory_free);
-        most_ = std::max(most_, held);
-      }
-    } catch (const EnvError&) {}  // asked again in a second
+    const std::vector<LocalGpu> gpus = gpus_now();
+    for (std::size_t i = 0; i < gpus.size() && i < before_.size(); ++i) {
+      Bytes held;
+      for (const LocalProcess& process : gpus[i].processes)
+        if (std::any_of(processes.begin(), processes.end(),
+                        [&](const ProcessId& own) { return own.pid == pid_t(process.pid); }))
+          held += process.memory.value_or(Bytes{});
+      if (held.count == 0) held = std::max(Bytes{}, before_[i] - gpus[i].memory_free);
+      most_ = std::max(most_, held);
+    }
   }
   Bytes most() const { return most_; }
 
  private:
+  /// None without a driver, or while it does not answer.
+  static std::vector<LocalGpu> gpus_now() {
+    auto found = find_local_machine();
+    LocalMachine* const machine = std::get_if<LocalMachine>(&found);
+    return machine ? std::move(machine->gpus) : std::vector<LocalGpu>();
+  }
   static std::vector<Bytes> free_now() {
     std::vector<Bytes> out;
-    try {
-      for (const LocalGpu& gpu : query_local_machine().gpus) out.push_back(gpu.memory_free);
-    } catch (const EnvError&) {}  // no driver
+    for (const LocalGpu& gpu : gpus_now()) out.push_back(gpu.memory_free);
     return out;
   }
   std::vector<Bytes> before_;
@@ -198,11 +200,9 @@ int exit_code_of_launcher(const Child& child, std::ostream& err) {
 }
 
 void remove_old_metrics(const fs::path& folder) {
-  std::error_code failed;
-  fs::create_directories(folder, failed);
-  if (failed) throw EnvError(fmt::format("{}: cannot be made: {}", folder.string(), failed.message()));
+  make_folders(folder);
   for (const fs::path& file : files_in(folder, ".jsonl"))
-    if (file.filename().string().starts_with("rank-")) fs::remove(file, failed);
+    if (file.filename().string().starts_with("rank-")) remove_file(file);
 }
 
 }  // namespace

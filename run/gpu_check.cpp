@@ -20,10 +20,10 @@ namespace {
 
 /// Its id in the catalogue, or the id that `local` gives to others.
 std::string product_name(const LocalGpu& gpu) {
-  try {
-    std::vector<std::string> assumptions;
-    return product_of(gpu, assumptions).spec.id;
-  } catch (const InputError&) { return product_id(gpu.name); }
+  std::vector<std::string> assumptions;
+  const auto found = find_product(gpu, assumptions);
+  const GpuFile* const product = std::get_if<GpuFile>(&found);
+  return product ? product->spec.id : product_id(gpu.name);
 }
 
 GpuHere here(const LocalGpu& gpu) {
@@ -66,16 +66,16 @@ std::string shortage(std::int64_t index, const GpuHere& gpu, const GpuWanted& wa
 }  // namespace
 
 std::optional<std::vector<GpuHere>> gpus_here() {
-  try {
-    std::vector<GpuHere> out;
-    const LocalMachine machine = query_local_machine();
-    for (const LocalGpu& gpu : machine.gpus) {
-      out.push_back(here(gpu));
-      if (gpu.memory.count == 0)  // it shares the host's
-        out.back().memory = machine.host_memory, out.back().memory_free = machine.host_memory_free;
-    }
-    return out;
-  } catch (const EnvError&) { return std::nullopt; }
+  const auto found = find_local_machine();
+  const LocalMachine* const machine = std::get_if<LocalMachine>(&found);
+  if (!machine) return std::nullopt;
+  std::vector<GpuHere> out;
+  for (const LocalGpu& gpu : machine->gpus) {
+    out.push_back(here(gpu));
+    if (gpu.memory.count == 0)  // it shares the host's
+      out.back().memory = machine->host_memory, out.back().memory_free = machine->host_memory_free;
+  }
+  return out;
 }
 
 GpuHere gpu_of(const Device& device) {

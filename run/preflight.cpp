@@ -86,16 +86,15 @@ int some_free_port() {
 }
 
 Check check_file(const std::string& what, const fs::path& file) {
-  std::error_code none;
   return {.what = what,
           .found = file.string(),
-          .problem = fs::exists(file, none) ? "" : fmt::format("{}: no such file or folder", file.string())};
+          .problem = is_there(file) ? "" : fmt::format("{}: no such file or folder", file.string())};
 }
 
 Check check_disk(const fs::path& folder, Bytes needed) {
   std::error_code failed;
-  fs::path there = fs::absolute(folder, failed);
-  while (!there.empty() && !fs::exists(there, failed) && there != there.root_path()) there = there.parent_path();
+  fs::path there = absolute_path(folder);
+  while (!there.empty() && !is_there(there) && there != there.root_path()) there = there.parent_path();
   const fs::space_info space = fs::space(there, failed);
   if (failed) return {.what = "disk", .found = "not known", .problem = ""};
   const Bytes free{std::int64_t(std::min<std::uintmax_t>(space.available, INT64_MAX))};

@@ -49,11 +49,9 @@ AdapterConfig config_of(const NativeJob& job, const std::vector<Trained>& traine
 void copy_companions(const NativeJob& job, const std::filesystem::path& from, const std::filesystem::path& to) {
   constexpr std::array kFiles{"config.json",     "generation_config.json", "tokenizer.json",
                               "tokenizer.model", "tokenizer_config.json",  "special_tokens_map.json"};
-  std::error_code ignored;
   for (const char* file : kFiles)
-    if (std::filesystem::exists(from / file, ignored)) write_file_atomically(to / file, read_file(from / file));
-  if (!std::filesystem::exists(to / "config.json", ignored))
-    write_file_atomically(to / "config.json", json_text(to_hf_config(job.model.spec)));
+    if (is_there(from / file)) write_file_atomically(to / file, read_file(from / file));
+  if (!is_there(to / "config.json")) write_file_atomically(to / "config.json", json_text(to_hf_config(job.model.spec)));
 }
 
 /// A file of a model in `folder` that gpuplan did not write; empty where there is none. Configurations are copies: they
@@ -66,7 +64,7 @@ std::string file_of_other_model(const std::filesystem::path& folder) {
     if (!is_file(folder / name)) continue;
     if (name == "config.json" || name == "adapter_config.json") config = name;
     if (!name.ends_with(".safetensors") && !name.starts_with("pytorch_model")) continue;
-    if (has_mark(folder / name, kMadeByGpuplan))
+    if (holds_at(folder / name, kHeaderAt, kMadeByGpuplan))
       has_ours = true;
     else
       weights = name;

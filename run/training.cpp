@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json_file.h"
 #include "base/narrow.h"
 #include "base/random_bits.h"
@@ -189,7 +190,7 @@ class Run {
   static std::string digest_of_tokenizer(const std::filesystem::path& folder) {
     std::string digests;
     for (const char* name : {"tokenizer.model", "tokenizer_config.json"})
-      if (std::error_code none; std::filesystem::exists(folder / name, none)) digests += content_digest(folder / name);
+      if (is_there(folder / name)) digests += content_digest(folder / name);
     return sha256_hex(digests).substr(0, 16);
   }
 
@@ -220,8 +221,7 @@ class Run {
     const std::int64_t failed = meet(!failure);
     if (failure) std::rethrow_exception(failure);
     if (failed >= 0) throw PeerFailed(fmt::format("rank {} cannot write to {}", failed, o_.output.string()));
-    if (std::error_code none; place_.rank > 0 && std::filesystem::is_directory(o_.output, none))
-      held_.emplace(o_.output);
+    if (place_.rank > 0 && is_folder(o_.output)) held_.emplace(o_.output);
     if (held_ && run_that_holds(held_->path()) == run_id_) mark_.emplace(held_->path(), place_.rank);
     if (held() && !o_.metrics.empty()) metrics_path_ = held()->path_of(o_.metrics);
   }

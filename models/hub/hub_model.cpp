@@ -122,12 +122,11 @@ void keep(const fs::path& folder, const std::string& config, const std::optional
   } catch (const EnvError& error) {
     throw EnvError(fmt::format("{}; set XDG_CACHE_HOME to a folder that can be written", error.what()));
   }
-  std::error_code error;
-  fs::permissions(folder, fs::perms::owner_all, error);  // gated configs are the user's own
+  set_permissions(folder, fs::perms::owner_all);  // gated configs are the user's own
   if (index)
     write_file_atomically(folder / kIndexName, *index);
   else
-    fs::remove(folder / kIndexName, error);
+    remove_file(folder / kIndexName);
   write_file_atomically(folder / kConfigFile, config);  // last: its presence says that the rest is here
 }
 
@@ -141,8 +140,7 @@ std::optional<HubModel> find_cached_model(const std::string& id, const HubSettin
 }
 
 void forget_hub_model(const std::string& id, const HubSettings& settings) {
-  std::error_code error;
-  fs::remove(own_folder(id, settings) / kConfigFile, error);
+  remove_file(own_folder(id, settings) / kConfigFile);
 }
 
 HubModel fetch_hub_model(const std::string& id, const HubSettings& settings, const std::string& hint) {

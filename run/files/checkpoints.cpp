@@ -118,10 +118,10 @@ void sync_folder(const fs::path& folder) {
 /// Gives a finished folder its name. One that has it already (the step was run again) is exchanged, so that one of the
 /// two is there at any moment; only where the file system cannot, it is removed first.
 void publish(const fs::path& from, const fs::path& to) {
-  if (fs::exists(to) && !is_ours(to))
+  if (is_there(to) && !is_ours(to))
     throw EnvError(
         fmt::format("{}: is there already, and no checkpoint of gpuplan's: give another --output", to.string()));
-  if (fs::is_directory(to)) {
+  if (is_folder(to)) {
     if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) {
       sync_path(to.parent_path());
       return remove_folder(from);
@@ -198,7 +198,7 @@ void Checkpoints::save(std::int64_t step, const std::vector<StateBlob>& blobs, c
   SaveId save;
   together(
       [&] {
-        if (!fs::is_directory(making))
+        if (!is_folder(making))
           throw EnvError(
               fmt::format("{}: rank {} does not see what rank 0 made: --output must be one folder for all ranks",
                           making.string(), rank_.rank));

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/json_file.h"
 #include "run/files/tensor_files.h"
 
@@ -118,7 +119,7 @@ void write_rank_state(const fs::path& folder, const CheckpointRank& rank, const 
 void read_rank_state(const fs::path& folder, const CheckpointRank& rank, const SaveId& save,
                      const std::vector<StateBlob>& blobs) {
   const fs::path file = rank_state_file(folder, rank.rank, rank.num_ranks);
-  if (!fs::exists(file))
+  if (!is_there(file))
     throw InputError(folder.string(), fmt::format("holds no state of rank {} of {}", rank.rank, rank.num_ranks),
                      "resume with as many ranks as it was written by");
   const TensorFiles files(file);

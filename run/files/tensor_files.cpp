@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "models/checkpoint.h"
 
 namespace gpuplan {
@@ -11,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 Checkpoint checkpoint_at(const fs::path& place) {
-  if (!fs::is_directory(place)) {
+  if (!is_folder(place)) {
     Checkpoint one{.tensors = read_safetensors_header(place)};
     one.files.assign(one.tensors.size(), place);
     return one;

@@ -57,8 +57,9 @@ void read_weights(const MappedTensor& tensor, std::int64_t begin, std::int64_t e
 /// Takes bytes in order, a piece at a time.
 using PieceSink = std::function<void(std::span<const std::byte>)>;
 
-/// Stands in the header of what write_tensors writes, as text: a file without it is somebody else's work.
-inline constexpr std::string_view kMadeByGpuplan = R"("made_by":"gpuplan")";
+/// The header of what write_tensors writes begins so, behind its length: a file without it is somebody else's work.
+inline constexpr std::string_view kMadeByGpuplan = R"({"__metadata__":{"format":"pt","made_by":"gpuplan"})";
+inline constexpr std::int64_t kHeaderAt = 8;
 
 /// One tensor to write; its bytes stay where they lie, in host memory, or are handed out when they are written.
 struct TensorToWrite {

@@ -121,7 +121,7 @@ void remove_stale(const fs::path& folder, const std::string& stem, const std::ve
   static const std::regex ending(R"((-\d{5}-of-\d{5})?\.safetensors)");
   for (const std::string& name : names_in(folder))
     if (name.starts_with(stem) && !written.contains(name) && std::regex_match(name.substr(stem.size()), ending))
-      fs::remove(folder / name);
+      remove_file(folder / name);
 }
 
 void publish(const fs::path& folder, const std::string& stem, const std::vector<Shard>& shards,

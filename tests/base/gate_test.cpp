@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,37 +20,74 @@ struct Asked {
   std::vector<std::string> by;  // files, or folders, that may
 };
 
-/// The ways to ask that libraries of C, C++ and ours have.
+/// The ways to ask that libraries of C, C++ and ours have. A member of that name (`topology.link(`) is none of them.
 std::vector<Asked> asked() {
   return {
       {"a file is opened",
-       std::regex(R"re(\bopen(?:at)?\([^;]*(?:\bO_[A-Z]|flags)|\b(?:creat|fopen|freopen|opendir|scandir)\()re"
-                  R"re(|\b[io]?fstream\b|directory_iterator|\bLoadFile\(|\bload_file\()re"),
-       {"base/files.cpp"}},
-      {"a variable is read", std::regex(R"(\b(?:secure_)?getenv\(|\benviron;)"), {"base/environment.cpp"}},
+       std::regex(
+           R"re(\bopen(?:at)?(?:64)?\([^;]*(?:\bO_[A-Z]|flags)|\b[io]?fstream\b|directory_iterator)re"
+           R"re(|\b(?:creat|fd?open|freopen|popen|opendir|fdopendir|scandir|s?mkd?o?temps?|tmpfile|memfd_create|shm_open)\()re"
+           R"re(|\b(?:LoadFile|LoadAllFromFile|load_file|gzopen|output_file|ExistingFile|ExistingPath)\b)re"),
+       {"base/files.cpp", "base/own_folder.cpp",             // their folder under a new name
+        "device/mpi/shared_sync.cpp", "serve/server.cpp"}},  // memory without a name, for their own processes
+      {"a variable is read",
+       std::regex(R"(\b(?:secure_)?getenv\(|\b(?:set|unset|put)env\(|\benviron;)"),
+       {"base/environment.cpp"}},
       {"the clock of the calendar is read",
-       std::regex(R"(std::time\(|\btime\(nullptr|system_clock|localtime|gmtime)"),
+       std::regex(R"(std::time\(|\btime\(nullptr|system_clock|localtime|gmtime|gettimeofday|CLOCK_REALTIME|utc_clock)"),
        {"base/date.cpp", "run/supervise.cpp"}},  // a job's name, which must be new
-      {"the terminal is asked", std::regex(R"(\bisatty\(|\bioctl\()"), {"base/files.cpp", "report/text/screen.cpp"}},
+      {"the terminal is asked",
+       std::regex(R"(\b(?:isatty|ioctl|tcgetattr|ttyname)\()"),
+       {"base/files.cpp", "report/text/screen.cpp"}},
       {"text is printed past the gate",
-       std::regex(R"(std::(?:cout|cerr|clog|cin)\b|\b(?:f?printf|f?puts|fputc|putchar|fwrite|perror)\(|write\(STD)"),
-       {"base/files.cpp", "cli/main.cpp", "cli/program.h"}},  // the streams that the gate is laid around
+       std::regex(
+           R"(std::w?(?:cout|cerr|clog|cin)\b|fmt::print|\b(?:v?[df]?printf|f?puts|f?putc|putchar|fwrite|perror|psignal)\()"
+           R"(|\bwrite\((?:STD|1\b|2\b)|\bsyslog\(|backtrace_symbols_fd)"),
+       {"base/files.cpp", "cli/main.cpp", "cli/program.h",  // the streams that the gate is laid around
+        "web/engine/answers.cpp"}},                         // a test's, whose lines are JSON
       {"a path is looked at",
-       std::regex(R"(\b(?:fs|filesystem)::(?:exists|is_regular_file|is_directory|file_size|status|is_empty)\()"),
-       {"base/", "device/", "rows/", "run/", "execute/"}},  // those of a machine
+       std::regex(
+           R"(\b(?:fs|filesystem)::(?:exists|is_\w+|file_size|(?:symlink_)?status|last_write_time|(?:weakly_)?canonical)"
+           R"(|absolute|current_path|read_symlink|equivalent|temp_directory_path|space)\()"
+           R"(|(?:^|[^.>\w])(?:l?stat|access|faccessat|realpath|readlink|getcwd|chdir)\(\w)"),
+       {"base/", "run/preflight.cpp",     // room on the disk
+        "run/files/output_folder.cpp"}},  // a folder that is held open
+      {"a file is removed, made or changed by its name",
+       std::regex(
+           R"(\b(?:fs|filesystem)::(?:remove|rename|copy|create_\w+|permissions|resize_file|last_write_time)\w*\()"
+           R"(|std::(?:rename|remove)\(\w+[._]|(?:^|[^.>\w:])(?:unlink|unlinkat|renameat2?|mkdir|rmdir|symlink|truncate|chmod|chown|mkfifo)\(\w)"),
+       {"base/", "run/", "rows/file_access.cpp",  // what is trained
+        "calibrate/journal.cpp"}},                // a calibration's own notes
+      {"another program is started",
+       std::regex(R"((?:^|[^.>\w])(?:std::)?(?:system|v?fork|exec[vl][pe]*|posix_spawnp?|clone)\()"),
+       {"base/child_process.cpp"}},
+      {"the network is asked",
+       std::regex(
+           R"((?:^|[^.>\w:])(?:socket|getaddrinfo|gethostbyname)\((?:AF_|at|host|PF_)|curl_easy_init|tcp::acceptor)"),
+       {"base/https.cpp", "run/rendezvous.cpp", "run/preflight.cpp", "serve/server.cpp", "serve/server.h"}},
+      {"the machine is asked",
+       std::regex(R"(hardware_concurrency|\b(?:sysconf|sched_getaffinity|sysinfo|uname|getpwuid\w*|getrlimit)\()"),
+       {"base/processor.cpp", "base/user_folders.cpp", "device/cpu/host.cpp", "device/mpi/communicator.cpp",
+        "web/engine/system.cpp"}},  // stands in for what a browser has not
       {"a library is opened",
        std::regex(R"(\bdlopen\()"),
-       {"base/https.cpp", "cluster/nvml.cpp", "device/backend.cpp", "device/cuda/context.cpp"}}};
+       {"base/https.cpp", "cluster/nvml.cpp", "device/backend.cpp", "device/cuda/context.cpp",
+        "web/engine/system.cpp"}}};
 }
+
+/// Folders that hold nothing of the program: tests, measurements of it, and what builds it.
+const std::set<std::string> kNoProgram{"tests", "bench", "build", "cmake", "scripts", ".git"};
+const std::set<std::string> kCode{".cpp", ".h", ".cu", ".cuh", ".cc", ".c", ".hpp"};
 
 std::vector<fs::path> product_files() {
   const fs::path root = fs::path(GPUPLAN_TEST_DIR).parent_path();
   std::vector<fs::path> files;
-  for (const char* folder : {"base", "models", "device", "cluster", "planner", "ecosystem", "mend", "sim", "search",
-                             "validate", "rows", "report", "cli", "fit", "calibrate", "run", "serve", "execute"})
-    for (const auto& item : fs::recursive_directory_iterator(root / folder))
-      if (const std::string kind = item.path().extension(); kind == ".cpp" || kind == ".h" || kind == ".cu")
+  for (const auto& folder : fs::directory_iterator(root)) {
+    if (!folder.is_directory() || kNoProgram.contains(folder.path().filename().string())) continue;
+    for (const auto& item : fs::recursive_directory_iterator(folder))
+      if (const std::string kind = item.path().extension(); kCode.contains(kind))
         files.push_back(item.path().lexically_relative(root));
+  }
   return files;
 }
 
