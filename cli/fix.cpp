@@ -111,7 +111,9 @@ int run_fix(const CLI::App& app, Console& console) {
   console.print(fix_text(answer, question, data_text(question.given.request, reader.has_rows()), console.screen));
   if (answer.mended.files.empty()) return answer.fits() ? 0 : 1;
   if (is_given(app, "--write")) write_in_place(answer.mended, console);
-  if (const auto place = given(app, "--output")) write_elsewhere(answer.mended, *place, console);
+  if (const auto place = given(app, "--output"))
+    write_elsewhere(answer.mended, *place, is_given(app, "--force") ? Replaces::Everything : Replaces::Nothing,
+                    console);
   return answer.fits() ? 0 : 1;
 }
 

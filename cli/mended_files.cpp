@@ -49,15 +49,17 @@ void write_in_place(const MendedFiles& mended, Console& console) {
   }
 }
 
-void write_elsewhere(const MendedFiles& mended, const std::string& place, Console& console) {
+void write_elsewhere(const MendedFiles& mended, const std::string& place, Replaces replaces, Console& console) {
   const bool is_in_folder = is_folder(place);
   if (!is_in_folder && mended.files.size() > 1)
     throw InputError("--output", fmt::format("{} files change, and {} is no folder", mended.files.size(), place),
                      "name a folder that is there");
   for (const MendedFile& file : mended.files) {
     const std::string target = is_in_folder ? (fs::path(place) / fs::path(file.name).filename()).string() : place;
-    if (is_in_folder && (is_there(target) || follow_links(target) != fs::path(target)))
-      throw InputError(target, "is there already", "an empty folder takes them all");
+    if (is_in_folder && follow_links(target) != fs::path(target))
+      throw InputError(target, "is a link, which is not followed", "an empty folder takes them all");
+    if (is_in_folder && is_there(target) && replaces != Replaces::Everything)
+      throw InputError(target, "is there already", "an empty folder takes them all; --force replaces it");
     write_output(target, file.after, console, fmt::format("wrote {}", target));
   }
 }

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "cli/exported_files.h"
 #include "mend/stated_facts.h"
 #include "report/text/screen.h"
 
@@ -13,6 +14,7 @@ namespace gpuplan {
 void write_in_place(const MendedFiles& mended, Console& console);
 
 /// Writes them to `place` instead: a folder that is there, or a file where there is but one; "-" is standard output.
-void write_elsewhere(const MendedFiles& mended, const std::string& place, Console& console);
+/// Throws InputError for a file of the folder that is there, unless everything is replaced.
+void write_elsewhere(const MendedFiles& mended, const std::string& place, Replaces replaces, Console& console);
 
 }  // namespace gpuplan

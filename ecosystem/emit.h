@@ -21,6 +21,9 @@ struct PlanMark {
   std::string file, sha256;
 };
 
+/// The key under which a JSON file says which plan it comes from.
+inline constexpr const char* kMadeByKey = "_gpuplan";
+
 // Text of the files that gpuplan writes for other programs. Names and paths come from users: whatever they hold, a YAML
 // file stays one value per key, a JSON file parses, and a shell sees one word.
 

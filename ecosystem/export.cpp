@@ -168,7 +168,7 @@ void add_llama_factory(Files& files, const ExportJob& job) {
   extra.update({{"template", name.empty() ? "default" : name}, {"dataset", "train"}, {"dataset_dir", "."}});
   add_own_engine(files, job, "llama-factory", extra);
   OrderedJson sets = llama_factory_data(job.data, model);
-  sets["_gpuplan"] = json_head_of(job, table("llama-factory").versions);  // a set that nobody names
+  sets[kMadeByKey] = json_head_of(job, table("llama-factory").versions);  // a set that nobody names
   files.push_back({.name = "dataset_info.json", .content = json_text(sets)});
   if (has_fsdp) files.push_back(table_file(job, table("accelerate")));
   std::string exports = has_fsdp || job.is_one_process()

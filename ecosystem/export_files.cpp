@@ -90,7 +90,7 @@ std::string head_of(const ExportJob& job, const Versions& of_table) {
 
 ExportedFile table_file(const ExportJob& job, const KeyTable& table, const OrderedJson& extra) {
   OrderedJson file = OrderedJson::object();
-  if (table.is_json && table.has_head) file["_gpuplan"] = json_head_of(job, table.versions);
+  if (table.is_json && table.has_head) file[kMadeByKey] = json_head_of(job, table.versions);
   const bool leaves_to_deepspeed = table.role == FileRole::Launcher && job.is_zero();
   for (const KeyRow& row : table.rows) {
     if (!is_written_for(row, job.versions) || !is_stated(job.setup, *row.field)) continue;

@@ -178,9 +178,7 @@ std::vector<Sample> samples_of(const Profile& profile) {
 }
 
 std::string samples_csv(const std::vector<Sample>& samples) {
-  std::string out =
-      "probe,family,num_ranks,unit,median,low,high,num_runs,num_outliers,is_converged,flops,traffic_bytes,overlapped,"
-      "failure\n";
+  std::string out = std::string(kSamplesBegin) + "is_converged,flops,traffic_bytes,overlapped,failure\n";
   for (const Sample& s : samples) {
     const std::string figures = s.is_ok() ? fmt::format("{:.9g},{:.9g},{:.9g},{},{},{}", s.median, s.low, s.high,
                                                         s.num_runs, s.num_outliers, s.is_converged ? "true" : "false")

@@ -294,8 +294,8 @@ namespace {
 /// All but the measured part.
 std::string head_text(const std::string& id, const std::string& title, const std::string& based_on,
                       const Values& values) {
-  std::string out = fmt::format("schema_version: {}\nid: {}\ntitle: {}\nbased_on: {}\nvalues:{}\n", kProfileSchema,
-                                in_quotes(id), in_quotes(title), based_on, values.empty() ? " {}" : "");
+  std::string out = fmt::format("{}schema_version: {}\nid: {}\ntitle: {}\nbased_on: {}\nvalues:{}\n", kProfileBegins,
+                                kProfileSchema, in_quotes(id), in_quotes(title), based_on, values.empty() ? " {}" : "");
   for (const auto& [name, v] : values) {
     const auto slot =
         std::find_if(kSlots.begin(), kSlots.end(), [&wanted = name](const Slot& s) { return s.name == wanted; });
@@ -318,7 +318,9 @@ std::string profile_text(const ProfileDraft& draft) {
 
 std::string profile_text(const Profile& profile) {
   const bool is_shipped = profile.file == default_path().string();
-  return is_shipped ? head_text(profile.id, profile.title, profile.id, profile.values) : read_file(profile.file);
+  if (is_shipped) return head_text(profile.id, profile.title, profile.id, profile.values);
+  const std::string text = read_file(profile.file);
+  return text.starts_with(kProfileBegins) ? text : std::string(kProfileBegins) + text;
 }
 
 }  // namespace gpuplan

@@ -97,6 +97,8 @@ struct ProfileDraft {
   std::vector<std::pair<std::string, ProfileValue>> values;
   Measured measured;
 };
+/// How the text of every profile begins that gpuplan writes.
+inline constexpr std::string_view kProfileBegins = "# Written by gpuplan; fields: data/profiles/README.md\n";
 /// The text of a file that load_profile() reads back. Throws BugError for a value whose unit it would not read.
 std::string profile_text(const ProfileDraft& draft);
 /// The same of a profile: its file, or of a shipped class, which has none of its own, every value of it.

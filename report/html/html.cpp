@@ -109,12 +109,11 @@ std::string cell_html(const std::string& html, std::string_view css) {
 
 std::string page_head_html(std::string_view title, std::string_view more_style) {
   return fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "{}{}\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
       "script-src 'unsafe-inline'; img-src data:\">\n"
-      "<meta name=\"generator\" content=\"gpuplan {}\">\n<title>{}</title>\n<style>{}{}</style>\n</head>\n",
-      GPUPLAN_VERSION, escape_html(std::string(title) + " - gpuplan"), page_style(), more_style);
+      "<title>{}</title>\n<style>{}{}</style>\n</head>\n",
+      kPageBegins, GPUPLAN_VERSION, escape_html(std::string(title) + " - gpuplan"), page_style(), more_style);
 }
 
 std::string table_head_html(const std::vector<std::pair<std::string_view, std::string_view>>& titles) {

@@ -146,6 +146,7 @@ template <class Archive>
 void list_fields(Archive& f, const Profile& profile) {
   const Measured none;
   const Measured& measured = profile.measured ? *profile.measured : none;
+  f("gpuplan_version", std::string(GPUPLAN_VERSION));
   f("id", profile.id);
   f("title", profile.title);
   f("file", profile.file);

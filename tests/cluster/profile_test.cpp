@@ -190,10 +190,12 @@ TEST_CASE("profile: a shipped class as a file of its own is read back with the s
   }
 }
 
-TEST_CASE("profile: a file of one's own is exported as it is") {
+TEST_CASE("profile: a file of one's own is exported as it is, under the line that says who wrote it") {
   const test::ScratchFolder folder;
   const auto file = folder.write("mine.yaml", "id: mine\nbased_on: default-ampere\nvalues: {}  # nothing yet\n");
-  CHECK(profile_text(load_profile(file)) == read_file(file));
+  const std::string text = profile_text(load_profile(file));
+  CHECK(text == std::string(kProfileBegins) + read_file(file));
+  CHECK(profile_text(load_profile(folder.write("again.yaml", text))) == text);
 }
 
 TEST_CASE("profile: an unknown id is refused with the nearest, and the place it was given") {

@@ -17,6 +17,7 @@
 #include "base/files.h"
 #include "cli/arguments.h"
 #include "cli/program.h"
+#include "cluster/profile/profile.h"
 #include "environment_variable.h"
 #include "scratch_folder.h"
 
@@ -68,7 +69,11 @@ TEST_CASE(
 
 TEST_CASE("outputs: a file that gpuplan did not write is replaced with --force alone") {
   const test::ScratchFolder folder;
-  const std::string mine = "the only copy of my thesis\n";
+  // With the marks of gpuplan's files, but not where those have them.
+  const std::string mine =
+      "the only copy of my thesis\nschema_version: 1\n{\"gpuplan_version\": \"0.1\", \"sha256\": \"0\"}\n"
+      "<meta name=\"generator\" content=\"gpuplan 0.1\"> class=\"gptopo\" class=\"fits\"\nprobe,family,num_ranks,\n"
+      "Written by `gpuplan validate ...`. Written by gpuplan validate --save-ranges. # Made by gpuplan 0.1\n";
   const std::string profiles = GPUPLAN_TEST_DIR "/golden/inputs/profiles";
   const test::Variable profile_dir("GPUPLAN_PROFILE_DIR", profiles.c_str());
   const auto profile_as = [](const std::string& format) {
@@ -102,6 +107,42 @@ TEST_CASE("outputs: a file that gpuplan did not write is replaced with --force a
   std::string err;
   CHECK(ask(with_question("estimate"), {"--force"}, &err) == 2);
   CHECK(err.find("--force: has nothing to replace") != std::string::npos);
+}
+
+TEST_CASE("outputs: JSON of the user that has gpuplan's words below its top is not gpuplan's") {
+  const test::ScratchFolder folder;
+  const std::string mine = R"({"about": {"gpuplan_version": "0.1.0"}, "gpuplan_version": 1, "schema_version": 1})";
+  const std::string file = folder.write("mine.json", mine).string();
+  for (const Words& words : {with_question("estimate"), with_question("plan")})
+    CHECK(ask(words, {"--save", file}) == 2);
+  CHECK(read_file(file) == mine);
+}
+
+TEST_CASE("outputs: fix replaces nothing but what it is told to: --write the files themselves, --force another one") {
+  const test::ScratchFolder folder;
+  const auto at = [&](const char* name) { return (folder.path() / name).string(); };
+  fs::copy_file(GPUPLAN_TEST_DIR "/golden/inputs/axolotl.yaml", at("axolotl.yaml"));
+  const std::string before = read_file(at("axolotl.yaml")), mine = kProfileBegins.data() + std::string("mine: 1\n");
+  const Words question{"fix", at("axolotl.yaml"), "--gpus", "1x3060", "--allow", "context,batch,method"};
+  folder.write("other.yaml", mine);
+  fs::create_directory(at("folder"));
+  folder.write("folder/axolotl.yaml", mine);
+  for (const char* place : {"other.yaml", "folder"}) {
+    CAPTURE(place);
+    const std::string file = place == std::string("folder") ? at("folder/axolotl.yaml") : at(place);
+    std::string err;
+    CHECK(ask(question, {"--output", at(place)}, &err) == 2);
+    CHECK(err.find(file) != std::string::npos);
+    CHECK(err.find("is there already") != std::string::npos);
+    CHECK(read_file(file) == mine);
+    CHECK(ask(question, {"--output", at(place), "--force"}) < 2);
+    CHECK(read_file(file) != mine);
+    CHECK(ask(question, {"--output", at(place)}) == 2);  // what it wrote is the user's, too
+  }
+  CHECK(read_file(at("axolotl.yaml")) == before);
+  CHECK(ask(question, {"--write"}) < 2);
+  CHECK(read_file(at("axolotl.yaml.orig")) == before);
+  CHECK(read_file(at("axolotl.yaml")) != before);
 }
 
 TEST_CASE("outputs: an export follows no link out of its folder, and writes to nothing that is no file") {
