@@ -8,6 +8,7 @@
 #include "base/names.h"
 #include "base/unit_text.h"
 #include "cli/arguments.h"
+#include "cluster/profile/profile_store.h"
 #include "models/weights.h"
 #include "planner/job.h"
 
@@ -85,6 +86,7 @@ GenerationAnswer answer_generation(const CLI::App& app, const EstimateRequest& r
   if (price && a.figures.tokens_per_second > 0)
     a.cost_usd_per_million = *price * double(a.setup.num_gpus) / 3600 * 1e6 / a.figures.tokens_per_second;
   a.assumptions = r.cluster.assumptions;
+  if (std::string own = read_instead_of_shipped(profile); !own.empty()) a.assumptions.push_back(std::move(own));
   a.assumptions.push_back("weights in 16 bit; the figures of the engine: data/engines.yaml");
   if (is_own)
     a.assumptions.push_back(fmt::format("{:.0f} % of the card (--rollout-engine {}:util=0.9)",

@@ -228,6 +228,8 @@ void set_profile(const CLI::App& app, PlanQuestion& question) {
       question.notes.push_back(fmt::format("profile {} was measured on {}, not on {}", r.profile->id,
                                            r.profile->measured->on.device, r.cluster.gpus.front().name));
   }
+  if (std::string own = r.profile ? read_instead_of_shipped(*r.profile) : std::string(); !own.empty())
+    question.notes.push_back(std::move(own));
 }
 
 /// The plan among the files of --from.

@@ -14,6 +14,7 @@
 #include "cli/plan_flags.h"
 #include "cli/plan_question.h"
 #include "cli/row_lengths.h"
+#include "cluster/gpu_catalogue.h"
 #include "cluster/profile/profile_store.h"
 #include "search/frontier.h"
 
@@ -199,6 +200,19 @@ void set_machines(const CLI::App& app, AskedSearch& asked) {
   q.machines = rentable(wish);
 }
 
+/// Says which cards and profiles of the machines are the user's in the place of shipped ones.
+void note_own_files(AskedSearch& asked) {
+  const auto note = [&](std::string text) {
+    if (!text.empty() && std::ranges::find(asked.notes, text) == asked.notes.end())
+      asked.notes.push_back(std::move(text));
+  };
+  for (const Hardware& machine : asked.question.machines) {
+    for (const GpuSpec& gpu : machine.cluster.gpus.kinds())
+      if (gpu.source == gpu_path(gpu.id)) note(read_instead_of_shipped(gpu.id));
+    note(read_instead_of_shipped(machine.profile));
+  }
+}
+
 }  // namespace
 
 std::string shell_word(const std::string& text) {
@@ -247,6 +261,7 @@ AskedSearch read_search(const CLI::App& app, std::istream& in, bool needs_model)
   q.is_rented = q.base.cluster.gpus.empty();
   set_limits(app, q);  // wrong input is told before the catalogue is read
   set_machines(app, asked);
+  note_own_files(asked);
   if (!q.global_batch && !(q.pinned.contains("micro-batch") && q.pinned.contains("grad-accum")))
     asked.notes.push_back(
         fmt::format("about {} sequences per optimizer step; --global-batch sets it", kUsualGlobalBatch));

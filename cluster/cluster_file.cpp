@@ -38,20 +38,19 @@ std::optional<std::size_t> own_kind(ClusterFile& cluster, const std::string& tex
 std::optional<std::size_t> kind_index(ClusterFile& cluster, Fields& top, const std::string& key,
                                       const std::string& text) {
   if (const auto own = own_kind(cluster, text)) return own;
-  try {
-    const GpuChoice choice = resolve_gpu(text);
-    auto& kinds = cluster.node.kinds;
-    const auto known =
-        std::find_if(kinds.begin(), kinds.end(), [&](const GpuFile& gpu) { return gpu.spec.id == choice.id; });
-    if (known != kinds.end()) return std::size_t(known - kinds.begin());
-    kinds.push_back(read_gpu_file(gpu_path(choice.id)));
-    if (!choice.assumption.empty())
-      cluster.assumptions.push_back(fmt::format("{} ({})", choice.assumption, kinds.back().spec.name));
-    return kinds.size() - 1;
-  } catch (const InputError& error) {
-    top.report(key, error.problem() + (error.hint().empty() ? "" : "; " + error.hint()));
+  const auto choice = known_gpu(text);
+  if (!choice) {
+    const InputError mistake = gpu_mistake(text);
+    top.report(key, mistake.problem() + "; " + mistake.hint());
     return std::nullopt;
   }
+  auto& kinds = cluster.node.kinds;
+  const auto known = std::ranges::find_if(kinds, [&](const GpuFile& gpu) { return gpu.spec.id == choice->id; });
+  if (known != kinds.end()) return std::size_t(known - kinds.begin());
+  kinds.push_back(read_gpu_file(gpu_path(choice->id)));
+  if (!choice->assumption.empty())
+    cluster.assumptions.push_back(fmt::format("{} ({})", choice->assumption, kinds.back().spec.name));
+  return kinds.size() - 1;
 }
 
 void read_gpus(Fields& top, ClusterFile& cluster) {
@@ -317,6 +316,8 @@ ClusterSpec load_cluster(const std::string& preset_or_file, std::optional<std::i
   const bool is_preset = fs::path(cluster.file).parent_path() == data_dir() / "clusters";
   spec.file = is_preset ? cluster.id : cluster.file;
   spec.assumptions = cluster.assumptions;
+  if (!is_preset && std::ranges::count(list_clusters(), cluster.id) > 0)
+    spec.assumptions.push_back(fmt::format("{} is read from {}, not from the catalogue", cluster.id, cluster.file));
   set_price(spec, cluster, machine);
   const auto whole = spec.num_nodes() * cluster.node.gpus_per_node;
   if (spec.num_gpus() != whole && spec.num_gpus() != cluster.num_gpus)

@@ -210,26 +210,34 @@ std::optional<GpuChoice> choose_gpu(const std::string& text) {
 
 }  // namespace
 
+std::string read_instead_of_shipped(const std::string& id) {
+  const fs::path shipped = data_dir() / "gpus" / (id + ".yaml"), used = gpu_path(id);
+  if (used == shipped || !is_there(shipped)) return {};
+  return fmt::format("{} is read from {}, not from the catalogue", id, used.string());
+}
+
 std::optional<GpuChoice> known_gpu(const std::string& text) {
   auto choice = choose_gpu(text);
   if (!choice) return std::nullopt;
-  const fs::path shipped = data_dir() / "gpus" / (choice->id + ".yaml"), used = gpu_path(choice->id);
-  if (used != shipped && is_there(shipped))
-    choice->assumption += fmt::format("{}{} is read from {}, not from the catalogue",
-                                      choice->assumption.empty() ? "" : "; ", choice->id, used.string());
+  if (const std::string own = read_instead_of_shipped(choice->id); !own.empty())
+    choice->assumption += (choice->assumption.empty() ? "" : "; ") + own;
   return choice;
 }
 
 GpuChoice resolve_gpu(const std::string& text) {
   if (auto choice = known_gpu(text)) return *std::move(choice);
+  throw gpu_mistake(text);
+}
+
+InputError gpu_mistake(const std::string& text) {
   const std::vector<GpuNames>& all = all_names();
   const std::string wanted = plain_gpu_name(text);
   std::vector<const GpuNames*> candidates = with_named_memory(text);
   for (const GpuNames& gpu : all)
     if (contains(gpu.ambiguous, wanted)) candidates.push_back(&gpu);
   if (!candidates.empty())
-    throw InputError("", fmt::format("'{}' may be several GPUs", trim(text)), list_candidates(candidates));
-  throw InputError("", fmt::format("unknown GPU '{}'", trim(text)), hint_for_unknown(text, all));
+    return {"", fmt::format("'{}' may be several GPUs", trim(text)), list_candidates(candidates)};
+  return {"", fmt::format("unknown GPU '{}'", trim(text)), hint_for_unknown(text, all)};
 }
 
 std::string render_gpu_index(const std::vector<GpuNames>& all) {

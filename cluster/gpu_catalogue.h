@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "cluster/gpu_file.h"
 
 namespace gpuplan {
@@ -15,9 +16,16 @@ struct GpuChoice {
   std::string assumption;
 };
 
+/// "rtx-a6000 is read from FILE, not from the catalogue" for a card of the user's in the place of a shipped one; else
+/// empty.
+std::string read_instead_of_shipped(const std::string& id);
+
 /// The product that `text` means; nothing when it is unknown or may be several.
 std::optional<GpuChoice> known_gpu(const std::string& text);
-/// The same. Throws InputError: unknown with how to describe it, or several products with their memory.
+/// What is wrong with a text for which known_gpu has nothing: unknown, with how to describe it, or several products,
+/// with their memory.
+InputError gpu_mistake(const std::string& text);
+/// The product, or throws what is wrong.
 GpuChoice resolve_gpu(const std::string& text);
 
 /// The ids of the products that `text` may mean: one where it leaves nothing open, none where it is unknown.

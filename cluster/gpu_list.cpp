@@ -50,13 +50,10 @@ std::string count_first(std::string_view text) {
 }
 
 GpuChoice resolve_part(const std::string& name) {
-  try {
-    return resolve_gpu(name);
-  } catch (const InputError& error) {
-    const std::string better = count_first(name);
-    if (better.empty()) throw;
-    throw InputError(error.where(), error.problem(), fmt::format("write '{}'", better));
-  }
+  if (auto choice = known_gpu(name)) return *std::move(choice);
+  const InputError mistake = gpu_mistake(name);
+  const std::string better = count_first(name);
+  throw better.empty() ? mistake : InputError("", mistake.problem(), fmt::format("write '{}'", better));
 }
 
 const DescribedGpu* find_described(const std::vector<DescribedGpu>& described, const std::string& name) {
@@ -195,11 +192,11 @@ ClusterSpec parse_gpus(const std::string& text, const std::string& gpu_specs) {
 }
 
 std::variant<ClusterSpec, std::string> find_local_gpus() {
-  try {
-    return parse_gpus("local");
-  } catch (const EnvError& none) { return none.what(); } catch (const InputError& unknown) {
-    return unknown.what();
-  }
+  const auto found = find_local_machine();
+  const auto* const machine = std::get_if<LocalMachine>(&found);
+  if (!machine) return std::get<std::string>(found);
+  if (auto why = why_no_cluster(*machine)) return *std::move(why);
+  return local_cluster(*machine);
 }
 
 ClusterSpec resized(const ClusterSpec& cluster, std::int64_t num_gpus) {

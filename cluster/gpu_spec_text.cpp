@@ -255,7 +255,9 @@ DescribedGpu changed_card(const Description& stated, GpuFile gpu) {
   spec.id = gpu.names.id = id + "-changed";
   spec.name += ", changed";
   gpu.prices.clear();
-  const std::string text = fmt::format("{} is {} with {} by --gpu-spec", stated.name, id, stated.figures);
+  const std::string own = read_instead_of_shipped(id);
+  const std::string text =
+      fmt::format("{} is {} with {} by --gpu-spec{}", stated.name, id, stated.figures, own.empty() ? own : "; " + own);
   return {stated.name, std::move(gpu), with_watts(text, stated), id};
 }
 

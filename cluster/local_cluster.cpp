@@ -116,22 +116,31 @@ std::string product_id(const std::string& name) {
   return id.empty() ? "unknown-gpu" : id;
 }
 
-GpuFile product_of(const LocalGpu& gpu, std::vector<std::string>& assumptions) {
-  try {
-    if (auto product = by_memory(gpu)) return *std::move(product);
-    const GpuChoice choice = resolve_gpu(gpu.name);
-    GpuFile product = read_gpu_file(gpu_path(choice.id));
-    if (!choice.assumption.empty()) assumptions.push_back(fmt::format("{} ({})", choice.assumption, product.spec.name));
-    return product;
-  } catch (const InputError& error) {
-    if (!error.where().empty() || gpu.compute_capability.empty()) throw;
-    if (auto like = nearest_product(gpu)) return made_up(gpu, *std::move(like), assumptions);
-    throw InputError(
-        "",
-        fmt::format("'{}' is not in the catalogue, and no catalogued GPU has compute capability {} or lower", gpu.name,
-                    gpu.compute_capability),
-        "describe it in a file of data/gpus");
+std::variant<GpuFile, InputError> find_product(const LocalGpu& gpu, std::vector<std::string>& assumptions) {
+  if (auto product = by_memory(gpu)) {
+    if (std::string own = read_instead_of_shipped(product->spec.id); !own.empty())
+      assumptions.push_back(std::move(own));
+    return *std::move(product);
   }
+  if (const auto choice = known_gpu(gpu.name)) {
+    GpuFile product = read_gpu_file(gpu_path(choice->id));
+    if (!choice->assumption.empty())
+      assumptions.push_back(fmt::format("{} ({})", choice->assumption, product.spec.name));
+    return product;
+  }
+  if (gpu.compute_capability.empty()) return gpu_mistake(gpu.name);
+  if (auto like = nearest_product(gpu)) return made_up(gpu, *std::move(like), assumptions);
+  return InputError(
+      "",
+      fmt::format("'{}' is not in the catalogue, and no catalogued GPU has compute capability {} or lower", gpu.name,
+                  gpu.compute_capability),
+      "describe it in a file of data/gpus");
+}
+
+GpuFile product_of(const LocalGpu& gpu, std::vector<std::string>& assumptions) {
+  auto found = find_product(gpu, assumptions);
+  if (const InputError* const mistake = std::get_if<InputError>(&found)) throw *mistake;
+  return std::get<GpuFile>(std::move(found));
 }
 
 GpuFile instance_of(GpuFile product, const LocalMigInstance& instance) {
@@ -172,8 +181,12 @@ LocalMachine part_of(const LocalMachine& machine, const std::vector<std::size_t>
   return part;
 }
 
-/// A program sees either whole GPUs or a single instance of a split one.
-LocalMachine usable_part(const LocalMachine& machine, std::vector<std::string>& assumptions) {
+constexpr const char* kNoInstance =
+    "every GPU is in MIG mode and has no instance: create one (nvidia-smi mig -cgi … -C), or switch MIG off "
+    "(nvidia-smi -mig 0)";
+
+/// A program sees either whole GPUs or a single instance of a split one; nothing where there is neither.
+std::optional<LocalMachine> usable_part(const LocalMachine& machine, std::vector<std::string>& assumptions) {
   std::vector<std::size_t> whole, split;
   for (std::size_t i = 0; i < machine.gpus.size(); ++i)
     if (!is_split(machine.gpus[i]))
@@ -185,11 +198,7 @@ LocalMachine usable_part(const LocalMachine& machine, std::vector<std::string>& 
     assumptions.push_back(fmt::format("{} GPUs are split by MIG and left out", machine.gpus.size() - whole.size()));
     return part_of(machine, whole);
   }
-  if (split.empty())
-    throw EnvError(
-        "every GPU is in MIG mode and has no instance: create one (nvidia-smi mig -cgi … -C), or switch MIG off "
-        "(nvidia-smi -mig "
-        "0)");
+  if (split.empty()) return std::nullopt;
   return part_of(machine, {split.front()});
 }
 
@@ -276,10 +285,23 @@ std::vector<std::string> without_repeats(const std::vector<std::string>& texts) 
 
 }  // namespace
 
+std::optional<std::string> why_no_cluster(const LocalMachine& machine) {
+  std::vector<std::string> assumptions;
+  const auto usable = usable_part(machine, assumptions);
+  if (!usable) return kNoInstance;
+  for (const LocalGpu& gpu : usable->gpus) {
+    const auto product = find_product(gpu, assumptions);
+    if (const InputError* const mistake = std::get_if<InputError>(&product)) return mistake->what();
+  }
+  return std::nullopt;
+}
+
 ClusterSpec local_cluster(const LocalMachine& machine) {
   GPUPLAN_CHECK(!machine.gpus.empty(), "`local` has at least one GPU");
   std::vector<std::string> assumptions;
-  LocalMachine local = usable_part(machine, assumptions);
+  auto usable = usable_part(machine, assumptions);
+  if (!usable) throw EnvError(kNoInstance);
+  LocalMachine& local = *usable;
   const Machine node = machine_of(local, assumptions);
   take_host_memory(local, assumptions);
   ClusterSpec cluster = build_cluster(node);

@@ -1,9 +1,12 @@
 // The machine that gpuplan runs on, from its detected GPUs to a cluster.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "base/error.h"
 #include "cluster/gpu_file.h"
 #include "cluster/local_machine.h"
 #include "cluster/machine_facts.h"
@@ -13,8 +16,10 @@ namespace gpuplan {
 // From the detected GPUs to a cluster: products of the catalogue, or made up from what the driver says and a like GPU,
 // with the figures of these very cards, joined as they really are.
 
-/// `assumptions` receives what was assumed. Throws InputError when the name is unknown and no GPU of the catalogue is
-/// like it.
+/// `assumptions` receives what was assumed. The mistake that it would be to ask for such a GPU, where the name is
+/// unknown and no GPU of the catalogue is like it.
+std::variant<GpuFile, InputError> find_product(const LocalGpu& gpu, std::vector<std::string>& assumptions);
+/// The same. Throws InputError.
 GpuFile product_of(const LocalGpu& gpu, std::vector<std::string>& assumptions);
 
 /// The part of a split GPU that one instance is: compute by multiprocessors, bandwidth by memory, no links to others.
@@ -30,6 +35,8 @@ std::string product_id(const std::string& name);
 /// catalogue does not know has the rates of a like one, scaled by its multiprocessors (an assumption says so). Throws
 /// InputError when that is not possible. Requires: there are GPUs.
 ClusterSpec local_cluster(const LocalMachine& machine);
+/// Says why it is not possible: a GPU that is like none of the catalogue, or that MIG leaves no part of.
+std::optional<std::string> why_no_cluster(const LocalMachine& machine);
 
 // What is known of a detected machine beyond its products: places and links of the GPUs, in the words that topologies
 // of other programs are read into, and notes for people.

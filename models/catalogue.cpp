@@ -220,8 +220,14 @@ LoadedModel load_model(std::string_view text, const std::optional<HubSettings>& 
   if (trim(text).empty()) throw InputError(kFlag, "is empty", "give a model name, a config.json or a model folder");
   const fs::path path = expand_home(trim(text));
   const bool is_path = is_there(path);
-  if (is_path && (!is_folder(path) || is_there(path / "config.json"))) return load_path(path);
   const std::vector<CatalogueEntry>& entries = list_catalogue();
+  if (is_path && (!is_folder(path) || is_there(path / "config.json"))) {
+    LoadedModel loaded = load_path(path);
+    if (!looks_like_path(trim(text)) && !match_model_name(trim(text), entries).empty())
+      loaded.notes.insert(loaded.notes.begin(),
+                          fmt::format("{} is read from here, not from the catalogue", path.string()));
+    return loaded;
+  }
   if (const CatalogueEntry* entry = find_entry(trim(text), entries)) return load_entry(*entry, trim(text));
   if (is_path) return load_path(path);  // a folder without config.json: says so
   if (hub && may_be_hub_id(trim(text))) return load_hub_model(std::string(trim(text)), *hub, entries);

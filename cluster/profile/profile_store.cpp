@@ -114,6 +114,14 @@ std::shared_ptr<const Profile> find_profile(const std::string& text, const std::
                    did_you_mean(text, ids, "'gpuplan profiles' lists them, 'gpuplan calibrate' makes one"));
 }
 
+std::string read_instead_of_shipped(const Profile& profile) {
+  const auto is_named = [&](const Profile& shipped) {
+    return shipped.id == profile.id && shipped.file != profile.file;
+  };
+  if (!std::ranges::any_of(shipped_profiles(), is_named)) return {};
+  return fmt::format("profile {} is read from {}, not the shipped one", profile.id, profile.file);
+}
+
 bool is_for(const Profile& profile, const ClusterSpec& cluster) {
   return profile.measured && is_on(profile.measured->on, cluster);
 }

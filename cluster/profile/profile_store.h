@@ -28,6 +28,9 @@ std::vector<StoredProfile> stored_profiles();
 /// ids.
 std::shared_ptr<const Profile> find_profile(const std::string& id_or_file, const std::string& where = "--profile");
 
+/// "profile default-ampere is read from FILE, not the shipped one"; empty for every other profile.
+std::string read_instead_of_shipped(const Profile& profile);
+
 /// Says whether it was measured on hardware like the first GPU of the cluster: the product and its memory; of CPU ranks
 /// the processor of this host and its cores.
 bool is_for(const Profile& profile, const ClusterSpec& cluster);

@@ -47,6 +47,17 @@ TEST_CASE("profile store: the newest profile of such GPUs is taken, others get t
   CHECK(notes.empty());
 }
 
+TEST_CASE("profile store: a profile in the place of a shipped one is told, any other is not") {
+  Store store;
+  store.add("default-hopper", "h100-sxm", "2026-11-01");
+  store.add("mine", "a100-sxm-80gb", "2026-11-01");
+  const auto told = [](const char* id) { return read_instead_of_shipped(*find_profile(id)); };
+  CHECK(told("default-hopper") == "profile default-hopper is read from " +
+                                      (profile_dir() / "default-hopper.yaml").string() + ", not the shipped one");
+  CHECK(told("default-ampere") == "");
+  CHECK(told("mine") == "");
+}
+
 TEST_CASE("profile store: of one day the later one, as its id ends in the time") {
   Store store;
   store.add("h100-20261121-093000", "h100-sxm", "2026-11-21");
