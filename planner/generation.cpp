@@ -252,8 +252,8 @@ Generation generation_memory(const ModelSpec& model, const ModelWeights& all_wei
   g.graphs = engine.graphs;
   g.working = working_bytes(model, chunk, std::min(most, chunk), setup.tp);
   const Bytes share{std::int64_t(setup.utilisation * double(gpu.framework_memory.count))};
-  g.cache = share - g.weights - g.working;
-  g.awake = share + g.graphs;  // which are captured when the cache is there
+  g.cache = std::max(Bytes{}, share - g.weights - g.working);
+  g.awake = g.weights + g.working + g.cache + g.graphs;  // which are captured when the cache is there
   g.asleep = setup.sleeps ? g.graphs : g.awake;
   const Bytes of_longest = batch.longest() * g.cache_per_token + per_sequence;
   if (g.cache_per_token.count > 0) g.cache_tokens = std::max<std::int64_t>(0, g.cache.count / g.cache_per_token.count);

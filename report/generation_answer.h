@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "planner/generation.h"
 #include "report/text/screen.h"
 
@@ -24,6 +22,5 @@ struct GenerationAnswer {
 };
 
 std::string generation_text(const GenerationAnswer& answer, const Screen& screen);
-nlohmann::ordered_json generation_json(const GenerationAnswer& answer);
 
 }  // namespace gpuplan

@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "planner/tiers.h"
 #include "report/text/screen.h"
 
@@ -29,6 +27,5 @@ struct PhasePoint {
 };
 
 std::string phase_points_text(const std::vector<PhasePoint>& points, const Screen& screen);
-nlohmann::ordered_json phase_points_json(const std::vector<PhasePoint>& points);
 
 }  // namespace gpuplan

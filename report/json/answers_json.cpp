@@ -4,6 +4,7 @@
 #include "report/json/catalogue_fields.h"
 #include "report/json/diagnosis_fields.h"
 #include "report/json/estimate_fields.h"
+#include "report/json/generation_fields.h"
 #include "report/json/machine_check_fields.h"
 #include "report/json/plan_fields.h"
 #include "report/json/profile_fields.h"
@@ -20,6 +21,10 @@ Json estimate_json(const EstimateAnswer& answer) {
 
 Json simulation_json(const SimulationAnswer& answer) {
   return written([&](auto& f) { list_simulation(f, answer); });
+}
+
+Json generation_json(const GenerationAnswer& answer) {
+  return written([&](auto& f) { list_generation(f, answer); });
 }
 
 Json diagnosis_json(const DiagnosisAnswer& answer) {
@@ -70,6 +75,10 @@ Json comparison_json(const Profile& first, const Profile& second, const ProfileC
 
 Json validation_json(const ValidationAnswer& answer) {
   return written([&](auto& f) { list_fields(f, answer); });
+}
+
+Json phase_points_json(const std::vector<PhasePoint>& points) {
+  return written([&](auto& f) { list_phase_points(f, points); });
 }
 
 }  // namespace gpuplan

@@ -10,6 +10,8 @@
 #include "diagnose/machine_check.h"
 #include "report/answers.h"
 #include "report/catalogue_report.h"
+#include "report/generation_answer.h"
+#include "report/phase_points.h"
 #include "report/profile_list.h"
 #include "report/profile_numbers.h"
 #include "report/text/topology_text.h"
@@ -25,6 +27,8 @@ nlohmann::ordered_json estimate_json(const EstimateAnswer& answer);
 nlohmann::ordered_json simulation_json(const SimulationAnswer& answer);
 
 nlohmann::ordered_json topology_json(const TopologyAnswer& answer);
+
+nlohmann::ordered_json generation_json(const GenerationAnswer& answer);
 
 nlohmann::ordered_json diagnosis_json(const DiagnosisAnswer& answer);
 
@@ -52,5 +56,6 @@ nlohmann::ordered_json comparison_json(const Profile& first, const Profile& seco
 // The answer of `validate` as JSON. Errors are shares: predicted / measured - 1.
 
 nlohmann::ordered_json validation_json(const ValidationAnswer& answer);
+nlohmann::ordered_json phase_points_json(const std::vector<PhasePoint>& points);
 
 }  // namespace gpuplan

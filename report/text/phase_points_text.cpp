@@ -79,17 +79,4 @@ std::string phase_points_text(const std::vector<PhasePoint>& points, const Scree
          (refused.empty() ? "" : heading("Without a prediction", screen) + refused);
 }
 
-nlohmann::ordered_json phase_points_json(const std::vector<PhasePoint>& points) {
-  nlohmann::ordered_json out = nlohmann::ordered_json::array();
-  for (const PhasePoint& p : points) {
-    nlohmann::ordered_json row{{"id", p.id}, {"source", p.source}, {"flags", p.flags}, {"counts", p.counts}};
-    if (!p.refused.empty()) row["refused"] = p.refused;
-    if (!p.outcome.empty()) row["outcome"] = p.outcome;
-    if (p.fit) row["verdict"] = std::string(to_string(*p.fit));
-    for (const PhaseFigure& f : p.figures) row[f.name] = {{"predicted", f.predicted}, {"measured", f.measured}};
-    out.push_back(std::move(row));
-  }
-  return out;
-}
-
 }  // namespace gpuplan

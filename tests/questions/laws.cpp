@@ -117,6 +117,8 @@ std::string schema_of(const Question& q, const json& answer) {
     const std::string action = q.flags.empty() || !q.flags.front().name.empty() ? "list" : q.flags.front().value;
     return action == "show" ? "profile" : action == "compare" ? "profiles-compare" : "profiles";
   }
+  if (q.command == "estimate" && q.has("--generate")) return "generate";
+  if (q.command == "validate" && !answer.contains("summary")) return "validate-phases";
   return q.command == "run" ? "run-dry" : q.command;
 }
 
@@ -131,7 +133,7 @@ std::string broken_json(const Question& question, const Answered& a) {
     for (const auto& [key, part] : answer.items())  // of a cluster, -1 is what it has not; knobs are differences
       if (std::string found = key == "cluster" || key == "knobs" ? "" : negative_number(part, key); !found.empty())
         return found;
-  if (question.command == "estimate") return broken_estimate(answer, a.code);
+  if (schema == "estimate") return broken_estimate(answer, a.code);
   if (question.command == "simulate") return broken_simulation(answer);
   if (schema == "plan") return broken_plan(question, answer, a.code);
   if (schema == "run-dry") return broken_dry_run(answer, a.code);
