@@ -136,6 +136,12 @@ void list_profile(Archive& f, P& profile) {
   f("sha256", profile.sha256);
 }
 
+void write_model(FieldWriter& out, const ModelSpec& model) {
+  out("name", model.name);
+  out("id", model.id);
+  out("config", to_hf_config(model));
+}
+
 void read_model(Fields& in, ModelSpec& model) {
   std::string name, id;
   in("name", name);
@@ -163,11 +169,8 @@ json make_plan(const EstimateRequest& request, const EstimateResult& result, con
   FieldWriter out;
   out("schema_version", kSchemaVersion);
   out("gpuplan_version", std::string(GPUPLAN_VERSION));
-  out.object("model", [&](FieldWriter& f) {
-    f("name", request.model.name);
-    f("id", request.model.id);
-    f("config", to_hf_config(request.model));
-  });
+  out.object("model", [&](FieldWriter& f) { write_model(f, request.model); });
+  if (request.teacher) out.object("teacher", [&](FieldWriter& f) { write_model(f, *request.teacher); });
   out.object("recipe", [&](FieldWriter& f) { write_recipe(f, request.recipe); });
   out.object("dataset", [&](FieldWriter& f) { write_dataset(f, request.dataset); });
   out.object("cluster", [&](FieldWriter& f) { write_cluster(f, request.cluster); });
@@ -191,6 +194,11 @@ EstimateRequest parse_plan(const json& plan, const std::string& where) {
   in("schema_version", version);
   in("gpuplan_version", made_by);
   in.object("model", [&](Fields& f) { read_model(f, request.model); });
+  in.optional_object("teacher", [&](Fields& f) {
+    ModelSpec teacher;
+    read_model(f, teacher);
+    request.teacher = std::make_shared<const ModelSpec>(std::move(teacher));
+  });
   in.object("recipe", [&](Fields& f) { read_recipe(f, request.recipe); });
   in.object("dataset", [&](Fields& f) { read_dataset(f, request.dataset); });
   in.object("cluster", [&](Fields& f) { read_cluster(f, request.cluster); });

@@ -36,13 +36,13 @@ TEST_CASE("plans of every released version are read, and mean what they meant") 
       const EstimateResult result = estimate(request);
       REQUIRE(result.strategies.size() == 1);  // the plan's own
       json again = make_plan(request, result, result.strategies.front());
-      again.at("recipe").erase("versions");  // 0.1 had none
+      if (!plan.at("recipe").contains("versions")) again.at("recipe").erase("versions");  // the first had none
       for (const char* part : {"recipe", "dataset", "cluster", "strategy", "options"})
         CHECK(again.at(part) == plan.at(part));
       CHECK(list_weights(parse_plan(again, "again").model).total_elements() ==
             list_weights(request.model).total_elements());
     }
-  CHECK(num_plans >= 11);
+  CHECK(num_plans >= 19);
 }
 
 TEST_CASE("what an older plan lacks is told with the version that made it") {

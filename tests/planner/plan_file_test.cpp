@@ -107,6 +107,7 @@ NodeLayout some_layout() {
 
 json good_plan() {
   EstimateRequest r = request(kLora, four_gpus());
+  r.teacher = std::make_shared<const ModelSpec>(r.model);
   r.cluster.layout = some_layout();
   r.cluster.host = {.kind = "server",
                     .usual_memory = {std::int64_t(1) << 40},
@@ -162,7 +163,7 @@ std::string schema_problem(const json& plan) { return test::schema_problem("plan
 void list_keys(const json& value, const std::string& at, std::set<std::string>& out) {
   if (value.is_array())
     for (const json& item : value) list_keys(item, at + "[]", out);
-  if (!value.is_object() || at == "model.config") return;
+  if (!value.is_object() || at == "model.config" || at == "teacher.config") return;
   for (const auto& [key, inner] : value.items()) {
     const std::string here = at.empty() ? key : at + "." + key;
     out.insert(here);
@@ -478,7 +479,7 @@ TEST_CASE("no field may be left out, whatever its place") {
         text == "/recipe/qat" || text == "/recipe/lora/linear_experts" || text == "/recipe/lora/kind" ||
         text == "/recipe/lora/rotation_block" || text == "/recipe/lora/factor" || text == "/recipe/optimizer_rank" ||
         text == "/recipe/attention_groups" || text == "/recipe/objective" || text == "/recipe/objective/reference" ||
-        text == "/cluster/host")
+        text == "/cluster/host" || text == "/teacher")
       continue;  // may be left out
     const std::set<std::string> later{
         "eval_batch",        "eval_logits",      "reduce_bucket_size", "overlap_comm",    "zero_quantized_weights",
@@ -487,7 +488,9 @@ TEST_CASE("no field may be left out, whatever its place") {
         "updates",           "iterations",       "reward_seconds"};
     if (text.starts_with("/options/") && later.count(text.substr(9)) > 0) continue;  // files before them have none
     const json::json_pointer p(text);
-    if (text.starts_with("/model/config/") || !good[p.parent_pointer()].is_object()) continue;
+    if (text.starts_with("/model/config/") || text.starts_with("/teacher/config/") ||
+        !good[p.parent_pointer()].is_object())
+      continue;
     json plan = good;
     plan[p.parent_pointer()].erase(p.back());
     const std::string error = error_of(plan);
@@ -497,7 +500,7 @@ TEST_CASE("no field may be left out, whatever its place") {
     CHECK_FALSE(schema_problem(plan).empty());
     tried.insert(std::regex_replace(text, std::regex("/[0-9]+"), "[]"));
   }
-  CHECK(tried.size() + 34 == test::schema_properties("plan-file").size());
+  CHECK(tried.size() + 35 == test::schema_properties("plan-file").size());
 }
 
 TEST_CASE("what the schema refuses is refused, and what is read is written back alike, whatever stands in a field") {
