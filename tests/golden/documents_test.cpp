@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include <doctest/doctest.h>
@@ -141,19 +142,20 @@ TEST_CASE("every path that a comment or a page names exists") {
   const fs::path root = fs::path(GPUPLAN_TEST_DIR).parent_path();
   // folder/…/name.ending, or folder/…/name in backquotes
   const std::regex name(
-      R"((?:^|[^\w./:<>{}$*-])((?:base|models|device|cluster|planner|ecosystem|sim|search|validate|rows)"
-      R"(|report|cli|fit|calibrate|run|serve|execute|web|data|docs|scripts|cmake|bench|tests)/[\w/.-]*\w)"
-      R"(\.(?:cpp|h|cu|yaml|json|jsonl|md|py|sh|txt|cmake|css|js))(?![\w*<{]))");
+      R"((?:^|[^\w./:<>{}$*-])((?:base|models|device|cluster|planner|ecosystem|mend|sim|diagnose|search|validate)"
+      R"(|rows|report|cli|fit|calibrate|run|serve|execute|web|data|docs|scripts|cmake|bench|tests)/[\w/.-]*\w)"
+      R"(\.(?:cpp|h|cu|yaml|json|jsonl|md|py|sh|txt|cmake|css|m?js|html|tsv))(?![\w*<{]))");
+  const std::set<std::string> kinds{".cpp", ".h", ".cu", ".cmake", ".py", ".sh", ".js", ".mjs", ".css", ".html", ""};
   int num_names = 0;
   for (const auto& item : fs::recursive_directory_iterator(root)) {
     const fs::path file = item.path().lexically_relative(root);
     const std::string kind = file.extension(), top = file.begin()->string();
-    const bool is_page = kind == ".md" || top == "README.md";
+    const bool is_page = kind == ".md";
     if (top == "build" || top == ".git" || !item.is_regular_file()) continue;
-    if (!is_page && kind != ".cpp" && kind != ".h" && kind != ".cmake" && kind != ".py" && kind != ".sh") continue;
+    if (!is_page && !kinds.contains(kind) && file.filename() != "CMakeLists.txt") continue;
     std::istringstream lines(read_file(item.path()));
     for (std::string line; std::getline(lines, line);) {
-      const std::size_t comment = is_page ? 0 : std::min(line.find("// "), line.find("# "));
+      const std::size_t comment = is_page ? 0 : std::min({line.find("// "), line.find("# "), line.find("/* ")});
       if (comment == std::string::npos) continue;
       const std::string text = line.substr(comment);
       for (auto at = std::sregex_iterator(text.begin(), text.end(), name); at != std::sregex_iterator();

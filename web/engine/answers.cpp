@@ -1,4 +1,4 @@
-// The native side of web/tests/compare.mjs: a question of JSON per line in, its answer per line out, by the commands of
+// The native side of tests/web/compare.mjs: a question of JSON per line in, its answer per line out, by the commands of
 // the module.
 #include <iostream>
 #include <string>
