@@ -174,9 +174,8 @@ std::int64_t engine_gpus(const EstimateRequest& request, const Mesh& mesh) {
 void check_answers(const EstimateRequest& r) {
   const Recipe& recipe = r.recipe;
   if (!generates(recipe)) return;
-  const std::string_view usual = r.cluster.num_gpus() > 1 ? "ddp" : "single";
-  const Strategy strategy =
-      make_strategy(r.strategy == "auto" ? usual : std::string_view(r.strategy), r.cluster, r.options);
+  const Strategy strategy = make_strategy(
+      r.strategy == "auto" ? whole_copies(r.cluster.num_gpus()) : std::string_view(r.strategy), r.cluster, r.options);
   const RolloutConvention& convention = *rollout_convention(recipe.framework->name);
   const std::int64_t generations = or_usual(r.rollout.generations, convention.generations);
   const std::int64_t one_pass = recipe.micro_batch * strategy.mesh.batch_replicas() * r.rollout.updates;

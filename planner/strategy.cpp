@@ -293,6 +293,8 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
   return s;
 }
 
+std::string_view whole_copies(std::int64_t num_gpus) { return num_gpus > 1 ? "ddp" : "single"; }
+
 std::string equivalent_strategy(std::string_view name, std::int64_t num_gpus, const StrategyOptions& options,
                                 const Offload& offload) {
   const Row& row = row_of(name);

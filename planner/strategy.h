@@ -135,6 +135,9 @@ std::optional<InputError> strategy_mistake(std::string_view name, const ClusterS
 /// `name` on this cluster. Throws InputError where there is a strategy_mistake.
 Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const StrategyOptions& options);
 
+/// The strategy that shards nothing: every GPU has the whole model.
+std::string_view whole_copies(std::int64_t num_gpus);
+
 /// The strategy that a described set-up amounts to: hybrid sharding over all GPUs is full sharding; on one GPU it is an
 /// engine that offloads, though it shards nothing there.
 std::string equivalent_strategy(std::string_view name, std::int64_t num_gpus, const StrategyOptions& options,
