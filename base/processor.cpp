@@ -51,9 +51,9 @@ bool bind_to_share_of_cores(std::int64_t part, std::int64_t num_parts) {
   return sched_setaffinity(0, sizeof own, &own) == 0;
 }
 
-ProcessorFacts read_processor_facts(const std::filesystem::path& cpuinfo) {
+std::optional<ProcessorFacts> find_processor_facts(const std::filesystem::path& cpuinfo) {
   const auto text = read_if_there(cpuinfo);
-  if (!text) throw EnvError(cpuinfo.string() + " cannot be read, so the processor of this host is not known");
+  if (!text) return std::nullopt;
   std::istringstream file(*text);
   ProcessorFacts facts;
   for (std::string line; std::getline(file, line) && !line.empty();) {  // the first processor's paragraph

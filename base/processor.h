@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ struct ProcessorFacts {
   std::vector<std::string> flags;  // "avx2"; none where the kernel does not list them
 };
 
-/// Reads the facts of the first processor. Throws EnvError when the file cannot be read.
-ProcessorFacts read_processor_facts(const std::filesystem::path& cpuinfo = "/proc/cpuinfo");
+/// Reads the facts of the first processor; nothing where the file cannot be read.
+std::optional<ProcessorFacts> find_processor_facts(const std::filesystem::path& cpuinfo = "/proc/cpuinfo");
 
 }  // namespace gpuplan

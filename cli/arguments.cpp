@@ -185,12 +185,12 @@ void check_screen_flags(const CLI::App& app) {
 
 /// Says whether a word describes GPUs: "2x3090", "A6000".
 bool means_gpus(const std::string& word) {
-  if (word == "local") return true;
-  try {
-    return !split_gpu_list(word).empty() && std::ranges::all_of(split_gpu_list(word), [](const NamedGpus& part) {
-      return known_gpu(part.name).has_value();
-    });
-  } catch (const InputError&) { return false; }
+  return word == "local" || std::ranges::all_of(split(word, ','), [](std::string_view part) {
+           const std::size_t digits = std::min(part.find_first_not_of("0123456789"), part.size());
+           const bool has_count =
+               digits > 0 && digits < part.size() && std::string_view("xX*").find(part[digits]) != part.npos;
+           return known_gpu(std::string(trim(part.substr(has_count ? digits + 1 : 0)))).has_value();
+         });
 }
 
 /// "estimate llama3-8b 2x3090": a word that is no plan's file is a model, or GPUs.

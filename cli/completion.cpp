@@ -1,8 +1,8 @@
 #include "cli/completion.h"
 
 #include <array>
-#include <filesystem>
 #include <string_view>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -13,6 +13,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/plan_flags.h"
+#include "cluster/cluster_file.h"
 #include "cluster/gpu_catalogue.h"
 #include "cluster/profile/profile_store.h"
 #include "ecosystem/export.h"
@@ -33,34 +34,17 @@ Names model_names() {
   return names;
 }
 
-Names gpu_names() {
+/// The names of a table's rows.
+template <auto rows, auto name = &std::remove_cvref_t<decltype(*rows().begin())>::name>
+Names names_of_rows() {
   Names names;
-  for (const GpuNames& gpu : list_gpu_names()) names.push_back(gpu.id);
-  return names;
-}
-
-Names machine_names() {
-  Names names;
-  for (const auto& file : files_in(data_dir() / "clusters", ".yaml")) names.push_back(file.stem().string());
-  return names;
-}
-
-Names optimizer_names() {
-  Names names;
-  for (const OptimizerSpec& row : optimizers()) names.emplace_back(row.name);
+  for (const auto& row : rows()) names.emplace_back(row.*name);
   return names;
 }
 
 Names framework_names() {
-  Names names;
-  for (const FrameworkConvention& row : list_frameworks()) names.push_back(row.name);
+  Names names = names_of_rows<list_frameworks>();
   names.emplace_back(kPlainFramework);
-  return names;
-}
-
-Names method_names() {
-  Names names;
-  for (const TrainingMethod& row : training_methods()) names.push_back(row.name);
   return names;
 }
 
@@ -79,12 +63,12 @@ struct Placeholder {
   bool takes_file;
 };
 constexpr std::array kPlaceholders{Placeholder{"MODEL", model_names, true},
-                                   Placeholder{"GPUS", gpu_names, false},
-                                   Placeholder{"GPU", gpu_names, false},
-                                   Placeholder{"CLUSTER", machine_names, true},
-                                   Placeholder{"OPTIMIZER", optimizer_names, false},
+                                   Placeholder{"GPUS", names_of_rows<list_gpu_names, &GpuNames::id>, false},
+                                   Placeholder{"GPU", names_of_rows<list_gpu_names, &GpuNames::id>, false},
+                                   Placeholder{"CLUSTER", list_clusters, true},
+                                   Placeholder{"OPTIMIZER", names_of_rows<optimizers>, false},
                                    Placeholder{"FRAMEWORK", framework_names, false},
-                                   Placeholder{"METHOD", method_names, false},
+                                   Placeholder{"METHOD", names_of_rows<training_methods>, false},
                                    Placeholder{"TARGET", export_targets, false},
                                    Placeholder{"PROFILE", profile_names, true},
                                    Placeholder{"FILE", nullptr, true},

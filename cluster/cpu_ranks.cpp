@@ -25,7 +25,7 @@ struct CoreRates {
 };
 
 /// "MemTotal:  16384 kB": the kernel writes kB and means KiB.
-Bytes meminfo_field(const std::string& text, const std::string& name, const std::filesystem::path& path) {
+std::optional<Bytes> meminfo_field(const std::string& text, const std::string& name) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);)
     if (line.starts_with(name + ":")) {
@@ -34,12 +34,7 @@ Bytes meminfo_field(const std::string& text, const std::string& name, const std:
       fields >> kib;
       if (kib >= 0) return Bytes{kib << 10};
     }
-  throw EnvError(fmt::format("{} does not state {}", path.string(), name));
-}
-
-std::string read_proc(const std::filesystem::path& path) {
-  if (auto text = read_if_there(path)) return *std::move(text);
-  throw EnvError(fmt::format("{} cannot be read, so the memory of this host is not known", path.string()));
+  return std::nullopt;
 }
 
 CoreRates core_rates(const HostFacts& host) {
@@ -67,16 +62,29 @@ std::filesystem::path proc_folder() {
   return set.empty() ? "/proc" : set;
 }
 
-HostFacts read_host_facts(const std::filesystem::path& proc) {
+std::variant<HostFacts, std::string> find_host_facts(const std::filesystem::path& proc) {
   HostFacts host;
   host.num_cores = num_usable_cores();
-  const std::string meminfo = read_proc(proc / "meminfo");
-  host.memory = meminfo_field(meminfo, "MemTotal", proc / "meminfo");
-  host.memory_available = meminfo_field(meminfo, "MemAvailable", proc / "meminfo");
-  ProcessorFacts processor = read_processor_facts(proc / "cpuinfo");
-  host.cpu_name = std::move(processor.name);
-  host.cpu_flags = std::move(processor.flags);
+  const std::string file = (proc / "meminfo").string();
+  const auto meminfo = read_if_there(file);
+  if (!meminfo) return fmt::format("{} cannot be read, so the memory of this host is not known", file);
+  for (const auto& [name, into] : {std::pair("MemTotal", &host.memory), {"MemAvailable", &host.memory_available}}) {
+    const auto bytes = meminfo_field(*meminfo, name);
+    if (!bytes) return fmt::format("{} does not state {}", file, name);
+    *into = *bytes;
+  }
+  auto processor = find_processor_facts(proc / "cpuinfo");
+  if (!processor)
+    return fmt::format("{} cannot be read, so the processor of this host is not known", (proc / "cpuinfo").string());
+  host.cpu_name = std::move(processor->name);
+  host.cpu_flags = std::move(processor->flags);
   return host;
+}
+
+HostFacts read_host_facts(const std::filesystem::path& proc) {
+  auto found = find_host_facts(proc);
+  if (const std::string* const problem = std::get_if<std::string>(&found)) throw EnvError(*problem);
+  return std::get<HostFacts>(std::move(found));
 }
 
 ClusterSpec cpu_cluster(std::int64_t num_ranks, const HostFacts& host) {

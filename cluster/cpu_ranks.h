@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
+#include <variant>
+#include <vector>
 
 #include "cluster/cluster_spec.h"
 
@@ -19,7 +22,9 @@ struct HostFacts {
 /// $GPUPLAN_PROC, else /proc.
 std::filesystem::path proc_folder();
 
-/// Reads meminfo and cpuinfo below `proc`. Throws EnvError when they do not say.
+/// Reads meminfo and cpuinfo below `proc`, which a container may hide; else says what is missing.
+std::variant<HostFacts, std::string> find_host_facts(const std::filesystem::path& proc = proc_folder());
+/// The same where they must be known. Throws EnvError.
 HostFacts read_host_facts(const std::filesystem::path& proc = proc_folder());
 
 /// `num_ranks` equal ranks; rates are data/cpu.yaml per core, not calibrated.

@@ -160,10 +160,12 @@ void read_processes(const Library& library, Handle device, LocalGpu& gpu) {
 
 }  // namespace
 
-static LocalGpu read_gpu(const Library& library, Handle device) {
-  LocalGpu gpu;
+/// Returns why the driver does not even name it; empty where it does.
+static std::string read_gpu(const Library& library, Handle device, LocalGpu& gpu) {
   std::array<char, nvml::kTextBytes> name{};
-  library.need("nvmlDeviceGetName", device, name.data(), nvml::kTextBytes);
+  if (std::string problem = library.problem_of("nvmlDeviceGetName", device, name.data(), nvml::kTextBytes);
+      !problem.empty())
+    return problem;
   gpu.name = nvml::text_of(name.data(), name.size());
   gpu.uuid = text_from(library, "nvmlDeviceGetUUID", device);
   read_memory(library, device, gpu);
@@ -174,7 +176,7 @@ static LocalGpu read_gpu(const Library& library, Handle device) {
   read_mig(library, device, gpu);
   read_fabric(library, device, gpu);
   read_processes(library, device, gpu);
-  return gpu;
+  return {};
 }
 
 namespace {
@@ -217,11 +219,8 @@ void read_versions(const Library& library, LocalMachine& machine) {
 }
 
 void read_host(LocalMachine& machine) {
-  try {
-    const HostFacts host = read_host_facts();
-    machine.host_memory = host.memory, machine.host_memory_free = host.memory_available;
-  } catch (const EnvError&) {  // not known
-  }
+  if (const auto found = find_host_facts(); const HostFacts* const host = std::get_if<HostFacts>(&found))
+    machine.host_memory = host->memory, machine.host_memory_free = host->memory_available;
 }
 
 /// Says why a GPU that the driver counts cannot be asked; empty when it can.
@@ -238,12 +237,15 @@ std::string open_device(const Library& library, unsigned index, Handle& device) 
 
 }  // namespace
 
-LocalMachine query_local_machine(const std::string& file) {
-  const Library library(file);
+std::variant<LocalMachine, std::string> find_local_machine(const std::string& file) {
+  std::string problem;
+  const auto opened = Library::open(file, problem);
+  if (!opened) return problem;
+  const Library& library = *opened;
   LocalMachine machine;
   read_versions(library, machine);
   unsigned count = 0;
-  library.need("nvmlDeviceGetCount_v2", &count);
+  if (problem = library.problem_of("nvmlDeviceGetCount_v2", &count); !problem.empty()) return problem;
   std::vector<Handle> handles;
   std::vector<LocalGpu> all;
   for (unsigned index = 0; index < count; ++index) {
@@ -252,7 +254,8 @@ LocalMachine query_local_machine(const std::string& file) {
       machine.notes.push_back(std::move(why));
       continue;
     }
-    all.push_back(read_gpu(library, device));
+    all.emplace_back();
+    if (problem = read_gpu(library, device, all.back()); !problem.empty()) return problem;
     handles.push_back(device);
   }
   std::vector<Handle> visible;
@@ -262,12 +265,17 @@ LocalMachine query_local_machine(const std::string& file) {
     visible.push_back(handles[gpu.index]);
   }
   if (machine.gpus.empty())
-    throw EnvError(fmt::format("no GPU is visible ({}): {}",
-                               machine.notes.empty() ? "driver, CUDA_VISIBLE_DEVICES" : machine.notes.front(),
-                               kDescribeGpus));
+    return fmt::format("no GPU is visible ({}): {}",
+                       machine.notes.empty() ? "driver, CUDA_VISIBLE_DEVICES" : machine.notes.front(), kDescribeGpus);
   machine.pairs = pairs_of(library, visible);
   read_host(machine);
   return machine;
+}
+
+LocalMachine query_local_machine(const std::string& library) {
+  auto found = find_local_machine(library);
+  if (const std::string* const problem = std::get_if<std::string>(&found)) throw EnvError(*problem);
+  return std::get<LocalMachine>(std::move(found));
 }
 
 namespace {

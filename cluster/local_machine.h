@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "cluster/cluster_spec.h"
@@ -76,8 +77,10 @@ struct LocalMachine {
   std::vector<std::string> notes;             // GPUs left out, and why
 };
 
-/// Every GPU in PCI order, or those of CUDA_VISIBLE_DEVICES in its order. Throws EnvError in one line without a driver,
-/// or when no GPU is visible. `library`: another NVML than the driver's.
+/// Every GPU in PCI order, or those of CUDA_VISIBLE_DEVICES in its order; else in one line why no GPU is visible here.
+/// `library`: another NVML than the driver's.
+std::variant<LocalMachine, std::string> find_local_machine(const std::string& library = {});
+/// The same where GPUs must be. Throws EnvError.
 LocalMachine query_local_machine(const std::string& library = {});
 
 /// One of the GPUs that CUDA_VISIBLE_DEVICES lets a program see.

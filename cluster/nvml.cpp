@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "base/environment.h"
-#include "base/error.h"
 #include "base/surroundings.h"
 
 namespace gpuplan::nvml {
@@ -39,24 +38,34 @@ std::vector<std::string> candidates(const std::string& file) {
 void* open_first(const std::vector<std::string>& files) {
   for (const std::string& file : given_surroundings() ? std::vector<std::string>() : files)
     if (void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
-  throw EnvError(fmt::format("no NVIDIA driver found ({} is missing): {}", files.front(), kDescribeGpus));
+  return nullptr;
 }
 
 }  // namespace
 
-Library::Library(const std::string& file) : handle_(open_first(candidates(file)), &dlclose) { need("nvmlInit_v2"); }
+std::unique_ptr<const Library> Library::open(const std::string& file, std::string& problem) {
+  const std::vector<std::string> files = candidates(file);
+  void* const handle = open_first(files);
+  if (!handle) {
+    problem = fmt::format("no NVIDIA driver found ({} is missing): {}", files.front(), kDescribeGpus);
+    return nullptr;
+  }
+  std::unique_ptr<const Library> library(new Library(handle));
+  problem = library->problem_of("nvmlInit_v2");
+  return problem.empty() ? std::move(library) : nullptr;
+}
 
 Library::~Library() { call("nvmlShutdown"); }
 
-void Library::check(int code, const char* function) const {
-  if (code == kSuccess) return;
+std::string Library::meaning_of(int code, const char* function) const {
+  if (code == kSuccess) return {};
   if (code == kFunctionNotFound)
-    throw EnvError(fmt::format("the NVIDIA driver is too old (libnvidia-ml has no {}): {}", function, kDescribeGpus));
+    return fmt::format("the NVIDIA driver is too old (libnvidia-ml has no {}): {}", function, kDescribeGpus);
   for (const Remedy& row : kRemedies)
-    if (row.code == code) throw EnvError(fmt::format("{}; or {}", row.text, kDescribeGpus));
+    if (row.code == code) return fmt::format("{}; or {}", row.text, kDescribeGpus);
   void* const words = dlsym(handle_.get(), "nvmlErrorString");
   const std::string text = words ? reinterpret_cast<const char* (*)(int)>(words)(code) : fmt::format("error {}", code);
-  throw EnvError(fmt::format("the NVIDIA driver does not answer ({}: {}): {}", function, text, kDescribeGpus));
+  return fmt::format("the NVIDIA driver does not answer ({}: {}): {}", function, text, kDescribeGpus);
 }
 
 }  // namespace gpuplan::nvml

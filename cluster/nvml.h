@@ -88,9 +88,8 @@ inline std::string text_of(const char* text, std::size_t size) { return {text, s
 /// The library, open and started for as long as this lives.
 class Library {
  public:
-  /// Empty: the driver's own names, or $GPUPLAN_NVML. Throws EnvError in one line: no driver, or why it does not
-  /// answer.
-  explicit Library(const std::string& file);
+  /// Empty: the driver's own names, or $GPUPLAN_NVML. Null where no driver answers, and `problem` says why in one line.
+  static std::unique_ptr<const Library> open(const std::string& file, std::string& problem);
   ~Library();
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
@@ -101,14 +100,15 @@ class Library {
     void* const found = dlsym(handle_.get(), function);
     return found ? reinterpret_cast<int (*)(Args...)>(found)(args...) : kFunctionNotFound;
   }
-  /// The same for calls that nothing works without. Throws EnvError.
+  /// The same for calls that nothing works without: in one line why it fails; empty where it does not.
   template <class... Args>
-  void need(const char* function, Args... args) const {
-    check(call(function, args...), function);
+  std::string problem_of(const char* function, Args... args) const {
+    return meaning_of(call(function, args...), function);
   }
 
  private:
-  void check(int code, const char* function) const;
+  explicit Library(void* handle) : handle_(handle, &dlclose) {}
+  std::string meaning_of(int code, const char* function) const;
 
   std::unique_ptr<void, int (*)(void*)> handle_;
 };

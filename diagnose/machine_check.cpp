@@ -150,19 +150,15 @@ constexpr std::array<Look, 6> kLooks{look_at_peers, look_at_variables, look_at_g
 
 MachineCheck check_machine() {
   MachineCheck out;
-  try {
-    out.machine = query_local_machine();
-  } catch (const EnvError& error) { out.no_gpus = error.what(); }
-  if (out.machine) try {
-      out.cluster = local_cluster(*out.machine);
-    } catch (const InputError&) {}  // a card that is like none of the catalogue
-  try {
-    out.host = read_host_facts();
-  } catch (const EnvError&) {}  // which a container may hide
+  auto machine = find_local_machine();
+  if (const std::string* const problem = std::get_if<std::string>(&machine)) out.no_gpus = *problem;
+  if (LocalMachine* const found = std::get_if<LocalMachine>(&machine)) out.machine = std::move(*found);
+  if (out.machine && !why_no_cluster(*out.machine)) out.cluster = local_cluster(*out.machine);
+  auto host = find_host_facts();
+  if (HostFacts* const found = std::get_if<HostFacts>(&host)) out.host = std::move(*found);
   out.pci = read_pci_facts();
-  try {
-    out.python = installed_versions();
-  } catch (const InputError&) {}  // no Python, or none with such libraries
+  auto python = find_installed_versions();
+  if (StackVersions* const found = std::get_if<StackVersions>(&python)) out.python = std::move(*found);
   for (const Look look : kLooks) look(out, out.findings);
   return out;
 }

@@ -36,11 +36,8 @@ std::optional<json> flag_in(const std::string& text) {
 /// A value with the type that its row asks for; without a row, what it looks like.
 json typed(const KeyRow* row, const std::string& text) {
   if (row && row->find_value(text)) return text;
-  if (text.starts_with("{") || text.starts_with("[")) {
-    try {
-      return parse_json(text, "");
-    } catch (const InputError&) {}  // "[q_proj,v_proj]"
-  }
+  if (text.starts_with("{") || text.starts_with("["))
+    if (auto value = json_in(text)) return *std::move(value);  // else "[q_proj,v_proj]"
   if (text.starts_with("[") && text.ends_with("]")) {
     json words = json::array();
     for (const std::string& word : split(text.substr(1, text.size() - 2), ','))

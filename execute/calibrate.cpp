@@ -42,8 +42,7 @@ Target cpu_target() {
           .cluster = cpu_cluster(1, read_host_facts())};
 }
 
-Target gpu_target() {
-  ClusterSpec cluster = parse_gpus("local");  // first: without a driver no worker need be started
+Target gpu_target(ClusterSpec cluster) {
   return {
       .kind = DeviceKind::Cuda, .facts = ask_worker(own_program(), DeviceKind::Cuda), .cluster = std::move(cluster)};
 }
@@ -51,16 +50,15 @@ Target gpu_target() {
 /// GPUs where there are some that can be used, and otherwise the reason on standard error.
 Target choose_target(const std::string& device, Console& console) {
   for (const DeviceKind kind : kDeviceKinds)
-    if (device == to_string(kind)) return kind == DeviceKind::Cpu ? cpu_target() : gpu_target();
+    if (device == to_string(kind)) return kind == DeviceKind::Cpu ? cpu_target() : gpu_target(parse_gpus("local"));
   if (device != "auto") throw InputError("--device", "unknown device '" + device + "'", "auto, cuda or cpu");
+  auto gpus = find_local_gpus();  // without a driver no worker need be started
   std::string reason;
-  try {
-    return gpu_target();
-  } catch (const EnvError& error) {
-    reason = error.what();
-  } catch (const InputError& error) {  // a card that the catalogue does not know
-    reason = error.what();
-  }
+  if (const std::string* const none = std::get_if<std::string>(&gpus)) reason = *none;
+  if (ClusterSpec* const cluster = std::get_if<ClusterSpec>(&gpus)) try {
+      cluster->name = "local";
+      return gpu_target(std::move(*cluster));
+    } catch (const EnvError& error) { reason = error.what(); }
   console.tell(fmt::format("measuring the CPU, because {}", reason));
   return cpu_target();
 }

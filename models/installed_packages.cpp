@@ -89,7 +89,7 @@ std::vector<fs::path> package_folders(const fs::path& prefix) {
   return out;
 }
 
-StackVersions installed_versions() {
+std::variant<StackVersions, std::string> find_installed_versions() {
   std::vector<std::string> asked;
   for (const fs::path& prefix : prefixes()) {
     StackVersions versions;
@@ -102,10 +102,15 @@ StackVersions installed_versions() {
       if (library.is_optional) versions.try_emplace(library.name, *as_version(kNoVersion));
     return versions;
   }
-  const std::string problem =
-      asked.empty() ? "no Python was found: $VIRTUAL_ENV and $CONDA_PREFIX are unset, and $PATH has no python3"
-                    : fmt::format("none of the known libraries is installed under {}", fmt::join(asked, ", "));
-  throw InputError("--versions", problem, "activate the environment that trains, or give versions: transformers=4.57");
+  return asked.empty() ? "no Python was found: $VIRTUAL_ENV and $CONDA_PREFIX are unset, and $PATH has no python3"
+                       : fmt::format("none of the known libraries is installed under {}", fmt::join(asked, ", "));
+}
+
+StackVersions installed_versions() {
+  auto found = find_installed_versions();
+  if (StackVersions* const versions = std::get_if<StackVersions>(&found)) return std::move(*versions);
+  throw InputError("--versions", std::get<std::string>(found),
+                   "activate the environment that trains, or give versions: transformers=4.57");
 }
 
 }  // namespace gpuplan

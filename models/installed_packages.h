@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "models/stack.h"
@@ -14,7 +15,9 @@ namespace gpuplan {
 std::vector<std::filesystem::path> package_folders(const std::filesystem::path& prefix);
 
 /// Finds the libraries of data/stack. Asks $VIRTUAL_ENV, then $CONDA_PREFIX, then the Python on $PATH; the first that
-/// has one of them answers. Throws InputError naming --versions and the places where none was found.
+/// has one of them answers; else says where none was found.
+std::variant<StackVersions, std::string> find_installed_versions();
+/// The same where they were asked for. Throws InputError naming --versions.
 StackVersions installed_versions();
 
 }  // namespace gpuplan

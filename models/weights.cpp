@@ -23,12 +23,6 @@ std::int64_t LayerKind::elements() const { return sum(tensors); }
 
 std::int64_t ModelWeights::num_of_kind(std::size_t kind) const { return std::count(order.begin(), order.end(), kind); }
 
-std::int64_t ModelWeights::largest_layer_elements() const {
-  std::int64_t most = 0;
-  for (const LayerKind& kind : kinds) most = std::max(most, kind.elements());
-  return most;
-}
-
 std::int64_t ModelWeights::before_elements() const { return sum(before); }
 std::int64_t ModelWeights::after_elements() const { return sum(after); }
 

@@ -121,7 +121,6 @@ struct ModelWeights {
   std::int64_t num_layers() const { return std::int64_t(order.size()); }
   std::int64_t num_of_kind(std::size_t kind) const;
   const LayerKind& layer(std::int64_t position) const { return kinds[order[std::size_t(position)]]; }
-  std::int64_t largest_layer_elements() const;
   std::int64_t before_elements() const;
   std::int64_t after_elements() const;
   std::int64_t part_elements(ModelPart part) const;

@@ -182,7 +182,7 @@ GemmLibrary gemm_library() {
 DeviceFacts cpu_facts(int num_threads) {
   const GemmLibrary library = gemm_library();
   DeviceFacts facts{.kind = DeviceKind::Cpu,
-                    .name = read_processor_facts().name,
+                    .name = find_processor_facts().value_or(ProcessorFacts{}).name,
                     .architecture = library.instructions,
                     .memory = total_host_memory(),
                     .memory_free = free_host_memory(),
