@@ -1,11 +1,12 @@
-# tests/fuzz/<name>_fuzz.cpp: one target per parser. Every build replays the kept inputs, tests/fuzz/corpus/<name>/, through
+# tests/fuzz/<name>_fuzz.cpp: `answer` is the whole program; the others call parsers of it, which take thousands of inputs in the time of
+# one question, or hold what was read against a law that no answer shows. Every build replays the kept inputs, tests/fuzz/corpus/<name>/, through
 # it as a test. With GPUPLAN_FUZZ (Clang) it is a libFuzzer program too; `./check --fuzz` builds (target `fuzzers`) and runs them.
 option(GPUPLAN_FUZZ "build the fuzz targets with libFuzzer" OFF)
 
 function(gpuplan_fuzz_program program source)
   add_executable(${program} ${source} ${ARGN})
   target_include_directories(${program} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  target_link_libraries(${program} PRIVATE gpuplan_run gpuplan_validate gpuplan_search gpuplan_ecosystem)
+  target_link_libraries(${program} PRIVATE gpuplan_execute)
   gpuplan_warnings(${program})
   set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
 endfunction()
@@ -34,7 +35,7 @@ foreach(source ${fuzz_sources})
   if(GPUPLAN_FUZZ)
     gpuplan_fuzz_program(${target} ${source})
     target_link_options(${target} PRIVATE -fsanitize=fuzzer)
-    if(name MATCHES "^(config|plan|estimate|points|from|checkpoint)$")  # JSON
+    if(name MATCHES "^(config|estimate|from|checkpoint)$")  # JSON
       target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz/json_mutator.cpp)
     endif()
     add_dependencies(fuzzers ${target})
