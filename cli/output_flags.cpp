@@ -91,8 +91,16 @@ fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.
 
 /// A file that makes its folder a model or an adapter.
 bool is_of_model(const std::string& name) {
-  constexpr std::array kFiles{"config.json",        "generation_config.json", "tokenizer.json",
-                              "tokenizer.model",    "tokenizer_config.json",  "special_tokens_map.json",
+  constexpr std::array kFiles{"config.json",
+                              "generation_config.json",
+                              "tokenizer.json",
+                              "tokenizer.model",
+                              "tokenizer_config.json",
+                              "special_tokens_map.json",
+                              "added_tokens.json",
+                              "vocab.json",
+                              "merges.txt",
+                              "chat_template.jinja",
                               "adapter_config.json"};
   return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
          std::ranges::find(kFiles, name) != kFiles.end();

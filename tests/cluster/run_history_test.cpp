@@ -87,6 +87,18 @@ TEST_CASE("run history: an odd run among many changes little, and nothing is cor
   CHECK(correction_for(std::vector<RunRecord>(20, run(0.01)), 2).time == doctest::Approx(0.5));
 }
 
+TEST_CASE("run history: the latest 25 runs count, and no earlier one") {
+  std::vector<RunRecord> runs(100, run(1.8));
+  runs.insert(runs.end(), 25, run(1.2));
+  const RunCorrection now = correction_for(runs, 2), fresh = correction_for(std::vector<RunRecord>(25, run(1.2)), 2);
+  CHECK(now.time == fresh.time);
+  std::vector<RunRecord> half(12, run(1.8));  // of 25
+  half.insert(half.end(), 13, run(1.2));
+  CHECK(correction_for(half, 2).time == fresh.time);
+  half.insert(half.begin(), 50, run(1.8));
+  CHECK(correction_for(half, 2).time == fresh.time);
+}
+
 TEST_CASE("run history: corrected predictions settle at the truth instead of swinging around it") {
   // The machine takes 1.3 times what the profile alone says, and holds 600 bytes more.
   std::vector<RunRecord> runs;

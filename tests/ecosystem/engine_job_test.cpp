@@ -87,6 +87,8 @@ TEST_CASE("run --engine slurm: secrets stand in variables of sbatch and not in t
   CHECK(file->content.find("\"$GPUPLAN_ARGUMENT_2\"") != std::string::npos);
   REQUIRE(job.commands.size() == 1);
   CHECK(variable(job.commands.front(), "GPUPLAN_ARGUMENT_2") == "hf_123456");
+  CHECK(job.commands.front().words ==
+        Words{"slurm", "--wait", "--parsable", "--chdir=/jobs/one", "/jobs/one/job.sbatch"});
 }
 
 TEST_CASE("run --engine: each launcher is called with the plan's processes and the script behind them") {
@@ -130,6 +132,19 @@ TEST_CASE("run --engine without a script: the shipped one, or plain PyTorch wher
   CHECK(ends_with(job.commands.front().words, {"/jobs/one/train_sft.py", "/jobs/one/sft.yaml", "--data=rows.jsonl"}));
   CHECK(job_file(job, "gpuplan_metrics.py"));
   CHECK(parse_yaml11(job_file(job, "sft.yaml")->content, "s")->root["lora_r"] == 8);
+  for (const char* engine : {"accelerate", "deepspeed", "slurm"}) {
+    CAPTURE(engine);
+    question.engine = engine, question.launcher = {engine};
+    job = plan_engine(engine_plan("zero2"), question, kPlanMark);
+    REQUIRE_MESSAGE(!job.is_refused(), job.refusal);
+    CHECK(job.script == "train_sft.py");
+    const ExportedFile* const batch = job_file(job, "job.sbatch");  // which holds the command of Slurm's job
+    if (batch)
+      CHECK(batch->content.find("train_sft.py") != std::string::npos);
+    else
+      CHECK(
+          ends_with(job.commands.front().words, {"/jobs/one/train_sft.py", "/jobs/one/sft.yaml", "--data=rows.jsonl"}));
+  }
 }
 
 TEST_CASE("run --engine on several machines: a command per host, and --hosts is needed") {

@@ -148,13 +148,17 @@ namespace {
 
 constexpr const char* kBySignal = "was killed by signal 9";
 
-/// Kills rank 1 of a launcher's two, a while after both have begun; what run_engine makes of it. Whatever else would
-/// end the job takes an hour.
-void kill_rank(const std::string& of_launcher, const std::string& of_rank, const std::string& said) {
+constexpr const char* kSleeps = "exec sleep 3600\n";
+/// Until the test says so.
+constexpr const char* kFails = "while ! [ -e \"$1/fail-$RANK\" ]; do sleep 0.1; done\nexit 7\n";
+
+/// Kills rank 1 of a launcher's two, or lets it fail, a while after both have begun; what run_engine makes of it.
+/// Whatever else would end the job takes an hour.
+void kill_rank(const std::string& of_launcher, const std::string& of_rank, const std::string& said,
+               const std::string& works = kSleeps) {
   const test::ScratchFolder scratch;
   const std::string folder = scratch.path().string();
-  const std::string rank =
-      script_of(scratch, "rank", "#!/bin/sh\n" + of_rank + "echo $$ > \"$1/pid-$RANK\"\nexec sleep 3600\n");
+  const std::string rank = script_of(scratch, "rank", "#!/bin/sh\n" + of_rank + "echo $$ > \"$1/pid-$RANK\"\n" + works);
   const std::string start = "setsid " + rank + " " + folder + " &\n";
   const std::string launcher =
       script_of(scratch, "launcher", "#!/bin/sh\nRANK=0 " + start + "RANK=1 " + start + of_launcher);
@@ -166,7 +170,8 @@ void kill_rank(const std::string& of_launcher, const std::string& of_rank, const
       std::ifstream(scratch.path() / "pid-1") >> killed;
     }
     std::this_thread::sleep_for(std::chrono::seconds(3));  // both ranks are known
-    if (killed > 0) kill(killed, SIGKILL);
+    append_line(scratch.path() / "fail-1", "");
+    if (killed > 0 && works == kSleeps) kill(killed, SIGKILL);
   });
   const EngineOutcome outcome = run_engine(engine_run(scratch, {launcher}), echo, err);
   killer.join();
@@ -194,6 +199,12 @@ TEST_CASE("a rank that has told that it began and is gone without a word is name
   kill_rank("sleep 3600\n",
             "echo \"{\\\"event\\\": \\\"begin\\\", \\\"pid\\\": $$}\" > \"$GPUPLAN_METRICS/rank-$RANK.jsonl\"\n",
             "has died");
+}
+
+TEST_CASE("a rank that fails under a launcher that does not look is named, and nothing is left") {
+  kill_rank("exec sleep 3600\n",
+            "echo \"{\\\"event\\\": \\\"begin\\\", \\\"pid\\\": $$}\" > \"$GPUPLAN_METRICS/rank-$RANK.jsonl\"\n",
+            "ended with exit code 7", kFails);
 }
 
 TEST_CASE("pre-flight: interpreters by the first line, packages, ports, files, disk") {

@@ -82,6 +82,15 @@ TEST_CASE("gpu check: a rank takes the GPU of its place, or the only one that it
   check_mentions(error_text<EnvError>([] { gpu_index(0, 0); }), "CUDA_VISIBLE_DEVICES");
 }
 
+TEST_CASE("gpu check: GPUs are counted by PCI bus, unless the user has said how") {
+  const Environment none(Variables{});
+  count_gpus_by_bus();
+  CHECK(std::string(std::getenv("CUDA_DEVICE_ORDER")) == "PCI_BUS_ID");
+  setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST", 1);
+  count_gpus_by_bus();
+  CHECK(std::string(std::getenv("CUDA_DEVICE_ORDER")) == "FASTEST_FIRST");
+}
+
 TEST_CASE("gpu check: what NVML says of this machine, in the order of CUDA_VISIBLE_DEVICES; nothing without a driver") {
   {
     const Environment none(Variables{{"GPUPLAN_NVML", "/nonexistent/libnvidia-ml.so.1"}});

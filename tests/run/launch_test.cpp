@@ -1,11 +1,14 @@
 #include "run/launch.h"
 
+#include <sstream>
+
 #include <doctest/doctest.h>
 
 #include "base/error.h"
 #include "device/mpi_command.h"
 #include "run/environment.h"
 #include "run/files/error_text.h"
+#include "run/supervise.h"
 
 using namespace gpuplan;
 using test::check_mentions;
@@ -119,4 +122,19 @@ TEST_CASE("launch: variables that contradict each other are named") {
 TEST_CASE("launch: where there is no mpirun, the error says what to install") {
   const Environment none(Variables{{"PATH", "/nonexistent"}});
   check_mentions(error_text<EnvError>([] { const MpiLaunch mpi("to run"); }), "openmpi-bin");
+}
+
+TEST_CASE("launch: srun's ranks on CPUs need PMIx, and torchrun's are those of the plan, on one machine") {
+  const RankLaunch plan{.num_ranks = 2, .gpus = {}, .arguments = {"run"}};
+  std::ostringstream out, err;
+  const auto refusal = [&](const LaunchedRank& launched) {
+    return error_text<InputError>([&] { static_cast<void>(launch_ranks(plan, launched, out, err)); });
+  };
+  check_mentions(refusal({.launcher = Launcher::Slurm, .size = 2, .has_mpi = false}), "srun --mpi=pmix");
+  check_mentions(refusal({.launcher = Launcher::Torchrun, .size = 4, .local_size = 4}),
+                 "started 4 processes, 4 of them here, and the plan has 2 CPU ranks");
+  check_mentions(refusal({.launcher = Launcher::Torchrun, .size = 2, .local_size = 1}), "1 of them here");
+  // these are the plan's: ranks themselves, and one that leaves it to the first
+  CHECK(!launch_ranks(plan, {.launcher = Launcher::Slurm, .size = 2, .has_mpi = true}, out, err));
+  CHECK(launch_ranks(plan, {.launcher = Launcher::Torchrun, .rank = 1, .size = 2, .local_size = 2}, out, err) == 0);
 }

@@ -30,6 +30,7 @@ struct NativeCase {
   std::int64_t lora_rank = 3;  // like the widths, divides by nothing
   ModelSpec model = odd_llama();
   Offload offload{};
+  bool double_quant = true;  // of NF4
 
   std::string name() const {
     constexpr std::array kMethods{"full", "lora", "qlora"};
@@ -49,6 +50,7 @@ inline Recipe recipe_of(const NativeCase& c) {
   r.lora.alpha = 2 * double(c.lora_rank);
   if (c.precision == Precision::Fp32) r.lora.base_dtype = Dtype::F32;
   if (c.method == Method::Qlora) r.quant.kind = BaseQuant::Nf4;
+  r.quant.double_quant = c.double_quant;
   r.precision = c.precision;
   r.optimizer = c.optimizer;
   r.micro_batch = c.micro_batch, r.grad_accum = c.grad_accum, r.seq_len = c.seq_len;

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
+#include "models/adapter_kind.h"
 #include "run/files/error_text.h"
 #include "run/native_fixture.h"
 
@@ -45,6 +46,15 @@ const std::vector<Refusal> kRefusals{
     {"dropout in the model", [](Asked& a) { a.model.attention_dropout = 0.1; }},
     {"dropout in the model", [](Asked& a) { a.model.residual_dropout = 0.1; }},
     {"dropout in the model", [](Asked& a) { a.model.mlp_dropout = 0.1; }},
+    {"vision tower", [](Asked& a) { a.model.vision.hidden_size = 64, a.model.vision.num_layers = 2; }},
+    {"quantised checkpoint", [](Asked& a) { a.model.checkpoint.method = "gptq"; }},
+    {"training of some parameters alone", [](Asked& a) { a.recipe.trained = {"lm_head"}; }},
+    {"fake quantisers", [](Asked& a) { a.recipe.qat = Qat::Int4; }},
+    {"experts as linears", [](Asked& a) { adapter(a), a.recipe.lora.linear_experts = true; }},
+    {"cuDNN", [](Asked& a) { a.recipe.attention = AttentionKernel::Cudnn; }},
+    {"FlashAttention 3", [](Asked& a) { a.recipe.attention = AttentionKernel::Flash3; }},
+    {"torch.compile", [](Asked& a) { a.recipe.torch_compile = true; }},
+    {"attention within groups", [](Asked& a) { a.recipe.attention_groups = 4; }},
     {"lion", [](Asked& a) { a.recipe.optimizer = "lion"; }},
     {"adafactor", [](Asked& a) { a.recipe.optimizer = "adafactor"; }},
     {"sgd", [](Asked& a) { a.recipe.optimizer = "sgd"; }},
@@ -95,6 +105,20 @@ TEST_CASE("native support: what the executor lacks is named, with an engine that
     check_mentions(text, refusal.mentions);
     check_mentions(text, "accelerate");
   }
+}
+
+TEST_CASE("native support: every kind of adapters but LoRA is refused by its name") {
+  int num_kinds = 0;
+  for (const AdapterKind& kind : adapter_kinds()) {
+    if (kind.is_lora()) continue;
+    CAPTURE(kind.name);
+    Asked asked;
+    adapter(asked), asked.recipe.lora.kind = kind.name;
+    const std::string text = error_text<InputError>([&] { check_native(asked.model, asked.recipe, asked.strategy); });
+    check_mentions(text, "the native executor has no " + kind.title);
+    ++num_kinds;
+  }
+  CHECK(num_kinds > 5);
 }
 
 TEST_CASE("native support: the families, recipes and strategies that it has are not refused") {

@@ -92,6 +92,14 @@ TEST_CASE("rendezvous address: mpirun's ranks meet on their machine; on several,
   CHECK(address_in(with(spread, {{"MASTER_ADDR", "node1"}})).host == "node1");
 }
 
+TEST_CASE("rendezvous address: the port beside MASTER_PORT, or GPUPLAN_PORT, is that of srun and mpirun, too") {
+  for (const Variables& ranks : {kSlurm, kMpi}) {
+    CHECK(address_in(with(ranks, {{"MASTER_PORT", "29500"}})).port == 29501);
+    CHECK(address_in(with(ranks, {{"MASTER_PORT", "65535"}})).port == 65534);
+    CHECK(address_in(with(ranks, {{"MASTER_PORT", "29500"}, {"GPUPLAN_PORT", "5000"}})).port == 5000);
+  }
+}
+
 TEST_CASE("rendezvous address: what is missing or no port is named") {
   Variables lost = kTorchrun;
   lost.erase("MASTER_ADDR");

@@ -27,7 +27,11 @@ TEST_CASE(
   other.timed_steps = 2;
   CHECK_FALSE(run_record(other, profile, "2026-11-23"));
   other = report;
-  other.time = {{"step", 0.003, 0.0015}};
+  other.timed_steps = 3;
+  CHECK(run_record(other, profile, "2026-11-23"));
+  other.time = {{"step", 0.003, 0.005}};
+  CHECK(run_record(other, profile, "2026-11-23"));
+  other.time = {{"step", 0.003, 0.0049}};
   CHECK_FALSE(run_record(other, profile, "2026-11-23"));
   profile.measured = nullptr;
   CHECK_FALSE(run_record(report, profile, "2026-11-23"));

@@ -101,6 +101,47 @@ TEST_CASE("… in bf16-mixed, where sums in another order round to 8 bits" * nee
   compare_all(cpu_backend(), 1e-2, kSomeSteps, [](NativeCase& c) { c.precision = Precision::Bf16Mixed; });
 }
 
+TEST_CASE("… in bf16-true, where weights round to 8 bits after every step" * needs_cpu()) {
+  compare_all(cpu_backend(), 2e-2, kSomeSteps, [](NativeCase& c) { c.precision = Precision::Bf16True; }, {2});
+}
+
+TEST_CASE("bf16-true: weights, gradients and AdamW's states take 2 bytes each, on every strategy" * needs_cpu()) {
+  for (NativeCase c : every_case({1, 2})) {
+    if (c.method != Method::Full) continue;
+    CAPTURE(c.name());
+    const auto wide = train_on_threads(c, short_run(1), cpu_backend());
+    c.precision = Precision::Bf16True;
+    const auto narrow = train_on_threads(c, short_run(1), cpu_backend());
+    for (std::size_t rank = 0; rank < wide.ranks.size(); ++rank) {
+      const Bytes state = narrow.ranks[rank].outcome.persistent;
+      CHECK(state == narrow.ranks[rank].predicted.resident);
+      CHECK(double(state.count) ==
+            doctest::Approx(0.5 * double(wide.ranks[rank].outcome.persistent.count)).epsilon(0.01));
+    }
+  }
+}
+
+TEST_CASE("QLoRA without double quantisation is the same on every strategy, and keeps scales of 4 bytes" *
+          needs_cpu()) {
+  const ScratchFolder scratch;
+  const TrainingOptions options = uneven_lines(scratch, kSomeSteps);
+  NativeCase base{.method = Method::Qlora};
+  const auto with = train_on_threads(alone(base, 2), options, cpu_backend());
+  base.double_quant = false;
+  const auto without = train_on_threads(alone(base, 2), options, cpu_backend());
+  CHECK(without.losses() != with.losses());
+  CHECK(worst_relative(without.losses(), with.losses()) < 1e-2);
+  CHECK(without.ranks[0].outcome.persistent > with.ranks[0].outcome.persistent);
+  for (NativeCase c : every_case({2})) {
+    if (c.method != Method::Qlora) continue;
+    c.double_quant = false;
+    CAPTURE(c.name());
+    const ThreadRun run = train_on_threads(shared(c, 2), options, cpu_backend());
+    CHECK(worst_relative(run.losses(), without.losses()) < 1e-5);
+    for (const RankOutcome& rank : run.ranks) CHECK(rank.outcome.persistent == rank.predicted.resident);
+  }
+}
+
 TEST_CASE("checkpointing changes memory and not one bit of the losses" * needs_cpu()) {
   for (const Method method : kMethods) {
     NativeCase c{.method = method, .micro_batch = 2};

@@ -18,6 +18,16 @@ awk -v f="$first" -v l="$last" -v a="$after" -v b="$before" 'BEGIN { exit !(l < 
 rm -rf gpuplan-demo
 "$gpuplan" run --demo --gpus 2xcpu --strategy fsdp --max-steps 20 >out.txt 2>err.txt || { cat out.txt err.txt; exit 1; }
 grep -q '^adapter read back' out.txt
+# Flags beside --demo replace the demo's own: its method, its model and its learning rate.
+rm -rf gpuplan-demo
+"$gpuplan" run --demo --full --gpus 1xcpu --max-steps 3 --lr 5e-5 --schedule constant --warmup 0 --metrics full.jsonl >out.txt 2>err.txt || { cat out.txt err.txt; exit 1; }
+[[ -s gpuplan-demo/model.safetensors && ! -e gpuplan-demo/adapter_config.json ]]
+[[ $(grep -c '"lr": *5e-05' full.jsonl) == 3 ]] || { echo "--lr beside --demo is not taken"; cat full.jsonl; exit 1; }
+mv gpuplan-demo own-model
+"$gpuplan" run --demo --lora=r=3 --model own-model --gpus 1xcpu --max-steps 3 >out.txt 2>err.txt || { cat out.txt err.txt; exit 1; }
+grep -q '"r": *3,' gpuplan-demo/adapter_config.json || { echo "--lora beside --demo is not taken"; cat gpuplan-demo/adapter_config.json; exit 1; }
+grep -q 'own-model' gpuplan-demo/adapter_config.json || { echo "--model beside --demo is not taken"; cat gpuplan-demo/adapter_config.json; exit 1; }
+rm -rf gpuplan-demo
 # On a processor with AVX2 alone 16-bit products are made by conversion (device/cpu/widened_gemm.h): weights of 2 bytes and the memory
 # that was predicted, losses that differ from those of fp32 and end within 2 % of them, the same bits each time.
 export GPUPLAN_CPU_VARIANT=avx2 ONEDNN_MAX_CPU_ISA=AVX2

@@ -4,6 +4,10 @@
 #include <fstream>
 #include <sstream>
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
@@ -125,6 +129,64 @@ TEST_CASE("run --engine: exit codes, checks, files that are not ours") {
   done = place.run({"run", "plan.json", "--engine", "accelerate", "--", "train.py"});
   CHECK(done.code == 2);
   CHECK(text_of_file(place.path() / "gpuplan-job" / "accelerate.yaml") == "mine: true\n");
+}
+
+TEST_CASE("run --engine: an out-of-memory message is compared with the prediction, and metrics stay in --job") {
+  Place place;
+  write_program(place.path() / "bin" / "torchrun",
+                "#!/bin/sh\n"
+                "echo '{\"event\": \"step\", \"step\": 1, \"loss\": 1.5, \"step_seconds\": 0.1}' > "
+                "\"$GPUPLAN_METRICS/rank-0.jsonl\"\necho \"${PYTHONPATH%%:*}\" > path\n"
+                "echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
+                "capacity of 23.64 GiB of which 1.20 GiB is free. Of the allocated memory 20.00 GiB is allocated by "
+                "PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.' >&2\nexit 1\n");
+  const Finished done = place.run({"run", "plan.json", "--engine", "torchrun", "--job", "job", "--", "train.py"});
+  CHECK(done.code == 3);
+  for (const char* part : {"out of memory", "2.0 GiB", "torchrun ended with exit code 1"})
+    CHECK_MESSAGE(done.err.find(part) != std::string::npos, done.err);
+  const std::string path = text_of_file(place.path() / "path");  // where a script of one's own finds the callback
+  CHECK(fs::exists(fs::path(path.substr(0, path.find('\n'))) / "gpuplan_metrics.py"));
+  CHECK(text_of_file(place.path() / "job" / "metrics" / "rank-0.jsonl").find("\"loss\": 1.5") != std::string::npos);
+}
+
+TEST_CASE("run --engine: what is missing is told at once, with exit code 3, and nothing is started") {
+  Place place;
+  const Words words{"run", "plan.json", "--engine", "accelerate", "--", "train.py"};
+  const auto refused = [&](const Words& asked, const std::string& said) {
+    const Finished done = place.run(asked);
+    CAPTURE(said);
+    CHECK(done.code == 3);
+    CHECK_MESSAGE(done.err.find("nothing was started: ") != std::string::npos, done.err);
+    CHECK_MESSAGE(done.err.find(said) != std::string::npos, done.err);
+    CHECK(place.arguments().empty());
+    CHECK_FALSE(fs::exists(place.path() / "gpuplan-job"));
+  };
+  const std::string python = text_of_file(place.path() / "bin" / "python3");
+  write_program(place.path() / "bin" / "python3", "#!/bin/sh\necho '{\"torch\": \"2.6.0\"}'\n");
+  refused(words, "python3 has no accelerate (");
+  write_program(place.path() / "bin" / "python3",
+                "#!/bin/sh\necho '{\"torch\": \"2.6.0\", \"accelerate\": \"0.1\"}'\n");
+  refused(words, "accelerate 0.1 is older than ");
+  write_program(place.path() / "bin" / "python3", python);
+
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t size = sizeof address;
+  REQUIRE(bind(listener, reinterpret_cast<const sockaddr*>(&address), size) == 0);
+  REQUIRE(listen(listener, 1) == 0);
+  REQUIRE(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  const std::string port = std::to_string(ntohs(address.sin_port));
+  refused({"run", "plan.json", "--engine", "torchrun", "--port", port, "--", "train.py"},
+          "port " + port + " is taken on this machine");
+  close(listener);
+
+  refused({"run", "--model", "smollm2-135m", "--lora", "--gpus", "2xA6000", "--strategy", "ddp", "--engine", "torchrun",
+           "--", "train.py"},
+          "NVIDIA");  // no driver on a machine without GPUs, others than the plan's on one that has some
+  fs::remove(place.path() / "bin" / "accelerate");  // nor has Python its module
+  write_program(place.path() / "bin" / "python3", "#!/bin/sh\necho '{}'\n");
+  refused(words, "accelerate is not on the PATH");
 }
 
 TEST_CASE("run --engine: Ctrl-C ends the launcher, with exit code 3") {

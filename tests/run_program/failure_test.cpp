@@ -48,7 +48,9 @@ TEST_CASE("failure: a rank that hangs is named and the others are stopped") {
   kill(rank, SIGSTOP);
   const Finished f = run.wait();
   CHECK(f.code == 3);
-  check_has(f.err, "rank 1");
+  const std::string said = "rank 1 (process " + std::to_string(rank) + ") has not answered for ";
+  check_has(f.err, said);
+  CHECK(std::atoi(f.err.substr(std::min(f.err.size(), f.err.find(said) + said.size())).c_str()) >= 10);  // seconds
   CHECK(run.num_processes() == 0);
 }
 
@@ -162,8 +164,9 @@ TEST_CASE("failure: what asks a run to end, or a rank of it, saves, and --resume
     bool is_to_rank = false;
   };
   for (const auto& [signal, ranks, is_to_rank] :
-       {Stop{SIGINT, ""}, Stop{SIGHUP, ""}, Stop{SIGUSR2, ""}, Stop{SIGINT, kTwoRanks}, Stop{SIGTERM, kTwoRanks, true},
-        Stop{SIGUSR1, kTwoRanks}, Stop{SIGUSR2, " --gpus 3xcpu --strategy ddp"}}) {
+       {Stop{SIGINT, ""}, Stop{SIGHUP, ""}, Stop{SIGUSR2, ""}, Stop{SIGINT, kTwoRanks}, Stop{SIGTERM, kTwoRanks},
+        Stop{SIGTERM, kTwoRanks, true}, Stop{SIGHUP, kTwoRanks, true}, Stop{SIGUSR1, kTwoRanks},
+        Stop{SIGUSR2, " --gpus 3xcpu --strategy ddp"}}) {
     CAPTURE(signal);
     CAPTURE(ranks);
     const SmallRun r;
@@ -183,6 +186,35 @@ TEST_CASE("failure: what asks a run to end, or a rank of it, saves, and --resume
     CHECK(rest.code == 0);
     CHECK(std::int64_t(r.metrics().size()) == done + 3);
   }
+}
+
+TEST_CASE(
+    "failure: what asks a run without --output to end ends it after its step, and a second one ends ranks at once") {
+  for (const std::string ranks : {"", kTwoRanks}) {
+    CAPTURE(ranks);
+    const SmallRun r;
+    Process run(r.command(kLong + ranks), r.path());
+    REQUIRE(has_begun(r));
+    run.signal(SIGHUP);
+    const Finished f = run.wait();
+    CAPTURE(f.err);
+    CHECK(f.code == 3);
+    CHECK(r.content("metrics.jsonl").ends_with("}\n"));
+    for (const auto& item : std::filesystem::directory_iterator(r.path()))
+      CHECK(item.path().filename().string().find("checkpoint") == std::string::npos);
+  }
+  const SmallRun r;
+  Process run(r.command(std::string(kLong) + kTwoRanks + " --output " + r.at("out")), r.path());
+  REQUIRE(has_begun(r));
+  kill(run.rank(1), SIGSTOP);  // so that the step that is to be saved does not end
+  run.signal(SIGINT);
+  sleep_seconds(0.3);  // two signals of one number that arrive together are one
+  run.signal(SIGINT);
+  const Finished f = run.wait();
+  CAPTURE(f.err);
+  CHECK(f.code == 3);
+  CHECK(f.err.find("has not answered") == std::string::npos);  // it did not wait for the hanging rank to be noticed
+  CHECK(run.num_processes() == 0);
 }
 
 TEST_CASE("failure: a full disk is told, and nothing half-written stays") {
@@ -224,11 +256,14 @@ TEST_CASE("failure: a limit on file sizes, and a file that is cut off while it i
 TEST_CASE("failure: a loss that is no number ends the run with its step") {
   const SmallRun r;
   for (const std::string ranks : {"", kTwoRanks}) {
-    const Finished f = r.run("--full --lr 1e18 --clip 0 --output " + r.at("out") + ranks);
+    const Finished f = r.run("--full --lr 1e18 --clip 0 --save-every 1 --output " + r.at("out") + ranks);
     CHECK(f.code == 3);
     check_has(f.err, "step 2");
     check_has(f.err, "diverged");
+    CHECK(std::filesystem::exists(r.at("out/checkpoint-1")));  // from before
+    CHECK(!std::filesystem::exists(r.at("out/checkpoint-2")));
     CHECK(!std::filesystem::exists(r.at("out/model.safetensors")));
+    std::filesystem::remove_all(r.at("out"));
   }
 }
 

@@ -1,9 +1,11 @@
 // A run's output folder is taken away from it between two of its calls, and another gets the name: nothing is written
 // there. GPUPLAN_FAULTS tries it before every call.
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 
 #include "run_program/small_run.h"
 
@@ -107,20 +109,52 @@ TEST_CASE("folder: a run whose lock was removed is not joined by a second one") 
   CHECK(first.is_running());
 }
 
-TEST_CASE("folder: a run whose folder or lock is taken away ends with 3 at its next save") {
+namespace {
+
+std::set<std::string> names_in(const fs::path& folder) {
+  std::set<std::string> out;
+  for (const auto& item : fs::directory_iterator(folder)) out.insert(item.path().filename());
+  return out;
+}
+
+/// Stops a run that saves every `save_every` steps between two saves, after the first.
+bool stop_between_saves(const SmallRun& r, const Process& run, std::int64_t save_every) {
+  for (const double until = now() + kPatience; now() < until; sleep_seconds(0.02)) {
+    run.signal(SIGSTOP);
+    sleep_seconds(0.02);  // for the signal to arrive
+    const std::string lines = r.content("metrics.jsonl");
+    const std::int64_t steps = std::ranges::count(lines, '\n');
+    // a step's line is written before its checkpoint, and the next one after it
+    if (steps > save_every && steps % save_every != 0) return true;
+    run.signal(SIGCONT);
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("folder: a run whose folder or lock is taken away ends with 3 at its next save, which is not made") {
   for (const bool is_lock : {false, true}) {
     CAPTURE(is_lock);
     const SmallRun r;
-    Process run(r.command("--full --max-steps 1000000 --save-every 50 --keep 1 --output " + r.at("out")), r.path());
-    for (const double until = now() + kPatience; now() < until && !fs::exists(r.at("metrics.jsonl"));)
-      sleep_seconds(0.02);
+    Process run(r.command("--full --max-steps 1000000 --save-every 50 --output " + r.at("out")), r.path());
+    REQUIRE(stop_between_saves(r, run, 50));
     if (is_lock)
       REQUIRE(fs::remove(r.at("out/.gpuplan.lock")));
     else
       fs::rename(r.at("out"), r.at("moved"));
+    const fs::path folder = r.at(is_lock ? "out" : "moved");
+    std::set<std::string> before = names_in(folder);
+    run.signal(SIGCONT);
     const Finished f = run.wait();
     CHECK(f.code == 3);
     check_has(f.err, is_lock ? "was removed while this run held it" : "is no longer the folder");
+    before.erase(".gpuplan.lock");
+    std::set<std::string> after = names_in(folder);
+    after.erase(".gpuplan.lock");
+    CHECK(after == before);
+    CHECK(before.contains("checkpoint-50"));
+    if (!is_lock) CHECK(!fs::exists(r.at("out")));
   }
 }
 

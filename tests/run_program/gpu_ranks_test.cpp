@@ -121,21 +121,29 @@ TEST_CASE("gpu ranks: a supervisor that is killed takes its ranks with it") {
   CHECK(run.num_processes() == 0);
 }
 
-TEST_CASE("gpu ranks: Ctrl-C saves on all of them, and --resume goes on from there") {
-  const SmallRun r;
-  const PretendMachine machine(r);
-  const std::string flags = "--full --schedule constant --gpus 2xA6000 --strategy fsdp --output " + r.at("out");
-  Process run(r.command(flags + " --max-steps 1000000"), r.path());
-  REQUIRE(has_begun_on_gpus(r));
-  run.signal(SIGINT);
-  const Finished f = run.wait();
-  CAPTURE(f.err);
-  CHECK(f.code == 3);
-  check_has(f.err, "saving after this step");
-  const auto done = std::int64_t(r.metrics().size());
-  CHECK(std::filesystem::exists(r.at("out/checkpoint-" + std::to_string(done))));
-  CHECK(r.run(flags + " --resume --max-steps " + std::to_string(done + 3)).code == 0);
-  CHECK(std::int64_t(r.metrics().size()) == done + 3);
+TEST_CASE("gpu ranks: what asks a run to end, or a rank of it, saves on all, and --resume goes on from there") {
+  for (const auto& [signal, is_to_rank] :
+       {std::pair{SIGINT, false}, std::pair{SIGHUP, false}, std::pair{SIGUSR2, false}, std::pair{SIGTERM, true},
+        std::pair{SIGUSR1, true}}) {
+    CAPTURE(signal);
+    const SmallRun r;
+    const PretendMachine machine(r);
+    const std::string flags = "--full --schedule constant --gpus 2xA6000 --strategy fsdp --output " + r.at("out");
+    Process run(r.command(flags + " --max-steps 1000000"), r.path());
+    REQUIRE(has_begun_on_gpus(r));
+    if (is_to_rank)
+      kill(run.rank(1, "GPUPLAN_RANK"), signal);
+    else
+      run.signal(signal);
+    const Finished f = run.wait();
+    CAPTURE(f.err);
+    CHECK(f.code == 3);
+    if (!is_to_rank) check_has(f.err, "saving after this step");
+    const auto done = std::int64_t(r.metrics().size());
+    CHECK(std::filesystem::exists(r.at("out/checkpoint-" + std::to_string(done))));
+    CHECK(r.run(flags + " --resume --max-steps " + std::to_string(done + 3)).code == 0);
+    CHECK(std::int64_t(r.metrics().size()) == done + 3);
+  }
 }
 
 TEST_CASE("gpu ranks: what all ranks meet is said once, what one meets is said by that one, at once") {
@@ -199,4 +207,28 @@ TEST_CASE("gpu ranks: without NVML the opened GPU is compared with the plan") {
   CHECK(f.code == 2);
   check_has(f.err, "here are 1x NVIDIA H200");
   CHECK_MESSAGE(count_of(f.err, "the plan is for") == 1, f.err);
+}
+
+TEST_CASE("gpu ranks: --gpus local is all GPUs of this machine, and without a driver that is said") {
+  const SmallRun r;
+  const std::string flags = "--full --max-steps 3 --strategy ddp --gpus local";
+  const PretendMachine machine(r);
+  r.report(flags);
+  CHECK(r.losses().size() == 3);
+  for (const char* gpu : {"gpu-0", "gpu-1"}) CHECK(std::filesystem::remove(r.at(gpu)));
+  const ScopedVariables none(std::map<std::string, std::string>{{"GPUPLAN_NVML", "/nonexistent/libnvidia-ml.so.1"}});
+  const Finished f = r.run(flags + " --metrics " + r.at("none.jsonl"));
+  CHECK(f.code == 3);
+  check_has(f.err, "no NVIDIA driver found");
+  CHECK_MESSAGE(count_of(f.err, "gpuplan:") == 1, f.err);
+  for (const char* file : {"none.jsonl", "gpu-0", "gpu-1"}) CHECK(!std::filesystem::exists(r.at(file)));
+}
+
+TEST_CASE("gpu ranks: a plan that does not fit is refused before any GPU is opened") {
+  const SmallRun r;
+  const PretendMachine machine(r);
+  const Finished f = r.run("--full --model llama-3-70b --max-steps 2 --gpus 1xA6000");
+  CHECK(f.code == 2);
+  check_has(f.err, "the plan: does not fit: ");
+  for (const char* none : {"metrics.jsonl", "gpu-0"}) CHECK(!std::filesystem::exists(r.at(none)));
 }

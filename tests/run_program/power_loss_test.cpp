@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char *kOut = "out/", *kCheckpoint = "out/checkpoint-", *kModel = "out/adapter_model.safetensors";
+constexpr const char *kOut = "out/", *kCheckpoint = "out/checkpoint-", *kModel = "out/adapter_model.safetensors",
+                     *kMetrics = "metrics.jsonl";
 
 /// What is below a folder, by its path in there.
 DiskFiles below(const DiskFiles& files, const std::string& folder) {
@@ -48,7 +49,7 @@ struct Recording {
   std::vector<DiskCall> calls;
   std::map<int, DiskFiles> checkpoints;  // as they were finished
   std::vector<int> saved;                // after so many calls, the last step whose save had returned
-  std::string model;
+  std::string model, metrics;            // as they are at the end
 };
 
 Recording record(const SmallRun& r, const std::string& flags) {
@@ -64,7 +65,8 @@ Recording record(const SmallRun& r, const std::string& flags) {
   Recording out{.calls = read_recording(r.content("recording"), r.at("disk")),
                 .checkpoints = {},
                 .saved = {0},
-                .model = r.content("disk/" + std::string(kModel))};
+                .model = r.content("disk/" + std::string(kModel)),
+                .metrics = r.content("disk/" + std::string(kMetrics))};
   const LossyDisk disk(out.calls);
   int published = 0;
   for (std::size_t i = 0; i < out.calls.size(); ++i) {
@@ -77,6 +79,13 @@ Recording record(const SmallRun& r, const std::string& flags) {
   REQUIRE(out.checkpoints.size() >= 2);
   REQUIRE(below(disk.whole(out.calls.size()), kOut).at("adapter_model.safetensors") == out.model);
   return out;
+}
+
+/// The lines of the first `count` steps.
+std::string first_lines(const std::string& text, int count) {
+  std::size_t end = 0;
+  for (int i = 0; i < count; ++i) end = text.find('\n', end) + 1;
+  return text.substr(0, end);
 }
 
 /// Which of the changes that may be lost are there: all, none, all but one, one alone, and some at random.
@@ -102,6 +111,10 @@ void check_state(const DiskFiles& files, const Recording& recording, std::size_t
     CAPTURE(step);
     CHECK_MESSAGE(inside == recording.checkpoints.at(step), "a checkpoint is not whole");
   }
+  const auto metrics = files.find(kMetrics);
+  const std::string lines = first_lines(recording.metrics, last);
+  CHECK_MESSAGE((last == 0 || (metrics != files.end() && metrics->second.starts_with(lines))),
+                "lines of metrics up to the checkpoint's step are lost");
   const auto model = files.find(kModel);
   const bool is_finished = count == recording.calls.size();
   CHECK_MESSAGE((model != files.end() || !is_finished), "the trained adapter is lost");

@@ -1,9 +1,13 @@
+#include <filesystem>
+#include <fstream>
+
 #include <doctest/doctest.h>
 
 #include "base/error.h"
 #include "run/data/examples.h"
 #include "run/data/token_files.h"
 #include "run/files/error_text.h"
+#include "sanitized.h"
 #include "scratch_folder.h"
 
 using namespace gpuplan;
@@ -44,6 +48,42 @@ std::string error_of(const std::string& name, const std::string& content,
 }
 
 }  // namespace
+
+namespace {
+
+/// Memory of this process that no file stands behind (proc(5), status: RssAnon, in kB).
+std::int64_t held_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("RssAnon:")) return std::stoll(line.substr(8)) << 10;
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("files of a gigabyte are not held in memory") {
+  constexpr std::uintmax_t kGigabyte = std::uintmax_t(1) << 30;
+  const test::ScratchFolder scratch;
+  const auto tokens = scratch.write("t.bin", "");
+  std::filesystem::resize_file(tokens, kGigabyte);
+  const auto array = scratch.write("t.npy", npy_1d("<u2", kGigabyte / 2, ""));
+  std::filesystem::resize_file(array, std::filesystem::file_size(array) + kGigabyte);
+  std::string rows;
+  while (rows.size() < std::size_t(48) << 20)
+    rows += R"({"input_ids":[1,2,3,4],"note":")" + std::string(100'000, 'x') + "\"}\n";
+  const auto lines = scratch.write("t.jsonl", rows);
+  rows = {};
+  rows.shrink_to_fit();
+  for (const auto& file : {tokens, array, lines}) {
+    CAPTURE(file.filename().string());
+    const std::int64_t before = held_bytes();
+    REQUIRE(before > 0);
+    const auto examples = open_examples({.file = file, .vocab_size = 1000, .seq_len = 4});
+    for (const std::int64_t index : {std::int64_t(0), examples->size() / 2, examples->size() - 1})
+      test::example(*examples, index, 4);
+    if (!test::kIsSanitized) CHECK(held_bytes() - before < std::int64_t(24) << 20);
+  }
+}
 
 TEST_CASE("block i begins at token i S; labels are the next tokens, the last one has none, a short rest is left out") {
   const test::ScratchFolder scratch;
