@@ -27,7 +27,9 @@ namespace fs = std::filesystem;
 bool adds_bos(const fs::path& folder) {
   const fs::path file = folder / "tokenizer_config.json";
   if (!is_there(file)) return true;
-  const nlohmann::json config = read_json_file(file);
+  const InputFile input(file);
+  require_size(std::size_t(input.size()), file.string(), kFileLimit);
+  const nlohmann::json config = parse_json(input.read(0, input.size()), file.string());
   Fields fields(config, file.string());
   const bool adds = fields.optional_flag("add_bos_token").value_or(true);
   fields.finish();

@@ -35,6 +35,11 @@ run_inside() {  # run_inside <root> <folder> <program> [argument]…
 
 unpack "${TMPDIR:-/tmp}"
 "$here/check_objects.sh" --glibc 2.31 "$folder"
+sum=$(grep -hF -- "  ${archive##*/}" "${archive%/*}"/SHA256SUMS* || true)
+if [[ -z $sum ]] || ! (cd -- "${archive%/*}" && sha256sum --quiet -c - <<<"$sum"); then
+  echo "SHA256SUMS beside $archive is not of it" >&2
+  exit 1
+fi
 for name in LICENSE NOTICE copyright gpuplan.spdx.json licences/libfmt-dev; do
   [[ -s ${program%/bin/*}/share/doc/gpuplan/$name ]] || { echo "$archive lacks share/doc/gpuplan/$name" >&2; exit 1; }
 done

@@ -10,7 +10,7 @@ complain() { echo "FAILED: $*"; failures=$((failures + 1)); }
 
 clone="$folder/a clone"
 mkdir -p -- "$clone/scripts" "$clone/docs" "$folder/bare"
-cp -- "$sources"/{gpuplan,CMakeLists.txt,CMakePresets.json} "$clone/"
+cp -- "$sources"/{gpuplan,check,CMakeLists.txt,CMakePresets.json} "$clone/"
 cp -- "$sources/scripts/setup.sh" "$clone/scripts/"
 cp -r -- "$sources/docs/help" "$sources/docs/gpuplan.1" "$clone/docs/"
 # The tools of a bare system; in bin/ what is played. No compiler, no cmake, no mpirun.
@@ -123,6 +123,24 @@ for question in 'run --model m --gpus 4xA6000' 'run --gpus=2x4090 --model m' 'ca
   # shellcheck disable=SC2086
   expect 3 "no nvcc" $question
   if [[ -s $folder/calls ]]; then complain "'$question' called $(<"$folder/calls")"; fi
+done
+
+echo "== ./check says what is missing, and installs it where it may"
+for how in option variable neither; do
+  fresh
+  code=0
+  arguments=()
+  if [[ $how == option ]]; then arguments=(--no-install); fi
+  (cd / && export PATH="$folder/bin:$folder/bare" CMAKE_PREFIX_PATH='' CXX='' TERM=dumb
+    if [[ $how == variable ]]; then export GPUPLAN_NO_INSTALL=1; fi
+    "$clone/check" ${arguments[@]+"${arguments[@]}"}) >"$folder/out" 2>&1 </dev/null || code=$?
+  out=$(<"$folder/out")
+  if [[ $how == neither ]]; then
+    if ! was_called apt-get; then complain "./check did not install: exit code $code, $out"; fi
+    continue
+  fi
+  if was_called apt-get || was_called cmake; then complain "./check with the $how called $(<"$folder/calls")"; fi
+  if [[ $code != 3 || $out != *" g++"* ]]; then complain "./check with the $how: exit code $code, $out"; fi
 done
 
 echo "== a failed installation ends the command before anything is compiled"

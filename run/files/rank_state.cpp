@@ -122,6 +122,7 @@ void read_rank_state(const fs::path& folder, const CheckpointRank& rank, const S
   if (!is_there(file))
     throw InputError(folder.string(), fmt::format("holds no state of rank {} of {}", rank.rank, rank.num_ranks),
                      "resume with as many ranks as it was written by");
+  static_cast<void>(InputFile(file));  // nothing but a file: a folder would be one of weights
   const TensorFiles files(file);
   const json manifest = read_manifest(files, file.string());
   require_origin(manifest, origin_of(rank, save), file.string());

@@ -1,6 +1,7 @@
 #include "base/files.h"
 
 #include <cstdlib>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +15,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
+#include "environment_variable.h"
 #include "scratch_folder.h"
 
 namespace gpuplan {
@@ -216,6 +218,47 @@ TEST_CASE("a folder's file whose name holds a line feed or an escape sequence is
 TEST_CASE("write_file_atomically: a full device is an error") {
   if (!fs::exists("/dev/full")) return;
   CHECK(failure_of_writing("/dev/full") == "/dev/full: writing failed: No space left on device");
+}
+
+TEST_CASE("open_temporary makes a file of its own beside another, that nobody else may open, and replaces none") {
+  const ScratchFolder scratch;
+  const fs::path file = scratch.write("plan.json", "old");
+  std::set<std::string> names;
+  const mode_t before = umask(0);
+  for (int i = 0; i < 1000; ++i) {
+    fs::path temporary;
+    const int descriptor = open_temporary(file, temporary);
+    REQUIRE(descriptor >= 0);
+    REQUIRE(write(descriptor, "mine", 4) == 4);
+    struct stat status {};
+    REQUIRE(lstat(temporary.c_str(), &status) == 0);
+    CHECK(S_ISREG(status.st_mode));
+    CHECK(status.st_size == 4);  // nobody's before
+    CHECK((status.st_mode & 0777) == 0600);
+    CHECK((fcntl(descriptor, F_GETFD) & FD_CLOEXEC) != 0);
+    CHECK(temporary.parent_path() == file.parent_path());
+    CHECK(is_temporary_name(temporary.filename().string()));
+    CHECK(names.insert(temporary.filename()).second);
+    close(descriptor);
+  }
+  umask(before);
+  CHECK(read_file(file) == "old");
+}
+
+TEST_CASE("data_dir is the folder that GPUPLAN_DATA_DIR names, or that is refused") {
+  const ScratchFolder scratch;
+  scratch.write("data/models/m.yaml", "");
+  {
+    const test::Variable set("GPUPLAN_DATA_DIR", (scratch.path() / "data").c_str());
+    forget_data_dir();
+    CHECK(data_dir() == scratch.path() / "data");
+  }
+  {
+    const test::Variable set("GPUPLAN_DATA_DIR", scratch.path().c_str());
+    forget_data_dir();
+    CHECK_THROWS_WITH_AS(data_dir(), doctest::Contains("has no models/ folder"), EnvError);
+  }
+  forget_data_dir();
 }
 
 TEST_CASE("data_dir is a folder with the models, and the same at every call") {

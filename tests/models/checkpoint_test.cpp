@@ -133,7 +133,8 @@ TEST_CASE("an index without a weight map is refused") {
   const ModelFolder folder;
   for (const char* index :
        {"{}", "[]", R"({"weight_map": {}})", R"({"weight_map": {"a": 3}})", R"({"weight_map": {"a": "../b"}})",
-        R"({"weight_map": {"a": "/etc/hosts"}})", R"({"weight_map": {"a": ""}})"}) {
+        R"({"weight_map": {"a": "/etc/hosts"}})", R"({"weight_map": {"a": ""}})", R"({"weight_map": {"a": ".."}})",
+        R"({"weight_map": {"a": "x/../../b"}})", R"({"weight_map": {"a": "./../b"}})"}) {
     folder.scratch.write("model.safetensors.index.json", index);
     CHECK_THROWS_WITH_AS(folder.load(), doctest::Contains("weight_map"), InputError);
   }

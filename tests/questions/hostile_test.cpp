@@ -35,6 +35,10 @@ struct Asker {
   bool writes = false;
 };
 constexpr const char* kPlan = "--model smollm2-135m --gpus 2xA6000";
+constexpr const char *kTinyRun = "--model tiny --init random --full --gpus 1xcpu --seq-len 8 --max-steps 1",
+                     *kTinyConfig =
+                         R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":16,)"
+                         R"("intermediate_size":16,"num_hidden_layers":1,"num_attention_heads":2,"vocab_size":64})";
 constexpr std::array kAskers{Asker{"estimate", "--gpus 2xA6000", "--model"},
                              Asker{"estimate", "", ""},
                              Asker{"estimate", "--gpus 2xA6000", "--from"},
@@ -51,7 +55,21 @@ constexpr std::array kAskers{Asker{"estimate", "--gpus 2xA6000", "--model"},
                              Asker{"export", "lora.json --for slurm", "--output", true},
                              Asker{"estimate", kPlan, "--save", true},
                              Asker{"simulate", kPlan, "--trace", true},
-                             Asker{"simulate", kPlan, "--html", true}};
+                             Asker{"simulate", kPlan, "--html", true},
+                             Asker{"run", "--full --gpus 1xcpu", "--model"},
+                             Asker{"run", "", ""},
+                             Asker{"run", kTinyRun, "--data"},
+                             Asker{"run", kTinyRun, "--adapter"},
+                             Asker{"run", "lora.json --engine torchrun --dry-run", "--hosts"},
+                             Asker{"run", kTinyRun, "--output", true},
+                             Asker{"run", kTinyRun, "--metrics", true},
+                             Asker{"run", kTinyRun, "--trace", true},
+                             Asker{"calibrate", "--device none", "--output", true},
+                             Asker{"diagnose", "--tokens-per-s 100", ""},
+                             Asker{"diagnose", kPlan, "--trace"},
+                             Asker{"diagnose", kPlan, "--log"},
+                             Asker{"fix", "--gpus 2xA6000", ""},
+                             Asker{"fix", "example0.yaml --gpus 2xA6000", "--output", true}};
 
 /// Questions whose answers list what a user's folders hold, or read a model's weights.
 constexpr std::array kListers{Asker{"gpus", "", ""},
@@ -102,6 +120,8 @@ void lay(Trap trap, const std::string& name) {
   const fs::path cards = "cards/gpuplan/gpus", profiles = "cards/gpuplan/profiles";
   std::error_code none;
   std::ofstream("victim") << kOthers;
+  fs::create_directory("tiny", none);
+  std::ofstream("tiny/config.json") << kTinyConfig;
   switch (trap) {
     case Trap::File: std::ofstream(name) << kOthers; break;
     case Trap::Link: fs::create_symlink("victim", name, none); break;

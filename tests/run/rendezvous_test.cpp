@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -78,6 +79,37 @@ std::string talk_to(int port, const std::string& text, bool reads = true) {
   const ssize_t count = reads ? recv(s, heard.data(), heard.size(), 0) : 0;
   close(s);
   return heard.substr(0, std::size_t(std::max<ssize_t>(0, count)));
+}
+
+std::string heard_line(int connection) {
+  std::string line;
+  for (char c = 0; c != '\n' && recv(connection, &c, 1, 0) == 1;) line += c;
+  return line;
+}
+
+void say(int connection, const std::string& text) { send(connection, text.data(), text.size(), MSG_NOSIGNAL); }
+
+/// What a listener between a rank and rank 0 overhears. The rank is let in, and then cut off.
+struct Overheard {
+  std::string hello, greeting, rank;
+};
+Overheard overhear(int port, std::int64_t rank, std::int64_t size) {
+  auto listener = std::make_unique<LocalListener>();
+  std::thread honest([&, place = at(listener->port())] {
+    CHECK_THROWS_AS(exchange_id(
+                        place, rank, size, [] { return kId; }, Seconds{0.3}),
+                    EnvError);
+  });
+  const int guest = accept(listener->descriptor(), nullptr, nullptr), server = connected(port);
+  listener.reset();  // it comes once
+  Overheard out;
+  say(server, out.hello = heard_line(guest));
+  say(guest, out.greeting = heard_line(server));
+  say(server, out.rank = heard_line(guest));
+  nap(100);
+  close(server), close(guest);
+  honest.join();
+  return out;
 }
 
 /// A rank that comes, shows the secret, and is gone at once.
@@ -319,6 +351,75 @@ TEST_CASE("rendezvous: 10,000 strangers who know the job and the protocol, and n
   CHECK((first == kId && second == kId));
 }
 
+TEST_CASE("rendezvous: what a rank or rank 0 said before is worth nothing when it is played back") {
+  const int port = free_port();
+  std::string first, second;
+  std::thread rank0([&] {
+    first = exchange_id(
+        at(port), 0, 3, [] { return kId; }, kPatience);
+  });
+  const Overheard said = overhear(port, 1, 3);
+  CHECK(said.rank.starts_with("1 3 "));
+  for (const bool waits : {false, true}) {  // for the greeting, as a rank does
+    const int stranger = connected(port);
+    say(stranger, said.hello);
+    std::string heard = waits ? heard_line(stranger) : "";
+    say(stranger, said.rank);
+    for (std::string line; !(line = heard_line(stranger)).empty();) heard += line;
+    close(stranger);
+    CHECK(heard.starts_with("gpuplan-rendezvous-2 "));  // the greeting of a stranger
+    CHECK(std::ranges::count(heard, '\n') == 1);        // and then it was hung up on
+    CHECK(heard != said.greeting);
+  }
+  const OtherProgram false_rank0(said.greeting);
+  check_mentions(error_text<EnvError>([&] {
+                   exchange_id(
+                       at(false_rank0.port()), 2, 3, [] { return kId; }, kPatience);
+                 }),
+                 "knows another secret");
+  CHECK(first.empty());  // rank 1 has not come
+  std::thread rank1([&] {
+    exchange_id(
+        at(port), 1, 3, [] { return kId; }, kPatience);
+  });
+  second = exchange_id(
+      at(port), 2, 3, [] { return kId; }, kPatience);
+  rank0.join(), rank1.join();
+  CHECK((first == kId && second == kId));
+}
+
+TEST_CASE("rendezvous: of more than 128 connections that say nothing the oldest are hung up on, and no others") {
+  CHECK(kMostStrangers == 128);  // as docs/security.md says
+  CHECK(kStrangersPatience == Seconds{5});
+  CHECK(kRendezvousPatience == Seconds{120});
+  constexpr std::size_t kTooMany = 5;
+  const int port = free_port();
+  std::string first;
+  std::thread rank0([&] {
+    first = exchange_id(
+        at(port), 0, 2, [] { return kId; }, kPatience);
+  });
+  close(connected(port));  // it listens
+  const auto is_closed = [](int connection) {
+    char c = 0;
+    return recv(connection, &c, 1, MSG_DONTWAIT) == 0;
+  };
+  bool is_right = false;
+  for (int tries = 0; tries < 20 && !is_right; ++tries) {  // a machine under load may take five seconds for it
+    std::vector<int> silent;
+    while (silent.size() < kMostStrangers + kTooMany) silent.push_back(connected(port));
+    char c = 0;
+    CHECK(recv(silent[kTooMany - 1], &c, 1, 0) == 0);
+    is_right = true;
+    for (std::size_t i = 0; i < silent.size(); ++i) is_right &= is_closed(silent[i]) == (i < kTooMany);
+    for (const int connection : silent) close(connection);
+  }
+  CHECK(is_right);
+  CHECK(exchange_id(
+            at(port), 1, 2, [] { return kId; }, kPatience) == kId);
+  rank0.join();
+}
+
 TEST_CASE("rendezvous: ranks meet beside 2,000 connections that say nothing") {
   rlimit limit{};
   REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
@@ -393,4 +494,34 @@ TEST_CASE("rendezvous: the secret is made once with mode 600, and one that other
                  "at least 16");
   const test::Variable is_long(kSecretVariable, "sixteen letters!");
   CHECK(rendezvous_secret(rank1, kPatience) == "sixteen letters!");
+}
+
+TEST_CASE("rendezvous: the secret is in ~/.local/share where nothing else is set, or in the file that is named") {
+  namespace fs = std::filesystem;
+  const test::ScratchFolder scratch;
+  const test::Variable home("HOME", scratch.path().c_str()), no_data("XDG_DATA_HOME", nullptr),
+      none(kSecretVariable, nullptr), no_file(kSecretFileVariable, nullptr);
+  const LaunchedRank rank0{.launcher = Launcher::Slurm, .rank = 0, .size = 2},
+      rank1{.launcher = Launcher::Slurm, .rank = 1, .size = 2};
+  const std::string secret = rendezvous_secret(rank0, kPatience);
+  const fs::path file = scratch.path() / ".local/share/gpuplan/rendezvous.key";
+  CHECK((fs::status(file).permissions() & fs::perms::mask) == fs::perms(0600));
+  CHECK(rendezvous_secret(rank1, kPatience) == secret);
+
+  const fs::path named = scratch.path() / "shared.key";
+  const test::Variable elsewhere(kSecretFileVariable, named.c_str());
+  check_mentions(error_text<EnvError>([&] { static_cast<void>(rendezvous_secret(rank0, Seconds{0.1})); }),
+                 "shared.key: the ranks' secret is not there");  // and is not made
+  CHECK(!fs::exists(named));
+  scratch.write("shared.key", "a secret of many machines\n");
+  fs::permissions(named, fs::perms(0640));
+  check_mentions(error_text<InputError>([&] { static_cast<void>(rendezvous_secret(rank1, kPatience)); }), "chmod 600");
+  fs::permissions(named, fs::perms(0600));
+  for (const LaunchedRank& rank : {rank0, rank1})
+    CHECK(rendezvous_secret(rank, kPatience) == "a secret of many machines");
+  fs::rename(named, scratch.path() / "other.key");
+  fs::create_symlink("other.key", named);
+  CHECK_THROWS_AS(static_cast<void>(rendezvous_secret(rank1, kPatience)), InputError);  // no link is followed
+  const test::Variable own(kSecretVariable, "the secret of the environment");
+  CHECK(rendezvous_secret(rank1, kPatience) == "the secret of the environment");
 }

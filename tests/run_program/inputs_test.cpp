@@ -1,11 +1,15 @@
 // Inputs that are not what they should be: weights of another model or with numbers that are none, data that trains
 // nothing, and names that lead to no file.
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <limits>
+#include <optional>
 #include <sstream>
 
 #include <sys/stat.h>
 
+#include "run_program/pretend_machine.h"
 #include "run_program/small_run.h"
 
 using namespace gpuplan::test;
@@ -91,7 +95,14 @@ TEST_CASE("inputs: weights of more layers than the config has, or of fewer, are 
 
 TEST_CASE("inputs: a bias in the weights that the model has not, however small, is refused by name; buffers are not") {
   Model m;
-  m.weights->add("model.layers.1.self_attn.rotary_emb.inv_freq", {3}, std::string(12, '\0'));
+  for (const char* name :  // every kind of models/checkpoint.cpp
+       {"model.layers.1.self_attn.rotary_emb.inv_freq", "model.layers.1.rotary_pos_emb.inv_freq", "h.1.attn.bias",
+        "h.1.attn.masked_bias", "h.1.attention.bias", "h.1.attention.masked_bias", "embeddings.position_ids",
+        "cls.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
+        "decoder.1.EncDecAttention.relative_attention_bias.weight", "vision_model.x", "vision_tower.x",
+        "multi_modal_projector.x", "model.vision_tower.x", "model.visual.x", "model.audio_tower.x",
+        "model.embed_audio.x", "model.multi_modal_projector.x"})
+    m.weights->add(name, {3}, std::string(12, '\0'));
   CHECK(m.train().code == 0);
   m.weights->add("model.layers.1.self_attn.q_proj.bias", {36}, std::string(36 * 4, '\0'));
   for (const char* flags : {"--full", "--lora=r=3,base=fp32"})
@@ -129,6 +140,29 @@ TEST_CASE("inputs: a weight that is no number is named with its place while it i
   check_refused(m.train(std::string("--full") + kTwoRanks), {name});
 }
 
+TEST_CASE("inputs: a gradient that is no number ends a run whose loss is one, with its step, and nothing is saved") {
+  // Embeddings of zeros: every hidden value and logit is 0, and the loss log(101). What the head's weights of 1e38 send
+  // back to the embeddings is multiplied by 1 / sqrt(1e-5), the norm's epsilon: more than fp32 holds.
+  Model m;
+  std::string& embedding = m.weights->tensors.at("model.embed_tokens.weight").second;
+  embedding.assign(embedding.size(), '\0');
+  std::string& head = m.weights->tensors.at("lm_head.weight").second;
+  for (std::size_t at = 0; at < head.size(); at += sizeof(float)) {
+    const float value = at / sizeof(float) % 7 == 0 ? 1e38f : -1e38f;
+    std::memcpy(head.data() + at, &value, sizeof value);
+  }
+  for (const std::string ranks : {"", kTwoRanks}) {
+    const Finished f = m.train("--full --save-every 1 --output " + m.run.at("saved") + ranks);
+    CAPTURE(f.err);
+    CHECK(f.code == 3);
+    check_has(f.err, "step 1");
+    check_has(f.err, "the loss is 4.6");
+    check_has(f.err, "diverged");
+    for (const char* file : {"checkpoint-1", "model.safetensors"})
+      CHECK(!std::filesystem::exists(m.run.at(std::string("saved/") + file)));
+  }
+}
+
 TEST_CASE("inputs: rows without a label are counted, and data that has none at all is refused") {
   const SmallRun r;
   r.scratch().write(
@@ -147,40 +181,89 @@ TEST_CASE("inputs: rows without a label are counted, and data that has none at a
                 {"tail.jsonl", "none of its 1 blocks of 8 tokens has a label"});
 }
 
-TEST_CASE("inputs: pipes, folders and devices as data, weights, tokenizer or profile end with a message") {
-  const SmallRun r;
-  REQUIRE(mkfifo(r.at("fifo.bin").c_str(), 0600) == 0);
-  REQUIRE(mkfifo(r.at("fifo.jsonl").c_str(), 0600) == 0);
-  std::filesystem::create_directory(r.at("folder.bin"));
-  std::filesystem::create_symlink("/dev/zero", r.at("zero.bin"));
-  check_refused(r.run("--full --data " + r.at("fifo.bin")), {"fifo.bin: is a pipe, not a file"});
-  check_refused(r.run("--full --data " + r.at("fifo.jsonl")), {"fifo.jsonl: is a pipe, not a file"});
-  check_refused(r.run("--full --data " + r.at("folder.bin")), {"folder.bin: is a folder, not a file"});
-  check_refused(r.run("--full --data " + r.at("zero.bin")), {"zero.bin: is a device, not a file"});
+namespace {
 
-  REQUIRE(mkfifo(r.at("model/model.safetensors").c_str(), 0600) == 0);
-  check_refused(r.run("--full --init none"), {"model.safetensors: is a pipe, not a file"});
-  std::filesystem::remove(r.at("model/model.safetensors"));
+/// What stands where a file should be, as messages name it.
+constexpr const char* kNoFiles[] = {"pipe", "folder", "device", "socket"};
 
-  REQUIRE(mkfifo(r.at("model/tokenizer.model").c_str(), 0600) == 0);
-  r.scratch().write("text.jsonl", "{\"text\":\"some words\"}\n");
-  check_refused(r.run("--full --data " + r.at("text.jsonl")), {"tokenizer.model: is a pipe"});
-
-  check_refused(r.run("--full --profile " + r.at("fifo.bin")), {"fifo.bin"});
-  check_refused(r.run("--full --profile " + r.at("folder.bin")), {"folder.bin"});
+void put(const std::string& no_file, const std::string& path) {
+  std::filesystem::remove_all(path);
+  if (no_file == "pipe") REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  if (no_file == "folder") std::filesystem::create_directory(path);
+  if (no_file == "device") std::filesystem::create_symlink("/dev/zero", path);
+  if (no_file == "socket") REQUIRE(mknod(path.c_str(), S_IFSOCK | 0600, 0) == 0);
 }
 
-TEST_CASE("inputs: a pipe in the place of a rank's state ends a resumed run with a message") {
+}  // namespace
+
+TEST_CASE("inputs: pipes, folders, devices and sockets as data, weights, tokenizer or profile end with a message") {
+  const SmallRun r;
+  r.scratch().write("text.jsonl", "{\"text\":\"some words\"}\n");
+  const std::string text = "--full --data " + r.at("text.jsonl");
+  for (const std::string no_file : kNoFiles) {
+    CAPTURE(no_file);
+    for (const std::string name : {"data.bin", "data.npy", "data.jsonl"}) {
+      put(no_file, r.at(name));
+      check_refused(r.run("--full --data " + r.at(name)), {name + ": is a " + no_file});
+      std::filesystem::remove_all(r.at(name));
+    }
+    // a folder without a regular model.safetensors has no weights, and one without a tokenizer.model no tokenizer
+    put(no_file, r.at("model/model.safetensors"));
+    check_refused(r.run("--full --init none"), {"safetensors"});
+    std::filesystem::remove_all(r.at("model/model.safetensors"));
+    for (const std::string name : {"tokenizer.model", "tokenizer_config.json"}) {
+      r.scratch().write("model/tokenizer.model", "");
+      put(no_file, r.at("model/" + name));
+      check_refused(r.run(text), {name + ": is a " + no_file});
+      std::filesystem::remove_all(r.at("model/" + name));
+    }
+    put(no_file, r.at("profile.yaml"));
+    if (no_file != "pipe")  // which may be one
+      check_refused(r.run("--full --profile " + r.at("profile.yaml")), {"profile.yaml"});
+    std::filesystem::remove_all(r.at("profile.yaml"));
+  }
+}
+
+TEST_CASE("inputs: what is no file in the place of a rank's state ends a resumed run with a message") {
   const SmallRun r;
   r.report("--full --max-steps 2 --save-every 1 --output " + r.at("out"));
   std::string state;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(r.at("out")))
     if (entry.path().filename().string().starts_with("rank-")) state = entry.path().string();
   REQUIRE(state != "");
-  std::filesystem::remove(state);
-  REQUIRE(mkfifo(state.c_str(), 0600) == 0);
-  check_refused(r.run("--full --max-steps 2 --save-every 1 --resume --output " + r.at("out")),
-                {"is a pipe, not a file"});
+  for (const std::string no_file : kNoFiles) {
+    put(no_file, state);
+    check_refused(r.run("--full --max-steps 2 --save-every 1 --resume --output " + r.at("out")), {"is a " + no_file});
+  }
+}
+
+TEST_CASE("inputs: files of a run that are read as a whole have a largest size, and data has none") {
+  const SmallRun r;
+  r.scratch().write("text.jsonl", "{\"text\":\"some words\"}\n");
+  std::filesystem::create_directory(r.at("adapter"));
+  const std::string flags = "--full --max-steps 2 --save-every 1 --resume --output " + r.at("out");
+  r.scratch().write("model/tokenizer.model", "");
+  REQUIRE(r.run(flags).code == 0);
+  struct Row {
+    std::string file, flags;
+  };
+  for (const Row& row :
+       {Row{"adapter/adapter_config.json", "--lora --adapter " + r.at("adapter")}, Row{"model/config.json", "--full"},
+        Row{"model/tokenizer.model", "--full --data " + r.at("text.jsonl")},
+        Row{"model/tokenizer_config.json", "--full --data " + r.at("text.jsonl")}, Row{"metrics.jsonl", flags},
+        Row{"out/checkpoint-1/trainer_state.json", flags}}) {
+    CAPTURE(row.file);
+    const bool is_there = std::filesystem::exists(r.at(row.file));
+    const std::string before = r.content(row.file);
+    r.scratch().write(row.file, "");
+    std::filesystem::resize_file(r.at(row.file), (std::uintmax_t(256) << 20) + 1);
+    check_refused(r.run(row.flags), {row.file, "is larger than "});
+    std::filesystem::remove(r.at(row.file));
+    if (is_there) r.scratch().write(row.file, before);
+  }
+  r.scratch().write("large.bin", r.content("tokens.bin"));
+  std::filesystem::resize_file(r.at("large.bin"), std::uintmax_t(1) << 30);
+  CHECK(r.run("--full --max-steps 1 --data " + r.at("large.bin")).code == 0);
 }
 
 TEST_CASE("inputs: code and pickles of a model's folder are not run") {
@@ -197,23 +280,84 @@ TEST_CASE("inputs: code and pickles of a model's folder are not run") {
   CHECK(!std::filesystem::exists(mark));
 }
 
-TEST_CASE("inputs: libraries are looked for in no place of the current folder") {
-  const SmallRun r;
-  const Finished trained = [&] {
-    std::vector<std::string> words{"env", "-u", "LD_LIBRARY_PATH", "-C", r.at("model"), "LD_DEBUG=libs"};
-    for (const std::string& word : r.command("--full --max-steps 1")) words.push_back(word);
-    return Process(words, r.path()).wait();
-  }();
-  CHECK(trained.code == 0);
-  int num_places = 0;
-  std::istringstream lines(trained.err);
+namespace {
+
+/// Every place that the loader tries for a library, and every library that it starts, of a program in `folder`.
+std::vector<std::string> library_places(const SmallRun& r, const std::string& folder, const std::string& flags,
+                                        std::optional<int> code) {
+  std::vector<std::string> words{"env", "-u", "LD_LIBRARY_PATH", "-C", folder, "LD_DEBUG=libs"}, places;
+  for (const std::string& word : r.command(flags)) words.push_back(word);
+  const Finished f = Process(words, r.path()).wait();
+  if (code) CHECK(f.code == *code);
+  std::istringstream lines(f.err);
   for (std::string line; std::getline(lines, line);)
     for (const std::string said : {"trying file=", "calling init: "})
-      if (const std::size_t at = line.find(said); at != std::string::npos) {
-        const std::string place = line.substr(at + said.size());
-        CHECK_MESSAGE(place.starts_with('/'), place);
-        CHECK_MESSAGE(!place.starts_with(r.path().string()), place);
-        num_places += place.find("libgpuplan_cpu.so") != std::string::npos;
-      }
-  CHECK(num_places > 0);  // the device's library is among them
+      if (const std::size_t at = line.find(said); at != std::string::npos)
+        places.push_back(line.substr(at + said.size()));
+  return places;
+}
+
+bool has_place(const std::vector<std::string>& places, const std::string& name) {
+  return std::ranges::any_of(places, [&](const std::string& p) { return p.ends_with("/" + name); });
+}
+
+}  // namespace
+
+TEST_CASE("inputs: libraries are looked for in no place of the current folder") {
+  const SmallRun r;
+  const std::string here = r.at("model");  // which has libraries by all the names that are looked for
+  for (const char* name : {"libgpuplan_cuda.so", "libgpuplan_nccl.so", "libgpuplan_cpu.so", "libgpuplan_mpi.so"})
+    std::filesystem::copy_file(std::filesystem::path(GPUPLAN_PRETEND_DIR) / "libgpuplan_cuda.so", here + "/" + name);
+  for (const char* name : {"libnvidia-ml.so.1", "libnvidia-ml.so", "libcuda.so.1", "libnccl.so.2", "libcurl.so.4"})
+    std::filesystem::copy_file(GPUPLAN_FAKE_NVML, here + "/" + name);
+  std::filesystem::create_directories(here + "/lib/gpuplan");
+  std::filesystem::copy_file(here + "/libgpuplan_cuda.so", here + "/lib/gpuplan/libgpuplan_cuda.so");
+  const auto check = [&](const std::vector<std::string>& places, const std::vector<std::string>& names) {
+    for (const std::string& place : places) {
+      CHECK_MESSAGE(place.starts_with('/'), place);
+      CHECK_MESSAGE(!place.starts_with(r.path().string()), place);
+    }
+    for (const std::string& name : names) CHECK_MESSAGE(has_place(places, name), name);
+  };
+  check(library_places(r, here, "--full --max-steps 1", 0), {"libgpuplan_cpu.so"});
+  {
+    const PretendMachine machine(r);
+    check(library_places(r, here, "--full --max-steps 1 --gpus 2xA6000 --strategy ddp", 0),
+          {"libgpuplan_cuda.so", "libgpuplan_nccl.so", std::filesystem::path(GPUPLAN_FAKE_NVML).filename()});
+  }
+  // NVML by its own name, of a driver that is here or not
+  check(library_places(r, here, "--full --max-steps 1 --gpus local --strategy none", {}), {"libnvidia-ml.so.1"});
+}
+
+TEST_CASE("inputs: what scripts/tokenise.py makes of text and of messages is trained on") {
+  const SmallRun r;
+  if (Process({"python3", "-c", ""}, r.path()).wait().code != 0) {
+    MESSAGE("skipped: no python3");
+    return;
+  }
+  r.scratch().write("modules/transformers.py",  // a stand-in for the one class that the script asks for
+                    "class AutoTokenizer:\n"
+                    "    eos_token_id = 2\n"
+                    "    @classmethod\n"
+                    "    def from_pretrained(cls, folder):\n"
+                    "        open(folder + '/config.json').close()\n"
+                    "        return cls()\n"
+                    "    def __call__(self, text):\n"
+                    "        return {'input_ids': [ord(c) % 100 for c in text]}\n"
+                    "    def apply_chat_template(self, messages, tokenize, return_dict):\n"
+                    "        return {'input_ids': [len(m['content']) for m in messages]}\n");
+  r.scratch().write(
+      "text.jsonl",
+      "{\"text\":\"abc\"}\n\n{\"text\":\"\\u0002\"}\n{\"text\":\"\"}\n"
+      "{\"messages\":[{\"role\":\"user\",\"content\":\"four\"},{\"role\":\"assistant\",\"content\":\"five!\"}]}\n");
+  const std::string script = std::filesystem::path(GPUPLAN_TEST_DIR).parent_path() / "scripts" / "tokenise.py";
+  const Finished made = Process({"env", "PYTHONPATH=" + r.at("modules"), "python3", script, r.at("model"),
+                                 r.at("text.jsonl"), r.at("tokens.jsonl")},
+                                r.path())
+                            .wait();
+  REQUIRE_MESSAGE(made.code == 0, made.err);
+  CHECK(r.content("tokens.jsonl") ==
+        "{\"input_ids\": [97, 98, 99, 2]}\n{\"input_ids\": [2]}\n{\"input_ids\": []}\n{\"input_ids\": [4, 5]}\n");
+  const Finished f = r.run("--full --max-steps 2 --packing padded --seq-len 4 --data " + r.at("tokens.jsonl"));
+  CHECK_MESSAGE(f.code == 0, f.err);
 }

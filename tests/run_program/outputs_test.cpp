@@ -184,6 +184,8 @@ TEST_CASE("outputs: shared memory that is full or too small is named, with what 
     CAPTURE(f.err);
     CHECK(f.code == 3);
     check_has(f.err, "/dev/shm has ");
+    check_has(f.err, " free of ");
+    check_has(f.err, ", and 2 ranks share up to ");
     check_has(f.err, "remove files that nobody uses, or make it larger");
     CHECK(f.err.find("/dev/shm has ") == f.err.rfind("/dev/shm has "));
   }
@@ -251,4 +253,35 @@ TEST_CASE("outputs: a model that gpuplan did not write is replaced with --force 
   }
   r.scratch().write("others/model.safetensors", "mine");
   CHECK(r.run(again + r.at("others") + " --force").code == 0);
+}
+
+TEST_CASE("outputs: a file that gpuplan did not write is no timeline, and is replaced with --force alone") {
+  const SmallRun r;
+  const std::string flags = "--full --max-steps 2 --trace " + r.scratch().write("thesis", "the only copy").string();
+  for (const char* ranks : {"", kTwoRanks}) {
+    const Finished f = r.run(flags + ranks);
+    CHECK(f.code == 2);
+    check_has(f.err, "thesis is there already, and is no ");
+    CHECK(r.content("thesis") == "the only copy");
+    CHECK(!fs::exists(r.at("metrics.jsonl")));
+  }
+  CHECK(r.run(flags + " --force").code == 0);
+  CHECK(nlohmann::json::parse(r.content("thesis")).contains("traceEvents"));
+  CHECK(r.run(flags).code == 0);  // its own it replaces
+}
+
+TEST_CASE("outputs: names that a shell would obey reach the ranks of mpirun as they are") {
+  const SmallRun r;
+  const std::string name = "a;$(touch was_run)&touch was_run2 `touch was_run3`'\"*\\ %s {} -n";
+  std::vector<std::string> words = r.command(std::string("--full --max-steps 2") + kTwoRanks);
+  words.insert(words.end(), {"--output", r.at(name)});
+  words.insert(words.begin(), {"env", "-C", r.at("model")});
+  const Finished f = Process(words, r.path()).wait();
+  CHECK_MESSAGE(f.code == 0, f.err);
+  CHECK(fs::exists(r.at(name + "/model.safetensors")));
+  std::set<std::string> names;
+  for (const fs::path& folder : {r.path(), r.path() / "model"})
+    for (const auto& item : fs::directory_iterator(folder)) names.insert(item.path().filename());
+  CHECK(names ==
+        std::set<std::string>{name, "config.json", "metrics.jsonl", "model", "stderr.txt", "stdout.txt", "tokens.bin"});
 }

@@ -89,19 +89,31 @@ pid_t Process::rank(int number, const std::string& name) const {
 
 int Process::num_processes() const { return int(processes_with({mark_}).size()); }
 
-std::vector<Process::Port> Process::ports() const {
-  std::vector<Port> out;
-  std::map<std::string, Port> listening;  // by inode: the 10th word of a line of proc(5)'s tcp, after address and state
-  std::istringstream lines(content("/proc/net/tcp"));
+namespace {
+
+/// By inode: the 10th word of a line of proc(5)'s tcp and tcp6, after address and state.
+void read_listening(const char* file, std::map<std::string, Process::Port>& out) {
+  std::istringstream lines(content(file));
   for (std::string line; std::getline(lines, line);) {
     std::istringstream fields(line);
     std::vector<std::string> words;
     for (std::string word; fields >> word;) words.push_back(word);
     if (words.size() < 10 || words[3] != "0A") continue;
-    const std::size_t colon = words[1].find(':');  // "0100007F:1F90": the bytes of the address backwards, the port
-    listening["socket:[" + words[9] + "]"] = {.number = std::stoi(words[1].substr(colon + 1), nullptr, 16),
-                                              .is_local = words[1].substr(0, colon).ends_with("7F")};
+    const std::size_t colon = words[1].find(':');  // "0100007F:1F90": the bytes of each 32-bit word backwards, the port
+    const std::string address = words[1].substr(0, colon);
+    const bool is_v4 = address.size() == 8 || address.starts_with("0000000000000000FFFF0000");
+    const bool is_local = is_v4 ? address.ends_with("7F") : address == "00000000000000000000000001000000";
+    out["socket:[" + words[9] + "]"] = {
+        .number = std::stoi(words[1].substr(colon + 1), nullptr, 16), .is_local = is_local, .program = {}};
   }
+}
+
+}  // namespace
+
+std::vector<Process::Port> Process::ports() const {
+  std::vector<Port> out;
+  std::map<std::string, Port> listening;
+  for (const char* file : {"/proc/net/tcp", "/proc/net/tcp6"}) read_listening(file, listening);
   std::error_code gone;
   for (const pid_t pid : processes_with({mark_})) {
     const std::string process = "/proc/" + std::to_string(pid), line = content(process + "/comm"),

@@ -53,11 +53,11 @@ class Process {
   int num_processes() const;
   struct Port {
     int number = 0;
-    bool is_local = false;  // of 127.0.0.0/8
+    bool is_local = false;  // of 127.0.0.0/8 or ::1
     std::string program;    // that listens
     auto operator<=>(const Port&) const = default;
   };
-  /// At which these listen, over IPv4.
+  /// At which these listen, over IPv4 and IPv6.
   std::vector<Port> ports() const;
   Finished wait(double limit_seconds = kPatience);
   bool is_running();

@@ -54,10 +54,18 @@ class Strangers {
   void visit(int port, const std::string& words) {
     sockaddr_in to{};
     to.sin_family = AF_INET, to.sin_addr.s_addr = htonl(INADDR_LOOPBACK), to.sin_port = htons(std::uint16_t(port));
-    const int guest = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    connect(guest, reinterpret_cast<const sockaddr*>(&to), sizeof to);  // to this machine: at once, or refused
-    if (send(guest, words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) ++visits_;
+    sockaddr_in6 to6{};
+    to6.sin6_family = AF_INET6, to6.sin6_addr = in6addr_loopback, to6.sin6_port = to.sin_port;
+    if (!say(AF_INET, reinterpret_cast<const sockaddr*>(&to), sizeof to, words))
+      say(AF_INET6, reinterpret_cast<const sockaddr*>(&to6), sizeof to6, words);
+  }
+  bool say(int family, const sockaddr* to, socklen_t size, const std::string& words) {
+    const int guest = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    connect(guest, to, size);  // to this machine: at once, or refused
+    const bool is_said = send(guest, words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+    visits_ += is_said;
     close(guest);
+    return is_said;
   }
   std::atomic<bool> ends_{false};
   std::atomic<int> visits_{0};
@@ -95,6 +103,7 @@ TEST_CASE("strangers: noise at every port of a run changes nothing") {
     CHECK_MESSAGE(f.code == 0, f.err);
     CHECK(r.losses() == r.losses("alone.jsonl"));
     CHECK(visits > 0);
+    CHECK(!ports.empty());
     MESSAGE(gpus << ": " << visits << " visits to " << ports.size() << " ports in " << f.seconds << " s");
   }
 }
