@@ -21,13 +21,13 @@ const GenerationEngine& usual_engine() {
   return *std::ranges::find(engines, false, &GenerationEngine::in_trainer);
 }
 
-constexpr std::int64_t kUsualSequences = 256, kUsualLength = 512;
+constexpr std::int64_t kUsualSequences = 256;
 
 GenerationBatch batch_of(const CLI::App& app, const Rollout& asked) {
   GenerationBatch b;
   b.generations = std::max<std::int64_t>(1, asked.generations);
-  b.prompt_len = asked.prompt_len > 0 ? asked.prompt_len : kUsualLength;
-  b.max_completion = asked.max_completion > 0 ? asked.max_completion : kUsualLength;
+  b.prompt_len = asked.prompt_len > 0 ? asked.prompt_len : usual_lengths().prompt;
+  b.max_completion = asked.max_completion > 0 ? asked.max_completion : usual_lengths().completion;
   b.mean_prompt = asked.mean_prompt;
   b.mean_completion = asked.mean_completion;
   const auto sequences = given(app, "--sequences");

@@ -16,6 +16,7 @@
 #include "models/recipe_names.h"
 #include "models/rollout.h"
 #include "models/training_method.h"
+#include "planner/rollout_phases.h"
 
 namespace gpuplan {
 namespace {
@@ -118,24 +119,11 @@ void set_rollout(const CLI::App& app, PlanQuestion& question, bool has_files) {
   }
   const RolloutConvention* const convention = rollout_convention(recipe.framework->name);
   if (!convention) return;  // refused with the trainers that have it
-  constexpr std::int64_t kUsualPrompt = 512, kUsualAnswer = 512;
-  Rollout& rollout = r.rollout;
-  const bool says_length = is_given(app, "--seq-len");
-  if (rollout.max_completion == 0)
-    rollout.max_completion = says_length && rollout.prompt_len > 0
-                                 ? std::max<std::int64_t>(1, recipe.seq_len - rollout.prompt_len)
-                             : says_length ? std::max<std::int64_t>(1, recipe.seq_len / 2)
-                                           : kUsualAnswer;
-  if (rollout.prompt_len == 0)
-    rollout.prompt_len =
-        says_length ? std::max<std::int64_t>(1, recipe.seq_len - rollout.max_completion) : kUsualPrompt;
-  recipe.seq_len = rollout.prompt_len + rollout.max_completion;
-  recipe.objective.completion_len = rollout.max_completion;
-  const std::int64_t mean = rollout.mean_completion > 0 ? rollout.mean_completion : rollout.max_completion;
-  r.dataset.tokens_per_row = (rollout.mean_prompt > 0 ? rollout.mean_prompt : rollout.prompt_len) + mean;
-  if (!is_given(app, "--packing")) recipe.packing = convention->unpads ? Packing::Dynamic : Packing::Padded;
-  if (convention->loss && !is_given(app, "--loss")) recipe.loss = *convention->loss;
-  const std::int64_t answers = rollout.generations > 0 ? rollout.generations : convention->generations;
+  settle_rows(
+      r,
+      {.seq_len = is_given(app, "--seq-len"), .packing = is_given(app, "--packing"), .loss = is_given(app, "--loss")});
+  const Rollout& rollout = r.rollout;
+  const std::int64_t answers = rollout.generations > 0 ? rollout.generations : usual_generations(recipe);
   const std::int64_t at_once = recipe.micro_batch * std::max<std::int64_t>(1, std::int64_t(r.cluster.gpus.size()));
   if (!has_files && !is_given(app, "--grad-accum") && recipe.grad_accum == 1 && at_once < answers) {
     recipe.grad_accum = (answers + at_once - 1) / at_once;

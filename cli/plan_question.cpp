@@ -185,10 +185,19 @@ bool is_given_here(const CLI::App& app, const std::string& flag) {
   return option && option->count() > 0;
 }
 
-void set_teacher(PlanQuestion& question, const std::string& model, const HubSettings& hub) {
-  LoadedModel loaded = load_model(model, hub);
-  question.request.teacher = std::make_shared<const ModelSpec>(std::move(loaded.spec));
-  for (std::string& note : loaded.notes) question.notes.push_back("teacher: " + std::move(note));
+/// Loads the other models of a method.
+void set_other_models(const CLI::App& app, PlanQuestion& question) {
+  const auto set = [&](const char* flag, const char* what, std::shared_ptr<const ModelSpec>& model) {
+    const auto name = given(app, flag);
+    if (!name) return;
+    LoadedModel loaded = load_model(*name, given_hub(app));
+    model = std::make_shared<const ModelSpec>(std::move(loaded.spec));
+    for (std::string& note : loaded.notes) question.notes.push_back(fmt::format("{}: {}", what, note));
+  };
+  EstimateRequest& r = question.request;
+  set("--teacher", "teacher", r.teacher);
+  set("--critic", "critic", r.critic);
+  set("--reward-model", "reward model", r.reward_model);
 }
 
 /// Flags that must be given.
@@ -305,7 +314,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   set_versions(app, request, planned);
   check_zero_flags(app, *request.recipe.framework);
   if (model && !behind_model) set_model(question, *model, given_hub(app));
-  if (const auto teacher = given(app, "--teacher")) set_teacher(question, *teacher, given_hub(app));
+  set_other_models(app, question);
   const bool states_sizes = configs && !configs->model_config.empty();
   if (states_sizes && !model) set_stated_model(question, *configs);
   if (configs && !model && !states_sizes && (configs->model || needed.model))

@@ -13,6 +13,7 @@
 #include "ecosystem/key_reader.h"
 #include "ecosystem/meaning.h"
 #include "ecosystem/methods.h"
+#include "ecosystem/own_facts.h"
 #include "ecosystem/rules.h"
 #include "ecosystem/shipped_files.h"
 #include "ecosystem/torchtune.h"
@@ -38,6 +39,7 @@ class Reading {
     if (out_.plan) return read_plan();
     add_named_engine();
     for (const ReadFile& file : files_) merge(file);
+    merge_own_facts();
     list_parts();
     count_processes();
     check_batch();
@@ -104,11 +106,26 @@ class Reading {
                       .is_guess = parsed.is_guess,
                       .part = {.file = file.name}});
     read_keys(files_.back(), parsed, out_.notes, objective_);
+    add_own_facts(file);
+  }
+
+  /// What an exported file says beside its keys; a key that says the same thing counts.
+  void add_own_facts(const ConfigFile& file) {
+    const Setup facts = read_own_facts(file.text, file.name);
+    for (const SetupField& field : setup_fields())
+      if (is_stated(facts, field)) state(own_facts_, field, value_of(facts, field));
+  }
+
+  void merge_own_facts() {
+    for (const SetupField& field : setup_fields())
+      if (is_stated(own_facts_, field) && !is_stated(out_.setup, field))
+        state(out_.setup, field, value_of(own_facts_, field));
   }
 
   // --- scripts ---
   /// Each part of the command is read as a file of its program, above the file that it names.
   void add_launch(const ConfigFile& script) {
+    add_own_facts(script);
     Launch launch = given_.read_script(script);
     out_.notes.insert(out_.notes.end(), launch.notes.begin(), launch.notes.end());
     for (const LaunchPart& part : launch.parts)
@@ -387,6 +404,7 @@ class Reading {
   StackVersions versions_;
   std::string objective_;
   std::vector<ReadFile> files_;
+  Setup own_facts_;
   std::map<std::string_view, std::string> stated_by_;  // fact: file and key
   ConfigReading out_;
 };

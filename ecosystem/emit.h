@@ -14,6 +14,7 @@ struct ExportedFile {
   std::string name, content;
   bool is_program = false;  // to be run: a shell script
   bool is_private = false;  // holds arguments of the user: readable by nobody else
+  bool is_read = false;     // estimate --from reads the plan from it
 };
 
 /// Where a plan comes from, for the head of every file.

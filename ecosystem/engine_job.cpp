@@ -13,6 +13,7 @@
 #include "ecosystem/export_parts.h"
 #include "ecosystem/meaning.h"
 #include "models/framework.h"
+#include "models/training_method.h"
 #include "planner/plan/plan_parts.h"
 
 namespace gpuplan {
@@ -86,6 +87,12 @@ class EnginePlanner {
     if (q_.engine == "deepspeed" && !job_.is_zero()) {
       out_.refusal = fmt::format("deepspeed starts stages of ZeRO, and the plan is {}", strategy_.name);
       out_.nearest = "plan with --strategy zero1, zero2 or zero3, or --engine accelerate";
+      return;
+    }
+    if (q_.script.empty() && !is_torch() && !request_.recipe.objective.method.is_usual()) {
+      out_.refusal = fmt::format("the script that gpuplan brings along fine-tunes, and the plan is {}",
+                                 request_.recipe.objective.method->name);
+      out_.nearest = "gpuplan export --for trl, whose launch.sh trains it, or --script with your own";
       return;
     }
     ExportPlaces places{.folder = q_.engine == "slurm" ? "" : q_.folder.string(),

@@ -14,6 +14,7 @@
 #include "base/unit_text.h"
 #include "ecosystem/config_reader.h"
 #include "ecosystem/export_parts.h"
+#include "ecosystem/export_targets.h"
 #include "ecosystem/field_flags.h"
 #include "ecosystem/meaning.h"
 #include "ecosystem/question_fields.h"
@@ -23,276 +24,17 @@
 #include "models/fake_quant_table.h"
 #include "models/framework.h"
 #include "models/recipe_names.h"
+#include "models/rollout.h"
 #include "models/trained_names.h"
+#include "models/training_method.h"
 #include "planner/plan/plan_parts.h"
+#include "planner/rollout_phases.h"
 
 namespace gpuplan {
 namespace {
 
 using nlohmann::json;
 using Files = std::vector<ExportedFile>;
-
-constexpr const char* kSftModule = "-m trl.scripts.sft --config sft.yaml";
-
-const KeyTable& table(const char* name) {
-  const KeyTable* found = find_key_table(name);
-  GPUPLAN_CHECK(found, "a target without a key table");
-  return *found;
-}
-
-void add_launcher(Files& files, const ExportJob& job) {
-  files.push_back(table_file(job, table("accelerate")));
-  if (job.is_zero()) files.push_back(table_file(job, table("deepspeed")));
-}
-
-ExportedFile sft_file(const ExportJob& job) {
-  OrderedJson extra = learning_keys(job);
-  if (job.program.empty()) extra.update(trl_data(job.data, job.request.model));
-  return table_file(job, table("trl"), extra);
-}
-
-void add_trl(Files& files, const ExportJob& job) {
-  files.push_back(sft_file(job));
-  add_launcher(files, job);
-  files.push_back(launch_file(job, table("trl").versions, "", accelerate_command(job, kSftModule)));
-}
-
-void add_deepspeed(Files& files, const ExportJob& job) {
-  files.push_back(table_file(job, table("deepspeed")));
-  const std::string machines = job.num_nodes() > 1 ? " --hostfile=\"${HOSTFILE:?a file of lines HOST slots=N}\"" : "";
-  files.push_back(launch_file(job, table("deepspeed").versions, "",
-                              fmt::format("deepspeed{} --num_gpus={}", machines, job.processes_per_node())));
-}
-
-void add_torchrun(Files& files, const ExportJob& job) {
-  files.push_back(torchrun_file(job));
-  if (job.is_zero()) files.push_back(table_file(job, table("deepspeed")));
-}
-
-/// TRL under a scheduler.
-void add_scheduled(Files& files, const ExportJob& job, ExportedFile file) {
-  files.push_back(std::move(file));
-  files.push_back(sft_file(job));
-  add_launcher(files, job);
-}
-
-/// axolotl and LLaMA-Factory name DeepSpeed's file themselves.
-void add_own_engine(Files& files, const ExportJob& job, const char* trainer, const OrderedJson& extra) {
-  files.push_back(table_file(job, table(trainer), extra));
-  if (job.is_zero()) files.push_back(table_file(job, table("deepspeed")));
-}
-
-std::string processes(const ExportJob& job) {
-  std::string out =
-      fmt::format("accelerate launch --num_processes {} --num_machines {}", *job.setup.num_processes, job.num_nodes());
-  if (job.num_nodes() > 1)
-    out +=
-        " --machine_rank \"${MACHINE_RANK:?the number of this machine, from 0}\""
-        " --main_process_ip \"${MAIN_ADDRESS:?the address of machine 0}\" --main_process_port 29500";
-  return out;
-}
-
-/// Keys of a model with a vision tower: axolotl's docs/multimodal.qmd.
-OrderedJson axolotl_images(const ExportJob& job) {
-  if (!job.request.model.vision.is_present()) return {};
-  return {{"processor_type", "AutoProcessor"}, {"skip_prepare_dataset", true}, {"remove_unused_columns", false}};
-}
-
-/// Liger is a plugin there, and each of its kernels has a switch (axolotl's docs/custom_integrations.qmd).
-void add_axolotl_liger(OrderedJson& extra, const ExportJob& job) {
-  const bool has_layers = job.setup.liger_layers.value_or(*job.setup.liger),
-             has_loss = job.setup.liger_loss.value_or(*job.setup.liger);
-  if (has_layers || has_loss) extra["plugins"] = {"axolotl.integrations.liger.LigerPlugin"};
-  if (has_layers) extra["liger_rms_norm"] = extra["liger_glu_activation"] = true;
-  if (has_loss) extra["liger_fused_linear_cross_entropy"] = true;
-}
-
-void add_axolotl(Files& files, const ExportJob& job) {
-  OrderedJson extra = axolotl_images(job);
-  extra.update(learning_keys(job));
-  extra.update(axolotl_data(job.data, job.request.model));
-  add_axolotl_liger(extra, job);
-  add_own_engine(files, job, "axolotl", extra);
-  files.push_back(
-      launch_file(job, table("axolotl").versions, "", processes(job) + " -m axolotl.cli.train axolotl.yaml"));
-}
-
-WhyNot why_not_llama_factory(const ExportJob& job) {
-  const ModelSpec& m = job.request.model;
-  const Recipe& r = job.request.recipe;
-  if (job.data.rows == DataRows::Text)
-    return {"LLaMA-Factory's fine-tuning reads messages, or prompt and completion, and no plain text",
-            "such rows in --data, or --for trl or axolotl"};
-  if (!m.vision.is_present()) return {};
-  if (!chat_template_of(m).reads_images)
-    return {fmt::format("LLaMA-Factory has no template that reads images for {}", m.name), "--for trl or axolotl"};
-  if (r.is_adapter() && r.images.train == TrainVision::Projector)
-    return {"LLaMA-Factory puts no adapters on projectors", "--for trl or axolotl"};
-  return {};
-}
-
-/// fp8 is the launcher's word to a Trainer, whose own bf16 or fp16 would take its place. DeepSpeed's file says bf16, of
-/// which the Trainer then must say the same: nothing is left to say fp8 by.
-void leave_fp8_to_launcher(Setup& setup, const EstimateRequest& request, const Strategy& strategy) {
-  if (!request.recipe.fp8_matmul) return;
-  setup.fp8.reset();
-  if (strategy.engine != ShardingEngine::Zero) setup.bf16 = setup.fp16 = false;
-}
-
-/// TRL 1.7 changed the loss that an unset loss_type means, so that the plain one is stated.
-void adapt_to_trl(Setup& setup, const EstimateRequest& request, const Strategy& strategy) {
-  leave_fp8_to_launcher(setup, request, strategy);
-  if (request.recipe.loss == LossKernel::Plain) setup.loss = "plain";
-  const std::int64_t context = strategy.mesh.ways(Axis::Cp);
-  if (context > 1 && !setup.pad_multiple) setup.pad_multiple = 2 * context;  // two stretches of each rank
-}
-
-/// Its fp8 sets the launcher's variable after transformers 5 has read it, so that the launcher says it too. Source:
-/// hiyouga/LLaMA-Factory src/llamafactory/train/fp8_utils.py @v0.9.5.
-void adapt_to_llama_factory(Setup& setup, const EstimateRequest& request, const Strategy& strategy) {
-  const Setup::Flag fp8 = setup.fp8;
-  leave_fp8_to_launcher(setup, request, strategy);
-  if (strategy.engine != ShardingEngine::Zero) setup.fp8 = fp8;
-}
-
-/// Its own launcher starts torchrun; FSDP is accelerate's to start.
-void add_llama_factory(Files& files, const ExportJob& job) {
-  const bool has_fsdp = is_fsdp(job.strategy.engine);
-  const ModelSpec& model = job.request.model;
-  const std::string& name = chat_template_of(model).llama_factory;
-  OrderedJson extra = learning_keys(job);
-  if (job.setup.freezes_layers.value_or(false)) {
-    extra["finetuning_type"] = "freeze";
-    extra["freeze_trainable_layers"] = std::int64_t(job.setup.freeze_layers.value_or(0));
-  }
-  extra.update({{"template", name.empty() ? "default" : name}, {"dataset", "train"}, {"dataset_dir", "."}});
-  add_own_engine(files, job, "llama-factory", extra);
-  OrderedJson sets = llama_factory_data(job.data, model);
-  sets[kMadeByKey] = json_head_of(job, table("llama-factory").versions);  // a set that nobody names
-  files.push_back({.name = "dataset_info.json", .content = json_text(sets)});
-  if (has_fsdp) files.push_back(table_file(job, table("accelerate")));
-  std::string exports = has_fsdp || job.is_one_process()
-                            ? ""
-                            : fmt::format("export FORCE_TORCHRUN=1 NNODES={} NPROC_PER_NODE={}\n", job.num_nodes(),
-                                          job.processes_per_node());
-  if (!has_fsdp && job.setup.fp8) exports += "export ACCELERATE_MIXED_PRECISION=fp8\n";
-  files.push_back(launch_file(job, table("llama-factory").versions, exports,
-                              has_fsdp ? accelerate_command(job, "-m llamafactory.launcher llamafactory.yaml")
-                                       : "llamafactory-cli train llamafactory.yaml"));
-}
-
-/// run_clm.py reads a JSON file where it is its only argument, and else flags alone.
-void add_transformers(Files& files, const ExportJob& job) {
-  OrderedJson extra = learning_keys(job);
-  extra.update(run_clm_data(job.data));
-  files.push_back(table_file(job, table("transformers"), extra));
-  add_launcher(files, job);
-  constexpr const char* kChecks =
-      "script=\"${SCRIPT:-run_clm.py}\"\n"
-      "if [ $# -gt 0 ]; then\n"
-      "  echo \"run_clm.py reads training.json alone: write what you add into that file\" >&2\n"
-      "  exit 2\n"
-      "fi\n"
-      "if [ ! -f \"$script\" ]; then\n"
-      "  echo \"$script is not here: take examples/pytorch/language-modeling/run_clm.py of your transformers,\" \\\n"
-      "    \"or name it: SCRIPT=PATH $0\" >&2\n"
-      "  exit 2\n"
-      "fi\n";
-  files.push_back(
-      launch_file(job, table("transformers").versions, kChecks, accelerate_command(job, "\"$script\" training.json")));
-}
-
-WhyNot why_not_transformers(const ExportJob& job) {
-  if (!job.is_one_process() || job.strategy.is_one_gpu()) return {};
-  return {"run_clm.py loads the model without a device_map: one process would copy it to every GPU",
-          "plan with --strategy fsdp, or --for trl"};
-}
-
-std::string note_of_run_clm(const ExportJob& /*job*/) {
-  return "run_clm.py takes its settings from training.json alone: what you would add as flags goes into that file";
-}
-
-/// Source: axolotl-ai-cloud/axolotl src/axolotl/utils/schemas/config.py (check_sample_packing_w_sdpa_bf16) @v0.18.0, as
-/// at v0.9.0.
-std::string note_of_axolotl(const ExportJob& job) {
-  const Recipe& recipe = job.request.recipe;
-  const auto is_hopper = [](const GpuSpec& gpu) { return gpu.compute_capability == "9.0"; };
-  const auto& kinds = job.request.cluster.gpus.kinds();
-  const bool is_risky = recipe.packing == Packing::Packed && recipe.attention == AttentionKernel::Sdpa &&
-                        job.setup.fp16 != true && recipe.precision != Precision::Fp32;
-  if (!is_risky || std::all_of(kinds.begin(), kinds.end(), is_hopper)) return "";
-  return "axolotl warns that packed rows under sdpa in bfloat16 may give a loss of 0.0 on cards that are not Hopper: "
-         "plan "
-         "with --attention flash, or with --packing dynamic";
-}
-
-struct Target {
-  std::string_view name;
-  const char* trainer;  // its table; nullptr: the files hold launcher and engine only
-  void (*add)(Files& files, const ExportJob& job);
-  bool needs_zero = false;
-  void (*adapt)(Setup& setup, const EstimateRequest& request, const Strategy& strategy) = nullptr;
-  WhyNot (*why_not)(const ExportJob& job) = nullptr;
-  bool has_launcher = true;                             // accelerate's file, or its variables, are written
-  bool reads_images = false;                            // its trainer loads the images of a row
-  bool packs_images = false;                            // several rows with images in one sequence
-  std::string (*note)(const ExportJob& job) = nullptr;  // what to know before the files are used; "": nothing
-};
-
-/// Holds what --for slurm means for a plan of plain PyTorch; not spelt by users.
-constexpr std::string_view kSlurmTorch = "slurm with torchrun";
-
-constexpr std::array kTargets{
-    Target{"accelerate", nullptr, add_launcher},
-    Target{.name = "deepspeed", .trainer = nullptr, .add = add_deepspeed, .needs_zero = true, .has_launcher = false},
-    Target{"torchrun", nullptr, add_torchrun},
-    Target{.name = "transformers",
-           .trainer = "transformers",
-           .add = add_transformers,
-           .adapt = leave_fp8_to_launcher,
-           .why_not = why_not_transformers,
-           .note = note_of_run_clm},
-    Target{.name = "trl", .trainer = "trl", .add = add_trl, .adapt = adapt_to_trl, .reads_images = true},
-    Target{"torch", "torch", add_torch, false, adapt_to_torch, why_not_torch},
-    Target{"torchtune", "torchtune", add_torchtune, false, adapt_to_torchtune, why_not_torchtune},
-    Target{.name = "axolotl",
-           .trainer = "axolotl",
-           .add = add_axolotl,
-           .has_launcher = false,
-           .reads_images = true,
-           .note = note_of_axolotl},
-    Target{.name = "llama-factory",
-           .trainer = "llama-factory",
-           .add = add_llama_factory,
-           .adapt = adapt_to_llama_factory,
-           .why_not = why_not_llama_factory,
-           .has_launcher = false,
-           .reads_images = true,
-           .packs_images = true},
-    Target{.name = "slurm",
-           .trainer = "trl",
-           .add = [](Files& files, const ExportJob& job) { add_scheduled(files, job, slurm_file(job, false)); },
-           .adapt = adapt_to_trl,
-           .reads_images = true},
-    Target{kSlurmTorch, "torch", add_torch_job, false, adapt_to_torch, why_not_torch},
-    Target{.name = "skypilot",
-           .trainer = "trl",
-           .add = [](Files& files, const ExportJob& job) { add_scheduled(files, job, skypilot_file(job)); },
-           .adapt = adapt_to_trl,
-           .reads_images = true},
-    Target{.name = "kubeflow",
-           .trainer = "trl",
-           .add = [](Files& files, const ExportJob& job) { add_scheduled(files, job, kubeflow_file(job)); },
-           .adapt = adapt_to_trl,
-           .reads_images = true}};
-
-const Target& find_target(std::string_view name, const std::string& framework) {
-  if (squash(name) == "slurm" && framework == "torch") name = kSlurmTorch;
-  for (const Target& target : kTargets)
-    if (squash(target.name) == squash(name)) return target;
-  throw InputError("--for", fmt::format("unknown target '{}'", name),
-                   did_you_mean(name, export_targets(), fmt::format("known: {}", fmt::join(export_targets(), ", "))));
-}
 
 /// Two spellings of what alone is trained that mean the same parameters are one.
 void keep_spelling(EstimateRequest& read, const EstimateRequest& planned) {
@@ -308,14 +50,11 @@ void keep_spelling(EstimateRequest& read, const EstimateRequest& planned) {
 /// Gives what the files say when they are read again, on the plan's machines.
 EstimateRequest read_back(const ExportJob& job, const Target& target, const Files& files) {
   std::vector<ConfigFile> configs;
-  for (const ExportedFile& file : files) {
-    const auto tables = key_tables();
-    if (std::any_of(tables.begin(), tables.end(), [&](const KeyTable& t) { return t.file == file.name; }))
-      configs.push_back({file.name, file.content});
-  }
+  for (const ExportedFile& file : files)
+    if (file.is_read) configs.push_back({file.name, file.content});
   if (!target.trainer &&
       std::none_of(configs.begin(), configs.end(), [](const ConfigFile& f) { return f.name == "accelerate.yaml"; })) {
-    const ExportedFile launcher = table_file(job, table("accelerate"));  // what the script's variables say
+    const ExportedFile launcher = table_file(job, target_table("accelerate"));  // what the script's variables say
     configs.push_back({launcher.name, launcher.content});
   }
   ConfigReading reading = read_configs(configs, [](const std::string&, const std::string&) { return std::nullopt; });
@@ -335,7 +74,40 @@ EstimateRequest read_back(const ExportJob& job, const Target& target, const File
   settle_trained(reading, r, notes);
   keep_spelling(r, job.request);
   settle_strategy(reading, r, notes);
+  if (generates(r.recipe) && rollout_convention(r.recipe.framework->name)) {
+    settle_rows(r, {});
+    const std::int64_t of_step = r.recipe.micro_batch * r.recipe.grad_accum * job.strategy.mesh.batch_replicas();
+    if (r.rollout.sequences > 0) r.rollout.updates = std::max<std::int64_t>(1, r.rollout.sequences / of_step);
+  }
   return r;
+}
+
+/// What is generated, by what, and with which reference, with nothing left to a trainer's defaults.
+json rollout_fields(const EstimateRequest& request, const Strategy& strategy) {
+  if (!generates(request.recipe)) return json::object();
+  const JobRollout r = job_rollout(Job(request, strategy));
+  const EngineChoice& choice = request.rollout.engine;
+  const bool is_server = r.setup.place == EnginePlace::Server, is_own = r.setup.engine->in_trainer;
+  json fields{{"engine", r.setup.engine->name},
+              {"generations", r.batch.generations},
+              {"prompt_len", r.batch.prompt_len},
+              {"completion_len", r.batch.max_completion},
+              {"mean_prompt", r.batch.mean_prompt},
+              {"mean_completion", r.batch.mean_completion},
+              {"answers at once", r.batch.sequences},
+              {"iterations", request.rollout.iterations},
+              {"reference", to_string(reference_of(request.recipe))}};
+  if (is_own) return {{"rollout", std::move(fields)}};
+  fields.update({{"place", to_string(r.setup.place)},
+                 {"utilisation", r.setup.utilisation},
+                 {"tp", r.setup.tp},
+                 {"gpus", r.setup.num_gpus},
+                 {"sleep", !is_server && r.setup.sleeps},
+                 {"offload", !is_server && r.offloads},
+                 {"async", choice.is_async},
+                 {"adapter_sync", choice.syncs_adapter},
+                 {"sync_batches", choice.sync_batches}});
+  return {{"rollout", std::move(fields)}};
 }
 
 /// A field in which two objects differ: its path and both values.
@@ -383,6 +155,12 @@ void compare(ExportAnswer& answer, const ExportJob& job, const EstimateRequest& 
     add_differences(found, method(job.request), method(read));
     if (found.size() == num_before)
       add_differences(found, recipe_fields(job.request.recipe, job.strategy), recipe_fields(read.recipe, job.strategy));
+    const auto engine = [](const json& rollout) {
+      return json{{"engine", rollout.value("/rollout/engine"_json_pointer, "")}};
+    };
+    const json planned = rollout_fields(job.request, job.strategy), its = rollout_fields(read, job.strategy);
+    if (found.size() == num_before && !planned.empty()) add_differences(found, engine(planned), engine(its), "rollout");
+    if (found.size() == num_before) add_differences(found, planned, its);
   }
   if (found.empty()) return;
   answer.nearest = nearest_to(found, read, strategy, job, target);
@@ -441,6 +219,24 @@ bool packs_images(const ExportJob& job, const Target& target) {
          job.request.recipe.packing == Packing::Packed;
 }
 
+/// Says why a target's files would not train the plan's method, or not on such data.
+WhyNot why_not_method(const ExportJob& job, const Target& target) {
+  const TrainingMethod& method = *job.request.recipe.objective.method;
+  if (!target.trainer || job.request.recipe.objective.method.is_usual()) return {};
+  if (!job.method) {
+    const std::string others = programs_of_method(method.name);
+    return {fmt::format("gpuplan writes no files of {} for {} ({})", target.name, method.name, method.title),
+            others.empty() ? "--for accelerate, with a script of your own" : "--for " + others};
+  }
+  const bool is_right = !job.data.is_file || job.data.rows == job.method->rows;
+  if (!is_right)
+    return {fmt::format("{} needs other rows than {} holds", method.name, job.data.name),
+            job.method->rows == DataRows::Pairs      ? "rows with prompt, chosen and rejected"
+            : job.method->rows == DataRows::Labelled ? "rows with prompt, completion and label"
+                                                     : "rows with prompt"};
+  return {};
+}
+
 /// Refuses what cannot be written, before anything is.
 void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
   const EstimateRequest& r = job.request;
@@ -462,6 +258,7 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
   const auto old = std::find_if_not(r.cluster.gpus.kinds().begin(), r.cluster.gpus.kinds().end(), multiplies_bf16);
   if (job.setup.bf16 == true && old != r.cluster.gpus.kinds().end())
     return refuse(answer, fmt::format("{} has no bf16 [R14]", old->name), "plan with --precision fp16-mixed");
+  if (const WhyNot no = why_not_method(job, target); !no.why.empty()) return refuse(answer, no.why, no.nearest);
   if (const WhyNot no = target.why_not ? target.why_not(job) : WhyNot{}; !no.why.empty())
     return refuse(answer, no.why, no.nearest);
   if (!job.versions_cannot.why.empty()) return refuse(answer, job.versions_cannot.why, job.versions_cannot.nearest);
@@ -496,8 +293,9 @@ ExportJob make_job(const EstimateRequest& request, const Target& target, const P
                 .data = places.data};
   if (job.setup.deepspeed_file && !places.folder.empty())
     job.setup.deepspeed_file = (std::filesystem::path(places.folder) / *job.setup.deepspeed_file).string();
+  if (target.trainer) job.method = find_method_files(target.trainer, request.recipe.objective.method->name);
   if (target.adapt) target.adapt(job.setup, request, strategy);
-  const KeyTable& reader = table(target.trainer ? target.trainer : "accelerate");
+  const KeyTable& reader = target_table(target.trainer ? target.trainer : "accelerate");
   job.versions_cannot = add_stack_facts(job, reader.framework, target.has_launcher);
   if (target.trainer) return job;
   if (!places.has_script) let_engine_checkpoint(job.setup, request.recipe);
@@ -516,7 +314,7 @@ bool takes_optimizer_along(const EstimateRequest& r) {
 
 std::vector<std::string> export_targets() {
   std::vector<std::string> names;
-  for (const Target& target : kTargets)
+  for (const Target& target : export_target_rows())
     if (target.name != kSlurmTorch) names.emplace_back(target.name);
   return names;
 }
@@ -529,9 +327,9 @@ std::string export_hint(const std::string& plan_file, const Recipe& recipe) {
                        (recipe.qat == Qat::None || !fake_quant_row(recipe.qat).dtypes.empty());
   const bool needs_script = (!recipe.trained.empty() || recipe.qat != Qat::None) && !can_say;
   const auto is_own = [&](const Target& t) { return !needs_script && t.trainer && t.name == recipe.framework->name; };
-  const auto found = std::find_if(kTargets.begin(), kTargets.end(), is_own);
+  const auto found = std::ranges::find_if(export_target_rows(), is_own);
   return fmt::format("gpuplan export {} --for {} writes files that train it", shell_word(plan_file),
-                     found == kTargets.end() ? "accelerate" : found->name);
+                     found == export_target_rows().end() ? "accelerate" : found->name);
 }
 
 ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, const PlanMark& mark,
@@ -589,8 +387,9 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
       answer.notes.emplace_back(
           names_data ? "the files name a small public data set: --data FILE or --data NAME on the Hub names yours"
                      : "--data is not in these files: name it to the script");
-    if (target.trainer && job.request.recipe.objective.answers() > 1)
-      answer.notes.emplace_back("the data set in the files has one answer per row: put one of pairs in its place");
+    if (job.method && !job.method->note.empty()) answer.notes.push_back(job.method->note);
+    if (job.method && !job.method->needs.empty())
+      answer.notes.push_back(fmt::format("the reward needs pip install {}", fmt::join(job.method->needs, " ")));
     if (!target.trainer) answer.notes.push_back(left_to_script(job));
   } catch (const InputError& error) { refuse(answer, error.problem(), error.hint()); }
   if (answer.is_refused()) answer.files.clear();

@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "base/json_file.h"
 #include "ecosystem/export_parts.h"
+#include "ecosystem/own_facts.h"
 #include "models/recipe_names.h"
 
 namespace gpuplan {
@@ -88,7 +90,7 @@ std::string head_of(const ExportJob& job, const Versions& of_table) {
                      rest_of(job, "# ", "\n"));
 }
 
-ExportedFile table_file(const ExportJob& job, const KeyTable& table, const OrderedJson& extra) {
+OrderedJson table_values(const ExportJob& job, const KeyTable& table, const OrderedJson& extra) {
   OrderedJson file = OrderedJson::object();
   if (table.is_json && table.has_head) file[kMadeByKey] = json_head_of(job, table.versions);
   const bool leaves_to_deepspeed = table.role == FileRole::Launcher && job.is_zero();
@@ -97,24 +99,62 @@ ExportedFile table_file(const ExportJob& job, const KeyTable& table, const Order
     if (leaves_to_deepspeed && row.field->name == "mixed_precision") continue;  // its own file says it
     if (leaves_to_deepspeed && row.field->name == "zero_init" && job.setup.zero_stage != 3) continue;
     OrderedJson value = value_in_file(row, value_of(job.setup, *row.field));
-    const bool is_count = row.field->name == "alpha" || (row.field->name == "epochs" && table.name == "torchtune");
+    const bool is_count = row.field->name == "alpha" ||
+                          (row.field->name == "epochs" && (table.name == "torchtune" || table.name == "verl"));
     if (is_count && value == std::floor(value.get<double>()))
       value = std::int64_t(value.get<double>());  // PEFT's and torchtune's types are whole numbers
     if (!value.is_null()) put(file, row.key, std::move(value));
   }
   for (const auto& [key, value] : table.fixed) put(file, key, value);
   for (const auto& [key, value] : extra.items()) put(file, key, value);
+  const bool is_of_method = job.method && table.name == job.method->program;
+  if (is_of_method) {
+    for (const std::string& key : job.method->omits) file.erase(key);
+    for (const auto& [key, value] : job.method->keys.items()) put(file, key, value);
+  }
   if (table.role == FileRole::Launcher && job.num_nodes() > 1) {
     file["main_process_ip"] = "127.0.0.1";  // launch.sh names the real one
     file["main_process_port"] = 29500;
   }
   if (table.role == FileRole::Engine) add_zero_sizes(file, job);
-  return {.name = table.file,
-          .content = table.is_json ? json_text(file) : head_of(job, table.versions) + yaml_text(file)};
+  return file;
+}
+
+ExportedFile table_file(const ExportJob& job, const KeyTable& table, const OrderedJson& extra) {
+  const OrderedJson file = table_values(job, table, extra);
+  const bool is_of_method = job.method && table.name == job.method->program;
+  const std::string head = head_of(job, table.versions) + facts_of_no_key(job, table);
+  return {.name = is_of_method && !job.method->file.empty() ? job.method->file : table.file,
+          .content = table.is_json ? json_text(file) : head + yaml_text(file),
+          .is_read = true};
+}
+
+std::string facts_of_no_key(const ExportJob& job, const KeyTable& table) {
+  OrderedJson facts = OrderedJson::object();
+  for (const SetupField& field : setup_fields()) {
+    if (table.role != FileRole::Trainer || !is_fact_of_no_key(field.name) || !is_stated(job.setup, field)) continue;
+    const auto writes = [&](const KeyRow& row) { return row.field == &field && is_written_for(row, job.versions); };
+    if (std::ranges::none_of(table.rows, writes)) facts[std::string(field.name)] = value_of(job.setup, field);
+  }
+  return facts.empty() ? "" : fmt::format("{}{}\n", kOwnFacts, facts.dump());
+}
+
+const KeyTable& target_table(const char* name) {
+  const KeyTable* found = find_key_table(name);
+  GPUPLAN_CHECK(found, "a target without a key table");
+  return *found;
+}
+
+std::string trl_program(const ExportJob& job) {
+  return job.method && !job.method->starts.empty() ? job.method->starts : "-m trl.scripts.sft --config sft.yaml";
 }
 
 OrderedJson learning_keys(const ExportJob& job) {
-  return {{"learning_rate", job.request.recipe.is_adapter() ? 2e-4 : 2e-5},
+  const bool is_adapter = job.request.recipe.is_adapter();
+  const double own = !job.method ? 0 : is_adapter ? job.method->adapter_rate : job.method->rate;
+  return {{"learning_rate", own > 0      ? own
+                            : is_adapter ? 2e-4
+                                         : 2e-5},
           {"warmup_steps", 20},
           {"logging_steps", 5},
           {"save_steps", 200},

@@ -3,6 +3,7 @@
 
 #include "ecosystem/emit.h"
 #include "ecosystem/key_table.h"
+#include "ecosystem/method_files.h"
 #include "ecosystem/training_data.h"
 #include "planner/estimate.h"
 
@@ -23,8 +24,9 @@ struct ExportJob {
   std::vector<std::string> program{};              // that a scheduler's job trains with; empty: the target's own
   std::map<std::size_t, std::string> variables{};  // words of `program` that stand in a variable of the environment
   TrainingData data{};
-  std::string left_to_script{};  // flags of the plan that no file says, where no trainer reads one
-  WhyNot versions_cannot{};      // train the plan at all
+  std::string left_to_script{};         // flags of the plan that no file says, where no trainer reads one
+  WhyNot versions_cannot{};             // train the plan at all
+  const MethodFiles* method = nullptr;  // of the target; nullptr: fine-tuning, or no trainer's files
 
   std::int64_t num_nodes() const { return request.cluster.num_nodes(); }
   bool is_zero() const { return strategy.engine == ShardingEngine::Zero; }
@@ -62,6 +64,18 @@ std::string json_head_of(const ExportJob& job, const Versions& versions);
 /// `extra`: keys that no fact states, with dots below mappings.
 ExportedFile table_file(const ExportJob& job, const KeyTable& table, const OrderedJson& extra = {});
 
+/// The table of a format that is written.
+const KeyTable& target_table(const char* name);
+
+/// The same keys as values, those below mappings inside them.
+OrderedJson table_values(const ExportJob& job, const KeyTable& table, const OrderedJson& extra = {});
+
+/// Facts of generation that no row of `table` writes, as a comment that estimate --from reads; empty: none.
+std::string facts_of_no_key(const ExportJob& job, const KeyTable& table);
+
+/// TRL's program and its file, as accelerate starts it.
+std::string trl_program(const ExportJob& job);
+
 /// Keys that a trainer's run needs beside the plan and its data.
 OrderedJson learning_keys(const ExportJob& job);
 
@@ -92,6 +106,12 @@ void add_torch_job(std::vector<ExportedFile>& files, const ExportJob& job);
 /// `adapt_to_torch` puts the settings in the script's own words; `why_not_torch` says why it cannot train a plan.
 void adapt_to_torch(Setup& setup, const EstimateRequest& request, const Strategy& strategy);
 WhyNot why_not_torch(const ExportJob& job);
+/// ms-swift's file, and verl's command line; the server of answers beside a trainer.
+void add_ms_swift(std::vector<ExportedFile>& files, const ExportJob& job);
+void add_verl(std::vector<ExportedFile>& files, const ExportJob& job);
+void add_server(std::vector<ExportedFile>& files, const ExportJob& job, const char* command, const char* tp,
+                const char* copies);
+WhyNot why_not_verl(const ExportJob& job);
 /// torchtune's recipe.
 void add_torchtune(std::vector<ExportedFile>& files, const ExportJob& job);
 void adapt_to_torchtune(Setup& setup, const EstimateRequest& request, const Strategy& strategy);

@@ -61,6 +61,7 @@ class Reader {
     const TrainingMethod* method = &find_training_method(*s_.objective);
     if (s_.pair_loss && find_training_method(*s_.pair_loss).answers == method->answers)
       method = &find_training_method(*s_.pair_loss);
+    if (s_.policy_loss && method->generates) method = &find_training_method(*s_.policy_loss);
     if (method == &training_methods().front()) return;
     Objective& objective = recipe().objective;
     objective.method = *method;
@@ -248,6 +249,15 @@ class Reader {
     if (s_.eval_batch && holds(s_.evaluates)) r_.eval_batch = std::max<std::int64_t>(*s_.eval_batch, 1);
   }
 
+  /// How engines stand beside the trainer, and how weights come to them.
+  void read_server(EngineChoice& engine) const {
+    if (engine.place == EnginePlace::Server && s_.engine_gpus) engine.gpus = *s_.engine_gpus;
+    engine.is_async = holds(s_.engine_async);
+    engine.syncs_adapter = holds(s_.adapter_sync);
+    engine.sync_batches = std::max<std::int64_t>(1, s_.sync_batches.value_or(1));
+    if (s_.engine_version) engine.version = *s_.engine_version;
+  }
+
   /// Words of generation mean nothing where the method generates nothing.
   void read_rollout() {
     Objective& objective = recipe().objective;
@@ -261,6 +271,10 @@ class Reader {
     if (s_.engine_sleeps && has_engine) engine.sleeps = *s_.engine_sleeps;
     if (s_.engine_offloads && has_engine) engine.offloads = *s_.engine_offloads;
     if (has_engine) engine.tp = s_.engine_tp.value_or(0), engine.max_sequences = s_.engine_sequences.value_or(0);
+    if (has_engine) read_server(engine);
+    out.mean_prompt = s_.mean_prompt.value_or(0);
+    out.mean_completion = s_.mean_completion.value_or(0);
+    out.reward = Seconds{s_.reward_seconds.value_or(0)};
     out.generations = s_.generations.value_or(0);
     out.max_completion = s_.completion_len.value_or(0);
     out.prompt_len = s_.prompt_len.value_or(0);

@@ -10,11 +10,13 @@
 #include "ecosystem/meaning_words.h"
 #include "ecosystem/rules.h"
 #include "models/adapter_kind.h"
+#include "models/expert_layout.h"
 #include "models/fake_quant_table.h"
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
 #include "models/trained_names.h"
 #include "models/training_method.h"
+#include "planner/rollout_phases.h"
 
 namespace gpuplan {
 namespace {
@@ -71,6 +73,47 @@ void write_objective(Setup& s, const Recipe& r) {
   if (r.objective.texts_per_row > 0) s.texts_per_row = r.objective.texts_per_row;
 }
 
+/// Everything that decides memory or time of generation, so that no default of another trainer takes its place.
+void write_rollout(Setup& s, const EstimateRequest& request, const Strategy& strategy) {
+  const Recipe& recipe = request.recipe;
+  if (!generates(recipe) || !why_not_applicable(strategy, request.cluster, recipe, request.model).empty()) return;
+  const EngineChoice& choice = request.rollout.engine;
+  const JobRollout r = job_rollout(Job(request, strategy));
+  const bool is_server = r.setup.place == EnginePlace::Server;
+  s.engine = r.setup.engine->name;
+  s.policy_loss = recipe.objective.method->name;
+  s.generations = r.batch.generations;
+  s.prompt_len = r.batch.prompt_len;
+  s.completion_len = r.batch.max_completion;
+  const auto at_least = [](Setup::Count& fact, std::int64_t number, std::int64_t least) {
+    if (number >= least) fact = number;
+  };
+  at_least(s.mean_prompt, r.batch.mean_prompt, 1);
+  at_least(s.mean_completion, r.batch.mean_completion, 1);
+  s.iterations = request.rollout.iterations;
+  const std::int64_t of_step = recipe.micro_batch * recipe.grad_accum * strategy.mesh.batch_replicas();
+  s.steps_per_generation = recipe.grad_accum * (r.batch.sequences / of_step);
+  if (r.batch.sequences % r.batch.generations == 0 && of_step % r.batch.generations == 0) {
+    s.generation_prompts = r.batch.sequences / r.batch.generations;
+    s.update_prompts = of_step / r.batch.generations;
+  }
+  constexpr double kUsualWeight = 0.04;  // of the distance to the reference, of Shao et al. 2024
+  s.regularises = reference_of(recipe) == Reference::None ? 0 : kUsualWeight;
+  if (request.rollout.reward.value > 0) s.reward_seconds = request.rollout.reward.value;
+  if (r.setup.engine->in_trainer) return;
+  s.engine_place = std::string(to_string(r.setup.place));
+  s.engine_utilisation = r.setup.utilisation;
+  s.engine_tp = r.setup.tp;
+  at_least(s.engine_sequences, r.setup.max_sequences, 1);
+  if (!is_server && r.setup.engine->can_sleep) s.engine_sleeps = r.setup.sleeps;
+  if (!is_server) s.engine_offloads = r.offloads;
+  if (is_server) at_least(s.engine_gpus, r.setup.num_gpus, 1);
+  if (choice.is_async) s.engine_async = true;
+  if (choice.syncs_adapter) s.adapter_sync = true;
+  at_least(s.sync_batches, choice.sync_batches, 2);
+  if (!choice.version.empty()) s.engine_version = choice.version;
+}
+
 void write_batch(Setup& s, const EstimateRequest& request, std::int64_t data_parallel) {
   const Recipe& r = request.recipe;
   s.micro_batch = r.micro_batch;
@@ -78,7 +121,7 @@ void write_batch(Setup& s, const EstimateRequest& request, std::int64_t data_par
   s.seq_len = r.seq_len;
   s.global_batch = r.micro_batch * r.grad_accum * data_parallel;
   s.packing = r.packing == Packing::Packed;
-  s.pads = r.packing == Packing::Padded;
+  s.pads = r.packing == Packing::Padded && !generates(r);  // which pads by itself
   if (*s.pads) s.pad_multiple = r.seq_len;
   s.epochs = request.dataset.epochs;
   if (request.eval_batch > 0) s.eval_batch = request.eval_batch, s.evaluates = true;
@@ -226,6 +269,7 @@ Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
   write_method(s, request.recipe, strategy.layout.shards_weights);
   write_precision(s, request.recipe, is_local);
   write_batch(s, request, strategy.mesh.batch_replicas());
+  write_rollout(s, request, strategy);
   write_kernels(s, request.recipe);
   write_unfrozen(s, request.recipe);
   write_frozen_layers(s, request);

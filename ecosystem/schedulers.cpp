@@ -11,10 +11,8 @@
 namespace gpuplan {
 namespace {
 
-constexpr const char* kProgram = "-m trl.scripts.sft --config sft.yaml";
-
 /// Gives what trains, with its arguments as shell words; those that are hidden stand in variables.
-std::string program_of(const ExportJob& job, const char* otherwise) {
+std::string program_of(const ExportJob& job, const std::string& otherwise) {
   if (job.program.empty()) return otherwise;
   std::string out;
   for (std::size_t i = 0; i < job.program.size(); ++i) {
@@ -32,7 +30,7 @@ std::string launch_of(const ExportJob& job, const std::string& rank, const std::
     out += fmt::format(
         " --num_machines {} --num_processes {} --machine_rank {} --main_process_ip {} --main_process_port {}",
         job.num_nodes(), *job.setup.num_processes, rank, head, port);
-  return out + " " + program_of(job, kProgram);
+  return out + " " + program_of(job, trl_program(job));
 }
 
 /// torchrun on this machine, or python3 for one process.
@@ -120,6 +118,8 @@ ExportedFile skypilot_file(const ExportJob& job) {
       fmt::format("{}:{}", skypilot_name(job.request.cluster.gpus.front()), gpus_per_machine(job));
   task["secrets"]["HF_TOKEN"] = nullptr;
   task["setup"] = "pip install 'accelerate>=1.10' 'trl>=0.20' 'peft>=0.17' deepspeed bitsandbytes";
+  for (const std::string& package : job.method ? job.method->needs : std::vector<std::string>{})
+    task["setup"] = task["setup"].get<std::string>() + " " + package;
   const std::string head = "HEAD=$(echo \"$SKYPILOT_NODE_IPS\" | head -n1); ";
   task["run"] = (machines(job) > 1 ? head : "") + launch_of(job, "\"$SKYPILOT_NODE_RANK\"", "\"$HEAD\"", "8008");
   // Source: docs.skypilot.co/en/latest/reference/yaml-spec.html and running-jobs/environment-variables.html, 2026-11.
@@ -140,11 +140,12 @@ ExportedFile kubeflow_file(const ExportJob& job) {
   spec["runPolicy"] = {{"cleanPodPolicy", "None"}, {"backoffLimit", 0}};
   spec["pytorchReplicaSpecs"]["Master"] = replicas(job, 1);
   if (machines(job) > 1) spec["pytorchReplicaSpecs"]["Worker"] = replicas(job, machines(job) - 1);
-  return {
-      .name = "job.yaml",
-      .content = head_of(job, {{"training-operator", "1.7 to 1.9"}}) +
-                 "# Put your image for YOUR-IMAGE; it must hold accelerate.yaml and sft.yaml in its working folder.\n" +
-                 yaml_text(file)};
+  return {.name = "job.yaml",
+          .content = head_of(job, {{"training-operator", "1.7 to 1.9"}}) +
+                     fmt::format("# Put your image for YOUR-IMAGE; it must hold accelerate.yaml and {} in its working "
+                                 "folder.\n",
+                                 job.method ? job.method->file : "sft.yaml") +
+                     yaml_text(file)};
 }
 
 }  // namespace gpuplan

@@ -80,7 +80,12 @@ struct Setup {
   Count engine_tp, engine_sequences, generations, completion_len, prompt_len, steps_per_generation, generation_batch,
       iterations;
   Count generation_prompts, update_prompts;  // of a generation and of an optimizer step, each with all its answers
-  Count micro_tokens;                        // of a micro batch whose rows are laid end to end
+  Count generation_rows, update_rows;        // the same in answers
+  Count mean_prompt, mean_completion, engine_gpus, engine_count, sync_batches;
+  Flag engine_async, engine_colocated, adapter_sync;
+  Word engine_version, policy_loss;  // policy_loss: the row that the loss of GRPO makes of it
+  Number reward_seconds;
+  Count micro_tokens;  // of a micro batch whose rows are laid end to end
   // batch
   Count micro_batch, grad_accum, seq_len, eval_batch, pad_multiple, global_batch;
   Count answer_len;  // tokens of an answer behind a prompt of seq_len, where the two are cut each

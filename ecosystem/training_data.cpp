@@ -72,8 +72,9 @@ TrainingData training_data(const std::string& name) {
   const std::string head = file.read(0, std::min(kHead, file.size()));
   const json row = json::parse(head.substr(0, head.find('\n')), nullptr, false);
   const auto has = [&](const char* key) { return row.is_object() && row.contains(key); };
-  constexpr std::array kKinds{std::pair{"messages", DataRows::Messages}, std::pair{"completion", DataRows::Completion},
-                              std::pair{"text", DataRows::Text}};
+  constexpr std::array kKinds{std::pair{"chosen", DataRows::Pairs},      std::pair{"label", DataRows::Labelled},
+                              std::pair{"messages", DataRows::Messages}, std::pair{"completion", DataRows::Completion},
+                              std::pair{"text", DataRows::Text},         std::pair{"prompt", DataRows::Prompts}};
   for (const auto& [key, rows] : kKinds)
     if (has(key)) return {.name = absolute_path(name).string(), .rows = rows, .is_file = true};
   throw InputError(name, "its first line is no object with messages, text, or prompt and completion",

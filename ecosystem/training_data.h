@@ -9,7 +9,8 @@
 
 namespace gpuplan {
 
-enum class DataRows : std::uint8_t { Text, Messages, Completion };
+/// Pairs: chosen and rejected; Labelled: a completion and its label; Prompts: prompts alone.
+enum class DataRows : std::uint8_t { Text, Messages, Completion, Pairs, Labelled, Prompts };
 
 /// A data set of the Hub, or a file of JSON lines; without a name the trainer's files get a small public one.
 struct TrainingData {

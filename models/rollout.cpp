@@ -58,6 +58,7 @@ std::vector<GenerationEngine> read_engines() {
     f.optional("shares_prompts", e.shares_prompts);
     f.optional("kernels_per_layer", e.kernels_per_layer);
     e.all_reduce = f.optional_time("all_reduce_us").value_or(Seconds{});
+    e.latencies_between = f.optional_number("latencies_between", {0, 100}).value_or(0);
     e.parameter_call = f.optional_time("parameter_call_us").value_or(Seconds{});
     e.gathered_call = f.optional_time("gathered_call_us").value_or(Seconds{});
     if (f.has("versions"))
@@ -75,9 +76,17 @@ std::vector<GenerationEngine> read_engines() {
   return engines;
 }
 
-std::vector<RolloutConvention> read_conventions() {
-  YamlFile file = YamlFile::read(data_dir() / "rl_trainers.yaml");
+struct RlTrainers {
+  UsualLengths lengths;
   std::vector<RolloutConvention> rows;
+};
+
+RlTrainers read_trainers() {
+  YamlFile file = YamlFile::read(data_dir() / "rl_trainers.yaml");
+  RlTrainers out;
+  file.top()("prompt_len", out.lengths.prompt, IntRange{.least = 1});
+  file.top()("completion_len", out.lengths.completion, IntRange{.least = 1});
+  std::vector<RolloutConvention>& rows = out.rows;
   for (Fields& f : file.top().list("trainers")) {
     RolloutConvention& r = rows.emplace_back();
     std::string engine;
@@ -105,12 +114,15 @@ std::vector<RolloutConvention> read_conventions() {
       r.loss = loss;
     }
     r.overhead = f.optional_number("overhead", {0, 1}).value_or(0);
+    f.optional("reward_by_function", r.reward_by_function);
+    f.optional("critic_in_graph", r.critic_in_graph);
+    f.optional("keeps_scores", r.keeps_scores);
     f("source", r.source);
     f.refuse_unknown();
   }
   file.top().refuse_unknown();
   file.finish();
-  return rows;
+  return out;
 }
 
 constexpr const char* kFlag = "--rollout-engine";
@@ -225,7 +237,16 @@ std::string to_text(const EngineChoice& c) {
   return text;
 }
 
-std::span<const RolloutConvention> rollout_conventions() { return read_once<read_conventions>(); }
+std::span<const RolloutConvention> rollout_conventions() { return read_once<read_trainers>().rows; }
+
+const UsualLengths& usual_lengths() { return read_once<read_trainers>().lengths; }
+
+std::int64_t usual_generations(const Recipe& recipe) {
+  const TrainingMethod& method = *recipe.objective.method;
+  if (method.generations > 0) return method.generations;
+  const RolloutConvention* const convention = rollout_convention(recipe.framework->name);
+  return convention ? convention->generations : 1;
+}
 
 const RolloutConvention* rollout_convention(std::string_view framework) {
   const std::span<const RolloutConvention> rows = rollout_conventions();

@@ -40,6 +40,7 @@ struct GenerationEngine {
   bool shares_prompts = false;         // the answers to one prompt share its keys and values, and its prefill
   std::int64_t kernels_per_layer = 0;  // launched for each token, of an engine without graphs
   Seconds all_reduce;                  // of a token's activations among GPUs that share the layers, inside a machine
+  double latencies_between = 0;        // of the network, that one takes where they are on several machines
   // host time of a parameter that it takes: whole, and gathered from the ranks first
   Seconds parameter_call, gathered_call;
   std::vector<EnginePace> versions;  // the newest first
@@ -111,8 +112,21 @@ struct RolloutConvention {
   Bytes bucket;                            // of WeightSync::Buckets
   bool gathers_all_with_adapters = false;  // adapters are merged into all weights at once, gathered whole
   std::optional<LossKernel> loss;
-  double overhead = 0;  // of a step: rewards, moving data, waiting; over the sum of its phases
+  double overhead = 0;              // of a step: rewards, moving data, waiting; over the sum of its phases
+  bool reward_by_function = false;  // a method with a reward model has one only where it is asked for
+  bool critic_in_graph = false;     // policy and critic run forward together, then backward
+  bool keeps_scores = false;  // the trainer's own generate() keeps the logits of every token, where there is a critic
 };
+
+/// Lengths of a question that states none, in tokens.
+struct UsualLengths {
+  std::int64_t prompt = 0, completion = 0;
+};
+const UsualLengths& usual_lengths();
+
+/// Answers to a prompt where none are asked for.
+std::int64_t usual_generations(const Recipe& recipe);
+
 /// nullptr: nothing is known of it with this trainer.
 const RolloutConvention* rollout_convention(std::string_view framework);
 std::span<const RolloutConvention> rollout_conventions();

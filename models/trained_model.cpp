@@ -87,9 +87,7 @@ bool mark_unquantised(ModelWeights& weights, const CheckpointQuant& checkpoint) 
   });
 }
 
-bool has_score_head(const Recipe& recipe) {
-  return has_own_head(recipe) && recipe.objective.method->head == MethodHead::Score;
-}
+bool has_score_head(const Recipe& recipe) { return head_of(recipe) == MethodHead::Score; }
 
 std::int64_t num_labels(const Recipe& recipe) {
   return recipe.objective.labels > 0 ? recipe.objective.labels : recipe.objective.method->labels;

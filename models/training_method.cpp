@@ -21,9 +21,10 @@ static NameTable<MethodHead> names_of(MethodHead) {
   return {"head", kNames};
 }
 static NameTable<PassModel> names_of(PassModel) {
-  static constexpr std::array kNames{NameRow<PassModel>{"policy", PassModel::Policy},
-                                     NameRow<PassModel>{"reference", PassModel::Reference},
-                                     NameRow<PassModel>{"teacher", PassModel::Teacher}};
+  static constexpr std::array kNames{
+      NameRow<PassModel>{"policy", PassModel::Policy}, NameRow<PassModel>{"reference", PassModel::Reference},
+      NameRow<PassModel>{"teacher", PassModel::Teacher}, NameRow<PassModel>{"critic", PassModel::Critic},
+      NameRow<PassModel>{"reward", PassModel::Reward}};
   return {"model", kNames};
 }
 
@@ -45,6 +46,7 @@ std::vector<TrainingMethod> read_methods() {
     f.optional("distils", m.distils);
     f.optional("generates", m.generates);
     f.optional("scores_completions", m.scores_completions);
+    f.optional("generations", m.generations, IntRange{.least = 1});
     if (f.has("passes"))
       f.optional_objects("passes", m.passes, [](Fields& own, SidePass& pass) {
         own("of", pass.of);
@@ -52,6 +54,7 @@ std::vector<TrainingMethod> read_methods() {
         own.optional("times", pass.times, IntRange{.least = 1});
         own.optional("in_graph", pass.in_graph);
         own.optional("is_old", pass.is_old);
+        own.optional("trains", pass.trains);
       });
     f("source", m.source);
     f.refuse_unknown();
@@ -98,9 +101,13 @@ bool generates(const Recipe& recipe) {
   return !recipe.objective.method.is_usual() && recipe.objective.method->generates;
 }
 
-bool has_own_head(const Recipe& recipe) {
-  return !recipe.objective.method.is_usual() && recipe.objective.method->head != MethodHead::Vocabulary;
+MethodHead head_of(const Recipe& recipe) {
+  const Objective& objective = recipe.objective;
+  if (objective.method.is_usual()) return MethodHead::Vocabulary;
+  return objective.method->generates && objective.labels > 0 ? MethodHead::Score : objective.method->head;
 }
+
+bool has_own_head(const Recipe& recipe) { return head_of(recipe) != MethodHead::Vocabulary; }
 
 Reference reference_of(const Recipe& recipe) {
   if (recipe.objective.method.is_usual() || !recipe.objective.method->has_pass_of(PassModel::Reference))

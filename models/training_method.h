@@ -16,15 +16,17 @@ namespace gpuplan {
 enum class MethodHead : std::uint8_t { Vocabulary, Score, Pooled };
 
 /// Says whose forward pass it is.
-enum class PassModel : std::uint8_t { Policy, Reference, Teacher };
+enum class PassModel : std::uint8_t { Policy, Reference, Teacher, Critic, Reward };
 
-/// A forward pass without gradients that a micro batch has beside the one with gradients.
+/// A pass that a micro batch has beside the policy's with gradients: forward without gradients, or the critic's
+/// training.
 struct SidePass {
   PassModel of{};
   std::string name;  // "log-probs of the reference"
   std::int64_t times = 1;
   bool is_old = false;   // of the policy that generated, before it is trained
   bool in_graph = true;  // it runs while what the pass with gradients saved is alive
+  bool trains = false;   // with gradients, optimizer states and a step of its own
 };
 
 struct TrainingMethod {
@@ -34,6 +36,7 @@ struct TrainingMethod {
   std::int64_t answers = 1;  // rows that the model reads per row of the data
   MethodHead head{};
   std::int64_t labels = 1;          // of a score head
+  std::int64_t generations = 0;     // answers to a prompt; 0: the trainer's
   bool generates = false;           // the model writes the answers that it is trained on
   bool scores_completions = false;  // logits of the answers alone
   bool loss_on_first = false;
@@ -49,6 +52,8 @@ std::span<const TrainingMethod> training_methods();
 /// A row by name or alias. Throws InputError naming --method with the nearest names.
 const TrainingMethod& find_training_method(std::string_view name);
 
+/// What stands behind the last layer: a score of a method that generates is of its critic or reward model.
+MethodHead head_of(const Recipe& recipe);
 /// Says whether a head of numbers, or none, stands in the place of the vocabulary.
 bool has_own_head(const Recipe& recipe);
 /// Says whether the model writes the answers that it is trained on.

@@ -81,7 +81,8 @@ class TokenTime {
     }
     if (engine.kernels_per_layer > 0) host_ += double(engine.kernels_per_layer * model.num_layers()) * cost.dispatch;
     if (setup.tp > 1) {
-      const Seconds step = setup.tp > cluster.gpus_per_node ? 4 * cluster.inter.latency : engine.all_reduce;
+      const Seconds step =
+          setup.tp > cluster.gpus_per_node ? engine.latencies_between * cluster.inter.latency : engine.all_reduce;
       links_ += double(2 * model.num_layers()) * step;
     }
   }

@@ -31,9 +31,9 @@ struct EngineSetup {
 
 /// A batch of answers, of all engines together.
 struct GenerationBatch {
-  std::int64_t sequences = 1, generations = 1;     // generations: answers to one prompt
-  std::int64_t mean_prompt = 0, prompt_len = 512;  // mean 0: all are as long
-  std::int64_t mean_completion = 0, max_completion = 512;
+  std::int64_t sequences = 1, generations = 1;   // generations: answers to one prompt
+  std::int64_t mean_prompt = 0, prompt_len = 1;  // mean 0: all are as long
+  std::int64_t mean_completion = 0, max_completion = 1;
   std::int64_t longest() const { return prompt_len + max_completion; }
   std::int64_t usual_prompt() const { return mean_prompt > 0 ? mean_prompt : prompt_len; }
 };

@@ -353,6 +353,10 @@ void check_teacher(const EstimateRequest& r) {
                      "for example --teacher qwen2.5-14b");
   if (!needs_teacher && r.teacher)
     throw InputError("--teacher", fmt::format("{} has none", method.name), "add --method distill");
+  if (!method.has_pass_of(PassModel::Critic) && r.critic)
+    throw InputError("--critic", fmt::format("{} has none", method.name), "add --method ppo");
+  if (!method.has_pass_of(PassModel::Reward) && r.reward_model)
+    throw InputError("--reward-model", fmt::format("{} has none on the GPUs", method.name), "add --method ppo");
 }
 
 void validate_recipe(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster) {

@@ -72,7 +72,9 @@ struct EstimateRequest {
   std::shared_ptr<const Profile> profile;  // null: the shipped one of the first GPU
   NotGiven not_given;
   std::shared_ptr<const ModelSpec> teacher;  // of a method that distils
-  Rollout rollout;                           // of a method that generates, or of a question about generation alone
+  std::shared_ptr<const ModelSpec> critic,
+      reward_model;  // of a method that has them; null: each is the model once more
+  Rollout rollout;   // of a method that generates, or of a question about generation alone
 };
 
 /// Tokens of all epochs; the most that can be counted where they are more.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "models/training_method.h"
@@ -41,6 +42,35 @@ Job pass_of(const Job& job, Pass pass, const ModelSpec* model, bool is_on_host) 
   if (is_on_host) r.recipe.offload.params = OffloadTarget::Cpu;
   TrainedModel prepared = prepare(r.model, r.recipe, job.framework);
   return {std::move(r), std::move(prepared), job.framework, job.profile, job.strategy};
+}
+
+/// A critic or a reward model: a model of its own, with a head of one number in the place of the vocabulary. A critic
+/// is trained as the policy is, with adapters where that has them.
+Job scoring_job(const Job& job, PassModel of, bool trains) {
+  const bool is_critic = of == PassModel::Critic;
+  const ModelSpec* const own = is_critic ? job.request.critic.get() : job.request.reward_model.get();
+  EstimateRequest r = job.request;
+  if (own) r.model = *own;
+  r.recipe.objective.labels = 1;
+  if (trains) {
+    TrainedModel prepared = prepare(r.model, r.recipe, job.framework);
+    return {std::move(r), std::move(prepared), job.framework, job.profile, job.strategy};
+  }
+  const Job whole(std::move(r), prepare(own ? *own : job.request.model, job.recipe(), job.framework), job.framework,
+                  job.profile, job.strategy);
+  return is_critic ? pass_of(whole, Pass::Forward, nullptr, false)
+                   : pass_of(whole, Pass::Frozen, &whole.request.model, false);
+}
+
+/// The pass of a critic or a reward model; none where the trainer judges by a function and no model is asked for.
+std::optional<SidePhase> scoring_phase(const Job& job, const SidePass& pass) {
+  const RolloutConvention* const convention = rollout_convention(job.framework.name);
+  const bool is_reward = pass.of == PassModel::Reward;
+  if (is_reward && convention && convention->reward_by_function && !job.request.reward_model) return {};
+  return SidePhase{.name = {},
+                   .job = scoring_job(job, pass.of, pass.trains),
+                   .has_own_weights = is_reward || pass.trains,
+                   .trains = pass.trains};
 }
 
 /// A copy of the policy beside it. Its forward is not wrapped in accelerate's conversion under FSDP (prepare_fsdp of
@@ -113,9 +143,21 @@ StepTime seconds_of(const SidePhase& phase, const StepColumns& columns) {
   build_step_program(program, phase.job, columns.models, columns.of_rank, nullptr, Layers::Folded);
   const StepTime step = forward_pass(program, columns.models, make_step_comm(phase.job));
   const double steps = phase.is_before_training ? double(job_metrics(phase.job, step.step, {1.0}).steps_per_epoch) : 1;
-  const double passes =
-      generates(phase.job.recipe()) ? 1 / double(phase.job.request.rollout.iterations) : 1;  // over an answer
+  const double passes =  // over an answer
+      generates(phase.job.recipe()) && !phase.trains ? 1 / double(phase.job.request.rollout.iterations) : 1;
   return times(step, double(phase.times) * steps * passes);
+}
+
+std::optional<SidePhase> make_phase(const Job& job, const SidePass& pass, Reference reference) {
+  switch (pass.of) {
+    case PassModel::Reference: return reference_phase(job, reference);
+    case PassModel::Policy: return SidePhase{.name = {}, .job = pass_of(job, Pass::Forward, nullptr, false)};
+    case PassModel::Critic:
+    case PassModel::Reward: return scoring_phase(job, pass);
+    case PassModel::Teacher: break;
+  }
+  return SidePhase{
+      .name = {}, .job = pass_of(job, Pass::Frozen, job.request.teacher.get(), false), .has_own_weights = true};
 }
 
 }  // namespace
@@ -127,16 +169,15 @@ std::vector<SidePhase> side_phases(const Job& job) {
   for (const SidePass& pass : job.recipe().objective.method->passes) {
     if (pass.of == PassModel::Reference && reference == Reference::None) continue;
     if (pass.is_old && !runs_old_pass(job)) continue;
-    SidePhase phase = pass.of == PassModel::Reference ? reference_phase(job, reference)
-                      : pass.of == PassModel::Policy
-                          ? SidePhase{.name = {}, .job = pass_of(job, Pass::Forward, nullptr, false)}
-                          : SidePhase{.name = {},
-                                      .job = pass_of(job, Pass::Frozen, job.request.teacher.get(), false),
-                                      .has_own_weights = true};
+    std::optional<SidePhase> made = make_phase(job, pass, reference);
+    if (!made) continue;
+    SidePhase phase = std::move(*made);
     phase.name = pass.name;
     phase.times = pass.times;
     const bool is_after = pass.of == PassModel::Policy && !pass.is_old && job.framework.preference.policy_pass_in_graph;
-    phase.in_graph = (pass.in_graph || is_after) && !phase.is_before_training;
+    const RolloutConvention* const convention = rollout_convention(job.framework.name);
+    const bool is_joined = phase.trains && convention && convention->critic_in_graph;
+    phase.in_graph = (pass.in_graph || is_after || is_joined) && !phase.is_before_training;
     phases.push_back(std::move(phase));
   }
   return phases;

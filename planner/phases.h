@@ -24,6 +24,7 @@ struct SidePhase {
   bool in_graph{};            // it runs while what the pass with gradients saved is alive
   bool has_own_weights{};     // its model stays beside the one that is trained; false: it is that one
   bool is_before_training{};  // once over the data, before the first step
+  bool trains{};              // with gradients: once per step, as often as the policy
 };
 
 /// The phases of a job beside its pass with gradients, in order; none of supervised fine-tuning.

@@ -93,6 +93,16 @@ Bytes gathered_for_generation(const Job& job, const JobRollout& r) {
              : Bytes{};
 }
 
+/// Logits of every token that the trainer's own generate() keeps (output_scores of
+/// trl/experimental/ppo/ppo_trainer.py), of the answers of one GPU.
+Bytes kept_scores(const Job& job, const JobRollout& r) {
+  const std::vector<SidePass>& passes = job.recipe().objective.method->passes;
+  const bool has_critic = std::ranges::any_of(passes, &SidePass::trains);
+  if (!has_critic || !r.convention->keeps_scores || !r.setup.engine->in_trainer) return {};
+  const std::int64_t rows = ceil_div(r.batch.sequences, r.setup.num_gpus);
+  return bytes_of(rows * r.batch.max_completion * job.request.model.vocab_size, job.numerics.logits);
+}
+
 /// Moments of the engine, beside what trains (without what the engine holds through training).
 struct EngineMoments {
   Bytes generating, syncing;
@@ -100,7 +110,7 @@ struct EngineMoments {
 EngineMoments moments(const Job& job, const JobRollout& r, const Generation& g, const Peak& peak, Bytes held) {
   EngineMoments m;
   const Bytes trainer = trainer_while_generating(peak, r) - (r.offloads ? Bytes{} : held);
-  m.generating = trainer + gathered_for_generation(job, r) + g.awake;
+  m.generating = trainer + gathered_for_generation(job, r) + g.awake + kept_scores(job, r);
   const Bytes states = r.offloads ? peak.weights : peak.resident - held;
   if (!r.setup.engine->in_trainer)
     m.syncing = states + (r.setup.sleeps ? g.weights + g.graphs : g.awake) + gathered_for_sync(job, r);
@@ -142,7 +152,7 @@ JobRollout job_rollout(const Job& job) {
   s.max_batched_tokens = r.convention->max_batched_tokens;
   const Recipe& recipe = job.recipe();
   GenerationBatch& b = r.batch;
-  b.generations = or_usual(asked.generations, r.convention->generations);
+  b.generations = or_usual(asked.generations, usual_generations(recipe));
   b.prompt_len = or_usual(asked.prompt_len, std::max<std::int64_t>(1, recipe.seq_len - asked.max_completion));
   b.mean_prompt = asked.mean_prompt;
   b.mean_completion = asked.mean_completion;
@@ -165,6 +175,26 @@ JobRollout job_rollout(const Job& job) {
   return r;
 }
 
+void settle_rows(EstimateRequest& r, StatedRows stated) {
+  Recipe& recipe = r.recipe;
+  Rollout& rollout = r.rollout;
+  const RolloutConvention* const convention = rollout_convention(recipe.framework->name);
+  GPUPLAN_CHECK(convention, "a trainer that generates has a row");
+  const UsualLengths& usual = usual_lengths();
+  const auto rest = [&](std::int64_t other) { return std::max<std::int64_t>(1, recipe.seq_len - other); };
+  if (rollout.max_completion == 0)
+    rollout.max_completion = !stated.seq_len          ? usual.completion
+                             : rollout.prompt_len > 0 ? rest(rollout.prompt_len)
+                                                      : std::max<std::int64_t>(1, recipe.seq_len / 2);
+  if (rollout.prompt_len == 0) rollout.prompt_len = stated.seq_len ? rest(rollout.max_completion) : usual.prompt;
+  recipe.seq_len = rollout.prompt_len + rollout.max_completion;
+  recipe.objective.completion_len = rollout.max_completion;
+  const std::int64_t mean = rollout.mean_completion > 0 ? rollout.mean_completion : rollout.max_completion;
+  r.dataset.tokens_per_row = (rollout.mean_prompt > 0 ? rollout.mean_prompt : rollout.prompt_len) + mean;
+  if (!stated.packing) recipe.packing = convention->unpads ? Packing::Dynamic : Packing::Padded;
+  if (convention->loss && !stated.loss) recipe.loss = *convention->loss;
+}
+
 std::int64_t engine_gpus(const EstimateRequest& request, const Mesh& mesh) {
   const EngineChoice& choice = request.rollout.engine;
   const bool is_server = choice.place == EnginePlace::Server && generates(request.recipe);
@@ -176,8 +206,7 @@ void check_answers(const EstimateRequest& r) {
   if (!generates(recipe)) return;
   const Strategy strategy = make_strategy(
       r.strategy == "auto" ? whole_copies(r.cluster.num_gpus()) : std::string_view(r.strategy), r.cluster, r.options);
-  const RolloutConvention& convention = *rollout_convention(recipe.framework->name);
-  const std::int64_t generations = or_usual(r.rollout.generations, convention.generations);
+  const std::int64_t generations = or_usual(r.rollout.generations, usual_generations(recipe));
   const std::int64_t one_pass = recipe.micro_batch * strategy.mesh.batch_replicas() * r.rollout.updates;
   const std::int64_t at_once = one_pass * recipe.grad_accum;
   if (r.rollout.sequences > 0 || at_once % generations == 0) return;

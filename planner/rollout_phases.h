@@ -25,6 +25,14 @@ struct JobRollout {
 /// Requires: generates(job.recipe()).
 JobRollout job_rollout(const Job& job);
 
+/// What was said of the rows of a question, and stays.
+struct StatedRows {
+  bool seq_len = false, packing = false, loss = false;
+};
+/// Gives a method that generates the lengths that nobody stated, rows as long as prompt and answer, and what its
+/// trainer makes of them. Requires: the trainer has a convention.
+void settle_rows(EstimateRequest& request, StatedRows stated);
+
 /// GPUs of an engine that has its own; 0: none.
 std::int64_t engine_gpus(const EstimateRequest& request, const Mesh& mesh);
 

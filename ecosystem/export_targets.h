@@ -1,0 +1,37 @@
+// Internal to ecosystem/export: the programs that files are written for, and how each trainer's files are put together.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ecosystem/export_parts.h"
+
+namespace gpuplan {
+
+struct Target {
+  std::string_view name;
+  const char* trainer;  // its table; nullptr: the files hold launcher and engine only
+  void (*add)(std::vector<ExportedFile>& files, const ExportJob& job);
+  bool needs_zero = false;
+  void (*adapt)(Setup& setup, const EstimateRequest& request, const Strategy& strategy) = nullptr;
+  WhyNot (*why_not)(const ExportJob& job) = nullptr;
+  bool has_launcher = true;                             // accelerate's file, or its variables, are written
+  bool reads_images = false;                            // its trainer loads the images of a row
+  bool packs_images = false;                            // several rows with images in one sequence
+  std::string (*note)(const ExportJob& job) = nullptr;  // what to know before the files are used; "": nothing
+};
+
+/// Every target, but for what --for does not spell.
+const std::vector<Target>& export_target_rows();
+/// Holds what --for slurm means for a plan of plain PyTorch; not spelt by users.
+inline constexpr std::string_view kSlurmTorch = "slurm with torchrun";
+
+/// By the name that --for gives. Throws InputError for an unknown one.
+const Target& find_target(std::string_view name, const std::string& framework);
+
+/// Processes of torchrun, with accelerate's variables.
+void add_torchrun(std::vector<ExportedFile>& files, const ExportJob& job);
+
+}  // namespace gpuplan

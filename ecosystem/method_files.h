@@ -1,0 +1,32 @@
+// What a trainer's files say beside a plan whose method is not fine-tuning: what is started, its data set and its keys
+// (data/ecosystem/method_files.yaml).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ecosystem/emit.h"
+#include "ecosystem/training_data.h"
+
+namespace gpuplan {
+
+/// What a program starts for a method.
+struct MethodFiles {
+  std::string program, file, starts, note;  // file empty: the table's
+  std::vector<std::string> methods, needs, omits;
+  OrderedJson set, file_set, keys;  // file_set: the words for a file of --data, where they differ
+  DataRows rows = DataRows::Messages;
+  double rate = 0, adapter_rate = 0;  // learning rates; 0: those of fine-tuning
+};
+
+/// nullptr: the program's files cannot say the method.
+const MethodFiles* find_method_files(std::string_view program, std::string_view method);
+
+/// "a, b and c": the programs whose files say the method; empty: none.
+std::string programs_of_method(std::string_view method);
+
+/// The data set in the program's own words, `data` in its place where it has a name.
+OrderedJson set_of(const MethodFiles& files, const TrainingData& data);
+
+}  // namespace gpuplan

@@ -1,0 +1,129 @@
+// Plans of preference tuning and reinforcement learning as trainers' files, and the same plans read from them.
+#include <algorithm>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "ecosystem/config_reader.h"
+#include "ecosystem/exported.h"
+#include "ecosystem/method_files.h"
+#include "ecosystem/own_facts.h"
+#include "models/rollout.h"
+#include "models/training_method.h"
+#include "planner/rollout_phases.h"
+#include "planner/strategy_estimate.h"
+
+namespace gpuplan {
+
+using namespace test;
+
+namespace {
+
+struct Trained {
+  const char *program, *strategy;
+};
+
+/// A plan of `method` as `program` trains it.
+EstimateRequest plan_with(const std::string& program, const std::string& method, const std::string& strategy) {
+  EstimateRequest r = plan_of(strategy, Method::Full, {}, program);
+  r.recipe.objective.method = method;
+  r.recipe.packing = Packing::Dynamic;
+  r.recipe.micro_batch = 2;
+  r.recipe.seq_len = 1024;
+  r.recipe.optimizer = r.recipe.framework->default_optimizer;
+  if (program == "verl") r.recipe.attention = AttentionKernel::Flash;
+  if (!generates(r.recipe)) return r;
+  r.recipe.grad_accum = 4;
+  r.rollout.engine = parse_engine("vllm:util=0.4,tp=2,sleep=yes");
+  r.rollout.generations = 8;
+  r.rollout.prompt_len = 256, r.rollout.max_completion = 768, r.rollout.mean_completion = 300;
+  r.rollout.updates = 2, r.rollout.iterations = 2;
+  settle_rows(r, {});
+  return r;
+}
+
+/// What estimate --from launch.sh makes of the files, which stand beside it.
+EstimateRequest read_launch(const ExportAnswer& answer, const EstimateRequest& plan) {
+  const auto find = [&](const std::string& name, const std::string&) -> std::optional<ConfigFile> {
+    const ExportedFile* const file = file_of(answer, name);
+    if (!file) return {};
+    return ConfigFile{name, file->content};
+  };
+  ConfigReading reading = read_configs({{"launch.sh", file_of(answer, "launch.sh")->content}}, find);
+  reading.request.model = plan.model;
+  reading.request.cluster = plan.cluster;
+  std::vector<std::string> notes;
+  settle_stack(reading.request);
+  settle_strategy(reading, reading.request, notes);
+  if (generates(reading.request.recipe)) settle_rows(reading.request, {});
+  return reading.request;
+}
+
+StrategyEstimate figures_of(const EstimateRequest& request) {
+  StepProgram program;
+  return estimate_strategy(Job(request, make_strategy(request.strategy, request.cluster, options_for(request))),
+                           program);
+}
+
+}  // namespace
+
+TEST_CASE("every method that a trainer's files can say is the same plan when launch.sh is read") {
+  constexpr std::array kTrained{Trained{"trl", "zero3"}, Trained{"axolotl", "zero3"}, Trained{"llama-factory", "zero2"},
+                                Trained{"ms-swift", "zero3"}, Trained{"verl", "fsdp"}};
+  int num_plans = 0;
+  for (const auto& [program, strategy] : kTrained)
+    for (const TrainingMethod& method : training_methods()) {
+      if (method.name == "sft" || !find_method_files(program, method.name)) continue;
+      CAPTURE(program);
+      CAPTURE(method.name);
+      const EstimateRequest plan = plan_with(program, method.name, strategy);
+      const ExportAnswer answer = export_plan(plan, program, kMark);
+      CHECK(answer.refusal == "");
+      if (answer.is_refused()) continue;
+      const EstimateRequest read = read_launch(answer, plan);
+      CHECK(read.recipe.objective.method->name == method.name);
+      const StrategyEstimate a = figures_of(plan), b = figures_of(read);
+      CHECK(a.tiers.process == b.tiers.process);
+      CHECK(a.time.step.value == doctest::Approx(b.time.step.value));
+      ++num_plans;
+    }
+  CHECK(num_plans >= 24);
+}
+
+TEST_CASE("files of a method name a public data set of its rows, or the one that is given") {
+  const EstimateRequest plan = plan_with("trl", "grpo", "zero3");
+  const std::string grpo = file_of(export_plan(plan, "trl", kMark), "grpo.yaml")->content;
+  CHECK(has_text(grpo, "dataset_name: trl-lib/DeepMath-103K"));
+  CHECK(has_text(grpo, "reward_funcs: [accuracy_reward]"));
+  CHECK(has_text(grpo, "vllm_max_model_length: 1024"));
+  const ExportPlaces own{.program = {}, .variables = {}, .data = {.name = "someone/prompts"}};
+  CHECK(has_text(file_of(export_plan(plan, "trl", kMark, {}, own), "grpo.yaml")->content,
+                 "dataset_name: someone/prompts"));
+}
+
+TEST_CASE("a method that a trainer has no files for is refused with the trainers that have them") {
+  const ExportAnswer answer = export_plan(plan_with("trl", "orpo", "zero3"), "trl", kMark);
+  CHECK(has_text(answer.refusal, "gpuplan writes no files of trl for orpo"));
+  CHECK(answer.nearest == "--for axolotl, llama-factory or ms-swift");
+}
+
+TEST_CASE("what a trainer does not have is no comment of its file") {
+  EstimateRequest plan = plan_with("trl", "grpo", "zero3");
+  plan.rollout.engine.offloads = true;
+  CHECK(has_text(export_plan(plan, "trl", kMark).refusal, "cannot say rollout.offload true"));
+  CHECK_FALSE(is_fact_of_no_key("engine_offloads"));
+  CHECK_THROWS_AS(read_own_facts("# Read by gpuplan alone: {\"engine_offloads\":true}\n", "a.yaml"), InputError);
+}
+
+TEST_CASE("a server of answers has a command of its own, behind the GPUs that train") {
+  EstimateRequest plan = plan_with("trl", "grpo", "zero3");
+  plan.cluster = parse_gpus("4xA6000");
+  plan.rollout.engine = parse_engine("vllm:server,tp=2,gpus=4");
+  const ExportAnswer answer = export_plan(plan, "trl", kMark);
+  REQUIRE(file_of(answer, "serve.sh"));
+  CHECK(has_text(file_of(answer, "serve.sh")->content,
+                 "trl vllm-serve --model meta-llama/Llama-3.2-1B --tensor-parallel-size 2 --data-parallel-size 2"));
+}
+
+}  // namespace gpuplan
