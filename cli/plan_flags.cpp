@@ -174,11 +174,10 @@ constexpr std::array kFlags{
              [](Request& r, Text v) { r.rollout.engine = parse_engine(v); }},
     PlanFlag{"--teacher", "MODEL", kModel, "the second model of distill, as --model", nullptr},
     PlanFlag{"--critic", "MODEL", kModel, "the critic of ppo, as --model. Default: the model once more", nullptr},
-    PlanFlag{
-        "--reward-model", "MODEL", kModel,
-        "the model that judges answers in ppo, as --model. Default: the model once more, where the trainer does not "
-        "judge by a function",
-        nullptr},
+    PlanFlag{"--reward-model", "MODEL", kModel,
+             "the model that judges answers in ppo, as --model, or none where a function does. Default: the model once "
+             "more, or what the trainer does",
+             nullptr},
     PlanFlag{"--labels", "N", kModel, "numbers of the head of reward and classify. Default the method's",
              [](Request& r, Text v) { r.recipe.objective.labels = to_integer(v); }},
     PlanFlag{"--framework", "FRAMEWORK", kModel,

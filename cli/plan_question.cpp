@@ -197,7 +197,10 @@ void set_other_models(const CLI::App& app, PlanQuestion& question) {
   EstimateRequest& r = question.request;
   set("--teacher", "teacher", r.teacher);
   set("--critic", "critic", r.critic);
-  set("--reward-model", "reward model", r.reward_model);
+  if (given(app, "--reward-model") == "none")
+    r.rollout.judged_by_function = true;
+  else
+    set("--reward-model", "reward model", r.reward_model);
 }
 
 /// Flags that must be given.

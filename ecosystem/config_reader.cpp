@@ -235,12 +235,17 @@ class Reading {
   /// of the longest rows as fit, one at least.
   static void count_answers(Setup& s) {
     const std::int64_t answers = s.generations.value_or(1);
+    if (s.generation_rows) s.generation_batch = *s.generation_rows;
     if (s.generation_prompts) s.generation_batch = *s.generation_prompts * answers;
-    if (s.micro_tokens && !s.micro_batch && s.prompt_len && s.completion_len)
-      s.micro_batch = std::max<std::int64_t>(1, *s.micro_tokens / (*s.prompt_len + *s.completion_len));
-    if (!s.update_prompts || !s.micro_batch || !s.num_processes || s.grad_accum) return;
-    const std::int64_t one_pass = *s.micro_batch * *s.num_processes;
-    if (one_pass > 0) s.grad_accum = std::max<std::int64_t>(1, (*s.update_prompts * answers + one_pass - 1) / one_pass);
+    const std::int64_t row =
+        s.answers_in_seq == true ? s.seq_len.value_or(0) : s.prompt_len.value_or(0) + s.completion_len.value_or(0);
+    if (s.micro_tokens && !s.micro_batch && row > 0) s.micro_batch = std::max<std::int64_t>(1, *s.micro_tokens / row);
+    if (s.update_prompts) s.update_rows = *s.update_prompts * answers;
+    if (s.mini_batches && s.generation_batch && *s.mini_batches > 0)
+      s.update_rows = *s.generation_batch / *s.mini_batches;
+    if (!s.update_rows || !s.num_processes || s.grad_accum) return;
+    const std::int64_t one_pass = s.micro_batch.value_or(1) * *s.num_processes;
+    if (one_pass > 0) s.grad_accum = std::max<std::int64_t>(1, (*s.update_rows + one_pass - 1) / one_pass);
   }
 
   /// train_batch_size = micro batch x accumulation x ranks.

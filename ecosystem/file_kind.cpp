@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
+#include "base/toml_file.h"
 #include "base/yaml_file.h"
 #include "ecosystem/methods.h"
 
@@ -44,6 +45,7 @@ std::shared_ptr<ValueTree> parse_tree_of(const ConfigFile& file) {
     throw InputError(file.name, "the file is empty", fmt::format("read are: {}", kinds()));
   const bool is_json = file.text[start] == '{';
   require_size(file.text.size(), file.name, is_json ? kPlanLimit : kTrainerLimit);
+  if (file.name.ends_with(".toml")) return parse_toml(file.text, file.name);
   if (!is_json) return parse_yaml11(file.text, file.name, DuplicateKeys::LastWins);
   auto tree = std::make_shared<ValueTree>();
   tree->file = file.name;

@@ -137,10 +137,22 @@ class KeyReader {
   /// Keys of a method that is planned: those without a row change nothing that is counted.
   void take_method(const ForeignSign& method, bool is_stated_by_keys) {
     if (is_stated_by_keys) state_fact(*find_setup_field("objective"), method.keys.front(), method.objective);
-    for (const std::string& key : method.keys)
-      if (!table_.find(as_in_table(key)))
+    const bool generates = find_training_method(method.objective).generates;
+    for (const auto& [key, value] : tree_.root.items()) {
+      const bool is_own = std::ranges::find(method.keys, key) != method.keys.end();
+      if (!table_.find(as_in_table(key)) && !table_.has_below(key) && (is_own || (generates && is_of_kin(key))))
         ignored_[fmt::format("of {}, and it changes neither memory nor the time of a step", method.name)].push_back(
             key);
+    }
+  }
+
+  /// Says whether another method that generates has the key: their settings are much alike, and the table has those
+  /// that count.
+  bool is_of_kin(const std::string& key) const {
+    return std::ranges::any_of(foreign_jobs(), [&](const ForeignJob& job) {
+      return !job.objective.empty() && find_training_method(job.objective).generates && job.has_key(key) &&
+             std::ranges::find(job.formats, table_.name) != job.formats.end();
+    });
   }
 
   /// The key as the table spells it: a mapping's own prefix may be left out.

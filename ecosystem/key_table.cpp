@@ -18,6 +18,10 @@ using nlohmann::json;
 
 // More telling formats first: a TRL file holds keys of transformers, and not the other way round.
 constexpr std::array kFormats{"verl",
+                              "nemo-rl",
+                              "prime-rl",
+                              "openrlhf",
+                              "open-instruct-grpo",
                               "accelerate",
                               "deepspeed",
                               "torchtune",

@@ -21,7 +21,7 @@ namespace {
 using Start = LaunchStart;
 
 bool is_config_file(const std::string& word) {
-  return word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json");
+  return word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json") || word.ends_with(".toml");
 }
 
 /// Says whether the flags of an unknown script are those of a trainer: they set batch, length or epochs, or it takes a
@@ -308,7 +308,7 @@ bool ends_with_any(const std::string& name, std::initializer_list<std::string_vi
 
 bool is_launch_script(const ConfigFile& file) {
   if (ends_with_any(to_lower(file.name), {".sh", ".bash", ".slurm", ".sbatch", ".sub"})) return true;
-  if (ends_with_any(to_lower(file.name), {".yaml", ".yml", ".json", ".py", ".ipynb"})) return false;
+  if (ends_with_any(to_lower(file.name), {".yaml", ".yml", ".json", ".toml", ".py", ".ipynb"})) return false;
   const std::string first = file.text.substr(0, file.text.find('\n'));
   if (first.starts_with("#!"))
     return first.find("sh") != std::string::npos && first.find("python") == std::string::npos;

@@ -249,9 +249,22 @@ class Reader {
     if (s_.eval_batch && holds(s_.evaluates)) r_.eval_batch = std::max<std::int64_t>(*s_.eval_batch, 1);
   }
 
+  /// A row is cut to so many tokens: what neither prompt nor answer says of it is the other's.
+  static void divide_row(Rollout& out, std::int64_t row) {
+    const bool says_answer = out.max_completion > 0 && out.max_completion < row;
+    if (out.prompt_len == 0 || out.prompt_len >= row)
+      out.prompt_len =
+          says_answer ? row - out.max_completion : std::clamp<std::int64_t>(row / 2, 1, usual_lengths().prompt);
+    out.max_completion = std::max<std::int64_t>(
+        1, says_answer ? std::min(out.max_completion, row - out.prompt_len) : row - out.prompt_len);
+  }
+
   /// How engines stand beside the trainer, and how weights come to them.
   void read_server(EngineChoice& engine) const {
+    if (s_.engine_colocated) engine.place = *s_.engine_colocated ? EnginePlace::Colocate : EnginePlace::Server;
     if (engine.place == EnginePlace::Server && s_.engine_gpus) engine.gpus = *s_.engine_gpus;
+    if (engine.place == EnginePlace::Server && !s_.engine_gpus && s_.engine_count)
+      engine.gpus = *s_.engine_count * std::max<std::int64_t>(1, engine.tp);
     engine.is_async = holds(s_.engine_async);
     engine.syncs_adapter = holds(s_.adapter_sync);
     engine.sync_batches = std::max<std::int64_t>(1, s_.sync_batches.value_or(1));
@@ -278,6 +291,8 @@ class Reader {
     out.generations = s_.generations.value_or(0);
     out.max_completion = s_.completion_len.value_or(0);
     out.prompt_len = s_.prompt_len.value_or(0);
+    if (holds(s_.answers_in_seq) && s_.seq_len) divide_row(out, *s_.seq_len);
+    out.judged_by_function = holds(s_.judged_by_function);
     out.iterations = std::max<std::int64_t>(1, s_.iterations.value_or(1));
     out.sequences = s_.generation_batch.value_or(0);
     const std::int64_t accumulated = recipe().grad_accum;

@@ -10,7 +10,6 @@
 #include "base/surroundings.h"
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
-#include "models/training_method.h"
 
 namespace gpuplan {
 namespace {
@@ -110,9 +109,6 @@ std::optional<ForeignSign> find_foreign_method(std::string_view format, const js
     ForeignSign sign{job.name, job.why, std::move(keys), job.objective};
     const bool is_said = !objective.empty() && job.objective == objective;
     if (!is_said && best && sign.keys.size() < best->keys.size()) continue;
-    // GRPO and RLOO share most keys; where one has none of its own, the first is as likely and takes as much
-    const auto writes = [](const std::string& row) { return !row.empty() && find_training_method(row).generates; };
-    if (!is_said && best && sign.keys == best->keys && writes(best->objective) && writes(sign.objective)) continue;
     if (!is_said && best && sign.keys.size() == best->keys.size()) {
       names.push_back(job.name);
       continue;

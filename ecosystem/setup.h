@@ -81,8 +81,11 @@ struct Setup {
       iterations;
   Count generation_prompts, update_prompts;  // of a generation and of an optimizer step, each with all its answers
   Count generation_rows, update_rows;        // the same in answers
+  Count mini_batches;                        // optimizer steps on a generation
   Count mean_prompt, mean_completion, engine_gpus, engine_count, sync_batches;
   Flag engine_async, engine_colocated, adapter_sync;
+  Flag answers_in_seq;               // seq_len holds prompt and answer together
+  Flag judged_by_function;           // no model judges answers
   Word engine_version, policy_loss;  // policy_loss: the row that the loss of GRPO makes of it
   Number reward_seconds;
   Count micro_tokens;  // of a micro batch whose rows are laid end to end

@@ -77,8 +77,9 @@ TrainingData training_data(const std::string& name) {
                               std::pair{"text", DataRows::Text},         std::pair{"prompt", DataRows::Prompts}};
   for (const auto& [key, rows] : kKinds)
     if (has(key)) return {.name = absolute_path(name).string(), .rows = rows, .is_file = true};
-  throw InputError(name, "its first line is no object with messages, text, or prompt and completion",
-                   R"({"messages": [{"role": "user", "content": "..."}, ...]} in each line)");
+  throw InputError(
+      name, "its first line is no object with messages, text, prompt and completion, chosen and rejected, or prompt",
+      R"({"messages": [{"role": "user", "content": "..."}, ...]} in each line)");
 }
 
 const ChatTemplate& chat_template_of(const ModelSpec& model) {

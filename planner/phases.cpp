@@ -66,7 +66,8 @@ Job scoring_job(const Job& job, PassModel of, bool trains) {
 std::optional<SidePhase> scoring_phase(const Job& job, const SidePass& pass) {
   const RolloutConvention* const convention = rollout_convention(job.framework.name);
   const bool is_reward = pass.of == PassModel::Reward;
-  if (is_reward && convention && convention->reward_by_function && !job.request.reward_model) return {};
+  const bool is_judged = job.request.rollout.judged_by_function || (convention && convention->reward_by_function);
+  if (is_reward && is_judged && !job.request.reward_model) return {};
   return SidePhase{.name = {},
                    .job = scoring_job(job, pass.of, pass.trains),
                    .has_own_weights = is_reward || pass.trains,

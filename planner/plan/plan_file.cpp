@@ -105,6 +105,8 @@ void list_rollout(Archive& f, R& rollout) {
   f.optional("updates", updates, kCounted);
   f.optional("iterations", iterations, kCounted);
   f.optional("reward_seconds", reward, NumberRange{0, 1e9});
+  std::optional<bool> by_function = rollout.judged_by_function ? std::optional(true) : std::nullopt;
+  f.optional("judged_by_function", by_function);
   if constexpr (Archive::kReads) {
     if (engine) rollout.engine = parse_engine(*engine);
     rollout.generations = generations.value_or(0), rollout.prompt_len = prompt.value_or(0);
@@ -112,6 +114,7 @@ void list_rollout(Archive& f, R& rollout) {
     rollout.mean_completion = mean.value_or(0), rollout.max_completion = most.value_or(0);
     rollout.updates = updates.value_or(1), rollout.iterations = iterations.value_or(1);
     rollout.reward = Seconds{reward.value_or(0)};
+    rollout.judged_by_function = by_function.value_or(false);
   }
 }
 

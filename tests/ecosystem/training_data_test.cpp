@@ -74,7 +74,7 @@ TEST_CASE("--data: a file of JSON lines is named as what its first line holds, a
   CHECK(recipe["_component_"] == "torchtune.datasets.instruct_dataset");
   CHECK(recipe["data_files"] == pairs.name);
   CHECK(has_text(export_plan(plan, "torch", kMark, {}, {.data = hub}).notes.back(), "name it to the script"));
-  CHECK_THROWS_WITH_AS(file("x.jsonl", R"({"prompt": "a"})"), doctest::Contains("its first line is no object with"),
+  CHECK_THROWS_WITH_AS(file("x.jsonl", R"({"question": "a"})"), doctest::Contains("its first line is no object with"),
                        InputError);
   CHECK_THROWS_WITH_AS(training_data("missing.jsonl"), doctest::Contains("there is no file"), InputError);
 }
