@@ -1,6 +1,10 @@
 #include "cli/phase_points.h"
 
+#include <algorithm>
+#include <array>
+#include <optional>
 #include <sstream>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -37,26 +41,36 @@ EstimateRequest request_of(const std::string& flags) {
 }
 
 /// Seconds of one generation with all that is trained on it.
-double seconds_of(const StrategyEstimate& e, const std::string& begin, double steps) {
+double seconds_of(const StrategyEstimate& e, PhaseKind kind, double steps) {
   double sum = 0;
   for (const PhaseFigures& phase : e.phases)
-    if (phase.name.starts_with(begin)) sum += phase.time.step.value;
+    if (phase.kind == kind) sum += phase.time.step.value;
   return steps * sum;
 }
 
-/// Figures that a point may state, and what is predicted of each.
+/// A figure that a point may state: the seconds of a kind of phase, or bytes of a tier.
+struct PointFigure {
+  std::string_view name;
+  std::optional<PhaseKind> kind;
+  Bytes MemoryTiers::*tier = nullptr;  // neither: the step
+};
+constexpr std::array kFigures{PointFigure{"generation_seconds", PhaseKind::Generation},
+                              PointFigure{"old_log_prob_seconds", PhaseKind::OldLogProbs},
+                              PointFigure{"train_seconds", PhaseKind::Training},
+                              PointFigure{"weight_sync_seconds", PhaseKind::WeightSync},
+                              PointFigure{"step_seconds", {}},
+                              PointFigure{"reserved_gib", {}, &MemoryTiers::reserved},
+                              PointFigure{"process_gib", {}, &MemoryTiers::process}};
+
 double predicted(const std::string& name, const StrategyEstimate& e, double steps) {
-  if (name == "generation_seconds") return seconds_of(e, "generation", steps);
-  if (name == "old_log_prob_seconds") return seconds_of(e, "old log-probs", steps);
-  if (name == "train_seconds") return seconds_of(e, "pass with gradients", steps);
-  if (name == "weight_sync_seconds") return seconds_of(e, "weight sync", steps);
-  if (name == "step_seconds") return steps * e.time.step.value;
-  if (name == "reserved_gib") return double(e.tiers.reserved.count) / kGib;
-  if (name == "process_gib") return double(e.tiers.process.count) / kGib;
-  if (name == "train_reserved_gib") return double(e.tiers.reserved.count) / kGib;
-  throw InputError("", fmt::format("unknown figure '{}'", name),
-                   "generation_seconds, old_log_prob_seconds, train_seconds, weight_sync_seconds, step_seconds, "
-                   "reserved_gib, process_gib");
+  const auto figure = std::ranges::find(kFigures, name, &PointFigure::name);
+  if (figure == kFigures.end()) {
+    std::string names;
+    for (const PointFigure& row : kFigures) names += (names.empty() ? "" : ", ") + std::string(row.name);
+    throw InputError("", fmt::format("unknown figure '{}'", name), names);
+  }
+  if (figure->kind) return seconds_of(e, *figure->kind, steps);
+  return figure->tier ? double((e.tiers.*(figure->tier)).count) / kGib : steps * e.time.step.value;
 }
 
 PhasePoint judged(const json& row) {

@@ -203,6 +203,14 @@ void set_other_models(const CLI::App& app, PlanQuestion& question) {
     set("--reward-model", "reward model", r.reward_model);
 }
 
+/// A reward model that files ask for is as large as the model, where no flag says another.
+void set_named_models(PlanQuestion& question, const ConfigReading& configs) {
+  EstimateRequest& r = question.request;
+  if (!configs.setup.reward_model || r.reward_model || r.rollout.judged_by_function) return;
+  r.reward_model = std::make_shared<const ModelSpec>(r.model);
+  question.notes.emplace_back("the reward model is counted as large as the model: --reward-model says another");
+}
+
 /// Flags that must be given.
 struct Needed {
   bool model = true, machine = true, method = true;
@@ -322,6 +330,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   if (states_sizes && !model) set_stated_model(question, *configs);
   if (configs && !model && !states_sizes && (configs->model || needed.model))
     load_named_model(*configs, [&](const std::string& its) { set_model(question, its, given_hub(app)); });
+  if (configs) set_named_models(question, *configs);
   std::ranges::move(settle_stack(request), std::back_inserter(question.notes));
   if (!plan && !configs && !is_given(app, "--optimizer"))
     request.recipe.optimizer = request.recipe.framework->default_optimizer;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -168,7 +169,9 @@ class Reading {
   void count_processes() {
     Setup& s = out_.setup;
     if (s.num_processes) return;
-    if (s.processes_per_machine)
+    if (s.learners)
+      s.num_processes = std::accumulate(s.learners->begin(), s.learners->end(), std::int64_t{0});
+    else if (s.processes_per_machine)
       s.num_processes = *s.processes_per_machine * s.num_machines.value_or(1);
     else if (s.visible_gpus && s.distributed != "no")
       s.num_processes = s.visible_gpus;

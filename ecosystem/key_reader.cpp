@@ -277,6 +277,12 @@ class KeyReader {
     if (row.find_value(given)) return given;
     if (given.is_number_integer() && (given == 0 || given == 1) && row.takes_flags()) return given == 1;
     if (given.is_string() && to_lower(given.get<std::string>()) == "true" && row.takes_flags()) return true;
+    if (given.is_array() && row.field && std::holds_alternative<Setup::Numbers Setup::*>(row.field->member)) {
+      json numbers = json::array();
+      for (const json& item : given)
+        numbers.push_back(item.is_string() ? number_of_text(item.get<std::string>()).value_or(item) : item);
+      return numbers;
+    }
     const bool is_number = row.field && (std::holds_alternative<Setup::Count Setup::*>(row.field->member) ||
                                          std::holds_alternative<Setup::Number Setup::*>(row.field->member));
     if (is_number && given.is_string() && table_.takes_texts_for_numbers(row.key))

@@ -115,7 +115,7 @@ std::shared_ptr<ValueTree> tree_of(const LaunchPart& part, const std::string& sc
     std::vector<std::string> unknown;
     for (const ShellWord& value : flag.values)
       unknown.insert(unknown.end(), value.unknown.begin(), value.unknown.end());
-    if (!unknown.empty() && row && row->use != KeyUse::Ignored) {
+    if (!unknown.empty() && row && row->use != KeyUse::Ignored && row->any.is_null()) {
       const std::string why =
           fmt::format("depends on {}, which the script does not set to one value", fmt::join(unknown, ", "));
       const std::initializer_list<std::string_view> lacked{

@@ -293,6 +293,9 @@ class Reader {
     out.prompt_len = s_.prompt_len.value_or(0);
     if (holds(s_.answers_in_seq) && s_.seq_len) divide_row(out, *s_.seq_len);
     out.judged_by_function = holds(s_.judged_by_function);
+    if (s_.reward_model && !objective.method->has_pass_of(PassModel::Reward))
+      throw InputError("", fmt::format("a reward model beside {} is not modelled", objective.method->name),
+                       "leave it out: what a function judges takes --reward-time");
     out.iterations = std::max<std::int64_t>(1, s_.iterations.value_or(1));
     out.sequences = s_.generation_batch.value_or(0);
     const std::int64_t accumulated = recipe().grad_accum;

@@ -54,7 +54,7 @@ struct Setup {
   Flag rank_means_adapters;                    // a rank alone says that adapters are trained
   // what is trained alone: expressions, layers, shares and parts, as ecosystem/trained_parameters.cpp reads them
   Words unfrozen, freeze_modules, freeze_extra, frozen_prefixes, trained_prefixes;
-  Numbers adapted_layers;
+  Numbers adapted_layers, learners;  // learners: processes of each machine
   Word frozen_regex, trained_regex, decoder_trained, encoder_trained, fusion_trained;
   Flag freezes_layers, spreads_layers, freezes_language;
   Number freeze_layers, frozen_ratio;
@@ -86,6 +86,7 @@ struct Setup {
   Flag engine_async, engine_colocated, adapter_sync;
   Flag answers_in_seq;               // seq_len holds prompt and answer together
   Flag judged_by_function;           // no model judges answers
+  Word reward_model;                 // on the GPUs: one is, "model": as large as the policy
   Word engine_version, policy_loss;  // policy_loss: the row that the loss of GRPO makes of it
   Number reward_seconds;
   Count micro_tokens;  // of a micro batch whose rows are laid end to end

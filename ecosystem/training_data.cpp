@@ -72,9 +72,12 @@ TrainingData training_data(const std::string& name) {
   const std::string head = file.read(0, std::min(kHead, file.size()));
   const json row = json::parse(head.substr(0, head.find('\n')), nullptr, false);
   const auto has = [&](const char* key) { return row.is_object() && row.contains(key); };
-  constexpr std::array kKinds{std::pair{"chosen", DataRows::Pairs},      std::pair{"label", DataRows::Labelled},
-                              std::pair{"messages", DataRows::Messages}, std::pair{"completion", DataRows::Completion},
-                              std::pair{"text", DataRows::Text},         std::pair{"prompt", DataRows::Prompts}};
+  if (has("chosen") && has("rejected"))
+    return {.name = absolute_path(name).string(), .rows = DataRows::Pairs, .is_file = true};
+  if (has("completion") && has("label") && !has("messages"))
+    return {.name = absolute_path(name).string(), .rows = DataRows::Labelled, .is_file = true};
+  constexpr std::array kKinds{std::pair{"messages", DataRows::Messages}, std::pair{"completion", DataRows::Completion},
+                              std::pair{"text", DataRows::Text}, std::pair{"prompt", DataRows::Prompts}};
   for (const auto& [key, rows] : kKinds)
     if (has(key)) return {.name = absolute_path(name).string(), .rows = rows, .is_file = true};
   throw InputError(
@@ -150,7 +153,7 @@ OrderedJson llama_factory_data(const TrainingData& data, const ModelSpec& model)
                                                    : has_images       ? kFactoryImages
                                                                       : kMessages;
   if (has_images) set["subset"] = "en";
-  if (data.rows == DataRows::Completion) {
+  if (data.rows == DataRows::Completion || data.rows == DataRows::Labelled) {
     set["columns"] = {{"prompt", "prompt"}, {"response", "completion"}};
     return {{"train", set}};
   }

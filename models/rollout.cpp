@@ -114,6 +114,7 @@ RlTrainers read_trainers() {
       r.loss = loss;
     }
     r.overhead = f.optional_number("overhead", {0, 1}).value_or(0);
+    f.optional("shares_weights", r.shares_weights);
     f.optional("reward_by_function", r.reward_by_function);
     f.optional("critic_in_graph", r.critic_in_graph);
     f.optional("keeps_scores", r.keeps_scores);

@@ -221,6 +221,41 @@ std::string own_engine(Request r) {
   return "";
 }
 
+bool has_server(Request r, const GenerationEngine* engine) {
+  return engine && !engine->in_trainer && r.rollout.engine.place == EnginePlace::Server;
+}
+/// The next answers are written while these train: they are of the weights one step before.
+std::string lagging_engine(Request r) {
+  const GenerationEngine* const engine = engine_of_question(r);
+  if (!has_server(r, engine) || r.rollout.engine.is_async) return "";
+  EngineChoice choice = named_engine(r, *engine);
+  choice.is_async = true;
+  return to_text(choice);
+}
+std::string wider_engine(Request r) {
+  const GenerationEngine* const engine = engine_of_question(r);
+  if (!has_server(r, engine)) return "";
+  EngineChoice choice = named_engine(r, *engine);
+  choice.gpus = 2 * (choice.gpus > 0 ? choice.gpus : r.cluster.num_gpus());
+  return to_text(choice);
+}
+/// Answers cut at twice their mean, where few are longer: the last ones keep a step waiting.
+std::string shorter_tail(Request r) {
+  const std::int64_t mean = r.rollout.mean_completion, cut = 2 * mean;
+  return if_so(generates(r.recipe) && mean > 0 && cut < r.rollout.max_completion, fmt::format("{},{}", mean, cut));
+}
+void set_answers(Variant& v, const Setting& s) {
+  EstimateRequest& r = v.request;
+  const std::string_view value = s.value;
+  const std::size_t comma = value.find(',');
+  if (comma != std::string_view::npos)
+    r.rollout.mean_completion = parse_integer(value.substr(0, comma), "--completion-len", 1, kMostSeqLen);
+  const std::string_view most = comma == std::string_view::npos ? value : value.substr(comma + 1);
+  r.rollout.max_completion = parse_integer(most, "--completion-len", 1, kMostSeqLen);
+  r.recipe.objective.completion_len = r.rollout.max_completion;
+  r.recipe.seq_len = r.rollout.prompt_len + r.rollout.max_completion;
+}
+
 /// Twice as many GPUs share each sequence, where the trainer does that and each keeps enough of it.
 std::string shared_context(Request r) {
   const std::int64_t cp = 2 * r.options.cp;
@@ -493,7 +528,12 @@ std::vector<Change> make_table() {
         {kSave, engine_with_less, "a smaller share for the engine", "fewer sequences at once"},
         {kSave, synced_adapter, "adapters alone sent to the engine", "the engine adds them itself"},
         {kRun, own_engine},
+        {kShorten, lagging_engine, "one step of lag", "answers are of the weights before"},
+        {kShorten, wider_engine, "more GPUs for the engine"},
         {kRun, synced_adapter}}},
+      {"completion-len",
+       set_answers,
+       {{kShorten, shorter_tail, "answers cut at twice their mean", "the longest ones keep a step waiting"}}},
       {"micro-batch",
        set_count<&Recipe::micro_batch>,
        {{kSave, one_sequence, "", "more --grad-accum keeps the batch"}, {kShorten, twice_as_many}}},

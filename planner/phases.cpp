@@ -175,6 +175,7 @@ std::vector<SidePhase> side_phases(const Job& job) {
     SidePhase phase = std::move(*made);
     phase.name = pass.name;
     phase.times = pass.times;
+    phase.is_old = pass.is_old;
     const bool is_after = pass.of == PassModel::Policy && !pass.is_old && job.framework.preference.policy_pass_in_graph;
     const RolloutConvention* const convention = rollout_convention(job.framework.name);
     const bool is_joined = phase.trains && convention && convention->critic_in_graph;
@@ -212,6 +213,7 @@ std::vector<PhaseFigures> phase_figures(const Job& job, std::span<const Peak> pe
   const auto fullest = std::ranges::max_element(peaks, {}, &Peak::train) - peaks.begin();
   const Peak& peak = peaks[std::size_t(fullest)];
   out.push_back({.name = "pass with gradients",
+                 .kind = PhaseKind::Training,
                  .rows = job.recipe().rows(),
                  .resident = peak.trained_resident,
                  .tensors = peak.train + (peak.resident - peak.trained_resident),
@@ -222,6 +224,7 @@ std::vector<PhaseFigures> phase_figures(const Job& job, std::span<const Peak> pe
   for (const SidePhase& phase : side_phases(job)) {
     const PhaseBytes bytes = bytes_of_phase(phase, std::size_t(fullest));
     out.push_back({.name = phase.name,
+                   .kind = phase.is_old ? PhaseKind::OldLogProbs : PhaseKind::OtherPass,
                    .rows = phase.times * phase.job.recipe().rows(),
                    .resident = bytes.resident,
                    .tensors = waiting(peak, phase) + bytes.tensors,

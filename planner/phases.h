@@ -25,6 +25,7 @@ struct SidePhase {
   bool has_own_weights{};     // its model stays beside the one that is trained; false: it is that one
   bool is_before_training{};  // once over the data, before the first step
   bool trains{};              // with gradients: once per step, as often as the policy
+  bool is_old{};              // log-probs of the policy that generated
 };
 
 /// The phases of a job beside its pass with gradients, in order; none of supervised fine-tuning.
@@ -34,9 +35,13 @@ std::vector<SidePhase> side_phases(const Job& job);
 /// moment is the peak.
 std::vector<Peak> replay_phases(const Job& job, const StepProgram& program);
 
+/// Says what a phase does.
+enum class PhaseKind : std::uint8_t { Training, OldLogProbs, OtherPass, Generation, Rewards, WeightSync, Switch, Rest };
+
 /// Holds what a phase takes, on the fullest class of ranks.
 struct PhaseFigures {
   std::string name;
+  PhaseKind kind = PhaseKind::OtherPass;
   std::int64_t rows{};  // that the model reads per micro-batch, all times together
   Bytes resident;       // its own model, as long as training runs
   Bytes tensors;        // the most that is alive while it runs, other models included

@@ -55,7 +55,8 @@ std::int64_t num_tensors(const TrainedModel& model) {
 /// The whole model is gathered where ranks hold parts of it, copied to the engine, and sent where that has GPUs of its
 /// own. Host work per parameter: a call of the engine, and of a gather where it is gathered.
 Seconds sync_time(const Job& job, const JobRollout& r) {
-  if (r.setup.engine->in_trainer) return {};
+  const bool is_shared = r.convention->shares_weights && r.setup.place != EnginePlace::Server;
+  if (r.setup.engine->in_trainer || is_shared) return {};
   const ClusterSpec& cluster = job.cluster();
   const bool is_adapter = job.request.rollout.engine.syncs_adapter && job.recipe().is_adapter();
   const Bytes bytes =
@@ -86,19 +87,24 @@ Seconds switch_time(const Job& job, const JobRollout& r, const Peak& peak) {
 
 Bytes trainer_while_generating(const Peak& peak, const JobRollout& r) { return r.offloads ? Bytes{} : peak.resident; }
 
+bool trains_critic(const Job& job) {
+  return std::ranges::any_of(job.recipe().objective.method->passes, &SidePass::trains);
+}
+
 /// The trainer's own module: under ZeRO-3 gathered whole (ds3_gather_for_generation of trl/trainer/grpo_config.py).
 Bytes gathered_for_generation(const Job& job, const JobRollout& r) {
-  return r.setup.engine->in_trainer && job.rules.gathers() && !r.gathers_per_token
-             ? whole_weights(job, job.numerics.compute)
-             : Bytes{};
+  if (!r.setup.engine->in_trainer || !job.rules.gathers() || r.gathers_per_token) return {};
+  const Bytes policy = whole_weights(job, job.numerics.compute);
+  if (!trains_critic(job) || !r.convention->critic_in_graph) return policy;
+  // policy and critic are one module there (PolicyAndValueWrapper of trl/experimental/ppo/ppo_trainer.py)
+  const auto& critic = job.request.critic;
+  return policy + (critic ? bytes_of(list_weights(*critic).total_elements(), job.numerics.compute) : policy);
 }
 
 /// Logits of every token that the trainer's own generate() keeps (output_scores of
 /// trl/experimental/ppo/ppo_trainer.py), of the answers of one GPU.
 Bytes kept_scores(const Job& job, const JobRollout& r) {
-  const std::vector<SidePass>& passes = job.recipe().objective.method->passes;
-  const bool has_critic = std::ranges::any_of(passes, &SidePass::trains);
-  if (!has_critic || !r.convention->keeps_scores || !r.setup.engine->in_trainer) return {};
+  if (!trains_critic(job) || !r.convention->keeps_scores || !r.setup.engine->in_trainer) return {};
   const std::int64_t rows = ceil_div(r.batch.sequences, r.setup.num_gpus);
   return bytes_of(rows * r.batch.max_completion * job.request.model.vocab_size, job.numerics.logits);
 }
@@ -117,8 +123,19 @@ EngineMoments moments(const Job& job, const JobRollout& r, const Generation& g, 
   return m;
 }
 
+/// An engine that computes with the trainer's weights holds none of its own; its share of the card counts them.
+void leave_shared(Generation& g, const JobRollout& r) {
+  if (!r.convention->shares_weights || r.setup.place == EnginePlace::Server || r.setup.engine->in_trainer) return;
+  const Bytes held = std::min(g.weights, g.awake);
+  g.awake -= held;
+  g.asleep = g.asleep > held ? g.asleep - (r.setup.sleeps ? Bytes{} : held) : g.asleep;
+  g.weights = Bytes{};
+}
+
 Generation memory_of(const Job& job, const JobRollout& r) {
-  return generation_memory(job.request.model, job.whole().weights, r.setup, r.batch, job.cluster());
+  Generation g = generation_memory(job.request.model, job.whole().weights, r.setup, r.batch, job.cluster());
+  leave_shared(g, r);
+  return g;
 }
 
 Bytes held_by_engine(const JobRollout& r, const Generation& g) {
@@ -278,8 +295,9 @@ std::vector<PhaseFigures> rollout_figures(const Job& job, const Peak& peak, Seco
   if (r.gathers_per_token)
     beside_token = make_comm_model(job.cluster(), job.profile, job.strategy.mesh)
                        .gather_time(Axis::DpShard, whole_weights(job, job.numerics.compute), job.model.num_layers());
-  const Generation g =
+  Generation g =
       generate(job.request.model, job.whole().weights, r.setup, r.batch, job.cluster(), job.profile, beside_token);
+  leave_shared(g, r);
   const Bytes held = held_by_engine(r, g);
   const EngineMoments m = moments(job, r, g, peak, held);
   const bool is_server = r.setup.place == EnginePlace::Server;
@@ -291,6 +309,7 @@ std::vector<PhaseFigures> rollout_figures(const Job& job, const Peak& peak, Seco
   };
   const Seconds per_step = (1 / r.steps) * g.total;
   add({.name = fmt::format("generation by {}", r.setup.engine->title),
+       .kind = PhaseKind::Generation,
        .rows = std::int64_t(g.sequences),
        .resident = is_server ? Bytes{} : held,
        .tensors = is_server ? g.awake : m.generating,
@@ -298,18 +317,26 @@ std::vector<PhaseFigures> rollout_figures(const Job& job, const Peak& peak, Seco
        .beside = asked.engine.is_async ? std::min(per_step, train + passes) : Seconds{},
        .bound = std::string(to_string(g.bound))});
   if (asked.reward.value > 0)
-    add({.name = "rewards", .time = seconds((1 / r.steps) * asked.reward), .bound = "as stated"});
+    add({.name = "rewards",
+         .kind = PhaseKind::Rewards,
+         .time = seconds((1 / r.steps) * asked.reward),
+         .bound = "as stated"});
   if (const Seconds sync = sync_time(job, r); sync.value > 0)
     add({.name = "weight sync",
+         .kind = PhaseKind::WeightSync,
          .tensors = is_server ? peak.resident + gathered_for_sync(job, r) : m.syncing,
          .time = seconds((1 / r.steps) * sync),
          .bound = "communication"});
   if (const Seconds moved = switch_time(job, r, peak); moved.value > 0)
     add({.name = "weights and states to the host and back",
+         .kind = PhaseKind::Switch,
          .time = seconds((1 / r.steps) * moved),
          .bound = "host link"});
   if (r.convention->overhead > 0)
-    add({.name = "between phases", .time = seconds(r.convention->overhead * sum), .bound = "assumed share"});
+    add({.name = "between phases",
+         .kind = PhaseKind::Rest,
+         .time = seconds(r.convention->overhead * sum),
+         .bound = "assumed share"});
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include "base/unit_text.h"
 #include "report/text/amounts.h"
 #include "report/text/answers_text.h"
+#include "report/text/phase_lines.h"
 #include "report/text/table.h"
 #include "report/text/text.h"
 
@@ -171,7 +172,7 @@ std::string phases_text(const StrategyEstimate& e, const Screen& screen) {
                                                     : phase.beside.value > 0 ? " beside training"
                                                                              : "")},
                {phase.bound.empty() ? std::string(bound_of(phase.time)) : phase.bound}});
-  return heading("Phases of a step", screen) + render(table, screen);
+  return heading("Phases of a step", screen) + render(table, screen) + phase_lines_text(e, screen);
 }
 
 std::string closest_look_text(const EstimateAnswer& answer, const Screen& screen) {

@@ -1,0 +1,186 @@
+// Questions about preference tuning, reinforcement learning, heads and distillation that people asked in public, as
+// they would type them: each is answered, or refused by one line that names what is missing. Where somebody measured
+// the answer, it is the answer.
+#include <filesystem>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "golden/command_line.h"
+#include "scratch_folder.h"
+
+namespace gpuplan {
+namespace {
+
+using test::Ran;
+using test::run_line;
+
+/// file: what --from reads; empty: flags alone. code: 0 it fits, 1 it does not, 2 it is refused.
+struct AskedQuestion {
+  const char *thread, *file, *content, *flags;
+  int code;
+  const char* says;
+};
+
+constexpr AskedQuestion kQuestions[] = {
+    {"huggingface/trl#3168", "dpo.sh",
+     "accelerate launch trl/scripts/dpo.py --model_name_or_path Qwen/Qwen2-0.5B-Instruct --dataset_name "
+     "trl-lib/ultrafeedback_binarized --per_device_train_batch_size 8\n",
+     "--gpus 1xA100-80GB", 0, "pass with gradients"},
+    {"huggingface/trl#1667, axolotl-ai-cloud/axolotl#1108", "axolotl.yaml",
+     "base_model: mistralai/Mistral-7B-v0.1\nrl: dpo\nadapter: qlora\nload_in_4bit: true\nsequence_len: 4096\n"
+     "micro_batch_size: 2\nlora_target_linear: true\nlora_r: 32\nbf16: true\ngradient_checkpointing: true\n",
+     "--gpus 1xA6000", 0, "log-probs of the reference"},
+    {"hiyouga/LLaMA-Factory#10175", "llamafactory.yaml",
+     "stage: dpo\nmodel_name_or_path: Qwen/Qwen3-4B\nfinetuning_type: lora\nlora_rank: 8\nlora_target: all\n"
+     "per_device_train_batch_size: 2\ncutoff_len: 4096\nbf16: true\npref_loss: sigmoid\n",
+     "--gpus 1xA800-80GB", 0, "dpo with the reference as adapter"},
+    {"hiyouga/LLaMA-Factory#2263", "llamafactory.yaml",
+     "stage: dpo\nmodel_name_or_path: codellama/CodeLlama-34b-hf\nfinetuning_type: lora\nper_device_train_batch_size: "
+     "1\n"
+     "cutoff_len: 2048\nbf16: true\n",
+     "--gpus 8xA100-80GB", 0, "dpo with the reference as adapter"},
+    {"hiyouga/LLaMA-Factory#3716", "", "",
+     "--model llama-3-8b --method dpo --framework llama-factory --lora r=8 --gpus 1xRTX4090 --seq-len 1024 "
+     "--micro-batch 1",
+     0, "fits"},
+    {"princeton-nlp/SimPO#10", "", "",
+     "--model mistral-7b-v0.1 --method simpo --full --gpus 1xA100-80GB --strategy single --micro-batch 1 --seq-len "
+     "2048 "
+     "--checkpointing full",
+     1, "does not fit"},
+    {"alignment-handbook zephyr-7b-beta", "", "",
+     "--model mistral-7b-v0.1 --method dpo --full --gpus 8xA100-80GB --strategy zero3 --framework trl --seq-len 1024",
+     0, "fits"},
+    {"OpenRLHF/OpenRLHF#384", "dpo.sh",
+     "deepspeed --module openrlhf.cli.train_dpo --train.batch_size 256 --train.micro_batch_size 1 "
+     "--model.model_name_or_path google/gemma-2-9b --data.max_len 2048 --ds.zero_stage 3 "
+     "--model.gradient_checkpointing_enable\n",
+     "--gpus 8xA100-80GB", 0, "log-probs of the reference"},
+    {"huggingface/trl#3218", "", "",
+     "--model llama-3.1-70b --method reward --full --gpus 8xH20 --framework trl --strategy zero3 --micro-batch 1 "
+     "--optimizer adamw-fused",
+     1, "does not fit"},
+    {"huggingface/trl#3061", "grpo.sh",
+     "accelerate launch grpo.py --model_name_or_path Qwen/Qwen2.5-7B-Instruct --per_device_train_batch_size 1 "
+     "--num_generations 8 --max_completion_length 512\n",
+     "--gpus 3xA100-80GB", 2, "8 answers to a prompt do not divide the 3 that are generated at once"},
+    {"huggingface/trl#2688", "grpo.sh",
+     "accelerate launch --num_processes 8 grpo.py --model_name_or_path Qwen/Qwen2.5-7B-Instruct --use_vllm --vllm_mode "
+     "colocate --vllm_gpu_memory_utilization 0.3 --num_generations 8 --max_completion_length 1024\n",
+     "--gpus 8xH100 --strategy zero3", 0, "generation by vLLM"},
+    {"huggingface/trl#2972", "", "",
+     "--model qwen2.5-7b --method grpo --full --gpus 4xH20 --framework ms-swift --micro-batch 1 --strategy zero2 "
+     "--checkpointing full",
+     1, "does not fit"},
+    {"huggingface/trl#3678", "", "",
+     "--model qwen2.5-3b --method grpo --qlora --gpus 1xRTX4090 --framework unsloth --micro-batch 8", 0,
+     "generation by"},
+    {"huggingface/open-r1#161", "", "",
+     "--model qwen2.5-7b --method grpo --full --gpus 8xH100 --framework trl --rollout-engine hf --completion-len "
+     "600,1024 --strategy zero3",
+     0, "generation by generate() of transformers"},
+    {"huggingface/open-r1#235, OpenRLHF/OpenRLHF#566", "", "",
+     "--model qwen2.5-7b --method grpo --full --gpus 6xH100 --framework trl --rollout-engine vllm:server,gpus=2 "
+     "--completion-len 600,2048 --strategy zero3 --generations 6",
+     0, "generation by vLLM"},
+    {"OpenRLHF/OpenRLHF#254", "", "",
+     "--model llama-2-7b --method ppo --full --gpus 4xA100-40GB --strategy zero3 --framework openrlhf --micro-batch 1 "
+     "--checkpointing full",
+     1, "does not fit"},
+    {"PeterGriffinJin/Search-R1#111", "", "",
+     "--model llama-3.1-8b --method ppo --full --gpus 8xH100 --strategy zero3 --framework openrlhf --rollout-engine "
+     "vllm:util=0.5,sleep=yes,offload=yes",
+     0, "training of the critic"},
+    {"volcengine/verl#855, #456", "verl.sh",
+     "python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.model.path=Qwen/Qwen2.5-14B "
+     "actor_rollout_ref.actor.use_dynamic_bsz=True actor_rollout_ref.actor.ppo_max_token_len_per_gpu=24000 "
+     "data.max_prompt_length=1024 data.max_response_length=8192 actor_rollout_ref.rollout.n=8 "
+     "trainer.n_gpus_per_node=8\n",
+     "--gpus 8xH100", 0, "fits tightly"},
+    {"verl-project/verl#7203", "verl.sh",
+     "python -m verl.trainer.main_ppo algorithm.adv_estimator=gae actor_rollout_ref.model.path=Qwen/Qwen2.5-7B "
+     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 data.train_batch_size=256 trainer.n_gpus_per_node=8\n",
+     "--gpus 8xH100", 0, "training of the critic"},
+    {"unslothai/unsloth#1880", "", "",
+     "--model qwen2.5-7b --method grpo --qlora --gpus 1xRTX4090 --framework unsloth --micro-batch 8 --completion-len "
+     "2048",
+     0, "generation by"},
+    {"pytorch/torchtune#2213, huggingface/trl#3055", "", "",
+     "--model qwen2.5-7b --teacher qwen2.5-14b --method distill --full --gpus 2xA100-80GB --strategy zero3", 0,
+     "logits of the teacher"},
+    {"swift rlhf --rlhf_type gkd", "gkd.sh",
+     "swift rlhf --rlhf_type gkd --model Qwen/Qwen2.5-7B --teacher_model Qwen/Qwen2.5-14B-Instruct --tuner_type full\n",
+     "--gpus 2xA100-80GB", 2, "teacher_model: belongs to"},
+    {"UKPLab/sentence-transformers#3383", "", "",
+     "--model qwen3-4b --method embed --full --gpus 1xRTX4090 --micro-batch 4 --strategy single --optimizer "
+     "adamw-fused",
+     1, "does not fit"},
+    {"modelscope/ms-swift examples/train/seq_cls", "seq_cls.sh",
+     "swift sft --task_type seq_cls --num_labels 5 --model Qwen/Qwen2.5-7B --tuner_type lora --dataset a\n",
+     "--gpus 1xRTX4090", 0, "classify"}};
+
+Ran ask(const AskedQuestion& question, const char* more = "") {
+  const test::ScratchFolder folder;
+  std::string line = fmt::format("gpuplan estimate {} --offline{}", question.flags, more);
+  if (*question.file) {
+    const std::filesystem::path file = folder.path() / question.file;
+    write_file_atomically(file, question.content);
+    line += fmt::format(" --from '{}'", file.string());
+  }
+  return run_line(line);
+}
+
+double process_gib(const std::string& flags) {
+  const Ran ran = run_line(fmt::format("gpuplan estimate {} --offline --as-given --json", flags));
+  const auto answer = nlohmann::json::parse(ran.out);
+  return answer["strategies"][0]["process_bytes"].get<double>() / 0x1p30;
+}
+
+}  // namespace
+
+TEST_CASE("questions that people asked about preference tuning and reinforcement learning are answered") {
+  for (const AskedQuestion& question : kQuestions) {
+    CAPTURE(question.thread);
+    const Ran ran = ask(question, question.code == 1 ? " --as-given" : "");
+    CAPTURE(ran.out);
+    CAPTURE(ran.err);
+    CHECK(ran.code == question.code);
+    CHECK((ran.out + ran.err).find(question.says) != std::string::npos);
+    if (question.code == 2) CHECK(std::count(ran.err.begin(), ran.err.end(), '\n') <= 3);
+  }
+}
+
+TEST_CASE("LoRA needs less than full DPO, KTO less than DPO, and ORPO about twice what fine-tuning adds") {
+  // hiyouga/LLaMA-Factory#7833, #3854, #798; xfactlab/orpo#22
+  const std::string factory =
+      "--model qwen2.5-7b --framework llama-factory --gpus 1xA100-80GB --strategy single --micro-batch 2 --seq-len "
+      "2048 "
+      "--checkpointing full ";
+  CHECK(process_gib(factory + "--method dpo --lora r=8") < 0.5 * process_gib(factory + "--method dpo --full"));
+  CHECK(process_gib(factory + "--method kto --lora r=8") < process_gib(factory + "--method dpo --lora r=8"));
+  const std::string trl =
+      "--model mistral-7b-v0.1 --framework trl --full --gpus 8xA100-80GB --strategy zero3 --seq-len 2048 --micro-batch "
+      "4 "
+      "--checkpointing none ";
+  const double states = process_gib(
+      "--model mistral-7b-v0.1 --framework trl --full --gpus 8xA100-80GB --strategy zero3 --seq-len 64 --micro-batch 1 "
+      "--checkpointing full");
+  const double ratio = (process_gib(trl + "--method orpo") - states) / (process_gib(trl) - states);
+  CHECK(ratio > 1.7);
+  CHECK(ratio < 3);
+}
+
+TEST_CASE("PPO of an 8B model by ms-swift on eight GPUs: its example says 65 GiB each") {
+  // modelscope/ms-swift examples/train/rlhf/ppo/full.sh @3602360a
+  const double predicted = process_gib(
+      "--model llama-3.1-8b --method ppo --full --gpus 8xA100-80GB --strategy zero3 --framework ms-swift --micro-batch "
+      "1 "
+      "--grad-accum 2 --prompt-len 512 --completion-len 512 --checkpointing full");
+  CHECK(predicted > 0.85 * 65);
+  CHECK(predicted < 1.15 * 65);
+}
+
+}  // namespace gpuplan
