@@ -158,8 +158,8 @@ TEST_CASE("files of programs that are not read are refused by the program's name
 
 TEST_CASE("foreign methods are named: what people gave and got the figures of SFT for") {
   const auto refused = [](const std::string& keys) { return error_of({std::string(kTrl) + keys}); };
-  CHECK(contains(error_of({"model: Qwen/Qwen2.5-7B\nrlhf_type: ppo\ntuner_type: lora\nmax_length: 2048\n"}),
-                 "file1:2: rlhf_type: ppo is not modelled"));
+  CHECK(contains(error_of({"model: Qwen/Qwen2.5-7B\nrlhf_type: gkd\ntuner_type: lora\nmax_length: 2048\n"}),
+                 "file1:2: rlhf_type: gkd is not modelled"));
   CHECK(contains(error_of({"model_name_or_path: a\nuse_slow_tokenizer: true\nuse_lora: false\nbeta: 5\n"}),
                  "file1:4: beta: belongs to DPO or SimPO"));
   CHECK(contains(refused("teacher_model_name_or_path: a\n"),
