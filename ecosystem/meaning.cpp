@@ -289,6 +289,11 @@ class Reader {
     out.mean_completion = s_.mean_completion.value_or(0);
     out.reward = Seconds{s_.reward_seconds.value_or(0)};
     out.generations = s_.generations.value_or(0);
+    const std::int64_t answers = out.generations > 0 ? out.generations : usual_generations(recipe());
+    if (holds(s_.raises_batch) && recipe().micro_batch % answers != 0) {
+      note(fmt::format("the micro batch becomes {}, as many as a prompt has answers", answers));
+      recipe().micro_batch = answers;
+    }
     out.max_completion = s_.completion_len.value_or(0);
     out.prompt_len = s_.prompt_len.value_or(0);
     if (holds(s_.answers_in_seq) && s_.seq_len) divide_row(out, *s_.seq_len);

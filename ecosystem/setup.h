@@ -84,6 +84,7 @@ struct Setup {
   Count mini_batches;                        // optimizer steps on a generation
   Count mean_prompt, mean_completion, engine_gpus, engine_count, sync_batches;
   Flag engine_async, engine_colocated, adapter_sync;
+  Flag raises_batch;                 // to as many answers as a prompt has, where they do not divide it
   Flag answers_in_seq;               // seq_len holds prompt and answer together
   Flag judged_by_function;           // no model judges answers
   Word reward_model;                 // on the GPUs: one is, "model": as large as the policy
