@@ -110,7 +110,7 @@ class Reading {
     add_own_facts(file);
   }
 
-  /// What an exported file says beside its keys; a key that says the same thing counts.
+  /// Takes what an exported file says beside its keys; a key that says the same thing counts.
   void add_own_facts(const ConfigFile& file) {
     const Setup facts = read_own_facts(file.text, file.name);
     for (const SetupField& field : setup_fields())

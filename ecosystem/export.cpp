@@ -82,7 +82,7 @@ EstimateRequest read_back(const ExportJob& job, const Target& target, const File
   return r;
 }
 
-/// What is generated, by what, and with which reference, with nothing left to a trainer's defaults.
+/// Lists engine, answers and reference, with nothing left to a trainer's defaults.
 json rollout_fields(const EstimateRequest& request, const Strategy& strategy) {
   if (!generates(request.recipe)) return json::object();
   const JobRollout r = job_rollout(Job(request, strategy));

@@ -70,7 +70,7 @@ const KeyTable& target_table(const char* name);
 /// The same keys as values, those below mappings inside them.
 OrderedJson table_values(const ExportJob& job, const KeyTable& table, const OrderedJson& extra = {});
 
-/// Facts of generation that no row of `table` writes, as a comment that estimate --from reads; empty: none.
+/// Writes facts of generation for which `table` has no row as a comment that estimate --from reads; empty: none.
 std::string facts_of_no_key(const ExportJob& job, const KeyTable& table);
 
 /// TRL's program and its file, as accelerate starts it.

@@ -259,7 +259,7 @@ class Reader {
         1, says_answer ? std::min(out.max_completion, row - out.prompt_len) : row - out.prompt_len);
   }
 
-  /// How engines stand beside the trainer, and how weights come to them.
+  /// Reads where engines stand, and how weights come to them.
   void read_server(EngineChoice& engine) const {
     if (s_.engine_colocated) engine.place = *s_.engine_colocated ? EnginePlace::Colocate : EnginePlace::Server;
     if (engine.place == EnginePlace::Server && s_.engine_gpus) engine.gpus = *s_.engine_gpus;

@@ -1,4 +1,4 @@
-// What a trainer's files say beside a plan whose method is not fine-tuning: what is started, its data set and its keys
+// Lists what a trainer's files say beside a plan that does not fine-tune: the program, its data set and its keys
 // (data/ecosystem/method_files.yaml).
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace gpuplan {
 
-/// What a program starts for a method.
+/// Holds the files of a program for a method.
 struct MethodFiles {
   std::string program, file, starts, note;  // file empty: the table's
   std::vector<std::string> methods, needs, omits;

@@ -73,7 +73,7 @@ void write_objective(Setup& s, const Recipe& r) {
   if (r.objective.texts_per_row > 0) s.texts_per_row = r.objective.texts_per_row;
 }
 
-/// Everything that decides memory or time of generation, so that no default of another trainer takes its place.
+/// States all that decides memory or time of generation, so that no default of another trainer takes its place.
 void write_rollout(Setup& s, const EstimateRequest& request, const Strategy& strategy) {
   const Recipe& recipe = request.recipe;
   if (!generates(recipe) || !why_not_applicable(strategy, request.cluster, recipe, request.model).empty()) return;

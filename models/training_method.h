@@ -52,7 +52,7 @@ std::span<const TrainingMethod> training_methods();
 /// A row by name or alias. Throws InputError naming --method with the nearest names.
 const TrainingMethod& find_training_method(std::string_view name);
 
-/// What stands behind the last layer: a score of a method that generates is of its critic or reward model.
+/// Says what stands behind the last layer: a score of a method that generates is its critic's or reward model's.
 MethodHead head_of(const Recipe& recipe);
 /// Says whether a head of numbers, or none, stands in the place of the vocabulary.
 bool has_own_head(const Recipe& recipe);

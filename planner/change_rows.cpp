@@ -15,6 +15,7 @@
 #include "models/recipe_names.h"
 #include "models/stack.h"
 #include "models/training_method.h"
+#include "planner/engine_changes.h"
 #include "planner/job.h"
 #include "planner/machine_changes.h"
 #include "planner/peaks.h"
@@ -172,90 +173,6 @@ std::string precomputed(Request r) {
   return if_so(runs && r.recipe.framework->preference.precomputes_reference && r.recipe.loss != LossKernel::Fused,
                "precomputed");
 }
-/// The engine of a method that generates; nullptr: nothing is generated.
-const GenerationEngine* engine_of_question(Request r) {
-  if (!generates(r.recipe)) return nullptr;
-  const RolloutConvention* const convention = rollout_convention(r.recipe.framework->name);
-  if (!convention) return nullptr;
-  return r.rollout.engine.engine ? &**r.rollout.engine.engine : &*convention->engine;
-}
-/// The engine as it is asked for, which then is named.
-EngineChoice named_engine(Request r, const GenerationEngine& engine) {
-  EngineChoice choice = r.rollout.engine;
-  choice.engine = engine;
-  return choice;
-}
-bool is_beside_training(Request r, const GenerationEngine* engine) {
-  return engine && !engine->in_trainer && r.rollout.engine.place != EnginePlace::Server;
-}
-std::string sleeping_engine(Request r) {
-  const GenerationEngine* const engine = engine_of_question(r);
-  if (!is_beside_training(r, engine) || !engine->can_sleep) return "";
-  EngineChoice choice = named_engine(r, *engine);
-  if (choice.sleeps.value_or(rollout_convention(r.recipe.framework->name)->sleeps)) return "";
-  choice.sleeps = true;
-  return to_text(choice);
-}
-std::string engine_with_less(Request r) {
-  const GenerationEngine* const engine = engine_of_question(r);
-  if (!is_beside_training(r, engine)) return "";
-  EngineChoice choice = named_engine(r, *engine);
-  const double now = choice.utilisation.value_or(rollout_convention(r.recipe.framework->name)->utilisation);
-  constexpr double kLeast = 0.2;
-  choice.utilisation = now / 2;
-  return if_so(now / 2 >= kLeast / 2 && now > kLeast, to_text(choice));
-}
-std::string synced_adapter(Request r) {
-  const GenerationEngine* const engine = engine_of_question(r);
-  if (!engine || engine->in_trainer || !r.recipe.is_adapter() || r.rollout.engine.syncs_adapter) return "";
-  EngineChoice choice = named_engine(r, *engine);
-  choice.syncs_adapter = true;
-  return to_text(choice);
-}
-/// An engine with graphs and a pool in the place of the trainer's own module.
-std::string own_engine(Request r) {
-  const GenerationEngine* const engine = engine_of_question(r);
-  if (!engine || !engine->in_trainer) return "";
-  for (const GenerationEngine& other : generation_engines())
-    if (!other.in_trainer && other.can_sleep) return other.name + ":sleep=yes";
-  return "";
-}
-
-bool has_server(Request r, const GenerationEngine* engine) {
-  return engine && !engine->in_trainer && r.rollout.engine.place == EnginePlace::Server;
-}
-/// The next answers are written while these train: they are of the weights one step before.
-std::string lagging_engine(Request r) {
-  const GenerationEngine* const engine = engine_of_question(r);
-  if (!has_server(r, engine) || r.rollout.engine.is_async) return "";
-  EngineChoice choice = named_engine(r, *engine);
-  choice.is_async = true;
-  return to_text(choice);
-}
-std::string wider_engine(Request r) {
-  const GenerationEngine* const engine = engine_of_question(r);
-  if (!has_server(r, engine)) return "";
-  EngineChoice choice = named_engine(r, *engine);
-  choice.gpus = 2 * (choice.gpus > 0 ? choice.gpus : r.cluster.num_gpus());
-  return to_text(choice);
-}
-/// Answers cut at twice their mean, where few are longer: the last ones keep a step waiting.
-std::string shorter_tail(Request r) {
-  const std::int64_t mean = r.rollout.mean_completion, cut = 2 * mean;
-  return if_so(generates(r.recipe) && mean > 0 && cut < r.rollout.max_completion, fmt::format("{},{}", mean, cut));
-}
-void set_answers(Variant& v, const Setting& s) {
-  EstimateRequest& r = v.request;
-  const std::string_view value = s.value;
-  const std::size_t comma = value.find(',');
-  if (comma != std::string_view::npos)
-    r.rollout.mean_completion = parse_integer(value.substr(0, comma), "--completion-len", 1, kMostSeqLen);
-  const std::string_view most = comma == std::string_view::npos ? value : value.substr(comma + 1);
-  r.rollout.max_completion = parse_integer(most, "--completion-len", 1, kMostSeqLen);
-  r.recipe.objective.completion_len = r.rollout.max_completion;
-  r.recipe.seq_len = r.rollout.prompt_len + r.rollout.max_completion;
-}
-
 /// Twice as many GPUs share each sequence, where the trainer does that and each keeps enough of it.
 std::string shared_context(Request r) {
   const std::int64_t cp = 2 * r.options.cp;

@@ -101,7 +101,7 @@ Bytes gathered_for_generation(const Job& job, const JobRollout& r) {
   return policy + (critic ? bytes_of(list_weights(*critic).total_elements(), job.numerics.compute) : policy);
 }
 
-/// Logits of every token that the trainer's own generate() keeps (output_scores of
+/// Counts the logits of every token that the trainer's own generate() keeps (output_scores of
 /// trl/experimental/ppo/ppo_trainer.py), of the answers of one GPU.
 Bytes kept_scores(const Job& job, const JobRollout& r) {
   if (!trains_critic(job) || !r.convention->keeps_scores || !r.setup.engine->in_trainer) return {};

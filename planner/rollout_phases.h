@@ -25,7 +25,7 @@ struct JobRollout {
 /// Requires: generates(job.recipe()).
 JobRollout job_rollout(const Job& job);
 
-/// What was said of the rows of a question, and stays.
+/// Says which facts of the rows were stated, and stay.
 struct StatedRows {
   bool seq_len = false, packing = false, loss = false;
 };

@@ -13,7 +13,7 @@
 namespace gpuplan {
 namespace {
 
-/// How a kind of phase is drawn. Before: it comes before training in a step.
+/// Says how a kind of phase is drawn, in the order of a step.
 struct PhaseLine {
   PhaseKind kind;
   char letter;
@@ -52,7 +52,7 @@ std::vector<Stretch> spans_of(const StrategyEstimate& e) {
   return spans;
 }
 
-/// What takes most of the time between two moments.
+/// Finds the phase that takes most of the time between two moments.
 const PhaseFigures* phase_at(const std::vector<Stretch>& spans, double begin, double end, bool of_engine) {
   const PhaseFigures* most = nullptr;
   double longest = 0;
@@ -65,7 +65,7 @@ const PhaseFigures* phase_at(const std::vector<Stretch>& spans, double begin, do
   return most;
 }
 
-/// Bytes of the fullest GPU between two moments; what rests in it where nothing runs.
+/// Gives the bytes of the fullest GPU between two moments; those that rest in it where nothing runs.
 Bytes bytes_at(const std::vector<Stretch>& spans, double begin, double end, Bytes resident) {
   Bytes most = resident;
   for (const Stretch& span : spans)

@@ -9,7 +9,7 @@
 
 namespace gpuplan {
 
-/// Lines of equal length and their legend. Empty text for a step without generation.
+/// Draws lines of equal length and their legend. Empty text for a step without generation.
 std::string phase_lines_text(const StrategyEstimate& e, const Screen& screen);
 
 }  // namespace gpuplan

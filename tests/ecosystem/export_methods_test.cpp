@@ -43,7 +43,7 @@ EstimateRequest plan_with(const std::string& program, const std::string& method,
   return r;
 }
 
-/// What estimate --from launch.sh makes of the files, which stand beside it.
+/// Reads launch.sh as estimate --from does, the other files beside it.
 EstimateRequest read_launch(const ExportAnswer& answer, const EstimateRequest& plan) {
   const auto find = [&](const std::string& name, const std::string&) -> std::optional<ConfigFile> {
     const ExportedFile* const file = file_of(answer, name);

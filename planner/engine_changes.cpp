@@ -1,0 +1,109 @@
+#include "planner/engine_changes.h"
+
+#include <fmt/format.h>
+
+#include "base/names.h"
+#include "models/training_method.h"
+
+namespace gpuplan {
+namespace {
+
+std::string value_if(bool is_useful, std::string value) { return is_useful ? std::move(value) : std::string(); }
+
+/// The engine of a method that generates; nullptr: nothing is generated.
+const GenerationEngine* engine_of_question(const EstimateRequest& r) {
+  if (!generates(r.recipe)) return nullptr;
+  const RolloutConvention* const convention = rollout_convention(r.recipe.framework->name);
+  if (!convention) return nullptr;
+  return r.rollout.engine.engine ? &**r.rollout.engine.engine : &*convention->engine;
+}
+
+/// The engine as it is asked for, which then is named.
+EngineChoice named_engine(const EstimateRequest& r, const GenerationEngine& engine) {
+  EngineChoice choice = r.rollout.engine;
+  choice.engine = engine;
+  return choice;
+}
+
+bool is_beside_training(const EstimateRequest& r, const GenerationEngine* engine) {
+  return engine && !engine->in_trainer && r.rollout.engine.place != EnginePlace::Server;
+}
+
+bool has_server(const EstimateRequest& r, const GenerationEngine* engine) {
+  return engine && !engine->in_trainer && r.rollout.engine.place == EnginePlace::Server;
+}
+
+}  // namespace
+
+std::string sleeping_engine(const EstimateRequest& r) {
+  const GenerationEngine* const engine = engine_of_question(r);
+  if (!is_beside_training(r, engine) || !engine->can_sleep) return "";
+  EngineChoice choice = named_engine(r, *engine);
+  if (choice.sleeps.value_or(rollout_convention(r.recipe.framework->name)->sleeps)) return "";
+  choice.sleeps = true;
+  return to_text(choice);
+}
+
+std::string engine_with_less(const EstimateRequest& r) {
+  const GenerationEngine* const engine = engine_of_question(r);
+  if (!is_beside_training(r, engine)) return "";
+  EngineChoice choice = named_engine(r, *engine);
+  const double now = choice.utilisation.value_or(rollout_convention(r.recipe.framework->name)->utilisation);
+  constexpr double kLeast = 0.2;
+  choice.utilisation = now / 2;
+  return value_if(now / 2 >= kLeast / 2 && now > kLeast, to_text(choice));
+}
+
+std::string synced_adapter(const EstimateRequest& r) {
+  const GenerationEngine* const engine = engine_of_question(r);
+  if (!engine || engine->in_trainer || !r.recipe.is_adapter() || r.rollout.engine.syncs_adapter) return "";
+  EngineChoice choice = named_engine(r, *engine);
+  choice.syncs_adapter = true;
+  return to_text(choice);
+}
+
+/// An engine with graphs and a pool in the place of the trainer's own module.
+std::string own_engine(const EstimateRequest& r) {
+  const GenerationEngine* const engine = engine_of_question(r);
+  if (!engine || !engine->in_trainer) return "";
+  for (const GenerationEngine& other : generation_engines())
+    if (!other.in_trainer && other.can_sleep) return other.name + ":sleep=yes";
+  return "";
+}
+
+/// The next answers are written while these train: they are of the weights one step before.
+std::string lagging_engine(const EstimateRequest& r) {
+  const GenerationEngine* const engine = engine_of_question(r);
+  if (!has_server(r, engine) || r.rollout.engine.is_async) return "";
+  EngineChoice choice = named_engine(r, *engine);
+  choice.is_async = true;
+  return to_text(choice);
+}
+
+std::string wider_engine(const EstimateRequest& r) {
+  const GenerationEngine* const engine = engine_of_question(r);
+  if (!has_server(r, engine)) return "";
+  EngineChoice choice = named_engine(r, *engine);
+  choice.gpus = 2 * (choice.gpus > 0 ? choice.gpus : r.cluster.num_gpus());
+  return to_text(choice);
+}
+
+/// Answers cut at twice their mean, where few are longer: the last ones keep a step waiting.
+std::string shorter_tail(const EstimateRequest& r) {
+  const std::int64_t mean = r.rollout.mean_completion, cut = 2 * mean;
+  return value_if(generates(r.recipe) && mean > 0 && cut < r.rollout.max_completion, fmt::format("{},{}", mean, cut));
+}
+
+void set_answers(Variant& v, const Setting& s) {
+  EstimateRequest& r = v.request;
+  const std::string_view value = s.value;
+  const std::size_t comma = value.find(',');
+  if (comma != std::string_view::npos)
+    r.rollout.mean_completion = parse_integer(value.substr(0, comma), "--completion-len", 1, kMostSeqLen);
+  const std::string_view most = comma == std::string_view::npos ? value : value.substr(comma + 1);
+  r.rollout.max_completion = parse_integer(most, "--completion-len", 1, kMostSeqLen);
+  r.recipe.objective.completion_len = r.rollout.max_completion;
+  r.recipe.seq_len = r.rollout.prompt_len + r.rollout.max_completion;
+}
+
+}  // namespace gpuplan

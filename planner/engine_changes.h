@@ -1,0 +1,22 @@
+// Internal to planner/change_rows: what may be changed in the engine that generates answers, and in the answers.
+#pragma once
+
+#include <string>
+
+#include "planner/changes.h"
+
+namespace gpuplan {
+
+// Values of --rollout-engine that are worth trying; empty: not for this request.
+std::string sleeping_engine(const EstimateRequest& r);
+std::string engine_with_less(const EstimateRequest& r);
+std::string synced_adapter(const EstimateRequest& r);
+std::string own_engine(const EstimateRequest& r);
+std::string lagging_engine(const EstimateRequest& r);
+std::string wider_engine(const EstimateRequest& r);
+/// Of --completion-len: answers cut at twice their mean, where few are longer and the last ones keep a step waiting.
+std::string shorter_tail(const EstimateRequest& r);
+/// "MEAN,MAX" or "MAX", as --completion-len.
+void set_answers(Variant& v, const Setting& s);
+
+}  // namespace gpuplan
