@@ -33,24 +33,25 @@ constexpr rlim_t kMostMemory = rlim_t(16) << 30;
 void add_profiles(nlohmann::json& question) {
   const fs::path folder = user_data_dir();
   question["variables"].emplace("XDG_DATA_HOME", folder.parent_path().string());
-  for (const fs::path& file : files_in(folder / "profiles", ".yaml"))
-    if (const auto content = read_if_there(file)) question["files"].emplace(file.string(), *content);
+  for (const std::string& name :
+       names_in(folder / "profiles"))  // names that cannot be shown are the answer's to refuse
+    if (const fs::path file = folder / "profiles" / name; name.ends_with(".yaml"))
+      if (const auto content = read_if_there(file)) question["files"].emplace(file.string(), *content);
 }
 
 /// A question gets what this machine is known by; it still reads nothing else. One of another shape is refused later.
 std::string with_facts_of_machine(const std::string& text) {
-  try {
-    nlohmann::json question = parse_json(text, "question");
-    if (!question.is_object()) return text;
-    for (const char* key : {"files", "variables"})
-      if (!question.contains(key)) question[key] = nlohmann::json::object();
-    if (!question["files"].is_object() || !question["variables"].is_object()) return text;
-    for (const char* file : {"/proc/meminfo", "/proc/cpuinfo"})
-      if (const auto content = read_if_there(file)) question["files"].emplace(file, *content);
-    add_profiles(question);
-    question.emplace("cores", num_usable_cores());
-    return json_line(question);
-  } catch (const InputError&) { return text; }
+  auto parsed = json_in(text);
+  if (!parsed || !parsed->is_object()) return text;
+  nlohmann::json& question = *parsed;
+  for (const char* key : {"files", "variables"})
+    if (!question.contains(key)) question[key] = nlohmann::json::object();
+  if (!question["files"].is_object() || !question["variables"].is_object()) return text;
+  for (const char* file : {"/proc/meminfo", "/proc/cpuinfo"})
+    if (const auto content = read_if_there(file)) question["files"].emplace(file, *content);
+  add_profiles(question);
+  question.emplace("cores", num_usable_cores());
+  return json_line(question);
 }
 
 std::string random_token() {

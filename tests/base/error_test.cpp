@@ -18,7 +18,7 @@ TEST_CASE("an input error says where, what, and on a second line what would be r
 TEST_CASE("an input error without a place or a hint leaves no colon and no empty line") {
   CHECK(std::string(InputError("", "no model given").what()) == "no model given");
   CHECK(std::string(InputError("a.yaml", "unknown model 'x\nFits: yes'", "one\nhint").what()) ==
-        "a.yaml: unknown model 'x\\nFits: yes'\n  one\nhint");
+        "a.yaml: unknown model 'x\\nFits: yes'\n  one\\nhint");
   CHECK(std::string(InputError("--lora", "r must be positive").what()) == "--lora: r must be positive");
 }
 

@@ -30,9 +30,10 @@ std::vector<Asked> asked() {
            R"re(|\b(?:LoadFile|LoadAllFromFile|load_file|gzopen|output_file|ExistingFile|ExistingPath)\b)re"),
        {"base/files.cpp", "base/own_folder.cpp",             // their folder under a new name
         "device/mpi/shared_sync.cpp", "serve/server.cpp"}},  // memory without a name, for their own processes
-      {"a variable is read",
-       std::regex(R"(\b(?:secure_)?getenv\(|\b(?:set|unset|put)env\(|\benviron;)"),
-       {"base/environment.cpp"}},
+      {"a variable is read", std::regex(R"(\b(?:secure_)?getenv\(|\benviron;)"), {"base/environment.cpp"}},
+      {"a variable is set",
+       std::regex(R"(\b(?:set|unset|put|clear)env\()"),
+       {"run/gpu_check.cpp", "device/backend.cpp"}},  // that CUDA and OpenMP read when they are loaded
       {"the clock of the calendar is read",
        std::regex(R"(std::time\(|\btime\(nullptr|system_clock|localtime|gmtime|gettimeofday|CLOCK_REALTIME|utc_clock)"),
        {"base/date.cpp", "run/supervise.cpp"}},  // a job's name, which must be new
@@ -55,7 +56,7 @@ std::vector<Asked> asked() {
       {"a file is removed, made or changed by its name",
        std::regex(
            R"(\b(?:fs|filesystem)::(?:remove|rename|copy|create_\w+|permissions|resize_file|last_write_time)\w*\()"
-           R"(|std::(?:rename|remove)\(\w+[._]|(?:^|[^.>\w:])(?:unlink|unlinkat|renameat2?|mkdir|rmdir|symlink|truncate|chmod|chown|mkfifo)\(\w)"),
+           R"(|std::(?:rename\(|remove\(\w+(?:\.c_str\(\))?\))|(?:^|[^.>\w:])(?:unlink|unlinkat|renameat2?|mkdir|rmdir|symlink|truncate|chmod|chown|mkfifo)\(\w)"),
        {"base/", "run/", "rows/file_access.cpp",  // what is trained
         "calibrate/journal.cpp"}},                // a calibration's own notes
       {"another program is started",
