@@ -204,7 +204,7 @@ TEST_CASE("inputs: pipes, folders, devices and sockets as data, weights, tokeniz
     CAPTURE(no_file);
     for (const std::string name : {"data.bin", "data.npy", "data.jsonl"}) {
       put(no_file, r.at(name));
-      check_refused(r.run("--full --data " + r.at(name)), {name + ": is a " + no_file});
+      check_refused(r.run("--full --data " + r.at(name)), {name + ": is a " + no_file, ", not a file"});
       std::filesystem::remove_all(r.at(name));
     }
     // a folder without a regular model.safetensors has no weights, and one without a tokenizer.model no tokenizer
@@ -214,7 +214,7 @@ TEST_CASE("inputs: pipes, folders, devices and sockets as data, weights, tokeniz
     for (const std::string name : {"tokenizer.model", "tokenizer_config.json"}) {
       r.scratch().write("model/tokenizer.model", "");
       put(no_file, r.at("model/" + name));
-      check_refused(r.run(text), {name + ": is a " + no_file});
+      check_refused(r.run(text), {name + ": is a " + no_file, ", not a file"});  // and not waited for
       std::filesystem::remove_all(r.at("model/" + name));
     }
     put(no_file, r.at("profile.yaml"));
@@ -233,7 +233,8 @@ TEST_CASE("inputs: what is no file in the place of a rank's state ends a resumed
   REQUIRE(state != "");
   for (const std::string no_file : kNoFiles) {
     put(no_file, state);
-    check_refused(r.run("--full --max-steps 2 --save-every 1 --resume --output " + r.at("out")), {"is a " + no_file});
+    check_refused(r.run("--full --max-steps 2 --save-every 1 --resume --output " + r.at("out")),
+                  {"is a " + no_file, ", not a file"});
   }
 }
 
