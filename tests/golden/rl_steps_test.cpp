@@ -48,7 +48,7 @@ TEST_CASE("published steps of methods that generate: every point is understood")
 }
 
 TEST_CASE("memory of the training phase is within 6 % in the median, adapters too") {
-  CHECK(median_of("train_reserved_gib") <= 0.06);
+  CHECK(median_of("reserved_gib") <= 0.06);
 }
 
 TEST_CASE("generation is within a log error of 0.20 in the median, and whole steps within 0.18") {
