@@ -124,7 +124,7 @@ constexpr AskedQuestion kQuestions[] = {
 
 Ran ask(const AskedQuestion& question, const char* more = "") {
   const test::ScratchFolder folder;
-  std::string line = fmt::format("gpuplan estimate {} --offline{}", question.flags, more);
+  std::string line = fmt::format("estimate {} --offline{}", question.flags, more);
   if (*question.file) {
     const std::filesystem::path file = folder.path() / question.file;
     write_file_atomically(file, question.content);
@@ -134,7 +134,7 @@ Ran ask(const AskedQuestion& question, const char* more = "") {
 }
 
 double process_gib(const std::string& flags) {
-  const Ran ran = run_line(fmt::format("gpuplan estimate {} --offline --as-given --json", flags));
+  const Ran ran = run_line(fmt::format("estimate {} --offline --as-given --json", flags));
   const auto answer = nlohmann::json::parse(ran.out);
   return answer["strategies"][0]["process_bytes"].get<double>() / 0x1p30;
 }
