@@ -74,7 +74,7 @@ constexpr AskedQuestion kQuestions[] = {
     {"huggingface/trl#2972", "", "",
      "--model qwen2.5-7b --method grpo --full --gpus 4xH20 --framework ms-swift --micro-batch 1 --strategy zero2 "
      "--checkpointing full",
-     1, "does not fit"},
+     0, "log-probs of the reference"},
     {"huggingface/trl#3678", "", "",
      "--model qwen2.5-3b --method grpo --qlora --gpus 1xRTX4090 --framework unsloth --micro-batch 8", 0,
      "generation by"},
@@ -99,7 +99,7 @@ constexpr AskedQuestion kQuestions[] = {
      "actor_rollout_ref.actor.use_dynamic_bsz=True actor_rollout_ref.actor.ppo_max_token_len_per_gpu=24000 "
      "data.max_prompt_length=1024 data.max_response_length=8192 actor_rollout_ref.rollout.n=8 "
      "trainer.n_gpus_per_node=8\n",
-     "--gpus 8xH100", 0, "fits tightly"},
+     "--gpus 8xH100", 0, "old log-probs"},
     {"verl-project/verl#7203", "verl.sh",
      "python -m verl.trainer.main_ppo algorithm.adv_estimator=gae actor_rollout_ref.model.path=Qwen/Qwen2.5-7B "
      "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 data.train_batch_size=256 trainer.n_gpus_per_node=8\n",
@@ -153,7 +153,7 @@ TEST_CASE("questions that people asked about preference tuning and reinforcement
   }
 }
 
-TEST_CASE("LoRA needs less than full DPO, KTO less than DPO, and ORPO about twice what fine-tuning adds") {
+TEST_CASE("LoRA needs less than full DPO, KTO less than DPO, and ORPO twice what fine-tuning does") {
   // hiyouga/LLaMA-Factory#7833, #3854, #798; xfactlab/orpo#22
   const std::string factory =
       "--model qwen2.5-7b --framework llama-factory --gpus 1xA100-80GB --strategy single --micro-batch 2 --seq-len "
@@ -164,13 +164,10 @@ TEST_CASE("LoRA needs less than full DPO, KTO less than DPO, and ORPO about twic
   const std::string trl =
       "--model mistral-7b-v0.1 --framework trl --full --gpus 8xA100-80GB --strategy zero3 --seq-len 2048 --micro-batch "
       "4 "
-      "--checkpointing none ";
-  const double states = process_gib(
-      "--model mistral-7b-v0.1 --framework trl --full --gpus 8xA100-80GB --strategy zero3 --seq-len 64 --micro-batch 1 "
-      "--checkpointing full");
-  const double ratio = (process_gib(trl + "--method orpo") - states) / (process_gib(trl) - states);
+      "--checkpointing full ";
+  const double ratio = process_gib(trl + "--method orpo") / process_gib(trl);
   CHECK(ratio > 1.7);
-  CHECK(ratio < 3);
+  CHECK(ratio < 2.3);
 }
 
 TEST_CASE("PPO of an 8B model by ms-swift on eight GPUs: its example says 65 GiB each") {
