@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/narrow.h"
 #include "base/unit_text.h"
 #include "report/text/amounts.h"
 
@@ -92,7 +93,7 @@ std::string phase_lines_text(const StrategyEstimate& e, const Screen& screen) {
       (of_engine ? engine : trainer) += phase ? line_of(phase->kind).letter : '.';
     }
     const double share = double(bytes_at(spans, begin, end, e.peak.resident).count) / double(e.tiers.usable.count);
-    const auto level = std::clamp(static_cast<int>(std::lround(share * 8)), 1, 8);
+    const auto level = std::clamp(narrow<int>(std::lround(share * 8)), 1, 8);
     memory += screen.has_unicode ? std::string(kBars[std::size_t(level - 1)]) : std::to_string(level);
   }
   std::string legend;
