@@ -1,5 +1,7 @@
 #include "planner/engine_changes.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "base/names.h"
@@ -53,6 +55,24 @@ std::string engine_with_less(const EstimateRequest& r) {
   choice.utilisation = now / 2;
   return value_if(now / 2 >= kLeast / 2 && now > kLeast, to_text(choice));
 }
+
+namespace {
+
+/// Where the weights leave no room for a sequence's cache in what is reserved.
+std::string engine_with_more(const EstimateRequest& r, double factor) {
+  const GenerationEngine* const engine = engine_of_question(r);
+  if (!is_beside_training(r, engine)) return "";
+  EngineChoice choice = named_engine(r, *engine);
+  const double now = choice.utilisation.value_or(rollout_convention(r.recipe.framework->name)->utilisation);
+  constexpr double kMost = 0.9;
+  choice.utilisation = std::round(100 * now * factor) / 100;
+  return value_if(*choice.utilisation <= kMost, to_text(choice));
+}
+
+}  // namespace
+
+std::string engine_with_half_more(const EstimateRequest& r) { return engine_with_more(r, 1.5); }
+std::string engine_with_twice(const EstimateRequest& r) { return engine_with_more(r, 2); }
 
 std::string synced_adapter(const EstimateRequest& r) {
   const GenerationEngine* const engine = engine_of_question(r);

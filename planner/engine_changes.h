@@ -10,6 +10,8 @@ namespace gpuplan {
 // Values of --rollout-engine that are worth trying; empty: not for this request.
 std::string sleeping_engine(const EstimateRequest& r);
 std::string engine_with_less(const EstimateRequest& r);
+std::string engine_with_half_more(const EstimateRequest& r);
+std::string engine_with_twice(const EstimateRequest& r);
 std::string synced_adapter(const EstimateRequest& r);
 std::string own_engine(const EstimateRequest& r);
 std::string lagging_engine(const EstimateRequest& r);

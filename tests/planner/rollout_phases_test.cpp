@@ -150,4 +150,16 @@ TEST_CASE("methods that generate are refused where nothing is known of them") {
   }
 }
 
+TEST_CASE("a share of the card in which the engine finds no room for a sequence: the advice is a larger one") {
+  EstimateRequest r = ask("grpo", "trl", "auto", "1xH100", "vllm:util=0.01");
+  const EstimateResult small = estimate(r);
+  CHECK(small.recommended->strategy.empty());
+  CHECK(small.strategies.front().why_not_yes.find("finds no room for one sequence") != std::string::npos);
+  const auto& advice = small.recommended->advice;
+  CHECK(
+      std::ranges::any_of(advice, [](const std::string& text) { return text.find("util=0.02") != std::string::npos; }));
+  r.rollout.engine = parse_engine("vllm:util=0.02");
+  CHECK(!estimate(r).recommended->strategy.empty());
+}
+
 }  // namespace rollout_phases
