@@ -129,6 +129,11 @@ void set_rollout(const CLI::App& app, PlanQuestion& question, bool has_files) {
     recipe.grad_accum = (answers + at_once - 1) / at_once;
     question.notes.push_back(fmt::format("--grad-accum {}: a prompt has {} answers", recipe.grad_accum, answers));
   }
+  const TrainingMethod& method = *recipe.objective.method;
+  if (answers == 1 && method.generations != 1)
+    question.notes.insert(
+        question.notes.begin(),
+        fmt::format("{} compares the answers to a prompt, and there is one: --generations 8 is usual", method.name));
   if (rollout.mean_completion == 0)
     question.notes.push_back(
         fmt::format("every answer is {} tokens long; --completion-len MEAN,MAX says how long they are",
