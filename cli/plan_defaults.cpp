@@ -140,6 +140,23 @@ void set_rollout(const CLI::App& app, PlanQuestion& question, bool has_files) {
                     format_grouped(rollout.max_completion)));
 }
 
+void set_global_batch(const CLI::App& app, EstimateRequest& r) {
+  const auto batch = given_integer(app, "--global-batch");
+  if (!batch) return;
+  if (is_given(app, "--grad-accum"))
+    throw InputError("", "--global-batch and --grad-accum contradict each other", "give one of them");
+  const bool is_alone = r.strategy == "single" || r.strategy == "mp";
+  const std::int64_t gpus = is_alone ? 1 : std::max<std::int64_t>(1, r.cluster.num_gpus());
+  const std::int64_t sharing = r.options.tp * r.options.pp * r.options.cp;  // see the same sequences
+  const std::int64_t replicas = std::max<std::int64_t>(1, gpus / sharing), micro = r.recipe.micro_batch;
+  if (*batch % (replicas * micro) != 0)
+    throw InputError(
+        "--global-batch",
+        fmt::format("{} sequences are no multiple of micro batch {} x {} data parallel ranks", *batch, micro, replicas),
+        fmt::format("{}, or another --micro-batch", (*batch / (replicas * micro) + 1) * replicas * micro));
+  r.recipe.grad_accum = *batch / (replicas * micro);
+}
+
 void set_precision(PlanQuestion& question) {
   Recipe& recipe = question.request.recipe;
   const std::vector<GpuSpec>& gpus = question.request.cluster.gpus.kinds();

@@ -18,6 +18,8 @@ void set_defaults(const CLI::App& app, PlanQuestion& question);
 void set_precision(PlanQuestion& question);
 
 /// Lengths, packing and loss of a method that generates, and as many answers as the generations of a prompt divide.
+/// --global-batch as passes per optimizer step of every rank that has sequences of its own.
+void set_global_batch(const CLI::App& app, EstimateRequest& request);
 /// `has_files`: the batch is theirs. Throws InputError for settings of generation beside another method.
 void set_rollout(const CLI::App& app, PlanQuestion& question, bool has_files);
 

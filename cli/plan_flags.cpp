@@ -386,7 +386,14 @@ void add_surrounding_flags(CLI::App& app) {
       add_flag(app, flag.name, flag.value, flag.help, flag.group);
 }
 
+void add_global_batch_flag(CLI::App& app) {
+  add_flag(app, "--global-batch", "N",
+           "sequences per optimizer step, on all GPUs: --grad-accum follows from it, the micro batch and the GPUs",
+           kBatch);
+}
+
 void add_choice_flags(CLI::App& app) {
+  add_global_batch_flag(app);
   add_flag(app, "--as-given", "", "nothing is chosen: settings that are not given are the trainer's defaults",
            kStrategy);
   add_flag(app, "--quality", "ok|good|best",

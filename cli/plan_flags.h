@@ -47,6 +47,8 @@ MethodWords words_of_method(std::string_view text);
 /// Those alone that say what no trainer's file does: where the model is, the data, the machine.
 void add_surrounding_flags(CLI::App& app);
 
+/// --global-batch, of commands about one plan; `plan` has one of its own.
+void add_global_batch_flag(CLI::App& app);
 /// --as-given and --quality, of commands that choose what is not given.
 void add_choice_flags(CLI::App& app);
 

@@ -376,11 +376,15 @@ void set_choice(const CLI::App& app, EstimateRequest& request) {
 }
 
 PlanQuestion read_plan_question(const CLI::App& app, std::istream& in, std::string_view usual_framework) {
-  return read_question(app, in, usual_framework, {});
+  PlanQuestion question = read_question(app, in, usual_framework, {});
+  set_global_batch(app, question.request);
+  return question;
 }
 
 PlanQuestion read_config_question(const CLI::App& app, std::istream& in, const std::optional<ConfigReading>& configs) {
-  return read_question(app, in, kUsualFramework, {}, configs);
+  PlanQuestion question = read_question(app, in, kUsualFramework, {}, configs);
+  set_global_batch(app, question.request);
+  return question;
 }
 
 PlanQuestion read_open_question(const CLI::App& app, std::istream& in, bool needs_model,

@@ -139,6 +139,7 @@ int run_launched(const LaunchedRank& launched, const CLI::App& app, Console& con
 
 void setup_run(CLI::App& app) {
   add_plan_flags(app);
+  add_global_batch_flag(app);
   add_run_flags(app);
   add_engine_flags(app);
 }

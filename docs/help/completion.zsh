@@ -207,6 +207,7 @@ _gpuplan() {
         '--no-reshard[FSDP keeps gathered weights from forward to backward]' \
         '--prefer=[what the recommendation minimises. Default speed]:value:{compadd -- speed cost memory; }' \
         '--from=[a configuration of accelerate, DeepSpeed, transformers, TRL, axolotl, LLaMA-Factory, ms-swift or torchtune, a shell or Slurm script that starts a training, a Python script or notebook that sets one up, PEFT'\''s adapter_config.json, a plan, or a log with PyTorch'\''s out-of-memory message; may be repeated. Flags override it. --deepspeed FILE is the same]:value:{_files}' \
+        '--global-batch=[sequences per optimizer step, on all GPUs\: --grad-accum follows from it, the micro batch and the GPUs (1 to 65536)]:value: ' \
         '--as-given[nothing is chosen\: settings that are not given are the trainer'\''s defaults]' \
         '--quality=[least quality of what is chosen\: good also trains weights in bf16 alone where --precision is not given. Default\: that of the question]:value:{compadd -- ok good best; }' \
         '--lengths=[a length in tokens per line, a length and a count, or JSON lines with input_ids\: what packing gains, what the longest row needs]:value:{_files}' \
@@ -438,6 +439,7 @@ _gpuplan() {
         '--no-reshard[FSDP keeps gathered weights from forward to backward]' \
         '--prefer=[what the recommendation minimises. Default speed]:value:{compadd -- speed cost memory; }' \
         '--from=[a configuration of accelerate, DeepSpeed, transformers, TRL, axolotl, LLaMA-Factory, ms-swift or torchtune, a shell or Slurm script that starts a training, a Python script or notebook that sets one up, PEFT'\''s adapter_config.json, a plan, or a log with PyTorch'\''s out-of-memory message; may be repeated. Flags override it. --deepspeed FILE is the same]:value:{_files}' \
+        '--global-batch=[sequences per optimizer step, on all GPUs\: --grad-accum follows from it, the micro batch and the GPUs (1 to 65536)]:value: ' \
         '--as-given[nothing is chosen\: settings that are not given are the trainer'\''s defaults]' \
         '--quality=[least quality of what is chosen\: good also trains weights in bf16 alone where --precision is not given. Default\: that of the question]:value:{compadd -- ok good best; }' \
         '--network=[transfers that share links, or closed forms. Default flow]:value:{compadd -- flow analytic; }' \
@@ -536,6 +538,7 @@ _gpuplan() {
         '--zero-quantized-weights[ZeRO-3 gathers weights in 8 bit (ZeRO++)]' \
         '--no-reshard[FSDP keeps gathered weights from forward to backward]' \
         '--prefer=[what the recommendation minimises. Default speed]:value:{compadd -- speed cost memory; }' \
+        '--global-batch=[sequences per optimizer step, on all GPUs\: --grad-accum follows from it, the micro batch and the GPUs (1 to 65536)]:value: ' \
         '--demo[fine-tune the small model that comes with gpuplan, on its documents]' \
         '--data=[tokens (.bin, .npy), JSON lines with input_ids or text. Default\: random tokens, to measure]:value:{_files}' \
         '--token-dtype=[of a .bin without header. Default by the vocabulary]:value:{compadd -- uint16 uint32; }' \

@@ -59,7 +59,7 @@ std::string verdict_line(const EstimateAnswer& answer) {
   const std::string chosen = chosen_words(answer);
   const StrategyEstimate& e = *answer.shown;
   if (answer.fits())
-    return fmt::format("★ {} {}{}", e.strategy.name, fits_words(e, true), chosen.empty() ? "" : ", with " + chosen);
+    return fmt::format("★ {} {}{}", e.strategy.title(), fits_words(e, true), chosen.empty() ? "" : ", with " + chosen);
   return fmt::format("{}{}: {}{}", is_auto ? "Nothing fits" : e.strategy.name + " does not fit",
                      chosen.empty() ? "" : ", not with " + chosen, is_auto ? e.strategy.name + " " : "", e.why_not_yes);
 }

@@ -1,6 +1,7 @@
 // Help on one screen, colours, tables alone, and plain words in the place of flags.
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -82,6 +83,22 @@ TEST_CASE("format: the tables of an answer alone, whole, as CSV and as Markdown"
     for (const char c : ran.out) CHECK((static_cast<unsigned char>(c) >= ' ' || c == '\n'));
   }
   CHECK(run_line("gpus --format xml").code == 2);
+}
+
+TEST_CASE("batch: --global-batch is --grad-accum, by the micro batch and the ranks that have sequences of their own") {
+  const std::string lora = "estimate --model llama3-8b --lora r=8 --as-given ";
+  for (const auto& [global, accumulated] :
+       {std::pair<std::string, std::string>{"--gpus 4xA6000 --micro-batch 2 --global-batch 64", "--grad-accum 8"},
+        {"--gpus 4xA6000 --micro-batch 2 --strategy single --global-batch 64", "--grad-accum 32"},
+        {"--gpus 8xH100 --framework megatron --strategy ddp --tp 2 --sp --global-batch 32", "--grad-accum 8"}}) {
+    CAPTURE(global);
+    const std::string instead = global.substr(0, global.find("--global-batch")) + accumulated;
+    CHECK(run_line(lora + global + " --json").out == run_line(lora + instead + " --json").out);
+  }
+  const test::Ran odd = run_line(lora + "--gpus 3x4090 --global-batch 64");
+  CHECK(odd.code == 2);
+  CHECK(odd.err.find("no multiple of micro batch 1 x 3 data parallel ranks") != std::string::npos);
+  CHECK(run_line(lora + "--gpus 4xA6000 --global-batch 64 --grad-accum 2").code == 2);
 }
 
 TEST_CASE("words: model and GPUs need no flags") {
