@@ -1,5 +1,8 @@
 #include "planner/plan/plan_file.h"
 
+#include <array>
+#include <memory>
+
 #include <fmt/format.h>
 
 #include "models/hf_config.h"
@@ -81,6 +84,15 @@ void list_division(Archive& f, Options& options) {
     if (schedule) options.schedule = parse_schedule(*schedule, "schedule");
   }
 }
+
+/// Models beside the one that is trained, by their keys; left out where a method has none, or none of its own.
+struct OtherModel {
+  const char* key;
+  std::shared_ptr<const ModelSpec> EstimateRequest::*member;
+};
+constexpr std::array kOtherModels{OtherModel{"teacher", &EstimateRequest::teacher},
+                                  OtherModel{"critic", &EstimateRequest::critic},
+                                  OtherModel{"reward_model", &EstimateRequest::reward_model}};
 
 /// Lists what a method that generates is asked to generate; left out of others.
 template <class Archive, class R>
@@ -173,7 +185,9 @@ json make_plan(const EstimateRequest& request, const EstimateResult& result, con
   out("schema_version", kSchemaVersion);
   out("gpuplan_version", std::string(GPUPLAN_VERSION));
   out.object("model", [&](FieldWriter& f) { write_model(f, request.model); });
-  if (request.teacher) out.object("teacher", [&](FieldWriter& f) { write_model(f, *request.teacher); });
+  for (const OtherModel& other : kOtherModels)
+    if (const auto& model = request.*other.member)
+      out.object(other.key, [&](FieldWriter& f) { write_model(f, *model); });
   out.object("recipe", [&](FieldWriter& f) { write_recipe(f, request.recipe); });
   out.object("dataset", [&](FieldWriter& f) { write_dataset(f, request.dataset); });
   out.object("cluster", [&](FieldWriter& f) { write_cluster(f, request.cluster); });
@@ -197,11 +211,12 @@ EstimateRequest parse_plan(const json& plan, const std::string& where) {
   in("schema_version", version);
   in("gpuplan_version", made_by);
   in.object("model", [&](Fields& f) { read_model(f, request.model); });
-  in.optional_object("teacher", [&](Fields& f) {
-    ModelSpec teacher;
-    read_model(f, teacher);
-    request.teacher = std::make_shared<const ModelSpec>(std::move(teacher));
-  });
+  for (const OtherModel& other : kOtherModels)
+    in.optional_object(other.key, [&](Fields& f) {
+      ModelSpec model;
+      read_model(f, model);
+      request.*other.member = std::make_shared<const ModelSpec>(std::move(model));
+    });
   in.object("recipe", [&](Fields& f) { read_recipe(f, request.recipe); });
   in.object("dataset", [&](Fields& f) { read_dataset(f, request.dataset); });
   in.object("cluster", [&](Fields& f) { read_cluster(f, request.cluster); });

@@ -107,7 +107,7 @@ NodeLayout some_layout() {
 
 json good_plan() {
   EstimateRequest r = request(kLora, four_gpus());
-  r.teacher = std::make_shared<const ModelSpec>(r.model);
+  r.teacher = r.critic = r.reward_model = std::make_shared<const ModelSpec>(r.model);
   r.cluster.layout = some_layout();
   r.cluster.host = {.kind = "server",
                     .usual_memory = {std::int64_t(1) << 40},
@@ -144,6 +144,7 @@ json good_plan() {
                .updates = 2,
                .iterations = 3,
                .reward = Seconds{4}};
+  r.rollout.judged_by_function = true;
   json plan = plan_of(r, "fsdp");
   plan["recipe"]["lora"]["linear_experts"] = true;  // of a mixture, which this model is not
   return plan;
@@ -163,7 +164,7 @@ std::string schema_problem(const json& plan) { return test::schema_problem("plan
 void list_keys(const json& value, const std::string& at, std::set<std::string>& out) {
   if (value.is_array())
     for (const json& item : value) list_keys(item, at + "[]", out);
-  if (!value.is_object() || at == "model.config" || at == "teacher.config") return;
+  if (!value.is_object() || at.ends_with("model.config") || at == "teacher.config" || at == "critic.config") return;
   for (const auto& [key, inner] : value.items()) {
     const std::string here = at.empty() ? key : at + "." + key;
     out.insert(here);
@@ -479,18 +480,16 @@ TEST_CASE("no field may be left out, whatever its place") {
         text == "/recipe/qat" || text == "/recipe/lora/linear_experts" || text == "/recipe/lora/kind" ||
         text == "/recipe/lora/rotation_block" || text == "/recipe/lora/factor" || text == "/recipe/optimizer_rank" ||
         text == "/recipe/attention_groups" || text == "/recipe/objective" || text == "/recipe/objective/reference" ||
-        text == "/cluster/host" || text == "/teacher")
+        text == "/cluster/host" || text == "/teacher" || text == "/critic" || text == "/reward_model")
       continue;  // may be left out
     const std::set<std::string> later{
-        "eval_batch",        "eval_logits",      "reduce_bucket_size", "overlap_comm",    "zero_quantized_weights",
-        "sequence_parallel", "context_exchange", "virtual_stages",     "schedule",        "engine",
-        "generations",       "prompt_len",       "mean_prompt",        "mean_completion", "max_completion",
-        "updates",           "iterations",       "reward_seconds"};
+        "eval_batch",        "eval_logits",      "reduce_bucket_size", "overlap_comm",      "zero_quantized_weights",
+        "sequence_parallel", "context_exchange", "virtual_stages",     "schedule",          "engine",
+        "generations",       "prompt_len",       "mean_prompt",        "mean_completion",   "max_completion",
+        "updates",           "iterations",       "reward_seconds",     "judged_by_function"};
     if (text.starts_with("/options/") && later.count(text.substr(9)) > 0) continue;  // files before them have none
     const json::json_pointer p(text);
-    if (text.starts_with("/model/config/") || text.starts_with("/teacher/config/") ||
-        !good[p.parent_pointer()].is_object())
-      continue;
+    if (text.find("/config/") != std::string::npos || !good[p.parent_pointer()].is_object()) continue;
     json plan = good;
     plan[p.parent_pointer()].erase(p.back());
     const std::string error = error_of(plan);
@@ -500,7 +499,7 @@ TEST_CASE("no field may be left out, whatever its place") {
     CHECK_FALSE(schema_problem(plan).empty());
     tried.insert(std::regex_replace(text, std::regex("/[0-9]+"), "[]"));
   }
-  CHECK(tried.size() + 35 == test::schema_properties("plan-file").size());
+  CHECK(tried.size() + 38 == test::schema_properties("plan-file").size());
 }
 
 TEST_CASE("what the schema refuses is refused, and what is read is written back alike, whatever stands in a field") {
