@@ -92,7 +92,7 @@ class EnginePlanner {
     if (q_.script.empty() && !is_torch() && !request_.recipe.objective.method.is_usual()) {
       out_.refusal = fmt::format("the script that gpuplan brings along fine-tunes, and the plan is {}",
                                  request_.recipe.objective.method->name);
-      out_.nearest = "gpuplan export --for trl, whose launch.sh trains it, or --script with your own";
+      out_.nearest = "gpuplan export --for trl, whose launch.sh trains it, or a script of your own behind --";
       return;
     }
     ExportPlaces places{.folder = q_.engine == "slurm" ? "" : q_.folder.string(),
