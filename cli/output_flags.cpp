@@ -15,6 +15,7 @@
 #include "cli/commands.h"
 #include "cli/flag_ranges.h"
 #include "cluster/profile/profile.h"
+#include "models/model_files.h"
 #include "report/html/html.h"
 #include "report/profile_numbers.h"
 
@@ -26,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 9> kOutputFlags{"--output", "--metrics", "--trace",       "--save", "--html",
                                                        "--svg",    "--report",  "--save-ranges", "--job"};
 
-/// How the outputs of a flag begin, by which gpuplan knows its own files again; of formats without a beginning of their
+/// Outputs of a flag begin so, by which gpuplan knows its own files again; of formats without a beginning of their
 /// own a text at the top of a JSON object (kVersionKey). Formats of one flag have a row each.
 struct OutputMark {
   std::string_view flag, is, begins;
@@ -91,19 +92,8 @@ fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.
 
 /// A file that makes its folder a model or an adapter.
 bool is_of_model(const std::string& name) {
-  constexpr std::array kFiles{"config.json",
-                              "generation_config.json",
-                              "tokenizer.json",
-                              "tokenizer.model",
-                              "tokenizer_config.json",
-                              "special_tokens_map.json",
-                              "added_tokens.json",
-                              "vocab.json",
-                              "merges.txt",
-                              "chat_template.jinja",
-                              "adapter_config.json"};
-  return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
-         std::ranges::find(kFiles, name) != kFiles.end();
+  return name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") || name == "adapter_config.json" ||
+         std::ranges::find(kModelFiles, name) != kModelFiles.end();
 }
 
 /// Says whether `file` would be one of the files that `other` has, or will have, in its folder.

@@ -22,8 +22,8 @@ std::string read_instead_of_shipped(const std::string& id);
 
 /// The product that `text` means; nothing when it is unknown or may be several.
 std::optional<GpuChoice> known_gpu(const std::string& text);
-/// What is wrong with a text for which known_gpu has nothing: unknown, with how to describe it, or several products,
-/// with their memory.
+/// Says what is wrong with a text for which known_gpu has nothing: unknown, with how to describe it, or several
+/// products, with their memory.
 InputError gpu_mistake(const std::string& text);
 /// The product, or throws what is wrong.
 GpuChoice resolve_gpu(const std::string& text);

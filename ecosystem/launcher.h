@@ -14,7 +14,7 @@
 namespace gpuplan {
 
 /// "--lora_r 8", "lora_r=8", "--packing": a flag without values is true.
-/// What the names of flags begin with that are variables of the environment: "environment.NPROC_PER_NODE".
+/// Names of flags that are variables of the environment begin so: "environment.NPROC_PER_NODE".
 inline const std::string kEnvironment = "environment.";
 
 struct LaunchFlag {

@@ -58,7 +58,7 @@ std::string engine_with_less(const EstimateRequest& r) {
 
 namespace {
 
-/// Where the weights leave no room for a sequence's cache in what is reserved.
+/// A larger share helps where the weights leave no room for a sequence's cache in what is reserved.
 std::string engine_with_more(const EstimateRequest& r, double factor) {
   const GenerationEngine* const engine = engine_of_question(r);
   if (!is_beside_training(r, engine)) return "";

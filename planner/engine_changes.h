@@ -16,7 +16,7 @@ std::string synced_adapter(const EstimateRequest& r);
 std::string own_engine(const EstimateRequest& r);
 std::string lagging_engine(const EstimateRequest& r);
 std::string wider_engine(const EstimateRequest& r);
-/// Of --completion-len: answers cut at twice their mean, where few are longer and the last ones keep a step waiting.
+/// Gives a value of --completion-len: answers cut at twice their mean, where few are longer.
 std::string shorter_tail(const EstimateRequest& r);
 /// "MEAN,MAX" or "MAX", as --completion-len.
 void set_answers(Variant& v, const Setting& s);

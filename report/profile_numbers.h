@@ -61,7 +61,7 @@ ProfileComparison compare_profiles(const Profile& first, const Profile& second);
 /// bad sample.
 std::vector<Sample> samples_of(const Profile& profile);
 
-/// How such a table begins: the first names of its columns.
+/// Such a table begins with these names of columns.
 inline constexpr std::string_view kSamplesBegin = "probe,family,num_ranks,unit,median,low,high,num_runs,num_outliers,";
 
 /// The samples as a table for other programs: comma-separated, one line each under a line of names, base units.

@@ -10,6 +10,7 @@
 #include "base/json_file.h"
 #include "base/names.h"
 #include "models/hf_config.h"
+#include "models/model_files.h"
 #include "run/files/adapter_files.h"
 #include "run/files/tensor_files.h"
 
@@ -47,17 +48,7 @@ AdapterConfig config_of(const NativeJob& job, const std::vector<Trained>& traine
 
 /// Copies the files that make the folder a model beside its weights: as they were, or as transformers would write them.
 void copy_companions(const NativeJob& job, const std::filesystem::path& from, const std::filesystem::path& to) {
-  constexpr std::array kFiles{"config.json",
-                              "generation_config.json",
-                              "tokenizer.json",
-                              "tokenizer.model",
-                              "tokenizer_config.json",
-                              "special_tokens_map.json",
-                              "added_tokens.json",
-                              "vocab.json",
-                              "merges.txt",
-                              "chat_template.jinja"};
-  for (const char* file : kFiles)
+  for (const char* file : kModelFiles)
     if (is_there(from / file)) write_file_atomically(to / file, read_file(from / file));
   if (!is_there(to / "config.json")) write_file_atomically(to / "config.json", json_text(to_hf_config(job.model.spec)));
 }

@@ -46,7 +46,7 @@ class RandomExamples final : public Examples {
   std::int64_t vocab_size_;
 };
 
-/// Of what run_identity says, and of what it reads for it: checkpoints of another one cannot be compared.
+/// Counts up with what run_identity says and reads: checkpoints of another version cannot be compared.
 constexpr const char* kIdentityVersion = "identity_version";
 constexpr int kThisIdentityVersion = 2;
 
@@ -280,7 +280,7 @@ class Run {
     if (saved.is_object() && saved.value(kIdentityVersion, nlohmann::json()) != kThisIdentityVersion)
       throw InputError("--resume", fmt::format("checkpoint-{} was written by another version of gpuplan", step),
                        "go on with that one, or begin anew");
-    // What was asked for is named before what follows from it: --seq-len before the number of examples.
+    // --seq-len, which was asked for, is named before the number of examples, which follows from it.
     std::vector<std::string> keys;
     for (const auto& [key, value] : own.items()) keys.push_back(key);
     std::ranges::stable_partition(keys, [](const std::string& key) { return !kFollows.contains(key); });

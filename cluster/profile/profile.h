@@ -97,7 +97,7 @@ struct ProfileDraft {
   std::vector<std::pair<std::string, ProfileValue>> values;
   Measured measured;
 };
-/// How the text of every profile begins that gpuplan writes.
+/// The text of every profile that gpuplan writes begins so.
 inline constexpr std::string_view kProfileBegins = "# Written by gpuplan; fields: data/profiles/README.md\n";
 /// The text of a file that load_profile() reads back. Throws BugError for a value whose unit it would not read.
 std::string profile_text(const ProfileDraft& draft);

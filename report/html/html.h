@@ -34,7 +34,7 @@ std::string percent(double share);      // "45 %"
 /// A cell of a row around its content; numbers stand to the right.
 std::string cell_html(const std::string& html, std::string_view css_class = "number");
 
-/// How every page begins, before the version that wrote it.
+/// Every page begins so, before the version that wrote it.
 inline constexpr std::string_view kPageBegins =
     "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"generator\" "
     "content=\"gpuplan ";

@@ -1,5 +1,5 @@
-// Where requests go and with which token, with a libcurl that has no network (tests/fakes/curl.cpp); what a real one
-// does stands in tests/models/hub_test.cpp.
+// Requests go to the right place with the right token, with a libcurl that has no network (tests/fakes/curl.cpp); what
+// a real one does stands in tests/models/hub_test.cpp.
 #include "base/https.h"
 
 #include <string>

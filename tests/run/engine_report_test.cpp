@@ -1,4 +1,4 @@
-// What a run of another engine teaches the next estimate.
+// A run of another engine teaches the next estimate.
 #include "run/engine_report.h"
 
 #include <memory>

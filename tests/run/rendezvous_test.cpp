@@ -89,7 +89,7 @@ std::string heard_line(int connection) {
 
 void say(int connection, const std::string& text) { send(connection, text.data(), text.size(), MSG_NOSIGNAL); }
 
-/// What a listener between a rank and rank 0 overhears. The rank is let in, and then cut off.
+/// Overhears a rank and rank 0. The rank is let in, and then cut off.
 struct Overheard {
   std::string hello, greeting, rank;
 };

@@ -183,7 +183,7 @@ TEST_CASE("inputs: rows without a label are counted, and data that has none at a
 
 namespace {
 
-/// What stands where a file should be, as messages name it.
+/// Names what stands where a file should be, as messages do.
 constexpr const char* kNoFiles[] = {"pipe", "folder", "device", "socket"};
 
 void put(const std::string& no_file, const std::string& path) {
