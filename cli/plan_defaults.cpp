@@ -17,6 +17,7 @@
 #include "models/rollout.h"
 #include "models/training_method.h"
 #include "planner/rollout_phases.h"
+#include "planner/strategy.h"
 
 namespace gpuplan {
 namespace {
@@ -145,10 +146,10 @@ void set_global_batch(const CLI::App& app, EstimateRequest& r) {
   if (!batch) return;
   if (is_given(app, "--grad-accum"))
     throw InputError("", "--global-batch and --grad-accum contradict each other", "give one of them");
-  const bool is_alone = r.strategy == "single" || r.strategy == "mp";
-  const std::int64_t gpus = is_alone ? 1 : std::max<std::int64_t>(1, r.cluster.num_gpus());
-  const std::int64_t sharing = r.options.tp * r.options.pp * r.options.cp;  // see the same sequences
-  const std::int64_t replicas = std::max<std::int64_t>(1, gpus / sharing), micro = r.recipe.micro_batch;
+  const std::string_view name =
+      r.strategy == "auto" ? whole_copies(r.cluster.num_gpus()) : std::string_view(r.strategy);
+  const std::int64_t replicas = make_strategy(name, r.cluster, r.options).mesh.batch_replicas(),
+                     micro = r.recipe.micro_batch;
   if (*batch % (replicas * micro) != 0)
     throw InputError(
         "--global-batch",
