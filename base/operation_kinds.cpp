@@ -15,7 +15,8 @@ constexpr std::array kCollectives{NameRow<CollectiveKind>{"all-gather", Collecti
                                   NameRow<CollectiveKind>{"reduce-scatter", CollectiveKind::ReduceScatter},
                                   NameRow<CollectiveKind>{"all-reduce", CollectiveKind::AllReduce},
                                   NameRow<CollectiveKind>{"broadcast", CollectiveKind::Broadcast},
-                                  NameRow<CollectiveKind>{"send", CollectiveKind::SendRecv}};
+                                  NameRow<CollectiveKind>{"send", CollectiveKind::SendRecv},
+                                  NameRow<CollectiveKind>{"all-to-all", CollectiveKind::AllToAll}};
 constexpr std::array kOperands{Dtype::F32, Dtype::F32, Dtype::BF16, Dtype::F16, Dtype::F8E4M3};  // by GemmType
 
 }  // namespace

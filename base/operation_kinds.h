@@ -30,17 +30,16 @@ NameTable<GemmLayout> names_of(GemmLayout);
 Dtype operand_dtype(GemmType type);
 
 /// Collectives of a step program.
-enum class CollectiveKind : std::uint8_t { AllGather, ReduceScatter, AllReduce, Broadcast, SendRecv };
+enum class CollectiveKind : std::uint8_t { AllGather, ReduceScatter, AllReduce, Broadcast, SendRecv, AllToAll };
 inline constexpr std::array kCollectiveKinds{CollectiveKind::AllGather, CollectiveKind::ReduceScatter,
                                              CollectiveKind::AllReduce, CollectiveKind::Broadcast,
-                                             CollectiveKind::SendRecv};
+                                             CollectiveKind::SendRecv,  CollectiveKind::AllToAll};
 
-std::string_view to_string(CollectiveKind kind);  // "all-gather", …, "send"
+std::string_view to_string(CollectiveKind kind);  // "all-gather", …, "all-to-all"
 NameTable<CollectiveKind> names_of(CollectiveKind);
 
-/// Bytes that a bus moves per byte of the whole tensor: busbw = factor x bytes / time.
-/// Source: nccl-tests doc/PERFORMANCE.md; 2 (n - 1) / n for all-reduce, (n - 1) / n for all-gather and reduce-scatter,
-/// else 1.
+/// Bytes that a bus moves per byte of the whole tensor, of all to all of a rank's: busbw = factor x bytes / time.
+/// Source: nccl-tests doc/PERFORMANCE.md; 2 (n - 1) / n for all-reduce, 1 for broadcast and send, else (n - 1) / n.
 double bus_factor(CollectiveKind kind, std::int64_t num_ranks);
 
 }  // namespace gpuplan

@@ -92,9 +92,9 @@ constexpr std::array kRanges{
     FlagRange{"--checkpointing", kWhole, {1, 1e5}, "every=2", "K", behind_every},
     FlagRange{"--loss", kWhole, {1, double(kMostLossChunks)}, "chunked=8", "N", behind_chunked},
     FlagRange{"--num-gpus", kWhole, kGpus}, FlagRange{"--price-per-gpu-hour", kReal, {0, 1e6}, "1.09"},
-    FlagRange{"--tp", kWhole, {1, 1024}}, FlagRange{"--cp", kWhole, {1, 1024}}, FlagRange{"--pp", kWhole, {1, 1024}},
-    FlagRange{"--virtual-stages", kWhole, {1, 1024}}, FlagRange{"--shard-size", kWhole, {1, 1e6}},
-    FlagRange{"--reduce-bucket-size", kWhole, {1, 1e12}},
+    FlagRange{"--tp", kWhole, {1, 1024}}, FlagRange{"--cp", kWhole, {1, 1024}}, FlagRange{"--ep", kWhole, {1, 1024}},
+    FlagRange{"--pp", kWhole, {1, 1024}}, FlagRange{"--virtual-stages", kWhole, {1, 1024}},
+    FlagRange{"--shard-size", kWhole, {1, 1e6}}, FlagRange{"--reduce-bucket-size", kWhole, {1, 1e12}},
     FlagRange{"--wrap", kWhole, {1, 1e14}, "size:100000000", "N", behind_size},
     // of a search
     FlagRange{"--global-batch", kWhole, {1, 1 << 16}},

@@ -311,6 +311,9 @@ constexpr std::array kFlags{
     PlanFlag{"--cp-exchange", "ring|all-gather", kStrategy,
              "how keys and values come to all of them. Default: the trainer's usual way",
              [](Request& r, Text v) { r.options.context_exchange = parse_name<ContextExchange>(v, "--cp-exchange"); }},
+    PlanFlag{"--ep", "E", kStrategy,
+             "GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1",
+             [](Request& r, Text v) { r.options.ep = to_integer(v); }},
     PlanFlag{
         "--pp", "P", kStrategy,
         "stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1",

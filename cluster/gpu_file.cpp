@@ -107,6 +107,7 @@ void read_machine(Fields& top, UsualMachine& machine) {
   Fields fields = top.fields("usual_machine");
   machine.fabric = read_fabric(fields);
   machine.gpus_per_node = fields.integer("gpus_per_node", {.least = 1});
+  machine.spans_hosts = fields.optional_flag("spans_hosts").value_or(false);
   machine.nic_per_gpu = BytesPerSec{fields.number("nic_gbit_s_per_gpu") * 1e9 / 8};
   machine.assumption = fields.optional_text("assumption").value_or("");
   machine.source = fields.text("source");

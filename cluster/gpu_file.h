@@ -27,6 +27,7 @@ struct GpuNames {
 struct UsualMachine {
   FabricKind fabric = FabricKind::None;
   std::int64_t gpus_per_node = 8;
+  bool spans_hosts = false;  // its fabric joins the GPUs of several hosts (a rack): what we call a machine is all of it
   BytesPerSec nic_per_gpu;
   std::string assumption;  // what is uncertain about it, if anything
   std::string source;

@@ -104,6 +104,7 @@ KernelClass class_of(Activity activity) {
     case Activity::AllGather: return KernelClass::AllGather;
     case Activity::ReduceScatter: return KernelClass::ReduceScatter;
     case Activity::AllReduce: return KernelClass::AllReduce;
+    case Activity::AllToAll:  // NCCL's are sends and receives
     case Activity::SendRecv: return KernelClass::SendRecv;
     case Activity::CopyIn:
     case Activity::CopyOut: return KernelClass::Copy;

@@ -93,6 +93,7 @@ constexpr std::array kFieldFlags{
     FieldFlag{"dp_replicate", shard_words},
     FieldFlag{"dp_shard", shard_words},
     FieldFlag{"cp", [](Request, const Strategy& s) { return flag("--cp", std::to_string(s.mesh.ways(Axis::Cp))); }},
+    FieldFlag{"ep", [](Request, const Strategy& s) { return flag("--ep", std::to_string(s.mesh.ways(Axis::Ep))); }},
     FieldFlag{"pp", [](Request, const Strategy& s) { return flag("--strategy", s.name); }},
     FieldFlag{"reshard_after_forward",
               [](Request, const Strategy& s) { return on_or_off("--no-reshard", !s.layout.reshards_after_forward); }},

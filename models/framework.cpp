@@ -204,6 +204,7 @@ void read_experts(Fields& f, FrameworkExperts& experts) {
   f.optional("layout", experts.layout);
   f.optional("product", experts.product);
   f.optional("router", experts.router);
+  f.optional("weighs_inside", experts.weighs_inside);
 }
 
 void read_quantisation(Fields& f, FrameworkQuantisation& quantisation) {
@@ -251,6 +252,13 @@ void read_context_parallel(Fields& f, FrameworkContextParallel& split) {
   f.optional("keeps_parts", split.keeps_parts);
   f.optional("rings_gradients", split.rings_gradients);
   f.optional("merge_kernels", split.merge_kernels, IntRange{.least = 1});
+}
+
+void read_expert_parallel(Fields& f, FrameworkExpertParallel& split) {
+  f("strategies", split.strategies);
+  f.optional("adapters", split.adapters);
+  f.optional("quantised", split.quantised);
+  f.optional("beside_tensor", split.beside_tensor);
 }
 
 void read_convention(Fields& f, FrameworkConvention& c) {
@@ -327,6 +335,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional_object("quantise", [&](Fields& own) { read_quantisation(own, c.quantisation); });
   f.optional_object("tensor_parallel", [&](Fields& own) { read_tensor_parallel(own, c.tensor_parallel); });
   f.optional_object("context_parallel", [&](Fields& own) { read_context_parallel(own, c.context_parallel); });
+  f.optional_object("expert_parallel", [&](Fields& own) { read_expert_parallel(own, c.expert_parallel); });
   f.optional_object("pipeline", [&](Fields& own) {
     own("strategies", c.pipeline.strategies);
     own("schedules", c.pipeline.schedules);

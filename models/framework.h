@@ -270,6 +270,7 @@ struct FrameworkExperts {
   ExpertLayout layout = ExpertLayout::Stored;
   ExpertProduct product = ExpertProduct::LoopAll;
   RouterWeight router = RouterWeight::Stored;
+  bool weighs_inside = false;  // the router's weights multiply an expert's activation; false: its output
 };
 
 /// Weights that a base in 4 or 8 bit stores so.
@@ -347,6 +348,13 @@ struct FrameworkContextParallel {
   std::int64_t merge_kernels = 1;            // that add a part to those before it
 };
 
+/// Says how ranks share the experts of a layer (expert parallelism): each has as many, and tokens are sent to them.
+struct FrameworkExpertParallel {
+  std::vector<std::string> strategies;       // names of planner/strategy.h that it goes with; empty: it has none
+  bool adapters = false, quantised = false;  // a run with adapters, or a quantised base, can have it
+  bool beside_tensor = false;                // ranks that share layers share the experts too, each whole
+};
+
 /// Stages of layers that work on several micro-batches at once (pipeline parallelism).
 struct FrameworkPipeline {
   std::vector<std::string> strategies;  // names of planner/strategy.h that it goes with; empty: it has none
@@ -371,6 +379,7 @@ struct FrameworkConvention {
   FrameworkDistributed distributed;
   FrameworkTensorParallel tensor_parallel;
   FrameworkContextParallel context_parallel;
+  FrameworkExpertParallel expert_parallel;
   FrameworkPipeline pipeline;
   EngineConvention local{.prefetch_units = 0};
   EngineConvention fsdp1{.host_step = HostStep::Torch};

@@ -87,7 +87,7 @@ enum class OpKind : std::uint8_t {
 };
 
 /// Names what the ranks that share a layer exchange in the middle of it.
-enum class Exchange : std::uint8_t { None, AllReduce, AllGather, ReduceScatter };
+enum class Exchange : std::uint8_t { None, AllReduce, AllGather, ReduceScatter, AllToAll };
 
 /// Says which engine of the device an op keeps busy; decides the efficiency it is costed with.
 enum class CostClass : std::uint8_t {
@@ -119,7 +119,8 @@ struct LayerOp {
   Axis axis{};                        // along which
   bool is_beside = false;             // it runs beside the next op that ends_beside
   bool ends_beside = false;           // what comes after it waits for the exchanges beside it
-  Bytes message;                      // of an Exchange, the whole tensor; 0: the larger of what is read and written
+  Bytes message;                      // of an Exchange, the whole tensor, all to all a rank's; 0: the larger of what is
+                                      // read and written
   bool accumulates = false;           // adds the last local it reads to what it writes, most often in place
   WeightUse use{};                    // of `weight`, for the executor
   std::uint16_t experts = 1;          // a GEMM stands for as many products, each of its share of the rows

@@ -9,11 +9,13 @@
 #include <string_view>
 
 #include "base/name_table.h"
+#include "base/units.h"
 
 namespace gpuplan {
 
-/// In rank order, the innermost first: ranks that differ along the first one alone are neighbours.
-enum class Axis : std::uint8_t { None, Tp, Cp, DpShard, DpReplicate, Pp, Count };
+/// In rank order, the innermost first: ranks that differ along the first one alone are neighbours. The ranks of a stage
+/// are laid out twice: for what all of them have, and for experts.
+enum class Axis : std::uint8_t { None, Tp, Cp, DpShard, DpReplicate, Ep, ExpertData, Pp, Count };
 constexpr std::size_t kNumAxes = std::size_t(Axis::Count);
 
 struct AxisRow {
@@ -22,18 +24,30 @@ struct AxisRow {
   bool splits_batch;      // its ranks train on different sequences
   bool is_pipeline;       // its ranks hold different units and exchange messages; others take part in collectives
   bool is_inner;          // its ranks are the innermost of the data parallel ones, and share their sequences
+  bool divides_layer;     // each of its ranks does a part of a layer's work
+  bool is_of_experts;     // of the second layout
   const char* ranks;      // what they are, for readers of answers
 };
 inline constexpr std::array kAxes{
-    AxisRow{Axis::Tp, "tp", false, false, false, "ranks that share each layer"},
-    AxisRow{Axis::Cp, "cp", false, false, true, "of the data parallel ranks, those that share each sequence"},
-    AxisRow{Axis::DpShard, "dp_shard", true, false, false, "ranks of a shard group"},
-    AxisRow{Axis::DpReplicate, "dp_replicate", true, false, false, "copies of a shard group, or of the model"},
-    AxisRow{Axis::Pp, "pp", false, true, false, "stages"}};
+    AxisRow{Axis::Tp, "tp", false, false, false, true, false, "ranks that share each layer"},
+    AxisRow{Axis::Cp, "cp", false, false, true, true, false,
+            "of the data parallel ranks, those that share each sequence"},
+    AxisRow{Axis::DpShard, "dp_shard", true, false, false, false, false, "ranks of a shard group"},
+    AxisRow{Axis::DpReplicate, "dp_replicate", true, false, false, false, false,
+            "copies of a shard group, or of the model"},
+    AxisRow{Axis::Ep, "ep", false, false, false, true, true,
+            "of the ranks of a stage, those that share the experts of each layer"},
+    AxisRow{Axis::ExpertData, "expert_data", false, false, false, false, true,
+            "of the ranks of a stage, those that have the same experts"},
+    AxisRow{Axis::Pp, "pp", false, true, false, false, false, "stages"}};
 static_assert(kAxes.size() + 1 == kNumAxes && kAxes.back().is_pipeline,
               "every axis has its row, and the ranks of a stage are consecutive");
 
 constexpr bool is_pipeline(Axis axis) { return axis != Axis::None && kAxes[std::size_t(axis) - 1].is_pipeline; }
+
+/// Says whether the ranks are laid out along it beside others, and not once more.
+constexpr bool is_counted(const AxisRow& row) { return !row.is_inner && !row.is_of_experts; }
+constexpr bool is_of_experts(Axis axis) { return axis != Axis::None && kAxes[std::size_t(axis) - 1].is_of_experts; }
 
 /// None: no axis has that name.
 constexpr Axis axis_named(std::string_view name) {
@@ -52,7 +66,8 @@ struct Domain {
 enum class ContextExchange : std::uint8_t { AllGather, Ring };
 NameTable<ContextExchange> names_of(ContextExchange);  // ring, all-gather
 
-/// A degree per axis; the product of those that are no inner ones is the number of ranks used.
+/// A degree per axis. The number of ranks used is the product of those that are no inner ones and not of experts;
+/// experts' make that of one stage once more.
 class Mesh {
  public:
   struct Degree {
@@ -74,20 +89,32 @@ class Mesh {
   std::int64_t stride(Axis axis) const {
     std::int64_t inner = 1;
     for (const AxisRow& row : kAxes)
-      if (row.axis < axis && !row.is_inner) inner *= ways(row.axis);
+      if (row.axis < axis && (is_of_experts(axis) ? row.is_of_experts : is_counted(row))) inner *= ways(row.axis);
     return axis == Axis::None ? 1 : inner;
   }
   /// Says where `rank` stands in its group along `axis`.
   std::int64_t place(std::int64_t rank, Axis axis) const { return rank / stride(axis) % ways(axis); }
 
-  std::int64_t world() const {
-    return product([](const AxisRow& row) { return !row.is_inner; });
+  std::int64_t world() const { return product(is_counted); }
+  /// Ranks that may share the experts: those that share layers, of a shard group or of all copies.
+  std::int64_t ranks_of_experts() const {
+    return ways(Axis::Tp) * (ways(Axis::DpShard) > 1 ? ways(Axis::DpShard) : ways(Axis::DpReplicate));
+  }
+  /// Lays the ranks of a stage out for `ways` that share the experts. Requires: it divides them.
+  Mesh& set_expert_ways(std::int64_t ways) {
+    return set(Axis::Ep, ways).set(Axis::ExpertData, ceil_div(ranks_of_experts(), ways));
+  }
+  /// State of experts is cut, and copied, as that of the rest is, among the ranks that have the same experts.
+  Domain experts_domain(const Domain& rest = {}) const {
+    if (ways(Axis::Ep) == 1) return rest;
+    const bool is_cut = ways(rest.shard) > 1;
+    return {is_cut ? Axis::ExpertData : Axis::None, is_cut ? rest.replicate : Axis::ExpertData};
   }
   std::int64_t num_stages() const {
     return product([](const AxisRow& row) { return row.is_pipeline; });
   }
   std::int64_t ranks_per_stage() const {
-    return product([](const AxisRow& row) { return !row.is_pipeline && !row.is_inner; });
+    return product([](const AxisRow& row) { return !row.is_pipeline && is_counted(row); });
   }
   /// Ranks, or groups of ranks, that each have sequences of their own.
   std::int64_t batch_replicas() const {
@@ -128,7 +155,7 @@ class Mesh {
     out.splits_sequence_ = splits_sequence_;
     out.context_exchange_ = context_exchange_;
     for (const AxisRow& row : kAxes)
-      if (!row.splits_batch && !row.is_pipeline) out.ways_[std::size_t(row.axis)] = ways(row.axis);
+      if (row.divides_layer) out.ways_[std::size_t(row.axis)] = ways(row.axis);
     return out;
   }
 

@@ -19,6 +19,7 @@ ModelSpec part_of(const ModelSpec& whole, std::int64_t ways, const FrameworkTens
   part.num_attention_heads /= ways;
   part.num_key_value_heads = std::max<std::int64_t>(1, part.num_key_value_heads / ways);
   part.intermediate_size /= ways;
+  part.moe.shared_intermediate_size /= ways;
   part.vocab_size = ceil_div(ceil_div(whole.vocab_size, ways), trainer.vocab_multiple) * trainer.vocab_multiple;
   return part;
 }
@@ -42,7 +43,6 @@ std::string wrong_cut(const ModelWeights& whole, const ModelWeights& part, std::
 /// Parts of a model whose split is not modelled, or not possible.
 std::string why_not_cut(const ModelSpec& m, const FrameworkConvention& framework, std::int64_t ways) {
   const auto no = [&](std::string_view what) { return fmt::format("tp of {} is not planned yet", what); };
-  if (m.moe.is_present()) return no("mixtures of experts");
   if (m.is_hybrid()) return no("recurrent layers");
   if (m.latent.is_present()) return no("latent attention");
   if (m.vision.is_present()) return no("vision towers");
@@ -55,6 +55,8 @@ std::string why_not_cut(const ModelSpec& m, const FrameworkConvention& framework
     return fmt::format("tp {} does not divide {} attention heads", ways, m.num_attention_heads);
   if (m.intermediate_size % ways != 0)
     return fmt::format("tp {} does not divide the MLP's width of {}", ways, m.intermediate_size);
+  if (m.moe.shared_intermediate_size % ways != 0)
+    return fmt::format("tp {} does not divide the shared expert's width of {}", ways, m.moe.shared_intermediate_size);
   const std::int64_t kv = m.num_key_value_heads;
   if (kv % ways == 0) return {};
   if (ways % kv != 0) return fmt::format("tp {} and {} KV heads do not divide each other", ways, kv);
@@ -67,7 +69,9 @@ std::string why_not_cut(const ModelSpec& m, const FrameworkConvention& framework
 /// and keys, of which each has its heads, biases behind a sum, and adapters' factors on the side that is not cut.
 bool is_partial(const StateTensor& state, const WeightTensor& tensor, const LayerSplit& split,
                 const FrameworkTensorParallel& trainer) {
-  if (!is_trained(state.kind)) return false;
+  if (!is_trained(state.kind) || tensor.is_routed) return false;
+  // a router sees a rank's own tokens
+  if (tensor.role == WeightRole::Linear && cut_of(tensor.slot) == Cut::None && split.splits_sequence) return true;
   if (state.kind == StateKind::Adapter) {
     const Cut cut = cut_of(tensor.slot);
     const bool is_whole = cut == Cut::Column ? state.use == WeightUse::LowRankA
@@ -83,6 +87,21 @@ bool is_partial(const StateTensor& state, const WeightTensor& tensor, const Laye
 void mark_partial(StateList& states, const std::vector<WeightTensor>& tensors, const LayerSplit& split,
                   const FrameworkTensorParallel& trainer) {
   for (StateTensor& state : states) state.is_partial = is_partial(state, tensors[state.tensor], split, trainer);
+}
+
+/// Of the routed experts a rank has one in `ways`.
+void cut_experts(TrainedModel& part, std::int64_t ways) {
+  for (std::size_t k = 0; k < part.layers.size(); ++k) {
+    std::vector<WeightTensor>& tensors = part.weights.kinds[k].tensors;
+    for (WeightTensor& t : tensors)
+      if (t.is_routed) (t.copies > 1 ? t.copies : t.shape[0]) /= ways;
+    for (StateTensor& state : part.layers[k]) {
+      state.is_routed = tensors[state.tensor].is_routed;
+      if (state.is_routed) (state.copies > 1 ? state.copies : state.rows) /= ways;
+    }
+    for (LinearRef& l : part.linears[k].by_slot)
+      if (l.exists() && l.weight < tensors.size() && tensors[l.weight].is_routed) l.copies /= ways;
+  }
 }
 
 /// Both factors of a gathered adapter are cut: A of a column along the rank, B of a row along the outputs.
@@ -121,6 +140,12 @@ std::string why_not_shared(const ModelSpec& model, const Recipe& recipe, const F
   if (recipe.quant.kind != BaseQuant::None && !trainer.quantised)
     return fmt::format("{} cannot split a quantised base", framework.name);
   if (recipe.qat != Qat::None) return "tp with fake quantisers is not planned yet";
+  if (model.moe.is_present()) {
+    if (mesh.ways(Axis::Ep) == 1) return "tp without ep of mixtures of experts is not planned yet";
+    if (!framework.expert_parallel.beside_tensor)
+      return fmt::format("{} has no tp beside ep that is planned", framework.name);
+    if (!mesh.splits_sequence()) return "tp beside ep needs --sp: ranks send each other their own tokens";
+  }
   if (std::string why = why_not_cut(model, framework, ways); !why.empty()) return why;
   const std::string wrong = wrong_cut(list_weights(model), list_weights(part_of(model, ways, trainer)), ways);
   return wrong.empty() ? "" : fmt::format("tp: {} of {} is not listed by heads", wrong, model.model_type);
@@ -160,6 +185,29 @@ std::string why_not_in_context(const ModelSpec& model, const Recipe& recipe, con
   return {};
 }
 
+std::string why_not_by_experts(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,
+                               std::string_view strategy, const Mesh& mesh) {
+  const FrameworkExpertParallel& trainer = framework.expert_parallel;
+  const std::int64_t ways = mesh.ways(Axis::Ep), experts = model.moe.num_experts;
+  if (ways == 1) return {};
+  if (trainer.strategies.empty()) return fmt::format("{} has no expert parallelism that is planned", framework.name);
+  if (std::ranges::find(trainer.strategies, strategy) == trainer.strategies.end())
+    return fmt::format("{} has ep with {}", framework.name, fmt::join(trainer.strategies, ", "));
+  if (!model.moe.is_present()) return fmt::format("ep: {} has no experts", model.name);
+  if (mesh.ranks_of_experts() % ways != 0)
+    return fmt::format("ep {} does not divide the {} ranks that could share experts", ways, mesh.ranks_of_experts());
+  if (experts % ways != 0) return fmt::format("ep {} does not divide the {} experts", ways, experts);
+  if (recipe.is_adapter() && !trainer.adapters) return fmt::format("{} has no adapters beside ep", framework.name);
+  if (recipe.is_adapter() && (recipe.lora.is_dora || !recipe.lora.kind->is_lora()))
+    return "ep with adapters but LoRA is not planned yet";
+  if (recipe.quant.kind != BaseQuant::None && !trainer.quantised)
+    return fmt::format("{} has no quantised base beside ep", framework.name);
+  if (model.moe.computes_all) return "ep of experts that run on every token is not planned yet";
+  if (model.vision.is_present()) return "ep beside a vision tower is not planned yet";
+  if (mesh.ways(Axis::Cp) > 1) return "ep beside cp is not planned yet";
+  return {};
+}
+
 TrainedModel rank_model(const TrainedModel& whole, const Recipe& recipe, const FrameworkConvention& framework,
                         const Mesh& mesh) {
   const FrameworkTensorParallel& trainer = framework.tensor_parallel;
@@ -170,7 +218,9 @@ TrainedModel rank_model(const TrainedModel& whole, const Recipe& recipe, const F
   part.split = {.ways = ways,
                 .splits_sequence = mesh.splits_sequence(),
                 .context_ways = mesh.ways(Axis::Cp),
-                .context_exchange = mesh.context_exchange()};
+                .context_exchange = mesh.context_exchange(),
+                .expert_ways = mesh.ways(Axis::Ep)};
+  if (part.split.expert_ways > 1) cut_experts(part, part.split.expert_ways);
   if (ways == 1) return part;
   const auto finish = [&](StateList& states, const std::vector<WeightTensor>& tensors) {
     mark_partial(states, tensors, part.split, trainer);

@@ -1,6 +1,7 @@
 // A model as one of the ranks that share each layer holds it (tensor parallelism): the same model with fewer heads, a
 // narrower MLP and a part of the vocabulary. Or as one of those that share each sequence does (context parallelism):
-// the same model and fewer tokens. State sizes, ledger and step program read it as they read a whole one.
+// the same model and fewer tokens; or the experts (expert parallelism): the same model
+// and fewer of them. State sizes, ledger and step program read it as they read a whole one.
 #pragma once
 
 #include <string>
@@ -23,8 +24,12 @@ inline constexpr std::int64_t kLeastContext = 8192;
 std::string why_not_in_context(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,
                                std::string_view strategy, const Mesh& mesh);
 
+/// The same of ranks that share the experts of each layer.
+std::string why_not_by_experts(const ModelSpec& model, const Recipe& recipe, const FrameworkConvention& framework,
+                               std::string_view strategy, const Mesh& mesh);
+
 /// One rank's part of `whole`; counts of parameters stay those of the whole model.
-/// Requires: why_not_shared() and why_not_in_context() are empty.
+/// Requires: why_not_shared(), why_not_in_context() and why_not_by_experts() are empty.
 TrainedModel rank_model(const TrainedModel& whole, const Recipe& recipe, const FrameworkConvention& framework,
                         const Mesh& mesh);
 

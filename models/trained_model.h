@@ -42,6 +42,7 @@ struct StateTensor {
   bool is_of_block{};    // of a linear of a block, or of its adapters; false: of an embedding, a head, a norm
   bool is_partial{};     // ranks that share the layer hold it whole, and each has a part of the sum of its gradient
   bool is_linear{};      // a linear's own weight, trained: its gradient may be projected
+  bool is_routed{};      // of the experts that tokens are sent to, or of their adapters
   bool rests{};          // trained in other steps: it has optimizer states, and no gradient
   std::int64_t elements() const { return rows * cols * copies; }
   std::int64_t num_parameters() const { return is_stack ? 1 : copies; }
@@ -90,6 +91,7 @@ struct LayerSplit {
   bool splits_sequence = false;   // between products a rank has its part of the sequence
   std::int64_t context_ways = 1;  // each has as much of the sequence, whose keys and values all see
   ContextExchange context_exchange{};
+  std::int64_t expert_ways = 1;  // each has as many of the experts
 };
 
 /// One model under one recipe; made once, then read by every plan.

@@ -14,11 +14,22 @@ struct Steps {
 };
 
 /// Ring: 2 (n - 1) for all-reduce, n - 1 for gather and scatter, n for broadcast; as many between machines per machine.
+/// All to all: sends to all others at once.
 Steps ring_steps(CollectiveKind kind, const GroupShape& shape) {
   const std::int64_t across = shape.nodes - 1;
   if (kind == CollectiveKind::AllReduce) return {2 * (shape.size - 1), 2 * across};
   if (kind == CollectiveKind::Broadcast) return {shape.size, across};
+  if (kind == CollectiveKind::AllToAll) return {1, std::min<std::int64_t>(1, across)};
   return {shape.size - 1, across};
+}
+
+/// Bytes that a rank sends per byte of the message, as if all went round a ring: all to all between machines each rank
+/// sends its own bytes to every machine, and the links of a machine carry those of all its ranks.
+double sent_factor(CollectiveKind kind, const GroupShape& shape) {
+  const double inside = bus_factor(kind, shape.size);
+  if (kind != CollectiveKind::AllToAll || shape.nodes == 1) return inside;
+  const double per_node = double(shape.ranks_per_node()), all = double(shape.size);
+  return std::max(inside, per_node * (all - per_node) / all);
 }
 
 bool has_nvls(CollectiveKind kind, const GroupLinks& g) {
@@ -126,8 +137,9 @@ double wire_seconds(const CollectiveLine& line, Bytes message) {
 }
 
 /// Payload per rank. NVLS: the switch pulls all of a rank's bytes, and the rank sends the sum of its share back.
-Bytes payload(CollectiveKind kind, Algorithm algorithm, std::int64_t size, Bytes message) {
-  const double factor = algorithm == Algorithm::Nvls ? double(size + 1) / double(size) : bus_factor(kind, size);
+Bytes payload(CollectiveKind kind, Algorithm algorithm, const GroupShape& shape, Bytes message) {
+  const double factor =
+      algorithm == Algorithm::Nvls ? double(shape.size + 1) / double(shape.size) : sent_factor(kind, shape);
   return {std::int64_t(factor * double(message.count))};
 }
 
@@ -143,7 +155,7 @@ Seconds pipeline_fill(Protocol protocol, Seconds latency, Seconds wire) {
 CollectiveLines::CollectiveLines(CollectiveKind kind, const GroupLinks& g) : is_nccl_(g.inside.has_value()) {
   if (g.shape.size <= 1) return;
   const BytesPerSec bus = ring_bandwidth(kind, g);
-  const double factor = bus_factor(kind, g.shape.size);
+  const double factor = sent_factor(kind, g.shape);
   const auto line = [&](Algorithm algorithm, Protocol protocol, double seconds_per_byte) {
     add({algorithm, protocol, total_latency(latencies(kind, g, algorithm, protocol)).value, seconds_per_byte});
   };
@@ -153,7 +165,7 @@ CollectiveLines::CollectiveLines(CollectiveKind kind, const GroupLinks& g) : is_
   }
   const std::int64_t channels = num_channels(g, bus);
   for (const Protocol protocol : kAllProtocols) {
-    if (!allows(protocol, g)) continue;
+    if (!allows(protocol, g) || (kind == CollectiveKind::AllToAll && protocol != Protocol::Simple)) continue;
     line(Algorithm::Ring, protocol, factor / ring_bus(protocol, g, bus, channels).value);
     if (kind == CollectiveKind::AllReduce)
       line(Algorithm::Tree, protocol, 2 / tree_bus(protocol, g, bus, channels).value);
@@ -184,7 +196,7 @@ CollectiveChoice choose_collective(CollectiveKind kind, const GroupLinks& g, Byt
   if (lines.is_empty()) return {};
   const CollectiveLine line = lines.fastest(message);
   CollectiveChoice out = latencies(kind, g, line.algorithm, line.protocol);
-  out.sent = payload(kind, line.algorithm, g.shape.size, message);
+  out.sent = payload(kind, line.algorithm, g.shape, message);
   out.time = lines.time(message);
   const double wire = wire_seconds(line, message);
   out.base += out.time - Seconds{line.latency + wire};

@@ -107,11 +107,11 @@ BytesPerSec rate_inside(const ClusterSpec& cluster, const Profile& profile, std:
 std::optional<Axis> axis_on_same_links(const CommModel& m, const ClusterSpec& cluster, const AxisRow& row) {
   const AxisLink& own = m.axes[std::size_t(row.axis)];
   const bool is_mesh = cluster.fabric == FabricKind::NvLinkMesh || cluster.fabric == FabricKind::InfinityFabric;
-  if (!row.splits_batch || (is_mesh && !own.crosses_nodes)) return {};
+  if (row.divides_layer || (is_mesh && !own.crosses_nodes)) return {};
   for (const AxisRow& before : kAxes) {
     if (before.axis == row.axis) break;
     const AxisLink& other = m.axes[std::size_t(before.axis)];
-    if (before.splits_batch && other.ways > 1 && other.crosses_nodes == own.crosses_nodes &&
+    if (!before.divides_layer && other.ways > 1 && other.crosses_nodes == own.crosses_nodes &&
         std::abs(other.link.bandwidth / own.link.bandwidth - 1) < kSamePlace)
       return m.queue_of(before.axis);
   }
@@ -129,6 +129,11 @@ Seconds CommModel::gather_time(Axis axis, Bytes message, std::int64_t num_messag
 Seconds CommModel::all_reduce_time(Axis axis, Bytes message) const {
   const AxisLink& a = axes[std::size_t(axis)];
   return a.ways <= 1 ? Seconds{} : time_of(a, a.all_reduce, CollectiveKind::AllReduce, message);
+}
+
+Seconds CommModel::all_to_all_time(Axis axis, Bytes message) const {
+  const AxisLink& a = axes[std::size_t(axis)];
+  return a.ways <= 1 ? Seconds{} : time_of(a, a.all_to_all, CollectiveKind::AllToAll, message);
 }
 
 LinkCost CommModel::send_link(Axis axis, Bytes message) const {
@@ -211,6 +216,7 @@ CommModel make_comm_model(const ClusterSpec& cluster, const Profile& profile, co
     if (is_measured && a.group.shape.nodes == 1) a.hand_over = hand_over_of(*profile.measured, a);
     a.gather = {CollectiveKind::AllGather, a.group};
     a.all_reduce = {CollectiveKind::AllReduce, a.group};
+    a.all_to_all = {CollectiveKind::AllToAll, a.group};
   }
   return m;
 }

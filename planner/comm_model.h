@@ -19,7 +19,7 @@ struct AxisLink {
   std::int64_t ways = 1;
   bool crosses_nodes{};
   GroupLinks group;
-  CollectiveLines gather, all_reduce;  // gather: all-gather and reduce-scatter, which cost the same
+  CollectiveLines gather, all_reduce, all_to_all;  // gather: all-gather and reduce-scatter, which cost the same
   std::array<const CollectiveCurve*, kCollectiveKinds.size()>
       curves{};                       // by kind: as `calibrate` measured them; null: not
   std::optional<Axis> same_links_as;  // another axis, whose collectives go over the same links of every GPU
@@ -39,6 +39,8 @@ struct CommModel {
   /// All-gather or reduce-scatter of `message` bytes (the whole tensor), cut into `num_messages` calls.
   Seconds gather_time(Axis axis, Bytes message, std::int64_t num_messages = 1) const;
   Seconds all_reduce_time(Axis axis, Bytes message) const;
+  /// Every rank has `message` bytes, an equal part of which goes to each.
+  Seconds all_to_all_time(Axis axis, Bytes message) const;
   /// The axis that stands for all whose collectives use the same links: side by side they take as long as in turn.
   Axis queue_of(Axis axis) const { return axes[std::size_t(axis)].same_links_as.value_or(axis); }
   /// Gives what a collective takes besides, unless its stream was busy until it began.

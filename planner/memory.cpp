@@ -408,7 +408,7 @@ Bytes bytes_sent(const StepProgram& all, const RankClass& rank_class) {
         const Instruction& i = at.instruction();
         const std::int64_t n = std::max<std::int64_t>(1, all.mesh.ways(i.axis));
         const Bytes once{i.work.count / n * (n - 1)};
-        if (i.op == OpCode::AllGather || i.op == OpCode::ReduceScatter) sent.total += once;
+        if (i.op == OpCode::AllGather || i.op == OpCode::ReduceScatter || i.op == OpCode::AllToAll) sent.total += once;
         if (i.op == OpCode::AllReduce) sent.total += 2 * once;
         if (i.op == OpCode::Send) sent.total += i.work;
       },

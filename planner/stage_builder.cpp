@@ -162,7 +162,7 @@ bool StageBuilder::run(const ModelBlocks& blocks, std::span<const UnitRange> chu
     for (std::uint16_t unit = c.first; unit <= c.last; ++unit) s_.unit_ids.push_back(unit);
   trained_category_ = recipe().is_adapter() ? Category::Adapters : Category::Weights;
   const PipelineRow* const row = pipeline_row(in_.strategy.schedule);
-  folds_ = folds_ && !row;
+  folds_ = folds_ && !row && z_.experts.empty();
   const Mesh& mesh = in_.strategy.mesh;
   const bool has_buckets = !layout_.shards_weights && mesh.copies(rules_.domain) * mesh.shard_ways(rules_.domain) > 1;
   pending_grows_ = has_buckets && (fills_bucket() ? z_.messages + z_.largest_message <= bucket_bytes()

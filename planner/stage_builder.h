@@ -55,6 +55,7 @@ struct Group : GroupHandles {
   std::int64_t elements_after{};  // gathered between this group's forward and its backward
   std::int64_t count = 1;         // it, and those like it that are not walked
   bool keeps_after_forward{}, is_root{}, needs_copy_out{};
+  bool is_of_experts{};  // that ranks share
   bool has_gradient() const { return sizes.trained_elements > 0 || sizes.full_gradient.count > 0; }
 };
 
@@ -62,8 +63,8 @@ struct Group : GroupHandles {
 struct Unit {
   LayerBlocks blocks;                                        // of a layer
   std::uint8_t whole = kNoBlock, whole_backward = kNoBlock;  // of an end of the model
-  std::uint16_t group{}, second{};  // whose weights it uses; the second of a tied head or a wrapped rest
-  bool has_second{}, is_checkpointed{}, keeps_input{}, makes_dx{};
+  std::uint16_t group{}, second{};  // whose weights it uses; the second of a tied head, a wrapped rest or experts
+  bool has_second{}, has_experts{}, is_checkpointed{}, keeps_input{}, makes_dx{};
   bool makes_memory{},
       reads_memory{};  // the bridge after an encoder, a deepstack block; a layer that reads what they made
   Bytes input, output, memory;
@@ -144,7 +145,8 @@ StageScratch& stage_scratch();
 /// Sizes of a model's units on a rank, which all its stages have in common.
 struct SizedState {
   StateSizes before, after;         // of what stands before and behind the layers
-  std::vector<StateSizes> kinds;    // of one layer of each kind
+  std::vector<StateSizes> kinds;    // of one layer of each kind, but for experts that ranks share
+  std::vector<StateSizes> experts;  // of these; empty: nobody shares them
   Bytes messages, largest_message;  // of all gradients that are reduced; of the largest one
   std::int64_t trained_elements{};  // that a rank steps
 };
@@ -192,6 +194,7 @@ class StageBuilder {
   bool begins_model() const { return is_embedding(chunk().first); }
   bool ends_model() const { return is_head(chunk().last); }
   bool gathers() const { return rules_.gathers(); }
+  bool gathers(const Group& g) const { return g.is_of_experts ? rules_.of_experts().gathers() : gathers(); }
   /// The host steps a copy of weights that stay on the device: the master.
   bool steps_host_copy() const { return rules_.steps_host_copy; }
   /// ZeRO++'s quantised weights. Source: CUDAQuantizer of deepspeed/runtime/zero/partition_parameters.py.
@@ -314,6 +317,7 @@ class StageBuilder {
 
   // state
   void make_groups();
+  void add_experts(std::size_t local);
   void limit_fetches(Group& group) const;
   void add_constants();
   void allocate_state(Group& group);

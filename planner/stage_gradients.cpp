@@ -148,7 +148,7 @@ void StageBuilder::fill_bucket(Group& g) {
 void StageBuilder::reduce_pending(bool flush) {
   if (s_.pending.empty()) return;
   const Group& last = s_.groups[s_.pending.back()];
-  const bool has_buckets = !layout_.shards_weights && copies(last) * ways(last) > 1;
+  const bool has_buckets = !layout_.shards_weights && in_.strategy.mesh.copies(rules_.domain) * rules_.ways > 1;
   const bool is_full = fills_bucket() ? waiting_ + last.sizes.reduce_message > bucket_bytes()
                                       : waiting_ >= Bytes{in_.framework.distributed.ddp_bucket_bytes};
   if (!flush && has_buckets && !is_full) return;

@@ -258,7 +258,7 @@ void StageBuilder::leave(const ScheduleStep& v) {
     if (is_complete) gradients_ready(group);
   };
   ready(u.group, false);
-  if (u.has_second) ready(u.second, true);
+  if (u.has_second) ready(u.second, !u.has_experts);
   reduce_pending(ends);
 }
 

@@ -12,10 +12,10 @@ using namespace operand;
 
 namespace {
 
-std::int64_t num_adapter_matrices(const StateList& layer) {
+std::int64_t num_adapter_matrices(const StateList& layer, bool is_of_experts) {
   std::int64_t count = 0;
   for (const StateTensor& t : layer)
-    if (t.kind == StateKind::Adapter) count += t.copies;
+    if (t.kind == StateKind::Adapter && t.is_routed == is_of_experts) count += t.copies;
   return std::max<std::int64_t>(1, count);
 }
 
@@ -37,7 +37,7 @@ MemorySpace StageBuilder::weight_space() const {
 
 void StageBuilder::allocate_state(Group& g) {
   const StateSizes& z = g.sizes;
-  const Placement weight = gathers() && ways(g) > 1 ? Placement::Sharded : Placement::Replicated;
+  const Placement weight = gathers(g) && ways(g) > 1 ? Placement::Sharded : Placement::Replicated;
   const Placement optimizer = is_scattered(g) ? Placement::Sharded : Placement::Replicated;
   const auto persistent = [&](Category c, BufferRole r, Bytes bytes, MemorySpace space, Placement held) {
     if (bytes.count == 0) return std::uint32_t{};
@@ -123,10 +123,14 @@ void StageBuilder::wrap_layer_by_size(Group& root, Group& g, const LayerKind& ki
 }
 
 void size_state(SizedState& out, const Job& job) {
-  const auto sizes_of = [&](const StateList& list) { return state_sizes(list, job.numerics, job.recipe(), job.rules); };
-  out.before = sizes_of(job.model.before), out.after = sizes_of(job.model.after);
-  out.kinds.clear();
-  for (const StateList& list : job.model.layers) out.kinds.push_back(sizes_of(list));
+  const auto sizes_of = [&](const StateList& list) { return unit_sizes(list, job.numerics, job.recipe(), job.rules); };
+  out.before = sizes_of(job.model.before).rest, out.after = sizes_of(job.model.after).rest;
+  out.kinds.clear(), out.experts.clear();
+  for (const StateList& list : job.model.layers) {
+    const UnitSizes unit = sizes_of(list);
+    out.kinds.push_back(unit.rest);
+    if (job.rules.has_experts_apart()) out.experts.push_back(unit.experts);
+  }
   out.messages = out.largest_message = {};
   out.trained_elements = 0;
   const auto add = [&](const StateSizes& unit) {
@@ -135,7 +139,10 @@ void size_state(SizedState& out, const Job& job) {
     out.trained_elements += unit.trained_elements;
   };
   add(out.before), add(out.after);
-  for (const std::size_t kind : job.model.weights.order) add(out.kinds[kind]);
+  for (const std::size_t kind : job.model.weights.order) {
+    add(out.kinds[kind]);
+    if (!out.experts.empty()) add(out.experts[kind]);
+  }
 }
 
 /// ZeRO-3 fetches what a module uses when it runs, and ahead of it until a bucket is full: a parameter at least. What
@@ -154,6 +161,19 @@ void StageBuilder::limit_fetches(Group& g) const {
   const Bytes ahead = within(bucket), live = engine_.max_live > 0 ? within(double(engine_.max_live)) : all;
   g.ahead = double(ahead.count) / double(all.count);
   g.rest = std::max(Bytes{}, live - ahead);
+}
+
+/// Experts that ranks share are gathered, reduced and stepped by themselves.
+void StageBuilder::add_experts(std::size_t local) {
+  Unit& u = s_.units[local];
+  u.second = narrow<std::uint16_t>(s_.groups.size()), u.has_second = u.has_experts = true;
+  Group& g = s_.groups.emplace_back();
+  g.is_of_experts = true;
+  g.unit = unit_id(local);
+  g.sizes = z_.experts[kind_index(local)];
+  g.messages =
+      wraps_adapters() ? num_adapter_matrices(in_.model.layers[kind_index(local)], true) : g.sizes.trained_gathers;
+  g.frozen_messages = g.sizes.frozen_gathers;
 }
 
 void StageBuilder::make_groups() {
@@ -189,8 +209,8 @@ void StageBuilder::make_groups() {
     Group& g = s_.groups.emplace_back();
     g.unit = unit_id(i);
     g.sizes = is_embedding(i) ? before : is_head(i) ? after_layers : z_.kinds[kind_index(i)];
-    g.messages =
-        !is_end && wraps_adapters() ? num_adapter_matrices(in_.model.layers[kind_index(i)]) : g.sizes.trained_gathers;
+    g.messages = !is_end && wraps_adapters() ? num_adapter_matrices(in_.model.layers[kind_index(i)], false)
+                                             : g.sizes.trained_gathers;
     g.frozen_messages = g.sizes.frozen_gathers;
     if (is_embedding(i)) embedding = u.group;
     if (is_head(i) && in_.model.has_tied_head) {
@@ -202,6 +222,7 @@ void StageBuilder::make_groups() {
     if (!is_end && kind_of(i).is_bridge && embedding != kNoGroup && embedding != root)
       u.second = embedding, u.has_second = true;  // the decoder's stream starts at the shared embedding
     if (!is_end && root != kNoGroup && in_.strategy.wrap == WrapPolicy::Size) u.second = root, u.has_second = true;
+    if (!is_end && in_.model.weights.kinds[kind_index(i)].is_moe && !z_.experts.empty()) add_experts(i);
   }
   if (root != kNoGroup && in_.strategy.wrap == WrapPolicy::Size) wrap_by_size(s_.groups[root]);
   std::int64_t after = 0, kept = 0;
@@ -227,8 +248,8 @@ void StageBuilder::make_groups() {
     const bool is_before_cut = cut_.missing > 0 && local < cut_.at && local + cut_.period >= cut_.at;
     if (is_before_cut && local + cut_.period == cut_.at) first_of_turn = p_.buffers.size();
     if (is_before_cut) g.count += std::int64_t(cut_.missing / cut_.period);
-    g.domain = rules_.domain;
-    g.needs_copy_out = gathers() && (engine_.copies_out || gathers_int8(g));
+    g.domain = g.is_of_experts ? rules_.experts : rules_.domain;
+    g.needs_copy_out = gathers(g) && (engine_.copies_out || gathers_int8(g));
     limit_fetches(g);
     allocate_state(g);
     if (is_before_cut && local + 1 == cut_.at)

@@ -147,6 +147,7 @@ void StageBuilder::acquire(const ScheduleStep& v) {
 void StageBuilder::cast_for(const ScheduleStep& v) {
   const Unit& u = s_.units[v.unit];
   if (!casts() || is_embedding(v.unit)) return;
+  if (u.has_experts) cast_weights(s_.groups[u.group], s_.groups[u.group].sizes.trained_gathered);
   Group& whole = s_.groups[u.has_second ? u.second : u.group];
   if (!is_head(v.unit) || in_.framework.state.casts_whole_units)
     return cast_weights(whole, whole.sizes.trained_gathered);
@@ -166,11 +167,11 @@ void StageBuilder::push_weights(Group& g) {
   const bool is_used_gathered = g.gathered_trained != 0;
   if (is_used_gathered)
     s_.operands.push_back(g.gathered_trained | kRead);
-  else if (!gathers() && g.trained)
+  else if (!gathers(g) && g.trained)
     s_.operands.push_back(g.trained | kRead);
   if (g.gathered_frozen)
     s_.operands.push_back(g.gathered_frozen | kRead);
-  else if (!gathers() && g.frozen)
+  else if (!gathers(g) && g.frozen)
     s_.operands.push_back(g.frozen | kRead);
   if (g.rest.count == 0 || !(g.gathered_trained || g.gathered_frozen)) return;
   const bool is_fetched = g.gathered_rest != 0;

@@ -84,6 +84,7 @@ SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framew
   SizeRules rules{.engine = strategy.engine,
                   .layout = strategy.layout,
                   .ways = strategy.mesh.shard_ways(),
+                  .experts = strategy.mesh.experts_domain(),
                   .shards_rows = engine.shards_rows,
                   .steps_host_copy = framework.state.host_steps_copy &&
                                      recipe.offload.optimizer != OffloadTarget::None &&
@@ -93,6 +94,7 @@ SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framew
                   .newton_schulz = engine.newton_schulz,
                   .trains = recipe.pass == Pass::Train,
                   .sizer = sizer_of(framework.state.arrays)};
+  if (strategy.mesh.ways(Axis::Ep) > 1) rules.expert_ways = strategy.mesh.shard_ways(rules.experts);
   constexpr std::int64_t kAutoWidths =
       10;  // transformers' "auto" of stage3_param_persistence_threshold: 10 x hidden size
   if (strategy.layout.shards_weights)
@@ -223,6 +225,21 @@ StateSizes flat_sizes(const StateList& tensors, const DtypePolicy& n, const Reci
   if (rules.steps_host_copy) out.master = bytes_of(stepped, weight);
   out.state = optimizer_state_bytes(*recipe.optimizer, stepped, stepped, 1, weight);
   return out;
+}
+
+UnitSizes unit_sizes(const StateList& tensors, const DtypePolicy& numerics, const Recipe& recipe,
+                     const SizeRules& rules) {
+  if (!rules.has_experts_apart()) return {.rest = rules.sizer(tensors, numerics, recipe, rules), .experts = {}};
+  StateList rest, experts;
+  for (const StateTensor& t : tensors) (t.is_routed ? experts : rest).push_back(t);
+  return {.rest = rules.sizer(rest, numerics, recipe, rules),
+          .experts = rules.sizer(experts, numerics, recipe, rules.of_experts())};
+}
+
+StateSizes state_sizes(const StateList& tensors, const DtypePolicy& numerics, const Recipe& recipe,
+                       const SizeRules& rules) {
+  UnitSizes both = unit_sizes(tensors, numerics, recipe, rules);
+  return both.rest += both.experts;
 }
 
 StateSizes model_state(const TrainedModel& model, const DtypePolicy& numerics, const Recipe& recipe,

@@ -47,6 +47,8 @@ struct SizeRules {
   StateLayout layout;
   Domain domain;                           // of what is sized
   std::int64_t ways = 1;                   // into which it is cut
+  Domain experts;                          // of experts that ranks share: they are cut in other ways
+  std::int64_t expert_ways = 0;            // 0: nobody shares them, and they are cut as the rest is
   std::int64_t rank = 0;                   // within the shard group; 0 holds the most
   std::int64_t persistence_threshold = 0;  // ZeRO-3: smaller tensors stay replicated, elements
   bool shards_rows = false;                // EngineConvention::shards_rows
@@ -60,16 +62,28 @@ struct SizeRules {
   bool trains = true;                      // false: of a pass without gradients, whose weights alone are there
   StateSizer sizer = per_tensor_sizes;
 
+  bool has_experts_apart() const { return expert_ways > 0; }
+  /// The same for experts that ranks share.
+  SizeRules of_experts() const {
+    SizeRules own = *this;
+    own.domain = experts, own.ways = expert_ways, own.expert_ways = 0;
+    return own;
+  }
   bool gathers() const { return layout.shards_weights && (ways > 1 || keeps_weights_on_host); }
 };
 
 SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framework, const ModelSpec& model,
                      const Recipe& recipe);
 
-inline StateSizes state_sizes(const StateList& tensors, const DtypePolicy& numerics, const Recipe& recipe,
-                              const SizeRules& rules) {
-  return rules.sizer(tensors, numerics, recipe, rules);
-}
+/// Of experts that ranks share, and of the rest of a unit.
+struct UnitSizes {
+  StateSizes rest, experts;
+};
+UnitSizes unit_sizes(const StateList& tensors, const DtypePolicy& numerics, const Recipe& recipe,
+                     const SizeRules& rules);
+/// Both together.
+StateSizes state_sizes(const StateList& tensors, const DtypePolicy& numerics, const Recipe& recipe,
+                       const SizeRules& rules);
 
 /// In which dtypes a unit's flat trained array is stepped, used by compute, given gradients, and kept where it is
 /// used: `stored`, unless the host steps a copy of its own and sends back what compute uses.

@@ -78,18 +78,19 @@ OpCode op_of(Exchange exchange) {
     case Exchange::AllReduce: return OpCode::AllReduce;
     case Exchange::AllGather: return OpCode::AllGather;
     case Exchange::ReduceScatter: return OpCode::ReduceScatter;
+    case Exchange::AllToAll: return OpCode::AllToAll;
   }
   return OpCode::Call;
 }
 
 bool is_collective(OpCode op) {
-  return op == OpCode::AllGather || op == OpCode::ReduceScatter || op == OpCode::AllReduce;
+  return op == OpCode::AllGather || op == OpCode::ReduceScatter || op == OpCode::AllReduce || op == OpCode::AllToAll;
 }
 
 std::string_view to_string(OpCode op) {
   static constexpr std::array<std::string_view, std::size_t(OpCode::Count)> kNames{
-      "call", "all-gather",    "reduce-scatter", "all-reduce", "send",    "recv",   "copy-in",   "copy-out",
-      "cast", "gradient-norm", "optimizer-step", "load-batch", "release", "repeat", "end-repeat"};
+      "call",     "all-gather", "reduce-scatter", "all-reduce",     "all-to-all", "send",    "recv",   "copy-in",
+      "copy-out", "cast",       "gradient-norm",  "optimizer-step", "load-batch", "release", "repeat", "end-repeat"};
   return kNames[std::size_t(op)];
 }
 

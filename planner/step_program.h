@@ -88,13 +88,14 @@ struct ProgramBuffer {
   std::uint16_t unit{};  // 0 embedding, 1 + layer, num_layers + 1 head
   std::array<Placement, kNumAxes> placement{};
   StatePart part{};
-  bool is_persistent{};  // alive before and after the step
-  bool is_allocated{};   // while building
+  bool is_persistent : 1 {};  // alive before and after the step
+  bool is_allocated : 1 {};   // while building
 
   /// A rank holds its part of it.
   bool is_cut(const Domain& domain) const { return placement[std::size_t(domain.shard)] == Placement::Sharded; }
   bool operator==(const ProgramBuffer&) const = default;
 };
+static_assert(sizeof(ProgramBuffer) == 24, "a search writes hundreds of millions of them");
 
 /// A buffer id (22 bits, 0 means "none"), how the instruction uses it, and what it is to the instruction. A copy, cast
 /// or gather names its source first, its target second.
@@ -124,6 +125,7 @@ enum class OpCode : std::uint8_t {
   AllGather,
   ReduceScatter,
   AllReduce,
+  AllToAll,
   Send,
   Recv,
   CopyIn,
@@ -168,7 +170,8 @@ struct Instruction {
   std::uint32_t first_operand{};  // index into RankProgram::operands
   std::uint32_t micro_batch{};    // in a repeat: of its first turn
   std::uint32_t turns{};          // of a Repeat
-  Bytes work;                     // message of a collective (whole tensor), bytes of a copy, memory traffic of a step
+  Bytes
+      work;  // message of a collective (whole tensor; all to all: a rank's), bytes of a copy, memory traffic of a step
   bool operator==(const Instruction&) const = default;
 };
 static_assert(sizeof(Instruction) == 40, "a search writes hundreds of millions of them");

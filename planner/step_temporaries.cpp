@@ -30,7 +30,7 @@ std::optional<StepTemporaries> step_temporaries(const Job& job, const StepProgra
     for (StateTensor t : list) {
       if (!is_trained(t.kind)) continue;
       const std::int64_t copies = t.is_stack ? 1 : std::exchange(t.copies, 1);  // a stack is one tensor
-      const Bytes temporary = per_tensor_sizes({t}, job.numerics, job.recipe(), rules).step_temporary;
+      const Bytes temporary = state_sizes({t}, job.numerics, job.recipe(), rules).step_temporary;
       out.of_size[temporary] += times * copies * temporary;
       out.total += times * copies * temporary;
     }

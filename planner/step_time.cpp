@@ -315,6 +315,7 @@ class ForwardPass {
       case OpCode::AllGather:
       case OpCode::ReduceScatter: return comm_.gather_time(i.axis, i.work, i.messages).value;
       case OpCode::AllReduce: return comm_.all_reduce_time(i.axis, i.work).value;
+      case OpCode::AllToAll: return comm_.all_to_all_time(i.axis, i.work).value;
       case OpCode::Send: return comm_.send_time(i.axis, i.work).value;
       case OpCode::CopyIn:
       case OpCode::CopyOut: return (i.work / (uses_nvme(p, i) ? comm_.nvme : comm_.host_link)).value;

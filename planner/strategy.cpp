@@ -86,9 +86,7 @@ constexpr std::array kCounterparts{Counterparts{"stage 0", "NO_SHARD", {"ddp", "
 struct Unsupported {
   std::string_view text, what;
 };
-constexpr std::array kUnsupported{Unsupported{"ep", "expert parallelism"},
-                                  Unsupported{"expertparallel", "expert parallelism"},
-                                  Unsupported{"5d", "tensor, pipeline, context, expert and data parallelism"}};
+constexpr std::array kUnsupported{Unsupported{"5d", "tensor, pipeline, context, expert and data parallelism"}};
 
 /// Degrees that go with a strategy, by squashed names, and their flags.
 struct Degree {
@@ -104,6 +102,8 @@ constexpr std::array kDegreeNames{Degree{"tp", "--tp"},
                                   Degree{"pipeline", "--pp"},
                                   Degree{"pipelineparallel", "--pp"},
                                   Degree{"gpipe", "--pp"},
+                                  Degree{"ep", "--ep"},
+                                  Degree{"expertparallel", "--ep"},
                                   Degree{"1f1b", "--pp"},
                                   Degree{"3d", "--tp and --pp"},
                                   Degree{"4d", "--tp, --cp and --pp"}};
@@ -135,6 +135,7 @@ Mesh mesh_of(const Row& row, const ClusterSpec& cluster, const StrategyOptions& 
     Mesh mesh(data);
     mesh.set(Axis::Tp, options.tp).set(Axis::Cp, options.cp).set(Axis::Pp, stages);
     mesh.set_splits_sequence(options.splits_sequence && options.tp > 1);
+    if (options.ep > 1) mesh.set_expert_ways(options.ep);
     if (options.cp > 1) mesh.set_context_exchange(options.context_exchange.value_or(ContextExchange{}));
     return mesh;
   };
@@ -174,6 +175,7 @@ std::string degrees_text(const Mesh& mesh) {
   if (mesh.ways(Axis::Tp) > 1)
     degrees.push_back(fmt::format("tp{}{}", mesh.ways(Axis::Tp), mesh.splits_sequence() ? "+sp" : ""));
   if (mesh.ways(Axis::Cp) > 1) degrees.push_back(fmt::format("cp{}", mesh.ways(Axis::Cp)));
+  if (mesh.ways(Axis::Ep) > 1) degrees.push_back(fmt::format("ep{}", mesh.ways(Axis::Ep)));
   if (mesh.num_stages() > 1) degrees.push_back(fmt::format("pp{}", mesh.num_stages()));
   degrees.push_back(fmt::format("dp{}", mesh.batch_replicas()));
   return fmt::format("{}", fmt::join(degrees, "·"));
@@ -256,6 +258,9 @@ std::optional<InputError> strategy_mistake(std::string_view name, const ClusterS
   if (n % cp != 0)
     return InputError("--cp", fmt::format("{} does not divide the {} data parallel ranks", cp, n),
                       "tp x pp x cp x data parallel = GPUs");
+  if (n * options.tp % options.ep != 0)
+    return InputError("--ep", fmt::format("{} does not divide the {} ranks of a stage", options.ep, n * options.tp),
+                      "ep x ranks that have the same experts = tp x data parallel");
   if (row.degrees == Degrees::One || row.degrees == Degrees::Pipeline || row.degrees == Degrees::Replicate) return {};
   const std::int64_t shard = shard_size(row, cluster, options);
   if (shard >= 1 && n % shard == 0 && shard % cp != 0)
@@ -278,7 +283,7 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
              .mesh = mesh_of(row, cluster, options),
              .chunks = options.pp > 1 ? options.virtual_stages : 1};
   s.simplicity = narrow<int>(&row - kRows.data());
-  if (options.tp * options.pp * options.cp > 1) s.simplicity += narrow<int>(kRows.size());
+  if (options.tp * options.pp * options.cp * options.ep > 1) s.simplicity += narrow<int>(kRows.size());
   if (is_fsdp(row.engine)) {
     if (options.fsdp_version == 1) s.engine = ShardingEngine::Fsdp1;
     s.wrap = options.wrap;
@@ -359,6 +364,7 @@ std::string why_not_piped(const Strategy& s, const Recipe& recipe, const ModelSp
 std::string why_not_divided(const Strategy& s, const Recipe& recipe, const ModelSpec& model) {
   std::string why = why_not_shared(model, recipe, *recipe.framework, s.name, s.mesh);
   if (why.empty()) why = why_not_in_context(model, recipe, *recipe.framework, s.name, s.mesh);
+  if (why.empty()) why = why_not_by_experts(model, recipe, *recipe.framework, s.name, s.mesh);
   return why.empty() ? why_not_piped(s, recipe, model) : why;
 }
 

@@ -70,6 +70,7 @@ struct StrategyOptions {
   bool splits_sequence = false;                     // … hold their part of the sequence between its products
   std::int64_t cp = 1;                              // of the data parallel ranks, those that share each sequence
   std::optional<ContextExchange> context_exchange;  // unset: the trainer's usual one
+  std::int64_t ep = 1;                              // of the ranks of a stage, those that share the experts
   std::int64_t pp = 1, virtual_stages = 1;          // stages of a pipeline, and chunks of layers of each
   std::optional<Schedule> schedule;        // unset: one forward, one backward, interleaved where stages have chunks
   std::optional<std::int64_t> shard_size;  // sharding factor; 1 equals ddp, N equals full sharding

@@ -67,14 +67,15 @@ struct TimePart {
   std::vector<Activity> activities;
 };
 
-const std::array kTimeParts{
-    TimePart{"forward", {Activity::Forward}},
-    TimePart{"head_and_loss", {Activity::Head}},
-    TimePart{"recompute", {Activity::Recompute}},
-    TimePart{"backward", {Activity::Backward}},
-    TimePart{"optimizer", {Activity::Optimizer, Activity::HostOptimizer}},
-    TimePart{"host_copies", {Activity::CopyIn, Activity::CopyOut}},
-    TimePart{"communication", {Activity::AllGather, Activity::ReduceScatter, Activity::AllReduce, Activity::SendRecv}}};
+const std::array kTimeParts{TimePart{"forward", {Activity::Forward}},
+                            TimePart{"head_and_loss", {Activity::Head}},
+                            TimePart{"recompute", {Activity::Recompute}},
+                            TimePart{"backward", {Activity::Backward}},
+                            TimePart{"optimizer", {Activity::Optimizer, Activity::HostOptimizer}},
+                            TimePart{"host_copies", {Activity::CopyIn, Activity::CopyOut}},
+                            TimePart{"communication",
+                                     {Activity::AllGather, Activity::ReduceScatter, Activity::AllReduce,
+                                      Activity::AllToAll, Activity::SendRecv}}};
 
 std::vector<PredictedMeasured> compare_time(const Simulation& predicted, const Simulation& measured, Seconds step) {
   std::vector<PredictedMeasured> out;

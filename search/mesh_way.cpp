@@ -28,6 +28,8 @@ SearchQuestion question_of(const EstimateResult& answer, std::int64_t global_bat
   q.base = asked;
   q.base.cluster = {};
   q.base.not_given = {};
+  if (asked.not_given.contains("offload"))  // a mesh that fits needs none
+    q.base.recipe.offload.optimizer = q.base.recipe.offload.params = OffloadTarget::None;
   q.machines = {own_machine(asked.cluster, answer.profile, "", asked.price_per_gpu_hour)};
   q.methods = {asked.recipe.method};
   q.global_batch = global_batch;
@@ -66,8 +68,9 @@ std::vector<std::string> flags_of(const Space& space, const RankedPlan& plan, co
 
 bool may_divide_layers(const EstimateRequest& r) {
   const FrameworkConvention& trainer = *r.recipe.framework;
-  const bool has_any = !trainer.tensor_parallel.strategies.empty() || !trainer.pipeline.strategies.empty();
-  return has_any && r.strategy == "auto" && r.options.tp * r.options.pp * r.options.cp == 1 &&
+  const bool has_any = !trainer.tensor_parallel.strategies.empty() || !trainer.pipeline.strategies.empty() ||
+                       (!trainer.expert_parallel.strategies.empty() && r.model.moe.is_present());
+  return has_any && r.strategy == "auto" && r.options.tp * r.options.pp * r.options.cp * r.options.ep == 1 &&
          r.cluster.num_gpus() > 1 && !r.cluster.is_mixed();
 }
 
@@ -81,7 +84,7 @@ std::optional<BetterWay> better_mesh(const EstimateResult& answer, const Strateg
     const SearchedStrategy& s = space.strategies[plan.strategy];
     const bool is_better =
         !fits || (plan.fit >= shown->fit && plan.step * (1 + answer.profile.time_error) <= shown->time.step);
-    return s.tp * s.pp == 1 || plan.takes_turns || !is_better;
+    return s.tp * s.pp * s.ep == 1 || plan.takes_turns || !is_better;
   });
   const RankedPlan* const best = best_of(found.ranking.plans, answer.profile.time_error);
   if (!best) return {};

@@ -138,16 +138,35 @@ Mesh with_usual_exchange(Mesh mesh, const EstimateRequest& r) {
   return mesh.set_context_exchange(options_for(r).context_exchange.value_or(ContextExchange{}));
 }
 
+/// Ranks that share the experts: as given, else powers of two within a machine, of data parallel ones too.
+std::vector<Mesh> expert_meshes(const SearchQuestion& q, const FrameworkConvention& framework, std::string_view name,
+                                const Mesh& mesh) {
+  const auto with = [&](std::int64_t ways) {
+    return Mesh(mesh).set(Axis::DpShard, ways).set_expert_ways(ways).set(Axis::ExpertData, 1).set(Axis::DpShard, 1);
+  };
+  const std::int64_t given = q.base.options.ep;
+  if (given > 1) return {with(given)};
+  std::vector<Mesh> out{mesh};
+  if (q.base.options.cp > 1 || !std::ranges::count(framework.expert_parallel.strategies, name)) return out;
+  for (std::int64_t ep = 2; ep <= most_gpus_per_node(q); ep *= 2) {
+    const Mesh shared = Mesh(mesh).set(Axis::DpShard, ep).set_expert_ways(ep);
+    if (why_not_by_experts(q.base.model, q.base.recipe, framework, name, shared).empty()) out.push_back(with(ep));
+  }
+  return out;
+}
+
 /// Ranks that share layers: as given, else powers of two within a machine, where the trainer shares layers of this
 /// model so. Each has its part of the sequence where that is possible, which needs less memory and exchanges as much.
 std::vector<Mesh> tensor_meshes(const SearchQuestion& q, const FrameworkConvention& framework, std::string_view name) {
   const StrategyOptions& given = q.base.options;
-  std::vector<Mesh> out{Mesh{{Axis::Tp, given.tp}}.set_splits_sequence(given.splits_sequence && given.tp > 1)};
+  std::vector<Mesh> out = expert_meshes(
+      q, framework, name, Mesh{{Axis::Tp, given.tp}}.set_splits_sequence(given.splits_sequence && given.tp > 1));
   const FrameworkTensorParallel& trainer = framework.tensor_parallel;
   if (given.tp > 1 || !std::ranges::count(trainer.strategies, name)) return out;
   for (std::int64_t tp = 2; tp <= most_gpus_per_node(q); tp *= 2) {
-    const Mesh mesh = Mesh{{Axis::Tp, tp}}.set_splits_sequence(trainer.sequence != SequenceSplit::No);
-    if (why_not_shared(q.base.model, q.base.recipe, framework, name, mesh).empty()) out.push_back(mesh);
+    const Mesh tensor = Mesh{{Axis::Tp, tp}}.set_splits_sequence(trainer.sequence != SequenceSplit::No);
+    for (const Mesh& mesh : expert_meshes(q, framework, name, tensor))
+      if (why_not_shared(q.base.model, q.base.recipe, framework, name, mesh).empty()) out.push_back(mesh);
   }
   return out;
 }
@@ -172,11 +191,12 @@ void add_pipelines(std::vector<SearchedStrategy>& out, const SearchQuestion& q, 
     for (const std::int64_t chunks : chunks_of(q.base.model.num_layers(), pp)) {
       recipe.grad_accum = pp;  // which every schedule takes
       const bool is_interleaved = chunks > 1;
-      const Strategy staged{
-          .name = std::string(searched.name),
-          .schedule = is_interleaved ? Schedule::Interleaved : Schedule::OneFOneB,
-          .mesh = Mesh{{Axis::Tp, searched.tp}, {Axis::Pp, pp}}.set_splits_sequence(searched.splits_sequence),
-          .chunks = chunks};
+      const Strategy staged{.name = std::string(searched.name),
+                            .schedule = is_interleaved ? Schedule::Interleaved : Schedule::OneFOneB,
+                            .mesh = Mesh{{Axis::Tp, searched.tp}, {Axis::DpShard, searched.ep}, {Axis::Pp, pp}}
+                                        .set_splits_sequence(searched.splits_sequence)
+                                        .set_expert_ways(searched.ep),
+                            .chunks = chunks};
       if (!why_not_divided(staged, recipe, q.base.model).empty()) continue;
       searched.fewer_chunks = searched.pp == pp ? searched.virtual_stages : 0;
       searched.pp = pp, searched.virtual_stages = chunks;
@@ -190,11 +210,11 @@ void add_strategies(std::vector<SearchedStrategy>& out, const SearchQuestion& q,
                     std::string_view name) {
   const StrategyOptions& given = q.base.options;
   for (const Mesh& mesh : tensor_meshes(q, framework, name)) {
-    out.push_back({name, mesh.ways(Axis::Tp), mesh.splits_sequence(), given.cp, given.pp,
+    out.push_back({name, mesh.ways(Axis::Tp), mesh.splits_sequence(), given.cp, mesh.ways(Axis::Ep), given.pp,
                    given.pp > 1 ? given.virtual_stages : 1});
     if (given.pp == 1 && given.cp == 1 && !framework.pipeline.strategies.empty()) add_pipelines(out, q, out.back());
   }
-  if (given.cp > 1 || given.pp > 1 || q.pinned.contains("cp")) return;
+  if (given.cp > 1 || given.pp > 1 || given.ep > 1 || q.pinned.contains("cp")) return;
   for (std::int64_t cp = 2; cp <= most_gpus_per_node(q) && q.base.recipe.seq_len / cp >= kLeastContext; cp *= 2) {
     const Mesh mesh{{Axis::Cp, cp}, {Axis::DpShard, cp}};
     if (why_not_in_context(q.base.model, q.base.recipe, framework, name, with_usual_exchange(mesh, q.base)).empty())
@@ -208,6 +228,7 @@ std::string SearchedStrategy::flags() const {
   std::string text = fmt::format("--strategy {}", name);
   if (tp > 1) text += fmt::format(" --tp {}{}", tp, splits_sequence ? " --sp" : "");
   if (cp > 1) text += fmt::format(" --cp {}", cp);
+  if (ep > 1) text += fmt::format(" --ep {}", ep);
   if (pp > 1) text += fmt::format(" --pp {}", pp);
   if (virtual_stages > 1) text += fmt::format(" --virtual-stages {}", virtual_stages);
   return text;

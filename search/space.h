@@ -56,17 +56,18 @@ struct MachineClass {
   std::vector<std::size_t> machines;  // into SearchQuestion::machines
 };
 
-/// A strategy, by how many ranks each layer and each sequence is shared under it, and in how many stages layers lie.
+/// A strategy, by how many ranks each layer, each sequence and the experts are shared under it, and in how many stages
+/// layers lie.
 struct SearchedStrategy {
   std::string_view name;
   std::int64_t tp = 1;
   bool splits_sequence = false;
-  std::int64_t cp = 1, pp = 1, virtual_stages = 1;
+  std::int64_t cp = 1, ep = 1, pp = 1, virtual_stages = 1;
   std::int64_t fewer_chunks = 0;  // virtual stages of the same mesh that are looked at too; 0: it has the fewest
 
   void set(StrategyOptions& options) const {
     options.tp = tp, options.splits_sequence = splits_sequence, options.cp = cp;
-    options.pp = pp, options.virtual_stages = virtual_stages;
+    options.ep = ep, options.pp = pp, options.virtual_stages = virtual_stages;
   }
   /// "--strategy zero1 --tp 4 --sp --pp 2"
   std::string flags() const;

@@ -24,6 +24,7 @@ Activity activity_of(const Instruction& i) {
     case OpCode::AllGather: return Activity::AllGather;
     case OpCode::ReduceScatter: return Activity::ReduceScatter;
     case OpCode::AllReduce: return Activity::AllReduce;
+    case OpCode::AllToAll: return Activity::AllToAll;
     case OpCode::Send:
     case OpCode::Recv: return Activity::SendRecv;
     case OpCode::CopyIn: return Activity::CopyIn;
@@ -36,8 +37,8 @@ Activity activity_of(const Instruction& i) {
 
 std::string_view to_string(Activity activity) {
   static constexpr std::array<std::string_view, std::size_t(kNumActivities)> kNames{
-      "forward",    "recompute",    "backward", "head and loss", "optimizer", "all-gather",           "reduce-scatter",
-      "all-reduce", "send/receive", "copy in",  "copy out",      "cast",      "optimizer on the host"};
+      "forward",    "recompute",  "backward",     "head and loss", "optimizer", "all-gather", "reduce-scatter",
+      "all-reduce", "all-to-all", "send/receive", "copy in",       "copy out",  "cast",       "optimizer on the host"};
   return kNames[std::size_t(activity)];
 }
 

@@ -18,6 +18,7 @@ enum class Activity : std::uint8_t {
   AllGather,
   ReduceScatter,
   AllReduce,
+  AllToAll,
   SendRecv,
   CopyIn,
   CopyOut,

@@ -88,6 +88,7 @@ std::string what_moves(Activity activity, const Recipe& recipe) {
       return recipe.is_adapter() ? "all-gather of the (frozen) weights" : "all-gather of weights";
     case Activity::ReduceScatter: return "reduce-scatter of gradients";
     case Activity::AllReduce: return "all-reduce of gradients";
+    case Activity::AllToAll: return "tokens on their way to experts and back";
     default: return std::string(to_string(activity));
   }
 }
@@ -106,6 +107,7 @@ std::string what_of(const CriticalPart& part, const Simulation& s, const SimInpu
     case Activity::AllGather:
     case Activity::ReduceScatter:
     case Activity::AllReduce:
+    case Activity::AllToAll:
       return fmt::format("waits for the {} {}", what_moves(part.activity, input.job.request.recipe),
                          describe_bottleneck(input, topology, axis));
     case Activity::SendRecv:

@@ -13,6 +13,7 @@ Seconds time_of(const CollectiveCall& call, Axis axis, const CommModel& comm) {
     case CollectiveKind::AllReduce: return double(call.num_messages) * comm.all_reduce_time(axis, piece);
     case CollectiveKind::Broadcast:
       return double(call.num_messages) * comm.choose(CollectiveKind::Broadcast, axis, piece).time;
+    case CollectiveKind::AllToAll: return comm.all_to_all_time(axis, call.message);
     case CollectiveKind::SendRecv: break;  // is sent, not opened
   }
   return {};

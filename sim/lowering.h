@@ -25,6 +25,7 @@ constexpr Bytes bytes_sent_by_member(CollectiveKind kind, Bytes message, std::in
 constexpr CollectiveKind collective_of(OpCode op) {
   return op == OpCode::AllGather       ? CollectiveKind::AllGather
          : op == OpCode::ReduceScatter ? CollectiveKind::ReduceScatter
+         : op == OpCode::AllToAll      ? CollectiveKind::AllToAll
                                        : CollectiveKind::AllReduce;
 }
 

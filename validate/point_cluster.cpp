@@ -42,7 +42,10 @@ std::string key_of(const std::string& gpu, const Point& p) {
 
 Machine machine_of(const Point& p, const GpuFile& gpu, const AliasTable& aliases) {
   Machine m{.kinds = {gpu}, .kind_of_rank = std::vector<std::size_t>(std::size_t(p.num_gpus), 0)};
-  m.gpus_per_node = std::min(p.gpus_per_node.value_or(gpu.machine.gpus_per_node), p.num_gpus);
+  // sources count the GPUs of a host, also where the fabric goes on to others
+  const std::int64_t stated =
+      gpu.machine.spans_hosts ? gpu.machine.gpus_per_node : p.gpus_per_node.value_or(gpu.machine.gpus_per_node);
+  m.gpus_per_node = std::min(stated, p.num_gpus);
   m.fabric = gpu.machine.fabric;
   m.nic_per_gpu = gpu.machine.nic_per_gpu;
   if (p.link) {
@@ -55,8 +58,10 @@ Machine machine_of(const Point& p, const GpuFile& gpu, const AliasTable& aliases
       m.pcie_lanes = std::llround(double(gpu.spec.pcie_lanes) * slots.share_of_lanes);
     }
   if (const auto network = aliases.networks.find(p.network); network != aliases.networks.end())
-    m.nic_per_gpu = gbit(network->second.gbit_per_gpu > 0 ? network->second.gbit_per_gpu
-                                                          : network->second.gbit_per_node / double(m.gpus_per_node));
+    m.nic_per_gpu = gbit(network->second.gbit_per_gpu > 0
+                             ? network->second.gbit_per_gpu
+                             : network->second.gbit_per_node /
+                                   double(std::min(p.gpus_per_node.value_or(m.gpus_per_node), m.gpus_per_node)));
   return m;
 }
 

@@ -58,6 +58,7 @@ void divide_model(StrategyOptions& options, const Point& point, const AliasTable
   for (const auto& [axis, degree] : point.degrees) {
     if (axis_named(axis) == Axis::Tp) options.tp = degree;
     if (axis_named(axis) == Axis::Cp) options.cp = degree;
+    if (axis_named(axis) == Axis::Ep) options.ep = degree;
     if (is_pipeline(axis_named(axis))) options.pp = degree;
   }
   const bool is_whole = std::ranges::any_of(
@@ -76,6 +77,7 @@ PointPlan PointPlanner::plan(const Point& point) {
     r.model = model_of(point);
     const FrameworkAlias framework = framework_of(point, aliases_);
     r.recipe = recipe_of(point, r.model, framework, aliases_);
+    if (r.model.checkpoint.is_present()) settle_stack(r);
     r.options.fsdp_version = framework.fsdp_version;
     r.options.shard_size = point.shard_size;
     divide_model(r.options, point, aliases_);

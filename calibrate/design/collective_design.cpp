@@ -16,7 +16,7 @@ constexpr std::array kQuickSizes{16_MiB, 1_KiB, 256_KiB, 64_MiB, 16_KiB, 1_MiB};
 constexpr Bytes kLeastSize = 1_KiB, kMostSize = 1_GiB, kMostSizeOnCpu = 64_MiB, kMostSizeInQuick = 16_MiB;
 
 constexpr std::array kKinds{CollectiveKind::AllReduce, CollectiveKind::AllGather, CollectiveKind::ReduceScatter,
-                            CollectiveKind::Broadcast, CollectiveKind::SendRecv};
+                            CollectiveKind::Broadcast, CollectiveKind::SendRecv,  CollectiveKind::AllToAll};
 
 std::vector<Bytes> sizes_of(const ProbeLimits& limits) {
   std::vector<Bytes> sizes(kQuickSizes.begin(), kQuickSizes.end());

@@ -41,7 +41,8 @@ struct Exchange {
   int sender = 0;                          // SendRecv: the parity of the ranks that send next
 
   bool has_parts() const {
-    return probe.collective == CollectiveKind::AllGather || probe.collective == CollectiveKind::ReduceScatter;
+    return probe.collective == CollectiveKind::AllGather || probe.collective == CollectiveKind::ReduceScatter ||
+           probe.collective == CollectiveKind::AllToAll;
   }
   std::int64_t send_count() const { return probe.collective == CollectiveKind::AllGather ? part : count; }
   std::int64_t receive_count() const { return probe.collective == CollectiveKind::ReduceScatter ? part : count; }
@@ -73,6 +74,20 @@ void exchange_message(Exchange& exchange) {
     group.receive(exchange.in_window(exchange.receive), exchange.count, exchange.probe.dtype, partner, exchange.stream);
 }
 
+/// Sends and receives of one group, as torch.distributed's all_to_all_single is under NCCL.
+void send_to_all(Exchange& exchange) {
+  Communicator& group = exchange.group;
+  const std::int64_t bytes = exchange.part * size_of(exchange.probe.dtype);
+  group.begin_group();
+  for (int peer = 0; peer < group.size(); ++peer) {
+    group.send(exchange.in_window(exchange.send) + peer * bytes, exchange.part, exchange.probe.dtype, peer,
+               exchange.stream);
+    group.receive(exchange.in_window(exchange.receive) + peer * bytes, exchange.part, exchange.probe.dtype, peer,
+                  exchange.stream);
+  }
+  group.end_group();
+}
+
 void call_once(Exchange& exchange) {
   Communicator& group = exchange.group;
   exchange.window = (exchange.window + 1) % exchange.num_windows;
@@ -86,6 +101,7 @@ void call_once(Exchange& exchange) {
     case CollectiveKind::AllReduce: return group.all_reduce(send, receive, exchange.count, dtype, exchange.stream);
     case CollectiveKind::Broadcast: return group.broadcast(receive, exchange.count, dtype, 0, exchange.stream);
     case CollectiveKind::SendRecv: return exchange_message(exchange);
+    case CollectiveKind::AllToAll: return send_to_all(exchange);
   }
 }
 
@@ -103,6 +119,8 @@ int wanted(const Exchange& exchange, std::int64_t i) {
     case CollectiveKind::AllReduce: return sum(i);
     case CollectiveKind::Broadcast: return value_of(i, 0);
     case CollectiveKind::SendRecv: return value_of(i, rank ^ 1);
+    case CollectiveKind::AllToAll:
+      return value_of(rank * exchange.part + i % exchange.part, narrow<int>(i / exchange.part));
   }
   return 0;
 }

@@ -94,6 +94,7 @@ _gpuplan() {
         '--sp[… and between its products each holds its part of the sequence]' \
         '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default 1 (1 to 1024)]:value: ' \
         '--cp-exchange=[how keys and values come to all of them. Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather; }' \
+        '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1 (1 to 1024)]:value: ' \
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1 (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \
@@ -196,6 +197,7 @@ _gpuplan() {
         '--sp[… and between its products each holds its part of the sequence]' \
         '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default 1 (1 to 1024)]:value: ' \
         '--cp-exchange=[how keys and values come to all of them. Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather; }' \
+        '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1 (1 to 1024)]:value: ' \
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1 (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \
@@ -329,6 +331,7 @@ _gpuplan() {
         '--sp[… and between its products each holds its part of the sequence]' \
         '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default 1 (1 to 1024)]:value: ' \
         '--cp-exchange=[how keys and values come to all of them. Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather; }' \
+        '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1 (1 to 1024)]:value: ' \
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1 (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \
@@ -428,6 +431,7 @@ _gpuplan() {
         '--sp[… and between its products each holds its part of the sequence]' \
         '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default 1 (1 to 1024)]:value: ' \
         '--cp-exchange=[how keys and values come to all of them. Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather; }' \
+        '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1 (1 to 1024)]:value: ' \
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1 (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \
@@ -528,6 +532,7 @@ _gpuplan() {
         '--sp[… and between its products each holds its part of the sequence]' \
         '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default 1 (1 to 1024)]:value: ' \
         '--cp-exchange=[how keys and values come to all of them. Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather; }' \
+        '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1 (1 to 1024)]:value: ' \
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1 (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \

@@ -7,9 +7,10 @@
 namespace gpuplan {
 namespace {
 
+/// Rows that a rank's experts get: as many as its own tokens send, where ranks share the experts too.
 std::int64_t rows_of_experts(const Tape& t) {
   const MoeSpec& moe = t.c.spec().moe;
-  return t.tokens() * (moe.computes_all ? moe.num_experts : moe.experts_per_token);
+  return t.c.stream_tokens() * (moe.computes_all ? moe.num_experts : moe.experts_per_token);
 }
 
 /// Width of what the routed experts read and write.
@@ -22,8 +23,8 @@ std::int64_t width_of_experts(const Tape& t) {
 LocalId route(Tape& t, LocalId x) {
   const std::int64_t E = t.c.spec().moe.num_experts;
   const LocalId logits = linear(t, x, t.c.linear(LinearSlot::Router));
-  const LocalId weights = t.wide("router probabilities", E, Dim::Experts, Dtype::F32);
-  t.memory_op(OpKind::Softmax, {logits}, {weights}, 6.0 * double(t.tokens() * E)).kernels = 6;
+  const LocalId weights = t.stream("router probabilities", E, Dtype::F32);
+  t.memory_op(OpKind::Softmax, {logits}, {weights}, 6.0 * double(t.at(weights).elements)).kernels = 6;
   t.saves(weights, "router backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
@@ -33,6 +34,39 @@ LocalId route(Tape& t, LocalId x) {
       },
       {logits, weights});
   return weights;
+}
+
+/// What is like `x` once every rank has sent each other one what is meant for it.
+LocalId exchanged(Tape& t, LocalId x, const char* name) {
+  const Local like = t.at(x);
+  const LocalId y = t.tensor(name, like.elements, like.dtype, like.dims);
+  t.exchange(Exchange::AllToAll, x, y, Axis::Ep);
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dx = tape.new_grad(s.ids[0]);
+        tape.exchange(Exchange::AllToAll, tape.grad(s.ids[1]), dx, Axis::Ep);
+        tape.add_grad(s.ids[0], dx);
+      },
+      {x, y});
+  return y;
+}
+
+/// The same rows by expert instead of by rank, or the other way round.
+LocalId reordered(Tape& t, LocalId x, const char* name) {
+  if (t.c.linear(LinearSlot::ExpertDown).copies == 1) return x;
+  return copied(t, x, name, t.at(x).elements, t.at(x).elements);
+}
+
+/// Rows that this rank's experts work on: of all ranks that share the experts, in equal numbers. Source:
+/// NVIDIA/Megatron-LM megatron/core/transformer/moe/token_dispatcher.py @core_v0.18.0 (MoEAlltoAllTokenDispatcher:
+/// token_dispatch, dispatch_postprocess).
+LocalId sent_to_experts(Tape& t, LocalId rows) {
+  if (t.c.model.split.expert_ways == 1) return rows;
+  return reordered(t, exchanged(t, rows, "tokens that came"), "tokens that came, by expert");
+}
+LocalId sent_back(Tape& t, LocalId rows) {
+  if (t.c.model.split.expert_ways == 1) return rows;
+  return exchanged(t, reordered(t, rows, "outputs, by rank"), "outputs that came back");
 }
 
 /// The rows of x that go to experts, sorted by expert.
@@ -53,14 +87,15 @@ LocalId dispatch(Tape& t, LocalId x) {
 
 /// Expert outputs times router weights, added at their tokens.
 LocalId combine(Tape& t, LocalId rows, LocalId weights) {
-  const LocalId y = t.wide("experts' output", width_of_experts(t), Dim::Hidden, t.at(rows).dtype);
+  const LocalId y = t.stream("experts' output", width_of_experts(t), t.at(rows).dtype);
   loop_over_experts(t.memory_op(OpKind::Multiply, {rows, weights}, {y}, 3.0 * double(t.at(rows).bytes().count)),
                     t.c.linear(LinearSlot::ExpertDown), rows_of_experts(t), 2);
-  t.saves(rows, "gradient of the router weights");
+  if (!t.c.framework.experts.weighs_inside) t.saves(rows, "gradient of the router weights");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId drows = tape.new_grad(s.ids[0]);
-        tape.memory_op(OpKind::Multiply, {tape.grad(s.ids[2]), s.ids[0], s.ids[1]}, {drows},
+        const LocalId kept = tape.c.framework.experts.weighs_inside ? s.ids[1] : s.ids[0];
+        tape.memory_op(OpKind::Multiply, {tape.grad(s.ids[2]), kept, s.ids[1]}, {drows},
                        3.0 * double(tape.at(drows).bytes().count));
         tape.add_grad(s.ids[0], drows);
       },
@@ -73,7 +108,7 @@ LocalId switched(Tape& t, LocalId x, LocalId shared) {
   const LinearRef& gate = t.c.linear(LinearSlot::SharedSwitch);
   if (!gate.exists()) return shared;
   const LocalId level = linear(t, x, gate);
-  const LocalId y = t.wide("shared expert's output, switched", t.c.spec().hidden_size, Dim::Hidden, t.at(shared).dtype);
+  const LocalId y = t.stream("shared expert's output, switched", t.c.spec().hidden_size, t.at(shared).dtype);
   t.memory_op(OpKind::Multiply, {shared, level}, {y}, 2.0 * double(t.at(y).bytes().count)).kernels = 2;
   t.saves(shared, "gradient of the switch");
   t.then_backward(
@@ -98,15 +133,16 @@ LocalId mixture_of_experts(Tape& t, LocalId x) {
   const LocalId weights = route(t, normed(x, "normed input of the router"));
   const auto projected = [&](LocalId of, LinearSlot slot) { return l(slot).exists() ? linear(t, of, l(slot)) : of; };
   const LocalId input = projected(normed(x, "normed input of the experts"), LinearSlot::LatentIn);
-  const LocalId rows = feed_forward(t, dispatch(t, input), l(LinearSlot::ExpertGate), l(LinearSlot::ExpertUp),
-                                    l(LinearSlot::ExpertGateUp), l(LinearSlot::ExpertDown));
+  const LocalId done = feed_forward(t, sent_to_experts(t, dispatch(t, input)), l(LinearSlot::ExpertGate),
+                                    l(LinearSlot::ExpertUp), l(LinearSlot::ExpertGateUp), l(LinearSlot::ExpertDown));
+  const LocalId rows = sent_back(t, done);
   const LocalId out =
       normed(projected(combine(t, rows, weights), LinearSlot::LatentOut), "normed output of the experts");
   if (!l(LinearSlot::SharedDown).exists()) return out;
   const LocalId fed = feed_forward(t, x, l(LinearSlot::SharedGate), l(LinearSlot::SharedUp),
                                    l(LinearSlot::SharedGateUp), l(LinearSlot::SharedDown));
   const LocalId shared = switched(t, x, normed(fed, "normed output of the shared expert"));
-  const LocalId sum = t.wide("experts together", t.c.spec().hidden_size, Dim::Hidden, t.at(out).dtype);
+  const LocalId sum = t.stream("experts together", t.c.spec().hidden_size, t.at(out).dtype);
   residual_add(t, out, shared, sum);
   return sum;
 }

@@ -313,7 +313,8 @@ LocalId lora_forward(Tape& t, const LinearRef& l, LocalId x, LocalId cast_input,
   }
   ids.input = adapter_input(t, x, cast_input);
   t.saves(ids.input, "input of LoRA A: its weight gradient");
-  ids.mid = t.wide("low-rank activation", l.rank, Dim::Rank, n.adapter_compute);
+  ids.mid =
+      t.tensor("low-rank activation", N * l.rank, n.adapter_compute, {Dim::Batch, Dim::Seq, Dim::Rank, Dim::Count});
   if (t.c.recipe.lora.kind->has_values) ids.factor = scaled_factor(t, l);
   in_adapter_dtype(t, t.gemm({ids.input, ids.factor}, {ids.mid}, N, l.rank, l.in));
   t.saves(ids.mid, "input of LoRA B: its weight gradient");

@@ -132,20 +132,25 @@ LocalId activated(Tape& t, LocalId x) { return activate(t, x, "activation output
 LocalId feed_forward(Tape& t, LocalId x, const LinearRef& gate, const LinearRef& up, const LinearRef& gate_up,
                      const LinearRef& down) {
   LocalId inner = kNoLocal;
-  const ColumnInput in = enter_columns(t, x, (gate_up.exists() ? gate_up : up).is_trained);
+  const LinearRef& first = gate_up.exists() ? gate_up : up;
+  const bool is_cut = first.cut == Cut::Column;
+  const ColumnInput in = is_cut ? enter_columns(t, x, first.is_trained) : ColumnInput{x};
+  const auto leave = [&] {
+    if (is_cut) leave_columns(t, x, in);
+  };
   const auto column = [&](const LinearRef& l) { return linear(t, in.value, l, LocalKind::Activation, in.again); };
   if (gate_up.exists()) {
     const LocalId both = column(gate_up);
-    leave_columns(t, x, in);
+    leave();
     inner = gated(t, both, both);
   } else if (gate.exists()) {
     const LocalId whole = column(gate), g = t.c.layer().is_sparse ? largest(t, whole) : whole;
     const LocalId wide = column(up);
-    leave_columns(t, x, in);
+    leave();
     inner = gated(t, g, wide);
   } else {
     const LocalId wide = column(up);
-    leave_columns(t, x, in);
+    leave();
     inner = activated(t, wide);
   }
   return linear(t, dropout(t, inner, t.c.spec().mlp_dropout), down);

@@ -63,12 +63,7 @@ void write_strategy(FieldWriter& out, const Strategy& strategy) {
   list_strategy(out, fields);
 }
 
-void read_strategy(Fields& in, PlanStrategy& strategy) {
-  list_strategy(in, strategy);
-  for (std::size_t i = 0; i < kDegrees.size(); ++i)
-    if (axis_named(kDegrees[i]) == Axis::None && strategy.degrees[i] != 1)
-      in.report(std::string(kDegrees[i]), fmt::format("is {}, but only 1 is planned so far", strategy.degrees[i]));
-}
+void read_strategy(Fields& in, PlanStrategy& strategy) { list_strategy(in, strategy); }
 
 void pin_strategy(const PlanStrategy& wanted, EstimateRequest& request, Fields& plan) {
   StrategyOptions& options = request.options;
@@ -77,6 +72,7 @@ void pin_strategy(const PlanStrategy& wanted, EstimateRequest& request, Fields& 
     const Axis axis = axis_named(kDegrees[i]);
     if (axis == Axis::Tp) options.tp = wanted.degrees[i];
     if (axis == Axis::Cp) options.cp = wanted.degrees[i];
+    if (axis == Axis::Ep) options.ep = wanted.degrees[i];
     if (is_pipeline(axis) && !lays_stages(wanted.name)) options.pp = wanted.degrees[i];
   }
   if (wanted.fsdp_version) options.fsdp_version = narrow<int>(*wanted.fsdp_version);

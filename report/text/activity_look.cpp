@@ -18,6 +18,7 @@ constexpr std::array<ActivityLook, std::size_t(kNumActivities)> kLooks{{
     {"━", 'g', "32", "#2f8f4e", "#63cf86"},
     {"┅", 's', "35", "#a83fa0", "#e58bdd"},
     {"═", 'a', "95", "#8b2f86", "#d873cf"},
+    {"╋", 't', "95", "#7d3f6b", "#e08fc4"},
     {"≡", 'x', "96", "#0f8a8a", "#4fd6d6"},
     {"▼", 'i', "92", "#6f8f1d", "#b7d957"},
     {"▲", 'u', "93", "#8d7b2c", "#dccb74"},

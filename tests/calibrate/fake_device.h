@@ -402,15 +402,31 @@ class FakeCommunicator : public Communicator {
       if (rank_ != root) std::memcpy(data, group_->data[std::size_t(root)], std::size_t(bytes_of(count, dtype).count));
     });
   }
-  void send(const void* data, std::int64_t count, Dtype dtype, int, Stream& stream) override {
+  void send(const void* data, std::int64_t count, Dtype dtype, int to, Stream& stream) override {
+    if (messages_) return void(messages_->sent[to] = data);
     run(stream, bytes_of(count, dtype), data, nullptr, [] {});
   }
   void receive(void* data, std::int64_t count, Dtype dtype, int from, Stream& stream) override {
+    if (messages_) {
+      messages_->received.push_back({from, data, std::size_t(bytes_of(count, dtype).count)});
+      messages_->stream = &stream;
+      return;
+    }
     run(stream, bytes_of(count, dtype), nullptr, data,
         [=, this] { std::memcpy(data, group_->data[std::size_t(from)], std::size_t(bytes_of(count, dtype).count)); });
   }
-  void begin_group() override {}
-  void end_group() override {}
+  void begin_group() override { messages_ = std::make_shared<Messages>(); }
+  /// What all ranks send each other, at once.
+  void end_group() override {
+    const std::shared_ptr<Messages> own = std::exchange(messages_, nullptr);
+    if (own->received.empty()) return;
+    Bytes all;
+    for (const Received& r : own->received) all += Bytes{std::int64_t(r.size)};
+    run(*own->stream, all, own.get(), own->received.front().data, [own, this] {
+      for (const Received& r : own->received)
+        std::memcpy(r.data, static_cast<const Messages*>(group_->data[std::size_t(r.from)])->sent.at(rank_), r.size);
+    });
+  }
   void barrier() override { group_->meeting.arrive_and_wait(); }
   void broadcast_host(std::span<std::byte> data, int root) override {
     share(data.data());
@@ -448,6 +464,17 @@ class FakeCommunicator : public Communicator {
   }
 
  private:
+  struct Received {
+    int from;
+    void* data;
+    std::size_t size;
+  };
+  /// Of a group.
+  struct Messages {
+    std::map<int, const void*> sent;  // by receiver
+    std::vector<Received> received;
+    Stream* stream = nullptr;
+  };
   void share(const void* data) {
     group_->data[std::size_t(rank_)] = data;
     barrier();
@@ -473,6 +500,7 @@ class FakeCommunicator : public Communicator {
     }
   }
 
+  std::shared_ptr<Messages> messages_;  // of the group that has begun
   std::shared_ptr<FakeGroup> group_;
   int rank_;
   FakeDevice& device_;

@@ -147,7 +147,7 @@ TEST_CASE("every collective is measured over all ranks and over pairs, from 1 Ki
     auto& [least, most] = ranges.try_emplace({probe.collective, probe.scope}, probe.bytes, probe.bytes).first->second;
     least = std::min(least, probe.bytes), most = std::max(most, probe.bytes);
   }
-  CHECK(ranges.size() == 10);
+  CHECK(ranges.size() == 12);
   for (const auto& [which, range] : ranges) CHECK((range.first == 1_KiB && range.second == 1_GiB));
 }
 

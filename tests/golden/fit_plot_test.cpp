@@ -106,7 +106,7 @@ TEST_CASE("products without samples have no plot; other fits keep their line") {
     CHECK(plot.title.find("GEMM") == std::string::npos);
     CHECK(plot.curve.size() > 1);
   }
-  CHECK(plots.size() == 6 + 1 + 5);  // kernels, attention, collectives
+  CHECK(plots.size() == 6 + 1 + 6);  // kernels, attention, collectives
 }
 
 TEST_CASE("as many outliers are marked as the fit counted, and they are the furthest off") {

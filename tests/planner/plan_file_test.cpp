@@ -432,8 +432,6 @@ TEST_CASE("every mistake in a plan is refused with its place, by the reader and 
        "cluster.gpus[0].device_memory_bytes: 2305843009213693952 is too large"},
       {"/cluster/gpus_per_node", 0, "cluster.gpus_per_node: 0 is too small"},
       {"/strategy/zero_stage", 4, "strategy.zero_stage: 4 is too large"},
-      {"/strategy/ep", 2, "plan.json: strategy.ep: is 2, but only 1 is planned so far"},
-      {"/strategy/ep", 2, "strategy.ep: is 2, but only 1 is planned so far"},
       {"/predicted/max_seq_len", 0, "predicted.max_seq_len: 0 is too small"},
       // contradictions
       {"/strategy/dp_shard", 2, "plan.json: strategy.dp_shard: is 2, but fsdp on these 4 GPUs has 4", false},
@@ -534,14 +532,14 @@ TEST_CASE("all problems of a file come together") {
   plan["cluster"]["gpus"][0].erase("id");
   plan["model"]["config"].erase("hidden_size");
   plan["model"]["config"]["vocab_size"] = -1;
-  plan["strategy"]["ep"] = 2;
+  plan["strategy"]["zero_stage"] = 4;
   plan["extra"] = 1;
   const std::string error = error_of(plan);
   CAPTURE(error);
   CHECK(error.starts_with("plan.json: 7 problems:\n  "));
   for (const char* part : {"recipe.lora.rnk: is not a known field", "recipe.micro_batch: 0 is too small",
                            "cluster.gpus[0].id: is missing", "model.config.hidden_size: is missing",
-                           "model.config.vocab_size: ", "strategy.ep: is 2", "extra: is not a known field"})
+                           "model.config.vocab_size: ", "strategy.zero_stage: 4 is too large", "extra: is not a known field"})
     CHECK(error.find(part) != std::string::npos);
 }
 

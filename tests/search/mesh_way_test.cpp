@@ -59,6 +59,22 @@ TEST_CASE("a trainer that divides layers: the answer names a mesh that is better
   CHECK(!better_mesh(given, &given.strategies.front()));  // degrees were given
 }
 
+TEST_CASE("where a model fits by offload alone, which nobody asked for, the mesh that holds it without is named") {
+  EstimateRequest asked = lora_on("qwen3-235b-a22b", "8xH100", "nemo");
+  asked.recipe.seq_len = asked.dataset.tokens_per_row = 2048;
+  asked.recipe.offload.optimizer = asked.recipe.offload.params = OffloadTarget::Cpu;
+  asked.not_given.rows.insert("offload");
+  const EstimateResult answer = estimate(asked);
+  const StrategyEstimate* shown = nullptr;
+  for (const StrategyEstimate& e : answer.strategies)
+    if (e.fits()) shown = &e;
+  REQUIRE(shown);
+  const auto way = better_mesh(answer, shown);
+  REQUIRE(way);
+  CHECK(way->plan.time.step < 0.5 * shown->time.step);
+  CHECK(way->plan.strategy.mesh.ways(Axis::Ep) * way->plan.strategy.mesh.num_stages() > 1);
+}
+
 TEST_CASE("no mesh is named where the trainer has none, where one GPU is all there is, or where none is better") {
   for (const auto& [model, gpus, trainer] : {std::tuple{"llama-3-70b", "8xH100", "trl"},
                                              {"llama-3-8b", "1xH100", "nemo"},

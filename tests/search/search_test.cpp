@@ -120,6 +120,22 @@ TEST_CASE("the same of a trainer that shares layers and lays stages, several mac
   CHECK(std::ranges::any_of(found.plans, [&](const RankedPlan& plan) { return stages_of(plan) == 4; }));
 }
 
+TEST_CASE("the same of experts that ranks share, beside shared layers and stages") {
+  SearchQuestion q = test::question("phi-tiny-moe", {"4xA6000"},
+                                    {"packing", "attention", "compile", "offload", "loss", "checkpointing"});
+  q.base.recipe.framework = std::string("megatron");
+  const Space space(q);
+  const auto has = [&](auto which) { return std::ranges::any_of(space.strategies, which); };
+  CHECK(has([](const auto& s) { return s.ep == 4 && s.tp == 1 && s.pp == 1; }));
+  CHECK(has([](const auto& s) { return s.ep > 1 && s.tp > 1; }));
+  CHECK(has([](const auto& s) { return s.ep > 1 && s.pp > 1; }));
+  CHECK(!has([](const auto& s) { return s.ep == 1 && s.tp > 1; }));
+  compare_with_brute_force(q, 1e-9);
+  const Ranking found = search(space).ranking;
+  CHECK(
+      std::ranges::any_of(found.plans, [&](const RankedPlan& plan) { return space.strategies[plan.strategy].ep > 1; }));
+}
+
 TEST_CASE("a dearer offer of the same machine is never chosen, and brute force agrees that none is better") {
   SearchQuestion q = test::question("llama-3.2-1b", {"2x4090"}, {"packing", "attention", "compile", "offload", "loss"});
   Offer dear = q.machines[0].offers[0], cheap = dear;

@@ -57,7 +57,8 @@ TEST_CASE("a missing accumulation follows from the global batch, or is refused")
 }
 
 TEST_CASE("what a strategy cannot say is refused with the reason") {
-  CHECK(why_not(speed_point({{"norm", {{"degrees", {{"ep", 4}}}}}})) == "ep of degree 4");
+  CHECK(why_not(speed_point({{"norm", {{"degrees", {{"ep", 4}}}}}})).find("no expert parallelism") !=
+        std::string::npos);
   CHECK(why_not(speed_point({{"norm", {{"family", "spiral"}}}})) == "strategy 'spiral'");
   CHECK(why_not(speed_point({{"norm", {{"checkpointing", nullptr}}}})) == "checkpointing is not stated");
   CHECK(why_not(speed_point({{"norm", {{"precision", nullptr}}}})) == "precision is not stated");
