@@ -101,11 +101,20 @@ bool StageBuilder::steps_on_host(const Group& g) const {
   return optimizer_space() != MemorySpace::Device && (g.state || g.master || weight_space() != MemorySpace::Device);
 }
 
+/// DeepSpeed's stages 1 and 2 make the complete gradient fp32 on the device, tensor by tensor, and send that. Source:
+/// async_inplace_copy_grad_to_fp32_buffer_from_gpu of deepspeed/runtime/zero/stage_1_and_2.py @v0.14.2.
 void StageBuilder::push_out_gradient(Group& g) {
-  const Bytes moved = p_.buffers[g.gradient].bytes;
+  const bool is_fp32 = engine_.host_gradients_in_fp32 && !layout_.shards_weights && g.sizes.step_gradient.count > 0;
+  const Bytes own = p_.buffers[g.gradient].bytes;
+  const Bytes moved = is_fp32 && is_last_micro_batch() ? g.sizes.step_gradient : own;
   const std::uint32_t made = g.host_gradient;
+  if (moved != own) {
+    const double wider = double(moved.count) / double(own.count);
+    const std::uint32_t temporary = add(Category::Gradients, BufferRole::StepGradient, g.unit,
+                                        Bytes{std::llround(wider * double(g.sizes.largest_gradient.count))});
+    emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead, temporary | kWrite}, own + moved);
+  }
   if (!made) {
-    const bool is_fp32 = engine_.host_gradients_in_fp32 && !layout_.shards_weights && g.sizes.step_gradient.count > 0;
     g.host_gradient = add(Category::Gradients, BufferRole::Gradient, g.unit, is_fp32 ? g.sizes.step_gradient : moved,
                           false, MemorySpace::Host);
     placement(g.host_gradient, g.domain.shard) = placement(g.gradient, g.domain.shard);

@@ -228,6 +228,23 @@ TEST_CASE("DeepSpeed's host memory with an offloaded optimizer: 16 bytes per par
   CHECK(plan.build("zero2").peak().host == Bytes{16 * kTinyModel});
 }
 
+TEST_CASE("stages 1 and 2 send complete gradients in fp32, made on the device tensor by tensor") {
+  Plan plan;
+  plan.framework = find_framework("hf-deepspeed");
+  plan.recipe.offload.optimizer = OffloadTarget::Cpu;
+  const auto sent = [&](std::int64_t accumulation) {
+    plan.recipe.grad_accum = accumulation;
+    plan.build("zero2");
+    std::int64_t bytes = 0;
+    for (const Instruction& i : plan.of_rank().instructions)
+      if (i.op == OpCode::CopyOut) bytes += i.work.count;
+    return bytes;
+  };
+  CHECK(sent(1) == 4 * kTinyModel / 4);                                   // of a quarter of the gradients
+  CHECK(sent(2) == (2 + 4) * kTinyModel / 4);                             // those before the last pass in 16 bit
+  CHECK(plan.live_peak(BufferRole::StepGradient) == 4 * kTinyEmbedding);  // the largest tensor
+}
+
 TEST_CASE("optimizer offload moves master and states, 12 bytes per trained parameter, to the host") {
   Plan device, host;
   host.recipe.offload.optimizer = OffloadTarget::Cpu;
