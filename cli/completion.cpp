@@ -108,12 +108,14 @@ std::string script(const CLI::App& program) {
 }
 constexpr std::array kOutputs{Output{"bash", script<bash_completion>}, Output{"zsh", script<zsh_completion>},
                               Output{"fish", script<fish_completion>}, Output{"json", script<json_listing>},
-                              Output{"man", manual_page}};
+                              Output{"openapi", script<open_api>},     Output{"man", manual_page}};
 
 void setup_completion(CLI::App& app) {
   app.add_option("shell")
-      ->type_name("bash|zsh|fish|json|man")
-      ->description("the shell of the script, the commands and flags as JSON, or the manual page")
+      ->type_name("bash|zsh|fish|json|openapi|man")
+      ->description(
+          "the shell of the script, the commands and flags as JSON, the requests of serve as OpenAPI, or the manual "
+          "page")
       ->group("Options");
 }
 
@@ -125,8 +127,10 @@ int run_completion(const CLI::App& app, Console& console) {
       console.out << output.write(*app.get_parent());
       return 0;
     }
+  Names known;
+  for (const Output& output : kOutputs) known.emplace_back(output.name);
   throw InputError("", fmt::format("unknown shell '{}'", *name),
-                   did_you_mean(*name, {"bash", "zsh", "fish", "json", "man"}, "known: bash, zsh, fish, json, man"));
+                   did_you_mean(*name, known, fmt::format("known: {}", fmt::join(known, ", "))));
 }
 
 }  // namespace
@@ -143,7 +147,7 @@ std::vector<CompletedCommand> completed_commands(const CLI::App& program) {
 
 const Command kCompletion{.name = "completion",
                           .summary = "print a completion script for a shell, or the manual page",
-                          .usage = "bash|zsh|fish|json|man",
+                          .usage = "bash|zsh|fish|json|openapi|man",
                           .example =
                               "source <(gpuplan completion bash)\n"
                               "gpuplan completion zsh > ~/.zfunc/_gpuplan\n"
@@ -289,22 +293,6 @@ std::string fish_completion(const Commands& commands) {
   for (const CompletedCommand& command : commands)
     for (const CompletedFlag& flag : command.flags) out += fish_flag(command, flag);
   return out;
-}
-
-std::string json_listing(const Commands& commands) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const CompletedCommand& command : commands) {
-    nlohmann::ordered_json flags = nlohmann::ordered_json::array();
-    for (const CompletedFlag& flag : command.flags)
-      flags.push_back({{"name", flag.name},
-                       {"help", flag.help},
-                       {"takes_value", flag.takes_value},
-                       {"needs_value", flag.needs_value},
-                       {"takes_file", flag.takes_file},
-                       {"values", flag.values}});
-    rows.push_back({{"name", command.name}, {"help", command.help}, {"flags", std::move(flags)}});
-  }
-  return json_text(nlohmann::ordered_json{{"commands", std::move(rows)}});
 }
 
 }  // namespace gpuplan

@@ -32,8 +32,11 @@ std::vector<CompletedCommand> completed_commands(const CLI::App& program);
 std::string bash_completion(const std::vector<CompletedCommand>& commands);
 std::string zsh_completion(const std::vector<CompletedCommand>& commands);
 std::string fish_completion(const std::vector<CompletedCommand>& commands);
-/// The same as JSON, for programs that show the flags in a way of their own.
+/// The same as JSON, for programs that show the flags in a way of their own; and which flags are of which method.
 std::string json_listing(const std::vector<CompletedCommand>& commands);
+/// The requests that `gpuplan serve` answers (serve/requests.h), as an OpenAPI description: one for each command that
+/// has --json.
+std::string open_api(const std::vector<CompletedCommand>& commands);
 
 // The manual page, in roff: written from the table of commands and the flags that CLI11 knows, as the help is.
 

@@ -19,6 +19,7 @@
 #include "planner/plan/plan_file.h"
 #include "planner/recommend.h"
 #include "report/answers.h"
+#include "report/html/reports.h"
 #include "report/json/answers_json.h"
 #include "report/text/answers_text.h"
 #include "search/mesh_way.h"
@@ -41,6 +42,7 @@ void setup_estimate(CLI::App& app) {
   add_flag(app, "--brief", "", "one line: the verdict, the time and the cost");
   add_flag(app, "--details", "", "also the peaks of loading, evaluation and saving, per GPU and host");
   add_flag(app, "--json", "", "the answer as JSON, in base units");
+  add_flag(app, "--html", "FILE", "write the answer as a page that works offline");
   add_flag(app, "--save", "FILE", "write the recommended plan, or that of --strategy; nothing when none fits");
   add_force_flag(app);
 }
@@ -74,6 +76,7 @@ int run_estimate(const CLI::App& app, Console& console) {
   const std::optional<ConfigReading> configs = given_configs(app);
   PlanQuestion question = read_config_question(app, console.in, configs);
   if (is_given(app, "--generate")) {
+    if (is_given(app, "--html")) throw InputError("--html", "shows training, not --generate", "leave one of them out");
     const GenerationAnswer answer = answer_generation(app, question.request);
     console.print(is_given(app, "--json") ? json_text(generation_json(answer))
                                           : generation_text(answer, console.screen));
@@ -110,6 +113,8 @@ int run_estimate(const CLI::App& app, Console& console) {
   console.print(is_given(app, "--json")    ? json_text(estimate_json(answer))
                 : is_given(app, "--brief") ? brief_text(answer)
                                            : estimate_text(answer, console.screen));
+  if (const auto file = given(app, "--html"))
+    write_output(*file, estimate_report(answer, console.command_line), console, fmt::format("written to {}", *file));
   if (const auto file = given(app, "--save")) save(answer, *file, console);
   return answer.fits() ? 0 : 1;
 }

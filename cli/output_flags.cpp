@@ -16,7 +16,7 @@
 #include "cli/flag_ranges.h"
 #include "cluster/profile/profile.h"
 #include "models/model_files.h"
-#include "report/html/html.h"
+#include "report/html/one_file.h"
 #include "report/profile_numbers.h"
 
 namespace gpuplan {

@@ -8,6 +8,7 @@ class App;
 
 namespace gpuplan {
 
+struct EstimateRequest;
 struct PlanQuestion;
 
 /// A trainer's defaults apply where --framework names it. What PEFT's preparation of a quantised base switches on
@@ -17,9 +18,10 @@ void set_defaults(const CLI::App& app, PlanQuestion& question);
 /// A recipe of bf16 by default trains in fp16 on cards whose tensor cores lack bf16.
 void set_precision(PlanQuestion& question);
 
-/// Lengths, packing and loss of a method that generates, and as many answers as the generations of a prompt divide.
 /// --global-batch as passes per optimizer step of every rank that has sequences of its own.
 void set_global_batch(const CLI::App& app, EstimateRequest& request);
+
+/// Lengths, packing and loss of a method that generates, and as many answers as the generations of a prompt divide.
 /// `has_files`: the batch is theirs. Throws InputError for settings of generation beside another method.
 void set_rollout(const CLI::App& app, PlanQuestion& question, bool has_files);
 

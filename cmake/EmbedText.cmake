@@ -1,6 +1,5 @@
 # Files become functions of the program that return their text, as <header> declares them in namespace gpuplan, so that the program needs
 # no files beside it.
-# gpuplan_embed_text(<target> HEADER <header> TEXTS <function> <file>...): std::string_view <function>() for each.
 # gpuplan_embed_files(<target> HEADER <header> FUNCTION <function> FILES <file>...): std::vector<PageFile> <function>(), a row with name and
 # content for each.
 # Run as a script (cmake -P), this file writes the source; as a module, it adds the rules.
@@ -14,11 +13,6 @@ if(CMAKE_SCRIPT_MODE_FILE)
     set(literal "R\"text(${text})text\"" PARENT_SCOPE)
   endfunction()
   set(source "#include \"${HEADER}\"\n\nnamespace gpuplan {\n")
-  while(TEXTS)
-    list(POP_FRONT TEXTS function file)
-    read_literal(${file})
-    string(APPEND source "\nstd::string_view ${function}() {\n  return ${literal};\n}\n")
-  endwhile()
   foreach(file ${FILES})
     get_filename_component(name ${file} NAME)
     read_literal(${file})
@@ -39,15 +33,6 @@ function(gpuplan_embed target name header words files)
                      DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/EmbedText.cmake
                      COMMENT "Embedding ${name}" VERBATIM)
   target_sources(${target} PRIVATE ${out})
-endfunction()
-
-function(gpuplan_embed_text target)
-  cmake_parse_arguments(ARG "" "HEADER" "TEXTS" ${ARGN})
-  get_filename_component(name ${ARG_HEADER} NAME_WE)
-  set(files ${ARG_TEXTS})
-  list(FILTER files INCLUDE REGEX "/")
-  string(REPLACE ";" "\\;" texts "${ARG_TEXTS}")
-  gpuplan_embed(${target} ${name} ${ARG_HEADER} "-DTEXTS=${texts}" "${files}")
 endfunction()
 
 function(gpuplan_embed_files target)

@@ -9,11 +9,12 @@
 
 #include "base/json_file.h"
 #include "base/names.h"
+#include "report/html/page_files.h"
 
 namespace gpuplan {
 namespace {
 
-constexpr std::string_view kAnswer = "/api/answer", kCookie = "gpuplan-token=";
+constexpr std::string_view kAnswer = "/api/answer", kApi = "/api/", kCookie = "gpuplan-token=";
 constexpr std::size_t kMostArguments = 200;
 
 struct Type {
@@ -96,6 +97,66 @@ HttpReply page(std::string_view path) {
   return refuse(404, "there is no such page");
 }
 
+bool is_name(std::string_view text) {
+  return !text.empty() && text.size() <= 40 &&
+         std::ranges::all_of(text, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
+}
+
+/// A flag of the command line. Without a value, or with true: the flag alone; with false: none.
+void add_flag(nlohmann::json& arguments, const std::string& name, const std::string& value) {
+  if (value == "false") return;
+  arguments.push_back(value.empty() || value == "true" ? "--" + name : fmt::format("--{}={}", name, value));
+}
+
+HttpQuestion command_question(std::string_view command, nlohmann::json flags, const nlohmann::json& files) {
+  nlohmann::json arguments = nlohmann::json::array({command});
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  arguments.push_back("--json");
+  nlohmann::json question{{"arguments", std::move(arguments)}};
+  if (!files.is_null()) question["files"] = files;
+  return {json_line(question), true};
+}
+
+/// The flags of /api/estimate?model=llama3-8b&lora=r=8&gpus=4xA6000.
+std::variant<HttpReply, HttpQuestion> command_in_address(std::string_view command, std::string_view query) {
+  nlohmann::json flags = nlohmann::json::array();
+  for (const std::string& part : split(query, '&')) {
+    if (part.empty()) continue;
+    const std::size_t equals = std::min(part.find('='), part.size());
+    const auto name = decoded(std::string_view(part).substr(0, equals));
+    const auto value = decoded(std::string_view(part).substr(std::min(part.size(), equals + 1)));
+    if (!name || !value || !is_name(*name) || flags.size() >= kMostArguments)
+      return refuse(
+          400, fmt::format("a question is /api/{}?flag=value&flag=value; /api/openapi.json lists the flags", command));
+    if (*name != "token") add_flag(flags, *name, *value);
+  }
+  return command_question(command, std::move(flags), nullptr);
+}
+
+/// The flags of {"model": "llama3-8b", "gpus": "4xA6000", "files": {}}.
+std::variant<HttpReply, HttpQuestion> command_in_body(std::string_view command, const std::string& body) {
+  const auto given = json_in(body);
+  if (!given || !given->is_object()) return refuse(400, "a question is an object of flags");
+  nlohmann::json flags = nlohmann::json::array();
+  for (const auto& [name, value] : given->items()) {
+    if (name == "files") continue;
+    if (!is_name(name) || value.is_structured() || value.is_null())
+      return refuse(400, fmt::format("'{}' is no flag with a text, a number, true or false", name.substr(0, 40)));
+    add_flag(flags, name, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return command_question(command, std::move(flags), given->value("files", nlohmann::json()));
+}
+
+std::variant<HttpReply, HttpQuestion> command_in(const HttpRequest& request, std::string_view command,
+                                                 std::string_view query) {
+  if (command == "openapi.json" && request.method != "POST")
+    return HttpQuestion{R"({"arguments":["completion","openapi"]})", true};
+  if (!is_name(command)) return refuse(404, "questions go to /api/COMMAND; /api/openapi.json lists them");
+  if (request.method != "POST") return command_in_address(command, query);
+  if (!request.content_type.starts_with("application/json")) return refuse(415, "a question is application/json");
+  return command_in_body(command, request.body);
+}
+
 std::variant<HttpReply, HttpQuestion> question_in(const HttpRequest& request, std::string_view query) {
   if (request.method == "POST") {
     // A form of another site can send anything but this type.
@@ -109,6 +170,15 @@ std::variant<HttpReply, HttpQuestion> question_in(const HttpRequest& request, st
 }
 
 }  // namespace
+
+HttpReply output_reply(const std::string& answer) {
+  const auto read = json_in(answer);
+  if (!read || !read->is_object()) return refuse(500, "the program that answers gave no answer");
+  const int code = read->value("code", -1);
+  const std::string out = read->value("out", ""), err = read->value("err", "");
+  if (code >= 0 && code < kWrongInput && !out.empty()) return {.type = "application/json", .body = out};
+  return {.status = code == kWrongInput ? 400 : code == kWorldFailed ? 503 : 500, .body = err};
+}
 
 std::variant<HttpReply, HttpQuestion> reply_to(const HttpRequest& request, const Callers& callers) {
   if (std::ranges::find(callers.hosts, request.host) == callers.hosts.end())
@@ -124,6 +194,7 @@ std::variant<HttpReply, HttpQuestion> reply_to(const HttpRequest& request, const
   if (request.method != "GET" && request.method != "HEAD" && request.method != "POST")
     return refuse(405, "only GET and POST are answered");
   if (path == kAnswer) return question_in(request, query);
+  if (path.starts_with(kApi)) return command_in(request, path.substr(kApi.size()), query);
   if (request.method == "POST") return refuse(404, "questions go to /api/answer");
   HttpReply reply = page(path);
   if (!callers.token.empty() && reply.status == 200)

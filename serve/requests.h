@@ -9,13 +9,6 @@
 
 namespace gpuplan {
 
-/// A file of the page inside the program.
-struct PageFile {
-  std::string_view name, content;
-};
-/// Every one, as the build found them in web/page.
-std::vector<PageFile> page_files();
-
 /// Holds what a request says, as far as anything is decided by it. Names are lower case; what is not sent is empty.
 struct HttpRequest {
   std::string method, target, host, origin, fetch_site, content_type, cookie, body;
@@ -28,10 +21,14 @@ struct HttpReply {
   std::string set_cookie;
 };
 
-/// A question as JSON, not yet looked at.
+/// A question as JSON, not yet looked at. The reply is all of its answer (cli/json_question.h), or what it prints.
 struct HttpQuestion {
   std::string json;
+  bool asks_output = false;
 };
+
+/// The reply that an answer's output is: 200 whether it is yes or no, 400 for wrong input.
+HttpReply output_reply(const std::string& answer);
 
 /// Says who may ask.
 struct Callers {

@@ -195,6 +195,7 @@ class Server {
     HttpReply reply{.status = 500, .body = "the program that answers could not be started\n"};
     try {
       reply = co_await answer(stream, std::move(question.json));
+      if (question.asks_output && reply.status == 200) reply = output_reply(reply.body);
     } catch (const std::exception&) {}  // no processes, no memory
     --num_answering_;
     co_return reply;

@@ -116,23 +116,24 @@ std::vector<MemoryPoint> thinned(std::vector<MemoryPoint> full, std::size_t max_
 
 class Recorder {
  public:
-  Recorder(const StepProgram& all, const RankProgram& program)
-      : all_(all),
-        p_(program),
-        live_(resident_bytes(program)) {
-    points_.push_back({{}, live_});
+  Recorder(const StepProgram& all, const RankProgram& program) : all_(all), p_(program) {
+    for (const ProgramBuffer& buffer : program.buffers)
+      if (buffer.is_persistent && buffer.space == MemorySpace::Device) change(buffer.category, buffer.bytes);
+    points_.push_back(now_);
   }
 
   /// The ops of a block take equal parts of its time.
   void run(const ProgramCursor& at, const Span* span) {
-    if (span) now_ = std::max(now_, span->begin);
-    const SimTime begin = now_, length = span ? std::max(SimTime{}, span->end - begin) : SimTime{};
+    SimTime& now = now_.time;
+    if (span) now = std::max(now, span->begin);
+    const SimTime begin = now, length = span ? std::max(SimTime{}, span->end - begin) : SimTime{};
     const std::int64_t num_ops = runs_block(at.instruction()) ? ops_of(all_.blocks[at.instruction().block]) : 0;
     each_device_change(all_, p_, at, [&](const DeviceChange& c) {
-      if (c.ops_before > 0) now_ = begin + SimTime{length.ps / num_ops * c.ops_before};
-      add(Bytes{c.bytes});
+      if (c.ops_before > 0) now = begin + SimTime{length.ps / num_ops * c.ops_before};
+      change(c.local ? category_of(c.local->kind) : p_.buffers[c.buffer].category, Bytes{c.bytes});
+      add(c.bytes > 0);
     });
-    if (num_ops > 0) now_ = begin + SimTime{length.ps / num_ops * num_ops};
+    if (num_ops > 0) now = begin + SimTime{length.ps / num_ops * num_ops};
   }
   std::vector<MemoryPoint> take() { return std::move(points_); }
 
@@ -141,20 +142,24 @@ class Recorder {
     return std::count_if(block.events.begin(), block.events.end(),
                          [](const BlockEvent& e) { return e.kind == BlockEvent::Run; });
   }
-  void add(Bytes change) {
-    live_ += change;
-    if (points_.back().time == now_ && points_.size() > 1 && change.count > 0)
-      points_.back().live = std::max(points_.back().live, live_);
-    else
-      points_.push_back({now_, live_});
-    constexpr std::size_t kMostPoints = 1 << 20;  // a step of thousands of micro-batches has a hundred times as many
+  void change(Category category, Bytes bytes) {
+    now_.live += bytes;
+    now_.by_category[std::size_t(category)] += bytes;
+  }
+  /// Of changes at one moment the fullest is kept.
+  void add(bool grows) {
+    MemoryPoint& last = points_.back();
+    if (last.time != now_.time || points_.size() == 1 || !grows)
+      points_.push_back(now_);
+    else if (last.live < now_.live)
+      last = now_;
+    constexpr std::size_t kMostPoints = 1 << 18;  // a step of thousands of micro-batches has a hundred times as many
     if (points_.size() >= kMostPoints) points_ = thinned(std::move(points_), kMostPoints / 2);
   }
 
   const StepProgram& all_;
   const RankProgram& p_;
-  SimTime now_;
-  Bytes live_;
+  MemoryPoint now_;
   std::vector<MemoryPoint> points_;
 };
 

@@ -66,12 +66,14 @@ struct Message {
 struct MemoryPoint {
   SimTime time;
   Bytes live;
+  CategoryBytes by_category{};  // adds up to it
 };
 
 /// One simulated rank and what it stands for.
 struct SimulatedRank {
   std::int64_t rank{};                      // in the real cluster
   std::int64_t stands_for = 1;              // real ranks
+  std::int64_t stage{};                     // of the pipeline
   std::size_t rank_class{};                 // of the step program
   std::uint32_t alike{};                    // the first simulated rank that runs the same program at the same speed
   std::string name;                         // "GPU 0 (stage 1)"

@@ -128,8 +128,7 @@ void check_size(const SimInput& input, const SimOptions& options, const Folding&
                     options.network == NetworkFidelity::Flow ? ", and --network analytic has no messages" : ""));
 }
 
-std::string rank_name(const StepProgram& program, std::int64_t rank) {
-  const std::int64_t stage = rank / program.mesh.ranks_per_stage();
+std::string rank_name(const StepProgram& program, std::int64_t rank, std::int64_t stage) {
   return program.mesh.num_stages() > 1 ? fmt::format("GPU {} (stage {})", rank, stage) : fmt::format("GPU {}", rank);
 }
 
@@ -246,13 +245,16 @@ Simulation simulate(const SimInput& input, const SimOptions& options) {
   out.messages = std::move(result.messages);
   out.num_events = result.num_events;
   count_work(Work::Events, std::int64_t(out.num_events));
-  for (std::size_t r = 0; r < folding.ranks.size(); ++r)
+  for (std::size_t r = 0; r < folding.ranks.size(); ++r) {
+    const std::int64_t stage = folding.ranks[r] / input.program.mesh.ranks_per_stage();
     out.ranks.push_back({.rank = folding.ranks[r],
                          .stands_for = folding.stands_for[r],
+                         .stage = stage,
                          .rank_class = input.program.class_of(folding.ranks[r]),
-                         .name = rank_name(input.program, folding.ranks[r]),
+                         .name = rank_name(input.program, folding.ranks[r], stage),
                          .flops = result.flops[r],
                          .sent = network->bytes_sent(folding.ranks[r])});
+  }
   if (out.topology) out.links = sum_links(*network, *out.topology, out.step);
   find_alike(out, input, options);
   measure(out, input);

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "report/html/html.h"
+#include "report/html/one_file.h"
 
 namespace gpuplan {
 namespace {

@@ -1,4 +1,4 @@
-// Answers as HTML pages that work offline.
+// Answers as pages that work offline: the page of web/page as one file, with the answer in it as JSON.
 #pragma once
 
 #include <string>
@@ -8,17 +8,14 @@
 
 namespace gpuplan {
 
-// The answer of `gpuplan plan` as one page that works offline: the sentence, the plans as a chart of time and cost that
-// one can point at, their commands, and the knobs. Nothing is fetched.
+std::string estimate_report(const EstimateAnswer& answer, const std::string& command);
 
 std::string plan_report(const PlanAnswer& answer);
 
-/// The answer of `gpuplan diagnose` as a page: measured beside predicted, what explains it, the parts of the step.
+/// Measured beside predicted, what explains the gap, the parts of the step.
 std::string diagnosis_report(const DiagnosisAnswer& answer);
 
-// The report of `gpuplan simulate`: one HTML page that shows and explains a step, works offline and prints.
-
-/// The whole page. Big runs are thinned to `limits`, and the page says so.
+/// What happens within a step. Big runs are thinned to `limits`, and the page says so.
 std::string simulation_report(const SimulationAnswer& answer, const TimelineLimits& limits = {});
 
 }  // namespace gpuplan

@@ -181,32 +181,57 @@ class Writer {
   std::map<std::pair<std::uint32_t, int>, std::uint32_t> first_;
 };
 
-/// The curve as time and bytes in turn; where it is too fine, the highest and the lowest point of every stretch.
-Json curve(const std::vector<MemoryPoint>& points, std::size_t most) {
-  const std::size_t stretch = points.size() <= most ? 1 : ceil_div(std::int64_t(2 * points.size()), std::int64_t(most));
-  Json out = Json::array();
-  const auto add = [&](const MemoryPoint& p) {
-    out.push_back(nanoseconds(p.time));
-    out.push_back(p.live.count);
-  };
+/// All points where they are few; else the highest and the lowest of every stretch.
+std::vector<MemoryPoint> thinned(const std::vector<MemoryPoint>& points, std::size_t most) {
+  if (points.size() <= most) return points;
+  const std::size_t stretch = ceil_div(std::int64_t(2 * points.size()), std::int64_t(most));
+  std::vector<MemoryPoint> out;
   for (std::size_t i = 0; i < points.size(); i += stretch) {
     const auto begin = points.begin() + std::ptrdiff_t(i),
                end = begin + std::ptrdiff_t(std::min(stretch, points.size() - i));
     auto [low, high] = std::minmax_element(begin, end, [](const auto& a, const auto& b) { return a.live < b.live; });
     if (high < low) std::swap(low, high);
-    add(*low);
-    if (low != high) add(*high);
+    out.push_back(*low);
+    if (low != high) out.push_back(*high);
   }
   return out;
 }
 
-Json ranks_json(const Simulation& simulation, std::size_t num_ranks, std::size_t max_points) {
+/// Time and bytes in turn.
+Json curve(const std::vector<MemoryPoint>& points) {
   Json out = Json::array();
-  for (std::size_t r = 0; r < num_ranks; ++r) {
-    const SimulatedRank& rank = simulation.ranks[r];
-    out.push_back({{"name", rank.stands_for > 1 ? fmt::format("{} × {}", rank.name, rank.stands_for) : rank.name},
-                   {"peak", rank.peak.count},
-                   {"memory", curve(rank.memory, max_points)}});
+  for (const MemoryPoint& p : points) {
+    out.push_back(nanoseconds(p.time));
+    out.push_back(p.live.count);
+  }
+  return out;
+}
+
+/// Bytes at the points of the curve, of every category that has any.
+Json by_category(const std::vector<MemoryPoint>& points) {
+  Json out = Json::array();
+  for (std::size_t c = 0; c < std::size_t(kNumCategories); ++c) {
+    Json bytes = Json::array();
+    for (const MemoryPoint& p : points) bytes.push_back(p.by_category[c].count);
+    if (std::ranges::any_of(points, [&](const MemoryPoint& p) { return p.by_category[c].count > 0; }))
+      out.push_back({{"name", to_string(Category(c))}, {"place", c}, {"bytes", std::move(bytes)}});
+  }
+  return out;
+}
+
+/// The fullest rank also has its categories.
+Json ranks_json(const Simulation& simulation, std::size_t num_ranks, std::size_t max_points) {
+  const auto end = simulation.ranks.begin() + std::ptrdiff_t(num_ranks);
+  const auto fullest =
+      std::max_element(simulation.ranks.begin(), end, [](const auto& a, const auto& b) { return a.peak < b.peak; });
+  Json out = Json::array();
+  for (auto rank = simulation.ranks.begin(); rank != end; ++rank) {
+    const std::vector<MemoryPoint> points = thinned(rank->memory, max_points);
+    out.push_back({{"name", rank->stands_for > 1 ? fmt::format("{} × {}", rank->name, rank->stands_for) : rank->name},
+                   {"stage", rank->stage},
+                   {"peak", rank->peak.count},
+                   {"memory", curve(points)}});
+    if (rank == fullest) out.back()["by_category"] = by_category(points);
   }
   return out;
 }

@@ -77,17 +77,22 @@ struct Picture {
         hint.empty() ? "" : fmt::format("<title>{}</title>", escaped(hint)));
   }
 
-  void line(double x1, double y1, double x2, double y2, const TopologyLink& link) {
+  /// A link's ends by name, from which the page knows it again.
+  std::string ends(std::uint32_t a, std::uint32_t b) const {
+    return fmt::format("data-a=\"{}\" data-b=\"{}\"", escaped(topology.vertex(a).name),
+                       escaped(topology.vertex(b).name));
+  }
+
+  void line(double x1, double y1, double x2, double y2, const TopologyLink& link, const std::string& attributes) {
     lines += fmt::format(
-        "<path class=\"{}\" d=\"M{:.1f} {:.1f}C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}\"><title>{}: {}, "
+        "<path class=\"{}\" {} d=\"M{:.1f} {:.1f}C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}\"><title>{}: {}, "
         "{}</title></path>\n",
-        class_of(link.kind), x1, y1, x1, (y1 + y2) / 2, x2, (y1 + y2) / 2, x2, y2, to_string(link.kind),
+        class_of(link.kind), attributes, x1, y1, x1, (y1 + y2) / 2, x2, (y1 + y2) / 2, x2, y2, to_string(link.kind),
         format_rate(link.capacity), escaped(link.source));
   }
 
-  void label(double x, double y, const std::string& text, std::string_view anchor = "middle") {
-    labels += fmt::format("<text class=\"rate\" x=\"{:.1f}\" y=\"{:.1f}\" style=\"text-anchor:{}\">{}</text>\n", x, y,
-                          anchor, escaped(text));
+  void label(double x, double y, const std::string& text, std::string_view css = "rate") {
+    labels += fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", css, x, y, escaped(text));
   }
 
   double middle(std::uint32_t v) const { return spots[v].x + spots[v].width / 2; }
@@ -111,7 +116,7 @@ struct Picture {
       const Spot& up = spots[tree.parent[v]];
       const TopologyLink* link = link_between(topology, v, tree.parent[v]);
       if (!link) continue;
-      line(middle(v), spots[v].y, up.x + up.width / 2, up.y + kBoxHeight, *link);
+      line(middle(v), spots[v].y, up.x + up.width / 2, up.y + kBoxHeight, *link, ends(v, tree.parent[v]));
       if (leaf_width >= 60) label(middle(v), spots[v].y - 6, format_rate(link->capacity));
     }
     for (std::uint32_t l = 0; l < topology.num_links(); ++l) {
@@ -120,7 +125,7 @@ struct Picture {
           spots[a].width <= 0)
         continue;
       const double y = spots[a].y + kBoxHeight / 2, x1 = spots[a].x + spots[a].width, x2 = spots[b].x;
-      lines += fmt::format("<path class=\"sock\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>\n", x1, y, x2);
+      lines += fmt::format("<path class=\"sock\" {} d=\"M{:.1f} {:.1f}H{:.1f}\"/>\n", ends(a, b), x1, y, x2);
       label((x1 + x2) / 2, y - 6, format_rate(topology.link(l).capacity));
     }
   }
@@ -133,7 +138,7 @@ struct Picture {
         left = std::min(left, spots[gpu].x), right = std::max(right, spots[gpu].x + spots[gpu].width);
       const TopologyLink* link = link_between(topology, tree.gpus.front(), tree.nvswitch);
       for (const std::uint32_t gpu : tree.gpus)
-        line(middle(gpu), spots[gpu].y + kBoxHeight, middle(gpu), y + 34, *link);
+        line(middle(gpu), spots[gpu].y + kBoxHeight, middle(gpu), y + 34, *link, ends(gpu, tree.nvswitch));
       box({left, y + 34, right - left}, "nvsw",
           fmt::format("NVSwitch, {} from and to each GPU", format_rate(link->capacity)));
       return y + 34 + kBoxHeight;
@@ -147,9 +152,9 @@ struct Picture {
       if (spots[a].width <= 0 || spots[b].width <= 0) continue;
       const double depth = 18 + 0.16 * (middle(b) - middle(a)), bottom = spots[a].y + kBoxHeight;
       lines += fmt::format(
-          "<path class=\"nv\" d=\"M{:.1f} {:.1f}C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}\"><title>{}: "
+          "<path class=\"nv\" {} d=\"M{:.1f} {:.1f}C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}\"><title>{}: "
           "{}</title></path>\n",
-          middle(a), bottom, middle(a), bottom + depth, middle(b), bottom + depth, middle(b), bottom,
+          ends(a, b), middle(a), bottom, middle(a), bottom + depth, middle(b), bottom + depth, middle(b), bottom,
           to_string(topology.link(l).kind), format_rate(topology.link(l).capacity));
       if (tree.gpus.size() <= 4)
         label((middle(a) + middle(b)) / 2, bottom + depth * 0.75 + 14, format_rate(topology.link(l).capacity));
@@ -166,7 +171,8 @@ struct Picture {
       for (std::uint32_t l = 0; l < topology.num_links(); ++l)
         if (topology.source(l) == nic && topology.link(l).kind == LinkKind::Network) {
           sum += topology.link(l).capacity.value;
-          line(middle(nic), spots[nic].y + kBoxHeight, middle(nic), bar.y, topology.link(l));
+          line(middle(nic), spots[nic].y + kBoxHeight, middle(nic), bar.y, topology.link(l),
+               ends(nic, topology.target(l)));
         }
     box(bar, "leaf",
         fmt::format("network of {} machines, {} from each", topology.num_nodes, format_rate(BytesPerSec{sum})));
@@ -187,7 +193,7 @@ struct Picture {
         is_used |= class_of(topology.link(l).kind) == class_of(row.kind);
       if (!is_used) continue;
       lines += fmt::format("<path class=\"{}\" d=\"M{:.1f} {:.1f}h22\"/>\n", class_of(row.kind), x, y);
-      label(x + 28, y + 4, row.text, "start");
+      label(x + 28, y + 4, row.text, "rate start");
       x += 50 + 6.4 * double(std::string_view(row.text).size());
     }
   }
@@ -196,8 +202,10 @@ struct Picture {
 constexpr std::string_view kStyle =
     "<style>.gptopo text{font:12px system-ui,sans-serif;text-anchor:middle;fill:#1c2733}.gptopo "
     ".rate{font-size:10.5px;fill:#4a5866;"
-    "paint-order:stroke;stroke:#fff;stroke-width:3px}.gptopo .title{font-size:16px;font-weight:600;text-anchor:start}"
-    ".gptopo .sub{font-size:12px;text-anchor:start;fill:#4a5866}.gptopo rect{stroke:#5b6b7a;fill:#eef1f4}.gptopo .gpu "
+    "paint-order:stroke;stroke:#fff;stroke-width:3px}.gptopo .start{text-anchor:start}.gptopo "
+    ".title{font-size:16px;font-weight:600;text-anchor:start}"
+    ".gptopo .sub{font-size:12px;text-anchor:start;fill:#4a5866}.gptopo rect{stroke:#5b6b7a;fill:#eef1f4}.gptopo "
+    ".back{fill:#fff;stroke:none}.gptopo .gpu "
     "rect{fill:#d9ecd0;stroke:#4e8a34}"
     ".gptopo .nic rect{fill:#fbe6c8;stroke:#b7791f}.gptopo .mem rect{fill:#dfe7f7;stroke:#4666a8}.gptopo .nvsw "
     "rect{fill:#c4e3b6;stroke:#4e8a34}"
@@ -228,7 +236,7 @@ std::string topology_svg(const Topology& topology) {
              "width=\"{:.0f}\" height=\"{:.0f}\" role=\"img\">\n",
              width, height, width, height) +
          std::string(kStyle) +
-         fmt::format("<rect width=\"{:.0f}\" height=\"{:.0f}\" style=\"fill:#fff;stroke:none\"/>\n", width, height) +
+         fmt::format("<rect class=\"back\" width=\"{:.0f}\" height=\"{:.0f}\"/>\n", width, height) +
          fmt::format("<text class=\"title\" x=\"{:.0f}\" y=\"26\">{}</text>\n", kMargin, escaped(topology.title)) +
          fmt::format(
              "<text class=\"sub\" x=\"{:.0f}\" y=\"44\">{}rates of one direction, as transfers reach them{}</text>\n",

@@ -1,5 +1,7 @@
 #include "browser/plan_fixture.h"
 
+#include <fmt/format.h>
+
 namespace gpuplan::testing {
 namespace {
 
@@ -20,7 +22,8 @@ PlanRow row_of(const std::string& name, double hours, double dollars, Fit fit) {
   row.total = Seconds{3600 * hours};
   row.cost_usd = dollars;
   row.reason = "because of " + name;
-  row.command = "gpuplan estimate --model " + name + " --gpus 2xh100-sxm --strategy fsdp --micro-batch 4";
+  row.command =
+      "gpuplan estimate --model " + name + " --gpus 2xh100-sxm --strategy fsdp --rows " + fmt::format("{}", hours);
   StrategyEstimate& e = row.simulated.estimate;
   e.fit = fit;
   e.why_not_yes = fit == Fit::Tight ? "needs luck" : "";

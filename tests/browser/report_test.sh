@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Opens reports in a headless browser: the script must run to its end, draw, and say nothing on the console.
+# Opens pages of --html in a headless browser, from a file and without a network: each must show its answer, and say nothing on the console.
 # report_test.sh <sample_report>. Exit code 77: skipped.
 set -euo pipefail
 
@@ -35,85 +35,91 @@ value_of() {  # value_of <attribute>: the first on the page
   all=$(grep -o "data-$1=\"[^\"]*\"" "$folder/dom") && cut -d '"' -f 2 <<<"${all%%$'\n'*}"
 }
 
-check_page() {  # check_page <name> <spans on the page> <fewest rectangles>
-  local name=$1
-  open_page "$folder/$name.html" --dump-dom --window-size=1280,900 >"$folder/dom"
-  if grep 'CONSOLE' "$folder/log"; then fail "$name: the console is not silent"; fi
-  [[ $(value_of ready) == true ]] || fail "$name: the script did not reach its end"
-  [[ $(value_of spans) == "$2" ]] || fail "$name: $(value_of spans) spans on the page, expected $2"
-  (($(value_of drawn || echo 0) >= $3)) || fail "$name: $(value_of drawn) rectangles drawn, expected at least $3"
-  echo "$name: $(value_of spans) spans, $(value_of drawn) drawn, $(stat -c %s "$folder/$name.html") bytes"
+# use_page <name> <width>: opens the page as somebody who does what standard input says in JavaScript, and leaves what was seen in data-seen.
+use_page() {
+  { cat "$folder/$1.html"; echo '<script type="module">'; cat; cat <<'SCRIPT'
+document.documentElement.dataset.wide = document.documentElement.scrollWidth > innerWidth;
+if (document.title.startsWith("stolen")) document.documentElement.dataset.wide = "stolen";
+</script>
+SCRIPT
+  } >"$folder/used.html"
+  open_page "$folder/used.html" --dump-dom --window-size="$2",900 >"$folder/dom"
+  if grep 'CONSOLE' "$folder/log"; then fail "$1: the console is not silent"; fi
+  [[ $(value_of wide) == false ]] || fail "$1: wider than a window of $2, or a name was run as a script"
 }
 
 "$1" "$folder"
-check_page small 11 11
-check_page hostile 11 11
-if grep -q '<title>stolen' "$folder/dom"; then fail 'hostile: a name was run as a script'; fi
-large=$(grep -o '200,000 spans are drawn as [0-9,]*' "$folder/large.html" | grep -o '[0-9,]*$' | tr -d ,)
-check_page large "$large" 500
+
+# Somebody who points at the first span, at a gap, zooms to the end of the step, and looks at the schedule and the memory.
+for name in small hostile large; do
+  for width in 1400 390; do
+    use_page "$name" $width <<'SCRIPT'
+const seen = [], frame = () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+await frame();
+const canvasOf = id => document.getElementById(id)?.parentElement.querySelector("canvas");
+const point = (id, share, y) => {
+  const canvas = canvasOf(id);
+  if (!canvas) return "no canvas";
+  const place = canvas.getBoundingClientRect(), left = place.width < 560 ? 76 : 128;
+  canvas.dispatchEvent(new PointerEvent("pointermove", {pointerId: 1, clientX: place.left + left + share * (place.width - left - 8), clientY: place.top + y}));
+  const told = document.getElementById(id).parentElement.querySelector(".told").textContent.trim();
+  return told || "nothing";
+};
+const isDrawn = id => {
+  const canvas = canvasOf(id);
+  return Boolean(canvas) && canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some(value => value > 0);
+};
+seen.push(point("timeline", 0.1, 30), point("timeline", 0.42, 30));
+const moves = canvasOf("timeline").closest(".timeline");
+for (let i = 0; i < 6; ++i) moves.dispatchEvent(new KeyboardEvent("keydown", {key: "+"}));
+for (let i = 0; i < 99; ++i) moves.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight"}));
+await frame();
+seen.push(point("timeline", 0.5, 30), point("schedule", 0.5, 10), point("over-step", 0.5, 100));
+moves.dispatchEvent(new KeyboardEvent("keydown", {key: "0"}));
+await frame();
+document.documentElement.dataset.drawn = ["timeline", "schedule", "over-step"].filter(isDrawn).join(" ");
+document.documentElement.dataset.seen = seen.join("; ").replaceAll('"', "'");
+SCRIPT
+    [[ $(value_of ready) == simulate ]] || fail "$name: no answer is shown"
+    if [[ $name != large ]]; then
+      [[ $(value_of drawn) == 'timeline schedule over-step' ]] || fail "$name: drawn are $(value_of drawn)"
+    fi
+    if [[ $name == small ]]; then
+      seen=$(value_of seen)
+      [[ $seen == 'GPU 0 (stage 0), compute: forward layer 0, '*'; nothing; GPU 0 (stage 0), compute: backward layer 0, '*'Stage 0: backward of micro-batch 0, '*'weights '* ]] ||
+        fail "small: seen was $seen"
+    fi
+  done
+  echo "$name: $(stat -c %s "$folder/$name.html") bytes"
+done
+grep -q '200,000 spans are drawn as' "$folder/large.html" || fail 'large: nobody says that spans are merged'
 (($(stat -c %s "$folder/large.html") < 2000000)) || fail 'large: more than 2 MB'
 
-# A user who points at the first span, zooms to it, follows the critical path, and prints; what happened is left in the title.
-{ cat "$folder/small.html"; cat <<'SCRIPT'
-<script>
-const canvas = document.querySelector("#timeline canvas"), place = canvas.getBoundingClientRect(), seen = [];
-const point = x => {
-  canvas.dispatchEvent(new PointerEvent("pointermove", {pointerId: 1, clientX: place.left + x, clientY: place.top + 36}));
-  const tip = document.getElementById("tip");
-  seen.push(tip.style.display === "block" ? tip.textContent.split("\n")[0] : "nothing");
-};
-point(150);                                           // the first 20 of 100 ms
-point(600);                                           // GPU 0 waits
-for (let i = 0; i < 6; ++i) canvas.dispatchEvent(new KeyboardEvent("keydown", {key: "+"}));
-for (let i = 0; i < 99; ++i) canvas.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight"}));
-point(600);                                           // the end of the step, enlarged
-document.getElementById("zoom-all").click();
-document.getElementById("show-critical").click();
-canvas.dispatchEvent(new WheelEvent("wheel", {ctrlKey: true, deltaY: -100, clientX: place.left + 300, cancelable: true}));
-dispatchEvent(new Event("beforeprint"));
-dispatchEvent(new Event("afterprint"));
-document.title = seen.join("; ");
-</script>
-SCRIPT
-} >"$folder/used.html"
-open_page "$folder/used.html" --dump-dom --window-size=1280,900 >"$folder/dom"
-if grep 'CONSOLE' "$folder/log"; then fail 'used: the console is not silent'; fi
-title=$(grep -o '<title>[^<]*' "$folder/dom")
-title=${title%%$'\n'*}
-[[ $title == '<title>forward layer 0; nothing; backward layer 0' ]] || fail "used: pointed at $title"
-
-open_page "$folder/small.html" --screenshot="$folder/small.png" --window-size=400,900 >/dev/null || fail 'no screenshot'
-(($(stat -c %s "$folder/small.png") > 10000)) || fail 'the screenshot is empty'
-
-# The page of plans: a user walks through the points with the keyboard, points at one, and copies a command.
+# Somebody who walks to a plan with the keyboard and points at another one.
 for name in plan hostile_plan; do
-  { cat "$folder/$name.html"; cat <<'SCRIPT'
-<script>
-const points = [...document.querySelectorAll(".frontier a")], tip = document.getElementById("tip"), walked = [];
-const look = () => walked.push((document.activeElement.getAttribute("href") || "none") + (tip.style.display === "block" ? " shown" : " hidden"));
-const focused = () => { document.activeElement.dispatchEvent(new FocusEvent("focus")); look(); };  // a window in the back gets none
-points[0].focus(); focused();
-points[0].dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true})); focused();
-document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key: "Escape", bubbles: true}));
-points[1].dispatchEvent(new FocusEvent("blur"));
-walked.push(tip.style.display === "block" ? "shown" : "hidden");
-points[2].dispatchEvent(new PointerEvent("pointerenter"));
-walked.push(document.querySelectorAll(".plans .pointed").length + " marked");
-document.querySelector(".command button").click();
-if (document.title.startsWith("stolen")) walked.push("stolen");
-document.documentElement.dataset.walked = walked.join("; ");
-document.documentElement.dataset.wide = document.documentElement.scrollWidth > innerWidth;
-</script>
-SCRIPT
-  } >"$folder/used_$name.html"
   for width in 1400 390; do
-    open_page "$folder/used_$name.html" --dump-dom --window-size=$width,900 >"$folder/dom"
-    if grep 'CONSOLE' "$folder/log"; then fail "$name: the console is not silent"; fi
-    [[ $(value_of ready) == true && $(value_of plans) == 3 ]] || fail "$name: the script did not reach its end"
-    [[ $(value_of walked) == '#plan-3 shown; #plan-2 shown; hidden; 1 marked' ]] || fail "$name: walked $(value_of walked)"
-    [[ $(value_of wide) == false ]] || fail "$name: wider than a window of $width"
+    use_page "$name" $width <<'SCRIPT'
+const points = [...document.querySelectorAll("circle.plan")], told = () => document.querySelector(".chosen pre").textContent;
+const first = told();
+points[1].dispatchEvent(new FocusEvent("focus"));
+const second = told();
+points[2].dispatchEvent(new PointerEvent("mouseenter"));
+document.documentElement.dataset.seen = [points.length, first === second, told() === second].join(" ");
+SCRIPT
+    [[ $(value_of ready) == plan ]] || fail "$name: no answer is shown"
+    [[ $(value_of seen) == '3 false false' || $(value_of seen) == '3 true true' ]] || fail "$name: walked $(value_of seen)"
   done
 done
-open_page "$folder/plan.html" --screenshot="$folder/plan.png" --window-size=390,900 >/dev/null || fail 'no screenshot'
-(($(stat -c %s "$folder/plan.png") > 10000)) || fail 'the screenshot of the plans is empty'
+
+use_page estimate 390 <<'SCRIPT'
+const verdict = () => document.getElementById("verdict").textContent, before = verdict();
+document.querySelectorAll(".cards button")[1].click();
+document.documentElement.dataset.seen = [before !== verdict(), document.querySelectorAll("button").length > 2].join(" ");
+SCRIPT
+[[ $(value_of ready) == estimate && $(value_of seen) == 'true true' ]] || fail "estimate: another strategy is not shown: $(value_of seen)"
+
+for name in small plan estimate; do
+  open_page "$folder/$name.html" --screenshot="$folder/$name.png" --window-size=400,900 >/dev/null || fail "$name: no screenshot"
+  (($(stat -c %s "$folder/$name.png") > 10000)) || fail "$name: the screenshot is empty"
+done
 [[ $failed == no ]]

@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "browser/plan_fixture.h"
 #include "golden/simulation_fixture.h"
+#include "planner/asked.h"
 #include "report/html/reports.h"
 
 int main(int argc, char** argv) {
@@ -20,5 +21,9 @@ int main(int argc, char** argv) {
   write_file_atomically(folder / "plan.html", plan_report(testing::small_plan("llama")));
   write_file_atomically(folder / "hostile_plan.html",
                         plan_report(testing::small_plan("</script><script>document.title='stolen'</script>\"'&<b>")));
+  EstimateAnswer estimated{.request = test::asked("llama3-8b", "4xA6000"), .result = {}, .explanation = {}, .rows = {}};
+  estimated.result = estimate(estimated.request);
+  estimated.shown = strategy_in_focus(estimated.result);
+  write_file_atomically(folder / "estimate.html", estimate_report(estimated, "gpuplan estimate --model llama3-8b"));
   return 0;
 }

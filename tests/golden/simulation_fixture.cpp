@@ -38,7 +38,7 @@ std::vector<Span> pipeline_spans() {
 }
 
 SimulatedRank stage(std::int64_t rank, std::int64_t compute, std::int64_t bubble) {
-  SimulatedRank r{.rank = rank, .name = fmt::format("GPU {} (stage {})", rank, rank)};
+  SimulatedRank r{.rank = rank, .stage = rank, .name = fmt::format("GPU {} (stage {})", rank, rank)};
   r.busy[std::size_t(StreamId::Compute)] = r.compute = ms(compute);
   r.busy[std::size_t(StreamId::Send)] = r.busy[std::size_t(StreamId::Recv)] = ms(5);
   r.resident = ms(compute + 10);
@@ -46,8 +46,14 @@ SimulatedRank stage(std::int64_t rank, std::int64_t compute, std::int64_t bubble
   r.bubble = ms(bubble);
   r.idle = ms(100 - compute - 10 - bubble);
   r.sent = kMessage;
-  r.memory = {
-      {ms(0), {4'000'000'000}}, {ms(20), {9'000'000'000}}, {ms(80), {12'000'000'000}}, {ms(100), {4'000'000'000}}};
+  constexpr std::int64_t kWeights = 3'000'000'000;
+  for (const auto& [time, live] :
+       {std::pair{0, 4'000'000'000}, {20, 9'000'000'000}, {80, 12'000'000'000}, {100, 4'000'000'000}}) {
+    MemoryPoint point{.time = ms(time), .live = {live}};
+    point.by_category[std::size_t(Category::Weights)] = {kWeights};
+    point.by_category[std::size_t(Category::Activations)] = {live - kWeights};
+    r.memory.push_back(point);
+  }
   r.peak = {12'000'000'000};
   return r;
 }

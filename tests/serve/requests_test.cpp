@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "report/html/page_files.h"
+
 using namespace gpuplan;
 
 namespace {
@@ -73,6 +75,40 @@ TEST_CASE("arguments in the address are decoded, and refused where they are not 
     CHECK_MESSAGE(status_of(request("GET", std::string("/api/answer?") + query)) == 400, query);
   CHECK(status_of(request("DELETE", "/api/answer")) == 405);
   CHECK(status_of(request("POST", "/")) == 404);
+}
+
+TEST_CASE("flags of a command stand in the address, or in a body beside files") {
+  const auto json_of = [](const HttpRequest& asked) { return std::get<HttpQuestion>(reply_to(asked, kCallers)).json; };
+  CHECK(json_of(request("GET", "/api/estimate?model=llama3-8b&lora=r%3D8&gpus=4xA6000&explain&fp8=false")) ==
+        R"({"arguments":["estimate","--model=llama3-8b","--lora=r=8","--gpus=4xA6000","--explain","--json"]})");
+  HttpRequest body = request("POST", "/api/estimate");
+  body.content_type = "application/json";
+  body.body = R"({"model": "config.json", "micro-batch": 2, "lora": true, "files": {"config.json": "{}"}})";
+  CHECK(
+      json_of(body) ==
+      R"({"arguments":["estimate","--lora","--micro-batch=2","--model=config.json","--json"],"files":{"config.json":"{}"}})");
+  CHECK(json_of(request("GET", "/api/openapi.json")) == R"({"arguments":["completion","openapi"]})");
+  for (const char* target :
+       {"/api/estimate?--model=x", "/api/estimate?=x", "/api/estimate?a%00=x", "/api/estimate?model=%"})
+    CHECK_MESSAGE(status_of(request("GET", target)) == 400, target);
+  for (const char* target : {"/api/", "/api/../etc", "/api/Estimate", "/api/estimate/x"})
+    CHECK_MESSAGE(status_of(request("GET", target)) == 404, target);
+  for (const char* text : {"[]", "{\"model\": null}", "{\"model\": [1]}", "{\"--model\": \"x\"}", "nonsense"}) {
+    body.body = text;
+    CHECK_MESSAGE(status_of(body) == 400, text);
+  }
+}
+
+TEST_CASE("a command's output is the reply: 200 for yes and no, 400 for wrong input") {
+  const auto status = [](const char* answer) { return output_reply(answer).status; };
+  CHECK(status(R"({"code": 0, "out": "{}", "err": "", "written": {}})") == 200);
+  CHECK(status(R"({"code": 1, "out": "{}", "err": "", "written": {}})") == 200);
+  CHECK(output_reply(R"({"code": 1, "out": "{}", "err": ""})").type == "application/json");
+  CHECK(output_reply(R"({"code": 2, "out": "", "err": "what"})").body == "what");
+  CHECK(status(R"({"code": 2, "out": "", "err": "what"})") == 400);
+  CHECK(status(R"({"code": 3, "out": "", "err": "what"})") == 503);
+  CHECK(status(R"({"code": 4, "out": "", "err": "what"})") == 500);
+  CHECK(status("nonsense") == 500);
 }
 
 TEST_CASE("with a token, only who has it is answered") {

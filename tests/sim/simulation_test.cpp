@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include <fmt/format.h>
@@ -110,6 +111,9 @@ TEST_CASE("memory over time has the peak of the memory replay and ends where it 
         CHECK(std::is_sorted(rank.memory.begin(), rank.memory.end(),
                              [](const MemoryPoint& a, const MemoryPoint& b) { return a.time < b.time; }));
         CHECK(rank.memory.back().time <= s.step);
+        CHECK(std::ranges::all_of(rank.memory, [](const MemoryPoint& p) {
+          return std::accumulate(p.by_category.begin(), p.by_category.end(), Bytes{}) == p.live;
+        }));
       }
     }
   }

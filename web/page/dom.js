@@ -69,6 +69,29 @@ export function styled(element, styles) {
   return element;
 }
 
+/** @param {string} label @param {string} value @param {string} [note] */
+export function figure(label, value, note = '') {
+  return el('div.figure', {}, el('dt', {}, label), el('dd', {}, value, note && el('small', {}, note)));
+}
+
+/** @param {[string, string][]} facts names and what they are */
+export function definitions(facts) {
+  return el('dl.facts', {}, facts.map(([name, text]) => el('div', {}, el('dt', {}, name), el('dd', {}, text))));
+}
+
+/**
+ * A table under its title, the first column as headings of the rows; nothing without rows. A row of two cells spans the others.
+ * @param {string} title @param {string[]} titles of the columns @param {string[][]} rows @param {string} [label] where no title is shown @param {string} [kind] a class
+ */
+export function tablePart(title, titles, rows, label = title, kind = 'numbers') {
+  if (!rows.length) return null;
+  const name = label || title;
+  return el('section', {}, title && el('h3', {}, title), el('div.wide', {tabindex: '0', role: 'region', 'aria-label': name}, el(`table.${kind}`, {},
+    el('thead', {}, el('tr', {}, titles.map(text => el('th', {scope: 'col'}, text)))),
+    el('tbody', {}, rows.map(([first, ...cells]) => el('tr', {}, el('th', {scope: 'row'}, first),
+      cells.map(text => el('td', {colspan: cells.length === 1 && titles.length > 2 ? titles.length - 1 : null}, text))))))));
+}
+
 /** Offers a file to save. @param {string} name @param {string} content */
 export function download(name, content) {
   const address = URL.createObjectURL(new Blob([content], {type: 'application/octet-stream'}));

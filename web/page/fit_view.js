@@ -1,7 +1,7 @@
 // Does it fit: the verdict, a card per strategy, the memory by category, what would be better. All of it from the JSON
 // of `gpuplan estimate`.
-import {bytes, chance, count, dollars, gib, percent, secondsRange, words} from './format.js';
-import {el, styled} from './dom.js';
+import {bytes, chance, count, dollars, gib, percent, seconds, secondsRange, words} from './format.js';
+import {el, figure, styled, tablePart} from './dom.js';
 
 /** Rows of docs/schemas/estimate.schema.json, as far as the page reads them. @typedef {any} Row @typedef {any} Estimate */
 
@@ -34,17 +34,14 @@ export function verdictSentence(answer, row) {
   return `${answer.model.name} on ${gpus}${method} ${verdict.word}: its memory suffices with a probability of ${chance(row.probability)}`;
 }
 
-/** @param {string} label @param {string} value @param {string} [note] */
-function figure(label, value, note = '') {
-  return el('div.figure', {}, el('dt', {}, label), el('dd', {}, value, note && el('small', {}, note)));
-}
+/** Takes flags into the question; null on a page without the program. @typedef {((flags: string) => void) | null} Apply */
 
-/** Settings that nobody gave: without them the verdict would be another one. @param {Estimate} answer @param {(flags: string) => void} apply */
+/** Settings that nobody gave: without them the verdict would be another one. @param {Estimate} answer @param {Apply} apply */
 function chosenPart(answer, apply) {
   const flags = answer.chosen?.flags ?? [];
   if (!flags.length) return null;
   return el('p.chosen-flags', {}, 'With what the program chose: ', el('code', {}, flags.join(' ')), ' ',
-            el('button', {type: 'button', onclick: () => apply(flags.join(' '))}, 'Keep it'));
+            apply && el('button', {type: 'button', onclick: () => apply(flags.join(' '))}, 'Keep it'));
 }
 
 /** @param {string} text */
@@ -52,8 +49,8 @@ function sentence(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** @param {Estimate} answer @param {Row} row @param {(flags: string) => void} apply */
-export function verdictPart(answer, row, apply) {
+/** @param {Estimate} answer @param {Row} row @param {Apply} [apply] */
+export function verdictPart(answer, row, apply = null) {
   const verdict = verdictOf(row);
   const figures = [figure('Memory of a GPU', `${gib(row.process_bytes)} GiB (${gib(row.peak_bytes_low)}–${gib(row.peak_bytes_high)})`,
                           `of ${gib(row.usable_bytes)} GiB that can be used`)];
@@ -120,25 +117,33 @@ export function strategiesPart(answer, shown, choose) {
 
 /** @param {Row} row */
 export function memoryPart(row) {
-  const parts = Object.entries(row.memory_bytes).filter(([, size]) => size > 0);
-  const total = parts.reduce((sum, [, size]) => sum + size, 0);
-  const stack = el('div.stack', {'aria-hidden': 'true'}, parts.map(([, size], i) =>
-    styled(el(`span.part${i % 12}`), {width: `${(100 * size / total).toFixed(3)}%`})));
+  const parts = Object.entries(row.memory_bytes).map(([name, size], i) => ({name, size, swatch: `part${i % 12}`})).filter(({size}) => size > 0);
+  const total = parts.reduce((sum, {size}) => sum + size, 0);
+  const stack = el('div.stack', {'aria-hidden': 'true'}, parts.map(({size, swatch}) =>
+    styled(el(`span.${swatch}`), {width: `${(100 * size / total).toFixed(3)}%`})));
   return el('section', {'aria-labelledby': 'memory'}, el('h3', {id: 'memory'}, `Memory of a GPU with ${row.name}`),
             el('p.hint', {}, `At its fullest: ${row.peak_instant ?? 'training'}.`), stack,
             el('table.legend', {}, el('caption.unseen', {}, 'Memory by category'),
-               el('tbody', {}, parts.map(([name, size], i) => el('tr', {},
-                 el('th', {scope: 'row'}, el(`span.swatch.part${i % 12}`, {'aria-hidden': 'true'}), words(name)),
-                 el('td', {}, bytes(size)), el('td', {}, percent(size / total)))))));
+               el('tbody', {}, parts.map(({name, size, swatch}) => el('tr', {},
+                 el('th', {scope: 'row'}, el(`span.swatch.${swatch}`, {'aria-hidden': 'true'}), words(name)),
+                 el('td', {}, bytes(size)), el('td', {}, percent(size / total)))))),
+            phasesPart(row));
 }
 
-/** @param {Estimate} answer @param {Row} shown @param {(flags: string) => void} apply */
-export function betterPart(answer, shown, apply) {
+/** What a step is made of where a method compares answers or generates them. @param {Row} row */
+function phasesPart(row) {
+  return tablePart('Phases of a step', ['phase', 'time', 'its own model', 'at most alive'], (row.phases ?? []).map((/** @type {any} */ phase) =>
+    [phase.name + (phase.is_before_training ? ' (once, before training)' : ''), seconds(phase.seconds), phase.resident_bytes ? bytes(phase.resident_bytes) : '–',
+     phase.tensors_bytes ? bytes(phase.tensors_bytes) : '–']));
+}
+
+/** @param {Estimate} answer @param {Row} shown @param {Apply} [apply] */
+export function betterPart(answer, shown, apply = null) {
   const advice = answer.recommended?.advice ?? [];
   if (!answer.better?.length && !advice.length) return null;
   return el('section', {'aria-labelledby': 'better'}, el('h3', {id: 'better'}, 'What would be better'),
             el('ul.hints', {}, (answer.better ?? []).map((/** @type {any} */ hint) => el('li', {},
-              el('button', {type: 'button', onclick: () => apply(hint.flags)}, 'Apply'),
+              apply && el('button', {type: 'button', onclick: () => apply(hint.flags)}, 'Apply'),
               el('span', {}, el('code', {}, hint.flags), ` ${hint.strategy}, ${verdictOf(hint).word} (${chance(hint.probability)}), ` +
                 `${gib(hint.process_bytes)} GiB, ${count(hint.tokens_per_second)} tokens/s` +
                 (hint.cost_usd ? `, ${dollars(hint.cost_usd)}` : '')))),

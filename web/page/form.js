@@ -1,5 +1,6 @@
 // The form: one control per field of the state. What can be chosen comes from the program's own listing of its flags.
 import {el} from './dom.js';
+import {keyOfFlag} from './state.js';
 
 /** @typedef {import('./state.js').State} State */
 /** @typedef {{name: string, help: string, values: string[]}} Flag */
@@ -12,6 +13,13 @@ export class Listing {
     this.commands = new Map(read.commands.map((/** @type {any} */ command) =>
       [command.name, new Map(command.flags.map((/** @type {any} */ flag) => [flag.name, flag]))]));
     this.machines = new Set(this.values('estimate', '--cluster'));
+    /** @type {{name: string, title: string, flags: string[]}[]} */
+    this.methods = read.methods;
+  }
+  /** Flags of other methods, which mean nothing for this one. @param {string} name @returns {string[]} */
+  otherFlags(name) {
+    const own = this.methods.find(method => method.name === name)?.flags ?? [];
+    return [...new Set(this.methods.flatMap(method => method.flags))].filter(flag => !own.includes(flag));
   }
   /** @param {string} command @param {string} flag @returns {string[]} */
   values(command, flag) {
@@ -23,7 +31,7 @@ export class Listing {
   }
 }
 
-/** @typedef {{state: State, listing: Listing, change: (key: string, value: string) => void}} Form */
+/** @typedef {{state: State, listing: Listing, isOpen: boolean, change: (key: string, value: string) => void}} Form */
 
 /** @param {string} label @param {HTMLElement} control @param {string} [help] */
 function labelled(label, control, help = '') {
@@ -70,10 +78,34 @@ function modelFields(form) {
              el('button', {type: 'button', onclick: () => form.change('config', '')}, 'Use a name instead'))];
 }
 
+/** What the model is trained for. @param {Form} form */
+function purposeField(form) {
+  const [usual, ...others] = form.listing.methods;
+  return labelled('Trained for', el('select', {name: 'for', onchange: (/** @type {any} */ event) => form.change('for', event.target.value)},
+    el('option', {value: ''}, usual.title),
+    others.map(method => el('option', {value: method.name, selected: method.name === form.state.for}, method.title))), form.listing.help('--method'));
+}
+
+/** Names of fields; a flag without one here is shown as itself. @type {Record<string, [string, string]>} */
+const kMethodFields = {
+  '--ref': ['Reference', ''], '--teacher': ['Teacher', 'a model'], '--critic': ['Critic', 'the model once more'], '--reward-model': ['Reward model', 'the trainer\'s'],
+  '--generations': ['Answers to a prompt', 'the trainer\'s'], '--prompt-len': ['Tokens of a prompt', '512'], '--completion-len': ['Tokens of an answer', '400,1024'],
+  '--rollout-engine': ['Engine', 'vllm:util=0.3'], '--updates': ['Updates', '1'], '--iterations': ['Iterations', '1'], '--reward-time': ['Judging takes', '0s'],
+};
+
+/** The fields of the method that is chosen. @param {Form} form @returns {(HTMLElement | null)[]} */
+function methodFields(form) {
+  const method = form.listing.methods.find(one => one.name === form.state.for);
+  return (method?.flags ?? []).map(flag => {
+    const key = keyOfFlag(flag), [label, placeholder] = kMethodFields[flag] ?? [flag, ''];
+    if (!key) return null;
+    return form.listing.values('estimate', flag).length && !placeholder ? choice(form, key, label, flag, 'as usual') : text(form, key, label, {placeholder}, form.listing.help(flag));
+  });
+}
+
 /** @param {Form} form */
 function furtherFields(form) {
-  return el('details', {}, el('summary', {}, 'More'), el('div.fields', {},
-    choice(form, 'for', 'Trained for', '--method', 'sft'),
+  return el('details', {open: form.isOpen}, el('summary', {}, 'More'), el('div.fields', {},
     text(form, 'accum', 'Gradient accumulation', {inputmode: 'numeric', placeholder: '1'}, form.listing.help('--grad-accum')),
     text(form, 'epochs', 'Epochs', {inputmode: 'decimal', placeholder: '1'}, form.listing.help('--epochs')),
     text(form, 'versions', 'Versions', {placeholder: 'transformers=4.57'}, form.listing.help('--versions')),
@@ -94,6 +126,7 @@ export function formParts(form, view) {
   return [...lists, el('div.fields', {}, modelFields(form), methodField(form),
     form.state.method === 'full' ? null : text(form, 'rank', 'Rank', {inputmode: 'numeric', placeholder: '8'}, 'r of the adapters'),
     view === 'rent' ? wishes : cards,
+    purposeField(form), methodFields(form),
     choice(form, 'framework', 'Trainer', '--framework', 'none'),
     text(form, 'seq', 'Sequence length', {inputmode: 'numeric', placeholder: '2048'}, form.listing.help('--seq-len')),
     view === 'rent' ? null : text(form, 'batch', 'Micro batch', {inputmode: 'numeric', placeholder: '1'}, form.listing.help('--micro-batch')),

@@ -5,7 +5,7 @@ import {filesIn, fixParts, isModelConfig} from './file_view.js';
 import {assumptionsPart, betterPart, memoryPart, shownRow, strategiesPart, verdictPart, verdictSentence} from './fit_view.js';
 import {formParts, Listing} from './form.js';
 import {planParts} from './plan_view.js';
-import {cardArguments, commandOf, filesOf, readState, trainingArguments, withFlags, writeState} from './state.js';
+import {cardArguments, commandOf, filesOf, keyOfFlag, readState, trainingArguments, withFlags, writeState} from './state.js';
 import {stepParts} from './step_view.js';
 
 /** @typedef {import('./state.js').State} State */
@@ -40,7 +40,9 @@ function become(next, again = false) {
 
 /** @param {string} key @param {string} value */
 function change(key, value) {
-  become({...state, [key]: value}, ['method', 'config'].includes(key));
+  const next = {...state, [key]: value};
+  if (key === 'for') listing?.otherFlags(value).forEach(flag => { next[keyOfFlag(flag) ?? ''] = ''; });
+  become(next, ['method', 'config', 'for'].includes(key));
 }
 
 function drawViews() {
@@ -52,7 +54,8 @@ function drawViews() {
 function drawForm() {
   if (!listing) return;
   const focused = document.activeElement?.id;
-  put(byId('form'), formParts({state, listing, change}, state.view));
+  const isOpen = document.querySelector('#form details')?.hasAttribute('open') ?? false;
+  put(byId('form'), formParts({state, listing, change, isOpen}, state.view));
   if (focused) document.getElementById(focused)?.focus();
 }
 
@@ -149,11 +152,16 @@ function unlessRefused(answer, show) {
   return answer.code > 1 || !answer.out ? [refusal(answer.err)] : show();
 }
 
+/** What a page of the program holds: more than --json, as the drawings need. @param {string} page */
+function dataOf(page) {
+  return JSON.parse(new DOMParser().parseFromString(page, 'text/html').getElementById('data')?.textContent ?? '');
+}
+
 function answerStep() {
   const words = ['simulate', ...cardArguments(state, machines()), ...trainingArguments(state)];
   offer('Simulate a step', 'Simulating…', async () => {
-    const answer = await slow.ask(question([...words, '--json', '--trace', 'trace.json']));
-    return unlessRefused(answer, () => [...stepParts(JSON.parse(answer.out), answer.written['trace.json'] ?? ''), copyButtons(words)]);
+    const answer = await slow.ask(question([...words, '--json', '--html', 'step.html']));
+    return unlessRefused(answer, () => [...stepParts(dataOf(answer.written['step.html'])), copyButtons(words)]);
   });
 }
 

@@ -1,6 +1,6 @@
 // Draws what to rent: the frontier of `gpuplan plan` as a chart of time and cost that one can point at, and as a table.
-import {chance, dollars, gib, seconds} from './format.js';
-import {el, svg} from './dom.js';
+import {bytes, chance, digits, dollars, gib, seconds} from './format.js';
+import {el, svg, tablePart} from './dom.js';
 
 /** @typedef {any} Plan @typedef {any} Planned docs/schemas/plan.schema.json */
 
@@ -36,21 +36,24 @@ function logScale(values, begin, end) {
   return {low, high, place};
 }
 
-/** @param {Plan[]} plans @param {(plan: Plan) => void} choose @param {Plan | null} best */
+/** By time and cost; on own GPUs, which cost nothing here, by time and memory. @param {Plan[]} plans @param {(plan: Plan) => void} choose @param {Plan | null} best */
 function chart(plans, choose, best) {
+  const hasCosts = plans.every(plan => plan.cost_usd > 0);
+  const heightOf = (/** @type {Plan} */ plan) => hasCosts ? plan.cost_usd : plan.process_bytes;
+  const heightWords = (/** @type {number} */ value) => hasCosts ? dollars(value) : bytes(value);
   const x = logScale(plans.map(plan => plan.training_seconds), kLeft, kWidth - kRight);
-  const y = logScale(plans.map(plan => plan.cost_usd), kHeight - kBottom, kTop);
+  const y = logScale(plans.map(heightOf), kHeight - kBottom, kTop);
   const same = (/** @type {Plan} */ plan) => best && plan.command === best.command;
   const hours = ticks(x.low / 3600, x.high / 3600).map(value => value * 3600);
-  return svg('svg.chart', {viewBox: `0 0 ${kWidth} ${kHeight}`, role: 'group', 'aria-label': 'Plans by time and cost'},
+  return svg('svg.chart', {viewBox: `0 0 ${kWidth} ${kHeight}`, role: 'group', 'aria-label': `Plans by time and ${hasCosts ? 'cost' : 'memory'}`},
              hours.map(value => svg('g', {}, svg('line.grid', {x1: x.place(value), x2: x.place(value), y1: kTop, y2: kHeight - kBottom}),
                svg('text.tick', {x: x.place(value), y: kHeight - kBottom + 16, 'text-anchor': 'middle'}, seconds(value)))),
              ticks(y.low, y.high).map(value => svg('g', {}, svg('line.grid', {x1: kLeft, x2: kWidth - kRight, y1: y.place(value), y2: y.place(value)}),
-               svg('text.tick', {x: kLeft - 6, y: y.place(value) + 4, 'text-anchor': 'end'}, dollars(value)))),
+               svg('text.tick', {x: kLeft - 6, y: y.place(value) + 4, 'text-anchor': 'end'}, heightWords(value)))),
              svg('text.tick', {x: (kLeft + kWidth) / 2, y: kHeight - 4, 'text-anchor': 'middle'}, 'time of the training'),
              plans.map(plan => svg(`circle.plan${same(plan) ? '.best' : ''}`, {
-               cx: x.place(plan.training_seconds), cy: y.place(plan.cost_usd), r: same(plan) ? 9 : 6, tabindex: 0, role: 'button',
-               'aria-label': `${nameOf(plan)}: ${seconds(plan.training_seconds)}, ${dollars(plan.cost_usd)}`,
+               cx: x.place(plan.training_seconds), cy: y.place(heightOf(plan)), r: same(plan) ? 9 : 6, tabindex: 0, role: 'button',
+               'aria-label': `${nameOf(plan)}: ${seconds(plan.training_seconds)}, ${heightWords(heightOf(plan))}`,
                onclick: () => choose(plan), onfocus: () => choose(plan), onmouseenter: () => choose(plan)},
                svg('title', {}, nameOf(plan)))));
 }
@@ -77,6 +80,13 @@ function table(title, plans, choose) {
       el('td', {}, memoryOf(plan)), el('td', {}, chance(plan.probability))))))));
 }
 
+/** What each change of the first plan is worth. @param {any[]} knobs */
+function knobsPart(knobs) {
+  const signed = (/** @type {number} */ size) => (size < 0 ? '−' : '+') + bytes(Math.abs(size));
+  return tablePart('What each change of it is worth', ['change', 'fits', 'time', 'memory of a GPU', 'cost'], knobs.map(knob =>
+    [knob.change, knob.fits, knob.time_ratio ? `${digits(knob.time_ratio)} ×` : '–', knob.memory_bytes ? signed(knob.memory_bytes) : '–', knob.cost_usd ? dollars(knob.cost_usd) : '–']));
+}
+
 /** @param {Planned} answer @param {(command: string) => void} copyCommand @returns {Node[]} */
 export function planParts(answer, copyCommand) {
   /** @type {Plan[]} */
@@ -84,13 +94,15 @@ export function planParts(answer, copyCommand) {
   if (answer.recommended && !plans.some(plan => plan.command === answer.recommended.command)) plans.unshift(answer.recommended);
   const details = el('div.chosen', {'aria-live': 'polite'});
   const choose = (/** @type {Plan} */ plan) => details.replaceChildren(.../** @type {Node[]} */ (planDetails(plan, copyCommand).filter(Boolean)));
-  const drawn = plans.filter(plan => plan.cost_usd > 0 && plan.training_seconds > 0);
+  const drawn = plans.filter(plan => plan.training_seconds > 0);
   if (answer.recommended) choose(answer.recommended);
   return [el(`section.verdict.${answer.recommended ? 'good' : 'bad'}`, {'aria-labelledby': 'verdict'},
-             el('h2', {id: 'verdict'}, answer.recommended ? `Rent ${nameOf(answer.recommended)}` : 'No plan meets what you ask'),
-             el('p', {}, `${answer.searched.plans.toLocaleString('en-US')} plans searched`)),
+             el('h2', {id: 'verdict'}, answer.recommended ? `${answer.recommended.vendor ? 'Rent' : 'Use'} ${nameOf(answer.recommended)}` : 'No plan meets what you ask'),
+             el('p', {}, answer.answer), el('p.hint', {}, `${answer.searched.plans.toLocaleString('en-US')} plans searched`)),
           drawn.length > 1 ? chart(drawn, choose, answer.recommended) : null, details,
           table('Plans that nothing beats', plans, choose), table('Best of each kind of GPU', answer.by_gpu, choose),
           answer.would_do?.length ? el('section', {}, el('h3', {}, 'What would do'), el('ul', {}, answer.would_do.map((/** @type {any} */ row) =>
-            el('li', {}, `${row.change}: ${row.plan}`)))) : null].filter(part => part !== null);
+            el('li', {}, `${row.change}: ${row.plan}`)))) : null,
+          knobsPart(answer.knobs),
+          el('details', {}, el('summary', {}, 'Assumptions'), el('ul', {}, answer.assumptions.map((/** @type {string} */ line) => el('li', {}, line))))].filter(part => part !== null);
 }

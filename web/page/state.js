@@ -16,6 +16,19 @@ export const kFields = [
   {key: 'method', usual: 'lora'},
   {key: 'rank', usual: '8'},
   {key: 'for', flag: '--method', usual: ''},
+  {key: 'ref', flag: '--ref', usual: ''},
+  {key: 'teacher', flag: '--teacher', usual: ''},
+  {key: 'critic', flag: '--critic', usual: ''},
+  {key: 'judge', flag: '--reward-model', usual: ''},
+  {key: 'answers', flag: '--generations', usual: ''},
+  {key: 'prompt', flag: '--prompt-len', usual: ''},
+  {key: 'completion', flag: '--completion-len', usual: ''},
+  {key: 'engine', flag: '--rollout-engine', usual: ''},
+  {key: 'updates', flag: '--updates', usual: ''},
+  {key: 'iterations', flag: '--iterations', usual: ''},
+  {key: 'judging', flag: '--reward-time', usual: ''},
+  {key: 'labels', flag: '--labels', usual: ''},
+  {key: 'texts', flag: '--texts-per-row', usual: ''},
   {key: 'framework', flag: '--framework', usual: ''},
   {key: 'versions', flag: '--versions', usual: ''},
   {key: 'seq', flag: '--seq-len', usual: ''},
@@ -33,6 +46,11 @@ export const kFields = [
 ];
 
 /** @typedef {Record<string, string>} State */
+
+/** The field of a flag. @param {string} flag @returns {string | undefined} its key */
+export function keyOfFlag(flag) {
+  return kFields.find(field => field.flag === flag)?.key;
+}
 
 /** @param {string} hash @returns {State} */
 export function readState(hash) {

@@ -1,151 +1,146 @@
-// The timeline of a simulated step: a canvas per GPU, one track per stream; wheel and drag, or keys, move and zoom.
-import {seconds} from './format.js';
-import {el} from './dom.js';
+// The timeline of a simulated step: what every stream of every GPU does when, the critical path, messages.
+import {describe, firstAfter, kIsCritical, kWaitsFirst, nameOfSpan, spanAt} from './step_data.js';
+import {el, put, styled} from './dom.js';
+import {isDark, movable, timeChart, zoomButtons} from './time_chart.js';
 
-/**
- * @typedef {{name: string, kind: string, begin: number, length: number}} Span times in seconds
- * @typedef {{name: string, spans: Span[]}} Track
- * @typedef {{name: string, tracks: Track[]}} Gpu
- */
+/** @typedef {import('./step_data.js').Step} Step @typedef {import('./step_data.js').Span} Span @typedef {import('./step_data.js').Track} Track */
+/** @typedef {import('./time_chart.js').View} View @typedef {import('./time_chart.js').Pen} Pen */
 
-/** @param {string} text a Chrome trace @returns {Gpu[]} */
-export function readTrace(text) {
-  const read = JSON.parse(text), events = Array.isArray(read) ? read : read.traceEvents;
-  /** @type {Map<number, {name: string, tracks: Map<number, Track>}>} */
-  const gpus = new Map();
-  const gpu = (/** @type {number} */ id) => {
-    if (!gpus.has(id)) gpus.set(id, {name: `GPU ${id}`, tracks: new Map()});
-    return /** @type {{name: string, tracks: Map<number, Track>}} */ (gpus.get(id));
-  };
-  const track = (/** @type {any} */ event) => {
-    const {tracks} = gpu(event.pid);
-    if (!tracks.has(event.tid)) tracks.set(event.tid, {name: String(event.tid), spans: []});
-    return /** @type {Track} */ (tracks.get(event.tid));
-  };
-  for (const event of events) {
-    if (event.ph === 'M' && event.name === 'process_name') gpu(event.pid).name = event.args.name;
-    else if (event.ph === 'M' && event.name === 'thread_name') track(event).name = event.args.name;
-    else if (event.ph === 'X')
-      track(event).spans.push({name: event.name, kind: event.cat, begin: event.ts * 1e-6, length: event.dur * 1e-6});
-  }
-  return [...gpus.values()].map(row => ({name: row.name, tracks: [...row.tracks.values()].filter(t => t.spans.length > 0)}));
-}
+const kLane = 20, kGap = 2, kTitle = 22, kMostMessages = 400, kFewGpus = 4;
 
-const kTrackHeight = 22, kNameWidth = 96, kAxis = 18;
+/** @typedef {{title: string, track: Track | null, y: number}} Row */
 
-/** Kinds of work get the colours of the style sheet in the order in which they appear. @param {Gpu[]} gpus @returns {Map<string, number>} */
-function kindsOf(gpus) {
-  const kinds = new Map();
-  for (const gpu of gpus)
-    for (const track of gpu.tracks)
-      for (const span of track.spans) if (!kinds.has(span.kind)) kinds.set(span.kind, kinds.size % 12);
-  return kinds;
-}
-
-/** @param {Gpu[]} gpus @param {number} length of the step @returns {HTMLElement} */
-export function timelinePart(gpus, length) {
-  const shown = gpus.slice(0, 4), kinds = kindsOf(shown);
-  const told = el('p.told', {'aria-live': 'polite'}, 'Point at a span; arrows move, + and − zoom, 0 shows all.');
-  const view = {begin: 0, end: length};
-  const drawings = shown.map(gpu => drawing(gpu, kinds, view, told));
-  const drawAll = () => drawings.forEach(one => one.draw());
-  const zoom = (/** @type {number} */ factor, /** @type {number} */ at) => {
-    const begin = at - (at - view.begin) * factor, end = at + (view.end - at) * factor;
-    view.begin = Math.max(0, begin);
-    view.end = Math.min(length, Math.max(end, view.begin + length * 1e-5));
-    drawAll();
-  };
-  const move = (/** @type {number} */ by) => {
-    const bounded = Math.max(-view.begin, Math.min(length - view.end, by));
-    view.begin += bounded;
-    view.end += bounded;
-    drawAll();
-  };
-  for (const one of drawings) listen(one, view, zoom, move);
-  const middle = () => (view.begin + view.end) / 2, width = () => view.end - view.begin;
-  /** @type {Record<string, () => void>} */
-  const keys = {ArrowLeft: () => move(-width() / 8), ArrowRight: () => move(width() / 8), '+': () => zoom(0.5, middle()),
-                '-': () => zoom(2, middle()), '0': () => zoom(1e9, middle())};
-  const part = el('section', {'aria-labelledby': 'timeline'}, el('h3', {id: 'timeline'}, 'Timeline'),
-                  el('ul.kinds', {}, [...kinds].map(([kind, color]) => el('li', {}, el(`span.swatch.part${color}`, {'aria-hidden': 'true'}), kind))),
-                  el('div.timeline', {tabindex: '0', role: 'application', 'aria-label': 'Timeline of the step',
-                                      onkeydown: (/** @type {KeyboardEvent} */ event) => {
-                                        if (!keys[event.key]) return;
-                                        event.preventDefault();
-                                        keys[event.key]();
-                                      }},
-                     drawings.map(one => el('figure', {}, el('figcaption', {}, one.name), one.canvas))),
-                  told, gpus.length > shown.length && el('p.hint', {}, `${gpus.length - shown.length} more GPUs are not drawn.`));
-  new ResizeObserver(drawAll).observe(part);
-  return part;
-}
-
-/** @param {Gpu} gpu @param {Map<string, number>} kinds @param {{begin: number, end: number}} view @param {HTMLElement} told */
-function drawing(gpu, kinds, view, told) {
-  const canvas = /** @type {HTMLCanvasElement} */ (el('canvas', {'aria-hidden': 'true'}));
-  canvas.style.height = `${gpu.tracks.length * kTrackHeight + kAxis}px`;
-  const width = () => canvas.clientWidth - kNameWidth;
-  const place = (/** @type {number} */ time) => kNameWidth + (time - view.begin) / (view.end - view.begin) * width();
-
-  function draw() {
-    const scale = window.devicePixelRatio || 1, style = getComputedStyle(canvas);
-    if (!canvas.clientWidth) return;
-    canvas.width = canvas.clientWidth * scale;
-    canvas.height = canvas.clientHeight * scale;
-    const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d'));
-    pen.scale(scale, scale);
-    pen.font = '12px system-ui, sans-serif';
-    pen.textBaseline = 'middle';
-    const color = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
-    gpu.tracks.forEach((track, i) => {
-      const top = i * kTrackHeight;
-      for (const span of track.spans) {
-        const left = Math.max(kNameWidth, place(span.begin)), right = Math.min(canvas.clientWidth, place(span.begin + span.length));
-        if (right <= kNameWidth || left >= canvas.clientWidth) continue;
-        pen.fillStyle = color(`--part${kinds.get(span.kind)}`);
-        pen.fillRect(left, top + 2, Math.max(0.5, right - left - (right - left > 3 ? 0.5 : 0)), kTrackHeight - 4);
-      }
-      pen.fillStyle = color('--text');
-      pen.fillText(track.name, 0, top + kTrackHeight / 2, kNameWidth - 6);
-    });
-    pen.fillStyle = color('--faint');
-    for (let i = 0; i <= 4; ++i) {
-      pen.textAlign = i === 0 ? 'left' : i === 4 ? 'right' : 'center';
-      pen.fillText(seconds(view.begin + (view.end - view.begin) * i / 4), kNameWidth + width() * i / 4, canvas.clientHeight - kAxis / 2);
+/** @param {Step} step @param {number} numGpus @returns {{rows: Row[], height: number}} */
+function rowsOf(step, numGpus) {
+  /** @type {Row[]} */
+  const rows = [];
+  let y = 0, last = -1;
+  for (const track of step.tracks) {
+    if (track.gpu >= numGpus || !track.spans.length) continue;
+    if (track.gpu !== last) {
+      rows.push({title: step.gpus[track.gpu].name, track: null, y});
+      y += kTitle;
+      last = track.gpu;
     }
+    rows.push({title: track.name, track, y});
+    y += kLane + kGap;
   }
-
-  /** @param {number} x @param {number} y */
-  function tell(x, y) {
-    const track = gpu.tracks[Math.floor(y / kTrackHeight)], time = timeAt(x);
-    const span = track?.spans.find(one => one.begin <= time && time < one.begin + one.length);
-    told.textContent = span ? `${gpu.name}, ${track.name}: ${span.name} (${span.kind}), ${seconds(span.length)} at ${seconds(span.begin)}` : '\u00a0';
-  }
-  const timeAt = (/** @type {number} */ x) => view.begin + (x - kNameWidth) / width() * (view.end - view.begin);
-  return {name: gpu.name, canvas, draw, tell, timeAt, width};
+  return {rows, height: y};
 }
 
-/** @param {ReturnType<typeof drawing>} one @param {{begin: number, end: number}} view @param {(f: number, at: number) => void} zoom @param {(by: number) => void} move */
-function listen(one, view, zoom, move) {
-  const place = (/** @type {MouseEvent} */ event) => {
-    const box = one.canvas.getBoundingClientRect();
-    return {x: event.clientX - box.left, y: event.clientY - box.top};
+/** @param {Step} step @returns {string[]} a colour for every activity */
+export function activityColors(step) {
+  const dark = isDark();
+  return step.activities.map(activity => dark ? activity.dark : activity.light);
+}
+
+/** The activities of these tracks with their colours. @param {Step} step @param {readonly Span[]} spans */
+export function activityLegend(step, spans) {
+  const used = new Set(spans.map(span => span.activity)), colors = activityColors(step);
+  return el('ul.kinds', {}, [...used].sort((a, b) => a - b).map(activity => el('li', {},
+    styled(el('span.swatch', {'aria-hidden': 'true'}), {background: colors[activity]}), step.activities[activity].name)));
+}
+
+/** @param {Pen} given @param {Step} step @param {View} view @param {Row} row @param {string[]} colors @param {boolean} onlyCritical */
+function drawRow({pen, left, inner, x, color}, step, view, row, colors, onlyCritical) {
+  const spans = /** @type {Track} */ (row.track).spans, dark = isDark();
+  let lastX = -1, lastActivity = -1;
+  for (let i = firstAfter(spans, view.begin); i < spans.length && spans[i].begin < view.end; ++i) {
+    const span = spans[i], from = Math.max(left, x(span.begin)), to = Math.min(left + inner, x(span.end)), width = Math.max(0.6, to - from);
+    if (to < lastX + 0.5 && span.activity === lastActivity) continue;
+    const strength = onlyCritical && !(span.flags & kIsCritical) ? 0.22 : 1, shown = width > 4 ? width - 0.6 : width;
+    pen.fillStyle = colors[span.activity];
+    const waits = span.waiting > 0 && span.count === 1;
+    pen.globalAlpha = (waits ? 0.25 : 1) * strength;
+    pen.fillRect(from, row.y, shown, kLane);
+    pen.globalAlpha = strength;
+    if (waits) {  // pale while it waits
+      const begin = span.flags & kWaitsFirst ? span.begin + span.waiting : span.begin, end = span.flags & kWaitsFirst ? span.end : span.end - span.waiting;
+      const first = Math.max(left, x(begin)), last = Math.min(left + inner, x(end));
+      if (last > first) pen.fillRect(first, row.y, Math.max(0.6, last - first), kLane);
+    }
+    const text = width > 110 ? nameOfSpan(step, span) : width > 46 ? nameOfSpan(step, span).split(' ').slice(-2).join(' ') : '';
+    if (text && pen.measureText(text).width < width - 8) {
+      pen.fillStyle = span.waiting > 0.4 * (span.end - span.begin) ? color('--text') : dark ? '#10141a' : '#ffffff';
+      pen.textAlign = 'left';
+      pen.fillText(text, from + 4, row.y + kLane / 2 + 0.5);
+    }
+    lastX = to;
+    lastActivity = span.activity;
+  }
+  pen.globalAlpha = 1;
+}
+
+/** Curves from senders to receivers, where few are in view. @param {Pen} given @param {Step} step @param {View} view @param {Map<Track, number>} places */
+function drawMessages({pen, left, inner, bottom, x, color}, step, view, places) {
+  /** @type {[Span, Span][]} */
+  const seen = [];
+  for (let i = 0; i < step.messages.length; i += 2) {
+    const from = step.spans[step.messages[i]], to = step.spans[step.messages[i + 1]];
+    if (to.end >= view.begin && from.begin <= view.end && places.has(from.track) && places.has(to.track)) seen.push([from, to]);
+  }
+  if (seen.length > kMostMessages) return;
+  pen.save();
+  pen.beginPath();
+  pen.rect(left, 0, inner, bottom);
+  pen.clip();
+  pen.strokeStyle = color('--faint');
+  for (const [from, to] of seen) {
+    const a = places.get(from.track) ?? 0, b = places.get(to.track) ?? 0, isDown = b > a;
+    const x1 = x(from.end), x2 = x(to.end), y1 = a + (isDown ? kLane : 0), y2 = b + (isDown ? 0 : kLane), bend = (y2 - y1) / 2;
+    pen.beginPath();
+    pen.moveTo(x1, y1);
+    pen.bezierCurveTo(x1, y1 + bend, x2, y2 - bend, x2, y2);
+    pen.stroke();
+  }
+  pen.restore();
+}
+
+/** @param {Pen} given @param {Row} row @param {boolean} isWide */
+function drawTitle({pen, left, color}, row, isWide) {
+  pen.textAlign = 'left';
+  pen.fillStyle = color(row.track ? '--faint' : '--text');
+  pen.font = `${row.track ? '' : '600 '}12px system-ui, sans-serif`;
+  const busy = row.track && isWide ? ` ${Math.round(100 * row.track.busy)} %` : '';
+  pen.fillText(row.title + busy, 0, row.y + (row.track ? kLane : kTitle) / 2, row.track ? left - 6 : undefined);
+}
+
+/** @param {Step} step @param {View} view @param {string} thinned what was left out @returns {HTMLElement} */
+export function timelinePart(step, view, thinned) {
+  const told = el('p.told', {}, 'Point at a span; arrows move, + and − zoom, 0 shows all.');
+  const shows = {gpus: Math.min(kFewGpus, step.gpus.length), critical: false, messages: true};
+  let {rows, height} = rowsOf(step, shows.gpus);
+  const drawing = {
+    label: 'What every stream of every GPU does when; the tables of this page have the sums',
+    height: () => height,
+    draw: (/** @type {Pen} */ given) => {
+      const colors = activityColors(step), places = new Map(rows.flatMap(row => row.track ? [[row.track, row.y]] : []));
+      for (const row of rows) {
+        drawTitle(given, row, given.left > 100);
+        if (row.track) drawRow(given, step, view, row, colors, shows.critical);
+      }
+      if (shows.messages) drawMessages(given, step, view, places);
+    },
+    tell: (/** @type {number} */ time, /** @type {number} */ y, /** @type {number} */ reach) => {
+      const row = rows.find(one => one.track && y >= one.y && y < one.y + kLane + kGap);
+      const span = row?.track && spanAt(row.track.spans, time, reach);
+      return span ? describe(step, span) : '';
+    },
   };
-  let held = false;
-  one.canvas.addEventListener('pointerdown', event => {
-    held = true;
-    one.canvas.setPointerCapture(event.pointerId);
-  });
-  one.canvas.addEventListener('pointerup', () => { held = false; });
-  one.canvas.addEventListener('pointermove', event => {
-    if (held) move(-event.movementX / one.width() * (view.end - view.begin));
-    const {x, y} = place(event);
-    one.tell(x, y);
-  });
-  one.canvas.addEventListener('wheel', event => {
-    if (!event.ctrlKey && !event.shiftKey) return;  // else the page scrolls
-    event.preventDefault();
-    zoom(Math.exp(event.deltaY / 300), one.timeAt(place(event).x));
-  }, {passive: false});
-  one.canvas.addEventListener('dblclick', event => zoom(0.4, one.timeAt(place(event).x)));
+  const choice = (/** @type {'critical' | 'messages'} */ key, /** @type {string} */ label) => el('label.check', {}, el('input', {
+    type: 'checkbox', checked: shows[key], onchange: (/** @type {any} */ event) => {
+      shows[key] = event.target.checked;
+      view.redraw();
+    }}), label);
+  const more = el('span');
+  if (step.gpus.length > shows.gpus)
+    put(more, el('button.small', {type: 'button', onclick: () => {
+      shows.gpus = step.gpus.length;
+      ({rows, height} = rowsOf(step, shows.gpus));
+      put(more);
+      view.redraw();
+    }}, `All ${step.gpus.length} GPUs`));
+  return el('section', {'aria-labelledby': 'timeline'}, el('h3', {id: 'timeline'}, 'Timeline'), activityLegend(step, step.spans),
+            zoomButtons(view, choice('critical', 'Critical path'), ...(step.messages.length > 0 ? [choice('messages', 'Messages')] : []), more),
+            movable(view, 'Timeline of the step', [timeChart(view, drawing, told)]), told, thinned && el('p.hint', {}, thinned));
 }
