@@ -44,7 +44,7 @@ class Joining {
   explicit Joining(std::span<const PageFile> files) : files_(files) {}
 
   void add(std::string_view name) {
-    if (!added_.insert(name).second) return;
+    if (!added_.insert(std::string(name)).second) return;
     std::string body;
     std::vector<std::string> exports;
     for (const std::string& line : split(std::string(file_named(files_, name).content), '\n'))
@@ -69,7 +69,7 @@ class Joining {
   }
 
   std::span<const PageFile> files_;
-  std::set<std::string_view> added_;
+  std::set<std::string> added_;
   std::string out_;
 };
 

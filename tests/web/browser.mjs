@@ -131,11 +131,15 @@ async function stepIsSimulated() {
   await page.click('text=Simulate a step');
   await page.waitForSelector('.timeline canvas');
   check('a step has a timeline and what it waits for', await page.locator('.shares li').count() > 0);
-  const box = await page.locator('canvas').first().boundingBox();
-  await page.mouse.move(box.x + box.width * 0.6, box.y + 10);
-  check('a span is told where one points', /GPU 0/.test(await page.locator('p.told').innerText()), await page.locator('p.told').innerText());
-  await page.locator('.timeline').focus();
+  const told = page.locator('section[aria-labelledby=timeline] p.told'), canvas = page.locator('section[aria-labelledby=timeline] canvas');
+  await canvas.scrollIntoViewIfNeeded();
+  const box = await canvas.boundingBox();
+  await page.mouse.move(box.x + box.width * 0.6, box.y + 32);
+  check('a span is told where one points', /GPU 0/.test(await told.innerText()), await told.innerText());
+  await page.locator('section[aria-labelledby=timeline] .timeline').focus();
   await page.keyboard.press('+');
+  check('memory over the step has its categories', await page.locator('section[aria-labelledby=over-step] .kinds li').count() > 3);
+  check('the machine is drawn with its busiest link', await page.locator('.machine path.busiest').count() === 1, await page.locator('section[aria-labelledby=machine] .hint').innerText());
   await page.screenshot({path: join(pictures, 'step.png'), fullPage: true});
   await page.goto(site.address + '#view=rent&model=llama-3.1-70b&method=full&rows=200000');
   await page.click('text=Search what to rent');
@@ -152,6 +156,59 @@ async function stepIsSimulated() {
   await page.screenshot({path: join(pictures, 'rent.png'), fullPage: true});
   check('nothing is said on the console there', page.said.length === 0, page.said.join('; '));
   await page.context().close();
+}
+
+async function pipelinesAreDrawn() {
+  const page = await newPage();
+  await page.goto(site.address + '#view=step&model=llama3-8b&card=H100&num=8&method=full&framework=megatron&accum=8&more=--strategy+single+--pp+4+--tp+2');
+  await page.click('text=Simulate a step');
+  const schedule = page.locator('section[aria-labelledby=schedule]');
+  await schedule.locator('canvas').scrollIntoViewIfNeeded();
+  const box = await schedule.locator('canvas').boundingBox();
+  await page.mouse.move(box.x + 128 + (box.width - 136) * 0.02, box.y + 15);
+  const first = await schedule.locator('p.told').innerText();
+  check('the schedule tells the micro-batch of a stage', /^Stage 0: forward of micro-batch 0/.test(first), first);
+  await page.mouse.move(box.x + 128 + (box.width - 136) * 0.005, box.y + 15 + 3 * 34);
+  const waits = await schedule.locator('p.told').innerText();
+  check('the last stage waits at first', /^Stage 3 waits until/.test(waits), waits);
+  await page.screenshot({path: join(pictures, 'pipeline.png'), fullPage: true});
+  check('nothing is said on the console of a pipeline', page.said.length === 0, page.said.join('; '));
+  await page.context().close();
+}
+
+async function methodsHaveTheirFields() {
+  const page = await newPage();
+  await page.goto(site.address + '#model=qwen2.5-7b&card=H100&num=8&method=full&strategy=zero3');
+  await untilVerdict(page, 'qwen');
+  check('no field of another method is shown', await page.locator('#field-answers').count() === 0);
+  await page.selectOption('#field-for', 'grpo');
+  await page.fill('#field-completion', '400,1024');
+  await page.fill('#field-answers', '8');
+  await until(page, () => /--completion-len 400,1024/.test(document.querySelector('pre.command')?.textContent ?? ''));
+  check('a method that generates has its phases', (await page.locator('section[aria-labelledby=memory] tbody').last().innerText()).split('\n').length > 2,
+        await page.locator('pre.command').innerText());
+  await page.screenshot({path: join(pictures, 'grpo.png'), fullPage: true});
+  await page.selectOption('#field-for', 'dpo');
+  await page.selectOption('#field-ref', 'precomputed');
+  await until(page, () => /--ref precomputed/.test(document.querySelector('pre.command')?.textContent ?? ''));
+  check('what another method alone takes is not asked any more', !/completion|generations/.test(await page.locator('pre.command').innerText()), await page.locator('pre.command').innerText());
+  await page.context().close();
+}
+
+async function programsAsk() {
+  if (!where.startsWith('http')) return;
+  const ask = async (path, options) => {
+    const reply = await fetch(new URL(path, site.address), options);
+    return {status: reply.status, text: await reply.text()};
+  };
+  const described = JSON.parse((await ask('api/openapi.json')).text);
+  check('the requests are described', described.openapi === '3.1.0' && described.paths['/api/estimate'].get.parameters.some(one => one.name === 'gpus'), Object.keys(described.paths).join(' '));
+  const asked = await ask('api/estimate?model=llama3-8b&lora=r%3D8&gpus=4xA6000');
+  check('a command is asked by its address', asked.status === 200 && JSON.parse(asked.text).model.name === 'llama-3-8b');
+  const wrong = await ask('api/estimate?model=lama3-8b&gpus=4xA6000');
+  check('wrong input is status 400 with the message', wrong.status === 400 && /lama3-8b/.test(wrong.text), wrong.text.trim());
+  const posted = await ask('api/models', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: '{}'});
+  check('a command is asked with a body', posted.status === 200 && JSON.parse(posted.text).models.length > 100);
 }
 
 async function filesAreMended() {
@@ -203,19 +260,31 @@ async function keyboardAlone() {
   await page.context().close();
 }
 
+async function looksWell(page, name, width, colorScheme) {
+  await page.waitForTimeout(300);
+  await page.screenshot({path: join(pictures, `${name}-${width}-${colorScheme}.png`), fullPage: true});
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  check(`${name}: nothing is wider than ${width} px, ${colorScheme}`, wide <= 0, `${wide} px`);
+  await page.evaluate(`${axe}; undefined`);
+  const found = await page.evaluate(() => globalThis.axe.run(document, {resultTypes: ['violations']}));
+  check(`${name}: axe at ${width} px, ${colorScheme}: no violation`, found.violations.length === 0, found.violations.map(v => `${v.id}: ${v.nodes.length} ${v.nodes[0].target}`).join('; '));
+}
+
 async function looks() {
   for (const width of [390, 768, 1400])
     for (const colorScheme of ['light', 'dark']) {
       const page = await newPage({viewport: {width, height: 900}, colorScheme});
       await page.goto(site.address + '#model=llama3-8b&card=A6000&num=4&method=full&checkpointing=full');
       await untilVerdict(page, 'llama');
-      await page.waitForTimeout(300);
-      await page.screenshot({path: join(pictures, `fit-${width}-${colorScheme}.png`), fullPage: true});
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-      check(`nothing is wider than ${width} px, ${colorScheme}`, wide <= 0, `${wide} px`);
-      await page.evaluate(`${axe}; undefined`);
-      const found = await page.evaluate(() => globalThis.axe.run(document, {resultTypes: ['violations']}));
-      check(`axe at ${width} px, ${colorScheme}: no violation`, found.violations.length === 0, found.violations.map(v => `${v.id}: ${v.nodes.length} ${v.nodes[0].target}`).join('; '));
+      await looksWell(page, 'fit', width, colorScheme);
+      await page.goto(site.address + '#view=step&model=llama3-8b&card=H100&num=4&method=full&framework=megatron&accum=4&more=--strategy+single+--pp+4');
+      await page.click('text=Simulate a step');
+      await page.waitForSelector('section[aria-labelledby=schedule] canvas');
+      await looksWell(page, 'step', width, colorScheme);
+      await page.goto(site.address + '#view=rent&model=llama-3.2-1b&rows=20000');
+      await page.click('text=Search what to rent');
+      await untilVerdict(page, 'Rent');
+      await looksWell(page, 'rent', width, colorScheme);
       await page.context().close();
     }
 }
@@ -235,7 +304,7 @@ async function speed() {
   await page.context().close();
 }
 
-const cases = [answersWhileTyping, figuresAreThoseOfTheProgram, addressesAreShared, hintsAreApplied, stepIsSimulated, filesAreMended, exportsAreSaved, keyboardAlone, looks, speed];
+const cases = [answersWhileTyping, figuresAreThoseOfTheProgram, addressesAreShared, hintsAreApplied, stepIsSimulated, pipelinesAreDrawn, methodsHaveTheirFields, programsAsk, filesAreMended, exportsAreSaved, keyboardAlone, looks, speed];
 for (const run of cases) {
   try {
     await run();

@@ -80,10 +80,10 @@ function modelFields(form) {
 
 /** What the model is trained for. @param {Form} form */
 function purposeField(form) {
-  const [usual, ...others] = form.listing.methods;
+  const [usual, ...others] = form.listing.methods, title = (/** @type {{name: string, title: string}} */ method) => `${method.name}: ${method.title}`;
   return labelled('Trained for', el('select', {name: 'for', onchange: (/** @type {any} */ event) => form.change('for', event.target.value)},
-    el('option', {value: ''}, usual.title),
-    others.map(method => el('option', {value: method.name, selected: method.name === form.state.for}, method.title))), form.listing.help('--method'));
+    el('option', {value: ''}, title(usual)),
+    others.map(method => el('option', {value: method.name, selected: method.name === form.state.for}, title(method)))), form.listing.help('--method'));
 }
 
 /** Names of fields; a flag without one here is shown as itself. @type {Record<string, [string, string]>} */

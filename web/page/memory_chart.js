@@ -66,8 +66,8 @@ function drawLevel({pen, left, inner, color}, size, text, y, isBelow) {
 
 /** @param {Step} step @param {View} view @param {number} usable bytes @returns {HTMLElement | null} */
 export function memoryChart(step, view, usable) {
-  const gpu = step.gpus.find(one => one.categories);
-  const categories = gpu?.categories?.filter(category => category.bytes.some(size => size > 0)) ?? [];
+  const gpu = step.gpus.find(one => one.by_category);
+  const categories = gpu?.by_category?.filter(category => category.bytes.some(size => size > 0)) ?? [];
   if (!gpu || !categories.length) return null;
   const times = gpu.memory.filter((_, i) => i % 2 === 0), sums = stacked(categories, times.length);
   const total = sums[sums.length - 1], peak = total.reduce((a, b) => Math.max(a, b), 0), most = 1.08 * Math.max(peak, usable);

@@ -6,7 +6,7 @@ import {isDark, movable, timeChart} from './time_chart.js';
 
 /** @typedef {import('./step_data.js').Step} Step @typedef {import('./step_data.js').Track} Track */
 /** @typedef {import('./time_chart.js').View} View @typedef {import('./time_chart.js').Pen} Pen */
-/** @typedef {{begin: number, end: number, activity: number, micro: number}} Box */
+/** @typedef {{begin: number, end: number, activity: number, micro: number, isOfMicroBatch: boolean}} Box */
 
 const kLane = 30, kGap = 4, kLeast = 1 / 400;
 
@@ -20,11 +20,17 @@ function stagesOf(step) {
   return stages.size > 1 ? [...stages.values()].sort((a, b) => a.stage - b.stage) : [];
 }
 
-/** What is done again for backward and the head belong to the pass beside them. @param {Step} step @param {number} activity @param {number} before */
-function passOf(step, activity, before) {
-  const name = step.activities[activity].name;
+const kOfMicroBatch = new Set(['forward', 'backward']), kPasses = new Set([...kOfMicroBatch, 'optimizer']);
+
+/**
+ * The pass that a span is of: what is computed again belongs to backward, the head and what other GPUs of the stage are sent to
+ * the pass around it.
+ * @param {Step} step @param {number} activity @returns {number} -1: the one before
+ */
+function passOf(step, activity) {
+  const {name} = step.activities[activity];
   if (name === 'recompute') return step.activities.findIndex(one => one.name === 'backward');
-  return name.startsWith('head') && before >= 0 ? before : activity;
+  return kPasses.has(name) ? activity : -1;
 }
 
 /** Spans of one pass over one micro-batch as one box. @param {Step} step @param {Track} track @returns {Box[]} */
@@ -32,10 +38,10 @@ export function boxesOf(step, track) {
   /** @type {Box[]} */
   const boxes = [];
   for (const span of track.spans) {
-    const last = boxes.at(-1), activity = passOf(step, span.activity, last?.micro === span.micro ? last.activity : -1);
-    const isWaiting = last && span.begin - last.end > step.length * kLeast;
-    if (last && !isWaiting && last.activity === activity && last.micro === span.micro) last.end = span.end;
-    else boxes.push({begin: span.begin, end: span.end, activity, micro: span.micro});
+    const last = boxes.at(-1), pass = passOf(step, span.activity);
+    const isNear = last && span.begin - last.end <= step.length * kLeast;
+    if (last && isNear && (pass < 0 || (last.activity === pass && last.micro === span.micro))) last.end = span.end;
+    else boxes.push({begin: span.begin, end: span.end, activity: pass < 0 ? span.activity : pass, micro: span.micro, isOfMicroBatch: kOfMicroBatch.has(step.activities[pass]?.name)});
   }
   return boxes;
 }
@@ -67,7 +73,7 @@ function drawStage(given, view, boxes, y, colors, length) {
   pen.rect(left, 0, inner, given.bottom);
   pen.clip();
   let until = 0;
-  for (const box of [...boxes, {begin: length, end: length, activity: 0, micro: 0}]) {
+  for (const box of [...boxes, {begin: length, end: length, activity: 0, micro: 0, isOfMicroBatch: false}]) {
     if (box.begin - until > length * kLeast) drawBubble(given, until, box.begin, y);
     until = Math.max(until, box.end);
     const from = x(box.begin), width = x(box.end) - from;
@@ -75,7 +81,7 @@ function drawStage(given, view, boxes, y, colors, length) {
     pen.fillStyle = colors[box.activity];
     pen.fillRect(from, y, Math.max(0.6, width > 3 ? width - 1 : width), kLane);
     const text = String(box.micro);
-    if (width > pen.measureText(text).width + 6) {
+    if (box.isOfMicroBatch && width > pen.measureText(text).width + 6) {
       pen.fillStyle = isDark() ? '#10141a' : '#ffffff';
       pen.textAlign = 'center';
       pen.fillText(text, Math.max(from, left) + (Math.min(from + width, left + inner) - Math.max(from, left)) / 2, y + kLane / 2 + 0.5);
@@ -108,7 +114,7 @@ export function pipelinePart(step, view, bubble) {
       const row = stages[Math.floor(y / (kLane + kGap))];
       if (!row) return '';
       const box = row.boxes.find(one => one.begin <= time && time < one.end);
-      if (box) return `Stage ${row.stage}: ${step.activities[box.activity].name} of micro-batch ${box.micro}, ${duration(box.end - box.begin)} from ${duration(box.begin)} on`;
+      if (box) return `Stage ${row.stage}: ${step.activities[box.activity].name}${box.isOfMicroBatch ? ` of micro-batch ${box.micro}` : ''}, ${duration(box.end - box.begin)} from ${duration(box.begin)} on`;
       const next = row.track.spans[firstAfter(row.track.spans, time)];
       return `Stage ${row.stage} waits${next ? ` until ${duration(next.begin)}` : ''}`;
     },

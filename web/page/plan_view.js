@@ -19,12 +19,16 @@ function memoryOf(plan) {
 
 /** Round steps of a logarithmic axis: 1, 2, 5, 10 … @param {number} low @param {number} high @returns {number[]} */
 function ticks(low, high) {
-  const all = [];
-  for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); ++power)
-    for (const factor of [1, 2, 5]) {
-      const value = factor * 10 ** power;
-      if (value >= low && value <= high) all.push(value);
-    }
+  const of = (/** @type {number[]} */ factors) => {
+    const all = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); ++power)
+      for (const factor of factors) {
+        const value = factor * 10 ** power;
+        if (value >= low && value <= high) all.push(value);
+      }
+    return all;
+  };
+  const all = [[1, 2, 5], [1, 1.5, 2, 3, 4, 5, 6, 8]].map(of).find(values => values.length > 2) ?? [];
   if (all.length < 2) return [low + (high - low) * 0.15, (low + high) / 2, high - (high - low) * 0.15];
   return all.length > 7 ? all.filter((_, i) => i % Math.ceil(all.length / 7) === 0) : all;
 }

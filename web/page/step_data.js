@@ -5,7 +5,7 @@ import {bytes, seconds} from './format.js';
  * @typedef {{begin: number, end: number, activity: number, unit: number, micro: number, flags: number, count: number, bytes: number, waiting: number, cause: number, track: Track}} Span
  * @typedef {{name: string, gpu: number, busy: number, spans: Span[]}} Track
  * @typedef {{name: string, place: number, bytes: number[]}} Category
- * @typedef {{name: string, stage: number, peak: number, memory: number[], categories?: Category[]}} Gpu
+ * @typedef {{name: string, stage: number, peak: number, memory: number[], by_category?: Category[]}} Gpu the fullest has its categories
  * @typedef {{name: string, light: string, dark: string}} Activity
  * @typedef {{length: number, layers: number, activities: Activity[], gpus: Gpu[], tracks: Track[], spans: Span[], messages: number[]}} Step
  */

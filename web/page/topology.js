@@ -11,11 +11,11 @@ function endsOf(name) {
 
 /** @param {string} drawing <svg> of the program @param {Link[]} links busiest first @returns {HTMLElement | null} */
 export function topologyPart(drawing, links) {
-  const read = drawing ? new DOMParser().parseFromString(drawing, 'image/svg+xml').documentElement : null;
+  // Colours are the style sheet's: they say how much a link is used, not what it is, so that the legend of kinds goes.
+  const read = drawing ? new DOMParser().parseFromString(drawing.replace(/<style>[^<]*<\/style>/, ''), 'image/svg+xml').documentElement : null;
   if (!read || read.localName !== 'svg') return null;
   const picture = document.importNode(read, true);
-  // Colours are the style sheet's: they say how much a link is used, not what it is, so that the legend of kinds goes.
-  picture.querySelectorAll('style, script, path:not([data-a]), .rate.start').forEach(part => part.remove());
+  picture.querySelectorAll('script, path:not([data-a]), .rate.start').forEach(part => part.remove());
   /** @type {Map<string, Link>} */
   const byEnds = new Map();
   for (const link of links) if (!byEnds.has(endsOf(link.link))) byEnds.set(endsOf(link.link), link);
@@ -26,9 +26,9 @@ export function topologyPart(drawing, links) {
     if (link && title) title.textContent += `, in use ${percent(link.busy)} of the step, ${percent(link.utilization)} of its capacity`;
     path.classList.add(ends === busiest ? 'busiest' : link ? 'used' : 'unused');
   }
-  const words = links[0] ? `Busiest: ${links[0].link}, in use ${percent(links[0].busy)} of the step, ${percent(links[0].utilization)} of its capacity.` : 'No link is used for longer than a moment.';
+  const words = links[0] ? `Busiest: ${links[0].link}, in use ${percent(links[0].busy)} of the step, ${percent(links[0].utilization)} of its capacity. The broadest line is the busiest link, thin ones are hardly used.` : 'No link is used for longer than a moment.';
   picture.setAttribute('aria-label', `The machine and its links. ${words}`);
   return el('section', {'aria-labelledby': 'machine'}, el('h3', {id: 'machine'}, 'The machine'),
             el('div.wide.machine', {tabindex: '0', role: 'region', 'aria-label': 'Drawing of the machine'}, picture),
-            el('p.hint', {}, `${words} The broadest line is the busiest link, thin ones are hardly used.`));
+            el('p.hint', {}, words));
 }
