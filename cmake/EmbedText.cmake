@@ -32,6 +32,7 @@ function(gpuplan_embed target name header words files)
                      COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DHEADER=${header} ${words} -P ${CMAKE_SOURCE_DIR}/cmake/EmbedText.cmake
                      DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/EmbedText.cmake
                      COMMENT "Embedding ${name}" VERBATIM)
+  set_source_files_properties(${out} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # else a change of the page compiles a batch
   target_sources(${target} PRIVATE ${out})
 endfunction()
 

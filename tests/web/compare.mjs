@@ -32,21 +32,21 @@ function generated(commands) {
   const purposes = [[], ...flags.get('--method').map(name => ['--method', name])];
   const settings = [[], ['--seq-len', '8192', '--checkpointing', 'full'], ['--micro-batch', '4', '--attention', 'flash'], ['--precision', 'bf16-true'],
                     ['--optimizer', 'adamw-8bit'], ['--packing', 'padded', '--tokens-per-row', '300'], ['--offload', 'optimizer'], ['--loss', 'chunked'], ['--grad-accum', '8'], ['--fp8']];
-  const shapes = [['--json'], ['--explain'], [], ['--save', 'plan.json'], ['--format', 'md']];
+  const shapes = [['--json'], ['--explain'], [], ['--save', 'plan.json'], ['--format', 'md'], ['--html', 'page.html']];
   const at = (rows, i) => rows[i % rows.length], all = [];
   for (let i = 0; i < 1500; ++i)
     all.push(['estimate', '--model', at(models, i), ...at(methods, i), '--gpus', `${[1, 2, 4, 8, 16][i % 5]}x${at(cards, 7 * i)}`, ...at(trainers, i >> 1), ...at(settings, i >> 2),
               ...(i % 4 ? [] : at(purposes, i >> 2)), ...at(shapes, i)]);
   for (let i = 0; i < 260; ++i)
-    all.push(['simulate', '--model', at(models, 3 * i), ...at(methods, i), '--gpus', `${[1, 2, 4][i % 3]}x${at(cards, i)}`, ...at([['--json'], ['--trace', 't.json'], ['--no-fold']], i)]);
+    all.push(['simulate', '--model', at(models, 3 * i), ...at(methods, i), '--gpus', `${[1, 2, 4][i % 3]}x${at(cards, i)}`, ...at([['--json'], ['--trace', 't.json'], ['--no-fold'], ['--html', 'page.html']], i)]);
   machines.forEach((machine, i) => {
     all.push(['topology', '--cluster', machine], ['topology', '--cluster', machine, '--json'], ['estimate', '--model', at(models, 11 * i), '--lora', '--cluster', machine, '--json'],
              ['simulate', '--model', 'llama-3.2-1b', '--full', '--cluster', machine, '--num-gpus', '2', '--json', '--jitter', '0.02', '--seed', String(i)]);
   });
   cards.forEach(card => all.push(['gpus', card]));
-  for (let i = 0; i < 6; ++i) all.push(['plan', '--model', at(['llama3-8b', 'qwen2.5-7b', 'llama-3.2-1b'], i), ...at(methods, i), '--rows', '5000', '--json', '--gpus', `${i + 1}xA6000`]);
+  for (let i = 0; i < 6; ++i) all.push(['plan', '--model', at(['llama3-8b', 'qwen2.5-7b', 'llama-3.2-1b'], i), ...at(methods, i), '--rows', '5000', '--json', '--html', 'page.html', '--gpus', `${i + 1}xA6000`]);
   const wrong = [['estimate', '--model', 'lama3-8b', '--gpus', '4xA6000'], ['estimate', '--bogus'], ['nonsense'], ['estimate'], ['run', '--demo'], [], ['--version'], ['--licences'], ['validate'],
-                 ['models'], ['models', '--json'], ['gpus', '--json'], ['profiles'], ['completion', 'json'], ['estimate', '--model', 'some-lab/model', '--gpus', '2xA6000'], ['doctor'], ['machines']];
+                 ['models'], ['models', '--json'], ['gpus', '--json'], ['profiles'], ['completion', 'json'], ['completion', 'openapi'], ['estimate', '--model', 'some-lab/model', '--gpus', '2xA6000'], ['doctor'], ['machines']];
   return [...all, ...wrong].map(words => ({arguments: words}));
 }
 

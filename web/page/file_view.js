@@ -17,7 +17,7 @@ function diffPart(text) {
  */
 export function fixParts(answer, written) {
   const begin = answer.out.search(/^--- /m);
-  const words = (begin < 0 ? answer.out : answer.out.slice(0, begin)).trim();
+  const words = (begin < 0 ? answer.out : answer.out.slice(0, begin)).trim().replace(/\n {2}(?=\S)/g, ' ');  // lines that were too long
   const [first, ...rest] = (words || answer.err.trim()).split('\n');
   const kind = answer.code === 0 ? 'good' : 'bad';
   const notes = answer.err.split('\n').filter(line => !line.startsWith('gpuplan: wrote ')).join('\n').trim();
