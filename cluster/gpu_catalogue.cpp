@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -142,13 +144,15 @@ std::vector<GpuNames> list_gpu_names() {
   const fs::path folder = data_dir() / "gpus";
   std::vector<GpuNames> all;
   if (is_there(folder / "index.yaml")) all = read_index(folder / "index.yaml");
-  std::erase_if(all, [&](const GpuNames& gpu) { return !is_there(gpu_path(gpu.id)); });
-  for (const fs::path& file : files_in(folder, ".yaml")) {
-    const std::string id = file.stem().string();
-    const auto is_it = [&](const GpuNames& gpu) { return gpu.id == id; };
-    if (id != "index" && std::none_of(all.begin(), all.end(), is_it)) all.push_back(names_from_file(file));
-  }
-  for (const fs::path& file : files_in(own_gpu_dir(), ".yaml")) {
+  const std::vector<fs::path> shipped = files_in(folder, ".yaml"), own_files = files_in(own_gpu_dir(), ".yaml");
+  std::set<std::string> with_file, named{"index"};  // a list of each folder: to look for every file takes longer
+  for (const std::vector<fs::path>* files : {&shipped, &own_files})
+    for (const fs::path& file : *files) with_file.insert(file.stem().string());
+  std::erase_if(all, [&](const GpuNames& gpu) { return !with_file.contains(gpu.id); });
+  for (const GpuNames& gpu : all) named.insert(gpu.id);
+  for (const fs::path& file : shipped)
+    if (!named.contains(file.stem().string())) all.push_back(names_from_file(file));
+  for (const fs::path& file : own_files) {
     GpuNames own = names_from_file(file);
     std::erase_if(all, [&](const GpuNames& gpu) { return gpu.id == own.id; });
     all.push_back(std::move(own));

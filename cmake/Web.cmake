@@ -23,10 +23,10 @@ endforeach()
 # gpuplan_web_module(): gpuplan.js and gpuplan.wasm. Planner, simulator and search are compiled for speed, what runs once per question for size.
 function(gpuplan_web_module)
   target_compile_definitions(gpuplan_base PRIVATE GPUPLAN_SOURCE_DATA_DIR="/data" PUBLIC GPUPLAN_VERSION="${PROJECT_VERSION}")
-  foreach(folder ecosystem mend report cli rows validate diagnose)
+  foreach(folder ecosystem mend rows validate diagnose)  # which no estimate needs
     target_compile_options(gpuplan_${folder} PRIVATE -Oz)
   endforeach()
-  foreach(folder models cluster)
+  foreach(folder cluster report cli)
     target_compile_options(gpuplan_${folder} PRIVATE -Os)
   endforeach()
   file(GLOB sources ${CMAKE_SOURCE_DIR}/web/engine/*.cpp)

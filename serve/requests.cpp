@@ -98,7 +98,7 @@ HttpReply page(std::string_view path) {
 }
 
 bool is_name(std::string_view text) {
-  return !text.empty() && text.size() <= 40 &&
+  return !text.empty() && text.size() <= 40 && text.front() != '-' &&
          std::ranges::all_of(text, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
 }
 

@@ -16,9 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-json printed(const char* format) {
-  return json::parse(test::run_line(fmt::format("gpuplan completion {}", format)).out);
-}
+json printed(const char* format) { return json::parse(test::run_line(fmt::format("completion {}", format)).out); }
 
 std::set<std::string> flags_of(const json& listing, std::string_view name) {
   std::set<std::string> flags;
