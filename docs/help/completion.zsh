@@ -221,6 +221,7 @@ _gpuplan() {
         '--brief[one line\: the verdict, the time and the cost]' \
         '--details[also the peaks of loading, evaluation and saving, per GPU and host]' \
         '--json[the answer as JSON, in base units]' \
+        '--html=[write the answer as a page that works offline]:value:{_files}' \
         '--save=[write the recommended plan, or that of --strategy; nothing when none fits]:value:{_files}' \
         '--force[replace files that gpuplan did not write]' \
         '--format=[the tables of the answer alone, whole, as Markdown or CSV]:value:{compadd -- md csv; }' \
@@ -675,7 +676,7 @@ _gpuplan() {
     completion)
       _arguments \
         '--help[show this help; -h its first flags]' \
-        '::argument:{compadd -- bash zsh fish json man; }' \
+        '::argument:{compadd -- bash zsh fish json openapi man; }' \
         '--color=[colours in the answer. Default auto\: on a terminal]:value:{compadd -- auto always never; }'
       ;;
   esac
