@@ -286,6 +286,8 @@ async function looks() {
       await page.click('text=Search what to rent');
       await untilVerdict(page, 'Rent');
       await looksWell(page, 'rent', width, colorScheme);
+      const height = await page.evaluate(() => document.querySelector('.chart .tick')?.getBoundingClientRect().height ?? 0);
+      check(`rent: what the chart says can be read at ${width} px`, height >= 10, `${height.toFixed(1)} px high`);
       await page.context().close();
     }
 }

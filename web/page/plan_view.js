@@ -4,7 +4,7 @@ import {el, svg, tablePart} from './dom.js';
 
 /** @typedef {any} Plan @typedef {any} Planned docs/schemas/plan.schema.json */
 
-const kWidth = 640, kHeight = 320, kLeft = 64, kBottom = 40, kRight = 16, kTop = 12;
+const kWidest = 640, kHeight = 320, kLeft = 64, kBottom = 40, kRight = 16, kTop = 12;
 
 /** @param {Plan} plan @returns {string} */
 export function nameOf(plan) {
@@ -17,8 +17,8 @@ function memoryOf(plan) {
   return plan.process_bytes > plan.usable_bytes ? `${all}, some gives way` : all;
 }
 
-/** Round steps of a logarithmic axis: 1, 2, 5, 10 … @param {number} low @param {number} high @returns {number[]} */
-function ticks(low, high) {
+/** Round steps of a logarithmic axis: 1, 2, 5, 10 … @param {number} low @param {number} high @param {number} [most] @returns {number[]} */
+function ticks(low, high, most = 7) {
   const of = (/** @type {number[]} */ factors) => {
     const all = [];
     for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); ++power)
@@ -30,7 +30,7 @@ function ticks(low, high) {
   };
   const all = [[1, 2, 5], [1, 1.5, 2, 3, 4, 5, 6, 8]].map(of).find(values => values.length > 2) ?? [];
   if (all.length < 2) return [low + (high - low) * 0.15, (low + high) / 2, high - (high - low) * 0.15];
-  return all.length > 7 ? all.filter((_, i) => i % Math.ceil(all.length / 7) === 0) : all;
+  return all.length > most ? all.filter((_, i) => i % Math.ceil(all.length / most) === 0) : all;
 }
 
 /** @param {number[]} values @param {number} begin @param {number} end */
@@ -42,19 +42,20 @@ function logScale(values, begin, end) {
 
 /** By time and cost; on own GPUs, which cost nothing here, by time and memory. @param {Plan[]} plans @param {(plan: Plan) => void} choose @param {Plan | null} best */
 function chart(plans, choose, best) {
+  const width = Math.min(kWidest, Math.max(320, innerWidth - 32));  // text of a drawing that is made smaller cannot be read
   const hasCosts = plans.every(plan => plan.cost_usd > 0);
   const heightOf = (/** @type {Plan} */ plan) => hasCosts ? plan.cost_usd : plan.process_bytes;
   const heightWords = (/** @type {number} */ value) => hasCosts ? dollars(value) : bytes(value);
-  const x = logScale(plans.map(plan => plan.training_seconds), kLeft, kWidth - kRight);
+  const x = logScale(plans.map(plan => plan.training_seconds), kLeft, width - kRight);
   const y = logScale(plans.map(heightOf), kHeight - kBottom, kTop);
   const same = (/** @type {Plan} */ plan) => best && plan.command === best.command;
-  const hours = ticks(x.low / 3600, x.high / 3600).map(value => value * 3600);
-  return svg('svg.chart', {viewBox: `0 0 ${kWidth} ${kHeight}`, role: 'group', 'aria-label': `Plans by time and ${hasCosts ? 'cost' : 'memory'}`},
+  const hours = ticks(x.low / 3600, x.high / 3600, width / 90).map(value => value * 3600);
+  return svg('svg.chart', {viewBox: `0 0 ${width} ${kHeight}`, role: 'group', 'aria-label': `Plans by time and ${hasCosts ? 'cost' : 'memory'}`},
              hours.map(value => svg('g', {}, svg('line.grid', {x1: x.place(value), x2: x.place(value), y1: kTop, y2: kHeight - kBottom}),
                svg('text.tick', {x: x.place(value), y: kHeight - kBottom + 16, 'text-anchor': 'middle'}, seconds(value)))),
-             ticks(y.low, y.high).map(value => svg('g', {}, svg('line.grid', {x1: kLeft, x2: kWidth - kRight, y1: y.place(value), y2: y.place(value)}),
+             ticks(y.low, y.high).map(value => svg('g', {}, svg('line.grid', {x1: kLeft, x2: width - kRight, y1: y.place(value), y2: y.place(value)}),
                svg('text.tick', {x: kLeft - 6, y: y.place(value) + 4, 'text-anchor': 'end'}, heightWords(value)))),
-             svg('text.tick', {x: (kLeft + kWidth) / 2, y: kHeight - 4, 'text-anchor': 'middle'}, 'time of the training'),
+             svg('text.tick', {x: (kLeft + width) / 2, y: kHeight - 4, 'text-anchor': 'middle'}, 'time of the training'),
              plans.map(plan => svg(`circle.plan${same(plan) ? '.best' : ''}`, {
                cx: x.place(plan.training_seconds), cy: y.place(heightOf(plan)), r: same(plan) ? 9 : 6, tabindex: 0, role: 'button',
                'aria-label': `${nameOf(plan)}: ${seconds(plan.training_seconds)}, ${heightWords(heightOf(plan))}`,
