@@ -115,7 +115,7 @@ bring_older() {
 
 # --- what is inside ------------------------------------------------------------------------------------------------
 
-linked=(libfmt-dev libyaml-cpp-dev libpugixml-dev zlib1g-dev nlohmann-json3-dev libcli11-dev libboost1.74-dev libeigen3-dev libstdc++-12-dev)
+linked=(libfmt-dev libyaml-cpp-dev libtomlplusplus-dev libpugixml-dev zlib1g-dev nlohmann-json3-dev libcli11-dev libboost1.74-dev libeigen3-dev libstdc++-12-dev)
 
 list_inside() {  # a line per library: name, version, where it comes from
   local package

@@ -10,6 +10,7 @@ build    tool:ninja                 ninja-build          ninja-build      ninja 
 build    header:fmt/core.h          libfmt-dev           fmt-devel        fmt            fmt-devel
 build    header:CLI/CLI.hpp         libcli11-dev         cli11-devel      cli11          cli11-devel
 build    header:nlohmann/json.hpp   nlohmann-json3-dev   json-devel       nlohmann-json  nlohmann_json-devel
+build    header:toml++/toml.h        libtomlplusplus-dev  tomlplusplus-devel tomlplusplus   tomlplusplus-devel
 build    header:yaml-cpp/yaml.h     libyaml-cpp-dev      yaml-cpp-devel   yaml-cpp       yaml-cpp-devel
 build    header:pugixml.hpp         libpugixml-dev       pugixml-devel    pugixml        pugixml-devel
 build    header:zlib.h              zlib1g-dev           zlib-devel       zlib           zlib-devel

@@ -47,7 +47,7 @@ fetch_sources() {
 link_headers() {
   local name found
   mkdir -p -- "$tree/sources/include"
-  for name in fmt nlohmann CLI boost; do
+  for name in fmt nlohmann toml++ CLI boost; do
     for found in /usr/local/include/$name /usr/include/$name; do
       if [[ -d $found ]]; then ln -sfn -- "$found" "$tree/sources/include/$name"; fi
     done
@@ -85,7 +85,7 @@ build_module() {
 list_licences() {
   local file
   for file in "$tree"/sources/{yaml-cpp/LICENSE,pugixml/LICENSE.md,zlib/README} /usr/share/emscripten/system/lib/libc/musl/COPYRIGHT \
-      /usr/share/doc/{libfmt-dev,nlohmann-json3-dev,libcli11-dev}/copyright; do
+      /usr/share/doc/{libfmt-dev,nlohmann-json3-dev,libtomlplusplus-dev,libcli11-dev}/copyright; do
     printf '=== %s\n\n' "${file#"$tree/"}"
     cat -- "$file"
     printf '\n'

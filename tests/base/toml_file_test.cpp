@@ -40,17 +40,35 @@ TEST_CASE("TOML: tables, lists of tables, dotted keys and values of every kind")
 }
 
 TEST_CASE("TOML: a mistake is told with its line, and every key has its line") {
-  CHECK(has(toml_error("a = 1\nb = \n"), "a.toml:2"));
-  CHECK(has(toml_error("a = 1\na = 2\n"), "a comes twice"));
-  CHECK(has(toml_error("[t]\n[t]\n"), "[t] comes twice"));
-  CHECK(has(toml_error("a = \"x\n"), "does not end"));
-  CHECK(has(toml_error("a = [1, 2\n"), "is missing"));
-  CHECK(has(toml_error("a = 1 2\n"), "behind a value"));
-  CHECK(has(toml_error("a = word\n"), "is no value"));
-  CHECK(has(toml_error("a = 1\n[a]\nb = 1\n"), "is a value, and no table"));
-  CHECK_FALSE(toml_error(("a = " + std::string(100, '[')).c_str()).empty());
-  const auto tree = parse_toml("\n[t]\n\nx = 1\n", "a.toml");
+  CHECK(has(toml_error("a = 1\nb = \n"), "a.toml:2: Error while parsing key-value pair: expected value"));
+  CHECK(has(toml_error("a = 1\na = 2\n"), "a.toml:2: Error while parsing key-value pair: cannot redefine"));
+  CHECK(has(toml_error("[t]\n[t]\n"), "a.toml:2: Error while parsing table header: cannot redefine"));
+  CHECK(has(toml_error("a = \"x\n"), "a.toml:1: Error while parsing string"));
+  CHECK(has(toml_error("a = [1, 2\n"), "encountered end-of-file"));
+  CHECK(has(toml_error("a = 1 2\n"), "a.toml:1: Error while parsing key-value pair"));
+  CHECK(has(toml_error("a = word\n"), "a.toml:1: Error while parsing value"));
+  CHECK(has(toml_error("a = 1\n[a]\nb = 1\n"), "a.toml:2: Error while parsing table header: cannot redefine"));
+  CHECK(has(toml_error("a = 1\nb = inf\n"), "a.toml:2: b is no finite number"));
+  const auto tree = parse_toml("\n[t]\n\nx = 1\n[[e]]\nid = [\n1,\n2]\n", "a.toml");
+  CHECK(tree->places.at("t").line == 2);
   CHECK(tree->places.at("t.x").line == 4);
+  CHECK(tree->places.at("e[0].id").line == 6);
+  CHECK(tree->places.at("e[0].id[1]").line == 8);
+}
+
+TEST_CASE("TOML: values that stand deep inside each other end in one message") {
+  const auto repeat = [](const std::string& what, int times) {
+    std::string out;
+    for (int i = 0; i < times; ++i) out += what;
+    return out;
+  };
+  CHECK(has(toml_error(("a = " + repeat("[", 100'000)).c_str()), "maximum nested value depth"));
+  CHECK(has(toml_error((repeat("a.", 100'000) + "b = 1\n").c_str()), "has more than 200 dots"));
+  CHECK(has(toml_error((repeat("a.", 100) + "b = 1\n").c_str()), "values too deep inside each other"));
+  CHECK(has(toml_error((repeat("a.", 100) + "b = 1\n!").c_str()), "a.toml:2"));
+  // 31 lists of inline tables, each under 190 keys
+  CHECK(has(toml_error(("x = " + repeat("[\n{" + repeat("k.", 190) + "k = ", 31)).c_str()), "maximum nested"));
+  CHECK(toml_error((repeat("a.", 60) + "b = 1\n").c_str()).empty());
 }
 
 TEST_CASE("TOML: bytes of any kind end in a value or a message") {
