@@ -251,18 +251,23 @@ class Reading {
     if (one_pass > 0) s.grad_accum = std::max<std::int64_t>(1, (*s.update_rows + one_pass - 1) / one_pass);
   }
 
-  /// train_batch_size = micro batch x accumulation x ranks.
+  /// train_batch_size = micro batch x accumulation x ranks that have sequences of their own.
   void check_batch() {
     Setup& s = out_.setup;
-    if (!s.global_batch || !s.num_processes || !s.micro_batch) return;
-    const std::int64_t one_pass = *s.micro_batch * *s.num_processes;
+    says_passes_ = s.grad_accum.has_value();
+    if (!s.global_batch || !s.micro_batch) return;
+    const std::int64_t shared =
+        s.tensor_parallel.value_or(1) * s.pipeline_parallel.value_or(1) * s.context_parallel.value_or(1);
+    if (!s.num_processes || shared == 0 || *s.num_processes % shared != 0) return;  // which the planner says
+    const std::int64_t replicas = *s.num_processes / shared, one_pass = *s.micro_batch * replicas;
     if (!s.grad_accum && one_pass > 0 && *s.global_batch % one_pass == 0) s.grad_accum = *s.global_batch / one_pass;
     if (one_pass * s.grad_accum.value_or(1) != *s.global_batch)
       throw InputError(
           stated_by_["global_batch"],
-          fmt::format("is {}, but {} sequences x {} passes x {} processes are {}", *s.global_batch, *s.micro_batch,
-                      s.grad_accum.value_or(1), *s.num_processes, one_pass * s.grad_accum.value_or(1)),
-          "leave train_batch_size out, or make them agree");
+          fmt::format("is {}, but {} sequences x {} passes x {} {} are {}", *s.global_batch, *s.micro_batch,
+                      s.grad_accum.value_or(1), replicas, shared > 1 ? "data parallel ranks" : "processes",
+                      one_pass * s.grad_accum.value_or(1)),
+          "leave the global batch out, or make them agree");
   }
 
   void fill_defaults() {
@@ -328,16 +333,28 @@ class Reading {
     return resolve_framework(trainer->table->framework, {.given = versions_, .date = {}}).distributed;
   }
 
+  /// A rank may say that there are adapters, and so does a quantised base in a script of one's own; a program that is
+  /// known trains it in its way, or not at all.
+  void settle_adapters() {
+    Setup& s = out_.setup;
+    if (s.adapter != "none") return;
+    const bool is_quantised = s.quant_bits.value_or(0) > 0;
+    const bool has_rank =
+        s.rank_means_adapters == true && (stated_by_.count("rank") || s.dora == true || stated_by_.count("targets"));
+    const ReadFile* trainer = of_role(FileRole::Trainer);
+    if (is_quantised && !has_rank && trainer && !trainer->is_guess)
+      if (const auto& [why, hint] = trainer->table->quantised_alone; !why.empty())
+        throw InputError(stated_by_["quant_bits"], why, hint);
+    if ((is_quantised || has_rank) && !stated_by_.count("adapter")) s.adapter = "lora";
+  }
+
   /// Says which engine it is, where accelerate does not say.
   void settle_engine() {
     Setup& s = out_.setup;
     const ReadFile* trainer = of_role(FileRole::Trainer);
     if (trainer && trainer->setup.deepspeed_file && (s.distributed == "no" || s.distributed == "multi"))
       s.distributed = "deepspeed";
-    const bool implies_adapters =
-        s.quant_bits.value_or(0) > 0 ||
-        (s.rank_means_adapters == true && (stated_by_.count("rank") || s.dora == true || stated_by_.count("targets")));
-    if (s.adapter == "none" && implies_adapters && !stated_by_.count("adapter")) s.adapter = "lora";
+    settle_adapters();
     if (s.fsdp_words && habits_of_trainer().own_fsdp_version > 0) {
       if (s.distributed == "no")
         throw InputError(stated_by_["fsdp_words"], "FSDP works between several processes alone, and one is started",
@@ -404,6 +421,7 @@ class Reading {
                       "it, and so does --strategy",
                       trainer->file.name));
     out_.notes.insert(out_.notes.begin(), first.begin(), first.end());
+    out_.passes_follow = s.global_batch && !says_passes_;
     out_.model = s.model;
     out_.model_config = config_of_sizes(s);
   }
@@ -414,6 +432,7 @@ class Reading {
   std::vector<ReadFile> files_;
   Setup own_facts_;
   std::map<std::string_view, std::string> stated_by_;  // fact: file and key
+  bool says_passes_ = false;                           // beside the batch of all ranks
   ConfigReading out_;
 };
 
@@ -453,6 +472,28 @@ void settle_vision(const ConfigReading& reading, EstimateRequest& request) {
                                                                      : TrainVision::Projector;
 }
 
+void settle_passes(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes) {
+  const Setup& s = reading.setup;
+  if (!reading.passes_follow) return;
+  const std::int64_t num_gpus = request.cluster.num_gpus();
+  const std::string_view name =
+      request.strategy == "auto" ? whole_copies(num_gpus) : std::string_view(request.strategy);
+  const std::int64_t replicas = make_strategy(name, request.cluster, options_for(request)).mesh.batch_replicas();
+  const std::int64_t one_pass = request.recipe.micro_batch * replicas;
+  if (*s.global_batch % one_pass == 0) {
+    request.recipe.grad_accum = *s.global_batch / one_pass;
+  } else if (s.num_processes && *s.num_processes != num_gpus) {
+    notes.push_back(fmt::format("the global batch is {} instead of {}: {} sequences on each of {} data parallel ranks",
+                                one_pass * request.recipe.grad_accum, *s.global_batch, request.recipe.micro_batch,
+                                replicas));
+  } else {
+    throw InputError(reading.file,
+                     fmt::format("a global batch of {} is no multiple of micro batch {} x {} data parallel ranks",
+                                 *s.global_batch, request.recipe.micro_batch, replicas),
+                     "another number of GPUs, or another --micro-batch");
+  }
+}
+
 void settle_strategy(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes) {
   const Setup& s = reading.setup;
   const std::int64_t num_gpus = request.cluster.num_gpus();
@@ -473,13 +514,15 @@ void settle_strategy(const ConfigReading& reading, EstimateRequest& request, std
       request.strategy = num_gpus > 1 ? trainer->usual_strategy : "single";
     return;
   }
+  const bool is_divided = request.options.tp * request.options.pp > 1;
+  const std::int64_t places = num_places(request.cluster, request.options);
   const bool offloads =
       request.recipe.offload.params != OffloadTarget::None || request.recipe.offload.optimizer != OffloadTarget::None;
   if (*s.distributed == "no") {
     request.strategy = num_gpus > 1 ? "mp" : "single";
     if (num_gpus > 1) notes.push_back("one process with several GPUs splits the layers over them (device_map)");
-  } else if (num_gpus == 1 && !offloads) {
-    if (request.strategy != "ddp")
+  } else if (places == 1 && !offloads) {
+    if (request.strategy != "ddp" && !is_divided)
       notes.push_back(fmt::format("sharding over one GPU changes nothing; counted as single (R20)"));
     request.strategy = "single";
   } else if (request.strategy == "hsdp" && s.dp_replicate.value_or(1) > 1 && !request.options.shard_size) {

@@ -74,6 +74,7 @@ EstimateRequest read_back(const ExportJob& job, const Target& target, const File
   settle_trained(reading, r, notes);
   keep_spelling(r, job.request);
   settle_strategy(reading, r, notes);
+  settle_passes(reading, r, notes);
   if (generates(r.recipe) && rollout_convention(r.recipe.framework->name)) {
     settle_rows(r, {});
     const std::int64_t of_step = r.recipe.micro_batch * r.recipe.grad_accum * job.strategy.mesh.batch_replicas();
@@ -246,9 +247,10 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
   if (const std::string why = why_not_applicable(job.strategy, r.cluster, r.recipe, r.model); !why.empty())
     return refuse(answer, fmt::format("{}: {}", job.strategy.name, why), "plan again with another --strategy");
   const Mesh& mesh = job.strategy.mesh;
-  if (mesh.ways(Axis::Tp) > 1 || mesh.ways(Axis::Ep) > 1 || (mesh.num_stages() > 1 && !job.strategy.takes_turns()))
-    return refuse(answer, "tensor, expert and pipeline parallelism cannot be exported yet",
-                  "plan without --tp, --ep and --pp");
+  if (!target.divides_layers && (mesh.ways(Axis::Tp) > 1 || (mesh.num_stages() > 1 && !job.strategy.takes_turns())))
+    return refuse(answer, fmt::format("the files of {} do not say tensor and pipeline parallelism", target.name),
+                  "--for megatron-swift or torchtitan, or plan without --tp and --pp");
+  if (mesh.ways(Axis::Ep) > 1) return refuse(answer, "expert parallelism cannot be exported yet", "plan without --ep");
   if (target.trainer && reaches_mamba_output(r))
     return refuse(answer,
                   "all-linear would put adapters on out_proj of the Mamba layers, which PEFT refuses or leaves idle",

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
+#include "base/toml_file.h"
 #include "ecosystem/export_parts.h"
 #include "ecosystem/own_facts.h"
 #include "models/recipe_names.h"
@@ -125,7 +126,9 @@ ExportedFile table_file(const ExportJob& job, const KeyTable& table, const Order
   const bool is_of_method = job.method && table.name == job.method->program;
   const std::string head = head_of(job, table.versions) + facts_of_no_key(job, table);
   return {.name = is_of_method && !job.method->file.empty() ? job.method->file : table.file,
-          .content = table.is_json ? json_text(file) : head + yaml_text(file),
+          .content = table.is_json                   ? json_text(file)
+                     : table.file.ends_with(".toml") ? head + toml_text(file)
+                                                     : head + yaml_text(file),
           .is_read = true};
 }
 

@@ -112,6 +112,15 @@ void add_verl(std::vector<ExportedFile>& files, const ExportJob& job);
 void add_server(std::vector<ExportedFile>& files, const ExportJob& job, const char* command, const char* tp,
                 const char* copies);
 WhyNot why_not_verl(const ExportJob& job);
+/// NPROC_PER_NODE makes swift start torchrun.
+std::string swift_exports(const ExportJob& job);
+/// Files of trainers that divide layers among ranks.
+void add_megatron_swift(std::vector<ExportedFile>& files, const ExportJob& job);
+void adapt_to_megatron_swift(Setup& setup, const EstimateRequest& request, const Strategy& strategy);
+WhyNot why_not_megatron_swift(const ExportJob& job);
+void add_torchtitan(std::vector<ExportedFile>& files, const ExportJob& job);
+void adapt_to_torchtitan(Setup& setup, const EstimateRequest& request, const Strategy& strategy);
+WhyNot why_not_torchtitan(const ExportJob& job);
 /// torchtune's recipe.
 void add_torchtune(std::vector<ExportedFile>& files, const ExportJob& job);
 void adapt_to_torchtune(Setup& setup, const EstimateRequest& request, const Strategy& strategy);

@@ -11,18 +11,6 @@ namespace {
 
 using Files = std::vector<ExportedFile>;
 
-/// NPROC_PER_NODE makes swift start torchrun (swift/cli/main.py @3602360a).
-std::string swift_exports(const ExportJob& job) {
-  if (job.is_one_process()) return "";
-  std::string out = fmt::format("export NPROC_PER_NODE={}\n", job.processes_per_node());
-  if (job.num_nodes() > 1)
-    out += fmt::format(
-        "export NNODES={} NODE_RANK=\"${{NODE_RANK:?the number of this machine, from 0}}\" "
-        "MASTER_ADDR=\"${{MASTER_ADDR:?the address of machine 0}}\" MASTER_PORT=29500\n",
-        job.num_nodes());
-  return out;
-}
-
 /// "a.b.c=value", one line each, as Hydra reads them.
 void add_overrides(std::string& out, const OrderedJson& values, const std::string& above) {
   for (const auto& [key, value] : values.items()) {
@@ -36,6 +24,18 @@ void add_overrides(std::string& out, const OrderedJson& values, const std::strin
 }
 
 }  // namespace
+
+/// Source: modelscope/ms-swift swift/cli/main.py @3602360a.
+std::string swift_exports(const ExportJob& job) {
+  if (job.is_one_process()) return "";
+  std::string out = fmt::format("export NPROC_PER_NODE={}\n", job.processes_per_node());
+  if (job.num_nodes() > 1)
+    out += fmt::format(
+        "export NNODES={} NODE_RANK=\"${{NODE_RANK:?the number of this machine, from 0}}\" "
+        "MASTER_ADDR=\"${{MASTER_ADDR:?the address of machine 0}}\" MASTER_PORT=29500\n",
+        job.num_nodes());
+  return out;
+}
 
 void add_ms_swift(Files& files, const ExportJob& job) {
   OrderedJson extra = learning_keys(job);

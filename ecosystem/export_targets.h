@@ -19,6 +19,7 @@ struct Target {
   WhyNot (*why_not)(const ExportJob& job) = nullptr;
   bool has_launcher = true;                             // accelerate's file, or its variables, are written
   bool reads_images = false;                            // its trainer loads the images of a row
+  bool divides_layers = false;                          // its files say tensor and pipeline parallelism
   bool packs_images = false;                            // several rows with images in one sequence
   std::string (*note)(const ExportJob& job) = nullptr;  // what to know before the files are used; "": nothing
 };

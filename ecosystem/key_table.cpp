@@ -17,31 +17,13 @@ namespace {
 using nlohmann::json;
 
 // More telling formats first: a TRL file holds keys of transformers, and not the other way round.
-constexpr std::array kFormats{"verl",
-                              "nemo-rl",
-                              "prime-rl",
-                              "openrlhf",
-                              "open-instruct-grpo",
-                              "accelerate",
-                              "deepspeed",
-                              "torchtune",
-                              "torch",
-                              "unsloth",
-                              "ms-swift",
-                              "open-instruct",
-                              "llama-factory-v1",
-                              "axolotl",
-                              "llama-factory",
-                              "peft-sft",
-                              "trl",
-                              "peft",
-                              "transformers",
-                              "launch",
-                              "unsloth-script",
-                              "trl-script",
-                              "transformers-script",
-                              "qlora-script",
-                              "olmo-core-script"};
+constexpr std::array kFormats{
+    "verl",           "nemo-rl",         "prime-rl",       "openrlhf",      "open-instruct-grpo",
+    "accelerate",     "deepspeed",       "torchtune",      "torch",         "unsloth",
+    "megatron-swift", "torchtitan",      "ms-swift",       "open-instruct", "llama-factory-v1",
+    "axolotl",        "llama-factory",   "peft-sft",       "trl",           "peft",
+    "transformers",   "launch",          "unsloth-script", "trl-script",    "transformers-script",
+    "qlora-script",   "olmo-core-script"};
 
 /// Reads one data file. Every problem in it is a mistake of ours, so the first one ends it.
 class TableReader {
@@ -64,6 +46,7 @@ class TableReader {
     table_.has_head = top.value("has_head", true);
     table_.numbers_in_texts = texts(top, "numbers_in_texts");
     table_.usual_strategy = top.value("usual_strategy", "");
+    pairs(top, "quantised_alone", [&](const json& a, const json& b) { table_.quantised_alone = {a, b}; });
     pairs(top, "versions", [&](const json& a, const json& b) { table_.versions.emplace_back(a, b); });
     pairs(top, "prefixes", [&](const json& a, const json& b) { table_.prefixes.emplace_back(a, b); });
     pairs(top, "assumes", [&](const json& a, const json& b) { table_.assumes.emplace_back(a, b); });

@@ -66,7 +66,10 @@ struct KeyTable {
   bool is_json = false;
   bool has_head = true;  // a JSON file names its plan under "_gpuplan"; false: the program stops
   std::vector<std::string>
-      numbers_in_texts;        // beginnings of keys at which the program takes "8" and "1e-4" for numbers
+      numbers_in_texts;  // beginnings of keys at which the program takes "8" and "1e-4" for numbers
+  /// Why a quantised base is not trained without adapters, and what would be; empty: the file may leave adapters to a
+  /// script of one's own.
+  std::pair<std::string, std::string> quantised_alone;
   std::string usual_strategy;  // on several GPUs when no key says; empty: it depends on how the file is started
   std::vector<std::pair<std::string, nlohmann::json>> fixed;    // keys written into every file, with their values
   std::vector<std::pair<std::string, nlohmann::json>> assumes;  // facts that the program sets by itself

@@ -319,8 +319,9 @@ bool is_launch_script(const ConfigFile& file) {
     const std::size_t end = std::min(file.text.find('\n', at), file.text.size());
     const std::string line = file.text.substr(at, end - at);
     for (const char* start :
-         {"accelerate launch ", "torchrun ", "deepspeed --", "swift sft", "swift rlhf", "llamafactory-cli train ",
-          "axolotl train ", "trl sft ", "trl dpo ", "trl kto ", "trl reward ", "tune run ", "python -m "})
+         {"accelerate launch ", "torchrun ", "deepspeed --", "swift sft", "swift rlhf", "megatron sft", "megatron pt",
+          "megatron rlhf", "llamafactory-cli train ", "axolotl train ", "trl sft ", "trl dpo ", "trl kto ",
+          "trl reward ", "tune run ", "python -m "})
       if (line.find(start) < 120 && line.find(": ") == std::string::npos) return true;
     at = end + 1;
   }

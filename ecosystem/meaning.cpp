@@ -346,9 +346,16 @@ class Reader {
       r.checkpointing = Checkpointing::Full;
       note("prepare_model_for_kbit_training switches gradient checkpointing on");
     }
-    if (r.checkpointing == Checkpointing::Full && s_.checkpoint_every.value_or(1) > 1) {
+    if (s_.checkpointing_kind)
+      r.checkpointing = parse_name<Checkpointing>(*s_.checkpointing_kind, "checkpointing_kind");
+    std::int64_t every = s_.checkpoint_every.value_or(1);
+    if (r.checkpointing == Checkpointing::Selective && s_.selective_every.value_or(0) > 0) {
+      r.checkpointing = Checkpointing::Full;
+      every = *s_.selective_every;
+    }
+    if (r.checkpointing == Checkpointing::Full && every > 1) {
       r.checkpointing = Checkpointing::EveryK;
-      r.checkpoint_every = *s_.checkpoint_every;
+      r.checkpoint_every = every;
     }
     if (s_.activation_offload) r.offload.activations = *s_.activation_offload;
     if (s_.loss && r.objective.method.is_usual()) r.loss = parse_name<LossKernel>(*s_.loss, "loss");
@@ -410,12 +417,27 @@ class Reader {
       r.loss = LossKernel::Plain;
   }
 
+  /// What the trainer does not have, or not together, the planner says.
+  void read_degrees() {
+    StrategyOptions& o = r_.options;
+    const auto degree = [](const Setup::Count& count) { return std::max<std::int64_t>(1, count.value_or(1)); };
+    o.tp = degree(s_.tensor_parallel);
+    o.splits_sequence = o.tp > 1 && holds(s_.splits_sequence);
+    o.cp = degree(s_.context_parallel);
+    if (o.cp > 1 && s_.context_exchange)
+      o.context_exchange = parse_name<ContextExchange>(*s_.context_exchange, "context_exchange");
+    o.pp = degree(s_.pipeline_parallel);
+    o.virtual_stages = degree(s_.virtual_stages);
+  }
+
   void read_strategy() {
+    read_degrees();
     if (!s_.distributed) return;
     if (*s_.distributed == "fsdp") return read_fsdp();
     if (*s_.distributed == "deepspeed") return read_zero();
     if (*s_.distributed == "torch-zero") r_.strategy = "zero1";
-    if (*s_.distributed == "multi") r_.strategy = "ddp";
+    if (*s_.distributed == "multi") r_.strategy = holds(s_.shards_optimizer) ? "zero1" : "ddp";
+    if (*s_.distributed == "multi") recipe().offload.optimizer = target_named(s_.offload_optimizer);
     if (*s_.distributed == "no") r_.strategy = "auto";  // one GPU, or a device_map over several
   }
 
@@ -487,17 +509,10 @@ class Reader {
     if (s_.fsdp_backward_prefetch || holds(s_.fsdp_forward_prefetch))
       note("prefetch settings have no effect on FSDP2 (R12)");
     const bool reshards = !says(s_.fsdp_reshard, "no");
-    const std::int64_t context = s_.context_parallel.value_or(1);
-    if (context > 1 && recipe().framework->context_parallel.strategies.empty())
-      throw InputError("", fmt::format("context parallelism of {} is not planned", recipe().framework->title),
-                       "a size of 1");
-    r_.options.cp = context;
-    if (s_.context_exchange && context > 1)
-      r_.options.context_exchange = parse_name<ContextExchange>(*s_.context_exchange, "context_exchange");
     if (s_.dp_replicate.value_or(1) > 1 || s_.dp_shard.value_or(1) > 1) {
       r_.strategy = "hsdp";  // of as many copies as the GPUs make, where they are known (settle_strategy)
       // its mesh dp_shard_cp: the ranks that share a sequence hold shards too
-      if (s_.dp_shard.value_or(1) > 1) r_.options.shard_size = *s_.dp_shard * context;
+      if (s_.dp_shard.value_or(1) > 1) r_.options.shard_size = *s_.dp_shard * r_.options.cp;
       r_.options.reshards = reshards;
     } else {
       r_.strategy = reshards ? "fsdp" : "fsdp-grad-op";

@@ -134,6 +134,7 @@ void write_kernels(Setup& s, const Recipe& r) {
   if (r.attention_groups > 1) s.attention_groups = r.attention_groups;
   s.compile_layers = r.torch_compile;
   s.checkpointing = r.checkpointing != Checkpointing::None;
+  s.checkpointing_kind = std::string(to_string(r.checkpointing));
   if (r.offload.activations) s.activation_offload = true;
   const bool has_layers = r.kernels == LayerKernels::Fused, has_loss = r.loss == LossKernel::Fused;
   s.liger = has_layers || has_loss;
@@ -160,10 +161,6 @@ void write_fsdp(Setup& s, const EstimateRequest& request, const Strategy& strate
   if (!is_v1 && (is_hybrid || context > 1)) {
     s.dp_replicate = strategy.mesh.copies();
     s.dp_shard = strategy.mesh.shard_ways() / context;
-  }
-  if (context > 1) {
-    s.context_parallel = context;
-    s.context_exchange = std::string(to_string(strategy.mesh.context_exchange()));
   }
   s.fsdp_wrap = strategy.wrap == WrapPolicy::Layer ? "layer" : "size";
   if (strategy.wrap == WrapPolicy::Size) s.fsdp_min_params = strategy.wrap_min_params;
@@ -256,6 +253,19 @@ void write_fake_quantisers(Setup& s, const Recipe& r) {
   if (inputs != "none") s.qat_inputs = inputs;
 }
 
+void write_degrees(Setup& s, const Strategy& strategy) {
+  const Mesh& mesh = strategy.mesh;
+  const auto write = [](Setup::Count& fact, std::int64_t ways) {
+    if (ways > 1) fact = ways;
+  };
+  write(s.tensor_parallel, mesh.ways(Axis::Tp));
+  if (s.tensor_parallel) s.splits_sequence = mesh.splits_sequence();
+  write(s.context_parallel, mesh.ways(Axis::Cp));
+  if (s.context_parallel) s.context_exchange = std::string(to_string(mesh.context_exchange()));
+  if (!strategy.takes_turns()) write(s.pipeline_parallel, mesh.num_stages());
+  write(s.virtual_stages, strategy.chunks);
+}
+
 }  // namespace
 
 Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
@@ -270,6 +280,7 @@ Setup setup_of(const EstimateRequest& request, const Strategy& strategy) {
   write_precision(s, request.recipe, is_local);
   write_batch(s, request, strategy.mesh.batch_replicas());
   write_rollout(s, request, strategy);
+  write_degrees(s, strategy);
   write_kernels(s, request.recipe);
   write_unfrozen(s, request.recipe);
   write_frozen_layers(s, request);

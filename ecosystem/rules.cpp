@@ -47,7 +47,7 @@ constexpr std::array kRules{
     Rule{"R06", "neither DDP nor a device_map offloads to the host in training",
          "--strategy zero2 --offload optimizer, --strategy fsdp --offload optimizer,params, or --optimizer paged-adamw",
          [](const Setup& s) {
-           return offloads_any(s) && is_any(s.distributed, {"no", "multi"});
+           return offloads_any(s) && is_any(s.distributed, {"no", "multi"}) && !is(s.shards_optimizer);
          }},
     Rule{"R07", "FSDP and DeepSpeed exclude each other", "keep one of them",
          [](const Setup& s) { return is(s.distributed, "fsdp") && (s.deepspeed_file || s.zero_stage); }},
@@ -111,11 +111,8 @@ constexpr std::array kRules{
          [](const Setup& s) { return is_4bit(s) && is_zero_setup(s, 3) && offloads(s.offload_params); }},
     Rule{"E05", "bf16 and fp16 exclude each other", "keep one of them",
          [](const Setup& s) { return is(s.bf16) && is(s.fp16); }},
-    Rule{"E06", "tensor parallelism is not planned from this file, nor context parallelism but under FSDP2",
-         "sizes of 1; --tp where the trainer has it",
-         [](const Setup& s) {
-           return s.tensor_parallel.value_or(1) > 1 || (s.context_parallel.value_or(1) > 1 && !is_fsdp_setup(s, 2));
-         }},
+    Rule{"E06", "FSDP1 divides no sequences among GPUs", "fsdp_version: 2",
+         [](const Setup& s) { return s.context_parallel.value_or(1) > 1 && is_fsdp_setup(s, 1); }},
     Rule{"E08", "DeepSpeed computes in the type that is switched on, and neither bf16 nor fp16 is",
          "bf16: true; in a plan --precision bf16-mixed",
          [](const Setup& s) {

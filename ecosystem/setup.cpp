@@ -39,6 +39,8 @@ using nlohmann::json;
 //   objective, pair_loss: a row of data/methods.yaml; reference: copy, adapter, precomputed
 //   engine: a row of data/engines.yaml; engine_place: colocate, server
 //
+//   checkpointing_kind: a row of models/recipe_names
+//
 //   qat: a row of models/recipe_names; qat_weights, qat_inputs: int4, int8, fp8, nvfp4, mxfp4
 constexpr std::array kSetupFields{SetupField{"model", &Setup::model},
                                   SetupField{"model_type", &Setup::model_type},
@@ -200,6 +202,8 @@ constexpr std::array kSetupFields{SetupField{"model", &Setup::model},
                                   SetupField{"loss_chunks", &Setup::loss_chunks},
                                   SetupField{"checkpoint_every", &Setup::checkpoint_every},
                                   SetupField{"checkpointing", &Setup::checkpointing},
+                                  SetupField{"checkpointing_kind", &Setup::checkpointing_kind},
+                                  SetupField{"selective_every", &Setup::selective_every},
                                   SetupField{"reentrant", &Setup::reentrant},
                                   SetupField{"fsdp_checkpointing", &Setup::fsdp_checkpointing},
                                   SetupField{"activation_offload", &Setup::activation_offload},
@@ -239,6 +243,10 @@ constexpr std::array kSetupFields{SetupField{"model", &Setup::model},
                                   SetupField{"dp_shard", &Setup::dp_shard},
                                   SetupField{"tensor_parallel", &Setup::tensor_parallel},
                                   SetupField{"context_parallel", &Setup::context_parallel},
+                                  SetupField{"pipeline_parallel", &Setup::pipeline_parallel},
+                                  SetupField{"virtual_stages", &Setup::virtual_stages},
+                                  SetupField{"splits_sequence", &Setup::splits_sequence},
+                                  SetupField{"shards_optimizer", &Setup::shards_optimizer},
                                   SetupField{"context_exchange", &Setup::context_exchange},
                                   SetupField{"generates", &Setup::generates},
                                   SetupField{"best_at_end", &Setup::best_at_end},

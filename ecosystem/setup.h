@@ -108,6 +108,8 @@ struct Setup {
   Count optimizer_rank;
   Words optimizer_targets;   // modules whose gradients are projected
   Word optimizer_arguments;  // "rank=64, scale=0.1"
+  Word checkpointing_kind;   // in one word
+  Count selective_every;     // of its selective kind: whole layers, every so many; 0: by operator
   Count loss_chunks, checkpoint_every;
   Flag checkpointing, reentrant, fsdp_checkpointing, activation_offload, optimizer_in_backward;
   Flag liger, liger_layers, liger_loss;
@@ -123,7 +125,9 @@ struct Setup {
   Count fsdp_version, fsdp_min_params;
   Word fsdp_sharding, fsdp_reshard, fsdp_wrap, fsdp_wrap_class, fsdp_state_dict, fsdp_backward_prefetch;
   Flag fsdp_offload, fsdp_ram_efficient, fsdp_sync, fsdp_orig_params, fsdp_forward_prefetch;
-  Count dp_replicate, dp_shard, tensor_parallel, context_parallel;
+  Flag shards_optimizer;  // of copies of the model: Megatron's distributed optimizer
+  Count dp_replicate, dp_shard, tensor_parallel, context_parallel, pipeline_parallel, virtual_stages;
+  Flag splits_sequence;  // between the products of ranks that share layers
   Word context_exchange;
   // what rules ask for
   Flag generates, best_at_end, saves_model_only, merges_adapter, resumes, finds_unused;

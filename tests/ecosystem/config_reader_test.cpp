@@ -418,7 +418,7 @@ TEST_CASE("an unknown key stops accelerate at the top, and is named where the pr
 
 TEST_CASE("every ignored key is named with its reason, and a refused one with its place") {
   CHECK(has_note(reading_of({std::string(kTrlLora) + "learning_rate: 1.0e-4\n"}), "learning_rate"));
-  CHECK(contains(error_of({std::string(kTrlLora) + "tp_size: 2\n"}), "file1:7: tp_size"));
+  CHECK(contains(error_of({std::string(kTrlLora) + "cache_logprobs_only: true\n"}), "file1:7: cache_logprobs_only"));
 }
 
 TEST_CASE("files with bytes changed, cut and repeated are read or refused, never worse") {

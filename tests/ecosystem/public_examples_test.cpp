@@ -52,6 +52,7 @@ void check_expected(const ConfigReading& reading, const json& expect) {
   if (expect.contains("strategy")) CHECK(reading.request.strategy == expect["strategy"].get<std::string>());
   if (expect.contains("targets")) CHECK(json(r.lora.targets) == expect["targets"]);
   if (expect.contains("freezes_tower")) CHECK(json(reading.setup.freezes_tower.value()) == expect["freezes_tower"]);
+  if (expect.contains("tp")) CHECK(reading.request.options.tp == expect["tp"]);
   if (expect.contains("processes")) CHECK(reading.setup.num_processes == expect["processes"]);
 }
 

@@ -214,4 +214,25 @@ TEST_CASE("a file with DeepSpeed's own section is DeepSpeed's, whatever key of a
   CHECK(has_note(r, "flash_attention"));
 }
 
+TEST_CASE("a quantised base without adapters is refused with what the program makes of it") {
+  const auto refused = [](const std::string& text, const char* why) { return contains(error_of({text}), why); };
+  const std::string axolotl = "base_model: a/b\nsequence_len: 512\nload_in_4bit: true\n";
+  CHECK(refused(axolotl, "load_in_4bit: axolotl stops at load_in_4bit and load_in_8bit without an adapter"));
+  CHECK(refused(axolotl + "adapter:\n", "axolotl stops"));
+  CHECK(reading_of({axolotl + "adapter: qlora\n"}).request.recipe.method == Method::Qlora);
+  const std::string trl = "model_name_or_path: a/b\nmax_length: 512\nload_in_8bit: true\n";
+  CHECK(refused(trl + "lora_r: 8\n", "load_in_8bit: without use_peft there are no adapters"));
+  CHECK(reading_of({trl + "use_peft: true\n"}).request.recipe.method == Method::Lora);
+  const std::string open_instruct =
+      "model_name_or_path: a\nuse_qlora: true\ndataset_mixer_list: [a, \"1.0\"]\nmax_seq_length: 512\n";
+  CHECK(refused(open_instruct, "use_qlora: without use_lora finetune.py trains embedding, head and norms"));
+  CHECK(reading_of({open_instruct + "use_lora: true\n"}).request.recipe.method == Method::Qlora);
+  const std::string llama_factory =
+      "model_name_or_path: a/b\nstage: sft\ncutoff_len: 512\nquantization_bit: 4\nfinetuning_type: ";
+  CHECK(refused(llama_factory + "full\n", "quantization_bit: LLaMA-Factory stops at quantization_bit"));
+  CHECK(reading_of({llama_factory + "lora\n"}).request.recipe.method == Method::Qlora);
+  CHECK(refused("model: a/b\ntuner_type: full\nmax_length: 512\nquant_method: bnb\nquant_bits: 4\n",
+                "quant_bits: with tuner_type full there are no adapters"));
+}
+
 }  // namespace gpuplan
