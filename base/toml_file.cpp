@@ -12,6 +12,7 @@
 // Lists and inline tables inside each other. With the dots of a line below it bounds the depth of what the library
 // keeps, which it frees by recursion.
 #define TOML_MAX_NESTED_VALUES 32
+#define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
 
 namespace gpuplan {
@@ -98,43 +99,7 @@ class TreeBuilder {
   int depth_ = 0;
 };
 
-template <class Add>
-void add_value(const nlohmann::ordered_json& value, Add add);
-
-toml::table toml_table(const nlohmann::ordered_json& mapping) {
-  toml::table table;
-  for (const auto& [key, value] : mapping.items())
-    add_value(value, [&, &name = key](auto&& own) { table.insert(name, std::forward<decltype(own)>(own)); });
-  return table;
-}
-
-toml::array toml_list(const nlohmann::ordered_json& items) {
-  toml::array list;
-  for (const nlohmann::ordered_json& item : items)
-    add_value(item, [&](auto&& own) { list.push_back(std::forward<decltype(own)>(own)); });
-  return list;
-}
-
-/// Hands `value` on as the type that TOML has for it.
-template <class Add>
-void add_value(const nlohmann::ordered_json& value, Add add) {
-  if (value.is_object()) return add(toml_table(value));
-  if (value.is_array()) return add(toml_list(value));
-  if (value.is_boolean()) return add(value.get<bool>());
-  if (value.is_number_integer()) return add(value.get<std::int64_t>());
-  if (value.is_number()) return add(value.get<double>());
-  if (!value.is_string()) throw InputError("TOML", "has no empty value");
-  add(value.get<std::string>());
-}
-
 }  // namespace
-
-std::string toml_text(const nlohmann::ordered_json& mapping) {
-  std::ostringstream out;
-  out.imbue(std::locale::classic());
-  out << toml::toml_formatter(toml_table(mapping)) << "\n";
-  return out.str();
-}
 
 std::shared_ptr<ValueTree> parse_toml(std::string_view text, const std::string& file) {
   refuse_deep_keys(text, file);

@@ -118,6 +118,18 @@ void add_mapping(std::string& out, const OrderedJson& mapping, const std::string
   }
 }
 
+/// Texts and numbers of JSON are those of TOML. What stands in a table comes before the tables below it.
+void add_table(std::string& out, const OrderedJson& table, const std::string& path) {
+  for (const auto& [key, value] : table.items())
+    if (!value.is_object()) out += fmt::format("{} = {}\n", key, value.dump());
+  for (const auto& [key, value] : table.items()) {
+    if (!value.is_object()) continue;
+    const std::string below = path.empty() ? key : path + "." + key;
+    out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", below);
+    add_table(out, value, below);
+  }
+}
+
 }  // namespace
 
 std::string shell_word(std::string_view text) {
@@ -139,6 +151,12 @@ std::string yaml_word(std::string_view text) {
 std::string yaml_text(const OrderedJson& mapping) {
   std::string out;
   add_mapping(out, mapping, "");
+  return out;
+}
+
+std::string toml_text(const OrderedJson& mapping) {
+  std::string out;
+  add_table(out, mapping, "");
   return out;
 }
 

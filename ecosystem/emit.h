@@ -39,6 +39,9 @@ std::string yaml_word(std::string_view text);
 /// A mapping as block YAML. Numbers that are not whole have a point, as PyYAML wants it.
 std::string yaml_text(const OrderedJson& mapping);
 
+/// A mapping as TOML: tables below each other, lists of numbers and texts.
+std::string toml_text(const OrderedJson& mapping);
+
 /// One line of a comment: control characters, line ends of every kind and bytes that are no UTF-8 become '?'.
 std::string comment_word(std::string_view text);
 

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
-#include "base/toml_file.h"
 #include "ecosystem/export_parts.h"
 #include "ecosystem/own_facts.h"
 #include "models/recipe_names.h"

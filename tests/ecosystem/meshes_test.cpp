@@ -1,0 +1,179 @@
+// Files of trainers that divide layers, sequences and stages among ranks: what they say, and what is written.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "config_texts.h"
+#include "ecosystem/exported.h"
+#include "planner/job.h"
+
+namespace gpuplan {
+
+using namespace test;
+
+namespace {
+
+constexpr const char* kMegatron =
+    "NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen2.5-7B-Instruct --dataset a --tensor_model_parallel_size 2 "
+    "--sequence_parallel true --micro_batch_size 2 --global_batch_size 16 --recompute_granularity full "
+    "--recompute_method uniform --recompute_num_layers 1 --max_length 2048 ";
+
+ConfigReading read_script(const std::string& text) { return read_configs({{"train.sh", text}}, {}); }
+
+std::string why_script(const std::string& text) {
+  try {
+    read_script(text);
+  } catch (const InputError& error) { return error.what(); }
+  return "";
+}
+
+/// The whole question, on so many GPUs of a machine.
+EstimateRequest asked(ConfigReading reading, const char* gpus, std::vector<std::string>* told = nullptr) {
+  reading.request.model = load_model("qwen2.5-7b").spec;
+  reading.request.cluster = parse_gpus(gpus);
+  std::vector<std::string> notes;
+  settle_strategy(reading, reading.request, notes);
+  settle_passes(reading, reading.request, notes);
+  if (told) *told = notes;
+  return reading.request;
+}
+
+}  // namespace
+
+TEST_CASE("Megatron-SWIFT: degrees, its shared optimizer, and passes by the global batch") {
+  const EstimateRequest r = asked(read_script(kMegatron), "8xH100");
+  CHECK(r.recipe.framework->name == "megatron-swift");
+  CHECK(r.options.tp == 2);
+  CHECK(r.options.splits_sequence);
+  CHECK(r.strategy == "zero1");
+  CHECK(r.recipe.method == Method::Full);
+  CHECK(r.recipe.precision == Precision::Bf16Mixed);
+  CHECK(r.recipe.checkpointing == Checkpointing::Full);
+  CHECK(r.recipe.loss == LossKernel::InPlace);
+  CHECK(r.recipe.attention == AttentionKernel::Flash);
+  CHECK(r.recipe.grad_accum == 2);  // 16 / (2 x 8 / 2)
+  const EstimateRequest piped = asked(
+      read_script(std::string(kMegatron) + "--pipeline_model_parallel_size 4 --virtual_pipeline_model_parallel_size 7 "
+                                           "--tuner_type lora --lora_rank 16 --use_distributed_optimizer false"),
+      "8xH100");
+  CHECK(piped.options.pp == 4);
+  CHECK(piped.options.virtual_stages == 7);
+  CHECK(piped.strategy == "single");  // tp 2 x pp 4 are all GPUs
+  CHECK(piped.recipe.grad_accum == 8);
+  CHECK(piped.recipe.lora.rank == 16);
+  const EstimateRequest ring = asked(read_script(std::string(kMegatron) + "--context_parallel_size 2"), "8xH100");
+  CHECK(ring.options.cp == 2);
+  CHECK(ring.recipe.grad_accum == 4);
+}
+
+TEST_CASE("Megatron-SWIFT: what it stops at, and what is not planned, is refused with the flag") {
+  const auto refused = [](const std::string& flags, const char* why) {
+    return contains(why_script(kMegatron + flags), why);
+  };
+  CHECK(refused("--expert_model_parallel_size 4", "expert_model_parallel_size: experts divided among GPUs"));
+  CHECK(refused("--recompute_method block", "recompute_method: the first layers of a stage alone"));
+  CHECK(refused("--decoder_last_pipeline_num_layers 3", "stages of unlike numbers of layers"));
+  CHECK(refused("--gradient_accumulation_steps 4", "unknown key"));
+  CHECK(refused("--teacher_model a", "distillation of Megatron-SWIFT"));
+  CHECK(refused("--quant_method bnb --quant_bits 4", "Megatron-SWIFT trains no base in 4 or 8 bit"));
+  // 2 sequences x 4 data parallel ranks
+  CHECK(refused("--global_batch_size 12", "global_batch_size: is 12, but 2 sequences x 1 passes x 4 data parallel"));
+}
+
+TEST_CASE("passes follow from the GPUs that are asked about, where a file says the batch of all ranks") {
+  std::vector<std::string> notes;
+  CHECK(asked(read_script(kMegatron), "4xH100", &notes).recipe.grad_accum == 4);
+  CHECK(asked(read_script(kMegatron), "32xH100", &notes).recipe.grad_accum == 2);  // as of the 8 processes
+  CHECK(contains(fmt::format("{}", fmt::join(notes, "\n")), "the global batch is 64 instead of 16"));
+  // no number of processes: 16 is no multiple of 2 x 16
+  const std::string file =
+      "model: a/b\nno_save_optim: true\nmicro_batch_size: 2\nglobal_batch_size: 16\nmax_length: 64\n";
+  CHECK(asked(reading_of({file}), "8xH100").recipe.grad_accum == 1);
+  CHECK_THROWS_WITH_AS(asked(reading_of({file}), "16xH100"),
+                       doctest::Contains("a global batch of 16 is no multiple of micro batch 2 x 16"), InputError);
+}
+
+TEST_CASE("degrees of trainers that gpuplan does not divide are the planner's to refuse, by the trainer's name") {
+  const EstimateRequest r =
+      asked(reading_of({"base_model: a\nsequence_len: 64\nbf16: true\ntensor_parallel_size: 2\nfsdp_version: 2\n"
+                        "fsdp_config: {auto_wrap_policy: TRANSFORMER_BASED_WRAP}\n"}),
+            "8xH100");
+  CHECK(r.options.tp == 2);
+  const Strategy strategy = make_strategy(r.strategy, r.cluster, options_for(r));
+  CHECK(why_not_divided(strategy, r.recipe, r.model) == "axolotl has no tensor parallelism that is planned");
+  CHECK(asked(reading_of({"model: a\ntuner_type: full\nsequence_parallel_size: 2\n"}), "8xH100").options.cp == 2);
+  CHECK(contains(error_of({std::string(kTrl), fsdp("parallelism_config:\n  parallelism_config_cp_size: 2\n", "1")}),
+                 "[E06]"));
+}
+
+TEST_CASE("torchtitan: TOML with its degrees, checkpointing and precision") {
+  const char* const file =
+      "[job]\ndump_folder = \"out\"\n[model]\nname = \"llama3\"\nflavor = \"8B\"\nhf_assets_path = "
+      "\"./assets/hf/Llama-3.1-8B\"\n[training]\nlocal_batch_size = 2\nseq_len = 8192\n[parallelism]\n"
+      "tensor_parallel_degree = 4\ncontext_parallel_degree = 2\n[activation_checkpoint]\nmode = \"selective\"\n"
+      "selective_ac_option = \"op\"\n[compile]\nenable = true\n";
+  const auto titan = [](const std::string& text) { return read_configs({{"a.toml", text}}, {}); };
+  const EstimateRequest r = asked(titan(file), "16xH100");
+  CHECK(r.recipe.framework->name == "torchtitan");
+  CHECK(r.strategy == "fsdp");
+  CHECK(r.options.tp == 4);
+  CHECK(r.options.cp == 2);
+  CHECK(r.recipe.micro_batch == 2);
+  CHECK(r.recipe.checkpointing == Checkpointing::Selective);
+  CHECK(r.recipe.precision == Precision::Bf16Mixed);
+  CHECK(r.recipe.torch_compile);
+  // what its class has where the file says nothing: every second layer
+  const EstimateRequest usual = asked(titan("[model]\nflavor = \"8B\"\n"), "8xH100");
+  CHECK(usual.recipe.checkpointing == Checkpointing::EveryK);
+  CHECK(usual.recipe.checkpoint_every == 2);
+  CHECK(usual.recipe.micro_batch == 8);
+}
+
+TEST_CASE("degrees are written so that the files say the same plan") {
+  struct Divided {
+    const char* strategy;
+    std::int64_t tp, cp, pp, chunks;
+    bool splits_sequence;
+  };
+  const std::vector<Divided> megatron{{"zero1", 1, 1, 1, 1, false}, {"ddp", 1, 1, 1, 1, false},
+                                      {"zero1", 2, 1, 1, 1, true},  {"ddp", 4, 1, 1, 1, false},
+                                      {"single", 8, 1, 1, 1, true}, {"single", 2, 1, 4, 1, true},
+                                      {"zero1", 1, 1, 4, 1, false}, {"zero1", 2, 1, 2, 4, true},
+                                      {"zero1", 2, 2, 1, 1, true},  {"zero1", 1, 2, 2, 1, false}};
+  const std::vector<Divided> titan{{"fsdp", 1, 1, 1, 1, false},  {"fsdp", 2, 1, 1, 1, true},
+                                   {"single", 8, 1, 1, 1, true}, {"fsdp", 1, 2, 1, 1, false},
+                                   {"fsdp", 2, 2, 1, 1, true},   {"hsdp", 1, 1, 1, 1, false}};
+  int num_same = 0;
+  const auto ask = [&](const char* target, const Divided& d, Method method, Checkpointing checkpointing) {
+    EstimateRequest r = plan_of(d.strategy, method, {}, target);
+    r.model = load_model("llama-3.1-8b").spec;
+    r.cluster = parse_gpus("8xH100");
+    r.recipe.attention = AttentionKernel::Flash;
+    r.recipe.optimizer = "adamw-fused";
+    r.recipe.grad_accum = 8;
+    r.recipe.loss = std::string_view(target) == "torchtitan" ? LossKernel::Plain : LossKernel::InPlace;
+    if (std::string_view(target) == "torchtitan") r.recipe.attention = AttentionKernel::Sdpa;
+    r.recipe.checkpointing = checkpointing;
+    if (checkpointing == Checkpointing::EveryK) r.recipe.checkpoint_every = 2;
+    r.options.tp = d.tp, r.options.cp = d.cp, r.options.pp = d.pp, r.options.virtual_stages = d.chunks;
+    r.options.splits_sequence = d.splits_sequence;
+    const ExportAnswer answer = export_plan(r, target, kMark);
+    CAPTURE(target);
+    CAPTURE(d.strategy);
+    CAPTURE(degrees_text(make_strategy(r.strategy, r.cluster, options_for(r)).mesh));
+    CHECK(answer.refusal == "");  // export reads its files and compares
+    num_same += answer.refusal.empty();
+  };
+  for (const Checkpointing checkpointing :
+       {Checkpointing::None, Checkpointing::Full, Checkpointing::Selective, Checkpointing::EveryK}) {
+    for (const Method method : {Method::Full, Method::Lora})
+      for (const Divided& d : megatron) ask("megatron-swift", d, method, checkpointing);
+    for (const Divided& d : titan) ask("torchtitan", d, Method::Full, checkpointing);
+  }
+  CHECK(num_same == 4 * (2 * 10 + 6));
+  EstimateRequest r = plan_of("fsdp", Method::Full, {}, "torchtitan");
+  r.options.tp = 2;
+  CHECK(contains(export_plan(r, "trl", kMark).refusal, "do not say tensor and pipeline parallelism"));
+  CHECK(contains(export_plan(plan_of("fsdp", Method::Full), "torchtitan", kMark).refusal, "torchtitan builds no"));
+}
+
+}  // namespace gpuplan
