@@ -322,7 +322,8 @@ class Search {
     if (advice.empty()) add(try_together(savers));
     if (advice.empty()) add(try_together(joined(of_what_is_given(Purpose::Resolve), savers)));
     add(try_more_gpus());
-    if (advice.empty()) add(std::string(kNothingHelps));
+    const auto is_possible = [](const StrategyEstimate& e) { return e.not_applicable.empty(); };
+    if (advice.empty() && std::ranges::any_of(result_.strategies, is_possible)) add(std::string(kNothingHelps));
     return advice;
   }
 

@@ -160,8 +160,10 @@ TEST_CASE("foreign methods are named: what people gave and got the figures of SF
   const auto refused = [](const std::string& keys) { return error_of({std::string(kTrl) + keys}); };
   CHECK(contains(error_of({"model: Qwen/Qwen2.5-7B\nrlhf_type: gkd\ntuner_type: lora\nmax_length: 2048\n"}),
                  "file1:2: rlhf_type: gkd is not modelled"));
-  CHECK(contains(error_of({"model_name_or_path: a\nuse_slow_tokenizer: true\nuse_lora: false\nbeta: 5\n"}),
-                 "file1:4: beta: belongs to DPO or SimPO"));
+  const ConfigReading pairs =
+      reading_of({"model_name_or_path: a\nuse_slow_tokenizer: true\nuse_lora: false\nbeta: 5\n"});
+  CHECK(pairs.request.recipe.objective.method->name == "dpo");
+  CHECK(pairs.request.recipe.objective.reference == Reference::Precomputed);
   CHECK(contains(refused("teacher_model_name_or_path: a\n"),
                  "file1:5: teacher_model_name_or_path: belongs to distillation"));
   CHECK(contains(refused("max_new_tokens: 64\n"), "belongs to"));
