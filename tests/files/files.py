@@ -35,7 +35,7 @@ LIST = HERE / 'examples.tsv'
 USUAL_MODEL = 'llama-3.1-8b'
 NO_MODEL = re.compile('names no model|names the model|neither in the catalogue|unknown model|may mean|no model of this name')
 UNKNOWN = re.compile(r'not known to gpuplan and not counted: ([^\n]*)')
-IMPOSSIBLE = re.compile(r'\A[^\n]* (?:is not possible|nothing is possible) here\n.*?^  \S+: ([^\n]*)', re.S | re.M)  # the planner's own refusal
+IMPOSSIBLE = re.compile(r'Not applicable: \S+ \((.*?)\)(?:,|\n).*?^(?:\S+ is not|Nothing is) possible here', re.S | re.M)  # the planner's refusal
 NAMED = re.compile(r'names (\S+), which is not there|give it too: --from (\S+)')
 SCRIPTS = ('.sh', '.slurm', '.py', '.ipynb')
 MOST_NAMED = 4
@@ -109,7 +109,7 @@ class Asker:
                 code, answer, problem = self.estimate_with_named(example, file, '--model', model)
         if code not in (0, 1):
             return 'refused', '', problem.splitlines()[0].removeprefix('gpuplan: '), ''
-        if impossible := IMPOSSIBLE.search(answer):
+        if impossible := IMPOSSIBLE.search(re.sub(r'\n {4,}', ' ', answer)):
             return 'refused', '', impossible[1], ''
         unknown = UNKNOWN.search(re.sub(r'\n {4,}', ' ', answer))
         return outcome, model, '', unknown.group(1) if unknown else ''
