@@ -330,7 +330,10 @@ std::string export_hint(const std::string& plan_file, const Recipe& recipe) {
                        (recipe.qat == Qat::None || !fake_quant_row(recipe.qat).dtypes.empty());
   const bool needs_script = (!recipe.trained.empty() || recipe.qat != Qat::None) && !can_say;
   const auto is_own = [&](const Target& t) { return !needs_script && t.trainer && t.name == recipe.framework->name; };
-  const auto found = std::ranges::find_if(export_target_rows(), is_own);
+  const bool divides = !recipe.framework->tensor_parallel.strategies.empty();
+  auto found = std::ranges::find_if(export_target_rows(), is_own);
+  if (found == export_target_rows().end() && divides)
+    found = std::ranges::find_if(export_target_rows(), &Target::divides_layers);
   return fmt::format("gpuplan export {} --for {} writes files that train it", shell_word(plan_file),
                      found == export_target_rows().end() ? "accelerate" : found->name);
 }

@@ -403,6 +403,8 @@ class ShellReader : private ShellExpander {
       }
     }
     if (has_heredoc && !words.empty() && words[0].text == "cat") return;
+    if (has_heredoc && words.size() > 1 && words[0].text == "read")  // read -r -d '' NAME <<END
+      return variables_.assign(words.back().text, {.items = {input}});
     if (has_heredoc && !words.empty() && is_word_of(words[0].text, {"sbatch", "bash", "sh"})) {
       const int line = words[0].line;  // `sbatch <<END`: a script as its input
       words = {{"bash", {}, line, false}, {"-c", {}, line, false}, {input, {}, line, false}};

@@ -129,8 +129,13 @@ TEST_CASE("verl's main_ppo is read: prompts stand for all their answers") {
   CHECK(r.recipe.grad_accum == 5);       // 32 x 5 answers of a step on 8 GPUs in passes of 4
   CHECK(r.rollout.sequences == 64 * 5);  // of a generation, so two steps
   CHECK(to_text(r.rollout.engine) == "vllm:util=0.6,tp=2,seqs=128,sleep=yes");
-  CHECK_FALSE(script_error(command + " actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2").empty());
-  CHECK_FALSE(script_error(command + " --config-name=ppo_megatron_trainer").empty());
+  const EstimateRequest other = script(command +
+                                       " --config-name=ppo_megatron_trainer "
+                                       "actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2")
+                                    .request;
+  CHECK(other.recipe.framework->name == "megatron");  // of which the planner knows no reinforcement learning
+  CHECK(other.options.tp == 2);
+  CHECK_FALSE(script_error(command + " --config-name=another").empty());
 }
 
 TEST_CASE("other trainings, and scripts that train nothing, are refused by name") {

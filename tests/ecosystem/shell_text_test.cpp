@@ -99,4 +99,13 @@ TEST_CASE("Slurm: every spelling of the GPUs of a node") {
   CHECK_FALSE(gpus("--cpus-per-task=4").has_value());
 }
 
+TEST_CASE("a variable that read takes from a here-document is its text") {
+  const ShellText read = read_shell(
+      "N=2\nread -r -d '' what <<EOF\nmod.train \\\n  --rank $N\nEOF\ndeepspeed --module $what\n", "a.sh", {}, {});
+  REQUIRE(read.commands.size() == 1);
+  std::vector<std::string> words;
+  for (const ShellWord& word : read.commands[0].words) words.push_back(word.text);
+  CHECK(words == std::vector<std::string>{"deepspeed", "--module", "mod.train", "--rank", "2"});
+}
+
 }  // namespace gpuplan
