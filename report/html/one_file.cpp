@@ -20,7 +20,7 @@ const PageFile& file_named(std::span<const PageFile> files, std::string_view nam
 
 std::string variable_of(std::string_view file) { return fmt::format("module_{}", file.substr(0, file.find('.'))); }
 
-/// What stands between two texts; nothing where they are not there.
+/// The text between two others; nothing where they are not there.
 std::optional<std::string_view> between(std::string_view text, std::string_view before, std::string_view after) {
   const std::size_t begin = text.find(before);
   if (begin == std::string_view::npos) return std::nullopt;

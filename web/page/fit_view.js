@@ -130,7 +130,7 @@ export function memoryPart(row) {
             phasesPart(row));
 }
 
-/** What a step is made of where a method compares answers or generates them. @param {Row} row */
+/** The phases of a step of a method that compares answers or generates them. @param {Row} row */
 function phasesPart(row) {
   return tablePart('Phases of a step', ['phase', 'time', 'its own model', 'at most alive'], (row.phases ?? []).map((/** @type {any} */ phase) =>
     [phase.name + (phase.is_before_training ? ' (once, before training)' : ''), seconds(phase.seconds), phase.resident_bytes ? bytes(phase.resident_bytes) : '–',

@@ -78,7 +78,7 @@ function modelFields(form) {
              el('button', {type: 'button', onclick: () => form.change('config', '')}, 'Use a name instead'))];
 }
 
-/** What the model is trained for. @param {Form} form */
+/** The choice of the method of training. @param {Form} form */
 function purposeField(form) {
   const [usual, ...others] = form.listing.methods, title = (/** @type {{name: string, title: string}} */ method) => `${method.name}: ${method.title}`;
   return labelled('Trained for', el('select', {name: 'for', onchange: (/** @type {any} */ event) => form.change('for', event.target.value)},

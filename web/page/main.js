@@ -152,7 +152,7 @@ function unlessRefused(answer, show) {
   return answer.code > 1 || !answer.out ? [refusal(answer.err)] : show();
 }
 
-/** What a page of the program holds: more than --json, as the drawings need. Its text has no '<'. @param {string} page */
+/** The data of a page of the program: more than --json, as the drawings need. Its text has no '<'. @param {string} page */
 function dataOf(page) {
   return JSON.parse(/id="data">([^<]*)</.exec(page)?.[1] ?? '');
 }

@@ -85,7 +85,7 @@ function table(title, plans, choose) {
       el('td', {}, memoryOf(plan)), el('td', {}, chance(plan.probability))))))));
 }
 
-/** What each change of the first plan is worth. @param {any[]} knobs */
+/** A row for each change of the first plan. @param {any[]} knobs */
 function knobsPart(knobs) {
   const signed = (/** @type {number} */ size) => (size < 0 ? '−' : '+') + bytes(Math.abs(size));
   return tablePart('What each change of it is worth', ['change', 'fits', 'time', 'memory of a GPU', 'cost'], knobs.map(knob =>
