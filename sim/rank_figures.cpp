@@ -146,7 +146,7 @@ class Recorder {
     now_.live += bytes;
     now_.by_category[std::size_t(category)] += bytes;
   }
-  /// Of changes at one moment the fullest is kept.
+  /// Keeps the fullest of the changes at one moment.
   void add(bool grows) {
     MemoryPoint& last = points_.back();
     if (last.time != now_.time || points_.size() == 1 || !grows)

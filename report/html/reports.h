@@ -15,7 +15,7 @@ std::string plan_report(const PlanAnswer& answer);
 /// Measured beside predicted, what explains the gap, the parts of the step.
 std::string diagnosis_report(const DiagnosisAnswer& answer);
 
-/// What happens within a step. Big runs are thinned to `limits`, and the page says so.
+/// The timeline of a step and what explains it. Big runs are thinned to `limits`, and the page says so.
 std::string simulation_report(const SimulationAnswer& answer, const TimelineLimits& limits = {});
 
 }  // namespace gpuplan
