@@ -247,10 +247,12 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
   if (const std::string why = why_not_applicable(job.strategy, r.cluster, r.recipe, r.model); !why.empty())
     return refuse(answer, fmt::format("{}: {}", job.strategy.name, why), "plan again with another --strategy");
   const Mesh& mesh = job.strategy.mesh;
-  if (!target.divides_layers && (mesh.ways(Axis::Tp) > 1 || (mesh.num_stages() > 1 && !job.strategy.takes_turns())))
-    return refuse(answer, fmt::format("the files of {} do not say tensor and pipeline parallelism", target.name),
-                  "--for megatron-swift or torchtitan, or plan without --tp and --pp");
-  if (mesh.ways(Axis::Ep) > 1) return refuse(answer, "expert parallelism cannot be exported yet", "plan without --ep");
+  const bool is_divided =
+      mesh.ways(Axis::Tp) > 1 || mesh.ways(Axis::Ep) > 1 || (mesh.num_stages() > 1 && !job.strategy.takes_turns());
+  if (!target.divides_layers && is_divided)
+    return refuse(answer,
+                  fmt::format("the files of {} do not say tensor, expert and pipeline parallelism", target.name),
+                  "--for megatron-swift or torchtitan, or plan without --tp, --ep and --pp");
   if (target.trainer && reaches_mamba_output(r))
     return refuse(answer,
                   "all-linear would put adapters on out_proj of the Mamba layers, which PEFT refuses or leaves idle",

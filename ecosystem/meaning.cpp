@@ -426,6 +426,7 @@ class Reader {
     o.cp = degree(s_.context_parallel);
     if (o.cp > 1 && s_.context_exchange)
       o.context_exchange = parse_name<ContextExchange>(*s_.context_exchange, "context_exchange");
+    o.ep = degree(s_.expert_parallel);
     o.pp = degree(s_.pipeline_parallel);
     o.virtual_stages = degree(s_.virtual_stages);
   }

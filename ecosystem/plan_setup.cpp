@@ -264,6 +264,7 @@ void write_degrees(Setup& s, const Strategy& strategy) {
   if (s.context_parallel) s.context_exchange = std::string(to_string(mesh.context_exchange()));
   if (!strategy.takes_turns()) write(s.pipeline_parallel, mesh.num_stages());
   write(s.virtual_stages, strategy.chunks);
+  write(s.expert_parallel, mesh.ways(Axis::Ep));
 }
 
 }  // namespace

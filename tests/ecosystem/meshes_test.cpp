@@ -69,7 +69,8 @@ TEST_CASE("Megatron-SWIFT: what it stops at, and what is not planned, is refused
   const auto refused = [](const std::string& flags, const char* why) {
     return contains(why_script(kMegatron + flags), why);
   };
-  CHECK(refused("--expert_model_parallel_size 4", "expert_model_parallel_size: experts divided among GPUs"));
+  CHECK(refused("--expert_tensor_parallel_size 2", "experts that are divided themselves"));
+  CHECK(asked(read_script(std::string(kMegatron) + "--expert_model_parallel_size 4"), "8xH100").options.ep == 4);
   CHECK(refused("--recompute_method block", "recompute_method: the first layers of a stage alone"));
   CHECK(refused("--decoder_last_pipeline_num_layers 3", "stages of unlike numbers of layers"));
   CHECK(refused("--gradient_accumulation_steps 4", "unknown key"));
@@ -172,7 +173,7 @@ TEST_CASE("degrees are written so that the files say the same plan") {
   CHECK(num_same == 4 * (2 * 10 + 6));
   EstimateRequest r = plan_of("fsdp", Method::Full, {}, "torchtitan");
   r.options.tp = 2;
-  CHECK(contains(export_plan(r, "trl", kMark).refusal, "do not say tensor and pipeline parallelism"));
+  CHECK(contains(export_plan(r, "trl", kMark).refusal, "do not say tensor, expert and pipeline parallelism"));
   CHECK(contains(export_plan(plan_of("fsdp", Method::Full), "torchtitan", kMark).refusal, "torchtitan builds no"));
 }
 

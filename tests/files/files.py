@@ -10,7 +10,7 @@ DIR holds git repositories, as for tests/clients. examples.tsv lists every file 
     refused     PATH  KIND  TEXT   it is refused, and TEXT is part of the reason
 
 KIND of a refusal: `method` (preference tuning, reinforcement learning, distillation, another head), `parallel` (tensor, pipeline, context and expert
-parallelism), `nothing` (nothing is trained), `program` (the program itself stops), `missing` (a file that it names is not there), `machine` (no GPU of
+parallelism that the reader or the planner has not for the trainer), `nothing` (nothing is trained), `program` (the program itself stops), `missing` (a file that it names is not there), `machine` (no GPU of
 NVIDIA, or the host's processor computes), `open` (a script's value that only a run shows, or code of a model's own that decides what is trained),
 `subject` (no language model is trained: one that hears or speaks), `unbuilt` (what gpuplan does not model yet). Files that a script names are put beside it.
 An answer may leave no key unknown but those of a last word `unknown=KEY,KEY`, which the program itself does not know. DeepSpeed's files among them that a trainer ships give the same answer where they are not there (data/ecosystem/shipped_files.yaml).
