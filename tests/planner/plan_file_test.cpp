@@ -537,9 +537,10 @@ TEST_CASE("all problems of a file come together") {
   const std::string error = error_of(plan);
   CAPTURE(error);
   CHECK(error.starts_with("plan.json: 7 problems:\n  "));
-  for (const char* part : {"recipe.lora.rnk: is not a known field", "recipe.micro_batch: 0 is too small",
-                           "cluster.gpus[0].id: is missing", "model.config.hidden_size: is missing",
-                           "model.config.vocab_size: ", "strategy.zero_stage: 4 is too large", "extra: is not a known field"})
+  for (const char* part :
+       {"recipe.lora.rnk: is not a known field", "recipe.micro_batch: 0 is too small", "cluster.gpus[0].id: is missing",
+        "model.config.hidden_size: is missing", "model.config.vocab_size: ", "strategy.zero_stage: 4 is too large",
+        "extra: is not a known field"})
     CHECK(error.find(part) != std::string::npos);
 }
 
