@@ -68,11 +68,13 @@ void set_lengths(const CLI::App& app, AskedSearch& asked, const std::optional<Co
       r.recipe.seq_len < lengths.longest ? fmt::format("; longer rows are cut to {}", r.recipe.seq_len) : ""));
 }
 
-/// Rows of the table of changes whose flag was given.
+/// Rows of the table of changes whose flag was given, and degrees that were.
 std::set<std::string> pinned_rows(const CLI::App& app) {
   std::set<std::string> out;
   for (const Change& change : changes())
     if (is_given(app, fmt::format("--{}", change.name))) out.insert(std::string(change.name));
+  for (const char* degree : {"tp", "ep", "pp"})
+    if (is_given(app, fmt::format("--{}", degree))) out.insert(degree);
   if (is_given(app, "--strategy")) out.insert("strategy");
   return out;
 }

@@ -91,8 +91,7 @@ SimOptions read_options(const CLI::App& app) {
 
 const Strategy& choose(const EstimateResult& result) {
   if (const StrategyEstimate* chosen = strategy_in_focus(result)) return chosen->strategy;
-  throw InputError("--strategy", result.strategies.front().not_applicable,
-                   "leave --strategy out to let gpuplan choose");
+  throw no_strategy(result);
 }
 
 std::string compared_strategy(const std::string& text) {

@@ -71,9 +71,7 @@ RunQuestion ask(const CLI::App& app, Console& console) {
   take_adapter(app, q);
   q.result = estimate(q.request);
   q.chosen = strategy_in_focus(q.result);
-  if (!q.chosen)
-    throw InputError("--strategy", q.result.strategies.front().not_applicable,
-                     "leave --strategy out to let gpuplan choose");
+  if (!q.chosen) throw no_strategy(q.result);
   if (!q.chosen->fits())
     throw InputError("the plan", fmt::format("does not fit: {}", q.chosen->why_not_yes),
                      "gpuplan estimate says what would");

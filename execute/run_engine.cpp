@@ -165,9 +165,7 @@ void refuse_script_flags(const CLI::App& app) {
 void choose_strategy(EngineAsk& ask) {
   ask.result = estimate(ask.plan.request);
   ask.chosen = strategy_in_focus(ask.result);
-  if (!ask.chosen)
-    throw InputError("--strategy", ask.result.strategies.front().not_applicable,
-                     "leave --strategy out to let gpuplan choose");
+  if (!ask.chosen) throw no_strategy(ask.result);
   if (!ask.chosen->fits())
     throw InputError("the plan", fmt::format("does not fit: {}", ask.chosen->why_not_yes),
                      "gpuplan estimate says what would");

@@ -370,10 +370,12 @@ class StageBuilder {
   }
   std::size_t kind_index(std::size_t local) const { return in_.model.weights.order[std::size_t(unit_id(local)) - 1]; }
   void push_part(const Block& part);
-  /// Compute waits for what ranks exchange, unless the trainer lets gathers and scatters run beside the products.
+  /// Compute waits for what ranks exchange, unless the trainer lets gathers and scatters along the sequence run beside
+  /// the products.
   StreamId stream_of(const Block& part) const {
-    const bool is_beside = in_.framework.tensor_parallel.overlaps && part.exchange != Exchange::AllReduce &&
-                           part.exchange != Exchange::None && in_.strategy.mesh.splits_sequence();
+    const bool is_along_sequence = part.exchange == Exchange::AllGather || part.exchange == Exchange::ReduceScatter;
+    const bool is_beside =
+        in_.framework.tensor_parallel.overlaps && is_along_sequence && in_.strategy.mesh.splits_sequence();
     return is_beside || part.is_beside ? StreamId::Gather : StreamId::Compute;
   }
   void call(std::uint8_t first, std::uint16_t unit, std::uint16_t frame);

@@ -14,6 +14,25 @@ const StrategyEstimate* strategy_in_focus(const EstimateResult& result) {
   return shown;
 }
 
+namespace {
+
+/// The degree that was asked for beside a strategy; the first of several. Empty: none.
+std::string_view asked_degree(const StrategyOptions& options) {
+  return options.ep > 1 ? "--ep" : options.tp > 1 ? "--tp" : options.pp > 1 ? "--pp" : options.cp > 1 ? "--cp" : "";
+}
+
+}  // namespace
+
+InputError no_strategy(const EstimateResult& result) {
+  const std::string& why = result.strategies.front().not_applicable;
+  const std::string_view degree = asked_degree(result.request.options);
+  if (!degree.empty())
+    return InputError(std::string(degree), why, "leave it out, or name a --framework that has it for this model");
+  return InputError("--strategy", why,
+                    result.request.strategy == "auto" ? "other GPUs, or another --framework"
+                                                      : "leave --strategy out to let gpuplan choose");
+}
+
 ValidationAnswer validate_points(std::vector<Point> points, const TimeRefinement& refine) {
   ValidationAnswer answer;
   answer.points = std::move(points);

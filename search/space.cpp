@@ -147,7 +147,8 @@ std::vector<Mesh> expert_meshes(const SearchQuestion& q, const FrameworkConventi
   const std::int64_t given = q.base.options.ep;
   if (given > 1) return {with(given)};
   std::vector<Mesh> out{mesh};
-  if (q.base.options.cp > 1 || !std::ranges::count(framework.expert_parallel.strategies, name)) return out;
+  const bool is_given = q.pinned.contains("ep") || q.base.options.cp > 1;
+  if (is_given || !std::ranges::count(framework.expert_parallel.strategies, name)) return out;
   for (std::int64_t ep = 2; ep <= most_gpus_per_node(q); ep *= 2) {
     const Mesh shared = Mesh(mesh).set(Axis::DpShard, ep).set_expert_ways(ep);
     if (why_not_by_experts(q.base.model, q.base.recipe, framework, name, shared).empty()) out.push_back(with(ep));
@@ -162,7 +163,7 @@ std::vector<Mesh> tensor_meshes(const SearchQuestion& q, const FrameworkConventi
   std::vector<Mesh> out = expert_meshes(
       q, framework, name, Mesh{{Axis::Tp, given.tp}}.set_splits_sequence(given.splits_sequence && given.tp > 1));
   const FrameworkTensorParallel& trainer = framework.tensor_parallel;
-  if (given.tp > 1 || !std::ranges::count(trainer.strategies, name)) return out;
+  if (given.tp > 1 || q.pinned.contains("tp") || !std::ranges::count(trainer.strategies, name)) return out;
   for (std::int64_t tp = 2; tp <= most_gpus_per_node(q); tp *= 2) {
     const Mesh tensor = Mesh{{Axis::Tp, tp}}.set_splits_sequence(trainer.sequence != SequenceSplit::No);
     for (const Mesh& mesh : expert_meshes(q, framework, name, tensor))
@@ -212,7 +213,8 @@ void add_strategies(std::vector<SearchedStrategy>& out, const SearchQuestion& q,
   for (const Mesh& mesh : tensor_meshes(q, framework, name)) {
     out.push_back({name, mesh.ways(Axis::Tp), mesh.splits_sequence(), given.cp, mesh.ways(Axis::Ep), given.pp,
                    given.pp > 1 ? given.virtual_stages : 1});
-    if (given.pp == 1 && given.cp == 1 && !framework.pipeline.strategies.empty()) add_pipelines(out, q, out.back());
+    const bool may_have_stages = given.pp == 1 && given.cp == 1 && !q.pinned.contains("pp");
+    if (may_have_stages && !framework.pipeline.strategies.empty()) add_pipelines(out, q, out.back());
   }
   if (given.cp > 1 || given.pp > 1 || given.ep > 1 || q.pinned.contains("cp")) return;
   for (std::int64_t cp = 2; cp <= most_gpus_per_node(q) && q.base.recipe.seq_len / cp >= kLeastContext; cp *= 2) {

@@ -19,8 +19,8 @@ struct SearchQuestion {
   bool is_rented = false;          // every GPU of a machine is paid for; else only those that a plan uses
   std::vector<Method> methods{Method::Full, Method::Lora};  // to choose from; one: that of `base`, with its adapters
   Quality least_quality = Quality::Ok;
-  std::set<std::string>
-      pinned;  // rows of planner/changes that the user set, and "micro-batch", "grad-accum", "strategy"
+  std::set<std::string> pinned;  // rows of planner/changes that the user set, and "micro-batch", "grad-accum",
+                                 // "strategy", "tp", "ep", "pp"
   std::optional<std::int64_t> global_batch;  // sequences per optimizer step; unset: about kUsualGlobalBatch
   std::optional<Seconds> under;              // for the whole training
   std::optional<double> budget;              // US dollars

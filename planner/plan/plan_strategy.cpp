@@ -79,7 +79,7 @@ void pin_strategy(const PlanStrategy& wanted, EstimateRequest& request, Fields& 
   options.wrap = wanted.wrap;
   options.wrap_min_params = wanted.wrap_min_params;
   if (const auto mistake = strategy_mistake(wanted.name, request.cluster, options))
-    return plan.report("options.shard_size", mistake->problem());
+    return plan.report(mistake->where() == "--ep" ? "strategy.ep" : "options.shard_size", mistake->problem());
   Strategy made = make_strategy(wanted.name, request.cluster, options);
   // some strategies never reshard; only what differs from the usual was asked for
   if (made.layout.reshards_after_forward != wanted.reshard_after_forward) {

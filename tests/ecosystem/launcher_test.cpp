@@ -205,6 +205,12 @@ TEST_CASE("a script of an unknown kind: adapters in the usual words, others are 
   CHECK(script(start + "--with_my_lora False").open_method.empty());
 }
 
+TEST_CASE("Megatron-LM's own scripts are refused by name, not taken for a script of one's own") {
+  CHECK(contains(script_error("torchrun --nproc_per_node 8 pretrain_gpt.py --tensor-model-parallel-size 2 "
+                              "--expert-model-parallel-size 4 --num-layers 32"),
+                 "Megatron-LM's own scripts"));
+}
+
 TEST_CASE("a file below a folder that only a run knows is looked for below the script's own") {
   const auto find = [](const std::string& named, const std::string&) -> std::optional<ConfigFile> {
     if (named != "configs/a.yaml") return std::nullopt;

@@ -437,6 +437,7 @@ TEST_CASE("every mistake in a plan is refused with its place, by the reader and 
       {"/strategy/dp_shard", 2, "plan.json: strategy.dp_shard: is 2, but fsdp on these 4 GPUs has 4", false},
       {"/strategy/zero_stage", 2, "strategy.zero_stage: is 2, but fsdp on these 4 GPUs has 3", false},
       {"/strategy/fsdp_version", nullptr, "strategy.fsdp_version: is null, but fsdp on these 4 GPUs has 2", false},
+      {"/strategy/ep", 3, "plan.json: strategy.ep: 3 does not divide the 4 ranks of a stage", false},
       {"/options/shard_size", 3, "plan.json: options.shard_size: 3 does not divide the 4 GPUs", false},
       {"/cluster/intra/bandwidth_bytes_per_second", 0,
        "plan.json: cluster.intra: has no bandwidth, and a node has several GPUs", false},

@@ -204,6 +204,24 @@ TEST_CASE("experts: programs hold their invariants") {
             }
 }
 
+TEST_CASE("experts: compute waits for their tokens, also where gathers along the sequence run beside the products") {
+  Plan plan = plan_of(4);
+  plan.options.tp = 2, plan.options.splits_sequence = true;
+  REQUIRE(plan.framework.tensor_parallel.overlaps);
+  plan.build("zero1");
+  std::int64_t waited = 0, beside = 0;
+  for (const Instruction& i : plan.of_rank().instructions) {
+    if (!runs_block(i)) continue;
+    if (i.op == OpCode::AllToAll) {
+      CHECK(i.stream == StreamId::Compute);
+      ++waited;
+    }
+    if (i.op == OpCode::AllGather && i.axis == Axis::Tp) beside += i.stream == StreamId::Gather;
+  }
+  CHECK(waited == 4 * 4);  // layers, there and back, forward and backward
+  CHECK(beside > 0);
+}
+
 TEST_CASE("all to all: every rank's own bytes go out at once; between machines each crosses to all of them") {
   // no NCCL: one latency inside, one more across
   const GroupLinks inside{.shape = {.size = 8, .nodes = 1},

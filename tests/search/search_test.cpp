@@ -136,6 +136,20 @@ TEST_CASE("the same of experts that ranks share, beside shared layers and stages
       std::ranges::any_of(found.plans, [&](const RankedPlan& plan) { return space.strategies[plan.strategy].ep > 1; }));
 }
 
+TEST_CASE("degrees that are given stay, also where they are 1") {
+  SearchQuestion q = test::question("phi-tiny-moe", {"4xA6000"});
+  q.base.recipe.framework = std::string("megatron");
+  const auto all = [&](auto which) { return std::ranges::all_of(Space(q).strategies, which); };
+  CHECK(!all([](const auto& s) { return s.ep == 1; }));
+  q.pinned.insert("ep");
+  CHECK(all([](const auto& s) { return s.ep == 1; }));
+  q.pinned.insert("pp");
+  CHECK(all([](const auto& s) { return s.ep == 1 && s.pp == 1; }));
+  q.pinned.erase("ep");
+  q.pinned.insert("tp");
+  CHECK(all([](const auto& s) { return s.tp == 1 && s.pp == 1; }));
+}
+
 TEST_CASE("a dearer offer of the same machine is never chosen, and brute force agrees that none is better") {
   SearchQuestion q = test::question("llama-3.2-1b", {"2x4090"}, {"packing", "attention", "compile", "offload", "loss"});
   Offer dear = q.machines[0].offers[0], cheap = dear;
