@@ -69,6 +69,7 @@ const std::map<std::string, std::vector<std::string>> kOfOthers{
       "--torch-dtype"}},
     {"data/ecosystem/scripts", {"--random"}},
     {"sky launch", {"--infra", "--secret"}},
+    {"OpenRLHF, whose flags have parts behind points", {"--ds"}},
     {"swift rollout", {"--vllm_tensor_parallel_size", "--vllm_data_parallel_size"}},
     {"trl vllm-serve", {"--tensor-parallel-size", "--data-parallel-size"}},
     {"sbatch", {"--ntasks", "--gpus-per-node", "--gpus-per-task", "--gres"}},
