@@ -417,7 +417,7 @@ class Reader {
       r.loss = LossKernel::Plain;
   }
 
-  /// What the trainer does not have, or not together, the planner says.
+  /// The planner says what the trainer does not have, or not together.
   void read_degrees() {
     StrategyOptions& o = r_.options;
     const auto degree = [](const Setup::Count& count) { return std::max<std::int64_t>(1, count.value_or(1)); };

@@ -89,7 +89,7 @@ void mark_partial(StateList& states, const std::vector<WeightTensor>& tensors, c
   for (StateTensor& state : states) state.is_partial = is_partial(state, tensors[state.tensor], split, trainer);
 }
 
-/// Of the routed experts a rank has one in `ways`.
+/// Leaves a rank one in `ways` of the routed experts.
 void cut_experts(TrainedModel& part, std::int64_t ways) {
   for (std::size_t k = 0; k < part.layers.size(); ++k) {
     std::vector<WeightTensor>& tensors = part.weights.kinds[k].tensors;

@@ -75,13 +75,13 @@ struct SizeRules {
 SizeRules size_rules(const Strategy& strategy, const FrameworkConvention& framework, const ModelSpec& model,
                      const Recipe& recipe);
 
-/// Of experts that ranks share, and of the rest of a unit.
+/// Holds the sizes of experts that ranks share, and of the rest of a unit.
 struct UnitSizes {
   StateSizes rest, experts;
 };
 UnitSizes unit_sizes(const StateList& tensors, const DtypePolicy& numerics, const Recipe& recipe,
                      const SizeRules& rules);
-/// Both together.
+/// Gives both together.
 StateSizes state_sizes(const StateList& tensors, const DtypePolicy& numerics, const Recipe& recipe,
                        const SizeRules& rules);
 

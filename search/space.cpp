@@ -141,9 +141,7 @@ Mesh with_usual_exchange(Mesh mesh, const EstimateRequest& r) {
 /// Ranks that share the experts: as given, else powers of two within a machine, of data parallel ones too.
 std::vector<Mesh> expert_meshes(const SearchQuestion& q, const FrameworkConvention& framework, std::string_view name,
                                 const Mesh& mesh) {
-  const auto with = [&](std::int64_t ways) {
-    return Mesh(mesh).set(Axis::DpShard, ways).set_expert_ways(ways).set(Axis::ExpertData, 1).set(Axis::DpShard, 1);
-  };
+  const auto with = [&](std::int64_t ways) { return Mesh(mesh).set(Axis::Ep, ways); };
   const std::int64_t given = q.base.options.ep;
   if (given > 1) return {with(given)};
   std::vector<Mesh> out{mesh};

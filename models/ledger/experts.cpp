@@ -36,7 +36,7 @@ LocalId route(Tape& t, LocalId x) {
   return weights;
 }
 
-/// What is like `x` once every rank has sent each other one what is meant for it.
+/// Gives a tensor like `x`: every rank has sent each other one what is meant for it.
 LocalId exchanged(Tape& t, LocalId x, const char* name) {
   const Local like = t.at(x);
   const LocalId y = t.tensor(name, like.elements, like.dtype, like.dims);
@@ -51,15 +51,15 @@ LocalId exchanged(Tape& t, LocalId x, const char* name) {
   return y;
 }
 
-/// The same rows by expert instead of by rank, or the other way round.
+/// Copies the same rows by expert instead of by rank, or the other way round.
 LocalId reordered(Tape& t, LocalId x, const char* name) {
   if (t.c.linear(LinearSlot::ExpertDown).copies == 1) return x;
   return copied(t, x, name, t.at(x).elements, t.at(x).elements);
 }
 
 /// Rows that this rank's experts work on: of all ranks that share the experts, in equal numbers. Source:
-/// NVIDIA/Megatron-LM megatron/core/transformer/moe/token_dispatcher.py @core_v0.18.0 (MoEAlltoAllTokenDispatcher:
-/// token_dispatch, dispatch_postprocess).
+/// NVIDIA/Megatron-LM megatron/core/transformer/moe/token_dispatcher.py @0014f137 (MoEAlltoAllTokenDispatcher:
+/// token_permutation, token_unpermutation).
 LocalId sent_to_experts(Tape& t, LocalId rows) {
   if (t.c.model.split.expert_ways == 1) return rows;
   return reordered(t, exchanged(t, rows, "tokens that came"), "tokens that came, by expert");

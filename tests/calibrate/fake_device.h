@@ -416,7 +416,7 @@ class FakeCommunicator : public Communicator {
         [=, this] { std::memcpy(data, group_->data[std::size_t(from)], std::size_t(bytes_of(count, dtype).count)); });
   }
   void begin_group() override { messages_ = std::make_shared<Messages>(); }
-  /// What all ranks send each other, at once.
+  /// All ranks send each other what they have, at once.
   void end_group() override {
     const std::shared_ptr<Messages> own = std::exchange(messages_, nullptr);
     if (own->received.empty()) return;
@@ -469,7 +469,7 @@ class FakeCommunicator : public Communicator {
     void* data;
     std::size_t size;
   };
-  /// Of a group.
+  /// Holds the messages of a group.
   struct Messages {
     std::map<int, const void*> sent;  // by receiver
     std::vector<Received> received;
