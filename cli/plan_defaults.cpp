@@ -146,10 +146,7 @@ void set_global_batch(const CLI::App& app, EstimateRequest& r) {
   if (!batch) return;
   if (is_given(app, "--grad-accum"))
     throw InputError("", "--global-batch and --grad-accum contradict each other", "give one of them");
-  const std::string_view name =
-      r.strategy == "auto" ? whole_copies(r.cluster.num_gpus()) : std::string_view(r.strategy);
-  const std::int64_t replicas = make_strategy(name, r.cluster, r.options).mesh.batch_replicas(),
-                     micro = r.recipe.micro_batch;
+  const std::int64_t replicas = batch_replicas(r), micro = r.recipe.micro_batch;
   if (*batch % (replicas * micro) != 0)
     throw InputError(
         "--global-batch",

@@ -475,10 +475,7 @@ void settle_vision(const ConfigReading& reading, EstimateRequest& request) {
 void settle_passes(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes) {
   const Setup& s = reading.setup;
   if (!reading.passes_follow) return;
-  const std::int64_t num_gpus = request.cluster.num_gpus();
-  const std::string_view name =
-      request.strategy == "auto" ? whole_copies(num_gpus) : std::string_view(request.strategy);
-  const std::int64_t replicas = make_strategy(name, request.cluster, options_for(request)).mesh.batch_replicas();
+  const std::int64_t num_gpus = request.cluster.num_gpus(), replicas = batch_replicas(request);
   const std::int64_t one_pass = request.recipe.micro_batch * replicas;
   if (*s.global_batch % one_pass == 0) {
     request.recipe.grad_accum = *s.global_batch / one_pass;

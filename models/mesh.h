@@ -20,26 +20,36 @@ constexpr std::size_t kNumAxes = std::size_t(Axis::Count);
 
 struct AxisRow {
   Axis axis;
-  std::string_view name;  // in answers and plan files
-  bool splits_batch;      // its ranks train on different sequences
-  bool is_pipeline;       // its ranks hold different units and exchange messages; others take part in collectives
-  bool is_inner;          // its ranks are the innermost of the data parallel ones, and share their sequences
-  bool divides_layer;     // each of its ranks does a part of a layer's work
-  bool is_of_experts;     // of the second layout
-  const char* ranks;      // what they are, for readers of answers
+  std::string_view name;       // in answers and plan files
+  bool splits_batch = false;   // its ranks train on different sequences
+  bool is_pipeline = false;    // its ranks hold different units and exchange messages; others take part in collectives
+  bool is_inner = false;       // its ranks are the innermost of the data parallel ones, and share their sequences
+  bool divides_layer = false;  // each of its ranks does a part of a layer's work
+  bool is_of_experts = false;  // of the second layout
+  const char* ranks = "";      // what they are, for readers of answers
 };
 inline constexpr std::array kAxes{
-    AxisRow{Axis::Tp, "tp", false, false, false, true, false, "ranks that share each layer"},
-    AxisRow{Axis::Cp, "cp", false, false, true, true, false,
-            "of the data parallel ranks, those that share each sequence"},
-    AxisRow{Axis::DpShard, "dp_shard", true, false, false, false, false, "ranks of a shard group"},
-    AxisRow{Axis::DpReplicate, "dp_replicate", true, false, false, false, false,
-            "copies of a shard group, or of the model"},
-    AxisRow{Axis::Ep, "ep", false, false, false, true, true,
-            "of the ranks of a stage, those that share the experts of each layer"},
-    AxisRow{Axis::ExpertData, "expert_data", false, false, false, false, true,
-            "of the ranks of a stage, those that have the same experts"},
-    AxisRow{Axis::Pp, "pp", false, true, false, false, false, "stages"}};
+    AxisRow{.axis = Axis::Tp, .name = "tp", .divides_layer = true, .ranks = "ranks that share each layer"},
+    AxisRow{.axis = Axis::Cp,
+            .name = "cp",
+            .is_inner = true,
+            .divides_layer = true,
+            .ranks = "of the data parallel ranks, those that share each sequence"},
+    AxisRow{.axis = Axis::DpShard, .name = "dp_shard", .splits_batch = true, .ranks = "ranks of a shard group"},
+    AxisRow{.axis = Axis::DpReplicate,
+            .name = "dp_replicate",
+            .splits_batch = true,
+            .ranks = "copies of a shard group, or of the model"},
+    AxisRow{.axis = Axis::Ep,
+            .name = "ep",
+            .divides_layer = true,
+            .is_of_experts = true,
+            .ranks = "of the ranks of a stage, those that share the experts of each layer"},
+    AxisRow{.axis = Axis::ExpertData,
+            .name = "expert_data",
+            .is_of_experts = true,
+            .ranks = "of the ranks of a stage, those that have the same experts"},
+    AxisRow{.axis = Axis::Pp, .name = "pp", .is_pipeline = true, .ranks = "stages"}};
 static_assert(kAxes.size() + 1 == kNumAxes && kAxes.back().is_pipeline,
               "every axis has its row, and the ranks of a stage are consecutive");
 

@@ -151,6 +151,12 @@ Profile profile_of(const EstimateRequest& r) {
   return r.profile ? *r.profile : default_profile(r.cluster.gpus.front());
 }
 
+std::int64_t batch_replicas(const EstimateRequest& r) {
+  const std::string_view name =
+      r.strategy == "auto" ? whole_copies(r.cluster.num_gpus()) : std::string_view(r.strategy);
+  return make_strategy(name, r.cluster, r.options).mesh.batch_replicas();
+}
+
 std::string strategy_title(const EstimateRequest& r) {
   return make_strategy(r.strategy, r.cluster, options_for(r)).title();
 }

@@ -132,6 +132,10 @@ Profile profile_of(const EstimateRequest& request);
 /// The options as they apply to this recipe: FSDP means version 1 where version 2 fails (4-bit base, 8-bit states).
 StrategyOptions options_for(const EstimateRequest& request);
 
+/// Ranks, or groups of ranks, that have sequences of their own under the strategy asked for; of auto, under whole
+/// copies.
+std::int64_t batch_replicas(const EstimateRequest& request);
+
 /// The strategy that a request pins, with its degrees where the model is divided.
 std::string strategy_title(const EstimateRequest& request);
 

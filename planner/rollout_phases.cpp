@@ -221,18 +221,15 @@ std::int64_t engine_gpus(const EstimateRequest& request, const Mesh& mesh) {
 void check_answers(const EstimateRequest& r) {
   const Recipe& recipe = r.recipe;
   if (!generates(recipe)) return;
-  const Strategy strategy = make_strategy(
-      r.strategy == "auto" ? whole_copies(r.cluster.num_gpus()) : std::string_view(r.strategy), r.cluster, r.options);
   const std::int64_t generations = or_usual(r.rollout.generations, usual_generations(recipe));
-  const std::int64_t one_pass = recipe.micro_batch * strategy.mesh.batch_replicas() * r.rollout.updates;
+  const std::int64_t one_pass = recipe.micro_batch * batch_replicas(r) * r.rollout.updates;
   const std::int64_t at_once = one_pass * recipe.grad_accum;
   if (r.rollout.sequences > 0 || at_once % generations == 0) return;
   throw InputError(
       "--generations",
       fmt::format("{} answers to a prompt do not divide the {} that are generated at once (micro batch {} x "
                   "{} passes x {} GPUs{})",
-                  generations, format_grouped(at_once), recipe.micro_batch, recipe.grad_accum,
-                  strategy.mesh.batch_replicas(),
+                  generations, format_grouped(at_once), recipe.micro_batch, recipe.grad_accum, batch_replicas(r),
                   r.rollout.updates > 1 ? fmt::format(" x {} updates", r.rollout.updates) : ""),
       fmt::format("for example --grad-accum {}", generations / std::gcd(generations, one_pass)));
 }

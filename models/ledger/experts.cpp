@@ -94,9 +94,11 @@ LocalId combine(Tape& t, LocalId rows, LocalId weights) {
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId drows = tape.new_grad(s.ids[0]);
-        const LocalId kept = tape.c.framework.experts.weighs_inside ? s.ids[1] : s.ids[0];
-        tape.memory_op(OpKind::Multiply, {tape.grad(s.ids[2]), kept, s.ids[1]}, {drows},
-                       3.0 * double(tape.at(drows).bytes().count));
+        const double traffic = 3.0 * double(tape.at(drows).bytes().count);
+        if (tape.c.framework.experts.weighs_inside)
+          tape.memory_op(OpKind::Copy, {tape.grad(s.ids[2])}, {drows}, traffic);
+        else
+          tape.memory_op(OpKind::Multiply, {tape.grad(s.ids[2]), s.ids[0], s.ids[1]}, {drows}, traffic);
         tape.add_grad(s.ids[0], drows);
       },
       {rows, weights, y});

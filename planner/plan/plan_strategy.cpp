@@ -65,6 +65,15 @@ void write_strategy(FieldWriter& out, const Strategy& strategy) {
 
 void read_strategy(Fields& in, PlanStrategy& strategy) { list_strategy(in, strategy); }
 
+/// The field of a plan that a flag of the command line sets: a degree, or the size of shard groups.
+static std::string field_of(std::string_view flag) {
+  const auto is_it = [&](std::string_view degree) {
+    return flag.ends_with(degree) && flag.size() == degree.size() + 2;
+  };
+  const auto degree = std::ranges::find_if(kDegrees, is_it);
+  return degree == kDegrees.end() ? "options.shard_size" : fmt::format("strategy.{}", *degree);
+}
+
 void pin_strategy(const PlanStrategy& wanted, EstimateRequest& request, Fields& plan) {
   StrategyOptions& options = request.options;
   request.strategy = wanted.name;
@@ -79,7 +88,7 @@ void pin_strategy(const PlanStrategy& wanted, EstimateRequest& request, Fields& 
   options.wrap = wanted.wrap;
   options.wrap_min_params = wanted.wrap_min_params;
   if (const auto mistake = strategy_mistake(wanted.name, request.cluster, options))
-    return plan.report(mistake->where() == "--ep" ? "strategy.ep" : "options.shard_size", mistake->problem());
+    return plan.report(field_of(mistake->where()), mistake->problem());
   Strategy made = make_strategy(wanted.name, request.cluster, options);
   // some strategies never reshard; only what differs from the usual was asked for
   if (made.layout.reshards_after_forward != wanted.reshard_after_forward) {
