@@ -71,6 +71,8 @@ TEST_CASE("Megatron-SWIFT: what it stops at, and what is not planned, is refused
   };
   CHECK(refused("--expert_tensor_parallel_size 2", "experts that are divided themselves"));
   CHECK(asked(read_script(std::string(kMegatron) + "--expert_model_parallel_size 4"), "8xH100").options.ep == 4);
+  CHECK(refused("--optimizer_cpu_offload true --optimizer_offload_fraction 0.5", "of which a part is on the host"));
+  CHECK(refused("--recompute_modules core_attn moe_act", "modules of a layer that are recomputed by name"));
   CHECK(refused("--recompute_method block", "recompute_method: the first layers of a stage alone"));
   CHECK(refused("--decoder_last_pipeline_num_layers 3", "stages of unlike numbers of layers"));
   CHECK(refused("--gradient_accumulation_steps 4", "unknown key"));
@@ -134,19 +136,22 @@ TEST_CASE("degrees are written so that the files say the same plan") {
     const char* strategy;
     std::int64_t tp, cp, pp, chunks;
     bool splits_sequence;
+    std::int64_t ep = 1;
   };
-  const std::vector<Divided> megatron{{"zero1", 1, 1, 1, 1, false}, {"ddp", 1, 1, 1, 1, false},
-                                      {"zero1", 2, 1, 1, 1, true},  {"ddp", 4, 1, 1, 1, false},
-                                      {"single", 8, 1, 1, 1, true}, {"single", 2, 1, 4, 1, true},
-                                      {"zero1", 1, 1, 4, 1, false}, {"zero1", 2, 1, 2, 4, true},
-                                      {"zero1", 2, 2, 1, 1, true},  {"zero1", 1, 2, 2, 1, false}};
-  const std::vector<Divided> titan{{"fsdp", 1, 1, 1, 1, false},  {"fsdp", 2, 1, 1, 1, true},
-                                   {"single", 8, 1, 1, 1, true}, {"fsdp", 1, 2, 1, 1, false},
-                                   {"fsdp", 2, 2, 1, 1, true},   {"hsdp", 1, 1, 1, 1, false}};
+  const std::vector<Divided> megatron{
+      {"zero1", 1, 1, 1, 1, false}, {"ddp", 1, 1, 1, 1, false},      {"zero1", 2, 1, 1, 1, true},
+      {"ddp", 4, 1, 1, 1, false},   {"single", 8, 1, 1, 1, true},    {"single", 2, 1, 4, 1, true},
+      {"zero1", 1, 1, 4, 1, false}, {"zero1", 2, 1, 2, 4, true},     {"zero1", 2, 2, 1, 1, true},
+      {"zero1", 1, 2, 2, 1, false}, {"zero1", 1, 1, 1, 1, false, 4}, {"zero1", 2, 1, 1, 1, true, 8},
+      {"ddp", 1, 1, 2, 1, false, 2}};
+  const std::vector<Divided> titan{{"fsdp", 1, 1, 1, 1, false},   {"fsdp", 2, 1, 1, 1, true},
+                                   {"single", 8, 1, 1, 1, true},  {"fsdp", 1, 2, 1, 1, false},
+                                   {"fsdp", 2, 2, 1, 1, true},    {"hsdp", 1, 1, 1, 1, false},
+                                   {"fsdp", 1, 1, 1, 1, false, 4}};
   int num_same = 0;
   const auto ask = [&](const char* target, const Divided& d, Method method, Checkpointing checkpointing) {
     EstimateRequest r = plan_of(d.strategy, method, {}, target);
-    r.model = load_model("llama-3.1-8b").spec;
+    r.model = load_model(d.ep > 1 ? "qwen3-30b-a3b" : "llama-3.1-8b").spec;
     r.cluster = parse_gpus("8xH100");
     r.recipe.attention = AttentionKernel::Flash;
     r.recipe.optimizer = "adamw-fused";
@@ -156,7 +161,7 @@ TEST_CASE("degrees are written so that the files say the same plan") {
     r.recipe.checkpointing = checkpointing;
     if (checkpointing == Checkpointing::EveryK) r.recipe.checkpoint_every = 2;
     r.options.tp = d.tp, r.options.cp = d.cp, r.options.pp = d.pp, r.options.virtual_stages = d.chunks;
-    r.options.splits_sequence = d.splits_sequence;
+    r.options.splits_sequence = d.splits_sequence, r.options.ep = d.ep;
     const ExportAnswer answer = export_plan(r, target, kMark);
     CAPTURE(target);
     CAPTURE(d.strategy);
@@ -170,7 +175,7 @@ TEST_CASE("degrees are written so that the files say the same plan") {
       for (const Divided& d : megatron) ask("megatron-swift", d, method, checkpointing);
     for (const Divided& d : titan) ask("torchtitan", d, Method::Full, checkpointing);
   }
-  CHECK(num_same == 4 * (2 * 10 + 6));
+  CHECK(num_same == 4 * (2 * 13 + 7));
   EstimateRequest r = plan_of("fsdp", Method::Full, {}, "torchtitan");
   r.options.tp = 2;
   CHECK(contains(export_plan(r, "trl", kMark).refusal, "do not say tensor, expert and pipeline parallelism"));
