@@ -17,6 +17,7 @@ std::optional<double> number_of(std::string_view line, std::string_view key) {
 
 /// "1:02:03" or "02:03" as seconds.
 std::optional<double> clock_time(std::string_view text) {
+  if (text.empty()) return std::nullopt;
   double seconds = 0;
   while (!text.empty()) {
     const std::size_t colon = text.find(':');
@@ -26,6 +27,15 @@ std::optional<double> clock_time(std::string_view text) {
     text = colon == std::string_view::npos ? "" : text.substr(colon + 1);
   }
   return seconds;
+}
+
+/// The value that follows `text`, past quotes, colons and spaces; empty: none.
+std::string_view behind(std::string_view line, std::string_view text) {
+  constexpr std::size_t kMostBetween = 6;
+  const std::size_t at = line.find(text);
+  if (at == std::string_view::npos) return {};
+  const std::size_t begin = line.find_first_not_of(" '\":=", at + text.size());
+  return begin > at + text.size() + kMostBetween ? std::string_view{} : line.substr(begin);
 }
 
 /// "2.50s/it" or "1.9it/s" as seconds.
@@ -65,18 +75,20 @@ bool read_bar(std::string_view line, LoggedStep& out) {
 
 }  // namespace
 
-std::optional<double> number_behind(std::string_view line, std::string_view text) {
-  constexpr std::size_t kMostBetween = 6, kMostDigits = 40;
-  const std::size_t at = line.find(text);
-  if (at == std::string_view::npos) return std::nullopt;
-  const std::size_t begin = line.find_first_not_of(" '\":=", at + text.size());
-  if (begin == std::string_view::npos || begin > at + text.size() + kMostBetween) return std::nullopt;
+std::optional<double> number_behind(std::string_view line, std::string_view text, std::string_view then) {
+  constexpr std::size_t kMostDigits = 40;
   std::string digits;
-  for (const char c : line.substr(begin, kMostDigits))
+  for (const char c : behind(line, text).substr(0, kMostDigits))
     if (c != ',' || digits.empty()) digits += c;
   char* end = nullptr;
   const double value = std::strtod(digits.c_str(), &end);
-  return end == digits.c_str() ? std::nullopt : std::optional(value);
+  if (end == digits.c_str() || !std::string_view(end).starts_with(then)) return std::nullopt;
+  return value;
+}
+
+std::optional<double> clock_behind(std::string_view line, std::string_view text) {
+  const std::string_view rest = behind(line, text);
+  return clock_time(rest.substr(0, rest.find_first_not_of("0123456789:")));
 }
 
 std::optional<LoggedStep> read_log_line(std::string_view line) {

@@ -16,17 +16,16 @@
 namespace gpuplan {
 namespace {
 
-enum class Figured : std::uint8_t { Step, Tokens, TokensPerGpu, Samples, Allocated, Reserved, Count };
-constexpr std::array kFigured{NameRow<Figured>{"step", Figured::Step},
-                              NameRow<Figured>{"tokens", Figured::Tokens},
-                              NameRow<Figured>{"tokens-per-gpu", Figured::TokensPerGpu},
-                              NameRow<Figured>{"samples", Figured::Samples},
-                              NameRow<Figured>{"allocated", Figured::Allocated},
-                              NameRow<Figured>{"reserved", Figured::Reserved}};
+enum class Figured : std::uint8_t { Step, MeanStep, Tokens, TokensPerGpu, Samples, Allocated, Reserved, Count };
+constexpr std::array kFigured{
+    NameRow<Figured>{"step", Figured::Step},        NameRow<Figured>{"mean-step", Figured::MeanStep},
+    NameRow<Figured>{"tokens", Figured::Tokens},    NameRow<Figured>{"tokens-per-gpu", Figured::TokensPerGpu},
+    NameRow<Figured>{"samples", Figured::Samples},  NameRow<Figured>{"allocated", Figured::Allocated},
+    NameRow<Figured>{"reserved", Figured::Reserved}};
 constexpr NameTable<Figured> names_of(Figured) { return {"logged figure", kFigured}; }
 
 struct FigureRow {
-  std::string text;
+  std::string text, then;  // then: what follows the number; empty: anything
   Figured says{};
   double unit = 1;  // of the base unit
 };
@@ -38,16 +37,32 @@ struct UnitRow {
 constexpr std::array kUnits{UnitRow{"s", 1}, UnitRow{"ms", 1e-3}, UnitRow{"1/s", 1}, UnitRow{"GiB", 0x1p30},
                             UnitRow{"MiB", 0x1p20}};
 
-std::vector<FigureRow> read_figure_rows() {
+/// Keys of a line that counts steps and tells the time since the first, and no time of a step.
+struct CounterRow {
+  std::string step, total, elapsed;
+};
+
+struct LogRows {
+  std::vector<FigureRow> figures;
+  std::vector<CounterRow> counters;
+};
+
+LogRows read_log_rows() {
   YamlFile file = YamlFile::read(data_dir() / "training_logs.yaml");
-  std::vector<FigureRow> out;
+  LogRows out;
   for (Fields& f : file.top().list("figures")) {
     const std::string text = f.text("text"), says = f.text("says"), unit = f.text("unit");
+    const std::string then = f.optional_text("then").value_or("");
     const auto row = std::ranges::find(kUnits, unit, &UnitRow::name);
     if (row == kUnits.end())
       f.report("unit", fmt::format("'{}' is unknown", unit));
     else
-      out.push_back({text, parse_name<Figured>(says, "says"), row->value});
+      out.figures.push_back({text, then, parse_name<Figured>(says, "says"), row->value});
+    f.text("source");
+    f.refuse_unknown();
+  }
+  for (Fields& f : file.top().list("counters")) {
+    out.counters.push_back({f.text("step"), f.text("total"), f.text("elapsed")});
     f.text("source");
     f.refuse_unknown();
   }
@@ -56,8 +71,8 @@ std::vector<FigureRow> read_figure_rows() {
   return out;
 }
 
-std::optional<double> positive_behind(std::string_view line, std::string_view text) {
-  const auto value = number_behind(line, text);
+std::optional<double> positive_behind(std::string_view line, std::string_view text, std::string_view then = {}) {
+  const auto value = number_behind(line, text, then);
   return value && *value > 0 && *value <= 1e15 ? value : std::nullopt;
 }
 
@@ -71,9 +86,11 @@ struct Bar {
 class LogReader {
  public:
   void take(const std::string& line) {
-    for (const FigureRow& row : read_once<read_figure_rows>())
-      if (const auto value = positive_behind(line, row.text))
+    const LogRows& rows = read_once<read_log_rows>();
+    for (const FigureRow& row : rows.figures)
+      if (const auto value = positive_behind(line, row.text, row.then))
         figures_[std::size_t(row.says)].push_back(*value * row.unit);
+    for (const CounterRow& row : rows.counters) take_counter(line, row);
     if (const auto logged = read_log_line(line)) take_bar(*logged);
     if (const auto rate = positive_behind(line, "train_steps_per_second")) final_rate_ = rate;
   }
@@ -99,6 +116,7 @@ class LogReader {
     out.allocated = most(Figured::Allocated);
     out.reserved = most(Figured::Reserved);
     if (!out.has_time()) take_bar_of_training(out);
+    if (!out.has_time()) take_mean(out);
     if (!out.has_time() && final_rate_) {
       out.step = Seconds{1 / *final_rate_};
       out.num_figures = 1;
@@ -123,6 +141,29 @@ class LogReader {
     if (line.seconds_per_step && *line.step > 0) bar.rates.push_back(*line.seconds_per_step);
   }
 
+  void take_counter(std::string_view line, const CounterRow& row) {
+    const auto step = positive_behind(line, row.step), total = positive_behind(line, row.total);
+    const auto elapsed = clock_behind(line, row.elapsed);
+    if (!step || !total || !elapsed) return;
+    if (!counted_.first) counted_.first = Counted{*step, *elapsed};
+    counted_.last = Counted{*step, *elapsed};
+  }
+
+  /// Means since the start: of the last line, or between the first and the last one that count.
+  void take_mean(TrainingLog& out) const {
+    const std::vector<double>& means = figures_[std::size_t(Figured::MeanStep)];
+    const auto& [first, last] = counted_;
+    if (!means.empty()) {
+      out.step = Seconds{means.back()};
+    } else if (first && last.step > first->step && last.elapsed > first->elapsed) {
+      out.step = Seconds{(last.elapsed - first->elapsed) / (last.step - first->step)};
+    } else {
+      return;
+    }
+    out.num_figures = 1;
+    out.source = "the mean of all steps, pauses included";
+  }
+
   /// The bar that ran longest: others load weights, map data or evaluate.
   void take_bar_of_training(TrainingLog& out) const {
     const auto longest = std::ranges::max_element(bars_, {}, [](const auto& bar) { return bar.second.elapsed; });
@@ -134,6 +175,14 @@ class LogReader {
   }
 
   std::array<std::vector<double>, std::size_t(Figured::Count)> figures_;
+  struct Counted {
+    double step{}, elapsed{};
+  };
+  struct Counts {
+    std::optional<Counted> first;
+    Counted last;
+  };
+  Counts counted_;
   std::map<std::int64_t, Bar> bars_;  // by their number of steps
   std::optional<double> final_rate_;
 };

@@ -21,8 +21,8 @@ struct TrainingLog {
   bool has_time() const { return step || tokens_per_second || tokens_per_gpu || samples_per_second; }
 };
 
-/// Figures of data/training_logs.yaml count, then those of progress bars, then transformers' sum at the end. Throws
-/// InputError naming `where` for a log without any.
+/// Figures of data/training_logs.yaml count, then those of progress bars, then means since the start, then
+/// transformers' sum at the end. Throws InputError naming `where` for a log without any.
 TrainingLog read_training_log(std::istream& in, const std::string& where);
 
 }  // namespace gpuplan
