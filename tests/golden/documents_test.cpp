@@ -55,13 +55,11 @@ std::string with_output_of_today(const std::string& page, int& num_commands) {
   return rewritten;
 }
 
-/// Pages name the files of tests/golden/inputs as if they stood in the current folder, and may write beside them.
+/// Pages name the files of examples/files as if they stood in the current folder, and may write beside them.
 class PageFolder {
  public:
-  PageFolder(const fs::path& folder, const fs::path& inputs) : before_(fs::current_path()) {
-    for (const char* name :
-         {"sft.yaml", "fsdp1.yaml", "lengths.txt", "axolotl.yaml", "full.yaml", "zero.json", "train.sh"})
-      fs::copy_file(inputs / name, folder / name);
+  PageFolder(const fs::path& folder, const fs::path& files) : before_(fs::current_path()) {
+    for (const auto& entry : fs::directory_iterator(files)) fs::copy_file(entry, folder / entry.path().filename());
     fs::current_path(folder);
   }
   ~PageFolder() { fs::current_path(before_); }
@@ -175,7 +173,7 @@ TEST_CASE("sample output in README.md and docs/ is what the program prints") {
   const test::ScratchFolder scratch;
   const test::Variable profiles("GPUPLAN_PROFILE_DIR", scratch.path().c_str());
   const test::Variable gpus("CUDA_VISIBLE_DEVICES", "");
-  const PageFolder folder(scratch.path(), root / "tests" / "golden" / "inputs");
+  const PageFolder folder(scratch.path(), root / "examples" / "files");
   std::vector<fs::path> pages{root / "README.md"};
   for (const auto& entry : fs::directory_iterator(root / "docs"))
     if (entry.path().extension() == ".md") pages.push_back(entry.path());
