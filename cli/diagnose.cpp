@@ -14,6 +14,7 @@
 #include "cli/config_files.h"
 #include "cli/flag_ranges.h"
 #include "cli/output_flags.h"
+#include "cli/own_point.h"
 #include "cli/plan_flags.h"
 #include "cli/plan_question.h"
 #include "cli/row_lengths.h"
@@ -51,6 +52,9 @@ void setup_diagnose(CLI::App& app) {
   add_flag(
       app, "--learn", "",
       "keep the run beside the calibrated profile of this machine: it corrects the next estimates of this trainer");
+  add_flag(
+      app, "--as-point", "FILE",
+      "write the plan and what was measured as a line that gpuplan validate reads, to compare again or to give away");
   add_flag(app, "--html", "FILE", "write the answer as a page that works offline");
   add_force_flag(app);
   add_flag(app, "--json", "", "the answer as JSON, in base units");
@@ -145,6 +149,9 @@ int run_diagnose(const CLI::App& app, Console& console) {
   console.print(is_given(app, "--json") ? json_text(diagnosis_json(answer)) : diagnosis_text(answer, console.screen));
   if (const auto file = given(app, "--html"))
     write_output(*file, diagnosis_report(answer), console, fmt::format("written to {}", *file));
+  if (const auto file = given(app, "--as-point"))
+    write_output(*file, own_point(planned, *shown, run), console,
+                 fmt::format("written to {}; gpuplan validate {} compares it", *file, *file));
   if (is_given(app, "--learn")) learn(answer.diagnosis, planned.profile, num_steps, console);
   return 0;
 }

@@ -24,8 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 9> kOutputFlags{"--output", "--metrics", "--trace",       "--save", "--html",
-                                                       "--svg",    "--report",  "--save-ranges", "--job"};
+constexpr std::array<std::string_view, 10> kOutputFlags{"--output", "--metrics", "--trace",  "--save",
+                                                        "--html",   "--svg",     "--report", "--save-ranges",
+                                                        "--job",    "--as-point"};
 
 /// Outputs of a flag begin so, by which gpuplan knows its own files again; of formats without a beginning of their
 /// own a text at the top of a JSON object (kVersionKey). Formats of one flag have a row each.
@@ -36,6 +37,7 @@ constexpr const char* kVersionKey = "gpuplan_version";
 constexpr std::string_view kJson = "{";
 constexpr std::array kMarks{
     OutputMark{"--save", "plan", kJson},
+    OutputMark{"--as-point", "measured point", kJson},
     OutputMark{"--trace", "timeline", R"({"displayTimeUnit":"ms","otherData":{"gpuplan_version":")"},
     OutputMark{"--html", "page", kPageBegins},
     OutputMark{"--svg", "picture", R"(<svg xmlns="http://www.w3.org/2000/svg" class="gptopo")"},

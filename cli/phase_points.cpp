@@ -17,6 +17,7 @@
 #include "cli/arguments.h"
 #include "cli/plan_question.h"
 #include "models/training_method.h"
+#include "planner/plan/plan_file.h"
 #include "planner/rollout_phases.h"
 #include "planner/strategy_estimate.h"
 
@@ -48,17 +49,24 @@ double seconds_of(const StrategyEstimate& e, PhaseKind kind, double steps) {
   return steps * sum;
 }
 
-/// A figure that a point may state: the seconds of a kind of phase, or bytes of a tier.
+/// The question of a point: a line of flags, or a saved plan.
+EstimateRequest request_of(const json& row) {
+  return row.contains("plan") ? parse_plan(row.at("plan"), "plan") : request_of(row.at("flags").get<std::string>());
+}
+
+/// A figure that a point may state: the seconds of a kind of phase, bytes of a tier, or neither.
 struct PointFigure {
   std::string_view name;
   std::optional<PhaseKind> kind;
-  Bytes MemoryTiers::*tier = nullptr;  // neither: the step
+  Bytes MemoryTiers::*tier = nullptr;
 };
 constexpr std::array kFigures{PointFigure{"generation_seconds", PhaseKind::Generation},
                               PointFigure{"old_log_prob_seconds", PhaseKind::OldLogProbs},
                               PointFigure{"train_seconds", PhaseKind::Training},
                               PointFigure{"weight_sync_seconds", PhaseKind::WeightSync},
                               PointFigure{"step_seconds", {}},
+                              PointFigure{"tokens_per_second", {}},
+                              PointFigure{"allocated_gib", {}, &MemoryTiers::tensors},
                               PointFigure{"reserved_gib", {}, &MemoryTiers::reserved},
                               PointFigure{"process_gib", {}, &MemoryTiers::process}};
 
@@ -70,16 +78,17 @@ double predicted(const std::string& name, const StrategyEstimate& e, double step
     throw InputError("", fmt::format("unknown figure '{}'", name), names);
   }
   if (figure->kind) return seconds_of(e, *figure->kind, steps);
-  return figure->tier ? double((e.tiers.*(figure->tier)).count) / kGib : steps * e.time.step.value;
+  if (figure->tier) return double((e.tiers.*(figure->tier)).count) / kGib;
+  return figure->name == "step_seconds" ? steps * e.time.step.value : e.tokens_per_second;
 }
 
 PhasePoint judged(const json& row) {
-  PhasePoint p{.id = row.at("id"), .source = row.at("source"), .flags = row.at("flags")};
+  PhasePoint p{.id = row.at("id"), .source = row.at("source"), .flags = row.value("flags", "")};
   p.outcome = row.value("outcome", ""), p.note = row.value("note", "");
   p.counts = row.value("counts", true);
   const json measured = row.value("measured", json::object());
   try {
-    const EstimateRequest request = request_of(p.flags);
+    const EstimateRequest request = request_of(row);
     validate_recipe(request.recipe, request.model, request.cluster);
     // an engine runs on one GPU too: it shards nothing there and keeps its data types
     const Job job(request, make_strategy(request.strategy, request.cluster, request.options));
@@ -105,7 +114,7 @@ std::optional<std::vector<PhasePoint>> judge_phase_points(const std::string& fil
     if (trim(line).empty()) continue;
     try {
       const json row = json::parse(line);
-      if (points.empty() && !(row.is_object() && row.contains("flags"))) return {};
+      if (points.empty() && !(row.is_object() && (row.contains("flags") || row.contains("plan")))) return {};
       points.push_back(judged(row));
     } catch (const json::exception& error) {
       if (points.empty()) return {};

@@ -1,4 +1,5 @@
-// gpuplan validate on points whose question is a line of flags: steps and phases of methods that generate.
+// gpuplan validate on points whose question is a line of flags, as steps and phases of methods that generate are, or a
+// plan, as `diagnose --as-point` writes them.
 #pragma once
 
 #include <iosfwd>

@@ -1,4 +1,5 @@
-// Measured steps and phases of methods that generate, beside what is predicted: data/validation/rl_steps.jsonl.
+// Measured steps and phases beside what is predicted, of points that state a whole question:
+// data/validation/rl_steps.jsonl and what `diagnose --as-point` writes.
 #pragma once
 
 #include <map>

@@ -59,7 +59,7 @@ void list_phase_points(Archive& f, const std::vector<PhasePoint>& points) {
   f.objects("points", points, [](auto& inner, const PhasePoint& p) {
     inner("id", p.id);
     inner("source", p.source);
-    inner("flags", p.flags, "of the question");
+    inner("flags", text_or_null(p.flags), "of the question; null: a plan states it");
     inner("counts", p.counts, "false: not every setting is stated");
     inner("refused", text_or_null(p.refused), "why there is no prediction");
     inner("outcome", text_or_null(p.outcome), "ok or oom");

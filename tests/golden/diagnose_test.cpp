@@ -9,7 +9,11 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/files.h"
+#include "cli/phase_points.h"
 #include "golden/command_line.h"
+#include "report/html/one_file.h"
+#include "scratch_folder.h"
 
 namespace gpuplan {
 namespace {
@@ -137,6 +141,69 @@ TEST_CASE("diagnose: what is missing or contradicts itself is said in one line")
     CHECK(ran.err.find(part) != std::string::npos);
     CHECK(ran.out.empty());
   }
+}
+
+TEST_CASE("diagnose: --as-point writes a line that validate reads, with the same prediction as the answer's") {
+  const test::ScratchFolder folder;
+  const std::string file = (folder.path() / "point.jsonl").string();
+  for (const char* asked : {"--model llama3-8b --lora --gpus 4xA6000 --strategy fsdp --versions transformers=4.57",
+                            GPUPLAN_TEST_DIR "/golden/inputs/axolotl.yaml --gpus 2x3090"}) {
+    CAPTURE(asked);
+    const test::Ran ran = test::run_line(
+        fmt::format("diagnose {} --measured 2s --peak 20GiB --peak-kind reserved --json --as-point {}", asked, file));
+    CAPTURE(ran.err);
+    REQUIRE(ran.code == 0);
+    const nlohmann::json answer = nlohmann::json::parse(ran.out);
+    const auto points = judge_phase_points(file);
+    REQUIRE(points);
+    REQUIRE(points->size() == 1);
+    const PhasePoint& point = points->front();
+    CHECK(point.refused == "");
+    CHECK(point.source == "own measurement");
+    REQUIRE(point.figures.size() == 2);  // by name
+    CHECK(point.figures[0].name == "reserved_gib");
+    CHECK(point.figures[0].measured == doctest::Approx(20));
+    CHECK(point.figures[0].predicted * 0x1p30 == doctest::Approx(answer["memory"]["predicted"].get<double>()));
+    CHECK(point.figures[1].name == "step_seconds");
+    CHECK(point.figures[1].measured == doctest::Approx(2));
+    CHECK(point.figures[1].predicted == doctest::Approx(answer["time"]["predicted"].get<double>()));
+    CHECK(test::run_line("validate " + file).code == 0);
+  }
+}
+
+TEST_CASE("diagnose: --as-point keeps tokens a second, and refuses methods whose steps have phases") {
+  const test::ScratchFolder folder;
+  const std::string file = (folder.path() / "point.jsonl").string();
+  const std::string plan = "diagnose --model qwen2.5-1.5b --gpus 2x3090 ";
+  REQUIRE(test::run_line(plan + "--lora --tokens-per-s 4000 --as-point " + file).code == 0);
+  const PhasePoint point = judge_phase_points(file).value().front();
+  REQUIRE(point.figures.size() == 1);
+  CHECK(point.figures[0].name == "tokens_per_second");
+  CHECK(point.figures[0].measured == doctest::Approx(4000));
+  const test::Ran generating = test::run_line(plan + "--method grpo --lora --measured 20s --force --as-point " + file);
+  CAPTURE(generating.err);
+  CHECK(generating.code == 2);
+  CHECK(generating.err.find("--as-point") != std::string::npos);
+}
+
+TEST_CASE("diagnose: the page of --html holds the answer of --json and its lines, and fetches nothing") {
+  const test::ScratchFolder folder;
+  const std::string file = (folder.path() / "step.html").string();
+  const std::string line =
+      "diagnose --model llama3-8b --lora --gpus 4xA6000 --strategy fsdp --seq-len 512 --checkpointing full --measured "
+      "2s ";
+  REQUIRE(test::run_line(line + "--html " + file).code == 0);
+  const std::string page = read_file(file), begin = R"(<script type="application/json" id="data">)";
+  CHECK(page.starts_with(kPageBegins));
+  CHECK(page.find("https://") == std::string::npos);
+  const std::size_t at = page.find(begin) + begin.size();
+  const nlohmann::json data = nlohmann::json::parse(page.substr(at, page.find("</script>", at) - at));
+  CHECK(data["kind"] == "diagnose");
+  CHECK(data["answer"] == nlohmann::json::parse(test::run_line(line + "--json").out));
+  REQUIRE(data["answer"]["explanations"].size() > 1);
+  CHECK(data["predictions"].size() == data["answer"]["explanations"].size());
+  CHECK(data["lines"][0].get<std::string>().starts_with("2.00 s a step measured, "));
+  CHECK(data["no_explanation"] == "");
 }
 
 }  // namespace gpuplan
