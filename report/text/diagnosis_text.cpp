@@ -88,6 +88,10 @@ std::vector<std::string> gap_lines(const Diagnosis& d) {
   std::vector<std::string> out;
   if (d.time) out.push_back(time_line(d));
   if (d.memory) out.push_back(memory_line(d));
+  if (!d.predicted.fits())
+    out.push_back(
+        fmt::format("As described it would not run, it needs {} and a GPU offers {}: some setting was another one",
+                    format_bytes(d.predicted.tiers.needed), format_bytes(d.predicted.tiers.usable)));
   return out;
 }
 

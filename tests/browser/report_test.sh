@@ -115,7 +115,17 @@ document.documentElement.dataset.seen = [before !== verdict(), document.querySel
 SCRIPT
 [[ $(value_of ready) == estimate && $(value_of seen) == 'true true' ]] || fail "estimate: another strategy is not shown: $(value_of seen)"
 
-for name in small plan estimate; do
+# A measured step: what explains it, and its parts beside the predicted ones.
+for width in 1400 390; do
+  use_page diagnosis $width <<'SCRIPT'
+const tables = [...document.querySelectorAll("table")], titles = tables.map(table => table.querySelector("th").textContent);
+document.documentElement.dataset.seen = [document.getElementById("verdict").textContent.includes("2.00 times the predicted time"),
+  ...titles, tables.every(table => table.querySelectorAll("tbody tr").length > 1), document.querySelector("li b") === null].join("; ");
+SCRIPT
+  [[ $(value_of ready) == diagnose && $(value_of seen) == 'true; what it may be; '*'; true; true' ]] || fail "diagnosis: seen was $(value_of seen)"
+done
+
+for name in small plan estimate diagnosis; do
   open_page "$folder/$name.html" --screenshot="$folder/$name.png" --window-size=400,900 >/dev/null || fail "$name: no screenshot"
   (($(stat -c %s "$folder/$name.png") > 10000)) || fail "$name: the screenshot is empty"
 done

@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "browser/plan_fixture.h"
+#include "diagnose/predicted_parts.h"
 #include "golden/simulation_fixture.h"
 #include "planner/asked.h"
 #include "report/html/reports.h"
@@ -25,5 +26,14 @@ int main(int argc, char** argv) {
   estimated.result = estimate(estimated.request);
   estimated.shown = strategy_in_focus(estimated.result);
   write_file_atomically(folder / "estimate.html", estimate_report(estimated, "gpuplan estimate --model llama3-8b"));
+
+  const Job job(estimated.request, make_strategy("fsdp", estimated.request.cluster, {}));
+  MeasuredRun run{.step = {}, .tokens_per_second = {}, .parts = predicted_parts(job), .peak = {}};
+  run.parts->step = 2 * run.parts->step;  // the rest is idle
+  run.parts->idle = run.parts->idle + 0.5 * run.parts->step;
+  DiagnosisAnswer diagnosed;
+  diagnosed.diagnosis = diagnose({estimated.request, estimated.result.profile}, "fsdp", run);
+  diagnosed.notes = {"llama3-8b is <b>meta-llama/Meta-Llama-3-8B</b>"};
+  write_file_atomically(folder / "diagnosis.html", diagnosis_report(diagnosed));
   return 0;
 }
