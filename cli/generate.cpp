@@ -1,8 +1,11 @@
 #include "cli/generate.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "base/error.h"
 #include "base/names.h"
@@ -22,6 +25,19 @@ const GenerationEngine& usual_engine() {
 }
 
 constexpr std::int64_t kUsualSequences = 256;
+
+/// Flags that say something of an engine that trains nothing, or of how the answer is shown.
+constexpr std::array<std::string_view, 20> kTaken{
+    "--generate",       "--sequences", "--model",      "plan",      "--from",           "--offline",
+    "--rollout-engine", "--color",     "--prompt-len", "--profile", "--completion-len", "--generations",
+    "--gpus",           "--gpu-spec",  "--cluster",    "--gpu",     "--num-gpus",       "--price-per-gpu-hour",
+    "--json",           "--format"};
+
+void refuse_others(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options())
+    if (option->count() > 0 && std::ranges::find(kTaken, option->get_name()) == kTaken.end())
+      throw InputError(option->get_name(), "says nothing to --generate, which trains nothing", "leave it out");
+}
 
 GenerationBatch batch_of(const CLI::App& app, const Rollout& asked) {
   GenerationBatch b;
@@ -67,6 +83,7 @@ void choose_tp(EngineSetup& s, const EstimateRequest& r, const ModelWeights& wei
 }  // namespace
 
 GenerationAnswer answer_generation(const CLI::App& app, const EstimateRequest& r) {
+  refuse_others(app);
   GenerationAnswer a;
   a.model = r.model, a.cluster = r.cluster;
   a.batch = batch_of(app, r.rollout);

@@ -180,4 +180,15 @@ TEST_CASE("PPO of an 8B model by ms-swift on eight GPUs: its example says 65 GiB
   CHECK(predicted < 1.15 * 65);
 }
 
+TEST_CASE("--generate refuses by name what says how to train") {
+  for (const std::string flag : {"--ep 2", "--tp 2", "--pp 2", "--cp 2", "--lora", "--micro-batch 4", "--strategy fsdp",
+                                 "--rows 5", "--method grpo", "--explain", "--html x.html", "--save x.json"}) {
+    CAPTURE(flag);
+    const Ran ran = run_line("estimate --generate --model qwen2.5-7b --gpus 4xA100 " + flag);
+    CAPTURE(ran.err);
+    CHECK(ran.code == 2);
+    CHECK(ran.err.find(flag.substr(0, flag.find(' ')) + ": says nothing to --generate") != std::string::npos);
+  }
+}
+
 }  // namespace gpuplan
