@@ -110,6 +110,8 @@ int run_fix(const CLI::App& app, Console& console) {
   const FixAnswer answer = find_fix(question);
   console.print(fix_text(answer, question, data_text(question.given.request, reader.has_rows()), console.screen));
   if (answer.mended.files.empty()) return answer.fits() ? 0 : 1;
+  if (!is_given(app, "--write") && !is_given(app, "--output"))
+    if (const std::string next = next_step(answer); !next.empty()) console.tell(next);
   if (is_given(app, "--write")) write_in_place(answer.mended, console);
   if (const auto place = given(app, "--output"))
     write_elsewhere(answer.mended, *place, is_given(app, "--force") ? Replaces::Everything : Replaces::Nothing,

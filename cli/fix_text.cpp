@@ -8,6 +8,7 @@
 
 #include "base/unit_text.h"
 #include "mend/text_edit.h"
+#include "report/text/answers_text.h"
 #include "report/text/text.h"
 
 namespace gpuplan {
@@ -103,21 +104,37 @@ std::string painted_diff(const std::string& diff, const Screen& screen) {
   return out;
 }
 
+std::string diffs(const FixAnswer& answer, std::size_t context, const Screen& screen) {
+  std::string out;
+  for (const MendedFile& file : answer.mended.files)
+    out += "\n" + painted_diff(unified_diff(file.before, file.after, file.name, context), screen);
+  return out;
+}
+
 }  // namespace
 
 std::string fix_text(const FixAnswer& answer, const FixQuestion& question, const std::string& data,
                      const Screen& screen) {
   const int width = prose_width(screen);
-  std::string out = wrap(first_line(answer, question), width, "", "  ");
-  out += wrap(second_line(answer, data), width, "", "  ");
-  out += wrap(third_line(answer, question), width, "", "  ");
-  for (const MendedFile& file : answer.mended.files)
-    out += "\n" + painted_diff(unified_diff(file.before, file.after, file.name), screen);
+  const std::string head = wrap(first_line(answer, question), width, "", "  ") +
+                           wrap(second_line(answer, data), width, "", "  ") +
+                           wrap(third_line(answer, question), width, "", "  ");
   std::vector<std::string> notes = answer.notes;
   if (answer.after && !answer.unsayable.empty())
     notes.push_back(fmt::format("these files cannot say {}, which changes less or is faster", answer.unsayable));
-  if (!notes.empty()) out += "\n" + points(notes, screen);
-  return out;
+  const std::string tail = notes.empty() ? "" : "\n" + points(notes, screen);
+  for (std::size_t context = kMostContext; context > 0; --context)
+    if (std::string out = head + diffs(answer, context, screen) + tail; std::ranges::count(out, '\n') < kFirstScreen)
+      return out;
+  return head + diffs(answer, kMostContext, screen) + tail;
+}
+
+std::string next_step(const FixAnswer& answer) {
+  const std::vector<MendedFile>& files = answer.mended.files;
+  if (files.empty() || !answer.after) return {};
+  const std::string what = files.size() == 1 ? files.front().name : fmt::format("the {} files", files.size());
+  return fmt::format("changed, it {} ({} likely); --write changes {} and keeps the original beside it",
+                     verdict(*answer.after), chance_text(answer.after->chance), what);
 }
 
 }  // namespace gpuplan

@@ -84,8 +84,8 @@ std::string with_edits(const std::string& text, std::vector<TextEdit> edits) {
   return out + text.substr(at);
 }
 
-std::string unified_diff(const std::string& before, const std::string& after, const std::string& name) {
-  constexpr std::size_t kContext = 3;
+std::string unified_diff(const std::string& before, const std::string& after, const std::string& name,
+                         std::size_t context) {
   if (before == after) return {};
   const std::vector<DiffLine> lines = compare(lines_of(before), lines_of(after));
   std::string out = fmt::format("--- {}\n+++ {}\n", before.empty() ? "/dev/null" : name, name);
@@ -94,12 +94,12 @@ std::string unified_diff(const std::string& before, const std::string& after, co
     std::size_t change = at;
     while (change < lines.size() && lines[change].sign == ' ') ++change;
     if (change == lines.size()) break;
-    const std::size_t first = std::max(at, change - std::min(change, kContext));
+    const std::size_t first = std::max(at, change - std::min(change, context));
     before_line += first - at, after_line += first - at;
     std::size_t end = change;  // behind the hunk: changes nearer than twice the context are one
-    for (std::size_t i = change; i < lines.size() && i <= end + 2 * kContext; ++i)
+    for (std::size_t i = change; i < lines.size() && i <= end + 2 * context; ++i)
       if (lines[i].sign != ' ') end = i;
-    end = std::min(lines.size(), end + 1 + kContext);
+    end = std::min(lines.size(), end + 1 + context);
     std::string body;
     std::size_t num_before = 0, num_after = 0;
     for (std::size_t i = first; i < end; ++i) {

@@ -8,6 +8,8 @@
 
 namespace gpuplan {
 
+constexpr std::size_t kMostContext = 3;  // lines of a diff around what changes
+
 /// The bytes from `begin` up to `end` become `text`; alike, it is inserted.
 struct TextEdit {
   std::size_t begin = 0, end = 0;
@@ -17,8 +19,9 @@ struct TextEdit {
 /// `text` with all edits; of those at one place in their order. Requires: they do not overlap.
 std::string with_edits(const std::string& text, std::vector<TextEdit> edits);
 
-/// Lists the edits that make `after` of `before`, as `diff -u` writes it and `patch` reads it, with three lines of
-/// context; empty where they are alike. An empty `before` is a file that is new.
-std::string unified_diff(const std::string& before, const std::string& after, const std::string& name);
+/// Lists the edits that make `after` of `before`, as `diff -u` writes it and `patch` reads it; empty where they are
+/// alike. An empty `before` is a file that is new. `context`: lines around what changes.
+std::string unified_diff(const std::string& before, const std::string& after, const std::string& name,
+                         std::size_t context = kMostContext);
 
 }  // namespace gpuplan
