@@ -132,6 +132,32 @@ std::vector<PlanRow> best_by_gpu(const Space& space, const std::vector<RankedPla
   return out;
 }
 
+/// "The nearest: full with zero3 on 2x RTX 3090 needs 93.1 GiB on a GPU, which offers 22.9 GiB."
+std::string near_miss_text(const Space& space, const NearMiss& miss) {
+  const EstimateRequest r = request_of(space, miss.plan);
+  const std::string plan =
+      fmt::format("The nearest: {} with {} on {}", method_word(r.recipe), r.strategy, machine_name(r.cluster));
+  if (!miss.is_of_host)
+    return fmt::format("{} needs {} on a GPU, which offers {}.", plan, format_bytes(miss.needed),
+                       format_bytes(miss.has));
+  const bool is_known = r.cluster.host_memory.count > 0;
+  return fmt::format("{} needs {} of host memory; {} {}.{}", plan, format_bytes(miss.needed),
+                     is_known ? "the host has" : "such machines usually have", format_bytes(miss.has),
+                     is_known ? "" : " --host-memory says what yours has.");
+}
+
+/// The rules that refuse most combinations.
+std::string refusal_text(const Rejected& rejected) {
+  constexpr std::size_t kMost = 3;
+  std::vector<std::pair<std::int64_t, std::string>> rules;
+  for (const auto& [why, count] : rejected) rules.emplace_back(-count, why);
+  std::ranges::sort(rules);
+  std::string text;
+  for (std::size_t i = 0; i < std::min(rules.size(), kMost); ++i)
+    text += fmt::format("{}{} ({})", i > 0 ? "; " : "", rules[i].second, format_grouped(-rules[i].first));
+  return text.empty() ? "" : fmt::format("Refused by: {}.", text);
+}
+
 }  // namespace
 
 SearchAnswer answer(const SearchQuestion& question, const std::string& given, std::size_t most,
@@ -158,6 +184,8 @@ SearchAnswer answer(const SearchQuestion& question, const std::string& given, st
   if (!out.has_plan()) {
     std::vector<RankedPlan> fitting = std::move(found.ranking.over_limits);
     fitting.insert(fitting.end(), plans.begin(), plans.end());  // that only the simulator finds too slow
+    if (fitting.empty())
+      out.why_none = found.ranking.nearest ? near_miss_text(space, *found.ranking.nearest) : refusal_text(out.rejected);
     if (out.is_complete) out.would_do = what_would_do(space, fitting, options);
     return out;
   }

@@ -18,6 +18,9 @@ struct SearchAnswer {
   std::int64_t num_equal = 0;  // other plans that are as good as the recommended one, but for the error
   std::vector<Knob> knobs;
   std::vector<WouldDo> would_do;
+  /// The reason where no plan is possible, whatever the limits: what the nearest one lacks, or the rules that refuse
+  /// most combinations.
+  std::string why_none;
   Rejected rejected;
   std::int64_t num_plans = 0;
   double seconds{};  // of the search

@@ -37,7 +37,16 @@ void append(std::vector<RankedPlan>& to, std::vector<RankedPlan>& from) {
 
 }  // namespace
 
+void Ranking::note(const NearMiss& miss) {
+  const auto place = [](const NearMiss& m) {
+    const RankedPlan& p = m.plan;
+    return std::tuple(m.needed / m.has, p.way, p.machine, p.strategy, p.batch.micro, p.batch.accum);
+  };
+  if (!nearest || place(miss) < place(*nearest)) nearest = miss;
+}
+
 void Ranking::add(Ranking&& other) {
+  if (other.nearest) note(*other.nearest);
   append(plans, other.plans);
   append(over_limits, other.over_limits);
   for (const auto& [why, count] : other.rejected) rejected[why] += count;
@@ -194,6 +203,7 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
         if (!fits) {
           bench->too_large = std::min(bench->too_large, batch.micro);
           ++out.rejected["does not fit"];
+          out.note(miss_of(part, *bench, batch));
         }
         return !fits;
       });
@@ -241,10 +251,12 @@ void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, std::i
   const bool fits = evaluate_built(e, job, program_, peaks_, common_);
   if (e.fit == Fit::IfHost && space_.question.is_rented) {
     ++out.rejected[std::string(kTooMuchOnHost)];
+    out.note(miss_of(part, bench, batch));
     return;
   }
   if (!fits) {
     ++out.rejected["does not fit"];
+    out.note(miss_of(part, bench, batch));
     if (job.strategy.mesh.num_stages() > 1) return;  // with fewer micro-batches it holds fewer of them at a time
     if (batch.accum > 1) bench.too_large = std::min(bench.too_large, batch.micro);
     bench.is_full = chance_to_run(least_tiers(job, e), e.memory_range) < kTightFrom;
@@ -257,28 +269,47 @@ void Ranker::rank_one(const Space::Part& part, Bench& bench, Batch batch, std::i
   price(part, bench, batch, e, step, out);
 }
 
+RankedPlan Ranker::plan_of(const Space::Part& part, const Bench& bench, Batch batch, const StrategyEstimate& e) const {
+  const Hardware& machine = space_.question.machines[bench.machine];
+  return {.way = narrow<std::uint32_t>(part.way_index),
+          .machine = narrow<std::uint32_t>(bench.machine),
+          .offer = 0,
+          .strategy = narrow<std::uint16_t>(part.strategy_index),
+          .fit = e.fit,
+          .quality = part.way.quality,
+          .offloads = part.way.recipe.offload.any(),
+          .has_price = {},
+          .takes_turns = bench.job->strategy.takes_turns(),
+          .batch = batch,
+          .simplicity = simplicity_of(part.way, bench.job->strategy, machine.num_gpus()),
+          .process = e.tiers.process,
+          .usable = e.tiers.usable,
+          .step = {},
+          .total = {},
+          .cost = {}};
+}
+
+NearMiss Ranker::miss_of(const Space::Part& part, const Bench& bench, Batch batch) const {
+  const StrategyEstimate& e = estimate_;
+  NearMiss miss{
+      .plan = plan_of(part, bench, batch, e), .needed = e.tiers.needed, .has = e.tiers.usable, .is_of_host = false};
+  const Bytes known = e.host.capacity, host = known.count > 0 ? known : e.host.usual;
+  const bool limits = known.count > 0 || (space_.question.is_rented && host.count > 0);
+  if (!limits || e.host.needed() / host <= miss.needed / miss.has) return miss;
+  miss.is_of_host = true;
+  miss.needed = e.host.needed();
+  miss.has = host;
+  return miss;
+}
+
 void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, const StrategyEstimate& e, Seconds step,
                    Ranking& out) const {
   const SearchQuestion& q = space_.question;
   const Hardware& machine = q.machines[bench.machine];
   const Seconds total = total_time(*bench.job, step);
   const double gpu_hours = double(bench.job->strategy.mesh.world()) * total.value / 3600;
-  RankedPlan plan{.way = narrow<std::uint32_t>(part.way_index),
-                  .machine = narrow<std::uint32_t>(bench.machine),
-                  .offer = 0,
-                  .strategy = narrow<std::uint16_t>(part.strategy_index),
-                  .fit = e.fit,
-                  .quality = part.way.quality,
-                  .offloads = part.way.recipe.offload.any(),
-                  .has_price = {},
-                  .takes_turns = bench.job->strategy.takes_turns(),
-                  .batch = batch,
-                  .simplicity = simplicity_of(part.way, bench.job->strategy, machine.num_gpus()),
-                  .process = e.tiers.process,
-                  .usable = e.tiers.usable,
-                  .step = step,
-                  .total = {},
-                  .cost = {}};
+  RankedPlan plan = plan_of(part, bench, batch, e);
+  plan.step = step;
   bool is_first_on_demand = true, is_first_spot = true;
   std::string why;
   bool is_taken = false;

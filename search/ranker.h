@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -35,13 +36,23 @@ struct RankedPlan {
 /// Says why plans were left out, and how many: "does not fit", "over the budget", "zero3: needs at least 2 GPUs, …".
 using Rejected = std::map<std::string, std::int64_t>;
 
+/// A plan that memory alone forbids: of a GPU or of the host, whichever lacks more.
+struct NearMiss {
+  RankedPlan plan;
+  Bytes needed, has;
+  bool is_of_host = false;
+};
+
 struct Ranking {
   std::vector<RankedPlan> plans;
   std::vector<RankedPlan> over_limits;  // that fit, but miss --under or --budget: what would do without them
   Rejected rejected;
-  std::int64_t num_plans = 0;    // looked at, those rejected included
-  std::int64_t num_built = 0;    // whose program was built
-  std::int64_t num_skipped = 0;  // rejected without a look at them alone: a smaller one of the kind did not fit
+  std::int64_t num_plans = 0;       // looked at, those rejected included
+  std::int64_t num_built = 0;       // whose program was built
+  std::int64_t num_skipped = 0;     // rejected without a look at them alone: a smaller one of the kind did not fit
+  std::optional<NearMiss> nearest;  // that needs the smallest multiple of what there is
+  /// Keeps the nearer one; of two that are as near, the first in the space.
+  void note(const NearMiss& miss);
   void add(Ranking&& other);
 };
 
@@ -73,6 +84,9 @@ class Ranker {
   Seconds time_of_built(const Space::Part& part, Bench& bench);
   /// `skipped_rounds`: micro-batches that the program that is built lacks, in rounds of a pipeline's stages.
   void rank_one(const Space::Part& part, Bench& bench, Batch batch, std::int64_t skipped_rounds, Ranking& out);
+  RankedPlan plan_of(const Space::Part& part, const Bench& bench, Batch batch, const StrategyEstimate& e) const;
+  /// Names what a plan lacks that was just evaluated.
+  NearMiss miss_of(const Space::Part& part, const Bench& bench, Batch batch) const;
   void price(const Space::Part& part, const Bench& bench, Batch batch, const StrategyEstimate& e, Seconds step,
              Ranking& out) const;
   Job& job_on(std::size_t machine, std::size_t model);

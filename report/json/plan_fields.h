@@ -88,6 +88,8 @@ void list_plan(Archive& f, const PlanAnswer& answer) {
     inner("change", one.change);
     inner("plan", one.plan);
   });
+  f("why_none", text_or_null(found.why_none),
+    "where no plan is possible whatever the limits: what the nearest one lacks");
   f.named("rejected", found.rejected, "plans by the reason");
   f.object("searched", [&](auto& inner) {
     inner("plans", found.num_plans);

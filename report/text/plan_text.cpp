@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/names.h"
+#include "base/narrow.h"
 #include "base/unit_text.h"
 #include "models/framework.h"
 #include "models/optimizers.h"
@@ -38,16 +39,21 @@ std::string settings_words(const PlanRow& row) {
   return text;
 }
 
-Table rows_table(const PlanAnswer& answer, std::span<const PlanRow> rows, bool has_best) {
-  const bool is_rented = answer.question.is_rented;
+enum class Ranges : bool { No, Yes };
+
+Table rows_table(const PlanAnswer& answer, std::span<const PlanRow> rows, bool has_best, Ranges ranges) {
+  const bool is_rented = answer.question.is_rented, is_narrow = ranges == Ranges::No;
+  const bool is_one_method = std::ranges::all_of(rows, [&](const PlanRow& row) {
+    return method_word(row.request.recipe) == method_word(rows.front().request.recipe);
+  });
   Table table{.columns = {{"  "},
                           {"GPUs"},
-                          {is_rented ? "vendor" : "", Align::Left},
-                          {"method", Align::Left},
+                          {is_rented ? "vendor" : "", Align::Left, is_narrow ? 1 : 0},
+                          {"method", Align::Left, is_narrow || is_one_method ? 2 : 0},
                           {"strategy"},
                           {"time", Align::Right},
                           {"cost", Align::Right},
-                          {"memory", Align::Right, 1},
+                          {"memory", Align::Right, 3},
                           {"fits", Align::Left}},
               .rows = {}};
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -55,17 +61,26 @@ Table rows_table(const PlanAnswer& answer, std::span<const PlanRow> rows, bool h
     const bool is_best = has_best && i == 0;
     const Ink ink = is_best ? Ink::Strong : Ink::Plain;
     const StrategyEstimate& e = row.estimate();
+    const std::optional<AccuracyRange> range = ranges == Ranges::Yes ? e.time_range : std::nullopt;
     table.add({{has_best ? fmt::format("{} {}", is_best ? "★" : " ", i + 1) : "   ", ink},
                {row.gpus, ink},
                {is_rented ? vendor_of(row) : "", ink},
                {method_word(row.request.recipe), ink},
                {strategy_title(row.request), ink},
-               {short_with_range(row.total, e.time_range), ink},
-               {row.cost_usd ? usd_with_range(*row.cost_usd, e.time_range) : "", ink},
+               {short_with_range(row.total, range), ink},
+               {row.cost_usd ? usd_with_range(*row.cost_usd, range) : "", ink},
                {fmt::format("{:.0f} %", 100 * (e.tiers.process / e.tiers.usable)), ink},
                {verdict_text(e), ink_of(e.fit)}});
   }
   return without_empty_columns(std::move(table));
+}
+
+/// The rows as the screen has room for them: without how full the memory is, then without the method, where it is that
+/// of all and the sentence above names it, then without ranges, which that has of the first.
+std::string shown_rows(const PlanAnswer& answer, std::span<const PlanRow> rows, bool has_best, const Screen& screen) {
+  Table table = fit_to(rows_table(answer, rows, has_best, Ranges::Yes), screen.width);
+  if (width_of(table) > screen.width) table = fit_to(rows_table(answer, rows, has_best, Ranges::No), screen.width);
+  return render(table, screen);
 }
 
 /// A command over several lines that can be pasted as it stands.
@@ -99,7 +114,7 @@ std::string row_text(const PlanRow& row, std::size_t number, const Screen& scree
 }
 
 std::string rows_text(const PlanAnswer& answer, const Screen& screen) {
-  std::string out = render(fit_to(rows_table(answer, answer.found.rows, true), screen.width), screen) + "\n";
+  std::string out = shown_rows(answer, answer.found.rows, true, screen) + "\n";
   for (std::size_t i = 0; i < answer.found.rows.size(); ++i) out += row_text(answer.found.rows[i], i + 1, screen);
   return out;
 }
@@ -109,7 +124,7 @@ std::string by_gpu_text(const PlanAnswer& answer, std::size_t most, const Screen
   std::span<const PlanRow> rows = answer.found.by_gpu;
   if (rows.empty()) return "";
   return heading("The best of other GPUs", screen) +
-         render(fit_to(rows_table(answer, rows.first(std::min(most, rows.size())), false), screen.width), screen);
+         shown_rows(answer, rows.first(std::min(most, rows.size())), false, screen);
 }
 
 std::string knobs_text(const PlanAnswer& answer, const Screen& screen) {
@@ -242,19 +257,21 @@ std::vector<std::string> assumptions_of(const PlanAnswer& answer) {
 /// The answer of `plan` on one screen: at most kFirstScreen lines.
 std::string first_plan_text(const PlanAnswer& answer, const Screen& screen) {
   const SearchAnswer& found = answer.found;
-  LineBudget out(kFirstScreen - 1, screen);
-  out.add_prose(plan_sentence(answer), "", "");
-  out.add(equal_text(found, screen));
-  out.add("\n" + render(fit_to(rows_table(answer, found.rows, true), screen.width), screen));
-  out.add("\n" + row_text(found.rows.front(), 1, screen));
-  out.add(would_do_text(found, screen));
-  out.add(by_gpu_text(answer, 3, screen));
   const std::size_t more = found.rows.size() - 1;
   const std::string commands = more == 0   ? ""
                                : more == 1 ? "the command of the other row, "
                                            : fmt::format("commands of {} more rows, ", more);
-  return out.take() + fmt::format("--explain: {}other GPUs, what each change is worth, {} assumptions\n", commands,
-                                  assumptions_of(answer).size());
+  const std::string rest = wrap(fmt::format("--explain: {}other GPUs, what each change is worth, {} assumptions",
+                                            commands, assumptions_of(answer).size()),
+                                prose_width(screen), "", "  ");
+  LineBudget out(kFirstScreen - narrow<int>(std::ranges::count(rest, '\n')), screen);
+  out.add_prose(plan_sentence(answer), "", "");
+  out.add(equal_text(found, screen));
+  out.add("\n" + shown_rows(answer, found.rows, true, screen));
+  out.add("\n" + row_text(found.rows.front(), 1, screen));
+  out.add(would_do_text(found, screen));
+  out.add(by_gpu_text(answer, 3, screen));
+  return out.take() + rest;
 }
 
 }  // namespace
@@ -263,6 +280,7 @@ std::string plan_text(const PlanAnswer& answer, const Screen& screen) {
   const SearchAnswer& found = answer.found;
   if (answer.is_brief && found.has_plan()) return first_plan_text(answer, screen);
   std::string out = wrap(plan_sentence(answer), prose_width(screen), "", "");
+  if (!found.why_none.empty()) out += wrap(found.why_none, prose_width(screen), "  ", "  ");
   if (found.has_plan())
     out += equal_text(found, screen) + "\n" + rows_text(answer, screen) + would_do_text(found, screen) +
            by_gpu_text(answer, found.by_gpu.size(), screen) + knobs_text(answer, screen);

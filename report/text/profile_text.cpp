@@ -326,7 +326,8 @@ std::string profile_page(const Profile& profile, ShowPlots plots, const Screen& 
 std::string profiles_text(const ProfileList& list, const Screen& screen) {
   std::string out = paint("Measured, in " + list.folder.string(), Ink::Strong, screen) + "\n";
   if (list.measured.empty())
-    out += "  none yet: 'gpuplan calibrate' measures this machine in some minutes and puts one there\n";
+    out += wrap("none yet: 'gpuplan calibrate' measures this machine in some minutes and puts one there",
+                prose_width(screen), "  ", "  ");
   else
     out += render(fit_to(measured_table(list), screen.width), screen) + problems_text(list, screen);
   out +=

@@ -53,6 +53,42 @@ TEST_CASE("plans are what an expert would advise") {
     CHECK_MESSAGE(page == today, "plans changed: run with GPUPLAN_UPDATE_GOLDEN=1 and review the difference");
 }
 
+TEST_CASE("where nothing is possible, plan says what the nearest plan lacks, or which rule refuses") {
+  const std::string question = "plan --model llama-3.1-70b --rows 100 --gpus 2x3090 ";
+  const auto why = [&](const std::string& flags) {
+    int code = 0;
+    const nlohmann::json answer = json_of(question + flags, code);
+    CHECK(code == 1);
+    const std::string words = answer.at("why_none");
+    CHECK(test::run_line(question + flags).out.find(words.substr(0, 40)) != std::string::npos);
+    return words;
+  };
+  const std::string gpu = why("--full --offload none"),
+                    host = why("--full --offload optimizer,params,activations --host-memory 16GiB");
+  CAPTURE(gpu);
+  CAPTURE(host);
+  CHECK(gpu.starts_with("The nearest: full with "));
+  CHECK(gpu.find(" on 2x RTX 3090 needs ") != std::string::npos);
+  CHECK(gpu.find("on a GPU, which offers 22.9 GiB.") != std::string::npos);
+  CHECK(host.find("of host memory; the host has 16.0 GiB.") != std::string::npos);
+  CHECK(why("--lora --strategy ddp --global-batch 3")
+            .starts_with("Refused most often: the global batch is not a multiple"));
+  int code = 0;
+  CHECK(json_of(question + "--qlora", code).at("why_none").is_null());
+}
+
+TEST_CASE("plan rents for the rows that a trainer's file names, and for as many steps as it says") {
+  const test::ScratchFolder folder;
+  const std::string file =
+      "model_name_or_path: meta-llama/Llama-3.1-8B\nfinetuning_type: lora\ncutoff_len: 4096\nstage: sft\n"
+      "dataset: identity\nper_device_train_batch_size: 2\ngradient_accumulation_steps: 4\nnum_train_epochs: 2\n";
+  const std::string rows = folder.write("rows.yaml", file).string(),
+                    steps = folder.write("steps.yaml", file + "max_steps: 50\npacking: true\n").string();
+  // 91 rows of 39 tokens, twice; 50 steps of 2 x 4 sequences of 4,096 tokens
+  CHECK(test::run_line("plan --vendor runpod --from " + rows).out.find(" 7098 tokens in ") != std::string::npos);
+  CHECK(test::run_line("plan --vendor runpod --from " + steps).out.find(" 1.64 M tokens in ") != std::string::npos);
+}
+
 TEST_CASE("the commands that plan prints give the plans that it shows") {
   const test::ScratchFolder scratch;
   const test::Variable profiles("GPUPLAN_PROFILE_DIR", scratch.path().c_str());

@@ -118,6 +118,7 @@ TEST_CASE("command, answer and prompt share a terminal of 24 lines") {
                                           "estimate --model llama2-70b --full --gpus 2x3090",
                                           "estimate --model llama3-8b --qlora --gpus 2x4090,2x3090",
                                           "plan --model llama3-8b --rows 50000 --tokens-per-row 800 --gpus 4x4090",
+                                          "plan --model qwen2.5-7b --lora --rows 5000",
                                           "plan --model llama-3.2-1b --lora --gpus 8xH100 --max context",
                                           "simulate --model llama3-8b --full --gpus 8xA100",
                                           "simulate --model llama3-8b --full --gpus 2x3090",
@@ -132,6 +133,29 @@ TEST_CASE("command, answer and prompt share a terminal of 24 lines") {
       CHECK(code <= 1);
       CHECK(std::count(text.begin(), text.end(), '\n') <= 21);
       CHECK(text.find("--explain: ") != std::string::npos);
+      std::istringstream lines(text);
+      for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(width_of(line) <= width, line);
+    }
+}
+
+TEST_CASE(
+    "fix: a short diff shares a terminal of 24 lines with its command; behind a long one its verdict stands again") {
+  const std::string inputs = GPUPLAN_TEST_DIR "/golden/inputs/";
+  for (const auto& [question, is_short] :
+       {std::pair("train.sh --gpus 2x4090", true), std::pair("sft.yaml --gpus 2x4090", true),
+        std::pair("axolotl.yaml --gpus 2x3090", false)})
+    for (const int width : {80, 100}) {
+      CAPTURE(question);
+      CAPTURE(width);
+      std::ostringstream out, err;
+      REQUIRE(run(split("fix " + inputs + question, ' '), out, err, {.width = width}) == 0);
+      const std::string text = out.str();
+      const auto lines = std::ranges::count(text, '\n');
+      if (is_short) CHECK(lines <= 21);
+      if (!is_short) CHECK(err.str().find("changed, it fits (") != std::string::npos);
+      std::istringstream prose(text.substr(0, text.find("\n\n")));
+      for (std::string line; std::getline(prose, line);) CHECK_MESSAGE(width_of(line) <= width, line);
+      if (text.find("\n--- ") != std::string::npos) CHECK(err.str().find("--write") != std::string::npos);
     }
 }
 

@@ -103,7 +103,7 @@ export function planParts(answer, copyCommand) {
   if (answer.recommended) choose(answer.recommended);
   return [el(`section.verdict.${answer.recommended ? 'good' : 'bad'}`, {'aria-labelledby': 'verdict'},
              el('h2', {id: 'verdict'}, answer.recommended ? `${answer.recommended.vendor ? 'Rent' : 'Use'} ${nameOf(answer.recommended)}` : 'No plan meets what you ask'),
-             el('p', {}, answer.answer), el('p.hint', {}, `${answer.searched.plans.toLocaleString('en-US')} plans searched`)),
+             el('p', {}, answer.answer), answer.why_none ? el('p', {}, answer.why_none) : null, el('p.hint', {}, `${answer.searched.plans.toLocaleString('en-US')} plans searched`)),
           drawn.length > 1 ? chart(drawn, choose, answer.recommended) : null, details,
           table('Plans that nothing beats', plans, choose), table('Best of each kind of GPU', answer.by_gpu, choose),
           answer.would_do?.length ? el('section', {}, el('h3', {}, 'What would do'), el('ul', {}, answer.would_do.map((/** @type {any} */ row) =>
