@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json_file.h"
 #include "base/names.h"
 #include "cli/commands.h"
 #include "cli/flag_ranges.h"
@@ -56,6 +57,7 @@ constexpr std::array kOfTrainers{
     std::pair{"--sequence-len", "--seq-len"},
     std::pair{"--cutoff-len", "--seq-len"},
     std::pair{"--context-length", "--seq-len"},
+    std::pair{"--context", "--seq-len"},
     std::pair{"--gradient-checkpointing", "--checkpointing full"},
     std::pair{"--load-in-4bit", "--qlora"},
     std::pair{"--load-in-8bit", "--lora --int8"},
@@ -193,18 +195,37 @@ bool means_gpus(const std::string& word) {
          });
 }
 
-/// "estimate llama3-8b 2x3090": a word that is no plan's file is a model, or GPUs.
+/// The flag that a JSON file is for, by a key at its top: a model's configuration, a trainer's, or else a plan.
+const char* flag_of_json(const std::string& file) {
+  if (!is_file(file)) return "plan";
+  try {
+    const nlohmann::json value = read_json_file(file, kPlanLimit);
+    if (!value.is_object() || value.contains("schema_version")) return "plan";
+    return value.contains("model_type") ? "--model" : "--from";
+  } catch (const InputError&) { return "plan"; }  // which says where it is broken
+}
+
+/// The flag that a word of "estimate llama3-8b 2x3090" stands for: files are plans or a trainer's, folders hold models.
+const char* flag_of_word(const CLI::App& app, const std::string& word) {
+  if (word == "-") return "plan";
+  if (is_folder(word)) return "--model";
+  const char* const flag = word.ends_with(".json") ? flag_of_json(word)
+                           : is_there(word)        ? "--from"
+                           : means_gpus(word)      ? "--gpus"
+                                                   : "--model";
+  return is_there(word) && !app.get_option_no_throw(flag) ? "plan" : flag;
+}
+
 void place_words(CLI::App& app) {
   CLI::Option* const plan = app.get_option_no_throw("plan");
   if (!plan || plan->results().empty()) return;
   const std::vector<std::string> words = plan->results();
-  const auto is_plan = [](const std::string& w) { return w == "-" || w.ends_with(".json") || is_there(w); };
   plan->clear();
   for (const std::string& word : words) {
-    const char* const flag = is_plan(word) ? "plan" : means_gpus(word) ? "--gpus" : "--model";
+    const char* const flag = flag_of_word(app, word);
     CLI::Option* const option = app.get_option_no_throw(flag);
     if (!option) refuse_word(app, word);
-    if (!option->results().empty())
+    if (!option->results().empty() && std::string_view(flag) != "--from")  // of which there may be several
       throw InputError("",
                        fmt::format("'{}' says {} a second time", word, flag == std::string("plan") ? "the plan" : flag),
                        fmt::format("it is given as '{}' already", option->results().front()));

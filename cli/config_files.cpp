@@ -146,9 +146,10 @@ bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateR
   if (!is_given(app, "--train-vision")) settle_vision(configs, request);
   if (!is_given(app, "--lora") && !is_given(app, "--qlora")) settle_targets(request, notes);
   if (!is_given(app, "--train-only") && !is_given(app, "--full")) settle_trained(configs, request, notes);
-  if (request.cluster.gpus.empty()) return true;
-  if (!is_given(app, "--strategy")) settle_strategy(configs, request, notes);
-  if (!is_given(app, "--grad-accum") && !is_given(app, "--global-batch")) settle_passes(configs, request, notes);
+  const bool has_gpus = !request.cluster.gpus.empty();  // else plan looks for some
+  if (has_gpus && !is_given(app, "--strategy")) settle_strategy(configs, request, notes);
+  if (has_gpus && !is_given(app, "--grad-accum") && !is_given(app, "--global-batch"))
+    settle_passes(configs, request, notes);
   constexpr std::array kRowFlags{"--rows", "--tokens", "--tokens-per-row", "--lengths", "--data"};
   if (std::ranges::any_of(kRowFlags, [&](const char* flag) { return is_given(app, flag); })) return true;
   return configs.has_trainer && settle_data(configs, find_named_path, request, notes);

@@ -15,6 +15,7 @@
 #include "cli/plan_flags.h"
 #include "cli/plan_question.h"
 #include "cli/row_lengths.h"
+#include "cli/search_flags.h"
 #include "ecosystem/export.h"
 #include "planner/plan/plan_file.h"
 #include "planner/recommend.h"
@@ -72,11 +73,25 @@ void add_better_mesh(EstimateAnswer& answer) {
                                 format_grouped(std::llround(way->plan.tokens_per_second))));
 }
 
+/// Names `fix` where a trainer's files do not fit as they are and it can write in them.
+void add_fix(EstimateAnswer& answer, const CLI::App& app, const std::optional<ConfigReading>& configs) {
+  const auto gpus = given(app, "--gpus");
+  if (!configs || !configs->has_trainer || configs->plan || answer.fits() || !gpus || !answer.result.recommended)
+    return;
+  std::string words;
+  for (const std::string& name : all_given(app, "--from")) {
+    if (name.ends_with(".py") || name.ends_with(".ipynb")) return;
+    words += " " + shell_word(name);
+  }
+  std::vector<std::string>& advice = answer.result.recommended->advice;
+  advice.insert(advice.begin(),
+                fmt::format("gpuplan fix{} --gpus {}: the keys of the file to change", words, shell_word(*gpus)));
+}
+
 int run_estimate(const CLI::App& app, Console& console) {
   const std::optional<ConfigReading> configs = given_configs(app);
   PlanQuestion question = read_config_question(app, console.in, configs);
   if (is_given(app, "--generate")) {
-    if (is_given(app, "--html")) throw InputError("--html", "shows training, not --generate", "leave one of them out");
     const GenerationAnswer answer = answer_generation(app, question.request);
     console.print(is_given(app, "--json") ? json_text(generation_json(answer))
                                           : generation_text(answer, console.screen));
@@ -95,6 +110,7 @@ int run_estimate(const CLI::App& app, Console& console) {
   answer.result.assumptions.insert(answer.result.assumptions.begin(), question.notes.begin(), question.notes.end());
   answer.shown = strategy_in_focus(answer.result);
   add_better_mesh(answer);
+  add_fix(answer, app, configs);
   if (rows && answer.shown) {
     answer.rows = fit_rows(rows->lengths, answer.request, answer.result.profile, answer.shown->strategy.name);
     answer.rows->source = rows->source;

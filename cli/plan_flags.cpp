@@ -365,10 +365,10 @@ MethodWords words_of_method(std::string_view text) {
 
 void add_plan_flags(CLI::App& app) {
   app.add_option("plan")
-      ->type_name("PLAN.json | MODEL GPUS")
+      ->type_name("PLAN.json | FILE GPUS | MODEL GPUS")
       ->description(
-          "a plan saved by --save ('-' is standard input), which flags override; or model and GPUs in plain "
-          "words, in the place of --model and --gpus")
+          "a plan saved by --save ('-' is standard input), which flags override; or, in plain words, a trainer's "
+          "files or a model, and GPUs, in the place of --from, --model and --gpus")
       ->group(kModel)
       ->allow_extra_args()
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

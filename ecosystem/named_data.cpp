@@ -200,10 +200,17 @@ std::int64_t replicas(const EstimateRequest& r) {
   return r.strategy == "single" || r.strategy == "mp" ? 1 : std::max<std::int64_t>(1, r.cluster.num_gpus());
 }
 
+/// Sequences of an optimizer step; where GPUs are still looked for, as the files say it.
+std::int64_t sequences_per_step(const Setup& setup, const EstimateRequest& r) {
+  const std::int64_t per_rank = r.recipe.micro_batch * r.recipe.grad_accum;
+  if (r.cluster.gpus.empty()) return setup.global_batch.value_or(per_rank * setup.num_processes.value_or(1));
+  return per_rank * replicas(r);
+}
+
 /// A number of steps ends the training before the epochs do.
 bool settle_steps(const Setup& setup, EstimateRequest& r, std::vector<std::string>& notes) {
   if (setup.max_steps.value_or(0) < 1) return false;
-  const std::int64_t per_step = r.recipe.micro_batch * r.recipe.grad_accum * replicas(r);
+  const std::int64_t per_step = sequences_per_step(setup, r);
   const bool is_packed = r.recipe.packing == Packing::Packed;
   if (is_packed) r.dataset.tokens_per_row = 0;
   r.dataset.rows = *setup.max_steps * per_step;

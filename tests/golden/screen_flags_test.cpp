@@ -101,15 +101,33 @@ TEST_CASE("batch: --global-batch is --grad-accum, by the micro batch and the ran
   CHECK(run_line(lora + "--gpus 4xA6000 --global-batch 64 --grad-accum 2").code == 2);
 }
 
-TEST_CASE("words: model and GPUs need no flags") {
+TEST_CASE("words: a model or a trainer's file, and GPUs, need no flags") {
   const std::string flags = "estimate --model llama3-8b --gpus 4xA6000 --lora --json";
   CHECK(run_line("estimate llama3-8b 4xA6000 --lora --json").out == run_line(flags).out);
   CHECK(run_line("estimate 4xA6000 --lora --json llama3-8b").out == run_line(flags).out);
   CHECK(run_line("simulate llama3-8b 2x3090 --qlora").code == 0);
+  const std::string inputs = GPUPLAN_TEST_DIR "/golden/inputs/";
+  CHECK(run_line("estimate " + inputs + "sft.yaml 2x4090 --json").out ==
+        run_line("estimate --from " + inputs + "sft.yaml --gpus 2x4090 --json").out);
+  CHECK(run_line("estimate " + inputs + "full.yaml " + inputs + "zero.json 2x4090 --json").out ==
+        run_line("estimate --from " + inputs + "full.yaml --from " + inputs + "zero.json --gpus 2x4090 --json").out);
   const test::Ran twice = run_line("estimate llama3-8b qwen2.5-7b 2x3090");
   CHECK(twice.code == 2);
   CHECK(twice.err.find("'qwen2.5-7b' says --model a second time") != std::string::npos);
   CHECK(run_line("estimate nosuchmodel 2x3090").code == 2);
+}
+
+TEST_CASE("a trainer's file that does not fit as it is: the answer names fix, for files that fix can write in") {
+  const std::string inputs = GPUPLAN_TEST_DIR "/golden/inputs/";
+  const auto says = [&](const std::string& line) {
+    std::string text;
+    for (const char c : run_line(line).out)
+      if (c != '\n') text += c;
+    return text.find("gpuplan fix") != std::string::npos;
+  };
+  CHECK(says("estimate " + inputs + "axolotl.yaml 2x3090"));
+  CHECK_FALSE(says("estimate " + inputs + "sft.yaml 2x4090"));  // fits
+  CHECK_FALSE(says("estimate --model llama3-8b --full --gpus 1x3090 --as-given"));
 }
 
 }  // namespace gpuplan
