@@ -327,6 +327,7 @@ complete -c gpuplan -n '__fish_seen_subcommand_from diagnose' -l lengths -r -F -
 complete -c gpuplan -n '__fish_seen_subcommand_from diagnose' -l data -r -F -d 'the same from the data itself: JSON lines with input_ids, or with text and the tokenizer.model of --model'
 complete -c gpuplan -n '__fish_seen_subcommand_from diagnose' -l tokenizer -r -f -d 'where the tokenizer.model for --data is. Default: the folder of --model'
 complete -c gpuplan -n '__fish_seen_subcommand_from diagnose' -l learn -d 'keep the run beside the calibrated profile of this machine: it corrects the next estimates of this trainer'
+complete -c gpuplan -n '__fish_seen_subcommand_from diagnose' -l as-point -r -F -d 'write the plan and what was measured as a line that gpuplan validate reads, to compare again or to give away'
 complete -c gpuplan -n '__fish_seen_subcommand_from diagnose' -l html -r -F -d 'write the answer as a page that works offline'
 complete -c gpuplan -n '__fish_seen_subcommand_from diagnose' -l force -d 'replace files that gpuplan did not write'
 complete -c gpuplan -n '__fish_seen_subcommand_from diagnose' -l json -d 'the answer as JSON, in base units'

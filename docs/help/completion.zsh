@@ -347,6 +347,7 @@ _gpuplan() {
         '--data=[the same from the data itself\: JSON lines with input_ids, or with text and the tokenizer.model of --model]:value:{_files}' \
         '--tokenizer=[where the tokenizer.model for --data is. Default\: the folder of --model]:value: ' \
         '--learn[keep the run beside the calibrated profile of this machine\: it corrects the next estimates of this trainer]' \
+        '--as-point=[write the plan and what was measured as a line that gpuplan validate reads, to compare again or to give away]:value:{_files}' \
         '--html=[write the answer as a page that works offline]:value:{_files}' \
         '--force[replace files that gpuplan did not write]' \
         '--json[the answer as JSON, in base units]' \
