@@ -262,7 +262,8 @@ class Reader {
   /// Reads where engines stand, and how weights come to them.
   void read_server(EngineChoice& engine) const {
     if (s_.engine_colocated) engine.place = *s_.engine_colocated ? EnginePlace::Colocate : EnginePlace::Server;
-    if (engine.place == EnginePlace::Server && s_.engine_gpus) engine.gpus = *s_.engine_gpus;
+    if (engine.place == EnginePlace::Server && s_.engine_gpus)
+      engine.gpus = *s_.engine_gpus * std::max<std::int64_t>(1, s_.engine_machines.value_or(1));
     if (engine.place == EnginePlace::Server && !s_.engine_gpus && s_.engine_count)
       engine.gpus = *s_.engine_count * std::max<std::int64_t>(1, engine.tp);
     engine.is_async = holds(s_.engine_async);
@@ -322,11 +323,8 @@ class Reader {
 
   void read_kernels() {
     Recipe& r = recipe();
-    if (says(s_.optimizer, "adamw-torchao-8bit")) {
-      r.optimizer = "adamw-8bit";
-      note("torchao's 8-bit AdamW is counted as that of bitsandbytes, whose states are as large");
-    } else if (says(s_.optimizer, "adamw-torchao-4bit")) {
-      r.optimizer = "adamw-8bit";
+    if (says(s_.optimizer, "adamw-torchao-4bit")) {
+      r.optimizer = "adamw-torchao-8bit";
       note("torchao's 4-bit AdamW is counted as an 8-bit one, whose states are a byte per trained parameter larger");
     } else if (s_.optimizer)
       r.optimizer = *s_.optimizer;
@@ -358,7 +356,7 @@ class Reader {
       r.checkpoint_every = every;
     }
     if (s_.activation_offload) r.offload.activations = *s_.activation_offload;
-    if (s_.loss && r.objective.method.is_usual()) r.loss = parse_name<LossKernel>(*s_.loss, "loss");
+    if (s_.loss && (r.objective.method.is_usual() || generates(r))) r.loss = parse_name<LossKernel>(*s_.loss, "loss");
     if (s_.loss_chunks && *s_.loss_chunks > 0) r.loss_chunks = *s_.loss_chunks;
     const bool has_liger = holds(s_.liger);
     if (has_liger ? s_.liger_layers.value_or(true) : holds(s_.liger_layers)) r.kernels = LayerKernels::Fused;

@@ -19,7 +19,7 @@ using nlohmann::json;
 //
 //   attention: eager, sdpa, flash, flash-3; flex and xformers, which are read alone
 //
-//   optimizer: a row of models/optimizers; adamw-torchao-8bit and -4bit, which are read alone
+//   optimizer: a row of models/optimizers; adamw-torchao-4bit, which is read alone
 //
 //   loss: plain, chunked, fused
 //
@@ -153,6 +153,7 @@ constexpr std::array kSetupFields{SetupField{"model", &Setup::model},
                                   SetupField{"mean_prompt", &Setup::mean_prompt},
                                   SetupField{"mean_completion", &Setup::mean_completion},
                                   SetupField{"engine_gpus", &Setup::engine_gpus},
+                                  SetupField{"engine_machines", &Setup::engine_machines},
                                   SetupField{"engine_count", &Setup::engine_count},
                                   SetupField{"sync_batches", &Setup::sync_batches},
                                   SetupField{"engine_async", &Setup::engine_async},

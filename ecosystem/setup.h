@@ -82,7 +82,7 @@ struct Setup {
   Count generation_prompts, update_prompts;  // of a generation and of an optimizer step, each with all its answers
   Count generation_rows, update_rows;        // the same in answers
   Count mini_batches;                        // optimizer steps on a generation
-  Count mean_prompt, mean_completion, engine_gpus, engine_count, sync_batches;
+  Count mean_prompt, mean_completion, engine_gpus, engine_machines, engine_count, sync_batches;
   Flag engine_async, engine_colocated, adapter_sync;
   Flag raises_batch;                 // to as many answers as a prompt has, where they do not divide it
   Flag answers_in_seq;               // seq_len holds prompt and answer together

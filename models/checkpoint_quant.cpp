@@ -132,8 +132,13 @@ std::vector<std::string> unquantised_of(Fields& f, std::string_view key) {
 struct CopyRow {
   std::string_view word, config;
 };
+// clang-format off
 constexpr std::array kCopies{
     CopyRow{"bnb 8bit", R"({"quant_method": "bitsandbytes", "load_in_8bit": true})"},
+    // hugging-quants and axolotl-quants name what the 4-bit values are stored in, so that FSDP can shard them
+    CopyRow{"bnb nf4 bf16",
+            R"({"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_use_double_quant": true, )"
+            R"("bnb_4bit_quant_storage": "bfloat16"})"},
     CopyRow{"bnb", R"({"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_use_double_quant": true})"},
     CopyRow{"gptq int8", R"({"quant_method": "gptq", "bits": 8})"},
     CopyRow{"gptq 8bit", R"({"quant_method": "gptq", "bits": 8})"},
@@ -165,6 +170,7 @@ constexpr std::array kCopies{
     CopyRow{"8bit", R"({"quant_method": "8bit"})"},
     CopyRow{"bf16", "{}"},
     CopyRow{"fp16", "{}"}};
+// clang-format on
 
 std::vector<std::string> words_of(std::string_view name) {
   std::vector<std::string> words(1);

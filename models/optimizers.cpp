@@ -25,6 +25,11 @@ constexpr std::string_view kAdafactor =
 constexpr std::string_view kBnb =
     "bitsandbytes optim: 1-byte states, fp32 absmax per 256, tensors under 4096 elements in fp32";
 
+constexpr std::string_view kTorchao =
+    "pytorch/ao torchao/optim/adam.py, subclass_8bit.py @36027d82 (_new_buffer: 1-byte states of a rank's part, fp32 "
+    "scale per 256, tensors under 4096 elements as the weight; of DTensors, which FSDP2 has, and of parameters on the "
+    "host too; a compiled step)";
+
 constexpr std::string_view kAdemamix =
     "bitsandbytes/optim/ademamix.py: two averages of the gradient and one of its square";
 constexpr std::string_view kGalore =
@@ -56,6 +61,7 @@ constexpr std::array kOptimizers{
     OptimizerSpec{"adamw-loop",           2, false, true,  kLoop, false, false, false, kTorch},
     OptimizerSpec{"adamw-apex",           2, false, false, kNone, false, false, false, kApex},
     OptimizerSpec{"adamw-8bit",           2, true,  false, kNone, false, false, false, kBnb},
+    OptimizerSpec{"adamw-torchao-8bit",   2, true,  true,  kNone, false, false, false, kTorchao, 4, false, {}, true},
     OptimizerSpec{"paged-adamw",          2, false, false, kNone, true,  false, false, kBnb},
     OptimizerSpec{"paged-adamw-8bit",     2, true,  false, kNone, true,  false, false, kBnb},
     OptimizerSpec{"adamw-bf16-states",    2, false, false, kNone, false, false, false, kBf16States, 2},
@@ -89,6 +95,7 @@ constexpr std::array kAliases{Alias{"adamw", "adamw-fused"},
                               Alias{"adamw-torch-fused", "adamw-fused"},
                               Alias{"adamw-bnb-8bit", "adamw-8bit"},
                               Alias{"adamw8bit", "adamw-8bit"},
+                              Alias{"adamw-torch-8bit", "adamw-torchao-8bit"},
                               Alias{"paged-adamw-32bit", "paged-adamw"},
                               Alias{"paged-adamw8bit", "paged-adamw-8bit"},
                               Alias{"adam", "adamw-fused"},

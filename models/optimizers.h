@@ -30,6 +30,10 @@ struct OptimizerSpec {
   std::int64_t bytes_per_state = 4;  // of states that neither follow the weight nor are 8-bit: 4 or 2 (bf16)
   bool projects = false;         // states of linear layers' weights in Recipe::optimizer_rank dims, and a projection
   std::string_view remark = {};  // what a user should know of its figures
+  bool steps_shards = false;     // FSDP2's, and tensors of the host, though its states are 8-bit
+
+  /// Says whether it steps tensors on the GPU alone that are no shards of FSDP2, as bitsandbytes' do.
+  bool needs_plain_tensors() const { return (is_8bit || is_paged) && !steps_shards; }
 };
 
 /// Tensors as large as a parameter that its step holds beside the states, while it works on that parameter.

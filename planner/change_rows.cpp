@@ -327,7 +327,7 @@ Tried tried_precision(Request r) {
 Tried tried_offload(Request r) {
   Tried values{"none"};
   const OptimizerSpec& optimizer = *r.recipe.optimizer;
-  const bool steps_anywhere = !optimizer.is_8bit && !optimizer.is_paged;
+  const bool steps_anywhere = !optimizer.needs_plain_tensors();
   if (r.recipe.method == Method::Full && steps_anywhere) values.insert(values.end(), {"optimizer", "optimizer,params"});
   if (r.recipe.is_adapter()) values.push_back("params");
   if (!is_checkpointed(r) || !r.recipe.framework->choices.offload_activations) return values;

@@ -168,8 +168,8 @@ StrategyOptions options_for(const EstimateRequest& r) {
   if (const auto& exchanges = r.recipe.framework->context_parallel.exchanges;
       !options.context_exchange && !exchanges.empty())
     options.context_exchange = parse_name<ContextExchange>(exchanges.front(), "exchanges");
-  const bool needs_flat_shards =
-      (r.recipe.quant.kind == BaseQuant::Nf4 && !habits.fsdp2_shards_4bit) || r.recipe.optimizer->is_8bit;
+  const bool needs_flat_shards = (r.recipe.quant.kind == BaseQuant::Nf4 && !habits.fsdp2_shards_4bit) ||
+                                 (r.recipe.optimizer->is_8bit && r.recipe.optimizer->needs_plain_tensors());
   if (!options.fsdp_version && needs_flat_shards && !habits.own_quantised_shards) options.fsdp_version = 1;
   return options;
 }

@@ -322,7 +322,7 @@ std::string why_optimizer_fails(const Strategy& s, const Recipe& recipe, const F
     return fmt::format("{} projects whole matrices: their gradients cannot be sharded", optimizer.name);
   if (optimizer.projects && recipe.optimizer_in_backward && s.mesh.copies() * s.mesh.shard_ways() > 1)
     return fmt::format("{} steps in backward on one GPU alone", optimizer.name);
-  if ((!optimizer.is_8bit && !optimizer.is_paged) || framework.distributed.own_quantised_shards) return {};
+  if (!optimizer.needs_plain_tensors() || framework.distributed.own_quantised_shards) return {};
   const bool steps_on_host = recipe.offload.optimizer != OffloadTarget::None ||
                              (recipe.offload.params != OffloadTarget::None && engine.offloads_together);
   if (steps_on_host) return fmt::format("{} steps on the GPU alone (bitsandbytes)", optimizer.name);

@@ -154,6 +154,11 @@ TEST_CASE("why a strategy is not possible, in one sentence") {
   CHECK(why("fsdp", eight_bit) == "adamw-8bit cannot step FSDP2's shards (bitsandbytes): use --fsdp-version 1");
   CHECK(why("fsdp", eight_bit, 4, {.fsdp_version = 1}) == "");
   CHECK(why("zero3", eight_bit) == "");
+  Recipe torchao;  // whose states of a DTensor are DTensors, on the host too
+  torchao.optimizer = "adamw-torchao-8bit";
+  CHECK(why("fsdp", torchao) == "");
+  torchao.offload.params = OffloadTarget::Cpu;
+  CHECK(why("fsdp", torchao) == "");
   eight_bit.offload.params = OffloadTarget::Cpu;
   CHECK(why("fsdp", eight_bit, 4, {.fsdp_version = 1}) == "adamw-8bit steps on the GPU alone (bitsandbytes)");
   CHECK(why("zero3", eight_bit) == "");  // the optimizer stays
