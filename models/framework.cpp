@@ -183,6 +183,8 @@ void read_preference(Fields& f, FrameworkPreference& preference) {
   f.optional("reference_in_16bit", preference.reference_in_16bit);
   f.optional("policy_pass_in_graph", preference.policy_pass_in_graph);
   f.optional("precomputes_reference", preference.precomputes_reference);
+  f.optional("copies_by_label", preference.copies_by_label);
+  f.optional("reference_copies_by_label", preference.reference_copies_by_label);
   f.optional("fused_methods", preference.fused_methods);
   f.optional("packs_answers", preference.packs_answers);
   f.optional("loads_fp32", preference.loads_fp32);

@@ -254,15 +254,17 @@ struct FrameworkPreference {
   bool copies_logits = false;      // a contiguous copy without the last position
   bool keeps_output = true;        // the model's output lives until the loss is returned, through the reference's pass
   bool keeps_completions = false;  // logits of the completions alone (logits_to_keep)
-  bool keeps_vocabulary_head = false;      // the head of the vocabulary runs below a score head, and is thrown away
-  bool reference_needs_gradient = false;   // its weights are not marked as frozen, so that autocast keeps their casts
-  bool reference_in_16bit = false;         // it is loaded in 16 bit where the policy is in fp32
-  bool policy_pass_in_graph = false;       // a pass of the policy on other rows comes after that with gradients
-  bool loads_fp32 = false;                 // weights are loaded in fp32 where no dtype is given
-  bool precomputes_reference = false;      // its log-probs can be made before training
-  bool packs_answers = false;              // a packed row holds all answers of its rows of the data
-  std::vector<std::string> fused_methods;  // whose loss it can fuse with the head (Liger)
-  std::vector<std::string> methods;        // rows of data/methods.yaml that it has; empty: it has the usual one alone
+  bool keeps_vocabulary_head = false;        // the head of the vocabulary runs below a score head, and is thrown away
+  bool reference_needs_gradient = false;     // its weights are not marked as frozen, so that autocast keeps their casts
+  bool reference_in_16bit = false;           // it is loaded in 16 bit where the policy is in fp32
+  bool policy_pass_in_graph = false;         // a pass of the policy on other rows comes after that with gradients
+  bool loads_fp32 = false;                   // weights are loaded in fp32 where no dtype is given
+  bool precomputes_reference = false;        // its log-probs can be made before training
+  bool packs_answers = false;                // a packed row holds all answers of its rows of the data
+  std::vector<std::string> copies_by_label;  // methods whose logits are copied once more, by label, for what is logged
+  bool reference_copies_by_label = false;    // those of the reference too, before its second pass
+  std::vector<std::string> fused_methods;    // whose loss it can fuse with the head (Liger)
+  std::vector<std::string> methods;          // rows of data/methods.yaml that it has; empty: it has the usual one alone
 };
 
 /// Mixtures of experts, of one type of models.

@@ -71,10 +71,10 @@ struct Domain {
   Axis shard = Axis::DpShard, replicate = Axis::DpReplicate;
 };
 
-/// Names how ranks that share a sequence give each other its keys and values: whole before the attention, or round a
-/// ring beside it.
-enum class ContextExchange : std::uint8_t { AllGather, Ring };
-NameTable<ContextExchange> names_of(ContextExchange);  // ring, all-gather
+/// Names how ranks that share a sequence come to its attention: keys and values of all come whole before it, or round a
+/// ring beside it; or each gets all positions of a part of the heads (Ulysses).
+enum class ContextExchange : std::uint8_t { AllGather, Ring, Heads };
+NameTable<ContextExchange> names_of(ContextExchange);  // ring, all-gather, ulysses
 
 /// A degree per axis. The number of ranks used is the product of those that are no inner ones and not of experts;
 /// experts' make that of one stage once more.

@@ -9,6 +9,7 @@
 #include "models/adapter_kind.h"
 #include "models/ledger.h"
 #include "models/recipe_names.h"
+#include "models/training_method.h"
 
 namespace gpuplan {
 namespace {
@@ -172,13 +173,23 @@ std::string why_not_in_context(const ModelSpec& model, const Recipe& recipe, con
   if (std::ranges::find(trainer.attention, kernel) == trainer.attention.end())
     return fmt::format("cp needs --attention {}: parts of {} attention are not merged",
                        fmt::join(trainer.attention, " or "), kernel);
-  if (!recipe.objective.method.is_usual()) return no("runs that compare answers");
+  if (has_own_head(recipe)) return no("heads of a few numbers");
   if (model.head != HeadKind::LanguageModel) return no("models without a head");
   if (model.is_hybrid()) return no("recurrent layers");
   if (model.vision.is_present()) return no("vision towers");
   if (model.num_encoder_layers > 0) return no("encoders with decoders");
   if (model.altup.is_present()) return no("several streams");
   if (recipe.attention_groups > 1) return no("attention within groups");
+  if (mesh.context_exchange() == ContextExchange::Heads) {
+    const std::int64_t heads = model.num_attention_heads / mesh.ways(Axis::Tp);
+    if (model.latent.is_present()) return no("latent attention by heads");
+    if (heads % ways != 0) return fmt::format("cp {} does not divide {} attention heads", ways, heads);
+    const std::int64_t kv = std::max<std::int64_t>(1, model.num_key_value_heads / mesh.ways(Axis::Tp));
+    if (kv % ways != 0 && ways % kv != 0)
+      return fmt::format("cp {} and {} KV heads do not divide each other", ways, kv);
+    return recipe.seq_len % ways == 0 ? ""
+                                      : fmt::format("cp {} does not divide the sequence of {}", ways, recipe.seq_len);
+  }
   // two stretches of each rank, of the front and of the back, so that all have as many keys to see
   if (recipe.seq_len % (2 * ways) != 0)
     return fmt::format("cp {}: {} does not divide the sequence of {}", ways, 2 * ways, recipe.seq_len);

@@ -119,6 +119,7 @@ constexpr std::array kReferences{NameRow<Reference>{"copy", Reference::Copy},
 
 constexpr std::array kContextExchanges{NameRow<ContextExchange>{"ring", ContextExchange::Ring},
                                        NameRow<ContextExchange>{"all-gather", ContextExchange::AllGather},
+                                       NameRow<ContextExchange>{"ulysses", ContextExchange::Heads},
                                        NameRow<ContextExchange>{"p2p", ContextExchange::Ring},
                                        NameRow<ContextExchange>{"allgather", ContextExchange::AllGather}};
 

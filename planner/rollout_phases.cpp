@@ -1,6 +1,7 @@
 #include "planner/rollout_phases.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -52,6 +53,29 @@ std::int64_t num_tensors(const TrainedModel& model) {
   return count;
 }
 
+bool holds_part(const Mesh& mesh) {
+  return std::ranges::any_of(std::array{Axis::Tp, Axis::Pp, Axis::Ep}, [&](Axis axis) { return mesh.ways(axis) > 1; });
+}
+
+/// Tensors that ranks hold parts of are sent through the stages, then gathered over those that share layers or experts.
+/// Source: volcengine/verl verl/utils/megatron_utils.py @b178a3cd per_tensor_generator; Megatron-Bridge's
+/// export_hf_weights, which NVIDIA-NeMo/RL calls, does the same.
+Seconds joining_time(const Job& job) {
+  const Mesh& mesh = job.strategy.mesh;
+  const CommModel comm = make_comm_model(job.cluster(), job.profile, mesh);
+  const std::int64_t calls = num_tensors(job.whole());
+  std::int64_t routed = 0;
+  const ModelWeights& weights = job.whole().weights;
+  for (const std::uint8_t kind : weights.order)
+    for (const WeightTensor& t : weights.kinds[kind].tensors)
+      if (t.is_routed) routed += t.elements();
+  const std::int64_t others = job.whole().parameters - routed, tp = mesh.ways(Axis::Tp), ep = mesh.ways(Axis::Ep);
+  const std::int64_t cut = others / tp + routed / ep;  // of all stages, as one rank of each has it
+  const Seconds between = mesh.ways(Axis::Pp) > 1 ? comm.send_time(Axis::Pp, bytes_of(cut, Dtype::BF16)) : Seconds{};
+  return between + comm.gather_time(Axis::Tp, bytes_of(others, Dtype::BF16), calls) +
+         comm.gather_time(Axis::Ep, bytes_of(routed, Dtype::BF16), calls);
+}
+
 /// The whole model is gathered where ranks hold parts of it, copied to the engine, and sent where that has GPUs of its
 /// own. Host work per parameter: a call of the engine, and of a gather where it is gathered.
 Seconds sync_time(const Job& job, const JobRollout& r) {
@@ -65,10 +89,12 @@ Seconds sync_time(const Job& job, const JobRollout& r) {
   if (job.rules.gathers() && !is_adapter)
     time += make_comm_model(cluster, job.profile, job.strategy.mesh)
                 .gather_time(Axis::DpShard, bytes, num_tensors(job.whole()));
+  if (!is_adapter) time += joining_time(job);
   const BytesPerSec memory = job.profile.memory_efficiency * cluster.gpus.front().memory_bandwidth;
   time += Seconds{2 * double(bytes.count) / double(r.setup.tp) / memory.value};
   const GenerationEngine& engine = *r.setup.engine;
-  const Seconds call = engine.parameter_call + (job.rules.gathers() ? engine.gathered_call : Seconds{});
+  const bool is_divided = job.rules.gathers() || holds_part(job.strategy.mesh);
+  const Seconds call = engine.parameter_call + (is_divided ? engine.gathered_call : Seconds{});
   if (!is_adapter) time += double(num_tensors(job.whole())) * call;
   if (r.setup.place == EnginePlace::Server) {
     const bool is_inside = r.setup.num_gpus + job.strategy.mesh.world() <= cluster.gpus_per_node;

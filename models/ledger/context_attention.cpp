@@ -4,7 +4,11 @@
 // distributed/tensor/experimental/_context_parallel/_attention.py @v2.9.0 (_templated_ring_attention and its backward,
 // _SDPAMerger: sums in fp32, gradients of keys and values round a ring in fp32); Transformer Engine
 // pytorch/attention/dot_product_attention/context_parallel.py @d0067d0d (AttnFuncWithCPAndKVP2P: the buffers and
-// outputs of all steps live until the last; AttnFuncWithCPAndKVAllGather).
+// outputs of all steps live until the last; AttnFuncWithCPAndKVAllGather). By heads: Jacobs et al. 2023 (arXiv
+// 2309.14509); volcengine/verl verl/models/transformers/monkey_patch.py @b178a3cd (_ulysses_flash_attention_forward:
+// queries, keys and values each in an exchange, KV heads repeated where they are fewer than ranks, the output back).
+#include <algorithm>
+
 #include "base/narrow.h"
 #include "base/units.h"
 #include "models/ledger/tape.h"
@@ -43,7 +47,21 @@ void exchange_gradients(Tape& t, const ContextParts& parts, std::int64_t own) {
 
 }  // namespace
 
-bool shares_sequences(const Tape& t) { return t.c.is_language() && ways_of(t) > 1; }
+static bool exchanges_heads(const Tape& t) {
+  return t.c.is_language() && ways_of(t) > 1 && t.c.model.split.context_exchange == ContextExchange::Heads;
+}
+
+bool shares_sequences(const Tape& t) { return t.c.is_language() && ways_of(t) > 1 && !exchanges_heads(t); }
+
+LocalId attention_by_heads(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool is_causal) {
+  if (!exchanges_heads(t)) return attention(t, q, k, v, fused, is_causal);
+  const std::int64_t repeats = std::max<std::int64_t>(1, ways_of(t) / t.c.spec().num_key_value_heads);
+  const LocalId own_q = exchanged(t, q, "q of some heads", Axis::Cp);
+  const LocalId own_k = exchanged(t, k, "k of some heads", Axis::Cp, repeats);
+  const LocalId own_v = k == v ? own_k : exchanged(t, v, "v of some heads", Axis::Cp, repeats);
+  return exchanged(t, attention(t, own_q, own_k, own_v, kNoLocal, is_causal), "attention output of all heads",
+                   Axis::Cp);
+}
 
 ContextParts begin_context_forward(Tape& t, LocalId k, LocalId v, std::int64_t output_elements) {
   ContextParts parts;

@@ -183,21 +183,19 @@ LocalId cap_logits(Tape& t, LocalId logits) {
   return capped;
 }
 
+void sum_over_vocabulary(Tape& t, LocalId logits) {
+  if (t.c.model.split.ways == 1) return;
+  const LocalId sums = logits_tensor(t, "sums over the vocabulary", t.tokens(), Dtype::F32);
+  loss_op(t, {logits}, {sums}, double(t.at(logits).bytes().count));
+  for (int k = 0; k < 3; ++k) t.exchange(Exchange::AllReduce, sums, sums);
+}
+
 namespace {
 
 /// One kernel whose gradient overwrites the logits in their dtype.
 LocalId overwriting_loss(Tape& t, LocalId logits) {
   loss_op(t, {logits}, {logits}, 3 * double(t.at(logits).bytes().count));
   return logits;
-}
-
-/// Ranks that share the vocabulary sum three numbers per token: the largest logit, the label's, and the sum of
-/// exponentials. Source: NVIDIA/Megatron-LM megatron/core/tensor_parallel/cross_entropy.py.
-void sum_over_vocabulary(Tape& t, LocalId logits) {
-  if (t.c.model.split.ways == 1) return;
-  const LocalId sums = logits_tensor(t, "sums over the vocabulary", t.tokens(), Dtype::F32);
-  loss_op(t, {logits}, {sums}, double(t.at(logits).bytes().count));
-  for (int k = 0; k < 3; ++k) t.exchange(Exchange::AllReduce, sums, sums);
 }
 
 /// The loss on top of materialised logits: head linear with its adapters, then the loss kernel, then unwinding.

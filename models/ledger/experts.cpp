@@ -36,21 +36,6 @@ LocalId route(Tape& t, LocalId x) {
   return weights;
 }
 
-/// Gives a tensor like `x`: every rank has sent each other one what is meant for it.
-LocalId exchanged(Tape& t, LocalId x, const char* name) {
-  const Local like = t.at(x);
-  const LocalId y = t.tensor(name, like.elements, like.dtype, like.dims);
-  t.exchange(Exchange::AllToAll, x, y, Axis::Ep);
-  t.then_backward(
-      [](Tape& tape, const Tape::Step& s) {
-        const LocalId dx = tape.new_grad(s.ids[0]);
-        tape.exchange(Exchange::AllToAll, tape.grad(s.ids[1]), dx, Axis::Ep);
-        tape.add_grad(s.ids[0], dx);
-      },
-      {x, y});
-  return y;
-}
-
 /// Copies the same rows by expert instead of by rank, or the other way round.
 LocalId reordered(Tape& t, LocalId x, const char* name) {
   if (t.c.linear(LinearSlot::ExpertDown).copies == 1) return x;
@@ -62,11 +47,11 @@ LocalId reordered(Tape& t, LocalId x, const char* name) {
 /// token_permutation, token_unpermutation).
 LocalId sent_to_experts(Tape& t, LocalId rows) {
   if (t.c.model.split.expert_ways == 1) return rows;
-  return reordered(t, exchanged(t, rows, "tokens that came"), "tokens that came, by expert");
+  return reordered(t, exchanged(t, rows, "tokens that came", Axis::Ep), "tokens that came, by expert");
 }
 LocalId sent_back(Tape& t, LocalId rows) {
   if (t.c.model.split.expert_ways == 1) return rows;
-  return exchanged(t, reordered(t, rows, "outputs, by rank"), "outputs that came back");
+  return exchanged(t, reordered(t, rows, "outputs, by rank"), "outputs that came back", Axis::Ep);
 }
 
 /// The rows of x that go to experts, sorted by expert.

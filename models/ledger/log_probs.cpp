@@ -103,9 +103,27 @@ LocalId add_loss_on_first(Tape& t, LocalId all, LocalId soft) {
   return all;
 }
 
+/// Logits of the rows of either label, copied apart for what is logged, which live until the loss is returned. Sources:
+/// huggingface/trl trl/trainer/kto_trainer.py @f2cd5771 _compute_loss (chosen_logits and rejected_logits by
+/// index_select, while the logits of policy and reference are alive); hiyouga/LLaMA-Factory
+/// src/llamafactory/train/kto/trainer.py @ff6d4d12 concatenated_forward (target_logits[kto_tags], of the reference
+/// too).
+LocalId copies_by_label(Tape& t, LocalId logits) {
+  const FrameworkPreference& preference = t.c.framework.preference;
+  const auto& methods = preference.copies_by_label;
+  const bool is_copied = std::ranges::find(methods, t.c.recipe.objective.method->name) != methods.end() &&
+                         (t.c.recipe.pass == Pass::Train || preference.reference_copies_by_label);
+  if (!is_copied) return kNoLocal;
+  const Local like = t.at(logits);
+  const LocalId copies = like_logits(t, "logits of either label", like.elements, like.dtype);
+  log_probs_op(t, {logits}, {copies}, 2.0 * double(like.bytes().count));
+  return copies;
+}
+
 /// `ids`: logits of the head, what the model handed out (and is held until the loss is returned), what is saved, the
-/// log-softmax of the first answer.
+/// log-softmax of the first answer, copies by label.
 void log_probs_backward(Tape& t, const Tape::Step& s) {
+  if (s.ids[4] != kNoLocal) log_probs_op(t, {s.ids[4]}, {}, 0).kernels = 0;  // let go
   const auto [logits, output, saved, first] = std::array{s.ids[0], s.ids[1], s.ids[2], s.ids[3]};
   if (output != kNoLocal && output != saved) log_probs_op(t, {output}, {}, 0).kernels = 0;  // let go
   const LocalId all = add_loss_on_first(t, gradient_of_positions(t, saved), first);
@@ -117,7 +135,7 @@ LocalId scored(Tape& t, LocalId x, std::int64_t width) {
   const std::int64_t completion = t.c.recipe.objective.completion_len;
   const bool is_asked = t.c.recipe.objective.method->scores_completions || t.c.framework.preference.keeps_completions;
   if (!is_asked || unpads_rows(t.c.recipe) || completion <= 0 || completion + 1 >= t.c.recipe.seq_len) return x;
-  const std::int64_t elements = t.c.recipe.rows() * (completion + 1) * width;
+  const std::int64_t elements = ceil_div(t.c.recipe.rows() * (completion + 1), t.c.model.split.context_ways) * width;
   return copied(t, x, "hidden states of the completions", elements, elements);
 }
 
@@ -217,7 +235,11 @@ void log_probs(Tape& t, LocalId x) {
   const TrainingMethod& method = *t.c.recipe.objective.method;
   const bool is_fused = t.c.recipe.loss == LossKernel::Fused && (!method.generates || t.c.recipe.pass == Pass::Train);
   if (is_fused) return fused_pairs(t, method.generates ? scored(t, x, head.in) : x, head);
-  const LocalId logits = cap_logits(t, linear(t, scored(t, x, head.in), head, LocalKind::Logits));
+  const LocalId asked = scored(t, x, head.in);
+  const ColumnInput in_columns = enter_columns(t, asked, head.is_trained);
+  const LocalId logits = cap_logits(t, linear(t, in_columns.value, head, LocalKind::Logits, in_columns.again));
+  leave_columns(t, asked, in_columns);
+  if (!method.distils) sum_over_vocabulary(t, logits);
   if (method.distils) {
     if (t.c.recipe.pass == Pass::Train)
       divergence(t, logits);
@@ -234,20 +256,27 @@ void log_probs(Tape& t, LocalId x) {
     in = like_logits(t, "logits without the last position", t.at(output).elements, handed);
     log_probs_op(t, {output}, {in}, 2.0 * double(t.at(in).bytes().count));
   }
+  // of a reference, what the first of its two passes left; of the policy they are made when its log-probs are there
+  const LocalId of_first_pass = t.c.recipe.pass == Pass::Train ? kNoLocal : copies_by_label(t, output);
   const LocalId saved = saved_for_log_probs(t, in);
-  t.then_backward(log_probs_backward, {logits, preference.keeps_output ? output : kNoLocal, saved, first});
+  if (of_first_pass != kNoLocal) log_probs_op(t, {of_first_pass}, {}, 0).kernels = 0;
+  const LocalId labelled = t.c.recipe.pass == Pass::Train ? copies_by_label(t, output) : kNoLocal;
+  t.then_backward(log_probs_backward, {logits, preference.keeps_output ? output : kNoLocal, saved, first, labelled});
 }
 
 bool has_chunked_log_probs(const Recipe& recipe) { return recipe.loss == LossKernel::Chunked && generates(recipe); }
 
-void chunked_log_probs(Tape& t, LocalId x) {
+void chunked_log_probs(Tape& t, LocalId stream) {
   const LinearRef& head = t.c.model.head;
+  const ColumnInput entered = enter_columns(t, stream, false);
+  const LocalId x = entered.value;
   const std::int64_t N = t.at(x).elements / head.in;
   const std::int64_t piece = ceil_div(N * head.out, std::clamp<std::int64_t>(t.c.recipe.loss_chunks, 1, N));
   const LocalId low = like_logits(t, "logits of one chunk", piece, t.c.numerics.compute);
   const LocalId wide = like_logits(t, "chunk in fp32", piece, Dtype::F32);
   t.gemm({x}, {low, wide}, N, head.out, head.in);
   log_probs_op(t, {low, wide}, {}, 6.0 * double(N) * double(head.out));
+  leave_columns(t, stream, entered);
 }
 
 void score(Tape& t, LocalId x) {

@@ -128,7 +128,7 @@ LocalId self_attention(Tape& t, LocalId x) {
   const ModelSpec& m = t.c.spec();
   if (m.latent.is_present()) {
     const Qkv p = latent_projections(t, x);
-    return linear(t, attention(t, p.q, p.k, p.v, p.fused, t.c.layer().is_causal), t.c.linear(LinearSlot::O));
+    return linear(t, attention_by_heads(t, p.q, p.k, p.v, p.fused, t.c.layer().is_causal), t.c.linear(LinearSlot::O));
   }
   Qkv p = plain_projections(t, x);
   p.fused = fused_buffer(t, p.v);
@@ -142,7 +142,7 @@ LocalId self_attention(Tape& t, LocalId x) {
     p.q = rope(t, p.q, m.q_width(), Dim::QWidth, "q, rotated");
     if (makes_keys) p.k = rope(t, p.k, m.kv_width(), Dim::KvWidth, "k, rotated");
   }
-  const LocalId attended = attention(t, p.q, p.k, p.v, p.fused, t.c.layer().is_causal);
+  const LocalId attended = attention_by_heads(t, p.q, p.k, p.v, p.fused, t.c.layer().is_causal);
   return linear(t, gated_output(t, attended, p.gate), t.c.linear(LinearSlot::O));
 }
 

@@ -34,6 +34,13 @@ void scatter_input_gradient(Tape& t, const Tape::Step& s) {
   t.add_grad(x, dx);
 }
 
+template <Axis kAxis>
+void send_back(Tape& t, const Tape::Step& s) {
+  const LocalId dx = t.new_grad(s.ids[0]);
+  t.exchange(Exchange::AllToAll, t.grad(s.ids[1]), dx, kAxis);
+  t.add_grad(s.ids[0], dx);
+}
+
 }  // namespace
 
 LayerOp& Tape::exchange(Exchange kind, LocalId from, LocalId to, Axis axis) {
@@ -79,6 +86,14 @@ void leave_columns(Tape& t, LocalId x, const ColumnInput& entered) {
     t.then_backward([](Tape& tape, const Tape::Step& s) { tape.exchange(Exchange::AllGather, s.ids[0], s.ids[1]); },
                     {entered.own, entered.again});
   }
+}
+
+LocalId exchanged(Tape& t, LocalId x, const char* name, Axis axis, std::int64_t repeats) {
+  const Local like = t.at(x);
+  const LocalId y = t.tensor(name, like.elements * repeats, like.dtype, like.dims);
+  t.exchange(Exchange::AllToAll, x, y, axis);
+  t.then_backward(axis == Axis::Cp ? send_back<Axis::Cp> : send_back<Axis::Ep>, {x, y});
+  return y;
 }
 
 LocalId sum_row(Tape& t, LocalId y) {

@@ -93,6 +93,9 @@ struct ContextParts {
   LocalId queries = kNoLocal;                     // … of queries
 };
 bool shares_sequences(const Tape& tape);
+/// Attention between two exchanges: from a part of the positions of every head to every position of a part of the
+/// heads, and back (Ulysses). One rank, and other ways of sharing: attention itself.
+LocalId attention_by_heads(Tape& tape, LocalId q, LocalId k, LocalId v, LocalId fused, bool is_causal);
 /// begin_* goes before the attention op, which then stands for one kernel after another, finish_* behind it.
 ContextParts begin_context_forward(Tape& tape, LocalId k, LocalId v, std::int64_t output_elements);
 ContextParts begin_context_backward(Tape& tape, LocalId q, LocalId k, LocalId v);
@@ -109,6 +112,9 @@ struct ColumnInput {
 /// Begins and ends the columns that read `x`; in between they read what this returns. One rank: x.
 ColumnInput enter_columns(Tape& tape, LocalId x, bool are_trained);
 void leave_columns(Tape& tape, LocalId x, const ColumnInput& entered);
+/// Gives a tensor like `x`, `repeats` times as large: every rank of the axis has sent each other one what is meant for
+/// it.
+LocalId exchanged(Tape& tape, LocalId x, const char* name, Axis axis, std::int64_t repeats = 1);
 /// Gives what ranks that share a linear by its inputs made, summed.
 LocalId sum_row(Tape& tape, LocalId y);
 /// Adapters whose factors are both cut (AdapterSplit::Gathered): base output plus theirs.
@@ -160,6 +166,9 @@ LocalId gated_branch(Tape& tape, LocalId x);
 LocalId layer_embedding(Tape& tape, LocalId x);
 /// Gemma 2's cap * tanh(logits / cap), where the model has it.
 LocalId cap_logits(Tape& tape, LocalId logits);
+/// Ranks that share the vocabulary sum three numbers per token: the largest logit, the label's, and the sum of
+/// exponentials. Source: NVIDIA/Megatron-LM megatron/core/tensor_parallel/cross_entropy.py.
+void sum_over_vocabulary(Tape& tape, LocalId logits);
 /// The head's product and what a method that compares answers makes of it: log-probs of the labels. Splits forward
 /// and backward: passes of other models stand between them.
 void log_probs(Tape& tape, LocalId x);

@@ -134,6 +134,34 @@ TEST_CASE("context: torch gathers keys and values before, and sums gradients in 
   CHECK(layer.elements("sum of the parts") == 64 / 4 * 64);
 }
 
+TEST_CASE("context: by heads, a rank has all positions of a part of the heads during attention") {
+  ContextLayer part, whole;
+  for (ContextLayer* layer : {&part, &whole}) layer->framework = find_framework("verl");
+  part.mesh = in_context(2, ContextExchange::Heads);
+  whole.mesh = Mesh();
+  part.emit(tiny_llama());
+  whole.emit(tiny_llama());
+  // q, k and v, and the output back
+  const Messages there_and_back(4, {Exchange::AllToAll, 0, false});  // each of what it sends
+  CHECK(part.messages(part.graph.forward) == there_and_back);
+  CHECK(part.messages(part.graph.backward) == there_and_back);
+  CHECK(part.elements("q of some heads") == 32 * 64);  // 64 positions of 2 of 4 heads of 16
+  CHECK(part.elements("k of some heads") == 32 * 32);
+  CHECK(ContextLayer::attention_flops_of(part.graph.forward) * 2 ==
+        doctest::Approx(ContextLayer::attention_flops_of(whole.graph.forward)).epsilon(1e-12));
+  // attention keeps its output, and the product behind it that of all heads
+  CHECK(part.saved() * 2 - whole.saved() == 2 * 32 * 64 * 2);
+}
+
+TEST_CASE("context: by heads, keys of fewer heads than ranks are repeated") {
+  ContextLayer layer;
+  layer.framework = find_framework("verl");
+  layer.mesh = in_context(4, ContextExchange::Heads);  // of 2 KV heads
+  layer.emit(tiny_llama());
+  CHECK(layer.elements("q of some heads") == 16 * 64);
+  CHECK(layer.elements("k of some heads") == 2 * 16 * 32);
+}
+
 TEST_CASE("context: whole gradients are summed and scattered where keys and values are gathered so") {
   ContextLayer layer;
   layer.mesh = in_context(4, ContextExchange::AllGather);
@@ -214,6 +242,10 @@ TEST_CASE("context: what cannot be shared is refused with the reason") {
   CHECK(why([](Plan& p) { p.recipe.attention = AttentionKernel::Eager; }) ==
         "cp needs --attention flash or cudnn or flash-3: parts of eager attention are not merged");
   CHECK(why([](Plan& p) { p.framework.context_parallel.strategies = {"zero1"}; }) == "megatron has cp with zero1");
+  CHECK(why([](Plan& p) {
+          p.framework = find_framework("verl"), p.framework.context_parallel.strategies = {"ddp"};
+          p.options.context_exchange = ContextExchange::Heads, p.spec.num_attention_heads = 6;
+        }) == "cp 4 does not divide 6 attention heads");
   CHECK(why([](Plan& p) { p.framework = find_framework("torchtune"); }) ==
         "torchtune has no context parallelism that is planned");
   CHECK(strategy_mistake("ddp", plain_cluster(6), {.cp = 4})->problem() ==

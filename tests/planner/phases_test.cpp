@@ -155,16 +155,18 @@ TEST_CASE("copies of the logits of a pair, by trainer and engine") {
 TEST_CASE("one row has no rows beside it: its temporaries are as large as all logits") {
   // KTO reads one row. Rows of fp32: 4 saved, the exponentials (4); backward 4, its gradient (4) and two temporaries
   // (8). In 16 bit: output and log-softmax (2 + 2); backward log-softmax, gradient of the label's logits and of all (2
-  // each). Full: a row is contiguous, so that no copy is made.
+  // each). Full: a row is contiguous, so that no copy is made. Beside that TRL and LLaMA-Factory copy the logits of
+  // chosen and rejected rows for what they log (4, in 16 bit 2), until the loss is returned.
   const auto check = [](const EstimateRequest& r, HeadBytes per_logit) {
     const HeadBytes bytes = head_bytes(r);
     CHECK(bytes.saved == per_logit.saved * kLogits / 2);
     CHECK(bytes.forward == per_logit.forward * kLogits / 2);
     CHECK(bytes.backward == per_logit.backward * kLogits / 2);
   };
-  check(ask("kto", "trl", "ddp"), {4, 8, 16});
-  check(ask("kto", "trl", "zero3"), {4, 4, 6});
-  check(ask("kto", "llama-factory", "ddp"), {8, 8, 12});
+  check(ask("kto", "trl", "ddp"), {8, 8, 16});
+  check(ask("kto", "trl", "zero3"), {6, 6, 6});
+  check(ask("kto", "llama-factory", "ddp"), {12, 12, 12});
+  check(ask("kto", "ms-swift", "ddp"), {4, 8, 16});  // which sums the logits of a row
 }
 
 TEST_CASE("ms-swift keeps the logits of completions alone, where their length is said") {
@@ -270,6 +272,26 @@ TEST_CASE("KTO reads one row per row of the data, and the policy and the referen
   CHECK(kto.phases[2].rows == 2);
   CHECK(dpo.phases[0].rows == 2);
   CHECK(dpo.global_batch == kto.global_batch);
+}
+
+TEST_CASE("KTO: the reference reads twice, and LLaMA-Factory's keeps the logits of the first time") {
+  const auto on_top = [](const char* framework) {
+    const StrategyEstimate e = answer(with_adapters(ask("kto", framework, "single", "1xH100")));
+    return (e.phases.at(2).tensors - e.peak.at_loss).count;
+  };
+  // a row is half a pair; bf16 becomes fp32: 2 + 4, then its exponentials: 4 + 4
+  CHECK(on_top("trl") >= 8 * kLogits / 2);
+  CHECK(on_top("trl") < 9 * kLogits / 2);
+  // 4 and its log-softmax 4, beside the copies of the first time, 4
+  CHECK(on_top("llama-factory") >= 12 * kLogits / 2);
+  CHECK(on_top("llama-factory") < 13 * kLogits / 2);
+}
+
+TEST_CASE("a loss without mismatched rows leaves out their passes") {
+  const StrategyEstimate kto = answer(ask("kto", "trl", "ddp")), apo = answer(ask("apo-zero-unpaired", "trl", "ddp"));
+  REQUIRE(apo.phases.size() == 2);
+  CHECK(apo.phases[1].rows == 1);
+  CHECK(apo.phases[1].time.step.value == doctest::Approx(kto.phases[2].time.step.value / 2));
 }
 
 TEST_CASE("a reward model has one number per row in the place of the vocabulary") {

@@ -140,6 +140,33 @@ TEST_CASE("logits of completions alone are made: one position more than the answ
   CHECK(logits != e.items.end());
 }
 
+TEST_CASE("on their way to an engine, weights that ranks hold parts of are joined") {
+  const auto sync = [](const char* engine, std::int64_t tp, std::int64_t pp) {
+    EstimateRequest r = ask("grpo", "verl-megatron", "zero1", "4xH100", engine);
+    r.options.tp = tp, r.options.pp = pp;
+    r.recipe.checkpointing = Checkpointing::None;
+    r.recipe.grad_accum = 4;
+    return phase(answer(r), "weight sync")->time.step.value;
+  };
+  const double whole = sync("vllm:tp=1", 1, 1);
+  // a gather per tensor, and its host time: 290 tensors (24 x 12, embedding and norm) of 3 ms
+  CHECK(sync("vllm:tp=1", 2, 1) - whole > 290 * 3e-3);
+  CHECK(sync("vllm:tp=1", 1, 2) - whole > 290 * 3e-3);
+  CHECK(sync("vllm:tp=1", 2, 1) - whole < 2 * 290 * 3e-3);
+}
+
+TEST_CASE("log-probs of ranks that share the vocabulary: all tokens, and a part of its columns") {
+  const auto logits = [](std::int64_t tp, bool splits) {
+    EstimateRequest r = ask("grpo", "verl-megatron", "zero1", "4xH100", "vllm:tp=1");
+    r.options.tp = tp, r.options.splits_sequence = splits;
+    r.recipe.checkpointing = Checkpointing::Full;
+    r.recipe.loss = LossKernel::InPlace;
+    return double(answer(r).memory[std::size_t(Category::Logits)].count);
+  };
+  CHECK(logits(2, false) == doctest::Approx(logits(1, false) / 2).epsilon(0.02));
+  CHECK(logits(2, true) == doctest::Approx(logits(1, false) / 2).epsilon(0.02));
+}
+
 TEST_CASE("methods that generate are refused where nothing is known of them") {
   CHECK_THROWS_AS(answer(ask("grpo", "hf-trainer", "single", "1xH100", "hf")), InputError);
   for (const RolloutConvention& row : rollout_conventions()) {
