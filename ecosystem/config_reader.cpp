@@ -98,8 +98,10 @@ class Reading {
     root["fsdp_config"] = parse_json(found->text, found->name);
   }
 
-  void add_parsed(const ConfigFile& file, const ParsedConfig& parsed) {
+  void add_parsed(const ConfigFile& file, ParsedConfig parsed) {
+    given_.put_base_files(file, parsed);
     put_fsdp_file(file, parsed);
+    parsed.table = &table_for(*parsed.table, parsed.tree->root);
     files_.push_back({.table = parsed.table,
                       .file = file,
                       .setup = {},
@@ -142,6 +144,7 @@ class Reading {
       if (!below.table) throw InputError(config->name, "is a plan", "give the plan alone");
     }
     const auto raw = tree_of(part, script, nullptr, below.tree.get(), out_.notes);
+    if (table) table = &table_for(*table, raw->root);
     const bool is_guess = !table || (part.may_be_own && has_unknown_flags(*table, part));
     if (is_guess) {
       table = config ? below.table : &table_of_flags(raw->root, script);
@@ -234,12 +237,18 @@ class Reading {
     }
   }
 
+  /// Ranks that work on the same sequences.
+  static std::int64_t ranks_of_sequences(const Setup& s) {
+    return s.tensor_parallel.value_or(1) * s.pipeline_parallel.value_or(1) * s.context_parallel.value_or(1);
+  }
+
   /// Prompts of a generation and of a step stand for all their answers; a micro batch of so many tokens holds as many
   /// of the longest rows as fit, one at least.
   static void count_answers(Setup& s) {
     const std::int64_t answers = s.generations.value_or(1);
     if (s.generation_rows) s.generation_batch = *s.generation_rows;
     if (s.generation_prompts) s.generation_batch = *s.generation_prompts * answers;
+    if (s.mini_batches && s.global_batch && !s.generation_batch) s.generation_batch = *s.global_batch * *s.mini_batches;
     const std::int64_t row =
         s.answers_in_seq == true ? s.seq_len.value_or(0) : s.prompt_len.value_or(0) + s.completion_len.value_or(0);
     if (s.micro_tokens && !s.micro_batch && row > 0) s.micro_batch = std::max<std::int64_t>(1, *s.micro_tokens / row);
@@ -247,7 +256,9 @@ class Reading {
     if (s.mini_batches && s.generation_batch && *s.mini_batches > 0)
       s.update_rows = *s.generation_batch / *s.mini_batches;
     if (!s.update_rows || !s.num_processes || s.grad_accum) return;
-    const std::int64_t one_pass = s.micro_batch.value_or(1) * *s.num_processes;
+    const std::int64_t shared = ranks_of_sequences(s);
+    if (shared == 0 || *s.num_processes % shared != 0) return;  // which the planner says
+    const std::int64_t one_pass = s.micro_batch.value_or(1) * (*s.num_processes / shared);
     if (one_pass > 0) s.grad_accum = std::max<std::int64_t>(1, (*s.update_rows + one_pass - 1) / one_pass);
   }
 
@@ -256,8 +267,7 @@ class Reading {
     Setup& s = out_.setup;
     says_passes_ = s.grad_accum.has_value();
     if (!s.global_batch || !s.micro_batch) return;
-    const std::int64_t shared =
-        s.tensor_parallel.value_or(1) * s.pipeline_parallel.value_or(1) * s.context_parallel.value_or(1);
+    const std::int64_t shared = ranks_of_sequences(s);
     if (!s.num_processes || shared == 0 || *s.num_processes % shared != 0) return;  // which the planner says
     const std::int64_t replicas = *s.num_processes / shared, one_pass = *s.micro_batch * replicas;
     if (!s.grad_accum && one_pass > 0 && *s.global_batch % one_pass == 0) s.grad_accum = *s.global_batch / one_pass;

@@ -17,19 +17,10 @@ namespace {
 
 using nlohmann::json;
 
-bool has_key(const json& top, const std::string& path) {
-  const json* at = &top;
-  for (const std::string& part : split(path, '.')) {
-    if (!at->is_object() || !at->contains(part)) return false;
-    at = &(*at)[part];
-  }
-  return true;
-}
-
 std::vector<std::string> signs_in(const KeyTable& table, const json& top) {
   std::vector<std::string> found;
   for (const std::string& sign : table.signs)
-    if (has_key(top, sign)) found.push_back(sign);
+    if (value_at(top, sign)) found.push_back(sign);
   return found;
 }
 
@@ -123,7 +114,7 @@ const KeyTable& table_of_flags(const json& top, const std::string& name) {
   std::ptrdiff_t most = 0;
   for (const KeyTable& table : key_tables()) {
     const bool is_hinted = table.signs.empty() && std::ranges::any_of(table.hints, [&](const std::string& hint) {
-                             return has_key(top, hint);
+                             return value_at(top, hint) != nullptr;
                            });
     const bool may_be = table.name == "transformers" || is_hinted || !signs_in(table, top).empty();
     if (table.role != FileRole::Trainer || !may_be) continue;

@@ -106,6 +106,28 @@ std::optional<ConfigFile> GivenFiles::take_or_find(const std::string& named, con
   return find_named(named, by);
 }
 
+void GivenFiles::put_base_files(const ConfigFile& file, const ParsedConfig& parsed) {
+  if (!parsed.table || parsed.table->base_key.empty()) return;
+  nlohmann::json& root = parsed.tree->root;
+  const std::string& key = parsed.table->base_key;
+  constexpr int kMostBases = 8;
+  for (int i = 0; i < kMostBases && root.contains(key) && root[key].is_string(); ++i) {
+    const nlohmann::json named = root[key];
+    const KeyRow* const row = parsed.table->find(key);
+    if (row && std::ranges::find(row->harmless, named) != row->harmless.end()) return;  // whose values the table has
+    const auto found = take_or_find(named, file.name);
+    if (!found)
+      throw InputError(fmt::format("{}: {}", file.name, key),
+                       fmt::format("names {}, which is not there{}", named.get<std::string>(),
+                                   row && !row->reason.empty() ? ": " + row->reason : ""),
+                       fmt::format("give it too: --from {}", last_of_path(named)));
+    nlohmann::json base = parse_config(*found, parsed.table).tree->root;
+    root.erase(key);
+    base.merge_patch(root);
+    root = std::move(base);
+  }
+}
+
 std::optional<ConfigFile> GivenFiles::take_below(const std::string& script, const LaunchPart& part,
                                                  const KeyTable* table, std::vector<std::string>& notes) {
   if (part.config.empty()) {

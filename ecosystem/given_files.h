@@ -42,6 +42,10 @@ class GivenFiles {
   /// The same, and before these a given file of that name.
   std::optional<ConfigFile> take_or_find(const std::string& named, const std::string& by);
 
+  /// Puts the values of the file that `parsed` names as its base (KeyTable::base_key), and of that one's base, where it
+  /// says nothing itself. Throws InputError for one that is nowhere.
+  void put_base_files(const ConfigFile& file, const ParsedConfig& parsed);
+
  private:
   std::optional<ConfigFile> take_named(const std::string& named);
 

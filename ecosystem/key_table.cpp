@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/names.h"
 #include "base/surroundings.h"
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
@@ -17,13 +18,14 @@ namespace {
 using nlohmann::json;
 
 // More telling formats first: a TRL file holds keys of transformers, and not the other way round.
+// clang-format off
 constexpr std::array kFormats{
-    "verl",           "nemo-rl",         "prime-rl",       "openrlhf",      "open-instruct-grpo",
-    "accelerate",     "deepspeed",       "torchtune",      "torch",         "unsloth",
-    "megatron-swift", "torchtitan",      "ms-swift",       "open-instruct", "llama-factory-v1",
-    "axolotl",        "llama-factory",   "peft-sft",       "trl",           "peft",
-    "transformers",   "launch",          "unsloth-script", "trl-script",    "transformers-script",
-    "qlora-script",   "olmo-core-script"};
+    "verl", "verl-megatron", "verl-sft", "verl-async", "nemo-rl", "nemo-rl-megatron", "prime-rl", "openrlhf",
+    "open-instruct-grpo", "accelerate", "deepspeed", "torchtune", "torch", "unsloth", "megatron-swift", "torchtitan",
+    "ms-swift", "open-instruct", "llama-factory-v1", "axolotl", "llama-factory", "peft-sft", "trl", "peft",
+    "transformers", "launch", "unsloth-script", "trl-script", "transformers-script", "qlora-script",
+    "olmo-core-script"};
+// clang-format on
 
 /// Reads one data file. Every problem in it is a mistake of ours, so the first one ends it.
 class TableReader {
@@ -46,6 +48,9 @@ class TableReader {
     table_.has_head = top.value("has_head", true);
     table_.numbers_in_texts = texts(top, "numbers_in_texts");
     table_.usual_strategy = top.value("usual_strategy", "");
+    table_.instead_of = top.value("instead_of", "");
+    table_.base_key = top.value("base_key", "");
+    pairs(top, "where", [&](const json& a, const json& b) { table_.where.emplace_back(a, b); });
     pairs(top, "quantised_alone", [&](const json& a, const json& b) { table_.quantised_alone = {a, b}; });
     pairs(top, "versions", [&](const json& a, const json& b) { table_.versions.emplace_back(a, b); });
     pairs(top, "prefixes", [&](const json& a, const json& b) { table_.prefixes.emplace_back(a, b); });
@@ -227,6 +232,31 @@ const KeyTable* find_key_table(std::string_view name) {
   const auto tables = key_tables();
   const auto found = std::find_if(tables.begin(), tables.end(), [&](const KeyTable& t) { return t.name == name; });
   return found == tables.end() ? nullptr : &*found;
+}
+
+const json* value_at(const json& top, const std::string& key) {
+  const json* at = &top;
+  for (const std::string& part : split(key, '.')) {
+    if (!at->is_object() || !at->contains(part)) return nullptr;
+    at = &(*at)[part];
+  }
+  return at;
+}
+
+const KeyTable& table_for(const KeyTable& table, const json& keys) {
+  const auto word = [](const json& value) {  // a flag is a text still
+    return to_lower(value.is_string() ? value.get<std::string>() : value.dump());
+  };
+  const auto holds = [&](const std::pair<std::string, json>& condition) {
+    const json* const value = value_at(keys, condition.first);
+    if (!value) return false;
+    return std::ranges::any_of(value->is_array() ? *value : json::array({*value}), [&](const json& said) {
+      return std::ranges::any_of(condition.second, [&](const json& one) { return word(one) == word(said); });
+    });
+  };
+  for (const KeyTable& other : key_tables())
+    if (other.instead_of == table.name && std::ranges::any_of(other.where, holds)) return other;
+  return table;
 }
 
 }  // namespace gpuplan

@@ -73,6 +73,10 @@ struct KeyTable {
   std::string usual_strategy;  // on several GPUs when no key says; empty: it depends on how the file is started
   std::vector<std::pair<std::string, nlohmann::json>> fixed;    // keys written into every file, with their values
   std::vector<std::pair<std::string, nlohmann::json>> assumes;  // facts that the program sets by itself
+  /// The table in whose place this one reads a file that has one of these keys with one of these values; empty: none.
+  std::string instead_of;
+  std::string base_key;  // of a file whose values count where this one says nothing; empty: none
+  std::vector<std::pair<std::string, nlohmann::json>> where;
   std::vector<KeyRow> rows;
 
   /// The row of a key; nullptr when there is none.
@@ -95,5 +99,11 @@ std::span<const KeyTable> key_tables();
 
 /// nullptr for an unknown name.
 const KeyTable* find_key_table(std::string_view name);
+
+/// The value at "a.b.c"; nullptr where the file has none.
+const nlohmann::json* value_at(const nlohmann::json& top, const std::string& key);
+
+/// The table that reads a file of `table` with these keys: itself, or that of another engine of the same program.
+const KeyTable& table_for(const KeyTable& table, const nlohmann::json& keys);
 
 }  // namespace gpuplan

@@ -30,6 +30,8 @@ CommandRow command_row(const json& from) {
   row.starts = from.value("starts", "");
   row.config = texts_of(from, "config");
   row.engine_config = texts_of(from, "engine_config");
+  row.config_folder = texts_of(from, "config_folder");
+  row.own_configs = texts_of(from, "own_configs");
   row.module = texts_of(from, "module");
   row.switches = texts_of(from, "switches");
   row.takes_pairs = from.value("pairs", false);

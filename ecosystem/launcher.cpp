@@ -256,8 +256,8 @@ class TrainerPart {
     const KeyTable* own = part_.table.empty() ? nullptr : find_key_table(part_.table);
     for (LaunchFlag& flag : start_.flags) {
       const bool names_config = std::find(config.begin(), config.end(), flag.name) != config.end();
-      if (names_config && flag.values.size() == 1)
-        set_config(flag.values[0]);
+      if (names_config && flag.values.size() == 1 && !(program && is_own_config(*program, flag.values[0].text)))
+        set_config(program && !program->config_folder.empty() ? in_folder(*program, flag.values[0]) : flag.values[0]);
       else if (program && launcher && own && !own->find(flag.name) && belongs_to(*launcher, *program, flag))
         continue;
       else
@@ -273,6 +273,24 @@ class TrainerPart {
   }
 
  private:
+  /// Hydra's name of a configuration that the program itself brings along, whose values are those of the table.
+  static bool is_own_config(const CommandRow& program, const std::string& name) {
+    const auto& own = program.own_configs;
+    return std::find(own.begin(), own.end(), name.substr(0, name.rfind(".yaml"))) != own.end();
+  }
+
+  /// Hydra names a file without its ending, below the folder of another flag.
+  ShellWord in_folder(const CommandRow& program, ShellWord name) const {
+    if (name.text.empty() || !name.unknown.empty()) return name;
+    if (!is_config_file(name.text)) name.text += ".yaml";
+    for (const std::string& folder : program.config_folder) {
+      const LaunchFlag* flag = find_flag(part_.flags, folder);
+      if (!flag) flag = find_flag(start_.flags, folder);
+      if (flag && flag->values.size() == 1) name.text = flag->values[0].text + "/" + name.text;
+    }
+    return name;
+  }
+
   void set_config(const ShellWord& word) {
     part_.config = word.text;
     part_.config_line = word.line;

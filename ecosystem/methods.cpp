@@ -10,6 +10,7 @@
 #include "base/surroundings.h"
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
+#include "ecosystem/key_table.h"
 
 namespace gpuplan {
 namespace {
@@ -49,17 +50,6 @@ const ForeignTable& foreign_table() { return read_once<read_table>(); }
 /// "x.*" is x and all below it.
 std::string bare(const std::string& key) { return key.ends_with(".*") ? key.substr(0, key.size() - 2) : key; }
 
-/// The value at "a.b.c"; nullptr where the file has none.
-const json* value_at(const json& top, const std::string& key) {
-  const json* at = &top;
-  for (const std::string& part : split(bare(key), '.')) {
-    const auto found = at->is_object() ? at->find(part) : at->end();
-    if (!at->is_object() || found == at->end()) return nullptr;
-    at = &*found;
-  }
-  return at;
-}
-
 bool says_nothing(const json& value) {
   if (value.is_object()) return std::all_of(value.begin(), value.end(), says_nothing);
   return value.is_null() || value == false || value == "" || (value.is_array() && value.empty());
@@ -69,7 +59,7 @@ bool says_nothing(const json& value) {
 std::vector<std::string> keys_in(const ForeignJob& job, const json& top) {
   std::vector<std::string> naming, others;
   for (const std::string& key : job.keys) {
-    const json* value = value_at(top, key);
+    const json* value = value_at(top, bare(key));
     if (!value) continue;
     const bool is_harmless =
         says_nothing(*value) || std::find(job.harmless.begin(), job.harmless.end(), *value) != job.harmless.end();

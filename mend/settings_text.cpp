@@ -15,7 +15,7 @@ using nlohmann::json;
 constexpr std::size_t kNowhere = ValueTree::kNowhere;
 
 /// The value at "a.b.c"; null where there is none. `tree` is there.
-const json* value_at(const json& top, const std::string& path) {
+const json* setting_at(const json& top, const std::string& path) {
   if (path.empty()) return &top;
   const json* at = &top;
   std::size_t begin = 0;
@@ -91,7 +91,7 @@ std::size_t SettingsText::behind_key(std::size_t key_begin) const {
 bool SettingsText::find_value(const std::string& key, std::size_t& begin, std::size_t& end) const {
   const std::string& text = file_.text;
   const auto place = tree_->places.find(key);
-  const json* value = value_at(tree_->root, key);
+  const json* value = setting_at(tree_->root, key);
   if (place == tree_->places.end() || !value || !place->second.file.empty() || place->second.key_begin == kNowhere)
     return false;
   begin = place->second.begin;
@@ -150,7 +150,7 @@ bool SettingsText::put(const std::string& key, const OrderedJson& value) {
   }
   std::string mapping, rest = key;
   for (std::size_t dot = 0; (dot = key.find('.', dot)) != std::string::npos; ++dot) {
-    const json* above = value_at(tree_->root, key.substr(0, dot));
+    const json* above = setting_at(tree_->root, key.substr(0, dot));
     if (!above || !(above->is_object() || above->is_null())) break;
     mapping = key.substr(0, dot);
     rest = key.substr(dot + 1);
@@ -161,7 +161,7 @@ bool SettingsText::put(const std::string& key, const OrderedJson& value) {
 }
 
 nlohmann::json SettingsText::value_of(const std::string& key) const {
-  const json* value = value_at(tree_->root, key);
+  const json* value = setting_at(tree_->root, key);
   return value ? *value : json();
 }
 
@@ -224,7 +224,7 @@ std::string SettingsText::neighbour(const std::string& mapping, const std::strin
   std::string best, last;
   std::ptrdiff_t least = -1;
   std::size_t last_order = 0;
-  for (const auto& [name, value] : value_at(tree_->root, mapping)->items()) {
+  for (const auto& [name, value] : setting_at(tree_->root, mapping)->items()) {
     const auto place = tree_->places.find(prefix + name);
     if (place == tree_->places.end() || place->second.key_begin == kNowhere) continue;
     if (last.empty() || place->second.order > last_order) last = name, last_order = place->second.order;
@@ -251,7 +251,7 @@ std::string SettingsText::indent_unit() const {
 /// Lines of block YAML, each entry behind its neighbour.
 void SettingsText::add_lines(const std::string& mapping, const OrderedJson& entries,
                              std::vector<TextEdit>& edits) const {
-  const json* above = value_at(tree_->root, mapping);
+  const json* above = setting_at(tree_->root, mapping);
   for (const auto& [key, value] : entries.items()) {
     const std::string entry = yaml_text({{key, value}});
     std::string indent;
@@ -274,7 +274,7 @@ void SettingsText::add_in_brackets(const std::string& mapping, const OrderedJson
                                    std::vector<TextEdit>& edits) const {
   const std::string& text = file_.text;
   const std::size_t open = tree_->places.at(mapping).begin;
-  const json& above = *value_at(tree_->root, mapping);
+  const json& above = *setting_at(tree_->root, mapping);
   const bool has_lines = is_json() && text.substr(open, json_end(text, open) - open).find('\n') != std::string::npos;
   for (const auto& [key, value] : entries.items()) {
     const std::string name = is_json() ? json(key).dump() : key;
@@ -304,7 +304,7 @@ void SettingsText::add_in_brackets(const std::string& mapping, const OrderedJson
 }
 
 void SettingsText::add(const std::string& mapping, const OrderedJson& entries, std::vector<TextEdit>& edits) const {
-  const json& above = *value_at(tree_->root, mapping);
+  const json& above = *setting_at(tree_->root, mapping);
   const std::size_t begin = tree_->places.at(mapping).begin;
   const bool is_in_braces = begin != kNowhere && begin < file_.text.size() && file_.text[begin] == '{';
   if (is_json() && above.is_null())

@@ -133,9 +133,50 @@ TEST_CASE("verl's main_ppo is read: prompts stand for all their answers") {
                                        " --config-name=ppo_megatron_trainer "
                                        "actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2")
                                     .request;
-  CHECK(other.recipe.framework->name == "megatron");  // of which the planner knows no reinforcement learning
+  CHECK(other.recipe.framework->name == "verl-megatron");
+  CHECK(other.recipe.checkpointing == Checkpointing::None);  // enable_gradient_checkpointing is FSDP's
   CHECK(other.options.tp == 2);
-  CHECK_FALSE(script_error(command + " --config-name=another").empty());
+  CHECK(other.options.splits_sequence);
+  CHECK(other.recipe.grad_accum == 10);  // 32 x 5 answers on 4 replicas in passes of 4
+}
+
+TEST_CASE("a configuration of Hydra that a command names is read below its flags") {
+  const std::string command =
+      "python3 -m verl.trainer.main_ppo --config-path=$PWD/config --config-name=own algorithm.adv_estimator=grpo "
+      "actor_rollout_ref.model.path=m actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 trainer.n_gpus_per_node=8";
+  CHECK(contains(script_error(command), "$PWD/config/own.yaml, which is not there"));
+  const ConfigReading r = reading_of_files({{"train.sh", command},
+                                            {"own.yaml",
+                                             "defaults: [ppo_trainer, _self_]\ndata: {max_response_length: 2048}\n"
+                                             "actor_rollout_ref: {rollout: {n: 4}}\n"}});
+  CHECK(r.request.rollout.max_completion == 2048);
+  CHECK(r.request.rollout.generations == 4);
+  CHECK(r.request.recipe.framework->name == "verl");
+  const ConfigReading other =
+      reading_of_files({{"train.sh", command}, {"own.yaml", "defaults: [ppo_megatron_trainer]\n"}});
+  CHECK(other.request.recipe.framework->name == "verl-megatron");
+}
+
+TEST_CASE("verl's fine-tuning, and engines of verl on GPUs of their own, are read") {
+  const ConfigReading sft = script(
+      "torchrun --nproc_per_node=8 -m verl.trainer.fsdp_sft_trainer model.partial_pretrain=m data.max_length=2048 "
+      "data.train_batch_size=64 data.micro_batch_size_per_gpu=4 ulysses_sequence_parallel_size=2 "
+      "use_remove_padding=true model.lora_rank=32");
+  CHECK(sft.request.recipe.framework->name == "verl");
+  CHECK(sft.request.recipe.seq_len == 2048);
+  CHECK(sft.request.recipe.lora.rank == 32);
+  CHECK(sft.request.options.cp == 2);
+  CHECK(sft.request.recipe.grad_accum == 4);  // 64 on 4 replicas in passes of 4
+  const EstimateRequest apart = script(
+                                    "python3 -m verl.experimental.one_step_off_policy.main_ppo "
+                                    "algorithm.adv_estimator=grpo actor_rollout_ref.model.path=m "
+                                    "actor_rollout_ref.hybrid_engine=False trainer.n_gpus_per_node=6 "
+                                    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 "
+                                    "rollout.n_gpus_per_node=2 rollout.nnodes=3")
+                                    .request;
+  CHECK(apart.rollout.engine.place == EnginePlace::Server);
+  CHECK(apart.rollout.engine.gpus == 6);
+  CHECK(apart.rollout.engine.is_async);
 }
 
 TEST_CASE("other trainings, and scripts that train nothing, are refused by name") {

@@ -1,0 +1,54 @@
+// Files that name another one, whose values count where they say nothing, and programs with several engines, each of
+// which has a table of its own.
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "ecosystem/config_reader.h"
+#include "ecosystem/config_texts.h"
+#include "ecosystem/key_table.h"
+#include "models/training_method.h"
+
+namespace gpuplan {
+
+using namespace test;
+
+namespace {
+
+constexpr const char* kRecipe = "defaults: base.yaml\npolicy: {model_name: m, train_micro_batch_size: 2}\n";
+constexpr const char* kBase =
+    "policy: {train_micro_batch_size: 8, max_total_sequence_length: 2048, "
+    "megatron_cfg: {enabled: true, tensor_model_parallel_size: 2, sequence_parallel: true}}\n"
+    "cluster: {gpus_per_node: 8}\n";
+
+}  // namespace
+
+TEST_CASE("NeMo RL: the file that defaults names counts where the recipe says nothing") {
+  const ConfigReading r = read_configs({{"recipe.yaml", kRecipe}, {"base.yaml", kBase}}, {});
+  CHECK(r.request.recipe.framework->name == "nemo-rl-megatron");
+  CHECK(r.request.recipe.objective.method->name == "grpo");
+  CHECK(r.request.recipe.micro_batch == 2);
+  CHECK(r.request.recipe.seq_len == 2048);
+  CHECK(r.request.options.tp == 2);
+  CHECK(r.request.recipe.grad_accum == 64);  // 512 answers on 4 replicas in passes of 2
+  CHECK_THROWS_WITH_AS(read_configs({{"recipe.yaml", kRecipe}}, {}), doctest::Contains("names base.yaml"), InputError);
+  // that one's values are those of the table
+  const ConfigReading own =
+      read_configs({{"recipe.yaml", "defaults: grpo_math_1B.yaml\npolicy: {model_name: m}\n"}}, {});
+  CHECK(own.request.recipe.framework->name == "nemo-rl");
+  CHECK(own.request.recipe.micro_batch == 4);
+}
+
+TEST_CASE("a program's other engine has a table in the place of the first, by keys of the file") {
+  const KeyTable& fsdp = *find_key_table("verl");
+  using nlohmann::json;
+  CHECK(table_for(fsdp, json::object()).name == "verl");
+  CHECK(table_for(fsdp, {{"config_name", "ppo_megatron_trainer"}}).name == "verl-megatron");
+  CHECK(table_for(fsdp, {{"defaults", {"ppo_megatron_trainer", "_self_"}}}).name == "verl-megatron");
+  CHECK(table_for(fsdp, json::parse(R"({"actor_rollout_ref": {"actor": {"strategy": "fsdp2"}}})")).name == "verl");
+  const KeyTable& nemo = *find_key_table("nemo-rl");
+  CHECK(table_for(nemo, json::parse(R"({"policy": {"megatron_cfg": {"enabled": "True"}}})")).name ==
+        "nemo-rl-megatron");
+  CHECK(table_for(nemo, json::parse(R"({"policy": {"megatron_cfg": {"enabled": false}}})")).name == "nemo-rl");
+}
+
+}  // namespace gpuplan
