@@ -9,12 +9,13 @@ DIR holds git repositories, as for tests/clients. examples.tsv lists every file 
     model       PATH  NAME         it names no model that the catalogue has, and is answered with --model NAME
     refused     PATH  KIND  TEXT   it is refused, and TEXT is part of the reason
 
-KIND of a refusal: `method` (preference tuning, reinforcement learning, distillation, another head), `parallel` (tensor, pipeline, context and expert
-parallelism that the reader or the planner has not for the trainer), `nothing` (nothing is trained), `program` (the program itself stops), `missing` (a file that it names is not there), `machine` (no GPU of
-NVIDIA, or the host's processor computes), `open` (a script's value that only a run shows, or code of a model's own that decides what is trained),
-`subject` (no language model is trained: one that hears or speaks), `unbuilt` (what gpuplan does not model yet). Files that a script names are put beside it.
-An answer may leave no key unknown but those of a last word `unknown=KEY,KEY`, which the program itself does not know. DeepSpeed's files among them that a trainer ships give the same answer where they are not there (data/ecosystem/shipped_files.yaml).
-Ends with `N passed, N failed`. --write renews examples.tsv from what is
+KIND of a refusal that is right: `nothing` (nothing is trained), `program` (the program itself stops), `missing` (a file that it names is not there),
+`machine` (no GPU of NVIDIA, or the host's processor computes), `open` (a script's value that only a run shows, or code of a model's own that decides what is trained), `subject` (no
+language model is trained: one that sees, hears, speaks or draws). Of one that is a lack of gpuplan: `method` (another method, head or kind of adapters), `parallel` (tensor, pipeline,
+context and expert parallelism that the reader or the planner has not for the trainer), `unbuilt` (something else, such as a loop that a script writes itself). Files that a script names are put beside it.
+Behind these words may stand `asked=FLAGS`: what the file does not say, and the answer's own refusal asks for (--method dpo), or the number of GPUs that it states; and `unknown=KEY,KEY`:
+keys that stay unknown, as the program itself does not know them; all others are known. DeepSpeed's files among them that a trainer ships give the same answer where they are not there (data/ecosystem/shipped_files.yaml).
+Counts apart what is fine-tuning, preference tuning and reinforcement learning, by the names in path and reason. Ends with `N passed, N failed`. --write renews examples.tsv from what is
 answered, with the models and kinds that stand there; new refusals become `unbuilt`.
 """
 import argparse
@@ -39,7 +40,14 @@ IMPOSSIBLE = re.compile(r'Not applicable: \S+ \((.*?)\)(?:,|\n).*?^(?:\S+ is not
 NAMED = re.compile(r'names (\S+), which is not there|give it too: --from (\S+)')
 SCRIPTS = ('.sh', '.slurm', '.py', '.ipynb')
 MOST_NAMED = 4
-Example = collections.namedtuple('Example', 'repository commit outcome path model kind reason unknown')
+RIGHT = ('nothing', 'program', 'missing', 'machine', 'open', 'subject')
+# Words of a path, or of a refusal, that tell what is trained for; the first that fits counts, and else it is fine-tuning.
+TASKS = (
+    ('reinforcement learning', 'grpo ppo rloo gspo dapo sapo gmpo gpg cispo remax reinforce rlvr rl gkd opd opsd gfpo ebft retool rollout multiturn sglang_multiturn router_replay '
+                               'fully_async_policy one_step_off_policy async swe xpo nash online'),
+    ('preference tuning', 'dpo kto orpo cpo simpo apo mpo bco tpo rm reward prm preference pref pm'),
+)
+Example = collections.namedtuple('Example', 'repository commit outcome path model kind reason unknown asked')
 
 
 def read_examples():
@@ -47,12 +55,13 @@ def read_examples():
     for line in LIST.read_text().splitlines():
         words = line.split('\t')
         unknown = words.pop().removeprefix('unknown=') if words[-1].startswith('unknown=') else ''
+        asked = words.pop().removeprefix('asked=') if words[-1].startswith('asked=') else ''
         if line.startswith('= '):
             _, repository, commit = line.split()
         elif words[0] == 'refused':
-            examples.append(Example(repository, commit, 'refused', words[1], '', words[2], words[3], unknown))
+            examples.append(Example(repository, commit, 'refused', words[1], '', words[2], words[3], unknown, asked))
         elif words[0] in ('understood', 'model'):
-            examples.append(Example(repository, commit, words[0], words[1], words[2] if len(words) > 2 else '', '', '', unknown))
+            examples.append(Example(repository, commit, words[0], words[1], words[2] if len(words) > 2 else '', '', '', unknown, asked))
         elif line and line[0] != '#':
             raise SystemExit(f'{LIST}: not an outcome: {line}')
     return examples
@@ -74,7 +83,8 @@ class Asker:
         return done.stdout
 
     def estimate(self, file, *flags):
-        words = [self.gpuplan, 'estimate', '--from', file.name, '--gpus', '8xH100', '--offline', '--explain', *flags]
+        gpus = () if '--gpus' in flags else ('--gpus', '8xH100')
+        words = [self.gpuplan, 'estimate', '--from', file.name, *gpus, '--offline', '--explain', *flags]
         done = subprocess.run(words, cwd=file.parent, capture_output=True, text=True, env={**os.environ, 'COLUMNS': '100000'})
         return done.returncode, done.stdout, done.stderr
 
@@ -87,13 +97,13 @@ class Asker:
             if done.returncode == 0:
                 (folder / pathlib.PurePosixPath(named).name).write_bytes(done.stdout)
                 return True
-        return False
+        return '$' in named and self.add_named(example, re.sub(r'^\$[^/]*/', '', named), folder)  # below a folder that only a run knows
 
     def estimate_with_named(self, example, file, *flags):
         for _ in range(MOST_NAMED):
             code, answer, problem = self.estimate(file, *flags)
             named = NAMED.search(problem)
-            if code in (0, 1) or not named or file.suffix not in SCRIPTS or not self.add_named(example, named[1] or named[2], file.parent):
+            if code in (0, 1) or not named or file.suffix not in (*SCRIPTS, '.yaml') or not self.add_named(example, named[1] or named[2], file.parent):
                 break
         return code, answer, problem
 
@@ -103,10 +113,11 @@ class Asker:
             file = pathlib.Path(folder) / pathlib.PurePosixPath(example.path).name  # alone, as a user has it
             file.write_bytes(self.text_of(example))
             outcome, model = 'understood', ''
-            code, answer, problem = self.estimate_with_named(example, file)
+            asked = example.asked.split()
+            code, answer, problem = self.estimate_with_named(example, file, *asked)
             if code not in (0, 1) and NO_MODEL.search(problem):
                 outcome, model = 'model', example.model or USUAL_MODEL
-                code, answer, problem = self.estimate_with_named(example, file, '--model', model)
+                code, answer, problem = self.estimate_with_named(example, file, '--model', model, *asked)
         if code not in (0, 1):
             return 'refused', '', problem.splitlines()[0].removeprefix('gpuplan: '), ''
         if impossible := IMPOSSIBLE.search(re.sub(r'\n {4,}', ' ', answer)):
@@ -167,10 +178,30 @@ def rewrite(examples, answers):
             name = pathlib.PurePosixPath(example.path).name
             kept = example.outcome == 'refused' and example.reason in reason
             text = example.reason if kept else re.sub('^' + re.escape(name) + r'(:\d+)*: ', '', reason)[:70].strip()
-            out.append(f'refused\t{example.path}\t{example.kind or "unbuilt"}\t{text}')
+            words = ['refused', example.path, example.kind or 'unbuilt', text]
         else:
-            out.append('\t'.join(word for word in (outcome, example.path, model, example.unknown and 'unknown=' + example.unknown) if word))
+            words = [outcome, example.path, model]
+        words += [example.asked and 'asked=' + example.asked, outcome != 'refused' and example.unknown and 'unknown=' + example.unknown]
+        out.append('\t'.join(word for word in words if word))
     LIST.write_text('\n'.join(out) + '\n')
+
+
+def task_of(example):
+    words = set(re.split('[^a-z_]+', f'{example.repository} {example.path} {example.reason}'.lower().replace('-', '_')))
+    words |= {part for word in words for part in word.split('_')}
+    return next((task for task, names in TASKS if words & set(names.split())), 'fine-tuning')
+
+
+def summarise_tasks(examples, answers):
+    """Understood of those that can be: what is refused rightly is no lack of ours."""
+    by = collections.defaultdict(collections.Counter)
+    for example, (outcome, *_) in zip(examples, answers):
+        group = 'understood' if outcome != 'refused' else 'right' if example.kind in RIGHT else 'lack'
+        for name in (task_of(example), 'all'):
+            by[name][group] += 1
+    for name, counts in sorted(by.items(), key=lambda item: (item[0] == 'all', item[0])):
+        can_be = counts['understood'] + counts['lack']
+        print(f'{name}: {counts["understood"]} understood of {can_be} that can be ({100 * counts["understood"] / max(1, can_be):.0f} %); {counts["right"]} refused rightly')
 
 
 def summarise(examples, answers):
@@ -213,6 +244,7 @@ def main():
     if args.write and not args.only:
         rewrite(examples, answers)
     summarise(examples, answers)
+    summarise_tasks(examples, answers)
     total = len(examples) + sum(wrong is not None for wrong in shipped)
     print(f'{total - failed} passed, {failed} failed')
     return 1 if failed else 0
