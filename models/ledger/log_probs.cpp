@@ -111,8 +111,9 @@ LocalId add_loss_on_first(Tape& t, LocalId all, LocalId soft) {
 LocalId copies_by_label(Tape& t, LocalId logits) {
   const FrameworkPreference& preference = t.c.framework.preference;
   const auto& methods = preference.copies_by_label;
-  const bool is_copied = std::ranges::find(methods, t.c.recipe.objective.method->name) != methods.end() &&
-                         (t.c.recipe.pass == Pass::Train || preference.reference_copies_by_label);
+  const bool is_copied =
+      std::ranges::find(methods, t.c.recipe.objective.method->name) != methods.end() &&
+      (t.c.recipe.pass == Pass::Train || (t.c.recipe.pass == Pass::Frozen && preference.reference_copies_by_label));
   if (!is_copied) return kNoLocal;
   const Local like = t.at(logits);
   const LocalId copies = like_logits(t, "logits of either label", like.elements, like.dtype);
