@@ -82,8 +82,9 @@ class Chooser {
       found = climb(found);
     }
     for (const Point* simple = simplest(found);; simple = simplest(found)) {  // whose neighbours were not all seen
-      const Point* const higher = step(simple);
-      if (!higher || !is_visibly_better(*higher, *simple)) return answer(*simple);
+      from_host_ = from_host_ || rests_on_host(*simple);
+      const Point* const higher = visibly_better(*simple);
+      if (!higher) return answer(*simple);
       found = climb(higher);
     }
   }
@@ -96,6 +97,11 @@ class Chooser {
     for (std::size_t row = 0; row < point.size(); ++row)
       out.insert(out.end(), rows_[row].values[point[row]].begin(), rows_[row].values[point[row]].end());
     return out;
+  }
+
+  /// Says whether the host holds something already: then it may hold something else as well.
+  bool rests_on_host(const Point& point) const {
+    return preference_ != Preference::Memory && changed(asked_, settings_of(point)).request.recipe.offload.any();
   }
 
   /// Estimated once.
@@ -157,6 +163,16 @@ class Chooser {
   bool is_visibly_better(const Point& a, const Point& b) {
     const Standing &x = seen_.at(a), &y = seen_.at(b);
     return x.rank > y.rank || (x.rank == y.rank && y.rank > 0 && y.chosen && x.score * (1 + error_) < own_score(y));
+  }
+
+  /// The best neighbour that is better by more than the error; null where none is.
+  const Point* visibly_better(const Point& from) {
+    const Point* best = nullptr;
+    each_neighbour(from, [&](const Point& point) {
+      const auto& [other, standing] = *at(point);
+      if (is_visibly_better(other, from) && (!best || standing.beats(seen_.at(*best)))) best = &other;
+    });
+    return best;
   }
 
   double own_score(const Standing& s) const { return s.chosen ? score_of(*s.chosen, preference_) : s.score; }

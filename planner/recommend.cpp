@@ -304,7 +304,7 @@ class Search {
         least_(least) {}
 
   /// Each saver alone or beside checkpointing, what resolves a clash of what was asked for, another strategy; else all
-  /// savers one after the other; and more GPUs.
+  /// savers one after the other; more GPUs; and where nothing fits, settings that are no saver by themselves.
   std::vector<std::string> what_would_help() const {
     std::vector<std::string> advice;
     const auto add = [&](std::string text) {
@@ -313,34 +313,58 @@ class Search {
       return true;
     };
     const Together savers = of_what_is_given(Purpose::SaveMemory);
-    const Change* helped = nullptr;  // the milder of two values of one change is enough
+    std::vector<const Change*> helped;  // the milder of two values of one change is enough
+    const auto add_of = [&](const Suggested& one, std::string text) {
+      if (add(std::move(text))) helped.push_back(one.setting.change);
+    };
+    const auto is_open = [&](const Suggested& one) { return std::ranges::count(helped, one.setting.change) == 0; };
     for (const Suggested& saver : savers)
-      if (saver.setting.change != helped && add(try_until_it_fits(saver))) helped = saver.setting.change;
+      if (is_open(saver)) add_of(saver, try_until_it_fits(saver));
     for (const Suggested& way_out : of_what_is_given(Purpose::Resolve))
-      if (const auto fitting = fits_with({way_out})) add(worded({way_out}, "", *fitting, "then"));
+      if (const auto fitting = fits_with({way_out})) add_of(way_out, worded({way_out}, "", *fitting, "then"));
     add(try_other_strategies());
     if (advice.empty()) add(try_together(savers));
     if (advice.empty()) add(try_together(joined(of_what_is_given(Purpose::Resolve), savers)));
     add(try_more_gpus());
+    if (least_ == Fit::IfHost)
+      for (const Suggested& other : other_values(savers))
+        if (is_open(other))
+          if (const auto fitting = fits_with({other})) add_of(other, worded({other}, "", *fitting, "then"));
     const auto is_possible = [](const StrategyEstimate& e) { return e.not_applicable.empty(); };
     if (advice.empty() && std::ranges::any_of(result_.strategies, is_possible)) add(std::string(kNothingHelps));
     return advice;
   }
 
  private:
-  /// Without what was chosen from freely: the request has it as it is best.
+  /// Says whether a setting is one of those that were chosen from freely: the request has it as it is best.
+  bool was_free(const Setting& setting) const {
+    const NotGiven& free = now_.request.not_given;
+    if (!free.are_chosen || !setting.change->free || !free.contains(setting.change->name)) return false;
+    const FreeValues chosen_from = setting.change->free(now_.request);
+    return std::ranges::count(chosen_from.values, setting.value) +
+               std::ranges::count(chosen_from.from_host, setting.value) >
+           0;
+  }
+
   Together of_what_is_given(Purpose purpose) const {
     Together out = suggest(now_.request, purpose);
-    const NotGiven& free = now_.request.not_given;
-    if (free.are_chosen)
-      std::erase_if(out, [&](const Suggested& one) {
-        const Change& change = *one.setting.change;
-        if (!change.free || !free.contains(change.name)) return false;
-        const FreeValues chosen_from = change.free(now_.request);
-        return std::ranges::count(chosen_from.values, one.setting.value) +
-                   std::ranges::count(chosen_from.from_host, one.setting.value) >
-               0;
-      });
+    std::erase_if(out, [&](const Suggested& one) { return was_free(one.setting); });
+    return out;
+  }
+
+  /// What is no saver by itself: leaving a saver out, and values that a search tries.
+  Together other_values(const Together& savers) const {
+    static constexpr Suggestion kOther{};
+    Together out = of_what_is_given(Purpose::LeaveOut);
+    for (const Change& change : changes())
+      if (change.tried)
+        for (const std::string_view value : change.tried(now_.request))
+          out.push_back({set_to(change.name, value), &kOther});
+    std::erase_if(out, [&](const Suggested& one) {
+      return was_free(one.setting) || std::ranges::any_of(savers, [&](const Suggested& saver) {
+               return saver.setting.change == one.setting.change && saver.setting.value == one.setting.value;
+             });
+    });
     return out;
   }
 
