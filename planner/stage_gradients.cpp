@@ -101,7 +101,13 @@ bool StageBuilder::steps_on_host(const Group& g) const {
   return optimizer_space() != MemorySpace::Device && (g.state || g.master || weight_space() != MemorySpace::Device);
 }
 
-/// DeepSpeed's stages 1 and 2 make the complete gradient fp32 on the device, tensor by tensor, and send that. Source:
+/// Bytes per element that the search for what is not finite holds at once: an fp32 copy (4), isnan, isinf and their
+/// union (1 each), and that in fp32 (4). The norm in fp64 before it (8) and the fp32 copy after it (4) are less.
+/// Source: _has_inf_or_nan of deepspeed/runtime/zero/stage_1_and_2.py @v0.13.3, the same at v0.14.2 and v0.19.5.
+static constexpr std::int64_t kCheckedGradientBytes = 11;
+
+/// DeepSpeed's stages 1 and 2 take tensor by tensor the norm of the complete gradient in fp64, look in all of it for
+/// what is not finite, make it fp32 and send that. Source: set_norm_for_param_grad_in_gpu, _has_inf_or_nan,
 /// async_inplace_copy_grad_to_fp32_buffer_from_gpu of deepspeed/runtime/zero/stage_1_and_2.py @v0.14.2.
 void StageBuilder::push_out_gradient(Group& g) {
   const bool is_fp32 = engine_.host_gradients_in_fp32 && !layout_.shards_weights && g.sizes.step_gradient.count > 0;
@@ -109,9 +115,9 @@ void StageBuilder::push_out_gradient(Group& g) {
   const Bytes moved = is_fp32 && is_last_micro_batch() ? g.sizes.step_gradient : own;
   const std::uint32_t made = g.host_gradient;
   if (moved != own) {
-    const double wider = double(moved.count) / double(own.count);
+    const double largest_in_fp32 = double(g.sizes.largest_gradient.count) * double(moved.count) / double(own.count);
     const std::uint32_t temporary = add(Category::Gradients, BufferRole::StepGradient, g.unit,
-                                        Bytes{std::llround(wider * double(g.sizes.largest_gradient.count))});
+                                        Bytes{std::llround(largest_in_fp32 / 4 * double(kCheckedGradientBytes))});
     emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead, temporary | kWrite}, own + moved);
   }
   if (!made) {
