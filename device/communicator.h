@@ -26,6 +26,8 @@ class Communicator {
   // Sums. `count` is of the whole tensor for all-reduce and broadcast, of one rank's part for the others. F32, BF16 and
   // F16.
   virtual void all_reduce(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) = 0;
+  /// The largest of each of `count` fp32 numbers, in place.
+  virtual void all_reduce_max(float* data, std::int64_t count, Stream& stream) = 0;
   virtual void all_gather(const void* send, void* receive, std::int64_t count_per_rank, Dtype dtype,
                           Stream& stream) = 0;
   virtual void reduce_scatter(const void* send, void* receive, std::int64_t count_per_rank, Dtype dtype,

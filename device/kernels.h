@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "base/dtype.h"
 #include "base/random_bits.h"
@@ -91,6 +92,8 @@ GPUPLAN_HOST_DEVICE inline float uniform(std::uint64_t seed, std::uint64_t index
 
 namespace kernels {
 
+constexpr std::int64_t kAllRows = std::numeric_limits<std::int64_t>::max();
+
 /// Does nothing: what launching costs.
 struct Empty {};
 
@@ -135,6 +138,7 @@ struct Embed {
   ConstNumbers table;
   const std::int32_t* ids{};
   std::int64_t rows{}, hidden{};
+  std::int64_t first = 0, held = kAllRows;  // of the vocabulary, that the table has; a row of zeros for any other id
 };
 
 /// Adds dy [rows, hidden] to the named rows of `gradient` [vocab, hidden]. Into bf16 an id that comes several times may
@@ -144,6 +148,7 @@ struct EmbedBackward {
   ConstNumbers dy;
   const std::int32_t* ids{};
   std::int64_t rows{}, hidden{};
+  std::int64_t first = 0, held = kAllRows;  // as of Embed; what is of other ids is left out
 };
 
 /// y [rows, width] += bias [width].
@@ -237,6 +242,40 @@ struct CrossEntropy {
   const float* scale{};
 };
 
+/// Of each row of logits [rows, vocab]: the largest.
+struct LargestLogit {
+  float* largest{};  // [rows]
+  ConstNumbers logits;
+  std::int64_t rows{}, vocab{};
+};
+
+/// … the one of its label where that is among [first, first + vocab) of the whole vocabulary, else 0.
+struct LabelLogit {
+  float* right{};  // [rows]
+  ConstNumbers logits;
+  const std::int32_t* labels{};
+  std::int64_t rows{}, vocab{}, first{};
+};
+
+/// … the sum of exp(logit - largest).
+struct SumOfExponentials {
+  float* sum{};  // [rows]
+  ConstNumbers logits;
+  const float* largest{};
+  std::int64_t rows{}, vocab{};
+};
+
+/// CrossEntropy of ranks that each have the part [first, first + vocab) of a vocabulary of `whole`, from what these
+/// three made and the ranks took the largest, or the sum, of. Every rank gets the losses of all rows.
+struct SharedCrossEntropy {
+  Numbers logits;
+  const float *largest{}, *right{}, *sum{};
+  const std::int32_t* labels{};
+  float* losses{};
+  std::int64_t rows{}, vocab{}, first{}, whole{};
+  const float* scale{};
+};
+
 /// Adds the sum of squares of x to *sum, a double in device memory.
 struct AddSquares {
   double* sum{};
@@ -309,6 +348,10 @@ struct Nf4Dequantise {
   X(SwiGlu)                \
   X(SwiGluBackward)        \
   X(CrossEntropy)          \
+  X(LargestLogit)          \
+  X(LabelLogit)            \
+  X(SumOfExponentials)     \
+  X(SharedCrossEntropy)    \
   X(AddSquares)            \
   X(AddSum)                \
   X(AdamWUpdate)           \

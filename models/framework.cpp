@@ -73,6 +73,12 @@ static NameTable<SelectiveKind> names_of(SelectiveKind) {
                                      NameRow<SelectiveKind>{"ops", SelectiveKind::Ops}};
   return {"selective checkpointing", kNames};
 }
+static NameTable<RecomputedOps> names_of(RecomputedOps) {
+  static constexpr std::array kNames{NameRow<RecomputedOps>{"read", RecomputedOps::Read},
+                                     NameRow<RecomputedOps>{"until-last-saved", RecomputedOps::UntilLastSaved},
+                                     NameRow<RecomputedOps>{"all", RecomputedOps::All}};
+  return {"ops that a checkpointed layer runs again", kNames};
+}
 
 static NameTable<ExpertLayout> names_of(ExpertLayout) {
   static constexpr std::array kNames{NameRow<ExpertLayout>{"stored", ExpertLayout::Stored},
@@ -282,6 +288,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
     own.optional("beside_packed_experts", c.dtypes.quantised_upcast.beside_packed_experts);
   });
   f.optional("checkpoints_reentrantly", c.layers.checkpoints_reentrantly);
+  f.optional("recomputes", c.layers.recomputes);
   f.optional("has_own_models", c.layers.has_own_models);
   f.optional("casts_adapters", c.dtypes.casts_adapters);
   f.optional("qlora_computes_in_fp32", c.dtypes.qlora_computes_in_fp32);
@@ -307,6 +314,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("quantised_keeps_input", c.layers.quantised_keeps_input);
   f.optional("mp_is_one_process", c.distributed.mp_is_one_process);
   f.optional("one_host_thread", c.distributed.one_host_thread);
+  f.optional("visits_with_message", c.distributed.visits_with_message);
   f.optional("strategies", c.distributed.strategies);
   f.optional("main_gradients_fp32", c.dtypes.main_gradients_fp32);
   f.optional("converts_outputs", c.loss.converts_outputs);

@@ -24,6 +24,10 @@ enum class AdapterDtype : std::uint8_t { Fp32, Compute };
 enum class KeptLogits : std::uint8_t { None, Compute, Fp32 };  // which copy of the logits outlives the loss
 /// Selective checkpointing recomputes the score matrix, or all but every second matmul.
 enum class SelectiveKind : std::uint8_t { Attention, Ops };
+/// The forward ops of a checkpointed layer that run again in backward: those whose outputs are read, those up to the
+/// last tensor that backward has saved, or all. Source: pytorch/pytorch torch/utils/checkpoint.py @v2.6.0
+/// (set_checkpoint_early_stop; CheckpointFunction calls the layer whole). Compiled layers run what is read.
+enum class RecomputedOps : std::uint8_t { Read, UntilLastSaved, All };
 /// Says how the state of a unit lies in memory: tensor by tensor, or what is trained and what is frozen as one array
 /// each.
 enum class StateArrays : std::uint8_t { PerTensor, Flat };
@@ -213,6 +217,7 @@ struct FrameworkLayers {
   bool has_own_models = false;  // own modelling code: what is said of transformers' code in ModelSpec does not apply
   /// Checkpointed layers detach their input into a leaf (use_reentrant=True of torch/utils/checkpoint.py).
   bool checkpoints_reentrantly = false;
+  RecomputedOps recomputes = RecomputedOps::UntilLastSaved;  // of checkpoints that are not reentrant
   KernelTimes kernel_times = KernelTimes::Modelled;
   bool has_fixed_kernels = false;     // a recipe cannot choose others
   bool has_delta_kernels = true;      // gated delta nets run flash-linear-attention's kernels; false: loops in torch
@@ -315,6 +320,10 @@ struct FrameworkDistributed {
   bool own_fsdp_wraps = false;
   /// `mp` is a device_map: one process, whose one thread launches for all of its GPUs. false: a rank per stage.
   bool mp_is_one_process = true;
+  /// Visits of a pipeline's stage through which the message of an earlier one stays in memory. A rank whose messages
+  /// wait for their receivers one by one needs two: with fewer, what it receives may take the place of what it still
+  /// sends, to a rank that waits for it. 0: sends and receives go on together.
+  std::int64_t visits_with_message = 0;
   /// torchrun and accelerate set OMP_NUM_THREADS to 1 where several processes start (torch/distributed/run.py); false:
   /// the launcher leaves every rank its share of the cores.
   bool one_host_thread = true;

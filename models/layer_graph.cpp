@@ -27,9 +27,11 @@ std::string dims_text(const Local& local) {
 
 std::string_view to_string(OpKind kind) {
   static constexpr std::array<std::string_view, std::size_t(OpKind::Count)> kNames{
-      "embed",     "norm",    "linear",         "low-rank",    "dequantise", "cast",    "rope", "repeat-kv",
-      "attention", "softmax", "batched-matmul", "activation",  "multiply",   "swiglu",  "add",  "scale",
-      "dropout",   "copy",    "cross-entropy",  "convolution", "scan",       "exchange"};
+      "embed",          "norm",       "linear",        "low-rank",      "dequantise",
+      "cast",           "rope",       "repeat-kv",     "attention",     "softmax",
+      "batched-matmul", "activation", "multiply",      "swiglu",        "add",
+      "scale",          "dropout",    "copy",          "cross-entropy", "convolution",
+      "scan",           "exchange",   "largest logit", "label's logit", "sum of exponentials"};
   return kNames[std::size_t(kind)];
 }
 

@@ -83,6 +83,9 @@ enum class OpKind : std::uint8_t {
   Convolution,
   Scan,
   Exchange,
+  LargestLogit,  // of what ranks that share the vocabulary make of each token
+  LabelLogit,
+  SumOfExponentials,
   Count
 };
 
@@ -117,6 +120,7 @@ struct LayerOp {
   bool is_in_loop = false;            // one of a Python loop over experts, which no compiler takes in
   Exchange exchange{};                // of an Exchange: reads what this rank has, writes what it gets
   Axis axis{};                        // along which
+  bool is_maximum = false;            // an all-reduce of maxima, not of sums
   bool is_beside = false;             // it runs beside the next op that ends_beside
   bool ends_beside = false;           // what comes after it waits for the exchanges beside it
   Bytes message;                      // of an Exchange, the whole tensor, all to all a rank's; 0: the larger of what is

@@ -68,8 +68,8 @@ std::string why_not_cut(const ModelSpec& m, const FrameworkConvention& framework
 
 /// Gives what a rank holds whole and sums with the others: norms where each has a part of the tokens, norms of queries
 /// and keys, of which each has its heads, biases behind a sum, and adapters' factors on the side that is not cut.
-bool is_partial(const StateTensor& state, const WeightTensor& tensor, const LayerSplit& split,
-                const FrameworkTensorParallel& trainer) {
+bool is_partial(const StateTensor& state, const WeightTensor& tensor, const WeightTensor& whole,
+                const LayerSplit& split, const FrameworkTensorParallel& trainer) {
   if (!is_trained(state.kind) || tensor.is_routed) return false;
   // a router sees a rank's own tokens
   if (tensor.role == WeightRole::Linear && cut_of(tensor.slot) == Cut::None && split.splits_sequence) return true;
@@ -81,13 +81,14 @@ bool is_partial(const StateTensor& state, const WeightTensor& tensor, const Laye
     return is_whole && trainer.adapters == AdapterSplit::Replicated;
   }
   if (tensor.role == WeightRole::Norm) return split.splits_sequence || tensor.name.starts_with("self_attn.");
-  if (tensor.role == WeightRole::Bias || tensor.role == WeightRole::Position) return split.splits_sequence;
-  return false;
+  const bool is_added_to_sum = tensor.role == WeightRole::Bias || tensor.role == WeightRole::Position;
+  return is_added_to_sum && split.splits_sequence && tensor.elements() == whole.elements();
 }
 
-void mark_partial(StateList& states, const std::vector<WeightTensor>& tensors, const LayerSplit& split,
-                  const FrameworkTensorParallel& trainer) {
-  for (StateTensor& state : states) state.is_partial = is_partial(state, tensors[state.tensor], split, trainer);
+void mark_partial(StateList& states, const std::vector<WeightTensor>& tensors, const std::vector<WeightTensor>& whole,
+                  const LayerSplit& split, const FrameworkTensorParallel& trainer) {
+  for (StateTensor& state : states)
+    state.is_partial = is_partial(state, tensors[state.tensor], whole[state.tensor], split, trainer);
 }
 
 /// Leaves a rank one in `ways` of the routed experts.
@@ -233,13 +234,15 @@ TrainedModel rank_model(const TrainedModel& whole, const Recipe& recipe, const F
                 .expert_ways = mesh.ways(Axis::Ep)};
   if (part.split.expert_ways > 1) cut_experts(part, part.split.expert_ways);
   if (ways == 1) return part;
-  const auto finish = [&](StateList& states, const std::vector<WeightTensor>& tensors) {
-    mark_partial(states, tensors, part.split, trainer);
+  const auto finish = [&](StateList& states, const std::vector<WeightTensor>& tensors,
+                          const std::vector<WeightTensor>& all) {
+    mark_partial(states, tensors, all, part.split, trainer);
     if (trainer.adapters == AdapterSplit::Gathered) cut_adapters(states, tensors, ways);
   };
-  finish(part.before, part.weights.before);
-  for (std::size_t k = 0; k < part.layers.size(); ++k) finish(part.layers[k], part.weights.kinds[k].tensors);
-  finish(part.after, part.weights.after);
+  finish(part.before, part.weights.before, whole.weights.before);
+  for (std::size_t k = 0; k < part.layers.size(); ++k)
+    finish(part.layers[k], part.weights.kinds[k].tensors, whole.weights.kinds[k].tensors);
+  finish(part.after, part.weights.after, whole.weights.after);
   return part;
 }
 

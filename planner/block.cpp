@@ -206,6 +206,22 @@ void choose_kept(const LayerGraph& graph, KeepPolicy policy) {
   }
 }
 
+/// Ops whose outputs are all kept never run again; of the others, those that make what backward reads (f.chosen), or
+/// also those that stand before the last of them, or all.
+void widen_recompute(const LayerGraph& graph, RecomputedOps which) {
+  if (which == RecomputedOps::Read) return;
+  Flags& f = flags();
+  std::size_t end = graph.forward.size();
+  if (which == RecomputedOps::UntilLastSaved)
+    while (end > 0 && !f.chosen[end - 1]) --end;
+  for (std::size_t i = 0; i < end; ++i) {
+    const LayerOp& op = graph.forward[i];
+    bool is_kept = op.num_writes > 0;
+    for (int w = 0; w < op.num_writes; ++w) is_kept &= f.kept[op.writes[std::size_t(w)]] != 0;
+    if (!is_kept) f.chosen[i] = 1;
+  }
+}
+
 /// f.chosen: the forward ops that regenerate what is saved but not kept; then drops kept locals that nobody reads,
 /// unless the policy stores by op, read or not (torch's selective checkpoint contexts).
 void slice_recompute(const LayerGraph& graph, bool keeps_unread) {
@@ -241,7 +257,8 @@ std::vector<LocalId> saved_locals(const LayerGraph& graph) {
   return out;
 }
 
-LayerBlocks add_layer_blocks(ModelBlocks& to, std::uint8_t graph_id, bool plain, bool checkpointed, KeepPolicy policy) {
+LayerBlocks add_layer_blocks(ModelBlocks& to, std::uint8_t graph_id, bool plain, bool checkpointed, KeepPolicy policy,
+                             RecomputedOps recomputes) {
   const LayerGraph& graph = to.graphs[graph_id];
   Flags& f = flags();
   f.size(graph.locals.size());
@@ -265,6 +282,7 @@ LayerBlocks add_layer_blocks(ModelBlocks& to, std::uint8_t graph_id, bool plain,
   if (!checkpointed) return out;
   choose_kept(graph, policy);
   slice_recompute(graph, policy == KeepPolicy::EverySecondMatmul);
+  if (policy == KeepPolicy::Nothing || policy == KeepPolicy::EverySecondMatmul) widen_recompute(graph, recomputes);
   enter();
   f.alive[kSlotX] = f.keep[kSlotX] = f.keep[kSlotY] = 1;
   for (LocalId id = kNumSlots; id < num_locals(graph); ++id) f.keep[id] = f.kept[id];
@@ -272,6 +290,12 @@ LayerBlocks add_layer_blocks(ModelBlocks& to, std::uint8_t graph_id, bool plain,
   enter();
   f.alive[kSlotX] = f.keep[kSlotX] = 1;
   for (LocalId id = kNumSlots; id < num_locals(graph); ++id) f.alive[id] = f.kept[id], f.keep[id] = f.saved[id];
+  for (std::size_t i = 0; i < graph.forward.size(); ++i) {
+    const auto& writes = graph.forward[i].writes;
+    const auto end = writes.begin() + graph.forward[i].num_writes;
+    out.recomputes_output |= f.chosen[i] && std::find(writes.begin(), end, LocalId(kSlotY)) != end;
+  }
+  f.keep[kSlotY] = out.recomputes_output;
   out.recompute = close(to, graph_id, false, &f.chosen);
   enter();
   for (LocalId id = 0; id < num_locals(graph); ++id) f.alive[id] = f.saved[id];
@@ -321,6 +345,11 @@ KeepPolicy keep_policy(const Recipe& recipe, const FrameworkConvention& framewor
   return framework.layers.selective == SelectiveKind::Ops ? KeepPolicy::EverySecondMatmul : KeepPolicy::AllButScores;
 }
 
+RecomputedOps recomputed_ops(const Recipe& recipe, const FrameworkLayers& layers) {
+  if (layers.checkpoints_reentrantly) return RecomputedOps::All;  // outside of what a compiler takes in
+  return recipe.torch_compile ? RecomputedOps::Read : layers.recomputes;
+}
+
 /// A kind whose layers all stand in front of the first that runs backward is frozen.
 bool runs_backward(const TrainedModel& model, std::size_t kind) {
   const auto& order = model.weights.order;
@@ -351,7 +380,7 @@ void make_blocks(ModelBlocks& out, const Job& job, const Recipe& recipe) {
     kind.makes_dx = writes_dx(out.graphs[kind.graph].backward);
     if (!kind.runs_backward) return LayerBlocks{.forward = add_whole_block(out, kind.graph, false)};
     return add_layer_blocks(out, kind.graph, plain || is_bridge, checkpointed && !is_bridge,
-                            keep_policy(recipe, job.framework));
+                            keep_policy(recipe, job.framework), recomputed_ops(recipe, job.framework.layers));
   };
   const ModelSpec& spec = model.spec;
   const bool all_windowed = spec.sliding_layers >= spec.num_hidden_layers;

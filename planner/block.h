@@ -1,6 +1,6 @@
 // From op lists to lifetimes: a local is allocated where it is first written and freed after its last use; what
 // backward reads stays in the frame. Checkpointing is a choice of what stays, and the recompute is the forward list
-// sliced back from what is missing.
+// sliced back from what is missing, with what the framework runs beside it.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@ enum class KeepPolicy : std::uint8_t { Nothing, AllButScores, EverySecondMatmul,
 struct LayerBlocks {
   std::uint8_t forward = kNoBlock, forward_drop = kNoBlock, recompute = kNoBlock, backward = kNoBlock,
                backward_dropped = kNoBlock;
+  bool recomputes_output = false;
   bool operator==(const LayerBlocks&) const = default;
 };
 
@@ -55,7 +56,8 @@ struct ModelBlocks {
 };
 
 /// Adds the blocks of a layer graph: plain ones when `plain`, checkpointed ones when `checkpointed`.
-LayerBlocks add_layer_blocks(ModelBlocks& to, std::uint8_t graph, bool plain, bool checkpointed, KeepPolicy policy);
+LayerBlocks add_layer_blocks(ModelBlocks& to, std::uint8_t graph, bool plain, bool checkpointed, KeepPolicy policy,
+                             RecomputedOps recomputes = RecomputedOps::Read);
 
 /// A phase that runs graph.forward (or .backward) from its slots to its slots, keeping nothing.
 std::uint8_t add_whole_block(ModelBlocks& to, std::uint8_t graph, bool backward);

@@ -132,6 +132,7 @@ struct StageScratch {
   std::vector<Chunk> chunks;
   std::vector<ScheduleStep> schedule;
   std::vector<std::uint32_t> visited_x, visited_tokens;                    // of each micro-batch between its visits
+  std::vector<std::uint32_t> sent;                                         // by each visit; 0: it has no message
   std::vector<std::uint32_t> x, dx, host_x, casts, pending, kept, issued;  // issued: gathers that the next call awaits
   std::array<std::vector<std::uint32_t>, kNumStreams> held;
   std::vector<Operand> operands, part_operands;
@@ -341,6 +342,7 @@ class StageBuilder {
   void micro_batch(std::int64_t index);
   void run_visits(const PipelineRow& row, std::int64_t stage);
   void visit(const Visit& v);
+  void let_message_go(std::size_t visit);
   void run_micro_batches();
   std::uint16_t frame_of(std::size_t local) const {
     return narrow<std::uint16_t>(slot_ * (s_.units.size() + cut_.missing) + local +

@@ -321,12 +321,14 @@ void StageBuilder::step(Group& g) {
 /// Source: NVIDIA/Megatron-LM megatron/core/distributed/finalize_model_grads.py.
 void StageBuilder::sum_partial_gradients() {
   Bytes message;
-  std::uint32_t any = 0;
-  for (const Group& g : s_.groups) {
-    message += g.count * g.sizes.partial_gradient;
-    if (!any && g.sizes.partial_gradient.count > 0) any = g.gradient;
-  }
-  if (any) emit(OpCode::AllReduce, StreamId::Reduce, Axis::Tp, first_, {any | kRead | kWrite | kOwnSlice}, message);
+  for (const Group& g : s_.groups) message += g.count * g.sizes.partial_gradient;
+  if (message.count == 0) return;
+  s_.operands.clear();
+  walk_groups(s_.groups, [&](const Group& g) {
+    if (g.sizes.partial_gradient.count > 0 && g.gradient)
+      s_.operands.push_back(g.gradient | kRead | kWrite | kOwnSlice);
+  });
+  if (!s_.operands.empty()) emit(OpCode::AllReduce, StreamId::Reduce, Axis::Tp, first_, s_.operands, message);
 }
 
 void StageBuilder::step_all() {

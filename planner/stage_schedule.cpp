@@ -206,16 +206,18 @@ void StageBuilder::backward(const ScheduleStep& v) {
   if (u.is_checkpointed) {
     phase_ = Phase::Recompute;
     s_.operands.assign({s_.x[at] | kRead | kX});
+    if (u.blocks.recomputes_output) {
+      output = add(Category::Activations, BufferRole::Boundary, narrow<std::uint16_t>(unit + 1), u.output);
+      s_.operands.push_back(output | kWrite | kY);
+    }
     push_memory(u, false);
     each_group(u, [&](Group& g) { push_weights(g); });
     push_issued();
     call(u.blocks.recompute, unit, frame_of(at));
     phase_ = Phase::Backward;
-    if (in_.framework.layers
-            .checkpoints_reentrantly) {  // CheckpointFunction.backward of torch/utils/checkpoint.py: `outputs`
-      output = add(Category::Activations, BufferRole::Kept, unit, u.output);
-      emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {output});
-    }
+    // CheckpointFunction.backward of torch/utils/checkpoint.py holds `outputs`
+    if (output && !in_.framework.layers.checkpoints_reentrantly)
+      emit(OpCode::Release, StreamId::Compute, Axis::None, unit, {std::exchange(output, 0u)});
   }
   const bool makes_dx = u.makes_dx || unit > in_.model.first_backward;  // else what stands before it is frozen
   if (makes_dx) s_.dx[at] = add(Category::Activations, BufferRole::ActivationGradient, unit, u.input);
@@ -344,7 +346,18 @@ void StageBuilder::visit(const Visit& v) {
     std::copy(s_.x.begin() + from, s_.x.begin() + to, kept + from);
     tokens = tokens_;
   }
+  const auto window = std::size_t(in_.framework.distributed.visits_with_message);
+  auto& held = s_.held[std::size_t(StreamId::Send)];
+  if (window > 0) {
+    s_.sent.push_back(held.empty() ? 0 : held.front());
+    held.clear();
+  }
   end_pass();
+  if (window > 0 && s_.sent.size() > window) let_message_go(s_.sent.size() - 1 - window);
+}
+
+void StageBuilder::let_message_go(std::size_t visit) {
+  if (s_.sent[visit] != 0) emit(OpCode::Release, StreamId::Compute, Axis::None, first_, {s_.sent[visit]});
 }
 
 void StageBuilder::run_visits(const PipelineRow& row, std::int64_t stage) {
@@ -354,7 +367,10 @@ void StageBuilder::run_visits(const PipelineRow& row, std::int64_t stage) {
   num_slots_ = narrow<std::uint32_t>(most_in_flight(visits));
   s_.visited_x.assign(std::size_t(m) * s_.units.size(), 0);
   s_.visited_tokens.assign(std::size_t(m) * s_.chunks.size(), 0);
+  s_.sent.clear();
   for (const Visit& v : visits) visit(v);
+  const std::size_t window = std::min(s_.sent.size(), std::size_t(in_.framework.distributed.visits_with_message));
+  for (std::size_t left = s_.sent.size() - window; left < s_.sent.size(); ++left) let_message_go(left);
 }
 
 }  // namespace gpuplan

@@ -221,6 +221,9 @@ StateSizes flat_sizes(const StateList& tensors, const DtypePolicy& n, const Reci
   out.full_gradient = out.reduce_message = bytes_of(whole, gradient);
   const std::int64_t stepped = shards_step ? part : whole;
   out.gradient = bytes_of(stepped, weight);
+  std::int64_t partial = 0;
+  for (const PlacedTensor& t : layout.trained) partial += t.is_partial ? t.elements() : 0;
+  out.partial_gradient = bytes_of(ceil_div(partial * stepped, whole), weight);  // of a rank, about
   out.trained_elements = stepped;
   if (rules.steps_host_copy) out.master = bytes_of(stepped, weight);
   out.state = optimizer_state_bytes(*recipe.optimizer, stepped, stepped, 1, weight);

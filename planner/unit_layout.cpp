@@ -56,6 +56,7 @@ UnitLayout unit_layout(const StateList& tensors, const DtypePolicy& n, const Qua
     PlacedTensor placed{.tensor = t.tensor,
                         .use = t.use,
                         .is_quantised = t.kind == StateKind::Quantised,
+                        .is_partial = t.is_partial,
                         .dtype = stored_dtype(t, n),
                         .rows = t.rows * t.copies,
                         .cols = t.cols};

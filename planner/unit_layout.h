@@ -17,6 +17,7 @@ struct PlacedTensor {
   std::uint16_t tensor{};  // of the unit's weights
   WeightUse use = WeightUse::Tensor;
   bool is_quantised{};  // NF4 codes; `begin` is theirs
+  bool is_partial{};    // ranks that share the layer have it whole, and sum their gradients of it
   Dtype dtype{};        // as stored
   std::int64_t rows{}, cols{};
   std::int64_t begin{};                  // trained: element of the flat array; frozen: byte of the flat array

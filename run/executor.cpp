@@ -57,7 +57,7 @@ void Executor::bind() {
       bound.operands.push_back(touch(task.operands[k], (operands[k] & kWrite) != 0));
     for (const Piece& piece : task.locals) bound.locals.push_back(touch(piece, true));
     // a reduction may use its input as its own work space
-    if (i.op == OpCode::ReduceScatter) accesses.front().is_write = true;
+    if (i.op == OpCode::ReduceScatter && !runs_block(i)) accesses.front().is_write = true;
     bound.waits = hazards.enter(narrow<std::uint32_t>(tasks_.size() - 1), i.stream, accesses);
     for (const std::uint32_t other : bound.waits)
       if (!tasks_[other].done) tasks_[other].done = device_.create_event();

@@ -118,6 +118,7 @@ class Executor {
   std::unique_ptr<Stream> make_stream(StreamId id);
   double count_labels(std::int64_t step, const std::vector<MicroBatch>& batches);
   void run(Bound& task, const Scalars& scalars);
+  void run_alone(const Bound& task, const Scalars& scalars);
   void call(const Bound& task);
   UnitView view_of(const Bound& task, std::uint16_t unit);
   void stage(const std::vector<MicroBatch>& batches, double label_tokens);
@@ -129,6 +130,10 @@ class Executor {
   void reduce_scatter(const Bound& task);
   void all_reduce(const Bound& task);
   void message(const Bound& task);
+  void exchange(const Bound& task);
+  void sum_partial(const Bound& task);
+  void add_squares(const Bound& task);
+  std::int64_t begin_of(const Piece& gradient) const;
   void optimizer_step(const Bound& task, const Scalars& scalars);
   struct Stepper;
   void open_host();
@@ -136,7 +141,7 @@ class Executor {
   void finish_gradients(Scalars& scalars);
   void start_record();
   Bytes gather_room() const;
-  std::vector<std::byte> whole_array(std::uint16_t unit, Bytes room) const;
+  std::vector<std::byte> whole_array(std::uint16_t unit, std::int64_t layer_part, Bytes room) const;
   const RankClass& class_of(std::uint16_t unit) const;
   Stream& stream(StreamId id) { return *streams_[std::size_t(id)]; }
 

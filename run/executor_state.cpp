@@ -9,6 +9,7 @@
 #include "base/narrow.h"
 #include "run/executor.h"
 #include "run/staged_copy.h"
+#include "run/tensor_cut.h"
 
 namespace gpuplan {
 
@@ -42,10 +43,10 @@ std::vector<StateBlob> Executor::state() const {
   return out;
 }
 
-/// One unit's trained array as it is stepped, whole, on rank 0 (empty on others): gathered from its shards, then from
-/// the stage that has it. The arena, where nothing lives between steps, takes pieces on the way, of `room` together on
-/// every rank.
-std::vector<std::byte> Executor::whole_array(std::uint16_t unit, Bytes room) const {
+/// One unit's trained array as it is stepped, whole, or the part of it that ranks which share its layer have, on rank 0
+/// (empty on others): gathered from its shards, then from the stage that has it. The arena, where nothing lives between
+/// steps, takes pieces on the way, of `room` together on every rank.
+std::vector<std::byte> Executor::whole_array(std::uint16_t unit, std::int64_t layer_part, Bytes room) const {
   const UnitLayout& layout = job_.layout_of(unit);
   const Mesh& mesh = job_.strategy.mesh;
   const RankClass& owner = class_of(unit);
@@ -56,12 +57,13 @@ std::vector<std::byte> Executor::whole_array(std::uint16_t unit, Bytes room) con
   };
   auto stepped = find(BufferRole::Master);
   if (stepped == buffers.end()) stepped = find(BufferRole::Trained);
-  const std::uint32_t id = memory_.find(unit, stepped->role);  // 0: another stage's
+  // 0: another stage's, or another part of the layer's
+  const std::uint32_t id = layer_part == place_.layer_part ? memory_.find(unit, stepped->role) : 0;
   const bool is_shard = stepped->is_cut(job_.rules.domain);
   const std::int64_t ways = is_shard ? job_.rules.ways : 1, size = size_of(layout.trained_dtype);
   const std::int64_t part = flat_part(layout.trained_elements, ways), most = room.count / (ways * size);
   GPUPLAN_CHECK(most > 0, "the arena holds an element of every rank");
-  const int root = narrow<int>(owner.first_rank);
+  const int root = narrow<int>(owner.first_rank + layer_part * mesh.stride(Axis::Tp));
   Stream& on = *streams_[std::size_t(StreamId::Compute)];
   StagedCopy copies(device_, on);
   std::vector<std::byte> array(place_.rank == 0 ? std::size_t(part * ways * size) : 0);
@@ -78,7 +80,8 @@ std::vector<std::byte> Executor::whole_array(std::uint16_t unit, Bytes room) con
       groups_.of(job_.rules.domain.shard, StreamId::Gather)->all_gather(own, piece, count, layout.trained_dtype, on);
     else if (own && own != piece)
       device_.copy(piece, own, Bytes{count * size}, CopyKind::DeviceToDevice, on);
-    if (mesh.num_stages() > 1) groups_.world()->broadcast(piece, count * ways, layout.trained_dtype, root, on);
+    if (mesh.num_stages() > 1 || mesh.ways(Axis::Tp) > 1)
+      groups_.world()->broadcast(piece, count * ways, layout.trained_dtype, root, on);
     for (std::int64_t w = 0; w < ways && place_.rank == 0; ++w)
       copies.to_host(piece + w * count * size, count * size, [&](std::int64_t at, std::span<const std::byte> bytes) {
         std::memcpy(array.data() + (w * part + begin) * size + at, bytes.data(), bytes.size());
@@ -92,7 +95,9 @@ std::vector<std::byte> Executor::whole_array(std::uint16_t unit, Bytes room) con
 const RankClass& Executor::class_of(std::uint16_t unit) const {
   const StepProgram& all = job_.program();
   return *std::find_if(all.classes.begin(), all.classes.end(), [&](const RankClass& c) {
-    return unit >= all.programs[c.program].first_unit && unit <= all.programs[c.program].last_unit;
+    return std::ranges::any_of(all.programs[c.program].buffers, [&](const ProgramBuffer& b) {
+      return b.unit == unit && b.is_persistent && b.part != StatePart::None;
+    });
   });
 }
 
@@ -109,11 +114,24 @@ std::vector<Executor::TrainedTensor> Executor::gather_trained() const {
   for (std::uint16_t unit = 0; unit <= job_.head_unit(); ++unit) {
     const UnitLayout& layout = job_.layout_of(unit);
     if (layout.trained.empty()) continue;
-    const std::vector<std::byte> array = whole_array(unit, room);
-    if (place_.rank != 0) continue;
-    for (const PlacedTensor& t : layout.trained) {
-      const auto begin = array.begin() + bytes_of(t.begin, layout.trained_dtype).count;
-      out.push_back({unit, t, {begin, begin + bytes_of(t.elements(), layout.trained_dtype).count}});
+    const std::size_t first = out.size();
+    for (std::int64_t part = 0; part < job_.strategy.mesh.ways(Axis::Tp); ++part) {
+      const std::vector<std::byte> array = whole_array(unit, part, room);
+      if (place_.rank != 0) continue;
+      for (std::size_t k = 0; k < layout.trained.size(); ++k) {
+        const PlacedTensor& t = layout.trained[k];
+        const TensorCut cut = cut_of(t, job_.weights_of(unit)[t.tensor]);
+        const auto bytes = [&](std::int64_t elements) { return bytes_of(elements, layout.trained_dtype).count; };
+        if (part == 0) {
+          TrainedTensor& whole = out.emplace_back(unit, t);
+          whole.placed.rows *= cut.rows, whole.placed.cols *= cut.cols;
+          whole.data.resize(std::size_t(bytes(whole.placed.elements())));
+        }
+        std::byte* const to = out[first + k].data.data();
+        each_stretch(t, cut, part, 0, t.elements(), [&](std::int64_t own, std::int64_t at, std::int64_t count) {
+          std::memcpy(to + bytes(at), array.data() + bytes(t.begin + own), std::size_t(bytes(count)));
+        });
+      }
     }
   }
   return out;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "run/executor.h"
+#include "run/tensor_cut.h"
 
 namespace gpuplan {
 
@@ -31,7 +32,7 @@ double Executor::count_labels(std::int64_t step, const std::vector<MicroBatch>& 
   double own = 0;
   for (const MicroBatch& b : batches)
     own += double(b.labels.size()) - double(std::count(b.labels.begin(), b.labels.end(), kIgnoredLabel));
-  if (place_.stage > 0) own = 0;  // the same tokens as the first stage
+  if (!place_.counts_tokens()) own = 0;
   double sum = 0;
   const auto all = groups_.gather(std::array{own, double(run_id_), double(step)});
   for (std::size_t r = 0; r < all.size(); ++r) {
@@ -67,11 +68,21 @@ void Executor::run(Bound& task, const Scalars& scalars) {
   for (const std::uint32_t other : task.waits)
     if (other >= settled) device_.wait(on, *tasks_[other].done);
   if (records_) device_.record(*task.began, on);
+  const Instruction& i = *task.instruction;
+  if (runs_block(i) && i.op != OpCode::Call)
+    exchange(task);
+  else
+    run_alone(task, scalars);
+  if (records_) device_.record(*task.ended, on);
+  if (task.done) device_.record(*task.done, on);
+}
+
+void Executor::run_alone(const Bound& task, const Scalars& scalars) {
   switch (task.instruction->op) {
     case OpCode::Call: call(task); break;
     case OpCode::AllGather: all_gather(task); break;
     case OpCode::ReduceScatter: reduce_scatter(task); break;
-    case OpCode::AllReduce: all_reduce(task); break;
+    case OpCode::AllReduce: task.instruction->axis == Axis::Tp ? sum_partial(task) : all_reduce(task); break;
     case OpCode::Send:
     case OpCode::Recv: message(task); break;
     case OpCode::CopyIn:
@@ -79,17 +90,82 @@ void Executor::run(Bound& task, const Scalars& scalars) {
     case OpCode::Cast: cast(task); break;
     case OpCode::LoadBatch: load_batch(task); break;
     case OpCode::OptimizerStep: optimizer_step(task, scalars); break;
-    case OpCode::GradientNorm: {
-      const Dtype dtype = job_.dtypes_of(task.instruction->unit).stored;
-      const Bytes bytes = memory_.size(task.task->operands[0]);
-      device_.run(kernels::AddSquares{constants_.square_sum, {task.operands[0], dtype}, bytes.count / size_of(dtype)},
-                  on);
-      break;
-    }
+    case OpCode::GradientNorm: add_squares(task); break;
     default: throw BugError(fmt::format("the native executor has no {}", to_string(task.instruction->op)));
   }
-  if (records_) device_.record(*task.ended, on);
-  if (task.done) device_.record(*task.done, on);
+}
+
+/// What the ranks that share a layer exchange between its ops: of all that has an element of the local, or each its
+/// part.
+void Executor::exchange(const Bound& task) {
+  const Instruction& i = *task.instruction;
+  const Block& block = job_.program().blocks[i.block];
+  const LayerGraph& graph = job_.program().graphs[block.graph];
+  const auto& ops = block.runs_backward ? graph.backward : graph.forward;
+  const auto run = std::ranges::find(block.events, BlockEvent::Run, &BlockEvent::kind);
+  const LayerOp& op = ops[run->index];
+  const Local &read = graph.locals[op.reads[0]], &written = graph.locals[op.writes[0]];
+  std::byte *const from = task.locals[op.reads[0]], *const to = task.locals[op.writes[0]];
+  Communicator& group = *groups_.of(i.axis, i.stream);
+  Stream& on = stream(i.stream);
+  switch (op.exchange) {
+    case Exchange::AllReduce:
+      if (op.is_maximum) return group.all_reduce_max(reinterpret_cast<float*>(to), written.elements, on);
+      return group.all_reduce(from, to, written.elements, written.dtype, on);
+    case Exchange::AllGather: return group.all_gather(from, to, read.elements, read.dtype, on);
+    case Exchange::ReduceScatter: return group.reduce_scatter(from, to, written.elements, written.dtype, on);
+    default: throw BugError("the native executor has no such exchange within a layer");
+  }
+}
+
+/// The element of its unit's trained array at which a gradient begins: a rank's part, or all of it.
+std::int64_t Executor::begin_of(const Piece& gradient) const {
+  const ProgramBuffer& b = memory_.program().buffers[gradient.buffer];
+  if (!b.is_cut(job_.rules.domain)) return 0;
+  return place_.shard * (memory_.size(gradient).count / size_of(job_.dtypes_of(b.unit).stored));
+}
+
+/// Calls use(tensor, begin, end) for what a gradient has of each trained tensor, in elements of the gradient.
+template <class Use>
+static void each_trained(const UnitLayout& layout, std::int64_t begin, std::int64_t count, Use use) {
+  for (const PlacedTensor& t : layout.trained) {
+    const std::int64_t from = std::max(begin, t.begin), to = std::min(begin + count, t.begin + t.elements());
+    if (from < to) use(t, from - begin, to - begin);
+  }
+}
+
+/// Gradients of what ranks that share layers hold whole: each has a part of the sum.
+void Executor::sum_partial(const Bound& task) {
+  const Instruction& i = *task.instruction;
+  Communicator& group = *groups_.of(i.axis, i.stream);
+  for (std::size_t k = 0; k < task.operands.size(); ++k) {
+    const Piece& piece = task.task->operands[k];
+    const std::uint16_t unit = memory_.program().buffers[piece.buffer].unit;
+    const Dtype dtype = job_.dtypes_of(unit).stored;
+    each_trained(job_.layout_of(unit), begin_of(piece), memory_.size(piece).count / size_of(dtype),
+                 [&](const PlacedTensor& t, std::int64_t begin, std::int64_t end) {
+                   std::byte* const at = task.operands[k] + bytes_of(begin, dtype).count;
+                   if (t.is_partial) group.all_reduce(at, at, end - begin, dtype, stream(i.stream));
+                 });
+  }
+}
+
+/// Of tensors that ranks which share layers hold whole, one of the ranks counts.
+void Executor::add_squares(const Bound& task) {
+  const Instruction& i = *task.instruction;
+  const Piece& piece = task.task->operands[0];
+  const Dtype dtype = job_.dtypes_of(i.unit).stored;
+  const std::int64_t count = memory_.size(piece).count / size_of(dtype);
+  const auto add = [&](std::int64_t begin, std::int64_t end) {
+    const std::byte* const at = task.operands[0] + bytes_of(begin, dtype).count;
+    device_.run(kernels::AddSquares{constants_.square_sum, {at, dtype}, end - begin}, stream(i.stream));
+  };
+  if (place_.layer_part == 0) return add(0, count);
+  const auto& weights = job_.weights_of(i.unit);
+  each_trained(job_.layout_of(i.unit), begin_of(piece), count,
+               [&](const PlacedTensor& t, std::int64_t begin, std::int64_t end) {
+                 if (!cut_of(t, weights[t.tensor]).is_whole()) add(begin, end);
+               });
 }
 
 /// The arrays of a unit among a call's operands.
@@ -145,6 +221,8 @@ void Executor::call(const Bound& task) {
     call.head_tensor = job_.head_matrix().tensor;
   }
   call.constants = constants_;
+  call.vocab_size = job_.request.model.vocab_size;
+  call.vocab_begin = place_.layer_part * job_.model.spec.vocab_size;
   for (std::size_t k = 0; k < task.operands.size(); ++k) {
     const std::uint32_t buffer = task.task->operands[k].buffer;
     const ProgramBuffer& b = memory_.program().buffers[buffer];
@@ -256,12 +334,13 @@ void Executor::all_reduce(const Bound& task) {
   groups_.of(i.axis, i.stream)->all_reduce(task.operands[0], task.operands[0], count, dtype, stream(i.stream));
 }
 
-/// Activations go to the next stage, their gradients to the one before.
+/// Activations go to the next stage, their gradients to the one before; behind the last one is the first, with its next
+/// layers.
 void Executor::message(const Bound& task) {
   const Instruction& i = *task.instruction;
   Communicator& group = *groups_.of(i.axis, i.stream);
   const bool is_send = i.op == OpCode::Send, is_gradient = i.direction == Direction::Backward;
-  const int peer = group.rank() + (is_send != is_gradient ? 1 : -1);
+  const int peer = (group.rank() + (is_send != is_gradient ? 1 : group.size() - 1)) % group.size();
   const Payload m = payload_of(memory_.size(task.task->operands[0]));
   if (is_send)
     group.send(task.operands[0], m.count, m.dtype, peer, stream(i.stream));

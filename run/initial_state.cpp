@@ -14,6 +14,7 @@
 #include "models/rope.h"
 #include "run/files/adapter_files.h"
 #include "run/staged_copy.h"
+#include "run/tensor_cut.h"
 
 namespace gpuplan {
 namespace {
@@ -149,22 +150,27 @@ class Loader {
     return {std::min(count, place_.shard * part), std::min(count, (place_.shard + 1) * part)};
   }
 
-  TensorPart part_of(std::uint16_t unit, const PlacedTensor& t, std::int64_t begin, std::int64_t end) const {
-    return {job_.tensor_name(unit, t.tensor), &job_.weights_of(unit)[t.tensor], t.use, t.rows, t.cols, begin, end};
+  /// Elements [begin, end) of this rank's part of a tensor, from the whole one.
+  void read(std::uint16_t unit, const PlacedTensor& t, std::int64_t begin, std::int64_t end, Dtype dtype,
+            std::byte* to) const {
+    const WeightTensor& whole = job_.weights_of(unit)[t.tensor];
+    const TensorCut cut = cut_of(t, whole);
+    TensorPart part{job_.tensor_name(unit, t.tensor), &whole, t.use, t.rows * cut.rows, t.cols * cut.cols, 0, 0};
+    each_stretch(t, cut, place_.layer_part, begin, end, [&](std::int64_t own, std::int64_t at, std::int64_t count) {
+      part.begin = at, part.end = at + count;
+      source_.read(part, to + bytes_of(own - begin, dtype).count, dtype);
+    });
   }
 
   /// Elements [begin, end) of a tensor.
   void load(std::uint16_t unit, const PlacedTensor& t, std::int64_t begin, std::int64_t end, Dtype dtype,
             std::byte* to) {
     const std::int64_t size = size_of(dtype);
-    const auto read = [&](std::int64_t at, std::span<std::byte> piece) {
+    if (is_on_host_) return read(unit, t, begin, end, dtype, to);
+    copies_.to_device(to, (end - begin) * size, [&](std::int64_t at, std::span<std::byte> piece) {
       const std::int64_t first = begin + at / size;
-      source_.read(part_of(unit, t, first, first + std::ssize(piece) / size), piece.data(), dtype);
-    };
-    if (is_on_host_)
-      read(0, {to, std::size_t((end - begin) * size)});
-    else
-      copies_.to_device(to, (end - begin) * size, read);
+      read(unit, t, first, first + std::ssize(piece) / size, dtype, piece.data());
+    });
   }
 
   void trained(std::uint16_t unit, std::byte* to, Dtype dtype, bool is_cut) {
@@ -203,7 +209,7 @@ class Loader {
     const UnitLayout& layout = job_.layout_of(unit);
     const PlacedTensor& t = layout.frozen[index];
     std::vector<float> values(std::size_t(t.elements()));
-    source_.read(part_of(unit, t, 0, t.elements()), values.data(), Dtype::F32);
+    read(unit, t, 0, t.elements(), Dtype::F32, reinterpret_cast<std::byte*>(values.data()));
     const Nf4Weights q = nf4_quantise(values);
     const std::int64_t begin = std::max(w.begin, t.begin),
                        end = std::min(w.end, t.begin + std::int64_t(q.codes.size()));

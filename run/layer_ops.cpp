@@ -190,20 +190,62 @@ void dequantise(const LayerCall& c, const LayerOp& op, bool) {
 
 void embed(const LayerCall& c, const LayerOp& op, bool is_backward) {
   const std::int64_t rows = c.recipe.tokens(), hidden = c.model.spec.hidden_size;
+  const std::int64_t first = c.vocab_begin,
+                     held = c.unit.placed(kEmbeddingTensor, WeightUse::Tensor).elements() / hidden;
   if (!is_backward)
     return run(c, kernels::Embed{written(c, op, 0), c.unit.weight(kEmbeddingTensor, WeightUse::Tensor), c.batch.ids,
-                                 rows, hidden});
-  run(c, kernels::EmbedBackward{sum_gradient(c, kEmbeddingTensor), read(c, op, 0), c.batch.ids, rows, hidden});
+                                 rows, hidden, first, held});
+  run(c, kernels::EmbedBackward{sum_gradient(c, kEmbeddingTensor), read(c, op, 0), c.batch.ids, rows, hidden, first,
+                                held});
+}
+
+float* floats(const LayerCall& c, LocalId id) { return reinterpret_cast<float*>(c.locals[id]); }
+
+void largest_logit(const LayerCall& c, const LayerOp& op, bool) {
+  const std::int64_t rows = c.recipe.tokens();
+  run(c, kernels::LargestLogit{floats(c, op.writes[0]), read(c, op, 0), rows, elements(c, op.reads[0]) / rows});
+}
+
+void label_logit(const LayerCall& c, const LayerOp& op, bool) {
+  const std::int64_t rows = c.recipe.tokens();
+  run(c, kernels::LabelLogit{.right = floats(c, op.writes[0]),
+                             .logits = read(c, op, 0),
+                             .labels = c.batch.labels,
+                             .rows = rows,
+                             .vocab = elements(c, op.reads[0]) / rows,
+                             .first = c.vocab_begin});
+}
+
+void sum_of_exponentials(const LayerCall& c, const LayerOp& op, bool) {
+  const std::int64_t rows = c.recipe.tokens();
+  run(c, kernels::SumOfExponentials{.sum = floats(c, op.writes[0]),
+                                    .logits = read(c, op, 0),
+                                    .largest = floats(c, op.reads[1]),
+                                    .rows = rows,
+                                    .vocab = elements(c, op.reads[0]) / rows});
 }
 
 void cross_entropy(const LayerCall& c, const LayerOp& op, bool) {
-  const std::int64_t rows = c.recipe.tokens();
-  run(c, kernels::CrossEntropy{.logits = written(c, op, 0),
-                               .labels = c.batch.labels,
-                               .losses = c.batch.losses,
-                               .rows = rows,
-                               .vocab = elements(c, op.writes[0]) / rows,
-                               .scale = c.constants.loss_scale});
+  const std::int64_t rows = c.recipe.tokens(), vocab = elements(c, op.writes[0]) / rows;
+  if (op.num_reads > 1)
+    run(c, kernels::SharedCrossEntropy{.logits = written(c, op, 0),
+                                       .largest = floats(c, op.reads[1]),
+                                       .right = floats(c, op.reads[2]),
+                                       .sum = floats(c, op.reads[3]),
+                                       .labels = c.batch.labels,
+                                       .losses = c.batch.losses,
+                                       .rows = rows,
+                                       .vocab = vocab,
+                                       .first = c.vocab_begin,
+                                       .whole = c.vocab_size,
+                                       .scale = c.constants.loss_scale});
+  else
+    run(c, kernels::CrossEntropy{.logits = written(c, op, 0),
+                                 .labels = c.batch.labels,
+                                 .losses = c.batch.losses,
+                                 .rows = rows,
+                                 .vocab = vocab,
+                                 .scale = c.constants.loss_scale});
   run(c, kernels::AddSum{c.constants.loss_sum, c.batch.losses, rows});
 }
 
@@ -222,6 +264,9 @@ constexpr std::array kRows{Row{OpKind::Linear, linear},
                            Row{OpKind::Cast, cast},
                            Row{OpKind::Dequantise, dequantise},
                            Row{OpKind::Embed, embed},
+                           Row{OpKind::LargestLogit, largest_logit},
+                           Row{OpKind::LabelLogit, label_logit},
+                           Row{OpKind::SumOfExponentials, sum_of_exponentials},
                            Row{OpKind::CrossEntropy, cross_entropy}};
 
 }  // namespace

@@ -37,6 +37,7 @@ struct LayerCall {
   std::uint16_t head_tensor = 0;
   BatchView batch;
   ConstantsView constants;
+  std::int64_t vocab_begin = 0, vocab_size = 0;  // of the whole vocabulary: where this rank's part begins
 };
 
 void run_layer_op(const LayerCall& call, const LayerOp& op, bool is_backward);

@@ -17,6 +17,7 @@ namespace gpuplan {
 NativeJob::NativeJob(const EstimateRequest& asked, const Strategy& wanted) : Job(asked, wanted) {
   GPUPLAN_CHECK(framework.state.arrays == StateArrays::Flat, "the executor runs plans of its own framework record");
   require_native(request.model, recipe(), strategy, numerics);
+  weights_ = strategy.mesh.ways(Axis::Tp) > 1 ? prepare(request.model, recipe(), framework).weights : model.weights;
   build_step_program(program_, *this, {});
   verify(program_);
   const auto place = [&](const StateList& list) { layouts_.push_back(unit_layout(list, numerics, recipe().quant)); };
@@ -27,7 +28,7 @@ NativeJob::NativeJob(const EstimateRequest& asked, const Strategy& wanted) : Job
 
 /// A pipeline's last stage holds its own copy of a tied embedding, behind its own tensors.
 StateList NativeJob::head_state() {
-  head_weights_ = model.weights.after;
+  head_weights_ = weights_.after;
   StateList state = model.after;
   const auto own = std::find_if(head_weights_.begin(), head_weights_.end(),
                                 [](const WeightTensor& t) { return t.role == WeightRole::Head; });
@@ -38,20 +39,20 @@ StateList NativeJob::head_state() {
     state.push_back(t);
   }
   head_matrix_ = {head_unit(), narrow<std::uint16_t>(head_weights_.size())};
-  head_weights_.insert(head_weights_.end(), model.weights.before.begin(), model.weights.before.end());
+  head_weights_.insert(head_weights_.end(), weights_.before.begin(), weights_.before.end());
   return state;
 }
 
 const std::vector<WeightTensor>& NativeJob::weights_of(std::uint16_t unit) const {
-  if (unit == 0) return model.weights.before;
+  if (unit == 0) return weights_.before;
   if (unit == head_unit()) return head_weights_;
-  return model.weights.layer(unit - 1).tensors;
+  return weights_.layer(unit - 1).tensors;
 }
 
 std::string NativeJob::tensor_name(std::uint16_t unit, std::uint16_t tensor) const {
   const WeightTensor& t = weights_of(unit)[tensor];
   if (unit == 0 || unit == head_unit()) return t.name;
-  const LayerKind& kind = model.weights.layer(unit - 1);
+  const LayerKind& kind = weights_.layer(unit - 1);
   return fmt::format(fmt::runtime(kind.prefix), unit - 1 - kind.offset) + t.name;
 }
 
@@ -64,6 +65,7 @@ RankPlace place_of(std::int64_t rank, const Mesh& mesh) {
   const Domain state;
   return {.rank = rank,
           .stage = rank / mesh.ranks_per_stage(),
+          .layer_part = mesh.place(rank, Axis::Tp),
           .batch = mesh.batch_replica(rank),
           .copy = mesh.place(rank, state.replicate),
           .shard = mesh.place(rank, state.shard)};
@@ -161,14 +163,20 @@ std::vector<Lack> of_dtypes(const Recipe& r, const DtypePolicy& n) {
 }
 
 std::vector<Lack> of_strategy(const ModelSpec& m, const Recipe& r, const Strategy& s) {
-  return {{s.wrap == WrapPolicy::Size, "--wrap", "wrapping by size (layers)"},
-          {s.mesh.num_stages() > 1 && m.tie_word_embeddings && !r.is_adapter(), "--strategy mp",
-           "full fine-tuning of a tied head over pipeline stages: its two ends are one tensor"},
-          {r.offload.params != OffloadTarget::None && r.offload.optimizer == OffloadTarget::None &&
-               s.engine == ShardingEngine::Zero,
-           "--offload params", "optimizer on the device that steps weights of the host (params,optimizer)"},
-          {r.offload.params != OffloadTarget::None && s.mesh.shard_ways() == 1, "--offload params",
-           "offload of weights that are not sharded over two GPUs or more"}};
+  return {
+      {s.wrap == WrapPolicy::Size, "--wrap", "wrapping by size (layers)"},
+      {s.mesh.num_stages() > 1 && m.tie_word_embeddings && !r.is_adapter(), lays_stages(s.name) ? "--strategy" : "--pp",
+       "full fine-tuning of a tied head over pipeline stages: its two ends are one tensor"},
+      {s.mesh.ways(Axis::Tp) > 1 && m.vocab_size % s.mesh.ways(Axis::Tp) != 0, "--tp",
+       fmt::format("vocabulary of {} that tp {} does not divide", m.vocab_size, s.mesh.ways(Axis::Tp))},
+      {s.mesh.ways(Axis::Tp) > 1 &&
+           (r.offload.optimizer != OffloadTarget::None || r.offload.params != OffloadTarget::None),
+       "--offload", "offload of optimizer or weights beside tp"},
+      {r.offload.params != OffloadTarget::None && r.offload.optimizer == OffloadTarget::None &&
+           s.engine == ShardingEngine::Zero,
+       "--offload params", "optimizer on the device that steps weights of the host (params,optimizer)"},
+      {r.offload.params != OffloadTarget::None && s.mesh.shard_ways() == 1, "--offload params",
+       "offload of weights that are not sharded over two GPUs or more"}};
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ class NativeJob : public Job {
   const StepProgram& program() const { return program_; }
   std::uint16_t head_unit() const { return narrow<std::uint16_t>(model.num_layers() + 1); }
 
-  /// The weights of a unit (0 embedding, 1 + layer, head), their layout, and their full names in the checkpoint.
+  /// The weights of a unit (0 embedding, 1 + layer, head), whole; the layout of what a rank has of them, and their full
+  /// names in the checkpoint.
   const std::vector<WeightTensor>& weights_of(std::uint16_t unit) const;
   const UnitLayout& layout_of(std::uint16_t unit) const { return layouts_[unit]; }
   std::string tensor_name(std::uint16_t unit, std::uint16_t tensor) const;
@@ -43,15 +44,19 @@ class NativeJob : public Job {
 
  private:
   StateList head_state();
+  ModelWeights weights_;
   std::vector<WeightTensor> head_weights_;
   Place head_matrix_;
   StepProgram program_;
   std::vector<UnitLayout> layouts_;
 };
 
-/// A rank's place in the mesh: which stage, which part of the batch, which copy of the state, which part of that.
+/// A rank's place in the mesh: which stage, which part of each layer, which part of the batch, which copy of the state,
+/// which part of that.
 struct RankPlace {
-  std::int64_t rank{}, stage{}, batch{}, copy{}, shard{};
+  std::int64_t rank{}, stage{}, layer_part{}, batch{}, copy{}, shard{};
+  /// One rank of those that have the same tokens.
+  bool counts_tokens() const { return stage == 0 && layer_part == 0; }
 };
 RankPlace place_of(std::int64_t rank, const Mesh& mesh);
 

@@ -48,7 +48,7 @@ class Tracer {
         alive_[id(o)] = begin(b.bytes, b.category, b.space);
       }
     StepTask task{.instruction = at.index(), .micro_batch = at.micro_batch(), .operands = {}, .locals = {}};
-    if (i.op == OpCode::Call) call(i, task);
+    if (runs_block(i)) call(i, task);
     for (const Operand o : operands) task.operands.push_back(is_callees(o) ? task.locals[slot(o)] : piece(id(o)));
     if (i.op != OpCode::Release) trace_.tasks.push_back(std::move(task));
     for (const Operand o : operands)

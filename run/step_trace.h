@@ -22,7 +22,7 @@ struct StepTask {
   std::uint32_t instruction{};
   std::uint32_t micro_batch{};
   std::vector<Piece> operands;  // as the instruction's
-  std::vector<Piece> locals;    // of a Call, by LocalId; slots too
+  std::vector<Piece> locals;    // of what runs a block, by LocalId; slots too
 };
 
 struct StepTrace {

@@ -8,14 +8,17 @@ namespace {
 /// A block has a row.
 template <class Y, class T>
 __global__ void __launch_bounds__(kRowThreads)
-    embed_kernel(Y* y, const T* table, const std::int32_t* ids, std::int64_t hidden, bool is_aligned) {
+    embed_kernel(Y* y, const T* table, const std::int32_t* ids, std::int64_t hidden, std::int64_t first,
+                 std::int64_t held, bool is_aligned) {
   Y* const to = y + std::int64_t(blockIdx.x) * hidden;
-  const T* const from = table + ids[blockIdx.x] * hidden;
+  const std::int64_t row = ids[blockIdx.x] - first;
+  const bool is_held = row >= 0 && row < held;
+  const T* const from = table + (is_held ? row : 0) * hidden;
   for (std::int64_t at = threadIdx.x * kEight; at < hidden; at += kRowThreads * kEight) {
     const int size = size_at(at, hidden);
     const bool is_whole = is_aligned && size == kEight;
-    float x[kEight];
-    load(x, from + at, size, is_whole);
+    float x[kEight] = {};
+    if (is_held) load(x, from + at, size, is_whole);
     store(to + at, x, size, is_whole);
   }
 }
@@ -68,19 +71,20 @@ __device__ void find_same(SameId& same, const std::int32_t* ids, int rows, bool 
 /// order; the blocks of the others have nothing to do.
 template <class G, class T>
 __global__ void __launch_bounds__(kRowThreads)
-    embed_backward_kernel(G* gradient, const T* dy, const std::int32_t* ids, int rows, std::int64_t hidden, int pieces,
-                          bool is_aligned, bool are_ids_aligned) {
+    embed_backward_kernel(G* gradient, const T* dy, const std::int32_t* ids, int rows, std::int64_t hidden,
+                          std::int64_t first, std::int64_t held, int pieces, bool is_aligned, bool are_ids_aligned) {
   constexpr int kInFlight = 4;  // rows whose elements are on their way at once
   __shared__ SameId same;
   const int own_row = int(blockIdx.x) / pieces;
   const std::int32_t id = ids[own_row];
+  if (id < first || id - first >= held) return;
   find_same(same, ids, rows, are_ids_aligned, id);
   if (same.from(0) != own_row) return;
   const std::int64_t at = std::int64_t(int(blockIdx.x) % pieces) * kColumnsPerBlock + threadIdx.x * kEight;
   if (at >= hidden) return;
   const int size = size_at(at, hidden);
   const bool is_whole = is_aligned && size == kEight;
-  G* const to = gradient + id * hidden + at;
+  G* const to = gradient + (id - first) * hidden + at;
   float sum[kEight] = {};
   load(sum, to, size, is_whole);
   for (int row = own_row; row < kRowsAtOnce;) {
@@ -103,9 +107,10 @@ __global__ void __launch_bounds__(kRowThreads)
 cudaError_t launch(const kernels::Embed& k, LaunchStream& on) {
   if (k.rows == 0 || k.hidden == 0) return cudaSuccess;
   return typed(
-      [rows = k.rows, hidden = k.hidden, ids = k.ids, stream = on.native](auto* y, auto* table) {
+      [rows = k.rows, hidden = k.hidden, ids = k.ids, first = k.first, held = k.held, stream = on.native](auto* y,
+                                                                                                          auto* table) {
         const bool is_aligned = are_aligned(y, table) && hidden % kEight == 0;
-        embed_kernel<<<unsigned(rows), kRowThreads, 0, stream>>>(y, table, ids, hidden, is_aligned);
+        embed_kernel<<<unsigned(rows), kRowThreads, 0, stream>>>(y, table, ids, hidden, first, held, is_aligned);
         return cudaGetLastError();
       },
       k.y, k.table);
@@ -115,7 +120,8 @@ cudaError_t launch(const kernels::Embed& k, LaunchStream& on) {
 cudaError_t launch(const kernels::EmbedBackward& k, LaunchStream& on) {
   if (k.rows == 0 || k.hidden == 0) return cudaSuccess;
   return typed(
-      [rows = k.rows, hidden = k.hidden, ids = k.ids, stream = on.native](auto* gradient, auto* dy) {
+      [rows = k.rows, hidden = k.hidden, ids = k.ids, low = k.first, held = k.held, stream = on.native](auto* gradient,
+                                                                                                        auto* dy) {
         const bool is_aligned = are_aligned(gradient, dy) && hidden % kEight == 0;
         const bool are_ids_aligned = are_aligned(ids);
         const int pieces = int((hidden + kColumnsPerBlock - 1) / kColumnsPerBlock);
@@ -123,7 +129,7 @@ cudaError_t launch(const kernels::EmbedBackward& k, LaunchStream& on) {
           const int some = rows - begin < kRowsAtOnce ? int(rows - begin) : kRowsAtOnce;
           const auto* const first = dy + begin * hidden;
           embed_backward_kernel<<<unsigned(some * pieces), kRowThreads, 0, stream>>>(
-              gradient, first, ids + begin, some, hidden, pieces, is_aligned, are_ids_aligned);
+              gradient, first, ids + begin, some, hidden, low, held, pieces, is_aligned, are_ids_aligned);
           if (const cudaError_t status = cudaGetLastError(); status != cudaSuccess) return status;
         }
         return cudaSuccess;

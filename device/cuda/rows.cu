@@ -80,6 +80,48 @@ __global__ void __launch_bounds__(kRowThreads)
   }
 }
 
+/// The largest logit of a row, or the sum of exp(logit - largest) where that is known.
+template <class T>
+__global__ void __launch_bounds__(kRowThreads)
+    row_log_sum_kernel(float* out, const T* logits, const float* largest, std::int64_t vocab, bool is_aligned) {
+  const LogSum all = row_log_sum(logits + std::int64_t(blockIdx.x) * vocab, vocab, is_aligned);
+  if (threadIdx.x == 0) out[blockIdx.x] = largest ? all.sum * __expf(all.largest - largest[blockIdx.x]) : all.largest;
+}
+
+template <class T>
+__global__ void __launch_bounds__(kRowThreads)
+    label_logit_kernel(float* right, const T* logits, const std::int32_t* labels, std::int64_t rows, std::int64_t vocab,
+                       std::int64_t first) {
+  const std::int64_t row = std::int64_t(blockIdx.x) * kRowThreads + threadIdx.x;
+  if (row >= rows) return;
+  const std::int64_t at = labels[row] - first;
+  right[row] = at >= 0 && at < vocab ? to_float(logits[row * vocab + at]) : 0.0F;
+}
+
+/// What a row lacks of the whole vocabulary is in the three sums.
+template <class T>
+__global__ void __launch_bounds__(kRowThreads)
+    shared_cross_entropy_kernel(T* logits, const float* largest, const float* right, const float* sum,
+                                const std::int32_t* labels, float* losses, std::int64_t vocab, std::int64_t first,
+                                std::int64_t whole, const float* scale_at, bool is_aligned) {
+  T* const row = logits + std::int64_t(blockIdx.x) * vocab;
+  const std::int32_t label = labels[blockIdx.x];
+  const bool is_ignored = label == kIgnoredLabel, is_known = label >= 0 && label < whole;
+  const float scale = *scale_at, top = largest[blockIdx.x], all = sum[blockIdx.x];
+  if (threadIdx.x == 0) losses[blockIdx.x] = is_ignored ? 0.0F : is_known ? logf(all) + (top - right[blockIdx.x]) : NAN;
+  const float factor = is_ignored ? 0.0F : scale / all;
+  for (std::int64_t at = threadIdx.x * kEight; at < vocab; at += kRowThreads * kEight) {
+    const int size = size_at(at, vocab);
+    const bool is_whole = is_aligned && size == kEight;
+    float x[kEight] = {};
+    if (!is_ignored) load(x, row + at, size, is_whole);
+#pragma unroll
+    for (int i = 0; i < kEight; ++i)
+      x[i] = is_ignored ? 0.0F : __expf(x[i] - top) * factor - (at + i == label - first ? scale : 0.0F);
+    store(row + at, x, size, is_whole);
+  }
+}
+
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
     softmax_kernel(T* scores, std::int64_t queries, std::int64_t keys, bool is_causal, bool is_aligned) {
@@ -108,6 +150,46 @@ cudaError_t launch(const kernels::CrossEntropy& k, LaunchStream& on) {
     const bool is_aligned = are_aligned(logits) && k.vocab % kEight == 0;
     cross_entropy_kernel<<<unsigned(k.rows), kRowThreads, 0, stream>>>(logits, k.labels, k.losses, k.vocab, k.scale,
                                                                        is_aligned);
+    return cudaGetLastError();
+  });
+}
+
+static cudaError_t launch_log_sum(float* out, ConstNumbers numbers, const float* largest, std::int64_t rows,
+                                  std::int64_t vocab, cudaStream_t stream) {
+  if (rows == 0 || vocab == 0) return cudaSuccess;
+  return with_type(numbers.dtype, [=]<class T>(T*) {
+    const T* const logits = static_cast<const T*>(numbers.data);
+    const bool is_aligned = are_aligned(logits) && vocab % kEight == 0;
+    row_log_sum_kernel<<<unsigned(rows), kRowThreads, 0, stream>>>(out, logits, largest, vocab, is_aligned);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t launch(const kernels::LargestLogit& k, LaunchStream& on) {
+  return launch_log_sum(k.largest, k.logits, nullptr, k.rows, k.vocab, on.native);
+}
+
+cudaError_t launch(const kernels::SumOfExponentials& k, LaunchStream& on) {
+  return launch_log_sum(k.sum, k.logits, k.largest, k.rows, k.vocab, on.native);
+}
+
+cudaError_t launch(const kernels::LabelLogit& k, LaunchStream& on) {
+  if (k.rows == 0) return cudaSuccess;
+  return with_type(k.logits.dtype, [k, stream = on.native]<class T>(T*) {
+    const auto blocks = unsigned((k.rows + kRowThreads - 1) / kRowThreads);
+    label_logit_kernel<<<blocks, kRowThreads, 0, stream>>>(k.right, static_cast<const T*>(k.logits.data), k.labels,
+                                                           k.rows, k.vocab, k.first);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t launch(const kernels::SharedCrossEntropy& k, LaunchStream& on) {
+  if (k.rows == 0 || k.vocab == 0) return cudaSuccess;
+  return with_type(k.logits.dtype, [k, stream = on.native]<class T>(T*) {
+    T* const logits = static_cast<T*>(k.logits.data);
+    const bool is_aligned = are_aligned(logits) && k.vocab % kEight == 0;
+    shared_cross_entropy_kernel<<<unsigned(k.rows), kRowThreads, 0, stream>>>(
+        logits, k.largest, k.right, k.sum, k.labels, k.losses, k.vocab, k.first, k.whole, k.scale, is_aligned);
     return cudaGetLastError();
   });
 }

@@ -167,6 +167,12 @@ class MpiCommunicator final : public Communicator {
                 "MPI_Allreduce");
     });
   }
+  void all_reduce_max(float* data, std::int64_t count, Stream& stream) override {
+    stream.run_on_host([=, this] {
+      wait_before_collective();
+      check_mpi(MPI_Allreduce(MPI_IN_PLACE, data, mpi_count(count), MPI_FLOAT, MPI_MAX, comm_), "MPI_Allreduce");
+    });
+  }
   void all_gather(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override {
     stream.run_on_host([=, this] {
       wait_before_collective();

@@ -63,6 +63,10 @@ void NcclCommunicator::all_reduce(const void* send, void* receive, std::int64_t 
         "all-reduce");
 }
 
+void NcclCommunicator::all_reduce_max(float* data, std::int64_t count, Stream& stream) {
+  check(ncclAllReduce(data, data, std::size_t(count), ncclFloat32, ncclMax, comm_->get(), on(stream)), "all-reduce");
+}
+
 void NcclCommunicator::all_gather(const void* send, void* receive, std::int64_t count_per_rank, Dtype dtype,
                                   Stream& stream) {
   check(ncclAllGather(send, receive, num_bytes(count_per_rank, dtype), kMoved, comm_->get(), on(stream)), "all-gather");

@@ -23,6 +23,7 @@ class NcclCommunicator final : public Communicator {
   std::string library() const override { return "NCCL " + version_text(); }
 
   void all_reduce(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override;
+  void all_reduce_max(float* data, std::int64_t count, Stream& stream) override;
   void all_gather(const void* send, void* receive, std::int64_t count_per_rank, Dtype dtype, Stream& stream) override;
   void reduce_scatter(const void* send, void* receive, std::int64_t count_per_rank, Dtype dtype,
                       Stream& stream) override;

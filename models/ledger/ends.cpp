@@ -183,18 +183,25 @@ LocalId cap_logits(Tape& t, LocalId logits) {
   return capped;
 }
 
-void sum_over_vocabulary(Tape& t, LocalId logits) {
-  if (t.c.model.split.ways == 1) return;
-  const LocalId sums = logits_tensor(t, "sums over the vocabulary", t.tokens(), Dtype::F32);
-  loss_op(t, {logits}, {sums}, double(t.at(logits).bytes().count));
-  for (int k = 0; k < 3; ++k) t.exchange(Exchange::AllReduce, sums, sums);
+SharedSums sum_over_vocabulary(Tape& t, LocalId logits) {
+  if (t.c.model.split.ways == 1) return {};
+  const auto numbers = [&](const char* name) { return logits_tensor(t, name, t.tokens(), Dtype::F32); };
+  const SharedSums sums{numbers("largest logit"), numbers("label's logit"), numbers("sum of exponentials")};
+  t.memory_op(OpKind::LargestLogit, {logits}, {sums.largest}, double(t.at(logits).bytes().count));
+  t.exchange(Exchange::AllReduce, sums.largest, sums.largest).is_maximum = true;
+  const double own = double(t.at(sums.label).bytes().count);
+  t.memory_op(OpKind::LabelLogit, {logits}, {sums.label}, 2 * own);
+  t.exchange(Exchange::AllReduce, sums.label, sums.label);
+  t.memory_op(OpKind::SumOfExponentials, {logits, sums.largest}, {sums.exponentials}, 2 * own);
+  t.exchange(Exchange::AllReduce, sums.exponentials, sums.exponentials);
+  return sums;
 }
 
 namespace {
 
 /// One kernel whose gradient overwrites the logits in their dtype.
-LocalId overwriting_loss(Tape& t, LocalId logits) {
-  loss_op(t, {logits}, {logits}, 3 * double(t.at(logits).bytes().count));
+LocalId overwriting_loss(Tape& t, LocalId logits, const SharedSums& sums) {
+  loss_op(t, {logits, sums.largest, sums.label, sums.exponentials}, {logits}, 3 * double(t.at(logits).bytes().count));
   return logits;
 }
 
@@ -204,8 +211,8 @@ void materialised(Tape& t, LocalId x) {
   const ColumnInput in = enter_columns(t, x, head.is_trained);
   const LocalId logits = cap_logits(t, linear(t, in.value, head, LocalKind::Logits, in.again));
   leave_columns(t, x, in);
-  sum_over_vocabulary(t, logits);
-  const LocalId dlogits = t.c.framework.loss.overwrites_logits     ? overwriting_loss(t, logits)
+  const SharedSums sums = sum_over_vocabulary(t, logits);
+  const LocalId dlogits = t.c.framework.loss.overwrites_logits     ? overwriting_loss(t, logits, sums)
                           : t.c.recipe.loss == LossKernel::InPlace ? in_place_loss(t, logits)
                                                                    : plain_loss(t, logits);
   t.set_grad(logits, dlogits);

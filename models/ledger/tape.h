@@ -166,9 +166,13 @@ LocalId gated_branch(Tape& tape, LocalId x);
 LocalId layer_embedding(Tape& tape, LocalId x);
 /// Gemma 2's cap * tanh(logits / cap), where the model has it.
 LocalId cap_logits(Tape& tape, LocalId logits);
-/// Ranks that share the vocabulary sum three numbers per token: the largest logit, the label's, and the sum of
-/// exponentials. Source: NVIDIA/Megatron-LM megatron/core/tensor_parallel/cross_entropy.py.
-void sum_over_vocabulary(Tape& tape, LocalId logits);
+/// Numbers of each token that ranks which share the vocabulary know together; none of it where they do not.
+struct SharedSums {
+  LocalId largest = kNoLocal, label = kNoLocal, exponentials = kNoLocal;
+};
+/// They exchange three numbers per token: the largest logit, the label's, and the sum of exponentials. Source:
+/// NVIDIA/Megatron-LM megatron/core/tensor_parallel/cross_entropy.py.
+SharedSums sum_over_vocabulary(Tape& tape, LocalId logits);
 /// The head's product and what a method that compares answers makes of it: log-probs of the labels. Splits forward
 /// and backward: passes of other models stand between them.
 void log_probs(Tape& tape, LocalId x);

@@ -386,6 +386,9 @@ class FakeCommunicator : public Communicator {
   void all_reduce(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override {
     run(stream, bytes_of(count, dtype), send, receive, [=, this] { sum(receive, 0, count, dtype); });
   }
+  void all_reduce_max(float* data, std::int64_t count, Stream& stream) override {
+    run(stream, bytes_of(count, Dtype::F32), data, data, [] { throw BugError("maxima are not measured"); });
+  }
   void all_gather(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& stream) override {
     run(stream, bytes_of(count * size(), dtype), send, receive, [=, this] {
       const std::size_t part = std::size_t(bytes_of(count, dtype).count);

@@ -123,6 +123,85 @@ TEST_CASE("cross-entropy gives the loss and, in place, its gradient; ignored row
     }
 }
 
+TEST_CASE("cross-entropy over two parts of a vocabulary gives what the whole gives" * needs_cpu()) {
+  Cpu cpu;
+  const std::int64_t rows = 9, vocab = 66, part = vocab / 2;
+  const float scale = 0.5F;
+  for (const Dtype dtype : kStored) {
+    CAPTURE(to_string(dtype));
+    const Buffer whole = cpu.random(rows * vocab, dtype, 1, -20, 20), losses = cpu.zeros(rows, Dtype::F32);
+    const std::array<Buffer, 2> parts{cpu.zeros(rows * part, dtype), cpu.zeros(rows * part, dtype)};
+    const std::int64_t bytes = part * size_of(dtype);
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t p = 0; p < 2; ++p)
+        std::memcpy(parts[std::size_t(p)].as<char>() + r * bytes, whole.as<char>() + (2 * r + p) * bytes,
+                    std::size_t(bytes));
+    std::vector<std::int32_t> labels;
+    for (std::int64_t r = 0; r < rows; ++r)
+      labels.push_back(r == 4 ? -100 : std::int32_t(r == 5 ? vocab : r * 23 % vocab));
+    cpu.run(kernels::CrossEntropy{{whole.data(), dtype}, labels.data(), losses.as<float>(), rows, vocab, &scale});
+
+    const auto count = std::size_t(rows);
+    std::vector<float> largest(count, -1e30F), right(count), sum(count), own(count);
+    const auto exchange = [&](std::vector<float>& all, auto kernel_of, auto merge) {
+      for (std::int64_t p = 0; p < 2; ++p) {
+        cpu.run(kernel_of(ConstNumbers{parts[std::size_t(p)].data(), dtype}, p * part));
+        cpu.stream->synchronise();
+        for (std::size_t r = 0; r < all.size(); ++r) all[r] = merge(all[r], own[r]);
+      }
+    };
+    const auto add = [](float a, float b) { return a + b; };
+    exchange(
+        largest,
+        [&](ConstNumbers x, std::int64_t) {
+          return kernels::LargestLogit{own.data(), x, rows, part};
+        },
+        [](float a, float b) { return std::max(a, b); });
+    exchange(
+        right,
+        [&](ConstNumbers x, std::int64_t first) {
+          return kernels::LabelLogit{own.data(), x, labels.data(), rows, part, first};
+        },
+        add);
+    exchange(
+        sum,
+        [&](ConstNumbers x, std::int64_t) {
+          return kernels::SumOfExponentials{own.data(), x, largest.data(), rows, part};
+        },
+        add);
+    for (std::int64_t p = 0; p < 2; ++p) {
+      const Buffer shared = cpu.zeros(rows, Dtype::F32);
+      cpu.run(kernels::SharedCrossEntropy{.logits = {parts[std::size_t(p)].data(), dtype},
+                                          .largest = largest.data(),
+                                          .right = right.data(),
+                                          .sum = sum.data(),
+                                          .labels = labels.data(),
+                                          .losses = shared.as<float>(),
+                                          .rows = rows,
+                                          .vocab = part,
+                                          .first = p * part,
+                                          .whole = vocab,
+                                          .scale = &scale});
+      cpu.stream->synchronise();
+      for (std::int64_t r = 0; r < rows; ++r) {
+        CAPTURE(r);
+        const float expected = losses.as<float>()[r], got = shared.as<float>()[r];
+        CHECK(std::isnan(got) == std::isnan(expected));
+        if (r != 5) CHECK(got == doctest::Approx(expected).epsilon(1e-5));
+      }
+    }
+    const std::vector<double> expected = doubles(whole, dtype);
+    for (std::int64_t p = 0; p < 2; ++p) {
+      const std::vector<double> got = doubles(parts[std::size_t(p)], dtype);
+      std::vector<double> of_part;
+      for (std::int64_t r = 0; r < rows; ++r)
+        of_part.insert(of_part.end(), expected.begin() + r * vocab + p * part,
+                       expected.begin() + r * vocab + (p + 1) * part);
+      CHECK(worst_error(got, of_part, 1e-3) < rounding(dtype) + 1e-4);
+    }
+  }
+}
+
 TEST_CASE("cross-entropy of a NaN, and of a label outside the vocabulary, is NaN; rows beside it are as they were" *
           needs_cpu()) {
   Cpu cpu;

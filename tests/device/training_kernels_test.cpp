@@ -104,6 +104,20 @@ TEST_CASE("training: an embedding copies rows, and its backward adds up those of
         cpu.stream->synchronise();
         CHECK(worst_error(y.values(), copied, 0.01) <= (dtype == other ? 0 : rounding(dtype)));
         CHECK(worst_error(gradient.values(), expected, 0.1) < 1e-5);
+
+        // a table of the ids 4 to 14
+        expected = gradient.values();
+        for (std::int64_t r = 0; r < rows; ++r)
+          for (std::int64_t i = 0; i < hidden; ++i) {
+            const std::int64_t at = ids[std::size_t(r)] - 4, to = r * hidden + i;
+            copied[std::size_t(to)] = at < 0 ? 0 : rows_of[std::size_t(at * hidden + i)];
+            if (at >= 0) expected[std::size_t(at * hidden + i)] += added[std::size_t(to)];
+          }
+        cpu.run(kernels::Embed{y, table, ids.data(), rows, hidden, 4, vocab});
+        cpu.run(kernels::EmbedBackward{gradient, dy, ids.data(), rows, hidden, 4, vocab});
+        cpu.stream->synchronise();
+        CHECK(worst_error(y.values(), copied, 0.01) <= (dtype == other ? 0 : rounding(dtype)));
+        CHECK(worst_error(gradient.values(), expected, 0.1) < 1e-5);
       }
 }
 

@@ -49,6 +49,7 @@ class PretendCommunicator final : public Communicator {
   void all_reduce(const void* from, void* to, std::int64_t count, Dtype dtype, Stream& s) override {
     s.run_on_host([=, this] { sum(static_cast<const float*>(from), static_cast<float*>(to), 0, count, count, dtype); });
   }
+  void all_reduce_max(float*, std::int64_t, Stream&) override { throw BugError("maxima are not pretended"); }
   void reduce_scatter(const void* from, void* to, std::int64_t count, Dtype dtype, Stream& s) override {
     s.run_on_host([=, this] {
       sum(static_cast<const float*>(from), static_cast<float*>(to), rank_ * count, count, count * size_, dtype);

@@ -127,6 +127,7 @@ class GuardedCommunicator final : public Communicator {
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   std::string library() const override { return inner_->library(); }
+  void all_reduce_max(float* data, std::int64_t n, Stream& s) override { inner_->all_reduce_max(own(data), n, s); }
   void all_reduce(const void* from, void* to, std::int64_t n, Dtype dtype, Stream& s) override {
     inner_->all_reduce(own(from), own(to), n, dtype, s);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "models/framework.h"
@@ -18,6 +19,14 @@ inline ModelSpec odd_llama(std::int64_t layers = 3) {
   return m;
 }
 
+/// One that ranks can share: 8 heads of 6 behind products of their own width, 4 key/value heads, f = 52, V = 104.
+inline ModelSpec even_llama(std::int64_t layers) {
+  ModelSpec m = odd_llama(layers);
+  m.num_attention_heads = 8, m.num_key_value_heads = 4;
+  m.intermediate_size = 52, m.vocab_size = 104;
+  return m;
+}
+
 /// What a test varies; the rest is the same for all.
 struct NativeCase {
   std::string strategy = "single";
@@ -31,12 +40,17 @@ struct NativeCase {
   ModelSpec model = odd_llama();
   Offload offload{};
   bool double_quant = true;  // of NF4
+  std::int64_t pp = 1, virtual_stages = 1, tp = 1;
+  bool splits_sequence = false;
+  std::optional<Schedule> schedule{};
 
   std::string name() const {
     constexpr std::array kMethods{"full", "lora", "qlora"};
     return strategy + " of " + std::to_string(ranks) + ", " + kMethods[std::size_t(method)] + ", accumulation " +
            std::to_string(grad_accum) + ", checkpointing " + std::to_string(int(checkpointing)) + ", precision " +
            std::to_string(int(precision)) + ", " + optimizer +
+           (tp > 1 ? ", tp " + std::to_string(tp) + (splits_sequence ? " along the sequence" : "") : "") +
+           (pp > 1 ? ", pp " + std::to_string(pp) + " of " + std::to_string(virtual_stages) + " chunks" : "") +
            (offload.params != OffloadTarget::None ? ", offloads all"
             : offload.any()                       ? ", offloads"
                                                   : "");
@@ -66,6 +80,8 @@ inline EstimateRequest request_of(const NativeCase& c) {
   request.cluster.gpus.change_each([](GpuSpec& gpu) { gpu.is_cpu = true; });
   if (c.strategy == "hsdp") request.options.shard_size = c.ranks / 2;
   request.options = options_for(request);
+  request.options.tp = c.tp, request.options.splits_sequence = c.splits_sequence;
+  request.options.pp = c.pp, request.options.virtual_stages = c.virtual_stages, request.options.schedule = c.schedule;
   request.profile = std::make_shared<const Profile>();  // the catalogue has none of this GPU; the executor needs none
   return request;
 }

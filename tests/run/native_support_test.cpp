@@ -48,6 +48,14 @@ const std::vector<Refusal> kRefusals{
     {"dropout in the model", [](Asked& a) { a.model.mlp_dropout = 0.1; }},
     {"vision tower", [](Asked& a) { a.model.vision.hidden_size = 64, a.model.vision.num_layers = 2; }},
     {"quantised checkpoint", [](Asked& a) { a.model.checkpoint.method = "gptq"; }},
+    {"vocabulary of 101 that tp 2 does not divide",
+     [](Asked& a) { a.strategy = strategy_of({.ranks = 2, .model = even_llama(2), .tp = 2}); }},
+    {"offload of optimizer or weights beside tp",
+     [](Asked& a) {
+       a.model = even_llama(2);
+       a.strategy = strategy_of({.ranks = 2, .model = a.model, .tp = 2});
+       a.recipe.offload.optimizer = OffloadTarget::Cpu;
+     }},
     {"training of some parameters alone", [](Asked& a) { a.recipe.trained = {"lm_head"}; }},
     {"fake quantisers", [](Asked& a) { a.recipe.qat = Qat::Int4; }},
     {"experts as linears", [](Asked& a) { adapter(a), a.recipe.lora.linear_experts = true; }},

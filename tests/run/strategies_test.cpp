@@ -12,11 +12,13 @@ namespace {
 
 /// The same sequences per micro-batch of all ranks, however many share them: a pipeline's stages see all.
 NativeCase shared(NativeCase c, std::int64_t batch) {
-  c.micro_batch = c.strategy == "mp" ? batch : batch / c.ranks;
+  c.micro_batch = c.strategy == "mp" ? batch : batch * c.pp * c.tp / c.ranks;
   return c;
 }
 NativeCase alone(NativeCase c, std::int64_t batch) {
-  c.strategy = "single", c.ranks = 1;
+  c.strategy = "single", c.ranks = c.pp = c.virtual_stages = c.tp = 1;
+  c.splits_sequence = false;
+  c.schedule.reset();
   return shared(c, batch);
 }
 
@@ -88,6 +90,77 @@ TEST_CASE("… with accumulation, where the gradients of several micro-batches a
 
 TEST_CASE("… with every layer's activations recomputed" * needs_cpu()) {
   compare_all(cpu_backend(), 1e-5, kSomeSteps, [](NativeCase& c) { c.checkpointing = Checkpointing::Full; });
+}
+
+/// A way to divide a model between ranks, and what stands beside it.
+struct Way {
+  std::string strategy;
+  std::int64_t ranks = 2, tp = 1, pp = 1, chunks = 1;
+  std::optional<Schedule> schedule{};
+  bool splits_sequence = false;
+  Checkpointing checkpointing = Checkpointing::None;
+};
+
+/// Each way and method on these ranks with `change`, against one rank; each rank's memory as predicted.
+template <class Change>
+void compare_ways(const std::vector<Way>& ways, const std::vector<Method>& methods, std::int64_t batch, Change change) {
+  const ScratchFolder scratch;
+  for (const Method method : methods) {
+    NativeCase base{.method = method, .grad_accum = 4};
+    change(base);
+    TrainingOptions options = uneven_lines(scratch, kSomeSteps);
+    options.data->vocab_size = base.model.vocab_size;
+    const ThreadRun one = train_on_threads(alone(base, batch), options, cpu_backend());
+    const auto norms = [](const ThreadRun& run) {
+      std::vector<double> out;
+      for (const StepMetrics& m : run.ranks.front().outcome.steps) out.push_back(m.grad_norm);
+      return out;
+    };
+    for (const Way& way : ways) {
+      NativeCase c = base;
+      c.strategy = way.strategy, c.ranks = way.ranks, c.checkpointing = way.checkpointing;
+      c.tp = way.tp, c.splits_sequence = way.splits_sequence;
+      c.pp = way.pp, c.virtual_stages = way.chunks, c.schedule = way.schedule;
+      CAPTURE(c.name());
+      const ThreadRun run = train_on_threads(shared(c, batch), options, cpu_backend());
+      CHECK(worst_relative(run.losses(), one.losses()) < 1e-5);
+      CHECK(worst_relative(norms(run), norms(one)) < 1e-4);
+      for (const RankOutcome& rank : run.ranks) {
+        CHECK(rank.outcome.persistent == rank.predicted.resident);
+        CHECK(double(rank.counted_peak.count) <= 1.05 * double(rank.predicted.tensors.count));
+      }
+    }
+  }
+}
+
+TEST_CASE("a pipeline gives the loss curve of a single rank, under each schedule" * needs_cpu()) {
+  compare_ways({{.strategy = "single", .pp = 2, .schedule = Schedule::OneFOneB},
+                {.strategy = "single", .pp = 2, .schedule = Schedule::GPipe, .checkpointing = Checkpointing::Full},
+                {.strategy = "single", .pp = 2, .chunks = 2, .schedule = Schedule::Interleaved},
+                {.strategy = "single", .ranks = 4, .pp = 4, .checkpointing = Checkpointing::Full},
+                {.strategy = "ddp", .ranks = 4, .pp = 2, .chunks = 2, .checkpointing = Checkpointing::Full},
+                {.strategy = "zero1", .ranks = 4, .pp = 2},
+                {.strategy = "fsdp", .ranks = 4, .pp = 2, .chunks = 2},
+                {.strategy = "fsdp-grad-op", .ranks = 4, .pp = 2, .schedule = Schedule::GPipe}},
+               {kMethods.begin(), kMethods.end()}, 2, [](NativeCase& c) { c.model = odd_llama(4); });
+}
+
+TEST_CASE("ranks that share each layer give the loss curve of a single rank" * needs_cpu()) {
+  const std::vector<Way> ways{
+      {.strategy = "single", .tp = 2},
+      {.strategy = "single", .tp = 2, .splits_sequence = true},
+      {.strategy = "single", .ranks = 4, .tp = 4, .splits_sequence = true, .checkpointing = Checkpointing::Full},
+      {.strategy = "ddp", .ranks = 4, .tp = 2, .checkpointing = Checkpointing::Full},
+      {.strategy = "zero1", .ranks = 4, .tp = 2, .splits_sequence = true},
+      {.strategy = "fsdp", .ranks = 4, .tp = 2, .splits_sequence = true},
+      {.strategy = "single", .ranks = 4, .tp = 2, .pp = 2, .splits_sequence = true}};
+  const std::vector<Method> methods{Method::Full, Method::Lora};
+  compare_ways(ways, methods, 2, [](NativeCase& c) { c.model = even_llama(4); });
+  compare_ways({ways[0], ways[1]}, methods, 2, [](NativeCase& c) {
+    c.model = even_llama(2);
+    c.model.family = c.model.model_type = "qwen2";
+    c.model.tie_word_embeddings = c.model.has_qkv_bias = true;
+  });
 }
 
 TEST_CASE("… with a tied head and biases" * needs_cpu()) {

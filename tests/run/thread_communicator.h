@@ -95,6 +95,17 @@ class ThreadCommunicator final : public Communicator {
   void all_reduce(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& on) override {
     on.run_on_host([=, this] { sum(send, receive, 0, count, dtype); });
   }
+  void all_reduce_max(float* data, std::int64_t count, Stream& on) override {
+    on.run_on_host([=, this] {
+      meeting_->post(rank_, data);
+      std::vector<float> largest(data, data + count);
+      for (int r = 0; r < size(); ++r)
+        for (std::int64_t i = 0; i < count; ++i)
+          largest[std::size_t(i)] = std::max(largest[std::size_t(i)], static_cast<const float*>(meeting_->of(r))[i]);
+      meeting_->barrier();
+      std::copy(largest.begin(), largest.end(), data);
+    });
+  }
   void reduce_scatter(const void* send, void* receive, std::int64_t count, Dtype dtype, Stream& on) override {
     on.run_on_host([=, this] { sum(send, receive, rank_ * count, count, dtype); });
   }

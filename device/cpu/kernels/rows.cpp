@@ -69,6 +69,65 @@ void run(const kernels::CrossEntropy& k) {
   });
 }
 
+void run(const kernels::LargestLogit& k) {
+  const std::int64_t rows = k.rows, vocab = k.vocab;
+  float* const largest = k.largest;
+  with_type(k.logits.dtype, [=, logits = k.logits.data](auto type) {
+    auto* const values = static_cast<const decltype(type)*>(logits);
+#pragma omp parallel for schedule(static) if (rows * vocab > kAlone)
+    for (std::int64_t r = 0; r < rows; ++r) largest[r] = max_of(values + r * vocab, vocab);
+  });
+}
+
+void run(const kernels::LabelLogit& k) {
+  const std::int64_t rows = k.rows, vocab = k.vocab, first = k.first;
+  const std::int32_t* const labels = k.labels;
+  float* const right = k.right;
+  with_type(k.logits.dtype, [=, logits = k.logits.data](auto type) {
+    auto* const values = static_cast<const decltype(type)*>(logits);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const std::int64_t at = labels[r] - first;
+      right[r] = at >= 0 && at < vocab ? load(values[r * vocab + at]) : 0.0F;
+    }
+  });
+}
+
+void run(const kernels::SumOfExponentials& k) {
+  const std::int64_t rows = k.rows, vocab = k.vocab;
+  const float* const largest = k.largest;
+  float* const sum = k.sum;
+  with_type(k.logits.dtype, [=, logits = k.logits.data](auto type) {
+    auto* const values = static_cast<const decltype(type)*>(logits);
+#pragma omp parallel for schedule(static) if (rows * vocab > kAlone)
+    for (std::int64_t r = 0; r < rows; ++r) sum[r] = sum_of_exp(values + r * vocab, vocab, largest[r]);
+  });
+}
+
+void run(const kernels::SharedCrossEntropy& k) {
+  const std::int64_t rows = k.rows, vocab = k.vocab, first = k.first, whole = k.whole;
+  const std::int32_t* const labels = k.labels;
+  const float *const largest = k.largest, *const right = k.right, *const sum = k.sum;
+  float* const losses = k.losses;
+  const float scale = *k.scale;
+  with_type(k.logits.dtype, [=, logits = k.logits.data](auto type) {
+    auto* const values = static_cast<decltype(type)*>(logits);
+#pragma omp parallel for schedule(static) if (rows * vocab > kAlone)
+    for (std::int64_t r = 0; r < rows; ++r) {
+      auto* const row = values + r * vocab;
+      if (labels[r] == kIgnoredLabel) {
+        zero(row, vocab);
+        losses[r] = 0;
+        continue;
+      }
+      const std::int64_t at = labels[r] - first;
+      scaled_exp(row, vocab, largest[r], scale / sum[r]);
+      if (at >= 0 && at < vocab) store(row[at], (fast_exp(right[r] - largest[r]) / sum[r] - 1.0F) * scale);
+      const bool is_known = labels[r] >= 0 && labels[r] < whole;
+      losses[r] = is_known ? logf(sum[r]) + largest[r] - right[r] : std::numeric_limits<float>::quiet_NaN();
+    }
+  });
+}
+
 void run(const kernels::Softmax& k) {
   const std::int64_t queries = k.queries, keys = k.keys, rows = k.blocks * queries;
   const bool is_causal = k.is_causal;

@@ -41,25 +41,31 @@ GPUPLAN_INLINE void sum_columns(float* sums, const T* x, std::int64_t rows, std:
 
 void run(const kernels::Embed& k) {
   const std::int32_t* const ids = k.ids;
-  const std::int64_t rows = k.rows, hidden = k.hidden;
+  const std::int64_t rows = k.rows, hidden = k.hidden, first = k.first, held = k.held;
   typed(
       [=](auto* to, auto* from) {
 #pragma omp parallel for schedule(static) if (rows * hidden > kAlone)
-        for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t r = 0; r < rows; ++r) {
+          const std::int64_t at = ids[r] - first;
+          const bool is_held = at >= 0 && at < held;
+          const auto* const row = from + (is_held ? at : 0) * hidden;
 #pragma omp simd
-          for (std::int64_t i = 0; i < hidden; ++i) store(to[r * hidden + i], load(from[ids[r] * hidden + i]));
+          for (std::int64_t i = 0; i < hidden; ++i) store(to[r * hidden + i], is_held ? load(row[i]) : 0.0F);
+        }
       },
       k.y, k.table);
 }
 
 void run(const kernels::EmbedBackward& k) {
   const std::int32_t* const ids = k.ids;
-  const std::int64_t rows = k.rows, hidden = k.hidden;
+  const std::int64_t rows = k.rows, hidden = k.hidden, first = k.first, held = k.held;
   typed(
       [=](auto* to, auto* from) {
         by_columns(hidden, rows * hidden, [=](std::int64_t begin, std::int64_t count) GPUPLAN_INLINE_LAMBDA {
           for (std::int64_t r = 0; r < rows; ++r) {
-            auto* const row = to + ids[r] * hidden + begin;
+            const std::int64_t at = ids[r] - first;
+            if (at < 0 || at >= held) continue;
+            auto* const row = to + at * hidden + begin;
 #pragma omp simd
             for (std::int64_t i = 0; i < count; ++i) store(row[i], load(row[i]) + load(from[r * hidden + begin + i]));
           }

@@ -73,6 +73,77 @@ TEST_CASE("cross-entropy gives losses and replaces logits by gradients; ignored 
     }
 }
 
+TEST_CASE("cross-entropy over two parts of a vocabulary gives what the whole gives") {
+  Bench bench;
+  for (const Dtype dtype : kFloats)
+    for (const std::int64_t part : {1, 40, 257}) {
+      CAPTURE(part);
+      const std::int64_t vocab = 2 * part;
+      const std::vector<std::int32_t> labels{0, -100, std::int32_t(vocab - 1), std::int32_t(part)};
+      const auto rows = std::int64_t(labels.size());
+      const std::array<Tensor, 2> parts{bench.random(rows * part, dtype, -20, 20, 3, part % 2),
+                                        bench.random(rows * part, dtype, -20, 20, 4, part % 2)};
+      Doubles whole;
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (const Tensor& logits : parts) {
+          const Doubles values = bench.download(logits);
+          whole.insert(whole.end(), values.begin() + r * part, values.begin() + (r + 1) * part);
+        }
+      const auto [expected_losses, gradients] = naive_cross_entropy(whole, labels, 0.5);
+      const Tensor label = bench.upload_bytes(labels.data(), rows, Dtype::I32), scale = bench.upload({0.5}, Dtype::F32);
+      const auto* const ids = static_cast<const std::int32_t*>(label.data());
+      const Tensor own = bench.empty(rows, Dtype::F32);
+      auto* const to = static_cast<float*>(own.data());
+      const auto merged = [&](auto kernel_of, auto merge) {
+        Doubles all;
+        for (std::int64_t p = 0; p < 2; ++p) {
+          bench.run(kernel_of(ConstNumbers{parts[std::size_t(p)].data(), dtype}, p * part));
+          const Doubles some = bench.download(own);
+          for (std::size_t r = 0; r < some.size(); ++r)
+            if (p == 0)
+              all.push_back(some[r]);
+            else
+              all[r] = merge(all[r], some[r]);
+        }
+        return bench.upload(all, Dtype::F32);
+      };
+      const auto floats = [](const Tensor& t) { return static_cast<const float*>(t.data()); };
+      const Tensor largest = merged(
+          [&](ConstNumbers x, std::int64_t) {
+            return kernels::LargestLogit{to, x, rows, part};
+          },
+          [](double a, double b) { return std::max(a, b); });
+      const Tensor right =
+          merged([&](ConstNumbers x, std::int64_t first) { return kernels::LabelLogit{to, x, ids, rows, part, first}; },
+                 std::plus<>());
+      const Tensor sum = merged(
+          [&](ConstNumbers x, std::int64_t) {
+            return kernels::SumOfExponentials{to, x, floats(largest), rows, part};
+          },
+          std::plus<>());
+      for (std::int64_t p = 0; p < 2; ++p) {
+        const Tensor& logits = parts[std::size_t(p)];
+        bench.run(kernels::SharedCrossEntropy{.logits = {logits.data(), dtype},
+                                              .largest = floats(largest),
+                                              .right = floats(right),
+                                              .sum = floats(sum),
+                                              .labels = ids,
+                                              .losses = to,
+                                              .rows = rows,
+                                              .vocab = part,
+                                              .first = p * part,
+                                              .whole = vocab,
+                                              .scale = floats(scale)});
+        check_close(bench.download(own), expected_losses, 2e-5, 1);
+        Doubles of_part;
+        for (std::int64_t r = 0; r < rows; ++r)
+          of_part.insert(of_part.end(), gradients.begin() + r * vocab + p * part,
+                         gradients.begin() + r * vocab + (p + 1) * part);
+        check_close(bench.download(logits), of_part, tolerance_of(dtype), 1e-2);
+      }
+    }
+}
+
 TEST_CASE("cross-entropy stands logits that only their maximum keeps from overflowing") {
   Bench bench;
   const Tensor logits = bench.upload({1000, 999, -1000, 0, 0, 0, 0, 0}, Dtype::F32),

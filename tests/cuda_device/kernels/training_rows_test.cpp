@@ -86,6 +86,25 @@ TEST_CASE("training: an embedding copies rows, and its backward adds up those of
         check_close(after, expected, one_rounding(other) + 1e-6,
                     0.1);  // rounded once, although an id comes up to 8 times
         for (std::int64_t i = 2 * hidden; i < 3 * hidden; ++i) REQUIRE(after[std::size_t(i)] == before[std::size_t(i)]);
+
+        // a table of the ids 4 to 14
+        bench.run(kernels::Embed{all_of(y), all_of(table), ids_in(id), kRows, hidden, 4, kVocab});
+        for (std::int64_t i = 0; i < kRows * hidden; ++i) {
+          const std::int64_t row = ids[std::size_t(i / hidden)] - 4;
+          copied[std::size_t(i)] = row < 0 ? 0 : from[std::size_t(row * hidden + i % hidden)];
+        }
+        check_close(bench.download(y), copied, dtype == other || dtype == Dtype::F32 ? 0 : one_rounding(dtype), 0);
+        bench.run(kernels::EmbedBackward{all_of(gradient), all_of(dy), ids_in(id), kRows, hidden, 4, kVocab});
+        std::vector<std::int32_t> held;
+        Doubles added;
+        const Doubles all = bench.download(dy);
+        for (std::int64_t r = 0; r < kRows; ++r) {
+          if (ids[std::size_t(r)] < 4) continue;
+          held.push_back(ids[std::size_t(r)] - 4);
+          added.insert(added.end(), all.begin() + r * hidden, all.begin() + (r + 1) * hidden);
+        }
+        check_close(bench.download(gradient), naive_embedding_gradient(after, added, held), one_rounding(other) + 1e-6,
+                    0.1);
       }
 }
 
