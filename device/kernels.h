@@ -242,14 +242,14 @@ struct CrossEntropy {
   const float* scale{};
 };
 
-/// Of each row of logits [rows, vocab]: the largest.
+/// Takes the largest of each row of logits [rows, vocab].
 struct LargestLogit {
   float* largest{};  // [rows]
   ConstNumbers logits;
   std::int64_t rows{}, vocab{};
 };
 
-/// … the one of its label where that is among [first, first + vocab) of the whole vocabulary, else 0.
+/// Takes the logit of each row's label where that is among [first, first + vocab) of the whole vocabulary, else 0.
 struct LabelLogit {
   float* right{};  // [rows]
   ConstNumbers logits;
@@ -257,7 +257,7 @@ struct LabelLogit {
   std::int64_t rows{}, vocab{}, first{};
 };
 
-/// … the sum of exp(logit - largest).
+/// Sums exp(logit - largest) along each row.
 struct SumOfExponentials {
   float* sum{};  // [rows]
   ConstNumbers logits;

@@ -95,8 +95,8 @@ void Executor::run_alone(const Bound& task, const Scalars& scalars) {
   }
 }
 
-/// What the ranks that share a layer exchange between its ops: of all that has an element of the local, or each its
-/// part.
+/// Runs an exchange of the ranks that share a layer, between its ops: sums and maxima in place, gathers and scatters of
+/// equal parts in the order of the ranks.
 void Executor::exchange(const Bound& task) {
   const Instruction& i = *task.instruction;
   const Block& block = job_.program().blocks[i.block];
@@ -118,7 +118,7 @@ void Executor::exchange(const Bound& task) {
   }
 }
 
-/// The element of its unit's trained array at which a gradient begins: a rank's part, or all of it.
+/// Says at which element of its unit's trained array a gradient begins, which is of all of it or of a rank's part.
 std::int64_t Executor::begin_of(const Piece& gradient) const {
   const ProgramBuffer& b = memory_.program().buffers[gradient.buffer];
   if (!b.is_cut(job_.rules.domain)) return 0;
@@ -134,7 +134,7 @@ static void each_trained(const UnitLayout& layout, std::int64_t begin, std::int6
   }
 }
 
-/// Gradients of what ranks that share layers hold whole: each has a part of the sum.
+/// Sums the gradients of tensors that ranks which share layers hold whole, as each has a part of the sum.
 void Executor::sum_partial(const Bound& task) {
   const Instruction& i = *task.instruction;
   Communicator& group = *groups_.of(i.axis, i.stream);
@@ -150,7 +150,7 @@ void Executor::sum_partial(const Bound& task) {
   }
 }
 
-/// Of tensors that ranks which share layers hold whole, one of the ranks counts.
+/// Counts tensors that ranks which share layers hold whole on the first of these ranks alone.
 void Executor::add_squares(const Bound& task) {
   const Instruction& i = *task.instruction;
   const Piece& piece = task.task->operands[0];

@@ -1,4 +1,5 @@
 #include "run/training.h"
+#include "planner/pipeline_schedule.h"
 
 #include <algorithm>
 #include <array>
@@ -17,6 +18,7 @@
 #include "base/sha256.h"
 #include "models/hf_config.h"
 #include "models/recipe_names.h"
+#include "planner/pipeline_schedule.h"
 #include "run/agreement.h"
 #include "run/data/examples.h"
 #include "run/files/adapter_files.h"
@@ -395,6 +397,8 @@ nlohmann::json run_identity(const NativeJob& job, const TrainingOptions& options
                      {"packing", std::string(to_string(r.packing))},
                      {"seed", options.seed},
                      {"shuffles", options.shuffles}};
+  if (mesh.ways(Axis::Tp) > 1) out["tp"] = mesh.ways(Axis::Tp);
+  if (pipeline_row(job.strategy.schedule)) out["pp"] = mesh.num_stages(), out["virtual_stages"] = job.strategy.chunks;
   if (r.offload.any())
     out["offload"] =
         fmt::format("{}, {}, {}", to_string(r.offload.optimizer), to_string(r.offload.params), r.offload.activations);

@@ -166,7 +166,7 @@ LocalId gated_branch(Tape& tape, LocalId x);
 LocalId layer_embedding(Tape& tape, LocalId x);
 /// Gemma 2's cap * tanh(logits / cap), where the model has it.
 LocalId cap_logits(Tape& tape, LocalId logits);
-/// Numbers of each token that ranks which share the vocabulary know together; none of it where they do not.
+/// Holds what ranks that share the vocabulary know of each token together; nothing where they do not share it.
 struct SharedSums {
   LocalId largest = kNoLocal, label = kNoLocal, exponentials = kNoLocal;
 };

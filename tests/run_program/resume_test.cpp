@@ -337,6 +337,30 @@ TEST_CASE("resume: what turns data into tokens, and the letters of trainer_state
   CHECK(r.run(flags + " --resume --data " + r.at("rows.jsonl") + " --packing padded").code == 0);
 }
 
+TEST_CASE("resume: ranks that share layers, or are stages, end where they would have ended; others are told") {
+  const SmallRun r({.hidden = 48, .ffn = 52, .layers = 4, .heads = 8, .kv_heads = 4, .vocab = 104});
+  const std::string two = "--lora=r=3,base=fp32 --gpus 2xcpu --strategy single --grad-accum 4 --save-every 2",
+                    tp = two + " --tp 2", pp = two + " --pp 2";
+  for (const auto& [saved, others] :
+       {std::pair{tp + " --sp", std::vector<std::pair<std::string, std::string>>{{pp, "another pp: null"}}},
+        std::pair{pp, std::vector<std::pair<std::string, std::string>>{
+                          {tp, "another tp: null"}, {pp + " --virtual-stages 2", "another virtual_stages: 1"}}}}) {
+    CAPTURE(saved);
+    for (const char* const folder : {"whole", "parts"}) std::filesystem::remove_all(r.at(folder));
+    CHECK(r.run(saved + " --max-steps 4 --output " + r.at("whole")).code == 0);
+    fs::copy(r.at("whole"), r.at("parts"), fs::copy_options::recursive);
+    fs::remove(r.at("parts/adapter_model.safetensors"));
+    for (const auto& [flags, name] : others) {
+      CAPTURE(flags);
+      const Finished other = r.run(flags + " --max-steps 4 --resume --output " + r.at("parts"));
+      CHECK(other.code == 2);
+      check_has(other.err, name);
+    }
+    CHECK(r.run(saved + " --max-steps 4 --resume --output " + r.at("parts")).code == 0);
+    CHECK(r.content("whole/adapter_model.safetensors") == r.content("parts/adapter_model.safetensors"));
+  }
+}
+
 TEST_CASE("resume: every byte of the tokenizer and of its configuration is part of what a run on text is") {
   const SmallRun r;
   const fs::path folder = fs::path(GPUPLAN_TEST_DIR) / "run/data/tokenizer";
