@@ -123,7 +123,8 @@ std::vector<Executor::TrainedTensor> Executor::gather_trained() const {
         const TensorCut cut = cut_of(t, job_.weights_of(unit)[t.tensor]);
         const auto bytes = [&](std::int64_t elements) { return bytes_of(elements, layout.trained_dtype).count; };
         if (part == 0) {
-          TrainedTensor& whole = out.emplace_back(unit, t);
+          out.push_back({unit, t, {}});
+          TrainedTensor& whole = out.back();
           whole.placed.rows *= cut.rows, whole.placed.cols *= cut.cols;
           whole.data.resize(std::size_t(bytes(whole.placed.elements())));
         }
