@@ -104,7 +104,7 @@ TEST_CASE("training: an embedding copies rows, and its backward adds up those of
           added.insert(added.end(), all.begin() + r * hidden, all.begin() + (r + 1) * hidden);
         }
         check_close(bench.download(gradient), naive_embedding_gradient(after, added, held), one_rounding(other) + 1e-6,
-                    0.1);
+                    1);  // sums of up to eight that may nearly cancel
       }
 }
 
