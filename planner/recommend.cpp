@@ -352,7 +352,7 @@ class Search {
     return out;
   }
 
-  /// What is no saver by itself: leaving a saver out, and values that a search tries.
+  /// Returns changes that are no savers by themselves: leaving a saver out, and values that a search tries.
   Together other_values(const Together& savers) const {
     static constexpr Suggestion kOther{};
     Together out = of_what_is_given(Purpose::LeaveOut);

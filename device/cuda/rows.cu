@@ -49,6 +49,23 @@ __device__ LogSum row_log_sum(const T* row, std::int64_t width, bool is_aligned)
   return block_log_sum(mine);
 }
 
+/// Replaces a row of logits by (softmax - one hot at `label`) x scale, or by zeros where it is ignored.
+template <class T>
+__device__ void replace_by_gradient(T* row, std::int64_t vocab, LogSum all, std::int64_t label, float scale,
+                                    bool is_ignored, bool is_aligned) {
+  const float factor = is_ignored ? 0.0F : scale / all.sum;
+  for (std::int64_t at = threadIdx.x * kEight; at < vocab; at += kRowThreads * kEight) {
+    const int size = size_at(at, vocab);
+    const bool is_whole = is_aligned && size == kEight;
+    float x[kEight] = {};
+    if (!is_ignored) load(x, row + at, size, is_whole);
+#pragma unroll
+    for (int i = 0; i < kEight; ++i)
+      x[i] = is_ignored ? 0.0F : __expf(x[i] - all.largest) * factor - (at + i == label ? scale : 0.0F);
+    store(row + at, x, size, is_whole);
+  }
+}
+
 /// Logits are read twice: for the log-sum-exp, and to be replaced by (softmax - one hot) x *scale_at.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
@@ -67,17 +84,7 @@ __global__ void __launch_bounds__(kRowThreads)
   } else if (threadIdx.x == 0) {
     losses[blockIdx.x] = 0;
   }
-  const float factor = is_ignored ? 0.0F : scale / all.sum;
-  for (std::int64_t at = threadIdx.x * kEight; at < vocab; at += kRowThreads * kEight) {
-    const int size = size_at(at, vocab);
-    const bool is_whole = is_aligned && size == kEight;
-    float x[kEight] = {};
-    if (!is_ignored) load(x, row + at, size, is_whole);
-#pragma unroll
-    for (int i = 0; i < kEight; ++i)
-      x[i] = is_ignored ? 0.0F : __expf(x[i] - all.largest) * factor - (at + i == label ? scale : 0.0F);
-    store(row + at, x, size, is_whole);
-  }
+  replace_by_gradient(row, vocab, all, label, scale, is_ignored, is_aligned);
 }
 
 /// The largest logit of a row, or the sum of exp(logit - largest) where that is known.
@@ -98,7 +105,7 @@ __global__ void __launch_bounds__(kRowThreads)
   right[row] = at >= 0 && at < vocab ? to_float(logits[row * vocab + at]) : 0.0F;
 }
 
-/// What a row lacks of the whole vocabulary is in the three sums.
+/// The three sums hold what a row lacks of the whole vocabulary.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
     shared_cross_entropy_kernel(T* logits, const float* largest, const float* right, const float* sum,
@@ -109,17 +116,7 @@ __global__ void __launch_bounds__(kRowThreads)
   const bool is_ignored = label == kIgnoredLabel, is_known = label >= 0 && label < whole;
   const float scale = *scale_at, top = largest[blockIdx.x], all = sum[blockIdx.x];
   if (threadIdx.x == 0) losses[blockIdx.x] = is_ignored ? 0.0F : is_known ? logf(all) + (top - right[blockIdx.x]) : NAN;
-  const float factor = is_ignored ? 0.0F : scale / all;
-  for (std::int64_t at = threadIdx.x * kEight; at < vocab; at += kRowThreads * kEight) {
-    const int size = size_at(at, vocab);
-    const bool is_whole = is_aligned && size == kEight;
-    float x[kEight] = {};
-    if (!is_ignored) load(x, row + at, size, is_whole);
-#pragma unroll
-    for (int i = 0; i < kEight; ++i)
-      x[i] = is_ignored ? 0.0F : __expf(x[i] - top) * factor - (at + i == label - first ? scale : 0.0F);
-    store(row + at, x, size, is_whole);
-  }
+  replace_by_gradient(row, vocab, {top, all}, label - first, scale, is_ignored, is_aligned);
 }
 
 template <class T>

@@ -1,5 +1,5 @@
-// What a checkpointed layer runs again: what backward reads, what stands before the last tensor that it saves (the
-// early stop of PyTorch's checkpoints), or the whole layer (reentrant ones, Megatron's).
+// A checkpointed layer runs again what backward reads, what stands before the last tensor that it saves (the early stop
+// of PyTorch's checkpoints), or all of it (reentrant ones, Megatron's).
 #include <doctest/doctest.h>
 
 #include "planner/plan_builder.h"
