@@ -89,7 +89,7 @@ class FilesReader {
 std::string data_text(const EstimateRequest& r, bool has_rows) {
   const std::int64_t tokens = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : r.recipe.seq_len;
   const char* assumed = !has_rows                       ? " (assumed: --rows, --lengths)"
-                        : r.dataset.tokens_per_row == 0 ? " (full: --tokens-per-row)"
+                        : r.dataset.tokens_per_row == 0 ? " (full length assumed: --tokens-per-row)"
                                                         : "";
   return fmt::format("{} rows of {} tokens, {:g} epoch{}{}", format_grouped(r.dataset.rows), format_grouped(tokens),
                      r.dataset.epochs, r.dataset.epochs == 1 ? "" : "s", assumed);
@@ -108,7 +108,8 @@ int run_fix(const CLI::App& app, Console& console) {
   if (const auto list = given(app, "--allow")) question.allowed = parse_allowed(*list);
   question.read = [&](const std::vector<ConfigFile>& files) { return reader.read(files); };
   const FixAnswer answer = find_fix(question);
-  console.print(fix_text(answer, question, data_text(question.given.request, reader.has_rows()), console.screen));
+  const EstimateRequest& asked = answer.asks ? *answer.asks : question.given.request;
+  console.print(fix_text(answer, question, data_text(asked, reader.has_rows()), console.screen));
   if (answer.mended.files.empty()) return answer.fits() ? 0 : 1;
   if (!is_given(app, "--write") && !is_given(app, "--output"))
     if (const std::string next = next_step(answer); !next.empty()) console.tell(next);

@@ -21,9 +21,9 @@ std::string chance_text(double chance) {
   return percent > 99 ? "over 99 %" : fmt::format("{:.0f} %", percent);
 }
 
-/// "157 of 22.9 GiB", "under 1 % likely".
+/// "under 1 % likely, needs 157 GiB of 22.9 GiB".
 std::string need_text(const StrategyEstimate& e) {
-  return fmt::format("{} likely, {} of {}", chance_text(e.chance), format_bytes(e.tiers.needed),
+  return fmt::format("{} likely, needs {} of {}", chance_text(e.chance), format_bytes(e.tiers.needed),
                      format_bytes(e.tiers.usable));
 }
 
@@ -32,7 +32,7 @@ std::string verdict(const StrategyEstimate& e) {
   return e.fits_well() ? "fits" : e.fit == Fit::Tight ? "may fit" : "does not fit";
 }
 
-/// "Does not fit (under 1 % likely, 157 GiB of 22.9 GiB); changed, it fits (89 % likely, 20.0 GiB of 22.9 GiB)".
+/// "Does not fit (under 1 % likely, needs 157 GiB of 22.9 GiB); changed, it fits (89 % likely, needs 20.0 GiB of …)".
 std::string first_line(const FixAnswer& answer, const FixQuestion& question) {
   std::string before = answer.before ? fmt::format("{} ({})", verdict(*answer.before), need_text(*answer.before))
                                      : fmt::format("{} is not possible on these GPUs", question.given.request.strategy);
@@ -132,9 +132,12 @@ std::string fix_text(const FixAnswer& answer, const FixQuestion& question, const
 std::string next_step(const FixAnswer& answer) {
   const std::vector<MendedFile>& files = answer.mended.files;
   if (files.empty() || !answer.after) return {};
-  const std::string what = files.size() == 1 ? files.front().name : fmt::format("the {} files", files.size());
-  return fmt::format("changed, it {} ({} likely); --write changes {} and keeps the original beside it",
-                     verdict(*answer.after), chance_text(answer.after->chance), what);
+  std::vector<std::string> changed, made;
+  for (const MendedFile& file : files) (file.before.empty() ? made : changed).push_back(file.name);
+  const std::string also = made.empty() ? "" : fmt::format(", and makes {}", fmt::join(made, ", "));
+  return fmt::format("changed, it {} ({} likely); --write changes {} and keeps {}{}", verdict(*answer.after),
+                     chance_text(answer.after->chance), fmt::join(changed, ", "),
+                     changed.size() == 1 ? "the original beside it" : "the originals beside them", also);
 }
 
 }  // namespace gpuplan

@@ -65,7 +65,7 @@ class Facts {
   Setup now_, then_;
 };
 
-/// The facts that say how many processes are started, where the files start more or fewer than there are GPUs.
+/// The facts that say how many processes are started, where the files start more or fewer than one machine has GPUs.
 std::vector<WantedFact> wanted_processes(const ReadFiles& given) {
   const Setup& s = given.reading.setup;
   const std::int64_t num_gpus = given.request.cluster.num_gpus();
@@ -73,9 +73,11 @@ std::vector<WantedFact> wanted_processes(const ReadFiles& given) {
   if (!s.num_processes || *s.num_processes == num_gpus || s.distributed == "no" ||
       given.request.cluster.num_nodes() > 1)
     return out;
-  for (const char* fact : {"num_processes", "processes_per_machine"})
+  const std::pair<const char*, std::int64_t> counts[] = {
+      {"num_processes", num_gpus}, {"processes_per_machine", num_gpus}, {"num_machines", 1}};
+  for (const auto& [fact, count] : counts)
     if (std::ranges::any_of(given.reading.parts, [&](const SettingsPart& part) { return part.keys_of.contains(fact); }))
-      out.push_back({fact, num_gpus});
+      out.push_back({fact, count});
   return out;
 }
 
@@ -256,6 +258,7 @@ class Attempts {
     const auto estimate = estimate_as_given({read.request, question_.profile});
     if (!estimate || !estimate->fits_well()) return refuse("it would not fit");
     answer.after = estimate;
+    answer.asks = std::move(read.request);
     answer.mended = std::move(mended);
     for (const Setting& setting : way.settings) answer.flags.push_back(describe(setting));
     if (!way.strategy.empty()) answer.flags.push_back("--strategy " + way.strategy);
@@ -282,6 +285,16 @@ std::string words_of(const MendWay& way) {
   for (const Setting& setting : way.settings) out += (out.empty() ? "" : " ") + describe(setting);
   if (!way.strategy.empty()) out += (out.empty() ? "" : " ") + ("--strategy " + way.strategy);
   return out;
+}
+
+/// Says that a script shows its processes fewer GPUs than it now starts of them; empty where it does not.
+std::string hidden_gpus_note(const ReadFiles& given) {
+  const auto& visible = given.reading.setup.visible_gpus;
+  const std::int64_t num_gpus = given.request.cluster.num_gpus();
+  if (!visible || *visible >= num_gpus || wanted_processes(given).empty()) return {};
+  return fmt::format(
+      "the script shows the training {} GPUs alone (CUDA_VISIBLE_DEVICES, or what the job asks for): show it {}",
+      *visible, num_gpus);
 }
 
 /// The first way whose files can be written.
@@ -335,7 +348,10 @@ FixAnswer find_fix(const FixQuestion& question) {
                     answer.before->strategy.name));
   const bool is_done = answer.before && answer.before->fits_well() && wanted_processes(question.given).empty();
   if (question.goal == Goal::Fits && is_done) return answer;
-  if (take_first(question, answer)) return answer;
+  if (take_first(question, answer)) {
+    if (std::string note = hidden_gpus_note(question.given); !note.empty()) answer.notes.push_back(std::move(note));
+    return answer;
+  }
   if (!answer.fits()) add_permissions(question, answer);
   return answer;
 }

@@ -49,6 +49,7 @@ struct Permission {
 struct FixAnswer {
   std::optional<StrategyEstimate> before;  // of the files as they are; nothing: no strategy is possible
   std::optional<StrategyEstimate> after;   // of the changed ones; nothing: they are as they were
+  std::optional<EstimateRequest> asks;     // what the changed ones ask
   std::vector<std::string> flags;          // what changes, as flags of gpuplan
   MendedFiles mended;
   std::string unsayable;             // the first way that the files have no words for, and why; empty: none

@@ -172,6 +172,7 @@ class Mender {
   }
 
   bool fail_at(const std::string& key) {
+    if (key == "starts") return fail("the command that starts the training cannot be changed to another launcher");
     return fail(
         fmt::format("the place of {} cannot be changed: an anchor, a value over several lines or a variable", key));
   }

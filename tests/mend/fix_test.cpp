@@ -166,6 +166,30 @@ TEST_CASE("a script's flags change, and its launcher starts as many processes as
   CHECK(text.find("--gradient_accumulation_steps 4") != std::string::npos);  // 8 x 1 = 2 x 4
 }
 
+TEST_CASE(
+    "a script that starts more processes than it shows GPUs to is told so; the answer has the question of its files") {
+  const ConfigFile script{"train.sh",
+                          "export CUDA_VISIBLE_DEVICES=0,1\n"
+                          "accelerate launch --num_processes 2 --multi_gpu -m trl.scripts.sft \\\n"
+                          "  --model_name_or_path Qwen/Qwen2.5-0.5B --use_peft --lora_r 8 --bf16 True \\\n"
+                          "  --per_device_train_batch_size 1 --gradient_accumulation_steps 8 --max_length 512\n"};
+  const auto told = [&](const FixAnswer& answer) {
+    return std::ranges::any_of(answer.notes, [](const std::string& note) {
+      return note.find("shows the training 2 GPUs alone") != std::string::npos;
+    });
+  };
+  Reader reader("4x3090");
+  const FixAnswer answer = find_fix(reader.question({script}));
+  REQUIRE(answer.after);
+  REQUIRE(answer.asks);
+  CHECK(names(answer.mended, "num_processes"));
+  CHECK(told(answer));
+  // 2 processes x 8 passes = 4 x 4
+  CHECK(answer.asks->recipe.grad_accum == 4);
+  Reader as_shown("2x3090");
+  CHECK_FALSE(told(find_fix(as_shown.question({script}))));
+}
+
 TEST_CASE("a variable before a command changes where it is written; flags go to the command, and auto stays auto") {
   const ConfigFile script{"train.sh",
                           "NPROC_PER_NODE=4 \\\n"
