@@ -68,6 +68,7 @@ class FilesReader {
     if (!out.reading.has_trainer)
       throw InputError(out.reading.plan ? out.reading.plan->name : out.reading.file, "is no trainer's configuration",
                        "give the trainer's file too: what is trained, on how many tokens");
+    refuse_other_method(out.reading);
     PlanQuestion question = read_config_question(app_, console_.in, out.reading);
     static_cast<void>(take_rows(app_, question.request, true));
     out.request = std::move(question.request);
@@ -79,6 +80,15 @@ class FilesReader {
   bool has_rows() const { return has_rows_; }
 
  private:
+  /// A flag says what is trained where the files leave it open; else they do.
+  void refuse_other_method(const ConfigReading& reading) const {
+    if (!reading.open_method.empty()) return;
+    for (const char* flag : {"--full", "--lora", "--qlora"})
+      if (is_given(app_, flag))
+        throw InputError(flag, "is for a script that does not say what it trains, and these files do",
+                         "--allow method lets fix change it");
+  }
+
   const CLI::App& app_;
   Console& console_;
   std::size_t num_given_ = 0;

@@ -380,10 +380,12 @@ void add_question_flags(CLI::App& app) {
 }
 
 void add_surrounding_flags(CLI::App& app) {
+  // clang-format off
   constexpr std::array kSurrounding{
-      "--model",          "--offline", "--versions",    "--image-size", "--images-per-row",    "--rows",
-      "--tokens-per-row", "--tokens",  "--gpus",        "--gpu-spec",   "--cluster",           "--gpu",
-      "--num-gpus",       "--host",    "--host-memory", "--profile",    "--price-per-gpu-hour"};
+      "--model", "--offline", "--versions", "--image-size", "--images-per-row", "--rows", "--tokens-per-row", "--tokens",
+      "--gpus", "--gpu-spec", "--cluster", "--gpu", "--num-gpus", "--host", "--host-memory", "--profile",
+      "--price-per-gpu-hour", "--full", "--lora", "--qlora"};
+  // clang-format on
   for (const PlanFlag& flag : kFlags)
     if (std::ranges::find(kSurrounding, std::string_view(flag.name)) != kSurrounding.end())
       add_flag(app, flag.name, flag.value, flag.help, flag.group);

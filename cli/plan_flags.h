@@ -44,7 +44,8 @@ struct MethodWords {
   std::optional<std::string> trained_for, searched;
 };
 MethodWords words_of_method(std::string_view text);
-/// Those alone that say what no trainer's file does: where the model is, the data, the machine.
+/// Those alone that say what a trainer's file may leave open: where the model is, the data, the machine, and what a
+/// script of one's own trains.
 void add_surrounding_flags(CLI::App& app);
 
 /// --global-batch, of commands about one plan; `plan` has one of its own.
