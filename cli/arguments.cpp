@@ -228,7 +228,8 @@ void place_words(CLI::App& app) {
     if (!option->results().empty() && std::string_view(flag) != "--from")  // of which there may be several
       throw InputError("",
                        fmt::format("'{}' says {} a second time", word, flag == std::string("plan") ? "the plan" : flag),
-                       fmt::format("it is given as '{}' already", option->results().front()));
+                       fmt::format("it is given as '{}' already{}", option->results().front(),
+                                   flag == std::string("--model") ? "; GPUs are written 2x3090 or 3060,4070" : ""));
     option->add_result(word);
   }
 }

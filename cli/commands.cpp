@@ -161,9 +161,10 @@ std::string help_text(const CLI::App& app, const Screen& screen) {
   out += flags_text(app, screen);
   if (!app.get_footer().empty()) out += examples_text(app.get_footer(), screen);
   if (!app.get_parent())
-    out +=
-        "\n'gpuplan COMMAND --help' explains a command. Exit codes: 0 yes, 1 the answer is no, 2 wrong input,\n3 "
-        "environment error (files, devices, drivers), 4 internal error.\n";
+    out += wrap(
+        "'gpuplan COMMAND --help' explains a command. Exit codes: 0 yes, 1 the answer is no, 2 wrong input, "
+        "3 environment error (files, devices, drivers), 4 internal error.",
+        prose_width(screen), "\n", "");
   return out;
 }
 

@@ -128,6 +128,11 @@ std::optional<ConfigReading> given_configs(const CLI::App& app) {
                       objective ? find_training_method(*objective).name : "");
 }
 
+bool says_rows(const CLI::App& app) {
+  constexpr std::array kRowFlags{"--rows", "--tokens", "--tokens-per-row", "--lengths", "--data"};
+  return std::ranges::any_of(kRowFlags, [&](const char* flag) { return is_given(app, flag); });
+}
+
 bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
                     std::vector<std::string>& notes) {
   const bool says_method = is_given(app, "--lora") || is_given(app, "--qlora") || is_given(app, "--full");
@@ -150,9 +155,7 @@ bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateR
   if (has_gpus && !is_given(app, "--strategy")) settle_strategy(configs, request, notes);
   if (has_gpus && !is_given(app, "--grad-accum") && !is_given(app, "--global-batch"))
     settle_passes(configs, request, notes);
-  constexpr std::array kRowFlags{"--rows", "--tokens", "--tokens-per-row", "--lengths", "--data"};
-  if (std::ranges::any_of(kRowFlags, [&](const char* flag) { return is_given(app, flag); })) return true;
-  return configs.has_trainer && settle_data(configs, find_named_path, request, notes);
+  return says_rows(app) || (configs.has_trainer && settle_data(configs, find_named_path, request, notes));
 }
 
 }  // namespace gpuplan

@@ -30,6 +30,9 @@ std::optional<ConfigReading> given_configs(const CLI::App& app);
 /// that says it.
 void load_named_model(const ConfigReading& configs, const std::function<void(const std::string& model)>& load);
 
+/// Says whether a flag says how much is trained on.
+bool says_rows(const CLI::App& app);
+
 /// Fits the cluster to the number of processes that the files start, where a single GPU is named, and the strategy to
 /// the cluster, where no flag says one; and how much is trained on. Returns true where flags or files say the rows.
 bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,

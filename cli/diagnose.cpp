@@ -55,6 +55,7 @@ void setup_diagnose(CLI::App& app) {
   add_flag(
       app, "--as-point", "FILE",
       "write the plan and what was measured as a line that gpuplan validate reads, to compare again or to give away");
+  add_flag(app, "--explain", "", "every cause, the parts of the step, and how the run was read");
   add_flag(app, "--html", "FILE", "write the answer as a page that works offline");
   add_force_flag(app);
   add_flag(app, "--json", "", "the answer as JSON, in base units");
@@ -143,6 +144,7 @@ int run_diagnose(const CLI::App& app, Console& console) {
   if (!shown) throw InputError("--strategy", planned.strategies.front().not_applicable, "say the strategy that ran");
   DiagnosisAnswer answer;
   answer.notes = question.notes;
+  answer.is_brief = !is_given(app, "--explain") && console.screen.format == TableFormat::Text;
   std::int64_t num_steps = 1;
   const MeasuredRun run = measured_run(app, *shown, planned.request.cluster.num_gpus(), answer, num_steps);
   answer.diagnosis = diagnose({planned.request, planned.profile}, shown->strategy.name, run);

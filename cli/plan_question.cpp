@@ -338,6 +338,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   set_given_host(app, request.cluster);
   const bool is_complete = plan || (configs && configs->has_trainer);
   if (!plan) check_complete(app, question, needed, is_complete || (configs && configs->has_method));
+  question.has_rows = plan || says_rows(app);
   if (configs) question.has_rows = settle_configs(app, *configs, request, question.notes);
   if (!is_complete && !request.recipe.objective.method.is_usual() && !is_given(app, "--packing"))
     request.recipe.packing = Packing::Dynamic;  // trainers pad answers to the longest of a batch, and few pack them

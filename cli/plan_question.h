@@ -25,7 +25,7 @@ void set_choice(const CLI::App& app, EstimateRequest& request);
 struct PlanQuestion {
   EstimateRequest request;
   std::vector<std::string> notes;
-  bool has_rows = true;  // false: of a trainer's file, by nothing; Dataset's default is assumed
+  bool has_rows = true;  // false: by no flag, plan or file; Dataset's default is assumed
 };
 
 /// Reads the plan file, if one is given ("-" is `in`), then the flags over it. Without a plan, what no flag says is

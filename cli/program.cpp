@@ -19,12 +19,12 @@ namespace gpuplan {
 namespace {
 
 /// "gpuplan: --gpus: unknown GPU 'A600': did you mean 'A6000'?", the hint on a line of its own when it gets long.
-std::string message_of(const InputError& error) {
+std::string message_of(const InputError& error, const Screen& screen) {
   const std::string problem = error.where().empty() ? error.problem() : error.where() + ": " + error.problem();
   const std::string line = fmt::format("gpuplan: {}: {}", problem, error.hint());
   if (error.hint().empty()) return fmt::format("gpuplan: {}\n", problem);
-  if (width_of(line) <= kPipeWidth && line.find('\n') == std::string::npos) return line + "\n";
-  return fmt::format("gpuplan: {}\n{}", problem, wrap(error.hint(), kPipeWidth, "  ", "  "));
+  if (width_of(line) <= prose_width(screen) && line.find('\n') == std::string::npos) return line + "\n";
+  return fmt::format("gpuplan: {}\n{}", problem, wrap(error.hint(), prose_width(screen), "  ", "  "));
 }
 
 void require_plain(const std::vector<std::string>& args) {
@@ -68,7 +68,7 @@ int run_and_catch(const std::vector<std::string>& args, Console& console) {
     if (!console.out) throw EnvError("the answer could not be written to standard output");
     return code;
   } catch (const InputError& error) {
-    console.err << printable(message_of(error));
+    console.err << printable(message_of(error, console.screen));
     return kWrongInput;
   } catch (const EnvError& error) { console.tell(error.what()); } catch (const std::system_error& error) {
     console.tell(error.what());

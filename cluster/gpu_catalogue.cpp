@@ -91,6 +91,7 @@ std::string hint_for_unknown(const std::string& text, const std::vector<GpuNames
   if (std::string hint = hint_for_memory(text, all); !hint.empty()) return hint;
   const auto near = suggestions(text, all);
   const std::string name = trim(text).empty() ? "my card" : std::string(trim(text));
+  if (name.find('+') != std::string::npos) return "commas are between GPUs: 3060,4070";
   const std::string described = fmt::format("--gpu-spec '{}:12GiB,360GB/s,25TFLOPS'", name);
   if (const std::string other = other_accelerator(name); !other.empty())
     return fmt::format(

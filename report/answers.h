@@ -28,6 +28,7 @@ struct EstimateAnswer {
   std::vector<ExplainSection> explanation;  // with --explain
   bool has_details = false;                 // --details
   bool is_brief = false;                    // one screen of text
+  bool has_rows = true;                     // false: how much is trained on is assumed
   std::size_t num_notes = 0;                // of the assumptions: about how the question was understood
   std::optional<RowFit> rows;               // with --lengths or --data, of the strategy that is shown
 
@@ -67,6 +68,7 @@ struct DiagnosisAnswer {
   Diagnosis diagnosis;
   std::vector<std::string> sources;  // of the measurements: which file, how much of it
   std::vector<std::string> notes;    // how the question was understood
+  bool is_brief = false;             // one screen
 };
 
 struct ValidationAnswer {

@@ -94,14 +94,14 @@ std::string reason_of(const PlanRow& row, std::span<const PlanRow> rows, const S
       return fmt::format("as fast as any, with the {:.0f} min that a rented machine takes to be ready",
                          kReadyTime.value / 60);
     const bool is_simplest_only = fastest.value < 0.995 * row.plan.total.value;
-    const char* what = q.preference == Preference::Speed
-                           ? is_simplest_only ? "as fast as any, but for the error" : "the fastest"
+    const char* what = q.preference == Preference::Speed  ? is_simplest_only ? "as fast as any" : "the fastest"
                        : q.preference == Preference::Cost ? "the cheapest"
                                                           : "the one with the most room";
-    return fmt::format("{}{}{}", what, q.under || q.budget ? " within the limits" : "",
+    return fmt::format("{}{}{}{}", what, q.under || q.budget ? " within the limits" : "",
                        !is_safest_only   ? ""
                        : chosen.offloads ? " that fits well"
-                                         : " that fits well without offload");
+                                         : " that fits well without offload",
+                       q.preference == Preference::Speed && is_simplest_only ? ", within the error" : "");
   }
   std::vector<std::string> parts;
   const double time = row.total / best.total, cost = mine.cost / chosen.cost;
@@ -113,7 +113,7 @@ std::string reason_of(const PlanRow& row, std::span<const PlanRow> rows, const S
     parts.push_back(fmt::format("{:.0f} % of the memory stays free", 100 * mine.headroom));
   if (row.quality() > best.quality())
     parts.push_back(better_quality(row.request.recipe.method, best.request.recipe.method));
-  return parts.empty() ? "as good as the first, but for the error" : fmt::format("{}", fmt::join(parts, ", "));
+  return parts.empty() ? "as good as the first, within the error" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string used_machine(const ClusterSpec& cluster, std::int64_t num_used) {

@@ -97,7 +97,7 @@ std::string gpus_text(const std::vector<GpuReport>& reports, const Screen& scree
                {link_text(gpu)},
                {price_cell(report)}});
   }
-  return render(fit_to(std::move(table), screen.width), screen) +
+  return render(table, screen) +
          paint(wrap(fmt::format("TFLOP/s: dense bf16, by the datasheet and by the best published GEMM. Per hour: one "
                                 "GPU, at {} where it offers the GPU, else the lowest on-demand price. `gpuplan gpus "
                                 "NAME` lists all prices with their dates.",
@@ -248,7 +248,7 @@ std::string models_text(const std::vector<CatalogueEntry>& entries, const Screen
                {entry.is_modelled ? "yes" : "not yet", ink},
                {entry.id, ink}});
   }
-  return render(fit_to(std::move(table), screen.width), screen);
+  return render(table, screen);
 }
 
 std::string model_text(const ModelReport& report, const Screen& screen) {

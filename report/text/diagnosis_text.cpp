@@ -8,6 +8,7 @@
 #include "base/unit_text.h"
 #include "report/text/amounts.h"
 #include "report/text/answers_text.h"
+#include "report/text/line_budget.h"
 #include "report/text/table.h"
 #include "search/row_text.h"
 
@@ -127,24 +128,57 @@ std::string cause_text(const Explanation& e, const Diagnosis& d, const Screen& s
          wrap(fmt::format("See: {}", e.cause->check), width, indent + " ", indent + " ");
 }
 
-std::string explanations_text(const Diagnosis& d, const Screen& screen) {
-  const int width = prose_width(screen);
-  if (const std::string none = no_explanation(d); !none.empty()) return wrap(none, width, "", "  ");
-  std::string out = heading("What explains it", screen);
-  for (const Explanation& e : d.explanations) out += cause_text(e, d, screen);
-  return out + wrap("none of these", width, fmt::format("{:>4.0f} %  ", 100 * d.unexplained), "");
+std::string unexplained_text(const Diagnosis& d) {
+  return fmt::format("{:>4.0f} %  none of these\n", 100 * d.unexplained);
+}
+
+std::string parts_text(const Diagnosis& d, const Screen& screen) {
+  if (!d.measured.parts || !d.predicted_parts) return "";
+  return heading("Parts of the step", screen) + render(parts_table(*d.measured.parts, *d.predicted_parts), screen);
+}
+
+/// The answer of `diagnose` on one screen, of at most kFirstScreen lines: the likeliest causes.
+std::string first_diagnosis_text(const DiagnosisAnswer& answer, const Screen& screen) {
+  const Diagnosis& d = answer.diagnosis;
+  LineBudget out(kFirstScreen - 1, screen);
+  for (const std::string& line : gap_lines(d)) out.add_prose(line);
+  const std::string none = no_explanation(d), parts = parts_text(d, screen);
+  out.add_prose(none);
+  std::vector<std::string> hidden;
+  if (none.empty()) {
+    out.add(heading("What explains it", screen));
+    std::size_t shown = 0;
+    while (shown < d.explanations.size() && out.add(cause_text(d.explanations[shown], d, screen))) ++shown;
+    if (const std::size_t more = d.explanations.size() - shown; more > 0)
+      hidden.push_back(fmt::format("{} less likely cause{}", more, more == 1 ? "" : "s"));
+    else
+      out.add(unexplained_text(d));
+  }
+  if (!parts.empty() && !out.add(parts)) hidden.emplace_back("the parts of the step");
+  hidden.emplace_back("how the run was read");
+  return out.take() + fmt::format("--explain: {}\n", fmt::join(hidden, ", "));
+}
+
+std::string whole_diagnosis_text(const DiagnosisAnswer& answer, const Screen& screen) {
+  const Diagnosis& d = answer.diagnosis;
+  std::string out;
+  for (const std::string& line : gap_lines(d)) out += wrap(line, prose_width(screen), "", "  ");
+  if (const std::string none = no_explanation(d); !none.empty()) {
+    out += wrap(none, prose_width(screen), "", "  ");
+  } else {
+    out += heading("What explains it", screen);
+    for (const Explanation& e : d.explanations) out += cause_text(e, d, screen);
+    out += unexplained_text(d);
+  }
+  return out + parts_text(d, screen) + heading("Read as", screen) + points(reading_notes(answer), screen);
 }
 
 }  // namespace
 
 std::string diagnosis_text(const DiagnosisAnswer& answer, const Screen& screen) {
-  const Diagnosis& d = answer.diagnosis;
-  std::string out;
-  for (const std::string& line : gap_lines(d)) out += wrap(line, prose_width(screen), "", "  ");
-  out += explanations_text(d, screen);
-  if (d.measured.parts && d.predicted_parts)
-    out += heading("Parts of the step", screen) + render(parts_table(*d.measured.parts, *d.predicted_parts), screen);
-  return out + heading("Read as", screen) + points(reading_notes(answer), screen);
+  const std::string whole = whole_diagnosis_text(answer, screen);
+  return answer.is_brief && std::ranges::count(whole, '\n') > kFirstScreen ? first_diagnosis_text(answer, screen)
+                                                                           : whole;
 }
 
 }  // namespace gpuplan

@@ -152,7 +152,8 @@ std::string gpus_text(const ClusterSpec& cluster) {
 std::string cluster_text(const EstimateRequest& request) {
   const ClusterSpec& cluster = request.cluster;
   std::string text = gpus_text(cluster);
-  if (cluster.num_nodes() > 1) text += fmt::format(" on {} nodes", cluster.num_nodes());
+  if (cluster.num_nodes() > 1)
+    text += fmt::format(" on {} nodes (network {} per GPU)", cluster.num_nodes(), format_rate(cluster.inter.bandwidth));
   if (cluster.num_gpus() > 1 && !cluster.fabric_text.empty()) text += "; " + cluster.fabric_text;
   const auto price = request.price_per_gpu_hour ? request.price_per_gpu_hour : cluster.price_per_gpu_hour;
   return text + (price ? fmt::format("; {} per GPU hour", format_usd(*price)) : "; no price known");
@@ -221,8 +222,8 @@ std::string verdict_text(const EstimateAnswer& answer, const Screen& screen) {
 
 std::string estimate_text(const EstimateAnswer& answer, const Screen& screen) {
   if (answer.is_brief)
-    return first_screen_text(answer, screen) + (answer.shown ? phases_text(*answer.shown, screen) : "") +
-           (answer.rows ? rows_text(*answer.rows, screen) : "");
+    return first_screen_text(answer, screen) + (answer.rows ? rows_text(*answer.rows, screen) : "") +
+           (answer.shown && screen.format != TableFormat::Text ? phases_text(*answer.shown, screen) : "");
   std::string out = question_text(answer, screen) + "\n" + strategies_text(answer, screen);
   if (answer.result.recommended) out += verdict_text(answer, screen);
   if (answer.shown) out += closest_look_text(answer, screen);

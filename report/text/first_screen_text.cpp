@@ -2,8 +2,10 @@
 // fills the memory, and as much advice as one screen holds. The rest is behind --explain.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/unit_text.h"
 #include "planner/recommend.h"
@@ -35,11 +37,12 @@ std::string speed_and_cost(const StrategyEstimate& e) {
 std::string chosen_words(const EstimateAnswer& answer) {
   const ChosenFreely& chosen = answer.result.chosen;
   if (chosen.flags.empty()) return "";
-  const std::string usual =
-      !chosen.usual ? "nothing fits"
-                    : fmt::format("{}{}, {}", chosen.usual->strategy.name,
-                                  chosen.usual->fit == Fit::Yes ? "" : " not surely", speed_and_cost(*chosen.usual));
-  return fmt::format("{} (--as-given: {})", fmt::join(chosen.flags, " "), usual);
+  const std::string usual = !chosen.usual ? "nothing fits"
+                                          : fmt::format("{}{}, {}", chosen.usual->strategy.name,
+                                                        chosen.usual->fit == Fit::Yes ? "" : ", which may not fit",
+                                                        speed_and_cost(*chosen.usual));
+  return fmt::format("{} (without {}: {}; --as-given)", fmt::join(chosen.flags, " "),
+                     chosen.flags.size() == 1 ? "it" : "them", usual);
 }
 
 std::vector<std::string> better_lines(const EstimateAnswer& answer) {
@@ -70,9 +73,28 @@ std::string time_line(const EstimateAnswer& answer) {
   std::string text = fmt::format("{} a step, {} tokens/s", short_with_range(e.time.step, e.time_range),
                                  format_grouped(std::llround(e.tokens_per_second)));
   if (!e.total) return text;
-  text += fmt::format("; {:g} epoch{}, {} tokens: {}", data.epochs, data.epochs == 1 ? "" : "s",
-                      format_count(total_tokens(answer.request)), short_with_range(*e.total, e.time_range));
+  const char* const rows = answer.has_rows ? "rows" : "assumed rows (--rows)";
+  text += fmt::format("; {:g} epoch{} of {} {}, {} tokens: {}", data.epochs, data.epochs == 1 ? "" : "s",
+                      format_grouped(data.rows), rows, format_count(total_tokens(answer.request)),
+                      short_with_range(*e.total, e.time_range));
   return e.cost_usd ? text + ", " + usd_with_range(*e.cost_usd, e.time_range) : text;
+}
+
+/// "A step: generation 7.20 s, pass with gradients 244 ms", the longest phase first; empty of supervised fine-tuning.
+std::string phases_line(const StrategyEstimate& e) {
+  std::vector<const PhaseFigures*> phases;
+  for (const PhaseFigures& phase : e.phases)
+    if (!phase.is_before_training) phases.push_back(&phase);
+  if (phases.size() < 2) return "";
+  std::ranges::stable_sort(phases, std::greater{}, [](const PhaseFigures* p) { return p->time.step.value; });
+  constexpr std::size_t kMost = 4;
+  std::vector<std::string> words;
+  for (const PhaseFigures* phase : phases)
+    if (words.size() < kMost)
+      words.push_back(fmt::format("{} {}{}", phase->name, format_short_duration(phase->time.step),
+                                  phase->beside.value > 0 ? " beside training" : ""));
+  if (phases.size() > kMost) words.emplace_back("and shorter ones");
+  return fmt::format("A step: {}", fmt::join(words, ", "));
 }
 
 /// The recommended one, then those that come nearest to it, in the order of the answer.
@@ -126,12 +148,14 @@ std::string brief_text(const EstimateAnswer& answer) {
 }
 
 std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen) {
-  constexpr std::size_t kRows = 5;
+  constexpr int kRows = 5;
   LineBudget out(kFirstScreen - 1, screen);
   out.add_prose(verdict_line(answer));
   if (answer.shown && answer.fits()) out.add_prose(time_line(answer), "  ", "  ");
+  if (answer.shown && answer.fits()) out.add_prose(phases_line(*answer.shown), "  ", "  ");
   out.add("\n" + question_text(answer, screen) + "\n");
-  out.add(strategies_table_text(answer, main_rows(answer, kRows), screen));
+  const auto num_rows = std::size_t(std::clamp(out.room() - 1, 1, kRows));  // below a line of titles
+  out.add(strategies_table_text(answer, main_rows(answer, num_rows), screen));
   const Recommendation recommended = answer.result.recommended.value_or(Recommendation{});
   if (!answer.shown)
     for (const StrategyEstimate& e : answer.result.strategies)
@@ -152,7 +176,9 @@ std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen
   const std::size_t assumed = assumptions.size() - num_notes;
   const int more = out.num_hidden();
   const std::string hidden = more > 0 ? fmt::format(", {} more remark{}", more, more == 1 ? "" : "s") : "";
-  return out.take() + fmt::format("--explain: all strategies, {} assumptions, sources{}\n", assumed, hidden);
+  const bool has_phases = answer.shown && !answer.shown->phases.empty();
+  return out.take() + fmt::format("--explain: all strategies, {}{} assumptions, sources{}\n",
+                                  has_phases ? "phases, " : "", assumed, hidden);
 }
 
 }  // namespace gpuplan

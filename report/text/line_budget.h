@@ -17,7 +17,7 @@ class LineBudget {
   /// Adds whole lines, all of `text` or none of it. Returns false where it has no room.
   bool add(const std::string& text) {
     const int lines = narrow<int>(std::count(text.begin(), text.end(), '\n'));
-    if (lines > most_ - num_lines_) {
+    if (lines > room()) {
       ++num_hidden_;
       return false;
     }
@@ -25,8 +25,9 @@ class LineBudget {
     return true;
   }
   bool add_prose(const std::string& text, const char* first = "", const char* rest = "  ") {
-    return add(wrap(text, prose_width(screen_), first, rest));
+    return text.empty() || add(wrap(text, prose_width(screen_), first, rest));
   }
+  int room() const { return most_ - num_lines_; }
   int num_hidden() const { return num_hidden_; }
   std::string take() { return std::move(text_); }
 

@@ -32,7 +32,7 @@ std::string machines_text(const std::vector<MachineReport>& reports, const Scree
                {m.fabric_text},
                {network_text(m)},
                {memory_text(m)}});
-  return render(fit_to(std::move(table), screen.width), screen) +
+  return render(table, screen) +
          paint(wrap("--cluster NAME plans on one of them, --num-gpus N on several or on a part. Network: what a ring "
                     "reaches per GPU, where machines are joined.",
                     prose_width(screen), "", ""),

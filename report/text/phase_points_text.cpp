@@ -40,7 +40,7 @@ std::string summary(const std::vector<PhasePoint>& points, const Screen& screen)
   return render(table, screen);
 }
 
-std::string verdicts(const std::vector<PhasePoint>& points) {
+std::string verdicts(const std::vector<PhasePoint>& points, const Screen& screen) {
   std::size_t ran = 0, ran_no = 0, oom = 0, oom_yes = 0;
   std::string wrong;
   for (const PhasePoint& p : points) {
@@ -50,8 +50,9 @@ std::string verdicts(const std::vector<PhasePoint>& points) {
     (is_oom ? oom : ran)++;
     if (is_wrong) (is_oom ? oom_yes : ran_no)++, wrong += " " + p.id;
   }
-  return fmt::format("verdicts: {} runs that ran, {} called no; {} that ran out of memory, {} called yes{}\n", ran,
-                     ran_no, oom, oom_yes, wrong.empty() ? "" : ":" + wrong);
+  return wrap(fmt::format("verdicts: {} runs that ran, {} called no; {} that ran out of memory, {} called yes{}", ran,
+                          ran_no, oom, oom_yes, wrong.empty() ? "" : ":" + wrong),
+              prose_width(screen), "", "  ");
 }
 
 }  // namespace
@@ -67,7 +68,7 @@ std::string phase_points_text(const std::vector<PhasePoint>& points, const Scree
               .rows = {}};
   std::string refused;
   for (const PhasePoint& p : points) {
-    if (!p.refused.empty()) refused += fmt::format("  {}: {}\n", p.id, p.refused);
+    if (!p.refused.empty()) refused += wrap(fmt::format("{}: {}", p.id, p.refused), prose_width(screen), "  ", "    ");
     for (const PhaseFigure& f : p.figures)
       table.add({{fmt::format("  {}{}", p.id, p.counts ? "" : " (partial)")},
                  {f.name},
@@ -75,7 +76,7 @@ std::string phase_points_text(const std::vector<PhasePoint>& points, const Scree
                  {fmt::format("{:.3g}", f.measured)},
                  {fmt::format("{:+.2f}", f.log_error())}});
   }
-  return summary(points, screen) + verdicts(points) + heading("Points", screen) + render(table, screen) +
+  return summary(points, screen) + verdicts(points, screen) + heading("Points", screen) + render(table, screen) +
          (refused.empty() ? "" : heading("Without a prediction", screen) + refused);
 }
 

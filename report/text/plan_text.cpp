@@ -312,7 +312,7 @@ std::string largest_text(const LargestTable& table, const SearchQuestion& questi
                        largest.model, format_count(largest.parameters)),
            prose_width(screen), "", "") +
       "\n";
-  Table text{.columns = {{"  model"}, {"parameters", Align::Right}}, .rows = {}};
+  Table text{.columns = {{"  model"}, {"size", Align::Right}}, .rows = {}};
   for (const std::int64_t context : table.contexts) text.columns.push_back({format_grouped(context) + " tokens"});
   for (const LargestRow& row : table.rows) {
     if (text.rows.size() == kMostRows) break;
@@ -321,7 +321,7 @@ std::string largest_text(const LargestTable& table, const SearchQuestion& questi
       cells.push_back(carried ? Cell{carried_word(*carried), ink_of(carried->fit)} : Cell{"-", Ink::Faint});
     text.add(std::move(cells));
   }
-  out += render(fit_to(std::move(text), screen.width), screen);
+  out += render(text, screen);
   std::vector<std::string> notes;
   if (table.rows.size() > kMostRows)
     notes.push_back(fmt::format("{} smaller models fit too; --json has all", table.rows.size() - kMostRows));

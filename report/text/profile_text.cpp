@@ -240,7 +240,7 @@ std::string machine_text(const Profile& profile, const Screen& screen) {
 
 std::string section(std::string_view title, Table table, const Screen& screen) {
   if (table.rows.empty()) return "";
-  return heading(title, screen) + render(fit_to(std::move(table), screen.width), screen);
+  return heading(title, screen) + render(table, screen);
 }
 
 std::string warnings_text(const MeasuredOn& on, const Screen& screen) {
@@ -329,9 +329,8 @@ std::string profiles_text(const ProfileList& list, const Screen& screen) {
     out += wrap("none yet: 'gpuplan calibrate' measures this machine in some minutes and puts one there",
                 prose_width(screen), "  ", "  ");
   else
-    out += render(fit_to(measured_table(list), screen.width), screen) + problems_text(list, screen);
-  out +=
-      heading("Shipped, for what was not measured", screen) + render(fit_to(shipped_table(list), screen.width), screen);
+    out += render(measured_table(list), screen) + problems_text(list, screen);
+  out += heading("Shipped, for what was not measured", screen) + render(shipped_table(list), screen);
   return out + "\n" +
          paint(wrap("A plan takes the newest measured profile of its GPUs, else the shipped one; --profile PROFILE "
                     "names another.",

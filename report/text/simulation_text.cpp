@@ -123,13 +123,13 @@ std::string step_shares_text(const Simulation& simulation, const Screen& screen)
                  {fmt::format("{} {:3.0f} %", bar(s.share, kBarWidth), 100 * s.share), Ink::Accent},
                  {format_duration(s.time)},
                  {s.meaning, Ink::Faint}});
-  return table.rows.empty() ? "" : render(fit_to(std::move(table), screen.width), screen);
+  return table.rows.empty() ? "" : render(table, screen);
 }
 
 std::string streams_text(const Simulation& simulation, const Screen& screen) {
   const Table table = streams_table(simulation, kMaxRanks);
   if (table.rows.empty()) return "";
-  std::string out = render(fit_to(table, screen.width), screen);
+  std::string out = render(table, screen);
   if (const std::int64_t left = num_not_shown(simulation, kMaxRanks); left > 0)
     out +=
         fmt::format("  {} of {} simulated GPUs are not listed; --json has them all\n", left, simulation.ranks.size());

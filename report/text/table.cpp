@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -25,6 +26,49 @@ std::vector<int> widths_of(const Table& table) {
   return widths;
 }
 
+int total_width(const std::vector<int>& widths) {
+  return std::accumulate(widths.begin(), widths.end(), 0) + kGap * std::max(0, narrow<int>(widths.size()) - 1);
+}
+
+/// The first spaces of a cell, which all of its lines have.
+std::string margin_of(std::string_view cell) {
+  return std::string(std::min(cell.find_first_not_of(' '), cell.size()), ' ');
+}
+
+constexpr std::array<std::string_view, 10> kDrawn{"█", "▉", "▊", "▋", "▌", "▍", "▎", "▏", "░", "▶"};  // bars
+
+/// Columns that a cell takes at least: its longest word, or all of one that is short or has a bar.
+int narrowest(std::string_view cell) {
+  constexpr int kShort = 8;
+  int widest = std::min(kShort, width_of(cell));
+  if (std::ranges::any_of(kDrawn, [&](std::string_view drawn) { return cell.find(drawn) != cell.npos; }))
+    return width_of(cell);
+  const int margin = width_of(margin_of(cell));
+  for (const std::string& word : split(cell, ' ')) widest = std::max(widest, margin + width_of(word));
+  return widest;
+}
+
+/// The widths of a table of at most `room` columns of the screen. Where it is wider, columns of text take several
+/// lines, the widest first, none narrower than its longest word.
+std::vector<int> widths_within(const Table& table, int room) {
+  std::vector<int> widths = widths_of(table), least = widths;
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    const bool is_text = table.columns[i].align == Align::Left;  // numbers stay whole below a folded title
+    least[i] = narrowest(table.columns[i].title);
+    for (const auto& row : table.rows)
+      least[i] = std::max(least[i], is_text ? narrowest(row[i].text) : width_of(row[i].text));
+  }
+  for (int excess = total_width(widths) - room; excess > 0; --excess) {
+    const auto can_shrink = [&](std::size_t i) { return widths[i] > least[i]; };
+    std::size_t widest = widths.size();
+    for (std::size_t i = 0; i < widths.size(); ++i)
+      if (can_shrink(i) && (widest == widths.size() || widths[i] > widths[widest])) widest = i;
+    if (widest == widths.size()) break;
+    --widths[widest];
+  }
+  return widths;
+}
+
 /// One line; padding stays outside the colour so that trailing spaces can go.
 std::string line_of(const std::vector<Cell>& cells, const Table& table, const std::vector<int>& widths,
                     const Screen& screen) {
@@ -42,6 +86,35 @@ std::string line_of(const std::vector<Cell>& cells, const Table& table, const st
   return line + "\n";
 }
 
+/// The lines of a cell in a column of `width`.
+std::vector<std::string> folded(const std::string& cell, int width) {
+  if (width_of(cell) <= width) return {cell};
+  const std::string margin = margin_of(cell);
+  std::vector<std::string> lines;
+  std::istringstream text(wrap(cell.substr(margin.size()), width, margin, margin));
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
+/// A row, over several lines where a cell is wider than its column.
+std::string lines_of(const std::vector<Cell>& cells, const Table& table, const std::vector<int>& widths,
+                     const Screen& screen) {
+  std::vector<std::vector<std::string>> columns;
+  std::size_t num_lines = 1;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    columns.push_back(folded(cells[i].text, widths[i]));
+    num_lines = std::max(num_lines, columns.back().size());
+  }
+  std::string out;
+  for (std::size_t line = 0; line < num_lines; ++line) {
+    std::vector<Cell> parts;
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      parts.push_back({line < columns[i].size() ? columns[i][line] : "", cells[i].ink});
+    out += line_of(parts, table, widths, screen);
+  }
+  return out;
+}
+
 void erase_column(Table& table, std::size_t i) {
   table.columns.erase(table.columns.begin() + std::ptrdiff_t(i));
   for (auto& row : table.rows) row.erase(row.begin() + std::ptrdiff_t(i));
@@ -49,10 +122,7 @@ void erase_column(Table& table, std::size_t i) {
 
 }  // namespace
 
-int width_of(const Table& table) {
-  const std::vector<int> widths = widths_of(table);
-  return std::accumulate(widths.begin(), widths.end(), 0) + kGap * std::max(0, narrow<int>(widths.size()) - 1);
-}
+int width_of(const Table& table) { return total_width(widths_of(table)); }
 
 Table without_empty_columns(Table table) {
   for (std::size_t i = table.columns.size(); i-- > 0;)
@@ -75,7 +145,6 @@ namespace {
 
 /// Cells without the characters that bars are drawn with.
 Table without_bars(Table table) {
-  constexpr std::array<std::string_view, 10> kDrawn{"█", "▉", "▊", "▋", "▌", "▍", "▎", "▏", "░", "▶"};
   for (auto& row : table.rows)
     for (Cell& cell : row)
       for (const std::string_view drawn : kDrawn)
@@ -111,11 +180,12 @@ std::string render(const Table& table, const Screen& screen) {
     const Table bare = without_bars(table);
     return kTableBegins + (screen.format == TableFormat::Csv ? csv_table(bare) : markdown_table(bare)) + kTableEnds;
   }
-  const std::vector<int> widths = widths_of(table);
+  const Table shown = fit_to(table, screen.width);
+  const std::vector<int> widths = widths_within(shown, screen.width);
   std::vector<Cell> titles;
-  for (const Column& column : table.columns) titles.push_back({column.title, Ink::Faint});
-  std::string out = line_of(titles, table, widths, screen);
-  for (const auto& row : table.rows) out += line_of(row, table, widths, screen);
+  for (const Column& column : shown.columns) titles.push_back({column.title, Ink::Faint});
+  std::string out = lines_of(titles, shown, widths, screen);
+  for (const auto& row : shown.rows) out += lines_of(row, shown, widths, screen);
   return out;
 }
 
@@ -127,7 +197,7 @@ std::string render_with_bars(const std::function<Table(int bar_width)>& make_tab
   }
   int bar_width = kWidest;
   while (bar_width > kNarrowest && width_of(make_table(bar_width)) > screen.width) --bar_width;
-  const Table table = fit_to(make_table(bar_width), screen.width);
+  const Table table = make_table(bar_width);
   return table.rows.empty() ? "" : render(table, screen);
 }
 

@@ -1,4 +1,5 @@
-// A table of text: columns as wide as their content, the least important ones left out where the screen is narrow.
+// A table of text: columns as wide as their content. Where the screen is narrow, the least important ones are left out,
+// then long cells take several lines.
 #pragma once
 
 #include <functional>
@@ -38,7 +39,7 @@ Table without_empty_columns(Table table);
 /// Removes columns until the table is at most `width` wide, or only indispensable ones are left.
 Table fit_to(Table table, int width);
 
-/// The table with its titles, two spaces between columns, no line ends in spaces.
+/// The table with its titles, as wide as the screen at most, two spaces between columns; no line ends in spaces.
 std::string render(const Table& table, const Screen& screen);
 
 /// The same of a table with bars, as wide as the screen allows; empty without rows.

@@ -223,9 +223,11 @@ std::string pair_text(const Topology& topology, std::int64_t from, std::int64_t 
   }
   return heading(fmt::format("From GPU {} to GPU {}: {}", from, to, format_rate(rate.rate)), screen) +
          render(table, screen) +
-         fmt::format("Bottleneck: {} from {} to {} ({})\n", to_string(topology.link(rate.bottleneck).kind),
-                     topology.vertex(topology.source(rate.bottleneck)).name,
-                     topology.vertex(topology.target(rate.bottleneck)).name, topology.link(rate.bottleneck).source);
+         wrap(
+             fmt::format("Bottleneck: {} from {} to {} ({})", to_string(topology.link(rate.bottleneck).kind),
+                         topology.vertex(topology.source(rate.bottleneck)).name,
+                         topology.vertex(topology.target(rate.bottleneck)).name, topology.link(rate.bottleneck).source),
+             prose_width(screen), "", "  ");
 }
 
 }  // namespace
@@ -233,8 +235,11 @@ std::string pair_text(const Topology& topology, std::int64_t from, std::int64_t 
 std::string topology_text(const TopologyAnswer& answer, const Screen& screen) {
   const ClusterSpec& cluster = answer.cluster;
   const MachineTree tree = first_machine(answer.topology);
-  std::string out = paint(cluster.name, Ink::Strong, screen) +
-                    fmt::format(": {} × {}, {}\n", cluster.num_gpus(), cluster.gpus.front().name, cluster.fabric_text);
+  const std::string name = paint(cluster.name, Ink::Strong, screen);
+  const std::string what =
+      wrap(fmt::format("{} × {}, {}", cluster.num_gpus(), cluster.gpus.front().name, cluster.fabric_text),
+           prose_width(screen), cluster.name + ": ", "  ");
+  std::string out = name + what.substr(cluster.name.size());
   out += heading(cluster.num_nodes() > 1 ? fmt::format("One of {} machines", cluster.num_nodes()) : "Machine", screen);
   out += tree_text(answer.topology, tree, screen);
   const std::int64_t shown = cluster.ranks_per_node(cluster.num_gpus());

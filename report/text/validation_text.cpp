@@ -195,10 +195,10 @@ std::string reliability_note(const Reliability& r) {
 }
 
 Table worst_table(const ValidationAnswer& answer, PointKind kind, std::size_t most) {
-  Table table{.columns = {{"   error", Align::Right},
+  Table table{.columns = {{"  error", Align::Right},
                           {"measured", Align::Right},
                           {"predicted", Align::Right},
-                          {"metric"},
+                          {"metric", Align::Left, 1},
                           {"point"}},
               .rows = {}};
   for (const PointResult* r : worst_of(answer.results, kind, most))
@@ -272,9 +272,7 @@ std::vector<std::string> missed_pick_lines(const std::vector<PickSummary>& picks
   return lines;
 }
 
-std::string shown(const Table& table, const Screen& screen) {
-  return table.rows.empty() ? "" : render(fit_to(table, screen.width), screen);
-}
+std::string shown(const Table& table, const Screen& screen) { return table.rows.empty() ? "" : render(table, screen); }
 
 /// The table below its title; nothing for an empty one.
 std::string titled(std::string_view title, const Table& table, const Screen& screen) {

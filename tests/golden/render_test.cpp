@@ -33,6 +33,26 @@ TEST_CASE("a narrow screen loses the least important columns first, and never an
   CHECK(fit_to(table, 2).columns.size() == 1);
 }
 
+TEST_CASE(
+    "a table that is wider than the screen takes several lines for its long cells, and cuts no word and no number") {
+  Table table{.columns = {{"  name"}, {"size", Align::Right}, {"what it is for"}}, .rows = {}};
+  table.add({{"  one two three"}, {"1,000"}, {"cards without peer-to-peer"}});
+  table.add({{"  one"}, {"1"}, {"all"}});
+  CHECK(render(table, {.width = 30}) ==
+        "  name      size  what it is\n"
+        "                  for\n"
+        "  one two  1,000  cards\n"
+        "  three           without\n"
+        "                  peer-to-peer\n"
+        "  one          1  all\n");
+  CHECK(render(table, {.width = 60}) ==
+        "  name            size  what it is for\n"
+        "  one two three  1,000  cards without peer-to-peer\n"
+        "  one                1  all\n");
+  CHECK(render(table, {.width = 30, .format = TableFormat::Csv}).find("cards without peer-to-peer") !=
+        std::string::npos);
+}
+
 TEST_CASE("a column in which no row says anything is left out") {
   const Table table{.columns = {{"name"}, {"cost"}, {"note"}}, .rows = {{{"a"}, {""}, {"x"}}, {{"b"}, {""}, {""}}}};
   CHECK(without_empty_columns(table).columns.size() == 2);

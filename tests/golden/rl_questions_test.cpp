@@ -91,7 +91,8 @@ constexpr AskedQuestion kQuestions[] = {
      "--checkpointing full",
      1, "does not fit"},
     {"PeterGriffinJin/Search-R1#111", "", "",
-     "--model llama-3.1-8b --method ppo --full --gpus 8xH100 --strategy zero3 --framework openrlhf --rollout-engine "
+     "--explain --model llama-3.1-8b --method ppo --full --gpus 8xH100 --strategy zero3 --framework openrlhf "
+     "--rollout-engine "
      "vllm:util=0.5,sleep=yes,offload=yes",
      0, "training of the critic"},
     {"volcengine/verl#855, #456", "verl.sh",

@@ -1,5 +1,6 @@
 // Help on one screen, colours, tables alone, and plain words in the place of flags.
 #include <algorithm>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,7 @@
 
 #include "base/names.h"
 #include "cli/commands.h"
+#include "cli/program.h"
 #include "environment_variable.h"
 #include "golden/command_line.h"
 #include "report/text/screen.h"
@@ -33,6 +35,51 @@ TEST_CASE("help: -h of the program and of every command is at most 20 lines of 8
     }
     CHECK(run_line("help " + name).out == whole.out);
   }
+}
+
+TEST_CASE("80 columns: no line of an answer is wider, and the first screen has room for command and prompt") {
+  const std::string inputs = GPUPLAN_TEST_DIR "/golden/inputs/", gpus = " --gpus 4xA6000";
+  const std::vector<std::string> lists{"machines",
+                                       "machines a100",
+                                       "models",
+                                       "gpus",
+                                       "gpus 3090",
+                                       "profiles",
+                                       "doctor",
+                                       "validate --by method --worst 10",
+                                       "plan --gpus 2x3090 --largest",
+                                       "topology --gpus 4xA6000 --from 0 --to 3",
+                                       "--help",
+                                       "nosuchcommand",
+                                       "estimate llama3-8b 4xA6000 --explain",
+                                       "simulate --model llama3-8b --lora --compare ddp,fsdp" + gpus};
+  const std::string of_70b = "estimate --model llama-3.1-70b --gpus 8xH100 --framework ";
+  const std::vector<std::string> screens{"estimate --model llama3-8b --lora" + gpus,
+                                         "estimate --model qwen2.5-7b --method dpo --lora" + gpus,
+                                         "estimate --model qwen2.5-7b --method grpo --gpus 8xH100",
+                                         of_70b + "megatron",
+                                         of_70b + "nemo",
+                                         "simulate --model llama3-8b --lora --strategy fsdp" + gpus,
+                                         "plan --model llama3-8b --lora" + gpus,
+                                         "plan --model llama3-8b --qlora --max context --gpus 2x3090",
+                                         "fix " + inputs + "sft.yaml --gpus 2x4090",
+                                         "diagnose --model llama3-8b --lora --strategy fsdp --measured 2.5s" + gpus};
+  const auto check = [](const std::string& line, long most_lines) {
+    CAPTURE(line);
+    std::ostringstream out, err;
+    std::istringstream in;
+    run(test::words_of(line), out, err, {.width = 80}, in);
+    const std::string text = out.str() + err.str();
+    CHECK(!text.empty());
+    CHECK(std::ranges::count(text, '\n') <= most_lines);
+    std::istringstream lines(text);
+    for (std::string one; std::getline(lines, one);) {
+      CAPTURE(one);
+      CHECK(width_of(one) <= 80);
+    }
+  };
+  for (const std::string& line : lists) check(line, 1000);
+  for (const std::string& line : screens) check(line, 21);
 }
 
 TEST_CASE("help: the flags that -h lists are flags of the command") {
