@@ -166,6 +166,19 @@ TEST_CASE("a script's flags change, and its launcher starts as many processes as
   CHECK(text.find("--gradient_accumulation_steps 4") != std::string::npos);  // 8 x 1 = 2 x 4
 }
 
+TEST_CASE("a script of two machines that is asked about on one starts on one") {
+  const ConfigFile script{"train.sh",
+                          "torchrun --nnodes=2 --nproc_per_node=4 sft.py \\\n"
+                          "  --model_name_or_path Qwen/Qwen2.5-0.5B --bf16 True \\\n"
+                          "  --per_device_train_batch_size 1 --gradient_accumulation_steps 2 --max_length 512\n"};
+  Reader reader("4x3090");
+  const FixAnswer answer = find_fix(reader.question({script}));
+  REQUIRE(answer.after);
+  const std::string& text = answer.mended.files.at(0).after;
+  CHECK(text.find("--nnodes=1 --nproc_per_node=4") != std::string::npos);
+  CHECK(text.find("--gradient_accumulation_steps 4") != std::string::npos);  // 2 x 4 x 2 = 4 x 4
+}
+
 TEST_CASE(
     "a script that starts more processes than it shows GPUs to is told so; the answer has the question of its files") {
   const ConfigFile script{"train.sh",
