@@ -276,6 +276,14 @@ struct SharedCrossEntropy {
   const float* scale{};
 };
 
+/// Multiplies each row of x [rows, width] by its factor: a gradient of the sum of the rows' losses becomes that of a
+/// weighted sum. A factor of 0 gives zeros, whatever the row holds.
+struct ScaleRows {
+  Numbers x;
+  const float* factors{};  // [rows]
+  std::int64_t rows{}, width{};
+};
+
 /// Adds the sum of squares of x to *sum, a double in device memory.
 struct AddSquares {
   double* sum{};
@@ -352,6 +360,7 @@ struct Nf4Dequantise {
   X(LabelLogit)            \
   X(SumOfExponentials)     \
   X(SharedCrossEntropy)    \
+  X(ScaleRows)             \
   X(AddSquares)            \
   X(AddSum)                \
   X(AdamWUpdate)           \

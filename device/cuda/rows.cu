@@ -121,6 +121,22 @@ __global__ void __launch_bounds__(kRowThreads)
 
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
+    scale_rows_kernel(T* values, const float* factors, std::int64_t width, bool is_aligned) {
+  T* const row = values + std::int64_t(blockIdx.x) * width;
+  const float factor = factors[blockIdx.x];
+  for (std::int64_t at = threadIdx.x * kEight; at < width; at += kRowThreads * kEight) {
+    const int size = size_at(at, width);
+    const bool is_whole = is_aligned && size == kEight;
+    float x[kEight] = {};
+    if (factor != 0.0F) load(x, row + at, size, is_whole);
+#pragma unroll
+    for (int i = 0; i < kEight; ++i) x[i] *= factor;
+    store(row + at, x, size, is_whole);
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kRowThreads)
     softmax_kernel(T* scores, std::int64_t queries, std::int64_t keys, bool is_causal, bool is_aligned) {
   T* const row = scores + std::int64_t(blockIdx.x) * keys;
   const std::int64_t query = blockIdx.x % queries, sees = query + keys - queries + 1;
@@ -187,6 +203,16 @@ cudaError_t launch(const kernels::SharedCrossEntropy& k, LaunchStream& on) {
     const bool is_aligned = are_aligned(logits) && k.vocab % kEight == 0;
     shared_cross_entropy_kernel<<<unsigned(k.rows), kRowThreads, 0, stream>>>(
         logits, k.largest, k.right, k.sum, k.labels, k.losses, k.vocab, k.first, k.whole, k.scale, is_aligned);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t launch(const kernels::ScaleRows& k, LaunchStream& on) {
+  if (k.rows == 0 || k.width == 0) return cudaSuccess;
+  return with_type(k.x.dtype, [k, stream = on.native]<class T>(T*) {
+    T* const x = static_cast<T*>(k.x.data);
+    const bool is_aligned = are_aligned(x) && k.width % kEight == 0;
+    scale_rows_kernel<<<unsigned(k.rows), kRowThreads, 0, stream>>>(x, k.factors, k.width, is_aligned);
     return cudaGetLastError();
   });
 }

@@ -123,6 +123,27 @@ TEST_CASE("cross-entropy gives the loss and, in place, its gradient; ignored row
     }
 }
 
+TEST_CASE("rows times a factor each; a factor of 0 gives zeros of what is no number" * needs_cpu()) {
+  Cpu cpu;
+  const std::vector<float> factors{0.5F, 0, -3};
+  for (const Dtype dtype : kStored)
+    for (const std::int64_t width : {1, 33, 5000}) {
+      CAPTURE(to_string(dtype));
+      CAPTURE(width);
+      const Buffer x = cpu.random(3 * width, dtype, 1, -20, 20);
+      std::memset(x.as<char>() + width * size_of(dtype), 0xff, std::size_t(width * size_of(dtype)));  // NaN
+      std::vector<double> expected = doubles(x, dtype);
+      for (std::int64_t r = 0; r < 3; ++r)
+        for (std::int64_t i = 0; i < width; ++i) {
+          double& value = expected[std::size_t(r * width + i)];
+          value = r == 1 ? 0 : value * double(factors[std::size_t(r)]);
+        }
+      cpu.run(kernels::ScaleRows{{x.data(), dtype}, factors.data(), 3, width});
+      cpu.stream->synchronise();
+      CHECK(worst_error(doubles(x, dtype), expected, 1e-3) < rounding(dtype) + 1e-6);
+    }
+}
+
 TEST_CASE("cross-entropy over two parts of a vocabulary gives what the whole gives" * needs_cpu()) {
   Cpu cpu;
   const std::int64_t rows = 9, vocab = 66, part = vocab / 2;

@@ -128,6 +128,23 @@ void run(const kernels::SharedCrossEntropy& k) {
   });
 }
 
+void run(const kernels::ScaleRows& k) {
+  const float* const factors = k.factors;
+  const std::int64_t rows = k.rows, width = k.width;
+  with_type(k.x.dtype, [=, x = k.x.data](auto type) {
+    auto* const values = static_cast<decltype(type)*>(x);
+#pragma omp parallel for schedule(static) if (rows * width > kAlone)
+    for (std::int64_t r = 0; r < rows; ++r) {
+      auto* const row = values + r * width;
+      const float factor = factors[r];
+      if (factor == 0)
+        zero(row, width);
+      else
+        for (std::int64_t i = 0; i < width; ++i) store(row[i], load(row[i]) * factor);
+    }
+  });
+}
+
 void run(const kernels::Softmax& k) {
   const std::int64_t queries = k.queries, keys = k.keys, rows = k.blocks * queries;
   const bool is_causal = k.is_causal;

@@ -73,6 +73,21 @@ TEST_CASE("cross-entropy gives losses and replaces logits by gradients; ignored 
     }
 }
 
+TEST_CASE("rows times a factor each; a factor of 0 gives zeros") {
+  Bench bench;
+  const Doubles factors{0.5, 0, -3};
+  for (const Dtype dtype : kFloats)
+    for (const std::int64_t width : {1, 40, 257, 5000}) {
+      CAPTURE(width);
+      const Tensor x = bench.random(3 * width, dtype, -20, 20, 3, width % 2),
+                   factor = bench.upload(factors, Dtype::F32);
+      Doubles expected = bench.download(x);
+      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] *= factors[i / std::size_t(width)];
+      bench.run(kernels::ScaleRows{{x.data(), dtype}, static_cast<const float*>(factor.data()), 3, width});
+      check_close(bench.download(x), expected, tolerance_of(dtype), 1e-2);
+    }
+}
+
 TEST_CASE("cross-entropy over two parts of a vocabulary gives what the whole gives") {
   Bench bench;
   for (const Dtype dtype : kFloats)
