@@ -28,6 +28,18 @@ static NameTable<PassModel> names_of(PassModel) {
   return {"model", kNames};
 }
 
+static NameTable<MethodLoss> names_of(MethodLoss) {
+  static constexpr std::array kNames{NameRow<MethodLoss>{"tokens", MethodLoss::Tokens},
+                                     NameRow<MethodLoss>{"pairs", MethodLoss::Pairs},
+                                     NameRow<MethodLoss>{"surrogate", MethodLoss::Surrogate}};
+  return {"loss", kNames};
+}
+static NameTable<MeanOver> names_of(MeanOver) {
+  static constexpr std::array kNames{NameRow<MeanOver>{"rows", MeanOver::Rows},
+                                     NameRow<MeanOver>{"tokens", MeanOver::Tokens}};
+  return {"mean_over", kNames};
+}
+
 namespace {
 
 std::vector<TrainingMethod> read_methods() {
@@ -44,6 +56,12 @@ std::vector<TrainingMethod> read_methods() {
     f.optional("labels", m.labels, IntRange{.least = 1});
     f.optional("loss_on_first", m.loss_on_first);
     f.optional("distils", m.distils);
+    f.optional("loss", m.loss);
+    f.optional("mean_over", m.mean_over);
+    f.optional("beta", m.beta);
+    f.optional("clip_below", m.clip_below);
+    f.optional("clip_above", m.clip_above);
+    f.optional("other_losses", m.other_losses);
     f.optional("generates", m.generates);
     f.optional("scores_completions", m.scores_completions);
     f.optional("generations", m.generations, IntRange{.least = 1});
@@ -97,14 +115,16 @@ std::int64_t Recipe::answers_apart() const {
   return packing == Packing::Packed && framework->preference.packs_answers ? 1 : objective.answers();
 }
 
+/// A trainer without a row of data/rl_trainers.yaml is given the answers.
 bool generates(const Recipe& recipe) {
-  return !recipe.objective.method.is_usual() && recipe.objective.method->generates;
+  return !recipe.objective.method.is_usual() && recipe.objective.method->generates &&
+         rollout_convention(recipe.framework->name);
 }
 
 MethodHead head_of(const Recipe& recipe) {
   const Objective& objective = recipe.objective;
   if (objective.method.is_usual()) return MethodHead::Vocabulary;
-  return objective.method->generates && objective.labels > 0 ? MethodHead::Score : objective.method->head;
+  return generates(recipe) && objective.labels > 0 ? MethodHead::Score : objective.method->head;
 }
 
 bool has_own_head(const Recipe& recipe) { return head_of(recipe) != MethodHead::Vocabulary; }
@@ -115,7 +135,8 @@ Reference reference_of(const Recipe& recipe) {
   const TrainingMethod& method = *recipe.objective.method;
   const RolloutConvention* const convention = method.generates ? rollout_convention(recipe.framework->name) : nullptr;
   const bool has_none =
-      convention && std::ranges::find(convention->references, method.name) == convention->references.end();
+      convention ? std::ranges::find(convention->references, method.name) == convention->references.end()
+                 : method.generates && method.beta == 0;
   if (has_none && !recipe.objective.reference) return Reference::None;
   return recipe.objective.reference.value_or(recipe.is_adapter() ? Reference::Adapter : Reference::Copy);
 }

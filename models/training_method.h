@@ -29,6 +29,14 @@ struct SidePass {
   bool trains = false;   // with gradients, optimizer states and a step of its own
 };
 
+/// Names the losses that gpuplan's own executor has (run/answers_loss.h). Tokens: cross-entropy of the labels. Pairs:
+/// -log sigmoid of what the first of two answers is better by. Surrogate: clipped ratios of probabilities, weighted by
+/// advantages. None: it has none for the method.
+enum class MethodLoss : std::uint8_t { None, Tokens, Pairs, Surrogate };
+
+/// Says over what a loss is averaged: rows of the data, each of which counts alike, or tokens with a label.
+enum class MeanOver : std::uint8_t { Rows, Tokens };
+
 struct TrainingMethod {
   std::string name, title, source;
   std::vector<std::string> aliases;
@@ -41,6 +49,11 @@ struct TrainingMethod {
   bool scores_completions = false;  // logits of the answers alone
   bool loss_on_first = false;
   bool distils = false;
+  MethodLoss loss{};
+  MeanOver mean_over{};
+  double beta = 0;                        // strength of the reference, in the loss
+  double clip_below = 0, clip_above = 0;  // how far a ratio goes from 1
+  std::vector<std::string> other_losses;  // aliases that plan alike, and train with another loss
   std::vector<SidePass> passes;
 
   bool has_pass_of(PassModel model) const;

@@ -179,7 +179,9 @@ std::vector<SidePhase> side_phases(const Job& job) {
     const bool is_after = pass.of == PassModel::Policy && !pass.is_old && job.framework.preference.policy_pass_in_graph;
     const RolloutConvention* const convention = rollout_convention(job.framework.name);
     const bool is_joined = phase.trains && convention && convention->critic_in_graph;
-    phase.in_graph = (pass.in_graph || is_after || is_joined) && !phase.is_before_training;
+    // addresses that are planned are those of one program, which holds nothing while another one runs
+    const bool is_alone = job.framework.state.allocator == AllocatorKind::Planned;
+    phase.in_graph = (pass.in_graph || is_after || is_joined) && !phase.is_before_training && !is_alone;
     phases.push_back(std::move(phase));
   }
   return phases;

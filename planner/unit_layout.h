@@ -24,6 +24,7 @@ struct PlacedTensor {
   std::int64_t scales{}, scale_codes{};  // of a quantised tensor: bytes from the start of the unit's scales
   std::int64_t elements() const { return rows * cols; }
   std::int64_t num_blocks(const QuantSpec& quant) const { return ceil_div(elements(), quant.block_size); }
+  bool operator==(const PlacedTensor&) const = default;
 };
 
 struct UnitLayout {

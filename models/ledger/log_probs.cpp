@@ -135,7 +135,7 @@ void log_probs_backward(Tape& t, const Tape::Step& s) {
 LocalId scored(Tape& t, LocalId x, std::int64_t width) {
   const std::int64_t completion = t.c.recipe.objective.completion_len;
   const bool is_asked = t.c.recipe.objective.method->scores_completions || t.c.framework.preference.keeps_completions;
-  if (!is_asked || unpads_rows(t.c.recipe) || completion <= 0 || completion + 1 >= t.c.recipe.seq_len) return x;
+  if (!is_asked || t.c.framework.loss.overwrites_logits || unpads_rows(t.c.recipe) || completion <= 0 || completion + 1 >= t.c.recipe.seq_len) return x;
   const std::int64_t elements = ceil_div(t.c.recipe.rows() * (completion + 1), t.c.model.split.context_ways) * width;
   return copied(t, x, "hidden states of the completions", elements, elements);
 }
@@ -215,10 +215,14 @@ LocalId divergence(Tape& t, LocalId logits) {
 
 /// One kernel makes log-probs of the logits, in backward their gradient in their place. Source:
 /// Dao-AILab/flash-attention flash_attn/ops/triton/cross_entropy.py (inplace_backward), which verl's
-/// logprobs_from_logits calls.
-void in_place(Tape& t, LocalId logits) {
+/// logprobs_from_logits calls. Our own executor does so with scores too, and writes what a sum of all log-probs gives
+/// at once, which backward weighs row by row.
+void in_place(Tape& t, LocalId logits, const SharedSums& sums) {
   const double bytes = double(t.at(logits).bytes().count);
-  log_probs_op(t, {logits}, {}, bytes);
+  if (t.c.framework.loss.overwrites_logits)
+    log_probs_op(t, {logits, sums.largest, sums.label, sums.exponentials}, {logits}, 3 * bytes);
+  else
+    log_probs_op(t, {logits}, {}, bytes);
   t.saves(logits, "cross-entropy backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
@@ -240,7 +244,7 @@ void log_probs(Tape& t, LocalId x) {
   const ColumnInput in_columns = enter_columns(t, asked, head.is_trained);
   const LocalId logits = cap_logits(t, linear(t, in_columns.value, head, LocalKind::Logits, in_columns.again));
   leave_columns(t, asked, in_columns);
-  if (!method.distils) sum_over_vocabulary(t, logits);
+  const SharedSums sums = method.distils ? SharedSums{} : sum_over_vocabulary(t, logits);
   if (method.distils) {
     if (t.c.recipe.pass == Pass::Train)
       divergence(t, logits);
@@ -248,7 +252,8 @@ void log_probs(Tape& t, LocalId x) {
       t.cast(logits, t.c.numerics.logits, "output of the teacher");
     return;
   }
-  if (t.c.recipe.loss == LossKernel::InPlace && method.generates) return in_place(t, logits);
+  const bool is_in_place = t.c.recipe.loss == LossKernel::InPlace && method.generates;
+  if (is_in_place || t.c.framework.loss.overwrites_logits) return in_place(t, logits, sums);
   const Dtype handed = preference.upcasts_logits ? Dtype::F32 : t.c.numerics.logits;
   const LocalId output = t.cast(logits, handed, "logits as the trainer gets them");
   const LocalId first = loss_on_first(t, output);
@@ -299,6 +304,7 @@ void score(Tape& t, LocalId x) {
     t.cast(unused, Dtype::F32, "logits that nobody reads, in fp32");
   }
   const LocalId scores = linear(t, x, t.c.model.head, LocalKind::Logits);
+  if (t.c.framework.loss.overwrites_logits) return in_place(t, scores, {});
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const Local like = tape.at(s.ids[0]);
