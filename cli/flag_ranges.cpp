@@ -117,9 +117,10 @@ constexpr std::array kRanges{
     FlagRange{"--to", kWhole, kRanks, "", "", nullptr, "topology"},
     // of a run
     FlagRange{"--max-steps", kWhole, kSteps}, FlagRange{"--lr", kReal, {0, 1e18}, "2e-4"},
-    FlagRange{"--warmup", kWhole, {0, kMostSteps}}, FlagRange{"--weight-decay", kReal, {0, 100}, "0.01"},
-    FlagRange{"--clip", kReal, {0, 1e6}}, FlagRange{"--save-every", kWhole, kSteps},
-    FlagRange{"--keep", kWhole, {1, 1e6}}, FlagRange{"--port", kWhole, {1, 65'535}, "", "", nullptr, "run"},
+    FlagRange{"--beta", kReal, {0, 1e18}, "0.1"}, FlagRange{"--warmup", kWhole, {0, kMostSteps}},
+    FlagRange{"--weight-decay", kReal, {0, 100}, "0.01"}, FlagRange{"--clip", kReal, {0, 1e6}},
+    FlagRange{"--save-every", kWhole, kSteps}, FlagRange{"--keep", kWhole, {1, 1e6}},
+    FlagRange{"--port", kWhole, {1, 65'535}, "", "", nullptr, "run"},
     // of the page
     FlagRange{"--port", kWhole, {0, 65'535}, "", "", nullptr, "serve"},
     FlagRange{"--timeout", kTime, {1, kDay}, "90s or 5min"},

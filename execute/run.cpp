@@ -1,4 +1,5 @@
 // gpuplan run: executes the plan for real, and says how far the prediction was off.
+#include <algorithm>
 #include <optional>
 
 #include <fmt/format.h>
@@ -7,6 +8,7 @@
 #include "base/file_lock.h"
 #include "base/files.h"
 #include "base/json_file.h"
+#include "base/names.h"
 #include "cli/arguments.h"
 #include "cli/output_flags.h"
 #include "cli/plan_flags.h"
@@ -14,6 +16,7 @@
 #include "execute/commands.h"
 #include "execute/run_fields.h"
 #include "execute/run_text.h"
+#include "models/training_method.h"
 #include "report/answers.h"
 #include "run/files/adapter_files.h"
 #include "run/rank_process.h"
@@ -61,7 +64,20 @@ void take_adapter(const CLI::App& app, RunQuestion& q) {
                                  *folder, config.dropout),
                      "--lora dropout=0 goes on without it");
   recipe.lora.modules_to_save = config.modules_to_save;
+  if (head_of(recipe) == MethodHead::Score) std::erase(recipe.lora.modules_to_save, "score");  // it is trained anyway
   q.notes.push_back(fmt::format("adapter from {}: r={}, alpha={:g}", *folder, config.rank, config.alpha));
+}
+
+/// Names of other losses that plan as one does are no names for it where it is trained.
+void require_own_loss(const CLI::App& app, const TrainingMethod& method) {
+  const auto name = given(app, "--method");
+  if (!name) return;
+  const auto is_it = [&](const std::string& other) { return squash(other) == squash(*name); };
+  if (std::ranges::any_of(method.other_losses, is_it))
+    throw InputError("--method",
+                     fmt::format("{} plans as {}, and the native executor has the loss of {} alone", *name, method.name,
+                                 method.name),
+                     fmt::format("--method {}", method.name));
 }
 
 RunQuestion ask(const CLI::App& app, Console& console) {
@@ -69,6 +85,7 @@ RunQuestion ask(const CLI::App& app, Console& console) {
   RunQuestion q{.request = std::move(plan.request), .notes = std::move(plan.notes), .result = {}};
   make_native(q);
   take_adapter(app, q);
+  require_own_loss(app, *q.request.recipe.objective.method);
   q.result = estimate(q.request);
   q.chosen = strategy_in_focus(q.result);
   if (!q.chosen) throw no_strategy(q.result);

@@ -59,6 +59,9 @@ void add_run_flags(CLI::App& app) {
   add_flag(app, "--lr", "RATE", "highest learning rate. Default 2e-4 for adapters, 2e-5 for full", kTraining);
   add_flag(app, "--schedule", "constant|linear|cosine", "after the warm-up. Default linear", kTraining);
   add_flag(app, "--warmup", "N", "steps. Default 0", kTraining);
+  add_flag(app, "--beta", "B",
+           "of a --method that compares answers: how strongly it holds on to the reference. Default the method's",
+           kTraining);
   add_flag(app, "--weight-decay", "W", "AdamW's; never of norms and biases. Default 0", kTraining);
   add_flag(app, "--clip", "NORM", "largest global gradient norm, 0: none. Default 1", kTraining);
   add_flag(app, "--seed", "S", "of order and random weights. Default 0", kTraining);
@@ -91,6 +94,10 @@ TrainingOptions read_training_options(const CLI::App& app, const EstimateRequest
                          .vocab_size = r.model.vocab_size,
                          .seq_len = r.recipe.seq_len,
                          .packing = r.recipe.packing};
+  if (o.data) ask_for_answers(*o.data, r.recipe);
+  o.beta = given_number(app, "--beta");
+  if (o.beta && r.recipe.objective.method.is_usual())
+    throw InputError("--beta", "supervised fine-tuning compares with no reference", "leave it out, or name a --method");
   if (const auto output = given(app, "--output")) o.output = *output;
   if (const auto metrics = given(app, "--metrics")) o.metrics = *metrics == "-" ? "/dev/stdout" : *metrics;
   o.save_every = given_integer(app, "--save-every").value_or(0);

@@ -81,7 +81,8 @@ std::string JsonRows::place(std::int64_t row) const {
   return fmt::format("{}:{}", path(), 1 + std::ranges::count(before, '\n'));
 }
 
-TokenRow JsonRows::read(std::int64_t row) const {
+template <class Parse>
+auto JsonRows::parsed(std::int64_t row, Parse parse) const {
   GPUPLAN_CHECK(0 <= row && row < size(), "the row is there");
   const std::string_view text = line(row);
   std::unique_lock<std::mutex> alone(reading_large_, std::defer_lock);
@@ -94,11 +95,21 @@ TokenRow JsonRows::read(std::int64_t row) const {
     }
   };
   const json example = in_line([&] { return parse_json(text, ""); });
-  if (example.is_object() && !example.contains("input_ids") && example.contains("text"))
-    std::call_once(opens_tokenizer_, [&] { tokenizer_ = open_tokenizer(options_.tokenizer_folder); });
-  TokenRow result = in_line([&] { return parse(example); });
+  auto result = in_line([&] { return parse(example); });
   forget(text);
   return result;
+}
+
+TokenRow JsonRows::read(std::int64_t row) const {
+  return parsed(row, [this](const json& example) { return parse(example); });
+}
+
+std::vector<TokenRow> JsonRows::read_answers(std::int64_t row) const {
+  return parsed(row, [this](const json& example) { return parse_answers(example); });
+}
+
+void JsonRows::open_tokenizer_once() const {
+  std::call_once(opens_tokenizer_, [&] { tokenizer_ = open_tokenizer(options_.tokenizer_folder); });
 }
 
 /// Pages are given back for many rows at once: the system call costs more than a short row.
@@ -126,7 +137,7 @@ TokenRow JsonRows::parse(const json& example) const {
   if (ids != example.end())
     row.ids = integers(*ids, "input_ids", 0);
   else if (text != example.end())
-    row.ids = encode(*text);
+    row.ids = encode(*text, "text");
   else
     refuse_keys(example);
   row.labels = ids != example.end() && labels != example.end() ? integers(*labels, "labels", kIgnoredLabel) : row.ids;
@@ -136,9 +147,88 @@ TokenRow JsonRows::parse(const json& example) const {
   return row;
 }
 
-std::vector<std::int32_t> JsonRows::encode(const json& text) const {
-  if (!text.is_string()) throw InputError("", fmt::format("'text' is a {}, not a string", text.type_name()));
-  auto ids = tokenizer_->encode(text.get_ref<const std::string&>());
+std::vector<TokenRow> JsonRows::parse_answers(const json& example) const {
+  const std::string expected = fmt::format(R"(expected {{"prompt": ..., "{}": ...}}, each token ids or a text)",
+                                           fmt::join(options_.answers, R"(": ..., ")"));
+  if (!example.is_object()) throw InputError("", "is not a JSON object", expected);
+  const auto prompt = example.find("prompt");
+  std::vector<TokenRow> out;
+  for (const std::string& key : options_.answers) {
+    const auto text = example.find(key);
+    if (text == example.end()) throw InputError("", fmt::format("has no '{}'", key), expected);
+    if (text->is_array() && !text->empty() && text->front().is_object())
+      throw InputError("", fmt::format("'{}' is a chat, which needs the model's chat template", key), kTokeniseHint);
+    TokenRow& row = out.emplace_back(answer(prompt == example.end() ? nullptr : &*prompt, *text, key.c_str()));
+    if (options_.has_reference) row.reference = log_probs(example, "ref_" + key + "_logps", row);
+    if (options_.has_reference && row.reference.empty())
+      throw InputError("", fmt::format("has no 'ref_{}_logps'", key), "--ref copy or --ref adapter computes them");
+    if (!options_.has_advantages) continue;
+    row.old = log_probs(example, "old_" + key + "_logps", row);
+    const auto advantage = example.find("advantage");
+    if (advantage == example.end() || !advantage->is_number())
+      throw InputError("", "has no number 'advantage'", "an answer's reward against that of others to its prompt");
+    row.advantage = advantage->get<double>();
+  }
+  return out;
+}
+
+/// A list has one number per token of the answer; a number is the sum of them.
+std::vector<float> JsonRows::log_probs(const json& example, const std::string& key, const TokenRow& answer) const {
+  const auto found = example.find(key);
+  if (found == example.end()) return {};
+  const auto begin =
+      std::ranges::find_if(answer.labels, [](std::int32_t l) { return l != kIgnoredLabel; }) - answer.labels.begin();
+  const std::int64_t count = std::ssize(answer.ids) - begin;
+  std::vector<float> out(answer.ids.size(), 0.0F);
+  if (found->is_number() && !options_.has_token_log_probs) {
+    if (std::ssize(answer.ids) > options_.seq_len)
+      throw InputError("", fmt::format("'{}' is of an answer that is cut at {} tokens", key, options_.seq_len),
+                       "a longer --seq-len");
+    out[std::size_t(begin)] = float(found->get<double>());
+    return out;
+  }
+  const bool is_list = found->is_array() && std::ssize(*found) == count &&
+                       std::ranges::all_of(*found, [](const json& item) { return item.is_number(); });
+  if (!is_list)
+    throw InputError("", fmt::format("'{}' is no list of {} numbers, one per token of the answer", key, count),
+                     options_.has_token_log_probs ? "" : "or one number, their sum");
+  for (std::int64_t k = 0; k < count; ++k) out[std::size_t(begin + k)] = float((*found)[std::size_t(k)].get<double>());
+  return out;
+}
+
+/// Ids follow each other; a text is read with its prompt before it, as its words may join the prompt's, and what both
+/// begin with is the prompt's.
+TokenRow JsonRows::answer(const json* prompt, const json& text, const char* key) const {
+  if (prompt && prompt->is_string() != text.is_string())
+    throw InputError("", fmt::format("'prompt' is a {} and '{}' a {}", prompt->type_name(), key, text.type_name()),
+                     "both are token ids, or both texts");
+  TokenRow row;
+  std::size_t begin = 0;  // of the answer
+  if (text.is_string()) {
+    const std::string before = prompt ? prompt->get<std::string>() : "";
+    row.ids = encode(before + text.get<std::string>());
+    const std::vector<std::int32_t> own = prompt ? encode(before) : std::vector<std::int32_t>{};
+    begin = std::size_t(std::ranges::mismatch(row.ids, own).in1 - row.ids.begin());
+  } else {
+    if (prompt) row.ids = integers(*prompt, "prompt", 0);
+    begin = row.ids.size();
+    const std::vector<std::int32_t> own = integers(text, key, 0);
+    row.ids.insert(row.ids.end(), own.begin(), own.end());
+  }
+  if (begin == row.ids.size()) throw InputError("", fmt::format("'{}' is empty", key), "an answer has a token");
+  row.labels = row.ids;
+  std::fill_n(row.labels.begin(), begin, kIgnoredLabel);
+  return row;
+}
+
+std::vector<std::int32_t> JsonRows::encode(const json& text, const char* key) const {
+  if (!text.is_string()) throw InputError("", fmt::format("'{}' is a {}, not a string", key, text.type_name()));
+  return encode(text.get_ref<const std::string&>());
+}
+
+std::vector<std::int32_t> JsonRows::encode(const std::string& text) const {
+  open_tokenizer_once();
+  auto ids = tokenizer_->encode(text);
   const auto outside = std::ranges::find_if(ids, [&](std::int32_t id) { return id >= options_.vocab_size; });
   if (outside != ids.end())
     throw InputError("",

@@ -10,14 +10,40 @@ namespace gpuplan {
 
 using namespace operand;
 
+static const RankProgram& program_of(const NativeJob& job, const RankPlace& place) {
+  const StepProgram& all = job.program();
+  return all.programs[all.classes[all.class_of(place.rank)].program];
+}
+
+/// The most that a pass needs while it runs.
+static Bytes arena_of_passes(const NativeJob& job, const RankPlace& place) {
+  Bytes most;
+  for (const NativePass& pass : job.passes())
+    most = std::max(most, RankMemory::arena_of(*pass.job, program_of(*pass.job, place)));
+  return most;
+}
+
 Executor::Executor(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world,
                    std::int64_t run_id)
+    : Executor(job, place, device, world, run_id,
+               RankMemory(job, program_of(job, place), device, arena_of_passes(job, place))) {
+  for (const NativePass& pass : job.passes())
+    passes_.emplace_back(new Executor(*pass.job, pass.has_own_weights, *this, world));
+}
+
+Executor::Executor(const NativeJob& job, bool has_own_weights, const Executor& lender, Communicator* world)
+    : Executor(job, lender.place_, lender.device_, world, lender.run_id_,
+               RankMemory(job, program_of(job, lender.place_), lender.device_, lender.memory_, !has_own_weights)) {}
+
+Executor::Executor(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world,
+                   std::int64_t run_id, RankMemory memory)
     : job_(job),
       place_(place),
       run_id_(run_id),
       device_(device),
       groups_(world, job.program(), job.strategy.mesh, place),
-      memory_(job, job.program().programs[job.program().classes[job.program().class_of(place.rank)].program], device) {
+      memory_(std::move(memory)),
+      loss_(answers_loss(job.recipe())) {
   bind();
   std::byte* const constants = memory_.persistent(memory_.find(memory_.program().first_unit, BufferRole::Constants));
   const ConstantsLayout layout = constants_layout(job.model.spec, job.recipe().seq_len);
@@ -30,11 +56,32 @@ Executor::Executor(const NativeJob& job, const RankPlace& place, Device& device,
 
 Executor::~Executor() = default;
 
+/// What weighs answers runs on the host, which a graph cannot hold.
 void Executor::use_graph() {
-  if (device_.can_capture()) graph_ = std::make_unique<StepGraph>(device_, groups_);
+  if (device_.can_capture() && !job_.compares_answers()) graph_ = std::make_unique<StepGraph>(device_, groups_);
 }
 
-void Executor::load(const WeightSource& source) { offsets_ = load_state(job_, place_, memory_, source, device_); }
+void Executor::load(const WeightSource& source) {
+  offsets_ = load_state(job_, place_, memory_, source, device_);
+  for (std::size_t i = 0; i < passes_.size(); ++i) {
+    if (job_.passes()[i].has_own_weights)
+      passes_[i]->load(source);
+    else
+      passes_[i]->offsets_ = offsets_;
+  }
+}
+
+Bytes Executor::persistent_bytes() const {
+  Bytes sum = memory_.persistent_bytes();
+  for (const auto& pass : passes_) sum += pass->memory_.persistent_bytes();
+  return sum;
+}
+
+Bytes Executor::host_bytes() const {
+  Bytes sum = memory_.host_bytes();
+  for (const auto& pass : passes_) sum += pass->memory_.host_bytes();
+  return sum;
+}
 
 /// Pointers, and who waits for whom: fixed for all steps.
 void Executor::bind() {
@@ -83,7 +130,11 @@ StepResult Executor::step(std::int64_t number, const std::vector<MicroBatch>& ba
                 "a step takes as many micro-batches as it accumulates");
   Scalars scalars{.learning_rate = learning_rate, .settings = settings, .number = number, .stop = stop};
   scalars.label_tokens = count_labels(number, batches);
-  stage(batches, scalars.label_tokens);
+  batches_of_step_ = &batches;
+  reference_ = {};
+  for (const auto& pass : passes_) reference_ = pass->run_pass(batches);
+  share_ = 1 / std::max(1.0, scalars.label_tokens), loss_sum_ = 0;
+  stage(batches, job_.compares_answers() ? 1 : scalars.label_tokens);
   if (graph_ && !records_)
     graph_->run(all_streams(), [&] { enqueue_gradients(scalars); });
   else

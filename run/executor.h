@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "device/backend.h"
+#include "run/answers_loss.h"
+#include "run/data/examples.h"
 #include "run/files/checkpoints.h"
 #include "run/hazards.h"
 #include "run/initial_state.h"
@@ -26,13 +28,14 @@ struct OptimizerSettings {
   double clip = 1;  // largest global gradient norm; 0: none
 };
 
-/// Tokens of one micro-batch of this rank, [micro_batch, seq_len] each.
+/// Tokens of one micro-batch of this rank, [rows, seq_len] each.
 struct MicroBatch {
   std::vector<std::int32_t> ids, labels;
+  GivenFigures given;  // of answers
 };
 
 struct StepResult {
-  double loss{};                  // mean over the label tokens of the global batch
+  double loss{};                  // mean over the label tokens of the global batch, or over rows of the data
   double grad_norm{};             // before clipping
   bool is_asked_to_stop = false;  // by any rank
 };
@@ -52,6 +55,8 @@ class Executor {
   Executor(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world, std::int64_t run_id = 0);
   ~Executor();
 
+  /// How strongly a loss that compares answers holds on to the reference.
+  void set_beta(double beta) { loss_.beta = beta; }
   void load(const WeightSource& source);
   /// Launches the part of a step before its norm is known as one graph from now on, where the device can. On every rank
   /// alike.
@@ -74,6 +79,10 @@ class Executor {
   std::vector<TrainedTensor> gather_trained() const;
 
   const RankMemory& memory() const { return memory_; }
+  // Of this rank, with the models of its passes beside the one that is trained.
+  Bytes persistent_bytes() const;
+  Bytes host_bytes() const;
+  CategoryBytes at_peak() const;
   const NativeJob& job() const { return job_; }
   RankGroups& groups() { return groups_; }
   Stream& control() { return *streams_[std::size_t(StreamId::Compute)]; }
@@ -111,6 +120,16 @@ class Executor {
     Dtype dtype{}, state_dtype{};
     std::byte *weight{}, *gradient{}, *state{};
   };
+
+  /// A pass without gradients of `lender`'s step.
+  Executor(const NativeJob& job, bool has_own_weights, const Executor& lender, Communicator* world);
+  Executor(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world, std::int64_t run_id,
+           RankMemory memory);
+  bool is_pass() const { return job_.recipe().pass != Pass::Train; }
+  /// Numbers of the head for each token of the step's micro-batches, of a pass.
+  std::span<const float> run_pass(const std::vector<MicroBatch>& batches);
+  AnswerRows rows_of(const MicroBatch& batch) const;
+  void take_figures(const Bound& task, const BatchView& batch);
 
   void bind();
   void enqueue_gradients(const Scalars& scalars);
@@ -163,6 +182,13 @@ class Executor {
   std::size_t num_gradient_tasks_ = 0;  // the first ones: all before the first optimizer step
   std::vector<Written> written_;        // by lifetime
   ConstantsView constants_;
+  // Of a loss that compares answers.
+  AnswersLoss loss_;
+  std::vector<std::unique_ptr<Executor>> passes_;  // that run before this one in every step
+  Buffer figures_;                                 // pinned, of the step's micro-batches: of each token
+  const std::vector<MicroBatch>* batches_of_step_ = nullptr;
+  std::span<const float> reference_;  // of the step's micro-batches; empty: none
+  double share_ = 1, loss_sum_ = 0;   // what a row or token counts for; of the step so far
   bool records_ = false;
   std::unique_ptr<Event> started_;
 };

@@ -23,6 +23,7 @@ void Executor::finish_gradients(Scalars& scalars) {
   std::array<double, 2> sums{};
   device_.copy(sums.data(), constants_.loss_sum, bytes_of(2, Dtype::F64), CopyKind::DeviceToHost, control());
   control().synchronise();
+  if (job_.compares_answers()) sums[0] = loss_sum_;
   if (place_.layer_part > 0) sums[0] = 0;  // the same losses as the first of those that share layers
   const auto all = groups_.gather(std::array{sums[0], sums[1], scalars.stop ? 1.0 : 0.0});
   double square_sum = 0;
@@ -32,7 +33,7 @@ void Executor::finish_gradients(Scalars& scalars) {
     scalars.stop |= stop > 0;
     if (place_of(std::int64_t(r), job_.strategy.mesh).copy == place_.copy) square_sum += squares;
   }
-  scalars.loss /= std::max(1.0, scalars.label_tokens);
+  if (!job_.compares_answers()) scalars.loss /= std::max(1.0, scalars.label_tokens);
   scalars.grad_norm = std::sqrt(square_sum);
   scalars.has_norm = true;
   if (!std::isfinite(scalars.loss) || !std::isfinite(scalars.grad_norm))

@@ -27,11 +27,11 @@ Payload payload_of(Bytes bytes) {
 
 }  // namespace
 
-/// The first thing of a step that ranks do together, so it shows whether they are in the same one.
+/// Counts what the loss is averaged over. The first thing of a step that ranks do together, so it shows whether they
+/// are in the same one.
 double Executor::count_labels(std::int64_t step, const std::vector<MicroBatch>& batches) {
   double own = 0;
-  for (const MicroBatch& b : batches)
-    own += double(b.labels.size()) - double(std::count(b.labels.begin(), b.labels.end(), kIgnoredLabel));
+  for (const MicroBatch& b : batches) own += count_of(loss_, rows_of(b));
   if (!place_.counts_tokens()) own = 0;
   double sum = 0;
   const auto all = groups_.gather(std::array{own, double(run_id_), double(step)});
@@ -237,6 +237,8 @@ void Executor::call(const Bound& task) {
   const auto& ops = block.runs_backward ? graph.backward : graph.forward;
   for (const BlockEvent& event : block.events)
     if (event.kind == BlockEvent::Run) run_layer_op(call, ops[event.index], block.runs_backward);
+  const bool has_figures = i.unit == job_.head_unit() && !block.runs_backward && block.next == kNoBlock;
+  if (has_figures && job_.compares_answers()) take_figures(task, call.batch);
 }
 
 /// Copies the batches to where tasks read them: the caller's memory need not live as long as the step. The step before
@@ -246,6 +248,9 @@ void Executor::stage(const std::vector<MicroBatch>& batches, double label_tokens
   if (!batches_.data())
     batches_ =
         device_.allocate_host(Bytes{2 * size * std::ssize(batches)} + bytes_of(1, Dtype::F32), HostMemory::Pinned);
+  if (job_.compares_answers() && !figures_.data())
+    figures_ =
+        device_.allocate_host(std::ssize(batches) * bytes_of(job_.recipe().tokens(), Dtype::F32), HostMemory::Pinned);
   std::byte* to = batches_.as<std::byte>();
   for (const MicroBatch& batch : batches)
     for (const auto* const list : {&batch.ids, &batch.labels}) {

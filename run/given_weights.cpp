@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/narrow.h"
 #include "models/checkpoint.h"
+#include "models/training_method.h"
 #include "run/saved_model.h"
 
 namespace gpuplan {
@@ -31,12 +32,12 @@ void require_all_used(const NativeJob& job, const TensorFiles& adapter, const st
 
 /// A stored copy of a tied head that differs from the embedding is the head of another model.
 void require_tied(const MappedTensor& head, const MappedTensor& embedding) {
-  constexpr std::int64_t kAtOnce = std::int64_t(1) << 20;  // elements
+  constexpr std::int64_t kCompared = std::int64_t(1) << 20;  // elements
   bool is_same = head.shape == embedding.shape;
   const std::int64_t count = std::ssize(head.data) / size_of(head.dtype);
   std::vector<float> a, b;
-  for (std::int64_t begin = 0; is_same && begin < count; begin += kAtOnce) {
-    const std::int64_t end = std::min(count, begin + kAtOnce);
+  for (std::int64_t begin = 0; is_same && begin < count; begin += kCompared) {
+    const std::int64_t end = std::min(count, begin + kCompared);
     a.resize(std::size_t(end - begin)), b.resize(a.size());
     read_elements(head, begin, end, a.data(), Dtype::F32);
     read_elements(embedding, begin, end, b.data(), Dtype::F32);
@@ -52,6 +53,7 @@ void require_tied(const MappedTensor& head, const MappedTensor& embedding) {
 /// A tensor that the model lacks would be left out without a word. Those that it has are asked for when they are read.
 void require_no_others(const NativeJob& job, const TensorFiles& weights, const std::filesystem::path& folder) {
   std::set<std::string> known;
+  if (has_own_head(job.recipe())) known.insert("lm_head.weight");  // another one stands in its place
   for (std::uint16_t unit = 0; unit <= job.head_unit(); ++unit)
     for (std::size_t t = 0; t < job.weights_of(unit).size(); ++t)
       known.insert(job.tensor_name(unit, narrow<std::uint16_t>(t)));
@@ -76,7 +78,7 @@ std::unique_ptr<WeightSource> given_weights(const NativeJob& job, const RankPlac
     const MappedTensor* const head = job.model.spec.tie_word_embeddings ? weights->find("lm_head.weight") : nullptr;
     const MappedTensor* const embedding = weights->find(job.tensor_name(0, 0));
     if (place.rank == 0 && head && embedding) require_tied(*head, *embedding);
-    source = file_weights(std::move(weights), std::move(source));
+    source = file_weights(std::move(weights), has_own_head(job.recipe()), std::move(source));
   }
   if (!o.adapter) return source;
   GPUPLAN_CHECK(job.recipe().is_adapter(), "an adapter is given for full fine-tuning");

@@ -61,16 +61,19 @@ class RandomWeights final : public WeightSource {
 
 class FileWeights final : public WeightSource {
  public:
-  FileWeights(std::shared_ptr<const TensorFiles> files, std::unique_ptr<WeightSource> otherwise)
+  FileWeights(std::shared_ptr<const TensorFiles> files, bool may_lack_head, std::unique_ptr<WeightSource> otherwise)
       : files_(std::move(files)),
+        may_lack_head_(may_lack_head),
         otherwise_(std::move(otherwise)) {}
   void read(const TensorPart& part, void* to, Dtype dtype) const override {
-    if (part.use != WeightUse::Tensor) return otherwise_->read(part, to, dtype);
+    const bool is_new = may_lack_head_ && part.tensor->role == WeightRole::Head && !files_->find(part.name);
+    if (part.use != WeightUse::Tensor || is_new) return otherwise_->read(part, to, dtype);
     read_weights(files_->get(part.name, part.tensor->shape), part.begin, part.end, to, dtype);
   }
 
  private:
   std::shared_ptr<const TensorFiles> files_;
+  bool may_lack_head_;
   std::unique_ptr<WeightSource> otherwise_;
 };
 
@@ -80,7 +83,10 @@ class AdapterWeights final : public WeightSource {
       : files_(std::move(files)),
         base_(std::move(base)) {}
   void read(const TensorPart& part, void* to, Dtype dtype) const override {
-    if (part.use == WeightUse::Tensor) return base_->read(part, to, dtype);
+    if (part.use == WeightUse::Tensor) {
+      if (!files_->find(saved_key(part.name))) return base_->read(part, to, dtype);
+      return read_weights(files_->get(saved_key(part.name), part.tensor->shape), part.begin, part.end, to, dtype);
+    }
     read_weights(files_->get(lora_key(part.name, part.use == WeightUse::LowRankA), {part.rows, part.cols}), part.begin,
                  part.end, to, dtype);
   }
@@ -93,9 +99,9 @@ class AdapterWeights final : public WeightSource {
 }  // namespace
 
 std::unique_ptr<WeightSource> random_weights(std::uint64_t seed) { return std::make_unique<RandomWeights>(seed); }
-std::unique_ptr<WeightSource> file_weights(std::shared_ptr<const TensorFiles> model,
+std::unique_ptr<WeightSource> file_weights(std::shared_ptr<const TensorFiles> model, bool may_lack_head,
                                            std::unique_ptr<WeightSource> otherwise) {
-  return std::make_unique<FileWeights>(std::move(model), std::move(otherwise));
+  return std::make_unique<FileWeights>(std::move(model), may_lack_head, std::move(otherwise));
 }
 std::unique_ptr<WeightSource> adapter_weights(std::shared_ptr<const TensorFiles> adapter,
                                               std::unique_ptr<WeightSource> base) {

@@ -37,7 +37,8 @@ class WeightSource {
 /// sqrt(in), B 0 (peft).
 std::unique_ptr<WeightSource> random_weights(std::uint64_t seed);
 /// Base tensors from the model's files; adapters from `otherwise`.
-std::unique_ptr<WeightSource> file_weights(std::shared_ptr<const TensorFiles> model,
+/// `may_lack_head`: a head that the files do not have is new.
+std::unique_ptr<WeightSource> file_weights(std::shared_ptr<const TensorFiles> model, bool may_lack_head,
                                            std::unique_ptr<WeightSource> otherwise);
 /// Adapter matrices from a PEFT folder's file, everything else from `base`.
 std::unique_ptr<WeightSource> adapter_weights(std::shared_ptr<const TensorFiles> adapter,

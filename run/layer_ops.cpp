@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "device/products.h"
+#include "models/training_method.h"
 
 namespace gpuplan {
 namespace {
@@ -113,7 +114,7 @@ void norm(const LayerCall& c, const LayerOp& op, bool) {
 
 void rope(const LayerCall& c, const LayerOp& op, bool is_backward) {
   const ModelSpec& m = c.model.spec;
-  const RotaryTurn turn{.batch = c.recipe.micro_batch,
+  const RotaryTurn turn{.batch = c.recipe.rows(),
                         .seq = c.recipe.seq_len,
                         .heads = elements(c, op.writes[0]) / c.recipe.tokens() / m.head_dim,
                         .head_size = m.head_dim,
@@ -126,7 +127,7 @@ void rope(const LayerCall& c, const LayerOp& op, bool is_backward) {
 
 void attention(const LayerCall& c, const LayerOp& op, bool is_backward) {
   const ModelSpec& m = c.model.spec;
-  const AttentionShape shape{.batch = c.recipe.micro_batch,
+  const AttentionShape shape{.batch = c.recipe.rows(),
                              .seq = c.recipe.seq_len,
                              .heads = m.num_attention_heads,
                              .kv_heads = m.num_key_value_heads,
@@ -225,8 +226,22 @@ void sum_of_exponentials(const LayerCall& c, const LayerOp& op, bool) {
                                     .vocab = elements(c, op.reads[0]) / rows});
 }
 
-void cross_entropy(const LayerCall& c, const LayerOp& op, bool) {
+/// Scores are the numbers that a loss compares; in backward their gradient is what each weighs in it.
+void exchange_scores(const LayerCall& c, const LayerOp& op, bool is_backward) {
+  const std::int64_t count = elements(c, op.writes[0]);
+  GPUPLAN_CHECK(count == c.recipe.tokens(), "a token has one score");
+  const Numbers figures{c.batch.losses, Dtype::F32};
+  if (is_backward)
+    run(c, kernels::Cast{written(c, op, 0), {figures.data, figures.dtype}, count});
+  else
+    run(c, kernels::Cast{figures, read(c, op, 0), count});
+}
+
+/// Of a loss that compares answers, backward weighs the rows of what the sum of all losses gave.
+void cross_entropy(const LayerCall& c, const LayerOp& op, bool is_backward) {
+  if (has_own_head(c.recipe)) return exchange_scores(c, op, is_backward);
   const std::int64_t rows = c.recipe.tokens(), vocab = elements(c, op.writes[0]) / rows;
+  if (is_backward) return run(c, kernels::ScaleRows{written(c, op, 0), c.batch.losses, rows, vocab});
   if (op.num_reads > 1)
     run(c, kernels::SharedCrossEntropy{.logits = written(c, op, 0),
                                        .largest = floats(c, op.reads[1]),
@@ -246,7 +261,7 @@ void cross_entropy(const LayerCall& c, const LayerOp& op, bool) {
                                  .rows = rows,
                                  .vocab = vocab,
                                  .scale = c.constants.loss_scale});
-  run(c, kernels::AddSum{c.constants.loss_sum, c.batch.losses, rows});
+  if (c.recipe.objective.method.is_usual()) run(c, kernels::AddSum{c.constants.loss_sum, c.batch.losses, rows});
 }
 
 using Run = void (*)(const LayerCall&, const LayerOp&, bool is_backward);

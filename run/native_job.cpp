@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/narrow.h"
@@ -11,10 +12,14 @@
 #include "models/families.h"
 #include "models/optimizers.h"
 #include "models/rope.h"
+#include "models/training_method.h"
+#include "planner/phases.h"
 
 namespace gpuplan {
 
-NativeJob::NativeJob(const EstimateRequest& asked, const Strategy& wanted) : Job(asked, wanted) {
+NativeJob::NativeJob(const EstimateRequest& asked, const Strategy& wanted) : NativeJob(Job(asked, wanted)) {}
+
+NativeJob::NativeJob(Job job) : Job(std::move(job)) {
   GPUPLAN_CHECK(framework.state.arrays == StateArrays::Flat, "the executor runs plans of its own framework record");
   require_native(request.model, recipe(), strategy, numerics);
   weights_ = strategy.mesh.ways(Axis::Tp) > 1 ? prepare(request.model, recipe(), framework).weights : model.weights;
@@ -24,6 +29,19 @@ NativeJob::NativeJob(const EstimateRequest& asked, const Strategy& wanted) : Job
   place(model.before);
   for (const std::uint8_t kind : model.weights.order) place(model.layers[kind]);
   place(head_state());
+  if (recipe().pass == Pass::Train) make_passes();
+}
+
+/// What a pass reads of the model that is trained must lie there as the pass expects it.
+void NativeJob::make_passes() {
+  for (SidePhase& phase : side_phases(*this)) {
+    if (phase.is_before_training) continue;  // rows of the data say what it made
+    std::unique_ptr<const NativeJob> job(new NativeJob(std::move(phase.job)));
+    for (std::size_t unit = 0; unit < layouts_.size() && !phase.has_own_weights; ++unit)
+      GPUPLAN_CHECK(job->layouts_[unit].frozen == layouts_[unit].frozen && job->layouts_[unit].trained.empty(),
+                    "a pass over the frozen weights finds them where they are");
+    passes_.push_back({std::move(phase.name), std::move(job), phase.has_own_weights});
+  }
 }
 
 /// A pipeline's last stage holds its own copy of a tied embedding, behind its own tensors.
@@ -120,6 +138,14 @@ std::vector<Lack> of_model(const ModelSpec& m, const Recipe& r) {
       {m.attention_dropout > 0 || m.residual_dropout > 0 || m.mlp_dropout > 0, "config.json", "dropout in the model"}};
 }
 
+/// "sft, dpo, …".
+std::string trained_methods() {
+  std::vector<std::string> names;
+  for (const TrainingMethod& method : training_methods())
+    if (method.loss != MethodLoss::None) names.push_back(method.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 std::vector<Lack> of_recipe(const Recipe& r) {
   const std::string_view optimizer = r.optimizer->name;
   const bool is_adamw = optimizer == "adamw-fused" || optimizer == "adamw-foreach" || optimizer == "adamw-loop" ||
@@ -146,6 +172,9 @@ std::vector<Lack> of_recipe(const Recipe& r) {
            "chunked or fused loss (its own works in place)"},
           {r.optimizer_in_backward, "--optimizer-in-backward", "optimizer step inside backward"},
           {r.fp8_matmul, "--fp8", "fp8 products"},
+          {r.objective.method->loss == MethodLoss::None, "--method",
+           fmt::format("loss of {} ({})", r.objective.method->title, trained_methods())},
+          {reference_of(r) == Reference::Host, "--ref", "reference that waits on the host (copy, adapter)"},
           {r.offload.optimizer == OffloadTarget::Nvme || r.offload.params == OffloadTarget::Nvme, "--offload",
            "offload to NVMe (cpu)"},
           {r.offload.params != OffloadTarget::None && r.quant.kind != BaseQuant::None, "--offload params",

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,15 @@
 
 namespace gpuplan {
 
+class NativeJob;
+
+/// A pass without gradients, which a step runs before that with gradients (planner/phases.h).
+struct NativePass {
+  std::string name;  // "log-probs of the reference"
+  std::unique_ptr<const NativeJob> job;
+  bool has_own_weights{};  // its model stays beside the one that is trained; false: it is that one, as it is frozen
+};
+
 /// Made from a request with its strategy decided, under the executor's own framework record; the same on every rank.
 class NativeJob : public Job {
  public:
@@ -25,6 +35,9 @@ class NativeJob : public Job {
   NativeJob& operator=(const NativeJob&) = delete;
 
   const StepProgram& program() const { return program_; }
+  const std::vector<NativePass>& passes() const { return passes_; }
+  /// Losses compare answers to the same prompt (run/answers_loss.h).
+  bool compares_answers() const { return !recipe().objective.method.is_usual(); }
   std::uint16_t head_unit() const { return narrow<std::uint16_t>(model.num_layers() + 1); }
 
   /// The weights of a unit (0 embedding, 1 + layer, head), whole; the layout of what a rank has of them, and their full
@@ -43,12 +56,15 @@ class NativeJob : public Job {
   Place head_matrix() const { return head_matrix_; }
 
  private:
+  explicit NativeJob(Job job);
   StateList head_state();
+  void make_passes();
   ModelWeights weights_;
   std::vector<WeightTensor> head_weights_;
   Place head_matrix_;
   StepProgram program_;
   std::vector<UnitLayout> layouts_;
+  std::vector<NativePass> passes_;
 };
 
 /// A rank's place in the mesh: which stage, which part of each layer, which part of the batch, which copy of the state,

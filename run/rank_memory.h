@@ -16,7 +16,14 @@ namespace gpuplan {
 
 class RankMemory {
  public:
-  RankMemory(const NativeJob& job, const RankProgram& program, Device& device);
+  /// The arena has `least` bytes at least, for programs that borrow it.
+  RankMemory(const NativeJob& job, const RankProgram& program, Device& device, Bytes least);
+  /// Of a pass that runs while the lender's program does not: it works in the lender's arena and, where `shares_state`
+  /// says so, on its persistent buffers. The lender outlives this.
+  RankMemory(const NativeJob& job, const RankProgram& program, Device& device, const RankMemory& lender,
+             bool shares_state);
+  /// Bytes of the arena that a program needs.
+  static Bytes arena_of(const NativeJob& job, const RankProgram& program);
 
   const StepTrace& trace() const { return trace_; }
   std::byte* at(const Piece& piece) const;  // null for none
@@ -28,21 +35,29 @@ class RankMemory {
 
   bool is_on_host(std::uint32_t buffer) const { return program_.buffers[buffer].space == MemorySpace::Host; }
 
-  // Of the device.
+  // Of the device; of a pass, what it has beside the lender's.
   Bytes persistent_bytes() const { return sum_of(MemorySpace::Device); }
   Bytes arena_bytes() const { return arena_.size(); }
   /// Pinned, all the time.
   Bytes host_bytes() const { return sum_of(MemorySpace::Host) + host_arena_.size(); }
   /// Nothing lives in it between steps.
   std::byte* arena() const { return arena_.as<std::byte>(); }
+  /// Bytes on the device that this rank has allocated for a persistent buffer.
+  Bytes own_bytes(std::uint32_t buffer) const {
+    return is_on_host(buffer) || is_borrowed_[buffer] ? Bytes{} : buffers_[buffer].size();
+  }
   /// Bytes allocated on the device for each category, at the instant of the step when most is in use.
   CategoryBytes at_peak() const;
 
  private:
+  RankMemory(const NativeJob& job, const RankProgram& program, Device& device, Bytes least, const RankMemory* lender,
+             bool shares_state);
+
   const RankProgram& program_;
   StepTrace trace_;
-  std::vector<Bytes> offsets_;   // of each lifetime, in its arena
-  std::vector<Buffer> buffers_;  // by id, empty where not persistent
+  std::vector<Bytes> offsets_;     // of each lifetime, in its arena
+  std::vector<Buffer> buffers_;    // by id, empty where not persistent
+  std::vector<char> is_borrowed_;  // by id: the lender counts it
   Buffer arena_, host_arena_;
 
   Bytes sum_of(MemorySpace space) const;

@@ -13,6 +13,7 @@
 #include "base/statistics.h"
 #include "models/recipe_names.h"
 #include "planner/memory.h"
+#include "planner/phases.h"
 #include "run/address_plan.h"
 #include "run/step_trace.h"
 #include "sim/activity.h"
@@ -92,8 +93,15 @@ std::vector<PredictedMeasured> compare_time(const Simulation& predicted, const S
 /// time, all tensors, and the process.
 std::vector<PredictedMeasured> compare_memory(const RunFacts& f) {
   const RankClass& own = class_of(f.job, f.place);
-  const ClassMemory memory = class_memory(f.job, f.job.program(), own);
-  const CategoryBytes predicted = replay_detailed(f.job.program(), own, f.job.model.num_layers()).by_category;
+  ClassMemory memory = class_memory(f.job, f.job.program(), own);
+  CategoryBytes predicted = replay_detailed(f.job.program(), own, f.job.model.num_layers()).by_category;
+  if (f.job.compares_answers()) {  // with the models and passes beside the one that is trained
+    const std::size_t index = f.job.program().class_of(f.place.rank);
+    const Peak peak = replay_phases(f.job, f.job.program())[index];
+    memory.tiers.process += peak.step - memory.peak.step;
+    memory.peak = peak;
+    predicted = detailed_phases(f.job, f.job.program(), index, peak).by_category;
+  }
   std::vector<PredictedMeasured> out;
   const auto add = [&](std::string name, Bytes expected, Bytes measured) {
     out.push_back({std::move(name), double(expected.count), double(measured.count)});

@@ -11,6 +11,7 @@
 #include "base/names.h"
 #include "models/hf_config.h"
 #include "models/model_files.h"
+#include "models/training_method.h"
 #include "run/files/adapter_files.h"
 #include "run/files/tensor_files.h"
 
@@ -33,7 +34,12 @@ std::vector<TensorToWrite> tensors_of(const NativeJob& job, const std::vector<Tr
 
 AdapterConfig config_of(const NativeJob& job, const std::vector<Trained>& trained) {
   std::set<std::string> targets;
+  std::vector<std::string> whole;
   for (const Trained& t : trained) {
+    if (t.placed.use == WeightUse::Tensor) {
+      whole.push_back(module_of(job.tensor_name(t.unit, t.placed.tensor)));
+      continue;
+    }
     const auto parts = split(module_of(job.tensor_name(t.unit, t.placed.tensor)), '.');
     targets.insert(parts.back());
   }
@@ -43,7 +49,8 @@ AdapterConfig config_of(const NativeJob& job, const std::vector<Trained>& traine
           .alpha = lora.alpha,
           .dropout = lora.dropout,
           .target_modules = {targets.begin(), targets.end()},
-          .modules_to_save = {}};
+          .modules_to_save = whole,
+          .task_type = has_own_head(job.recipe()) ? "SEQ_CLS" : "CAUSAL_LM"};
 }
 
 /// Copies the files that make the folder a model beside its weights: as they were, or as transformers would write them.
@@ -82,7 +89,8 @@ void require_no_other_model(const std::filesystem::path& folder) {
 
 std::string saved_name(const NativeJob& job, std::uint16_t unit, const PlacedTensor& t) {
   const std::string name = job.tensor_name(unit, t.tensor);
-  return t.use == WeightUse::Tensor ? name : lora_key(name, t.use == WeightUse::LowRankA);
+  if (t.use != WeightUse::Tensor) return lora_key(name, t.use == WeightUse::LowRankA);
+  return job.recipe().is_adapter() ? saved_key(name) : name;
 }
 
 void save_model(const Executor& executor, const RankPlace& place, const std::filesystem::path& model_folder,

@@ -70,6 +70,7 @@ class Run {
     examples_ =
         o_.data ? open_examples(*o_.data) : std::make_unique<RandomExamples>(o_.seed, job.model.spec.vocab_size);
     if (o_.data) out_.notes.push_back("data: " + examples_->describe());
+    if (o_.beta) executor_.set_beta(*o_.beta);
     order_ = {.num_examples = examples_->size(), .seed = o_.seed, .shuffles = o_.shuffles};
     out_.total_steps = o_.max_steps > 0 ? o_.max_steps : steps_of_epochs();
     rate_ = {.peak = o_.learning_rate,
@@ -120,10 +121,10 @@ class Run {
     mark_.reset();
     executor_.groups().barrier();  // no rank writes any more
     if (const std::string note = executor_.describe_graph(); !note.empty()) out_.notes.push_back(note);
-    out_.persistent = executor_.memory().persistent_bytes();
+    out_.persistent = executor_.persistent_bytes();
     out_.peak = out_.persistent + executor_.memory().arena_bytes();
-    out_.host = executor_.memory().host_bytes();
-    out_.at_peak = executor_.memory().at_peak();
+    out_.host = executor_.host_bytes();
+    out_.at_peak = executor_.at_peak();
     if (hooks_.process_memory) out_.process = hooks_.process_memory(out_.peak);
     return std::move(out_);
   }
@@ -131,6 +132,9 @@ class Run {
   std::int64_t global_batch() const {
     return job_.strategy.mesh.batch_replicas() * job_.recipe().grad_accum * job_.recipe().micro_batch;
   }
+
+  /// Those of all its answers.
+  std::int64_t tokens_of_example() const { return job_.recipe().tokens() / job_.recipe().micro_batch; }
 
   std::int64_t steps_of_epochs() const {
     const double examples = o_.epochs * double(examples_->size());
@@ -144,15 +148,18 @@ class Run {
 
   /// Step k takes consecutive places of the order; each data rank its contiguous part of them.
   std::vector<MicroBatch> batches_of(std::int64_t step) const {
-    const std::int64_t per_rank = global_batch() / job_.strategy.mesh.batch_replicas(), seq = job_.recipe().seq_len;
+    const std::int64_t per_rank = global_batch() / job_.strategy.mesh.batch_replicas();
+    const auto seq = std::size_t(tokens_of_example());
     std::int64_t position = (step - 1) * global_batch() + place_.batch * per_rank;
     std::vector<MicroBatch> out(std::size_t(job_.recipe().grad_accum));
     for (MicroBatch& b : out) {
       b.ids.resize(std::size_t(job_.recipe().tokens()));
       b.labels.resize(b.ids.size());
-      for (std::int64_t s = 0; s < job_.recipe().micro_batch; ++s)
-        examples_->read(order_.example_at(position++), std::span(b.ids).subspan(std::size_t(s * seq), std::size_t(seq)),
-                        std::span(b.labels).subspan(std::size_t(s * seq), std::size_t(seq)));
+      for (std::size_t at = 0; at < b.ids.size(); at += seq) {
+        const std::int64_t example = order_.example_at(position++);
+        examples_->read(example, std::span(b.ids).subspan(at, seq), std::span(b.labels).subspan(at, seq));
+        examples_->add_given(example, b.given);
+      }
     }
     return out;
   }
@@ -163,14 +170,14 @@ class Run {
     const StepResult r = executor_.step(step, batches_of(step), lr, o_.optimizer, hooks_.stop && hooks_.stop->load());
     is_asked_to_stop_ = r.is_asked_to_stop;  // any rank's signal stops all after the same step
     const Seconds duration{std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
-    const double tokens = double(global_batch() * job_.recipe().seq_len);
+    const double tokens = double(global_batch() * tokens_of_example());
     return {.step = step,
             .loss = r.loss,
             .grad_norm = r.grad_norm,
             .lr = lr,
             .tokens_per_second = tokens / duration.value,
             .duration = duration,
-            .memory = executor_.memory().persistent_bytes() + executor_.memory().arena_bytes()};
+            .memory = executor_.persistent_bytes() + executor_.memory().arena_bytes()};
   }
 
   // --- checkpoints
@@ -178,7 +185,7 @@ class Run {
   /// Ids and labels of 64 examples spread over the data: another tokenizer, packing or type of tokens shows there.
   std::string digest_of_examples() const {
     const std::int64_t sample = std::min<std::int64_t>(64, order_.num_examples);
-    const auto seq = std::size_t(job_.recipe().seq_len);
+    const auto seq = std::size_t(tokens_of_example());
     std::string digests;
     for (std::int64_t i = 0; i < sample; ++i) {
       std::vector<std::int32_t> ids(seq), labels(seq);
@@ -397,6 +404,10 @@ nlohmann::json run_identity(const NativeJob& job, const TrainingOptions& options
                      {"packing", std::string(to_string(r.packing))},
                      {"seed", options.seed},
                      {"shuffles", options.shuffles}};
+  if (job.compares_answers()) {
+    out["trained_for"] = r.objective.method->name;
+    out["beta"] = options.beta.value_or(r.objective.method->beta);
+  }
   if (mesh.ways(Axis::Tp) > 1) out["tp"] = mesh.ways(Axis::Tp);
   if (pipeline_row(job.strategy.schedule)) out["pp"] = mesh.num_stages(), out["virtual_stages"] = job.strategy.chunks;
   if (r.offload.any())

@@ -32,6 +32,7 @@ struct TrainingOptions {
   nlohmann::json identity;              // run_identity where it is known: files are read for it; null: not yet
   std::filesystem::path metrics;        // empty: none
   OptimizerSettings optimizer;
+  std::optional<double> beta;  // of a loss that compares answers; unset: the method's
   double learning_rate = 2e-4;
   LrSchedule schedule = LrSchedule::Constant;
   std::int64_t warmup_steps = 0;

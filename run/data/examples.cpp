@@ -11,9 +11,11 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/narrow.h"
 #include "base/random_bits.h"
 #include "base/unit_text.h"
 #include "device/device.h"
+#include "models/training_method.h"
 #include "rows/json_rows.h"
 #include "run/data/token_array.h"
 
@@ -213,9 +215,90 @@ class Padded : public Examples {
   UnlabelledRows unlabelled_;
 };
 
+/// Rows of several answers, each a sequence of its own.
+class Answers : public Examples {
+ public:
+  /// Reads every row once, as Padded does.
+  explicit Answers(const DataOptions& options) : rows_(options), options_(options) {
+    std::vector<std::int32_t> ids(narrow<std::size_t>(tokens())), labels(ids.size());
+    for (std::int64_t row = 0; row < rows_.size(); ++row) {
+      for (const TokenRow& one : rows_.read_answers(row)) {
+        num_cut_ += std::ssize(one.ids) > options_.seq_len;
+        num_with_old_ += !one.old.empty();
+      }
+      read(row, ids, labels);
+      unlabelled_.add(labels);
+    }
+    unlabelled_.require_some(rows_.path(), fmt::format(" within {} tokens", format_grouped(options_.seq_len)));
+    if (num_with_old_ != 0 && num_with_old_ != rows_.size())
+      throw InputError(
+          rows_.path(),
+          fmt::format("{} of its {} rows have 'old_{}_logps'", num_with_old_, rows_.size(), options_.answers.front()),
+          "all rows have them, or none: then they are the model's before each step");
+  }
+
+  std::int64_t size() const override { return rows_.size(); }
+
+  void add_given(std::int64_t index, GivenFigures& to) const override {
+    for (const TokenRow& answer : rows_.read_answers(index)) {
+      if (options_.has_reference) add_losses(answer.reference, to.reference);
+      if (num_with_old_ > 0) add_losses(answer.old, to.old);
+      if (options_.has_advantages) to.advantages.push_back(float(answer.advantage));
+    }
+  }
+
+  void read(std::int64_t index, std::span<std::int32_t> ids, std::span<std::int32_t> labels) const override {
+    GPUPLAN_CHECK(std::ssize(ids) == tokens() && std::ssize(labels) == tokens(), "the answers of one row are read");
+    const auto length = std::size_t(options_.seq_len);
+    std::size_t at = 0;
+    for (const TokenRow& answer : rows_.read_answers(index)) {
+      read_answer(answer, ids.subspan(at, length), labels.subspan(at, length));
+      at += length;
+    }
+  }
+
+  bool is_text() const override { return rows_.has_text(); }
+  std::string describe() const override {
+    return fmt::format("{}: {} rows of {}, each padded or cut to {} tokens{}{}", rows_.file_name(),
+                       format_grouped(size()), fmt::join(options_.answers, " and "), format_grouped(options_.seq_len),
+                       num_cut_ == 0 ? "" : fmt::format("; {} answers are cut", format_grouped(num_cut_)),
+                       unlabelled_.describe());
+  }
+
+ private:
+  std::int64_t tokens() const { return options_.seq_len * std::ssize(options_.answers); }
+
+  /// Losses stand where labels do: at the position that predicts the token.
+  void add_losses(const std::vector<float>& log_probs, std::vector<float>& to) const {
+    const auto begin = std::ssize(to);
+    to.resize(to.size() + std::size_t(options_.seq_len), 0.0F);
+    for (std::int64_t t = 1; t < std::min(std::ssize(log_probs), options_.seq_len); ++t)
+      to[std::size_t(begin + t - 1)] = -log_probs[std::size_t(t)];
+  }
+
+  void read_answer(const TokenRow& answer, std::span<std::int32_t> ids, std::span<std::int32_t> labels) const {
+    const auto count = std::min(answer.ids.size(), ids.size());
+    std::ranges::fill(ids, 0);
+    std::ranges::fill(labels, kIgnoredLabel);
+    std::copy_n(answer.ids.begin(), count, ids.begin());
+    if (options_.labels_end_alone) {
+      labels[count - 1] = ids[count - 1];  // any label: its position counts
+      return;
+    }
+    std::copy_n(answer.labels.begin(), count, labels.begin());
+    shift_labels(labels);
+  }
+
+  JsonRows rows_;
+  DataOptions options_;
+  UnlabelledRows unlabelled_;
+  std::int64_t num_cut_ = 0, num_with_old_ = 0;
+};
+
 using Opener = std::unique_ptr<Examples> (*)(const DataOptions&);
 
 std::unique_ptr<Examples> open_json(const DataOptions& options) {
+  if (!options.answers.empty()) return std::make_unique<Answers>(options);
   if (options.packing == Packing::Packed) return std::make_unique<Packed>(options);
   return std::make_unique<Padded>(options);
 }
@@ -246,6 +329,15 @@ std::uint64_t feistel(std::uint64_t index, int half_bits, std::uint64_t key) {
 
 }  // namespace
 
+void ask_for_answers(DataOptions& options, const Recipe& recipe) {
+  if (recipe.objective.method.is_usual()) return;
+  const bool is_pair = recipe.objective.method->loss == MethodLoss::Pairs;
+  options.answers = is_pair ? std::vector<std::string>{"chosen", "rejected"} : std::vector<std::string>{"completion"};
+  options.labels_end_alone = has_own_head(recipe);
+  options.has_advantages = options.has_token_log_probs = !is_pair;
+  options.has_reference = reference_of(recipe) == Reference::Precomputed;
+}
+
 std::unique_ptr<Examples> open_examples(const DataOptions& options) {
   GPUPLAN_CHECK(options.seq_len > 0 && options.vocab_size > 0, "an example has a length, tokens a vocabulary");
   const std::string extension = to_lower(options.file.extension().string());
@@ -255,6 +347,10 @@ std::unique_ptr<Examples> open_examples(const DataOptions& options) {
                      extension == ".gz" || extension == ".zst"
                          ? "unpack it first"
                          : "expected .bin or .npy (tokens), or .jsonl (tokens or text)");
+  if (!options.answers.empty() && format->open != open_json)
+    throw InputError(
+        options.file.string(), "tokens without rows hold no answers to compare",
+        fmt::format(R"(JSON lines: {{"prompt": ..., "{}": ...}})", fmt::join(options.answers, R"(": ..., ")")));
   return format->open(options);
 }
 

@@ -7,6 +7,9 @@
 //   (tokenizer.model)
 //            -> packed: all examples joined, cut in blocks of S; padded: one example a row, cut at S, padded with label
 //            -100
+//   answers  {"prompt": ..., "chosen": ..., "rejected": ...} per line, each token ids or a text
+//            -> an example is its answers, one after the other, each behind the prompt, cut at S and padded; or
+//            {"prompt": ..., "completion": ..., "advantage": A}; and ref_<answer>_logps, old_<answer>_logps
 //
 // Labels are already shifted: labels[i] is what position i predicts, so a block of S tokens gives S - 1 predictions and
 // its last label is kIgnoredLabel (device/device.h). With JSONL labels (not shifted, as Hugging Face has them)
@@ -17,18 +20,30 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "rows/data_options.h"
 
 namespace gpuplan {
+
+/// Asks for the answers that the recipe's method compares, which are padded. No change of one that compares none.
+void ask_for_answers(DataOptions& options, const Recipe& recipe);
+
+/// What data say of the answers of an example, or of several, beside their tokens. Empty: nothing.
+struct GivenFigures {
+  std::vector<float> old, reference;  // losses of the labels, of the policy that wrote them and of the reference
+  std::vector<float> advantages;      // of each answer
+};
 
 /// Random access to examples. Files are memory-mapped or indexed, never held as a whole.
 class Examples {
  public:
   virtual ~Examples() = default;
   virtual std::int64_t size() const = 0;  // blocks or rows, at least 1
-  /// Fills seq_len ids and labels of one example.
+  /// Fills seq_len ids and labels of one example, or of each of its answers.
   virtual void read(std::int64_t index, std::span<std::int32_t> ids, std::span<std::int32_t> labels) const = 0;
+  /// Adds what is said of one example.
+  virtual void add_given(std::int64_t, GivenFigures&) const {}
   /// Says whether the model's tokenizer makes the ids.
   virtual bool is_text() const { return false; }
   virtual std::string describe() const = 0;  // "train.bin: 12,345 tokens of uint16, 48 blocks of 256"

@@ -123,13 +123,15 @@ void write_adapter_config(const std::filesystem::path& folder, const AdapterConf
                     {"rank_pattern", json::object()},
                     {"revision", nullptr},
                     {"target_modules", config.target_modules},
-                    {"task_type", "CAUSAL_LM"},
+                    {"task_type", config.task_type},
                     {"use_dora", false},
                     {"use_rslora", false}};
   write_file_atomically(folder / kConfigFile, json_text(object));
 }
 
 std::string module_of(const std::string& tensor) { return tensor.substr(0, tensor.rfind(".weight")); }
+
+std::string saved_key(const std::string& tensor) { return kPeftPrefix + tensor; }
 
 std::string lora_key(const std::string& tensor, bool is_a) {
   return fmt::format("{}{}.lora_{}.weight", kPeftPrefix, module_of(tensor), is_a ? 'A' : 'B');

@@ -16,6 +16,7 @@ struct AdapterConfig {
   double alpha = 16, dropout = 0;
   std::vector<std::string> target_modules;  // "q_proj", …
   std::vector<std::string> modules_to_save;
+  std::string task_type = "CAUSAL_LM";  // as it is written
 };
 
 /// Throws InputError naming file and every key for what is missing, or what the native executor cannot train (DoRA,
@@ -29,5 +30,7 @@ void write_adapter_config(const std::filesystem::path& folder, const AdapterConf
 std::string module_of(const std::string& tensor);
 /// "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight" for that tensor.
 std::string lora_key(const std::string& tensor, bool is_a);
+/// "base_model.model.score.weight": a tensor that is trained whole beside adapters.
+std::string saved_key(const std::string& tensor);
 
 }  // namespace gpuplan

@@ -43,12 +43,13 @@ struct NativeCase {
   std::int64_t pp = 1, virtual_stages = 1, tp = 1;
   bool splits_sequence = false;
   std::optional<Schedule> schedule{};
+  std::string trained_for = "sft";  // a row of data/methods.yaml
 
   std::string name() const {
     constexpr std::array kMethods{"full", "lora", "qlora"};
-    return strategy + " of " + std::to_string(ranks) + ", " + kMethods[std::size_t(method)] + ", accumulation " +
-           std::to_string(grad_accum) + ", checkpointing " + std::to_string(int(checkpointing)) + ", precision " +
-           std::to_string(int(precision)) + ", " + optimizer +
+    return trained_for + ", " + strategy + " of " + std::to_string(ranks) + ", " + kMethods[std::size_t(method)] +
+           ", accumulation " + std::to_string(grad_accum) + ", checkpointing " + std::to_string(int(checkpointing)) +
+           ", precision " + std::to_string(int(precision)) + ", " + optimizer +
            (tp > 1 ? ", tp " + std::to_string(tp) + (splits_sequence ? " along the sequence" : "") : "") +
            (pp > 1 ? ", pp " + std::to_string(pp) + " of " + std::to_string(virtual_stages) + " chunks" : "") +
            (offload.params != OffloadTarget::None ? ", offloads all"
@@ -71,6 +72,7 @@ inline Recipe recipe_of(const NativeCase& c) {
   r.checkpointing = c.checkpointing;
   r.offload = c.offload;
   r.framework = "native";
+  r.objective.method = c.trained_for;
   return r;
 }
 

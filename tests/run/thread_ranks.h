@@ -8,6 +8,7 @@
 
 #include "device/cpu_fixture.h"
 #include "planner/memory.h"
+#include "planner/phases.h"
 #include "run/counting_device.h"
 #include "run/guarded_device.h"
 #include "run/native_fixture.h"
@@ -56,7 +57,7 @@ inline ThreadRun train_on_threads(const NativeCase& c, const TrainingOptions& op
       CountingDevice device(backend.open({.num_threads = 1}));
       const auto world = std::move(own);
       RankOutcome& mine = run.ranks[std::size_t(r)];
-      mine.predicted = replay(job.program(), job.program().classes[job.program().class_of(r)]);
+      mine.predicted = replay_phases(job, job.program())[job.program().class_of(r)];
       mine.outcome = train(job, place_of(r, job.strategy.mesh), device, world.get(), options, {});
       mine.counted_peak = device.count()->peak(), mine.left = device.count()->live();
     } catch (...) {

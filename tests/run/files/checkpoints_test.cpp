@@ -79,9 +79,9 @@ std::int64_t checked_latest(const fs::path& output) {
 }
 
 /// Ranks in threads that tell each other whether they are well.
-class Meeting {
+class RanksMeeting {
  public:
-  explicit Meeting(std::int64_t num_ranks) : well_(std::size_t(num_ranks)), barrier_(num_ranks) {}
+  explicit RanksMeeting(std::int64_t num_ranks) : well_(std::size_t(num_ranks)), barrier_(num_ranks) {}
   std::function<std::int64_t(bool)> of(std::int64_t rank) {
     return [this, rank](bool is_well) -> std::int64_t {
       well_[std::size_t(rank)] = is_well;
@@ -101,7 +101,7 @@ class Meeting {
 /// What each rank says that saves to its folder, where exporting is collective.
 template <class FolderOf>
 std::vector<std::string> errors_of_saving(std::int64_t num_ranks, FolderOf folder_of) {
-  Meeting meeting(num_ranks);
+  RanksMeeting meeting(num_ranks);
   std::barrier of_export(num_ranks);
   std::vector<std::string> errors(static_cast<std::size_t>(num_ranks));
   const auto rank_loop = [&](std::int64_t rank) {
@@ -161,7 +161,7 @@ TEST_CASE("folders that a killed run left are removed and never taken for a chec
 TEST_CASE("every rank saves and loads its own state") {
   const test::ScratchFolder scratch;
   constexpr std::int64_t kRanks = 3;
-  Meeting meeting(kRanks);
+  RanksMeeting meeting(kRanks);
   std::vector<std::string> errors(kRanks);
   const auto rank_loop = [&](std::int64_t rank) {
     const Checkpoints checkpoints(scratch.path(), 1, {.rank = rank, .num_ranks = kRanks, .meet = meeting.of(rank)});
@@ -187,7 +187,7 @@ TEST_CASE("when one rank fails, all do, at once, and the older checkpoint stays 
   const test::ScratchFolder scratch;
   constexpr std::int64_t kRanks = 3;
   for (const std::int64_t failing : {0, 1, 2}) {
-    Meeting meeting(kRanks);
+    RanksMeeting meeting(kRanks);
     std::vector<std::string> errors(kRanks);
     const auto rank_loop = [&](std::int64_t rank) {
       const Checkpoints checkpoints(scratch.path(), 1, {.rank = rank, .num_ranks = kRanks, .meet = meeting.of(rank)});
@@ -336,7 +336,7 @@ TEST_CASE("every altered byte of trainer_state.json is refused, and of a rank's 
 TEST_CASE("a file of another rank, of another save or a renamed folder is refused, though each is whole") {
   const test::ScratchFolder scratch;
   constexpr std::int64_t kRanks = 2;
-  Meeting meeting(kRanks);
+  RanksMeeting meeting(kRanks);
   const auto rank_loop = [&](std::int64_t rank) {
     const Checkpoints checkpoints(scratch.path(), 0, {.rank = rank, .num_ranks = kRanks, .meet = meeting.of(rank)});
     State state;
