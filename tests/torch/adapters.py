@@ -34,11 +34,14 @@ class LoraLinear(nn.Module):
         super().__init__()
         self.base = base
         self.scaling = config.scaling
+        self.is_on = True
         self.lora_A = nn.Parameter(torch.empty(config.rank, base.in_features))
         self.lora_B = nn.Parameter(torch.zeros(base.out_features, config.rank))
         nn.init.kaiming_uniform_(self.lora_A, a=math.sqrt(5))
 
     def forward(self, x: Tensor) -> Tensor:
+        if not self.is_on:
+            return self.base(x)
         low = nn.functional.linear(x.to(self.lora_A.dtype), self.lora_A)
         y = self.base(x)
         return y + (nn.functional.linear(low, self.lora_B) * self.scaling).to(y.dtype)

@@ -19,8 +19,8 @@ from typing import Dict, List, Optional
 import torch
 
 import reference
-from adapters import parse_lora
-from make_model import make_config, write_adapter, write_model, write_tokens
+from adapters import PREFIX, parse_lora
+from make_model import make_config, write_adapter, write_completions, write_model, write_pairs, write_score, write_tokens
 from tensor_file import Tensors, read_folder
 
 STEPS = 20
@@ -58,6 +58,8 @@ class Case:
     changes: Dict[str, object] = field(default_factory=dict)  # of config.json
     dtype: torch.dtype = torch.float32            # of the model's file
     limits: Limits = Limits()
+    trained_for: str = 'sft'                      # --method of both programs
+    reference: Optional[str] = None               # --ref of gpuplan; precomputed: the file has its log-probs, and the old ones
 
 
 def flags(**values: object) -> Dict[str, str]:
@@ -96,6 +98,29 @@ CASES = [
     Case('llama full, ddp of 2', 'llama', flags=flags(grad_accum=2), strategy='ddp', ranks=2),
     Case('qwen2 full, fsdp of 2', 'qwen2', flags=flags(weight_decay=0.1), strategy='fsdp', ranks=2),
     Case('llama qlora, zero2 of 2', 'llama', 'qlora', strategy='zero2', ranks=2),
+    Case('llama full, dpo', 'llama', trained_for='dpo'),
+    Case('qwen2 full, dpo, accumulation 2, beta 0.5', 'qwen2',
+         flags=flags(grad_accum=2, beta=0.5, weight_decay=0.1, lr=1e-3), trained_for='dpo'),
+    Case('llama lora, dpo, checkpointing', 'llama', 'lora', flags(checkpointing='full', schedule='linear'), trained_for='dpo'),
+    Case('llama lora, dpo, cut answers', 'llama-odd', 'lora', flags(seq_len=37, micro_batch=3), trained_for='dpo'),
+    Case('llama qlora, dpo', 'llama', 'qlora', trained_for='dpo'),
+    Case('llama full, dpo, ddp of 2', 'llama', strategy='ddp', ranks=2, trained_for='dpo'),
+    Case('llama lora, dpo, fsdp of 2', 'llama', 'lora', strategy='fsdp', ranks=2, trained_for='dpo'),
+    Case('llama full, dpo, fsdp of 2', 'llama', strategy='fsdp', ranks=2, trained_for='dpo'),
+    Case('llama full, dpo, zero3 of 2', 'llama', strategy='zero3', ranks=2, trained_for='dpo'),
+    Case('llama full, dpo, bf16-mixed', 'llama', precision='bf16-mixed', limits=BF16, trained_for='dpo'),
+    Case('llama lora, dpo, bf16-mixed', 'llama', 'lora', precision='bf16-mixed', limits=BF16, trained_for='dpo'),
+    Case('llama full, reward', 'llama', flags=flags(beta=1, lr=3e-4), trained_for='reward'),
+    Case('llama lora, reward, accumulation 2', 'llama', 'lora', flags(grad_accum=2, beta=1, lr=3e-4), trained_for='reward'),
+    Case('mistral full, reward, zero2 of 2', 'mistral', flags=flags(beta=1, lr=3e-4), strategy='zero2', ranks=2, trained_for='reward'),
+    Case('llama full, reward, bf16-mixed', 'llama', flags=flags(beta=1, lr=3e-4), precision='bf16-mixed', limits=BF16,
+         trained_for='reward'),
+    Case('llama full, grpo', 'llama', flags=flags(beta=0.04), trained_for='grpo'),
+    Case('llama lora, grpo, accumulation 2', 'llama', 'lora', flags(grad_accum=2, beta=0.5), trained_for='grpo'),
+    Case('llama full, grpo, given log-probs', 'llama', flags=flags(beta=0.3), trained_for='grpo', reference='precomputed'),
+    Case('qwen3 lora, grpo, given log-probs, ddp of 2', 'qwen3', 'lora', flags(beta=0.04), strategy='ddp', ranks=2, trained_for='grpo',
+         reference='precomputed'),
+    Case('llama full, grpo, fsdp of 2', 'llama', flags=flags(beta=0.04), strategy='fsdp', ranks=2, trained_for='grpo'),
     Case('llama full, bf16-mixed', 'llama', precision='bf16-mixed', limits=BF16),
     Case('llama full, bf16-true', 'llama', precision='bf16-true', limits=BF16_WEIGHTS),
     Case('llama lora, bf16-mixed', 'llama', 'lora', precision='bf16-mixed', limits=BF16),
@@ -117,17 +142,26 @@ class Run:
 
 
 def prepare(case: Case, folder: str) -> None:
-    """model/, tokens.bin and, unless everything is trained, adapter/ in `folder`."""
+    """model/, the data and, unless everything is trained, adapter/ in `folder`."""
     config = make_config(case.kind, **case.changes)
     write_model(os.path.join(folder, 'model'), config, SEED, dtype=case.dtype)
-    write_tokens(os.path.join(folder, 'tokens.bin'), 12000, config['vocab_size'], SEED)
+    if case.trained_for == 'sft':
+        write_tokens(os.path.join(folder, 'tokens.bin'), 12000, config['vocab_size'], SEED)
+    elif case.trained_for == 'grpo':
+        write_completions(os.path.join(folder, 'answers.jsonl'), 100, config['vocab_size'], SEED, case.reference == 'precomputed')
+    else:
+        write_pairs(os.path.join(folder, 'answers.jsonl'), 100, config['vocab_size'], SEED)
+    if case.trained_for == 'reward':
+        write_score(os.path.join(folder, 'model'), config, SEED)
     if case.method != 'full':
         write_adapter(os.path.join(folder, 'adapter'), config, parse_lora(case.lora), SEED)
 
 
 def shared_arguments(case: Case, folder: str) -> List[str]:
     """What both programs are told."""
-    out = ['--model', os.path.join(folder, 'model'), '--data', os.path.join(folder, 'tokens.bin'), '--precision', case.precision]
+    data = 'tokens.bin' if case.trained_for == 'sft' else 'answers.jsonl'
+    out = ['--model', os.path.join(folder, 'model'), '--data', os.path.join(folder, data), '--precision', case.precision]
+    out += ['--method', case.trained_for] if case.trained_for != 'sft' else []
     for name, value in {**DEFAULTS, **case.flags}.items():
         if name not in OF_GPUPLAN_ALONE:
             out += ['--' + name, value]
@@ -153,6 +187,7 @@ def run_gpuplan(case: Case, folder: str, program: str) -> Run:
     output, metrics = os.path.join(folder, 'gpuplan'), os.path.join(folder, 'metrics.jsonl')
     command = [program, 'run'] + shared_arguments(case, folder) + method_arguments(case) + [
         '--gpus', f'{case.ranks}xcpu', '--strategy', case.strategy, '--no-shuffle', '--metrics', metrics, '--output', output]
+    command += ['--ref', case.reference] if case.reference else []
     for name in OF_GPUPLAN_ALONE:
         command += ['--' + name, case.flags[name]] if name in case.flags else []
     environment = {**os.environ, 'GPUPLAN_PROFILE_DIR': os.path.join(folder, 'profiles')}  # what toys take is not to correct the user's estimates
@@ -195,6 +230,8 @@ def compare(case: Case, folder: str, program: Optional[str]) -> Dict[str, float]
     theirs = run_reference(case, folder)
     ours = run_gpuplan(case, folder, program) if program else run_reference(case, folder, 'fp64')
     start = read_saved(case, os.path.join(folder, 'model' if case.method == 'full' else 'adapter'))
+    if case.trained_for == 'reward' and case.method != 'full':
+        start[PREFIX + 'score.weight'] = read_folder(os.path.join(folder, 'model'))['score.weight']
     return {**{key: worst(ours, theirs, key) for key in ('loss', 'grad_norm', 'lr')},
             'saved': worst_saved(ours.saved, theirs.saved, start)}
 

@@ -16,7 +16,7 @@ from torch import nn
 
 from adapters import LoraConfig, adapter_tensors, add_adapters, save_adapter
 from decoder import Decoder, RmsNorm, checkpoint, parse_config
-from tensor_file import write_tensors
+from tensor_file import read_tensors, write_tensors
 
 BASE = {'hidden_act': 'silu', 'vocab_size': 256, 'hidden_size': 64, 'intermediate_size': 176, 'num_hidden_layers': 2,
         'num_attention_heads': 4, 'num_key_value_heads': 2, 'rms_norm_eps': 1e-5, 'max_position_embeddings': 512,
@@ -61,6 +61,41 @@ def write_model(folder: str, config: dict, seed: int, spread: float = 0.08, dtyp
     with open(os.path.join(folder, 'config.json'), 'w') as file:
         json.dump({**config, 'torch_dtype': str(dtype).split('.')[1]}, file, indent=2)
     write_tensors(os.path.join(folder, 'model.safetensors'), {name: tensor.to(dtype) for name, tensor in checkpoint(decoder).items()})
+
+
+def write_score(folder: str, config: dict, seed: int) -> None:
+    """Adds the head of a reward model, one number per token, to the model's file."""
+    torch.manual_seed(seed)
+    path = os.path.join(folder, 'model.safetensors')
+    tensors = read_tensors(path)
+    score = (0.3 * torch.randn(1, config['hidden_size'])).bfloat16()
+    write_tensors(path, {**tensors, 'score.weight': score.to(next(iter(tensors.values())).dtype)})
+
+
+def write_pairs(path: str, count: int, vocab: int, seed: int) -> None:
+    """Prompts with two answers of different lengths: the one to prefer counts up, the other one down."""
+    draw = numpy.random.default_rng(seed)
+    with open(path, 'w') as file:
+        for _ in range(count):
+            prompt, first, second = (int(draw.integers(low, high)) for low, high in ((2, 30), (1, 40), (1, 40)))
+            begin = int(draw.integers(0, vocab))
+            row = {'prompt': [int(token) for token in draw.integers(0, vocab, prompt)],
+                   'chosen': [(begin + i) % vocab for i in range(first)], 'rejected': [(begin - 3 * i) % vocab for i in range(second)]}
+            print(json.dumps(row), file=file)
+
+
+def write_completions(path: str, count: int, vocab: int, seed: int, has_log_probs: bool) -> None:
+    """Prompts with an answer each that was better or worse than others; with log-probs around those of a model that knows nothing."""
+    draw = numpy.random.default_rng(seed)
+    with open(path, 'w') as file:
+        for index in range(count):
+            prompt, length = int(draw.integers(2, 30)), int(draw.integers(1, 40))
+            row = {'prompt': [int(token) for token in draw.integers(0, vocab, prompt)],
+                   'completion': [int(token) for token in draw.integers(0, vocab, length)], 'advantage': (-1.5, 0.5, 1.25)[index % 3]}
+            if has_log_probs:
+                for key, spread in (('old', 0.5), ('ref', 0.3)):
+                    row[f'{key}_completion_logps'] = [round(float(x), 4) for x in draw.normal(-numpy.log(vocab), spread, length)]
+            print(json.dumps(row), file=file)
 
 
 def write_adapter(folder: str, config: dict, lora: LoraConfig, seed: int) -> None:

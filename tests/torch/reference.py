@@ -1,13 +1,15 @@
 #!/usr/bin/python3
 """Trains a Llama-like decoder as `gpuplan run` does, in plain PyTorch, to judge `gpuplan run` by.
 
-    reference.py --model DIR --data F.bin [--lora r=8,alpha=16 | --qlora r=8] [--adapter DIR] --seq-len S --micro-batch B
+    reference.py --model DIR --data F.bin|F.jsonl [--method sft|dpo|reward|grpo] [--beta B]
+                 [--lora r=8,alpha=16 | --qlora r=8] [--adapter DIR] --seq-len S --micro-batch B
                  --grad-accum A --ranks R --max-steps N --lr X --schedule linear --warmup W --weight-decay D --clip C --save DIR
 
 Prints a JSON line per step, {"step", "loss", "grad_norm", "lr"}, with the flags of gpuplan wherever it has the same. Rules (those
 of the Hugging Face Trainer): step k takes the next B A R blocks of S tokens, from the beginning again after the last; the loss is
 the mean over all S - 1 predictions of every block; AdamW, eps 1e-8, weight decay not on norms and biases; gradients are clipped
 by their global norm, which is printed as it was before; the first of W warm-up steps has learning rate 0. Needs PyTorch >= 1.13.
+Methods that compare answers take B A R rows of the file instead, and their loss is the mean over rows (answers.py).
 """
 import argparse
 import contextlib
@@ -21,7 +23,8 @@ import numpy
 import torch
 from torch import Tensor, nn
 
-from adapters import adapter_tensors, add_adapters, load_adapter, parse_lora, read_adapter_config, save_adapter
+import answers
+from adapters import PREFIX, adapter_tensors, add_adapters, load_adapter, parse_lora, read_adapter_config, save_adapter
 from decoder import Decoder, RmsNorm, checkpoint, load, loss_sum, read_config
 from tensor_file import read_folder, write_tensors
 
@@ -37,6 +40,8 @@ def parse_arguments(arguments: Optional[List[str]] = None) -> argparse.Namespace
     method.add_argument('--full', action='store_true', help='train every weight (default)')
     method.add_argument('--lora', metavar='SPEC', nargs='?', const='r=8')
     method.add_argument('--qlora', metavar='SPEC', nargs='?', const='r=8')
+    parser.add_argument('--method', choices=('sft', *answers.LOSSES), default='sft')
+    parser.add_argument('--beta', type=float, default=0.1)
     parser.add_argument('--adapter', metavar='DIR', help='begin with this PEFT adapter; its rank and targets apply')
     parser.add_argument('--precision', choices=PRECISIONS, default='fp32', help='fp64 tells how much is rounding')
     for name, default in (('seq-len', 64), ('micro-batch', 1), ('grad-accum', 1), ('ranks', 1), ('max-steps', 20), ('warmup', 0),
@@ -84,13 +89,19 @@ class Trainee:
     def __init__(self, args: argparse.Namespace):
         self.args = args
         self.decoder = Decoder(read_config(args.model))
-        load(self.decoder, read_folder(args.model))
+        tensors = read_folder(args.model)
+        if args.method == 'reward':
+            tensors = answers.replace_head(self.decoder, tensors)
+        load(self.decoder, tensors)
         spec = args.lora or args.qlora
         self.lora = read_adapter_config(args.adapter) if args.adapter else parse_lora(spec) if spec else None
         self.adapters = add_adapters(self.decoder, self.lora, bool(args.qlora)) if self.lora else {}
         self.set_dtypes()
         if args.adapter:
             load_adapter(self.adapters, args.adapter)
+        if args.method == 'reward':
+            self.decoder.lm_head.requires_grad_(True)
+        self.reference = answers.Reference(self.decoder, self.adapters)
 
     def set_dtypes(self) -> None:
         """bf16: weights of bf16-true and frozen ones are bf16, adapters fp32; a QLoRA base is what its 4 bits expand to."""
@@ -117,10 +128,15 @@ class Trainee:
 
     def save(self, folder: str) -> None:
         os.makedirs(folder, exist_ok=True)
+        has_score = self.args.method == 'reward'
         if self.lora:
-            save_adapter(adapter_tensors(self.adapters), self.lora, folder, self.args.model)
+            score = {PREFIX + 'score.weight': self.decoder.lm_head.weight.data} if has_score else {}
+            save_adapter({**adapter_tensors(self.adapters), **score}, self.lora, folder, self.args.model)
         else:
-            write_tensors(os.path.join(folder, 'model.safetensors'), checkpoint(self.decoder))
+            tensors = checkpoint(self.decoder)
+            if has_score:
+                tensors['score.weight'] = tensors.pop('lm_head.weight')
+            write_tensors(os.path.join(folder, 'model.safetensors'), tensors)
 
 
 # --- training ----------------------------------------------------------------------------------------------------------------------
@@ -138,13 +154,25 @@ def accumulate(trainee: Trainee, batches: List[Tensor]) -> float:
     return total
 
 
+def accumulate_answers(trainee: Trainee, batches: List[list]) -> float:
+    """The same of the mean loss over all rows."""
+    rows = sum(len(batch) for batch in batches)
+    total = 0.0
+    for batch in batches:
+        loss = answers.LOSSES[trainee.args.method](trainee, answers.stack(batch, trainee.args.seq_len)) / rows
+        loss.backward()
+        total += loss.item()
+    return total
+
+
 def clip_gradients(weights: List[nn.Parameter], limit: float) -> float:
     """Scales gradients down to a global norm of `limit` (0: not at all); returns the norm before."""
     return float(nn.utils.clip_grad_norm_(weights, limit if limit > 0 else math.inf))
 
 
 def train(args: argparse.Namespace, trainee: Trainee) -> Iterator[dict]:
-    blocks = read_blocks(args.data, args.token_dtype, args.seq_len)
+    is_usual = args.method == 'sft'
+    blocks = read_blocks(args.data, args.token_dtype, args.seq_len) if is_usual else answers.read_rows(args.data)
     groups = trainee.parameter_groups()
     weights = [weight for group in groups for weight in group['params']]
     optimizer = torch.optim.AdamW(groups, lr=args.lr, betas=(args.beta1, args.beta2), eps=1e-8)
@@ -153,7 +181,11 @@ def train(args: argparse.Namespace, trainee: Trainee) -> Iterator[dict]:
         for group in optimizer.param_groups:
             group['lr'] = rate
         optimizer.zero_grad(set_to_none=True)
-        loss = accumulate(trainee, list(micro_batches(blocks, step, args.micro_batch, args.grad_accum * args.ranks)))
+        size, count = args.micro_batch, args.grad_accum * args.ranks
+        if is_usual:
+            loss = accumulate(trainee, list(micro_batches(blocks, step, size, count)))
+        else:
+            loss = accumulate_answers(trainee, answers.micro_batches(blocks, step, size, count))
         norm = clip_gradients(weights, args.clip)
         optimizer.step()
         yield {'step': step + 1, 'loss': loss, 'grad_norm': norm, 'lr': rate}
