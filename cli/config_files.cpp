@@ -148,6 +148,7 @@ bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateR
     notes.push_back(fmt::format("{} GPUs, as many as the files start processes", *processes));
   }
   if (!is_given(app, "--attention-groups")) settle_attention(configs, request, notes);
+  settle_head(configs, request);
   if (!is_given(app, "--train-vision")) settle_vision(configs, request);
   if (!is_given(app, "--lora") && !is_given(app, "--qlora")) settle_targets(request, notes);
   if (!is_given(app, "--train-only") && !is_given(app, "--full")) settle_trained(configs, request, notes);

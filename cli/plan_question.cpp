@@ -185,14 +185,17 @@ bool is_given_here(const CLI::App& app, const std::string& flag) {
   return option && option->count() > 0;
 }
 
+std::shared_ptr<const ModelSpec> load_other_model(const std::string& name, const char* what, const CLI::App& app,
+                                                  PlanQuestion& question) {
+  LoadedModel loaded = load_model(name, given_hub(app));
+  for (std::string& note : loaded.notes) question.notes.push_back(fmt::format("{}: {}", what, note));
+  return std::make_shared<const ModelSpec>(std::move(loaded.spec));
+}
+
 /// Loads the other models of a method.
 void set_other_models(const CLI::App& app, PlanQuestion& question) {
   const auto set = [&](const char* flag, const char* what, std::shared_ptr<const ModelSpec>& model) {
-    const auto name = given(app, flag);
-    if (!name) return;
-    LoadedModel loaded = load_model(*name, given_hub(app));
-    model = std::make_shared<const ModelSpec>(std::move(loaded.spec));
-    for (std::string& note : loaded.notes) question.notes.push_back(fmt::format("{}: {}", what, note));
+    if (const auto name = given(app, flag)) model = load_other_model(*name, what, app, question);
   };
   EstimateRequest& r = question.request;
   set("--teacher", "teacher", r.teacher);
@@ -203,9 +206,11 @@ void set_other_models(const CLI::App& app, PlanQuestion& question) {
     set("--reward-model", "reward model", r.reward_model);
 }
 
-/// A reward model that files ask for is as large as the model, where no flag says another.
-void set_named_models(PlanQuestion& question, const ConfigReading& configs) {
+/// Loads the teacher that files name. A reward model that they ask for is as large as the model. Flags say others.
+void set_named_models(const CLI::App& app, PlanQuestion& question, const ConfigReading& configs) {
   EstimateRequest& r = question.request;
+  if (configs.setup.teacher && !r.teacher && r.recipe.objective.method->has_pass_of(PassModel::Teacher))
+    r.teacher = load_other_model(*configs.setup.teacher, "teacher", app, question);
   if (!configs.setup.reward_model || r.reward_model || r.rollout.judged_by_function) return;
   r.reward_model = std::make_shared<const ModelSpec>(r.model);
   question.notes.emplace_back("the reward model is counted as large as the model: --reward-model says another");
@@ -330,7 +335,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   if (states_sizes && !model) set_stated_model(question, *configs);
   if (configs && !model && !states_sizes && (configs->model || needed.model))
     load_named_model(*configs, [&](const std::string& its) { set_model(question, its, given_hub(app)); });
-  if (configs) set_named_models(question, *configs);
+  if (configs) set_named_models(app, question, *configs);
   std::ranges::move(settle_stack(request), std::back_inserter(question.notes));
   if (!plan && !configs && !is_given(app, "--optimizer"))
     request.recipe.optimizer = request.recipe.framework->default_optimizer;

@@ -465,6 +465,15 @@ void settle_attention(const ConfigReading& reading, EstimateRequest& request, st
   notes.push_back(what + ": it trains without");
 }
 
+void settle_head(const ConfigReading& reading, const EstimateRequest& request) {
+  if (!reading.setup.scores_by_vocabulary.value_or(false) || request.model.tie_word_embeddings) return;
+  throw InputError(reading.file,
+                   fmt::format("two tokens of the head score, and that of {} is no part of its embedding: such a head "
+                               "is not modelled",
+                               request.model.name),
+                   "a model whose head is its embedding, or a score head (task_type: reranker)");
+}
+
 void settle_vision(const ConfigReading& reading, EstimateRequest& request) {
   const Setup& s = reading.setup;
   if (s.trains_tower_whole.value_or(false)) {

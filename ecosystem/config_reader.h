@@ -55,6 +55,9 @@ ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfi
 /// Once the model is known: whether the program divides its attention in groups, where the files ask for it.
 void settle_attention(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes);
 
+/// Once the model is known: whether its head is what the files keep of it.
+void settle_head(const ConfigReading& reading, const EstimateRequest& request);
+
 /// Once the model is known: what the files train beside the language model of one with a vision tower.
 void settle_vision(const ConfigReading& reading, EstimateRequest& request);
 

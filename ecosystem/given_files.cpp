@@ -71,14 +71,17 @@ Launch GivenFiles::read_script(const ConfigFile& script) {
   Launch launch =
       read_launch(has_commands ? ConfigFile{script.name, commands_of_notebook(script.text, script.name)} : script);
   written_ = launch.written;
-  if (!launch.needs_source) return launch;
-  auto source = take_named(launch.script);
-  if (!source && find_) source = find_(launch.script, script.name);
+  if (launch.script.empty()) return launch;
+  const LaunchPart& started = launch.parts.front();
+  const bool may_help = launch.needs_source || started.config.empty();
+  const auto source = may_help ? take_or_find(launch.script, script.name) : std::nullopt;
+  if (!launch.needs_source && (!source || !reads_own_options(*source))) return launch;
   if (!source)
     throw InputError(script.name, fmt::format("starts {} without flags that tell batch and length", launch.script),
                      fmt::format("give it too: --from {}", last_of_path(launch.script)));
-  Launch inner = read_python_launch(*source);
+  Launch inner = read_python_launch(*source, started.flags);
   inner.parts.front().file = source->name;
+  launch.notes.push_back(fmt::format("{}: its own options have the values of the command", source->name));
   launch.parts.front() = std::move(inner.parts.front());
   launch.notes.insert(launch.notes.end(), inner.notes.begin(), inner.notes.end());
   return launch;

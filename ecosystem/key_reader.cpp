@@ -127,7 +127,8 @@ class KeyReader {
 
   /// Says whether every key of the sign is one that the table knows, under a method that is planned.
   bool is_planned_with(const std::string& said, const ForeignSign& sign) const {
-    const bool generates = !said.empty() && find_training_method(said).generates;
+    const TrainingMethod& method = find_training_method(said.empty() ? training_methods().front().name : said);
+    const bool generates = method.generates || method.distils;
     return !said.empty() && std::ranges::all_of(sign.keys, [&](const std::string& key) {
       const KeyRow* const row = table_.find(as_in_table(key));
       return row && (generates || !row->field || !is_of_generation(row->field->name));
@@ -137,7 +138,8 @@ class KeyReader {
   /// Keys of a method that is planned: those without a row change nothing that is counted.
   void take_method(const ForeignSign& method, bool is_stated_by_keys) {
     if (is_stated_by_keys) state_fact(*find_setup_field("objective"), method.keys.front(), method.objective);
-    const bool generates = find_training_method(method.objective).generates;
+    const TrainingMethod& planned = find_training_method(method.objective);
+    const bool generates = planned.generates || planned.distils;  // a student may answer
     for (const auto& [key, value] : tree_.root.items()) {
       const bool is_own = std::ranges::find(method.keys, key) != method.keys.end();
       if (!table_.find(as_in_table(key)) && !table_.has_below(key) && (is_own || (generates && is_of_kin(key))))

@@ -23,7 +23,7 @@ constexpr std::array kFormats{
     "verl", "verl-megatron", "verl-sft", "verl-async", "nemo-rl", "nemo-rl-megatron", "prime-rl", "openrlhf",
     "open-instruct-grpo", "accelerate", "deepspeed", "torchtune", "torch", "unsloth", "megatron-swift", "torchtitan",
     "ms-swift", "open-instruct", "llama-factory-v1", "axolotl", "llama-factory", "peft-sft", "trl", "peft",
-    "transformers", "launch", "unsloth-script", "trl-script", "transformers-script", "qlora-script",
+    "transformers", "launch", "unsloth-script", "trl-script", "transformers-script", "loop-script", "qlora-script",
     "olmo-core-script"};
 // clang-format on
 

@@ -359,7 +359,7 @@ Launch read_launch(const ConfigFile& script) {
   if (LaunchPart surroundings = ProcessCount(start, slurm).part(); !surroundings.flags.empty())
     launch.parts.push_back(std::move(surroundings));
   launch.notes.insert(launch.notes.begin(), fmt::format("{}:{}: starts {}", script.name, start.line, start.what()));
-  launch.script = start.program ? "" : start.script;
+  launch.script = start.program && !launch.parts.front().may_be_own ? "" : start.script;
   launch.needs_source = !start.program && !is_training;
   if (!start.open.empty())
     launch.notes.push_back(

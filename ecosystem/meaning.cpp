@@ -62,6 +62,12 @@ class Reader {
     if (s_.pair_loss && find_training_method(*s_.pair_loss).answers == method->answers)
       method = &find_training_method(*s_.pair_loss);
     if (s_.policy_loss && method->generates) method = &find_training_method(*s_.policy_loss);
+    if (method->distils && holds(s_.student_answers))
+      method = &*std::ranges::find_if(training_methods(), [](const auto& m) { return m.distils && m.generates; });
+    if (s_.teacher && !method->has_pass_of(PassModel::Teacher))
+      throw InputError("", fmt::format("a teacher beside {} is not modelled", method->name), "leave it out");
+    if (method->distils && holds(s_.teacher_waits))
+      note("the teacher waits on the host between its passes; it is counted on the GPU, so that less is needed there");
     if (method == &training_methods().front()) return;
     Objective& objective = recipe().objective;
     objective.method = *method;
@@ -297,7 +303,8 @@ class Reader {
     }
     out.max_completion = s_.completion_len.value_or(0);
     out.prompt_len = s_.prompt_len.value_or(0);
-    if (holds(s_.answers_in_seq) && s_.seq_len) divide_row(out, *s_.seq_len);
+    const bool has_both = objective.method->distils;  // rows of the data, and answers in their place
+    if ((holds(s_.answers_in_seq) || has_both) && s_.seq_len) divide_row(out, *s_.seq_len);
     out.judged_by_function = holds(s_.judged_by_function);
     if (s_.reward_model && !objective.method->has_pass_of(PassModel::Reward))
       throw InputError("", fmt::format("a reward model beside {} is not modelled", objective.method->name),
@@ -313,6 +320,7 @@ class Reader {
             "not modelled: a generation inside a step");
       out.updates = steps / accumulated;
     }
+    if (!objective.method->has_pass_of(PassModel::Reference)) return;
     if (s_.regularises && *s_.regularises == 0)
       objective.reference = Reference::None;
     else if (recipe().is_adapter() && objective.reference)

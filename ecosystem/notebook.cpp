@@ -2,6 +2,9 @@
 
 #include <vector>
 
+#include <algorithm>
+#include <array>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -69,6 +72,12 @@ std::string commands_of_cell(const std::string& cell) {
   return commands;
 }
 
+/// Magic that only measures or keeps what the Python below it prints.
+bool holds_python(const std::string& cell) {
+  constexpr std::array kMagic{"%%time", "%%capture", "%%prun"};
+  return std::ranges::any_of(kMagic, [&](const char* magic) { return cell.starts_with(magic); });
+}
+
 }  // namespace
 
 std::string commands_of_notebook(const std::string& text, const std::string& name) {
@@ -80,8 +89,13 @@ std::string commands_of_notebook(const std::string& text, const std::string& nam
 std::string code_of_notebook(const std::string& text, const std::string& name) {
   std::string code;
   for (const std::string& cell : cells_of_notebook(text, name)) {
-    const bool is_cell_magic = cell.starts_with("%%");
-    for (const std::string& line : split(cell, '\n')) code += is_command(line) || is_cell_magic ? "\n" : line + "\n";
+    const bool is_cell_magic = cell.starts_with("%%") && !holds_python(cell);
+    for (std::size_t begin = 0; begin <= cell.size();) {  // lines with what they begin with
+      const std::size_t end = std::min(cell.find('\n', begin), cell.size());
+      const std::string line = cell.substr(begin, end - begin);
+      code += is_command(line) || is_cell_magic ? "\n" : line + "\n";
+      begin = end + 1;
+    }
   }
   return code;
 }

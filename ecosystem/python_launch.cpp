@@ -1,7 +1,9 @@
 #include "ecosystem/python_launch.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -10,6 +12,7 @@
 #include "base/names.h"
 #include "base/surroundings.h"
 #include "base/yaml_file.h"
+#include "ecosystem/key_table.h"
 #include "ecosystem/notebook.h"
 #include "ecosystem/python_source.h"
 
@@ -23,7 +26,8 @@ struct CallRow {
   std::string call;
   std::vector<std::string> positional;
   Pairs keys, sets, defaults;
-  bool passes_all = false;
+  std::vector<std::string> unset;  // arguments of which None, or an option that is None by default, says nothing
+  bool passes_all = false, is_first = false, is_of_loop = false;
 };
 
 struct RefusedCalls {
@@ -37,8 +41,15 @@ struct DictRow {
   std::string table;
 };
 
+/// A training loop of the script's own: known by its calls, below the last of which nothing is trained.
+struct LoopRow {
+  std::vector<std::string> calls, needs, no_defaults;
+  std::string table, note;
+};
+
 struct CallRows {
   Pairs trainers;  // call, table
+  std::vector<LoopRow> loops;
   std::vector<DictRow> dicts;
   std::vector<CallRow> calls;
   std::vector<RefusedCalls> refused;
@@ -65,6 +76,9 @@ CallRows read_call_rows() {
       call.sets = pairs_of(row, "sets");
       call.defaults = pairs_of(row, "defaults");
       call.passes_all = row.value("keys", json::object()).contains("*");
+      call.unset = row.value("unset", std::vector<std::string>{});
+      call.is_first = row.value("first", false);
+      call.is_of_loop = row.value("of_loop", false);
       const json& names = row.at("call");
       for (const json& name : names.is_array() ? names : json::array({names})) {
         call.call = name;
@@ -74,6 +88,10 @@ CallRows read_call_rows() {
     for (const json& row : tree->root.at("dicts"))
       rows.dicts.push_back({row.at("calls").get<std::vector<std::string>>(),
                             row.at("has").get<std::vector<std::string>>(), row.at("table")});
+    for (const json& row : tree->root.at("loops"))
+      rows.loops.push_back({row.at("calls").get<std::vector<std::string>>(),
+                            row.at("needs").get<std::vector<std::string>>(),
+                            row.value("no_defaults", std::vector<std::string>{}), row.at("table"), row.at("note")});
     for (const json& row : tree->root.at("refused"))
       rows.refused.push_back({row.at("calls").get<std::vector<std::string>>(), row.at("name"), row.at("why")});
     rows.settings = tree->root.at("settings").get<std::vector<std::string>>();
@@ -81,6 +99,7 @@ CallRows read_call_rows() {
   } catch (const json::exception& error) { throw InputError(where, error.what()); }
   for (const auto& [call, table] : rows.trainers) rows.names.push_back(call);
   for (const CallRow& row : rows.calls) rows.names.push_back(row.call);
+  for (const LoopRow& row : rows.loops) rows.names.insert(rows.names.end(), row.calls.begin(), row.calls.end());
   for (const RefusedCalls& row : rows.refused) rows.names.insert(rows.names.end(), row.calls.begin(), row.calls.end());
   return rows;
 }
@@ -109,6 +128,30 @@ json as_json(const PythonValue& value, std::vector<std::string>& unknown) {
   return {};
 }
 
+/// The value of an option on the command line; "None" is what the text says.
+PythonValue value_of_flag(const LaunchFlag& flag) {
+  PythonValue value;
+  if (flag.values.empty()) {
+    value.kind = PythonValue::Kind::Literal;
+    value.text = "true";
+    return value;
+  }
+  const ShellWord& word = flag.values.front();
+  value.text = word.text;
+  if (!word.unknown.empty() || flag.values.size() > 1) return value;
+  value.kind = PythonValue::Kind::Literal;
+  const std::string lower = to_lower(word.text);
+  if (lower == "true" || lower == "false" || lower == "none") value.text = lower == "none" ? "null" : lower;
+  value.is_text = value.text == word.text && !as_number(word.text) && lower != "true" && lower != "false";
+  return value;
+}
+
+std::map<std::string, PythonValue> options_of(const std::vector<LaunchFlag>& flags) {
+  std::map<std::string, PythonValue> options;
+  for (const LaunchFlag& flag : flags) options[flag.name] = value_of_flag(flag);
+  return options;
+}
+
 /// `torch.bfloat16` and `TaskType.CAUSAL_LM` are names of a library; `args.lr` is a value of the run.
 bool is_library_name(const std::string& name) {
   const std::string first = name.substr(0, name.find('.')), last = name.substr(name.rfind('.') + 1);
@@ -117,14 +160,20 @@ bool is_library_name(const std::string& name) {
 
 class CallReader {
  public:
-  CallReader(const ConfigFile& script, LaunchPart& part, std::vector<std::string>& notes)
+  CallReader(const ConfigFile& script, LaunchPart& part, std::vector<std::string>& notes, const LoopRow* loop = nullptr)
       : script_(script),
         part_(part),
-        notes_(notes) {}
+        notes_(notes),
+        loop_(loop) {}
 
   void read(const PythonValue& dict, int line) {
-    const CallRow all{
-        .call = "", .positional = {}, .keys = {{"*", "*"}}, .sets = {}, .defaults = {}, .passes_all = true};
+    const CallRow all{.call = "",
+                      .positional = {},
+                      .keys = {{"*", "*"}},
+                      .sets = {},
+                      .defaults = {},
+                      .unset = {},
+                      .passes_all = true};
     for (const auto& [key, value] : dict.keys) add(all, key, value, line);
   }
 
@@ -134,19 +183,31 @@ class CallReader {
                                    script_.name, call.line, fmt::join(call.open, ", ")));
     const auto& rows = call_rows().calls;
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const CallRow& r) { return r.call == call.name; });
-    if (row == rows.end()) return;
+    if (row == rows.end() || (row->is_of_loop && !loop_)) return;
     for (std::size_t i = 0; i < call.positional.size() && i < row->positional.size(); ++i)
       add(*row, row->positional[i], call.positional[i], call.line);
     for (const auto& [name, value] : call.keywords) add(*row, name, value, call.line);
     for (const auto& [key, value] : row->sets) set(key, json::parse(value, nullptr, false), {}, call.line);
     for (const auto& [key, value] : row->defaults)
-      if (!has(key)) set(key, json::accept(value) ? json::parse(value) : json(value), {}, call.line);
+      if (!has(key) && !leaves_open(key))
+        set(key, json::accept(value) ? json::parse(value) : json(value), {}, call.line);
     for (const std::string& open : call.open)
       notes_.push_back(fmt::format("{}:{}: what {} adds to {} is not known and not counted", script_.name, call.line,
                                    open, call.name));
   }
 
  private:
+  bool leaves_open(const std::string& key) const {
+    return loop_ && std::ranges::find(loop_->no_defaults, key) != loop_->no_defaults.end();
+  }
+
+  /// Says whether None is a value that the table knows, or the key changes nothing.
+  bool says_nothing_unset(const std::string& key) const {
+    const KeyTable* table = find_key_table(part_.table);
+    const KeyRow* row = table ? table->find(key) : nullptr;
+    return row && (row->use == KeyUse::Ignored || row->find_value(nullptr));
+  }
+
   bool has(const std::string& key) const {
     return std::any_of(part_.flags.begin(), part_.flags.end(), [&](const LaunchFlag& f) { return f.name == key; });
   }
@@ -156,6 +217,9 @@ class CallReader {
     const auto known = std::find_if(row.keys.begin(), row.keys.end(), [&](const auto& k) { return k.first == name; });
     if (known == row.keys.end() && !row.passes_all) return;
     const std::string key = known != row.keys.end() && known->first != "*" ? known->second : name;
+    const bool may_be_unset =
+        std::ranges::find(row.unset, name) != row.unset.end() || (row.passes_all && says_nothing_unset(key));
+    if ((row.is_first && has(key)) || (may_be_unset && (value.is_unset || value.text == "null"))) return;
     if (value.asks_card && (key == "bf16" || key == "fp16")) return set("precision_by_card", true, {}, line);
     std::vector<std::string> unknown;
     if (!value.argument.empty())
@@ -189,6 +253,7 @@ class CallReader {
   const ConfigFile& script_;
   LaunchPart& part_;
   std::vector<std::string>& notes_;
+  const LoopRow* loop_;  // nullptr: a trainer is called
 };
 
 void refuse_others(const std::vector<PythonCall>& calls, const ConfigFile& script) {
@@ -221,6 +286,33 @@ std::string table_of_calls(const std::vector<PythonCall>& calls, const ConfigFil
   std::string known;
   for (const auto& [name, table] : call_rows().trainers) known += (known.empty() ? "" : ", ") + name;
   throw InputError(script.name, "sets up no training that gpuplan reads", fmt::format("read are calls of {}", known));
+}
+
+/// Says whether a call loads a model that is read: other scripts train what is not planned, such as images.
+bool loads_model(std::span<const PythonCall> calls) {
+  return std::ranges::any_of(calls, [](const PythonCall& call) {
+    const auto row = std::ranges::find(call_rows().calls, call.name, &CallRow::call);
+    return row != call_rows().calls.end() && call.name.ends_with("from_pretrained") &&
+           std::ranges::any_of(row->keys, [](const auto& key) { return key.second == "model_name_or_path"; });
+  });
+}
+
+/// The loop that the calls make; nullptr: none. What stands below it, and reads what was trained, is taken out.
+const LoopRow* take_loop(std::vector<PythonCall>& calls) {
+  const auto calls_one = [](std::span<const PythonCall> some, const std::vector<std::string>& names) {
+    return std::ranges::any_of(some, [&](const PythonCall& call) { return std::ranges::count(names, call.name) > 0; });
+  };
+  for (const LoopRow& row : call_rows().loops) {
+    const auto is_whole = [&](std::span<const PythonCall> some) {
+      return calls_one(some, row.calls) && calls_one(some, row.needs) && loads_model(some);
+    };
+    if (!is_whole(calls)) continue;
+    std::size_t end = calls.size();
+    while (std::ranges::count(row.calls, calls[end - 1].name) == 0) --end;
+    if (is_whole(std::span(calls).first(end))) calls.resize(end);  // else it stands in a function above
+    return &row;
+  }
+  return nullptr;
 }
 
 struct Settings {
@@ -267,12 +359,20 @@ bool is_notebook_of_commands(const ConfigFile& file) {
   return calls.empty() && !settings_of(code, file.name) && !trim(commands_of_notebook(file.text, file.name)).empty();
 }
 
-Launch read_python_launch(const ConfigFile& script) {
+bool reads_own_options(const ConfigFile& script) {
+  if (!is_python_script(script) || script.text.find("add_argument") == std::string::npos) return false;
+  try {
+    const auto calls = read_python_calls(script.text, script.name, call_rows().settings, {});
+    return std::ranges::any_of(calls, [](const PythonCall& call) { return !call.keywords.empty(); });
+  } catch (const InputError&) { return false; }
+}
+
+Launch read_python_launch(const ConfigFile& script, const std::vector<LaunchFlag>& flags) {
   const bool is_notebook = is_notebook_name(script.name);
   require_size(script.text.size(), script.name, is_notebook ? kNotebookLimit : kScriptLimit);
   const std::string code = is_notebook ? code_of_notebook(script.text, script.name) : script.text;
   if (is_notebook) require_size(code.size(), script.name, kScriptLimit);
-  const auto calls = read_python_calls(code, script.name, call_rows().names, call_rows().assumed);
+  auto calls = read_python_calls(code, script.name, call_rows().names, call_rows().assumed, options_of(flags));
   refuse_others(calls, script);
   Launch launch;
   const bool has_trainer = std::any_of(calls.begin(), calls.end(), [](const PythonCall& call) {
@@ -284,9 +384,13 @@ Launch read_python_launch(const ConfigFile& script) {
     CallReader(script, launch.parts.back(), launch.notes).read(settings->dict, settings->line);
     return launch;
   }
-  LaunchPart part{.table = table_of_calls(calls, script), .config = {}, .flags = {}};
-  require_settings(calls, script);
-  CallReader reader(script, part, launch.notes);
+  const LoopRow* loop = has_trainer ? nullptr : take_loop(calls);
+  LaunchPart part{.table = loop ? loop->table : table_of_calls(calls, script), .config = {}, .flags = {}};
+  if (loop)
+    launch.notes.push_back(fmt::format("{}: {}", script.name, loop->note));
+  else
+    require_settings(calls, script);
+  CallReader reader(script, part, launch.notes, loop);
   for (const PythonCall& call : calls) reader.read(call);
   launch.parts.push_back(std::move(part));
   return launch;

@@ -13,6 +13,10 @@ bool is_python_script(const ConfigFile& file);
 bool is_notebook_of_commands(const ConfigFile& file);
 
 /// Throws InputError where it sets up no trainer that is read, or one of another kind.
-Launch read_python_launch(const ConfigFile& script);
+/// `flags` are those of the command that starts it.
+Launch read_python_launch(const ConfigFile& script, const std::vector<LaunchFlag>& flags = {});
+
+/// Says whether the script reads its own options and sets a training up with them.
+bool reads_own_options(const ConfigFile& script);
 
 }  // namespace gpuplan

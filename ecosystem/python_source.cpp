@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -57,20 +58,38 @@ std::optional<PythonValue> combined(const std::string& sign, const PythonValue& 
 class PythonReader {
  public:
   PythonReader(const std::string& text, const std::string& name, const std::vector<std::string>& names,
-               const std::vector<std::string>& assumed)
+               const std::vector<std::string>& assumed, const std::map<std::string, PythonValue>& given)
       : name_(name),
         names_(names),
         assumed_(assumed),
+        given_(given),
         tokens_(read_python_tokens(text, name)) {}
 
   std::vector<PythonCall> read() {
     for (std::size_t i = 0; i < tokens_.size(); ++i) read_argument_default(i);
+    for (const auto& [name, value] : given_) options_[name] = value;
+    read_statements();
+    if (passed_.empty()) return std::move(calls_);
+    // what the calls give to parameters stands behind the functions that read them
+    for (auto& [name, value] : passed_) parameters_.try_emplace(name, std::move(value));
+    variables_.clear(), conditions_.clear(), calls_.clear();
+    skipped_column_ = class_column_ = body_column_ = function_column_ = -1;
+    outside_.clear(), inside_.clear();
+    num_values_ = 0;
+    functions_.clear();
+    read_statements();
+    return std::move(calls_);
+  }
+
+ private:
+  void read_statements() {
     bool begins_statement = true;
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       if (tokens_[i].kind == Token::Kind::NewLine) {
         begins_statement = true;
         continue;
       }
+      if (begins_statement) leave_function(tokens_[i].column);
       if (begins_statement && skips_branch(i)) {
         for (; i + 1 < tokens_.size() && tokens_[i + 1].kind != Token::Kind::NewLine; ++i) name_skipped(i);
         continue;
@@ -79,10 +98,8 @@ class PythonReader {
       begins_statement = false;
       if (tokens_[i].kind == Token::Kind::Name && (i == 0 || !is_mark(i - 1, "."))) read_call(i);
     }
-    return std::move(calls_);
   }
 
- private:
   bool is_mark(std::size_t i, std::string_view text) const {
     return i < tokens_.size() && tokens_[i].kind == Token::Kind::Mark && tokens_[i].text == text;
   }
@@ -106,11 +123,33 @@ class PythonReader {
     if (tokens_[i].text == "add_argument" && is_open(i + 1, '(')) return read_option(i + 1);
     if (tokens_[i].text != "def" || i + 1 >= tokens_.size() || !is_open(i + 2, '(')) return;
     const std::size_t end = tokens_[i + 2].partner;
+    std::vector<std::string>& parameters = functions_[tokens_[i + 1].text];
+    parameters.clear();
     for (std::size_t at = i + 3; at < end; skip_to_comma(at, end)) {
       const std::string name = tokens_[at].kind == Token::Kind::Name ? tokens_[at].text : "";
       while (at < end && !is_mark(at, "=") && !is_mark(at, ","))
         at = tokens_[at].kind == Token::Kind::Open ? tokens_[at].partner + 1 : at + 1;
+      parameters.push_back(name);
       if (!name.empty() && is_mark(at, "=")) keep_default(parameters_, name, expression(++at, 0));
+    }
+  }
+
+  /// `training(config)` of a function of the text gives its parameter a value; two different ones say nothing, and a
+  /// parameter that is handed on under its name says nothing new.
+  void bind_parameters(std::size_t i) {
+    const auto function = functions_.find(tokens_[i].text);
+    if (function == functions_.end() || !is_open(i + 1, '(') || (i > 0 && tokens_[i - 1].text == "def")) return;
+    PythonCall call;
+    const std::size_t end = tokens_[i + 1].partner;
+    for (std::size_t at = i + 2; at < end;) read_argument(at, end, call);
+    for (std::size_t k = 0; k < std::min(call.positional.size(), function->second.size()); ++k)
+      call.keywords.emplace_back(function->second[k], std::move(call.positional[k]));
+    for (auto& [name, value] : call.keywords) {
+      if (value.is_unset) value = literal_of("null");
+      const bool is_known = value.kind != PythonValue::Kind::Name && value.kind != PythonValue::Kind::Unknown;
+      if (name.empty() || (!is_known && value.text == name)) continue;
+      const auto [before, is_new] = passed_.try_emplace(name, is_known ? value : unknown(name));
+      if (!is_new && !same(before->second, value)) before->second = unknown(name);
     }
   }
 
@@ -141,13 +180,12 @@ class PythonReader {
     defaults[name] = std::move(value);
   }
 
-  /// `args.rank`, and the bare name of a parameter.
+  /// `args.rank`, and the bare name of a parameter; null where the default is None.
   const PythonValue* default_of(const std::string& name) const {
     const std::size_t dot = name.find('.');
     const auto& defaults = dot == std::string::npos ? parameters_ : options_;
     const auto found = defaults.find(dot == std::string::npos ? name : name.substr(dot + 1));
-    const bool is_known = found != defaults.end() && found->second.kind != PythonValue::Kind::Unknown;
-    return is_known && found->second.text != "null" ? &found->second : nullptr;
+    return found != defaults.end() && found->second.kind != PythonValue::Kind::Unknown ? &found->second : nullptr;
   }
 
   /// A call of a branch that is not taken, as one without a name.
@@ -198,6 +236,7 @@ class PythonReader {
       if (value.kind != PythonValue::Kind::Unknown) keep_default(options_, tokens_[i].text, std::move(value));
     }
     if (tokens_[i].text == "class" && body_column_ < 0) class_column_ = tokens_[i].column;
+    if (tokens_[i].text == "def" && function_column_ < 0) function_column_ = tokens_[i].column;
     is_open(i + 1, '[') ? read_item(i) : read_assignment(i);
     const bool is_changed = is_mark(i + 1, ".") && i + 2 < tokens_.size() && tokens_[i + 2].text == "update";
     if (is_changed) variables_.erase(tokens_[i].text);
@@ -218,6 +257,14 @@ class PythonReader {
     auto& keys = variable->second.keys;
     std::erase_if(keys, [&](const auto& key) { return key.first == tokens_[i + 2].text; });
     keys.emplace_back(tokens_[i + 2].text, std::move(value));
+  }
+
+  /// A name that a function assigns is its own: the one outside is as before.
+  void leave_function(int column) {
+    if (function_column_ < 0 || column > function_column_) return;
+    function_column_ = -1;
+    for (auto& [name, value] : outside_) variables_[name] = std::move(value);
+    outside_.clear();
   }
 
   /// NAME = expression, NAME: type = expression. A name that gets another value in an inner block is not known.
@@ -242,7 +289,10 @@ class PythonReader {
         return;
     }
     const auto before = variables_.find(name);
+    const bool is_outside = function_column_ >= 0 && before != variables_.end() && !inside_.contains(name);
+    if (is_outside) outside_.try_emplace(name, before->second);
     if (is_inner && before != variables_.end() && !same(before->second, value)) value = unknown(name);
+    if (function_column_ >= 0 && before == variables_.end()) inside_.insert(name);
     variables_[name] = std::move(value);
   }
 
@@ -268,6 +318,7 @@ class PythonReader {
 
   void read_call(std::size_t i) {
     const int line = tokens_[i].line;
+    bind_parameters(i);
     const std::string name = dotted(i);
     if (!is_open(i, '(')) return;
     const auto wanted = wanted_name(name);
@@ -333,15 +384,17 @@ class PythonReader {
     return unknown(written);
   }
 
-  /// `value if condition else other`, where the condition is known.
+  /// `value if condition else other`, where the condition is known; None and an empty text are false.
   PythonValue conditional(PythonValue value, std::size_t& i, int depth) {
     std::size_t at = i + 1;
     const PythonValue condition = operand(at, depth + 1);
-    const bool is_known = condition.text == "true" || condition.text == "false";
+    const bool is_false =
+        condition.text == "false" || condition.is_unset || (condition.is_text && condition.text.empty());
+    const bool is_known = is_false || condition.text == "true" || condition.is_text;
     if (!is_known || at >= tokens_.size() || tokens_[at].text != "else") return value;
     i = at + 1;
     PythonValue other = expression(i, depth + 1);
-    return condition.text == "true" ? std::move(value) : std::move(other);
+    return is_false ? std::move(other) : std::move(value);
   }
 
   bool is_end(std::size_t i) const {
@@ -419,10 +472,12 @@ class PythonReader {
       return value;
     }
     if (const auto variable = variables_.find(name); variable != variables_.end()) return item(variable->second, i);
-    if (const PythonValue* of_arguments = default_of(name)) return *of_arguments;
-    if (name.find('.') == std::string::npos) return unknown(name);
+    const PythonValue* of_arguments = default_of(name);
+    const bool is_unset = of_arguments && of_arguments->text == "null";
+    if (of_arguments && !is_unset) return item(*of_arguments, i);
     PythonValue value = unknown(name);  // torch.bfloat16, TaskType.CAUSAL_LM: a name, or a value of the run: args.lr
-    value.kind = PythonValue::Kind::Name;
+    value.is_unset = is_unset;
+    if (name.find('.') != std::string::npos) value.kind = PythonValue::Kind::Name;
     return value;
   }
 
@@ -514,22 +569,29 @@ class PythonReader {
   const std::string& name_;
   const std::vector<std::string>& names_;
   const std::vector<std::string>& assumed_;
+  const std::map<std::string, PythonValue>& given_;
   std::vector<Token> tokens_;
   std::map<std::string, PythonValue> variables_;
-  std::map<std::string, PythonValue> options_, parameters_;  // defaults of arguments, and of functions' parameters
+  std::map<std::string, PythonValue> options_, parameters_;    // defaults of arguments, and of functions' parameters
+  std::map<std::string, std::vector<std::string>> functions_;  // of the text, with the names of their parameters
+  std::map<std::string, PythonValue> passed_;                  // what calls of these give to their parameters
   std::vector<PythonCall> calls_;
   std::size_t num_values_ = 0;
-  std::map<int, bool> conditions_;            // by the column of the last `if` whose condition is known
-  int skipped_column_ = -1;                   // of the branch that is not taken; -1: none
-  int class_column_ = -1, body_column_ = -1;  // of the class whose body is read; -1: none
+  std::map<int, bool> conditions_;              // by the column of the last `if` whose condition is known
+  int skipped_column_ = -1;                     // of the branch that is not taken; -1: none
+  int function_column_ = -1;                    // of the function whose body is read; -1: none
+  std::map<std::string, PythonValue> outside_;  // what its names stand for outside
+  std::set<std::string> inside_;                // names that functions were the first to assign
+  int class_column_ = -1, body_column_ = -1;    // of the class whose body is read; -1: none
 };
 
 }  // namespace
 
 std::vector<PythonCall> read_python_calls(const std::string& text, const std::string& name,
                                           const std::vector<std::string>& names,
-                                          const std::vector<std::string>& assumed) {
-  return PythonReader(text, name, names, assumed).read();
+                                          const std::vector<std::string>& assumed,
+                                          const std::map<std::string, PythonValue>& given) {
+  return PythonReader(text, name, names, assumed, given).read();
 }
 
 }  // namespace gpuplan

@@ -2,6 +2,7 @@
 // literals. Nothing is executed; what only a run would show is named.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,7 @@ struct PythonValue {
   bool is_text = false;                                   // a literal in quotes
   bool asks_card = false;                                 // true or false as the card answers
   std::string argument;                                   // "argument rank": of the script, whose default it is
+  bool is_unset = false;                                  // an argument of the script whose default is None
 };
 
 struct PythonCall {
@@ -31,11 +33,12 @@ struct PythonCall {
 
 /// The calls whose name ends in one of `names`, in the order of the text. Arguments of the script's own command line
 /// (add_argument of argparse, fields of a dataclass, parameters of a function) have their defaults, and so have
-/// variables of the environment. `assumed` are
-/// functions that ask the card, whose answer is taken as true. Throws InputError with "name:line" for a quote or
-/// bracket that is not closed.
+/// variables of the environment; a parameter without one has what the calls in the text give it. `assumed` are
+/// functions that ask the card, whose answer is taken as true. `given` are options of the command line. Throws
+/// InputError with "name:line" for a quote or bracket that is not closed.
 std::vector<PythonCall> read_python_calls(const std::string& text, const std::string& name,
                                           const std::vector<std::string>& names,
-                                          const std::vector<std::string>& assumed);
+                                          const std::vector<std::string>& assumed,
+                                          const std::map<std::string, PythonValue>& given = {});
 
 }  // namespace gpuplan

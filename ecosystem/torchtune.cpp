@@ -130,6 +130,7 @@ std::string model_of_component(const std::string& component) {
 }
 
 std::string resolve_component(Setup& s) {
+  if (s.fused_optimizer.value_or(false) && s.optimizer == "adamw-foreach") s.optimizer = "adamw-fused";
   if (!s.component) return "";
   const std::string function = function_of(*s.component);
   const bool is_quantised = function.starts_with("qlora_") || function.starts_with("qdora_");
@@ -139,7 +140,6 @@ std::string resolve_component(Setup& s) {
   if (is_quantised) s.quant_bits = 4;
   if (function.starts_with("dora_") || function.starts_with("qdora_")) s.dora = true;
   if (is_adapter) resolve_targets(s);
-  if (s.fused_optimizer.value_or(false) && s.optimizer == "adamw-foreach") s.optimizer = "adamw-fused";
   return is_adapter && function.find("_phi") != std::string::npos ? join_targets(*s.targets) : "";
 }
 

@@ -19,7 +19,7 @@ constexpr std::array kFamilies{
     &kGptOss, &kLlama4,
     &kQwen3Next, &kQwen35Text, &kQwen35MoeText, &kFalconH1, &kNemotronH, &kLfm2, &kLfm2Moe, &kBamba, &kJamba, &kMamba, &kFalconMamba, &kMamba2, &kGptNeo, &kApertus, &kPhiMoe,
     &kQwen2Vl, &kQwen25Vl, &kQwen3Vl, &kQwen3VlMoe, &kQwen35, &kQwen35Moe, &kGemma3, &kGemma4, &kGemma4Unified, &kGemma3n, &kPaliGemma, &kIdefics3, &kSmolVlm, &kLlava, &kLlavaNext, &kOneVision, &kInternVl, &kMllama, &kQwen25Omni, &kQwen3Omni, &kLfm2Vl, &kDeepSeekVl2,
-    &kT5, &kMt5, &kBert};
+    &kT5, &kMt5, &kBert, &kRoberta, &kXlmRoberta};
 // clang-format on
 
 bool matches(std::string_view type, std::string_view architecture, std::string_view row_type,

@@ -1,6 +1,8 @@
-// BERT: an encoder whose norms follow the residual sums, with segments beside tokens and positions, and a pooler on the
-// first token. Counted as BertModel: what fine-tuning starts from; the pre-training heads are not part of it. Source of
-// names and defaults: transformers BertConfig, modeling_bert.py.
+// BERT and its kin: an encoder whose norms follow the residual sums, with segments beside tokens and positions, and a
+// pooler on the first token. Counted as BertModel: what fine-tuning starts from; the pre-training heads are not part of
+// it. RoBERTa and XLM-R have the same layers, one segment, and positions that begin behind the padding token. Their
+// classifier has a linear of the pooler's size instead of it. Source of names and defaults: huggingface/transformers
+// @v4.57.6 BertConfig, RobertaConfig, modeling_bert.py, modeling_roberta.py (RobertaClassificationHead).
 #include "models/families/decoder.h"
 #include "models/families/rows.h"
 
@@ -31,6 +33,17 @@ void read_bert(Fields& config, ModelSpec& spec) {
   if (config.optional_flag("is_decoder").value_or(false))
     config.report("is_decoder", "BERT as a decoder is not modelled");
   check_heads(config, spec, std::nullopt);
+}
+
+/// Positions are counted from pad_token_id + 1 on: create_position_ids_from_input_ids.
+void read_roberta(Fields& config, ModelSpec& spec) {
+  read_bert(config, spec);
+  constexpr std::int64_t kVocab = 50265, kPadding = 1;
+  spec.vocab_size = config.optional_integer("vocab_size", kVocabRange).value_or(kVocab);
+  const std::int64_t before = config.optional_integer("pad_token_id", {0, 1 << 16}).value_or(kPadding) + 1;
+  if (spec.learned_positions <= before)
+    return config.report("max_position_embeddings", "is no more than the positions before the first token");
+  spec.max_position_embeddings = spec.learned_positions - before;
 }
 
 ModelWeights list_bert(const ModelSpec& spec) {
@@ -69,5 +82,15 @@ ModelWeights list_bert(const ModelSpec& spec) {
 
 constinit const Family kBert{
     .name = "bert", .model_type = "bert", .architecture = "BertModel", .read = read_bert, .list = list_bert};
+constinit const Family kRoberta{.name = "roberta",
+                                .model_type = "roberta",
+                                .architecture = "RobertaModel",
+                                .read = read_roberta,
+                                .list = list_bert};
+constinit const Family kXlmRoberta{.name = "xlm-roberta",
+                                   .model_type = "xlm-roberta",
+                                   .architecture = "XLMRobertaModel",
+                                   .read = read_roberta,
+                                   .list = list_bert};
 
 }  // namespace gpuplan

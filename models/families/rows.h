@@ -34,6 +34,6 @@ extern const Family kQwen3Next, kQwen35Text, kQwen35MoeText, kQwen35, kQwen35Moe
 extern const Family kPaliGemma, kIdefics3, kSmolVlm, kLlavaNext, kOneVision, kMllama, kGemma4Text, kGemma4, kGemma3n;
 extern const Family kApertus, kPhiMoe, kLfm2Moe, kBamba, kJamba, kMamba, kFalconMamba, kMamba2, kGemma4Unified;
 extern const Family kKimiLinear, kQwen25Omni, kQwen3Omni, kLfm2Vl, kDeepSeekVl2, kDbrx;
-extern const Family kT5, kMt5, kBert;
+extern const Family kT5, kMt5, kBert, kRoberta, kXlmRoberta;
 
 }  // namespace gpuplan

@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
+#include "ecosystem/config_reader.h"
 #include "ecosystem/config_texts.h"
 #include "ecosystem/key_table.h"
 #include "models/training_method.h"
@@ -140,6 +142,45 @@ TEST_CASE("files of GRPO are read with their engine, their answers and their ref
   CHECK(swift.rollout.max_completion == 1024);
 }
 
+TEST_CASE("distillation is read with its teacher, and with the student's answers where they are trained on") {
+  const std::string base =
+      "swift rlhf --rlhf_type gkd --model Qwen/Qwen2.5-7B --teacher_model Qwen/Qwen2.5-14B-Instruct "
+      "--tuner_type full --max_length 2048 ";
+  const auto read = [](const std::string& command) { return read_configs({{"gkd.sh", command}}, {}); };
+  const ConfigReading off = read(base + "--lmbda 0");
+  CHECK(off.request.recipe.objective.method->name == "distill");
+  CHECK(off.setup.teacher == "Qwen/Qwen2.5-14B-Instruct");
+  const ConfigReading on = read(base + "--use_vllm true --vllm_mode colocate --max_completion_length 512");
+  CHECK(on.request.recipe.objective.method->name == "on-policy-distill");  // lmbda is 0.5 where nothing says it
+  CHECK(on.request.rollout.max_completion == 512);
+  CHECK(on.request.rollout.prompt_len == 2048 - 512);              // rows of the data may have 2048
+  CHECK_FALSE(on.request.recipe.objective.reference.has_value());  // beta weighs two divergences here
+  const auto error = [&](const std::string& command) -> std::string {
+    try {
+      read(command);
+    } catch (const InputError& problem) { return problem.what(); }
+    return "";
+  };
+  CHECK(contains(error("swift rlhf --rlhf_type grpo --model a --teacher_model b"), "a teacher beside grpo"));
+  CHECK(contains(error("swift rlhf --rlhf_type gkd --model a --teacher_model_server http://localhost:8000"),
+                 "another program serves"));
+}
+
+TEST_CASE("rerankers score two texts of a row, by a head or by two tokens of the vocabulary's") {
+  const auto read = [](const std::string& task) {
+    return read_configs({{"a.sh", "swift sft --model a --tuner_type lora --task_type " + task}}, {});
+  };
+  CHECK(read("reranker").request.recipe.objective.method->name == "rerank");
+  CHECK(read("reranker").request.recipe.objective.method->answers == 2);
+  ConfigReading by_tokens = read("generative_reranker");
+  CHECK(by_tokens.setup.scores_by_vocabulary == true);
+  by_tokens.request.model.tie_word_embeddings = true;
+  CHECK_NOTHROW(settle_head(by_tokens, by_tokens.request));
+  by_tokens.request.model.tie_word_embeddings = false;
+  CHECK_THROWS_AS(settle_head(by_tokens, by_tokens.request), InputError);
+  CHECK_NOTHROW(settle_head(read("reranker"), by_tokens.request));
+}
+
 TEST_CASE("files of programs that are not read are refused by the program's name, whatever else they hold") {
   int num_programs = 0;
   for (const ForeignJob& job : foreign_jobs()) {
@@ -158,8 +199,6 @@ TEST_CASE("files of programs that are not read are refused by the program's name
 
 TEST_CASE("foreign methods are named: what people gave and got the figures of SFT for") {
   const auto refused = [](const std::string& keys) { return error_of({std::string(kTrl) + keys}); };
-  CHECK(contains(error_of({"model: Qwen/Qwen2.5-7B\nrlhf_type: gkd\ntuner_type: lora\nmax_length: 2048\n"}),
-                 "file1:2: rlhf_type: gkd is not modelled"));
   const ConfigReading pairs =
       reading_of({"model_name_or_path: a\nuse_slow_tokenizer: true\nuse_lora: false\nbeta: 5\n"});
   CHECK(pairs.request.recipe.objective.method->name == "dpo");

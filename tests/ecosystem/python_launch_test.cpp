@@ -110,6 +110,101 @@ TEST_CASE("a command without flags that tell is read together with its script") 
   } catch (const InputError& error) { CHECK(contains(error.what(), "give it too: --from train.py")); }
 }
 
+TEST_CASE("a training loop of its own is read by its calls, as far as they reach") {
+  const std::string head = R"(
+def loaders(accelerator, batch_size: int = 16):
+    rows = tokenizer(texts, truncation=True, max_length=128)
+    labels = tokenizer(targets, max_length=3)
+    train = DataLoader(rows, shuffle=True, batch_size=batch_size)
+    return train, DataLoader(rows, batch_size=64)
+def training(config, args):
+    accelerator = Accelerator(mixed_precision=args.mixed_precision, gradient_accumulation_steps=int(config["passes"]))
+    batch_size = int(config["batch_size"])
+    train, test = loaders(accelerator, batch_size)
+    model = AutoModelForSequenceClassification.from_pretrained("bert-base-cased")
+    optimizer = bnb.optim.AdamW8bit(model.parameters(), lr=1e-5)
+    for batch in train:
+        accelerator.backward(model(**batch).loss)
+    served = AutoModelForCausalLM.from_pretrained(config.served)
+def main():
+    parser.add_argument("--mixed_precision", default=)";
+  const std::string tail = R"()
+    training({"batch_size": 16, "passes": 4}, parser.parse_args())
+)";
+  const ConfigReading r = python(head + "None" + tail);
+  CHECK(r.model == "bert-base-cased");
+  CHECK(r.request.recipe.framework->name == "hf-loop");
+  CHECK(r.request.recipe.objective.method->name == "classify");
+  CHECK(r.request.recipe.micro_batch == 16);  // of the first DataLoader
+  CHECK(r.request.recipe.seq_len == 128);     // of the first call of the tokenizer that says it
+  CHECK(r.setup.grad_accum == 4);             // what the call in main gives to the parameter
+  CHECK(r.request.recipe.optimizer->name == "adamw-8bit");
+  CHECK(r.request.recipe.precision == Precision::Fp32);  // None: the launcher's, which says nothing
+  CHECK(python(head + "'bf16'" + tail).request.recipe.precision == Precision::Bf16Mixed);
+  CHECK(python("def step(batch):\n    loss.backward()\nmodel = AutoModelForCausalLM.from_pretrained('a')\n"
+               "for batch in DataLoader(rows, batch_size=3):\n    step(batch)\n")
+            .request.recipe.micro_batch == 3);
+  // without a DataLoader the batch is not known, and without backward nothing is trained
+  CHECK(contains(python_error("model = AutoModelForCausalLM.from_pretrained('a')\nloss.backward()\n"),
+                 "sets up no training"));
+  CHECK(
+      contains(python_error("model = timm.create_model('resnet50')\nDataLoader(rows, batch_size=4)\nloss.backward()\n"),
+               "sets up no training"));
+}
+
+TEST_CASE("a name that a function assigns is its own") {
+  const std::string model = "AutoModelForCausalLM.from_pretrained('a')\n";
+  const auto batch = [&](const std::string& text) {
+    return python(model + text + "DataLoader(rows, batch_size=n)\nloss.backward()\n").request.recipe.micro_batch;
+  };
+  CHECK(batch("n = 8\ndef tokenise(rows):\n    n = len(rows)\n    return n\n") == 8);
+  CHECK(batch("def tokenise(rows):\n    n = 4\n") == 4);  // as far as is known it is the same
+  CHECK(contains(python_error(model + "n = 8\nif x:\n    n = 4\nDataLoader(rows, batch_size=n)\nloss.backward()\n"),
+                 "depends on n"));
+}
+
+TEST_CASE("notebooks keep the indentation of their lines, behind %%capture too") {
+  nlohmann::json cells = nlohmann::json::array();
+  cells.push_back({{"cell_type", "code"}, {"source", "%%capture\nn = 8\ndef f(rows):\n    n = len(rows)\n"}});
+  cells.push_back(
+      {{"cell_type", "code"},
+       {"source", "AutoModelForCausalLM.from_pretrained('a')\nDataLoader(r, batch_size=n)\nloss.backward()"}});
+  cells.push_back({{"cell_type", "code"}, {"source", "%%html\nDataLoader(r, batch_size=4)\nloss.backward()"}});
+  const std::string text = nlohmann::json{{"cells", cells}}.dump();
+  CHECK(read_configs({{"a.ipynb", text}}, {}).request.recipe.micro_batch == 8);
+}
+
+TEST_CASE("a parameter that calls give different values is not known") {
+  const auto error_of_calls = [](const std::string& calls) {
+    return python_error(
+        "AutoModelForCausalLM.from_pretrained('a')\ndef run(n):\n    DataLoader(rows, batch_size=n)\n    "
+        "loss.backward()\n" +
+        calls);
+  };
+  CHECK(error_of_calls("run(4)\n").empty());
+  CHECK(contains(error_of_calls("run(4)\nrun(8)\n"), "batch_size: depends on n"));
+  CHECK(contains(error_of_calls("run(4)\nrun(len(rows))\n"), "batch_size: depends on n"));
+}
+
+TEST_CASE("a script's own options have the values of the command that starts it") {
+  const ConfigFile command{"run.sh",
+                           "torchrun --nproc_per_node 2 src/grpo.py --per_device_batch 4 --grpo_beta 0.001\n"};
+  const ConfigFile source{"src/grpo.py", R"(
+parser.add_argument("--per_device_batch", type=int, default=1)
+parser.add_argument("--grpo_beta", type=float, default=0)
+parser.add_argument("--resume", default=None)
+args = parser.parse_args()
+model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-8B", dtype=torch.bfloat16)
+trainer = GRPOTrainer(model=model, args=GRPOConfig(per_device_train_batch_size=args.per_device_batch, num_generations=4,
+                      beta=args.grpo_beta, resume_from_checkpoint=args.resume, bf16=True))
+)"};
+  const ConfigReading r = read_configs({command, source}, {});
+  CHECK(r.request.recipe.micro_batch == 4);
+  CHECK(r.request.recipe.objective.method->name == "grpo");
+  CHECK(r.setup.regularises == 0.001);
+  CHECK(r.setup.num_processes == 2);
+}
+
 TEST_CASE("hostile sources end with a message, or with what can be read") {
   CHECK(contains(python_error("x = (1\n"), "train.py:1: the bracket ( is not closed"));
   CHECK(contains(python_error("x = 'a\n"), "the quote ' is not closed"));

@@ -114,7 +114,7 @@ constexpr AskedQuestion kQuestions[] = {
      "logits of the teacher"},
     {"swift rlhf --rlhf_type gkd", "gkd.sh",
      "swift rlhf --rlhf_type gkd --model Qwen/Qwen2.5-7B --teacher_model Qwen/Qwen2.5-14B-Instruct --tuner_type full\n",
-     "--gpus 2xA100-80GB", 2, "teacher_model: belongs to"},
+     "--gpus 2xA100-80GB", 0, "on-policy-distill from qwen2.5-14b"},
     {"UKPLab/sentence-transformers#3383", "", "",
      "--model qwen3-4b --method embed --full --gpus 1xRTX4090 --micro-batch 4 --strategy single --optimizer "
      "adamw-fused",

@@ -30,6 +30,12 @@ TEST_CASE("a config that states nothing gets the sizes of its class") {
           *load_model(row.same_as).spec.recorded_parameters);
   }
   CHECK(parse_config(json{{"model_type", "mt5"}}).vocab_size == 250112);
+  // RoBERTa counts positions from the one behind its padding token on: of 514 rows 512 are tokens'
+  const ModelSpec roberta =
+      parse_config({{"model_type", "roberta"}, {"max_position_embeddings", 514}, {"type_vocab_size", 1}});
+  CHECK(roberta.max_position_embeddings == 512);
+  CHECK(list_weights(roberta).total_elements() == *load_model("roberta-base").spec.recorded_parameters);
+  CHECK(load_model("FacebookAI/xlm-roberta-large").spec.recorded_parameters == 559'890'432);
   CHECK(parse_config(json{{"model_type", "mpt"}}).position == PositionKind::Alibi);
   CHECK(parse_config(json{{"model_type", "gpt_bigcode"}}).num_key_value_heads == 1);
 }
