@@ -186,6 +186,18 @@ TEST_CASE("a parameter that calls give different values is not known") {
   CHECK(contains(error_of_calls("run(4)\nrun(len(rows))\n"), "batch_size: depends on n"));
 }
 
+TEST_CASE("the trainer says what the head of the model is for") {
+  const auto method = [](const std::string& trainer, const std::string& head) {
+    return python("model = AutoModelFor" + head + "Classification.from_pretrained('a')\n" + trainer +
+                  "Trainer(model=model, args=" + trainer + "Config(per_device_train_batch_size=2))\n")
+        .request.recipe.objective.method->name;
+  };
+  CHECK(method("Reward", "Sequence") == "reward");
+  CHECK(method("PRM", "Token") == "process-reward");
+  CHECK(python("t = BCOTrainer(model='a', args=BCOConfig(per_device_train_batch_size=2))\n")
+            .request.recipe.objective.method->name == "apo-zero-unpaired");
+}
+
 TEST_CASE("a script's own options have the values of the command that starts it") {
   const ConfigFile command{"run.sh",
                            "torchrun --nproc_per_node 2 src/grpo.py --per_device_batch 4 --grpo_beta 0.001\n"};

@@ -239,6 +239,30 @@ TEST_CASE("all to all: every rank's own bytes go out at once; between machines e
         doctest::Approx(1e-6 * 0 + 1e-5 + 8 * 0.5 * 80e6 / 1e11));
 }
 
+TEST_CASE("experts: a vision tower beside them is whole on every rank") {
+  const ModelSpec spec = load_model("qwen3-vl-30b-a3b").spec;
+  const FrameworkConvention framework = find_framework("megatron-swift");
+  Recipe recipe;
+  CHECK(why_not_by_experts(spec, recipe, framework, "zero1", experts_over(8)).empty());
+  const TrainedModel whole = prepare(spec, recipe, framework);
+  const TrainedModel part = rank_model(whole, recipe, framework, experts_over(8));
+  const auto elements = [](const LayerKind& kind, bool is_routed) {
+    std::int64_t sum = 0;
+    for (const WeightTensor& t : kind.tensors) sum += t.is_routed == is_routed ? t.elements() : 0;
+    return sum;
+  };
+  int num_mixtures = 0;
+  for (std::size_t k = 0; k < whole.weights.kinds.size(); ++k) {
+    const LayerKind &all = whole.weights.kinds[k], &own = part.weights.kinds[k];
+    CHECK(elements(own, false) == elements(all, false));
+    CHECK(elements(own, true) == elements(all, true) / 8);
+    num_mixtures += elements(all, true) > 0 ? 1 : 0;
+    if (elements(all, true) > 0) CHECK(elements(all, true) == 128LL * 3 * 2048 * 768);  // experts of three products
+  }
+  CHECK(num_mixtures >= 1);
+  CHECK(whole.weights.kinds.size() > std::size_t(num_mixtures));  // blocks of the tower
+}
+
 TEST_CASE("experts: what cannot be shared says why") {
   const FrameworkConvention megatron = find_framework("megatron"), titan = find_framework("torchtitan");
   Recipe recipe;
