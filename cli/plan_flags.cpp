@@ -157,7 +157,8 @@ constexpr std::array kFlags{
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
     PlanFlag{"--method", "METHOD", kModel,
              "what it is trained for: sft, dpo, kto, orpo, cpo, simpo, reward, process-reward, classify, embed, "
-             "distill, grpo, rloo, gspo, dapo. Default sft. For plan also, or after a comma, what to choose from: any, "
+             "rerank, distill, on-policy-distill, grpo, rloo, gspo, dapo, ppo. Default sft. For plan also, or after a "
+             "comma, what to choose from: any, "
              "full, lora, qlora. Default "
              "full and lora",
              set_objective},
