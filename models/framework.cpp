@@ -158,6 +158,7 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("shards_rows", engine.shards_rows);
   f.optional("host_step", engine.host_step);
   f.optional("host_gradients_in_fp32", engine.host_gradients_in_fp32);
+  f.optional("host_gradient_temporary", engine.host_gradient_temporary, IntRange{.least = 1, .most = 64});
   f.optional("all_reduces_buckets", engine.all_reduces_buckets);
   f.optional("reduces_in_place", engine.reduces_in_place);
   f.optional("gathers_at_use", engine.gathers_at_use);

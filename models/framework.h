@@ -125,6 +125,9 @@ struct EngineConvention {
   /// An offloaded optimizer reads fp32 gradients that stay on the host. Stages 1 and 2 receive into them; stage 3
   /// receives into a partition buffer in the dtype of the weights beside them.
   bool host_gradients_in_fp32 = false;
+  /// Bytes per element of a gradient that goes to the host, which stages 1 and 2 hold on the GPU at once: its norm in
+  /// fp64 (8), then a search for what is not finite, then a copy in fp32 (4).
+  std::int64_t host_gradient_temporary = 4;
   /// Stages 1 and 2 all-reduce a bucket, of which each rank keeps its part (use_multi_rank_bucket_allreduce, on by
   /// default); false: they scatter it.
   bool all_reduces_buckets = false;

@@ -153,7 +153,7 @@ bool StageBuilder::run(const ModelBlocks& blocks, std::span<const UnitRange> chu
   p_.buffers.emplace_back();  // id 0 stands for "no operand"
   s_.last_use.assign(1, kNeverUsed);
   for (auto& held : s_.held) held.clear();
-  s_.pending.clear();
+  for (auto& pending : s_.pending) pending.clear();
   s_.casts.clear();
   s_.issued.clear();
   s_.kept.clear();
@@ -162,11 +162,11 @@ bool StageBuilder::run(const ModelBlocks& blocks, std::span<const UnitRange> chu
     for (std::uint16_t unit = c.first; unit <= c.last; ++unit) s_.unit_ids.push_back(unit);
   trained_category_ = recipe().is_adapter() ? Category::Adapters : Category::Weights;
   const PipelineRow* const row = pipeline_row(in_.strategy.schedule);
-  folds_ = folds_ && !row && z_.experts.empty();
-  const Mesh& mesh = in_.strategy.mesh;
-  const bool has_buckets = !layout_.shards_weights && mesh.copies(rules_.domain) * mesh.shard_ways(rules_.domain) > 1;
-  pending_grows_ = has_buckets && (fills_bucket() ? z_.messages + z_.largest_message <= bucket_bytes()
-                                                  : z_.messages < Bytes{in_.framework.distributed.ddp_bucket_bytes});
+  folds_ = folds_ && (!row || chunks.size() == 1);
+  for (std::size_t k = 0; k < kNumBuckets; ++k)
+    pending_grows_[k] =
+        has_buckets(k) && (fills_bucket() ? z_.messages[k].all + z_.messages[k].largest <= bucket_bytes()
+                                          : z_.messages[k].all < Bytes{in_.framework.distributed.ddp_bucket_bytes});
   if (chunks.size() == 1) choose_cut(blocks);
   make_units(blocks);
   make_groups();

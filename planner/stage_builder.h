@@ -89,7 +89,13 @@ constexpr std::size_t kSlotWords = 16;
 static_assert(3 + std::tuple_size_v<GroupWords> <= kSlotWords);
 using SlotWords = std::array<std::uint32_t, kSlotWords>;
 
+/// A unit has two slots where its experts are a group of their own.
+constexpr std::size_t kMostSlots = 2;
+
 constexpr std::uint16_t kNoGroup = 0xffff;
+
+/// Gradients of experts that ranks share go to other ranks, in buckets of their own.
+constexpr std::size_t kNumBuckets = 2;
 
 /// Kinds of layers that alternate with a longer period than this are not folded.
 constexpr std::size_t kMostPeriod = 8;
@@ -114,8 +120,8 @@ struct TurnMark {
   std::size_t instructions{}, operands{}, buffers{};
   std::size_t oldest{}, num_slots{};   // units (or groups) that the state is about, in the order of the walk
   std::vector<std::uint32_t> handles;  // names: of the buffers of these units, and of the rest
-  std::array<std::int64_t, 5 + std::size_t(kNumStreams)> values{};  // what is to be the same in every turn
-  std::array<std::size_t, 4> grown{};                               // sizes of lists that a turn appends to
+  std::array<std::int64_t, 3 + 2 * kNumBuckets + std::size_t(kNumStreams)> values{};  // the same in every turn
+  std::array<std::size_t, 3 + kNumBuckets> grown{};  // sizes of lists that a turn appends to
 };
 
 /// An operand of a repeat: its buffer, and how far a turn moves that.
@@ -131,9 +137,10 @@ struct StageScratch {
   std::vector<std::uint16_t> unit_ids;  // of the model, by local unit
   std::vector<Chunk> chunks;
   std::vector<ScheduleStep> schedule;
-  std::vector<std::uint32_t> visited_x, visited_tokens;                    // of each micro-batch between its visits
-  std::vector<std::uint32_t> sent;                                         // by each visit; 0: it has no message
-  std::vector<std::uint32_t> x, dx, host_x, casts, pending, kept, issued;  // issued: gathers that the next call awaits
+  std::vector<std::uint32_t> visited_x, visited_tokens;           // of each micro-batch between its visits
+  std::vector<std::uint32_t> sent;                                // by each visit; 0: it has no message
+  std::vector<std::uint32_t> x, dx, host_x, casts, kept, issued;  // issued: gathers that the next call awaits
+  std::array<std::vector<std::uint32_t>, kNumBuckets> pending;    // groups whose gradients wait for their bucket
   std::array<std::vector<std::uint32_t>, kNumStreams> held;
   std::vector<Operand> operands, part_operands;
   std::vector<std::uint32_t> last_use, num_freed;   // of each buffer: its operand; of each operand: buffers
@@ -148,8 +155,11 @@ struct SizedState {
   StateSizes before, after;         // of what stands before and behind the layers
   std::vector<StateSizes> kinds;    // of one layer of each kind, but for experts that ranks share
   std::vector<StateSizes> experts;  // of these; empty: nobody shares them
-  Bytes messages, largest_message;  // of all gradients that are reduced; of the largest one
-  std::int64_t trained_elements{};  // that a rank steps
+  struct Messages {
+    Bytes all, largest;
+  };
+  std::array<Messages, kNumBuckets> messages;  // gradients that are reduced; the second: of experts that ranks share
+  std::int64_t trained_elements{};             // that a rank steps
 };
 void size_state(SizedState& out, const Job& job);
 
@@ -230,6 +240,12 @@ class StageBuilder {
   /// full.
   bool fills_bucket() const { return engine_.buckets.size != 0 && !layout_.shards_weights; }
   const GradientBuckets& bucket_rule() const { return engine_.buckets_of(layout_.shards_weights); }
+  /// Gradients of these groups wait until they fill a bucket.
+  bool has_buckets(std::size_t bucket) const {
+    const Domain& domain = bucket == 0 ? rules_.domain : rules_.experts;
+    const Mesh& mesh = in_.strategy.mesh;
+    return !layout_.shards_weights && mesh.copies(domain) * mesh.shard_ways(domain) > 1;
+  }
   Bytes bucket_bytes() const { return bytes_of(bucket_rule().elements(in_.model.spec.hidden_size), n_.compute); }
 
   // buffers
@@ -258,6 +274,7 @@ class StageBuilder {
     std::size_t run_end{};          // up to here, every step is like the one a period before it
     std::size_t period{}, ahead{};  // steps of a turn; units that its state may be about beyond its last one
     std::size_t num_marks{};
+    std::size_t bucket{};  // whose groups are walked
   };
   void label_units();
   void choose_cut(const ModelBlocks& blocks);
@@ -265,12 +282,17 @@ class StageBuilder {
   void repeat_buffers(std::size_t first, std::size_t count, std::size_t times, std::int64_t unit_step);
   /// Layers whose gradients are reduced together, about; buckets take turns.
   std::size_t layers_per_bucket(const Group& group) const;
+  std::size_t layers_per_bucket(const Unit& unit) const;
   bool is_behind_cut(std::size_t slot) const {
-    return slot >= (is_over_units() ? cut_.at : std::size_t(s_.units[cut_.at].group));
+    if (is_over_units()) return slot >= cut_.at;
+    const Unit& first = s_.units[cut_.at];
+    return slot >= (s_.groups[slot].is_of_experts ? first.second : first.group);
   }
   /// Two slots between which layers are missing.
   bool are_apart(std::size_t slot, std::size_t other) const {
-    return cut_.missing > 0 && is_behind_cut(slot) != is_behind_cut(other);
+    if (cut_.missing == 0) return false;
+    const bool are_alike = is_over_units() || s_.groups[slot].is_of_experts == s_.groups[other].is_of_experts;
+    return are_alike && is_behind_cut(slot) != is_behind_cut(other);
   }
   void begin_run(std::size_t at);
   void begin_walk(WalkOver over, std::size_t end) { walk_ = {.over = over, .end = end}; }
@@ -280,8 +302,10 @@ class StageBuilder {
   /// After the step `at` of the walk: how many steps the program has without being built.
   std::size_t fold_turns(std::size_t at);
   std::uint32_t label_at(std::size_t at) const;
-  SlotWords words_of(std::size_t slot) const;
-  void set_words(std::size_t slot, const SlotWords& words);
+  std::size_t slots_of_each() const { return is_over_units() && has_experts_apart() ? kMostSlots : 1; }
+  Group& group_of(std::size_t slot, std::size_t part) const;
+  SlotWords words_of(std::size_t slot, std::size_t part) const;
+  void set_words(std::size_t slot, std::size_t part, const SlotWords& words);
   template <class Use, class UseGroup>
   void each_common_handle(Use use, UseGroup use_group);
   bool mark_turn(std::size_t at);
@@ -306,10 +330,11 @@ class StageBuilder {
 
   /// The same of groups whose gradients wait, within a walk over the schedule.
   template <class Visit>
-  void walk_pending(Visit visit) {
-    const Walk outer = std::exchange(walk_, {.over = WalkOver::Pending, .end = s_.pending.size()});
-    for (std::size_t at = 0; at < s_.pending.size(); ++at) {
-      visit(s_.groups[s_.pending[at]]);
+  void walk_pending(std::size_t bucket, Visit visit) {
+    const std::vector<std::uint32_t>& pending = s_.pending[bucket];
+    const Walk outer = std::exchange(walk_, {.over = WalkOver::Pending, .end = pending.size(), .bucket = bucket});
+    for (std::size_t at = 0; at < pending.size(); ++at) {
+      visit(s_.groups[pending[at]]);
       at += fold_turns(at);
     }
     walk_ = outer;
@@ -318,6 +343,7 @@ class StageBuilder {
 
   // state
   void make_groups();
+  bool has_experts_apart() const { return !z_.experts.empty(); }
   void add_experts(std::size_t local);
   void limit_fetches(Group& group) const;
   void add_constants();
@@ -389,6 +415,7 @@ class StageBuilder {
   void gradients_ready(std::size_t group);
   void fill_bucket(Group& group);
   void reduce_pending(bool flush);
+  void reduce_pending(std::size_t bucket, bool flush);
   void leave(const ScheduleStep& at);
   void reduce(Group& group);
   /// Moves a reduced gradient to the host, where the optimizer is.
@@ -426,8 +453,8 @@ class StageBuilder {
   const ModelBlocks* blocks_ = nullptr;
   bool folds_{}, cuts_{};
   Gap cut_;
-  bool is_cut_wrong_{};   // a walk has passed it outside of a repeat
-  bool pending_grows_{};  // the gradients of all layers do not fill a bucket
+  bool is_cut_wrong_{};                            // a walk has passed it outside of a repeat
+  std::array<bool, kNumBuckets> pending_grows_{};  // the gradients of all layers do not fill a bucket
   Walk walk_;
   std::size_t period_{};  // of the kinds of layers; 0: nothing is folded
   std::uint16_t first_{}, last_{};
@@ -438,8 +465,9 @@ class StageBuilder {
   std::uint32_t hooks_{};  // that run before the next call, in kernel launches
   std::uint32_t step_gradient_{}, step_temporary_{};
   std::array<std::uint32_t, 2> buckets_{};  // the first is filled now; they change places when it is reduced
-  Bytes step_gradient_bytes_, step_temporary_bytes_, waiting_;  // waiting: gradients that are not reduced yet
-  std::uint32_t tokens_{}, memory_{}, memory_gradient_{};       // of this micro-batch: batch, encoder output
+  Bytes step_gradient_bytes_, step_temporary_bytes_;
+  std::array<Bytes, kNumBuckets> waiting_;                 // gradients that are not reduced yet
+  std::uint32_t tokens_{}, memory_{}, memory_gradient_{};  // of this micro-batch: batch, encoder output
   Category trained_category_{};
 };
 

@@ -36,12 +36,17 @@ Run longest_run(std::span<const std::uint32_t> alike, std::size_t period) {
 
 std::size_t StageBuilder::layers_per_bucket(const Group& g) const {
   const std::int64_t message = g.sizes.reduce_message.count;
-  if (layout_.shards_weights || copies(g) * ways(g) == 1 || !g.has_gradient() || message == 0 || pending_grows_)
-    return 1;
+  const bool grows = pending_grows_[g.is_of_experts ? 1 : 0];
+  if (layout_.shards_weights || copies(g) * ways(g) == 1 || !g.has_gradient() || message == 0 || grows) return 1;
   if (!fills_bucket())
     return std::size_t((std::max<std::int64_t>(1, in_.framework.distributed.ddp_bucket_bytes) + message - 1) / message);
   const auto layers = std::size_t(std::max<std::int64_t>(1, bucket_bytes().count / message));
   return layers * (bucket_rule().overlap_comm ? 2 : 1);
+}
+
+std::size_t StageBuilder::layers_per_bucket(const Unit& u) const {
+  const std::size_t own = layers_per_bucket(s_.groups[u.group]);
+  return u.has_experts ? std::lcm(own, layers_per_bucket(s_.groups[u.second])) : own;
 }
 
 /// In s_.alike: what the builder asks of a layer by its place. The rest follows from its kind.
@@ -74,9 +79,21 @@ void StageBuilder::choose_cut(const ModelBlocks& blocks) {
   for (std::size_t period = 1; period <= kMostPeriod; ++period) {
     const Run run = longest_run(s_.alike, period);
     if (run.size() < 4 * period + kFewestMissing) continue;
+    const auto kind_of_layer = [&](std::size_t k) { return std::size_t(s_.alike[run.begin + k] >> 4); };
+    const auto is_moe = [&](std::size_t k) { return in_.model.weights.kinds[kind_of_layer(k)].is_moe; };
     Group group;
-    group.sizes = z_.kinds[s_.alike[run.begin] >> 4], group.domain = rules_.domain;
-    const std::size_t in_bucket = layers_per_bucket(group), turn = std::lcm(period, in_bucket);
+    group.sizes = z_.kinds[kind_of_layer(0)], group.domain = rules_.domain;
+    std::size_t in_bucket = layers_per_bucket(group);
+    if (has_experts_apart() && is_moe(0)) {
+      Group experts;
+      experts.is_of_experts = true;
+      experts.sizes = z_.experts[kind_of_layer(0)], experts.domain = rules_.experts;
+      in_bucket = std::lcm(in_bucket, layers_per_bucket(experts));
+    }
+    bool is_mixed = false;  // groups of experts would repeat after fewer than those of layers
+    for (std::size_t k = 1; has_experts_apart() && k < period; ++k) is_mixed |= is_moe(k) != is_moe(0);
+    if (is_mixed) continue;
+    const std::size_t turn = std::lcm(period, in_bucket);
     if (turn > kMostPeriod) return;
     const std::size_t ahead = turn + std::max<std::size_t>(1, prefetched);
     const std::size_t front = 2 * turn + ahead + 2;

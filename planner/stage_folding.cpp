@@ -60,6 +60,7 @@ void StageBuilder::label_units() {
       return false;
     const Group &g = s_.groups[unit.group], &h = s_.groups[other.group];
     unit.group = other.group;
+    if (unit.has_experts && other.has_experts) unit.second = other.second;
     return unit == other && g.keeps_after_forward == h.keeps_after_forward && !g.is_root && !h.is_root &&
            (unit_id(u) < in_.model.first_backward) == (unit_id(v) < in_.model.first_backward);
   };
@@ -69,6 +70,7 @@ void StageBuilder::label_units() {
     for (std::size_t back = 1; back <= std::min(u, kMostPeriod) && label == u + 1; ++back)
       if (is_like(u, u - back)) label = s_.labels[u - back];
     s_.group_labels[s_.units[u].group] = label;
+    if (s_.units[u].has_experts) s_.group_labels[s_.units[u].second] = label;
   }
   std::size_t most_alike = (s_.units.size() - 1) / 2;
   for (std::size_t p = 1; p <= kMostPeriod && s_.units.size() > p + most_alike; ++p) {
@@ -85,8 +87,7 @@ void StageBuilder::begin_run(std::size_t at) {
   walk_.direction = slot_at(at + 1) < slot_at(at) ? -1 : 1;
   if (is_over_units() && s_.schedule[at + 1].phase == Phase::Backward) {
     const bool reduces = is_last_micro_batch() || reduces_each_micro_batch();
-    const Group& next = s_.groups[s_.units[s_.schedule[at + 1].unit].group];
-    walk_.period = std::lcm(period_, reduces ? layers_per_bucket(next) : 1);
+    walk_.period = std::lcm(period_, reduces ? layers_per_bucket(s_.units[s_.schedule[at + 1].unit]) : 1);
   }
   const std::size_t prefetched = gathers() || engine_.gathers_at_use ? std::size_t(engine_.prefetch_units) : 0;
   walk_.ahead = walk_.period + (is_over_units() ? std::max<std::size_t>(1, prefetched) : 0);
@@ -101,29 +102,36 @@ void StageBuilder::begin_run(std::size_t at) {
 }
 
 std::size_t StageBuilder::slot_at(std::size_t at) const {
-  return is_over_units() ? s_.schedule[at].unit : walk_.over == WalkOver::Pending ? s_.pending[at] : at;
+  return is_over_units() ? s_.schedule[at].unit : walk_.over == WalkOver::Pending ? s_.pending[walk_.bucket][at] : at;
 }
 
 std::uint32_t StageBuilder::label_at(std::size_t at) const {
-  if (!is_over_units()) return s_.group_labels[slot_at(at)];
+  if (!is_over_units()) {
+    const std::size_t group = slot_at(at);
+    return s_.group_labels[group] | std::uint32_t{s_.groups[group].is_of_experts} << 16;
+  }
   return narrow<std::uint32_t>(int(s_.schedule[at].phase)) << 16 | s_.labels[s_.schedule[at].unit];  // checked
 }
 
-inline SlotWords StageBuilder::words_of(std::size_t slot) const {
+inline Group& StageBuilder::group_of(std::size_t slot, std::size_t part) const {
+  return s_.groups[!is_over_units() ? slot : part == 0 ? s_.units[slot].group : s_.units[slot].second];
+}
+
+inline SlotWords StageBuilder::words_of(std::size_t slot, std::size_t part) const {
   SlotWords out{};
-  if (is_over_units()) out[0] = s_.x[slot], out[1] = s_.dx[slot], out[2] = s_.host_x[slot];
-  const GroupHandles& group = s_.groups[is_over_units() ? s_.units[slot].group : slot];
-  const auto words = std::bit_cast<GroupWords>(group);
+  if (part > 0 && !s_.units[slot].has_experts) return out;
+  if (is_over_units() && part == 0) out[0] = s_.x[slot], out[1] = s_.dx[slot], out[2] = s_.host_x[slot];
+  const auto words = std::bit_cast<GroupWords>(static_cast<const GroupHandles&>(group_of(slot, part)));
   std::copy(words.begin(), words.end(), out.begin() + 3);
   return out;
 }
 
-inline void StageBuilder::set_words(std::size_t slot, const SlotWords& words) {
-  if (is_over_units()) s_.x[slot] = words[0], s_.dx[slot] = words[1], s_.host_x[slot] = words[2];
+inline void StageBuilder::set_words(std::size_t slot, std::size_t part, const SlotWords& words) {
+  if (part > 0 && !s_.units[slot].has_experts) return;
+  if (is_over_units() && part == 0) s_.x[slot] = words[0], s_.dx[slot] = words[1], s_.host_x[slot] = words[2];
   GroupWords group{};
   std::copy_n(words.begin() + 3, group.size(), group.begin());
-  static_cast<GroupHandles&>(s_.groups[is_over_units() ? s_.units[slot].group : slot]) =
-      std::bit_cast<GroupHandles>(group);
+  static_cast<GroupHandles&>(group_of(slot, part)) = std::bit_cast<GroupHandles>(group);
 }
 
 /// Names that do not belong to a layer, and groups whose gradients wait, unless they do so to the end.
@@ -134,8 +142,9 @@ void StageBuilder::each_common_handle(Use use, UseGroup use_group) {
   for (std::uint32_t& gathered : s_.issued) use(gathered);
   for (auto& held : s_.held)
     for (std::uint32_t& id : held) use(id);
-  if (pending_grows_) return;
-  for (std::uint32_t& group : s_.pending) use_group(group);
+  for (std::size_t k = 0; k < kNumBuckets; ++k)
+    if (!pending_grows_[k])
+      for (std::uint32_t& group : s_.pending[k]) use_group(group);
 }
 
 /// The state after the step at `at` into the next mark, if all the layers that it is about are there.
@@ -143,8 +152,9 @@ bool StageBuilder::mark_turn(std::size_t at) {
   const std::size_t slot = slot_at(at);
   const std::size_t num_slots = is_over_units() ? s_.units.size() : s_.groups.size();
   std::size_t behind = walk_.period - 1;
-  if (is_over_units() && !pending_grows_)
-    for (const std::uint32_t index : s_.pending) {
+  for (std::size_t b = 0; b < kNumBuckets && is_over_units(); ++b)
+    for (std::size_t k = 0; k < s_.pending[b].size() && !pending_grows_[b]; ++k) {
+      const std::uint32_t index = s_.pending[b][k];
       const auto unit = std::int64_t(local_of(s_.groups[index].unit));
       const std::int64_t distance = walk_.direction * (std::int64_t(slot) - unit);
       if (distance < 0) return false;
@@ -157,18 +167,26 @@ bool StageBuilder::mark_turn(std::size_t at) {
   mark.instructions = p_.instructions.size(), mark.operands = p_.operands.size(), mark.buffers = p_.buffers.size();
   mark.oldest = std::size_t(oldest);
   mark.num_slots = behind + walk_.ahead + 1;
-  mark.handles.resize(mark.num_slots * kSlotWords);
-  for (std::size_t k = 0; k < mark.num_slots; ++k) {
-    const SlotWords words = words_of(std::size_t(oldest + walk_.direction * std::int64_t(k)));
-    std::copy(words.begin(), words.end(), mark.handles.data() + k * words.size());
-  }
+  const std::size_t parts = slots_of_each();
+  mark.handles.resize(mark.num_slots * parts * kSlotWords);
+  for (std::size_t k = 0; k < mark.num_slots; ++k)
+    for (std::size_t part = 0; part < parts; ++part) {
+      const SlotWords words = words_of(std::size_t(oldest + walk_.direction * std::int64_t(k)), part);
+      std::copy(words.begin(), words.end(), mark.handles.data() + (k * parts + part) * words.size());
+    }
   const auto keep = [&](std::uint32_t handle) { mark.handles.push_back(handle); };
   each_common_handle(keep, keep);
-  mark.values = {std::int64_t(hooks_), pending_grows_ ? 0 : waiting_.count, std::int64_t(phase_),
-                 pending_grows_ ? 0 : std::ssize(s_.pending), std::ssize(s_.issued)};
-  for (std::size_t k = 0; k < s_.held.size(); ++k) mark.values[5 + k] = std::ssize(s_.held[k]);
-  mark.grown = {s_.casts.size(), s_.kept.size(), is_over_units() ? 0 : s_.operands.size(),
-                pending_grows_ ? s_.pending.size() : 0};
+  std::size_t v = 0;
+  for (const std::int64_t value : {std::int64_t(hooks_), std::int64_t(phase_), std::ssize(s_.issued)})
+    mark.values[v++] = value;
+  mark.grown = {s_.casts.size(), s_.kept.size(), is_over_units() ? 0 : s_.operands.size()};
+  for (std::size_t k = 0; k < kNumBuckets; ++k) {
+    const bool grows = pending_grows_[k];
+    mark.values[v++] = grows ? 0 : waiting_[k].count;
+    mark.values[v++] = grows ? 0 : std::ssize(s_.pending[k]);
+    mark.grown[3 + k] = grows ? s_.pending[k].size() : 0;
+  }
+  for (const auto& held : s_.held) mark.values[v++] = std::ssize(held);
   ++walk_.num_marks;
   return true;
 }
@@ -218,9 +236,10 @@ TurnsAhead StageBuilder::turns_ahead(std::size_t at, const TurnMark& last, const
   const std::size_t first = at + walk_.ahead + 1;
   const std::int64_t newest = std::int64_t(now.oldest) + walk_.direction * std::int64_t(now.num_slots - 1);
   if (are_apart(now.oldest, std::size_t(newest))) return {};
-  std::array<SlotWords, kMostPeriod> expected, steps;
-  for (std::size_t k = 0; k < period; ++k) {
-    const std::size_t base = (now.num_slots - period + k) * kSlotWords;
+  const std::size_t parts = slots_of_each(), in_turn = period * parts;
+  std::array<SlotWords, kMostSlots * kMostPeriod> expected, steps;
+  for (std::size_t k = 0; k < in_turn; ++k) {
+    const std::size_t base = (now.num_slots * parts - in_turn + k) * kSlotWords;
     for (std::size_t w = 0; w < kSlotWords; ++w) {
       expected[k][w] = now.handles[base + w];
       steps[k][w] = now.handles[base + w] - last.handles[base + w];
@@ -228,17 +247,25 @@ TurnsAhead StageBuilder::turns_ahead(std::size_t at, const TurnMark& last, const
   }
   is_cut_wrong_ |= cut_.missing % period != 0;
   const auto missing = narrow<std::uint32_t>(cut_.missing / period);
+  const auto move = [&](std::size_t from, std::size_t to, std::uint32_t by) {
+    for (std::size_t k = from; k < to; ++k)
+      for (std::size_t w = 0; w < kSlotWords; ++w) expected[k][w] += by * steps[k][w];
+  };
+  const auto is_as_expected = [&](std::size_t slot, std::size_t k) {
+    for (std::size_t part = 0; part < parts; ++part)
+      if (words_of(slot, part) != expected[k * parts + part]) return false;
+    return true;
+  };
   std::size_t count = 0, k = 0;
   std::optional<std::size_t> before_cut;  // turns that end there
   for (; first + count < walk_.run_end; ++count) {
     const auto slot = std::size_t(newest + walk_.direction * std::int64_t(count + 1));
     if (!before_cut && are_apart(now.oldest, slot)) {
       before_cut = count / period;
-      for (std::size_t of = 0; of < period; ++of)
-        for (std::size_t w = 0; w < kSlotWords; ++w) expected[of][w] += missing * steps[of][w];
+      move(0, in_turn, missing);
     }
-    for (std::size_t w = 0; w < kSlotWords; ++w) expected[k][w] += steps[k][w];
-    if (words_of(slot) != expected[k]) break;
+    move(k * parts, (k + 1) * parts, 1);
+    if (!is_as_expected(slot, k)) break;
     k = k + 1 == period ? 0 : k + 1;
   }
   const auto turns = narrow<std::uint32_t>(count / period);
@@ -280,15 +307,16 @@ void StageBuilder::repeat_text(const TurnMark& before, const TurnMark& last, con
 
 /// The state after so many more turns.
 void StageBuilder::move_state(const TurnMark& last, const TurnMark& now, TurnsAhead turns) {
-  const std::size_t period = walk_.period;
+  const std::size_t period = walk_.period, parts = slots_of_each(), in_turn = period * parts;
   std::int64_t slot = std::int64_t(now.oldest) + walk_.direction * std::int64_t(period);
   const auto words_at = [](const TurnMark& mark, std::size_t k) {
     SlotWords words;
     std::copy_n(mark.handles.begin() + std::ptrdiff_t(k * kSlotWords), kSlotWords, words.begin());
     return words;
   };
-  std::array<SlotWords, kMostPeriod> words, steps;  // of the oldest layers of a turn, which it is done with
-  for (std::size_t k = 0; k < period; ++k) {
+  // of the oldest layers of a turn, which it is done with
+  std::array<SlotWords, kMostSlots * kMostPeriod> words, steps;
+  for (std::size_t k = 0; k < in_turn; ++k) {
     words[k] = words_at(now, k);
     const SlotWords then = words_at(last, k);
     for (std::size_t w = 0; w < kSlotWords; ++w) steps[k][w] = words[k][w] - then[w];
@@ -298,25 +326,29 @@ void StageBuilder::move_state(const TurnMark& last, const TurnMark& now, TurnsAh
     for (std::size_t k = 0; k < period; ++k, slot += walk_.direction) {
       if (!is_behind && are_apart(now.oldest, std::size_t(slot))) {
         is_behind = true;
-        for (std::size_t of = 0; of < period; ++of)
+        for (std::size_t of = 0; of < in_turn; ++of)
           for (std::size_t w = 0; w < kSlotWords; ++w) words[of][w] += turns.missing * steps[of][w];
       }
-      for (std::size_t w = 0; w < kSlotWords; ++w) words[k][w] += steps[k][w];
-      set_words(std::size_t(slot), words[k]);
+      for (std::size_t part = 0; part < parts; ++part) {
+        SlotWords& moving = words[k * parts + part];
+        for (std::size_t w = 0; w < kSlotWords; ++w) moving[w] += steps[k * parts + part][w];
+        set_words(std::size_t(slot), part, moving);
+      }
     }
-  for (std::size_t k = 0; k < now.num_slots; ++k, slot += walk_.direction) {
-    SlotWords end = words_at(now, k);
-    const SlotWords then = words_at(last, k);
-    for (std::size_t w = 0; w < kSlotWords; ++w) end[w] = moved(then[w], end[w], turns.all());
-    set_words(std::size_t(slot), end);
-  }
-  std::size_t h = now.num_slots * kSlotWords;
+  for (std::size_t k = 0; k < now.num_slots; ++k, slot += walk_.direction)
+    for (std::size_t part = 0; part < parts; ++part) {
+      SlotWords end = words_at(now, k * parts + part);
+      const SlotWords then = words_at(last, k * parts + part);
+      for (std::size_t w = 0; w < kSlotWords; ++w) end[w] = moved(then[w], end[w], turns.all());
+      set_words(std::size_t(slot), part, end);
+    }
+  std::size_t h = now.num_slots * parts * kSlotWords;
   each_common_handle([&](std::uint32_t& handle) { handle = moved(last.handles[h], now.handles[h], turns.all()), ++h; },
                      [&](std::uint32_t& group) { group = moved(last.handles[h], now.handles[h], turns.walked), ++h; });
-  const std::array lists{&s_.casts, &s_.kept, &s_.operands, &s_.pending};
+  const std::array lists{&s_.casts, &s_.kept, &s_.operands, &s_.pending[0], &s_.pending[1]};
   for (std::size_t l = 0; l < lists.size(); ++l) {
     const std::size_t count = now.grown[l] - last.grown[l];
-    const std::uint32_t more = lists[l] == &s_.pending ? turns.walked : turns.all();
+    const std::uint32_t more = l >= 3 ? turns.walked : turns.all();
     for (std::uint32_t turn = 1; turn <= more && count > 0; ++turn)
       for (std::size_t k = last.grown[l]; k < now.grown[l]; ++k)
         lists[l]->push_back(moved((*lists[l])[k - count], (*lists[l])[k], turn));

@@ -101,11 +101,6 @@ bool StageBuilder::steps_on_host(const Group& g) const {
   return optimizer_space() != MemorySpace::Device && (g.state || g.master || weight_space() != MemorySpace::Device);
 }
 
-/// Bytes per element that the search for what is not finite holds at once: an fp32 copy (4), isnan, isinf and their
-/// union (1 each), and that in fp32 (4). The norm in fp64 before it (8) and the fp32 copy after it (4) are less.
-/// Source: _has_inf_or_nan of deepspeed/runtime/zero/stage_1_and_2.py @v0.13.3, the same at v0.14.2 and v0.19.5.
-static constexpr std::int64_t kCheckedGradientBytes = 11;
-
 /// DeepSpeed's stages 1 and 2 take tensor by tensor the norm of the complete gradient in fp64, look in all of it for
 /// what is not finite, make it fp32 and send that. Source: set_norm_for_param_grad_in_gpu, _has_inf_or_nan,
 /// async_inplace_copy_grad_to_fp32_buffer_from_gpu of deepspeed/runtime/zero/stage_1_and_2.py @v0.14.2.
@@ -116,8 +111,9 @@ void StageBuilder::push_out_gradient(Group& g) {
   const std::uint32_t made = g.host_gradient;
   if (moved != own) {
     const double largest_in_fp32 = double(g.sizes.largest_gradient.count) * double(moved.count) / double(own.count);
-    const std::uint32_t temporary = add(Category::Gradients, BufferRole::StepGradient, g.unit,
-                                        Bytes{std::llround(largest_in_fp32 / 4 * double(kCheckedGradientBytes))});
+    const std::uint32_t temporary =
+        add(Category::Gradients, BufferRole::StepGradient, g.unit,
+            Bytes{std::llround(largest_in_fp32 / 4 * double(engine_.host_gradient_temporary))});
     emit(OpCode::Cast, StreamId::Compute, Axis::None, g.unit, {g.gradient | kRead, temporary | kWrite}, own + moved);
   }
   if (!made) {
@@ -137,8 +133,9 @@ void StageBuilder::gradients_ready(std::size_t index) {
   Group& g = s_.groups[index];
   if (!g.has_gradient() || !g.full_gradient || !(is_last_micro_batch() || reduces_each_micro_batch())) return;
   if (fills_bucket()) fill_bucket(g);
-  waiting_ += g.sizes.reduce_message;
-  s_.pending.push_back(narrow<std::uint32_t>(index));
+  const std::size_t bucket = g.is_of_experts ? 1 : 0;
+  waiting_[bucket] += g.sizes.reduce_message;
+  s_.pending[bucket].push_back(narrow<std::uint32_t>(index));
 }
 
 /// Copies in what fits; what is larger than a bucket is reduced where it is. A bucket without room for it is
@@ -147,7 +144,7 @@ void StageBuilder::gradients_ready(std::size_t index) {
 /// average_tensor, allreduce_bucket of deepspeed/runtime/zero/stage_1_and_2.py, the same at v0.14.2 and @edaa7221.
 void StageBuilder::fill_bucket(Group& g) {
   const Bytes message = g.sizes.reduce_message;
-  if (waiting_ + message > bucket_bytes()) reduce_pending(true);
+  if (waiting_[0] + message > bucket_bytes()) reduce_pending(true);
   const bool fits = message <= bucket_bytes(), is_reduced = ways(g) > 1;
   const std::int64_t passes =
       (fits ? 1 : 0) + (is_reduced ? 1 : 0) + (is_reduced && engine_.all_reduces_buckets ? 1 : 0);
@@ -160,24 +157,29 @@ void StageBuilder::fill_bucket(Group& g) {
 
 /// Reduces the waiting groups when they fill a bucket, so that another like the last has no room; sharded units are
 /// buckets of their own.
-void StageBuilder::reduce_pending(bool flush) {
-  if (s_.pending.empty()) return;
-  const Group& last = s_.groups[s_.pending.back()];
-  const bool has_buckets = !layout_.shards_weights && in_.strategy.mesh.copies(rules_.domain) * rules_.ways > 1;
-  const bool is_full = fills_bucket() ? waiting_ + last.sizes.reduce_message > bucket_bytes()
-                                      : waiting_ >= Bytes{in_.framework.distributed.ddp_bucket_bytes};
-  if (!flush && has_buckets && !is_full) return;
+void StageBuilder::reduce_pending(std::size_t bucket, bool flush) {
+  std::vector<std::uint32_t>& pending = s_.pending[bucket];
+  if (pending.empty()) return;
+  Bytes& waiting = waiting_[bucket];
+  const Group& last = s_.groups[pending.back()];
+  const bool is_full = fills_bucket() ? waiting + last.sizes.reduce_message > bucket_bytes()
+                                      : waiting >= Bytes{in_.framework.distributed.ddp_bucket_bytes};
+  if (!flush && has_buckets(bucket) && !is_full) return;
   const auto visit = [&](Group& g) {
     reduce(g);
     if (recipe().optimizer_in_backward && is_last_micro_batch()) step(g);
   };
-  if (pending_grows_)
-    walk_pending(visit);
+  if (pending_grows_[bucket])
+    walk_pending(bucket, visit);
   else
-    for (const std::uint32_t i : s_.pending) visit(s_.groups[i]);
-  s_.pending.clear();
-  waiting_ = {};
+    for (const std::uint32_t i : pending) visit(s_.groups[i]);
+  pending.clear();
+  waiting = {};
   if (buckets_[1]) std::swap(buckets_[0], buckets_[1]);
+}
+
+void StageBuilder::reduce_pending(bool flush) {
+  for (std::size_t bucket = 0; bucket < kNumBuckets; ++bucket) reduce_pending(bucket, flush);
 }
 
 /// Bytes that a step of one kernel per operation moves: torch's AdamW, foreach or tensor by tensor, touches the weight

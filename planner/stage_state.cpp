@@ -3,6 +3,7 @@
 #include "planner/stage_builder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "models/optimizers.h"
 
@@ -131,17 +132,17 @@ void size_state(SizedState& out, const Job& job) {
     out.kinds.push_back(unit.rest);
     if (job.rules.has_experts_apart()) out.experts.push_back(unit.experts);
   }
-  out.messages = out.largest_message = {};
+  out.messages = {};
   out.trained_elements = 0;
-  const auto add = [&](const StateSizes& unit) {
-    out.messages += unit.reduce_message;
-    out.largest_message = std::max(out.largest_message, unit.reduce_message);
+  const auto add = [&](const StateSizes& unit, SizedState::Messages& messages) {
+    messages.all += unit.reduce_message;
+    messages.largest = std::max(messages.largest, unit.reduce_message);
     out.trained_elements += unit.trained_elements;
   };
-  add(out.before), add(out.after);
+  add(out.before, out.messages[0]), add(out.after, out.messages[0]);
   for (const std::size_t kind : job.model.weights.order) {
-    add(out.kinds[kind]);
-    if (!out.experts.empty()) add(out.experts[kind]);
+    add(out.kinds[kind], out.messages[0]);
+    if (!out.experts.empty()) add(out.experts[kind], out.messages[1]);
   }
 }
 
@@ -169,6 +170,7 @@ void StageBuilder::add_experts(std::size_t local) {
   u.second = narrow<std::uint16_t>(s_.groups.size()), u.has_second = u.has_experts = true;
   Group& g = s_.groups.emplace_back();
   g.is_of_experts = true;
+  g.keeps_after_forward = !layout_.reshards_after_forward;
   g.unit = unit_id(local);
   g.sizes = z_.experts[kind_index(local)];
   g.messages =
@@ -222,8 +224,10 @@ void StageBuilder::make_groups() {
     if (!is_end && kind_of(i).is_bridge && embedding != kNoGroup && embedding != root)
       u.second = embedding, u.has_second = true;  // the decoder's stream starts at the shared embedding
     if (!is_end && root != kNoGroup && in_.strategy.wrap == WrapPolicy::Size) u.second = root, u.has_second = true;
-    if (!is_end && in_.model.weights.kinds[kind_index(i)].is_moe && !z_.experts.empty()) add_experts(i);
   }
+  if (has_experts_apart())  // behind all others, in the order of the layers, as folding wants it
+    for (std::size_t i = 0; i < s_.units.size(); ++i)
+      if (!is_embedding(i) && !is_head(i) && in_.model.weights.kinds[kind_index(i)].is_moe) add_experts(i);
   if (root != kNoGroup && in_.strategy.wrap == WrapPolicy::Size) wrap_by_size(s_.groups[root]);
   std::int64_t after = 0, kept = 0;
   for (std::size_t i = s_.units.size(); i-- > 0;) {
@@ -243,18 +247,25 @@ void StageBuilder::make_groups() {
   }
   Bytes scratch;
   std::size_t first_of_turn = 0;
-  for (Group& g : s_.groups) {
+  bool is_in_turn = false;
+  const auto is_before_cut = [&](const Group& g) {
     const std::size_t local = local_of(g.unit);
-    const bool is_before_cut = cut_.missing > 0 && local < cut_.at && local + cut_.period >= cut_.at;
-    if (is_before_cut && local + cut_.period == cut_.at) first_of_turn = p_.buffers.size();
-    if (is_before_cut) g.count += std::int64_t(cut_.missing / cut_.period);
+    return cut_.missing > 0 && local < cut_.at && local + cut_.period >= cut_.at;
+  };
+  for (Group& g : s_.groups) {
+    const bool is_repeated = is_before_cut(g);
+    if (is_repeated && !std::exchange(is_in_turn, true)) first_of_turn = p_.buffers.size();
+    if (is_repeated) g.count += std::int64_t(cut_.missing / cut_.period);
     g.domain = g.is_of_experts ? rules_.experts : rules_.domain;
     g.needs_copy_out = gathers(g) && (engine_.copies_out || gathers_int8(g));
     limit_fetches(g);
     allocate_state(g);
-    if (is_before_cut && local + 1 == cut_.at)
+    const Group* const next = &g == &s_.groups.back() ? nullptr : &g + 1;
+    const bool ends_turn = is_in_turn && !(next && is_before_cut(*next) && next->is_of_experts == g.is_of_experts);
+    if (ends_turn)
       repeat_buffers(first_of_turn, p_.buffers.size() - first_of_turn, cut_.missing / cut_.period,
                      std::int64_t(cut_.period));
+    if (ends_turn) is_in_turn = false;
     step_gradient_bytes_ += g.count * g.sizes.step_gradient;
     step_temporary_bytes_ += g.count * g.sizes.step_temporary;
     scratch = std::max(scratch, g.sizes.step_scratch);
