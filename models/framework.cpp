@@ -214,6 +214,7 @@ void read_experts(Fields& f, FrameworkExperts& experts) {
   f.optional("product", experts.product);
   f.optional("router", experts.router);
   f.optional("weighs_inside", experts.weighs_inside);
+  f.optional("weighs_bias", experts.weighs_bias);
 }
 
 void read_quantisation(Fields& f, FrameworkQuantisation& quantisation) {

@@ -281,6 +281,7 @@ struct FrameworkExperts {
   ExpertProduct product = ExpertProduct::LoopAll;
   RouterWeight router = RouterWeight::Stored;
   bool weighs_inside = false;  // the router's weights multiply an expert's activation; false: its output
+  bool weighs_bias = false;    // the bias of its last product is multiplied and added by itself, in fp32
 };
 
 /// Weights that a base in 4 or 8 bit stores so.

@@ -70,6 +70,40 @@ LocalId dispatch(Tape& t, LocalId x) {
   return y;
 }
 
+/// Output of each expert plus its bias times the router's weight. Bytes per element, for outputs of d bytes: the
+/// product is written in fp32 (4), the sum reads both and writes fp32 (d + 8), sums are put behind each other (8) and
+/// cast (4 + d). Back: two casts (2 (4 + d)), parts put behind each other (2 d), the product of gradient and bias and
+/// its sum for the weight (12), and where the bias is trained that of gradient and weight (12). Source:
+/// NVIDIA/Megatron-LM megatron/core/transformer/moe/experts.py @core_v0.15.0, the same at core_v0.18.0
+/// (TEGroupedMLP._apply_bias).
+LocalId with_weighed_bias(Tape& t, LocalId x) {
+  if (!t.c.spec().moe.has_expert_bias || !t.c.framework.experts.weighs_bias) return x;
+  const Local like = t.at(x);
+  const auto elements = double(like.elements), d = double(size_of(like.dtype));
+  const LinearRef& down = t.c.linear(LinearSlot::ExpertDown);
+  const LocalId sums = t.tensor("outputs with bias, in fp32", like.elements, Dtype::F32, like.dims);
+  loop_over_experts(t.memory_op(OpKind::Add, {x}, {sums}, (12 + d) * elements), down, rows_of_experts(t), 2);
+  const LocalId joined = t.tensor("outputs with bias, together", like.elements, Dtype::F32, like.dims);
+  t.memory_op(OpKind::Copy, {sums}, {joined}, 8 * elements);
+  const LocalId y = t.tensor("outputs with bias", like.elements, like.dtype, like.dims);
+  t.memory_op(OpKind::Cast, {joined}, {y}, (4 + d) * elements);
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const Local out = tape.at(s.ids[1]);
+        const auto count = double(out.elements), size = double(size_of(out.dtype));
+        const LocalId wide = tape.tensor("gradient of outputs with bias, in fp32", out.elements, Dtype::F32, out.dims);
+        tape.memory_op(OpKind::Cast, {tape.grad(s.ids[1])}, {wide}, (4 + size) * count);
+        const LocalId dx = tape.new_grad(s.ids[0]);
+        const bool is_trained = tape.c.trains_norms();
+        loop_over_experts(
+            tape.memory_op(OpKind::Multiply, {wide}, {dx}, (4 + 3 * size + (is_trained ? 24 : 12)) * count),
+            tape.c.linear(LinearSlot::ExpertDown), rows_of_experts(tape), is_trained ? 5 : 3);
+        tape.add_grad(s.ids[0], dx);
+      },
+      {x, y});
+  return y;
+}
+
 /// Expert outputs times router weights, added at their tokens.
 LocalId combine(Tape& t, LocalId rows, LocalId weights) {
   const LocalId y = t.stream("experts' output", width_of_experts(t), t.at(rows).dtype);
@@ -122,7 +156,7 @@ LocalId mixture_of_experts(Tape& t, LocalId x) {
   const LocalId input = projected(normed(x, "normed input of the experts"), LinearSlot::LatentIn);
   const LocalId done = feed_forward(t, sent_to_experts(t, dispatch(t, input)), l(LinearSlot::ExpertGate),
                                     l(LinearSlot::ExpertUp), l(LinearSlot::ExpertGateUp), l(LinearSlot::ExpertDown));
-  const LocalId rows = sent_back(t, done);
+  const LocalId rows = sent_back(t, with_weighed_bias(t, done));
   const LocalId out =
       normed(projected(combine(t, rows, weights), LinearSlot::LatentOut), "normed output of the experts");
   if (!l(LinearSlot::SharedDown).exists()) return out;

@@ -120,6 +120,41 @@ TEST_CASE("experts: each pass sends N k h to the experts and back, of a rank's o
   CHECK(nobody.sent(nobody.graph.forward).empty());
 }
 
+TEST_CASE(
+    "experts: Megatron weighs and adds a bias in fp32: 28 bytes per element of their outputs, and 40 on the way back") {
+  const auto traffic = [](bool has_bias, bool lora) {
+    ModelSpec spec = eight_experts();
+    spec.moe.has_expert_bias = has_bias;
+    Recipe recipe;
+    recipe.seq_len = 64;
+    recipe.precision = Precision::Bf16Mixed;
+    recipe.method = lora ? Method::Lora : Method::Full;
+    const FrameworkConvention framework = find_framework("megatron");
+    const TrainedModel model = rank_model(prepare(spec, recipe, framework), recipe, framework, experts_over(4));
+    LayerGraph graph;
+    emit_layer(graph, make_context(model, recipe, framework,
+                                   resolve_numerics(recipe, framework, ShardingEngine::Zero, &spec)));
+    const auto sum = [](const std::vector<LayerOp>& ops) {
+      double bytes = 0;
+      for (const LayerOp& op : ops) bytes += op.traffic;
+      return bytes;
+    };
+    return std::array{sum(graph.forward), sum(graph.backward)};
+  };
+  const double outputs = 64 * kChosen * 64;
+  for (const bool lora : {false, true}) {
+    const auto with = traffic(true, lora), without = traffic(false, lora);
+    CHECK(with[0] - without[0] == doctest::Approx(28 * outputs));
+    CHECK(with[1] - without[1] == doctest::Approx((lora ? 28 : 40) * outputs));  // a frozen bias has no gradient
+  }
+  // Megatron-Core 0.14 adds it as it is
+  const auto weighs = [](const char* versions) {
+    return resolve_framework("megatron", {.given = parse_stack_versions(versions), .date = {}}).experts.weighs_bias;
+  };
+  CHECK(weighs("megatron-core=0.15.0"));
+  CHECK_FALSE(weighs("megatron-core=0.14.0"));
+}
+
 TEST_CASE("experts: what comes from others is kept in the place of what a rank had") {
   // as many rows, in equal numbers; copies on the way are let go
   CHECK(ExpertLayer(experts_over(4)).saved() == ExpertLayer(experts_over(1)).saved());
