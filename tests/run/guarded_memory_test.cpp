@@ -1,5 +1,6 @@
 // The executor never touches device memory from the host: on a device where that ends the process, it trains, saves and
 // resumes alike.
+#include <array>
 #include <fstream>
 
 #include <doctest/doctest.h>
@@ -47,9 +48,13 @@ void check_guarded(NativeCase c, DeviceBackend& backend) {
 
 TEST_CASE("guarded memory: one rank trains, checkpoints, saves and resumes without the host touching device memory" *
           needs_cpu()) {
-  for (const Method method : kMethods)
-    for (const Precision precision : {Precision::Fp32, Precision::Bf16Mixed})
-      check_guarded({.method = method, .precision = precision}, cpu_backend());
+  const int step = num_rounds(2, 2, 1);
+  int first = 0;  // each method, and each precision
+  for (const Method method : kMethods) {
+    constexpr std::array kPrecisions{Precision::Fp32, Precision::Bf16Mixed};
+    for (std::size_t k = std::size_t(first++ % step); k < kPrecisions.size(); k += std::size_t(step))
+      check_guarded({.method = method, .precision = kPrecisions[k]}, cpu_backend());
+  }
 }
 
 TEST_CASE("guarded memory: ranks of every strategy hand collectives device memory alone, and save the same model" *

@@ -83,7 +83,7 @@ constexpr std::int64_t kSteps = kIsSanitized ? 2 : 6;
 TEST_CASE(
     "offload: the losses and the saved model are those without it, in fp32 and where the device keeps 16-bit weights" *
     needs_cpu()) {
-  const int every = num_rounds(3, 3, 1);  // 3 and 4: each precision and accumulation in turn
+  const int every = num_rounds(7, 7, 1);  // 3 methods, 4 of precision and accumulation: each in turn
   int num_asked = 0;
   for (NativeCase c : offloading_cases())
     for (const Precision precision : {Precision::Fp32, Precision::Bf16Mixed})
