@@ -61,7 +61,11 @@ void set_adapter(Request& r, Text value, Method method) {
 }
 
 void set_objective(Request& r, Text value) {
-  if (const auto named = words_of_method(value).trained_for) r.recipe.objective.method = *named;
+  const auto named = words_of_method(value).trained_for;
+  if (!named) return;
+  const TrainingMethod& method = find_training_method(*named);
+  const bool is_usual = &method == &training_methods().front();  // as if none were named
+  r.recipe.objective.method = is_usual ? RowOf<TrainingMethod>() : RowOf<TrainingMethod>(method);
 }
 
 void set_reference(Request& r, Text value) { r.recipe.objective.reference = parse_name<Reference>(value, "--ref"); }

@@ -56,7 +56,7 @@ Executor::Executor(const NativeJob& job, const RankPlace& place, Device& device,
 
 Executor::~Executor() = default;
 
-/// What weighs answers runs on the host, which a graph cannot hold.
+/// A graph cannot hold what runs on the host, as losses that compare answers do.
 void Executor::use_graph() {
   if (device_.can_capture() && !job_.compares_answers()) graph_ = std::make_unique<StepGraph>(device_, groups_);
 }
@@ -69,6 +69,11 @@ void Executor::load(const WeightSource& source) {
     else
       passes_[i]->offsets_ = offsets_;
   }
+}
+
+void Executor::abort() noexcept {
+  groups_.abort();
+  for (const auto& pass : passes_) pass->abort();
 }
 
 Bytes Executor::persistent_bytes() const {

@@ -55,7 +55,7 @@ class Executor {
   Executor(const NativeJob& job, const RankPlace& place, Device& device, Communicator* world, std::int64_t run_id = 0);
   ~Executor();
 
-  /// How strongly a loss that compares answers holds on to the reference.
+  /// Sets how strongly a loss that compares answers holds on to the reference.
   void set_beta(double beta) { loss_.beta = beta; }
   void load(const WeightSource& source);
   /// Launches the part of a step before its norm is known as one graph from now on, where the device can. On every rank
@@ -79,7 +79,7 @@ class Executor {
   std::vector<TrainedTensor> gather_trained() const;
 
   const RankMemory& memory() const { return memory_; }
-  // Of this rank, with the models of its passes beside the one that is trained.
+  // This rank's, with the models of its passes beside the one that is trained.
   Bytes persistent_bytes() const;
   Bytes host_bytes() const;
   CategoryBytes at_peak() const;
@@ -91,7 +91,7 @@ class Executor {
   std::vector<TaskTime> times() const;
   /// After a failure of this rank, before it ends: what it has under way would wait for ever for ranks that wait for
   /// it.
-  void abort() noexcept { groups_.abort(); }
+  void abort() noexcept;
 
  private:
   /// A task of the step with everything it touches as pointers.
@@ -182,7 +182,7 @@ class Executor {
   std::size_t num_gradient_tasks_ = 0;  // the first ones: all before the first optimizer step
   std::vector<Written> written_;        // by lifetime
   ConstantsView constants_;
-  // Of a loss that compares answers.
+  // A loss that compares answers, and its inputs.
   AnswersLoss loss_;
   std::vector<std::unique_ptr<Executor>> passes_;  // that run before this one in every step
   Buffer figures_;                                 // pinned, of the step's micro-batches: of each token

@@ -1,4 +1,4 @@
-// What a step that compares answers does beside its tasks: passes without gradients before them, and, between the
+// The parts of a step that compares answers beside its tasks: passes without gradients before them, and, between the
 // head's forward and its backward, the loss.
 #include <algorithm>
 

@@ -237,7 +237,7 @@ void exchange_scores(const LayerCall& c, const LayerOp& op, bool is_backward) {
     run(c, kernels::Cast{figures, read(c, op, 0), count});
 }
 
-/// Of a loss that compares answers, backward weighs the rows of what the sum of all losses gave.
+/// The backward of a loss that compares answers weighs the rows of what the sum of all losses gave.
 void cross_entropy(const LayerCall& c, const LayerOp& op, bool is_backward) {
   if (has_own_head(c.recipe)) return exchange_scores(c, op, is_backward);
   const std::int64_t rows = c.recipe.tokens(), vocab = elements(c, op.writes[0]) / rows;

@@ -32,7 +32,7 @@ NativeJob::NativeJob(Job job) : Job(std::move(job)) {
   if (recipe().pass == Pass::Train) make_passes();
 }
 
-/// What a pass reads of the model that is trained must lie there as the pass expects it.
+/// A pass over the model that is trained expects its frozen weights where they lie.
 void NativeJob::make_passes() {
   for (SidePhase& phase : side_phases(*this)) {
     if (phase.is_before_training) continue;  // rows of the data say what it made
@@ -96,6 +96,10 @@ constexpr std::string_view kOthers =
 
 constexpr std::string_view kOthersWithImages =
     "a script of your own that loads the images: gpuplan run PLAN.json --engine accelerate -- train.py";
+
+constexpr std::string_view kOthersWithMethods =
+    "a trainer that has it (gpuplan export), or a script of your own: gpuplan run PLAN.json --engine accelerate -- "
+    "train.py";
 
 /// One thing that the executor may lack: whether this plan needs it, and its name.
 struct Lack {
@@ -173,8 +177,9 @@ std::vector<Lack> of_recipe(const Recipe& r) {
           {r.optimizer_in_backward, "--optimizer-in-backward", "optimizer step inside backward"},
           {r.fp8_matmul, "--fp8", "fp8 products"},
           {r.objective.method->loss == MethodLoss::None, "--method",
-           fmt::format("loss of {} ({})", r.objective.method->title, trained_methods())},
-          {reference_of(r) == Reference::Host, "--ref", "reference that waits on the host (copy, adapter)"},
+           fmt::format("loss of {} ({})", r.objective.method->title, trained_methods()), kOthersWithMethods},
+          {reference_of(r) == Reference::Host, "--ref", "reference that waits on the host (copy, adapter, precomputed)",
+           kOthersWithMethods},
           {r.offload.optimizer == OffloadTarget::Nvme || r.offload.params == OffloadTarget::Nvme, "--offload",
            "offload to NVMe (cpu)"},
           {r.offload.params != OffloadTarget::None && r.quant.kind != BaseQuant::None, "--offload params",

@@ -18,8 +18,8 @@ class RankMemory {
  public:
   /// The arena has `least` bytes at least, for programs that borrow it.
   RankMemory(const NativeJob& job, const RankProgram& program, Device& device, Bytes least);
-  /// Of a pass that runs while the lender's program does not: it works in the lender's arena and, where `shares_state`
-  /// says so, on its persistent buffers. The lender outlives this.
+  /// Memory of a pass that runs while the lender's program does not: the lender's arena and, where `shares_state`
+  /// says so, its persistent buffers. The lender outlives this.
   RankMemory(const NativeJob& job, const RankProgram& program, Device& device, const RankMemory& lender,
              bool shares_state);
   /// Bytes of the arena that a program needs.
@@ -35,7 +35,7 @@ class RankMemory {
 
   bool is_on_host(std::uint32_t buffer) const { return program_.buffers[buffer].space == MemorySpace::Host; }
 
-  // Of the device; of a pass, what it has beside the lender's.
+  // On the device; a pass has what is not the lender's.
   Bytes persistent_bytes() const { return sum_of(MemorySpace::Device); }
   Bytes arena_bytes() const { return arena_.size(); }
   /// Pinned, all the time.

@@ -29,7 +29,7 @@ namespace gpuplan {
 /// Asks for the answers that the recipe's method compares, which are padded. No change of one that compares none.
 void ask_for_answers(DataOptions& options, const Recipe& recipe);
 
-/// What data say of the answers of an example, or of several, beside their tokens. Empty: nothing.
+/// Figures that data give of the answers of an example, or of several, beside their tokens. Empty: none.
 struct GivenFigures {
   std::vector<float> old, reference;  // losses of the labels, of the policy that wrote them and of the reference
   std::vector<float> advantages;      // of each answer

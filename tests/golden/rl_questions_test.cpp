@@ -192,4 +192,9 @@ TEST_CASE("--generate refuses by name what says how to train") {
   }
 }
 
+TEST_CASE("the usual method plans as if none were named") {
+  const std::string line = "estimate --model llama-3-8b --lora --gpus 1xA100 --strategy single --json";
+  CHECK(run_line(line + " --method sft").out == run_line(line).out);
+}
+
 }  // namespace gpuplan

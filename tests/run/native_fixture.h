@@ -72,7 +72,7 @@ inline Recipe recipe_of(const NativeCase& c) {
   r.checkpointing = c.checkpointing;
   r.offload = c.offload;
   r.framework = "native";
-  r.objective.method = c.trained_for;
+  if (c.trained_for != "sft") r.objective.method = c.trained_for;
   return r;
 }
 
