@@ -76,7 +76,9 @@ std::vector<WantedFact> wanted_processes(const ReadFiles& given) {
   const std::pair<const char*, std::int64_t> counts[] = {
       {"num_processes", num_gpus}, {"processes_per_machine", num_gpus}, {"num_machines", 1}};
   for (const auto& [fact, count] : counts)
-    if (std::ranges::any_of(given.reading.parts, [&](const SettingsPart& part) { return part.keys_of.contains(fact); }))
+    if (const bool has_own_machines = !s.engine_colocated.value_or(true);  // which its settings count too
+        !(has_own_machines && std::string_view(fact) == "num_machines") &&
+        std::ranges::any_of(given.reading.parts, [&](const SettingsPart& part) { return part.keys_of.contains(fact); }))
       out.push_back({fact, count});
   return out;
 }

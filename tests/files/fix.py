@@ -119,7 +119,7 @@ class Fixer(files.Asker):
             require((pathlib.Path(place) / name).read_bytes() == written, 'patch gives another file')
         named = re.sub(r'^Change (one key|\d+ keys): ', '', lines[2]).split(', ')
         named = [re.split(r':? ', key)[0].rstrip(':') for key in named]
-        keys, parents = [key.split('.')[-1] for key in named], [key.split('.')[0] for key in named]
+        keys, parents = [key.split('.')[-1] for key in named], [part for key in named for part in key.split('.')[:-1] or [key]]
         is_new, below = False, None
         diff_lines = diff.splitlines()
         for at, line in enumerate(diff_lines):
