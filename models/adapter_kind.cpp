@@ -108,6 +108,8 @@ bool has_inner_rank(const AdaptedLinear& l) {
 
 }  // namespace
 
+bool AdapterKind::is_lora() const { return name == adapter_kinds().front().name; }
+
 std::span<const AdapterKind> adapter_kinds() { return read_once<read_kinds>(); }
 
 const AdapterKind& find_adapter_kind(std::string_view name) {

@@ -72,7 +72,8 @@ struct AdapterKind {
   /// Says whether it changes what each MLP returns, whatever linears are named.
   bool is_on_output() const { return path == AdapterPath::Bottleneck || path == AdapterPath::Intervention; }
   /// Says whether it is LoRA itself, which alone has variants (DoRA), adapters of stacked experts, and fused kernels.
-  bool is_lora() const { return path == AdapterPath::LowRank && !has_values; }
+  /// LoRA is the usual kind.
+  bool is_lora() const;
 };
 
 /// Every kind, the usual one first.
