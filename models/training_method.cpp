@@ -134,9 +134,9 @@ Reference reference_of(const Recipe& recipe) {
     return Reference::None;
   const TrainingMethod& method = *recipe.objective.method;
   const RolloutConvention* const convention = method.generates ? rollout_convention(recipe.framework->name) : nullptr;
-  const bool has_none =
-      convention ? std::ranges::find(convention->references, method.name) == convention->references.end()
-                 : method.generates && method.beta == 0;
+  const bool has_none = convention
+                            ? std::ranges::find(convention->references, method.name) == convention->references.end()
+                            : method.generates && method.beta == 0;
   if (has_none && !recipe.objective.reference) return Reference::None;
   return recipe.objective.reference.value_or(recipe.is_adapter() ? Reference::Adapter : Reference::Copy);
 }

@@ -135,7 +135,9 @@ void log_probs_backward(Tape& t, const Tape::Step& s) {
 LocalId scored(Tape& t, LocalId x, std::int64_t width) {
   const std::int64_t completion = t.c.recipe.objective.completion_len;
   const bool is_asked = t.c.recipe.objective.method->scores_completions || t.c.framework.preference.keeps_completions;
-  if (!is_asked || t.c.framework.loss.overwrites_logits || unpads_rows(t.c.recipe) || completion <= 0 || completion + 1 >= t.c.recipe.seq_len) return x;
+  if (!is_asked || t.c.framework.loss.overwrites_logits || unpads_rows(t.c.recipe) || completion <= 0 ||
+      completion + 1 >= t.c.recipe.seq_len)
+    return x;
   const std::int64_t elements = ceil_div(t.c.recipe.rows() * (completion + 1), t.c.model.split.context_ways) * width;
   return copied(t, x, "hidden states of the completions", elements, elements);
 }
