@@ -1,4 +1,5 @@
 // The table of strategies: what fits, how full the fullest GPU is, how fast, how much it sends, what it costs.
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -45,9 +46,10 @@ std::string memory_title(const EstimateResult& result, int room) {
   return width_of(longer) <= room ? longer : title;
 }
 
-/// Gives what the process holds, as if the GPU had room for all of it.
+/// Gives what the process holds, as if the GPU had room for all of it; of one that runs for sure, what there is at
+/// most: its allocator gives back what it does not use before it asks for more.
 std::string memory_cell(const StrategyEstimate& e, int bar_width) {
-  const Bytes amount = e.tiers.process;
+  const Bytes amount = e.fit == Fit::Yes ? std::min(e.tiers.process, e.tiers.usable) : e.tiers.process;
   return fmt::format("{} {:>5.{}f}", bar(amount / e.tiers.usable, bar_width), in_gib(amount),
                      in_gib(amount) < 999.5 ? 1 : 0);
 }
