@@ -209,6 +209,7 @@ struct KnownExtra {
   std::string_view prefix, suffix, meaning;
 };
 constexpr std::string_view kTiedHead = "a copy of the tied head";
+constexpr std::string_view kScoreHead = "a head of scores in the place of the vocabulary's";
 constexpr std::array kKnownExtras{
     KnownExtra{"", "rotary_emb.inv_freq", "rotary buffers"},
     KnownExtra{"", "rotary_pos_emb.inv_freq", "rotary buffers"},
@@ -267,6 +268,7 @@ bool predicts_further_tokens(std::string_view name, const ModelSpec& model) {
 std::string_view extra_meaning(std::string_view name, const ModelSpec& model) {
   if (predicts_further_tokens(name, model)) return "layers that predict further tokens";
   if (model.tie_word_embeddings && name.ends_with("lm_head.weight")) return kTiedHead;
+  if (name == "score.weight") return kScoreHead;  // transformers' GenericForSequenceClassification
   for (const KnownExtra& extra : kKnownExtras)
     if (name.starts_with(extra.prefix) && name.ends_with(extra.suffix)) return extra.meaning;
   return {};
@@ -346,6 +348,7 @@ Comparison compare(const Checkpoint& checkpoint, const ModelSpec& model, const M
     result.extras.erase(kTiedHead);
     ++result.num_matched;
   }
+  if (result.extras.contains(kScoreHead)) expected.erase("lm_head.weight");
   for (const auto& [name, shape] : expected)
     result.differ(fmt::format("{} {} is not in the checkpoint", name, text_of(shape)), product(shape));
   return result;

@@ -95,6 +95,7 @@ auto JsonRows::parsed(std::int64_t row, Parse parse) const {
     }
   };
   const json example = in_line([&] { return parse_json(text, ""); });
+  if (reads_text(example)) open_tokenizer_once();  // what is wrong with its files is not about this line
   auto result = in_line([&] { return parse(example); });
   forget(text);
   return result;
@@ -106,6 +107,15 @@ TokenRow JsonRows::read(std::int64_t row) const {
 
 std::vector<TokenRow> JsonRows::read_answers(std::int64_t row) const {
   return parsed(row, [this](const json& example) { return parse_answers(example); });
+}
+
+bool JsonRows::reads_text(const json& example) const {
+  if (!example.is_object()) return false;
+  if (options_.answers.empty()) return !example.contains("input_ids") && example.contains("text");
+  return std::ranges::any_of(options_.answers, [&](const std::string& key) {
+    const auto answer = example.find(key);
+    return answer != example.end() && answer->is_string();
+  });
 }
 
 void JsonRows::open_tokenizer_once() const {
@@ -227,7 +237,6 @@ std::vector<std::int32_t> JsonRows::encode(const json& text, const char* key) co
 }
 
 std::vector<std::int32_t> JsonRows::encode(const std::string& text) const {
-  open_tokenizer_once();
   auto ids = tokenizer_->encode(text);
   const auto outside = std::ranges::find_if(ids, [&](std::int32_t id) { return id >= options_.vocab_size; });
   if (outside != ids.end())

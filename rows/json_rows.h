@@ -50,6 +50,7 @@ class JsonRows {
   std::vector<TokenRow> parse_answers(const nlohmann::json& example) const;
   TokenRow answer(const nlohmann::json* prompt, const nlohmann::json& text, const char* key) const;
   std::vector<float> log_probs(const nlohmann::json& example, const std::string& key, const TokenRow& answer) const;
+  bool reads_text(const nlohmann::json& example) const;
   void open_tokenizer_once() const;
   std::vector<std::int32_t> encode(const nlohmann::json& text, const char* key) const;
   std::vector<std::int32_t> encode(const std::string& text) const;
