@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <map>
 #include <random>
+#include <span>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -236,46 +238,81 @@ TEST_CASE("random plans: folded layers are the layers written out (GPUPLAN_FOLDE
   }
 }
 
+namespace {
+
+/// Choices that a seed makes.
+struct Choices {
+  std::mt19937_64 random;
+  std::size_t below(std::size_t n) { return std::size_t(random() % n); }
+  auto pick(const auto& values) { return values[below(std::size(values))]; }
+};
+
+const ModelSpec& spec_of(const std::string& model) {
+  static std::map<std::string, ModelSpec> loaded;
+  if (!loaded.count(model)) loaded[model] = load_model(model).spec;
+  return loaded[model];
+}
+
+/// A plan of a divided model, as one of these trainers makes it.
+Plan divided_plan(Choices& choices, const char* model, std::span<const char* const> trainers) {
+  Plan plan;
+  plan.spec = spec_of(model);
+  plan.framework = find_framework(choices.pick(trainers));
+  plan.recipe.framework = plan.framework.name;
+  if (choices.below(2) == 0)
+    plan.framework.distributed.ddp_bucket_bytes = choices.pick(std::array{1'000'000, 400'000'000});
+  plan.recipe.method = choices.pick(std::array{Method::Full, Method::Lora});
+  plan.recipe.precision = Precision::Bf16Mixed;
+  plan.recipe.seq_len = choices.pick(std::array{64, 512, 2048});
+  plan.recipe.checkpointing =
+      choices.pick(std::array{Checkpointing::None, Checkpointing::Full, Checkpointing::Selective});
+  return plan;
+}
+
+/// Instructions of a program, folded and written out.
+struct Lengths {
+  std::size_t folded{}, written{};
+};
+
+/// The plan under each strategy that applies and that `counts`.
+std::vector<Lengths> check_strategies(Plan& plan, bool (*counts)(const Job&)) {
+  std::vector<Lengths> out;
+  const Profile profile = default_profile("a100-sxm-80gb");
+  for (const std::string_view name : strategy_names()) {
+    INFO(plan.spec.name << " on " << plan.cluster.name << ", " << std::string(name));
+    if (strategy_mistake(name, plan.cluster, plan.options)) continue;
+    plan.strategy = make_strategy(name, plan.cluster, plan.options);
+    if (!why_not_applicable(plan.strategy, plan.cluster, plan.recipe, plan.spec).empty()) continue;
+    const Job job = plan.job();
+    if (!counts(job)) continue;
+    const CostModel device = make_cost_model(plan.cluster.gpus.front(), profile, {});
+    Lengths& lengths = out.emplace_back();
+    lengths.folded = check_folded(job, device, make_comm_model(plan.cluster, profile, plan.strategy.mesh));
+    const StepProgram flat = build(job, {&device, 1}, Layers::WrittenOut);
+    for (std::size_t k = 0; k < flat.num_programs; ++k) lengths.written += flat.programs[k].instructions.size();
+    CHECK(lengths.folded <= lengths.written);
+  }
+  return out;
+}
+
+}  // namespace
+
 TEST_CASE("random pipelines: layers of a stage are folded in each visit, and are the layers written out") {
-  const char* models[] = {"llama-3-70b", "llama-3-8b", "qwen2.5-32b", "llama-3.1-405b", "gpt2-xl"};
-  std::map<std::string, ModelSpec> loaded;
   int compared = 0, num_short = 0;
   for (unsigned seed = 1; compared < num_rounds(20, 100, 500); ++seed) {
-    std::mt19937_64 random(seed);
-    const auto below = [&](std::size_t n) { return std::size_t(random() % n); };
-    const auto pick = [&](const auto& values) { return values[below(std::size(values))]; };
-    Plan plan;
-    const char* model = pick(models);
-    if (!loaded.count(model)) loaded[model] = load_model(model).spec;
-    plan.spec = loaded[model];
-    plan.framework = find_framework(pick(std::array{"megatron", "nemo", "native"}));
-    plan.recipe.framework = plan.framework.name;
-    if (below(2) == 0) plan.framework.distributed.ddp_bucket_bytes = pick(std::array{1'000'000, 400'000'000});
-    plan.cluster = parse_gpus(pick(std::array{"4xH100", "8xH100", "16xH100"}));
-    Recipe& r = plan.recipe;
-    r.method = pick(std::array{Method::Full, Method::Lora});
-    r.precision = Precision::Bf16Mixed;
-    r.seq_len = pick(std::array{64, 2048});
-    r.grad_accum = pick(std::array{1, 2, 4, 8, 17});
-    r.checkpointing = pick(std::array{Checkpointing::None, Checkpointing::Full, Checkpointing::Selective});
-    plan.options.pp = pick(std::array{2, 4});
-    plan.options.schedule = pick(std::array{Schedule::GPipe, Schedule::OneFOneB});
-    if (below(3) == 0) plan.options.tp = 2;
-    const Profile profile = default_profile("a100-sxm-80gb");
-    for (const std::string_view name : strategy_names()) {
-      INFO("seed " << seed << ": " << std::string(model) << " on " << plan.cluster.name << ", " << std::string(name));
-      if (strategy_mistake(name, plan.cluster, plan.options)) continue;
-      plan.strategy = make_strategy(name, plan.cluster, plan.options);
-      if (!why_not_applicable(plan.strategy, plan.cluster, r, plan.spec).empty()) continue;
-      const Job job = plan.job();
-      const CostModel device = make_cost_model(plan.cluster.gpus.front(), profile, {});
-      const CommModel comm = make_comm_model(plan.cluster, profile, plan.strategy.mesh);
-      const std::size_t folded = check_folded(job, device, comm);
-      const StepProgram flat = build(job, {&device, 1}, Layers::WrittenOut);
-      std::size_t written = 0;
-      for (std::size_t k = 0; k < flat.num_programs; ++k) written += flat.programs[k].instructions.size();
-      INFO(folded << " instructions of " << written);
-      num_short += folded < written;
+    REQUIRE(seed < 10'000);
+    INFO("seed " << seed);
+    Choices choices{std::mt19937_64(seed)};
+    const char* model =
+        choices.pick(std::array{"llama-3-70b", "llama-3-8b", "qwen2.5-32b", "llama-3.1-405b", "gpt2-xl"});
+    Plan plan = divided_plan(choices, model, std::array{"megatron", "nemo", "native"});
+    plan.cluster = parse_gpus(choices.pick(std::array{"4xH100", "8xH100", "16xH100"}));
+    plan.recipe.grad_accum = choices.pick(std::array{1, 2, 4, 8, 17});
+    plan.options.pp = choices.pick(std::array{2, 4});
+    plan.options.schedule = choices.pick(std::array{Schedule::GPipe, Schedule::OneFOneB});
+    if (choices.below(3) == 0) plan.options.tp = 2;
+    for (const Lengths& l : check_strategies(plan, [](const Job&) { return true; })) {
+      num_short += l.folded < l.written;
       ++compared;
     }
   }
@@ -283,48 +320,25 @@ TEST_CASE("random pipelines: layers of a stage are folded in each visit, and are
 }
 
 TEST_CASE("random plans: layers whose experts ranks share are folded as well, and are the layers written out") {
-  const char* models[] = {"qwen3-30b-a3b", "mixtral-8x7b", "gpt-oss-20b", "olmoe-1b-7b", "glm-4.5-air"};
-  std::map<std::string, ModelSpec> loaded;
   int compared = 0, num_short = 0;
   for (unsigned seed = 1; compared < num_rounds(60, 200, 1000); ++seed) {
-    std::mt19937_64 random(seed);
-    const auto below = [&](std::size_t n) { return std::size_t(random() % n); };
-    const auto pick = [&](const auto& values) { return values[below(std::size(values))]; };
-    Plan plan;
-    const char* model = pick(models);
-    if (!loaded.count(model)) loaded[model] = load_model(model).spec;
-    plan.spec = loaded[model];
-    plan.framework = find_framework(pick(std::array{"megatron", "nemo", "torchtitan"}));
-    plan.recipe.framework = plan.framework.name;
-    if (below(2) == 0) plan.framework.distributed.ddp_bucket_bytes = pick(std::array{1'000'000, 400'000'000});
-    plan.cluster = parse_gpus(pick(std::array{"8xH100", "16xH100", "64xH100"}));
-    Recipe& r = plan.recipe;
-    r.method = pick(std::array{Method::Full, Method::Lora});
-    r.precision = Precision::Bf16Mixed;
-    r.micro_batch = pick(std::array{1, 2, 8});
-    r.seq_len = pick(std::array{64, 512, 2048});
-    r.grad_accum = pick(std::array{1, 2, 3, 40});
-    r.checkpointing = pick(std::array{Checkpointing::None, Checkpointing::Full, Checkpointing::Selective});
-    plan.options.ep = pick(std::array{2, 4, 8});
-    if (below(3) == 0) plan.options.tp = 2, plan.options.splits_sequence = true;
-    if (below(4) == 0) plan.options.pp = 2;
-    Profile profile = default_profile("a100-sxm-80gb");
-    for (const std::string_view name : strategy_names()) {
-      INFO("seed " << seed << ": " << std::string(model) << " on " << plan.cluster.name << ", " << std::string(name));
-      if (strategy_mistake(name, plan.cluster, plan.options)) continue;
-      plan.strategy = make_strategy(name, plan.cluster, plan.options);
-      if (!why_not_applicable(plan.strategy, plan.cluster, r, plan.spec).empty()) continue;
-      const Job job = plan.job();
-      if (!job.rules.has_experts_apart() || job.engine().is_deepspeed()) continue;
-      const CostModel device = make_cost_model(plan.cluster.gpus.front(), profile, {});
-      const CommModel comm = make_comm_model(plan.cluster, profile, plan.strategy.mesh);
-      const std::size_t folded = check_folded(job, device, comm);
-      std::size_t written = 0;
-      const StepProgram flat = build(job, {&device, 1}, Layers::WrittenOut);
-      for (std::size_t k = 0; k < flat.num_programs; ++k) written += flat.programs[k].instructions.size();
-      INFO(folded << " instructions of " << written);
-      CHECK(folded <= written);
-      num_short += plan.options.pp > 1 || folded * 3 < written * 2;  // stages are too short to be folded
+    REQUIRE(seed < 10'000);
+    INFO("seed " << seed);
+    Choices choices{std::mt19937_64(seed)};
+    const char* model =
+        choices.pick(std::array{"qwen3-30b-a3b", "mixtral-8x7b", "gpt-oss-20b", "olmoe-1b-7b", "glm-4.5-air"});
+    Plan plan = divided_plan(choices, model, std::array{"megatron", "nemo", "torchtitan"});
+    plan.cluster = parse_gpus(choices.pick(std::array{"8xH100", "16xH100", "64xH100"}));
+    plan.recipe.micro_batch = choices.pick(std::array{1, 2, 8});
+    plan.recipe.grad_accum = choices.pick(std::array{1, 2, 3, 40});
+    plan.options.ep = choices.pick(std::array{2, 4, 8});
+    if (choices.below(3) == 0) plan.options.tp = 2, plan.options.splits_sequence = true;
+    if (choices.below(4) == 0) plan.options.pp = 2;
+    const auto has_experts_apart = [](const Job& job) {
+      return job.rules.has_experts_apart() && !job.engine().is_deepspeed();
+    };
+    for (const Lengths& l : check_strategies(plan, has_experts_apart)) {
+      num_short += plan.options.pp > 1 || l.folded * 3 < l.written * 2;  // stages are too short to be folded
       ++compared;
     }
   }
