@@ -67,19 +67,19 @@ std::optional<ConfigFile> GivenFiles::take_next() {
 
 Launch GivenFiles::read_script(const ConfigFile& script) {
   const bool has_commands = is_python_script(script) && is_notebook_of_commands(script);
-  if (is_python_script(script) && !has_commands) return read_python_launch(script);
+  const FindNamed find = [&](const std::string& named, const std::string& by) { return take_or_find(named, by); };
+  if (is_python_script(script) && !has_commands) return read_python_launch(script, find);
   Launch launch =
       read_launch(has_commands ? ConfigFile{script.name, commands_of_notebook(script.text, script.name)} : script);
   written_ = launch.written;
   if (launch.script.empty()) return launch;
   const LaunchPart& started = launch.parts.front();
-  const bool may_help = launch.needs_source || started.config.empty();
-  const auto source = may_help ? take_or_find(launch.script, script.name) : std::nullopt;
-  if (!launch.needs_source && (!source || !reads_own_options(*source))) return launch;
+  const auto source = take_or_find(launch.script, script.name);
+  if (!launch.needs_source && (!source || !reads_own_options(*source, !started.config.empty()))) return launch;
   if (!source)
     throw InputError(script.name, fmt::format("starts {} without flags that tell batch and length", launch.script),
                      fmt::format("give it too: --from {}", last_of_path(launch.script)));
-  Launch inner = read_python_launch(*source, started.flags);
+  Launch inner = read_python_launch(*source, find, started);
   inner.parts.front().file = source->name;
   launch.notes.push_back(fmt::format("{}: its own options have the values of the command", source->name));
   launch.parts.front() = std::move(inner.parts.front());

@@ -36,6 +36,7 @@ CommandRow command_row(const json& from) {
   row.switches = texts_of(from, "switches");
   row.takes_pairs = from.value("pairs", false);
   row.says = from.value("says", std::vector<std::pair<std::string, std::string>>{});
+  row.switched = from.value("switched", std::vector<std::vector<std::string>>{});
   for (const json& means : from.value("means", json::array()))
     row.means.push_back({means.at(0), means.at(1), means.at(2).is_string() ? means.at(2) : json(means.at(2).dump())});
   return row;

@@ -15,8 +15,9 @@ struct CommandRow {
   std::vector<std::string> scripts, modules;    // what stands behind python or a launcher, with "*" for any text
   std::string table, section, engine, launcher, starts;
   std::vector<std::string> config, engine_config, module, switches;
-  std::vector<std::string> config_folder, own_configs;    // flag of the folder of `config`; names that are no file
-  std::vector<std::vector<std::string>> means;            // flag, key, value
+  std::vector<std::string> config_folder, own_configs;  // flag of the folder of `config`; names that are no file
+  std::vector<std::vector<std::string>> means;          // flag, key, value
+  std::vector<std::vector<std::string>> switched;       // flag without which, and without a file, a section is not read
   std::vector<std::pair<std::string, std::string>> says;  // keys of the table, and the values that it stands for
   bool takes_pairs = false;
 

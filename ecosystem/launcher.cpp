@@ -112,8 +112,23 @@ std::string key_in(const KeyTable& table, const std::string& flag) {
   return flag;
 }
 
+/// Takes out the flags of an engine that no flag and no file switches on.
+void drop_unswitched(const CommandRow& row, const std::vector<LaunchFlag>& flags, LaunchPart& part,
+                     std::vector<std::string>& notes) {
+  if (!part.config.empty()) return;
+  for (const auto& words : row.switched) {
+    if (find_flag(flags, words[0])) continue;
+    const auto is_of = [&](const LaunchFlag& flag) { return flag.name.starts_with(words[1] + "."); };
+    for (const LaunchFlag& flag : part.flags)
+      if (is_of(flag))
+        notes.push_back(fmt::format("{} is not counted: {} reads it with --{} alone",
+                                    flag.name.substr(words[1].size() + 1), row.name, words[0]));
+    std::erase_if(part.flags, is_of);
+  }
+}
+
 /// The flags of a launcher with a key table of its own.
-LaunchPart table_part(const CommandRow& row, const std::vector<LaunchFlag>& flags) {
+LaunchPart table_part(const CommandRow& row, const std::vector<LaunchFlag>& flags, std::vector<std::string>& notes) {
   LaunchPart part{.table = row.table, .config = {}, .flags = {}};
   const KeyTable& table = *find_key_table(row.table);
   for (const LaunchFlag& flag : flags) {
@@ -131,6 +146,7 @@ LaunchPart table_part(const CommandRow& row, const std::vector<LaunchFlag>& flag
       if (table.find(known.name)) part.flags.push_back(std::move(known));
     }
   }
+  drop_unswitched(row, flags, part, notes);
   return part;
 }
 
@@ -355,7 +371,7 @@ Launch read_launch(const ConfigFile& script) {
   const bool is_training = start.program || looks_like_training(start);
   launch.parts.push_back(TrainerPart(start, script).read());
   if (start.launcher && start.launcher->table != "launch")
-    launch.parts.push_back(table_part(*start.launcher, start.launcher_flags));
+    launch.parts.push_back(table_part(*start.launcher, start.launcher_flags, launch.notes));
   if (LaunchPart surroundings = ProcessCount(start, slurm).part(); !surroundings.flags.empty())
     launch.parts.push_back(std::move(surroundings));
   launch.notes.insert(launch.notes.begin(), fmt::format("{}:{}: starts {}", script.name, start.line, start.what()));

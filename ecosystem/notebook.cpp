@@ -36,7 +36,9 @@ std::vector<std::string> cells_of_notebook(const std::string& text, const std::s
 
 bool is_command(const std::string& line) {
   const std::size_t first = line.find_first_not_of(" \t");
-  return first != std::string::npos && (line[first] == '!' || line[first] == '%');
+  if (first == std::string::npos || (line[first] != '!' && line[first] != '%')) return false;
+  const char next = first + 1 < line.size() ? line[first + 1] : ' ';  // "%}" closes a tag of a chat template in a text
+  return line[first] == '!' || next == '%' || is_name_begin(next);
 }
 
 /// A line behind "!": names in braces are variables.

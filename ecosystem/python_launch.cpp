@@ -53,7 +53,8 @@ struct CallRows {
   std::vector<DictRow> dicts;
   std::vector<CallRow> calls;
   std::vector<RefusedCalls> refused;
-  std::vector<std::string> assumed, settings, names;
+  std::vector<std::string> assumed, loads, usual, settings, names;
+  std::map<std::string, bool> answers;
 };
 
 Pairs pairs_of(const json& row, const char* key) {
@@ -95,6 +96,9 @@ CallRows read_call_rows() {
     for (const json& row : tree->root.at("refused"))
       rows.refused.push_back({row.at("calls").get<std::vector<std::string>>(), row.at("name"), row.at("why")});
     rows.settings = tree->root.at("settings").get<std::vector<std::string>>();
+    rows.answers = tree->root.at("answers").get<std::map<std::string, bool>>();
+    rows.loads = tree->root.at("loads").get<std::vector<std::string>>();
+    rows.usual = tree->root.at("usual").get<std::vector<std::string>>();
     rows.assumed = tree->root.at("assumed").get<std::vector<std::string>>();
   } catch (const json::exception& error) { throw InputError(where, error.what()); }
   for (const auto& [call, table] : rows.trainers) rows.names.push_back(call);
@@ -146,9 +150,10 @@ PythonValue value_of_flag(const LaunchFlag& flag) {
   return value;
 }
 
-std::map<std::string, PythonValue> options_of(const std::vector<LaunchFlag>& flags) {
+std::map<std::string, PythonValue> options_of(const LaunchPart& started) {
   std::map<std::string, PythonValue> options;
-  for (const LaunchFlag& flag : flags) options[flag.name] = value_of_flag(flag);
+  if (!started.config.empty()) options["config"] = python_literal(started.config, true);
+  for (const LaunchFlag& flag : started.flags) options[flag.name] = value_of_flag(flag);
   return options;
 }
 
@@ -220,6 +225,7 @@ class CallReader {
     const bool may_be_unset =
         std::ranges::find(row.unset, name) != row.unset.end() || (row.passes_all && says_nothing_unset(key));
     if ((row.is_first && has(key)) || (may_be_unset && (value.is_unset || value.text == "null"))) return;
+    if (value.is_usual) return;
     if (value.asks_card && (key == "bf16" || key == "fp16")) return set("precision_by_card", true, {}, line);
     std::vector<std::string> unknown;
     if (!value.argument.empty())
@@ -324,13 +330,9 @@ struct Settings {
 /// The first dict of a trainer's settings: dict(...) that json.dump writes, or that is handed to run_exp.
 std::optional<Settings> settings_of(const std::string& code, const std::string& name) {
   for (const DictRow& row : call_rows().dicts) {
-    for (const PythonCall& call : read_python_calls(code, name, row.calls, {})) {
-      PythonValue dict;
-      dict.kind = PythonValue::Kind::Dict;
-      if (!call.positional.empty() && call.positional.front().kind == PythonValue::Kind::Dict)
-        dict.keys = call.positional.front().keys;
-      else
-        dict.keys.insert(dict.keys.end(), call.keywords.begin(), call.keywords.end());
+    for (const PythonCall& call : read_python_calls(code, name, row.calls)) {
+      const bool is_first = !call.positional.empty() && call.positional.front().kind == PythonValue::Kind::Dict;
+      PythonValue dict = is_first ? call.positional.front() : dict_of(call);
       const bool is_own = std::all_of(row.has.begin(), row.has.end(), [&](const std::string& key) {
         return std::any_of(dict.keys.begin(), dict.keys.end(), [&](const auto& own) { return own.first == key; });
       });
@@ -355,26 +357,60 @@ bool is_notebook_of_commands(const ConfigFile& file) {
   if (!is_notebook_name(file.name)) return false;
   require_size(file.text.size(), file.name, kNotebookLimit);
   const std::string code = code_of_notebook(file.text, file.name);
-  const auto calls = read_python_calls(code, file.name, call_rows().names, {});
+  const auto calls = read_python_calls(code, file.name, call_rows().names);
   return calls.empty() && !settings_of(code, file.name) && !trim(commands_of_notebook(file.text, file.name)).empty();
 }
 
-bool reads_own_options(const ConfigFile& script) {
-  if (!is_python_script(script) || script.text.find("add_argument") == std::string::npos) return false;
+bool reads_own_options(const ConfigFile& script, bool has_config) {
+  const bool loads = std::ranges::any_of(call_rows().loads, [&](const std::string& call) {
+    return call.find('.') != std::string::npos && script.text.find(call + "(") != std::string::npos;
+  });
+  const bool has_options = !has_config && script.text.find("add_argument") != std::string::npos;
+  if (!is_python_script(script) || !(has_options || (has_config && loads))) return false;
   try {
-    const auto calls = read_python_calls(script.text, script.name, call_rows().settings, {});
+    const auto calls = read_python_calls(script.text, script.name, call_rows().settings);
     return std::ranges::any_of(calls, [](const PythonCall& call) { return !call.keywords.empty(); });
   } catch (const InputError&) { return false; }
 }
 
-Launch read_python_launch(const ConfigFile& script, const std::vector<LaunchFlag>& flags) {
+namespace {
+
+/// The settings of a file that a script loads.
+PythonValue values_of_file(const std::string& path, const std::string& script, const FindNamed& find,
+                           std::vector<std::string>& notes) {
+  PythonValue missing = unknown_python_value("");
+  missing.text = fmt::format("{} (give it too: --from {})", path, path.substr(path.rfind('/') + 1));
+  missing.is_missing = true;
+  const auto file = find ? find(path, script) : std::nullopt;
+  if (!file) return missing;
+  if (file->text.size() > kTrainerLimit.bytes) return unknown_python_value(path);
+  try {
+    const auto tree = parse_yaml11(file->text, file->name);
+    if (!tree || !tree->root.is_object()) return unknown_python_value(path);
+    const std::string note = fmt::format("{}: reads its settings from {}", script, file->name);
+    if (std::ranges::count(notes, note) == 0) notes.push_back(note);
+    return python_value_of(tree->root);
+  } catch (const InputError&) { return unknown_python_value(path); }
+}
+
+}  // namespace
+
+Launch read_python_launch(const ConfigFile& script, const FindNamed& find, const LaunchPart& started) {
   const bool is_notebook = is_notebook_name(script.name);
   require_size(script.text.size(), script.name, is_notebook ? kNotebookLimit : kScriptLimit);
   const std::string code = is_notebook ? code_of_notebook(script.text, script.name) : script.text;
   if (is_notebook) require_size(code.size(), script.name, kScriptLimit);
-  auto calls = read_python_calls(code, script.name, call_rows().names, call_rows().assumed, options_of(flags));
-  refuse_others(calls, script);
   Launch launch;
+  const CallRows& rows = call_rows();
+  PythonSurroundings around{rows.assumed, rows.answers, rows.loads, rows.usual, options_of(started), {}, {}};
+  if (!started.config.empty()) around.arguments.push_back(python_literal(started.config, true));
+  std::map<std::string, PythonValue> files;  // a source is read twice where its functions have parameters
+  around.read_file = [&](const std::string& path) {
+    if (!files.contains(path)) files[path] = values_of_file(path, script.name, find, launch.notes);
+    return files[path];
+  };
+  auto calls = read_python_calls(code, script.name, rows.names, around);
+  refuse_others(calls, script);
   const bool has_trainer = std::any_of(calls.begin(), calls.end(), [](const PythonCall& call) {
     const auto& trainers = call_rows().trainers;
     return std::any_of(trainers.begin(), trainers.end(), [&](const auto& row) { return row.first == call.name; });

@@ -2,6 +2,10 @@
 // set up the trainer, as though they stood in a file. Which calls: data/ecosystem/python_calls.yaml.
 #pragma once
 
+#include <functional>
+#include <optional>
+#include <string>
+
 #include "ecosystem/launcher.h"
 
 namespace gpuplan {
@@ -12,11 +16,15 @@ bool is_python_script(const ConfigFile& file);
 /// Says whether a notebook's Python sets up no training, so that its commands may start one.
 bool is_notebook_of_commands(const ConfigFile& file);
 
-/// Throws InputError where it sets up no trainer that is read, or one of another kind.
-/// `flags` are those of the command that starts it.
-Launch read_python_launch(const ConfigFile& script, const std::vector<LaunchFlag>& flags = {});
+/// The text of a file that a script names; nothing where it is not found.
+using FindNamed = std::function<std::optional<ConfigFile>(const std::string& named, const std::string& by)>;
 
-/// Says whether the script reads its own options and sets a training up with them.
-bool reads_own_options(const ConfigFile& script);
+/// Throws InputError where it sets up no trainer that is read, or one of another kind.
+/// `started` are flags and file of the command that starts it.
+Launch read_python_launch(const ConfigFile& script, const FindNamed& find = {}, const LaunchPart& started = {});
+
+/// Says whether the script sets a training up with options that it reads itself, or, where the command hands it a file
+/// of settings, with values of that file.
+bool reads_own_options(const ConfigFile& script, bool has_config = false);
 
 }  // namespace gpuplan

@@ -2,43 +2,33 @@
 // literals. Nothing is executed; what only a run would show is named.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
+
+#include "ecosystem/python_value.h"
 
 namespace gpuplan {
 
-/// An argument. Of `torch.bfloat16` the text is "bfloat16"; true, false and null are as in JSON.
-struct PythonValue {
-  enum class Kind { Literal, Name, List, Dict, Unknown };
-  Kind kind = Kind::Unknown;
-  std::string text;                                       // of a literal; of an unknown one its beginning
-  std::vector<PythonValue> items;                         // of a list
-  std::vector<std::pair<std::string, PythonValue>> keys;  // of a dict with texts as keys
-  bool is_text = false;                                   // a literal in quotes
-  bool asks_card = false;                                 // true or false as the card answers
-  std::string argument;                                   // "argument rank": of the script, whose default it is
-  bool is_unset = false;                                  // an argument of the script whose default is None
-};
-
-struct PythonCall {
-  std::string name;  // "FastLanguageModel.from_pretrained"; empty of a branch that is not taken, `open` says the name
-  int line = 1;
-  std::vector<PythonValue> positional;
-  std::vector<std::pair<std::string, PythonValue>> keywords;
-  std::vector<std::string> open;  // "**kwargs" that are not known
+/// What a script meets when it runs.
+struct PythonSurroundings {
+  std::vector<std::string> assumed;            // functions that ask the card, whose answer is taken as true
+  std::map<std::string, bool> answers;         // functions whose answer is known: torch.cuda.is_available
+  std::vector<std::string> loads;              // functions that read a file of settings: yaml.safe_load
+  std::vector<std::string> usual;              // mappings whose values are a library's own defaults
+  std::map<std::string, PythonValue> options;  // of the command line
+  std::vector<PythonValue> arguments;          // of the command line, without a name
+  /// The values of a file of settings; an unknown value says in its text why there are none.
+  std::function<PythonValue(const std::string& path)> read_file;
 };
 
 /// The calls whose name ends in one of `names`, in the order of the text. Arguments of the script's own command line
 /// (add_argument of argparse, fields of a dataclass, parameters of a function) have their defaults, and so have
-/// variables of the environment; a parameter without one has what the calls in the text give it. `assumed` are
-/// functions that ask the card, whose answer is taken as true. `given` are options of the command line. Throws
-/// InputError with "name:line" for a quote or bracket that is not closed.
+/// variables of the environment; a parameter without one has what the calls in the text give it. Throws InputError
+/// with "name:line" for a quote or bracket that is not closed.
 std::vector<PythonCall> read_python_calls(const std::string& text, const std::string& name,
-                                          const std::vector<std::string>& names,
-                                          const std::vector<std::string>& assumed,
-                                          const std::map<std::string, PythonValue>& given = {});
+                                          const std::vector<std::string>& names, const PythonSurroundings& around = {});
 
 }  // namespace gpuplan

@@ -151,8 +151,50 @@ class Tokenizer {
 
 }  // namespace
 
-std::vector<PythonToken> read_python_tokens(const std::string& text, const std::string& name) {
-  return Tokenizer(text, name).read();
+PythonTokens::PythonTokens(const std::string& text, const std::string& name) : tokens_(Tokenizer(text, name).read()) {}
+
+bool PythonTokens::is_mark(std::size_t i, std::string_view text) const {
+  return i < tokens_.size() && tokens_[i].kind == Token::Kind::Mark && tokens_[i].text == text;
+}
+
+bool PythonTokens::is_open(std::size_t i, char bracket) const {
+  return i < tokens_.size() && tokens_[i].kind == Token::Kind::Open && tokens_[i].text[0] == bracket;
+}
+
+bool PythonTokens::is_name(std::size_t i, std::string_view text) const {
+  return i < tokens_.size() && tokens_[i].kind == Token::Kind::Name && tokens_[i].text == text;
+}
+
+std::string PythonTokens::dotted(std::size_t& i) const {
+  std::string name = tokens_[i++].text;
+  while (is_mark(i, ".") && i + 1 < tokens_.size() && tokens_[i + 1].kind == Token::Kind::Name) {
+    name += "." + tokens_[i + 1].text;
+    i += 2;
+  }
+  return name;
+}
+
+void PythonTokens::skip_to_comma(std::size_t& i, std::size_t end) const {
+  while (i < end && !is_mark(i, ",")) i = tokens_[i].kind == Token::Kind::Open ? tokens_[i].partner + 1 : i + 1;
+  if (i < end) ++i;
+}
+
+std::set<std::string> PythonTokens::functions_that_call(const std::vector<std::string>& names) const {
+  std::set<std::string> functions;
+  for (std::size_t i = 0; i + 2 < tokens_.size(); ++i) {
+    if (!is_name(i, "def")) continue;
+    bool calls = false, returns = false, begins = false;
+    for (std::size_t at = i + 2; at < tokens_.size(); ++at) {
+      if (begins && tokens_[at].kind != Token::Kind::NewLine && tokens_[at].column <= tokens_[i].column) break;
+      begins = tokens_[at].kind == Token::Kind::NewLine;
+      if (tokens_[at].kind != Token::Kind::Name || is_mark(at - 1, ".")) continue;
+      returns = returns || is_name(at, "return");
+      std::size_t behind = at;
+      calls = calls || std::ranges::count(names, dotted(behind)) > 0;
+    }
+    if (calls && returns) functions.insert(tokens_[i + 1].text);
+  }
+  return functions;
 }
 
 }  // namespace gpuplan
