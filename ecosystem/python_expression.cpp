@@ -259,6 +259,7 @@ PythonValue PythonReader::called(const std::string& name, std::size_t& i, int de
   const bool is_item = last == "get" && owner && owner->kind == PythonValue::Kind::Dict;
   if (owner && owner->is_missing && last == "get") return *owner;
   if (owner && owner->is_text && (last == "read" || last == "read_text")) return *owner;
+  if (owner && owner->is_text && last == "lower") return python_literal(to_lower(owner->text), true);
   const bool is_load = std::ranges::count(around_.loads, name) > 0 || loading_.contains(name);
   const bool is_same = name == "open" || last == "Path" || name == "list" || name == "tuple" || name == "sorted";
   const bool is_attribute = name == "getattr";

@@ -107,7 +107,7 @@ Trainer(model=model, args=args).train()
 TEST_CASE("of if, elif and else the branch that an option takes is read") {
   const auto batch_of = [](const std::string& mode) {
     const std::string text = "mode = '" + mode + R"('
-if mode == "a":
+if mode.lower() == "a":
     args = TrainingArguments(per_device_train_batch_size=2, bf16=True)
 elif mode == "b":
     args = TrainingArguments(per_device_train_batch_size=4, bf16=True)
@@ -118,7 +118,7 @@ Trainer(model=model, args=args).train()
 )";
     return read_configs({{"train.py", text}}, {}).request.recipe.micro_batch;
   };
-  CHECK(batch_of("a") == 2);
+  CHECK(batch_of("A") == 2);
   CHECK(batch_of("b") == 4);
   CHECK(batch_of("c") == 6);
 }
