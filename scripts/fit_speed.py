@@ -21,10 +21,12 @@ The shipped binary is the model: every evaluation is one `gpuplan validate --jso
 Python 3 standard library only; deterministic.
 """
 import argparse
+import concurrent.futures
 import datetime
 import json
 import math
 import os
+import queue
 import re
 import shutil
 import subprocess
@@ -35,7 +37,7 @@ DATA = os.path.join(ROOT, 'data')
 PROFILE = os.path.join('profiles', 'default.yaml')
 OUT = os.path.join(DATA, 'validation', 'cross_validated.json')
 # What the values are before any point is seen; one number for all classes of cards. Sources: docs/speed_model.md.
-PRIOR = {'gemm_efficiency': 0.85, 'flash_efficiency': 0.5, 'cudnn_attention_efficiency': 0.75, 'wave_loss': 0.4,
+PRIOR = {'gemm_efficiency': 0.85, 'flash_efficiency': 0.65, 'cudnn_attention_efficiency': 0.75, 'wave_loss': 0.4,
          'gemm_exposed_traffic': 0.3, 'eager_bytes_factor': 1.2, 'fused_bytes_factor': 0.85,
          'compiled_bytes_factor': 0.75, 'dequant_bytes_factor': 2.0, 'gptq_bytes_factor': 6.0, 'kernel_overhead': 5.0, 'dispatch_eager': 20.0,
          'overlap_slowdown': 0.25, 'nvlink_efficiency': 0.9, 'pcie_efficiency': 0.35, 'network_efficiency': 0.8, 'cpu_optimizer_bandwidth': 20.0,
@@ -72,24 +74,43 @@ def with_parameters(text, parameters):
 
 
 class Model:
-    """The program on one file of points, under a changing copy of the profile."""
+    """The program on one file of points, under changing copies of the data."""
 
-    def __init__(self, gpuplan, points):
-        self.gpuplan, self.points = gpuplan, os.path.join(DATA, 'validation', points)
+    def __init__(self, gpuplan, points, jobs):
+        self.gpuplan, self.jobs = gpuplan, jobs
         self.folder = tempfile.mkdtemp(prefix='fit-speed-')
-        self.data = os.path.join(self.folder, 'data')
-        shutil.copytree(DATA, self.data)
-        self.text = open(os.path.join(self.data, PROFILE)).read()
-        self.env = dict(os.environ, GPUPLAN_DATA_DIR=self.data)
+        self.free = queue.Queue()  # copies of the data that no run uses
+        for number in range(jobs):
+            data = os.path.join(self.folder, str(number))
+            shutil.copytree(DATA, data)
+            self.free.put(data)
+        self.text = open(os.path.join(DATA, PROFILE)).read()
+        self.points = {}  # id: (source, line) of those that count
+        with open(os.path.join(DATA, 'validation', points)) as lines:
+            for line in lines:
+                point = json.loads(line)
+                self.points[point['id']] = (None, line)
+        self.points = {id_: (source, self.points[id_][1]) for source, id_, _ in self.errors({})}
 
     def close(self):
         shutil.rmtree(self.folder)
 
-    def errors(self, parameters):
-        """[(source, id, ln(predicted / measured) of the time or the memory)]"""
-        with open(os.path.join(self.data, PROFILE), 'w') as out:
+    def errors(self, parameters, only=None):
+        """[(source, id, ln(predicted / measured) of the time or the memory)], of one source where `only` names it"""
+        data = self.free.get()
+        try:
+            return self.errors_in(data, parameters, only)
+        finally:
+            self.free.put(data)
+
+    def errors_in(self, data, parameters, only):
+        with open(os.path.join(data, PROFILE), 'w') as out:
             out.write(with_parameters(self.text, parameters))
-        answer = subprocess.run([self.gpuplan, 'validate', '--json', self.points], env=self.env, capture_output=True, text=True, check=True)
+        points = os.path.join(data, 'points.jsonl')
+        with open(points, 'w') as out:
+            out.writelines(line for source, line in self.points.values() if only in (None, source))
+        answer = subprocess.run([self.gpuplan, 'validate', '--json', points], env=dict(os.environ, GPUPLAN_DATA_DIR=data),
+                                capture_output=True, text=True, check=True)
         rows = []
         for point in json.loads(answer.stdout)['points']:
             if point['status'] != 'scored' or not point['predicted']:
@@ -135,15 +156,17 @@ def bounds(key):
     return math.log(FLOORS.get(key[1], 1e-9)), math.log(CAPS.get(key[1], 1e9))
 
 
+def errors_of_all(model, tried, only=None):
+    """The errors under each of `tried`, side by side; of one source each where `only` has as many names."""
+    with concurrent.futures.ThreadPoolExecutor(model.jobs) as pool:
+        return list(pool.map(model.errors, tried, only or [None] * len(tried)))
+
+
 def derivatives(model, parameters, names):
     """{name: [d ln(predicted) / d ln(parameter) of each row]}"""
-    out = {}
-    for key in names:
-        ends = []
-        for sign in (1, -1):
-            ends.append(model.errors(dict(parameters) | {key: parameters[key] * math.exp(sign * STEP)}))
-        out[key] = [(a[2] - b[2]) / (2 * STEP) for a, b in zip(*ends)]
-    return out
+    tried = [dict(parameters) | {key: parameters[key] * math.exp(sign * STEP)} for key in names for sign in (1, -1)]
+    ends = errors_of_all(model, tried)
+    return {key: [(a[2] - b[2]) / (2 * STEP) for a, b in zip(ends[2 * i], ends[2 * i + 1])] for i, key in enumerate(names)}
 
 
 def solve(matrix, right):
@@ -221,9 +244,9 @@ def fit(model, start, names, args, leave_out=None, rounds=None, verbose=False):
         kept, kept_slopes = without(rows, slopes, leave_out)
         wanted = linear_step(kept, kept_slopes, best, names, args, ROUND)
         tries = []
-        for share in (1, 0.5, 0.25):
-            tried = dict(best) | {k: best[k] * (wanted[k] / best[k]) ** share for k in names}
-            tried_rows = model.errors(tried)
+        shares = (1, 0.5, 0.25)
+        steps = [dict(best) | {k: best[k] * (wanted[k] / best[k]) ** share for k in names} for share in shares]
+        for share, tried, tried_rows in zip(shares, steps, errors_of_all(model, steps)):
             tries.append((objective(others(tried_rows, leave_out), tried, args), share, tried, tried_rows))
         tries.sort(key=lambda t: t[0])
         if tries[0][0] >= score - 2e-5:
@@ -238,12 +261,11 @@ def cross_validate(model, parameters, names, args):
     """({id: error of the prediction without its source}, {source: values}); from one linearisation at `parameters`."""
     rows = model.errors(parameters)
     slopes = derivatives(model, parameters, names)
-    out, values = [], {}
+    values = {}
     for source in sorted({row[0] for row in rows}):
         kept, kept_slopes = without(rows, slopes, source)
-        wanted = dict(parameters) | linear_step(kept, kept_slopes, parameters, names, args, 2 * ROUND)
-        values[source] = wanted
-        out += [row for row in model.errors(wanted) if row[0] == source]
+        values[source] = dict(parameters) | linear_step(kept, kept_slopes, parameters, names, args, 2 * ROUND)
+    out = [row for part in errors_of_all(model, values.values(), list(values)) for row in part]
     order = {row[1]: i for i, row in enumerate(rows)}
     return sorted(out, key=lambda row: order[row[1]]), values
 
@@ -363,12 +385,13 @@ def main():
     parser.add_argument('--cut', type=float, default=0.6)
     parser.add_argument('--pull', type=float, default=0.03, help='weight of the squared log distance from PRIOR')
     parser.add_argument('--only', help='names, separated by commas')
+    parser.add_argument('--jobs', type=int, default=2, help='runs of the program at once')
     parser.add_argument('--cross-validate', action='store_true')
     parser.add_argument('--check', help='a source that is also left out of a fit by rounds of its own')
     parser.add_argument('--ablate', action='store_true')
     parser.add_argument('--write', action='store_true', help='store what was found in data/')
     args = parser.parse_args()
-    models = {False: Model(args.gpuplan, 'speed.jsonl'), True: Model(args.gpuplan, 'memory.jsonl')}
+    models = {False: Model(args.gpuplan, 'speed.jsonl', args.jobs), True: Model(args.gpuplan, 'memory.jsonl', args.jobs)}
     parameters = read_parameters(models[False].text)
     if args.ablate:
         ablate(models[False], parameters, args)

@@ -71,6 +71,11 @@ SlotAlias read_slots(Fields& row) {
   return alias;
 }
 
+double read_rate(Fields& row) {
+  row.text("source");
+  return row.number("share", {.least = 0.1, .most = 1});
+}
+
 }  // namespace
 
 AliasTable AliasTable::read(const std::filesystem::path& file) {
@@ -87,6 +92,7 @@ AliasTable AliasTable::read(const std::filesystem::path& file) {
   read_texts(fields, "flops_kinds", table.flops_kinds);
   read_each(fields, "networks", table.networks, read_network);
   read_each(fields, "slots", table.slots, read_slots);
+  read_each(fields, "attention_rates", table.attention_rates, read_rate);
   read_modules(fields, "lora_targets", table.lora_targets);
   read_modules(fields, "trained_modules", table.trained_modules);
   read_each(fields, "gpus", table.gpus, read_gpu);

@@ -56,6 +56,7 @@ struct AliasTable {
   std::map<std::string, std::string> flops_kinds;     // "model", or "executed" with recompute
   std::map<std::string, NetworkAlias> networks;       // others: what such GPUs usually have
   std::map<std::string, SlotAlias> slots;             // by a part of the text; others: the card's own
+  std::map<std::string, double> attention_rates;      // of kernels that no plan names, over flash attention 2's
   /// Beginnings of sources whose tensor parallel ranks hold all tokens between products, where a point does not say:
   /// older than sequence parallelism (arXiv 2205.05198, May 2022), or without it.
   std::vector<std::string> whole_sequences;

@@ -82,6 +82,13 @@ FrameworkConvention as_configured(FrameworkConvention framework, const Point& p)
   return framework;
 }
 
+/// The card's profile with the rate of the attention kernel that the source names.
+Profile with_kernel_of(Profile profile, const Point& p, const AliasTable& aliases) {
+  const auto rate = aliases.attention_rates.find(p.attention);
+  if (rate != aliases.attention_rates.end()) profile.flash_efficiency *= rate->second;
+  return profile;
+}
+
 class Predictor {
  public:
   explicit Predictor(const TimeRefinement& refine) : refine_(refine) {}
@@ -90,7 +97,8 @@ class Predictor {
   void predict(PointResult& result, const PointPlan& plan, const AliasTable& aliases) {
     const EstimateRequest& r = plan.request;
     const FrameworkConvention framework = as_configured(*r.recipe.framework, *result.point);
-    const Job job(r, prepare(r.model, r.recipe, framework), framework, profile_of(r.cluster.gpus.front()),
+    const Profile profile = with_kernel_of(profile_of(r.cluster.gpus.front()), *result.point, aliases);
+    const Job job(r, prepare(r.model, r.recipe, framework), framework, profile,
                   make_strategy(r.strategy, r.cluster, r.options));
     result.framework = framework.name;
     result.kind = measured_kind(job);

@@ -50,6 +50,19 @@ TEST_CASE("a speed point becomes a cluster with its links and its accumulation")
   CHECK(plan.request.recipe.grad_accum == 1);  // 64 sequences = 4 x 16 ranks x 1
 }
 
+TEST_CASE("attention of another generation takes its rate over flash attention 2's") {
+  const auto tokens_per_second = [](const char* kernel) {
+    const std::vector<Point> points = {
+        read_one(speed_point({{"seq_len", 65536}, {"micro_batch_size", 1}, {"norm", {{"attention", kernel}}}}))};
+    PointPlanner planner(AliasTable::read());
+    return judge(points, planner).results.front().throughput.value().predicted;
+  };
+  // at 65,536 tokens attention is most of a small model's step: at 0.54 of the rate the step takes up to 1 / 0.54
+  const double slower = tokens_per_second("flash2") / tokens_per_second("flash1");
+  CHECK(slower > 1.4);
+  CHECK(slower < 1 / 0.54);
+}
+
 TEST_CASE("a missing accumulation follows from the global batch, or is refused") {
   CHECK(plan_of(speed_point({{"grad_accum", nullptr}})).request.recipe.grad_accum == 2);  // 64 = 4 x 8 x 2
   CHECK(why_not(speed_point({{"grad_accum", nullptr}, {"global_batch_seqs", 65}})) ==
