@@ -21,24 +21,29 @@ std::string chance_text(double chance) {
   return percent > 99 ? "over 99 %" : fmt::format("{:.0f} %", percent);
 }
 
-/// "under 1 % likely, needs 157 GiB of 22.9 GiB".
-std::string need_text(const StrategyEstimate& e) {
-  return fmt::format("{} likely, needs {} of {}", chance_text(e.chance), format_bytes(e.tiers.needed),
-                     format_bytes(e.tiers.usable));
-}
-
 std::string verdict(const StrategyEstimate& e) {
   if (e.fit == Fit::IfHost) return fmt::format("fits if the host has {}", format_bytes(e.host.needed()));
   return e.fits_well() ? "fits" : e.fit == Fit::Tight ? "may fit" : "does not fit";
 }
 
-/// "Does not fit (under 1 % likely, needs 157 GiB of 22.9 GiB); changed, it fits (89 % likely, needs 20.0 GiB of …)".
+/// "89 % likely", or nothing where it hardly is.
+std::string likely(const StrategyEstimate& e) {
+  return e.chance < 0.01 ? "" : fmt::format("{} likely, ", chance_text(e.chance));
+}
+
+/// "Does not fit (157 GiB of 22.9 GiB); changed, it fits (20.0 GiB, 89 % likely)".
 std::string first_line(const FixAnswer& answer, const FixQuestion& question) {
-  std::string before = answer.before ? fmt::format("{} ({})", verdict(*answer.before), need_text(*answer.before))
-                                     : fmt::format("{} is not possible on these GPUs", question.given.request.strategy);
-  before[0] = char(std::toupper(static_cast<unsigned char>(before[0])));
-  if (!answer.after) return before;
-  return fmt::format("{}; changed, it {} ({})", before, verdict(*answer.after), need_text(*answer.after));
+  std::string out = fmt::format("{} is not possible on these GPUs", question.given.request.strategy);
+  if (answer.before) {
+    const MemoryTiers& tiers = answer.before->tiers;
+    out = fmt::format("{} ({}{}{} of {})", verdict(*answer.before), likely(*answer.before),
+                      answer.after ? "" : "needs ", format_bytes(tiers.needed), format_bytes(tiers.usable));
+  }
+  out[0] = char(std::toupper(static_cast<unsigned char>(out[0])));
+  if (!answer.after) return out;
+  const StrategyEstimate& after = *answer.after;
+  return fmt::format("{}; changed, it {} ({}, {} likely)", out, verdict(after), format_bytes(after.tiers.needed),
+                     chance_text(after.chance));
 }
 
 std::string range_of(double value, const std::optional<AccuracyRange>& range, std::string (*format)(double)) {
@@ -123,21 +128,16 @@ std::string fix_text(const FixAnswer& answer, const FixQuestion& question, const
   if (answer.after && !answer.unsayable.empty())
     notes.push_back(fmt::format("these files cannot say {}, which changes less or is faster", answer.unsayable));
   const std::string tail = notes.empty() ? "" : "\n" + points(notes, screen);
-  for (std::size_t context = kMostContext; context > 0; --context)
-    if (std::string out = head + diffs(answer, context, screen) + tail; std::ranges::count(out, '\n') < kFirstScreen)
+  for (std::size_t context = kMostContext;; --context)
+    if (std::string out = head + diffs(answer, context, screen) + tail;
+        context == 1 || std::ranges::count(out, '\n') < kFirstScreen)
       return out;
-  return head + diffs(answer, kMostContext, screen) + tail;
 }
 
 std::string next_step(const FixAnswer& answer) {
-  const std::vector<MendedFile>& files = answer.mended.files;
-  if (files.empty() || !answer.after) return {};
-  std::vector<std::string> changed, made;
-  for (const MendedFile& file : files) (file.before.empty() ? made : changed).push_back(file.name);
-  const std::string also = made.empty() ? "" : fmt::format(", and makes {}", fmt::join(made, ", "));
-  return fmt::format("changed, it {} ({} likely); --write changes {} and keeps {}{}", verdict(*answer.after),
-                     chance_text(answer.after->chance), fmt::join(changed, ", "),
-                     changed.size() == 1 ? "the original beside it" : "the originals beside them", also);
+  if (answer.mended.files.empty() || !answer.after) return {};
+  return fmt::format("changed, it {} ({} likely); --write does it and keeps FILE.orig", verdict(*answer.after),
+                     chance_text(answer.after->chance));
 }
 
 }  // namespace gpuplan

@@ -146,6 +146,7 @@ bool SettingsText::put(const std::string& key, const OrderedJson& value) {
     else if (!is_json() && may_quote && (quote == '"' || quote == '\''))
       text = quote + text + quote;
     edits_.push_back({begin, end, text});
+    replaced_.push_back(key);
     return true;
   }
   std::string mapping, rest = key;
@@ -210,7 +211,8 @@ std::size_t SettingsText::entry_end(std::size_t key_begin) const {
   return last;
 }
 
-/// The key of a mapping that the table lists nearest to `key`, those before it first; "" where it has none.
+/// The key of a mapping that the table lists nearest to `key`, those before it first; "" where it has none. Where keys
+/// of the mapping get another value, one of them, so that what changes stands together.
 std::string SettingsText::neighbour(const std::string& mapping, const std::string& key) const {
   const std::string prefix = mapping.empty() ? "" : mapping + ".";
   const auto index_of = [&](const std::string& path) {
@@ -220,6 +222,9 @@ std::string SettingsText::neighbour(const std::string& mapping, const std::strin
     }
     return std::ptrdiff_t(-1);
   };
+  const bool has_replaced = std::ranges::any_of(replaced_, [&](const std::string& path) {
+    return path.starts_with(prefix) && path.find('.', prefix.size()) == std::string::npos;
+  });
   const std::ptrdiff_t wanted = index_of(prefix + key);
   std::string best, last;
   std::ptrdiff_t least = -1;
@@ -227,6 +232,7 @@ std::string SettingsText::neighbour(const std::string& mapping, const std::strin
   for (const auto& [name, value] : setting_at(tree_->root, mapping)->items()) {
     const auto place = tree_->places.find(prefix + name);
     if (place == tree_->places.end() || place->second.key_begin == kNowhere) continue;
+    if (has_replaced && std::ranges::count(replaced_, prefix + name) == 0) continue;
     if (last.empty() || place->second.order > last_order) last = name, last_order = place->second.order;
     const std::ptrdiff_t index = index_of(prefix + name);
     if (wanted < 0 || index < 0) continue;

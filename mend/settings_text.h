@@ -20,8 +20,8 @@ class SettingsText {
   const std::string& name() const { return file_.name; }
   bool is_there(const std::string& key) const { return tree_->places.count(key) > 0; }
 
-  /// Gives a key a value, in place where it is there, else beside the keys that the table lists near it. False where
-  /// the text has no place for it: behind an anchor, in a text of several lines.
+  /// Gives a key a value, in place where it is there, else beside keys that change too, or those that the table lists
+  /// near it. False where the text has no place for it: behind an anchor, in a text of several lines.
   bool put(const std::string& key, const OrderedJson& value);
   /// Adds an item to a list of texts, unless it is there. False as above.
   bool append(const std::string& key, const std::string& item);
@@ -54,6 +54,7 @@ class SettingsText {
   std::shared_ptr<ValueTree> tree_;
   std::string line_break_;
   std::vector<TextEdit> edits_;
+  std::vector<std::string> replaced_;         // keys with another value
   std::map<std::string, OrderedJson> added_;  // mapping that is there: what is new in it
 };
 

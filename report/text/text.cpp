@@ -23,6 +23,27 @@ std::size_t bytes_of_first(std::string_view text, int count) {
   return at;
 }
 
+/// True of "%", "GiB)," and "min", which stand in the line of their number.
+bool is_unit(std::string_view word) {
+  static constexpr std::string_view kUnits[] = {"%", "B",  "KiB", "MiB", "GiB", "TiB", "GB", "TB",      "GB/s",
+                                                "M", "ms", "us",  "s",   "min", "h",   "d",  "tokens/s"};
+  const std::size_t end = word.find_last_not_of(".,;:)");
+  return std::ranges::find(kUnits, word.substr(0, end == std::string_view::npos ? 0 : end + 1)) != std::end(kUnits);
+}
+
+bool ends_in_digit(std::string_view word) { return !word.empty() && word.back() >= '0' && word.back() <= '9'; }
+
+/// Words of `text`, a number and its unit as one.
+std::vector<std::string> words_to_wrap(std::string_view text) {
+  std::vector<std::string> out;
+  for (std::string& word : split(text, ' '))
+    if (!out.empty() && ends_in_digit(out.back()) && is_unit(word))
+      out.back() += ' ' + word;
+    else
+      out.push_back(std::move(word));
+  return out;
+}
+
 }  // namespace
 
 int width_of(std::string_view utf8) { return narrow<int>(std::count_if(utf8.begin(), utf8.end(), begins_character)); }
@@ -35,7 +56,7 @@ std::string wrap(std::string_view text, int width, std::string_view first, std::
     line = rest;
     is_fresh = true;
   };
-  for (const std::string& token : split(text, ' ')) {
+  for (const std::string& token : words_to_wrap(text)) {
     std::string_view word = token;
     if (!is_fresh && width_of(line) + 1 + width_of(word) > width) end_line();
     if (!is_fresh) line += ' ';

@@ -46,6 +46,34 @@ TEST_CASE("a key that is absent stands behind the one that the table lists next 
         "gradient_accumulation_steps: 4\n");
 }
 
+TEST_CASE("a key that is absent stands behind one that gets another value, so that what changes stands together") {
+  SettingsText text = axolotl(
+      "base_model: a/b\n"
+      "micro_batch_size: 4\n"
+      "num_epochs: 3\n"
+      "bf16: true\n"
+      "fsdp_config:\n"
+      "  fsdp_version: 2\n");
+  CHECK(text.put("micro_batch_size", 1));
+  CHECK(text.put("gradient_checkpointing", true));
+  CHECK(text.put("fsdp_config.offload_params", true));  // a mapping in which nothing is replaced
+  CHECK(text.text() ==
+        "base_model: a/b\n"
+        "micro_batch_size: 1\n"
+        "gradient_checkpointing: true\n"
+        "num_epochs: 3\n"
+        "bf16: true\n"
+        "fsdp_config:\n"
+        "  fsdp_version: 2\n"
+        "  offload_params: true\n");
+  SettingsText json = deepspeed("{\n  \"zero_optimization\": {\"stage\": 1, \"overlap_comm\": true, \"x\": 1}\n}\n");
+  CHECK(json.put("zero_optimization.stage", 2));
+  CHECK(json.put("zero_optimization.contiguous_gradients", true));
+  CHECK(json.text() ==
+        "{\n  \"zero_optimization\": {\"stage\": 2, \"contiguous_gradients\": true, \"overlap_comm\": true, \"x\": "
+        "1}\n}\n");
+}
+
 TEST_CASE("a key below a mapping keeps the mapping's indentation, and makes it where it is missing or empty") {
   SettingsText below =
       axolotl("base_model: a\nfsdp_config:\n    fsdp_version: 2\n    offload_params: false\nbf16: auto\n");
@@ -76,7 +104,7 @@ TEST_CASE("line ends of Windows and a missing last one stay") {
   SettingsText text = axolotl("base_model: a\r\nmicro_batch_size: 4\r\nbf16: true");
   CHECK(text.put("micro_batch_size", 2));
   CHECK(text.put("gradient_checkpointing", true));
-  CHECK(text.text() == "base_model: a\r\nmicro_batch_size: 2\r\nbf16: true\r\ngradient_checkpointing: true");
+  CHECK(text.text() == "base_model: a\r\nmicro_batch_size: 2\r\ngradient_checkpointing: true\r\nbf16: true");
 }
 
 TEST_CASE("what stands behind an anchor or over several lines is left alone") {
