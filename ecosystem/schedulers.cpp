@@ -1,12 +1,17 @@
 // Jobs for schedulers: each starts accelerate once per machine, with TRL's SFT program; Slurm's starts torchrun for the
 // script of plain PyTorch.
+#include <algorithm>
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "base/files.h"
 #include "base/surroundings.h"
+#include "base/unit_text.h"
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
 #include "ecosystem/export_parts.h"
+#include "planner/changes.h"
 
 namespace gpuplan {
 namespace {
@@ -76,6 +81,31 @@ OrderedJson replicas(const ExportJob& job, std::int64_t count) {
   return out;
 }
 
+/// What a job asks a scheduler for, and the comment that says why.
+struct TimeLimit {
+  std::int64_t hours = 24;
+  std::string comment{};
+};
+
+/// Twice what the plan's rows take at most by the stated range, and half an hour to load and save; a day where nobody
+/// said how many rows there are.
+TimeLimit time_limit(const ExportJob& job) {
+  const Dataset& data = job.request.dataset;
+  EstimateRequest asked = job.request;
+  asked.strategy = job.strategy.name;
+  const std::vector<StrategyEstimate> all = estimate_strategies({asked, profile_of(asked)});
+  const auto planned = std::ranges::find_if(all, [](const StrategyEstimate& e) { return e.total.has_value(); });
+  if (planned == all.end()) return {};
+  const std::string rows =
+      fmt::format("{} rows take {} by the plan", format_grouped(data.rows), format_duration(*planned->total));
+  if (data.rows == Dataset{}.rows && data.tokens_per_row == 0)
+    return {.comment = fmt::format("# --time: set it for your data; {}, which assumes them.\n", rows)};
+  constexpr double kSafety = 2, kAround = 1800, kHour = 3600;
+  const double most = planned->total->value * (planned->time_range ? planned->time_range->high : 1);
+  return {.hours = std::int64_t(std::ceil((kSafety * most + kAround) / kHour)),
+          .comment = fmt::format("# --time: {}; twice as long at least, and half an hour.\n", rows)};
+}
+
 nlohmann::json read_skypilot_names() {
   const std::string where = (data_dir() / "ecosystem" / "skypilot_names.yaml").string();
   return read_yaml11(where)->root.at("names");
@@ -90,8 +120,9 @@ ExportedFile slurm_file(const ExportJob& job, bool has_torchrun) {
   const bool has_gpus = !job.request.cluster.gpus.front().is_cpu;
   out += fmt::format("#SBATCH --job-name=gpuplan\n#SBATCH --nodes={}\n#SBATCH --ntasks-per-node=1\n#SBATCH --{}={}\n",
                      machines(job), has_gpus ? "gpus-per-node" : "cpus-per-task", gpus_per_machine(job));
-  out += "#SBATCH --time=24:00:00\n#SBATCH --output=%x-%j.out\n#SBATCH --signal=B:USR1@120\n";
-  out += head_of(job, {{"slurm", "22.05 or later"}});
+  const TimeLimit limit = time_limit(job);
+  out += fmt::format("#SBATCH --time={}:00:00\n#SBATCH --output=%x-%j.out\n#SBATCH --signal=B:USR1@120\n", limit.hours);
+  out += head_of(job, {{"slurm", "22.05 or later"}}) + limit.comment;
   out += fmt::format(
       "# One task per machine; {} starts a process per {}. Add --account{} as your\n# cluster wants them{}.\n"
       "set -euo pipefail\n",

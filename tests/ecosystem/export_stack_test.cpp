@@ -278,4 +278,25 @@ TEST_CASE("some parameters alone, and fake quantisers: trainers' files are refus
     CHECK(has_text(fmt::format("{}", fmt::join(export_plan(plan, target, kMark).notes, " ")), "--train-only layers.1"));
 }
 
+TEST_CASE(
+    "Slurm's job asks for twice the time of the plan's rows and half an hour, or for a day where rows are assumed") {
+  EstimateRequest plan = plan_of("ddp", Method::Lora);
+  const auto hours_of = [](const EstimateRequest& r) {
+    const std::string text = text_of(export_plan(r, "slurm", kMark), "job.sbatch"), key = "#SBATCH --time=";
+    const std::size_t at = text.find(key);
+    REQUIRE(at != std::string::npos);
+    CHECK(has_text(text, "# --time: "));
+    CHECK(text.substr(text.find(':', at), 6) == ":00:00");
+    return std::stoi(text.substr(at + key.size()));
+  };
+  CHECK(hours_of(plan) == 24);
+  plan.dataset.rows = 1;
+  CHECK(hours_of(plan) == 1);
+  plan.dataset.rows = 10'000'000;
+  const int many = hours_of(plan);
+  plan.dataset.rows = 20'000'000;  // twice as long, but for half an hour and what is rounded up
+  CHECK(many > 24);
+  CHECK(std::abs(hours_of(plan) - 2 * many) <= 2);
+}
+
 }  // namespace gpuplan
