@@ -44,23 +44,28 @@ class TraceReader final : public nlohmann::json_sax<nlohmann::json> {
   bool number_float(double v, const std::string&) override { return number(v); }
   bool binary(binary_t&) override { return true; }
   bool start_array(std::size_t) override {
-    if (depth_ == 1 && key_ == "traceEvents") is_in_events_ = has_events_ = true;
+    // of profilers without Kineto the list of events is the whole file
+    const bool is_list = depth_ == 0 || (depth_ == 1 && key_ == "traceEvents" && !is_in_events_);
     ++depth_;
+    if (!is_list) return true;
+    is_in_events_ = true;
+    has_events_ = depth_ == 2;
+    event_depth_ = depth_ + 1;
     return true;
   }
   bool end_array() override {
-    if (--depth_ == 1) is_in_events_ = false;
+    if (depth_-- == event_depth_ - 1) is_in_events_ = false;
     return true;
   }
   bool start_object(std::size_t) override {
     ++depth_;
-    if (is_in_events_ && depth_ == 3) event_ = {};
-    if (is_in_events_ && depth_ == 4) is_in_args_ = key_ == "args";
+    if (is_in_event()) event_ = {};
+    if (is_below_event()) is_in_args_ = key_ == "args";
     return true;
   }
   bool end_object() override {
-    if (is_in_events_ && depth_ == 4) is_in_args_ = false;
-    if (is_in_events_ && depth_ == 3) take_event();
+    if (is_below_event()) is_in_args_ = false;
+    if (is_in_event()) take_event();
     --depth_;
     return true;
   }
@@ -75,6 +80,8 @@ class TraceReader final : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
+  bool is_in_event() const { return is_in_events_ && depth_ == event_depth_; }
+  bool is_below_event() const { return is_in_events_ && depth_ == event_depth_ + 1; }
   bool number(double value);
   void take_event();
   void take_work(EventKind kind, TraceSpan span);
@@ -94,16 +101,17 @@ class TraceReader final : public nlohmann::json_sax<nlohmann::json> {
   ProfilerTrace trace_;
   TraceEvent event_;
   std::string key_, error_;
-  int depth_ = 0;
+  int depth_ = 0, event_depth_ = 0;
   bool is_in_events_ = false, is_in_args_ = false, has_events_ = false;
   std::map<std::string, std::uint32_t> threads_;
   std::unordered_map<std::string, KernelClass> kernels_, ops_;
 };
 
 bool TraceReader::string(std::string& text) {
-  if (is_in_events_ && depth_ == 3) {
+  if (is_in_event()) {
     if (key_ == "name") event_.name = std::move(text);
-    if (key_ == "cat") event_.category = std::move(text);
+    // without Kineto the process says what other events have as their category
+    if (key_ == "cat" || (key_ == "pid" && event_.category.empty())) event_.category = std::move(text);
     if (key_ == "ph") event_.is_complete = text == "X";
     if (key_ == "tid") event_.thread = std::move(text);
   } else if (!is_in_events_ && key_ == "name" && depth_ == 3 && trace_.device_name.empty()) {
@@ -113,12 +121,12 @@ bool TraceReader::string(std::string& text) {
 }
 
 bool TraceReader::number(double value) {
-  if (is_in_events_ && depth_ == 3) {
+  if (is_in_event()) {
     if (key_ == "ts") event_.begin = value;
     if (key_ == "dur") event_.duration = value;
     if (key_ == "pid") event_.process = std::llround(std::clamp(value, -1e15, 1e15));
     if (key_ == "tid") event_.thread = fmt::format("{}", value);
-  } else if (is_in_events_ && is_in_args_ && depth_ == 4) {
+  } else if (is_in_args_ && is_below_event()) {
     if (key_ == "correlation") event_.correlation = std::llround(std::clamp(value, 0., 4e9));
     if (key_ == "device") event_.device = std::llround(std::clamp(value, -1., 255.));
   } else if (!is_in_events_ && depth_ == 2 && key_ == "world_size") {
@@ -133,6 +141,7 @@ void TraceReader::take_event() {
   if (!event_.is_complete || event_.begin < 0 || event_.duration < 0 || event_.begin > kLatest ||
       event_.duration > 1e12)
     return;
+  has_events_ = true;
   const TraceSpan span{std::llround(event_.begin * 1e3), std::llround((event_.begin + event_.duration) * 1e3)};
   switch (const EventKind kind = kind_of_category(event_.category)) {
     case EventKind::Kernel:

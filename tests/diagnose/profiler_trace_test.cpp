@@ -122,6 +122,41 @@ TEST_CASE("trace: operations are the work where no device works") {
   CHECK(phases_of(p) <= p.step.value);
 }
 
+TEST_CASE("trace: phases of PyTorch without Kineto, as Debian has it, are the trace's own sums within 2 %") {
+  const char* const name = "cpu_debian.json.gz";
+  const ProfilerTrace trace = read_profiler_trace(trace_file(name));
+  CHECK(trace.is_of_cpu());
+  const StepParts p = parts_of(trace, name);
+  CHECK(p.num_steps == 2);
+  std::vector<json> events = json::parse(*open_stream(trace_file(name)));
+  CHECK(trace.num_events == std::ssize(events));
+  std::ranges::stable_sort(events, {}, [](const json& e) { return double(e["ts"]); });
+  const auto end_of = [](const json& e) { return double(e["ts"]) + double(e["dur"]); };
+  double begin = -1, end = 0, in_optimizer = 0, in_backward = 0, in_op = 0;  // until when
+  std::array<double, std::size_t(StepPhase::Count)> own{};
+  for (const json& e : events) {
+    const std::string text = e["name"];
+    if (text.starts_with("ProfilerStep")) {
+      if (begin < 0) begin = e["ts"];
+      end = end_of(e);
+    }
+    if (text.starts_with("Optimizer.step")) in_optimizer = end_of(e);
+    if (text.starts_with("autograd::engine::evaluate_function")) in_backward = end_of(e);
+    if (begin < 0 || !text.starts_with("aten::") || double(e["ts"]) < in_op) continue;
+    in_op = end_of(e);
+    const StepPhase phase = double(e["ts"]) < in_optimizer  ? StepPhase::Optimizer
+                            : double(e["ts"]) < in_backward ? StepPhase::Backward
+                                                            : StepPhase::Forward;
+    own[std::size_t(phase)] += double(e["dur"]);
+  }
+  CHECK(p.step.value == doctest::Approx((end - begin) * 1e-6 / 2).epsilon(0.001));
+  for (const StepPhase phase : {StepPhase::Forward, StepPhase::Backward, StepPhase::Optimizer}) {
+    CAPTURE(int(phase));
+    CHECK(own[std::size_t(phase)] > 0);
+    CHECK(p.phases[std::size_t(phase)].value == doctest::Approx(own[std::size_t(phase)] * 1e-6 / 2).epsilon(0.02));
+  }
+}
+
 TEST_CASE("trace: two streams, a hidden and a bare collective, a gap") {
   // step of 100 us: compute 0-40 and 60-80, all-gather 20-70, copy 85-90: 30 beside compute, 20 bare, 15 idle
   const StepParts p = parts_of_text(R"json({"deviceProperties": [{"id": 0, "name": "NVIDIA A100"}], "traceEvents": [
@@ -193,6 +228,7 @@ TEST_CASE("trace: what is none is refused with the reason") {
   CHECK(refused("").find("is no JSON") != std::string::npos);
   CHECK(refused(R"({"traceEvents": [{"ph": "X")").find("is no JSON at byte") != std::string::npos);
   CHECK(refused(R"({"nodes": []})") == "has no traceEvents");
+  CHECK(refused("[[1], {\"name\": \"a\"}]") == "has no traceEvents");
   CHECK(refused(R"({"traceEvents": []})") == "holds neither kernels nor operations");
   CHECK(refused(R"({"traceEvents": [{"ph": "X", "cat": "kernel", "ts": -1e300, "dur": 1e300}]})") ==
         "holds neither kernels nor operations");
