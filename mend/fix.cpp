@@ -259,6 +259,10 @@ class Attempts {
     if (std::string why = difference(wanted, read.request, !way.strategy.empty()); !why.empty()) return refuse(why);
     const auto estimate = estimate_as_given({read.request, question_.profile});
     if (!estimate || !estimate->fits_well()) return refuse("it would not fit");
+    const OptimizerSpec &now = *asked_.recipe.optimizer, &then = *read.request.recipe.optimizer;
+    if (then.is_8bit && !now.is_8bit)
+      answer.notes.push_back(fmt::format(
+          "{} keeps what it remembers in 8 bit: close to the training of {}, and not the same", then.name, now.name));
     answer.after = estimate;
     answer.asks = std::move(read.request);
     answer.mended = std::move(mended);

@@ -131,10 +131,12 @@ class Search {
     const bool keeps_batch =
         question_.allowed.batch || as_given_ == "auto" || !before_ || e.global_batch == before_->global_batch;
     if (!keeps_batch) return;
-    // micro batch and passes change together
-    const bool has_batch =
-        std::ranges::any_of(settings, [](const Setting& s) { return s.change->name == "grad-accum"; });
-    const std::size_t num_changes = settings.size() - (has_batch ? 1 : 0) + (strategy.empty() ? 0 : 1);
+    const auto has = [&](std::string_view name) {
+      return std::ranges::any_of(settings, [&](const Setting& s) { return s.change->name == name; });
+    };
+    // micro batch and passes change together; another optimizer learns otherwise, and so is more than one change
+    const std::size_t num_changes =
+        settings.size() - (has("grad-accum") ? 1 : 0) + (has("optimizer") ? 1 : 0) + (strategy.empty() ? 0 : 1);
     found_.push_back({settings, std::move(strategy), std::move(e), num_changes});
   }
 

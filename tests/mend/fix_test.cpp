@@ -132,6 +132,30 @@ TEST_CASE("a trainer's file and DeepSpeed's are mended together, and a file that
   CHECK(std::ranges::any_of(both.mended.files, [](const auto& file) { return file.name == "zero.json"; }));
 }
 
+TEST_CASE(
+    "an optimizer in 8 bit is taken where nothing else is as fast, and the answer says that the training is another") {
+  const ConfigFile full{"full.yaml",
+                        "base_model: Qwen/Qwen2.5-7B\n"
+                        "sequence_len: 2048\n"
+                        "micro_batch_size: 1\n"
+                        "gradient_accumulation_steps: 8\n"
+                        "bf16: true\n"
+                        "gradient_checkpointing: true\n"
+                        "flash_attention: true\n"};
+  const auto says_it = [](const FixAnswer& answer) {
+    return std::ranges::any_of(answer.notes,
+                               [](const auto& note) { return note.find("in 8 bit") != std::string::npos; });
+  };
+  Reader two("2xA6000"), eight("8xA6000");
+  const FixAnswer tight = find_fix(two.question({full})), wide = find_fix(eight.question({full}));
+  REQUIRE(tight.asks);
+  CHECK(tight.asks->recipe.optimizer->is_8bit);
+  CHECK(says_it(tight));
+  REQUIRE(wide.asks);  // 7.6 B x 16 bytes are 15 GB on each of eight cards
+  CHECK_FALSE(wide.asks->recipe.optimizer->is_8bit);
+  CHECK_FALSE(says_it(wide));
+}
+
 TEST_CASE("context changes where it is allowed, and the answer says that it would do") {
   Reader reader("4090");
   ConfigFile full = kLora;
