@@ -12,6 +12,7 @@
 #include "base/json_file.h"
 #include "base/names.h"
 #include "base/narrow.h"
+#include "base/unit_text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/config_files.h"
@@ -120,30 +121,29 @@ int run_largest(const CLI::App& app, Console& console) {
   return has_rows ? 0 : 1;
 }
 
-/// Sets what is to be as large as it can, and says so; false when not even the smallest fits.
-bool set_largest(const CLI::App& app, AskedSearch& asked, const SearchOptions& options) {
+/// Sets what is to be as large as it can, and says so; nothing when not even the smallest fits.
+std::optional<std::string> set_largest(const CLI::App& app, AskedSearch& asked, const SearchOptions& options) {
   const std::string what = given(app, "--max").value_or("");
   SearchQuestion& q = asked.question;
   Recipe& recipe = q.base.recipe;
   if (what == "context") {
     const auto tokens = longest_context(q, options);
-    if (!tokens) return false;
+    if (!tokens) return std::nullopt;
     recipe.seq_len = *tokens;
     asked.given += fmt::format(" --seq-len {}", *tokens);
-    asked.notes.push_back(fmt::format("{} tokens are the longest sequence that fits well, in steps of 256", *tokens));
-    if (!q.pinned.insert("micro-batch").second) return true;
-    recipe.micro_batch = 1;
-    asked.given += " --micro-batch 1";
-  } else {
-    const auto batch = largest_batch(q, options);
-    if (!batch) return false;
-    recipe.micro_batch = *batch;
-    recipe.grad_accum = 1;
-    asked.given += fmt::format(" --micro-batch {} --grad-accum 1", *batch);
-    asked.notes.push_back(fmt::format("{} sequences per GPU and pass are the most that fit well", *batch));
-    q.pinned.insert({"micro-batch", "grad-accum"});
+    if (q.pinned.insert("micro-batch").second) {
+      recipe.micro_batch = 1;
+      asked.given += " --micro-batch 1";
+    }
+    return fmt::format("{} tokens are the longest sequence that fits well, in steps of 256", format_grouped(*tokens));
   }
-  return true;
+  const auto batch = largest_batch(q, options);
+  if (!batch) return std::nullopt;
+  recipe.micro_batch = *batch;
+  recipe.grad_accum = 1;
+  asked.given += fmt::format(" --micro-batch {} --grad-accum 1", *batch);
+  q.pinned.insert({"micro-batch", "grad-accum"});
+  return fmt::format("{} sequences per GPU and pass are the most that fit well", *batch);
 }
 
 void check_max(const CLI::App& app) {
@@ -168,11 +168,13 @@ int run(const CLI::App& app, Console& console) {
   PlanAnswer out;
   {
     Progress progress(console);
-    if (is_given(app, "--max") && !set_largest(app, asked, progress.options()))
-      asked.notes.push_back("nothing fits well, whatever is tried");
+    const auto largest =
+        is_given(app, "--max") ? set_largest(app, asked, progress.options()) : std::optional<std::string>("");
+    if (!largest || !largest->empty()) asked.notes.push_back(largest.value_or("nothing fits well, whatever is tried"));
     out = {.question = std::move(asked.question),
            .found = {},
            .notes = std::move(asked.notes),
+           .largest = largest.value_or(""),
            .command = console.command_line,
            .is_brief = !is_given(app, "--explain")};
     out.found = answer(out.question, asked.given, most, progress.options());

@@ -236,7 +236,7 @@ int run_simulate(const CLI::App& app, Console& console) {
   SimulationAnswer answer = answer_question(app, console);
   const GanttView view = read_view(app, answer.plan.simulation.step_time());
   answer.command = console.command_line;
-  answer.is_brief = !is_given(app, "--explain") && answer.comparison.empty() && answer.scaling.empty();
+  answer.is_brief = !is_given(app, "--explain");
   const StrategyEstimate& e = answer.plan.estimate;
   if (e.fit != Fit::Yes)
     console.tell(fmt::format("{} {}: {}", e.strategy.name, fits_words(e, e.fit >= Fit::IfHost), e.why_not_yes));

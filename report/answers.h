@@ -46,6 +46,7 @@ struct PlanAnswer {
   SearchQuestion question;
   SearchAnswer found;
   std::vector<std::string> notes;  // how the question was understood
+  std::string largest;             // what --max asked for, in a sentence; empty: nothing
   std::string command;             // the command line, as typed
   bool is_brief = false;           // one screen
 };

@@ -187,8 +187,9 @@ std::string plan_sentence(const PlanAnswer& answer) {
     return fmt::format("Nothing {}{}.", q.is_rented ? "that can be rented does this" : "does this here",
                        limits_text(q));
   const PlanRow& row = answer.found.rows.front();
-  std::string text = q.is_rented ? fmt::format("Rent {} at {} and train", row.gpus, row.offer.name)
-                                 : fmt::format("Train on {}", row.gpus);
+  std::string text = answer.largest.empty() ? "" : answer.largest + ". ";
+  text += q.is_rented ? fmt::format("Rent {} at {} and train", row.gpus, row.offer.name)
+                      : fmt::format("Train on {}", row.gpus);
   text += fmt::format(" with {} ({}): {} tokens in {}", strategy_title(row.request), settings_words(row),
                       format_count(total_tokens(row.request)), with_range(row.total, row.estimate().time_range));
   if (row.cost_usd) text += ", " + usd_with_range(*row.cost_usd, row.estimate().time_range);

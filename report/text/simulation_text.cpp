@@ -161,9 +161,14 @@ namespace {
 /// The answer of `simulate` on one screen: at most kFirstScreen lines.
 std::string first_simulation_text(const SimulationAnswer& answer, const GanttView& view, const Screen& screen) {
   const Simulation& simulation = answer.plan.simulation;
-  LineBudget out(kFirstScreen - 1, screen);
+  std::string head;
   for (const std::string& line : {step_text(answer), bound_text(simulation), fit_warning(answer.plan)})
-    if (!line.empty()) out.add_prose(line);
+    if (!line.empty()) head += wrap(line, prose_width(screen), "", "  ");
+  // tables that were asked for stand first, whole
+  head += section("Compared", comparison_text(answer.comparison, screen), screen) +
+          section("Scaling", scaling_text(answer.scaling, screen), screen);
+  LineBudget out(std::max(kFirstScreen - 1, narrow<int>(std::ranges::count(head, '\n'))), screen);
+  out.add(head);
   out.add("\n" + question(answer, screen));
   out.add(section(gantt_title(simulation, view), gantt_text(simulation, view, screen), screen));
   out.add(section("Where the step goes", step_shares_text(simulation, screen), screen));

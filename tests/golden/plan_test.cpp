@@ -78,6 +78,22 @@ TEST_CASE("where nothing is possible, plan says what the nearest plan lacks, or 
   CHECK(json_of(question + "--qlora", code).at("why_none").is_null());
 }
 
+TEST_CASE("plan --max answers in its first line what it was asked") {
+  const std::string question = "plan --model smollm2-135m --lora --gpus T4 --max ";
+  const auto number_before = [&](const std::string& what, const std::string& words) {
+    const test::Ran ran = test::run_line(question + what);
+    CAPTURE(ran.out);
+    REQUIRE(ran.code == 0);
+    const std::size_t at = ran.out.find(words);
+    REQUIRE(at < ran.out.find('\n'));
+    return ran.out.substr(0, at);
+  };
+  const std::string tokens = number_before("context", " tokens are the longest sequence that fits well");
+  const std::string sequences = number_before("batch", " sequences per GPU and pass are the most that fit well");
+  CHECK(tokens.find_first_not_of("0123456789,") == std::string::npos);
+  CHECK(std::stoll(sequences) > 1);
+}
+
 TEST_CASE("plan rents for the rows that a trainer's file names, and for as many steps as it says") {
   const test::ScratchFolder folder;
   const std::string file =

@@ -52,7 +52,7 @@ TEST_CASE("80 columns: no line of an answer is wider, and the first screen has r
                                        "--help",
                                        "nosuchcommand",
                                        "estimate llama3-8b 4xA6000 --explain",
-                                       "simulate --model llama3-8b --lora --compare ddp,fsdp" + gpus};
+                                       "simulate --model llama3-8b --lora --explain" + gpus};
   const std::string of_70b = "estimate --model llama-3.1-70b --gpus 8xH100 --framework ";
   const std::vector<std::string> screens{"estimate --model llama3-8b --lora" + gpus,
                                          "estimate --model qwen2.5-7b --method dpo --lora" + gpus,
@@ -60,26 +60,30 @@ TEST_CASE("80 columns: no line of an answer is wider, and the first screen has r
                                          of_70b + "megatron",
                                          of_70b + "nemo",
                                          "simulate --model llama3-8b --lora --strategy fsdp" + gpus,
+                                         "simulate --model llama3-8b --lora --compare ddp,fsdp --scaling 1,2" + gpus,
                                          "plan --model llama3-8b --lora" + gpus,
                                          "plan --model llama3-8b --qlora --max context --gpus 2x3090",
                                          "fix " + inputs + "sft.yaml --gpus 2x4090",
+                                         "fix " + inputs + "axolotl.yaml --gpus 2x3090",
                                          "diagnose --model llama3-8b --lora --strategy fsdp --measured 2.5s" + gpus};
-  const auto check = [](const std::string& line, long most_lines) {
+  const auto check = [](const std::string& line, long most_lines, int width) {
     CAPTURE(line);
+    CAPTURE(width);
     std::ostringstream out, err;
     std::istringstream in;
-    run(test::words_of(line), out, err, {.width = 80}, in);
+    run(test::words_of(line), out, err, {.width = width}, in);
     const std::string text = out.str() + err.str();
     CHECK(!text.empty());
     CHECK(std::ranges::count(text, '\n') <= most_lines);
     std::istringstream lines(text);
     for (std::string one; std::getline(lines, one);) {
       CAPTURE(one);
-      CHECK(width_of(one) <= 80);
+      CHECK(width_of(one) <= width);
     }
   };
-  for (const std::string& line : lists) check(line, 1000);
-  for (const std::string& line : screens) check(line, 21);
+  for (const std::string& line : lists) check(line, 1000, 80);
+  for (const std::string& line : screens)
+    for (const int width : {80, 100}) check(line, 21, width);
 }
 
 TEST_CASE("help: the flags that -h lists are flags of the command") {
