@@ -81,7 +81,7 @@ OrderedJson replicas(const ExportJob& job, std::int64_t count) {
   return out;
 }
 
-/// What a job asks a scheduler for, and the comment that says why.
+/// Holds what a job asks a scheduler for, and the comment that says why.
 struct TimeLimit {
   std::int64_t hours = 24;
   std::string comment{};
