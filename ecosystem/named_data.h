@@ -33,10 +33,11 @@ const NamedData* find_named_data(const std::string& name);
 /// The path of a file that another one names; nothing where it is not there.
 using FindPath = std::function<std::optional<std::filesystem::path>(const std::string& named, const std::string& by)>;
 
-/// Rows and bytes of a file of JSON lines, a JSON list or CSV, read in pieces; nothing for other formats. Throws
-/// InputError where it cannot be read.
+/// Rows and, about, tokens of a file of JSON lines, a JSON list or CSV, read in pieces; nothing for other formats.
+/// Throws InputError where it cannot be read.
 struct CountedRows {
-  std::int64_t rows{}, bytes{};
+  std::int64_t rows{};
+  double tokens{};
 };
 std::optional<CountedRows> count_rows(const std::filesystem::path& file);
 

@@ -69,6 +69,21 @@ TEST_CASE("rows of JSON lines, of a list and of CSV are counted as their readers
   CHECK_FALSE(count_rows(folder.path() / "d.parquet"));
 }
 
+TEST_CASE("tokens of a local file are those of its texts, not of its keys, however JSON writes them") {
+  test::ScratchFolder folder;
+  const auto tokens = [&](const char* name, const std::string& text) {
+    write_file_atomically(folder.path() / name, text);
+    return count_rows(folder.path() / name)->tokens;
+  };
+  CHECK(tokens("a.jsonl", R"({"instruction": "two words", "id": 7})") == 2);
+  CHECK(tokens("b.json", R"([{"a_long_key": "two"}, {"b": ["words", "here"]}])") == 3);
+  CHECK(tokens("c.jsonl", R"({"text": "12345 and 6"})") == 5);  // 123, 45, and, a space, 6
+  CHECK(tokens("d.jsonl", R"({"text": "it's a\n\"b\""})") > 4);
+  CHECK(tokens("e.jsonl", "{\"text\": \"\u4f60\u597d\"}") == tokens("f.jsonl", R"({"text": "\u4f60\u597d"})"));
+  CHECK(tokens("g.csv", "one two\nthree\n") == 5);  // two line ends
+  CHECK(tokens("h.jsonl", R"({"text": "\u)") == 0);
+}
+
 TEST_CASE("max_samples and max_steps set how much is trained on") {
   test::ScratchFolder folder;
   std::vector<std::string> notes;
@@ -90,14 +105,15 @@ TEST_CASE("a local file is counted, by LLaMA-Factory's list of sets too") {
   test::ScratchFolder folder;
   std::vector<std::string> notes;
   std::string rows;
-  for (int i = 0; i < 40; ++i) rows += "{\"instruction\": \"" + std::string(500, 'a') + "\"}\n";
+  std::string text;
+  for (int i = 0; i < 11; ++i) text += "The quick brown fox jumps over the lazy dog. ";
+  for (int i = 0; i < 40; ++i) rows += "{\"instruction\": \"" + text + "\"}\n";
   write_file_atomically(folder.path() / "train.jsonl", rows);
   EstimateRequest r = asked(
       "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 2048\ndatasets:\n  - path: train.jsonl\n    type: alpaca\n",
       folder.path(), notes);
   CHECK(r.dataset.rows == 40);
-  CHECK(r.dataset.tokens_per_row > 70);  // of 521 bytes, at 3 to 7 bytes a token
-  CHECK(r.dataset.tokens_per_row < 175);
+  CHECK(r.dataset.tokens_per_row == 110);  // nine words and a full stop, eleven times
   make_folders(folder.path() / "data");
   write_file_atomically(folder.path() / "data" / "dataset_info.json", R"({"mine": {"file_name": "x.json"}})");
   write_file_atomically(folder.path() / "data" / "x.json", R"([{"text": "a"}, {"text": "b"}])");
