@@ -157,7 +157,8 @@ class KeyReader {
     });
   }
 
-  /// The key as the table spells it: a mapping's own prefix may be left out.
+  /// The key as the table spells it: a mapping's own prefix may be left out; one without a prefix holds keys of the
+  /// table.
   std::string as_in_table(const std::string& path) const {
     if (table_.find(path) || table_.has_below(path)) return path;
     for (const auto& [mapping, prefix] : table_.prefixes)
@@ -166,6 +167,7 @@ class KeyReader {
         const std::string bare = key.starts_with(prefix) ? key.substr(prefix.size()) : key;
         for (const std::string& other : {mapping + "." + prefix + bare, mapping + "." + bare})
           if (table_.find(other)) return other;
+        if (prefix.empty() && table_.find(key)) return key;
       }
     return path;
   }

@@ -59,8 +59,10 @@ class Reader {
   void read_objective() {
     if (!s_.objective) return;
     const TrainingMethod* method = &find_training_method(*s_.objective);
-    if (s_.pair_loss && find_training_method(*s_.pair_loss).answers == method->answers)
-      method = &find_training_method(*s_.pair_loss);
+    if (s_.pair_loss)
+      if (const TrainingMethod& other = find_training_method(*s_.pair_loss);
+          other.answers == method->answers && other.generates == method->generates)
+        method = &other;
     if (s_.policy_loss && method->generates) method = &find_training_method(*s_.policy_loss);
     if (method->distils && holds(s_.student_answers))
       method = &*std::ranges::find_if(training_methods(), [](const auto& m) { return m.distils && m.generates; });
@@ -285,7 +287,8 @@ class Reader {
     Rollout& out = r_.rollout;
     EngineChoice& engine = out.engine;
     if (s_.engine) engine.engine = RowOf<GenerationEngine>(*s_.engine);
-    const bool has_engine = engine.engine && !(*engine.engine)->in_trainer;
+    const RolloutConvention* const convention = rollout_convention(recipe().framework->name);
+    const bool has_engine = !(engine.engine ? **engine.engine : *convention->engine).in_trainer;
     if (s_.engine_place && has_engine) engine.place = parse_name<EnginePlace>(*s_.engine_place, "place of the engine");
     if (s_.engine_utilisation && has_engine) engine.utilisation = *s_.engine_utilisation;
     if (s_.engine_sleeps && has_engine) engine.sleeps = *s_.engine_sleeps;
@@ -326,7 +329,7 @@ class Reader {
     else if (recipe().is_adapter() && objective.reference)
       objective.reference = Reference::Adapter;
     else if (s_.regularises && !objective.reference)
-      objective.reference = recipe().is_adapter() ? Reference::Adapter : Reference::Copy;
+      objective.reference = usual_reference(recipe());
   }
 
   void read_kernels() {
@@ -419,7 +422,7 @@ class Reader {
     Recipe& r = recipe();
     if (r.objective.method.is_usual() || r.loss == LossKernel::Plain) return;
     const std::vector<std::string>& fused = r.framework->preference.fused_methods;
-    if (r.loss != LossKernel::Fused || std::ranges::find(fused, r.objective.method->name) == fused.end())
+    if (r.loss != LossKernel::Fused || std::ranges::find(fused, r.objective.method->like) == fused.end())
       r.loss = LossKernel::Plain;
   }
 

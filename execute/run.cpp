@@ -68,24 +68,11 @@ void take_adapter(const CLI::App& app, RunQuestion& q) {
   q.notes.push_back(fmt::format("adapter from {}: r={}, alpha={:g}", *folder, config.rank, config.alpha));
 }
 
-/// Names of other losses that plan as one does are no names for it where it is trained.
-void require_own_loss(const CLI::App& app, const TrainingMethod& method) {
-  const auto name = given(app, "--method");
-  if (!name) return;
-  const auto is_it = [&](const std::string& other) { return squash(other) == squash(*name); };
-  if (std::ranges::any_of(method.other_losses, is_it))
-    throw InputError("--method",
-                     fmt::format("{} plans as {}, and the native executor has the loss of {} alone", *name, method.name,
-                                 method.name),
-                     fmt::format("--method {}", method.name));
-}
-
 RunQuestion ask(const CLI::App& app, Console& console) {
   PlanQuestion plan = read_plan_question(app, console.in, "native");
   RunQuestion q{.request = std::move(plan.request), .notes = std::move(plan.notes), .result = {}};
   make_native(q);
   take_adapter(app, q);
-  require_own_loss(app, *q.request.recipe.objective.method);
   q.result = estimate(q.request);
   q.chosen = strategy_in_focus(q.result);
   if (!q.chosen) throw no_strategy(q.result);

@@ -104,6 +104,7 @@ RlTrainers read_trainers() {
     f.optional("unpads", r.unpads);
     f.optional("offloads_states", r.offloads_states);
     f.optional("offloads_weights", r.offloads_weights);
+    f.optional("reference_on_host", r.reference_on_host);
     f.optional("starts_before_states", r.starts_before_states);
     f.optional("sync", r.sync);
     r.bucket = mib(f, "bucket_mib");

@@ -105,6 +105,7 @@ struct RolloutConvention {
   std::int64_t max_batched_tokens = 0;  // 0: the engine's
   OldLogProbs old_log_probs = OldLogProbs::Always;
   std::vector<std::string> references;  // methods that have a reference unless it is switched off
+  bool reference_on_host = false;       // a copy of the policy as reference waits on the host between its passes
   bool unpads = false;                  // rows of a micro batch are laid end to end, without padding
   bool offloads_states = false;         // optimizer states are on the host while an engine generates
   bool offloads_weights = false;        // and what is trained too

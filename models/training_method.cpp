@@ -42,6 +42,22 @@ static NameTable<MeanOver> names_of(MeanOver) {
 
 namespace {
 
+/// Each name of another loss becomes a row: it is planned as the row that names it, and gpuplan's own executor does not
+/// train with it.
+void add_other_losses(std::vector<TrainingMethod>& methods) {
+  std::vector<TrainingMethod> rows;
+  for (const TrainingMethod& m : methods)
+    for (const std::string& name : m.other_losses) {
+      TrainingMethod& other = rows.emplace_back(m);
+      other.name = name;
+      other.title += fmt::format(" with the loss {}", name);
+      other.aliases.clear();
+      other.other_losses.clear();
+      other.loss = MethodLoss::None;
+    }
+  methods.insert(methods.end(), rows.begin(), rows.end());
+}
+
 std::vector<TrainingMethod> read_methods() {
   YamlFile file = YamlFile::read(data_dir() / "methods.yaml");
   std::vector<TrainingMethod> methods;
@@ -73,12 +89,15 @@ std::vector<TrainingMethod> read_methods() {
         own.optional("in_graph", pass.in_graph);
         own.optional("is_old", pass.is_old);
         own.optional("trains", pass.trains);
+        own.optional("when_asked", pass.when_asked);
       });
     f("source", m.source);
     f.refuse_unknown();
+    m.like = m.name;
   }
   file.top().refuse_unknown();
   file.finish();
+  add_other_losses(methods);
   return methods;
 }
 
@@ -129,16 +148,22 @@ MethodHead head_of(const Recipe& recipe) {
 
 bool has_own_head(const Recipe& recipe) { return head_of(recipe) != MethodHead::Vocabulary; }
 
+Reference usual_reference(const Recipe& recipe) {
+  if (recipe.is_adapter()) return Reference::Adapter;
+  const RolloutConvention* const convention = generates(recipe) ? rollout_convention(recipe.framework->name) : nullptr;
+  return convention && convention->reference_on_host ? Reference::Host : Reference::Copy;
+}
+
 Reference reference_of(const Recipe& recipe) {
   if (recipe.objective.method.is_usual() || !recipe.objective.method->has_pass_of(PassModel::Reference))
     return Reference::None;
   const TrainingMethod& method = *recipe.objective.method;
   const RolloutConvention* const convention = method.generates ? rollout_convention(recipe.framework->name) : nullptr;
   const bool has_none = convention
-                            ? std::ranges::find(convention->references, method.name) == convention->references.end()
+                            ? std::ranges::find(convention->references, method.like) == convention->references.end()
                             : method.generates && method.beta == 0;
   if (has_none && !recipe.objective.reference) return Reference::None;
-  return recipe.objective.reference.value_or(recipe.is_adapter() ? Reference::Adapter : Reference::Copy);
+  return recipe.objective.reference.value_or(usual_reference(recipe));
 }
 
 }  // namespace gpuplan

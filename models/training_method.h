@@ -24,9 +24,10 @@ struct SidePass {
   PassModel of{};
   std::string name;  // "log-probs of the reference"
   std::int64_t times = 1;
-  bool is_old = false;   // of the policy that generated, before it is trained
-  bool in_graph = true;  // it runs while what the pass with gradients saved is alive
-  bool trains = false;   // with gradients, optimizer states and a step of its own
+  bool is_old = false;      // of the policy that generated, before it is trained
+  bool in_graph = true;     // it runs while what the pass with gradients saved is alive
+  bool trains = false;      // with gradients, optimizer states and a step of its own
+  bool when_asked = false;  // only where its model is asked for
 };
 
 /// Names the losses that gpuplan's own executor has (run/answers_loss.h). Tokens: cross-entropy of the labels. Pairs:
@@ -39,6 +40,7 @@ enum class MeanOver : std::uint8_t { Rows, Tokens };
 
 struct TrainingMethod {
   std::string name, title, source;
+  std::string like;  // the row whose conventions trainers have for it: its own name, or the one it is another loss of
   std::vector<std::string> aliases;
   std::string framework;     // of a question that names none
   std::int64_t answers = 1;  // rows that the model reads per row of the data
@@ -53,7 +55,7 @@ struct TrainingMethod {
   MeanOver mean_over{};
   double beta = 0;                        // strength of the reference, in the loss
   double clip_below = 0, clip_above = 0;  // how far a ratio goes from 1
-  std::vector<std::string> other_losses;  // aliases that plan alike, and train with another loss
+  std::vector<std::string> other_losses;  // names that plan alike, and train with another loss
   std::vector<SidePass> passes;
 
   bool has_pass_of(PassModel model) const;
@@ -71,6 +73,10 @@ MethodHead head_of(const Recipe& recipe);
 bool has_own_head(const Recipe& recipe);
 /// Says whether the model writes the answers that it is trained on.
 bool generates(const Recipe& recipe);
+
+/// Says what a reference is where nothing else is asked for: the adapters switched off where there are some, else a
+/// copy, which waits on the host under some trainers.
+Reference usual_reference(const Recipe& recipe);
 
 /// Says how the log-probs of the reference come about: what is asked for, else its adapters switched off where there
 /// are some, else a copy. None where the method compares with no reference.

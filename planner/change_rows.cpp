@@ -162,7 +162,7 @@ std::string checkpoint_nothing(Request r) { return if_so(is_checkpointed(r) && !
 bool can_fuse(Request r) {
   if (r.recipe.objective.method.is_usual()) return true;
   const std::vector<std::string>& fused = r.recipe.framework->preference.fused_methods;
-  return std::ranges::find(fused, r.recipe.objective.method->name) != fused.end() &&
+  return std::ranges::find(fused, r.recipe.objective.method->like) != fused.end() &&
          reference_of(r.recipe) != Reference::Precomputed;
 }
 std::string fused_loss(Request r) { return if_so(r.recipe.loss == LossKernel::Plain && can_fuse(r), "fused"); }

@@ -230,10 +230,10 @@ Mistake method_mistake(const Recipe& r) {
   const TrainingMethod& method = *objective.method;
   const std::vector<std::string>& known = r.framework->preference.methods;
   const bool is_usual = &method == &training_methods().front();
-  if (!is_usual && std::ranges::find(known, method.name) == known.end())
+  if (!is_usual && std::ranges::find(known, method.like) == known.end())
     return InputError("--method",
                       fmt::format("nothing is known of {} ({}) with {}", method.name, method.title, r.framework->name),
-                      trainers_with(method.name));
+                      trainers_with(method.like));
   if (objective.reference && !method.has_pass_of(PassModel::Reference))
     return InputError("--ref", fmt::format("{} compares with no reference", method.name), "leave it out");
   if (reference_of(r) == Reference::Adapter && !r.is_adapter())
@@ -243,7 +243,7 @@ Mistake method_mistake(const Recipe& r) {
   if (reference_of(r) == Reference::Precomputed && !habits.precomputes_reference)
     return InputError("--ref", fmt::format("{} makes no log-probs before training", r.framework->name), "leave it out");
   const bool is_fused = !is_usual && r.loss == LossKernel::Fused && method.head == MethodHead::Vocabulary;
-  if (is_fused && std::ranges::find(habits.fused_methods, method.name) == habits.fused_methods.end())
+  if (is_fused && std::ranges::find(habits.fused_methods, method.like) == habits.fused_methods.end())
     return InputError("--loss", fmt::format("{} fuses no loss of {}", r.framework->name, method.name), "--loss plain");
   if (is_fused && reference_of(r) == Reference::Precomputed)
     return InputError("--loss", "a fused loss makes the log-probs of the reference itself",

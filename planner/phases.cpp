@@ -62,12 +62,12 @@ Job scoring_job(const Job& job, PassModel of, bool trains) {
                    : pass_of(whole, Pass::Frozen, &whole.request.model, false);
 }
 
-/// The pass of a critic or a reward model; none where the trainer judges by a function and no model is asked for.
+/// The pass of a critic or a reward model; none where no model is asked for and a function usually judges.
 std::optional<SidePhase> scoring_phase(const Job& job, const SidePass& pass) {
   const RolloutConvention* const convention = rollout_convention(job.framework.name);
   const bool is_reward = pass.of == PassModel::Reward;
   const bool is_judged = job.request.rollout.judged_by_function || (convention && convention->reward_by_function);
-  if (is_reward && is_judged && !job.request.reward_model) return {};
+  if (is_reward && (is_judged || pass.when_asked) && !job.request.reward_model) return {};
   return SidePhase{.name = {},
                    .job = scoring_job(job, pass.of, pass.trains),
                    .has_own_weights = is_reward || pass.trains,

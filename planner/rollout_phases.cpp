@@ -200,7 +200,7 @@ JobRollout job_rollout(const Job& job) {
   b.mean_prompt = asked.mean_prompt;
   b.mean_completion = asked.mean_completion;
   b.max_completion = or_usual(asked.max_completion, std::max<std::int64_t>(1, recipe.seq_len - b.prompt_len));
-  const std::int64_t of_step = recipe.micro_batch * recipe.grad_accum * job.strategy.mesh.batch_replicas();
+  const std::int64_t of_step = recipe.rows() * recipe.grad_accum * job.strategy.mesh.batch_replicas();
   const std::int64_t updates =
       asked.sequences > 0 ? std::max<std::int64_t>(1, asked.sequences / of_step) : asked.updates;
   b.sequences = of_step * updates;
@@ -248,14 +248,14 @@ void check_answers(const EstimateRequest& r) {
   const Recipe& recipe = r.recipe;
   if (!generates(recipe)) return;
   const std::int64_t generations = or_usual(r.rollout.generations, usual_generations(recipe));
-  const std::int64_t one_pass = recipe.micro_batch * batch_replicas(r) * r.rollout.updates;
+  const std::int64_t one_pass = recipe.rows() * batch_replicas(r) * r.rollout.updates;
   const std::int64_t at_once = one_pass * recipe.grad_accum;
   if (r.rollout.sequences > 0 || at_once % generations == 0) return;
   throw InputError(
       "--generations",
       fmt::format("{} answers to a prompt do not divide the {} that are generated at once (micro batch {} x "
                   "{} passes x {} GPUs{})",
-                  generations, format_grouped(at_once), recipe.micro_batch, recipe.grad_accum, batch_replicas(r),
+                  generations, format_grouped(at_once), recipe.rows(), recipe.grad_accum, batch_replicas(r),
                   r.rollout.updates > 1 ? fmt::format(" x {} updates", r.rollout.updates) : ""),
       fmt::format("for example --grad-accum {}", generations / std::gcd(generations, one_pass)));
 }
@@ -283,11 +283,12 @@ std::string rollout_assumption(const Job& job) {
 
 std::string rollout_refusal(const Job& job) {
   const JobRollout r = job_rollout(job);
+  const std::int64_t asked = job.request.rollout.sequences;  // micro batches of so many tokens hold about as many
   const std::int64_t of_step = r.batch.sequences;
-  if (of_step % r.batch.generations != 0)
+  if ((asked > 0 ? asked : of_step) % r.batch.generations != 0)
     return fmt::format(
         "{} answers are generated at once ({} x {} x {} GPUs{}), which {} answers to a prompt do not divide", of_step,
-        job.recipe().micro_batch, job.recipe().grad_accum, job.strategy.mesh.batch_replicas(),
+        job.recipe().rows(), job.recipe().grad_accum, job.strategy.mesh.batch_replicas(),
         r.steps > 1 ? fmt::format(", for {:.0f} optimizer steps", r.steps) : "", r.batch.generations);
   if (r.setup.num_gpus % r.setup.tp != 0)
     return fmt::format("{} GPUs of the engine are no groups of {}", r.setup.num_gpus, r.setup.tp);

@@ -112,7 +112,7 @@ LocalId copies_by_label(Tape& t, LocalId logits) {
   const FrameworkPreference& preference = t.c.framework.preference;
   const auto& methods = preference.copies_by_label;
   const bool is_copied =
-      std::ranges::find(methods, t.c.recipe.objective.method->name) != methods.end() &&
+      std::ranges::find(methods, t.c.recipe.objective.method->like) != methods.end() &&
       (t.c.recipe.pass == Pass::Train || (t.c.recipe.pass == Pass::Frozen && preference.reference_copies_by_label));
   if (!is_copied) return kNoLocal;
   const Local like = t.at(logits);

@@ -179,6 +179,87 @@ TEST_CASE("verl's fine-tuning, and engines of verl on GPUs of their own, are rea
   CHECK(apart.rollout.engine.is_async);
 }
 
+TEST_CASE("a trainer with one engine alone names none, and what is said of it counts") {
+  const std::string openrlhf =
+      "python3 -m openrlhf.cli.train_ppo_ray --pretrain m --actor_num_gpus_per_node 4 --vllm_num_engines 2 "
+      "--vllm_tensor_parallel_size 2 --vllm_gpu_memory_utilization 0.7";
+  CHECK(to_text(script(openrlhf).request.rollout.engine) == "vllm:server,util=0.7,tp=2,sleep=no,gpus=4,offload=no");
+  const EngineChoice shared = script(openrlhf + " --colocate_all_models --vllm_enable_sleep").request.rollout.engine;
+  CHECK(shared.place == EnginePlace::Colocate);
+  CHECK(shared.sleeps == true);
+  CHECK(shared.tp == 2);
+  const EngineChoice instruct =
+      script(
+          "python open_instruct/grpo_fast.py --model_name_or_path m --num_learners_per_node 6 "
+          "--vllm_num_engines 2 --vllm_tensor_parallel_size 1")
+          .request.rollout.engine;
+  CHECK(instruct.place == EnginePlace::Server);
+  CHECK(instruct.gpus == 2);
+}
+
+TEST_CASE("a micro batch of so many tokens need not divide the answers of a generation") {
+  // 16,192 x 4 tokens hold 7 rows of 8,192: 1,024 answers on 2 replicas are 74 passes of 7, and some to spare
+  const ConfigReading r = script(
+      "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.model.path=m model_engine=dp "
+      "data.train_batch_size=128 data.max_prompt_length=4096 data.max_response_length=4096 "
+      "actor_rollout_ref.actor.ppo_mini_batch_size=128 actor_rollout_ref.actor.use_dynamic_bsz=True "
+      "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=64768 actor_rollout_ref.rollout.n=8 trainer.n_gpus_per_node=2 "
+      "reward.custom_reward_function.path=reward.py reward.reward_manager.name=naive");
+  CHECK(r.request.recipe.micro_batch == 7);
+  CHECK(r.request.recipe.grad_accum == 74);
+  CHECK(r.request.rollout.sequences == 1024);
+  CHECK(script("python3 -m verl.trainer.main_ppo model_engine=megatron actor_rollout_ref.model.path=m")
+            .request.recipe.framework->name == "verl-megatron");
+  CHECK(contains(
+      script_error("python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=m distillation.enabled=True"),
+      "distillation beside rewards"));
+}
+
+TEST_CASE("groups of Ray in a file of Megatron-SWIFT: their keys are those of the table, and each has its GPUs") {
+  const std::string shared =
+      "rlhf_type: grpo\nmodel: m\nuse_vllm: true\nmicro_batch_size: 2\nglobal_batch_size: 16\nnum_generations: 8\n"
+      "train: {gpus: 4, tuner_type: lora, lora_rank: 16}\n"
+      "rollout: {gpus: 4, vllm_tensor_parallel_size: 2, vllm_gpu_memory_utilization: 0.4}\n";
+  const auto read = [](const std::string& text) {
+    return reading_of_files({{"train.sh", "megatron rlhf --use_ray true --config ray.yaml"}, {"ray.yaml", text}});
+  };
+  const ConfigReading apart = read(shared);
+  CHECK(apart.request.recipe.lora.rank == 16);
+  CHECK(apart.setup.num_processes == 4);
+  CHECK(apart.request.rollout.engine.place == EnginePlace::Server);
+  CHECK(apart.request.rollout.engine.gpus == 4);
+  CHECK(apart.request.rollout.engine.tp == 2);
+  CHECK(apart.request.rollout.engine.utilisation == 0.4);
+  const ConfigReading together = read(shared + "colocate_groups: [[train, rollout]]\n");
+  CHECK(together.request.rollout.engine.place == EnginePlace::Colocate);
+  CHECK(together.request.rollout.engine.gpus == 0);
+  CHECK(contains(error_of_files({{"train.sh", "megatron rlhf --use_ray true --config ray.yaml"},
+                                 {"ray.yaml", shared + "teacher: {gpus: 2}\n"}}),
+                 "a teacher on GPUs of its own"));
+}
+
+TEST_CASE("TRL's PPO and online DPO: their defaults, answers and reward model") {
+  const EstimateRequest ppo =
+      script("accelerate launch examples/scripts/ppo/ppo.py --model_name_or_path m --reward_model_path n").request;
+  CHECK(ppo.recipe.objective.method->name == "ppo");
+  CHECK(ppo.rollout.max_completion == 53);
+  CHECK(ppo.rollout.iterations == 4);
+  const ConfigReading online =
+      script("python examples/scripts/online_dpo.py --model_name_or_path m --reward_model_path n --max_new_tokens 32");
+  CHECK(online.request.recipe.objective.method->name == "online-dpo");
+  CHECK(online.request.rollout.max_completion == 32);
+  CHECK(online.setup.reward_model == "model");
+  const ConfigReading apart =
+      reading_of_files({{"train.py",
+                         "from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer\n"
+                         "config = AsyncGRPOConfig(per_device_train_batch_size=16)\n"
+                         "trainer = AsyncGRPOTrainer(model='Qwen/Qwen3-0.6B', args=config)\n"}});
+  CHECK(apart.model == "Qwen/Qwen3-0.6B");
+  CHECK(apart.request.rollout.engine.place == EnginePlace::Server);
+  CHECK(apart.request.rollout.engine.is_async);
+  CHECK(apart.request.rollout.max_completion == 2048);
+}
+
 TEST_CASE("other trainings, and scripts that train nothing, are refused by name") {
   CHECK(contains(script_error("swift rlhf --rlhf_type gkd --model m --gkd_logits_topk 64"), "highest logits alone"));
   CHECK(contains(script_error("trl ppo --model_name_or_path m"), "reinforcement learning of TRL"));

@@ -106,7 +106,8 @@ TEST_CASE("files of preference tuning are planned as what they say") {
   CHECK(recipe("model_name_or_path: a\nstage: rm\ncutoff_len: 64\n").objective.method->name == "reward");
   CHECK(recipe("model_name_or_path: a\nstage: sft\npref_beta: 0.1\ncutoff_len: 64\n").objective.method.is_usual());
   const Recipe axolotl = recipe("base_model: a\nrl: ipo\nrl_beta: 0.1\nprecompute_ref_log_probs: true\n");
-  CHECK(axolotl.objective.method->name == "dpo");
+  CHECK(axolotl.objective.method->name == "ipo");
+  CHECK(axolotl.objective.method->like == "dpo");
   CHECK(reference_of(axolotl) == Reference::Precomputed);
   CHECK(recipe("base_model: a\nreward_model: true\n").objective.method->name == "reward");
   const Recipe trl = recipe(std::string(kTrl) + "precompute_ref_log_probs: true\nmodel_adapter_name: a\n");

@@ -93,7 +93,7 @@ TEST_CASE("what a run alone would show is named where it is needed") {
 }
 
 TEST_CASE("other trainings are refused by the call that shows them") {
-  CHECK(contains(python_error("OnlineDPOTrainer(args=OnlineDPOConfig())"), "train.py:1: OnlineDPOTrainer"));
+  CHECK(contains(python_error("NashMDTrainer(args=NashMDConfig())"), "train.py:1: NashMDTrainer"));
   CHECK(contains(python_error("AutoModelForMultipleChoice.from_pretrained('m')"), "classification"));
   CHECK(contains(python_error("XLoraConfig()\nSFTConfig()"), "another kind of adapters"));
   CHECK(contains(python_error("print(1)"), "sets up no training"));

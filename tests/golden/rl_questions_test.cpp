@@ -197,4 +197,26 @@ TEST_CASE("the usual method plans as if none were named") {
   CHECK(run_line(line + " --method sft").out == run_line(line).out);
 }
 
+TEST_CASE("a saved plan keeps the name of another loss, which run refuses and export writes") {
+  const test::ScratchFolder folder;
+  const std::string plan = (folder.path() / "plan.json").string();
+  const std::string line =
+      "estimate --model qwen2.5-0.5b --full --gpus 1xA6000 --offline --save " + plan + " --method ";
+  for (const auto& [method, trained] : {std::pair{"ipo", "dpo"}, std::pair{"dr-grpo", "grpo"}}) {
+    REQUIRE(run_line(line + method + " --framework native").code == 0);
+    CHECK(nlohmann::json::parse(run_line("estimate " + plan + " --json").out)["recipe"]["objective"]["method"] ==
+          method);
+    const Ran refused = run_line("run " + plan + " --init random --max-steps 1");
+    CHECK(refused.code == 2);
+    CHECK(refused.err.find(fmt::format("the loss {}", method)) != std::string::npos);
+    CHECK(process_gib(fmt::format("--model qwen2.5-0.5b --full --gpus 1xA6000 --method {}", method)) ==
+          process_gib(fmt::format("--model qwen2.5-0.5b --full --gpus 1xA6000 --method {}", trained)));
+  }
+  REQUIRE(run_line(line + "ipo --framework trl").code == 0);
+  const Ran written = run_line("export " + plan + " --for trl");
+  CHECK(written.code == 0);
+  CHECK(written.out.find("loss_type: [ipo]") != std::string::npos);
+  CHECK(run_line("export " + plan + " --for llama-factory").err.find("no files") != std::string::npos);
+}
+
 }  // namespace gpuplan

@@ -84,6 +84,13 @@ TEST_CASE("a method is a row: names, aliases, and what nobody knows") {
   CHECK(find_training_method("RM").name == "reward");
   CHECK(find_training_method("gkd").name == "distill");
   CHECK_THROWS_AS(find_training_method("dpoo"), InputError);
+  for (const char* name : {"ipo", "hinge", "dr-grpo"}) {  // planned alike, and no loss of gpuplan's own executor
+    const TrainingMethod& other = find_training_method(name);
+    CHECK(other.name == name);
+    CHECK(other.like == (other.generates ? "grpo" : "dpo"));
+    CHECK(other.passes.size() == find_training_method(other.like).passes.size());
+    CHECK(other.loss == MethodLoss::None);
+  }
   for (const TrainingMethod& method : training_methods()) CHECK_FALSE(method.source.empty());
 }
 

@@ -189,4 +189,41 @@ TEST_CASE("a share of the card in which the engine finds no room for a sequence:
   CHECK(!estimate(r).recommended->strategy.empty());
 }
 
+TEST_CASE("a reward model judges beside GRPO where it is asked for, on the GPUs that train") {
+  EstimateRequest r = ask("grpo", "verl", "fsdp", "2xH100", "vllm:tp=1");
+  CHECK_FALSE(phase(answer(r), "scores of the reward model"));
+  r.reward_model = std::make_shared<const ModelSpec>(r.model);
+  const StrategyEstimate judged = answer(r);
+  REQUIRE(phase(judged, "scores of the reward model"));
+  // 494,032,768 parameters without a head of the vocabulary's own, and 896 of a row of numbers, in 16 bit on two GPUs
+  CHECK(phase(judged, "scores of the reward model")->resident.count == 494'032'768LL + 896);
+}
+
+TEST_CASE("online DPO: two answers to each prompt are written, scored and trained on") {
+  EstimateRequest r = ask("online-dpo", "trl", "single", "1xH100", "hf");
+  r.rollout.generations = 0;
+  const Job job(r, find_strategy("single"));
+  CHECK(job_rollout(job).batch.sequences == 2 * 8);
+  CHECK(job_rollout(job).batch.generations == 2);
+  const StrategyEstimate e = answer(r);
+  REQUIRE(phase(e, "log-probs of the reference"));
+  CHECK(phase(e, "log-probs of the reference")->resident.count == 4 * 494'032'768LL);  // a copy in fp32
+  CHECK_FALSE(phase(e, "scores of the reward model"));
+}
+
+TEST_CASE("verl's and NeMo RL's reference waits on the host between its passes") {
+  for (const char* framework : {"verl", "nemo-rl"}) {
+    EstimateRequest r = ask("grpo", framework, "fsdp", "2xH100", "vllm:tp=1");
+    CHECK(usual_reference(r.recipe) == Reference::Host);
+    r.recipe.objective.reference = Reference::Copy;
+    const StrategyEstimate copy = answer(r);
+    r.recipe.objective.reference = Reference::Host;
+    const StrategyEstimate host = answer(r);
+    CHECK(phase(host, "log-probs of the reference")->resident.count <
+          phase(copy, "log-probs of the reference")->resident.count / 2);
+    r.recipe.method = Method::Lora;
+    CHECK(usual_reference(r.recipe) == Reference::Adapter);
+  }
+}
+
 }  // namespace rollout_phases

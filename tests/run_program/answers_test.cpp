@@ -54,7 +54,7 @@ TEST_CASE("answers: a stopped run's settings are its own, and a loss that is not
   const Finished other = r.run(flags + " --max-steps 4 --beta 0.5 --resume --output " + r.at("out"));
   CHECK(other.code == 2);
   check_has(other.err, "another beta");
-  for (const auto& [method, says] : {std::pair{"ipo", "--method dpo"}, std::pair{"dr-grpo", "--method grpo"},
+  for (const auto& [method, says] : {std::pair{"ipo", "the loss ipo"}, std::pair{"dr-grpo", "the loss dr-grpo"},
                                      std::pair{"orpo", "nothing is known of orpo"}}) {
     const Finished refused = r.run(std::string("--lora r=4 --method ") + method + answers(r) + " --max-steps 1");
     CHECK(refused.code == 2);
