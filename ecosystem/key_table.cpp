@@ -20,11 +20,11 @@ using nlohmann::json;
 // More telling formats first: a TRL file holds keys of transformers, and not the other way round.
 // clang-format off
 constexpr std::array kFormats{
-    "verl", "verl-megatron", "verl-sft", "verl-async", "nemo-rl", "nemo-rl-megatron", "prime-rl", "openrlhf",
-    "open-instruct-grpo", "accelerate", "deepspeed", "torchtune", "torch", "unsloth", "megatron-swift", "torchtitan",
-    "ms-swift", "open-instruct", "llama-factory-v1", "axolotl", "llama-factory", "peft-sft", "trl", "peft",
-    "transformers", "launch", "unsloth-script", "trl-script", "transformers-script", "loop-script", "qlora-script",
-    "olmo-core-script"};
+    "verl", "verl-megatron", "verl-sft", "verl-async", "verl-async-megatron", "nemo-rl", "nemo-rl-megatron",
+    "prime-rl", "openrlhf", "open-instruct-grpo", "accelerate", "deepspeed", "torchtune", "torch", "unsloth",
+    "megatron-ray", "megatron-swift", "torchtitan", "ms-swift", "open-instruct", "llama-factory-v1", "axolotl",
+    "llama-factory", "peft-sft", "trl", "peft", "transformers", "launch", "unsloth-script", "trl-script",
+    "transformers-script", "loop-script", "qlora-script", "olmo-core-script"};
 // clang-format on
 
 /// Reads one data file. Every problem in it is a mistake of ours, so the first one ends it.

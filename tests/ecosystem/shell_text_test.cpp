@@ -44,6 +44,12 @@ TEST_CASE("variables: what a run alone would show is named, in its word alone") 
   CHECK(words[2].unknown.empty());
   CHECK(words[4].unknown == Texts{"$DIR"});
   CHECK(words[5].unknown == Texts{"$(hostname)"});
+  const ShellText array = read_shell("L=(--a \"$X/y\" --b 2)\nrun \"${L[@]}\"", "a.sh", {}, {});
+  REQUIRE(array.commands.back().words.size() == 5);
+  const auto& items = array.commands.back().words;
+  CHECK(items[2].unknown == Texts{"$X"});
+  CHECK(items[1].unknown.empty());
+  CHECK(items[4].unknown.empty());
 }
 
 TEST_CASE("variables: a value that depends on a branch or a loop is not known after it") {
