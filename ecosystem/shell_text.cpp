@@ -67,18 +67,15 @@ class ShellReader : private ShellExpander {
     }
   }
 
-  /// What is not known of one item of an array: names that stand in it as they were written; one that stands in none
-  /// (of arithmetic, say) is of each item that an expansion left open.
-  static std::vector<std::string> unknown_in(const Value& value, std::size_t index) {
-    if (value.items.size() == 1) return value.unknown;
-    const std::string& item = value.items[index];
+  /// Names that stand in one item of an array as they were written; all of them where an expansion left it open and
+  /// none stands in it, as with arithmetic.
+  static std::vector<std::string> unknown_in(const Value& value, const std::string& item) {
+    if (value.items.size() == 1 || item.find_first_of("$`") == std::string::npos)
+      return value.items.size() == 1 ? value.unknown : std::vector<std::string>{};
     std::vector<std::string> names;
-    for (const std::string& name : value.unknown) {
-      const auto has_it = [&](const std::string& text) { return text.find(name) != std::string::npos; };
-      if (has_it(item) || (item.find_first_of("$`") != std::string::npos && std::ranges::none_of(value.items, has_it)))
-        names.push_back(name);
-    }
-    return names;
+    for (const std::string& name : value.unknown)
+      if (item.find(name) != std::string::npos) names.push_back(name);
+    return names.empty() ? value.unknown : names;
   }
 
   void read_double_quotes(Building& now, std::vector<ShellWord>& words) {
@@ -101,7 +98,7 @@ class ShellReader : private ShellExpander {
             now.has_any = true;
           }
           add_text(now, value.items[i]);
-          add_names(now.word.unknown, unknown_in(value, i));
+          add_names(now.word.unknown, unknown_in(value, value.items[i]));
         }
         if (value.items.empty() && value.unknown.empty() && peek() == '"' && now.word.text.empty()) now.has_any = false;
         if (value.items.empty()) add_names(now.word.unknown, value.unknown);
