@@ -34,6 +34,9 @@ NativeJob::NativeJob(Job job) : Job(std::move(job)) {
 
 /// A pass over the model that is trained expects its frozen weights where they lie.
 void NativeJob::make_passes() {
+  if (request.reward_model)
+    throw InputError("--reward-model", "the native executor judges no answers: they are given with their advantages",
+                     "leave it out");
   for (SidePhase& phase : side_phases(*this)) {
     if (phase.is_before_training) continue;  // rows of the data say what it made
     std::unique_ptr<const NativeJob> job(new NativeJob(std::move(phase.job)));
