@@ -91,13 +91,15 @@ class Asker:
     def add_named(self, example, named, folder):
         """Puts a file that a script names beside it; False where the repository has none."""
         key = example.repository, example.commit
+        if named.startswith('$') and '/' in named and self.add_named(example, re.sub(r'^\$[^/]*/', '', named), folder):  # below a folder that only a run knows
+            return True
         for above in list(pathlib.PurePosixPath(example.path).parents):
             path = os.path.normpath(above / named)
             done = programs.git(self.repositories[key], 'show', f'{example.commit}:{path}')
             if done.returncode == 0:
                 (folder / pathlib.PurePosixPath(named).name).write_bytes(done.stdout)
                 return True
-        return '$' in named and self.add_named(example, re.sub(r'^\$[^/]*/', '', named), folder)  # below a folder that only a run knows
+        return False
 
     def estimate_with_named(self, example, file, *flags):
         for _ in range(MOST_NAMED):
