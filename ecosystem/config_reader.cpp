@@ -46,7 +46,7 @@ class Reading {
     check_batch();
     if (std::string note = resolve_component(out_.setup); !note.empty()) out_.notes.push_back(std::move(note));
     fill_defaults();
-    count_answers(out_.setup);
+    count_answers();
     settle_engine();
     keep_rules();
     make_request();
@@ -243,15 +243,20 @@ class Reading {
   }
 
   /// Prompts of a generation and of a step stand for all their answers; a micro batch of so many tokens holds as many
-  /// of the longest rows as fit, one at least.
-  static void count_answers(Setup& s) {
+  /// of the longest rows as fit, one at least. Where a file says the tokens, the program leaves its rows out.
+  void count_answers() {
+    Setup& s = out_.setup;
     const std::int64_t answers = s.generations.value_or(1);
+    if (s.answers_in_seq == true && !stated_by_.count("seq_len") && s.prompt_len && s.completion_len)
+      s.seq_len = *s.prompt_len + *s.completion_len;
     if (s.generation_rows) s.generation_batch = *s.generation_rows;
     if (s.generation_prompts) s.generation_batch = *s.generation_prompts * answers;
     if (s.mini_batches && s.global_batch && !s.generation_batch) s.generation_batch = *s.global_batch * *s.mini_batches;
     const std::int64_t row =
         s.answers_in_seq == true ? s.seq_len.value_or(0) : s.prompt_len.value_or(0) + s.completion_len.value_or(0);
-    if (s.micro_tokens && !s.micro_batch && row > 0) s.micro_batch = std::max<std::int64_t>(1, *s.micro_tokens / row);
+    const bool says_tokens = stated_by_.count("micro_tokens") > 0;
+    if (s.micro_tokens && (!s.micro_batch || says_tokens) && row > 0)
+      s.micro_batch = std::max<std::int64_t>(1, *s.micro_tokens / row);
     if (s.update_prompts) s.update_rows = *s.update_prompts * answers;
     if (s.mini_batches && s.generation_batch && *s.mini_batches > 0)
       s.update_rows = *s.generation_batch / *s.mini_batches;

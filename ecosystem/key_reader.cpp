@@ -294,10 +294,11 @@ class KeyReader {
     return given;
   }
 
-  /// Says whether the file has a key at its top, with a value that says something.
+  /// Says whether the file has a key, with a value that says something.
   bool has(const std::string& key) const {
-    const auto found = tree_.root.find(key);
-    return found != tree_.root.end() && !found->is_null() && *found != false;
+    const json* const found = value_at(tree_.root, key);
+    const bool is_off = found && found->is_string() && to_lower(found->get<std::string>()) == "false";  // of a command
+    return found && !found->is_null() && *found != false && !is_off;
   }
 
   void read_row(const KeyRow& row, const std::string& path, const json& given) {

@@ -183,11 +183,15 @@ TEST_CASE("a trainer with one engine alone names none, and what is said of it co
   const std::string openrlhf =
       "python3 -m openrlhf.cli.train_ppo_ray --pretrain m --actor_num_gpus_per_node 4 --vllm_num_engines 2 "
       "--vllm_tensor_parallel_size 2 --vllm_gpu_memory_utilization 0.7";
-  CHECK(to_text(script(openrlhf).request.rollout.engine) == "vllm:server,util=0.7,tp=2,sleep=no,gpus=4,offload=no");
+  CHECK(to_text(script(openrlhf).request.rollout.engine) == ":server,util=0.7,tp=2,gpus=4,sleep=no,offload=no");
   const EngineChoice shared = script(openrlhf + " --colocate_all_models --vllm_enable_sleep").request.rollout.engine;
   CHECK(shared.place == EnginePlace::Colocate);
   CHECK(shared.sleeps == true);
   CHECK(shared.tp == 2);
+  const EstimateRequest lengths = script(openrlhf + " --prompt_max_len 4096 --generate_max_len 8192").request;
+  CHECK(lengths.rollout.prompt_len == 4096);
+  CHECK(lengths.rollout.max_completion == 8192);
+  CHECK(lengths.recipe.seq_len == 12288);
   const EngineChoice instruct =
       script(
           "python open_instruct/grpo_fast.py --model_name_or_path m --num_learners_per_node 6 "

@@ -214,7 +214,7 @@ TEST_CASE("foreign methods are named: what people gave and got the figures of SF
   CHECK(contains(refused("task_type: SEQ_CLS\n"), "another head"));
   for (const char* key : {"student_model", "assistant_model", "pref_beta"})
     CHECK(contains(refused(std::string(key) + ": a\n"), "is not known to gpuplan, and"));
-  CHECK(contains(refused("num_ppo_epochs: 4\nwhiten_rewards: true\n"), "belongs to PPO"));
+  CHECK(contains(refused("mixture_coef: 0.5\n"), "belongs to Nash-MD"));
   // a key of many methods names several, and says that there are more
   CHECK(contains(refused("beta: 0.1\n"), "belongs to DPO, KTO or another method"));
   CHECK(contains(refused("beta: 0.1\n"), "leave out beta"));
