@@ -202,7 +202,7 @@ TEST_CASE("a reward model judges beside GRPO where it is asked for, on the GPUs 
 TEST_CASE("online DPO: two answers to each prompt are written, scored and trained on") {
   EstimateRequest r = ask("online-dpo", "trl", "single", "1xH100", "hf");
   r.rollout.generations = 0;
-  const Job job(r, find_strategy("single"));
+  const Job job(r, make_strategy(r.strategy, r.cluster, r.options));
   CHECK(job_rollout(job).batch.sequences == 2 * 8);
   CHECK(job_rollout(job).batch.generations == 2);
   const StrategyEstimate e = answer(r);
