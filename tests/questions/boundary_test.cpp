@@ -38,7 +38,7 @@ std::string value_of(const FlagRange& row, double number) {
 }  // namespace
 
 TEST_CASE("every number at the ends of its range has an answer that keeps the laws") {
-  const std::size_t every = std::size_t(num_rounds(3, 1, 1));  // not 2: both ends of each range in turn
+  const std::size_t every = std::size_t(num_rounds(3, 3, 1));  // not 2: both ends of each range in turn
   std::size_t num_ends = 0;
   CLI::App app;
   declare_commands(app);

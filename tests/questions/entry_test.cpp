@@ -34,7 +34,7 @@ bool is_of_files(const Question& q) {
 }
 
 std::vector<Question> questions_of_files() {
-  const std::uint64_t count = count_in("GPUPLAN_ENTRY", kIsSanitized ? 20 : 100),
+  const std::uint64_t count = count_in("GPUPLAN_ENTRY", num_rounds(20, 40, 100)),
                       seed = count_in("GPUPLAN_QUESTIONS_SEED", 1);
   std::vector<Question> out;
   for (std::uint64_t n = 0; out.size() < count; ++n)

@@ -224,7 +224,7 @@ TEST_CASE(
 }
 
 TEST_CASE("profiles: a damaged one is refused with a message or answered within the stated limits") {
-  const int rounds = num_rounds(60, 300, 10'000);
+  const int rounds = num_rounds(60, 100, 10'000);
   const std::string texts[] = {calibrated(), shipped()};
   int num_refused = 0;
   std::vector<Question> questions;

@@ -272,7 +272,7 @@ std::string broken_equality(const Question& question) {
 }  // namespace
 
 TEST_CASE("the analytic simulation takes as long as the estimate says") {
-  const std::uint64_t count = number_in("GPUPLAN_EQUAL", kIsSanitized ? 20 : 200),
+  const std::uint64_t count = number_in("GPUPLAN_EQUAL", num_rounds(20, 60, 200)),
                       seed = number_in("GPUPLAN_QUESTIONS_SEED", 1);
   std::vector<Question> questions;
   for (std::uint64_t i = 0; questions.size() < count; ++i)
