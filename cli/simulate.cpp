@@ -116,7 +116,7 @@ class Simulator {
     for (const std::string& text : split(names, ',')) {
       const Strategy strategy = make_strategy(compared_strategy(text), r.cluster, r.options);
       if (const std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model); !why.empty()) {
-        a_.assumptions.push_back(fmt::format("{} is not compared: {}", strategy.name, why));
+        note_missing(fmt::format("{} is not compared: {}", strategy.name, why));
         continue;
       }
       a_.comparison.push_back(run(r, strategy, false));
@@ -147,8 +147,12 @@ class Simulator {
     if (why_not(setting, r).empty())
       r = changed({r, a_.result.profile}, {&setting, 1}).request;
     else
-      a_.assumptions.push_back(
-          fmt::format("{} GPUs without {}: {}", r.cluster.num_gpus(), describe(setting), why_not(setting, r)));
+      note_missing(fmt::format("{} GPUs without {}: {}", r.cluster.num_gpus(), describe(setting), why_not(setting, r)));
+  }
+
+  void note_missing(const std::string& why) {
+    a_.assumptions.push_back(why);
+    a_.not_compared.push_back(why);
   }
 
   SimulationAnswer& a_;

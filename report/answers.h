@@ -59,9 +59,10 @@ struct SimulationAnswer {
   std::vector<SimulatedPlan> comparison;  // other strategies beside it, in the order to show; may be empty
   std::vector<SimulatedPlan> scaling;     // the same strategy on more and more GPUs; may be empty
   std::vector<std::string> assumptions;
-  std::string command;       // the command line, as typed
-  std::string topology_svg;  // a picture of the machine for the report; may be empty
-  bool is_brief = false;     // one screen
+  std::vector<std::string> not_compared;  // those of the assumptions that say why a row of these is missing or the same
+  std::string command;                    // the command line, as typed
+  std::string topology_svg;               // a picture of the machine for the report; may be empty
+  bool is_brief = false;                  // one screen
 };
 
 /// Holds what `gpuplan diagnose` shows.

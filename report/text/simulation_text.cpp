@@ -166,7 +166,7 @@ std::string first_simulation_text(const SimulationAnswer& answer, const GanttVie
     if (!line.empty()) head += wrap(line, prose_width(screen), "", "  ");
   // tables that were asked for stand first, whole
   head += section("Compared", comparison_text(answer.comparison, screen), screen) +
-          section("Scaling", scaling_text(answer.scaling, screen), screen);
+          section("Scaling", scaling_text(answer.scaling, screen), screen) + points(answer.not_compared, screen);
   LineBudget out(std::max(kFirstScreen - 1, narrow<int>(std::ranges::count(head, '\n'))), screen);
   out.add(head);
   out.add("\n" + question(answer, screen));

@@ -6,8 +6,8 @@ import pathlib
 TABLE = pathlib.Path(__file__).resolve().parents[1] / 'models' / 'meta_counts.json'
 STACKS = {'transformers-4': 'hub-0', 'transformers-5': 'hub-1'}
 ADAPTERS = ('peft-0.18', 'peft-0.20')
-# Machines on which LoRA of every model fits, and a length that every model takes.
-QUESTION = ['--lora', '--gpus', '64xB200', '--strategy', 'zero3', '--micro-batch', '1', '--checkpointing', 'full']
+# Machines on which every model fits; PEFT refuses LoRA of all linear layers of some.
+QUESTION = ['--full', '--gpus', '64xB200', '--strategy', 'zero3', '--micro-batch', '1', '--checkpointing', 'full']
 COMMAND = './check --clients DIR; tests/clients/clients.py --only counts --write renews it'
 
 
