@@ -34,6 +34,7 @@ const std::map<std::string, std::vector<std::string>> kOfOthers{
      {"--config_file", "--machine_rank", "--main_process_ip", "--main_process_port", "--num_machines",
       "--num_processes"}},
     {"deepspeed", {"--hostfile", "--num_gpus", "--num_nodes", "--no_ssh"}},
+    {"uv", {"--active"}},
     {"sbatch and srun",
      {"--job-name", "--nodes", "--ntasks-per-node", "--cpus-per-task", "--signal", "--time", "--partition", "--account",
       "--kill-on-bad-exit", "--parsable", "--wait", "--chdir", "--mpi"}},
