@@ -22,7 +22,11 @@ double score_of(const StrategyEstimate& e, Preference preference) {
 Preference second_wish(Preference first) { return first == Preference::Speed ? Preference::Cost : Preference::Speed; }
 
 int rank_of(const StrategyEstimate& e) {
-  const int by_verdict = e.fit == Fit::Yes ? kWorksTogether : e.fit == Fit::Tight ? 4 : e.fit == Fit::IfHost ? 2 : 0;
+  const int by_host = e.fit_on_gpus() == Fit::Yes ? 4 : 2;
+  const int by_verdict = e.fit == Fit::Yes      ? kWorksTogether
+                         : e.fit == Fit::Tight  ? 6
+                         : e.fit == Fit::IfHost ? by_host
+                                                : 0;
   return by_verdict > 0 && e.strategy.takes_turns() ? by_verdict - 1 : by_verdict;
 }
 

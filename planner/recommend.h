@@ -10,10 +10,10 @@ namespace gpuplan {
 
 /// Says how good a plan's verdict is, better ones higher; 0: it does not fit. Plans whose GPUs take turns stand below
 /// those of the same verdict that keep all of them at work, and those that rest on a host of which nothing is known
-/// below all.
+/// below all, first those that fit well on the GPUs.
 int rank_of(const StrategyEstimate& plan);
 /// The highest: it fits well, and no GPU waits for another's turn.
-inline constexpr int kWorksTogether = 6;
+inline constexpr int kWorksTogether = 8;
 
 /// Smaller is better: seconds per token, dollars per token (GPU seconds where no price is known), or bytes.
 double score_of(const StrategyEstimate& plan, Preference preference);

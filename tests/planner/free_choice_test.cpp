@@ -30,6 +30,15 @@ TEST_CASE("free choice: the star that a plain question of 32B gets keeps all GPU
   CHECK(result.chosen.usual->strategy.name == "mp");
 }
 
+TEST_CASE("free choice: where all rests on the host's memory, the GPUs hold the star well") {
+  // 30B in full on two cards of 24 GB: weights and states on the host whatever is chosen. Layers of activations are
+  // 20 GB, those of checkpointing 1; it costs nothing beside the copies.
+  const EstimateResult result = estimate(freely(asked("qwen3-30b-a3b", "2x3090", Method::Full, 16)));
+  const StrategyEstimate& star = row(result, result.recommended->strategy);
+  REQUIRE(star.fit == Fit::IfHost);
+  CHECK(star.fit_on_gpus() == Fit::Yes);
+}
+
 TEST_CASE("free choice: what was given stays, and nothing is chosen that was not left free") {
   EstimateRequest r = freely(asked("qwen2.5-32b", "4xA6000", Method::Lora, 16), {"checkpointing"});
   const EstimateResult given = estimate(r);
