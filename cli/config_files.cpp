@@ -64,15 +64,16 @@ std::optional<fs::path> find_named_path(const std::string& named, const std::str
   constexpr int kFoldersAbove = 6;
   const fs::path folder = fs::path(by).parent_path();
   std::vector<fs::path> places{named, folder / named, folder / fs::path(named).filename()};
-  for (fs::path above = fs::absolute(by).parent_path(); places.size() < 3 + kFoldersAbove && !above.empty();
+  for (fs::path above = absolute_path(by).parent_path(); places.size() < 3 + kFoldersAbove && !above.empty();
        above = above.parent_path()) {
     if (above == above.parent_path()) break;
     places.push_back(above.parent_path() / named);
   }
   for (const fs::path& path : places)
     if (is_file(path))
-      return folder.is_absolute() || fs::path(named).is_absolute() ? path
-                                                                   : path.lexically_proximate(fs::current_path());
+      return folder.is_absolute() || fs::path(named).is_absolute()
+                 ? path
+                 : path.lexically_proximate(absolute_path(".").lexically_normal());
   return std::nullopt;
 }
 
