@@ -51,7 +51,7 @@ class PythonReader {
   /// default is false, or its `else:` where it is true.
   bool skips_branch(std::size_t i);
 
-  /// Of a class the fields have their values where nothing else is said: `Config.rank`, `self.rank`.
+  /// Fields of a class have their values where nothing else is said: `Config.rank`, `self.rank`.
   void read_statement(std::size_t i);
 
   /// `config["rank"] = 8`
@@ -102,7 +102,7 @@ class PythonReader {
   /// `config.model.name` of a dict that lets its keys be written so.
   const PythonValue* attribute(const std::string& name) const;
 
-  /// What a function gives that reads a file of settings, the function of the script itself included.
+  /// Returns the settings of the file that a call reads, be it a library's function or the script's own.
   PythonValue loaded(const std::string& name, const PythonCall& call) const;
 
   /// `sys.argv`, with the script itself in the first place.

@@ -12,7 +12,7 @@
 
 namespace gpuplan {
 
-/// What a script meets when it runs.
+/// Holds what surrounds a script when it runs.
 struct PythonSurroundings {
   std::vector<std::string> assumed;            // functions that ask the card, whose answer is taken as true
   std::map<std::string, bool> answers;         // functions whose answer is known: torch.cuda.is_available

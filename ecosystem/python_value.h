@@ -47,7 +47,7 @@ std::optional<double> number_of(const PythonValue& value);
 /// A sum, difference, product or quotient of two numbers, or two texts one after the other.
 std::optional<PythonValue> combined(const std::string& sign, const PythonValue& a, const PythonValue& b);
 
-/// What Python takes the value for in a condition; nothing where only a run shows it.
+/// Says whether the value is true in a condition of Python; nothing where only a run shows it.
 std::optional<bool> truth_of(const PythonValue& value);
 
 /// `a == b` and `a is b`, and `value in container`; nothing where only a run shows it.
