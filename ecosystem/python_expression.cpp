@@ -252,7 +252,8 @@ PythonValue PythonReader::called(const std::string& name, std::size_t& i, int de
   const std::string last = name.substr(name.rfind('.') + 1);
   if (const auto answer = around_.answers.find(name); answer != around_.answers.end())
     return python_literal(answer->second ? "true" : "false");
-  const bool is_number = name == "int" || name == "float", is_dict = name == "dict" || last == "DictDefault";
+  const bool is_number = name == "int" || name == "float",
+             is_dict = name == "dict" || std::ranges::count(around_.makes_dicts, last) > 0;
   const bool is_variable = last == "getenv" || name.ends_with("environ.get") || name.ends_with("environ.setdefault");
   const PythonValue* owner = name == last ? nullptr : value_of(name.substr(0, name.rfind('.')));
   if (!owner && name != last) owner = attribute(name.substr(0, name.rfind('.')));

@@ -53,7 +53,7 @@ struct CallRows {
   std::vector<DictRow> dicts;
   std::vector<CallRow> calls;
   std::vector<RefusedCalls> refused;
-  std::vector<std::string> assumed, loads, usual, settings, names;
+  std::vector<std::string> assumed, loads, makes_dicts, usual, settings, names;
   std::map<std::string, bool> answers;
 };
 
@@ -98,6 +98,7 @@ CallRows read_call_rows() {
     rows.settings = tree->root.at("settings").get<std::vector<std::string>>();
     rows.answers = tree->root.at("answers").get<std::map<std::string, bool>>();
     rows.loads = tree->root.at("loads").get<std::vector<std::string>>();
+    rows.makes_dicts = tree->root.at("makes_dicts").get<std::vector<std::string>>();
     rows.usual = tree->root.at("usual").get<std::vector<std::string>>();
     rows.assumed = tree->root.at("assumed").get<std::vector<std::string>>();
   } catch (const json::exception& error) { throw InputError(where, error.what()); }
@@ -402,7 +403,8 @@ Launch read_python_launch(const ConfigFile& script, const FindNamed& find, const
   if (is_notebook) require_size(code.size(), script.name, kScriptLimit);
   Launch launch;
   const CallRows& rows = call_rows();
-  PythonSurroundings around{rows.assumed, rows.answers, rows.loads, rows.usual, options_of(started), {}, {}};
+  PythonSurroundings around{rows.assumed, rows.answers,        rows.loads, rows.makes_dicts,
+                            rows.usual,   options_of(started), {},         {}};
   if (!started.config.empty()) around.arguments.push_back(python_literal(started.config, true));
   std::map<std::string, PythonValue> files;  // a source is read twice where its functions have parameters
   around.read_file = [&](const std::string& path) {

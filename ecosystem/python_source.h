@@ -17,6 +17,7 @@ struct PythonSurroundings {
   std::vector<std::string> assumed;            // functions that ask the card, whose answer is taken as true
   std::map<std::string, bool> answers;         // functions whose answer is known: torch.cuda.is_available
   std::vector<std::string> loads;              // functions that read a file of settings: yaml.safe_load
+  std::vector<std::string> makes_dicts;        // functions that give a dict, as dict() does
   std::vector<std::string> usual;              // mappings whose values are a library's own defaults
   std::map<std::string, PythonValue> options;  // of the command line
   std::vector<PythonValue> arguments;          // of the command line, without a name
