@@ -66,20 +66,18 @@ std::string plain(double value) { return fmt::format("{:.12g}", value); }
 
 std::string item_key(std::string_view key, std::size_t index) { return fmt::format("{}[{}]", key, index); }
 
-/// `value`, whose keys stand behind `prefix`, without the keys that nobody asked for; texts as they are read.
-json part_that_was_read(const ValueTree& tree, const json& value, const std::string& prefix) {
-  if (value.is_string()) return printable_line(value.get<std::string>());
+/// `value` without the keys that nobody asked for; texts as they are read.
+json part_that_was_read(const ValueTree& tree, const json& value) {
+  if (value.is_string()) return printable_line(value.get_ref<const std::string&>());
   json out = value.is_object() ? json::object() : json::array();
   if (value.is_array()) {
-    for (std::size_t i = 0; i < value.size(); ++i)
-      out.push_back(part_that_was_read(tree, value[i], item_key(prefix.substr(0, prefix.size() - 1), i) + "."));
+    for (const json& item : value) out.push_back(part_that_was_read(tree, item));
     return out;
   }
   if (!value.is_object()) return value;
-  if (const auto asked = tree.asked.find(prefix); asked != tree.asked.end())
-    for (const std::string& key : asked->second)
-      if (const auto found = value.find(key); found != value.end())
-        out[key] = part_that_was_read(tree, *found, prefix + key + ".");
+  if (const auto asked = tree.asked.find(&value); asked != tree.asked.end())
+    for (const auto& [key, inner] : value.items())
+      if (asked->second.keys.contains(key)) out[key] = part_that_was_read(tree, inner);
   return out;
 }
 
@@ -110,28 +108,52 @@ void ValueTree::finish(std::string hint) const {
   throw InputError(file, text, std::move(hint));
 }
 
-Fields::Fields(std::shared_ptr<ValueTree> tree, const json* object, std::string prefix)
+bool KeySet::contains(std::string_view key) const {
+  return std::find(few_.begin(), few_.end(), key) != few_.end() || many_.contains(key);
+}
+
+void KeySet::insert(std::string_view key) {
+  constexpr std::size_t kFew = 8;
+  if (contains(key)) return;
+  if (few_.size() == kFew) return static_cast<void>(many_.emplace(key));
+  few_.reserve(kFew);
+  few_.emplace_back(key);
+}
+
+std::vector<std::string> KeySet::all() const {
+  std::vector<std::string> out(many_.begin(), many_.end());
+  out.insert(out.end(), few_.begin(), few_.end());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::string AskedObject::prefix() const {
+  if (!inside) return name;
+  return inside->prefix() + (index ? item_key(name, *index) : name) + ".";
+}
+
+Fields::Fields(std::shared_ptr<ValueTree> tree, const json* object, const json* identity, AskedObject place)
     : tree_(std::move(tree)),
       object_(object),
-      prefix_(std::move(prefix)),
-      asked_(&tree_->asked[prefix_]) {}
+      asked_(&tree_->asked.try_emplace(identity, std::move(place)).first->second) {}
 
 Fields::Fields(std::shared_ptr<ValueTree> tree)
     : tree_(std::move(tree)),
       object_(&tree_->root),
-      asked_(&tree_->asked[prefix_]) {}
+      asked_(&tree_->asked[object_]) {}
 
 Fields::Fields(const json& object, std::string file, std::string prefix)
     : tree_(std::make_shared<ValueTree>()),
       object_(&object),
-      prefix_(std::move(prefix)),
-      asked_(&tree_->asked[prefix_]) {
+      asked_(&tree_->asked[object_]) {
   tree_->file = std::move(file);
+  asked_->name = std::move(prefix);
   if (object.is_object()) return;
-  const std::string part = prefix_.empty() ? "" : ": " + prefix_.substr(0, prefix_.size() - 1);
+  const std::string part = asked_->name.empty() ? "" : ": " + asked_->name.substr(0, asked_->name.size() - 1);
   throw InputError(tree_->file + part, fmt::format("expected an object {{...}}, found {}", shown(object, false)));
 }
 
+std::string Fields::path(std::string_view key) const { return asked_->prefix() + std::string(key); }
 bool Fields::is_yaml() const { return tree_->format == FileFormat::Yaml; }
 const std::string& Fields::file() const { return tree_->file; }
 bool Fields::has(std::string_view key) const { return object_->contains(key); }
@@ -140,9 +162,10 @@ std::vector<std::string> Fields::keys() const {
   std::vector<std::string> out;
   for (const auto& entry : object_->items()) out.push_back(entry.key());
   if (!is_yaml()) return out;
+  const std::string prefix = asked_->prefix();
   std::vector<std::pair<std::size_t, std::string>> ordered;
   for (std::string& key : out) {
-    const auto* const place = tree_->find_place(prefix_ + key);
+    const auto* const place = tree_->find_place(prefix + key);
     ordered.emplace_back(place ? place->order : 0, std::move(key));
   }
   std::sort(ordered.begin(), ordered.end());
@@ -151,12 +174,14 @@ std::vector<std::string> Fields::keys() const {
 }
 
 int Fields::line() const {
-  const auto* const place = tree_->find_place(prefix_.empty() ? prefix_ : prefix_.substr(0, prefix_.size() - 1));
+  std::string here = asked_->prefix();
+  if (!here.empty()) here.pop_back();
+  const auto* const place = tree_->find_place(here);
   return place ? place->line : 1;
 }
 
 const json* Fields::find(std::string_view key) {
-  if (!asked_->contains(key)) asked_->emplace(key);
+  asked_->keys.insert(key);
   const auto found = object_->find(key);
   return found == object_->end() || found->is_null() ? nullptr : &*found;
 }
@@ -168,7 +193,7 @@ const json* Fields::require(std::string_view key) {
 }
 
 std::optional<std::string> Fields::to_text(const json& value, std::string_view key) {
-  if (value.is_string()) return printable_line(value.get<std::string>());  // it will be shown
+  if (value.is_string()) return printable_line(value.get_ref<const std::string&>());  // it will be shown
   report_type(key, is_yaml() ? "a text" : "a text in quotes", value);
   return std::nullopt;
 }
@@ -302,11 +327,11 @@ std::optional<Seconds> Fields::optional_time(std::string_view key) {
 std::vector<std::string> Fields::texts(std::string_view key) {
   const json* value = find(key);
   if (!value) return {};
-  if (value->is_string()) return {printable_line(value->get<std::string>())};
+  if (value->is_string()) return {printable_line(value->get_ref<const std::string&>())};
   std::vector<std::string> out;
   if (value->is_array())
     for (const json& item : *value)
-      if (item.is_string()) out.push_back(printable_line(item.get<std::string>()));
+      if (item.is_string()) out.push_back(printable_line(item.get_ref<const std::string&>()));
   if (!value->is_array() || out.size() != value->size()) report(key, "must be a text or a list of texts");
   return out;
 }
@@ -339,13 +364,13 @@ Fields Fields::fields(std::string_view key) {
   if (auto found = optional_fields(key)) return *std::move(found);
   if (!is_given(key)) require(key);
   static const json kEmpty = json::object();
-  return Fields(kEmpty, "", prefix_ + std::string(key) + ".");  // one message is enough: its problems go nowhere
+  return Fields(kEmpty, "", path(key) + ".");  // one message is enough: its problems go nowhere
 }
 
 std::optional<Fields> Fields::optional_fields(std::string_view key) {
   const json* value = find(key);
   if (!value) return std::nullopt;
-  if (value->is_object()) return Fields(tree_, value, prefix_ + std::string(key) + ".");
+  if (value->is_object()) return Fields(tree_, value, value, {.inside = asked_, .name = std::string(key)});
   report_type(key, is_yaml() ? "a mapping of keys to values" : "an object {...}", *value);
   return std::nullopt;
 }
@@ -356,36 +381,39 @@ std::vector<Fields> Fields::list(std::string_view key) {
   if (!value) return out;
   if (!value->is_array()) return report_type(key, is_yaml() ? "a list" : "a list [...]", *value), out;
   for (std::size_t i = 0; i < value->size(); ++i) {
-    const std::string item = item_key(key, i);
-    if ((*value)[i].is_object())
-      out.push_back(Fields(tree_, &(*value)[i], prefix_ + item + "."));
+    const json& item = (*value)[i];
+    if (item.is_object())
+      out.push_back(Fields(tree_, &item, &item, {.inside = asked_, .name = std::string(key), .index = i}));
     else
-      report_type(item, is_yaml() ? "a mapping of keys to values" : "an object {...}", (*value)[i]);
+      report_type(item_key(key, i), is_yaml() ? "a mapping of keys to values" : "an object {...}", item);
   }
   return out;
 }
 
 Fields Fields::fields_as(std::string_view key, const json& values) const {
-  return Fields(tree_, &values, prefix_ + std::string(key) + ".");
+  const auto found = object_->find(key);
+  return Fields(tree_, &values, found == object_->end() ? &values : &*found,
+                {.inside = asked_, .name = std::string(key)});
 }
 
-json Fields::as_read() const { return part_that_was_read(*tree_, *object_, prefix_); }
+json Fields::as_read() const { return part_that_was_read(*tree_, *object_); }
 
 void Fields::add_problem(int line, std::string_view key, std::string problem) {
   if (is_yaml() && line == 0) {
-    const auto* const place = tree_->find_place(prefix_ + std::string(key));
+    const auto* const place = tree_->find_place(path(key));
     line = place ? place->line : this->line();
   }
-  tree_->problems.push_back({line, prefix_ + std::string(key), std::move(problem), {}});
+  tree_->problems.push_back({line, path(key), std::move(problem), {}});
 }
 
 void Fields::report(std::string_view key, std::string problem) {
-  const auto* const place = tree_->find_place(prefix_ + std::string(key));
+  const auto* const place = tree_->find_place(path(key));
   add_problem(place ? place->key_line : 0, key, std::move(problem));
 }
 
 void Fields::report_here(std::string problem, std::string hint) {
-  std::string here = prefix_.empty() ? prefix_ : prefix_.substr(0, prefix_.size() - 1);
+  std::string here = asked_->prefix();
+  if (!here.empty()) here.pop_back();
   tree_->problems.push_back({is_yaml() ? line() : 0, std::move(here), std::move(problem), std::move(hint)});
 }
 
@@ -394,16 +422,18 @@ void Fields::report_type(std::string_view key, std::string_view wanted, const js
 }
 
 std::size_t Fields::num_problems() const { return tree_->problems.size(); }
-void Fields::allow(const std::vector<std::string>& known) { asked_->insert(known.begin(), known.end()); }
+void Fields::allow(const std::vector<std::string>& known) {
+  for (const std::string& key : known) asked_->keys.insert(key);
+}
 
 void Fields::refuse_unknown() {
-  const auto is_known = [&](const auto& entry) { return asked_->contains(entry.key()); };
+  const auto is_known = [&](const auto& entry) { return asked_->keys.contains(entry.key()); };
   const auto entries = object_->items();
   if (std::all_of(entries.begin(), entries.end(), is_known)) return;
-  const std::vector<std::string> known(asked_->begin(), asked_->end());
+  const std::vector<std::string> known = asked_->keys.all();
   std::size_t found = 0;
   for (const std::string& key : keys()) {
-    if (asked_->contains(key)) continue;
+    if (asked_->keys.contains(key)) continue;
     const std::string suggestion = ++found <= kMostSuggestions ? did_you_mean(key, known) : std::string();
     report(key, fmt::format("is not a known {}{}{}", is_yaml() ? "key" : "field", suggestion.empty() ? "" : "; ",
                             suggestion));

@@ -7,7 +7,6 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,6 +20,7 @@
 
 namespace gpuplan {
 
+struct AskedObject;
 struct ValueTree;
 
 /// Inclusive bounds of a whole number.
@@ -232,7 +232,10 @@ class Fields {
   void finish(std::string hint = {}) const;
 
  private:
-  Fields(std::shared_ptr<ValueTree> tree, const nlohmann::json* object, std::string prefix);
+  /// `place` of it, if no reader came to it before.
+  Fields(std::shared_ptr<ValueTree> tree, const nlohmann::json* object, const nlohmann::json* identity,
+         AskedObject place);
+  std::string path(std::string_view key) const;
   bool is_yaml() const;
   void add_problem(int line, std::string_view key, std::string problem);
   std::optional<double> amount_with_unit(std::string_view key, NumberRange range);
@@ -319,8 +322,7 @@ class Fields {
 
   std::shared_ptr<ValueTree> tree_;
   const nlohmann::json* object_;
-  std::string prefix_;
-  std::set<std::string, std::less<>>* asked_;  // in the tree: all readers of an object share it
+  AskedObject* asked_;  // in the tree: all readers of an object share it
 };
 
 }  // namespace gpuplan

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -14,6 +15,28 @@
 namespace gpuplan {
 
 enum class FileFormat : std::uint8_t { Json, Yaml };
+
+/// Names, most often a handful, which need no nodes.
+class KeySet {
+ public:
+  bool contains(std::string_view key) const;
+  void insert(std::string_view key);
+  std::vector<std::string> all() const;
+
+ private:
+  std::vector<std::string> few_;
+  std::set<std::string, std::less<>> many_;
+};
+
+/// An object that is read: where it stands, and the keys that any of its readers asked for.
+struct AskedObject {
+  const AskedObject* inside = nullptr;
+  std::string name;                  // in that; of the top, what stands before its keys: "text_config."
+  std::optional<std::size_t> index;  // of an item of the list `name`
+  KeySet keys;
+
+  std::string prefix() const;  // before its keys in messages: "", "gpus[0]."
+};
 
 /// A scalar of YAML is a text: what it means is known where it is read.
 struct ValueTree {
@@ -35,8 +58,7 @@ struct ValueTree {
   std::unordered_map<std::string, Place> places;  // by key path, "gpus[0].name"; YAML only
   std::string_view packed_places;                 // of base/data_archive.h, until one is asked for
   std::vector<Problem> problems;
-  /// The keys that were asked for, by what stands before them: "", "gpus[0].".
-  std::unordered_map<std::string, std::set<std::string, std::less<>>> asked;
+  std::unordered_map<const nlohmann::json*, AskedObject> asked;
   std::vector<Problem> repeated;  // keys that come twice, where the last one counts
 
   /// Place of a value; nullptr where it is not known.

@@ -344,14 +344,23 @@ CLI::Option* add_flag(CLI::App& app, const std::string& name, const std::string&
   return option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
+/// A flag of the command, which CLI11 finds by copying the names of all.
+static const CLI::Option* find_flag(const CLI::App& app, const std::string& name) {
+  if (!name.starts_with("--")) return app.get_option_no_throw(name);
+  const std::string_view bare = std::string_view(name).substr(2);
+  for (const CLI::Option* option : app.get_options())
+    if (std::ranges::find(option->get_lnames(), bare) != option->get_lnames().end()) return option;
+  return nullptr;
+}
+
 std::optional<std::string> given(const CLI::App& app, const std::string& name) {
-  const CLI::Option* option = app.get_option_no_throw(name);
+  const CLI::Option* option = find_flag(app, name);
   if (!option || option->results().empty()) return {};
   return is_switch(*option) ? "" : option->results().front();
 }
 
 std::vector<std::string> all_given(const CLI::App& app, const std::string& name) {
-  const CLI::Option* option = app.get_option_no_throw(name);
+  const CLI::Option* option = find_flag(app, name);
   return option ? option->results() : std::vector<std::string>{};
 }
 

@@ -170,8 +170,22 @@ const KnownName& known_name(const std::string& text) {
   return at->second;
 }
 
+/// Says whether the letters of a name, which may end in a number format, begin with those: a look before it is taken
+/// apart.
+bool may_be(std::string_view name, std::string_view squashed) {
+  for (const char c : name.substr(name.rfind('/') + 1)) {
+    if (squashed.empty()) return true;
+    if (c == '.' || kSeparators.find(c) != std::string_view::npos) continue;
+    if (std::tolower(static_cast<unsigned char>(c)) != squashed.front()) return false;
+    squashed.remove_prefix(1);
+  }
+  return squashed.empty();
+}
+
 bool matches_id(const SplitName& text, const NameForm& form, const CatalogueEntry& entry, const std::string& short_name,
                 const std::string& id, Nearness nearness) {
+  if (nearness == Nearness::ShortName && !may_be(short_name, form.squashed)) return false;
+  if (nearness == Nearness::HubName && !may_be(id, form.squashed)) return false;
   const auto& [hub, hub_form] = known_name(id);
   const auto& [name, name_form] = known_name(short_name);
   if (!may_publish(text, hub.organisation, entry)) return false;

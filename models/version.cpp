@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -24,16 +25,18 @@ bool looks_like_version(std::string_view text) {
          });
 }
 
+/// The numbers at the beginnings of the parts, up to a part that is more than one.
 std::vector<long> numbers_of(std::string_view text) {
   std::vector<long> numbers;
-  for (const std::string& part : split(text, '.')) {
-    const std::size_t end = part.find_first_not_of("0123456789");
-    const std::string digits = part.substr(0, std::min(end, kMostDigits));
-    if (digits.empty()) break;
-    numbers.push_back(std::stol(digits));
-    if (end != std::string::npos) break;
+  numbers.reserve(4);
+  while (true) {
+    const std::string_view part = text.substr(0, text.find('.'));
+    const std::size_t num_digits = std::min(part.find_first_not_of("0123456789"), part.size());
+    if (num_digits == 0) return numbers;
+    std::from_chars(part.data(), part.data() + std::min(num_digits, kMostDigits), numbers.emplace_back());
+    if (num_digits < part.size() || part.size() == text.size()) return numbers;
+    text.remove_prefix(part.size() + 1);
   }
-  return numbers;
 }
 
 // The longer signs come first: ">=" begins with ">".

@@ -22,9 +22,10 @@ double score_of(const StrategyEstimate& e, Preference preference) {
 Preference second_wish(Preference first) { return first == Preference::Speed ? Preference::Cost : Preference::Speed; }
 
 int rank_of(const StrategyEstimate& e) {
-  const int by_host = e.fit_on_gpus() == Fit::Yes ? 4 : 2;
+  constexpr int kTight = 6, kIfHost = 4, kTightIfHost = 2;  // apart by two: taking turns costs one
+  const int by_host = e.fit_on_gpus() == Fit::Yes ? kIfHost : kTightIfHost;
   const int by_verdict = e.fit == Fit::Yes      ? kWorksTogether
-                         : e.fit == Fit::Tight  ? 6
+                         : e.fit == Fit::Tight  ? kTight
                          : e.fit == Fit::IfHost ? by_host
                                                 : 0;
   return by_verdict > 0 && e.strategy.takes_turns() ? by_verdict - 1 : by_verdict;
@@ -176,7 +177,7 @@ std::string reason_for(const EstimateRow& chosen, const EstimateRequest& r, cons
                ? text
                : "it fits on one GPU, and more would cost more per token than they gain";
   } else if (strategy.is_replicated()) {
-    text = "the model and its training state fit on one GPU, so every GPU gets a copy and only gradients travel";
+    text = "every GPU holds all of it, so only gradients travel; " + text;
   } else if (strategy.takes_turns()) {
     if (none_fits(result, is_sharded))
       text = "no sharded strategy fits, so the layers are spread over the GPUs; they work one after the other";
@@ -195,8 +196,7 @@ std::string reason_for(const EstimateRow& chosen, const EstimateRequest& r, cons
   });
   if (strategy.is_replicated() && fsdp && fsdp->tokens_per_second > 0 &&
       chosen.tokens_per_second > 1.2 * fsdp->tokens_per_second)
-    text += fmt::format("; sharding it with FSDP would be {:.1f} times slower",
-                        chosen.tokens_per_second / fsdp->tokens_per_second);
+    text += fmt::format("; FSDP would be {:.1f} times slower", chosen.tokens_per_second / fsdp->tokens_per_second);
   return text + turns_text(chosen, r.preference, result) + tight_text(chosen, r.preference, result) +
          tie_text(chosen, r, result) + tight;
 }

@@ -1,4 +1,11 @@
 // Which strategy of an answer to take, what is better than it, and what would help when nothing fits.
+//
+// The rule of the star, over plans whose free settings are chosen already (planner/free_choice.h):
+//  1. those of the highest rank_of(): the verdict, from the chance that the plan runs (kYesFrom, kTightFrom of
+//     planner/tiers.h), and who waits for whom;
+//  2. of these, those within the error of a time (`time_error` of data/profiles) of the best by --prefer;
+//  3. of these, those within that error of the best by the second wish;
+//  4. of these, the simplest: the first row of planner/strategy.cpp, each axis that splits the model being one more.
 #pragma once
 
 #include <span>
@@ -15,22 +22,21 @@ int rank_of(const StrategyEstimate& plan);
 /// The highest: it fits well, and no GPU waits for another's turn.
 inline constexpr int kWorksTogether = 8;
 
-/// Smaller is better: seconds per token, dollars per token (GPU seconds where no price is known), or bytes.
+/// Smaller is better: seconds per token; GPU seconds per token, which all cost alike here; or bytes.
 double score_of(const StrategyEstimate& plan, Preference preference);
 /// Gives what decides inside the error of the first.
 Preference second_wish(Preference first);
 
-/// The best of those that fit, or where there are none, fit tightly; null where nothing does. What lies within `error`
-/// of the best is decided by the next wish, then by simplicity.
+/// The plan that the rule above takes; null where nothing fits. `error`: of a prediction, 0.15 for 15 %.
 const StrategyEstimate* best_of(std::span<const StrategyEstimate> rows, Preference preference, double error);
 
 /// The advice where nothing that was tried helps.
 inline constexpr std::string_view kNothingHelps =
     "no change that gpuplan knows makes it fit: choose a smaller model or GPUs with more memory";
 
-/// The best of result.strategies under the request's preference. Inside the model's error the simplest wins. When
-/// nothing fits, `strategy` is empty and `advice` lists the changes that would make something fit, smallest change
-/// first, each tried. `asked`: the request before anything was chosen freely; changes are made to it.
+/// The best of result.strategies by the rule above. When nothing fits, `strategy` is empty and `advice` lists the
+/// changes that would make something fit, smallest change first, each tried. `asked`: the request before anything was
+/// chosen freely; changes are made to it.
 Recommendation recommend(const EstimateRequest& request, const EstimateRequest& asked, const EstimateResult& result);
 
 }  // namespace gpuplan

@@ -94,8 +94,9 @@ constexpr std::size_t kMostSlots = 2;
 
 constexpr std::uint16_t kNoGroup = 0xffff;
 
-/// Gradients of experts that ranks share go to other ranks, in buckets of their own.
-constexpr std::size_t kNumBuckets = 2;
+/// Lanes of gradients: dense ones, and those of experts that ranks share, which go to other ranks and fill buckets
+/// apart.
+constexpr std::size_t kNumLanes = 2;
 
 /// Kinds of layers that alternate with a longer period than this are not folded.
 constexpr std::size_t kMostPeriod = 8;
@@ -120,8 +121,8 @@ struct TurnMark {
   std::size_t instructions{}, operands{}, buffers{};
   std::size_t oldest{}, num_slots{};   // units (or groups) that the state is about, in the order of the walk
   std::vector<std::uint32_t> handles;  // names: of the buffers of these units, and of the rest
-  std::array<std::int64_t, 3 + 2 * kNumBuckets + std::size_t(kNumStreams)> values{};  // the same in every turn
-  std::array<std::size_t, 3 + kNumBuckets> grown{};  // sizes of lists that a turn appends to
+  std::array<std::int64_t, 3 + 2 * kNumLanes + std::size_t(kNumStreams)> values{};  // the same in every turn
+  std::array<std::size_t, 3 + kNumLanes> grown{};  // sizes of lists that a turn appends to
 };
 
 /// An operand of a repeat: its buffer, and how far a turn moves that.
@@ -140,7 +141,7 @@ struct StageScratch {
   std::vector<std::uint32_t> visited_x, visited_tokens;           // of each micro-batch between its visits
   std::vector<std::uint32_t> sent;                                // by each visit; 0: it has no message
   std::vector<std::uint32_t> x, dx, host_x, casts, kept, issued;  // issued: gathers that the next call awaits
-  std::array<std::vector<std::uint32_t>, kNumBuckets> pending;    // groups whose gradients wait for their bucket
+  std::array<std::vector<std::uint32_t>, kNumLanes> pending;  // by lane: groups whose gradients wait for their bucket
   std::array<std::vector<std::uint32_t>, kNumStreams> held;
   std::vector<Operand> operands, part_operands;
   std::vector<std::uint32_t> last_use, num_freed;   // of each buffer: its operand; of each operand: buffers
@@ -158,8 +159,8 @@ struct SizedState {
   struct Messages {
     Bytes all, largest;
   };
-  std::array<Messages, kNumBuckets> messages;  // gradients that are reduced; the second: of experts that ranks share
-  std::int64_t trained_elements{};             // that a rank steps
+  std::array<Messages, kNumLanes> messages;  // gradients that are reduced; the second: of experts that ranks share
+  std::int64_t trained_elements{};           // that a rank steps
 };
 void size_state(SizedState& out, const Job& job);
 
@@ -240,9 +241,9 @@ class StageBuilder {
   /// full.
   bool fills_bucket() const { return engine_.buckets.size != 0 && !layout_.shards_weights; }
   const GradientBuckets& bucket_rule() const { return engine_.buckets_of(layout_.shards_weights); }
-  /// Gradients of these groups wait until they fill a bucket.
-  bool has_buckets(std::size_t bucket) const {
-    const Domain& domain = bucket == 0 ? rules_.domain : rules_.experts;
+  /// Gradients of this lane wait until they fill a bucket.
+  bool waits_for_bucket(std::size_t lane) const {
+    const Domain& domain = lane == 0 ? rules_.domain : rules_.experts;
     const Mesh& mesh = in_.strategy.mesh;
     return !layout_.shards_weights && mesh.copies(domain) * mesh.shard_ways(domain) > 1;
   }
@@ -274,7 +275,7 @@ class StageBuilder {
     std::size_t run_end{};          // up to here, every step is like the one a period before it
     std::size_t period{}, ahead{};  // steps of a turn; units that its state may be about beyond its last one
     std::size_t num_marks{};
-    std::size_t bucket{};  // whose groups are walked
+    std::size_t lane{};  // whose groups are walked
   };
   void label_units();
   void choose_cut(const ModelBlocks& blocks);
@@ -330,9 +331,9 @@ class StageBuilder {
 
   /// The same of groups whose gradients wait, within a walk over the schedule.
   template <class Visit>
-  void walk_pending(std::size_t bucket, Visit visit) {
-    const std::vector<std::uint32_t>& pending = s_.pending[bucket];
-    const Walk outer = std::exchange(walk_, {.over = WalkOver::Pending, .end = pending.size(), .bucket = bucket});
+  void walk_pending(std::size_t lane, Visit visit) {
+    const std::vector<std::uint32_t>& pending = s_.pending[lane];
+    const Walk outer = std::exchange(walk_, {.over = WalkOver::Pending, .end = pending.size(), .lane = lane});
     for (std::size_t at = 0; at < pending.size(); ++at) {
       visit(s_.groups[pending[at]]);
       at += fold_turns(at);
@@ -413,9 +414,10 @@ class StageBuilder {
   void push_gradients(Group& group);
   std::uint32_t gradient_target(Group& group);
   void gradients_ready(std::size_t group);
+  void make_buckets(std::uint16_t unit);
   void fill_bucket(Group& group);
   void reduce_pending(bool flush);
-  void reduce_pending(std::size_t bucket, bool flush);
+  void reduce_pending(std::size_t lane, bool flush);
   void leave(const ScheduleStep& at);
   void reduce(Group& group);
   /// Moves a reduced gradient to the host, where the optimizer is.
@@ -453,8 +455,8 @@ class StageBuilder {
   const ModelBlocks* blocks_ = nullptr;
   bool folds_{}, cuts_{};
   Gap cut_;
-  bool is_cut_wrong_{};                            // a walk has passed it outside of a repeat
-  std::array<bool, kNumBuckets> pending_grows_{};  // the gradients of all layers do not fill a bucket
+  bool is_cut_wrong_{};                          // a walk has passed it outside of a repeat
+  std::array<bool, kNumLanes> pending_grows_{};  // the gradients of all layers do not fill a bucket
   Walk walk_;
   std::size_t period_{};  // of the kinds of layers; 0: nothing is folded
   std::uint16_t first_{}, last_{};
@@ -466,7 +468,7 @@ class StageBuilder {
   std::uint32_t step_gradient_{}, step_temporary_{};
   std::array<std::uint32_t, 2> buckets_{};  // the first is filled now; they change places when it is reduced
   Bytes step_gradient_bytes_, step_temporary_bytes_;
-  std::array<Bytes, kNumBuckets> waiting_;                 // gradients that are not reduced yet
+  std::array<Bytes, kNumLanes> waiting_;                   // gradients that are not reduced yet
   std::uint32_t tokens_{}, memory_{}, memory_gradient_{};  // of this micro-batch: batch, encoder output
   Category trained_category_{};
 };

@@ -102,7 +102,7 @@ void StageBuilder::begin_run(std::size_t at) {
 }
 
 std::size_t StageBuilder::slot_at(std::size_t at) const {
-  return is_over_units() ? s_.schedule[at].unit : walk_.over == WalkOver::Pending ? s_.pending[walk_.bucket][at] : at;
+  return is_over_units() ? s_.schedule[at].unit : walk_.over == WalkOver::Pending ? s_.pending[walk_.lane][at] : at;
 }
 
 std::uint32_t StageBuilder::label_at(std::size_t at) const {
@@ -142,7 +142,7 @@ void StageBuilder::each_common_handle(Use use, UseGroup use_group) {
   for (std::uint32_t& gathered : s_.issued) use(gathered);
   for (auto& held : s_.held)
     for (std::uint32_t& id : held) use(id);
-  for (std::size_t k = 0; k < kNumBuckets; ++k)
+  for (std::size_t k = 0; k < kNumLanes; ++k)
     if (!pending_grows_[k])
       for (std::uint32_t& group : s_.pending[k]) use_group(group);
 }
@@ -152,7 +152,7 @@ bool StageBuilder::mark_turn(std::size_t at) {
   const std::size_t slot = slot_at(at);
   const std::size_t num_slots = is_over_units() ? s_.units.size() : s_.groups.size();
   std::size_t behind = walk_.period - 1;
-  for (std::size_t b = 0; b < kNumBuckets && is_over_units(); ++b)
+  for (std::size_t b = 0; b < kNumLanes && is_over_units(); ++b)
     for (std::size_t k = 0; k < s_.pending[b].size() && !pending_grows_[b]; ++k) {
       const std::uint32_t index = s_.pending[b][k];
       const auto unit = std::int64_t(local_of(s_.groups[index].unit));
@@ -180,7 +180,7 @@ bool StageBuilder::mark_turn(std::size_t at) {
   for (const std::int64_t value : {std::int64_t(hooks_), std::int64_t(phase_), std::ssize(s_.issued)})
     mark.values[v++] = value;
   mark.grown = {s_.casts.size(), s_.kept.size(), is_over_units() ? 0 : s_.operands.size()};
-  for (std::size_t k = 0; k < kNumBuckets; ++k) {
+  for (std::size_t k = 0; k < kNumLanes; ++k) {
     const bool grows = pending_grows_[k];
     mark.values[v++] = grows ? 0 : waiting_[k].count;
     mark.values[v++] = grows ? 0 : std::ssize(s_.pending[k]);

@@ -56,6 +56,7 @@ void StageBuilder::reduce(Group& g) {
       g.gradient = add(Category::Gradients, BufferRole::Gradient, g.unit, g.sizes.gradient);
       place_gradient(g.gradient, g, Placement::Sharded);
     }
+    // in stage 3 it goes through the bucket; in the others it is too large for one, which stays beside it
     const Operand bucket = buckets_[0] && !is_in_bucket ? buckets_[0] | kRead | kWrite : 0;
     if (engine_.all_reduces_buckets && !layout_.shards_weights) {
       emit(OpCode::AllReduce, StreamId::Reduce, g.domain.shard, g.unit,
@@ -128,19 +129,28 @@ void StageBuilder::push_out_gradient(Group& g) {
   g.gradient = 0;
 }
 
+/// DeepSpeed's buckets, of one rank too, exist from the first gradient to the end of the micro-batch: two where one is
+/// reduced while the other is filled.
+void StageBuilder::make_buckets(std::uint16_t unit) {
+  if (buckets_[0] || bucket_bytes().count == 0 || in_.model.trainable == 0) return;
+  const bool is_double = fills_bucket() && bucket_rule().overlap_comm;
+  for (std::size_t k = 0; k < (is_double ? 2u : 1u); ++k)
+    buckets_[k] = add(Category::Communication, BufferRole::Bucket, unit, bucket_bytes());
+}
+
 /// A group's gradient of this micro-batch is complete: it waits for its bucket.
 void StageBuilder::gradients_ready(std::size_t index) {
   Group& g = s_.groups[index];
   if (!g.has_gradient() || !g.full_gradient || !(is_last_micro_batch() || reduces_each_micro_batch())) return;
   if (fills_bucket()) fill_bucket(g);
-  const std::size_t bucket = g.is_of_experts ? 1 : 0;
-  waiting_[bucket] += g.sizes.reduce_message;
-  s_.pending[bucket].push_back(narrow<std::uint32_t>(index));
+  const std::size_t lane = g.is_of_experts ? 1 : 0;
+  waiting_[lane] += g.sizes.reduce_message;
+  s_.pending[lane].push_back(narrow<std::uint32_t>(index));
 }
 
 /// Copies in what fits; what is larger than a bucket is reduced where it is. A bucket without room for it is
-/// reduced first; while that runs the other one is filled. Of several ranks, its elements are divided by their number,
-/// and where it is all-reduced a flat copy of its slices is. Source: reduce_independent_p_g_buckets_and_remove_grads,
+/// reduced first; while that runs the other one is filled. Of several ranks, its elements are divided by their number;
+/// where it is all-reduced, its slices are copied flat before. Source: reduce_independent_p_g_buckets_and_remove_grads,
 /// average_tensor, allreduce_bucket of deepspeed/runtime/zero/stage_1_and_2.py, the same at v0.14.2 and @edaa7221.
 void StageBuilder::fill_bucket(Group& g) {
   const Bytes message = g.sizes.reduce_message;
@@ -156,21 +166,21 @@ void StageBuilder::fill_bucket(Group& g) {
 }
 
 /// Reduces the waiting groups when they fill a bucket, so that another like the last has no room; sharded units are
-/// buckets of their own.
-void StageBuilder::reduce_pending(std::size_t bucket, bool flush) {
-  std::vector<std::uint32_t>& pending = s_.pending[bucket];
+/// buckets of their own. The program has a message per group, whose bytes together are those of the bucket.
+void StageBuilder::reduce_pending(std::size_t lane, bool flush) {
+  std::vector<std::uint32_t>& pending = s_.pending[lane];
   if (pending.empty()) return;
-  Bytes& waiting = waiting_[bucket];
+  Bytes& waiting = waiting_[lane];
   const Group& last = s_.groups[pending.back()];
   const bool is_full = fills_bucket() ? waiting + last.sizes.reduce_message > bucket_bytes()
                                       : waiting >= Bytes{in_.framework.distributed.ddp_bucket_bytes};
-  if (!flush && has_buckets(bucket) && !is_full) return;
+  if (!flush && waits_for_bucket(lane) && !is_full) return;
   const auto visit = [&](Group& g) {
     reduce(g);
     if (recipe().optimizer_in_backward && is_last_micro_batch()) step(g);
   };
-  if (pending_grows_[bucket])
-    walk_pending(bucket, visit);
+  if (pending_grows_[lane])
+    walk_pending(lane, visit);
   else
     for (const std::uint32_t i : pending) visit(s_.groups[i]);
   pending.clear();
@@ -179,7 +189,7 @@ void StageBuilder::reduce_pending(std::size_t bucket, bool flush) {
 }
 
 void StageBuilder::reduce_pending(bool flush) {
-  for (std::size_t bucket = 0; bucket < kNumBuckets; ++bucket) reduce_pending(bucket, flush);
+  for (std::size_t lane = 0; lane < kNumLanes; ++lane) reduce_pending(lane, flush);
 }
 
 /// Bytes that a step of one kernel per operation moves: torch's AdamW, foreach or tensor by tensor, touches the weight

@@ -248,12 +248,7 @@ void StageBuilder::leave(const ScheduleStep& v) {
   if (v.phase == Phase::Forward) return;
   const Unit& u = s_.units[v.unit];
   const bool ends = v.ends_chunk;  // the last step of this micro-batch on this stage
-  // flat reduce buffers (ZeRO's, of one rank too) exist from the first gradient on
-  if (!buckets_[0] && bucket_bytes().count > 0 && in_.model.trainable > 0) {
-    const bool is_double = fills_bucket() && bucket_rule().overlap_comm;
-    for (std::size_t k = 0; k < (is_double ? 2u : 1u); ++k)
-      buckets_[k] = add(Category::Communication, BufferRole::Bucket, unit_id(v.unit), bucket_bytes());
-  }
+  make_buckets(unit_id(v.unit));
   const auto ready = [&](std::size_t group, bool is_shared) {
     const bool is_complete =
         ends || !(s_.groups[group].is_root || is_shared);  // a tied embedding gets its last part at the end

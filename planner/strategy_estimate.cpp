@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -365,33 +366,49 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts p
 
 namespace {
 
-/// Largest value in steps of `step` for which `fits`, starting the doubling at `from`; empty when not even `step` does.
-template <class Fits>
-std::optional<std::int64_t> largest(std::int64_t step, std::int64_t from, std::int64_t most, Fits fits) {
-  const auto ok = [&](std::int64_t units) { return fits(units * step); };
-  std::int64_t low = std::max<std::int64_t>(1, from / step);
-  if (!ok(low)) {
-    if (low == 1) return std::nullopt;
-    std::int64_t high = low;
-    low = 0;
-    while (high - low > 1) {
-      const std::int64_t mid = (low + high) / 2;
-      (ok(mid) ? low : high) = mid;
+/// Searches the largest value in steps of `step`, at most `most`, for which `room` (bytes that are left, negative where
+/// it does not fit) says that it fits. Memory grows nearly as a straight line, so that two tries tell where the limit
+/// is, and two more that it is there; what still is open after six is halved.
+template <class Room>
+class LargestThatFits {
+ public:
+  LargestThatFits(std::int64_t step, std::int64_t most, Room room) : step_(step), high_(most / step + 1), room_(room) {}
+
+  /// Empty where not even `step` fits.
+  std::optional<std::int64_t> from(std::int64_t first) {
+    std::int64_t units = std::max<std::int64_t>(1, first / step_);
+    for (int tries = 0; high_ - low_ > 1; ++tries) {
+      probe(std::clamp(units, low_ + 1, high_ - 1));
+      units = tries < 6 ? on_the_line() : halfway();
     }
-    return low > 0 ? std::optional(low * step) : std::nullopt;
+    return low_ > 0 ? std::optional(low_ * step_) : std::nullopt;
   }
-  std::int64_t high = low;
-  while (high * step < most && ok(high)) low = high, high *= 2;
-  if (high * step >= most) {
-    high = most / step;
-    if (ok(high)) return high * step;
+
+ private:
+  void probe(std::int64_t units) {
+    const double left = room_(units * step_);
+    before_ = std::exchange(last_, {units, left});
+    (left >= 0 ? low_ : high_) = units;
+    is_bounded_ |= left < 0;
   }
-  while (high - low > 1) {
-    const std::int64_t mid = (low + high) / 2;
-    (ok(mid) ? low : high) = mid;
+  std::int64_t halfway() const { return is_bounded_ || low_ == 0 ? low_ + (high_ - low_) / 2 : 2 * low_; }
+  /// The last value that fits by the line through the last two tries.
+  std::int64_t on_the_line() const {
+    const double slope = (before_.left - last_.left) / double(last_.units - before_.units);
+    if (before_.units == 0 || !std::isfinite(slope) || slope <= 0) return halfway();
+    const double end = double(last_.units) + last_.left / slope;
+    return std::int64_t(std::clamp(end, double(low_), double(high_ - 1)));
   }
-  return low * step;
-}
+
+  struct Try {
+    std::int64_t units = 0;
+    double left = 0;
+  };
+  std::int64_t step_, low_ = 0, high_;  // low_ fits, high_ does not
+  bool is_bounded_ = false;             // high_ was tried
+  Room room_;
+  Try before_, last_;
+};
 
 }  // namespace
 
@@ -400,19 +417,20 @@ void find_limits(StrategyEstimate& e, const Job& asked, StepProgram& program, Bl
   Recipe& recipe = job.request.recipe;
   StrategyEstimate probe;
   constexpr std::int64_t kMostSequences = 4096, kMostTokens = 4 << 20, kTokenStep = 256;
-  const auto is_predicted_to_fit = [&] {
+  const auto room = [&] {
     evaluate(probe, job, program, cache);
-    return probe.is_predicted_to_fit();
+    if (!probe.host.fits) return -std::numeric_limits<double>::infinity();
+    return double((probe.tiers.usable - probe.tiers.needed).count);
   };
-  e.max_micro_batch = largest(1, recipe.micro_batch, kMostSequences, [&](std::int64_t b) {
-    recipe.micro_batch = b;
-    return is_predicted_to_fit();
-  });
+  e.max_micro_batch = LargestThatFits(1, kMostSequences, [&](std::int64_t b) {
+                        recipe.micro_batch = b;
+                        return room();
+                      }).from(recipe.micro_batch);
   recipe.micro_batch = asked.recipe().micro_batch;
-  e.max_seq_len = largest(kTokenStep, recipe.seq_len, kMostTokens, [&](std::int64_t s) {
-    recipe.seq_len = s;
-    return is_predicted_to_fit();
-  });
+  e.max_seq_len = LargestThatFits(kTokenStep, kMostTokens, [&](std::int64_t s) {
+                    recipe.seq_len = s;
+                    return room();
+                  }).from(recipe.seq_len);
 }
 
 }  // namespace gpuplan

@@ -164,7 +164,7 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts p
                                    BlockCache* cache = nullptr);
 
 /// Fills e.max_micro_batch and e.max_seq_len, the largest that are predicted to fit (without the range around the
-/// prediction), by doubling and bisection over whole plans; empty where not even 1 does.
+/// prediction), by tries of whole plans; empty where not even 1 does.
 void find_limits(StrategyEstimate& e, const Job& job, StepProgram& program, BlockCache* cache = nullptr);
 
 }  // namespace gpuplan

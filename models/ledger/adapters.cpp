@@ -49,7 +49,7 @@ void scaled_backward(Tape& t, const Tape::Step& s) {
 LocalId scaled(Tape& t, const LinearRef& l, LocalId x, const char* name) {
   const LocalId y = t.tensor(name, t.at(x).elements, wider(t.at(x).dtype, t.c.numerics.adapter), t.at(x).dims);
   t.memory_op(OpKind::Scale, {x}, {y}, bytes(t, {x, y}));
-  t.saves(x, "what an adapter's vector scales: its gradient");
+  t.explain_saved(x, "what an adapter's vector scales: its gradient");
   t.then_backward(scaled_backward, {x, y}, &l);
   return y;
 }
@@ -80,7 +80,7 @@ LocalId usable_factor(Tape& t, const char* name, std::int64_t elements) {
   if (n.adapter == n.adapter_compute) return kNoLocal;
   const LocalId factor = t.tensor(name, elements, n.adapter_compute, kCounts);
   t.memory_op(OpKind::Cast, {}, {factor}, double(bytes_of(elements, n.adapter).count) + bytes(t, {factor}));
-  t.saves(factor, "frozen factor of adapters: gradient of its input");
+  t.explain_saved(factor, "frozen factor of adapters: gradient of its input");
   return factor;
 }
 
@@ -142,7 +142,7 @@ LocalId block_sum(Tape& t, const LinearRef& l, LocalId x, LocalId own, LocalId b
   const std::int64_t N = t.at(x).elements / l.in;
   const LocalId sum = narrow_tensor(t, "sum of the input's blocks", N * l.rank);
   t.memory_op(OpKind::Add, {own}, {sum}, bytes(t, {own, sum}));
-  t.saves(sum, "sum of the input's blocks: gradient of the adapter");
+  t.explain_saved(sum, "sum of the input's blocks: gradient of the adapter");
   const LocalId up = t.tensor("adapter output", N * l.out, n.adapter_compute, t.at(base).dims);
   in_adapter_dtype(t, t.gemm({sum}, {up}, N, l.out, l.rank));
   t.then_backward(block_sum_backward, {x, sum, up}, &l);
@@ -188,8 +188,8 @@ LocalId delta_output(Tape& t, const LinearRef& l, LocalId x, LocalId own, LocalI
   for (std::int64_t i = 0; i < products; ++i) in_adapter_dtype(t, t.gemm({}, {parts}, l.copies * l.out, l.in, l.rank));
   const LocalId delta = t.tensor("the adapter's weight", elements, n.adapter_compute, kCounts);
   t.memory_op(OpKind::Multiply, {parts}, {delta}, 2 * bytes(t, {parts}) + bytes(t, {delta})).kernels = 2;
-  t.saves(delta, "the adapter's weight: gradient of its input");
-  t.saves(own, "input of the adapter's weight: its gradient");
+  t.explain_saved(delta, "the adapter's weight: gradient of its input");
+  t.explain_saved(own, "input of the adapter's weight: its gradient");
   const LocalId up = t.tensor("adapter output", N * l.out, n.adapter_compute, t.at(base).dims);
   in_adapter_dtype(t, t.gemm({own, delta}, {up}, N, l.out, l.in));
   t.then_backward(delta_backward, {x, own, delta, up}, &l);
@@ -225,13 +225,13 @@ LocalId rotated_input(Tape& t, LocalId x, const LinearRef& l) {
   const DtypePolicy& n = t.c.numerics;
   const std::int64_t N = t.at(x).elements / l.in, b = l.block;
   const LocalId own = adapter_input(t, x, x);
-  t.saves(own, "input of OFT's rotation: its gradient");
+  t.explain_saved(own, "input of OFT's rotation: its gradient");
   constexpr std::int64_t kKept = 4, kProducts = 3;
   const LocalId rotation = t.tensor("OFT's rotation and its powers", kKept * l.in * b, n.adapter_compute, kCounts);
   LayerOp& series = t.gemm({}, {rotation}, l.in, b, kProducts * b);
   series.weight = l.weight;
   series.use = WeightUse::LowRankA;
-  t.saves(rotation, "OFT's rotation: gradients of input and parameters");
+  t.explain_saved(rotation, "OFT's rotation: gradients of input and parameters");
   const LocalId rotated = t.tensor("rotated input", N * l.in, n.adapter_compute, t.at(x).dims);
   in_adapter_dtype(t, t.gemm({own, rotation}, {rotated}, N, l.in, b));
   const LocalId y = t.cast(rotated, t.at(x).dtype, "rotated input, cast");
@@ -273,18 +273,18 @@ LocalId butterfly_input(Tape& t, LocalId x, const LinearRef& l) {
   const LocalId own = t.cast(x, dtype, "input in 16 bit");
   const LocalId permutations = t.tensor("permutations and an identity", (factors + 1) * matrix, dtype, kCounts);
   t.memory_op(OpKind::Cast, {}, {permutations}, bytes(t, {permutations}) + double(factors * matrix * 4));
-  t.saves(permutations, "permutations: gradients of the factors between them");
+  t.explain_saved(permutations, "permutations: gradients of the factors between them");
   const LocalId spread = t.scratch("block-diagonal factors", 2 * factors * matrix, Dtype::F32);  // and their casts
   t.memory_op(OpKind::Copy, {}, {spread}, bytes(t, {spread})).kernels = 4;  // the transform, the matrix, its cast
   const LocalId between =
       factors > 1 ? t.tensor("factors of BOFT's rotation", factors * matrix, dtype, kCounts) : kNoLocal;
-  t.saves(between, "factors of BOFT's rotation: gradients of each other");
+  t.explain_saved(between, "factors of BOFT's rotation: gradients of each other");
   const LocalId rotation = t.tensor("BOFT's rotation", matrix, dtype, kCounts);
   LayerOp& o = t.gemm({permutations, spread}, {rotation, between}, l.in, l.in, 3 * factors * l.in);
   o.weight = l.weight;
   o.use = WeightUse::LowRankA;
-  t.saves(rotation, "BOFT's rotation: gradient of the input");
-  t.saves(own, "input of BOFT's rotation: its gradient");
+  t.explain_saved(rotation, "BOFT's rotation: gradient of the input");
+  t.explain_saved(own, "input of BOFT's rotation: its gradient");
   const LocalId rotated = t.tensor("rotated input", N * l.in, dtype, t.at(x).dims);
   t.gemm({own, rotation}, {rotated}, N, l.in, l.in);
   const LocalId y = t.cast(rotated, t.at(x).dtype, "rotated input, cast");

@@ -139,7 +139,7 @@ LocalId eager(Tape& t, LocalId q, LocalId k, LocalId v) {
   const LocalId capped = t.c.spec().caps_scores ? t.tensor("tanh of scores", sh.scores(), low, dims) : kNoLocal;
   if (capped != kNoLocal) {
     t.memory_op(OpKind::Activation, {scores}, {capped}, 6.0 * bytes).kernels = 3;
-    t.saves(capped, "tanh backward");
+    t.explain_saved(capped, "tanh backward");
   }
   const LocalId masked = t.tensor("masked scores", sh.scores(), low, dims);
   t.memory_op(OpKind::Add, {capped != kNoLocal ? capped : scores}, {masked}, 2.0 * bytes);
@@ -150,10 +150,10 @@ LocalId eager(Tape& t, LocalId q, LocalId k, LocalId v) {
     prob_low = t.tensor("probabilities", sh.scores(), low, dims);
     t.memory_op(OpKind::Cast, {prob}, {prob_low}, 3.0 * bytes);
   }
-  t.saves(prob, "softmax backward");
+  t.explain_saved(prob, "softmax backward");
   t.then_backward(softmax_backward, {q, k, kNoLocal, kNoLocal, kNoLocal, prob, prob_low, capped});
   const LocalId used = dropout(t, prob_low, t.c.spec().attention_dropout);
-  t.saves(used, "gradient of the values");
+  t.explain_saved(used, "gradient of the values");
   const LocalId out = t.wide("attention output", t.c.spec().context_width(), Dim::QWidth, low);
   batched_matmul(t, {used, v}, {out}, sh, sh.v_head_dim, GemmLayout::InputGradient);
   t.then_backward(values_backward, {q, k, v, out, kNoLocal, prob, used, kNoLocal});
@@ -170,9 +170,9 @@ LocalId flash(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool is_c
   o.saves_compute_output = true;
   attend_in_parts(t, parts, o);
   finish_context_forward(t, parts);
-  t.saves(out, "attention backward");
-  t.saves(lse, "attention backward");
-  if (fused != kNoLocal) t.saves(fused, "v is a view of it");
+  t.explain_saved(out, "attention backward");
+  t.explain_saved(lse, "attention backward");
+  if (fused != kNoLocal) t.explain_saved(fused, "v is a view of it");
   t.then_backward(is_causal ? flash_backward<true> : flash_backward<false>,
                   {q, k, v, out, lse, kNoLocal, kNoLocal, fused});
   return out;
@@ -246,9 +246,9 @@ LocalId attention(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool 
   q = moved(q, "q, shifted");
   k = moved(k, "k, shifted");
   v = moved(v, "v, shifted");
-  t.saves(q, "attention backward");
-  t.saves(k, "attention backward");
-  t.saves(v, "attention backward");
+  t.explain_saved(q, "attention backward");
+  t.explain_saved(k, "attention backward");
+  t.explain_saved(v, "attention backward");
   LocalId out =
       kernel == AttentionKernel::Eager ? eager(t, q, k, v) : flash(t, q, k, v, expands ? kNoLocal : fused, is_causal);
   const bool copies = kernel == AttentionKernel::Eager ||

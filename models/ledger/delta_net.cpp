@@ -103,9 +103,9 @@ NetGates make_net_gates(Tape& t, LocalId b, LocalId a) {
   const LocalId steps = t.wide("softplus of the time steps", heads, Dim::QHeads, Dtype::F32);
   const LocalId decay = t.wide("decay", heads, Dim::QHeads, Dtype::F32);
   t.memory_op(OpKind::Activation, {a}, {shifted, steps, decay}, 6.0 * double(t.at(decay).bytes().count)).kernels = 4;
-  t.saves(beta, "sigmoid and scan backward");
-  t.saves(shifted, "softplus backward");
-  t.saves(steps, "gradient of A_log");
+  t.explain_saved(beta, "sigmoid and scan backward");
+  t.explain_saved(shifted, "softplus backward");
+  t.explain_saved(steps, "gradient of A_log");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId db = tape.new_grad(s.ids[0]), da = tape.new_grad(s.ids[1]);
@@ -142,10 +142,10 @@ NetHeads split_heads(Tape& t, LocalId convolved) {
   t.memory_op(OpKind::Norm, {from}, {q, k, norms}, 2 * moved_bytes(t, {q, k})).kernels = 2;
   const LocalId v = t.wide("values, contiguous", z.values, Dim::KvWidth, low);
   t.memory_op(OpKind::Copy, {convolved}, {v}, 2.0 * double(t.at(v).bytes().count));
-  t.saves(q, "scan backward");
-  t.saves(k, "scan backward");
-  t.saves(v, "scan backward");
-  t.saves(norms, "norm backward");
+  t.explain_saved(q, "scan backward");
+  t.explain_saved(k, "scan backward");
+  t.explain_saved(v, "scan backward");
+  t.explain_saved(norms, "norm backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId dx = tape.new_grad(s.ids[0]), dq = tape.grad(s.ids[1]), dk = tape.grad(s.ids[2]);
@@ -211,7 +211,7 @@ void net_scan_backward(Tape& t, const Tape::Step& s) {
 void keep_scores(Tape& t, const NetHeads& in) {
   const LocalId scores = t.wide("products within chunks", net_sizes(t).inverses, Dim::Chunk, t.c.numerics.compute);
   t.memory_op(OpKind::Copy, {in.q, in.k}, {scores}, double(t.at(scores).bytes().count));
-  t.saves(scores, "scan backward");
+  t.explain_saved(scores, "scan backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         tape.memory_op(OpKind::Copy, {s.ids[0]}, {}, double(tape.at(s.ids[0]).bytes().count));
@@ -233,8 +233,8 @@ LocalId net_scan(Tape& t, const NetHeads& in, const NetGates& gates) {
   const LocalId out = t.wide("output of the scan", z.values, Dim::QWidth, low);
   net_kernel(t, {in.q, in.k, made.corrected, made.states, sums}, {out},
              p.with_state + p.keys_in_chunk + p.values_in_chunk);
-  t.saves(sums, "scan backward");
-  t.saves(inverses, "scan backward");
+  t.explain_saved(sums, "scan backward");
+  t.explain_saved(inverses, "scan backward");
   if (t.c.spec().delta_net.gate_rank > 0) keep_scores(t, in);
   t.then_backward(net_scan_backward, {in.q, in.k, in.v, gates.beta, gates.decay, sums, inverses, out});
   return out;
@@ -287,8 +287,8 @@ LocalId net_scan_in_torch(Tape& t, const NetHeads& in, const NetGates& gates) {
   t.memory_op(OpKind::Scan, {in.q, in.k, in.v, gates.beta, gates.decay}, {kept, rows}, loops.forward_bytes).kernels =
       loops.forward_kernels;
   products_in_fp32(t, {kept, rows}, {out}, 1);
-  t.saves(kept, "scan backward");
-  t.saves(rows, "scan backward");
+  t.explain_saved(kept, "scan backward");
+  t.explain_saved(rows, "scan backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const TorchLoops own = torch_loops(tape);
@@ -311,9 +311,9 @@ LocalId gated_net_norm(Tape& t, LocalId x, LocalId z) {
   const LocalId y = t.tensor("normalised and gated", like.elements, like.dtype, like.dims);
   const LocalId stats = t.wide("statistics of the norm", net_sizes(t).heads, Dim::QHeads, Dtype::F32);
   t.memory_op(OpKind::Norm, {x, z}, {y, stats}, 3 * bytes);
-  t.saves(x, "norm backward");
-  t.saves(z, "norm backward");
-  t.saves(stats, "norm backward");
+  t.explain_saved(x, "norm backward");
+  t.explain_saved(z, "norm backward");
+  t.explain_saved(stats, "norm backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId dx = tape.new_grad(s.ids[0]), dz = tape.new_grad(s.ids[1]);
@@ -335,8 +335,8 @@ LocalId normalised(Tape& t, LocalId x, const char* name, Dim dim) {
   const LocalId y = t.wide(name, z.keys, dim, t.c.numerics.compute),
                 norms = t.wide("norms of the heads", z.heads, Dim::QHeads, Dtype::F32);
   t.memory_op(OpKind::Norm, {x}, {y, norms}, moved_bytes(t, {x, y}));
-  t.saves(y, "scan backward");
-  t.saves(norms, "norm backward");
+  t.explain_saved(y, "scan backward");
+  t.explain_saved(norms, "norm backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId dx = tape.new_grad(s.ids[0]), dy = tape.grad(s.ids[1]);
@@ -350,7 +350,7 @@ LocalId normalised(Tape& t, LocalId x, const char* name, Dim dim) {
 LocalId channel_decays(Tape& t, LocalId x) {
   const LocalId y = t.wide("decay", net_sizes(t).decays, Dim::KvWidth, Dtype::F32);
   t.memory_op(OpKind::Activation, {x}, {y}, moved_bytes(t, {x, y}));
-  t.saves(x, "softplus backward");
+  t.explain_saved(x, "softplus backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId dx = tape.new_grad(s.ids[0]);
@@ -367,7 +367,7 @@ LocalId channel_decays(Tape& t, LocalId x) {
 LocalId sigmoid_in_fp32(Tape& t, LocalId x) {
   const LocalId y = t.wide("beta", net_sizes(t).heads, Dim::QHeads, Dtype::F32);
   t.memory_op(OpKind::Activation, {x}, {y}, 2 * moved_bytes(t, {y})).kernels = 2;
-  t.saves(y, "sigmoid and scan backward");
+  t.explain_saved(y, "sigmoid and scan backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId dx = tape.new_grad(s.ids[0]);
@@ -385,7 +385,7 @@ LocalId kimi_delta_attention(Tape& t, LocalId x) {
   const LocalId q = in_16bit(convolution(t, project(LinearSlot::Q, x)), "queries in 16 bit"),
                 k = in_16bit(convolution(t, project(LinearSlot::K, x)), "keys in 16 bit"),
                 v = in_16bit(convolution(t, project(LinearSlot::V, x)), "values in 16 bit");
-  t.saves(v, "scan backward");
+  t.explain_saved(v, "scan backward");
   const NetHeads in{normalised(t, q, "queries, normalised", Dim::QWidth),
                     normalised(t, k, "keys, normalised", Dim::KvWidth), v};
   const LocalId decay = channel_decays(t, project(LinearSlot::MixDecay, project(LinearSlot::MixDecayDown, x)));

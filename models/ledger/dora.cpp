@@ -1,8 +1,9 @@
 // DoRA around a linear: y = base + (m / |W + s B A| - 1) base + m / |W + s B A| s B A x. Every forward, and so every
 // recompute, multiplies B and A, adds the weight to it and takes the norm of each row; only the magnitudes m and the
-// adapter get gradients.
+// adapter get gradients. Memory beside LoRA's: m [out] with its gradient and states (models/trained_model.cpp); while
+// the norm is made, several matrices [out, in] (norm_of_rows); until backward, base and adapter output and the norm.
 // Sources: huggingface/peft src/peft/tuners/lora/layer.py @v0.9.0, dora.py @v0.12.0 to v0.20.0 (which release does
-// what: adapters.dora_* of data/stack/peft.json); pytorch/torchtune torchtune/modules/peft/dora.py @v0.6.1.
+// what: adapters.dora.* of data/stack/peft.json); pytorch/torchtune torchtune/modules/peft/dora.py @v0.6.1.
 #include <tuple>
 
 #include "models/ledger/linear_parts.h"
@@ -70,27 +71,28 @@ OwnBase own_base_output(Tape& t, const LinearRef& l, LocalId input, std::int64_t
   own.output =
       t.tensor("DoRA's own base output", rows * l.out, n.compute, {Dim::Batch, Dim::Seq, l.out_dim, Dim::Count});
   t.gemm({input, own.weight}, {own.output}, rows, l.out, l.in);
-  t.saves(own.weight, "input gradient of DoRA's own base output");
+  t.explain_saved(own.weight, "input gradient of DoRA's own base output");
   return own;
 }
 
 /// Bytes per value of the output that the chain of kernels around the magnitude moves, with `wide` bytes of what is
-/// multiplied with it, `base` of the base output, `low` of the adapter's. Forward: two products, a scaling and two
+/// multiplied with it, `base` of the base output, `adapter` of the adapter's. Forward: two products, a scaling and two
 /// sums.
-double forward_bytes(double wide, double base, double low) { return 3 * base + low + 9 * wide; }
+double forward_bytes(double wide, double base, double adapter) { return 3 * base + adapter + 9 * wide; }
 /// Backward: both products give two gradients each, of which the magnitude's are summed over the rows; casts.
-double backward_bytes(double wide, double base, double low) { return 14 * wide + 7 * base + 2 * low; }
+double backward_bytes(double wide, double base, double adapter) { return 14 * wide + 7 * base + 2 * adapter; }
 
 void magnitude_backward(Tape& t, const Tape::Step& s) {
   const LinearRef& l = *s.linear;
-  const auto [y, base, low, norm, weight, x] = std::tuple{s.ids[0], s.ids[1], s.ids[2], s.ids[3], s.ids[4], s.ids[5]};
+  const auto [y, base, adapter, norm, weight, x] =
+      std::tuple{s.ids[0], s.ids[1], s.ids[2], s.ids[3], s.ids[4], s.ids[5]};
   const DtypePolicy& n = t.c.numerics;
   const std::int64_t elements = t.at(base).elements, rows = elements / l.out;
   const Dtype wide = t.at(norm).dtype;
   const LocalId gradient = t.scratch("gradient of DoRA's output", 2 * elements, wide);
-  t.memory_op(OpKind::Scale, {t.grad(y), base, low, norm}, {gradient},
+  t.memory_op(OpKind::Scale, {t.grad(y), base, adapter, norm}, {gradient},
               double(elements) * backward_bytes(double(size_of(wide)), double(size_of(t.at(base).dtype)),
-                                                double(size_of(t.at(low).dtype))))
+                                                double(size_of(t.at(adapter).dtype))))
       .kernels = 12;
   if (weight == kNoLocal) return;
   const LocalId dx = t.tensor("input gradient of DoRA's own base output", rows * l.in, n.compute, t.at(x).dims);
@@ -100,7 +102,7 @@ void magnitude_backward(Tape& t, const Tape::Step& s) {
 
 }  // namespace
 
-LocalId dora_output(Tape& t, const LinearRef& l, LocalId x, LocalId input, LocalId base, LocalId low) {
+LocalId dora_output(Tape& t, const LinearRef& l, LocalId x, LocalId input, LocalId base, LocalId adapter) {
   const std::int64_t elements = t.at(base).elements, rows = elements / l.out;
   const LocalId norm = norm_of_rows(t, l, rows);
   const DoraBase rule = t.c.framework.adapters.dora.base;
@@ -110,15 +112,15 @@ LocalId dora_output(Tape& t, const LinearRef& l, LocalId x, LocalId input, Local
               wide = size_of(magnitude) > size_of(out) ? magnitude : out;
   const LocalId y = t.tensor(l.name, elements, wide, t.at(base).dims, t.at(base).kind);
   const LocalId parts = t.scratch("DoRA's parts of the output", 2 * elements, wide);
-  t.memory_op(
-       OpKind::Scale, {base, own.output, low, norm}, {y, parts},
-       double(elements) * forward_bytes(double(size_of(wide)), double(size_of(out)), double(size_of(t.at(low).dtype))))
+  t.memory_op(OpKind::Scale, {base, own.output, adapter, norm}, {y, parts},
+              double(elements) *
+                  forward_bytes(double(size_of(wide)), double(size_of(out)), double(size_of(t.at(adapter).dtype))))
       .kernels = 6;
-  t.saves(own.output, "output before DoRA's magnitude");
-  t.saves(low, "adapter output before DoRA's magnitude");
-  t.saves(norm, "norm of DoRA's weight");
+  t.explain_saved(own.output, "output before DoRA's magnitude");
+  t.explain_saved(adapter, "adapter output before DoRA's magnitude");
+  t.explain_saved(norm, "norm of DoRA's weight");
   const LocalId result = t.cast(y, out, l.name);
-  t.then_backward(magnitude_backward, {result, own.output, low, norm, own.weight, x}, &l);
+  t.then_backward(magnitude_backward, {result, own.output, adapter, norm, own.weight, x}, &l);
   return result;
 }
 

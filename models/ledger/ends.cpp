@@ -54,7 +54,7 @@ LocalId plain_loss(Tape& t, LocalId logits) {
   }
   const LocalId log_softmax = logits_tensor(t, "log-softmax", E, wide_dtype);
   loss_op(t, {shifted}, {log_softmax}, 2 * bytes);
-  t.saves(log_softmax, "cross-entropy backward");
+  t.explain_saved(log_softmax, "cross-entropy backward");
   const LocalId dlog = logits_tensor(t, "gradient of log-softmax", E, wide_dtype);
   loss_op(t, {log_softmax}, {dlog}, bytes);
   const LocalId dwide = logits_tensor(t, "gradient of logits in fp32", E, wide_dtype);
@@ -125,8 +125,8 @@ LocalId kept_chunks(Tape& t, LocalId x, const LinearRef& head, std::int64_t chun
   const LocalId log_softmax = keeps_softmax ? logits_tensor(t, "log-softmax of all chunks", E, soft) : kNoLocal;
   const LocalId upcast = logits_tensor(t, "chunk in the loss dtype", piece, soft);
   loss_op(t, {logits}, {log_softmax, upcast}, double(E * (2 + size_of(soft))));
-  t.saves(logits, "kept as the model's output");
-  t.saves(log_softmax, "cross-entropy backward");
+  t.explain_saved(logits, "kept as the model's output");
+  t.explain_saved(log_softmax, "cross-entropy backward");
   const LocalId grads = logits_tensor(t, "gradients of one chunk", 2 * piece, soft);
   const LocalId dweight = chunk_weight_gradient(t, head);
   const LocalId dx = t.wide("gradient of the head input", head.in, Dim::Hidden, t.c.numerics.compute);
@@ -168,7 +168,7 @@ LocalId cap_logits(Tape& t, LocalId logits) {
   t.memory_op(OpKind::Scale, {logits}, {divided}, 2 * bytes);
   const LocalId bent = logits_tensor(t, "tanh of logits", E, dtype);
   t.memory_op(OpKind::Activation, {divided}, {bent}, 2 * bytes);
-  t.saves(bent, "tanh backward");
+  t.explain_saved(bent, "tanh backward");
   const LocalId capped = logits_tensor(t, "capped logits", E, dtype);
   t.memory_op(OpKind::Scale, {bent}, {capped}, 2 * bytes);
   t.then_backward(
@@ -223,7 +223,7 @@ void pieces(Tape& t, LocalId stream) {
   const ColumnInput entered = enter_columns(t, stream, false);
   const LocalId x = entered.value;
   const LocalId in = t.cast(x, t.c.numerics.compute, "head input in 16 bit");
-  t.saves(in, "head and loss in chunks");
+  t.explain_saved(in, "head and loss in chunks");
   const std::int64_t chunks = std::clamp<std::int64_t>(t.c.recipe.loss_chunks, 1, t.tokens());
   const LocalId din = t.c.recipe.loss == LossKernel::Fused         ? fused_linear_loss(t, in, head)
                       : t.c.framework.loss.chunked_loss_recomputes ? recomputed_chunks(t, in, head, chunks)

@@ -25,7 +25,7 @@ LocalId route(Tape& t, LocalId x) {
   const LocalId logits = linear(t, x, t.c.linear(LinearSlot::Router));
   const LocalId weights = t.stream("router probabilities", E, Dtype::F32);
   t.memory_op(OpKind::Softmax, {logits}, {weights}, 6.0 * double(t.at(weights).elements)).kernels = 6;
-  t.saves(weights, "router backward");
+  t.explain_saved(weights, "router backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId dx = tape.new_grad(s.ids[0]);
@@ -109,7 +109,7 @@ LocalId combine(Tape& t, LocalId rows, LocalId weights) {
   const LocalId y = t.stream("experts' output", width_of_experts(t), t.at(rows).dtype);
   loop_over_experts(t.memory_op(OpKind::Multiply, {rows, weights}, {y}, 3.0 * double(t.at(rows).bytes().count)),
                     t.c.linear(LinearSlot::ExpertDown), rows_of_experts(t), 2);
-  if (!t.c.framework.experts.weighs_inside) t.saves(rows, "gradient of the router weights");
+  if (!t.c.framework.experts.weighs_inside) t.explain_saved(rows, "gradient of the router weights");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId drows = tape.new_grad(s.ids[0]);
@@ -131,7 +131,7 @@ LocalId switched(Tape& t, LocalId x, LocalId shared) {
   const LocalId level = linear(t, x, gate);
   const LocalId y = t.stream("shared expert's output, switched", t.c.spec().hidden_size, t.at(shared).dtype);
   t.memory_op(OpKind::Multiply, {shared, level}, {y}, 2.0 * double(t.at(y).bytes().count)).kernels = 2;
-  t.saves(shared, "gradient of the switch");
+  t.explain_saved(shared, "gradient of the switch");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId dshared = tape.new_grad(s.ids[0]), dlevel = tape.new_grad(s.ids[1]);

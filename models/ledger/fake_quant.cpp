@@ -32,14 +32,14 @@ FakeQuantised fake_quantise(Tape& t, const char* name, LocalId from, std::int64_
                                   : t.tensor(name, elements, t.c.numerics.compute, dims);
   if (kept_bytes > 0) {
     out.range = t.tensor("values before the cut of a fake quantiser", in_bytes(kept_bytes, elements), Dtype::U8, dims);
-    t.saves(out.range, "which elements the fake quantiser cut off");
+    t.explain_saved(out.range, "which elements the fake quantiser cut off");
   }
   const bool is_narrow = t.c.recipe.torch_compile || row.work;  // kernels of its own stay in 16 bit
   const LocalId wide = is_narrow ? kNoLocal : t.scratch("fake quantiser in fp32", elements, Dtype::F32);
   LayerOp& o = t.memory_op(OpKind::Scale, {from}, {out.value, out.range, wide},
                            work_of(t.c.recipe).forward_bytes * double(elements));
   o.kernels = narrow<std::uint32_t>(work_of(t.c.recipe).forward_kernels);
-  t.saves(out.value, "product of a fake quantised linear: its gradients");
+  t.explain_saved(out.value, "product of a fake quantised linear: its gradients");
   return out;
 }
 

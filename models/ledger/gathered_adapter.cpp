@@ -75,9 +75,9 @@ bool gathers_adapters(const Tape& t, const LinearRef& l) {
 
 LocalId add_gathered_adapter(Tape& t, LocalId x, const LinearRef& l, LocalId base) {
   const std::int64_t N = t.at(x).elements / l.in, out = own_outputs(t, l);
-  t.saves(x, "input of LoRA A: its weight gradient");
+  t.explain_saved(x, "input of LoRA A: its weight gradient");
   const LocalId mid = low_rank(t, l, x);
-  t.saves(mid, "input of LoRA B: its weight gradient");
+  t.explain_saved(mid, "input of LoRA B: its weight gradient");
   LocalId up = narrow_tensor(t, "adapter output", N * out, l.out_dim);
   t.gemm({mid}, {up}, N, out, l.rank);
   if (l.cut == Cut::Row) {

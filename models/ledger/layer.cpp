@@ -24,7 +24,7 @@ LocalId gated_branch(Tape& t, LocalId x) {
   const double bytes = double(like.bytes().count);
   const LocalId y = t.tensor("gated branch", like.elements, like.dtype, like.dims);
   t.memory_op(OpKind::Scale, {x}, {y}, 2.0 * bytes);
-  if (t.c.trains_norms()) t.saves(x, "gradient of the gate");
+  if (t.c.trains_norms()) t.explain_saved(x, "gradient of the gate");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId dx = tape.new_grad(s.ids[0]);
@@ -72,7 +72,7 @@ LocalId scaled_by(Tape& t, LocalId a, LocalId b, const char* name) {
   const Local like = t.at(a);
   const LocalId y = t.tensor(name, like.elements, like.dtype, like.dims);
   t.memory_op(OpKind::Multiply, {a, b}, {y}, 3.0 * double(like.bytes().count));
-  t.saves(b, "product backward");
+  t.explain_saved(b, "product backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId da = tape.new_grad(s.ids[0]);

@@ -119,11 +119,11 @@ void mark(LayerOp& o, const LinearRef& l, WeightUse use) {
 void in_place_lora_forward(Tape& t, const LinearRef& l, LocalId x, LocalId y, LoraIds& ids) {
   const std::int64_t N = t.at(x).elements / l.in;
   ids.input = x;
-  t.saves(x, "input of LoRA A: its weight gradient");
+  t.explain_saved(x, "input of LoRA A: its weight gradient");
   ids.mid = t.wide("low-rank activation", l.rank, Dim::Rank, t.c.numerics.compute);
   const LocalId a = usable_adapter(t, l, WeightUse::LowRankA);
   mark(t.gemm({x, a}, {ids.mid}, N, l.rank, l.in), l, WeightUse::LowRankA);
-  t.saves(ids.mid, "input of LoRA B: its weight gradient");
+  t.explain_saved(ids.mid, "input of LoRA B: its weight gradient");
   const LocalId b = usable_adapter(t, l, WeightUse::LowRankB);
   mark(add_product(t, ids.mid, b, y, N, l.out, l.rank), l, WeightUse::LowRankB);
 }
@@ -185,7 +185,7 @@ LocalId merged_weight(Tape& t, const LinearRef& l) {
   const LocalId merged =
       t.tensor("experts with their adapters", elements, stored, {Dim::Count, Dim::Count, Dim::Count, Dim::Count});
   t.memory_op(OpKind::Add, {delta}, {merged}, 3.0 * double(t.at(merged).bytes().count));
-  t.saves(merged, "input gradient of experts with their adapters");
+  t.explain_saved(merged, "input gradient of experts with their adapters");
   return merged;
 }
 
@@ -275,7 +275,7 @@ LocalId adapter_input(Tape& t, LocalId x, LocalId cast_input) {
   const LocalId mask = t.tensor("adapter dropout mask", elements, Dtype::Bool, t.at(x).dims);
   const LocalId dropped = t.tensor("adapter input, dropped", elements, n.adapter_compute, t.at(x).dims);
   t.memory_op(OpKind::Dropout, {own}, {dropped, mask}, 2.0 * double(t.at(dropped).bytes().count));
-  t.saves(mask, "mask of the adapter's dropout");
+  t.explain_saved(mask, "mask of the adapter's dropout");
   // the mask is read when the input gradient passes the dropout; a step of its own keeps it until then
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
@@ -295,7 +295,7 @@ LocalId scaled_factor(Tape& t, const LinearRef& l) {
   const LocalId a = t.tensor("A times its singular values", l.rank * l.in, n.adapter_compute,
                              {Dim::Rank, l.in_dim, Dim::Count, Dim::Count});
   t.memory_op(OpKind::Scale, {}, {a}, 2.0 * double(bytes_of(l.rank * l.in, n.adapter).count));
-  t.saves(a, "A times its singular values: gradient of its input");
+  t.explain_saved(a, "A times its singular values: gradient of its input");
   constexpr int kKernelsOfFactor = 5;  // the product, the identity, their difference, its norm, the sum
   const LocalId square = t.scratch("products of the factors with themselves", 2 * l.rank * l.rank, n.adapter);
   t.gemm({}, {square}, l.rank, l.rank, l.in + l.out).kernels = 2 * kKernelsOfFactor;
@@ -312,12 +312,12 @@ LocalId lora_forward(Tape& t, const LinearRef& l, LocalId x, LocalId cast_input,
     base = cloned;
   }
   ids.input = adapter_input(t, x, cast_input);
-  t.saves(ids.input, "input of LoRA A: its weight gradient");
+  t.explain_saved(ids.input, "input of LoRA A: its weight gradient");
   ids.mid =
       t.tensor("low-rank activation", N * l.rank, n.adapter_compute, {Dim::Batch, Dim::Seq, Dim::Rank, Dim::Count});
   if (t.c.recipe.lora.kind->has_values) ids.factor = scaled_factor(t, l);
   in_adapter_dtype(t, t.gemm({ids.input, ids.factor}, {ids.mid}, N, l.rank, l.in));
-  t.saves(ids.mid, "input of LoRA B: its weight gradient");
+  t.explain_saved(ids.mid, "input of LoRA B: its weight gradient");
   const LocalId up = t.tensor("adapter output", N * l.out, n.adapter_compute, t.at(base).dims);
   in_adapter_dtype(t, t.gemm({ids.mid}, {up}, N, l.out, l.rank));
   if (t.c.recipe.lora.is_dora) return dora_output(t, l, x, ids.input, base, up);
@@ -353,7 +353,7 @@ LocalId input_of_last_graph(Tape& t, const LinearRef& l, LocalId in) {
   const std::int64_t elements = t.c.recipe.packing == Packing::Dynamic ? like.elements / 2 : like.elements;
   const LocalId held = t.tensor("input held by the last step's graph", elements, like.dtype, like.dims);
   t.memory_op(OpKind::Copy, {in}, {held}, 0);
-  t.saves(held, "the loop keeps its loss until the next one");
+  t.explain_saved(held, "the loop keeps its loss until the next one");
   return held;
 }
 
@@ -387,9 +387,9 @@ LocalId linear(Tape& t, LocalId given, const LinearRef& l, LocalKind output_kind
   o.saves_compute_output = true;
   if (is_wider) y = t.cast(y, Dtype::F32, l.name);
   if ((l.is_trained || l.merges_adapter) && remade == kNoLocal)
-    t.saves(in, "input of a trained linear: its weight gradient");
+    t.explain_saved(in, "input of a trained linear: its weight gradient");
   else if (l.is_quantised && t.c.framework.layers.quantised_keeps_input)
-    t.saves(in, "input kept by the 4-bit linear");
+    t.explain_saved(in, "input kept by the 4-bit linear");
   const LocalId last = input_of_last_graph(t, l, in);
   LoraIds lora;
   const LocalId base = y;

@@ -5,13 +5,13 @@
 
 namespace gpuplan {
 
-/// A weight in compute dtype for one matmul: a scratch buffer where the stored weight is quantised or of another dtype.
+/// A weight in compute dtype for one use: a scratch buffer where the stored weight is quantised or of another dtype.
 /// Of experts one after the other.
 LocalId usable_weight(Tape& t, const LinearRef& l, std::int64_t rows);
 
 /// The output of a linear [rows, l.out] under DoRA, from its base output and the adapter's, which is not scaled yet. x:
 /// the linear's input, which is owed a gradient; `input`: what the adapter made of it (cast, dropped out).
-LocalId dora_output(Tape& t, const LinearRef& l, LocalId x, LocalId input, LocalId base, LocalId low);
+LocalId dora_output(Tape& t, const LinearRef& l, LocalId x, LocalId input, LocalId base, LocalId adapter);
 
 /// Gives what an adapter multiplies of the input x: cast to its dtype, dropped out. `cast_input`: x as the linear has
 /// it.

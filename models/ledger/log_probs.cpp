@@ -40,7 +40,7 @@ LocalId saved_for_log_probs(Tape& t, LocalId logits) {
   if (loops_over_sums(t, like.dtype)) {
     log_probs_op(t, {logits}, {like_logits(t, "exponentials of one row", row, like.dtype)}, 4 * bytes).kernels =
         narrow<std::uint16_t>(std::min<std::int64_t>(6 * t.c.recipe.rows(), 0xffff));
-    t.saves(logits, "log-sum-exp backward");
+    t.explain_saved(logits, "log-sum-exp backward");
     return logits;
   }
   const bool is_full = t.c.framework.preference.log_probs == LogProbs::Full;
@@ -49,7 +49,7 @@ LocalId saved_for_log_probs(Tape& t, LocalId logits) {
                                  ? like_logits(t, "logits, contiguous", like.elements, like.dtype)
                                  : kNoLocal;
   log_probs_op(t, {logits}, {soft, contiguous}, (contiguous == kNoLocal ? 2 : 4) * bytes);
-  t.saves(soft, "log-softmax backward");
+  t.explain_saved(soft, "log-softmax backward");
   return soft;
 }
 
@@ -152,7 +152,7 @@ LocalId loss_on_first(Tape& t, LocalId logits) {
   log_probs_op(t, {logits}, {copy}, 2 * bytes);
   const LocalId soft = like_logits(t, "log-softmax of the first answer", elements, like.dtype);
   log_probs_op(t, {copy}, {soft}, 2 * bytes);
-  t.saves(soft, "cross-entropy backward");
+  t.explain_saved(soft, "cross-entropy backward");
   return soft;
 }
 
@@ -200,7 +200,7 @@ LocalId divergence(Tape& t, LocalId logits) {
   log_probs_op(t, {wide}, {teacher, soft}, 6 * bytes);
   const LocalId mixture = like_logits(t, "mixture and its terms", 8 * like.elements, Dtype::F32);
   log_probs_op(t, {soft, teacher}, {mixture}, 12 * bytes);
-  for (const LocalId id : {teacher, soft, mixture}) t.saves(id, "divergence backward");
+  for (const LocalId id : {teacher, soft, mixture}) t.explain_saved(id, "divergence backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const Local of = tape.at(s.ids[0]);
@@ -225,7 +225,7 @@ void in_place(Tape& t, LocalId logits, const SharedSums& sums) {
     log_probs_op(t, {logits, sums.largest, sums.label, sums.exponentials}, {logits}, 3 * bytes);
   else
     log_probs_op(t, {logits}, {}, bytes);
-  t.saves(logits, "cross-entropy backward");
+  t.explain_saved(logits, "cross-entropy backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         log_probs_op(tape, {s.ids[0]}, {s.ids[0]}, 2.0 * double(tape.at(s.ids[0]).bytes().count));

@@ -125,7 +125,7 @@ LocalId mamba1_with_norms(Tape& t, LocalId x) {
   const LocalId scanned = t.wide("output of the scan", m.inner_width, Dim::QWidth, low);
   const LocalId mixed = t.wide("gated output", m.inner_width, Dim::QWidth, low);
   selective_scan(t, {u, dt, z, groups}, {states, scanned, mixed}, 5, 1);
-  for (const LocalId id : {u, dt, z, groups, states, scanned}) t.saves(id, "Mamba backward");
+  for (const LocalId id : {u, dt, z, groups, states, scanned}) t.explain_saved(id, "Mamba backward");
   t.then_backward(scan_backward, {u, dt, z, groups, states, scanned, mixed});
   return linear(t, mixed, t.c.linear(LinearSlot::MixOut));
 }
@@ -153,7 +153,7 @@ LocalId mamba1(Tape& t, LocalId x) {
   const LocalId scanned = t.wide("output of the scan", m.inner_width, Dim::QWidth, low);
   const LocalId mixed = t.wide("gated output", m.inner_width, Dim::QWidth, low);
   selective_scan(t, {convolved, steps, groups, projected}, {states, scanned, mixed}, 5, 1);
-  for (const LocalId id : {projected, selected, groups, states, scanned}) t.saves(id, "Mamba backward");
+  for (const LocalId id : {projected, selected, groups, states, scanned}) t.explain_saved(id, "Mamba backward");
   const LinearRef& out = t.c.linear(LinearSlot::MixOut);
   const LocalId remade =
       out.is_trained ? t.wide("gated output, made again", m.inner_width, Dim::QWidth, low) : kNoLocal;

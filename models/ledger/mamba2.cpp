@@ -128,9 +128,9 @@ LocalId mamba2(Tape& t, LocalId x) {
   const LocalId stats =
       m.has_norm ? t.wide("statistics of the norm", m.num_groups, Dim::KvHeads, Dtype::F32) : kNoLocal;
   gated_mamba_norm(t, projected, scanned, stats, mixed);
-  t.saves(projected, "Mamba-2 backward");
-  t.saves(scanned, "Mamba-2 backward");
-  t.saves(stats, "Mamba-2 backward");
+  t.explain_saved(projected, "Mamba-2 backward");
+  t.explain_saved(scanned, "Mamba-2 backward");
+  t.explain_saved(stats, "Mamba-2 backward");
   const LinearRef& out = t.c.linear(LinearSlot::MixOut);
   const LocalId remade =
       out.is_trained ? t.wide("gated output, made again", m.inner_width(), Dim::QWidth, low) : kNoLocal;

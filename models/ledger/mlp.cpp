@@ -74,11 +74,11 @@ LocalId activate(Tape& t, LocalId x, const char* name, std::int64_t elements) {
   const double traffic = is_written_out ? 20 : is_xielu ? 30 : is_squared ? 4 : 2;  // tensors read and written
   LayerOp& o = t.memory_op(OpKind::Activation, {x}, {act, extra, choice}, traffic * double(t.at(act).bytes().count));
   o.kernels = is_written_out ? 8 : is_xielu ? 12 : is_squared ? 2 : 1;
-  if (!is_squared) t.saves(activation == "relu" ? act : x, "activation backward");
-  t.saves(extra, is_squared ? "squared ReLU backward"
-                 : is_xielu ? "xIELU backward"
-                            : "gelu_new backward: tanh, its factors");
-  t.saves(choice, "xIELU backward");
+  if (!is_squared) t.explain_saved(activation == "relu" ? act : x, "activation backward");
+  t.explain_saved(extra, is_squared ? "squared ReLU backward"
+                         : is_xielu ? "xIELU backward"
+                                    : "gelu_new backward: tanh, its factors");
+  t.explain_saved(choice, "xIELU backward");
   t.then_backward(activation_backward, {x, kNoLocal, act, kNoLocal, extra, choice});
   return act;
 }
@@ -91,7 +91,7 @@ LocalId largest(Tape& t, LocalId x) {
   const LocalId y = inner_tensor(t, "largest values of the gate", like.elements, like.dtype),
                 above = inner_tensor(t, "gate above its cutoff", like.elements, like.dtype);
   t.memory_op(OpKind::Activation, {x}, {above, y}, 7.0 * bytes).kernels = 8;  // mean, std, their sum, minus, relu
-  t.saves(x, "std backward");
+  t.explain_saved(x, "std backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId dx = tape.new_grad(s.ids[0]);
@@ -110,8 +110,8 @@ LocalId gated(Tape& t, LocalId gate, LocalId up) {
   if (t.c.is_mlp_fused) {
     const LocalId out = inner_tensor(t, "product", elements, dtype);
     t.memory_op(OpKind::SwiGlu, {gate, up}, {out}, 3.0 * double(t.at(out).bytes().count));
-    t.saves(gate, "SwiGLU backward");
-    t.saves(up, "SwiGLU backward");
+    t.explain_saved(gate, "SwiGLU backward");
+    t.explain_saved(up, "SwiGLU backward");
     t.then_backward(fused_backward, {gate, up, kNoLocal, out});
     return out;
   }
@@ -119,8 +119,8 @@ LocalId gated(Tape& t, LocalId gate, LocalId up) {
   const double bytes = double(t.at(act).bytes().count);
   const LocalId out = inner_tensor(t, "product", elements, dtype);
   t.memory_op(OpKind::Multiply, {act, up}, {out}, 3.0 * bytes);
-  t.saves(act, "product backward");
-  t.saves(up, "product backward");
+  t.explain_saved(act, "product backward");
+  t.explain_saved(up, "product backward");
   t.then_backward(multiply_backward, {gate, up, act, out});
   return out;
 }

@@ -65,7 +65,7 @@ LocalId norm(Tape& t, LocalId x, const char* name, LocalId y, NormSlot slot) {
 
   LocalId saved = x;
   if (!keeps_input) saved = t.cast(x, Dtype::F32, "norm input in fp32");
-  t.saves(saved, "norm backward");
+  t.explain_saved(saved, "norm backward");
   LocalId value = kNoLocal;
   const bool is_scaled_in_fp32 = spec.norm == NormKind::GemmaRmsNorm || t.c.framework.layers.scales_norm_in_fp32;
   const bool keeps_value = t.c.trains_norms() && !t.c.is_fused && !is_layer_norm;
@@ -73,7 +73,7 @@ LocalId norm(Tape& t, LocalId x, const char* name, LocalId y, NormSlot slot) {
   const auto dims = t.at(x).dims;
   if (keeps_value) {
     value = t.tensor("normalised value", elements, is_scaled_in_fp32 ? Dtype::F32 : in, dims);
-    t.saves(value, "gradient of the norm weight");
+    t.explain_saved(value, "gradient of the norm weight");
   }
   if (y == kNoLocal) y = t.tensor(name, elements, out, dims);
   const LocalId temp =

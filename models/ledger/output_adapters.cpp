@@ -58,7 +58,7 @@ LocalId times_factor(Tape& t, const LinearRef& l, LocalId x, LocalId own, const 
                                                           {Dim::Batch, Dim::Seq, Dim::Rank, Dim::Count})
                                                : t.tensor(name, N * f.out, t.c.numerics.adapter_compute, t.at(x).dims);
   in_adapter_dtype(t, t.gemm({own}, {y}, N, f.out, f.in / f.blocks));
-  t.saves(own, "input of an adapter's factor: its gradient");
+  t.explain_saved(own, "input of an adapter's factor: its gradient");
   t.then_backward(factor_backward<use>, {x, own, y}, &l);
   return y;
 }
@@ -67,7 +67,7 @@ LocalId times_factor(Tape& t, const LinearRef& l, LocalId x, LocalId own, const 
 LocalId elementwise(Tape& t, LocalId x, const char* name, OpKind kind, bool keeps) {
   const LocalId y = t.tensor(name, t.at(x).elements, t.at(x).dtype, t.at(x).dims);
   t.memory_op(kind, {x}, {y}, total_bytes(t, {x, y}));
-  if (keeps) t.saves(x, "activation backward");
+  if (keeps) t.explain_saved(x, "activation backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId dx = tape.new_grad(s.ids[0]);
@@ -100,7 +100,7 @@ LocalId intervention(Tape& t, const LinearRef& l, LocalId base) {
                                       {Dim::Hidden, Dim::Rank, Dim::Count, Dim::Count});
   constexpr int kKernelsOfProduct = 8;  // lower triangle, squares, their sum, 2 / (1 + x), reflections, signs, product
   t.gemm({}, {directions}, 2 * l.out, l.rank, l.out).kernels = 2 * kKernelsOfProduct;
-  t.saves(directions, "orthogonal directions: gradients of what they multiply");
+  t.explain_saved(directions, "orthogonal directions: gradients of what they multiply");
   const LocalId rotated = t.tensor("output along the directions", N * l.rank, n.adapter_compute,
                                    {Dim::Batch, Dim::Seq, Dim::Rank, Dim::Count});
   in_adapter_dtype(t, t.gemm({own, directions}, {rotated}, N, l.rank, l.out));

@@ -18,7 +18,7 @@ LocalId convolution(Tape& t, LocalId x) {
   const double bytes = double(like.bytes().count);
   const LocalId y = t.tensor("convolved", like.elements, like.dtype, like.dims);
   t.memory_op(OpKind::Convolution, {x}, {y}, 2 * bytes);
-  t.saves(x, "convolution backward");
+  t.explain_saved(x, "convolution backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId dx = tape.new_grad(s.ids[0]);

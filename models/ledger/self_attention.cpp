@@ -63,8 +63,8 @@ LocalId gated_output(Tape& t, LocalId attended, LocalId gate) {
   t.memory_op(OpKind::Activation, {gate}, {level}, 2 * bytes);
   const LocalId y = t.tensor("gated attention output", like.elements, like.dtype, like.dims);
   t.memory_op(OpKind::Multiply, {attended, level}, {y}, 3 * bytes);
-  t.saves(level, "gate backward");
-  t.saves(attended, "gate backward");
+  t.explain_saved(level, "gate backward");
+  t.explain_saved(attended, "gate backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId dattended = tape.new_grad(s.ids[0]), dgate = tape.new_grad(s.ids[1]);

@@ -73,7 +73,7 @@ ColumnInput enter_columns(Tape& t, LocalId x, bool are_trained) {
   t.exchange(Exchange::AllGather, x, all);
   t.then_backward(scatter_input_gradient, {x, all});
   if (!t.c.framework.tensor_parallel.gathers_again || !are_trained) return {all};
-  t.saves(x, "gathered again for the weight gradient");
+  t.explain_saved(x, "gathered again for the weight gradient");
   return {all, with_all_tokens(t, x, "input of all tokens, gathered again"), x};
 }
 

@@ -10,8 +10,8 @@ LocalId gate_product(Tape& t, LocalId a, LocalId b, const char* name, const char
   const Local like = t.at(a);
   const LocalId y = t.tensor(name, like.elements, like.dtype, like.dims);
   t.memory_op(OpKind::Multiply, {a, b}, {y}, 3.0 * double(t.at(y).bytes().count));
-  t.saves(a, why);
-  t.saves(b, why);
+  t.explain_saved(a, why);
+  t.explain_saved(b, why);
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId da = tape.new_grad(s.ids[0]), db = tape.new_grad(s.ids[1]);

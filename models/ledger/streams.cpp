@@ -71,8 +71,8 @@ LocalId predicted(Tape& t) {
   t.memory_op(OpKind::Copy, {kSlotX}, {rows}, 2 * bytes);
   t.memory_op(OpKind::BatchedMatmul, {rows, coefs}, {mixed}, 2 * bytes);
   t.memory_op(OpKind::Add, {mixed, kSlotX}, {y}, 5 * bytes).kernels = 2;  // in place, then made contiguous
-  t.saves(rows, "backward of the mixture");
-  t.saves(coefs, "backward of the mixture");
+  t.explain_saved(rows, "backward of the mixture");
+  t.explain_saved(coefs, "backward of the mixture");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId dy = tape.grad(s.ids[2]), dcoefs = tape.new_grad(s.ids[1]),
@@ -94,8 +94,8 @@ void correct(Tape& t, LocalId predictions, LocalId activated) {
   const LocalId innovation = all_streams(t, "what the layer changed, for every stream");
   t.memory_op(OpKind::Add, {activated, predictions}, {innovation}, 2 * bytes).kernels = 2;
   t.memory_op(OpKind::Multiply, {innovation, coefs, predictions}, {kSlotY}, 5 * bytes).kernels = 2;
-  t.saves(innovation, "product backward");
-  t.saves(coefs, "product backward");
+  t.explain_saved(innovation, "product backward");
+  t.explain_saved(coefs, "product backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const LocalId predicted = s.ids[0], after = s.ids[1], factors = s.ids[2], changed = s.ids[3];
@@ -156,7 +156,7 @@ LocalId joined_streams(Tape& t) {
                 y = one_stream(t, "mean of the streams");
   t.gemm({kSlotX}, {projected}, t.tokens(), others, m.hidden_size);
   t.memory_op(OpKind::Scale, {projected, kSlotX}, {y}, 9.0 * all_bytes(t)).kernels = 24;  // magnitudes, stack, mean
-  t.saves(projected, "backward of the magnitudes");
+  t.explain_saved(projected, "backward of the magnitudes");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const ModelSpec& spec = tape.c.spec();

@@ -183,7 +183,7 @@ LocalId dropout(Tape& tape, LocalId x, double probability) {
   const LocalId mask = tape.tensor("dropout mask", like.elements, Dtype::Bool, like.dims);
   const LocalId y = tape.tensor("dropped", like.elements, like.dtype, like.dims);
   tape.memory_op(OpKind::Dropout, {x}, {y, mask}, 2.0 * double(like.bytes().count) + double(like.elements));
-  tape.saves(mask, "mask of dropout");
+  tape.explain_saved(mask, "mask of dropout");
   tape.then_backward(
       [](Tape& t, const Tape::Step& s) {
         const LocalId dx = t.new_grad(s.ids[0]);

@@ -27,7 +27,7 @@ class Tape {
   LocalId wide(const char* name, std::int64_t width, Dim dim, Dtype dtype, LocalKind kind = LocalKind::Activation);
   /// [Batch, Seq, width] between layers: of this rank's part of the sequence where ranks divide it.
   LocalId stream(const char* name, std::int64_t width, Dtype dtype);
-  /// A tensor that exists only during one op.
+  /// A tensor that is no activation: counted as workspace, alive from its first write to its last use like any local.
   LocalId scratch(const char* name, std::int64_t elements, Dtype dtype);
 
   LayerOp& op(OpKind kind, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes);
@@ -40,8 +40,8 @@ class Tape {
   LayerOp& gemm(std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes, std::int64_t m,
                 std::int64_t n, std::int64_t k);
 
-  /// Says why backward keeps `id`; shown by --explain. The first reason stays.
-  void saves(LocalId id, const char* why) {
+  /// Says why backward keeps `id`, where it does (it reads it); shown by --explain. The first reason stays.
+  void explain_saved(LocalId id, const char* why) {
     if (id != kNoLocal && *at(id).why == 0) at(id).why = why;
   }
 
