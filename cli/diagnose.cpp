@@ -139,7 +139,7 @@ MeasuredRun measured_run(const CLI::App& app, const StrategyEstimate& e, std::in
 int run_diagnose(const CLI::App& app, Console& console) {
   PlanQuestion question = read_config_question(app, console.in, read_named_files(app));
   static_cast<void>(take_rows(app, question.request, true));
-  const EstimateResult planned = estimate(question.request);
+  const EstimateResult planned = estimate(question.request, InFull::InFocus);
   const StrategyEstimate* const shown = strategy_in_focus(planned);
   if (!shown) throw InputError("--strategy", planned.strategies.front().not_applicable, "say the strategy that ran");
   DiagnosisAnswer answer;

@@ -105,7 +105,8 @@ int run_estimate(const CLI::App& app, Console& console) {
     question.notes.push_back(
         fmt::format("sequences of {} tokens, as long as the longest row; --seq-len sets it", rows->lengths.longest));
   EstimateAnswer answer{.request = std::move(question.request), .result = {}, .explanation = {}, .rows = {}};
-  answer.result = estimate(answer.request);
+  const bool shows_all = is_given(app, "--json") || is_given(app, "--html");
+  answer.result = estimate(answer.request, shows_all ? InFull::All : InFull::InFocus);
   answer.request = answer.result.request;
   answer.result.assumptions.insert(answer.result.assumptions.begin(), question.notes.begin(), question.notes.end());
   answer.shown = strategy_in_focus(answer.result);

@@ -179,7 +179,7 @@ SimulationAnswer answer_question(const CLI::App& app, Console& console) {
   a.request = std::move(question.request);
   a.options = read_options(app);
   set_choice(app, a.request);
-  a.result = estimate(a.request);
+  a.result = estimate(a.request, InFull::InFocus);
   a.request = a.result.request;
   a.request.not_given = {};  // what follows changes the plan that was chosen
   a.assumptions = question.notes;

@@ -73,7 +73,7 @@ RunQuestion ask(const CLI::App& app, Console& console) {
   RunQuestion q{.request = std::move(plan.request), .notes = std::move(plan.notes), .result = {}};
   make_native(q);
   take_adapter(app, q);
-  q.result = estimate(q.request);
+  q.result = estimate(q.request, InFull::InFocus);
   q.chosen = strategy_in_focus(q.result);
   if (!q.chosen) throw no_strategy(q.result);
   if (!q.chosen->fits())

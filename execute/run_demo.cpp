@@ -88,7 +88,7 @@ std::string fastest_cpu_ranks(const std::vector<std::string>& arguments) {
     std::istringstream nothing;
     PlanQuestion plan = read_plan_question(*parse(app, with).app, nothing, "native");
     plan.request.recipe.framework = "native";
-    const EstimateResult result = estimate(plan.request);
+    const EstimateResult result = estimate(plan.request, InFull::InFocus);
     const StrategyEstimate* chosen = strategy_in_focus(result);
     if (!chosen || !chosen->fits() || chosen->tokens_per_second <= most) continue;
     most = chosen->tokens_per_second;

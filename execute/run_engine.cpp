@@ -163,7 +163,7 @@ void refuse_script_flags(const CLI::App& app) {
 }
 
 void choose_strategy(EngineAsk& ask) {
-  ask.result = estimate(ask.plan.request);
+  ask.result = estimate(ask.plan.request, InFull::InFocus);
   ask.chosen = strategy_in_focus(ask.result);
   if (!ask.chosen) throw no_strategy(ask.result);
   if (!ask.chosen->fits())

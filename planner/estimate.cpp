@@ -30,9 +30,31 @@ EstimateRequest chosen_freely(const EstimateRequest& asked, ChosenFreely& chosen
   return std::move(choice.request);
 }
 
+StrategyEstimate row_in_full(const Job& job, StepProgram& program, BlockCache& blocks) {
+  StrategyEstimate e = estimate_strategy(job, program, Parts::All, &blocks);
+  find_limits(e, job, program, &blocks);
+  return e;
+}
+
+/// `recommended`, or where there is none the row that needs the least memory.
+const StrategyEstimate* row_in_focus(const EstimateResult& result, const StrategyEstimate* recommended) {
+  const StrategyEstimate* shown = recommended;
+  for (const StrategyEstimate& e : result.strategies)
+    if (!recommended && e.not_applicable.empty() && (!shown || e.tiers.needed < shown->tiers.needed)) shown = &e;
+  return shown;
+}
+
 }  // namespace
 
-EstimateResult estimate(const EstimateRequest& request) {
+const StrategyEstimate* strategy_in_focus(const EstimateResult& result) {
+  const StrategyEstimate* recommended = nullptr;
+  for (const StrategyEstimate& e : result.strategies)
+    if (result.recommended && e.not_applicable.empty() && e.strategy.name == result.recommended->strategy)
+      recommended = &e;
+  return row_in_focus(result, recommended);
+}
+
+EstimateResult estimate(const EstimateRequest& request, InFull in_full) {
   EstimateRequest r = request;
   settle_stack(r);
   validate_recipe(r.recipe, r.model, r.cluster);
@@ -60,9 +82,13 @@ EstimateResult estimate(const EstimateRequest& request) {
       continue;
     }
     job.use(strategy);
-    StrategyEstimate e = estimate_strategy(job, program, Parts::All, &blocks);
-    find_limits(e, job, program, &blocks);
-    out.strategies.push_back(std::move(e));
+    out.strategies.push_back(in_full == InFull::All ? row_in_full(job, program, blocks)
+                                                    : estimate_strategy(job, program, Parts::None, &blocks));
+  }
+  const StrategyEstimate* const best = best_of(out.strategies, r.preference, out.profile.time_error);
+  if (const auto* const row = row_in_focus(out, best); row && in_full == InFull::InFocus) {
+    job.use(row->strategy);
+    out.strategies[std::size_t(row - out.strategies.data())] = row_in_full(job, program, blocks);
   }
   out.recommended = recommend(r, asked, out);
   out.assumptions = list_assumptions(r, out);

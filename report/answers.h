@@ -35,9 +35,6 @@ struct EstimateAnswer {
   bool fits() const { return result.recommended && !result.recommended->strategy.empty(); }
 };
 
-/// The strategy to look at closely: the recommended one; when nothing fits, the one that needs the least. nullptr: none
-/// applies.
-const StrategyEstimate* strategy_in_focus(const EstimateResult& result);
 /// Says why no strategy is possible, by the flag that stands in the way. Requires: none is in focus.
 InputError no_strategy(const EstimateResult& result);
 
