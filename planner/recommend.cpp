@@ -177,7 +177,7 @@ std::string reason_for(const EstimateRow& chosen, const EstimateRequest& r, cons
                ? text
                : "it fits on one GPU, and more would cost more per token than they gain";
   } else if (strategy.is_replicated()) {
-    text = "every GPU holds all of it, so only gradients travel; " + text;
+    text = "every GPU holds the whole model, so only gradients travel; " + text;
   } else if (strategy.takes_turns()) {
     if (none_fits(result, is_sharded))
       text = "no sharded strategy fits, so the layers are spread over the GPUs; they work one after the other";

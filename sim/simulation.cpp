@@ -160,15 +160,15 @@ void find_alike(Simulation& s, const SimInput& input, const SimOptions& options)
   }
 }
 
-/// Figures of every rank from its spans; the memory curve for the first few.
-void measure(Simulation& s, const SimInput& input) {
+/// Figures of every rank from its spans; the memory curve for the first few, where spans are kept.
+void measure(Simulation& s, const SimInput& input, bool keeps_spans) {
   auto by_rank = spans_of_ranks(s);
   for (std::size_t r = 0; r < s.ranks.size(); ++r) {
     SimulatedRank& rank = s.ranks[r];
     measure_rank(rank, s.spans, by_rank[r], s.step);
     const RankClass& rank_class = input.program.classes[rank.rank_class];
     rank.peak = replay(input.program, rank_class).tensors;
-    if (r >= kMemoryRanks) continue;
+    if (!keeps_spans || r >= kMemoryRanks) continue;
     std::sort(by_rank[r].begin(), by_rank[r].end(),
               [&](std::uint32_t a, std::uint32_t b) { return s.spans[a].number < s.spans[b].number; });
     rank.memory =
@@ -257,7 +257,7 @@ Simulation simulate(const SimInput& input, const SimOptions& options) {
   }
   if (out.topology) out.links = sum_links(*network, *out.topology, out.step);
   find_alike(out, input, options);
-  measure(out, input);
+  measure(out, input, options.records_spans);
   sum_up(out);
   out.critical_path = find_critical_path(out.spans);
   out.critical = describe_critical_path(out, input, options);
