@@ -5,7 +5,8 @@
 //     planner/tiers.h), and who waits for whom;
 //  2. of these, those within the error of a time (`time_error` of data/profiles) of the best by --prefer;
 //  3. of these, those within that error of the best by the second wish;
-//  4. of these, the simplest: the first row of planner/strategy.cpp, each axis that splits the model being one more.
+//  4. of these, the simplest: the first row of planner/strategy.cpp, behind all of them what splits the model along an
+//  axis.
 #pragma once
 
 #include <span>

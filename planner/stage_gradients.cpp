@@ -30,7 +30,9 @@ void StageBuilder::push_gradients(Group& g) {
   if (const std::uint32_t target = gradient_target(g)) s_.operands.push_back(target | kRead | kWrite);
 }
 
-/// Reduces one group's gradient: it is scattered where the optimizer is sharded, and summed over the copies of a part.
+/// Reduces one group's gradient. Where the optimizer is sharded each rank is left with its part: by a reduce-scatter,
+/// or of an engine that `all_reduces_buckets` (DeepSpeed's stages 1 and 2) by an all-reduce. Copies of a part are
+/// summed.
 void StageBuilder::reduce(Group& g) {
   const bool scatters = is_scattered(g), is_in_bucket = g.is_in_bucket;
   g.is_in_bucket = 0;
