@@ -88,6 +88,9 @@ class KeyReader {
       notes_.push_back(fmt::format("{}:{}: {} comes twice: the last value counts, as {} reads it", tree_.file, key.line,
                                    key.key, table_.title));
     read_mapping(tree_.root, "");
+    for (const KeyRow& row : table_.rows)
+      if (!row.with_item.is_null() && has_item(row) && !value_at(tree_.root, row.key))
+        read_row(row, row.key, row.with_item);
     for (const auto& [reason, keys] : ignored_)
       notes_.push_back(fmt::format("{}: not counted, because {}: {}", tree_.file, reason, fmt::join(keys, ", ")));
     if (!unknown_.empty())
@@ -301,12 +304,22 @@ class KeyReader {
     return found && !found->is_null() && *found != false && !is_off;
   }
 
+  /// Says whether the list that the key depends on, if there is one, holds the item.
+  bool has_item(const KeyRow& row) const {
+    const auto& [list, item] = row.needs_item;
+    const json* const found = list.empty() ? nullptr : value_at(tree_.root, list);
+    return list.empty() || (found && found->is_array() && std::ranges::find(*found, json(item)) != found->end());
+  }
+
   void read_row(const KeyRow& row, const std::string& path, const json& given) {
     if (row.use == KeyUse::Ignored) return ignored_[row.reason].push_back(path);
     if (!row.needs.empty() &&
         std::none_of(row.needs.begin(), row.needs.end(), [&](const auto& key) { return has(key); }))
       return ignored_[fmt::format("it has no effect without {}", fmt::join(row.needs, " or "))].push_back(path);
     const json value = as_program_reads(row, given);
+    if (!value.is_null() && value != false && !has_item(row))
+      return ignored_[fmt::format("it has no effect without {} in {}", row.needs_item.second, row.needs_item.first)]
+          .push_back(path);
     if (row.use == KeyUse::Refused) {
       const bool is_harmless = value.is_null() || value == false || (value.is_structured() && value.empty()) ||
                                std::find(row.harmless.begin(), row.harmless.end(), value) != row.harmless.end();

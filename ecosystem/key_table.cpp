@@ -129,6 +129,7 @@ class TableReader {
     row.each = from.value("each", "");
     row.needs = texts(from, "needs");
     pairs(from, "needs_item", [&](const json& a, const json& b) { row.needs_item = {a, b}; });
+    row.with_item = from.value("with_item", json());
     row.is_written = from.value("written", true);
     for (const auto& [key, bound] : {std::pair{"since", &row.since}, std::pair{"before", &row.before}}) {
       if (!from.contains(key)) continue;

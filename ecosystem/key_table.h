@@ -40,6 +40,7 @@ struct KeyRow {
   std::vector<std::string> needs;  // keys without any of which this one has no effect
   /// A list and the item that it must hold, else the key has no effect: a plugin. Empty: none.
   std::pair<std::string, std::string> needs_item;
+  nlohmann::json with_item;  // the value where the list holds that item and the file has not the key; null: none
   std::string reason, rule;
   std::string note;                      // what to know when the key is there
   std::vector<nlohmann::json> harmless;  // values of a refused key that change nothing

@@ -142,6 +142,22 @@ TEST_CASE("axolotl's QAT of onebitllms, and attention by BetterTransformer, whic
   CHECK_THROWS_WITH_AS(reading_of({axolotl + "s2_attention: true\n"}), doctest::Contains("no longer"), InputError);
 }
 
+TEST_CASE(
+    "axolotl's plugins: cut cross-entropy is on with its own, and keys of a plugin that is not listed do nothing") {
+  const std::string axolotl = "base_model: a\nmicro_batch_size: 1\nsequence_len: 512\n";
+  const std::string cut = axolotl + "plugins:\n  - axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\n";
+  const std::string liger = axolotl + "plugins: [axolotl.integrations.liger.LigerPlugin]\n";
+  const auto loss = [](const std::string& text) { return reading_of({text}).request.recipe.loss; };
+  CHECK(loss(cut) == LossKernel::Fused);
+  CHECK(loss(cut + "cut_cross_entropy: true\n") == LossKernel::Fused);
+  CHECK(loss(cut + "cut_cross_entropy: false\n") == LossKernel::Plain);
+  CHECK(loss(axolotl + "cut_cross_entropy: true\n") == LossKernel::Plain);
+  CHECK(loss(liger) == LossKernel::Plain);
+  CHECK(loss(liger + "liger_fused_linear_cross_entropy: true\n") == LossKernel::Fused);
+  CHECK(loss(axolotl + "liger_fused_linear_cross_entropy: true\n") == LossKernel::Plain);
+  CHECK_THROWS_WITH_AS(loss(cut + "chunked_cross_entropy: true\n"), doctest::Contains("says otherwise"), InputError);
+}
+
 TEST_CASE("an adapter's task of another head is the objective that has it") {
   const auto method = [](const std::string& task) {
     const std::string script =
