@@ -96,7 +96,7 @@ class Fixer(files.Asker):
             require(code == 1, f'exit {code} where it does not fit')
             return self.judge_permission(folder, name, gpus, flags, lines)
         require(code == 0, f'exit {code} with a diff')
-        require(before < LEAST or re.search('num_processes|nproc|nnodes|num_machines|n_gpus', lines[2], re.IGNORECASE), f'a change where it fits with {before:.2f}')
+        require(before < LEAST or re.search('num_processes|nproc|nnodes|num_machines|n_gpus|gpus_per_node', lines[2], re.IGNORECASE), f'a change where it fits with {before:.2f}')
         self.judge_diff(folder, name, original, lines, diff)
         after, changed = self.chance(folder, name, gpus, flags)
         require(after is not None, f'what was written is refused: {changed}')
@@ -122,7 +122,7 @@ class Fixer(files.Asker):
         keys, parents = [key.split('.')[-1] for key in named], [part for key in named for part in key.split('.')[:-1] or [key]]
         is_new, below = False, None
         diff_lines = diff.splitlines()
-        for at, line in enumerate(diff_lines):
+        for line in diff_lines:
             if line.startswith('--- '):
                 is_new = '/dev/null' in line
             if not line or is_new or line[:3] in ('---', '+++') or line[0] not in '+-':
@@ -131,7 +131,7 @@ class Fixer(files.Asker):
             indent = len(line) - len(line[1:].lstrip()) - 1
             if below is not None and line[0] == '+' and indent >= below[0] and (indent > below[0] or line[1:].lstrip().startswith('- ')):
                 continue  # of a key that is new
-            if line[1:].lstrip().startswith('- ') and any(f'{key}:' in above for key in keys + parents for above in (diff_lines[:at][-6:])):
+            if line[1:].lstrip().startswith('- ') and list_above(written.decode(), line[1:]) in keys + parents:
                 continue  # one more of a list
             words = line[1:].replace('-', '_')
             require(any(key.replace('-', '_') in words for key in keys + parents),
@@ -145,6 +145,16 @@ class Fixer(files.Asker):
             code, out, err = self.call(folder, 'fix', name, '--gpus', gpus, '--allow', word, *flags)
             require(code == 0 and '\n--- ' in out, f'--allow {word} does not: {out}{err}')
         return 'with --allow' if allowed else 'not to be said' if 'cannot say' in lines[2] else 'nothing helps'
+
+
+def list_above(text, item):
+    """The key of the list in which the line stands."""
+    indent = len(item) - len(item.lstrip())
+    above = text.split('\n' + item + '\n')[0].split('\n')
+    for line in reversed(above):
+        if line.strip() and not line.lstrip().startswith(('- ', '#')) and len(line) - len(line.lstrip()) <= indent:
+            return line.strip().split(':')[0]
+    return ''
 
 
 def value_of(answer, key):
