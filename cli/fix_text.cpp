@@ -136,8 +136,7 @@ std::string fix_text(const FixAnswer& answer, const FixQuestion& question, const
 
 std::string next_step(const FixAnswer& answer) {
   if (answer.mended.files.empty() || !answer.after) return {};
-  return fmt::format("changed, it {} ({} likely); --write does it and keeps FILE.orig", verdict(*answer.after),
-                     chance_text(answer.after->chance));
+  return fmt::format("changed, it {}; --write does it and keeps FILE.orig", verdict(*answer.after));
 }
 
 }  // namespace gpuplan

@@ -242,7 +242,8 @@ int run_simulate(const CLI::App& app, Console& console) {
   answer.command = console.command_line;
   answer.is_brief = !is_given(app, "--explain");
   const StrategyEstimate& e = answer.plan.estimate;
-  if (e.fit != Fit::Yes)
+  // figures alone do not say it
+  if (e.fit != Fit::Yes && (is_given(app, "--json") || console.screen.format != TableFormat::Text))
     console.tell(fmt::format("{} {}: {}", e.strategy.name, fits_words(e, e.fit >= Fit::IfHost), e.why_not_yes));
   const auto save = [&](const char* flag, const std::string& content) {
     const std::string file = *given(app, flag);

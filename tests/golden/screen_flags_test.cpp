@@ -54,18 +54,22 @@ TEST_CASE("80 columns: no line of an answer is wider, and the first screen has r
                                        "estimate llama3-8b 4xA6000 --explain",
                                        "simulate --model llama3-8b --lora --explain" + gpus};
   const std::string of_70b = "estimate --model llama-3.1-70b --gpus 8xH100 --framework ";
-  const std::vector<std::string> screens{"estimate --model llama3-8b --lora" + gpus,
-                                         "estimate --model qwen2.5-7b --method dpo --lora" + gpus,
-                                         "estimate --model qwen2.5-7b --method grpo --gpus 8xH100",
-                                         of_70b + "megatron",
-                                         of_70b + "nemo",
-                                         "simulate --model llama3-8b --lora --strategy fsdp" + gpus,
-                                         "simulate --model llama3-8b --lora --compare ddp,fsdp --scaling 1,2" + gpus,
-                                         "plan --model llama3-8b --lora" + gpus,
-                                         "plan --model llama3-8b --qlora --max context --gpus 2x3090",
-                                         "fix " + inputs + "sft.yaml --gpus 2x4090",
-                                         "fix " + inputs + "axolotl.yaml --gpus 2x3090",
-                                         "diagnose --model llama3-8b --lora --strategy fsdp --measured 2.5s" + gpus};
+  const std::vector<std::string> screens{
+      "estimate --model llama3-8b --lora" + gpus,
+      "estimate --model qwen2.5-7b --method dpo --lora" + gpus,
+      "estimate --model qwen2.5-7b --method grpo --gpus 8xH100",
+      of_70b + "megatron",
+      of_70b + "nemo",
+      "simulate --model llama3-8b --lora --strategy fsdp" + gpus,
+      "simulate --model llama3-8b --lora --compare ddp,fsdp --scaling 1,2" + gpus,
+      "plan --model llama3-8b --lora" + gpus,
+      "plan --model llama3-8b --qlora --max context --gpus 2x3090",
+      "simulate --model llama3-8b --full --gpus 1x3090",
+      "simulate --model llama-3.1-8b --full --micro-batch 8 --gpus 2x3090 --as-given",
+      "fix " + inputs + "full.yaml " + inputs + "zero.json --gpus 2x3090 --allow method",
+      "fix " + inputs + "sft.yaml --gpus 2x4090",
+      "fix " + inputs + "axolotl.yaml --gpus 2x3090",
+      "diagnose --model llama3-8b --lora --strategy fsdp --measured 2.5s" + gpus};
   const auto check = [](const std::string& line, long most_lines, int width) {
     CAPTURE(line);
     CAPTURE(width);
