@@ -211,7 +211,15 @@ constexpr std::string_view kStyle =
     "rect{fill:#c4e3b6;stroke:#4e8a34}"
     ".gptopo .leaf rect{fill:#fbe6c8;stroke:#b7791f}.gptopo .nvme rect{fill:#eee4f3;stroke:#7d5a92}"
     ".gptopo path{fill:none;stroke-width:2}.gptopo .pcie{stroke:#5b6b7a}.gptopo .nv{stroke:#4e8a34;stroke-width:3}"
-    ".gptopo .meml{stroke:#4666a8}.gptopo .sock{stroke:#a8325b;stroke-width:3}.gptopo .net{stroke:#b7791f}</style>\n";
+    ".gptopo .meml{stroke:#4666a8}.gptopo .sock{stroke:#a8325b;stroke-width:3}.gptopo .net{stroke:#b7791f}"
+    // as wide as the window that shows it, in its colours
+    ".gptopo{max-width:100%;height:auto}@media(prefers-color-scheme:dark){.gptopo{background:#14161a}.gptopo "
+    "text{fill:#e8eaee}.gptopo .rate{fill:#a6adba;stroke:#14161a}.gptopo .sub{fill:#a6adba}.gptopo "
+    "rect{stroke:#8d95a3;fill:#1e2127}.gptopo .back{fill:#14161a}.gptopo .gpu rect,.gptopo .nvsw "
+    "rect{fill:#1d3a1a;stroke:#7cc05c}.gptopo .nic rect,.gptopo .leaf rect{fill:#40300f;stroke:#e0a548}.gptopo .mem "
+    "rect{fill:#1b2a4a;stroke:#7f9fe0}.gptopo .nvme rect{fill:#33233c;stroke:#b992d0}.gptopo "
+    ".pcie{stroke:#8d95a3}.gptopo .nv{stroke:#7cc05c}.gptopo .meml{stroke:#7f9fe0}.gptopo .sock{stroke:#e06a94}.gptopo "
+    ".net{stroke:#e0a548}}</style>\n";
 
 }  // namespace
 

@@ -80,16 +80,20 @@ export function definitions(facts) {
 }
 
 /**
- * A table under its title, the first column as headings of the rows; nothing without rows. A row of two cells spans the others.
- * @param {string} title @param {string[]} titles of the columns @param {string[][]} rows @param {string} [label] where no title is shown @param {string} [kind] a class
+ * A table under its title, the first column as headings of the rows; nothing without rows. A row of two cells spans the others. On a narrow
+ * screen a table of many columns has a line for each cell, with the column's title before it.
+ * @param {string} title @param {string[]} titles of the columns @param {Child[][]} rows @param {string} [label] where no title is shown @param {string} [kind] a class
  */
 export function tablePart(title, titles, rows, label = title, kind = 'numbers') {
   if (!rows.length) return null;
-  const name = label || title;
-  return el('section', {}, title && el('h3', {}, title), el('div.wide', {tabindex: '0', role: 'region', 'aria-label': name}, el(`table.${kind}`, {},
+  const name = label || title, folds = titles.length > 3 ? '.folds' : '';
+  return el('section', {}, title && el('h3', {}, title), el('div.wide', {tabindex: '0', role: 'region', 'aria-label': name}, el(`table.${kind}${folds}`, {},
     el('thead', {}, el('tr', {}, titles.map(text => el('th', {scope: 'col'}, text)))),
-    el('tbody', {}, rows.map(([first, ...cells]) => el('tr', {}, el('th', {scope: 'row'}, first),
-      cells.map(text => el('td', {colspan: cells.length === 1 && titles.length > 2 ? titles.length - 1 : null}, text))))))));
+    el('tbody', {}, rows.map(([first, ...cells]) => {
+      const isWhole = cells.length === 1 && titles.length > 2;
+      return el('tr', {}, el('th', {scope: 'row'}, first),
+                cells.map((child, i) => el('td', isWhole ? {colspan: titles.length - 1} : {'data-title': titles[i + 1]}, child)));
+    })))));
 }
 
 /** Offers a file to save. @param {string} name @param {string} content */

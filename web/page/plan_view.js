@@ -77,12 +77,9 @@ function planDetails(plan, copyCommand) {
 
 /** @param {string} title @param {Plan[]} plans @param {(plan: Plan) => void} choose */
 function table(title, plans, choose) {
-  if (!plans.length) return null;
-  return el('section', {}, el('h3', {}, title), el('div.wide', {tabindex: '0', role: 'region', 'aria-label': title}, el('table', {},
-    el('thead', {}, el('tr', {}, ['Plan', 'Time', 'Cost', 'GiB', 'Fits'].map(name => el('th', {scope: 'col'}, name)))),
-    el('tbody', {}, plans.map(plan => el('tr', {}, el('th', {scope: 'row'}, el('button.link', {type: 'button', onclick: () => choose(plan)}, nameOf(plan))),
-      el('td', {}, seconds(plan.training_seconds)), el('td', {}, plan.cost_usd ? dollars(plan.cost_usd) : '–'),
-      el('td', {}, memoryOf(plan)), el('td', {}, chance(plan.probability))))))));
+  return tablePart(title, ['Plan', 'Time', 'Cost', 'GiB', 'Fits'], plans.map(plan => [
+    el('button.link', {type: 'button', onclick: () => choose(plan)}, nameOf(plan)), seconds(plan.training_seconds),
+    plan.cost_usd ? dollars(plan.cost_usd) : '–', memoryOf(plan), chance(plan.probability)]));
 }
 
 /** A row for each change of the first plan. @param {any[]} knobs */
