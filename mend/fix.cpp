@@ -86,6 +86,7 @@ std::vector<WantedFact> wanted_processes(const ReadFiles& given) {
 /// The question with as many sequences per optimizer step as the files' own processes have.
 EstimateRequest with_same_batch(const ReadFiles& given) {
   EstimateRequest r = given.request;
+  if (given.reading.passes_follow) return r;  // from the batch of all ranks, on as many as there are here
   const std::int64_t num_gpus = r.cluster.num_gpus();
   const std::int64_t passes = r.recipe.grad_accum * given.reading.setup.num_processes.value_or(num_gpus);
   if (num_gpus > 0 && passes % num_gpus == 0) r.recipe.grad_accum = passes / num_gpus;

@@ -101,6 +101,8 @@ class Fixer(files.Asker):
         after, changed = self.chance(folder, name, gpus, flags)
         require(after is not None, f'what was written is refused: {changed}')
         require(after >= LEAST, f'what was written fits with {after:.2f}')
+        if re.search(r'\bglobal_batch_size\b', original.decode(errors='replace')):  # of all ranks, however many
+            require(batches(question) & batches(changed), f'sequences of a step changed: {batches(question)} -> {batches(changed)}')
         for key in ('model', 'method', 'seq_len'):
             require(value_of(question, key) == value_of(changed, key), f'{key} changed')
         code, again, err = self.call(folder, 'fix', name, '--gpus', gpus, *flags)
@@ -145,6 +147,10 @@ class Fixer(files.Asker):
             code, out, err = self.call(folder, 'fix', name, '--gpus', gpus, '--allow', word, *flags)
             require(code == 0 and '\n--- ' in out, f'--allow {word} does not: {out}{err}')
         return 'with --allow' if allowed else 'not to be said' if 'cannot say' in lines[2] else 'nothing helps'
+
+
+def batches(answer):
+    return {row['global_batch'] for row in answer['strategies'] if not row.get('not_applicable')}
 
 
 def list_above(text, item):

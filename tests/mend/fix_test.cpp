@@ -36,6 +36,7 @@ class Reader {
     std::vector<std::string> notes;
     settle_targets(out.request, notes);
     settle_strategy(out.reading, out.request, notes);
+    settle_passes(out.reading, out.request, notes);
     return out;
   }
 
@@ -188,6 +189,20 @@ TEST_CASE("a script's flags change, and its launcher starts as many processes as
   const std::string& text = answer.mended.files.at(0).after;
   CHECK(text.find("--num_processes 2 --multi_gpu") != std::string::npos);
   CHECK(text.find("--gradient_accumulation_steps 4") != std::string::npos);  // 8 x 1 = 2 x 4
+}
+
+TEST_CASE("a batch of all ranks stays as it is, however many processes the files start") {
+  const ConfigFile script{"train.sh",
+                          "NPROC_PER_NODE=4 megatron sft \\\n"
+                          "    --model Qwen/Qwen2.5-7B-Instruct \\\n"
+                          "    --tuner_type lora \\\n"
+                          "    --micro_batch_size 1 --global_batch_size 16 \\\n"
+                          "    --max_length 2048\n"};
+  Reader reader("2xA6000");
+  const FixAnswer answer = find_fix(reader.question({script}));
+  REQUIRE(answer.after);
+  CHECK(answer.after->global_batch == 16);
+  CHECK_FALSE(names(answer.mended, "global_batch_size"));
 }
 
 TEST_CASE("a script of two machines that is asked about on one starts on one") {
