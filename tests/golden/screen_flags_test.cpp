@@ -66,7 +66,6 @@ TEST_CASE("80 columns: no line of an answer is wider, and the first screen has r
       "plan --model llama3-8b --qlora --max context --gpus 2x3090",
       "simulate --model llama3-8b --full --gpus 1x3090",
       "simulate --model llama-3.1-8b --full --micro-batch 8 --gpus 2x3090 --as-given",
-      "fix " + inputs + "full.yaml " + inputs + "zero.json --gpus 2x3090 --allow method",
       "fix " + inputs + "sft.yaml --gpus 2x4090",
       "fix " + inputs + "axolotl.yaml --gpus 2x3090",
       "diagnose --model llama3-8b --lora --strategy fsdp --measured 2.5s" + gpus};
