@@ -1,8 +1,8 @@
 // DoRA around a linear: y = base + (m / |W + s B A| - 1) base + m / |W + s B A| s B A x. Every forward, and so every
 // recompute, multiplies B and A, adds the weight to it and takes the norm of each row; only the magnitudes m and the
-// adapter get gradients. Memory beside LoRA's: m [out] with its gradient and states (models/trained_model.cpp); while the
-// norm is made, several matrices [out, in] (norm_of_rows); until backward, base and adapter output and the norm, and
-// where the base output is made again, a weight [out, in]; twice the output beside the kernels around m, both ways.
+// adapter get gradients. Memory beside LoRA's: m [out] with its gradient and states (models/trained_model.cpp); while
+// the norm is made, several matrices [out, in] (norm_of_rows); until backward, base and adapter output and the norm,
+// and where the base output is made again, a weight [out, in]; twice the output beside the kernels around m, both ways.
 // Sources: huggingface/peft src/peft/tuners/lora/layer.py @v0.9.0, dora.py @v0.12.0 to v0.20.0 (which release does
 // what: adapters.dora.* of data/stack/peft.json); pytorch/torchtune torchtune/modules/peft/dora.py @v0.6.1.
 #include <tuple>
