@@ -113,6 +113,12 @@ constexpr std::array kRules{
          [](const Setup& s) { return is(s.bf16) && is(s.fp16); }},
     Rule{"E06", "FSDP1 divides no sequences among GPUs", "fsdp_version: 2",
          [](const Setup& s) { return s.context_parallel.value_or(1) > 1 && is_fsdp_setup(s, 1); }},
+    Rule{"E10", "under FSDP the ranks that share experts are whole groups of those that share a sequence",
+         "an --ep that is a multiple of --cp",
+         [](const Setup& s) {
+           const std::int64_t ep = s.expert_parallel.value_or(1), cp = s.context_parallel.value_or(1);
+           return ep > 1 && cp > 1 && ep % cp != 0 && s.fsdp_version == 2;
+         }},
     Rule{"E08", "DeepSpeed computes in the type that is switched on, and neither bf16 nor fp16 is",
          "bf16: true; in a plan --precision bf16-mixed",
          [](const Setup& s) {

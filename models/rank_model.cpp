@@ -215,7 +215,6 @@ std::string why_not_by_experts(const ModelSpec& model, const Recipe& recipe, con
   if (recipe.quant.kind != BaseQuant::None && !trainer.quantised)
     return fmt::format("{} has no quantised base beside ep", framework.name);
   if (model.moe.computes_all) return "ep of experts that run on every token is not planned yet";
-  if (mesh.ways(Axis::Cp) > 1) return "ep beside cp is not planned yet";
   return {};
 }
 

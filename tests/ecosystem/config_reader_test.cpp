@@ -355,6 +355,16 @@ TEST_CASE("E01: offload_param below stage 3") {
   CHECK(ignored.request.recipe.offload.params == OffloadTarget::None);
 }
 
+TEST_CASE("E10: ranks that share experts are whole groups of those that share a sequence") {
+  const auto file = [](int cp, int ep) {
+    return "parallelism:\n  context_parallel_degree: " + std::to_string(cp) +
+           "\n  expert_parallel_degree: " + std::to_string(ep) + "\ntraining:\n  local_batch_size: 2\n";
+  };
+  CHECK(contains(error_of({file(4, 2)}), "whole groups"));
+  CHECK_FALSE(contains(error_of({file(2, 4)}), "whole groups"));
+  CHECK_FALSE(contains(error_of({file(1, 2)}), "whole groups"));
+}
+
 TEST_CASE("torchtune: a component names model and method") {
   const char* kFile =
       "model:\n  _component_: torchtune.models.llama3_1.qlora_llama3_1_8b\n  lora_attn_modules: [q_proj, output_proj]\n"

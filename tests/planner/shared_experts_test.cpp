@@ -120,6 +120,27 @@ TEST_CASE("experts: each pass sends N k h to the experts and back, of a rank's o
   CHECK(nobody.sent(nobody.graph.forward).empty());
 }
 
+TEST_CASE("experts: ranks that share a sequence send their part of it, and count among those that share the experts") {
+  // cp 2 of 8 data parallel ranks, ep 4: groups of 4 neighbours, of which two pairs have a sequence each
+  const Mesh mesh = Mesh{{Axis::Cp, 2}, {Axis::DpShard, 8}}.set_expert_ways(4);
+  CHECK(mesh.world() == 8);
+  CHECK(mesh.ranks_of_experts() == 8);
+  CHECK(mesh.ways(Axis::ExpertData) == 2);
+  CHECK(mesh.stride(Axis::Ep) == 1);
+  CHECK(mesh.batch_replicas() == 4);
+  CHECK(mesh.shard_ways(mesh.experts_domain()) == 2);
+  const ExpertLayer layer(mesh), alone(experts_over(4));
+  const std::int64_t rows = 64 / 2 * kChosen * 64 * 2;
+  CHECK(layer.sent(layer.graph.forward) == std::vector<std::int64_t>{rows, rows});
+  CHECK(layer.sent(layer.graph.backward) == std::vector<std::int64_t>{rows, rows});
+  CHECK(layer.saved() < alone.saved());
+  Plan plan = plan_of(4);
+  plan.options.cp = 2;
+  plan.recipe.seq_len = 64;
+  plan.recipe.attention = AttentionKernel::Flash;
+  CHECK(why_not_by_experts(plan.spec, plan.recipe, plan.framework, "zero1", mesh).empty());
+}
+
 TEST_CASE(
     "experts: Megatron weighs and adds a bias in fp32: 28 bytes per element of their outputs, and 40 on the way back") {
   const auto traffic = [](bool has_bias, bool lora) {
