@@ -254,7 +254,9 @@ class Reading {
     if (s.mini_batches && s.global_batch && !s.generation_batch) s.generation_batch = *s.global_batch * *s.mini_batches;
     const std::int64_t row =
         s.answers_in_seq == true ? s.seq_len.value_or(0) : s.prompt_len.value_or(0) + s.completion_len.value_or(0);
-    const bool says_tokens = stated_by_.count("micro_tokens") > 0;
+    const bool says_tokens =
+        s.fills_by_tokens == true || stated_by_.count("micro_tokens") + stated_by_.count("own_tokens") > 0;
+    if (s.own_tokens) s.micro_tokens = *s.own_tokens * std::max<std::int64_t>(1, s.context_parallel.value_or(1));
     if (s.micro_tokens && (!s.micro_batch || says_tokens) && row > 0)
       s.micro_batch = std::max<std::int64_t>(1, *s.micro_tokens / row);
     if (s.update_prompts) s.update_rows = *s.update_prompts * answers;
@@ -293,7 +295,7 @@ class Reading {
         if (row.otherwise.is_null() || is_stated(out_.setup, *row.field)) continue;
         if ((has_fp16 || out_.setup.precision_by_card) && row.field->name == "bf16") continue;  // one of the two
         if (file.is_guess && row.field->name == "adapter") continue;
-        state(out_.setup, *row.field, row.otherwise);
+        state(out_.setup, *row.field, usual_value(*file.table, row));
       }
       for (const auto& [fact, value] : file.table->assumes)
         if (!file.stated_by.count(fact)) state(out_.setup, *find_setup_field(fact), value);
@@ -303,6 +305,35 @@ class Reading {
     const FrameworkDistributed& habits = habits_of_trainer();
     if (habits.fsdp2_shards_4bit) out_.setup.fsdp2_shards_4bit = true;
     if (habits.fsdp2_shards_8bit) out_.setup.fsdp2_shards_8bit = true;
+    if (!older_defaults_.empty())  // first: it may decide the answer
+      out_.notes.insert(out_.notes.begin(),
+                        fmt::format("not stated, and taken as the newest version does: {}; --versions "
+                                    "takes another",
+                                    fmt::join(older_defaults_, ", ")));
+  }
+
+  /// Gives what the trainer does where nobody states a fact: at the given versions, else as its newest release does.
+  /// What older releases do is said.
+  json usual_value(const KeyTable& table, const KeyRow& row) {
+    const bool is_checkpointing = row.field->name == "checkpointing", is_bf16 = row.field->name == "bf16";
+    if (!row.otherwise.is_boolean() || !(is_checkpointing || is_bf16) || table.framework.empty()) return row.otherwise;
+    if (versions_.empty()) {
+      note_older_defaults(table, row, is_bf16 ? "defaults.precision" : "defaults.checkpointing");
+      return row.otherwise;
+    }
+    const FrameworkDefaults usual = resolve_framework(table.framework, {.given = versions_, .date = {}}).defaults;
+    if (is_bf16 && usual.precision)
+      return *usual.precision == Precision::Bf16Mixed || *usual.precision == Precision::Bf16True;
+    if (is_checkpointing && usual.checkpointing) return *usual.checkpointing == Checkpointing::Full;
+    return row.otherwise;
+  }
+
+  void note_older_defaults(const KeyTable& table, const KeyRow& row, std::string_view path) {
+    for (const Library& library : libraries())
+      for (const StackFact& fact : library.facts)
+        if (library.is_trainer && library.is_under(table.framework) && fact.path == path && fact.before)
+          older_defaults_.push_back(fmt::format("{} (before {} {}: {})", row.key, library.name, fact.before->text,
+                                                fact.value.get<std::string>()));
   }
 
   /// Hands the launcher's word to DeepSpeed too where no trainer says in which type it computes.
@@ -447,6 +478,7 @@ class Reading {
   std::vector<ReadFile> files_;
   Setup own_facts_;
   std::map<std::string_view, std::string> stated_by_;  // fact: file and key
+  std::vector<std::string> older_defaults_;            // of what nobody states
   bool says_passes_ = false;                           // beside the batch of all ranks
   ConfigReading out_;
 };

@@ -66,9 +66,10 @@ class Reader {
     if (s_.policy_loss && method->generates) method = &find_training_method(*s_.policy_loss);
     if (method->distils && holds(s_.student_answers))
       method = &*std::ranges::find_if(training_methods(), [](const auto& m) { return m.distils && m.generates; });
+    method = &with_teacher(*method);
     if (s_.teacher && !method->has_pass_of(PassModel::Teacher))
       throw InputError("", fmt::format("a teacher beside {} is not modelled", method->name), "leave it out");
-    if (method->distils && holds(s_.teacher_waits))
+    if (s_.teacher && holds(s_.teacher_waits))
       note("the teacher waits on the host between its passes; it is counted on the GPU, so that less is needed there");
     if (method == &training_methods().front()) return;
     Objective& objective = recipe().objective;
@@ -77,6 +78,26 @@ class Reader {
       objective.reference = parse_name<Reference>(*s_.reference, "reference");
     if (s_.labels && method->head == MethodHead::Score) objective.labels = *s_.labels;
     if (s_.texts_per_row && method->head == MethodHead::Pooled) objective.texts_per_row = *s_.texts_per_row;
+  }
+
+  /// A teacher beside a method that scores answers is in what they are rewarded with; one that another program serves
+  /// is none of the models here.
+  const TrainingMethod& with_teacher(const TrainingMethod& method) const {
+    const auto first = [](auto is_wanted) -> const TrainingMethod& {
+      return *std::ranges::find_if(training_methods(), is_wanted);
+    };
+    if (holds(s_.teacher_served)) {
+      if (!method.distils || !method.generates)
+        throw InputError("",
+                         "a teacher that another program serves is modelled for distillation on the student's answers",
+                         "rlhf_type gkd with lmbda 1");
+      return first([](const TrainingMethod& m) { return m.generates && m.passes.empty(); });
+    }
+    if (s_.teacher_topk && method.distils)
+      throw InputError("", "a divergence over the highest logits of a teacher on these GPUs is not modelled",
+                       "leave gkd_logits_topk out: all logits are compared");
+    if (!s_.teacher || !method.scores_completions || method.has_pass_of(PassModel::Critic)) return method;
+    return first([](const TrainingMethod& m) { return m.scores_completions && m.has_pass_of(PassModel::Teacher); });
   }
 
   void read_method() {

@@ -73,6 +73,8 @@ struct Setup {
   // where the reference comes from, and the numbers of another head
   Word objective, pair_loss, reference, teacher;
   Flag student_answers, teacher_waits;  // of distillation: on answers of the student; the teacher waits on the host
+  Flag teacher_served;                  // another program gives its log-probs
+  Count teacher_topk;                   // so many logits of each token are compared
   Flag scores_by_vocabulary;            // the head of the vocabulary stays, and two of its tokens score
   Count labels, texts_per_row;
   // what generates answers, where, and how many; regularises: a reference is held where this is not 0
@@ -92,7 +94,9 @@ struct Setup {
   Word reward_model;                 // on the GPUs: one is, "model": as large as the policy
   Word engine_version, policy_loss;  // policy_loss: the row that the loss of GRPO makes of it
   Number reward_seconds;
-  Count micro_tokens;  // of a micro batch whose rows are laid end to end
+  Count micro_tokens;    // of a micro batch whose rows are laid end to end
+  Count own_tokens;      // the same for each of the GPUs that share its sequences
+  Flag fills_by_tokens;  // its tokens count, and its rows do not
   // batch
   Count micro_batch, grad_accum, seq_len, eval_batch, pad_multiple, global_batch;
   Count answer_len;  // tokens of an answer behind a prompt of seq_len, where the two are cut each

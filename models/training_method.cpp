@@ -81,6 +81,7 @@ std::vector<TrainingMethod> read_methods() {
     f.optional("generates", m.generates);
     f.optional("scores_completions", m.scores_completions);
     f.optional("generations", m.generations, IntRange{.least = 1});
+    f.optional("baselines", m.baselines, IntRange{.least = 1});
     if (f.has("passes"))
       f.optional_objects("passes", m.passes, [](Fields& own, SidePass& pass) {
         own("of", pass.of);

@@ -47,6 +47,7 @@ struct TrainingMethod {
   MethodHead head{};
   std::int64_t labels = 1;          // of a score head
   std::int64_t generations = 0;     // answers to a prompt; 0: the trainer's
+  std::int64_t baselines = 0;       // more of them, generated apart and only scored
   bool generates = false;           // the model writes the answers that it is trained on
   bool scores_completions = false;  // logits of the answers alone
   bool loss_on_first = false;

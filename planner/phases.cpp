@@ -15,7 +15,8 @@ namespace gpuplan {
 namespace {
 
 bool is_one_phase(const Job& job) {
-  return job.recipe().objective.method.is_usual() || job.recipe().objective.method->passes.empty();
+  const RowOf<TrainingMethod>& method = job.recipe().objective.method;
+  return method.is_usual() || (method->passes.empty() && !method->generates);
 }
 
 /// Says whether the trainer computes the log-probs of the policy that generated in a pass of their own.

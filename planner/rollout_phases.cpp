@@ -235,7 +235,7 @@ void settle_rows(EstimateRequest& r, StatedRows stated) {
   const std::int64_t mean = rollout.mean_completion > 0 ? rollout.mean_completion : rollout.max_completion;
   r.dataset.tokens_per_row = (rollout.mean_prompt > 0 ? rollout.mean_prompt : rollout.prompt_len) + mean;
   if (!stated.packing) recipe.packing = convention->unpads ? Packing::Dynamic : Packing::Padded;
-  if (convention->loss && !stated.loss) recipe.loss = *convention->loss;
+  if (convention->loss && !stated.loss) recipe.loss = recipe.framework->defaults.loss.value_or(*convention->loss);
 }
 
 std::int64_t engine_gpus(const EstimateRequest& request, const Mesh& mesh) {
@@ -340,6 +340,19 @@ std::vector<PhaseFigures> rollout_figures(const Job& job, const Peak& peak, Seco
        .time = seconds(per_step),
        .beside = asked.engine.is_async ? std::min(per_step, train + passes) : Seconds{},
        .bound = std::string(to_string(g.bound))});
+  if (const std::int64_t baselines = job.recipe().objective.method->baselines; baselines > 0) {
+    GenerationBatch batch = r.batch;
+    batch.sequences = ceil_div(batch.sequences, batch.generations) * baselines;
+    batch.generations = baselines;
+    const Generation apart =
+        generate(job.request.model, job.whole().weights, r.setup, batch, job.cluster(), job.profile, beside_token);
+    add({.name = "generation of answers that are only scored",
+         .kind = PhaseKind::Generation,
+         .rows = std::int64_t(apart.sequences),
+         .tensors = is_server ? g.awake : m.generating,
+         .time = seconds((1 / r.steps) * apart.total),
+         .bound = std::string(to_string(apart.bound))});
+  }
   if (asked.reward.value > 0)
     add({.name = "rewards",
          .kind = PhaseKind::Rewards,

@@ -219,6 +219,54 @@ TEST_CASE("a micro batch of so many tokens need not divide the answers of a gene
       "distillation beside rewards"));
 }
 
+TEST_CASE("tokens of a micro batch are said for one GPU by verl, and for the ranks that share a sequence by prime-rl") {
+  const std::string verl =
+      "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.model.path=m "
+      "data.max_prompt_length=1024 data.max_response_length=1024 "
+      "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 ";
+  const auto rows = [&](const std::string& flags) { return script(verl + flags).request.recipe.micro_batch; };
+  CHECK(rows("") == 1);  // rows count where batches are not made by tokens
+  const std::string by_tokens = "actor_rollout_ref.actor.use_dynamic_bsz=True ";
+  CHECK(rows(by_tokens) == 8);  // 16,384 tokens of its default
+  CHECK(rows(by_tokens + "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=4096") == 2);
+  // verl/workers/actor/dp_actor.py: times ulysses_sequence_parallel_size; megatron_actor.py: times
+  // context_parallel_size
+  CHECK(rows(by_tokens + "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=4096 "
+                         "actor_rollout_ref.actor.ulysses_sequence_parallel_size=4") == 8);
+  CHECK(rows(by_tokens +
+             "--config-name=ppo_megatron_trainer.yaml actor_rollout_ref.actor.ppo_max_token_len_per_gpu=4096 "
+             "actor_rollout_ref.actor.megatron.context_parallel_size=2") == 4);
+}
+
+TEST_CASE("ms-swift: a teacher beside GRPO, and one that another program serves") {
+  const std::string grpo =
+      "NPROC_PER_NODE=2 megatron rlhf --rlhf_type grpo --model m --use_vllm true --micro_batch_size 2 "
+      "--global_batch_size 16 --num_generations 1 --beta 0 ";
+  CHECK(script(grpo).request.recipe.objective.method->name == "grpo");
+  CHECK(script(grpo + "--teacher_model n").request.recipe.objective.method->name == "teacher-reward");
+  const std::string gkd =
+      "NPROC_PER_NODE=2 megatron rlhf --rlhf_type gkd --model m --use_vllm true --micro_batch_size 2 "
+      "--global_batch_size 16 --teacher_model_server http://a:8000 --gkd_logits_topk 64 ";
+  CHECK(script(gkd + "--lmbda 1").request.recipe.objective.method->name == "served-distill");
+  CHECK(contains(script_error(gkd), "modelled for distillation on the student's answers"));
+  CHECK(contains(script_error("swift rlhf --rlhf_type gkd --model m --teacher_model n --gkd_logits_topk 64"),
+                 "a divergence over the highest logits"));
+}
+
+TEST_CASE("what a trainer does where nobody says is that of its version, and what older ones did is said") {
+  const std::string dpo = "trl dpo --model_name_or_path m --per_device_train_batch_size 8";
+  const ConfigReading now = script(dpo);
+  CHECK(now.request.recipe.precision == Precision::Bf16Mixed);
+  CHECK(now.request.recipe.checkpointing == Checkpointing::Full);
+  CHECK(has_note(now, "bf16 (before trl 0.19.0: fp32)"));
+  CHECK(has_note(now, "gradient_checkpointing (before trl 0.22.0: none)"));
+  const ConfigReading then = read_configs({{"train.sh", dpo}}, {}, parse_stack_versions("trl=0.16.0"));
+  CHECK(then.request.recipe.precision == Precision::Fp32);
+  CHECK(then.request.recipe.checkpointing == Checkpointing::None);
+  const ConfigReading said = script(dpo + " --bf16 true --gradient_checkpointing false");
+  CHECK_FALSE(has_note(said, "not stated, and taken"));
+}
+
 TEST_CASE("groups of Ray in a file of Megatron-SWIFT: their keys are those of the table, and each has its GPUs") {
   const std::string shared =
       "rlhf_type: grpo\nmodel: m\nuse_vllm: true\nmicro_batch_size: 2\nglobal_batch_size: 16\nnum_generations: 8\n"

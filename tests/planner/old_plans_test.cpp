@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/json_file.h"
+#include "models/stack.h"
 #include "models/weights.h"
 #include "planner/plan/plan_file.h"
 #include "planner/recommend.h"
@@ -21,6 +22,13 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path kPlans = fs::path(GPUPLAN_TEST_DIR) / "planner" / "plans";
+
+/// Leaves out libraries that the older plan does not name, as they were not told by version then.
+std::string of_libraries_in(const std::string& older, const std::string& versions) {
+  StackVersions kept = parse_stack_versions(versions);
+  std::erase_if(kept, [&](const auto& library) { return older.find(library.first + "=") == std::string::npos; });
+  return versions_text(kept);
+}
 
 }  // namespace
 
@@ -36,7 +44,10 @@ TEST_CASE("plans of every released version are read, and mean what they meant") 
       const EstimateResult result = estimate(request);
       REQUIRE(result.strategies.size() == 1);  // the plan's own
       json again = make_plan(request, result, result.strategies.front());
-      if (!plan.at("recipe").contains("versions")) again.at("recipe").erase("versions");  // the first had none
+      if (!plan.at("recipe").contains("versions"))
+        again.at("recipe").erase("versions");  // the first had none
+      else
+        again["recipe"]["versions"] = of_libraries_in(plan["recipe"]["versions"], again["recipe"]["versions"]);
       for (const char* part : {"recipe", "dataset", "cluster", "strategy", "options"})
         CHECK(again.at(part) == plan.at(part));
       CHECK(list_weights(parse_plan(again, "again").model).total_elements() ==

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
+#include "models/stack.h"
 #include "models/training_method.h"
 #include "planner/estimate.h"
 #include "planner/phases.h"
@@ -225,6 +226,54 @@ TEST_CASE("verl's and NeMo RL's reference waits on the host between its passes")
     r.recipe.method = Method::Lora;
     CHECK(usual_reference(r.recipe) == Reference::Adapter);
   }
+}
+
+TEST_CASE("remax writes one answer to each prompt more, apart from the others, and trains on none of these") {
+  const EstimateRequest r = ask("remax", "verl", "fsdp", "2xH100", "vllm:tp=1");
+  const StrategyEstimate e = answer(r), grpo = answer(ask("grpo", "verl", "fsdp", "2xH100", "vllm:tp=1"));
+  const PhaseFigures* const apart = phase(e, "generation of answers that are only scored");
+  const PhaseFigures* const trained = phase(e, "generation by");
+  REQUIRE(apart);
+  // 8 rows x 2 GPUs are 16 answers to two prompts, so that each of two engines writes 8 and then 1
+  CHECK(trained->rows == 8);
+  CHECK(apart->rows == 1);
+  CHECK(apart->time.step < trained->time.step);
+  CHECK(apart->time.step.value > trained->time.step.value / 8);  // a tail of its own
+  CHECK_FALSE(phase(grpo, "generation of answers that are only scored"));
+  CHECK(phase(e, "pass with gradients")->time.step.value ==
+        doctest::Approx(phase(grpo, "pass with gradients")->time.step.value));
+}
+
+TEST_CASE("a teacher beside a policy's gradient reads the answers once per generation; a served one is no model here") {
+  EstimateRequest r = ask("teacher-reward", "ms-swift", "single", "1xH100", "vllm:util=0.3");
+  r.teacher = std::make_shared<const ModelSpec>(load_model("qwen2.5-1.5b").spec);
+  r.recipe.objective.reference = Reference::None;
+  const StrategyEstimate e = answer(r);
+  const PhaseFigures* const teacher = phase(e, "log-probs of the teacher");
+  REQUIRE(teacher);
+  CHECK(teacher->resident.count >= 2 * 1'543'714'304LL);
+  EstimateRequest twice = r;
+  twice.rollout.iterations = 2;
+  CHECK(phase(answer(twice), "log-probs of the teacher")->time.step.value ==
+        doctest::Approx(teacher->time.step.value / 2));
+  const StrategyEstimate served = answer(ask("served-distill", "ms-swift", "single", "1xH100", "vllm:util=0.3"));
+  CHECK_FALSE(phase(served, "logits of the teacher"));
+  CHECK(phase(served, "generation by"));
+}
+
+TEST_CASE(
+    "verl before 0.4 keeps the entropy of all logits: two gradients beside them, where later releases write one") {
+  EstimateRequest r = ask("grpo", "verl", "fsdp", "2xH100", "vllm:tp=1");
+  const auto peak = [&](const char* versions) {
+    EstimateRequest asked = r;
+    asked.recipe.framework = resolve_framework("verl", {.given = parse_stack_versions(versions), .date = {}});
+    settle_rows(asked, {.seq_len = true});
+    CHECK((asked.recipe.loss == LossKernel::InPlace) == (std::string_view(versions) == "verl=0.7.0"));
+    return double(phase(answer(asked), "pass with gradients")->tensors.count);
+  };
+  // 8 rows of 257 scored positions over 151,936 words: 2 bytes a logit in place, 4 at least with a gradient beside it
+  const double logits = 8.0 * 257 * 151'936;
+  CHECK(peak("verl=0.3.0") - peak("verl=0.7.0") > 1.9 * logits);
 }
 
 }  // namespace rollout_phases
