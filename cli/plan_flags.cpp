@@ -161,7 +161,8 @@ constexpr std::array kFlags{
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
     PlanFlag{"--method", "METHOD", kModel,
              "what it is trained for: sft, dpo, kto, orpo, cpo, simpo, reward, process-reward, classify, embed, "
-             "rerank, distill, on-policy-distill, grpo, rloo, gspo, dapo, ppo. Default sft. For plan also, or after a "
+             "rerank, distill, on-policy-distill, grpo, rloo, gspo, dapo, remax, ppo. Default sft. For plan also, or "
+             "after a "
              "comma, what to choose from: any, "
              "full, lora, qlora. Default "
              "full and lora",
@@ -180,8 +181,9 @@ constexpr std::array kFlags{
     PlanFlag{"--teacher", "MODEL", kModel, "the second model of distill, as --model", nullptr},
     PlanFlag{"--critic", "MODEL", kModel, "the critic of ppo, as --model. Default: the model once more", nullptr},
     PlanFlag{"--reward-model", "MODEL", kModel,
-             "the model that judges answers in ppo, as --model, or none where a function does. Default: the model once "
-             "more, or what the trainer does",
+             "the model that judges answers in ppo, and where it is asked for in grpo, rloo, gspo, dapo, remax and "
+             "online-dpo, as --model, or none where a function does. Default: of ppo the model once more, or what the "
+             "trainer does; of others none",
              nullptr},
     PlanFlag{"--labels", "N", kModel, "numbers of the head of reward and classify. Default the method's",
              [](Request& r, Text v) { r.recipe.objective.labels = to_integer(v); }},
