@@ -14,6 +14,7 @@
 #include "ecosystem/module_targets.h"
 #include "ecosystem/named_data.h"
 #include "ecosystem/trained_parameters.h"
+#include "ecosystem/usual_targets.h"
 #include "models/catalogue.h"
 #include "models/training_method.h"
 
@@ -137,6 +138,19 @@ bool says_rows(const CLI::App& app) {
   return std::ranges::any_of(kRowFlags, [&](const char* flag) { return is_given(app, flag); });
 }
 
+/// prepare_model_for_kbit_training casts every weight that no library has quantised to fp32. Source: huggingface/peft
+/// src/peft/utils/other.py @v0.20.0.
+static void settle_prepared_base(const ConfigReading& configs, EstimateRequest& request,
+                                 std::vector<std::string>& notes) {
+  Recipe& recipe = request.recipe;
+  const bool is_plain = recipe.quant.kind == BaseQuant::None && !request.model.checkpoint.is_present();
+  if (!configs.setup.prepares_kbit.value_or(false) || !recipe.is_adapter() || !is_plain) return;
+  recipe.lora.base_dtype = Dtype::F32;
+  if (recipe.precision == Precision::Bf16True) recipe.precision = Precision::Fp32;
+  notes.emplace_back(
+      "prepare_model_for_kbit_training casts a base that is not quantised to fp32, 4 bytes per weight: leave it out");
+}
+
 bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
                     std::vector<std::string>& notes) {
   const bool says_method = is_given(app, "--lora") || is_given(app, "--qlora") || is_given(app, "--full");
@@ -153,8 +167,11 @@ bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateR
   }
   if (!is_given(app, "--attention-groups")) settle_attention(configs, request, notes);
   settle_head(configs, request);
+  if (!says_method) settle_prepared_base(configs, request, notes);
   if (!is_given(app, "--train-vision")) settle_vision(configs, request);
-  if (!is_given(app, "--lora") && !is_given(app, "--qlora")) settle_targets(request, notes);
+  const bool has_usual =
+      std::ranges::find(request.recipe.lora.targets, kUsualTargets) != request.recipe.lora.targets.end();
+  if (has_usual || (!is_given(app, "--lora") && !is_given(app, "--qlora"))) settle_targets(request, notes);
   if (!is_given(app, "--train-only") && !is_given(app, "--full")) settle_trained(configs, request, notes);
   const bool has_gpus = !request.cluster.gpus.empty();  // else plan looks for some
   if (has_gpus && !is_given(app, "--strategy")) settle_strategy(configs, request, notes);

@@ -255,7 +255,7 @@ class KeyReader {
       if (row->use != KeyUse::Used || !row->field || (found && found->field != row->field)) return nullptr;
       found = row;
     }
-    if (!found || value.is_structured() || value.is_boolean()) return nullptr;
+    if (!found || value.is_object() || value.is_boolean()) return nullptr;
     const std::string_view name = found->field->name;
     if (name != "seq_len" && name != "targets" && name != "saved_modules") return nullptr;
     const bool is_said =

@@ -388,7 +388,8 @@ class Reader {
       r.checkpoint_every = every;
     }
     if (s_.activation_offload) r.offload.activations = *s_.activation_offload;
-    if (s_.loss && (r.objective.method.is_usual() || generates(r))) r.loss = parse_name<LossKernel>(*s_.loss, "loss");
+    const bool has_own_loss = r.objective.method.is_usual() || generates(r) || r.objective.method->distils;
+    if (s_.loss && has_own_loss) r.loss = parse_name<LossKernel>(*s_.loss, "loss");
     if (s_.loss_chunks && *s_.loss_chunks > 0) r.loss_chunks = *s_.loss_chunks;
     const bool has_liger = holds(s_.liger);
     if (has_liger ? s_.liger_layers.value_or(true) : holds(s_.liger_layers)) r.kernels = LayerKernels::Fused;
@@ -442,6 +443,7 @@ class Reader {
   void leave_plain_loss() {
     Recipe& r = recipe();
     if (r.objective.method.is_usual() || r.loss == LossKernel::Plain) return;
+    if (r.loss == LossKernel::Chunked && r.objective.method->distils) return;  // its divergence is in chunks too
     const std::vector<std::string>& fused = r.framework->preference.fused_methods;
     if (r.loss != LossKernel::Fused || std::ranges::find(fused, r.objective.method->like) == fused.end())
       r.loss = LossKernel::Plain;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "ecosystem/trained_parameters.h"
+#include "ecosystem/usual_targets.h"
 #include "models/expert_layout.h"
 #include "models/weights.h"
 
@@ -88,18 +89,40 @@ std::optional<std::string> expression_of(const std::vector<std::string>& targets
   return *found;
 }
 
-/// Gives what PEFT adapts by itself where attention has no q_proj. Source: huggingface/peft src/peft/utils/constants.py
-/// @v0.20.0 (TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING); c_attn of Qwen's first models by their own scripts.
-std::string usual_target(const ModelWeights& weights) {
+const std::vector<std::string> kQueryAndValue{"q_proj", "v_proj"};
+
+/// Gives what stands for the query and the value projection in a model whose type PEFT does not know; c_attn of Qwen's
+/// first models and W_pack of Baichuan's by their own scripts.
+std::string query_and_value(const ModelWeights& weights) {
   for (const char* name : {"query_key_value", "c_attn", "Wqkv", "qkv_proj", "W_pack"})
     if (names_some(name, weights)) return name;
   return "";
+}
+
+/// Puts PEFT's own targets in the place of the word that tables state for them. Parameters may stand beside them.
+void settle_usual(EstimateRequest& request, std::vector<std::string>& notes) {
+  std::vector<std::string>& targets = request.recipe.lora.targets;
+  const auto word = std::ranges::find(targets, kUsualTargets);
+  if (word == targets.end()) return;
+  targets.erase(word);
+  const std::vector<std::string> own = usual_targets(*request.recipe.lora.kind, request.model.model_type);
+  if (!own.empty() && own != kQueryAndValue)
+    notes.push_back(
+        fmt::format("PEFT's own targets for models of type {}: {}", request.model.model_type, fmt::join(own, ", ")));
+  if (own.empty() && targets.empty())
+    notes.push_back(
+        fmt::format("PEFT has no targets of its own for models of type {}, and asks for target_modules: q_proj and "
+                    "v_proj are counted",
+                    request.model.model_type));
+  if (own.empty() && targets.empty()) targets = kQueryAndValue;
+  targets.insert(targets.begin(), own.begin(), own.end());
 }
 
 }  // namespace
 
 void settle_targets(EstimateRequest& request, std::vector<std::string>& notes) {
   if (!request.recipe.is_adapter()) return;
+  settle_usual(request, notes);
   const ModelWeights weights = list_weights(request.model);
   ModelWeights stacked = weights;
   lay_out_experts(stacked, {.layout = ExpertLayout::Stacked});
@@ -118,10 +141,10 @@ void settle_targets(EstimateRequest& request, std::vector<std::string>& notes) {
     const bool is_known = squash(target) == "alllinear" || names_some(target, weights) || is_parameter(stacked, target);
     (is_known ? kept : left_out).push_back(target);
   }
-  if (kept.empty() && left_out == std::vector<std::string>{"q_proj", "v_proj"})
-    if (const std::string own = usual_target(weights); !own.empty()) {
+  if (kept.empty() && left_out == kQueryAndValue)
+    if (const std::string own = query_and_value(weights); !own.empty()) {
       request.recipe.lora.targets = {own};
-      notes.push_back(fmt::format("PEFT's own targets for models of type {}: {}", request.model.model_type, own));
+      notes.push_back(fmt::format("{} stands for q_proj and v_proj in {}", own, request.model.name));
       return;
     }
   if (kept.empty()) return;

@@ -9,8 +9,9 @@
 
 namespace gpuplan {
 
-/// Leaves out what names no module of the model, with a note. Where nothing is left, the targets stay as they were, and
-/// the planner refuses them as PEFT does. Requires: request.model is set.
+/// Puts PEFT's own targets where the files name none, and leaves out what names no module of the model, with a note.
+/// Where nothing is left, the targets stay as they were, and the planner refuses them as PEFT does. Requires:
+/// request.model is set.
 void settle_targets(EstimateRequest& request, std::vector<std::string>& notes);
 
 }  // namespace gpuplan

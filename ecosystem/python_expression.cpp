@@ -9,6 +9,11 @@ namespace {
 
 using Token = PythonToken;
 
+/// torch.bfloat16 and torch.float16.
+bool is_half_type(const PythonValue& value) {
+  return value.kind == PythonValue::Kind::Name && (value.text == "torch.bfloat16" || value.text == "torch.float16");
+}
+
 constexpr int kMostPythonDepth = 48;
 constexpr std::size_t kMostPythonItems = 256, kMostPythonValues = 2'000'000;
 
@@ -89,7 +94,13 @@ PythonValue PythonReader::sum(std::size_t& i, int depth) {
 PythonValue PythonReader::conditional(PythonValue value, std::size_t& i, int depth) {
   std::size_t at = i + 1;
   const auto holds = truth_of(disjunction(at, depth + 1));
-  if (!holds || !tokens_.is_name(at, "else")) return value;
+  if (!tokens_.is_name(at, "else")) return value;
+  if (!holds) {
+    std::size_t after = at + 1;
+    if (!is_half_type(value) || !is_half_type(expression(after, depth + 1))) return value;
+    i = after;  // of as many bytes, whichever it is
+    return value;
+  }
   i = at + 1;
   PythonValue other = expression(i, depth + 1);
   return *holds ? std::move(value) : std::move(other);

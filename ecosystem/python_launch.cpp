@@ -1,6 +1,7 @@
 #include "ecosystem/python_launch.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <span>
@@ -26,7 +27,8 @@ struct CallRow {
   std::string call;
   std::vector<std::string> positional;
   Pairs keys, sets, defaults;
-  std::vector<std::string> unset;  // arguments of which None, or an option that is None by default, says nothing
+  std::vector<std::string> tables;  // whose scripts read it; empty: all
+  std::vector<std::string> unset;   // arguments of which None, or an option that is None by default, says nothing
   bool passes_all = false, is_first = false, is_of_loop = false;
 };
 
@@ -78,6 +80,7 @@ CallRows read_call_rows() {
       call.defaults = pairs_of(row, "defaults");
       call.passes_all = row.value("keys", json::object()).contains("*");
       call.unset = row.value("unset", std::vector<std::string>{});
+      call.tables = row.value("tables", std::vector<std::string>{});
       call.is_first = row.value("first", false);
       call.is_of_loop = row.value("of_loop", false);
       const json& names = row.at("call");
@@ -178,6 +181,7 @@ class CallReader {
                       .keys = {{"*", "*"}},
                       .sets = {},
                       .defaults = {},
+                      .tables = {},
                       .unset = {},
                       .passes_all = true};
     for (const auto& [key, value] : dict.keys) add(all, key, value, line);
@@ -190,6 +194,7 @@ class CallReader {
     const auto& rows = call_rows().calls;
     const auto row = std::find_if(rows.begin(), rows.end(), [&](const CallRow& r) { return r.call == call.name; });
     if (row == rows.end() || (row->is_of_loop && !loop_)) return;
+    if (!row->tables.empty() && std::ranges::find(row->tables, part_.table) == row->tables.end()) return;
     for (std::size_t i = 0; i < call.positional.size() && i < row->positional.size(); ++i)
       add(*row, row->positional[i], call.positional[i], call.line);
     for (const auto& [name, value] : call.keywords) add(*row, name, value, call.line);
@@ -366,7 +371,9 @@ bool reads_own_options(const ConfigFile& script, bool has_config) {
   const bool loads = std::ranges::any_of(call_rows().loads, [&](const std::string& call) {
     return call.find('.') != std::string::npos && script.text.find(call + "(") != std::string::npos;
   });
-  const bool has_options = !has_config && script.text.find("add_argument") != std::string::npos;
+  const bool has_options =
+      !has_config && std::ranges::any_of(std::array{"add_argument", "fire.Fire("},
+                                         [&](const char* word) { return script.text.find(word) != std::string::npos; });
   if (!is_python_script(script) || !(has_options || (has_config && loads))) return false;
   try {
     const auto calls = read_python_calls(script.text, script.name, call_rows().settings);

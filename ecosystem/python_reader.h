@@ -25,6 +25,7 @@ class PythonReader {
   std::vector<PythonCall> read();
 
  private:
+  void take_options_of(const std::string& function);
   void read_statements();
 
   /// `add_argument("--rank", default=8)`, and `def train(rank: int = 8)` whose parameters a command line may set.

@@ -16,6 +16,8 @@ using Token = PythonToken;
 std::vector<PythonCall> PythonReader::read() {
   for (std::size_t i = 0; i < tokens_.size(); ++i) read_argument_default(i);
   for (const auto& [name, value] : around_.options) options_[name] = value;
+  for (std::size_t i = 0; i + 2 < tokens_.size(); ++i)
+    if (tokens_.is_name(i, "Fire") && tokens_.is_open(i + 1, '(')) take_options_of(tokens_[i + 2].text);
   loading_ = tokens_.functions_that_call(around_.loads);
   set_arguments();
   read_statements();
@@ -30,6 +32,19 @@ std::vector<PythonCall> PythonReader::read() {
   functions_.clear();
   read_statements();
   return std::move(calls_);
+}
+
+/// Fire hands the flags of the command to the parameters of a function, and reads lists in texts.
+void PythonReader::take_options_of(const std::string& function) {
+  const auto own = functions_.find(function);
+  if (own == functions_.end()) return;
+  for (const std::string& name : own->second) {
+    const auto given = around_.options.find(name);
+    if (given == around_.options.end()) continue;
+    const std::string& text = given->second.text;
+    const bool is_list = given->second.is_text && text.starts_with('[') && nlohmann::json::accept(text);
+    parameters_[name] = is_list ? python_value_of(nlohmann::json::parse(text)) : given->second;
+  }
 }
 
 void PythonReader::read_statements() {

@@ -132,6 +132,7 @@ std::string model_of_component(const std::string& component) {
 std::string resolve_component(Setup& s) {
   if (s.fused_optimizer.value_or(false) && s.optimizer == "adamw-foreach") s.optimizer = "adamw-fused";
   if (!s.component) return "";
+  if (s.teacher) s.teacher = model_of_component(*s.teacher);
   const std::string function = function_of(*s.component);
   const bool is_quantised = function.starts_with("qlora_") || function.starts_with("qdora_");
   const bool is_adapter = is_quantised || function.starts_with("lora_") || function.starts_with("dora_");

@@ -191,7 +191,7 @@ void fused_pairs(Tape& t, LocalId x, const LinearRef& head) {
 /// Divergence over the vocabulary, element by element in fp32: the teacher's logits, both log-softmaxes, their mixture
 /// and the terms of two divergences live at once, 13 fp32 tensors with the gradients of two terms. Source: 52.0 bytes
 /// per logit, measured by linkedin/Liger-Kernel benchmark/data/all_benchmark_data.csv @ead96b61 (jsd, torch, fp32).
-LocalId divergence(Tape& t, LocalId logits) {
+void divergence(Tape& t, LocalId logits) {
   const Local like = t.at(logits);
   const double bytes = double(bytes_of(like.elements, Dtype::F32).count);
   const LocalId wide = t.cast(logits, Dtype::F32, "logits in fp32");
@@ -212,7 +212,36 @@ LocalId divergence(Tape& t, LocalId logits) {
         tape.set_grad(s.ids[0], tape.cast(all, of.dtype, "gradient of logits"));
       },
       {logits, teacher, soft, mixture});
-  return wide;
+}
+
+/// Forward divergence from the teacher beside the cross-entropy of the labels, chunk by chunk of the tokens. Until
+/// backward stay the teacher's softmax, the student's log-softmax of both losses, all fp32, and the mask of infinite
+/// logits; the logits of both models live until the losses are made. Source: pytorch/torchtune
+/// torchtune/modules/loss/kd_losses.py, recipes/knowledge_distillation_distributed.py @bd2a0fc7 (_loss_step).
+void chunked_divergence(Tape& t, LocalId logits) {
+  const Local like = t.at(logits);
+  const std::int64_t piece = ceil_div(like.elements, std::max<std::int64_t>(1, t.c.recipe.loss_chunks));
+  const double bytes = double(bytes_of(like.elements, Dtype::F32).count);
+  const LocalId teacher = like_logits(t, "teacher's logits", like.elements, like.dtype);
+  const LocalId soft =
+      like_logits(t, "softmax of the teacher, log-softmax of the student", 2 * like.elements, Dtype::F32);
+  const LocalId mask = like_logits(t, "mask of infinite logits", like.elements, Dtype::Bool);
+  const LocalId products = like_logits(t, "products of one chunk", 2 * piece, Dtype::F32);
+  log_probs_op(t, {logits, teacher}, {soft, mask, products}, 7 * bytes);
+  const LocalId own = like_logits(t, "log-softmax of the labels' loss", like.elements, Dtype::F32);
+  log_probs_op(t, {logits}, {own}, 2 * bytes);
+  for (const LocalId id : {soft, mask, own}) t.saves(id, "backward of both losses");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const Local of = tape.at(s.ids[0]);
+        const double read = double(bytes_of(of.elements, Dtype::F32).count);
+        const std::int64_t of_chunk = ceil_div(of.elements, std::max<std::int64_t>(1, tape.c.recipe.loss_chunks));
+        const LocalId terms = like_logits(tape, "gradients of one chunk", 3 * of_chunk, Dtype::F32);
+        const LocalId all = like_logits(tape, "gradient of logits", of.elements, of.dtype);
+        log_probs_op(tape, {s.ids[1], s.ids[2], s.ids[3]}, {terms, all}, 10 * read);
+        tape.set_grad(s.ids[0], all);
+      },
+      {logits, soft, mask, own});
 }
 
 /// One kernel makes log-probs of the logits, in backward their gradient in their place. Source:
@@ -248,9 +277,10 @@ void log_probs(Tape& t, LocalId x) {
   leave_columns(t, asked, in_columns);
   const SharedSums sums = method.distils ? SharedSums{} : sum_over_vocabulary(t, logits);
   if (method.distils) {
+    const bool has_chunks = t.c.recipe.loss == LossKernel::Chunked;
     if (t.c.recipe.pass == Pass::Train)
-      divergence(t, logits);
-    else
+      has_chunks ? chunked_divergence(t, logits) : divergence(t, logits);
+    else if (!has_chunks)
       t.cast(logits, t.c.numerics.logits, "output of the teacher");
     return;
   }

@@ -198,6 +198,41 @@ TEST_CASE("the trainer says what the head of the model is for") {
             .request.recipe.objective.method->name == "apo-zero-unpaired");
 }
 
+TEST_CASE("parameters of a function that Fire calls have the values of the command, lists among them") {
+  const std::string command =
+      "python tune.py --base llama-7b --length 256 --adapter lora --names '[\"q_proj\", \"up_proj\"]' --rank 32\n";
+  const std::string script = R"(
+import fire
+def train(base: str = "", length: int = 128, batch: int = 4, adapter: str = "lora", names: List[str] = None, rank: int = 8):
+    model = AutoModelForCausalLM.from_pretrained(base, torch_dtype=torch.float16)
+    model = prepare_model_for_int8_training(model)
+    if adapter == "lora":
+        config = LoraConfig(r=rank, target_modules=names, task_type="CAUSAL_LM")
+    elif adapter == "prefix-tuning":
+        config = PrefixTuningConfig(num_virtual_tokens=30)
+    trainer = Trainer(model=model, args=TrainingArguments(per_device_train_batch_size=batch, fp16=True))
+if __name__ == "__main__":
+    fire.Fire(train)
+)";
+  const auto read = [&](const std::string& text) { return read_configs({{"a.sh", text}, {"tune.py", script}}, {}); };
+  const ConfigReading r = read(command);
+  CHECK(r.model == "llama-7b");
+  CHECK(r.request.recipe.lora.targets == std::vector<std::string>{"q_proj", "up_proj"});
+  CHECK(r.request.recipe.lora.rank == 32);
+  CHECK(r.request.recipe.micro_batch == 4);
+  CHECK(r.setup.prepares_kbit == true);
+  CHECK_THROWS_WITH(read("python tune.py --base llama-7b --adapter prefix-tuning\n"),
+                    doctest::Contains("another kind of adapters"));
+}
+
+TEST_CASE("a list of targets is read of flags of a script that nobody knows") {
+  const std::string flags =
+      "python tune.py --base_model llama-7b --micro_batch_size 4 --lora_r 8 --target_modules '[\"q_proj\", "
+      "\"up_proj\"]'\n";
+  const ConfigReading r = read_configs({{"a.sh", flags}}, {});
+  CHECK(r.request.recipe.lora.targets == std::vector<std::string>{"q_proj", "up_proj"});
+}
+
 TEST_CASE("a script's own options have the values of the command that starts it") {
   const ConfigFile command{"run.sh",
                            "torchrun --nproc_per_node 2 src/grpo.py --per_device_batch 4 --grpo_beta 0.001\n"};

@@ -6,6 +6,7 @@
 
 #include "ecosystem/config_texts.h"
 #include "ecosystem/trained_parameters.h"
+#include "ecosystem/usual_targets.h"
 #include "models/adapter_kind.h"
 #include "models/catalogue.h"
 #include "models/hf_config.h"
@@ -91,6 +92,28 @@ TEST_CASE("LongLoRA divides the attention of Llama in four; ms-swift stops at ot
   CHECK(groups("true", "llama-3.1-8b") == 4);
   CHECK(groups("false", "llama-3.1-8b") == 1);
   CHECK(groups("true", "qwen2.5-7b") == 1);
+}
+
+TEST_CASE("without target_modules PEFT adapts its own targets for the model's type and the kind of adapters") {
+  // huggingface/peft src/peft/utils/constants.py @v0.20.0
+  const auto targets = [](const char* model, std::vector<std::string>* notes = nullptr) {
+    EstimateRequest request = reading_of({"model_name_or_path: a\nuse_peft: true\nmax_length: 512\n"}).request;
+    request.model = load_model(model).spec;
+    std::vector<std::string> own;
+    settle_targets(request, notes ? *notes : own);
+    return request.recipe.lora.targets;
+  };
+  using Words = std::vector<std::string>;
+  CHECK(targets("qwen2.5-7b") == Words{"q_proj", "v_proj"});
+  CHECK(targets("phi-2") == Words{"q_proj", "v_proj", "fc1", "fc2"});
+  CHECK(targets("falcon-7b") == Words{"query_key_value"});
+  Words notes;
+  CHECK(targets("qwen3-30b-a3b", &notes) == Words{"q_proj", "v_proj"});
+  CHECK(contains(notes.front(), "PEFT has no targets of its own for models of type qwen3_moe"));
+  CHECK(usual_targets(find_adapter_kind("ia3"), "roberta") == Words{"key", "value", "output.dense"});
+  CHECK(usual_targets(find_adapter_kind("ia3"), "qwen2") == Words{"q_proj", "v_proj", "down_proj"});
+  CHECK(usual_targets(find_adapter_kind("vera"), "phi") == Words{"q_proj", "v_proj"});
+  CHECK(usual_targets(find_adapter_kind("oft"), "phi") == Words{"q_proj", "v_proj", "fc1", "fc2"});
 }
 
 TEST_CASE("Q-GaLore of ms-swift is GaLore with moments in 8 bit") {
