@@ -239,8 +239,8 @@ class CallReader {
                                    line, key, value.argument, value.text));
     json content = as_json(value, unknown);
     if (value.kind == PythonValue::Kind::Name && !is_library_name(value.text)) unknown.push_back(value.text);
-    if (row.call.ends_with("Trainer") && key == "model_name_or_path" && !unknown.empty())
-      return;  // a model that is loaded
+    if (key == "model_name_or_path" && !unknown.empty() && (row.call.ends_with("Trainer") || has(key)))
+      return;  // a model that is loaded, or what was trained, loaded again
     set(key, content, unknown, line);
   }
 

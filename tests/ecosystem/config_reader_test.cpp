@@ -63,7 +63,7 @@ TEST_CASE("a TRL file and accelerate's file make one question") {
   CHECK(r.request.recipe.framework->name == "trl");
   CHECK(r.request.recipe.method == Method::Lora);
   CHECK(r.request.recipe.lora.rank == 4);
-  CHECK(r.request.recipe.lora.targets == std::vector<std::string>{"q_proj", "v_proj"});  // PEFT's own choice
+  CHECK(r.request.recipe.lora.targets == std::vector<std::string>{"usual"});  // which the model decides
   CHECK(r.request.recipe.seq_len == 512);
   CHECK(r.request.recipe.micro_batch == 8);                      // of TrainingArguments
   CHECK(r.request.recipe.checkpointing == Checkpointing::Full);  // TRL's default

@@ -225,6 +225,19 @@ if __name__ == "__main__":
                     doctest::Contains("another kind of adapters"));
 }
 
+TEST_CASE("a model that is loaded again behind its training, by a value of the run, leaves the name as it was") {
+  const ConfigReading r = python(R"(
+name = "google/flan-t5-large"
+model = AutoModelForSeq2SeqLM.from_pretrained(name, torch_dtype=torch.bfloat16 if config.get("bf16") else torch.float16)
+def tokenize(rows): return tokenizer(rows["text"], max_length=512, truncation=True)
+trainer = Trainer(model=model, args=TrainingArguments(per_device_train_batch_size=8, num_train_epochs=config["epochs"]))
+model = AutoModelForSeq2SeqLM.from_pretrained(peft_config.base_model_name_or_path)
+)");
+  CHECK(r.model == "google/flan-t5-large");
+  CHECK(r.request.recipe.seq_len == 512);
+  CHECK(r.request.recipe.micro_batch == 8);
+}
+
 TEST_CASE("a list of targets is read of flags of a script that nobody knows") {
   const std::string flags =
       "python tune.py --base_model llama-7b --micro_batch_size 4 --lora_r 8 --target_modules '[\"q_proj\", "

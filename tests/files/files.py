@@ -44,7 +44,7 @@ RIGHT = ('nothing', 'program', 'missing', 'machine', 'open', 'subject')
 # Words of a path, or of a refusal, that tell what is trained for; the first that fits counts, and else it is fine-tuning.
 TASKS = (
     ('reinforcement learning', 'grpo ppo rloo gspo dapo sapo gmpo gpg cispo remax reinforce rlvr rl gkd opd opsd gfpo ebft retool rollout multiturn sglang_multiturn router_replay '
-                               'fully_async_policy one_step_off_policy async swe xpo nash online'),
+                               'fully_async_policy one_step_off_policy async swe xpo nash online openenv'),
     ('preference tuning', 'dpo kto orpo cpo simpo apo mpo bco tpo rm reward prm preference pref pm'),
 )
 Example = collections.namedtuple('Example', 'repository commit outcome path model kind reason unknown asked')
