@@ -241,6 +241,11 @@ class CallReader {
     if (value.kind == PythonValue::Kind::Name && !is_library_name(value.text)) unknown.push_back(value.text);
     if (key == "model_name_or_path" && !unknown.empty() && (row.call.ends_with("Trainer") || has(key)))
       return;  // a model that is loaded, or what was trained, loaded again
+    if (!row.tables.empty() && !loop_ && !unknown.empty()) {  // a trainer may cut rows elsewhere
+      notes_.push_back(fmt::format("{}:{}: {} of {} depends on {} and is not counted: --seq-len says how long rows are",
+                                   script_.name, line, key, row.call, fmt::join(unknown, ", ")));
+      return;
+    }
     set(key, content, unknown, line);
   }
 

@@ -238,6 +238,17 @@ model = AutoModelForSeq2SeqLM.from_pretrained(peft_config.base_model_name_or_pat
   CHECK(r.request.recipe.micro_batch == 8);
 }
 
+TEST_CASE("adapters of a folder that are trained on are refused, those that are only asked are not") {
+  const auto script = [](const char* more) {
+    return std::string(
+               "model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen3-8B')\n"
+               "model = PeftModel.from_pretrained(model, 'init', ") +
+           more + ")\nTrainer(model=model, args=TrainingArguments(per_device_train_batch_size=2)).train()\n";
+  };
+  CHECK(contains(python_error(script("is_trainable=True")), "adapters that are loaded and trained on"));
+  CHECK(python_error(script("subfolder='a'")).empty());
+}
+
 TEST_CASE("a list of targets is read of flags of a script that nobody knows") {
   const std::string flags =
       "python tune.py --base_model llama-7b --micro_batch_size 4 --lora_r 8 --target_modules '[\"q_proj\", "
