@@ -69,9 +69,17 @@ bool names_module(std::string_view target, std::string_view tensor) {
 }
 
 bool names_stacked_parameter(std::string_view target, const WeightTensor& tensor) {
-  const std::string& name = tensor.name;
-  return is_stacked_experts(tensor) && target.find('.') != std::string_view::npos && name.ends_with(target) &&
-         (name.size() == target.size() || name[name.size() - target.size() - 1] == '.');
+  const auto is_named = [&](std::string_view name) {
+    return name.ends_with(target) && (name.size() == target.size() || name[name.size() - target.size() - 1] == '.');
+  };
+  if (!is_stacked_experts(tensor) || target.find('.') == std::string_view::npos) return false;
+  // checkpoints of Mixtral and MiniMax-M2 say block_sparse_moe where transformers 5 has mlp. Source:
+  // huggingface/transformers src/transformers/models/mixtral, minimax_m2/modeling_*.py @v5.15.0
+  constexpr std::string_view kOfCheckpoints = "block_sparse_moe.";
+  std::string other = tensor.name;
+  if (const std::size_t at = other.find(kOfCheckpoints); at != std::string::npos)
+    other.replace(at, kOfCheckpoints.size(), "mlp.");
+  return is_named(tensor.name) || is_named(other);
 }
 
 bool is_stacked_experts(const WeightTensor& tensor) {

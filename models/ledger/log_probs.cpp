@@ -229,7 +229,7 @@ void chunked_divergence(Tape& t, LocalId logits) {
   const LocalId products = like_logits(t, "products of one chunk", 2 * piece, Dtype::F32);
   log_probs_op(t, {logits, teacher}, {soft, mask, products}, 7 * bytes);
   const LocalId own = like_logits(t, "log-softmax of the labels' loss", like.elements, Dtype::F32);
-  log_probs_op(t, {logits}, {own}, 2 * bytes);
+  log_probs_op(t, {logits, teacher}, {own}, 2 * bytes);  // the teacher's logits are let go behind both losses
   for (const LocalId id : {soft, mask, own}) t.saves(id, "backward of both losses");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {

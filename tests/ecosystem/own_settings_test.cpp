@@ -82,8 +82,7 @@ modules = TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING["qwen3"]
 model = get_peft_model(model, LoraConfig(r=8, target_modules=modules))
 Trainer(model=model, args=TrainingArguments(per_device_train_batch_size=2, bf16=True)).train()
 )";
-  CHECK(read_configs({{"train.py", text}}, {}).request.recipe.lora.targets ==
-        std::vector<std::string>{"q_proj", "v_proj"});
+  CHECK(read_configs({{"train.py", text}}, {}).request.recipe.lora.targets == std::vector<std::string>{"usual"});
 }
 
 TEST_CASE("conditions that the text decides: comparisons, and, or, whether there is a GPU, attributes by name") {
