@@ -333,7 +333,7 @@ TEST_CASE("a teacher is a model beside the student, and the vocabulary of both i
 }
 
 TEST_CASE("torchtune's divergence in chunks keeps 13 bytes per logit until backward, beside 16-bit logits of both") {
-  // 4 + 4 softmax and log-softmax, 4 of the labels' loss, 1 of the mask; 2 + 2 logits: 17 in forward
+  // 4 + 4 softmax and log-softmax, 4 of the labels' loss, 1 of the mask; and 2 of 16-bit logits: 15
   EstimateRequest r = with_adapters(ask("distill", "torchtune", "single", "1xH100"));
   r.teacher = std::make_shared<const ModelSpec>(load_model("qwen2.5-1.5b").spec);
   r.recipe.loss = LossKernel::Chunked;
@@ -342,7 +342,7 @@ TEST_CASE("torchtune's divergence in chunks keeps 13 bytes per logit until backw
   r.recipe.loss = LossKernel::Plain;
   const StrategyEstimate plain = answer(r);
   const Bytes logits = chunked.memory[std::size_t(Category::Logits)];
-  CHECK(logits.count >= 16 * kLogits / 2);
+  CHECK(logits.count >= 15 * kLogits / 2);
   CHECK(logits.count < 20 * kLogits / 2);
   CHECK(plain.memory[std::size_t(Category::Logits)].count >= 44 * kLogits / 2);
 }
