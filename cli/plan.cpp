@@ -116,8 +116,9 @@ int run_largest(const CLI::App& app, Console& console) {
   Progress progress(console);
   LargestTable table = largest_models(asked.question, contexts, list_catalogue(), progress.options());
   const bool has_rows = !table.rows.empty();
-  console.print(is_given(app, "--json") ? json_text(largest_json(table, asked.question))
-                                        : largest_text(table, asked.question, console.screen));
+  console.print(is_given(app, "--json")
+                    ? json_text(largest_json(table, asked.question))
+                    : largest_text(table, asked.question, !is_given(app, "--explain"), console.screen));
   return has_rows ? 0 : 1;
 }
 
@@ -176,7 +177,8 @@ int run(const CLI::App& app, Console& console) {
            .notes = std::move(asked.notes),
            .largest = largest.value_or(""),
            .command = console.command_line,
-           .is_brief = !is_given(app, "--explain")};
+           .is_brief = !is_given(app, "--explain"),
+           .has_rows = asked.has_rows};
     out.found = answer(out.question, asked.given, most, progress.options());
   }
   if (const auto file = given(app, "--html"))

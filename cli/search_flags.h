@@ -21,6 +21,7 @@ struct AskedSearch {
   SearchQuestion question;
   std::string given;               // the user's flags, as a command repeats them
   std::vector<std::string> notes;  // how it was understood
+  bool has_rows = true;            // false: how much is trained on is assumed
 };
 
 /// `needs_model`: off for --largest. Throws InputError.

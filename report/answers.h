@@ -46,6 +46,7 @@ struct PlanAnswer {
   std::string largest;             // what --max asked for, in a sentence; empty: nothing
   std::string command;             // the command line, as typed
   bool is_brief = false;           // one screen
+  bool has_rows = true;            // false: how much is trained on is assumed
 };
 
 struct SimulationAnswer {

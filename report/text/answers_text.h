@@ -104,8 +104,10 @@ std::string searched_text(const SearchAnswer& found);
 
 std::string plan_text(const PlanAnswer& answer, const Screen& screen);
 
-/// Models by context, each cell the method that carries it: "LoRA", "QLoRA*" with offload, "full?" tightly.
-std::string largest_text(const LargestTable& table, const SearchQuestion& question, const Screen& screen);
+/// Models by context, each cell the method that carries it: "LoRA", "QLoRA*" with offload, "full?" tightly. Brief: as
+/// many as one screen holds.
+std::string largest_text(const LargestTable& table, const SearchQuestion& question, bool is_brief,
+                         const Screen& screen);
 std::string carried_word(const Carried& carried);
 
 // The answer of `gpuplan validate` for people, and the page docs/accuracy.md.

@@ -66,7 +66,7 @@ Table rows_table(const PlanAnswer& answer, std::span<const PlanRow> rows, bool h
                {row.gpus, ink},
                {is_rented ? vendor_of(row) : "", ink},
                {method_word(row.request.recipe), ink},
-               {strategy_title(row.request), ink},
+               {strategy_title(row.request) + (row.request.recipe.offload.any() ? " +offload" : ""), ink},
                {short_with_range(row.total, range), ink},
                {row.cost_usd ? usd_with_range(*row.cost_usd, range) : "", ink},
                {fmt::format("{:.0f} %", 100 * (e.tiers.process / e.tiers.usable)), ink},
@@ -190,8 +190,11 @@ std::string plan_sentence(const PlanAnswer& answer) {
   std::string text = answer.largest.empty() ? "" : answer.largest + ". ";
   text += q.is_rented ? fmt::format("Rent {} at {} and train", row.gpus, row.offer.name)
                       : fmt::format("Train on {}", row.gpus);
-  text += fmt::format(" with {} ({}): {} tokens in {}", strategy_title(row.request), settings_words(row),
-                      format_count(total_tokens(row.request)), with_range(row.total, row.estimate().time_range));
+  const std::string assumed =
+      answer.has_rows ? "" : fmt::format(" of {} assumed rows (--rows)", format_grouped(row.request.dataset.rows));
+  text +=
+      fmt::format(" with {} ({}): {} tokens{} in {}", strategy_title(row.request), settings_words(row),
+                  format_count(total_tokens(row.request)), assumed, with_range(row.total, row.estimate().time_range));
   if (row.cost_usd) text += ", " + usd_with_range(*row.cost_usd, row.estimate().time_range);
   text += row.estimate().fit == Fit::Tight ? ". It fits tightly."
           : row.estimate().fit == Fit::IfHost
@@ -300,44 +303,56 @@ std::string carried_word(const Carried& carried) {
                      is_slow ? " " + format_short_duration(carried.per_million_tokens) : "");
 }
 
-std::string largest_text(const LargestTable& table, const SearchQuestion& question, const Screen& screen) {
-  constexpr std::size_t kMostRows = 25;
-  const std::string gpus = machine_name(question.machines.front().cluster);
-  if (table.rows.empty())
-    return wrap(fmt::format("None of the {} models of the catalogue can be trained on {} with what was given.",
-                            table.num_models, gpus),
-                prose_width(screen), "", "");
-  const LargestRow& largest = table.rows.front();
-  std::string out =
-      wrap(fmt::format("The largest model of the catalogue that can be trained on {}: {} ({} parameters).", gpus,
-                       largest.model, format_count(largest.parameters)),
-           prose_width(screen), "", "") +
-      "\n";
+namespace {
+
+Table largest_table(const LargestTable& table, std::size_t most_rows) {
   Table text{.columns = {{"  model"}, {"size", Align::Right}}, .rows = {}};
   for (const std::int64_t context : table.contexts) text.columns.push_back({format_grouped(context) + " tokens"});
   for (const LargestRow& row : table.rows) {
-    if (text.rows.size() == kMostRows) break;
+    if (text.rows.size() == most_rows) break;
     std::vector<Cell> cells{{"  " + row.model}, {format_count(row.parameters)}};
     for (const std::optional<Carried>& carried : row.by_context)
       cells.push_back(carried ? Cell{carried_word(*carried), ink_of(carried->fit)} : Cell{"-", Ink::Faint});
     text.add(std::move(cells));
   }
-  out += render(text, screen);
-  std::vector<std::string> notes;
-  if (table.rows.size() > kMostRows)
-    notes.push_back(fmt::format("{} smaller models fit too; --json has all", table.rows.size() - kMostRows));
-  notes.push_back(
+  return text;
+}
+
+}  // namespace
+
+std::string largest_text(const LargestTable& table, const SearchQuestion& question, bool is_brief,
+                         const Screen& screen) {
+  const ClusterSpec& cluster = question.machines.front().cluster;
+  const std::string gpus = machine_name(cluster);
+  if (table.rows.empty())
+    return wrap(fmt::format("None of the {} models of the catalogue can be trained on {} with what was given.",
+                            table.num_models, gpus),
+                prose_width(screen), "", "");
+  const LargestRow& largest = table.rows.front();
+  const std::string head =
+      wrap(fmt::format("The largest model of the catalogue that can be trained on {}: {} ({} parameters).", gpus,
+                       largest.model, format_count(largest.parameters)),
+           prose_width(screen), "", "") +
+      "\n";
+  std::vector<std::string> notes{
       "the best method that fits, one sequence per GPU and pass, every memory saver allowed; *: with offload to the "
       "host; ?: tightly; a time: of a million tokens, where that is over an hour; -: does not fit, or the model has no "
-      "such context");
-  notes.push_back(fmt::format("a host of {}, {}",
-                              format_bytes(question.machines.front().cluster.host_memory.count > 0
-                                               ? question.machines.front().cluster.host_memory
-                                               : question.machines.front().cluster.host.usual_memory),
-                              question.machines.front().cluster.host_memory.count > 0
-                                  ? "as given"
-                                  : "which such machines usually have; --host-memory says another"));
-  return out + heading("How to read it", screen) + points(notes, screen);
+      "such context",
+      cluster.host_memory.count > 0 ? fmt::format("a host of {}, as given", format_bytes(cluster.host_memory))
+                                    : fmt::format("a host of {}, which such machines usually have; --host-memory says "
+                                                  "another",
+                                                  format_bytes(cluster.host.usual_memory))};
+  const auto tail = [&] { return heading("How to read it", screen) + points(notes, screen); };
+  if (is_brief && screen.format == TableFormat::Text) {
+    constexpr int kTitles = 1, kRest = 1, kFewest = 3;  // lines
+    const std::string others = head + tail();
+    const int room = kFirstScreen - kTitles - kRest - narrow<int>(std::ranges::count(others, '\n'));
+    const auto most = std::size_t(std::max(kFewest, room));
+    if (table.rows.size() > most)
+      notes.insert(notes.begin(), fmt::format("{} smaller models fit too: --explain", table.rows.size() - most));
+    return head + render(largest_table(table, most), screen) + tail();
+  }
+  return head + render(largest_table(table, table.rows.size()), screen) + tail();
 }
 
 }  // namespace gpuplan
