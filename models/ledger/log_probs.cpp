@@ -230,7 +230,7 @@ void chunked_divergence(Tape& t, LocalId logits) {
   log_probs_op(t, {logits, teacher}, {soft, mask, products}, 7 * bytes);
   const LocalId own = like_logits(t, "log-softmax of the labels' loss", like.elements, Dtype::F32);
   log_probs_op(t, {logits, teacher}, {own}, 2 * bytes);  // the teacher's logits are let go behind both losses
-  for (const LocalId id : {soft, mask, own}) t.saves(id, "backward of both losses");
+  for (const LocalId id : {soft, mask, own}) t.explain_saved(id, "backward of both losses");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const Local of = tape.at(s.ids[0]);
