@@ -57,6 +57,9 @@ class Reader {
 
   /// A loss may make another method of pairs than its trainer's word: stage dpo with pref_loss orpo is orpo.
   void read_objective() {
+    if (!s_.objective && s_.teacher)
+      throw InputError("", "a teacher beside supervised fine-tuning is not modelled",
+                       "leave it out, or name the method that has one");
     if (!s_.objective) return;
     const TrainingMethod* method = &find_training_method(*s_.objective);
     if (s_.pair_loss)

@@ -76,7 +76,7 @@ TEST_CASE("Megatron-SWIFT: what it stops at, and what is not planned, is refused
   CHECK(refused("--recompute_method block", "recompute_method: the first layers of a stage alone"));
   CHECK(refused("--decoder_last_pipeline_num_layers 3", "stages of unlike numbers of layers"));
   CHECK(refused("--gradient_accumulation_steps 4", "unknown key"));
-  CHECK(refused("--teacher_model a", "distillation of Megatron-SWIFT"));
+  CHECK(refused("--teacher_model a", "a teacher beside supervised fine-tuning"));
   CHECK(refused("--quant_method bnb --quant_bits 4", "Megatron-SWIFT trains no base in 4 or 8 bit"));
   // 2 sequences x 4 data parallel ranks
   CHECK(refused("--global_batch_size 12", "global_batch_size: is 12, but 2 sequences x 1 passes x 4 data parallel"));

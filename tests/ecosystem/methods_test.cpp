@@ -162,9 +162,14 @@ TEST_CASE("distillation is read with its teacher, and with the student's answers
     } catch (const InputError& problem) { return problem.what(); }
     return "";
   };
-  CHECK(contains(error("swift rlhf --rlhf_type grpo --model a --teacher_model b"), "a teacher beside grpo"));
-  CHECK(contains(error("swift rlhf --rlhf_type gkd --model a --teacher_model_server http://localhost:8000"),
+  CHECK(contains(error("swift rlhf --rlhf_type dpo --model a --teacher_model b"), "a teacher beside dpo"));
+  CHECK(contains(error("swift rlhf --rlhf_type gkd --lmbda 0 --model a --teacher_model_server http://localhost:8000"),
                  "another program serves"));
+  const ConfigReading rewarded = read("swift rlhf --rlhf_type grpo --model a --teacher_model b");
+  CHECK(rewarded.request.recipe.objective.method->name == "teacher-reward");
+  CHECK(rewarded.setup.teacher == "b");
+  CHECK(read("swift rlhf --rlhf_type gkd --model a --teacher_model_server http://localhost:8000")
+            .request.recipe.objective.method->name == "served-distill");
 }
 
 TEST_CASE("rerankers score two texts of a row, by a head or by two tokens of the vocabulary's") {

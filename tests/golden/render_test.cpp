@@ -174,7 +174,7 @@ TEST_CASE(
       const std::string text = out.str();
       const auto lines = std::ranges::count(text, '\n');
       if (is_short) CHECK(lines <= 21);
-      if (!is_short) CHECK(err.str().find("changed, it fits (") != std::string::npos);
+      if (!is_short) CHECK(err.str().find("changed, it fits; --write") != std::string::npos);
       std::istringstream prose(text.substr(0, text.find("\n\n")));
       for (std::string line; std::getline(prose, line);) CHECK_MESSAGE(width_of(line) <= width, line);
       if (text.find("\n--- ") != std::string::npos) CHECK(err.str().find("--write") != std::string::npos);

@@ -28,11 +28,11 @@ constexpr AskedQuestion kQuestions[] = {
     {"huggingface/trl#3168", "dpo.sh",
      "accelerate launch trl/scripts/dpo.py --model_name_or_path Qwen/Qwen2-0.5B-Instruct --dataset_name "
      "trl-lib/ultrafeedback_binarized --per_device_train_batch_size 8\n",
-     "--gpus 1xA100-80GB", 0, "bf16 (before trl 0.19.0: fp32)"},
+     "--gpus 1xA100-80GB", 0, "pass with gradients"},
     {"huggingface/trl#3168 with the TRL of its day", "dpo.sh",
      "accelerate launch trl/scripts/dpo.py --model_name_or_path Qwen/Qwen2-0.5B-Instruct --dataset_name "
      "trl-lib/ultrafeedback_binarized --per_device_train_batch_size 8\n",
-     "--gpus 1xA100-80GB --versions trl=0.16.0", 1, "does not fit"},
+     "--gpus 1xA100-80GB --versions trl=0.16.0", 0, "fits tightly"},
     {"huggingface/trl#1667, axolotl-ai-cloud/axolotl#1108", "axolotl.yaml",
      "base_model: mistralai/Mistral-7B-v0.1\nrl: dpo\nadapter: qlora\nload_in_4bit: true\nsequence_len: 4096\n"
      "micro_batch_size: 2\nlora_target_linear: true\nlora_r: 32\nbf16: true\ngradient_checkpointing: true\n",
