@@ -305,6 +305,7 @@ class Reading {
     const FrameworkDistributed& habits = habits_of_trainer();
     if (habits.fsdp2_shards_4bit) out_.setup.fsdp2_shards_4bit = true;
     if (habits.fsdp2_shards_8bit) out_.setup.fsdp2_shards_8bit = true;
+    settle_loaded_dtype();
     if (!older_defaults_.empty())  // first: it may decide the answer
       out_.notes.insert(out_.notes.begin(),
                         fmt::format("not stated, and taken as the newest version does: {}; --versions "
@@ -326,6 +327,23 @@ class Reading {
       return *usual.precision == Precision::Bf16Mixed || *usual.precision == Precision::Bf16True;
     if (is_checkpointing && usual.checkpointing) return *usual.checkpointing == Checkpointing::Full;
     return row.otherwise;
+  }
+
+  /// Weights that a script loads without a word on their type: in that of the checkpoint, or in fp32 before.
+  void settle_loaded_dtype() {
+    constexpr std::string_view kFact = "load.dtype";
+    if (out_.setup.dtype != "unstated") return;
+    const ReadFile* const trainer = of_role(FileRole::Trainer);
+    const std::string record = trainer ? trainer->table->framework : "";
+    const json* const loaded = fact(facts_for(stack_versions(versions_, record), record), kFact);
+    const bool is_fp32 = loaded && *loaded == "fp32" && !out_.setup.quant_bits;  // bitsandbytes takes 16 bit
+    out_.setup.dtype = is_fp32 ? "fp32" : "auto";
+    const Library& library = find_library("transformers");
+    const auto older = std::ranges::find_if(
+        library.facts, [&](const StackFact& row) { return row.path == kFact && row.before.has_value(); });
+    if (versions_.empty() && older != library.facts.end())
+      older_defaults_.push_back(
+          fmt::format("dtype (before {} {}: {})", library.name, older->before->text, older->value.get<std::string>()));
   }
 
   void note_older_defaults(const KeyTable& table, const KeyRow& row, std::string_view path) {

@@ -177,8 +177,8 @@ Version release_of(const Library& library, const Version& wanted) {
 }
 
 /// First parts of the paths that belong to no trainer's record.
-constexpr std::array<std::string_view, 5> kOwnFacts{"target_parameters", "checkpoint", "leaf_modules", "wrap_classes",
-                                                    "kernels"};
+constexpr std::array<std::string_view, 6> kOwnFacts{"target_parameters", "checkpoint", "leaf_modules",
+                                                    "wrap_classes",      "kernels",    "load"};
 
 }  // namespace
 

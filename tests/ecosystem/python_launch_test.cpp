@@ -1,12 +1,15 @@
 // The literal arguments of Python scripts and notebooks; nothing is executed.
 #include "ecosystem/python_launch.h"
 
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include "base/error.h"
 #include "ecosystem/config_reader.h"
 #include "ecosystem/config_texts.h"
 #include "ecosystem/python_source.h"
+#include "models/stack.h"
 
 namespace gpuplan {
 
@@ -274,6 +277,21 @@ trainer = GRPOTrainer(model=model, args=GRPOConfig(per_device_train_batch_size=a
   CHECK(r.request.recipe.objective.method->name == "grpo");
   CHECK(r.setup.regularises == 0.001);
   CHECK(r.setup.num_processes == 2);
+}
+
+TEST_CASE("weights that a script loads without a word on their type are fp32 before transformers 5") {
+  const ConfigFile script{"train.py",
+                          "model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen2.5-0.5B-Instruct')\n"
+                          "DPOTrainer(model=model, args=DPOConfig(output_dir='out'))\n"};
+  const auto precision = [&](const char* versions) {
+    return read_configs({script}, {}, parse_stack_versions(versions)).request.recipe.precision;
+  };
+  CHECK(precision("trl=0.16.0,transformers=4.50") == Precision::Fp32);
+  CHECK(precision("trl=0.16.0,transformers=5.0") == Precision::Bf16True);
+  const ConfigReading today = read_configs({script}, {});
+  CHECK(today.request.recipe.precision == Precision::Bf16True);
+  CHECK(std::ranges::any_of(
+      today.notes, [](const std::string& note) { return contains(note, "dtype (before transformers 5.0.0: fp32)"); }));
 }
 
 TEST_CASE("hostile sources end with a message, or with what can be read") {
