@@ -18,6 +18,7 @@
 #include "ecosystem/rules.h"
 #include "ecosystem/shipped_files.h"
 #include "ecosystem/torchtune.h"
+#include "ecosystem/versioned_defaults.h"
 #include "models/framework.h"
 
 namespace gpuplan {
@@ -32,6 +33,7 @@ class Reading {
           const std::string& objective)
       : given_(files, find),
         versions_(versions),
+        defaults_(versions),
         objective_(objective) {}
 
   ConfigReading read() {
@@ -295,7 +297,7 @@ class Reading {
         if (row.otherwise.is_null() || is_stated(out_.setup, *row.field)) continue;
         if ((has_fp16 || out_.setup.precision_by_card) && row.field->name == "bf16") continue;  // one of the two
         if (file.is_guess && row.field->name == "adapter") continue;
-        state(out_.setup, *row.field, usual_value(*file.table, row));
+        state(out_.setup, *row.field, defaults_.usual(*file.table, row));
       }
       for (const auto& [fact, value] : file.table->assumes)
         if (!file.stated_by.count(fact)) state(out_.setup, *find_setup_field(fact), value);
@@ -305,53 +307,9 @@ class Reading {
     const FrameworkDistributed& habits = habits_of_trainer();
     if (habits.fsdp2_shards_4bit) out_.setup.fsdp2_shards_4bit = true;
     if (habits.fsdp2_shards_8bit) out_.setup.fsdp2_shards_8bit = true;
-    settle_loaded_dtype();
-    if (!older_defaults_.empty())  // first: it may decide the answer
-      out_.notes.insert(out_.notes.begin(),
-                        fmt::format("not stated, and taken as the newest version does: {}; --versions "
-                                    "takes another",
-                                    fmt::join(older_defaults_, ", ")));
-  }
-
-  /// Gives what the trainer does where nobody states a fact: at the given versions, else as its newest release does.
-  /// What older releases do is said.
-  json usual_value(const KeyTable& table, const KeyRow& row) {
-    const bool is_checkpointing = row.field->name == "checkpointing", is_bf16 = row.field->name == "bf16";
-    if (!row.otherwise.is_boolean() || !(is_checkpointing || is_bf16) || table.framework.empty()) return row.otherwise;
-    if (versions_.empty()) {
-      note_older_defaults(table, row, is_bf16 ? "defaults.precision" : "defaults.checkpointing");
-      return row.otherwise;
-    }
-    const FrameworkDefaults usual = resolve_framework(table.framework, {.given = versions_, .date = {}}).defaults;
-    if (is_bf16 && usual.precision)
-      return *usual.precision == Precision::Bf16Mixed || *usual.precision == Precision::Bf16True;
-    if (is_checkpointing && usual.checkpointing) return *usual.checkpointing == Checkpointing::Full;
-    return row.otherwise;
-  }
-
-  /// Weights that a script loads without a word on their type: in that of the checkpoint, or in fp32 before.
-  void settle_loaded_dtype() {
-    constexpr std::string_view kFact = "load.dtype";
-    if (out_.setup.dtype != "unstated") return;
     const ReadFile* const trainer = of_role(FileRole::Trainer);
-    const std::string record = trainer ? trainer->table->framework : "";
-    const json* const loaded = fact(facts_for(stack_versions(versions_, record), record), kFact);
-    const bool is_fp32 = loaded && *loaded == "fp32" && !out_.setup.quant_bits;  // bitsandbytes takes 16 bit
-    out_.setup.dtype = is_fp32 ? "fp32" : "auto";
-    const Library& library = find_library("transformers");
-    const auto older = std::ranges::find_if(
-        library.facts, [&](const StackFact& row) { return row.path == kFact && row.before.has_value(); });
-    if (versions_.empty() && older != library.facts.end())
-      older_defaults_.push_back(
-          fmt::format("dtype (before {} {}: {})", library.name, older->before->text, older->value.get<std::string>()));
-  }
-
-  void note_older_defaults(const KeyTable& table, const KeyRow& row, std::string_view path) {
-    for (const Library& library : libraries())
-      for (const StackFact& fact : library.facts)
-        if (library.is_trainer && library.is_under(table.framework) && fact.path == path && fact.before)
-          older_defaults_.push_back(fmt::format("{} (before {} {}: {})", row.key, library.name, fact.before->text,
-                                                fact.value.get<std::string>()));
+    defaults_.settle_loaded(out_.setup, trainer ? trainer->table->framework : "");
+    if (std::string note = defaults_.note(); !note.empty()) out_.notes.insert(out_.notes.begin(), std::move(note));
   }
 
   /// Hands the launcher's word to DeepSpeed too where no trainer says in which type it computes.
@@ -492,11 +450,11 @@ class Reading {
 
   GivenFiles given_;
   StackVersions versions_;
+  VersionedDefaults defaults_;  // of what nobody states
   std::string objective_;
   std::vector<ReadFile> files_;
   Setup own_facts_;
   std::map<std::string_view, std::string> stated_by_;  // fact: file and key
-  std::vector<std::string> older_defaults_;            // of what nobody states
   bool says_passes_ = false;                           // beside the batch of all ranks
   ConfigReading out_;
 };

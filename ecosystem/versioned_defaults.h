@@ -1,0 +1,36 @@
+// What programs do where no file says it and their releases differ: at the versions that are asked about, else as the
+// newest do, with a note on the older ones.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "ecosystem/key_table.h"
+#include "ecosystem/setup.h"
+#include "models/stack.h"
+
+namespace gpuplan {
+
+class VersionedDefaults {
+ public:
+  explicit VersionedDefaults(const StackVersions& versions) : versions_(versions) {}
+
+  /// The value of a row's fact that nobody states: the trainer's at those versions, else `row.otherwise`.
+  nlohmann::json usual(const KeyTable& table, const KeyRow& row);
+  /// Replaces the dtype "unstated", of weights that a script loads without a word on it: "auto", or "fp32" where
+  /// `load.dtype` of the stack says so and nothing quantises them.
+  void settle_loaded(Setup& setup, const std::string& record);
+  /// Empty where no default that was taken differs in older releases.
+  std::string note() const;
+
+ private:
+  void note_older(const std::string& key, std::string_view path, const std::string& record);
+
+  StackVersions versions_;
+  std::vector<std::string> older_;
+};
+
+}  // namespace gpuplan
