@@ -177,7 +177,7 @@ bool StageBuilder::mark_turn(std::size_t at) {
   const auto keep = [&](std::uint32_t handle) { mark.handles.push_back(handle); };
   each_common_handle(keep, keep);
   std::size_t v = 0;
-  for (const std::int64_t value : {std::int64_t(hooks_), std::int64_t(phase_), std::ssize(s_.issued)})
+  for (const std::int64_t value : {std::int64_t(hooks_), std::int64_t(phase_), std::int64_t(s_.issued.size())})
     mark.values[v++] = value;
   mark.grown = {s_.casts.size(), s_.kept.size(), is_over_units() ? 0 : s_.operands.size()};
   for (std::size_t k = 0; k < kNumLanes; ++k) {
