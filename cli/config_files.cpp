@@ -134,7 +134,7 @@ std::optional<ConfigReading> given_configs(const CLI::App& app) {
 }
 
 bool says_rows(const CLI::App& app) {
-  constexpr std::array kRowFlags{"--rows", "--tokens", "--tokens-per-row", "--lengths", "--data"};
+  constexpr std::array kRowFlags{"--rows", "--tokens", "--lengths", "--data"};
   return std::ranges::any_of(kRowFlags, [&](const char* flag) { return is_given(app, flag); });
 }
 
@@ -177,7 +177,10 @@ bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateR
   if (has_gpus && !is_given(app, "--strategy")) settle_strategy(configs, request, notes);
   if (has_gpus && !is_given(app, "--grad-accum") && !is_given(app, "--global-batch"))
     settle_passes(configs, request, notes);
-  return says_rows(app) || (configs.has_trainer && settle_data(configs, find_named_path, request, notes));
+  const bool says_all = is_given(app, "--lengths") || is_given(app, "--data") || is_given(app, "--tokens");
+  if (says_all || !configs.has_trainer) return says_rows(app);
+  const GivenData given{.rows = is_given(app, "--rows"), .tokens_per_row = is_given(app, "--tokens-per-row")};
+  return settle_data(configs, find_named_path, given, request, notes);
 }
 
 }  // namespace gpuplan

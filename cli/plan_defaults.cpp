@@ -192,7 +192,9 @@ void set_rows(const CLI::App& app, PlanQuestion& question) {
   const auto tokens = given_number(app, "--tokens");
   if (!tokens) return;
   Dataset& data = question.request.dataset;
-  const std::int64_t per_row = data.tokens_per_row > 0 ? data.tokens_per_row : question.request.recipe.seq_len;
+  const Recipe& recipe = question.request.recipe;
+  const std::int64_t per_row =
+      (data.tokens_per_row > 0 ? data.tokens_per_row : recipe.seq_len) * recipe.answers_apart();
   const double rows = std::ceil(*tokens / (double(per_row) * data.epochs));
   if (rows > kMostRows)
     throw InputError("--tokens", fmt::format("{:.15g} tokens are more than 10^10 rows of {}", *tokens, per_row),

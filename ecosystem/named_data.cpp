@@ -107,6 +107,12 @@ class TextTokens {
   double tokens_ = 0;
 };
 
+/// Tokens of a preference row's parts, summed over rows.
+struct AnswerTokens {
+  double chosen = 0, rejected = 0, rest = 0;
+  std::int64_t messages = 0, rows = 0;  // objects in chosen answers, and how many answers there are
+};
+
 /// The same of all texts in JSON but keys.
 class JsonTokens {
  public:
@@ -115,16 +121,42 @@ class JsonTokens {
     if (c == '"') {
       is_quoted_ = true;
       text_ = {};
+      word_.clear();
     } else if (c == ':') {
       last_ = 0;  // it was a key
+      if (depth_ == 1) begin_field();
     } else if (c == ',' || c == '}' || c == ']' || c == '\n') {
-      tokens_ += last_;
-      last_ = 0;
+      take_last();
+      if (c != ',' && c != '\n' && depth_ > 0) --depth_;
+    } else if (c == '{' || (c == '[' && depth_ > 0)) {  // a list of rows is no level
+      ++depth_;
+      if (c == '{' && depth_ > 1 && part_ == &parts_.chosen) ++parts_.messages;
     }
   }
   double tokens() const { return tokens_ + last_; }
 
+  /// A prompt with one of its answers. Chosen answers that are conversations hold the prompt; where only the rejected
+  /// one has a key of its own, the rest is the other conversation.
+  double tokens_per_answer() const {
+    if (parts_.rejected == 0) return 0;
+    if (parts_.chosen == 0) return parts_.rest;
+    constexpr double kConversation = 1.5;  // messages per answer
+    const bool holds_prompt = double(parts_.messages) > kConversation * double(parts_.rows);
+    return (parts_.chosen + parts_.rejected) / 2 + (holds_prompt ? 0 : parts_.rest);
+  }
+
  private:
+  void begin_field() {
+    part_ = word_.starts_with("chosen")     ? &parts_.chosen
+            : word_.starts_with("rejected") ? &parts_.rejected
+                                            : &parts_.rest;
+    if (part_ == &parts_.chosen) ++parts_.rows;
+  }
+  void take_last() {
+    tokens_ += last_;
+    *part_ += last_;
+    last_ = 0;
+  }
   void add_quoted(char c) {
     if (is_escaped_) return add_escaped(c);
     if (c == '\\') {
@@ -133,6 +165,8 @@ class JsonTokens {
       is_quoted_ = false;
       last_ = text_.tokens();
     } else {
+      constexpr std::size_t kLongestKey = 16;
+      if (word_.size() < kLongestKey) word_ += c;
       text_.add(static_cast<unsigned char>(c));
     }
   }
@@ -159,7 +193,11 @@ class JsonTokens {
   }
 
   TextTokens text_;
+  std::string word_;              // how the last text begins
   double tokens_ = 0, last_ = 0;  // of the last text, which may be a key
+  AnswerTokens parts_;
+  double* part_ = &parts_.rest;
+  int depth_ = 0;  // 1: in a row
   bool is_quoted_ = false, is_escaped_ = false;
   int num_digits_ = 0, code_ = 0;  // of \u
 };
@@ -177,6 +215,7 @@ class RowCounter {
   }
 
   double tokens() const { return is_csv_ ? text_.tokens() : json_.tokens(); }
+  double tokens_per_answer() const { return is_csv_ ? 0 : json_.tokens_per_answer(); }
 
   std::int64_t rows() const {
     if (is_list_) return depth_ == 0 && has_item_ ? rows_ + 1 : rows_;
@@ -237,9 +276,11 @@ struct Part {
 
 class DataReader {
  public:
-  DataReader(const ConfigReading& reading, const FindPath& find, std::vector<std::string>& notes)
+  DataReader(const ConfigReading& reading, const FindPath& find, std::int64_t num_answers,
+             std::vector<std::string>& notes)
       : reading_(reading),
         find_(find),
+        num_answers_(num_answers),
         notes_(notes) {}
 
   /// The sets that are known; false where one of them is not.
@@ -304,14 +345,17 @@ class DataReader {
       return {};
     }
     if (counted->rows == 0) throw InputError(path->string(), "has no row");
+    const double tokens =
+        num_answers_ > 1 && counted->tokens_per_answer > 0 ? counted->tokens_per_answer : counted->tokens;
     return Part{.rows = counted->rows,
-                .tokens_per_row = std::max(1.0, counted->tokens / double(counted->rows)),
+                .tokens_per_row = std::max(1.0, tokens / double(counted->rows)),
                 .text = fmt::format("{} (tokens by its words and signs, about; --data counts them)",
                                     path->filename().string())};
   }
 
   const ConfigReading& reading_;
   const FindPath& find_;
+  std::int64_t num_answers_;  // to a prompt
   std::vector<std::string>& notes_;
 };
 
@@ -331,8 +375,7 @@ std::int64_t sequences_per_step(const Setup& setup, const EstimateRequest& r) {
 bool settle_steps(const Setup& setup, EstimateRequest& r, std::vector<std::string>& notes) {
   if (setup.max_steps.value_or(0) < 1) return false;
   const std::int64_t per_step = sequences_per_step(setup, r);
-  const bool is_packed = r.recipe.packing == Packing::Packed;
-  if (is_packed) r.dataset.tokens_per_row = 0;
+  if (r.recipe.packing == Packing::Packed) r.dataset.tokens_per_row = 0;
   r.dataset.rows = *setup.max_steps * per_step;
   r.dataset.epochs = 1;
   notes.push_back(fmt::format("{} steps of {} sequences by max_steps, whatever the epochs",
@@ -364,15 +407,18 @@ std::optional<CountedRows> count_rows(const fs::path& path) {
   for (std::int64_t begin = 0; begin < file.size(); begin += kPiece)
     counter.add(file.content() ? std::string_view(*file.content()).substr(std::size_t(begin), std::size_t(kPiece))
                                : std::string_view(file.read(begin, kPiece)));
-  return CountedRows{.rows = counter.rows(), .tokens = counter.tokens()};
+  return CountedRows{
+      .rows = counter.rows(), .tokens = counter.tokens(), .tokens_per_answer = counter.tokens_per_answer()};
 }
 
-bool settle_data(const ConfigReading& reading, const FindPath& find, EstimateRequest& request,
+bool settle_data(const ConfigReading& reading, const FindPath& find, GivenData given, EstimateRequest& request,
                  std::vector<std::string>& notes) {
+  if (given.rows && given.tokens_per_row) return true;
   const Setup& setup = reading.setup;
+  const Dataset asked = request.dataset;
   std::vector<Part> parts;
   const bool has_sets = setup.data_sets && !setup.data_sets->empty();
-  const bool knows_all = has_sets && DataReader(reading, find, notes).read(parts);
+  const bool knows_all = has_sets && DataReader(reading, find, request.recipe.objective.answers(), notes).read(parts);
   const std::int64_t most = setup.max_samples.value_or(0);
   if (knows_all) {
     double tokens = 0;
@@ -393,8 +439,11 @@ bool settle_data(const ConfigReading& reading, const FindPath& find, EstimateReq
     request.dataset.rows = most;
     notes.push_back(fmt::format("{} rows, as many as max_samples lets in", format_grouped(most)));
   }
-  const bool has_steps = settle_steps(setup, request, notes);
-  return knows_all || most > 0 || has_steps;
+  const bool has_steps = !given.rows && settle_steps(setup, request, notes);
+  if (given.rows) request.dataset.rows = asked.rows;
+  const bool fills_packs = has_steps && request.recipe.packing == Packing::Packed;
+  if (given.tokens_per_row && !fills_packs) request.dataset.tokens_per_row = asked.tokens_per_row;
+  return given.rows || knows_all || most > 0 || has_steps;
 }
 
 }  // namespace gpuplan

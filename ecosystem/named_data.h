@@ -38,13 +38,19 @@ using FindPath = std::function<std::optional<std::filesystem::path>(const std::s
 struct CountedRows {
   std::int64_t rows{};
   double tokens{};
+  double tokens_per_answer{};  // of all rows, a prompt with one of its two answers, where keys tell them apart; else 0
 };
 std::optional<CountedRows> count_rows(const std::filesystem::path& file);
 
-/// Sets rows, tokens per row and epochs of the request as the files say them; what nothing says stays. `notes` receives
-/// what they come from. Requires: the request has its cluster and strategy. Returns true where the files say how much
-/// is trained on.
-bool settle_data(const ConfigReading& reading, const FindPath& find, EstimateRequest& request,
+/// What flags said about the data before the files are asked.
+struct GivenData {
+  bool rows = false, tokens_per_row = false;
+};
+
+/// Sets rows, tokens per row and epochs of the request as the files say them; what nothing says, and what `given`
+/// names, stays. `notes` receives what they come from. Requires: the request has its cluster and strategy. Returns true
+/// where the files say how much is trained on.
+bool settle_data(const ConfigReading& reading, const FindPath& find, GivenData given, EstimateRequest& request,
                  std::vector<std::string>& notes);
 
 }  // namespace gpuplan

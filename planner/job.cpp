@@ -46,8 +46,9 @@ void Job::use(Strategy other) {
 }
 
 std::int64_t total_tokens(const EstimateRequest& r) {
-  const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : r.recipe.seq_len;
-  return std::int64_t(std::min(9e18, double(r.dataset.rows) * double(per_row) * r.dataset.epochs));
+  const std::int64_t per_answer = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : r.recipe.seq_len;
+  const double per_row = double(per_answer) * double(r.recipe.answers_apart());
+  return std::int64_t(std::min(9e18, double(r.dataset.rows) * per_row * r.dataset.epochs));
 }
 
 Quality quality_of(const Recipe& recipe) {

@@ -106,15 +106,16 @@ std::int64_t global_batch_of(const Job& job) {
   return job.recipe().micro_batch * job.recipe().grad_accum * job.strategy.mesh.batch_replicas();
 }
 
-std::int64_t steps_per_epoch_of(const Job& job) {
-  return std::int64_t(std::ceil(sequences_of(job) / double(global_batch_of(job))));
+/// Steps of an epoch; the last one may lack micro-batches, and counts by those that it has.
+double steps_of_epoch(const Job& job) {
+  const Recipe& recipe = job.recipe();
+  const double at_once = double(recipe.micro_batch * job.strategy.mesh.batch_replicas());
+  return std::ceil(sequences_of(job) / at_once) / double(recipe.grad_accum);
 }
 
 }  // namespace
 
-Seconds total_time(const Job& job, Seconds step) {
-  return job.request.dataset.epochs * (double(steps_per_epoch_of(job)) * step);
-}
+Seconds total_time(const Job& job, Seconds step) { return job.request.dataset.epochs * (steps_of_epoch(job) * step); }
 
 JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak) {
   const EstimateRequest& r = job.request;
@@ -124,8 +125,8 @@ JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak) {
   const std::int64_t rows = f.global_batch / r.recipe.micro_batch * r.recipe.rows();
   f.tokens_per_second = double(rows) * tokens_without_padding(r.recipe, r.dataset) / step.value;
   f.mfu = model_flops(job, rows, padded_length(r.recipe, r.dataset)) / (step.value * peak.value);
-  f.steps_per_epoch = steps_per_epoch_of(job);
-  f.epoch = double(f.steps_per_epoch) * step;
+  f.steps_per_epoch = std::int64_t(std::ceil(steps_of_epoch(job)));
+  f.epoch = steps_of_epoch(job) * step;
   f.total = total_time(job, step);
   const auto price = r.price_per_gpu_hour ? r.price_per_gpu_hour : r.cluster.price_per_gpu_hour;
   if (price) f.cost_usd = *price * double(mesh.world() + engine_gpus(r, mesh)) * f.total.value / 3600.0;

@@ -74,8 +74,11 @@ std::string time_line(const EstimateAnswer& answer) {
                                  format_grouped(std::llround(e.tokens_per_second)));
   if (!e.total) return text;
   const char* const rows = answer.has_rows ? "rows" : "assumed rows (--rows)";
-  text += fmt::format("; {:g} epoch{} of {} {}, {} tokens: {}", data.epochs, data.epochs == 1 ? "" : "s",
+  constexpr double kFewSteps = 100;  // so few that warm-up, saving and a schedule of learning rates depend on them
+  const double steps = double(e.steps_per_epoch) * data.epochs;
+  text += fmt::format("; {:g} epoch{} of {} {}, {} tokens{}: {}", data.epochs, data.epochs == 1 ? "" : "s",
                       format_grouped(data.rows), rows, format_count(total_tokens(answer.request)),
+                      steps < kFewSteps ? fmt::format(", {:.0f} step{}", std::ceil(steps), steps > 1 ? "s" : "") : "",
                       short_with_range(*e.total, e.time_range));
   return e.cost_usd ? text + ", " + usd_with_range(*e.cost_usd, e.time_range) : text;
 }

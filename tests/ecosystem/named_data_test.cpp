@@ -16,15 +16,18 @@ namespace {
 const FindConfig kNothing = [](const std::string&, const std::string&) { return std::nullopt; };
 
 /// The question of one file on two GPUs whose data lies in `folder`.
-EstimateRequest asked(const std::string& file, const std::filesystem::path& folder, std::vector<std::string>& notes) {
+EstimateRequest asked(const std::string& file, const std::filesystem::path& folder, std::vector<std::string>& notes,
+                      GivenData given = {}, Dataset data = {}) {
   const ConfigReading reading = read_configs({{"file.yaml", file}}, kNothing);
   EstimateRequest r = reading.request;
+  data.epochs = r.dataset.epochs;
+  r.dataset = data;
   r.cluster = parse_gpus("2xA6000");
   r.strategy = "ddp";
   const FindPath find = [&](const std::string& named, const std::string&) -> std::optional<std::filesystem::path> {
     return is_file(folder / named) ? std::optional(folder / named) : std::nullopt;
   };
-  settle_data(reading, find, r, notes);
+  settle_data(reading, find, given, r, notes);
   return r;
 }
 
@@ -119,4 +122,43 @@ TEST_CASE("a local file is counted, by LLaMA-Factory's list of sets too") {
   write_file_atomically(folder.path() / "data" / "x.json", R"([{"text": "a"}, {"text": "b"}])");
   r = asked(kLlamaFactory + "dataset: mine\n", folder.path(), notes);
   CHECK(r.dataset.rows == 2);
+}
+
+TEST_CASE("a flag replaces what it says of the data and nothing else") {
+  test::ScratchFolder folder;
+  folder.write("mine.jsonl", "{\"text\": \"one two three\"}\n{\"text\": \"four\"}\n");
+  std::vector<std::string> notes;
+  const std::string file = kLlamaFactory + "dataset: mine.jsonl\n",
+                    limited = kLlamaFactory + "dataset: away\nmax_samples: 777\n";
+  const Dataset read = asked(file, folder.path(), notes).dataset;
+  CHECK(read.rows == 2);
+  const Dataset with_rows = asked(file, folder.path(), notes, {.rows = true}, {.rows = 500}).dataset;
+  CHECK(with_rows.rows == 500);
+  CHECK(with_rows.tokens_per_row == read.tokens_per_row);
+  const Dataset with_tokens =
+      asked(limited, folder.path(), notes, {.tokens_per_row = true}, {.tokens_per_row = 70}).dataset;
+  CHECK(with_tokens.rows == 777);
+  CHECK(with_tokens.tokens_per_row == 70);
+}
+
+TEST_CASE("a pair of answers is two sequences, each the prompt with one of them") {
+  test::ScratchFolder folder;
+  const auto per_row = [&](const char* name, const std::string& line) {
+    const auto counted = count_rows(folder.write(name, line + "\n" + line + "\n"));
+    REQUIRE(counted);
+    CHECK(counted->rows == 2);
+    return counted->tokens_per_answer / 2;
+  };
+  const std::string prompt = "one two three four", good = "five six", bad = "seven eight nine ten";
+  CHECK(per_row("a.jsonl", R"({"prompt": ")" + prompt + R"(", "chosen": ")" + good + R"(", "rejected": ")" + bad +
+                               R"("})") == doctest::Approx(4 + 3));
+  const auto message = [](const char* role, const std::string& text) {
+    return std::string(R"({"role": ")") + role + R"(", "content": ")" + text + R"("})";
+  };
+  const std::string user = message("u", prompt);  // a role is a word too
+  CHECK(per_row("b.jsonl", R"({"chosen": [)" + user + ", " + message("a", good) + R"(], "rejected": [)" + user + ", " +
+                               message("a", bad) + "]}") == doctest::Approx(4 + 3 + 2));
+  CHECK(per_row("c.jsonl", R"({"prompt": [)" + user + R"(], "chosen": [)" + message("a", good) + R"(], "rejected": [)" +
+                               message("a", bad) + "]}") == doctest::Approx(4 + 3 + 2));
+  CHECK(per_row("d.jsonl", R"({"text": "one two"})") == 0);
 }
