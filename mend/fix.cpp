@@ -78,7 +78,8 @@ std::vector<WantedFact> wanted_processes(const ReadFiles& given) {
   for (const auto& [fact, count] : counts)
     if (const bool has_own_machines = !s.engine_colocated.value_or(true);  // which its settings count too
         !(has_own_machines && std::string_view(fact) == "num_machines") &&
-        std::ranges::any_of(given.reading.parts, [&](const SettingsPart& part) { return part.keys_of.contains(fact); }))
+        std::ranges::any_of(given.reading.parts,
+                            [&, &fact = fact](const SettingsPart& part) { return part.keys_of.contains(fact); }))
       out.push_back({fact, count});
   return out;
 }

@@ -218,7 +218,7 @@ TokenRow JsonRows::answer(const json* prompt, const json& text, const char* key)
     const std::string before = prompt ? prompt->get<std::string>() : "";
     row.ids = encode(before + text.get<std::string>());
     const std::vector<std::int32_t> own = prompt ? encode(before) : std::vector<std::int32_t>{};
-    begin = std::size_t(std::ranges::mismatch(row.ids, own).in1 - row.ids.begin());
+    begin = std::size_t(std::mismatch(row.ids.begin(), row.ids.end(), own.begin(), own.end()).first - row.ids.begin());
   } else {
     if (prompt) row.ids = integers(*prompt, "prompt", 0);
     begin = row.ids.size();
