@@ -156,31 +156,41 @@ LocalId loss_on_first(Tape& t, LocalId logits) {
   return soft;
 }
 
-/// Liger's fused losses: one row of the data at a time, whose logits, fp32 log-softmax and gradient exist together; the
-/// gradient of the head is summed up beside that of one chunk. Source: linkedin/Liger-Kernel
-/// src/liger_kernel/chunked_loss/fused_linear_preference.py (chunk_size 1, compiled).
+/// Liger's fused losses: one row of the data at a time. Its 16-bit logits lie beside what gather's backward fills, as
+/// wide as they are and fp32, and that of a cross-entropy on the first answer; the compiled kernel writes the gradient
+/// in the place of the logits. A reference's logits are let go before. The gradient of the head is summed up, and that
+/// of one row comes beside it when the logits are gone. Sources: linkedin/Liger-Kernel
+/// src/liger_kernel/chunked_loss/fused_linear_preference.py @ead96b61 (chunk_size 1, compiled); its measured rows are
+/// in data/validation/loss_kernels.jsonl.
 void fused_pairs(Tape& t, LocalId x, const LinearRef& head) {
+  const TrainingMethod& method = *t.c.recipe.objective.method;
   const std::int64_t N = t.at(x).elements / head.in;
   const std::int64_t chunk = ceil_div(N, t.c.recipe.micro_batch) * head.out;
   const bool trains = t.c.recipe.pass == Pass::Train;
   if (!trains) return;  // the reference's logits are made in the chunks of the policy
   const Dtype compute = t.c.numerics.compute;
   const LocalId in = t.cast(x, compute, "head input in 16 bit");
+  const bool compares = !method.generates && reference_of(t.c.recipe) != Reference::None;  // in the same chunks
+  const auto head_gradient = [&](const char* name) {
+    return head.is_trained ? t.scratch(name, head.in * head.out, compute) : kNoLocal;
+  };
   const LocalId low = like_logits(t, "logits of one pair", chunk, compute);
-  const LocalId wide = like_logits(t, "log-softmax of one pair", chunk, Dtype::F32);
-  const LocalId grad = like_logits(t, "gradient of one pair", chunk, compute);
-  const bool compares =
-      !t.c.recipe.objective.method->generates && reference_of(t.c.recipe) != Reference::None;  // in the same chunks
   const LocalId other = compares ? like_logits(t, "reference's logits of one pair", chunk, compute) : kNoLocal;
   const LocalId dx =
       t.tensor("gradient of the head input", N * head.in, compute, {Dim::Batch, Dim::Seq, Dim::Hidden, Dim::Count});
-  const LocalId dweight =
-      head.is_trained ? t.scratch("head gradient, and that of one pair", 2 * head.in * head.out, compute) : kNoLocal;
-  LayerOp& o = t.gemm({in}, {low, wide, grad, other}, N, head.out, head.in);
+  const LocalId dweight = head_gradient("head gradient");
+  LayerOp& o = t.gemm({in}, {low, other, dx, dweight}, N, head.out, head.in);
   o.flops *= (head.is_trained ? 3 : 2) + (compares ? 1 : 0);
   o.kernels = narrow<std::uint32_t>(12 * t.c.recipe.micro_batch);
-  log_probs_op(t, {low, wide, grad, other}, {dx, dweight}, 8.0 * double(N) * double(head.out));
-  if (dweight != kNoLocal) log_probs_op(t, {dweight}, {}, 0).is_weight_gradient = true;
+  const LocalId wide = like_logits(t, "gradient of the log-softmax of one pair", chunk, Dtype::F32);
+  const LocalId first = method.loss_on_first ? like_logits(t, "that of its first answer",
+                                                           chunk / t.c.recipe.objective.answers(), Dtype::F32)
+                                             : kNoLocal;
+  log_probs_op(t, {low}, {wide, first}, 4.0 * double(N) * double(head.out));
+  log_probs_op(t, {low, wide, first}, {low}, 4.0 * double(N) * double(head.out));
+  const LocalId of_one = head_gradient("head gradient of one pair");
+  log_probs_op(t, {in, low, dx, dweight}, {of_one}, 0);
+  if (dweight != kNoLocal) log_probs_op(t, {dweight, of_one}, {}, 0).is_weight_gradient = true;
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         tape.set_grad(s.ids[0], tape.cast(s.ids[1], tape.at(s.ids[0]).dtype, "gradient of the head input, cast"));
@@ -188,57 +198,64 @@ void fused_pairs(Tape& t, LocalId x, const LinearRef& head) {
       {x, dx});
 }
 
-/// Divergence over the vocabulary, element by element in fp32: the teacher's logits, both log-softmaxes, their mixture
-/// and the terms of two divergences live at once, 13 fp32 tensors with the gradients of two terms. Source: 52.0 bytes
-/// per logit, measured by linkedin/Liger-Kernel benchmark/data/all_benchmark_data.csv @ead96b61 (jsd, torch, fp32).
+/// Divergence over the vocabulary of two models. Where the loss is made live the outputs of both, copies of them
+/// divided by the temperature, both log-softmaxes, their mixture and the terms of two divergences: 17 tensors like the
+/// output, 7 of which backward reads, which has 5 beside them. Counted with PyTorch 2.6 on the CPU, allocation by
+/// allocation: 67.1 and 47.3 bytes per fp32 logit, 33.5 and 23.6 in 16 bit. Source: huggingface/trl
+/// trl/experimental/gkd/gkd_trainer.py @v1.9.0 (generalized_jsd_loss between beta 0 and 1).
 void divergence(Tape& t, LocalId logits) {
-  const Local like = t.at(logits);
-  const double bytes = double(bytes_of(like.elements, Dtype::F32).count);
-  const LocalId wide = t.cast(logits, Dtype::F32, "logits in fp32");
-  const LocalId teacher = like_logits(t, "teacher's logits", like.elements, Dtype::F32);
-  const LocalId soft = like_logits(t, "log-softmax of student and teacher", 2 * like.elements, Dtype::F32);
-  log_probs_op(t, {wide}, {teacher, soft}, 6 * bytes);
-  const LocalId mixture = like_logits(t, "mixture and its terms", 8 * like.elements, Dtype::F32);
-  log_probs_op(t, {soft, teacher}, {mixture}, 12 * bytes);
-  for (const LocalId id : {teacher, soft, mixture}) t.explain_saved(id, "divergence backward");
+  const LocalId output = t.cast(logits, t.c.numerics.logits, "logits as the trainer gets them");
+  const Local like = t.at(output);
+  const double bytes = double(like.bytes().count);
+  const LocalId teacher = like_logits(t, "teacher's logits", like.elements, like.dtype);
+  const LocalId saved = like_logits(t, "log-softmaxes, mixture and its terms", 7 * like.elements, like.dtype);
+  const LocalId made = like_logits(t, "terms of the divergences", 8 * like.elements, like.dtype);
+  log_probs_op(t, {output}, {teacher, saved, made}, 18 * bytes);
+  log_probs_op(t, {output, teacher, saved, made}, {}, 0).kernels = 0;  // let go
+  t.explain_saved(saved, "divergence backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
-        const Local of = tape.at(s.ids[0]);
-        const double read = double(bytes_of(of.elements, Dtype::F32).count);
-        const LocalId terms = like_logits(tape, "gradients of the terms", 2 * of.elements, Dtype::F32);
-        log_probs_op(tape, {s.ids[1], s.ids[2], s.ids[3]}, {terms}, 12 * read);
-        const LocalId all = like_logits(tape, "gradient of logits in fp32", of.elements, Dtype::F32);
-        log_probs_op(tape, {terms}, {all}, 3 * read);
-        tape.set_grad(s.ids[0], tape.cast(all, of.dtype, "gradient of logits"));
+        const Local of = tape.at(s.ids[1]);
+        const double read = double(of.bytes().count);
+        const LocalId terms = like_logits(tape, "gradients of the terms", of.elements / 7 * 5, of.dtype);
+        log_probs_op(tape, {s.ids[1]}, {terms}, 12.0 / 7 * read);
+        const LocalId all = like_logits(tape, "gradient of the output", of.elements / 7, of.dtype);
+        log_probs_op(tape, {terms}, {all}, 3.0 / 7 * read);
+        tape.set_grad(s.ids[0], tape.cast(all, tape.at(s.ids[0]).dtype, "gradient of logits"));
       },
-      {logits, teacher, soft, mixture});
+      {logits, saved});
 }
 
 /// Forward divergence from the teacher beside the cross-entropy of the labels, chunk by chunk of the tokens. Until
 /// backward stay the teacher's softmax, the student's log-softmax of both losses, all fp32, and the mask of infinite
-/// logits; the logits of both models live until the losses are made. Source: pytorch/torchtune
-/// torchtune/modules/loss/kd_losses.py, recipes/knowledge_distillation_distributed.py @bd2a0fc7 (_loss_step).
+/// logits; the logits of both models live until the losses are made. Backward lets go of the labels' log-softmax, then
+/// of the rest, as it fills the gradient. Counted with PyTorch 2.6 on the CPU in 8 chunks: 17.5 bytes per logit
+/// forward, 13.0 saved, 14.0 backward. Source: pytorch/torchtune torchtune/modules/loss/kd_losses.py,
+/// recipes/knowledge_distillation_distributed.py @bd2a0fc7 (_loss_step).
 void chunked_divergence(Tape& t, LocalId logits) {
   const Local like = t.at(logits);
   const std::int64_t piece = ceil_div(like.elements, std::max<std::int64_t>(1, t.c.recipe.loss_chunks));
   const double bytes = double(bytes_of(like.elements, Dtype::F32).count);
   const LocalId teacher = like_logits(t, "teacher's logits", like.elements, like.dtype);
+  log_probs_op(t, {logits}, {teacher}, 0).kernels = 0;  // of its own pass
   const LocalId soft =
       like_logits(t, "softmax of the teacher, log-softmax of the student", 2 * like.elements, Dtype::F32);
   const LocalId mask = like_logits(t, "mask of infinite logits", like.elements, Dtype::Bool);
   const LocalId products = like_logits(t, "products of one chunk", 2 * piece, Dtype::F32);
   log_probs_op(t, {logits, teacher}, {soft, mask, products}, 7 * bytes);
   const LocalId own = like_logits(t, "log-softmax of the labels' loss", like.elements, Dtype::F32);
-  log_probs_op(t, {logits, teacher}, {own}, 2 * bytes);  // the teacher's logits are let go behind both losses
+  const LocalId wide = like_logits(t, "one chunk in fp32", piece, Dtype::F32);
+  log_probs_op(t, {logits, teacher}, {own, wide}, 2 * bytes);  // the teacher's logits are let go behind both losses
   for (const LocalId id : {soft, mask, own}) t.explain_saved(id, "backward of both losses");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
         const Local of = tape.at(s.ids[0]);
         const double read = double(bytes_of(of.elements, Dtype::F32).count);
         const std::int64_t of_chunk = ceil_div(of.elements, std::max<std::int64_t>(1, tape.c.recipe.loss_chunks));
-        const LocalId terms = like_logits(tape, "gradients of one chunk", 3 * of_chunk, Dtype::F32);
+        const LocalId terms = like_logits(tape, "gradients of one chunk", 2 * of_chunk, Dtype::F32);
+        log_probs_op(tape, {s.ids[3]}, {terms}, 3 * read);
         const LocalId all = like_logits(tape, "gradient of logits", of.elements, of.dtype);
-        log_probs_op(tape, {s.ids[1], s.ids[2], s.ids[3]}, {terms, all}, 10 * read);
+        log_probs_op(tape, {s.ids[1], s.ids[2], terms}, {all}, 7 * read);
         tape.set_grad(s.ids[0], all);
       },
       {logits, soft, mask, own});
