@@ -118,6 +118,7 @@ int run_estimate(const CLI::App& app, Console& console) {
   }
   answer.num_notes = question.notes.size();
   answer.has_rows = question.has_rows;
+  if (configs) answer.caveat = configs->older_defaults;
   if (configs && configs->out_of_memory && answer.shown) {
     ++answer.num_notes;
     answer.result.assumptions.insert(answer.result.assumptions.begin(),

@@ -309,7 +309,6 @@ class Reading {
     if (habits.fsdp2_shards_8bit) out_.setup.fsdp2_shards_8bit = true;
     const ReadFile* const trainer = of_role(FileRole::Trainer);
     defaults_.settle_loaded(out_.setup, trainer ? trainer->table->framework : "");
-    if (std::string note = defaults_.note(); !note.empty()) out_.notes.insert(out_.notes.begin(), std::move(note));
   }
 
   /// Hands the launcher's word to DeepSpeed too where no trainer says in which type it computes.
@@ -443,6 +442,8 @@ class Reading {
                       "it, and so does --strategy",
                       trainer->file.name));
     out_.notes.insert(out_.notes.begin(), first.begin(), first.end());
+    out_.older_defaults = defaults_.note();
+    if (!out_.older_defaults.empty()) out_.notes.insert(out_.notes.begin(), out_.older_defaults);
     out_.passes_follow = s.global_batch && !says_passes_;
     out_.model = s.model;
     out_.model_config = config_of_sizes(s);

@@ -42,6 +42,7 @@ struct ConfigReading {
   std::optional<OutOfMemory> out_of_memory;  // of a log among the files
   std::optional<ConfigFile> plan;            // a plan of gpuplan among them; then at most a log is beside it
   std::vector<std::string> notes;
+  std::string older_defaults;  // of the notes, what older releases do where the files say nothing; empty: the same
   std::vector<SettingsPart> parts;
 };
 

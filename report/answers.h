@@ -30,6 +30,7 @@ struct EstimateAnswer {
   bool is_brief = false;                    // one screen of text
   bool has_rows = true;                     // false: how much is trained on is assumed
   std::size_t num_notes = 0;                // of the assumptions: about how the question was understood
+  std::string caveat;                       // of the assumptions, the one that can turn the answer; empty: none can
   std::optional<RowFit> rows;               // with --lengths or --data, of the strategy that is shown
 
   bool fits() const { return result.recommended && !result.recommended->strategy.empty(); }

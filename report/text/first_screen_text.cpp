@@ -165,6 +165,7 @@ std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen
       if (!e.not_applicable.empty()) out.add_prose(fmt::format("{}: {}", e.strategy.name, e.not_applicable), "  ");
   const auto& assumptions = answer.result.assumptions;
   const std::size_t num_notes = std::min(answer.num_notes, assumptions.size());
+  if (!answer.caveat.empty()) out.add_prose(answer.caveat, "- ");
   if (answer.fits()) {
     for (const std::string& line : better_lines(answer)) out.add_prose(line);
     out.add_prose("Why: " + recommended.reason);
@@ -172,7 +173,8 @@ std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen
   if (!answer.fits() || (answer.shown && answer.shown->fit != Fit::Yes))
     for (const std::string& advice : recommended.advice) out.add_prose(advice, "- ");
   if (answer.shown) out.add_prose(memory_line(*answer.shown));
-  for (std::size_t i = 0; i < num_notes; ++i) out.add_prose(assumptions[i], "- ");
+  for (std::size_t i = 0; i < num_notes; ++i)
+    if (assumptions[i] != answer.caveat) out.add_prose(assumptions[i], "- ");
   if (answer.fits() && answer.shown->fit == Fit::Yes)
     for (const std::string& advice : recommended.advice) out.add_prose(advice, "- ");
   if (answer.shown && answer.fits()) out.add_prose(limits_line(*answer.shown));

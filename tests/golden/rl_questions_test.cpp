@@ -29,6 +29,10 @@ constexpr AskedQuestion kQuestions[] = {
      "accelerate launch trl/scripts/dpo.py --model_name_or_path Qwen/Qwen2-0.5B-Instruct --dataset_name "
      "trl-lib/ultrafeedback_binarized --per_device_train_batch_size 8\n",
      "--gpus 1xA100-80GB", 0, "pass with gradients"},
+    {"huggingface/trl#3168: what older releases did is said on the first screen", "dpo.sh",
+     "accelerate launch trl/scripts/dpo.py --model_name_or_path Qwen/Qwen2-0.5B-Instruct --dataset_name "
+     "trl-lib/ultrafeedback_binarized --per_device_train_batch_size 8\n",
+     "--gpus 1xA100-80GB", 0, "bf16 (before trl 0.19.0: fp32); --versions"},
     {"huggingface/trl#3168 with the TRL of its day", "dpo.sh",
      "accelerate launch trl/scripts/dpo.py --model_name_or_path Qwen/Qwen2-0.5B-Instruct --dataset_name "
      "trl-lib/ultrafeedback_binarized --per_device_train_batch_size 8\n",
