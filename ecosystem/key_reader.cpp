@@ -321,8 +321,12 @@ class KeyReader {
       return ignored_[fmt::format("it has no effect without {} in {}", row.needs_item.second, row.needs_item.first)]
           .push_back(path);
     if (row.use == KeyUse::Refused) {
-      const bool is_harmless = value.is_null() || value == false || (value.is_structured() && value.empty()) ||
-                               std::find(row.harmless.begin(), row.harmless.end(), value) != row.harmless.end();
+      const auto is_named = [&](const json& one) {
+        return std::find(row.harmless.begin(), row.harmless.end(), one) != row.harmless.end();
+      };
+      const bool is_off =
+          value == false && !is_named(true);  // of a switch that is harmless when on, false says something
+      const bool is_harmless = value.is_null() || is_off || (value.is_structured() && value.empty()) || is_named(value);
       if (!is_harmless) fail(path, row.reason, row.rule.empty() ? "" : fmt::format("rule: {}", row.rule));
       return;
     }
