@@ -158,7 +158,7 @@ class Reader {
     if (kind.path == AdapterPath::BlockSum && (says(s_.adapter_start, "bat") || says(s_.adapter_start, "mini")))
       throw InputError("", fmt::format("{} in its form {} is not modelled", kind.title, *s_.adapter_start),
                        "init_weights: true");
-    const bool has_rank = kind.block == 0 && kind.path != AdapterPath::Scale;
+    const bool has_rank = kind.has_rank();
     const bool is_own_rank = !kind.is_lora() && (s_.kind_rank || holds(s_.rank_is_of_lora));
     const Setup::Count own = !is_own_rank ? s_.rank : s_.kind_rank ? s_.kind_rank : s_.usual_rank;
     lora.rank = has_rank ? own.value_or(kind.rank) : kind.rank;

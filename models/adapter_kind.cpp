@@ -18,47 +18,84 @@ static NameTable<AdapterPath> names_of(AdapterPath) {
   static constexpr std::array kNames{
       Row{"low-rank", AdapterPath::LowRank},
       Row{"shared-factors", AdapterPath::SharedFactors},
+      Row{"factors", AdapterPath::Factors},
       Row{"rotation", AdapterPath::Rotation},
       Row{"butterfly", AdapterPath::Butterfly},
       Row{"delta", AdapterPath::Delta},
+      Row{"own-weight", AdapterPath::OwnWeight},
       Row{"scale", AdapterPath::Scale},
+      Row{"shift", AdapterPath::Shift},
+      Row{"turn", AdapterPath::Turn},
+      Row{"circulant", AdapterPath::Circulant},
       Row{"block-sum", AdapterPath::BlockSum},
       Row{"prompt", AdapterPath::Prompt},
       Row{"scaled-rank", AdapterPath::ScaledRank},
       Row{"block-diagonal", AdapterPath::BlockDiagonal},
+      Row{"projection", AdapterPath::Projection},
       Row{"bottleneck", AdapterPath::Bottleneck},
       Row{"intervention", AdapterPath::Intervention},
   };
   return {"path", kNames};
 }
 
-static NameTable<AdapterSide> names_of(AdapterSide) {
-  using Row = NameRow<AdapterSide>;
+static NameTable<AdapterLength> names_of(AdapterLength) {
+  using Row = NameRow<AdapterLength>;
   static constexpr std::array kNames{
-      Row{"one", AdapterSide::One},
-      Row{"in", AdapterSide::In},
-      Row{"out", AdapterSide::Out},
-      Row{"rank", AdapterSide::Rank},
-      Row{"blocks", AdapterSide::Blocks},
-      Row{"block-pairs", AdapterSide::BlockPairs},
-      Row{"block-squares", AdapterSide::BlockSquares},
-      Row{"factor-blocks", AdapterSide::FactorBlocks},
-      Row{"factor-in", AdapterSide::FactorIn},
-      Row{"scaled", AdapterSide::Scaled},
-      Row{"small-in", AdapterSide::SmallIn},
-      Row{"large-in", AdapterSide::LargeIn},
-      Row{"small-out", AdapterSide::SmallOut},
-      Row{"large-out", AdapterSide::LargeOut},
-      Row{"inner", AdapterSide::Inner},
-      Row{"inner-rank", AdapterSide::InnerRank},
-      Row{"encoder", AdapterSide::Encoder},
-      Row{"cut-in", AdapterSide::CutIn},
-      Row{"cut-out", AdapterSide::CutOut},
+      Row{"one", AdapterLength::One},
+      Row{"in", AdapterLength::In},
+      Row{"out", AdapterLength::Out},
+      Row{"narrow", AdapterLength::Narrow},
+      Row{"wide", AdapterLength::Wide},
+      Row{"rank", AdapterLength::Rank},
+      Row{"rank-pairs", AdapterLength::RankPairs},
+      Row{"bases", AdapterLength::Bases},
+      Row{"block", AdapterLength::Block},
+      Row{"blocks", AdapterLength::Blocks},
+      Row{"out-blocks", AdapterLength::OutBlocks},
+      Row{"block-pairs", AdapterLength::BlockPairs},
+      Row{"factor", AdapterLength::Factor},
+      Row{"scaled", AdapterLength::Scaled},
+      Row{"small-in", AdapterLength::SmallIn},
+      Row{"large-in", AdapterLength::LargeIn},
+      Row{"small-out", AdapterLength::SmallOut},
+      Row{"large-out", AdapterLength::LargeOut},
+      Row{"inner", AdapterLength::Inner},
+      Row{"inner-rank", AdapterLength::InnerRank},
+      Row{"encoder", AdapterLength::Encoder},
+      Row{"cut-in", AdapterLength::CutIn},
+      Row{"cut-out", AdapterLength::CutOut},
   };
   return {"side", kNames};
 }
 
+static NameTable<FactorSource> names_of(FactorSource) {
+  using Row = NameRow<FactorSource>;
+  static constexpr std::array kNames{
+      Row{"trained", FactorSource::Trained},
+      Row{"frozen", FactorSource::Frozen},
+      Row{"made", FactorSource::Made},
+      Row{"row-made", FactorSource::RowMade},
+      Row{"made-if-narrow", FactorSource::MadeIfNarrow},
+  };
+  return {"factor", kNames};
+}
+
 namespace {
+
+/// "3*factor*rank": the product of these.
+AdapterSide read_side(const std::string& text, const char* key) {
+  AdapterSide side;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('*', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    if (!word.empty() && word.find_first_not_of("0123456789") == std::string::npos)
+      side.times *= parse_integer(word, key, 1, 64);
+    else
+      side.lengths.push_back(parse_name<AdapterLength>(word, key));
+    begin = end + 1;
+  }
+  return side;
+}
 
 void read_shapes(Fields& f, const char* key, std::vector<AdapterShape>& shapes) {
   std::vector<std::string> texts;
@@ -66,9 +103,19 @@ void read_shapes(Fields& f, const char* key, std::vector<AdapterShape>& shapes) 
   for (const std::string& text : texts) {
     const std::size_t by = text.find(" x ");
     if (by == std::string::npos) throw InputError(key, fmt::format("'{}' is no shape", text), "write rank x in");
-    shapes.push_back(
-        {parse_name<AdapterSide>(text.substr(0, by), key), parse_name<AdapterSide>(text.substr(by + 3), key)});
+    shapes.push_back({read_side(text.substr(0, by), key), read_side(text.substr(by + 3), key)});
   }
+}
+
+void read_factors(Fields& f, AdapterKind& kind) {
+  std::vector<std::string> factors;
+  f.optional("factors", factors);
+  if (factors.size() != (kind.path == AdapterPath::Factors ? kind.factors.size() : 0))
+    throw InputError("factors", fmt::format("{} stand there", factors.size()), "name A and B of path factors alone");
+  for (std::size_t i = 0; i < factors.size(); ++i) kind.factors[i] = parse_name<FactorSource>(factors[i], "factors");
+  std::string middle;
+  f.optional("middle", middle);
+  if (!middle.empty()) kind.middle = read_side(middle, "middle");
 }
 
 std::vector<AdapterKind> read_kinds() {
@@ -84,10 +131,19 @@ std::vector<AdapterKind> read_kinds() {
     read_shapes(f, "trained", kind.trained);
     read_shapes(f, "buffers", kind.buffers);
     read_shapes(f, "shared", kind.shared);
+    read_shapes(f, "trained_once", kind.trained_once);
+    read_shapes(f, "trained_by_module", kind.trained_by_module);
+    read_shapes(f, "kept", kind.kept);
+    read_factors(f, kind);
     f.optional("rank", kind.rank, IntRange{.least = 1});
     f.optional("block", kind.block, IntRange{.least = 2});
     f.optional("factor", kind.factor, IntRange{.least = 1});
     f.optional("products", kind.products, IntRange{.least = 0});
+    f.optional("parts", kind.parts, IntRange{.least = 0});
+    f.optional("turns_middle", kind.turns_middle);
+    f.optional("of_base", kind.is_of_base);
+    f.optional("in_base_dtype", kind.is_in_base_dtype);
+    f.optional("biases", kind.takes_biases);
     f.optional("values", kind.has_values);
     f.optional("nearest_block", kind.takes_nearest_block);
     f.optional("quantised", kind.takes_quantised);
@@ -107,6 +163,20 @@ bool has_inner_rank(const AdaptedLinear& l) {
 }
 
 }  // namespace
+
+static bool names_length(const AdapterKind& kind, AdapterLength length) {
+  for (const auto* shapes : {&kind.trained, &kind.buffers, &kind.shared, &kind.trained_by_module})
+    for (const AdapterShape& shape : *shapes)
+      for (const AdapterSide& side : shape)
+        if (std::ranges::find(side.lengths, length) != side.lengths.end()) return true;
+  return false;
+}
+
+bool AdapterKind::has_rank() const {
+  return names_length(*this, AdapterLength::Rank) || names_length(*this, AdapterLength::RankPairs);
+}
+
+bool AdapterKind::divides_outputs() const { return names_length(*this, AdapterLength::OutBlocks); }
 
 bool AdapterKind::is_lora() const { return name == adapter_kinds().front().name; }
 
@@ -141,29 +211,44 @@ std::array<std::int64_t, 2> near_factors(std::int64_t number, std::int64_t wante
   return {std::min(m, n), std::max(m, n)};
 }
 
-std::int64_t side_length(AdapterSide side, const AdaptedLinear& l) {
-  switch (side) {
-    case AdapterSide::One: return 1;
-    case AdapterSide::In: return l.in;
-    case AdapterSide::Out: return l.out;
-    case AdapterSide::Rank: return l.rank;
-    case AdapterSide::Blocks: return l.in / l.block;
-    case AdapterSide::BlockPairs: return l.block * (l.block - 1) / 2;
-    case AdapterSide::BlockSquares: return l.block * l.block;
-    case AdapterSide::FactorBlocks: return l.factor * (l.in / l.block);
-    case AdapterSide::FactorIn: return l.factor * l.in;
-    case AdapterSide::Scaled: return l.scales_input ? l.in : l.out;
-    case AdapterSide::SmallIn: return near_factors(l.in, l.factor)[0];
-    case AdapterSide::LargeIn: return near_factors(l.in, l.factor)[1];
-    case AdapterSide::SmallOut: return near_factors(l.out, l.factor)[0];
-    case AdapterSide::LargeOut: return near_factors(l.out, l.factor)[1];
-    case AdapterSide::Inner: return has_inner_rank(l) ? l.rank : near_factors(l.in, l.factor)[1];
-    case AdapterSide::InnerRank: return has_inner_rank(l) ? l.rank : 0;
-    case AdapterSide::Encoder: return l.factor > 0 ? l.factor : l.in;
-    case AdapterSide::CutIn: return l.divides_input ? l.in / l.factor : l.in;
-    case AdapterSide::CutOut: return l.divides_input ? l.out : l.out / l.factor;
+namespace {
+
+std::int64_t length_of(AdapterLength length, const AdaptedLinear& l) {
+  const std::int64_t narrow = std::min(l.in, l.out);
+  switch (length) {
+    case AdapterLength::One: return 1;
+    case AdapterLength::In: return l.in;
+    case AdapterLength::Out: return l.out;
+    case AdapterLength::Narrow: return narrow;
+    case AdapterLength::Wide: return std::max(l.in, l.out);
+    case AdapterLength::Rank: return l.rank;
+    case AdapterLength::RankPairs: return l.rank * (l.rank - 1) / 2;
+    case AdapterLength::Bases: return (narrow + l.rank - 1) / l.rank;
+    case AdapterLength::Block: return l.block;
+    case AdapterLength::Blocks: return l.in / l.block;
+    case AdapterLength::OutBlocks: return l.out / l.block;
+    case AdapterLength::BlockPairs: return l.block * (l.block - 1) / 2;
+    case AdapterLength::Factor: return l.factor;
+    case AdapterLength::Scaled: return l.scales_input ? l.in : l.out;
+    case AdapterLength::SmallIn: return near_factors(l.in, l.factor)[0];
+    case AdapterLength::LargeIn: return near_factors(l.in, l.factor)[1];
+    case AdapterLength::SmallOut: return near_factors(l.out, l.factor)[0];
+    case AdapterLength::LargeOut: return near_factors(l.out, l.factor)[1];
+    case AdapterLength::Inner: return has_inner_rank(l) ? l.rank : near_factors(l.in, l.factor)[1];
+    case AdapterLength::InnerRank: return has_inner_rank(l) ? l.rank : 0;
+    case AdapterLength::Encoder: return l.factor > 0 ? l.factor : l.in;
+    case AdapterLength::CutIn: return l.divides_input ? l.in / l.factor : l.in;
+    case AdapterLength::CutOut: return l.divides_input ? l.out : l.out / l.factor;
   }
   return 0;
+}
+
+}  // namespace
+
+std::int64_t side_length(const AdapterSide& side, const AdaptedLinear& linear) {
+  std::int64_t product = side.times;
+  for (const AdapterLength length : side.lengths) product *= length_of(length, linear);
+  return product;
 }
 
 /// PEFT takes the divisor of the width that is nearest to OFT's block, the smaller of two. Source: huggingface/peft

@@ -17,29 +17,39 @@ namespace gpuplan {
 enum class AdapterPath : std::uint8_t {
   LowRank,
   SharedFactors,
+  Factors,
   Rotation,
   Butterfly,
   Delta,
+  OwnWeight,
   Scale,
+  Shift,
+  Turn,
+  Circulant,
   BlockSum,
   Prompt,
   ScaledRank,
   BlockDiagonal,
+  Projection,
   Bottleneck,
   Intervention
 };
 
-/// One side of a tensor of an adapter, as a number that the linear decides.
-enum class AdapterSide : std::uint8_t {
+/// A number that a linear and its adapter decide: a length of a tensor's side, or what it is a product of.
+enum class AdapterLength : std::uint8_t {
   One,
   In,
   Out,
+  Narrow,
+  Wide,
   Rank,
+  RankPairs,
+  Bases,
+  Block,
   Blocks,
+  OutBlocks,
   BlockPairs,
-  BlockSquares,
-  FactorBlocks,
-  FactorIn,
+  Factor,
   Scaled,
   SmallIn,
   LargeIn,
@@ -52,18 +62,39 @@ enum class AdapterSide : std::uint8_t {
   CutOut
 };
 
+/// One side of a tensor of an adapter: a product of lengths, so many times.
+struct AdapterSide {
+  std::vector<AdapterLength> lengths;
+  std::int64_t times = 1;
+};
+
 /// The shape [rows, cols] of a tensor of an adapter.
 using AdapterShape = std::array<AdapterSide, 2>;
+
+/// Where a factor of AdapterPath::Factors comes from. Made: anew in each forward pass, of other parameters, and kept.
+/// RowMade: the same for each row of the micro batch. MadeIfNarrow: made on the narrower side of the linear, else
+/// frozen.
+enum class FactorSource : std::uint8_t { Trained, Frozen, Made, RowMade, MadeIfNarrow };
 
 struct AdapterKind {
   std::string name, title, source;
   std::vector<std::string> aliases, input_blocks;  // input_blocks: modules whose A has the blocks, as files name them
   AdapterPath path{};
   std::vector<AdapterShape> trained, buffers, shared;
+  std::vector<AdapterShape> trained_once;        // of the model, whatever its linears are
+  std::vector<AdapterShape> trained_by_module;   // of all layers' linears of one name and shape together
+  std::vector<AdapterShape> kept;                // for backward, on each linear
+  std::array<FactorSource, 2> factors{};         // of Factors: A and B
+  AdapterSide middle{{AdapterLength::Rank}};     // … and what stands between them
   std::int64_t rank = 8, block = 0, factor = 0;  // where nothing says them; 0: the kind has none
   std::int64_t products = 0;                     // low-rank products of which a Delta is made
-  bool has_values = false;                       // singular values between the factors
-  bool takes_nearest_block = false;              // else a block must divide the input
+  std::int64_t parts = 0;                        // matrices of the linear's size that a Delta is made of at once
+  bool turns_middle = false;                     // a trained matrix [rank, rank] between the factors
+  bool is_of_base = false;                       // a Delta that is made of the base's weight, …
+  bool is_in_base_dtype = false;                 // … and one that is multiplied in that weight's dtype
+  bool takes_biases = true;
+  bool has_values = false;           // singular values between the factors
+  bool takes_nearest_block = false;  // else a block must divide the input
   bool takes_quantised = true;
   bool takes_dropout = true;
 
@@ -71,6 +102,9 @@ struct AdapterKind {
   bool is_prompt() const { return path == AdapterPath::Prompt; }
   /// Says whether it changes what each MLP returns, whatever linears are named.
   bool is_on_output() const { return path == AdapterPath::Bottleneck || path == AdapterPath::Intervention; }
+  /// Says whether a rank decides any of its shapes, and whether its blocks divide the outputs too.
+  bool has_rank() const;
+  bool divides_outputs() const;
   /// Says whether it is LoRA itself, which alone has variants (DoRA), adapters of stacked experts, and fused kernels.
   /// LoRA is the usual kind.
   bool is_lora() const;
@@ -90,7 +124,7 @@ struct AdaptedLinear {
 };
 
 /// The length of one side.
-std::int64_t side_length(AdapterSide side, const AdaptedLinear& linear);
+std::int64_t side_length(const AdapterSide& side, const AdaptedLinear& linear);
 
 /// The size of the blocks into which the recipe's adapters divide an input; 0 where there are none, or where the kind
 /// takes divisors alone and it is none.

@@ -1,6 +1,9 @@
 #include "models/trained_model.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -173,31 +176,42 @@ StateList state_of(const std::vector<WeightTensor>& tensors, const Choice& choic
 
 /// What adapters of this kind have once, as large as the widest of the adapted linears needs.
 void add_shared(StateList& out, const ModelWeights& weights, const Choice& choice) {
+  const AdapterKind& kind = *choice.recipe.lora.kind;
   AdaptedLinear largest;
+  std::set<std::tuple<std::string, std::int64_t, std::int64_t>> modules;
+  const auto add = [&](StateKind state, const AdapterShape& shape, const AdaptedLinear& linear, WeightUse use) {
+    out.push_back(
+        {.kind = state, .rows = side_length(shape[0], linear), .cols = side_length(shape[1], linear), .use = use});
+  };
   each_list(weights, [&](const std::vector<WeightTensor>& list) {
     for (const WeightTensor& t : list) {
       const AdaptedLinear own = choice.adapted(t);
       if (own.rank == 0) continue;
-      largest = own.in > largest.in ? AdaptedLinear{.in = own.in, .out = largest.out, .rank = own.rank} : largest;
-      largest.out = std::max(largest.out, own.out);
+      if (modules.emplace(module_name(t.name), own.in, own.out).second)
+        for (const AdapterShape& shape : kind.trained_by_module) add(StateKind::Adapter, shape, own, WeightUse::Tensor);
+      const std::int64_t in = std::max(own.in, largest.in), out_features = std::max(own.out, largest.out);
+      largest = own;
+      largest.in = in, largest.out = out_features;
     }
   });
-  for (const AdapterShape& shape : choice.recipe.lora.kind->shared)
-    out.push_back({.kind = StateKind::AdapterBuffer,
-                   .rows = side_length(shape[0], largest),
-                   .cols = side_length(shape[1], largest),
-                   .use = WeightUse::None});
+  if (largest.rank == 0) return;
+  for (const AdapterShape& shape : kind.shared) add(StateKind::AdapterBuffer, shape, largest, WeightUse::None);
+  for (const AdapterShape& shape : kind.trained_once) add(StateKind::Adapter, shape, largest, WeightUse::Tensor);
 }
 
 /// Virtual tokens, and the encoder that makes them: in front of the embedding's output, of its width.
 void add_prompt(StateList& out, const ModelSpec& spec, const LoraSpec& lora) {
   if (!lora.kind->is_prompt()) return;
-  const AdaptedLinear own{.in = spec.hidden_size, .out = spec.hidden_size, .rank = lora.rank, .factor = lora.factor};
-  for (const AdapterShape& shape : lora.kind->trained)
-    out.push_back({.kind = StateKind::Adapter,
-                   .rows = side_length(shape[0], own),
-                   .cols = side_length(shape[1], own),
-                   .use = WeightUse::LowRankA});
+  const AdaptedLinear own{.in = spec.hidden_size,
+                          .out = spec.hidden_size,
+                          .rank = lora.rank,
+                          .factor = lora.factor > 0 ? lora.factor : lora.kind->factor};
+  const auto add = [&](const std::vector<AdapterShape>& shapes, StateKind kind, WeightUse use) {
+    for (const AdapterShape& shape : shapes)
+      out.push_back({.kind = kind, .rows = side_length(shape[0], own), .cols = side_length(shape[1], own), .use = use});
+  };
+  add(lora.kind->trained, StateKind::Adapter, WeightUse::LowRankA);
+  add(lora.kind->buffers, StateKind::AdapterBuffer, WeightUse::None);
 }
 
 /// Adapters on the output of an MLP need one that ends in a linear, which a mixture of experts does not.
@@ -230,6 +244,22 @@ std::optional<InputError> refused_factor(const ModelWeights& weights, const Choi
                     "take a divisor of the ranks and of the widths");
 }
 
+/// What some kinds train beside a bias is not in their rows.
+std::optional<InputError> refused_biases(const AdapterKind& kind, const ModelWeights& weights, const Choice& choice) {
+  std::string biased;
+  each_list(weights, [&](const std::vector<WeightTensor>& list) {
+    for (const WeightTensor& t : list)
+      if (choice.rank_of(t) > 0 && std::ranges::any_of(list, [&](const WeightTensor& other) {
+            return other.name.ends_with(".bias") && t.name == other.name.substr(0, other.name.size() - 4) + "weight";
+          }))
+        biased = module_name(t.name);
+  });
+  if (biased.empty()) return {};
+  return InputError("--lora kind",
+                    fmt::format("{} is not modelled on linears with a bias, as {} is", kind.title, biased),
+                    "name targets without one");
+}
+
 /// Gives what the kind of adapters does not go with: a quantised base, DoRA, a width that its blocks do not divide.
 std::optional<InputError> refused_kind(const Recipe& recipe, const ModelWeights& weights, const Choice& choice) {
   const AdapterKind& kind = *recipe.lora.kind;
@@ -243,12 +273,19 @@ std::optional<InputError> refused_kind(const Recipe& recipe, const ModelWeights&
     if (auto wrong = refused_output(kind, weights, choice)) return wrong;
   if (kind.path == AdapterPath::BlockDiagonal)
     if (auto wrong = refused_factor(weights, choice)) return wrong;
+  if (!kind.takes_biases)
+    if (auto wrong = refused_biases(kind, weights, choice)) return wrong;
   if (kind.block == 0) return {};
   std::string uneven;
   each_list(weights, [&](const std::vector<WeightTensor>& list) {
-    for (const WeightTensor& t : list)
-      if (choice.rank_of(t) > 0 && choice.adapted(t).block == 0)
+    for (const WeightTensor& t : list) {
+      if (choice.rank_of(t) == 0) continue;
+      const std::int64_t block = choice.adapted(t).block;
+      if (block == 0)
         uneven = fmt::format("the {} inputs of {}", t.in, module_name(t.name));
+      else if (kind.divides_outputs() && t.out % block != 0)
+        uneven = fmt::format("the {} outputs of {}", t.out, module_name(t.name));
+    }
   });
   if (uneven.empty()) return {};
   const std::int64_t block = recipe.lora.rotation_block > 0 ? recipe.lora.rotation_block : kind.block;
@@ -336,7 +373,7 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Choice
     const AdaptedLinear adapted = choice.adapted(t);
     ref.block = adapted.block;
     ref.scales_input = adapted.scales_input;
-    ref.merges_adapter = ref.is_adapted && is_stacked_experts(t);
+    ref.merges_adapter = ref.is_adapted && (is_stacked_experts(t) || recipe.lora.kind->path == AdapterPath::OwnWeight);
     ref.product =
         recipe.is_adapter() && recipe.lora.linear_experts ? ExpertProduct::LoopAll : choice.framework.experts.product;
   }

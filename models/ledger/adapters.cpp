@@ -72,8 +72,39 @@ LocalId added(Tape& t, const LinearRef& l, LocalId base, LocalId part) {
   return convert(t, y, like.dtype, l.name);
 }
 
+// BEFT: a trained vector is added. Its gradient is that of the sum, over the tokens.
+
+LocalId shifted(Tape& t, const LinearRef& l, LocalId base) {
+  const Local like = t.at(base);
+  const LocalId y = t.tensor(l.name, like.elements, wider(like.dtype, t.c.numerics.adapter), like.dims, like.kind);
+  t.memory_op(OpKind::Add, {base}, {y}, bytes(t, {base, y}));
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId dy = tape.grad(s.ids[1]);
+        LayerOp& o = tape.memory_op(OpKind::Add, {dy}, {}, bytes(tape, {dy}));
+        o.is_weight_gradient = true;
+        o.weight = s.linear->weight;
+        tape.set_grad(s.ids[0], tape.cast(dy, tape.at(s.ids[0]).dtype, "gradient of the base output"));
+      },
+      {base, y}, &l);
+  return convert(t, y, like.dtype, l.name);
+}
+
+// RoAd: pairs of outputs are turned and stretched, y = x cos + J x sin. Both x and J x are kept, in the adapters'
+// dtype.
+
+LocalId turned(Tape& t, const LinearRef& l, LocalId base) {
+  const LocalId wide = convert(t, base, wider(t.at(base).dtype, t.c.numerics.adapter), "output that is turned");
+  const std::int64_t elements = t.at(wide).elements;
+  const LocalId across = copied(t, wide, "output turned by a right angle", elements, elements);
+  const LocalId y = added(t, l, scaled(t, l, wide, "output, scaled"), scaled(t, l, across, "turned output, scaled"));
+  return convert(t, y, t.at(base).dtype, l.name);
+}
+
 // VeRA: frozen factors that all linears share, each followed by a vector. Under autocast both are cast at every use,
 // and the cast is kept for the input's gradient, as only trained leaves are cached.
+
+}  // namespace
 
 LocalId usable_factor(Tape& t, const char* name, std::int64_t elements) {
   const DtypePolicy& n = t.c.numerics;
@@ -83,6 +114,8 @@ LocalId usable_factor(Tape& t, const char* name, std::int64_t elements) {
   t.explain_saved(factor, "frozen factor of adapters: gradient of its input");
   return factor;
 }
+
+namespace {
 
 enum : std::size_t { kDownX, kDownFactor, kDownY };
 
@@ -149,24 +182,56 @@ LocalId block_sum(Tape& t, const LinearRef& l, LocalId x, LocalId own, LocalId b
   return added(t, l, base, up);
 }
 
-// LoHa and LoKr: a second weight of the linear's size, made in every forward pass and kept for the input's gradient.
+// LoHa, LoKr and their kin: a second weight of the linear's size, made in every forward pass and kept for the input's
+// gradient.
 
-enum : std::size_t { kDeltaX, kDeltaOwn, kDelta, kDeltaY };
+enum : std::size_t { kDeltaX, kDeltaOwn, kDelta, kDeltaY, kDeltaParts };
+
+Dtype delta_dtype(const Tape& t) {
+  return t.c.recipe.lora.kind->is_in_base_dtype ? t.c.numerics.compute : t.c.numerics.adapter_compute;
+}
+
+void in_delta_dtype(const Tape& t, LayerOp& o) {
+  if (!t.c.recipe.lora.kind->is_in_base_dtype) in_adapter_dtype(t, o);
+}
+
+/// What backward reads of what the weight is made of: shapes of the kind's row, and the base's weight where it is cast
+/// to the adapters' dtype, or from there.
+LocalId delta_parts(Tape& t, const LinearRef& l) {
+  const AdapterKind& kind = *t.c.recipe.lora.kind;
+  const DtypePolicy& n = t.c.numerics;
+  const bool is_copied = n.frozen != n.adapter || n.adapter != n.adapter_compute;
+  std::int64_t elements = kind.is_of_base && is_copied ? l.copies * l.in * l.out : 0;
+  for (const AdapterShape& shape : kind.kept)
+    elements += side_length(shape[0], adapted(t, l)) * side_length(shape[1], adapted(t, l));
+  if (elements == 0) return kNoLocal;
+  const LocalId kept = t.tensor("what the adapter's weight is made of", elements, n.adapter_compute, kCounts);
+  t.memory_op(OpKind::Cast, {}, {kept}, 2 * bytes(t, {kept}));
+  t.explain_saved(kept, "what the adapter's weight is made of: gradients of its parameters");
+  return kept;
+}
 
 void delta_backward(Tape& t, const Tape::Step& s) {
   const LinearRef& l = *s.linear;
   const DtypePolicy& n = t.c.numerics;
   const LocalId x = s.ids[kDeltaX], dy = t.grad(s.ids[kDeltaY]);
   const std::int64_t N = t.at(x).elements / l.in, elements = l.copies * l.in * l.out;
-  const std::int64_t products = t.c.recipe.lora.kind->products;
-  const LocalId ddelta = t.scratch("gradient of the adapter's weight", elements, n.adapter_compute);
+  const AdapterKind& kind = *t.c.recipe.lora.kind;
+  const Dtype made_in = delta_dtype(t);
+  const LocalId ddelta = t.scratch("gradient of the adapter's weight", elements, made_in);
   LayerOp& o = t.gemm({dy, s.ids[kDeltaOwn]}, {ddelta}, l.out, l.in, N);
   o.layout = GemmLayout::WeightGradient;
-  in_adapter_dtype(t, o);
-  const LocalId parts = t.scratch("parts of the adapter's weight again", 2 * elements, n.adapter_compute);
-  t.memory_op(OpKind::Multiply, {ddelta}, {parts}, 2 * bytes(t, {ddelta}) + bytes(t, {parts})).kernels =
-      3;  // scaled, and times the other part; of a Kronecker product, times one factor and summed
-  for (std::int64_t i = 0; i < products; ++i) {
+  in_delta_dtype(t, o);
+  const std::int64_t num_parts = std::max<std::int64_t>(2, kind.parts);
+  const LocalId parts = t.scratch("parts of the adapter's weight again", num_parts * elements, n.adapter_compute);
+  LayerOp& split = t.memory_op(OpKind::Multiply, {ddelta, s.ids[kDeltaParts]}, {parts},
+                               2 * bytes(t, {ddelta}) + bytes(t, {parts, s.ids[kDeltaParts]}));
+  split.kernels = 3;  // scaled, and times the other part; of a Kronecker product, times one factor and summed
+  if (kind.products == 0) {
+    split.is_weight_gradient = true;
+    split.weight = l.weight;
+  }
+  for (std::int64_t i = 0; i < kind.products; ++i) {
     in_adapter_dtype(t, t.gemm({parts}, {}, l.copies * l.out, l.in, l.rank));
     for (const WeightUse use : {WeightUse::LowRankA, WeightUse::LowRankB})
       in_adapter_dtype(
@@ -174,25 +239,28 @@ void delta_backward(Tape& t, const Tape::Step& s) {
                              use == WeightUse::LowRankA ? l.in : l.rank, use == WeightUse::LowRankA ? l.rank : l.out,
                              l.weight, false, n.adapter, use));
   }
-  const LocalId dx = t.tensor("adapter input gradient", N * l.in, n.adapter_compute, t.at(x).dims);
-  in_adapter_dtype(t, t.gemm({dy, s.ids[kDelta]}, {dx}, N, l.in, l.out));
+  const LocalId dx = t.tensor("adapter input gradient", N * l.in, made_in, t.at(x).dims);
+  in_delta_dtype(t, t.gemm({dy, s.ids[kDelta]}, {dx}, N, l.in, l.out));
   t.add_grad(x, t.cast(dx, t.at(x).dtype, "adapter input gradient, cast"));
 }
 
 LocalId delta_output(Tape& t, const LinearRef& l, LocalId x, LocalId own, LocalId base) {
   const DtypePolicy& n = t.c.numerics;
   const std::int64_t N = t.at(x).elements / l.in, elements = l.copies * l.in * l.out;
-  const std::int64_t products = t.c.recipe.lora.kind->products;
-  const std::int64_t num_parts = std::max<std::int64_t>(1, products);  // a Kronecker product is scaled after it
+  const AdapterKind& kind = *t.c.recipe.lora.kind;
+  const std::int64_t num_parts = std::max({std::int64_t(1), kind.products, kind.parts});  // scaled after it is made
+  if (kind.is_in_base_dtype) own = t.cast(x, n.compute, "input of the adapter's weight");
+  const LocalId made_of = delta_parts(t, l);
   const LocalId parts = t.scratch("parts of the adapter's weight", num_parts * elements, n.adapter_compute);
-  for (std::int64_t i = 0; i < products; ++i) in_adapter_dtype(t, t.gemm({}, {parts}, l.copies * l.out, l.in, l.rank));
-  const LocalId delta = t.tensor("the adapter's weight", elements, n.adapter_compute, kCounts);
+  for (std::int64_t i = 0; i < kind.products; ++i)
+    in_adapter_dtype(t, t.gemm({made_of}, {parts}, l.copies * l.out, l.in, l.rank));
+  const LocalId delta = t.tensor("the adapter's weight", elements, delta_dtype(t), kCounts);
   t.memory_op(OpKind::Multiply, {parts}, {delta}, 2 * bytes(t, {parts}) + bytes(t, {delta})).kernels = 2;
   t.explain_saved(delta, "the adapter's weight: gradient of its input");
   t.explain_saved(own, "input of the adapter's weight: its gradient");
-  const LocalId up = t.tensor("adapter output", N * l.out, n.adapter_compute, t.at(base).dims);
-  in_adapter_dtype(t, t.gemm({own, delta}, {up}, N, l.out, l.in));
-  t.then_backward(delta_backward, {x, own, delta, up}, &l);
+  const LocalId up = t.tensor("adapter output", N * l.out, delta_dtype(t), t.at(base).dims);
+  in_delta_dtype(t, t.gemm({own, delta}, {up}, N, l.out, l.in));
+  t.then_backward(delta_backward, {x, own, delta, up, made_of}, &l);
   return added(t, l, base, up);
 }
 
@@ -318,14 +386,26 @@ bool changes_output(const Tape& t, const LinearRef& l) {
 LocalId adapted_output(Tape& t, LocalId x, LocalId base, const LinearRef& l) {
   if (!changes_output(t, l)) return base;
   const AdapterPath path = path_of(t);
-  if (path == AdapterPath::Scale || path == AdapterPath::Butterfly)
-    return convert(t, scaled(t, l, base, "scaled output"), t.at(base).dtype, l.name);
-  if (t.c.recipe.lora.kind->is_on_output()) return added(t, l, base, output_change(t, l, base));
+  switch (path) {
+    case AdapterPath::Scale:
+    case AdapterPath::Butterfly: return convert(t, scaled(t, l, base, "scaled output"), t.at(base).dtype, l.name);
+    case AdapterPath::Shift: return shifted(t, l, base);
+    case AdapterPath::Turn: return turned(t, l, base);
+    case AdapterPath::Circulant: return added(t, l, base, circulant_output(t, l, x));
+    case AdapterPath::Bottleneck:
+    case AdapterPath::Intervention: return added(t, l, base, output_change(t, l, base));
+    default: break;
+  }
   const LocalId own = adapter_input(t, x, x);
-  if (path == AdapterPath::ScaledRank || path == AdapterPath::BlockDiagonal)
-    return added(t, l, base, product_of_factors(t, l, x, own));
-  if (path == AdapterPath::SharedFactors) return shared_factors(t, l, x, own, base);
-  return path == AdapterPath::Delta ? delta_output(t, l, x, own, base) : block_sum(t, l, x, own, base);
+  switch (path) {
+    case AdapterPath::ScaledRank:
+    case AdapterPath::BlockDiagonal: return added(t, l, base, product_of_factors(t, l, x, own));
+    case AdapterPath::Factors: return added(t, l, base, factors_output(t, l, x, own));
+    case AdapterPath::Projection: return projected_output(t, l, x, own, base);
+    case AdapterPath::SharedFactors: return shared_factors(t, l, x, own, base);
+    case AdapterPath::Delta: return delta_output(t, l, x, own, base);
+    default: return block_sum(t, l, x, own, base);
+  }
 }
 
 }  // namespace gpuplan

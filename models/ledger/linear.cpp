@@ -173,6 +173,30 @@ void lora_backward(Tape& t, const LinearRef& l, LocalId x, LocalId dy, const Lor
   t.add_grad(x, own);
 }
 
+/// A copy of the weight in which single elements are changed, made anew in each pass and kept for the input's gradient,
+/// as are the places of those elements.
+LocalId changed_weight(Tape& t, const LinearRef& l, Dtype stored) {
+  std::int64_t elements = 0;
+  for (const AdapterShape& shape : t.c.recipe.lora.kind->kept)
+    elements += side_length(shape[0], adapted(t, l)) * side_length(shape[1], adapted(t, l));
+  constexpr std::array kNoDims{Dim::Count, Dim::Count, Dim::Count, Dim::Count};
+  const LocalId places = t.tensor("places of an adapter's elements", elements, t.c.numerics.adapter, kNoDims);
+  t.explain_saved(places, "places of an adapter's elements: their gradient");
+  const LocalId changed = t.tensor("weight with its changed elements", l.in * l.out, stored, kNoDims);
+  t.memory_op(OpKind::Copy, {}, {changed, places},
+              2.0 * double(t.at(changed).bytes().count) + 2.0 * double(t.at(places).bytes().count))
+      .kernels = 3;
+  t.explain_saved(changed, "input gradient of a weight with changed elements");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        LayerOp& o = tape.memory_op(OpKind::Copy, {s.ids[0]}, {}, 2.0 * double(tape.at(s.ids[0]).bytes().count));
+        o.is_weight_gradient = true;
+        o.weight = s.linear->weight;
+      },
+      {places}, &l);
+  return changed;
+}
+
 /// Stacked experts with adapters are multiplied as weight plus delta: delta = B A of every expert is made anew in each
 /// pass, and the sum is kept for the input's gradient. Source: huggingface/peft src/peft/tuners/lora/layer.py @v0.20.0
 /// (ParamWrapper).
@@ -180,6 +204,7 @@ LocalId merged_weight(Tape& t, const LinearRef& l) {
   const DtypePolicy& n = t.c.numerics;
   const Dtype stored = n.casts_frozen ? n.gather : n.frozen;
   const std::int64_t elements = l.copies * l.in * l.out;
+  if (t.c.recipe.lora.kind->path == AdapterPath::OwnWeight) return changed_weight(t, l, stored);
   const LocalId delta = t.scratch("delta of the experts' adapters", elements, stored);
   t.gemm({}, {delta}, l.copies * l.out, l.in, l.rank);
   const LocalId merged =
@@ -196,6 +221,7 @@ void merged_backward(Tape& t, const LinearRef& l, LocalId dy, LocalId input, std
   LayerOp& o = t.gemm({dy, input}, {ddelta}, l.out, l.in, rows);
   o.layout = GemmLayout::WeightGradient;
   split_rows(o, l, rows);
+  if (t.c.recipe.lora.kind->path == AdapterPath::OwnWeight) return;  // what is read of it is in changed_weight
   const bool is_cast = n.adapter != n.compute;
   weight_gradient(t, {ddelta}, l.in, l.rank, l.copies * l.out, l.weight, is_cast, n.adapter, WeightUse::LowRankB);
   weight_gradient(t, {ddelta}, l.out, l.in, l.copies * l.rank, l.weight, is_cast, n.adapter, WeightUse::LowRankA);

@@ -1,9 +1,13 @@
 // Parts of a linear that stand in files of their own, and what they share. Internal to the ledger.
 #pragma once
 
+#include "models/adapter_kind.h"
 #include "models/ledger/tape.h"
 
 namespace gpuplan {
+
+/// A linear as its adapter sees it.
+AdaptedLinear adapted(const Tape& t, const LinearRef& l);
 
 /// A weight in compute dtype for one use: a scratch buffer where the stored weight is quantised or of another dtype.
 /// Of experts one after the other.
@@ -33,5 +37,16 @@ LocalId scaled(Tape& t, const LinearRef& l, LocalId x, const char* name);
 /// Gives what adapters on an MLP's output add to it, and what a product of two trained factors adds to a linear's.
 LocalId output_change(Tape& t, const LinearRef& l, LocalId base);
 LocalId product_of_factors(Tape& t, const LinearRef& l, LocalId x, LocalId own);
+
+/// Gives the output of adapters whose factors are made or frozen, and of circulant blocks, which is added to the
+/// linear's.
+LocalId factors_output(Tape& t, const LinearRef& l, LocalId x, LocalId own);
+LocalId circulant_output(Tape& t, const LinearRef& l, LocalId x);
+
+/// Gives the base output less what two factors make of it, and what they make of the input besides.
+LocalId projected_output(Tape& t, const LinearRef& l, LocalId x, LocalId own, LocalId base);
+
+/// A frozen factor of adapters in their compute dtype, where it is stored in another.
+LocalId usable_factor(Tape& t, const char* name, std::int64_t elements);
 
 }  // namespace gpuplan

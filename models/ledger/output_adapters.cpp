@@ -29,17 +29,17 @@ std::int64_t blocks_of(const Tape& t, const LinearRef& l, WeightUse use) {
   return (use == WeightUse::LowRankA) == divides_input ? std::max(lora.factor, lora.kind->factor) : 1;
 }
 
-Factor factor_of(const Tape& t, const LinearRef& l, WeightUse use) {
-  const std::int64_t wide_in = t.c.recipe.lora.kind->is_on_output() ? l.out : l.in;
+Factor factor_of(const Tape& t, const LinearRef& l, WeightUse use, bool reads_output) {
+  const std::int64_t wide_in = reads_output ? l.out : l.in;
   return use == WeightUse::LowRankA ? Factor{wide_in, l.rank, blocks_of(t, l, use)}
                                     : Factor{l.rank, l.out, blocks_of(t, l, use)};
 }
 
-template <WeightUse use>
+template <WeightUse use, bool reads_output>
 void factor_backward(Tape& t, const Tape::Step& s) {
   const LinearRef& l = *s.linear;
   const DtypePolicy& n = t.c.numerics;
-  const Factor f = factor_of(t, l, use);
+  const Factor f = factor_of(t, l, use, reads_output);
   const LocalId x = s.ids[kFactorInput], own = s.ids[kFactorOwn], dy = t.grad(s.ids[kFactorOutput]);
   const std::int64_t N = t.at(own).elements / f.in;
   in_adapter_dtype(t, weight_gradient(t, {dy, own}, N, f.in / f.blocks, f.out, l.weight, n.adapter != n.adapter_compute,
@@ -50,16 +50,16 @@ void factor_backward(Tape& t, const Tape::Step& s) {
 }
 
 /// `own` times the factor; the gradient goes to `x`, of which `own` is a cast.
-template <WeightUse use>
+template <WeightUse use, bool reads_output>
 LocalId times_factor(Tape& t, const LinearRef& l, LocalId x, LocalId own, const char* name) {
-  const Factor f = factor_of(t, l, use);
+  const Factor f = factor_of(t, l, use, reads_output);
   const std::int64_t N = t.at(own).elements / f.in;
   const LocalId y = use == WeightUse::LowRankA ? t.tensor(name, N * f.out, t.c.numerics.adapter_compute,
                                                           {Dim::Batch, Dim::Seq, Dim::Rank, Dim::Count})
                                                : t.tensor(name, N * f.out, t.c.numerics.adapter_compute, t.at(x).dims);
   in_adapter_dtype(t, t.gemm({own}, {y}, N, f.out, f.in / f.blocks));
   t.explain_saved(own, "input of an adapter's factor: its gradient");
-  t.then_backward(factor_backward<use>, {x, own, y}, &l);
+  t.then_backward(factor_backward<use, reads_output>, {x, own, y}, &l);
   return y;
 }
 
@@ -83,11 +83,23 @@ LocalId output_in_adapter_dtype(Tape& t, LocalId base) {
   return convert(t, base, t.c.numerics.adapter_compute, "output of the MLP for its adapter");
 }
 
+/// Both parts get the gradient of their sum.
+LocalId summed(Tape& t, const LinearRef& l, LocalId a, LocalId b) {
+  const LocalId y = t.tensor(l.name, t.at(a).elements, t.at(a).dtype, t.at(a).dims);
+  t.memory_op(OpKind::Add, {a, b}, {y}, total_bytes(t, {a, b, y}));
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        for (const LocalId id : {s.ids[0], s.ids[1]}) tape.add_grad(id, tape.grad(s.ids[2]));
+      },
+      {a, b, y});
+  return y;
+}
+
 LocalId bottleneck(Tape& t, const LinearRef& l, LocalId base) {
   const LocalId own = output_in_adapter_dtype(t, base);
-  const LocalId low = times_factor<WeightUse::LowRankA>(t, l, own, own, "narrow activation of an adapter");
+  const LocalId low = times_factor<WeightUse::LowRankA, true>(t, l, own, own, "narrow activation of an adapter");
   const LocalId act = elementwise(t, low, "narrow activation after GELU", OpKind::Activation, true);
-  return times_factor<WeightUse::LowRankB>(t, l, act, act, "adapter output");
+  return times_factor<WeightUse::LowRankB, true>(t, l, act, act, "adapter output");
 }
 
 /// h + (W h + b - R^T h) R^T: R is a product of as many reflections as it has columns, times a fixed matrix [out, out],
@@ -118,7 +130,7 @@ LocalId intervention(Tape& t, const LinearRef& l, LocalId base) {
         tape.add_grad(s.ids[kFactorInput], dx);
       },
       {own, directions, rotated}, &l);
-  const LocalId source = times_factor<WeightUse::LowRankA>(t, l, own, own, "learned source");
+  const LocalId source = times_factor<WeightUse::LowRankA, true>(t, l, own, own, "learned source");
   const LocalId change = t.tensor("change along the directions", N * l.rank, n.adapter_compute, t.at(source).dims);
   t.memory_op(OpKind::Add, {source, rotated}, {change}, total_bytes(t, {source, rotated, change}));
   t.then_backward(
@@ -126,7 +138,7 @@ LocalId intervention(Tape& t, const LinearRef& l, LocalId base) {
         for (const LocalId id : {s.ids[0], s.ids[1]}) tape.set_grad(id, tape.grad(s.ids[2]));
       },
       {source, rotated, change});
-  return times_factor<WeightUse::LowRankB>(t, l, change, change, "change of the output");
+  return times_factor<WeightUse::LowRankB, true>(t, l, change, change, "change of the output");
 }
 
 }  // namespace
@@ -136,11 +148,27 @@ LocalId output_change(Tape& t, const LinearRef& l, LocalId base) {
 }
 
 LocalId product_of_factors(Tape& t, const LinearRef& l, LocalId x, LocalId own) {
-  LocalId mid = times_factor<WeightUse::LowRankA>(t, l, x, own, "low-rank activation");
+  LocalId mid = times_factor<WeightUse::LowRankA, false>(t, l, x, own, "low-rank activation");
   if (t.c.recipe.lora.kind->path == AdapterPath::ScaledRank)
     mid = convert(t, scaled(t, l, mid, "low-rank activation, scaled"), t.c.numerics.adapter_compute, "input of B");
-  const LocalId up = times_factor<WeightUse::LowRankB>(t, l, mid, mid, "adapter output");
+  const LocalId up = times_factor<WeightUse::LowRankB, false>(t, l, mid, mid, "adapter output");
   return elementwise(t, up, "scaled adapter output", OpKind::Scale, false);
+}
+
+/// y - P f(P)^T y + P R x: f(P), and R times its scale, are made and kept.
+LocalId projected_output(Tape& t, const LinearRef& l, LocalId x, LocalId own, LocalId base) {
+  const LocalId wide = output_in_adapter_dtype(t, base);
+  const LocalId made = t.tensor("factors of a projection", l.rank * (l.in + l.out), t.c.numerics.adapter_compute,
+                                {Dim::Count, Dim::Count, Dim::Count, Dim::Count});
+  t.memory_op(OpKind::Scale, {}, {made}, 2 * total_bytes(t, {made})).kernels = 2;
+  t.explain_saved(made, "factors of a projection: gradients of what they multiply");
+  t.then_backward([](Tape& tape, const Tape::Step& s) { tape.memory_op(OpKind::Scale, {s.ids[0]}, {}, 0); }, {made});
+  const LocalId along = times_factor<WeightUse::LowRankA, true>(t, l, wide, wide, "output along the directions");
+  const LocalId removed = times_factor<WeightUse::LowRankB, false>(t, l, along, along, "what is taken away");
+  const LocalId low = times_factor<WeightUse::LowRankA, false>(t, l, x, own, "low-rank activation");
+  const LocalId up = times_factor<WeightUse::LowRankB, false>(t, l, low, low, "adapter output");
+  const LocalId y = summed(t, l, summed(t, l, wide, removed), up);
+  return convert(t, y, t.at(base).dtype, l.name);
 }
 
 }  // namespace gpuplan

@@ -20,13 +20,13 @@ namespace {
 std::string adapters_text(const LoraSpec& lora, const std::vector<std::string>& trained) {
   const std::string on = fmt::format("{}", fmt::join(lora.targets, "+"));
   const AdapterKind& kind = *lora.kind;
-  std::string text = kind.is_lora()                    ? fmt::format("r={} alpha={:g} on {}", lora.rank, lora.alpha, on)
-                     : kind.block > 0                  ? fmt::format("in blocks of {} on {}",
-                                                    lora.rotation_block > 0 ? lora.rotation_block : kind.block, on)
-                     : kind.is_prompt()                ? fmt::format("of {} virtual tokens", lora.rank)
-                     : kind.is_on_output()             ? fmt::format("r={} on the output of each MLP", lora.rank)
-                     : kind.path == AdapterPath::Scale ? "on " + on
-                                                       : fmt::format("r={} on {}", lora.rank, on);
+  const std::string block = fmt::format("{}", lora.rotation_block > 0 ? lora.rotation_block : kind.block);
+  std::string text = kind.is_lora()        ? fmt::format("r={} alpha={:g} on {}", lora.rank, lora.alpha, on)
+                     : kind.is_prompt()    ? fmt::format("of {} virtual tokens", lora.rank)
+                     : kind.is_on_output() ? fmt::format("r={} on the output of each MLP", lora.rank)
+                     : !kind.has_rank()    ? (kind.block > 0 ? "in blocks of " + block + " on " : "on ") + on
+                     : kind.block > 0      ? fmt::format("r={} in blocks of {} on {}", lora.rank, block, on)
+                                           : fmt::format("r={} on {}", lora.rank, on);
   if (!trained.empty()) text += fmt::format(" of {} alone", fmt::join(trained, ", "));
   if (lora.dropout > 0) text += fmt::format(", dropout {:g}", lora.dropout);
   if (lora.adapter_dtype) text += fmt::format(", {} adapters", to_string(*lora.adapter_dtype));

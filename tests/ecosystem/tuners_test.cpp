@@ -195,4 +195,53 @@ TEST_CASE("an adapter's task of another head is the objective that has it") {
   CHECK(method("TaskType.SEQ_CLS") == "classify");
 }
 
+namespace {
+
+/// What a script says of its adapters by one call of PEFT.
+LoraSpec adapters_of(const std::string& call) {
+  const std::string script =
+      "from peft import *\nfrom transformers import Trainer, TrainingArguments\n"
+      "model = AutoModelForCausalLM.from_pretrained('a')\nmodel = get_peft_model(model, " +
+      call + ")\nargs = TrainingArguments(output_dir='o', per_device_train_batch_size=1)\n" +
+      "Trainer(model=model, args=args).train()\n";
+  return read_configs({{"train.py", script}}, {}).request.recipe.lora;
+}
+
+}  // namespace
+
+TEST_CASE("PEFT's calls of other kinds of adapters: their numbers, and theirs where a call says none") {
+  const LoraSpec bases = adapters_of("RandLoraConfig(r=16, randlora_dropout=0.05, target_modules=['q_proj'])");
+  CHECK(bases.kind->name == "randlora");
+  CHECK(bases.rank == 16);
+  CHECK(bases.dropout == 0.05);
+  CHECK(adapters_of("RandLoraConfig()").rank == 32);
+  const LoraSpec bank = adapters_of("VBLoRAConfig(r=2, num_vectors=90, vector_length=128, topk=2)");
+  CHECK(bank.rank == 2);
+  CHECK(bank.rotation_block == 128);
+  CHECK(bank.factor == 90);
+  CHECK(adapters_of("FourierFTConfig(n_frequency=3000)").factor == 3000);
+  CHECK(adapters_of("RoadConfig(variant='road_4')").factor == 4);
+  CHECK(adapters_of("RoadConfig()").kind->name == "road");
+  CHECK(adapters_of("MultitaskPromptTuningConfig(num_virtual_tokens=50, num_tasks=2)").rank == 50);
+  CHECK_THROWS_WITH_AS(adapters_of("LilyConfig(stride_A=4)"), doctest::Contains("Lily with A of several layers"),
+                       InputError);
+  CHECK_THROWS_WITH_AS(adapters_of("WaveFTConfig(use_idwt=False)"), doctest::Contains("use_idwt"), InputError);
+  CHECK_THROWS_WITH_AS(adapters_of("OFTConfig(use_cayley_neumann=False)"), doctest::Contains("solved for"), InputError);
+  CHECK_THROWS_WITH_AS(adapters_of("VBLoRAConfig(topk=4)"), doctest::Contains("two vectors"), InputError);
+}
+
+TEST_CASE("adapter_config.json of other kinds, and ms-swift's FourierFT") {
+  const auto peft = [](const std::string& keys) {
+    return reading_of({"base_model_name_or_path: a\n" + keys}).request.recipe.lora;
+  };
+  CHECK(peft("peft_type: FOURIERFT\nn_frequency: 500\ntarget_modules: [q_proj]\n").factor == 500);
+  CHECK(peft("peft_type: C3A\nblock_size: 128\ntarget_modules: [q_proj]\n").rotation_block == 128);
+  CHECK(peft("peft_type: LILY\nr: 16\nnum_B: 4\ntarget_modules: [q_proj]\n").factor == 4);
+  CHECK_THROWS_WITH_AS(peft("peft_type: GLORA\nr: 16\nconfig_A_B: vector\ntarget_modules: [q_proj]\n"),
+                       doctest::Contains("low-rank"), InputError);
+  CHECK(read(swift("--tuner_type fourierft")).request.recipe.lora.factor == 2000);
+  CHECK_THROWS_WITH_AS(read(swift("--tuner_type fourierft --fourier_n_frequency 300")),
+                       doctest::Contains("2,000 frequencies"), InputError);
+}
+
 }  // namespace gpuplan::tuners
