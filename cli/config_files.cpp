@@ -133,6 +133,19 @@ std::optional<ConfigReading> given_configs(const CLI::App& app) {
                       objective ? find_training_method(*objective).name : "");
 }
 
+std::vector<std::string> mistakes_in(const ConfigReading& configs) {
+  constexpr std::array kDataEndings{".json", ".jsonl", ".csv", ".parquet", ".arrow"};
+  std::vector<std::string> out = configs.mistyped;
+  for (const std::string& name : configs.setup.data_sets.value_or(std::vector<std::string>{})) {
+    const bool is_file_name = std::ranges::any_of(kDataEndings, [&](const char* end) { return name.ends_with(end); });
+    const bool is_elsewhere = name.find("://") != std::string::npos;
+    if (is_file_name && !is_elsewhere && !find_named_path(name, configs.file))
+      out.push_back(
+          fmt::format("{} names the data {}, which is not there: its rows are not known", configs.file, name));
+  }
+  return out;
+}
+
 bool says_rows(const CLI::App& app) {
   constexpr std::array kRowFlags{"--rows", "--tokens", "--lengths", "--data"};
   return std::ranges::any_of(kRowFlags, [&](const char* flag) { return is_given(app, flag); });

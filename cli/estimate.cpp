@@ -48,12 +48,12 @@ void setup_estimate(CLI::App& app) {
   add_force_flag(app);
 }
 
-void save(const EstimateAnswer& answer, const std::string& file, Console& console) {
+void save(const EstimateAnswer& answer, const CarriedSettings* carried, const std::string& file, Console& console) {
   if (!answer.fits()) {
     console.tell(fmt::format("nothing fits, so {} was not written", file));
     return;
   }
-  write_output(file, json_text(make_plan(answer.request, answer.result, *answer.shown)), console,
+  write_output(file, json_text(make_plan(answer.request, answer.result, *answer.shown, carried)), console,
                fmt::format("the {} plan is saved in {}; {}", answer.shown->strategy.name, file,
                            export_hint(file, answer.request.recipe)));
 }
@@ -91,6 +91,8 @@ void add_fix(EstimateAnswer& answer, const CLI::App& app, const std::optional<Co
 int run_estimate(const CLI::App& app, Console& console) {
   const std::optional<ConfigReading> configs = given_configs(app);
   PlanQuestion question = read_config_question(app, console.in, configs);
+  if (configs)
+    for (const std::string& mistake : mistakes_in(*configs)) console.tell(mistake);
   if (is_given(app, "--generate")) {
     const GenerationAnswer answer = answer_generation(app, question.request);
     console.print(is_given(app, "--json") ? json_text(generation_json(answer))
@@ -134,7 +136,7 @@ int run_estimate(const CLI::App& app, Console& console) {
                                            : estimate_text(answer, console.screen));
   if (const auto file = given(app, "--html"))
     write_output(*file, estimate_report(answer, console.command_line), console, fmt::format("written to {}", *file));
-  if (const auto file = given(app, "--save")) save(answer, *file, console);
+  if (const auto file = given(app, "--save")) save(answer, question.carried.get(), *file, console);
   return answer.fits() ? 0 : 1;
 }
 

@@ -39,10 +39,11 @@ int run_export(const CLI::App& app, Console& console) {
   if (!name) throw InputError("", "a plan is needed", "gpuplan estimate ... --save plan.json makes one");
   if (!target) throw InputError("--for", "is needed", fmt::format("known: {}", fmt::join(export_targets(), ", ")));
   const std::string where = *name == "-" ? "standard input" : *name, text = plan_text(*name, console);
-  const EstimateRequest request = parse_plan(parse_json(text, where), where);
-  const ExportAnswer answer = export_plan(request, *target, {.file = where, .sha256 = sha256_hex(text)},
-                                          versions ? parse_versions(*versions) : Versions{},
-                                          {.data = data ? training_data(*data) : TrainingData{}});
+  const nlohmann::json plan = parse_json(text, where);
+  const EstimateRequest request = parse_plan(plan, where);
+  const ExportAnswer answer = export_plan(
+      request, *target, {.file = where, .sha256 = sha256_hex(text)}, versions ? parse_versions(*versions) : Versions{},
+      {.data = data ? training_data(*data) : TrainingData{}, .carried = carried_by(plan)});
   if (answer.is_refused()) {
     console.tell(fmt::format("{}\n  nearest: {}", answer.refusal, answer.nearest));
     return 1;

@@ -113,6 +113,7 @@ int run_fix(const CLI::App& app, Console& console) {
   FilesReader reader(app, console);
   FixQuestion question;
   question.given = reader.read(read_config_files(names));
+  for (const std::string& mistake : mistakes_in(question.given.reading)) console.tell(mistake);
   question.profile = profile_of(question.given.request);
   if (const auto goal = given(app, "--goal")) question.goal = parse_name<Goal>(*goal, "--goal");
   if (const auto list = given(app, "--allow")) question.allowed = parse_allowed(*list);

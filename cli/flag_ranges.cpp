@@ -143,8 +143,13 @@ std::int64_t whole(const std::string& text, const std::string& where) {
   return parse_integer(text, where, std::numeric_limits<std::int64_t>::min());
 }
 
-/// "4096 or 4000" for "4k", which is either.
+/// "write 200000; " for "200,000"; "4096 or 4000" for "4k", which is either.
 std::string thousands(const std::string& text) {
+  std::string digits = text;
+  std::erase_if(digits, [](char c) { return c == ',' || c == '_' || c == ' '; });
+  const bool is_grouped = digits.size() < text.size() && !digits.empty() && digits.size() <= 15 &&
+                          digits.find_first_not_of("0123456789") == std::string::npos;
+  if (is_grouped) return fmt::format("write {}; ", digits);
   const bool is_count = text.size() >= 2 && text.size() <= 7 &&
                         text.find_first_not_of("0123456789") == text.size() - 1 &&
                         (text.back() == 'k' || text.back() == 'K');

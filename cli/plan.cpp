@@ -90,7 +90,7 @@ class Progress {
   int shown_ = -1;
 };
 
-void save(const PlanAnswer& answer, const std::string& file, Console& console) {
+void save(const PlanAnswer& answer, const CarriedSettings* carried, const std::string& file, Console& console) {
   if (!answer.found.has_plan()) {
     console.tell(fmt::format("there is no plan, so {} was not written", file));
     return;
@@ -98,7 +98,7 @@ void save(const PlanAnswer& answer, const std::string& file, Console& console) {
   const EstimateRequest& request = answer.found.rows.front().request;
   const EstimateResult result = estimate(request);
   write_output(
-      file, json_text(make_plan(request, result, result.strategies.front())), console,
+      file, json_text(make_plan(request, result, result.strategies.front(), carried)), console,
       fmt::format("the {} plan is saved in {}; {}", request.strategy, file, export_hint(file, request.recipe)));
 }
 
@@ -184,7 +184,7 @@ int run(const CLI::App& app, Console& console) {
   if (const auto file = given(app, "--html"))
     write_output(*file, plan_report(out), console, fmt::format("written to {}", *file));
   console.print(is_given(app, "--json") ? json_text(plan_json(out)) : plan_text(out, console.screen));
-  if (const auto file = given(app, "--save")) save(out, *file, console);
+  if (const auto file = given(app, "--save")) save(out, asked.carried.get(), *file, console);
   return out.found.has_plan() ? 0 : 1;
 }
 

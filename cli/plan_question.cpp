@@ -311,11 +311,13 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
                      "give one of them");
   if (plan) {
     request = parse_plan(plan->content, plan->where);
+    question.carried = carried_by(plan->content);
     const std::string overrides = overrides_of(app, behind_model.has_value());
     question.notes.push_back(overrides.empty() ? fmt::format("plan from {}", plan->where)
                                                : fmt::format("plan from {}, changed by {}", plan->where, overrides));
   } else if (configs) {
     request = configs->request;
+    question.carried = configs->carried;
   } else {
     const auto framework = given(app, "--framework");
     const std::string_view usual_of_method = method ? std::string_view(find_training_method(*method).framework) : "";

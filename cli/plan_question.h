@@ -2,6 +2,7 @@
 #pragma once
 
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@ class App;
 
 namespace gpuplan {
 
+struct CarriedSettings;
 struct ConfigReading;
 
 /// Lets the settings that nobody gave be chosen, unless --as-given pins them. Throws InputError for a quality that the
@@ -25,7 +27,8 @@ void set_choice(const CLI::App& app, EstimateRequest& request);
 struct PlanQuestion {
   EstimateRequest request;
   std::vector<std::string> notes;
-  bool has_rows = true;  // false: by no flag, plan or file; Dataset's default is assumed
+  std::shared_ptr<const CarriedSettings> carried{};  // of a trainer's file, for a plan that is saved; null: none
+  bool has_rows = true;                              // false: by no flag, plan or file; Dataset's default is assumed
 };
 
 /// Reads the plan file, if one is given ("-" is `in`), then the flags over it. Without a plan, what no flag says is

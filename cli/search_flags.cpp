@@ -252,8 +252,11 @@ void add_search_flags(CLI::App& app) {
 AskedSearch read_search(const CLI::App& app, std::istream& in, bool needs_model) {
   const std::optional<ConfigReading> configs = given_configs(app);
   PlanQuestion open = read_open_question(app, in, needs_model, configs);
-  AskedSearch asked{
-      .question = {}, .given = given_flags(app), .notes = std::move(open.notes), .has_rows = open.has_rows};
+  AskedSearch asked{.question = {},
+                    .given = given_flags(app),
+                    .notes = std::move(open.notes),
+                    .has_rows = open.has_rows,
+                    .carried = std::move(open.carried)};
   SearchQuestion& q = asked.question;
   q.base = std::move(open.request);
   q.base.not_given = {};  // a search says every setting

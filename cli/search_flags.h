@@ -3,6 +3,7 @@
 #pragma once
 
 #include <iosfwd>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,16 @@ class App;
 
 namespace gpuplan {
 
+struct CarriedSettings;
+
 void add_search_flags(CLI::App& app);
 
 struct AskedSearch {
   SearchQuestion question;
-  std::string given;               // the user's flags, as a command repeats them
-  std::vector<std::string> notes;  // how it was understood
-  bool has_rows = true;            // false: how much is trained on is assumed
+  std::string given;                                 // the user's flags, as a command repeats them
+  std::vector<std::string> notes;                    // how it was understood
+  bool has_rows = true;                              // false: how much is trained on is assumed
+  std::shared_ptr<const CarriedSettings> carried{};  // of a trainer's file, for a plan that is saved; null: none
 };
 
 /// `needs_model`: off for --largest. Throws InputError.

@@ -204,6 +204,14 @@ class Diagnosing {
            (out_.memory && moved(double(peak_of(h.estimate).count), double(peak_of(as_planned.estimate).count)));
   }
 
+  /// What was measured ran: how likely that is if the hypothesis is true, beside the plan as it is. A measured peak
+  /// says it already.
+  double chance_to_run(const Hypothesis& h, const Hypothesis& as_planned) const {
+    constexpr double kLeast = 0.01;  // predictions of memory are further off now and then
+    const auto chance = [&](const Hypothesis& of) { return std::max(kLeast, of.estimate.chance); };
+    return out_.memory ? 1 : std::min(1.0, chance(h) / chance(as_planned));
+  }
+
   /// Says whether a figure that is outside its range would be nearer; parts that happen to agree are no reason.
   bool comes_nearer(const Hypothesis& h, const Hypothesis& as_planned) const {
     const auto distance = [](double measured, double predicted) { return std::abs(std::log(measured / predicted)); };
@@ -234,7 +242,8 @@ class Diagnosing {
                                                                        : hypothesis(difference);
         if (!h || !is_visible(*h, as_planned) || !comes_nearer(*h, as_planned)) continue;
         const double log = log_density(*h);
-        own.density += weight * std::exp(log - unknown);  // which is never far below what fits
+        // the unknown is never far below what fits
+        own.density += weight * chance_to_run(*h, as_planned) * std::exp(log - unknown);
         if (log <= best) continue;
         best = log;
         own.explanation.difference = difference;

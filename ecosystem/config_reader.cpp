@@ -230,6 +230,7 @@ class Reading {
 
   void list_parts() {
     for (const ReadFile& file : files_) {
+      out_.mistyped.insert(out_.mistyped.end(), file.mistyped.begin(), file.mistyped.end());
       SettingsPart part = file.part;
       part.table = file.table;
       for (const auto& [fact, key] : file.stated_by)
@@ -417,6 +418,9 @@ class Reading {
     const ReadFile* trainer = of_role(FileRole::Trainer);
     EstimateRequest& r = out_.request;
     if (trainer) r.recipe.framework = out_.setup.runs_as.value_or(trainer->table->framework);
+    if (trainer && !trainer->is_guess && !trainer->carried.empty())
+      out_.carried = std::make_shared<const CarriedSettings>(
+          CarriedSettings{trainer->table->name, trainer->file.name, trainer->carried});
     r.recipe.optimizer = r.recipe.framework->default_optimizer;
     out_.has_trainer = trainer != nullptr;
     out_.has_files = !files_.empty();

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "ecosystem/out_of_memory.h"
 #include "models/stack.h"
 #include "planner/estimate.h"
+#include "planner/plan/carried.h"
 
 namespace gpuplan {
 
@@ -39,10 +41,12 @@ struct ConfigReading {
   bool passes_follow = false;        // of an optimizer step, from the batch of all ranks that a file says
   std::string trainer;               // title of the trainer's format
   std::string file;                  // of the trainer, else the first
-  std::optional<OutOfMemory> out_of_memory;  // of a log among the files
-  std::optional<ConfigFile> plan;            // a plan of gpuplan among them; then at most a log is beside it
+  std::optional<OutOfMemory> out_of_memory;        // of a log among the files
+  std::optional<ConfigFile> plan;                  // a plan of gpuplan among them; then at most a log is beside it
+  std::shared_ptr<const CarriedSettings> carried;  // what a plan keeps of the trainer's file; null: nothing
   std::vector<std::string> notes;
   std::string older_defaults;  // of the notes, what older releases do where the files say nothing; empty: the same
+  std::vector<std::string> mistyped;  // keys that are not known, and those that look like them
   std::vector<SettingsPart> parts;
 };
 

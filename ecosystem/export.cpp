@@ -4,6 +4,8 @@
 #include <array>
 #include <filesystem>
 #include <iterator>
+#include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,6 +14,7 @@
 #include "base/json_file.h"
 #include "base/names.h"
 #include "base/unit_text.h"
+#include "ecosystem/carried_keys.h"
 #include "ecosystem/config_reader.h"
 #include "ecosystem/export_parts.h"
 #include "ecosystem/export_targets.h"
@@ -298,6 +301,8 @@ ExportJob make_job(const EstimateRequest& request, const Target& target, const P
                 .data = places.data};
   if (job.setup.deepspeed_file && !places.folder.empty())
     job.setup.deepspeed_file = (std::filesystem::path(places.folder) / *job.setup.deepspeed_file).string();
+  if (const CarriedSettings* own = places.carried.get(); own && target.trainer)
+    (own->trainer == target.trainer && target.keeps_settings ? job.carried : job.left) = own;
   if (target.trainer) job.method = find_method_files(target.trainer, request.recipe.objective.method->name);
   if (target.adapt) target.adapt(job.setup, request, strategy);
   const KeyTable& reader = target_table(target.trainer ? target.trainer : "accelerate");
@@ -306,6 +311,18 @@ ExportJob make_job(const EstimateRequest& request, const Target& target, const P
   if (!places.has_script) let_engine_checkpoint(job.setup, request.recipe);
   job.left_to_script = script_settings(job, !job.is_zero() || target.add == add_torchrun);
   return job;
+}
+
+/// Tells what becomes of the settings of the user's file.
+void note_carried(ExportAnswer& answer, const ExportJob& job) {
+  if (job.carried)
+    answer.notes.push_back(
+        fmt::format("what the plan does not decide is as in {}; relative paths are taken from the folder of these "
+                    "files: {}",
+                    job.carried->file, names_of_carried(job.carried->settings)));
+  if (job.left)
+    answer.notes.push_back(fmt::format("settings of {} that {} keys say are left behind: {}", job.left->file,
+                                       job.left->trainer, names_of_carried(job.left->settings)));
 }
 
 /// FSDP's CPUOffload moves every sharded parameter, adapters too, and the optimizer steps where they are.
@@ -338,6 +355,17 @@ std::string export_hint(const std::string& plan_file, const Recipe& recipe) {
     found = std::ranges::find_if(export_target_rows(), &Target::divides_layers);
   return fmt::format("gpuplan export {} --for {} writes files that train it", shell_word(plan_file),
                      found == export_target_rows().end() ? "accelerate" : found->name);
+}
+
+/// Files that would train something else with the user's own settings are written without them.
+static ExportAnswer export_without_settings(const EstimateRequest& request, std::string_view name, const PlanMark& mark,
+                                            const Versions& versions, ExportPlaces places) {
+  const std::shared_ptr<const CarriedSettings> left = std::exchange(places.carried, nullptr);
+  ExportAnswer answer = export_plan(request, name, mark, versions, places);
+  if (!answer.is_refused())
+    answer.notes.push_back(fmt::format("settings of {} do not go with this plan and are left behind: {}", left->file,
+                                       names_of_carried(left->settings)));
+  return answer;
 }
 
 ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, const PlanMark& mark,
@@ -391,15 +419,17 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
     if (const std::string note = target.note ? target.note(job) : ""; !answer.is_refused() && !note.empty())
       answer.notes.push_back(note);
     const bool names_data = target.trainer && std::string_view(target.trainer) != "torch" && job.program.empty();
-    if (!answer.is_refused() && names_data == job.data.name.empty())
+    if (!answer.is_refused() && !job.keeps_data() && names_data == job.data.name.empty())
       answer.notes.emplace_back(
           names_data ? "the files name a small public data set: --data FILE or --data NAME on the Hub names yours"
                      : "--data is not in these files: name it to the script");
-    if (job.method && !job.method->note.empty()) answer.notes.push_back(job.method->note);
+    if (job.method && !job.method->note.empty() && !job.carried) answer.notes.push_back(job.method->note);
+    note_carried(answer, job);
     if (job.method && !job.method->needs.empty())
       answer.notes.push_back(fmt::format("the reward needs pip install {}", fmt::join(job.method->needs, " ")));
     if (!target.trainer) answer.notes.push_back(left_to_script(job));
   } catch (const InputError& error) { refuse(answer, error.problem(), error.hint()); }
+  if (answer.is_refused() && job.carried) return export_without_settings(planned, name, mark, versions, places);
   if (answer.is_refused()) answer.files.clear();
   return answer;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "ecosystem/training_data.h"
 #include "ecosystem/versions.h"
 #include "planner/estimate.h"
+#include "planner/plan/carried.h"
 
 namespace gpuplan {
 
@@ -28,7 +30,8 @@ struct ExportPlaces {
   std::vector<std::string> program;              // with its arguments; empty: TRL's SFT, or the script of plain PyTorch
   std::map<std::size_t, std::string> variables;  // words of `program` that stand in a variable of the environment
   TrainingData data{};                           // that trainers' files name
-  bool has_script = false;                       // what is started is there, and checkpoints activations itself
+  std::shared_ptr<const CarriedSettings> carried{};  // that the plan keeps of a trainer's file; null: none
+  bool has_script = false;                           // what is started is there, and checkpoints activations itself
 };
 
 /// The names of --for.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json_file.h"
+#include "ecosystem/carried_keys.h"
 #include "ecosystem/export_parts.h"
 #include "ecosystem/own_facts.h"
 #include "models/recipe_names.h"
@@ -77,6 +78,13 @@ std::string rest_of(const ExportJob& job, const char* before, const char* after)
   return fmt::format("{}The rest of the plan is your script's: {}.{}", before, comment_word(job.left_to_script), after);
 }
 
+/// A comment of what the user's file of another program said, and this one does not.
+std::string left_behind(const ExportJob& job, const KeyTable& table, const char* before, const char* after) {
+  if (!job.left || table.role != FileRole::Trainer) return "";
+  return fmt::format("{}Left behind of {}, whose words are {}'s: {}.{}", before, comment_word(job.left->file),
+                     comment_word(job.left->trainer), comment_word(names_of_carried(job.left->settings)), after);
+}
+
 }  // namespace
 
 std::string json_head_of(const ExportJob& job, const Versions& of_table) {
@@ -90,9 +98,11 @@ std::string head_of(const ExportJob& job, const Versions& of_table) {
                      rest_of(job, "# ", "\n"));
 }
 
-OrderedJson table_values(const ExportJob& job, const KeyTable& table, const OrderedJson& extra) {
+OrderedJson table_values(const ExportJob& job, const KeyTable& table, const OrderedJson& usual,
+                         const OrderedJson& decided) {
   OrderedJson file = OrderedJson::object();
-  if (table.is_json && table.has_head) file[kMadeByKey] = json_head_of(job, table.versions);
+  if (table.is_json && table.has_head)
+    file[kMadeByKey] = json_head_of(job, table.versions) + left_behind(job, table, " ", "");
   const bool leaves_to_deepspeed = table.role == FileRole::Launcher && job.is_zero();
   for (const KeyRow& row : table.rows) {
     if (!is_written_for(row, job.versions) || !is_stated(job.setup, *row.field)) continue;
@@ -105,13 +115,18 @@ OrderedJson table_values(const ExportJob& job, const KeyTable& table, const Orde
       value = std::int64_t(value.get<double>());  // PEFT's and torchtune's types are whole numbers
     if (!value.is_null()) put(file, row.key, std::move(value));
   }
-  for (const auto& [key, value] : table.fixed) put(file, key, value);
-  for (const auto& [key, value] : extra.items()) put(file, key, value);
+  const CarriedSettings* const own = job.carried && job.carried->trainer == table.name ? job.carried : nullptr;
+  for (const auto& [key, value] : table.fixed)
+    if (const KeyRow* row = table.find(key); !own || (row && row->use == KeyUse::Used)) put(file, key, value);
+  if (!own)
+    for (const auto& [key, value] : usual.items()) put(file, key, value);
+  for (const auto& [key, value] : decided.items()) put(file, key, value);
   const bool is_of_method = job.method && table.name == job.method->program;
-  if (is_of_method) {
-    for (const std::string& key : job.method->omits) file.erase(key);
+  if (is_of_method && !own)
     for (const auto& [key, value] : job.method->keys.items()) put(file, key, value);
-  }
+  if (own) put_carried(file, own->settings, table, !job.keeps_data());
+  if (is_of_method)
+    for (const std::string& key : job.method->omits) file.erase(key);
   if (table.role == FileRole::Launcher && job.num_nodes() > 1) {
     file["main_process_ip"] = "127.0.0.1";  // launch.sh names the real one
     file["main_process_port"] = 29500;
@@ -120,10 +135,12 @@ OrderedJson table_values(const ExportJob& job, const KeyTable& table, const Orde
   return file;
 }
 
-ExportedFile table_file(const ExportJob& job, const KeyTable& table, const OrderedJson& extra) {
-  const OrderedJson file = table_values(job, table, extra);
+ExportedFile table_file(const ExportJob& job, const KeyTable& table, const OrderedJson& usual,
+                        const OrderedJson& decided) {
+  const OrderedJson file = table_values(job, table, usual, decided);
   const bool is_of_method = job.method && table.name == job.method->program;
-  const std::string head = head_of(job, table.versions) + facts_of_no_key(job, table);
+  const std::string head =
+      head_of(job, table.versions) + left_behind(job, table, "# ", "\n") + facts_of_no_key(job, table);
   return {.name = is_of_method && !job.method->file.empty() ? job.method->file : table.file,
           .content = table.is_json                   ? json_text(file)
                      : table.file.ends_with(".toml") ? head + toml_text(file)

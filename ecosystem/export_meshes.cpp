@@ -68,7 +68,7 @@ WhyNot why_not_megatron_swift(const ExportJob& job) {
 
 void add_megatron_swift(Files& files, const ExportJob& job) {
   const OrderedJson learning = learning_keys(job);
-  OrderedJson extra{{"lr", learning.at("learning_rate")},
+  OrderedJson usual{{"lr", learning.at("learning_rate")},
                     {"lr_warmup_fraction", 0.05},
                     {"cross_entropy_loss_fusion", true},
                     {"no_save_optim", true},
@@ -77,11 +77,12 @@ void add_megatron_swift(Files& files, const ExportJob& job) {
                     {"logging_steps", learning.at("logging_steps")},
                     {"use_hf", true},
                     {"split_dataset_ratio", 0},
-                    {"output_dir", "out"},
-                    {"dataset", OrderedJson::array({set_of(*job.method, job.data)})}};
-  if (job.data.name.empty()) extra["use_hf"] = false;  // its examples' sets are ModelScope's
-  if (job.setup.checkpointing_kind == "full") extra["recompute_method"] = "uniform";
-  files.push_back(table_file(job, target_table("megatron-swift"), extra));
+                    {"output_dir", "out"}};
+  OrderedJson decided;
+  if (!job.keeps_data()) decided["dataset"] = OrderedJson::array({set_of(*job.method, job.data)});
+  if (!job.keeps_data()) decided["use_hf"] = !job.data.name.empty();  // its examples' sets are ModelScope's
+  if (job.setup.checkpointing_kind == "full") decided["recompute_method"] = "uniform";
+  files.push_back(table_file(job, target_table("megatron-swift"), usual, decided));
   files.push_back(launch_file(job, target_table("megatron-swift").versions, swift_exports(job),
                               fmt::format("megatron {} megatron.yaml", job.method->starts)));
 }

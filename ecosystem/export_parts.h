@@ -6,6 +6,7 @@
 #include "ecosystem/method_files.h"
 #include "ecosystem/training_data.h"
 #include "planner/estimate.h"
+#include "planner/plan/carried.h"
 
 namespace gpuplan {
 
@@ -28,6 +29,11 @@ struct ExportJob {
   WhyNot versions_cannot{};             // train the plan at all
   const MethodFiles* method = nullptr;  // of the target; nullptr: fine-tuning, or no trainer's files
 
+  const CarriedSettings* carried = nullptr;  // that the trainer's file keeps as they were; nullptr: none
+  const CarriedSettings* left = nullptr;     // of another program's file, which stay behind; nullptr: none
+
+  /// Says whether the trainer's files name the data set of the file that was read.
+  bool keeps_data() const { return carried && data.name.empty(); }
   std::int64_t num_nodes() const { return request.cluster.num_nodes(); }
   bool is_zero() const { return strategy.engine == ShardingEngine::Zero; }
   /// One process that sees one GPU, or all of a machine (device_map).
@@ -61,14 +67,16 @@ std::string head_of(const ExportJob& job, const Versions& versions);
 std::string json_head_of(const ExportJob& job, const Versions& versions);
 
 /// The file of a format, by its key table.
-/// `extra`: keys that no fact states, with dots below mappings.
-ExportedFile table_file(const ExportJob& job, const KeyTable& table, const OrderedJson& extra = {});
+/// Keys that no fact states, with dots below mappings: `usual` where no file said others, `decided` by the plan.
+ExportedFile table_file(const ExportJob& job, const KeyTable& table, const OrderedJson& usual = {},
+                        const OrderedJson& decided = {});
 
 /// The table of a format that is written.
 const KeyTable& target_table(const char* name);
 
 /// The same keys as values, those below mappings inside them.
-OrderedJson table_values(const ExportJob& job, const KeyTable& table, const OrderedJson& extra = {});
+OrderedJson table_values(const ExportJob& job, const KeyTable& table, const OrderedJson& usual = {},
+                         const OrderedJson& decided = {});
 
 /// Writes facts of generation for which `table` has no row as a comment that estimate --from reads; empty: none.
 std::string facts_of_no_key(const ExportJob& job, const KeyTable& table);

@@ -38,13 +38,13 @@ std::string swift_exports(const ExportJob& job) {
 }
 
 void add_ms_swift(Files& files, const ExportJob& job) {
-  OrderedJson extra = learning_keys(job);
-  extra.update({{"use_hf", true}, {"split_dataset_ratio", 0}, {"output_dir", "out"}, {"report_to", "none"}});
-  if (job.method) extra["dataset"] = OrderedJson::array({set_of(*job.method, job.data)});
-  if (job.data.name.empty()) extra["use_hf"] = false;  // its examples' sets are ModelScope's
-  if (job.setup.engine_offloads.value_or(false)) extra["offload_optimizer"] = true;
-  if (job.setup.engine_place == "colocate") extra["vllm_max_model_len"] = job.request.recipe.seq_len;
-  files.push_back(table_file(job, target_table("ms-swift"), extra));
+  OrderedJson usual = learning_keys(job), decided;
+  usual.update({{"use_hf", true}, {"split_dataset_ratio", 0}, {"output_dir", "out"}, {"report_to", "none"}});
+  if (!job.keeps_data()) decided["use_hf"] = !job.data.name.empty();  // its examples' sets are ModelScope's
+  if (job.method && !job.keeps_data()) decided["dataset"] = OrderedJson::array({set_of(*job.method, job.data)});
+  if (job.setup.engine_offloads.value_or(false)) decided["offload_optimizer"] = true;
+  if (job.setup.engine_place == "colocate") decided["vllm_max_model_len"] = job.request.recipe.seq_len;
+  files.push_back(table_file(job, target_table("ms-swift"), usual, decided));
   if (job.is_zero()) files.push_back(table_file(job, target_table("deepspeed")));
   files.push_back(launch_file(job, target_table("ms-swift").versions, swift_exports(job),
                               fmt::format("swift {} swift.yaml", job.method ? job.method->starts : "sft")));

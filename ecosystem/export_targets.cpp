@@ -31,10 +31,10 @@ OrderedJson trl_set(const ExportJob& job) {
 }
 
 ExportedFile sft_file(const ExportJob& job) {
-  OrderedJson extra = learning_keys(job);
-  if (job.program.empty()) extra.update(trl_set(job));
-  if (job.setup.engine_place == "colocate") extra["vllm_max_model_length"] = job.request.recipe.seq_len;
-  return table_file(job, target_table("trl"), extra);
+  OrderedJson decided;
+  if (job.program.empty() && !job.keeps_data()) decided.update(trl_set(job));
+  if (job.setup.engine_place == "colocate") decided["vllm_max_model_length"] = job.request.recipe.seq_len;
+  return table_file(job, target_table("trl"), learning_keys(job), decided);
 }
 
 void add_trl(Files& files, const ExportJob& job) {
@@ -59,8 +59,9 @@ void add_scheduled(Files& files, const ExportJob& job, ExportedFile file) {
 }
 
 /// axolotl and LLaMA-Factory name DeepSpeed's file themselves.
-void add_own_engine(Files& files, const ExportJob& job, const char* trainer, const OrderedJson& extra) {
-  files.push_back(table_file(job, target_table(trainer), extra));
+void add_own_engine(Files& files, const ExportJob& job, const char* trainer, const OrderedJson& usual,
+                    const OrderedJson& decided) {
+  files.push_back(table_file(job, target_table(trainer), usual, decided));
   if (job.is_zero()) files.push_back(table_file(job, target_table("deepspeed")));
 }
 
@@ -90,12 +91,14 @@ void add_axolotl_liger(OrderedJson& extra, const ExportJob& job) {
 }
 
 void add_axolotl(Files& files, const ExportJob& job) {
-  OrderedJson extra = axolotl_images(job);
-  extra.update(learning_keys(job));
-  extra.update(axolotl_data(job.method ? TrainingData{} : job.data, job.request.model));
-  if (job.method) extra["datasets"] = OrderedJson::array({set_of(*job.method, job.data)});
-  add_axolotl_liger(extra, job);
-  add_own_engine(files, job, "axolotl", extra);
+  OrderedJson usual = axolotl_images(job), decided;
+  usual.update(learning_keys(job));
+  if (!job.keeps_data()) {
+    decided = axolotl_data(job.method ? TrainingData{} : job.data, job.request.model);
+    if (job.method) decided["datasets"] = OrderedJson::array({set_of(*job.method, job.data)});
+  }
+  add_axolotl_liger(decided, job);
+  add_own_engine(files, job, "axolotl", usual, decided);
   files.push_back(
       launch_file(job, target_table("axolotl").versions, "", processes(job) + " -m axolotl.cli.train axolotl.yaml"));
 }
@@ -143,17 +146,18 @@ void add_llama_factory(Files& files, const ExportJob& job) {
   const bool has_fsdp = is_fsdp(job.strategy.engine);
   const ModelSpec& model = job.request.model;
   const std::string& name = chat_template_of(model).llama_factory;
-  OrderedJson extra = learning_keys(job);
+  OrderedJson usual = learning_keys(job), decided;
   if (job.setup.freezes_layers.value_or(false)) {
-    extra["finetuning_type"] = "freeze";
-    extra["freeze_trainable_layers"] = std::int64_t(job.setup.freeze_layers.value_or(0));
+    decided["finetuning_type"] = "freeze";
+    decided["freeze_trainable_layers"] = std::int64_t(job.setup.freeze_layers.value_or(0));
   }
-  extra.update({{"template", name.empty() ? "default" : name}, {"dataset", "train"}, {"dataset_dir", "."}});
-  add_own_engine(files, job, "llama-factory", extra);
+  usual["template"] = name.empty() ? "default" : name;
+  if (!job.keeps_data()) decided.update({{"dataset", "train"}, {"dataset_dir", "."}});
+  add_own_engine(files, job, "llama-factory", usual, decided);
   OrderedJson sets =
       job.method ? OrderedJson{{"train", set_of(*job.method, job.data)}} : llama_factory_data(job.data, model);
   sets[kMadeByKey] = json_head_of(job, target_table("llama-factory").versions);  // a set that nobody names
-  files.push_back({.name = "dataset_info.json", .content = json_text(sets)});
+  if (!job.keeps_data()) files.push_back({.name = "dataset_info.json", .content = json_text(sets)});
   if (has_fsdp) files.push_back(table_file(job, target_table("accelerate")));
   std::string exports = has_fsdp || job.is_one_process()
                             ? ""
@@ -167,9 +171,8 @@ void add_llama_factory(Files& files, const ExportJob& job) {
 
 /// run_clm.py reads a JSON file where it is its only argument, and else flags alone.
 void add_transformers(Files& files, const ExportJob& job) {
-  OrderedJson extra = learning_keys(job);
-  extra.update(run_clm_data(job.data));
-  files.push_back(table_file(job, target_table("transformers"), extra));
+  files.push_back(table_file(job, target_table("transformers"), learning_keys(job),
+                             job.keeps_data() ? OrderedJson{} : run_clm_data(job.data)));
   add_launcher(files, job);
   constexpr const char* kChecks =
       "script=\"${SCRIPT:-run_clm.py}\"\n"
@@ -252,7 +255,12 @@ const std::array kTargets{
            .why_not = why_not_torchtitan,
            .has_launcher = false,
            .divides_layers = true},
-    Target{.name = "verl", .trainer = "verl", .add = add_verl, .why_not = why_not_verl, .has_launcher = false},
+    Target{.name = "verl",
+           .trainer = "verl",
+           .add = add_verl,
+           .why_not = why_not_verl,
+           .has_launcher = false,
+           .keeps_settings = false},
     Target{.name = "slurm",
            .trainer = "trl",
            .add = [](Files& files, const ExportJob& job) { add_scheduled(files, job, slurm_file(job, false)); },

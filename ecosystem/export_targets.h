@@ -20,6 +20,7 @@ struct Target {
   bool has_launcher = true;                             // accelerate's file, or its variables, are written
   bool reads_images = false;                            // its trainer loads the images of a row
   bool divides_layers = false;                          // its files say tensor and pipeline parallelism
+  bool keeps_settings = true;                           // those of a file that was read stand in its file too
   bool packs_images = false;                            // several rows with images in one sequence
   std::string (*note)(const ExportJob& job) = nullptr;  // what to know before the files are used; "": nothing
 };

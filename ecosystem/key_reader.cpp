@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/value_tree.h"
+#include "ecosystem/carried_keys.h"
 #include "ecosystem/given_files.h"
 #include "ecosystem/meaning.h"
 #include "ecosystem/methods.h"
@@ -187,7 +188,7 @@ class KeyReader {
       else if (value.is_object() && table_.has_below(known))
         read_mapping(value, path);
       else if (value.is_null() || (value.is_object() && value.empty()) || names_foreign_method(table_.name, path))
-        continue;  // says nothing
+        carry(out_.carried, path, value);  // says nothing of memory and time
       else
         read_unknown(path, value);
     }
@@ -265,6 +266,7 @@ class KeyReader {
 
   void read_unknown(const std::string& path, const json& value) {
     refuse_foreign(path, value);
+    carry(out_.carried, path, value);
     if (is_guess_ && out_.open_method.empty() && speaks_of_adapters(to_lower(path), value)) out_.open_method = path;
     if (const KeyRow* row = is_guess_ ? row_elsewhere(path, value) : nullptr) {
       notes_.push_back(fmt::format("{}: {} is read as other trainers take it", tree_.file, path));
@@ -275,6 +277,8 @@ class KeyReader {
     const std::string hint = did_you_mean(path, known);
     if (stops_at_unknown_ && path.find('.') == std::string::npos)
       fail(path, fmt::format("unknown key: {} stops at it", table_.title), hint);
+    if (!hint.empty())
+      out_.mistyped.push_back(fmt::format("{}: {} is no key of {}: {}", tree_.file, path, table_.title, hint));
     unknown_.push_back(hint.empty() ? path : fmt::format("{} ({})", path, hint));
   }
 
@@ -312,6 +316,7 @@ class KeyReader {
   }
 
   void read_row(const KeyRow& row, const std::string& path, const json& given) {
+    if (row.use == KeyUse::Ignored || is_kept_as_written(row)) carry(out_.carried, path, given);
     if (row.use == KeyUse::Ignored) return ignored_[row.reason].push_back(path);
     if (!row.needs.empty() &&
         std::none_of(row.needs.begin(), row.needs.end(), [&](const auto& key) { return has(key); }))

@@ -60,7 +60,7 @@ void add_torchtune(std::vector<ExportedFile>& files, const ExportJob& job) {
   const KeyTable& table = *find_key_table("torchtune");
   const TorchtuneModel* model = torchtune_model_of(job.request.model);
   GPUPLAN_CHECK(model, "a plan that torchtune cannot build was not refused");
-  OrderedJson extra;
+  OrderedJson extra, decided;
   extra["tokenizer._component_"] = "torchtune.models." + model->tokenizer;
   extra["tokenizer.path"] = "model/" + model->tokenizer_file;
   if (!model->merges_file.empty()) extra["tokenizer.merges_file"] = "model/" + model->merges_file;
@@ -76,11 +76,11 @@ void add_torchtune(std::vector<ExportedFile>& files, const ExportJob& job) {
   } else {
     const bool is_in_backward = job.request.recipe.optimizer_in_backward;
     extra["optimizer.lr"] = 2e-5;
-    extra["optimizer_in_bwd"] = is_in_backward;  // full_finetune_single_device.py @v0.6.1 has no default for it
-    if (is_in_backward) extra["clip_grad_norm"] = nullptr;  // which the recipes refuse beside it
+    decided["optimizer_in_bwd"] = is_in_backward;  // full_finetune_single_device.py @v0.6.1 has no default for it
+    if (is_in_backward) decided["clip_grad_norm"] = nullptr;  // which the recipes refuse beside it
   }
-  extra.update(torchtune_data(job.data));
-  files.push_back(table_file(job, table, extra));
+  if (!job.keeps_data()) decided.update(torchtune_data(job.data));
+  files.push_back(table_file(job, table, extra, decided));
   const std::string ranks = job.is_one_process() ? "" : fmt::format(" --nproc_per_node {}", *job.setup.num_processes);
   files.push_back(launch_file(job, table.versions, "",
                               fmt::format("tune run{} {} --config torchtune.yaml", ranks, recipe_of(job))));

@@ -211,20 +211,28 @@ std::size_t SettingsText::entry_end(std::size_t key_begin) const {
   return last;
 }
 
+/// The place of a key among those that the table uses; -1 where it is none of them.
+std::ptrdiff_t SettingsText::index_of(const std::string& path) const {
+  for (std::size_t i = 0; i < table_.rows.size(); ++i) {
+    const KeyRow& row = table_.rows[i];
+    if (row.use == KeyUse::Used && (row.key == path || row.key.starts_with(path + "."))) return std::ptrdiff_t(i);
+  }
+  return -1;
+}
+
+/// Says whether keys of a mapping get another value.
+bool SettingsText::replaces_in(const std::string& mapping) const {
+  const std::string prefix = mapping.empty() ? "" : mapping + ".";
+  return std::ranges::any_of(replaced_, [&](const std::string& path) {
+    return path.starts_with(prefix) && path.find('.', prefix.size()) == std::string::npos;
+  });
+}
+
 /// The key of a mapping that the table lists nearest to `key`, those before it first; "" where it has none. Where keys
 /// of the mapping get another value, one of them, so that what changes stands together.
 std::string SettingsText::neighbour(const std::string& mapping, const std::string& key) const {
   const std::string prefix = mapping.empty() ? "" : mapping + ".";
-  const auto index_of = [&](const std::string& path) {
-    for (std::size_t i = 0; i < table_.rows.size(); ++i) {
-      const KeyRow& row = table_.rows[i];
-      if (row.use == KeyUse::Used && (row.key == path || row.key.starts_with(path + "."))) return std::ptrdiff_t(i);
-    }
-    return std::ptrdiff_t(-1);
-  };
-  const bool has_replaced = std::ranges::any_of(replaced_, [&](const std::string& path) {
-    return path.starts_with(prefix) && path.find('.', prefix.size()) == std::string::npos;
-  });
+  const bool has_replaced = replaces_in(mapping);
   const std::ptrdiff_t wanted = index_of(prefix + key);
   std::string best, last;
   std::ptrdiff_t least = -1;
@@ -254,10 +262,19 @@ std::string SettingsText::indent_unit() const {
   return "  ";
 }
 
-/// Lines of block YAML, each entry behind its neighbour.
+/// The key that stands for all new ones of a mapping when their place is looked for: one that the table does not order,
+/// which goes to the end, or else the first.
+std::string SettingsText::leader(const std::string& mapping, const OrderedJson& entries) const {
+  for (const auto& [key, value] : entries.items())
+    if (index_of(mapping.empty() ? key : mapping + "." + key) < 0) return key;
+  return entries.begin().key();
+}
+
+/// Lines of block YAML: new keys together, or each behind a key that gets another value.
 void SettingsText::add_lines(const std::string& mapping, const OrderedJson& entries,
                              std::vector<TextEdit>& edits) const {
   const json* above = setting_at(tree_->root, mapping);
+  const bool are_together = !replaces_in(mapping);
   for (const auto& [key, value] : entries.items()) {
     const std::string entry = yaml_text({{key, value}});
     std::string indent;
@@ -267,7 +284,8 @@ void SettingsText::add_lines(const std::string& mapping, const OrderedJson& entr
       at = line_end(key_begin);
       indent = std::string(column(key_begin), ' ') + indent_unit();
     } else {
-      const std::size_t key_begin = tree_->places.at(neighbour(mapping, key)).key_begin;
+      const std::size_t key_begin =
+          tree_->places.at(neighbour(mapping, are_together ? leader(mapping, entries) : key)).key_begin;
       at = entry_end(key_begin);
       indent = std::string(column(key_begin), ' ');
     }

@@ -43,6 +43,9 @@ class SettingsText {
   bool find_value(const std::string& key, std::size_t& begin, std::size_t& end) const;
   std::size_t behind_key(std::size_t key_begin) const;
   std::size_t entry_end(std::size_t key_begin) const;
+  std::ptrdiff_t index_of(const std::string& path) const;
+  bool replaces_in(const std::string& mapping) const;
+  std::string leader(const std::string& mapping, const OrderedJson& entries) const;
   std::string neighbour(const std::string& mapping, const std::string& key) const;
   std::string indent_unit() const;
   void add(const std::string& mapping, const OrderedJson& entries, std::vector<TextEdit>& edits) const;

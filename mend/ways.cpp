@@ -1,6 +1,7 @@
 #include "mend/ways.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "base/error.h"
@@ -134,16 +135,43 @@ class Search {
     const auto has = [&](std::string_view name) {
       return std::ranges::any_of(settings, [&](const Setting& s) { return s.change->name == name; });
     };
-    // micro batch and passes change together; another optimizer learns otherwise, and so is more than one change
-    const std::size_t num_changes =
-        settings.size() - (has("grad-accum") ? 1 : 0) + (has("optimizer") ? 1 : 0) + (strategy.empty() ? 0 : 1);
+    // micro batch and passes change together, and the kernels of loss and layers; another optimizer learns otherwise,
+    // and so is more than one change
+    const std::size_t num_changes = settings.size() - (has("grad-accum") ? 1 : 0) -
+                                    (has("kernels") && has("loss") ? 1 : 0) + (has("optimizer") ? 1 : 0) +
+                                    (strategy.empty() ? 0 : 1);
     found_.push_back({settings, std::move(strategy), std::move(e), num_changes});
   }
 
-  /// Much slower is a quarter; by the other goals what lies inside of the error is alike.
+  /// Leaves the ways of which every change is needed: that fit no more without one of them.
+  void keep_least() {
+    const auto is_part = [](const MendWay& less, const MendWay& more) {
+      const bool has_all = std::ranges::all_of(less.settings, [&](const Setting& mine) {
+        return std::ranges::any_of(more.settings, [&](const Setting& other) {
+          return mine.change == other.change && mine.value == other.value;
+        });
+      });
+      // kernels of loss and layers together are one word of many trainers
+      const auto has_kernels = [](const MendWay& way) {
+        return std::ranges::any_of(way.settings, [](const Setting& s) { return s.change->name == "kernels"; });
+      };
+      return has_all && has_kernels(less) == has_kernels(more) &&
+             (less.strategy.empty() || less.strategy == more.strategy);
+    };
+    std::ranges::stable_sort(found_, {},
+                             [](const MendWay& way) { return way.settings.size() + (way.strategy.empty() ? 0 : 1); });
+    std::vector<MendWay> least;
+    for (MendWay& way : found_)
+      if (std::ranges::none_of(least, [&](const MendWay& other) { return is_part(other, way); }))
+        least.push_back(std::move(way));
+    found_ = std::move(least);
+  }
+
+  /// Much slower is half as long again; by the other goals what lies inside of the error is alike.
   std::vector<MendWay> ranked() {
-    constexpr double kMuchSlower = 0.25;
+    constexpr double kMuchSlower = 0.5;
     const Goal goal = question_.goal;
+    if (goal == Goal::Fits) keep_least();
     const double error = question_.profile.time_error;
     if (goal != Goal::Fits && before_ && before_->fits_well())
       std::erase_if(
@@ -179,7 +207,16 @@ std::optional<StrategyEstimate> estimate_as_given(const Variant& variant) {
 
 std::vector<MendWay> find_ways(const FixQuestion& question, const std::optional<StrategyEstimate>& before,
                                std::size_t most_changes) {
-  return Search(question, before).find(most_changes);
+  const Allowed& allowed = question.allowed;
+  std::vector<MendWay> out;
+  if (question.goal == Goal::Fits && (allowed.context || allowed.batch || allowed.method)) {
+    FixQuestion kept = question;  // what may change otherwise does so where nothing else makes it fit
+    kept.allowed = {};
+    out = Search(kept, before).find(most_changes);
+  }
+  std::vector<MendWay> all = Search(question, before).find(most_changes);
+  std::ranges::move(all, std::back_inserter(out));
+  return out;
 }
 
 }  // namespace gpuplan

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/narrow.h"
@@ -415,6 +416,18 @@ std::int64_t find_first_backward(const TrainedModel& model, const Recipe& recipe
   return (bridge - model.weights.order.begin()) + (is_trained ? 1 : 2);
 }
 
+/// Names the trainers that quantise experts which are one parameter of this model, always or by an option.
+std::string trainers_with_experts(const ModelSpec& spec) {
+  std::vector<std::string> names;
+  for (const FrameworkConvention& record : list_frameworks()) {
+    const FrameworkQuantisation& q = resolve_framework(record.name, {}, spec.model_type).quantisation;
+    if (q.offers_experts || q.stacked_experts) names.push_back(record.name);
+  }
+  return names.empty()
+             ? "leave it out"
+             : fmt::format("leave it out, or take a trainer that has one: --framework {}", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 Cut cut_of(LinearSlot slot) { return slot == LinearSlot::None ? Cut::None : row_of(slot).cut; }
@@ -457,7 +470,7 @@ std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const 
   if (has_own_experts && framework.experts.layout == ExpertLayout::Stacked)
     return InputError("--qlora experts",
                       fmt::format("{} has no option that quantises stacked experts", framework.title),
-                      "leave it out, or name a --framework that has one");
+                      trainers_with_experts(spec));
   if (!spec.checkpoint.skips.empty() && !mark_unquantised(model.weights, spec.checkpoint))
     return InputError("--model", "more than 255 kinds of layers are quantised differently");
   if (!recipe.trained.empty())

@@ -82,7 +82,7 @@ SaveCost save_cost(const Job& job) {
   return s;
 }
 
-/// Low, modest, high: how much of the step the busiest link is in use.
+/// Low, medium, high: how much of the step the busiest link is in use.
 CommunicationLevel level_of(const StepTime& time, const Strategy& strategy) {
   if (strategy.mesh.world() == 1) return CommunicationLevel::None;
   constexpr double kLow = 0.1, kModest = 0.4;
@@ -129,7 +129,7 @@ std::string_view to_string(CommunicationLevel level) {
   switch (level) {
     case CommunicationLevel::None: return "none";
     case CommunicationLevel::Low: return "low";
-    case CommunicationLevel::Modest: return "modest";
+    case CommunicationLevel::Modest: return "medium";
     case CommunicationLevel::High: return "high";
   }
   return "";

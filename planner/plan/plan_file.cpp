@@ -167,6 +167,23 @@ void read_model(Fields& in, ModelSpec& model) {
   model.id = id;
 }
 
+void write_carried(FieldWriter& out, const CarriedSettings& carried) {
+  out("trainer", carried.trainer);
+  out("file", carried.file);
+  out.raw("settings", carried.settings);
+}
+
+CarriedSettings read_carried(Fields& in) {
+  CarriedSettings carried;
+  in("trainer", carried.trainer);
+  in("file", carried.file);
+  if (const json* const settings = in.require("settings"); settings && settings->is_object())
+    carried.settings = *settings;
+  else if (settings)
+    in.report_type("settings", "an object", *settings);
+  return carried;
+}
+
 /// Other versions are refused before their fields are called unknown.
 void check_version(const json& plan, const std::string& where) {
   Fields top(plan, where);
@@ -179,7 +196,8 @@ void check_version(const json& plan, const std::string& where) {
 
 }  // namespace
 
-json make_plan(const EstimateRequest& request, const EstimateResult& result, const StrategyEstimate& chosen) {
+json make_plan(const EstimateRequest& request, const EstimateResult& result, const StrategyEstimate& chosen,
+               const CarriedSettings* carried) {
   GPUPLAN_CHECK(chosen.not_applicable.empty(), "a plan needs a strategy that was evaluated");
   FieldWriter out;
   out("schema_version", kSchemaVersion);
@@ -193,6 +211,7 @@ json make_plan(const EstimateRequest& request, const EstimateResult& result, con
   out.object("cluster", [&](FieldWriter& f) { write_cluster(f, request.cluster); });
   out.object("strategy", [&](FieldWriter& f) { write_strategy(f, chosen.strategy); });
   out.object("options", [&](FieldWriter& f) { list_options(f, request); });
+  if (carried) out.object("carried", [&](FieldWriter& f) { write_carried(f, *carried); });
   out.object("profile", [&](FieldWriter& f) { list_profile(f, result.profile); });
   const Predicted predicted = predicted_by(chosen);
   out.object("predicted", [&](FieldWriter& f) { list_predicted(f, predicted); });
@@ -222,6 +241,7 @@ EstimateRequest parse_plan(const json& plan, const std::string& where) {
   in.object("cluster", [&](Fields& f) { read_cluster(f, request.cluster); });
   in.object("strategy", [&](Fields& f) { read_strategy(f, strategy); });
   in.object("options", [&](Fields& f) { list_options(f, request); });
+  in.optional_object("carried", [](Fields& f) { read_carried(f); });
   in.object("profile", [&](Fields& f) { list_profile(f, profile); });
   in.object("predicted", [&](Fields& f) { list_predicted(f, predicted); });
   in.refuse_unknown();
@@ -230,6 +250,12 @@ EstimateRequest parse_plan(const json& plan, const std::string& where) {
                 ? "docs/plan.schema.json describes the file"
                 : fmt::format("gpuplan {} made it, and this is {}: save the plan again", made_by, GPUPLAN_VERSION));
   return request;
+}
+
+std::shared_ptr<const CarriedSettings> carried_by(const json& plan) {
+  if (!plan.contains("carried")) return nullptr;
+  Fields in(plan["carried"], "the plan");
+  return std::make_shared<const CarriedSettings>(read_carried(in));
 }
 
 }  // namespace gpuplan

@@ -2,20 +2,25 @@
 // export. Schema: docs/plan.schema.json.
 #pragma once
 
-#include <filesystem>
+#include <memory>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
 #include "planner/estimate.h"
+#include "planner/plan/carried.h"
 
 namespace gpuplan {
 
-/// The plan of one strategy of an answer.
-nlohmann::json make_plan(const EstimateRequest& request, const EstimateResult& result, const StrategyEstimate& chosen);
+/// The plan of one strategy of an answer. `carried`: settings of the file that was read; nullptr: none.
+nlohmann::json make_plan(const EstimateRequest& request, const EstimateResult& result, const StrategyEstimate& chosen,
+                         const CarriedSettings* carried = nullptr);
 
 /// Reads a plan back into a request (strategy pinned). Unknown fields, wrong types and other schema versions are
 /// refused with their place: "plan.json: recipe.lora.rnk: unknown field".
 EstimateRequest parse_plan(const nlohmann::json& plan, const std::string& where);
+
+/// Settings that a plan keeps; null: none. Requires: parse_plan took it.
+std::shared_ptr<const CarriedSettings> carried_by(const nlohmann::json& plan);
 
 }  // namespace gpuplan

@@ -184,7 +184,7 @@ std::string closest_look_text(const EstimateAnswer& answer, const Screen& screen
   out += breakdown_text(e, e.memory_range, screen) + "\n";
   return out +
          render(std::vector<Fact>{{"peak", peak_text(e)},
-                                  {"tiers", tiers_text(e.tiers)},
+                                  {"measured as", tiers_text(e.tiers)},
                                   {"other peaks", peaks_text(answer)},
                                   {"fits up to", limits_text(e)},
                                   {"host memory", host_text(e.host)},

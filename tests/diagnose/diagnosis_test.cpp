@@ -310,6 +310,18 @@ TEST_CASE("diagnose: a cause that takes a slow step further away is not named") 
   for (const Explanation& e : fast.explanations) CHECK(e.time < planned.value);
 }
 
+TEST_CASE("diagnose: attention in its eager form is no likely cause where it would not have fitted") {
+  // 8,192 tokens x 32 heads: the scores of one layer alone are 4 GiB in bf16, and a 3090 has 24
+  const HiddenCase small{"llama-3.1-8b", "3090", "qlora=r=16,seq-len=8192,checkpointing=full,attention=flash", "single",
+                         ""};
+  const Variant asked = asked_of(small);
+  const Seconds planned = estimate_variant(asked, "single")->time.step;
+  const Diagnosis d =
+      diagnose(asked, "single", {.step = 2 * planned, .tokens_per_second = {}, .parts = {}, .peak = {}});
+  for (const Explanation& e : d.explanations)
+    if (e.cause->name == "attention") CHECK(e.probability < 0.1);
+}
+
 TEST_CASE("diagnose: probabilities of what is named and what is not add up to one") {
   const Diagnosis d = diagnosis_of(kHidden[0], 3);
   double sum = d.unexplained;

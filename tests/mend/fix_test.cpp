@@ -1,5 +1,6 @@
 // The law of fix: the changed files, read again, ask for what was wanted and fit; nothing else in them changes.
 #include "mend/fix.h"
+#include "mend/ways.h"
 
 #include <algorithm>
 
@@ -110,6 +111,38 @@ TEST_CASE("a LoRA file that does not fit two 3090s fits by keys of its own, and 
   for (const char* line : {"base_model: meta-llama/Llama-3.1-8B # ours\n", "bf16: auto\n", "lora_r: 16\n"})
     CHECK(answer.mended.files[0].after.find(line) != std::string::npos);
   CHECK(find_fix(reader.question(with({kLora}, answer.mended))).mended.files.empty());
+}
+
+TEST_CASE("what is allowed beside changes only where nothing else makes it fit") {
+  Reader reader("2x3090");
+  FixQuestion question = reader.question({kLora});
+  const FixAnswer plain = find_fix(question);
+  REQUIRE(plain.after);
+  question.allowed = {.context = true, .batch = true, .method = true};
+  const FixAnswer allowed = find_fix(question);
+  CHECK(allowed.flags == plain.flags);
+  CHECK(names(allowed.mended, "sequence_len") == false);
+}
+
+TEST_CASE("every change of a fix is needed: without any of them the files would not fit") {
+  Reader reader("2x3090");
+  const FixQuestion question = reader.question({kLora});
+  const std::optional<StrategyEstimate> before = estimate_as_given({question.given.request, question.profile});
+  const std::vector<MendWay> ways = find_ways(question, before, 4);
+  REQUIRE_FALSE(ways.empty());
+  for (const MendWay& way : ways)
+    for (std::size_t left_out = 0; left_out < way.settings.size(); ++left_out) {
+      if (way.settings[left_out].change->name == "kernels") continue;  // with those of the loss one word
+      std::vector<Setting> fewer = way.settings;
+      fewer.erase(fewer.begin() + std::ptrdiff_t(left_out));
+      for (const MendWay& other : ways) {
+        const bool is_same = other.strategy == way.strategy &&
+                             std::ranges::equal(other.settings, fewer, [](const Setting& a, const Setting& b) {
+                               return a.change == b.change && a.value == b.value;
+                             });
+        CHECK_FALSE(is_same);
+      }
+    }
 }
 
 TEST_CASE("a trainer's file and DeepSpeed's are mended together, and a file that is not given stays") {

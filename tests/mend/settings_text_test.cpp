@@ -36,14 +36,29 @@ TEST_CASE("a key that is absent stands behind the one that the table lists next 
       "num_epochs: 3\n");
   CHECK(text.put("gradient_checkpointing", true));
   CHECK(text.put("gradient_accumulation_steps", 4));
-  // bf16 is the nearest row before gradient_checkpointing, num_epochs the one behind gradient_accumulation_steps
+  // bf16 is the nearest row before gradient_checkpointing, and the others stand together with it
   CHECK(text.text() ==
         "base_model: a/b\n"
         "bf16: true\n"
         "gradient_checkpointing: true\n"
+        "gradient_accumulation_steps: 4\n"
         "# the run\n"
-        "num_epochs: 3\n"
-        "gradient_accumulation_steps: 4\n");
+        "num_epochs: 3\n");
+}
+
+TEST_CASE("keys of a plugin and the list that names it stand together at the end") {
+  SettingsText text = axolotl(
+      "base_model: a/b\n"
+      "deepspeed: zero.json  # the first one that worked\n"
+      "output_dir: ./out\n");
+  CHECK(text.put("liger_fused_linear_cross_entropy", true));
+  CHECK(text.append("plugins", "axolotl.integrations.liger.LigerPlugin"));
+  CHECK(text.text() ==
+        "base_model: a/b\n"
+        "deepspeed: zero.json  # the first one that worked\n"
+        "output_dir: ./out\n"
+        "liger_fused_linear_cross_entropy: true\n"
+        "plugins: [axolotl.integrations.liger.LigerPlugin]\n");
 }
 
 TEST_CASE("a key that is absent stands behind one that gets another value, so that what changes stands together") {

@@ -1,0 +1,127 @@
+#include "ecosystem/carried_keys.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+
+#include "base/names.h"
+
+namespace gpuplan {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::string_view, 2> kDataFacts{"data_sets", "data_folder"};
+constexpr std::array<std::string_view, 6> kOtherFacts{"max_samples", "max_steps",        "evaluates",
+                                                      "best_at_end", "saves_model_only", "resumes"};
+
+template <std::size_t N>
+bool is_among(const std::array<std::string_view, N>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+/// A plan is a file that people share.
+bool is_secret(const std::string& key) {
+  constexpr std::array<std::string_view, 5> kWords{"hub_token", "api_key", "secret", "password", "access_token"};
+  const std::string name = to_lower(key);
+  return std::ranges::any_of(kWords, [&](std::string_view word) { return name.find(word) != std::string::npos; });
+}
+
+json without_secrets(const json& value) {
+  if (!value.is_object()) return value;
+  json out = json::object();
+  for (const auto& [key, inner] : value.items())
+    if (!is_secret(key)) out[key] = without_secrets(inner);
+  return out;
+}
+
+bool is_of_data(const KeyRow* row, const std::string& path) {
+  return (row && row->field && is_among(kDataFacts, row->field->name)) || path.starts_with("dataset");
+}
+
+/// Says whether the keys of a mapping set up FSDP: they are written where the plan has it.
+bool is_of_engine(const KeyTable& table, const std::string& mapping) {
+  return std::ranges::any_of(table.rows, [&](const KeyRow& row) {
+    return row.key.starts_with(mapping + ".") && row.field && row.field->name.starts_with("fsdp_");
+  });
+}
+
+/// Items of a list that switch on what the plan decides: a plugin.
+bool is_decided_item(const KeyTable& table, const std::string& list, const OrderedJson& item) {
+  return item.is_string() && std::ranges::any_of(table.rows, [&](const KeyRow& row) {
+           return row.needs_item.first == list && row.needs_item.second == item.get<std::string>();
+         });
+}
+
+/// PyYAML reads 1e-4 as a text, which programs that take texts for numbers do not need in quotes.
+OrderedJson as_written(const KeyTable& table, const std::string& path, const json& value) {
+  if (!value.is_string() || !table.takes_texts_for_numbers(path)) return OrderedJson::parse(value.dump());
+  const std::string& text = value.get_ref<const std::string&>();
+  double number = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = read.ec == std::errc{} && read.ptr == text.data() + text.size();
+  return is_number && text.find_first_of("eE") != std::string::npos ? OrderedJson(number) : OrderedJson(text);
+}
+
+/// Keeps the carried items of a list that the plan does not decide, and adds those that it writes.
+OrderedJson merged_list(const KeyTable& table, const std::string& path, const json& carried,
+                        const OrderedJson& written) {
+  OrderedJson out = OrderedJson::array();
+  for (const json& item : carried)
+    if (!is_decided_item(table, path, item)) out.push_back(as_written(table, path, item));
+  for (const OrderedJson& item : written)
+    if (std::ranges::find(out, item) == out.end()) out.push_back(item);
+  return out;
+}
+
+void put_below(OrderedJson& file, const json& carried, const KeyTable& table, bool replaces_data,
+               const std::string& above) {
+  for (const auto& [key, value] : carried.items()) {
+    const std::string path = above.empty() ? key : above + "." + key;
+    const KeyRow* const row = table.find(path);
+    if (replaces_data && is_of_data(row, path)) continue;
+    if (row && row->use != KeyUse::Ignored && !is_kept_as_written(*row)) continue;  // the plan decides it
+    const bool is_list = std::ranges::any_of(table.rows, [&](const KeyRow& r) { return r.needs_item.first == path; });
+    if (is_list && value.is_array()) {
+      OrderedJson list = merged_list(table, path, value, file.contains(key) ? file[key] : OrderedJson::array());
+      if (!list.empty()) file[key] = std::move(list);
+    } else if (!value.is_object() || !table.has_below(path)) {
+      file[key] = as_written(table, path, value);
+    } else if (!is_of_engine(table, path) || file.contains(key)) {
+      OrderedJson inner = file.contains(key) && file[key].is_object() ? file[key] : OrderedJson::object();
+      put_below(inner, value, table, replaces_data, path);
+      if (!inner.empty()) file[key] = std::move(inner);
+    }
+  }
+}
+
+}  // namespace
+
+bool is_kept_as_written(const KeyRow& row) {
+  return row.use == KeyUse::Used && row.field &&
+         (is_among(kDataFacts, row.field->name) || is_among(kOtherFacts, row.field->name));
+}
+
+void carry(json& carried, const std::string& path, const json& value) {
+  const std::vector<std::string> keys = split(path, '.');
+  if (value.is_null() || std::ranges::any_of(keys, is_secret)) return;
+  json* at = &carried;
+  for (const std::string& key : keys) {
+    if (!at->is_null() && !at->is_object()) return;  // a key with a dot in its name beside its beginning
+    at = &(*at)[key];
+  }
+  *at = without_secrets(value);
+}
+
+void put_carried(OrderedJson& file, const json& carried, const KeyTable& table, bool replaces_data) {
+  put_below(file, carried, table, replaces_data, "");
+}
+
+std::string names_of_carried(const json& carried) {
+  std::string out;
+  for (const auto& [key, value] : carried.items()) out += (out.empty() ? "" : ", ") + key;
+  return out;
+}
+
+}  // namespace gpuplan

@@ -1,0 +1,26 @@
+// Keys of a trainer's file that a plan carries from the file that was read to the file that is written: learning rate,
+// data, template, logging. Everything that the plan decides is written from the plan.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "ecosystem/emit.h"
+#include "ecosystem/key_table.h"
+
+namespace gpuplan {
+
+/// Says whether a key that is read for data or for rules of a trainer stands in the written file as in the read one.
+bool is_kept_as_written(const KeyRow& row);
+
+/// Adds a key of a file, with dots below mappings, unless it holds a secret or says nothing.
+void carry(nlohmann::json& carried, const std::string& path, const nlohmann::json& value);
+
+/// Puts carried keys into a file of the same format. `replaces_data`: another data set is written.
+void put_carried(OrderedJson& file, const nlohmann::json& carried, const KeyTable& table, bool replaces_data);
+
+/// The keys at the top, for people: "datasets, learning_rate".
+std::string names_of_carried(const nlohmann::json& carried);
+
+}  // namespace gpuplan

@@ -1,0 +1,103 @@
+// What a trainer's file says beside memory and time goes through a saved plan into the file that is exported.
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "base/files.h"
+#include "base/json_file.h"
+#include "base/yaml_file.h"
+#include "command_line.h"
+#include "scratch_folder.h"
+
+using namespace gpuplan;
+using nlohmann::json;
+
+namespace {
+
+const std::string kLlamaFactory =
+    "model_name_or_path: Qwen/Qwen3-4B\nstage: sft\ndo_train: true\nfinetuning_type: lora\nlora_rank: 8\n"
+    "lora_target: all\ndataset: support_tickets\ntemplate: qwen3_nothink\ncutoff_len: 2048\nmax_samples: 1000\n"
+    "per_device_train_batch_size: 1\ngradient_accumulation_steps: 8\nlearning_rate: 1e-4\nnum_train_epochs: 3.0\n"
+    "lr_scheduler_type: linear\nwarmup_ratio: 0.1\nbf16: true\nlogging_steps: 10\nsave_steps: 500\nplot_loss: true\n"
+    "hub_token: hf_secret\noutput_dir: saves/qwen3\n";
+const std::string kAxolotl =
+    "base_model: NousResearch/Llama-3.2-1B\nadapter: qlora\nload_in_4bit: true\nlora_r: 32\nlora_alpha: 16\n"
+    "lora_target_linear: true\nsequence_len: 4096\nsample_packing: true\nval_set_size: 0.05\n"
+    "plugins:\n  - axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\n  - my_team.plugins.Watch\n"
+    "datasets:\n  - path: data/tickets.jsonl\n    type: alpaca\nmicro_batch_size: 2\n"
+    "gradient_accumulation_steps: 4\nnum_epochs: 1\noptimizer: adamw_bnb_8bit\nlr_scheduler: cosine\n"
+    "learning_rate: 0.0002\nbf16: auto\ngradient_checkpointing: true\nflash_attention: true\nwarmup_ratio: 0.1\n"
+    "special_tokens:\n  pad_token: \"<|end_of_text|>\"\nsaves_per_epoch: 1\nwandb_project: tickets\noutput_dir: "
+    "./out\n";
+
+struct RoundTrip {
+  std::string plan, file;
+  test::Ran exported;
+};
+
+/// Saves the plan of a trainer's file, and exports it.
+RoundTrip round_trip(const test::ScratchFolder& folder, const std::string& text, const std::string& target,
+                     const std::string& name) {
+  const std::string from = folder.write("mine.yaml", text).string(), plan = (folder.path() / "p.json").string(),
+                    out = (folder.path() / target).string();
+  const test::Ran saved = test::run_line("estimate --from " + from + " --gpus 2xA6000 --save " + plan + " --force");
+  CHECK_MESSAGE(saved.code == 0, saved.err);
+  RoundTrip made{.plan = read_file(plan), .file = {}, .exported = {}};
+  made.exported = test::run_line("export " + plan + " --for " + target + " --output " + out);
+  CHECK_MESSAGE(made.exported.code == 0, made.exported.err);
+  if (made.exported.code == 0) made.file = read_file(folder.path() / target / name);
+  return made;
+}
+
+json values_of(const std::string& text) { return parse_yaml11(text, "exported")->root; }  // a key twice throws
+
+}  // namespace
+
+TEST_CASE("a LLaMA-Factory file comes back from its plan with data, template, rates and logging") {
+  const test::ScratchFolder folder;
+  const RoundTrip made = round_trip(folder, kLlamaFactory, "llama-factory", "llamafactory.yaml");
+  const json before = values_of(kLlamaFactory), after = values_of(made.file);
+  for (const char* key :
+       {"dataset", "template", "max_samples", "lr_scheduler_type", "warmup_ratio", "logging_steps", "save_steps",
+        "plot_loss", "output_dir", "do_train", "lora_rank", "cutoff_len", "num_train_epochs"}) {
+    CAPTURE(key);
+    CHECK(after.value(key, json()) == before.at(key));
+  }
+  CHECK(after.value("learning_rate", json()) == 1e-4);  // OmegaConf takes the text 1e-4 for a number
+  CHECK_FALSE(after.contains("warmup_steps"));          // which the user's file does not say
+  CHECK_FALSE(after.contains("max_grad_norm"));
+  CHECK_FALSE(is_file(folder.path() / "llama-factory" / "dataset_info.json"));
+  CHECK(made.plan.find("hf_secret") == std::string::npos);
+}
+
+TEST_CASE("an axolotl file comes back from its plan with its data, tokens and plugins, but for those of the plan") {
+  const test::ScratchFolder folder;
+  const RoundTrip made = round_trip(folder, kAxolotl, "axolotl", "axolotl.yaml");
+  const json before = values_of(kAxolotl), after = values_of(made.file);
+  for (const char* key : {"datasets", "special_tokens", "val_set_size", "learning_rate", "warmup_ratio",
+                          "saves_per_epoch", "wandb_project", "output_dir", "lr_scheduler"}) {
+    CAPTURE(key);
+    CHECK(after.value(key, json()) == before.at(key));
+  }
+  const json plugins = after.value("plugins", json::array());
+  CHECK(std::count(plugins.begin(), plugins.end(), json("my_team.plugins.Watch")) == 1);
+  // its loss is the plan's, which says it in Liger's words
+  CHECK(std::count(plugins.begin(), plugins.end(), json("axolotl.integrations.liger.LigerPlugin")) == 1);
+  CHECK(plugins.size() == 2);
+}
+
+TEST_CASE("a file for another trainer says in a comment what stayed behind, and --data replaces the user's data") {
+  const test::ScratchFolder folder;
+  const RoundTrip made = round_trip(folder, kLlamaFactory, "trl", "sft.yaml");
+  CHECK(made.file.find("# Left behind of ") != std::string::npos);
+  CHECK(made.file.find("learning_rate, ") != std::string::npos);
+  CHECK(made.exported.err.find("are left behind") != std::string::npos);
+  const std::string data = folder.write("rows.jsonl", "{\"messages\": []}\n").string(),
+                    out = (folder.path() / "other").string();
+  const test::Ran other = test::run_line("export " + (folder.path() / "p.json").string() +
+                                         " --for llama-factory --data " + data + " --output " + out);
+  CHECK_MESSAGE(other.code == 0, other.err);
+  const json after = values_of(read_file(folder.path() / "other" / "llamafactory.yaml"));
+  CHECK(after.value("dataset", json()) == "train");
+  CHECK(after.value("save_steps", json()) == 500);
+}
