@@ -17,6 +17,7 @@
 #include "cli/row_lengths.h"
 #include "cli/search_flags.h"
 #include "ecosystem/export.h"
+#include "planner/engine_share.h"
 #include "planner/plan/plan_file.h"
 #include "planner/recommend.h"
 #include "report/answers.h"
@@ -121,6 +122,11 @@ int run_estimate(const CLI::App& app, Console& console) {
   answer.num_notes = question.notes.size();
   answer.has_rows = question.has_rows;
   if (configs) answer.caveat = configs->older_defaults;
+  if (answer.shown)
+    if (std::string share = assumed_engine_share(answer.request, *answer.shown); !share.empty()) {
+      ++answer.num_notes;
+      answer.result.assumptions.insert(answer.result.assumptions.begin(), std::move(share));
+    }
   if (configs && configs->out_of_memory && answer.shown) {
     ++answer.num_notes;
     answer.result.assumptions.insert(answer.result.assumptions.begin(),

@@ -104,11 +104,16 @@ constexpr AskedQuestion kQuestions[] = {
      "vllm:util=0.5,sleep=yes,offload=yes",
      0, "training of the critic"},
     {"volcengine/verl#855, #456", "verl.sh",
-     "python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.model.path=Qwen/Qwen2.5-14B "
+     "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=1024 "
+     "data.max_prompt_length=512 data.max_response_length=512 "
+     "actor_rollout_ref.model.path=deepseek-ai/DeepSeek-R1-Distill-Qwen-14B "
+     "actor_rollout_ref.actor.ppo_mini_batch_size=512 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16 "
      "actor_rollout_ref.actor.use_dynamic_bsz=True actor_rollout_ref.actor.ppo_max_token_len_per_gpu=24000 "
-     "data.max_prompt_length=1024 data.max_response_length=8192 actor_rollout_ref.rollout.n=8 "
-     "trainer.n_gpus_per_node=8\n",
-     "--gpus 8xH100", 0, "old log-probs"},
+     "actor_rollout_ref.actor.use_kl_loss=True actor_rollout_ref.model.enable_gradient_checkpointing=True "
+     "actor_rollout_ref.rollout.tensor_model_parallel_size=8 actor_rollout_ref.rollout.name=vllm\n",
+     // what the thread shows of it ends before the engine's share, which decides
+     "--gpus 8xH100 --versions verl=0.3.0", 0,
+     "no share of each GPU is stated for vLLM: 0.5, as verl does; it fits up"},
     {"verl-project/verl#7203", "verl.sh",
      "python -m verl.trainer.main_ppo algorithm.adv_estimator=gae actor_rollout_ref.model.path=Qwen/Qwen2.5-7B "
      "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 data.train_batch_size=256 trainer.n_gpus_per_node=8\n",

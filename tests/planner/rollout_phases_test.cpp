@@ -9,6 +9,7 @@
 #include "models/framework.h"
 #include "models/stack.h"
 #include "models/training_method.h"
+#include "planner/engine_share.h"
 #include "planner/estimate.h"
 #include "planner/phases.h"
 #include "planner/rollout_phases.h"
@@ -83,6 +84,26 @@ TEST_CASE("an engine with a share that needs more than the rest sets the peak") 
   CHECK(e.peak.instant == PeakInstant::Generation);
   CHECK(e.peak.tensors == phase(e, "generation")->tensors);
   CHECK(e.peak_instant == "generation of answers");
+}
+
+TEST_CASE("the share of a card that an engine takes is named where it is not stated, with the most that fits") {
+  const auto line = [](const char* engine) {
+    const EstimateRequest r = ask("grpo", "verl", "fsdp", "2xH100", engine);
+    return assumed_engine_share(r, answer(r));
+  };
+  CHECK(line("vllm:tp=1,util=0.5") == "");
+  CHECK(line("vllm:server,gpus=1") == "");
+  CHECK(line("hf") == "");
+  // all but what trains: 0.5 of 79.1 GiB and what is usable beside the process of generation
+  const std::string most = line("vllm:tp=1");
+  REQUIRE(most.find("0.5, as verl does") != std::string::npos);
+  const double share = std::stod(most.substr(most.rfind(' ')));
+  const auto fits = [](double util) {
+    return answer(ask("grpo", "verl", "fsdp", "2xH100", ("vllm:tp=1,util=" + std::to_string(util)).c_str()))
+        .is_predicted_to_fit();
+  };
+  CHECK(fits(share - 0.02));
+  CHECK_FALSE(fits(share + 0.05));
 }
 
 TEST_CASE("a step is the sum of its phases; a server that works one step ahead is hidden behind training") {
