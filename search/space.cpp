@@ -138,17 +138,19 @@ Mesh with_usual_exchange(Mesh mesh, const EstimateRequest& r) {
   return mesh.set_context_exchange(options_for(r).context_exchange.value_or(ContextExchange{}));
 }
 
-/// Ranks that share the experts: as given, else powers of two within a machine, of data parallel ones too.
+/// Ranks that share the experts: as given, else powers of two within a machine, of data parallel ones too. Beside cp
+/// they are those that share whole sequences, which every trainer takes.
 std::vector<Mesh> expert_meshes(const SearchQuestion& q, const FrameworkConvention& framework, std::string_view name,
                                 const Mesh& mesh) {
   const auto with = [&](std::int64_t ways) { return Mesh(mesh).set(Axis::Ep, ways); };
   const std::int64_t given = q.base.options.ep;
   if (given > 1) return {with(given)};
   std::vector<Mesh> out{mesh};
-  const bool is_given = q.pinned.contains("ep") || q.base.options.cp > 1;
-  if (is_given || !std::ranges::count(framework.expert_parallel.strategies, name)) return out;
+  const std::int64_t cp = std::max<std::int64_t>(1, q.base.options.cp);
+  if (q.pinned.contains("ep") || !std::ranges::count(framework.expert_parallel.strategies, name)) return out;
   for (std::int64_t ep = 2; ep <= most_gpus_per_node(q); ep *= 2) {
     const Mesh shared = Mesh(mesh).set(Axis::DpShard, ep).set_expert_ways(ep);
+    if (ep % cp != 0) continue;
     if (why_not_by_experts(q.base.model, q.base.recipe, framework, name, shared).empty()) out.push_back(with(ep));
   }
   return out;

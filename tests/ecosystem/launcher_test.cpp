@@ -238,6 +238,20 @@ TEST_CASE("tokens of a micro batch are said for one GPU by verl, and for the ran
              "actor_rollout_ref.actor.megatron.context_parallel_size=2") == 4);
 }
 
+TEST_CASE("OpenRLHF fills micro batches with 16,192 tokens of each GPU where it fills them by tokens") {
+  // openrlhf/cli/train_ppo_ray.py @3c3be623: --train.max_tokens_per_gpu 16192, which --train.dynamic_batch_enable reads
+  const auto rows = [](const std::string& more) {
+    return script(
+               "python3 -m openrlhf.cli.train_ppo_ray --pretrain m --prompt_max_len 1024 --generate_max_len 1024 "
+               "--micro_train_batch_size 3 --colocate_all_models --actor_num_gpus_per_node 2 " +
+               more)
+        .request.recipe.micro_batch;
+  };
+  CHECK(rows("") == 3);
+  CHECK(rows("--use_dynamic_batch") == 7);
+  CHECK(rows("--use_dynamic_batch --train_max_tokens_per_gpu 4096") == 2);
+}
+
 TEST_CASE("ms-swift: a teacher beside GRPO, and one that another program serves") {
   const std::string grpo =
       "NPROC_PER_NODE=2 megatron rlhf --rlhf_type grpo --model m --use_vllm true --micro_batch_size 2 "

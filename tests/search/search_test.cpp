@@ -136,6 +136,20 @@ TEST_CASE("the same of experts that ranks share, beside shared layers and stages
       std::ranges::any_of(found.plans, [&](const RankedPlan& plan) { return space.strategies[plan.strategy].ep > 1; }));
 }
 
+TEST_CASE("beside a given cp the ranks that share experts are searched: those of whole sequences") {
+  SearchQuestion q = test::question("phi-tiny-moe", {"4xA6000"});
+  q.base.recipe.framework = std::string("megatron");
+  q.base.options.cp = 2;
+  q.pinned.insert("cp");
+  const std::vector<SearchedStrategy> strategies = Space(q).strategies;
+  const auto with = [&](std::int64_t ep) {
+    return std::ranges::any_of(strategies, [&](const auto& s) { return s.cp == 2 && s.ep == ep; });
+  };
+  CHECK(with(1));
+  CHECK(with(2));
+  CHECK(with(4));
+}
+
 TEST_CASE("degrees that are given stay, also where they are 1") {
   SearchQuestion q = test::question("phi-tiny-moe", {"4xA6000"});
   q.base.recipe.framework = std::string("megatron");
