@@ -446,7 +446,8 @@ class Reader {
   void leave_plain_loss() {
     Recipe& r = recipe();
     if (r.objective.method.is_usual() || r.loss == LossKernel::Plain) return;
-    if (r.loss == LossKernel::Chunked && r.objective.method->distils) return;  // its divergence is in chunks too
+    // a divergence is in chunks too, and so are log-probs of answers that are generated
+    if (r.loss == LossKernel::Chunked && (r.objective.method->distils || generates(r))) return;
     const std::vector<std::string>& fused = r.framework->preference.fused_methods;
     if (r.loss != LossKernel::Fused || std::ranges::find(fused, r.objective.method->like) == fused.end())
       r.loss = LossKernel::Plain;

@@ -235,7 +235,8 @@ void settle_rows(EstimateRequest& r, StatedRows stated) {
   const std::int64_t mean = rollout.mean_completion > 0 ? rollout.mean_completion : rollout.max_completion;
   r.dataset.tokens_per_row = (rollout.mean_prompt > 0 ? rollout.mean_prompt : rollout.prompt_len) + mean;
   if (!stated.packing) recipe.packing = convention->unpads ? Packing::Dynamic : Packing::Padded;
-  if (convention->loss && !stated.loss) recipe.loss = recipe.framework->defaults.loss.value_or(*convention->loss);
+  const bool is_open = !stated.loss && recipe.loss == LossKernel::Plain;  // else a trainer's file says it
+  if (convention->loss && is_open) recipe.loss = recipe.framework->defaults.loss.value_or(*convention->loss);
 }
 
 std::int64_t engine_gpus(const EstimateRequest& request, const Mesh& mesh) {
