@@ -49,14 +49,16 @@ struct Format {
 std::vector<Format> formats() {
   std::vector<Format> out;
   const std::string file = std::string(GPUPLAN_TEST_DIR) + "/ecosystem/moving_keys.json";
-  for (const auto& [name, row] : json::parse(read_file(file)).items()) {
+  const json all = json::parse(read_file(file));
+  for (const auto& [name, row] : all.items()) {
     Format format{.name = name, .is_whole = row.value("whole", false)};
     for (const json& keys : row.at("files")) {
       Keys one;
       for (const auto& [key, value] : keys.items()) one.emplace_back(key, value);
       format.files.push_back(std::move(one));
     }
-    for (const auto& [reason, keys] : row.value("still", json::object()).items())
+    const json still = row.value("still", json::object());
+    for (const auto& [reason, keys] : still.items())
       for (const json& key : keys) format.still.emplace(key.get<std::string>(), reason);
     out.push_back(std::move(format));
   }
