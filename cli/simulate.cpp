@@ -32,7 +32,11 @@ namespace {
 
 std::string what_if_help() {
   std::string machine, recipe;
-  for (const Change& change : changes()) (change.machine ? machine : recipe) += fmt::format(", {}", change.name);
+  for (const Change& change : changes())
+    if (change.machine)
+      machine += fmt::format(", {} ({})", change.name, change.machine->unit);
+    else
+      recipe += fmt::format(", {}", change.name);
   return fmt::format("change the machine: {}; or the plan: {}", machine.substr(2), recipe.substr(2));
 }
 
@@ -240,7 +244,7 @@ int run_simulate(const CLI::App& app, Console& console) {
   SimulationAnswer answer = answer_question(app, console);
   const GanttView view = read_view(app, answer.plan.simulation.step_time());
   answer.command = console.command_line;
-  answer.is_brief = !is_given(app, "--explain");
+  answer.is_brief = !is_given(app, "--explain") && console.screen.format == TableFormat::Text;
   const StrategyEstimate& e = answer.plan.estimate;
   // figures alone do not say it
   if (e.fit != Fit::Yes && (is_given(app, "--json") || console.screen.format != TableFormat::Text))

@@ -12,6 +12,7 @@
 #include "cluster/cluster_spec.h"
 #include "cluster/gpu_catalogue.h"
 #include "cluster/host.h"
+#include "cluster/machine_builder.h"
 
 namespace gpuplan {
 namespace {
@@ -163,11 +164,11 @@ void read_network(Fields& top, ClusterFile& cluster) {
 
 /// A GPU's share of the adapters, wherever these are listed.
 void share_adapters(ClusterFile& cluster) {
-  double sum = 0;
-  for (const DevicePlace& nic : cluster.node.layout.nics) sum += nic.rate.value;
-  if (sum <= 0) return;
+  if (!problem_of(cluster.node.layout, cluster.node.gpus_per_node).empty()) return;  // reported where it is read
+  const BytesPerSec all = rate_of_used_adapters(cluster.node.layout);
+  if (all.value <= 0) return;
   cluster.has_network = true;
-  cluster.node.nic_per_gpu = BytesPerSec{sum / double(std::max<std::int64_t>(1, cluster.node.gpus_per_node))};
+  cluster.node.nic_per_gpu = all / double(std::max<std::int64_t>(1, cluster.node.gpus_per_node));
 }
 
 /// Reads what this very card sustains, where that differs from the catalogue's product.

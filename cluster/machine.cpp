@@ -14,8 +14,8 @@ namespace gpuplan {
 namespace {
 
 constexpr std::int64_t kMostCardsPerSocket = 4;  // slots with 16 lanes on one socket of a usual server
-/// Network bandwidth per GPU from which on every GPU has an adapter of its own; below it a machine has one.
-constexpr BytesPerSec kOwnAdapter{100e9 / 8};
+/// Network bandwidth per GPU from which on every GPU has an adapter of its own.
+constexpr BytesPerSec kOwnAdapter{50e9 / 8};
 
 /// The host bridge of the `index`-th of `count` devices spread evenly in order.
 std::int64_t even(std::int64_t index, std::int64_t count, std::int64_t parts) { return index * parts / count; }
@@ -100,7 +100,7 @@ NodeLayout complete_layout(const ClusterSpec& cluster, std::vector<std::string>&
   if (layout.gpus.empty()) place_gpus(layout, cluster, assumptions);
   if (std::int64_t(layout.gpus.size()) > num_gpus) layout.gpus.resize(std::size_t(num_gpus));  // a part of the machine
   if (layout.nics.empty() && cluster.num_nodes() > 1) {
-    const bool has_own = num_gpus == 1 || cluster.inter.bandwidth >= kOwnAdapter * 0.5;
+    const bool has_own = num_gpus == 1 || gpus_have_own_adapters(cluster.inter.bandwidth);
     layout.nics.assign(std::size_t(has_own ? num_gpus : 1), {-1, -1, {}, {}});
   }
   if (!layout.nics.empty() && !have_places(layout.nics)) place_nics(layout, num_gpus);
@@ -110,12 +110,14 @@ NodeLayout complete_layout(const ClusterSpec& cluster, std::vector<std::string>&
   return layout;
 }
 
-namespace {
+bool gpus_have_own_adapters(BytesPerSec nic_per_gpu) { return nic_per_gpu >= kOwnAdapter; }
 
 PcieSlot slot_of(const Machine& machine, const GpuSpec& gpu) {
   return {std::min(gpu.pcie_generation, machine.pcie_generation.value_or(gpu.pcie_generation)),
           std::min(gpu.pcie_lanes, machine.pcie_lanes.value_or(gpu.pcie_lanes))};
 }
+
+namespace {
 
 /// Fabric that a ring through every GPU of a node runs over.
 FabricKind ring_fabric(const Machine& machine) {

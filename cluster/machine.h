@@ -7,6 +7,7 @@
 
 #include "cluster/cluster_spec.h"
 #include "cluster/gpu_file.h"
+#include "cluster/links.h"
 
 namespace gpuplan {
 
@@ -51,6 +52,12 @@ std::int64_t usual_sockets(FabricKind fabric, std::int64_t gpus_per_node);
 /// `cluster.layout` with everything filled in but rates; what was assumed goes to `assumptions`.
 /// SXM boards: two sockets, every GPU with its adapters on a PCIe switch. Cards: in slots of the sockets' host bridges.
 NodeLayout complete_layout(const ClusterSpec& cluster, std::vector<std::string>& assumptions);
+
+/// Every GPU has an adapter of its own at so much network per GPU; below it a machine has one.
+bool gpus_have_own_adapters(BytesPerSec nic_per_gpu);
+
+/// The slot of such a GPU in the machine: what both can.
+PcieSlot slot_of(const Machine& machine, const GpuSpec& gpu);
 
 /// Fabric that joins such GPUs in one machine when nobody says.
 FabricKind usual_fabric(const std::vector<GpuFile>& kinds);

@@ -59,6 +59,23 @@ std::vector<std::vector<std::size_t>> share_adapters(const NodeLayout& layout) {
   return shared;
 }
 
+std::vector<bool> used_adapters(const NodeLayout& layout) {
+  const bool have_places = !layout.gpus.empty() && !layout.nics.empty() && layout.nics.front().bridge >= 0;
+  std::vector<bool> is_used(layout.nics.size(), !have_places);
+  if (!have_places) return is_used;
+  for (const auto& mine : share_adapters(layout))
+    for (const std::size_t nic : mine) is_used[nic] = true;
+  return is_used;
+}
+
+BytesPerSec rate_of_used_adapters(const NodeLayout& layout) {
+  const std::vector<bool> is_used = used_adapters(layout);
+  BytesPerSec sum;
+  for (std::size_t i = 0; i < is_used.size(); ++i)
+    if (is_used[i]) sum = sum + layout.nics[i].rate;
+  return sum;
+}
+
 namespace {
 
 /// Builds one machine; members are what the parts need of each other.
@@ -68,7 +85,6 @@ struct Builder {
   const ClusterSpec& cluster;
   const NodeLayout& layout;
   const MachineRates& rates;
-  bool one_gpu;
   std::vector<std::uint32_t> memories, bridges, main_bridges, switches;
 
   std::uint32_t add(VertexKind kind, std::int64_t index, std::string name = {}) {
@@ -76,25 +92,7 @@ struct Builder {
     return topology.add_vertex({kind, 0, index, std::move(name)});
   }
 
-  /// Share of a link that is left for the one GPU that stands for `sharers` alike.
-  BytesPerSec share_of(BytesPerSec capacity, std::int64_t sharers) const {
-    return one_gpu ? capacity / double(std::max<std::int64_t>(1, sharers)) : capacity;
-  }
-
-  template <class Under>
-  std::int64_t num_gpus(Under under) const {
-    return std::count_if(layout.gpus.begin(), layout.gpus.end(), under);
-  }
-
   std::int64_t socket_of(const DevicePlace& place) const { return layout.bridges[std::size_t(place.bridge)]; }
-
-  bool is_below(std::int64_t at, std::int64_t above) const {
-    for (std::size_t steps = 0; at >= 0 && steps <= layout.switches.size(); ++steps) {
-      if (at == above) return true;
-      at = layout.switches[std::size_t(at)].parent;
-    }
-    return false;
-  }
 
   void add_host() {
     for (std::int64_t socket = 0; socket < layout.sockets; ++socket) {
@@ -109,9 +107,7 @@ struct Builder {
         continue;
       }
       main_bridges[socket] = bridges.back();
-      const auto sharers = num_gpus([&](const DevicePlace& gpu) { return socket_of(gpu) == std::int64_t(socket); });
-      topology.connect(bridges.back(), memories[socket],
-                       {LinkKind::Memory, share_of(rates.memory, sharers), {}, rates.host_source});
+      topology.connect(bridges.back(), memories[socket], {LinkKind::Memory, rates.memory, {}, rates.host_source});
     }
     for (std::size_t a = 0; a < main_bridges.size(); ++a)
       for (std::size_t b = a + 1; b < main_bridges.size(); ++b)
@@ -126,10 +122,9 @@ struct Builder {
     for (std::size_t i = 0; i < layout.switches.size(); ++i) {
       const PcieSwitchPlace& place = layout.switches[i];
       const BytesPerSec uplink = place.uplink.value > 0 ? place.uplink * rates.pcie_share : rates.pcie;
-      const auto sharers = num_gpus([&](const DevicePlace& gpu) { return is_below(gpu.pcie_switch, std::int64_t(i)); });
       const std::uint32_t above =
           place.parent >= 0 ? switches[std::size_t(place.parent)] : bridges[std::size_t(place.bridge)];
-      topology.connect(switches[i], above, {LinkKind::Pcie, share_of(uplink, sharers), {}, "uplink of a PCIe switch"});
+      topology.connect(switches[i], above, {LinkKind::Pcie, uplink, {}, "uplink of a PCIe switch"});
     }
   }
 
@@ -193,9 +188,8 @@ struct Builder {
     const auto num_drives = std::max<std::int64_t>(1, layout.num_nvme);
     const std::uint32_t drive =
         add(VertexKind::Nvme, 0, num_drives > 1 ? fmt::format("{} NVMe drives", num_drives) : "NVMe drive");
-    topology.connect(
-        drive, cluster.fabric == FabricKind::SharedMemory ? memories[0] : bridges[0],
-        {LinkKind::Pcie, share_of(rates.nvme * double(num_drives), std::int64_t(layout.gpus.size())), {}, "profile"});
+    topology.connect(drive, cluster.fabric == FabricKind::SharedMemory ? memories[0] : bridges[0],
+                     {LinkKind::Pcie, rates.nvme * double(num_drives), {}, "profile"});
     shape.nvme_of.assign(layout.gpus.size(), drive);
   }
 
@@ -279,8 +273,7 @@ MachineRates rates_of(const ClusterSpec& cluster, const NodeLayout& layout, cons
   rates.ring_source = cluster.intra.source;
   rates.host_source = is_cpu ? gpu.source : "effective PCIe and host rates, data/links.yaml";
   rates.nic_source = cluster.inter.source;
-  double stated = 0;
-  for (const DevicePlace& nic : layout.nics) stated += nic.rate.value;
+  const double stated = rate_of_used_adapters(layout).value;
   const double whole = cluster.inter.bandwidth.value * double(cluster.gpus_per_node);
   for (const DevicePlace& nic : layout.nics)
     rates.nics.push_back(whole > 0 && stated > 0 ? nic.rate * (whole / stated)
@@ -290,8 +283,8 @@ MachineRates rates_of(const ClusterSpec& cluster, const NodeLayout& layout, cons
 }
 
 void build_machine(Topology& topology, MachineShape& shape, const ClusterSpec& cluster, const NodeLayout& layout,
-                   const MachineRates& rates, bool one_gpu_stands_for_all) {
-  Builder{topology, shape, cluster, layout, rates, one_gpu_stands_for_all, {}, {}, {}, {}}.build();
+                   const MachineRates& rates) {
+  Builder{topology, shape, cluster, layout, rates, {}, {}, {}, {}}.build();
 }
 
 }  // namespace gpuplan

@@ -25,14 +25,17 @@ struct MachineRates {
 MachineRates rates_of(const ClusterSpec& cluster, const NodeLayout& layout, const LinkTable& links,
                       const Profile& profile);
 
-/// Machine 0, as the whole of `topology`; `shape` receives what stands where. Shared links are divided by the GPUs that
-/// share them when one GPU stands for all of a machine.
+/// Machine 0, as the whole of `topology`; `shape` receives what stands where.
 void build_machine(Topology& topology, MachineShape& shape, const ClusterSpec& cluster, const NodeLayout& layout,
-                   const MachineRates& rates, bool one_gpu_stands_for_all);
+                   const MachineRates& rates);
 
 /// Assigns adapters to GPUs: the nearest, shared out among the GPUs to which they are nearest. Source:
 /// ncclTopoGetLocalNet, NVIDIA/nccl 2.30.7 src/graph/topo.cc.
 std::vector<std::vector<std::size_t>> share_adapters(const NodeLayout& layout);
+
+/// Per adapter: some GPU sends by it. Those of a storage network are none.
+std::vector<bool> used_adapters(const NodeLayout& layout);
+BytesPerSec rate_of_used_adapters(const NodeLayout& layout);
 
 /// Connects over PCIe.
 PathClass pcie_path(const NodeLayout& layout, const DevicePlace& a, const DevicePlace& b);

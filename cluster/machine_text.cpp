@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "cluster/gpu_catalogue.h"
 #include "cluster/links.h"
+#include "cluster/machine_builder.h"
 
 namespace gpuplan {
 namespace {
@@ -52,22 +53,31 @@ bool counts_switch_links(const NodeLayout& layout, const GpuSpec& gpu, BytesPerS
   return double(links_of(layout, 0)) > owned + 0.5;
 }
 
-/// Adapters whose rate is not said share what such GPUs usually have.
+/// One adapter of such a machine: as fast as the usual one, where GPUs have their own, never faster than its PCIe slot.
+BytesPerSec usual_adapter(const Machine& node, const GpuFile& gpu, std::size_t num_adapters) {
+  const BytesPerSec whole = gpu.machine.nic_per_gpu * double(node.gpus_per_node);
+  const BytesPerSec usual =
+      gpus_have_own_adapters(gpu.machine.nic_per_gpu) ? gpu.machine.nic_per_gpu : whole / double(num_adapters);
+  const LinkTable& links = LinkTable::shipped();
+  const LinkCost reached = links.network(usual, default_profile(gpu.spec));
+  const BytesPerSec slot = links.host_link(slot_of(node, gpu.spec));
+  return usual * std::min(1.0, slot / reached.bandwidth);
+}
+
+/// Adapters whose rate is not said are those of such GPUs' usual machine.
 void set_network(ClusterFile& cluster, const GpuFile& gpu) {
-  std::vector<DevicePlace>& nics = cluster.node.layout.nics;
-  if (nics.empty()) return;
-  const double gpus = double(cluster.node.gpus_per_node);
-  double sum = 0;
-  for (const DevicePlace& nic : nics) sum += nic.rate.value;
-  if (sum <= 0) {
-    for (DevicePlace& nic : nics) nic.rate = gpu.machine.nic_per_gpu * (gpus / double(nics.size()));
-    sum = gpu.machine.nic_per_gpu.value * gpus;
+  NodeLayout& layout = cluster.node.layout;
+  if (layout.nics.empty()) return;
+  if (rate_of_used_adapters(layout).value <= 0) {
+    const BytesPerSec rate = usual_adapter(cluster.node, gpu, layout.nics.size());
+    for (DevicePlace& nic : layout.nics) nic.rate = rate;
     cluster.assumptions.push_back(
-        fmt::format("the file states no network rates: {} adapters of {:.4g} Gb/s, usual for {}", nics.size(),
-                    nics.front().rate.value * 8 / 1e9, gpu.spec.name));
+        fmt::format("the file states no network rates: {} adapters of {:.4g} Gb/s, usual for {} ({}); a file of "
+                    "--cluster states others ('inter: {{nics: {{count: {}, gbit_s: ...}}}}')",
+                    layout.nics.size(), rate.value * 8 / 1e9, gpu.spec.name, gpu.machine.source, layout.nics.size()));
   }
   cluster.has_network = true;
-  cluster.node.nic_per_gpu = BytesPerSec{sum / gpus};
+  cluster.node.nic_per_gpu = rate_of_used_adapters(layout) / double(cluster.node.gpus_per_node);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ Topology::Topology() : graph_(std::make_unique<TopologyGraph>()) {}
 Topology::Topology(const Topology& other)
     : num_nodes(other.num_nodes),
       is_rank_symmetric(other.is_rank_symmetric),
+      are_machines_alike(other.are_machines_alike),
       has_peer_to_peer(other.has_peer_to_peer),
       title(other.title),
       assumptions(other.assumptions),
@@ -21,6 +22,7 @@ Topology& Topology::operator=(Topology other) noexcept {
   std::swap(graph_, other.graph_);
   num_nodes = other.num_nodes;
   is_rank_symmetric = other.is_rank_symmetric;
+  are_machines_alike = other.are_machines_alike;
   has_peer_to_peer = other.has_peer_to_peer;
   title = std::move(other.title);
   assumptions = std::move(other.assumptions);

@@ -67,6 +67,7 @@ class Topology {
   // Filled by build_topology (cluster/topology_builder.h).
   std::int64_t num_nodes = 1;
   bool is_rank_symmetric = false;  // every GPU of a machine sees the same: ranks may be folded to one per machine
+  bool are_machines_alike = true;  // no leaf's links to the spine bind: ranks may be folded to those of one machine
   bool has_peer_to_peer = true;    // over PCIe; false: staged through host memory
   std::string title;
   std::vector<std::string> assumptions;

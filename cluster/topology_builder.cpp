@@ -1,6 +1,7 @@
 #include "cluster/topology_builder.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include <fmt/format.h>
@@ -14,37 +15,6 @@ namespace gpuplan {
 namespace {
 
 constexpr std::int64_t kUsualLeafNodes = 32;  // machines on a leaf switch when nobody says
-
-/// Every GPU has as many adapters, shared with as many others, and neighbours on its switch and socket.
-bool is_even(const NodeLayout& layout, const MachineShape& shape) {
-  const auto users = [&](std::uint32_t nic) {
-    return std::count_if(shape.adapters_of.begin(), shape.adapters_of.end(),
-                         [&](const auto& mine) { return std::find(mine.begin(), mine.end(), nic) != mine.end(); });
-  };
-  const auto near = [&](const DevicePlace& gpu, auto is_like) {
-    return std::count_if(layout.gpus.begin(), layout.gpus.end(),
-                         [&](const DevicePlace& other) { return is_like(gpu, other); });
-  };
-  const auto signature = [&](std::size_t gpu) {
-    const DevicePlace& place = layout.gpus[gpu];
-    std::vector<std::int64_t> out{
-        near(place, [](const auto& a, const auto& b) { return a.pcie_switch == b.pcie_switch; }),
-        near(place, [&](const auto& a, const auto& b) {
-          return layout.bridges[std::size_t(a.bridge)] == layout.bridges[std::size_t(b.bridge)];
-        })};
-    for (const std::uint32_t nic : shape.adapters_of[gpu]) out.push_back(users(nic));
-    return out;
-  };
-  for (std::size_t gpu = 1; gpu < layout.gpus.size(); ++gpu)
-    if (signature(gpu) != signature(0)) return false;
-  return true;
-}
-
-bool is_symmetric(const ClusterSpec& cluster, const NodeLayout& layout, const MachineShape& shape) {
-  if (cluster.is_mixed() || cluster.num_gpus() % cluster.gpus_per_node != 0) return false;
-  if (cluster.gpus_per_node == 1) return true;
-  return cluster.fabric == FabricKind::NvSwitch && is_even(layout, shape);
-}
 
 /// The real machine that each kept one is.
 std::vector<std::int64_t> kept_machines(const TopologyGraph& graph, std::int64_t num_nodes) {
@@ -136,8 +106,7 @@ void share_relays(TopologyGraph& g, const MachineRates& rates) {
 }
 
 /// Joins the adapters of all kept machines. A leaf's links to the spine carry what its machines send, less the
-/// oversubscription. Folded machines: their share of it, so that machines alike that all cross at once meet the same
-/// limit.
+/// oversubscription.
 void add_network(Topology& topology, TopologyGraph& g, const NodeLayout& layout, const MachineRates& rates,
                  const std::vector<std::int64_t>& kept) {
   NetworkShape& network = g.network;
@@ -156,11 +125,7 @@ void add_network(Topology& topology, TopologyGraph& g, const NodeLayout& layout,
     network.leaf_of.push_back(narrow<std::uint32_t>(leaves.size() - 1));
     for (std::size_t nic = 0; nic < g.machine.nics.size(); ++nic) {
       const std::uint32_t vertex = narrow<std::uint32_t>(machine) * g.machine.num_vertices + g.machine.nics[nic];
-      std::int64_t sharers = 0;
-      for (const auto& mine : g.machine.adapters_of)
-        sharers += std::count(mine.begin(), mine.end(), g.machine.nics[nic]);
-      const BytesPerSec rate =
-          rates.nics[nic] / (g.fold.one_gpu_per_node ? double(std::max<std::int64_t>(1, sharers)) : 1.0);
+      const BytesPerSec rate = rates.nics[nic];
       network.nic_up.push_back(
           topology.add_link(vertex, leaf_vertices.back(), {LinkKind::Network, rate, latency, rates.nic_source}));
       network.nic_down.push_back(
@@ -180,6 +145,68 @@ void add_network(Topology& topology, TopologyGraph& g, const NodeLayout& layout,
   }
 }
 
+/// What every GPU of machine 0 loads when it sends to its adapters and receives from them.
+struct AdapterWays {
+  std::vector<Route> of_gpu;
+  std::vector<double> loads;  // by link; all GPUs at once
+};
+
+AdapterWays adapter_ways(const TopologyGraph& g) {
+  const MachineShape& m = g.machine;
+  AdapterWays out{std::vector<Route>(m.gpus.size()), std::vector<double>(g.links.size())};
+  for (std::size_t gpu = 0; gpu < m.gpus.size(); ++gpu) {
+    Route& way = out.of_gpu[gpu];
+    for (const std::uint32_t nic : m.adapters_of[gpu]) {
+      const double part = 1.0 / double(m.adapters_of[gpu].size());
+      GPUPLAN_CHECK(g.append_way(way, m.gpus[gpu], nic, part, true) && g.append_way(way, nic, m.gpus[gpu], part, true),
+                    "a GPU reaches its adapters");
+      const auto place = std::size_t(std::find(m.nics.begin(), m.nics.end(), nic) - m.nics.begin());
+      if (g.network.nic_up.empty()) continue;
+      way.push_back({g.network.nic_up[place], part});
+      way.push_back({g.network.nic_down[place], part});
+    }
+    for (const LinkUse& use : way) out.loads[use.link] += use.weight;
+  }
+  return out;
+}
+
+/// Every GPU of a machine reaches the others alike, and sends to other machines over links of the same rates that it
+/// shares with as many others.
+bool is_symmetric(const ClusterSpec& cluster, const TopologyGraph& g) {
+  if (cluster.is_mixed() || cluster.num_gpus() % cluster.gpus_per_node != 0) return false;
+  if (cluster.gpus_per_node == 1) return true;
+  if (cluster.fabric != FabricKind::NvSwitch || !g.machine.relay_of.empty()) return false;
+  const AdapterWays ways = adapter_ways(g);
+  const auto signature = [&](const Route& way) {
+    std::vector<std::array<double, 3>> out;
+    for (const LinkUse& use : way) out.push_back({g.links[use.link].capacity.value, use.weight, ways.loads[use.link]});
+    std::sort(out.begin(), out.end());
+    return out;
+  };
+  const auto first = signature(ways.of_gpu.front());
+  return std::all_of(ways.of_gpu.begin(), ways.of_gpu.end(), [&](const Route& way) { return signature(way) == first; });
+}
+
+/// A link that one kept GPU loads carries what all GPUs of its machine send over it.
+void count_left_out_gpus(TopologyGraph& g) {
+  g.sent_by_all.assign(g.links.size(), 1);
+  const AdapterWays ways = adapter_ways(g);
+  std::vector<double> own(g.links.size());
+  for (const LinkUse& use : ways.of_gpu.front()) own[use.link] += use.weight;
+  const auto factor = [&](std::uint32_t link) { return own[link] > 0 ? ways.loads[link] / own[link] : 1.0; };
+  const MachineShape& m = g.machine;
+  for (std::uint32_t machine = 0; machine < g.network.leaf_of.size(); ++machine) {
+    for (std::uint32_t l = 0; l < m.num_links; ++l) g.sent_by_all[machine * m.num_links + l] = factor(l);
+    for (std::size_t nic = 0; nic < m.nics.size(); ++nic) {
+      const std::size_t place = machine * m.nics.size() + nic;
+      g.sent_by_all[g.network.nic_up[place]] = factor(g.network.nic_up[nic]);
+      g.sent_by_all[g.network.nic_down[place]] = factor(g.network.nic_down[nic]);
+    }
+  }
+  for (std::size_t leaf = 0; leaf < g.network.leaf_up.size(); ++leaf)
+    g.sent_by_all[g.network.leaf_up[leaf]] = g.sent_by_all[g.network.leaf_down[leaf]] = double(m.gpus.size());
+}
+
 }  // namespace
 
 Topology build_topology(const ClusterSpec& cluster, const Profile& profile, const TopologyFold& fold) {
@@ -191,11 +218,10 @@ Topology build_topology(const ClusterSpec& cluster, const Profile& profile, cons
   topology.title = cluster.name;
   const NodeLayout layout = complete_layout(cluster, topology.assumptions);
   const MachineRates rates = rates_of(cluster, layout, LinkTable::shipped(), profile);
-  build_machine(topology, g.machine, cluster, layout, rates, fold.one_gpu_per_node);
+  build_machine(topology, g.machine, cluster, layout, rates);
   topology.set_gpus(g.machine.gpus, cluster.gpus_per_node, {});
   if (!is_board(cluster.fabric) && cluster.num_gpus() >= cluster.gpus_per_node)
     calibrate_machine(topology, g, rates.ring, rates.alone);
-  topology.is_rank_symmetric = g.machine.relay_of.empty() && is_symmetric(cluster, layout, g.machine);
   share_relays(g, rates);
 
   std::vector<std::uint32_t> gpus;
@@ -216,6 +242,9 @@ Topology build_topology(const ClusterSpec& cluster, const Profile& profile, cons
       g.peer_weight[machine * g.machine.num_links + l] = g.peer_weight[l];
   topology.set_gpus(std::move(gpus), cluster.gpus_per_node, fold);
   if (topology.num_nodes > 1) add_network(topology, g, layout, rates, kept);
+  topology.is_rank_symmetric = is_symmetric(cluster, g);
+  topology.are_machines_alike = g.network.leaf_up.empty() || layout.oversubscription <= 1;
+  if (fold.one_gpu_per_node) count_left_out_gpus(g);
   return topology;
 }
 

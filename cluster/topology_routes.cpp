@@ -104,8 +104,8 @@ void append_inside_machine(const TopologyGraph& g, Route& route, std::uint32_t f
   route.insert(route.end(), way.begin(), way.end());
 }
 
-/// Links that appear twice carry both.
-Route merged(const Route& route) {
+/// Links that appear twice carry both; of a GPU that stands for all of its machine, what all send.
+Route merged(const TopologyGraph& g, const Route& route) {
   Route out;
   for (const LinkUse& use : route) {
     const auto known = std::find_if(out.begin(), out.end(), [&](const LinkUse& u) { return u.link == use.link; });
@@ -114,6 +114,8 @@ Route merged(const Route& route) {
     else
       known->weight += use.weight;
   }
+  if (!g.sent_by_all.empty())
+    for (LinkUse& use : out) use.weight *= g.sent_by_all[use.link];
   return out;
 }
 
@@ -130,7 +132,7 @@ Route Topology::route(std::int64_t from_rank, std::int64_t to_rank) const {
     append_inside_machine(g, route, from, to, 1);
   else
     append_between_machines(g, route, from_rank, to_rank, 1, true);
-  return merged(route);
+  return merged(g, route);
 }
 
 Route Topology::host_route(std::int64_t rank, bool to_device) const {
@@ -194,7 +196,7 @@ Route Topology::ring_route(std::int64_t from, std::int64_t to, std::int64_t rank
       append_between_machines(g, route_, from, to, 1, ranks_per_node == 1);
     else
       append_local(from, to, 1);
-    return merged(route_);
+    return merged(g, route_);
   }
   // Where the part for the next machine goes: the same place there as `to` has here. Groups with several ranks per
   // machine lie in a row of machines, so that the next one is the neighbour, and the first follows the last. The last
@@ -204,12 +206,12 @@ Route Topology::ring_route(std::int64_t from, std::int64_t to, std::int64_t rank
   const std::int64_t next = leaves ? g.node_of(to) : first + (g.node_of(from) - first + 1) % in_row;
   if (next == g.node_of(from)) {
     append_local(from, to, 1);
-    return merged(route_);
+    return merged(g, route_);
   }
   const std::int64_t local_to = g.node_of(from) * per_node + to % per_node, remote_to = next * per_node + to % per_node;
   if (ranks_per_node > 1) append_local(from, local_to, 1 - share);
   append_between_machines(g, route_, from, remote_to, share, ranks_per_node == 1);
-  return merged(route_);
+  return merged(g, route_);
 }
 
 BytesPerSec Topology::rate_of_groups(std::int64_t stride, std::int64_t ways) const {

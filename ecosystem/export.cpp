@@ -380,6 +380,15 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
     refuse(answer, no.why, no.nearest);
     return answer;
   }
+  const std::int64_t answers = answers_of_row(planned);
+  if (generates(planned.recipe) && planned.rollout.generations == 0 && answers == 1 &&
+      planned.recipe.objective.method->generations == 0) {
+    refuse(answer,
+           fmt::format("{} compares the answers to a prompt, and the plan does not say how many there are",
+                       planned.recipe.objective.method->name),
+           "plan with --generations, e.g. --generations 8");
+    return answer;
+  }
   EstimateRequest request = planned;
   settle_stack(request);
   if (takes_optimizer_along(planned)) {

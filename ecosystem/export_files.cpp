@@ -10,6 +10,8 @@
 #include "ecosystem/export_parts.h"
 #include "ecosystem/own_facts.h"
 #include "models/recipe_names.h"
+#include "planner/job.h"
+#include "planner/job_metrics.h"
 
 namespace gpuplan {
 namespace {
@@ -168,6 +170,13 @@ std::string trl_program(const ExportJob& job) {
   return job.method && !job.method->starts.empty() ? job.method->starts : "-m trl.scripts.sft --config sft.yaml";
 }
 
+/// Twice in a run that is short.
+std::int64_t save_steps(const ExportJob& job) {
+  constexpr double kUsual = 200;
+  const std::int64_t of_epoch = job_metrics(Job(job.request, job.strategy), Seconds{1}, FlopsPerSec{1}).steps_per_epoch;
+  return std::int64_t(std::clamp(double(of_epoch) * job.request.dataset.epochs / 2, 1.0, kUsual));
+}
+
 OrderedJson learning_keys(const ExportJob& job) {
   const bool is_adapter = job.request.recipe.is_adapter();
   const double own = !job.method ? 0 : is_adapter ? job.method->adapter_rate : job.method->rate;
@@ -176,7 +185,7 @@ OrderedJson learning_keys(const ExportJob& job) {
                                          : 2e-5},
           {"warmup_steps", 20},
           {"logging_steps", 5},
-          {"save_steps", 200},
+          {"save_steps", save_steps(job)},
           {"save_total_limit", 2}};
 }
 

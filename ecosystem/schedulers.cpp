@@ -87,8 +87,7 @@ struct TimeLimit {
   std::string comment{};
 };
 
-/// Twice what the plan's rows take at most by the stated range, and half an hour to load and save; a day where nobody
-/// said how many rows there are.
+/// Twice what the plan's rows take at most by the stated range, and half an hour to load and save.
 TimeLimit time_limit(const ExportJob& job) {
   const Dataset& data = job.request.dataset;
   EstimateRequest asked = job.request;
@@ -96,14 +95,14 @@ TimeLimit time_limit(const ExportJob& job) {
   const std::vector<StrategyEstimate> all = estimate_strategies({asked, profile_of(asked)});
   const auto planned = std::ranges::find_if(all, [](const StrategyEstimate& e) { return e.total.has_value(); });
   if (planned == all.end()) return {};
-  const std::string rows =
-      fmt::format("{} rows take {} by the plan", format_grouped(data.rows), format_duration(*planned->total));
-  if (data.rows == Dataset{}.rows && data.tokens_per_row == 0)
-    return {.comment = fmt::format("# --time: set it for your data; {}, which assumes them.\n", rows)};
   constexpr double kSafety = 2, kAround = 1800, kHour = 3600;
-  const double most = planned->total->value * (planned->time_range ? planned->time_range->high : 1);
-  return {.hours = std::int64_t(std::ceil((kSafety * most + kAround) / kHour)),
-          .comment = fmt::format("# --time: {}; twice as long at least, and half an hour.\n", rows)};
+  const Seconds most = *planned->total * (planned->time_range ? planned->time_range->high : 1);
+  const bool is_assumed = data.rows == Dataset{}.rows && data.tokens_per_row == 0;
+  return {
+      .hours = std::int64_t(std::ceil((kSafety * most.value + kAround) / kHour)),
+      .comment = fmt::format("# --time: {} {}rows take {} by the plan, at most {}; twice that and half an hour.{}\n",
+                             format_grouped(data.rows), is_assumed ? "assumed " : "", format_duration(*planned->total),
+                             format_duration(most), is_assumed ? " Set it for your data." : "")};
 }
 
 nlohmann::json read_skypilot_names() {
@@ -121,10 +120,11 @@ ExportedFile slurm_file(const ExportJob& job, bool has_torchrun) {
   out += fmt::format("#SBATCH --job-name=gpuplan\n#SBATCH --nodes={}\n#SBATCH --ntasks-per-node=1\n#SBATCH --{}={}\n",
                      machines(job), has_gpus ? "gpus-per-node" : "cpus-per-task", gpus_per_machine(job));
   const TimeLimit limit = time_limit(job);
-  out += fmt::format("#SBATCH --time={}:00:00\n#SBATCH --output=%x-%j.out\n#SBATCH --signal=B:USR1@120\n", limit.hours);
+  out += fmt::format("#SBATCH --time={}:00:00\n#SBATCH --output=%x-%j.out\n", limit.hours);
   out += head_of(job, {{"slurm", "22.05 or later"}}) + limit.comment;
   out += fmt::format(
-      "# One task per machine; {} starts a process per {}. Add --account{} as your\n# cluster wants them{}.\n"
+      "# Submit it in this folder: its files stand beside it.\n# One task per machine; {} starts a process per {}. Add "
+      "--account{} as your\n# cluster wants them{}.\n"
       "set -euo pipefail\n",
       has_torchrun ? "torchrun" : "accelerate", has_gpus ? "GPU" : "CPU rank",
       has_gpus ? ", --partition and --cpus-per-task" : " and --partition",

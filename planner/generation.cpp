@@ -203,8 +203,9 @@ Decoded decode_together(const TokenTime& token, const std::vector<double>& lengt
 }
 
 /// Lengths at equal steps of probability, in the order of a van der Corput sequence: every stretch of the queue holds
-/// short and long answers alike, and two runs give the same.
-std::vector<double> lengths_of(const AnswerLengths& lengths, std::int64_t count) {
+/// short and long answers alike, and two runs give the same. The longest of `count` is the longest of all `among`: what
+/// follows waits for every engine, so that the one which has it decides.
+std::vector<double> lengths_of(const AnswerLengths& lengths, std::int64_t count, std::int64_t among) {
   std::vector<double> out(std::size_t(count), 0.0);
   for (std::int64_t i = 0; i < count; ++i) {
     double place = 0, part = 0.5;
@@ -217,6 +218,8 @@ std::vector<double> lengths_of(const AnswerLengths& lengths, std::int64_t count)
   std::vector<double> by_place(out.size());
   for (std::size_t rank = 0; rank < order.size(); ++rank)
     by_place[order[rank]] = std::max(1.0, std::round(lengths.quantile((double(rank) + 0.5) / double(count))));
+  double& longest = by_place[order.back()];
+  longest = std::max(longest, std::round(lengths.quantile(1 - 0.5 / double(std::max(among, count)))));
   return by_place;
 }
 
@@ -283,7 +286,7 @@ Generation generate(const ModelSpec& model, const ModelWeights& weights, const E
   const TokenTime token(model, weights, setup, cluster, profile, beside_token);
   const AnswerLengths lengths(batch.mean_completion, batch.max_completion);
   const auto rows = std::int64_t(g.sequences);
-  const std::vector<double> each = lengths_of(lengths, rows);
+  const std::vector<double> each = lengths_of(lengths, rows, batch.sequences);
   const std::int64_t sharing = engine.shares_prompts ? std::max<std::int64_t>(1, batch.generations) : 1;
   const auto slots = std::size_t(std::max(1.0, std::floor(g.sequences_at_once)));
   g.prefill = token.prefill(double(ceil_div(rows, sharing)), batch.usual_prompt());
@@ -291,7 +294,7 @@ Generation generate(const ModelSpec& model, const ModelWeights& weights, const E
                                             : decode_continuously(token, each, double(batch.usual_prompt()), slots);
   g.decode = decoded.total, g.tail = decoded.tail;
   g.total = g.prefill + g.decode;
-  g.tokens_per_second = double(setup.num_engines()) * std::accumulate(each.begin(), each.end(), 0.0) / g.total.value;
+  g.tokens_per_second = double(setup.num_engines()) * double(rows) * lengths.mean() / g.total.value;
   const double full = std::min(g.sequences, double(slots));
   g.first_token = token.parts(full, full * double(batch.usual_prompt())).total();
   g.last_token = token.parts(engine.in_trainer ? full : 1, double(batch.longest())).total();

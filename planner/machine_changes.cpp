@@ -1,5 +1,6 @@
 #include "planner/machine_changes.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <memory>
@@ -10,6 +11,8 @@
 #include "base/names.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/links.h"
+#include "cluster/machine.h"
+#include "cluster/machine_builder.h"
 
 namespace gpuplan {
 namespace {
@@ -92,11 +95,19 @@ void set_bus_bandwidth(ClusterSpec& c, Profile& profile, double gb_s) {
 
 std::string one_machine(const ClusterSpec& c) { return c.num_nodes() <= 1 ? "nic changes nothing on one machine" : ""; }
 
+/// The adapters stay where they are while each can carry its part over its PCIe slot; beyond that every GPU has one.
 void set_network(ClusterSpec& c, Profile& profile, double gbit_s) {
   if (const std::string why = one_machine(c); !why.empty())
     throw InputError("--what-if", why, "the levers of a machine are nvlink, pcie, p2p, busbw");
+  std::vector<std::string> assumptions;
+  const std::vector<bool> used = used_adapters(complete_layout(c, assumptions));
   c.inter = LinkTable::shipped().network(BytesPerSec{gbit_s * kGiga / 8}, profile);
-  forget_layout(c);
+  const auto gpus = c.gpus_per_node, adapters = std::int64_t(std::count(used.begin(), used.end(), true));
+  const bool is_too_much = c.inter.bandwidth * double(gpus) > c.host_link * double(adapters);
+  if (is_too_much && adapters < gpus)
+    c.layout.nics.assign(std::size_t(gpus), {-1, -1, {}, {}});
+  else if (c.layout.nics.empty())
+    c.layout.nics.assign(used.size(), {-1, -1, {}, {}});
 }
 
 void set_ring_latency(ClusterSpec& c, Profile& profile, double microseconds) {
@@ -149,7 +160,7 @@ constexpr std::array kMachineRows{
     MachineChange{"pcie-lanes", "1..16", "{} PCIe lanes per GPU", set_pcie_lanes},
     MachineChange{"p2p", "0|1", "peer-to-peer between GPUs {}", set_peer_to_peer},
     MachineChange{"busbw", "GB/s", "rings of {} GB/s inside a machine", set_bus_bandwidth},
-    MachineChange{"nic", "Gbit/s", "{} Gbit/s of network per GPU", set_network, one_machine},
+    MachineChange{"nic", "Gbit/s per GPU", "{} Gbit/s of network per GPU", set_network, one_machine},
     MachineChange{"gemm", "TFLOP/s", "{} TFLOP/s in 16-bit products", set_gemm_rate},
     MachineChange{"clock", "share", "multiprocessors at {} of their clock", set_clock},
     MachineChange{"memory", "GB/s", "{} GB/s of memory bandwidth", set_memory_bandwidth},

@@ -239,6 +239,10 @@ void settle_rows(EstimateRequest& r, StatedRows stated) {
   if (convention->loss && is_open) recipe.loss = recipe.framework->defaults.loss.value_or(*convention->loss);
 }
 
+std::int64_t answers_of_row(const EstimateRequest& r) {
+  return generates(r.recipe) ? or_usual(r.rollout.generations, usual_generations(r.recipe)) : 1;
+}
+
 std::int64_t engine_gpus(const EstimateRequest& request, const Mesh& mesh) {
   const EngineChoice& choice = request.rollout.engine;
   const bool is_server = choice.place == EnginePlace::Server && generates(request.recipe);
@@ -282,6 +286,21 @@ std::string rollout_assumption(const Job& job) {
       100 * r.convention->overhead / (1 + r.convention->overhead));
 }
 
+namespace {
+
+/// The least number of GPUs per engine, inside a machine, with which it finds room; 0: none.
+std::int64_t roomy_tp(const Job& job, JobRollout r) {
+  if (r.setup.engine->in_trainer) return 0;
+  const std::int64_t most = std::min(r.setup.num_gpus, job.cluster().gpus_per_node);
+  for (r.setup.tp *= 2; r.setup.tp <= most; r.setup.tp *= 2)
+    if (r.setup.num_gpus % r.setup.tp == 0 && job.request.model.num_attention_heads % r.setup.tp == 0 &&
+        memory_of(job, r).refusal.empty())
+      return r.setup.tp;
+  return 0;
+}
+
+}  // namespace
+
 std::string rollout_refusal(const Job& job) {
   const JobRollout r = job_rollout(job);
   const std::int64_t asked = job.request.rollout.sequences;  // micro batches of so many tokens hold about as many
@@ -293,7 +312,10 @@ std::string rollout_refusal(const Job& job) {
         r.steps > 1 ? fmt::format(", for {:.0f} optimizer steps", r.steps) : "", r.batch.generations);
   if (r.setup.num_gpus % r.setup.tp != 0)
     return fmt::format("{} GPUs of the engine are no groups of {}", r.setup.num_gpus, r.setup.tp);
-  return memory_of(job, r).refusal;
+  const std::string refusal = memory_of(job, r).refusal;
+  const std::int64_t wider = refusal.empty() ? 0 : roomy_tp(job, r);
+  if (wider == 0) return refusal;
+  return fmt::format("{}; --rollout-engine {}:tp={} has room", refusal, r.setup.engine->name, wider);
 }
 
 void add_rollout(Peak& peak, const Job& job) {

@@ -33,6 +33,9 @@ struct StatedRows {
 /// trainer makes of them. Requires: the trainer has a convention.
 void settle_rows(EstimateRequest& request, StatedRows stated);
 
+/// Answers to a prompt, which is a row of the data; 1 where nothing is generated.
+std::int64_t answers_of_row(const EstimateRequest& request);
+
 /// GPUs of an engine that has its own; 0: none.
 std::int64_t engine_gpus(const EstimateRequest& request, const Mesh& mesh);
 

@@ -23,13 +23,15 @@ std::vector<std::uint32_t> find_critical_path(const std::vector<Span>& spans) {
 std::vector<CriticalPart> sum_critical_path(const std::vector<Span>& spans, const std::vector<std::uint32_t>& path,
                                             std::span<const double> slowness) {
   std::vector<CriticalPart> parts;
-  const auto add_to = [&](Activity activity, bool is_host, std::optional<std::uint32_t> straggler, Seconds time,
-                          std::uint32_t span) {
+  const auto add_to = [&](Activity activity, Axis axis, bool is_host, std::optional<std::uint32_t> straggler,
+                          Seconds time, std::uint32_t span) {
     auto at = std::find_if(parts.begin(), parts.end(), [&](const CriticalPart& p) {
-      return p.straggler == straggler && p.is_host == is_host && (is_host || straggler || p.activity == activity);
+      return p.straggler == straggler && p.is_host == is_host &&
+             (is_host || straggler || (p.activity == activity && p.axis == axis));
     });
     if (at == parts.end())
-      at = parts.insert(parts.end(), {.activity = activity, .is_host = is_host, .straggler = straggler, .time = {}});
+      at = parts.insert(parts.end(),
+                        {.activity = activity, .axis = axis, .is_host = is_host, .straggler = straggler, .time = {}});
     at->time += time;
     const auto length = [&](std::uint32_t s) { return spans[s].end - spans[s].begin; };
     if (at->longest == Span::kNoSpan || length(span) > length(at->longest)) at->longest = span;
@@ -39,8 +41,8 @@ std::vector<CriticalPart> sum_critical_path(const std::vector<Span>& spans, cons
     const Span& span = spans[k];
     const double factor = is_host || slowness.empty() || is_communication(span.activity) ? 1 : slowness[span.rank];
     const Seconds usual = time.seconds() * (1 / std::max(1.0, factor));
-    add_to(activity, is_host, {}, usual, k);
-    if (factor > 1) add_to(activity, false, span.rank, time.seconds() - usual, k);
+    add_to(activity, span.axis, is_host, {}, usual, k);
+    if (factor > 1) add_to(activity, span.axis, false, span.rank, time.seconds() - usual, k);
   };
   SimTime reached;
   for (const std::uint32_t k : path) {
@@ -48,14 +50,13 @@ std::vector<CriticalPart> sum_critical_path(const std::vector<Span>& spans, cons
     const SimTime begin = std::max(reached, std::min(s.begin, s.end));
     add(s.activity, true, begin - reached, k);  // before the first span, and before what the host launched late
     const SimTime works = std::max(begin, s.end);
-    const bool has_gaps = s.stream == StreamId::Compute;
+    const bool has_gaps = s.stream == StreamId::Compute && !s.is_async_kernel;  // those of a layer's ranks are in line
     const SimTime active = has_gaps ? std::min(s.active, works - begin) : works - begin;
     add(s.activity, false, active, k);
     add(s.activity, true, works - begin - active, k);
     reached = works;
   }
-  const auto order = [](const CriticalPart& p) { return std::pair(!p.straggler, -p.time.value); };
-  std::stable_sort(parts.begin(), parts.end(), [&](const auto& a, const auto& b) { return order(a) < order(b); });
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.time > b.time; });
   return parts;
 }
 
@@ -82,7 +83,11 @@ std::string way_of(const Topology& topology, const Route& route) {
   return socket ? "over PCIe and the link between the sockets" : switched ? "over a PCIe switch" : "over PCIe";
 }
 
-std::string what_moves(Activity activity, const Recipe& recipe) {
+/// Ranks that share each layer exchange what flows through it; the others weights and gradients.
+std::string what_moves(Activity activity, Axis axis, const Recipe& recipe) {
+  const AxisRow* const row = axis == Axis::None ? nullptr : &kAxes[std::size_t(axis) - 1];
+  if (row && row->divides_layer && activity != Activity::AllToAll)
+    return fmt::format("{} of activations along {}", to_string(activity), row->name);
   switch (activity) {
     case Activity::AllGather:
       return recipe.is_adapter() ? "all-gather of the (frozen) weights" : "all-gather of weights";
@@ -101,14 +106,13 @@ std::string what_of(const CriticalPart& part, const Simulation& s, const SimInpu
     return fmt::format("the others wait for {}, whose compute takes {:g} times as long", s.ranks[span.rank].name,
                        slowness[span.rank]);
   const Topology* const topology = s.topology ? &*s.topology : nullptr;
-  const RankProgram& program = input.program.programs[input.program.classes[s.ranks[span.rank].rank_class].program];
-  const Axis axis = program.instructions[span.instruction].axis;
+  const Axis axis = part.axis;
   switch (part.activity) {
     case Activity::AllGather:
     case Activity::ReduceScatter:
     case Activity::AllReduce:
     case Activity::AllToAll:
-      return fmt::format("waits for the {} {}", what_moves(part.activity, input.job.request.recipe),
+      return fmt::format("waits for the {} {}", what_moves(part.activity, axis, input.job.request.recipe),
                          describe_bottleneck(input, topology, axis));
     case Activity::SendRecv:
       return fmt::format("activations and gradients move {}", describe_bottleneck(input, topology, axis));

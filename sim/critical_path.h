@@ -18,6 +18,7 @@ std::vector<std::uint32_t> find_critical_path(const std::vector<Span>& spans);
 /// Time of the path by what it does, longest first: the parts add up to the step.
 struct CriticalPart {
   Activity activity{};
+  Axis axis{};
   bool is_host{};                          // the host has not launched the next kernel yet
   std::optional<std::uint32_t> straggler;  // the part is what its slowness adds: index into Simulation::ranks
   Seconds time;
@@ -27,8 +28,8 @@ struct CriticalPart {
 std::vector<CriticalPart> sum_critical_path(const std::vector<Span>& spans, const std::vector<std::uint32_t>& path,
                                             std::span<const double> slowness = {});
 
-/// Gives what stragglers add, then one item per kind of work on the path, longest first; those below 0.5 % of the step
-/// are one item at the end.
+/// Gives one item per kind of work on the path and one for what each straggler adds, longest first; those below 0.5 %
+/// of the step are one item at the end.
 std::vector<CriticalItem> describe_critical_path(const Simulation& simulation, const SimInput& input,
                                                  const SimOptions& options);
 

@@ -138,7 +138,8 @@ class StepRun {
   EventQueue& queue_;
   SimTime now_;
   std::vector<Rank> ranks_;
-  std::size_t issuing_{};  // of one host: the rank whose kernels it launches
+  std::uint32_t made_room_{Span::kNoSpan};  // the span whose end lets the host run further ahead; at first the start
+  std::size_t issuing_{};                   // of one host: the rank whose kernels it launches
   SimTime host_;
   std::vector<Transfer> transfers_;
   /// Per communicator: transfers that not everybody has joined, and how many each member has joined.
@@ -231,7 +232,9 @@ void StepRun::issue(Rank& rank, SimTime& host) {
   task->floor = task->launched + to_sim_time(cost.host_tail);
   rank.flops += cost.flops;
   if (is_collective(i.op)) rank.collectives[queue_of(i.axis)].push_back(task->id);
-  if (task->num_waiting == 0) ready(rank, *task);
+  if (task->num_waiting > 0) return;
+  task->cause = made_room_;
+  ready(rank, *task);
 }
 
 void StepRun::ready(Rank& rank, Task& task) {
@@ -434,6 +437,7 @@ std::uint32_t StepRun::finish(Rank& rank, Task& task) {
     next.cause = span;
     ready(rank, next);
   }
+  made_room_ = span;
   fill(rank);
   return span;
 }
@@ -449,6 +453,7 @@ std::uint32_t StepRun::record(Rank& rank, const Task& task) {
   span.cause = task.cause;
   span.stream = task.stream;
   span.activity = activity_of(i);
+  span.axis = i.axis;
   span.unit = i.unit;
   span.micro_batch = task.micro_batch;
   span.waits_for_host = task.cause == Span::kNoSpan && task.launched.ps > 0;

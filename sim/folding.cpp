@@ -34,11 +34,10 @@ std::int64_t period_of(const SimInput& input, const SimOptions& options) {
   const bool uses_host =
       std::any_of(input.program.programs.begin(),
                   input.program.programs.begin() + std::ptrdiff_t(input.program.num_programs), copies);
-  const bool is_symmetric =
-      build_topology(cluster, input.job.profile,
-                     {.node_stands_for = std::vector<std::int32_t>(std::size_t(cluster.num_nodes()), 0)})
-          .is_rank_symmetric;
-  if (is_symmetric && !uses_host) return 1;
+  const Topology machine = build_topology(
+      cluster, input.job.profile, {.node_stands_for = std::vector<std::int32_t>(std::size_t(cluster.num_nodes()), 0)});
+  if (!machine.are_machines_alike && ranks > per_node) return 0;
+  if (machine.is_rank_symmetric && !uses_host) return 1;
   return ranks > per_node ? per_node : 0;
 }
 

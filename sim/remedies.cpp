@@ -128,7 +128,7 @@ void add_remedies(SimulatedPlan& plan, const EstimateRequest& request, const Fra
   Remedies remedies(as_it_is, framework, strategy, s.num_events < kFewEvents ? s.network : NetworkFidelity::Analytic);
   bool is_any = false;
   for (CriticalItem& item : plan.simulation.critical) {
-    if (item.share < kWorthTrying) continue;
+    if (item.share < kWorthTrying || item.is_phase) continue;
     if (item.is_straggler)
       item.remedy = "a GPU as fast as the others would save this";
     else

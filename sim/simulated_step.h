@@ -49,6 +49,7 @@ struct Span {
   std::uint32_t cause{kNoSpan};  // the span whose end let this one begin; kNoSpan: the host, or the start of the step
   StreamId stream{};
   Activity activity{};
+  Axis axis{};           // of a collective or a message
   std::uint16_t unit{};  // 0 embedding, 1 + layer, num_layers + 1 head
   std::uint32_t micro_batch{};
   bool waits_for_host{};   // began when the host had launched it, not when its inputs were there
@@ -96,6 +97,7 @@ struct CriticalItem {
   Activity activity{};
   bool is_host{};       // the host launches too slowly
   bool is_straggler{};  // what the slowness of one GPU adds
+  bool is_phase{};      // a phase beside the pass with gradients: `what` is its name
   Seconds time;
   double share{};      // of the step
   std::string remedy;  // "NVLink would give 1.9x", or why nothing helps; empty: none
@@ -122,10 +124,11 @@ struct Simulation {
 
   // figures, over all real ranks
   Seconds step_time() const { return step.seconds(); }
-  double resident{}, compute{};      // utilisation, 0..1, mean over GPUs
-  Seconds exposed_communication;     // mean over GPUs
-  Seconds bubble, host_bound, idle;  // mean over GPUs
-  double executed_flops{};           // per GPU, mean
+  double resident{}, compute{};        // utilisation, 0..1, mean over GPUs
+  Seconds exposed_communication;       // mean over GPUs
+  Seconds bubble, host_bound, idle;    // mean over GPUs
+  Seconds side_compute, side_exposed;  // of these, in phases beside the pass with gradients
+  double executed_flops{};             // per GPU, mean
 };
 
 /// Holds what a strategy's simulation starts from: the program with its costs, and the machine.

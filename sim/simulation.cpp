@@ -1,6 +1,7 @@
 #include "sim/simulation.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include <fmt/format.h>
@@ -310,14 +311,20 @@ Simulation simulate_figures(const Job& job, const StepColumns& columns, const Si
 }
 
 /// Phases beside the pass with gradients (planner/phases.h) come one after the other and are timed by the forward pass:
-/// spans, links and the critical path stay those of the pass with gradients.
-void add_side_phases(Simulation& s, const StepTime& side) {
+/// spans and links stay those of the pass with gradients. `phases`: as estimated, that with gradients first.
+void add_side_phases(Simulation& s, const StepTime& side, std::span<const PhaseFigures> phases) {
   const Seconds alone = s.step_time();
+  s.side_compute = side.compute, s.side_exposed = side.exposed;
+  for (const PhaseFigures& phase : phases.subspan(std::min<std::size_t>(1, phases.size())))
+    if (const Seconds time = phase.time.step - phase.beside; !phase.is_before_training && time.value > 0)
+      s.critical.push_back({.what = phase.name, .is_phase = true, .time = time});
   s.step = to_sim_time(alone + side.step);
   s.compute = (s.compute * alone + side.compute) / s.step_time();
   s.resident = (s.resident * alone + side.compute) / s.step_time();
   s.exposed_communication += side.exposed;
   s.executed_flops += side.flops;
+  for (CriticalItem& item : s.critical) item.share = item.time / s.step_time();
+  std::ranges::stable_sort(s.critical, std::greater{}, &CriticalItem::time);
 }
 
 }  // namespace
@@ -334,7 +341,7 @@ SimulatedPlan simulate_plan(const Job& job, const SimOptions& options) {
       is_long ? simulate_figures(job, columns, options)
               : simulate({.job = job, .program = program, .columns = columns, .comm = make_step_comm(job)}, options);
   if (!job.recipe().objective.method.is_usual())
-    add_side_phases(plan.simulation, side_time(job, columns, plan.simulation.step_time()));
+    add_side_phases(plan.simulation, side_time(job, columns, plan.simulation.step_time()), plan.estimate.phases);
   const Seconds step = plan.simulation.step_time();
   const FlopsPerSec peak = total_peak(columns);
   const double num_gpus = double(plan.estimate.num_gpus_used);

@@ -58,7 +58,7 @@ void list_fields(Archive& f, const SimulatedPlan& plan) {
 template <class Archive>
 void list_fields(Archive& f, const CriticalItem& item) {
   f("what", item.what);
-  f("activity", std::string(item.is_host ? "host" : to_string(item.activity)));
+  f("activity", std::string(item.is_host ? "host" : item.is_phase ? "phase" : to_string(item.activity)));
   f("seconds", item.time);
   f("share", item.share, "of the step");
   f("remedy", text_or_null(item.remedy));

@@ -9,6 +9,7 @@
 
 #include "base/unit_text.h"
 #include "planner/recommend.h"
+#include "planner/rollout_phases.h"
 #include "report/text/amounts.h"
 #include "report/text/answers_text.h"
 #include "report/text/line_budget.h"
@@ -76,8 +77,10 @@ std::string time_line(const EstimateAnswer& answer) {
   const char* const rows = answer.has_rows ? "rows" : "assumed rows (--rows)";
   constexpr double kFewSteps = 100;  // so few that warm-up, saving and a schedule of learning rates depend on them
   const double steps = double(e.steps_per_epoch) * data.epochs;
-  text += fmt::format("; {:g} epoch{} of {} {}, {} tokens{}: {}", data.epochs, data.epochs == 1 ? "" : "s",
-                      format_grouped(data.rows), rows, format_count(total_tokens(answer.request)),
+  const std::int64_t answers = answers_of_row(answer.request);
+  text += fmt::format("; {:g} epoch{} of {} {}{}, {} tokens{}: {}", data.epochs, data.epochs == 1 ? "" : "s",
+                      format_grouped(data.rows), rows, answers > 1 ? fmt::format(" with {} answers each", answers) : "",
+                      format_count(total_tokens(answer.request)),
                       steps < kFewSteps ? fmt::format(", {:.0f} step{}", std::ceil(steps), steps > 1 ? "s" : "") : "",
                       short_with_range(*e.total, e.time_range));
   return e.cost_usd ? text + ", " + usd_with_range(*e.cost_usd, e.time_range) : text;

@@ -12,6 +12,8 @@
 namespace gpuplan {
 namespace {
 
+constexpr std::string_view kBubble = "bubble";
+
 std::string rate_text(double tokens_per_second) {
   return tokens_per_second >= 99.5 ? format_grouped(std::llround(tokens_per_second))
                                    : fmt::format("{:.3g}", tokens_per_second);
@@ -64,12 +66,14 @@ std::vector<Fact> speed_facts(const SimulationAnswer& answer) {
 std::vector<StepShare> step_shares(const Simulation& simulation) {
   const Seconds step = simulation.step_time();
   std::vector<StepShare> out{
-      {"compute", "a compute kernel runs", "Bound by compute,", simulation.compute, simulation.compute * step},
-      {"exposed communication", "compute waits while data moves", "Bound by communication,", 0,
-       simulation.exposed_communication},
-      {"bubble", "waits for another pipeline stage", "Bound by the pipeline's bubble,", 0, simulation.bubble},
-      {"host-bound", "waits for the host to launch kernels", "Bound by the host,", 0, simulation.host_bound},
-      {"idle", "nothing of the above", "The GPUs are idle", 0, simulation.idle}};
+      {"compute", "a compute kernel runs", 0, simulation.compute * step - simulation.side_compute},
+      {"exposed communication", "compute waits while data moves", 0,
+       simulation.exposed_communication - simulation.side_exposed},
+      {std::string(kBubble), "waits for another pipeline stage", 0, simulation.bubble},
+      {"host-bound", "waits for the host to launch kernels", 0, simulation.host_bound},
+      {"idle", "nothing of the above", 0, simulation.idle}};
+  for (const CriticalItem& item : simulation.critical)
+    if (item.is_phase) out.push_back({item.what, "before or after the pass with gradients", 0, item.time});
   for (StepShare& s : out)
     if (step.value > 0) s.share = s.time / step;
   return out;
@@ -83,13 +87,37 @@ std::string step_text(const SimulationAnswer& answer) {
                      rate_text(plan.tokens_per_second), training.empty() ? "" : "; ", training);
 }
 
+namespace {
+
+std::string bound_of(const CriticalItem& item) {
+  if (item.is_phase) return item.what;
+  if (item.is_straggler) return "a slow GPU";
+  if (item.is_host) return "the host";
+  if (item.activity == Activity::HostOptimizer) return "the optimizer on the host";
+  return is_communication(item.activity) ? "communication" : "compute";
+}
+
+}  // namespace
+
 std::string bound_text(const Simulation& simulation) {
   const std::vector<StepShare> shares = step_shares(simulation);
   const StepShare& most = *std::ranges::max_element(shares, {}, &StepShare::share);
-  const std::string text = fmt::format("{} {:.0f} % of the step.", most.verdict, 100 * most.share);
-  if (simulation.critical.empty()) return text;
+  if (simulation.critical.empty() || most.name == kBubble)
+    return fmt::format("Bound by {}, {:.0f} % of the step (mean over GPUs).", most.name, 100 * most.share);
+  std::vector<std::pair<std::string, double>> kinds;
+  for (const CriticalItem& item : simulation.critical) {
+    const std::string kind = bound_of(item);
+    const auto at = std::ranges::find(kinds, kind, &std::pair<std::string, double>::first);
+    if (at == kinds.end())
+      kinds.emplace_back(kind, item.share);
+    else
+      at->second += item.share;
+  }
+  const auto& [kind, share] = *std::ranges::max_element(kinds, {}, &std::pair<std::string, double>::second);
   const CriticalItem& first = simulation.critical.front();
-  return text + fmt::format(" Longest: {}, {}{}.", first.what, format_duration(first.time),
+  std::string text = fmt::format("Bound by {}, {:.0f} % of the critical path.", kind, 100 * share);
+  if (first.what == kind && first.remedy.empty()) return text;
+  return text + fmt::format(" Longest on it: {}, {}{}.", first.what, format_duration(first.time),
                             first.remedy.empty() ? "" : " (" + first.remedy + ")");
 }
 

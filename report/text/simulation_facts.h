@@ -18,15 +18,16 @@ std::vector<Fact> speed_facts(const SimulationAnswer& answer);
 
 /// One part of the step, mean over GPUs; the parts add up to it.
 struct StepShare {
-  std::string name, meaning, verdict;  // `verdict`: of a step that is mostly this
-  double share{};                      // of the step
+  std::string name, meaning;
+  double share{};  // of the step
   Seconds time;
 };
 std::vector<StepShare> step_shares(const Simulation& simulation);
 
 /// "fsdp takes 601 ms (506-715) a step, 27,249 tokens/s; 12 min 32 s for 1 epoch, $2.32 on 8 GPUs".
 std::string step_text(const SimulationAnswer& answer);
-/// Says what most of the step is, then the longest part of its critical path and what would shorten it.
+/// Says what most of the critical path is, then its longest part and what would shorten it; where the pipeline's bubble
+/// is most of the GPUs' step, that.
 std::string bound_text(const Simulation& simulation);
 /// Says why the plan does not fit, and that it was simulated all the same; empty when it fits.
 std::string fit_warning(const SimulatedPlan& plan);

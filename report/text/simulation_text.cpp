@@ -115,8 +115,7 @@ std::string speed_text(const SimulationAnswer& answer, const Screen& screen) {
 }
 
 std::string step_shares_text(const Simulation& simulation, const Screen& screen) {
-  Table table{.columns = {{"  mean over GPUs"}, {"of the step"}, {"time", Align::Right}, {"", Align::Left, 1}},
-              .rows = {}};
+  Table table{.columns = {{"  part"}, {"of the step"}, {"time", Align::Right}, {"", Align::Left, 1}}, .rows = {}};
   for (const StepShare& s : step_shares(simulation))
     if (s.time.value > 0)
       table.add({{"  " + s.name},
@@ -138,6 +137,13 @@ std::string streams_text(const Simulation& simulation, const Screen& screen) {
 
 std::string critical_text(const Simulation& simulation, const Screen& screen) {
   std::string out;
+  if (screen.format != TableFormat::Text) {
+    Table table{.columns = {{"critical path"}, {"of the step"}, {"time"}, {"what would help"}}, .rows = {}};
+    for (const CriticalItem& item : simulation.critical)
+      table.add(
+          {{item.what}, {fmt::format("{:.0f} %", 100 * item.share)}, {format_duration(item.time)}, {item.remedy}});
+    return table.rows.empty() ? "" : render(table, screen);
+  }
   for (const CriticalItem& item : simulation.critical) {
     const std::string share = fmt::format("{:3.0f} %  ", 100 * item.share);
     out += wrap(
@@ -171,7 +177,7 @@ std::string first_simulation_text(const SimulationAnswer& answer, const GanttVie
   out.add(head);
   out.add("\n" + question(answer, screen));
   out.add(section(gantt_title(simulation, view), gantt_text(simulation, view, screen), screen));
-  out.add(section("Where the step goes", step_shares_text(simulation, screen), screen));
+  out.add(section("Where the step goes, mean over GPUs", step_shares_text(simulation, screen), screen));
   return out.take() +
          fmt::format("--explain: what the step waits for, streams, links, {} assumptions\n", answer.assumptions.size());
 }
@@ -188,10 +194,12 @@ std::string simulation_text(const SimulationAnswer& answer, const GanttView& vie
   out += "\n" + question(answer, screen);
   if (!warning.empty()) out += "\n" + paint(wrap(warning, prose_width(screen), "", ""), Ink::Bad, screen);
   out += heading(answer.plan.estimate.strategy.name, screen) + speed_text(answer, screen);
-  out += section("Where the step goes", step_shares_text(simulation, screen), screen);
-  out += section("What the step waits for", critical_text(simulation, screen), screen);
+  out += section("Where the step goes, mean over GPUs", step_shares_text(simulation, screen), screen);
+  out += section("What the step waits for: the critical path, whose parts add up to the step",
+                 critical_text(simulation, screen), screen);
   out += section("Streams in use", streams_text(simulation, screen), screen);
-  out += section(gantt_title(simulation, view), gantt_text(simulation, view, screen), screen);
+  if (screen.format == TableFormat::Text)
+    out += section(gantt_title(simulation, view), gantt_text(simulation, view, screen), screen);
   out += section("Busiest links", links_text(simulation, screen), screen);
   out += section("Compared", comparison_text(answer.comparison, screen), screen);
   out += section("Scaling", scaling_text(answer.scaling, screen), screen);

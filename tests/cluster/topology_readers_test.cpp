@@ -85,14 +85,30 @@ TEST_CASE(
       if (topology.link(use.link).kind == LinkKind::Network)
         sent[topology.vertex(topology.source(use.link)).name] += use.weight;
   }
-  // of the one message in eight that leaves: the adapters behind one uplink of 24.8 GB/s share it
-  CHECK(sent.at("NIC0") == doctest::Approx(1.0 / 3));
-  CHECK(sent.at("NIC1") == doctest::Approx(1.0 / 6));
-  CHECK(sent.at("NIC2") == doctest::Approx(1.0 / 6));
-  CHECK(sent.at("NIC3") == doctest::Approx(1.0 / 3));
+  // of the one message in eight that leaves: 200 Gb/s of an adapter reach 20 GB/s, and two behind one uplink of 24.8
+  // GB/s share it
+  CHECK(sent.at("NIC0") == doctest::Approx(20 / 64.8));
+  CHECK(sent.at("NIC1") == doctest::Approx(12.4 / 64.8));
+  CHECK(sent.at("NIC2") == doctest::Approx(12.4 / 64.8));
+  CHECK(sent.at("NIC3") == doctest::Approx(20 / 64.8));
   const Route far = topology.route(2, 10);
   CHECK(topology.link(far.front().link).kind == LinkKind::NvLink);
   CHECK(!uses(topology, far, LinkKind::Socket));
+}
+
+TEST_CASE("topo -m: adapters have the usual rate, each; one of a storage network carries nothing") {
+  // Four adapters, each beside two GPUs, and a fifth beside none: 4 x 200 Gb/s for 8 GPUs are 12.5 GB/s each
+  const ClusterSpec box = load_cluster(example("8xa100_storage.txt"), 16, "a100-sxm-80gb");
+  CHECK(box.layout.nics.size() == 5);
+  CHECK(box.layout.nics.front().rate.value * 8 / 1e9 == doctest::Approx(200));
+  CHECK(box.inter.bandwidth.value / 1e9 == doctest::Approx(12.5 * test::network_share()));
+  const Topology topology = build_topology(box);
+  CHECK(topology.is_rank_symmetric);
+  double least = 1e300;
+  for (const LinkUse& use : topology.route(0, 8))
+    if (topology.link(use.link).kind == LinkKind::Network)
+      least = std::min(least, topology.link(use.link).capacity.value / use.weight);
+  CHECK(least / 1e9 == doctest::Approx(25 * test::network_share()));
 }
 
 TEST_CASE("NCCL dump: the same machine, with rates and without a guess") {

@@ -48,6 +48,24 @@ TEST_CASE("lengths of answers: the scale gives back the mean, and the cut ones a
   CHECK(AnswerLengths(0, 300).mean_square() == 90'000);
 }
 
+TEST_CASE("what follows waits for every engine: two answers each by 32 take as long as the longest of 64") {
+  Case c;
+  c.cluster = parse_gpus("32xH100");
+  c.batch = {.sequences = 64, .prompt_len = 512, .mean_completion = 1000, .max_completion = 8192};
+  c.setup.num_gpus = 32;
+  const AnswerLengths lengths(1000, 8192);
+  const double longest = std::round(lengths.quantile(63.5 / 64));  // about 4,850 tokens
+  CHECK(longest > 4500);
+  const Generation many = c.run();
+  CHECK(many.sequences == 2);
+  // from the second longest answer on one sequence runs, whose token takes about what the last one takes
+  CHECK(many.decode.value > 0.8 * longest * many.last_token.value);
+  c.setup.num_gpus = 1;
+  const Generation one = c.run();  // all 64 by one engine
+  CHECK(many.decode.value < one.decode.value);
+  CHECK(many.decode.value > 0.5 * one.decode.value);
+}
+
 TEST_CASE("an engine takes its share of the card; the cache is what weights and a forward pass leave") {
   const Case c;
   const Generation g = c.run();
