@@ -244,7 +244,7 @@ Topology build_topology(const ClusterSpec& cluster, const Profile& profile, cons
   if (topology.num_nodes > 1) add_network(topology, g, layout, rates, kept);
   topology.is_rank_symmetric = is_symmetric(cluster, g);
   topology.are_machines_alike = g.network.leaf_up.empty() || layout.oversubscription <= 1;
-  if (fold.one_gpu_per_node) count_left_out_gpus(g);
+  if (fold.one_gpu_per_node && cluster.gpus_per_node > 1) count_left_out_gpus(g);
   return topology;
 }
 

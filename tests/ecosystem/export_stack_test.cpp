@@ -278,8 +278,7 @@ TEST_CASE("some parameters alone, and fake quantisers: trainers' files are refus
     CHECK(has_text(fmt::format("{}", fmt::join(export_plan(plan, target, kMark).notes, " ")), "--train-only layers.1"));
 }
 
-TEST_CASE(
-    "Slurm's job asks for twice the time of the plan's rows and half an hour, or for a day where rows are assumed") {
+TEST_CASE("Slurm's job asks for twice the time of the plan's rows and half an hour, and says when they are assumed") {
   EstimateRequest plan = plan_of("ddp", Method::Lora);
   const auto hours_of = [](const EstimateRequest& r) {
     const std::string text = text_of(export_plan(r, "slurm", kMark), "job.sbatch"), key = "#SBATCH --time=";
@@ -287,9 +286,13 @@ TEST_CASE(
     REQUIRE(at != std::string::npos);
     CHECK(has_text(text, "# --time: "));
     CHECK(text.substr(text.find(':', at), 6) == ":00:00");
+    CHECK(!has_text(text, "--signal"));  // of which nothing in the job knows
+    CHECK(has_text(text, "assumed rows") == (r.dataset.rows == Dataset{}.rows && r.dataset.tokens_per_row == 0));
     return std::stoi(text.substr(at + key.size()));
   };
-  CHECK(hours_of(plan) == 24);
+  const int assumed = hours_of(plan);
+  plan.dataset.tokens_per_row = plan.recipe.seq_len;  // as is assumed
+  CHECK(hours_of(plan) == assumed);
   plan.dataset.rows = 1;
   CHECK(hours_of(plan) == 1);
   plan.dataset.rows = 10'000'000;

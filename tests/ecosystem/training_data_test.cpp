@@ -42,6 +42,9 @@ TEST_CASE("every trainer's file names a public data set, a rate by the method, a
       CHECK(file["learning_rate"] == (method == Method::Full ? 2e-5 : 2e-4));
       CHECK(file["warmup_steps"] == 20);
       CHECK(file["save_steps"] == 200);
+      EstimateRequest few = plan_of("fsdp", method);
+      few.dataset.rows = 16, few.dataset.epochs = 2;  // of which the run saves at least twice
+      CHECK(exported(few, target, name, {})["save_steps"].get<int>() <= 16);
       CHECK((file.contains("dataset_name") || file.contains("datasets") || file["dataset"] == "train"));
     }
   const auto set = exported(plan_of("ddp", Method::Lora), "llama-factory", "dataset_info.json", {});
