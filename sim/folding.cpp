@@ -98,7 +98,7 @@ Communicators make_communicators(const SimInput& input, const Folding& folding, 
                   .next = {},
                   .next_member = {},
                   .shape = input.comm.axes[std::size_t(axis)].group.shape};
-      if (topology && !folding.is_folded()) group = topology->ring_order(group);
+      if (topology) group = topology->ring_order(group);
       std::vector<std::uint32_t> member_of(folding.ranks.size(), 0);
       for (std::size_t i = 0; i < group.size(); ++i) {
         const std::uint32_t at = folding.representative[std::size_t(group[i])];
