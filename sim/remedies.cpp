@@ -135,7 +135,8 @@ void add_remedies(SimulatedPlan& plan, const EstimateRequest& request, const Fra
       item.remedy = remedies.find_for(item);
     is_any |= !item.remedy.empty();
   }
-  if (!is_any && !plan.simulation.critical.empty()) plan.simulation.critical.front().remedy = remedies.why_none();
+  if (!is_any && !plan.simulation.critical.empty() && !plan.simulation.critical.front().is_phase)
+    plan.simulation.critical.front().remedy = remedies.why_none();
 }
 
 }  // namespace gpuplan
