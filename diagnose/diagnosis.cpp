@@ -207,7 +207,7 @@ class Diagnosing {
   /// What was measured ran: how likely that is if the hypothesis is true, beside the plan as it is. A measured peak
   /// says it already.
   double chance_to_run(const Hypothesis& h, const Hypothesis& as_planned) const {
-    constexpr double kLeast = 0.01;  // predictions of memory are further off now and then
+    constexpr double kLeast = 1e-4;  // predictions of memory are further off now and then
     const auto chance = [&](const Hypothesis& of) { return std::max(kLeast, of.estimate.chance); };
     return out_.memory ? 1 : std::min(1.0, chance(h) / chance(as_planned));
   }

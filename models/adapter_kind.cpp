@@ -1,6 +1,7 @@
 #include "models/adapter_kind.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -173,7 +174,9 @@ static bool names_length(const AdapterKind& kind, AdapterLength length) {
 }
 
 bool AdapterKind::has_rank() const {
-  return names_length(*this, AdapterLength::Rank) || names_length(*this, AdapterLength::RankPairs);
+  using enum AdapterLength;
+  return std::ranges::any_of(std::array{Rank, RankPairs, Inner, InnerRank, Bases},
+                             [&](AdapterLength length) { return names_length(*this, length); });
 }
 
 bool AdapterKind::divides_outputs() const { return names_length(*this, AdapterLength::OutBlocks); }

@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "base/json_file.h"
+#include "base/value_tree.h"
 #include "base/yaml_file.h"
 #include "command_line.h"
 #include "scratch_folder.h"

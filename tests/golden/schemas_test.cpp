@@ -30,50 +30,50 @@ namespace gpuplan {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using test::SchemaWriter;
 
 /// On one line, with spaces as people put them.
-std::string line_of(const Json& value) {
+std::string line_of(const OrderedJson& value) {
   std::string out;
   const auto add = [&](const std::string& item) { out += (out.empty() ? "" : ", ") + item; };
   if (value.is_object())
-    for (const auto& [key, item] : value.items()) add(fmt::format("{}: {}", Json(key).dump(), line_of(item)));
+    for (const auto& [key, item] : value.items()) add(fmt::format("{}: {}", OrderedJson(key).dump(), line_of(item)));
   else if (value.is_array())
-    for (const Json& item : value) add(line_of(item));
+    for (const OrderedJson& item : value) add(line_of(item));
   else
     return value.dump();
   return value.is_object() ? "{" + out + "}" : "[" + out + "]";
 }
 
 /// With a line for each key, where one line is too short for all.
-std::string text_of(const Json& value, std::size_t indent = 0) {
+std::string text_of(const OrderedJson& value, std::size_t indent = 0) {
   constexpr std::size_t kMostColumns = 140;
   const std::string line = line_of(value);
   if (indent + line.size() <= kMostColumns || !value.is_structured()) return line;
   std::string out, margin(indent + 2, ' ');
   for (const auto& [key, item] : value.items())
     out += fmt::format("{}{}{}{}", out.empty() ? "" : ",\n", margin,
-                       value.is_object() ? Json(key).dump() + ": " : std::string(), text_of(item, indent + 2));
+                       value.is_object() ? OrderedJson(key).dump() + ": " : std::string(), text_of(item, indent + 2));
   const std::string end(indent, ' ');
   return value.is_object() ? fmt::format("{{\n{}\n{}}}", out, end) : fmt::format("[\n{}\n{}]", out, end);
 }
 
 template <class List>
-Json schema(const char* command, const char* description, List list) {
+OrderedJson schema(const char* command, const char* description, List list) {
   SchemaWriter out;
   list(out);
   return out.take(fmt::format("gpuplan {} --json", command), description);
 }
 
 /// The schemas by the names of their files.
-std::map<std::string, Json> schemas_of_today() {
+std::map<std::string, OrderedJson> schemas_of_today() {
   const ClusterSpec cluster = parse_gpus("1xA6000");
   const Topology topology;
   return {
       {"estimate",
        schema("estimate", "Whether a plan fits, its speed and its cost, for every strategy that was asked for.",
-              [](SchemaWriter& f) { list_estimate(f, EstimateAnswer{}, Json::object()); })},
+              [](SchemaWriter& f) { list_estimate(f, EstimateAnswer{}, OrderedJson::object()); })},
       {"generate", schema("estimate --generate", "An engine that answers prompts: whether it fits and how fast it is.",
                           [](SchemaWriter& f) { list_generation(f, GenerationAnswer{}); })},
       {"diagnose", schema("diagnose", "A measured run beside the predicted one, and what explains the gap.",
@@ -189,7 +189,7 @@ TEST_CASE("every answer in JSON has a schema, and obeys it") {
 TEST_CASE("docs/schemas is what the listings of the answers say, and nothing else") {
   const fs::path folder = fs::path(GPUPLAN_TEST_DIR).parent_path() / "docs/schemas";
   const std::string page = read_file(folder / "README.md");
-  const std::map<std::string, Json> schemas = schemas_of_today();
+  const std::map<std::string, OrderedJson> schemas = schemas_of_today();
   for (const auto& [name, schema] : schemas) {
     const fs::path file = folder / (name + ".schema.json");
     const std::string text = text_of(schema) + "\n";
