@@ -457,7 +457,7 @@ _gpuplan() {
         '--seed=[of the jitter. Default 0 (0 to 4294967295)]:value: ' \
         '--jitter=[relative deviation of every compute task, e.g. 0.02. Default 0 (0 to 1)]:value: ' \
         '--straggler=[ranks whose compute takes longer, e.g. 3=1.2 (RANK\: 0 to 131071; FACTOR\: 0.001 to 1000)]:value: ' \
-        '--what-if=[change the machine\: nvlink, pcie, pcie-lanes, p2p, busbw, nic, gemm, clock, memory, dispatch, overlap, host-link, cpu-adam, latency; or the plan\: checkpointing, loss, ref, rollout-engine, completion-len, micro-batch, attention, optimizer, optimizer-in-backward, cp, lora, qlora, full, seq-len, offload, packing, grad-accum, precision, compile, eval-batch, eval-logits, eval-generate, fsdp-version, kernels, versions, strategy, no-reshard, overlap-comm, zero-quantized-weights, num-gpus]:value: ' \
+        '--what-if=[change the machine\: nvlink (GB/s), pcie (3..6), pcie-lanes (1..16), p2p (0|1), busbw (GB/s), nic (Gbit/s per GPU), gemm (TFLOP/s), clock (share), memory (GB/s), dispatch (us), overlap (share), host-link (GB/s), cpu-adam (GB/s), latency (us); or the plan\: checkpointing, loss, ref, rollout-engine, completion-len, micro-batch, attention, optimizer, optimizer-in-backward, cp, lora, qlora, full, seq-len, offload, packing, grad-accum, precision, compile, eval-batch, eval-logits, eval-generate, fsdp-version, kernels, versions, strategy, no-reshard, overlap-comm, zero-quantized-weights, num-gpus]:value: ' \
         '--compare=[simulate these strategies beside it, e.g. ddp,fsdp,zero3,mp]:value: ' \
         '--scaling=[simulate it on these numbers of GPUs, e.g. 1,2,4,8 (each\: 1 to 131072)]:value: ' \
         '--chart-from=[begin of the chart, e.g. 20ms (0 s to 100 d)]:value: ' \
