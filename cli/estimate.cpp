@@ -10,6 +10,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/config_files.h"
+#include "cli/flag_ranges.h"
 #include "cli/generate.h"
 #include "cli/output_flags.h"
 #include "cli/plan_flags.h"
@@ -41,6 +42,7 @@ void setup_estimate(CLI::App& app) {
            "no training: what --rollout-engine (default vllm) holds on the GPUs and how fast it answers; --prompt-len, "
            "--completion-len, --generations and --sequences say what");
   add_flag(app, "--sequences", "N", "of --generate: answers in all. Default 256");
+  add_flag(app, "--overhead", "TIME", "set-up, download and failed starts, in every time and cost. Default 0s");
   add_flag(app, "--brief", "", "one line: the verdict, the time and the cost");
   add_flag(app, "--details", "", "also the peaks of loading, evaluation and saving, per GPU and host");
   add_flag(app, "--json", "", "the answer as JSON, in base units");
@@ -89,6 +91,19 @@ void add_fix(EstimateAnswer& answer, const CLI::App& app, const std::optional<Co
                 fmt::format("gpuplan fix{} --gpus {}: the keys of the file to change", words, shell_word(*gpus)));
 }
 
+/// A rented machine is paid for until it trains, too.
+void add_overhead(EstimateResult& result, Seconds overhead) {
+  const auto add = [&](StrategyEstimate& e) {
+    if (!e.total || e.total->value <= 0) return;
+    const Seconds all = *e.total + overhead;
+    if (e.cost_usd) *e.cost_usd *= all / *e.total;
+    e.total = all;
+  };
+  for (StrategyEstimate& e : result.strategies) add(e);
+  if (result.recommended)
+    for (BetterWay& way : result.recommended->better) add(way.plan);
+}
+
 int run_estimate(const CLI::App& app, Console& console) {
   const std::optional<ConfigReading> configs = given_configs(app);
   PlanQuestion question = read_config_question(app, console.in, configs);
@@ -111,6 +126,11 @@ int run_estimate(const CLI::App& app, Console& console) {
   const bool shows_all = is_given(app, "--json") || is_given(app, "--html");
   answer.result = estimate(answer.request, shows_all ? InFull::All : InFull::InFocus);
   answer.request = answer.result.request;
+  if (const Seconds overhead = given_time(app, "--overhead").value_or(Seconds{}); overhead.value > 0) {
+    add_overhead(answer.result, overhead);
+    question.notes.push_back(
+        fmt::format("{} of set-up, download and failed starts are in every time and cost", format_duration(overhead)));
+  }
   answer.result.assumptions.insert(answer.result.assumptions.begin(), question.notes.begin(), question.notes.end());
   answer.shown = strategy_in_focus(answer.result);
   add_better_mesh(answer);

@@ -37,6 +37,7 @@ constexpr std::int64_t kUsualRows = 4;
 
 void setup(CLI::App& app) {
   add_plan_flags(app);
+  tell_what_is_searched(app);
   add_config_flag(app);
   add_search_flags(app);
   add_flag(app, "--explain", "",

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "base/error.h"
 #include "base/names.h"
@@ -16,6 +17,7 @@
 #include "cli/row_lengths.h"
 #include "cluster/gpu_catalogue.h"
 #include "cluster/profile/profile_store.h"
+#include "planner/changes.h"
 #include "search/frontier.h"
 
 namespace gpuplan {
@@ -247,6 +249,24 @@ void add_search_flags(CLI::App& app) {
   add_flag(app, "--spot", "", "also machines that may be taken away, with the time that restarts cost", kRental);
   add_flag(app, "--prices", "FILE",
            "YAML with a list `prices` of {gpu, vendor, usd_per_gpu_hour}, in place of the catalogue's", kRental);
+}
+
+void tell_what_is_searched(CLI::App& app) {
+  const auto tell = [&](const std::string& flag, const std::string& words) {
+    CLI::Option* option = app.get_option_no_throw(flag);
+    if (!option) return;
+    const std::string help = option->get_description();
+    const std::size_t at = help.find("Default"), range = help.rfind(" (");
+    if (at == std::string::npos) return;
+    const bool has_range = range != std::string::npos && range > at && help.ends_with(')');
+    option->description(help.substr(0, at) + words + (has_range ? help.substr(range) : ""));
+  };
+  const std::string is_searched = "Default: searched";
+  for (const Change& change : changes())
+    if (change.tried && change.name != "packing") tell(fmt::format("--{}", change.name), is_searched);
+  for (const char* flag : {"--micro-batch", "--grad-accum", "--strategy", "--tp", "--ep", "--pp"})
+    tell(flag, is_searched);
+  tell("--prefer", "Default cost of what is rented, speed with --budget alone and on your own GPUs");
 }
 
 AskedSearch read_search(const CLI::App& app, std::istream& in, bool needs_model) {

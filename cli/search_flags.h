@@ -20,6 +20,9 @@ struct CarriedSettings;
 
 void add_search_flags(CLI::App& app);
 
+/// Changes the help of flags whose values a search tries where they are not given.
+void tell_what_is_searched(CLI::App& app);
+
 struct AskedSearch {
   SearchQuestion question;
   std::string given;                                 // the user's flags, as a command repeats them

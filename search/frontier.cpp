@@ -2,17 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
 #include <tuple>
 
 namespace gpuplan {
-namespace {
 
-double useful_headroom(const Merit& m) { return std::clamp(m.headroom, 0.0, kUsefulHeadroom); }
-
-/// Smaller is better.
 double score(const Merit& m, Preference wish) {
   switch (wish) {
     case Preference::Speed: return m.time;
@@ -21,6 +18,8 @@ double score(const Merit& m, Preference wish) {
   }
   return 0;
 }
+
+namespace {
 
 using Indices = std::vector<std::size_t>;
 
@@ -39,8 +38,15 @@ Indices within_error(const std::vector<Merit>& all, const Indices& of, Preferenc
   return out;
 }
 
-/// Says how sure and how simple it is to run: offload needs a host with memory to spare, a tight plan luck.
-int rank_of(const Merit& m) { return 2 * int(m.fit) + (m.offloads ? 0 : 1); }
+/// Those whose room is the most, but for what counts as equal.
+Indices roomiest(const std::vector<Merit>& all, const Indices& of) {
+  double best = 0;
+  for (const std::size_t i : of) best = std::max(best, all[i].room);
+  Indices out;
+  for (const std::size_t i : of)
+    if (all[i].room >= best - kEqualHeadroom) out.push_back(i);
+  return out;
+}
 
 Indices safest(const std::vector<Merit>& all) {
   int best = 0;
@@ -55,18 +61,18 @@ Indices safest(const std::vector<Merit>& all) {
 std::size_t simplest(const std::vector<Merit>& all, const Indices& of, Wishes wishes) {
   return *std::min_element(of.begin(), of.end(), [&](std::size_t a, std::size_t b) {
     const auto key = [&](std::size_t i) {
-      return std::tuple(all[i].simplicity, score(all[i], wishes.first),
-                        score(all[i], wishes.second.value_or(Preference::Speed)), i);
+      return std::tuple(all[i].simplicity, score(all[i], wishes.first), score(all[i], wishes.second), i);
     };
     return key(a) < key(b);
   });
 }
 
 /// The simplest plan that is as good as the one at `index`, but for the error, and fits as well.
-std::size_t simplest_equal(const std::vector<Merit>& all, std::size_t index, Wishes wishes, double error) {
+std::size_t simplest_equal(const std::vector<Merit>& all, std::size_t index, Wishes wishes) {
   Indices equals;
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (rank_of(all[i]) >= rank_of(all[index]) && is_no_worse(all[i], all[index], error)) equals.push_back(i);
+    if (rank_of(all[i]) >= rank_of(all[index]) && is_no_worse(all[i], all[index], wishes.row_error))
+      equals.push_back(i);
   return simplest(all, equals, wishes);
 }
 
@@ -86,7 +92,7 @@ Indices by_interest(const std::vector<Merit>& all, const Indices& front) {
       if (all[i].quality == quality->value) own.push_back(i);
     add(own, cheaper);
   }
-  add(front, [&](std::size_t a, std::size_t b) { return useful_headroom(all[a]) > useful_headroom(all[b]); });
+  add(front, [&](std::size_t a, std::size_t b) { return all[a].room > all[b].room; });
   // halves of halves, so that a short list spreads over the whole
   for (std::size_t step = std::max<std::size_t>(1, front.size() / 2); step >= 1; step /= 2)
     for (std::size_t at = step; at < front.size(); at += 2 * step) out.push_back(front[at]);
@@ -95,10 +101,13 @@ Indices by_interest(const std::vector<Merit>& all, const Indices& front) {
 
 }  // namespace
 
+int rank_of(const Merit& m) { return 2 * int(m.fit) + (m.offloads ? 0 : 1); }
+
 Merit merit_of(const RankedPlan& plan, Seconds total, double cost, bool is_rented) {
   return {.time = is_rented ? std::max(total, kReadyTime).value : total.value,
           .cost = cost,
           .headroom = plan.headroom(),
+          .room = is_rented ? std::round(100 * plan.chance) / 100 : std::clamp(plan.headroom(), 0.0, kUsefulHeadroom),
           .quality = plan.quality,
           .fit = plan.fit,
           .offloads = plan.offloads,
@@ -106,10 +115,11 @@ Merit merit_of(const RankedPlan& plan, Seconds total, double cost, bool is_rente
           .simplicity = plan.simplicity};
 }
 
-Wishes wishes_of(const SearchQuestion& question) {
-  if (question.preference == Preference::Speed) return {Preference::Speed, Preference::Cost};
-  if (question.preference == Preference::Cost && question.is_rented) return {Preference::Cost, std::nullopt};
-  return {question.preference, Preference::Speed};
+Wishes wishes_of(const SearchQuestion& q, double error) {
+  if (q.preference == Preference::Cost) return {Preference::Cost, Preference::Speed, kAlike, kAlike, kWorthRow, true};
+  if (q.preference == Preference::Memory) return {Preference::Memory, Preference::Speed, error, error, error, false};
+  if (q.is_rented) return {Preference::Speed, Preference::Cost, error, kAlike, kWorthRow, true};
+  return {Preference::Speed, Preference::Cost, error, error, error, false};
 }
 
 namespace {
@@ -129,32 +139,40 @@ Indices safest_worth_it(const std::vector<Merit>& all, Preference wish) {
 
 }  // namespace
 
-std::size_t best_of(const std::vector<Merit>& all, Wishes wishes, double error) {
-  Indices left = within_error(all, safest_worth_it(all, wishes.first), wishes.first, error);
-  if (wishes.second) left = within_error(all, left, *wishes.second, error);
+std::size_t best_of(const std::vector<Merit>& all, Wishes wishes) {
+  Indices left = within_error(all, safest_worth_it(all, wishes.first), wishes.first, wishes.first_error);
+  left = within_error(all, left, wishes.second, wishes.second_error);
+  if (wishes.is_exact) left = roomiest(all, within_error(all, left, wishes.first, kAlike));
   return simplest(all, left, wishes);
 }
 
 bool is_no_worse(const Merit& a, const Merit& b, double error) {
   return a.time <= b.time * (1 + error) && a.cost <= b.cost * (1 + error) && a.quality >= b.quality &&
-         useful_headroom(a) >= useful_headroom(b) - kEqualHeadroom;
+         a.room >= b.room - kEqualHeadroom;
 }
 
 std::vector<std::size_t> pareto(const std::vector<Merit>& all) {
   Indices order(all.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const auto key = [&](std::size_t i) { return std::tuple(all[i].time, all[i].cost, -useful_headroom(all[i]), i); };
+    const auto key = [&](std::size_t i) {
+      return std::tuple(all[i].time, all[i].cost, -all[i].room, -int(all[i].quality), i);
+    };
     return key(a) < key(b);
   });
   // of those before, by quality: cost -> the most headroom at that cost or less; both rise along the map
   std::array<std::map<double, double>, kQualities.size()> best_of_quality;
   Indices out;
   for (const std::size_t i : order) {
-    const double cost = all[i].cost, room = useful_headroom(all[i]);
-    std::map<double, double>& best = best_of_quality[std::size_t(all[i].quality)];
+    const double cost = all[i].cost, room = all[i].room;
+    const auto covers = [&](const std::map<double, double>& best) {
+      const auto above = best.upper_bound(cost);
+      return above != best.begin() && std::prev(above)->second >= room;
+    };
+    const auto own = best_of_quality.begin() + int(all[i].quality);
+    if (std::any_of(own, best_of_quality.end(), covers)) continue;
+    std::map<double, double>& best = *own;
     auto above = best.upper_bound(cost);
-    if (above != best.begin() && std::prev(above)->second >= room) continue;
     out.push_back(i);
     while (above != best.end() && above->second <= room) above = best.erase(above);
     best[cost] = room;
@@ -162,22 +180,28 @@ std::vector<std::size_t> pareto(const std::vector<Merit>& all) {
   return out;
 }
 
-std::vector<std::size_t> frontier(const std::vector<Merit>& all, Wishes wishes, double error, std::size_t most) {
+std::vector<std::size_t> frontier(const std::vector<Merit>& all, Wishes wishes, std::size_t most) {
   if (all.empty() || most == 0) return {};
-  Indices out{best_of(all, wishes, error)};
-  for (const std::size_t i : by_interest(all, pareto(all))) {
-    if (out.size() >= most) break;
-    const auto covers = [&](std::size_t shown) {
-      return rank_of(all[shown]) >= rank_of(all[i]) && is_no_worse(all[shown], all[i], error);
-    };
-    if (std::any_of(out.begin(), out.end(), covers)) continue;
+  Indices out{best_of(all, wishes)};
+  const Merit& best = all[out.front()];
+  std::vector<Merit> worthy;  // of a look
+  Indices places;
+  for (std::size_t i = 0; i < all.size(); ++i) {
     // what is riskier than the best must be faster or cheaper
-    const Merit& best = all[out.front()];
-    const bool gains = all[i].time * (1 + error) < best.time || all[i].cost * (1 + error) < best.cost;
+    const bool gains = all[i].time * kWorthRisk < best.time || all[i].cost * kWorthRisk < best.cost;
     if (rank_of(all[i]) < rank_of(best) && !gains) continue;
     // predicted above the card: only where nothing is predicted below it
-    if (all[i].headroom < 0 && best.headroom >= 0) continue;
-    out.push_back(simplest_equal(all, i, wishes, error));
+    if (all[i].fit != Fit::Yes && all[i].headroom < 0 && best.headroom >= 0) continue;
+    worthy.push_back(all[i]), places.push_back(i);
+  }
+  for (const std::size_t at : by_interest(worthy, pareto(worthy))) {
+    if (out.size() >= most) break;
+    const std::size_t i = places[at];
+    const auto covers = [&](std::size_t shown) {
+      return rank_of(all[shown]) >= rank_of(all[i]) && is_no_worse(all[shown], all[i], wishes.row_error);
+    };
+    if (std::any_of(out.begin(), out.end(), covers)) continue;
+    out.push_back(wishes.is_exact ? i : simplest_equal(all, i, wishes));
   }
   return out;
 }

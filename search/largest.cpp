@@ -32,7 +32,7 @@ std::optional<Carried> carried_by(const SearchQuestion& q, unsigned num_threads)
     if (ranking.plans.empty()) return std::nullopt;
     std::vector<Merit> merits;
     for (const RankedPlan& plan : ranking.plans) merits.push_back(merit_of(plan, plan.total, plan.cost, q.is_rented));
-    const RankedPlan& best = ranking.plans[best_of(merits, wishes_of(q), 1)];
+    const RankedPlan& best = ranking.plans[best_of(merits, wishes_of(q, 1))];
     return Carried{.method = space.ways[best.way].recipe.method,
                    .strategy = std::string(space.strategies[best.strategy].name),
                    .fit = best.fit,

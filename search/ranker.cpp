@@ -284,6 +284,7 @@ RankedPlan Ranker::plan_of(const Space::Part& part, const Bench& bench, Batch ba
           .simplicity = simplicity_of(part.way, bench.job->strategy, machine.num_gpus()),
           .process = e.tiers.process,
           .usable = e.tiers.usable,
+          .chance = e.chance,
           .step = {},
           .total = {},
           .cost = {}};

@@ -26,6 +26,7 @@ struct RankedPlan {
   Batch batch;
   std::int64_t simplicity{};  // lower is simpler: GPUs, then settings out of the usual, then the strategy's place
   Bytes process, usable;
+  double chance{};      // that its memory is found
   Seconds step, total;  // of all epochs, restarts of spot machines included
   double cost{};        // US dollars; GPU hours where no price is known
 

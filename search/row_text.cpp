@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -75,44 +76,76 @@ std::string command_of(const Space& space, const RankedPlan& plan, const std::st
   add("--as-given");  // what is not said is the default, as the search took it
   const Offer& offer = machine.offers[plan.offer];
   if (q.is_rented && offer.usd_per_gpu_hour) add(fmt::format("--price-per-gpu-hour {:g}", *offer.usd_per_gpu_hour));
+  if (q.overhead.value > 0) add(fmt::format("--overhead {:g}min", q.overhead.value / 60));
   return text;
 }
 
+namespace {
+
+/// The best of `all` by what was asked for; infinite where none is let in.
+template <class Admits>
+double least_score(std::span<const Merit> all, Preference wish, Admits admits) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Merit& m : all)
+    if (admits(m)) least = std::min(least, score(m, wish));
+  return least;
+}
+
+/// " that fits well without offload", where others would be better but for that.
+std::string restriction(const Merit& chosen, std::span<const Merit> all, Preference wish, double error) {
+  const double mine = score(chosen, wish);
+  const auto is_beaten_by = [&](auto admits) { return least_score(all, wish, admits) * (1 + error) < mine; };
+  std::string text;
+  if (is_beaten_by([&](const Merit& m) { return m.fit < chosen.fit; })) text += " that fits well";
+  if (!chosen.offloads && is_beaten_by([&](const Merit& m) { return m.fit >= chosen.fit && m.offloads; }))
+    text += " without offload";
+  return text;
+}
+
+/// "the cheapest within the limits", and where another rule decided, by which.
+std::string reason_of_first(std::span<const PlanRow> rows, const SearchQuestion& q, const Wishes& wishes,
+                            std::span<const Merit> all) {
+  const PlanRow& best = rows.front();
+  const Merit chosen = best.merit();
+  const Preference wish = wishes.first;
+  if (wish == Preference::Speed && best.is_rented && best.total < kReadyTime)
+    return fmt::format("as fast as any, with the {:.0f} min that a rented machine takes to be ready",
+                       kReadyTime.value / 60);
+  const double least = least_score(all, wish, [&](const Merit& m) { return rank_of(m) >= rank_of(chosen); });
+  const bool is_fastest = wish != Preference::Speed || chosen.time <= least * (1 + kAlike);
+  const std::string limits = q.under || q.budget ? " within the limits" : "",
+                    rest = limits + restriction(chosen, all, wish, wishes.is_exact ? kAlike : wishes.row_error);
+  if (wish == Preference::Cost) return "the cheapest" + rest;
+  if (wish == Preference::Memory) return "the one with the most room" + rest;
+  if (is_fastest) return "the fastest" + rest;
+  if (!wishes.is_exact) return "as fast as any" + rest + ", within the error";
+  std::string text = fmt::format("the cheapest within {:.0f} % of the fastest{}", 100 * wishes.first_error, rest);
+  for (std::size_t i = 1; i < rows.size(); ++i)
+    if (rows[i].merit().time <= least * (1 + kAlike))
+      return text + fmt::format(", {}: row {}", format_duration(rows[i].total), i + 1);
+  return text;
+}
+
+}  // namespace
+
 std::string reason_of(const PlanRow& row, std::span<const PlanRow> rows, const SearchQuestion& q, double error,
-                      Seconds fastest) {
+                      std::span<const Merit> all) {
   const PlanRow& best = rows.front();
   const Merit mine = row.merit(), chosen = best.merit();
-  if (&row == &best) {
-    const auto beats = [&](const PlanRow& other) {
-      const Merit m = other.merit();
-      return q.preference == Preference::Speed  ? m.time * (1 + error) < chosen.time
-             : q.preference == Preference::Cost ? m.cost * (1 + error) < chosen.cost
-                                                : m.headroom > chosen.headroom + kEqualHeadroom;
-    };
-    const bool is_safest_only = std::any_of(rows.begin(), rows.end(), beats);
-    if (q.preference == Preference::Speed && row.is_rented && fastest.value * (1 + error) < row.plan.total.value)
-      return fmt::format("as fast as any, with the {:.0f} min that a rented machine takes to be ready",
-                         kReadyTime.value / 60);
-    const bool is_simplest_only = fastest.value < 0.995 * row.plan.total.value;
-    const char* what = q.preference == Preference::Speed  ? is_simplest_only ? "as fast as any" : "the fastest"
-                       : q.preference == Preference::Cost ? "the cheapest"
-                                                          : "the one with the most room";
-    return fmt::format("{}{}{}{}", what, q.under || q.budget ? " within the limits" : "",
-                       !is_safest_only   ? ""
-                       : chosen.offloads ? " that fits well"
-                                         : " that fits well without offload",
-                       q.preference == Preference::Speed && is_simplest_only ? ", within the error" : "");
-  }
+  const Wishes wishes = wishes_of(q, error);
+  if (&row == &best) return reason_of_first(rows, q, wishes, all);
+  const double least = wishes.is_exact ? kAlike : error / 2;
   std::vector<std::string> parts;
   const double time = row.total / best.total, cost = mine.cost / chosen.cost;
-  if (time > 1 + error / 2 || time < 1 / (1 + error / 2)) parts.push_back(compared(time, "the time", "less time"));
-  if (cost > 1 + error / 2 || cost < 1 / (1 + error / 2)) parts.push_back(compared(cost, "the cost", "cheaper"));
+  if (time > 1 + least || time < 1 / (1 + least)) parts.push_back(compared(time, "the time", "less time"));
+  if (cost > 1 + least || cost < 1 / (1 + least)) parts.push_back(compared(cost, "the cost", "cheaper"));
   for (std::string& part : parts)
     if (part.find("% the") != std::string::npos) part.replace(part.find("the"), 3, "more");
   if (mine.headroom > chosen.headroom + kEqualHeadroom)
     parts.push_back(fmt::format("{:.0f} % of the memory stays free", 100 * mine.headroom));
   if (row.quality() > best.quality())
     parts.push_back(better_quality(row.request.recipe.method, best.request.recipe.method));
+  if (row.plan.offloads && !best.plan.offloads) parts.push_back("with offload");
   return parts.empty() ? "as good as the first, within the error" : fmt::format("{}", fmt::join(parts, ", "));
 }
 

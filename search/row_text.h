@@ -17,10 +17,10 @@ std::string used_machine(const ClusterSpec& cluster, std::int64_t num_used);
 /// "gpuplan estimate --model llama3-8b --lora r=8 --gpus 2xh100-sxm --strategy fsdp …": gives the same plan.
 std::string command_of(const Space& space, const RankedPlan& plan, const std::string& given);
 
-/// Says why one of the rows is there: what the first is best at, or how it differs from the first. `fastest`: the
-/// shortest training of all plans that fit as well as the first, shown or not.
+/// Says why a row is there: by which rule it is the first, or how it differs from the first. `all`: of the plans that
+/// rows were chosen from.
 std::string reason_of(const PlanRow& row, std::span<const PlanRow> rows, const SearchQuestion& question, double error,
-                      Seconds fastest);
+                      std::span<const Merit> all);
 
 /// "2x H100 SXM at runpod, LoRA, fsdp: 2 h 10 min, $38".
 std::string summary_of(const PlanRow& row);

@@ -95,7 +95,7 @@ void estimate_alone(const Space& space, RankedPlan plan, Ranking& out) {
   const double slowdown =
       offer.is_spot ? spot_slowdown(offer.spot, e.save.disk_with_optimizer, r.cluster.num_nodes()) : 1;
   plan.fit = e.fit;
-  plan.process = e.tiers.process, plan.usable = e.tiers.usable;
+  plan.process = e.tiers.process, plan.usable = e.tiers.usable, plan.chance = e.chance;
   plan.offloads = r.recipe.offload.any();
   plan.takes_turns = strategy.takes_turns();
   plan.quality = space.ways[plan.way].quality;

@@ -28,7 +28,7 @@ std::optional<Best> best_of_plans(const Space& space, const std::vector<RankedPl
   for (const RankedPlan& plan : plans) merits.push_back(merit_of(plan, plan.total, plan.cost, q.is_rented));
   double error = 0;
   for (const Hardware& machine : q.machines) error = std::max(error, machine.profile.time_error);
-  const RankedPlan& plan = plans[best_of(merits, wishes_of(wanted), error)];
+  const RankedPlan& plan = plans[best_of(merits, wishes_of(wanted, error))];
   const Hardware& machine = q.machines[plan.machine];
   PlanRow row;
   row.request = request_of(space, plan);

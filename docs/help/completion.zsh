@@ -46,7 +46,7 @@ _gpuplan() {
         '--labels=[numbers of the head of reward and classify. Default the method'\''s (1 to 1000000)]:value: ' \
         '--framework=[trainer whose dtypes, buffers and defaults to model; plain\: hf-trainer'\''s memory model without its defaults, as without this flag]:value:{compadd -- axolotl deepspeed fms-hf-tuning hf-deepspeed hf-loop hf-trainer lightning litgpt llama-factory llm-c llm-foundry llmq megatron-swift megatron ms-swift native nemo-rl-megatron nemo-rl open-instruct openrlhf prime-rl torch-fsdp1 torch torchtitan torchtune trl unsloth verl-megatron verl plain; }' \
         '--versions=[of the libraries under the framework\: transformers=4.57,peft=0.18, or installed\: those of the Python on PATH. Default the newest that gpuplan knows]:value: ' \
-        '--micro-batch=[sequences per GPU and pass. Default 1 (1 to 1000000)]:value: ' \
+        '--micro-batch=[sequences per GPU and pass. Default\: searched (1 to 1000000)]:value: ' \
         '--seq-len=[tokens per sequence. Default 2048 (1 to 67108864)]:value: ' \
         '--completion-len=[tokens of a row that are the answer, for trainers that keep the logits of answers alone. Default\: the row. Of answers that are generated MEAN,MAX or MAX. Default 512 (each\: 1 to 67108864)]:value: ' \
         '--prompt-len=[tokens of a prompt whose answers are generated, MEAN,MAX or MAX. Default 512 (each\: 1 to 67108864)]:value: ' \
@@ -59,7 +59,7 @@ _gpuplan() {
         '--images-per-row=[images of each sequence, whose tokens are part of it. Default 1 (1 to 4096)]:value: ' \
         '--train-vision=[what is trained beside the language model\: nothing, the projector, the vision tower too. Default no, or what the trainer of --framework does]:value:{compadd -- no projector all; }' \
         '--packing=[how rows fill sequences. Default packed]:value:{compadd -- packed padded dynamic; }' \
-        '--grad-accum=[passes per optimizer step. Default 1 (1 to 100000)]:value: ' \
+        '--grad-accum=[passes per optimizer step. Default\: searched (1 to 100000)]:value: ' \
         '--rows=[rows of the data set. Default 10000 (1 to 10000000000)]:value: ' \
         '--tokens-per-row=[mean tokens of a row. Default\: the sequence length (1 to 67108864)]:value: ' \
         '--epochs=[times through the data. Default 1 (1e-06 to 1000000)]:value: ' \
@@ -67,18 +67,18 @@ _gpuplan() {
         '--eval-batch=[sequences per GPU in evaluation. Default\: the micro batch (1 to 1000000)]:value: ' \
         '--eval-logits=[logits that evaluation leaves on the device\: none (loss alone), of the last batch, of all. Default none]:value:{compadd -- none last kept; }' \
         '--eval-generate=[tokens generated per sequence in evaluation. Default 0 (0 to 67108864)]:value: ' \
-        '--precision=[of weights and computation. Default bf16-mixed]:value:{compadd -- bf16-true bf16-mixed fp16-mixed fp32; }' \
-        '--optimizer=[adamw-fused, adamw-8bit, paged-adamw, adafactor, lion, sgd, muon, galore-adamw=RANK, ... Default\: what the framework uses]:value:{compadd -- adamw-fused adamw-foreach adamw-loop adamw-apex adamw-8bit adamw-torchao-8bit paged-adamw paged-adamw-8bit adamw-bf16-states adamw-bf16-kahan adafactor lion lion-8bit sgd sgd-momentum muon paged-lion paged-lion-8bit ademamix ademamix-8bit paged-ademamix paged-ademamix-8bit rmsprop adam-mini badam galore-adamw galore-adamw-8bit apollo-adamw; }' \
+        '--precision=[of weights and computation. Default\: searched]:value:{compadd -- bf16-true bf16-mixed fp16-mixed fp32; }' \
+        '--optimizer=[adamw-fused, adamw-8bit, paged-adamw, adafactor, lion, sgd, muon, galore-adamw=RANK, ... Default\: searched]:value:{compadd -- adamw-fused adamw-foreach adamw-loop adamw-apex adamw-8bit adamw-torchao-8bit paged-adamw paged-adamw-8bit adamw-bf16-states adamw-bf16-kahan adafactor lion lion-8bit sgd sgd-momentum muon paged-lion paged-lion-8bit ademamix ademamix-8bit paged-ademamix paged-ademamix-8bit rmsprop adam-mini badam galore-adamw galore-adamw-8bit apollo-adamw; }' \
         '--optimizer-in-backward[step each weight as soon as its gradient is there]' \
-        '--checkpointing=[activations recomputed in backward. Default none (K\: 1 to 100000)]:value:{compadd -- none full selective elementwise every=; }' \
-        '--attention=[attention kernel. Default sdpa]:value:{compadd -- eager sdpa flash flash-3 cudnn; }' \
+        '--checkpointing=[activations recomputed in backward. Default\: searched (K\: 1 to 100000)]:value:{compadd -- none full selective elementwise every=; }' \
+        '--attention=[attention kernel. Default\: searched]:value:{compadd -- eager sdpa flash flash-3 cudnn; }' \
         '--attention-groups=[stretches of a sequence that attend within themselves alone, in half of the heads shifted by half of one (LongLoRA has 4). Default 1\: all of it (1 to 64)]:value: ' \
         '--kernels=[norm and MLP kernels. Default\: what the framework uses]:value:{compadd -- plain fused; }' \
         '--compile[layers and loss through torch.compile\: fused ops, fewer launches]' \
         '--fp8[layers multiply in fp8 (Ada, Hopper and later); states and activations as without]' \
         '--qat=[fake quantisers around the linears, of weights, or of inputs and weights\: int4, int8-int4, int4-grouped, int8-int4-grouped, fp8-int4-grouped, fp8, nvfp4, mxfp4 of torchao, bitnet of onebitllms. Default none]:value: ' \
-        '--loss=[cross-entropy. Default plain (N\: 1 to 65536)]:value:{compadd -- plain inplace chunked fused; }' \
-        '--offload=[of optimizer, params, activations; to the host, or optimizer\:nvme, params\:nvme. Default none]:value: ' \
+        '--loss=[cross-entropy. Default\: searched (N\: 1 to 65536)]:value:{compadd -- plain inplace chunked fused; }' \
+        '--offload=[of optimizer, params, activations; to the host, or optimizer\:nvme, params\:nvme. Default\: searched]:value: ' \
         '--gpus=[4xA6000, 2x4090,2x3090, local (these GPUs, as free as they are), 2xcpu]:value:{compadd -- a10 a100-pcie-40gb a100-pcie-80gb a100-sxm-40gb a100-sxm-80gb a10g a16 a2 a30 a40 a800-pcie-80gb a800-sxm-80gb b200-sxm b300-sxm gb10 gb200 gb300 gh200-144gb gh200-96gb h100-nvl h100-pcie h100-sxm h100-sxm-96gb h20-141gb h20-96gb h200-nvl h200-sxm h800-pcie h800-sxm l20 l4 l40 l40s mi210 mi250x mi300x mi325x mi355x p100-pcie-16gb p40 quadro-rtx-8000 rtx-2000-ada rtx-2080-ti rtx-2080-ti-22gb rtx-3060-12gb rtx-3060-ti rtx-3070 rtx-3070-ti rtx-3080-10gb rtx-3080-12gb rtx-3080-20gb rtx-3080-laptop-16gb rtx-3080-ti rtx-3090 rtx-3090-ti rtx-4000-ada rtx-4060 rtx-4060-ti-16gb rtx-4060-ti-8gb rtx-4070 rtx-4070-super rtx-4070-ti rtx-4070-ti-super rtx-4080 rtx-4080-laptop rtx-4080-super rtx-4090 rtx-4090-48gb rtx-4090-d rtx-4090-d-48gb rtx-4090-laptop rtx-4500-ada rtx-5000-ada rtx-5060 rtx-5060-ti-16gb rtx-5060-ti-8gb rtx-5070 rtx-5070-ti rtx-5080 rtx-5080-laptop rtx-5090 rtx-5090-d rtx-5090-laptop rtx-6000-ada rtx-a4000 rtx-a5000 rtx-a6000 rtx-pro-6000-blackwell t4 titan-rtx v100-pcie-16gb v100-pcie-32gb v100-sxm2-16gb v100-sxm2-32gb; }' \
         '--gpu-spec=[a card of --gpus as you describe it\: '\''3060\:12GiB,360GB/s,25TFLOPS'\'' is memory, bandwidth, dense 16-bit rate; then link=pcie4x16, cc=8.6, fp8=, fp32=, sms=, p2p=yes. Several\: '\'';'\'' between]:value: ' \
         '--cluster=[a machine of the catalogue, a YAML file, the text of nvidia-smi topo -m, or NCCL'\''s topology dump]:value:{compadd -- 4xRTX6000Ada-hoststaged aws-g4dn.12xlarge aws-g5.12xlarge aws-g5.48xlarge aws-g6.48xlarge aws-g6e.12xlarge aws-g6e.48xlarge aws-p3.16xlarge aws-p3dn.24xlarge aws-p4d.24xlarge aws-p4de.24xlarge aws-p5.48xlarge aws-p5en.48xlarge aws-p6-b200.48xlarge azure-nc96ads-a100-v4 azure-nd96amsr-a100-v4 azure-nd96asr-v4 azure-nd96isr-h100-v5 azure-nd96isr-mi300x-v5 dgx-1v dgx-2 dgx-a100-40gb dgx-a100-80gb dgx-b200 dgx-h100 dgx-h200 gb200-nvl72 gcp-a2-highgpu-8g gcp-a2-ultragpu-8g gcp-a3-highgpu-8g gcp-a3-megagpu-8g gcp-a3-ultragpu-8g hgx-a800 hgx-h800 hgx-mi300x hgx-mi325x lambda-2x-h100-sxm lambda-4x-a6000 lambda-8x-a100-80gb lambda-8x-v100 srv-8x-4090 srv-8x-5090 srv-8x-a100-pcie srv-8x-l40s srv-8x-rtx-pro-6000-switch ws-2x-3090-nvlink ws-2x-4090 ws-2x-5090 ws-2x-a6000-nvlink ws-4x-3090 ws-4x-4090 ws-4x-6000-ada ws-4x-a6000-nvlink; _files}' \
@@ -88,14 +88,14 @@ _gpuplan() {
         '--host-memory=[of one machine. Default\: of --cluster; else not known, and what is usual is said (1 to 1000000)]:value: ' \
         '--profile=[id (gpuplan profiles) or file of a calibration, or '\''default'\''. Default\: the newest of such GPUs, else the shipped one]:value:{compadd -- default-ampere default-hopper default-consumer-pcie default-workstation default-turing default-volta default-amd default-cpu; _files}' \
         '--price-per-gpu-hour=[US dollars. Default\: of one vendor of the catalogue (gpuplan gpus) (0 to 1000000)]:value: ' \
-        '--strategy=[only this one; --zero 3 is zero3. Default auto\: all, and a recommendation]:value:{compadd -- auto single mp ddp zero1 zero2 zero3 fsdp fsdp-grad-op hsdp; }' \
+        '--strategy=[only this one; --zero 3 is zero3. Default\: searched]:value:{compadd -- auto single mp ddp zero1 zero2 zero3 fsdp fsdp-grad-op hsdp; }' \
         '--shard-size=[GPUs over which state is sharded. Default all; hsdp\: a node, or half (1 to 1000000)]:value: ' \
-        '--tp=[GPUs that share each layer (tensor parallelism), for trainers that have it; the others are data parallel. Default 1 (1 to 1024)]:value: ' \
+        '--tp=[GPUs that share each layer (tensor parallelism), for trainers that have it; the others are data parallel. Default\: searched (1 to 1024)]:value: ' \
         '--sp[… and between its products each holds its part of the sequence]' \
         '--cp=[of the data parallel GPUs, those that share each sequence (context parallelism). Default 1 (1 to 1024)]:value: ' \
         '--cp-exchange=[how keys and values come to all of them, or heads to each (ulysses). Default\: the trainer'\''s usual way]:value:{compadd -- ring all-gather ulysses; }' \
-        '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default 1 (1 to 1024)]:value: ' \
-        '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1 (1 to 1024)]:value: ' \
+        '--ep=[GPUs that share the experts of each layer (expert parallelism); tokens are sent to them. Default\: searched (1 to 1024)]:value: ' \
+        '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default\: searched (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \
         '--fsdp-version=[FullyShardedDataParallel or fully_shard. Default 2]:value:{compadd -- 1 2; }' \
@@ -104,7 +104,7 @@ _gpuplan() {
         '--reduce-bucket-size=[elements that DeepSpeed reduces at once. Default\: as above (1 to 1000000000000)]:value: ' \
         '--zero-quantized-weights[ZeRO-3 gathers weights in 8 bit (ZeRO++)]' \
         '--no-reshard[FSDP keeps gathered weights from forward to backward]' \
-        '--prefer=[what the recommendation minimises. Default speed]:value:{compadd -- speed cost memory; }' \
+        '--prefer=[what the recommendation minimises. Default cost of what is rented, speed with --budget alone and on your own GPUs]:value:{compadd -- speed cost memory; }' \
         '--from=[a configuration of accelerate, DeepSpeed, transformers, TRL, axolotl, LLaMA-Factory, ms-swift or torchtune, a shell or Slurm script that starts a training, a Python script or notebook that sets one up, PEFT'\''s adapter_config.json, a plan, or a log with PyTorch'\''s out-of-memory message; may be repeated. Flags override it. --deepspeed FILE is the same]:value:{_files}' \
         '--lengths=[a length in tokens per line, a length and a count, or JSON lines with input_ids\: what packing gains, what the longest row needs]:value:{_files}' \
         '--data=[the same from the data itself\: JSON lines with input_ids, or with text and the tokenizer.model of --model]:value:{_files}' \
@@ -218,6 +218,7 @@ _gpuplan() {
         '--explain[all strategies, what fills the memory, all that is assumed, and every term behind the figures with its source]' \
         '--generate[no training\: what --rollout-engine (default vllm) holds on the GPUs and how fast it answers; --prompt-len, --completion-len, --generations and --sequences say what]' \
         '--sequences=[of --generate\: answers in all. Default 256 (1 to 1000000)]:value: ' \
+        '--overhead=[set-up, download and failed starts, in every time and cost. Default 0s (0 s to 100 d)]:value: ' \
         '--brief[one line\: the verdict, the time and the cost]' \
         '--details[also the peaks of loading, evaluation and saving, per GPU and host]' \
         '--json[the answer as JSON, in base units]' \

@@ -11,6 +11,7 @@
 #include "report/answers.h"
 #include "report/json/common_fields.h"
 #include "report/text/answers_text.h"
+#include "report/text/plan_tables.h"
 #include "search/largest.h"
 #include "search/row_text.h"
 
@@ -73,10 +74,12 @@ void list_plan(Archive& f, const PlanAnswer& answer) {
   const SearchAnswer& found = answer.found;
   f("gpuplan_version", std::string(GPUPLAN_VERSION));
   f.object("model", [&](auto& inner) { list_model_name(inner, answer.question.base.model); });
+  f("question", question_words(answer), "what is trained, on how much");
   f("answer", plan_sentence(answer));
   f("recommended", found.has_plan() ? std::optional(found.rows.front()) : std::nullopt);
   f("frontier", found.rows);
   f("by_gpu", found.by_gpu);
+  f("undated", found.undated);
   f.objects("knobs", found.knobs, [](auto& inner, const Knob& knob) {
     inner("change", knob.change);
     inner("fits", knob.fit);
@@ -93,6 +96,7 @@ void list_plan(Archive& f, const PlanAnswer& answer) {
   f.named("rejected", found.rejected, "plans by the reason");
   f.object("searched", [&](auto& inner) {
     inner("plans", found.num_plans);
+    inner("possible", num_possible(found), "of them; the others are combinations that nobody can run");
     inner("seconds", found.seconds);
     inner("is_complete", found.is_complete);
   });

@@ -17,42 +17,64 @@ std::string three_digits(double value) {
   return fmt::format("{:.{}f}", value, decimals);
 }
 
-/// "21.3 GiB" times `factor`, without the unit and as exact: "19.5"; empty for a text of several parts, "3 min 20 s".
+/// "21.3 GiB" times `factor`, without the unit and as exact: "19.5".
 std::string scaled_number(const std::string& amount, double factor) {
   const auto space = amount.find(' ');
-  if (space == std::string::npos || amount.find(' ', space + 1) != std::string::npos) return "";
   const auto point = amount.find('.');
   const int decimals = point < space ? narrow<int>(space - point - 1) : 0;
   return fmt::format("{:.{}f}", std::stod(amount.substr(0, space)) * factor, decimals);
 }
 
-std::string ranged(const std::string& amount, const AccuracyRange& range, const std::string& low,
-                   const std::string& high) {
-  const std::string from = scaled_number(amount, range.low), to = scaled_number(amount, range.high);
-  return fmt::format("{} ({}-{})", amount, from.empty() ? low : from, to.empty() ? high : to);
+std::string ranged(const std::string& amount, const AccuracyRange& range) {
+  return fmt::format("{} ({}-{})", amount, scaled_number(amount, range.low), scaled_number(amount, range.high));
 }
 
 }  // namespace
 
 std::string with_range(Bytes amount, const std::optional<AccuracyRange>& range) {
-  return range ? ranged(format_bytes(amount), *range, "", "") : format_bytes(amount);
+  return range ? ranged(format_bytes(amount), *range) : format_bytes(amount);
 }
 
+namespace {
+
+struct NamedUnit {
+  std::string_view name;
+  double seconds{};
+};
+constexpr std::array kNamedUnits{NamedUnit{"us", 1e-6}, NamedUnit{"ms", 1e-3}, NamedUnit{"s", 1},
+                                 NamedUnit{"min", 60},  NamedUnit{"h", 3600},  NamedUnit{"d", 86400}};
+
+/// `amount` is the text of `time`. The ends of its range are in one unit, that of the short text, and as exact as it.
+std::string ranged_time(const std::string& amount, Seconds time, const AccuracyRange& range) {
+  const std::string in_unit = format_short_duration(time);
+  const std::size_t space = in_unit.find(' '), point = in_unit.find('.');
+  const std::string name = space == std::string::npos ? "" : in_unit.substr(space + 1);
+  const auto* const unit = std::ranges::find(kNamedUnits, name, &NamedUnit::name);
+  if (unit == kNamedUnits.end())  // "3 min 20 s"
+    return fmt::format("{} ({}-{})", amount, format_short_duration(range.low * time),
+                       format_short_duration(range.high * time));
+  const int decimals = point < space ? narrow<int>(space - point - 1) : 0;
+  const auto end = [&](double factor) { return fmt::format("{:.{}f}", factor * time.value / unit->seconds, decimals); };
+  return fmt::format("{} ({}-{}{})", amount, end(range.low), end(range.high), amount == in_unit ? "" : " " + name);
+}
+
+}  // namespace
+
 std::string with_range(Seconds time, const std::optional<AccuracyRange>& range) {
-  if (!range) return format_duration(time);
-  return ranged(format_duration(time), *range, format_short_duration(range->low * time),
-                format_short_duration(range->high * time));
+  return range ? ranged_time(format_duration(time), time, *range) : format_duration(time);
 }
 
 std::string short_with_range(Seconds time, const std::optional<AccuracyRange>& range) {
-  const std::string amount = format_short_duration(time);
-  if (!range) return amount;
-  return ranged(amount, *range, format_short_duration(range->low * time), format_short_duration(range->high * time));
+  return range ? ranged_time(format_short_duration(time), time, *range) : format_short_duration(time);
 }
 
 std::string usd_with_range(double usd, const std::optional<AccuracyRange>& range) {
   if (!range) return format_usd(usd);
-  return fmt::format("{} ({}-{})", format_usd(usd), format_usd(range->low * usd), format_usd(range->high * usd));
+  constexpr double kWhole = 100;  // three digits are enough of an end
+  const auto end = [&](double factor) {
+    return factor * usd < kWhole ? format_usd(factor * usd) : "$" + format_grouped(std::llround(factor * usd));
+  };
+  return fmt::format("{} ({}-{})", format_usd(usd), end(range->low), end(range->high));
 }
 
 Ink ink_of(Fit fit) {

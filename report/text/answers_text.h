@@ -101,6 +101,8 @@ std::string knob_effect(const Knob& knob, const PlanRow& plan);
 
 /// "412,345 plans in 3.1 s; rejected: 310,000 do not fit, …".
 std::string searched_text(const SearchAnswer& found);
+/// Plans that were searched, without combinations that no trainer or machine has.
+std::int64_t num_possible(const SearchAnswer& found);
 
 std::string plan_text(const PlanAnswer& answer, const Screen& screen);
 

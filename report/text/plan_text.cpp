@@ -13,6 +13,7 @@
 #include "models/optimizers.h"
 #include "report/text/amounts.h"
 #include "report/text/line_budget.h"
+#include "report/text/plan_tables.h"
 #include "report/text/table.h"
 #include "report/text/text.h"
 #include "search/ranker.h"
@@ -22,8 +23,6 @@ namespace gpuplan {
 namespace {
 
 constexpr std::size_t kKnobsShown = 10;
-
-std::string vendor_of(const PlanRow& row) { return row.offer.is_spot ? row.offer.vendor + " spot" : row.offer.vendor; }
 
 /// "fsdp (LoRA, micro batch 4, checkpointing)".
 std::string settings_words(const PlanRow& row) {
@@ -37,50 +36,6 @@ std::string settings_words(const PlanRow& row) {
   if (r.loss == LossKernel::Fused) text += ", fused loss";
   if (r.offload.any()) text += fmt::format(", offload to {} of host memory", format_bytes(row.estimate().host.step));
   return text;
-}
-
-enum class Ranges : bool { No, Yes };
-
-Table rows_table(const PlanAnswer& answer, std::span<const PlanRow> rows, bool has_best, Ranges ranges) {
-  const bool is_rented = answer.question.is_rented, is_narrow = ranges == Ranges::No;
-  const bool is_one_method = std::ranges::all_of(rows, [&](const PlanRow& row) {
-    return method_word(row.request.recipe) == method_word(rows.front().request.recipe);
-  });
-  Table table{.columns = {{"  "},
-                          {"GPUs"},
-                          {is_rented ? "vendor" : "", Align::Left, is_narrow ? 1 : 0},
-                          {"method", Align::Left, is_narrow || is_one_method ? 2 : 0},
-                          {"strategy"},
-                          {"time", Align::Right},
-                          {"cost", Align::Right},
-                          {"memory", Align::Right, 3},
-                          {"fits", Align::Left}},
-              .rows = {}};
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const PlanRow& row = rows[i];
-    const bool is_best = has_best && i == 0;
-    const Ink ink = is_best ? Ink::Strong : Ink::Plain;
-    const StrategyEstimate& e = row.estimate();
-    const std::optional<AccuracyRange> range = ranges == Ranges::Yes ? e.time_range : std::nullopt;
-    table.add({{has_best ? fmt::format("{} {}", is_best ? "★" : " ", i + 1) : "   ", ink},
-               {row.gpus, ink},
-               {is_rented ? vendor_of(row) : "", ink},
-               {method_word(row.request.recipe), ink},
-               {strategy_title(row.request) + (row.request.recipe.offload.any() ? " +offload" : ""), ink},
-               {short_with_range(row.total, range), ink},
-               {row.cost_usd ? usd_with_range(*row.cost_usd, range) : "", ink},
-               {fmt::format("{:.0f} %", 100 * (e.tiers.process / e.tiers.usable)), ink},
-               {verdict_text(e), ink_of(e.fit)}});
-  }
-  return without_empty_columns(std::move(table));
-}
-
-/// The rows as the screen has room for them: without how full the memory is, then without the method, where it is that
-/// of all and the sentence above names it, then without ranges, which that has of the first.
-std::string shown_rows(const PlanAnswer& answer, std::span<const PlanRow> rows, bool has_best, const Screen& screen) {
-  Table table = fit_to(rows_table(answer, rows, has_best, Ranges::Yes), screen.width);
-  if (width_of(table) > screen.width) table = fit_to(rows_table(answer, rows, has_best, Ranges::No), screen.width);
-  return render(table, screen);
 }
 
 /// A command over several lines that can be pasted as it stands.
@@ -114,7 +69,7 @@ std::string row_text(const PlanRow& row, std::size_t number, const Screen& scree
 }
 
 std::string rows_text(const PlanAnswer& answer, const Screen& screen) {
-  std::string out = shown_rows(answer, answer.found.rows, true, screen) + "\n";
+  std::string out = plan_rows(answer, answer.found.rows, true, screen) + "\n";
   for (std::size_t i = 0; i < answer.found.rows.size(); ++i) out += row_text(answer.found.rows[i], i + 1, screen);
   return out;
 }
@@ -124,7 +79,7 @@ std::string by_gpu_text(const PlanAnswer& answer, std::size_t most, const Screen
   std::span<const PlanRow> rows = answer.found.by_gpu;
   if (rows.empty()) return "";
   return heading("The best of other GPUs", screen) +
-         shown_rows(answer, rows.first(std::min(most, rows.size())), false, screen);
+         plan_rows(answer, rows.first(std::min(most, rows.size())), false, screen);
 }
 
 std::string knobs_text(const PlanAnswer& answer, const Screen& screen) {
@@ -144,6 +99,12 @@ std::string knobs_text(const PlanAnswer& answer, const Screen& screen) {
     out += wrap(knob_effect(*knob, plan), prose_width(screen), "  " + pad_right(knob->change, widest) + "  ",
                 std::string(std::size_t(widest) + 4, ' '));
   return out;
+}
+
+/// Says whether a rejection is of a plan that is possible as such.
+bool is_limit(const std::string& why) {
+  return why == "does not fit" || why == kTooMuchOnHost || why.find("--under") != std::string::npos ||
+         why.find("--budget") != std::string::npos;
 }
 
 std::string limits_text(const SearchQuestion& q) {
@@ -223,17 +184,22 @@ std::string knob_effect(const Knob& knob, const PlanRow& plan) {
   return text;
 }
 
+std::int64_t num_possible(const SearchAnswer& found) {
+  std::int64_t out = found.num_plans;
+  for (const auto& [why, count] : found.rejected)
+    if (!is_limit(why)) out -= count;
+  return out;
+}
+
 std::string searched_text(const SearchAnswer& found) {
   std::vector<std::pair<std::int64_t, std::string>> reasons;
-  std::int64_t others = 0, impossible = 0;
+  std::int64_t impossible = 0;
   for (const auto& [why, count] : found.rejected) {
-    const bool is_limit = why == "does not fit" || why == kTooMuchOnHost || why.find("--under") != std::string::npos ||
-                          why.find("--budget") != std::string::npos;
-    (is_limit ? others : impossible) += count;
-    if (is_limit) reasons.emplace_back(count, why);
+    if (!is_limit(why)) impossible += count;
+    if (is_limit(why)) reasons.emplace_back(count, why);
   }
   std::sort(reasons.rbegin(), reasons.rend());
-  std::string text = fmt::format("{} plans searched in {}{}", format_grouped(found.num_plans - impossible),
+  std::string text = fmt::format("{} plans searched in {}{}", format_grouped(num_possible(found)),
                                  format_duration({found.seconds}), found.is_complete ? "" : ", then stopped");
   for (const auto& [count, why] : reasons) text += fmt::format("; {}: {}", why, format_grouped(count));
   if (impossible > 0) text += fmt::format("; {} more combinations are not possible", format_grouped(impossible));
@@ -242,11 +208,39 @@ std::string searched_text(const SearchAnswer& found) {
 
 namespace {
 
-std::string equal_text(const SearchAnswer& found, const Screen& screen) {
-  if (found.num_equal == 0) return "";
-  return wrap(fmt::format("{} other plan{} as good within the error of {:.0f} %; this is the simplest.",
-                          format_grouped(found.num_equal), found.num_equal == 1 ? " is" : "s are", 100 * found.error),
-              prose_width(screen), "  ", "  ");
+/// How sure the first row is to be the best: what is as good, and what a price without a date leaves out.
+std::string beside_the_first(const PlanAnswer& answer, const Screen& screen) {
+  const SearchAnswer& found = answer.found;
+  const auto line = [&](const std::string& text) { return wrap(text, prose_width(screen), "  ", "  "); };
+  const Wishes wishes = wishes_of(answer.question, found.error);
+  const PlanRow& first = found.rows.front();
+  std::string out;
+  if (!wishes.is_exact && found.num_equal > 0)
+    out +=
+        line(fmt::format("{} other plan{} as good within the error of {:.0f} %; this is the simplest.",
+                         format_grouped(found.num_equal), found.num_equal == 1 ? " is" : "s are", 100 * found.error));
+  if (wishes.first == Preference::Cost) {
+    std::size_t quick = 0;
+    for (std::size_t i = 1; i < found.rows.size(); ++i) {
+      const Merit other = found.rows[i].merit();
+      if (rank_of(other) >= rank_of(first.merit()) && other.cost <= first.merit().cost * (1 + found.error) &&
+          other.time * (1 + found.error) < found.rows[quick].merit().time)
+        quick = i;
+    }
+    if (quick > 0)
+      out += line(fmt::format("Within the error of {:.0f} % row {} costs as much: {}.", 100 * found.error, quick + 1,
+                              found.rows[quick].reason));
+  }
+  if (first.is_rented && first.offer.usd_per_gpu_hour && first.offer.date == "undated")
+    out += line("Its price has no date: ask the vendor.");
+  if (found.undated)
+    out += line(fmt::format("In no row, as its price has no date: {} at {}, {}, {}{}.", found.undated->gpus,
+                            found.undated->offer.vendor, format_short_duration(found.undated->total),
+                            format_usd(found.undated->cost_usd.value_or(0)),
+                            found.undated->offer.vendor == first.offer.vendor
+                                ? ""
+                                : fmt::format(" (--vendor {})", found.undated->offer.vendor)));
+  return out;
 }
 
 std::vector<std::string> assumptions_of(const PlanAnswer& answer) {
@@ -256,6 +250,22 @@ std::vector<std::string> assumptions_of(const PlanAnswer& answer) {
       if (!words.empty()) out.push_back(std::move(words));
   out.push_back(searched_text(answer.found));
   return out;
+}
+
+/// The tables alone, of Markdown under a line that says what they are about.
+std::string tables_of(const PlanAnswer& answer, const Screen& screen) {
+  if (screen.format == TableFormat::Csv) return plan_csv(answer, screen);
+  const SearchAnswer& found = answer.found;
+  const auto line = [](const std::string& text) { return kTableBegins + text + "\n" + kTableEnds; };
+  const auto about = [&](std::span<const PlanRow> rows) {
+    const std::string days = price_days(rows);
+    return days.empty() ? "" : "; " + days;
+  };
+  std::string out =
+      line(markdown_line(question_words(answer) + about(found.rows))) + plan_rows(answer, found.rows, true, screen);
+  if (found.by_gpu.empty()) return out;
+  return out + line(markdown_line("The best of other GPUs" + about(found.by_gpu))) +
+         plan_rows(answer, found.by_gpu, false, screen);
 }
 
 /// The answer of `plan` on one screen: at most kFirstScreen lines.
@@ -270,9 +280,10 @@ std::string first_plan_text(const PlanAnswer& answer, const Screen& screen) {
                                 prose_width(screen), "", "  ");
   LineBudget out(kFirstScreen - narrow<int>(std::ranges::count(rest, '\n')), screen);
   out.add_prose(plan_sentence(answer), "", "");
-  out.add(equal_text(found, screen));
-  out.add("\n" + shown_rows(answer, found.rows, true, screen));
-  out.add("\n" + row_text(found.rows.front(), 1, screen));
+  out.add(beside_the_first(answer, screen));
+  out.add("\n" + plan_rows(answer, found.rows, true, screen));
+  if (!out.add("\n" + row_text(found.rows.front(), 1, screen)))
+    out.add_prose(fmt::format("Row 1: {}", found.rows.front().reason), "\n  ", "  ");
   out.add(would_do_text(found, screen));
   out.add(by_gpu_text(answer, 3, screen));
   return out.take() + rest;
@@ -282,11 +293,12 @@ std::string first_plan_text(const PlanAnswer& answer, const Screen& screen) {
 
 std::string plan_text(const PlanAnswer& answer, const Screen& screen) {
   const SearchAnswer& found = answer.found;
+  if (screen.format != TableFormat::Text && found.has_plan()) return tables_of(answer, screen);
   if (answer.is_brief && found.has_plan()) return first_plan_text(answer, screen);
   std::string out = wrap(plan_sentence(answer), prose_width(screen), "", "");
   if (!found.why_none.empty()) out += wrap(found.why_none, prose_width(screen), "  ", "  ");
   if (found.has_plan())
-    out += equal_text(found, screen) + "\n" + rows_text(answer, screen) + would_do_text(found, screen) +
+    out += beside_the_first(answer, screen) + "\n" + rows_text(answer, screen) + would_do_text(found, screen) +
            by_gpu_text(answer, found.by_gpu.size(), screen) + knobs_text(answer, screen);
   else if (!found.would_do.empty())
     out += would_do_text(found, screen);

@@ -233,6 +233,8 @@ std::string markdown_table(const Table& table) {
   return titles + "\n" + rule + "\n" + rows;
 }
 
+std::string markdown_line(const std::string& text) { return markdown_text(text); }
+
 std::string markdown_list(const std::vector<std::string>& items) {
   std::string out;
   for (const std::string& item : items) out += "- " + markdown_text(item) + "\n";

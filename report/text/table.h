@@ -47,6 +47,8 @@ std::string render_with_bars(const std::function<Table(int bar_width)>& make_tab
 
 /// The table with a line of titles; cells keep their text without ink.
 std::string markdown_table(const Table& table);
+/// Text as a line of its own.
+std::string markdown_line(const std::string& text);
 std::string markdown_list(const std::vector<std::string>& items);
 
 }  // namespace gpuplan

@@ -143,6 +143,13 @@ TEST_CASE("the commands that plan prints give the plans that it shows") {
       // the simulator and the forward pass agree within 15 % on plans whose links are not shared in odd ways
       CHECK(row.at("step_seconds").get<double>() ==
             doctest::Approx(plan.at("step_seconds").get<double>()).epsilon(0.15));
+      // with the 15 minutes of a rented machine, for which these short trainings are paid most
+      if (row.at("overhead_seconds").get<double>() > 0 && !row.at("spot").get<bool>()) {
+        const double seconds = plan.at("total_seconds"), dollars = plan.at("cost_usd");
+        CHECK(seconds == doctest::Approx(row.at("training_seconds").get<double>()).epsilon(0.15));
+        CHECK(dollars == doctest::Approx(row.at("cost_usd").get<double>()).epsilon(0.15));
+        CHECK(seconds > row.at("overhead_seconds").get<double>());
+      }
       ++num_commands;
     }
   }
@@ -169,6 +176,36 @@ TEST_CASE("a saved plan is the recommended one, and estimate reads it") {
                        row = nlohmann::json::parse(ran.out).at("recommended");
   CHECK(estimate.at("strategies").front().at("name") == row.at("strategy"));
   CHECK(estimate.at("strategies").front().at("process_bytes") == row.at("process_bytes"));
+}
+
+TEST_CASE("plan as CSV is one table of numbers that a spreadsheet can check, as Markdown it says what is trained") {
+  const test::ScratchFolder scratch;
+  const test::Variable profiles("GPUPLAN_PROFILE_DIR", scratch.path().c_str());
+  const std::string question = "plan --model llama-3.2-1b --lora --rows 20000 --tokens-per-row 500 --vendor runpod ";
+  std::istringstream lines(test::run_line(question + "--format csv").out);
+  std::string titles;
+  std::getline(lines, titles);
+  CHECK(titles.starts_with(
+      "row,gpus,num_gpus,vendor,method,strategy,hours,hours_low,hours_high,usd,usd_low,usd_high,usd_per_gpu_hour,"
+      "price_date,"));
+  int num_rows = 0;
+  for (std::string line; std::getline(lines, line); ++num_rows) {
+    CAPTURE(line);
+    std::istringstream cells(line);
+    std::vector<std::string> row;
+    for (std::string cell; std::getline(cells, cell, ',');) row.push_back(cell);
+    REQUIRE(row.size() > 13);
+    const auto number = [&](std::size_t i) { return std::stod(row[i]); };
+    // GPUs x hours x price; hours have three decimals, dollars two
+    CHECK(number(2) * number(6) * number(12) == doctest::Approx(number(9)).epsilon(0.02));
+    CHECK(number(7) < number(6));
+    CHECK(number(6) < number(8));
+    CHECK(number(10) < number(9));
+    CHECK(number(9) < number(11));
+  }
+  CHECK(num_rows > 2);
+  const std::string page = test::run_line(question + "--format md").out;
+  CHECK(page.starts_with("llama-3.2-1b, LoRA: 20,000 rows of 500 tokens, 1 epoch, 10.0 M tokens; prices of 20"));
 }
 
 }  // namespace gpuplan

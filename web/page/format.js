@@ -26,7 +26,7 @@ export function gib(value) {
 }
 
 /** @type {readonly (readonly [number, string])[]} */
-const kTimes = [[86400 * 2, 'days'], [3600 * 2, 'h'], [60 * 2, 'min'], [1, 's'], [1e-3, 'ms'], [1e-6, 'µs']];
+const kTimes = [[3600 * 47.95, 'days'], [60 * 99.5, 'h'], [99.5, 'min'], [1, 's'], [1e-3, 'ms'], [1e-6, 'µs']];
 const kSecondsOf = /** @type {Record<string, number>} */ ({days: 86400, h: 3600, min: 60, s: 1, ms: 1e-3, 'µs': 1e-6});
 
 /** @param {number} value @returns {string} */
@@ -36,16 +36,21 @@ export function seconds(value) {
   return `${digits(value / kSecondsOf[row[1]])} ${row[1]}`;
 }
 
-/** A time with its range in the same unit: "48.9 min (41.2–57.6)". @param {number} value @param {number} low @param {number} high */
+/** A time with its range in the same unit and as exact: "48.9 min (41.2–57.6)". @param {number} value @param {number} low @param {number} high */
 export function secondsRange(value, low, high) {
-  const unit = seconds(value).split(' ')[1];
-  const scale = kSecondsOf[unit] ?? 1;
-  return `${seconds(value)} (${digits(low / scale)}–${digits(high / scale)})`;
+  const [amount, unit] = seconds(value).split(' '), scale = kSecondsOf[unit] ?? 1, decimals = amount.split('.')[1]?.length ?? 0;
+  return `${seconds(value)} (${(low / scale).toFixed(decimals)}–${(high / scale).toFixed(decimals)})`;
 }
 
 /** @param {number} value @returns {string} */
 export function dollars(value) {
   return '$' + (value >= 1000 ? Math.round(value).toLocaleString('en-US') : value.toFixed(2));
+}
+
+/** A cost with its range, whose ends have three digits. @param {number} value @param {number} low @param {number} high */
+export function dollarsRange(value, low, high) {
+  const end = (/** @type {number} */ cost) => cost < 100 ? dollars(cost) : '$' + Math.round(cost).toLocaleString('en-US');
+  return `${dollars(value)} (${end(low)}–${end(high)})`;
 }
 
 /** @param {number} share @returns {string} */
