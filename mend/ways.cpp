@@ -135,11 +135,9 @@ class Search {
     const auto has = [&](std::string_view name) {
       return std::ranges::any_of(settings, [&](const Setting& s) { return s.change->name == name; });
     };
-    // micro batch and passes change together, and the kernels of loss and layers; another optimizer learns otherwise,
-    // and so is more than one change
-    const std::size_t num_changes = settings.size() - (has("grad-accum") ? 1 : 0) -
-                                    (has("kernels") && has("loss") ? 1 : 0) + (has("optimizer") ? 1 : 0) +
-                                    (strategy.empty() ? 0 : 1);
+    // micro batch and passes change together; another optimizer learns otherwise, and so is more than one change
+    const std::size_t num_changes =
+        settings.size() - (has("grad-accum") ? 1 : 0) + (has("optimizer") ? 1 : 0) + (strategy.empty() ? 0 : 1);
     found_.push_back({settings, std::move(strategy), std::move(e), num_changes});
   }
 

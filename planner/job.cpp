@@ -50,8 +50,8 @@ std::int64_t total_tokens(const EstimateRequest& r) {
   const std::int64_t iterations = generates(r.recipe) ? r.rollout.iterations : 1;
   const std::int64_t answers = generates(r.recipe) ? answers_of_row(r) : r.recipe.answers_apart();
   const std::int64_t per_answer = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : r.recipe.seq_len;
-  return std::int64_t(std::min(9e18, double(r.dataset.rows) * double(answers) * double(iterations) *
-                                         double(per_answer) * r.dataset.epochs));
+  return std::int64_t(std::min(
+      9e18, double(r.dataset.rows) * double(answers) * double(iterations) * double(per_answer) * r.dataset.epochs));
 }
 
 Quality quality_of(const Recipe& recipe) {

@@ -77,8 +77,8 @@ struct EstimateRequest {
   Rollout rollout;   // of a method that generates, or of a question about generation alone
 };
 
-/// Tokens that the model reads in all epochs, a prompt with each of its answers; the most that can be counted where they
-/// are more.
+/// Tokens that the model reads in all epochs, a prompt with each of its answers; the most that can be counted where
+/// they are more.
 std::int64_t total_tokens(const EstimateRequest& request);
 
 /// A request under one strategy. `micro_batch`, `seq_len` and `grad_accum` of its recipe may be changed in place; what

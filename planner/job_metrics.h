@@ -10,9 +10,9 @@
 namespace gpuplan {
 
 struct JobMetrics {
-  std::int64_t global_batch{};  // sequences per optimizer step; pairs where answers are compared
-  double tokens_per_second{};   // of the whole job, without padding
-  double mfu{};                 // model FLOPs over the datasheet rates of the GPUs
+  std::int64_t global_batch{};     // sequences per optimizer step; pairs where answers are compared
+  double tokens_per_second{};      // of the whole job, without padding
+  double mfu{};                    // model FLOPs over the datasheet rates of the GPUs
   std::int64_t steps_per_epoch{};  // the last of which may be a smaller one
   Seconds epoch, total;            // once through the data, and as often as asked
   std::optional<double> cost_usd;  // of all epochs, on the GPUs that the strategy uses

@@ -195,8 +195,7 @@ std::string simulation_text(const SimulationAnswer& answer, const GanttView& vie
   if (!warning.empty()) out += "\n" + paint(wrap(warning, prose_width(screen), "", ""), Ink::Bad, screen);
   out += heading(answer.plan.estimate.strategy.name, screen) + speed_text(answer, screen);
   out += section("Where the step goes, mean over GPUs", step_shares_text(simulation, screen), screen);
-  out += section("What the step waits for: the critical path, whose parts add up to the step",
-                 critical_text(simulation, screen), screen);
+  out += section("What the step waits for: the critical path", critical_text(simulation, screen), screen);
   out += section("Streams in use", streams_text(simulation, screen), screen);
   if (screen.format == TableFormat::Text)
     out += section(gantt_title(simulation, view), gantt_text(simulation, view, screen), screen);

@@ -65,7 +65,11 @@ TEST_CASE(
       CHECK(brief.simulation.step_time().value == doctest::Approx(step).epsilon(1e-4));
       CHECK(brief.simulation.executed_flops == doctest::Approx(full.simulation.executed_flops).epsilon(1e-9));
       CHECK(brief.simulation.compute == doctest::Approx(full.simulation.compute).epsilon(1e-3));
-      CHECK(brief.simulation.bubble.value == doctest::Approx(full.simulation.bubble.value).epsilon(1e-3));
+      // Where one host launches hardly faster than the GPUs compute, it is ahead of them after 32 micro-batches only in
+      // part: what waits for it then is not told apart from the bubble as in the whole run.
+      const auto waits = [](const Simulation& s) { return (s.bubble + s.host_bound + s.idle).value; };
+      CHECK(waits(brief.simulation) == doctest::Approx(waits(full.simulation)).epsilon(1e-3));
+      CHECK(brief.simulation.bubble.value == doctest::Approx(full.simulation.bubble.value).epsilon(0.25));
     }
 }
 
