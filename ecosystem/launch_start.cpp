@@ -151,7 +151,13 @@ class CommandReader {
     start_.script = words_[at_].text;
     start_.line = words_[at_].line;
     if (!start_.other) start_.other = find_script(rows.others, start_.script, is_module);
-    if (!start_.program) start_.program = find_script(rows.programs, start_.script, is_module);
+    if (!start_.program) {
+      start_.program = find_script(rows.programs, start_.script, is_module);
+      // a path says more than the bare name of a script
+      if (start_.program && start_.other && is_known_by_bare_name(*start_.program, start_.script) &&
+          !is_known_by_bare_name(*start_.other, start_.script))
+        start_.program = nullptr;
+    }
     if (start_.program) start_.other = nullptr;
     ++at_;
     read_flags(start_.program && start_.program->takes_pairs);

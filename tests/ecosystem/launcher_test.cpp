@@ -337,6 +337,8 @@ TEST_CASE("other trainings, and scripts that train nothing, are refused by name"
   CHECK(contains(script_error("swift infer --model m"), "nothing is trained"));
   CHECK(contains(script_error("echo python sft.py --max_length 64"), "starts no training that gpuplan knows"));
   CHECK(contains(script_error("pip install trl\n"), "starts no training"));
+  // "dpo.py" alone is TRL's
+  CHECK(contains(script_error("torchrun open_instruct/dpo.py --model_name_or_path m"), "DPO by OLMo-core"));
   // what follows a training is not counted
   CHECK(has_note(script("python sft.py --max_length 64\npython sft.py --max_length 128"), "a further start"));
 }
