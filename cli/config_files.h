@@ -30,7 +30,7 @@ std::optional<ConfigReading> given_configs(const CLI::App& app);
 /// that says it.
 void load_named_model(const ConfigReading& configs, const std::function<void(const std::string& model)>& load);
 
-/// What in the files is likely a mistake of typing: keys that are like known ones, data files that are not there.
+/// Lists what in the files is likely mistyped: keys that are like known ones, data files that are not there.
 std::vector<std::string> mistakes_in(const ConfigReading& configs);
 
 /// Says whether a flag says how much is trained on.

@@ -145,7 +145,7 @@ void add_network(Topology& topology, TopologyGraph& g, const NodeLayout& layout,
   }
 }
 
-/// What every GPU of machine 0 loads when it sends to its adapters and receives from them.
+/// Gives what every GPU of machine 0 loads when it sends to its adapters and receives from them.
 struct AdapterWays {
   std::vector<Route> of_gpu;
   std::vector<double> loads;  // by link; all GPUs at once

@@ -55,7 +55,7 @@ struct TopologyGraph {
   std::vector<TopologyLink> links;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> ends;
   std::vector<double> peer_weight;  // load of a link per byte between GPUs
-  /// How many times as much as its one kept GPU the GPUs of a machine send over a link; empty: all are kept.
+  /// Says how many times as much as its one kept GPU the GPUs of a machine send over a link; empty: all are kept.
   std::vector<double> sent_by_all;
   std::vector<std::uint32_t> gpus;
   std::int64_t gpus_per_node = 1;

@@ -204,8 +204,8 @@ class Diagnosing {
            (out_.memory && moved(double(peak_of(h.estimate).count), double(peak_of(as_planned.estimate).count)));
   }
 
-  /// What was measured ran: how likely that is if the hypothesis is true, beside the plan as it is. A measured peak
-  /// says it already.
+  /// A step that was measured ran: says how likely that is if the hypothesis is true, beside the plan as it is. A
+  /// measured peak says it already.
   double chance_to_run(const Hypothesis& h, const Hypothesis& as_planned) const {
     constexpr double kLeast = 1e-4;  // predictions of memory are further off now and then
     const auto chance = [&](const Hypothesis& of) { return std::max(kLeast, of.estimate.chance); };

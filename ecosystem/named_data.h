@@ -42,7 +42,7 @@ struct CountedRows {
 };
 std::optional<CountedRows> count_rows(const std::filesystem::path& file);
 
-/// What flags said about the data before the files are asked.
+/// Says which figures of the data flags gave before the files are asked.
 struct GivenData {
   bool rows = false, tokens_per_row = false;
 };

@@ -71,8 +71,8 @@ struct AdapterSide {
 /// The shape [rows, cols] of a tensor of an adapter.
 using AdapterShape = std::array<AdapterSide, 2>;
 
-/// Where a factor of AdapterPath::Factors comes from. Made: anew in each forward pass, of other parameters, and kept.
-/// RowMade: the same for each row of the micro batch. MadeIfNarrow: made on the narrower side of the linear, else
+/// Says where a factor of AdapterPath::Factors comes from. Made: anew in each forward pass, of other parameters, and
+/// kept. RowMade: the same for each row of the micro batch. MadeIfNarrow: made on the narrower side of the linear, else
 /// frozen.
 enum class FactorSource : std::uint8_t { Trained, Frozen, Made, RowMade, MadeIfNarrow };
 

@@ -195,8 +195,8 @@ void in_delta_dtype(const Tape& t, LayerOp& o) {
   if (!t.c.recipe.lora.kind->is_in_base_dtype) in_adapter_dtype(t, o);
 }
 
-/// What backward reads of what the weight is made of: shapes of the kind's row, and the base's weight where it is cast
-/// to the adapters' dtype, or from there.
+/// Keeps what backward reads of what the weight is made of: shapes of the kind's row, and the base's weight where it is
+/// cast to the adapters' dtype, or from there.
 LocalId delta_parts(Tape& t, const LinearRef& l) {
   const AdapterKind& kind = *t.c.recipe.lora.kind;
   const DtypePolicy& n = t.c.numerics;

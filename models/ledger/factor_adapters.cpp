@@ -94,7 +94,7 @@ LocalId times(Tape& t, const LinearRef& l, LocalId x, LocalId own, std::array<Di
   return y;
 }
 
-/// What backward reads of what a linear's factors are made of.
+/// Keeps what backward reads of what a linear's factors are made of.
 LocalId kept_parts(Tape& t, const LinearRef& l) {
   std::int64_t elements = 0;
   for (const AdapterShape& shape : t.c.recipe.lora.kind->kept)

@@ -12,7 +12,7 @@ namespace gpuplan {
 /// the range of the time, then the vendor. Costs keep their range.
 std::string plan_rows(const PlanAnswer& answer, std::span<const PlanRow> rows, bool has_best, const Screen& screen);
 
-/// What is trained: "llama-3.1-8b, LoRA: 50,000 rows of 800 tokens, 3 epochs, 120 M tokens".
+/// Says what is trained: "llama-3.1-8b, LoRA: 50,000 rows of 800 tokens, 3 epochs, 120 M tokens".
 std::string question_words(const PlanAnswer& answer);
 
 /// The days of the prices of some rows: "prices of 2026-03-01 to 2026-09-25"; empty where none has one.

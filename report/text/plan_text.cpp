@@ -208,7 +208,7 @@ std::string searched_text(const SearchAnswer& found) {
 
 namespace {
 
-/// How sure the first row is to be the best: what is as good, and what a price without a date leaves out.
+/// Says how sure the first row is to be the best: what is as good, and what a price without a date leaves out.
 std::string beside_the_first(const PlanAnswer& answer, const Screen& screen) {
   const SearchAnswer& found = answer.found;
   const auto line = [&](const std::string& text) { return wrap(text, prose_width(screen), "  ", "  "); };

@@ -87,7 +87,8 @@ json tree_of(const Keys& keys) {
   return tree;
 }
 
-/// What a file asks: the question with machine and passes settled, and what stands beside it. Empty: it is refused.
+/// Holds what a file asks: the question with machine and passes settled, and what stands beside it. Empty: it is
+/// refused.
 struct Asked {
   EstimateRequest request;
   json beside;

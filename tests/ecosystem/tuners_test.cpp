@@ -197,7 +197,7 @@ TEST_CASE("an adapter's task of another head is the objective that has it") {
 
 namespace {
 
-/// What a script says of its adapters by one call of PEFT.
+/// Holds what a script says of its adapters by one call of PEFT.
 LoraSpec adapters_of(const std::string& call) {
   const std::string script =
       "from peft import *\nfrom transformers import Trainer, TrainingArguments\n"

@@ -1,4 +1,4 @@
-// What a trainer's file says beside memory and time goes through a saved plan into the file that is exported.
+// Settings of a trainer's file beside memory and time go through a saved plan into the file that is exported.
 #include <string>
 
 #include <doctest/doctest.h>

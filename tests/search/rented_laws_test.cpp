@@ -1,5 +1,5 @@
-// What `gpuplan plan` shows to someone who pays by the hour: no plan that was priced within the limits is cheaper,
-// faster and as sure to fit as one that is shown, and a larger budget never gives a worse plan.
+// Laws of what `gpuplan plan` shows to someone who pays by the hour: no plan that was priced within the limits is
+// cheaper, faster and as sure to fit as one that is shown, and a larger budget never gives a worse plan.
 #include <algorithm>
 #include <random>
 
@@ -34,7 +34,7 @@ SearchQuestion random_rental(std::mt19937_64& dice) {
   return q;
 }
 
-/// As it is shown: simulated, with the overhead.
+/// Gives the time as it is shown: simulated, with the overhead.
 std::pair<double, double> time_and_cost(const Space& space, const RankedPlan& plan) {
   const EstimateRequest r = request_of(space, plan);
   const SimulatedPlan s =
