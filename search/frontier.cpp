@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -156,7 +157,7 @@ std::vector<std::size_t> pareto(const std::vector<Merit>& all) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     const auto key = [&](std::size_t i) {
-      return std::tuple(all[i].time, all[i].cost, -all[i].room, -int(all[i].quality), i);
+      return std::tuple(all[i].time, all[i].cost, -all[i].room, -std::ptrdiff_t(all[i].quality), i);
     };
     return key(a) < key(b);
   });
@@ -169,7 +170,7 @@ std::vector<std::size_t> pareto(const std::vector<Merit>& all) {
       const auto above = best.upper_bound(cost);
       return above != best.begin() && std::prev(above)->second >= room;
     };
-    const auto own = best_of_quality.begin() + int(all[i].quality);
+    const auto own = best_of_quality.begin() + std::ptrdiff_t(all[i].quality);
     if (std::any_of(own, best_of_quality.end(), covers)) continue;
     std::map<double, double>& best = *own;
     auto above = best.upper_bound(cost);
