@@ -1,5 +1,5 @@
-// What programs do where no file says it and their releases differ: at the versions that are asked about, else as the
-// newest do, with a note on the older ones.
+// Defaults of programs, where no file says something and releases differ: at the versions that are asked about, else as
+// the newest do, with a note on the older ones.
 #pragma once
 
 #include <string>

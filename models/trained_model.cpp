@@ -245,7 +245,7 @@ std::optional<InputError> refused_factor(const ModelWeights& weights, const Choi
                     "take a divisor of the ranks and of the widths");
 }
 
-/// What some kinds train beside a bias is not in their rows.
+/// Some kinds train more beside a bias than their rows say: gives the refusal of a linear with one.
 std::optional<InputError> refused_biases(const AdapterKind& kind, const ModelWeights& weights, const Choice& choice) {
   std::string biased;
   each_list(weights, [&](const std::vector<WeightTensor>& list) {
