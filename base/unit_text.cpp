@@ -29,8 +29,10 @@ constexpr std::array kByteUnits{Unit{"tib", 0x1p40}, Unit{"gib", 0x1p30}, Unit{"
                                 Unit{"kib", 0x1p10}, Unit{"tb", 1e12},    Unit{"gb", 1e9},
                                 Unit{"mb", 1e6},     Unit{"kb", 1e3},     Unit{"b", 1}};
 
-constexpr std::array kTimeUnits{Unit{"min", 60},  Unit{"ms", 1e-3}, Unit{"us", 1e-6},
-                                Unit{"ns", 1e-9}, Unit{"s", 1},     Unit{"h", 3600}};
+constexpr std::array kTimeUnits{Unit{"days", 86400}, Unit{"day", 86400}, Unit{"hours", 3600}, Unit{"hour", 3600},
+                                Unit{"minutes", 60}, Unit{"minute", 60}, Unit{"seconds", 1},  Unit{"second", 1},
+                                Unit{"min", 60},     Unit{"ms", 1e-3},   Unit{"us", 1e-6},    Unit{"ns", 1e-9},
+                                Unit{"s", 1},        Unit{"h", 3600},    Unit{"d", 86400}};
 
 /// A number with a unit of `units` behind it, in the base unit; the first unit that fits counts.
 struct Amount {

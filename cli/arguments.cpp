@@ -398,8 +398,10 @@ std::optional<ClusterSpec> given_machine(const CLI::App& app) {
   const auto gpus = given(app, "--gpus"), cluster = given(app, "--cluster");
   if (gpus && cluster)
     throw InputError("", "--gpus and --cluster contradict each other", "one of them says what the plan runs on");
-  if (is_given(app, "--gpu") && !cluster)
-    throw InputError("--gpu", "needs --cluster", "or --gpus with number and name, as in --gpus 4xA6000");
+  if (const auto gpu = given(app, "--gpu"); gpu && !cluster && !gpus)
+    throw InputError("--gpu", "names the card of a machine that --cluster describes",
+                     fmt::format("did you mean --gpus {}?", *gpu));
+  if (is_given(app, "--gpu") && !cluster) throw InputError("--gpu", "needs --cluster", "--gpus names the card already");
   if (is_given(app, "--num-gpus") && !gpus && !cluster)
     throw InputError("--num-gpus", "needs --gpus or --cluster", "for example --gpus A6000 --num-gpus 4");
   const auto gpu_specs = given(app, "--gpu-spec");

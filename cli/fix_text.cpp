@@ -8,6 +8,7 @@
 
 #include "base/unit_text.h"
 #include "mend/text_edit.h"
+#include "report/text/amounts.h"
 #include "report/text/answers_text.h"
 #include "report/text/text.h"
 
@@ -34,15 +35,13 @@ std::string likely(const StrategyEstimate& e) {
 /// "Does not fit (157 GiB of 22.9 GiB); changed, it fits (20.0 GiB, 89 % likely)".
 std::string first_line(const FixAnswer& answer, const FixQuestion& question) {
   std::string out = fmt::format("{} is not possible on these GPUs", question.given.request.strategy);
-  if (answer.before) {
-    const MemoryTiers& tiers = answer.before->tiers;
-    out = fmt::format("{} ({}{}{} of {})", verdict(*answer.before), likely(*answer.before),
-                      answer.after ? "" : "needs ", format_bytes(tiers.needed), format_bytes(tiers.usable));
-  }
+  if (answer.before)
+    out = fmt::format("{} ({}{} of {})", verdict(*answer.before), likely(*answer.before),
+                      format_bytes(shown_memory(*answer.before)), format_bytes(answer.before->tiers.usable));
   out[0] = char(std::toupper(static_cast<unsigned char>(out[0])));
   if (!answer.after) return out;
   const StrategyEstimate& after = *answer.after;
-  return fmt::format("{}; changed, it {} ({}, {} likely)", out, verdict(after), format_bytes(after.tiers.needed),
+  return fmt::format("{}; changed, it {} ({}, {} likely)", out, verdict(after), format_bytes(shown_memory(after)),
                      chance_text(after.chance));
 }
 
@@ -56,7 +55,7 @@ std::string second_line(const FixAnswer& answer, const std::string& data) {
   const StrategyEstimate* e = answer.after ? &*answer.after : answer.before ? &*answer.before : nullptr;
   if (!e || !e->total) return fmt::format("How long it takes is not known: {}", data);
   const std::string time =
-      range_of(e->total->value, e->time_range, [](double s) { return format_duration(Seconds{s}); });
+      range_of(e->total->value, e->time_range, [](double s) { return format_short_duration(Seconds{s}); });
   const std::string cost = e->cost_usd ? ", " + range_of(*e->cost_usd, e->time_range, format_usd) : "";
   return fmt::format("{}{}: {}", time, cost, data);
 }

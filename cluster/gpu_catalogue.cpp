@@ -92,6 +92,10 @@ std::string hint_for_unknown(const std::string& text, const std::vector<GpuNames
   const auto near = suggestions(text, all);
   const std::string name = trim(text).empty() ? "my card" : std::string(trim(text));
   if (name.find('+') != std::string::npos) return "commas are between GPUs: 3060,4070";
+  if (const std::size_t x = name.find('x'); x > 0 && x < 4 && name.find_first_not_of("0123456789") == x)
+    if (const std::string card = name.substr(x + 1); known_gpu(card))
+      return fmt::format("one number stands before the name, that of all GPUs: two machines of {} are {}x{}", name,
+                         2 * std::stoi(name.substr(0, x)), card);
   const std::string described = fmt::format("--gpu-spec '{}:12GiB,360GB/s,25TFLOPS'", name);
   if (const std::string other = other_accelerator(name); !other.empty())
     return fmt::format(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -253,20 +254,37 @@ std::vector<GpuPrice> prices_of(const std::vector<GpuFile>& kinds, const std::st
 
 namespace {
 
-std::string read_usual_vendor() {
+/// data/prices.yaml.
+struct Vendors {
+  std::string usual;
+  std::map<std::string, std::string> pages;
+};
+
+Vendors read_vendors() {
   const std::filesystem::path path = data_dir() / "prices.yaml";
   if (!is_there(path)) return {};
   YamlFile file = YamlFile::read(path);
-  std::string name = file.top().text("vendor");
+  Vendors out{.usual = file.top().text("vendor"), .pages = {}};
   file.top().allow({"kind", "source"});
+  for (Fields& row : file.top().list("pages")) {
+    std::string vendor = row.text("vendor");
+    out.pages[std::move(vendor)] = row.text("address");
+    row.refuse_unknown();
+  }
   file.top().refuse_unknown();
   file.finish();
-  return name;
+  return out;
 }
 
 }  // namespace
 
-const std::string& usual_vendor() { return read_once<read_usual_vendor>(); }
+const std::string& usual_vendor() { return read_once<read_vendors>().usual; }
+
+std::string price_page(const std::string& vendor) {
+  const auto& pages = read_once<read_vendors>().pages;
+  const auto page = pages.find(vendor);
+  return page == pages.end() ? "" : page->second;
+}
 
 std::vector<GpuPrice> compared_prices(const std::vector<GpuFile>& kinds) {
   if (kinds.empty()) return {};

@@ -67,6 +67,9 @@ void scale_compute(GpuSpec& gpu, double factor);
 /// The vendor whose prices answers use where it has them: data/prices.yaml.
 const std::string& usual_vendor();
 
+/// The address where a vendor says what it asks today; empty: none is known.
+std::string price_page(const std::string& vendor);
+
 /// One price per product, of one vendor where one offers all of them: the usual one, else that with the lowest sum.
 /// Otherwise each the lowest on-demand price. Empty when one has no price at all.
 std::vector<GpuPrice> compared_prices(const std::vector<GpuFile>& kinds);

@@ -2,6 +2,8 @@
 option(GPUPLAN_CUDA "build the CUDA and NCCL libraries where the toolkit is found" ON)
 
 add_custom_target(device_libraries)
+add_custom_target(host_libraries)  # those of them that need no GPU
+add_dependencies(device_libraries host_libraries)
 
 # gpuplan_device_module(<target> <name> <folder> SOURCES <files> LINKS <libraries>): lib/<folder>/libgpuplan_<name>.so in the build
 # tree; opened by device/backend.cpp, linked by nobody.
@@ -34,7 +36,11 @@ function(gpuplan_device_library name)
     set_target_properties(gpuplan_${name} PROPERTIES INSTALL_RPATH "${places}" INSTALL_RPATH_USE_LINK_PATH OFF)
     target_sources(gpuplan_${name} PRIVATE $<TARGET_OBJECTS:gpuplan_old_glibc>)
   endif()
-  add_dependencies(device_libraries gpuplan_${name})
+  if(name MATCHES "^(cpu|mpi)$")
+    add_dependencies(host_libraries gpuplan_${name})
+  else()
+    add_dependencies(device_libraries gpuplan_${name})
+  endif()
   install(TARGETS gpuplan_${name} LIBRARY DESTINATION lib/gpuplan
           PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 endfunction()

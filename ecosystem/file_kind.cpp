@@ -30,7 +30,16 @@ std::string kinds() {
   return names;
 }
 
+/// Refuses rows where a trainer's settings are asked.
+void refuse_data(const std::string& name) {
+  for (const std::string_view ending : {".jsonl", ".csv", ".parquet", ".arrow"})
+    if (name.ends_with(ending))
+      throw InputError(name, "holds data, and the file of a trainer is asked",
+                       "name the trainer's file, which names its data; --data and --lengths of estimate read rows");
+}
+
 std::shared_ptr<ValueTree> parse_tree_of(const ConfigFile& file) {
+  refuse_data(file.name);
   const std::size_t start = file.text.find_first_not_of(" \t\r\n");
   if (start == std::string::npos)
     throw InputError(file.name, "the file is empty", fmt::format("read are: {}", kinds()));

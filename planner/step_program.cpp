@@ -72,6 +72,17 @@ std::string_view to_string(Category category) {
   return kNames[std::size_t(category)];
 }
 
+std::string_view in_words(Category category) {
+  switch (category) {
+    case Category::Master: return "master weights";
+    case Category::Communication: return "buckets and gathers";
+    case Category::Context: return "CUDA context";
+    case Category::Nccl: return "NCCL's buffers";
+    case Category::Allocator: return "allocator's cache";
+    default: return to_string(category);
+  }
+}
+
 OpCode op_of(Exchange exchange) {
   switch (exchange) {
     case Exchange::None: return OpCode::Call;

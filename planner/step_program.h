@@ -44,6 +44,7 @@ enum class Category : std::uint8_t {
 };
 constexpr int kNumCategories = int(Category::Count);
 std::string_view to_string(Category category);
+std::string_view in_words(Category category);  // "NCCL's buffers", for people
 
 /// Says which tensor of a unit's state a buffer is; with `unit` it names the buffer.
 enum class BufferRole : std::uint8_t {

@@ -1,23 +1,61 @@
 #include "report/answers.h"
 
+#include <array>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "models/framework.h"
 #include "validate/ranges.h"
 
 namespace gpuplan {
 
 namespace {
 
-/// The degree that was asked for beside a strategy; the first of several. Empty: none.
-std::string_view asked_degree(const StrategyOptions& options) {
-  return options.ep > 1 ? "--ep" : options.tp > 1 ? "--tp" : options.pp > 1 ? "--pp" : options.cp > 1 ? "--cp" : "";
+/// A degree of the flags that split a model, and the trainers' facts about it.
+struct Degree {
+  std::string_view flag;
+  std::int64_t StrategyOptions::*ways;
+  bool (*is_had)(const FrameworkConvention&);
+};
+constexpr std::array kDegrees{
+    Degree{"--ep", &StrategyOptions::ep, [](const auto& f) { return !f.expert_parallel.strategies.empty(); }},
+    Degree{"--tp", &StrategyOptions::tp, [](const auto& f) { return !f.tensor_parallel.strategies.empty(); }},
+    Degree{"--pp", &StrategyOptions::pp, [](const auto& f) { return !f.pipeline.strategies.empty(); }},
+    Degree{"--cp", &StrategyOptions::cp, [](const auto& f) { return !f.context_parallel.strategies.empty(); }}};
+
+/// "leave --tp out, or take a trainer that has it: --framework megatron, torchtitan".
+std::string without(const Degree& degree, const FrameworkConvention& asked) {
+  if (degree.is_had(asked)) return fmt::format("leave {} out, or give other GPUs or another strategy", degree.flag);
+  std::vector<std::string> names;
+  for (const FrameworkConvention& record : list_frameworks())
+    if (degree.is_had(record)) names.push_back(record.name);
+  return fmt::format("leave {} out, or take a trainer that has it: --framework {}", degree.flag,
+                     fmt::join(names, ", "));
+}
+
+/// The degree that was asked for beside a strategy, the first of several that the trainer does not have; or null.
+const Degree* asked_degree(const EstimateRequest& request) {
+  const Degree* asked = nullptr;
+  for (const Degree& degree : kDegrees) {
+    if (request.options.*degree.ways <= 1) continue;
+    if (!degree.is_had(*request.recipe.framework)) return &degree;
+    if (!asked) asked = &degree;
+  }
+  return asked;
 }
 
 }  // namespace
 
+std::string instead_of_nothing(const EstimateRequest& request) {
+  const Degree* const degree = asked_degree(request);
+  return degree ? without(*degree, *request.recipe.framework) : "";
+}
+
 InputError no_strategy(const EstimateResult& result) {
   const std::string& why = result.strategies.front().not_applicable;
-  const std::string_view degree = asked_degree(result.request.options);
-  if (!degree.empty())
-    return InputError(std::string(degree), why, "leave it out, or name a --framework that has it for this model");
+  if (const Degree* degree = asked_degree(result.request))
+    return InputError(std::string(degree->flag), why, without(*degree, *result.request.recipe.framework));
   return InputError("--strategy", why,
                     result.request.strategy == "auto" ? "other GPUs, or another --framework"
                                                       : "leave --strategy out to let gpuplan choose");

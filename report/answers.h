@@ -39,6 +39,10 @@ struct EstimateAnswer {
 /// Says why no strategy is possible, by the flag that stands in the way. Requires: none is in focus.
 InputError no_strategy(const EstimateResult& result);
 
+/// Says what would be possible instead where a degree that was asked for (--tp, --ep, ...) stands in the way; else
+/// empty.
+std::string instead_of_nothing(const EstimateRequest& request);
+
 /// Holds what `gpuplan plan` shows.
 struct PlanAnswer {
   SearchQuestion question;

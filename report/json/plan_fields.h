@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/archive.h"
+#include "cluster/gpu_file.h"
 #include "models/recipe_names.h"
 #include "report/answers.h"
 #include "report/json/common_fields.h"
@@ -58,6 +59,7 @@ void list_fields(Archive& f, const PlanRow& row) {
   f("total_tokens", total_tokens(row.request));
   f("price_date", row.offer.is_dated() ? std::optional(row.offer.date) : std::nullopt);
   f("price_source", text_or_null(row.offer.source));
+  f("price_page", text_or_null(row.is_rented ? price_page(row.offer.vendor) : ""), "what the vendor asks today");
   const AccuracyRange range = e.time_range.value_or(AccuracyRange{});
   f("time_range", std::vector<double>{range.low, range.high},
     "8 of 10 measurements lie between these times the figures");

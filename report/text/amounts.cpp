@@ -44,28 +44,20 @@ struct NamedUnit {
 constexpr std::array kNamedUnits{NamedUnit{"us", 1e-6}, NamedUnit{"ms", 1e-3}, NamedUnit{"s", 1},
                                  NamedUnit{"min", 60},  NamedUnit{"h", 3600},  NamedUnit{"d", 86400}};
 
-/// `amount` is the text of `time`. The ends of its range are in one unit, that of the short text, and as exact as it.
-std::string ranged_time(const std::string& amount, Seconds time, const AccuracyRange& range) {
-  const std::string in_unit = format_short_duration(time);
-  const std::size_t space = in_unit.find(' '), point = in_unit.find('.');
-  const std::string name = space == std::string::npos ? "" : in_unit.substr(space + 1);
-  const auto* const unit = std::ranges::find(kNamedUnits, name, &NamedUnit::name);
-  if (unit == kNamedUnits.end())  // "3 min 20 s"
-    return fmt::format("{} ({}-{})", amount, format_short_duration(range.low * time),
-                       format_short_duration(range.high * time));
-  const int decimals = point < space ? narrow<int>(space - point - 1) : 0;
-  const auto end = [&](double factor) { return fmt::format("{:.{}f}", factor * time.value / unit->seconds, decimals); };
-  return fmt::format("{} ({}-{}{})", amount, end(range.low), end(range.high), amount == in_unit ? "" : " " + name);
-}
-
 }  // namespace
 
 std::string with_range(Seconds time, const std::optional<AccuracyRange>& range) {
-  return range ? ranged_time(format_duration(time), time, *range) : format_duration(time);
-}
-
-std::string short_with_range(Seconds time, const std::optional<AccuracyRange>& range) {
-  return range ? ranged_time(format_short_duration(time), time, *range) : format_short_duration(time);
+  const std::string amount = format_short_duration(time);
+  if (!range) return amount;
+  const std::size_t space = amount.find(' '), point = amount.find('.');
+  const std::string name = space == std::string::npos ? "" : amount.substr(space + 1);
+  const auto* const unit = std::ranges::find(kNamedUnits, name, &NamedUnit::name);
+  if (unit == kNamedUnits.end())  // "500 years"
+    return fmt::format("{} ({}-{})", amount, format_short_duration(range->low * time),
+                       format_short_duration(range->high * time));
+  const int decimals = point < space ? narrow<int>(space - point - 1) : 0;
+  const auto end = [&](double factor) { return fmt::format("{:.{}f}", factor * time.value / unit->seconds, decimals); };
+  return fmt::format("{} ({}-{})", amount, end(range->low), end(range->high));
 }
 
 std::string usd_with_range(double usd, const std::optional<AccuracyRange>& range) {

@@ -40,9 +40,16 @@ std::string brief_text(const EstimateAnswer& answer);
 inline constexpr int kFirstScreen = 21;
 std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen);
 
+/// Gives what the process holds, as if the GPU had room for all of it; of one that runs for sure, what there is at
+/// most: its allocator gives back what it does not use before it asks for more.
+Bytes shown_memory(const StrategyEstimate& e);
+
 /// A row for each of these strategies; `bar_width` of the column of memory.
 std::string strategies_table_text(const EstimateAnswer& answer, const std::vector<const StrategyEstimate*>& rows,
                                   const Screen& screen);
+
+/// The reasons why strategies are not in the table, those alike together.
+std::string not_applicable_text(const EstimateResult& result, const Screen& screen);
 
 std::string strategies_text(const EstimateAnswer& answer,
                             const Screen& screen);  // the table, and what is not applicable

@@ -17,7 +17,8 @@ namespace {
 
 /// A time a step, or tokens per second.
 std::string time_text(double value, bool is_rate) {
-  return is_rate ? fmt::format("{} tokens/s", format_grouped(std::llround(value))) : format_duration(Seconds{value});
+  return is_rate ? fmt::format("{} tokens/s", format_grouped(std::llround(value)))
+                 : format_short_duration(Seconds{value});
 }
 
 /// "1.52 times the predicted time", "0.70 times".
@@ -85,9 +86,22 @@ Table parts_table(const StepParts& measured, const StepParts& predicted) {
   return table;
 }
 
+/// Asks about a time that is as predicted once it is taken as that of one micro-batch; else empty.
+std::string micro_batch_question(const Diagnosis& d) {
+  const std::int64_t passes = d.request.recipe.grad_accum;
+  const bool is_step = d.time && d.measured.step && !d.measured.parts;
+  if (!is_step || passes == 1 || d.time->is_inside()) return "";
+  Gap all = *d.time;
+  all.measured *= double(passes), all.ratio *= double(passes);
+  if (!all.is_inside()) return "";
+  return fmt::format("{} micro-batches of {} are {}, inside the range: was one of them timed? A step is all {}", passes,
+                     time_text(d.time->measured, false), time_text(all.measured, false), passes);
+}
+
 std::vector<std::string> gap_lines(const Diagnosis& d) {
   std::vector<std::string> out;
   if (d.time) out.push_back(time_line(d));
+  if (std::string question = micro_batch_question(d); !question.empty()) out.push_back(std::move(question));
   if (d.memory) out.push_back(memory_line(d));
   if (!d.predicted.fits())
     out.push_back(

@@ -57,13 +57,20 @@ std::vector<std::string> better_lines(const EstimateAnswer& answer) {
 
 namespace {
 
+/// "mp (layers spread over the GPUs, which take turns)": a name that the field does not have for all trainers.
+std::string title_in_words(const Strategy& strategy) {
+  const bool is_naive = strategy.schedule == Schedule::Naive;
+  return strategy.title() + (is_naive ? " (layers spread over the GPUs, which take turns)" : "");
+}
+
 std::string verdict_line(const EstimateAnswer& answer) {
   const bool is_auto = answer.request.strategy == "auto";
   if (!answer.shown) return is_auto ? "Nothing is possible here" : answer.request.strategy + " is not possible here";
   const std::string chosen = chosen_words(answer);
   const StrategyEstimate& e = *answer.shown;
   if (answer.fits())
-    return fmt::format("★ {} {}{}", e.strategy.title(), fits_words(e, true), chosen.empty() ? "" : ", with " + chosen);
+    return fmt::format("★ {} {}{}", title_in_words(e.strategy), fits_words(e, true),
+                       chosen.empty() ? "" : ", with " + chosen);
   return fmt::format("{}{}: {}{}", is_auto ? "Nothing fits" : e.strategy.name + " does not fit",
                      chosen.empty() ? "" : ", not with " + chosen, is_auto ? e.strategy.name + " " : "", e.why_not_yes);
 }
@@ -71,7 +78,7 @@ std::string verdict_line(const EstimateAnswer& answer) {
 std::string time_line(const EstimateAnswer& answer) {
   const StrategyEstimate& e = *answer.shown;
   const Dataset& data = answer.request.dataset;
-  std::string text = fmt::format("{} a step, {} tokens/s", short_with_range(e.time.step, e.time_range),
+  std::string text = fmt::format("{} a step, {} tokens/s", with_range(e.time.step, e.time_range),
                                  format_grouped(std::llround(e.tokens_per_second)));
   if (!e.total) return text;
   const char* const rows = answer.has_rows ? "rows" : "assumed rows (--rows)";
@@ -82,7 +89,7 @@ std::string time_line(const EstimateAnswer& answer) {
                       format_grouped(data.rows), rows, answers > 1 ? fmt::format(" with {} answers each", answers) : "",
                       format_count(total_tokens(answer.request)),
                       steps < kFewSteps ? fmt::format(", {:.0f} step{}", std::ceil(steps), steps > 1 ? "s" : "") : "",
-                      short_with_range(*e.total, e.time_range));
+                      with_range(*e.total, e.time_range));
   return e.cost_usd ? text + ", " + usd_with_range(*e.cost_usd, e.time_range) : text;
 }
 
@@ -135,7 +142,7 @@ std::string memory_line(const StrategyEstimate& e) {
                    [&](Category a, Category b) { return e.memory[std::size_t(a)] > e.memory[std::size_t(b)]; });
   std::string text;
   for (const Category c : order)
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", to_string(c), format_bytes(e.memory[std::size_t(c)]));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", in_words(c), format_bytes(e.memory[std::size_t(c)]));
   if (rest.count > 0) text += fmt::format(", other {}", format_bytes(rest));
   return fmt::format("Memory of a GPU: {} of {}: {}", with_range(e.tiers.process, e.memory_range),
                      format_bytes(e.tiers.usable), text);
@@ -163,9 +170,10 @@ std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen
   const auto num_rows = std::size_t(std::clamp(out.room() - 1, 1, kRows));  // below a line of titles
   out.add(strategies_table_text(answer, main_rows(answer, num_rows), screen));
   const Recommendation recommended = answer.result.recommended.value_or(Recommendation{});
-  if (!answer.shown)
-    for (const StrategyEstimate& e : answer.result.strategies)
-      if (!e.not_applicable.empty()) out.add_prose(fmt::format("{}: {}", e.strategy.name, e.not_applicable), "  ");
+  if (!answer.shown) {
+    out.add(not_applicable_text(answer.result, screen));
+    if (const std::string instead = instead_of_nothing(answer.request); !instead.empty()) out.add_prose(instead, "- ");
+  }
   const auto& assumptions = answer.result.assumptions;
   const std::size_t num_notes = std::min(answer.num_notes, assumptions.size());
   if (!answer.caveat.empty()) out.add_prose(answer.caveat, "- ");

@@ -49,7 +49,7 @@ Table rows_table(const PlanAnswer& answer, std::span<const PlanRow> rows, bool h
                {is_rented ? vendor_of(row) : "", ink},
                {method_word(row.request.recipe), ink},
                {strategy_title(row.request) + (row.request.recipe.offload.any() ? " +offload" : ""), ink},
-               {short_with_range(row.total, time_range), ink},
+               {with_range(row.total, time_range), ink},
                {row.cost_usd ? usd_with_range(*row.cost_usd, e.time_range) : "", ink},
                {fmt::format("{:.0f} %", 100 * (e.tiers.process / e.tiers.usable)), ink},
                {verdict_text(e), ink_of(e.fit)},

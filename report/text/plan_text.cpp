@@ -9,6 +9,7 @@
 #include "base/names.h"
 #include "base/narrow.h"
 #include "base/unit_text.h"
+#include "cluster/gpu_file.h"
 #include "models/framework.h"
 #include "models/optimizers.h"
 #include "report/text/amounts.h"
@@ -130,6 +131,8 @@ std::string price_words(const PlanRow& row) {
   if (!name.empty()) text += ", " + name;
   text += row.offer.is_dated() ? ", " + row.offer.date : row.is_rented ? ", undated" : "";
   if (!row.offer.source.empty() && row.offer.source != name) text += fmt::format(" ({})", row.offer.source);
+  if (const std::string page = row.is_rented ? price_page(row.offer.vendor) : ""; !page.empty())
+    text += fmt::format("; today's: {}", page);
   if (row.offer.is_spot)
     text += fmt::format("; interrupted {:g} times per hour, which costs {:.0f} % more time",
                         row.offer.spot.interruptions_per_hour, 100 * (row.slowdown - 1));
@@ -202,7 +205,9 @@ std::string searched_text(const SearchAnswer& found) {
   std::string text = fmt::format("{} plans searched in {}{}", format_grouped(num_possible(found)),
                                  format_duration({found.seconds}), found.is_complete ? "" : ", then stopped");
   for (const auto& [count, why] : reasons) text += fmt::format("; {}: {}", why, format_grouped(count));
-  if (impossible > 0) text += fmt::format("; {} more combinations are not possible", format_grouped(impossible));
+  if (impossible > 0)
+    text +=
+        fmt::format("; {} more combinations are none that the trainer and these GPUs have", format_grouped(impossible));
   return text;
 }
 

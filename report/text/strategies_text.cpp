@@ -46,10 +46,8 @@ std::string memory_title(const EstimateResult& result, int room) {
   return width_of(longer) <= room ? longer : title;
 }
 
-/// Gives what the process holds, as if the GPU had room for all of it; of one that runs for sure, what there is at
-/// most: its allocator gives back what it does not use before it asks for more.
 std::string memory_cell(const StrategyEstimate& e, int bar_width) {
-  const Bytes amount = e.fit == Fit::Yes ? std::min(e.tiers.process, e.tiers.usable) : e.tiers.process;
+  const Bytes amount = shown_memory(e);
   return fmt::format("{} {:>5.{}f}", bar(amount / e.tiers.usable, bar_width), in_gib(amount),
                      in_gib(amount) < 999.5 ? 1 : 0);
 }
@@ -100,7 +98,17 @@ Table make_table(const EstimateAnswer& answer, const std::vector<const StrategyE
   return without_empty_columns(std::move(table));
 }
 
-/// The reasons why strategies are not in the table, those alike together.
+}  // namespace
+
+Bytes shown_memory(const StrategyEstimate& e) {
+  return e.fit == Fit::Yes ? std::min(e.tiers.process, e.tiers.usable) : e.tiers.process;
+}
+
+std::string strategies_table_text(const EstimateAnswer& answer, const std::vector<const StrategyEstimate*>& rows,
+                                  const Screen& screen) {
+  return render_with_bars([&](int bar_width) { return make_table(answer, rows, bar_width); }, screen);
+}
+
 std::string not_applicable_text(const EstimateResult& result, const Screen& screen) {
   std::vector<std::pair<std::string, std::string>> reasons;
   for (const StrategyEstimate& e : result.strategies) {
@@ -117,13 +125,6 @@ std::string not_applicable_text(const EstimateResult& result, const Screen& scre
   for (const auto& [reason, names] : reasons)
     text += fmt::format("{}{} ({})", text.ends_with(": ") ? "" : "; ", names, reason);
   return wrap(text, prose_width(screen), "  ", "  ");
-}
-
-}  // namespace
-
-std::string strategies_table_text(const EstimateAnswer& answer, const std::vector<const StrategyEstimate*>& rows,
-                                  const Screen& screen) {
-  return render_with_bars([&](int bar_width) { return make_table(answer, rows, bar_width); }, screen);
 }
 
 std::string strategies_text(const EstimateAnswer& answer, const Screen& screen) {

@@ -14,7 +14,7 @@
 namespace gpuplan {
 namespace {
 
-constexpr int kLookWidth = 24;
+constexpr int kLookWidth = 19, kCategory = 19;
 
 /// Categories that are not empty, largest first, with bars that add up to the whole.
 std::string breakdown_text(const StrategyEstimate& e, const std::optional<AccuracyRange>& range, const Screen& screen) {
@@ -28,11 +28,11 @@ std::string breakdown_text(const StrategyEstimate& e, const std::optional<Accura
     const Bytes bytes = e.memory[std::size_t(c)];
     const double share = bytes / e.tiers.process;
     out +=
-        fmt::format("  {} {} {}  {:3.0f} %\n", pad_right(std::string(to_string(c)), 14),
+        fmt::format("  {} {} {}  {:3.0f} %\n", pad_right(std::string(in_words(c)), kCategory),
                     paint(bar(share, kLookWidth), Ink::Accent, screen), pad_left(format_bytes(bytes), 9), 100 * share);
   }
   const std::string ends = with_range(e.tiers.process, range).substr(format_bytes(e.tiers.process).size());
-  return out + paint(fmt::format("  {} {} {}{}  of {}\n", pad_right("in all", 14), std::string(kLookWidth, ' '),
+  return out + paint(fmt::format("  {} {} {}{}  of {}\n", pad_right("in all", kCategory), std::string(kLookWidth, ' '),
                                  pad_left(format_bytes(e.tiers.process), 9), ends, format_bytes(e.tiers.usable)),
                      Ink::Strong, screen);
 }

@@ -386,6 +386,30 @@ TEST_CASE("numbers may have an exponent; rows longer than a sequence are named")
   CHECK_FALSE(says("--tokens-per-row 900"));
 }
 
+TEST_CASE("days are a unit of time; a mistaken --gpu, machines in --gpus and data in place of a file are understood") {
+  const auto under = [](const std::string& time) {
+    const std::string line = "estimate --model smollm2-135m --lora --gpus A100 --json --overhead ";
+    return nlohmann::json::parse(ran(line + time).out)["strategies"].dump();
+  };
+  CHECK(under("1d") == under("24h"));
+  CHECK(under("2days") == under("48h"));
+  CHECK(under("1d") != under("2days"));
+  const auto refused = [](const std::string& line) {
+    const Ran answer = ran(line);
+    CHECK(answer.code == 2);
+    return answer.err;
+  };
+  CHECK(refused("estimate --model smollm2-135m --gpu 2x3090").find("did you mean --gpus 2x3090?") != std::string::npos);
+  CHECK(refused("estimate --model smollm2-135m --gpus 8x8xA100").find("are 16xA100") != std::string::npos);
+}
+
+TEST_CASE("a refused degree names the trainers that have it") {
+  const std::string answer = ran("estimate --model llama3-8b --full --gpus 8xH100 --tp 4").out;
+  CHECK(answer.find("hf-trainer has no tensor parallelism") == answer.rfind("hf-trainer has no tensor parallelism"));
+  CHECK(answer.find("leave --tp out, or take a trainer that has it: --framework ") != std::string::npos);
+  CHECK(answer.find("torchtitan") != std::string::npos);
+}
+
 TEST_CASE("cards without bf16 tensor cores train in fp16 by default, in bf16 when that is said") {
   for (const char* gpu : {"T4", "V100"}) {
     CAPTURE(gpu);

@@ -123,6 +123,22 @@ TEST_CASE("diagnose: of ten runs of public reports the known cause is named in a
   CHECK(num_right >= 6);
 }
 
+TEST_CASE("diagnose: a bar's time is read, and one as short as a micro-batch is asked about") {
+  const auto said = [](const std::string& measured) {
+    return test::run_line("diagnose --model llama3-8b --lora --grad-accum 16 --gpus A6000 --measured " + measured).out;
+  };
+  const std::string slow = said("200s");
+  CHECK(said("200s/it") == slow);
+  CHECK(said("0.005it/s") == slow);
+  CHECK(said("0.08step/s") == said("12.5s"));
+  CHECK(slow.find("was one of them timed") == std::string::npos);
+  const auto passes = nlohmann::json::parse(
+      test::run_line("estimate --model llama3-8b --lora --grad-accum 16 --gpus A6000 --json").out);
+  const double step = passes["strategies"][0]["step_seconds"];
+  CHECK(said(fmt::format("{}s", step / 16)).find("16 micro-batches of") != std::string::npos);
+  CHECK(said(fmt::format("{}s", step)).find("was one of them timed") == std::string::npos);
+}
+
 TEST_CASE("diagnose: what is missing or contradicts itself is said in one line") {
   const auto error = [](const std::string& flags) { return test::run_line("diagnose " + flags); };
   const std::string plan = "--model llama3-8b --lora --gpus 4xA6000 ";

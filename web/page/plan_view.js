@@ -118,8 +118,9 @@ function table(title, plans, choose, isNumbered) {
 
 /** @param {Plan[]} plans @returns {Node | null} */
 function pricesPart(plans) {
-  const lines = [...new Set(plans.filter(plan => plan.vendor && plan.usd_per_gpu_hour).map(plan => `${plan.gpus.replace(/^\d+x /, '')} at ${priceOf(plan)}`))];
-  return lines.length ? el('section', {}, el('h3', {}, 'Prices'), el('ul', {}, lines.map(line => el('li', {}, line)))) : null;
+  const pages = new Map(plans.filter(plan => plan.vendor && plan.usd_per_gpu_hour).map(plan => [`${plan.gpus.replace(/^\d+x /, '')} at ${priceOf(plan)}`, plan.price_page]));
+  const today = (/** @type {string | null | undefined} */ page) => (page ? [' (', el('a', {href: page, rel: 'noopener'}, 'today’s prices'), ')'] : []);
+  return pages.size ? el('section', {}, el('h3', {}, 'Prices'), el('ul', {}, [...pages].map(([line, page]) => el('li', {}, line, ...today(page))))) : null;
 }
 
 /** A row for each change of the first plan. @param {any[]} knobs */
