@@ -126,7 +126,7 @@ OrderedJson table_values(const ExportJob& job, const KeyTable& table, const Orde
   const bool is_of_method = job.method && table.name == job.method->program;
   if (is_of_method && !own)
     for (const auto& [key, value] : job.method->keys.items()) put(file, key, value);
-  if (own) put_carried(file, own->settings, table, !job.keeps_data());
+  if (own) put_carried(file, in_keys_of(table, own->settings, job.versions), table, !job.keeps_data());
   if (is_of_method)
     for (const std::string& key : job.method->omits) file.erase(key);
   if (table.role == FileRole::Launcher && job.num_nodes() > 1) {

@@ -56,6 +56,8 @@ class TableReader {
     pairs(top, "prefixes", [&](const json& a, const json& b) { table_.prefixes.emplace_back(a, b); });
     pairs(top, "assumes", [&](const json& a, const json& b) { table_.assumes.emplace_back(a, b); });
     pairs(top, "fixed", [&](const json& a, const json& b) { table_.fixed.emplace_back(a, b); });
+    for (const json& row : list(top, "renamed"))
+      table_.renamed.push_back({text(row, "key"), text(row, "to"), {row.at("since").at(0), row.at("since").at(1)}});
     for (const json& row : list(top, "used")) add_used(row);
     for (const json& group : list(top, "ignored")) add_group(group, KeyUse::Ignored);
     for (const json& group : list(top, "refused")) add_group(group, KeyUse::Refused);
@@ -200,13 +202,29 @@ std::string KeyTable::whole_key(const std::string& begin) const {
   return only ? only->key : begin;
 }
 
+namespace {
+
+/// Says whether versions name the package, older than the bound.
+bool is_before(const Versions& versions, const std::pair<std::string, std::string>& bound) {
+  const auto version = version_of(versions, bound.first);
+  return version && is_older(*version, bound.second);
+}
+
+}  // namespace
+
 bool is_written_for(const KeyRow& row, const Versions& versions) {
   if (row.use != KeyUse::Used || !row.is_written) return false;
-  const auto is_before = [&](const std::pair<std::string, std::string>& bound) {
-    const auto version = version_of(versions, bound.first);
-    return version && is_older(*version, bound.second);
-  };
-  return !(row.since && is_before(*row.since)) && (!row.before || is_before(*row.before));
+  return !(row.since && is_before(versions, *row.since)) && (!row.before || is_before(versions, *row.before));
+}
+
+json in_keys_of(const KeyTable& table, json settings, const Versions& versions) {
+  for (const RenamedKey& row : table.renamed) {
+    const auto old = settings.find(row.key);
+    if (old == settings.end() || is_before(versions, row.since)) continue;
+    if (!settings.contains(row.to)) settings[row.to] = *old;
+    settings.erase(row.key);
+  }
+  return settings;
 }
 
 nlohmann::ordered_json value_in_file(const KeyRow& row, const json& fact) {

@@ -52,6 +52,12 @@ struct KeyRow {
   bool takes_flags() const;
 };
 
+/// A key that a release of a package took away, and the key that took its place, with the same value.
+struct RenamedKey {
+  std::string key, to;
+  std::pair<std::string, std::string> since;  // package and version
+};
+
 struct KeyTable {
   std::string name;  // "trl", as --for spells it
   std::string title, framework, source;
@@ -74,6 +80,7 @@ struct KeyTable {
   std::string usual_strategy;  // on several GPUs when no key says; empty: it depends on how the file is started
   std::vector<std::pair<std::string, nlohmann::json>> fixed;    // keys written into every file, with their values
   std::vector<std::pair<std::string, nlohmann::json>> assumes;  // facts that the program sets by itself
+  std::vector<RenamedKey> renamed;
   /// The table in whose place this one reads a file that has one of these keys with one of these values; empty: none.
   std::string instead_of;
   std::string base_key;  // of a file whose values count where this one says nothing; empty: none
@@ -91,6 +98,9 @@ struct KeyTable {
 
 /// Says whether the key is written into files for these versions; a version that is not given is the newest.
 bool is_written_for(const KeyRow& row, const Versions& versions);
+
+/// Gives a file's settings in the keys of these versions; a version that is not given is the newest.
+nlohmann::json in_keys_of(const KeyTable& table, nlohmann::json settings, const Versions& versions);
 
 /// Gives what stands in the file for a fact; null where the format has no word for it.
 nlohmann::ordered_json value_in_file(const KeyRow& row, const nlohmann::json& fact);

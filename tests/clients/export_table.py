@@ -5,32 +5,52 @@ import pathlib
 import re
 import shutil
 
+import programs
+
 HERE = pathlib.Path(__file__).resolve().parent
 
 TARGETS = ('accelerate', 'deepspeed', 'torchrun', 'transformers', 'trl', 'torchtune', 'axolotl', 'llama-factory', 'slurm', 'skypilot', 'kubeflow')
-# Each driver with the programs that it imports. LLaMA-Factory and axolotl are of months when other releases were the newest: theirs is said beside the answer.
+# Each driver with the programs that it imports. LLaMA-Factory takes transformers up to 5.8; axolotl is of a month when another release was the newest: its is said beside the answer.
 SHARED = ('transformers-5', 'hub-1', 'peft-0.20', 'accelerate')
 READERS = {'read_accelerate': (*SHARED, 'trl'), 'read_trl': (*SHARED, 'trl'), 'read_deepspeed': (*SHARED, 'deepspeed'), 'read_torchtune': (*SHARED, 'torchtune'),
-           'read_axolotl': (*SHARED, 'trl', 'deepspeed', 'axolotl'), 'read_llama_factory': (*SHARED, 'trl', 'deepspeed', 'llama-factory')}
+           'read_axolotl': (*SHARED, 'trl', 'deepspeed', 'axolotl'), 'read_llama_factory': ('transformers-5.8', *SHARED[1:], 'trl', 'deepspeed', 'llama-factory')}
 OPTIMIZERS = {'adamw-fused': ('adamw_torch_fused', 'torch.optim.AdamW'), 'adamw-foreach': ('adamw_torch', 'torch.optim.AdamW'),
-              'adamw-8bit': ('adamw_8bit', 'adamw_bnb_8bit'), 'paged-adamw-8bit': ('paged_adamw_8bit', 'bitsandbytes.optim.PagedAdamW8bit')}
+              'adamw-8bit': ('adamw_8bit', 'adamw_bnb_8bit'), 'adamw-torchao-8bit': ('adamw_torch_8bit',),
+              'paged-adamw-8bit': ('paged_adamw_8bit', 'bitsandbytes.optim.PagedAdamW8bit')}
 ATTENTION = {'sdpa': ('sdpa',), 'flash': ('flash_attention_2', 'fa2'), 'eager': ('eager', 'disabled')}
 
 
+def question_of(place, name, words):
+    """The flags of a plan; `PROGRAM:path`, first among them, is an example file of that program, which is read by --from."""
+    program, _, path = words[0].partition(':')
+    if not path or program not in place.table:
+        return words
+    file = place.path('files', name, pathlib.Path(path).name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    row = place.table[program]
+    shown = programs.git(programs.find_repository(place.programs, row), 'show', f'{row.version}:{path}')
+    if shown.returncode != 0:
+        raise RuntimeError(f'plans.txt: {name}: {row.repository} has no {path} at {row.version}')
+    file.write_bytes(shown.stdout)
+    return ['--from', str(file), *words[1:]]
+
+
 def write_exports(place):
-    """Gives, per target, the plans that gpuplan exports, and the reasons for which it does not."""
+    """Gives, per target, the plans that gpuplan exports, and the reasons for which it does not. A file's plan goes to its own trainer alone."""
     folder = place.path('exports')
     shutil.rmtree(folder, ignore_errors=True)
     refused = {target: {} for target in TARGETS}
     for line in (HERE / 'plans.txt').read_text().splitlines():
         if not line or line[0] == '#':
             continue
-        name, *flags = line.split()
+        name, *words = line.split()
         (folder / name).mkdir(parents=True)
+        flags = question_of(place, name, words)
         done = place.call('estimate', *flags, '--force', '--save', str(folder / name / 'plan.json'))
         if done.returncode != 0:
             raise RuntimeError(f'plans.txt: {name}: {done.stderr}')
-        for target in TARGETS:
+        carried = json.loads((folder / name / 'plan.json').read_text()).get('carried') or {}
+        for target in (carried['trainer'],) if carried.get('trainer') in TARGETS else TARGETS:
             done = place.call('export', str(folder / name / 'plan.json'), '--for', target, '--output', str(folder / name / target))
             if done.returncode not in (0, 1):
                 raise RuntimeError(f'{name} for {target}: {done.stderr}')
@@ -81,6 +101,8 @@ def differences(read, plan, folder):
     wanted = expected(plan)
     if is_left_to_script(folder, '--fp8'):
         wanted['precision'] = (wanted['engine_precision'],)
+    carried = (plan.get('carried') or {}).get('settings', {})
+    wanted |= {key: float(carried[key]) for key in ('learning_rate',) if key in carried}
     lines = []
     if 'data' in read and not read['data']:
         lines.append('no data set is named')

@@ -5,13 +5,13 @@ import sys
 import environment
 
 stand_ins = environment.enter(['tokenizers', 'datasets', 'bitsandbytes', 'pandas', 'gradio', 'tyro', 'uvicorn', 'fastapi',
-                               'sse_starlette', 'distutils', 'liger_kernel'])
+                               'sse_starlette', 'distutils', 'liger_kernel', 'matplotlib'])
 
 import reading  # noqa: E402
 from read_accelerate import launched_precision  # noqa: E402
 from read_trl import trainer_values  # noqa: E402
 
-os.environ['GPUPLAN_CLIENTS'] += ':' + environment.said_versions({'llamafactory': '0.9.6'})  # for launch.sh
+os.environ['GPUPLAN_CLIENTS'] += ':' + environment.said_versions({'llamafactory': '0.9.6', 'matplotlib': '3.10'})  # for launch.sh, and for plot_loss
 os.environ['DISABLE_VERSION_CHECK'] = '1'  # its ranges of versions are of other months than the newest of each
 os.environ['DS_ACCELERATOR'] = 'cpu'
 

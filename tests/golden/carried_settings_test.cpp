@@ -87,6 +87,23 @@ TEST_CASE("an axolotl file comes back from its plan with its data, tokens and pl
   CHECK(plugins.size() == 2);
 }
 
+TEST_CASE("a setting is written back under the name that it has in the user's versions") {
+  const std::string trl =
+      "model_name_or_path: Qwen/Qwen2.5-0.5B\ndataset_name: stanfordnlp/imdb\nlearning_rate: 0.0001\n"
+      "warmup_ratio: 0.03\nuse_peft: true\nlora_r: 8\nmax_length: 1024\n";
+  const test::ScratchFolder folder;
+  const json newest = values_of(round_trip(folder, trl, "trl", "sft.yaml").file);
+  CHECK(newest.value("warmup_steps", json()) == 0.03);
+  CHECK_FALSE(newest.contains("warmup_ratio"));
+  const std::string out = (folder.path() / "older").string();
+  const test::Ran older = test::run_line("export " + (folder.path() / "p.json").string() +
+                                         " --for trl --versions transformers=4.57.6 --output " + out);
+  CHECK_MESSAGE(older.code == 0, older.err);
+  const json values = values_of(read_file(std::filesystem::path(out) / "sft.yaml"));
+  CHECK(values.value("warmup_ratio", json()) == 0.03);
+  CHECK_FALSE(values.contains("warmup_steps"));
+}
+
 TEST_CASE("a file for another trainer says in a comment what stayed behind, and --data replaces the user's data") {
   const test::ScratchFolder folder;
   const RoundTrip made = round_trip(folder, kLlamaFactory, "trl", "sft.yaml");
