@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::array<std::string_view, 2> kDataFacts{"data_sets", "data_folder"};
-constexpr std::array<std::string_view, 6> kOtherFacts{"max_samples", "max_steps",        "evaluates",
+constexpr std::array<std::string_view, 7> kOtherFacts{"max_samples", "max_steps",        "max_rounds", "evaluates",
                                                       "best_at_end", "saves_model_only", "resumes"};
 
 template <std::size_t N>

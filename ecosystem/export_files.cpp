@@ -108,6 +108,7 @@ OrderedJson table_values(const ExportJob& job, const KeyTable& table, const Orde
   const bool leaves_to_deepspeed = table.role == FileRole::Launcher && job.is_zero();
   for (const KeyRow& row : table.rows) {
     if (!is_written_for(row, job.versions) || !is_stated(job.setup, *row.field)) continue;
+    if (!row.only_with.first.empty() && !has_effect(row, json(file))) continue;
     if (leaves_to_deepspeed && row.field->name == "mixed_precision") continue;  // its own file says it
     if (leaves_to_deepspeed && row.field->name == "zero_init" && job.setup.zero_stage != 3) continue;
     OrderedJson value = value_in_file(row, value_of(job.setup, *row.field));

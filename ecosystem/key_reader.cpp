@@ -321,6 +321,12 @@ class KeyReader {
     if (!row.needs.empty() &&
         std::none_of(row.needs.begin(), row.needs.end(), [&](const auto& key) { return has(key); }))
       return ignored_[fmt::format("it has no effect without {}", fmt::join(row.needs, " or "))].push_back(path);
+    if (!has_effect(row, tree_.root)) {
+      const json* const other = value_at(tree_.root, row.only_with.first);
+      return ignored_[fmt::format("it has no effect {} {}{}", other ? "with" : "without", row.only_with.first,
+                                  other ? fmt::format(": {}", other->dump()) : "")]
+          .push_back(path);
+    }
     const json value = as_program_reads(row, given);
     if (!value.is_null() && value != false && !has_item(row))
       return ignored_[fmt::format("it has no effect without {} in {}", row.needs_item.second, row.needs_item.first)]

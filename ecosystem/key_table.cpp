@@ -131,6 +131,7 @@ class TableReader {
     row.each = from.value("each", "");
     row.needs = texts(from, "needs");
     pairs(from, "needs_item", [&](const json& a, const json& b) { row.needs_item = {a, b}; });
+    pairs(from, "only_with", [&](const json& a, const json& b) { row.only_with = {a, b}; });
     row.with_item = from.value("with_item", json());
     row.is_written = from.value("written", true);
     for (const auto& [key, bound] : {std::pair{"since", &row.since}, std::pair{"before", &row.before}}) {
@@ -215,6 +216,13 @@ bool is_before(const Versions& versions, const std::pair<std::string, std::strin
 bool is_written_for(const KeyRow& row, const Versions& versions) {
   if (row.use != KeyUse::Used || !row.is_written) return false;
   return !(row.since && is_before(versions, *row.since)) && (!row.before || is_before(versions, *row.before));
+}
+
+bool has_effect(const KeyRow& row, const json& file) {
+  const auto& [key, values] = row.only_with;
+  if (key.empty()) return true;
+  const json* const found = value_at(file, key);
+  return std::ranges::find(values, found ? *found : json()) != values.end();
 }
 
 json in_keys_of(const KeyTable& table, json settings, const Versions& versions) {

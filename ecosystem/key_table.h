@@ -38,6 +38,8 @@ struct KeyRow {
   std::optional<std::pair<std::string, std::string>> since, before;
   nlohmann::json any;              // the fact whatever stands there, but for null and false; null: `values` say
   std::vector<std::string> needs;  // keys without any of which this one has no effect
+  /// Another key, and its values with which this one has an effect; null: it is not there. Empty: with all.
+  std::pair<std::string, nlohmann::json> only_with;
   /// A list and the item that it must hold, else the key has no effect: a plugin. Empty: none.
   std::pair<std::string, std::string> needs_item;
   nlohmann::json with_item;  // the value where the list holds that item and the file has not the key; null: none
@@ -98,6 +100,9 @@ struct KeyTable {
 
 /// Says whether the key is written into files for these versions; a version that is not given is the newest.
 bool is_written_for(const KeyRow& row, const Versions& versions);
+
+/// Says whether a key does something beside the others of a file.
+bool has_effect(const KeyRow& row, const nlohmann::json& file);
 
 /// Gives a file's settings in the keys of these versions; a version that is not given is the newest.
 nlohmann::json in_keys_of(const KeyTable& table, nlohmann::json settings, const Versions& versions);

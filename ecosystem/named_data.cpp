@@ -13,6 +13,8 @@
 #include "base/surroundings.h"
 #include "base/unit_text.h"
 #include "base/yaml_file.h"
+#include "models/training_method.h"
+#include "planner/rollout_phases.h"
 
 namespace gpuplan {
 namespace {
@@ -349,7 +351,7 @@ class DataReader {
         num_answers_ > 1 && counted->tokens_per_answer > 0 ? counted->tokens_per_answer : counted->tokens;
     return Part{.rows = counted->rows,
                 .tokens_per_row = std::max(1.0, tokens / double(counted->rows)),
-                .text = fmt::format("{} (tokens by its words and signs, about; --data counts them)",
+                .text = fmt::format("{} (tokens by its words and signs, about; --tokens-per-row says them)",
                                     path->filename().string())};
   }
 
@@ -371,15 +373,22 @@ std::int64_t sequences_per_step(const Setup& setup, const EstimateRequest& r) {
   return per_rank * replicas(r);
 }
 
-/// A number of steps ends the training before the epochs do.
+/// A number of steps, or of generations, ends the training before the epochs do. A row is a prompt, which is trained on
+/// with all its answers, as often as the trainer says.
 bool settle_steps(const Setup& setup, EstimateRequest& r, std::vector<std::string>& notes) {
-  if (setup.max_steps.value_or(0) < 1) return false;
-  const std::int64_t per_step = sequences_per_step(setup, r);
+  const std::int64_t rounds = setup.max_rounds.value_or(0), steps = rounds > 0 ? rounds : setup.max_steps.value_or(0);
+  if (steps < 1) return false;
+  const bool is_round = rounds > 0 && generates(r.recipe);
+  const std::int64_t of_a_row = answers_of_row(r) * (generates(r.recipe) && !is_round ? r.rollout.iterations : 1);
+  const std::int64_t per_step = is_round
+                                    ? setup.generation_batch.value_or(sequences_per_step(setup, r) * r.rollout.updates)
+                                    : sequences_per_step(setup, r);
   if (r.recipe.packing == Packing::Packed) r.dataset.tokens_per_row = 0;
-  r.dataset.rows = *setup.max_steps * per_step;
+  r.dataset.rows = std::max<std::int64_t>(1, ceil_div(steps * per_step, of_a_row));
   r.dataset.epochs = 1;
-  notes.push_back(fmt::format("{} steps of {} sequences by max_steps, whatever the epochs",
-                              format_grouped(*setup.max_steps), format_grouped(per_step)));
+  notes.push_back(fmt::format("{} {} of {} sequences by {}, whatever the epochs", format_grouped(steps),
+                              is_round ? "generations" : "steps", format_grouped(per_step),
+                              is_round ? "the number of the trainer's steps" : "max_steps"));
   return true;
 }
 

@@ -104,7 +104,8 @@ struct Setup {
   Number epochs;
   Words data_sets;               // names and files of what is trained on
   Word data_folder;              // with the list of such names
-  Count max_samples, max_steps;  // of each set; of the training
+  Count max_samples;             // of each set
+  Count max_steps, max_rounds;   // of the training: optimizer steps; generations with all steps on their answers
   // numbers and kernels
   Flag bf16, fp16, precision_by_card;
   Flag fp8;             // the trainer's own word: layers multiply in fp8

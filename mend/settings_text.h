@@ -19,6 +19,7 @@ class SettingsText {
 
   const std::string& name() const { return file_.name; }
   bool is_there(const std::string& key) const { return tree_->places.count(key) > 0; }
+  const nlohmann::json& root() const { return tree_->root; }
 
   /// Gives a key a value, in place where it is there, else beside keys that change too, or those that the table lists
   /// near it. False where the text has no place for it: behind an anchor, in a text of several lines.

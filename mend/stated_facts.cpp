@@ -116,6 +116,7 @@ class Mender {
   bool insert(const SettingsPart& part, const WantedFact& fact) {
     for (const KeyRow& row : part.table->rows) {
       if (!row.field || row.field->name != fact.name || !is_written_for(row, {})) continue;
+      if (const SettingsText* text = settings(part); text && !has_effect(row, text->root())) continue;
       const json value = json(value_in_file(row, fact.value));
       if (!value.is_null()) return put(part, row.key, value, row);
     }

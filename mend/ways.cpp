@@ -178,9 +178,11 @@ class Search {
     for (const MendWay& way : found_) best = std::min(best, score(way.estimate, goal));
     const double limit = best * (1 + (goal == Goal::Fits ? kMuchSlower : error));
     std::ranges::stable_sort(found_, [&](const MendWay& a, const MendWay& b) {
-      const double mine = score(a.estimate, goal), other = score(b.estimate, goal);
-      const bool is_slow = mine > limit, other_is_slow = other > limit;
+      const bool is_slow = score(a.estimate, goal) > limit, other_is_slow = score(b.estimate, goal) > limit;
       if (is_slow != other_is_slow) return other_is_slow;
+      // a run out of memory is run again
+      const double mine = score(a.estimate, goal) / a.estimate.chance,
+                   other = score(b.estimate, goal) / b.estimate.chance;
       if (is_slow) return mine < other;
       return std::pair(a.num_changes, mine) < std::pair(b.num_changes, other);
     });

@@ -54,6 +54,10 @@ double rounded_up(double value) {
   return std::ceil(value / step) * step;
 }
 
+/// What simulation adds to the time of the forward pass at most, in nearly all plans: an offered limit has room for it,
+/// or the plan that is offered would be refused.
+constexpr double kSimulated = 1.05;
+
 class Relaxer {
  public:
   Relaxer(const Space& space, const std::vector<RankedPlan>& fitting, const SearchOptions& options)
@@ -65,10 +69,10 @@ class Relaxer {
   std::vector<WouldDo> all() {
     if (q_.budget)
       if (const auto best = best_that(Preference::Cost, [&](const RankedPlan& p) { return is_in_time(p); }))
-        add(fmt::format("--budget {:g}", rounded_up(best->plan.cost)), best->words);
+        add(fmt::format("--budget {:g}", rounded_up(kSimulated * best->plan.cost)), best->words);
     if (q_.under)
       if (const auto best = best_that(Preference::Speed, [&](const RankedPlan& p) { return is_in_budget(p); }))
-        add(fmt::format("--under {:g}h", rounded_up(best->plan.total.value / 3600)), best->words);
+        add(fmt::format("--under {:g}h", rounded_up(kSimulated * best->plan.total.value / 3600)), best->words);
     try_methods();
     if (!q_.is_rented) {
       try_more_gpus();
@@ -79,8 +83,10 @@ class Relaxer {
   }
 
  private:
-  bool is_in_time(const RankedPlan& p) const { return !q_.under || p.total <= *q_.under; }
-  bool is_in_budget(const RankedPlan& p) const { return !q_.budget || !p.has_price || p.cost <= *q_.budget; }
+  bool is_in_time(const RankedPlan& p) const { return !q_.under || kSimulated * p.total <= *q_.under; }
+  bool is_in_budget(const RankedPlan& p) const {
+    return !q_.budget || !p.has_price || kSimulated * p.cost <= *q_.budget;
+  }
 
   template <class Meets>
   std::optional<Best> best_that(Preference preference, Meets meets) const {

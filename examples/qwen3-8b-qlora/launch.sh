@@ -1,9 +1,9 @@
 #!/bin/sh
 # Made by gpuplan 0.1.0 from plan.json (sha256 4e70cf461764): qwen3-8b, qlora, single on 1 x NVIDIA GeForce RTX 4090.
-# For axolotl 0.9 to 0.18.
+# For axolotl 0.17 to 0.18.
 set -eu
 cd "$(dirname "$0")"
-python3 - axolotl 0.9 <<'CHECK'
+python3 - axolotl 0.17 <<'CHECK'
 import re, sys
 from importlib.metadata import version
 def numbers(text): return [int(n) for n in re.findall(r"\d+", text)[:2]]

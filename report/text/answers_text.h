@@ -40,6 +40,9 @@ std::string brief_text(const EstimateAnswer& answer);
 inline constexpr int kFirstScreen = 21;
 std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen);
 
+/// Gives the share of a quantised base that the trainer leaves in 16 bit, being experts that are one parameter.
+double unquantised_experts(const TrainedModel& model, const Recipe& recipe);
+
 /// Gives what the process holds, as if the GPU had room for all of it; of one that runs for sure, what there is at
 /// most: its allocator gives back what it does not use before it asks for more.
 Bytes shown_memory(const StrategyEstimate& e);

@@ -86,14 +86,26 @@ Table parts_table(const StepParts& measured, const StepParts& predicted) {
   return table;
 }
 
-/// Asks about a time that is as predicted once it is taken as that of one micro-batch; else empty.
-std::string micro_batch_question(const Diagnosis& d) {
-  const std::int64_t passes = d.request.recipe.grad_accum;
+/// The gap, had `times` as much time been measured.
+Gap scaled(Gap gap, double times) {
+  gap.measured *= times, gap.ratio *= times;
+  return gap;
+}
+
+/// Asks about a time that is as predicted for a step that the data does not fill, or for one micro-batch; else empty.
+std::string other_step_question(const Diagnosis& d) {
   const bool is_step = d.time && d.measured.step && !d.measured.parts;
-  if (!is_step || passes == 1 || d.time->is_inside()) return "";
-  Gap all = *d.time;
-  all.measured *= double(passes), all.ratio *= double(passes);
-  if (!all.is_inside()) return "";
+  if (!is_step || d.time->is_inside()) return "";
+  const std::int64_t passes = d.request.recipe.grad_accum;
+  const double steps = std::ceil(double(d.predicted.steps_per_epoch) * d.request.dataset.epochs);
+  const double mean = d.predicted.total && steps > 0 ? d.predicted.total->value / steps : d.time->predicted;
+  if (scaled(*d.time, d.time->predicted / mean).is_inside())
+    return fmt::format(
+        "The data fills a step to {:.0f} %: {} a step is predicted in the mean of the {:.0f}, and {} is inside that "
+        "range",
+        100 * mean / d.time->predicted, time_text(mean, false), steps, time_text(d.time->measured, false));
+  const Gap all = scaled(*d.time, double(passes));
+  if (passes == 1 || !all.is_inside()) return "";
   return fmt::format("{} micro-batches of {} are {}, inside the range: was one of them timed? A step is all {}", passes,
                      time_text(d.time->measured, false), time_text(all.measured, false), passes);
 }
@@ -101,7 +113,7 @@ std::string micro_batch_question(const Diagnosis& d) {
 std::vector<std::string> gap_lines(const Diagnosis& d) {
   std::vector<std::string> out;
   if (d.time) out.push_back(time_line(d));
-  if (std::string question = micro_batch_question(d); !question.empty()) out.push_back(std::move(question));
+  if (std::string question = other_step_question(d); !question.empty()) out.push_back(std::move(question));
   if (d.memory) out.push_back(memory_line(d));
   if (!d.predicted.fits())
     out.push_back(
@@ -119,7 +131,7 @@ std::string prediction_with(const Explanation& e, const Diagnosis& d) {
 
 std::string no_explanation(const Diagnosis& d) {
   if (d.is_inside()) return "Nothing is claimed: predictions of such runs are that far off without a cause";
-  return d.explanations.empty() ? "No change that gpuplan knows explains it" : "";
+  return d.explanations.empty() && other_step_question(d).empty() ? "No change that gpuplan knows explains it" : "";
 }
 
 std::vector<std::string> reading_notes(const DiagnosisAnswer& answer) {

@@ -67,14 +67,7 @@ std::string objective_text(const Recipe& recipe, const EstimateRequest& request)
 
 /// ", but for its experts, 95 % of the weights": of a quantised base, those that the trainer leaves in 16 bit.
 std::string unquantised_text(const TrainedModel& model, const Recipe& recipe) {
-  if (recipe.quant.kind == BaseQuant::None || model.parameters == 0) return "";
-  std::int64_t left = 0;
-  for (std::size_t kind = 0; kind < model.layers.size(); ++kind)
-    for (const StateTensor& tensor : model.layers[kind])
-      if ((tensor.kind == StateKind::Frozen || tensor.kind == StateKind::FrozenEnd) &&
-          model.weights.kinds[kind].tensors[tensor.tensor].is_routed)
-        left += tensor.elements() * model.weights.num_of_kind(kind);
-  const double share = double(left) / double(model.parameters);
+  const double share = unquantised_experts(model, recipe);
   return share < 0.01 ? "" : fmt::format(", but for its experts in 16 bit, {:.0f} % of the weights", 100 * share);
 }
 
@@ -174,6 +167,17 @@ std::string cluster_text(const EstimateRequest& request) {
 }
 
 }  // namespace
+
+double unquantised_experts(const TrainedModel& model, const Recipe& recipe) {
+  if (recipe.quant.kind == BaseQuant::None || model.parameters == 0) return 0;
+  std::int64_t left = 0;
+  for (std::size_t kind = 0; kind < model.layers.size(); ++kind)
+    for (const StateTensor& tensor : model.layers[kind])
+      if ((tensor.kind == StateKind::Frozen || tensor.kind == StateKind::FrozenEnd) &&
+          model.weights.kinds[kind].tensors[tensor.tensor].is_routed)
+        left += tensor.elements() * model.weights.num_of_kind(kind);
+  return double(left) / double(model.parameters);
+}
 
 std::vector<Fact> question_facts(const EstimateAnswer& answer) {
   const ModelSpec& model = answer.request.model;

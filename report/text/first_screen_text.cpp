@@ -85,10 +85,13 @@ std::string time_line(const EstimateAnswer& answer) {
   constexpr double kFewSteps = 100;  // so few that warm-up, saving and a schedule of learning rates depend on them
   const double steps = double(e.steps_per_epoch) * data.epochs;
   const std::int64_t answers = answers_of_row(answer.request);
+  const double full = e.total->value / (std::ceil(steps) * e.time.step.value);  // of a step, in the mean over them
+  std::string count = fmt::format(", {:.0f} step{}", std::ceil(steps), steps > 1 ? "s" : "");
+  constexpr double kHardlyFull = 0.75;
+  if (full < kHardlyFull) count += fmt::format(" that the data fills to {:.0f} %", 100 * full);
   text += fmt::format("; {:g} epoch{} of {} {}{}, {} tokens{}: {}", data.epochs, data.epochs == 1 ? "" : "s",
                       format_grouped(data.rows), rows, answers > 1 ? fmt::format(" with {} answers each", answers) : "",
-                      format_count(total_tokens(answer.request)),
-                      steps < kFewSteps ? fmt::format(", {:.0f} step{}", std::ceil(steps), steps > 1 ? "s" : "") : "",
+                      format_count(total_tokens(answer.request)), steps < kFewSteps ? count : "",
                       with_range(*e.total, e.time_range));
   return e.cost_usd ? text + ", " + usd_with_range(*e.cost_usd, e.time_range) : text;
 }
@@ -129,23 +132,30 @@ std::vector<const StrategyEstimate*> main_rows(const EstimateAnswer& answer, std
 
 std::string memory_line(const StrategyEstimate& e) {
   constexpr double kVisible = 0.02;
+  const Bytes given_back = e.tiers.process - shown_memory(e);
+  auto memory = e.memory;
+  Bytes& cache = memory[std::size_t(Category::Allocator)];
+  cache = std::max(Bytes{}, cache - given_back);
   std::vector<Category> order;
   Bytes rest;
   for (int c = 0; c < kNumCategories; ++c) {
-    const Bytes bytes = e.memory[std::size_t(c)];
+    const Bytes bytes = memory[std::size_t(c)];
     if (bytes / e.tiers.process >= kVisible)
       order.push_back(Category(c));
     else
       rest += bytes;
   }
   std::stable_sort(order.begin(), order.end(),
-                   [&](Category a, Category b) { return e.memory[std::size_t(a)] > e.memory[std::size_t(b)]; });
+                   [&](Category a, Category b) { return memory[std::size_t(a)] > memory[std::size_t(b)]; });
   std::string text;
   for (const Category c : order)
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", in_words(c), format_bytes(e.memory[std::size_t(c)]));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", in_words(c), format_bytes(memory[std::size_t(c)]));
   if (rest.count > 0) text += fmt::format(", other {}", format_bytes(rest));
-  return fmt::format("Memory of a GPU: {} of {}: {}", with_range(e.tiers.process, e.memory_range),
-                     format_bytes(e.tiers.usable), text);
+  const std::string of = format_bytes(e.tiers.usable);
+  return given_back.count > 0
+             ? fmt::format("Memory of a GPU: all {} ({} where a card has more: cache that gives way): {}", of,
+                           format_bytes(e.tiers.process), text)
+             : fmt::format("Memory of a GPU: {} of {}: {}", with_range(e.tiers.process, e.memory_range), of, text);
 }
 
 std::string limits_line(const StrategyEstimate& e) {

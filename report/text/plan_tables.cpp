@@ -51,7 +51,7 @@ Table rows_table(const PlanAnswer& answer, std::span<const PlanRow> rows, bool h
                {strategy_title(row.request) + (row.request.recipe.offload.any() ? " +offload" : ""), ink},
                {with_range(row.total, time_range), ink},
                {row.cost_usd ? usd_with_range(*row.cost_usd, e.time_range) : "", ink},
-               {fmt::format("{:.0f} %", 100 * (e.tiers.process / e.tiers.usable)), ink},
+               {fmt::format("{:.0f} %", 100 * (shown_memory(e) / e.tiers.usable)), ink},
                {verdict_text(e), ink_of(e.fit)},
                {is_priced ? fmt::format("{:.3g}", *row.offer.usd_per_gpu_hour) : "", ink},
                {!is_priced             ? ""

@@ -236,6 +236,14 @@ std::string beside_the_first(const PlanAnswer& answer, const Screen& screen) {
       out += line(fmt::format("Within the error of {:.0f} % row {} costs as much: {}.", 100 * found.error, quick + 1,
                               found.rows[quick].reason));
   }
+  const Recipe& recipe = first.request.recipe;
+  if (recipe.quant.kind != BaseQuant::None && first.request.model.moe.is_present())
+    if (const double share = unquantised_experts(prepare(first.request.model, recipe, *recipe.framework), recipe);
+        share >= 0.01)
+      out +=
+          line(fmt::format("The experts stay in 16 bit, {:.0f} % of the weights: --qlora experts asks for a trainer "
+                           "that holds them in 4, and names those that do.",
+                           100 * share));
   if (first.is_rented && first.offer.usd_per_gpu_hour && first.offer.date == "undated")
     out += line("Its price has no date: ask the vendor.");
   if (found.undated)

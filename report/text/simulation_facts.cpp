@@ -8,6 +8,7 @@
 #include "base/unit_text.h"
 #include "report/text/activity_look.h"
 #include "report/text/amounts.h"
+#include "report/text/answers_text.h"
 
 namespace gpuplan {
 namespace {
@@ -57,7 +58,7 @@ std::vector<Fact> speed_facts(const SimulationAnswer& answer) {
            fmt::format("{:.1f} % of the datasheet rate: {}", 100 * plan.mfu, model_flops_text(answer.request.recipe))},
           {"HFU", fmt::format("{:.1f} %: the FLOPs executed, what is recomputed included", 100 * plan.hfu)},
           {"utilisation", utilisation_text(simulation)},
-          {"memory", fmt::format("{} of {} on the fullest GPU", format_bytes(plan.estimate.tiers.process),
+          {"memory", fmt::format("{} of {} on the fullest GPU", format_bytes(shown_memory(plan.estimate)),
                                  format_bytes(plan.estimate.tiers.usable))},
           {"epoch", epoch_text(plan)},
           {"training", training_text(answer)}};

@@ -40,7 +40,7 @@ Table comparison_table(std::span<const SimulatedPlan> plans, int bar_width) {
     table.add(
         {{fmt::format("  {}", plan_name(plan)), figure},
          {verdict_text(e), verdict},
-         {format_bytes(e.tiers.process), verdict},
+         {format_bytes(shown_memory(e)), verdict},
          {format_short_duration(s.step_time()), figure},
          {format_grouped(std::llround(plan.tokens_per_second)), figure},
          {bar(fastest > 0 ? plan.tokens_per_second / fastest : 0, bar_width), e.fits() ? Ink::Accent : Ink::Faint},

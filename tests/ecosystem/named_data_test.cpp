@@ -104,6 +104,37 @@ TEST_CASE("max_samples and max_steps set how much is trained on") {
   CHECK(r.dataset.rows == Dataset{}.rows);
 }
 
+TEST_CASE("steps of a training on answers are those of the trainer: sequences are answers, rows are prompts") {
+  const auto rows_of = [](const std::string& line, const char* gpus) {
+    const ConfigReading reading = read_configs({{"run.sh", line + "\n"}}, kNothing);
+    EstimateRequest r = reading.request;
+    r.cluster = parse_gpus(gpus);
+    r.strategy = "fsdp";
+    std::vector<std::string> notes;
+    settle_data(
+        reading, [](const std::string&, const std::string&) { return std::nullopt; }, {}, r, notes);
+    CHECK(r.dataset.epochs == 1);
+    return r.dataset.rows;
+  };
+  // TRL: an optimizer step has 8 x 4 x 2 answers, 8 of a prompt
+  const auto trl = [&](const std::string& more) {
+    return rows_of(
+        "trl grpo --model_name_or_path Qwen/Qwen2.5-7B-Instruct --dataset_name my_own --per_device_train_batch_size 8 "
+        "--gradient_accumulation_steps 4 --num_generations 8 --max_completion_length 512 --max_steps 500 " +
+            more,
+        "2xH100");
+  };
+  CHECK(trl("") == 500 * 64 / 8);
+  CHECK(trl("--num_iterations 2") == 500 * 64 / 8 / 2);  // trained on twice, a half of the prompts
+  // verl: a step generates for 1,024 prompts and updates four times
+  CHECK(rows_of("python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=1024 "
+                "data.train_files=a.parquet data.max_prompt_length=512 data.max_response_length=512 "
+                "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct actor_rollout_ref.actor.ppo_mini_batch_size=256 "
+                "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8 actor_rollout_ref.rollout.n=5 "
+                "trainer.n_gpus_per_node=8 trainer.total_epochs=15 trainer.total_training_steps=100",
+                "8xH100") == 100 * 1024);
+}
+
 TEST_CASE("a local file is counted, by LLaMA-Factory's list of sets too") {
   test::ScratchFolder folder;
   std::vector<std::string> notes;

@@ -139,6 +139,18 @@ TEST_CASE("diagnose: a bar's time is read, and one as short as a micro-batch is 
   CHECK(said(fmt::format("{}s", step)).find("was one of them timed") == std::string::npos);
 }
 
+TEST_CASE("diagnose: steps that the data does not fill are told") {
+  // 3 epochs of 20 rows are 3 steps of 20 of 64 sequences each
+  const std::string plan =
+      "--model llama3-8b --lora --grad-accum 64 --gpus A6000 --rows 20 --tokens-per-row 2048 --epochs 3 ";
+  const auto row = nlohmann::json::parse(test::run_line("estimate " + plan + "--json").out)["strategies"][0];
+  const double step = row["step_seconds"];
+  const test::Ran mean = test::run_line("diagnose " + plan + fmt::format("--measured {}s", step * 20 / 64));
+  CHECK(mean.out.find("The data fills a step to 31 %") != std::string::npos);
+  CHECK(test::run_line("estimate " + plan + "--brief").out.find("3 steps that the data fills to 31 %") !=
+        std::string::npos);
+}
+
 TEST_CASE("diagnose: what is missing or contradicts itself is said in one line") {
   const auto error = [](const std::string& flags) { return test::run_line("diagnose " + flags); };
   const std::string plan = "--model llama3-8b --lora --gpus 4xA6000 ";

@@ -145,6 +145,23 @@ TEST_CASE("every change of a fix is needed: without any of them the files would 
     }
 }
 
+TEST_CASE("the loss of pairs is fused by the key that does it, and the key of another training does nothing") {
+  Reader reader("2x3090");
+  const std::string dpo =
+      "base_model: Qwen/Qwen2.5-7B-Instruct\nrl: dpo\nadapter: qlora\nload_in_4bit: true\nlora_r: 16\nlora_alpha: 32\n"
+      "lora_target_linear: true\nsequence_len: 2048\nmicro_batch_size: 4\ngradient_accumulation_steps: 4\n"
+      "flash_attention: true\nbf16: true\n";
+  const auto loss = [&](const std::string& more) {
+    return reader.question({{"dpo.yml", dpo + more}}).given.request.recipe.loss;
+  };
+  CHECK(loss("dpo_use_liger_kernel: true\n") == LossKernel::Fused);
+  CHECK(loss("plugins: [axolotl.integrations.liger.LigerPlugin]\nliger_fused_linear_cross_entropy: true\n") ==
+        LossKernel::Plain);
+  const FixAnswer answer = find_fix(reader.question({{"dpo.yml", dpo}}));
+  REQUIRE(answer.after);
+  for (const KeyChange& change : answer.mended.keys) CHECK(change.key.find("liger_fused") == std::string::npos);
+}
+
 TEST_CASE("a trainer's file and DeepSpeed's are mended together, and a file that is not given stays") {
   const ConfigFile trainer{"full.yaml",
                            "base_model: meta-llama/Llama-2-13b-hf\n"
