@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
+#include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -17,6 +20,7 @@
 #include "ecosystem/usual_targets.h"
 #include "models/catalogue.h"
 #include "models/training_method.h"
+#include "planner/engine_gpus.h"
 
 namespace gpuplan {
 namespace {
@@ -164,6 +168,81 @@ static void settle_prepared_base(const ConfigReading& configs, EstimateRequest& 
       "prepare_model_for_kbit_training casts a base that is not quantised to fp32, 4 bytes per weight: leave it out");
 }
 
+namespace {
+
+/// The engine's part of so many GPUs, as near as it can be to the files' own division: whole groups of its tp, whole
+/// replicas of the model, and ranks that divide what the files' own divide; 0: there is none.
+std::int64_t engine_part(std::int64_t in_all, std::int64_t that_train, const EngineChoice& engine,
+                         std::int64_t gpus_of_replica) {
+  const std::int64_t tp = std::max<std::int64_t>(1, engine.tp);
+  const double wanted = double(in_all) * double(engine.gpus) / double(that_train + engine.gpus);
+  const auto rank = [&](std::int64_t own) {
+    const std::int64_t left = in_all - own;
+    const bool is_alike = that_train % left == 0 || left % that_train == 0;
+    return std::pair(!is_alike, std::abs(double(own) - wanted));
+  };
+  std::int64_t best = 0;
+  for (std::int64_t own = tp; own < in_all; own += tp)
+    if ((in_all - own) % gpus_of_replica == 0 && (best == 0 || rank(own) < rank(best))) best = own;
+  return best;
+}
+
+/// Takes the division of the files: theirs on as many GPUs as they need, in proportion on others.
+/// Returns what another number than theirs changes.
+std::string divide_as_files(const ConfigReading& configs, EstimateRequest& request, std::int64_t in_all) {
+  if (!configs.setup.num_processes) return "";
+  const std::int64_t that_train = *configs.setup.num_processes;
+  EngineChoice& engine = request.rollout.engine;
+  if (engine.gpus == 0) {  // the file does not say how many
+    if (in_all > that_train) return engine.gpus = in_all - that_train, "";
+    return fmt::format(
+        "the files start {} processes that train, and the engine has GPUs of its own: they need {} GPUs "
+        "or more",
+        that_train, that_train + 1);
+  }
+  const std::int64_t needed = that_train + engine.gpus, files_own = engine.gpus;
+  if (in_all == needed) return "";
+  const StrategyOptions& o = request.options;
+  const std::int64_t of_stage = std::lcm(o.tp * o.cp, o.ep);
+  const std::int64_t part = engine_part(in_all, that_train, engine, o.pp * of_stage);
+  if (part == 0)
+    throw InputError(
+        "--gpus",
+        fmt::format(
+            "the files run on {} GPUs, {} that train in groups of {} and {} of the engine in groups of {}: {} {} too "
+            "few",
+            needed, that_train, o.pp * of_stage, files_own, std::max<std::int64_t>(1, engine.tp), in_all,
+            in_all == 1 ? "is" : "are"),
+        fmt::format("--gpus with {}", needed));
+  engine.gpus = part;
+  return fmt::format("the files run on {} GPUs, {} that train and {} of the engine; of the {} asked about {} train",
+                     needed, that_train, files_own, in_all, in_all - part);
+}
+
+}  // namespace
+
+std::string settle_gpus(const CLI::App& app, const ConfigReading* configs, GivenGpus have, EstimateRequest& request,
+                        std::vector<std::string>& notes) {
+  if (request.cluster.gpus.empty()) return "";  // plan looks for some
+  const bool is_apart = have.are_divided && has_engine_apart(request);
+  const auto gpus = given(app, "--gpus");
+  bool is_open = !gpus || !(says_how_many(*gpus) || is_given(app, "--num-gpus"));
+  is_open &= configs && request.cluster.num_gpus() == 1 && !request.cluster.is_mixed();
+  if (is_open) {
+    const auto& processes = configs->setup.num_processes ? configs->setup.num_processes : configs->setup.visible_gpus;
+    const std::int64_t in_all = !processes ? 1 : *processes + (is_apart ? engine_gpus(request, *processes) : 0);
+    if (in_all > 1) request.cluster = resized(request.cluster, in_all);
+    if (in_all > 1)
+      notes.push_back(fmt::format("{} GPUs, as many as the files {}", in_all, is_apart ? "need" : "start processes"));
+  }
+  if (!have.are_divided) return "";
+  const std::int64_t in_all = have.of_plan > 0 ? have.of_plan : request.cluster.num_gpus();
+  std::string other;
+  if (is_apart && configs && !is_given(app, "--rollout-engine")) other = divide_as_files(*configs, request, in_all);
+  divide_gpus(request, in_all);
+  return other;
+}
+
 bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
                     std::vector<std::string>& notes) {
   const bool says_method = is_given(app, "--lora") || is_given(app, "--qlora") || is_given(app, "--full");
@@ -171,13 +250,6 @@ bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateR
     throw InputError(fmt::format("{}: {}", configs.file, configs.open_method),
                      "is a flag of the script's own that speaks of adapters or of a quantised base",
                      "say what it trains: --lora r=16, --qlora r=16 or --full");
-  const auto& processes = configs.setup.num_processes ? configs.setup.num_processes : configs.setup.visible_gpus;
-  const auto gpus = given(app, "--gpus");
-  const bool is_open = !gpus || !(says_how_many(*gpus) || is_given(app, "--num-gpus"));
-  if (is_open && request.cluster.num_gpus() == 1 && processes && *processes > 1 && !request.cluster.is_mixed()) {
-    request.cluster = resized(request.cluster, *processes);
-    notes.push_back(fmt::format("{} GPUs, as many as the files start processes", *processes));
-  }
   if (!is_given(app, "--attention-groups")) settle_attention(configs, request, notes);
   settle_head(configs, request);
   if (!says_method) settle_prepared_base(configs, request, notes);

@@ -36,8 +36,19 @@ std::vector<std::string> mistakes_in(const ConfigReading& configs);
 /// Says whether a flag says how much is trained on.
 bool says_rows(const CLI::App& app);
 
-/// Fits the cluster to the number of processes that the files start, where a single GPU is named, and the strategy to
-/// the cluster, where no flag says one; and how much is trained on. Returns true where flags or files say the rows.
+/// Says how many GPUs there are beside those of the cluster as it was given.
+struct GivenGpus {
+  std::int64_t of_plan = 0;  // in all, of a plan whose machine stays; 0: the cluster's
+  bool are_divided = true;   // between those that train and an engine; false: all generate
+};
+
+/// Leaves those that train to the cluster, of all GPUs: those given, or as many as the files need where one is named
+/// without a number. An engine of its own has the others. Returns what another number than the files' changes.
+std::string settle_gpus(const CLI::App& app, const ConfigReading* configs, GivenGpus have, EstimateRequest& request,
+                        std::vector<std::string>& notes);
+
+/// Fits the strategy to the cluster, where no flag says one; and how much is trained on. Returns true where flags or
+/// files say the rows.
 bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
                     std::vector<std::string>& notes);
 

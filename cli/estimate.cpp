@@ -141,7 +141,8 @@ int run_estimate(const CLI::App& app, Console& console) {
   }
   answer.num_notes = question.notes.size();
   answer.has_rows = question.has_rows;
-  if (configs) answer.caveat = configs->older_defaults;
+  answer.caveat = question.caveat;
+  if (configs && answer.caveat.empty()) answer.caveat = configs->older_defaults;
   if (answer.shown)
     if (std::string share = assumed_engine_share(answer.request, *answer.shown); !share.empty()) {
       ++answer.num_notes;

@@ -26,6 +26,7 @@
 #include "models/hf_config.h"
 #include "models/training_method.h"
 #include "planner/changes.h"
+#include "planner/engine_gpus.h"
 #include "planner/plan/plan_file.h"
 
 namespace gpuplan {
@@ -326,6 +327,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
                                                                           : usual_framework);
   }
   if (reading) question.notes.insert(question.notes.end(), reading->notes.begin(), reading->notes.end());
+  std::int64_t gpus_of_plan = plan ? num_gpus_in_all(request) : 0;
   const StackVersions planned = plan ? request.recipe.framework->versions : StackVersions{};
   for (const PlanFlag& flag : plan_flags())
     if (const auto value = given(app, flag.name); value && flag.apply) flag.apply(request, *value);
@@ -341,10 +343,13 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   std::ranges::move(settle_stack(request), std::back_inserter(question.notes));
   if (!plan && !configs && !is_given(app, "--optimizer"))
     request.recipe.optimizer = request.recipe.framework->default_optimizer;
-  if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster);
+  if (auto cluster = given_machine(app)) request.cluster = std::move(*cluster), gpus_of_plan = 0;
   set_given_host(app, request.cluster);
   const bool is_complete = plan || (configs && configs->has_trainer);
   if (!plan) check_complete(app, question, needed, is_complete || (configs && configs->has_method));
+  const GivenGpus have{.of_plan = gpus_of_plan, .are_divided = !is_given_here(app, "--generate")};
+  question.caveat = settle_gpus(app, configs, have, request, question.notes);
+  if (!question.caveat.empty()) question.notes.push_back(question.caveat);
   question.has_rows = plan || says_rows(app);
   if (configs) question.has_rows = settle_configs(app, *configs, request, question.notes);
   if (!is_complete && !request.recipe.objective.method.is_usual() && !is_given(app, "--packing"))

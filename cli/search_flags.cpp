@@ -18,6 +18,7 @@
 #include "cluster/gpu_catalogue.h"
 #include "cluster/profile/profile_store.h"
 #include "planner/changes.h"
+#include "planner/engine_gpus.h"
 #include "search/frontier.h"
 
 namespace gpuplan {
@@ -130,11 +131,12 @@ void set_batch(const CLI::App& app, AskedSearch& asked, const std::optional<Conf
   if (asked.question.pinned.contains("micro-batch") || asked.question.pinned.contains("grad-accum")) return;
   const ClusterSpec& own = asked.question.base.cluster;
   const std::int64_t processes = s.num_processes.value_or(own.gpus.empty() ? 1 : own.num_gpus());
-  asked.question.global_batch =
-      s.global_batch.value_or(s.micro_batch.value_or(1) * s.grad_accum.value_or(1) * processes);
+  asked.question.global_batch = configs->step_rows ? *configs->step_rows
+                                : s.global_batch   ? *s.global_batch
+                                                   : s.micro_batch.value_or(1) * s.grad_accum.value_or(1) * processes;
   asked.notes.push_back(fmt::format("{} sequences per optimizer step, as the files have them{}; --global-batch sets it",
                                     *asked.question.global_batch,
-                                    s.global_batch || s.num_processes ? ""
+                                    configs->step_rows || s.global_batch || s.num_processes ? ""
                                     : own.gpus.empty() ? " on one GPU, since none says how many processes train"
                                                        : fmt::format(" with a process on each of {} GPUs", processes)));
 }
@@ -202,6 +204,25 @@ void set_machines(const CLI::App& app, AskedSearch& asked) {
   RentalWish wish{.vendor = given(app, "--vendor"), .takes_spot = is_given(app, "--spot"), .prices = {}};
   if (const auto prices = given(app, "--prices")) wish.prices = *prices;
   q.machines = rentable(wish);
+}
+
+/// Each machine is divided between those that train and an engine with GPUs of its own; too small ones are left out.
+void divide_machines(SearchQuestion& q) {
+  if (!has_engine_apart(q.base)) return;
+  std::erase_if(q.machines, [&](Hardware& machine) {
+    EstimateRequest r = q.base;
+    r.cluster = machine.cluster;
+    try {
+      divide_gpus(r, machine.cluster.num_gpus());
+    } catch (const InputError&) { return true; }
+    if (r.rollout.engine != q.base.rollout.engine) return true;  // no even halves
+    machine.engine_gpus = machine.cluster.num_gpus() - r.cluster.num_gpus();
+    machine.cluster = std::move(r.cluster);
+    return false;
+  });
+  if (q.machines.empty())
+    throw InputError("--gpus", "the engine has GPUs of its own, and no machine has enough for it and the trainer",
+                     "more GPUs, or --rollout-engine vllm:colocate where the trainer has it");
 }
 
 /// Says which cards and profiles of the machines are the user's in the place of shipped ones.
@@ -286,7 +307,9 @@ AskedSearch read_search(const CLI::App& app, std::istream& in, bool needs_model)
   set_batch(app, asked, configs);
   q.is_rented = q.base.cluster.gpus.empty();
   set_limits(app, q);  // wrong input is told before the catalogue is read
+  if (!q.is_rented && has_engine_apart(q.base)) q.base.cluster = whole_cluster(q.base);
   set_machines(app, asked);
+  divide_machines(q);
   note_own_files(asked);
   if (!q.global_batch && !(q.pinned.contains("micro-batch") && q.pinned.contains("grad-accum")))
     asked.notes.push_back(

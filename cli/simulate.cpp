@@ -18,6 +18,7 @@
 #include "cli/plan_question.h"
 #include "cluster/topology_builder.h"
 #include "planner/changes.h"
+#include "planner/engine_gpus.h"
 #include "planner/job.h"
 #include "report/answers.h"
 #include "report/html/reports.h"
@@ -130,7 +131,7 @@ class Simulator {
   void scale(const std::string& counts) {
     for (const std::string& text : split(counts, ',')) {
       EstimateRequest r = a_.request;
-      r.cluster = resized(r.cluster, to_integer(text));
+      divide_gpus(r, to_integer(text));
       const bool is_changed =
           r.cluster.num_gpus() == a_.request.cluster.num_gpus();  // others: from the catalogue again
       for (const Setting& setting : settings_)

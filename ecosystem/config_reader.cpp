@@ -48,6 +48,7 @@ class Reading {
     check_batch();
     if (std::string note = resolve_component(out_.setup); !note.empty()) out_.notes.push_back(std::move(note));
     fill_defaults();
+    divide_processes();
     count_answers();
     settle_engine();
     keep_rules();
@@ -245,6 +246,27 @@ class Reading {
     return s.tensor_parallel.value_or(1) * s.pipeline_parallel.value_or(1) * s.context_parallel.value_or(1);
   }
 
+  /// Machines may be counted whole, for those that train and for engines, and those that train may hold the engine's
+  /// GPUs too.
+  void divide_processes() {
+    Setup& s = out_.setup;
+    if (s.machine_gpus && stated_by_.count("num_machines"))
+      for (const auto& [fact, count] :
+           {std::pair("processes_per_machine", &s.processes_per_machine), std::pair("engine_gpus", &s.engine_gpus)})
+        if (!stated_by_.count(fact)) *count = s.machine_gpus;
+    if (s.machine_gpus && !s.num_processes && s.processes_per_machine)
+      s.num_processes = *s.processes_per_machine * s.num_machines.value_or(1);
+    const bool is_apart = s.engine_colocated == false || s.engine_place == "server";
+    if (!is_apart || !s.counts_engine.value_or(false) || !s.engine_gpus || !s.num_processes) return;
+    const std::int64_t all = *s.num_processes,
+                       own = *s.engine_gpus * s.engine_machines.value_or(1) * s.engine_copies.value_or(1);
+    if (own < 1 || own >= all)
+      throw InputError(stated_by_["engine_gpus"],
+                       fmt::format("the engine has {} of {} GPUs, so that none is left that trains", own, all),
+                       "fewer GPUs of the engine, or more machines");
+    s.num_processes = all - own;
+  }
+
   /// Prompts of a generation and of a step stand for all their answers; a micro batch of so many tokens holds as many
   /// of the longest rows as fit, one at least. Where a file says the tokens, the program leaves its rows out.
   void count_answers() {
@@ -261,10 +283,11 @@ class Reading {
         s.fills_by_tokens == true || stated_by_.count("micro_tokens") + stated_by_.count("own_tokens") > 0;
     if (s.own_tokens) s.micro_tokens = *s.own_tokens * std::max<std::int64_t>(1, s.context_parallel.value_or(1));
     if (s.micro_tokens && (!s.micro_batch || says_tokens) && row > 0)
-      s.micro_batch = std::max<std::int64_t>(1, *s.micro_tokens / row);
+      s.micro_batch = out_.filled_rows = std::max<std::int64_t>(1, *s.micro_tokens / row);
     if (s.update_prompts) s.update_rows = *s.update_prompts * answers;
     if (s.mini_batches && s.generation_batch && *s.mini_batches > 0)
       s.update_rows = *s.generation_batch / *s.mini_batches;
+    if (!says_passes_) out_.step_rows = s.update_rows ? s.update_rows : s.global_batch;
     if (!s.update_rows || !s.num_processes || s.grad_accum) return;
     const std::int64_t shared = ranks_of_sequences(s);
     if (shared == 0 || *s.num_processes % shared != 0) return;  // which the planner says
@@ -448,7 +471,6 @@ class Reading {
     out_.notes.insert(out_.notes.begin(), first.begin(), first.end());
     out_.older_defaults = defaults_.note();
     if (!out_.older_defaults.empty()) out_.notes.insert(out_.notes.begin(), out_.older_defaults);
-    out_.passes_follow = s.global_batch && !says_passes_;
     out_.model = s.model;
     out_.model_config = config_of_sizes(s);
   }
@@ -469,104 +491,6 @@ class Reading {
 ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find, const StackVersions& versions,
                            const std::string& objective) {
   return Reading(files, find, versions, objective).read();
-}
-
-void settle_attention(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes) {
-  const Setup& s = reading.setup;
-  if (request.recipe.attention_groups == 1 || !s.grouped_types) return;
-  if (std::ranges::find(*s.grouped_types, request.model.model_type) != s.grouped_types->end()) return;
-  const std::string what =
-      fmt::format("{} shifts the attention of models of type {} alone, and {} is of type {}", reading.trainer,
-                  fmt::join(*s.grouped_types, ", "), request.model.name, request.model.model_type);
-  if (s.stops_without_groups.value_or(false)) throw InputError(reading.file, what, "another model, or plain LoRA");
-  request.recipe.attention_groups = 1;
-  notes.push_back(what + ": it trains without");
-}
-
-void settle_head(const ConfigReading& reading, const EstimateRequest& request) {
-  if (!reading.setup.scores_by_vocabulary.value_or(false) || request.model.tie_word_embeddings) return;
-  throw InputError(reading.file,
-                   fmt::format("two tokens of the head score, and that of {} is no part of its embedding: such a head "
-                               "is not modelled",
-                               request.model.name),
-                   "a model whose head is its embedding, or a score head (task_type: reranker)");
-}
-
-void settle_vision(const ConfigReading& reading, EstimateRequest& request) {
-  const Setup& s = reading.setup;
-  if (s.trains_tower_whole.value_or(false)) {
-    if (!request.model.vision.is_present())
-      throw InputError(
-          reading.file,
-          fmt::format("{} has no vision tower, beside which adapters would be trained", request.model.name),
-          "tuner_type: lora");
-    request.recipe.images.train = TrainVision::Whole;
-    return;
-  }
-  if (!request.model.vision.is_present() || !s.freezes_tower) return;
-  request.recipe.images.train = !*s.freezes_tower                    ? TrainVision::All
-                                : s.freezes_projector.value_or(true) ? TrainVision::No
-                                                                     : TrainVision::Projector;
-}
-
-void settle_passes(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes) {
-  const Setup& s = reading.setup;
-  if (!reading.passes_follow) return;
-  const std::int64_t num_gpus = request.cluster.num_gpus(), replicas = batch_replicas(request);
-  const std::int64_t one_pass = request.recipe.micro_batch * replicas;
-  if (*s.global_batch % one_pass == 0) {
-    request.recipe.grad_accum = *s.global_batch / one_pass;
-  } else if (s.num_processes && *s.num_processes != num_gpus) {
-    notes.push_back(fmt::format("the global batch is {} instead of {}: {} sequences on each of {} data parallel ranks",
-                                one_pass * request.recipe.grad_accum, *s.global_batch, request.recipe.micro_batch,
-                                replicas));
-  } else {
-    throw InputError(reading.file,
-                     fmt::format("a global batch of {} is no multiple of micro batch {} x {} data parallel ranks",
-                                 *s.global_batch, request.recipe.micro_batch, replicas),
-                     "another number of GPUs, or another --micro-batch");
-  }
-}
-
-void settle_strategy(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes) {
-  const Setup& s = reading.setup;
-  const std::int64_t num_gpus = request.cluster.num_gpus();
-  const auto is_without_bf16 =
-      std::find_if_not(request.cluster.gpus.kinds().begin(), request.cluster.gpus.kinds().end(), multiplies_bf16);
-  const bool wants_bf16 =
-      request.recipe.precision == Precision::Bf16Mixed || request.recipe.precision == Precision::Bf16True;
-  if (wants_bf16 && s.bf16 == true && is_without_bf16 != request.cluster.gpus.kinds().end())
-    notes.push_back(
-        fmt::format("{} has no bf16 tensor cores: fp16: true is the usual choice there (R14)", is_without_bf16->name));
-  if (s.num_processes && *s.num_processes != num_gpus && s.distributed != "no")
-    notes.push_back(fmt::format("{} processes are started, and {} GPUs are asked about", *s.num_processes, num_gpus));
-  if (!s.distributed) {
-    const KeyTable* trainer = nullptr;
-    for (const KeyTable& table : key_tables())
-      if (table.title == reading.trainer) trainer = &table;
-    if (trainer && !trainer->usual_strategy.empty())
-      request.strategy = num_gpus > 1 ? trainer->usual_strategy : "single";
-    return;
-  }
-  const bool is_divided = request.options.tp * request.options.pp > 1;
-  const std::int64_t places = num_places(request.cluster, request.options);
-  const bool offloads =
-      request.recipe.offload.params != OffloadTarget::None || request.recipe.offload.optimizer != OffloadTarget::None;
-  if (*s.distributed == "no") {
-    request.strategy = num_gpus > 1 ? "mp" : "single";
-    if (num_gpus > 1) notes.push_back("one process with several GPUs splits the layers over them (device_map)");
-  } else if (places == 1 && !offloads) {
-    if (request.strategy != "ddp" && !is_divided)
-      notes.push_back(fmt::format("sharding over one GPU changes nothing; counted as single (R20)"));
-    request.strategy = "single";
-  } else if (request.strategy == "hsdp" && s.dp_replicate.value_or(1) > 1 && !request.options.shard_size) {
-    request.options.shard_size = std::max<std::int64_t>(num_gpus / *s.dp_replicate, 1);
-  } else if (request.strategy == "hsdp" && (!request.options.shard_size || *request.options.shard_size >= num_gpus) &&
-             request.cluster.num_nodes() == 1) {
-    if (!request.options.shard_size) notes.push_back("HYBRID_SHARD on one machine equals FULL_SHARD");
-    request.strategy = "fsdp";
-    request.options.shard_size.reset();
-  }
 }
 
 }  // namespace gpuplan

@@ -38,7 +38,8 @@ struct ConfigReading {
   bool has_files = false;            // there are settings: something else than a log or a plan
   bool has_method = false;           // a file says whether adapters are trained
   std::string open_method;           // the flag of an unknown script that says so in its own words; empty: none
-  bool passes_follow = false;        // of an optimizer step, from the batch of all ranks that a file says
+  Setup::Count step_rows;            // of an optimizer step on all ranks, where a file says them and no passes
+  std::int64_t filled_rows = 0;      // of a micro batch that is filled up to a number of tokens; 0: it is of rows
   std::string trainer;               // title of the trainer's format
   std::string file;                  // of the trainer, else the first
   std::optional<OutOfMemory> out_of_memory;        // of a log among the files
@@ -66,8 +67,9 @@ void settle_head(const ConfigReading& reading, const EstimateRequest& request);
 /// Once the model is known: what the files train beside the language model of one with a vision tower.
 void settle_vision(const ConfigReading& reading, EstimateRequest& request);
 
-/// Once the strategy is known: the passes of an optimizer step, where the files say the batch of all ranks.
-/// Requires: request is the reading's, with cluster. Throws InputError where the ranks do not divide it.
+/// Once the strategy is known: the passes of an optimizer step, where the files say the batch of all ranks, which stays
+/// the same on any number of GPUs. Requires: request is the reading's, with cluster. Throws InputError where the ranks
+/// do not divide it.
 void settle_passes(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes);
 
 /// Once the cluster is known: the strategy that the files mean on so many GPUs, and what does not go with them.

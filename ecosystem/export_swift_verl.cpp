@@ -99,7 +99,7 @@ void add_server(Files& files, const ExportJob& job, const char* command, const c
   if (job.setup.engine_place != "server") return;
   const JobRollout rollout = job_rollout(Job(job.request, job.strategy));
   const std::int64_t gpus = rollout.setup.num_gpus, world = job.strategy.mesh.world();
-  const std::int64_t first = world + gpus <= job.request.cluster.gpus_per_node ? world : 0;
+  const std::int64_t first = whole_cluster(job.request).num_nodes() == 1 ? world : 0;
   std::string visible;
   for (std::int64_t i = first; i < first + gpus; ++i) visible += fmt::format("{}{}", visible.empty() ? "" : ",", i);
   files.push_back({.name = "serve.sh",

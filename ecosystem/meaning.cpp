@@ -295,7 +295,8 @@ class Reader {
   void read_server(EngineChoice& engine) const {
     if (s_.engine_colocated) engine.place = *s_.engine_colocated ? EnginePlace::Colocate : EnginePlace::Server;
     if (engine.place == EnginePlace::Server && s_.engine_gpus)
-      engine.gpus = *s_.engine_gpus * std::max<std::int64_t>(1, s_.engine_machines.value_or(1));
+      engine.gpus = *s_.engine_gpus * std::max<std::int64_t>(1, s_.engine_machines.value_or(1)) *
+                    std::max<std::int64_t>(1, s_.engine_copies.value_or(1));
     if (engine.place == EnginePlace::Server && !s_.engine_gpus && s_.engine_count)
       engine.gpus = *s_.engine_count * std::max<std::int64_t>(1, engine.tp);
     engine.is_async = holds(s_.engine_async);

@@ -86,7 +86,10 @@ struct Setup {
   Count generation_prompts, update_prompts;  // of a generation and of an optimizer step, each with all its answers
   Count generation_rows, update_rows;        // the same in answers
   Count mini_batches;                        // optimizer steps on a generation
-  Count mean_prompt, mean_completion, engine_gpus, engine_machines, engine_count, sync_batches;
+  Count mean_prompt, mean_completion, engine_gpus, engine_machines, engine_copies, engine_count, sync_batches;
+  Count machine_gpus;  // of each machine, of those that train and of an engine's
+  Flag counts_engine;  // the machines of those that train hold the GPUs of the engine too
+  Flag packs_first;    // rows are packed before ranks share them: their number need not divide
   Flag engine_async, engine_colocated, adapter_sync;
   Flag raises_batch;                 // to as many answers as a prompt has, where they do not divide it
   Flag answers_in_seq;               // seq_len holds prompt and answer together

@@ -71,7 +71,7 @@ std::vector<WantedFact> wanted_processes(const ReadFiles& given) {
   const std::int64_t num_gpus = given.request.cluster.num_gpus();
   std::vector<WantedFact> out;
   if (!s.num_processes || *s.num_processes == num_gpus || s.distributed == "no" ||
-      given.request.cluster.num_nodes() > 1)
+      given.request.cluster.num_nodes() > 1 || s.counts_engine.value_or(false))
     return out;
   const std::pair<const char*, std::int64_t> counts[] = {
       {"num_processes", num_gpus}, {"processes_per_machine", num_gpus}, {"num_machines", 1}};
@@ -87,7 +87,7 @@ std::vector<WantedFact> wanted_processes(const ReadFiles& given) {
 /// The question with as many sequences per optimizer step as the files' own processes have.
 EstimateRequest with_same_batch(const ReadFiles& given) {
   EstimateRequest r = given.request;
-  if (given.reading.passes_follow) return r;  // from the batch of all ranks, on as many as there are here
+  if (given.reading.step_rows) return r;  // from the batch of all ranks, on as many as there are here
   const std::int64_t num_gpus = r.cluster.num_gpus();
   const std::int64_t passes = r.recipe.grad_accum * given.reading.setup.num_processes.value_or(num_gpus);
   if (num_gpus > 0 && passes % num_gpus == 0) r.recipe.grad_accum = passes / num_gpus;

@@ -93,6 +93,10 @@ RlTrainers read_trainers() {
     f("framework", r.framework);
     f("engine", engine);
     r.engine = engine;
+    std::vector<std::string> places;
+    f.optional("places", places);
+    if (!places.empty()) r.places.clear();
+    for (const std::string& place : places) r.places.push_back(parse_name<EnginePlace>(place, "places"));
     r.utilisation = f.optional_number("utilisation", {0.01, 1}).value_or(0);
     f.optional("sleeps", r.sleeps);
     f.optional("tp", r.tp, IntRange{.least = 1});

@@ -98,6 +98,7 @@ enum class WeightSync : std::uint8_t { Parameters, Buckets };
 struct RolloutConvention {
   std::string framework, source;
   RowOf<GenerationEngine> engine;
+  std::vector<EnginePlace> places{EnginePlace::Colocate, EnginePlace::Server};  // that it has, the usual one first
   double utilisation = 0;
   bool sleeps = false;
   std::int64_t tp = 1, generations = 8;

@@ -16,6 +16,7 @@
 #include "models/stack.h"
 #include "models/training_method.h"
 #include "planner/engine_changes.h"
+#include "planner/engine_gpus.h"
 #include "planner/job.h"
 #include "planner/machine_changes.h"
 #include "planner/peaks.h"
@@ -114,7 +115,12 @@ void set_reference(Variant& v, const Setting& s) {
   v.request.recipe.objective.reference = parse_name<Reference>(s.value, s.change->name);
 }
 
-void set_engine(Variant& v, const Setting& s) { v.request.rollout.engine = parse_engine(s.value); }
+/// On as many GPUs in all.
+void set_engine(Variant& v, const Setting& s) {
+  const std::int64_t in_all = num_gpus_in_all(v.request);
+  v.request.rollout.engine = parse_engine(s.value);
+  if (in_all > 0) divide_gpus(v.request, in_all);
+}
 
 void set_kernels(Variant& v, const Setting& s) {
   v.request.recipe.kernels = parse_name<LayerKernels>(s.value, s.change->name);
@@ -134,9 +140,7 @@ void set_versions(Variant& v, const Setting& s) {
 
 void set_strategy(Variant& v, const Setting& s) { v.request.strategy = canonical_strategy(s.value); }
 
-void set_num_gpus(Variant& v, const Setting& s) {
-  v.request.cluster = resized(v.request.cluster, parse_integer(s.value, s.change->name, 1));
-}
+void set_num_gpus(Variant& v, const Setting& s) { divide_gpus(v.request, parse_integer(s.value, s.change->name, 1)); }
 
 void set_context(Variant& v, const Setting& s) { v.request.options.cp = parse_integer(s.value, s.change->name, 1); }
 
@@ -271,7 +275,7 @@ std::string reduce_beside_backward(Request r) {
 }
 
 std::string more_gpus(Request r) {
-  return if_so(!r.cluster.is_mixed() && r.cluster.num_gpus() > 0, std::to_string(2 * r.cluster.num_gpus()));
+  return if_so(!r.cluster.is_mixed() && r.cluster.num_gpus() > 0, std::to_string(2 * num_gpus_in_all(r)));
 }
 
 /// 600 GB/s, both directions together, is what an A100 has.

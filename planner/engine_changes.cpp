@@ -1,11 +1,13 @@
 #include "planner/engine_changes.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include "base/names.h"
 #include "models/training_method.h"
+#include "planner/engine_gpus.h"
 
 namespace gpuplan {
 namespace {
@@ -28,11 +30,11 @@ EngineChoice named_engine(const EstimateRequest& r, const GenerationEngine& engi
 }
 
 bool is_beside_training(const EstimateRequest& r, const GenerationEngine* engine) {
-  return engine && !engine->in_trainer && r.rollout.engine.place != EnginePlace::Server;
+  return engine && !engine->in_trainer && engine_place(r) != EnginePlace::Server;
 }
 
 bool has_server(const EstimateRequest& r, const GenerationEngine* engine) {
-  return engine && !engine->in_trainer && r.rollout.engine.place == EnginePlace::Server;
+  return engine && !engine->in_trainer && engine_place(r) == EnginePlace::Server;
 }
 
 }  // namespace
@@ -104,8 +106,9 @@ std::string wider_engine(const EstimateRequest& r) {
   const GenerationEngine* const engine = engine_of_question(r);
   if (!has_server(r, engine)) return "";
   EngineChoice choice = named_engine(r, *engine);
-  choice.gpus = 2 * (choice.gpus > 0 ? choice.gpus : r.cluster.num_gpus());
-  return to_text(choice);
+  const std::int64_t that_train = r.cluster.num_gpus(), own = engine_gpus(r, that_train);
+  choice.gpus = own + that_train / 2;  // of as many in all
+  return value_if(that_train % 2 == 0 && choice.gpus % std::max<std::int64_t>(1, choice.tp) == 0, to_text(choice));
 }
 
 /// Answers cut at twice their mean, where few are longer: the last ones keep a step waiting.

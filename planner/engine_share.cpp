@@ -6,13 +6,15 @@
 #include <fmt/format.h>
 
 #include "models/training_method.h"
+#include "planner/engine_gpus.h"
 
 namespace gpuplan {
 
 std::string assumed_engine_share(const EstimateRequest& request, const StrategyEstimate& estimate) {
   const EngineChoice& choice = request.rollout.engine;
   const RolloutConvention* const convention = rollout_convention(request.recipe.framework->name);
-  if (!generates(request.recipe) || !convention || choice.utilisation || choice.place == EnginePlace::Server) return "";
+  if (!generates(request.recipe) || !convention || choice.utilisation || engine_place(request) == EnginePlace::Server)
+    return "";
   const GenerationEngine& engine = choice.engine ? **choice.engine : *convention->engine;
   const auto is_generation = [](const PhaseFigures& phase) { return phase.kind == PhaseKind::Generation; };
   const auto phase = std::ranges::find_if(estimate.phases, is_generation);

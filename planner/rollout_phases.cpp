@@ -183,7 +183,7 @@ JobRollout job_rollout(const Job& job) {
   EngineSetup& s = r.setup;
   s.engine = &engine;
   s.version = choice.version;
-  s.place = choice.place.value_or(EnginePlace::Colocate);
+  s.place = engine_place(job.request);
   const bool is_server = s.place == EnginePlace::Server;
   const double usual = !is_server && r.convention->utilisation > 0 ? r.convention->utilisation : engine.utilisation;
   s.utilisation = choice.utilisation.value_or(usual);
@@ -243,12 +243,6 @@ std::int64_t answers_of_row(const EstimateRequest& r) {
   return generates(r.recipe) ? or_usual(r.rollout.generations, usual_generations(r.recipe)) : 1;
 }
 
-std::int64_t engine_gpus(const EstimateRequest& request, const Mesh& mesh) {
-  const EngineChoice& choice = request.rollout.engine;
-  const bool is_server = choice.place == EnginePlace::Server && generates(request.recipe);
-  return is_server ? or_usual(choice.gpus, mesh.world()) : 0;
-}
-
 void check_answers(const EstimateRequest& r) {
   const Recipe& recipe = r.recipe;
   if (!generates(recipe)) return;
@@ -303,6 +297,10 @@ std::int64_t roomy_tp(const Job& job, JobRollout r) {
 
 std::string rollout_refusal(const Job& job) {
   const JobRollout r = job_rollout(job);
+  if (std::ranges::find(r.convention->places, r.setup.place) == r.convention->places.end())
+    return fmt::format("engines of {} {}", job.framework.name,
+                       r.setup.place == EnginePlace::Server ? "share the GPUs that train"
+                                                            : "have GPUs of their own: --rollout-engine vllm:server");
   const std::int64_t asked = job.request.rollout.sequences;  // micro batches of so many tokens hold about as many
   const std::int64_t of_step = r.batch.sequences;
   if ((asked > 0 ? asked : of_step) % r.batch.generations != 0)

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/engine_gpus.h"
 #include "planner/generation.h"
 #include "planner/job.h"
 #include "planner/memory.h"
@@ -35,9 +36,6 @@ void settle_rows(EstimateRequest& request, StatedRows stated);
 
 /// Answers to a prompt, which is a row of the data; 1 where nothing is generated.
 std::int64_t answers_of_row(const EstimateRequest& request);
-
-/// GPUs of an engine that has its own; 0: none.
-std::int64_t engine_gpus(const EstimateRequest& request, const Mesh& mesh);
 
 /// "64 answers at once, 8 to a prompt, by vLLM on the GPUs that train, with 30 % of each": what was assumed of
 /// generation.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "planner/engine_gpus.h"
 #include "search/row_text.h"
 
 namespace gpuplan {
@@ -32,8 +33,8 @@ class Knobs {
           !idles_gpus(space_.question, make_strategy(name, row_.request.cluster, row_.request.options),
                       row_.request.cluster))
         try_settings({set_to("strategy", name)});
-    for (const std::int64_t count : {row_.request.cluster.num_gpus() / 2, row_.request.cluster.num_gpus() * 2})
-      try_num_gpus(count);
+    const std::int64_t in_all = num_gpus_in_all(row_.request);
+    for (const std::int64_t count : {in_all / 2, in_all * 2}) try_num_gpus(count);
     return std::move(knobs_);
   }
 
@@ -58,7 +59,7 @@ class Knobs {
   /// The global batch stays as near as it can.
   void try_num_gpus(std::int64_t count) {
     if (count < 1 || row_.request.cluster.is_mixed()) return;
-    const double factor = double(row_.request.cluster.num_gpus()) / double(count);
+    const double factor = double(num_gpus_in_all(row_.request)) / double(count);
     const auto accum = std::max<std::int64_t>(1, std::llround(double(row_.plan.batch.accum) * factor));
     std::vector<Setting> settings{set_to("num-gpus", std::to_string(count)),
                                   set_to("grad-accum", std::to_string(accum))};

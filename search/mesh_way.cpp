@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "planner/changes.h"
+#include "planner/engine_gpus.h"
 #include "planner/job.h"
 #include "search/offers.h"
 #include "search/search.h"
@@ -31,6 +32,7 @@ SearchQuestion question_of(const EstimateResult& answer, std::int64_t global_bat
   if (asked.not_given.contains("offload"))  // a mesh that fits needs none
     q.base.recipe.offload.optimizer = q.base.recipe.offload.params = OffloadTarget::None;
   q.machines = {own_machine(asked.cluster, answer.profile, "", asked.price_per_gpu_hour)};
+  q.machines.front().engine_gpus = engine_gpus(asked, asked.cluster.num_gpus());
   q.methods = {asked.recipe.method};
   q.global_batch = global_batch;
   q.pinned = {"micro-batch", "cp"};

@@ -27,12 +27,13 @@ struct Offer {
 
 /// One machine (or several alike) and everyone who offers it, the cheapest first.
 struct Hardware {
-  ClusterSpec cluster;
+  ClusterSpec cluster;           // of the GPUs that train
+  std::int64_t engine_gpus = 0;  // beside them, where an engine has its own
   Profile profile;    // that times it
   std::string flags;  // "--gpus 2xh100-sxm", "--cluster aws-p5.48xlarge"
   std::vector<Offer> offers;
 
-  std::int64_t num_gpus() const { return cluster.num_gpus(); }
+  std::int64_t num_gpus() const { return cluster.num_gpus() + engine_gpus; }
 };
 
 /// Holds what is looked for. Unset: any.

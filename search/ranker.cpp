@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/narrow.h"
+#include "planner/engine_gpus.h"
 #include "planner/job_metrics.h"
 #include "planner/pipeline_schedule.h"
 #include "planner/program_builder.h"
@@ -308,7 +309,9 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
   const SearchQuestion& q = space_.question;
   const Hardware& machine = q.machines[bench.machine];
   const Seconds total = total_time(*bench.job, step);
-  const double gpu_hours = double(bench.job->strategy.mesh.world()) * total.value / 3600;
+  const Mesh& mesh = bench.job->strategy.mesh;
+  const auto num_used = double(mesh.world() + engine_gpus(bench.job->request, mesh));
+  const double gpu_hours = num_used * total.value / 3600;
   RankedPlan plan = plan_of(part, bench, batch, e);
   plan.step = step;
   bool is_first_on_demand = true, is_first_spot = true;
@@ -324,7 +327,7 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
     plan.offer = narrow<std::uint16_t>(i);
     plan.total = slowdown * total + q.overhead;
     plan.has_price = offer.usd_per_gpu_hour.has_value();
-    const double idle_hours = double(bench.job->strategy.mesh.world()) * q.overhead.value / 3600;
+    const double idle_hours = num_used * q.overhead.value / 3600;
     plan.cost = (slowdown * gpu_hours + idle_hours) * offer.usd_per_gpu_hour.value_or(1);
     const double over_time = q.under ? plan.total / *q.under : 0;
     const double over_budget = q.budget && plan.has_price ? plan.cost / *q.budget : 0;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/unit_text.h"
+#include "planner/engine_gpus.h"
 
 namespace gpuplan {
 namespace {
@@ -149,9 +150,12 @@ std::string reason_of(const PlanRow& row, std::span<const PlanRow> rows, const S
   return parts.empty() ? "as good as the first, within the error" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
-std::string used_machine(const ClusterSpec& cluster, std::int64_t num_used) {
-  const std::string all = machine_name(cluster);
-  return num_used < cluster.num_gpus() ? fmt::format("{} of {}", num_used, all) : all;
+std::string used_machine(const EstimateRequest& r, std::int64_t num_used) {
+  const std::int64_t that_train = r.cluster.num_gpus(), in_all = num_gpus_in_all(r);
+  std::string all = machine_name(r.cluster);
+  if (in_all > that_train) all = fmt::format("{}x {}", in_all, short_gpu_name(r.cluster.gpus.front().name));
+  if (in_all > that_train && num_used == in_all) return fmt::format("{} ({} for the engine)", all, in_all - that_train);
+  return num_used < in_all ? fmt::format("{} of {}", num_used, all) : all;
 }
 
 std::string summary_of(const PlanRow& row) {

@@ -11,8 +11,8 @@ namespace gpuplan {
 /// "2x H100 SXM", "2 x AWS p5.48xlarge (16x H100 SXM)", "2x RTX 4090 + 2x RTX 3090".
 std::string machine_name(const ClusterSpec& cluster);
 
-/// "1 of 3x RTX 3090" where a plan leaves GPUs idle.
-std::string used_machine(const ClusterSpec& cluster, std::int64_t num_used);
+/// "1 of 3x RTX 3090" where a plan leaves GPUs idle, "8x H100 (4 for the engine)" where an engine has its own.
+std::string used_machine(const EstimateRequest& request, std::int64_t num_used);
 
 /// "gpuplan estimate --model llama3-8b --lora r=8 --gpus 2xh100-sxm --strategy fsdp …": gives the same plan.
 std::string command_of(const Space& space, const RankedPlan& plan, const std::string& given);

@@ -103,8 +103,8 @@ void estimate_alone(const Space& space, RankedPlan plan, Ranking& out) {
   plan.step = e.time.step;
   plan.total = slowdown * *e.total + q.overhead;
   plan.has_price = offer.usd_per_gpu_hour.has_value();
-  const double gpu_hours = double(strategy.mesh.world()) * e.total->value / 3600;
-  const double idle_hours = double(strategy.mesh.world()) * q.overhead.value / 3600;
+  const double gpu_hours = double(e.num_gpus_used) * e.total->value / 3600;
+  const double idle_hours = double(e.num_gpus_used) * q.overhead.value / 3600;
   plan.cost = (slowdown * gpu_hours + idle_hours) * offer.usd_per_gpu_hour.value_or(1);
   if ((q.under && plan.total > *q.under) || (q.budget && plan.has_price && plan.cost > *q.budget)) return;
   out.plans.push_back(plan);

@@ -30,7 +30,7 @@ void simulate_row(PlanRow& row) {
   const Job job(r, make_strategy(r.strategy, r.cluster, r.options));
   row.simulated = simulate_plan(job, {.records_spans = false});
   const SimulatedPlan& s = row.simulated;
-  row.gpus = used_machine(r.cluster, s.estimate.num_gpus_used);
+  row.gpus = used_machine(r, s.estimate.num_gpus_used);
   if (row.offer.is_spot)
     row.slowdown = spot_slowdown(row.offer.spot, s.estimate.save.disk_with_optimizer, r.cluster.num_nodes());
   row.step = s.simulation.step_time();

@@ -130,7 +130,7 @@ std::int64_t usual_share(std::int64_t data_parallel) {
 std::int64_t most_gpus_per_node(const SearchQuestion& q) {
   std::int64_t most = 1;
   for (const Hardware& machine : q.machines)
-    most = std::max(most, std::min(machine.num_gpus(), machine.cluster.gpus_per_node));
+    most = std::max(most, std::min(machine.cluster.num_gpus(), machine.cluster.gpus_per_node));
   return most;
 }
 
@@ -186,7 +186,7 @@ std::vector<std::int64_t> chunks_of(std::int64_t layers, std::int64_t stages) {
 /// Adds `searched` in every number of stages, a power of two, that the trainer lays this model in.
 void add_pipelines(std::vector<SearchedStrategy>& out, const SearchQuestion& q, SearchedStrategy searched) {
   std::int64_t most = 1;
-  for (const Hardware& machine : q.machines) most = std::max(most, machine.num_gpus() / searched.tp);
+  for (const Hardware& machine : q.machines) most = std::max(most, machine.cluster.num_gpus() / searched.tp);
   Recipe recipe = q.base.recipe;
   for (std::int64_t pp = 2; pp <= most; pp *= 2)
     for (const std::int64_t chunks : chunks_of(q.base.model.num_layers(), pp)) {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/unit_text.h"
+#include "planner/engine_gpus.h"
 #include "search/row_text.h"
 
 namespace gpuplan {
@@ -33,7 +34,7 @@ std::optional<Best> best_of_plans(const Space& space, const std::vector<RankedPl
   PlanRow row;
   row.request = request_of(space, plan);
   row.offer = machine.offers[plan.offer];
-  row.gpus = machine_name(machine.cluster);
+  row.gpus = used_machine(row.request, machine.num_gpus());
   row.total = plan.total;
   if (plan.has_price) row.cost_usd = plan.cost;
   std::string words = summary_of(row);
@@ -122,10 +123,11 @@ class Relaxer {
       if (cluster.is_mixed()) return;
       Variant now{more.base, {}};
       now.request.cluster = cluster;
-      const Setting twice = set_to("num-gpus", std::to_string(2 * cluster.num_gpus()));
+      const Setting twice = set_to("num-gpus", std::to_string(2 * more.machines.front().num_gpus()));
       const auto grown = changed_if_possible(std::move(now), {&twice, 1});
       if (!grown) return;  // a machine without a network has no more GPUs
       more.machines.front().cluster = grown->request.cluster;
+      more.machines.front().engine_gpus = engine_gpus(grown->request, grown->request.cluster.num_gpus());
       if (const auto best = best_of_question(more, options_))
         return add(fmt::format("{} GPUs of this kind", more.machines.front().num_gpus()), best->words);
     }

@@ -9,6 +9,7 @@
 #include "base/archive.h"
 #include "cluster/gpu_file.h"
 #include "models/recipe_names.h"
+#include "planner/engine_gpus.h"
 #include "report/answers.h"
 #include "report/json/common_fields.h"
 #include "report/text/answers_text.h"
@@ -44,7 +45,7 @@ void list_fields(Archive& f, const PlanRow& row) {
   f("method", row.request.recipe.method);
   f("quality", row.quality());
   f("gpus", row.gpus);
-  f("num_gpus", row.request.cluster.num_gpus());
+  f("num_gpus", num_gpus_in_all(row.request), "with those of an engine that has its own");
   f("vendor", text_or_null(row.offer.vendor));
   f("offer", text_or_null(row.offer.name));
   f("spot", row.offer.is_spot);

@@ -12,6 +12,7 @@
 #include "models/optimizers.h"
 #include "models/recipe_names.h"
 #include "models/training_method.h"
+#include "planner/engine_gpus.h"
 #include "report/text/text.h"
 
 namespace gpuplan {
@@ -159,8 +160,10 @@ std::string gpus_text(const ClusterSpec& cluster) {
 std::string cluster_text(const EstimateRequest& request) {
   const ClusterSpec& cluster = request.cluster;
   std::string text = gpus_text(cluster);
+  const std::int64_t own = engine_gpus(request, cluster.num_gpus());
   if (cluster.num_nodes() > 1)
     text += fmt::format(" on {} nodes (network {} per GPU)", cluster.num_nodes(), format_rate(cluster.inter.bandwidth));
+  if (own > 0) text += fmt::format(" that train + {} of the engine = {}", own, cluster.num_gpus() + own);
   if (cluster.num_gpus() > 1 && !cluster.fabric_text.empty()) text += "; " + cluster.fabric_text;
   const auto price = request.price_per_gpu_hour ? request.price_per_gpu_hour : cluster.price_per_gpu_hour;
   return text + (price ? fmt::format("; {} per GPU hour", format_usd(*price)) : "; no price known");

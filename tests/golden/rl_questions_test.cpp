@@ -91,7 +91,7 @@ constexpr AskedQuestion kQuestions[] = {
      "600,1024 --strategy zero3",
      0, "generation by generate() of transformers"},
     {"huggingface/open-r1#235, OpenRLHF/OpenRLHF#566", "", "",
-     "--model qwen2.5-7b --method grpo --full --gpus 6xH100 --framework trl --rollout-engine vllm:server,gpus=2 "
+     "--model qwen2.5-7b --method grpo --full --gpus 8xH100 --framework trl --rollout-engine vllm:server,gpus=2 "
      "--completion-len 600,2048 --strategy zero3 --generations 6",
      0, "generation by vLLM"},
     {"OpenRLHF/OpenRLHF#254", "", "",
