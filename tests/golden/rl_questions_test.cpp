@@ -112,7 +112,7 @@ constexpr AskedQuestion kQuestions[] = {
      "actor_rollout_ref.actor.use_kl_loss=True actor_rollout_ref.model.enable_gradient_checkpointing=True "
      "actor_rollout_ref.rollout.tensor_model_parallel_size=8 actor_rollout_ref.rollout.name=vllm\n",
      // what the thread shows of it ends before the engine's share, which decides
-     "--gpus 8xH100 --versions verl=0.3.0", 0,
+     "--explain --gpus 8xH100 --versions verl=0.3.0", 0,
      "no share of each GPU is stated for vLLM: 0.5, as verl does; it fits up"},
     {"verl-project/verl#7203", "verl.sh",
      "python -m verl.trainer.main_ppo algorithm.adv_estimator=gae actor_rollout_ref.model.path=Qwen/Qwen2.5-7B "
