@@ -98,7 +98,10 @@ void settle_passes(const ConfigReading& reading, EstimateRequest& request, std::
   const bool is_even = rows % replicas == 0;
   const std::int64_t one_pass = recipe.micro_batch * replicas;
   recipe.grad_accum = std::max<std::int64_t>(1, ceil_div(rows, one_pass));
-  if (request.rollout.sequences > 0)  // which a plan keeps as optimizer steps
+  const bool is_counted_so = recipe.grad_accum * one_pass == *reading.step_rows;
+  if (!is_counted_so && request.rollout.sequences == 0 && reading.setup.generations)
+    request.rollout.sequences = *reading.step_rows;  // whole prompts, however micro batches are counted
+  if (request.rollout.sequences > 0)                 // which a plan keeps as optimizer steps
     request.rollout.updates = std::max<std::int64_t>(1, request.rollout.sequences / (recipe.grad_accum * one_pass));
   if (rows % one_pass == 0) return;
   if (packs_first) {
