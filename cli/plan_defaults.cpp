@@ -102,10 +102,15 @@ namespace {
 
 /// Settings of generation are of methods that generate, and of `estimate --generate`.
 void refuse_rollout_flags(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const TrainingMethod& method : training_methods())
+    if (method.generates) names.push_back(method.name);
   for (const char* flag :
        {"--rollout-engine", "--prompt-len", "--generations", "--updates", "--iterations", "--reward-time"})
     if (is_given(app, flag))
-      throw InputError(flag, "nothing is generated", "add --method grpo, or to estimate --generate");
+      throw InputError(
+          flag, "nothing is generated",
+          fmt::format("add --method with one that generates ({}), or to estimate --generate", fmt::join(names, ", ")));
 }
 
 }  // namespace

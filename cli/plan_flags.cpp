@@ -160,32 +160,29 @@ constexpr std::array kFlags{
              set_trained},
     PlanFlag{"--int8", "", kModel, "hold the frozen base of --lora in 8 bit", set_int8},
     PlanFlag{"--method", "METHOD", kModel,
-             "what it is trained for: sft, dpo, kto, orpo, cpo, simpo, reward, process-reward, classify, embed, "
-             "rerank, distill, on-policy-distill, grpo, rloo, gspo, dapo, remax, ppo. Default sft. For plan also, or "
-             "after a "
-             "comma, what to choose from: any, "
-             "full, lora, qlora. Default "
-             "full and lora",
+             "what it is trained for: {methods}. Default {usual}. For plan also, or after a comma, what to choose "
+             "from: any, full, lora, qlora. Default full and lora",
              set_objective},
-    PlanFlag{
-        "--ref", "copy|adapter|precomputed|host|none", kModel,
-        "the reference of dpo, kto and grpo: a second model, the model without its adapters, log-probs made before, a "
-        "copy on the host, or none. Default adapter with adapters, else copy; of grpo the trainer's",
-        set_reference},
+    PlanFlag{"--ref", "copy|adapter|precomputed|host|none", kModel,
+             "the reference of a method that has one: a second model, the model without its adapters, log-probs made "
+             "before, a copy on the host, or none. Default adapter with adapters, else copy; where answers are "
+             "generated the "
+             "trainer's",
+             set_reference},
     PlanFlag{"--rollout-engine", "ENGINE", kModel,
              "what generates: hf, vllm or sglang, and behind it :colocate or :server, "
              "util=0.3,tp=1,sleep=yes|no,offload=yes|no,seqs=256,sync=adapter,batches=16,gpus=8,async,version=0.9. "
              "Default: the "
              "trainer's",
              [](Request& r, Text v) { r.rollout.engine = parse_engine(v); }},
-    PlanFlag{"--teacher", "MODEL", kModel, "the second model of distill, as --model", nullptr},
-    PlanFlag{"--critic", "MODEL", kModel, "the critic of ppo, as --model. Default: the model once more", nullptr},
+    PlanFlag{"--teacher", "MODEL", kModel, "the second model of a distillation, as --model", nullptr},
+    PlanFlag{"--critic", "MODEL", kModel,
+             "the critic of a method that has one, as --model. Default: the model once more", nullptr},
     PlanFlag{"--reward-model", "MODEL", kModel,
-             "the model that judges answers in ppo, and where it is asked for in grpo, rloo, gspo, dapo, remax and "
-             "online-dpo, as --model, or none where a function does. Default: of ppo the model once more, or what the "
-             "trainer does; of others none",
+             "the model that judges answers that are generated, as --model, or none where a function does. Default: of "
+             "a method with a critic the model once more, or what the trainer does; of others none",
              nullptr},
-    PlanFlag{"--labels", "N", kModel, "numbers of the head of reward and classify. Default the method's",
+    PlanFlag{"--labels", "N", kModel, "numbers of a head of scores. Default the method's",
              [](Request& r, Text v) { r.recipe.objective.labels = to_integer(v); }},
     PlanFlag{"--framework", "FRAMEWORK", kModel,
              "trainer whose dtypes, buffers and defaults to model; plain: hf-trainer's memory model without its "
@@ -370,6 +367,19 @@ MethodWords words_of_method(std::string_view text) {
   return words;
 }
 
+/// Help with the names of methods in their places.
+static std::string help_of(const PlanFlag& flag) {
+  std::string text = flag.help;
+  const auto put = [&](std::string_view place, const std::string& words) {
+    if (const std::size_t at = text.find(place); at != std::string::npos) text.replace(at, place.size(), words);
+  };
+  std::vector<std::string> names;
+  for (const TrainingMethod& method : training_methods()) names.push_back(method.name);
+  put("{methods}", fmt::format("{}", fmt::join(names, ", ")));
+  put("{usual}", names.front());
+  return text;
+}
+
 void add_plan_flags(CLI::App& app) {
   app.add_option("plan")
       ->type_name("PLAN.json | FILE GPUS | MODEL GPUS")
@@ -383,7 +393,7 @@ void add_plan_flags(CLI::App& app) {
 }
 
 void add_question_flags(CLI::App& app) {
-  for (const PlanFlag& flag : kFlags) add_flag(app, flag.name, flag.value, flag.help, flag.group);
+  for (const PlanFlag& flag : kFlags) add_flag(app, flag.name, flag.value, help_of(flag), flag.group);
 }
 
 void add_surrounding_flags(CLI::App& app) {
@@ -395,7 +405,7 @@ void add_surrounding_flags(CLI::App& app) {
   // clang-format on
   for (const PlanFlag& flag : kFlags)
     if (std::ranges::find(kSurrounding, std::string_view(flag.name)) != kSurrounding.end())
-      add_flag(app, flag.name, flag.value, flag.help, flag.group);
+      add_flag(app, flag.name, flag.value, help_of(flag), flag.group);
 }
 
 void add_global_batch_flag(CLI::App& app) {

@@ -20,7 +20,7 @@ struct PlanFlag {
   const char* name;
   const char* value;  // as the help shows it; "[X]" may be left out, "" is a switch
   const char* group;
-  const char* help;
+  const char* help;  // {methods} and {usual}: names of what a model is trained for, and the usual one
   /// Throws InputError naming the flag. nullptr: read_plan_question() reads it, together with others. The ranges of
   /// numbers are in cli/flag_ranges.h, and were looked at before.
   void (*apply)(EstimateRequest& request, const std::string& value);

@@ -55,7 +55,8 @@ void set_lengths(const CLI::App& app, AskedSearch& asked, const std::optional<Co
   const bool says_seq_len = given(app, "plan") || (configs && (configs->plan || configs->setup.seq_len));
   const std::optional<GivenRows> rows = take_rows(app, r, says_seq_len);
   if (!rows) {
-    asked.question.pinned.insert("packing");
+    for (const Change& change : changes())
+      if (change.needs_lengths) asked.question.pinned.insert(std::string(change.name));
     return;
   }
   const Lengths& lengths = rows->lengths;
@@ -76,8 +77,8 @@ std::set<std::string> pinned_rows(const CLI::App& app) {
   std::set<std::string> out;
   for (const Change& change : changes())
     if (is_given(app, fmt::format("--{}", change.name))) out.insert(std::string(change.name));
-  for (const char* degree : {"tp", "ep", "pp"})
-    if (is_given(app, fmt::format("--{}", degree))) out.insert(degree);
+  for (const std::string_view degree : kSearchedDegrees)
+    if (is_given(app, fmt::format("--{}", degree))) out.insert(std::string(degree));
   if (is_given(app, "--strategy")) out.insert("strategy");
   return out;
 }
@@ -284,9 +285,9 @@ void tell_what_is_searched(CLI::App& app) {
   };
   const std::string is_searched = "Default: searched";
   for (const Change& change : changes())
-    if (change.tried && change.name != "packing") tell(fmt::format("--{}", change.name), is_searched);
-  for (const char* flag : {"--micro-batch", "--grad-accum", "--strategy", "--tp", "--ep", "--pp"})
-    tell(flag, is_searched);
+    if (change.tried && !change.needs_lengths) tell(fmt::format("--{}", change.name), is_searched);
+  for (const std::string_view degree : kSearchedDegrees) tell(fmt::format("--{}", degree), is_searched);
+  for (const char* flag : {"--micro-batch", "--grad-accum", "--strategy"}) tell(flag, is_searched);
   tell("--prefer", "Default cost of what is rented, speed with --budget alone and on your own GPUs");
 }
 

@@ -338,6 +338,20 @@ bool ends_with_any(const std::string& name, std::initializer_list<std::string_vi
   return std::any_of(endings.begin(), endings.end(), [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
+/// Says whether a line of text has the words with which a launcher or a trainer starts; behind a single word stands a
+/// flag or a script.
+bool starts_training(const std::string& line) {
+  constexpr std::size_t kNearBegin = 120;
+  for (const auto* rows : {&command_rows().launchers, &command_rows().programs})
+    for (const CommandRow& row : *rows)
+      for (const std::vector<std::string>& words : row.words) {
+        const bool is_shown =
+            words.size() > 1 || line.find(" -") != std::string::npos || line.find(".py") < line.size();
+        if (is_shown && line.find(fmt::format("{} ", fmt::join(words, " "))) < kNearBegin) return true;
+      }
+  return false;
+}
+
 }  // namespace
 
 bool is_launch_script(const ConfigFile& file) {
@@ -352,11 +366,7 @@ bool is_launch_script(const ConfigFile& file) {
   for (std::size_t at = 0; at < file.text.size();) {
     const std::size_t end = std::min(file.text.find('\n', at), file.text.size());
     const std::string line = file.text.substr(at, end - at);
-    for (const char* start :
-         {"accelerate launch ", "torchrun ", "deepspeed --", "swift sft", "swift rlhf", "megatron sft", "megatron pt",
-          "megatron rlhf", "llamafactory-cli train ", "axolotl train ", "trl sft ", "trl dpo ", "trl kto ",
-          "trl reward ", "tune run ", "python -m "})
-      if (line.find(start) < 120 && line.find(": ") == std::string::npos) return true;
+    if (line.find(": ") == std::string::npos && starts_training(line)) return true;
     at = end + 1;
   }
   return false;

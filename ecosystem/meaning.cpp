@@ -55,7 +55,8 @@ class Reader {
   Recipe& recipe() { return r_.recipe; }
   void note(std::string text) { notes_.push_back(std::move(text)); }
 
-  /// A loss may make another method of pairs than its trainer's word: stage dpo with pref_loss orpo is orpo.
+  /// A loss may make another method of answers than its trainer's word: stage dpo with pref_loss orpo is orpo. It
+  /// brings no reference to a method that has none: CPO has a hinge loss too.
   void read_objective() {
     if (!s_.objective && s_.teacher)
       throw InputError("", "a teacher beside supervised fine-tuning is not modelled",
@@ -64,7 +65,8 @@ class Reader {
     const TrainingMethod* method = &find_training_method(*s_.objective);
     if (s_.pair_loss)
       if (const TrainingMethod& other = find_training_method(*s_.pair_loss);
-          other.answers == method->answers && other.generates == method->generates)
+          (other.answers > 1) == (method->answers > 1) && other.generates == method->generates &&
+          (method->has_pass_of(PassModel::Reference) || !other.has_pass_of(PassModel::Reference)))
         method = &other;
     if (s_.policy_loss && method->generates) method = &find_training_method(*s_.policy_loss);
     if (method->distils && holds(s_.student_answers))
@@ -93,7 +95,7 @@ class Reader {
       if (!method.distils || !method.generates)
         throw InputError("",
                          "a teacher that another program serves is modelled for distillation on the student's answers",
-                         "rlhf_type gkd with lmbda 1");
+                         "let the student write all answers, or leave the server out");
       return first([](const TrainingMethod& m) { return m.generates && m.passes.empty(); });
     }
     if (s_.teacher_topk && method.distils)

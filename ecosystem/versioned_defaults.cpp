@@ -21,12 +21,13 @@ json VersionedDefaults::usual(const KeyTable& table, const KeyRow& row) {
 }
 
 void VersionedDefaults::settle_loaded(Setup& setup, const std::string& record) {
-  constexpr std::string_view kPath = "load.dtype";
+  constexpr std::string_view kPath = "load.dtype", kOfQuantised = "load.quantised_dtype";
   if (setup.dtype != "unstated") return;
   note_older("dtype", kPath, record);
-  const json* const loaded = fact(facts_for(stack_versions(versions_, record), record), kPath);
-  const bool is_fp32 = loaded && *loaded == "fp32" && !setup.quant_bits;  // bitsandbytes takes 16 bit
-  setup.dtype = is_fp32 ? "fp32" : "auto";
+  const auto facts = facts_for(stack_versions(versions_, record), record);
+  const json* const quantised = setup.quant_bits ? fact(facts, kOfQuantised) : nullptr;
+  const json* const loaded = quantised ? quantised : fact(facts, kPath);
+  setup.dtype = loaded && *loaded == "fp32" ? "fp32" : "auto";
 }
 
 std::string VersionedDefaults::note() const {

@@ -21,7 +21,7 @@ class VersionedDefaults {
   /// The value of a row's fact that nobody states: the trainer's at those versions, else `row.otherwise`.
   nlohmann::json usual(const KeyTable& table, const KeyRow& row);
   /// Replaces the dtype "unstated", of weights that a script loads without a word on it: "auto", or "fp32" where
-  /// `load.dtype` of the stack says so and nothing quantises them.
+  /// the stack says so: `load.quantised_dtype` of a quantised base, else `load.dtype`.
   void settle_loaded(Setup& setup, const std::string& record);
   /// Empty where no default that was taken differs in older releases.
   std::string note() const;

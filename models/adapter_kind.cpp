@@ -165,21 +165,26 @@ bool has_inner_rank(const AdaptedLinear& l) {
 
 }  // namespace
 
-static bool names_length(const AdapterKind& kind, AdapterLength length) {
+template <class Test>
+static bool has_side(const AdapterKind& kind, Test test) {
   for (const auto* shapes : {&kind.trained, &kind.buffers, &kind.shared, &kind.trained_by_module})
     for (const AdapterShape& shape : *shapes)
-      for (const AdapterSide& side : shape)
-        if (std::ranges::find(side.lengths, length) != side.lengths.end()) return true;
+      if (std::ranges::any_of(shape, test)) return true;
   return false;
 }
 
+/// On a linear that is wide enough for every length to follow the rank.
 bool AdapterKind::has_rank() const {
-  using enum AdapterLength;
-  return std::ranges::any_of(std::array{Rank, RankPairs, Inner, InnerRank, Bases},
-                             [&](AdapterLength length) { return names_length(*this, length); });
+  AdaptedLinear thin{.in = 4096, .out = 4096, .rank = 4, .block = 32, .factor = 8}, thick = thin;
+  thick.rank = 8;
+  return has_side(*this, [&](const AdapterSide& side) { return side_length(side, thin) != side_length(side, thick); });
 }
 
-bool AdapterKind::divides_outputs() const { return names_length(*this, AdapterLength::OutBlocks); }
+bool AdapterKind::divides_outputs() const {
+  return has_side(*this, [](const AdapterSide& side) {
+    return std::ranges::find(side.lengths, AdapterLength::OutBlocks) != side.lengths.end();
+  });
+}
 
 bool AdapterKind::is_lora() const { return name == adapter_kinds().front().name; }
 

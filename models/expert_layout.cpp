@@ -2,10 +2,45 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "base/files.h"
 #include "base/names.h"
+#include "base/surroundings.h"
+#include "base/yaml_file.h"
 
 namespace gpuplan {
 namespace {
+
+/// A module of data/renamed_modules.yaml.
+struct RenamedModule {
+  std::string checkpoint, program;
+};
+
+std::vector<RenamedModule> read_renamed() {
+  YamlFile file = YamlFile::read(data_dir() / "renamed_modules.yaml");
+  std::vector<RenamedModule> rows;
+  std::string source;
+  for (Fields& f : file.top().list("renamed")) {
+    RenamedModule& row = rows.emplace_back();
+    f("checkpoint", row.checkpoint);
+    f("program", row.program);
+    f("source", source);
+    f.refuse_unknown();
+  }
+  file.top().refuse_unknown();
+  file.finish();
+  return rows;
+}
+
+/// The path of a tensor as the program that loads it has it.
+std::string loaded_name(const std::string& tensor) {
+  std::vector<std::string> parts = split(tensor, '.');
+  for (std::string& part : parts)
+    for (const RenamedModule& row : read_once<read_renamed>())
+      if (part == row.checkpoint) part = row.program;
+  return fmt::format("{}", fmt::join(parts, "."));
+}
 
 bool contains(const std::vector<std::string>& list, std::string_view name) {
   return std::ranges::find(list, name) != list.end();
@@ -73,13 +108,7 @@ bool names_stacked_parameter(std::string_view target, const WeightTensor& tensor
     return name.ends_with(target) && (name.size() == target.size() || name[name.size() - target.size() - 1] == '.');
   };
   if (!is_stacked_experts(tensor) || target.find('.') == std::string_view::npos) return false;
-  // checkpoints of Mixtral and MiniMax-M2 say block_sparse_moe where transformers 5 has mlp. Source:
-  // huggingface/transformers src/transformers/models/mixtral, minimax_m2/modeling_*.py @v5.15.0
-  constexpr std::string_view kOfCheckpoints = "block_sparse_moe.";
-  std::string other = tensor.name;
-  if (const std::size_t at = other.find(kOfCheckpoints); at != std::string::npos)
-    other.replace(at, kOfCheckpoints.size(), "mlp.");
-  return is_named(tensor.name) || is_named(other);
+  return is_named(tensor.name) || is_named(loaded_name(tensor.name));
 }
 
 bool is_stacked_experts(const WeightTensor& tensor) {

@@ -102,7 +102,8 @@ static NameTable<RouterWeight> names_of(RouterWeight) {
 }
 static NameTable<LogProbs> names_of(LogProbs) {
   static constexpr std::array kNames{NameRow<LogProbs>{"rows", LogProbs::Rows},
-                                     NameRow<LogProbs>{"full", LogProbs::Full}};
+                                     NameRow<LogProbs>{"full", LogProbs::Full},
+                                     NameRow<LogProbs>{"kernel", LogProbs::Kernel}};
   return {"path of log-probs", kNames};
 }
 static NameTable<ExpertReach> names_of(ExpertReach) {
@@ -187,6 +188,7 @@ void read_preference(Fields& f, FrameworkPreference& preference) {
   f.optional("keeps_completions", preference.keeps_completions);
   f.optional("keeps_vocabulary_head", preference.keeps_vocabulary_head);
   f.optional("reference_needs_gradient", preference.reference_needs_gradient);
+  f.optional("reference_before_training", preference.reference_before_training);
   f.optional("reference_in_16bit", preference.reference_in_16bit);
   f.optional("policy_pass_in_graph", preference.policy_pass_in_graph);
   f.optional("precomputes_reference", preference.precomputes_reference);

@@ -251,9 +251,9 @@ struct FrameworkLoss {
   Dtype chunked_softmax = Dtype::F32;   // saved log-softmax of a chunked loss that keeps its chunks
 };
 
-/// Says how log-probs come out of logits: row by row, from a log-sum-exp (fp32 logits) or a log-softmax (16 bit); or
-/// from the log-softmax of all rows at once.
-enum class LogProbs : std::uint8_t { Rows, Full };
+/// Says how log-probs come out of logits: row by row, from a log-sum-exp (fp32 logits) or a log-softmax (16 bit); from
+/// the log-softmax of all rows at once; or by one kernel, whose backward writes the gradient beside the logits.
+enum class LogProbs : std::uint8_t { Rows, Full, Kernel };
 
 /// Holds what the trainer does where it compares answers, and with the models beside the one that is trained.
 struct FrameworkPreference {
@@ -264,6 +264,7 @@ struct FrameworkPreference {
   bool keeps_completions = false;  // logits of the completions alone (logits_to_keep)
   bool keeps_vocabulary_head = false;        // the head of the vocabulary runs below a score head, and is thrown away
   bool reference_needs_gradient = false;     // its weights are not marked as frozen, so that autocast keeps their casts
+  bool reference_before_training = false;    // its passes run before that with gradients
   bool reference_in_16bit = false;           // it is loaded in 16 bit where the policy is in fp32
   bool policy_pass_in_graph = false;         // a pass of the policy on other rows comes after that with gradients
   bool loads_fp32 = false;                   // weights are loaded in fp32 where no dtype is given

@@ -111,14 +111,17 @@ bool is_saved_copy(const Recipe& recipe, const WeightTensor& tensor) {
 }
 
 /// The head as the method has it: numbers per row in the place of the vocabulary, or none. A trainer may keep that of
-/// the vocabulary, which then gets no gradient.
+/// the vocabulary, which then gets no gradient. An encoder's scores stand behind its pooler, or a linear of that size,
+/// and have biases. Source: huggingface/transformers src/transformers/models/bert, roberta/modeling_*.py @v4.57.6
+/// (BertForSequenceClassification, RobertaClassificationHead).
 void replace_head(ModelWeights& weights, const ModelSpec& spec, const Recipe& recipe,
                   const FrameworkConvention& framework) {
   const MethodHead head = recipe.objective.method->head;
+  const bool has_pooler = spec.head == HeadKind::Pooler;
   if (framework.preference.keeps_vocabulary_head)
     for (WeightTensor& t : weights.after) t.is_frozen |= t.role == WeightRole::Head;
-  else
-    std::erase_if(weights.after, [](const WeightTensor& t) { return t.role == WeightRole::Head; });
+  else if (!has_pooler || head != MethodHead::Score)
+    std::erase_if(weights.after, [&](const WeightTensor& t) { return has_pooler || t.role == WeightRole::Head; });
   if (head != MethodHead::Score) return;
   const std::int64_t labels = num_labels(recipe);
   weights.after.push_back({.name = "score.weight",
@@ -126,6 +129,7 @@ void replace_head(ModelWeights& weights, const ModelSpec& spec, const Recipe& re
                            .role = WeightRole::Head,
                            .in = spec.embedding_width(),
                            .out = labels});
+  if (has_pooler) weights.after.push_back({.name = "score.bias", .shape = {labels}, .role = WeightRole::Bias});
 }
 
 /// Adds the state of one tensor: the tensor itself, and what the recipe puts beside it.

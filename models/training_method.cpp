@@ -151,7 +151,7 @@ bool has_own_head(const Recipe& recipe) { return head_of(recipe) != MethodHead::
 
 Reference usual_reference(const Recipe& recipe) {
   if (recipe.is_adapter()) return Reference::Adapter;
-  const RolloutConvention* const convention = generates(recipe) ? rollout_convention(recipe.framework->name) : nullptr;
+  const RolloutConvention* const convention = rollout_convention(recipe.framework->name);
   return convention && convention->reference_on_host ? Reference::Host : Reference::Copy;
 }
 

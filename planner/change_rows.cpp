@@ -515,6 +515,7 @@ std::vector<Change> make_table() {
   row("optimizer")->tried = tried_optimizer;
   row("offload")->tried = tried_offload;
   row("packing")->tried = tried_packing;
+  row("packing")->needs_lengths = true;
   row("precision")->tried = tried_precision;
   row("compile")->tried = tried_compile;
   row("checkpointing")->free = free_checkpointing;

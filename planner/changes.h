@@ -58,6 +58,7 @@ struct Change {
   const MachineChange* machine = nullptr;  // the figure that is set; nullptr: the row is of the request
   /// Values that a search tries on this request, the one that needs nothing special first; nullptr: not searched.
   std::vector<std::string_view> (*tried)(const EstimateRequest& r) = nullptr;
+  bool needs_lengths = false;                              // tried only where the lengths of the data's rows are known
   FreeValues (*free)(const EstimateRequest& r) = nullptr;  // nullptr: an estimate takes it as it is
 };
 

@@ -355,6 +355,15 @@ Mistake recipe_mistake(const Recipe& r, const ModelSpec& m, const ClusterSpec& c
   return {};
 }
 
+/// "add --method ppo": the first method that always has such a model.
+static std::string add_method_with(PassModel model) {
+  const auto has_it = [&](const SidePass& pass) { return pass.of == model && !pass.when_asked; };
+  const auto row = std::ranges::find_if(
+      training_methods(), [&](const TrainingMethod& method) { return std::ranges::any_of(method.passes, has_it); });
+  GPUPLAN_CHECK(row != training_methods().end(), "a model that no method has");
+  return fmt::format("add --method {}", row->name);
+}
+
 void check_teacher(const EstimateRequest& r) {
   const TrainingMethod& method = *r.recipe.objective.method;
   const bool needs_teacher = method.has_pass_of(PassModel::Teacher);
@@ -362,11 +371,12 @@ void check_teacher(const EstimateRequest& r) {
     throw InputError("--teacher", fmt::format("{} needs a second model", method.name),
                      "for example --teacher qwen2.5-14b");
   if (!needs_teacher && r.teacher)
-    throw InputError("--teacher", fmt::format("{} has none", method.name), "add --method distill");
+    throw InputError("--teacher", fmt::format("{} has none", method.name), add_method_with(PassModel::Teacher));
   if (!method.has_pass_of(PassModel::Critic) && r.critic)
-    throw InputError("--critic", fmt::format("{} has none", method.name), "add --method ppo");
+    throw InputError("--critic", fmt::format("{} has none", method.name), add_method_with(PassModel::Critic));
   if (!method.has_pass_of(PassModel::Reward) && r.reward_model)
-    throw InputError("--reward-model", fmt::format("{} has none on the GPUs", method.name), "add --method ppo");
+    throw InputError("--reward-model", fmt::format("{} has none on the GPUs", method.name),
+                     add_method_with(PassModel::Reward));
 }
 
 void validate_recipe(const Recipe& recipe, const ModelSpec& model, const ClusterSpec& cluster) {

@@ -182,7 +182,9 @@ std::vector<SidePhase> side_phases(const Job& job) {
     const bool is_joined = phase.trains && convention && convention->critic_in_graph;
     // addresses that are planned are those of one program, which holds nothing while another one runs
     const bool is_alone = job.framework.state.allocator == AllocatorKind::Planned;
-    phase.in_graph = (pass.in_graph || is_after || is_joined) && !phase.is_before_training && !is_alone;
+    const bool is_first = phase.is_before_training ||
+                          (pass.of == PassModel::Reference && job.framework.preference.reference_before_training);
+    phase.in_graph = (pass.in_graph || is_after || is_joined) && !is_first && !is_alone;
     phases.push_back(std::move(phase));
   }
   return phases;

@@ -20,7 +20,7 @@ struct SearchQuestion {
   std::vector<Method> methods{Method::Full, Method::Lora};  // to choose from; one: that of `base`, with its adapters
   Quality least_quality = Quality::Ok;
   std::set<std::string> pinned;  // rows of planner/changes that the user set, and "micro-batch", "grad-accum",
-                                 // "strategy", "tp", "ep", "pp"
+                                 // "strategy", and of kSearchedDegrees
   std::optional<std::int64_t> global_batch;  // sequences per optimizer step; unset: about kUsualGlobalBatch
   std::optional<Seconds> under;              // for the whole training
   std::optional<double> budget;              // US dollars
@@ -55,6 +55,9 @@ struct MachineClass {
   std::int64_t num_gpus{}, num_nodes{};
   std::vector<std::size_t> machines;  // into SearchQuestion::machines
 };
+
+/// The degrees of a mesh that a search tries by itself, as flags spell them.
+inline constexpr std::array<std::string_view, 4> kSearchedDegrees{"tp", "cp", "ep", "pp"};
 
 /// A strategy, by how many ranks each layer, each sequence and the experts are shared under it, and in how many stages
 /// layers lie.

@@ -31,11 +31,18 @@ bool loops_over_sums(const Tape& t, Dtype dtype) {
 
 /// Gives what is read for the log-probs, and what backward reads of it: the logits themselves where it has their
 /// log-sum-exp, else the log-softmax. A log-softmax of all rows first makes the rows without their last position
-/// contiguous. Sources: trl/trainer/utils.py selective_log_softmax; torch's log_softmax saves its result and copies
-/// what is not contiguous (aten/src/ATen/native/cuda/SoftMax.cu host_softmax), logsumexp its input (ReduceOps.cpp).
+/// contiguous. A kernel of a whole cross-entropy reads them once and makes their gradient beside them. Sources:
+/// Dao-AILab/flash-attention flash_attn/ops/triton/cross_entropy.py (inplace_backward False); trl/trainer/utils.py
+/// selective_log_softmax; torch's log_softmax saves its result and copies what is not contiguous
+/// (aten/src/ATen/native/cuda/SoftMax.cu host_softmax), logsumexp its input (ReduceOps.cpp).
 LocalId saved_for_log_probs(Tape& t, LocalId logits) {
   const Local like = t.at(logits);
   const double bytes = double(like.bytes().count);
+  if (t.c.framework.preference.log_probs == LogProbs::Kernel) {
+    log_probs_op(t, {logits}, {}, bytes);
+    t.explain_saved(logits, "cross-entropy backward");
+    return logits;
+  }
   const std::int64_t row = row_elements(t, logits);
   if (loops_over_sums(t, like.dtype)) {
     log_probs_op(t, {logits}, {like_logits(t, "exponentials of one row", row, like.dtype)}, 4 * bytes).kernels =
@@ -60,6 +67,11 @@ LocalId gradient_of_positions(Tape& t, LocalId saved) {
   const Local like = t.at(saved);
   const double bytes = double(like.bytes().count);
   const auto gradient = [&](const char* name) { return like_logits(t, name, like.elements, like.dtype); };
+  if (t.c.framework.preference.log_probs == LogProbs::Kernel) {
+    const LocalId of_logits = gradient("gradient of logits");
+    log_probs_op(t, {saved}, {of_logits}, 2 * bytes);
+    return of_logits;
+  }
   LocalId inner = kNoLocal;
   if (t.c.framework.preference.log_probs == LogProbs::Full) {
     const LocalId selected = gradient("gradient of log-softmax");

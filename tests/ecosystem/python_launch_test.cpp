@@ -201,6 +201,19 @@ TEST_CASE("the trainer says what the head of the model is for") {
             .request.recipe.objective.method->name == "apo-zero-unpaired");
 }
 
+TEST_CASE("a loss of pairs brings no reference to a method without one; TPO without its cross-entropy reads a pair") {
+  const auto method = [](const std::string& trainer, const std::string& setting) {
+    return python("t = " + trainer + "Trainer(model='a', args=" + trainer + "Config(" + setting + "))\n")
+        .request.recipe.objective.method->name;
+  };
+  CHECK(method("DPO", "loss_type='hinge'") == "hinge");
+  CHECK(method("CPO", "loss_type='hinge'") == "cpo");
+  CHECK(method("CPO", "loss_type='simpo'") == "simpo");
+  CHECK(method("TPO", "loss_type='ipo'") == "tpo");
+  CHECK(method("TPO", "tpo_alpha=0.5, tpo_l_gamma=0.5, loss_type='tpo-l'") == "tpo");
+  CHECK(method("TPO", "tpo_alpha=0.0") == "simpo");
+}
+
 TEST_CASE("parameters of a function that Fire calls have the values of the command, lists among them") {
   const std::string command =
       "python tune.py --base llama-7b --length 256 --adapter lora --names '[\"q_proj\", \"up_proj\"]' --rank 32\n";

@@ -99,6 +99,22 @@ TEST_CASE("Korthikanti et al. 2022: s b h (34 + 5 a s / h) of GPT-2, with what i
   CHECK(ledger.saved_per_unit(m) == doctest::Approx(34 + 3 * 4 * 2 + (5 + 2) * scores).epsilon(1e-12));
 }
 
+TEST_CASE("a layer of XLM-R without dropout: counted with PyTorch 2.6, 32 in 16 bit and 40 under autocast") {
+  // Saved by autograd, each storage once: input of q, k and v 2, these three 6, output 2 and the log-sum-exp; two sums
+  // before norms 2 + 2, input of the MLP 2, GELU's input and output 4 (2 + 2). Under autocast q, k and v keep a cast of
+  // their own (4 more) and sums are fp32 (4 more). A GPU's attention output is copied once more (2), and dropout has a
+  // mask byte per element of two sums.
+  const ModelSpec m = model("xlm-roberta-base");
+  ModelSpec plain = m;
+  plain.residual_dropout = plain.attention_dropout = 0;
+  const double lse = ratios(m).lse;
+  Ledger mixed, dropping, narrow;
+  mixed.recipe.precision = dropping.recipe.precision = Precision::Bf16Mixed;
+  CHECK(narrow.saved_per_unit(plain) == doctest::Approx(32 + 2 + lse).epsilon(1e-12));
+  CHECK(mixed.saved_per_unit(plain) == doctest::Approx(40 + 2 + lse).epsilon(1e-12));
+  CHECK(dropping.saved_per_unit(m) == doctest::Approx(40 + 2 + 2 + lse).epsilon(1e-12));
+}
+
 TEST_CASE(
     "without dropout the paper's layer keeps 32 + 2 a s / h, here 32 + 6 a s / h: fp32 softmax and its 16-bit cast") {
   Ledger ledger;

@@ -159,6 +159,50 @@ TEST_CASE("copies of the logits of a pair, by trainer and engine") {
   check(ask("orpo", "trl", "ddp"), {6, 8, 14});
 }
 
+TEST_CASE("DPO of OpenRLHF, torchtune and NeMo RL: bytes per logit, where the reference is, and when it runs") {
+  // Bytes per logit of a pair, counted with PyTorch 2.6 on the CPU, allocation by allocation (docs/phases.md).
+  const auto check = [](const EstimateRequest& r, HeadBytes per_logit) {
+    const HeadBytes bytes = head_bytes(r);
+    CHECK(bytes.saved == per_logit.saved * kLogits);
+    CHECK(bytes.forward == per_logit.forward * kLogits);
+    CHECK(bytes.backward == per_logit.backward * kLogits);
+  };
+  // OpenRLHF: 16-bit output made fp32 (2 + 4), of which a kernel keeps 4; backward writes the gradient beside it (4 +
+  // 4). DeepSpeed leaves stages 1 and 2 whole references, in 16 bit.
+  check(ask("dpo", "openrlhf", "zero3"), {4, 6, 8});
+  check(ask("dpo", "openrlhf", "zero2"), {4, 6, 8});
+  CHECK(reference_bytes(ask("dpo", "openrlhf", "zero2")) == 2 * kParameters);
+  // torchtune's LoRA recipe: fp32 output (4), contiguous without the last position (4), log-softmax (4), which alone is
+  // kept; backward has its gradient and that of the logits (4 + 4) beside it. The reference has the shards of FSDP2 in
+  // the 16 bit of the whole training; with LoRA it is the policy without its adapters.
+  check(with_adapters(ask("dpo", "torchtune", "fsdp")), {4, 12, 12});
+  CHECK(reference_bytes(with_adapters(ask("dpo", "torchtune", "fsdp"))) == 0);
+  EstimateRequest tuned = ask("dpo", "torchtune", "fsdp");
+  tuned.recipe.precision = Precision::Bf16True;
+  CHECK(reference_bytes(tuned) == 2 * kParameters / 2);
+  // NeMo RL: FSDP2 hands out fp32 (4), which lives until the loss is returned; contiguous and log-softmax (4 + 4). The
+  // reference reads the batch before it is trained on, with weights from the host: its 12 stand on the state alone.
+  const EstimateRequest nemo = ask("dpo", "nemo-rl", "fsdp");
+  check(nemo, {8, 12, 12});
+  const StrategyEstimate e = answer(nemo);
+  CHECK(e.phases.at(1).resident.count == 0);
+  CHECK(e.peak.host.count > 0);
+  CHECK((e.phases.at(1).tensors - e.peak.resident).count >= 12 * kLogits);
+  CHECK(e.phases.at(1).tensors < e.peak.at_loss + Bytes{12 * kLogits});
+  const StrategyEstimate in_graph = answer(with(ask("dpo", "torchtune", "fsdp"), Reference::Host));
+  CHECK(in_graph.phases.at(1).tensors >= in_graph.peak.at_loss + Bytes{12 * kLogits});
+}
+
+TEST_CASE("TPO reads three answers and keeps a log-softmax of the gold one besides") {
+  // A third of the logits of three answers is made contiguous and kept as log-softmax, fp32: 4 / 3 each, beside
+  // TRL's 4.
+  const HeadBytes bytes = head_bytes(ask("tpo", "trl", "ddp"));
+  const std::int64_t of_three = kLogits / 2 * 3;
+  CHECK(bytes.saved == 4 * of_three + 4 * kLogits / 2);
+  CHECK(answer(ask("tpo", "trl", "ddp")).phases.size() == 1);
+  CHECK(answer(ask("tpo", "trl", "ddp")).phases.front().rows == 3);
+}
+
 TEST_CASE("one row has no rows beside it: its temporaries are as large as all logits") {
   // KTO reads one row. Rows of fp32: 4 saved, the exponentials (4); backward 4, its gradient (4) and two temporaries
   // (8). In 16 bit: output and log-softmax (2 + 2); backward log-softmax, gradient of the label's logits and of all (2
@@ -341,6 +385,29 @@ TEST_CASE("heads of a few numbers and of none: rows per row of the data, paramet
     CHECK(eight.phases.front().rows == 8);
     CHECK((eight.peak.tensors - two.peak.tensors).count >= 6 * 32 * kTokens * 4096 * 2);
   }
+}
+
+TEST_CASE("XLM-R as a classifier and as an embedding model: parameters, states, and rows that are alive at once") {
+  // 278,043,648 parameters with the pooler (768 x 768 + 768), which the classifier's own linear is as large as; two
+  // labels of 768 and their biases. fp32 weights and two fp32 states of each: 12 bytes.
+  EstimateRequest r = ask("classify", "trl", "single", "1xH100");
+  r.model = load_model("xlm-roberta-base").spec;
+  const std::int64_t classifier = 278043648 + 2 * 768 + 2;
+  CHECK(estimate(r).model.parameters == classifier);
+  CHECK(answer(r).peak.resident == Bytes{12 * classifier});
+  CHECK(answer(r).memory[std::size_t(Category::Logits)].count < (1 << 20));
+  // as an embedding model without the pooler; each text more keeps its fp32 embeddings and the 16-bit inputs of layers
+  EstimateRequest embedding = ask("embed", "ms-swift", "single", "1xH100");
+  embedding.model = r.model;
+  CHECK(estimate(embedding).model.parameters == 278043648 - 768 * 768 - 768);
+  embedding.recipe.checkpointing = Checkpointing::None;
+  embedding.recipe.micro_batch = 16;
+  const StrategyEstimate two = answer(embedding);
+  embedding.recipe.objective.texts_per_row = 4;
+  const StrategyEstimate four = answer(embedding);
+  CHECK(two.phases.front().rows == 2 * 16);
+  // twelve layers, each of which keeps 44 bytes per token and hidden unit (tests/planner/ledger_test.cpp)
+  CHECK((four.peak.tensors - two.peak.tensors).count >= 12 * 44 * 2 * 16 * kTokens * 768);
 }
 
 TEST_CASE("what contradicts a method is said in one message") {
