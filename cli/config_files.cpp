@@ -252,6 +252,7 @@ bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateR
                      "say what it trains: --lora r=16, --qlora r=16 or --full");
   if (!is_given(app, "--attention-groups")) settle_attention(configs, request, notes);
   settle_head(configs, request);
+  settle_positions(configs, request);
   if (!says_method) settle_prepared_base(configs, request, notes);
   if (!is_given(app, "--train-vision")) settle_vision(configs, request);
   const bool has_usual =

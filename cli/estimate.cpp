@@ -18,6 +18,7 @@
 #include "cli/row_lengths.h"
 #include "cli/search_flags.h"
 #include "ecosystem/export.h"
+#include "models/training_method.h"
 #include "planner/engine_share.h"
 #include "planner/plan/plan_file.h"
 #include "planner/recommend.h"
@@ -56,9 +57,11 @@ void save(const EstimateAnswer& answer, const CarriedSettings* carried, const st
     console.tell(fmt::format("nothing fits, so {} was not written", file));
     return;
   }
-  write_output(file, json_text(make_plan(answer.request, answer.result, *answer.shown, carried)), console,
-               fmt::format("the {} plan is saved in {}; {}", answer.shown->strategy.name, file,
-                           export_hint(file, answer.request.recipe)));
+  EstimateRequest saved = answer.request;
+  saved.strategy = answer.shown->strategy.name;
+  write_output(
+      file, json_text(make_plan(answer.request, answer.result, *answer.shown, carried)), console,
+      fmt::format("the {} plan is saved in {}; {}", answer.shown->strategy.name, file, export_hint(file, saved)));
 }
 
 /// Names a mesh where the trainer divides layers, nobody said how, and one is better.
@@ -104,13 +107,22 @@ void add_overhead(EstimateResult& result, Seconds overhead) {
     for (BetterWay& way : result.recommended->better) add(way.plan);
 }
 
+/// Answers that the files of a trainer generate at once; 0: they generate none.
+std::int64_t answers_of_files(const std::optional<ConfigReading>& configs, const EstimateRequest& r) {
+  if (!configs || !configs->has_trainer || !generates(r.recipe)) return 0;
+  if (r.rollout.sequences > 0) return r.rollout.sequences;
+  const std::int64_t ranks = configs->setup.num_processes.value_or(r.cluster.num_gpus());
+  return r.recipe.rows() * r.recipe.grad_accum * ranks * r.rollout.updates;
+}
+
 int run_estimate(const CLI::App& app, Console& console) {
   const std::optional<ConfigReading> configs = given_configs(app);
   PlanQuestion question = read_config_question(app, console.in, configs);
   if (configs)
     for (const std::string& mistake : mistakes_in(*configs)) console.tell(mistake);
   if (is_given(app, "--generate")) {
-    const GenerationAnswer answer = answer_generation(app, question.request);
+    const GenerationAnswer answer =
+        answer_generation(app, question.request, answers_of_files(configs, question.request));
     console.print(is_given(app, "--json") ? json_text(generation_json(answer))
                                           : generation_text(answer, console.screen));
     return answer.fits() ? 0 : 1;

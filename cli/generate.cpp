@@ -39,7 +39,7 @@ void refuse_others(const CLI::App& app) {
       throw InputError(option->get_name(), "says nothing to --generate, which trains nothing", "leave it out");
 }
 
-GenerationBatch batch_of(const CLI::App& app, const Rollout& asked) {
+GenerationBatch batch_of(const CLI::App& app, const Rollout& asked, std::int64_t of_files) {
   GenerationBatch b;
   b.generations = std::max<std::int64_t>(1, asked.generations);
   b.prompt_len = asked.prompt_len > 0 ? asked.prompt_len : usual_lengths().prompt;
@@ -47,7 +47,9 @@ GenerationBatch batch_of(const CLI::App& app, const Rollout& asked) {
   b.mean_prompt = asked.mean_prompt;
   b.mean_completion = asked.mean_completion;
   const auto sequences = given(app, "--sequences");
-  b.sequences = sequences ? parse_integer(*sequences, "--sequences", 1) : std::max(kUsualSequences, b.generations);
+  b.sequences = sequences      ? parse_integer(*sequences, "--sequences", 1)
+                : of_files > 0 ? of_files
+                               : std::max(kUsualSequences, b.generations);
   return b;
 }
 
@@ -60,9 +62,7 @@ EngineSetup setup_of(const EstimateRequest& r) {
   s.num_gpus = std::int64_t(r.cluster.gpus.size());
   s.max_sequences = choice.max_sequences;
   s.tp = std::max<std::int64_t>(1, choice.tp);
-  if (s.tp > s.num_gpus || s.num_gpus % s.tp != 0)
-    throw InputError("--rollout-engine", fmt::format("{} GPUs are no groups of {}", s.num_gpus, s.tp),
-                     "another tp or --gpus");
+  s.context = choice.context;
   return s;
 }
 
@@ -82,13 +82,17 @@ void choose_tp(EngineSetup& s, const EstimateRequest& r, const ModelWeights& wei
 
 }  // namespace
 
-GenerationAnswer answer_generation(const CLI::App& app, const EstimateRequest& r) {
+GenerationAnswer answer_generation(const CLI::App& app, const EstimateRequest& r, std::int64_t of_files) {
   refuse_others(app);
   GenerationAnswer a;
   a.model = r.model, a.cluster = r.cluster;
-  a.batch = batch_of(app, r.rollout);
+  a.batch = batch_of(app, r.rollout, of_files);
   a.setup = setup_of(r);
   const ModelWeights weights = list_weights(r.model);
+  if (a.setup.context == 0 && !a.setup.engine->in_trainer) a.setup.context = a.batch.longest();
+  if (const std::string why = why_no_engine(a.model, a.setup); !why.empty())
+    throw InputError("--rollout-engine", why,
+                     "another tp or --gpus, shorter --prompt-len and --completion-len, or a model that reads more");
   const bool chooses = r.rollout.engine.tp == 0 && !a.setup.engine->in_trainer;
   const Profile profile = profile_of(r);
   if (chooses) choose_tp(a.setup, r, weights, a.batch, profile);
@@ -106,8 +110,14 @@ GenerationAnswer answer_generation(const CLI::App& app, const EstimateRequest& r
   if (std::string own = read_instead_of_shipped(profile); !own.empty()) a.assumptions.push_back(std::move(own));
   a.assumptions.push_back("weights in 16 bit; the figures of the engine: data/engines.yaml");
   if (is_own)
-    a.assumptions.push_back(fmt::format("{:.0f} % of the card (--rollout-engine {}:util=0.9)",
-                                        100 * a.setup.utilisation, a.setup.engine->name));
+    a.assumptions.push_back(fmt::format("{:.0f} % of the card{}", 100 * a.setup.utilisation,
+                                        r.rollout.engine.utilisation
+                                            ? std::string(" (--rollout-engine)")
+                                            : fmt::format(", as is usual for {} (--rollout-engine {}:util=SHARE)",
+                                                          a.setup.engine->title, a.setup.engine->name)));
+  if (of_files > 0 && !given(app, "--sequences"))
+    a.assumptions.push_back(
+        fmt::format("{} answers, as the files generate at once; --sequences says others", format_grouped(of_files)));
   if (chooses && a.setup.tp > 1)
     a.assumptions.push_back(fmt::format("{} GPUs share the layers, which answers fastest", a.setup.tp));
   if (a.batch.mean_completion > 0)

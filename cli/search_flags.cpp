@@ -19,6 +19,7 @@
 #include "cluster/profile/profile_store.h"
 #include "planner/changes.h"
 #include "planner/engine_gpus.h"
+#include "planner/job.h"
 #include "search/frontier.h"
 
 namespace gpuplan {
@@ -291,6 +292,13 @@ void tell_what_is_searched(CLI::App& app) {
   tell("--prefer", "Default cost of what is rented, speed with --budget alone and on your own GPUs");
 }
 
+/// A method that the trainer has not is no question of machines.
+static void check_trainer(const SearchQuestion& q) {
+  if (q.machines.empty()) return;
+  const auto mistake = recipe_mistake(q.base.recipe, q.base.model, q.machines.front().cluster);
+  if (mistake && mistake->where() == "--method") throw *mistake;
+}
+
 AskedSearch read_search(const CLI::App& app, std::istream& in, bool needs_model) {
   const std::optional<ConfigReading> configs = given_configs(app);
   PlanQuestion open = read_open_question(app, in, needs_model, configs);
@@ -310,6 +318,7 @@ AskedSearch read_search(const CLI::App& app, std::istream& in, bool needs_model)
   set_limits(app, q);  // wrong input is told before the catalogue is read
   if (!q.is_rented && has_engine_apart(q.base)) q.base.cluster = whole_cluster(q.base);
   set_machines(app, asked);
+  check_trainer(q);
   divide_machines(q);
   note_own_files(asked);
   if (!q.global_batch && !(q.pinned.contains("micro-batch") && q.pinned.contains("grad-accum")))

@@ -67,6 +67,9 @@ void settle_head(const ConfigReading& reading, const EstimateRequest& request);
 /// Once the model is known: what the files train beside the language model of one with a vision tower.
 void settle_vision(const ConfigReading& reading, EstimateRequest& request);
 
+/// Once the model is known: positions that the files give it in place of its own.
+void settle_positions(const ConfigReading& reading, EstimateRequest& request);
+
 /// Once the strategy is known: the passes of an optimizer step, where the files say the batch of all ranks, which stays
 /// the same on any number of GPUs. Requires: request is the reading's, with cluster. Throws InputError where the ranks
 /// do not divide it.

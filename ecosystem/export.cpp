@@ -110,7 +110,8 @@ json rollout_fields(const EstimateRequest& request, const Strategy& strategy) {
                  {"offload", !is_server && r.offloads},
                  {"async", choice.is_async},
                  {"adapter_sync", choice.syncs_adapter},
-                 {"sync_batches", choice.sync_batches}});
+                 {"sync_batches", choice.sync_batches},
+                 {"sync_bucket", choice.sync_bucket.count}});
   return {{"rollout", std::move(fields)}};
 }
 
@@ -341,9 +342,12 @@ std::vector<std::string> export_targets() {
   return names;
 }
 
-std::string export_hint(const std::string& plan_file, const Recipe& recipe) {
-  // of the trainers' files axolotl's alone say which fake quantisers there are, and which parameters alone are trained,
-  // whatever they are; LLaMA-Factory's say some, which is known once they are written
+namespace {
+
+/// The target that is named for a plan. Of the trainers' files axolotl's alone say which fake quantisers there are, and
+/// which parameters alone are trained, whatever they are; LLaMA-Factory's say some, which is known once they are
+/// written. A method beside fine-tuning is the trainer's own: a launcher alone does not train it.
+std::string_view hinted_target(const Recipe& recipe) {
   const bool can_say = recipe.framework->name == "axolotl" && !recipe.trained_in_turn &&
                        (recipe.trained.empty() || !recipe.is_adapter()) &&
                        (recipe.qat == Qat::None || !fake_quant_row(recipe.qat).dtypes.empty());
@@ -351,11 +355,13 @@ std::string export_hint(const std::string& plan_file, const Recipe& recipe) {
   const auto is_own = [&](const Target& t) { return !needs_script && t.trainer && t.name == recipe.framework->name; };
   const bool divides = !recipe.framework->tensor_parallel.strategies.empty();
   auto found = std::ranges::find_if(export_target_rows(), is_own);
-  if (found == export_target_rows().end() && divides)
-    found = std::ranges::find_if(export_target_rows(), &Target::divides_layers);
-  return fmt::format("gpuplan export {} --for {} writes files that train it", shell_word(plan_file),
-                     found == export_target_rows().end() ? "accelerate" : found->name);
+  if (found != export_target_rows().end()) return found->name;
+  if (generates(recipe)) return {};
+  if (divides) found = std::ranges::find_if(export_target_rows(), &Target::divides_layers);
+  return found == export_target_rows().end() ? "accelerate" : found->name;
 }
+
+}  // namespace
 
 /// Files that would train something else with the user's own settings are written without them.
 static ExportAnswer export_without_settings(const EstimateRequest& request, std::string_view name, const PlanMark& mark,
@@ -441,6 +447,18 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
   if (answer.is_refused() && job.carried) return export_without_settings(planned, name, mark, versions, places);
   if (answer.is_refused()) answer.files.clear();
   return answer;
+}
+
+std::string export_hint(const std::string& plan_file, const EstimateRequest& request) {
+  const Recipe& recipe = request.recipe;
+  const std::string_view target = hinted_target(recipe);
+  if (target.empty())
+    return fmt::format("gpuplan writes no files of {} for {}", recipe.framework->name, recipe.objective.method->name);
+  const ExportAnswer answer = export_plan(request, target, {.file = plan_file, .sha256 = std::string(64, '0')});
+  constexpr std::string_view kNone = "gpuplan writes no files of ";
+  if (answer.refusal.starts_with(kNone)) return answer.refusal;
+  if (answer.is_refused()) return fmt::format("{}{} for it: {}", kNone, target, answer.refusal);
+  return fmt::format("gpuplan export {} --for {} writes files that train it", shell_word(plan_file), target);
 }
 
 }  // namespace gpuplan

@@ -37,9 +37,9 @@ struct ExportPlaces {
 /// The names of --for.
 std::vector<std::string> export_targets();
 
-/// "gpuplan export plan.json --for trl writes files that train it": the target is the plan's framework where it is one,
-/// else accelerate.
-std::string export_hint(const std::string& plan_file, const Recipe& recipe);
+/// "gpuplan export plan.json --for trl writes files that train it", where it does; else which files gpuplan has not.
+/// The target is the plan's framework where it is one, else accelerate. Requires: request.strategy names one strategy.
+std::string export_hint(const std::string& plan_file, const EstimateRequest& request);
 
 /// `versions`: of the programs that will read the files; an FSDP2 plan becomes one of FSDP1 where they have no other.
 /// Requires: request.strategy names one strategy. Throws InputError for an unknown target.

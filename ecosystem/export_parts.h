@@ -120,6 +120,9 @@ void add_verl(std::vector<ExportedFile>& files, const ExportJob& job);
 void add_server(std::vector<ExportedFile>& files, const ExportJob& job, const char* command, const char* tp,
                 const char* copies);
 WhyNot why_not_verl(const ExportJob& job);
+void adapt_to_verl(Setup& setup, const EstimateRequest& request, const Strategy& strategy);
+/// Tokens of the longest sequence that an engine beside the trainer is started for.
+std::int64_t engine_context(const ExportJob& job);
 /// NPROC_PER_NODE makes swift start torchrun.
 std::string swift_exports(const ExportJob& job);
 /// Files of trainers that divide layers among ranks.

@@ -1,5 +1,7 @@
 // ms-swift's YAML file with `swift sft` or `swift rlhf`, verl's overrides of Hydra, and the server of answers that a
 // trainer with GPUs of its own asks.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -43,7 +45,7 @@ void add_ms_swift(Files& files, const ExportJob& job) {
   if (!job.keeps_data()) decided["use_hf"] = !job.data.name.empty();  // its examples' sets are ModelScope's
   if (job.method && !job.keeps_data()) decided["dataset"] = OrderedJson::array({set_of(*job.method, job.data)});
   if (job.setup.engine_offloads.value_or(false)) decided["offload_optimizer"] = true;
-  if (job.setup.engine_place == "colocate") decided["vllm_max_model_len"] = job.request.recipe.seq_len;
+  if (job.setup.engine_place == "colocate") decided["vllm_max_model_len"] = engine_context(job);
   files.push_back(table_file(job, target_table("ms-swift"), usual, decided));
   if (job.is_zero()) files.push_back(table_file(job, target_table("deepspeed")));
   files.push_back(launch_file(job, target_table("ms-swift").versions, swift_exports(job),
@@ -51,8 +53,21 @@ void add_ms_swift(Files& files, const ExportJob& job) {
   add_server(files, job, "swift rollout", "--vllm_tensor_parallel_size", "--vllm_data_parallel_size");
 }
 
+/// Sequences of prompt and answer, as far as the model reads them: engines refuse to start for longer ones.
+std::int64_t engine_context(const ExportJob& job) {
+  const JobRollout rollout = job_rollout(Job(job.request, job.strategy));
+  const std::int64_t most = context_of(job.request.model, *rollout.setup.engine);
+  return most > 0 ? std::min(job.request.recipe.seq_len, most) : job.request.recipe.seq_len;
+}
+
+void adapt_to_verl(Setup& setup, const EstimateRequest& /*request*/, const Strategy& strategy) {
+  if (!strategy.is_one_gpu()) return;
+  setup.distributed = "fsdp";  // over one rank it shards nothing
+  setup.fsdp_reshard = "yes";
+}
+
 WhyNot why_not_verl(const ExportJob& job) {
-  if (!is_fsdp(job.strategy.engine))
+  if (!is_fsdp(job.strategy.engine) && !job.strategy.is_one_gpu())
     return {"verl's workers shard by FSDP", "plan with --strategy fsdp, or --for trl or ms-swift"};
   if (job.setup.engine_place == "server")
     return {"verl's engines of their own are its recipes' (fully_async_policy, one_step_off_policy)",

@@ -33,7 +33,7 @@ OrderedJson trl_set(const ExportJob& job) {
 ExportedFile sft_file(const ExportJob& job) {
   OrderedJson decided;
   if (job.program.empty() && !job.keeps_data()) decided.update(trl_set(job));
-  if (job.setup.engine_place == "colocate") decided["vllm_max_model_length"] = job.request.recipe.seq_len;
+  if (job.setup.engine_place == "colocate") decided["vllm_max_model_length"] = engine_context(job);
   return table_file(job, target_table("trl"), learning_keys(job), decided);
 }
 
@@ -258,6 +258,7 @@ const std::array kTargets{
     Target{.name = "verl",
            .trainer = "verl",
            .add = add_verl,
+           .adapt = adapt_to_verl,
            .why_not = why_not_verl,
            .has_launcher = false,
            .keeps_settings = false},

@@ -104,7 +104,7 @@ class CommandReader {
     for (at_ = begin; at_ < words_.size(); ++at_) {
       start_.line = words_[at_].line;
       start_.under_srun = start_.under_srun || words_[at_].text == "srun";
-      if (const Match other = find_words(rows.others, words_, at_); other.row) return start_of_other(*other.row);
+      if (const Match other = find_words(rows.others, words_, at_); other.row) return start_of_other(other);
       if (const Match program = find_words(rows.programs, words_, at_); program.row) return start_of_program(program);
       if (const Match launcher = find_words(rows.launchers, words_, at_); launcher.row)
         return start_of_script(launcher);
@@ -112,9 +112,11 @@ class CommandReader {
     return {};
   }
 
-  std::optional<LaunchStart> start_of_other(const CommandRow& row) {
-    start_.other = &row;
+  std::optional<LaunchStart> start_of_other(const Match& match) {
+    start_.other = match.row;
     start_.script = words_[at_].text + (at_ + 1 < words_.size() ? " " + words_[at_ + 1].text : "");
+    at_ += match.num_words;
+    if (!match.row->section.empty()) read_flags(false);
     return start_;
   }
 

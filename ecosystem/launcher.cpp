@@ -257,6 +257,23 @@ class ProcessCount {
   LaunchPart part_{.table = "launch", .config = {}, .flags = {}};
 };
 
+/// Adds the flags of a server of answers that a script starts beside the training.
+void add_servers(const std::vector<Start>& starts, LaunchPart& part, std::vector<std::string>& notes,
+                 const std::string& script) {
+  for (const Start& start : starts) {
+    if (!start.other || start.other->section.empty()) continue;
+    for (const auto& [key, value] : start.other->says)
+      if (!find_flag(start.flags, key))
+        part.flags.push_back(flag_of(fmt::format("{}.{}", start.other->section, key), value, start.line));
+    for (LaunchFlag flag : start.flags) {
+      flag.name = fmt::format("{}.{}", start.other->section, flag.name);
+      part.flags.push_back(std::move(flag));
+    }
+    notes.push_back(fmt::format("{}:{}: {} says where answers are written", script, start.line, start.script));
+    return;
+  }
+}
+
 /// The trainer's flags, and those of them that are the launcher's.
 class TrainerPart {
  public:
@@ -382,8 +399,9 @@ Launch read_launch(const ConfigFile& script) {
   launch.parts.push_back(TrainerPart(start, script).read());
   if (start.launcher && start.launcher->table != "launch")
     launch.parts.push_back(table_part(*start.launcher, start.launcher_flags, launch.notes));
-  if (LaunchPart surroundings = ProcessCount(start, slurm).part(); !surroundings.flags.empty())
-    launch.parts.push_back(std::move(surroundings));
+  LaunchPart surroundings = ProcessCount(start, slurm).part();
+  add_servers(starts, surroundings, launch.notes, script.name);
+  if (!surroundings.flags.empty()) launch.parts.push_back(std::move(surroundings));
   launch.notes.insert(launch.notes.begin(), fmt::format("{}:{}: starts {}", script.name, start.line, start.what()));
   launch.script = start.program && !launch.parts.front().may_be_own ? "" : start.script;
   launch.needs_source = !start.program && !is_training;

@@ -295,6 +295,7 @@ class Reader {
 
   /// Reads where engines stand, and how weights come to them.
   void read_server(EngineChoice& engine) const {
+    if (s_.server_tp && !engine.place) engine.place = EnginePlace::Server;
     if (s_.engine_colocated) engine.place = *s_.engine_colocated ? EnginePlace::Colocate : EnginePlace::Server;
     if (engine.place == EnginePlace::Server && s_.engine_gpus)
       engine.gpus = *s_.engine_gpus * std::max<std::int64_t>(1, s_.engine_machines.value_or(1)) *
@@ -305,6 +306,17 @@ class Reader {
     engine.syncs_adapter = holds(s_.adapter_sync);
     engine.sync_batches = std::max<std::int64_t>(1, s_.sync_batches.value_or(1));
     if (s_.engine_version) engine.version = *s_.engine_version;
+    engine.context = s_.engine_context.value_or(0);
+    if (engine.place == EnginePlace::Server && s_.server_tp) read_started_server(engine);
+    engine.sync_bucket = Bytes{std::max<std::int64_t>(0, s_.sync_bucket.value_or(0)) << 20};
+  }
+
+  /// A server that the script itself starts: what the training says of the engine is for one beside it.
+  void read_started_server(EngineChoice& engine) const {
+    engine.tp = std::max<std::int64_t>(1, *s_.server_tp);
+    engine.gpus = engine.tp * std::max<std::int64_t>(1, s_.server_copies.value_or(1));
+    engine.utilisation = s_.server_utilisation;
+    engine.context = s_.server_context.value_or(0);
   }
 
   /// Words of generation mean nothing where the method generates nothing.

@@ -111,6 +111,7 @@ void write_rollout(Setup& s, const EstimateRequest& request, const Strategy& str
   if (choice.is_async) s.engine_async = true;
   if (choice.syncs_adapter) s.adapter_sync = true;
   at_least(s.sync_batches, choice.sync_batches, 2);
+  at_least(s.sync_bucket, choice.sync_bucket.count >> 20, 1);
   if (!choice.version.empty()) s.engine_version = choice.version;
 }
 

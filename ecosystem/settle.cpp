@@ -80,6 +80,10 @@ std::int64_t gpus_that_divide(std::int64_t rows, std::int64_t micro, std::int64_
 
 }  // namespace
 
+void settle_positions(const ConfigReading& reading, EstimateRequest& request) {
+  if (reading.setup.model_positions) request.model.max_position_embeddings = *reading.setup.model_positions;
+}
+
 void settle_passes(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes) {
   if (!reading.step_rows) return;
   Recipe& recipe = request.recipe;

@@ -90,6 +90,11 @@ struct Setup {
   Count machine_gpus;  // of each machine, of those that train and of an engine's
   Flag counts_engine;  // the machines of those that train hold the GPUs of the engine too
   Flag packs_first;    // rows are packed before ranks share them: their number need not divide
+  Count server_tp, server_copies, server_context;  // of a server that the script starts beside the training
+  Number server_utilisation;
+  Count sync_bucket;  // MiB of weights on their way to an engine
+  Count engine_context,
+      model_positions;  // tokens that an engine is started for; max_position_embeddings that a file sets
   Flag engine_async, engine_colocated, adapter_sync;
   Flag raises_batch;                 // to as many answers as a prompt has, where they do not divide it
   Flag answers_in_seq;               // seq_len holds prompt and answer together

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/narrow.h"
 #include "base/surroundings.h"
+#include "base/unit_text.h"
 #include "base/yaml_file.h"
 #include "models/framework.h"
 #include "models/recipe_names.h"
@@ -55,6 +56,10 @@ std::vector<GenerationEngine> read_engines() {
     f.optional("max_batched_tokens", e.max_batched_tokens, IntRange{.least = 1});
     e.graphs = mib(f, "graphs_mib");
     f.optional("can_sleep", e.can_sleep);
+    f.optional("divides_heads", e.divides_heads);
+    f.optional("ropes_in_maximum", e.ropes_in_maximum);
+    f.optional("models_in_maximum", e.models_in_maximum);
+    f.optional("ropes_of_original", e.ropes_of_original);
     f.optional("shares_prompts", e.shares_prompts);
     f.optional("kernels_per_layer", e.kernels_per_layer);
     e.all_reduce = f.optional_time("all_reduce_us").value_or(Seconds{});
@@ -123,6 +128,9 @@ RlTrainers read_trainers() {
     f.optional("reward_by_function", r.reward_by_function);
     f.optional("critic_in_graph", r.critic_in_graph);
     f.optional("keeps_scores", r.keeps_scores);
+    f.optional("groups", r.groups);
+    f.optional("one_answer", r.one_answer);
+    f.optional("states_context", r.states_context);
     f("source", r.source);
     f.refuse_unknown();
   }
@@ -173,13 +181,20 @@ void read_word(EngineChoice& out, const std::string& part) {
     out.syncs_adapter = value == "adapter";
   } else if (key == "batches") {
     out.sync_batches = count(1024);
+  } else if (key == "bucket") {
+    out.sync_bucket = parse_bytes(value, kFlag);
+    if (out.sync_bucket.count <= 0)
+      throw InputError(kFlag, fmt::format("a bucket of {} holds no weights", value), "for example bucket=512MiB");
+  } else if (key == "context") {
+    out.context = count(kMostSeqLen);
   } else {
     throw InputError(
         kFlag, fmt::format("unknown setting '{}'", key),
         did_you_mean(key,
-                     {"util", "tp", "gpus", "seqs", "sleep", "offload", "version", "sync", "batches", "async",
-                      "colocate", "server"},
-                     "known: colocate, server, util, tp, gpus, seqs, sleep, offload, sync, batches, async, version"));
+                     {"util", "tp", "gpus", "seqs", "sleep", "offload", "version", "sync", "batches", "bucket",
+                      "context", "async", "colocate", "server"},
+                     "known: colocate, server, util, tp, gpus, seqs, sleep, offload, sync, batches, bucket, context, "
+                     "async, version"));
   }
 }
 
@@ -238,6 +253,12 @@ std::string to_text(const EngineChoice& c) {
   if (c.offloads) add(*c.offloads ? "offload=yes" : "offload=no");
   if (c.syncs_adapter) add("sync=adapter");
   if (c.sync_batches > 1) add(fmt::format("batches={}", c.sync_batches));
+  constexpr std::int64_t kMib = 1 << 20;
+  if (c.sync_bucket.count % kMib != 0)
+    add(fmt::format("bucket={}B", c.sync_bucket.count));
+  else if (c.sync_bucket.count > 0)
+    add(fmt::format("bucket={}MiB", c.sync_bucket.count / kMib));
+  if (c.context > 0) add(fmt::format("context={}", c.context));
   if (c.is_async) add("async");
   if (!c.version.empty()) add("version=" + c.version);
   return text;

@@ -37,6 +37,10 @@ struct GenerationEngine {
   std::int64_t max_batched_tokens = 8192;  // of a prefill
   Bytes graphs;                            // CUDA graphs and workspaces, which survive sleep
   bool can_sleep = false;
+  bool divides_heads = false;  // GPUs that share the layers must divide the attention heads
+  // scaled positions whose scale is in the model's maximum already, by rope type and by model type; and rope types
+  // whose scale is of the original maximum
+  std::vector<std::string> ropes_in_maximum, models_in_maximum, ropes_of_original;
   bool shares_prompts = false;         // the answers to one prompt share its keys and values, and its prefill
   std::int64_t kernels_per_layer = 0;  // launched for each token, of an engine without graphs
   Seconds all_reduce;                  // of a token's activations among GPUs that share the layers, inside a machine
@@ -67,6 +71,8 @@ struct EngineChoice {
   std::int64_t max_sequences = 0;  // at once, per engine
   bool is_async = false;           // it generates the next batch while this one trains
   bool syncs_adapter = false;      // only adapters are sent to it
+  Bytes sync_bucket;               // of weights that are sent in buckets; 0: the trainer's
+  std::int64_t context = 0;        // tokens of the longest sequence that it is started for; 0: the trainer's
   std::int64_t sync_batches = 1;   // in so many parts weights are gathered where adapters are merged into them
   std::optional<bool> offloads;    // what trains waits on the host while it generates
   bool operator==(const EngineChoice&) const = default;
@@ -119,6 +125,9 @@ struct RolloutConvention {
   bool shares_weights = false;      // a colocated engine computes with the trainer's own weights
   bool reward_by_function = false;  // a method with a reward model has one only where it is asked for
   bool critic_in_graph = false;     // policy and critic run forward together, then backward
+  std::vector<std::string> groups;  // methods that compare the answers to a prompt
+  std::string one_answer;           // of these, with one answer to a prompt: refused, or what becomes of them
+  bool states_context = false;      // the engine is started for prompt + longest answer, and no longer ones
   bool keeps_scores = false;  // the trainer's own generate() keeps the logits of every token, where there is a critic
 };
 

@@ -453,6 +453,8 @@ std::vector<Change> make_table() {
         {kShorten, wider_engine, "more GPUs for the engine"},
         {Purpose::Resolve, engine_with_half_more, "a larger share for the engine"},
         {Purpose::Resolve, engine_with_twice, "a larger share for the engine"},
+        {Purpose::Resolve, engine_over_twice, "more GPUs share the engine's layers"},
+        {Purpose::Resolve, engine_over_four_times, "more GPUs share the engine's layers"},
         {kRun, synced_adapter}}},
       {"completion-len",
        set_answers,

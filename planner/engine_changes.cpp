@@ -8,6 +8,7 @@
 #include "base/names.h"
 #include "models/training_method.h"
 #include "planner/engine_gpus.h"
+#include "planner/generation.h"
 
 namespace gpuplan {
 namespace {
@@ -73,6 +74,25 @@ std::string engine_with_more(const EstimateRequest& r, double factor) {
 
 }  // namespace
 
+namespace {
+
+/// More GPUs share the layers of an engine, inside a machine: each holds less of them.
+std::string engine_over(const EstimateRequest& r, std::int64_t factor) {
+  const GenerationEngine* const engine = engine_of_question(r);
+  if (!engine || engine->in_trainer) return "";
+  EngineChoice choice = named_engine(r, *engine);
+  const bool is_server = choice.place == EnginePlace::Server;
+  const std::int64_t usual = is_server ? 1 : rollout_convention(r.recipe.framework->name)->tp;
+  EngineSetup setup{.engine = engine};
+  setup.num_gpus = is_server && choice.gpus > 0 ? choice.gpus : r.cluster.num_gpus();
+  setup.tp = choice.tp = factor * (choice.tp > 0 ? choice.tp : usual);
+  return value_if(setup.tp <= r.cluster.gpus_per_node && why_no_engine(r.model, setup).empty(), to_text(choice));
+}
+
+}  // namespace
+
+std::string engine_over_twice(const EstimateRequest& r) { return engine_over(r, 2); }
+std::string engine_over_four_times(const EstimateRequest& r) { return engine_over(r, 4); }
 std::string engine_with_half_more(const EstimateRequest& r) { return engine_with_more(r, 1.5); }
 std::string engine_with_twice(const EstimateRequest& r) { return engine_with_more(r, 2); }
 

@@ -12,6 +12,8 @@ std::string sleeping_engine(const EstimateRequest& r);
 std::string engine_with_less(const EstimateRequest& r);
 std::string engine_with_half_more(const EstimateRequest& r);
 std::string engine_with_twice(const EstimateRequest& r);
+std::string engine_over_twice(const EstimateRequest& r);
+std::string engine_over_four_times(const EstimateRequest& r);
 std::string synced_adapter(const EstimateRequest& r);
 std::string own_engine(const EstimateRequest& r);
 std::string lagging_engine(const EstimateRequest& r);

@@ -25,10 +25,12 @@ std::string assumed_engine_share(const EstimateRequest& request, const StrategyE
   const MemoryTiers& tiers = estimate.tiers;
   const double free = double((tiers.usable - (phase->tensors + (tiers.process - tiers.tensors))).count);
   const double most = std::floor(100 * (share + free / double(tiers.capacity.count))) / 100;
-  constexpr double kAlways = 0.95;  // no more is ever given
+  double usual = 0;  // no trainer or engine takes more unless it is told to
+  for (const RolloutConvention& row : rollout_conventions()) usual = std::max(usual, row.utilisation);
+  for (const GenerationEngine& row : generation_engines()) usual = std::max(usual, row.utilisation);
   const std::string assumed = fmt::format("no share of each GPU is stated for {}: {:g}, as {} does", engine.title,
                                           share, request.recipe.framework->name);
-  if (most >= kAlways) return "";
+  if (most >= usual) return "";
   if (most <= 0) return assumed + "; none fits beside what trains";
   return fmt::format("{}; it fits up to {:.2f}", assumed, most);
 }

@@ -230,6 +230,40 @@ std::int64_t usual_sequences(const GenerationEngine& engine, const GpuSpec& gpu)
 
 }  // namespace
 
+std::int64_t context_of(const ModelSpec& model, const GenerationEngine& engine) {
+  const RopeSpec& rope = model.rope;
+  const auto has = [](const std::vector<std::string>& all, const std::string& one) {
+    return std::ranges::find(all, one) != all.end();
+  };
+  if (model.position != PositionKind::Rope || has(engine.ropes_in_maximum, rope.type) ||
+      has(engine.models_in_maximum, model.model_type))
+    return model.max_position_embeddings;
+  const bool is_of_original = has(engine.ropes_of_original, rope.type) && rope.original_positions > 0;
+  return std::int64_t(rope.factor * double(is_of_original ? rope.original_positions : model.max_position_embeddings));
+}
+
+std::string why_no_engine(const ModelSpec& model, const EngineSetup& s) {
+  const GenerationEngine& engine = *s.engine;
+  if (engine.in_trainer) return {};
+  if (s.tp > s.num_gpus)
+    return fmt::format("{} GPUs would share the layers of {}, and it has {}", s.tp, engine.title, s.num_gpus);
+  if (s.num_gpus % s.tp != 0) return fmt::format("{} GPUs of the engine are no groups of {}", s.num_gpus, s.tp);
+  const std::int64_t heads = model.num_attention_heads, shared = model.num_key_value_heads;
+  if (engine.divides_heads && heads > 0 && heads % s.tp != 0)
+    return fmt::format(
+        "{} divides the {} attention heads of {} among the GPUs that share its layers, and {} do not "
+        "divide them",
+        engine.title, heads, model.name, s.tp);
+  if (engine.divides_heads && !model.latent.is_present() && shared > 0 && shared % s.tp != 0 && s.tp % shared != 0)
+    return fmt::format("{} divides or repeats the {} key and value heads of {}, and {} GPUs do neither", engine.title,
+                       shared, model.name, s.tp);
+  const std::int64_t most = context_of(model, engine);
+  if (most > 0 && s.context > most)
+    return fmt::format("{} would be started for sequences of {} tokens, and {} reads {}", engine.title,
+                       format_grouped(s.context), model.name, format_grouped(most));
+  return {};
+}
+
 Generation generation_memory(const ModelSpec& model, const ModelWeights& all_weights, const EngineSetup& setup,
                              const GenerationBatch& batch, const ClusterSpec& cluster) {
   const GenerationEngine& engine = *setup.engine;
@@ -261,7 +295,8 @@ Generation generation_memory(const ModelSpec& model, const ModelWeights& all_wei
   g.asleep = setup.sleeps ? g.graphs : g.awake;
   const Bytes of_longest = batch.longest() * g.cache_per_token + per_sequence;
   if (g.cache_per_token.count > 0) g.cache_tokens = std::max<std::int64_t>(0, g.cache.count / g.cache_per_token.count);
-  if (g.cache < of_longest)
+  g.refusal = why_no_engine(model, setup);
+  if (g.refusal.empty() && g.cache < of_longest)
     g.refusal = fmt::format(
         "{} finds no room for one sequence: of its {} ({:.0f} % of the card) weights take {}, a forward pass {}, and "
         "{} "

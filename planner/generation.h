@@ -25,6 +25,7 @@ struct EngineSetup {
   std::int64_t tp = 1;
   std::int64_t num_gpus = 1;  // of all engines
   std::int64_t max_sequences = 0, max_batched_tokens = 0;
+  std::int64_t context = 0;     // tokens of the longest sequence that it is started for; 0: what the model reads
   double bytes_per_weight = 2;  // read for a token; of the trainer's own quantised base
   std::int64_t num_engines() const { return std::max<std::int64_t>(1, num_gpus / tp); }
 };
@@ -58,6 +59,13 @@ struct Generation {
   GenerationBound bound{};
   std::string refusal;  // why the engine would not start; empty: it does
 };
+
+/// Tokens that a model reads with an engine, as its positions reach and are scaled. 0: not known.
+std::int64_t context_of(const ModelSpec& model, const GenerationEngine& engine);
+
+/// Says why an engine would not start in such groups of GPUs or with so long sequences, whatever memory it has; empty:
+/// it does.
+std::string why_no_engine(const ModelSpec& model, const EngineSetup& setup);
 
 /// Fills the bytes alone; `cluster` has the card of all engines.
 Generation generation_memory(const ModelSpec& model, const ModelWeights& weights, const EngineSetup& setup,

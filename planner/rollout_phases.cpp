@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -39,7 +40,10 @@ Bytes gathered_for_sync(const Job& job, const JobRollout& r) {
   if (r.setup.engine->in_trainer || job.request.rollout.engine.syncs_adapter) return {};
   if (job.recipe().is_adapter() && is_sharded && r.convention->gathers_all_with_adapters)
     return Bytes{whole_weights(job, job.numerics.frozen).count / job.request.rollout.engine.sync_batches};
-  if (r.convention->sync == WeightSync::Buckets) return r.convention->bucket;
+  if (r.convention->sync == WeightSync::Buckets) {
+    const Bytes asked = job.request.rollout.engine.sync_bucket;
+    return asked.count > 0 ? asked : r.convention->bucket;
+  }
   std::int64_t largest = 0;
   job.whole().each_state([&](const StateList& list, std::int64_t) {
     for (const StateTensor& t : list) largest = std::max(largest, t.elements_per_parameter());
@@ -190,8 +194,8 @@ JobRollout job_rollout(const Job& job) {
   s.sleeps = !is_server && engine.can_sleep && choice.sleeps.value_or(r.convention->sleeps);
   s.tp = engine.in_trainer ? 1 : or_usual(choice.tp, is_usual && !is_server ? r.convention->tp : 1);
   const std::int64_t world = job.strategy.mesh.world();
-  s.tp = std::min(s.tp, is_server ? or_usual(choice.gpus, world) : world);
   s.num_gpus = is_server ? or_usual(choice.gpus, world) : world;
+  while (choice.tp == 0 && s.tp > 1 && !why_no_engine(job.request.model, s).empty()) --s.tp;  // the usual, as it can be
   s.max_batched_tokens = r.convention->max_batched_tokens;
   const Recipe& recipe = job.recipe();
   GenerationBatch& b = r.batch;
@@ -204,6 +208,7 @@ JobRollout job_rollout(const Job& job) {
   const std::int64_t updates =
       asked.sequences > 0 ? std::max<std::int64_t>(1, asked.sequences / of_step) : asked.updates;
   b.sequences = of_step * updates;
+  s.context = or_usual(choice.context, r.convention->states_context ? b.longest() : 0);
   s.max_sequences = choice.max_sequences > 0                         ? choice.max_sequences
                     : r.convention->max_sequences > 0                ? r.convention->max_sequences
                     : r.convention->engine->in_trainer && !is_server ? ceil_div(b.sequences, s.num_engines())
@@ -243,9 +248,59 @@ std::int64_t answers_of_row(const EstimateRequest& r) {
   return generates(r.recipe) ? or_usual(r.rollout.generations, usual_generations(r.recipe)) : 1;
 }
 
+namespace {
+
+/// The methods of a trainer that compare the answers to a prompt, with one of them.
+bool has_lone_answers(const EstimateRequest& r) {
+  const RolloutConvention* const convention = rollout_convention(r.recipe.framework->name);
+  return generates(r.recipe) && convention && answers_of_row(r) == 1 &&
+         std::ranges::count(convention->groups, r.recipe.objective.method->name) > 0;
+}
+
+constexpr std::string_view kRefused = "refused";
+
+/// Says why the trainer refuses one answer to a prompt; empty: it does not.
+std::string why_not_alone(const EstimateRequest& r) {
+  if (!has_lone_answers(r) || rollout_convention(r.recipe.framework->name)->one_answer != kRefused) return {};
+  return fmt::format("{} compares the answers to a prompt, and {} refuses one alone", r.recipe.objective.method->name,
+                     r.recipe.framework->name);
+}
+
+/// Refuses what is stated of an engine and cannot be with these GPUs or this model, whatever the strategy.
+void check_engine(const EstimateRequest& r) {
+  const EngineChoice& choice = r.rollout.engine;
+  const RolloutConvention* const convention = rollout_convention(r.recipe.framework->name);
+  if (!convention) return;
+  if (choice.sync_bucket.count > 0 && convention->sync != WeightSync::Buckets)
+    throw InputError("--rollout-engine",
+                     fmt::format("{} sends weights to an engine one by one, not in buckets", r.recipe.framework->name),
+                     "leave bucket out");
+  EngineSetup s;
+  s.engine = choice.engine ? &**choice.engine : &*convention->engine;
+  const std::int64_t all = r.cluster.num_gpus();
+  s.num_gpus = choice.place == EnginePlace::Server ? or_usual(choice.gpus, all) : all;
+  s.tp = std::max<std::int64_t>(1, choice.tp);
+  s.context =
+      or_usual(choice.context, convention->states_context ? r.rollout.prompt_len + r.rollout.max_completion : 0);
+  std::string why = why_no_engine(r.model, s);
+  if (why.empty()) return;
+  const std::int64_t context = std::exchange(s.context, 0);
+  if (why_no_engine(r.model, s).empty())
+    throw InputError(choice.context > 0 ? "--rollout-engine" : "--completion-len", std::move(why),
+                     fmt::format("prompt and answer of {} tokens, or a model that reads {}",
+                                 format_grouped(context_of(r.model, *s.engine)), format_grouped(context)));
+  for (--s.tp; s.tp > 1 && !why_no_engine(r.model, s).empty();) --s.tp;
+  throw InputError("--rollout-engine", std::move(why), fmt::format("for example {}:tp={}", s.engine->name, s.tp));
+}
+
+}  // namespace
+
 void check_answers(const EstimateRequest& r) {
   const Recipe& recipe = r.recipe;
   if (!generates(recipe)) return;
+  if (std::string lone = why_not_alone(r); !lone.empty())
+    throw InputError("--generations", std::move(lone), "for example --generations 8");
+  check_engine(r);
   const std::int64_t generations = or_usual(r.rollout.generations, usual_generations(recipe));
   const std::int64_t one_pass = recipe.rows() * batch_replicas(r) * r.rollout.updates;
   const std::int64_t at_once = one_pass * recipe.grad_accum;
@@ -259,6 +314,21 @@ void check_answers(const EstimateRequest& r) {
       fmt::format("for example --grad-accum {}", generations / std::gcd(generations, one_pass)));
 }
 
+namespace {
+
+/// Says what becomes of answers that the model reads no further, and of one answer to a prompt; empty: nothing.
+std::string limits_of_answers(const Job& job, const JobRollout& r) {
+  std::string out;
+  const std::int64_t most = context_of(job.request.model, *r.setup.engine);
+  if (!r.setup.engine->in_trainer && most > 0 && r.batch.longest() > most)
+    out += fmt::format("; {} reads {} tokens, at which answers end", job.request.model.name, format_grouped(most));
+  if (has_lone_answers(job.request) && !r.convention->one_answer.empty())
+    out += "; one answer to a prompt: " + r.convention->one_answer;
+  return out;
+}
+
+}  // namespace
+
 std::string rollout_assumption(const Job& job) {
   const JobRollout r = job_rollout(job);
   const bool is_server = r.setup.place == EnginePlace::Server;
@@ -270,32 +340,18 @@ std::string rollout_assumption(const Job& job) {
   return fmt::format(
       "generation (--rollout-engine): {} answers at once, {} to a prompt of {} tokens, {}, by {} {}{}; {:.0f} % of a "
       "step for "
-      "rewards, moving data and waiting",
+      "rewards, moving data and waiting{}",
       format_grouped(r.batch.sequences), r.batch.generations, format_grouped(r.batch.usual_prompt()),
       r.batch.mean_completion > 0
           ? fmt::format("{} tokens on average and at most {}", format_grouped(r.batch.mean_completion),
                         format_grouped(r.batch.max_completion))
           : fmt::format("each of {} tokens", format_grouped(r.batch.max_completion)),
       r.setup.engine->title, place, r.setup.tp > 1 ? fmt::format(", {} GPUs per engine", r.setup.tp) : "",
-      100 * r.convention->overhead / (1 + r.convention->overhead));
+      100 * r.convention->overhead / (1 + r.convention->overhead), limits_of_answers(job, r));
 }
-
-namespace {
-
-/// The least number of GPUs per engine, inside a machine, with which it finds room; 0: none.
-std::int64_t roomy_tp(const Job& job, JobRollout r) {
-  if (r.setup.engine->in_trainer) return 0;
-  const std::int64_t most = std::min(r.setup.num_gpus, job.cluster().gpus_per_node);
-  for (r.setup.tp *= 2; r.setup.tp <= most; r.setup.tp *= 2)
-    if (r.setup.num_gpus % r.setup.tp == 0 && job.request.model.num_attention_heads % r.setup.tp == 0 &&
-        memory_of(job, r).refusal.empty())
-      return r.setup.tp;
-  return 0;
-}
-
-}  // namespace
 
 std::string rollout_refusal(const Job& job) {
+  if (std::string lone = why_not_alone(job.request); !lone.empty()) return lone;
   const JobRollout r = job_rollout(job);
   if (std::ranges::find(r.convention->places, r.setup.place) == r.convention->places.end())
     return fmt::format("engines of {} {}", job.framework.name,
@@ -308,12 +364,7 @@ std::string rollout_refusal(const Job& job) {
         "{} answers are generated at once ({} x {} x {} GPUs{}), which {} answers to a prompt do not divide", of_step,
         job.recipe().rows(), job.recipe().grad_accum, job.strategy.mesh.batch_replicas(),
         r.steps > 1 ? fmt::format(", for {:.0f} optimizer steps", r.steps) : "", r.batch.generations);
-  if (r.setup.num_gpus % r.setup.tp != 0)
-    return fmt::format("{} GPUs of the engine are no groups of {}", r.setup.num_gpus, r.setup.tp);
-  const std::string refusal = memory_of(job, r).refusal;
-  const std::int64_t wider = refusal.empty() ? 0 : roomy_tp(job, r);
-  if (wider == 0) return refusal;
-  return fmt::format("{}; --rollout-engine {}:tp={} has room", refusal, r.setup.engine->name, wider);
+  return memory_of(job, r).refusal;
 }
 
 void add_rollout(Peak& peak, const Job& job) {

@@ -201,6 +201,49 @@ TEST_CASE("a trainer with one engine alone names none, and what is said of it co
   CHECK(instruct.gpus == 2);
 }
 
+TEST_CASE("a server of answers that the script starts beside the training says where they are written") {
+  const std::string train =
+      "CUDA_VISIBLE_DEVICES=0,1,2,3 accelerate launch --num_processes 4 -m trl.scripts.grpo --model_name_or_path m "
+      "--use_vllm true --vllm_mode server --vllm_gpu_memory_utilization 0.3\n";
+  const auto engine = [&](const std::string& serve) {
+    return script("#!/bin/bash\n" + serve + " &\n" + train).request.rollout.engine;
+  };
+  const EngineChoice four = engine(
+      "CUDA_VISIBLE_DEVICES=4,5,6,7 trl vllm-serve --model m --tensor-parallel-size 2 --data-parallel-size 2 "
+      "--gpu-memory-utilization 0.8 --max-model-len 4096");
+  CHECK(to_text(four) == "vllm:server,util=0.8,tp=2,gpus=4,context=4096");
+  CHECK(to_text(engine("trl vllm-serve --model m")) == "vllm:server,tp=1,gpus=1");
+  CHECK(to_text(engine("vllm serve m --tensor-parallel-size=4")) == "vllm:server,tp=4,gpus=4");
+  const std::string swift =
+      "swift rollout --model m --vllm_tensor_parallel_size 2 &\n"
+      "NPROC_PER_NODE=4 swift rlhf --rlhf_type grpo --model m --use_vllm true --vllm_mode server\n";
+  CHECK(script(swift).request.rollout.engine.gpus == 2);
+  // one beside the training has nothing of it
+  CHECK(script("trl vllm-serve --model m --tensor-parallel-size 2 &\naccelerate launch -m trl.scripts.grpo "
+               "--model_name_or_path m --use_vllm true --vllm_mode colocate\n")
+            .request.rollout.engine.tp == 0);
+  CHECK(contains(script_error("trl vllm-serve --model m"), "nothing is trained"));
+}
+
+TEST_CASE("verl's file says how weights come to the engine, how it shards, and the longest sequence") {
+  const EstimateRequest r = script(
+                                "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo "
+                                "actor_rollout_ref.model.path=m trainer.n_gpus_per_node=8 "
+                                "actor_rollout_ref.rollout.max_model_len=8192 "
+                                "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes=512 "
+                                "actor_rollout_ref.actor.fsdp_config.reshard_after_forward=False")
+                                .request;
+  CHECK(r.rollout.engine.sync_bucket.count == 512LL << 20);
+  CHECK(r.rollout.engine.context == 8192);
+  CHECK(r.strategy == "fsdp-grad-op");
+  const EstimateRequest hybrid = script(
+                                     "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=m "
+                                     "trainer.n_gpus_per_node=8 actor_rollout_ref.actor.fsdp_config.fsdp_size=4")
+                                     .request;
+  CHECK(hybrid.strategy == "hsdp");
+  CHECK(hybrid.options.shard_size == 4);
+}
+
 TEST_CASE("a micro batch of so many tokens need not divide the answers of a generation") {
   // 16,192 x 4 tokens hold 7 rows of 8,192: 1,024 answers on 2 replicas are 74 passes of 7, and some to spare
   const ConfigReading r = script(

@@ -11,7 +11,9 @@
 #include "models/training_method.h"
 #include "planner/engine_share.h"
 #include "planner/estimate.h"
+#include "planner/generation.h"
 #include "planner/phases.h"
+#include "planner/recommend.h"
 #include "planner/rollout_phases.h"
 
 using namespace gpuplan;
@@ -84,6 +86,110 @@ TEST_CASE("an engine with a share that needs more than the rest sets the peak") 
   CHECK(e.peak.instant == PeakInstant::Generation);
   CHECK(e.peak.tensors == phase(e, "generation")->tensors);
   CHECK(e.peak_instant == "generation of answers");
+}
+
+TEST_CASE("an engine over more GPUs than it has, or that do not divide the heads, is refused and not cut") {
+  // 14 heads, 2 of keys and values
+  const auto wrong = [](const char* engine, const char* words) {
+    CHECK_THROWS_WITH_AS(estimate(ask("grpo", "trl", "zero3", "4xH100", engine)), doctest::Contains(words), InputError);
+  };
+  wrong("vllm:tp=8", "8 GPUs would share the layers of vLLM, and it has 4");
+  wrong("vllm:tp=3", "4 GPUs of the engine are no groups of 3");
+  wrong("vllm:tp=4", "divides the 14 attention heads of qwen2.5-0.5b");
+  wrong("sglang:tp=4", "divides the 14 attention heads of qwen2.5-0.5b");
+  wrong("vllm:server,gpus=2,tp=4", "4 GPUs would share the layers of vLLM, and it has 2");
+  CHECK_NOTHROW(estimate(ask("grpo", "trl", "zero3", "4xH100", "vllm:tp=2")));
+  // 7 divide the 14 heads, and neither divide nor repeat the 2 others
+  EngineSetup setup{.engine = &row_named("vllm", std::type_identity<GenerationEngine>{}), .tp = 7, .num_gpus = 7};
+  CHECK(why_no_engine(load_model("qwen2.5-0.5b").spec, setup).find("divides or repeats") != std::string::npos);
+  // a strategy of the search with fewer GPUs says it in its row
+  EstimateRequest r = ask("grpo", "trl", "single", "4xH100", "vllm:tp=2");
+  CHECK(answer(r).why_not_yes == "2 GPUs would share the layers of vLLM, and it has 1");
+}
+
+TEST_CASE(
+    "an engine is not started for longer sequences than the model reads, by the engine's rules of scaled positions") {
+  const GenerationEngine& vllm = row_named("vllm", std::type_identity<GenerationEngine>{});
+  const GenerationEngine& sglang = row_named("sglang", std::type_identity<GenerationEngine>{});
+  ModelSpec model = load_model("qwen2.5-0.5b").spec;
+  model.max_position_embeddings = 32768;
+  CHECK(context_of(model, vllm) == 32768);
+  model.rope = {.type = "yarn", .factor = 4, .original_positions = 16384};
+  CHECK(context_of(model, vllm) == 65536);
+  CHECK(context_of(model, sglang) == 32768);
+  model.rope = {.type = "linear", .factor = 4};
+  CHECK(context_of(model, vllm) == 131072);
+  model.rope.type = "llama3";
+  CHECK(context_of(model, vllm) == 32768);
+  const auto asked = [](const char* framework, const char* strategy, const char* engine, std::int64_t completion) {
+    EstimateRequest r = ask("grpo", framework, strategy, "2xH100", engine);
+    r.model.max_position_embeddings = 4096;
+    r.rollout.max_completion = completion;
+    r.recipe.seq_len = r.rollout.prompt_len + completion;
+    return r;
+  };
+  const auto refuses = [&](const EstimateRequest& r) {
+    CHECK_THROWS_WITH_AS(estimate(r), doctest::Contains("qwen2.5-0.5b reads 4,096"), InputError);
+  };
+  // 256 + 3,840 are all that it reads; OpenRLHF starts vLLM for as long sequences, TRL for what the model reads
+  CHECK_NOTHROW(estimate(asked("openrlhf", "zero3", "vllm:tp=1", 3840)));
+  refuses(asked("openrlhf", "zero3", "vllm:tp=1", 3841));
+  refuses(asked("trl", "zero3", "vllm:context=4097", 3840));
+  const EstimateResult cut = estimate(asked("trl", "zero3", "vllm", 3841));
+  CHECK(std::ranges::any_of(cut.assumptions, [](const std::string& line) {
+    return line.find("reads 4,096 tokens, at which answers end") != std::string::npos;
+  }));
+  CHECK(to_text(parse_engine("vllm:context=4097")) == "vllm:context=4097");
+}
+
+TEST_CASE("one answer to a prompt is refused where the trainer refuses it, and else it is said what it means") {
+  const auto alone = [](const char* method, const char* framework, const char* strategy) {
+    EstimateRequest r = ask(method, framework, strategy, "2xH100", "vllm:tp=1");
+    r.rollout.generations = 1;
+    return r;
+  };
+  for (const char* framework : {"trl", "ms-swift", "openrlhf"})
+    CHECK_THROWS_WITH_AS(estimate(alone("grpo", framework, "zero3")), doctest::Contains("refuses one alone"),
+                         InputError);
+  CHECK_NOTHROW(estimate(alone("ppo", "openrlhf", "zero3")));
+  const auto says = [](const EstimateResult& result, const char* words) {
+    return std::ranges::any_of(result.assumptions,
+                               [&](const std::string& line) { return line.find(words) != std::string::npos; });
+  };
+  CHECK(says(estimate(alone("grpo", "verl", "fsdp")), "the advantage is the reward itself"));
+  CHECK(says(estimate(alone("grpo", "nemo-rl", "fsdp")), "its advantage is 0"));
+  CHECK_FALSE(says(estimate(alone("ppo", "verl", "fsdp")), "one answer to a prompt"));
+}
+
+TEST_CASE("weights sent in buckets take a bucket of memory, which may be stated where a trainer has them") {
+  const auto sync = [](const char* engine) {
+    return phase(answer(ask("grpo", "verl", "fsdp", "2xH100", engine)), "weight sync")->tensors.count;
+  };
+  // verl's bucket is 2,048 MiB
+  CHECK(sync("vllm:tp=1") == sync("vllm:tp=1,bucket=2048MiB"));
+  CHECK(sync("vllm:tp=1,bucket=4GiB") - sync("vllm:tp=1,bucket=512MiB") == (4LL << 30) - (512LL << 20));
+  CHECK(to_text(parse_engine("vllm:bucket=512MiB")) == "vllm:bucket=512MiB");
+  CHECK(parse_engine("vllm:bucket=1GB").sync_bucket ==
+        parse_engine(to_text(parse_engine("vllm:bucket=1GB"))).sync_bucket);
+  CHECK_THROWS_WITH_AS(estimate(ask("grpo", "trl", "zero3", "2xH100", "vllm:bucket=512MiB")),
+                       doctest::Contains("one by one, not in buckets"), InputError);
+  CHECK_THROWS_AS(parse_engine("vllm:bucket=0MiB"), InputError);
+}
+
+TEST_CASE("an engine without room is advised by what was tried, and never beside 'nothing helps'") {
+  // 2.87 GiB of weights in 0.036 of 79.1 GiB leave no room for a sequence on one GPU, and do on two
+  EstimateRequest r = ask("grpo", "trl", "zero3", "4xH100", "vllm:util=0.036,sleep=yes");
+  r.model = load_model("qwen2.5-1.5b").spec;
+  const EstimateResult result = estimate(r);
+  REQUIRE(result.recommended);
+  CHECK(result.recommended->strategy == "");
+  for (const StrategyEstimate& e : result.strategies) CHECK(e.why_not_yes.find("has room") == std::string::npos);
+  const std::vector<std::string>& advice = result.recommended->advice;
+  const auto names = [&](const char* words) {
+    return std::ranges::any_of(advice, [&](const std::string& a) { return a.find(words) != std::string::npos; });
+  };
+  CHECK(names("tp=2"));
+  CHECK_FALSE(names(std::string(kNothingHelps).c_str()));
 }
 
 TEST_CASE("the share of a card that an engine takes is named where it is not stated, with the most that fits") {
