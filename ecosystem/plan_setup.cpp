@@ -162,6 +162,7 @@ void write_fsdp(Setup& s, const EstimateRequest& request, const Strategy& strate
   if (!is_v1 && (is_hybrid || context > 1)) {
     s.dp_replicate = strategy.mesh.copies();
     s.dp_shard = strategy.mesh.shard_ways() / context;
+    if (is_hybrid) s.shard_ranks = strategy.mesh.shard_ways();
   }
   s.fsdp_wrap = strategy.wrap == WrapPolicy::Layer ? "layer" : "size";
   if (strategy.wrap == WrapPolicy::Size) s.fsdp_min_params = strategy.wrap_min_params;

@@ -9,7 +9,7 @@
 
 namespace gpuplan {
 
-/// Where the engine of a method that generates stands: as asked, else where its trainer has it.
+/// Gives the place of the engine of a method that generates: as asked, else where its trainer has it.
 EnginePlace engine_place(const EstimateRequest& request);
 
 /// Says whether answers are generated on GPUs that do not train.

@@ -354,8 +354,9 @@ std::string rollout_refusal(const Job& job) {
   if (std::string lone = why_not_alone(job.request); !lone.empty()) return lone;
   const JobRollout r = job_rollout(job);
   if (r.setup.place == EnginePlace::Colocate && !r.setup.engine->in_trainer && job.strategy.takes_turns())
-    return fmt::format("an engine of {} beside training has the GPU of its process, and {} is one process with all GPUs",
-                       r.setup.engine->title, job.strategy.name);
+    return fmt::format(
+        "an engine of {} beside training has the GPU of its process, and {} is one process with all GPUs",
+        r.setup.engine->title, job.strategy.name);
   if (std::ranges::find(r.convention->places, r.setup.place) == r.convention->places.end())
     return fmt::format("engines of {} {}", job.framework.name,
                        r.setup.place == EnginePlace::Server ? "share the GPUs that train"

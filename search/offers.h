@@ -29,8 +29,8 @@ struct Offer {
 struct Hardware {
   ClusterSpec cluster;           // of the GPUs that train
   std::int64_t engine_gpus = 0;  // beside them, where an engine has its own
-  Profile profile;    // that times it
-  std::string flags;  // "--gpus 2xh100-sxm", "--cluster aws-p5.48xlarge"
+  Profile profile;               // that times it
+  std::string flags;             // "--gpus 2xh100-sxm", "--cluster aws-p5.48xlarge"
   std::vector<Offer> offers;
 
   std::int64_t num_gpus() const { return cluster.num_gpus() + engine_gpus; }
