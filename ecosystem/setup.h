@@ -141,7 +141,8 @@ struct Setup {
   Word fsdp_sharding, fsdp_reshard, fsdp_wrap, fsdp_wrap_class, fsdp_state_dict, fsdp_backward_prefetch;
   Flag fsdp_offload, fsdp_ram_efficient, fsdp_sync, fsdp_orig_params, fsdp_forward_prefetch;
   Flag shards_optimizer;  // of copies of the model: Megatron's distributed optimizer
-  Count shard_ranks;  // that hold the shards of one copy, those that share sequences among them; dp_shard: without these
+  Count
+      shard_ranks;  // that hold the shards of one copy, those that share sequences among them; dp_shard: without these
   Count dp_replicate, dp_shard, tensor_parallel, context_parallel, pipeline_parallel, virtual_stages, expert_parallel;
   Flag splits_sequence;  // between the products of ranks that share layers
   Word context_exchange;

@@ -278,7 +278,7 @@ void check_engine(const EstimateRequest& r) {
   EngineSetup s;
   s.engine = choice.engine ? &**choice.engine : &*convention->engine;
   const std::int64_t all = r.cluster.num_gpus();
-  s.num_gpus = choice.place == EnginePlace::Server ? or_usual(choice.gpus, all) : all;
+  s.num_gpus = engine_place(r) == EnginePlace::Server ? or_usual(choice.gpus, all) : all;
   s.tp = std::max<std::int64_t>(1, choice.tp);
   s.context =
       or_usual(choice.context, convention->states_context ? r.rollout.prompt_len + r.rollout.max_completion : 0);
