@@ -282,10 +282,20 @@ class KeyReader {
     unknown_.push_back(hint.empty() ? path : fmt::format("{} ({})", path, hint));
   }
 
+  /// The value of another key that OmegaConf puts in the place of "${policy.max_total_sequence_length}"; else null.
+  const json* interpolated(const json& given) const {
+    if (!given.is_string()) return nullptr;
+    const std::string& text = given.get_ref<const std::string&>();
+    if (!text.starts_with("${") || !text.ends_with('}')) return nullptr;
+    const json* const other = value_at(tree_.root, text.substr(2, text.size() - 3));
+    return other && !other->is_string() ? other : nullptr;
+  }
+
   /// 1 and 0 for true and false, "true", and a number as a text, where the program takes them: YAML and JSON have one
   /// spelling of each, argparse and pydantic have several.
   json as_program_reads(const KeyRow& row, const json& given) const {
     if (row.find_value(given)) return given;
+    if (const json* const other = interpolated(given)) return as_program_reads(row, *other);
     if (given.is_number_integer() && (given == 0 || given == 1) && row.takes_flags()) return given == 1;
     if (given.is_string() && to_lower(given.get<std::string>()) == "true" && row.takes_flags()) return true;
     if (given.is_array() && row.field && std::holds_alternative<Setup::Numbers Setup::*>(row.field->member)) {

@@ -376,6 +376,12 @@ std::int64_t sequences_per_step(const Setup& setup, const EstimateRequest& r) {
 /// A number of steps, or of generations, ends the training before the epochs do. A row is a prompt, which is trained on
 /// with all its answers, as often as the trainer says.
 bool settle_steps(const Setup& setup, EstimateRequest& r, std::vector<std::string>& notes) {
+  if (const std::int64_t answers = setup.total_answers.value_or(0); answers > 0 && generates(r.recipe)) {
+    r.dataset.rows = std::max<std::int64_t>(1, answers / answers_of_row(r));
+    r.dataset.epochs = 1;
+    notes.push_back(fmt::format("{} answers in all, as the files say, whatever the epochs", format_grouped(answers)));
+    return true;
+  }
   const std::int64_t rounds = setup.max_rounds.value_or(0), steps = rounds > 0 ? rounds : setup.max_steps.value_or(0);
   if (steps < 1) return false;
   const bool is_round = rounds > 0 && generates(r.recipe);

@@ -114,6 +114,7 @@ struct Setup {
   Word data_folder;             // with the list of such names
   Count max_samples;            // of each set
   Count max_steps, max_rounds;  // of the training: optimizer steps; generations with all steps on their answers
+  Count total_answers;          // of the training
   // numbers and kernels
   Flag bf16, fp16, precision_by_card;
   Flag fp8;             // the trainer's own word: layers multiply in fp8
@@ -141,8 +142,7 @@ struct Setup {
   Word fsdp_sharding, fsdp_reshard, fsdp_wrap, fsdp_wrap_class, fsdp_state_dict, fsdp_backward_prefetch;
   Flag fsdp_offload, fsdp_ram_efficient, fsdp_sync, fsdp_orig_params, fsdp_forward_prefetch;
   Flag shards_optimizer;  // of copies of the model: Megatron's distributed optimizer
-  Count
-      shard_ranks;  // that hold the shards of one copy, those that share sequences among them; dp_shard: without these
+  Count shard_ranks;      // of one copy, with those that share sequences; dp_shard: without these
   Count dp_replicate, dp_shard, tensor_parallel, context_parallel, pipeline_parallel, virtual_stages, expert_parallel;
   Flag splits_sequence;  // between the products of ranks that share layers
   Word context_exchange;

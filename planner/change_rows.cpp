@@ -223,7 +223,7 @@ std::string every_weight(Request r) { return if_so(r.recipe.method == Method::Lo
 
 std::string half_the_length(Request r) {
   constexpr std::int64_t kShort = 512;
-  return if_so(r.recipe.seq_len > kShort, std::to_string(r.recipe.seq_len / 2));
+  return if_so(r.recipe.seq_len > kShort && !generates(r.recipe), std::to_string(r.recipe.seq_len / 2));
 }
 
 /// The list of --offload with states of the optimizer or weights on the host beside what is there already.

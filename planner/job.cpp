@@ -244,6 +244,9 @@ Mistake method_mistake(const Recipe& r) {
     return InputError("--ref", "all weights are trained, so that no adapter can be switched off",
                       "--ref copy, or --lora");
   const FrameworkPreference& habits = r.framework->preference;
+  if (reference_of(r) == Reference::Precomputed && method.generates)
+    return InputError("--ref", fmt::format("the answers of {} do not exist before training", method.name),
+                      "--ref copy, or --ref adapter with adapters");
   if (reference_of(r) == Reference::Precomputed && !habits.precomputes_reference)
     return InputError("--ref", fmt::format("{} makes no log-probs before training", r.framework->name), "leave it out");
   const bool is_fused = !is_usual && r.loss == LossKernel::Fused && method.head == MethodHead::Vocabulary;

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "models/optimizers.h"
 #include "models/rank_model.h"
+#include "planner/rollout_phases.h"
 
 namespace gpuplan {
 namespace {
@@ -120,10 +122,12 @@ std::vector<MachineClass> classes_of(const std::vector<Hardware>& machines) {
   return out;
 }
 
-/// The global batch of one rank where none was asked for: the power of two nearest to its share of the usual one.
-std::int64_t usual_share(std::int64_t data_parallel) {
-  const double share = std::max(1.0, double(kUsualGlobalBatch) / double(data_parallel));
-  return std::int64_t(std::bit_floor(std::uint64_t(share * 4 / 3)));
+/// The global batch of one rank where none was asked for: its share of the usual one, a power of two times the least
+/// with which the ranks together have whole prompts of so many answers.
+std::int64_t usual_share(std::int64_t data_parallel, std::int64_t answers) {
+  const std::int64_t least = answers / std::gcd(answers, data_parallel);
+  const double share = std::max(1.0, double(kUsualGlobalBatch) / double(data_parallel * least));
+  return least * std::int64_t(std::bit_floor(std::uint64_t(share * 4 / 3)));
 }
 
 /// The most GPUs of one machine: ranks that share layers exchange much, and stay inside.
@@ -287,8 +291,8 @@ std::vector<Batch> Space::all_batches(std::int64_t data_parallel) const {
     return is_asked ? std::vector<Batch>{{base.micro_batch, base.grad_accum}} : std::vector<Batch>{};
   }
   if (question.global_batch && *question.global_batch % data_parallel != 0) return {};
-  const std::int64_t share =
-      question.global_batch ? *question.global_batch / data_parallel : usual_share(data_parallel);
+  const std::int64_t share = question.global_batch ? *question.global_batch / data_parallel
+                                                   : usual_share(data_parallel, answers_of_row(question.base));
   std::vector<Batch> out;
   if (pins_micro) {
     if (share % base.micro_batch == 0) return {{base.micro_batch, share / base.micro_batch}};

@@ -135,6 +135,32 @@ TEST_CASE("steps of a training on answers are those of the trainer: sequences ar
                 "8xH100") == 100 * 1024);
 }
 
+TEST_CASE("open-instruct's episodes are answers, and OmegaConf's reference to another key is its value") {
+  const ConfigReading open_instruct =
+      read_configs({{"run.sh",
+                     "python open_instruct/grpo_fast.py --model_name_or_path Qwen/Qwen2.5-7B --beta 0.0 "
+                     "--num_samples_per_prompt_rollout 16 --num_unique_prompts_rollout 8 --response_length 512 "
+                     "--total_episodes 64000 --deepspeed_stage 3 --num_learners_per_node 8 --vllm_num_engines 8\n"}},
+                   kNothing);
+  EstimateRequest r = open_instruct.request;
+  r.cluster = parse_gpus("8xH100");
+  r.strategy = "zero3";
+  std::vector<std::string> notes;
+  settle_data(
+      open_instruct, [](const std::string&, const std::string&) { return std::nullopt; }, {}, r, notes);
+  CHECK(r.dataset.rows == 64000 / 16);
+  // examples/configs/grpo_math_1B.yaml of NeMo RL says so
+  const ConfigReading nemo =
+      read_configs({{"grpo.yaml",
+                     "grpo:\n  num_prompts_per_step: 32\n  num_generations_per_prompt: 16\npolicy:\n"
+                     "  model_name: Qwen/Qwen2.5-1.5B\n  train_global_batch_size: 512\n  train_micro_batch_size: 4\n"
+                     "  max_total_sequence_length: 640\n  dtensor_cfg:\n    enabled: true\n  generation:\n"
+                     "    backend: vllm\n    vllm_cfg:\n      max_model_len: ${policy.max_total_sequence_length}\n"
+                     "cluster:\n  gpus_per_node: 8\n  num_nodes: 1\n"}},
+                   kNothing);
+  CHECK(nemo.setup.engine_context == 640);
+}
+
 TEST_CASE("a local file is counted, by LLaMA-Factory's list of sets too") {
   test::ScratchFolder folder;
   std::vector<std::string> notes;

@@ -403,6 +403,15 @@ TEST_CASE("days are a unit of time; a mistaken --gpu, machines in --gpus and dat
   CHECK(refused("estimate --model smollm2-135m --gpus 8x8xA100").find("are 16xA100") != std::string::npos);
 }
 
+TEST_CASE("plan finds batches of whole prompts, and answers that are to be written have no log-probs before training") {
+  const std::string usual = "--model smollm2-135m --method grpo --rows 2000 --completion-len 256 ";
+  for (const char* generations : {"5", "10", "12"})
+    CHECK(ran("plan " + usual + "--gpus 6xH100 --generations " + generations).out.find("Train on ") == 0);
+  const Ran refused = ran("estimate " + usual + "--gpus 8xH100 --ref precomputed");
+  CHECK(refused.code == 2);
+  CHECK(refused.err.find("do not exist before training") != std::string::npos);
+}
+
 TEST_CASE("a refused degree names the trainers that have it") {
   const std::string answer = ran("estimate --model llama3-8b --full --gpus 8xH100 --tp 4").out;
   CHECK(answer.find("hf-trainer has no tensor parallelism") == answer.rfind("hf-trainer has no tensor parallelism"));
