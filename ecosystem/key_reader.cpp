@@ -51,7 +51,8 @@ json words_of(const KeyRow& row, const json& list) {
 
 /// "8", "1e-4" as the number that Python's int and float read; nothing for other texts.
 std::optional<json> number_of_text(const std::string& text) {
-  const std::string digits(trim(text));
+  std::string digits(trim(text));
+  std::erase(digits, '_');  // Python's 10_000
   std::int64_t whole = 0;
   double number = 0;
   const char* const end = digits.data() + digits.size();

@@ -131,9 +131,9 @@ TEST_CASE(
   const auto refuses = [&](const EstimateRequest& r) {
     CHECK_THROWS_WITH_AS(estimate(r), doctest::Contains("qwen2.5-0.5b reads 4,096"), InputError);
   };
-  // 256 + 3,840 are all that it reads; OpenRLHF starts vLLM for as long sequences, TRL for what the model reads
-  CHECK_NOTHROW(estimate(asked("openrlhf", "zero3", "vllm:tp=1", 3840)));
-  refuses(asked("openrlhf", "zero3", "vllm:tp=1", 3841));
+  // 256 + 3,840 are all that it reads
+  CHECK_NOTHROW(estimate(asked("openrlhf", "zero3", "vllm:tp=1,context=4096", 3840)));
+  refuses(asked("openrlhf", "zero3", "vllm:tp=1,context=4097", 3840));
   refuses(asked("trl", "zero3", "vllm:context=4097", 3840));
   const EstimateResult cut = estimate(asked("trl", "zero3", "vllm", 3841));
   CHECK(std::ranges::any_of(cut.assumptions, [](const std::string& line) {
