@@ -1,4 +1,4 @@
-// What the files of --from mean once the model, the strategy or the machine is known.
+// Settles what files of --from leave open until the model, the strategy or the machine is known.
 #include <algorithm>
 
 #include <fmt/format.h>

@@ -130,7 +130,6 @@ RlTrainers read_trainers() {
     f.optional("keeps_scores", r.keeps_scores);
     f.optional("groups", r.groups);
     f.optional("one_answer", r.one_answer);
-    f.optional("states_context", r.states_context);
     f("source", r.source);
     f.refuse_unknown();
   }

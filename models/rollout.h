@@ -127,7 +127,6 @@ struct RolloutConvention {
   bool critic_in_graph = false;     // policy and critic run forward together, then backward
   std::vector<std::string> groups;  // methods that compare the answers to a prompt
   std::string one_answer;           // of these, with one answer to a prompt: refused, or what becomes of them
-  bool states_context = false;      // the engine is started for prompt + longest answer, and no longer ones
   bool keeps_scores = false;  // the trainer's own generate() keeps the logits of every token, where there is a critic
 };
 

@@ -81,7 +81,7 @@ std::string engine_over(const EstimateRequest& r, std::int64_t factor) {
   const GenerationEngine* const engine = engine_of_question(r);
   if (!engine || engine->in_trainer) return "";
   EngineChoice choice = named_engine(r, *engine);
-  const bool is_server = choice.place == EnginePlace::Server;
+  const bool is_server = engine_place(r) == EnginePlace::Server;
   const std::int64_t usual = is_server ? 1 : rollout_convention(r.recipe.framework->name)->tp;
   EngineSetup setup{.engine = engine};
   setup.num_gpus = is_server && choice.gpus > 0 ? choice.gpus : r.cluster.num_gpus();

@@ -161,15 +161,12 @@ std::string tight_text(const EstimateRow& chosen, Preference preference, const E
              : fmt::format("; {} fits tightly and would be {:.1f} times as fast", best->strategy.name, gain);
 }
 
-/// "nothing is shared on one GPU, but zero1 holds 55.6 GiB of weights where single holds 111 GiB".
-std::string alone_text(const EstimateRow& chosen, const EstimateRow& single) {
-  int most = 0;
-  const auto saved = [&](int c) { return single.memory[std::size_t(c)] - chosen.memory[std::size_t(c)]; };
-  for (int c = 1; c < kNumCategories; ++c)
-    if (saved(c) > saved(most)) most = c;
-  const auto held = [&](const EstimateRow& e) { return format_bytes(e.memory[std::size_t(most)]); };
-  return fmt::format("nothing is shared on one GPU, but {} holds {} of {} where single holds {}", chosen.strategy.name,
-                     held(chosen), in_words(Category(most)), held(single));
+/// "nothing is shared on one GPU, and single is not possible: no optimizer offload".
+std::string alone_text(const EstimateResult& result) {
+  for (const EstimateRow& e : result.strategies)
+    if (e.strategy.is_one_gpu() && !e.not_applicable.empty())
+      return fmt::format("nothing is shared on one GPU, and {} is not possible: {}", e.strategy.name, e.not_applicable);
+  return "nothing is shared on one GPU";
 }
 
 std::string reason_for(const EstimateRow& chosen, const EstimateRequest& r, const EstimateResult& result) {
@@ -187,8 +184,8 @@ std::string reason_for(const EstimateRow& chosen, const EstimateRequest& r, cons
            : r.preference == Preference::Memory
                ? text
                : "it fits on one GPU, and more would cost more per token than they gain";
-  } else if (r.cluster.num_gpus() == 1 && single && !single->fits()) {
-    text = alone_text(chosen, *single);
+  } else if (r.cluster.num_gpus() == 1) {
+    text = alone_text(result);
   } else if (strategy.is_replicated()) {
     text = "every GPU holds the whole model, so only gradients travel; " + text;
   } else if (strategy.takes_turns()) {

@@ -208,7 +208,7 @@ JobRollout job_rollout(const Job& job) {
   const std::int64_t updates =
       asked.sequences > 0 ? std::max<std::int64_t>(1, asked.sequences / of_step) : asked.updates;
   b.sequences = of_step * updates;
-  s.context = or_usual(choice.context, r.convention->states_context ? b.longest() : 0);
+  s.context = choice.context;
   s.max_sequences = choice.max_sequences > 0                         ? choice.max_sequences
                     : r.convention->max_sequences > 0                ? r.convention->max_sequences
                     : r.convention->engine->in_trainer && !is_server ? ceil_div(b.sequences, s.num_engines())
@@ -280,15 +280,14 @@ void check_engine(const EstimateRequest& r) {
   const std::int64_t all = r.cluster.num_gpus();
   s.num_gpus = engine_place(r) == EnginePlace::Server ? or_usual(choice.gpus, all) : all;
   s.tp = std::max<std::int64_t>(1, choice.tp);
-  s.context =
-      or_usual(choice.context, convention->states_context ? r.rollout.prompt_len + r.rollout.max_completion : 0);
+  s.context = choice.context;
   std::string why = why_no_engine(r.model, s);
   if (why.empty()) return;
   const std::int64_t context = std::exchange(s.context, 0);
   if (why_no_engine(r.model, s).empty())
-    throw InputError(choice.context > 0 ? "--rollout-engine" : "--completion-len", std::move(why),
-                     fmt::format("prompt and answer of {} tokens, or a model that reads {}",
-                                 format_grouped(context_of(r.model, *s.engine)), format_grouped(context)));
+    throw InputError("--rollout-engine", std::move(why),
+                     fmt::format("context={}, or a model that reads {} tokens", context_of(r.model, *s.engine),
+                                 format_grouped(context)));
   for (--s.tp; s.tp > 1 && !why_no_engine(r.model, s).empty();) --s.tp;
   throw InputError("--rollout-engine", std::move(why), fmt::format("for example {}:tp={}", s.engine->name, s.tp));
 }

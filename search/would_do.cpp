@@ -55,8 +55,8 @@ double rounded_up(double value) {
   return std::ceil(value / step) * step;
 }
 
-/// What simulation adds to the time of the forward pass at most, in nearly all plans: an offered limit has room for it,
-/// or the plan that is offered would be refused.
+/// An offered limit leaves this much room: plans are found by the time of the forward pass, and simulation, which adds
+/// to it, decides whether they keep a limit. The figure is assumed, not measured.
 constexpr double kSimulated = 1.05;
 
 class Relaxer {

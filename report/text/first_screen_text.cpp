@@ -59,8 +59,7 @@ namespace {
 
 /// "mp (layers spread over the GPUs, which take turns)": a name that the field does not have for all trainers.
 std::string title_in_words(const Strategy& strategy) {
-  const bool is_naive = strategy.schedule == Schedule::Naive;
-  return strategy.title() + (is_naive ? " (layers spread over the GPUs, which take turns)" : "");
+  return strategy.title() + (strategy.takes_turns() ? " (layers spread over the GPUs, which take turns)" : "");
 }
 
 std::string verdict_line(const EstimateAnswer& answer) {

@@ -77,6 +77,13 @@ EstimateRequest with_versions(EstimateRequest r, const char* versions) {
   return r;
 }
 
+void check_per_logit(const EstimateRequest& r, HeadBytes per_logit, std::int64_t logits = kLogits) {
+  const HeadBytes bytes = head_bytes(r);
+  CHECK(bytes.saved == per_logit.saved * logits);
+  CHECK(bytes.forward == per_logit.forward * logits);
+  CHECK(bytes.backward == per_logit.backward * logits);
+}
+
 }  // namespace
 
 TEST_CASE("a method is a row: names, aliases, and what nobody knows") {
@@ -137,45 +144,33 @@ TEST_CASE("a reference that is no copy has no bytes of its own; one on the host 
 TEST_CASE("copies of the logits of a pair, by trainer and engine") {
   // Bytes per logit; R = 2 rows; all but Liger's counted with PyTorch too (docs/phases.md). TRL under accelerate: bf16
   // becomes fp32 (2 + 4, then 4 saved); backward has the gradients of the rows and their stack (4 + 4) beside it.
-  const auto check = [](const EstimateRequest& r, HeadBytes per_logit) {
-    const HeadBytes bytes = head_bytes(r);
-    CHECK(bytes.saved == per_logit.saved * kLogits);
-    CHECK(bytes.forward == per_logit.forward * kLogits);
-    CHECK(bytes.backward == per_logit.backward * kLogits);
-  };
-  check(ask("dpo", "trl", "ddp"), {4, 6, 12});
-  check(ask("dpo", "trl", "fsdp"), {4, 6, 12});
-  check(ask("simpo", "trl", "single", "1xH100"), {4, 6, 12});
+  check_per_logit(ask("dpo", "trl", "ddp"), {4, 6, 12});
+  check_per_logit(ask("dpo", "trl", "fsdp"), {4, 6, 12});
+  check_per_logit(ask("simpo", "trl", "single", "1xH100"), {4, 6, 12});
   // Under DeepSpeed the output stays in 16 bit: output and log-softmax (2 + 2); backward lets the output go and has the
   // gradients of the rows and their stack (2 + 2).
-  check(ask("dpo", "trl", "zero3"), {4, 4, 4});
+  check_per_logit(ask("dpo", "trl", "zero3"), {4, 4, 4});
   // With a contiguous copy (TRL 1.5): output and copy (4 + 4), and the exponentials of a row (2).
-  check(with_versions(ask("dpo", "trl", "ddp"), "trl=1.5.1"), {8, 10, 12});
+  check_per_logit(with_versions(ask("dpo", "trl", "ddp"), "trl=1.5.1"), {8, 10, 12});
   // LLaMA-Factory: fp32 output (4), its log-softmax (4), a contiguous copy for it (4); backward: log-softmax, the
   // gradient of the labels and that of the logits (4 + 4 + 4).
-  check(ask("dpo", "llama-factory", "ddp"), {8, 12, 12});
-  check(ask("dpo", "llama-factory", "zero3"), {8, 12, 12});
+  check_per_logit(ask("dpo", "llama-factory", "ddp"), {8, 12, 12});
+  check_per_logit(ask("dpo", "llama-factory", "zero3"), {8, 12, 12});
   // ORPO: beside 4, the log-softmax of the first answer (2), made of a contiguous copy (2).
-  check(ask("orpo", "trl", "ddp"), {6, 8, 14});
+  check_per_logit(ask("orpo", "trl", "ddp"), {6, 8, 14});
 }
 
 TEST_CASE("DPO of OpenRLHF, torchtune and NeMo RL: bytes per logit, where the reference is, and when it runs") {
   // Bytes per logit of a pair, counted with PyTorch 2.6 on the CPU, allocation by allocation (docs/phases.md).
-  const auto check = [](const EstimateRequest& r, HeadBytes per_logit) {
-    const HeadBytes bytes = head_bytes(r);
-    CHECK(bytes.saved == per_logit.saved * kLogits);
-    CHECK(bytes.forward == per_logit.forward * kLogits);
-    CHECK(bytes.backward == per_logit.backward * kLogits);
-  };
   // OpenRLHF: 16-bit output made fp32 (2 + 4), of which a kernel keeps 4; backward writes the gradient beside it (4 +
   // 4). DeepSpeed leaves stages 1 and 2 whole references, in 16 bit.
-  check(ask("dpo", "openrlhf", "zero3"), {4, 6, 8});
-  check(ask("dpo", "openrlhf", "zero2"), {4, 6, 8});
+  check_per_logit(ask("dpo", "openrlhf", "zero3"), {4, 6, 8});
+  check_per_logit(ask("dpo", "openrlhf", "zero2"), {4, 6, 8});
   CHECK(reference_bytes(ask("dpo", "openrlhf", "zero2")) == 2 * kParameters);
   // torchtune's LoRA recipe: fp32 output (4), contiguous without the last position (4), log-softmax (4), which alone is
   // kept; backward has its gradient and that of the logits (4 + 4) beside it. The reference has the shards of FSDP2 in
   // the 16 bit of the whole training; with LoRA it is the policy without its adapters.
-  check(with_adapters(ask("dpo", "torchtune", "fsdp")), {4, 12, 12});
+  check_per_logit(with_adapters(ask("dpo", "torchtune", "fsdp")), {4, 12, 12});
   CHECK(reference_bytes(with_adapters(ask("dpo", "torchtune", "fsdp"))) == 0);
   EstimateRequest tuned = ask("dpo", "torchtune", "fsdp");
   tuned.recipe.precision = Precision::Bf16True;
@@ -183,7 +178,7 @@ TEST_CASE("DPO of OpenRLHF, torchtune and NeMo RL: bytes per logit, where the re
   // NeMo RL: FSDP2 hands out fp32 (4), which lives until the loss is returned; contiguous and log-softmax (4 + 4). The
   // reference reads the batch before it is trained on, with weights from the host: its 12 stand on the state alone.
   const EstimateRequest nemo = ask("dpo", "nemo-rl", "fsdp");
-  check(nemo, {8, 12, 12});
+  check_per_logit(nemo, {8, 12, 12});
   const StrategyEstimate e = answer(nemo);
   CHECK(e.phases.at(1).resident.count == 0);
   CHECK(e.peak.host.count > 0);
@@ -208,16 +203,10 @@ TEST_CASE("one row has no rows beside it: its temporaries are as large as all lo
   // (8). In 16 bit: output and log-softmax (2 + 2); backward log-softmax, gradient of the label's logits and of all (2
   // each). Full: a row is contiguous, so that no copy is made. Beside that TRL and LLaMA-Factory copy the logits of
   // chosen and rejected rows for what they log (4, in 16 bit 2), until the loss is returned.
-  const auto check = [](const EstimateRequest& r, HeadBytes per_logit) {
-    const HeadBytes bytes = head_bytes(r);
-    CHECK(bytes.saved == per_logit.saved * kLogits / 2);
-    CHECK(bytes.forward == per_logit.forward * kLogits / 2);
-    CHECK(bytes.backward == per_logit.backward * kLogits / 2);
-  };
-  check(ask("kto", "trl", "ddp"), {8, 8, 16});
-  check(ask("kto", "trl", "zero3"), {6, 6, 6});
-  check(ask("kto", "llama-factory", "ddp"), {12, 12, 12});
-  check(ask("kto", "ms-swift", "ddp"), {4, 8, 16});  // which sums the logits of a row
+  check_per_logit(ask("kto", "trl", "ddp"), {8, 8, 16}, kLogits / 2);
+  check_per_logit(ask("kto", "trl", "zero3"), {6, 6, 6}, kLogits / 2);
+  check_per_logit(ask("kto", "llama-factory", "ddp"), {12, 12, 12}, kLogits / 2);
+  check_per_logit(ask("kto", "ms-swift", "ddp"), {4, 8, 16}, kLogits / 2);  // which sums the logits of a row
 }
 
 TEST_CASE("ms-swift keeps the logits of completions alone, where their length is said") {
