@@ -63,13 +63,13 @@ class FilesReader {
     };
     std::vector<ConfigFile> given = files;
     if (num_given_ > 0) given.resize(num_given_);
-    num_given_ = given.size();
     ReadFiles out{.files = files, .reading = read_configs(given, find), .request = {}};
     if (!out.reading.has_trainer)
       throw InputError(out.reading.plan ? out.reading.plan->name : out.reading.file, "is no trainer's configuration",
                        "give the trainer's file too: what is trained, on how many tokens");
     refuse_other_method(out.reading);
-    PlanQuestion question = read_config_question(app_, console_.in, out.reading);
+    PlanQuestion question = ask(out, num_given_ == 0);
+    num_given_ = given.size();
     static_cast<void>(take_rows(app_, question.request, true));
     out.request = std::move(question.request);
     has_rows_ = question.has_rows;
@@ -80,6 +80,19 @@ class FilesReader {
   bool has_rows() const { return has_rows_; }
 
  private:
+  /// `mends`: a micro batch that the trainer would refuse gives way.
+  PlanQuestion ask(ReadFiles& files, bool mends) {
+    try {
+      return read_config_question(app_, console_.in, files.reading);
+    } catch (const InputError& error) {
+      files.reading.mends_micro_batch = mends;
+      if (!mends) throw;
+      PlanQuestion question = read_config_question(app_, console_.in, files.reading);
+      files.why_refused = error.problem();
+      return question;
+    }
+  }
+
   /// A flag says what is trained where the files leave it open; else they do.
   void refuse_other_method(const ConfigReading& reading) const {
     if (!reading.open_method.empty()) return;

@@ -35,6 +35,7 @@ std::string likely(const StrategyEstimate& e) {
 /// "Does not fit (157 GiB of 22.9 GiB); changed, it fits (20.0 GiB, 89 % likely)".
 std::string first_line(const FixAnswer& answer, const FixQuestion& question) {
   std::string out = fmt::format("{} is not possible on these GPUs", question.given.request.strategy);
+  if (!question.given.why_refused.empty()) out = fmt::format("the trainer stops: {}", question.given.why_refused);
   if (answer.before)
     out = fmt::format("{} ({}{} of {})", verdict(*answer.before), likely(*answer.before),
                       format_bytes(shown_memory(*answer.before)), format_bytes(answer.before->tiers.usable));

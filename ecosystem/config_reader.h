@@ -40,6 +40,7 @@ struct ConfigReading {
   std::string open_method;           // the flag of an unknown script that says so in its own words; empty: none
   Setup::Count step_rows;            // of an optimizer step on all ranks, where a file says them and no passes
   std::int64_t filled_rows = 0;      // of a micro batch that is filled up to a number of tokens; 0: it is of rows
+  bool mends_micro_batch = false;    // one that does not divide `step_rows` gives way, and is not refused
   std::string trainer;               // title of the trainer's format
   std::string file;                  // of the trainer, else the first
   std::optional<OutOfMemory> out_of_memory;        // of a log among the files

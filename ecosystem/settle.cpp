@@ -115,16 +115,24 @@ void settle_passes(const ConfigReading& reading, EstimateRequest& request, std::
                     rows, recipe.grad_accum * one_pass, recipe.micro_batch, recipe.grad_accum, replicas));
     return;
   }
-  const std::int64_t num_gpus = request.cluster.num_gpus();
+  const std::int64_t dividing = nearest_divisor(of_rank, micro, micro);
+  if (is_even && reading.mends_micro_batch) {
+    recipe.micro_batch = dividing;
+    recipe.grad_accum = of_rank / dividing;
+    return;
+  }
+  const std::int64_t num_gpus = request.cluster.num_gpus(), own = reading.setup.num_processes.value_or(0);
   const std::int64_t fewer = gpus_that_divide(rows, micro, std::max<std::int64_t>(1, num_gpus / replicas), num_gpus);
-  throw InputError(
-      reading.file,
-      fmt::format("a global batch of {} is no multiple of micro batch {} x {} data parallel ranks",
-                  format_grouped(rows), micro, replicas),
-      is_even     ? fmt::format("--micro-batch {}, or another number of GPUs", nearest_divisor(of_rank, micro, micro))
-      : fewer > 0 ? fmt::format("{} GPUs that train divide it, or --global-batch {}", fewer,
-                                ceil_div(rows, micro * replicas) * micro * replicas)
-                  : fmt::format("--global-batch {}", micro * replicas));
+  throw InputError(reading.file,
+                   fmt::format("a global batch of {} is no multiple of micro batch {} x {} data parallel ranks",
+                               format_grouped(rows), micro, replicas),
+                   is_even
+                       ? fmt::format("--micro-batch {}, or {}", dividing,
+                                     own > 0 && own != num_gpus ? fmt::format("the {} GPUs that the file starts", own)
+                                                                : "another number of GPUs")
+                   : fewer > 0 ? fmt::format("{} GPUs that train divide it, or --global-batch {}", fewer,
+                                             ceil_div(rows, micro * replicas) * micro * replicas)
+                               : fmt::format("--global-batch {}", micro * replicas));
 }
 
 void settle_strategy(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes) {

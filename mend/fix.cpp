@@ -84,6 +84,14 @@ std::vector<WantedFact> wanted_processes(const ReadFiles& given) {
   return out;
 }
 
+/// Facts of the files that change in every way: how many processes are started, and the micro batch where that of the
+/// files does not divide their global batch.
+std::vector<WantedFact> wanted_always(const ReadFiles& given) {
+  std::vector<WantedFact> out = wanted_processes(given);
+  if (!given.why_refused.empty()) out.push_back({"micro_batch", given.request.recipe.micro_batch});
+  return out;
+}
+
 /// The question with as many sequences per optimizer step as the files' own processes have.
 EstimateRequest with_same_batch(const ReadFiles& given) {
   EstimateRequest r = given.request;
@@ -140,7 +148,7 @@ class Attempts {
   Attempts(const FixQuestion& question, const EstimateRequest& asked, std::string now)
       : question_(question),
         asked_(asked),
-        processes_(wanted_processes(question.given)),
+        always_(wanted_always(question.given)),
         now_(std::move(now)) {}
 
   /// True where the answer has the files and the estimate of what they say.
@@ -163,7 +171,8 @@ class Attempts {
     const Facts facts(question_.given, wanted, now_, then);
     for (const bool says_kernels : {false, true}) {
       std::vector<WantedFact> all = facts.list(says_kernels);
-      all.insert(all.end(), processes_.begin(), processes_.end());
+      for (const WantedFact& fact : always_)
+        if (std::ranges::find(all, fact.name, &WantedFact::name) == all.end()) all.push_back(fact);
       for (const auto& form : forms(all, wanted, then))
         if (take(form.facts, form.added, wanted, way, answer)) return true;
     }
@@ -284,7 +293,7 @@ class Attempts {
  private:
   const FixQuestion& question_;
   const EstimateRequest& asked_;
-  const std::vector<WantedFact> processes_;
+  const std::vector<WantedFact> always_;
   const std::string now_;
 };
 
@@ -314,8 +323,10 @@ bool take_first(const FixQuestion& question, FixAnswer& answer) {
                     answer.before        ? answer.before->strategy.name
                     : strategy == "auto" ? "single"
                                          : strategy);
-  const bool starts_others = !wanted_processes(question.given).empty();
-  if (starts_others && answer.before && answer.before->fits_well() && attempts.make({}, answer)) return true;
+  if (!wanted_always(question.given).empty()) {
+    const auto as_they_are = answer.before ? answer.before : estimate_as_given({asked.given.request, question.profile});
+    if (as_they_are && as_they_are->fits_well() && attempts.make({}, answer)) return true;
+  }
   std::size_t num_tried = 0;
   for (const MendWay& way : find_ways(asked, answer.before, kMostChanges)) {
     if (num_tried++ == kMostTried) break;
@@ -348,7 +359,7 @@ void add_permissions(const FixQuestion& question, FixAnswer& answer) {
 FixAnswer find_fix(const FixQuestion& question) {
   FixAnswer answer;
   const EstimateRequest asked = with_same_batch(question.given);
-  answer.before = estimate_as_given({asked, question.profile});
+  if (question.given.why_refused.empty()) answer.before = estimate_as_given({asked, question.profile});
   if (asked.strategy == "auto" && asked.cluster.num_gpus() > 1 && answer.before)
     answer.notes.push_back(
         fmt::format("the files do not say how the training is started; {} is counted, and accelerate's file says it "

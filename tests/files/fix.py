@@ -96,7 +96,7 @@ class Fixer(files.Asker):
             require(code == 1, f'exit {code} where it does not fit')
             return self.judge_permission(folder, name, gpus, flags, lines)
         require(code == 0, f'exit {code} with a diff')
-        require(before < LEAST or re.search('num_processes|nproc|nnodes|num_machines|n_gpus|gpus_per_node', lines[2], re.IGNORECASE), f'a change where it fits with {before:.2f}')
+        require(before < LEAST or re.search(r'num_processes|nproc|nnodes|num_machines|n_gpus|gpus_per_node|\bgpus\b', lines[2], re.IGNORECASE), f'a change where it fits with {before:.2f}')
         self.judge_diff(folder, name, original, lines, diff)
         after, changed = self.chance(folder, name, gpus, flags)
         require(after is not None, f'what was written is refused: {changed}')
@@ -136,6 +136,8 @@ class Fixer(files.Asker):
             if line[1:].lstrip().startswith('- ') and list_above(written.decode(), line[1:]) in keys + parents:
                 continue  # one more of a list
             words = line[1:].replace('-', '_')
+            if line[0] == '-' and any(longer.startswith('+' + line[1:].rstrip(' \\') + ' ') for longer in diff_lines):
+                continue  # the line of a script that a flag is added to
             require(any(key.replace('-', '_') in words for key in keys + parents),
                     f'a line of no key that is named ({keys}): {line!r}')
             below = (indent,) if line[0] == '+' and line.rstrip().endswith(':') else None
