@@ -1,6 +1,7 @@
 #include "mend/fix.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -98,7 +99,11 @@ EstimateRequest with_same_batch(const ReadFiles& given) {
   if (given.reading.step_rows) return r;  // from the batch of all ranks, on as many as there are here
   const std::int64_t num_gpus = r.cluster.num_gpus();
   const std::int64_t passes = r.recipe.grad_accum * given.reading.setup.num_processes.value_or(num_gpus);
-  if (num_gpus > 0 && passes % num_gpus == 0) r.recipe.grad_accum = passes / num_gpus;
+  const std::int64_t rows = r.recipe.micro_batch * passes;
+  if (num_gpus == 0 || rows % num_gpus != 0) return r;
+  const std::int64_t of_rank = rows / num_gpus;
+  r.recipe.micro_batch = std::gcd(r.recipe.micro_batch, of_rank);
+  r.recipe.grad_accum = of_rank / r.recipe.micro_batch;
   return r;
 }
 
