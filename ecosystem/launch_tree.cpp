@@ -122,7 +122,8 @@ std::shared_ptr<ValueTree> tree_of(const LaunchPart& part, const std::string& sc
           "model",     "visible_gpus", "num_processes",  "num_machines", "processes_per_machine",
           "data_sets", "prompt_len",   "completion_len",  // --model, --gpus and --data say them
           "epochs",    "max_steps",                       // --epochs and --rows say how much is trained
-          "evaluates", "best_at_end",  "finds_unused"};   // evaluation stands beside the steps of the training
+          "evaluates", "held_out",     "best_at_end",    "finds_unused"};  // evaluation stands beside the steps of the
+                                                                           // training
       const bool may_lack = row->field && std::find(lacked.begin(), lacked.end(), row->field->name) != lacked.end();
       if (!may_lack)
         throw InputError(fmt::format("{}:{}: {}", script, flag.line, flag.name), why,

@@ -280,7 +280,9 @@ class Reader {
       note(fmt::format("rows are counted with their {} virtual tokens, {} in all", lora.rank, r.seq_len));
     }
     if (s_.epochs && *s_.epochs > 0) r_.dataset.epochs = *s_.epochs;
-    if (s_.eval_batch && holds(s_.evaluates)) r_.eval_batch = std::max<std::int64_t>(*s_.eval_batch, 1);
+    const bool evaluates_rest = holds(s_.evaluates_held_out) && s_.held_out.value_or(0) > 0;
+    if (s_.eval_batch && s_.evaluates.value_or(evaluates_rest))
+      r_.eval_batch = std::max<std::int64_t>(*s_.eval_batch, 1);
   }
 
   /// A row is cut to so many tokens: what neither prompt nor answer says of it is the other's.

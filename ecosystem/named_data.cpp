@@ -398,6 +398,20 @@ bool settle_steps(const Setup& setup, EstimateRequest& r, std::vector<std::strin
   return true;
 }
 
+/// Rows of a set that are kept from the training, to evaluate it by: a share is rounded up, as train_test_split of
+/// datasets does (huggingface/datasets src/datasets/arrow_dataset.py). One row at least is trained on.
+std::int64_t held_out(const Setup& setup, std::int64_t rows) {
+  const double held = setup.held_out.value_or(0);
+  const bool is_never_read = setup.evaluates_held_out.value_or(false) && setup.evaluates == false;
+  if (held <= 0 || rows <= 1 || is_never_read) return 0;
+  const double number = held < 1 ? std::ceil(held * double(rows)) : std::floor(held);
+  return std::clamp<std::int64_t>(std::int64_t(std::min(number, double(rows))), 0, rows - 1);
+}
+
+std::string held_words(std::int64_t rows) {
+  return rows > 0 ? fmt::format("; {} more are held out for evaluation", format_grouped(rows)) : "";
+}
+
 }  // namespace
 
 std::span<const NamedData> named_data() { return read_once<read_named_data>(); }
@@ -447,12 +461,15 @@ bool settle_data(const ConfigReading& reading, const FindPath& find, GivenData g
       tokens += double(taken) * part.tokens_per_row.value_or(0);
       texts.push_back(part.text);
     }
-    request.dataset.rows = rows;
+    const std::int64_t kept = rows - held_out(setup, rows);
+    request.dataset.rows = kept;
     if (has_tokens) request.dataset.tokens_per_row = std::max<std::int64_t>(1, std::llround(tokens / double(rows)));
-    notes.push_back(fmt::format("{} rows of {}", format_grouped(rows), fmt::join(texts, " and ")));
+    notes.push_back(
+        fmt::format("{} rows of {}{}", format_grouped(kept), fmt::join(texts, " and "), held_words(rows - kept)));
   } else if (most > 0) {
-    request.dataset.rows = most;
-    notes.push_back(fmt::format("{} rows, as many as max_samples lets in", format_grouped(most)));
+    request.dataset.rows = most - held_out(setup, most);
+    notes.push_back(fmt::format("{} rows, as many as max_samples lets in{}", format_grouped(request.dataset.rows),
+                                held_words(most - request.dataset.rows)));
   }
   const bool has_steps = !given.rows && settle_steps(setup, request, notes);
   if (given.rows) request.dataset.rows = asked.rows;

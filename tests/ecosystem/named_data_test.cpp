@@ -95,6 +95,10 @@ TEST_CASE("max_samples and max_steps set how much is trained on") {
       asked(kLlamaFactory + "dataset: alpaca_en_demo,identity\nmax_samples: 500\n", folder.path(), notes);
   CHECK(r.dataset.rows == 591);
   CHECK(r.dataset.tokens_per_row == 143);  // (500 x 162,026 / 999 + 91 x 3,546 / 91) / 591 = 143.2
+  // a share is of both, and rounded up; a number of rows is one
+  const std::string some = kLlamaFactory + "dataset: alpaca_en_demo,identity\nmax_samples: 500\n";
+  CHECK(asked(some + "val_size: 0.1\n", folder.path(), notes).dataset.rows == 591 - 60);
+  CHECK(asked(some + "val_size: 100\n", folder.path(), notes).dataset.rows == 491);
   // 100 steps of 2 sequences x 4 passes x 2 GPUs
   r = asked(kLlamaFactory + "dataset: my_own\nmax_steps: 100\nnum_train_epochs: 3\n", folder.path(), notes);
   CHECK(r.dataset.rows == 1600);
@@ -102,6 +106,28 @@ TEST_CASE("max_samples and max_steps set how much is trained on") {
   // neither: nothing is known
   r = asked(kLlamaFactory + "dataset: my_own\nmax_steps: -1\n", folder.path(), notes);
   CHECK(r.dataset.rows == Dataset{}.rows);
+}
+
+TEST_CASE("rows that are held out for evaluation are not trained on, where the trainer evaluates") {
+  const auto rows_of = [](const ConfigFile& file) {
+    const ConfigReading reading = read_configs({file}, kNothing);
+    EstimateRequest r = reading.request;
+    r.cluster = parse_gpus("2xH100");
+    std::vector<std::string> notes;
+    settle_data(
+        reading, [](const std::string&, const std::string&) { return std::nullopt; }, {}, r, notes);
+    return std::pair{r.dataset.rows, r.eval_batch};
+  };
+  const std::string axolotl =
+      "base_model: meta-llama/Llama-3.1-8B\nadapter: lora\nsequence_len: 2048\neval_batch_size: 4\ndatasets:\n"
+      "  - {path: tatsu-lab/alpaca, type: alpaca}\n";
+  CHECK(rows_of({"a.yaml", axolotl}) == std::pair{std::int64_t{52'002}, std::int64_t{0}});
+  CHECK(rows_of({"a.yaml", axolotl + "val_set_size: 0.05\n"}) == std::pair{std::int64_t{49'401}, std::int64_t{4}});
+  const std::string swift =
+      "swift sft --model Qwen/Qwen2.5-7B-Instruct --tuner_type lora --dataset tatsu-lab/alpaca --split_dataset_ratio "
+      "0.01";
+  CHECK(rows_of({"a.sh", swift + "\n"}).first == 52'002 - 521);
+  CHECK(rows_of({"a.sh", swift + " --eval_strategy no\n"}).first == 52'002);
 }
 
 TEST_CASE("steps of a training on answers are those of the trainer: sequences are answers, rows are prompts") {
