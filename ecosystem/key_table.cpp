@@ -24,7 +24,7 @@ constexpr std::array kFormats{
     "prime-rl", "openrlhf", "open-instruct-grpo", "accelerate", "deepspeed", "torchtune", "torch", "unsloth",
     "megatron-ray", "megatron-swift", "torchtitan", "ms-swift", "open-instruct", "llama-factory-v1", "axolotl",
     "llama-factory", "peft-sft", "trl", "peft", "transformers", "launch", "unsloth-script", "trl-script",
-    "transformers-script", "loop-script", "qlora-script", "olmo-core-script"};
+    "transformers-script", "loop-script", "qlora-script", "alpaca-lora-script", "olmo-core-script"};
 // clang-format on
 
 /// Reads one data file. Every problem in it is a mistake of ours, so the first one ends it.

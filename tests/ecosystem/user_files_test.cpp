@@ -128,6 +128,25 @@ TEST_CASE("QLoRA's own script: adapters on all linear layers, a 4-bit base, prom
   CHECK(r.request.recipe.optimizer->name == "paged-adamw");
 }
 
+TEST_CASE("alpaca-lora's script: a base in 8 bit, and a batch of all processes") {
+  const std::string line =
+      "finetune.py --base_model huggyllama/llama-7b --data_path my.json --batch_size 128 --micro_batch_size 8 "
+      "--cutoff_len 512 --val_set_size 2000 --lora_target_modules '[q_proj,k_proj,v_proj,o_proj]' --lora_r 16 "
+      "--train_on_inputs --group_by_length";
+  const ConfigReading r = script("torchrun --nproc_per_node 2 " + line + "\n");
+  const Recipe& recipe = r.request.recipe;
+  CHECK(recipe.method == Method::Lora);
+  CHECK(recipe.quant.kind == BaseQuant::Int8);
+  CHECK(recipe.lora.rank == 16);
+  CHECK(recipe.lora.targets == std::vector<std::string>{"q_proj", "k_proj", "v_proj", "o_proj"});
+  CHECK(recipe.seq_len == 512);
+  CHECK(recipe.precision == Precision::Fp16Mixed);
+  CHECK(recipe.checkpointing == Checkpointing::Full);
+  CHECK(r.step_rows == 128);
+  CHECK_THROWS_WITH_AS(script("python " + line + " --adapter_name lora\n"), doctest::Contains("LLM-Adapters"),
+                       InputError);
+}
+
 TEST_CASE("a script of one's own that has the name of TRL's is read by its flags, which are not refused") {
   const ConfigReading r = script(
       "torchrun --nproc_per_node 8 train/sft.py --block_size=32768 --per_device_train_batch_size=1 "
