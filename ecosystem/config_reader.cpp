@@ -20,6 +20,7 @@
 #include "ecosystem/torchtune.h"
 #include "ecosystem/versioned_defaults.h"
 #include "models/framework.h"
+#include "planner/strategy.h"
 
 namespace gpuplan {
 namespace {
@@ -441,6 +442,9 @@ class Reading {
     const ReadFile* trainer = of_role(FileRole::Trainer);
     EstimateRequest& r = out_.request;
     if (trainer) r.recipe.framework = out_.setup.runs_as.value_or(trainer->table->framework);
+    // a script of one's own shares its layers among the GPUs of its one process, whosever flags it takes
+    if (trainer && trainer->is_guess && out_.setup.distributed == "no" && !has_strategy(*r.recipe.framework, "mp"))
+      r.recipe.framework = kUsualFramework;
     if (trainer && !trainer->is_guess && !trainer->carried.empty())
       out_.carried = std::make_shared<const CarriedSettings>(
           CarriedSettings{trainer->table->name, trainer->file.name, trainer->carried});

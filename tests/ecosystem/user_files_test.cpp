@@ -9,6 +9,7 @@
 #include "models/catalogue.h"
 #include "models/framework.h"
 #include "models/optimizers.h"
+#include "planner/strategy.h"
 
 namespace gpuplan {
 
@@ -145,6 +146,15 @@ TEST_CASE("alpaca-lora's script: a base in 8 bit, and a batch of all processes")
   CHECK(r.step_rows == 128);
   CHECK_THROWS_WITH_AS(script("python " + line + " --adapter_name lora\n"), doctest::Contains("LLM-Adapters"),
                        InputError);
+}
+
+TEST_CASE("one process of a script of one's own may share its layers among GPUs, whosever flags it takes") {
+  const std::string line =
+      "train.py --base_model Qwen/Qwen2.5-7B --adapter lora --micro_batch_size 4 --lora_r 8 --sequence_len 2048\n";
+  const ConfigReading alone = script("python " + line), both = script("torchrun --nproc_per_node 2 " + line);
+  CHECK(alone.trainer == both.trainer);
+  CHECK(has_strategy(*alone.request.recipe.framework, "mp"));
+  CHECK_FALSE(has_strategy(*both.request.recipe.framework, "mp"));
 }
 
 TEST_CASE("a script of one's own that has the name of TRL's is read by its flags, which are not refused") {
