@@ -311,6 +311,10 @@ AskedSearch read_search(const CLI::App& app, std::istream& in, bool needs_model)
   q.base = std::move(open.request);
   q.base.not_given = {};  // a search says every setting
   q.pinned = pinned_rows(app);
+  if (configs && configs->states("attention")) q.pinned.insert("attention");  // a kernel that the user has installed
+  // a file that does not say how it is started leaves it open
+  if (configs && configs->has_files && !configs->setup.distributed && !is_given(app, "--strategy"))
+    q.base.strategy = "auto";
   set_lengths(app, asked, configs);
   set_methods(app, asked, configs);
   set_batch(app, asked, configs);

@@ -2,6 +2,7 @@
 // recognised by its keys; every key is used, ignored with a reason, or refused.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -50,6 +51,11 @@ struct ConfigReading {
   std::string older_defaults;  // of the notes, what older releases do where the files say nothing; empty: the same
   std::vector<std::string> mistyped;  // keys that are not known, and those that look like them
   std::vector<SettingsPart> parts;
+
+  /// Says whether a key of a file, or a flag of a script, states the fact.
+  bool states(const std::string& fact) const {
+    return std::ranges::any_of(parts, [&](const SettingsPart& part) { return part.keys_of.contains(fact); });
+  }
 };
 
 /// Throws InputError for a file of no known kind, two files of one role, a plan beside other settings, an unknown or

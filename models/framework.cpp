@@ -327,6 +327,7 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("selective", c.layers.selective);
   f.optional("upcasts_logits", c.loss.upcasts_logits);
   f.optional("shifts_logits", c.loss.shifts_logits);
+  f.optional("fused_loss_evaluates", c.loss.fused_evaluates);
   f.optional("kept_logits", c.loss.kept_logits);
   f.optional("kept_logits_mixed", c.loss.kept_logits_mixed);
   f.optional("chunked_loss_recomputes", c.loss.chunked_loss_recomputes);

@@ -245,6 +245,7 @@ struct FrameworkLoss {
   bool upcasts_logits = true;                    // the model's own cross-entropy in fp32; autocast upcasts in any case
   bool converts_outputs = false;                 // outputs are fp32 before the loss, whatever the model's code does
   bool shifts_logits = false;                    // contiguous copy of the shifted logits
+  bool fused_evaluates = true;                   // a fused loss spares the logits in evaluation too
   KeptLogits kept_logits = KeptLogits::Compute;  // outside autocast
   KeptLogits kept_logits_mixed = KeptLogits::Fp32;  // under autocast or FSDP mixed precision
   bool chunked_loss_recomputes = true;  // a chunk's logits are recomputed in backward; false: all chunks are kept

@@ -54,11 +54,18 @@ void set_usual_checkpointing(EstimateRequest& request, bool was_quantised) {
   if (r.checkpointing == Checkpointing::None) r.offload.activations = false;
 }
 
+/// Behind a rank: the base is loaded in 16 bit, where the trainer would load it in fp32.
+constexpr std::string_view kBaseIn16Bit = ",base=bf16";
+
 void set_method(Variant& v, const Setting& s, Method method, BaseQuant base) {
   Recipe& r = v.request.recipe;
   const bool was_quantised = r.quant.kind != BaseQuant::None;
   const bool keeps_base = v.request.model.checkpoint.is_present();
-  const std::string rank = s.value.starts_with("r=") ? s.value.substr(2) : s.value;
+  std::string rank = s.value.starts_with("r=") ? s.value.substr(2) : s.value;
+  if (const std::size_t at = rank.find(kBaseIn16Bit); at != std::string::npos) {
+    r.lora.base_dtype = Dtype::BF16;
+    rank.resize(at);
+  }
   const std::int64_t before = r.lora.rank;
   r.lora.rank = parse_integer(rank, s.change->name, 1, kMostRank);
   if (r.lora.rank != before) r.lora.alpha = 2 * double(r.lora.rank);
@@ -209,15 +216,17 @@ std::string evaluate_one(Request r) { return if_so(is_evaluated(r) && eval_batch
 std::string no_logits(Request r) { return if_so(r.eval_logits != EvalLogits::None, "none"); }
 std::string generate_nothing(Request r) { return if_so(r.eval_generate > 0, "0"); }
 
-std::string adapters_if(Request r, bool condition) { return if_so(condition, fmt::format("r={}", r.recipe.lora.rank)); }
-std::string adapters_for_full(Request r) { return adapters_if(r, r.recipe.method == Method::Full); }
+std::string adapters_for_full(Request r) {
+  return if_so(r.recipe.method == Method::Full, adapters_of(r.recipe, Method::Lora));
+}
 /// A quantised checkpoint has one base, which no setting changes.
 bool can_change_base(Request r) { return !r.model.checkpoint.is_present(); }
 std::string adapters_on_16_bit(Request r) {
-  return adapters_if(r, r.recipe.quant.kind != BaseQuant::None && can_change_base(r));
+  const bool is_quantised = r.recipe.quant.kind != BaseQuant::None;
+  return if_so(is_quantised && can_change_base(r), adapters_of(r.recipe, Method::Lora));
 }
 std::string adapters_on_4_bit(Request r) {
-  return adapters_if(r, r.recipe.method != Method::Qlora && can_change_base(r));
+  return if_so(r.recipe.method != Method::Qlora && can_change_base(r), adapters_of(r.recipe, Method::Qlora));
 }
 std::string every_weight(Request r) { return if_so(r.recipe.method == Method::Lora && can_change_base(r), "on"); }
 
@@ -533,6 +542,12 @@ std::vector<Change> make_table() {
 }
 
 }  // namespace
+
+std::string adapters_of(const Recipe& recipe, Method method) {
+  const bool loads_fp32 = !recipe.objective.method.is_usual() && recipe.framework->preference.loads_fp32;
+  const bool is_said = loads_fp32 && method == Method::Lora && !recipe.lora.base_dtype;
+  return fmt::format("r={}{}", recipe.lora.rank, is_said ? kBaseIn16Bit : "");
+}
 
 std::span<const Change> changes() {
   static const std::vector<Change> table = make_table();

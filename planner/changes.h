@@ -78,6 +78,10 @@ struct Suggested {
 /// Says where settings are given.
 inline constexpr const char* kWhatIf = "--what-if";
 
+/// The value of the change "lora" or "qlora" for this recipe: its rank, and that the base is loaded in 16 bit where the
+/// trainer would load it in fp32 and nobody said another.
+std::string adapters_of(const Recipe& recipe, Method method);
+
 /// The rows (planner/change_rows.cpp); the mildest savers of memory come first.
 std::span<const Change> changes();
 

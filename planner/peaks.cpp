@@ -49,7 +49,8 @@ Bytes gathered_weights(const Job& job) {
 /// The logits of an evaluation batch on their way to the loss: in the compute dtype, in fp32, and their log-softmax.
 Bytes loss_of_evaluation(const Job& job) {
   const Recipe& recipe = job.recipe();
-  if (recipe.loss == LossKernel::Fused || has_own_head(recipe)) return {};
+  const bool is_spared = recipe.loss == LossKernel::Fused && job.framework.loss.fused_evaluates;
+  if (is_spared || has_own_head(recipe)) return {};
   const std::int64_t logits =
       eval_batch(job.request) * recipe.objective.answers() * recipe.seq_len * job.model.spec.vocab_size;
   const Bytes all = bytes_of(logits, job.numerics.compute) + 2 * bytes_of(logits, Dtype::F32);

@@ -49,6 +49,13 @@ Indices roomiest(const std::vector<Merit>& all, const Indices& of) {
   return out;
 }
 
+/// Those that surely fit, where some do.
+Indices surest(const std::vector<Merit>& all, Indices of) {
+  const auto is_unsure = [&](std::size_t i) { return all[i].chance < kSure; };
+  if (!std::ranges::all_of(of, is_unsure)) std::erase_if(of, is_unsure);
+  return of;
+}
+
 Indices safest(const std::vector<Merit>& all) {
   int best = 0;
   for (const Merit& m : all) best = std::max(best, rank_of(m));
@@ -109,6 +116,7 @@ Merit merit_of(const RankedPlan& plan, Seconds total, double cost, bool is_rente
           .cost = cost,
           .headroom = plan.headroom(),
           .room = is_rented ? std::round(100 * plan.chance) / 100 : std::clamp(plan.headroom(), 0.0, kUsefulHeadroom),
+          .chance = plan.chance,
           .quality = plan.quality,
           .fit = plan.fit,
           .offloads = plan.offloads,
@@ -143,7 +151,7 @@ Indices safest_worth_it(const std::vector<Merit>& all, Preference wish) {
 std::size_t best_of(const std::vector<Merit>& all, Wishes wishes) {
   Indices left = within_error(all, safest_worth_it(all, wishes.first), wishes.first, wishes.first_error);
   left = within_error(all, left, wishes.second, wishes.second_error);
-  if (wishes.is_exact) left = roomiest(all, within_error(all, left, wishes.first, kAlike));
+  left = wishes.is_exact ? roomiest(all, within_error(all, left, wishes.first, kAlike)) : surest(all, left);
   return simplest(all, left, wishes);
 }
 

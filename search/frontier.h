@@ -13,6 +13,7 @@ namespace gpuplan {
 struct Merit {
   double time{}, cost{}, headroom{};  // seconds; dollars or GPU hours; share of the usable memory that stays free
   double room{};  // what counts of it: that it fits, in whole per cent, on a rented machine; else the useful headroom
+  double chance = 1;  // that it fits
   Quality quality{};
   Fit fit{};
   bool offloads = false;
@@ -46,6 +47,8 @@ inline constexpr double kWorthRow = 0.05;
 
 /// More room than this share of the memory is worth nothing more.
 inline constexpr double kUsefulHeadroom = 0.25;
+/// A plan that fits with this chance or more is taken before one that does not, where the two are else as good.
+inline constexpr double kSure = 0.9;
 /// Rooms that differ by less count as equal.
 inline constexpr double kEqualHeadroom = 0.05;
 

@@ -29,8 +29,7 @@ constexpr std::array kMethodRows{MethodRow{Method::Full, "full"}, MethodRow{Meth
 
 Setting method_setting(Method method, const Recipe& base) {
   for (const MethodRow& row : kMethodRows)
-    if (row.method == method)
-      return set_to(row.name, method == Method::Full ? "on" : fmt::format("r={}", base.lora.rank));
+    if (row.method == method) return set_to(row.name, method == Method::Full ? "on" : adapters_of(base, method));
   throw BugError("a method without a row");
 }
 

@@ -156,11 +156,15 @@ class Relaxer {
 std::vector<WouldDo> or_rent(const SearchQuestion& question, const SearchOptions& options) {
   SearchQuestion rented = question;
   rented.is_rented = true;
+  if (rented.overhead.value == 0) rented.overhead = kReadyTime;  // as `plan` counts a machine that is rented
   rented.preference = Preference::Cost;
   rented.base.price_per_gpu_hour.reset();
   for (const std::int64_t count : {1, 8}) {  // one card where it does, else a machine of them
     rented.machines = rentable({});
     std::erase_if(rented.machines, [&](const Hardware& machine) { return machine.num_gpus() != count; });
+    for (Hardware& machine : rented.machines)  // as rows prefer offers whose price has a date
+      std::erase_if(machine.offers, [](const Offer& offer) { return !offer.is_dated(); });
+    std::erase_if(rented.machines, [](const Hardware& machine) { return machine.offers.empty(); });
     if (const auto best = best_of_question(rented, options)) return {{"renting", best->words}};
   }
   return {};
