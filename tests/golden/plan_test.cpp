@@ -106,6 +106,21 @@ TEST_CASE("plan rents for the rows that a trainer's file names, and for as many 
   CHECK(test::run_line("plan --vendor runpod --from " + steps).out.find(" 1.64 M tokens in ") != std::string::npos);
 }
 
+TEST_CASE("plan tries every strategy for a file that states none, and keeps the attention that it states") {
+  const test::ScratchFolder folder;
+  const std::string file =
+      "base_model: Qwen/Qwen2.5-32B\nadapter: qlora\nload_in_4bit: true\nlora_r: 32\nlora_target_linear: true\n"
+      "sequence_len: 4096\nsample_packing: true\nmicro_batch_size: 2\ngradient_accumulation_steps: 4\n"
+      "optimizer: paged_adamw_8bit\ngradient_checkpointing: true\nflash_attention: true\n";
+  int code = 0;
+  const std::string name = folder.write("axolotl.yaml", file).string();
+  const nlohmann::json answer = json_of("plan --gpus 2x4090 --from " + name, code), &best = answer.at("recommended");
+  CHECK(code == 0);
+  CHECK(best.at("fits") == "yes");  // ddp does not
+  CHECK(best.at("strategy") != "ddp");
+  CHECK(best.at("command").get<std::string>().find("--attention") == std::string::npos);
+}
+
 TEST_CASE("the commands that plan prints give the plans that it shows") {
   const test::ScratchFolder scratch;
   const test::Variable profiles("GPUPLAN_PROFILE_DIR", scratch.path().c_str());
@@ -120,6 +135,9 @@ TEST_CASE("the commands that plan prints give the plans that it shows") {
             "plan --model mistral-7b-v0.1 --lora r=16,targets=q_proj+v_proj --vendor lambda --global-batch 24 --top 5"),
         std::string("plan --model llama-3.2-3b --qlora --gpus 1xt4 --lengths ") + lengths.string(),
         std::string("plan --model qwen2.5-7b --lora --framework trl --gpus 1x3090"),
+        std::string("plan --model qwen2.5-7b --method dpo --framework trl --gpus 4xA100"),
+        std::string("plan --model qwen2.5-7b --method grpo --framework trl --rollout-engine vllm --completion-len "
+                    "400,1024 --rows 2000 --gpus 4xA100"),
         std::string("plan --model llama-3.1-8b --full --vendor lambda --under 12h --top 5"),
         std::string("plan --model llama-3.1-8b --qlora --gpus 1x4090 --max context")}) {
     CAPTURE(question);

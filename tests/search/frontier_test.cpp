@@ -69,6 +69,14 @@ TEST_CASE("the best is within what the wishes allow of the best by the first, an
   }
 }
 
+TEST_CASE("of plans that are else as good one that surely fits is taken, though another is simpler") {
+  std::vector<Merit> all{{.time = 10, .cost = 1, .chance = 0.8, .fit = Fit::Yes, .simplicity = 1},
+                         {.time = 10.2, .cost = 1, .chance = 0.94, .fit = Fit::Yes, .simplicity = 2}};
+  CHECK(best_of(all, kOwn) == 1);
+  all[1].chance = 0.85;
+  CHECK(best_of(all, kOwn) == 0);
+}
+
 TEST_CASE("whoever pays is shown no plan that another beats in time and money and fits as surely") {
   for (unsigned seed = 1; seed <= 100; ++seed) {
     const std::vector<Merit> all = random_merits(200, seed);
