@@ -19,8 +19,16 @@ constexpr std::array kFamilies{
     &kGptOss, &kLlama4,
     &kQwen3Next, &kQwen35Text, &kQwen35MoeText, &kFalconH1, &kNemotronH, &kLfm2, &kLfm2Moe, &kBamba, &kJamba, &kMamba, &kFalconMamba, &kMamba2, &kGptNeo, &kApertus, &kPhiMoe,
     &kQwen2Vl, &kQwen25Vl, &kQwen3Vl, &kQwen3VlMoe, &kQwen35, &kQwen35Moe, &kGemma3, &kGemma4, &kGemma4Unified, &kGemma3n, &kPaliGemma, &kIdefics3, &kSmolVlm, &kLlava, &kLlavaNext, &kOneVision, &kInternVl, &kMllama, &kQwen25Omni, &kQwen3Omni, &kLfm2Vl, &kDeepSeekVl2,
-    &kT5, &kMt5, &kBert, &kRoberta, &kXlmRoberta};
+    &kT5, &kMt5, &kBert, &kRoberta, &kXlmRoberta, &kModernBert, &kDebertaV2};
 // clang-format on
+
+/// Says whether `architecture` is one of the family's classes for tasks: "BertForMaskedLM" of "BertModel".
+bool is_task_of(const Family& family, std::string_view type, std::string_view architecture) {
+  constexpr std::string_view kModel = "Model", kFor = "For";
+  const std::string_view stem = family.architecture.substr(0, family.architecture.size() - kModel.size());
+  return family.is_encoder && type == family.model_type && architecture.starts_with(stem) &&
+         architecture.substr(stem.size()).starts_with(kFor);
+}
 
 bool matches(std::string_view type, std::string_view architecture, std::string_view row_type,
              std::string_view row_architecture) {
@@ -37,6 +45,7 @@ namespace {
 const Family* find_exactly(std::string_view model_type, std::string_view architecture) {
   for (const Family* family : kFamilies)
     if (matches(model_type, architecture, family->model_type, family->architecture) ||
+        is_task_of(*family, model_type, architecture) ||
         (!family->other_architecture.empty() &&
          matches(model_type, architecture, family->model_type, family->other_architecture)) ||
         (!family->wrapper_type.empty() &&

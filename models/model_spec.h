@@ -27,7 +27,7 @@ enum class NormPlacement : std::uint8_t { Pre, Sandwich, PostBranch, PostResidua
 /// Parallel: attention and MLP read the same residual and are added together (GPT-J, Falcon, GPT-NeoX).
 enum class ResidualKind : std::uint8_t { Sequential, ParallelOneNorm, ParallelTwoNorms };
 enum class QkNorm : std::uint8_t { None, PerHead, Full, Unweighted };
-enum class HeadKind : std::uint8_t { LanguageModel, Pooler };  // Pooler: BertModel, whose task head is small
+enum class HeadKind : std::uint8_t { LanguageModel, Pooler };  // Pooler: an encoder, whose task head is small
 
 /// Mixture of experts; no experts: a dense model. Sizes are of one expert.
 struct MoeSpec {
@@ -51,6 +51,16 @@ struct LatentAttention {
   std::int64_t q_rank{}, kv_rank{}, nope_head_dim{}, rope_head_dim{}, v_head_dim{};  // q_rank 0: full q_proj
   bool is_present() const { return kv_rank > 0; }
   friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
+};
+
+/// DeBERTa's attention: beside scores of contents, scores of contents and relative positions. Every layer projects the
+/// same table of positions, with the projections of the tokens or with two of its own.
+struct RelativeScores {
+  std::int64_t positions{};  // rows of the table
+  bool content_to_position{}, position_to_content{}, shares_projections{};
+  bool norms_table{};
+  bool is_present() const { return positions > 0; }
+  friend bool operator==(const RelativeScores&, const RelativeScores&) = default;
 };
 
 /// Attention of the layers without a window, where it differs from the others' (Gemma 4).
@@ -105,6 +115,7 @@ struct ModelSpec {
   std::int64_t learned_positions{};  // rows of a learned position table (gpt2), else 0
   std::int64_t sliding_window{};     // 0: full attention everywhere
   std::int64_t sliding_layers{};     // how many layers use the window (gemma 2/3: some; mistral: all)
+  bool starts_with_global{};         // of every few layers the first has no window (ModernBERT), not the last
 
   NormKind norm = NormKind::RmsNorm;
   MlpKind mlp = MlpKind::Gated;
@@ -142,6 +153,7 @@ struct ModelSpec {
   bool scales_embedding{};            // gemma: embedding output times sqrt(hidden)
   MoeSpec moe;
   LatentAttention latent;
+  RelativeScores relative_scores;
   GlobalAttention global;
   LayerEmbedding layer_embedding;
   AlternatingUpdates altup;
@@ -174,10 +186,13 @@ struct ModelSpec {
   std::int64_t context_width() const {
     return latent.is_present() ? num_attention_heads * latent.v_head_dim : q_width();
   }
-  /// Says whether a layer uses the window: all of them, or all but the last of every few (gemma 2: 2, gemma 3: 6).
+  /// Says whether a layer uses the window: all of them, or all but the last of every few (gemma 2: 2, gemma 3: 6), or
+  /// all but the first of every few.
   bool has_window(std::int64_t layer) const {
     const std::int64_t full = num_hidden_layers - sliding_layers;
-    return sliding_layers > 0 && (full <= 0 || (layer + 1) % (num_hidden_layers / full) != 0);
+    if (sliding_layers == 0 || full <= 0) return sliding_layers > 0;
+    if (starts_with_global) return layer % ((num_hidden_layers + full - 1) / full) != 0;
+    return (layer + 1) % (num_hidden_layers / full) != 0;
   }
   /// Says whether some layers are recurrent, so that their memory and time grow with the length instead of its square.
   bool is_hybrid() const { return !mixers.empty(); }

@@ -121,8 +121,11 @@ void replace_head(ModelWeights& weights, const ModelSpec& spec, const Recipe& re
   if (framework.preference.keeps_vocabulary_head)
     for (WeightTensor& t : weights.after) t.is_frozen |= t.role == WeightRole::Head;
   else if (!has_pooler || head != MethodHead::Score)
-    std::erase_if(weights.after, [&](const WeightTensor& t) { return has_pooler || t.role == WeightRole::Head; });
+    std::erase_if(weights.after, [&](const WeightTensor& t) {
+      return t.role == WeightRole::Head || (has_pooler && t.role == WeightRole::Bias);
+    });
   if (head != MethodHead::Score) return;
+  weights.after.insert(weights.after.end(), weights.classifier.begin(), weights.classifier.end());
   const std::int64_t labels = num_labels(recipe);
   weights.after.push_back({.name = "score.weight",
                            .shape = {labels, spec.embedding_width()},
@@ -313,7 +316,8 @@ constexpr std::array kSlotRows{
     SlotRow{LinearSlot::V, "v_proj", Dim::Hidden, Dim::KvWidth, Cut::Column},           SlotRow{LinearSlot::Qkv, "qkv_proj", Dim::Hidden, Dim::QWidth, Cut::Column},
     SlotRow{LinearSlot::O, "o_proj", Dim::QWidth, Dim::Hidden, Cut::Row},            SlotRow{LinearSlot::QDown, "q_a_proj", Dim::Hidden, Dim::Latent},
     SlotRow{LinearSlot::QUp, "q_b_proj", Dim::Latent, Dim::QWidth, Cut::Column},        SlotRow{LinearSlot::KvDown, "kv_a_proj", Dim::Hidden, Dim::Latent},
-    SlotRow{LinearSlot::KvUp, "kv_b_proj", Dim::Latent, Dim::KvWidth, Cut::Column},     SlotRow{LinearSlot::CrossQ, "cross q_proj", Dim::Hidden, Dim::QWidth},
+    SlotRow{LinearSlot::KvUp, "kv_b_proj", Dim::Latent, Dim::KvWidth, Cut::Column},     SlotRow{LinearSlot::PositionQ, "pos_query_proj", Dim::Hidden, Dim::QWidth},
+    SlotRow{LinearSlot::PositionK, "pos_key_proj", Dim::Hidden, Dim::KvWidth}, SlotRow{LinearSlot::CrossQ, "cross q_proj", Dim::Hidden, Dim::QWidth},
     SlotRow{LinearSlot::CrossK, "cross k_proj", Dim::Hidden, Dim::KvWidth}, SlotRow{LinearSlot::CrossV, "cross v_proj", Dim::Hidden, Dim::KvWidth},
     SlotRow{LinearSlot::CrossO, "cross o_proj", Dim::QWidth, Dim::Hidden},
     SlotRow{LinearSlot::MixIn, "mixer in_proj", Dim::Hidden, Dim::QWidth}, SlotRow{LinearSlot::MixGate, "mixer in_proj_z", Dim::Hidden, Dim::QWidth},

@@ -28,6 +28,8 @@ enum class LinearSlot : std::uint8_t {
   QUp,
   KvDown,
   KvUp,  // latent attention
+  PositionQ,
+  PositionK,  // of relative positions
   CrossQ,
   CrossK,
   CrossV,
@@ -100,7 +102,8 @@ struct LayerKind {
   Mixer mixer{};
   bool has_mlp = true;
   bool is_moe{}, is_causal = true, has_cross_attention{};
-  bool is_bridge{};          // between encoder and decoder: final norm, then the decoder's embedding
+  bool has_attention_norm = true;  // false: attention reads the stream as it is (ModernBERT's first layer)
+  bool is_bridge{};                // between encoder and decoder: final norm, then the decoder's embedding
   ModelPart part{};          // a projector is a bridge too: image features, then the embedding of the whole sequence
   bool is_windowed{};        // of a tower: attends within VisionSpec::window
   bool is_sparse{};          // keeps the largest values of its MLP's gate alone
@@ -115,8 +118,9 @@ struct LayerKind {
 struct ModelWeights {
   std::vector<WeightTensor> before;  // embedding (and learned positions)
   std::vector<LayerKind> kinds;
-  std::vector<std::uint8_t> order;  // kind of each layer, first to last
-  std::vector<WeightTensor> after;  // final norm, and the head when it is not tied
+  std::vector<std::uint8_t> order;       // kind of each layer, first to last
+  std::vector<WeightTensor> after;       // final norm, and the head when it is not tied
+  std::vector<WeightTensor> classifier;  // of a classifier alone, between `after` and its scores
 
   std::int64_t num_layers() const { return std::int64_t(order.size()); }
   std::int64_t num_of_kind(std::size_t kind) const;

@@ -91,7 +91,7 @@ double model_flops(const Job& job, std::int64_t global_batch, std::int64_t seq_l
       full * attention_flops(model.global, 1, seq_len, {.is_causal = m.is_causal}) +
       double(m.num_layers_with(attends_to_images)) *
           attention_flops(m, 1, seq_len, {.is_causal = false, .keys = model.features_per_row(job.recipe())}) +
-      windowed * attention_flops(m, 1, seq_len, {.is_windowed = m.sliding_window > 0}) +
+      windowed * attention_flops(m, 1, seq_len, {.is_causal = m.is_causal, .is_windowed = m.sliding_window > 0}) +
       double(m.num_encoder_layers + (m.num_encoder_layers > 0 ? m.num_hidden_layers : 0)) *  // encoder, cross-attention
           attention_flops(m, 1, seq_len, {.is_causal = false});
   double recurrence = 0;

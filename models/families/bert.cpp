@@ -80,16 +80,22 @@ ModelWeights list_bert(const ModelSpec& spec) {
 
 }  // namespace
 
-constinit const Family kBert{
-    .name = "bert", .model_type = "bert", .architecture = "BertModel", .read = read_bert, .list = list_bert};
+constinit const Family kBert{.name = "bert",
+                             .model_type = "bert",
+                             .architecture = "BertModel",
+                             .is_encoder = true,
+                             .read = read_bert,
+                             .list = list_bert};
 constinit const Family kRoberta{.name = "roberta",
                                 .model_type = "roberta",
                                 .architecture = "RobertaModel",
+                                .is_encoder = true,
                                 .read = read_roberta,
                                 .list = list_bert};
 constinit const Family kXlmRoberta{.name = "xlm-roberta",
                                    .model_type = "xlm-roberta",
                                    .architecture = "XLMRobertaModel",
+                                   .is_encoder = true,
                                    .read = read_roberta,
                                    .list = list_bert};
 

@@ -17,6 +17,7 @@ struct Family {
   std::string_view other_architecture{};  // another class of the same tensors ("MptForCausalLM"), or empty
   std::string_view wrapper_type{};        // multimodal config whose text_config holds this model ("gemma3"), or empty
   std::string_view wrapper_architecture{};
+  bool is_encoder = false;                        // its classes for tasks hold what is counted, and small heads
   bool is_executable = false;                     // `gpuplan run` has the kernels of its layers
   void (*read)(Fields& config, ModelSpec& spec);  // reports every bad field
   ModelWeights (*list)(const ModelSpec& spec);
@@ -34,6 +35,6 @@ extern const Family kQwen3Next, kQwen35Text, kQwen35MoeText, kQwen35, kQwen35Moe
 extern const Family kPaliGemma, kIdefics3, kSmolVlm, kLlavaNext, kOneVision, kMllama, kGemma4Text, kGemma4, kGemma3n;
 extern const Family kApertus, kPhiMoe, kLfm2Moe, kBamba, kJamba, kMamba, kFalconMamba, kMamba2, kGemma4Unified;
 extern const Family kKimiLinear, kQwen25Omni, kQwen3Omni, kLfm2Vl, kDeepSeekVl2, kDbrx;
-extern const Family kT5, kMt5, kBert, kRoberta, kXlmRoberta;
+extern const Family kT5, kMt5, kBert, kRoberta, kXlmRoberta, kModernBert, kDebertaV2;
 
 }  // namespace gpuplan

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/units.h"
+#include "models/ledger/scores.h"
 #include "models/ledger/tape.h"
 
 namespace gpuplan {
@@ -11,19 +12,15 @@ namespace {
 
 enum : std::size_t { kQ, kK, kV, kOut, kLse, kProb, kProbLow, kFused, kCapped = kFused };
 
-struct Shape {
-  std::int64_t batch, seq, keys, heads, head_dim, v_head_dim, N, groups;
-  /// So few that the bytes which ops move for each of them can be counted.
-  std::int64_t scores() const { return checked_product(16 * batch * heads, seq * keys) / 16; }
-};
-
 /// Groups of the sequence that attend within themselves; layers that attend to images have none.
 std::int64_t groups_of(const Tape& t) {
   const bool has_groups = t.c.is_language() && !attends_to_images(t.c.layer().mixer);
   return has_groups ? t.c.recipe.attention_groups : 1;
 }
 
-Shape shape_of(const Tape& t) {
+}  // namespace
+
+AttentionShape attention_shape(const Tape& t) {
   const ModelSpec& m = t.c.spec();
   const std::int64_t groups = groups_of(t);
   return {t.c.attention_batch() * groups,
@@ -36,6 +33,8 @@ Shape shape_of(const Tape& t) {
           m.num_attention_heads / std::max<std::int64_t>(1, m.num_key_value_heads)};
 }
 
+namespace {
+
 CostClass cost_class_of(AttentionKernel kernel) {
   return kernel == AttentionKernel::Cudnn    ? CostClass::CudnnAttention
          : kernel == AttentionKernel::Flash3 ? CostClass::Flash3Attention
@@ -46,7 +45,7 @@ LayerOp& flash_op(Tape& t, std::initializer_list<LocalId> reads, std::initialize
                   bool is_causal) {
   LayerOp& o = t.op(OpKind::Attention, reads, writes);
   o.cost = cost_class_of(attention_kernel_used(t.c.spec(), t.c.recipe, t.c.framework));
-  const Shape s = shape_of(t);
+  const AttentionShape s = attention_shape(t);
   o.m = s.seq, o.n = s.keys, o.k = t.c.spec().head_dim;
   o.window = t.c.is_windowed ? t.c.spec().sliding_window : 0;
   o.flops = factor * attention_flops(t.c.spec(), s.batch, s.seq,
@@ -54,9 +53,10 @@ LayerOp& flash_op(Tape& t, std::initializer_list<LocalId> reads, std::initialize
   return o;
 }
 
-/// Scores and their gradient contract over the head (q k^T); the others over the keys (p v) or the queries (p^T dy).
+}  // namespace
+
 LayerOp& batched_matmul(Tape& t, std::initializer_list<LocalId> reads, std::initializer_list<LocalId> writes,
-                        const Shape& s, std::int64_t head_dim, GemmLayout layout) {
+                        const AttentionShape& s, std::int64_t head_dim, GemmLayout layout) {
   LayerOp& o = t.op(OpKind::BatchedMatmul, reads, writes);
   const bool contracts_head = layout == GemmLayout::Forward;
   o.cost = CostClass::BatchedGemm;
@@ -65,6 +65,8 @@ LayerOp& batched_matmul(Tape& t, std::initializer_list<LocalId> reads, std::init
   o.flops = 2.0 * double(s.scores()) * double(head_dim);
   return o;
 }
+
+namespace {
 
 LocalId repeat_kv(Tape& t, LocalId x, const char* name, std::int64_t groups) {
   const LocalId y =
@@ -100,7 +102,7 @@ void flash_backward(Tape& t, const Tape::Step& s) {
 
 /// The backward pass of probabilities x values: gradients of both.
 void values_backward(Tape& t, const Tape::Step& s) {
-  const Shape sh = shape_of(t);
+  const AttentionShape sh = attention_shape(t);
   const LocalId used = s.ids[kProbLow], dout = t.grad(s.ids[kOut]);
   const LocalId dv = t.new_grad(s.ids[kV]);
   batched_matmul(t, {used, dout}, {dv}, sh, sh.v_head_dim, GemmLayout::WeightGradient);
@@ -112,7 +114,7 @@ void values_backward(Tape& t, const Tape::Step& s) {
 
 /// The backward pass of softmax(q k): the framework's chain through fp32, then the gradients of q and k.
 void softmax_backward(Tape& t, const Tape::Step& s) {
-  const Shape sh = shape_of(t);
+  const AttentionShape sh = attention_shape(t);
   const Dtype low = t.c.numerics.compute;
   const std::array<Dim, 4> dims{Dim::Batch, Dim::QHeads, Dim::Seq, Dim::Keys};
   const double bytes = double(bytes_of(sh.scores(), low).count);
@@ -130,7 +132,7 @@ void softmax_backward(Tape& t, const Tape::Step& s) {
 }
 
 LocalId eager(Tape& t, LocalId q, LocalId k, LocalId v) {
-  const Shape sh = shape_of(t);
+  const AttentionShape sh = attention_shape(t);
   const Dtype low = t.c.numerics.compute;
   const std::array<Dim, 4> dims{Dim::Batch, Dim::QHeads, Dim::Seq, Dim::Keys};
   const double bytes = double(bytes_of(sh.scores(), low).count);
@@ -161,7 +163,7 @@ LocalId eager(Tape& t, LocalId q, LocalId k, LocalId v) {
 }
 
 LocalId flash(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool is_causal) {
-  const Shape sh = shape_of(t);
+  const AttentionShape sh = attention_shape(t);
   const LocalId out = t.wide("attention output", t.c.spec().context_width(), Dim::QWidth, t.c.numerics.compute);
   const LocalId lse =
       t.tensor("log-sum-exp", sh.N * sh.heads, Dtype::F32, {Dim::Batch, Dim::QHeads, Dim::Seq, Dim::Count});
@@ -183,8 +185,10 @@ LocalId flash(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool is_c
 double attention_flops(const ModelSpec& m, std::int64_t batch, std::int64_t seq, AttentionReach reach) {
   const std::int64_t keys = reach.keys > 0 ? reach.keys : seq;
   const double full = 2.0 * double(batch) * double(seq) * double(keys) * double(m.q_width() + m.context_width());
-  if (!reach.skips_masked || !reach.is_causal) return full;
   const double s = double(keys), w = reach.is_windowed ? std::min(double(m.sliding_window), s) : s;
+  if (reach.skips_masked && !reach.is_causal && reach.is_windowed)
+    return full * (w - w * w / (4 * s)) / s;  // as many keys on either side, fewer at the ends
+  if (!reach.skips_masked || !reach.is_causal) return full;
   return full * (w - w * w / (2 * s)) / s;  // mean keys per query of a causal band of width w, over s
 }
 
@@ -222,7 +226,8 @@ AttentionKernel attention_kernel_used(const ModelSpec& spec, const Recipe& recip
                                       const FrameworkConvention& framework) {
   const bool must_materialise = spec.materialises_scores && !framework.layers.has_own_models;
   const bool cannot_cap = spec.caps_scores && recipe.attention == AttentionKernel::Sdpa;
-  return must_materialise || cannot_cap ? AttentionKernel::Eager : recipe.attention;
+  return must_materialise || cannot_cap || spec.relative_scores.is_present() ? AttentionKernel::Eager
+                                                                             : recipe.attention;
 }
 
 LocalId attention(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool is_causal) {
@@ -232,7 +237,7 @@ LocalId attention(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool 
   q = convert(t, q, n.compute, "q in 16 bit");
   k = convert(t, k, n.compute, "k in 16 bit");
   v = convert(t, v, n.compute, "v in 16 bit");
-  const std::int64_t groups = shape_of(t).groups;
+  const std::int64_t groups = attention_shape(t).groups;
   const bool shifts = groups_of(t) > 1;
   const bool expands = groups > 1 && (shifts || kernel == AttentionKernel::Eager ||
                                       (kernel == AttentionKernel::Sdpa && t.c.framework.layers.repeats_kv));
@@ -249,8 +254,9 @@ LocalId attention(Tape& t, LocalId q, LocalId k, LocalId v, LocalId fused, bool 
   t.explain_saved(q, "attention backward");
   t.explain_saved(k, "attention backward");
   t.explain_saved(v, "attention backward");
-  LocalId out =
-      kernel == AttentionKernel::Eager ? eager(t, q, k, v) : flash(t, q, k, v, expands ? kNoLocal : fused, is_causal);
+  LocalId out = spec.relative_scores.is_present()  ? disentangled_attention(t, q, k, v)
+                : kernel == AttentionKernel::Eager ? eager(t, q, k, v)
+                                                   : flash(t, q, k, v, expands ? kNoLocal : fused, is_causal);
   const bool copies = kernel == AttentionKernel::Eager ||
                       (kernel == AttentionKernel::Sdpa && t.c.framework.layers.copies_attention_output);
   if (shifts) out = copied(t, out, "attention output, shifted back", t.at(out).elements, t.at(out).elements);

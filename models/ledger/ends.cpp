@@ -233,11 +233,16 @@ void pieces(Tape& t, LocalId stream) {
   leave_columns(t, stream, entered);
 }
 
-/// BertModel's pooler on the first token, with a task head too small to matter.
-void pooler(Tape& t) {
-  const LocalId dx = kSlotDx;
-  t.memory_op(OpKind::Copy, {kSlotX}, {dx}, 2.0 * double(t.at(dx).bytes().count)).is_weight_gradient =
-      t.c.model.trains_head;
+/// An encoder's last norm, where it has one, and its pooler on the first token, with a task head too small to matter.
+void pooler(Tape& t, LayerGraph& graph) {
+  const LocalId x = t.c.spec().has_final_norm ? norm(t, kSlotX, "normed final hidden state", kNoLocal, NormSlot::Final)
+                                              : LocalId(kSlotX);
+  const LocalId dx = t.new_grad(x);
+  t.memory_op(OpKind::Copy, {x}, {dx}, 2.0 * double(t.at(dx).bytes().count)).is_weight_gradient = t.c.model.trains_head;
+  t.set_grad(x, dx);
+  if (t.c.recipe.pass == Pass::Train) t.unwind();
+  graph.forward.insert(graph.forward.end(), graph.backward.begin(), graph.backward.end());
+  graph.backward.clear();
 }
 
 }  // namespace
@@ -246,7 +251,7 @@ void emit_head(LayerGraph& graph, const LedgerContext& context) {
   LedgerContext c = context;
   c.is_head = true;
   Tape t(graph, c);
-  if (c.spec().head == HeadKind::Pooler) return pooler(t);
+  if (c.spec().head == HeadKind::Pooler) return pooler(t, graph);
   const LocalId stream = c.spec().altup.is_present() ? joined_streams(t) : LocalId(kSlotX);
   LocalId x =
       c.spec().has_final_norm ? norm(t, stream, "normed final hidden state", kNoLocal, NormSlot::Final) : stream;

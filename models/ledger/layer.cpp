@@ -47,7 +47,8 @@ LocalId branch_of(Tape& t, LocalId x, const char* before, const char* after, Bra
   const bool norms_before = m.norm_placement == NormPlacement::Pre || m.norm_placement == NormPlacement::Sandwich;
   const bool norms_after = m.norm_placement == NormPlacement::Sandwich || m.norm_placement == NormPlacement::PostBranch;
   if (m.keeps_fp32_residual) x = convert(t, x, t.c.numerics.compute, "stream in 16 bit");
-  LocalId y = branch(t, norms_before ? norm(t, x, before, kNoLocal, slot) : x);
+  const bool is_normed = norms_before && (slot != NormSlot::Attention || t.c.layer().has_attention_norm);
+  LocalId y = branch(t, is_normed ? norm(t, x, before, kNoLocal, slot) : x);
   if (norms_after) y = norm(t, y, after);
   if (has_branch_gates(t)) y = gated_branch(t, y);
   return dropout(t, y, m.residual_dropout);

@@ -23,6 +23,7 @@ TEST_CASE("a config that states nothing gets the sizes of its class") {
                              {"gptj", "gpt-j-6b"},
                              {"t5", "t5-small"},
                              {"bert", "bert-base"},
+                             {"modernbert", "modernbert-base"},
                              {"opt", "opt-125m"},
                              {"qwen", "qwen-7b"}}) {
     CAPTURE(std::string(row.model_type));
@@ -38,6 +39,53 @@ TEST_CASE("a config that states nothing gets the sizes of its class") {
   CHECK(load_model("FacebookAI/xlm-roberta-large").spec.recorded_parameters == 559'890'432);
   CHECK(parse_config(json{{"model_type", "mpt"}}).position == PositionKind::Alibi);
   CHECK(parse_config(json{{"model_type", "gpt_bigcode"}}).num_key_value_heads == 1);
+}
+
+TEST_CASE("encoders are known by their classes for tasks, as config.json names them") {
+  CHECK(parse_config({{"model_type", "bert"}, {"architectures", {"BertForMaskedLM"}}}).family == "bert");
+  CHECK(parse_config({{"model_type", "xlm-roberta"}, {"architectures", {"XLMRobertaForSequenceClassification"}}})
+            .family == "xlm-roberta");
+  CHECK(parse_config({{"model_type", "modernbert"}, {"architectures", {"ModernBertForMaskedLM"}}}).family ==
+        "modernbert");
+  check_config_error({{"model_type", "bert"}, {"architectures", {"BertLMHeadModel"}}},
+                     "architecture 'BertLMHeadModel' of model_type 'bert' is not modelled");
+}
+
+TEST_CASE("ModernBERT's first layer of three attends to everything, the others to 64 tokens on either side") {
+  const ModelSpec base = load_model("modernbert-base").spec, large = load_model("modernbert-large").spec;
+  CHECK(base.sliding_layers == 14);  // of 22 layers 0, 3, ... 21 have no window
+  CHECK(large.sliding_layers == 18);
+  for (std::int64_t i = 0; i < base.num_hidden_layers; ++i) CHECK(base.has_window(i) == (i % 3 != 0));
+  for (std::int64_t i = 0; i < large.num_hidden_layers; ++i) CHECK(large.has_window(i) == (i % 3 != 0));
+  check_config_error({{"model_type", "modernbert"}, {"norm_bias", true}}, "norm_bias: ModernBERT with this bias");
+}
+
+TEST_CASE("DeBERTa's table of positions has two rows per bucket, and projections of its own unless they are shared") {
+  const nlohmann::json v3{{"model_type", "deberta-v2"},   {"hidden_size", 768},
+                          {"num_hidden_layers", 12},      {"num_attention_heads", 12},
+                          {"intermediate_size", 3072},    {"relative_attention", true},
+                          {"position_buckets", 256},      {"position_biased_input", false},
+                          {"norm_rel_ebd", "layer_norm"}, {"share_att_key", true},
+                          {"pos_att_type", "p2c|c2p"}};
+  const auto with = [&](const char* key, const nlohmann::json& value) {
+    nlohmann::json config = v3;
+    config[key] = value;
+    return parse_config(config);
+  };
+  const auto count = [](const ModelSpec& m) { return list_weights(m).total_elements(); };
+  const ModelSpec m = parse_config(v3);
+  CHECK(m.relative_scores.positions == 512);
+  CHECK(count(m) == 183'831'552);
+  CHECK(count(with("share_att_key", false)) == count(m) + 12 * 2 * (768 * 768 + 768));
+  const auto c2p = with("pos_att_type", {"c2p"});
+  CHECK(c2p.relative_scores.content_to_position);
+  CHECK_FALSE(c2p.relative_scores.position_to_content);
+  CHECK(with("position_buckets", -1).relative_scores.positions == 2 * 512);  // max_position_embeddings
+  CHECK(count(with("norm_rel_ebd", "none")) == count(m) - 2 * 768);
+  CHECK(count(with("position_biased_input", true)) == count(m) + 512 * 768);
+  nlohmann::json conv = v3;
+  conv["conv_kernel_size"] = 3;
+  check_config_error(conv, "conv_kernel_size: DeBERTa with a convolution");
 }
 
 TEST_CASE("families read the keys of their own configs") {

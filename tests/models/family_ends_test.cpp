@@ -49,7 +49,15 @@ TEST_CASE("the ends of the models have the names of the checkpoints") {
        {"embeddings.word_embeddings.weight [30522, 768]", "embeddings.position_embeddings.weight [512, 768]",
         "embeddings.token_type_embeddings.weight [2, 768]", "embeddings.LayerNorm.weight [768]",
         "embeddings.LayerNorm.bias [768]"},
-       {"pooler.dense.weight [768, 768]", "pooler.dense.bias [768]"}}};
+       {"pooler.dense.weight [768, 768]", "pooler.dense.bias [768]"}},
+      {"modernbert-base",
+       {"embeddings.tok_embeddings.weight [50368, 768]", "embeddings.norm.weight [768]"},
+       {"final_norm.weight [768]"}},
+      {"deberta-v3-base",
+       {"embeddings.word_embeddings.weight [128100, 768]", "embeddings.LayerNorm.weight [768]",
+        "embeddings.LayerNorm.bias [768]", "encoder.rel_embeddings.weight [512, 768]", "encoder.LayerNorm.weight [768]",
+        "encoder.LayerNorm.bias [768]"},
+       {}}};
   for (const Ends& row : listed) {
     CAPTURE(std::string(row.model));
     const ModelWeights weights = list_weights(load_model(row.model).spec);

@@ -542,7 +542,27 @@ TEST_CASE("one layer of each family has the tensors of the checkpoint") {
         "attention.output.dense.weight [768, 768]", "attention.output.dense.bias [768]",
         "attention.output.LayerNorm.weight [768]", "attention.output.LayerNorm.bias [768]",
         "intermediate.dense.weight [3072, 768]", "intermediate.dense.bias [3072]", "output.dense.weight [768, 3072]",
-        "output.dense.bias [768]", "output.LayerNorm.weight [768]", "output.LayerNorm.bias [768]"}}};
+        "output.dense.bias [768]", "output.LayerNorm.weight [768]", "output.LayerNorm.bias [768]"}},
+      {"modernbert-base",
+       0,
+       "layers.{}.",
+       {"attn.Wqkv.weight [2304, 768]", "attn.Wo.weight [768, 768]", "mlp_norm.weight [768]",
+        "mlp.Wi.weight [2304, 768]", "mlp.Wo.weight [768, 1152]", "attn_norm.weight [768]"}},
+      {"modernbert-base",
+       1,
+       "layers.{}.",  // the first layer
+       {"attn.Wqkv.weight [2304, 768]", "attn.Wo.weight [768, 768]", "mlp_norm.weight [768]",
+        "mlp.Wi.weight [2304, 768]", "mlp.Wo.weight [768, 1152]"}},
+      {"deberta-v3-xsmall",
+       0,
+       "encoder.layer.{}.",
+       {"attention.self.query_proj.weight [384, 384]", "attention.self.query_proj.bias [384]",
+        "attention.self.key_proj.weight [384, 384]", "attention.self.key_proj.bias [384]",
+        "attention.self.value_proj.weight [384, 384]", "attention.self.value_proj.bias [384]",
+        "attention.output.dense.weight [384, 384]", "attention.output.dense.bias [384]",
+        "attention.output.LayerNorm.weight [384]", "attention.output.LayerNorm.bias [384]",
+        "intermediate.dense.weight [1536, 384]", "intermediate.dense.bias [1536]", "output.dense.weight [384, 1536]",
+        "output.dense.bias [384]", "output.LayerNorm.weight [384]", "output.LayerNorm.bias [384]"}}};
   for (const Listed& row : listed) {
     CAPTURE(std::string(row.model));
     CAPTURE(row.kind);

@@ -75,6 +75,11 @@ constexpr std::array kResolutions{Resolution{"llama-3-8b", "llama-3-8b"},
                                   Resolution{"bartowski/Llama-3.2-3B-Instruct-Q4_K_M-GGUF", "llama-3.2-3b"},
                                   Resolution{"mlx-community/gemma-3-1b-it-qat-4bit", "gemma-3-1b"},
                                   Resolution{"deepseek-ai/DeepSeek-R1-0528", "deepseek-v3"},
+                                  Resolution{"Qwen/Qwen3-Embedding-4B", "qwen3-embedding-4b"},
+                                  Resolution{"Qwen/Qwen3-Reranker-0.6B", "qwen3-embedding-0.6b"},
+                                  Resolution{"BAAI/bge-reranker-v2-m3", "bge-m3"},
+                                  Resolution{"microsoft/deberta-v3-base", "deberta-v3-base"},
+                                  Resolution{"answerdotai/ModernBERT-large", "modernbert-large"},
                                   Resolution{"deepseek-ai/DeepSeek-R1-Distill-Qwen-32B", "qwen2.5-32b"},
                                   Resolution{"unsloth/DeepSeek-R1-Distill-Llama-8B-bnb-4bit", "llama-3.1-8b"}};
 

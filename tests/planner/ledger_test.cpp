@@ -115,6 +115,37 @@ TEST_CASE("a layer of XLM-R without dropout: counted with PyTorch 2.6, 32 in 16 
   CHECK(dropping.saved_per_unit(m) == doctest::Approx(40 + 2 + 2 + lse).epsilon(1e-12));
 }
 
+TEST_CASE("a layer of ModernBERT: counted with PyTorch 2.6, 32 in 16 bit and 38 under autocast, phi = 1.5") {
+  // Saved by autograd, each storage once: stream and its norm 2 + 2, the projection of q, k and v 6 (v is a view of
+  // it), q and k rotated 4, attention's output 2; the sum and its norm 2 + 2, Wi's output 4 phi, GELU's 2 phi and the
+  // product 2 phi; beside the log-sum-exp. Under autocast the sums are fp32 (4 more), and so are norms' outputs, of
+  // which 16 bit are kept. The attention output is copied on a GPU (2). The first layer reads the stream without a
+  // norm; its sum is cast for the projection (2), which has no norm to save fp32 for (4 less).
+  const ModelSpec m = model("modernbert-base");
+  const double lse = ratios(m).lse;
+  Ledger mixed, narrow;
+  mixed.recipe.precision = Precision::Bf16Mixed;
+  CHECK(narrow.saved_per_unit(m) == doctest::Approx(32 + 2 + lse).epsilon(1e-12));
+  CHECK(mixed.saved_per_unit(m) == doctest::Approx(38 - 2 + 2 + lse).epsilon(1e-12));
+}
+
+TEST_CASE("DeBERTa's attention keeps products with all relative positions, and an index of 8 bytes per pair twice") {
+  // Counted with PyTorch 2.6 (softmax in fp32 under autocast, as on a GPU): q, k, v and k scaled 8, attention's output
+  // copied 2, stream 2; two sums before norms 4, input of the MLP 2, GELU's input and output 16. Per score 2 bytes of
+  // probabilities, in fp32 6; for each of two kinds of positions 2 bytes per head, token and position.
+  ModelSpec m = model("deberta-v3-base");
+  m.residual_dropout = m.attention_dropout = 0;
+  const std::int64_t a = m.num_attention_heads, h = m.hidden_size, positions = m.relative_scores.positions;
+  Ledger mixed, narrow;
+  mixed.recipe.precision = Precision::Bf16Mixed;
+  const std::int64_t s = narrow.recipe.seq_len, b = narrow.recipe.micro_batch, N = b * s;
+  const std::int64_t scores = b * a * s * s, products = b * a * s * positions;
+  // the index of either kind, the mask of each row, projected positions of each row, the table
+  const std::int64_t tables = 2 * 8 * s * s + b * s * s + 2 * 2 * b * positions * h;
+  CHECK(narrow.saved(m) == 34 * N * h + 2 * scores + 2 * 2 * products + tables + 2 * positions * h);
+  CHECK(mixed.saved(m) == 42 * N * h + 6 * scores + 2 * 2 * products + tables + 2 * 2 * positions * h);
+}
+
 TEST_CASE(
     "without dropout the paper's layer keeps 32 + 2 a s / h, here 32 + 6 a s / h: fp32 softmax and its 16-bit cast") {
   Ledger ledger;

@@ -399,6 +399,28 @@ TEST_CASE("XLM-R as a classifier and as an embedding model: parameters, states, 
   CHECK((four.peak.tensors - two.peak.tensors).count >= 12 * 44 * 2 * 16 * kTokens * 768);
 }
 
+TEST_CASE("ModernBERT and DeBERTa bring what stands in front of a classifier's scores; an embedding model has none") {
+  struct Encoder {
+    const char* name;
+    std::int64_t model, head;  // head: without the labels
+  };
+  // ModernBertPredictionHead: 768 x 768 without a bias and a norm of 768; ContextPooler: 768 x 768 + 768
+  for (const Encoder& row : {Encoder{"modernbert-base", 149'014'272, 768 * 768 + 768},
+                             Encoder{"deberta-v3-base", 183'831'552, 768 * 768 + 768}}) {
+    CAPTURE(std::string(row.name));
+    EstimateRequest r = ask("classify", "trl", "single", "1xH100");
+    r.model = load_model(row.name).spec;
+    r.recipe.seq_len = 512;
+    r.recipe.objective.labels = 5;
+    CHECK(estimate(r).model.parameters == row.model + row.head + 5 * 768 + 5);
+    CHECK(answer(r).peak.resident == Bytes{12 * (row.model + row.head + 5 * 768 + 5)});
+    EstimateRequest embedding = ask("embed", "ms-swift", "single", "1xH100");
+    embedding.model = r.model;
+    embedding.recipe.seq_len = 512;
+    CHECK(estimate(embedding).model.parameters == row.model);
+  }
+}
+
 TEST_CASE("what contradicts a method is said in one message") {
   const auto refuses = [](const EstimateRequest& r) { CHECK_THROWS_AS(estimate(r), InputError); };
   refuses(with(ask("dpo", "trl", "ddp"), Reference::Adapter));  // nothing to switch off
