@@ -20,7 +20,7 @@ using nlohmann::json;
 // More telling formats first: a TRL file holds keys of transformers, and not the other way round.
 // clang-format off
 constexpr std::array kFormats{
-    "verl", "verl-megatron", "verl-sft", "verl-async", "verl-async-megatron", "nemo-rl", "nemo-rl-megatron",
+    "verl", "verl-megatron", "verl-sft", "verl-async", "verl-async-megatron", "nemo-rl", "nemo-rl-dpo", "nemo-rl-dpo-megatron", "nemo-rl-megatron",
     "prime-rl", "openrlhf", "open-instruct-grpo", "accelerate", "deepspeed", "torchtune", "torch", "unsloth",
     "megatron-ray", "megatron-swift", "torchtitan", "ms-swift", "open-instruct", "llama-factory-v1", "axolotl",
     "llama-factory", "peft-sft", "trl", "peft", "transformers", "launch", "unsloth-script", "trl-script",
@@ -277,12 +277,13 @@ const KeyTable& table_for(const KeyTable& table, const json& keys) {
   const auto holds = [&](const std::pair<std::string, json>& condition) {
     const json* const value = value_at(keys, condition.first);
     if (!value) return false;
+    if (condition.second.empty()) return true;
     return std::ranges::any_of(value->is_array() ? *value : json::array({*value}), [&](const json& said) {
       return std::ranges::any_of(condition.second, [&](const json& one) { return word(one) == word(said); });
     });
   };
   for (const KeyTable& other : key_tables())
-    if (other.instead_of == table.name && std::ranges::any_of(other.where, holds)) return other;
+    if (other.instead_of == table.name && std::ranges::any_of(other.where, holds)) return table_for(other, keys);
   return table;
 }
 

@@ -38,6 +38,36 @@ TEST_CASE("NeMo RL: the file that defaults names counts where the recipe says no
   CHECK(own.request.recipe.micro_batch == 4);
 }
 
+TEST_CASE("NeMo RL's DPO: a table of its own, batches of pairs, a reference from the host and no engine") {
+  // 128 pairs on 8 GPUs in passes of 2: nemo_rl/algorithms/dpo.py @7ea279abf doubles both
+  const ConfigReading r = read_configs(
+      {{"dpo.yaml",
+        "dpo: {max_num_steps: 150, sft_loss_weight: 0.01}\npolicy: {model_name: m, train_global_batch_size: 128, "
+        "train_micro_batch_size: 2, max_total_sequence_length: 1024, dtensor_cfg: {enabled: true, "
+        "tensor_parallel_size: "
+        "1}}\ncluster: {gpus_per_node: 8}\n"}},
+      {});
+  CHECK(r.request.recipe.objective.method->name == "dpo");
+  CHECK(r.request.recipe.framework->name == "nemo-rl");
+  CHECK(r.request.recipe.micro_batch == 2);
+  CHECK(r.request.recipe.grad_accum == 8);
+  CHECK(r.setup.max_steps == 150);
+  CHECK_FALSE(r.setup.engine);
+  const ConfigReading megatron = read_configs(
+      {{"dpo.yaml",
+        "defaults: dpo.yaml\ndpo: {max_num_steps: 20}\npolicy: {model_name: m, megatron_cfg: {enabled: true, "
+        "tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2}}\n"}},
+      {});
+  CHECK(megatron.request.recipe.framework->name == "nemo-rl-megatron");
+  CHECK(megatron.request.recipe.objective.method->name == "dpo");
+  CHECK(megatron.request.options.tp == 2);
+  CHECK(megatron.request.recipe.seq_len == 1024);
+  const auto refused = [](const char* text) {
+    CHECK_THROWS_WITH_AS(read_configs({{"rm.yaml", text}}, {}), doctest::Contains("is not read"), InputError);
+  };
+  refused("sft: {max_num_steps: 60}\npolicy: {model_name: m, dtensor_cfg: {enabled: true}}\n");
+}
+
 TEST_CASE("a program's other engine has a table in the place of the first, by keys of the file") {
   const KeyTable& fsdp = *find_key_table("verl");
   using nlohmann::json;
