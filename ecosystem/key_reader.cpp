@@ -85,7 +85,9 @@ class KeyReader {
       take_method(*method, said.empty());
     else if (method && !is_planned_with(said, *method))
       fail(method->keys.front(), fmt::format("belongs to {}, which is not modelled: {}", method->name, method->why),
-           fmt::format("{}: to plan one of them, leave out {}", kPlannedMethods, fmt::join(method->keys, ", ")));
+           may_be_planned(*method)
+               ? "--method NAME says which one it is (estimate --help lists them)"
+               : fmt::format("{}: to plan one of them, leave out {}", kPlannedMethods, fmt::join(method->keys, ", ")));
     for (const ValueTree::Problem& key : tree_.repeated)
       notes_.push_back(fmt::format("{}:{}: {} comes twice: the last value counts, as {} reads it", tree_.file, key.line,
                                    key.key, table_.title));
@@ -138,6 +140,12 @@ class KeyReader {
       const KeyRow* const row = table_.find(as_in_table(key));
       return row && (generates || !row->field || !is_of_generation(row->field->name));
     });
+  }
+
+  bool may_be_planned(const ForeignSign& sign) const {
+    return sign.objective.empty() && std::ranges::any_of(training_methods(), [&](const TrainingMethod& method) {
+             return is_planned_with(method.name, sign);
+           });
   }
 
   /// Keys of a method that is planned: those without a row change nothing that is counted.

@@ -58,6 +58,10 @@ class PythonReader {
   /// `config["rank"] = 8`
   void read_item(std::size_t i);
 
+  /// `args.rank = 8` and `setattr(args, "rank", 8)` of what a wanted call made: one more argument of the call. In a
+  /// deeper block its value is not known.
+  void read_setting(std::size_t i);
+
   /// A name that a function assigns is its own: the one outside is as before.
   void leave_function(int column);
 
@@ -127,6 +131,11 @@ class PythonReader {
   std::map<std::string, std::vector<std::string>> functions_;  // of the text, with the names of their parameters
   std::map<std::string, PythonValue> passed_;                  // what calls of these give to their parameters
   std::vector<PythonCall> calls_;
+  struct Made {
+    std::size_t call;
+    int column;
+  };
+  std::map<std::string, Made> made_;  // names that stand for what a wanted call gave
   std::size_t num_values_ = 0;
   std::map<int, bool> conditions_;              // by the column of the last `if` whose condition is known
   int skipped_column_ = -1;                     // of the branch that is not taken; -1: none

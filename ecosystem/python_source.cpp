@@ -24,7 +24,7 @@ std::vector<PythonCall> PythonReader::read() {
   if (passed_.empty()) return std::move(calls_);
   // what the calls give to parameters stands behind the functions that read them
   for (auto& [name, value] : passed_) parameters_.try_emplace(name, std::move(value));
-  variables_.clear(), conditions_.clear(), calls_.clear();
+  variables_.clear(), conditions_.clear(), calls_.clear(), made_.clear();
   set_arguments();
   skipped_column_ = class_column_ = body_column_ = function_column_ = -1;
   outside_.clear(), inside_.clear();
@@ -180,6 +180,7 @@ void PythonReader::read_statement(std::size_t i) {
   if (tokens_[i].text == "class" && body_column_ < 0) class_column_ = tokens_[i].column;
   if (tokens_[i].text == "def" && function_column_ < 0) function_column_ = tokens_[i].column;
   tokens_.is_open(i + 1, '[') ? read_item(i) : read_assignment(i);
+  read_setting(i);
   const bool is_changed = tokens_.is_mark(i + 1, ".") && i + 2 < tokens_.size() && tokens_[i + 2].text == "update";
   if (is_changed) variables_.erase(tokens_[i].text);
 }
@@ -200,6 +201,24 @@ void PythonReader::read_item(std::size_t i) {
   keys.emplace_back(tokens_[i + 2].text, std::move(value));
 }
 
+void PythonReader::read_setting(std::size_t i) {
+  const bool is_function = tokens_.is_name(i, "setattr") && tokens_.is_open(i + 1, '(');
+  const std::size_t owner = is_function ? i + 2 : i;
+  const char* const before = is_function ? "," : ".";
+  if (owner + 4 >= tokens_.size() || !tokens_.is_mark(owner + 1, before)) return;
+  const PythonToken& key = tokens_[owner + 2];
+  if (key.kind != (is_function ? Token::Kind::Text : Token::Kind::Name)) return;
+  const auto made = made_.find(tokens_[owner].text);
+  if (made == made_.end() || made->second.call >= calls_.size()) return;
+  if (!tokens_.is_mark(owner + 3, is_function ? "," : "=")) return;
+  std::size_t at = owner + 4;
+  PythonValue value = expression(at, 0);
+  if (tokens_[i].column > made->second.column) value = unknown_python_value(key.text);
+  auto& keywords = calls_[made->second.call].keywords;
+  std::erase_if(keywords, [&](const auto& argument) { return argument.first == key.text; });
+  keywords.emplace_back(key.text, std::move(value));
+}
+
 void PythonReader::leave_function(int column) {
   if (function_column_ < 0 || column > function_column_) return;
   function_column_ = -1;
@@ -210,7 +229,8 @@ void PythonReader::leave_function(int column) {
 void PythonReader::read_assignment(std::size_t i) {
   if (tokens_[i].kind != Token::Kind::Name) return;
   const std::string name = tokens_[i].text;
-  const bool is_inner = tokens_[i].column > 0;
+  const int column = tokens_[i].column;
+  const bool is_inner = column > 0;
   ++i;
   const bool has_type = tokens_.is_mark(i, ":");
   if (has_type)
@@ -220,6 +240,11 @@ void PythonReader::read_assignment(std::size_t i) {
     if (tokens_.is_mark(i, "+=") || tokens_.is_mark(i, "-=") || tokens_.is_mark(i, "*=")) variables_.erase(name);
     return;
   }
+  made_.erase(name);
+  if (std::size_t call = i + 1; call < tokens_.size() && tokens_[call].kind == Token::Kind::Name)
+    if (const std::string maker = tokens_.dotted(call);
+        tokens_.is_open(call, '(') && wanted_name(maker) != names_.end())
+      made_[name] = {calls_.size(), column};
   PythonValue value = expression(++i, 0);
   if (i < tokens_.size() && tokens_[i].kind != Token::Kind::NewLine && !tokens_.is_mark(i, ";")) {
     if (!tokens_.is_mark(i, ","))

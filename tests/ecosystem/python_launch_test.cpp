@@ -54,6 +54,30 @@ TEST_CASE("Unsloth: its two calls and the trainer's arguments are the question")
   CHECK_FALSE(r.setup.bf16.has_value());
 }
 
+TEST_CASE("settings that are assigned to a trainer's configuration count as if its call had them") {
+  const std::string setup =
+      "model = AutoModelForCausalLM.from_pretrained('Qwen/Qwen2.5-0.5B')\n"
+      "args = DPOConfig(output_dir='a', max_length=2048)\n";
+  const std::string train = "trainer = DPOTrainer(model=model, args=args)\n";
+  const ConfigReading r =
+      python(setup + "args.per_device_train_batch_size = 4\nsetattr(args, 'max_length', 512)\n" + train);
+  CHECK(r.request.recipe.micro_batch == 4);
+  CHECK(r.request.recipe.seq_len == 512);
+  CHECK(python(setup + "other.per_device_train_batch_size = 4\n" + train).request.recipe.micro_batch == 8);
+  // in a branch that may not be taken the value is not known
+  CHECK(python_error(setup + "if fast:\n    args.per_device_train_batch_size = 4\n" + train)
+            .find("per_device_train_batch_size") != std::string::npos);
+}
+
+TEST_CASE("classes of one family for a task are read as AutoModelFor... of it") {
+  const ConfigReading r = python(
+      "model = DebertaV2ForSequenceClassification.from_pretrained('microsoft/deberta-v3-base', num_labels=4)\n"
+      "trainer = Trainer(model=model, args=TrainingArguments(per_device_train_batch_size=16))\n");
+  CHECK(r.model == "microsoft/deberta-v3-base");
+  CHECK(r.request.recipe.objective.method->name == "classify");
+  CHECK(r.request.recipe.objective.labels == 4);
+}
+
 TEST_CASE("notebooks: code cells are read, magic and shell lines are not") {
   nlohmann::json cells = nlohmann::json::array();
   cells.push_back({{"cell_type", "markdown"}, {"source", "SFTTrainer(DPOTrainer("}});
