@@ -12,6 +12,7 @@
 
 #include "base/names.h"
 #include "models/checkpoint_quant.h"
+#include "models/families.h"
 
 namespace gpuplan {
 namespace {
@@ -215,6 +216,8 @@ std::vector<const CatalogueEntry*> match_model_name(std::string_view text, const
   const NameForm form = form_of(wanted.parts);
   std::vector<const CatalogueEntry*> found;
   for (const Nearness nearness : {Nearness::ShortName, Nearness::HubName, Nearness::SameModel}) {
+    // "deberta-base" without its version is no deberta-v3-base
+    if (nearness == Nearness::SameModel && !why_name_is_not_modelled(text).empty()) break;
     for (const CatalogueEntry& entry : entries)
       if (is_named(wanted, form, entry, nearness) || has_same_shape(wanted, form, entry, nearness))
         found.push_back(&entry);

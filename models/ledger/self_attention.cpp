@@ -11,11 +11,12 @@ struct Qkv {
   LocalId gate = kNoLocal;
 };
 
-/// One projection is split into views; v keeps the whole buffer alive when it is not expanded. Where queries and keys
-/// are not rotated, they are views of it too, and counted as such. LitGPT joins the projections of every model.
+/// One projection is split into views; v keeps the whole buffer alive when it is not expanded. LitGPT joins the
+/// projections of every model; of models whose own code has one that is rotated, encoders were counted so.
 LocalId fused_buffer(Tape& t, LocalId v) {
   const FrameworkLayers& layers = t.c.framework.layers;
-  const bool is_joined = t.c.linear(LinearSlot::Qkv).exists() && t.c.spec().position == PositionKind::Rope;
+  const bool is_joined = t.c.linear(LinearSlot::Qkv).exists() && t.c.spec().position == PositionKind::Rope &&
+                         t.c.is_language() && !t.c.spec().is_causal;
   if (!layers.keeps_fused_qkv && (!is_joined || layers.has_own_models)) return kNoLocal;
   const LocalId rest = t.wide("q and k halves of the fused buffer", t.c.spec().q_width() + t.c.spec().kv_width(),
                               Dim::QWidth, t.at(v).dtype);
