@@ -54,9 +54,10 @@ TEST_CASE("NeMo RL's DPO: a table of its own, batches of pairs, a reference from
   CHECK(r.setup.max_steps == 150);
   CHECK_FALSE(r.setup.engine);
   const ConfigReading megatron = read_configs(
-      {{"dpo.yaml",
+      {{"recipe.yaml",
         "defaults: dpo.yaml\ndpo: {max_num_steps: 20}\npolicy: {model_name: m, megatron_cfg: {enabled: true, "
-        "tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2}}\n"}},
+        "tensor_model_parallel_size: 2, pipeline_model_parallel_size: 2}}\n"},
+       {"dpo.yaml", "dpo: {max_num_steps: 150}\npolicy: {max_total_sequence_length: 1024}\n"}},
       {});
   CHECK(megatron.request.recipe.framework->name == "nemo-rl-megatron");
   CHECK(megatron.request.recipe.objective.method->name == "dpo");
