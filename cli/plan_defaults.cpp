@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -113,6 +114,22 @@ void refuse_rollout_flags(const CLI::App& app) {
           fmt::format("add --method with one that generates ({}), or to estimate --generate", fmt::join(names, ", ")));
 }
 
+/// Of passes and micro batch, what is not given is as many as the answers of whole prompts take on these ranks.
+void take_whole_prompts(const CLI::App& app, PlanQuestion& question, std::int64_t answers) {
+  EstimateRequest& r = question.request;
+  Recipe& recipe = r.recipe;
+  if (r.cluster.gpus.empty() || is_given(app, "--global-batch")) return;
+  const std::int64_t ranks = batch_replicas(r) * r.rollout.updates;
+  const auto has_whole = [&] { return recipe.micro_batch * recipe.grad_accum * ranks % answers == 0; };
+  const auto take = [&](const char* flag, std::int64_t& count, std::int64_t others) {
+    if (is_given(app, flag) || has_whole()) return;
+    count = std::lcm(count, answers / std::gcd(answers, others));
+    question.notes.push_back(fmt::format("{} {}: a prompt has {} answers", flag, count, answers));
+  };
+  take("--grad-accum", recipe.grad_accum, recipe.micro_batch * ranks);
+  take("--micro-batch", recipe.micro_batch, recipe.grad_accum * ranks);
+}
+
 }  // namespace
 
 void set_rollout(const CLI::App& app, PlanQuestion& question, bool has_files) {
@@ -130,11 +147,7 @@ void set_rollout(const CLI::App& app, PlanQuestion& question, bool has_files) {
       {.seq_len = is_given(app, "--seq-len"), .packing = is_given(app, "--packing"), .loss = is_given(app, "--loss")});
   const Rollout& rollout = r.rollout;
   const std::int64_t answers = rollout.generations > 0 ? rollout.generations : usual_generations(recipe);
-  const std::int64_t at_once = recipe.micro_batch * std::max<std::int64_t>(1, std::int64_t(r.cluster.gpus.size()));
-  if (!has_files && !is_given(app, "--grad-accum") && recipe.grad_accum == 1 && at_once < answers) {
-    recipe.grad_accum = (answers + at_once - 1) / at_once;
-    question.notes.push_back(fmt::format("--grad-accum {}: a prompt has {} answers", recipe.grad_accum, answers));
-  }
+  if (!has_files) take_whole_prompts(app, question, answers);
   const TrainingMethod& method = *recipe.objective.method;
   if (answers == 1 && method.generations != 1)
     question.notes.insert(

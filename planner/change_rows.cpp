@@ -122,11 +122,16 @@ void set_reference(Variant& v, const Setting& s) {
   v.request.recipe.objective.reference = parse_name<Reference>(s.value, s.change->name);
 }
 
-/// On as many GPUs in all.
+/// On as many GPUs in all, and as many answers a step where nobody gave the passes of a rank.
 void set_engine(Variant& v, const Setting& s) {
-  const std::int64_t in_all = num_gpus_in_all(v.request);
-  v.request.rollout.engine = parse_engine(s.value);
-  if (in_all > 0) divide_gpus(v.request, in_all);
+  EstimateRequest& r = v.request;
+  const std::int64_t in_all = num_gpus_in_all(r), passes = r.recipe.grad_accum * r.cluster.num_gpus();
+  r.rollout.engine = parse_engine(s.value);
+  if (in_all == 0) return;
+  divide_gpus(r, in_all);
+  const std::int64_t that_train = r.cluster.num_gpus();
+  const bool may_change = r.not_given.rows.empty() || r.not_given.contains("grad-accum");
+  if (may_change && passes % that_train == 0) r.recipe.grad_accum = passes / that_train;
 }
 
 void set_kernels(Variant& v, const Setting& s) {
@@ -529,6 +534,7 @@ std::vector<Change> make_table() {
   row("packing")->needs_lengths = true;
   row("precision")->tried = tried_precision;
   row("compile")->tried = tried_compile;
+  row("rollout-engine")->tried = tried_engine;
   row("checkpointing")->free = free_checkpointing;
   row("loss")->free = free_loss;
   row("attention")->free = free_attention;
@@ -536,6 +542,7 @@ std::vector<Change> make_table() {
   row("optimizer-in-backward")->free = free_in_backward;
   row("precision")->free = free_precision;
   row("offload")->free = free_offload;
+  row("rollout-engine")->free = free_engine;
   row("nvlink")->suggestions = {{kShorten, usual_nvlink}};
   row("nic")->suggestions = {{kShorten, fast_network}};
   return rows;

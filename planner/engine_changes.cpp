@@ -1,17 +1,22 @@
 #include "planner/engine_changes.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include "base/names.h"
 #include "models/training_method.h"
+#include "models/weights.h"
 #include "planner/engine_gpus.h"
 #include "planner/generation.h"
 
 namespace gpuplan {
 namespace {
+
+/// Shares of a card that a search tries for an engine beside training: what trainers have as defaults, and more.
+constexpr std::array kTriedShares{0.3, 0.5, 0.7};
 
 std::string value_if(bool is_useful, std::string value) { return is_useful ? std::move(value) : std::string(); }
 
@@ -111,6 +116,50 @@ std::string own_engine(const EstimateRequest& r) {
   for (const GenerationEngine& other : generation_engines())
     if (!other.in_trainer && other.can_sleep) return other.name + ":sleep=yes";
   return "";
+}
+
+FreeValues free_engine(const EstimateRequest& r) {
+  FreeValues out;
+  const std::string own = own_engine(r);
+  if (own.empty() || r.cluster.gpus.empty()) return out;
+  const RolloutConvention& trainer = *rollout_convention(r.recipe.framework->name);
+  EngineChoice choice = parse_engine(own);
+  EngineSetup setup{.engine = &**choice.engine};
+  const std::int64_t in_all = r.cluster.num_gpus(), most = std::min(r.cluster.gpus_per_node, in_all);
+  const auto each_group = [&](std::int64_t gpus, auto use) {
+    setup.num_gpus = gpus;
+    for (std::int64_t tp = 1; tp <= std::min(most, gpus); tp *= 2) {
+      setup.tp = tp, choice.tp = tp > 1 ? tp : 0;
+      if (gpus % tp == 0 && why_no_engine(r.model, setup).empty()) use();
+    }
+  };
+  const auto has = [&](EnginePlace place) { return std::ranges::count(trainer.places, place) > 0; };
+  if (has(EnginePlace::Colocate))
+    each_group(in_all, [&] {
+      for (const double share : kTriedShares) choice.utilisation = share, out.values.push_back(to_text(choice));
+    });
+  choice = parse_engine(setup.engine->name + ":server");
+  if (!has(EnginePlace::Server) || r.cluster.is_mixed()) return out;
+  for (const std::int64_t gpus : {in_all / 4, in_all / 2, in_all - in_all / 4})
+    if (gpus > 0 && gpus < in_all && choice.gpus != gpus) {
+      choice.gpus = gpus;
+      each_group(gpus, [&] { out.values.push_back(to_text(choice)); });
+    }
+  return out;
+}
+
+std::vector<std::string_view> tried_engine(const EstimateRequest& r) {
+  constexpr std::int64_t kLarge = 12'000'000'000;  // parameters that fill a small share of a card with their 16 bits
+  static const auto colocated = [](std::string_view words) {
+    const auto row = std::ranges::find_if(generation_engines(), [](const GenerationEngine& e) { return e.can_sleep; });
+    return row == generation_engines().end() ? "" : fmt::format("{}:colocate,{},sleep=yes", row->name, words);
+  };
+  static const std::string kSmallShare = colocated("util=0.3"), kDivided = colocated("util=0.4,tp=4");
+  const GenerationEngine* const engine = engine_of_question(r);
+  if (!engine || !engine->in_trainer || kSmallShare.empty()) return {};
+  const std::vector<EnginePlace>& places = rollout_convention(r.recipe.framework->name)->places;
+  if (std::ranges::count(places, EnginePlace::Colocate) == 0) return {};
+  return {engine->name, list_weights(r.model).total_elements() < kLarge ? kSmallShare : kDivided};
 }
 
 /// The next answers are written while these train: they are of the weights one step before.

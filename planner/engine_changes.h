@@ -18,6 +18,12 @@ std::string synced_adapter(const EstimateRequest& r);
 std::string own_engine(const EstimateRequest& r);
 std::string lagging_engine(const EstimateRequest& r);
 std::string wider_engine(const EstimateRequest& r);
+/// Lists engines in the place of the trainer's own module where none is asked for: beside training, and on GPUs of
+/// their own among as many in all.
+FreeValues free_engine(const EstimateRequest& r);
+/// Lists what a search of machines tries there: the trainer's own module, and engines beside training. Empty: the
+/// trainer has an engine.
+std::vector<std::string_view> tried_engine(const EstimateRequest& r);
 /// Gives a value of --completion-len: answers cut at twice their mean, where few are longer.
 std::string shorter_tail(const EstimateRequest& r);
 /// "MEAN,MAX" or "MAX", as --completion-len.

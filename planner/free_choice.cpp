@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "planner/recommend.h"
+#include "planner/rollout_phases.h"
 
 namespace gpuplan {
 namespace {
@@ -112,7 +113,9 @@ class Chooser {
 
   Standing estimate(const Point& point) {
     Standing out;
-    const Variant variant = changed(asked_, settings_of(point));
+    const auto possible = changed_if_possible(asked_, settings_of(point));
+    if (!possible || !has_whole_prompts(possible->request)) return out;
+    const Variant& variant = *possible;
     const Recipe& recipe = variant.request.recipe;
     if (quality_of(recipe) < std::min(least_quality_, quality_of(asked_.request.recipe))) return out;
     std::vector<StrategyEstimate> plans = estimate_strategies(variant, Parts::IfFits, &blocks_);

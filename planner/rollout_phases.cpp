@@ -294,6 +294,12 @@ void check_engine(const EstimateRequest& r) {
 
 }  // namespace
 
+bool has_whole_prompts(const EstimateRequest& r) {
+  if (!generates(r.recipe) || r.rollout.sequences > 0) return true;
+  const std::int64_t at_once = r.recipe.rows() * r.recipe.grad_accum * batch_replicas(r) * r.rollout.updates;
+  return at_once % answers_of_row(r) == 0;
+}
+
 void check_answers(const EstimateRequest& r) {
   const Recipe& recipe = r.recipe;
   if (!generates(recipe)) return;
@@ -303,7 +309,7 @@ void check_answers(const EstimateRequest& r) {
   const std::int64_t generations = or_usual(r.rollout.generations, usual_generations(recipe));
   const std::int64_t one_pass = recipe.rows() * batch_replicas(r) * r.rollout.updates;
   const std::int64_t at_once = one_pass * recipe.grad_accum;
-  if (r.rollout.sequences > 0 || at_once % generations == 0) return;
+  if (has_whole_prompts(r)) return;
   throw InputError(
       "--generations",
       fmt::format("{} answers to a prompt do not divide the {} that are generated at once (micro batch {} x "

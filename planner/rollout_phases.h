@@ -41,6 +41,9 @@ std::int64_t answers_of_row(const EstimateRequest& request);
 /// generation.
 std::string rollout_assumption(const Job& job);
 
+/// Says whether the answers that all GPUs generate at once are whole prompts; others have none.
+bool has_whole_prompts(const EstimateRequest& request);
+
 /// Throws InputError where the answers that all GPUs generate at once are no whole number of prompts.
 void check_answers(const EstimateRequest& request);
 

@@ -104,6 +104,7 @@ struct Applied {
 Applied apply(const Space& space, const Space::Part& part, const ClusterSpec& cluster) {
   EstimateRequest r = space.question.base;  // small beside a part: its cluster is empty
   r.recipe = part.way.recipe;
+  r.rollout.engine = part.way.engine;
   Applied out;
   part.strategy.set(r.options);
   const StrategyOptions options = options_for(r);
@@ -150,6 +151,7 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
     bench.machine = m;
     bench.job = &job_on(m, part.way.model);
     bench.job->request.recipe = part.way.recipe;
+    bench.job->request.rollout.engine = part.way.engine;
     bench.job->use(applied.strategy);
   }
   const bool is_staged = applied.strategy.mesh.num_stages() > 1,
@@ -360,6 +362,7 @@ EstimateRequest request_of(const Space& space, const RankedPlan& plan) {
   const Hardware& machine = q.machines[plan.machine];
   EstimateRequest r = q.base;
   r.recipe = space.ways[plan.way].recipe;
+  r.rollout.engine = space.ways[plan.way].engine;
   r.recipe.micro_batch = plan.batch.micro;
   r.recipe.grad_accum = plan.batch.accum;
   r.cluster = machine.cluster;

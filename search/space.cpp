@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -53,16 +54,22 @@ bool must_be_said(const Setting& setting, const Recipe& before, const Recipe& af
 template <class Use>
 void each_way(const SearchQuestion& question, std::size_t row, const Variant& variant, Way way, Use use) {
   const std::span<const Change> rows = changes();
-  while (row < rows.size() && (!rows[row].tried || question.pinned.contains(std::string(rows[row].name)))) ++row;
+  std::vector<std::string_view> values;
+  for (; row < rows.size(); ++row) {
+    if (!rows[row].tried || question.pinned.contains(std::string(rows[row].name))) continue;
+    values = rows[row].tried(variant.request);
+    if (!values.empty()) break;
+  }
   if (row == rows.size()) return use(variant, std::move(way));
   bool is_first = true;
-  for (const std::string_view value : rows[row].tried(variant.request)) {
+  for (const std::string_view value : values) {
     Way next = way;
     next.settings.push_back(set_to(rows[row].name, value));
-    if (!is_first) ++next.num_special;
-    is_first = false;
+    const bool is_first_value = std::exchange(is_first, false);
+    if (!is_first_value) ++next.num_special;
     const Variant after = changed(variant, {&next.settings.back(), 1});
-    if (must_be_said(next.settings.back(), variant.request.recipe, after.request.recipe))
+    const bool is_other_engine = !is_first_value && after.request.rollout.engine != variant.request.rollout.engine;
+    if (is_other_engine || must_be_said(next.settings.back(), variant.request.recipe, after.request.recipe))
       add_flag(next, next.settings.back());
     each_way(question, row + 1, after, next, use);
   }
@@ -252,6 +259,7 @@ Space::Space(const SearchQuestion& q) : question(q), framework(*q.base.recipe.fr
     models.push_back(prepare(q.base.model, variant.request.recipe, framework));
     each_way(q, 0, variant, way, [&](const Variant& v, Way found) {
       found.recipe = v.request.recipe;
+      found.engine = v.request.rollout.engine;
       found.model = model;
       found.quality = quality_of(found.recipe);
       if (found.quality >= q.least_quality) ways.push_back(std::move(found));

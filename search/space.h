@@ -38,6 +38,7 @@ struct Way {
   std::vector<Setting> settings;  // that turn the question into it
   std::string flags;              // the same as flags to paste, those left out that change nothing
   Recipe recipe;
+  EngineChoice engine;  // that writes answers, of a method that has some
   std::size_t model{};  // into Space::models
   Quality quality{};
   int num_special = 0;                         // settings that are not what one would try first
