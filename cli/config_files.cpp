@@ -170,19 +170,16 @@ static void settle_prepared_base(const ConfigReading& configs, EstimateRequest& 
 
 namespace {
 
-/// The engine's part of so many GPUs, as near as it can be to the files' own division: whole groups of its tp, whole
-/// replicas of the model, and ranks that divide what the files' own divide; 0: there is none.
-std::int64_t engine_part(std::int64_t in_all, std::int64_t that_train, const EngineChoice& engine,
-                         std::int64_t gpus_of_replica) {
-  const std::int64_t tp = std::max<std::int64_t>(1, engine.tp);
-  const double wanted = double(in_all) * double(engine.gpus) / double(that_train + engine.gpus);
+/// The engine's part of so many GPUs, in the proportion of the files' own division as nearly as it can be: whole groups
+/// of `unit`, whole replicas of the model, and first of all ranks that share the files' batch evenly; 0: there is none.
+std::int64_t engine_part(std::int64_t in_all, std::int64_t that_train, std::int64_t answering, std::int64_t unit,
+                         std::int64_t gpus_of_replica, std::int64_t rows) {
+  const double wanted = double(in_all) * double(answering) / double(that_train + answering);
   const auto rank = [&](std::int64_t own) {
-    const std::int64_t left = in_all - own;
-    const bool is_alike = that_train % left == 0 || left % that_train == 0;
-    return std::pair(!is_alike, std::abs(double(own) - wanted));
+    return std::pair(rows % ((in_all - own) / gpus_of_replica) != 0, std::abs(double(own) - wanted));
   };
   std::int64_t best = 0;
-  for (std::int64_t own = tp; own < in_all; own += tp)
+  for (std::int64_t own = unit; own < in_all; own += unit)
     if ((in_all - own) % gpus_of_replica == 0 && (best == 0 || rank(own) < rank(best))) best = own;
   return best;
 }
@@ -203,16 +200,20 @@ std::string divide_as_files(const ConfigReading& configs, EstimateRequest& reque
   const std::int64_t needed = that_train + engine.gpus, files_own = engine.gpus;
   if (in_all == needed) return "";
   const StrategyOptions& o = request.options;
-  const std::int64_t of_stage = std::lcm(o.tp * o.cp, o.ep);
-  const std::int64_t part = engine_part(in_all, that_train, engine, o.pp * of_stage);
+  const std::int64_t of_stage = std::lcm(o.tp * o.cp, o.ep), tp = std::max<std::int64_t>(1, engine.tp);
+  // settings that count whole machines divide several of them by machines
+  const bool counts_machines = configs.setup.counts_engine.value_or(false) && request.cluster.num_nodes() > 1;
+  const std::int64_t unit = counts_machines ? std::lcm(tp, request.cluster.gpus_per_node) : tp;
+  const std::int64_t rows =
+      configs.setup.packs_first.value_or(false) ? 0 : configs.step_rows.value_or(0) / request.recipe.micro_batch;
+  const std::int64_t part = engine_part(in_all, that_train, engine.gpus, unit, o.pp * of_stage, rows);
   if (part == 0)
     throw InputError(
         "--gpus",
         fmt::format(
             "the files run on {} GPUs, {} that train in groups of {} and {} of the engine in groups of {}: {} {} too "
             "few",
-            needed, that_train, o.pp * of_stage, files_own, std::max<std::int64_t>(1, engine.tp), in_all,
-            in_all == 1 ? "is" : "are"),
+            needed, that_train, o.pp * of_stage, files_own, unit, in_all, in_all == 1 ? "is" : "are"),
         fmt::format("--gpus with {}", needed));
   engine.gpus = part;
   return fmt::format("the files run on {} GPUs, {} that train and {} of the engine; of the {} asked about {} train",

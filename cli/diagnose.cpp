@@ -22,6 +22,8 @@
 #include "diagnose/profiler_trace.h"
 #include "diagnose/training_log.h"
 #include "models/recipe_names.h"
+#include "models/training_method.h"
+#include "planner/rollout_phases.h"
 #include "report/answers.h"
 #include "report/html/reports.h"
 #include "report/json/answers_json.h"
@@ -136,6 +138,18 @@ MeasuredRun measured_run(const CLI::App& app, const StrategyEstimate& e, std::in
   return run;
 }
 
+/// A step that the trainer logs may be several optimizer steps: measured and predicted are of one.
+void take_one_update(MeasuredRun& run, const EstimateRequest& r, const Strategy& strategy, DiagnosisAnswer& answer) {
+  if (!generates(r.recipe) || !run.step || !logs_generations(r.recipe.framework->name)) return;
+  const double steps = job_rollout(Job(r, strategy)).steps;
+  if (steps <= 1) return;
+  answer.sources.push_back(
+      fmt::format("a step of {} is one generation with {:g} optimizer steps, {} in all: each is "
+                  "compared with its share",
+                  r.recipe.framework->name, steps, format_duration(*run.step)));
+  run.step = *run.step / steps;
+}
+
 int run_diagnose(const CLI::App& app, Console& console) {
   PlanQuestion question = read_config_question(app, console.in, read_named_files(app));
   static_cast<void>(take_rows(app, question.request, true));
@@ -146,7 +160,8 @@ int run_diagnose(const CLI::App& app, Console& console) {
   answer.notes = question.notes;
   answer.is_brief = !is_given(app, "--explain") && console.screen.format == TableFormat::Text;
   std::int64_t num_steps = 1;
-  const MeasuredRun run = measured_run(app, *shown, planned.request.cluster.num_gpus(), answer, num_steps);
+  MeasuredRun run = measured_run(app, *shown, planned.request.cluster.num_gpus(), answer, num_steps);
+  take_one_update(run, planned.request, shown->strategy, answer);
   answer.diagnosis = diagnose({planned.request, planned.profile}, shown->strategy.name, run);
   console.print(is_given(app, "--json") ? json_text(diagnosis_json(answer)) : diagnosis_text(answer, console.screen));
   if (const auto file = given(app, "--html"))

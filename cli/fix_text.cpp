@@ -78,6 +78,8 @@ std::string third_line(const FixAnswer& answer, const FixQuestion& question) {
     return fmt::format("Change {}: {}", keys.size() == 1 ? "one key" : fmt::format("{} keys", keys.size()),
                        fmt::join(words, ", "));
   }
+  if (!answer.not_started.empty())
+    return fmt::format("These files cannot say that they start on these GPUs: {}", answer.not_started);
   if (answer.fits())
     return question.goal == Goal::Fits ? "Nothing needs to change"
                                        : "Nothing to change: no way is better by more than the error of a prediction";

@@ -11,7 +11,9 @@
 #include "base/yaml_file.h"
 #include "cluster/links.h"
 #include "models/ledger.h"
+#include "models/training_method.h"
 #include "planner/cost.h"
+#include "planner/engine_gpus.h"
 
 namespace gpuplan {
 namespace {
@@ -143,6 +145,44 @@ Differences waits_for_data(const Variant&, const Strategy&) {
   return out;
 }
 
+/// Answers whose mean is another than the stated one, or than the longest where no mean is stated.
+Differences other_lengths(const Variant& v, const Strategy&) {
+  const EstimateRequest& r = v.request;
+  Differences out;
+  const std::int64_t most = r.rollout.max_completion;
+  const std::int64_t mean = r.rollout.mean_completion > 0 ? r.rollout.mean_completion : most;
+  if (!generates(r.recipe)) return out;
+  for (const double factor : {0.7, 1.4, 0.5, 2., 0.3, 3.})
+    if (const auto other = std::int64_t(double(mean) * factor); other > 0 && other <= most)
+      out.push_back(one("completion-len", fmt::format("{},{}", other, most)));
+  return out;
+}
+
+Differences slow_rewards(const Variant& v, const Strategy& strategy) {
+  const bool is_stated = v.request.rollout.reward.value > 0;
+  return generates(v.request.recipe) && !is_stated ? waits_for_data(v, strategy) : Differences{};
+}
+
+/// Fewer GPUs answer than the engine was meant to have, as where copies of a server were not started; as many train.
+Differences fewer_engines(const Variant& v, const Strategy&) {
+  const EstimateRequest& r = v.request;
+  const std::int64_t that_train = r.cluster.num_gpus(), own = engine_gpus(r, that_train);
+  const std::int64_t tp = std::max<std::int64_t>(1, r.rollout.engine.tp);
+  EngineChoice engine = r.rollout.engine;
+  const RolloutConvention* const convention = rollout_convention(r.recipe.framework->name);
+  if (!engine.engine && convention) engine.engine = convention->engine;
+  Differences out;
+  if (!engine.engine || own == 0) return out;
+  for (std::int64_t fewer = own / 2; fewer >= tp; fewer /= 2) {
+    if (fewer % tp != 0) continue;
+    engine.gpus = fewer;
+    out.push_back({{set_to("rollout-engine", to_text(engine)), set_to("num-gpus", std::to_string(that_train + fewer)),
+                    set_to("grad-accum", std::to_string(r.recipe.grad_accum))},
+                   0});
+  }
+  return out;
+}
+
 struct WaysOfCause {
   std::string_view cause;
   Ways ways;
@@ -166,6 +206,9 @@ constexpr std::array kWays{WaysOfCause{"p2p", without_peers},
                            WaysOfCause{"host-step", slow_host_step},
                            WaysOfCause{"clock", low_clocks},
                            WaysOfCause{"launches", slow_launches},
+                           WaysOfCause{"answer-lengths", other_lengths},
+                           WaysOfCause{"rewards", slow_rewards},
+                           WaysOfCause{"engine-gpus", fewer_engines},
                            WaysOfCause{"data", waits_for_data}};
 
 std::vector<Cause> read_causes() {

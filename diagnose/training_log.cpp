@@ -45,6 +45,7 @@ struct CounterRow {
 struct LogRows {
   std::vector<FigureRow> figures;
   std::vector<CounterRow> counters;
+  std::vector<std::string> generations;  // frameworks
 };
 
 LogRows read_log_rows() {
@@ -63,6 +64,11 @@ LogRows read_log_rows() {
   }
   for (Fields& f : file.top().list("counters")) {
     out.counters.push_back({f.text("step"), f.text("total"), f.text("elapsed")});
+    f.text("source");
+    f.refuse_unknown();
+  }
+  for (Fields& f : file.top().list("generations")) {
+    out.generations.push_back(f.text("framework"));
     f.text("source");
     f.refuse_unknown();
   }
@@ -209,6 +215,11 @@ TrainingLog read_training_log(std::istream& in, const std::string& where) {
     throw InputError(where, "says nothing of the time of a step or of memory",
                      "progress bars and the figures of data/training_logs.yaml are read; or --measured 1.4s");
   return log;
+}
+
+bool logs_generations(const std::string& framework) {
+  const std::vector<std::string>& all = read_once<read_log_rows>().generations;
+  return std::ranges::find(all, framework) != all.end();
 }
 
 }  // namespace gpuplan

@@ -25,4 +25,7 @@ struct TrainingLog {
 /// transformers' sum at the end. Throws InputError naming `where` for a log without any.
 TrainingLog read_training_log(std::istream& in, const std::string& where);
 
+/// Says whether a step of the trainer, as it logs it, is a generation with all optimizer steps on its answers.
+bool logs_generations(const std::string& framework);
+
 }  // namespace gpuplan

@@ -118,7 +118,7 @@ WhyNot why_not_torch(const ExportJob& job);
 void add_ms_swift(std::vector<ExportedFile>& files, const ExportJob& job);
 void add_verl(std::vector<ExportedFile>& files, const ExportJob& job);
 void add_server(std::vector<ExportedFile>& files, const ExportJob& job, const char* command, const char* tp,
-                const char* copies);
+                const char* copies, const char* share);
 WhyNot why_not_verl(const ExportJob& job);
 void adapt_to_verl(Setup& setup, const EstimateRequest& request, const Strategy& strategy);
 /// Tokens of the longest sequence that an engine beside the trainer is started for.

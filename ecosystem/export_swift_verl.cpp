@@ -50,7 +50,8 @@ void add_ms_swift(Files& files, const ExportJob& job) {
   if (job.is_zero()) files.push_back(table_file(job, target_table("deepspeed")));
   files.push_back(launch_file(job, target_table("ms-swift").versions, swift_exports(job),
                               fmt::format("swift {} swift.yaml", job.method ? job.method->starts : "sft")));
-  add_server(files, job, "swift rollout", "--vllm_tensor_parallel_size", "--vllm_data_parallel_size");
+  add_server(files, job, "swift rollout", "--vllm_tensor_parallel_size", "--vllm_data_parallel_size",
+             "--vllm_gpu_memory_utilization");
 }
 
 /// Sequences of prompt and answer, as far as the model reads them: engines refuse to start for longer ones.
@@ -110,21 +111,23 @@ void add_verl(Files& files, const ExportJob& job) {
 }
 
 /// The first GPUs of a machine train and the next ones answer; on machines of its own the server has the first.
-void add_server(Files& files, const ExportJob& job, const char* command, const char* tp, const char* copies) {
+void add_server(Files& files, const ExportJob& job, const char* command, const char* tp, const char* copies,
+                const char* share) {
   if (job.setup.engine_place != "server") return;
   const JobRollout rollout = job_rollout(Job(job.request, job.strategy));
   const std::int64_t gpus = rollout.setup.num_gpus, world = job.strategy.mesh.world();
   const std::int64_t first = whole_cluster(job.request).num_nodes() == 1 ? world : 0;
   std::string visible;
   for (std::int64_t i = first; i < first + gpus; ++i) visible += fmt::format("{}{}", visible.empty() ? "" : ",", i);
-  files.push_back({.name = "serve.sh",
-                   .content = fmt::format(
-                       "#!/bin/sh\n{}# Start it before launch.sh{}.\nset -eu\nexport "
-                       "CUDA_VISIBLE_DEVICES=\"${{CUDA_VISIBLE_DEVICES:-{}}}\"\nexec {} --model {} "
-                       "{} {} {} {} \"$@\"\n",
-                       head_of(job, {}), first == 0 ? ", on another machine than those that train" : "", visible,
-                       command, shell_word(*job.setup.model), tp, rollout.setup.tp, copies, gpus / rollout.setup.tp),
-                   .is_program = true});
+  files.push_back(
+      {.name = "serve.sh",
+       .content = fmt::format("#!/bin/sh\n{}# Start it before launch.sh{}.\nset -eu\nexport "
+                              "CUDA_VISIBLE_DEVICES=\"${{CUDA_VISIBLE_DEVICES:-{}}}\"\nexec {} --model {} "
+                              "{} {} {} {} {} {:g} \"$@\"\n",
+                              head_of(job, {}), first == 0 ? ", on another machine than those that train" : "", visible,
+                              command, shell_word(*job.setup.model), tp, rollout.setup.tp, copies,
+                              gpus / rollout.setup.tp, share, rollout.setup.utilisation),
+       .is_program = true});
 }
 
 }  // namespace gpuplan

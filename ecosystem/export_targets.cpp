@@ -41,7 +41,8 @@ void add_trl(Files& files, const ExportJob& job) {
   files.push_back(sft_file(job));
   add_launcher(files, job);
   files.push_back(launch_file(job, target_table("trl").versions, "", accelerate_command(job, trl_program(job))));
-  add_server(files, job, "trl vllm-serve", "--tensor-parallel-size", "--data-parallel-size");
+  add_server(files, job, "trl vllm-serve", "--tensor-parallel-size", "--data-parallel-size",
+             "--gpu-memory-utilization");
 }
 
 void add_deepspeed(Files& files, const ExportJob& job) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,7 +12,11 @@
 #include "ecosystem/meaning.h"
 #include "ecosystem/question_fields.h"
 #include "ecosystem/shipped_files.h"
+#include "mend/gpu_division.h"
 #include "mend/ways.h"
+#include "models/training_method.h"
+#include "planner/engine_gpus.h"
+#include "planner/rollout_phases.h"
 
 namespace gpuplan {
 namespace {
@@ -66,31 +71,10 @@ class Facts {
   Setup now_, then_;
 };
 
-/// The facts that say how many processes are started, where the files start more or fewer than one machine has GPUs.
-std::vector<WantedFact> wanted_processes(const ReadFiles& given) {
-  const Setup& s = given.reading.setup;
-  const std::int64_t num_gpus = given.request.cluster.num_gpus();
-  std::vector<WantedFact> out;
-  if (!s.num_processes || *s.num_processes == num_gpus || s.distributed == "no" ||
-      given.request.cluster.num_nodes() > 1 || s.counts_engine.value_or(false))
-    return out;
-  const std::pair<const char*, std::int64_t> counts[] = {
-      {"num_processes", num_gpus}, {"processes_per_machine", num_gpus}, {"num_machines", 1}};
-  for (const auto& [fact, count] : counts)
-    if (const bool has_own_machines = !s.engine_colocated.value_or(true);  // which its settings count too
-        !(has_own_machines && std::string_view(fact) == "num_machines") &&
-        std::ranges::any_of(given.reading.parts,
-                            [&, &fact = fact](const SettingsPart& part) { return part.keys_of.contains(fact); }))
-      out.push_back({fact, count});
-  return out;
-}
-
-/// Facts of the files that change in every way: how many processes are started, and the micro batch where that of the
-/// files does not divide their global batch.
+/// What the trainer refuses in the files as they are is otherwise in every way: the micro batch.
 std::vector<WantedFact> wanted_always(const ReadFiles& given) {
-  std::vector<WantedFact> out = wanted_processes(given);
-  if (!given.why_refused.empty()) out.push_back({"micro_batch", given.request.recipe.micro_batch});
-  return out;
+  if (given.why_refused.empty()) return {};
+  return {{"micro_batch", given.request.recipe.micro_batch}};
 }
 
 /// The question with as many sequences per optimizer step as the files' own processes have.
@@ -126,24 +110,40 @@ bool train_the_same(const EstimateRequest& one, const EstimateRequest& other) {
   return trained(one) == trained(other);
 }
 
+/// What is generated otherwise than was wanted, with all defaults taken; empty: nothing.
+std::string other_generation(const EstimateRequest& wanted, const EstimateRequest& read, const Strategy& strategy) {
+  if (!generates(wanted.recipe)) return {};
+  const auto figures = [&](const EstimateRequest& r) {
+    const JobRollout rollout = job_rollout(Job(r, strategy));
+    const EngineSetup& s = rollout.setup;
+    const GenerationBatch& b = rollout.batch;
+    return std::tuple(s.engine->name, s.place, s.utilisation, s.sleeps, s.tp, s.num_gpus, s.max_sequences,
+                      rollout.offloads, r.rollout.engine.syncs_adapter, b.sequences, b.generations, b.max_completion);
+  };
+  return figures(wanted) == figures(read) ? "" : "so changed, the files would generate otherwise";
+}
+
 /// The difference between what was wanted and what the files say when they are read again; empty: none.
 std::string difference(const EstimateRequest& wanted, const EstimateRequest& read, bool is_other_strategy) {
-  if (wanted.strategy != read.strategy) return fmt::format("the strategy would be {}", read.strategy);
+  if (wanted.strategy != read.strategy)
+    return fmt::format("so changed, the files would train with {} and not with {}", read.strategy, wanted.strategy);
   const std::string name = wanted.strategy == "auto" ? "ddp" : wanted.strategy;
   const Strategy own = strategy_of(wanted, name), theirs = strategy_of(read, name);
   // buckets and prefetching of an engine that is switched on are those of its file
-  if (!is_other_strategy && strategy_fields(own) != strategy_fields(theirs)) return "the strategy would be another";
+  if (!is_other_strategy && strategy_fields(own) != strategy_fields(theirs))
+    return "so changed, the files would set the strategy's options otherwise";
   const json one = recipe_fields(wanted.recipe, own), other = recipe_fields(read.recipe, own);
   for (const auto& [key, value] : one.items())
     if (const json& read_value = other.value(key, json());
         value != read_value && !(key == "lora" && train_the_same(wanted, read)))
-      return fmt::format("{} would be {}", key, read_value.is_primitive() ? read_value.dump() : "another");
+      return fmt::format("so changed, the files would say {} for {}",
+                         read_value.is_primitive() ? read_value.dump() : "another value", key);
   if (wanted.eval_batch != read.eval_batch &&
       std::max(wanted.eval_batch, wanted.recipe.micro_batch) != std::max(read.eval_batch, read.recipe.micro_batch))
-    return "the evaluation batch would be another";
+    return "so changed, the files would evaluate with another batch";
   if (wanted.model.name != read.model.name || wanted.dataset.epochs != read.dataset.epochs)
-    return "model or data would be others";
-  return {};
+    return "so changed, the files would name another model or other data";
+  return other_generation(wanted, read, own);
 }
 
 /// Mends the files for one way, by the first form of them that is read again as wanted.
@@ -153,11 +153,13 @@ class Attempts {
   Attempts(const FixQuestion& question, const EstimateRequest& asked, std::string now)
       : question_(question),
         asked_(asked),
+        division_(gpu_division(question.given)),
         always_(wanted_always(question.given)),
         now_(std::move(now)) {}
 
   /// True where the answer has the files and the estimate of what they say.
   bool make(const MendWay& way, FixAnswer& answer) {
+    if (!division_.why_not.empty()) return refuse(division_.why_not);
     EstimateRequest wanted = request_of(asked_, question_.profile, way);
     // files that leave the strategy open say nothing of it: both sides are written under one
     const std::string then = way.strategy.empty() ? now_ : way.strategy;
@@ -176,6 +178,7 @@ class Attempts {
     const Facts facts(question_.given, wanted, now_, then);
     for (const bool says_kernels : {false, true}) {
       std::vector<WantedFact> all = facts.list(says_kernels);
+      all.insert(all.end(), division_.facts.begin(), division_.facts.end());
       for (const WantedFact& fact : always_)
         if (std::ranges::find(all, fact.name, &WantedFact::name) == all.end()) all.push_back(fact);
       for (const auto& form : forms(all, wanted, then))
@@ -271,8 +274,11 @@ class Attempts {
     ReadFiles read;
     try {
       read = question_.read(files);
-    } catch (const InputError& error) { return refuse(error.problem()); }
+    } catch (const InputError& error) {
+      return refuse(error.where().empty() ? error.problem() : fmt::format("{} {}", error.where(), error.problem()));
+    }
     if (std::string why = difference(wanted, read.request, !way.strategy.empty()); !why.empty()) return refuse(why);
+    if (std::string why = other_division(wanted, read.reading); !why.empty()) return refuse(why);
     const auto estimate = estimate_as_given({read.request, question_.profile});
     if (!estimate || !estimate->fits_well()) return refuse("it would not fit");
     const OptimizerSpec &now = *asked_.recipe.optimizer, &then = *read.request.recipe.optimizer;
@@ -280,6 +286,7 @@ class Attempts {
       answer.notes.push_back(fmt::format(
           "{} keeps what it remembers in 8 bit: close to the training of {}, and not the same", then.name, now.name));
     answer.after = estimate;
+    answer.not_started.clear();
     answer.asks = std::move(read.request);
     answer.mended = std::move(mended);
     for (const Setting& setting : way.settings) answer.flags.push_back(describe(setting));
@@ -293,11 +300,14 @@ class Attempts {
   }
 
  public:
+  bool cannot_divide() const { return !division_.why_not.empty(); }
+
   std::string first_reason_;
 
  private:
   const FixQuestion& question_;
   const EstimateRequest& asked_;
+  const GpuDivision division_;
   const std::vector<WantedFact> always_;
   const std::string now_;
 };
@@ -309,11 +319,16 @@ std::string words_of(const MendWay& way) {
   return out;
 }
 
+bool starts_otherwise(const ReadFiles& given) {
+  const GpuDivision division = gpu_division(given);
+  return !division.facts.empty() || !division.why_not.empty();
+}
+
 /// Says that a script shows its processes fewer GPUs than it now starts of them; empty where it does not.
 std::string hidden_gpus_note(const ReadFiles& given) {
   const auto& visible = given.reading.setup.visible_gpus;
   const std::int64_t num_gpus = given.request.cluster.num_gpus();
-  if (!visible || *visible >= num_gpus || wanted_processes(given).empty()) return {};
+  if (!visible || *visible >= num_gpus || !starts_otherwise(given)) return {};
   return fmt::format(
       "the script shows the training {} GPUs alone (CUDA_VISIBLE_DEVICES, or what the job asks for): show it {}",
       *visible, num_gpus);
@@ -328,9 +343,13 @@ bool take_first(const FixQuestion& question, FixAnswer& answer) {
                     answer.before        ? answer.before->strategy.name
                     : strategy == "auto" ? "single"
                                          : strategy);
-  if (!wanted_always(question.given).empty()) {
-    const auto as_they_are = answer.before ? answer.before : estimate_as_given({asked.given.request, question.profile});
-    if (as_they_are && as_they_are->fits_well() && attempts.make({}, answer)) return true;
+  const bool changes_anyhow = starts_otherwise(question.given) || !question.given.why_refused.empty();
+  const auto as_they_are =
+      answer.before || !changes_anyhow ? answer.before : estimate_as_given({asked.given.request, question.profile});
+  if (changes_anyhow && as_they_are && as_they_are->fits_well()) {
+    if (attempts.make({}, answer)) return true;
+    answer.not_started = attempts.first_reason_;
+    if (attempts.cannot_divide()) return false;
   }
   std::size_t num_tried = 0;
   for (const MendWay& way : find_ways(asked, answer.before, kMostChanges)) {
@@ -370,13 +389,13 @@ FixAnswer find_fix(const FixQuestion& question) {
         fmt::format("the files do not say how the training is started; {} is counted, and accelerate's file says it "
                     "(gpuplan export --for accelerate)",
                     answer.before->strategy.name));
-  const bool is_done = answer.before && answer.before->fits_well() && wanted_processes(question.given).empty();
+  const bool is_done = answer.before && answer.before->fits_well() && !starts_otherwise(question.given);
   if (question.goal == Goal::Fits && is_done) return answer;
   if (take_first(question, answer)) {
     if (std::string note = hidden_gpus_note(question.given); !note.empty()) answer.notes.push_back(std::move(note));
     return answer;
   }
-  if (!answer.fits()) add_permissions(question, answer);
+  if (!answer.fits() && answer.not_started.empty()) add_permissions(question, answer);
   return answer;
 }
 

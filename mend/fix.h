@@ -55,12 +55,13 @@ struct FixAnswer {
   std::optional<EstimateRequest> asks;     // what the changed ones ask
   std::vector<std::string> flags;          // what changes, as flags of gpuplan
   MendedFiles mended;
+  std::string not_started;           // why the files cannot start on these GPUs; empty: they do, or are changed so
   std::string unsayable;             // the first way that the files have no words for, and why; empty: none
   std::vector<Permission> would_do;  // where nothing that is allowed does it
   std::vector<std::string> notes;
 
   /// Says whether the files, changed or not, do what was asked.
-  bool fits() const { return after || (before && before->fits_well()); }
+  bool fits() const { return after || (before && before->fits_well() && not_started.empty()); }
 };
 
 FixAnswer find_fix(const FixQuestion& question);

@@ -113,9 +113,32 @@ class Mender {
     return fail(fmt::format("{} has no word for {} {}", part.table->title, fact.name, shown(fact.value)));
   }
 
-  bool insert(const SettingsPart& part, const WantedFact& fact) {
+  /// Says whether a command spells its flags as the key is spelt: with dots, as newer releases of some programs, or
+  /// without. Files say whatever is written.
+  static bool is_spelt_alike(const SettingsPart& part, const std::string& key) {
+    if (!part.file.empty() || part.keys_of.empty()) return true;
+    const auto has_dot = [](const std::string& text) { return text.find('.') != std::string::npos; };
+    return has_dot(key) ==
+           std::ranges::any_of(part.keys_of, [&](const auto& stated) { return has_dot(stated.second); });
+  }
+
+  /// Lists the rows that state the fact, those that are spelt as the command's other flags in front of those that are
+  /// written elsewhere.
+  static std::vector<const KeyRow*> rows_for(const SettingsPart& part, const WantedFact& fact) {
+    std::vector<const KeyRow*> alike, written;
     for (const KeyRow& row : part.table->rows) {
-      if (!row.field || row.field->name != fact.name || !is_written_for(row, {})) continue;
+      if (!row.field || row.field->name != fact.name) continue;
+      const bool is_written = is_written_for(row, {});
+      if (is_written) written.push_back(&row);
+      if (is_spelt_alike(part, row.key) && (is_written || part.file.empty())) alike.push_back(&row);
+    }
+    alike.insert(alike.end(), written.begin(), written.end());
+    return alike;
+  }
+
+  bool insert(const SettingsPart& part, const WantedFact& fact) {
+    for (const KeyRow* const known : rows_for(part, fact)) {
+      const KeyRow& row = *known;
       if (const SettingsText* text = settings(part); text && !has_effect(row, text->root())) continue;
       const json value = json(value_in_file(row, fact.value));
       if (!value.is_null()) return put(part, row.key, value, row);

@@ -49,10 +49,12 @@ Choice context_choice(const FixQuestion& question) {
 std::vector<Choice> choices(const FixQuestion& question) {
   const EstimateRequest& r = question.given.request;
   std::vector<Suggested> all = suggest(r, Purpose::SaveMemory);
-  if (question.goal != Goal::Fits) {
-    const std::vector<Suggested> better = suggest(r, Purpose::RunBetter);
-    all.insert(all.end(), better.begin(), better.end());
-  }
+  const auto add = [&](Purpose purpose) {
+    const std::vector<Suggested> more = suggest(r, purpose);
+    all.insert(all.end(), more.begin(), more.end());
+  };
+  add(Purpose::Resolve);  // what was asked for excludes other things: an engine's share, its groups of GPUs
+  if (question.goal != Goal::Fits) add(Purpose::RunBetter);
   std::vector<std::pair<std::string, Choice>> rows;
   for (const Suggested& one : all) {
     const std::string_view name = one.setting.change->name;

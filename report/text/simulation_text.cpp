@@ -8,6 +8,7 @@
 #include "base/unit_text.h"
 #include "report/text/amounts.h"
 #include "report/text/line_budget.h"
+#include "report/text/phase_lines.h"
 #include "report/text/simulation_facts.h"
 #include "report/text/table.h"
 #include "report/text/text.h"
@@ -176,6 +177,7 @@ std::string first_simulation_text(const SimulationAnswer& answer, const GanttVie
   LineBudget out(std::max(kFirstScreen - 1, narrow<int>(std::ranges::count(head, '\n'))), screen);
   out.add(head);
   out.add("\n" + question(answer, screen));
+  out.add(section("The step's phases, with generation", phase_lines_text(answer.plan.estimate, screen), screen));
   out.add(section(gantt_title(simulation, view), gantt_text(simulation, view, screen), screen));
   out.add(section("Where the step goes, mean over GPUs", step_shares_text(simulation, screen), screen));
   return out.take() +
@@ -196,6 +198,7 @@ std::string simulation_text(const SimulationAnswer& answer, const GanttView& vie
   out += heading(answer.plan.estimate.strategy.name, screen) + speed_text(answer, screen);
   out += section("Where the step goes, mean over GPUs", step_shares_text(simulation, screen), screen);
   out += section("What the step waits for: the critical path", critical_text(simulation, screen), screen);
+  out += section("The step's phases, with generation", phase_lines_text(answer.plan.estimate, screen), screen);
   out += section("Streams in use", streams_text(simulation, screen), screen);
   if (screen.format == TableFormat::Text)
     out += section(gantt_title(simulation, view), gantt_text(simulation, view, screen), screen);
