@@ -139,13 +139,12 @@ MeasuredRun measured_run(const CLI::App& app, const StrategyEstimate& e, std::in
 }
 
 /// A step that the trainer logs may be several optimizer steps: measured and predicted are of one.
-void take_one_update(MeasuredRun& run, const EstimateRequest& r, const Strategy& strategy, DiagnosisAnswer& answer) {
+void take_one_update(MeasuredRun& run, const EstimateRequest& r, const Strategy& strategy, Console& console) {
   if (!generates(r.recipe) || !run.step || !logs_generations(r.recipe.framework->name)) return;
   const double steps = job_rollout(Job(r, strategy)).steps;
   if (steps <= 1) return;
-  answer.sources.push_back(
-      fmt::format("a step of {} is one generation with {:g} optimizer steps, {} in all: each is "
-                  "compared with its share",
+  console.tell(
+      fmt::format("a step of {} is one generation with {:g} optimizer steps, {} in all: one of them is compared",
                   r.recipe.framework->name, steps, format_duration(*run.step)));
   run.step = *run.step / steps;
 }
@@ -161,7 +160,7 @@ int run_diagnose(const CLI::App& app, Console& console) {
   answer.is_brief = !is_given(app, "--explain") && console.screen.format == TableFormat::Text;
   std::int64_t num_steps = 1;
   MeasuredRun run = measured_run(app, *shown, planned.request.cluster.num_gpus(), answer, num_steps);
-  take_one_update(run, planned.request, shown->strategy, answer);
+  take_one_update(run, planned.request, shown->strategy, console);
   answer.diagnosis = diagnose({planned.request, planned.profile}, shown->strategy.name, run);
   console.print(is_given(app, "--json") ? json_text(diagnosis_json(answer)) : diagnosis_text(answer, console.screen));
   if (const auto file = given(app, "--html"))

@@ -334,3 +334,45 @@ TEST_CASE("adapters on a 4-bit base are written in the words of a trainer that h
   REQUIRE(answer.after);
   for (const char* const key : {"use_lora", "use_qlora"}) CHECK(names(answer.mended, key));
 }
+
+namespace {
+
+/// A run of OpenRLHF on eight GPUs: the models together, or each with GPUs of its own.
+ConfigFile openrlhf(const std::string& place) {
+  return {"train.sh",
+          "python3 -m openrlhf.cli.train_ppo_ray --ref_num_nodes 1 --ref_num_gpus_per_node 8 --actor_num_nodes 1 "
+          "--actor_num_gpus_per_node 8 --vllm_num_engines 4 --vllm_tensor_parallel_size 2 " +
+              place +
+              " --advantage_estimator group_norm --pretrain Qwen/Qwen2.5-1.5B --micro_train_batch_size 4 "
+              "--train_batch_size 128 --rollout_batch_size 128 --n_samples_per_prompt 8 --prompt_max_len 1024 "
+              "--generate_max_len 1024 --zero_stage 3 --init_kl_coef 0.01 --remote_rm_url http://127.0.0.1:5000 "
+              "--vllm_gpu_memory_utilization 0.5 --vllm_enable_sleep --gradient_checkpointing\n"};
+}
+
+}  // namespace
+
+TEST_CASE("models that share the GPUs of those that train are started on as many, and the engines take all of them") {
+  for (const char* gpus : {"4xH100", "16xH100"}) {
+    CAPTURE(gpus);
+    Reader reader(gpus);
+    const ConfigFile file = openrlhf("--colocate_all_models");
+    const FixQuestion question = reader.question({file});
+    const FixAnswer answer = find_fix(question);
+    REQUIRE(answer.after);
+    CHECK(names(answer.mended, "vllm_num_engines"));
+    const ReadFiles after = reader.read(with({file}, answer.mended));
+    const std::int64_t num_gpus = question.given.request.cluster.num_gpus();
+    CHECK(*after.reading.setup.num_processes == num_gpus);
+    CHECK(*after.reading.setup.engine_count * *after.reading.setup.engine_tp == num_gpus);
+    CHECK(*after.reading.setup.reference_gpus * *after.reading.setup.reference_machines == num_gpus);
+    CHECK(find_fix(reader.question(with({file}, answer.mended))).mended.files.empty());
+  }
+}
+
+TEST_CASE("a reference with GPUs of its own is no division that fix can write, and the answer says so") {
+  Reader reader("4xH100");
+  const FixAnswer answer = find_fix(reader.question({openrlhf("--colocate_critic_reward")}));
+  CHECK(answer.mended.files.empty());
+  CHECK_FALSE(answer.fits());
+  CHECK(answer.not_started.find("the reference has GPUs of its own") != std::string::npos);
+}

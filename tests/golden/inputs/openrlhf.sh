@@ -1,0 +1,22 @@
+python3 -m openrlhf.cli.train_ppo_ray \
+   --ref_num_nodes 1 \
+   --ref_num_gpus_per_node 8 \
+   --actor_num_nodes 1 \
+   --actor_num_gpus_per_node 8 \
+   --vllm_num_engines 4 \
+   --vllm_tensor_parallel_size 2 \
+   --colocate_all_models \
+   --vllm_gpu_memory_utilization 0.5 \
+   --advantage_estimator group_norm \
+   --pretrain Qwen/Qwen2.5-1.5B \
+   --micro_train_batch_size 4 \
+   --train_batch_size 128 \
+   --rollout_batch_size 128 \
+   --n_samples_per_prompt 8 \
+   --prompt_max_len 1024 \
+   --generate_max_len 1024 \
+   --zero_stage 3 \
+   --init_kl_coef 0.01 \
+   --remote_rm_url http://127.0.0.1:5000 \
+   --gradient_checkpointing \
+   --vllm_enable_sleep
