@@ -51,6 +51,7 @@ CommandRows read_rows() {
                                     std::pair{"others", &rows.others}})
       for (const json& row : tree->root.at(group)) to->push_back(command_row(row));
     rows.not_starting = texts_of(tree->root, "not_starting");
+    rows.absent_modules = texts_of(tree->root, "absent_modules");
   } catch (const json::exception& error) { throw InputError(where, error.what()); }
   return rows;
 }

@@ -28,6 +28,7 @@ struct CommandRow {
 struct CommandRows {
   std::vector<CommandRow> launchers, programs, others;
   std::vector<std::string> not_starting;
+  std::vector<std::string> absent_modules;  // of Python, of accelerators that are not planned
 };
 
 /// Throws InputError for a broken data file.

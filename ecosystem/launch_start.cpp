@@ -99,6 +99,14 @@ class CommandReader {
   }
 
  private:
+  /// A program that is not known and starts a module that a row names: "${LAUNCH[@]}" -m verl.trainer.main_ppo.
+  bool starts_module(std::size_t at) const {
+    if (words_[at].unknown.empty() || at + 2 >= words_.size() || words_[at + 1].text != "-m") return false;
+    const CommandRows& rows = command_rows();
+    const std::string& module = words_[at + 2].text;
+    return find_script(rows.programs, module, true) || find_script(rows.others, module, true);
+  }
+
   std::optional<LaunchStart> read_from(std::size_t begin) {
     const CommandRows& rows = command_rows();
     for (at_ = begin; at_ < words_.size(); ++at_) {
@@ -108,6 +116,7 @@ class CommandReader {
       if (const Match program = find_words(rows.programs, words_, at_); program.row) return start_of_program(program);
       if (const Match launcher = find_words(rows.launchers, words_, at_); launcher.row)
         return start_of_script(launcher);
+      if (starts_module(at_)) return start_of_script({find_launcher("python"), 1});
     }
     return {};
   }

@@ -218,6 +218,7 @@ class ProcessCount {
     const auto found = start_.environment.find(name);
     if (found == start_.environment.end()) return;
     const ShellWord& word = found->second;
+    if (word.text.empty()) return;  // NNODES=${NNODES:-}
     const bool stands = word.begin < word.end && word.begin > name.size();
     part_.flags.push_back({.name = kEnvironment + name,
                            .values = {word},

@@ -5,7 +5,9 @@
 #include <optional>
 #include <utility>
 
+#include "base/names.h"
 #include "ecosystem/shell_arithmetic.h"
+#include "ecosystem/shell_condition.h"
 
 namespace gpuplan {
 
@@ -95,7 +97,22 @@ ShellValue ShellExpander::arithmetic(const std::string& expression) {
   return result;
 }
 
+namespace {
+
+/// "gpu" of `python -c 'import torch_npu' && echo npu || echo gpu`; empty for other commands.
+std::string echo_without_module(const std::string& command) {
+  const std::size_t both = command.find("&&"), other = command.find("||");
+  if (both == std::string::npos || other == std::string::npos || !imports_absent_module(command.substr(0, both)))
+    return "";
+  const std::string_view last = trim(std::string_view(command).substr(other + 2));
+  constexpr std::string_view kEcho = "echo ";
+  return last.starts_with(kEcho) ? std::string(trim(last.substr(kEcho.size()))) : "";
+}
+
+}  // namespace
+
 ShellValue ShellExpander::command_value(const std::string& command) {
+  if (const std::string printed = echo_without_module(command); !printed.empty()) return {{printed}, {}, false};
   if (!command.starts_with("expr ") || command.find('|') != std::string::npos)
     return unknown_value("$(" + command + ")");
   std::string expression = command.substr(5);

@@ -2,167 +2,45 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <optional>
+#include <span>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/names.h"
-#include "ecosystem/shell_expansion.h"
+#include "ecosystem/shell_condition.h"
+#include "ecosystem/shell_words.h"
 
 namespace gpuplan {
 namespace {
 
-bool is_word_of(std::string_view word, std::initializer_list<std::string_view> words) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
+constexpr int kMostConditions = 64;
 
 using Value = ShellValue;
 
-class ShellReader : private ShellExpander {
+class ShellReader : private ShellWordReader {
  public:
   ShellReader(const std::string& text, const std::string& name, const std::vector<std::string>& wanted, ShellText& out)
-      : ShellExpander(text, name),
+      : ShellWordReader(text, name),
         wanted_(wanted),
         out_(out) {}
 
   void know(const std::string& name, const std::string& value) { variables_.assign(name, {{value}, {}, false}); }
 
   void read() {
-    while (at_ < text_.size()) read_command();
+    while (at_ < text_.size()) {
+      const Operator behind = behind_;
+      if (behind != Operator::None) open(branch_of(behind == Operator::Or ? negated(goes_on_) : goes_on_));
+      read_command();
+      if (behind != Operator::None) close();
+      if (ends_case_) close(), read_patterns();
+    }
   }
 
  private:
-  /// A word while it is read; parts without quotes may end it and begin the next.
-  struct Building {
-    ShellWord word;
-    bool has_any = false;
-  };
-
-  void end_word(Building& now, std::vector<ShellWord>& words) {
-    if (!now.has_any) return;
-    spend(now.word.text.size() + 1);
-    words.push_back(std::move(now.word));
-    now = {};
-    now.word.line = line_;
-  }
-
-  void add_text(Building& now, std::string_view text) {
-    now.word.text += text;
-    now.has_any = true;
-    if (now.word.text.size() > kMostWordBytes) spend(now.word.text.size());
-  }
-
-  void add_unquoted(Building& now, const Value& value, std::vector<ShellWord>& words) {
-    const std::string text = value.joined();
-    const bool is_alone = !now.has_any && (is_end() || is_space(peek()) || peek() == ';' || peek() == '\\');
-    for (const char c : text) {
-      if (is_space(c)) {
-        end_word(now, words);
-        continue;
-      }
-      if (c == '$' || c == '`') add_names(now.word.unknown, value.unknown);
-      if (!now.word.unknown.empty()) now.word.is_bare = is_alone && text.find(' ') == std::string::npos;
-      add_text(now, {&c, 1});
-    }
-  }
-
-  /// Names that stand in one item of an array as they were written; all of them where an expansion left it open and
-  /// none stands in it, as with arithmetic.
-  static std::vector<std::string> unknown_in(const Value& value, const std::string& item) {
-    if (value.items.size() == 1 || item.find_first_of("$`") == std::string::npos)
-      return value.items.size() == 1 ? value.unknown : std::vector<std::string>{};
-    std::vector<std::string> names;
-    for (const std::string& name : value.unknown)
-      if (item.find(name) != std::string::npos) names.push_back(name);
-    return names.empty() ? value.unknown : names;
-  }
-
-  void read_double_quotes(Building& now, std::vector<ShellWord>& words) {
-    const int begin = line_;
-    take();
-    now.has_any = true;
-    while (peek() != '"') {
-      if (is_end()) fail(begin, "the quote \" is not closed");
-      if (peek() == '\\' && at_ + 1 < text_.size()) {
-        take();
-        const char c = take();
-        if (c == '\n') continue;
-        if (!is_word_of({&c, 1}, {"\"", "\\", "$", "`"})) add_text(now, "\\");
-        add_text(now, {&c, 1});
-      } else if (peek() == '$' || peek() == '`') {
-        const Value value = expansion();
-        for (std::size_t i = 0; i < value.items.size(); ++i) {
-          if (i > 0) {
-            end_word(now, words);
-            now.has_any = true;
-          }
-          add_text(now, value.items[i]);
-          add_names(now.word.unknown, unknown_in(value, value.items[i]));
-        }
-        if (value.items.empty() && value.unknown.empty() && peek() == '"' && now.word.text.empty()) now.has_any = false;
-        if (value.items.empty()) add_names(now.word.unknown, value.unknown);
-        if (is_word_of(value.joined(), {"$@", "$*"})) now.word.is_bare = true;
-      } else {
-        const char c = take();
-        add_text(now, {&c, 1});
-      }
-    }
-    take();
-  }
-
-  void read_single_quotes(Building& now) {
-    const int begin = line_;
-    take();
-    now.has_any = true;
-    std::string inside;
-    while (!is_end() && peek() != '\'') inside += take();
-    if (is_end()) fail(begin, "the quote ' is not closed");
-    take();
-    add_text(now, inside);
-  }
-
-  bool is_word_end() const {
-    return is_end() || is_space(peek()) || std::string_view(";&|<>()").find(peek()) != std::string_view::npos;
-  }
-
-  /// One word as it is written; expansions without quotes may make several of it, or none.
-  void read_word(std::vector<ShellWord>& words) {
-    Building now;
-    now.word.line = line_;
-    const std::size_t begin = at_, num_before = words.size();
-    while (!is_word_end()) {
-      const char c = peek();
-      if (c == '\\') {
-        take();
-        if (is_end()) break;
-        if (peek() == '\n' || (peek() == '\r' && peek(1) == '\n')) {
-          skip(peek() == '\r' ? 2 : 1);
-          if (!now.has_any) return;
-          if (is_word_end()) break;
-          continue;
-        }
-        const char next = take();
-        add_text(now, {&next, 1});
-      } else if (c == '\'') {
-        read_single_quotes(now);
-      } else if (c == '"') {
-        read_double_quotes(now, words);
-      } else if (c == '$' && peek(1) == '\'') {
-        take();
-      } else if (c == '$' || c == '`') {
-        add_unquoted(now, expansion(), words);
-      } else {
-        take();
-        add_text(now, {&c, 1});
-      }
-    }
-    end_word(now, words);
-    if (words.size() != num_before + 1 || is_inside()) return;
-    words.back().begin = begin;
-    words.back().end = at_;
-  }
-
   /// NAME=, NAME+= or NAME[..]= where a word begins; its length up to the '=', else 0.
   std::size_t assignment_length() const {
     if (!is_name_start(peek())) return 0;
@@ -291,22 +169,162 @@ class ShellReader : private ShellExpander {
     return expand(body).items[0];
   }
 
+  // --- branches ---
+  static BranchIs branch_of(Truth truth) {
+    return !truth ? BranchIs::Open : *truth ? BranchIs::Taken : BranchIs::Skipped;
+  }
+
+  void open(BranchIs branch) {
+    open_branch();
+    branches_.push_back(branch);
+  }
+
+  void close() {
+    if (branches_.empty()) return;
+    variables_.close_branch(branches_.back());
+    branches_.pop_back();
+  }
+
+  bool is_skipped() const { return std::ranges::find(branches_, BranchIs::Skipped) != branches_.end(); }
+
+  /// What stands behind a test and && or || is a branch; other commands are taken to succeed.
+  enum class Operator : std::uint8_t { None, And, Or };
+
+  void go_on(Operator ended_by, std::span<const ShellWord> words) {
+    const Operator behind = std::exchange(behind_, Operator::None);
+    if (ended_by == Operator::None || (!is_test(words) && behind == Operator::None)) return;
+    Truth now = is_test(words) ? truth_of(words) : Truth(true);
+    if (is_negated_) now = negated(now);
+    goes_on_ = behind == Operator::And ? both(goes_on_, now) : behind == Operator::Or ? either(goes_on_, now) : now;
+    behind_ = ended_by;
+  }
+
+  /// Branches of one `if` or `case`: whether one before is taken, and whether this one's condition holds.
+  struct Choice {
+    Truth before = false;
+    Truth now;
+    ShellWord word;  // of `case`
+  };
+
+  BranchIs next_branch() {
+    Choice& choice = choices_.back();
+    const Truth is_taken = both(negated(choice.before), choice.now);
+    choice.before = either(choice.before, choice.now);
+    return branch_of(is_taken);
+  }
+
+  /// Words of a command of a condition, up to an operator; of [[ ]] with the operators inside.
+  std::vector<ShellWord> condition_words() {
+    std::vector<ShellWord> words;
+    while (!is_end()) {
+      if (is_blank(peek())) {
+        take();
+      } else if (!is_word_end()) {
+        read_word(words);
+      } else if (!words.empty() && words[0].text == "[[" && words.back().text != "]]" && peek() != '\n') {
+        const bool is_pair = peek() == peek(1);
+        words.push_back({text_.substr(at_, is_pair ? 2 : 1), {}, line_});
+        skip(is_pair ? 2 : 1);
+      } else if (peek() == '<' || peek() == '>') {
+        std::string target;
+        if (!words.empty() && words.back().text == "2") words.pop_back();  // 2>
+        read_redirection(target);
+      } else {
+        break;
+      }
+    }
+    return words;
+  }
+
+  Truth condition_part() {
+    while (is_space(peek())) take();
+    if (peek() == '!' && is_space(peek(1))) return take(), negated(condition_part());
+    const bool is_group = peek() == '(' || (peek() == '{' && is_space(peek(1)));
+    if (!is_group) return truth_of(condition_words());
+    if (starts("((")) return take(), take(), until_closed('(', ')'), skip(1), std::nullopt;
+    take();
+    const Truth inside = condition_list();
+    while (is_space(peek()) || peek() == ';') take();
+    if (peek() == '}' || peek() == ')') take();
+    return inside;
+  }
+
+  Truth condition_list() {
+    if (++depth_ > kMostConditions) fail(line_, "is nested too deeply");
+    Truth truth = condition_part();
+    while (true) {
+      while (is_blank(peek())) take();
+      const bool is_and = starts("&&");
+      if (!is_and && !starts("||")) break;
+      skip(2);
+      const Truth next = condition_part();
+      truth = is_and ? both(truth, next) : either(truth, next);
+    }
+    --depth_;
+    const bool is_piped = peek() == '|' || peek() == '&';
+    return is_piped ? std::nullopt : truth;
+  }
+
+  /// What follows, up to `then`, without moving on.
+  Truth condition() {
+    const std::size_t at = at_;
+    const int line = line_;
+    const auto end = heredoc_end_;
+    const Truth truth = condition_list();
+    at_ = at, line_ = line, heredoc_end_ = end;
+    return truth;
+  }
+
+  /// "a|b)" where a branch of `case` begins.
+  void read_patterns() {
+    while (is_space(peek()) || peek() == '#') peek() == '#' ? skip_comment() : void(take());
+    if (is_end() || (starts("esac") && !is_name_char(peek(4)))) return;
+    if (peek() == '(') take();
+    Choice& choice = choices_.back();
+    choice.now = false;
+    while (!is_end() && peek() != ')' && peek() != '\n') {
+      std::vector<ShellWord> words;
+      if (is_word_end())
+        take();
+      else
+        read_word(words);
+      for (const ShellWord& pattern : words) choice.now = either(choice.now, matches_pattern(choice.word, pattern));
+    }
+    if (peek() == ')') take();
+    open(next_branch());
+  }
+
+  void read_case(std::vector<ShellWord>& words) {
+    read_rest_of_line(words, "in");
+    choices_.push_back({.word = words.size() > 1 ? words[0] : ShellWord{}});
+    words.clear();
+    read_patterns();
+  }
+
+  /// `else` and `elif`: the branch before ends.
+  void read_other_branch(bool is_last) {
+    close();
+    if (choices_.empty()) choices_.emplace_back();
+    choices_.back().now = is_last ? Truth(true) : condition();
+    if (is_last) open(next_branch());
+  }
+
+  void end_choice() {
+    close();
+    if (!choices_.empty()) choices_.pop_back();
+  }
+
   /// Words of the language where a command begins. True when it was one.
   bool read_keyword(const std::string& word, std::vector<ShellWord>& words) {
-    if (is_word_of(word, {"if", "while", "until", "!", "time"})) return true;
-    if (is_word_of(word, {"then", "do", "{"})) return open_branch(), true;
-    if (is_word_of(word, {"else", "elif"})) {
-      variables_.close_branch();
-      if (word == "else") open_branch();
-      return true;
-    }
-    if (is_word_of(word, {"fi", "done", "esac", "}"})) return variables_.close_branch(), true;
-    if (word == "case") {
-      read_rest_of_line(words, "in");
-      open_branch();
-      words.clear();
-      return true;
-    }
+    if (word == "if") return choices_.push_back({.now = condition()}), true;
+    if (word == "!") return is_negated_ = true;
+    if (is_word_of(word, {"while", "until", "time"})) return true;
+    if (word == "then" && !choices_.empty()) return open(next_branch()), true;
+    if (is_word_of(word, {"then", "do", "{"})) return open(BranchIs::Open), true;
+    if (is_word_of(word, {"else", "elif"})) return read_other_branch(word == "else"), true;
+    if (is_word_of(word, {"fi", "esac"})) return end_choice(), true;
+    if (is_word_of(word, {"done", "}"})) return close(), true;
+    if (word == "case") return read_case(words), true;
     if (word == "for" || word == "select") {
       read_rest_of_line(words);
       read_loop_variable(words);
@@ -358,6 +376,7 @@ class ShellReader : private ShellExpander {
     }
     if (words[0].text == "read" && words.size() > 1 && is_name_start(words.back().text[0]))
       assign(words.back().text, unknown_value("$" + words.back().text));
+    if (is_skipped()) return;
     ShellCommand command{.words = std::move(words), .environment = {}};
     for (const std::string& name : wanted_)
       if (const Value* value = find(name)) command.environment[name] = word_of(*value, command.words[0].line);
@@ -385,6 +404,8 @@ class ShellReader : private ShellExpander {
     std::vector<std::pair<std::string, Value>> assignments;
     std::string target, input;
     bool has_heredoc = false;
+    Operator ended_by = Operator::None;
+    ends_case_ = is_negated_ = false;
     while (!is_end()) {
       const char c = peek();
       if (is_blank(c)) {
@@ -403,17 +424,16 @@ class ShellReader : private ShellExpander {
         take();
         if (c == '\n' && heredoc_end_) {
           input = read_heredoc();
-          if (!target.empty() && out_.written.size() < 64) out_.written[target] = input;
+          if (!target.empty() && out_.written.size() < 64 && !is_skipped()) out_.written[target] = input;
         }
-        if (c == ';' && peek() == ';') {  // the next case is another branch
-          variables_.close_branch();
-          open_branch();
-        }
+        if (c == ';' && peek() == ';' && !choices_.empty()) take(), ends_case_ = true;
+        if ((c == '&' || c == '|') && peek() == c) take(), ended_by = c == '&' ? Operator::And : Operator::Or;
         if (c == '\n' || !heredoc_end_) break;
       } else {
         read_part(words, assignments);
       }
     }
+    go_on(ended_by, words);
     if (has_heredoc && !words.empty() && words[0].text == "cat") return;
     if (has_heredoc && words.size() > 1 && words[0].text == "read")  // read -r -d '' NAME <<END
       return variables_.assign(words.back().text, {.items = {input}});
@@ -426,6 +446,12 @@ class ShellReader : private ShellExpander {
 
   const std::vector<std::string>& wanted_;
   ShellText& out_;
+  std::vector<BranchIs> branches_;  // that stand open
+  std::vector<Choice> choices_;
+  Operator behind_ = Operator::None;
+  Truth goes_on_;
+  bool ends_case_ = false, is_negated_ = false;
+  int depth_ = 0;
   std::optional<std::string> heredoc_end_;
   bool heredoc_strips_ = false, heredoc_is_literal_ = false;
 };

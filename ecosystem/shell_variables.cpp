@@ -55,17 +55,40 @@ bool ShellVariables::open_branch() {
   return true;
 }
 
-void ShellVariables::close_branch() {
+namespace {
+
+/// The value after a branch that may have been taken.
+ShellValue either_value(const std::string& name, const ShellValue& before, const ShellValue& now) {
+  const std::size_t had = before.items.size();
+  const bool grew = before.is_array && now.is_array && now.items.size() > had &&
+                    std::equal(before.items.begin(), before.items.end(), now.items.begin());
+  ShellValue open = grew ? before : ShellValue{};
+  open.items.push_back("$" + name);
+  add_names(open.unknown, {"$" + name});
+  return open;
+}
+
+}  // namespace
+
+void ShellVariables::close_branch(BranchIs branch) {
   if (branches_.empty()) return;
   const Branch changed = std::move(branches_.back());
   branches_.pop_back();
   for (const auto& [name, before] : changed) {
+    if (branch == BranchIs::Skipped) {
+      if (before)
+        variables_[name] = *before;
+      else
+        variables_.erase(name);
+      continue;
+    }
     if (!branches_.empty()) branches_.back().try_emplace(name, before);
     ShellValue& now = variables_[name];
+    if (branch == BranchIs::Taken) continue;
     if (!before || *before == now) continue;
     const auto is_own = [](const ShellValue& v) { return v.unknown.size() == 1 && is_own_argument(v.unknown.front()); };
     if (is_own(*before)) continue;  // OUT=$1; if [ -z "$OUT" ]; then OUT=out
-    now = is_own(now) ? *before : ShellValue{{"$" + name}, {"$" + name}, false};
+    now = is_own(now) ? *before : either_value(name, *before, now);
   }
 }
 

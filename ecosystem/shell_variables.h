@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -29,6 +30,9 @@ ShellValue unknown_value(const std::string& written);
 /// Adds the names that are new, up to sixteen.
 void add_names(std::vector<std::string>& to, const std::vector<std::string>& more);
 
+/// Says whether a branch of a script is taken.
+enum class BranchIs : std::uint8_t { Open, Taken, Skipped };
+
 class ShellVariables {
  public:
   /// nullptr where it is not set.
@@ -40,9 +44,11 @@ class ShellVariables {
 
   /// Begins a branch of `if` or `case`, or the body of a loop; false where they are nested too deeply.
   bool open_branch();
-  /// Ends it: a variable that was set before and got another value there is not known from here on. One that got a word
-  /// of the script's own command line ($1) keeps the value before, as the script is started without words.
-  void close_branch();
+  /// Ends it. What one that is taken set stays, and what one that is skipped set is forgotten. After an open one a
+  /// variable that was set before and got another value there is not known, but an array that grew keeps the items
+  /// before. One that got a word of the script's own command line ($1) keeps the value before, as the script is started
+  /// without words.
+  void close_branch(BranchIs branch = BranchIs::Open);
 
  private:
   using Branch = std::map<std::string, std::optional<ShellValue>>;  // what it changed: the values before

@@ -140,6 +140,34 @@ TEST_CASE("verl's main_ppo is read: prompts stand for all their answers") {
   CHECK(other.recipe.grad_accum == 10);  // 32 x 5 answers on 4 replicas in passes of 4
 }
 
+TEST_CASE("a program and its arguments may stand in arrays, and one that is not known starts the module that is") {
+  // verl-project/verl examples/grpo_trainer/run_qwen3_8b_fsdp.sh @1dda039b, what counts of it
+  const std::string script =
+      "DEVICE=${DEVICE:-$(python3 -c 'import torch_npu' 2>/dev/null && echo npu || echo gpu)}\n"
+      "INFER_BACKEND=${INFER_BACKEND:-vllm}\nrollout_tp=${ROLLOUT_TP:-}\nNNODES=${NNODES:-}\nEXTRA=()\n"
+      "case \"${DEVICE}\" in\n  gpu)\n    rollout_tp=${rollout_tp:-2}\n    ;;\n  npu)\n    rollout_tp=4\n"
+      "    EXTRA+=(actor_rollout_ref.actor.ulysses_sequence_parallel_size=4)\n    ;;\nesac\n"
+      "DATA=(\n  algorithm.adv_estimator=grpo\n  data.train_batch_size=1024  # prompts\n)\n"
+      "ROLLOUT=(actor_rollout_ref.rollout.tensor_model_parallel_size=${rollout_tp} actor_rollout_ref.rollout.n=5)\n"
+      "MODEL=(actor_rollout_ref.model.path=\"Qwen/Qwen3-8B\")\n"
+      "LAUNCH=(python3)\nif CONDITION; then\n"
+      "  LAUNCH=(uv run --frozen --all-packages --extra \"${INFER_BACKEND}\" --extra fsdp python3)\nfi\n"
+      "\"${LAUNCH[@]}\" -m verl.trainer.main_ppo \"${DATA[@]}\" \"${MODEL[@]}\" \"${ROLLOUT[@]}\" \"${EXTRA[@]}\" "
+      "\"$@\"\n";
+  for (const char* condition : {"[ \"${DEVICE:-gpu}\" = gpu ]", "command -v uv", "false"}) {
+    CAPTURE(condition);
+    std::string text = script;
+    text.replace(text.find("CONDITION"), 9, condition);
+    const ConfigReading r = read_configs({{"train.sh", text}}, {});
+    CHECK(r.request.recipe.framework->name == "verl");
+    CHECK(r.model == "Qwen/Qwen3-8B");
+    CHECK(r.setup.generations == 5);
+    CHECK(r.setup.engine_tp == 2);
+    CHECK(r.setup.generation_prompts == 1024);
+    CHECK_FALSE(r.setup.context_parallel.has_value());
+  }
+}
+
 TEST_CASE("a configuration of Hydra that a command names is read below its flags") {
   const std::string command =
       "python3 -m verl.trainer.main_ppo --config-path=$PWD/config --config-name=own algorithm.adv_estimator=grpo "

@@ -64,6 +64,46 @@ TEST_CASE("variables: a value that depends on a branch or a loop is not known af
   CHECK(unknown("case $1 in a) A=1;; b) A=2;; esac\nrun $A") == Texts{"$A"});
 }
 
+TEST_CASE("branches: one whose condition is known is taken, or forgotten with its commands") {
+  CHECK(last_command("B=vllm\nA=1\nif [ \"$B\" = vllm ]; then A=2; fi\nrun $A") == Texts{"run", "2"});
+  CHECK(last_command("B=vllm\nA=1\nif [ \"$B\" != vllm ]; then A=2; run x; else A=3; fi\nrun $A") == Texts{"run", "3"});
+  CHECK(last_command("run 1\nif [ 2 -gt 3 ]; then\n  run 2\nfi\n") == Texts{"[", "2", "-gt", "3", "]"});
+  CHECK(last_command("if [ a = b ]; then A=1; elif [ -n \"$X\" ]; then A=2; elif [ a = a ]; then A=3; else A=4; fi\n"
+                     "run $A") != Texts{"run", "4"});
+  const std::string group =
+      "if [ \"${U:-1}\" != 0 ] && [ \"${D:-gpu}\" = gpu ] && { [ $B = vllm ] || [ $B = sglang ]; }; then\n";
+  CHECK(last_command("B=sglang\nA=1\n" + group + "A=2\nfi\nrun $A") == Texts{"run", "2"});
+  CHECK(last_command("B=trt\nA=1\n" + group + "A=2\nfi\nrun $A") == Texts{"run", "1"});
+  CHECK(last_command("B=x\nif [[ -z \"\" && ($B == y || 3 -le 4) ]]; then A=1; else A=2; fi\nrun $A") !=
+        Texts{"run", "2"});
+  CHECK(last_command("B=x\nif [[ $B == y || $B == z ]]; then A=1; else A=2; fi\nrun $A") == Texts{"run", "2"});
+  CHECK(last_command("N=1\n[ $N -gt 1 ] && A=many || A=one\nrun $A") == Texts{"run", "one"});
+  CHECK(last_command("N=2\n[ $N -gt 1 ] && A=many || A=one\nrun $A") == Texts{"run", "many"});
+  CHECK(last_command("A=1; cd x && A=2\nrun $A") == Texts{"run", "2"});
+}
+
+TEST_CASE("branches: of case the pattern that fits is taken; what is not known leaves all open") {
+  const std::string of_device =
+      "A=0\ncase \"$D\" in\n  gpu | cuda)\n    A=1 ;;\n  npu)\n    A=2\n    run x\n    ;;\n  *) A=3;;\nesac\nrun $A";
+  CHECK(last_command("D=gpu\n" + of_device) == Texts{"run", "1"});
+  CHECK(last_command("D=npu\n" + of_device) == Texts{"run", "2"});
+  CHECK(last_command("D=tpu\n" + of_device) == Texts{"run", "3"});
+  CHECK(last_command(of_device) == Texts{"run", "$A"});
+  CHECK(read_shell("D=gpu\n" + of_device, "a.sh", {}, {}).commands.size() == 1);
+  // no machine with GPUs of NVIDIA has torch_npu
+  CHECK(last_command("D=${D:-$(python3 -c 'import torch_npu' 2>/dev/null && echo npu || echo gpu)}\n" + of_device) ==
+        Texts{"run", "1"});
+}
+
+TEST_CASE("branches: an array that may grow keeps the items that it has") {
+  const ShellText read = read_shell("L=(--a 1)\nif maybe; then L+=(--b 2); fi\nrun \"${L[@]}\"", "a.sh", {}, {});
+  const auto& words = read.commands.back().words;
+  REQUIRE(words.size() == 4);
+  CHECK(words[2].text == "1");
+  CHECK(words[2].unknown.empty());
+  CHECK(words[3].unknown == Texts{"$L"});
+}
+
 TEST_CASE("here-documents are files that the script writes, not commands") {
   const ShellText read = read_shell("S=3\ncat > ds.json <<EOF\n{\"stage\": $S}\nEOF\nrun x", "a.sh", {}, {});
   CHECK(read.written.at("ds.json") == "{\"stage\": 3}\n");
