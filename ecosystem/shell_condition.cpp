@@ -53,7 +53,7 @@ Truth truth_of_comparison(Words words, bool has_patterns) {
   return compare_numbers(words[0], op, words[2]);
 }
 
-/// What stands inside [[ ]]: comparisons with && before || between them.
+/// The inside of [[ ]]: comparisons with && before || between them.
 Truth truth_of_expression(Words words) {
   for (const std::string_view op : {"||", "&&"})
     for (std::size_t i = words.size(); i-- > 0;)

@@ -187,7 +187,7 @@ class ShellReader : private ShellWordReader {
 
   bool is_skipped() const { return std::ranges::find(branches_, BranchIs::Skipped) != branches_.end(); }
 
-  /// What stands behind a test and && or || is a branch; other commands are taken to succeed.
+  /// A command behind a test and && or || is a branch; other commands are taken to succeed.
   enum class Operator : std::uint8_t { None, And, Or };
 
   void go_on(Operator ended_by, std::span<const ShellWord> words) {
@@ -265,7 +265,7 @@ class ShellReader : private ShellWordReader {
     return is_piped ? std::nullopt : truth;
   }
 
-  /// What follows, up to `then`, without moving on.
+  /// The truth of what follows up to `then`; the place stays.
   Truth condition() {
     const std::size_t at = at_;
     const int line = line_;
