@@ -123,6 +123,24 @@ void add_config_flag(CLI::App& app) {
       ->allow_extra_args(false);
 }
 
+/// What flags say of a training on answers, in the words of the files: batches of prompts are made of it.
+static std::vector<FlagFact> facts_of_flags(const CLI::App& app) {
+  std::vector<FlagFact> out;
+  const auto add = [&](const char* flag, std::string_view longest, std::string_view mean = {}) {
+    const CLI::Option* const option = app.get_option_no_throw(flag);
+    if (!option || option->count() == 0) return;
+    const std::vector<std::string> numbers = split(option->as<std::string>(), ',');
+    out.push_back({longest, parse_integer(numbers.back(), flag, 1), flag});
+    if (!mean.empty()) out.push_back({mean, numbers.size() > 1 ? parse_integer(numbers.front(), flag, 1) : 0, flag});
+  };
+  add("--generations", "generations");
+  add("--updates", "mini_batches");
+  add("--iterations", "iterations");
+  add("--prompt-len", "prompt_len", "mean_prompt");
+  add("--completion-len", "completion_len", "mean_completion");
+  return out;
+}
+
 std::optional<ConfigReading> given_configs(const CLI::App& app) {
   const std::vector<std::string> names = all_given(app, "--from");
   if (names.empty()) return std::nullopt;
@@ -134,7 +152,7 @@ std::optional<ConfigReading> given_configs(const CLI::App& app) {
     return found;
   };
   return read_configs(read_config_files(names), find, versions ? parse_stack_versions(*versions) : StackVersions{},
-                      objective ? find_training_method(*objective).name : "");
+                      objective ? find_training_method(*objective).name : "", facts_of_flags(app));
 }
 
 std::vector<std::string> mistakes_in(const ConfigReading& configs) {

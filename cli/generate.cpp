@@ -12,6 +12,7 @@
 #include "base/unit_text.h"
 #include "cli/arguments.h"
 #include "cluster/profile/profile_store.h"
+#include "models/cut_answers.h"
 #include "models/weights.h"
 #include "planner/job.h"
 
@@ -88,6 +89,9 @@ GenerationAnswer answer_generation(const CLI::App& app, const EstimateRequest& r
   a.model = r.model, a.cluster = r.cluster;
   a.batch = batch_of(app, r.rollout, of_files);
   a.setup = setup_of(r);
+  const std::int64_t longest = a.batch.max_completion;
+  if (!a.setup.engine->in_trainer)
+    cut_answers(a.setup.context, a.batch.prompt_len, a.batch.mean_completion, a.batch.max_completion);
   const ModelWeights weights = list_weights(r.model);
   if (a.setup.context == 0 && !a.setup.engine->in_trainer) a.setup.context = a.batch.longest();
   if (const std::string why = why_no_engine(a.model, a.setup); !why.empty())
@@ -115,6 +119,9 @@ GenerationAnswer answer_generation(const CLI::App& app, const EstimateRequest& r
                                             ? std::string(" (--rollout-engine)")
                                             : fmt::format(", as is usual for {} (--rollout-engine {}:util=SHARE)",
                                                           a.setup.engine->title, a.setup.engine->name)));
+  if (a.batch.max_completion < longest)
+    a.assumptions.push_back(fmt::format("answers end at {} tokens: sequences of the engine have {} (context)",
+                                        format_grouped(a.batch.max_completion), format_grouped(a.setup.context)));
   if (of_files > 0 && !given(app, "--sequences"))
     a.assumptions.push_back(
         fmt::format("{} answers, as the files generate at once; --sequences says others", format_grouped(of_files)));

@@ -142,10 +142,15 @@ void set_rollout(const CLI::App& app, PlanQuestion& question, bool has_files) {
   }
   const RolloutConvention* const convention = rollout_convention(recipe.framework->name);
   if (!convention) return;  // refused with the trainers that have it
+  const std::int64_t longest = r.rollout.max_completion;
   settle_rows(
       r,
       {.seq_len = is_given(app, "--seq-len"), .packing = is_given(app, "--packing"), .loss = is_given(app, "--loss")});
   const Rollout& rollout = r.rollout;
+  if (rollout.engine.context > 0 && rollout.max_completion < longest)
+    question.notes.push_back(fmt::format("answers end at {} tokens: sequences of the engine have {}",
+                                         format_grouped(rollout.max_completion),
+                                         format_grouped(rollout.engine.context)));
   const std::int64_t answers = rollout.generations > 0 ? rollout.generations : usual_generations(recipe);
   if (!has_files) take_whole_prompts(app, question, answers);
   const TrainingMethod& method = *recipe.objective.method;

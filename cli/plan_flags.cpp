@@ -42,11 +42,21 @@ void set_trained(Request& r, Text value) {
   r.recipe.trained = parse_trained_names(names, "--train-only");
 }
 
+/// A reference of the files or the plan is what the trainer has beside what is trained now; --ref says another.
+void settle_reference(Recipe& recipe) {
+  const std::optional<Reference> now = recipe.objective.reference;
+  const bool is_model = now == Reference::Copy || now == Reference::Host || now == Reference::Adapter;
+  const bool was_of_adapters = now == Reference::Adapter;
+  const Reference usual = usual_reference(recipe);
+  if (is_model && (was_of_adapters || usual == Reference::Adapter)) recipe.objective.reference = usual;
+}
+
 void set_full(Request& r, Text) {
   r.recipe.trained.clear();
   r.recipe.trained_in_turn = false;
   r.recipe.method = Method::Full;
   r.recipe.quant.kind = BaseQuant::None;
+  settle_reference(r.recipe);
 }
 
 /// Without SPEC, the adapters of the plan or of the files of --from stay as they are.
@@ -58,6 +68,7 @@ void set_adapter(Request& r, Text value, Method method) {
   if (!keeps_adapters) r.recipe.lora = flag.lora;
   if (keeps_adapters && flag.quant.kind != BaseQuant::None) r.recipe.lora.base_dtype.reset();
   r.recipe.quant = flag.quant;
+  settle_reference(r.recipe);
 }
 
 void set_objective(Request& r, Text value) {

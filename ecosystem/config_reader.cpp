@@ -20,6 +20,7 @@
 #include "ecosystem/torchtune.h"
 #include "ecosystem/versioned_defaults.h"
 #include "models/framework.h"
+#include "models/rollout.h"
 #include "planner/strategy.h"
 
 namespace gpuplan {
@@ -31,11 +32,12 @@ using nlohmann::json;
 class Reading {
  public:
   Reading(const std::vector<ConfigFile>& files, const FindConfig& find, const StackVersions& versions,
-          const std::string& objective)
+          const std::string& objective, const std::vector<FlagFact>& flags)
       : given_(files, find),
         versions_(versions),
         defaults_(versions),
-        objective_(objective) {}
+        objective_(objective),
+        flags_(flags) {}
 
   ConfigReading read() {
     if (const auto script = given_.take_script()) add_launch(*script);
@@ -44,6 +46,7 @@ class Reading {
     add_named_engine();
     for (const ReadFile& file : files_) merge(file);
     merge_own_facts();
+    take_flags();
     list_parts();
     count_processes();
     check_batch();
@@ -230,6 +233,56 @@ class Reading {
     }
   }
 
+  void take_flags() {
+    for (const FlagFact& said : flags_) {
+      state(out_.setup, *find_setup_field(said.fact), said.value);
+      stated_by_[said.fact] = said.flag;
+    }
+  }
+
+  const FlagFact* flag_of(std::string_view fact) const {
+    const auto found = std::ranges::find(flags_, fact, &FlagFact::fact);
+    return found == flags_.end() ? nullptr : &*found;
+  }
+
+  /// Rows that hold prompt and answer are as long as the flags make them.
+  void take_lengths() {
+    Setup& s = out_.setup;
+    if (s.answers_in_seq != true || (!flag_of("prompt_len") && !flag_of("completion_len"))) return;
+    const std::int64_t row = s.seq_len.value_or(0);
+    const auto rest = [&](std::int64_t other, std::int64_t usual) { return row > other ? row - other : usual; };
+    if (!s.completion_len) s.completion_len = rest(*s.prompt_len, usual_lengths().completion);
+    if (!s.prompt_len || (!flag_of("prompt_len") && *s.prompt_len >= row))
+      s.prompt_len = rest(*s.completion_len, usual_lengths().prompt);
+    s.seq_len = *s.prompt_len + *s.completion_len;
+  }
+
+  /// A flag that says the optimizer steps of a generation divides what the files generate at once; where they say the
+  /// passes of a step, so many steps are generated.
+  void take_updates() {
+    Setup& s = out_.setup;
+    const FlagFact* const said = flag_of("mini_batches");
+    if (!said) return;
+    s.update_prompts.reset(), s.update_rows.reset();
+    if (!s.generation_batch || says_passes_) return void(s.generation_batch.reset());
+    if (*s.generation_batch % said->value != 0)
+      throw InputError(std::string(said->flag),
+                       fmt::format("{} optimizer steps do not divide the {} answers of a generation", said->value,
+                                   *s.generation_batch),
+                       fmt::format("a divisor of {}", *s.generation_batch));
+  }
+
+  /// Fewer answers to a prompt may leave less than an optimizer step takes.
+  void check_step() const {
+    const Setup& s = out_.setup;
+    const FlagFact* const said = flag_of("generations");
+    if (!said || !s.update_rows || !s.generation_batch || *s.update_rows <= *s.generation_batch) return;
+    throw InputError(std::string(said->flag),
+                     fmt::format("{} answers to a prompt are {} in all, and an optimizer step of the files takes {}",
+                                 said->value, *s.generation_batch, *s.update_rows),
+                     "more answers, or --global-batch with fewer sequences");
+  }
+
   void list_parts() {
     for (const ReadFile& file : files_) {
       out_.mistyped.insert(out_.mistyped.end(), file.mistyped.begin(), file.mistyped.end());
@@ -273,6 +326,7 @@ class Reading {
   void count_answers() {
     Setup& s = out_.setup;
     const std::int64_t answers = s.generations.value_or(1);
+    take_lengths();
     if (s.answers_in_seq == true && !stated_by_.count("seq_len") && s.prompt_len && s.completion_len)
       s.seq_len = *s.prompt_len + *s.completion_len;
     if (s.generation_rows) s.generation_batch = *s.generation_rows;
@@ -285,9 +339,11 @@ class Reading {
     if (s.own_tokens) s.micro_tokens = *s.own_tokens * std::max<std::int64_t>(1, s.context_parallel.value_or(1));
     if (s.micro_tokens && (!s.micro_batch || says_tokens) && row > 0)
       s.micro_batch = out_.filled_rows = std::max<std::int64_t>(1, *s.micro_tokens / row);
+    take_updates();
     if (s.update_prompts) s.update_rows = *s.update_prompts * answers;
     if (s.mini_batches && s.generation_batch && *s.mini_batches > 0)
       s.update_rows = *s.generation_batch / *s.mini_batches;
+    check_step();
     if (!says_passes_) out_.step_rows = s.update_rows ? s.update_rows : s.global_batch;
     if (!s.update_rows || !s.num_processes || s.grad_accum) return;
     const std::int64_t shared = ranks_of_sequences(s);
@@ -483,6 +539,7 @@ class Reading {
   StackVersions versions_;
   VersionedDefaults defaults_;  // of what nobody states
   std::string objective_;
+  std::vector<FlagFact> flags_;
   std::vector<ReadFile> files_;
   Setup own_facts_;
   std::map<std::string_view, std::string> stated_by_;  // fact: file and key
@@ -493,8 +550,8 @@ class Reading {
 }  // namespace
 
 ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find, const StackVersions& versions,
-                           const std::string& objective) {
-  return Reading(files, find, versions, objective).read();
+                           const std::string& objective, const std::vector<FlagFact>& flags) {
+  return Reading(files, find, versions, objective, flags).read();
 }
 
 }  // namespace gpuplan

@@ -58,12 +58,20 @@ struct ConfigReading {
   }
 };
 
+/// A fact of a training on answers that a flag says beside the files, in whose place it counts.
+struct FlagFact {
+  std::string_view fact;  // of Setup
+  std::int64_t value = 0;
+  std::string_view flag;
+};
+
 /// Throws InputError for a file of no known kind, two files of one role, a plan beside other settings, an unknown or
 /// refused key, values that contradict each other, and a combination that a rule forbids.
 /// `versions` are those of libraries that are not the newest.
 /// `objective`: the row of data/methods.yaml that is said beside the files; empty: none is.
 ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find,
-                           const StackVersions& versions = {}, const std::string& objective = {});
+                           const StackVersions& versions = {}, const std::string& objective = {},
+                           const std::vector<FlagFact>& flags = {});
 
 /// Once the model is known: whether the program divides its attention in groups, where the files ask for it.
 void settle_attention(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes);

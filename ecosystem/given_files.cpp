@@ -110,25 +110,33 @@ std::optional<ConfigFile> GivenFiles::take_or_find(const std::string& named, con
 }
 
 void GivenFiles::put_base_files(const ConfigFile& file, const ParsedConfig& parsed) {
-  if (!parsed.table || parsed.table->base_key.empty()) return;
-  nlohmann::json& root = parsed.tree->root;
-  const std::string& key = parsed.table->base_key;
+  if (parsed.table && !parsed.table->base_key.empty()) merge_bases(parsed.tree->root, file.name, *parsed.table, 0);
+}
+
+void GivenFiles::merge_bases(nlohmann::json& root, const std::string& by, const KeyTable& table, int depth) {
   constexpr int kMostBases = 8;
-  for (int i = 0; i < kMostBases && root.contains(key) && root[key].is_string(); ++i) {
-    const nlohmann::json named = root[key];
-    const KeyRow* const row = parsed.table->find(key);
-    if (row && std::ranges::find(row->harmless, named) != row->harmless.end()) return;  // whose values the table has
-    const auto found = take_or_find(named, file.name);
+  const std::string& key = table.base_key;
+  if (depth == kMostBases || !root.contains(key)) return;
+  const nlohmann::json named = root[key].is_array() ? root[key] : nlohmann::json::array({root[key]});
+  if (!std::ranges::all_of(named, [](const nlohmann::json& one) { return one.is_string(); })) return;
+  const KeyRow* const row = table.find(key);
+  nlohmann::json base = nlohmann::json::object();
+  for (const std::string one : named) {
+    const auto found = take_or_find(one, by);
+    if (!found && row && std::ranges::find(row->harmless, nlohmann::json(one)) != row->harmless.end())
+      continue;  // whose values the table has
     if (!found)
-      throw InputError(fmt::format("{}: {}", file.name, key),
-                       fmt::format("names {}, which is not there{}", named.get<std::string>(),
-                                   row && !row->reason.empty() ? ": " + row->reason : ""),
-                       fmt::format("give it too: --from {}", last_of_path(named)));
-    nlohmann::json base = parse_config(*found, parsed.table).tree->root;
-    root.erase(key);
-    base.merge_patch(root);
-    root = std::move(base);
+      throw InputError(
+          fmt::format("{}: {}", by, key),
+          fmt::format("names {}, which is not there{}", one, row && !row->reason.empty() ? ": " + row->reason : ""),
+          fmt::format("give it too: --from {}", last_of_path(one)));
+    nlohmann::json further = parse_config(*found, &table).tree->root;
+    merge_bases(further, found->name, table, depth + 1);
+    base.merge_patch(further);
   }
+  root.erase(key);
+  base.merge_patch(root);
+  root = std::move(base);
 }
 
 std::optional<ConfigFile> GivenFiles::take_below(const std::string& script, const LaunchPart& part,

@@ -47,6 +47,9 @@ class GivenFiles {
   void put_base_files(const ConfigFile& file, const ParsedConfig& parsed);
 
  private:
+  /// Puts what the files that `key` names say below what the root says; theirs stand beside the file `by`.
+  void merge_bases(nlohmann::json& root, const std::string& by, const KeyTable& table, int depth);
+
   std::optional<ConfigFile> take_named(const std::string& named);
 
   std::vector<ConfigFile> files_;

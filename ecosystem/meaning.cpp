@@ -367,7 +367,7 @@ class Reader {
     if (!objective.method->has_pass_of(PassModel::Reference)) return;
     if (s_.regularises && *s_.regularises == 0)
       objective.reference = Reference::None;
-    else if (recipe().is_adapter() && objective.reference)
+    else if (objective.reference && usual_reference(recipe()) == Reference::Adapter)
       objective.reference = Reference::Adapter;
     else if (s_.regularises && !objective.reference)
       objective.reference = usual_reference(recipe());

@@ -7,6 +7,7 @@
 #include "base/unit_text.h"
 #include "base/units.h"
 #include "ecosystem/config_reader.h"
+#include "planner/step_batch.h"
 
 namespace gpuplan {
 
@@ -106,7 +107,7 @@ void settle_passes(const ConfigReading& reading, EstimateRequest& request, std::
   if (!is_counted_so && request.rollout.sequences == 0 && reading.setup.generations)
     request.rollout.sequences = *reading.step_rows;  // whole prompts, however micro batches are counted
   if (request.rollout.sequences > 0)                 // which a plan keeps as optimizer steps
-    request.rollout.updates = std::max<std::int64_t>(1, request.rollout.sequences / (recipe.grad_accum * one_pass));
+    request.rollout.updates = steps_of_generation(request.rollout.sequences, recipe.grad_accum * one_pass);
   if (rows % one_pass == 0) return;
   if (packs_first) {
     notes.push_back(

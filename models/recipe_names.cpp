@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "models/adapter_kind.h"
+#include "models/mesh.h"
 
 namespace gpuplan {
 namespace {

@@ -11,6 +11,7 @@
 #include "base/surroundings.h"
 #include "base/unit_text.h"
 #include "base/yaml_file.h"
+#include "models/cut_answers.h"
 #include "models/framework.h"
 #include "models/recipe_names.h"
 #include "models/training_method.h"
@@ -327,6 +328,24 @@ double AnswerLengths::longest_of(std::int64_t count) const {
     sum += 1 - std::pow(1 - std::exp(-t / scale_), double(count));
   }
   return most_ * sum / kParts;
+}
+
+/// With lengths of scale s the mean of those cut at M is s (1 - exp(-M / s)) (docs/rl.md), and P(L > 1) = exp(-1 / s).
+void cut_answers(std::int64_t context, std::int64_t prompt, std::int64_t& mean, std::int64_t& longest) {
+  if (context == 0 || prompt + longest <= context) return;
+  if (context <= prompt)
+    throw InputError(
+        "--rollout-engine",
+        fmt::format("sequences of {} tokens leave no room for an answer behind a prompt of {}", context, prompt),
+        fmt::format("context={} or more, or a shorter --prompt-len", prompt + longest));
+  const std::int64_t most = context - prompt;
+  if (mean > 0 && mean < longest) {
+    const double scale = -1 / std::log(AnswerLengths(mean, longest).share_longer(1));
+    mean = std::clamp<std::int64_t>(std::llround(scale * (1 - std::exp(-double(most) / scale))), 1, most);
+  } else if (mean > 0) {
+    mean = most;
+  }
+  longest = most;
 }
 
 }  // namespace gpuplan

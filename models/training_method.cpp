@@ -11,6 +11,7 @@
 #include "base/yaml_file.h"
 #include "models/framework.h"
 #include "models/rollout.h"
+#include "models/trainer_limits.h"
 
 namespace gpuplan {
 
@@ -150,8 +151,9 @@ MethodHead head_of(const Recipe& recipe) {
 bool has_own_head(const Recipe& recipe) { return head_of(recipe) != MethodHead::Vocabulary; }
 
 Reference usual_reference(const Recipe& recipe) {
-  if (recipe.is_adapter()) return Reference::Adapter;
   const RolloutConvention* const convention = rollout_convention(recipe.framework->name);
+  const bool copies = generates(recipe) && limits_of(recipe.framework->name).copies_reference;
+  if (recipe.is_adapter() && !copies) return Reference::Adapter;
   return convention && convention->reference_on_host ? Reference::Host : Reference::Copy;
 }
 

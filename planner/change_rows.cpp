@@ -20,6 +20,7 @@
 #include "planner/job.h"
 #include "planner/machine_changes.h"
 #include "planner/peaks.h"
+#include "planner/step_batch.h"
 
 namespace gpuplan {
 namespace {
@@ -150,7 +151,9 @@ void set_versions(Variant& v, const Setting& s) {
   settle_stack(v.request);
 }
 
-void set_strategy(Variant& v, const Setting& s) { v.request.strategy = canonical_strategy(s.value); }
+void set_strategy(Variant& v, const Setting& s) {
+  set_strategy_of_batch(v.request, std::string(canonical_strategy(s.value)));
+}
 
 void set_num_gpus(Variant& v, const Setting& s) { divide_gpus(v.request, parse_integer(s.value, s.change->name, 1)); }
 

@@ -11,6 +11,7 @@
 #include "planner/machine_changes.h"
 #include "planner/peaks.h"
 #include "planner/recommend.h"
+#include "planner/step_batch.h"
 
 namespace gpuplan {
 namespace {
@@ -124,13 +125,19 @@ std::optional<Variant> changed_if_possible(Variant variant, std::span<const Sett
   } catch (const InputError&) { return std::nullopt; }
 }
 
+static EstimateRequest with_passes(EstimateRequest r, const Strategy& strategy) {
+  r.recipe.grad_accum = passes_under(r, strategy);
+  return r;
+}
+
 std::optional<StrategyEstimate> estimate_variant(const Variant& variant, std::string_view name) {
   const EstimateRequest& r = variant.request;
   return with_model(variant, [&](const FrameworkConvention& framework, const TrainedModel& model) {
     std::optional<StrategyEstimate> out;
     StepProgram program;
     if (const auto strategy = applicable(r, name))
-      out = estimate_strategy(Job(r, model, framework, variant.profile, *strategy), program, Parts::None);
+      out = estimate_strategy(Job(with_passes(r, *strategy), model, framework, variant.profile, *strategy), program,
+                              Parts::None);
     return out;
   });
 }
@@ -149,6 +156,7 @@ std::vector<StrategyEstimate> estimate_strategies(const Variant& variant, Parts 
       if (!strategy) continue;
       if (!job) job.emplace(r, model, framework, variant.profile, *strategy);
       job->use(*strategy);
+      job->request.recipe.grad_accum = passes_under(r, *strategy);
       out.push_back(estimate_strategy(*job, program, parts, &blocks));
     }
     return std::optional<StrategyEstimate>{};

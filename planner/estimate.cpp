@@ -17,6 +17,7 @@
 #include "planner/job_metrics.h"
 #include "planner/recommend.h"
 #include "planner/rollout_phases.h"
+#include "planner/step_batch.h"
 #include "planner/strategy_estimate.h"
 
 namespace gpuplan {
@@ -82,15 +83,19 @@ EstimateResult estimate(const EstimateRequest& request, InFull in_full) {
       continue;
     }
     job.use(strategy);
+    job.request.recipe.grad_accum = passes_under(r, strategy);
     out.strategies.push_back(in_full == InFull::All ? row_in_full(job, program, blocks)
                                                     : estimate_strategy(job, program, Parts::None, &blocks));
   }
   const StrategyEstimate* const best = best_of(out.strategies, r.preference, out.profile.time_error);
   if (const auto* const row = row_in_focus(out, best); row && in_full == InFull::InFocus) {
     job.use(row->strategy);
+    job.request.recipe.grad_accum = passes_under(r, row->strategy);
     out.strategies[std::size_t(row - out.strategies.data())] = row_in_full(job, program, blocks);
   }
   out.recommended = recommend(r, asked, out);
+  if (const auto* const row = strategy_in_focus(out))
+    r.recipe.grad_accum = out.request.recipe.grad_accum = passes_under(r, row->strategy);
   out.assumptions = list_assumptions(r, out);
   return out;
 }

@@ -10,6 +10,7 @@
 #include "models/optimizers.h"
 #include "models/rank_model.h"
 #include "models/stack.h"
+#include "models/trainer_limits.h"
 #include "models/training_method.h"
 #include "planner/rollout_phases.h"
 
@@ -297,6 +298,8 @@ Mistake recipe_mistake(const Recipe& r, const ModelSpec& m, const ClusterSpec& c
   if (r.seq_len < 1 || r.seq_len > kMostSeqLen)
     return InputError("--seq-len", fmt::format("{} is out of range", r.seq_len),
                       fmt::format("1 to {} tokens", kMostSeqLen));
+  if (const auto beyond = beyond_limits(r, m.checkpoint.is_present()))
+    return InputError(beyond->flag, beyond->why, beyond->hint);
   if (r.grad_accum < 1 || r.grad_accum > kMostGradAccum)
     return InputError("--grad-accum", fmt::format("{} is out of range", r.grad_accum),
                       fmt::format("1 to {}", kMostGradAccum));

@@ -8,8 +8,10 @@
 
 #include "base/error.h"
 #include "base/unit_text.h"
+#include "models/training_method.h"
 #include "planner/changes.h"
 #include "planner/free_choice.h"
+#include "planner/step_batch.h"
 
 namespace gpuplan {
 
@@ -263,6 +265,8 @@ std::vector<EstimateRow> plans_of(const Variant& variant) {
   return best ? std::vector<EstimateRow>{*best} : std::vector<EstimateRow>{};
 }
 
+constexpr std::string_view kPasses = "grad-accum";
+
 /// Plans one or two changes away from the question that are better than `chosen` by more than the error.
 std::vector<BetterWay> better_ways(const EstimateRequest& r, const EstimateRequest& asked, const EstimateResult& result,
                                    const EstimateRow& chosen) {
@@ -271,13 +275,20 @@ std::vector<BetterWay> better_ways(const EstimateRequest& r, const EstimateReque
   for (const std::vector<Setting>& settings : ways_to_run(r)) {
     if (settings.empty() && r.strategy == "auto") continue;
     Variant variant = changed({asked, result.profile}, settings);
-    variant.request.strategy = "auto";
+    set_strategy_of_batch(variant.request, "auto");
     for (EstimateRow& e : plans_of(variant)) {
       if (!e.fits() || rank_of(e) < rank_of(chosen)) continue;
       const bool is_other = r.strategy != "auto" && e.strategy.name != r.strategy;
       if (settings.empty() && !is_other) continue;
       BetterWay way;
-      for (const Setting& s : settings) way.flags.push_back(describe(s));
+      const std::int64_t passes = passes_under(variant.request, e.strategy);
+      bool says_passes = false;
+      for (Setting s : settings) {
+        if (s.change->name == kPasses) s.value = std::to_string(passes), says_passes = true;
+        way.flags.push_back(describe(s));
+      }
+      if (!says_passes && passes != asked.recipe.grad_accum && generates(asked.recipe))
+        way.flags.push_back(fmt::format("--{} {}", kPasses, passes));  // the batch of all ranks stays
       if (is_other) way.flags.push_back("--strategy " + e.strategy.name);
       way.plan = std::move(e);
       all.push_back(std::move(way));

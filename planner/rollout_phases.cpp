@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <numeric>
 #include <utility>
 
@@ -9,9 +10,11 @@
 
 #include "base/error.h"
 #include "base/unit_text.h"
+#include "models/cut_answers.h"
 #include "models/quantisation.h"
 #include "models/training_method.h"
 #include "planner/comm_model.h"
+#include "planner/step_batch.h"
 
 namespace gpuplan {
 namespace {
@@ -205,9 +208,11 @@ JobRollout job_rollout(const Job& job) {
   b.mean_completion = asked.mean_completion;
   b.max_completion = or_usual(asked.max_completion, std::max<std::int64_t>(1, recipe.seq_len - b.prompt_len));
   const std::int64_t of_step = recipe.rows() * recipe.grad_accum * job.strategy.mesh.batch_replicas();
-  const std::int64_t updates =
-      asked.sequences > 0 ? std::max<std::int64_t>(1, asked.sequences / of_step) : asked.updates;
-  b.sequences = of_step * updates;
+  const std::int64_t updates = asked.sequences > 0 ? steps_of_generation(asked.sequences, of_step) : asked.updates;
+  // steps may be counted in more whole micro batches than the answers that they are of
+  const bool are_counted =
+      asked.sequences > 0 && std::llabs(of_step * updates - asked.sequences) * 10 < asked.sequences;
+  b.sequences = are_counted ? asked.sequences : of_step * updates;
   s.context = choice.context;
   s.max_sequences = choice.max_sequences > 0                         ? choice.max_sequences
                     : r.convention->max_sequences > 0                ? r.convention->max_sequences
@@ -235,6 +240,9 @@ void settle_rows(EstimateRequest& r, StatedRows stated) {
                              : rollout.prompt_len > 0 ? rest(rollout.prompt_len)
                                                       : std::max<std::int64_t>(1, recipe.seq_len / 2);
   if (rollout.prompt_len == 0) rollout.prompt_len = stated.seq_len ? rest(rollout.max_completion) : usual.prompt;
+  const GenerationEngine& engine = rollout.engine.engine ? **rollout.engine.engine : *convention->engine;
+  if (!engine.in_trainer)
+    cut_answers(rollout.engine.context, rollout.prompt_len, rollout.mean_completion, rollout.max_completion);
   recipe.seq_len = rollout.prompt_len + rollout.max_completion;
   recipe.objective.completion_len = rollout.max_completion;
   const std::int64_t mean = rollout.mean_completion > 0 ? rollout.mean_completion : rollout.max_completion;

@@ -36,6 +36,16 @@ TEST_CASE("NeMo RL: the file that defaults names counts where the recipe says no
       read_configs({{"recipe.yaml", "defaults: grpo_math_1B.yaml\npolicy: {model_name: m}\n"}}, {});
   CHECK(own.request.recipe.framework->name == "nemo-rl");
   CHECK(own.request.recipe.micro_batch == 4);
+  // the file itself counts where it is there, changed as it may be; nemo_rl/utils/config.py @7ea279ab
+  // (load_config_with_inheritance): of several the later one wins, and each is beside the file that names it
+  const ConfigFile base{"grpo_math_1B.yaml", "policy: {train_micro_batch_size: 2, max_total_sequence_length: 1024}\n"};
+  const ConfigFile other{"other.yaml", "policy: {max_total_sequence_length: 4096}\n"};
+  CHECK(read_configs({{"recipe.yaml", "defaults: grpo_math_1B.yaml\npolicy: {model_name: m}\n"}, base}, {})
+            .request.recipe.micro_batch == 2);
+  const ConfigReading both = read_configs(
+      {{"recipe.yaml", "defaults: [grpo_math_1B.yaml, other.yaml]\npolicy: {model_name: m}\n"}, base, other}, {});
+  CHECK(both.request.recipe.micro_batch == 2);
+  CHECK(both.request.recipe.seq_len == 4096);
 }
 
 TEST_CASE("NeMo RL's DPO: a table of its own, batches of pairs, a reference from the host and no engine") {

@@ -216,4 +216,43 @@ TEST_CASE("GPUs in all are divided between those that train and an engine's") {
   CHECK(has_engine_apart(r));
 }
 
+TEST_CASE("flags of answers beside a file change the batches that it says in prompts") {
+  const std::string text = std::string(kVerl) + "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16";
+  const auto with = [&](std::vector<FlagFact> flags, const std::string& file = {}) {
+    return read_configs({{"train.sh", file.empty() ? text : file}}, {}, {}, {}, flags);
+  };
+  // 256 prompts of 10 answers are 2,560, of a generation of 1,024 x 10
+  const EstimateRequest more = asked_on(with({{"generations", 10, "--generations"}}), 8);
+  CHECK(more.recipe.grad_accum == 20);
+  CHECK(more.rollout.sequences == 10240);
+  // 5,120 answers in 2 optimizer steps are 2,560 each; 3 do not divide them
+  const EstimateRequest two = asked_on(with({{"mini_batches", 2, "--updates"}}), 8);
+  CHECK(sequences_of(two) == 2560);
+  CHECK(two.rollout.updates == 2);
+  CHECK_THROWS_WITH_AS(with({{"mini_batches", 3, "--updates"}}),
+                       doctest::Contains("--updates: 3 optimizer steps do not divide the 5120 answers"), InputError);
+  // 16,384 tokens hold 16 rows of 1,024
+  const EstimateRequest shorter =
+      asked_on(with({{"prompt_len", 512, "--prompt-len"}, {"completion_len", 512, "--completion-len"}},
+                    std::string(kVerl) + "actor_rollout_ref.actor.use_dynamic_bsz=True"),
+               8);
+  CHECK(shorter.recipe.micro_batch == 16);
+  CHECK_THROWS_WITH_AS(with({{"generations", 1, "--generations"}},
+                            "python3 -m openrlhf.cli.train_ppo_ray --pretrain m --train_batch_size 128 "
+                            "--rollout_batch_size 64 --n_samples_per_prompt 4 --micro_train_batch_size 4"),
+                       doctest::Contains("an optimizer step of the files takes 128"), InputError);
+}
+
+TEST_CASE("a generation is whole prompts, however many micro batches its steps are counted in") {
+  // 1,280 // 24 = 53 answers of each rank in 7 micro batches of 8: 1,344, of which four steps are 5,376; 5,120 are
+  // generated
+  EstimateRequest r = asked_on(script_of(std::string(kVerl) + "actor_rollout_ref.actor.use_dynamic_bsz=True"), 24);
+  CHECK(sequences_of(r) == 1344);
+  CHECK(r.rollout.updates == 4);
+  r.options.shard_size.reset();
+  const Job job(r, make_strategy("fsdp", r.cluster, r.options));
+  CHECK(job_rollout(job).batch.sequences == 5120);
+  CHECK(job_rollout(job).steps == 4);
+}
+
 }  // namespace gpuplan

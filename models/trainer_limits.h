@@ -1,0 +1,31 @@
+// What the code of a trainer has, of what can be planned (data/trainer_limits.yaml): bases, optimizers, precisions.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/recipe.h"
+
+namespace gpuplan {
+
+struct TrainerLimits {
+  std::string framework, source;
+  std::optional<std::vector<BaseQuant>> bases;  // beside 16 bit; unset: all
+  std::vector<std::string> optimizers;          // names of models/optimizers.h; empty: all
+  std::vector<Precision> precisions;            // empty: all
+  bool copies_reference = false;                // of a training on answers: a model of its own beside adapters too
+};
+
+/// The row of a trainer; without one it has everything.
+const TrainerLimits& limits_of(std::string_view framework);
+
+/// What a recipe asks for that its trainer does not have.
+struct BeyondLimits {
+  std::string flag, why, hint;
+};
+/// `has_own_base`: the checkpoint is quantised already.
+std::optional<BeyondLimits> beyond_limits(const Recipe& recipe, bool has_own_base);
+
+}  // namespace gpuplan

@@ -1,0 +1,95 @@
+// Bases, optimizers and precisions that a trainer's code does not have are refused, and offered by nothing.
+#include "models/trainer_limits.h"
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "models/catalogue.h"
+#include "models/framework.h"
+#include "models/optimizers.h"
+#include "models/training_method.h"
+#include "planner/estimate.h"
+#include "planner/rollout_phases.h"
+
+namespace gpuplan {
+namespace {
+
+EstimateRequest of_trainer(const std::string& framework) {
+  EstimateRequest r;
+  r.model = load_model("qwen2.5-0.5b").spec;
+  r.cluster = parse_gpus("8xH100");
+  r.recipe.framework = framework;
+  r.recipe.objective.method = "grpo";
+  r.recipe.optimizer = r.recipe.framework->default_optimizer;
+  r.recipe.precision = r.recipe.framework->defaults.precision.value_or(Precision::Bf16Mixed);
+  r.recipe.micro_batch = 8;
+  r.rollout.generations = 8;
+  settle_rows(r, {});
+  return r;
+}
+
+std::string flag_refused(const Recipe& recipe) {
+  const auto beyond = beyond_limits(recipe, false);
+  return beyond ? beyond->flag : "";
+}
+
+}  // namespace
+
+TEST_CASE("limits of a trainer name rows of the tables, and its defaults lie within them") {
+  for (const FrameworkConvention& framework : list_frameworks()) {
+    const TrainerLimits& has = limits_of(framework.name);
+    CAPTURE(framework.name);
+    for (const std::string& name : has.optimizers) CHECK(find_optimizer(name).name == name);
+    if (has.framework.empty()) continue;
+    CHECK(has.source.size() > 20);
+    CHECK(flag_refused(of_trainer(framework.name).recipe) == "");
+  }
+}
+
+TEST_CASE("4-bit bases, 8-bit optimizers and precisions that a trainer has not are refused by their flag") {
+  for (const auto& [framework, bases, optimizer, precision] :
+       {std::tuple("verl", false, true, true), std::tuple("nemo-rl", false, false, false),
+        std::tuple("prime-rl", false, false, true), std::tuple("openrlhf", true, false, false),
+        std::tuple("trl", true, true, true)}) {
+    CAPTURE(framework);
+    Recipe recipe = of_trainer(framework).recipe;
+    Recipe quantised = recipe;
+    quantised.method = Method::Qlora;
+    quantised.quant.kind = BaseQuant::Nf4;
+    CHECK(flag_refused(quantised) == (bases ? "" : "--qlora"));
+    Recipe small = recipe;
+    small.optimizer = "adamw-8bit";
+    CHECK(flag_refused(small) == (optimizer ? "" : "--optimizer"));
+    recipe.precision = Precision::Bf16True;
+    CHECK(flag_refused(recipe) == (precision ? "" : "--precision"));
+  }
+}
+
+TEST_CASE("what would be better is something that the trainer has") {
+  for (const char* framework : {"verl", "nemo-rl", "prime-rl", "openrlhf"}) {
+    EstimateRequest r = of_trainer(framework);
+    r.model = load_model("qwen2.5-14b").spec;
+    const EstimateResult result = estimate(r);
+    REQUIRE(result.recommended);
+    for (const BetterWay& way : result.recommended->better)
+      for (const std::string& flag : way.flags) {
+        CAPTURE(framework);
+        CAPTURE(flag);
+        CHECK(flag.find("qlora") == std::string::npos);
+        if (std::string(framework) != "verl") CHECK(flag.find("8bit") == std::string::npos);
+      }
+  }
+}
+
+TEST_CASE("OpenRLHF's reference is a copy beside adapters, and verl's the policy without them") {
+  for (const auto& [framework, reference] :
+       {std::pair("openrlhf", Reference::Copy), std::pair("verl", Reference::Adapter)}) {
+    Recipe recipe = of_trainer(framework).recipe;
+    recipe.method = Method::Lora;
+    CHECK(usual_reference(recipe) == reference);
+  }
+}
+
+}  // namespace gpuplan
