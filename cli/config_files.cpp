@@ -123,7 +123,7 @@ void add_config_flag(CLI::App& app) {
       ->allow_extra_args(false);
 }
 
-/// What flags say of a training on answers, in the words of the files: batches of prompts are made of it.
+/// Facts of a training on answers that flags say, in the words of the files: batches of prompts are made of them.
 static std::vector<FlagFact> facts_of_flags(const CLI::App& app) {
   std::vector<FlagFact> out;
   const auto add = [&](const char* flag, std::string_view longest, std::string_view mean = {}) {

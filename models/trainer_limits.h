@@ -21,7 +21,7 @@ struct TrainerLimits {
 /// The row of a trainer; without one it has everything.
 const TrainerLimits& limits_of(std::string_view framework);
 
-/// What a recipe asks for that its trainer does not have.
+/// A setting of a recipe that its trainer does not have.
 struct BeyondLimits {
   std::string flag, why, hint;
 };
