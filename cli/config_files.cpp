@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/unit_text.h"
 #include "cli/arguments.h"
 #include "cli/output_flags.h"
 #include "cli/plan_flags.h"
@@ -262,6 +263,16 @@ std::string settle_gpus(const CLI::App& app, const ConfigReading* configs, Given
   return other;
 }
 
+/// A file that states what is generated and what an optimizer step takes leaves no other number of steps.
+static void refuse_other_updates(const CLI::App& app, const Rollout& rollout) {
+  const auto wanted = given(app, "--updates");
+  if (!wanted || rollout.sequences == 0 || std::to_string(rollout.updates) == *wanted) return;
+  throw InputError("--updates",
+                   fmt::format("the file's optimizer steps take the {} answers of a generation in {}",
+                               format_grouped(rollout.sequences), rollout.updates),
+                   "change what is generated at once, or the batch, in the file");
+}
+
 bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
                     std::vector<std::string>& notes) {
   const bool says_method = is_given(app, "--lora") || is_given(app, "--qlora") || is_given(app, "--full");
@@ -282,6 +293,7 @@ bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateR
   if (has_gpus && !is_given(app, "--strategy")) settle_strategy(configs, request, notes);
   if (has_gpus && !is_given(app, "--grad-accum") && !is_given(app, "--global-batch"))
     settle_passes(configs, request, notes);
+  if (has_gpus) refuse_other_updates(app, request.rollout);
   const bool says_all = is_given(app, "--lengths") || is_given(app, "--data") || is_given(app, "--tokens");
   if (says_all || !configs.has_trainer) return says_rows(app);
   const GivenData given{.rows = is_given(app, "--rows"), .tokens_per_row = is_given(app, "--tokens-per-row")};

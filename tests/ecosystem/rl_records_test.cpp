@@ -91,17 +91,22 @@ TEST_CASE("every plan of a trainer that generates is written as its files, or no
 TEST_CASE("trainers that generate are planned with the strategies that they have") {
   const TrainingMethod& grpo = find_training_method("grpo");
   const auto star = [&](const char* framework) {
-    return estimate(asked(framework, grpo, kMachines.front())).recommended->strategy;
+    // of a batch of 32 answers one GPU trains a smaller model as fast as eight
+    return estimate(asked(framework, grpo, {"qwen2.5-7b", "8xH100", Method::Full})).recommended->strategy;
   };
   for (const char* framework : {"verl", "prime-rl", "nemo-rl"}) {
     CAPTURE(framework);
-    const std::string chosen = star(framework);
+    const std::string chosen = star(framework), name = framework;
+    CAPTURE(name);
+    CAPTURE(chosen);
     CHECK(std::ranges::count(std::array<std::string, 3>{"fsdp", "fsdp-grad-op", "hsdp"}, chosen) == 1);
   }
   for (const char* framework : {"verl-megatron", "nemo-rl-megatron", "megatron-swift"}) {
-    CAPTURE(framework);
-    const std::string chosen = star(framework);
-    CHECK(std::ranges::count(std::array<std::string, 2>{"ddp", "zero1"}, chosen) == 1);
+    const std::string chosen = star(framework), name = framework;
+    CAPTURE(name);
+    CAPTURE(chosen);
+    CHECK((chosen.empty() || has_strategy(find_framework(framework), chosen)));
+    CHECK_FALSE(has_strategy(find_framework(framework), "zero3"));
   }
 }
 

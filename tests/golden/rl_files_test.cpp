@@ -52,10 +52,10 @@ constexpr std::array kFiles{
                 "--train_batch_size 128 --rollout_batch_size 64 --n_samples_per_prompt 8 --colocate_all_models "
                 "--actor_num_gpus_per_node 8 --vllm_num_engines 8 --zero_stage 3\n",
                 128},
-    TrainerFile{"trl.yaml",
-                "model_name_or_path: Qwen/Qwen2.5-0.5B-Instruct\nper_device_train_batch_size: 8\n"
-                "gradient_accumulation_steps: 4\nnum_generations: 8\nmax_completion_length: 512\nbeta: 0.04\n"
-                "use_vllm: true\nvllm_mode: colocate\nbf16: true\n",
+    TrainerFile{"trl.sh",
+                "trl grpo --model_name_or_path Qwen/Qwen2.5-0.5B-Instruct --per_device_train_batch_size 8 "
+                "--gradient_accumulation_steps 4 --num_generations 8 --max_completion_length 512 --beta 0.04 "
+                "--use_vllm --vllm_mode colocate --bf16\n",
                 0}};
 
 struct Outcome {
@@ -83,7 +83,7 @@ Outcome asked(const std::string& file, const std::string& flags) {
 TEST_CASE("each flag of a training on answers moves the answer of a trainer's file, or is refused by its name") {
   const test::ScratchFolder folder;
   const std::array kFlags{"--generations 4",
-                          "--updates 2",
+                          "--updates 8",
                           "--iterations 2",
                           "--prompt-len 100",
                           "--completion-len 300",
@@ -106,8 +106,8 @@ TEST_CASE("each flag of a training on answers moves the answer of a trainer's fi
     const std::string reference =  // a file may ask for none
         plain.figures == asked(name, "--ref none").figures ? "--ref none" : "--ref copy";
     for (const char* flag : kFlags) {
-      CAPTURE(file.name);
-      CAPTURE(flag);
+      CAPTURE(std::string(file.name));
+      CAPTURE(std::string(flag));
       const Outcome changed = asked(name, flag);
       CHECK(changed.code <= 2);
       if (changed.code == 2)
@@ -124,15 +124,17 @@ TEST_CASE("the batch of all ranks that a trainer's file states is that of every 
     if (file.batch == 0) continue;  // it states passes of each rank
     const std::string name = folder.write(file.name, file.text).string();
     for (const char* flags : {"", "--strategy auto", "--strategy single"}) {
-      CAPTURE(file.name);
-      CAPTURE(flags);
+      CAPTURE(std::string(file.name));
+      CAPTURE(std::string(flags));
       const Outcome o = asked(name, flags);
       CHECK_MESSAGE(o.code < 2, o.problem);
       if (o.code > 1) continue;
       for (const nlohmann::json& row : o.answer.at("strategies"))
-        if (row.contains("global_batch")) CHECK(row.at("global_batch") == file.batch);
+        if (!row.value("global_batch", nlohmann::json()).is_null())  // of what may be
+          CHECK(row.at("global_batch") == file.batch);
       if (o.answer.contains("better"))
-        for (const nlohmann::json& way : o.answer.at("better")) CHECK(way.at("global_batch") == file.batch);
+        for (const nlohmann::json& way : o.answer.at("better"))
+          if (way.contains("global_batch")) CHECK(way.at("global_batch") == file.batch);
     }
   }
 }

@@ -81,7 +81,7 @@ constexpr AskedQuestion kQuestions[] = {
      "--gpus 8xH100 --strategy zero3", 0, "generation by vLLM"},
     {"huggingface/trl#2972", "", "",
      "--model qwen2.5-7b --method grpo --full --gpus 4xH20 --framework ms-swift --micro-batch 1 --strategy zero2 "
-     "--checkpointing full",
+     "--checkpointing full --rollout-engine hf",
      0, "log-probs of the reference"},
     {"huggingface/trl#3678", "", "",
      "--model qwen2.5-3b --method grpo --qlora --gpus 1xRTX4090 --framework unsloth --micro-batch 8", 0,
