@@ -90,8 +90,8 @@ struct Setup {
   Count machine_gpus;  // of each machine, of those that train and of an engine's
   Count reference_gpus, reference_machines, critic_gpus, critic_machines, reward_gpus, reward_machines;
   Flag shares_reference;  // it is on the GPUs that train
-  Flag counts_engine;  // the machines of those that train hold the GPUs of the engine too
-  Flag packs_first;    // rows are packed before ranks share them: their number need not divide
+  Flag counts_engine;     // the machines of those that train hold the GPUs of the engine too
+  Flag packs_first;       // rows are packed before ranks share them: their number need not divide
   Count server_tp, server_copies, server_context;  // of a server that the script starts beside the training
   Number server_utilisation;
   Count sync_bucket;  // MiB of weights on their way to an engine
