@@ -216,7 +216,20 @@ const char* flag_of_word(const CLI::App& app, const std::string& word) {
   return is_there(word) && !app.get_option_no_throw(flag) ? "plan" : flag;
 }
 
+/// "fix axolotl.yaml 2x3090": GPUs among the names of files.
+void place_gpus(CLI::App& app) {
+  CLI::Option *const files = app.get_option_no_throw("files"), *const gpus = app.get_option_no_throw("--gpus");
+  if (!files || !gpus) return;
+  const std::vector<std::string> words = files->results();
+  files->clear();
+  for (const std::string& word : words) {
+    const bool is_file_name = is_there(word) || !gpus->results().empty() || !means_gpus(word);
+    (is_file_name ? files : gpus)->add_result(word);
+  }
+}
+
 void place_words(CLI::App& app) {
+  place_gpus(app);
   CLI::Option* const plan = app.get_option_no_throw("plan");
   if (!plan || plan->results().empty()) return;
   const std::vector<std::string> words = plan->results();

@@ -75,13 +75,19 @@ Launch GivenFiles::read_script(const ConfigFile& script) {
   if (launch.script.empty()) return launch;
   const LaunchPart& started = launch.parts.front();
   const auto source = take_or_find(launch.script, script.name);
-  if (!launch.needs_source && (!source || !reads_own_options(*source, !started.config.empty()))) return launch;
+  // the program of this name is told what to train; a script of one's own knows it
+  const bool says_nothing =
+      started.may_be_own && started.config.empty() &&
+      std::ranges::none_of(started.flags, [](const LaunchFlag& flag) { return flag.begin < flag.end; });
+  const bool reads_source = source && (says_nothing || reads_own_options(*source, !started.config.empty()));
+  if (!launch.needs_source && !reads_source) return launch;
   if (!source)
     throw InputError(script.name, fmt::format("starts {} without flags that tell batch and length", launch.script),
                      fmt::format("give it too: --from {}", last_of_path(launch.script)));
   Launch inner = read_python_launch(*source, find, started);
   inner.parts.front().file = source->name;
-  launch.notes.push_back(fmt::format("{}: its own options have the values of the command", source->name));
+  if (!says_nothing)
+    launch.notes.push_back(fmt::format("{}: its own options have the values of the command", source->name));
   launch.parts.front() = std::move(inner.parts.front());
   launch.notes.insert(launch.notes.end(), inner.notes.begin(), inner.notes.end());
   return launch;

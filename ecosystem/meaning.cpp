@@ -281,8 +281,9 @@ class Reader {
     }
     if (s_.epochs && *s_.epochs > 0) r_.dataset.epochs = *s_.epochs;
     const bool evaluates_rest = holds(s_.evaluates_held_out) && s_.held_out.value_or(0) > 0;
-    if (s_.eval_batch && s_.evaluates.value_or(evaluates_rest))
-      r_.eval_batch = std::max<std::int64_t>(*s_.eval_batch, 1);
+    const bool spares_logits = says(s_.loss, "fused");  // a kernel that does in evaluation too, unlike Liger's
+    if (s_.eval_batch ? s_.evaluates.value_or(evaluates_rest) : evaluates_rest && !spares_logits)
+      r_.eval_batch = std::max<std::int64_t>(s_.eval_batch.value_or(r.micro_batch), 1);
   }
 
   /// A row is cut to so many tokens: what neither prompt nor answer says of it is the other's.

@@ -99,11 +99,13 @@ std::string machine_check_text(const MachineCheck& check, const Screen& screen);
 // The answer of `gpuplan plan` as text: a sentence, the rows of the frontier with their commands, the knobs, and what
 // was searched.
 
-/// "Rent 2x H100 SXM at runpod and train with fsdp: 4 h 10 min, $38."
 /// "price: $2.69 per GPU and hour, runpod, 2026-05-22 (its pricing page)"; empty without a price.
 std::string price_words(const PlanRow& row);
 /// Gives what --overhead adds; empty where nothing is added.
 std::string overhead_words(const SearchQuestion& question);
+/// " at full length (--tokens-per-row)" of rows whose number is known and whose lengths are not; empty else.
+std::string full_length_words(const EstimateRequest& request, bool has_rows);
+/// "Rent 2x H100 SXM at runpod and train with fsdp: 4 h 10 min, $38."
 std::string plan_sentence(const PlanAnswer& answer);
 
 /// "21 % less time, 31.0 GiB more: does not fit".

@@ -12,6 +12,7 @@
 #include "cluster/gpu_file.h"
 #include "models/framework.h"
 #include "models/optimizers.h"
+#include "models/training_method.h"
 #include "report/text/amounts.h"
 #include "report/text/line_budget.h"
 #include "report/text/plan_tables.h"
@@ -139,6 +140,11 @@ std::string price_words(const PlanRow& row) {
   return text;
 }
 
+std::string full_length_words(const EstimateRequest& request, bool has_rows) {
+  const bool is_assumed = has_rows && request.dataset.tokens_per_row == 0 && !generates(request.recipe);
+  return is_assumed ? " at full length (--tokens-per-row)" : "";
+}
+
 std::string overhead_words(const SearchQuestion& question) {
   if (question.overhead.value <= 0) return "";
   return fmt::format("{} of set-up, download and failed starts are in every time and cost; --overhead sets it",
@@ -155,7 +161,8 @@ std::string plan_sentence(const PlanAnswer& answer) {
   text += q.is_rented ? fmt::format("Rent {} at {} and train", row.gpus, row.offer.name)
                       : fmt::format("Train on {}", row.gpus);
   const std::string assumed =
-      answer.has_rows ? "" : fmt::format(" of {} assumed rows (--rows)", format_grouped(row.request.dataset.rows));
+      answer.has_rows ? full_length_words(row.request, true)
+                      : fmt::format(" of {} assumed rows (--rows)", format_grouped(row.request.dataset.rows));
   text +=
       fmt::format(" with {} ({}): {} tokens{} in {}", strategy_title(row.request), settings_words(row),
                   format_count(total_tokens(row.request)), assumed, with_range(row.total, row.estimate().time_range));

@@ -123,6 +123,14 @@ TEST_CASE("rows that are held out for evaluation are not trained on, where the t
       "  - {path: tatsu-lab/alpaca, type: alpaca}\n";
   CHECK(rows_of({"a.yaml", axolotl}) == std::pair{std::int64_t{52'002}, std::int64_t{0}});
   CHECK(rows_of({"a.yaml", axolotl + "val_set_size: 0.05\n"}) == std::pair{std::int64_t{49'401}, std::int64_t{4}});
+  // the trainer's own batch of evaluation: a micro batch; not under a kernel that spares its logits
+  const std::string usual =
+      axolotl.substr(0, axolotl.find("eval_batch_size")) + axolotl.substr(axolotl.find("datasets"));
+  CHECK(rows_of({"a.yaml", usual + "val_set_size: 0.05\nmicro_batch_size: 2\n"}).second == 2);
+  CHECK(rows_of({"a.yaml", usual + "micro_batch_size: 2\n"}).second == 0);
+  CHECK(rows_of({"a.yaml", usual + "val_set_size: 0.05\nplugins:\n  - "
+                                   "axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\n"})
+            .second == 0);
   const std::string swift =
       "swift sft --model Qwen/Qwen2.5-7B-Instruct --tuner_type lora --dataset tatsu-lab/alpaca --split_dataset_ratio "
       "0.01";

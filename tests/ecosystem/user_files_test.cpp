@@ -148,6 +148,25 @@ TEST_CASE("alpaca-lora's script: a base in 8 bit, and a batch of all processes")
                        InputError);
 }
 
+TEST_CASE("a script beside the launch that has the name of TRL's, and gets no flags, says itself what it trains") {
+  const ConfigFile launch{"run.sh", "accelerate launch --num_processes 2 dpo.py\n"},
+      own{"dpo.py",
+          "from trl import DPOConfig, DPOTrainer\n"
+          "model = AutoModelForCausalLM.from_pretrained(\"Qwen/Qwen2.5-7B-Instruct\", torch_dtype=torch.bfloat16)\n"
+          "args = DPOConfig(output_dir=\"out\", per_device_train_batch_size=4, max_length=2048, bf16=True)\n"
+          "trainer = DPOTrainer(model=model, args=args, train_dataset=ds)\n"
+          "trainer.train()\n"};
+  const FindConfig beside = [&](const std::string& named, const std::string&) -> std::optional<ConfigFile> {
+    return named == own.name ? std::optional(own) : std::nullopt;
+  };
+  const ConfigReading r = read_configs({launch}, beside);
+  CHECK(r.model == "Qwen/Qwen2.5-7B-Instruct");
+  CHECK(r.request.recipe.micro_batch == 4);
+  CHECK(r.request.recipe.seq_len == 2048);
+  CHECK(r.request.recipe.objective.method.name == "dpo");
+  CHECK(r.setup.num_processes == 2);
+}
+
 TEST_CASE("one process of a script of one's own may share its layers among GPUs, whosever flags it takes") {
   const std::string line =
       "train.py --base_model Qwen/Qwen2.5-7B --adapter lora --micro_batch_size 4 --lora_r 8 --sequence_len 2048\n";

@@ -403,6 +403,15 @@ TEST_CASE("days are a unit of time; a mistaken --gpu, machines in --gpus and dat
   CHECK(refused("estimate --model smollm2-135m --gpus 8x8xA100").find("are 16xA100") != std::string::npos);
 }
 
+TEST_CASE("GPUs may stand among the files of fix and diagnose") {
+  const std::string file = fmt::format("{}/golden/inputs/axolotl.yaml", GPUPLAN_TEST_DIR);
+  const Ran named = run_line(fmt::format("fix '{}' --gpus 2x3090", file)),
+            plain = run_line(fmt::format("fix '{}' 2x3090", file));
+  CHECK(named.code == 0);
+  CHECK(plain.out == named.out);
+  CHECK(run_line(fmt::format("fix '{}' 2x3091", file)).err.find("2x3091: cannot be read") != std::string::npos);
+}
+
 TEST_CASE("plan finds batches of whole prompts, and answers that are to be written have no log-probs before training") {
   const std::string usual = "--model smollm2-135m --method grpo --rows 2000 --completion-len 256 ";
   for (const char* generations : {"5", "10", "12"})

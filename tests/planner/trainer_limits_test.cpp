@@ -52,7 +52,7 @@ TEST_CASE("4-bit bases, 8-bit optimizers and precisions that a trainer has not a
   for (const auto& [framework, bases, optimizer, precision] :
        {std::tuple("verl", false, true, true), std::tuple("nemo-rl", false, false, false),
         std::tuple("prime-rl", false, false, true), std::tuple("openrlhf", true, false, false),
-        std::tuple("trl", true, true, true)}) {
+        std::tuple("megatron-swift", true, false, true), std::tuple("trl", true, true, true)}) {
     CAPTURE(framework);
     Recipe recipe = of_trainer(framework).recipe;
     Recipe quantised = recipe;
