@@ -1,8 +1,8 @@
 // DeBERTa v2 and v3: an encoder like BERT without a pooler, whose attention also scores contents against relative
 // positions. One table of positions, in buckets that widen with the distance, serves every layer; v3 projects it with
 // the projections of the tokens. Counted as DebertaV2Model; a classifier brings a linear. Source of names and defaults:
-// huggingface/transformers @v4.57.6 configuration_deberta_v2.py, modeling_deberta_v2.py (DisentangledSelfAttention,
-// DebertaV2Encoder, ContextPooler).
+// transformers 4.58 (8b-is/transformers @e8c4f0b7) configuration_deberta_v2.py, modeling_deberta_v2.py
+// (DisentangledSelfAttention, DebertaV2Encoder, ContextPooler).
 #include <fmt/format.h>
 
 #include "models/families/decoder.h"

@@ -1,8 +1,8 @@
 // ModernBERT: an encoder whose layers norm before their branches, with rotated positions, a fused gated MLP and no
 // biases. Of every few layers the first attends to the whole sequence, the others to a window around the token; the
 // first layer's attention reads the normed embedding as it is. Counted as ModernBertModel; a classifier brings a linear
-// and a norm. Source of names and defaults: huggingface/transformers @v4.57.6 configuration_modernbert.py,
-// modeling_modernbert.py (ModernBertPredictionHead).
+// and a norm. Source of names and defaults: transformers 4.58 (8b-is/transformers @e8c4f0b7)
+// configuration_modernbert.py, modeling_modernbert.py (ModernBertPredictionHead).
 #include "models/families/decoder.h"
 #include "models/families/rows.h"
 

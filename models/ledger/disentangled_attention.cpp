@@ -2,8 +2,8 @@
 // positions, every key with their queries, and each pair of tokens gathers the column of its distance. Backward of a
 // gather keeps the whole products and an index of 8 bytes per pair of positions, which all heads and rows share. The
 // softmax is one kernel in the scores' dtype, in fp32 under autocast. No flash path exists. Source:
-// huggingface/transformers @v4.57.6 modeling_deberta_v2.py (DisentangledSelfAttention); torch derivatives.yaml
-// (gather).
+// transformers 4.58 (8b-is/transformers @e8c4f0b7) modeling_deberta_v2.py (DisentangledSelfAttention); torch
+// derivatives.yaml (gather).
 #include "base/units.h"
 #include "models/ledger/scores.h"
 #include "models/ledger/tape.h"
