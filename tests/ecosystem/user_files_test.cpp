@@ -9,6 +9,7 @@
 #include "models/catalogue.h"
 #include "models/framework.h"
 #include "models/optimizers.h"
+#include "models/training_method.h"
 #include "planner/strategy.h"
 
 namespace gpuplan {
@@ -163,7 +164,7 @@ TEST_CASE("a script beside the launch that has the name of TRL's, and gets no fl
   CHECK(r.model == "Qwen/Qwen2.5-7B-Instruct");
   CHECK(r.request.recipe.micro_batch == 4);
   CHECK(r.request.recipe.seq_len == 2048);
-  CHECK(r.request.recipe.objective.method.name == "dpo");
+  CHECK(r.request.recipe.objective.method->name == "dpo");
   CHECK(r.setup.num_processes == 2);
 }
 

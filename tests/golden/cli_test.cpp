@@ -405,11 +405,11 @@ TEST_CASE("days are a unit of time; a mistaken --gpu, machines in --gpus and dat
 
 TEST_CASE("GPUs may stand among the files of fix and diagnose") {
   const std::string file = fmt::format("{}/golden/inputs/axolotl.yaml", GPUPLAN_TEST_DIR);
-  const Ran named = run_line(fmt::format("fix '{}' --gpus 2x3090", file)),
-            plain = run_line(fmt::format("fix '{}' 2x3090", file));
+  const auto named = test::run_line(fmt::format("fix '{}' --gpus 2x3090", file)),
+             plain = test::run_line(fmt::format("fix '{}' 2x3090", file));
   CHECK(named.code == 0);
   CHECK(plain.out == named.out);
-  CHECK(run_line(fmt::format("fix '{}' 2x3091", file)).err.find("2x3091: cannot be read") != std::string::npos);
+  CHECK(test::run_line(fmt::format("fix '{}' 2x3091", file)).err.find("2x3091: cannot be read") != std::string::npos);
 }
 
 TEST_CASE("plan finds batches of whole prompts, and answers that are to be written have no log-probs before training") {
