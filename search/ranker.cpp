@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/narrow.h"
+#include "models/training_method.h"
 #include "planner/engine_gpus.h"
 #include "planner/job_metrics.h"
 #include "planner/pipeline_schedule.h"
@@ -186,10 +187,12 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
       const Job& job = *bench.job;
       bench.job->request.recipe.micro_batch = batch.micro;
       bench.job->request.recipe.grad_accum = accum;
-      if (std::exchange(is_built, true) && shares_program) return;
-      build_step_program(program_, job, {}, {}, &blocks_, Layers::Folded);
-      peaks_ = replay_phases(job, program_);
+      const bool is_there = std::exchange(is_built, true) && shares_program;
+      if (is_there && !generates(job.recipe())) return;
+      if (!is_there) build_step_program(program_, job, {}, {}, &blocks_, Layers::Folded);
+      peaks_ = replay_phases(job, program_);  // an engine holds a share of the card, on each kind of GPU another one
       common_ = CommonMemory(job, program_);
+      if (is_there) return;
       if (padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len)
         build_step_program(average_, average_job(job), {}, {}, &blocks_, Layers::Folded);
       ++out.num_built;

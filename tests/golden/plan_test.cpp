@@ -1,5 +1,6 @@
 // Questions of users beside the answers of `gpuplan plan`, for a person to review: plan/questions.txt (its form:
 // advice_test.cpp), and whether the commands that it prints give the plans that it shows.
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 
@@ -119,6 +120,18 @@ TEST_CASE("plan tries every strategy for a file that states none, and keeps the 
   CHECK(best.at("fits") == "yes");  // ddp does not
   CHECK(best.at("strategy") != "ddp");
   CHECK(best.at("command").get<std::string>().find("--attention") == std::string::npos);
+}
+
+TEST_CASE("an engine beside training holds a share of its own card, whatever card was tried before") {
+  int code = 0;
+  const nlohmann::json answer = json_of(
+      "plan --model qwen2.5-7b --method grpo --framework trl --rollout-engine vllm --completion-len 400,1024 --rows "
+      "2000 --budget 60 --vendor aws",
+      code);
+  CHECK(code == 0);
+  const auto fits = [](const nlohmann::json& row) { return row.at("fits") == "yes"; };
+  CHECK(std::ranges::any_of(answer.at("frontier"), fits));
+  CHECK(fits(answer.at("recommended")));  // one that fits tightly is no recommendation beside it
 }
 
 TEST_CASE("the commands that plan prints give the plans that it shows") {
