@@ -73,7 +73,7 @@ class Reading {
       out_.out_of_memory = message;
       return out_.notes.push_back(fmt::format("{}: {}", file.name, describe(*message)));
     }
-    const ParsedConfig parsed = parse_config(file);
+    const ParsedConfig parsed = given_.parse_with_base(file);
     if (parsed.is_guess)
       out_.notes.push_back(
           fmt::format("{} is no file of a program that gpuplan knows; its keys are read as those of {}", file.name,

@@ -13,6 +13,8 @@
 namespace gpuplan {
 namespace {
 
+constexpr int kMostBases = 8;
+
 std::string last_of_path(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 /// "$(cd "$(dirname "$0")" && pwd)/configs/a.yaml", "$ROOT/configs/a.yaml": what stands behind the folder that only a
@@ -115,12 +117,40 @@ std::optional<ConfigFile> GivenFiles::take_or_find(const std::string& named, con
   return find_named(named, by);
 }
 
+ParsedConfig GivenFiles::parse_with_base(const ConfigFile& file) const {
+  try {
+    return parse_config(file);
+  } catch (const InputError&) {
+    const KeyTable* table = table_of_base(file, 0);
+    if (!table) throw;
+    return parse_config(file, table);
+  }
+}
+
+const KeyTable* GivenFiles::table_of_base(const ConfigFile& file, int depth) const {
+  if (depth == kMostBases) return nullptr;
+  for (const KeyTable& table : key_tables()) {
+    if (table.base_key.empty()) continue;
+    const nlohmann::json root = parse_config(file, &table).tree->root;
+    const auto named = root.find(table.base_key);
+    if (named == root.end() || !named->is_string()) continue;
+    const std::string base = *named;
+    const auto given =
+        std::ranges::find(files_, last_of_path(base), [](const auto& f) { return last_of_path(f.name); });
+    const auto found = given != files_.end() ? std::optional(*given) : find_named(base, file.name);
+    if (!found) continue;
+    try {
+      return parse_config(*found).table;
+    } catch (const InputError&) { return table_of_base(*found, depth + 1); }
+  }
+  return nullptr;
+}
+
 void GivenFiles::put_base_files(const ConfigFile& file, const ParsedConfig& parsed) {
   if (parsed.table && !parsed.table->base_key.empty()) merge_bases(parsed.tree->root, file.name, *parsed.table, 0);
 }
 
 void GivenFiles::merge_bases(nlohmann::json& root, const std::string& by, const KeyTable& table, int depth) {
-  constexpr int kMostBases = 8;
   const std::string& key = table.base_key;
   if (depth == kMostBases || !root.contains(key)) return;
   const nlohmann::json named = root[key].is_array() ? root[key] : nlohmann::json::array({root[key]});

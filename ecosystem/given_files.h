@@ -42,6 +42,10 @@ class GivenFiles {
   /// The same, and before these a given file of that name.
   std::optional<ConfigFile> take_or_find(const std::string& named, const std::string& by);
 
+  /// The file by its own keys; where they are of no program, by those of the file that it names as its base. Throws
+  /// InputError as parse_config does.
+  ParsedConfig parse_with_base(const ConfigFile& file) const;
+
   /// Puts the values of the file that `parsed` names as its base (KeyTable::base_key), and of that one's base, where it
   /// says nothing itself. Throws InputError for one that is nowhere.
   void put_base_files(const ConfigFile& file, const ParsedConfig& parsed);
@@ -49,6 +53,9 @@ class GivenFiles {
  private:
   /// Puts what the files that `key` names say below what the root says; theirs stand beside the file `by`.
   void merge_bases(nlohmann::json& root, const std::string& by, const KeyTable& table, int depth);
+
+  /// The format of the file that this one names as its base, or of that one's; null: of none.
+  const KeyTable* table_of_base(const ConfigFile& file, int depth) const;
 
   std::optional<ConfigFile> take_named(const std::string& named);
 

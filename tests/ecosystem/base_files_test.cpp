@@ -48,6 +48,18 @@ TEST_CASE("NeMo RL: the file that defaults names counts where the recipe says no
   CHECK(both.request.recipe.seq_len == 4096);
 }
 
+TEST_CASE("a file whose few keys are of no program is read as the file that it names as its base") {
+  const ConfigFile few{"recipe.yaml", "defaults: ./base.yaml\ncluster: {gpus_per_node: 4}\n"}, base{"base.yaml", kBase};
+  const ConfigReading r = read_configs({few, base}, {});
+  CHECK(r.request.recipe.framework->name == "nemo-rl-megatron");
+  CHECK(r.request.recipe.micro_batch == 8);
+  const FindConfig beside = [&](const std::string& named, const std::string&) -> std::optional<ConfigFile> {
+    return named == "./base.yaml" ? std::optional(base) : std::nullopt;
+  };
+  CHECK(read_configs({few}, beside).request.recipe.micro_batch == 8);
+  CHECK_THROWS_AS(read_configs({few}, {}), InputError);
+}
+
 TEST_CASE("NeMo RL's DPO: a table of its own, batches of pairs, a reference from the host and no engine") {
   // 128 pairs on 8 GPUs in passes of 2: nemo_rl/algorithms/dpo.py @7ea279abf doubles both
   const ConfigReading r = read_configs(
