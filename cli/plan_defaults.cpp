@@ -114,7 +114,7 @@ void refuse_rollout_flags(const CLI::App& app) {
           fmt::format("add --method with one that generates ({}), or to estimate --generate", fmt::join(names, ", ")));
 }
 
-/// Of passes and micro batch, what is not given is as many as the answers of whole prompts take on these ranks.
+/// Passes and micro batch that are not given are as many as the answers of whole prompts take on these ranks.
 void take_whole_prompts(const CLI::App& app, PlanQuestion& question, std::int64_t answers) {
   EstimateRequest& r = question.request;
   Recipe& recipe = r.recipe;

@@ -1,4 +1,4 @@
-// What conditions of a shell script are known to give before it runs: tests of texts and numbers, patterns of `case`.
+// Conditions of a shell script whose outcome is known before it runs: tests of texts and numbers, patterns of `case`.
 #pragma once
 
 #include <optional>

@@ -71,7 +71,7 @@ class Facts {
   Setup now_, then_;
 };
 
-/// What the trainer refuses in the files as they are is otherwise in every way: the micro batch.
+/// Facts that the trainer refuses in the files as they are, with other values in every way: the micro batch.
 std::vector<WantedFact> wanted_always(const ReadFiles& given) {
   if (given.why_refused.empty()) return {};
   return {{"micro_batch", given.request.recipe.micro_batch}};
@@ -110,7 +110,7 @@ bool train_the_same(const EstimateRequest& one, const EstimateRequest& other) {
   return trained(one) == trained(other);
 }
 
-/// What is generated otherwise than was wanted, with all defaults taken; empty: nothing.
+/// Says what would be generated otherwise than was wanted, with all defaults taken; empty: nothing.
 std::string other_generation(const EstimateRequest& wanted, const EstimateRequest& read, const Strategy& strategy) {
   if (!generates(wanted.recipe)) return {};
   const auto figures = [&](const EstimateRequest& r) {

@@ -29,7 +29,7 @@ struct ReadFiles {
   std::vector<ConfigFile> files;
   ConfigReading reading;
   EstimateRequest request;
-  /// What the trainer refuses in them, and `request` has otherwise: a micro batch that does not divide the global
+  /// Says what the trainer refuses in them, and `request` has otherwise: a micro batch that does not divide the global
   /// batch.
   std::string why_refused;
 };

@@ -129,7 +129,7 @@ class Divider {
     want_if_said("engine_copies", 1);
   }
 
-  /// Of settings that count whole machines where they name them, and else GPUs of a single one.
+  /// Divides by settings that count whole machines where they name them, and GPUs of a single one elsewhere.
   void divide_whole_machines() {
     const bool has_machines = has_key("num_machines");
     const std::int64_t of_machine = *s_.machine_gpus;

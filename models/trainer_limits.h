@@ -1,4 +1,4 @@
-// What the code of a trainer has, of what can be planned (data/trainer_limits.yaml): bases, optimizers, precisions.
+// Limits of trainers (data/trainer_limits.yaml), by their code: bases, optimizers, precisions.
 #pragma once
 
 #include <optional>

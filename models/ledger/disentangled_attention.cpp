@@ -66,7 +66,7 @@ struct DistanceScores {
   LocalId gathered = kNoLocal, scaled = kNoLocal;
 };
 
-/// Of each pair of tokens the product with the position that stands for their distance.
+/// The product of each pair of tokens with the position that stands for their distance.
 DistanceScores distance_scores(Tape& t, LocalId content, LocalId positions, const char* products, const char* name) {
   const AttentionShape s = attention_shape(t);
   const LocalId all = product_of_heads(t, content, positions, products, t.c.spec().relative_scores.positions);

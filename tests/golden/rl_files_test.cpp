@@ -22,7 +22,7 @@ struct TrainerFile {
   std::int64_t batch;  // sequences of an optimizer step
 };
 
-// What counts of examples of these trainers: verl examples/grpo_trainer/run_qwen2-7b_math.sh @b178a3cd, NeMo RL
+// Settings of examples of these trainers: verl examples/grpo_trainer/run_qwen2-7b_math.sh @b178a3cd, NeMo RL
 // examples/configs/grpo_math_1B.yaml @7ea279ab, prime-rl examples/basic/hendrycks-sanity/rl.toml @559b4477,
 // OpenRLHF's train_ppo_ray @3c3be623, TRL's GRPOConfig @f2cd5771
 constexpr std::array kFiles{
