@@ -21,10 +21,12 @@ EstimateRequest of_trainer(const std::string& framework) {
   r.model = load_model("qwen2.5-0.5b").spec;
   r.cluster = parse_gpus("8xH100");
   r.recipe.framework = framework;
-  r.recipe.objective.method = "grpo";
+  const bool writes_answers = rollout_convention(framework) != nullptr;
+  if (writes_answers) r.recipe.objective.method = "grpo";
   r.recipe.optimizer = r.recipe.framework->default_optimizer;
   r.recipe.precision = r.recipe.framework->defaults.precision.value_or(Precision::Bf16Mixed);
   r.recipe.micro_batch = 8;
+  if (!writes_answers) return r;
   r.rollout.generations = 8;
   settle_rows(r, {});
   return r;

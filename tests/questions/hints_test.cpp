@@ -73,8 +73,9 @@ const std::map<std::string, std::vector<std::string>> kOfOthers{
     {"data/ecosystem/scripts", {"--random"}},
     {"sky launch", {"--infra", "--secret"}},
     {"OpenRLHF, whose flags have parts behind points", {"--ds"}},
-    {"swift rollout", {"--vllm_tensor_parallel_size", "--vllm_data_parallel_size"}},
-    {"trl vllm-serve", {"--tensor-parallel-size", "--data-parallel-size"}},
+    {"swift rollout", {"--vllm_tensor_parallel_size", "--vllm_data_parallel_size", "--vllm_gpu_memory_utilization"}},
+    {"trl vllm-serve", {"--tensor-parallel-size", "--data-parallel-size", "--gpu-memory-utilization"}},
+    {"LLM-Adapters' finetune.py", {"--load_8bit"}},
     {"sbatch", {"--ntasks", "--gpus-per-node", "--gpus-per-task", "--gres"}},
     {"docker run", {"--shm-size"}}};
 
