@@ -138,7 +138,10 @@ const KeyTable* GivenFiles::table_of_base(const ConfigFile& file, int depth) con
     const auto given =
         std::ranges::find(files_, last_of_path(base), [](const auto& f) { return last_of_path(f.name); });
     const auto found = given != files_.end() ? std::optional(*given) : find_named(base, file.name);
-    if (!found) continue;
+    if (!found)
+      throw InputError(fmt::format("{}: {}", file.name, table.base_key),
+                       fmt::format("names {}, which is not there, and says too little without it", base),
+                       fmt::format("give it too: --from {}", last_of_path(base)));
     try {
       return parse_config(*found).table;
     } catch (const InputError&) { return table_of_base(*found, depth + 1); }

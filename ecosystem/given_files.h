@@ -54,7 +54,8 @@ class GivenFiles {
   /// Puts what the files that `key` names say below what the root says; theirs stand beside the file `by`.
   void merge_bases(nlohmann::json& root, const std::string& by, const KeyTable& table, int depth);
 
-  /// The format of the file that this one names as its base, or of that one's; null: of none.
+  /// The format of the file that this one names as its base, or of that one's; null: of none. Throws InputError for
+  /// one that is nowhere.
   const KeyTable* table_of_base(const ConfigFile& file, int depth) const;
 
   std::optional<ConfigFile> take_named(const std::string& named);

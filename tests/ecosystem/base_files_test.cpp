@@ -57,7 +57,7 @@ TEST_CASE("a file whose few keys are of no program is read as the file that it n
     return named == "./base.yaml" ? std::optional(base) : std::nullopt;
   };
   CHECK(read_configs({few}, beside).request.recipe.micro_batch == 8);
-  CHECK_THROWS_AS(read_configs({few}, {}), InputError);
+  CHECK_THROWS_WITH_AS(read_configs({few}, {}), doctest::Contains("names ./base.yaml, which is not there"), InputError);
 }
 
 TEST_CASE("NeMo RL's DPO: a table of its own, batches of pairs, a reference from the host and no engine") {
