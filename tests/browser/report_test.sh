@@ -36,8 +36,14 @@ value_of() {  # value_of <attribute>: the first on the page
 }
 
 # use_page <name> <width>: opens the page as somebody who does what standard input says in JavaScript, and leaves what was seen in data-seen.
+# Frames come by the page's clock, which a loaded machine would let run ahead of the display: nothing would be drawn when it is looked at.
 use_page() {
-  { cat "$folder/$1.html"; echo '<script type="module">'; cat; cat <<'SCRIPT'
+  { cat "$folder/$1.html"; cat <<'FRAMES'; echo '<script type="module">'; cat; cat <<'SCRIPT'
+<script>
+requestAnimationFrame = draw => setTimeout(() => draw(performance.now()), 16);
+ResizeObserver = class { constructor(act) { this.act = act; } observe() { setTimeout(this.act, 16); } };
+</script>
+FRAMES
 document.documentElement.dataset.wide = document.documentElement.scrollWidth > innerWidth;
 if (document.title.startsWith("stolen")) document.documentElement.dataset.wide = "stolen";
 </script>
