@@ -109,6 +109,7 @@ constexpr std::array kNeedMore{
     NeedsMore{"--cp-exchange", shares_sequences, "no --cp shares the sequences"},
     NeedsMore{"--pp-schedule", has_stages, "no --pp makes stages"},
     NeedsMore{"--virtual-stages", has_stages, "no --pp makes stages"},
+    NeedsMore{"--stage-layers", has_stages, "no --pp makes stages"},
     NeedsMore{"--fsdp-version", may_be_fsdp, kNoFsdp},
     NeedsMore{"--wrap", may_be_fsdp, kNoFsdp},
     NeedsMore{"--no-reshard", may_be_fsdp, kNoFsdp},

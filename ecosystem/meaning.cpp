@@ -82,6 +82,7 @@ class Reader {
     if (s_.reference && method->has_pass_of(PassModel::Reference))
       objective.reference = parse_name<Reference>(*s_.reference, "reference");
     if (s_.labels && method->head == MethodHead::Score) objective.labels = *s_.labels;
+    if (s_.teacher_topk && method->distils) objective.teacher_topk = *s_.teacher_topk;
     if (s_.texts_per_row && method->head == MethodHead::Pooled) objective.texts_per_row = *s_.texts_per_row;
   }
 
@@ -98,9 +99,6 @@ class Reader {
                          "let the student write all answers, or leave the server out");
       return first([](const TrainingMethod& m) { return m.generates && m.passes.empty(); });
     }
-    if (s_.teacher_topk && method.distils)
-      throw InputError("", "a divergence over the highest logits of a teacher on these GPUs is not modelled",
-                       "leave gkd_logits_topk out: all logits are compared");
     if (!s_.teacher || !method.scores_completions || method.has_pass_of(PassModel::Critic)) return method;
     return first([](const TrainingMethod& m) { return m.scores_completions && m.has_pass_of(PassModel::Teacher); });
   }
@@ -483,6 +481,10 @@ class Reader {
     o.ep = degree(s_.expert_parallel);
     o.pp = degree(s_.pipeline_parallel);
     o.virtual_stages = degree(s_.virtual_stages);
+    if (o.pp > kMostStages || !(s_.first_stage_layers || s_.last_stage_layers)) return;
+    o.stage_layers.assign(std::size_t(o.pp), 0);
+    o.stage_layers.front() = s_.first_stage_layers.value_or(0);
+    o.stage_layers.back() = s_.last_stage_layers.value_or(0);
   }
 
   void read_strategy() {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -70,6 +71,7 @@ void write_objective(Setup& s, const Recipe& r) {
   if (r.objective.answers() > 1) s.pair_loss = s.objective;
   if (r.objective.reference) s.reference = std::string(to_string(*r.objective.reference));
   if (r.objective.labels > 0) s.labels = r.objective.labels;
+  if (r.objective.teacher_topk > 0) s.teacher_topk = r.objective.teacher_topk;
   if (r.objective.texts_per_row > 0) s.texts_per_row = r.objective.texts_per_row;
 }
 
@@ -266,6 +268,15 @@ void write_degrees(Setup& s, const Strategy& strategy) {
   if (s.context_parallel) s.context_exchange = std::string(to_string(mesh.context_exchange()));
   if (!strategy.takes_turns()) write(s.pipeline_parallel, mesh.num_stages());
   write(s.virtual_stages, strategy.chunks);
+  if (const std::span<const std::int64_t> layers = strategy.stage_layers; layers.size() > 1) {
+    const auto between = layers.subspan(1, layers.size() - 2);
+    if (std::ranges::adjacent_find(between, std::ranges::not_equal_to()) != between.end()) {
+      s.stage_layers = to_string(strategy.stage_layers);
+    } else {
+      if (layers.front() > 0) s.first_stage_layers = layers.front();
+      if (layers.back() > 0) s.last_stage_layers = layers.back();
+    }
+  }
   write(s.expert_parallel, mesh.ways(Axis::Ep));
 }
 

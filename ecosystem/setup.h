@@ -148,7 +148,9 @@ struct Setup {
   Flag shards_optimizer;  // of copies of the model: Megatron's distributed optimizer
   Count shard_ranks;      // of one copy, with those that share sequences; dp_shard: without these
   Count dp_replicate, dp_shard, tensor_parallel, context_parallel, pipeline_parallel, virtual_stages, expert_parallel;
-  Flag splits_sequence;  // between the products of ranks that share layers
+  Count first_stage_layers, last_stage_layers;  // of a pipeline; the others have the rest evenly
+  Word stage_layers;                            // where those between are unlike
+  Flag splits_sequence;                         // between the products of ranks that share layers
   Word context_exchange;
   // what rules ask for
   Flag generates, best_at_end, saves_model_only, merges_adapter, resumes, finds_unused;

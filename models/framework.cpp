@@ -196,6 +196,8 @@ void read_preference(Fields& f, FrameworkPreference& preference) {
   f.optional("reference_copies_by_label", preference.reference_copies_by_label);
   f.optional("fused_methods", preference.fused_methods);
   f.optional("packs_answers", preference.packs_answers);
+  f.optional("compares_topk", preference.compares_topk);
+  f.optional("divergence_rows", preference.divergence_rows);
   f.optional("loads_fp32", preference.loads_fp32);
   f.optional("methods", preference.methods);
 }
@@ -251,6 +253,8 @@ void read_tensor_parallel(Fields& f, FrameworkTensorParallel& split) {
   f.optional("vocab_multiple", split.vocab_multiple, IntRange{.least = 1});
   f.optional("adapters", split.adapters);
   f.optional("quantised", split.quantised);
+  f.optional("latent", split.latent);
+  f.optional("towers", split.towers);
   f.optional("overlaps", split.overlaps);
 }
 
@@ -261,6 +265,7 @@ void read_context_parallel(Fields& f, FrameworkContextParallel& split) {
   f.optional("adapters", split.adapters);
   f.optional("quantised", split.quantised);
   f.optional("accumulates_fp32", split.accumulates_fp32);
+  f.optional("shards_apart", split.shards_apart);
   f.optional("keeps_parts", split.keeps_parts);
   f.optional("rings_gradients", split.rings_gradients);
   f.optional("merge_kernels", split.merge_kernels, IntRange{.least = 1});

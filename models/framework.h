@@ -270,6 +270,8 @@ struct FrameworkPreference {
   bool policy_pass_in_graph = false;         // a pass of the policy on other rows comes after that with gradients
   bool loads_fp32 = false;                   // weights are loaded in fp32 where no dtype is given
   bool precomputes_reference = false;        // its log-probs can be made before training
+  bool compares_topk = false;                // a divergence can be of the teacher's highest logits alone
+  std::int64_t divergence_rows = 0;          // that a divergence takes at once; 0: all
   bool packs_answers = false;                // a packed row holds all answers of its rows of the data
   std::vector<std::string> copies_by_label;  // methods whose logits are copied once more, by label, for what is logged
   bool reference_copies_by_label = false;    // those of the reference too, before its second pass
@@ -348,6 +350,8 @@ struct FrameworkTensorParallel {
   std::int64_t vocab_multiple = 1;  // rows of the embedding that a rank has are padded to it
   AdapterSplit adapters = AdapterSplit::None;
   bool quantised = false;  // a quantised base can be split
+  bool latent = false;     // latent attention can: each rank makes the latents whole, of its own tokens
+  bool towers = false;     // a vision tower goes beside it, whole on every rank
   /// Gathers and scatters along the sequence run beside the products that use and make them (Transformer Engine's
   /// userbuffers); compute waits for them at the next layer alone.
   bool overlaps = false;
@@ -360,6 +364,7 @@ struct FrameworkContextParallel {
   std::vector<std::string> attention;        // names of AttentionKernel whose parts it can merge
   bool adapters = false, quantised = false;  // a run with adapters, or a quantised base, can have it
   bool accumulates_fp32 = false;             // outputs and gradients of the parts are summed in fp32
+  bool shards_apart = false;                 // ranks that share a sequence may be of several shard groups
   bool keeps_parts = false;                  // keys, values and outputs of every part exist until the last one is done
   bool rings_gradients = false;              // of keys and values, whatever the keys and values themselves do
   std::int64_t merge_kernels = 1;            // that add a part to those before it

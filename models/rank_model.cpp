@@ -31,7 +31,7 @@ std::string wrong_cut(const ModelWeights& whole, const ModelWeights& part, std::
     for (std::size_t i = 0; i < whole.kinds[k].tensors.size(); ++i) {
       const WeightTensor &all = whole.kinds[k].tensors[i], &own = part.kinds[k].tensors[i];
       if (all.role != WeightRole::Linear) continue;
-      const Cut cut = cut_of(all.slot);
+      const Cut cut = cut_of(all);
       const bool is_cut_in = own.in * ways == all.in, is_cut_out = own.out < all.out && own.out * ways >= all.out;
       const bool is_right = cut == Cut::Column ? is_cut_out && own.in == all.in
                             : cut == Cut::Row  ? is_cut_in && own.out == all.out
@@ -45,8 +45,9 @@ std::string wrong_cut(const ModelWeights& whole, const ModelWeights& part, std::
 std::string why_not_cut(const ModelSpec& m, const FrameworkConvention& framework, std::int64_t ways) {
   const auto no = [&](std::string_view what) { return fmt::format("tp of {} is not planned yet", what); };
   if (m.is_hybrid()) return no("recurrent layers");
-  if (m.latent.is_present()) return no("latent attention");
-  if (m.vision.is_present()) return no("vision towers");
+  if (m.latent.is_present() && !framework.tensor_parallel.latent) return no("latent attention");
+  if (m.vision.is_present() && !framework.tensor_parallel.towers) return no("vision towers");
+  if (m.vision.is_attended) return no("layers that attend to images");
   if (m.num_encoder_layers > 0) return no("encoders with decoders");
   if (m.altup.is_present() || m.layer_embedding.width > 0) return no("layers with embeddings of their own");
   if (m.head != HeadKind::LanguageModel) return no("models without a head");
@@ -59,7 +60,7 @@ std::string why_not_cut(const ModelSpec& m, const FrameworkConvention& framework
   if (m.moe.shared_intermediate_size % ways != 0)
     return fmt::format("tp {} does not divide the shared expert's width of {}", ways, m.moe.shared_intermediate_size);
   const std::int64_t kv = m.num_key_value_heads;
-  if (kv % ways == 0) return {};
+  if (kv % ways == 0 || m.latent.is_present()) return {};
   if (ways % kv != 0) return fmt::format("tp {} and {} KV heads do not divide each other", ways, kv);
   if (!framework.tensor_parallel.replicates_kv_heads)
     return fmt::format("{} does not share KV heads: tp {} is more than the {} there are", framework.name, ways, kv);
@@ -71,10 +72,11 @@ std::string why_not_cut(const ModelSpec& m, const FrameworkConvention& framework
 bool is_partial(const StateTensor& state, const WeightTensor& tensor, const WeightTensor& whole,
                 const LayerSplit& split, const FrameworkTensorParallel& trainer) {
   if (!is_trained(state.kind) || tensor.is_routed) return false;
-  // a router sees a rank's own tokens
-  if (tensor.role == WeightRole::Linear && cut_of(tensor.slot) == Cut::None && split.splits_sequence) return true;
+  // a router sees a rank's own tokens, and so does a product that makes latents
+  if (tensor.part != ModelPart::Language) return false;  // each has all of the images
+  const Cut cut = cut_of(tensor);
+  if (tensor.role == WeightRole::Linear && cut == Cut::None && split.splits_sequence) return true;
   if (state.kind == StateKind::Adapter) {
-    const Cut cut = cut_of(tensor.slot);
     const bool is_whole = cut == Cut::Column ? state.use == WeightUse::LowRankA
                           : cut == Cut::Row  ? state.use == WeightUse::LowRankB
                                              : true;
@@ -110,7 +112,7 @@ void cut_experts(TrainedModel& part, std::int64_t ways) {
 void cut_adapters(StateList& states, const std::vector<WeightTensor>& tensors, std::int64_t ways) {
   for (StateTensor& state : states) {
     if (state.kind != StateKind::Adapter) continue;
-    const Cut cut = cut_of(tensors[state.tensor].slot);
+    const Cut cut = cut_of(tensors[state.tensor]);
     if ((cut == Cut::Column && state.use == WeightUse::LowRankA) ||
         (cut == Cut::Row && state.use == WeightUse::LowRankB))
       state.rows = ceil_div(state.rows, ways);
@@ -165,6 +167,9 @@ std::string why_not_in_context(const ModelSpec& model, const Recipe& recipe, con
     return fmt::format("{} has cp with {}", framework.name, fmt::join(trainer.strategies, ", "));
   if (std::ranges::find(trainer.exchanges, exchange) == trainer.exchanges.end())
     return fmt::format("{} exchanges keys and values by {}", framework.name, fmt::join(trainer.exchanges, " or "));
+  if (!trainer.shards_apart && mesh.shard_ways() > 1 && mesh.shard_ways() % ways != 0)
+    return fmt::format("cp {} does not divide the shard groups of {} ranks, over which states are sharded too", ways,
+                       mesh.shard_ways());
   if (mesh.shard_ways() * mesh.copies() % ways != 0)
     return fmt::format("{} has no data parallel ranks that could share sequences", strategy);
   if (recipe.is_adapter() && !trainer.adapters) return fmt::format("{} has no adapters beside cp", framework.name);

@@ -121,6 +121,7 @@ struct Objective {
   std::int64_t completion_len = 0;     // tokens of a row that are answered; 0: all of it may be
   std::int64_t labels = 0;             // of a score head; 0: the method's
   std::int64_t texts_per_row = 0;      // that the model reads per row of the data; 0: the method's
+  std::int64_t teacher_topk = 0;       // logits of each token that a divergence compares, the highest; 0: all
 
   /// Rows of the model per row of the data.
   std::int64_t answers() const;

@@ -50,6 +50,7 @@ std::vector<GenerationEngine> read_engines() {
     f.optional("aliases", e.aliases);
     f.optional("in_trainer", e.in_trainer);
     e.utilisation = f.optional_number("utilisation", {0.01, 1}).value_or(0);
+    f.optional("of_free", e.of_free);
     f.optional("max_sequences", e.max_sequences, IntRange{.least = 1});
     e.max_sequences_large = e.max_sequences;
     f.optional("max_sequences_large", e.max_sequences_large, IntRange{.least = 1});

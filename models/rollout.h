@@ -32,6 +32,7 @@ struct GenerationEngine {
   std::vector<std::string> aliases;
   bool in_trainer = false;  // the trainer's own module generates: its weights, eager kernels, one batch until all end
   double utilisation = 0;   // share of the card that it takes; 0: what it needs
+  bool of_free = false;     // … of what weights, a forward pass and graphs leave free, for its cache alone
   std::int64_t max_sequences = 256, max_sequences_large = 256;  // large: on cards of at least `large_card`
   Bytes large_card;
   std::int64_t max_batched_tokens = 8192;  // of a prefill

@@ -57,7 +57,7 @@ struct Choice {
             .block = block_of(lora, tensor.in),
             .factor = lora.factor > 0 ? lora.factor : lora.kind->factor,
             .scales_input = lora.kind->path == AdapterPath::Scale && tensor.slot == LinearSlot::Down,
-            .divides_input = cut_of(tensor.slot) == Cut::Row};
+            .divides_input = cut_of(tensor) == Cut::Row};
   }
 
   std::int64_t rank_of(const WeightTensor& tensor) const {
@@ -377,7 +377,7 @@ LayerLinears bind_linears(const std::vector<WeightTensor>& tensors, const Choice
     ref.is_trained = (!recipe.is_adapter() || is_whole(recipe, t)) && is_open(recipe, t);
     ref.is_quantised = recipe.is_adapter() && choice.quantises(t);
     ref.rank = choice.rank_of(t);
-    ref.cut = row.cut;
+    ref.cut = cut_of(t);
     ref.is_adapted = ref.rank > 0;
     const AdaptedLinear adapted = choice.adapted(t);
     ref.block = adapted.block;
@@ -438,7 +438,10 @@ std::string trainers_with_experts(const ModelSpec& spec) {
 
 }  // namespace
 
-Cut cut_of(LinearSlot slot) { return slot == LinearSlot::None ? Cut::None : row_of(slot).cut; }
+Cut cut_of(const WeightTensor& tensor) {
+  const bool is_whole = tensor.slot == LinearSlot::None || tensor.part != ModelPart::Language;
+  return is_whole ? Cut::None : row_of(tensor.slot).cut;
+}
 
 std::variant<TrainedModel, InputError> try_prepare(const ModelSpec& spec, const Recipe& recipe,
                                                    const FrameworkConvention& framework) {

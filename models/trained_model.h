@@ -143,7 +143,7 @@ struct TrainedModel {
 };
 
 /// Says how a linear of this slot is divided where ranks share a layer.
-Cut cut_of(LinearSlot slot);
+Cut cut_of(const WeightTensor& tensor);
 
 /// The model as the recipe trains it; else what names nothing in it: a target or an entry of modules_to_save, with the
 /// nearest names.

@@ -289,8 +289,10 @@ Generation generation_memory(const ModelSpec& model, const ModelWeights& all_wei
   g.weights = Bytes{std::int64_t(std::ceil(elements * setup.bytes_per_weight / double(setup.tp)))};
   g.graphs = engine.graphs;
   g.working = working_bytes(model, chunk, std::min(most, chunk), setup.tp);
-  const Bytes share{std::int64_t(setup.utilisation * double(gpu.framework_memory.count))};
-  g.cache = std::max(Bytes{}, share - g.weights - g.working);
+  const Bytes apart = g.weights + g.working,
+              shared = engine.of_free ? gpu.framework_memory - apart - g.graphs : gpu.framework_memory,
+              part{std::int64_t(setup.utilisation * double(shared.count))};
+  g.cache = std::max(Bytes{}, engine.of_free ? part : part - apart);
   g.awake = g.weights + g.working + g.cache + g.graphs;  // which are captured when the cache is there
   g.asleep = setup.sleeps ? g.graphs : g.awake;
   const Bytes of_longest = batch.longest() * g.cache_per_token + per_sequence;
@@ -298,10 +300,10 @@ Generation generation_memory(const ModelSpec& model, const ModelWeights& all_wei
   g.refusal = why_no_engine(model, setup);
   if (g.refusal.empty() && g.cache < of_longest)
     g.refusal = fmt::format(
-        "{} finds no room for one sequence: of its {} ({:.0f} % of the card) weights take {}, a forward pass {}, and "
-        "{} "
+        "{} finds no room for one sequence: of its {} ({:.0f} % of {}) weights take {}, a forward pass {}, and {} "
         "tokens need {}",
-        engine.title, format_bytes(share), 100 * setup.utilisation, format_bytes(g.weights), format_bytes(g.working),
+        engine.title, format_bytes(engine.of_free ? apart + g.cache : part), 100 * setup.utilisation,
+        engine.of_free ? "what they leave" : "the card", format_bytes(g.weights), format_bytes(g.working),
         format_grouped(batch.longest()), format_bytes(of_longest));
   // a sequence holds its share of a prompt and, at a moment of its life, E[L^2] / 2 E[L] tokens of its answer
   const AnswerLengths lengths(batch.mean_completion, batch.max_completion);

@@ -264,6 +264,13 @@ Mistake method_mistake(const Recipe& r) {
     return InputError("--labels", fmt::format("{} has no head of numbers", method.name), "leave it out");
   if (objective.texts_per_row > 0 && method.head != MethodHead::Pooled)
     return InputError("--texts-per-row", fmt::format("{} reads {} rows", method.name, method.answers), "leave it out");
+  if (objective.teacher_topk > 0 && !method.distils)
+    return InputError("--teacher-topk", fmt::format("{} has no teacher", method.name), "leave it out");
+  if (objective.teacher_topk > 0 && !habits.compares_topk)
+    return InputError("--teacher-topk", fmt::format("{} compares all logits of a teacher", r.framework->name),
+                      "leave it out");
+  if (objective.teacher_topk > 0 && r.loss != LossKernel::Plain)
+    return InputError("--teacher-topk", "the highest logits are compared by the plain loss alone", "--loss plain");
   return {};
 }
 

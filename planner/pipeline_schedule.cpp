@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "base/names.h"
 #include "base/narrow.h"
 
 namespace gpuplan {
@@ -70,13 +73,45 @@ Schedule parse_schedule(std::string_view text, std::string_view where) {
   return row->schedule;
 }
 
-std::vector<std::uint16_t> pipeline_bounds(std::int64_t layers, std::int64_t parts, bool counts_ends) {
-  const std::int64_t units = layers + 2;
+StageLayers parse_stage_layers(std::string_view text, std::string_view where) {
+  StageLayers out;
+  for (const std::string& part : split(text, ','))
+    out.push_back(parse_integer(trim(part), where, 0, kMostLayersOfStage));
+  return out;
+}
+
+std::string to_string(const StageLayers& layers) { return fmt::format("{}", fmt::join(layers, ",")); }
+
+namespace {
+
+/// Layers of each stage, none of them 0. Empty: they do not make `layers`.
+StageLayers shared_out(StageLayers stages, std::int64_t layers) {
+  const std::int64_t sharing = std::ranges::count(stages, 0),
+                     rest = layers - std::accumulate(stages.begin(), stages.end(), std::int64_t{});
+  if (sharing == 0 ? rest != 0 : rest < sharing || rest % sharing != 0) return {};
+  for (std::int64_t& stage : stages)
+    if (stage == 0) stage = rest / sharing;
+  return stages;
+}
+
+}  // namespace
+
+std::vector<std::uint16_t> pipeline_bounds(std::int64_t layers, const Strategy& strategy, bool counts_ends) {
+  const std::int64_t units = layers + 2, chunks = strategy.chunks, stages = strategy.mesh.num_stages();
+  const bool is_even = strategy.stage_layers.empty();
   std::vector<std::uint16_t> bounds{0};
-  if (layers % parts != 0 && (!counts_ends || units % parts != 0)) return {};
-  for (std::int64_t part = 1; part < parts; ++part)
-    bounds.push_back(narrow<std::uint16_t>(layers % parts == 0 ? 1 + part * (layers / parts) : part * (units / parts)));
-  bounds.push_back(narrow<std::uint16_t>(units));
+  const auto add = [&](std::int64_t bound) { bounds.push_back(narrow<std::uint16_t>(bound)); };
+  if (is_even && layers % (stages * chunks) != 0) {
+    if (!counts_ends || units % (stages * chunks) != 0) return {};
+    while (bounds.size() <= std::size_t(stages * chunks)) add(bounds.back() + units / (stages * chunks));
+    return bounds;
+  }
+  const StageLayers each = shared_out(is_even ? StageLayers(std::size_t(stages), 0) : strategy.stage_layers, layers);
+  if (std::ssize(each) != stages || std::ranges::any_of(each, [&](std::int64_t n) { return n % chunks != 0; }))
+    return {};
+  std::int64_t next = 1;
+  for (std::int64_t part = 0; part < stages * chunks; ++part) add(next += each[std::size_t(part % stages)] / chunks);
+  ++bounds.back();  // the head
   return bounds;
 }
 

@@ -40,8 +40,9 @@ const PipelineRow* pipeline_row(Schedule schedule);
 Schedule parse_schedule(std::string_view text, std::string_view where);
 
 /// The units (0: embedding, then the layers, then the head) at which the parts of a pipeline begin, and the end of the
-/// last: as many layers in each part; or, where `counts_ends`, as many units. Empty: `parts` does not divide them.
-std::vector<std::uint16_t> pipeline_bounds(std::int64_t layers, std::int64_t parts, bool counts_ends);
+/// last. Each stage has the layers that the strategy says, its chunks as many each; or, where `counts_ends` and nothing
+/// is said, as many units. Empty: they cannot be divided so.
+std::vector<std::uint16_t> pipeline_bounds(std::int64_t layers, const Strategy& strategy, bool counts_ends);
 
 /// Micro-batches of one chunk that are between their two visits at once, at most.
 std::int64_t most_in_flight(std::span<const Visit> visits);

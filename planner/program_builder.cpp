@@ -148,8 +148,8 @@ void build_stages(StepProgram& program, const Job& job, const ModelBlocks& block
   const std::int64_t L = job.model.num_layers(), stages = strategy.mesh.num_stages();
   std::vector<std::uint16_t> bounds{0, narrow<std::uint16_t>(L + 2)};
   if (pipeline_row(strategy.schedule)) {
-    bounds = pipeline_bounds(L, stages * strategy.chunks, job.framework.pipeline.counts_ends);
-    GPUPLAN_CHECK(!bounds.empty(), "the parts of a pipeline have as many layers each");
+    bounds = pipeline_bounds(L, strategy, job.framework.pipeline.counts_ends);
+    GPUPLAN_CHECK(!bounds.empty(), "the layers are divided into the parts of a pipeline");
   } else if (stages > 1) {
     GPUPLAN_CHECK(stages <= L + 2, "a pipeline needs a unit per stage");
     bounds = stage_bounds(job, program, blocks);

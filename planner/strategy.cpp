@@ -263,7 +263,7 @@ std::optional<InputError> strategy_mistake(std::string_view name, const ClusterS
                       "ep x ranks that have the same experts = tp x data parallel");
   if (row.degrees == Degrees::One || row.degrees == Degrees::Pipeline || row.degrees == Degrees::Replicate) return {};
   const std::int64_t shard = shard_size(row, cluster, options);
-  if (shard >= 1 && n % shard == 0 && shard % cp != 0)
+  if (shard >= 1 && n % shard == 0 && shard % cp != 0 && cp % shard != 0)
     return InputError("--cp", fmt::format("{} does not divide the shard groups of {} ranks", cp, shard),
                       "a state is sharded over the ranks that share a sequence too");
   if (shard >= 1 && n % shard == 0) return {};
@@ -281,7 +281,8 @@ Strategy make_strategy(std::string_view name, const ClusterSpec& cluster, const 
              .engine = row.engine,
              .layout = row.layout,
              .mesh = mesh_of(row, cluster, options),
-             .chunks = options.pp > 1 ? options.virtual_stages : 1};
+             .chunks = options.pp > 1 ? options.virtual_stages : 1,
+             .stage_layers = options.pp > 1 ? options.stage_layers : StageLayers()};
   s.simplicity = narrow<int>(&row - kRows.data());
   if (options.tp * options.pp * options.cp * options.ep > 1) s.simplicity += narrow<int>(kRows.size());
   if (is_fsdp(row.engine)) {
@@ -335,7 +336,7 @@ std::string why_not_piped(const Strategy& s, const Recipe& recipe, const ModelSp
   const PipelineRow* const row = pipeline_row(s.schedule);
   if (!row) return {};
   const FrameworkPipeline& trainer = recipe.framework->pipeline;
-  const std::int64_t stages = s.mesh.num_stages(), parts = stages * s.chunks;
+  const std::int64_t stages = s.mesh.num_stages();
   if (lays_stages(s.name)) return "mp lays its own stages; --pp goes with data parallel strategies";
   if (!std::ranges::count(trainer.strategies, s.name))
     return trainer.strategies.empty()
@@ -347,8 +348,13 @@ std::string why_not_piped(const Strategy& s, const Recipe& recipe, const ModelSp
     return row->has_chunks ? "interleaved needs --virtual-stages 2 or more"
                            : fmt::format("{} has one chunk per stage", row->name);
   if (model.vision.is_present() || model.num_encoder_layers > 0) return "pp of encoders and towers is not planned yet";
-  if (pipeline_bounds(model.num_layers(), parts, trainer.counts_ends).empty())
-    return fmt::format("{} layers cannot be divided evenly into {} x {} parts", model.num_layers(), stages, s.chunks);
+  if (pipeline_bounds(model.num_layers(), s, trainer.counts_ends).empty())
+    return s.stage_layers.empty() ? fmt::format(
+                                        "{} layers cannot be divided evenly into {} x {} parts: --stage-layers "
+                                        "says how many each stage has",
+                                        model.num_layers(), stages, s.chunks)
+                                  : fmt::format("{} layers cannot be divided into stages of {}, with {} chunks each",
+                                                model.num_layers(), to_string(s.stage_layers), s.chunks);
   if (row->has_chunks && recipe.grad_accum % stages != 0)
     return fmt::format("interleaved takes micro-batches in groups of {}: {} of --grad-accum is no multiple", stages,
                        recipe.grad_accum);
@@ -380,7 +386,9 @@ std::string why_not_applicable(const Strategy& s, const ClusterSpec& cluster, co
   const bool offloads_states =
       recipe.offload.optimizer != OffloadTarget::None || recipe.offload.params != OffloadTarget::None;
   const bool can_offload = row.engine != ShardingEngine::Local;
-  if (n < 2 && row.degrees != Degrees::One && !(can_offload && offloads_states))
+  // fully_shard casts the weights of ranks that share layers, be the shard group a single rank
+  const bool casts_alone = is_fsdp(row.engine) && s.mesh.ways(Axis::Tp) > 1;
+  if (n < 2 && row.degrees != Degrees::One && !casts_alone && !(can_offload && offloads_states))
     return is_divided    ? "each part of the model is on one GPU, so there is no data parallel group"
            : can_offload ? "needs at least 2 GPUs, or --offload on one"
                          : "needs at least 2 GPUs";

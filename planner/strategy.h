@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "cluster/cluster_spec.h"
@@ -40,6 +41,13 @@ struct Wrap {
 Wrap parse_wrap(std::string_view text, std::string_view where);
 std::string to_string(const Wrap& wrap);
 
+/// Layers of each stage of a pipeline; 0: an even share of those that no other stage has. Empty: as many in each.
+using StageLayers = std::vector<std::int64_t>;
+constexpr std::int64_t kMostStages = 1 << 10, kMostLayersOfStage = 1 << 10;  // no model has more layers
+/// "6,8,8,5", as `--stage-layers` and plan files spell it. Throws InputError naming `where`.
+StageLayers parse_stage_layers(std::string_view text, std::string_view where);
+std::string to_string(const StageLayers& layers);
+
 /// One row of `gpuplan estimate`: a named strategy with its degrees.
 struct Strategy {
   std::string name = "single";
@@ -48,6 +56,7 @@ struct Strategy {
   StateLayout layout;
   Mesh mesh;
   std::int64_t chunks = 1;  // of layers, that each stage of a pipeline has
+  StageLayers stage_layers;
   WrapPolicy wrap = WrapPolicy::Layer;
   std::int64_t wrap_min_params = 0;  // of size:N
   int simplicity = 0;                // tie-break: lower wins
@@ -72,6 +81,7 @@ struct StrategyOptions {
   std::optional<ContextExchange> context_exchange;  // unset: the trainer's usual one
   std::int64_t ep = 1;                              // of the ranks of a stage, those that share the experts
   std::int64_t pp = 1, virtual_stages = 1;          // stages of a pipeline, and chunks of layers of each
+  StageLayers stage_layers;
   std::optional<Schedule> schedule;        // unset: one forward, one backward, interleaved where stages have chunks
   std::optional<std::int64_t> shard_size;  // sharding factor; 1 equals ddp, N equals full sharding
   std::optional<int> fsdp_version;         // unset: 2, or 1 where FSDP2 cannot shard the base (QLoRA)

@@ -55,6 +55,7 @@ _gpuplan() {
         '--iterations=[passes over what is generated at once. Default 1 (1 to 1000)]:value: ' \
         '--reward-time=[what judging the answers of one generation takes. Default 0s (0 s to 1 d)]:value: ' \
         '--texts-per-row=[texts that embed reads per row\: 2, and the hard negatives. Default 2 (1 to 10000)]:value: ' \
+        '--teacher-topk=[logits of each token that distillation compares, the teacher'\''s highest. Default\: all (1 to 1000000)]:value: ' \
         '--image-size=[pixels of the images of a vision-language model, before its processor resizes them. Default 512x512 (sides\: 1 to 65536)]:value: ' \
         '--images-per-row=[images of each sequence, whose tokens are part of it. Default 1 (1 to 4096)]:value: ' \
         '--train-vision=[what is trained beside the language model\: nothing, the projector, the vision tower too. Default no, or what the trainer of --framework does]:value:{compadd -- no projector all; }' \
@@ -98,6 +99,7 @@ _gpuplan() {
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default\: searched (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \
+        '--stage-layers=[layers of each stage, as 6,8,8,5; 0\: an even share of the rest. Default\: as many in each (each\: 0 to 1024)]:value: ' \
         '--fsdp-version=[FullyShardedDataParallel or fully_shard. Default 2]:value:{compadd -- 1 2; }' \
         '--wrap=[FSDP units\: layers, or at least N parameters. Default layer (N\: 1 to 100000000000000)]:value:{compadd -- layer size:; }' \
         '--overlap-comm=[DeepSpeed reduces gradients beside compute. Default\: what the configuration of --framework says]:value:{compadd -- on off; }' \
@@ -158,6 +160,7 @@ _gpuplan() {
         '--iterations=[passes over what is generated at once. Default 1 (1 to 1000)]:value: ' \
         '--reward-time=[what judging the answers of one generation takes. Default 0s (0 s to 1 d)]:value: ' \
         '--texts-per-row=[texts that embed reads per row\: 2, and the hard negatives. Default 2 (1 to 10000)]:value: ' \
+        '--teacher-topk=[logits of each token that distillation compares, the teacher'\''s highest. Default\: all (1 to 1000000)]:value: ' \
         '--image-size=[pixels of the images of a vision-language model, before its processor resizes them. Default 512x512 (sides\: 1 to 65536)]:value: ' \
         '--images-per-row=[images of each sequence, whose tokens are part of it. Default 1 (1 to 4096)]:value: ' \
         '--train-vision=[what is trained beside the language model\: nothing, the projector, the vision tower too. Default no, or what the trainer of --framework does]:value:{compadd -- no projector all; }' \
@@ -201,6 +204,7 @@ _gpuplan() {
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1 (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \
+        '--stage-layers=[layers of each stage, as 6,8,8,5; 0\: an even share of the rest. Default\: as many in each (each\: 0 to 1024)]:value: ' \
         '--fsdp-version=[FullyShardedDataParallel or fully_shard. Default 2]:value:{compadd -- 1 2; }' \
         '--wrap=[FSDP units\: layers, or at least N parameters. Default layer (N\: 1 to 100000000000000)]:value:{compadd -- layer size:; }' \
         '--overlap-comm=[DeepSpeed reduces gradients beside compute. Default\: what the configuration of --framework says]:value:{compadd -- on off; }' \
@@ -297,6 +301,7 @@ _gpuplan() {
         '--iterations=[passes over what is generated at once. Default 1 (1 to 1000)]:value: ' \
         '--reward-time=[what judging the answers of one generation takes. Default 0s (0 s to 1 d)]:value: ' \
         '--texts-per-row=[texts that embed reads per row\: 2, and the hard negatives. Default 2 (1 to 10000)]:value: ' \
+        '--teacher-topk=[logits of each token that distillation compares, the teacher'\''s highest. Default\: all (1 to 1000000)]:value: ' \
         '--image-size=[pixels of the images of a vision-language model, before its processor resizes them. Default 512x512 (sides\: 1 to 65536)]:value: ' \
         '--images-per-row=[images of each sequence, whose tokens are part of it. Default 1 (1 to 4096)]:value: ' \
         '--train-vision=[what is trained beside the language model\: nothing, the projector, the vision tower too. Default no, or what the trainer of --framework does]:value:{compadd -- no projector all; }' \
@@ -340,6 +345,7 @@ _gpuplan() {
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1 (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \
+        '--stage-layers=[layers of each stage, as 6,8,8,5; 0\: an even share of the rest. Default\: as many in each (each\: 0 to 1024)]:value: ' \
         '--fsdp-version=[FullyShardedDataParallel or fully_shard. Default 2]:value:{compadd -- 1 2; }' \
         '--wrap=[FSDP units\: layers, or at least N parameters. Default layer (N\: 1 to 100000000000000)]:value:{compadd -- layer size:; }' \
         '--overlap-comm=[DeepSpeed reduces gradients beside compute. Default\: what the configuration of --framework says]:value:{compadd -- on off; }' \
@@ -399,6 +405,7 @@ _gpuplan() {
         '--iterations=[passes over what is generated at once. Default 1 (1 to 1000)]:value: ' \
         '--reward-time=[what judging the answers of one generation takes. Default 0s (0 s to 1 d)]:value: ' \
         '--texts-per-row=[texts that embed reads per row\: 2, and the hard negatives. Default 2 (1 to 10000)]:value: ' \
+        '--teacher-topk=[logits of each token that distillation compares, the teacher'\''s highest. Default\: all (1 to 1000000)]:value: ' \
         '--image-size=[pixels of the images of a vision-language model, before its processor resizes them. Default 512x512 (sides\: 1 to 65536)]:value: ' \
         '--images-per-row=[images of each sequence, whose tokens are part of it. Default 1 (1 to 4096)]:value: ' \
         '--train-vision=[what is trained beside the language model\: nothing, the projector, the vision tower too. Default no, or what the trainer of --framework does]:value:{compadd -- no projector all; }' \
@@ -442,6 +449,7 @@ _gpuplan() {
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1 (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \
+        '--stage-layers=[layers of each stage, as 6,8,8,5; 0\: an even share of the rest. Default\: as many in each (each\: 0 to 1024)]:value: ' \
         '--fsdp-version=[FullyShardedDataParallel or fully_shard. Default 2]:value:{compadd -- 1 2; }' \
         '--wrap=[FSDP units\: layers, or at least N parameters. Default layer (N\: 1 to 100000000000000)]:value:{compadd -- layer size:; }' \
         '--overlap-comm=[DeepSpeed reduces gradients beside compute. Default\: what the configuration of --framework says]:value:{compadd -- on off; }' \
@@ -500,6 +508,7 @@ _gpuplan() {
         '--iterations=[passes over what is generated at once. Default 1 (1 to 1000)]:value: ' \
         '--reward-time=[what judging the answers of one generation takes. Default 0s (0 s to 1 d)]:value: ' \
         '--texts-per-row=[texts that embed reads per row\: 2, and the hard negatives. Default 2 (1 to 10000)]:value: ' \
+        '--teacher-topk=[logits of each token that distillation compares, the teacher'\''s highest. Default\: all (1 to 1000000)]:value: ' \
         '--image-size=[pixels of the images of a vision-language model, before its processor resizes them. Default 512x512 (sides\: 1 to 65536)]:value: ' \
         '--images-per-row=[images of each sequence, whose tokens are part of it. Default 1 (1 to 4096)]:value: ' \
         '--train-vision=[what is trained beside the language model\: nothing, the projector, the vision tower too. Default no, or what the trainer of --framework does]:value:{compadd -- no projector all; }' \
@@ -543,6 +552,7 @@ _gpuplan() {
         '--pp=[stages of a pipeline, each with its layers; --grad-accum says how many micro-batches go through. Default 1 (1 to 1024)]:value: ' \
         '--pp-schedule=[in which order stages take micro-batches. Default 1f1b, interleaved with --virtual-stages]:value:{compadd -- 1f1b interleaved gpipe; }' \
         '--virtual-stages=[chunks of layers that each stage has. Default 1 (1 to 1024)]:value: ' \
+        '--stage-layers=[layers of each stage, as 6,8,8,5; 0\: an even share of the rest. Default\: as many in each (each\: 0 to 1024)]:value: ' \
         '--fsdp-version=[FullyShardedDataParallel or fully_shard. Default 2]:value:{compadd -- 1 2; }' \
         '--wrap=[FSDP units\: layers, or at least N parameters. Default layer (N\: 1 to 100000000000000)]:value:{compadd -- layer size:; }' \
         '--overlap-comm=[DeepSpeed reduces gradients beside compute. Default\: what the configuration of --framework says]:value:{compadd -- on off; }' \

@@ -151,26 +151,49 @@ void parallel_layer(Tape& t) {
 }
 
 /// Looks up the rows of the language model's stream.
-void embed_stream(Tape& t) {
-  const double bytes = double(t.at(kSlotY).bytes().count);
-  t.memory_op(OpKind::Embed, {}, {kSlotY}, 2.0 * bytes);
+void embed_stream(Tape& t, LocalId rows) {
+  const double bytes = double(t.at(rows).bytes().count);
+  t.memory_op(OpKind::Embed, {}, {rows}, 2.0 * bytes);
+  if (t.c.model.split.ways > 1) t.exchange(Exchange::AllReduce, rows, rows);
   if (!t.c.model.trains_embedding) return;
   t.then_backward(
-      [](Tape& tape, const Tape::Step&) {
+      [](Tape& tape, const Tape::Step& s) {
         const ModelSpec& spec = tape.c.model.spec;
         const DtypePolicy& n = tape.c.numerics;
         const LocalId dense = tape.scratch("dense embedding gradient of the decoder",
                                            spec.vocab_size * spec.hidden_size, n.casts_weights ? n.compute : n.weight);
-        tape.memory_op(OpKind::Embed, {kSlotDy}, {dense}, double(tape.at(dense).bytes().count)).is_weight_gradient =
-            true;
+        tape.memory_op(OpKind::Embed, {tape.grad(s.ids[0])}, {dense}, double(tape.at(dense).bytes().count))
+            .is_weight_gradient = true;
       },
-      {});
+      {rows});
+}
+
+/// The rows of all tokens, in which features take their places; ranks that divide the sequence sum them once more for
+/// their parts of it. Source: modelscope/mcore-bridge src/mcore_bridge/model/mm_gpt_model.py @f020e47.
+LocalId embedded_rows(Tape& t) {
+  const TrainedModel& model = t.c.model;
+  if (!model.split.splits_sequence) return kSlotY;
+  return t.tensor("embedded rows of all tokens", model.own_tokens(t.c.recipe) * model.spec.stream_width(),
+                  t.at(kSlotY).dtype, t.at(kSlotY).dims);
+}
+
+void leave_own_rows(Tape& t, LocalId rows, bool goes_back) {
+  if (rows == kSlotY) return;
+  t.exchange(Exchange::ReduceScatter, rows, kSlotY);
+  if (!goes_back) return;
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const LocalId drows = tape.new_grad(s.ids[0]);
+        tape.exchange(Exchange::AllGather, kSlotDy, drows);
+        tape.set_grad(s.ids[0], drows);
+      },
+      {rows});
 }
 
 /// The encoder's last norm makes the memory; the decoder's stream starts at its own embedding.
 void bridge(Tape& t) {
   norm(t, kSlotX, "encoder output", kSlotMemory);
-  embed_stream(t);
+  embed_stream(t, kSlotY);
 }
 
 /// The first `elements` of x, or means over stretches of it.
@@ -209,20 +232,22 @@ void project_images(Tape& t) {
                          !t.c.linear(LinearSlot::MergeUp).is_adapted;
   const LocalId features = merged(t, kSlotX);
   if (is_frozen) t.forget();
-  embed_stream(t);
+  const LocalId rows = embedded_rows(t);
+  embed_stream(t, rows);
   const bool is_attended = t.c.model.spec.vision.is_attended;
-  t.memory_op(OpKind::Copy, {features}, {is_attended ? kSlotMemory : kSlotY},
+  t.memory_op(OpKind::Copy, {features}, {is_attended ? LocalId(kSlotMemory) : rows},
               2.0 * double(t.at(features).bytes().count));
-  if (is_frozen) return;
-  if (is_attended)
-    return t.then_backward([](Tape& tape, const Tape::Step& s) { tape.add_grad(s.ids[0], kSlotDMemory); }, {features});
-  t.then_backward(
-      [](Tape& tape, const Tape::Step& s) {
-        const LocalId dx = tape.new_grad(s.ids[0]);
-        tape.memory_op(OpKind::Copy, {kSlotDy}, {dx}, 2.0 * double(tape.at(dx).bytes().count));
-        tape.add_grad(s.ids[0], dx);
-      },
-      {features});
+  if (!is_frozen && is_attended)
+    t.then_backward([](Tape& tape, const Tape::Step& s) { tape.add_grad(s.ids[0], kSlotDMemory); }, {features});
+  else if (!is_frozen)
+    t.then_backward(
+        [](Tape& tape, const Tape::Step& s) {
+          const LocalId dx = tape.new_grad(s.ids[0]);
+          tape.memory_op(OpKind::Copy, {tape.grad(s.ids[1])}, {dx}, 2.0 * double(tape.at(dx).bytes().count));
+          tape.add_grad(s.ids[0], dx);
+        },
+        {features, rows});
+  leave_own_rows(t, rows, !is_frozen || t.c.model.trains_embedding);
 }
 
 /// Features of a block in the middle of the tower, which wait in the memory slot (Qwen3-VL's deepstack mergers).

@@ -2,6 +2,7 @@
 // numbers. What a trainer copies on the way is FrameworkPreference; bytes per logit by path are in docs/phases.md.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "base/narrow.h"
 #include "models/ledger/tape.h"
@@ -210,32 +211,82 @@ void fused_pairs(Tape& t, LocalId x, const LinearRef& head) {
       {x, dx});
 }
 
-/// Divergence over the vocabulary of two models. Where the loss is made live the outputs of both, copies of them
-/// divided by the temperature, both log-softmaxes, their mixture and the terms of two divergences: 17 tensors like the
-/// output, 7 of which backward reads, which has 5 beside them. Counted with PyTorch 2.6 on the CPU, allocation by
-/// allocation: 67.1 and 47.3 bytes per fp32 logit, 33.5 and 23.6 in 16 bit. Source: huggingface/trl
-/// trl/experimental/gkd/gkd_trainer.py @v1.9.0 (generalized_jsd_loss between beta 0 and 1).
+/// What a divergence holds beside the outputs of both models, in tensors like these.
+struct DivergenceTensors {
+  double made, saved, terms;  // before the loss is there; until backward; in backward, beside what is saved
+};
+
+/// All rows at once: copies of both outputs divided by the temperature, both log-softmaxes, their mixture and the terms
+/// of two divergences. Counted with PyTorch 2.6 on the CPU, allocation by allocation: 67.1 and 47.3 bytes per fp32
+/// logit, 33.5 and 23.6 in 16 bit. Source: huggingface/trl trl/experimental/gkd/gkd_trainer.py @v1.9.0
+/// (generalized_jsd_loss between beta 0 and 1).
+/// Chunk by chunk: both outputs at the labels and their divided copies; of each chunk 7 tensors stay, whose slices give
+/// gradients of all rows. Counted likewise in chunks of a whole, 1/2, 1/8 and 1/32: 52, 48, 45 and 44.25 bytes per fp32
+/// logit forward, 28 saved, 48, 38, 31 and 34.4 backward. Source: modelscope/ms-swift swift/rlhf_trainers/gkd_loss.py
+/// @3602360a (gkd_loss, jsd_loss).
+DivergenceTensors divergence_tensors(const Tape& t, std::int64_t rows) {
+  const std::int64_t at_once = t.c.framework.preference.divergence_rows;
+  if (at_once == 0) return {8, 7, 5};
+  const double part = std::min(1.0, double(at_once) / double(std::max<std::int64_t>(1, rows)));
+  return {4 + 2 * part, 7, std::max({5 * part, 1 - 2 * part, 2 - 11 * part})};
+}
+
+/// Divergence over the vocabulary of two models.
 void divergence(Tape& t, LocalId logits) {
   const LocalId output = t.cast(logits, t.c.numerics.logits, "logits as the trainer gets them");
   const Local like = t.at(output);
+  const DivergenceTensors n = divergence_tensors(t, like.elements / std::max<std::int64_t>(1, t.c.model.head.out));
+  const auto several = [&](double tensors) { return std::int64_t(std::ceil(tensors * double(like.elements))); };
   const double bytes = double(like.bytes().count);
   const LocalId teacher = like_logits(t, "teacher's logits", like.elements, like.dtype);
-  const LocalId saved = like_logits(t, "log-softmaxes, mixture and its terms", 7 * like.elements, like.dtype);
-  const LocalId made = like_logits(t, "terms of the divergences", 8 * like.elements, like.dtype);
+  const LocalId saved = like_logits(t, "log-softmaxes, mixture and its terms", several(n.saved), like.dtype);
+  const LocalId made = like_logits(t, "terms of the divergences", several(n.made), like.dtype);
   log_probs_op(t, {output}, {teacher, saved, made}, 18 * bytes);
   log_probs_op(t, {output, teacher, saved, made}, {}, 0).kernels = 0;  // let go
   t.explain_saved(saved, "divergence backward");
   t.then_backward(
       [](Tape& tape, const Tape::Step& s) {
-        const Local of = tape.at(s.ids[1]);
+        const Local of = tape.at(s.ids[1]), out = tape.at(s.ids[2]);
         const double read = double(of.bytes().count);
-        const LocalId terms = like_logits(tape, "gradients of the terms", of.elements / 7 * 5, of.dtype);
+        const DivergenceTensors own =
+            divergence_tensors(tape, out.elements / std::max<std::int64_t>(1, tape.c.model.head.out));
+        const LocalId terms = like_logits(tape, "gradients of the terms",
+                                          std::int64_t(std::ceil(own.terms * double(out.elements))), of.dtype);
         log_probs_op(tape, {s.ids[1]}, {terms}, 12.0 / 7 * read);
-        const LocalId all = like_logits(tape, "gradient of the output", of.elements / 7, of.dtype);
+        const LocalId all = like_logits(tape, "gradient of the output", out.elements, of.dtype);
         log_probs_op(tape, {terms}, {all}, 3.0 / 7 * read);
         tape.set_grad(s.ids[0], tape.cast(all, tape.at(s.ids[0]).dtype, "gradient of logits"));
       },
-      {logits, saved});
+      {logits, saved, output});
+}
+
+/// Divergence over the teacher's highest logits: the student's at the labels are kept for the shape that their gradient
+/// gets, which is scattered into, and again into that of all rows. Counted as above with 64 of 8,000: 1.1 tensors like
+/// the output forward and saved, 2.0 backward. Source: as above (TeacherOutput.to_topk).
+void divergence_of_highest(Tape& t, LocalId logits) {
+  const LocalId output = t.cast(logits, t.c.numerics.logits, "logits as the trainer gets them");
+  const Local like = t.at(output);
+  const double bytes = double(like.bytes().count);
+  const std::int64_t rows = like.elements / std::max<std::int64_t>(1, t.c.model.head.out);
+  const LocalId teacher = like_logits(t, "teacher's logits", like.elements, like.dtype);
+  const LocalId active = like_logits(t, "logits at the labels", like.elements, like.dtype);
+  const LocalId highest =
+      like_logits(t, "the highest logits and their terms", 12 * rows * t.c.recipe.objective.teacher_topk, like.dtype);
+  log_probs_op(t, {output}, {teacher, active, highest}, 4 * bytes);
+  log_probs_op(t, {output, teacher}, {}, 0).kernels = 0;  // let go
+  t.explain_saved(active, "divergence backward");
+  t.explain_saved(highest, "divergence backward");
+  t.then_backward(
+      [](Tape& tape, const Tape::Step& s) {
+        const Local of = tape.at(s.ids[1]);
+        const double read = double(of.bytes().count);
+        const LocalId dactive = like_logits(tape, "gradient at the labels", of.elements, of.dtype);
+        log_probs_op(tape, {s.ids[1], s.ids[2]}, {dactive}, read);
+        const LocalId all = like_logits(tape, "gradient of the output", of.elements, of.dtype);
+        log_probs_op(tape, {dactive}, {all}, 2 * read);
+        tape.set_grad(s.ids[0], tape.cast(all, tape.at(s.ids[0]).dtype, "gradient of logits"));
+      },
+      {logits, active, highest});
 }
 
 /// Forward divergence from the teacher beside the cross-entropy of the labels, chunk by chunk of the tokens. Until
@@ -307,7 +358,9 @@ void log_probs(Tape& t, LocalId x) {
   const SharedSums sums = method.distils ? SharedSums{} : sum_over_vocabulary(t, logits);
   if (method.distils) {
     const bool has_chunks = t.c.recipe.loss == LossKernel::Chunked;
-    if (t.c.recipe.pass == Pass::Train)
+    if (t.c.recipe.pass == Pass::Train && t.c.recipe.objective.teacher_topk > 0)
+      divergence_of_highest(t, logits);
+    else if (t.c.recipe.pass == Pass::Train)
       has_chunks ? chunked_divergence(t, logits) : divergence(t, logits);
     else if (!has_chunks)
       t.cast(logits, t.c.numerics.logits, "output of the teacher");

@@ -98,6 +98,17 @@ LocalId concatenate(Tape& t, LocalId a, LocalId b, const char* name, std::int64_
   return y;
 }
 
+/// A product whose outputs are cut by heads. Ranks with their own tokens gather its input, here the latent.
+LocalId column(Tape& t, LocalId x, const LinearRef& l) {
+  const ColumnInput in = enter_columns(t, x, l.is_trained);
+  const LocalId y = linear(t, in.value, l, LocalKind::Activation, in.again);
+  leave_columns(t, x, in);
+  return y;
+}
+
+/// Under tensor parallelism every rank makes the latents whole, of its own tokens, and expands its heads. Source:
+/// NVIDIA/Megatron-LM megatron/core/transformer/multi_latent_attention.py @d98e8a64 (linear_q_down_proj and
+/// linear_kv_down_proj are duplicated; the rotated part of the keys is gathered).
 Qkv latent_projections(Tape& t, LocalId x) {
   const ModelSpec& m = t.c.spec();
   const LatentAttention& l = m.latent;
@@ -105,7 +116,7 @@ Qkv latent_projections(Tape& t, LocalId x) {
   LocalId q_in = x;
   const LinearRef& down = t.c.linear(LinearSlot::QDown);
   if (down.exists()) q_in = norm(t, linear(t, x, down), "query latent, normalised");
-  const LocalId whole = linear(t, q_in, t.c.linear(down.exists() ? LinearSlot::QUp : LinearSlot::Q));
+  const LocalId whole = column(t, q_in, t.c.linear(down.exists() ? LinearSlot::QUp : LinearSlot::Q));
   const LocalId q_nope = part(t, whole, "q without position", heads * l.nope_head_dim, Dim::QWidth);
   const auto rotated = [&](LocalId of, std::int64_t width, Dim dim, const char* name) {
     return m.position == PositionKind::Rope ? rope(t, of, width, dim, name) : of;
@@ -116,10 +127,12 @@ Qkv latent_projections(Tape& t, LocalId x) {
 
   const LocalId packed = linear(t, x, t.c.linear(LinearSlot::KvDown));
   const LocalId latent =
-      norm(t, part(t, packed, "key-value latent", l.kv_rank, Dim::Latent), "key-value latent, normalised");
-  const LocalId k_rope = rotated(part(t, packed, "k with position", l.rope_head_dim, Dim::KvWidth), l.rope_head_dim,
-                                 Dim::KvWidth, "k, rotated");
-  const LocalId expanded = linear(t, latent, t.c.linear(LinearSlot::KvUp));
+      norm(t, part(t, packed, "key-value latent", l.kv_rank, Dim::Latent, true), "key-value latent, normalised");
+  const LocalId k_own = part(t, packed, "k with position", l.rope_head_dim, Dim::KvWidth, true);
+  const ColumnInput k_all = enter_columns(t, k_own, false);
+  const LocalId k_rope = rotated(k_all.value, l.rope_head_dim, Dim::KvWidth, "k, rotated");
+  leave_columns(t, k_own, k_all);
+  const LocalId expanded = column(t, latent, t.c.linear(LinearSlot::KvUp));
   const LocalId k_nope = part(t, expanded, "k without position", heads * l.nope_head_dim, Dim::KvWidth);
   const LocalId v = part(t, expanded, "v", heads * l.v_head_dim, Dim::KvWidth);
   const LocalId k = concatenate(t, k_nope, k_rope, "k", m.kv_width(), Dim::KvWidth);  // one rotated part for all heads

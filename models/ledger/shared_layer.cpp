@@ -7,7 +7,11 @@
 namespace gpuplan {
 namespace {
 
-const LayerSplit& split_of(const Tape& t) { return t.c.model.split; }
+/// Every rank has a tower, and what joins it to the language model, whole.
+const LayerSplit& split_of(const Tape& t) {
+  static constexpr LayerSplit kAlone;
+  return t.c.is_language() ? t.c.model.split : kAlone;
+}
 
 /// A tensor like `x`, of all tokens or of this rank's part of them.
 LocalId with_all_tokens(Tape& t, LocalId x, const char* name) {

@@ -139,8 +139,9 @@ void residual_add(Tape& tape, LocalId x, LocalId branch, LocalId y) {
       {x, branch, y});
 }
 
-LocalId part(Tape& tape, LocalId x, const char* name, std::int64_t width, Dim dim) {
-  const LocalId y = tape.wide(name, width, dim, tape.at(x).dtype);
+LocalId part(Tape& tape, LocalId x, const char* name, std::int64_t width, Dim dim, bool is_own) {
+  const std::int64_t tokens = is_own ? tape.c.stream_tokens() : tape.tokens();
+  const LocalId y = tape.tensor(name, tokens * width, tape.at(x).dtype, {Dim::Batch, Dim::Seq, dim, Dim::Count});
   tape.memory_op(OpKind::Copy, {x}, {y}, 2.0 * double(tape.at(y).bytes().count));
   tape.then_backward(
       [](Tape& t, const Tape::Step& s) {

@@ -184,8 +184,9 @@ void score(Tape& tape, LocalId x);
 /// A layer that works on one of several streams and corrects the others, and the projection of all of them to one.
 void layer_of_streams(Tape& tape);
 LocalId joined_streams(Tape& tape);
-/// A view or copy of [Batch, Seq, width] of x (a split); its gradient is written into the gradient of x.
-LocalId part(Tape& tape, LocalId x, const char* name, std::int64_t width, Dim dim);
+/// A view or copy of [Batch, Seq, width] of x (a split); its gradient is written into the gradient of x. `is_own`: of
+/// the tokens that the rank has between products.
+LocalId part(Tape& tape, LocalId x, const char* name, std::int64_t width, Dim dim, bool is_own = false);
 /// y = x + branch; the gradient of y flows to both without a copy. `y` may be a slot.
 void residual_add(Tape& tape, LocalId x, LocalId branch, LocalId y);
 

@@ -77,10 +77,14 @@ void list_division(Archive& f, Options& options) {
   f.optional("sequence_parallel", splits);
   f.optional("context_exchange", options.context_exchange);
   f.optional("virtual_stages", chunks, IntRange{1, 1024});
+  std::optional<std::string> layers =
+      options.stage_layers.empty() ? std::nullopt : std::optional(to_string(options.stage_layers));
+  f.optional("stage_layers", layers);
   f.optional("schedule", schedule);
   if constexpr (Archive::kReads) {
     options.splits_sequence = splits.value_or(false);
     options.virtual_stages = chunks.value_or(1);
+    options.stage_layers = layers ? parse_stage_layers(*layers, "stage_layers") : StageLayers();
     if (schedule) options.schedule = parse_schedule(*schedule, "schedule");
   }
 }

@@ -72,12 +72,13 @@ void list_versions(Archive& f, Framework& framework) {
 
 template <class Archive, class Target>
 void list_objective(Archive& f, Target& objective) {
-  auto& [method, reference, completion_len, labels, texts_per_row] = objective;
+  auto& [method, reference, completion_len, labels, texts_per_row, teacher_topk] = objective;
   f.row("method", method);
   if (f.has("reference") && (Archive::kReads || reference)) f("reference", reference);
   f("completion_len", completion_len, kCount);
   f("labels", labels, kCount);
   f("texts_per_row", texts_per_row, kCount);
+  if (f.has("teacher_topk") && (Archive::kReads || teacher_topk > 0)) f("teacher_topk", teacher_topk, kCount);
 }
 
 template <class Archive, class R>

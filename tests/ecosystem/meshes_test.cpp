@@ -57,6 +57,11 @@ TEST_CASE("Megatron-SWIFT: degrees, its shared optimizer, and passes by the glob
   CHECK(piped.options.pp == 4);
   CHECK(piped.options.virtual_stages == 7);
   CHECK(piped.strategy == "single");  // tp 2 x pp 4 are all GPUs
+  const EstimateRequest unlike = asked(
+      read_script(std::string(kMegatron) + "--pipeline_model_parallel_size 4 --decoder_first_pipeline_num_layers 6 "
+                                           "--decoder_last_pipeline_num_layers 4"),
+      "8xH100");
+  CHECK(unlike.options.stage_layers == StageLayers{6, 0, 0, 4});
   CHECK(piped.recipe.grad_accum == 8);
   CHECK(piped.recipe.lora.rank == 16);
   const EstimateRequest ring = asked(read_script(std::string(kMegatron) + "--context_parallel_size 2"), "8xH100");
@@ -73,7 +78,7 @@ TEST_CASE("Megatron-SWIFT: what it stops at, and what is not planned, is refused
   CHECK(refused("--optimizer_cpu_offload true --optimizer_offload_fraction 0.5", "of which a part is on the host"));
   CHECK(refused("--recompute_modules core_attn moe_act", "modules of a layer that are recomputed by name"));
   CHECK(refused("--recompute_method block", "recompute_method: the first layers of a stage alone"));
-  CHECK(refused("--decoder_last_pipeline_num_layers 3", "stages of unlike numbers of layers"));
+  CHECK(refused("--pipeline_model_parallel_layout Et*3", "stages are spelt out layer by layer"));
   CHECK(refused("--gradient_accumulation_steps 4", "unknown key"));
   CHECK(refused("--teacher_model a", "a teacher beside supervised fine-tuning"));
   CHECK(refused("--quant_method bnb --quant_bits 4", "Megatron-SWIFT trains no base in 4 or 8 bit"));

@@ -250,7 +250,21 @@ TEST_CASE("context: what cannot be shared is refused with the reason") {
         "torchtune has no context parallelism that is planned");
   CHECK(strategy_mistake("ddp", plain_cluster(6), {.cp = 4})->problem() ==
         "4 does not divide the 6 data parallel ranks");
-  CHECK(strategy_mistake("hsdp", plain_cluster(8), {.cp = 4, .shard_size = 2})->problem() ==
-        "4 does not divide the shard groups of 2 ranks");
+  CHECK(strategy_mistake("hsdp", plain_cluster(12), {.cp = 4, .shard_size = 6})->problem() ==
+        "4 does not divide the shard groups of 6 ranks");
+  // verl's mesh of sequences is apart from that of FSDP
+  const Mesh two_groups{{Axis::DpShard, 2}, {Axis::DpReplicate, 4}, {Axis::Cp, 4}};
+  Plan plan;
+  plan.recipe.attention = AttentionKernel::Flash;
+  const auto beside = [&](const FrameworkConvention& trainer) {
+    Mesh mesh = two_groups;
+    mesh.set_context_exchange(ContextExchange::Heads);
+    return why_not_in_context(plan.spec, plan.recipe, trainer, "hsdp", mesh);
+  };
+  FrameworkConvention verl = find_framework("verl");
+  plan.spec.num_attention_heads = plan.spec.num_key_value_heads = 8;
+  CHECK(beside(verl).empty());
+  verl.context_parallel.shards_apart = false;
+  CHECK(beside(verl) == "cp 4 does not divide the shard groups of 2 ranks, over which states are sharded too");
   CHECK_FALSE(strategy_mistake("hsdp", plain_cluster(8), {.cp = 8}));  // one group is left: not applicable
 }

@@ -33,6 +33,18 @@ struct Case {
 
 }  // namespace
 
+TEST_CASE("TensorRT-LLM's share is of what weights, a forward pass and graphs leave free") {
+  Case c;
+  const Generation vllm = c.run();
+  c.setup.engine = &*RowOf<GenerationEngine>("trtllm");
+  const Generation own = c.run();
+  const Bytes card = c.cluster.gpus[0].framework_memory;
+  const Bytes left = card - own.weights - own.working - own.graphs;
+  CHECK(std::llabs(own.cache.count - left.count / 2) <= 1);
+  CHECK(own.cache > vllm.cache);
+  CHECK(own.awake <= card);
+}
+
 TEST_CASE("lengths of answers: the scale gives back the mean, and the cut ones are as long as the longest") {
   const AnswerLengths lengths(400, 1024);
   double sum = 0;

@@ -452,6 +452,41 @@ TEST_CASE("a teacher is a model beside the student, and the vocabulary of both i
   CHECK(narrow.backward == 12 * 2 * kLogits / 2);
 }
 
+TEST_CASE("ms-swift's divergence goes by 512 rows, or over the teacher's highest logits") {
+  // Counted with PyTorch in chunks of a whole and a quarter of the rows (models/ledger/log_probs.cpp), and the outputs
+  // of both models beside: of 512 rows 13 + 2, 7 and 7 + 5; of 2,048 rows 13 + 2 / 4, 7 and 7 + 5 / 4
+  EstimateRequest r = ask("distill", "ms-swift", "ddp");
+  r.teacher = std::make_shared<const ModelSpec>(load_model("qwen2.5-1.5b").spec);
+  const HeadBytes one = head_bytes(r);
+  const std::int64_t tensor = one.saved / 7;
+  CHECK((tensor == 4 * kLogits / 2 || tensor == 2 * kLogits / 2));
+  CHECK(one.forward == 15 * tensor);
+  CHECK(one.backward == 12 * tensor);
+  r.recipe.micro_batch *= 4;
+  const HeadBytes four = head_bytes(r);
+  CHECK(four.saved == 4 * one.saved);
+  CHECK(four.forward == 54 * tensor);
+  CHECK(four.backward == 33 * tensor);
+  // outputs of both and a copy at the labels; two gradients; and 12 numbers for each of the highest
+  r.recipe.objective.teacher_topk = 64;
+  const HeadBytes highest = head_bytes(r);
+  const std::int64_t small = tensor / kVocab * 4 * 12 * 64;
+  CHECK(highest.forward == 3 * 4 * tensor + small);
+  CHECK(highest.saved == 4 * tensor + small);
+  CHECK(highest.backward == 2 * 4 * tensor + small);
+  const auto why = [](EstimateRequest asked) -> std::string {
+    try {
+      estimate(asked);
+      return "";
+    } catch (const InputError& error) { return error.problem(); }
+  };
+  r.recipe.framework = std::string("trl");
+  CHECK(why(r) == "trl compares all logits of a teacher");
+  r = ask("sft", "ms-swift", "ddp");
+  r.recipe.objective.teacher_topk = 64;
+  CHECK(why(r) == "sft has no teacher");
+}
+
 TEST_CASE("torchtune's divergence in chunks keeps 13 bytes per logit until backward, beside 16-bit logits of both") {
   // Counted with PyTorch in 8 chunks: 17.5, 13.0 and 14.0. 4 + 4 softmax and log-softmax, 1 of the mask, 4 of the
   // labels' loss; the logits of both, 2 + 2, and a chunk of them in fp32, 4 / 8, until the losses are made. In backward

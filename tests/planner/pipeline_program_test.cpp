@@ -3,6 +3,7 @@
 
 #include "models/catalogue.h"
 #include "planner/comm_model.h"
+#include "planner/pipeline_schedule.h"
 #include "planner/plan_builder.h"
 #include "planner/program_walk.h"
 
@@ -116,13 +117,38 @@ TEST_CASE("the bubble of a step is (p - 1) / m, and (p - 1) / (v m) where v chun
   CHECK(step_of(gpipe) == doctest::Approx(8 * 2 * 3 * (1 + 3.0 / 8)).epsilon(1e-9));
 }
 
+TEST_CASE("stages of unlike numbers of layers: the longest one works all the time") {
+  Pipeline plan(2, 1, 4);
+  plan.options.stage_layers = {2, 6};
+  CHECK(step_of(plan) == doctest::Approx(2 + 4 * 6 * 3 + 2 * 2).epsilon(1e-9));
+  plan.build("single");
+  CHECK(plan.strategy.title() == "single pp2·dp1");
+  const auto bounds = [](StageLayers layers, std::int64_t chunks, std::int64_t all) {
+    Strategy s{.mesh = Mesh{{Axis::Pp, std::ssize(layers)}}, .chunks = chunks, .stage_layers = std::move(layers)};
+    return pipeline_bounds(all, s, false);
+  };
+  using Bounds = std::vector<std::uint16_t>;
+  CHECK(bounds({6, 0, 0, 5}, 1, 27) == Bounds{0, 7, 15, 23, 29});
+  CHECK(bounds({2, 4, 2}, 2, 8) == Bounds{0, 2, 4, 5, 6, 8, 10});  // Megatron: a stage's layers, in as many chunks
+  CHECK(bounds({6, 0, 0, 5}, 1, 28) == Bounds{});                  // 17 layers of two stages
+  CHECK(bounds({4, 4}, 1, 9) == Bounds{});
+  CHECK(bounds({4, 4, 0}, 1, 8) == Bounds{});  // none is left
+  CHECK(bounds({3, 5}, 2, 8) == Bounds{});
+  CHECK(parse_stage_layers("6,8, 8,5", "--stage-layers") == StageLayers{6, 8, 8, 5});
+  CHECK_THROWS_WITH_AS(parse_stage_layers("6,x", "--stage-layers"), doctest::Contains("--stage-layers"), InputError);
+}
+
 TEST_CASE("a pipeline that cannot be laid says why") {
   const auto why = [](Pipeline plan, const char* strategy = "single") {
     const Strategy s = make_strategy(strategy, plan.cluster, plan.options);
     return why_not_applicable(s, plan.cluster, plan.job().recipe(), plan.spec);
   };
   CHECK(why(Pipeline(4, 1, 8)) == "");
-  CHECK(why(Pipeline(3, 1, 8)) == "8 layers cannot be divided evenly into 3 x 1 parts");
+  CHECK(why(Pipeline(3, 1, 8)) ==
+        "8 layers cannot be divided evenly into 3 x 1 parts: --stage-layers says how many each stage has");
+  Pipeline unlike(2, 1, 8);
+  unlike.options.stage_layers = {3, 4};
+  CHECK(why(unlike) == "8 layers cannot be divided into stages of 3,4, with 1 chunks each");
   CHECK(why(Pipeline(4, 2, 6)) == "interleaved takes micro-batches in groups of 4: 6 of --grad-accum is no multiple");
   Pipeline other(4, 1, 8);
   other.framework = find_framework("hf-trainer");

@@ -121,6 +121,7 @@ json good_plan() {
   r.options = {.splits_sequence = true,
                .context_exchange = ContextExchange::Ring,
                .virtual_stages = 2,
+               .stage_layers = {6, 8, 0, 10},
                .schedule = Schedule::OneFOneB,
                .reduce_bucket_size = 500'000'000,
                .overlap_comm = true,
@@ -133,8 +134,12 @@ json good_plan() {
   r.recipe.lora.kind = "boft";
   r.recipe.lora.rotation_block = 16;
   r.recipe.lora.factor = 2;
-  r.recipe.objective = {
-      .method = "dpo", .reference = Reference::Copy, .completion_len = 128, .labels = 0, .texts_per_row = 2};
+  r.recipe.objective = {.method = "dpo",
+                        .reference = Reference::Copy,
+                        .completion_len = 128,
+                        .labels = 0,
+                        .texts_per_row = 2,
+                        .teacher_topk = 64};
   r.rollout = {.engine = parse_engine("vllm:colocate,util=0.3,sleep=yes"),
                .generations = 8,
                .mean_prompt = 100,
@@ -197,6 +202,7 @@ TEST_CASE("a plan read back asks for what was asked, with the strategy pinned") 
     CHECK(again.cluster.num_nodes() == c.request.cluster.num_nodes());
     CHECK(again.options.shard_size == c.request.options.shard_size);
     CHECK(again.options.virtual_stages == c.request.options.virtual_stages);
+    CHECK(again.options.stage_layers == c.request.options.stage_layers);
     CHECK(again.options.schedule == c.request.options.schedule);
     CHECK(again.options.reduce_bucket_size == c.request.options.reduce_bucket_size);
     CHECK(again.options.overlap_comm == c.request.options.overlap_comm);
@@ -482,14 +488,14 @@ TEST_CASE("no field may be left out, whatever its place") {
         text == "/recipe/qat" || text == "/recipe/lora/linear_experts" || text == "/recipe/lora/kind" ||
         text == "/recipe/lora/rotation_block" || text == "/recipe/lora/factor" || text == "/recipe/optimizer_rank" ||
         text == "/recipe/attention_groups" || text == "/recipe/objective" || text == "/recipe/objective/reference" ||
-        text == "/cluster/host" || text == "/carried" || text == "/teacher" || text == "/critic" ||
-        text == "/reward_model")
+        text == "/recipe/objective/teacher_topk" || text == "/cluster/host" || text == "/carried" ||
+        text == "/teacher" || text == "/critic" || text == "/reward_model")
       continue;  // may be left out
     const std::set<std::string> later{
-        "eval_batch",        "eval_logits",      "reduce_bucket_size", "overlap_comm",      "zero_quantized_weights",
-        "sequence_parallel", "context_exchange", "virtual_stages",     "schedule",          "engine",
-        "generations",       "prompt_len",       "mean_prompt",        "mean_completion",   "max_completion",
-        "updates",           "iterations",       "reward_seconds",     "judged_by_function"};
+        "eval_batch",        "eval_logits",      "reduce_bucket_size", "overlap_comm",       "zero_quantized_weights",
+        "sequence_parallel", "context_exchange", "virtual_stages",     "schedule",           "engine",
+        "generations",       "prompt_len",       "mean_prompt",        "mean_completion",    "max_completion",
+        "updates",           "iterations",       "reward_seconds",     "judged_by_function", "stage_layers"};
     if (text.starts_with("/options/") && later.count(text.substr(9)) > 0) continue;  // files before them have none
     const json::json_pointer p(text);
     if (text.starts_with("/carried/settings/")) continue;  // another program's
@@ -503,7 +509,7 @@ TEST_CASE("no field may be left out, whatever its place") {
     CHECK_FALSE(schema_problem(plan).empty());
     tried.insert(std::regex_replace(text, std::regex("/[0-9]+"), "[]"));
   }
-  CHECK(tried.size() + 39 == test::schema_properties("plan-file").size());
+  CHECK(tried.size() + 41 == test::schema_properties("plan-file").size());
 }
 
 TEST_CASE("what the schema refuses is refused, and what is read is written back alike, whatever stands in a field") {

@@ -109,6 +109,75 @@ TEST_CASE("with a divided sequence sums become a gather and a scatter, and input
   CHECK(layer.exchanged(Exchange::AllReduce, layer.graph.backward).empty());
 }
 
+TEST_CASE("latents are made whole of a rank's own tokens, and gathered where heads are expanded from them") {
+  SharedLayer layer;
+  layer.mesh = shared_by(4, true);
+  const ModelSpec m = load_model("deepseek-v3").spec;
+  layer.emit(m);
+  const auto sorted = [](Bytes64 bytes) {
+    std::ranges::sort(bytes);
+    return bytes;
+  };
+  const auto wide = [](std::int64_t width) { return 64 * width * 2; };
+  const std::int64_t stream = wide(7168), q = wide(1536), kv = wide(512), rotated = wide(64);
+  CHECK(sorted(layer.exchanged(Exchange::AllGather, layer.graph.forward)) == Bytes64{rotated, kv, q, stream});
+  CHECK(layer.exchanged(Exchange::ReduceScatter, layer.graph.forward) == Bytes64{stream, stream});
+  // gradients of the rows' outputs, and inputs of the columns once more
+  CHECK(sorted(layer.exchanged(Exchange::AllGather, layer.graph.backward)) == Bytes64{kv, q, stream, stream, stream});
+  CHECK(sorted(layer.exchanged(Exchange::ReduceScatter, layer.graph.backward)) == Bytes64{rotated, kv, q, stream});
+  std::int64_t elements = 0, partial = 0;
+  const TrainedModel part = layer.part(m);
+  for (const StateTensor& t : part.layers[0]) elements += t.elements(), partial += t.is_partial ? t.elements() : 0;
+  const std::int64_t downs = 7168 * (1536 + 512 + 64), norms = 2 * 7168 + 1536 + 512;
+  CHECK(partial == downs + norms);
+  const std::int64_t ups = 1536 * 128 * 192 + 512 * 128 * 256, rows = 128 * 128 * 7168, mlp = 3 * 7168 * 18432;
+  CHECK(elements == downs + norms + (ups + rows + mlp) / 4);
+  layer.mesh = shared_by(4, false);
+  layer.emit(m);
+  CHECK(layer.exchanged(Exchange::AllReduce, layer.graph.forward) == Bytes64{stream, stream});
+  CHECK(sorted(layer.exchanged(Exchange::AllReduce, layer.graph.backward)) == Bytes64{rotated, kv, q, stream});
+  layer.framework.tensor_parallel.latent = false;
+  CHECK(why_not_shared(m, layer.recipe, layer.framework, "zero1", layer.mesh) ==
+        "tp without ep of mixtures of experts is not planned yet");
+}
+
+TEST_CASE("a vision tower is whole on every rank, and its features join rows of all tokens") {
+  SharedLayer layer;
+  layer.mesh = shared_by(2, true);
+  layer.framework.tensor_parallel.towers = true;
+  const ModelSpec m = load_model("qwen2.5-vl-3b").spec;
+  CHECK(why_not_shared(m, layer.recipe, layer.framework, "zero1", layer.mesh).empty());
+  const TrainedModel whole = prepare(m, layer.recipe, layer.framework), part = layer.part(m);
+  std::int64_t num_towers = 0;
+  for (std::size_t k = 0; k < whole.layers.size(); ++k) {
+    const bool is_tower = whole.weights.kinds[k].part != ModelPart::Language;
+    std::int64_t all = 0, own = 0, partial = 0;
+    for (const StateTensor& t : whole.layers[k]) all += t.elements();
+    for (const StateTensor& t : part.layers[k]) own += t.elements(), partial += t.is_partial;
+    num_towers += is_tower;
+    CHECK((own == all) == is_tower);
+    if (is_tower) CHECK(partial == 0);
+    LayerGraph graph;
+    LedgerContext c = make_context(part, layer.recipe, layer.framework,
+                                   resolve_numerics(layer.recipe, layer.framework, ShardingEngine::Zero, &m));
+    c.kind = k;
+    emit_layer(graph, c);
+    if (whole.weights.kinds[k].part == ModelPart::Tower)
+      for (const std::vector<LayerOp>* ops : {&graph.forward, &graph.backward})
+        CHECK(std::ranges::none_of(*ops, [](const LayerOp& op) { return op.exchange != Exchange::None; }));
+    if (whole.weights.kinds[k].part != ModelPart::Projector) continue;
+    layer.graph = graph;
+    const std::int64_t rows = 64 * 2048 * 2;
+    CHECK(layer.exchanged(Exchange::AllReduce, graph.forward) == Bytes64{rows});
+    CHECK(layer.exchanged(Exchange::ReduceScatter, graph.forward) == Bytes64{rows});
+    CHECK(layer.exchanged(Exchange::AllGather, graph.backward) == Bytes64{rows});
+  }
+  CHECK(num_towers > 1);
+  layer.framework.tensor_parallel.towers = false;
+  CHECK(why_not_shared(m, layer.recipe, layer.framework, "zero1", layer.mesh) ==
+        "tp of vision towers is not planned yet");
+}
+
 TEST_CASE("the loss sums three numbers per token over the ranks that share the vocabulary") {
   SharedLayer layer;
   layer.emit(tiny_llama(), emit_head);
