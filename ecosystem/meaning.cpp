@@ -82,7 +82,8 @@ class Reader {
     if (s_.reference && method->has_pass_of(PassModel::Reference))
       objective.reference = parse_name<Reference>(*s_.reference, "reference");
     if (s_.labels && method->head == MethodHead::Score) objective.labels = *s_.labels;
-    if (s_.teacher_topk && method->distils) objective.teacher_topk = *s_.teacher_topk;
+    if (s_.teacher_topk && method->distils && method->has_pass_of(PassModel::Teacher))
+      objective.teacher_topk = *s_.teacher_topk;
     if (s_.texts_per_row && method->head == MethodHead::Pooled) objective.texts_per_row = *s_.texts_per_row;
   }
 
