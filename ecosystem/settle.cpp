@@ -136,6 +136,18 @@ void settle_passes(const ConfigReading& reading, EstimateRequest& request, std::
                                : fmt::format("--global-batch {}", micro * replicas));
 }
 
+namespace {
+
+/// Says whether ranks that share layers keep the trainer's sharding where no data parallel rank is left: it casts the
+/// weights of one as of several.
+bool goes_on_alone(const EstimateRequest& request) {
+  const std::vector<std::string>& strategies = request.recipe.framework->tensor_parallel.strategies;
+  return request.options.tp > 1 && std::ranges::count(strategies, request.strategy) > 0 &&
+         std::ranges::count(strategies, "single") == 0;
+}
+
+}  // namespace
+
 void settle_strategy(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes) {
   const Setup& s = reading.setup;
   const std::int64_t num_gpus = request.cluster.num_gpus();
@@ -163,7 +175,7 @@ void settle_strategy(const ConfigReading& reading, EstimateRequest& request, std
   if (*s.distributed == "no") {
     request.strategy = num_gpus > 1 ? "mp" : "single";
     if (num_gpus > 1) notes.push_back("one process with several GPUs splits the layers over them (device_map)");
-  } else if (places == 1 && !offloads) {
+  } else if (places == 1 && !offloads && !goes_on_alone(request)) {
     if (request.strategy != "ddp" && !is_divided)
       notes.push_back(fmt::format("sharding over one GPU changes nothing; counted as single (R20)"));
     request.strategy = "single";

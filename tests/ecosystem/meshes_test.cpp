@@ -86,6 +86,20 @@ TEST_CASE("Megatron-SWIFT: what it stops at, and what is not planned, is refused
   CHECK(refused("--global_batch_size 12", "global_batch_size: is 12, but 2 sequences x 1 passes x 4 data parallel"));
 }
 
+TEST_CASE("a trainer that shards wherever it shares layers does so where no data parallel rank is left") {
+  const auto of = [](int tp) {
+    const std::string text = fmt::format(
+        "policy:\n  model_name: Qwen/Qwen2.5-7B\n  train_global_batch_size: 8\n  train_micro_batch_size: 1\n"
+        "  max_total_sequence_length: 1024\n  dtensor_cfg: {{enabled: true, tensor_parallel_size: {}}}\ndpo: {{}}\n"
+        "cluster: {{gpus_per_node: 4}}\n",
+        tp);
+    return asked(read_configs({{"dpo.yaml", text}}, {}), "4xH100").strategy;
+  };
+  CHECK(of(4) == "fsdp");
+  CHECK(of(2) == "fsdp");
+  CHECK(asked(read_script(std::string(kMegatron) + "--pipeline_model_parallel_size 4"), "8xH100").strategy == "single");
+}
+
 TEST_CASE("passes follow from the GPUs that are asked about, where a file says the batch of all ranks") {
   CHECK(asked(read_script(kMegatron), "4xH100").recipe.grad_accum == 4);
   CHECK_THROWS_WITH_AS(asked(read_script(kMegatron), "32xH100"),  // 16 replicas of 2 GPUs
