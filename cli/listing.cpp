@@ -23,7 +23,7 @@ std::vector<std::string> flags_of(const TrainingMethod& method) {
     if (has) flags.insert(flags.end(), names.begin(), names.end());
   };
   add(method.has_pass_of(PassModel::Reference), {"--ref"});
-  add(method.has_pass_of(PassModel::Teacher), {"--teacher"});
+  add(method.has_pass_of(PassModel::Teacher), {"--teacher", "--teacher-topk"});
   add(method.has_pass_of(PassModel::Critic), {"--critic"});
   add(method.has_pass_of(PassModel::Reward), {"--reward-model"});
   add(method.generates, {"--generations", "--prompt-len"});

@@ -77,6 +77,8 @@ bool may_be(const Request& r, Has has) {
 }
 bool shares_layers(const Request& r) { return r.options.tp > 1; }
 bool shares_sequences(const Request& r) { return r.options.cp > 1; }
+bool has_teacher(const Request& r) { return r.recipe.objective.method->distils; }
+bool reads_texts(const Request& r) { return r.recipe.objective.method->head == MethodHead::Pooled; }
 bool has_stages(const Request& r) { return r.options.pp > 1; }
 bool may_be_fsdp(const Request& r) {
   return may_be(r, [](const StrategyRow& row) { return is_fsdp(row.engine); });
@@ -110,6 +112,8 @@ constexpr std::array kNeedMore{
     NeedsMore{"--pp-schedule", has_stages, "no --pp makes stages"},
     NeedsMore{"--virtual-stages", has_stages, "no --pp makes stages"},
     NeedsMore{"--stage-layers", has_stages, "no --pp makes stages"},
+    NeedsMore{"--teacher-topk", has_teacher, "the method compares with no teacher"},
+    NeedsMore{"--texts-per-row", reads_texts, "the method makes no embeddings of texts"},
     NeedsMore{"--fsdp-version", may_be_fsdp, kNoFsdp},
     NeedsMore{"--wrap", may_be_fsdp, kNoFsdp},
     NeedsMore{"--no-reshard", may_be_fsdp, kNoFsdp},
