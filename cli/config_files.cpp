@@ -66,6 +66,10 @@ std::string model_hint(const fs::path& path) {
 
 namespace {
 
+/// Looks in the current folder first, as the programs do. Source: huggingface/accelerate
+/// src/accelerate/utils/deepspeed.py
+/// @16cb6eb80 (HfDeepSpeedConfig, which transformers, LLaMA-Factory and TRL hand the name to), axolotl-ai-cloud/axolotl
+/// src/axolotl/utils/config/__init__.py @067b021c8: open() of the name as it stands.
 std::optional<fs::path> find_named_path(const std::string& named, const std::string& by) {
   constexpr int kFoldersAbove = 6;
   const fs::path folder = fs::path(by).parent_path();
@@ -88,7 +92,10 @@ std::optional<fs::path> find_named_path(const std::string& named, const std::str
 std::optional<ConfigFile> find_named_config(const std::string& named, const std::string& by) {
   const auto path = find_named_path(named, by);
   if (!path) return std::nullopt;
-  return ConfigFile{path->string(), read_file(*path, kLogLimit)};
+  ConfigFile file{path->string(), read_file(*path, kLogLimit)};
+  const fs::path beside = fs::path(by).parent_path() / named;
+  if (is_file(beside) && file_identity(beside) != file_identity(*path)) file.other = beside.string();
+  return file;
 }
 
 std::vector<ConfigFile> read_config_files(const std::vector<std::string>& names) {

@@ -32,6 +32,19 @@ std::string likely(const StrategyEstimate& e) {
   return e.chance < 0.01 ? "" : fmt::format("{} likely, ", chance_text(e.chance));
 }
 
+/// ", 61.2 GiB of host memory where 64 GiB are usual": where the changed plan needs more there than the files do now,
+/// and much of what there is.
+std::string host_text(const FixAnswer& answer) {
+  constexpr std::int64_t kMuch = 4;  // a quarter
+  const HostBytes& host = answer.after->host;
+  const bool is_more = !answer.before || host.needed() > answer.before->host.needed();
+  const Bytes room = host.capacity.count > 0 ? host.capacity : host.usual;
+  if (!is_more || kMuch * host.needed().count < room.count) return "";
+  if (room.count == 0) return fmt::format("; {} of host memory", format_bytes(host.needed()));
+  return fmt::format("; {} of host memory, {} {}", format_bytes(host.needed()),
+                     host.capacity.count > 0 ? "of" : "usual:", format_bytes(room));
+}
+
 /// "Does not fit (157 GiB of 22.9 GiB); changed, it fits (20.0 GiB, 89 % likely)".
 std::string first_line(const FixAnswer& answer, const FixQuestion& question) {
   std::string out = fmt::format("{} is not possible on these GPUs", question.given.request.strategy);
@@ -42,8 +55,8 @@ std::string first_line(const FixAnswer& answer, const FixQuestion& question) {
   out[0] = char(std::toupper(static_cast<unsigned char>(out[0])));
   if (!answer.after) return out;
   const StrategyEstimate& after = *answer.after;
-  return fmt::format("{}; changed, it {} ({}, {} likely)", out, verdict(after), format_bytes(shown_memory(after)),
-                     chance_text(after.chance));
+  return fmt::format("{}; changed, it {} ({}, {} likely{})", out, verdict(after), format_bytes(shown_memory(after)),
+                     chance_text(after.chance), host_text(answer));
 }
 
 std::string range_of(double value, const std::optional<AccuracyRange>& range, std::string (*format)(double)) {

@@ -207,11 +207,19 @@ class Reading {
       if (const ShippedFile* shipped = find_shipped_file(names->table->name, named)) {
         out_.notes.push_back(fmt::format("{} names {}, which is not there: taken as {} ships it ({})", by, named,
                                          names->table->title, shipped->source));
+        if (!shipped->brought_by.empty()) {
+          out_.stands_in = fmt::format("{} has to be there: {}", named, shipped->brought_by);
+          out_.notes.push_back(out_.stands_in);
+        }
         found = ConfigFile{named, shipped->text};
       }
     if (!found)
       throw InputError(by, fmt::format("names {}, which is not there", named),
                        fmt::format("give it too: --from {}", named));
+    if (!found->other.empty())
+      out_.notes.push_back(
+          fmt::format("{} names {}: that of the current folder is read, as the trainer opens it, and not {}", by, named,
+                      found->other));
     add(*found);
   }
 

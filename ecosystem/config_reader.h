@@ -48,6 +48,7 @@ struct ConfigReading {
   std::optional<ConfigFile> plan;                  // a plan of gpuplan among them; then at most a log is beside it
   std::shared_ptr<const CarriedSettings> carried;  // what a plan keeps of the trainer's file; null: nothing
   std::vector<std::string> notes;
+  std::string stands_in;       // of the notes, how to come by a file that is not there; empty: all are, or nobody knows
   std::string older_defaults;  // of the notes, what older releases do where the files say nothing; empty: the same
   std::vector<std::string> mistyped;  // keys that are not known, and those that look like them
   std::vector<SettingsPart> parts;

@@ -274,6 +274,13 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
   if (target.needs_zero && !job.is_zero())
     return refuse(answer, fmt::format("DeepSpeed's file says stages of ZeRO, and the plan is {}", job.strategy.name),
                   "plan with --strategy zero1, zero2 or zero3, or --for accelerate");
+  if (target.job && job.setup.engine_place == "server" && job.program.empty())
+    return refuse(answer, "a job starts one program, and the plan has a server of answers beside the trainer",
+                  "plan with --rollout-engine vllm:colocate, or --for " + std::string(target.trainer));
+  if (target.job && target.needs_cluster && job.num_nodes() > 1)
+    return refuse(answer,
+                  fmt::format("{} on several machines is one cluster of Ray, which no job here starts", target.trainer),
+                  "--for " + std::string(target.trainer));
   if (target.name == "skypilot" && skypilot_name(r.cluster.gpus.front()).empty())
     return refuse(answer, fmt::format("SkyPilot has no name for {}", r.cluster.gpus.front().name), "--for torchrun");
   if (!is_uniform || r.cluster.is_mixed())
@@ -299,11 +306,12 @@ ExportJob make_job(const EstimateRequest& request, const Target& target, const P
                 .versions = versions,
                 .program = places.program,
                 .variables = places.variables,
-                .data = places.data};
+                .data = places.data,
+                .trainer = target.trainer};
   if (job.setup.deepspeed_file && !places.folder.empty())
     job.setup.deepspeed_file = (std::filesystem::path(places.folder) / *job.setup.deepspeed_file).string();
-  if (const CarriedSettings* own = places.carried.get(); own && target.trainer)
-    (own->trainer == target.trainer && target.keeps_settings ? job.carried : job.left) = own;
+  if (const CarriedSettings* own = places.carried.get())
+    (target.trainer && own->trainer == target.trainer && target.keeps_settings ? job.carried : job.left) = own;
   if (target.trainer) job.method = find_method_files(target.trainer, request.recipe.objective.method->name);
   if (target.adapt) target.adapt(job.setup, request, strategy);
   const KeyTable& reader = target_table(target.trainer ? target.trainer : "accelerate");
@@ -321,7 +329,10 @@ void note_carried(ExportAnswer& answer, const ExportJob& job) {
         fmt::format("what the plan does not decide is as in {}; relative paths are taken from the folder of these "
                     "files: {}",
                     job.carried->file, names_of_carried(job.carried->settings)));
-  if (job.left)
+  if (job.left && !job.trainer)
+    answer.notes.push_back(fmt::format("these files start a script and name no data: of {} it must do {}",
+                                       job.left->file, names_of_carried(job.left->settings)));
+  else if (job.left)
     answer.notes.push_back(fmt::format("settings of {} that {} keys say are left behind: {}", job.left->file,
                                        job.left->trainer, names_of_carried(job.left->settings)));
 }
@@ -337,8 +348,7 @@ bool takes_optimizer_along(const EstimateRequest& r) {
 
 std::vector<std::string> export_targets() {
   std::vector<std::string> names;
-  for (const Target& target : export_target_rows())
-    if (target.name != kSlurmTorch) names.emplace_back(target.name);
+  for (const Target& target : export_target_rows()) names.emplace_back(target.name);
   return names;
 }
 
@@ -376,7 +386,10 @@ static ExportAnswer export_without_settings(const EstimateRequest& request, std:
 
 ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, const PlanMark& mark,
                          const Versions& versions, const ExportPlaces& places) {
-  const Target& target = find_target(name, planned.recipe.framework->name);
+  const std::string& framework = planned.recipe.framework->name;
+  const bool is_own = places.program.empty() || framework == "torch";  // else accelerate starts the program
+  const Target target =
+      find_target(name, is_own ? framework : "trl", places.carried && is_own ? places.carried->trainer : "");
   ExportAnswer answer;
   if (const std::string why = why_not_images(target, planned.model); !why.empty()) {
     refuse(answer, why, "--for trl or axolotl, or accelerate with a script of your own");
@@ -422,6 +435,7 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
   check(answer, job, target);
   if (answer.is_refused()) return answer;
   target.add(answer.files, job);
+  if (target.job) answer.files.insert(answer.files.begin(), target.job(job, answer.files));
   try {
     const EstimateRequest read = read_back(job, target, answer.files);
     compare(answer, job, read, target);

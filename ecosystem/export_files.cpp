@@ -217,7 +217,7 @@ std::string accelerate_command(const ExportJob& job, const std::string& program)
   if (job.num_nodes() > 1 && !job.is_one_process())
     out +=
         " --machine_rank \"${MACHINE_RANK:?the number of this machine, from 0}\""
-        " --main_process_ip \"${MAIN_ADDRESS:?the address of machine 0}\"";
+        " --main_process_ip \"${MAIN_ADDRESS:?the address of machine 0}\" --main_process_port \"${MAIN_PORT:-29500}\"";
   return out + " " + program;
 }
 
@@ -228,7 +228,7 @@ std::string torchrun_command(const ExportJob& job) {
                                    : fmt::format(
                                          "--nnodes={} --node_rank=\"${{NODE_RANK:?the number of this "
                                          "machine, from 0}}\" --master_addr=\"${{MASTER_ADDR:?the address of "
-                                         "machine 0}}\" --master_port=29500",
+                                         "machine 0}}\" --master_port=\"${{MASTER_PORT:-29500}}\"",
                                          job.num_nodes());
   std::string command = fmt::format("torchrun {} --nproc_per_node={}", machines, job.processes_per_node());
   for (const std::string& flag : torchrun_output_flags(job.versions)) command += " " + flag;

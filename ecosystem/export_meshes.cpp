@@ -83,7 +83,7 @@ void add_megatron_swift(Files& files, const ExportJob& job) {
   if (!job.keeps_data()) decided["use_hf"] = !job.data.name.empty();  // its examples' sets are ModelScope's
   if (job.setup.checkpointing_kind == "full") decided["recompute_method"] = "uniform";
   files.push_back(table_file(job, target_table("megatron-swift"), usual, decided));
-  files.push_back(launch_file(job, target_table("megatron-swift").versions, swift_exports(job),
+  files.push_back(launch_file(job, target_table("megatron-swift").versions, torchrun_exports(job),
                               fmt::format("megatron {} megatron.yaml", job.method->starts)));
 }
 

@@ -25,6 +25,7 @@ struct ExportJob {
   std::vector<std::string> program{};              // that a scheduler's job trains with; empty: the target's own
   std::map<std::size_t, std::string> variables{};  // words of `program` that stand in a variable of the environment
   TrainingData data{};
+  const char* trainer = nullptr;        // whose files they are, by its table; nullptr: launcher and engine only
   std::string left_to_script{};         // flags of the plan that no file says, where no trainer reads one
   WhyNot versions_cannot{};             // train the plan at all
   const MethodFiles* method = nullptr;  // of the target; nullptr: fine-tuning, or no trainer's files
@@ -108,9 +109,8 @@ ExportedFile script_file(const ExportJob& job, const char* table, const char* na
 /// The environment by which accelerate's classes are set up without its launcher, and torchrun.
 ExportedFile torchrun_file(const ExportJob& job);
 
-/// The script of plain PyTorch, its settings, and what starts it: launch.sh, or a scheduler's job.
+/// The script of plain PyTorch, its settings, and launch.sh.
 void add_torch(std::vector<ExportedFile>& files, const ExportJob& job);
-void add_torch_job(std::vector<ExportedFile>& files, const ExportJob& job);
 /// `adapt_to_torch` puts the settings in the script's own words; `why_not_torch` says why it cannot train a plan.
 void adapt_to_torch(Setup& setup, const EstimateRequest& request, const Strategy& strategy);
 WhyNot why_not_torch(const ExportJob& job);
@@ -123,8 +123,8 @@ WhyNot why_not_verl(const ExportJob& job);
 void adapt_to_verl(Setup& setup, const EstimateRequest& request, const Strategy& strategy);
 /// Tokens of the longest sequence that an engine beside the trainer is started for.
 std::int64_t engine_context(const ExportJob& job);
-/// NPROC_PER_NODE makes swift start torchrun.
-std::string swift_exports(const ExportJob& job);
+/// Variables by which swift and llamafactory-cli start torchrun, this machine's among them.
+std::string torchrun_exports(const ExportJob& job);
 /// Files of trainers that divide layers among ranks.
 void add_megatron_swift(std::vector<ExportedFile>& files, const ExportJob& job);
 void adapt_to_megatron_swift(Setup& setup, const EstimateRequest& request, const Strategy& strategy);
@@ -137,10 +137,10 @@ void add_torchtune(std::vector<ExportedFile>& files, const ExportJob& job);
 void adapt_to_torchtune(Setup& setup, const EstimateRequest& request, const Strategy& strategy);
 WhyNot why_not_torchtune(const ExportJob& job);
 
-/// `has_torchrun`: torchrun starts the processes, else accelerate.
-ExportedFile slurm_file(const ExportJob& job, bool has_torchrun);
-ExportedFile kubeflow_file(const ExportJob& job);
-ExportedFile skypilot_file(const ExportJob& job);
+/// A scheduler's job beside `files`: it starts their launch.sh on each machine, or the job's program in its place.
+ExportedFile slurm_file(const ExportJob& job, const std::vector<ExportedFile>& files);
+ExportedFile kubeflow_file(const ExportJob& job, const std::vector<ExportedFile>& files);
+ExportedFile skypilot_file(const ExportJob& job, const std::vector<ExportedFile>& files);
 /// SkyPilot's name of the plan's GPU; empty where it has none.
 std::string skypilot_name(const GpuSpec& gpu);
 

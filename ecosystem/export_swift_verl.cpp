@@ -27,14 +27,15 @@ void add_overrides(std::string& out, const OrderedJson& values, const std::strin
 
 }  // namespace
 
-/// Source: modelscope/ms-swift swift/cli/main.py @3602360a.
-std::string swift_exports(const ExportJob& job) {
+/// Source: modelscope/ms-swift swift/cli/main.py @3602360a; hiyouga/LLaMA-Factory src/llamafactory/launcher.py @v0.9.5
+/// (without MASTER_PORT each machine finds a free port of its own).
+std::string torchrun_exports(const ExportJob& job) {
   if (job.is_one_process()) return "";
   std::string out = fmt::format("export NPROC_PER_NODE={}\n", job.processes_per_node());
   if (job.num_nodes() > 1)
     out += fmt::format(
         "export NNODES={} NODE_RANK=\"${{NODE_RANK:?the number of this machine, from 0}}\" "
-        "MASTER_ADDR=\"${{MASTER_ADDR:?the address of machine 0}}\" MASTER_PORT=29500\n",
+        "MASTER_ADDR=\"${{MASTER_ADDR:?the address of machine 0}}\" MASTER_PORT=\"${{MASTER_PORT:-29500}}\"\n",
         job.num_nodes());
   return out;
 }
@@ -48,7 +49,7 @@ void add_ms_swift(Files& files, const ExportJob& job) {
   if (job.setup.engine_place == "colocate") decided["vllm_max_model_len"] = engine_context(job);
   files.push_back(table_file(job, target_table("ms-swift"), usual, decided));
   if (job.is_zero()) files.push_back(table_file(job, target_table("deepspeed")));
-  files.push_back(launch_file(job, target_table("ms-swift").versions, swift_exports(job),
+  files.push_back(launch_file(job, target_table("ms-swift").versions, torchrun_exports(job),
                               fmt::format("swift {} swift.yaml", job.method ? job.method->starts : "sft")));
   add_server(files, job, "swift rollout", "--vllm_tensor_parallel_size", "--vllm_data_parallel_size",
              "--vllm_gpu_memory_utilization");

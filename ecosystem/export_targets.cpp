@@ -52,13 +52,6 @@ void add_deepspeed(Files& files, const ExportJob& job) {
                               fmt::format("deepspeed{} --num_gpus={}", machines, job.processes_per_node())));
 }
 
-/// TRL under a scheduler.
-void add_scheduled(Files& files, const ExportJob& job, ExportedFile file) {
-  files.push_back(std::move(file));
-  files.push_back(sft_file(job));
-  add_launcher(files, job);
-}
-
 /// axolotl and LLaMA-Factory name DeepSpeed's file themselves.
 void add_own_engine(Files& files, const ExportJob& job, const char* trainer, const OrderedJson& usual,
                     const OrderedJson& decided) {
@@ -72,7 +65,7 @@ std::string processes(const ExportJob& job) {
   if (job.num_nodes() > 1)
     out +=
         " --machine_rank \"${MACHINE_RANK:?the number of this machine, from 0}\""
-        " --main_process_ip \"${MAIN_ADDRESS:?the address of machine 0}\" --main_process_port 29500";
+        " --main_process_ip \"${MAIN_ADDRESS:?the address of machine 0}\" --main_process_port \"${MAIN_PORT:-29500}\"";
   return out;
 }
 
@@ -160,10 +153,7 @@ void add_llama_factory(Files& files, const ExportJob& job) {
   sets[kMadeByKey] = json_head_of(job, target_table("llama-factory").versions);  // a set that nobody names
   if (!job.keeps_data()) files.push_back({.name = "dataset_info.json", .content = json_text(sets)});
   if (has_fsdp) files.push_back(table_file(job, target_table("accelerate")));
-  std::string exports = has_fsdp || job.is_one_process()
-                            ? ""
-                            : fmt::format("export FORCE_TORCHRUN=1 NNODES={} NPROC_PER_NODE={}\n", job.num_nodes(),
-                                          job.processes_per_node());
+  std::string exports = has_fsdp || job.is_one_process() ? "" : "export FORCE_TORCHRUN=1\n" + torchrun_exports(job);
   if (!has_fsdp && job.setup.fp8) exports += "export ACCELERATE_MIXED_PRECISION=fp8\n";
   files.push_back(launch_file(job, target_table("llama-factory").versions, exports,
                               has_fsdp ? accelerate_command(job, "-m llamafactory.launcher llamafactory.yaml")
@@ -262,23 +252,21 @@ const std::array kTargets{
            .adapt = adapt_to_verl,
            .why_not = why_not_verl,
            .has_launcher = false,
-           .keeps_settings = false},
-    Target{.name = "slurm",
-           .trainer = "trl",
-           .add = [](Files& files, const ExportJob& job) { add_scheduled(files, job, slurm_file(job, false)); },
-           .adapt = adapt_to_trl,
-           .reads_images = true},
-    Target{kSlurmTorch, "torch", add_torch_job, false, adapt_to_torch, why_not_torch},
-    Target{.name = "skypilot",
-           .trainer = "trl",
-           .add = [](Files& files, const ExportJob& job) { add_scheduled(files, job, skypilot_file(job)); },
-           .adapt = adapt_to_trl,
-           .reads_images = true},
-    Target{.name = "kubeflow",
-           .trainer = "trl",
-           .add = [](Files& files, const ExportJob& job) { add_scheduled(files, job, kubeflow_file(job)); },
-           .adapt = adapt_to_trl,
-           .reads_images = true}};
+           .keeps_settings = false,
+           .needs_cluster = true},
+    Target{.name = "slurm", .trainer = "trl", .add = nullptr, .job = slurm_file},
+    Target{.name = "skypilot", .trainer = "trl", .add = nullptr, .job = skypilot_file},
+    Target{.name = "kubeflow", .trainer = "trl", .add = nullptr, .job = kubeflow_file}};
+
+/// The trainer's own target for a plan that came from a file of `carried` (""), else for one of its framework.
+const Target& trainer_of(const std::string& framework, std::string_view carried) {
+  const auto is_own = [&](const Target& t) {
+    return t.trainer && !t.job && target_table(t.trainer).framework == framework &&
+           (t.name == framework || t.name == carried);
+  };
+  const auto found = std::ranges::find_if(kTargets, is_own);
+  return found != kTargets.end() ? *found : *std::ranges::find(kTargets, std::string_view("trl"), &Target::name);
+}
 
 }  // namespace
 
@@ -292,10 +280,15 @@ void add_torchrun(Files& files, const ExportJob& job) {
   if (job.is_zero()) files.push_back(table_file(job, target_table("deepspeed")));
 }
 
-const Target& find_target(std::string_view name, const std::string& framework) {
-  if (squash(name) == "slurm" && framework == "torch") name = kSlurmTorch;
-  for (const Target& target : kTargets)
-    if (squash(target.name) == squash(name)) return target;
+Target find_target(std::string_view name, const std::string& framework, std::string_view carried) {
+  for (const Target& target : kTargets) {
+    if (squash(target.name) != squash(name)) continue;
+    if (!target.job) return target;
+    Target scheduled = trainer_of(framework, carried);
+    scheduled.name = target.name;
+    scheduled.job = target.job;
+    return scheduled;
+  }
   throw InputError("--for", fmt::format("unknown target '{}'", name),
                    did_you_mean(name, export_targets(), fmt::format("known: {}", fmt::join(export_targets(), ", "))));
 }

@@ -17,21 +17,25 @@ struct Target {
   bool needs_zero = false;
   void (*adapt)(Setup& setup, const EstimateRequest& request, const Strategy& strategy) = nullptr;
   WhyNot (*why_not)(const ExportJob& job) = nullptr;
-  bool has_launcher = true;                             // accelerate's file, or its variables, are written
-  bool reads_images = false;                            // its trainer loads the images of a row
-  bool divides_layers = false;                          // its files say tensor and pipeline parallelism
-  bool keeps_settings = true;                           // those of a file that was read stand in its file too
-  bool packs_images = false;                            // several rows with images in one sequence
+  bool has_launcher = true;     // accelerate's file, or its variables, are written
+  bool reads_images = false;    // its trainer loads the images of a row
+  bool divides_layers = false;  // its files say tensor and pipeline parallelism
+  bool keeps_settings = true;   // those of a file that was read stand in its file too
+  bool packs_images = false;    // several rows with images in one sequence
+  bool needs_cluster = false;   // its machines are one cluster of Ray, which stands before it is started
   std::string (*note)(const ExportJob& job) = nullptr;  // what to know before the files are used; "": nothing
+  /// A scheduler's job, which starts launch.sh of the trainer's files on each machine, or a program in its place;
+  /// nullptr: the files are started by hand.
+  ExportedFile (*job)(const ExportJob& job, const std::vector<ExportedFile>& files) = nullptr;
 };
 
-/// Every target, but for what --for does not spell.
+/// Every target, as --for spells it.
 const std::vector<Target>& export_target_rows();
-/// Holds what --for slurm means for a plan of plain PyTorch; not spelt by users.
-inline constexpr std::string_view kSlurmTorch = "slurm with torchrun";
 
-/// By the name that --for gives. Throws InputError for an unknown one.
-const Target& find_target(std::string_view name, const std::string& framework);
+/// By the name that --for gives. A scheduler's has the files of the trainer that a plan of `framework` is of; `carried`
+/// names the format of the file that it came from, "" none. Where gpuplan writes no files of that trainer, TRL's.
+/// Throws InputError for an unknown name.
+Target find_target(std::string_view name, const std::string& framework, std::string_view carried);
 
 /// Processes of torchrun, with accelerate's variables.
 void add_torchrun(std::vector<ExportedFile>& files, const ExportJob& job);

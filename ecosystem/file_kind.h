@@ -11,6 +11,7 @@ namespace gpuplan {
 
 struct ConfigFile {
   std::string name, text;
+  std::string other{};  // another file that the same name could mean, which is not read; empty: none
 };
 
 struct ParsedConfig {

@@ -280,9 +280,11 @@ class Reader {
     }
     if (s_.epochs && *s_.epochs > 0) r_.dataset.epochs = *s_.epochs;
     const bool evaluates_rest = holds(s_.evaluates_held_out) && s_.held_out.value_or(0) > 0;
-    const bool spares_logits = says(s_.loss, "fused");  // a kernel that does in evaluation too, unlike Liger's
-    if (s_.eval_batch ? s_.evaluates.value_or(evaluates_rest) : evaluates_rest && !spares_logits)
-      r_.eval_batch = std::max<std::int64_t>(s_.eval_batch.value_or(r.micro_batch), 1);
+    if (!s_.evaluates.value_or(evaluates_rest)) return;
+    const std::int64_t rows = std::max<std::int64_t>(s_.eval_batch.value_or(r.micro_batch), 1);
+    // without logits an evaluation of no more rows than a micro batch has takes less than training
+    if (holds(s_.loss_spares_evaluation) && rows <= r.micro_batch) return;
+    r_.eval_batch = rows;
   }
 
   /// A row is cut to so many tokens: what neither prompt nor answer says of it is the other's.

@@ -1,5 +1,5 @@
-// Jobs for schedulers: each starts accelerate once per machine, with TRL's SFT program; Slurm's starts torchrun for the
-// script of plain PyTorch.
+// Jobs for schedulers: each starts the launch.sh of a trainer's files once per machine, or in its place a launcher with
+// a program of the user's.
 #include <algorithm>
 #include <cmath>
 
@@ -11,14 +11,15 @@
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
 #include "ecosystem/export_parts.h"
+#include "ecosystem/packages.h"
 #include "planner/changes.h"
 
 namespace gpuplan {
 namespace {
 
-/// Gives what trains, with its arguments as shell words; those that are hidden stand in variables.
-std::string program_of(const ExportJob& job, const std::string& otherwise) {
-  if (job.program.empty()) return otherwise;
+/// Gives what trains in the place of launch.sh, with its arguments as shell words; those that are hidden stand in
+/// variables.
+std::string program_of(const ExportJob& job) {
   std::string out;
   for (std::size_t i = 0; i < job.program.size(); ++i) {
     const auto hidden = job.variables.find(i);
@@ -28,29 +29,48 @@ std::string program_of(const ExportJob& job, const std::string& otherwise) {
   return out;
 }
 
+/// Shell words of a scheduler for the number of a machine, and for the address and the port of the first one.
+struct Place {
+  const char *rank, *head, *port;
+};
+
 /// One process of accelerate on this machine; the variables are expanded there.
-std::string launch_of(const ExportJob& job, const std::string& rank, const std::string& head, const std::string& port) {
+std::string accelerate_of(const ExportJob& job, const Place& place) {
   std::string out = "accelerate launch --config_file accelerate.yaml";
   if (job.num_nodes() > 1 && !job.is_one_process())
     out += fmt::format(
         " --num_machines {} --num_processes {} --machine_rank {} --main_process_ip {} --main_process_port {}",
-        job.num_nodes(), *job.setup.num_processes, rank, head, port);
-  return out + " " + program_of(job, trl_program(job));
+        job.num_nodes(), *job.setup.num_processes, place.rank, place.head, place.port);
+  return out + " " + program_of(job);
 }
 
 /// torchrun on this machine, or python3 for one process.
-std::string torchrun_of(const ExportJob& job) {
-  const std::string program = program_of(job, "train_torch.py torch.json");
-  if (job.is_one_process()) return "python3 " + program;
+std::string torchrun_of(const ExportJob& job, const Place& place) {
+  if (job.is_one_process()) return "python3 " + program_of(job);
   std::string out = job.num_nodes() == 1
                         ? "torchrun --standalone"
-                        : fmt::format(
-                              "torchrun --nnodes={} --node_rank=\"$SLURM_NODEID\" --master_addr=\"$HEAD\" "
-                              "--master_port=\"$PORT\"",
-                              job.num_nodes());
+                        : fmt::format("torchrun --nnodes={} --node_rank={} --master_addr={} --master_port={}",
+                                      job.num_nodes(), place.rank, place.head, place.port);
   out += fmt::format(" --nproc_per_node={}", job.processes_per_node());
   for (const std::string& flag : torchrun_output_flags(job.versions)) out += " " + flag;
-  return out + " " + program;
+  return out + " " + program_of(job);
+}
+
+bool is_torch(const ExportJob& job) { return std::string_view(job.trainer) == "torch"; }
+
+/// What a machine runs: launch.sh, which reads its place from variables, as each launcher spells them.
+std::string start_of(const ExportJob& job, const Place& place) {
+  if (!job.program.empty()) return is_torch(job) ? torchrun_of(job, place) : accelerate_of(job, place);
+  if (job.num_nodes() == 1 || job.is_one_process()) return "sh launch.sh";
+  return fmt::format(
+      "export MACHINE_RANK={0} NODE_RANK={0} MAIN_ADDRESS={1} MASTER_ADDR={1} MAIN_PORT={2} MASTER_PORT={2}; "
+      "sh launch.sh",
+      place.rank, place.head, place.port);
+}
+
+std::vector<std::string> installs(const ExportJob& job) {
+  return pip_commands(job.setup, target_table(job.trainer), job.versions,
+                      job.method ? job.method->needs : std::vector<std::string>{});
 }
 
 std::int64_t gpus_per_machine(const ExportJob& job) {
@@ -64,7 +84,7 @@ OrderedJson pod(const ExportJob& job) {
   container["name"] = "pytorch";  // the operator looks for this name
   container["image"] = "YOUR-IMAGE";
   container["command"] = {"bash", "-c"};
-  container["args"] = {launch_of(job, "${PET_NODE_RANK:-$RANK}", "\"$MASTER_ADDR\"", "\"$MASTER_PORT\"")};
+  container["args"] = {start_of(job, {"\"${PET_NODE_RANK:-$RANK}\"", "\"$MASTER_ADDR\"", "\"$MASTER_PORT\""})};
   container["resources"]["limits"]["nvidia.com/gpu"] = gpus_per_machine(job);
   container["volumeMounts"] = OrderedJson::array({{{"name", "shm"}, {"mountPath", "/dev/shm"}}});
   OrderedJson spec;
@@ -114,9 +134,9 @@ nlohmann::json read_skypilot_names() {
 
 std::string skypilot_name(const GpuSpec& gpu) { return read_once<read_skypilot_names>().value(gpu.id, ""); }
 
-ExportedFile slurm_file(const ExportJob& job, bool has_torchrun) {
+ExportedFile slurm_file(const ExportJob& job, const std::vector<ExportedFile>& /*files*/) {
   std::string out = "#!/bin/bash\n";
-  const bool has_gpus = !job.request.cluster.gpus.front().is_cpu;
+  const bool has_gpus = !job.request.cluster.gpus.front().is_cpu, has_program = !job.program.empty();
   out += fmt::format("#SBATCH --job-name=gpuplan\n#SBATCH --nodes={}\n#SBATCH --ntasks-per-node=1\n#SBATCH --{}={}\n",
                      machines(job), has_gpus ? "gpus-per-node" : "cpus-per-task", gpus_per_machine(job));
   const TimeLimit limit = time_limit(job);
@@ -124,23 +144,24 @@ ExportedFile slurm_file(const ExportJob& job, bool has_torchrun) {
   out += head_of(job, {{"slurm", "22.05 or later"}}) + limit.comment;
   out += fmt::format(
       "# Submit it in this folder: its files stand beside it.\n# One task per machine; {} starts a process per {}. Add "
-      "--account{} as your\n# cluster wants them{}.\n"
-      "set -euo pipefail\n",
-      has_torchrun ? "torchrun" : "accelerate", has_gpus ? "GPU" : "CPU rank",
-      has_gpus ? ", --partition and --cpus-per-task" : " and --partition",
-      !job.program.empty() ? ""
-      : has_torchrun       ? ", and --model, --data and --output to train_torch.py"
-                           : "");
+      "--account{} as your\n# cluster wants them{}.\n",
+      !has_program    ? "launch.sh"
+      : is_torch(job) ? "torchrun"
+                      : "accelerate",
+      has_gpus ? "GPU" : "CPU rank", has_gpus ? ", --partition and --cpus-per-task" : " and --partition",
+      !has_program && is_torch(job) ? ", and --model, --data and --output to launch.sh" : "");
+  if (!has_program)
+    for (const std::string& command : installs(job)) out += fmt::format("# Needs: {}\n", command);
+  out += "set -euo pipefail\n";
   out += "HEAD=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\ntest -n \"$HEAD\"\n";
   out += "PORT=$((20000 + SLURM_JOB_ID % 20000))\nexport HEAD PORT\n";
   out += "if test -n \"${SLURM_CPUS_PER_TASK:-}\"; then export SRUN_CPUS_PER_TASK=\"$SLURM_CPUS_PER_TASK\"; fi\n";
-  out += fmt::format(
-      "srun --kill-on-bad-exit=1 bash -c {}\n",
-      shell_word(has_torchrun ? torchrun_of(job) : launch_of(job, "\"$SLURM_NODEID\"", "\"$HEAD\"", "\"$PORT\"")));
-  return {.name = "job.sbatch", .content = out, .is_program = true, .is_private = !job.program.empty()};
+  out += fmt::format("srun --kill-on-bad-exit=1 bash -c {}\n",
+                     shell_word(start_of(job, {"\"$SLURM_NODEID\"", "\"$HEAD\"", "\"$PORT\""})));
+  return {.name = "job.sbatch", .content = out, .is_program = true, .is_private = has_program};
 }
 
-ExportedFile skypilot_file(const ExportJob& job) {
+ExportedFile skypilot_file(const ExportJob& job, const std::vector<ExportedFile>& /*files*/) {
   OrderedJson task;
   task["name"] = "gpuplan";
   task["workdir"] = ".";
@@ -148,11 +169,9 @@ ExportedFile skypilot_file(const ExportJob& job) {
   task["resources"]["accelerators"] =
       fmt::format("{}:{}", skypilot_name(job.request.cluster.gpus.front()), gpus_per_machine(job));
   task["secrets"]["HF_TOKEN"] = nullptr;
-  task["setup"] = "pip install 'accelerate>=1.10' 'trl>=0.20' 'peft>=0.17' deepspeed bitsandbytes";
-  for (const std::string& package : job.method ? job.method->needs : std::vector<std::string>{})
-    task["setup"] = task["setup"].get<std::string>() + " " + package;
+  task["setup"] = fmt::format("{}", fmt::join(installs(job), " && "));
   const std::string head = "HEAD=$(echo \"$SKYPILOT_NODE_IPS\" | head -n1); ";
-  task["run"] = (machines(job) > 1 ? head : "") + launch_of(job, "\"$SKYPILOT_NODE_RANK\"", "\"$HEAD\"", "8008");
+  task["run"] = (machines(job) > 1 ? head : "") + start_of(job, {"\"$SKYPILOT_NODE_RANK\"", "\"$HEAD\"", "8008"});
   // Source: docs.skypilot.co/en/latest/reference/yaml-spec.html and running-jobs/environment-variables.html, 2026-11.
   constexpr const char* kHow =
       "# sky launch task.yaml --secret HF_TOKEN. SkyPilot takes the cheapest place with these GPUs; --infra aws, "
@@ -161,7 +180,7 @@ ExportedFile skypilot_file(const ExportJob& job) {
   return {.name = "task.yaml", .content = head_of(job, {{"skypilot", "0.10 or later"}}) + kHow + yaml_text(task)};
 }
 
-ExportedFile kubeflow_file(const ExportJob& job) {
+ExportedFile kubeflow_file(const ExportJob& job, const std::vector<ExportedFile>& files) {
   OrderedJson file;
   file["apiVersion"] = "kubeflow.org/v1";
   file["kind"] = "PyTorchJob";
@@ -171,12 +190,12 @@ ExportedFile kubeflow_file(const ExportJob& job) {
   spec["runPolicy"] = {{"cleanPodPolicy", "None"}, {"backoffLimit", 0}};
   spec["pytorchReplicaSpecs"]["Master"] = replicas(job, 1);
   if (machines(job) > 1) spec["pytorchReplicaSpecs"]["Worker"] = replicas(job, machines(job) - 1);
-  return {.name = "job.yaml",
-          .content = head_of(job, {{"training-operator", "1.7 to 1.9"}}) +
-                     fmt::format("# Put your image for YOUR-IMAGE; it must hold accelerate.yaml and {} in its working "
-                                 "folder.\n",
-                                 job.method ? job.method->file : "sft.yaml") +
-                     yaml_text(file)};
+  std::vector<std::string> names;
+  for (const ExportedFile& other : files) names.push_back(other.name);
+  std::string how =
+      fmt::format("# Put your image for YOUR-IMAGE; it must hold {} in its working folder.\n", fmt::join(names, ", "));
+  for (const std::string& command : installs(job)) how += fmt::format("# Needs: {}\n", command);
+  return {.name = "job.yaml", .content = head_of(job, {{"training-operator", "1.7 to 1.9"}}) + how + yaml_text(file)};
 }
 
 }  // namespace gpuplan

@@ -43,6 +43,8 @@ std::string script_settings(const ExportJob& job, bool says_fp8) {
     const std::string words = row ? row->words(job.request, job.strategy) : "";
     if (!words.empty() && !words.starts_with("without ")) out += " " + words;
   }
+  if (const double epochs = job.request.dataset.epochs; epochs != Dataset{}.epochs)
+    out += fmt::format(" --epochs {:g}", epochs);
   if (job.request.recipe.offload.activations) out += " --offload activations";
   if (job.request.recipe.fp8_matmul && !says_fp8) out += " --fp8";
   return out.substr(1);

@@ -111,7 +111,8 @@ struct Setup {
   Count micro_batch, grad_accum, seq_len, eval_batch, pad_multiple, global_batch;
   Count answer_len;  // tokens of an answer behind a prompt of seq_len, where the two are cut each
   Flag packing, pads, evaluates;
-  Flag evaluates_held_out;  // where rows are held out; without an evaluation none are
+  Flag loss_spares_evaluation;  // its kernel makes no logits in evaluation either
+  Flag evaluates_held_out;      // where rows are held out; without an evaluation none are
   Number epochs;
   Number held_out;              // of the rows, for evaluation: a share below 1, or a number
   Words data_sets;              // names and files of what is trained on

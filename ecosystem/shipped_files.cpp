@@ -28,7 +28,8 @@ std::vector<ShippedFile> read_shipped_files() {
                            .stem = stem,
                            .text = settings.dump(),
                            .source = group.at("source"),
-                           .named = fmt::format(fmt::runtime(group.value("named", "")), stem)});
+                           .named = fmt::format(fmt::runtime(group.value("named", "")), stem),
+                           .brought_by = group.value("brought_by", "")});
   } catch (const nlohmann::json::exception& error) { throw InputError(where, error.what()); }
   return files;
 }

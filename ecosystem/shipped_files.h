@@ -15,6 +15,7 @@ struct ShippedFile {
   std::string source;
   std::string
       named;  // how a file of `format` names it: "deepspeed_configs/zero3.json"; empty: it has to be brought along
+  std::string brought_by;  // a command that puts it there; empty: none is needed, or none is known
 };
 
 /// Gives every row. Throws InputError for a broken data file.

@@ -81,9 +81,7 @@ WhyNot why_not_torch(const ExportJob& job) {
   return {};
 }
 
-namespace {
-
-void add_script(std::vector<ExportedFile>& files, const ExportJob& job) {
+void add_torch(std::vector<ExportedFile>& files, const ExportJob& job) {
   const OrderedJson config = config_of(job.request.model);
   OrderedJson extra;
   for (const auto& [key, value] : config.items()) extra["config." + key] = value;
@@ -91,19 +89,8 @@ void add_script(std::vector<ExportedFile>& files, const ExportJob& job) {
   files.push_back(table_file(job, *find_key_table("torch"), extra));
   files.push_back(script_file(job, "torch", "train_torch.py"));
   files.push_back(script_file(job, "torch", "gpuplan_metrics.py"));
-}
-
-}  // namespace
-
-void add_torch(std::vector<ExportedFile>& files, const ExportJob& job) {
-  add_script(files, job);
   files.push_back(
       launch_file(job, find_key_table("torch")->versions, "", torchrun_command(job) + " train_torch.py torch.json"));
-}
-
-void add_torch_job(std::vector<ExportedFile>& files, const ExportJob& job) {
-  files.push_back(slurm_file(job, true));
-  add_script(files, job);
 }
 
 }  // namespace gpuplan

@@ -49,6 +49,8 @@ class Facts {
       const bool is_written_out = field.name.starts_with("fsdp_") && !is_stated_by_key(field.name);
       if (before == after || (stated == after && !is_written_out)) continue;
       if (after.is_null() && stated.is_null()) continue;
+      // an evaluation by the micro batch, as the trainer has it
+      if (field.name == "eval_batch" && stated.is_null() && then.eval_batch == then.micro_batch) continue;
       out.push_back({field.name, after});
     }
     return out;
@@ -285,6 +287,7 @@ class Attempts {
     if (then.is_8bit && !now.is_8bit)
       answer.notes.push_back(fmt::format(
           "{} keeps what it remembers in 8 bit: close to the training of {}, and not the same", then.name, now.name));
+    if (!read.reading.stands_in.empty()) answer.notes.push_back(read.reading.stands_in);
     answer.after = estimate;
     answer.not_started.clear();
     answer.asks = std::move(read.request);

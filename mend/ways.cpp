@@ -21,20 +21,30 @@ bool is_method(std::string_view name) {
   return name == "lora" || name == "qlora" || name == "full" || name == "precision";
 }
 
+/// Says whether the trainer evaluates by its micro batch, as no file says another batch.
+bool evaluates_micro_batch(const FixQuestion& question) {
+  const EstimateRequest& r = question.given.request;
+  return r.eval_batch == r.recipe.micro_batch && !question.given.reading.setup.eval_batch;
+}
+
 /// The batch in other parts: sequences per pass times passes stay as they are.
 Choice batch_choice(const FixQuestion& question) {
   const Recipe& recipe = question.given.request.recipe;
   const std::int64_t product = recipe.micro_batch * recipe.grad_accum;
+  const bool evaluation_follows = evaluates_micro_batch(question);
   Choice out;
+  const auto add = [&](Settings settings, std::int64_t micro) {
+    if (evaluation_follows) settings.push_back(set_to("eval-batch", std::to_string(micro)));
+    out.push_back(std::move(settings));
+  };
   for (std::int64_t micro = std::min<std::int64_t>(product, 1024); micro > 0; --micro) {
     if (product % micro != 0 || micro == recipe.micro_batch) continue;
     if (micro > recipe.micro_batch && question.goal == Goal::Fits) continue;
-    out.push_back(
-        {set_to("micro-batch", std::to_string(micro)), set_to("grad-accum", std::to_string(product / micro))});
+    add({set_to("micro-batch", std::to_string(micro)), set_to("grad-accum", std::to_string(product / micro))}, micro);
   }
   if (!question.allowed.batch) return out;
   for (std::int64_t micro = recipe.micro_batch / 2; micro > 0; micro /= 2)  // fewer sequences a step
-    out.push_back({set_to("micro-batch", std::to_string(micro))});
+    add({set_to("micro-batch", std::to_string(micro))}, micro);
   return out;
 }
 
@@ -138,8 +148,9 @@ class Search {
       return std::ranges::any_of(settings, [&](const Setting& s) { return s.change->name == name; });
     };
     // micro batch and passes change together; another optimizer learns otherwise, and so is more than one change
-    const std::size_t num_changes =
-        settings.size() - (has("grad-accum") ? 1 : 0) + (has("optimizer") ? 1 : 0) + (strategy.empty() ? 0 : 1);
+    const bool has_evaluation = has("micro-batch") && evaluates_micro_batch(question_);
+    const std::size_t num_changes = settings.size() - (has("grad-accum") ? 1 : 0) - (has_evaluation ? 1 : 0) +
+                                    (has("optimizer") ? 1 : 0) + (strategy.empty() ? 0 : 1);
     found_.push_back({settings, std::move(strategy), std::move(e), num_changes});
   }
 

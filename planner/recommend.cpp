@@ -328,8 +328,9 @@ class Search {
         now_{request, result.profile},
         least_(least) {}
 
-  /// Each saver alone or beside checkpointing, what resolves a clash of what was asked for, another strategy; else all
-  /// savers one after the other; more GPUs; and where nothing fits, settings that are no saver by themselves.
+  /// Each saver alone or beside checkpointing, what resolves a clash of what was asked for, another strategy, these
+  /// together; then savers that change what is trained; else all savers one after the other; more GPUs; and where
+  /// nothing fits, settings that are no saver by themselves.
   std::vector<std::string> what_would_help() const {
     std::vector<std::string> advice;
     const auto add = [&](std::string text) {
@@ -343,11 +344,16 @@ class Search {
       if (add(std::move(text))) helped.push_back(one.setting.change);
     };
     const auto is_open = [&](const Suggested& one) { return std::ranges::count(helped, one.setting.change) == 0; };
-    for (const Suggested& saver : savers)
+    Together keeping = savers;
+    std::erase_if(keeping, changes_training);
+    for (const Suggested& saver : keeping)
       if (is_open(saver)) add_of(saver, try_until_it_fits(saver));
     for (const Suggested& way_out : of_what_is_given(Purpose::Resolve))
       if (const auto fitting = fits_with({way_out})) add_of(way_out, worded({way_out}, "", *fitting, "then"));
     add(try_other_strategies());
+    if (advice.empty()) add(try_beside_other_strategies(keeping));
+    for (const Suggested& saver : savers)
+      if (changes_training(saver) && is_open(saver)) add_of(saver, try_until_it_fits(saver));
     if (advice.empty()) add(try_together(savers));
     if (advice.empty()) add(try_together(joined(of_what_is_given(Purpose::Resolve), savers)));
     add(try_more_gpus());
@@ -409,10 +415,27 @@ class Search {
     return {};
   }
 
+  /// Another method or another context trains something else; other savers train the same, or nearly.
+  static bool changes_training(const Suggested& one) {
+    static constexpr std::array<std::string_view, 3> kWhat{"lora", "qlora", "seq-len"};
+    return std::ranges::find(kWhat, one.setting.change->name) != kWhat.end();
+  }
+
+  /// A smaller micro batch is of no use where an evaluation keeps the larger one.
+  std::string try_with_evaluation(const Suggested& saver) const {
+    if (saver.setting.change->name != "micro-batch") return {};
+    const auto smaller = suggest(with({saver}).request, Purpose::SaveMemory, "eval-batch");
+    if (!smaller) return {};
+    const Together both{saver, *smaller};
+    const auto fitting = fits_with(both);
+    return fitting ? worded(both, " + ", *fitting, "together, then") : std::string();
+  }
+
   /// A saver that may be applied again is, as a sequence is halved.
   std::string try_until_it_fits(Suggested saver) const {
     for (Variant tried = now_;;) {
       if (std::string text = try_one(saver); !text.empty()) return text;
+      if (std::string text = try_with_evaluation(saver); !text.empty()) return text;
       tried = changed(std::move(tried), {&saver.setting, 1});
       auto next = suggest(tried.request, Purpose::SaveMemory, saver.setting.change->name);
       if (!next || next->why != saver.why) return {};
@@ -428,6 +451,19 @@ class Search {
     if (!fitting) return {};
     static constexpr Suggestion kOther{};
     return worded({{set_to("strategy", fitting->strategy.name), &kOther}}, "", *fitting, "then");
+  }
+
+  /// One saver and another strategy, where neither does it alone.
+  std::string try_beside_other_strategies(const Together& all) const {
+    if (now_.request.strategy == "auto") return {};
+    static constexpr Suggestion kOther{};
+    for (const Suggested& one : all) {
+      Variant free = with({one});
+      free.request.strategy = "auto";
+      if (const auto fitting = fitting_plan(free))
+        return worded({one, {set_to("strategy", fitting->strategy.name), &kOther}}, " + ", *fitting, "together, then");
+    }
+    return {};
   }
 
   Variant with(const Together& all) const {

@@ -131,11 +131,37 @@ TEST_CASE("rows that are held out for evaluation are not trained on, where the t
   CHECK(rows_of({"a.yaml", usual + "val_set_size: 0.05\nplugins:\n  - "
                                    "axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\n"})
             .second == 0);
+  // where a batch of evaluation is stated too, but for one of more rows than a micro batch
+  const std::string cut = axolotl +
+                          "val_set_size: 0.05\nmicro_batch_size: 4\nplugins:\n  - "
+                          "axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\n";
+  CHECK(rows_of({"a.yaml", cut}).second == 0);
+  CHECK(rows_of({"a.yaml", cut + "cut_cross_entropy: false\n"}).second == 4);
+  CHECK(rows_of({"a.yaml", axolotl + "val_set_size: 0.05\nplugins: [axolotl.integrations.liger.LigerPlugin]\n"
+                                     "liger_fused_linear_cross_entropy: true\n"})
+            .second == 4);
   const std::string swift =
       "swift sft --model Qwen/Qwen2.5-7B-Instruct --tuner_type lora --dataset tatsu-lab/alpaca --split_dataset_ratio "
       "0.01";
   CHECK(rows_of({"a.sh", swift + "\n"}).first == 52'002 - 521);
   CHECK(rows_of({"a.sh", swift + " --eval_strategy no\n"}).first == 52'002);
+}
+
+TEST_CASE("an evaluation without a batch of its own has Hugging Face's 8 rows, where there is one") {
+  const auto batch_of = [](const std::string& text) {
+    return read_configs({{"a.yaml", text}}, kNothing).request.eval_batch;
+  };
+  const std::string trl =
+      "model_name_or_path: Qwen/Qwen2.5-7B\nmax_length: 2048\npacking: true\nper_device_train_batch_size: 2\n";
+  const std::string factory =
+      "model_name_or_path: Qwen/Qwen2.5-7B\nstage: sft\nfinetuning_type: lora\ncutoff_len: 2048\nval_size: 0.1\n";
+  for (const std::string& text : {trl, factory}) {
+    CAPTURE(text);
+    CHECK(batch_of(text) == 0);
+    CHECK(batch_of(text + "eval_strategy: \"no\"\n") == 0);
+    CHECK(batch_of(text + "eval_strategy: steps\neval_steps: 100\n") == 8);
+    CHECK(batch_of(text + "eval_strategy: epoch\nper_device_eval_batch_size: 1\n") == 1);
+  }
 }
 
 TEST_CASE("steps of a training on answers are those of the trainer: sequences are answers, rows are prompts") {

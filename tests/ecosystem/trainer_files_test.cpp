@@ -235,4 +235,23 @@ TEST_CASE("a quantised base without adapters is refused with what the program ma
                 "quant_bits: with tuner_type full there are no adapters"));
 }
 
+TEST_CASE("a file that a trainer ships and that is not there is said with what brings it, and one of two is named") {
+  const std::string axolotl =
+      "base_model: meta-llama/Llama-3.1-8B\nsequence_len: 2048\nmicro_batch_size: 1\n"
+      "deepspeed: deepspeed_configs/zero3.json\n";
+  const ConfigReading absent = reading_of({axolotl});
+  CHECK(has_note(absent, "deepspeed_configs/zero3.json has to be there: axolotl fetch deepspeed_configs"));
+  CHECK(contains(absent.stands_in, "axolotl fetch"));
+
+  ConfigFile zero{"deepspeed_configs/zero3.json", R"({"zero_optimization": {"stage": 2}})"};
+  const FindConfig find = [&](const std::string&, const std::string&) { return std::optional(zero); };
+  const ConfigReading one = read_configs({{"jobs/a.yaml", axolotl}}, find);
+  CHECK(one.stands_in.empty());
+  CHECK_FALSE(has_note(one, "current folder"));
+  zero.other = "jobs/deepspeed_configs/zero3.json";
+  CHECK(has_note(
+      read_configs({{"jobs/a.yaml", axolotl}}, find),
+      "that of the current folder is read, as the trainer opens it, and not jobs/deepspeed_configs/zero3.json"));
+}
+
 }  // namespace gpuplan

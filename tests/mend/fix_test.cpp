@@ -376,3 +376,29 @@ TEST_CASE("a reference with GPUs of its own is no division that fix can write, a
   CHECK_FALSE(answer.fits());
   CHECK(answer.not_started.find("the reference has GPUs of its own") != std::string::npos);
 }
+
+TEST_CASE("an evaluation by the micro batch shrinks with it, without a key of its own") {
+  Reader reader("2x3090");
+  ConfigFile file = kLora;
+  file.text += "val_set_size: 0.1\n";
+  const FixQuestion question = reader.question({file});
+  CHECK(question.given.request.eval_batch == 4);
+  const FixAnswer answer = find_fix(question);
+  REQUIRE(answer.after);
+  REQUIRE(names(answer.mended, "micro_batch_size"));
+  CHECK_FALSE(names(answer.mended, "eval_batch_size"));
+  CHECK(answer.asks->eval_batch == answer.asks->recipe.micro_batch);
+}
+
+TEST_CASE("a file of DeepSpeed that a trainer ships is named with what brings it") {
+  Reader reader("4x3090");
+  ConfigFile full = kLora;
+  full.text.erase(full.text.find("adapter: lora"),
+                  std::string("adapter: lora\nlora_r: 16\nlora_target_linear: true\n").size());
+  const FixAnswer answer = find_fix(reader.question({full}));
+  REQUIRE(answer.after);
+  REQUIRE(names(answer.mended, "deepspeed"));
+  CHECK(std::ranges::any_of(answer.notes, [](const std::string& note) {
+    return note.find("has to be there: axolotl fetch deepspeed_configs") != std::string::npos;
+  }));
+}

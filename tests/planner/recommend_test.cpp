@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/unit_text.h"
 #include "models/catalogue.h"
@@ -158,4 +159,37 @@ TEST_CASE("a reason and the table have one verdict: what one GPU needs is its ro
             for (const StrategyEstimate& e : result.strategies) CHECK((!e.not_applicable.empty() || !e.fits()));
         }
   CHECK(num_sharded >= 3);
+}
+
+TEST_CASE("what trains something else is suggested behind what trains the same") {
+  const auto trains_otherwise = [](const std::string& line) {
+    return line.starts_with("--lora") || line.starts_with("--qlora") || line.starts_with("--seq-len");
+  };
+  int num_both = 0;
+  for (const Method method : {Method::Full, Method::Lora, Method::Qlora})
+    for (const char* strategy : {"auto", "ddp", "fsdp"}) {
+      EstimateRequest r = asked("llama-3-8b", "4x3090", method, 16);
+      r.strategy = strategy;
+      r.recipe.seq_len = 8192;
+      r.recipe.micro_batch = 8;
+      CAPTURE(strategy);
+      const EstimateResult result = estimate(r);
+      if (!result.recommended->strategy.empty()) continue;
+      std::vector<std::string> lines = result.recommended->advice;
+      std::erase_if(lines, [](const std::string& line) { return line.starts_with("--num-gpus"); });
+      CHECK(std::ranges::is_sorted(lines, {}, trains_otherwise));
+      num_both += !lines.empty() && trains_otherwise(lines.front()) != trains_otherwise(lines.back()) ? 1 : 0;
+    }
+  CHECK(num_both > 0);
+}
+
+TEST_CASE("a smaller micro batch is suggested with the batch of an evaluation that would keep the larger one") {
+  EstimateRequest r = asked("qwen2.5-7b", "2x3090", Method::Qlora, 16);
+  r.strategy = "ddp";
+  r.recipe.checkpointing = Checkpointing::Full;
+  r.recipe.seq_len = 4096;
+  r.recipe.micro_batch = r.eval_batch = 16;
+  const std::vector<std::string> advice = estimate(r).recommended->advice;
+  CHECK_MESSAGE(has_line(advice, "--micro-batch 1 + --eval-batch 1", "together, then ddp fits"),
+                fmt::format("{}", fmt::join(advice, "\n")));
 }
