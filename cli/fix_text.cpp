@@ -32,17 +32,18 @@ std::string likely(const StrategyEstimate& e) {
   return e.chance < 0.01 ? "" : fmt::format("{} likely, ", chance_text(e.chance));
 }
 
-/// ", 61.2 GiB of host memory where 64 GiB are usual": where the changed plan needs more there than the files do now,
-/// and much of what there is.
+/// "; 51.7 GiB of host memory, where 64.0 GiB are usual": where the changed files need more there than they do now, and
+/// much of what there is.
 std::string host_text(const FixAnswer& answer) {
   constexpr std::int64_t kMuch = 4;  // a quarter
   const HostBytes& host = answer.after->host;
   const bool is_more = !answer.before || host.needed() > answer.before->host.needed();
   const Bytes room = host.capacity.count > 0 ? host.capacity : host.usual;
   if (!is_more || kMuch * host.needed().count < room.count) return "";
-  if (room.count == 0) return fmt::format("; {} of host memory", format_bytes(host.needed()));
-  return fmt::format("; {} of host memory, {} {}", format_bytes(host.needed()),
-                     host.capacity.count > 0 ? "of" : "usual:", format_bytes(room));
+  const std::string needed = format_bytes(host.needed());
+  if (host.capacity.count > 0) return fmt::format("; {} of the host's {}", needed, format_bytes(room));
+  if (room.count == 0) return fmt::format("; {} of host memory", needed);
+  return fmt::format("; {} of host memory, where {} are usual", needed, format_bytes(room));
 }
 
 /// "Does not fit (157 GiB of 22.9 GiB); changed, it fits (20.0 GiB, 89 % likely)".

@@ -453,17 +453,22 @@ class Search {
     return worded({{set_to("strategy", fitting->strategy.name), &kOther}}, "", *fitting, "then");
   }
 
-  /// One saver and another strategy, where neither does it alone.
+  /// One saver and another strategy, where neither does it alone: the first that fits well, else the first that fits.
   std::string try_beside_other_strategies(const Together& all) const {
     if (now_.request.strategy == "auto") return {};
     static constexpr Suggestion kOther{};
+    std::string tight;
     for (const Suggested& one : all) {
       Variant free = with({one});
       free.request.strategy = "auto";
-      if (const auto fitting = fitting_plan(free))
-        return worded({one, {set_to("strategy", fitting->strategy.name), &kOther}}, " + ", *fitting, "together, then");
+      const auto fitting = fitting_plan(free);
+      if (!fitting || (!fitting->fits_well() && !tight.empty())) continue;
+      std::string text =
+          worded({one, {set_to("strategy", fitting->strategy.name), &kOther}}, " + ", *fitting, "together, then");
+      if (fitting->fits_well()) return text;
+      tight = std::move(text);
     }
-    return {};
+    return tight;
   }
 
   Variant with(const Together& all) const {
