@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ecosystem/config_texts.h"
+#include "ecosystem/module_targets.h"
 #include "ecosystem/trained_parameters.h"
 #include "ecosystem/usual_targets.h"
 #include "models/adapter_kind.h"
