@@ -42,8 +42,7 @@ TEST_CASE("a scheduler's job starts the plan's own trainer, and TRL where gpupla
                                         {"llama-factory", "llamafactory.yaml"},
                                         {"ms-swift", "swift.yaml"},
                                         {"trl", "sft.yaml"},
-                                        {"hf-trainer", "sft.yaml"},
-                                        {"unsloth", "sft.yaml"}})
+                                        {"hf-trainer", "sft.yaml"}})
     for (const auto& [target, job] :
          {std::pair{"slurm", "job.sbatch"}, {"skypilot", "task.yaml"}, {"kubeflow", "job.yaml"}}) {
       CAPTURE(framework);
