@@ -415,9 +415,9 @@ class Search {
     return {};
   }
 
-  /// Another method or another context trains something else; other savers train the same, or nearly.
+  /// Another method, another context and weights in 16 bit train something else; other savers the same, or nearly.
   static bool changes_training(const Suggested& one) {
-    static constexpr std::array<std::string_view, 3> kWhat{"lora", "qlora", "seq-len"};
+    static constexpr std::array<std::string_view, 4> kWhat{"lora", "qlora", "seq-len", "precision"};
     return std::ranges::find(kWhat, one.setting.change->name) != kWhat.end();
   }
 

@@ -11,5 +11,6 @@ for package, least in zip(sys.argv[1::2], sys.argv[2::2]):
     if numbers(version(package)) < numbers(least):
         sys.exit(f"{package} {version(package)} is older than {least}")
 CHECK
-export FORCE_TORCHRUN=1 NNODES=1 NPROC_PER_NODE=8
+export FORCE_TORCHRUN=1
+export NPROC_PER_NODE=8
 exec llamafactory-cli train llamafactory.yaml "$@"

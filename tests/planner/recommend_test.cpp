@@ -163,7 +163,8 @@ TEST_CASE("a reason and the table have one verdict: what one GPU needs is its ro
 
 TEST_CASE("what trains something else is suggested behind what trains the same") {
   const auto trains_otherwise = [](const std::string& line) {
-    return line.starts_with("--lora") || line.starts_with("--qlora") || line.starts_with("--seq-len");
+    return line.starts_with("--lora") || line.starts_with("--qlora") || line.starts_with("--seq-len") ||
+           line.starts_with("--precision");
   };
   int num_both = 0;
   for (const Method method : {Method::Full, Method::Lora, Method::Qlora})
