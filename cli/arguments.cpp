@@ -11,7 +11,7 @@
 #include "base/names.h"
 #include "cli/commands.h"
 #include "cli/flag_ranges.h"
-#include "cluster/gpu_catalogue.h"
+#include "cli/gpu_words.h"
 #include "cluster/gpu_list.h"
 
 namespace gpuplan {
@@ -156,6 +156,21 @@ std::vector<std::string> in_our_names(const CLI::App& app, std::vector<std::stri
   return args;
 }
 
+/// GPUs behind a flag whose value may be left out ("--lora 2x3090") are a word of their own, before it.
+std::vector<std::string> with_gpus_before(const CLI::App& app, std::vector<std::string> args) {
+  for (std::size_t i = 0; i + 1 < args.size(); ++i) {
+    const CLI::Option* const flag = args[i].starts_with("--") ? app.get_option_no_throw(args[i]) : nullptr;
+    if (!flag || flag->get_expected_min() > 0) continue;
+    const std::vector<std::string> behind(args.begin() + std::ptrdiff_t(i) + 1, args.end());
+    if (const std::size_t count = num_gpu_words(behind); count > 0) {
+      const auto at = args.begin() + std::ptrdiff_t(i);
+      std::rotate(at, at + 1, at + 1 + std::ptrdiff_t(count));
+      i += count;
+    }
+  }
+  return args;
+}
+
 bool is_switch(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
 
 /// A flag that swallowed the next flag as its value, was given more than once, or got a value that it does not take: a
@@ -185,16 +200,6 @@ void check_screen_flags(const CLI::App& app) {
     parse_name<TableFormat>(format->results().front(), kFormat);
 }
 
-/// Says whether a word describes GPUs: "2x3090", "A6000".
-bool means_gpus(const std::string& word) {
-  return word == "local" || std::ranges::all_of(split(word, ','), [](std::string_view part) {
-           const std::size_t digits = std::min(part.find_first_not_of("0123456789"), part.size());
-           const bool has_count =
-               digits > 0 && digits < part.size() && std::string_view("xX*").find(part[digits]) != part.npos;
-           return known_gpu(std::string(trim(part.substr(has_count ? digits + 1 : 0)))).has_value();
-         });
-}
-
 /// The flag that a JSON file is for, by a key at its top: a model's configuration, a trainer's, or else a plan.
 const char* flag_of_json(const std::string& file) {
   if (!is_file(file)) return "plan";
@@ -220,7 +225,7 @@ const char* flag_of_word(const CLI::App& app, const std::string& word) {
 void place_gpus(CLI::App& app) {
   CLI::Option *const files = app.get_option_no_throw("files"), *const gpus = app.get_option_no_throw("--gpus");
   if (!files || !gpus) return;
-  const std::vector<std::string> words = files->results();
+  const std::vector<std::string> words = join_gpu_words(files->results());
   files->clear();
   for (const std::string& word : words) {
     const bool is_file_name = is_there(word) || !gpus->results().empty() || !means_gpus(word);
@@ -232,7 +237,7 @@ void place_words(CLI::App& app) {
   place_gpus(app);
   CLI::Option* const plan = app.get_option_no_throw("plan");
   if (!plan || plan->results().empty()) return;
-  const std::vector<std::string> words = plan->results();
+  const std::vector<std::string> words = join_gpu_words(plan->results());
   plan->clear();
   for (const std::string& word : words) {
     const char* const flag = flag_of_word(app, word);
@@ -324,6 +329,7 @@ Parsed parse(CLI::App& app, const std::vector<std::string>& args) {
   const auto end = command && command->takes_program ? std::find(args.begin(), args.end(), "--") : args.end();
   std::vector<std::string> ours(args.begin(), end);
   if (command) ours = in_our_names(*app.get_subcommand(command->name), std::move(ours));
+  if (command) ours = with_gpus_before(*app.get_subcommand(command->name), std::move(ours));
   std::ranges::reverse(ours);  // CLI11 takes them from the back
   try {
     app.parse(ours);

@@ -5,6 +5,7 @@
 
 #include "base/date.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/input_stream.h"
 #include "base/json_file.h"
 #include "base/names.h"
@@ -21,6 +22,8 @@
 #include "cluster/profile/run_history.h"
 #include "diagnose/profiler_trace.h"
 #include "diagnose/training_log.h"
+#include "ecosystem/emit.h"
+#include "ecosystem/out_of_memory.h"
 #include "models/recipe_names.h"
 #include "models/training_method.h"
 #include "planner/rollout_phases.h"
@@ -113,6 +116,32 @@ void add_log(MeasuredRun& run, const TrainingLog& log, const StrategyEstimate& e
   run.peak_kind = log.allocated ? PeakKind::Allocated : PeakKind::Reserved;
 }
 
+/// PyTorch's message in the end of a log; nothing in one without it, and in one that is no file.
+std::optional<OutOfMemory> out_of_memory_in(const std::string& log) {
+  if (!is_file(log)) return {};
+  constexpr std::int64_t kEnd = std::int64_t(1) << 20;
+  const InputFile file(log);
+  const std::int64_t begin = std::max<std::int64_t>(0, file.size() - kEnd);
+  return find_out_of_memory(file.read(begin, file.size() - begin));
+}
+
+/// Reads a log's figures. One that has none because memory ran out is for other commands.
+TrainingLog read_log(const CLI::App& app, const std::string& file) {
+  const auto message = out_of_memory_in(file);
+  try {
+    return read_training_log(*open_stream(file), file);
+  } catch (const InputError&) {
+    if (!message) throw;
+    std::string files;
+    for (const std::string& name : all_given(app, "files")) files += shell_word(name) + " ";
+    throw InputError(file, fmt::format("is of a run that ran out of memory: {}", describe(*message)),
+                     files.empty() ? fmt::format("gpuplan estimate --from {} compares it with the plan of the other "
+                                                 "flags; gpuplan fix TRAINER-FILE {} mends the trainer's file",
+                                                 shell_word(file), shell_word(file))
+                                   : fmt::format("gpuplan fix {}{} says what would fit", files, shell_word(file)));
+  }
+}
+
 MeasuredRun measured_run(const CLI::App& app, const StrategyEstimate& e, std::int64_t num_gpus, DiagnosisAnswer& answer,
                          std::int64_t& num_steps) {
   MeasuredRun run;
@@ -130,7 +159,7 @@ MeasuredRun measured_run(const CLI::App& app, const StrategyEstimate& e, std::in
                                          run.parts->has_steps ? "" : " (it marks none: all of it is taken as one)"));
   }
   if (const auto file = given(app, "--log")) {
-    const TrainingLog log = read_training_log(*open_stream(*file), *file);
+    const TrainingLog log = read_log(app, *file);
     add_log(run, log, e, num_gpus);
     num_steps = std::max<std::int64_t>(1, log.num_figures);
     if (log.has_time()) answer.sources.push_back(fmt::format("{}: {}", *file, log.source));

@@ -27,6 +27,7 @@
 #include "report/json/answers_json.h"
 #include "report/text/answers_text.h"
 #include "search/mesh_way.h"
+#include "search/more_gpus.h"
 
 namespace gpuplan {
 namespace {
@@ -77,6 +78,14 @@ void add_better_mesh(EstimateAnswer& answer) {
   out.advice.insert(out.advice.begin(),
                     fmt::format("{}: then {} fits, {} tokens/s", fmt::join(way->flags, " "), way->plan.strategy.title(),
                                 format_grouped(std::llround(way->plan.tokens_per_second))));
+}
+
+/// Names more GPUs where the plan rests on offload that makes it far slower than they would be.
+void add_more_gpus(EstimateAnswer& answer, const EstimateRequest& asked) {
+  const Offload& offload = answer.request.recipe.offload;
+  const bool rests_on_offload = offload.optimizer != OffloadTarget::None || offload.params != OffloadTarget::None;
+  if (!rests_on_offload || !answer.fits() || !answer.shown || !answer.result.recommended) return;
+  if (auto way = more_gpus(asked, *answer.shown)) answer.result.recommended->better.push_back(std::move(*way));
 }
 
 /// Names `fix` where a trainer's files do not fit as they are and it can write in them.
@@ -136,6 +145,7 @@ int run_estimate(const CLI::App& app, Console& console) {
         fmt::format("sequences of {} tokens, as long as the longest row; --seq-len sets it", rows->lengths.longest));
   EstimateAnswer answer{.request = std::move(question.request), .result = {}, .explanation = {}, .rows = {}};
   const bool shows_all = is_given(app, "--json") || is_given(app, "--html");
+  const EstimateRequest asked = answer.request;
   answer.result = estimate(answer.request, shows_all ? InFull::All : InFull::InFocus);
   answer.request = answer.result.request;
   if (const Seconds overhead = given_time(app, "--overhead").value_or(Seconds{}); overhead.value > 0) {
@@ -146,6 +156,7 @@ int run_estimate(const CLI::App& app, Console& console) {
   answer.result.assumptions.insert(answer.result.assumptions.begin(), question.notes.begin(), question.notes.end());
   answer.shown = strategy_in_focus(answer.result);
   add_better_mesh(answer);
+  add_more_gpus(answer, asked);
   add_fix(answer, app, configs);
   if (rows && answer.shown) {
     answer.rows = fit_rows(rows->lengths, answer.request, answer.result.profile, answer.shown->strategy.name);

@@ -6,11 +6,13 @@
 #include <limits>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "base/names.h"
 #include "cli/arguments.h"
+#include "ecosystem/row_count.h"
 #include "rows/json_rows.h"
 #include "search/on_cores.h"
 
@@ -63,6 +65,48 @@ Lengths count_tokens(const JsonRows& rows, const std::string& file) {
   return make_lengths(std::move(all));
 }
 
+/// True where --data holds what `run --data` reads, so that its tokens are counted exactly.
+bool reads_exactly(const CLI::App& app, const std::string& file, const fs::path& folder) {
+  if (is_given(app, "--tokenizer")) return true;
+  const InputFile input(file);
+  constexpr std::int64_t kFirstLine = std::int64_t(1) << 20;
+  const std::string text = input.read(0, std::min(input.size(), kFirstLine));
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string::npos || text[begin] != '{') return begin == std::string::npos;
+  const auto row = nlohmann::json::parse(text.substr(begin, text.find('\n', begin) - begin), nullptr, false);
+  if (!row.is_object()) return row.is_discarded() && text.size() < std::size_t(kFirstLine);
+  return row.contains("input_ids") || (row.contains("text") && is_there(folder / "tokenizer.model"));
+}
+
+/// Rows of text of any trainer, by their words and signs; nullopt: there is no text in them.
+std::optional<GivenRows> count_words(const std::string& file, EstimateRequest& request) {
+  const auto counted = count_rows(file);
+  if (!counted || counted->rows == 0 || counted->tokens <= 0) return {};
+  const bool has_pairs = request.recipe.objective.answers() > 1 && !counted->longer_of.empty();
+  const double tokens = has_pairs ? counted->tokens_per_answer : counted->tokens;
+  request.dataset.rows = counted->rows;
+  request.dataset.tokens_per_row = std::max<std::int64_t>(1, std::llround(tokens / double(counted->rows)));
+  return GivenRows{.lengths = make_lengths(has_pairs ? counted->longer_of : counted->rows_of),
+                   .source = fmt::format("{} (tokens by its words and signs, about{})", file,
+                                         has_pairs ? "; of each pair the longer answer" : "")};
+}
+
+GivenRows with_mean(GivenRows rows, EstimateRequest& request) {
+  request.dataset.tokens_per_row = std::max<std::int64_t>(1, std::llround(rows.lengths.mean));
+  return rows;
+}
+
+GivenRows rows_of_data(const CLI::App& app, const std::string& file, EstimateRequest& request) {
+  refuse_without_rows(file);
+  const fs::path folder = tokenizer_folder(app, request.model);
+  if (!reads_exactly(app, file, folder))
+    if (auto rows = count_words(file, request)) return *rows;
+  const std::int64_t vocabulary =
+      request.model.vocab_size > 0 ? request.model.vocab_size : std::int64_t(std::numeric_limits<std::int32_t>::max());
+  const JsonRows rows({.file = file, .tokenizer_folder = folder, .token_dtype = {}, .vocab_size = vocabulary});
+  return with_mean({.lengths = count_tokens(rows, file), .source = file}, request);
+}
+
 }  // namespace
 
 void add_row_flags(CLI::App& app) {
@@ -72,7 +116,8 @@ void add_row_flags(CLI::App& app) {
            "the longest row needs",
            kRows);
   add_flag(app, "--data", "FILE",
-           "the same from the data itself: JSON lines with input_ids, or with text and the tokenizer.model of --model",
+           "the same from the data itself: JSON lines with input_ids, or with text and the tokenizer.model of --model; "
+           "other JSON, JSON lines and CSV (messages, prompt and answers) are counted by their words, about",
            kRows);
   add_flag(app, "--tokenizer", "DIR", "where the tokenizer.model for --data is. Default: the folder of --model", kRows);
 }
@@ -87,22 +132,9 @@ std::optional<GivenRows> take_rows(const CLI::App& app, EstimateRequest& request
     if (is_given(app, flag))
       throw InputError("", fmt::format("{} and {} contradict each other", lengths ? "--lengths" : "--data", flag),
                        "the file says both");
-  GivenRows out;
-  if (lengths) {
-    out = {.lengths = read_lengths(*lengths), .source = *lengths};
-  } else {
-    refuse_without_rows(*data);
-    const std::int64_t vocabulary = request.model.vocab_size > 0
-                                        ? request.model.vocab_size
-                                        : std::int64_t(std::numeric_limits<std::int32_t>::max());
-    const JsonRows rows({.file = *data,
-                         .tokenizer_folder = tokenizer_folder(app, request.model),
-                         .token_dtype = {},
-                         .vocab_size = vocabulary});
-    out = {.lengths = count_tokens(rows, *data), .source = *data};
-  }
+  GivenRows out = lengths ? with_mean({.lengths = read_lengths(*lengths), .source = *lengths}, request)
+                          : rows_of_data(app, *data, request);
   request.dataset.rows = out.lengths.num_rows;
-  request.dataset.tokens_per_row = std::max<std::int64_t>(1, std::llround(out.lengths.mean));
   out.sets_seq_len = !says_seq_len && !is_given(app, "--seq-len");
   if (out.sets_seq_len) request.recipe.seq_len = out.lengths.longest;
   return out;

@@ -159,6 +159,7 @@ void set_limits(const CLI::App& app, SearchQuestion& q) {
   } else if (!is_given(app, "--prefer")) {
     const bool must_be_fast = q.budget && !q.under;
     q.preference = q.is_rented && !must_be_fast ? Preference::Cost : Preference::Speed;
+    q.is_fast_by_budget = q.is_rented && must_be_fast;
   } else {
     q.preference = q.base.preference;
   }

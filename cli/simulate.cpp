@@ -1,8 +1,10 @@
 // gpuplan simulate: what happens inside one step, and why.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -20,6 +22,7 @@
 #include "planner/changes.h"
 #include "planner/engine_gpus.h"
 #include "planner/job.h"
+#include "planner/machine_changes.h"
 #include "report/answers.h"
 #include "report/html/reports.h"
 #include "report/json/answers_json.h"
@@ -178,6 +181,31 @@ Strategy apply_settings(SimulationAnswer& a, const std::vector<Setting>& setting
   return strategy;
 }
 
+/// Says why a step is as long as before; empty where it is not, or where nothing of the kind is known.
+std::string why_no_effect(const SimulatedPlan& before, const SimulatedPlan& after, const ClusterSpec& was,
+                          const ClusterSpec& is, const std::vector<Setting>& settings) {
+  constexpr double kVisible = 0.005, kWaits = 0.01;
+  const Seconds step = before.simulation.step_time();
+  const bool is_of_links = std::ranges::all_of(
+      settings, [](const Setting& s) { return s.change->machine && s.change->machine->is_of_links; });
+  if (!is_of_links || std::abs(after.simulation.step_time() / step - 1) >= kVisible) return {};
+  std::vector<std::string> names;
+  for (const Setting& setting : settings) names.push_back(describe(setting));
+  const std::string what = fmt::format("{} changes nothing", fmt::join(names, " and "));
+  const bool has_same_links =
+      was.intra == is.intra && was.inter == is.inter && was.host_link == is.host_link && was.fabric == is.fabric;
+  if (was.num_gpus() == 1 && was.host_link.value == is.host_link.value)
+    return fmt::format("{}: one GPU alone sends nothing to others", what);
+  if (was.gpus == is.gpus && has_same_links) return fmt::format("{}: it is so already ({})", what, was.fabric_text);
+  const double waits = before.simulation.exposed_communication / step;
+  if (waits < kWaits)
+    return fmt::format("{}: what is sent moves while the GPUs compute; of the step they wait {:.1f} % for it", what,
+                       100 * waits);
+  if (was.num_nodes() > 1 && was.inter == is.inter && was.intra != is.intra)
+    return fmt::format("{}: the step waits for the network between machines", what);
+  return {};
+}
+
 SimulationAnswer answer_question(const CLI::App& app, Console& console) {
   PlanQuestion question = read_config_question(app, console.in, given_configs(app));
   SimulationAnswer a;
@@ -201,10 +229,12 @@ SimulationAnswer answer_question(const CLI::App& app, Console& console) {
   std::vector<Setting> here = settings;  // a scaling curve has other machines for those that mean nothing on this one
   if (is_given(app, "--scaling"))
     std::erase_if(here, [&](const Setting& setting) { return !why_not(setting, a.request).empty(); });
+  ClusterSpec was;
   if (!here.empty()) {
     a.comparison.push_back(simulator.run(a.request, strategy, false));
     a.comparison.back().label = fmt::format("{}, as it is", strategy.name);
     a.request.strategy = strategy.name;
+    was = a.request.cluster;
     strategy = apply_settings(a, here);
     for (const Setting& setting : here) a.assumptions.push_back("what if: " + describe(setting));
   }
@@ -213,6 +243,10 @@ SimulationAnswer answer_question(const CLI::App& app, Console& console) {
   if (!here.empty()) {
     a.comparison.push_back(a.plan);
     a.comparison.back().label = fmt::format("{}, {}", strategy.name, *text);
+    if (std::string why = why_no_effect(a.comparison.front(), a.plan, was, a.request.cluster, here); !why.empty()) {
+      a.assumptions.push_back(why);
+      a.not_compared.push_back(std::move(why));
+    }
   }
   add_remedies(a.plan, a.request, a.result.framework, a.result.profile);
   if (const auto names = given(app, "--compare")) simulator.compare(*names);

@@ -20,8 +20,25 @@ namespace {
 
 constexpr const char* kExample = "write for example --gpus 4xA6000";
 
-/// "4x A6000", "4 × A6000" or "A6000".
+/// "4xA6000" for a text that has its count elsewhere ("A6000x4", "A6000:4", "4 A6000"); empty when it is not that.
+std::string count_first(std::string_view text) {
+  const auto is_count = [](std::string_view part) {
+    constexpr std::size_t kDigits = 3;  // longer ones are names of cards
+    return !part.empty() && part.size() <= kDigits && part.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  const auto is_gpu = [](std::string_view name) { return known_gpu(std::string(name)).has_value(); };
+  const auto sign = text.find_last_of("xX:"), space = text.find(' ');
+  if (sign != std::string_view::npos && is_count(trim(text.substr(sign + 1))) && is_gpu(trim(text.substr(0, sign))))
+    return fmt::format("{}x{}", trim(text.substr(sign + 1)), trim(text.substr(0, sign)));
+  if (space != std::string_view::npos && is_count(text.substr(0, space)) && is_gpu(trim(text.substr(space))))
+    return fmt::format("{}x{}", text.substr(0, space), trim(text.substr(space)));
+  return {};
+}
+
+/// "4x A6000", "4 × A6000" or "A6000", and where no card is called so "A6000x4" and "4 A6000".
 NamedGpus read_part(std::string_view text) {
+  const std::string better = known_gpu(std::string(text)) ? "" : count_first(text);
+  if (!better.empty()) text = better;
   const auto digits = text.find_first_not_of("0123456789", text.starts_with('-') ? 1 : 0);
   if (digits == std::string_view::npos || digits == 0) return {1, std::string(text)};  // "4090", "A6000"
   std::string_view rest = trim(text.substr(digits));
@@ -35,25 +52,9 @@ NamedGpus read_part(std::string_view text) {
   return {parse_integer(text.substr(0, digits), "", 1), name};
 }
 
-/// "4xA6000" for a text that has its count elsewhere ("A6000x4", "A6000:4", "4 A6000"); empty when it is not that.
-std::string count_first(std::string_view text) {
-  const auto is_count = [](std::string_view part) {
-    return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
-  };
-  const auto is_gpu = [](std::string_view name) { return known_gpu(std::string(name)).has_value(); };
-  const auto sign = text.find_last_of("xX:"), space = text.find(' ');
-  if (sign != std::string_view::npos && is_count(trim(text.substr(sign + 1))) && is_gpu(trim(text.substr(0, sign))))
-    return fmt::format("{}x{}", trim(text.substr(sign + 1)), trim(text.substr(0, sign)));
-  if (space != std::string_view::npos && is_count(text.substr(0, space)) && is_gpu(trim(text.substr(space))))
-    return fmt::format("{}x{}", text.substr(0, space), trim(text.substr(space)));
-  return {};
-}
-
 GpuChoice resolve_part(const std::string& name) {
   if (auto choice = known_gpu(name)) return *std::move(choice);
-  const InputError mistake = gpu_mistake(name);
-  const std::string better = count_first(name);
-  throw better.empty() ? mistake : InputError("", mistake.problem(), fmt::format("write '{}'", better));
+  throw gpu_mistake(name);
 }
 
 const DescribedGpu* find_described(const std::vector<DescribedGpu>& described, const std::string& name) {
@@ -130,6 +131,13 @@ std::vector<NamedGpus> split_gpu_list(const std::string& text) {
   if (total > kMostGpus)
     throw InputError("", fmt::format("'{}' has too many GPUs", text), fmt::format("at most {}", kMostGpus));
   return parts;
+}
+
+bool names_gpus(const std::string& text) {
+  try {
+    return std::ranges::all_of(split_gpu_list(text),
+                               [](const NamedGpus& part) { return known_gpu(part.name).has_value(); });
+  } catch (const InputError&) { return false; }
 }
 
 ClusterSpec cluster_of(const std::vector<NamedGpus>& parts, const std::vector<DescribedGpu>& described) {

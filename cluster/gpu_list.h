@@ -19,6 +19,9 @@ struct NamedGpus {
 /// The parts of "4xA6000, 2 x 4090". Throws InputError.
 std::vector<NamedGpus> split_gpu_list(const std::string& text);
 
+/// True for a list of GPUs that are all known: "2x3090", "4090x2", "RTX 3060,4070".
+bool names_gpus(const std::string& text);
+
 /// The machines these GPUs usually stand in, with what was assumed. Names are looked up in `described`, then in the
 /// catalogue. Throws InputError, also for a described card that no part names.
 ClusterSpec cluster_of(const std::vector<NamedGpus>& parts, const std::vector<DescribedGpu>& described = {});

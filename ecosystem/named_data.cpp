@@ -13,6 +13,7 @@
 #include "base/surroundings.h"
 #include "base/unit_text.h"
 #include "base/yaml_file.h"
+#include "ecosystem/row_count.h"
 #include "models/training_method.h"
 #include "planner/rollout_phases.h"
 
@@ -44,231 +45,6 @@ std::vector<NamedData> read_named_data() {
   return sets;
 }
 
-/// Says how many tokens a text is, about, while its bytes of UTF-8 go by: by the words, numbers and signs that a
-/// tokenizer of byte pairs cuts it into first. Ten of the fifteen counted sets of data/datasets.yaml come out within 4
-/// %, two within 7 %; three hold descriptions of tools, which their count leaves out.
-class TextTokens {
- public:
-  void add(unsigned char byte) {
-    if ((byte | 0x20) >= 'a' && (byte | 0x20) <= 'z')
-      add_letter();
-    else if (byte >= '0' && byte <= '9')
-      add_digit();
-    else if (byte == ' ' || byte == '\t')
-      tokens_ += extend(Run::Space) == 2 ? 1 : 0;  // the last one is part of the next word
-    else if (byte == '\n' || byte == '\r')
-      add_break();
-    else if (byte < 0x80)
-      add_sign();
-    else
-      add_other(byte);
-  }
-  double tokens() const { return tokens_; }
-
- private:
-  enum class Run : std::uint8_t { None, Letter, Digit, Space, Break, Sign, Wide };
-
-  /// The length of the run that the byte begins or goes on with.
-  int extend(Run run) {
-    length_ = run == run_ ? length_ + 1 : 1;
-    run_ = run;
-    return length_;
-  }
-  void add_letter() {
-    constexpr int kShort = 6, kLong = 20;
-    constexpr double kPerLetter = 0.075, kPerLetterOfLong = 0.3;
-    const bool has_sign = run_ == Run::Sign && length_ == 1 && before_sign_ != Run::Space;  // "(a", "'s"
-    const int length = extend(Run::Letter);
-    tokens_ += length == 1        ? (has_sign ? 0 : 1)
-               : length <= kShort ? 0
-               : length <= kLong  ? kPerLetter
-                                  : kPerLetterOfLong;
-  }
-  void add_digit() {
-    constexpr int kPerToken = 3;
-    tokens_ += run_ == Run::Space ? 1 : 0;  // which is no part of a number
-    tokens_ += extend(Run::Digit) % kPerToken == 1 ? 1 : 0;
-  }
-  void add_break() {
-    const bool has_sign = run_ == Run::Sign;
-    tokens_ += extend(Run::Break) == 1 && !has_sign ? 1 : 0;
-  }
-  void add_sign() {
-    if (run_ != Run::Sign) before_sign_ = run_;
-    tokens_ += extend(Run::Sign) == 1 ? 1 : 0;
-  }
-  void add_other(unsigned char byte) {
-    constexpr double kPerWide = 0.75, kPerByte = 0.4;
-    const bool is_lead = byte >= 0xc0, is_wide = byte >= 0xe3 && byte <= 0xed;  // Chinese, Japanese, Korean
-    if (is_lead) extend(is_wide ? Run::Wide : Run::None);
-    tokens_ += run_ != Run::Wide ? kPerByte : is_lead ? kPerWide : 0;
-  }
-
-  Run run_ = Run::None, before_sign_ = Run::None;
-  int length_ = 0;
-  double tokens_ = 0;
-};
-
-/// Tokens of a preference row's parts, summed over rows.
-struct AnswerTokens {
-  double chosen = 0, rejected = 0, rest = 0;
-  std::int64_t messages = 0, rows = 0;  // objects in chosen answers, and how many answers there are
-};
-
-/// The same of all texts in JSON but keys.
-class JsonTokens {
- public:
-  void add(char c) {
-    if (is_quoted_) return add_quoted(c);
-    if (c == '"') {
-      is_quoted_ = true;
-      text_ = {};
-      word_.clear();
-    } else if (c == ':') {
-      last_ = 0;  // it was a key
-      if (depth_ == 1) begin_field();
-    } else if (c == ',' || c == '}' || c == ']' || c == '\n') {
-      take_last();
-      if (c != ',' && c != '\n' && depth_ > 0) --depth_;
-    } else if (c == '{' || (c == '[' && depth_ > 0)) {  // a list of rows is no level
-      ++depth_;
-      if (c == '{' && depth_ > 1 && part_ == &parts_.chosen) ++parts_.messages;
-    }
-  }
-  double tokens() const { return tokens_ + last_; }
-
-  /// A prompt with one of its answers. Chosen answers that are conversations hold the prompt; where only the rejected
-  /// one has a key of its own, the rest is the other conversation.
-  double tokens_per_answer() const {
-    if (parts_.rejected == 0) return 0;
-    if (parts_.chosen == 0) return parts_.rest;
-    constexpr double kConversation = 1.5;  // messages per answer
-    const bool holds_prompt = double(parts_.messages) > kConversation * double(parts_.rows);
-    return (parts_.chosen + parts_.rejected) / 2 + (holds_prompt ? 0 : parts_.rest);
-  }
-
- private:
-  void begin_field() {
-    part_ = word_.starts_with("chosen")     ? &parts_.chosen
-            : word_.starts_with("rejected") ? &parts_.rejected
-                                            : &parts_.rest;
-    if (part_ == &parts_.chosen) ++parts_.rows;
-  }
-  void take_last() {
-    tokens_ += last_;
-    *part_ += last_;
-    last_ = 0;
-  }
-  void add_quoted(char c) {
-    if (is_escaped_) return add_escaped(c);
-    if (c == '\\') {
-      is_escaped_ = true;
-    } else if (c == '"') {
-      is_quoted_ = false;
-      last_ = text_.tokens();
-    } else {
-      constexpr std::size_t kLongestKey = 16;
-      if (word_.size() < kLongestKey) word_ += c;
-      text_.add(static_cast<unsigned char>(c));
-    }
-  }
-  void add_escaped(char c) {
-    if (c == 'u' && num_digits_ == 0) {
-      num_digits_ = 4, code_ = 0;
-      return;
-    }
-    if (num_digits_ == 0) {
-      text_.add(static_cast<unsigned char>(c == 'n' || c == 'r' ? '\n' : c == 't' ? '\t' : c));
-    } else {
-      code_ = code_ * 16 + (c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
-      if (--num_digits_ > 0) return;
-      add_code();
-    }
-    is_escaped_ = false;
-  }
-  /// Bytes of UTF-8 of the same kind.
-  void add_code() {
-    if (code_ < 0x80) return text_.add(static_cast<unsigned char>(code_));
-    const bool is_wide = code_ >= 0x3000 && code_ < 0xd800;
-    text_.add(is_wide ? 0xe4 : 0xc3);
-    text_.add(0x80);
-  }
-
-  TextTokens text_;
-  std::string word_;              // how the last text begins
-  double tokens_ = 0, last_ = 0;  // of the last text, which may be a key
-  AnswerTokens parts_;
-  double* part_ = &parts_.rest;
-  int depth_ = 0;  // 1: in a row
-  bool is_quoted_ = false, is_escaped_ = false;
-  int num_digits_ = 0, code_ = 0;  // of \u
-};
-
-/// Counts the rows of one format while the bytes of a file go by.
-class RowCounter {
- public:
-  explicit RowCounter(bool is_csv) : is_csv_(is_csv) {}
-
-  void add(std::string_view piece) {
-    for (const char c : piece) {
-      is_csv_ ? add_csv(c) : add_json(c);
-      is_csv_ ? text_.add(static_cast<unsigned char>(c)) : json_.add(c);
-    }
-  }
-
-  double tokens() const { return is_csv_ ? text_.tokens() : json_.tokens(); }
-  double tokens_per_answer() const { return is_csv_ ? 0 : json_.tokens_per_answer(); }
-
-  std::int64_t rows() const {
-    if (is_list_) return depth_ == 0 && has_item_ ? rows_ + 1 : rows_;
-    const std::int64_t last = has_text_ ? 1 : 0;  // a line without an end
-    return is_csv_ ? std::max<std::int64_t>(0, rows_ + last - 1) : rows_ + last;
-  }
-
- private:
-  void end_line() {
-    rows_ += has_text_ ? 1 : 0;
-    has_text_ = false;
-  }
-
-  void add_csv(char c) {
-    if (c == '"') is_quoted_ = !is_quoted_;
-    if (c == '\n' && !is_quoted_) return end_line();
-    has_text_ = has_text_ || (c != '\r' && c != ' ');
-  }
-
-  void add_json(char c) {
-    const bool is_space = c == ' ' || c == '\t' || c == '\r' || c == '\n';
-    if (!has_begun_ && !is_space) has_begun_ = true, is_list_ = c == '[';
-    if (!is_list_) return c == '\n' ? end_line() : void(has_text_ = has_text_ || !is_space);
-    if (is_quoted_) {
-      if (is_escaped_)
-        is_escaped_ = false;
-      else if (c == '\\')
-        is_escaped_ = true;
-      else if (c == '"')
-        is_quoted_ = false;
-      return;
-    }
-    if (c == '"') is_quoted_ = true;
-    if (c == ']' || c == '}') --depth_;
-    if (depth_ == 1 && c == ',') ++rows_;
-    if (depth_ >= 1 && !is_space && c != ']') has_item_ = true;
-    if (c == '[' || c == '{') ++depth_;
-  }
-
-  TextTokens text_;
-  JsonTokens json_;
-  bool is_csv_, has_begun_ = false, is_list_ = false, is_quoted_ = false, is_escaped_ = false;
-  bool has_text_ = false, has_item_ = false;
-  int depth_ = 0;
-  std::int64_t rows_ = 0;
-};
-
-bool is_local_format(const std::string& ending) {
-  return ending == ".json" || ending == ".jsonl" || ending == ".ndjson" || ending == ".csv";
-}
-
 /// Holds what is known of one named set.
 struct Part {
   std::int64_t rows{};
@@ -298,7 +74,7 @@ class DataReader {
   }
 
  private:
-  /// "alpaca#500" is 500 rows of it.
+  /// "alpaca#500" is 500 rows of it, "alpaca#10%" a share.
   std::optional<Part> read_set(const std::string& given) {
     const std::size_t mark = given.rfind('#');
     const std::string named = given.substr(0, mark);
@@ -306,8 +82,13 @@ class DataReader {
     std::optional<Part> part = read_file_of(name);
     if (!part)
       if (const NamedData* set = find_named_data(name)) part = part_of(*set);
-    const auto number = mark == std::string::npos ? std::nullopt : as_number(given.substr(mark + 1));
-    if (number && *number >= 1) {
+    const bool is_share = mark != std::string::npos && given.ends_with('%');
+    const auto number = mark == std::string::npos
+                            ? std::nullopt
+                            : as_number(given.substr(mark + 1, given.size() - mark - (is_share ? 2 : 1)));
+    if (is_share && number && part) {
+      part->rows = std::max<std::int64_t>(1, std::llround(double(part->rows) * *number / 100));
+    } else if (number && *number >= 1 && !is_share) {
       if (!part) part = Part{.rows = std::int64_t(*number), .tokens_per_row = {}, .text = name};
       part->rows = std::int64_t(*number);
     }
@@ -425,19 +206,6 @@ const NamedData* find_named_data(const std::string& name) {
   const auto sets = named_data();
   const auto found = std::ranges::find_if(sets, is_it);
   return found == sets.end() ? nullptr : &*found;
-}
-
-std::optional<CountedRows> count_rows(const fs::path& path) {
-  const std::string ending = to_lower(path.extension().string());
-  if (!is_local_format(ending)) return {};
-  constexpr std::int64_t kPiece = std::int64_t(1) << 20;
-  const InputFile file(path);
-  RowCounter counter(ending == ".csv");
-  for (std::int64_t begin = 0; begin < file.size(); begin += kPiece)
-    counter.add(file.content() ? std::string_view(*file.content()).substr(std::size_t(begin), std::size_t(kPiece))
-                               : std::string_view(file.read(begin, kPiece)));
-  return CountedRows{
-      .rows = counter.rows(), .tokens = counter.tokens(), .tokens_per_answer = counter.tokens_per_answer()};
 }
 
 bool settle_data(const ConfigReading& reading, const FindPath& find, GivenData given, EstimateRequest& request,

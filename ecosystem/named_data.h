@@ -33,15 +33,6 @@ const NamedData* find_named_data(const std::string& name);
 /// The path of a file that another one names; nothing where it is not there.
 using FindPath = std::function<std::optional<std::filesystem::path>(const std::string& named, const std::string& by)>;
 
-/// Rows and, about, tokens of a file of JSON lines, a JSON list or CSV, read in pieces; nothing for other formats.
-/// Throws InputError where it cannot be read.
-struct CountedRows {
-  std::int64_t rows{};
-  double tokens{};
-  double tokens_per_answer{};  // of all rows, a prompt with one of its two answers, where keys tell them apart; else 0
-};
-std::optional<CountedRows> count_rows(const std::filesystem::path& file);
-
 /// Says which figures of the data flags gave before the files are asked.
 struct GivenData {
   bool rows = false, tokens_per_row = false;

@@ -15,6 +15,7 @@
 #include "base/yaml_file.h"
 #include "ecosystem/key_table.h"
 #include "ecosystem/notebook.h"
+#include "ecosystem/python_data.h"
 #include "ecosystem/python_source.h"
 
 namespace gpuplan {
@@ -57,6 +58,7 @@ struct CallRows {
   std::vector<RefusedCalls> refused;
   std::vector<std::string> assumed, loads, makes_dicts, usual, settings, names;
   std::map<std::string, bool> answers;
+  DataCalls data;
 };
 
 Pairs pairs_of(const json& row, const char* key) {
@@ -104,6 +106,13 @@ CallRows read_call_rows() {
     rows.makes_dicts = tree->root.at("makes_dicts").get<std::vector<std::string>>();
     rows.usual = tree->root.at("usual").get<std::vector<std::string>>();
     rows.assumed = tree->root.at("assumed").get<std::vector<std::string>>();
+    const json& data = tree->root.at("data");
+    for (const auto& [key, names] : {std::pair{"loads", &rows.data.loads},
+                                     {"readers", &rows.data.readers},
+                                     {"from_files", &rows.data.from_files},
+                                     {"joins", &rows.data.joins},
+                                     {"cuts", &rows.data.cuts}})
+      *names = data.at(key).get<std::vector<std::string>>();
   } catch (const json::exception& error) { throw InputError(where, error.what()); }
   for (const auto& [call, table] : rows.trainers) rows.names.push_back(call);
   for (const CallRow& row : rows.calls) rows.names.push_back(row.call);
@@ -423,7 +432,10 @@ Launch read_python_launch(const ConfigFile& script, const FindNamed& find, const
     if (!files.contains(path)) files[path] = values_of_file(path, script.name, find, launch.notes);
     return files[path];
   };
-  auto calls = read_python_calls(code, script.name, rows.names, around);
+  std::vector<std::string> names = rows.names;
+  for (const auto* more : {&rows.data.loads, &rows.data.from_files})
+    names.insert(names.end(), more->begin(), more->end());
+  auto calls = read_python_calls(code, script.name, names, around);
   refuse_others(calls, script);
   const bool has_trainer = std::any_of(calls.begin(), calls.end(), [](const PythonCall& call) {
     const auto& trainers = call_rows().trainers;
@@ -442,6 +454,12 @@ Launch read_python_launch(const ConfigFile& script, const FindNamed& find, const
     require_settings(calls, script);
   CallReader reader(script, part, launch.notes, loop);
   for (const PythonCall& call : calls) reader.read(call);
+  if (auto sets = data_of_calls(calls, rows.data, code, script.name, launch.notes); !sets.empty()) {
+    LaunchFlag flag{.name = "dataset_name", .values = {}, .line = 1};
+    for (std::string& set : sets) flag.values.push_back({std::move(set), {}, 1, false});
+    std::erase_if(part.flags, [&](const LaunchFlag& own) { return own.name == flag.name; });
+    part.flags.push_back(std::move(flag));
+  }
   launch.parts.push_back(std::move(part));
   return launch;
 }

@@ -155,12 +155,12 @@ void set_host_link(ClusterSpec& c, Profile& profile, double gb_s) {
 }
 
 constexpr std::array kMachineRows{
-    MachineChange{"nvlink", "GB/s", "NVLink ({} GB/s)", set_nvlink},
-    MachineChange{"pcie", "3..6", "PCIe {}.0 cards and slots", set_pcie},
-    MachineChange{"pcie-lanes", "1..16", "{} PCIe lanes per GPU", set_pcie_lanes},
-    MachineChange{"p2p", "0|1", "peer-to-peer between GPUs {}", set_peer_to_peer},
+    MachineChange{"nvlink", "GB/s", "NVLink ({} GB/s)", set_nvlink, nullptr, true},
+    MachineChange{"pcie", "3..6", "PCIe {}.0 cards and slots", set_pcie, nullptr, true},
+    MachineChange{"pcie-lanes", "1..16", "{} PCIe lanes per GPU", set_pcie_lanes, nullptr, true},
+    MachineChange{"p2p", "0|1", "peer-to-peer between GPUs {}", set_peer_to_peer, nullptr, true},
     MachineChange{"busbw", "GB/s", "rings of {} GB/s inside a machine", set_bus_bandwidth},
-    MachineChange{"nic", "Gbit/s per GPU", "{} Gbit/s of network per GPU", set_network, one_machine},
+    MachineChange{"nic", "Gbit/s per GPU", "{} Gbit/s of network per GPU", set_network, one_machine, true},
     MachineChange{"gemm", "TFLOP/s", "{} TFLOP/s in 16-bit products", set_gemm_rate},
     MachineChange{"clock", "share", "multiprocessors at {} of their clock", set_clock},
     MachineChange{"memory", "GB/s", "{} GB/s of memory bandwidth", set_memory_bandwidth},

@@ -19,6 +19,7 @@ struct MachineChange {
   void (*apply)(ClusterSpec& cluster, Profile& profile, double value);
   /// Says why the figure means nothing on this machine, or ""; nullptr: it always means something.
   std::string (*why_not)(const ClusterSpec& cluster) = nullptr;
+  bool is_of_links = false;  // it changes links of the cluster alone
 };
 
 std::span<const MachineChange> machine_changes();

@@ -84,6 +84,19 @@ std::size_t simplest_equal(const std::vector<Merit>& all, std::size_t index, Wis
   return simplest(all, equals, wishes);
 }
 
+/// A plan that fits more surely than the one at `index` and is as good but for the error: the surest, of those the
+/// fastest. `index` itself where there is none.
+std::size_t surer_equal(const std::vector<Merit>& all, std::size_t index, double error) {
+  const Merit& one = all[index];
+  const auto key = [&](const Merit& m) { return std::tuple(-int(m.fit), m.time, m.cost); };
+  std::size_t best = index;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool is_surer = all[i].fit > one.fit && rank_of(all[i]) > rank_of(one) && all[i].offloads <= one.offloads;
+    if (is_surer && is_no_worse(all[i], one, error) && (best == index || key(all[i]) < key(all[best]))) best = i;
+  }
+  return best;
+}
+
 /// The frontier in the order in which it is shown: its ends, the cheapest of each better quality, then what lies in the
 /// middle of the largest gaps of time.
 Indices by_interest(const std::vector<Merit>& all, const Indices& front) {
@@ -205,7 +218,7 @@ std::vector<std::size_t> frontier(const std::vector<Merit>& all, Wishes wishes, 
   }
   for (const std::size_t at : by_interest(worthy, pareto(worthy))) {
     if (out.size() >= most) break;
-    const std::size_t i = places[at];
+    const std::size_t i = surer_equal(all, places[at], wishes.row_error);
     const auto covers = [&](std::size_t shown) {
       return rank_of(all[shown]) >= rank_of(all[i]) && is_no_worse(all[shown], all[i], wishes.row_error);
     };

@@ -75,9 +75,9 @@ bool is_no_worse(const Merit& a, const Merit& b, double error);
 /// The indices of the exact Pareto frontier of time, cost, room and quality, the fastest first.
 std::vector<std::size_t> pareto(const std::vector<Merit>& all);
 
-/// The best first, then the others of the frontier that it is not as good as, each through its simplest equal where
-/// the wishes are not exact: the fastest, the cheapest, the roomiest, then what lies between, at most `most`. What is
-/// riskier than the best is far faster or cheaper.
+/// The best first, then the others of the frontier that it is not as good as, each through an equal that fits more
+/// surely, and through its simplest equal where the wishes are not exact: the fastest, the cheapest, the roomiest, then
+/// what lies between, at most `most`. What is riskier than the best is far faster or cheaper.
 std::vector<std::size_t> frontier(const std::vector<Merit>& all, Wishes wishes, std::size_t most);
 
 }  // namespace gpuplan

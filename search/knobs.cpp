@@ -43,8 +43,18 @@ class Knobs {
     const Recipe& recipe = row_.request.recipe;
     const std::string rank = fmt::format("r={}", recipe.lora.rank);
     if (recipe.method != Method::Full) try_settings({set_to("full", "on")});
-    if (recipe.method != Method::Lora) try_settings({set_to("lora", rank)});
-    if (recipe.method != Method::Qlora) try_settings({set_to("qlora", rank)});
+    if (recipe.method != Method::Lora) try_adapters(set_to("lora", rank));
+    if (recipe.method != Method::Qlora) try_adapters(set_to("qlora", rank));
+  }
+
+  /// Adapters have little to step: with them goes the trainer's own optimizer, where the user asked for no other.
+  void try_adapters(Setting method) {
+    const Recipe& recipe = row_.request.recipe;
+    std::vector<Setting> settings{std::move(method)};
+    const std::string& usual = recipe.framework->default_optimizer;
+    if (recipe.optimizer != usual && !space_.question.pinned.contains("optimizer"))
+      settings.push_back(set_to("optimizer", usual));
+    try_settings(settings);
   }
 
   void try_batches() {

@@ -30,6 +30,8 @@ Row parse_json_row(const std::string& line, const std::string& where) {
   if (row.is_object() && row.contains("length") && row["length"].is_number_integer())
     return {row["length"].get<std::int64_t>(), 1};
   if (row.is_array()) return {std::int64_t(row.size()), 1};
+  if (row.is_object() && std::ranges::any_of(row, [](const auto& item) { return item.is_string() || item.is_array(); }))
+    throw InputError(where, "has no input_ids", "--data FILE counts rows of text, messages, prompts and answers");
   throw InputError(where, "has no input_ids", kForms);
 }
 

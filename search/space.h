@@ -25,6 +25,7 @@ struct SearchQuestion {
   std::optional<Seconds> under;              // for the whole training
   std::optional<double> budget;              // US dollars
   Preference preference = Preference::Speed;
+  bool is_fast_by_budget = false;  // speed is preferred as a budget alone is given, not by a flag
   bool takes_fewest_gpus = false;  // before anything else
   Seconds overhead;                // set-up, download and failed starts, for which the machine is paid too
 };

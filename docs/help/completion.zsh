@@ -109,7 +109,7 @@ _gpuplan() {
         '--prefer=[what the recommendation minimises. Default cost of what is rented, speed with --budget alone and on your own GPUs]:value:{compadd -- speed cost memory; }' \
         '--from=[a configuration of accelerate, DeepSpeed, transformers, TRL, axolotl, LLaMA-Factory, ms-swift or torchtune, a shell or Slurm script that starts a training, a Python script or notebook that sets one up, PEFT'\''s adapter_config.json, a plan, or a log with PyTorch'\''s out-of-memory message; may be repeated. Flags override it. --deepspeed FILE is the same]:value:{_files}' \
         '--lengths=[a length in tokens per line, a length and a count, or JSON lines with input_ids\: what packing gains, what the longest row needs]:value:{_files}' \
-        '--data=[the same from the data itself\: JSON lines with input_ids, or with text and the tokenizer.model of --model]:value:{_files}' \
+        '--data=[the same from the data itself\: JSON lines with input_ids, or with text and the tokenizer.model of --model; other JSON, JSON lines and CSV (messages, prompt and answers) are counted by their words, about]:value:{_files}' \
         '--tokenizer=[where the tokenizer.model for --data is. Default\: the folder of --model]:value: ' \
         '--quality=[the least\: full training, LoRA, QLoRA. Default good]:value:{compadd -- best good ok; }' \
         '--global-batch=[sequences per optimizer step, on all GPUs. Default about 64 (1 to 65536)]:value: ' \
@@ -217,7 +217,7 @@ _gpuplan() {
         '--as-given[nothing is chosen\: settings that are not given are the trainer'\''s defaults]' \
         '--quality=[least quality of what is chosen\: good also trains weights in bf16 alone where --precision is not given. Default\: that of the question]:value:{compadd -- ok good best; }' \
         '--lengths=[a length in tokens per line, a length and a count, or JSON lines with input_ids\: what packing gains, what the longest row needs]:value:{_files}' \
-        '--data=[the same from the data itself\: JSON lines with input_ids, or with text and the tokenizer.model of --model]:value:{_files}' \
+        '--data=[the same from the data itself\: JSON lines with input_ids, or with text and the tokenizer.model of --model; other JSON, JSON lines and CSV (messages, prompt and answers) are counted by their words, about]:value:{_files}' \
         '--tokenizer=[where the tokenizer.model for --data is. Default\: the folder of --model]:value: ' \
         '--explain[all strategies, what fills the memory, all that is assumed, and every term behind the figures with its source]' \
         '--generate[no training\: what --rollout-engine (default vllm) holds on the GPUs and how fast it answers; --prompt-len, --completion-len, --generations and --sequences say what]' \
@@ -257,7 +257,7 @@ _gpuplan() {
         '--profile=[id (gpuplan profiles) or file of a calibration, or '\''default'\''. Default\: the newest of such GPUs, else the shipped one]:value:{compadd -- default-ampere default-hopper default-consumer-pcie default-workstation default-turing default-volta default-amd default-cpu; _files}' \
         '--price-per-gpu-hour=[US dollars. Default\: of one vendor of the catalogue (gpuplan gpus) (0 to 1000000)]:value: ' \
         '--lengths=[a length in tokens per line, a length and a count, or JSON lines with input_ids\: what packing gains, what the longest row needs]:value:{_files}' \
-        '--data=[the same from the data itself\: JSON lines with input_ids, or with text and the tokenizer.model of --model]:value:{_files}' \
+        '--data=[the same from the data itself\: JSON lines with input_ids, or with text and the tokenizer.model of --model; other JSON, JSON lines and CSV (messages, prompt and answers) are counted by their words, about]:value:{_files}' \
         '--tokenizer=[where the tokenizer.model for --data is. Default\: the folder of --model]:value: ' \
         '--goal=[fits\: the least change that does; fast, cheap\: also where it fits already. Default fits]:value:{compadd -- fits fast cheap; }' \
         '--allow=[what may change too\: context (shorter sequences), batch (fewer of them a step), method (full, LoRA, QLoRA)]:value: ' \
@@ -354,7 +354,7 @@ _gpuplan() {
         '--no-reshard[FSDP keeps gathered weights from forward to backward]' \
         '--prefer=[what the recommendation minimises. Default speed]:value:{compadd -- speed cost memory; }' \
         '--lengths=[a length in tokens per line, a length and a count, or JSON lines with input_ids\: what packing gains, what the longest row needs]:value:{_files}' \
-        '--data=[the same from the data itself\: JSON lines with input_ids, or with text and the tokenizer.model of --model]:value:{_files}' \
+        '--data=[the same from the data itself\: JSON lines with input_ids, or with text and the tokenizer.model of --model; other JSON, JSON lines and CSV (messages, prompt and answers) are counted by their words, about]:value:{_files}' \
         '--tokenizer=[where the tokenizer.model for --data is. Default\: the folder of --model]:value: ' \
         '--learn[keep the run beside the calibrated profile of this machine\: it corrects the next estimates of this trainer]' \
         '--as-point=[write the plan and what was measured as a line that gpuplan validate reads, to compare again or to give away]:value:{_files}' \

@@ -227,6 +227,8 @@ std::string beside_the_first(const PlanAnswer& answer, const Screen& screen) {
   const Wishes wishes = wishes_of(answer.question, found.error);
   const PlanRow& first = found.rows.front();
   std::string out;
+  if (answer.question.is_fast_by_budget)
+    out += line("--budget alone asks for the fastest within it; --prefer cost asks for the cheapest.");
   if (!wishes.is_exact && found.num_equal > 0)
     out +=
         line(fmt::format("{} other plan{} as good within the error of {:.0f} %; this is the simplest.",

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/cpu_ranks.h"
+#include "cluster/gpu_list.h"
 #include "cluster/local_cluster.h"
 #include "cluster/local_machine.h"
 #include "cluster/profile/profile.h"
@@ -37,20 +38,16 @@ TEST_CASE("gpu list: a count, a name, or several") {
     std::int64_t num_gpus;
     const char* first_id;
   };
-  for (const Row& row : {Row{"4xA6000", 4, "rtx-a6000"},
-                         {"A100", 1, "a100-sxm-80gb"},
-                         {"8xH100", 8, "h100-sxm"},
-                         {"4x A100 80GB", 4, "a100-sxm-80gb"},
-                         {" 4 x A6000 ", 4, "rtx-a6000"},
-                         {"2×T4", 2, "t4"},
-                         {"2X4090", 2, "rtx-4090"},
-                         {"2*4090", 2, "rtx-4090"},
-                         {"4090", 1, "rtx-4090"},
-                         {"6000 Ada", 1, "rtx-6000-ada"},
-                         {"2x2080ti", 2, "rtx-2080-ti"},
-                         {"8xMI300X", 8, "mi300x"},
-                         {"16xH100-SXM", 16, "h100-sxm"},
-                         {"2x4090,2x3090", 4, "rtx-4090"},
+  for (const Row& row : {Row{"4xA6000", 4, "rtx-a6000"},  {"A100", 1, "a100-sxm-80gb"},
+                         {"8xH100", 8, "h100-sxm"},       {"4x A100 80GB", 4, "a100-sxm-80gb"},
+                         {" 4 x A6000 ", 4, "rtx-a6000"}, {"2×T4", 2, "t4"},
+                         {"2X4090", 2, "rtx-4090"},       {"2*4090", 2, "rtx-4090"},
+                         {"4090", 1, "rtx-4090"},         {"6000 Ada", 1, "rtx-6000-ada"},
+                         {"A6000x4", 4, "rtx-a6000"},     {"4090x2", 2, "rtx-4090"},
+                         {"H100:8", 8, "h100-sxm"},       {"4 A100", 4, "a100-sxm-80gb"},
+                         {"2 RTX 4090", 2, "rtx-4090"},   {"2 x RTX 4090", 2, "rtx-4090"},
+                         {"2x2080ti", 2, "rtx-2080-ti"},  {"8xMI300X", 8, "mi300x"},
+                         {"16xH100-SXM", 16, "h100-sxm"}, {"2x4090,2x3090", 4, "rtx-4090"},
                          {"4090, 3090", 2, "rtx-4090"}}) {
     CAPTURE(row.text);
     const ClusterSpec cluster = parse_gpus(row.text);
@@ -58,6 +55,13 @@ TEST_CASE("gpu list: a count, a name, or several") {
     CHECK(cluster.gpus.front().id == row.first_id);
   }
   CHECK(parse_gpus(" 4xA6000 ").name == "4xA6000");
+}
+
+TEST_CASE("gpu list: what names GPUs is told from other words") {
+  for (const char* text : {"2x4090", "4090x2", "2 RTX 4090", "A100 80GB", "2x4090,2x3090"})
+    CHECK_MESSAGE(names_gpus(text), text);
+  for (const char* text : {"2x4009", "3090 4090", "llama3-8b 2x3090", "8x7b", "2", "x", ""})
+    CHECK_MESSAGE(!names_gpus(text), text);
 }
 
 TEST_CASE("gpu list: mistakes are named") {
@@ -73,9 +77,6 @@ TEST_CASE("gpu list: mistakes are named") {
         {"4xA600",
          "--gpus: unknown GPU 'A600'\n  did you mean 'A6000'? Another card is described by --gpu-spec "
          "'A600:12GiB,360GB/s,25TFLOPS', with its own figures"},
-        {"A6000x4", "--gpus: unknown GPU 'A6000x4'\n  write '4xA6000'"},
-        {"H100:8", "--gpus: unknown GPU 'H100:8'\n  write '8xH100'"},
-        {"4 A100", "--gpus: unknown GPU '4 A100'\n  write '4xA100'"},
         {"A100,", "--gpus: 'A100,' has an empty part between commas\n  write for example --gpus 4xA6000"},
         {"999999999xA100", "--gpus: '999999999xA100' has too many GPUs\n  at most 131072"},
         {"100000xA100,100000xA100", "--gpus: '100000xA100,100000xA100' has too many GPUs\n  at most 131072"},

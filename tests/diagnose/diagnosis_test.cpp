@@ -312,7 +312,7 @@ TEST_CASE("diagnose: a cause that takes a slow step further away is not named") 
 
 TEST_CASE("diagnose: attention in its eager form is no likely cause where it would not have fitted") {
   // 8,192 tokens x 32 heads: the scores of one layer alone are 4 GiB in bf16, and a 3090 has 24
-  const HiddenCase small{"llama-3.1-8b", "3090", "qlora=r=16,seq-len=8192,checkpointing=full,attention=flash", "single",
+  const HiddenCase small{"llama-3.1-8b", "3090", "qlora=r=16,seq-len=8192,checkpointing=full,attention=sdpa", "single",
                          ""};
   const Variant asked = asked_of(small);
   const Seconds planned = estimate_variant(asked, "single")->time.step;
@@ -320,6 +320,19 @@ TEST_CASE("diagnose: attention in its eager form is no likely cause where it wou
       diagnose(asked, "single", {.step = 2 * planned, .tokens_per_second = {}, .parts = {}, .peak = {}});
   for (const Explanation& e : d.explanations)
     if (e.cause->name == "attention") CHECK(e.probability < 0.1);
+}
+
+TEST_CASE(
+    "diagnose: eager attention is no cause where flash attention is stated, without which the run does not start") {
+  const auto names_attention = [](const char* settings) {
+    const Variant asked = asked_of({"llama-3.1-8b", "A100-80GB", settings, "single", ""});
+    const Seconds planned = estimate_variant(asked, "single")->time.step;
+    const Diagnosis d =
+        diagnose(asked, "single", {.step = 1.5 * planned, .tokens_per_second = {}, .parts = {}, .peak = {}});
+    return std::ranges::any_of(d.explanations, [](const Explanation& e) { return e.cause->name == "attention"; });
+  };
+  CHECK(names_attention("lora=r=16,seq-len=4096,checkpointing=full,attention=sdpa"));
+  CHECK_FALSE(names_attention("lora=r=16,seq-len=4096,checkpointing=full,attention=flash"));
 }
 
 TEST_CASE("diagnose: probabilities of what is named and what is not add up to one") {

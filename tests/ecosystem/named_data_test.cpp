@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "cluster/gpu_list.h"
+#include "ecosystem/row_count.h"
 #include "scratch_folder.h"
 
 using namespace gpuplan;
@@ -278,4 +279,70 @@ TEST_CASE("a pair of answers is two sequences, each the prompt with one of them"
   CHECK(per_row("c.jsonl", R"({"prompt": [)" + user + R"(], "chosen": [)" + message("a", good) + R"(], "rejected": [)" +
                                message("a", bad) + "]}") == doctest::Approx(4 + 3 + 2));
   CHECK(per_row("d.jsonl", R"({"text": "one two"})") == 0);
+}
+
+TEST_CASE("rows have lengths, and pairs that of the longer answer") {
+  using Lengths = std::map<std::int64_t, std::int64_t>;
+  test::ScratchFolder folder;
+  const auto count = [&](const char* name, const std::string& text) { return *count_rows(folder.write(name, text)); };
+  const CountedRows pairs = count("a.jsonl",
+                                  "{\"prompt\": \"one two\", \"chosen\": \"five\", \"rejected\": \"one two six\"}\n"
+                                  "{\"prompt\": \"one\", \"chosen\": \"one two six\", \"rejected\": \"five\"}\n");
+  CHECK(pairs.longer_of == Lengths{{4, 1}, {5, 1}});
+  CHECK(pairs.rows_of == Lengths{{5, 1}, {6, 1}});
+  const CountedRows list = count("b.json",
+                                 "[\n  {\"instruction\": \"one two\",\n   \"input\": \"\", \"output\": \"six\"},\n"
+                                 "  {\"messages\": [{\"role\": \"u\", \"content\": \"one two six\"}]}\n]\n");
+  CHECK(list.rows_of == Lengths{{3, 1}, {4, 1}});
+  CHECK(list.longer_of.empty());
+  CHECK(count("c.csv", "question,answer\none two,six\none,six").rows_of == Lengths{{4, 1}, {3, 1}});  // a comma is one
+}
+
+TEST_CASE("a script's load_dataset names the data: files by format, splits and their parts") {
+  const auto sets = [](const std::string& loads) {
+    const ConfigReading r =
+        read_configs({{"train.py", loads + "args = DPOConfig(output_dir='o', max_length=512)\n"
+                                           "trainer = DPOTrainer(model='Qwen/Qwen2.5-0.5B', args=args)\n"}},
+                     kNothing);
+    return r.setup.data_sets.value_or(std::vector<std::string>{});
+  };
+  using Names = std::vector<std::string>;
+  CHECK(sets("ds = load_dataset('json', data_files='pairs.jsonl')['train']\n") == Names{"pairs.jsonl"});
+  CHECK(sets("FILE = 'pairs.jsonl'\nds = load_dataset('json', data_files={'train': FILE, 'test': 'b.jsonl'}, "
+             "split='train[:50]')\n") == Names{"pairs.jsonl#50"});
+  CHECK(sets("ds = datasets.load_dataset('csv', data_files=['a.csv', 'b.csv'])\n") == Names{"a.csv", "b.csv"});
+  CHECK(sets("ds = Dataset.from_json('pairs.jsonl')\n") == Names{"pairs.jsonl"});
+  CHECK(sets("a = load_dataset('openai/gsm8k', 'main', split='test')\n"
+             "b = load_dataset('openai/gsm8k', 'main', split='train[10%:30%]')\n") == Names{"openai/gsm8k#20%"});
+  CHECK(sets("a = load_dataset('first', split='train')\nb = load_dataset('second', split='train')\n") ==
+        Names{"first"});
+  CHECK(sets("a = load_dataset('first')\nb = load_dataset('second')\nc = concatenate_datasets([a, b])\n") ==
+        Names{"first", "second"});
+  CHECK(sets("a = load_dataset(name_of(x))\nb = load_dataset('c', split='train[100:]')\n").empty());
+}
+
+TEST_CASE("rows of a script's preference data are counted, and what may leave fewer is told") {
+  test::ScratchFolder folder;
+  std::string lines;
+  for (int i = 0; i < 10; ++i) lines += "{\"prompt\": \"one two\", \"chosen\": \"five\", \"rejected\": \"six\"}\n";
+  folder.write("pairs.jsonl", lines);
+  const ConfigReading reading =
+      read_configs({{"train.py",
+                     "ds = load_dataset('json', data_files='pairs.jsonl', split='train[:80%]').filter(lambda x: x)\n"
+                     "args = DPOConfig(output_dir='o', max_length=512)\n"
+                     "trainer = DPOTrainer(model='Qwen/Qwen2.5-0.5B', args=args)\n"}},
+                   kNothing);
+  CHECK(std::ranges::any_of(reading.notes, [](const std::string& note) {
+    return note.find("filter may leave fewer: --rows says them") != std::string::npos;
+  }));
+  EstimateRequest r = reading.request;
+  r.cluster = parse_gpus("2xA6000");
+  r.strategy = "ddp";
+  std::vector<std::string> notes;
+  const FindPath find = [&](const std::string& named, const std::string&) -> std::optional<std::filesystem::path> {
+    return is_file(folder.path() / named) ? std::optional(folder.path() / named) : std::nullopt;
+  };
+  CHECK(settle_data(reading, find, {}, r, notes));
+  CHECK(r.dataset.rows == 8);
+  CHECK(r.dataset.tokens_per_row == 3);  // the prompt's two words and one of either answer
 }

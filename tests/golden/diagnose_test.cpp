@@ -151,6 +151,23 @@ TEST_CASE("diagnose: steps that the data does not fill are told") {
         std::string::npos);
 }
 
+TEST_CASE("diagnose: the log of a run that ran out of memory names the command that answers") {
+  test::ScratchFolder folder;
+  const auto log =
+      folder.write("oom.log",
+                   "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
+                   "capacity of 23.65 GiB of which 1.06 GiB is free. Of the allocated memory 21.90 GiB is "
+                   "allocated by PyTorch\n");
+  const std::string name = log.string();
+  const test::Ran of_flags = test::run_line("diagnose --model llama3-8b --gpus 2x3090 --log " + name);
+  CHECK(of_flags.code == 2);
+  CHECK(of_flags.err.find("ran out of memory: 2.00 GiB were asked for with 1.06 GiB free") != std::string::npos);
+  CHECK(of_flags.err.find("gpuplan estimate --from " + name) != std::string::npos);
+  const std::string file = GPUPLAN_TEST_DIR "/golden/inputs/sft.yaml";
+  CHECK(test::run_line("diagnose " + file + " --gpus 2x3090 --log " + name)
+            .err.find("gpuplan fix " + file + " " + name) != std::string::npos);
+}
+
 TEST_CASE("diagnose: what is missing or contradicts itself is said in one line") {
   const auto error = [](const std::string& flags) { return test::run_line("diagnose " + flags); };
   const std::string plan = "--model llama3-8b --lora --gpus 4xA6000 ";

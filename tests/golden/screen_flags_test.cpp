@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "base/names.h"
 #include "cli/commands.h"
@@ -160,6 +161,16 @@ TEST_CASE("words: a model or a trainer's file, and GPUs, need no flags") {
   CHECK(run_line("estimate llama3-8b 4xA6000 --lora --json").out == run_line(flags).out);
   CHECK(run_line("estimate 4xA6000 --lora --json llama3-8b").out == run_line(flags).out);
   CHECK(run_line("simulate llama3-8b 2x3090 --qlora").code == 0);
+  for (const char* line :
+       {"estimate llama3-8b 4 x RTX A6000 --lora --json", "estimate 4xRTX A6000 llama3-8b --lora --json",
+        "estimate llama3-8b --lora A6000x4 --json", "estimate llama3-8b --lora 4 A6000 --json"})
+    CHECK_MESSAGE(nlohmann::json::parse(run_line(line).out).at("strategies") ==
+                      nlohmann::json::parse(run_line(flags).out).at("strategies"),
+                  line);
+  const test::Ran misspelt = run_line("estimate llama3-8b --lora 2x4009");
+  CHECK(misspelt.code == 2);
+  CHECK(misspelt.err.find("--gpus: unknown GPU '4009'\n  did you mean '4090'?") != std::string::npos);
+  CHECK(run_line("estimate 8x7b 2x3090").err.find("--model: unknown model '8x7b'") != std::string::npos);
   const std::string inputs = GPUPLAN_TEST_DIR "/golden/inputs/";
   CHECK(run_line("estimate " + inputs + "sft.yaml 2x4090 --json").out ==
         run_line("estimate --from " + inputs + "sft.yaml --gpus 2x4090 --json").out);

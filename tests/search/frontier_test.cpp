@@ -171,6 +171,16 @@ TEST_CASE("a plan with offload is the best where it is more than twice as fast, 
   CHECK(best_of({plain, offloaded}, kOwn) == 0);
 }
 
+TEST_CASE("of rows that are alike within the error the one that fits well is shown, not the tight one") {
+  const Merit cheap{.time = 100, .cost = 5, .room = 0.99, .chance = 0.99, .quality = Quality::Good, .fit = Fit::Yes};
+  Merit tight = cheap, safe = cheap;
+  tight.time = 50, tight.cost = 10, tight.room = tight.chance = 0.6, tight.fit = Fit::Tight;
+  safe.time = 50.4, safe.cost = 10.1;  // 1 % more of either
+  CHECK(frontier({cheap, tight, safe}, kCheapest, 6) == std::vector<std::size_t>{0, 2});
+  safe.time = 60;  // no longer alike: both are shown
+  CHECK(frontier({cheap, tight, safe}, kCheapest, 6) == std::vector<std::size_t>{0, 1, 2});
+}
+
 TEST_CASE("shown rows are the best first, at most as many as asked for, none covered by another") {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     const std::vector<Merit> all = random_merits(300, seed);
