@@ -85,10 +85,10 @@ std::size_t simplest_equal(const std::vector<Merit>& all, std::size_t index, Wis
 }
 
 /// A plan that fits more surely than the one at `index` and is as good but for the error: the surest, of those the
-/// fastest. `index` itself where there is none.
+/// roomiest and the fastest. `index` itself where there is none.
 std::size_t surer_equal(const std::vector<Merit>& all, std::size_t index, double error) {
   const Merit& one = all[index];
-  const auto key = [&](const Merit& m) { return std::tuple(-int(m.fit), m.time, m.cost); };
+  const auto key = [&](const Merit& m) { return std::tuple(-int(m.fit), -m.room, m.time, m.cost); };
   std::size_t best = index;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const bool is_surer = all[i].fit > one.fit && rank_of(all[i]) > rank_of(one) && all[i].offloads <= one.offloads;
