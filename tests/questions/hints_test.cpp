@@ -77,7 +77,8 @@ const std::map<std::string, std::vector<std::string>> kOfOthers{
     {"trl vllm-serve", {"--tensor-parallel-size", "--data-parallel-size", "--gpu-memory-utilization"}},
     {"LLM-Adapters' finetune.py", {"--load_8bit"}},
     {"sbatch", {"--ntasks", "--gpus-per-node", "--gpus-per-task", "--gres"}},
-    {"docker run", {"--shm-size"}}};
+    {"docker run", {"--shm-size"}},
+    {"pip", {"--no-build-isolation"}}};
 
 bool is_of_others(const std::string& flag) {
   return std::any_of(kOfOthers.begin(), kOfOthers.end(), [&](const auto& program) {
