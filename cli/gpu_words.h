@@ -9,7 +9,7 @@ namespace gpuplan {
 /// True for a word that names GPUs, and for one that is written as only GPUs are ("2x4009").
 bool means_gpus(const std::string& word);
 
-/// How many of the first words name GPUs together; 0: they name none.
+/// Counts the first words that name GPUs together; 0: they name none.
 std::size_t num_gpu_words(const std::vector<std::string>& words);
 
 /// Words that name GPUs together are one: "2", "x", "RTX", "4090" is "2 x RTX 4090". Names of files stay.

@@ -476,13 +476,11 @@ class Reader {
   void read_degrees() {
     StrategyOptions& o = r_.options;
     const auto degree = [](const Setup::Count& count) { return std::max<std::int64_t>(1, count.value_or(1)); };
-    o.tp = degree(s_.tensor_parallel);
+    o.tp = degree(s_.tensor_parallel), o.cp = degree(s_.context_parallel);
     o.splits_sequence = o.tp > 1 && holds(s_.splits_sequence);
-    o.cp = degree(s_.context_parallel);
     if (o.cp > 1 && s_.context_exchange)
       o.context_exchange = parse_name<ContextExchange>(*s_.context_exchange, "context_exchange");
-    o.ep = degree(s_.expert_parallel);
-    o.pp = degree(s_.pipeline_parallel);
+    o.ep = degree(s_.expert_parallel), o.pp = degree(s_.pipeline_parallel);
     o.virtual_stages = degree(s_.virtual_stages);
     if (o.pp > kMostStages || !(s_.first_stage_layers || s_.last_stage_layers)) return;
     o.stage_layers.assign(std::size_t(o.pp), 0);

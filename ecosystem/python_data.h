@@ -9,7 +9,7 @@
 
 namespace gpuplan {
 
-/// Which calls load data; rows of data/ecosystem/python_calls.yaml.
+/// Calls that load data are rows of data/ecosystem/python_calls.yaml.
 struct DataCalls {
   std::vector<std::string> loads;    // load_dataset(path, name, data_dir, data_files, split)
   std::vector<std::string> readers;  // paths that stand for a format, whose rows are in data_files

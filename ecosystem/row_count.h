@@ -13,7 +13,7 @@ struct CountedRows {
   std::int64_t rows{};
   double tokens{};
   double tokens_per_answer{};  // of all rows, a prompt with one of its two answers, where keys tell them apart; else 0
-  /// How many rows have so many tokens: all of the row, and its prompt with the longer of two answers (empty: no row
+  /// Rows that have so many tokens: all of the row, and its prompt with the longer of two answers (empty: no row
   /// has two), to which both are padded.
   std::map<std::int64_t, std::int64_t> rows_of, longer_of;
 };

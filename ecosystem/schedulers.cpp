@@ -58,7 +58,7 @@ std::string torchrun_of(const ExportJob& job, const Place& place) {
 
 bool is_torch(const ExportJob& job) { return std::string_view(job.trainer) == "torch"; }
 
-/// What a machine runs: launch.sh, which reads its place from variables, as each launcher spells them.
+/// A machine runs launch.sh, which reads its place from variables, as each launcher spells them.
 std::string start_of(const ExportJob& job, const Place& place) {
   if (!job.program.empty()) return is_torch(job) ? torchrun_of(job, place) : accelerate_of(job, place);
   if (job.num_nodes() == 1 || job.is_one_process()) return "sh launch.sh";

@@ -107,7 +107,7 @@ std::vector<std::uint16_t> pipeline_bounds(std::int64_t layers, const Strategy& 
     return bounds;
   }
   const StageLayers each = shared_out(is_even ? StageLayers(std::size_t(stages), 0) : strategy.stage_layers, layers);
-  if (std::ssize(each) != stages || std::ranges::any_of(each, [&](std::int64_t n) { return n % chunks != 0; }))
+  if (std::ssize(each) != stages || std::ranges::any_of(each, [&](std::int64_t n) { return n < 1 || n % chunks != 0; }))
     return {};
   std::int64_t next = 1;
   for (std::int64_t part = 0; part < stages * chunks; ++part) add(next += each[std::size_t(part % stages)] / chunks);

@@ -1,4 +1,4 @@
-// How many GPUs of the same kind train without offload, where a plan rests on it and is slow for it.
+// Counts the GPUs of the same kind that train without offload, where a plan rests on it and is slow for it.
 #pragma once
 
 #include <optional>

@@ -211,7 +211,7 @@ void fused_pairs(Tape& t, LocalId x, const LinearRef& head) {
       {x, dx});
 }
 
-/// What a divergence holds beside the outputs of both models, in tensors like these.
+/// Holds what a divergence has beside the outputs of both models, in tensors like these.
 struct DivergenceTensors {
   double made, saved, terms;  // before the loss is there; until backward; in backward, beside what is saved
 };

@@ -134,6 +134,7 @@ TEST_CASE("stages of unlike numbers of layers: the longest one works all the tim
   CHECK(bounds({4, 4}, 1, 9) == Bounds{});
   CHECK(bounds({4, 4, 0}, 1, 8) == Bounds{});  // none is left
   CHECK(bounds({3, 5}, 2, 8) == Bounds{});
+  CHECK(bounds({-1, 9}, 1, 8) == Bounds{});  // as a file may have it
   CHECK(parse_stage_layers("6,8, 8,5", "--stage-layers") == StageLayers{6, 8, 8, 5});
   CHECK_THROWS_WITH_AS(parse_stage_layers("6,x", "--stage-layers"), doctest::Contains("--stage-layers"), InputError);
 }
