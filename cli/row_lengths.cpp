@@ -135,6 +135,10 @@ std::optional<GivenRows> take_rows(const CLI::App& app, EstimateRequest& request
   GivenRows out = lengths ? with_mean({.lengths = read_lengths(*lengths), .source = *lengths}, request)
                           : rows_of_data(app, *data, request);
   request.dataset.rows = out.lengths.num_rows;
+  if (generates(request.recipe)) {  // its rows are prompts, whose answers are not there yet
+    request.dataset.tokens_per_row = 0;
+    return {};
+  }
   out.sets_seq_len = !says_seq_len && !is_given(app, "--seq-len");
   if (out.sets_seq_len) request.recipe.seq_len = out.lengths.longest;
   return out;

@@ -75,13 +75,15 @@ OrderedJson axolotl_images(const ExportJob& job) {
   return {{"processor_type", "AutoProcessor"}, {"skip_prepare_dataset", true}, {"remove_unused_columns", false}};
 }
 
-/// Liger is a plugin there, and each of its kernels has a switch (axolotl's docs/custom_integrations.qmd).
+/// Liger is a plugin there, and each of its kernels has a switch (axolotl's docs/custom_integrations.qmd); its loss of
+/// pairs is TRL's (src/axolotl/core/trainers/dpo/__init__.py).
 void add_axolotl_liger(OrderedJson& extra, const ExportJob& job) {
   const bool has_layers = job.setup.liger_layers.value_or(*job.setup.liger),
              has_loss = job.setup.liger_loss.value_or(*job.setup.liger);
-  if (has_layers || has_loss) extra["plugins"] = {"axolotl.integrations.liger.LigerPlugin"};
+  const bool is_of_pairs = job.setup.pair_loss.has_value();
+  if (has_layers || (has_loss && !is_of_pairs)) extra["plugins"] = {"axolotl.integrations.liger.LigerPlugin"};
   if (has_layers) extra["liger_rms_norm"] = extra["liger_glu_activation"] = true;
-  if (has_loss) extra["liger_fused_linear_cross_entropy"] = true;
+  if (has_loss) extra[is_of_pairs ? "dpo_use_liger_kernel" : "liger_fused_linear_cross_entropy"] = true;
 }
 
 void add_axolotl(Files& files, const ExportJob& job) {

@@ -567,11 +567,11 @@ class Reader {
     if (s_.fsdp_backward_prefetch || holds(s_.fsdp_forward_prefetch))
       note("prefetch settings have no effect on FSDP2 (R12)");
     const bool reshards = !says(s_.fsdp_reshard, "no");
+    if (s_.shard_ranks.value_or(0) > 0) r_.options.shard_size = *s_.shard_ranks;  // 1: every rank holds all
     if (s_.dp_replicate.value_or(1) > 1 || s_.dp_shard.value_or(1) > 1 || s_.shard_ranks.value_or(1) > 1) {
       r_.strategy = "hsdp";  // of as many copies as the GPUs make, where they are known (settle_strategy)
       // its mesh dp_shard_cp: the ranks that share a sequence hold shards too
       if (s_.dp_shard.value_or(1) > 1) r_.options.shard_size = *s_.dp_shard * r_.options.cp;
-      if (s_.shard_ranks.value_or(1) > 1) r_.options.shard_size = *s_.shard_ranks;
       r_.options.reshards = reshards;
     } else {
       r_.strategy = reshards ? "fsdp" : "fsdp-grad-op";

@@ -1,5 +1,8 @@
 #include "ecosystem/question_fields.h"
 
+#include <algorithm>
+#include <functional>
+
 #include "base/archive.h"
 #include "models/framework.h"
 #include "models/recipe_names.h"
@@ -27,11 +30,24 @@ json recipe_fields(Recipe recipe, const Strategy& strategy) {
   return fields;
 }
 
+namespace {
+
+/// Layers of stages that share evenly between the first and the last stand as 0, as files leave them out.
+std::string plain_stages(StageLayers layers) {
+  if (layers.size() > 2 &&
+      std::adjacent_find(layers.begin() + 1, layers.end() - 1, std::not_equal_to()) == layers.end() - 1)
+    std::fill(layers.begin() + 1, layers.end() - 1, 0);
+  return to_string(layers);
+}
+
+}  // namespace
+
 json strategy_fields(const Strategy& strategy) {
   FieldWriter out;
   write_strategy(out, strategy);
   json fields = json::parse(out.take().dump());
   fields.erase("name");
+  if (!strategy.stage_layers.empty()) fields["stage_layers"] = plain_stages(strategy.stage_layers);
   return fields;
 }
 

@@ -349,12 +349,13 @@ std::string why_not_piped(const Strategy& s, const Recipe& recipe, const ModelSp
                            : fmt::format("{} has one chunk per stage", row->name);
   if (model.vision.is_present() || model.num_encoder_layers > 0) return "pp of encoders and towers is not planned yet";
   if (pipeline_bounds(model.num_layers(), s, trainer.counts_ends).empty())
-    return s.stage_layers.empty() ? fmt::format(
-                                        "{} layers cannot be divided evenly into {} x {} parts: --stage-layers "
-                                        "says how many each stage has",
-                                        model.num_layers(), stages, s.chunks)
-                                  : fmt::format("{} layers cannot be divided into stages of {}, with {} chunks each",
-                                                model.num_layers(), to_string(s.stage_layers), s.chunks);
+    return s.stage_layers.empty()
+               ? fmt::format(
+                     "{} layers cannot be divided evenly into {} x {} parts: --stage-layers "
+                     "says how many each stage has",
+                     model.num_layers(), stages, s.chunks)
+               : fmt::format("{} layers cannot be divided into {} stages of {} layers{}", model.num_layers(), stages,
+                             to_string(s.stage_layers), s.chunks > 1 ? fmt::format(" in {} chunks", s.chunks) : "");
   if (row->has_chunks && recipe.grad_accum % stages != 0)
     return fmt::format("interleaved takes micro-batches in groups of {}: {} of --grad-accum is no multiple", stages,
                        recipe.grad_accum);

@@ -86,6 +86,38 @@ TEST_CASE("Megatron-SWIFT: what it stops at, and what is not planned, is refused
   CHECK(refused("--global_batch_size 12", "global_batch_size: is 12, but 2 sequences x 1 passes x 4 data parallel"));
 }
 
+TEST_CASE("stages whose layers a format cannot say are refused by export, and those of the ends are written") {
+  EstimateRequest plan = asked(read_script(std::string(kMegatron) + "--pipeline_model_parallel_size 4"), "8xH100");
+  plan.recipe.grad_accum = 8;
+  const auto why = [&](StageLayers layers) {
+    plan.options.stage_layers = std::move(layers);
+    return export_plan(plan, "megatron-swift", kMark).refusal;
+  };
+  CHECK(why({8, 6, 6, 8}).empty());
+  CHECK(why({0, 0, 0, 4}).empty());
+  CHECK(contains(why({7, 8, 6, 7}), "cannot say stage_layers 7,8,6,7"));
+}
+
+TEST_CASE("a verl file whose shard groups are of one rank has whole copies") {
+  const auto of = [](int size) {
+    return asked(
+        read_script(fmt::format(
+            "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=Qwen/Qwen2.5-7B "
+            "data.train_batch_size=64 actor_rollout_ref.actor.ppo_mini_batch_size=64 algorithm.adv_estimator=grpo "
+            "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 actor_rollout_ref.rollout.name=vllm "
+            "actor_rollout_ref.actor.fsdp_config.fsdp_size={} trainer.n_gpus_per_node=8",
+            size)),
+        "8xH100");
+  };
+  for (const int size : {1, 2, -1}) {
+    const EstimateRequest r = of(size);
+    const Strategy s = make_strategy(r.strategy, r.cluster, r.options);
+    CAPTURE(size);
+    CHECK(s.mesh.copies() == (size == -1 ? 1 : 8 / size));
+    CHECK(s.layout.shards_weights == (size != 1));
+  }
+}
+
 TEST_CASE("a trainer that shards wherever it shares layers does so where no data parallel rank is left") {
   const auto of = [](int tp) {
     const std::string text = fmt::format(

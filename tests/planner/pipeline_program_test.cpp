@@ -149,7 +149,7 @@ TEST_CASE("a pipeline that cannot be laid says why") {
         "8 layers cannot be divided evenly into 3 x 1 parts: --stage-layers says how many each stage has");
   Pipeline unlike(2, 1, 8);
   unlike.options.stage_layers = {3, 4};
-  CHECK(why(unlike) == "8 layers cannot be divided into stages of 3,4, with 1 chunks each");
+  CHECK(why(unlike) == "8 layers cannot be divided into 2 stages of 3,4 layers");
   CHECK(why(Pipeline(4, 2, 6)) == "interleaved takes micro-batches in groups of 4: 6 of --grad-accum is no multiple");
   Pipeline other(4, 1, 8);
   other.framework = find_framework("hf-trainer");
