@@ -130,6 +130,8 @@ RlTrainers read_trainers() {
     f.optional("reward_by_function", r.reward_by_function);
     f.optional("critic_in_graph", r.critic_in_graph);
     f.optional("keeps_scores", r.keeps_scores);
+    f.optional("engines", r.engines);
+    f.optional("writes_itself", r.writes_itself);
     f.optional("groups", r.groups);
     f.optional("one_answer", r.one_answer);
     f("source", r.source);

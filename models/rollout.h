@@ -122,12 +122,14 @@ struct RolloutConvention {
   Bytes bucket;                            // of WeightSync::Buckets
   bool gathers_all_with_adapters = false;  // adapters are merged into all weights at once, gathered whole
   std::optional<LossKernel> loss;
-  double overhead = 0;              // of a step: rewards, moving data, waiting; over the sum of its phases
-  bool shares_weights = false;      // a colocated engine computes with the trainer's own weights
-  bool reward_by_function = false;  // a method with a reward model has one only where it is asked for
-  bool critic_in_graph = false;     // policy and critic run forward together, then backward
-  std::vector<std::string> groups;  // methods that compare the answers to a prompt
-  std::string one_answer;           // of these, with one answer to a prompt: refused, or what becomes of them
+  double overhead = 0;                     // of a step: rewards, moving data, waiting; over the sum of its phases
+  bool shares_weights = false;             // a colocated engine computes with the trainer's own weights
+  bool reward_by_function = false;         // a method with a reward model has one only where it is asked for
+  bool critic_in_graph = false;            // policy and critic run forward together, then backward
+  std::vector<std::string> engines;        // that it can start; empty: any
+  std::vector<std::string> writes_itself;  // methods whose answers its own module writes, whatever engines it has
+  std::vector<std::string> groups;         // methods that compare the answers to a prompt
+  std::string one_answer;                  // of these, with one answer to a prompt: refused, or what becomes of them
   bool keeps_scores = false;  // the trainer's own generate() keeps the logits of every token, where there is a critic
 };
 

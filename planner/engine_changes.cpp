@@ -114,7 +114,11 @@ std::string own_engine(const EstimateRequest& r) {
   const GenerationEngine* const engine = engine_of_question(r);
   if (!engine || !engine->in_trainer) return "";
   for (const GenerationEngine& other : generation_engines())
-    if (!other.in_trainer && other.can_sleep) return other.name + ":sleep=yes";
+    if (!other.in_trainer && other.can_sleep)
+      return value_if(
+          why_not_started(*rollout_convention(r.recipe.framework->name), other, r.recipe.objective.method->name)
+              .empty(),
+          other.name + ":sleep=yes");
   return "";
 }
 

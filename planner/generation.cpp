@@ -242,6 +242,14 @@ std::int64_t context_of(const ModelSpec& model, const GenerationEngine& engine) 
   return std::int64_t(rope.factor * double(is_of_original ? rope.original_positions : model.max_position_embeddings));
 }
 
+std::string why_not_started(const RolloutConvention& trainer, const GenerationEngine& engine, std::string_view method) {
+  if (!engine.in_trainer && std::ranges::count(trainer.writes_itself, method) > 0)
+    return fmt::format("{} of {} writes answers with the module that it trains, and starts no engine", method,
+                       trainer.framework);
+  if (trainer.engines.empty() || std::ranges::count(trainer.engines, engine.name) > 0) return {};
+  return fmt::format("{} starts no {}", trainer.framework, engine.title);
+}
+
 std::string why_no_engine(const ModelSpec& model, const EngineSetup& s) {
   const GenerationEngine& engine = *s.engine;
   if (engine.in_trainer) return {};

@@ -66,6 +66,8 @@ std::int64_t context_of(const ModelSpec& model, const GenerationEngine& engine);
 /// Says why an engine would not start in such groups of GPUs or with so long sequences, whatever memory it has; empty:
 /// it does.
 std::string why_no_engine(const ModelSpec& model, const EngineSetup& setup);
+/// Says why the trainer cannot have answers of this method written by the engine; empty: it can.
+std::string why_not_started(const RolloutConvention& trainer, const GenerationEngine& engine, std::string_view method);
 
 /// Fills the bytes alone; `cluster` has the card of all engines.
 Generation generation_memory(const ModelSpec& model, const ModelWeights& weights, const EngineSetup& setup,

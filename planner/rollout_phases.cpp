@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/unit_text.h"
@@ -285,6 +286,12 @@ void check_engine(const EstimateRequest& r) {
                      "leave bucket out");
   EngineSetup s;
   s.engine = choice.engine ? &**choice.engine : &*convention->engine;
+  if (std::string why = why_not_started(*convention, *s.engine, r.recipe.objective.method->name);
+      !why.empty() && choice.engine)
+    throw InputError("--rollout-engine", std::move(why),
+                     std::ranges::count(convention->writes_itself, r.recipe.objective.method->name) > 0
+                         ? "leave it out"
+                         : fmt::format("{}", fmt::join(convention->engines, " or ")));
   const std::int64_t all = r.cluster.num_gpus();
   s.num_gpus = engine_place(r) == EnginePlace::Server ? or_usual(choice.gpus, all) : all;
   s.tp = std::max<std::int64_t>(1, choice.tp);

@@ -96,7 +96,6 @@ TEST_CASE("an engine over more GPUs than it has, or that do not divide the heads
   wrong("vllm:tp=8", "8 GPUs would share the layers of vLLM, and it has 4");
   wrong("vllm:tp=3", "4 GPUs of the engine are no groups of 3");
   wrong("vllm:tp=4", "divides the 14 attention heads of qwen2.5-0.5b");
-  wrong("sglang:tp=4", "divides the 14 attention heads of qwen2.5-0.5b");
   wrong("vllm:server,gpus=2,tp=4", "4 GPUs would share the layers of vLLM, and it has 2");
   CHECK_NOTHROW(estimate(ask("grpo", "trl", "zero3", "4xH100", "vllm:tp=2")));
   // 7 divide the 14 heads, and neither divide nor repeat the 2 others
@@ -159,6 +158,18 @@ TEST_CASE("one answer to a prompt is refused where the trainer refuses it, and e
   CHECK(says(estimate(alone("grpo", "verl", "fsdp")), "the advantage is the reward itself"));
   CHECK(says(estimate(alone("grpo", "nemo-rl", "fsdp")), "its advantage is 0"));
   CHECK_FALSE(says(estimate(alone("ppo", "verl", "fsdp")), "one answer to a prompt"));
+}
+
+TEST_CASE("a trainer starts the engines that it has, and for some methods none") {
+  const auto why = [](const char* trainer, const char* engine, const char* method) {
+    return why_not_started(*rollout_convention(trainer), *RowOf<GenerationEngine>(engine), method);
+  };
+  CHECK(why("trl", "vllm", "grpo").empty());
+  CHECK(why("trl", "hf", "ppo").empty());
+  CHECK(why("trl", "vllm", "ppo") == "ppo of trl writes answers with the module that it trains, and starts no engine");
+  CHECK(why("trl", "sglang", "grpo") == "trl starts no SGLang");
+  CHECK(why("verl", "tensorrt-llm", "ppo").empty());
+  CHECK(why("openrlhf", "tensorrt-llm", "ppo") == "openrlhf starts no TensorRT-LLM");
 }
 
 TEST_CASE("weights sent in buckets take a bucket of memory, which may be stated where a trainer has them") {
