@@ -88,7 +88,8 @@ bool ScriptText::add(const SettingsPart& part, const std::string& key, const Ord
     if (!stands(flag) || flag.name.starts_with(kEnvironment)) continue;
     const std::size_t end = end_of(flag);
     has_pairs = has_pairs || text[flag.begin] != '-';
-    has_dashes = has_dashes || text.substr(flag.begin, flag.end - flag.begin).find('-', 2) != std::string::npos;
+    const std::string written = text.substr(flag.begin, flag.end - flag.begin);  // with a value behind '='
+    has_dashes = has_dashes || written.substr(0, written.find('=')).find('-', 2) != std::string::npos;
     if (end > last_end) last = &flag, last_end = end;
     if (text.compare(end, 3, " \\\n") == 0) with_line = &flag;
   }

@@ -49,6 +49,17 @@ TEST_CASE("a flag of a script gets another value where it stands, and a new one 
         "    --output_dir out > log.txt\n");
 }
 
+TEST_CASE("words of a value are no spelling of the names") {
+  const ConfigFile script{"train.sh",
+                          "python3 -m verl.trainer.main_ppo \\\n"
+                          "    actor_rollout_ref.model.path=Qwen/Qwen2.5-7B-Instruct \\\n"
+                          "    algorithm.adv_estimator=grpo\n"};
+  ScriptText text(script);
+  CHECK(text.put(part_of(script), "actor_rollout_ref.actor.fsdp_config.offload_policy", true));
+  CHECK_MESSAGE(text.text().find("actor_rollout_ref.actor.fsdp_config.offload_policy=true \\\n") != std::string::npos,
+                text.text());
+}
+
 TEST_CASE("a flag that is taken away takes its line along") {
   ScriptText text(kScript);
   CHECK(text.clear(part_of(kScript), "bf16"));
