@@ -72,9 +72,9 @@ std::string why_not_cut(const ModelSpec& m, const FrameworkConvention& framework
 bool is_partial(const StateTensor& state, const WeightTensor& tensor, const WeightTensor& whole,
                 const LayerSplit& split, const FrameworkTensorParallel& trainer) {
   if (!is_trained(state.kind) || tensor.is_routed) return false;
-  // a router sees a rank's own tokens, and so does a product that makes latents
   if (tensor.part != ModelPart::Language) return false;  // each has all of the images
   const Cut cut = cut_of(tensor);
+  // a router sees a rank's own tokens, and so does a product that makes latents
   if (tensor.role == WeightRole::Linear && cut == Cut::None && split.splits_sequence) return true;
   if (state.kind == StateKind::Adapter) {
     const bool is_whole = cut == Cut::Column ? state.use == WeightUse::LowRankA

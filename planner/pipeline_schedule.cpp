@@ -86,6 +86,8 @@ namespace {
 
 /// Layers of each stage, none of them 0. Empty: they do not make `layers`.
 StageLayers shared_out(StageLayers stages, std::int64_t layers) {
+  const auto is_too_much = [](std::int64_t n) { return n < 0 || n > kMostLayersOfStage; };  // as a file may have it
+  if (std::ranges::any_of(stages, is_too_much)) return {};
   const std::int64_t sharing = std::ranges::count(stages, 0),
                      rest = layers - std::accumulate(stages.begin(), stages.end(), std::int64_t{});
   if (sharing == 0 ? rest != 0 : rest < sharing || rest % sharing != 0) return {};

@@ -126,4 +126,18 @@ TEST_CASE("a server of answers has a command of its own, behind the GPUs that tr
                  "trl vllm-serve --model meta-llama/Llama-3.2-1B --tensor-parallel-size 2 --data-parallel-size 2"));
 }
 
+TEST_CASE("axolotl's file of pairs has TRL's switch of Liger's loss") {
+  EstimateRequest plan = plan_of("ddp", Method::Lora, {}, "axolotl");
+  plan.recipe.objective.method = std::string("dpo");
+  plan.recipe.packing = Packing::Dynamic;
+  plan.recipe.loss = LossKernel::Fused;
+  const ExportAnswer answer = export_plan(plan, "axolotl", kMark);
+  CAPTURE(answer.refusal);
+  REQUIRE_FALSE(answer.is_refused());
+  const std::string& file = answer.files.front().content;
+  CHECK(file.find("dpo_use_liger_kernel: true") != std::string::npos);
+  CHECK(file.find("liger_fused_linear_cross_entropy") == std::string::npos);
+  CHECK(read_configs({{"axolotl.yaml", file}}, {}).request.recipe.loss == LossKernel::Fused);
+}
+
 }  // namespace gpuplan

@@ -340,20 +340,6 @@ TEST_CASE("a frozen base that FSDP offloads is written as FSDP does it: with the
   }
 }
 
-TEST_CASE("axolotl's file of pairs has TRL's switch of Liger's loss") {
-  EstimateRequest plan = plan_of("ddp", Method::Lora, {}, "axolotl");
-  plan.recipe.objective.method = std::string("dpo");
-  plan.recipe.packing = Packing::Dynamic;
-  plan.recipe.loss = LossKernel::Fused;
-  const ExportAnswer answer = export_plan(plan, "axolotl", kMark);
-  CAPTURE(answer.refusal);
-  REQUIRE_FALSE(answer.is_refused());
-  const std::string& file = answer.files.front().content;
-  CHECK(file.find("dpo_use_liger_kernel: true") != std::string::npos);
-  CHECK(file.find("liger_fused_linear_cross_entropy") == std::string::npos);
-  CHECK(read_again(answer, plan).recipe.loss == LossKernel::Fused);
-}
-
 TEST_CASE("axolotl's file names Liger's plugin and each of its kernels that the plan has") {
   for (const bool has_loss : {false, true})
     for (const bool has_layers : {false, true}) {
