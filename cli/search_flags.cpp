@@ -20,6 +20,7 @@
 #include "planner/changes.h"
 #include "planner/engine_gpus.h"
 #include "planner/job.h"
+#include "search/engine_division.h"
 #include "search/frontier.h"
 
 namespace gpuplan {
@@ -35,7 +36,7 @@ bool is_of_the_row(std::string_view flag) {
   return std::find(kOfTheRow.begin(), kOfTheRow.end(), flag) != kOfTheRow.end();
 }
 
-std::string given_flags(const CLI::App& app) {
+std::string given_flags(const CLI::App& app, const EstimateRequest& asked) {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : " ") + part; };
   if (const auto plan = given(app, "plan")) add(shell_word(*plan));
@@ -43,7 +44,9 @@ std::string given_flags(const CLI::App& app) {
   for (const PlanFlag& flag : plan_flags()) {
     auto value = given(app, flag.name);
     if (value && std::string_view(flag.name) == "--method") value = words_of_method(*value).trained_for;
-    if (!value || is_of_the_row(flag.name)) continue;
+    if (!value || is_of_the_row(flag.name) ||
+        (flag.name == std::string_view("--rollout-engine") && divides_gpus(asked)))
+      continue;
     const bool is_optional = std::string_view(flag.value).starts_with('[');
     add(value->empty() ? flag.name : fmt::format("{}{}{}", flag.name, is_optional ? "=" : " ", shell_word(*value)));
   }
@@ -209,25 +212,6 @@ void set_machines(const CLI::App& app, AskedSearch& asked) {
   q.machines = rentable(wish);
 }
 
-/// Each machine is divided between those that train and an engine with GPUs of its own; too small ones are left out.
-void divide_machines(SearchQuestion& q) {
-  if (!has_engine_apart(q.base)) return;
-  std::erase_if(q.machines, [&](Hardware& machine) {
-    EstimateRequest r = q.base;
-    r.cluster = machine.cluster;
-    try {
-      divide_gpus(r, machine.cluster.num_gpus());
-    } catch (const InputError&) { return true; }
-    if (r.rollout.engine != q.base.rollout.engine) return true;  // no even halves
-    machine.engine_gpus = machine.cluster.num_gpus() - r.cluster.num_gpus();
-    machine.cluster = std::move(r.cluster);
-    return false;
-  });
-  if (q.machines.empty())
-    throw InputError("--gpus", "the engine has GPUs of its own, and no machine has enough for it and the trainer",
-                     "more GPUs, or --rollout-engine vllm:colocate where the trainer has it");
-}
-
 /// Says which cards and profiles of the machines are the user's in the place of shipped ones.
 void note_own_files(AskedSearch& asked) {
   const auto note = [&](std::string text) {
@@ -304,7 +288,7 @@ AskedSearch read_search(const CLI::App& app, std::istream& in, bool needs_model)
   const std::optional<ConfigReading> configs = given_configs(app);
   PlanQuestion open = read_open_question(app, in, needs_model, configs);
   AskedSearch asked{.question = {},
-                    .given = given_flags(app),
+                    .given = given_flags(app, open.request),
                     .notes = std::move(open.notes),
                     .has_rows = open.has_rows,
                     .carried = std::move(open.carried)};
@@ -324,7 +308,7 @@ AskedSearch read_search(const CLI::App& app, std::istream& in, bool needs_model)
   if (!q.is_rented && has_engine_apart(q.base)) q.base.cluster = whole_cluster(q.base);
   set_machines(app, asked);
   check_trainer(q);
-  divide_machines(q);
+  q.machines = divided(q);
   note_own_files(asked);
   if (!q.global_batch && !(q.pinned.contains("micro-batch") && q.pinned.contains("grad-accum")))
     asked.notes.push_back(

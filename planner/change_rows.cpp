@@ -468,6 +468,7 @@ std::vector<Change> make_table() {
         {kRun, own_engine},
         {kShorten, lagging_engine, "one step of lag", "answers are of the weights before"},
         {kShorten, wider_engine, "more GPUs for the engine"},
+        {kShorten, narrower_engine, "fewer GPUs for the engine"},
         {Purpose::Resolve, engine_with_half_more, "a larger share for the engine"},
         {Purpose::Resolve, engine_with_twice, "a larger share for the engine"},
         {Purpose::Resolve, engine_over_twice, "more GPUs share the engine's layers"},

@@ -184,6 +184,15 @@ std::string wider_engine(const EstimateRequest& r) {
   return value_if(that_train % 2 == 0 && choice.gpus % std::max<std::int64_t>(1, choice.tp) == 0, to_text(choice));
 }
 
+std::string narrower_engine(const EstimateRequest& r) {
+  const GenerationEngine* const engine = engine_of_question(r);
+  if (!has_server(r, engine)) return "";
+  EngineChoice choice = named_engine(r, *engine);
+  const std::int64_t own = engine_gpus(r, r.cluster.num_gpus());
+  choice.gpus = own / 2;
+  return value_if(own % 2 == 0 && choice.gpus % std::max<std::int64_t>(1, choice.tp) == 0, to_text(choice));
+}
+
 /// Answers cut at twice their mean, where few are longer: the last ones keep a step waiting.
 std::string shorter_tail(const EstimateRequest& r) {
   const std::int64_t mean = r.rollout.mean_completion, cut = 2 * mean;

@@ -18,6 +18,7 @@ std::string synced_adapter(const EstimateRequest& r);
 std::string own_engine(const EstimateRequest& r);
 std::string lagging_engine(const EstimateRequest& r);
 std::string wider_engine(const EstimateRequest& r);
+std::string narrower_engine(const EstimateRequest& r);
 /// Lists engines in the place of the trainer's own module where none is asked for: beside training, and on GPUs of
 /// their own among as many in all.
 FreeValues free_engine(const EstimateRequest& r);

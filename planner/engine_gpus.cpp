@@ -39,6 +39,18 @@ ClusterSpec whole_cluster(const EstimateRequest& request) {
   return whole;
 }
 
+std::vector<std::int64_t> divisions_of(const EstimateRequest& request, std::int64_t in_all) {
+  const EngineChoice& engine = request.rollout.engine;
+  if (engine.gpus > 0) return engine.gpus < in_all ? std::vector{engine.gpus} : std::vector<std::int64_t>{};
+  const std::int64_t tp = std::max<std::int64_t>(1, engine.tp);
+  std::vector<std::int64_t> out;
+  for (const std::int64_t gpus : {in_all / 2, in_all / 4, in_all - in_all / 4, in_all / 8}) {
+    const std::int64_t own = std::max(tp, gpus / tp * tp);
+    if (own < in_all && std::ranges::count(out, own) == 0) out.push_back(own);
+  }
+  return out;
+}
+
 void divide_gpus(EstimateRequest& request, std::int64_t in_all) {
   EngineChoice& engine = request.rollout.engine;
   std::int64_t that_train = in_all;

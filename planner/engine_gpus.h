@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "models/mesh.h"
 #include "planner/job.h"
@@ -24,6 +25,10 @@ std::int64_t num_gpus_in_all(const EstimateRequest& request);
 
 /// The machine of all of them.
 ClusterSpec whole_cluster(const EstimateRequest& request);
+
+/// Lists how many of so many GPUs in all an engine that has its own may get, half of them first; just the number that
+/// is asked for, where one is. Empty: there are too few.
+std::vector<std::int64_t> divisions_of(const EstimateRequest& request, std::int64_t in_all);
 
 /// Gives the engine its GPUs of so many in all, half of them where nothing says how many, and leaves the others to the
 /// cluster. Throws InputError where none is left that trains. Requires: the cluster has GPUs.

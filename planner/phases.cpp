@@ -190,7 +190,7 @@ std::vector<SidePhase> side_phases(const Job& job) {
   return phases;
 }
 
-std::vector<Peak> replay_phases(const Job& job, const StepProgram& program) {
+std::vector<Peak> replay_passes(const Job& job, const StepProgram& program) {
   std::vector<Peak> peaks = replay_all(program);
   if (is_one_phase(job)) return peaks;
   const std::vector<SidePhase> phases = side_phases(job);
@@ -200,8 +200,18 @@ std::vector<Peak> replay_phases(const Job& job, const StepProgram& program) {
     for (const PhaseBytes& b : bytes) add_resident(peaks[c], b);
     for (std::size_t i = 0; i < phases.size(); ++i)
       if (!phases[i].is_before_training) add_phase(peaks[c], phases[i], bytes[i]);
-    if (generates(job.recipe())) add_rollout(peaks[c], job);
   }
+  return peaks;
+}
+
+void add_engine(std::span<Peak> peaks, const Job& job) {
+  if (!generates(job.recipe())) return;
+  for (Peak& peak : peaks) add_rollout(peak, job);
+}
+
+std::vector<Peak> replay_phases(const Job& job, const StepProgram& program) {
+  std::vector<Peak> peaks = replay_passes(job, program);
+  add_engine(peaks, job);
   return peaks;
 }
 

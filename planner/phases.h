@@ -32,7 +32,13 @@ struct SidePhase {
 std::vector<SidePhase> side_phases(const Job& job);
 
 /// replay_all() of the job's program, with the models of its other phases beside it; where one of them holds more, its
-/// moment is the peak.
+/// moment is the peak. Any kind of GPU has the same.
+std::vector<Peak> replay_passes(const Job& job, const StepProgram& program);
+
+/// Adds what an engine that generates holds beside them, a share of the card that there is.
+void add_engine(std::span<Peak> peaks, const Job& job);
+
+/// Both of them.
 std::vector<Peak> replay_phases(const Job& job, const StepProgram& program);
 
 /// Says what a phase does.

@@ -105,7 +105,6 @@ struct Applied {
 Applied apply(const Space& space, const Space::Part& part, const ClusterSpec& cluster) {
   EstimateRequest r = space.question.base;  // small beside a part: its cluster is empty
   r.recipe = part.way.recipe;
-  r.rollout.engine = part.way.engine;
   Applied out;
   part.strategy.set(r.options);
   const StrategyOptions options = options_for(r);
@@ -152,7 +151,7 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
     bench.machine = m;
     bench.job = &job_on(m, part.way.model);
     bench.job->request.recipe = part.way.recipe;
-    bench.job->request.rollout.engine = part.way.engine;
+    bench.job->request.rollout.engine = engine_on(part.way, q.machines[m]);
     bench.job->use(applied.strategy);
   }
   const bool is_staged = applied.strategy.mesh.num_stages() > 1,
@@ -188,10 +187,15 @@ void Ranker::rank_batches(const Space::Part& part, Ranking& out) {
       bench.job->request.recipe.micro_batch = batch.micro;
       bench.job->request.recipe.grad_accum = accum;
       const bool is_there = std::exchange(is_built, true) && shares_program;
-      if (is_there && !generates(job.recipe())) return;
-      if (!is_there) build_step_program(program_, job, {}, {}, &blocks_, Layers::Folded);
-      peaks_ = replay_phases(job, program_);  // an engine holds a share of the card, on each kind of GPU another one
-      common_ = CommonMemory(job, program_);
+      if (!is_there) {
+        build_step_program(program_, job, {}, {}, &blocks_, Layers::Folded);
+        passes_ = replay_passes(job, program_);
+        common_ = CommonMemory(job, program_);
+      }
+      if (!is_there || generates(job.recipe())) {
+        peaks_ = passes_;
+        add_engine(peaks_, job);
+      }
       if (is_there) return;
       if (padded_length(job.recipe(), job.request.dataset) != job.recipe().seq_len)
         build_step_program(average_, average_job(job), {}, {}, &blocks_, Layers::Folded);
@@ -365,7 +369,7 @@ EstimateRequest request_of(const Space& space, const RankedPlan& plan) {
   const Hardware& machine = q.machines[plan.machine];
   EstimateRequest r = q.base;
   r.recipe = space.ways[plan.way].recipe;
-  r.rollout.engine = space.ways[plan.way].engine;
+  r.rollout.engine = engine_on(space.ways[plan.way], machine);
   r.recipe.micro_batch = plan.batch.micro;
   r.recipe.grad_accum = plan.batch.accum;
   r.cluster = machine.cluster;

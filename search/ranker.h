@@ -97,9 +97,9 @@ class Ranker {
   const Space& space_;
   const RoomyPlans* roomy_;
   StepProgram program_, average_;
-  std::vector<Peak> peaks_;  // of program_
-  CommonMemory common_;      // the same
-  TimedStep timed_;          // what forward passes read of the program that is timed: all machines run the same
+  std::vector<Peak> passes_, peaks_;  // of program_, and with the engine of a machine
+  CommonMemory common_;               // the same
+  TimedStep timed_;  // what forward passes read of the program that is timed: all machines run the same
   BlockCache blocks_;
   StrategyEstimate estimate_;
   std::map<std::pair<std::size_t, std::size_t>, Job> jobs_;  // by machine and model

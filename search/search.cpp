@@ -121,7 +121,7 @@ Ranking search_by_brute_force(const Space& space) {
       if (!space.suits(part.way, q.machines[m])) continue;
       EstimateRequest r = q.base;
       r.recipe = part.way.recipe;
-      r.rollout.engine = part.way.engine;
+      r.rollout.engine = engine_on(part.way, q.machines[m]);
       part.strategy.set(r.options);
       const StrategyOptions options = options_for(r);
       const ClusterSpec& cluster = q.machines[m].cluster;

@@ -116,7 +116,7 @@ void pair_offloads(std::vector<Way>& ways) {
 std::vector<MachineClass> classes_of(const std::vector<Hardware>& machines) {
   std::vector<MachineClass> out;
   for (std::size_t m = 0; m < machines.size(); ++m) {
-    const std::int64_t gpus = machines[m].num_gpus(), nodes = machines[m].cluster.num_nodes();
+    const std::int64_t gpus = machines[m].cluster.num_gpus(), nodes = machines[m].cluster.num_nodes();
     auto at = std::find_if(out.begin(), out.end(),
                            [&](const MachineClass& c) { return c.num_gpus == gpus && c.num_nodes == nodes; });
     if (at == out.end()) at = out.insert(out.end(), {gpus, nodes, {}});
@@ -244,6 +244,13 @@ std::string SearchedStrategy::flags() const {
   if (pp > 1) text += fmt::format(" --pp {}", pp);
   if (virtual_stages > 1) text += fmt::format(" --virtual-stages {}", virtual_stages);
   return text;
+}
+
+EngineChoice engine_on(const Way& way, const Hardware& machine) {
+  EngineChoice engine = way.engine;
+  // as many as train is what nobody needs to say
+  if (machine.engine_gpus > 0 && machine.engine_gpus != machine.cluster.num_gpus()) engine.gpus = machine.engine_gpus;
+  return engine;
 }
 
 Space::Space(const SearchQuestion& q) : question(q), framework(*q.base.recipe.framework) {

@@ -46,13 +46,16 @@ struct Way {
   std::optional<std::size_t> without_offload;  // of a way that offloads: the same one that does not
 };
 
+/// Gives the engine of a way on a machine: its own GPUs are those that the machine has for it.
+EngineChoice engine_on(const Way& way, const Hardware& machine);
+
 /// Micro batch and micro-batches per step of one data-parallel rank.
 struct Batch {
   std::int64_t micro{}, accum{};
   bool operator==(const Batch&) const = default;
 };
 
-/// Machines on which a strategy has the same step program: as many GPUs on as many nodes.
+/// Machines on which a strategy has the same step program: as many GPUs that train on as many nodes.
 struct MachineClass {
   std::int64_t num_gpus{}, num_nodes{};
   std::vector<std::size_t> machines;  // into SearchQuestion::machines

@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+#include "planner/rollout_phases.h"
+#include "search/engine_division.h"
 #include "search/frontier.h"
 #include "search/on_cores.h"
 #include "search/questions.h"
@@ -134,6 +136,68 @@ TEST_CASE("the same of experts that ranks share, beside shared layers and stages
   const Ranking found = search(space).ranking;
   CHECK(
       std::ranges::any_of(found.plans, [&](const RankedPlan& plan) { return space.strategies[plan.strategy].ep > 1; }));
+}
+
+namespace {
+
+/// GRPO with short answers and an engine on GPUs of its own, which generates while the others train.
+SearchQuestion grpo_question(const std::string& model, const std::vector<std::string>& machines,
+                             const std::string& engine) {
+  SearchQuestion q =
+      test::question(model, machines, {"packing", "attention", "compile", "offload", "loss", "checkpointing"});
+  q.base.recipe.objective.method = "grpo";
+  q.base.recipe.framework = std::string("trl");
+  q.base.rollout.engine = parse_engine(engine);
+  q.base.rollout.generations = 8;
+  q.base.rollout.mean_completion = 64, q.base.rollout.max_completion = 128;
+  settle_rows(q.base, {});
+  q.global_batch = 168;
+  q.machines = divided(q);
+  return q;
+}
+
+}  // namespace
+
+TEST_CASE("the same of machines that are divided between training and an engine, kinds of one size among them") {
+  compare_with_brute_force(grpo_question("qwen2.5-0.5b", {"4xH100", "4xA6000"}, "vllm:server,async"));
+  compare_with_brute_force(grpo_question("qwen2.5-0.5b", {"2xH100", "2xA6000"}, "vllm:colocate,util=0.3"));
+}
+
+TEST_CASE("GPUs are divided between training and an engine as is fastest, and the command says how") {
+  const SearchQuestion open = grpo_question("qwen2.5-7b", {"8xH100"}, "vllm:server,async");
+  std::vector<std::int64_t> own;
+  for (const Hardware& machine : open.machines) {
+    own.push_back(machine.engine_gpus);
+    CHECK(machine.num_gpus() == 8);
+    const std::string flag =
+        machine.engine_gpus == 4
+            ? "--rollout-engine vllm:server,async --gpus 8xH100"
+            : "--rollout-engine vllm:server,gpus=" + std::to_string(machine.engine_gpus) + ",async --gpus 8xH100";
+    CHECK(machine.flags == flag);
+  }
+  CHECK(own == std::vector<std::int64_t>{4, 2, 6, 1});
+  const auto fastest = [](const SearchQuestion& q) {
+    const Space space(q);
+    Seconds least{1e9};
+    for (const RankedPlan& plan : search(space).ranking.plans) least = std::min(least, plan.total);
+    return least;
+  };
+  Seconds of_one{1e9};
+  for (const std::int64_t gpus : own) {
+    const SearchQuestion one =
+        grpo_question("qwen2.5-7b", {"8xH100"}, "vllm:server,async,gpus=" + std::to_string(gpus));
+    REQUIRE(one.machines.size() == 1);
+    CHECK(one.machines.front().flags == "--gpus 8xH100");  // the question says it
+    of_one = std::min(of_one, fastest(one));
+  }
+  CHECK(fastest(open) == of_one);
+  const double half = of_one / fastest(grpo_question("qwen2.5-7b", {"8xH100"}, "vllm:server,async,gpus=4"));
+  CHECK(half < 0.7);  // of the time: seven train, one answers
+  // engines of two GPUs: none of one or of three
+  std::vector<std::int64_t> pairs;
+  for (const Hardware& machine : grpo_question("qwen2.5-7b", {"8xH100", "2xH100"}, "vllm:server,async,tp=2").machines)
+    pairs.push_back(machine.engine_gpus);
+  CHECK(pairs == std::vector<std::int64_t>{4, 2, 6});
 }
 
 TEST_CASE("beside a given cp the ranks that share experts are searched: those of whole sequences") {
