@@ -19,6 +19,7 @@
 #include "models/training_method.h"
 #include "planner/rollout_phases.h"
 #include "planner/strategy.h"
+#include "search/space.h"
 
 namespace gpuplan {
 namespace {
@@ -114,12 +115,20 @@ void refuse_rollout_flags(const CLI::App& app) {
           fmt::format("add --method with one that generates ({}), or to estimate --generate", fmt::join(names, ", ")));
 }
 
-/// Passes and micro batch that are not given are as many as the answers of whole prompts take on these ranks.
+/// Passes that are not given are as many as a usual batch takes, as `plan` has them; they and a micro batch that is not
+/// given, as many as the answers of whole prompts take on these ranks.
 void take_whole_prompts(const CLI::App& app, PlanQuestion& question, std::int64_t answers) {
   EstimateRequest& r = question.request;
   Recipe& recipe = r.recipe;
   if (r.cluster.gpus.empty() || is_given(app, "--global-batch")) return;
   const std::int64_t ranks = batch_replicas(r) * r.rollout.updates;
+  if (!is_given(app, "--grad-accum")) {
+    recipe.grad_accum = usual_share(recipe.micro_batch * ranks, answers);
+    if (recipe.grad_accum > 1)
+      question.notes.push_back(
+          fmt::format("--grad-accum {}: {} answers are trained on at once where nobody says how many",
+                      recipe.grad_accum, recipe.micro_batch * recipe.grad_accum * ranks));
+  }
   const auto has_whole = [&] { return recipe.micro_batch * recipe.grad_accum * ranks % answers == 0; };
   const auto take = [&](const char* flag, std::int64_t& count, std::int64_t others) {
     if (is_given(app, flag) || has_whole()) return;

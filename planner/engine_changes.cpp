@@ -153,7 +153,6 @@ FreeValues free_engine(const EstimateRequest& r) {
 }
 
 std::vector<std::string_view> tried_engine(const EstimateRequest& r) {
-  constexpr std::int64_t kLarge = 12'000'000'000;  // parameters that fill a small share of a card with their 16 bits
   static const auto colocated = [](std::string_view words) {
     const auto row = std::ranges::find_if(generation_engines(), [](const GenerationEngine& e) { return e.can_sleep; });
     return row == generation_engines().end() ? "" : fmt::format("{}:colocate,{},sleep=yes", row->name, words);
@@ -163,7 +162,7 @@ std::vector<std::string_view> tried_engine(const EstimateRequest& r) {
   if (!engine || !engine->in_trainer || kSmallShare.empty()) return {};
   const std::vector<EnginePlace>& places = rollout_convention(r.recipe.framework->name)->places;
   if (std::ranges::count(places, EnginePlace::Colocate) == 0) return {};
-  return {engine->name, list_weights(r.model).total_elements() < kLarge ? kSmallShare : kDivided};
+  return {engine->name, kSmallShare, kDivided};
 }
 
 /// The next answers are written while these train: they are of the weights one step before.

@@ -128,14 +128,6 @@ std::vector<MachineClass> classes_of(const std::vector<Hardware>& machines) {
   return out;
 }
 
-/// The global batch of one rank where none was asked for: its share of the usual one, a power of two times the least
-/// with which the ranks together have whole prompts of so many answers.
-std::int64_t usual_share(std::int64_t data_parallel, std::int64_t answers) {
-  const std::int64_t least = answers / std::gcd(answers, data_parallel);
-  const double share = std::max(1.0, double(kUsualGlobalBatch) / double(data_parallel * least));
-  return least * std::int64_t(std::bit_floor(std::uint64_t(share * 4 / 3)));
-}
-
 /// The most GPUs of one machine: ranks that share layers exchange much, and stay inside.
 std::int64_t most_gpus_per_node(const SearchQuestion& q) {
   std::int64_t most = 1;
@@ -244,6 +236,12 @@ std::string SearchedStrategy::flags() const {
   if (pp > 1) text += fmt::format(" --pp {}", pp);
   if (virtual_stages > 1) text += fmt::format(" --virtual-stages {}", virtual_stages);
   return text;
+}
+
+std::int64_t usual_share(std::int64_t data_parallel, std::int64_t answers) {
+  const std::int64_t least = answers / std::gcd(answers, data_parallel);
+  const double share = std::max(1.0, double(kUsualGlobalBatch) / double(data_parallel * least));
+  return least * std::int64_t(std::bit_floor(std::uint64_t(share * 4 / 3)));
 }
 
 EngineChoice engine_on(const Way& way, const Hardware& machine) {

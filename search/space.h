@@ -34,6 +34,10 @@ struct SearchQuestion {
 /// LIMA 64 (Zhou et al. 2023), Alpaca and Zephyr 128.
 inline constexpr std::int64_t kUsualGlobalBatch = 64;
 
+/// The global batch of one rank where none was asked for: its share of the usual one, a power of two times the least
+/// with which the ranks together have whole prompts of so many answers.
+std::int64_t usual_share(std::int64_t data_parallel, std::int64_t answers);
+
 /// Everything of a recipe but its batch.
 struct Way {
   std::vector<Setting> settings;  // that turn the question into it
