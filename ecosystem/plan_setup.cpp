@@ -17,6 +17,7 @@
 #include "models/recipe_names.h"
 #include "models/trained_names.h"
 #include "models/training_method.h"
+#include "planner/engine_gpus.h"
 #include "planner/rollout_phases.h"
 
 namespace gpuplan {
@@ -110,7 +111,7 @@ void write_rollout(Setup& s, const EstimateRequest& request, const Strategy& str
   if (!is_server && r.setup.engine->can_sleep) s.engine_sleeps = r.setup.sleeps;
   if (!is_server) s.engine_offloads = r.offloads;
   if (is_server) at_least(s.engine_gpus, r.setup.num_gpus, 1);
-  if (choice.is_async) s.engine_async = true;
+  if (writes_ahead(request)) s.engine_async = true;
   if (choice.syncs_adapter) s.adapter_sync = true;
   at_least(s.sync_batches, choice.sync_batches, 2);
   at_least(s.sync_bucket, choice.sync_bucket.count >> 20, 1);

@@ -24,6 +24,7 @@ std::vector<TrainerLimits> read_limits() {
     if (f.has("bases")) f("bases", row.bases.emplace());
     f.optional("optimizers", row.optimizers);
     f.optional("precisions", row.precisions);
+    f.optional("compiles", row.compiles);
     f.optional("copies_reference", row.copies_reference);
     f("source", row.source);
   }
@@ -69,6 +70,8 @@ std::optional<BeyondLimits> beyond_limits(const Recipe& recipe, bool has_own_bas
     return BeyondLimits{
         "--precision", fmt::format("{} has no {}", trainer, to_string(recipe.precision)),
         fmt::format("{} has {}", trainer, list_of(has.precisions, [](Precision p) { return to_string(p); }))};
+  if (!has.compiles && recipe.torch_compile)
+    return BeyondLimits{"--compile", trainer + " puts no model through torch.compile", "leave it out"};
   return {};
 }
 

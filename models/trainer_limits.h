@@ -15,6 +15,7 @@ struct TrainerLimits {
   std::optional<std::vector<BaseQuant>> bases;  // beside 16 bit; unset: all
   std::vector<std::string> optimizers;          // names of models/optimizers.h; empty: all
   std::vector<Precision> precisions;            // empty: all
+  bool compiles = true;                         // it can put a model through torch.compile
   bool copies_reference = false;                // of a training on answers: a model of its own beside adapters too
 };
 

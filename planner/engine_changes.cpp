@@ -168,7 +168,7 @@ std::vector<std::string_view> tried_engine(const EstimateRequest& r) {
 /// The next answers are written while these train: they are of the weights one step before.
 std::string lagging_engine(const EstimateRequest& r) {
   const GenerationEngine* const engine = engine_of_question(r);
-  if (!has_server(r, engine) || r.rollout.engine.is_async) return "";
+  if (!has_server(r, engine) || writes_ahead(r)) return "";
   EngineChoice choice = named_engine(r, *engine);
   choice.is_async = true;
   return to_text(choice);

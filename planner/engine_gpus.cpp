@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "models/lagging.h"
 #include "models/training_method.h"
 
 namespace gpuplan {
@@ -13,6 +14,10 @@ EnginePlace engine_place(const EstimateRequest& request) {
   const RolloutConvention* const trainer = rollout_convention(request.recipe.framework->name);
   const EnginePlace usual = trainer ? trainer->places.front() : EnginePlace::Colocate;
   return request.rollout.engine.place.value_or(usual);
+}
+
+bool writes_ahead(const EstimateRequest& request) {
+  return request.rollout.engine.is_async || (has_engine_apart(request) && always_lags(request.recipe.framework->name));
 }
 
 bool has_engine_apart(const EstimateRequest& request) {

@@ -13,6 +13,9 @@ namespace gpuplan {
 /// Gives the place of the engine of a method that generates: as asked, else where its trainer has it.
 EnginePlace engine_place(const EstimateRequest& request);
 
+/// Says whether the next answers are written while these train: as asked, or as the trainer always has it.
+bool writes_ahead(const EstimateRequest& request);
+
 /// Says whether answers are generated on GPUs that do not train.
 bool has_engine_apart(const EstimateRequest& request);
 

@@ -262,8 +262,8 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
                       : "linear attention runs transformers' loops in torch: flash-linear-attention is not installed");
   if (r.model.num_encoder_layers > 0) out.push_back("encoder and decoder both read the stated number of tokens");
   if (r.model.moe.is_present()) out.push_back("experts get equal shares of the tokens");
-  const auto planned = std::ranges::find(result.strategies, "", &StrategyEstimate::not_applicable);
-  if (generates(c) && planned != result.strategies.end()) out.push_back(rollout_assumption(Job(r, planned->strategy)));
+  const StrategyEstimate* const shown = strategy_in_focus(result);
+  if (generates(c) && shown) out.push_back(rollout_assumption(Job(r, shown->strategy)));
   const std::int64_t per_row = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : c.seq_len;
   const bool is_cut = c.packing != Packing::Packed && per_row > c.seq_len;
   out.push_back(fmt::format("data: {} rows of {} tokens{}, {:g} epoch{}", format_grouped(r.dataset.rows), per_row,

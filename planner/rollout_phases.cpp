@@ -354,7 +354,8 @@ std::string rollout_assumption(const Job& job) {
   const bool is_server = r.setup.place == EnginePlace::Server;
   const std::string place =
       r.setup.engine->in_trainer ? "in the trainer"
-      : is_server                ? fmt::format("on {} GPUs of its own", r.setup.num_gpus)
+      : is_server                ? fmt::format("on {} GPUs of its own{}", r.setup.num_gpus,
+                                writes_ahead(job.request) ? ", the next ones while these train" : "")
                   : fmt::format("on the GPUs that train, with {:.0f} % of each, {}", 100 * r.setup.utilisation,
                                 r.setup.sleeps ? "asleep while they train" : "always awake");
   return fmt::format(
@@ -434,7 +435,7 @@ std::vector<PhaseFigures> rollout_figures(const Job& job, const Peak& peak, Seco
        .resident = is_server ? Bytes{} : held,
        .tensors = is_server ? g.awake : m.generating,
        .time = seconds(per_step),
-       .beside = asked.engine.is_async ? std::min(per_step, train + passes) : Seconds{},
+       .beside = writes_ahead(job.request) ? std::min(per_step, train + passes) : Seconds{},
        .bound = std::string(to_string(g.bound))});
   if (const std::int64_t baselines = job.recipe().objective.method->baselines; baselines > 0) {
     GenerationBatch batch = r.batch;

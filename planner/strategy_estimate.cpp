@@ -324,7 +324,8 @@ void explain_peak(StrategyEstimate& e, const Job& job, const StepProgram& progra
   e.items = std::move(detail.items);
   e.kept_logits = kept_logits(job);
   PhaseNeeds needs = phase_needs(job);
-  needs.evaluation = evaluation_needs(job, program);
+  // a training on answers is evaluated by answers, which the engine writes
+  if (is_evaluated(job.request) || !generates(job.recipe())) needs.evaluation = evaluation_needs(job, program);
   e.run_phases = phase_peaks(job, needs, program, fullest, e.peak);
 }
 

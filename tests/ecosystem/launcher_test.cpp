@@ -216,6 +216,13 @@ TEST_CASE("a trainer with one engine alone names none, and what is said of it co
   CHECK(shared.place == EnginePlace::Colocate);
   CHECK(shared.sleeps == true);
   CHECK(shared.tp == 2);
+  // the lagging engines of a script that shares all GPUs stand apart: train(args) @3c3be623
+  for (const char* lags : {" --async_train", " --train.async_enable"}) {
+    const EngineChoice apart = script(openrlhf + " --colocate_all_models" + lags).request.rollout.engine;
+    CHECK(apart.is_async);
+    CHECK(apart.place == EnginePlace::Server);
+    CHECK(apart.gpus == 4);  // two engines of two
+  }
   const EstimateRequest lengths = script(openrlhf + " --prompt_max_len 4096 --generate_max_len 8192").request;
   CHECK(lengths.rollout.prompt_len == 4096);
   CHECK(lengths.rollout.max_completion == 8192);

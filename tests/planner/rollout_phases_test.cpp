@@ -67,6 +67,39 @@ TEST_CASE("passes as the trainer runs them: old log-probs with an engine or when
   CHECK_FALSE(phase(answer(ask("dapo", "verl", "fsdp", "2xH100", "vllm:tp=1")), "log-probs of the reference"));
 }
 
+TEST_CASE("engines stand where the trainer has them, and write ahead where it always does") {
+  // OpenRLHF openrlhf/cli/train_ppo_ray.py @3c3be623 (train.colocate_all off); prime-rl: trainer and engine do not wait
+  const auto usual = [](const char* framework, const char* strategy) {
+    EstimateRequest r = ask("grpo", framework, strategy, "4xH100", "vllm");
+    r.rollout.engine = {};
+    return r;
+  };
+  CHECK(engine_place(usual("openrlhf", "zero3")) == EnginePlace::Server);
+  CHECK(engine_place(usual("verl", "fsdp")) == EnginePlace::Colocate);
+  CHECK_FALSE(writes_ahead(usual("openrlhf", "zero3")));
+  CHECK_FALSE(writes_ahead(usual("verl", "fsdp")));
+  const EstimateRequest ahead = usual("prime-rl", "fsdp");
+  CHECK(writes_ahead(ahead));
+  const StrategyEstimate e = answer(ahead);
+  REQUIRE(phase(e, "generation"));
+  CHECK(phase(e, "generation")->beside.value > 0);
+  EstimateRequest alone = ahead;
+  alone.rollout.generations = 0;
+  CHECK(answers_of_row(alone) == 1);  // group_size of its orchestrator, rollouts_per_example before
+}
+
+TEST_CASE("answers are evaluated by an engine, without logits of a trainer, unless an evaluation is asked for") {
+  const auto evaluates = [](const EstimateRequest& r) {
+    const EstimateResult result = estimate(r);
+    return std::ranges::any_of(result.strategies.front().run_phases,
+                               [](const PhasePeak& p) { return p.phase == PeakInstant::Evaluation; });
+  };
+  EstimateRequest r = ask("grpo", "openrlhf", "zero3", "4xH100", "vllm");
+  CHECK_FALSE(evaluates(r));
+  r.eval_batch = 8;
+  CHECK(evaluates(r));
+}
+
 TEST_CASE("an engine that does not sleep holds its share of the card through training; one that sleeps its graphs") {
   const StrategyEstimate none = answer(ask("grpo", "trl", "single", "1xH100", "vllm:server,gpus=1"));
   const StrategyEstimate awake = answer(ask("grpo", "trl", "single", "1xH100", "vllm:util=0.3,sleep=no"));

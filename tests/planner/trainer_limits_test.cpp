@@ -69,6 +69,20 @@ TEST_CASE("4-bit bases, 8-bit optimizers and precisions that a trainer has not a
   }
 }
 
+TEST_CASE("torch.compile is refused where a trainer puts no model through it, and offered by nothing") {
+  for (const auto& [framework, compiles] : {std::pair("openrlhf", false), std::pair("verl", false),
+                                            std::pair("nemo-rl", false), std::pair("trl", true)}) {
+    CAPTURE(framework);
+    EstimateRequest r = of_trainer(framework);
+    const EstimateResult result = estimate(r);
+    REQUIRE(result.recommended);
+    for (const BetterWay& way : result.recommended->better)
+      if (!compiles) CHECK(std::ranges::count(way.flags, "--compile") == 0);
+    r.recipe.torch_compile = true;
+    CHECK(flag_refused(r.recipe) == (compiles ? "" : "--compile"));
+  }
+}
+
 TEST_CASE("what would be better is something that the trainer has") {
   for (const char* framework : {"verl", "nemo-rl", "prime-rl", "openrlhf"}) {
     EstimateRequest r = of_trainer(framework);
