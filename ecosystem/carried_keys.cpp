@@ -118,6 +118,16 @@ void put_carried(OrderedJson& file, const json& carried, const KeyTable& table, 
   put_below(file, carried, table, replaces_data, "");
 }
 
+SharedSettings shared_settings(const json& settings, const KeyTable& from, const KeyTable& to) {
+  SharedSettings out;
+  for (const auto& [key, value] : settings.items()) {
+    const KeyRow *const one = from.find(key), *const other = to.find(key);
+    const bool is_shared = one && other && one->table == other->table && !is_of_data(one, key);
+    (is_shared ? out.shared : out.rest)[key] = value;
+  }
+  return out;
+}
+
 std::string names_of_carried(const json& carried) {
   std::string out;
   for (const auto& [key, value] : carried.items()) out += (out.empty() ? "" : ", ") + key;

@@ -20,6 +20,13 @@ void carry(nlohmann::json& carried, const std::string& path, const nlohmann::jso
 /// Puts carried keys into a file of the same format. `replaces_data`: another data set is written.
 void put_carried(OrderedJson& file, const nlohmann::json& carried, const KeyTable& table, bool replaces_data);
 
+/// Divides the settings of a file of `from` into those whose keys mean the same to `to`, as both have them of one
+/// program, and the others. Data stays with the others.
+struct SharedSettings {
+  nlohmann::json shared = nlohmann::json::object(), rest = nlohmann::json::object();
+};
+SharedSettings shared_settings(const nlohmann::json& settings, const KeyTable& from, const KeyTable& to);
+
 /// The keys at the top, for people: "datasets, learning_rate".
 std::string names_of_carried(const nlohmann::json& carried);
 

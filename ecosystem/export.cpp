@@ -30,6 +30,7 @@
 #include "models/rollout.h"
 #include "models/trained_names.h"
 #include "models/training_method.h"
+#include "planner/engine_gpus.h"
 #include "planner/plan/plan_parts.h"
 #include "planner/rollout_phases.h"
 
@@ -108,7 +109,7 @@ json rollout_fields(const EstimateRequest& request, const Strategy& strategy) {
                  {"gpus", r.setup.num_gpus},
                  {"sleep", !is_server && r.setup.sleeps},
                  {"offload", !is_server && r.offloads},
-                 {"async", choice.is_async},
+                 {"async", writes_ahead(request)},
                  {"adapter_sync", choice.syncs_adapter},
                  {"sync_batches", choice.sync_batches},
                  {"sync_bucket", choice.sync_bucket.count}});
@@ -296,6 +297,26 @@ std::string left_to_script(const ExportJob& job) {
                          : "");
 }
 
+/// Settings of the user's file stand in the trainer's file where the words are its own; of another program's file those
+/// that both have.
+void place_settings(ExportJob& job, const Target& target, const std::shared_ptr<const CarriedSettings>& given) {
+  if (!given) return;
+  job.left = given;
+  if (!target.trainer || !target.keeps_settings) return;
+  if (given->trainer == target.trainer) return job.carried.swap(job.left);
+  const KeyTable* const from = find_key_table(given->trainer);
+  if (!from) return;
+  auto [shared, rest] = shared_settings(given->settings, *from, target_table(target.trainer));
+  const auto of_file = [&](nlohmann::json settings, const std::string& words) {
+    return settings.empty()
+               ? nullptr
+               : std::make_shared<const CarriedSettings>(CarriedSettings{words, given->file, std::move(settings)});
+  };
+  job.carried = of_file(std::move(shared), target.trainer);
+  job.left = of_file(std::move(rest), given->trainer);
+  job.carries_part = job.carried != nullptr;
+}
+
 ExportJob make_job(const EstimateRequest& request, const Target& target, const PlanMark& mark, const Versions& versions,
                    const ExportPlaces& places) {
   const Strategy strategy = make_strategy(request.strategy, request.cluster, options_for(request));
@@ -310,8 +331,7 @@ ExportJob make_job(const EstimateRequest& request, const Target& target, const P
                 .trainer = target.trainer};
   if (job.setup.deepspeed_file && !places.folder.empty())
     job.setup.deepspeed_file = (std::filesystem::path(places.folder) / *job.setup.deepspeed_file).string();
-  if (const CarriedSettings* own = places.carried.get())
-    (target.trainer && own->trainer == target.trainer && target.keeps_settings ? job.carried : job.left) = own;
+  place_settings(job, target, places.carried);
   if (target.trainer) job.method = find_method_files(target.trainer, request.recipe.objective.method->name);
   if (target.adapt) target.adapt(job.setup, request, strategy);
   const KeyTable& reader = target_table(target.trainer ? target.trainer : "accelerate");
@@ -325,10 +345,10 @@ ExportJob make_job(const EstimateRequest& request, const Target& target, const P
 /// Tells what becomes of the settings of the user's file.
 void note_carried(ExportAnswer& answer, const ExportJob& job) {
   if (job.carried)
-    answer.notes.push_back(
-        fmt::format("what the plan does not decide is as in {}; relative paths are taken from the folder of these "
-                    "files: {}",
-                    job.carried->file, names_of_carried(job.carried->settings)));
+    answer.notes.push_back(fmt::format(
+        "{} as in {}; relative paths are taken from the folder of these files: {}",
+        job.carries_part ? "of what the plan does not decide, these settings are" : "what the plan does not decide is",
+        job.carried->file, names_of_carried(job.carried->settings)));
   if (job.left && !job.trainer)
     answer.notes.push_back(fmt::format("these files start a script and name no data: of {} it must do {}",
                                        job.left->file, names_of_carried(job.left->settings)));
@@ -452,7 +472,8 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
       answer.notes.emplace_back(
           names_data ? "the files name a small public data set: --data FILE or --data NAME on the Hub names yours"
                      : "--data is not in these files: name it to the script");
-    if (job.method && !job.method->note.empty() && !job.carried) answer.notes.push_back(job.method->note);
+    if (job.method && !job.method->note.empty() && (!job.carried || job.carries_part))
+      answer.notes.push_back(job.method->note);
     note_carried(answer, job);
     if (job.method && !job.method->needs.empty())
       answer.notes.push_back(fmt::format("the reward needs pip install {}", fmt::join(job.method->needs, " ")));

@@ -118,14 +118,14 @@ OrderedJson table_values(const ExportJob& job, const KeyTable& table, const Orde
       value = std::int64_t(value.get<double>());  // PEFT's and torchtune's types are whole numbers
     if (!value.is_null()) put(file, row.key, std::move(value));
   }
-  const CarriedSettings* const own = job.carried && job.carried->trainer == table.name ? job.carried : nullptr;
+  const CarriedSettings* const own = job.carried && job.carried->trainer == table.name ? job.carried.get() : nullptr;
   for (const auto& [key, value] : table.fixed)
     if (const KeyRow* row = table.find(key); !own || (row && row->use == KeyUse::Used)) put(file, key, value);
   if (!own)
     for (const auto& [key, value] : usual.items()) put(file, key, value);
   for (const auto& [key, value] : decided.items()) put(file, key, value);
   const bool is_of_method = job.method && table.name == job.method->program;
-  if (is_of_method && !own)
+  if (is_of_method && (!own || job.carries_part))
     for (const auto& [key, value] : job.method->keys.items()) put(file, key, value);
   if (own) put_carried(file, in_keys_of(table, own->settings, job.versions), table, !job.keeps_data());
   if (is_of_method)

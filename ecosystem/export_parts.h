@@ -1,6 +1,8 @@
 // Internal to ecosystem/export: a plan on its way into files, and the files of each kind.
 #pragma once
 
+#include <memory>
+
 #include "ecosystem/emit.h"
 #include "ecosystem/key_table.h"
 #include "ecosystem/method_files.h"
@@ -30,11 +32,12 @@ struct ExportJob {
   WhyNot versions_cannot{};             // train the plan at all
   const MethodFiles* method = nullptr;  // of the target; nullptr: fine-tuning, or no trainer's files
 
-  const CarriedSettings* carried = nullptr;  // that the trainer's file keeps as they were; nullptr: none
-  const CarriedSettings* left = nullptr;     // of another program's file, which stay behind; nullptr: none
+  std::shared_ptr<const CarriedSettings> carried{};  // that the trainer's file keeps as they were; null: none
+  bool carries_part = false;                         // of a file of other words: those that both programs have
+  std::shared_ptr<const CarriedSettings> left{};     // of another program's file, which stay behind; null: none
 
   /// Says whether the trainer's files name the data set of the file that was read.
-  bool keeps_data() const { return carried && data.name.empty(); }
+  bool keeps_data() const { return carried && !carries_part && data.name.empty(); }
   std::int64_t num_nodes() const { return request.cluster.num_nodes(); }
   bool is_zero() const { return strategy.engine == ShardingEngine::Zero; }
   /// One process that sees one GPU, or all of a machine (device_map).

@@ -63,6 +63,7 @@ class TableReader {
     for (const json& group : list(top, "refused")) add_group(group, KeyUse::Refused);
     for (const auto& [fact, value] : table_.assumes)
       if (!find_setup_field(fact)) fail(fmt::format("assumes: unknown fact '{}'", fact));
+    for (KeyRow& row : table_.rows) row.table = table_.name;
     for (const std::string& part : texts(top, "includes")) include(TableReader(part).take());
   }
 

@@ -21,7 +21,8 @@ enum class KeyUse : std::uint8_t { Used, Ignored, Refused };
 enum class FileRole : std::uint8_t { Launcher, Engine, Trainer, Adapter };
 
 struct KeyRow {
-  std::string key;  // with dots below mappings: "fsdp_config.fsdp_version"; "x.*" is all below x
+  std::string key;    // with dots below mappings: "fsdp_config.fsdp_version"; "x.*" is all below x
+  std::string table;  // whose row it is: its own, or one that is included
   KeyUse use = KeyUse::Used;
   const SetupField* field = nullptr;
   using Value = std::pair<nlohmann::json, nlohmann::json>;

@@ -87,6 +87,16 @@ TEST_CASE("the versions that a file is for have every key that is written into i
     }
 }
 
+TEST_CASE("files of ms-swift are for the versions that have tuner_type, and older ones are refused") {
+  // modelscope/ms-swift: train_type up to v3.12.6, tuner_type from v4.0.0
+  const ExportAnswer answer = export_plan(plan_of("ddp", Method::Lora, {}, "ms-swift"), "ms-swift", kMark);
+  REQUIRE_MESSAGE(!answer.is_refused(), answer.refusal);
+  CHECK(has_text(file_of(answer, "swift.yaml")->content, "tuner_type: lora"));
+  CHECK(has_text(file_of(answer, "swift.yaml")->content, "# For ms-swift 4.0 to 4.6"));
+  CHECK_THROWS_AS(parse_versions("ms-swift=3.12"), InputError);
+  CHECK_NOTHROW(parse_versions("ms-swift=4.0"));
+}
+
 TEST_CASE("V00: versions that are unknown, too old or no versions are refused by name") {
   for (const char* text : {"accelerate=0.20", "acelerate=1.6", "accelerate", "accelerate=new", "torch=2.6,torch=2.7",
                            "accelerate=", "torch=2.6;id", "torch=$(id)"})

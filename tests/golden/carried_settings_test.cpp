@@ -104,11 +104,45 @@ TEST_CASE("a setting is written back under the name that it has in the user's ve
   CHECK_FALSE(values.contains("warmup_steps"));
 }
 
+TEST_CASE("a job of a script with TRL's trainer keeps its rates, steps and schedule, and says that data stays behind") {
+  const std::string script =
+      "from datasets import load_dataset\nfrom trl import SFTConfig, SFTTrainer\n"
+      "args = SFTConfig(output_dir='mine', max_steps=500, learning_rate=3e-5, lr_scheduler_type='constant',\n"
+      "                 per_device_train_batch_size=2, max_length=1024, bf16=True)\n"
+      "trainer = SFTTrainer(model='Qwen/Qwen2.5-0.5B', args=args,\n"
+      "                     train_dataset=load_dataset('trl-lib/Capybara', split='train'))\ntrainer.train()\n";
+  const test::ScratchFolder folder;
+  const std::string train = folder.write("train.py", script).string(),
+                    launch = folder.write("train.sh", "accelerate launch --num_processes 2 train.py\n").string(),
+                    plan = (folder.path() / "p.json").string();
+  for (const std::string& from : {train, launch})
+    for (const std::string target : {"slurm", "skypilot", "kubeflow", "trl"}) {
+      CAPTURE(from);
+      CAPTURE(target);
+      const test::Ran saved = test::run_line("estimate --from " + from + " --gpus 2xA6000 --save " + plan + " --force");
+      REQUIRE_MESSAGE(saved.code == 0, saved.err);
+      const std::string out = (folder.path() / target).string();
+      const test::Ran made = test::run_line("export " + plan + " --for " + target + " --force --output " + out);
+      REQUIRE_MESSAGE(made.code == 0, made.err);
+      const json file = values_of(read_file(std::filesystem::path(out) / "sft.yaml"));
+      CHECK(file.value("max_steps", json()) == 500);
+      CHECK(file.value("learning_rate", json()) == 3e-5);
+      CHECK(file.value("lr_scheduler_type", json()) == "constant");
+      CHECK_FALSE(file.contains("warmup_steps"));  // which the script does not say
+      CHECK(file.value("dataset_name", json()) != "trl-lib/Capybara");
+      CHECK(made.err.find("learning_rate, lr_scheduler_type, max_steps") != std::string::npos);
+      CHECK(made.err.find("left behind: dataset_name") != std::string::npos);
+    }
+}
+
 TEST_CASE("a file for another trainer says in a comment what stayed behind, and --data replaces the user's data") {
   const test::ScratchFolder folder;
   const RoundTrip made = round_trip(folder, kLlamaFactory, "trl", "sft.yaml");
   CHECK(made.file.find("# Left behind of ") != std::string::npos);
-  CHECK(made.file.find("learning_rate, ") != std::string::npos);
+  CHECK(made.file.find("template") != std::string::npos);  // in the comment
+  // both take transformers' arguments, which stay
+  CHECK(values_of(made.file).value("learning_rate", json()) == 1e-4);
+  CHECK(values_of(made.file).value("warmup_steps", json()) == 0.1);
   CHECK(made.exported.err.find("are left behind") != std::string::npos);
   const std::string data = folder.write("rows.jsonl", "{\"messages\": []}\n").string(),
                     out = (folder.path() / "other").string();
