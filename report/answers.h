@@ -41,7 +41,7 @@ InputError no_strategy(const EstimateResult& result);
 
 /// Says what would be possible instead where a degree that was asked for (--tp, --ep, ...) stands in the way; else
 /// empty.
-std::string instead_of_nothing(const EstimateRequest& request);
+std::string instead_of_nothing(const EstimateResult& result);
 
 /// Holds what `gpuplan plan` shows.
 struct PlanAnswer {

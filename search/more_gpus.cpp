@@ -39,7 +39,10 @@ std::optional<BetterWay> more_gpus(const EstimateRequest& asked, const StrategyE
     const StrategyEstimate* const plan = strategy_in_focus(result);
     if (!plan || plan->fit != Fit::Yes || offloads_states(result.request.recipe)) continue;
     if (plan->tokens_per_second / double(times * now) < kWorthOffload * per_gpu) return {};
-    return BetterWay{.flags = {flag}, .plan = *plan};
+    BetterWay way{.flags = {flag}, .plan = *plan};
+    if (asked.strategy == "auto") way.flags.push_back("--strategy " + plan->strategy.name);
+    way.flags.insert(way.flags.end(), result.chosen.flags.begin(), result.chosen.flags.end());
+    return way;
   }
   return {};
 }

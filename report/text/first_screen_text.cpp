@@ -181,7 +181,7 @@ std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen
   const Recommendation recommended = answer.result.recommended.value_or(Recommendation{});
   if (!answer.shown) {
     out.add(not_applicable_text(answer.result, screen));
-    if (const std::string instead = instead_of_nothing(answer.request); !instead.empty()) out.add_prose(instead, "- ");
+    if (const std::string instead = instead_of_nothing(answer.result); !instead.empty()) out.add_prose(instead, "- ");
   }
   const auto& assumptions = answer.result.assumptions;
   const std::size_t num_notes = std::min(answer.num_notes, assumptions.size());
