@@ -6,6 +6,7 @@
 #include "base/names.h"
 #include "base/yaml_file.h"
 #include "mend/json_places.h"
+#include "mend/toml_text.h"
 
 namespace gpuplan {
 namespace {
@@ -134,7 +135,15 @@ bool SettingsText::find_value(const std::string& key, std::size_t& begin, std::s
   } catch (const InputError&) { return false; }
 }
 
+/// Each change of a TOML text is made at once.
+bool SettingsText::put_toml(const std::string& key, const OrderedJson& value) {
+  auto changed = toml_with(file_.text, key, value);
+  if (changed) file_.text = std::move(*changed);
+  return changed.has_value();
+}
+
 bool SettingsText::put(const std::string& key, const OrderedJson& value) {
+  if (is_toml()) return put_toml(key, value);
   std::size_t begin = 0, end = 0;
   if (is_there(key)) {
     if (!find_value(key, begin, end) || (value.is_object() && !is_json())) return false;
@@ -171,6 +180,11 @@ bool SettingsText::append(const std::string& key, const std::string& item) {
   if (before.is_null()) return put(key, OrderedJson::array({item}));
   if (!before.is_array() || before.empty() || is_json()) return false;
   if (std::ranges::find(before, json(item)) != before.end()) return true;
+  if (is_toml()) {
+    OrderedJson longer = OrderedJson::parse(before.dump());
+    longer.push_back(item);
+    return put_toml(key, longer);
+  }
   const auto first = tree_->places.find(key + "[0]");
   std::size_t begin = 0, end = 0;
   if (find_value(key, begin, end)) {  // in one line
@@ -187,7 +201,7 @@ bool SettingsText::append(const std::string& key, const std::string& item) {
 }
 
 bool SettingsText::clear(const std::string& key) {
-  if (is_json()) return put(key, nullptr);
+  if (is_json() || is_toml()) return put(key, nullptr);
   std::size_t begin = 0, end = 0;
   if (!is_there(key) || !find_value(key, begin, end)) return false;
   while (begin > 0 && (file_.text[begin - 1] == ' ' || file_.text[begin - 1] == '\t')) --begin;

@@ -36,6 +36,8 @@ class SettingsText {
   std::string text() const;
 
  private:
+  bool is_toml() const { return file_.name.ends_with(".toml"); }
+  bool put_toml(const std::string& key, const OrderedJson& value);
   bool is_json() const { return tree_->format == FileFormat::Json; }
   std::string value_text(const OrderedJson& value) const;
   std::size_t line_begin(std::size_t at) const;

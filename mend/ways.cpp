@@ -178,6 +178,14 @@ class Search {
     found_ = std::move(least);
   }
 
+  /// The pace by which ways that make room are slow: the fastest of them, or the files' own, where these say how they
+  /// train. What is faster than the files were is no reason to change more of them.
+  double measure(double best) const {
+    const bool is_known = as_given_ != "auto" || question_.given.request.cluster.num_gpus() == 1;
+    if (question_.goal != Goal::Fits || !is_known || !before_ || before_->tokens_per_second <= 0) return best;
+    return std::max(best, score(*before_, question_.goal));
+  }
+
   /// Much slower is half as long again; by the other goals what lies inside of the error is alike.
   std::vector<MendWay> ranked() {
     constexpr double kMuchSlower = 0.5;
@@ -189,7 +197,7 @@ class Search {
           found_, [&](const MendWay& way) { return score(way.estimate, goal) * (1 + error) > score(*before_, goal); });
     double best = std::numeric_limits<double>::infinity();
     for (const MendWay& way : found_) best = std::min(best, score(way.estimate, goal));
-    const double limit = best * (1 + (goal == Goal::Fits ? kMuchSlower : error));
+    const double limit = measure(best) * (1 + (goal == Goal::Fits ? kMuchSlower : error));
     std::ranges::stable_sort(found_, [&](const MendWay& a, const MendWay& b) {
       const bool is_slow = score(a.estimate, goal) > limit, other_is_slow = score(b.estimate, goal) > limit;
       if (is_slow != other_is_slow) return other_is_slow;

@@ -145,6 +145,20 @@ TEST_CASE("every change of a fix is needed: without any of them the files would 
     }
 }
 
+TEST_CASE("a faster run is no reason to change more keys than room takes") {
+  // torch.compile beside another division of the batch would be a third faster than the file ever was
+  Reader reader("1xA6000");
+  const FixAnswer answer = find_fix(reader.question(
+      {{"sft.yaml",
+        "model_name_or_path: Qwen/Qwen2.5-3B\nuse_peft: true\nlora_r: 16\nper_device_train_batch_size: 4\n"
+        "gradient_accumulation_steps: 2\nmax_length: 2048\nbf16: true\ngradient_checkpointing: false\n"}}));
+  REQUIRE(answer.fits());
+  CHECK(answer.after->chance > 0.95);
+  CHECK_FALSE(names(answer.mended, "torch_compile"));
+  CHECK(std::ranges::count(answer.flags, "--compile") == 0);
+  CHECK(answer.flags.size() <= 2);  // sequences a pass, and passes
+}
+
 TEST_CASE("the loss of pairs is fused by the key that does it, and the key of another training does nothing") {
   Reader reader("2x3090");
   const std::string dpo =
@@ -375,6 +389,24 @@ TEST_CASE("a reference with GPUs of its own is no division that fix can write, a
   CHECK(answer.mended.files.empty());
   CHECK_FALSE(answer.fits());
   CHECK(answer.not_started.find("the reference has GPUs of its own") != std::string::npos);
+}
+
+TEST_CASE("prime-rl's TOML file is started on fewer GPUs, and all else in it stays") {
+  // keys: packages/prime-rl-configs/src/prime_rl/configs/rl.py @559b44772
+  Reader reader("1xH100");  // that trains, beside the engine's
+  const ConfigFile file{"rl.toml",
+                        "max_steps = 50 # short\n\n[model]\nname = \"Qwen/Qwen2.5-0.5B\"\n\n[deployment]\n"
+                        "num_train_gpus = 4\nnum_infer_gpus = 4\n\n[orchestrator]\nbatch_size = 512\n"
+                        "group_size = 8\nseq_len = 2048\n\n[orchestrator.train.sampling]\n"
+                        "max_completion_tokens = 1024\n"};
+  const FixAnswer answer = find_fix(reader.question({file}));
+  REQUIRE_MESSAGE(answer.fits(), answer.not_started);
+  REQUIRE(answer.mended.files.size() == 1);
+  std::string wanted = file.text;
+  wanted.replace(wanted.find("num_train_gpus = 4"), 18, "num_train_gpus = 1");
+  CHECK(names(answer.mended, "deployment.num_train_gpus"));
+  CHECK(answer.mended.files.front().after.starts_with(wanted.substr(0, wanted.find("num_infer_gpus"))));
+  CHECK(answer.mended.files.front().after.ends_with(wanted.substr(wanted.find("\n[orchestrator]"))));
 }
 
 TEST_CASE("an evaluation by the micro batch shrinks with it, without a key of its own") {
