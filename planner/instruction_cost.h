@@ -59,6 +59,11 @@ class CommunicationSpans {
   /// on without a gap up to now, and beside no other communication.
   double add(double begin, double end, double slowdown);
   double compute_end() const { return compute_end_; }
+  /// Communication on the stream that computes, which `add` has: where it stands behind compute without a gap, what
+  /// slows that compute moves all that is behind it.
+  void go_on(double begin, double end) {
+    if (!is_before(compute_end_, begin)) compute_end_ = later(compute_end_, end);
+  }
   /// Says when `work` seconds of compute end that begin at `start`. Starts never decrease: what ended before is
   /// forgotten.
   double finish(double start, double work, double slowdown) {

@@ -455,6 +455,7 @@ class ForwardPass {
       const double ended = i.op == OpCode::Recv ? finish : start + work;
       const double began = i.op == OpCode::Recv ? finish - price.message : start;
       c.busy[std::size_t(StreamId::Compute)] += c.communication.add(began, ended, c.overlap_slowdown);
+      if (i.stream == StreamId::Compute) c.communication.go_on(began, ended);
       double& computed = c.waits.tails()[std::size_t(StreamId::Compute)].seconds;
       computed = later(computed, c.communication.compute_end());
       c.end = later(c.end, c.communication.compute_end());

@@ -48,6 +48,33 @@ TEST_CASE("models that are divided: the event run equals the forward pass") {
     }
 }
 
+TEST_CASE("layers and experts that are shared: the same on analytic links, and near it where exchanges share links") {
+  // Megatron's exchanges along the sequence run beside the experts', which compute waits for (docs/simulation.md).
+  struct Case {
+    const char *model, *strategy;
+    std::int64_t tp, ep, accumulation;
+    Checkpointing checkpointing;
+  };
+  for (const Case& c : {Case{"deepseek-v2-lite", "zero1", 4, 8, 4, Checkpointing::None},
+                        Case{"deepseek-v2-lite", "ddp", 2, 8, 1, Checkpointing::None},
+                        Case{"deepseek-v2-lite", "zero1", 4, 8, 2, Checkpointing::Full},
+                        Case{"qwen3-30b-a3b", "zero1", 4, 4, 2, Checkpointing::None}}) {
+    EstimateRequest r = request_for(c.model, "8xH100", Method::Lora, c.accumulation);
+    r.recipe.framework = std::string("megatron");
+    r.recipe.checkpointing = c.checkpointing;
+    r.options.tp = c.tp, r.options.ep = c.ep, r.options.splits_sequence = true;
+    CAPTURE(fmt::format("{} {} tp {} ep {}", c.model, c.strategy, c.tp, c.ep));
+    REQUIRE(is_applicable(r, c.strategy));
+    const auto step = [&](NetworkFidelity network) {
+      const SimulatedPlan plan = simulated(r, c.strategy, {.network = network}, 0);
+      return plan.simulation.step_time().value / plan.estimate.time.step.value;
+    };
+    CHECK(step(NetworkFidelity::Analytic) == doctest::Approx(1).epsilon(0.025));
+    CHECK(step(NetworkFidelity::Flow) > 0.99);
+    CHECK(step(NetworkFidelity::Flow) < 1.03);
+  }
+}
+
 TEST_CASE(
     "micro-batches that the forward pass and a simulation without spans skip take what the event run gives them") {
   for (const char* gpus : {"4xA6000", "2x4090,2x3090"})
