@@ -312,10 +312,6 @@ class Reading {
   /// GPUs too.
   void divide_processes() {
     Setup& s = out_.setup;
-    if (s.engine_async.value_or(false) && s.engine_colocated.value_or(false)) {
-      out_.notes.push_back("engines that write the next answers while these train have GPUs of their own");
-      s.engine_colocated = false;
-    }
     if (s.machine_gpus && stated_by_.count("num_machines"))
       for (const auto& [fact, count] :
            {std::pair("processes_per_machine", &s.processes_per_machine), std::pair("engine_gpus", &s.engine_gpus)})

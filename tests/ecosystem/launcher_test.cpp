@@ -217,8 +217,8 @@ TEST_CASE("a trainer with one engine alone names none, and what is said of it co
   CHECK(shared.sleeps == true);
   CHECK(shared.tp == 2);
   // the lagging engines of a script that shares all GPUs stand apart: train(args) @3c3be623
-  for (const char* lags : {" --async_train", " --train.async_enable"}) {
-    const EngineChoice apart = script(openrlhf + " --colocate_all_models" + lags).request.rollout.engine;
+  for (const char* lags : {" --colocate_all_models --async_train", " --train.colocate_all --train.async_enable"}) {
+    const EngineChoice apart = script(openrlhf + lags).request.rollout.engine;
     CHECK(apart.is_async);
     CHECK(apart.place == EnginePlace::Server);
     CHECK(apart.gpus == 4);  // two engines of two
