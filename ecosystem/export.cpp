@@ -347,7 +347,7 @@ void note_carried(ExportAnswer& answer, const ExportJob& job) {
   if (job.carried)
     answer.notes.push_back(fmt::format(
         "{} as in {}; relative paths are taken from the folder of these files: {}",
-        job.carries_part ? "of what the plan does not decide, these settings are" : "what the plan does not decide is",
+        job.carries_part ? "these settings, which the plan does not decide, are" : "what the plan does not decide is",
         job.carried->file, names_of_carried(job.carried->settings)));
   if (job.left && !job.trainer)
     answer.notes.push_back(fmt::format("these files start a script and name no data: of {} it must do {}",

@@ -13,7 +13,6 @@
 #include "base/yaml_file.h"
 #include "models/cut_answers.h"
 #include "models/framework.h"
-#include "models/lagging.h"
 #include "models/recipe_names.h"
 #include "models/training_method.h"
 
@@ -87,7 +86,6 @@ std::vector<GenerationEngine> read_engines() {
 struct RlTrainers {
   UsualLengths lengths;
   std::vector<RolloutConvention> rows;
-  std::vector<std::string> lagging;
 };
 
 RlTrainers read_trainers() {
@@ -136,9 +134,7 @@ RlTrainers read_trainers() {
     f.optional("writes_itself", r.writes_itself);
     f.optional("groups", r.groups);
     f.optional("one_answer", r.one_answer);
-    bool lags = false;
-    f.optional("lags", lags);
-    if (lags) out.lagging.push_back(r.framework);
+    f.optional("lags", r.lags);
     f("source", r.source);
     f.refuse_unknown();
   }
@@ -273,11 +269,6 @@ std::string to_text(const EngineChoice& c) {
 }
 
 std::span<const RolloutConvention> rollout_conventions() { return read_once<read_trainers>().rows; }
-
-bool always_lags(std::string_view framework) {
-  const std::vector<std::string>& lagging = read_once<read_trainers>().lagging;
-  return std::ranges::find(lagging, framework) != lagging.end();
-}
 
 const UsualLengths& usual_lengths() { return read_once<read_trainers>().lengths; }
 

@@ -108,6 +108,7 @@ struct RolloutConvention {
   std::vector<EnginePlace> places{EnginePlace::Colocate, EnginePlace::Server};  // that it has, the usual one first
   double utilisation = 0;
   bool sleeps = false;
+  bool lags = false;  // an engine with GPUs of its own always writes the next answers while these train
   std::int64_t tp = 1, generations = 8;
   std::int64_t max_sequences = 0;       // 0: of a generation, per engine
   std::int64_t max_batched_tokens = 0;  // 0: the engine's

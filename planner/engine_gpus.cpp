@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "models/lagging.h"
 #include "models/training_method.h"
 
 namespace gpuplan {
@@ -17,7 +16,9 @@ EnginePlace engine_place(const EstimateRequest& request) {
 }
 
 bool writes_ahead(const EstimateRequest& request) {
-  return request.rollout.engine.is_async || (has_engine_apart(request) && always_lags(request.recipe.framework->name));
+  if (request.rollout.engine.is_async || !has_engine_apart(request)) return request.rollout.engine.is_async;
+  const RolloutConvention* const trainer = rollout_convention(request.recipe.framework->name);
+  return trainer && trainer->lags;
 }
 
 bool has_engine_apart(const EstimateRequest& request) {
