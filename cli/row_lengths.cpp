@@ -82,13 +82,13 @@ bool reads_exactly(const CLI::App& app, const std::string& file, const fs::path&
 std::optional<GivenRows> count_words(const std::string& file, EstimateRequest& request) {
   const auto counted = count_rows(file);
   if (!counted || counted->rows == 0 || counted->tokens <= 0) return {};
-  const bool has_pairs = request.recipe.objective.answers() > 1 && !counted->longer_of.empty();
-  const double tokens = has_pairs ? counted->tokens_per_answer : counted->tokens;
-  request.dataset.rows = counted->rows;
-  request.dataset.tokens_per_row = std::max<std::int64_t>(1, std::llround(tokens / double(counted->rows)));
-  return GivenRows{.lengths = make_lengths(has_pairs ? counted->longer_of : counted->rows_of),
-                   .source = fmt::format("{} (tokens by its words and signs, about{})", file,
-                                         has_pairs ? "; of each pair the longer answer" : "")};
+  const RowsRead read = rows_read(*counted, request.recipe);
+  request.dataset.tokens_per_row = std::max<std::int64_t>(1, std::llround(read.tokens));
+  const std::string_view of_pairs = read.are_pairs           ? "; of each pair the longer answer"
+                                    : read.rows_per_pair > 1 ? "; the trainer makes two rows of each pair"
+                                                             : "";
+  return GivenRows{.lengths = make_lengths(*read.lengths),
+                   .source = fmt::format("{} (tokens by its words and signs, about{})", file, of_pairs)};
 }
 
 GivenRows with_mean(GivenRows rows, EstimateRequest& request) {

@@ -50,15 +50,15 @@ struct Part {
   std::int64_t rows{};
   std::optional<double> tokens_per_row;
   std::string text;
+  std::int64_t rows_per_pair = 1;  // that the trainer makes of each
 };
 
 class DataReader {
  public:
-  DataReader(const ConfigReading& reading, const FindPath& find, std::int64_t num_answers,
-             std::vector<std::string>& notes)
+  DataReader(const ConfigReading& reading, const FindPath& find, const Recipe& recipe, std::vector<std::string>& notes)
       : reading_(reading),
         find_(find),
-        num_answers_(num_answers),
+        recipe_(recipe),
         notes_(notes) {}
 
   /// The sets that are known; false where one of them is not.
@@ -128,17 +128,17 @@ class DataReader {
       return {};
     }
     if (counted->rows == 0) throw InputError(path->string(), "has no row");
-    const double tokens =
-        num_answers_ > 1 && counted->tokens_per_answer > 0 ? counted->tokens_per_answer : counted->tokens;
+    const RowsRead read = rows_read(*counted, recipe_);
     return Part{.rows = counted->rows,
-                .tokens_per_row = std::max(1.0, tokens / double(counted->rows)),
-                .text = fmt::format("{} (tokens by its words and signs, about; --tokens-per-row says them)",
-                                    path->filename().string())};
+                .tokens_per_row = std::max(1.0, read.tokens),
+                .text = fmt::format("{} ({}tokens by its words and signs, about; --tokens-per-row says them)",
+                                    path->filename().string(), read.rows_per_pair > 1 ? "two of each pair; " : ""),
+                .rows_per_pair = read.rows_per_pair};
   }
 
   const ConfigReading& reading_;
   const FindPath& find_;
-  std::int64_t num_answers_;  // to a prompt
+  const Recipe& recipe_;
   std::vector<std::string>& notes_;
 };
 
@@ -215,7 +215,7 @@ bool settle_data(const ConfigReading& reading, const FindPath& find, GivenData g
   const Dataset asked = request.dataset;
   std::vector<Part> parts;
   const bool has_sets = setup.data_sets && !setup.data_sets->empty();
-  const bool knows_all = has_sets && DataReader(reading, find, request.recipe.objective.answers(), notes).read(parts);
+  const bool knows_all = has_sets && DataReader(reading, find, request.recipe, notes).read(parts);
   const std::int64_t most = setup.max_samples.value_or(0);
   if (knows_all) {
     double tokens = 0;
@@ -223,7 +223,7 @@ bool settle_data(const ConfigReading& reading, const FindPath& find, GivenData g
     std::vector<std::string> texts;
     bool has_tokens = true;
     for (const Part& part : parts) {
-      const std::int64_t taken = most > 0 ? std::min(most, part.rows) : part.rows;
+      const std::int64_t taken = (most > 0 ? std::min(most, part.rows) : part.rows) * part.rows_per_pair;
       rows += taken;
       has_tokens = has_tokens && part.tokens_per_row.has_value();
       tokens += double(taken) * part.tokens_per_row.value_or(0);

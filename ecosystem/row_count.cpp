@@ -7,6 +7,8 @@
 
 #include "base/files.h"
 #include "base/names.h"
+#include "models/framework.h"
+#include "models/training_method.h"
 
 namespace gpuplan {
 namespace {
@@ -117,6 +119,7 @@ class JsonTokens {
   double tokens_per_answer() const { return tokens_per_answer_; }
   const RowsOf& rows_of() const { return rows_of_; }
   const RowsOf& longer_of() const { return longer_of_; }
+  const RowsOf& answers_of() const { return answers_of_; }
 
  private:
   void begin_field() {
@@ -128,7 +131,10 @@ class JsonTokens {
     const double all = parts_.chosen + parts_.rejected + parts_.rest;
     count_length(rows_of_, all);
     if (parts_.rejected > 0) {
-      for (const double answer : {parts_.chosen, parts_.rejected}) tokens_per_answer_ += parts_.with(answer) / 2;
+      for (const double answer : {parts_.chosen, parts_.rejected}) {
+        tokens_per_answer_ += parts_.with(answer) / 2;
+        count_length(answers_of_, parts_.with(answer));
+      }
       count_length(longer_of_, parts_.with(std::max(parts_.chosen, parts_.rejected)));
     }
     parts_ = {};
@@ -178,7 +184,7 @@ class JsonTokens {
   std::string word_;              // how the last text begins
   double tokens_ = 0, last_ = 0;  // of the last text, which may be a key
   AnswerTokens parts_;            // of the row that goes by
-  RowsOf rows_of_, longer_of_;
+  RowsOf rows_of_, longer_of_, answers_of_;
   double tokens_per_answer_ = 0;
   double* part_ = &parts_.rest;
   int depth_ = 0;  // 1: in a row
@@ -205,6 +211,7 @@ class RowCounter {
     return is_csv_ ? csv_rows_of_ : json_.rows_of();
   }
   RowsOf longer_of() const { return is_csv_ ? RowsOf{} : json_.longer_of(); }
+  RowsOf answers_of() const { return is_csv_ ? RowsOf{} : json_.answers_of(); }
 
   std::int64_t rows() const {
     if (is_list_) return depth_ == 0 && has_item_ ? rows_ + 1 : rows_;
@@ -275,7 +282,19 @@ std::optional<CountedRows> count_rows(const fs::path& path) {
                      .tokens = counter.tokens(),
                      .tokens_per_answer = counter.tokens_per_answer(),
                      .rows_of = counter.rows_of(),
-                     .longer_of = counter.longer_of()};
+                     .longer_of = counter.longer_of(),
+                     .answers_of = counter.answers_of()};
+}
+
+RowsRead rows_read(const CountedRows& counted, const Recipe& recipe) {
+  const double rows = double(counted.rows);
+  const RowsRead whole{.tokens = counted.tokens / rows, .lengths = &counted.rows_of};
+  if (counted.longer_of.empty()) return whole;
+  const double per_answer = counted.tokens_per_answer / rows;
+  if (recipe.objective.answers() > 1) return {.are_pairs = true, .tokens = per_answer, .lengths = &counted.longer_of};
+  const std::vector<std::string>& unpairs = recipe.framework->preference.unpairs;
+  if (std::ranges::find(unpairs, recipe.objective.method->like) == unpairs.end()) return whole;
+  return {.rows_per_pair = 2, .tokens = per_answer, .lengths = &counted.answers_of};
 }
 
 }  // namespace gpuplan

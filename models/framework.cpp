@@ -198,6 +198,7 @@ void read_preference(Fields& f, FrameworkPreference& preference) {
   f.optional("packs_answers", preference.packs_answers);
   f.optional("compares_topk", preference.compares_topk);
   f.optional("divergence_rows", preference.divergence_rows);
+  f.optional("unpairs", preference.unpairs);
   f.optional("loads_fp32", preference.loads_fp32);
   f.optional("methods", preference.methods);
 }

@@ -275,6 +275,7 @@ struct FrameworkPreference {
   bool packs_answers = false;                // a packed row holds all answers of its rows of the data
   std::vector<std::string> copies_by_label;  // methods whose logits are copied once more, by label, for what is logged
   bool reference_copies_by_label = false;    // those of the reference too, before its second pass
+  std::vector<std::string> unpairs;          // methods for which a pair of the data becomes two rows
   std::vector<std::string> fused_methods;    // whose loss it can fuse with the head (Liger)
   std::vector<std::string> methods;          // rows of data/methods.yaml that it has; empty: it has the usual one alone
 };

@@ -281,6 +281,39 @@ TEST_CASE("a pair of answers is two sequences, each the prompt with one of them"
   CHECK(per_row("d.jsonl", R"({"text": "one two"})") == 0);
 }
 
+TEST_CASE("TRL's KTO makes two rows of each pair; its DPO reads both at once, and rows with a label stay one") {
+  test::ScratchFolder folder;
+  std::string pairs, labelled;
+  for (int i = 0; i < 10; ++i) {
+    pairs += R"({"prompt": "one two", "chosen": "five", "rejected": "one two six"})"
+             "\n";
+    labelled += R"({"prompt": "one two", "completion": "five", "label": true})"
+                "\n";
+  }
+  folder.write("pairs.jsonl", pairs);
+  folder.write("labelled.jsonl", labelled);
+  const auto data_of = [&](const std::string& method, const std::string& file) {
+    std::vector<std::string> notes;
+    const ConfigReading reading = read_configs(
+        {{"train.sh", "trl " + method + " --model_name_or_path m --dataset_name " + file + " --num_train_epochs 1"}},
+        kNothing);
+    EstimateRequest r = reading.request;
+    r.cluster = parse_gpus("2xA6000");
+    r.strategy = "ddp";
+    const FindPath find = [&](const std::string& named, const std::string&) -> std::optional<std::filesystem::path> {
+      return is_file(folder.path() / named) ? std::optional(folder.path() / named) : std::nullopt;
+    };
+    settle_data(reading, find, {}, r, notes);
+    REQUIRE(notes.size() == 1);
+    CHECK((notes.front().find("two of each pair") != std::string::npos) == (method == "kto" && file == "pairs.jsonl"));
+    return std::pair{r.dataset.rows, r.dataset.tokens_per_row};
+  };
+  // prompts of 2, answers of 1 and 3
+  CHECK(data_of("kto", "pairs.jsonl") == std::pair<std::int64_t, std::int64_t>{20, 4});
+  CHECK(data_of("dpo", "pairs.jsonl") == std::pair<std::int64_t, std::int64_t>{10, 4});
+  CHECK(data_of("kto", "labelled.jsonl").first == 10);
+}
+
 TEST_CASE("rows have lengths, and pairs that of the longer answer") {
   using Lengths = std::map<std::int64_t, std::int64_t>;
   test::ScratchFolder folder;
@@ -290,6 +323,7 @@ TEST_CASE("rows have lengths, and pairs that of the longer answer") {
                                   "{\"prompt\": \"one\", \"chosen\": \"one two six\", \"rejected\": \"five\"}\n");
   CHECK(pairs.longer_of == Lengths{{4, 1}, {5, 1}});
   CHECK(pairs.rows_of == Lengths{{5, 1}, {6, 1}});
+  CHECK(pairs.answers_of == Lengths{{2, 1}, {3, 1}, {4, 1}, {5, 1}});
   const CountedRows list = count("b.json",
                                  "[\n  {\"instruction\": \"one two\",\n   \"input\": \"\", \"output\": \"six\"},\n"
                                  "  {\"messages\": [{\"role\": \"u\", \"content\": \"one two six\"}]}\n]\n");
