@@ -6,10 +6,11 @@ import re
 import shutil
 
 import programs
+from reading import SCHEDULERS
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-TARGETS = ('accelerate', 'deepspeed', 'torchrun', 'transformers', 'trl', 'torchtune', 'axolotl', 'llama-factory', 'slurm', 'skypilot', 'kubeflow')
+TARGETS = ('accelerate', 'deepspeed', 'torchrun', 'transformers', 'trl', 'torchtune', 'axolotl', 'llama-factory', *SCHEDULERS)
 # Each driver with the programs that it imports. LLaMA-Factory takes transformers up to 5.8; axolotl is of a month when another release was the newest: its is said beside the answer.
 SHARED = ('transformers-5', 'hub-1', 'peft-0.20', 'accelerate')
 READERS = {'read_accelerate': (*SHARED, 'trl'), 'read_trl': (*SHARED, 'trl'), 'read_deepspeed': (*SHARED, 'deepspeed'), 'read_torchtune': (*SHARED, 'torchtune'),
@@ -36,7 +37,7 @@ def question_of(place, name, words):
 
 
 def write_exports(place):
-    """Gives, per target, the plans that gpuplan exports, and the reasons for which it does not. A file's plan goes to its own trainer alone."""
+    """Gives, per target, the plans that gpuplan exports, and the reasons for which it does not. A file's plan goes to its own trainer, and to schedulers."""
     folder = place.path('exports')
     shutil.rmtree(folder, ignore_errors=True)
     refused = {target: {} for target in TARGETS}
@@ -50,7 +51,7 @@ def write_exports(place):
         if done.returncode != 0:
             raise RuntimeError(f'plans.txt: {name}: {done.stderr}')
         carried = json.loads((folder / name / 'plan.json').read_text()).get('carried') or {}
-        for target in (carried['trainer'],) if carried.get('trainer') in TARGETS else TARGETS:
+        for target in (carried['trainer'], *SCHEDULERS) if carried.get('trainer') in TARGETS else TARGETS:
             done = place.call('export', str(folder / name / 'plan.json'), '--for', target, '--output', str(folder / name / target))
             if done.returncode not in (0, 1):
                 raise RuntimeError(f'{name} for {target}: {done.stderr}')

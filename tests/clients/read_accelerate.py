@@ -47,6 +47,42 @@ def trace(folder, *words):
     return json.loads(answer.read_text())
 
 
+SRUN = '#!/bin/bash\nwhile [ "${1#--}" != "$1" ]; do shift; done\nexec "$@"\n'
+SCONTROL = '#!/bin/bash\necho machine-0\n'
+
+
+def job_start(folder, target):
+    """What a scheduler runs on the first machine, as a script for bash."""
+    import yaml
+    if target == 'slurm':
+        return (folder / 'job.sbatch').read_text()
+    if target == 'skypilot':
+        return yaml.safe_load((folder / 'task.yaml').read_text())['run']
+    master = yaml.safe_load((folder / 'job.yaml').read_text())['spec']['pytorchReplicaSpecs']['Master']
+    container = master['template']['spec']['containers'][0]
+    if container['command'] != ['bash', '-c']:
+        raise RuntimeError(f'the container starts {container["command"]}')
+    return container['args'][0]
+
+
+def trace_job(folder, target):
+    """The words and variables with which a job's launch.sh starts its launcher on the first machine."""
+    place = pathlib.Path('/tmp/trace')
+    trace(folder)  # the programs that answer
+    for name, text in (('srun', SRUN), ('scontrol', SCONTROL)):
+        (place / name).write_text(text)
+        (place / name).chmod(0o755)
+    answer = place / 'answer.json'
+    answer.unlink(missing_ok=True)
+    done = subprocess.run(['bash', '-c', job_start(folder, target)], capture_output=True, text=True, cwd=folder,
+                          env={'PATH': f'{place}:/usr/bin:/bin', 'TRACE': str(answer), 'PYTHONPATH': os.environ['GPUPLAN_CLIENTS'], 'HOME': '/tmp',
+                               'SLURM_JOB_NODELIST': 'machine-0', 'SLURM_JOB_ID': '7', 'SLURM_NODEID': '0', 'SKYPILOT_NODE_IPS': '127.0.0.1', 'SKYPILOT_NODE_RANK': '0',
+                               'RANK': '0', 'MASTER_ADDR': '127.0.0.1', 'MASTER_PORT': '23456'})
+    if done.returncode != 0 or not answer.exists():
+        raise RuntimeError(f'the job ends with {done.returncode}: {done.stderr[-300:]}')
+    return json.loads(answer.read_text())
+
+
 def launch_variables(file):
     """What `accelerate launch --config_file` sets for the processes that it starts."""
     from accelerate.commands.launch import _validate_launch_command, launch_command_parser
@@ -129,5 +165,16 @@ def read_launched(folder, plan):
     return read_file(folder, plan)
 
 
+def read_job(folder, plan):
+    """A scheduler's job starts what launch.sh beside it starts, on the first machine."""
+    job, own = trace_job(folder, folder.name), trace(folder)
+    if job['words'][0] != own['words'][0] or len(job['words']) != len(own['words']):  # addresses and ports differ
+        raise RuntimeError(f"the job starts {' '.join(job['words'])}, and launch.sh {' '.join(own['words'])}")
+    if (folder / 'accelerate.yaml').exists():
+        return read_file(folder, plan)
+    return {'words': ' '.join(job['words'][1:])}
+
+
 if __name__ == '__main__':
-    reading.run({'accelerate': read_file, 'torchrun': read_script, 'trl': read_launched, 'transformers': read_launched}, stand_ins, sys.argv[1])
+    reading.run({'accelerate': read_file, 'torchrun': read_script, 'trl': read_launched, 'transformers': read_launched,
+                 **dict.fromkeys(reading.SCHEDULERS, read_job)}, stand_ins, sys.argv[1])

@@ -68,4 +68,4 @@ def read_run_clm(folder, plan):
 
 
 if __name__ == '__main__':
-    reading.run({'trl': read_sft, 'slurm': read_sft, 'skypilot': read_sft, 'kubeflow': read_sft, 'transformers': read_run_clm}, stand_ins, sys.argv[1])
+    reading.run({'trl': read_sft, 'transformers': read_run_clm}, stand_ins, sys.argv[1])

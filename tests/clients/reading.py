@@ -8,6 +8,8 @@ import sys
 import traceback
 
 EXPORTS = pathlib.Path('/work/exports')
+SCHEDULERS = ('slurm', 'skypilot', 'kubeflow')  # their jobs start launch.sh of a trainer's files
+TRAINER_FILES = {'sft.yaml': 'trl', 'axolotl.yaml': 'axolotl', 'llamafactory.yaml': 'llama-factory', 'torchtune.yaml': 'torchtune', 'training.json': 'transformers'}
 PRECISION = {(True, False): 'bf16', (False, True): 'fp16', (False, False): 'no'}  # of autocast
 
 
@@ -46,13 +48,26 @@ def surroundings(variables):
         os.environ.update(before)
 
 
+def trainer_of(folder, target):
+    """The program whose files an export holds: a scheduler's job has those of the plan's trainer beside it."""
+    if target not in SCHEDULERS:
+        return target
+    found = [TRAINER_FILES[file.name] for file in folder.iterdir() if file.name in TRAINER_FILES]
+    if len(found) != 1:
+        raise RuntimeError(f"{folder.name} holds files of {', '.join(found) or 'no trainer'}")
+    return found[0]
+
+
 def run(readers, stand_ins, out):
-    """`readers`: target to a function of folder and plan."""
+    """`readers`: target to a function of folder and plan; a scheduler's job is read as its trainer's files are, but where it has a reader of its own."""
     with open(out, 'w') as file:
         for folder in sorted(EXPORTS.iterdir()):
             plan = json.loads((folder / 'plan.json').read_text())
-            for target, read in readers.items():
+            for target in dict.fromkeys((*readers, *SCHEDULERS)):
                 if not (folder / target).exists():
+                    continue
+                read = readers.get(target) or readers.get(trainer_of(folder / target, target))
+                if not read:
                     continue
                 row = {'plan': folder.name, 'target': target}
                 try:
