@@ -107,8 +107,8 @@ void refuse_rollout_flags(const CLI::App& app) {
   std::vector<std::string> names;
   for (const TrainingMethod& method : training_methods())
     if (method.generates) names.push_back(method.name);
-  for (const char* flag :
-       {"--rollout-engine", "--prompt-len", "--generations", "--updates", "--iterations", "--reward-time"})
+  for (const char* flag : {"--rollout-engine", "--prompt-len", "--generations", "--updates", "--iterations",
+                           "--reward-time", "--student-share"})
     if (is_given(app, flag))
       throw InputError(
           flag, "nothing is generated",

@@ -69,7 +69,7 @@ class Reader {
           (method->has_pass_of(PassModel::Reference) || !other.has_pass_of(PassModel::Reference)))
         method = &other;
     if (s_.policy_loss && method->generates) method = &find_training_method(*s_.policy_loss);
-    if (method->distils && holds(s_.student_answers))
+    if (method->distils && s_.student_share.value_or(0) > 0)
       method = &*std::ranges::find_if(training_methods(), [](const auto& m) { return m.distils && m.generates; });
     method = &with_teacher(*method);
     if (s_.teacher && !method->has_pass_of(PassModel::Teacher))
@@ -351,6 +351,9 @@ class Reader {
     out.prompt_len = s_.prompt_len.value_or(0);
     const bool has_both = objective.method->distils;  // rows of the data, and answers in their place
     if ((holds(s_.answers_in_seq) || has_both) && s_.seq_len) divide_row(out, *s_.seq_len);
+    // of a teacher that another program serves no model is here
+    if (objective.method->distils || objective.method->passes.empty())
+      out.share = std::clamp(s_.student_share.value_or(1), 0.0, 1.0);
     out.judged_by_function = holds(s_.judged_by_function);
     if (s_.reward_model && !objective.method->has_pass_of(PassModel::Reward))
       throw InputError("", fmt::format("a reward model beside {} is not modelled", objective.method->name),
@@ -467,6 +470,10 @@ class Reader {
     if (r.objective.method.is_usual() || r.loss == LossKernel::Plain) return;
     // a divergence is in chunks too, and so are log-probs of answers that are generated
     if (r.loss == LossKernel::Chunked && (r.objective.method->distils || generates(r))) return;
+    // its chunks are of rows that the trainers hand over as one: trl/experimental/gkd/gkd_trainer.py @f2cd5771
+    if (r.loss == LossKernel::Fused && r.objective.method->distils)
+      note("Liger's loss of distillation takes all rows of a micro batch at once, and is planned as the plain one: it "
+           "needs about as much (38 bytes per logit in 16 bit and 72 in fp32)");
     const std::vector<std::string>& fused = r.framework->preference.fused_methods;
     if (r.loss != LossKernel::Fused || std::ranges::find(fused, r.objective.method->like) == fused.end())
       r.loss = LossKernel::Plain;

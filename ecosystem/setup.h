@@ -72,10 +72,11 @@ struct Setup {
   // what it is trained for: a row of data/methods.yaml, the loss by which a trainer's word for it becomes another row,
   // where the reference comes from, and the numbers of another head
   Word objective, pair_loss, reference, teacher;
-  Flag student_answers, teacher_waits;  // of distillation: on answers of the student; the teacher waits on the host
-  Flag teacher_served;                  // another program gives its log-probs
-  Count teacher_topk;                   // so many logits of each token are compared
-  Flag scores_by_vocabulary;            // the head of the vocabulary stays, and two of its tokens score
+  Number student_share;       // of the steps of distillation that are on answers of the student
+  Flag teacher_waits;         // on the host
+  Flag teacher_served;        // another program gives its log-probs
+  Count teacher_topk;         // so many logits of each token are compared
+  Flag scores_by_vocabulary;  // the head of the vocabulary stays, and two of its tokens score
   Count labels, texts_per_row;
   // what generates answers, where, and how many; regularises: a reference is held where this is not 0
   Word engine, engine_place;

@@ -91,6 +91,7 @@ struct Rollout {
   std::int64_t updates = 1;         // optimizer steps on what is generated at once, each on a part of it
   std::int64_t iterations = 1;      // passes over it
   std::int64_t sequences = 0;       // of a question about generation alone
+  double share = 1;                 // of the steps that generate; the others are on answers of the data
   bool judged_by_function = false;  // a method with a reward model has none on the GPUs
   Seconds reward;                   // of one generation: what judges the answers takes
   bool operator==(const Rollout&) const = default;

@@ -385,6 +385,12 @@ void check_teacher(const EstimateRequest& r) {
                      "for example --teacher qwen2.5-14b");
   if (!needs_teacher && r.teacher)
     throw InputError("--teacher", fmt::format("{} has none", method.name), add_method_with(PassModel::Teacher));
+  if (const std::int64_t topk = r.recipe.objective.teacher_topk, most = r.teacher ? r.teacher->vocab_size : topk;
+      topk > most)
+    throw InputError("--teacher-topk",
+                     fmt::format("{} is more than the {} logits of a token of {}", format_grouped(topk),
+                                 format_grouped(most), r.teacher->name),
+                     fmt::format("at most {}, or leave it out: all are compared", most));
   if (!method.has_pass_of(PassModel::Critic) && r.critic)
     throw InputError("--critic", fmt::format("{} has none", method.name), add_method_with(PassModel::Critic));
   if (!method.has_pass_of(PassModel::Reward) && r.reward_model)

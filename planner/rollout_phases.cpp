@@ -268,6 +268,9 @@ bool has_lone_answers(const EstimateRequest& r) {
 
 constexpr std::string_view kRefused = "refused";
 
+/// Steps of these may be on answers of the data. The teacher of one without passes is served by another program.
+bool is_distillation(const TrainingMethod& method) { return method.distils || method.passes.empty(); }
+
 /// Says why the trainer refuses one answer to a prompt; empty: it does not.
 std::string why_not_alone(const EstimateRequest& r) {
   if (!has_lone_answers(r) || rollout_convention(r.recipe.framework->name)->one_answer != kRefused) return {};
@@ -318,6 +321,10 @@ bool has_whole_prompts(const EstimateRequest& r) {
 void check_answers(const EstimateRequest& r) {
   const Recipe& recipe = r.recipe;
   if (!generates(recipe)) return;
+  const TrainingMethod& method = *recipe.objective.method;
+  if (r.rollout.share < 1 && !is_distillation(method))
+    throw InputError("--student-share",
+                     fmt::format("every step of {} is on answers that the model writes", method.name), "leave it out");
   if (std::string lone = why_not_alone(r); !lone.empty())
     throw InputError("--generations", std::move(lone), "for example --generations 8");
   check_engine(r);
@@ -352,6 +359,7 @@ std::string limits_of_answers(const Job& job, const JobRollout& r) {
 std::string rollout_assumption(const Job& job) {
   const JobRollout r = job_rollout(job);
   const bool is_server = r.setup.place == EnginePlace::Server;
+  const double share = job.request.rollout.share;
   const std::string place =
       r.setup.engine->in_trainer ? "in the trainer"
       : is_server                ? fmt::format("on {} GPUs of its own{}", r.setup.num_gpus,
@@ -359,7 +367,7 @@ std::string rollout_assumption(const Job& job) {
                   : fmt::format("on the GPUs that train, with {:.0f} % of each, {}", 100 * r.setup.utilisation,
                                 r.setup.sleeps ? "asleep while they train" : "always awake");
   return fmt::format(
-      "generation (--rollout-engine): {} answers at once, {} to a prompt of {} tokens, {}, by {} {}{}; {:.0f} % of a "
+      "generation (--rollout-engine): {} answers at once, {} to a prompt of {} tokens, {}, by {} {}{}{}; {:.0f} % of a "
       "step for "
       "rewards, moving data and waiting{}",
       format_grouped(r.batch.sequences), r.batch.generations, format_grouped(r.batch.usual_prompt()),
@@ -368,6 +376,7 @@ std::string rollout_assumption(const Job& job) {
                         format_grouped(r.batch.max_completion))
           : fmt::format("each of {} tokens", format_grouped(r.batch.max_completion)),
       r.setup.engine->title, place, r.setup.tp > 1 ? fmt::format(", {} GPUs per engine", r.setup.tp) : "",
+      share < 1 ? fmt::format(", in {:.3g} % of the steps (--student-share)", 100 * share) : "",
       100 * r.convention->overhead / (1 + r.convention->overhead), limits_of_answers(job, r));
 }
 
@@ -428,8 +437,10 @@ std::vector<PhaseFigures> rollout_figures(const Job& job, const Peak& peak, Seco
     sum += phase.time.step - phase.beside;
     out.push_back(std::move(phase));
   };
-  const Seconds per_step = (1 / r.steps) * g.total;
-  add({.name = fmt::format("generation by {}", r.setup.engine->title),
+  const double per = asked.share / r.steps;  // generations of an optimizer step, on average
+  const Seconds per_step = per * g.total;
+  const std::string often = asked.share < 1 ? fmt::format(" in {:.3g} % of the steps", 100 * asked.share) : "";
+  add({.name = fmt::format("generation by {}{}", r.setup.engine->title, often),
        .kind = PhaseKind::Generation,
        .rows = std::int64_t(g.sequences),
        .resident = is_server ? Bytes{} : held,
@@ -447,24 +458,21 @@ std::vector<PhaseFigures> rollout_figures(const Job& job, const Peak& peak, Seco
          .kind = PhaseKind::Generation,
          .rows = std::int64_t(apart.sequences),
          .tensors = is_server ? g.awake : m.generating,
-         .time = seconds((1 / r.steps) * apart.total),
+         .time = seconds(per * apart.total),
          .bound = std::string(to_string(apart.bound))});
   }
   if (asked.reward.value > 0)
-    add({.name = "rewards",
-         .kind = PhaseKind::Rewards,
-         .time = seconds((1 / r.steps) * asked.reward),
-         .bound = "as stated"});
+    add({.name = "rewards", .kind = PhaseKind::Rewards, .time = seconds(per * asked.reward), .bound = "as stated"});
   if (const Seconds sync = sync_time(job, r); sync.value > 0)
     add({.name = "weight sync",
          .kind = PhaseKind::WeightSync,
          .tensors = is_server ? peak.resident + gathered_for_sync(job, r) : m.syncing,
-         .time = seconds((1 / r.steps) * sync),
+         .time = seconds(per * sync),
          .bound = "communication"});
   if (const Seconds moved = switch_time(job, r, peak); moved.value > 0)
     add({.name = "weights and states to the host and back",
          .kind = PhaseKind::Switch,
-         .time = seconds((1 / r.steps) * moved),
+         .time = seconds(per * moved),
          .bound = "host link"});
   if (r.convention->overhead > 0)
     add({.name = "between phases",

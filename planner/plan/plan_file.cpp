@@ -121,6 +121,8 @@ void list_rollout(Archive& f, R& rollout) {
   f.optional("updates", updates, kCounted);
   f.optional("iterations", iterations, kCounted);
   f.optional("reward_seconds", reward, NumberRange{0, 1e9});
+  std::optional<double> share = rollout.share < 1 ? std::optional(rollout.share) : std::nullopt;
+  f.optional("share", share, NumberRange{1e-6, 1});
   std::optional<bool> by_function = rollout.judged_by_function ? std::optional(true) : std::nullopt;
   f.optional("judged_by_function", by_function);
   if constexpr (Archive::kReads) {
@@ -130,6 +132,7 @@ void list_rollout(Archive& f, R& rollout) {
     rollout.mean_completion = mean.value_or(0), rollout.max_completion = most.value_or(0);
     rollout.updates = updates.value_or(1), rollout.iterations = iterations.value_or(1);
     rollout.reward = Seconds{reward.value_or(0)};
+    rollout.share = share.value_or(1);
     rollout.judged_by_function = by_function.value_or(false);
   }
 }

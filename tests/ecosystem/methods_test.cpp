@@ -153,6 +153,9 @@ TEST_CASE("distillation is read with its teacher, and with the student's answers
   CHECK(off.setup.teacher == "Qwen/Qwen2.5-14B-Instruct");
   const ConfigReading on = read(base + "--use_vllm true --vllm_mode colocate --max_completion_length 512");
   CHECK(on.request.recipe.objective.method->name == "on-policy-distill");  // lmbda is 0.5 where nothing says it
+  CHECK(on.request.rollout.share == 0.5);
+  CHECK(read(base + "--lmbda 0.25").request.rollout.share == 0.25);
+  CHECK(read(base + "--lmbda 1").request.rollout.share == 1);
   CHECK(on.request.rollout.max_completion == 512);
   CHECK(on.request.rollout.prompt_len == 2048 - 512);              // rows of the data may have 2048
   CHECK_FALSE(on.request.recipe.objective.reference.has_value());  // beta weighs two divergences here

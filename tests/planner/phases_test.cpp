@@ -4,8 +4,10 @@
 #include <numeric>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/unit_text.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
 #include "models/training_method.h"
@@ -480,6 +482,10 @@ TEST_CASE("ms-swift's divergence goes by 512 rows, or over the teacher's highest
       return "";
     } catch (const InputError& error) { return error.problem(); }
   };
+  r.recipe.objective.teacher_topk = kVocab + 1;
+  CHECK(why(r) == fmt::format("{} is more than the {} logits of a token of {}", format_grouped(kVocab + 1),
+                              format_grouped(kVocab), r.teacher->name));
+  r.recipe.objective.teacher_topk = 64;
   r.recipe.framework = std::string("trl");
   CHECK(why(r) == "trl compares all logits of a teacher");
   r = ask("sft", "ms-swift", "ddp");

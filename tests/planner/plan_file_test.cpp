@@ -150,6 +150,7 @@ json good_plan() {
                .iterations = 3,
                .reward = Seconds{4}};
   r.rollout.judged_by_function = true;
+  r.rollout.share = 0.5;
   json plan = plan_of(r, "fsdp");
   plan["recipe"]["lora"]["linear_experts"] = true;  // of a mixture, which this model is not
   plan["carried"] = {{"trainer", "axolotl"}, {"file", "a.yaml"}, {"settings", {{"learning_rate", 1e-4}}}};
@@ -491,11 +492,27 @@ TEST_CASE("no field may be left out, whatever its place") {
         text == "/recipe/objective/teacher_topk" || text == "/cluster/host" || text == "/carried" ||
         text == "/teacher" || text == "/critic" || text == "/reward_model")
       continue;  // may be left out
-    const std::set<std::string> later{
-        "eval_batch",        "eval_logits",      "reduce_bucket_size", "overlap_comm",       "zero_quantized_weights",
-        "sequence_parallel", "context_exchange", "virtual_stages",     "schedule",           "engine",
-        "generations",       "prompt_len",       "mean_prompt",        "mean_completion",    "max_completion",
-        "updates",           "iterations",       "reward_seconds",     "judged_by_function", "stage_layers"};
+    const std::set<std::string> later{"eval_batch",
+                                      "eval_logits",
+                                      "reduce_bucket_size",
+                                      "overlap_comm",
+                                      "zero_quantized_weights",
+                                      "sequence_parallel",
+                                      "context_exchange",
+                                      "virtual_stages",
+                                      "schedule",
+                                      "engine",
+                                      "generations",
+                                      "prompt_len",
+                                      "mean_prompt",
+                                      "mean_completion",
+                                      "max_completion",
+                                      "updates",
+                                      "iterations",
+                                      "reward_seconds",
+                                      "judged_by_function",
+                                      "stage_layers",
+                                      "share"};
     if (text.starts_with("/options/") && later.count(text.substr(9)) > 0) continue;  // files before them have none
     const json::json_pointer p(text);
     if (text.starts_with("/carried/settings/")) continue;  // another program's
@@ -509,7 +526,7 @@ TEST_CASE("no field may be left out, whatever its place") {
     CHECK_FALSE(schema_problem(plan).empty());
     tried.insert(std::regex_replace(text, std::regex("/[0-9]+"), "[]"));
   }
-  CHECK(tried.size() + 41 == test::schema_properties("plan-file").size());
+  CHECK(tried.size() + 42 == test::schema_properties("plan-file").size());
 }
 
 TEST_CASE("what the schema refuses is refused, and what is read is written back alike, whatever stands in a field") {

@@ -279,6 +279,23 @@ TEST_CASE("several steps on one generation share its time") {
   CHECK(four.steps_per_epoch == 4 * once.steps_per_epoch);
 }
 
+TEST_CASE("distillation that generates in a share of its steps: its time on average, and the memory of one that does") {
+  EstimateRequest r = ask("on-policy-distill", "trl", "single", "1xH100", "hf");
+  r.rollout.generations = 1;
+  r.teacher = std::make_shared<const ModelSpec>(load_model("qwen2.5-1.5b").spec);
+  EstimateRequest half = r;
+  half.rollout.share = 0.5;
+  const StrategyEstimate always = answer(r), often = answer(half);
+  const Seconds whole = phase(always, "generation")->time.step;
+  CHECK(phase(often, "generation")->time.step.value == doctest::Approx(whole.value / 2));
+  CHECK(phase(often, "generation")->tensors == phase(always, "generation")->tensors);
+  CHECK(often.memory == always.memory);
+  const double kept = (always.time.step.value - often.time.step.value) / (whole.value / 2);
+  CHECK(kept >= 0.999);  // and the trainer's share between phases with it
+  CHECK(kept < 1.5);
+  CHECK(often.steps_per_epoch == always.steps_per_epoch);
+}
+
 TEST_CASE("a batch that the answers to a prompt do not divide is refused as the trainer refuses it") {
   EstimateRequest r = ask("grpo", "trl", "single", "1xH100", "hf");
   r.recipe.micro_batch = 6;
