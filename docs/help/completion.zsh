@@ -54,6 +54,7 @@ _gpuplan() {
         '--updates=[optimizer steps on what is generated at once, each on its part. Default 1 (1 to 10000)]:value: ' \
         '--iterations=[passes over what is generated at once. Default 1 (1 to 1000)]:value: ' \
         '--reward-time=[what judging the answers of one generation takes. Default 0s (0 s to 1 d)]:value: ' \
+        '--student-share=[share of the steps of on-policy-distill that are on answers of the student (GKD'\''s lmbda). Default 1 (1e-06 to 1)]:value: ' \
         '--texts-per-row=[texts that embed reads per row\: 2, and the hard negatives. Default 2 (1 to 10000)]:value: ' \
         '--teacher-topk=[logits of each token that distillation compares, the teacher'\''s highest. Default\: all (1 to 1000000)]:value: ' \
         '--image-size=[pixels of the images of a vision-language model, before its processor resizes them. Default 512x512 (sides\: 1 to 65536)]:value: ' \
@@ -159,6 +160,7 @@ _gpuplan() {
         '--updates=[optimizer steps on what is generated at once, each on its part. Default 1 (1 to 10000)]:value: ' \
         '--iterations=[passes over what is generated at once. Default 1 (1 to 1000)]:value: ' \
         '--reward-time=[what judging the answers of one generation takes. Default 0s (0 s to 1 d)]:value: ' \
+        '--student-share=[share of the steps of on-policy-distill that are on answers of the student (GKD'\''s lmbda). Default 1 (1e-06 to 1)]:value: ' \
         '--texts-per-row=[texts that embed reads per row\: 2, and the hard negatives. Default 2 (1 to 10000)]:value: ' \
         '--teacher-topk=[logits of each token that distillation compares, the teacher'\''s highest. Default\: all (1 to 1000000)]:value: ' \
         '--image-size=[pixels of the images of a vision-language model, before its processor resizes them. Default 512x512 (sides\: 1 to 65536)]:value: ' \
@@ -300,6 +302,7 @@ _gpuplan() {
         '--updates=[optimizer steps on what is generated at once, each on its part. Default 1 (1 to 10000)]:value: ' \
         '--iterations=[passes over what is generated at once. Default 1 (1 to 1000)]:value: ' \
         '--reward-time=[what judging the answers of one generation takes. Default 0s (0 s to 1 d)]:value: ' \
+        '--student-share=[share of the steps of on-policy-distill that are on answers of the student (GKD'\''s lmbda). Default 1 (1e-06 to 1)]:value: ' \
         '--texts-per-row=[texts that embed reads per row\: 2, and the hard negatives. Default 2 (1 to 10000)]:value: ' \
         '--teacher-topk=[logits of each token that distillation compares, the teacher'\''s highest. Default\: all (1 to 1000000)]:value: ' \
         '--image-size=[pixels of the images of a vision-language model, before its processor resizes them. Default 512x512 (sides\: 1 to 65536)]:value: ' \
@@ -404,6 +407,7 @@ _gpuplan() {
         '--updates=[optimizer steps on what is generated at once, each on its part. Default 1 (1 to 10000)]:value: ' \
         '--iterations=[passes over what is generated at once. Default 1 (1 to 1000)]:value: ' \
         '--reward-time=[what judging the answers of one generation takes. Default 0s (0 s to 1 d)]:value: ' \
+        '--student-share=[share of the steps of on-policy-distill that are on answers of the student (GKD'\''s lmbda). Default 1 (1e-06 to 1)]:value: ' \
         '--texts-per-row=[texts that embed reads per row\: 2, and the hard negatives. Default 2 (1 to 10000)]:value: ' \
         '--teacher-topk=[logits of each token that distillation compares, the teacher'\''s highest. Default\: all (1 to 1000000)]:value: ' \
         '--image-size=[pixels of the images of a vision-language model, before its processor resizes them. Default 512x512 (sides\: 1 to 65536)]:value: ' \
@@ -507,6 +511,7 @@ _gpuplan() {
         '--updates=[optimizer steps on what is generated at once, each on its part. Default 1 (1 to 10000)]:value: ' \
         '--iterations=[passes over what is generated at once. Default 1 (1 to 1000)]:value: ' \
         '--reward-time=[what judging the answers of one generation takes. Default 0s (0 s to 1 d)]:value: ' \
+        '--student-share=[share of the steps of on-policy-distill that are on answers of the student (GKD'\''s lmbda). Default 1 (1e-06 to 1)]:value: ' \
         '--texts-per-row=[texts that embed reads per row\: 2, and the hard negatives. Default 2 (1 to 10000)]:value: ' \
         '--teacher-topk=[logits of each token that distillation compares, the teacher'\''s highest. Default\: all (1 to 1000000)]:value: ' \
         '--image-size=[pixels of the images of a vision-language model, before its processor resizes them. Default 512x512 (sides\: 1 to 65536)]:value: ' \
