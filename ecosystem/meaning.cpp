@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/narrow.h"
+#include "ecosystem/engine_place.h"
 #include "ecosystem/meaning_words.h"
 #include "ecosystem/rules.h"
 #include "models/adapter_kind.h"
@@ -297,32 +298,6 @@ class Reader {
         1, says_answer ? std::min(out.max_completion, row - out.prompt_len) : row - out.prompt_len);
   }
 
-  /// Reads where engines stand, and how weights come to them.
-  void read_server(EngineChoice& engine) const {
-    if (s_.server_tp && !engine.place) engine.place = EnginePlace::Server;
-    if (s_.engine_colocated) engine.place = *s_.engine_colocated ? EnginePlace::Colocate : EnginePlace::Server;
-    if (engine.place == EnginePlace::Server && s_.engine_gpus)
-      engine.gpus = *s_.engine_gpus * std::max<std::int64_t>(1, s_.engine_machines.value_or(1)) *
-                    std::max<std::int64_t>(1, s_.engine_copies.value_or(1));
-    if (engine.place == EnginePlace::Server && !s_.engine_gpus && s_.engine_count)
-      engine.gpus = *s_.engine_count * std::max<std::int64_t>(1, engine.tp);
-    engine.is_async = holds(s_.engine_async);
-    engine.syncs_adapter = holds(s_.adapter_sync);
-    engine.sync_batches = std::max<std::int64_t>(1, s_.sync_batches.value_or(1));
-    if (s_.engine_version) engine.version = *s_.engine_version;
-    engine.context = s_.engine_context.value_or(0);
-    if (engine.place == EnginePlace::Server && s_.server_tp) read_started_server(engine);
-    engine.sync_bucket = Bytes{std::max<std::int64_t>(0, s_.sync_bucket.value_or(0)) << 20};
-  }
-
-  /// A server that the script itself starts: what the training says of the engine is for one beside it.
-  void read_started_server(EngineChoice& engine) const {
-    engine.tp = std::max<std::int64_t>(1, *s_.server_tp);
-    engine.gpus = engine.tp * std::max<std::int64_t>(1, s_.server_copies.value_or(1));
-    engine.utilisation = s_.server_utilisation;
-    engine.context = s_.server_context.value_or(0);
-  }
-
   /// Words of generation mean nothing where the method generates nothing.
   void read_rollout() {
     Objective& objective = recipe().objective;
@@ -337,7 +312,7 @@ class Reader {
     if (s_.engine_sleeps && has_engine) engine.sleeps = *s_.engine_sleeps;
     if (s_.engine_offloads && has_engine) engine.offloads = *s_.engine_offloads;
     if (has_engine) engine.tp = s_.engine_tp.value_or(0), engine.max_sequences = s_.engine_sequences.value_or(0);
-    if (has_engine) read_server(engine);
+    if (has_engine) place_engine(s_, engine);
     out.mean_prompt = s_.mean_prompt.value_or(0);
     out.mean_completion = s_.mean_completion.value_or(0);
     out.reward = Seconds{s_.reward_seconds.value_or(0)};
@@ -472,8 +447,9 @@ class Reader {
     if (r.loss == LossKernel::Chunked && (r.objective.method->distils || generates(r))) return;
     // its chunks are of rows that the trainers hand over as one: trl/experimental/gkd/gkd_trainer.py @f2cd5771
     if (r.loss == LossKernel::Fused && r.objective.method->distils)
-      note("Liger's loss of distillation takes all rows of a micro batch at once, and is planned as the plain one: it "
-           "needs about as much (38 bytes per logit in 16 bit and 72 in fp32)");
+      note(
+          "Liger's loss of distillation takes all rows of a micro batch at once, and is planned as the plain one: it "
+          "needs about as much (38 bytes per logit in 16 bit and 72 in fp32)");
     const std::vector<std::string>& fused = r.framework->preference.fused_methods;
     if (r.loss != LossKernel::Fused || std::ranges::find(fused, r.objective.method->like) == fused.end())
       r.loss = LossKernel::Plain;
