@@ -11,8 +11,10 @@ namespace gpuplan {
 
 EnginePlace engine_place(const EstimateRequest& request) {
   const RolloutConvention* const trainer = rollout_convention(request.recipe.framework->name);
-  const EnginePlace usual = trainer ? trainer->places.front() : EnginePlace::Colocate;
-  return request.rollout.engine.place.value_or(usual);
+  const EngineChoice& engine = request.rollout.engine;
+  const bool gives_way = engine.sleeps.value_or(false) || engine.offloads.value_or(false);  // to what trains beside it
+  const EnginePlace usual = trainer && !gives_way ? trainer->places.front() : EnginePlace::Colocate;
+  return engine.place.value_or(usual);
 }
 
 bool writes_ahead(const EstimateRequest& request) {

@@ -76,6 +76,7 @@ TEST_CASE("engines stand where the trainer has them, and write ahead where it al
   };
   CHECK(engine_place(usual("openrlhf", "zero3")) == EnginePlace::Server);
   CHECK(engine_place(usual("verl", "fsdp")) == EnginePlace::Colocate);
+  CHECK(engine_place(ask("grpo", "openrlhf", "zero3", "4xH100", "vllm:sleep=yes")) == EnginePlace::Colocate);
   CHECK_FALSE(writes_ahead(usual("openrlhf", "zero3")));
   CHECK_FALSE(writes_ahead(usual("verl", "fsdp")));
   const EstimateRequest ahead = usual("prime-rl", "fsdp");
