@@ -176,6 +176,10 @@ std::vector<std::string> mistakes_in(const ConfigReading& configs) {
   return out;
 }
 
+std::int64_t steps_of(const EstimateRequest& request, const StrategyEstimate& plan) {
+  return std::llround(std::ceil(double(plan.steps_per_epoch) * request.dataset.epochs));
+}
+
 bool says_rows(const CLI::App& app) {
   constexpr std::array kRowFlags{"--rows", "--tokens", "--lengths", "--data"};
   return std::ranges::any_of(kRowFlags, [&](const char* flag) { return is_given(app, flag); });
@@ -280,8 +284,8 @@ static void refuse_other_updates(const CLI::App& app, const Rollout& rollout) {
                    "change what is generated at once, or the batch, in the file");
 }
 
-bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
-                    std::vector<std::string>& notes) {
+SettledData settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
+                           std::vector<std::string>& notes) {
   const bool says_method = is_given(app, "--lora") || is_given(app, "--qlora") || is_given(app, "--full");
   if (!configs.open_method.empty() && !says_method)
     throw InputError(fmt::format("{}: {}", configs.file, configs.open_method),
@@ -302,7 +306,7 @@ bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateR
     settle_passes(configs, request, notes);
   if (has_gpus) refuse_other_updates(app, request.rollout);
   const bool says_all = is_given(app, "--lengths") || is_given(app, "--data") || is_given(app, "--tokens");
-  if (says_all || !configs.has_trainer) return says_rows(app);
+  if (says_all || !configs.has_trainer) return {.has_rows = says_rows(app), .words = {}, .lengths = {}};
   const GivenData given{.rows = is_given(app, "--rows"), .tokens_per_row = is_given(app, "--tokens-per-row")};
   return settle_data(configs, find_named_path, given, request, notes);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ecosystem/config_reader.h"
+#include "ecosystem/named_data.h"
 
 namespace CLI {
 class App;
@@ -47,9 +48,11 @@ struct GivenGpus {
 std::string settle_gpus(const CLI::App& app, const ConfigReading* configs, GivenGpus have, EstimateRequest& request,
                         std::vector<std::string>& notes);
 
-/// Fits the strategy to the cluster, where no flag says one; and how much is trained on. Returns true where flags or
-/// files say the rows.
-bool settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
-                    std::vector<std::string>& notes);
+/// Fits the strategy to the cluster, where no flag says one; and how much is trained on.
+SettledData settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
+                           std::vector<std::string>& notes);
+
+/// Optimizer steps of all epochs.
+std::int64_t steps_of(const EstimateRequest& request, const StrategyEstimate& plan);
 
 }  // namespace gpuplan

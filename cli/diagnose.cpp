@@ -180,7 +180,7 @@ void take_one_update(MeasuredRun& run, const EstimateRequest& r, const Strategy&
 
 int run_diagnose(const CLI::App& app, Console& console) {
   PlanQuestion question = read_config_question(app, console.in, read_named_files(app));
-  static_cast<void>(take_rows(app, question.request, true));
+  static_cast<void>(take_rows(app, question, true));
   const EstimateResult planned = estimate(question.request, InFull::InFocus);
   const StrategyEstimate* const shown = strategy_in_focus(planned);
   if (!shown) throw InputError("--strategy", planned.strategies.front().not_applicable, "say the strategy that ran");

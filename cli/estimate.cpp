@@ -17,6 +17,7 @@
 #include "cli/plan_question.h"
 #include "cli/row_lengths.h"
 #include "cli/search_flags.h"
+#include "ecosystem/carried_keys.h"
 #include "ecosystem/export.h"
 #include "models/training_method.h"
 #include "planner/engine_share.h"
@@ -63,6 +64,19 @@ void save(const EstimateAnswer& answer, const CarriedSettings* carried, const st
   write_output(
       file, json_text(make_plan(answer.request, answer.result, *answer.shown, carried)), console,
       fmt::format("the {} plan is saved in {}; {}", answer.shown->strategy.name, file, export_hint(file, saved)));
+}
+
+/// Settings that a saved plan keeps of the trainer's file: also the length of its sequences, where the longest row is
+/// shorter.
+std::shared_ptr<const CarriedSettings> carried_of(const PlanQuestion& question,
+                                                  const std::optional<ConfigReading>& configs) {
+  if (!question.carried || question.stated_seq_len == 0 || !configs) return question.carried;
+  for (const SettingsPart& part : configs->parts)
+    if (const auto key = part.keys_of.find("seq_len");
+        key != part.keys_of.end() && part.table->name == question.carried->trainer)
+      return std::make_shared<const CarriedSettings>(
+          with_length(*question.carried, key->second, question.stated_seq_len));
+  return question.carried;
 }
 
 /// Names a mesh where the trainer divides layers, nobody said how, and one is better.
@@ -138,11 +152,11 @@ int run_estimate(const CLI::App& app, Console& console) {
   }
   if (is_given(app, "--sequences")) throw InputError("--sequences", "is of --generate", "leave it out");
   const bool says_seq_len = given(app, "plan") || (configs && (configs->plan || configs->setup.seq_len));
-  const std::optional<GivenRows> rows = take_rows(app, question.request, says_seq_len);
+  const std::optional<GivenRows> rows = take_rows(app, question, says_seq_len);
   set_choice(app, question.request);
   if (rows && rows->sets_seq_len)
-    question.notes.push_back(
-        fmt::format("sequences of {} tokens, as long as the longest row; --seq-len sets it", rows->lengths.longest));
+    question.notes.push_back(fmt::format("sequences of {} tokens, as long as the longest row; --seq-len sets it",
+                                         question.request.recipe.seq_len));
   EstimateAnswer answer{.request = std::move(question.request), .result = {}, .explanation = {}, .rows = {}};
   const bool shows_all = is_given(app, "--json") || is_given(app, "--html");
   const EstimateRequest asked = answer.request;
@@ -159,11 +173,20 @@ int run_estimate(const CLI::App& app, Console& console) {
   add_more_gpus(answer, asked);
   add_fix(answer, app, configs);
   if (rows && answer.shown) {
-    answer.rows = fit_rows(rows->lengths, answer.request, answer.result.profile, answer.shown->strategy.name);
+    EstimateRequest whole = answer.request;
+    if (question.stated_seq_len > 0) whole.recipe.seq_len = question.stated_seq_len;
+    answer.rows = fit_rows(rows->lengths, whole, answer.result.profile, *answer.shown);
     answer.rows->source = rows->source;
   }
   answer.num_notes = question.notes.size();
   answer.has_rows = question.has_rows;
+  answer.stated_seq_len = question.stated_seq_len;
+  answer.data_words = question.data_words;
+  if (configs && question.has_rows && answer.shown && !generates(answer.request.recipe))
+    if (std::string few = few_steps_note(*configs, steps_of(answer.request, *answer.shown)); !few.empty()) {
+      ++answer.num_notes;
+      answer.result.assumptions.insert(answer.result.assumptions.begin(), std::move(few));
+    }
   answer.caveat = question.caveat;
   if (configs && answer.caveat.empty()) answer.caveat = configs->older_defaults;
   if (answer.shown)
@@ -186,7 +209,7 @@ int run_estimate(const CLI::App& app, Console& console) {
                                            : estimate_text(answer, console.screen));
   if (const auto file = given(app, "--html"))
     write_output(*file, estimate_report(answer, console.command_line), console, fmt::format("written to {}", *file));
-  if (const auto file = given(app, "--save")) save(answer, question.carried.get(), *file, console);
+  if (const auto file = given(app, "--save")) save(answer, carried_of(question, configs).get(), *file, console);
   return answer.fits() ? 0 : 1;
 }
 

@@ -1,4 +1,8 @@
 // gpuplan export: a plan as the files of other programs.
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -9,6 +13,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/exported_files.h"
+#include "ecosystem/carried_keys.h"
 #include "ecosystem/export.h"
 #include "planner/plan/plan_file.h"
 
@@ -33,17 +38,55 @@ std::string plan_text(const std::string& name, Console& console) {
   return read_file(name, kPlanLimit);
 }
 
+/// The path of a file here from the folder that is written, in which the launcher starts the trainer; nothing for what
+/// is no file here, or has the same path there.
+std::optional<std::string> path_from(const std::string& folder, const std::string& text, const std::string& named_by) {
+  namespace fs = std::filesystem;
+  constexpr std::size_t kLongestPath = 1024;
+  const fs::path path = text;
+  if (text.empty() || text.size() > kLongestPath || path.is_absolute()) return std::nullopt;
+  for (const fs::path& here : {path, fs::path(named_by).parent_path() / path}) {
+    if (!is_file(here)) continue;
+    const std::string there =
+        absolute_path(here).lexically_normal().lexically_proximate(absolute_path(folder).lexically_normal()).string();
+    return there == text ? std::nullopt : std::optional(there);
+  }
+  return std::nullopt;
+}
+
+/// Takes the parts of an export that come from the user's own files, with their paths as the trainer finds them from
+/// the folder.
+ExportPlaces places_of(const CLI::App& app, const nlohmann::json& plan, std::vector<std::string>& notes) {
+  const auto folder = given(app, "--output"), data = given(app, "--data");
+  ExportPlaces out{.data = data ? training_data(*data) : TrainingData{}, .carried = carried_by(plan)};
+  if (!folder) return out;
+  std::string by;
+  const auto relocated = [&](const std::string& text) {
+    auto there = path_from(*folder, text, by);
+    if (there) notes.push_back(fmt::format("{} is named {}: the trainer is started in {}", text, *there, *folder));
+    return there;
+  };
+  if (out.data.is_file)
+    if (auto there = relocated(out.data.name)) out.data.name = std::move(*there);
+  if (!out.carried) return out;
+  by = out.carried->file;
+  out.carried = std::make_shared<const CarriedSettings>(with_paths(*out.carried, relocated));
+  return out;
+}
+
 int run_export(const CLI::App& app, Console& console) {
   const auto name = given(app, "plan"), target = given(app, "--for"), folder = given(app, "--output"),
-             versions = given(app, "--versions"), data = given(app, "--data");
+             versions = given(app, "--versions");
   if (!name) throw InputError("", "a plan is needed", "gpuplan estimate ... --save plan.json makes one");
   if (!target) throw InputError("--for", "is needed", fmt::format("known: {}", fmt::join(export_targets(), ", ")));
   const std::string where = *name == "-" ? "standard input" : *name, text = plan_text(*name, console);
   const nlohmann::json plan = parse_json(text, where);
-  const EstimateRequest request = parse_plan(plan, where);
-  const ExportAnswer answer = export_plan(
-      request, *target, {.file = where, .sha256 = sha256_hex(text)}, versions ? parse_versions(*versions) : Versions{},
-      {.data = data ? training_data(*data) : TrainingData{}, .carried = carried_by(plan)});
+  EstimateRequest request = parse_plan(plan, where);
+  std::vector<std::string> moved;
+  const ExportPlaces places = places_of(app, plan, moved);
+  if (places.carried) request.recipe.seq_len = std::max(request.recipe.seq_len, length_of(*places.carried));
+  const ExportAnswer answer = export_plan(request, *target, {.file = where, .sha256 = sha256_hex(text)},
+                                          versions ? parse_versions(*versions) : Versions{}, places);
   if (answer.is_refused()) {
     console.tell(fmt::format("{}\n  nearest: {}", answer.refusal, answer.nearest));
     return 1;
@@ -53,6 +96,7 @@ int run_export(const CLI::App& app, Console& console) {
                    *name == "-" ? "" : *name);
   else
     console.print(printable(listing_of(answer.files)));
+  for (const std::string& note : moved) console.tell(note);
   for (const std::string& note : answer.notes) console.tell(note);  // of what was exported, not of what was refused
   return 0;
 }

@@ -13,6 +13,8 @@
 #include "cli/plan_flags.h"
 #include "cli/plan_question.h"
 #include "cli/row_lengths.h"
+#include "models/training_method.h"
+#include "planner/rollout_phases.h"
 
 namespace gpuplan {
 namespace {
@@ -70,7 +72,8 @@ class FilesReader {
     refuse_other_method(out.reading);
     PlanQuestion question = ask(out, num_given_ == 0);
     num_given_ = given.size();
-    static_cast<void>(take_rows(app_, question.request, true));
+    static_cast<void>(take_rows(app_, question, true));
+    out.rows = std::move(question.rows);
     out.request = std::move(question.request);
     has_rows_ = question.has_rows;
     return out;
@@ -110,6 +113,11 @@ class FilesReader {
 
 /// "1,000 rows of 512 tokens", and that they are assumed where nothing says them.
 std::string data_text(const EstimateRequest& r, bool has_rows) {
+  if (generates(r.recipe))
+    return fmt::format("{} prompts with {} answers each, {} tokens{}{}", format_grouped(r.dataset.rows),
+                       answers_of_row(r), format_count(total_tokens(r)),
+                       r.rollout.mean_completion > 0 ? "" : " with every answer at its longest (--completion-len)",
+                       has_rows ? "" : " (assumed: --rows)");
   const std::int64_t tokens = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : r.recipe.seq_len;
   const char* assumed = !has_rows                       ? " (assumed: --rows, --lengths)"
                         : r.dataset.tokens_per_row == 0 ? " (full length assumed: --tokens-per-row)"
@@ -131,8 +139,12 @@ int run_fix(const CLI::App& app, Console& console) {
   if (const auto goal = given(app, "--goal")) question.goal = parse_name<Goal>(*goal, "--goal");
   if (const auto list = given(app, "--allow")) question.allowed = parse_allowed(*list);
   question.read = [&](const std::vector<ConfigFile>& files) { return reader.read(files); };
-  const FixAnswer answer = find_fix(question);
+  FixAnswer answer = find_fix(question);
   const EstimateRequest& asked = answer.asks ? *answer.asks : question.given.request;
+  const StrategyEstimate* const plan = answer.after ? &*answer.after : answer.before ? &*answer.before : nullptr;
+  if (plan && reader.has_rows() && !generates(asked.recipe))
+    if (std::string few = few_steps_note(question.given.reading, steps_of(asked, *plan)); !few.empty())
+      answer.notes.push_back(std::move(few));
   console.print(fix_text(answer, question, data_text(asked, reader.has_rows()), console.screen));
   if (answer.mended.files.empty()) return answer.fits() ? 0 : 1;
   if (!is_given(app, "--write") && !is_given(app, "--output"))

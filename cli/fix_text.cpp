@@ -46,13 +46,23 @@ std::string host_text(const FixAnswer& answer) {
   return fmt::format("; {} of host memory, where {} are usual", needed, format_bytes(room));
 }
 
+/// "; the files name no strategy, and with ddp, as they start without one, 203 GiB: does not fit".
+std::string plain_text(const StrategyEstimate& plain) {
+  return fmt::format("; the files name no strategy, and with {}, as they start without one, {}: {}",
+                     plain.strategy.name, format_bytes(shown_memory(plain)), verdict(plain));
+}
+
 /// "Does not fit (157 GiB of 22.9 GiB); changed, it fits (20.0 GiB, 89 % likely)".
 std::string first_line(const FixAnswer& answer, const FixQuestion& question) {
   std::string out = fmt::format("{} is not possible on these GPUs", question.given.request.strategy);
   if (!question.given.why_refused.empty()) out = fmt::format("the trainer stops: {}", question.given.why_refused);
-  if (answer.before)
-    out = fmt::format("{} ({}{} of {})", verdict(*answer.before), likely(*answer.before),
-                      format_bytes(shown_memory(*answer.before)), format_bytes(answer.before->tiers.usable));
+  if (answer.before) {
+    const StrategyEstimate& e = *answer.before;
+    const std::string with = answer.plain ? " with " + e.strategy.name : "",
+                      is = answer.plain ? plain_text(*answer.plain) : "";
+    out = fmt::format("{}{} ({}{} of {}{})", verdict(e), with, likely(e), format_bytes(shown_memory(e)),
+                      format_bytes(e.tiers.usable), is);
+  }
   out[0] = char(std::toupper(static_cast<unsigned char>(out[0])));
   if (!answer.after) return out;
   const StrategyEstimate& after = *answer.after;

@@ -178,7 +178,8 @@ int run(const CLI::App& app, Console& console) {
            .largest = largest.value_or(""),
            .command = console.command_line,
            .is_brief = !is_given(app, "--explain"),
-           .has_rows = asked.has_rows};
+           .has_rows = asked.has_rows,
+           .data_words = asked.data_words};
     out.found = answer(out.question, asked.given, most, progress.options());
   }
   if (const auto file = given(app, "--html"))

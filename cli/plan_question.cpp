@@ -21,6 +21,7 @@
 #include "cli/plan_flags.h"
 #include "cluster/host.h"
 #include "cluster/profile/profile_store.h"
+#include "ecosystem/carried_keys.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
 #include "models/hf_config.h"
@@ -291,6 +292,14 @@ std::set<std::string, std::less<>> rows_not_given(const CLI::App& app) {
   return out;
 }
 
+/// Takes what the files say of the data, in the sequences that batches are padded to.
+void take_data(const CLI::App& app, const ConfigReading& configs, PlanQuestion& question) {
+  SettledData data = settle_configs(app, configs, question.request, question.notes);
+  question.has_rows = data.has_rows;
+  question.data_words = std::move(data.words);
+  bound_by(std::move(data.lengths), question);
+}
+
 PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_view usual_framework, Needed needed,
                            const std::optional<ConfigReading>& reading = {}) {
   check_contradictions(app);
@@ -318,6 +327,8 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   if (plan) {
     request = parse_plan(plan->content, plan->where);
     question.carried = carried_by(plan->content);
+    if (question.carried && is_given(app, "--seq-len"))
+      question.carried = std::make_shared<const CarriedSettings>(without_length(*question.carried));
     const std::string overrides = overrides_of(app, behind_model.has_value());
     question.notes.push_back(overrides.empty() ? fmt::format("plan from {}", plan->where)
                                                : fmt::format("plan from {}, changed by {}", plan->where, overrides));
@@ -356,7 +367,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   question.caveat = settle_gpus(app, configs, have, request, question.notes);
   if (!question.caveat.empty()) question.notes.push_back(question.caveat);
   question.has_rows = plan || says_rows(app);
-  if (configs) question.has_rows = settle_configs(app, *configs, request, question.notes);
+  if (configs) take_data(app, *configs, question);
   if (!is_complete && !request.recipe.objective.method.is_usual() && !is_given(app, "--packing"))
     request.recipe.packing = Packing::Dynamic;  // trainers pad answers to the longest of a batch, and few pack them
   if (!is_complete) {
@@ -381,6 +392,13 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
 }
 
 }  // namespace
+
+void bound_by(RowLengths rows, PlanQuestion& question) {
+  const std::int64_t before = question.request.recipe.seq_len;
+  bound_sequences(question.request, rows, question.notes);
+  if (question.request.recipe.seq_len < before) question.stated_seq_len = before;
+  question.rows = std::move(rows);
+}
 
 void set_choice(const CLI::App& app, EstimateRequest& request) {
   request.not_given.are_chosen = !is_given(app, "--as-given") && !request.not_given.rows.empty();

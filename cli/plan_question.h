@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ecosystem/row_count.h"
 #include "planner/estimate.h"
 
 namespace CLI {
@@ -30,7 +31,13 @@ struct PlanQuestion {
   std::shared_ptr<const CarriedSettings> carried{};  // of a trainer's file, for a plan that is saved; null: none
   std::string caveat{};                              // of the notes, the one that can turn the answer; empty: none
   bool has_rows = true;                              // false: by no flag, plan or file; Dataset's default is assumed
+  std::string data_words{};                          // "500 steps of 32 sequences", where files count those
+  RowLengths rows{};                                 // of the data that files name
+  std::int64_t stated_seq_len = 0;  // tokens that a sequence may have, where the longest row sets fewer; 0: it does not
 };
+
+/// Lets the longest of the rows decide how long padded sequences are (bound_sequences).
+void bound_by(RowLengths rows, PlanQuestion& question);
 
 /// Reads the plan file, if one is given ("-" is `in`), then the flags over it. Without a plan, what no flag says is
 /// what the trainer of --framework does, or Recipe's default. `usual_framework`: without a plan and --framework. Throws

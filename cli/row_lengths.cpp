@@ -88,7 +88,8 @@ std::optional<GivenRows> count_words(const std::string& file, EstimateRequest& r
                                     : read.rows_per_pair > 1 ? "; the trainer makes two rows of each pair"
                                                              : "";
   return GivenRows{.lengths = make_lengths(*read.lengths),
-                   .source = fmt::format("{} (tokens by its words and signs, about{})", file, of_pairs)};
+                   .source = fmt::format("{} (tokens by its words and signs, about{})", file, of_pairs),
+                   .is_about = true};
 }
 
 GivenRows with_mean(GivenRows rows, EstimateRequest& request) {
@@ -122,7 +123,8 @@ void add_row_flags(CLI::App& app) {
   add_flag(app, "--tokenizer", "DIR", "where the tokenizer.model for --data is. Default: the folder of --model", kRows);
 }
 
-std::optional<GivenRows> take_rows(const CLI::App& app, EstimateRequest& request, bool says_seq_len) {
+std::optional<GivenRows> take_rows(const CLI::App& app, PlanQuestion& question, bool says_seq_len) {
+  EstimateRequest& request = question.request;
   const auto lengths = given(app, "--lengths"), data = given(app, "--data");
   if (lengths && data) throw InputError("", "--lengths and --data contradict each other", "give one of them");
   if (is_given(app, "--tokenizer") && !data)
@@ -139,8 +141,13 @@ std::optional<GivenRows> take_rows(const CLI::App& app, EstimateRequest& request
     request.dataset.tokens_per_row = 0;
     return {};
   }
+  const RowLengths rows{.rows_of = out.lengths.rows_of, .is_about = out.is_about};
+  out.lengths.at_most = rows.at_most();
   out.sets_seq_len = !says_seq_len && !is_given(app, "--seq-len");
-  if (out.sets_seq_len) request.recipe.seq_len = out.lengths.longest;
+  if (out.sets_seq_len)
+    request.recipe.seq_len =
+        request.recipe.packing == Packing::Dynamic && out.is_about ? out.lengths.at_most : out.lengths.longest;
+  bound_by(rows, question);
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -57,7 +58,12 @@ std::string given_flags(const CLI::App& app, const EstimateRequest& asked) {
 void set_lengths(const CLI::App& app, AskedSearch& asked, const std::optional<ConfigReading>& configs) {
   EstimateRequest& r = asked.question.base;
   const bool says_seq_len = given(app, "plan") || (configs && (configs->plan || configs->setup.seq_len));
-  const std::optional<GivenRows> rows = take_rows(app, r, says_seq_len);
+  PlanQuestion read;
+  read.request = std::move(r);
+  const std::optional<GivenRows> rows = take_rows(app, read, says_seq_len);
+  r = std::move(read.request);
+  const bool tries_packing = r.recipe.objective.method.is_usual() && !asked.question.pinned.contains("packing");
+  if (read.stated_seq_len > 0 && tries_packing) r.recipe.seq_len = std::exchange(read.stated_seq_len, 0);
   if (!rows) {
     for (const Change& change : changes())
       if (change.needs_lengths) asked.question.pinned.insert(std::string(change.name));
@@ -65,7 +71,8 @@ void set_lengths(const CLI::App& app, AskedSearch& asked, const std::optional<Co
   }
   const Lengths& lengths = rows->lengths;
   asked.given += fmt::format(" --rows {} --tokens-per-row {}", r.dataset.rows, r.dataset.tokens_per_row);
-  if (rows->sets_seq_len) asked.given += fmt::format(" --seq-len {}", lengths.longest);
+  if (rows->sets_seq_len || read.stated_seq_len > 0) asked.given += fmt::format(" --seq-len {}", r.recipe.seq_len);
+  if (read.stated_seq_len > 0) asked.notes.push_back(read.notes.back());
   constexpr std::int64_t kPadded = 8;
   asked.notes.push_back(fmt::format(
       "rows of {}: {} of {:.0f} tokens on average, half up to {}, nine of ten up to {}, the longest {}; micro batches "
@@ -291,6 +298,7 @@ AskedSearch read_search(const CLI::App& app, std::istream& in, bool needs_model)
                     .given = given_flags(app, open.request),
                     .notes = std::move(open.notes),
                     .has_rows = open.has_rows,
+                    .data_words = std::move(open.data_words),
                     .carried = std::move(open.carried)};
   SearchQuestion& q = asked.question;
   q.base = std::move(open.request);

@@ -28,6 +28,7 @@ struct AskedSearch {
   std::string given;                                 // the user's flags, as a command repeats them
   std::vector<std::string> notes;                    // how it was understood
   bool has_rows = true;                              // false: how much is trained on is assumed
+  std::string data_words{};                          // "500 steps of 32 sequences", where files count those
   std::shared_ptr<const CarriedSettings> carried{};  // of a trainer's file, for a plan that is saved; null: none
 };
 

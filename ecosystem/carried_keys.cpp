@@ -75,6 +75,37 @@ OrderedJson merged_list(const KeyTable& table, const std::string& path, const js
   return out;
 }
 
+bool is_length(const KeyRow* row) {
+  return row && row->use == KeyUse::Used && row->field && row->field->name == "seq_len";
+}
+
+/// 0: there is none.
+std::int64_t find_length(const json& settings, const KeyTable& table, const std::string& above) {
+  std::int64_t tokens = 0;
+  for (const auto& [key, value] : settings.items()) {
+    const std::string path = above.empty() ? key : above + "." + key;
+    if (value.is_object()) tokens = std::max(tokens, find_length(value, table, path));
+    if (value.is_number_integer() && is_length(table.find(path))) tokens = std::max(tokens, value.get<std::int64_t>());
+  }
+  return tokens;
+}
+
+void erase_length(json& settings, const KeyTable& table, const std::string& above) {
+  for (auto at = settings.begin(); at != settings.end();) {
+    const std::string path = above.empty() ? at.key() : above + "." + at.key();
+    if (at.value().is_object()) erase_length(at.value(), table, path);
+    at = is_length(table.find(path)) ? settings.erase(at) : std::next(at);
+  }
+}
+
+void relocate(json& value, const std::function<std::optional<std::string>(const std::string&)>& relocated) {
+  if (value.is_structured()) {
+    for (json& inner : value) relocate(inner, relocated);
+  } else if (value.is_string()) {
+    if (auto path = relocated(value.get_ref<const std::string&>())) value = std::move(*path);
+  }
+}
+
 void put_below(OrderedJson& file, const json& carried, const KeyTable& table, bool replaces_data,
                const std::string& above) {
   for (const auto& [key, value] : carried.items()) {
@@ -112,6 +143,27 @@ void carry(json& carried, const std::string& path, const json& value) {
     at = &(*at)[key];
   }
   *at = without_secrets(value);
+}
+
+CarriedSettings with_length(CarriedSettings carried, const std::string& key, std::int64_t tokens) {
+  carry(carried.settings, key, tokens);
+  return carried;
+}
+
+std::int64_t length_of(const CarriedSettings& carried) {
+  const KeyTable* const table = find_key_table(carried.trainer);
+  return table ? find_length(carried.settings, *table, "") : 0;
+}
+
+CarriedSettings without_length(CarriedSettings carried) {
+  if (const KeyTable* table = find_key_table(carried.trainer)) erase_length(carried.settings, *table, "");
+  return carried;
+}
+
+CarriedSettings with_paths(CarriedSettings carried,
+                           const std::function<std::optional<std::string>(const std::string&)>& relocated) {
+  relocate(carried.settings, relocated);
+  return carried;
 }
 
 void put_carried(OrderedJson& file, const json& carried, const KeyTable& table, bool replaces_data) {

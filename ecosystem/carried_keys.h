@@ -2,12 +2,15 @@
 // data, template, logging. Everything that the plan decides is written from the plan.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
 #include "ecosystem/emit.h"
 #include "ecosystem/key_table.h"
+#include "planner/plan/carried.h"
 
 namespace gpuplan {
 
@@ -26,6 +29,18 @@ struct SharedSettings {
   nlohmann::json shared = nlohmann::json::object(), rest = nlohmann::json::object();
 };
 SharedSettings shared_settings(const nlohmann::json& settings, const KeyTable& from, const KeyTable& to);
+
+/// The same with texts that name a file of this machine given another path: `relocated` has it, or nothing for others.
+CarriedSettings with_paths(CarriedSettings carried,
+                           const std::function<std::optional<std::string>(const std::string&)>& relocated);
+
+/// The same with a key for the length of sequences: the plan's are as long as the longest row, and the file allows
+/// more. `key`: as the trainer's file spells it.
+CarriedSettings with_length(CarriedSettings carried, const std::string& key, std::int64_t tokens);
+/// That length, with which files are written; 0: that of the plan is the file's.
+std::int64_t length_of(const CarriedSettings& carried);
+/// The same without it, where the plan's length was asked for.
+CarriedSettings without_length(CarriedSettings carried);
 
 /// The keys at the top, for people: "datasets, learning_rate".
 std::string names_of_carried(const nlohmann::json& carried);

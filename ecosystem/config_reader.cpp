@@ -21,6 +21,7 @@
 #include "ecosystem/versioned_defaults.h"
 #include "models/framework.h"
 #include "models/rollout.h"
+#include "models/training_method.h"
 #include "planner/strategy.h"
 
 namespace gpuplan {
@@ -41,6 +42,7 @@ class Reading {
 
   ConfigReading read() {
     if (const auto script = given_.take_script()) add_launch(*script);
+    out_.folder = given_.folder();
     while (const auto file = given_.take_next()) add(*file);
     if (out_.plan) return read_plan();
     add_named_engine();
@@ -512,6 +514,10 @@ class Reading {
     if (trainer && !trainer->is_guess && !trainer->carried.empty())
       out_.carried = std::make_shared<const CarriedSettings>(
           CarriedSettings{trainer->table->name, trainer->file.name, trainer->carried});
+    if (trainer && trainer->carried.is_object() && !trainer->table->warmup_key.empty())
+      if (const auto at = trainer->carried.find(trainer->table->warmup_key);
+          at != trainer->carried.end() && at->is_number_integer())
+        out_.warmup_steps = at->get<std::int64_t>();
     r.recipe.optimizer = r.recipe.framework->default_optimizer;
     out_.has_trainer = trainer != nullptr;
     out_.has_files = !files_.empty();
@@ -525,6 +531,9 @@ class Reading {
     try {
       apply_setup(out_.setup, r, first);
     } catch (const InputError& error) { throw error.add_context(places()); }
+    if (trainer && !r.recipe.objective.method.is_usual())
+      for (std::size_t i = 0; i < files_.size(); ++i)
+        if (&files_[i] == trainer) first[i] += fmt::format(" that trains with {}", r.recipe.objective.method->name);
     const Setup& s = out_.setup;
     if (s.distributed == "multi" && s.checkpointing == true && s.reentrant == true && r.recipe.is_adapter())
       first.push_back(

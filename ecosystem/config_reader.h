@@ -44,6 +44,8 @@ struct ConfigReading {
   bool mends_micro_batch = false;    // one that does not divide `step_rows` gives way, and is not refused
   std::string trainer;               // title of the trainer's format
   std::string file;                  // of the trainer, else the first
+  std::int64_t warmup_steps = 0;     // of the learning rate, as the trainer's file says them
+  std::string folder;                // in which a script runs the trainer; empty: the current one
   std::optional<OutOfMemory> out_of_memory;        // of a log among the files
   std::optional<ConfigFile> plan;                  // a plan of gpuplan among them; then at most a log is beside it
   std::shared_ptr<const CarriedSettings> carried;  // what a plan keeps of the trainer's file; null: nothing
@@ -73,6 +75,10 @@ struct FlagFact {
 ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find,
                            const StackVersions& versions = {}, const std::string& objective = {},
                            const std::vector<FlagFact>& flags = {});
+
+/// Once the steps are known: what few of them mean for the training, and the keys that change it; empty: they are
+/// enough, or the files ask for so many.
+std::string few_steps_note(const ConfigReading& reading, std::int64_t steps);
 
 /// Once the model is known: whether the program divides its attention in groups, where the files ask for it.
 void settle_attention(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes);

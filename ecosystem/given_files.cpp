@@ -8,6 +8,7 @@
 #include "ecosystem/notebook.h"
 #include "ecosystem/out_of_memory.h"
 #include "ecosystem/python_launch.h"
+#include "ecosystem/script_folder.h"
 #include "ecosystem/shipped_files.h"
 
 namespace gpuplan {
@@ -74,6 +75,7 @@ Launch GivenFiles::read_script(const ConfigFile& script) {
   Launch launch =
       read_launch(has_commands ? ConfigFile{script.name, commands_of_notebook(script.text, script.name)} : script);
   written_ = launch.written;
+  folder_ = launch.folder;
   if (launch.script.empty()) return launch;
   const LaunchPart& started = launch.parts.front();
   const auto source = take_or_find(launch.script, script.name);
@@ -107,6 +109,8 @@ std::optional<ConfigFile> GivenFiles::take_named(const std::string& named) {
 std::optional<ConfigFile> GivenFiles::find_named(const std::string& named, const std::string& by) const {
   if (const auto written = written_.find(named); written != written_.end()) return ConfigFile{named, written->second};
   if (!find_) return std::nullopt;
+  if (!folder_.empty())
+    if (auto found = find_(in_script_folder(folder_, named), by)) return found;
   if (auto found = find_(named, by)) return found;
   const std::string behind = behind_open_folder(named);
   return behind.empty() ? std::nullopt : find_(behind, by);

@@ -50,6 +50,9 @@ class GivenFiles {
   /// says nothing itself. Throws InputError for one that is nowhere.
   void put_base_files(const ConfigFile& file, const ParsedConfig& parsed);
 
+  /// The folder in which the script's commands run; empty: the current one.
+  const std::string& folder() const { return folder_; }
+
  private:
   /// Puts what the files that `key` names say below what the root says; theirs stand beside the file `by`.
   void merge_bases(nlohmann::json& root, const std::string& by, const KeyTable& table, int depth);
@@ -63,6 +66,7 @@ class GivenFiles {
   std::vector<ConfigFile> files_;
   const FindConfig& find_;
   std::map<std::string, std::string> written_;  // by the script
+  std::string folder_;                          // of its commands
 };
 
 }  // namespace gpuplan

@@ -50,6 +50,7 @@ class TableReader {
     table_.usual_strategy = top.value("usual_strategy", "");
     table_.instead_of = top.value("instead_of", "");
     table_.base_key = top.value("base_key", "");
+    table_.warmup_key = top.value("warmup_key", "");
     pairs(top, "where", [&](const json& a, const json& b) { table_.where.emplace_back(a, b); });
     pairs(top, "quantised_alone", [&](const json& a, const json& b) { table_.quantised_alone = {a, b}; });
     pairs(top, "versions", [&](const json& a, const json& b) { table_.versions.emplace_back(a, b); });

@@ -86,7 +86,8 @@ struct KeyTable {
   std::vector<RenamedKey> renamed;
   /// The table in whose place this one reads a file that has one of these keys with one of these values; empty: none.
   std::string instead_of;
-  std::string base_key;  // of a file whose values count where this one says nothing; empty: none
+  std::string base_key;    // of a file whose values count where this one says nothing; empty: none
+  std::string warmup_key;  // that says over how many optimizer steps the learning rate rises; empty: none is known
   std::vector<std::pair<std::string, nlohmann::json>> where;
   std::vector<KeyRow> rows;
 

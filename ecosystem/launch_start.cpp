@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "ecosystem/script_folder.h"
 
 namespace gpuplan {
 namespace {
@@ -281,8 +282,9 @@ void forget_places(LaunchStart& start) {
 
 /// All commands that may start something, those of texts behind `bash -c` and `eval` too.
 void add_starts(const ShellText& text, const ConfigFile& script, const std::map<std::string, std::string>& known,
-                int depth, std::vector<LaunchStart>& starts) {
+                int depth, ScriptFolder folder, std::vector<LaunchStart>& starts) {
   for (const ShellCommand& command : split_commands(text)) {
+    folder.take(command);
     const std::string first = program_name(command.words[0].text);
     const std::size_t shell_text = text_of_shell(command.words);
     const bool is_shell = shell_text > 0;
@@ -293,7 +295,7 @@ void add_starts(const ShellText& text, const ConfigFile& script, const std::map<
         joined += command.words[i].text + " ";
       const std::size_t before = starts.size();
       try {
-        add_starts(read_shell(joined, script.name, known, kWanted), script, known, depth + 1, starts);
+        add_starts(read_shell(joined, script.name, known, kWanted), script, known, depth + 1, folder, starts);
       } catch (const InputError&) { continue; }  // a text that is put together in the run
       for (std::size_t i = before; i < starts.size(); ++i) {
         forget_places(starts[i]);
@@ -308,6 +310,7 @@ void add_starts(const ShellText& text, const ConfigFile& script, const std::map<
                          "leave the one command that trains");
       if (depth > 0)
         for (const auto& [name, value] : command.environment) start->environment.try_emplace(name, value);
+      start->folder = folder.text();
       starts.push_back(std::move(*start));
     }
   }
@@ -319,7 +322,7 @@ std::vector<LaunchStart> find_starts(const ConfigFile& script, const std::map<st
                                      std::map<std::string, std::string>& written) {
   std::vector<LaunchStart> starts;
   ShellText text = read_shell(script.text, script.name, known, kWanted);
-  add_starts(text, script, known, 0, starts);
+  add_starts(text, script, known, 0, ScriptFolder(script.name), starts);
   written = std::move(text.written);
   return starts;
 }

@@ -17,6 +17,7 @@ struct LaunchStart {
   const CommandRow* program = nullptr;  // null: a script that no row names
   const CommandRow* other = nullptr;
   std::string script;  // as it is named
+  std::string folder;  // in which it runs (ecosystem/script_folder)
   int line = 1;
   bool is_known_by_words = false, under_srun = false;
   std::vector<LaunchFlag> launcher_flags, flags;

@@ -404,6 +404,7 @@ Launch read_launch(const ConfigFile& script) {
   add_servers(starts, surroundings, launch.notes, script.name);
   if (!surroundings.flags.empty()) launch.parts.push_back(std::move(surroundings));
   launch.notes.insert(launch.notes.begin(), fmt::format("{}:{}: starts {}", script.name, start.line, start.what()));
+  launch.folder = start.folder;
   launch.script = start.program && !launch.parts.front().may_be_own ? "" : start.script;
   launch.needs_source = !start.program && !is_training;
   if (!start.open.empty())

@@ -36,6 +36,7 @@ struct LaunchPart {
 
 struct Launch {
   std::vector<LaunchPart> parts;
+  std::string folder;                          // in which it runs; empty: the current one
   std::string script;                          // that it starts, where no row names it: its flags tell what it is
   bool needs_source = false;                   // they tell nothing: its source may
   std::map<std::string, std::string> written;  // files that the script writes itself

@@ -14,6 +14,7 @@
 #include "base/unit_text.h"
 #include "base/yaml_file.h"
 #include "ecosystem/row_count.h"
+#include "ecosystem/script_folder.h"
 #include "models/training_method.h"
 #include "planner/rollout_phases.h"
 
@@ -51,6 +52,7 @@ struct Part {
   std::optional<double> tokens_per_row;
   std::string text;
   std::int64_t rows_per_pair = 1;  // that the trainer makes of each
+  RowsOf rows_of;                  // empty: not counted here
 };
 
 class DataReader {
@@ -89,7 +91,7 @@ class DataReader {
     if (is_share && number && part) {
       part->rows = std::max<std::int64_t>(1, std::llround(double(part->rows) * *number / 100));
     } else if (number && *number >= 1 && !is_share) {
-      if (!part) part = Part{.rows = std::int64_t(*number), .tokens_per_row = {}, .text = name};
+      if (!part) part = Part{.rows = std::int64_t(*number), .tokens_per_row = {}, .text = name, .rows_of = {}};
       part->rows = std::int64_t(*number);
     }
     if (!part) notes_.push_back(fmt::format("{}: how many rows it has is not known here: --rows, --lengths", name));
@@ -97,7 +99,7 @@ class DataReader {
   }
 
   static Part part_of(const NamedData& set) {
-    Part part{.rows = set.rows, .tokens_per_row = {}, .text = {}};
+    Part part{.rows = set.rows, .tokens_per_row = {}, .text = {}, .rows_of = {}};
     if (set.tokens > 0) part.tokens_per_row = double(set.tokens) / double(set.rows);
     if (set.tokens_per_row > 0) part.tokens_per_row = set.tokens_per_row;
     part.text = part.tokens_per_row ? fmt::format("{} ({}; tokens by {})", set.name, set.source, set.tokenizer)
@@ -106,6 +108,8 @@ class DataReader {
   }
 
   std::optional<fs::path> path_of(const std::string& name) const {
+    if (!reading_.folder.empty())
+      if (auto path = find_(in_script_folder(reading_.folder, name), reading_.file)) return path;
     if (auto path = find_(name, reading_.file)) return path;
     const std::string folder = reading_.setup.data_folder.value_or("data");
     const auto list = find_(folder + "/dataset_info.json", reading_.file);
@@ -133,7 +137,8 @@ class DataReader {
                 .tokens_per_row = std::max(1.0, read.tokens),
                 .text = fmt::format("{} ({}tokens by its words and signs, about; --tokens-per-row says them)",
                                     path->filename().string(), read.rows_per_pair > 1 ? "two of each pair; " : ""),
-                .rows_per_pair = read.rows_per_pair};
+                .rows_per_pair = read.rows_per_pair,
+                .rows_of = *read.lengths};
   }
 
   const ConfigReading& reading_;
@@ -156,7 +161,7 @@ std::int64_t sequences_per_step(const Setup& setup, const EstimateRequest& r) {
 
 /// A number of steps, or of generations, ends the training before the epochs do. A row is a prompt, which is trained on
 /// with all its answers, as often as the trainer says.
-bool settle_steps(const Setup& setup, EstimateRequest& r, std::vector<std::string>& notes) {
+bool settle_steps(const Setup& setup, EstimateRequest& r, std::string& words, std::vector<std::string>& notes) {
   if (const std::int64_t answers = setup.total_answers.value_or(0); answers > 0 && generates(r.recipe)) {
     r.dataset.rows = std::max<std::int64_t>(1, answers / answers_of_row(r));
     r.dataset.epochs = 1;
@@ -173,8 +178,9 @@ bool settle_steps(const Setup& setup, EstimateRequest& r, std::vector<std::strin
   if (r.recipe.packing == Packing::Packed) r.dataset.tokens_per_row = 0;
   r.dataset.rows = std::max<std::int64_t>(1, ceil_div(steps * per_step, of_a_row));
   r.dataset.epochs = 1;
-  notes.push_back(fmt::format("{} {} of {} sequences by {}, whatever the epochs", format_grouped(steps),
-                              is_round ? "generations" : "steps", format_grouped(per_step),
+  words = fmt::format("{} {} of {} sequences", format_grouped(steps), is_round ? "generations" : "steps",
+                      format_grouped(per_step));
+  notes.push_back(fmt::format("{} by {}, whatever the epochs", words,
                               is_round ? "the number of the trainer's steps" : "max_steps"));
   return true;
 }
@@ -208,9 +214,24 @@ const NamedData* find_named_data(const std::string& name) {
   return found == sets.end() ? nullptr : &*found;
 }
 
-bool settle_data(const ConfigReading& reading, const FindPath& find, GivenData given, EstimateRequest& request,
-                 std::vector<std::string>& notes) {
-  if (given.rows && given.tokens_per_row) return true;
+void bound_sequences(EstimateRequest& request, const RowLengths& rows, std::vector<std::string>& notes) {
+  Recipe& recipe = request.recipe;
+  if (rows.rows_of.empty() || recipe.packing != Packing::Dynamic || generates(recipe)) return;
+  if (request.model.vision.is_present() || recipe.attention_groups > 1) return;
+  const std::int64_t longest = std::max(rows.at_most(), recipe.objective.completion_len);
+  if (longest >= recipe.seq_len) return;
+  notes.push_back(
+      fmt::format("memory is counted for {} tokens and not for the {} that a sequence may have: batches are "
+                  "padded to their longest row, and the longest of all has {}{}",
+                  format_grouped(longest), format_grouped(recipe.seq_len), rows.is_about ? "about " : "",
+                  format_grouped(rows.longest())));
+  recipe.seq_len = longest;
+}
+
+SettledData settle_data(const ConfigReading& reading, const FindPath& find, GivenData given, EstimateRequest& request,
+                        std::vector<std::string>& notes) {
+  if (given.rows && given.tokens_per_row) return {.has_rows = true, .words = {}, .lengths = {}};
+  SettledData out;
   const Setup& setup = reading.setup;
   const Dataset asked = request.dataset;
   std::vector<Part> parts;
@@ -228,7 +249,11 @@ bool settle_data(const ConfigReading& reading, const FindPath& find, GivenData g
       has_tokens = has_tokens && part.tokens_per_row.has_value();
       tokens += double(taken) * part.tokens_per_row.value_or(0);
       texts.push_back(part.text);
+      for (const auto& [length, count] : part.rows_of) out.lengths.rows_of[length] += count;
     }
+    out.lengths.is_about = true;
+    if (given.tokens_per_row || std::ranges::any_of(parts, [](const Part& part) { return part.rows_of.empty(); }))
+      out.lengths = {};
     const std::int64_t kept = rows - held_out(setup, rows);
     request.dataset.rows = kept;
     if (has_tokens) request.dataset.tokens_per_row = std::max<std::int64_t>(1, std::llround(tokens / double(rows)));
@@ -239,11 +264,12 @@ bool settle_data(const ConfigReading& reading, const FindPath& find, GivenData g
     notes.push_back(fmt::format("{} rows, as many as max_samples lets in{}", format_grouped(request.dataset.rows),
                                 held_words(most - request.dataset.rows)));
   }
-  const bool has_steps = !given.rows && settle_steps(setup, request, notes);
+  const bool has_steps = !given.rows && settle_steps(setup, request, out.words, notes);
   if (given.rows) request.dataset.rows = asked.rows;
   const bool fills_packs = has_steps && request.recipe.packing == Packing::Packed;
   if (given.tokens_per_row && !fills_packs) request.dataset.tokens_per_row = asked.tokens_per_row;
-  return given.rows || knows_all || most > 0 || has_steps;
+  out.has_rows = given.rows || knows_all || most > 0 || has_steps;
+  return out;
 }
 
 }  // namespace gpuplan

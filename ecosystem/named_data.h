@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ecosystem/config_reader.h"
+#include "ecosystem/row_count.h"
 
 namespace gpuplan {
 
@@ -38,10 +39,21 @@ struct GivenData {
   bool rows = false, tokens_per_row = false;
 };
 
+/// Answers of the files about the data.
+struct SettledData {
+  bool has_rows = false;  // how much is trained on
+  std::string words;      // how many steps of how many sequences, where the files count those; empty: they do not
+  RowLengths lengths;     // of rows that all lie in files which could be counted
+};
+
 /// Sets rows, tokens per row and epochs of the request as the files say them; what nothing says, and what `given`
-/// names, stays. `notes` receives what they come from. Requires: the request has its cluster and strategy. Returns true
-/// where the files say how much is trained on.
-bool settle_data(const ConfigReading& reading, const FindPath& find, GivenData given, EstimateRequest& request,
-                 std::vector<std::string>& notes);
+/// names, stays. `notes` receives what they come from. Requires: the request has its cluster and strategy.
+SettledData settle_data(const ConfigReading& reading, const FindPath& find, GivenData given, EstimateRequest& request,
+                        std::vector<std::string>& notes);
+
+/// Shortens sequences that batches are padded to (`dynamic`) to the longest row, which decides the memory where no row
+/// is as long as a sequence may be. Where the model sees images or writes answers, rows are longer than their texts,
+/// and nothing changes. `notes` receives what was counted.
+void bound_sequences(EstimateRequest& request, const RowLengths& rows, std::vector<std::string>& notes);
 
 }  // namespace gpuplan

@@ -90,8 +90,6 @@ struct AnswerTokens {
   double with(double answer) const { return chosen == 0 ? rest : answer + (messages > 1 ? 0 : rest); }
 };
 
-using RowsOf = std::map<std::int64_t, std::int64_t>;
-
 void count_length(RowsOf& rows_of, double tokens) { ++rows_of[std::max<std::int64_t>(1, std::llround(tokens))]; }
 
 /// The same of all texts in JSON but keys.
@@ -268,6 +266,19 @@ bool is_local_format(const std::string& ending) {
 }
 
 }  // namespace
+
+std::int64_t RowLengths::at_most() const {
+  constexpr std::int64_t kTenth = 10;
+  if (rows_of.empty()) return 0;
+  const std::int64_t tokens = is_about ? longest() + longest() / kTenth + kTemplateTokens : longest();
+  return (tokens + kPaddedTo - 1) / kPaddedTo * kPaddedTo;
+}
+
+std::int64_t RowLengths::num_longer_than(std::int64_t tokens) const {
+  std::int64_t rows = 0;
+  for (auto row = rows_of.upper_bound(tokens); row != rows_of.end(); ++row) rows += row->second;
+  return rows;
+}
 
 std::optional<CountedRows> count_rows(const fs::path& path) {
   const std::string ending = to_lower(path.extension().string());

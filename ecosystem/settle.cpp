@@ -11,6 +11,26 @@
 
 namespace gpuplan {
 
+std::string few_steps_note(const ConfigReading& reading, std::int64_t steps) {
+  constexpr std::int64_t kHandful = 10;
+  const bool is_asked = reading.setup.max_steps.value_or(0) > 0 || reading.setup.max_rounds.value_or(0) > 0;
+  const std::int64_t warmup = reading.warmup_steps;
+  if (steps < 1 || is_asked || (steps >= kHandful && steps > warmup)) return "";
+  std::vector<std::string> keys;
+  for (const char* fact : {"grad_accum", "epochs"})
+    for (const SettingsPart& part : reading.parts)
+      if (const auto key = part.keys_of.find(fact); key != part.keys_of.end()) keys.push_back(key->second);
+  std::string text = fmt::format("{} optimizer step{} in all", steps, steps == 1 ? "" : "s");
+  if (warmup >= steps)
+    text += fmt::format(", and the learning rate rises for {}: it never gets to its full height", warmup);
+  if (warmup >= steps)
+    for (const SettingsPart& part : reading.parts)
+      if (part.table->role == FileRole::Trainer && !part.table->warmup_key.empty())
+        keys.push_back(part.table->warmup_key);
+  return keys.empty() ? text
+                      : fmt::format("{}; {} change{} it", text, fmt::join(keys, ", "), keys.size() == 1 ? "s" : "");
+}
+
 void settle_attention(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes) {
   const Setup& s = reading.setup;
   if (request.recipe.attention_groups == 1 || !s.grouped_types) return;

@@ -17,6 +17,7 @@
 #include "models/training_method.h"
 #include "planner/engine_gpus.h"
 #include "planner/rollout_phases.h"
+#include "planner/step_batch.h"
 
 namespace gpuplan {
 namespace {
@@ -287,6 +288,13 @@ class Attempts {
     if (then.is_8bit && !now.is_8bit)
       answer.notes.push_back(fmt::format(
           "{} keeps what it remembers in 8 bit: close to the training of {}, and not the same", then.name, now.name));
+    const std::int64_t length = read.request.recipe.seq_len, cut = question_.given.rows.num_longer_than(length);
+    if (cut > 0 && length < asked_.recipe.seq_len)
+      answer.notes.push_back(
+          fmt::format("{} {} longer than {} tokens: trainers cut them, or leave them out; the longest "
+                      "has {}{}",
+                      cut, cut == 1 ? "row is" : "rows are", length, question_.given.rows.is_about ? "about " : "",
+                      question_.given.rows.longest()));
     if (!read.reading.stands_in.empty()) answer.notes.push_back(read.reading.stands_in);
     answer.after = estimate;
     answer.not_started.clear();
@@ -381,6 +389,15 @@ void add_permissions(const FixQuestion& question, FixAnswer& answer) {
   }
 }
 
+std::optional<StrategyEstimate> started_plainly(const EstimateRequest& asked, const FixAnswer& answer,
+                                                const Profile& profile) {
+  if (asked.strategy != "auto" || asked.cluster.num_gpus() < 2 || !answer.before) return std::nullopt;
+  EstimateRequest plain = asked;
+  set_strategy_of_batch(plain, std::string(simplest_strategy(asked.cluster.num_gpus())));
+  if (plain.strategy == answer.before->strategy.name) return std::nullopt;
+  return estimate_as_given({plain, profile});
+}
+
 }  // namespace
 
 FixAnswer find_fix(const FixQuestion& question) {
@@ -392,6 +409,7 @@ FixAnswer find_fix(const FixQuestion& question) {
         fmt::format("the files do not say how the training is started; {} is counted, and accelerate's file says it "
                     "(gpuplan export --for accelerate)",
                     answer.before->strategy.name));
+  answer.plain = started_plainly(asked, answer, question.profile);
   const bool is_done = answer.before && answer.before->fits_well() && !starts_otherwise(question.given);
   if (question.goal == Goal::Fits && is_done) return answer;
   if (take_first(question, answer)) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ecosystem/config_reader.h"
+#include "ecosystem/row_count.h"
 #include "mend/stated_facts.h"
 #include "planner/changes.h"
 
@@ -32,6 +33,7 @@ struct ReadFiles {
   /// Says what the trainer refuses in them, and `request` has otherwise: a micro batch that does not divide the global
   /// batch.
   std::string why_refused;
+  RowLengths rows{};  // of the data, as files on this machine have them
 };
 
 struct FixQuestion {
@@ -51,9 +53,12 @@ struct Permission {
 
 struct FixAnswer {
   std::optional<StrategyEstimate> before;  // of the files as they are; nothing: no strategy is possible
-  std::optional<StrategyEstimate> after;   // of the changed ones; nothing: they are as they were
-  std::optional<EstimateRequest> asks;     // what the changed ones ask
-  std::vector<std::string> flags;          // what changes, as flags of gpuplan
+  /// The files as a launcher that is told nothing else starts them, where they name no strategy and `before` has
+  /// another.
+  std::optional<StrategyEstimate> plain;
+  std::optional<StrategyEstimate> after;  // of the changed ones; nothing: they are as they were
+  std::optional<EstimateRequest> asks;    // what the changed ones ask
+  std::vector<std::string> flags;         // what changes, as flags of gpuplan
   MendedFiles mended;
   std::string not_started;           // why the files cannot start on these GPUs; empty: they do, or are changed so
   std::string unsayable;             // the first way that the files have no words for, and why; empty: none

@@ -1,10 +1,13 @@
 #include "mend/ways.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <limits>
+#include <set>
 
 #include "base/error.h"
+#include "base/names.h"
 #include "models/recipe_names.h"
 #include "planner/recommend.h"
 
@@ -49,9 +52,13 @@ Choice batch_choice(const FixQuestion& question) {
 }
 
 Choice context_choice(const FixQuestion& question) {
+  std::set<std::int64_t, std::greater<>> lengths;
+  const std::int64_t now = question.given.request.recipe.seq_len;
+  for (std::int64_t length = now / 2; length >= kShortestContext; length /= 2) lengths.insert(length);
+  // the shortest that cuts no row
+  if (const std::int64_t longest = question.given.rows.at_most(); longest > 0 && longest < now) lengths.insert(longest);
   Choice out;
-  for (std::int64_t length = question.given.request.recipe.seq_len / 2; length >= kShortestContext; length /= 2)
-    out.push_back({set_to("seq-len", std::to_string(length))});
+  for (const std::int64_t length : lengths) out.push_back({set_to("seq-len", std::to_string(length))});
   return out;
 }
 
@@ -186,6 +193,12 @@ class Search {
     return std::max(best, score(*before_, question_.goal));
   }
 
+  bool cuts_rows(const MendWay& way) const {
+    return std::ranges::any_of(way.settings, [&](const Setting& s) {
+      return s.change->name == "seq-len" && parse_integer(s.value, "seq-len", 1) < question_.given.rows.longest();
+    });
+  }
+
   /// Much slower is half as long again; by the other goals what lies inside of the error is alike.
   std::vector<MendWay> ranked() {
     constexpr double kMuchSlower = 0.5;
@@ -199,6 +212,7 @@ class Search {
     for (const MendWay& way : found_) best = std::min(best, score(way.estimate, goal));
     const double limit = measure(best) * (1 + (goal == Goal::Fits ? kMuchSlower : error));
     std::ranges::stable_sort(found_, [&](const MendWay& a, const MendWay& b) {
+      if (cuts_rows(a) != cuts_rows(b)) return cuts_rows(b);
       const bool is_slow = score(a.estimate, goal) > limit, other_is_slow = score(b.estimate, goal) > limit;
       if (is_slow != other_is_slow) return other_is_slow;
       // a run out of memory is run again

@@ -29,6 +29,8 @@ struct EstimateAnswer {
   bool has_details = false;                 // --details
   bool is_brief = false;                    // one screen of text
   bool has_rows = true;                     // false: how much is trained on is assumed
+  std::string data_words;                   // "500 steps of 32 sequences", where files count those; empty: they do not
+  std::int64_t stated_seq_len = 0;          // tokens that a sequence may have, where no row has as many; 0: some may
   std::size_t num_notes = 0;                // of the assumptions: about how the question was understood
   std::string caveat;                       // of the assumptions, the one that can turn the answer; empty: none can
   std::optional<RowFit> rows;               // with --lengths or --data, of the strategy that is shown
@@ -52,6 +54,7 @@ struct PlanAnswer {
   std::string command;             // the command line, as typed
   bool is_brief = false;           // one screen
   bool has_rows = true;            // false: how much is trained on is assumed
+  std::string data_words;          // "500 steps of 32 sequences", where files count those; empty: they do not
 };
 
 struct SimulationAnswer {

@@ -13,15 +13,22 @@
 namespace gpuplan {
 namespace {
 
-/// The best of those that fit well, or where none does, tightly.
+/// The best of those that fit well, or where none does, tightly. Where some prices have a date, those decide, and plans
+/// without one stay that need no more GPUs.
 void keep_fewest_gpus(std::vector<RankedPlan>& plans, const SearchQuestion& q) {
+  const auto is_dated = [&](const RankedPlan& plan) { return q.machines[plan.machine].offers[plan.offer].is_dated(); };
+  const bool wants_dates = q.is_rented && std::ranges::any_of(plans, is_dated);
+  const auto decides = [&](const RankedPlan& plan) { return !wants_dates || is_dated(plan); };
   Fit fit = Fit::No;
-  for (const RankedPlan& plan : plans) fit = std::max(fit, plan.fit);
+  for (const RankedPlan& plan : plans)
+    if (decides(plan)) fit = std::max(fit, plan.fit);
   const auto gpus = [&](const RankedPlan& plan) { return q.machines[plan.machine].num_gpus(); };
   std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
   for (const RankedPlan& plan : plans)
-    if (plan.fit == fit) fewest = std::min(fewest, gpus(plan));
-  std::erase_if(plans, [&](const RankedPlan& plan) { return plan.fit != fit || gpus(plan) != fewest; });
+    if (plan.fit == fit && decides(plan)) fewest = std::min(fewest, gpus(plan));
+  std::erase_if(plans, [&](const RankedPlan& plan) {
+    return plan.fit != fit || gpus(plan) > fewest || (decides(plan) && gpus(plan) != fewest);
+  });
 }
 
 /// "The nearest: full with zero3 on 2x RTX 3090 needs 93.1 GiB on a GPU, which offers 22.9 GiB."
@@ -76,6 +83,7 @@ SearchAnswer answer(const SearchQuestion& question, const std::string& given, st
   }
   if (question.is_rented) out.by_gpu = list.best_by_gpu(out.rows, most);
   out.undated = list.undated_that_beats(out.rows);
+  out.with_offload = list.cheaper_with_offload(out.rows.front());
   const std::vector<Merit> merits = list.merits();
   const Merit best = out.rows.front().merit();
   for (PlanRow& row : out.rows) row.reason = reason_of(row, out.rows, question, out.error, merits);

@@ -17,7 +17,9 @@ struct SearchAnswer {
   std::vector<PlanRow>
       by_gpu;  // the best of each other kind of GPU that can be rented, the best first; as many at most
   std::optional<PlanRow> undated;  // that would be a row if somebody dated its price, and beats one
-  std::int64_t num_equal = 0;      // other plans that are as good as the recommended one, but for the error
+  std::vector<PlanRow>
+      with_offload;            // cheaper than the first row, where the cheapest is asked for and it offloads nothing
+  std::int64_t num_equal = 0;  // other plans that are as good as the recommended one, but for the error
   std::vector<Knob> knobs;
   std::vector<WouldDo> would_do;
   /// The reason where no plan is possible, whatever the limits: what the nearest one lacks, or the rules that refuse

@@ -71,13 +71,13 @@ class Knobs {
     if (count < 1 || row_.request.cluster.is_mixed()) return;
     const double factor = double(num_gpus_in_all(row_.request)) / double(count);
     const auto accum = std::max<std::int64_t>(1, std::llround(double(row_.plan.batch.accum) * factor));
-    std::vector<Setting> settings{set_to("num-gpus", std::to_string(count)),
-                                  set_to("grad-accum", std::to_string(accum))};
+    std::vector<Setting> settings{set_to("num-gpus", std::to_string(count))};
     const bool is_alone = count == 1 && !row_.request.recipe.offload.any();
     const bool was_alone = row_.request.strategy == simplest_strategy(1);
     if (is_alone || was_alone) settings.push_back(set_to("strategy", simplest_strategy(was_alone ? 2 : 1)));
-    try_settings(settings, fmt::format("{} of these GPUs{}", count,
-                                       is_alone || was_alone ? fmt::format(" with {}", settings.back().value) : ""));
+    const std::string with = is_alone || was_alone ? " with " + settings.back().value : "";
+    settings.push_back(set_to("grad-accum", std::to_string(accum)));  // a strategy may divide passes among its ranks
+    try_settings(settings, fmt::format("{} of these GPUs{}", count, with));
   }
 
   std::string words_of(const std::vector<Setting>& settings) const {

@@ -56,7 +56,7 @@ Lengths make_lengths(std::map<std::int64_t, std::int64_t> rows_of) {
     tokens += double(length) * double(count);
   }
   out.mean = tokens / double(out.num_rows);
-  out.longest = rows_of.rbegin()->first;
+  out.longest = out.at_most = rows_of.rbegin()->first;
   out.rows_of = std::move(rows_of);
   return out;
 }
@@ -64,7 +64,9 @@ Lengths make_lengths(std::map<std::int64_t, std::int64_t> rows_of) {
 Lengths cut_at(const Lengths& lengths, std::int64_t most) {
   std::map<std::int64_t, std::int64_t> cut;
   for (const auto& [length, count] : lengths.rows_of) cut[std::min(length, most)] += count;
-  return make_lengths(std::move(cut));
+  Lengths out = make_lengths(std::move(cut));
+  out.at_most = std::min(lengths.at_most, most);
+  return out;
 }
 
 double Lengths::mean_longest_of(std::int64_t batch) const {

@@ -13,6 +13,7 @@ struct Lengths {
   std::int64_t num_rows = 0;
   double mean = 0;
   std::int64_t longest = 0;
+  std::int64_t at_most = 0;  // tokens for which the memory of the longest is counted; make_lengths: its own
 
   /// The mean of the longest of `batch` rows drawn at random: what `dynamic` pads a micro batch to.
   double mean_longest_of(std::int64_t batch) const;

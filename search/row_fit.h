@@ -28,6 +28,7 @@ struct FilledRows {
 struct RowFit {
   std::string source;  // the file, and what made tokens of its text
   Lengths lengths;
+  double num_tokens = 0;  // that are read of them: of pairs each answer with its prompt
   std::int64_t seq_len{};
   Packing asked{};
   std::vector<LengthBin> histogram;
@@ -40,10 +41,11 @@ struct RowFit {
 /// Bins whose ends are powers of two, from the shortest row to the longest.
 std::vector<LengthBin> histogram_of(const Lengths& lengths);
 
-/// `request` on its cluster under the strategy `strategy`, which it allows, with the rates of `profile`. Packed
-/// sequences are full but for the last one. Micro batches of `dynamic` are padded to the longest of their rows, whose
-/// mean over random micro batches follows from the lengths exactly.
+/// `request`, with sequences as long as they may be, on its cluster under the strategy of `shown`, with the rates of
+/// `profile`. Packed sequences are full but for the last one. Micro batches of `dynamic` are padded to the longest of
+/// their rows, whose mean over random micro batches follows from the lengths exactly. The way that is asked for has the
+/// figures of `shown`, the answer beside which it stands.
 RowFit fit_rows(const Lengths& lengths, const EstimateRequest& request, const Profile& profile,
-                const std::string& strategy);
+                const StrategyEstimate& shown);
 
 }  // namespace gpuplan

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <numeric>
 
 #include "search/on_cores.h"
@@ -161,17 +162,45 @@ std::vector<PlanRow> Shortlist::best_by_gpu(const std::vector<PlanRow>& shown, s
 
 std::optional<PlanRow> Shortlist::undated_that_beats(const std::vector<PlanRow>& shown) {
   if (!wants_dates_ || shown.empty()) return std::nullopt;
+  std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t i = 0; i < plans_.size(); ++i)
+    if (!is_dated(i)) fewest = std::min(fewest, num_gpus(i));
   const Indices chosen =
-      settled([&](std::size_t i) { return !is_dated(i); },
+      settled([&](std::size_t i) { return !is_dated(i) && (!question_.takes_fewest_gpus || num_gpus(i) == fewest); },
               [&](const std::vector<Merit>& merits, const Indices&) { return Indices{best_of(merits, wishes_)}; });
   if (chosen.empty()) return std::nullopt;
   const PlanRow& row = rows_.at(chosen.front());
   const Merit mine = row.merit();
-  const bool would_be_first = best_of({shown.front().merit(), mine}, wishes_) == 1;
+  const bool has_fewer =
+      question_.takes_fewest_gpus && fewest < question_.machines[shown.front().plan.machine].num_gpus();
+  const bool would_be_first = has_fewer || best_of({shown.front().merit(), mine}, wishes_) == 1;
   const bool beats_one = std::ranges::any_of(shown, [&](const PlanRow& other) {
     return rank_of(mine) >= rank_of(other.merit()) && is_no_worse(mine, other.merit(), 0);
   });
   return would_be_first || beats_one ? std::optional(row) : std::nullopt;
+}
+
+std::vector<PlanRow> Shortlist::cheaper_with_offload(const PlanRow& first) {
+  const Merit beaten = first.merit();
+  if (wishes_.first != Preference::Cost || !question_.is_rented || beaten.offloads) return {};
+  const Indices chosen = settled(
+      [&](std::size_t i) {
+        return plans_[i].offloads && plans_[i].fit >= beaten.fit && (!wants_dates_ || is_dated(i));
+      },
+      [&](const std::vector<Merit>& merits, const Indices&) {
+        Indices cheaper;
+        for (std::size_t i = 0; i < merits.size(); ++i)
+          if (merits[i].cost * (1 + kAlike) < beaten.cost) cheaper.push_back(i);
+        if (cheaper.empty()) return cheaper;
+        const auto least = [&](auto figure) { return *std::ranges::min_element(cheaper, {}, figure); };
+        const std::size_t cheapest = least([&](std::size_t i) { return std::pair(merits[i].cost, merits[i].time); });
+        const std::size_t fastest = least([&](std::size_t i) { return std::pair(merits[i].time, merits[i].cost); });
+        if (merits[fastest].time * (1 + kWorthRow) < merits[cheapest].time) return Indices{cheapest, fastest};
+        return Indices{cheapest};
+      });
+  std::vector<PlanRow> out;
+  for (const std::size_t i : chosen) out.push_back(rows_.at(i));
+  return out;
 }
 
 std::vector<Merit> Shortlist::merits() const {

@@ -30,12 +30,17 @@ class Shortlist {
   /// asked for, or some row in everything.
   std::optional<PlanRow> undated_that_beats(const std::vector<PlanRow>& shown);
 
+  /// Where the cheapest plan is asked for: those that are cheaper than `first` and in no row as they offload, the
+  /// cheapest, and the fastest where that one is slower.
+  std::vector<PlanRow> cheaper_with_offload(const PlanRow& first);
+
   /// Figures of the plans that rows are chosen from, as far as they are known.
   std::vector<Merit> merits() const;
 
  private:
   using Indices = std::vector<std::size_t>;
   bool is_dated(std::size_t plan) const;
+  std::int64_t num_gpus(std::size_t plan) const { return question_.machines[plans_[plan].machine].num_gpus(); }
   bool meets_limits(std::size_t plan) const;
   /// Those that meet the limits and that `admits` lets in.
   template <class Admits>

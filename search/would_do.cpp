@@ -10,9 +10,12 @@
 #include "base/unit_text.h"
 #include "planner/engine_gpus.h"
 #include "search/row_text.h"
+#include "search/shortlist.h"
 
 namespace gpuplan {
 namespace {
+
+std::string words_of(const PlanRow& row) { return summary_of(row) + (row.plan.fit == Fit::Tight ? " (tight)" : ""); }
 
 /// The best plan of a question by its preference.
 struct Best {
@@ -32,14 +35,13 @@ std::optional<Best> best_of_plans(const Space& space, const std::vector<RankedPl
   const RankedPlan& plan = plans[best_of(merits, wishes_of(wanted, error))];
   const Hardware& machine = q.machines[plan.machine];
   PlanRow row;
+  row.plan = plan;
   row.request = request_of(space, plan);
   row.offer = machine.offers[plan.offer];
   row.gpus = used_machine(row.request, machine.num_gpus());
   row.total = plan.total;
   if (plan.has_price) row.cost_usd = plan.cost;
-  std::string words = summary_of(row);
-  if (plan.fit == Fit::Tight) words += " (tight)";
-  return Best{plan, std::move(words)};
+  return Best{plan, words_of(row)};
 }
 
 std::optional<Best> best_of_question(const SearchQuestion& q, const SearchOptions& options) {
@@ -55,25 +57,28 @@ double rounded_up(double value) {
   return std::ceil(value / step) * step;
 }
 
-/// An offered limit leaves this much room: plans are found by the time of the forward pass, and simulation, which adds
-/// to it, decides whether they keep a limit. The figure is assumed, not measured.
-constexpr double kSimulated = 1.05;
-
 class Relaxer {
  public:
   Relaxer(const Space& space, const std::vector<RankedPlan>& fitting, const SearchOptions& options)
-      : space_(space),
-        q_(space.question),
+      : q_(space.question),
         fitting_(fitting),
         options_(options) {}
 
   std::vector<WouldDo> all() {
-    if (q_.budget)
-      if (const auto best = best_that(Preference::Cost, [&](const RankedPlan& p) { return is_in_time(p); }))
-        add(fmt::format("--budget {:g}", rounded_up(kSimulated * best->plan.cost)), best->words);
-    if (q_.under)
-      if (const auto best = best_that(Preference::Speed, [&](const RankedPlan& p) { return is_in_budget(p); }))
-        add(fmt::format("--under {:g}h", rounded_up(kSimulated * best->plan.total.value / 3600)), best->words);
+    if (q_.budget) {
+      SearchQuestion open = q_;
+      open.budget.reset();
+      open.preference = Preference::Cost;
+      if (const auto row = best_row(open))
+        add(fmt::format("--budget {:g}", rounded_up(*row->cost_usd)), words_of(*row));
+    }
+    if (q_.under) {
+      SearchQuestion open = q_;
+      open.under.reset();
+      open.preference = Preference::Speed;
+      if (const auto row = best_row(open))
+        add(fmt::format("--under {:g}h", rounded_up(row->total.value / 3600)), words_of(*row));
+    }
     try_methods();
     if (!q_.is_rented) {
       try_more_gpus();
@@ -84,16 +89,15 @@ class Relaxer {
   }
 
  private:
-  bool is_in_time(const RankedPlan& p) const { return !q_.under || kSimulated * p.total <= *q_.under; }
-  bool is_in_budget(const RankedPlan& p) const {
-    return !q_.budget || !p.has_price || kSimulated * p.cost <= *q_.budget;
-  }
-
-  template <class Meets>
-  std::optional<Best> best_that(Preference preference, Meets meets) const {
-    std::vector<RankedPlan> plans;
-    std::copy_if(fitting_.begin(), fitting_.end(), std::back_inserter(plans), meets);
-    return best_of_plans(space_, plans, preference);
+  /// The first row of the answer to another question of limits alone, simulated as that answer would be.
+  std::optional<PlanRow> best_row(const SearchQuestion& open) const {
+    const Space space(open);
+    double error = 0;
+    for (const Hardware& machine : open.machines) error = std::max(error, machine.profile.time_error);
+    const std::string given;
+    std::vector<PlanRow> rows = Shortlist(space, fitting_, given, error, options_.num_threads).frontier_rows(1);
+    if (rows.empty() || (!open.budget && q_.budget && !rows.front().cost_usd)) return std::nullopt;
+    return std::move(rows.front());
   }
 
   void add(const std::string& change, const std::string& words) { out_.push_back({change, words}); }
@@ -144,7 +148,6 @@ class Relaxer {
     }
   }
 
-  const Space& space_;
   const SearchQuestion& q_;
   const std::vector<RankedPlan>& fitting_;
   const SearchOptions& options_;

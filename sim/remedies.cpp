@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "models/training_method.h"
 #include "planner/changes.h"
 
 namespace gpuplan {
@@ -118,6 +119,34 @@ class Remedies {
 
 }  // namespace
 
+namespace {
+
+/// The change that helps a training on answers most while a phase decides: another engine, or more answers at a time,
+/// of which each costs less.
+std::string remedy_of_phases(const Variant& now, const std::string& strategy) {
+  const auto before = estimate_variant(now, strategy);
+  if (!before) return {};
+  std::vector<Setting> tried{set_to("grad-accum", std::to_string(2 * now.request.recipe.grad_accum))};
+  for (const Change& change : changes())
+    if (change.tried && change.name == "rollout-engine")
+      for (const std::string_view value : change.tried(now.request)) tried.push_back(set_to(change.name, value));
+  std::string best;
+  double most = kLeastGain;
+  for (const Setting& setting : tried) {
+    const auto variant = changed_if_possible(now, {&setting, 1});
+    const auto then = variant ? estimate_variant(*variant, strategy) : std::nullopt;
+    if (!then || !may_advise(*before, *then)) continue;
+    const double gain = then->tokens_per_second / before->tokens_per_second;
+    if (gain < most) continue;
+    most = gain;
+    best = fmt::format("{}{} would give {:.1f}x", describe(setting),
+                       setting.change->name == "grad-accum" ? ", twice the batch," : "", gain);
+  }
+  return best.empty() ? "no engine and no batch that was tried gains 5 %: shorter answers or more GPUs would" : best;
+}
+
+}  // namespace
+
 void add_remedies(SimulatedPlan& plan, const EstimateRequest& request, const FrameworkConvention& framework,
                   const Profile& profile) {
   const std::string& strategy = plan.estimate.strategy.name;
@@ -128,7 +157,10 @@ void add_remedies(SimulatedPlan& plan, const EstimateRequest& request, const Fra
   Remedies remedies(as_it_is, framework, strategy, s.num_events < kFewEvents ? s.network : NetworkFidelity::Analytic);
   bool is_any = false;
   for (CriticalItem& item : plan.simulation.critical) {
-    if (item.share < kWorthTrying || item.is_phase) continue;
+    if (item.share < kWorthTrying) continue;
+    if (item.is_phase && &item == &plan.simulation.critical.front() && generates(r.recipe))
+      item.remedy = remedy_of_phases(as_it_is, strategy);
+    if (item.is_phase) continue;
     if (item.is_straggler)
       item.remedy = "a GPU as fast as the others would save this";
     else

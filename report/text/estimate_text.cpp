@@ -83,8 +83,10 @@ std::string training_text(const EstimateAnswer& answer) {
          (recipe.qat == Qat::None ? "" : fmt::format(", {} fake quantisers", to_string(recipe.qat)));
 }
 
-std::string sequence_text(const Recipe& recipe) {
+std::string sequence_text(const Recipe& recipe, std::int64_t stated_seq_len) {
   const std::string tokens = format_grouped(recipe.seq_len);
+  if (stated_seq_len > 0)
+    return fmt::format("up to {} tokens (the longest row's; {} are allowed)", tokens, format_grouped(stated_seq_len));
   return recipe.packing == Packing::Dynamic ? fmt::format("up to {} tokens", tokens)
                                             : fmt::format("{} {} tokens", tokens, to_string(recipe.packing));
 }
@@ -92,7 +94,8 @@ std::string sequence_text(const Recipe& recipe) {
 /// micro batch × tokens × accumulation × replicas = global batch
 std::string batch_text(const EstimateAnswer& answer) {
   const Recipe& recipe = answer.request.recipe;
-  std::string text = fmt::format("micro batch {} × {}", recipe.micro_batch, sequence_text(recipe));
+  std::string text =
+      fmt::format("micro batch {} × {}", recipe.micro_batch, sequence_text(recipe, answer.stated_seq_len));
   if (recipe.grad_accum > 1) text += fmt::format(" × {} accumulated", recipe.grad_accum);
   if (!answer.shown) return text;
   const StrategyEstimate& e = *answer.shown;

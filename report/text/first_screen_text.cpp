@@ -86,12 +86,13 @@ std::string time_line(const EstimateAnswer& answer) {
   const std::int64_t answers = answers_of_row(answer.request);
   const double full = e.total->value / (std::ceil(steps) * e.time.step.value);  // of a step, in the mean over them
   std::string count = fmt::format(", {:.0f} step{}", std::ceil(steps), steps > 1 ? "s" : "");
+  if (!answer.data_words.empty()) count = fmt::format(", {}", answer.data_words);
   constexpr double kHardlyFull = 0.75;
   if (full < kHardlyFull) count += fmt::format(" that the data fills to {:.0f} %", 100 * full);
   text += fmt::format("; {:g} epoch{} of {} {}{}, {} tokens{}{}: {}", data.epochs, data.epochs == 1 ? "" : "s",
                       format_grouped(data.rows), rows, answers > 1 ? fmt::format(" with {} answers each", answers) : "",
                       format_count(total_tokens(answer.request)), full_length_words(answer.request, answer.has_rows),
-                      steps < kFewSteps ? count : "", with_range(*e.total, e.time_range));
+                      steps < kFewSteps || !answer.data_words.empty() ? count : "", with_range(*e.total, e.time_range));
   return e.cost_usd ? text + ", " + usd_with_range(*e.cost_usd, e.time_range) : text;
 }
 

@@ -141,7 +141,9 @@ std::string price_words(const PlanRow& row) {
 }
 
 std::string full_length_words(const EstimateRequest& request, bool has_rows) {
-  const bool is_assumed = has_rows && request.dataset.tokens_per_row == 0 && !generates(request.recipe);
+  if (generates(request.recipe))
+    return request.rollout.mean_completion > 0 ? "" : " with every answer at its longest (--completion-len MEAN,MAX)";
+  const bool is_assumed = has_rows && request.dataset.tokens_per_row == 0;
   return is_assumed ? " at full length (--tokens-per-row)" : "";
 }
 
@@ -161,8 +163,9 @@ std::string plan_sentence(const PlanAnswer& answer) {
   text += q.is_rented ? fmt::format("Rent {} at {} and train", row.gpus, row.offer.name)
                       : fmt::format("Train on {}", row.gpus);
   const std::string assumed =
-      answer.has_rows ? full_length_words(row.request, true)
-                      : fmt::format(" of {} assumed rows (--rows)", format_grouped(row.request.dataset.rows));
+      (answer.has_rows ? "" : fmt::format(" of {} assumed rows (--rows)", format_grouped(row.request.dataset.rows))) +
+      (answer.data_words.empty() ? "" : fmt::format(" ({})", answer.data_words)) +
+      full_length_words(row.request, answer.has_rows);
   text +=
       fmt::format(" with {} ({}): {} tokens{} in {}", strategy_title(row.request), settings_words(row),
                   format_count(total_tokens(row.request)), assumed, with_range(row.total, row.estimate().time_range));
@@ -255,6 +258,13 @@ std::string beside_the_first(const PlanAnswer& answer, const Screen& screen) {
                            100 * share));
   if (first.is_rented && first.offer.usd_per_gpu_hour && first.offer.date == "undated")
     out += line("Its price has no date: ask the vendor.");
+  if (!found.with_offload.empty()) {
+    std::string cheaper;
+    for (const PlanRow& row : found.with_offload)
+      cheaper += fmt::format("{}{} at {}, {}, {}", cheaper.empty() ? "" : "; ", row.gpus, row.offer.vendor,
+                             format_short_duration(row.total), format_usd(row.cost_usd.value_or(0)));
+    out += line(fmt::format("Cheaper with offload, which needs memory of the host: {}.", cheaper));
+  }
   if (found.undated)
     out += line(fmt::format("In no row, as its price has no date: {} at {}, {}, {}{}.", found.undated->gpus,
                             found.undated->offer.vendor, format_short_duration(found.undated->total),

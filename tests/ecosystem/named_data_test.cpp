@@ -376,7 +376,56 @@ TEST_CASE("rows of a script's preference data are counted, and what may leave fe
   const FindPath find = [&](const std::string& named, const std::string&) -> std::optional<std::filesystem::path> {
     return is_file(folder.path() / named) ? std::optional(folder.path() / named) : std::nullopt;
   };
-  CHECK(settle_data(reading, find, {}, r, notes));
+  CHECK(settle_data(reading, find, {}, r, notes).has_rows);
   CHECK(r.dataset.rows == 8);
   CHECK(r.dataset.tokens_per_row == 3);  // the prompt's two words and one of either answer
+}
+
+TEST_CASE(
+    "the longest row decides how long padded sequences are, and not those that are packed, padded to full length or "
+    "generated") {
+  const RowLengths about{.rows_of = {{100, 60}, {751, 4}}, .is_about = true}, exact{.rows_of = {{751, 4}}};
+  CHECK(about.at_most() == 896);  // 751 + 75 + 64 = 890, in whole 64s
+  CHECK(exact.at_most() == 768);
+  CHECK(about.num_longer_than(100) == 4);
+  std::vector<std::string> notes;
+  EstimateRequest r;
+  r.recipe.seq_len = 4096;
+  const auto bounded = [&](Packing packing, const RowLengths& rows) {
+    EstimateRequest one = r;
+    one.recipe.packing = packing;
+    bound_sequences(one, rows, notes);
+    return one.recipe.seq_len;
+  };
+  CHECK(bounded(Packing::Packed, about) == 4096);
+  CHECK(bounded(Packing::Padded, about) == 4096);
+  CHECK(bounded(Packing::Dynamic, {}) == 4096);
+  CHECK(notes.empty());
+  CHECK(bounded(Packing::Dynamic, about) == 896);
+  REQUIRE(notes.size() == 1);
+  CHECK(notes.front().find("has about 751") != std::string::npos);
+  r.recipe.seq_len = 512;  // rows are cut
+  CHECK(bounded(Packing::Dynamic, about) == 512);
+}
+
+TEST_CASE("files on this machine say how long rows are, of pairs the longer answer with its prompt") {
+  test::ScratchFolder folder;
+  write_file_atomically(folder.path() / "pairs.jsonl",
+                        "{\"prompt\": \"a b c\", \"chosen\": \"d e f g\", \"rejected\": \"h\"}\n");
+  const ConfigReading reading =
+      read_configs({{"file.yaml",
+                     "base_model: Qwen/Qwen2.5-0.5B\nrl: dpo\nsequence_len: 4096\nmicro_batch_size: 1\n"
+                     "gradient_accumulation_steps: 1\ndatasets:\n- path: pairs.jsonl\n"}},
+                   kNothing);
+  EstimateRequest r = reading.request;
+  r.cluster = parse_gpus("2xA6000");
+  r.strategy = "ddp";
+  std::vector<std::string> notes;
+  const FindPath find = [&](const std::string& named, const std::string&) {
+    return std::optional(folder.path() / named);
+  };
+  const SettledData data = settle_data(reading, find, {}, r, notes);
+  CHECK(data.lengths.is_about);
+  CHECK(data.lengths.longest() == 7);  // "a b c" and "d e f g"
+  CHECK(settle_data(reading, find, {.rows = false, .tokens_per_row = true}, r, notes).lengths.rows_of.empty());
 }

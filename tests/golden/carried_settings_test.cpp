@@ -153,3 +153,64 @@ TEST_CASE("a file for another trainer says in a comment what stayed behind, and 
   CHECK(after.value("dataset", json()) == "train");
   CHECK(after.value("save_steps", json()) == 500);
 }
+
+TEST_CASE(
+    "sequences keep the length of the user's file where the longest row made the plan's shorter, unless it was asked "
+    "for") {
+  const test::ScratchFolder folder;
+  folder.write("pairs.jsonl", "{\"prompt\": \"a b\", \"chosen\": \"c d e\", \"rejected\": \"f\"}\n");
+  const std::string dpo =
+      "base_model: NousResearch/Llama-3.2-1B\nrl: dpo\nadapter: lora\nlora_r: 8\nlora_target_linear: true\n"
+      "sequence_len: 4096\nsample_packing: false\ndatasets:\n  - path: pairs.jsonl\n    type: chatml.intel\n"
+      "micro_batch_size: 1\ngradient_accumulation_steps: 1\nnum_epochs: 1\noptimizer: adamw_torch\nbf16: true\n";
+  const RoundTrip made = round_trip(folder, dpo, "axolotl", "axolotl.yaml");
+  CHECK(json::parse(made.plan)["recipe"]["seq_len"] == 128);  // 5 tokens and 64 of a template, in whole 64s
+  CHECK(values_of(made.file)["sequence_len"] == 4096);
+  // the data lies beside the user's file, and the launcher runs in the folder that is written
+  CHECK(values_of(made.file)["datasets"][0]["path"] == "../pairs.jsonl");
+  CHECK(made.exported.err.find("pairs.jsonl is named ../pairs.jsonl") != std::string::npos);
+  const std::string plan = (folder.path() / "p.json").string(), shorter = (folder.path() / "q.json").string(),
+                    out = (folder.path() / "asked").string();
+  CHECK(test::run_line("estimate " + plan + " --seq-len 64 --save " + shorter).code == 0);
+  CHECK(test::run_line("export " + shorter + " --for axolotl --output " + out).code == 0);
+  CHECK(values_of(read_file(folder.path() / "asked" / "axolotl.yaml"))["sequence_len"] == 64);
+}
+
+TEST_CASE("one screen has one figure of a training whose rows are counted, and none of tokens that no row has") {
+  const test::ScratchFolder folder;
+  std::string rows;
+  for (int i = 0; i < 60; ++i) rows += "{\"prompt\": \"a b\", \"chosen\": \"c d e\", \"rejected\": \"f\"}\n";
+  const std::string data = folder.write("pairs.jsonl", rows).string();
+  const std::string file =
+      folder
+          .write(
+              "dpo.yaml",
+              "base_model: NousResearch/Llama-3.2-1B\nrl: dpo\nadapter: lora\nlora_r: 8\nlora_target_linear: true\n"
+              "sequence_len: 65536\nsample_packing: false\ndatasets:\n  - path: pairs.jsonl\n    type: chatml.intel\n"
+              "micro_batch_size: 2\ngradient_accumulation_steps: 4\nnum_epochs: 1\noptimizer: adamw_torch\n"
+              "warmup_steps: 10\nbf16: true\ngradient_checkpointing: true\n")
+          .string();
+  for (const std::string& extra : {std::string(), " --data " + data}) {
+    CAPTURE(extra);
+    const test::Ran json_answer = test::run_line("estimate --from " + file + " --gpus 2x3090 --json" + extra);
+    const json answer = json::parse(json_answer.out);
+    CHECK(json_answer.code == 0);  // 65,536 tokens would not fit
+    if (extra.empty()) continue;
+    const json& shown = answer["strategies"][0];
+    for (const json& way : answer["rows"]["ways"])
+      if (way["packing"] == "dynamic") {
+        CHECK(way["process_bytes"] == shown["process_bytes"]);
+        CHECK(way["tokens_per_second"] == shown["tokens_per_second"]);
+      }
+  }
+  const test::Ran text = test::run_line("estimate --from " + file + " --gpus 2x3090");
+  CHECK(text.out.find("up to 128 tokens") != std::string::npos);
+  CHECK(text.out.find("65,536 are") != std::string::npos);
+  // 60 pairs, 16 a step: 4 steps
+  const test::Ran whole = test::run_line("estimate --from " + file + " --gpus 2x3090 --explain");
+  CHECK(whole.out.find("4 optimizer steps in all") != std::string::npos);
+  const test::Ran fixed = test::run_line("fix " + file + " --gpus 2x3090");
+  CHECK(fixed.code == 0);
+  CHECK(fixed.out.find("Nothing needs to change") != std::string::npos);
+  CHECK(fixed.out.find("4 optimizer steps in all") != std::string::npos);
+}

@@ -240,4 +240,27 @@ TEST_CASE("a saved plan keeps the name of another loss, which run refuses and ex
   CHECK(run_line("export " + plan + " --for llama-factory").err.find("no files") != std::string::npos);
 }
 
+TEST_CASE("what twice the GPUs are worth to a training on answers is what they do when one follows it") {
+  const std::string common =
+      " --model qwen2.5-0.5b --method grpo --lora r=8 --rows 2000 --prompt-len 128 --completion-len 128,512 "
+      "--checkpointing "
+      "full --attention sdpa --rollout-engine vllm:colocate,util=0.3 --optimizer adamw-fused --precision bf16-mixed "
+      "--compile";
+  const nlohmann::json plan =
+      nlohmann::json::parse(run_line("plan" + common + " --gpus 1xA6000 --micro-batch 4 --grad-accum 16 --json").out);
+  const auto total = [&](const std::string& flags) {
+    const std::string line = "estimate" + common + " --micro-batch 4 --as-given --json " + flags;
+    return nlohmann::json::parse(run_line(line).out)["strategies"][0]["total_seconds"].get<double>();
+  };
+  const double followed =
+      total("--gpus 2xA6000 --strategy ddp --grad-accum 8") / total("--gpus 1xA6000 --strategy single --grad-accum 16");
+  bool is_there = false;
+  for (const auto& knob : plan["knobs"])
+    if (knob["change"] == "2 of these GPUs with ddp") {
+      is_there = true;
+      CHECK(knob["time_ratio"].get<double>() == doctest::Approx(followed).epsilon(0.01));
+    }
+  CHECK(is_there);
+}
+
 }  // namespace gpuplan

@@ -434,3 +434,45 @@ TEST_CASE("a file of DeepSpeed that a trainer ships is named with what brings it
     return note.find("has to be there: axolotl fetch deepspeed_configs") != std::string::npos;
   }));
 }
+
+TEST_CASE("context is cut to the longest known row first, and a fix that cuts rows says how many") {
+  Reader reader("A100-80");
+  ConfigFile full = kLora;
+  full.text.replace(full.text.find("sequence_len: 4096"), 18, "sequence_len: 1048576");
+  full.text.replace(full.text.find("micro_batch_size: 4"), 19, "micro_batch_size: 1");
+  FixQuestion question = reader.question({full});
+  question.allowed.context = true;
+  question.given.rows = {.rows_of = {{1000, 90}, {3000, 10}}, .is_about = true};
+  const auto lengths = [&] {
+    std::vector<std::string> out;
+    for (const MendWay& way : find_ways(question, std::nullopt, 1))
+      for (const Setting& setting : way.settings)
+        if (setting.change->name == "seq-len") out.push_back(setting.value);
+    return out;
+  };
+  const std::vector<std::string> tried = lengths();
+  REQUIRE_FALSE(tried.empty());
+  CHECK(tried.front() == "3392");  // 3000 + 300 + 64, in whole 64s
+  CHECK(std::ranges::find(tried, "512") != tried.end());
+  question.given.rows = {.rows_of = {{1000, 90}, {1'000'000, 10}}, .is_about = true};
+  const FixAnswer cut = find_fix(question);
+  REQUIRE(cut.after);
+  CHECK(
+      std::ranges::any_of(cut.notes, [](const std::string& note) { return note.find(" rows are longer than ") < 4; }));
+}
+
+TEST_CASE("files that name no strategy are shown as they start without one, too") {
+  Reader reader("4xH100");
+  const ConfigFile grpo{"grpo.yaml",
+                        "model_name_or_path: Qwen/Qwen2.5-7B-Instruct\nreward_funcs: [accuracy_reward]\nbf16: true\n"
+                        "per_device_train_batch_size: 8\ngradient_accumulation_steps: 4\nnum_generations: 8\n"
+                        "max_prompt_length: 512\nmax_completion_length: 2048\ngradient_checkpointing: true\n"
+                        "use_vllm: true\nvllm_mode: colocate\nvllm_gpu_memory_utilization: 0.4\nbeta: 0.0\n"};
+  const FixAnswer answer = find_fix(reader.question({grpo}));
+  REQUIRE(answer.before);
+  REQUIRE(answer.plain);
+  CHECK(answer.plain->strategy.name == "ddp");
+  CHECK(answer.before->strategy.name != "ddp");
+  CHECK_FALSE(answer.plain->fits());                                   // 7.6 B x 16 bytes are 122 GB
+  CHECK_FALSE(find_fix(Reader("2xA100-80").question({kLora})).plain);  // axolotl's is ddp
+}

@@ -1,5 +1,7 @@
 #include "search/row_fit.h"
 
+#include <cmath>
+
 #include <doctest/doctest.h>
 
 #include "models/catalogue.h"
@@ -18,8 +20,11 @@ EstimateRequest question(std::int64_t seq_len, std::int64_t micro_batch) {
   return r;
 }
 
-RowFit fitted(const Lengths& lengths, const EstimateRequest& r) {
-  return fit_rows(lengths, r, estimate(r).profile, "single");
+RowFit fitted(const Lengths& lengths, EstimateRequest r) {
+  r.dataset.rows = lengths.num_rows;
+  r.dataset.tokens_per_row = std::llround(lengths.mean);
+  const EstimateResult result = estimate(r);
+  return fit_rows(lengths, r, result.profile, result.strategies.front());
 }
 
 const FilledRows& way(const RowFit& rows, Packing packing) {
@@ -66,6 +71,25 @@ TEST_CASE("packed and padded rows of full length are trained alike") {
   }
 }
 
+TEST_CASE("the way that is asked for has the figures of the answer beside it, for the longest row and no longer ones") {
+  const Lengths lengths = make_lengths({{100, 60}, {700, 4}});
+  EstimateRequest r = question(4096, 2);
+  r.recipe.packing = Packing::Dynamic;
+  EstimateRequest bounded = r;
+  bounded.recipe.seq_len = 700;
+  bounded.dataset = {.rows = 64, .tokens_per_row = 138, .epochs = 1};
+  const EstimateResult result = estimate(bounded);
+  const StrategyEstimate& shown = result.strategies.front();
+  r.dataset = bounded.dataset;
+  const RowFit rows = fit_rows(lengths, r, result.profile, shown);
+  const FilledRows& dynamic = way(rows, Packing::Dynamic);
+  CHECK(dynamic.process == shown.tiers.process);
+  CHECK(dynamic.fit == shown.fit);
+  CHECK(dynamic.tokens_per_second == shown.tokens_per_second);
+  CHECK(dynamic.epoch == *shown.epoch);
+  CHECK(way(rows, Packing::Padded).process > dynamic.process);  // 4,096 tokens
+}
+
 TEST_CASE("rows that are longer than a sequence lose tokens unless they are packed, and their peak is shown") {
   const RowFit rows = fitted(make_lengths({{100, 3}, {4000, 1}}), question(1000, 1));
   CHECK(rows.num_cut == 1);
@@ -73,7 +97,7 @@ TEST_CASE("rows that are longer than a sequence lose tokens unless they are pack
   REQUIRE(rows.uncut);
   CHECK(rows.uncut->process > way(rows, Packing::Dynamic).process);
   EstimateRequest longest = question(4000, 1);
-  longest.recipe.packing = Packing::Padded;
+  longest.recipe.packing = Packing::Dynamic;  // whose batches differ in length, so that the allocator keeps more
   CHECK(rows.uncut->process == estimate(longest).strategies.front().tiers.process);
   CHECK(rows.lengths.num_rows == 4);
 }
