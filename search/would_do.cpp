@@ -94,8 +94,12 @@ class Relaxer {
     const Space space(open);
     double error = 0;
     for (const Hardware& machine : open.machines) error = std::max(error, machine.profile.time_error);
+    std::vector<RankedPlan> within;  // of the other limit: prices without a date count where no other keeps it
+    std::ranges::copy_if(fitting_, std::back_inserter(within), [&](const RankedPlan& p) {
+      return (!open.under || p.total <= *open.under) && (!open.budget || !p.has_price || p.cost <= *open.budget);
+    });
     const std::string given;
-    std::vector<PlanRow> rows = Shortlist(space, fitting_, given, error, options_.num_threads).frontier_rows(1);
+    std::vector<PlanRow> rows = Shortlist(space, within, given, error, options_.num_threads).frontier_rows(1);
     if (rows.empty() || (!open.budget && q_.budget && !rows.front().cost_usd)) return std::nullopt;
     return std::move(rows.front());
   }
