@@ -70,8 +70,8 @@ TEST_CASE("4-bit bases, 8-bit optimizers and precisions that a trainer has not a
 }
 
 TEST_CASE("torch.compile is refused where a trainer puts no model through it, and offered by nothing") {
-  for (const auto& [framework, compiles] : {std::pair("openrlhf", false), std::pair("verl", false),
-                                            std::pair("nemo-rl", false), std::pair("trl", true)}) {
+  for (const auto& [framework, compiles] :
+       {std::pair("openrlhf", false), std::pair("verl", false), std::pair("nemo-rl", false), std::pair("trl", true)}) {
     CAPTURE(framework);
     EstimateRequest r = of_trainer(framework);
     const EstimateResult result = estimate(r);
