@@ -115,6 +115,21 @@ void refuse_rollout_flags(const CLI::App& app) {
           fmt::format("add --method with one that generates ({}), or to estimate --generate", fmt::join(names, ", ")));
 }
 
+/// Answers to a prompt that are compared: huggingface/trl trl/trainer/grpo_config.py num_generations.
+constexpr std::int64_t kUsualAnswers = 8;
+
+/// A method that compares the answers to a prompt learns nothing from one, though it may be the trainer's default.
+void take_answers_to_compare(PlanQuestion& question, const RolloutConvention& trainer) {
+  EstimateRequest& r = question.request;
+  const std::string& method = r.recipe.objective.method->name;
+  if (usual_generations(r.recipe) > 1 || std::ranges::count(trainer.groups, method) == 0) return;
+  r.rollout.generations = kUsualAnswers;
+  question.notes.push_back(
+      fmt::format("--generations {}: {} compares the answers to a prompt, of which {} has one by "
+                  "default",
+                  kUsualAnswers, method, trainer.framework));
+}
+
 /// Passes that are not given are as many as a usual batch takes, as `plan` has them; they and a micro batch that is not
 /// given, as many as the answers of whole prompts take on these ranks.
 void take_whole_prompts(const CLI::App& app, PlanQuestion& question, std::int64_t answers) {
@@ -160,13 +175,15 @@ void set_rollout(const CLI::App& app, PlanQuestion& question, bool has_files) {
     question.notes.push_back(fmt::format("answers end at {} tokens: sequences of the engine have {}",
                                          format_grouped(rollout.max_completion),
                                          format_grouped(rollout.engine.context)));
+  if (!has_files && !is_given(app, "--generations")) take_answers_to_compare(question, *convention);
   const std::int64_t answers = rollout.generations > 0 ? rollout.generations : usual_generations(recipe);
   if (!has_files) take_whole_prompts(app, question, answers);
   const TrainingMethod& method = *recipe.objective.method;
   if (answers == 1 && method.generations != 1)
     question.notes.insert(
         question.notes.begin(),
-        fmt::format("{} compares the answers to a prompt, and there is one: --generations 8 is usual", method.name));
+        fmt::format("{} compares the answers to a prompt, and there is one: --generations {} is usual", method.name,
+                    kUsualAnswers));
   if (rollout.mean_completion == 0)
     question.notes.push_back(
         fmt::format("every answer is {} tokens long; --completion-len MEAN,MAX says how long they are",

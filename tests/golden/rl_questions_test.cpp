@@ -202,6 +202,22 @@ TEST_CASE("PPO of an 8B model by ms-swift on eight GPUs: its example says 65 GiB
   CHECK(predicted < 1.15 * 65);
 }
 
+TEST_CASE(
+    "a method that compares answers has several where the trainer's own default is one, and one where it is asked") {
+  for (const std::string trainer : {"verl", "prime-rl", "openrlhf"}) {
+    CAPTURE(trainer);
+    const std::string line = "estimate --model qwen2.5-0.5b --gpus 8xH100 --framework " + trainer + " --method ";
+    const Ran ran = run_line(line + "grpo");
+    CHECK(ran.code == 0);
+    CHECK(on_one_line(ran.out).find("rows (--rows) with 8 answers each") != std::string::npos);
+    const Ran ppo = run_line(line + "ppo");  // compares none
+    CHECK(ppo.out.find("answers each") == std::string::npos);
+    const Ran one = run_line(line + "grpo --generations 1");
+    CHECK((one.code == 2) == (trainer == "openrlhf"));
+    CHECK(one.out.find("answers each") == std::string::npos);
+  }
+}
+
 TEST_CASE("--generate refuses by name what says how to train") {
   for (const std::string flag : {"--ep 2", "--tp 2", "--pp 2", "--cp 2", "--lora", "--micro-batch 4", "--strategy fsdp",
                                  "--rows 5", "--method grpo", "--explain", "--html x.html", "--save x.json"}) {
