@@ -179,7 +179,8 @@ void take_one_update(MeasuredRun& run, const EstimateRequest& r, const Strategy&
 }
 
 int run_diagnose(const CLI::App& app, Console& console) {
-  PlanQuestion question = read_config_question(app, console.in, read_named_files(app));
+  const std::optional<ConfigReading> configs = read_named_files(app);
+  PlanQuestion question = read_config_question(app, console.in, configs);
   static_cast<void>(take_rows(app, question, true));
   const EstimateResult planned = estimate(question.request, InFull::InFocus);
   const StrategyEstimate* const shown = strategy_in_focus(planned);
@@ -189,6 +190,7 @@ int run_diagnose(const CLI::App& app, Console& console) {
   answer.is_brief = !is_given(app, "--explain") && console.screen.format == TableFormat::Text;
   std::int64_t num_steps = 1;
   MeasuredRun run = measured_run(app, *shown, planned.request.cluster.num_gpus(), answer, num_steps);
+  if (configs) run.full_length = configs->setup.seq_len.value_or(0);
   take_one_update(run, planned.request, shown->strategy, console);
   answer.diagnosis = diagnose({planned.request, planned.profile}, shown->strategy.name, run);
   console.print(is_given(app, "--json") ? json_text(diagnosis_json(answer)) : diagnosis_text(answer, console.screen));

@@ -138,11 +138,11 @@ void take_whole_prompts(const CLI::App& app, PlanQuestion& question, std::int64_
   if (r.cluster.gpus.empty() || is_given(app, "--global-batch")) return;
   const std::int64_t ranks = batch_replicas(r) * r.rollout.updates;
   if (!is_given(app, "--grad-accum")) {
-    recipe.grad_accum = usual_share(recipe.micro_batch * ranks, answers);
+    recipe.grad_accum = usual_share(recipe.micro_batch * batch_replicas(r), answers);
     if (recipe.grad_accum > 1)
-      question.notes.push_back(
-          fmt::format("--grad-accum {}: {} answers are trained on at once where nobody says how many",
-                      recipe.grad_accum, recipe.micro_batch * recipe.grad_accum * ranks));
+      question.notes.push_back(fmt::format("--grad-accum {}: {} answers a step where nobody says how many",
+                                           recipe.grad_accum,
+                                           recipe.micro_batch * recipe.grad_accum * batch_replicas(r)));
   }
   const auto has_whole = [&] { return recipe.micro_batch * recipe.grad_accum * ranks % answers == 0; };
   const auto take = [&](const char* flag, std::int64_t& count, std::int64_t others) {

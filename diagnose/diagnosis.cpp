@@ -120,7 +120,12 @@ class Diagnosing {
   }
 
   std::optional<Hypothesis> hypothesis(const Difference& difference) const {
-    const auto possible = changed_if_possible(asked_, difference.settings);
+    std::vector<Setting> settings = difference.settings;
+    const bool pads = std::ranges::any_of(
+        settings, [](const Setting& s) { return s.change->name == "packing" && s.value == "padded"; });
+    if (pads && measured_.full_length > asked_.request.recipe.seq_len)
+      settings.push_back(set_to("seq-len", std::to_string(measured_.full_length)));
+    const auto possible = changed_if_possible(asked_, settings);
     if (!possible) return std::nullopt;
     const Variant& variant = *possible;
     auto estimate = estimate_variant(variant, name_);

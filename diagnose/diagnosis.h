@@ -27,6 +27,7 @@ struct MeasuredRun {
   std::optional<StepParts> parts;           // of a profiler's trace
   std::optional<Bytes> peak;                // of one GPU
   PeakKind peak_kind = PeakKind::Process;
+  std::int64_t full_length = 0;  // of a sequence, where the plan's is that of the longest row; 0: the plan's
   bool has_time() const { return step || tokens_per_second || parts; }
 };
 

@@ -135,7 +135,10 @@ std::string difference(const EstimateRequest& wanted, const EstimateRequest& rea
   // buckets and prefetching of an engine that is switched on are those of its file
   if (!is_other_strategy && strategy_fields(own) != strategy_fields(theirs))
     return "so changed, the files would set the strategy's options otherwise";
-  const json one = recipe_fields(wanted.recipe, own), other = recipe_fields(read.recipe, own);
+  Recipe expected = wanted.recipe;
+  if (expected.packing == Packing::Dynamic)  // the longest row decides where the files name rows that can be counted
+    expected.seq_len = std::min(expected.seq_len, read.recipe.seq_len);
+  const json one = recipe_fields(expected, own), other = recipe_fields(read.recipe, own);
   for (const auto& [key, value] : one.items())
     if (const json& read_value = other.value(key, json());
         value != read_value && !(key == "lora" && train_the_same(wanted, read)))

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/names.h"
 #include "ecosystem/launcher.h"
 #include "mend/script_text.h"
 #include "mend/settings_text.h"
@@ -165,7 +166,43 @@ class Mender {
     return &scripts_.try_emplace(part.script, *file).first->second;
   }
 
+  /// What stands now of a key, in its file or as a flag; null: nothing.
+  json value_now(const SettingsPart& part, const std::string& key) {
+    if (const LaunchFlag* const flag = flag_for(part, key))
+      return flag->values.empty() ? json(true) : json(flag->values[0].text);
+    const SettingsText* const text = part.file.empty() ? nullptr : settings(part);
+    return text ? text->value_of(key) : json();
+  }
+
+  static bool is_on(const json& value) {
+    return !value.is_null() && value != false && !(value.is_string() && to_lower(value.get<std::string>()) == "false");
+  }
+
+  /// Keys without which a row has no effect get a value with which it has, where that says nothing else.
+  bool put_needed(const SettingsPart& part, const json& value, const KeyRow& row) {
+    if (!is_on(value)) return true;
+    if (!row.needs.empty() &&
+        std::ranges::none_of(row.needs, [&](const std::string& key) { return is_on(value_now(part, key)); })) {
+      const KeyRow* const other = row_of(*part.table, row.needs.front());
+      const bool is_switch = other && (other->use == KeyUse::Ignored || other->takes_flags());
+      if (is_switch && !put(part, row.needs.front(), true, *other)) return false;
+    }
+    const auto& [key, values] = row.only_with;
+    const KeyRow* const other = key.empty() ? nullptr : row_of(*part.table, key);
+    if (!other) return true;
+    const json now = value_now(part, key);
+    if (std::ranges::find(values, now) != values.end()) return true;
+    const auto meaning_of = [&](const json& in_file) {
+      const KeyRow::Value* const known = other->find_value(in_file);
+      return in_file.is_null() ? other->otherwise : known ? known->second : in_file;
+    };
+    for (const json& with : values)
+      if (!with.is_null() && meaning_of(with) == meaning_of(now)) return put(part, key, with, *other);
+    return true;
+  }
+
   bool put(const SettingsPart& part, const std::string& key, const json& value, const KeyRow& row) {
+    if (!put_needed(part, value, row)) return false;
     if (!has_flag(part, key))
       if (SettingsText* text = settings(part)) {
         note(part.file, key, text->value_of(key), value);

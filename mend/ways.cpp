@@ -188,7 +188,7 @@ class Search {
   /// The pace by which ways that make room are slow: the fastest of them, or the files' own, where these say how they
   /// train. What is faster than the files were is no reason to change more of them.
   double measure(double best) const {
-    const bool is_known = as_given_ != "auto" || question_.given.request.cluster.num_gpus() == 1;
+    const bool is_known = as_given_ != "auto" || (before_ && !before_->strategy.takes_turns());
     if (question_.goal != Goal::Fits || !is_known || !before_ || before_->tokens_per_second <= 0) return best;
     return std::max(best, score(*before_, question_.goal));
   }

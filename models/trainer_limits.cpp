@@ -25,6 +25,7 @@ std::vector<TrainerLimits> read_limits() {
     f.optional("optimizers", row.optimizers);
     f.optional("precisions", row.precisions);
     f.optional("compiles", row.compiles);
+    f.optional("one_vocabulary", row.one_vocabulary);
     f.optional("copies_reference", row.copies_reference);
     f("source", row.source);
   }

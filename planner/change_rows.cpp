@@ -192,6 +192,8 @@ std::string precomputed(Request r) {
   return if_so(runs && r.recipe.framework->preference.precomputes_reference && r.recipe.loss != LossKernel::Fused,
                "precomputed");
 }
+/// The same where the data are trained on more than once, so that it saves passes.
+std::string precomputed_once(Request r) { return if_so(r.dataset.epochs > 1, precomputed(r)); }
 /// Twice as many GPUs share each sequence, where the trainer does that and each keeps enough of it.
 std::string shared_context(Request r) {
   const std::int64_t cp = 2 * r.options.cp;
@@ -238,6 +240,13 @@ std::string adapters_on_4_bit(Request r) {
 }
 std::string every_weight(Request r) { return if_so(r.recipe.method == Method::Lora && can_change_base(r), "on"); }
 
+/// Rows that are padded to the full length, though shorter ones are known.
+std::string padded_by_batch(Request r) {
+  const std::int64_t row = r.dataset.tokens_per_row;
+  return if_so(r.recipe.packing == Packing::Padded && row > 0 && row < r.recipe.seq_len && !generates(r.recipe) &&
+                   !r.model.vision.is_present(),
+               "dynamic");
+}
 std::string half_the_length(Request r) {
   constexpr std::int64_t kShort = 512;
   return if_so(r.recipe.seq_len > kShort && !generates(r.recipe), std::to_string(r.recipe.seq_len / 2));
@@ -459,7 +468,7 @@ std::vector<Change> make_table() {
       {"ref",
        set_reference,
        {{kSave, precomputed, "the reference before training", "its log-probs take one pass over the data before"},
-        {kRun, precomputed}}},
+        {kRun, precomputed_once}}},
       {"rollout-engine",
        set_engine,
        {{kSave, sleeping_engine, "an engine that sleeps", "it gives its memory back while the model trains"},
@@ -504,7 +513,9 @@ std::vector<Change> make_table() {
         {kLeave, offload_nothing, "offload"},
         {Purpose::Resolve, offload_nothing},
         {kRun, offload_nothing}}},
-      {"packing", set_choice<Packing, &Recipe::packing>},
+      {"packing",
+       set_choice<Packing, &Recipe::packing>,
+       {{kRun, padded_by_batch, "", "rows are padded to the longest of their batch"}}},
       {"grad-accum", set_count<&Recipe::grad_accum>, {{kShorten, more_passes}, {Purpose::Resolve, passes_of_stages}}},
       {"precision",
        set_choice<Precision, &Recipe::precision>,

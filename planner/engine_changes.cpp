@@ -162,6 +162,9 @@ std::vector<std::string_view> tried_engine(const EstimateRequest& r) {
   if (!engine || !engine->in_trainer || kSmallShare.empty()) return {};
   const std::vector<EnginePlace>& places = rollout_convention(r.recipe.framework->name)->places;
   if (std::ranges::count(places, EnginePlace::Colocate) == 0) return {};
+  const GenerationEngine& other = **parse_engine(kSmallShare).engine;
+  if (!why_not_started(*rollout_convention(r.recipe.framework->name), other, r.recipe.objective.method->name).empty())
+    return {};
   return {engine->name, kSmallShare, kDivided};
 }
 

@@ -391,6 +391,12 @@ void check_teacher(const EstimateRequest& r) {
                      fmt::format("{} is more than the {} logits of a token of {}", format_grouped(topk),
                                  format_grouped(most), r.teacher->name),
                      fmt::format("at most {}, or leave it out: all are compared", most));
+  if (r.teacher && limits_of(r.recipe.framework->name).one_vocabulary && r.teacher->vocab_size != r.model.vocab_size)
+    throw InputError("--teacher",
+                     fmt::format("{} has {} tokens and {} has {}: {} compares the vocabularies whole", r.teacher->name,
+                                 format_grouped(r.teacher->vocab_size), r.model.name,
+                                 format_grouped(r.model.vocab_size), r.recipe.framework->name),
+                     "a teacher with the same vocabulary");
   if (!method.has_pass_of(PassModel::Critic) && r.critic)
     throw InputError("--critic", fmt::format("{} has none", method.name), add_method_with(PassModel::Critic));
   if (!method.has_pass_of(PassModel::Reward) && r.reward_model)

@@ -117,7 +117,7 @@ double steps_of_epoch(const Job& job) {
 
 Seconds total_time(const Job& job, Seconds step) { return job.request.dataset.epochs * (steps_of_epoch(job) * step); }
 
-JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak) {
+JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak, Seconds before) {
   const EstimateRequest& r = job.request;
   const Mesh& mesh = job.strategy.mesh;
   JobMetrics f;
@@ -127,7 +127,7 @@ JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak) {
   f.mfu = model_flops(job, rows, padded_length(r.recipe, r.dataset)) / (step.value * peak.value);
   f.steps_per_epoch = std::int64_t(std::ceil(steps_of_epoch(job)));
   f.epoch = steps_of_epoch(job) * step;
-  f.total = total_time(job, step);
+  f.total = before + total_time(job, step);
   const auto price = r.price_per_gpu_hour ? r.price_per_gpu_hour : r.cluster.price_per_gpu_hour;
   if (price) f.cost_usd = *price * double(mesh.world() + engine_gpus(r, mesh)) * f.total.value / 3600.0;
   return f;

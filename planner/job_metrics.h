@@ -32,8 +32,8 @@ Job average_job(const Job& job);
 /// Of all epochs, with steps that take so long.
 Seconds total_time(const Job& job, Seconds step);
 
-/// `peak`: the datasheet rates of all GPUs together.
-JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak);
+/// `peak`: the datasheet rates of all GPUs together. `before`: what runs once before the first step.
+JobMetrics job_metrics(const Job& job, Seconds step, FlopsPerSec peak, Seconds before = {});
 
 /// FLOPs of the model for one optimizer step of `global_batch` sequences of `seq_len`, recompute excluded: 6 P per
 /// token for full fine-tuning, 4 P plus 6 per adapter parameter for LoRA, plus causal attention. Source: Kaplan et al.

@@ -266,6 +266,14 @@ StepTime side_time(const Job& job, const StepColumns& columns, Seconds train) {
   return sum;
 }
 
+Seconds time_before_training(const Job& job, const StepColumns& columns) {
+  Seconds sum;
+  if (reference_of(job.recipe()) != Reference::Precomputed) return sum;
+  for (const SidePhase& phase : average_phases(job))
+    if (phase.is_before_training) sum += seconds_of(phase, columns).step;
+  return sum;
+}
+
 DetailedPeak detailed_phases(const Job& job, const StepProgram& program, std::size_t rank_class, const Peak& peak) {
   const bool is_of_engine = peak.instant == PeakInstant::Generation;
   const bool is_of_other = peak.instant == PeakInstant::OtherModel;

@@ -66,6 +66,9 @@ std::vector<PhaseFigures> phase_figures(const Job& job, std::span<const Peak> pe
 /// nothing is built where there are none.
 StepTime side_time(const Job& job, const StepColumns& columns, Seconds train);
 
+/// Time of the phases that run once over the data before the first step; 0: none does.
+Seconds time_before_training(const Job& job, const StepColumns& columns);
+
 /// The parts of a peak that a phase beside the pass with gradients sets: what waits for it, and what it holds itself.
 DetailedPeak detailed_phases(const Job& job, const StepProgram& program, std::size_t rank_class, const Peak& peak);
 

@@ -72,11 +72,21 @@ Rows within_error(const Rows& rows, Preference preference, double error) {
   return out;
 }
 
+/// Of rows that may not fit, those about as likely to as the likeliest.
+Rows likeliest(Rows rows) {
+  constexpr double kAlike = 0.1;
+  double most = 0;
+  for (const EstimateRow* e : rows) most = std::max(most, e->chance);
+  std::erase_if(rows, [&](const EstimateRow* e) { return e->fit == Fit::Tight && e->chance < most - kAlike; });
+  return rows;
+}
+
 }  // namespace
 
 const EstimateRow* best_of(std::span<const EstimateRow> all, Preference preference, double error) {
   Rows rows = candidates(all);
   for (const Preference wish : wishes(preference)) rows = within_error(rows, wish, error);
+  rows = likeliest(std::move(rows));
   const EstimateRow* chosen = nullptr;
   for (const EstimateRow* e : rows)
     if (!chosen || e->strategy.simplicity < chosen->strategy.simplicity) chosen = e;

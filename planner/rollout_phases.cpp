@@ -287,6 +287,13 @@ void check_engine(const EstimateRequest& r) {
     throw InputError("--rollout-engine",
                      fmt::format("{} sends weights to an engine one by one, not in buckets", r.recipe.framework->name),
                      "leave bucket out");
+  const bool is_in_trainer = (choice.engine ? **choice.engine : *convention->engine).in_trainer;
+  if (choice.place && !is_in_trainer && std::ranges::count(convention->places, *choice.place) == 0)
+    throw InputError(
+        "--rollout-engine",
+        fmt::format("engines of {} {}", r.recipe.framework->name,
+                    *choice.place == EnginePlace::Server ? "share the GPUs that train" : "have GPUs of their own"),
+        *choice.place == EnginePlace::Server ? "for example vllm:colocate" : "for example vllm:server");
   EngineSetup s;
   s.engine = choice.engine ? &**choice.engine : &*convention->engine;
   if (std::string why = why_not_started(*convention, *s.engine, r.recipe.objective.method->name);

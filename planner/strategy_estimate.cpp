@@ -344,18 +344,22 @@ StrategyEstimate estimate_strategy(const Job& job, StepProgram& program, Parts p
   if (is_average) build_step_program(program, average_job(job), columns.models, columns.of_rank, cache, Layers::Folded);
   for (const RankClass& c : program.classes) e.communication = std::max(e.communication, bytes_sent(program, c));
   e.time = forward_pass(program, columns.models, make_step_comm(job));
+  Seconds before;  // the first step
   if (!job.recipe().objective.method.is_usual()) {
     e.phases = phase_figures(job, peaks, e.time, columns);
-    for (const PhaseFigures& phase : std::span(e.phases).subspan(1))
-      if (!phase.is_before_training) {
-        e.time += phase.time;
-        e.time.step = e.time.step - phase.beside;
+    for (const PhaseFigures& phase : std::span(e.phases).subspan(1)) {
+      if (phase.is_before_training) {
+        before += phase.time.step;
+        continue;
       }
+      e.time += phase.time;
+      e.time.step = e.time.step - phase.beside;
+    }
   }
   e.time_range = time_range(job);
   e.coverage = gemm_coverage(program, columns.models.front());
   e.communication_level = level_of(e.time, job.strategy);
-  const JobMetrics metrics = job_metrics(job, e.time.step, total_peak(columns));
+  const JobMetrics metrics = job_metrics(job, e.time.step, total_peak(columns), before);
   e.global_batch = metrics.global_batch;
   e.tokens_per_second = metrics.tokens_per_second;
   e.mfu = metrics.mfu;

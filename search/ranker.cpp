@@ -317,7 +317,7 @@ void Ranker::price(const Space::Part& part, const Bench& bench, Batch batch, con
                    Ranking& out) const {
   const SearchQuestion& q = space_.question;
   const Hardware& machine = q.machines[bench.machine];
-  const Seconds total = total_time(*bench.job, step);
+  const Seconds total = time_before_training(*bench.job, *bench.columns) + total_time(*bench.job, step);
   const Mesh& mesh = bench.job->strategy.mesh;
   const auto num_used = double(mesh.world() + engine_gpus(bench.job->request, mesh));
   const double gpu_hours = num_used * total.value / 3600;

@@ -345,7 +345,7 @@ SimulatedPlan simulate_plan(const Job& job, const SimOptions& options) {
   const Seconds step = plan.simulation.step_time();
   const FlopsPerSec peak = total_peak(columns);
   const double num_gpus = double(plan.estimate.num_gpus_used);
-  const JobMetrics figures = job_metrics(job, step, peak);
+  const JobMetrics figures = job_metrics(job, step, peak, time_before_training(job, columns));
   plan.tokens_per_second = figures.tokens_per_second;
   plan.tokens_per_second_per_gpu = figures.tokens_per_second / num_gpus;
   plan.mfu = figures.mfu;

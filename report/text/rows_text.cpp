@@ -51,10 +51,10 @@ std::string ways_text(const RowFit& rows, const Screen& screen) {
 
 std::string rows_text(const RowFit& rows, const Screen& screen) {
   const Lengths& l = rows.lengths;
-  std::vector<std::string> facts{
-      fmt::format("{}: {} rows, {} tokens; {:.0f} on average, half up to {}, nine of ten up to {}, the longest {}",
-                  rows.source, format_grouped(l.num_rows), format_grouped(std::llround(rows.num_tokens)), l.mean,
-                  format_grouped(l.quantile(0.5)), format_grouped(l.quantile(0.9)), format_grouped(l.longest))};
+  std::vector<std::string> facts{fmt::format(
+      "{}: {} rows, {} tokens; a row has {:.0f} on average, half up to {}, nine of ten up to {}, the longest {}",
+      rows.source, format_grouped(l.num_rows), format_grouped(std::llround(rows.num_tokens)), l.mean,
+      format_grouped(l.quantile(0.5)), format_grouped(l.quantile(0.9)), format_grouped(l.longest))};
   if (rows.num_cut > 0)
     facts.push_back(fmt::format(
         "{} {} longer than {} tokens; where rows are not packed they are cut, and {:.1f} % of the tokens are lost",
