@@ -16,6 +16,7 @@ struct TrainerLimits {
   std::vector<std::string> optimizers;          // names of models/optimizers.h; empty: all
   std::vector<Precision> precisions;            // empty: all
   bool compiles = true;                         // it can put a model through torch.compile
+  bool packs_pairs = true;                      // rows of two answers may be packed
   bool one_vocabulary = false;                  // distillation: teacher and student have as many tokens
   bool copies_reference = false;                // of a training on answers: a model of its own beside adapters too
 };
