@@ -166,7 +166,7 @@ class Mender {
     return &scripts_.try_emplace(part.script, *file).first->second;
   }
 
-  /// What stands now of a key, in its file or as a flag; null: nothing.
+  /// Gives what stands now of a key, in its file or as a flag; null: nothing.
   json value_now(const SettingsPart& part, const std::string& key) {
     if (const LaunchFlag* const flag = flag_for(part, key))
       return flag->values.empty() ? json(true) : json(flag->values[0].text);

@@ -15,7 +15,7 @@ constexpr const char* kName = "changed.toml";
 
 json root_of(const std::string& text) { return parse_toml(text, kName)->root; }
 
-/// What the whole text has to say: every way to write it is read again and compared with this.
+/// The values of the whole text: every way to write it is read again and compared with them.
 json wanted_root(json root, const std::vector<std::string>& path, const json& value) {
   json* at = &root;
   for (std::size_t k = 0; k + 1 < path.size(); ++k) at = &(*at)[path[k]];

@@ -72,7 +72,7 @@ Rows within_error(const Rows& rows, Preference preference, double error) {
   return out;
 }
 
-/// Of rows that may not fit, those about as likely to as the likeliest.
+/// Leaves out rows that are clearly less likely to fit than the likeliest.
 Rows likeliest(Rows rows) {
   constexpr double kAlike = 0.1;
   double most = 0;

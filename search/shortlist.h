@@ -30,7 +30,7 @@ class Shortlist {
   /// asked for, or some row in everything.
   std::optional<PlanRow> undated_that_beats(const std::vector<PlanRow>& shown);
 
-  /// Where the cheapest plan is asked for: those that are cheaper than `first` and in no row as they offload, the
+  /// Plans that are cheaper than `first` and in no row as they offload, where the cheapest is asked for: the
   /// cheapest, and the fastest where that one is slower.
   std::vector<PlanRow> cheaper_with_offload(const PlanRow& first);
 

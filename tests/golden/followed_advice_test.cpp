@@ -1,4 +1,4 @@
-// What answers offer, tried: engines that a trainer starts, keys that have an effect, time that is counted once.
+// Advice of answers, followed: engines that a trainer starts, keys that have an effect, time that is counted once.
 #include <algorithm>
 #include <string>
 

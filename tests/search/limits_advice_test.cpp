@@ -1,4 +1,4 @@
-// What is said beside the first row: limits that would do, prices without a date, and cheaper plans that offload.
+// The lines beside the first row: limits that would do, prices without a date, and cheaper plans that offload.
 #include <algorithm>
 
 #include <doctest/doctest.h>
