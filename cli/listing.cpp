@@ -24,6 +24,7 @@ std::vector<std::string> flags_of(const TrainingMethod& method) {
   };
   add(method.has_pass_of(PassModel::Reference), {"--ref"});
   add(method.has_pass_of(PassModel::Teacher), {"--teacher", "--teacher-topk"});
+  add(method.distils && method.generates, {"--student-share"});
   add(method.has_pass_of(PassModel::Critic), {"--critic"});
   add(method.has_pass_of(PassModel::Reward), {"--reward-model"});
   add(method.generates, {"--generations", "--prompt-len"});

@@ -386,6 +386,7 @@ class Reading {
       const bool has_fp16 = out_.setup.fp16.value_or(false);
       for (const KeyRow& row : file.table->rows) {
         if (row.otherwise.is_null() || is_stated(out_.setup, *row.field)) continue;
+        if (std::ranges::find(file.idle, &row) != file.idle.end()) continue;
         if ((has_fp16 || out_.setup.precision_by_card) && row.field->name == "bf16") continue;  // one of the two
         if (file.is_guess && row.field->name == "adapter") continue;
         state(out_.setup, *row.field, defaults_.usual(*file.table, row));

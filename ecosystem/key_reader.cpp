@@ -95,6 +95,8 @@ class KeyReader {
     for (const KeyRow& row : table_.rows)
       if (!row.with_item.is_null() && has_item(row) && !value_at(tree_.root, row.key))
         read_row(row, row.key, row.with_item);
+    for (const KeyRow& row : table_.rows)
+      if (lacks_needs(row)) out_.idle.push_back(&row);
     for (const auto& [reason, keys] : ignored_)
       notes_.push_back(fmt::format("{}: not counted, because {}: {}", tree_.file, reason, fmt::join(keys, ", ")));
     if (!unknown_.empty())
@@ -327,6 +329,11 @@ class KeyReader {
     return found && !found->is_null() && *found != false && !is_off;
   }
 
+  /// Says whether the row needs other keys, and the file has none of them.
+  bool lacks_needs(const KeyRow& row) const {
+    return !row.needs.empty() && std::ranges::none_of(row.needs, [&](const auto& key) { return has(key); });
+  }
+
   /// Says whether the list that the key depends on, if there is one, holds the item.
   bool has_item(const KeyRow& row) const {
     const auto& [list, item] = row.needs_item;
@@ -337,8 +344,7 @@ class KeyReader {
   void read_row(const KeyRow& row, const std::string& path, const json& given) {
     if (row.use == KeyUse::Ignored || is_kept_as_written(row)) carry(out_.carried, path, given);
     if (row.use == KeyUse::Ignored) return ignored_[row.reason].push_back(path);
-    if (!row.needs.empty() &&
-        std::none_of(row.needs.begin(), row.needs.end(), [&](const auto& key) { return has(key); }))
+    if (lacks_needs(row))
       return ignored_[fmt::format("it has no effect without {}", fmt::join(row.needs, " or "))].push_back(path);
     if (!has_effect(row, tree_.root)) {
       const json* const other = value_at(tree_.root, row.only_with.first);

@@ -22,9 +22,10 @@ struct ReadFile {
   Setup setup;
   std::map<std::string_view, std::string> stated_by;  // fact: key
   std::optional<ConfigFile> engine;                   // DeepSpeed's settings that stand inside this file
-  bool is_guess = false;                              // a script of an unknown kind: its program has other defaults
-  std::string open_method;                            // a flag of a script's own that says whether adapters are trained
-  std::vector<std::string> mistyped;                  // keys that are not known, and those that look like them
+  std::vector<const KeyRow*> idle;    // rows without the keys that they need: their defaults mean nothing
+  bool is_guess = false;              // a script of an unknown kind: its program has other defaults
+  std::string open_method;            // a flag of a script's own that says whether adapters are trained
+  std::vector<std::string> mistyped;  // keys that are not known, and those that look like them
   nlohmann::json carried = nlohmann::json::object();  // what neither memory nor time depends on, as the file has it
   SettingsPart part{};                                // without the table and the keys
 };

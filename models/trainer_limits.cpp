@@ -27,6 +27,7 @@ std::vector<TrainerLimits> read_limits() {
     f.optional("compiles", row.compiles);
     f.optional("packs_pairs", row.packs_pairs);
     f.optional("one_vocabulary", row.one_vocabulary);
+    f.optional("moves_reference", row.moves_reference);
     f.optional("copies_reference", row.copies_reference);
     f("source", row.source);
   }
@@ -74,6 +75,8 @@ std::optional<BeyondLimits> beyond_limits(const Recipe& recipe, bool has_own_bas
         fmt::format("{} has {}", trainer, list_of(has.precisions, [](Precision p) { return to_string(p); }))};
   if (!has.packs_pairs && recipe.packing == Packing::Packed && recipe.objective.answers() > 1)
     return BeyondLimits{"--packing", trainer + " packs no rows of two answers", "--packing dynamic or padded"};
+  if (!has.moves_reference && recipe.objective.reference == Reference::Host)
+    return BeyondLimits{"--ref", trainer + " keeps a reference on the GPU all the time", "--ref copy"};
   if (!has.compiles && recipe.torch_compile)
     return BeyondLimits{"--compile", trainer + " puts no model through torch.compile", "leave it out"};
   return {};

@@ -18,6 +18,7 @@ struct TrainerLimits {
   bool compiles = true;                         // it can put a model through torch.compile
   bool packs_pairs = true;                      // rows of two answers may be packed
   bool one_vocabulary = false;                  // distillation: teacher and student have as many tokens
+  bool moves_reference = true;                  // a copy as reference may wait on the host between its passes
   bool copies_reference = false;                // of a training on answers: a model of its own beside adapters too
 };
 

@@ -246,10 +246,12 @@ std::vector<PhaseFigures> phase_figures(const Job& job, std::span<const Peak> pe
                    .time = seconds_of(timed[next++], columns),
                    .is_before_training = phase.is_before_training});
   }
-  if (!generates(job.recipe())) return out;
-  Seconds passes;
-  for (const PhaseFigures& phase : std::span(out).subspan(1)) passes += phase.time.step;
-  std::ranges::move(rollout_figures(job, peak, train.step, passes), std::back_inserter(out));
+  if (generates(job.recipe())) {
+    Seconds passes;
+    for (const PhaseFigures& phase : std::span(out).subspan(1)) passes += phase.time.step;
+    std::ranges::move(rollout_figures(job, peak, train.step, passes), std::back_inserter(out));
+  }
+  place_in_step(out);
   return out;
 }
 

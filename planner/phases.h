@@ -11,6 +11,7 @@
 
 #include "planner/job.h"
 #include "planner/memory.h"
+#include "planner/phase_figures.h"
 #include "planner/step_inputs.h"
 #include "planner/step_time.h"
 
@@ -40,22 +41,6 @@ void add_engine(std::span<Peak> peaks, const Job& job);
 
 /// Both of them.
 std::vector<Peak> replay_phases(const Job& job, const StepProgram& program);
-
-/// Says what a phase does.
-enum class PhaseKind : std::uint8_t { Training, OldLogProbs, OtherPass, Generation, Rewards, WeightSync, Switch, Rest };
-
-/// Holds what a phase takes, on the fullest class of ranks.
-struct PhaseFigures {
-  std::string name;
-  PhaseKind kind = PhaseKind::OtherPass;
-  std::int64_t rows{};  // that the model reads per micro-batch, all times together
-  Bytes resident;       // its own model, as long as training runs
-  Bytes tensors;        // the most that is alive while it runs, other models included
-  StepTime time;        // per step; of one that runs before training: all of it
-  bool is_before_training{};
-  Seconds beside;     // of its time, what runs beside training
-  std::string bound;  // what keeps it from being faster, where that is no part of its time; empty: see there
-};
 
 /// Every phase of a job whose method is not the usual one, that with gradients first, which takes `train`. `peaks` are
 /// those of replay_phases().

@@ -469,7 +469,11 @@ std::vector<PhaseFigures> rollout_figures(const Job& job, const Peak& peak, Seco
          .bound = std::string(to_string(apart.bound))});
   }
   if (asked.reward.value > 0)
-    add({.name = "rewards", .kind = PhaseKind::Rewards, .time = seconds(per * asked.reward), .bound = "as stated"});
+    add({.name = "rewards",
+         .kind = PhaseKind::Rewards,
+         .tensors = peak.resident,
+         .time = seconds(per * asked.reward),
+         .bound = "as stated"});
   if (const Seconds sync = sync_time(job, r); sync.value > 0)
     add({.name = "weight sync",
          .kind = PhaseKind::WeightSync,
@@ -479,11 +483,13 @@ std::vector<PhaseFigures> rollout_figures(const Job& job, const Peak& peak, Seco
   if (const Seconds moved = switch_time(job, r, peak); moved.value > 0)
     add({.name = "weights and states to the host and back",
          .kind = PhaseKind::Switch,
+         .tensors = peak.resident,
          .time = seconds(per * moved),
          .bound = "host link"});
   if (r.convention->overhead > 0)
     add({.name = "between phases",
          .kind = PhaseKind::Rest,
+         .tensors = peak.resident,
          .time = seconds(r.convention->overhead * sum),
          .bound = "assumed share"});
   return out;

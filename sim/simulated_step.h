@@ -111,6 +111,7 @@ struct LinkUseSummary {
 
 struct Simulation {
   SimTime step;
+  SimTime side;  // of it, phases beside the pass with gradients, which have no spans
   std::vector<SimulatedRank> ranks;
   std::vector<Span> spans;  // in order of their end; empty when not recorded
   std::vector<Message> messages;
@@ -124,11 +125,12 @@ struct Simulation {
 
   // figures, over all real ranks
   Seconds step_time() const { return step.seconds(); }
-  double resident{}, compute{};        // utilisation, 0..1, mean over GPUs
-  Seconds exposed_communication;       // mean over GPUs
-  Seconds bubble, host_bound, idle;    // mean over GPUs
-  Seconds side_compute, side_exposed;  // of these, in phases beside the pass with gradients
-  double executed_flops{};             // per GPU, mean
+  SimTime with_gradients() const { return step - side; }  // what the spans are of
+  double resident{}, compute{};                           // utilisation, 0..1, mean over GPUs
+  Seconds exposed_communication;                          // mean over GPUs
+  Seconds bubble, host_bound, idle;                       // mean over GPUs
+  Seconds side_compute, side_exposed;                     // of these, in phases beside the pass with gradients
+  double executed_flops{};                                // per GPU, mean
 };
 
 /// Holds what a strategy's simulation starts from: the program with its costs, and the machine.

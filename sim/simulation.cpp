@@ -318,7 +318,9 @@ void add_side_phases(Simulation& s, const StepTime& side, std::span<const PhaseF
   for (const PhaseFigures& phase : phases.subspan(std::min<std::size_t>(1, phases.size())))
     if (const Seconds time = phase.time.step - phase.beside; !phase.is_before_training && time.value > 0)
       s.critical.push_back({.what = phase.name, .is_phase = true, .time = time});
-  s.step = to_sim_time(alone + side.step);
+  const SimTime longer = to_sim_time(alone + side.step);
+  s.side = longer - s.step;
+  s.step = longer;
   s.compute = (s.compute * alone + side.compute) / s.step_time();
   s.resident = (s.resident * alone + side.compute) / s.step_time();
   s.exposed_communication += side.exposed;

@@ -152,11 +152,11 @@ class Writer {
   }
 
  private:
-  /// Share of the step in which the track's spans work.
+  /// Share of the pass with gradients in which the track's spans work.
   double busy(const std::vector<MergedSpan>& track) const {
     SimTime sum;
     for (const MergedSpan& m : track) sum += m.working;
-    return double(sum.ps) / double(std::max<std::int64_t>(1, simulation_.step.ps));
+    return double(sum.ps) / double(std::max<std::int64_t>(1, simulation_.with_gradients().ps));
   }
 
   Json spans(const std::vector<MergedSpan>& track) const {
@@ -254,11 +254,11 @@ TimelineData timeline_data(const Simulation& simulation, std::int64_t num_layers
   Tracks tracks = merging.merge({});
   for (std::int64_t columns = kFinest; tracks.num_drawn > limits.max_spans && columns >= kCoarsest; columns /= 2) {
     out.num_columns = columns;
-    tracks = merging.merge({std::max<std::int64_t>(1, simulation.step.ps / columns)});
+    tracks = merging.merge({std::max<std::int64_t>(1, simulation.with_gradients().ps / columns)});
   }
   out.num_drawn = tracks.num_drawn;
   const Writer writer(simulation, tracks);
-  out.json = {{"step", nanoseconds(simulation.step)},
+  out.json = {{"step", nanoseconds(simulation.with_gradients())},
               {"layers", num_layers},
               {"fields", kSpanFields},
               {"activities", activities_json()},

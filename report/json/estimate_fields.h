@@ -13,6 +13,7 @@
 #include "models/recipe_names.h"
 #include "report/answers.h"
 #include "report/json/common_fields.h"
+#include "report/json/phase_fields.h"
 
 namespace gpuplan {
 
@@ -62,31 +63,11 @@ void list_fields(Archive& f, const HostBytes& host) {
 }
 
 template <class Archive>
-void list_fields(Archive& f, const StepTime& time) {
-  f("compute_seconds", time.compute);
-  f("communication_seconds", time.communication);
-  f("exposed_seconds", time.exposed, "of the step without computing");
-  f("host_seconds", time.host, "what dispatch alone would take");
-  f("flops_per_gpu", time.flops, "of one step, recompute included");
-}
-
-template <class Archive>
 void list_fields(Archive& f, const DetailedPeak::Item& item) {
   f("name", item.name);
   f("category", std::string(to_string(item.category)), "a key of memory_bytes");
   f("count", item.count);
   f("bytes", item.bytes);
-}
-
-template <class Archive>
-void list_fields(Archive& f, const PhaseFigures& phase) {
-  f("name", phase.name);
-  f("rows", phase.rows, "that its model reads per micro-batch");
-  f("resident_bytes", phase.resident, "of its own model, as long as training runs");
-  f("tensors_bytes", phase.tensors, "the most that is alive while it runs, other models included");
-  f("seconds", phase.time.step, "per step; of one before training, all of it");
-  f("time", phase.time);
-  f("is_before_training", phase.is_before_training);
 }
 
 /// Holds what is known of a strategy that can be used.

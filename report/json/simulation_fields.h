@@ -10,6 +10,7 @@
 #include "base/archive.h"
 #include "report/answers.h"
 #include "report/json/common_fields.h"
+#include "report/json/phase_fields.h"
 #include "report/text/activity_look.h"
 #include "report/text/simulation_facts.h"
 #include "report/text/topology_text.h"
@@ -92,6 +93,8 @@ void list_simulation(Archive& f, const SimulationAnswer& answer) {
   f.object("model", [&](auto& inner) { list_model_name(inner, answer.request.model); });
   f("strategy", answer.plan.estimate.strategy.name);
   list_simulated(f, answer.plan);
+  f("phases", answer.plan.estimate.phases,
+    "of a method that compares answers or writes them, as estimated; else empty");
   f("critical_path", s.critical);
   f("streams", s.ranks);
   f.objects("links", s.links, [&](auto& inner, const LinkUseSummary& link) {

@@ -135,7 +135,8 @@ GanttChart make_chart(const Simulation& simulation, const GanttView& view, const
   GanttChart chart;
   chart.ranks = shown_ranks(simulation, view.max_ranks);
   chart.label_width = label_width(simulation);
-  chart.columns = {view.begin, std::min(view.end.value_or(simulation.step), simulation.step),
+  const SimTime end = simulation.with_gradients();
+  chart.columns = {view.begin, std::min(view.end.value_or(end), end),
                    std::max(20, screen.width - kIndent - chart.label_width - 1 - kShareWidth)};
   if (chart.columns.begin >= chart.columns.end) return chart;
   std::vector<bool> is_drawn(simulation.ranks.size());

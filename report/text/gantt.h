@@ -22,7 +22,7 @@ std::vector<TimeMark> time_marks(SimTime begin, SimTime end, int max_marks);
 /// Holds what part of the step is drawn, and of how many GPUs.
 struct GanttView {
   SimTime begin;
-  std::optional<SimTime> end;  // not given: the end of the step
+  std::optional<SimTime> end;  // not given: the end of what spans are of
   std::size_t max_ranks = 8;
 };
 

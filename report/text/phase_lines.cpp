@@ -14,97 +14,100 @@
 namespace gpuplan {
 namespace {
 
-/// Says how a kind of phase is drawn, in the order of a step.
-struct PhaseLine {
-  PhaseKind kind;
-  char letter;
-  bool trains, generates;  // the lines that it occupies
-  const char* meaning;
-};
-constexpr std::array kPhaseLines{
-    PhaseLine{PhaseKind::Generation, 'G', false, true, "generation"},
-    PhaseLine{PhaseKind::Rewards, 'J', false, false, "rewards"},
-    PhaseLine{PhaseKind::OldLogProbs, 'L', true, false, "log-probs and other passes without gradients"},
-    PhaseLine{PhaseKind::OtherPass, 'L', true, false, "log-probs and other passes without gradients"},
-    PhaseLine{PhaseKind::Training, 'T', true, false, "training"},
-    PhaseLine{PhaseKind::WeightSync, 'S', true, true, "weight sync"},
-    PhaseLine{PhaseKind::Switch, 'M', true, true, "moved to the host and back"},
-    PhaseLine{PhaseKind::Rest, '.', false, false, "between phases"}};
-
-const PhaseLine& line_of(PhaseKind kind) { return *std::ranges::find(kPhaseLines, kind, &PhaseLine::kind); }
-
-/// A phase between two moments of the step, in seconds.
-struct Stretch {
-  const PhaseFigures* phase;
-  double begin, end;
-};
-
-/// In the order of a step; what an engine does beside training begins with it.
-std::vector<Stretch> spans_of(const StrategyEstimate& e) {
-  std::vector<Stretch> spans;
-  double now = 0;
-  for (const PhaseLine& lane : kPhaseLines)
-    for (const PhaseFigures& phase : e.phases) {
-      if (phase.kind != lane.kind || phase.is_before_training || phase.time.step.value <= 0) continue;
-      const double length = phase.time.step.value;
-      spans.push_back({&phase, now, now + length});
-      now += length - phase.beside.value;
-    }
-  return spans;
+/// Gives the letter that a kind of phase is drawn with; '.' is not explained.
+char letter_of(PhaseKind kind) {
+  switch (kind) {
+    case PhaseKind::Generation: return 'G';
+    case PhaseKind::Rewards: return 'J';
+    case PhaseKind::OldLogProbs:
+    case PhaseKind::OtherPass: return 'L';
+    case PhaseKind::Training: return 'T';
+    case PhaseKind::WeightSync: return 'S';
+    case PhaseKind::Switch: return 'M';
+    case PhaseKind::Rest: break;
+  }
+  return '.';
 }
 
-/// Finds the phase that takes most of the time between two moments.
-const PhaseFigures* phase_at(const std::vector<Stretch>& spans, double begin, double end, bool of_engine) {
+using Phases = std::vector<const PhaseFigures*>;
+
+Seconds end_of(const PhaseFigures& phase) { return phase.begin + phase.time.step; }
+
+/// Gives what two stretches of time share; 0 where they are apart.
+double overlap(const PhaseFigures& phase, double begin, double end) {
+  return std::max(0.0, std::min(end, end_of(phase).value) - std::max(begin, phase.begin.value));
+}
+
+/// Finds the phase that takes most of the time between two moments, of those that train or of those that generate.
+const PhaseFigures* phase_at(const Phases& phases, double begin, double end, bool PhaseKindRow::*runs) {
   const PhaseFigures* most = nullptr;
   double longest = 0;
-  for (const Stretch& span : spans) {
-    const PhaseLine& lane = line_of(span.phase->kind);
-    if (of_engine ? !lane.generates : !lane.trains) continue;
-    const double length = std::min(end, span.end) - std::max(begin, span.begin);
-    if (length > longest) longest = length, most = span.phase;
-  }
+  for (const PhaseFigures* const phase : phases)
+    if (const double length = overlap(*phase, begin, end); row_of(phase->kind).*runs && length > longest)
+      longest = length, most = phase;
   return most;
 }
 
-/// Gives the bytes of the fullest GPU between two moments; those that rest in it where nothing runs.
-Bytes bytes_at(const std::vector<Stretch>& spans, double begin, double end, Bytes resident) {
-  Bytes most = resident;
-  for (const Stretch& span : spans)
-    if (std::min(end, span.end) > std::max(begin, span.begin)) most = std::max(most, span.phase->tensors);
+/// Gives the bytes of the fullest GPU between two moments.
+Bytes bytes_at(const Phases& phases, double begin, double end) {
+  Bytes most;
+  for (const PhaseFigures* const phase : phases)
+    if (overlap(*phase, begin, end) > 0) most = std::max(most, phase->tensors);
   return most;
+}
+
+/// Draws the phases of one lane, a letter a column.
+std::string lane_text(const Phases& phases, double step, int columns, bool PhaseKindRow::*runs) {
+  std::string out;
+  for (int i = 0; i < columns; ++i) {
+    const PhaseFigures* const phase = phase_at(phases, step * i / columns, step * (i + 1) / columns, runs);
+    out += phase ? letter_of(phase->kind) : '.';
+  }
+  return out;
+}
+
+/// Draws the bytes of the fullest GPU, an eighth of what can be used a level.
+std::string memory_text(const Phases& phases, Bytes usable, double step, int columns, bool has_unicode) {
+  constexpr std::array<const char*, 8> kBars{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  std::string out;
+  for (int i = 0; i < columns; ++i) {
+    const Bytes bytes = bytes_at(phases, step * i / columns, step * (i + 1) / columns);
+    const auto level = std::clamp(narrow<int>(std::lround(8 * double(bytes.count) / double(usable.count))), 1, 8);
+    out += has_unicode ? std::string(kBars[std::size_t(level - 1)]) : std::to_string(level);
+  }
+  return out;
 }
 
 }  // namespace
 
 std::string phase_lines_text(const StrategyEstimate& e, const Screen& screen) {
-  const std::vector<Stretch> spans = spans_of(e);
-  const bool has_engine =
-      std::ranges::any_of(spans, [](const Stretch& s) { return s.phase->kind == PhaseKind::Generation; });
-  if (!has_engine || screen.format != TableFormat{}) return "";
+  Phases phases;
   double step = 0;
-  for (const Stretch& span : spans) step = std::max(step, span.end);
+  for (const PhaseFigures& phase : e.phases) {
+    if (phase.is_before_training || phase.time.step.value <= 0) continue;
+    phases.push_back(&phase);
+    step = std::max(step, end_of(phase).value);
+  }
+  std::ranges::stable_sort(phases, {}, &PhaseFigures::begin);
+  if (phases.size() < 2 || screen.format != TableFormat{}) return "";
   const int columns = std::clamp(screen.width - 24, 20, 72);
-  constexpr std::array<const char*, 8> kBars{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  std::string trainer, engine, memory;
-  for (int i = 0; i < columns; ++i) {
-    const double begin = step * i / columns, end = step * (i + 1) / columns;
-    for (const bool of_engine : {false, true}) {
-      const PhaseFigures* const phase = phase_at(spans, begin, end, of_engine);
-      (of_engine ? engine : trainer) += phase ? line_of(phase->kind).letter : '.';
-    }
-    const double share = double(bytes_at(spans, begin, end, e.peak.resident).count) / double(e.tiers.usable.count);
-    const auto level = std::clamp(narrow<int>(std::lround(share * 8)), 1, 8);
-    memory += screen.has_unicode ? std::string(kBars[std::size_t(level - 1)]) : std::to_string(level);
-  }
+  const std::string trainer = lane_text(phases, step, columns, &PhaseKindRow::trains);
+  const bool has_engine =
+      std::ranges::any_of(phases, [](const PhaseFigures* p) { return p->kind == PhaseKind::Generation; });
+  const std::string engine = has_engine ? lane_text(phases, step, columns, &PhaseKindRow::generates) : "";
   std::string legend;
-  for (std::size_t i = 0; i < kPhaseLines.size(); ++i) {
-    const PhaseLine& lane = kPhaseLines[i];
-    const bool is_drawn = (trainer + engine).find(lane.letter) != std::string::npos && lane.letter != '.';
-    if (is_drawn && legend.find(fmt::format("{} ", lane.letter)) == std::string::npos)
-      legend += fmt::format("{}{} {}", legend.empty() ? "" : ", ", lane.letter, lane.meaning);
+  for (const PhaseFigures* const phase : phases) {
+    const char letter = letter_of(phase->kind);
+    const std::string entry = fmt::format("{} {}", letter, row_of(phase->kind).meaning);
+    if (letter != '.' && (trainer + engine).find(letter) != std::string::npos &&
+        legend.find(entry) == std::string::npos)
+      legend += (legend.empty() ? "" : ", ") + entry;
   }
-  return fmt::format("\n  trainer  {}  {}\n  engine   {}\n  memory   {}  of {}\n  {}\n", trainer,
-                     format_duration(Seconds{step}), engine, memory, format_bytes(e.tiers.usable), legend);
+  return fmt::format("  trainer  {}  {}\n", trainer, format_duration(Seconds{step})) +
+         (has_engine ? fmt::format("  engine   {}\n", engine) : "") +
+         fmt::format("  memory   {}  of {}\n  {}\n",
+                     memory_text(phases, e.tiers.usable, step, columns, screen.has_unicode),
+                     format_bytes(e.tiers.usable), legend);
 }
 
 }  // namespace gpuplan

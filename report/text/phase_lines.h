@@ -1,5 +1,4 @@
-// A step of reinforcement learning on two time lines, trainer and engine, with the memory of the fullest GPU that
-// trains.
+// The phases of a step on time lines, of those that train and of an engine, with the memory of the fullest GPU.
 #pragma once
 
 #include <string>
@@ -9,7 +8,7 @@
 
 namespace gpuplan {
 
-/// Draws lines of equal length and their legend. Empty text for a step without generation.
+/// Draws lines of equal length and their legend. Empty text for a step of one phase.
 std::string phase_lines_text(const StrategyEstimate& e, const Screen& screen);
 
 }  // namespace gpuplan

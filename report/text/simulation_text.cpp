@@ -104,8 +104,8 @@ std::string question(const SimulationAnswer& answer, const Screen& screen) {
 }
 
 std::string gantt_title(const Simulation& simulation, const GanttView& view) {
-  const SimTime end = std::min(view.end.value_or(simulation.step), simulation.step);
-  if (view.begin.ps == 0 && end == simulation.step) return "One step";
+  const SimTime all = simulation.with_gradients(), end = std::min(view.end.value_or(all), all);
+  if (view.begin.ps == 0 && end == all) return all < simulation.step ? "The pass with gradients" : "One step";
   return fmt::format("The step from {} to {}", format_duration(view.begin.seconds()), format_duration(end.seconds()));
 }
 
@@ -177,7 +177,7 @@ std::string first_simulation_text(const SimulationAnswer& answer, const GanttVie
   LineBudget out(std::max(kFirstScreen - 1, narrow<int>(std::ranges::count(head, '\n'))), screen);
   out.add(head);
   out.add("\n" + question(answer, screen));
-  out.add(section("The step's phases, with generation", phase_lines_text(answer.plan.estimate, screen), screen));
+  out.add(section("Phases of the step", phase_lines_text(answer.plan.estimate, screen), screen));
   out.add(section(gantt_title(simulation, view), gantt_text(simulation, view, screen), screen));
   out.add(section("Where the step goes, mean over GPUs", step_shares_text(simulation, screen), screen));
   return out.take() +
@@ -198,7 +198,7 @@ std::string simulation_text(const SimulationAnswer& answer, const GanttView& vie
   out += heading(answer.plan.estimate.strategy.name, screen) + speed_text(answer, screen);
   out += section("Where the step goes, mean over GPUs", step_shares_text(simulation, screen), screen);
   out += section("What the step waits for: the critical path", critical_text(simulation, screen), screen);
-  out += section("The step's phases, with generation", phase_lines_text(answer.plan.estimate, screen), screen);
+  out += section("Phases of the step", phase_lines_text(answer.plan.estimate, screen), screen);
   out += section("Streams in use", streams_text(simulation, screen), screen);
   if (screen.format == TableFormat::Text)
     out += section(gantt_title(simulation, view), gantt_text(simulation, view, screen), screen);

@@ -172,7 +172,8 @@ std::string phases_text(const StrategyEstimate& e, const Screen& screen) {
                                                     : phase.beside.value > 0 ? " beside training"
                                                                              : "")},
                {phase.bound.empty() ? std::string(bound_of(phase.time)) : phase.bound}});
-  return heading("Phases of a step", screen) + render(table, screen) + phase_lines_text(e, screen);
+  const std::string lines = phase_lines_text(e, screen);
+  return heading("Phases of a step", screen) + render(table, screen) + (lines.empty() ? "" : "\n" + lines);
 }
 
 std::string closest_look_text(const EstimateAnswer& answer, const Screen& screen) {

@@ -121,6 +121,20 @@ document.documentElement.dataset.seen = [before !== verdict(), document.querySel
 SCRIPT
 [[ $(value_of ready) == estimate && $(value_of seen) == 'true true' ]] || fail "estimate: another strategy is not shown: $(value_of seen)"
 
+# Three seconds in which an engine writes, one of training: their places and what the GPU holds, in per cent of the lanes.
+for width in 1400 390; do
+  use_page phases $width <<'SCRIPT'
+const share = (box, lane, from, size) => Math.round(100 * (box[from] - lane[from]) / lane[size]) + "+" + Math.round(100 * box[size] / lane[size]);
+const lanes = [...document.querySelectorAll(".phase-lane")].map(lane => {
+  const whole = lane.children[1].getBoundingClientRect();
+  return lane.children[0].textContent + " " + [...lane.children[1].children].map(one => share(one.getBoundingClientRect(), whole, "left", "width")).join(" ");
+});
+const heights = [...document.querySelectorAll(".phase-lane.memory .part3")].map(bar => bar.getBoundingClientRect().height);
+document.documentElement.dataset.seen = [...lanes, (heights[0] / heights[1]).toFixed(2), document.getElementById("timeline").textContent].join("; ");
+SCRIPT
+  [[ $(value_of ready) == simulate && $(value_of seen) == 'training 75+25; engine 0+75; memory 0+75 75+25 0+100; 0.6'[23]'; Timeline of the pass with gradients' ]] || fail "phases: seen was $(value_of seen)"
+done
+
 # A measured step: what explains it, and its parts beside the predicted ones.
 for width in 1400 390; do
   use_page diagnosis $width <<'SCRIPT'

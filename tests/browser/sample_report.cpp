@@ -19,6 +19,13 @@ int main(int argc, char** argv) {
   write_file_atomically(folder / "small.html", simulation_report(testing::small_simulation()));
   write_file_atomically(folder / "hostile.html", simulation_report(testing::hostile_simulation()));
   write_file_atomically(folder / "large.html", simulation_report(testing::large_simulation(200'000)));
+  SimulationAnswer of_phases = testing::small_simulation();
+  of_phases.plan.estimate.tiers.usable = Bytes{100};
+  of_phases.plan.estimate.phases = {
+      {.name = "training", .kind = PhaseKind::Training, .tensors = Bytes{80}, .time = {.step = Seconds{1}}},
+      {.name = "answers", .kind = PhaseKind::Generation, .tensors = Bytes{50}, .time = {.step = Seconds{3}}}};
+  place_in_step(of_phases.plan.estimate.phases);
+  write_file_atomically(folder / "phases.html", simulation_report(of_phases));
   write_file_atomically(folder / "plan.html", plan_report(testing::small_plan("llama")));
   write_file_atomically(folder / "hostile_plan.html",
                         plan_report(testing::small_plan("</script><script>document.title='stolen'</script>\"'&<b>")));

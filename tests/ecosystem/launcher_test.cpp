@@ -337,10 +337,15 @@ TEST_CASE("ms-swift: a teacher beside GRPO, and one that another program serves"
   CHECK(script(grpo).request.recipe.objective.method->name == "grpo");
   CHECK(script(grpo + "--teacher_model n").request.recipe.objective.method->name == "teacher-reward");
   const std::string gkd =
-      "NPROC_PER_NODE=2 megatron rlhf --rlhf_type gkd --model m --use_vllm true --micro_batch_size 2 "
+      "NPROC_PER_NODE=2 megatron rlhf --rlhf_type gkd --model m --micro_batch_size 2 "
       "--global_batch_size 16 --teacher_model_server http://a:8000 --gkd_logits_topk 64 ";
-  CHECK(script(gkd + "--lmbda 1").request.recipe.objective.method->name == "served-distill");
+  const ConfigReading served = script(gkd + "--use_vllm true");
+  CHECK(served.request.recipe.objective.method->name == "served-distill");
+  CHECK(served.request.rollout.share == 0.5);  // lmbda where nothing says it
+  CHECK(script(gkd + "--use_vllm true --lmbda 1").request.rollout.share == 1);
+  // without an engine its lmbda, stated or not, has no effect
   CHECK(contains(script_error(gkd), "modelled for distillation on the student's answers"));
+  CHECK(contains(script_error(gkd + "--lmbda 1"), "modelled for distillation on the student's answers"));
   CHECK(script("swift rlhf --rlhf_type gkd --model m --teacher_model n --gkd_logits_topk 64")
             .request.recipe.objective.teacher_topk == 64);
 }

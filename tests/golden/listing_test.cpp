@@ -45,6 +45,7 @@ TEST_CASE("every method is listed with flags that estimate has, those that gener
     CHECK(flags.contains("--rollout-engine") == method.generates);
     CHECK(flags.contains("--ref") == method.has_pass_of(PassModel::Reference));
     CHECK(flags.contains("--teacher") == method.has_pass_of(PassModel::Teacher));
+    CHECK(flags.contains("--student-share") == (method.distils && method.generates));
   }
 }
 

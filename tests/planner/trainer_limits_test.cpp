@@ -50,6 +50,19 @@ TEST_CASE("limits of a trainer name rows of the tables, and its defaults lie wit
   }
 }
 
+TEST_CASE("a reference waits on the host where the trainer moves it there") {
+  for (const auto& [framework, is_refused] :
+       {std::pair("trl", true), std::pair("axolotl", true), std::pair("llama-factory", true),
+        std::pair("openrlhf", false), std::pair("verl", false), std::pair("nemo-rl", false)}) {
+    CAPTURE(framework);
+    Recipe recipe = of_trainer(framework).recipe;
+    recipe.objective.reference = Reference::Host;
+    CHECK(flag_refused(recipe) == (is_refused ? "--ref" : ""));
+    recipe.objective.reference = Reference::Copy;
+    CHECK(flag_refused(recipe) == "");
+  }
+}
+
 TEST_CASE("4-bit bases, 8-bit optimizers and precisions that a trainer has not are refused by their flag") {
   for (const auto& [framework, bases, optimizer, precision] :
        {std::tuple("verl", false, true, true), std::tuple("nemo-rl", false, false, false),

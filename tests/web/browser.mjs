@@ -187,6 +187,7 @@ async function methodsHaveTheirFields() {
   await until(page, () => /--completion-len 400,1024/.test(document.querySelector('pre.command')?.textContent ?? ''));
   check('a method that generates has its phases', (await page.locator('section[aria-labelledby=memory] tbody').last().innerText()).split('\n').length > 2,
         await page.locator('pre.command').innerText());
+  check('and they are drawn on lanes of training, engine and memory', (await page.locator('.phase-lane > span').allInnerTexts()).join(' ') === 'training engine memory');
   await page.screenshot({path: join(pictures, 'grpo.png'), fullPage: true});
   await page.selectOption('#field-for', 'dpo');
   await page.selectOption('#field-ref', 'precomputed');

@@ -1,7 +1,8 @@
 // Does it fit: the verdict, a card per strategy, the memory by category, what would be better. All of it from the JSON
 // of `gpuplan estimate`.
 import {bytes, chance, count, dollars, gib, percent, seconds, secondsRange, words} from './format.js';
-import {el, figure, styled, tablePart} from './dom.js';
+import {el, figure, styled} from './dom.js';
+import {phasesPart} from './phases.js';
 
 /** Rows of docs/schemas/estimate.schema.json, as far as the page reads them. @typedef {any} Row @typedef {any} Estimate */
 
@@ -127,14 +128,7 @@ export function memoryPart(row) {
                el('tbody', {}, parts.map(({name, size, swatch}) => el('tr', {},
                  el('th', {scope: 'row'}, el(`span.swatch.${swatch}`, {'aria-hidden': 'true'}), words(name)),
                  el('td', {}, bytes(size)), el('td', {}, percent(size / total)))))),
-            phasesPart(row));
-}
-
-/** The phases of a step of a method that compares answers or generates them. @param {Row} row */
-function phasesPart(row) {
-  return tablePart('Phases of a step', ['phase', 'time', 'its own model', 'at most alive'], (row.phases ?? []).map((/** @type {any} */ phase) =>
-    [phase.name + (phase.is_before_training ? ' (once, before training)' : ''), seconds(phase.seconds), phase.resident_bytes ? bytes(phase.resident_bytes) : '–',
-     phase.tensors_bytes ? bytes(phase.tensors_bytes) : '–']));
+            phasesPart(row.phases, row.usable_bytes));
 }
 
 /** @param {Estimate} answer @param {Row} shown @param {Apply} [apply] */

@@ -88,7 +88,8 @@ function purposeField(form) {
 
 /** Names of fields; a flag without one here is shown as itself. @type {Record<string, [string, string]>} */
 const kMethodFields = {
-  '--ref': ['Reference', ''], '--teacher': ['Teacher', 'a model'], '--critic': ['Critic', 'the model once more'], '--reward-model': ['Reward model', 'the trainer\'s'],
+  '--ref': ['Reference', ''], '--teacher': ['Teacher', 'a model'], '--teacher-topk': ['Highest logits of the teacher', 'all'],
+  '--student-share': ['Steps on the student\'s answers', '1'], '--critic': ['Critic', 'the model once more'], '--reward-model': ['Reward model', 'the trainer\'s'],
   '--generations': ['Answers to a prompt', 'the trainer\'s'], '--prompt-len': ['Tokens of a prompt', '512'], '--completion-len': ['Tokens of an answer', '400,1024'],
   '--rollout-engine': ['Engine', 'vllm:util=0.3'], '--updates': ['Updates', '1'], '--iterations': ['Iterations', '1'], '--reward-time': ['Judging takes', '0s'],
 };

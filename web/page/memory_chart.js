@@ -64,8 +64,8 @@ function drawLevel({pen, left, inner, color}, size, text, y, isBelow) {
   pen.fillText(`${text}: ${bytes(size)}`, left + inner - 4, at + (isBelow ? 9 : -8));
 }
 
-/** @param {Step} step @param {View} view @param {number} usable bytes @returns {HTMLElement | null} */
-export function memoryChart(step, view, usable) {
+/** @param {Step} step @param {View} view @param {string} what of the step is drawn @param {number} usable bytes @returns {HTMLElement | null} */
+export function memoryChart(step, view, what, usable) {
   const gpu = step.gpus.find(one => one.by_category);
   const categories = gpu?.by_category?.filter(category => category.bytes.some(size => size > 0)) ?? [];
   if (!gpu || !categories.length) return null;
@@ -74,7 +74,7 @@ export function memoryChart(step, view, usable) {
   const y = (/** @type {number} */ size) => kTop + (1 - size / most) * (kHeight - kTop);
   const told = el('p.told', {}, `At most ${bytes(peak)} in tensors. Point at a moment.`);
   const drawing = {
-    label: `Bytes of live tensors over the step, at most ${bytes(peak)}`,
+    label: `Bytes of live tensors over ${what}, at most ${bytes(peak)}`,
     height: () => kHeight,
     draw: (/** @type {Pen} */ given) => {
       const {pen, left, inner, color} = given;
@@ -98,8 +98,8 @@ export function memoryChart(step, view, usable) {
         categories.filter(category => category.bytes[i] > 0).map(category => `${words(category.name)} ${bytes(category.bytes[i])}`).join(', ');
     },
   };
-  return el('section', {'aria-labelledby': 'over-step'}, el('h3', {id: 'over-step'}, `Memory of ${gpu.name} over the step`),
+  return el('section', {'aria-labelledby': 'over-step'}, el('h3', {id: 'over-step'}, `Memory of ${gpu.name} over ${what}`),
             el('ul.kinds', {}, categories.map(category => el('li', {}, el(`span.swatch.part${category.place % 12}`, {'aria-hidden': 'true'}), words(category.name)))),
-            movable(view, 'Memory over the step', [timeChart(view, drawing, told)]), told,
+            movable(view, `Memory over ${what}`, [timeChart(view, drawing, told)]), told,
             el('p.hint', {}, 'Live tensors; the allocator\'s cache and the context come on top.'));
 }

@@ -18,6 +18,8 @@ export const kFields = [
   {key: 'for', flag: '--method', usual: ''},
   {key: 'ref', flag: '--ref', usual: ''},
   {key: 'teacher', flag: '--teacher', usual: ''},
+  {key: 'topk', flag: '--teacher-topk', usual: ''},
+  {key: 'share', flag: '--student-share', usual: ''},
   {key: 'critic', flag: '--critic', usual: ''},
   {key: 'judge', flag: '--reward-model', usual: ''},
   {key: 'answers', flag: '--generations', usual: ''},

@@ -3,6 +3,7 @@
 import {bytes, count, dollars, percent, seconds, words} from './format.js';
 import {definitions, el, figure, styled, tablePart} from './dom.js';
 import {memoryChart} from './memory_chart.js';
+import {phasesPart} from './phases.js';
 import {pipelinePart} from './pipeline.js';
 import {readStep} from './step_data.js';
 import {View} from './time_chart.js';
@@ -58,14 +59,16 @@ function plansPart(title, plans, first, name, more) {
 /** @param {any} data of a page: answer, timeline, topology and words @returns {Node[]} */
 export function stepParts(data) {
   const {answer} = data, step = readStep(data.timeline), view = new View(step.length);
+  const what = answer.phases?.length ? 'the pass with gradients' : 'the step';
   const title = `One step of ${answer.model.name} with ${words(answer.strategy)} on ${answer.num_gpus} GPU${answer.num_gpus === 1 ? '' : 's'}`;
   return [
     el(`section.verdict.${answer.fits ? 'good' : 'bad'}`, {'aria-labelledby': 'verdict'}, el('h2', {id: 'verdict'}, title),
        !answer.fits && el('p', {}, `It does not fit, and is simulated all the same: ${answer.does_not_fit_because ?? 'its memory does not suffice'}`), figuresPart(answer)),
     sharesPart('waits', 'What the step waits for', answer.critical_path, row => row.what, row => row.remedy),
+    phasesPart(answer.phases, answer.usable_bytes),
     pipelinePart(step, view, answer.bubble_seconds),
-    step.spans.length ? timelinePart(step, view, data.thinned) : null,
-    memoryChart(step, view, answer.usable_bytes),
+    step.spans.length ? timelinePart(step, view, what, data.thinned) : null,
+    memoryChart(step, view, what, answer.usable_bytes),
     sharesPart('goes', 'Where the step goes', data.shares, row => row.name, row => row.meaning),
     topologyPart(data.topology, answer.links), linksPart(answer), streamsPart(answer),
     plansPart('Compared', answer.comparison, 'strategy', plan => plan.label ?? plan.strategy, () => []),

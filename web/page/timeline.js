@@ -105,8 +105,8 @@ function drawTitle({pen, left, color}, row, isWide) {
   pen.fillText(row.title + busy, 0, row.y + (row.track ? kLane : kTitle) / 2, row.track ? left - 6 : undefined);
 }
 
-/** @param {Step} step @param {View} view @param {string} thinned what was left out @returns {HTMLElement} */
-export function timelinePart(step, view, thinned) {
+/** @param {Step} step @param {View} view @param {string} what of the step is drawn @param {string} thinned what was left out @returns {HTMLElement} */
+export function timelinePart(step, view, what, thinned) {
   const told = el('p.told', {}, 'Point at a span; arrows move, + and − zoom, 0 shows all.');
   const shows = {gpus: Math.min(kFewGpus, step.gpus.length), critical: false, messages: true};
   let {rows, height} = rowsOf(step, shows.gpus);
@@ -140,7 +140,7 @@ export function timelinePart(step, view, thinned) {
       put(more);
       view.redraw();
     }}, `All ${step.gpus.length} GPUs`));
-  return el('section', {'aria-labelledby': 'timeline'}, el('h3', {id: 'timeline'}, 'Timeline'), activityLegend(step, step.spans),
+  return el('section', {'aria-labelledby': 'timeline'}, el('h3', {id: 'timeline'}, `Timeline of ${what}`), activityLegend(step, step.spans),
             zoomButtons(view, choice('critical', 'Critical path'), ...(step.messages.length > 0 ? [choice('messages', 'Messages')] : []), more),
-            movable(view, 'Timeline of the step', [timeChart(view, drawing, told)]), told, thinned && el('p.hint', {}, thinned));
+            movable(view, `Timeline of ${what}`, [timeChart(view, drawing, told)]), told, thinned && el('p.hint', {}, thinned));
 }
