@@ -99,6 +99,24 @@ bool ShellWordReader::is_word_end() const {
   return is_end() || is_space(peek()) || std::string_view(";&|<>()").find(peek()) != std::string_view::npos;
 }
 
+/// Stops at a backslash that was meant to go on with the next line, and stands before a blank instead.
+void ShellWordReader::check_line_goes_on() const {
+  std::size_t i = 0;
+  const auto skip_blanks = [&] {
+    while (is_blank(peek(i))) ++i;
+  };
+  if (!is_blank(peek())) return;
+  skip_blanks();
+  if (peek(i) == '#')
+    while (peek(i) != '\n' && peek(i) != '\0') ++i;
+  if (peek(i) != '\n') return;
+  ++i;
+  skip_blanks();
+  if (peek(i) == '-')
+    fail(line_, "a space stands behind the backslash: the command ends here, without the flags below",
+         "make the backslash the last character of the line");
+}
+
 void ShellWordReader::read_word(std::vector<ShellWord>& words) {
   Building now;
   now.word.line = line_;
@@ -114,6 +132,7 @@ void ShellWordReader::read_word(std::vector<ShellWord>& words) {
         if (is_word_end()) break;
         continue;
       }
+      if (!now.has_any) check_line_goes_on();
       const char next = take();
       add_text(now, {&next, 1});
     } else if (c == '\'') {

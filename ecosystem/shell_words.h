@@ -27,6 +27,7 @@ class ShellWordReader : protected ShellExpander {
     bool has_any = false;
   };
 
+  void check_line_goes_on() const;
   void end_word(Building& now, std::vector<ShellWord>& words);
   void add_text(Building& now, std::string_view text);
   void add_unquoted(Building& now, const ShellValue& value, std::vector<ShellWord>& words);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ecosystem/config_texts.h"
+#include "ecosystem/key_table.h"
 #include "ecosystem/rules.h"
 #include "ecosystem/torchtune.h"
 
@@ -102,6 +103,22 @@ TEST_CASE("DeepSpeed's file says buckets, overlap and 8-bit gathers; what it lea
   CHECK(o.zero_quantized_weights == true);
   CHECK_THROWS_WITH_AS(options_of(R"("stage": 3, "zero_hpz_partition_size": 8)"), doctest::Contains("ZeRO++"),
                        InputError);
+  const std::string off =
+      R"("stage": 3, "zero_hpz_partition_size": 1, "mics_shard_size": -1, "zero_quantized_gradients": 0)";
+  CHECK_NOTHROW(options_of(off));  // DeepSpeed's defaults
+}
+
+TEST_CASE("values of a refused key that change nothing are switches or numbers, as 1 is read as true among switches") {
+  for (const KeyTable& table : key_tables())
+    for (const KeyRow& row : table.rows) {
+      CAPTURE(table.name);
+      CAPTURE(row.key);
+      const auto is_number = [](const nlohmann::json& one) { return one == 1 || one == 0; };
+      const bool is_number_or_off =
+          std::ranges::none_of(row.harmless, is_number) || !row.takes_flags() ||
+          std::ranges::all_of(row.harmless, [](const auto& one) { return one == false || one == 0; });
+      CHECK(is_number_or_off);
+    }
 }
 
 TEST_CASE("a value that differs between DeepSpeed's file and the trainer is refused with both places") {

@@ -29,6 +29,14 @@ TEST_CASE("words: quotes, continued lines, comments, redirections and operators 
   CHECK(last_command("if true; then\n  run a#b\nfi") == Texts{"run", "a#b"});
 }
 
+TEST_CASE("words: a space behind the backslash ends the command, which is told where flags stand below") {
+  CHECK_THROWS_WITH_AS(last_command("run --a 1 \\ \n  --b 2\n"), doctest::Contains("a.sh:1: a space stands behind"),
+                       InputError);
+  CHECK_THROWS_WITH_AS(last_command("run \\\n  --a 1 \\  # one\n  --b 2\n"), doctest::Contains("a.sh:2: a space"),
+                       InputError);
+  CHECK(last_command("run a\\ b \\ \n") == Texts{"run", "a b", " "});
+}
+
 TEST_CASE("variables: assignments, defaults, arrays, arithmetic and expr are resolved") {
   CHECK(last_command("A=3\nexport B=\"$A ${A}\"\nrun $B \"$B\"") == Texts{"run", "3", "3", "3 3"});
   CHECK(last_command("run ${N:-8} ${M-4}") == Texts{"run", "8", "4"});
