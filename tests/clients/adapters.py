@@ -32,6 +32,7 @@ KINDS = {
     'randlora': lambda **common: peft.RandLoraConfig(r=24, **common),
     'vblora': lambda **common: peft.VBLoRAConfig(r=4, num_vectors=32, vector_length=64, **common),
     'unilora': lambda **common: peft.UniLoraConfig(r=4, theta_d_length=256, **common),
+    'tinylora': lambda **common: peft.TinyLoraConfig(r=2, u=64, **common),
     'psoft': lambda **common: peft.PsoftConfig(r=32, **common),
     'lily': lambda **common: peft.LilyConfig(r=8, num_B=4, **common),
     'lily_stride': lambda **common: peft.LilyConfig(r=8, num_B=4, stride_A=2, **common),

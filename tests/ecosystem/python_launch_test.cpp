@@ -122,7 +122,7 @@ TEST_CASE("what a run alone would show is named where it is needed") {
 TEST_CASE("other trainings are refused by the call that shows them") {
   CHECK(contains(python_error("NashMDTrainer(args=NashMDConfig())"), "train.py:1: NashMDTrainer"));
   CHECK(contains(python_error("AutoModelForMultipleChoice.from_pretrained('m')"), "classification"));
-  CHECK(contains(python_error("XLoraConfig()\nSFTConfig()"), "another kind of adapters"));
+  CHECK(contains(python_error("XLoraConfig()\nSFTConfig()"), "mixing of trained adapters"));
   CHECK(contains(python_error("print(1)"), "sets up no training"));
 }
 
@@ -262,7 +262,7 @@ if __name__ == "__main__":
   CHECK(r.request.recipe.micro_batch == 4);
   CHECK(r.setup.prepares_kbit == true);
   CHECK_THROWS_WITH(read("python tune.py --base llama-7b --adapter prefix-tuning\n"),
-                    doctest::Contains("another kind of adapters"));
+                    doctest::Contains("belongs to prefix tuning"));
 }
 
 TEST_CASE("a model that is loaded again behind its training, by a value of the run, leaves the name as it was") {

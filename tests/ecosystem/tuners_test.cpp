@@ -224,11 +224,46 @@ TEST_CASE("PEFT's calls of other kinds of adapters: their numbers, and theirs wh
   CHECK(adapters_of("RoadConfig(variant='road_4')").factor == 4);
   CHECK(adapters_of("RoadConfig()").kind->name == "road");
   CHECK(adapters_of("MultitaskPromptTuningConfig(num_virtual_tokens=50, num_tasks=2)").rank == 50);
+  CHECK(adapters_of("TinyLoraConfig(u=32)").factor == 32);
+  CHECK(adapters_of("TinyLoraConfig()").rank == 2);
+  CHECK_THROWS_WITH_AS(adapters_of("TinyLoraConfig(weight_tying=0.5)"), doctest::Contains("weight_tying"), InputError);
+  CHECK_THROWS_WITH_AS(adapters_of("HRAConfig(r=8)"), doctest::Contains("HRA, which is not modelled: the weight"),
+                       InputError);
+  CHECK_THROWS_WITH_AS(adapters_of("PrefixTuningConfig(num_virtual_tokens=20)"), doctest::Contains("keys and values"),
+                       InputError);
   CHECK_THROWS_WITH_AS(adapters_of("LilyConfig(stride_A=4)"), doctest::Contains("Lily with A of several layers"),
                        InputError);
   CHECK_THROWS_WITH_AS(adapters_of("WaveFTConfig(use_idwt=False)"), doctest::Contains("use_idwt"), InputError);
   CHECK_THROWS_WITH_AS(adapters_of("OFTConfig(use_cayley_neumann=False)"), doctest::Contains("solved for"), InputError);
   CHECK_THROWS_WITH_AS(adapters_of("VBLoRAConfig(topk=4)"), doctest::Contains("two vectors"), InputError);
+}
+
+TEST_CASE("scripts: layers, biases, ranks and modules that a call of PEFT or Unsloth chooses are used or refused") {
+  const auto error = [](const std::string& arguments) -> std::string {
+    try {
+      adapters_of("LoraConfig(r=8, " + arguments + ")");
+    } catch (const InputError& of) { return of.what(); }
+    return "";
+  };
+  CHECK(
+      error("bias='none', layers_to_transform=None, rank_pattern={}, exclude_modules=None, use_qalora=False").empty());
+  CHECK(contains(error("bias='all'"), "trained biases"));
+  CHECK(contains(error("rank_pattern={'q_proj': 16}"), "ranks that differ"));
+  CHECK(contains(error("exclude_modules=['lm_head']"), "left out by name"));
+  CHECK(contains(error("trainable_token_indices=[1, 2]"), "rows of the embedding"));
+  CHECK(contains(error("layers_to_transform=chosen(3)"), "which the script does not set to one value"));
+  const auto unsloth = [](const std::string& arguments) {
+    return read_configs(
+        {{"train.py",
+          "from unsloth import FastLanguageModel\n"
+          "model, t = FastLanguageModel.from_pretrained('a', 512, None, False)\n"
+          "model = FastLanguageModel.get_peft_model(model, r=8, " +
+              arguments + ")\nSFTTrainer(model=model, args=SFTConfig(per_device_train_batch_size=1))\n"}},
+        {});
+  };
+  CHECK(unsloth("layers_to_transform=[2, 3]").setup.adapted_layers == std::vector<std::int64_t>{2, 3});
+  CHECK_NOTHROW(unsloth("bias='none', finetune_mlp_modules=True"));
+  CHECK_THROWS_WITH_AS(unsloth("finetune_mlp_modules=False"), doctest::Contains("kinds of layers"), InputError);
 }
 
 TEST_CASE("adapter_config.json of other kinds, and ms-swift's FourierFT") {
@@ -238,6 +273,7 @@ TEST_CASE("adapter_config.json of other kinds, and ms-swift's FourierFT") {
   CHECK(peft("peft_type: FOURIERFT\nn_frequency: 500\ntarget_modules: [q_proj]\n").factor == 500);
   CHECK(peft("peft_type: C3A\nblock_size: 128\ntarget_modules: [q_proj]\n").rotation_block == 128);
   CHECK(peft("peft_type: LILY\nr: 16\nnum_B: 4\ntarget_modules: [q_proj]\n").factor == 4);
+  CHECK(peft("peft_type: TINYLORA\nr: 4\nu: 16\nweight_tying: 0.0\ntarget_modules: [q_proj]\n").factor == 16);
   CHECK_THROWS_WITH_AS(peft("peft_type: GLORA\nr: 16\nconfig_A_B: vector\ntarget_modules: [q_proj]\n"),
                        doctest::Contains("low-rank"), InputError);
   CHECK(read(swift("--tuner_type fourierft")).request.recipe.lora.factor == 2000);

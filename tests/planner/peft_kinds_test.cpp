@@ -19,8 +19,9 @@ struct Figures {
 
 /// adapters.py prints more where indices, routers or cosines of a few numbers are kept or trained: FourierFT keeps
 /// 540,288 bytes, WaveFT 1,065,640, VB-LoRA 38,016, PSOFT 20,608, RoAd 12,288, Poly 24,792 and Lily 16,400 and 1,072 a
-/// token; Poly trains 131,408. GLoRA's buffers, 24,576 bytes there, are of 16 bits. The input itself, 512 bytes a
-/// token, is not counted there; GLoRA and SHiRA alone keep it.
+/// token; Poly trains 131,408. TinyLoRA keeps 16 bytes beside its tokens, as its middle is no rotation. GLoRA's
+/// buffers, 24,576 bytes there, are of 16 bits. The input itself, 512 bytes a token, is not counted there; GLoRA and
+/// SHiRA alone keep it.
 constexpr std::array kFigures{
     Figures{"kind=lora,r=8", 65536, 0, 1056, 0},
     Figures{"kind=beft", 4096, 0, 0, 0},
@@ -34,6 +35,7 @@ constexpr std::array kFigures{
     Figures{"kind=vblora,r=4,rotation=64,factor=32", 18432, 0, 1040, 36864},
     Figures{"kind=unilora,r=4,factor=256", 256, 393216, 1040, 12288},
     Figures{"kind=psoft,r=32", 7840, 1159680, 128, 20480},
+    Figures{"kind=tinylora,r=2,factor=64", 896, 79872, 8, 80},
     Figures{"kind=lily,r=8,factor=4", 98752, 0, 1056, 16384},
     Figures{"kind=peanut,r=8", 65536, 0, 1024, 1056768},
     Figures{"kind=peanut,r=8,factor=2", 69120, 0, 1024, 1105920},
