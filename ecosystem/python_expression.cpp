@@ -34,8 +34,10 @@ PythonValue PythonReader::expression(std::size_t& i, int depth) {
   if (is_end(i)) return value;
   std::string written = tokens_[begin].text;  // an index, a comprehension
   while (!is_end(i)) {
-    if (written.size() < 60 && i > begin) written += " " + tokens_[i].text;
-    i = tokens_[i].kind == Token::Kind::Open ? tokens_[i].partner + 1 : i + 1;
+    const bool is_open = tokens_[i].kind == Token::Kind::Open;
+    if (written.size() < 60 && i > begin)
+      written += is_open ? tokens_[i].text + "..." + tokens_[tokens_[i].partner].text : " " + tokens_[i].text;
+    i = is_open ? tokens_[i].partner + 1 : i + 1;
   }
   return unknown_python_value(written);
 }

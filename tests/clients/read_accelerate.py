@@ -33,7 +33,7 @@ def trace(folder, *words):
     """The words and variables with which launch.sh starts its launcher, or the script itself."""
     place = pathlib.Path('/tmp/trace')
     place.mkdir(exist_ok=True)
-    for program in ('accelerate', 'torchrun', 'deepspeed', 'llamafactory-cli', 'train.py'):
+    for program in ('accelerate', 'torchrun', 'deepspeed', 'llamafactory-cli', 'tune', 'train.py'):
         (place / program).write_text(TRACE)
         (place / program).chmod(0o755)
     answer = place / 'answer.json'

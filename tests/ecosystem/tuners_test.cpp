@@ -251,7 +251,7 @@ TEST_CASE("scripts: layers, biases, ranks and modules that a call of PEFT or Uns
   CHECK(contains(error("rank_pattern={'q_proj': 16}"), "ranks that differ"));
   CHECK(contains(error("exclude_modules=['lm_head']"), "left out by name"));
   CHECK(contains(error("trainable_token_indices=[1, 2]"), "rows of the embedding"));
-  CHECK(contains(error("layers_to_transform=chosen(3)"), "which the script does not set to one value"));
+  CHECK(contains(error("layers_to_transform=chosen['layers']"), "depends on chosen[...], which the script does not"));
   const auto unsloth = [](const std::string& arguments) {
     return read_configs(
         {{"train.py",
