@@ -13,8 +13,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 TARGETS = ('accelerate', 'deepspeed', 'torchrun', 'transformers', 'trl', 'torchtune', 'axolotl', 'llama-factory', *SCHEDULERS)
 # Each driver with the programs that it imports. LLaMA-Factory takes transformers up to 5.8; axolotl is of a month when another release was the newest: its is said beside the answer.
 SHARED = ('transformers-5', 'hub-1', 'peft-0.20', 'accelerate')
-READERS = {'read_accelerate': (*SHARED, 'trl', 'torchtune'), 'read_trl': (*SHARED, 'trl'), 'read_deepspeed': (*SHARED, 'deepspeed'), 'read_torchtune': (*SHARED, 'torchtune'),
-           'read_axolotl': (*SHARED, 'trl', 'deepspeed', 'axolotl'), 'read_llama_factory': ('transformers-5.8', *SHARED[1:], 'trl', 'deepspeed', 'llama-factory')}
+READERS = {'read_accelerate': (*SHARED, 'trl', 'torchtune', 'axolotl', 'llama-factory'),  # which a job's launch.sh asks for their versions
+           'read_trl': (*SHARED, 'trl'), 'read_deepspeed': (*SHARED, 'deepspeed'), 'read_torchtune': (*SHARED, 'torchtune'),
+           'read_axolotl': (*SHARED, 'trl', 'deepspeed', 'axolotl'),
+           'read_llama_factory': ('transformers-5.8', *SHARED[1:], 'trl', 'deepspeed', 'llama-factory')}
 OPTIMIZERS = {'adamw-fused': ('adamw_torch_fused', 'torch.optim.AdamW'), 'adamw-foreach': ('adamw_torch', 'torch.optim.AdamW'),
               'adamw-8bit': ('adamw_8bit', 'adamw_bnb_8bit'), 'adamw-torchao-8bit': ('adamw_torch_8bit',),
               'paged-adamw-8bit': ('paged_adamw_8bit', 'bitsandbytes.optim.PagedAdamW8bit')}

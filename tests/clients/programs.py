@@ -4,6 +4,7 @@ import collections
 import pathlib
 import subprocess
 import tarfile
+import tomllib
 
 Program = collections.namedtuple('Program', 'name repository version folder needed')
 
@@ -46,9 +47,18 @@ def unpack(folder, program, into):
         members.extractall(place, filter='tar')
     if archive.wait() != 0:
         raise Missing(f'git archive {program.version} failed in {repository}')
-    write_metadata(place / program.folder, program.repository.split('/')[1], program.version.removeprefix('v'))
+    write_metadata(place / program.folder, package_name(repository, program), program.version.removeprefix('v'))
     (place / 'complete').touch()
     return place
+
+
+def package_name(repository, program):
+    """As pyproject.toml has it, where there is one that says it; else the repository's."""
+    project = git(repository, 'show', f'{program.version}:pyproject.toml', text=True)
+    try:
+        return tomllib.loads(project.stdout)['project']['name']
+    except (KeyError, tomllib.TOMLDecodeError):
+        return program.repository.split('/')[1]
 
 
 def write_metadata(folder, name, version):

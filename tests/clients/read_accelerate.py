@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 import environment
 
@@ -16,6 +17,7 @@ TRACE = '''#!/usr/bin/python3
 import json, os, sys
 json.dump({'words': sys.argv, 'variables': dict(os.environ)}, open(os.environ['TRACE'], 'w'))
 '''
+PLACE = pathlib.Path(tempfile.mkdtemp(prefix='trace-'))  # of this run alone: another may be there
 models = {}
 
 
@@ -31,15 +33,13 @@ def meta_model(plan):
 
 def trace(folder, *words):
     """The words and variables with which launch.sh starts its launcher, or the script itself."""
-    place = pathlib.Path('/tmp/trace')
-    place.mkdir(exist_ok=True)
     for program in ('accelerate', 'torchrun', 'deepspeed', 'llamafactory-cli', 'tune', 'train.py'):
-        (place / program).write_text(TRACE)
-        (place / program).chmod(0o755)
-    answer = place / 'answer.json'
+        (PLACE / program).write_text(TRACE)
+        (PLACE / program).chmod(0o755)
+    answer = PLACE / 'answer.json'
     answer.unlink(missing_ok=True)
     done = subprocess.run(['sh', str(folder / 'launch.sh'), *words], capture_output=True, text=True,
-                          env={**os.environ, 'PATH': f'{place}:/usr/bin:/bin', 'TRACE': str(answer), 'SCRIPT': str(place / 'train.py'),
+                          env={**os.environ, 'PATH': f'{PLACE}:/usr/bin:/bin', 'TRACE': str(answer), 'SCRIPT': str(PLACE / 'train.py'),
                                'NODE_RANK': '0', 'HOSTFILE': '/tmp/hosts', 'MACHINE_RANK': '0', 'MAIN_ADDRESS': '127.0.0.1', 'MASTER_ADDR': '127.0.0.1', 'MASTER_PORT': '29500',
                                'PYTHONPATH': os.environ['GPUPLAN_CLIENTS']})
     if done.returncode != 0 or not answer.exists():
@@ -67,15 +67,14 @@ def job_start(folder, target):
 
 def trace_job(folder, target):
     """The words and variables with which a job's launch.sh starts its launcher on the first machine."""
-    place = pathlib.Path('/tmp/trace')
     trace(folder)  # the programs that answer
     for name, text in (('srun', SRUN), ('scontrol', SCONTROL)):
-        (place / name).write_text(text)
-        (place / name).chmod(0o755)
-    answer = place / 'answer.json'
+        (PLACE / name).write_text(text)
+        (PLACE / name).chmod(0o755)
+    answer = PLACE / 'answer.json'
     answer.unlink(missing_ok=True)
     done = subprocess.run(['bash', '-c', job_start(folder, target)], capture_output=True, text=True, cwd=folder,
-                          env={'PATH': f'{place}:/usr/bin:/bin', 'TRACE': str(answer), 'PYTHONPATH': os.environ['GPUPLAN_CLIENTS'], 'HOME': '/tmp',
+                          env={'PATH': f'{PLACE}:/usr/bin:/bin', 'TRACE': str(answer), 'PYTHONPATH': os.environ['GPUPLAN_CLIENTS'], 'HOME': '/tmp',
                                'SLURM_JOB_NODELIST': 'machine-0', 'SLURM_JOB_ID': '7', 'SLURM_NODEID': '0', 'SKYPILOT_NODE_IPS': '127.0.0.1', 'SKYPILOT_NODE_RANK': '0',
                                'RANK': '0', 'MASTER_ADDR': '127.0.0.1', 'MASTER_PORT': '23456'})
     if done.returncode != 0 or not answer.exists():
@@ -149,7 +148,7 @@ def read_file(folder, plan):
 
 def read_script(folder, plan):
     from torch.distributed.run import get_args_parser
-    started = trace(folder, '/tmp/trace/train.py')
+    started = trace(folder, str(PLACE / 'train.py'))
     processes = 1
     if started['words'][0].endswith('torchrun'):
         arguments = get_args_parser().parse_args(started['words'][1:])

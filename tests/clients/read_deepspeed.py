@@ -45,9 +45,9 @@ def read_config(folder, plan):
 
 
 def read_target(folder, plan):
-    from read_accelerate import trace
+    from read_accelerate import PLACE, trace
     from deepspeed.launcher.runner import parse_args
-    started = trace(folder, '/tmp/trace/train.py')
+    started = trace(folder, str(PLACE / 'train.py'))
     arguments = parse_args(started['words'][1:])
     if started['words'][1].startswith('--hostfile'):  # its lines count the machines
         return read_config(folder, plan)
