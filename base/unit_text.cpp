@@ -32,7 +32,7 @@ constexpr std::array kByteUnits{Unit{"tib", 0x1p40}, Unit{"gib", 0x1p30}, Unit{"
 constexpr std::array kTimeUnits{Unit{"days", 86400}, Unit{"day", 86400}, Unit{"hours", 3600}, Unit{"hour", 3600},
                                 Unit{"minutes", 60}, Unit{"minute", 60}, Unit{"seconds", 1},  Unit{"second", 1},
                                 Unit{"min", 60},     Unit{"ms", 1e-3},   Unit{"us", 1e-6},    Unit{"ns", 1e-9},
-                                Unit{"s", 1},        Unit{"h", 3600},    Unit{"d", 86400}};
+                                Unit{"s", 1},        Unit{"h", 3600},    Unit{"d", 86400},    Unit{"m", 60}};
 
 /// A number with a unit of `units` behind it, in the base unit; the first unit that fits counts.
 struct Amount {

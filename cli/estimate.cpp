@@ -17,12 +17,14 @@
 #include "cli/plan_question.h"
 #include "cli/row_lengths.h"
 #include "cli/search_flags.h"
+#include "diagnose/training_log.h"
 #include "ecosystem/carried_keys.h"
 #include "ecosystem/export.h"
 #include "models/training_method.h"
 #include "planner/engine_share.h"
 #include "planner/plan/plan_file.h"
 #include "planner/recommend.h"
+#include "planner/rollout_phases.h"
 #include "report/answers.h"
 #include "report/html/reports.h"
 #include "report/json/answers_json.h"
@@ -164,8 +166,9 @@ int run_estimate(const CLI::App& app, Console& console) {
   answer.request = answer.result.request;
   if (const Seconds overhead = given_time(app, "--overhead").value_or(Seconds{}); overhead.value > 0) {
     add_overhead(answer.result, overhead);
-    question.notes.push_back(
-        fmt::format("{} of set-up, download and failed starts are in every time and cost", format_duration(overhead)));
+    answer.overhead = overhead;
+    question.notes.push_back(fmt::format("{:.3g} min of set-up, download and failed starts are in every time and cost",
+                                         overhead.value / 60));
   }
   answer.result.assumptions.insert(answer.result.assumptions.begin(), question.notes.begin(), question.notes.end());
   answer.shown = strategy_in_focus(answer.result);
@@ -178,6 +181,8 @@ int run_estimate(const CLI::App& app, Console& console) {
     answer.rows = fit_rows(rows->lengths, whole, answer.result.profile, *answer.shown);
     answer.rows->source = rows->source;
   }
+  if (answer.shown && generates(answer.request.recipe) && logs_generations(answer.request.recipe.framework->name))
+    answer.steps_per_logged = job_rollout(Job(answer.request, answer.shown->strategy)).steps;
   answer.num_notes = question.notes.size();
   answer.has_rows = question.has_rows;
   answer.stated_seq_len = question.stated_seq_len;

@@ -79,8 +79,8 @@ std::string range_of(double value, const std::optional<AccuracyRange>& range, st
 std::string second_line(const FixAnswer& answer, const std::string& data) {
   const StrategyEstimate* e = answer.after ? &*answer.after : answer.before ? &*answer.before : nullptr;
   if (!e || !e->total) return fmt::format("How long it takes is not known: {}", data);
-  const std::string time =
-      range_of(e->total->value, e->time_range, [](double s) { return format_short_duration(Seconds{s}); });
+  const AccuracyRange range = e->time_range.value_or(AccuracyRange{});
+  const std::string time = range_text(range.low * *e->total, range.high * *e->total);
   const std::string cost = e->cost_usd ? ", " + range_of(*e->cost_usd, e->time_range, format_usd) : "";
   return fmt::format("{}{}: {}", time, cost, data);
 }

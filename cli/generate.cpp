@@ -14,6 +14,7 @@
 #include "cluster/profile/profile_store.h"
 #include "models/cut_answers.h"
 #include "models/weights.h"
+#include "planner/changes.h"
 #include "planner/job.h"
 
 namespace gpuplan {
@@ -81,6 +82,43 @@ void choose_tp(EngineSetup& s, const EstimateRequest& r, const ModelWeights& wei
   s = best;
 }
 
+/// What an engine takes of a card, its process included, and what that offers.
+void weigh(GenerationAnswer& a, const EstimateRequest& r, const ModelWeights& weights, const Profile& profile) {
+  a.figures = generate(r.model, weights, a.setup, a.batch, a.cluster, profile);
+  const bool is_own = !a.setup.engine->in_trainer;
+  if (!is_own) a.figures.weights = bytes_of(weights.total_elements(), Dtype::BF16);
+  a.of_card = is_own ? a.figures.awake
+                     : a.figures.weights + a.figures.graphs + a.figures.working + a.figures.cache + profile.context;
+  const Bytes capacity = a.cluster.gpus.front().framework_memory;
+  a.usable = Bytes{std::int64_t(double(capacity.count) * (1 - (is_own ? 0 : profile.margin)))};
+}
+
+/// "--gpus 2xh100-sxm --rollout-engine vllm:tp=2 would do: 1,234 answered tokens/s": the fewest GPUs of this kind that
+/// share the layers of a model that does not fit; empty where eight do not.
+std::string more_gpus_that_share(const GenerationAnswer& asked, const EstimateRequest& r, const ModelWeights& weights,
+                                 const Profile& profile) {
+  constexpr std::int64_t kMost = 8;
+  if (asked.setup.engine->in_trainer || r.cluster.is_mixed()) return {};
+  const std::int64_t have = std::int64_t(r.cluster.gpus.size());
+  for (std::int64_t tp = 2 * asked.setup.tp; tp <= kMost; tp *= 2) {
+    GenerationAnswer tried = asked;
+    tried.setup.tp = tp, tried.setup.num_gpus = std::max(have, tp);
+    if (tried.setup.num_gpus % tp != 0 || !why_no_engine(tried.model, tried.setup).empty()) continue;
+    if (tp > have) {
+      const Setting more = set_to("num-gpus", std::to_string(tp));
+      const auto grown = changed_if_possible({r, profile}, {&more, 1});
+      if (!grown) return {};
+      tried.cluster = grown->request.cluster;
+    }
+    weigh(tried, r, weights, profile);
+    if (!tried.fits()) continue;
+    const std::string gpus = tp > have ? fmt::format("--gpus {}x{} ", tp, r.cluster.gpus.front().id) : "";
+    return fmt::format("{}--rollout-engine {}:tp={} would do: {} GPUs share the layers, {} answered tokens/s", gpus,
+                       tried.setup.engine->name, tp, tp, format_grouped(std::int64_t(tried.figures.tokens_per_second)));
+  }
+  return {};
+}
+
 }  // namespace
 
 GenerationAnswer answer_generation(const CLI::App& app, const EstimateRequest& r, std::int64_t of_files) {
@@ -100,13 +138,9 @@ GenerationAnswer answer_generation(const CLI::App& app, const EstimateRequest& r
   const bool chooses = r.rollout.engine.tp == 0 && !a.setup.engine->in_trainer;
   const Profile profile = profile_of(r);
   if (chooses) choose_tp(a.setup, r, weights, a.batch, profile);
-  a.figures = generate(r.model, weights, a.setup, a.batch, r.cluster, profile);
-  const GpuSpec& gpu = r.cluster.gpus.front();
+  weigh(a, r, weights, profile);
   const bool is_own = !a.setup.engine->in_trainer;
-  if (!is_own) a.figures.weights = bytes_of(weights.total_elements(), Dtype::BF16);
-  a.of_card = a.figures.weights + a.figures.graphs + a.figures.working + a.figures.cache + profile.context;
-  a.usable = Bytes{std::int64_t(double(gpu.framework_memory.count) * (1 - (is_own ? 0 : profile.margin)))};
-  if (is_own) a.of_card = a.figures.awake;
+  if (!a.fits()) a.remedy = more_gpus_that_share(a, r, weights, profile);
   const auto price = r.price_per_gpu_hour ? r.price_per_gpu_hour : r.cluster.price_per_gpu_hour;
   if (price && a.figures.tokens_per_second > 0)
     a.cost_usd_per_million = *price * double(a.setup.num_gpus) / 3600 * 1e6 / a.figures.tokens_per_second;

@@ -46,6 +46,17 @@ std::vector<NamedData> read_named_data() {
   return sets;
 }
 
+/// "~/data/gsm8k/train.parquet" is the training split of gsm8k, as the scripts of trainers write it into a folder of
+/// the set's name (verl's examples/data_preprocess).
+const NamedData* named_by_folder(const std::string& path) {
+  const std::size_t end = path.find_last_of('/');
+  if (end == std::string::npos || end == 0) return nullptr;
+  const std::string file = to_lower(path.substr(end + 1));
+  if (file.substr(0, file.find('.')) != "train") return nullptr;
+  const std::size_t begin = path.find_last_of('/', end - 1);
+  return find_named_data(begin == std::string::npos ? path.substr(0, end) : path.substr(begin + 1, end - begin - 1));
+}
+
 /// Holds what is known of one named set.
 struct Part {
   std::int64_t rows{};
@@ -84,6 +95,11 @@ class DataReader {
     std::optional<Part> part = read_file_of(name);
     if (!part)
       if (const NamedData* set = find_named_data(name)) part = part_of(*set);
+    if (!part)
+      if (const NamedData* set = named_by_folder(name)) {
+        part = part_of(*set);
+        part->text = fmt::format("{}, taken as {}", name, part->text);
+      }
     const bool is_share = mark != std::string::npos && given.ends_with('%');
     const auto number = mark == std::string::npos
                             ? std::nullopt

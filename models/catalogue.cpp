@@ -3,6 +3,7 @@
 #include "models/hf_config.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include <fmt/format.h>
@@ -48,8 +49,9 @@ fs::path expand_home(std::string_view text) {
 }
 
 bool looks_like_path(std::string_view text) {
-  return text.find('/') != std::string_view::npos || text.ends_with(".json") || text.starts_with(".") ||
-         text.starts_with("~");
+  constexpr std::array kEndings{".json", ".yaml", ".yml", ".toml", ".sh", ".py", ".ipynb"};
+  return text.find('/') != std::string_view::npos || text.starts_with(".") || text.starts_with("~") ||
+         std::ranges::any_of(kEndings, [&](const char* ending) { return text.ends_with(ending); });
 }
 
 std::string nearest_names(std::string_view text, const std::vector<CatalogueEntry>& entries) {

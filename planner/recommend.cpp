@@ -72,25 +72,32 @@ Rows within_error(const Rows& rows, Preference preference, double error) {
   return out;
 }
 
-/// Leaves out rows that are clearly less likely to fit than the likeliest.
-Rows likeliest(Rows rows) {
-  constexpr double kAlike = 0.1;
-  double most = 0;
-  for (const EstimateRow* e : rows) most = std::max(most, e->chance);
-  std::erase_if(rows, [&](const EstimateRow* e) { return e->fit == Fit::Tight && e->chance < most - kAlike; });
-  return rows;
-}
-
 }  // namespace
 
+std::size_t best_of(std::span<const Contender> all, double error) {
+  const int highest = std::ranges::max_element(all, {}, &Contender::rank)->rank;
+  std::vector<const Contender*> left;
+  for (const Contender& one : all)
+    if (one.rank == highest) left.push_back(&one);
+  for (const auto score : {&Contender::first, &Contender::second}) {
+    const double best = (*std::ranges::min_element(left, {}, [&](const Contender* c) { return c->*score; }))->*score;
+    std::erase_if(left, [&](const Contender* c) { return c->*score > best * (1 + error); });
+  }
+  keep_likeliest(left, [](const Contender* c) { return c->chance; });
+  return std::size_t(*std::ranges::min_element(left, {}, [](const Contender* c) { return c->simplicity; }) -
+                     all.data());
+}
+
 const EstimateRow* best_of(std::span<const EstimateRow> all, Preference preference, double error) {
-  Rows rows = candidates(all);
-  for (const Preference wish : wishes(preference)) rows = within_error(rows, wish, error);
-  rows = likeliest(std::move(rows));
-  const EstimateRow* chosen = nullptr;
-  for (const EstimateRow* e : rows)
-    if (!chosen || e->strategy.simplicity < chosen->strategy.simplicity) chosen = e;
-  return chosen;
+  const auto [first, second] = wishes(preference);
+  std::vector<const EstimateRow*> rows;
+  std::vector<Contender> contenders;
+  for (const EstimateRow& e : all) {
+    if (!e.not_applicable.empty() || rank_of(e) < 1) continue;
+    rows.push_back(&e);
+    contenders.push_back({rank_of(e), score(e, first), score(e, second), e.chance, e.strategy.simplicity});
+  }
+  return rows.empty() ? nullptr : rows[best_of(contenders, error)];
 }
 
 namespace {

@@ -5,12 +5,15 @@
 //     planner/tiers.h), and who waits for whom;
 //  2. of these, those within the error of a time (`time_error` of data/profiles) of the best by --prefer;
 //  3. of these, those within that error of the best by the second wish;
-//  4. of these, the simplest: the first row of planner/strategy.cpp, behind all of them what splits the model along an
+//  4. of these, those that are about as likely to fit as the likeliest;
+//  5. of these, the simplest: the first row of planner/strategy.cpp, behind all of them what splits the model along an
 //  axis.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "planner/strategy_estimate.h"
 
@@ -27,6 +30,27 @@ inline constexpr int kWorksTogether = 8;
 double score_of(const StrategyEstimate& plan, Preference preference);
 /// Gives what decides inside the error of the first.
 Preference second_wish(Preference first);
+
+/// Chances to fit that differ by less count as equal.
+inline constexpr double kAlikeChance = 0.1;
+
+/// Leaves out what is clearly less likely to fit than the likeliest.
+template <class Item, class ChanceOf>
+void keep_likeliest(std::vector<Item>& of, ChanceOf chance_of) {
+  double most = 0;
+  for (const Item& item : of) most = std::max(most, chance_of(item));
+  std::erase_if(of, [&](const Item& item) { return chance_of(item) < most - kAlikeChance; });
+}
+
+/// What the rule above reads of a plan; `first` and `second` are its scores.
+struct Contender {
+  int rank{};
+  double first{}, second{}, chance{};
+  std::int64_t simplicity{};
+};
+
+/// Index of the plan that the rule above takes. Requires: not empty.
+std::size_t best_of(std::span<const Contender> all, double error);
 
 /// The plan that the rule above takes; null where nothing fits. `error`: of a prediction, 0.15 for 15 %.
 const StrategyEstimate* best_of(std::span<const StrategyEstimate> rows, Preference preference, double error);

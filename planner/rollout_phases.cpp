@@ -487,7 +487,7 @@ std::vector<PhaseFigures> rollout_figures(const Job& job, const Peak& peak, Seco
          .time = seconds(per * moved),
          .bound = "host link"});
   if (r.convention->overhead > 0)
-    add({.name = "between phases",
+    add({.name = "waiting between phases",
          .kind = PhaseKind::Rest,
          .tensors = peak.resident,
          .time = seconds(r.convention->overhead * sum),

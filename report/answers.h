@@ -32,6 +32,8 @@ struct EstimateAnswer {
   std::string data_words;                   // "500 steps of 32 sequences", where files count those; empty: they do not
   std::int64_t stated_seq_len = 0;          // tokens that a sequence may have, where no row has as many; 0: some may
   std::size_t num_notes = 0;                // of the assumptions: about how the question was understood
+  Seconds overhead;                         // part of every time and cost
+  double steps_per_logged = 1;              // optimizer steps that the trainer logs as one step
   std::string caveat;                       // of the assumptions, the one that can turn the answer; empty: none can
   std::optional<RowFit> rows;               // with --lengths or --data, of the strategy that is shown
 

@@ -17,6 +17,7 @@ struct GenerationAnswer {
   Generation figures;
   Bytes of_card, usable;  // what the engine takes of a card, its process included, and what that offers
   std::optional<double> cost_usd_per_million;  // of answered tokens
+  std::string remedy;  // where it does not fit: flags with which it would, and what it gives then
   std::vector<std::string> assumptions;
   bool fits() const { return figures.refusal.empty() && of_card <= usable; }
 };

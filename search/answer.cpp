@@ -73,6 +73,7 @@ SearchAnswer answer(const SearchQuestion& question, const std::string& given, st
   if (question.takes_fewest_gpus) keep_fewest_gpus(plans, question);
   Shortlist list(space, plans, given, out.error, options.num_threads);
   out.rows = list.frontier_rows(most);
+  const std::optional<PlanRow> replaced = list.star_as_estimate(out.rows, most);
   if (!out.has_plan()) {
     std::vector<RankedPlan> fitting = std::move(found.ranking.over_limits);
     fitting.insert(fitting.end(), plans.begin(), plans.end());  // that only the simulator finds too slow
@@ -87,6 +88,7 @@ SearchAnswer answer(const SearchQuestion& question, const std::string& given, st
   const std::vector<Merit> merits = list.merits();
   const Merit best = out.rows.front().merit();
   for (PlanRow& row : out.rows) row.reason = reason_of(row, out.rows, question, out.error, merits);
+  if (replaced) out.rows.front().reason = reason_of_star(*replaced, out.rows, question, out.error, merits);
   for (PlanRow& row : out.by_gpu) row.reason = reason_of(row, out.rows, question, out.error, merits);
   out.num_equal = std::ranges::count_if(merits,
                                         [&](const Merit& m) {

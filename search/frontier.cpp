@@ -9,6 +9,8 @@
 #include <numeric>
 #include <tuple>
 
+#include "planner/recommend.h"
+
 namespace gpuplan {
 
 double score(const Merit& m, Preference wish) {
@@ -49,10 +51,9 @@ Indices roomiest(const std::vector<Merit>& all, const Indices& of) {
   return out;
 }
 
-/// Those that surely fit, where some do.
+/// Those that are about as likely to fit as the likeliest.
 Indices surest(const std::vector<Merit>& all, Indices of) {
-  const auto is_unsure = [&](std::size_t i) { return all[i].chance < kSure; };
-  if (!std::ranges::all_of(of, is_unsure)) std::erase_if(of, is_unsure);
+  keep_likeliest(of, [&](std::size_t i) { return all[i].chance; });
   return of;
 }
 

@@ -47,8 +47,6 @@ inline constexpr double kWorthRow = 0.05;
 
 /// More room than this share of the memory is worth nothing more.
 inline constexpr double kUsefulHeadroom = 0.25;
-/// A plan that fits with this chance or more is taken before one that does not, where the two are else as good.
-inline constexpr double kSure = 0.9;
 /// Rooms that differ by less count as equal.
 inline constexpr double kEqualHeadroom = 0.05;
 

@@ -24,15 +24,23 @@ constexpr std::array<std::int64_t, 3> kNodes{1, 2, 4};
 constexpr const char* kOnDemand = "on-demand";
 constexpr const char* kSpot = "spot";
 
-/// Says how many GPUs one order of this price may have: "lambda 8x" sells eights, "aws g5.xlarge" is a machine with
-/// one, "aws p5.48xlarge (an eighth of the machine)" sells none alone (its machine stands in data/clusters).
+/// "8x", "1x,2x,4x": numbers of GPUs that a vendor lets in one machine.
+bool is_counts(std::string_view product) {
+  return product.ends_with('x') && product.find_first_not_of("0123456789x,") == std::string_view::npos;
+}
+
+/// Says how many GPUs one order of this price may have: "lambda 8x" sells eights, "lambda 1x,2x,4x" machines of these,
+/// "aws g5.xlarge" is a machine with one, "aws p5.48xlarge (an eighth of the machine)" sells none alone (its machine
+/// stands in data/clusters).
 bool sells(const GpuPrice& price, std::int64_t count) {
   const std::size_t space = price.provider.find(' ');
   if (space == std::string::npos) return true;
   const std::string product = price.provider.substr(space + 1, price.provider.find(' ', space + 1) - space - 1);
   if (price.provider.find('(') != std::string::npos) return false;
-  if (product.ends_with('x') && product.find_first_not_of("0123456789x") == std::string::npos)
-    return product == fmt::format("{}x", count);
+  if (is_counts(product)) {
+    const std::vector<std::string> counts = split(product, ',');
+    return std::ranges::count(counts, fmt::format("{}x", count)) > 0;
+  }
   return product.find('.') == std::string::npos || count == 1;
 }
 
@@ -67,9 +75,17 @@ std::vector<OwnPrice> read_prices(const std::filesystem::path& path) {
   return all;
 }
 
+/// "lambda on-demand" of "lambda 1x,2x on-demand": a row says how many GPUs it has.
+std::string name_of(const GpuPrice& price) {
+  std::string name;
+  for (const std::string& word : split(offer_of(price), ' '))
+    if (!is_counts(word)) name += (name.empty() ? "" : " ") + word;
+  return name;
+}
+
 Offer offer_from(const GpuPrice& price) {
   return {.vendor = price.vendor,
-          .name = offer_of(price),
+          .name = name_of(price),
           .source = price.source,
           .date = price.date,
           .usd_per_gpu_hour = price.usd_per_gpu_hour,
@@ -89,15 +105,16 @@ std::optional<Offer> spot_of(const Offer& offer) {
   return spot;
 }
 
-/// The last "2026-09-25" of a text; empty without one.
+/// The last day ("2026-09-25"), else the last year ("2026") of a text; empty without one.
 std::string last_day_in(const std::string& text) {
-  constexpr std::string_view kShape = "0000-00-00";
-  for (std::size_t at = text.size() < kShape.size() ? 0 : text.size() - kShape.size() + 1; at-- > 0;) {
-    const std::string_view word = std::string_view(text).substr(at, kShape.size());
-    const bool is_day = std::equal(word.begin(), word.end(), kShape.begin(), kShape.end(),
-                                   [](char c, char shape) { return shape == '-' ? c == '-' : c >= '0' && c <= '9'; });
-    if (is_day) return std::string(word);
-  }
+  const auto is_digit = [&](std::size_t at) { return at < text.size() && text[at] >= '0' && text[at] <= '9'; };
+  for (const std::string_view shape : {std::string_view("0000-00-00"), std::string_view("2000")})
+    for (std::size_t at = text.size() < shape.size() ? 0 : text.size() - shape.size() + 1; at-- > 0;) {
+      const std::string_view word = std::string_view(text).substr(at, shape.size());
+      const bool fits = std::equal(word.begin(), word.end(), shape.begin(), shape.end(),
+                                   [](char c, char sign) { return sign == '0' ? c >= '0' && c <= '9' : c == sign; });
+      if (fits && !is_digit(at + shape.size()) && (at == 0 || !is_digit(at - 1))) return std::string(word);
+    }
   return "";
 }
 

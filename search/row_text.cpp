@@ -8,6 +8,7 @@
 
 #include "base/unit_text.h"
 #include "planner/engine_gpus.h"
+#include "planner/recommend.h"
 
 namespace gpuplan {
 namespace {
@@ -104,11 +105,15 @@ std::string restriction(const Merit& chosen, std::span<const Merit> all, Prefere
 }
 
 /// "the cheapest within the limits", and where another rule decided, by which.
-std::string reason_of_first(std::span<const PlanRow> rows, const SearchQuestion& q, const Wishes& wishes,
-                            std::span<const Merit> all) {
-  const PlanRow& best = rows.front();
+std::string reason_of_first(const PlanRow& best, std::span<const PlanRow> rows, const SearchQuestion& q,
+                            const Wishes& wishes, std::span<const Merit> all) {
   const Merit chosen = best.merit();
   const Preference wish = wishes.first;
+  if (q.takes_fewest_gpus) {
+    SearchQuestion among = q;
+    among.takes_fewest_gpus = false;
+    return "the fewest GPUs that do it; of these " + reason_of_first(best, rows, among, wishes, all);
+  }
   if (wish == Preference::Speed && best.is_rented && best.total < kReadyTime)
     return fmt::format("as fast as any, with the {:.0f} min that a rented machine takes to be ready",
                        kReadyTime.value / 60);
@@ -134,7 +139,7 @@ std::string reason_of(const PlanRow& row, std::span<const PlanRow> rows, const S
   const PlanRow& best = rows.front();
   const Merit mine = row.merit(), chosen = best.merit();
   const Wishes wishes = wishes_of(q, error);
-  if (&row == &best) return reason_of_first(rows, q, wishes, all);
+  if (&row == &best) return reason_of_first(best, rows, q, wishes, all);
   const double least = wishes.is_exact ? kAlike : error / 2;
   std::vector<std::string> parts;
   const double time = row.total / best.total, cost = mine.cost / chosen.cost;
@@ -150,10 +155,33 @@ std::string reason_of(const PlanRow& row, std::span<const PlanRow> rows, const S
   return parts.empty() ? "as good as the first, within the error" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
+std::string reason_of_star(const PlanRow& replaced, std::span<const PlanRow> rows, const SearchQuestion& q,
+                           double error, std::span<const Merit> all) {
+  const PlanRow& star = rows.front();
+  const Wishes wishes = wishes_of(q, error);
+  const double mine = score(star.merit(), wishes.first);
+  if (mine <= score(replaced.merit(), wishes.first) * (1 + kAlike)) return reason_of_first(star, rows, q, wishes, all);
+  const bool is_surer = star.plan.chance > replaced.plan.chance + kAlikeChance,
+             costs = wishes.first == Preference::Cost && replaced.cost_usd,
+             is_of_memory = wishes.first == Preference::Memory;
+  const std::string figure = costs          ? format_usd(*replaced.cost_usd)
+                             : is_of_memory ? format_bytes(replaced.process())
+                                            : format_duration(replaced.total);
+  const std::string name = strategy_title(replaced.request);
+  return fmt::format("as {} as {} within the error ({}), and {}; {} is {}",
+                     costs          ? "cheap"
+                     : is_of_memory ? "small"
+                                    : "fast",
+                     name, figure, is_surer ? "likelier to fit" : "simpler", name,
+                     reason_of_first(replaced, rows, q, wishes, all));
+}
+
 std::string used_machine(const EstimateRequest& r, std::int64_t num_used) {
   const std::int64_t that_train = r.cluster.num_gpus(), in_all = num_gpus_in_all(r);
   std::string all = machine_name(r.cluster);
   if (in_all > that_train) all = fmt::format("{}x {}", in_all, short_gpu_name(r.cluster.gpus.front().name));
+  const std::int64_t nodes = r.cluster.num_nodes();
+  if (nodes > 1) all += fmt::format(" ({} machines)", nodes);
   if (in_all > that_train && num_used == in_all) return fmt::format("{} ({} for the engine)", all, in_all - that_train);
   return num_used < in_all ? fmt::format("{} of {}", num_used, all) : all;
 }

@@ -22,6 +22,11 @@ std::string command_of(const Space& space, const RankedPlan& plan, const std::st
 std::string reason_of(const PlanRow& row, std::span<const PlanRow> rows, const SearchQuestion& question, double error,
                       std::span<const Merit> all);
 
+/// Says why the first row, one of `replaced`'s job, stands in its place: "as cheap as hsdp within the error ($77.38),
+/// and simpler; hsdp is the cheapest within the limits".
+std::string reason_of_star(const PlanRow& replaced, std::span<const PlanRow> rows, const SearchQuestion& question,
+                           double error, std::span<const Merit> all);
+
 /// "2x H100 SXM at runpod, LoRA, fsdp: 2 h 10 min, $38".
 std::string summary_of(const PlanRow& row);
 

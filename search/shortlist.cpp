@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
+#include "planner/recommend.h"
 #include "search/on_cores.h"
 #include "search/row_text.h"
 
@@ -39,6 +42,13 @@ void simulate_row(PlanRow& row) {
   if (s.cost_usd) row.cost_usd = row.slowdown * *s.cost_usd + row.overhead_usd();
 }
 
+bool is_same_plan(const RankedPlan& a, const RankedPlan& b) {
+  const auto place = [](const RankedPlan& p) {
+    return std::tuple(p.way, p.machine, p.offer, p.strategy, p.batch.micro, p.batch.accum);
+  };
+  return place(a) == place(b);
+}
+
 std::pair<std::uint32_t, std::uint16_t> kind_of(const RankedPlan& plan) { return {plan.machine, plan.strategy}; }
 
 }  // namespace
@@ -50,6 +60,7 @@ Shortlist::Shortlist(const Space& space, const std::vector<RankedPlan>& plans, c
       plans_(plans),
       given_(given),
       wishes_(wishes_of(space.question, error)),
+      error_(error),
       num_threads_(num_threads) {
   for (std::size_t i = 0; i < plans.size() && !wants_dates_; ++i) wants_dates_ = question_.is_rented && is_dated(i);
 }
@@ -127,6 +138,50 @@ std::vector<PlanRow> Shortlist::frontier_rows(std::size_t most) {
   return out;
 }
 
+Seconds Shortlist::step_of(std::size_t plan) const {
+  if (const auto row = rows_.find(plan); row != rows_.end()) return row->second.step;
+  const auto known = corrections_.find(kind_of(plans_[plan]));
+  return (known == corrections_.end() ? 1 : known->second) * plans_[plan].step;
+}
+
+std::optional<PlanRow> Shortlist::star_as_estimate(std::vector<PlanRow>& rows, std::size_t most) {
+  if (rows.empty()) return std::nullopt;
+  const RankedPlan first = rows.front().plan;
+  const auto is_same_job = [&](std::size_t i) {
+    const RankedPlan& p = plans_[i];
+    return p.machine == first.machine && p.offer == first.offer && p.way == first.way && p.batch == first.batch &&
+           space_.strategies[p.strategy].has_mesh_of(space_.strategies[first.strategy]);
+  };
+  const Merit before = rows.front().merit();
+  double least = score(before, wishes_.first);  // of all that are as sure to run: the error does not add up
+  for (const Merit& m : merits())
+    if (rank_of(m) >= rank_of(before)) least = std::min(least, score(m, wishes_.first));
+  const bool wants_memory = question_.preference == Preference::Memory;
+  const Indices chosen = settled(is_same_job, [&](const std::vector<Merit>& merits, const Indices& from) {
+    std::vector<Contender> contenders;
+    Indices places;
+    for (std::size_t at = 0; at < from.size(); ++at) {
+      const RankedPlan& p = plans_[from[at]];
+      const bool is_first = p.strategy == first.strategy;
+      if (!is_first && score(merits[at], wishes_.first) > least * (1 + error_)) continue;
+      const double seconds = step_of(from[at]).value;
+      contenders.push_back({2 * int(p.fit) - int(p.takes_turns), wants_memory ? double(p.process.count) : seconds,
+                            seconds, merits[at].chance, p.simplicity});
+      places.push_back(at);
+    }
+    return contenders.empty() ? Indices{} : Indices{places[best_of(contenders, error_)]};
+  });
+  if (chosen.empty() || plans_[chosen.front()].strategy == first.strategy) return std::nullopt;
+  const RankedPlan& star = plans_[chosen.front()];
+  const PlanRow& row = rows_.at(chosen.front());
+  std::erase_if(rows, [&](const PlanRow& other) { return is_same_plan(other.plan, star); });
+  PlanRow replaced = rows.front();
+  if (is_no_worse(row.merit(), replaced.merit(), wishes_.row_error)) rows.erase(rows.begin());
+  rows.insert(rows.begin(), row);
+  if (rows.size() > most) rows.resize(most);
+  return replaced;
+}
+
 std::vector<PlanRow> Shortlist::best_by_gpu(const std::vector<PlanRow>& shown, std::size_t most) {
   const auto kind = [&](std::size_t i) -> const std::string& {
     return question_.machines[plans_[i].machine].cluster.gpus.front().id;
@@ -141,18 +196,22 @@ std::vector<PlanRow> Shortlist::best_by_gpu(const std::vector<PlanRow>& shown, s
                                    for (std::size_t at = 0; at < from.size(); ++at) kinds[kind(from[at])].push_back(at);
                                    std::vector<Merit> best;
                                    Indices places;
-                                   for (const auto& [id, own] : kinds) {
+                                   const auto dated = [&](std::size_t at) { return is_dated(from[at]); };
+                                   for (auto& [id, own] : kinds) {
+                                     if (std::ranges::any_of(own, dated)) std::erase_if(own, std::not_fn(dated));
                                      std::vector<Merit> all;
                                      for (const std::size_t at : own) all.push_back(merits[at]);
                                      const std::size_t at = best_of(all, wishes_);
                                      best.push_back(all[at]), places.push_back(own[at]);
                                    }
                                    Indices out;
-                                   while (!best.empty() && out.size() < most) {
+                                   while (!best.empty()) {
                                      const auto at = std::ptrdiff_t(best_of(best, wishes_));
                                      out.push_back(places[std::size_t(at)]);
                                      best.erase(best.begin() + at), places.erase(places.begin() + at);
                                    }
+                                   std::ranges::stable_partition(out, dated);
+                                   out.resize(std::min(out.size(), most));
                                    return out;
                                  });
   std::vector<PlanRow> out;

@@ -23,7 +23,12 @@ class Shortlist {
   /// Prices without a date stand in none where others do it.
   std::vector<PlanRow> frontier_rows(std::size_t most);
 
-  /// The best plan of each kind of GPU that no row shows, the best first, whatever is known of its price.
+  /// Puts first what `estimate` stars of the first row's job: of the strategies with its machine, settings and batch
+  /// the one that the rule of planner/recommend.h takes, within the error of the best of all. Returns the row that it
+  /// replaces, which stays where it is visibly better.
+  std::optional<PlanRow> star_as_estimate(std::vector<PlanRow>& rows, std::size_t most);
+
+  /// The best plan of each kind of GPU that no row shows, the best first; those whose price has no date stand last.
   std::vector<PlanRow> best_by_gpu(const std::vector<PlanRow>& shown, std::size_t most);
 
   /// The best plan at a price without a date that is in no row for that alone, where it beats the first row in what was
@@ -42,6 +47,8 @@ class Shortlist {
   bool is_dated(std::size_t plan) const;
   std::int64_t num_gpus(std::size_t plan) const { return question_.machines[plans_[plan].machine].num_gpus(); }
   bool meets_limits(std::size_t plan) const;
+  /// The step, simulated where it was, else as other plans of that machine and strategy correct it.
+  Seconds step_of(std::size_t plan) const;
   /// Those that meet the limits and that `admits` lets in.
   template <class Admits>
   Indices those(Admits admits) const;
@@ -57,6 +64,7 @@ class Shortlist {
   const std::vector<RankedPlan>& plans_;
   const std::string& given_;
   Wishes wishes_;
+  double error_;  // of predictions
   unsigned num_threads_;
   bool wants_dates_ = false;             // some price has one
   std::map<std::size_t, PlanRow> rows_;  // simulated, by plan

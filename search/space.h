@@ -81,6 +81,10 @@ struct SearchedStrategy {
     options.tp = tp, options.splits_sequence = splits_sequence, options.cp = cp;
     options.ep = ep, options.pp = pp, options.virtual_stages = virtual_stages;
   }
+  bool has_mesh_of(const SearchedStrategy& other) const {
+    return tp == other.tp && splits_sequence == other.splits_sequence && cp == other.cp && ep == other.ep &&
+           pp == other.pp && virtual_stages == other.virtual_stages;
+  }
   /// "--strategy zero1 --tp 4 --sp --pp 2"
   std::string flags() const;
 };

@@ -60,6 +60,17 @@ std::string with_range(Seconds time, const std::optional<AccuracyRange>& range) 
   return fmt::format("{} ({}-{})", amount, end(range->low), end(range->high));
 }
 
+std::string range_text(Seconds low, Seconds high) {
+  const std::string end = format_short_duration(high), first = format_short_duration(low);
+  if (first == end) return first;
+  const std::size_t space = end.find(' ');
+  const auto* const unit = space == std::string::npos
+                               ? kNamedUnits.end()
+                               : std::ranges::find(kNamedUnits, end.substr(space + 1), &NamedUnit::name);
+  if (unit == kNamedUnits.end()) return fmt::format("{} to {}", first, end);
+  return fmt::format("{} {} to {}", three_digits(low.value / unit->seconds), unit->name, end);
+}
+
 std::string usd_with_range(double usd, const std::optional<AccuracyRange>& range) {
   if (!range) return format_usd(usd);
   constexpr double kWhole = 100;  // three digits are enough of an end

@@ -22,6 +22,8 @@ std::string format_short_duration(Seconds time);
 /// An amount and its ends: "21.3 GiB (19.5-23.1)", "1.23 s (0.84-1.48)"; the amount alone without a range.
 std::string with_range(Bytes amount, const std::optional<AccuracyRange>& range);
 std::string with_range(Seconds time, const std::optional<AccuracyRange>& range);  // "6.20 h (5.46-8.80)"
+/// "1.79 d to 2.75 d": both ends in one unit.
+std::string range_text(Seconds low, Seconds high);
 std::string usd_with_range(double usd,
                            const std::optional<AccuracyRange>& range);  // "$2.77 ($2.20-$3.31)", "$199.14 ($172-$239)"
 

@@ -31,6 +31,14 @@ std::string fits_words(const StrategyEstimate& shown, bool fits);
 /// "--loss fused --checkpointing full (defaults: mp, 1,741 tokens/s, $14.24)"; empty where nothing was chosen.
 std::string chosen_words(const EstimateAnswer& answer);
 
+/// "layers spread over the GPUs, which take turns" of mp: what a name means that not all trainers have; empty of others.
+std::string meaning_of(const Strategy& strategy);
+/// "mp: layers spread over the GPUs, which take turns; sent low, ...": short words of the table but for those of the
+/// strategy that is shown.
+std::string words_of_table(const EstimateAnswer& answer, const std::vector<const StrategyEstimate*>& rows);
+/// "mp (layers spread over the GPUs, which take turns)".
+std::string title_in_words(const Strategy& strategy);
+
 /// One line for each better way to run what was given.
 std::vector<std::string> better_lines(const EstimateAnswer& answer);
 
@@ -43,13 +51,16 @@ std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen
 /// Gives the share of a quantised base that the trainer leaves in 16 bit, being experts that are one parameter.
 double unquantised_experts(const TrainedModel& model, const Recipe& recipe);
 
-/// Gives what the process holds, as if the GPU had room for all of it; of one that runs for sure, what there is at
-/// most: its allocator gives back what it does not use before it asks for more.
+/// Gives what the process holds; of one that may run, without the cache that its allocator gives back where the GPU has
+/// no room for it. Of one that does not, as if there were room for all of it.
 Bytes shown_memory(const StrategyEstimate& e);
 
 /// A row for each of these strategies; `bar_width` of the column of memory.
 std::string strategies_table_text(const EstimateAnswer& answer, const std::vector<const StrategyEstimate*>& rows,
                                   const Screen& screen);
+
+/// A row for each strategy that is possible, in base units that a column names: for machines.
+std::string estimate_csv(const EstimateAnswer& answer, const Screen& screen);
 
 /// The reasons why strategies are not in the table, those alike together.
 std::string not_applicable_text(const EstimateResult& result, const Screen& screen);
@@ -101,6 +112,8 @@ std::string machine_check_text(const MachineCheck& check, const Screen& screen);
 
 /// "price: $2.69 per GPU and hour, runpod, 2026-05-22 (its pricing page)"; empty without a price.
 std::string price_words(const PlanRow& row);
+/// " with 15 min of set-up (--overhead)", behind a time that has it; empty where nothing is added.
+std::string set_up_words(Seconds overhead);
 /// Gives what --overhead adds; empty where nothing is added.
 std::string overhead_words(const SearchQuestion& question);
 /// " at full length (--tokens-per-row)" of rows whose number is known and whose lengths are not; empty else.

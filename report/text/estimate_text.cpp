@@ -245,6 +245,7 @@ std::string verdict_text(const EstimateAnswer& answer, const Screen& screen) {
 }  // namespace
 
 std::string estimate_text(const EstimateAnswer& answer, const Screen& screen) {
+  if (screen.format == TableFormat::Csv) return estimate_csv(answer, screen);
   if (answer.is_brief)
     return first_screen_text(answer, screen) + (answer.rows ? rows_text(*answer.rows, screen) : "") +
            (answer.shown && screen.format != TableFormat::Text ? phases_text(*answer.shown, screen) : "");

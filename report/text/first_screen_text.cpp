@@ -55,12 +55,28 @@ std::vector<std::string> better_lines(const EstimateAnswer& answer) {
   return out;
 }
 
-namespace {
-
-/// "mp (layers spread over the GPUs, which take turns)": a name that the field does not have for all trainers.
-std::string title_in_words(const Strategy& strategy) {
-  return strategy.title() + (strategy.takes_turns() ? " (layers spread over the GPUs, which take turns)" : "");
+std::string meaning_of(const Strategy& strategy) {
+  if (strategy.takes_turns()) return "layers spread over the GPUs, which take turns";
+  const bool is_hybrid = strategy.layout.shards_weights && strategy.mesh.copies() > 1;
+  return is_hybrid ? "sharded over a group of GPUs, a copy in each group" : "";
 }
+
+std::string words_of_table(const EstimateAnswer& answer, const std::vector<const StrategyEstimate*>& rows) {
+  std::vector<std::string> words;
+  for (const StrategyEstimate* e : rows)
+    if (const std::string meaning = meaning_of(e->strategy); !meaning.empty() && e != answer.shown)
+      words.push_back(fmt::format("{}: {}", e->strategy.name, meaning));
+  if (std::ranges::any_of(rows, [](auto* e) { return e->communication_level != CommunicationLevel::None; }))
+    words.emplace_back("sent low, medium, high: how much of a step the links are busy");
+  return fmt::format("{}", fmt::join(words, "; "));
+}
+
+std::string title_in_words(const Strategy& strategy) {
+  const std::string meaning = meaning_of(strategy);
+  return strategy.title() + (meaning.empty() ? "" : fmt::format(" ({})", meaning));
+}
+
+namespace {
 
 std::string verdict_line(const EstimateAnswer& answer) {
   const bool is_auto = answer.request.strategy == "auto";
@@ -84,7 +100,8 @@ std::string time_line(const EstimateAnswer& answer) {
   constexpr double kFewSteps = 100;  // so few that warm-up, saving and a schedule of learning rates depend on them
   const double steps = double(e.steps_per_epoch) * data.epochs;
   const std::int64_t answers = answers_of_row(answer.request);
-  const double full = e.total->value / (std::ceil(steps) * e.time.step.value);  // of a step, in the mean over them
+  const double trains = (*e.total - answer.overhead).value;
+  const double full = trains / (std::ceil(steps) * e.time.step.value);  // of a step, in the mean over them
   std::string count = fmt::format(", {:.0f} step{}", std::ceil(steps), steps > 1 ? "s" : "");
   if (!answer.data_words.empty()) count = fmt::format(", {}", answer.data_words);
   constexpr double kHardlyFull = 0.75;
@@ -92,12 +109,14 @@ std::string time_line(const EstimateAnswer& answer) {
   text += fmt::format("; {:g} epoch{} of {} {}{}, {} tokens{}{}: {}", data.epochs, data.epochs == 1 ? "" : "s",
                       format_grouped(data.rows), rows, answers > 1 ? fmt::format(" with {} answers each", answers) : "",
                       format_count(total_tokens(answer.request)), full_length_words(answer.request, answer.has_rows),
-                      steps < kFewSteps || !answer.data_words.empty() ? count : "", with_range(*e.total, e.time_range));
+                      steps < kFewSteps || !answer.data_words.empty() ? count : "",
+                      with_range(*e.total, e.time_range) + set_up_words(answer.overhead));
   return e.cost_usd ? text + ", " + usd_with_range(*e.cost_usd, e.time_range) : text;
 }
 
 /// "A step: generation 7.20 s, pass with gradients 244 ms", the longest phase first; empty of supervised fine-tuning.
-std::string phases_line(const StrategyEstimate& e) {
+std::string phases_line(const EstimateAnswer& answer) {
+  const StrategyEstimate& e = *answer.shown;
   std::vector<const PhaseFigures*> phases;
   for (const PhaseFigures& phase : e.phases)
     if (!phase.is_before_training) phases.push_back(&phase);
@@ -110,7 +129,12 @@ std::string phases_line(const StrategyEstimate& e) {
       words.push_back(fmt::format("{} {}{}", phase->name, format_short_duration(phase->time.step),
                                   phase->beside.value > 0 ? " beside training" : ""));
   if (phases.size() > kMost) words.emplace_back("and shorter ones");
-  return fmt::format("A step: {}", fmt::join(words, ", "));
+  const double logged = answer.steps_per_logged;
+  return fmt::format("A step: {}{}", fmt::join(words, ", "),
+                     logged > 1
+                         ? fmt::format("; {} logs {:g} of these as one, {}", answer.request.recipe.framework->name,
+                                       logged, format_short_duration(logged * e.time.step))
+                         : "");
 }
 
 /// The recommended one, then those that come nearest to it, in the order of the answer.
@@ -152,6 +176,9 @@ std::string memory_line(const StrategyEstimate& e) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", in_words(c), format_bytes(memory[std::size_t(c)]));
   if (rest.count > 0) text += fmt::format(", other {}", format_bytes(rest));
   const std::string of = format_bytes(e.tiers.usable);
+  if (given_back.count > 0 && shown_memory(e) > e.tiers.usable)
+    return fmt::format("Memory of a GPU: {} of {} ({} where a card has more: cache that gives way): {}",
+                       format_bytes(shown_memory(e)), of, format_bytes(e.tiers.process), text);
   return given_back.count > 0
              ? fmt::format("Memory of a GPU: all {} ({} where a card has more: cache that gives way): {}", of,
                            format_bytes(e.tiers.process), text)
@@ -175,10 +202,11 @@ std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen
   LineBudget out(kFirstScreen - 1, screen);
   out.add_prose(verdict_line(answer));
   if (answer.shown && answer.fits()) out.add_prose(time_line(answer), "  ", "  ");
-  if (answer.shown && answer.fits()) out.add_prose(phases_line(*answer.shown), "  ", "  ");
+  if (answer.shown && answer.fits()) out.add_prose(phases_line(answer), "  ", "  ");
   out.add("\n" + question_text(answer, screen) + "\n");
   const auto num_rows = std::size_t(std::clamp(out.room() - 1, 1, kRows));  // below a line of titles
-  out.add(strategies_table_text(answer, main_rows(answer, num_rows), screen));
+  const std::vector<const StrategyEstimate*> rows = main_rows(answer, num_rows);
+  out.add(strategies_table_text(answer, rows, screen));
   const Recommendation recommended = answer.result.recommended.value_or(Recommendation{});
   if (!answer.shown) {
     out.add(not_applicable_text(answer.result, screen));
@@ -199,6 +227,8 @@ std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen
   if (answer.fits() && answer.shown->fit == Fit::Yes)
     for (const std::string& advice : recommended.advice) out.add_prose(advice, "- ");
   if (answer.shown && answer.fits()) out.add_prose(limits_line(*answer.shown));
+  const std::string words = words_of_table(answer, rows);
+  if (out.num_hidden() == 0 && width_of(words) < 2 * prose_width(screen) && out.room() >= 2) out.add_prose(words);
   const std::size_t assumed = assumptions.size() - num_notes;
   const int more = out.num_hidden();
   const std::string hidden = more > 0 ? fmt::format(", {} more remark{}", more, more == 1 ? "" : "s") : "";

@@ -55,8 +55,8 @@ std::string generation_text(const GenerationAnswer& a, const Screen& screen) {
   std::vector<Fact> facts{{"model", fmt::format("{}", a.model.name)},
                           {"engine", engine_text(a)},
                           {"batch", batch_text(a.batch)},
-                          {"memory", memory_text(a)},
-                          {"cache", cache_text(g, a.setup)}};
+                          {"memory", memory_text(a)}};
+  if (a.fits()) facts.push_back({"cache", cache_text(g, a.setup)});
   std::string verdict;
   if (a.fits()) {
     facts.push_back({"time", time_text(g)});
@@ -70,7 +70,9 @@ std::string generation_text(const GenerationAnswer& a, const Screen& screen) {
               (g.refusal.empty() ? fmt::format("it needs {} of {}", format_bytes(a.of_card), format_bytes(a.usable))
                                  : g.refusal);
   }
-  std::string out = verdict + "\n\n" + render(facts, 2, screen);
+  std::string out = wrap(verdict, prose_width(screen), "", "  ");
+  if (!a.remedy.empty()) out += wrap(a.remedy, prose_width(screen), "- ", "  ");
+  out += "\n" + render(facts, 2, screen);
   std::vector<Fact> assumed;
   for (const std::string& text : a.assumptions) assumed.push_back({"", text});
   return out + heading("Assumed", screen) + render(assumed, 2, screen);

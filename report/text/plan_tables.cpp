@@ -148,7 +148,9 @@ std::string plan_csv(const PlanAnswer& answer, const Screen& screen) {
                {dollars(range.low)},
                {dollars(range.high)},
                {row.offer.usd_per_gpu_hour ? fmt::format("{:g}", *row.offer.usd_per_gpu_hour) : ""},
-               {row.offer.is_dated() ? row.offer.date : ""},
+               {row.offer.is_dated()                          ? row.offer.date
+                : row.is_rented && row.offer.usd_per_gpu_hour ? "undated"
+                                                              : ""},
                {row.offer.source},
                {number(e.tiers.process / e.tiers.usable, kShare)},
                {std::string(to_string(e.fit))},

@@ -5,6 +5,7 @@
 #include <span>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/names.h"
 #include "base/narrow.h"
@@ -147,10 +148,22 @@ std::string full_length_words(const EstimateRequest& request, bool has_rows) {
   return is_assumed ? " at full length (--tokens-per-row)" : "";
 }
 
+std::string set_up_words(Seconds overhead) {
+  if (overhead.value <= 0) return "";
+  return fmt::format(" with {:.3g} min of set-up (--overhead)", overhead.value / 60);
+}
+
 std::string overhead_words(const SearchQuestion& question) {
   if (question.overhead.value <= 0) return "";
-  return fmt::format("{} of set-up, download and failed starts are in every time and cost; --overhead sets it",
-                     format_duration(question.overhead));
+  return fmt::format("{:.3g} min of set-up, download and failed starts are in every time and cost; --overhead sets it",
+                     question.overhead.value / 60);
+}
+
+/// " ($1.57 per GPU hour, 2026-03-10)".
+static std::string rate_words(const PlanRow& row) {
+  if (!row.offer.usd_per_gpu_hour) return "";
+  return fmt::format(" ({} per GPU hour, {})", format_usd(*row.offer.usd_per_gpu_hour),
+                     row.offer.is_dated() ? row.offer.date : "undated");
 }
 
 std::string plan_sentence(const PlanAnswer& answer) {
@@ -160,15 +173,17 @@ std::string plan_sentence(const PlanAnswer& answer) {
                        limits_text(q));
   const PlanRow& row = answer.found.rows.front();
   std::string text = answer.largest.empty() ? "" : answer.largest + ". ";
-  text += q.is_rented ? fmt::format("Rent {} at {} and train", row.gpus, row.offer.name)
+  text += q.is_rented ? fmt::format("Rent {} at {}{} and train", row.gpus, row.offer.name, rate_words(row))
                       : fmt::format("Train on {}", row.gpus);
+  const std::string meaning = meaning_of(row.estimate().strategy);
   const std::string assumed =
       (answer.has_rows ? "" : fmt::format(" of {} assumed rows (--rows)", format_grouped(row.request.dataset.rows))) +
       (answer.data_words.empty() ? "" : fmt::format(" ({})", answer.data_words)) +
       full_length_words(row.request, answer.has_rows);
   text +=
-      fmt::format(" with {} ({}): {} tokens{} in {}", strategy_title(row.request), settings_words(row),
-                  format_count(total_tokens(row.request)), assumed, with_range(row.total, row.estimate().time_range));
+      fmt::format(" with {} ({}{}): {} tokens{} in {}{}", strategy_title(row.request),
+                  meaning.empty() ? "" : meaning + "; ", settings_words(row), format_count(total_tokens(row.request)),
+                  assumed, with_range(row.total, row.estimate().time_range), set_up_words(q.overhead));
   if (row.cost_usd) text += ", " + usd_with_range(*row.cost_usd, row.estimate().time_range);
   text += row.estimate().fit == Fit::Tight ? ". It fits tightly."
           : row.estimate().fit == Fit::IfHost
@@ -223,6 +238,17 @@ std::string searched_text(const SearchAnswer& found) {
 
 namespace {
 
+/// "--qlora experts", with the trainers that have it where that of the request does not.
+std::string experts_flags(const EstimateRequest& r) {
+  if (r.recipe.framework->quantisation.offers_experts) return "--qlora experts";
+  std::vector<std::string> others;
+  for (const FrameworkConvention& record : list_frameworks()) {
+    const FrameworkQuantisation& q = resolve_framework(record.name, {}, r.model.model_type).quantisation;
+    if (q.offers_experts || q.stacked_experts) others.push_back(record.name);
+  }
+  return fmt::format("another trainer (--framework {})", fmt::join(others, ", "));
+}
+
 /// Says how sure the first row is to be the best: what is as good, and what a price without a date leaves out.
 std::string beside_the_first(const PlanAnswer& answer, const Screen& screen) {
   const SearchAnswer& found = answer.found;
@@ -249,13 +275,12 @@ std::string beside_the_first(const PlanAnswer& answer, const Screen& screen) {
                               found.rows[quick].reason));
   }
   const Recipe& recipe = first.request.recipe;
-  if (recipe.quant.kind != BaseQuant::None && first.request.model.moe.is_present())
+  const bool lacks_memory = first.estimate().fit != Fit::Yes || recipe.offload.any();
+  if (lacks_memory && recipe.quant.kind != BaseQuant::None && first.request.model.moe.is_present())
     if (const double share = unquantised_experts(prepare(first.request.model, recipe, *recipe.framework), recipe);
         share >= 0.01)
-      out +=
-          line(fmt::format("The experts stay in 16 bit, {:.0f} % of the weights: --qlora experts asks for a trainer "
-                           "that holds them in 4, and names those that do.",
-                           100 * share));
+      out += line(fmt::format("The experts stay in 16 bit, {:.0f} % of the weights: {} holds them in 4.", 100 * share,
+                              experts_flags(first.request)));
   if (first.is_rented && first.offer.usd_per_gpu_hour && first.offer.date == "undated")
     out += line("Its price has no date: ask the vendor.");
   if (!found.with_offload.empty()) {
@@ -263,7 +288,7 @@ std::string beside_the_first(const PlanAnswer& answer, const Screen& screen) {
     for (const PlanRow& row : found.with_offload)
       cheaper += fmt::format("{}{} at {}, {}, {}", cheaper.empty() ? "" : "; ", row.gpus, row.offer.vendor,
                              format_short_duration(row.total), format_usd(row.cost_usd.value_or(0)));
-    out += line(fmt::format("Cheaper with offload, which needs memory of the host: {}.", cheaper));
+    out += line(fmt::format("Cheaper with offload: {} (★ only at half the cost, as it rests on the host).", cheaper));
   }
   if (found.undated)
     out += line(fmt::format("In no row, as its price has no date: {} at {}, {}, {}{}.", found.undated->gpus,
@@ -304,12 +329,12 @@ std::string tables_of(const PlanAnswer& answer, const Screen& screen) {
 std::string first_plan_text(const PlanAnswer& answer, const Screen& screen) {
   const SearchAnswer& found = answer.found;
   const std::size_t more = found.rows.size() - 1;
-  const std::string commands = more == 0   ? ""
-                               : more == 1 ? "the command of the other row, "
-                                           : fmt::format("commands of {} more rows, ", more);
-  const std::string rest = wrap(fmt::format("--explain: {}other GPUs, what each change is worth, {} assumptions",
-                                            commands, assumptions_of(answer).size()),
-                                prose_width(screen), "", "  ");
+  const std::string commands = more == 0 ? "" : fmt::format("{} more command{}, ", more, more == 1 ? "" : "s");
+  const bool has_rates = answer.question.is_rented && found.rows.front().offer.usd_per_gpu_hour;
+  const std::string rest =
+      wrap(fmt::format("--explain: {}other GPUs, worth of changes, {} assumptions{}", commands,
+                       assumptions_of(answer).size(), has_rates ? "; --format md: prices, ranges" : ""),
+           prose_width(screen), "", "  ");
   LineBudget out(kFirstScreen - narrow<int>(std::ranges::count(rest, '\n')), screen);
   out.add_prose(plan_sentence(answer), "", "");
   out.add(beside_the_first(answer, screen));

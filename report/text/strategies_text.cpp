@@ -24,9 +24,9 @@ std::string_view short_name(PeakInstant instant) {
     case PeakInstant::Backward: return "backward";
     case PeakInstant::OptimizerStep: return "step";
     case PeakInstant::Resident: return "resident";
-    case PeakInstant::Loading: return "load";
-    case PeakInstant::Evaluation: return "eval";
-    case PeakInstant::Saving: return "save";
+    case PeakInstant::Loading: return "loading";
+    case PeakInstant::Evaluation: return "evaluation";
+    case PeakInstant::Saving: return "saving";
     case PeakInstant::OtherModel: return "reference";
     case PeakInstant::Generation: return "generation";
   }
@@ -72,7 +72,7 @@ Table make_table(const EstimateAnswer& answer, const std::vector<const StrategyE
   Table table{.columns = {{"  strategy"},
                           {"fits"},
                           {memory_title(answer.result, bar_width + kFigureWidth)},
-                          {"peak at", Align::Left, 5},
+                          {"highest in", Align::Left, 5},
                           {"step", Align::Right},
                           {"tokens/s", Align::Right},
                           {"host GiB", Align::Right, 1},
@@ -101,7 +101,7 @@ Table make_table(const EstimateAnswer& answer, const std::vector<const StrategyE
 }  // namespace
 
 Bytes shown_memory(const StrategyEstimate& e) {
-  return e.fit == Fit::Yes ? std::min(e.tiers.process, e.tiers.usable) : e.tiers.process;
+  return e.fits() ? e.tiers.process - e.tiers.given_back() : e.tiers.process;
 }
 
 std::string strategies_table_text(const EstimateAnswer& answer, const std::vector<const StrategyEstimate*>& rows,
@@ -131,7 +131,10 @@ std::string strategies_text(const EstimateAnswer& answer, const Screen& screen) 
   std::vector<const StrategyEstimate*> rows;
   for (const StrategyEstimate& e : answer.result.strategies)
     if (e.not_applicable.empty()) rows.push_back(&e);
-  return strategies_table_text(answer, rows, screen) + not_applicable_text(answer.result, screen);
+  const std::string words = screen.format == TableFormat::Text ? words_of_table(answer, rows) : "";
+  return strategies_table_text(answer, rows, screen) +
+         (words.empty() ? "" : wrap(words, prose_width(screen), "  ", "  ")) +
+         not_applicable_text(answer.result, screen);
 }
 
 }  // namespace gpuplan

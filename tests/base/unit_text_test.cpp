@@ -22,6 +22,12 @@ std::string problem_of(std::string_view text) {
   return "accepted";
 }
 
+TEST_CASE("a time may be in minutes as 'm' and 'min'") {
+  CHECK(parse_time("2.47m", "--measured").value == doctest::Approx(148.2));
+  CHECK(parse_time("2.47 min", "--measured").value == doctest::Approx(148.2));
+  CHECK(parse_time("20ms", "--measured").value == doctest::Approx(0.02));
+}
+
 TEST_CASE("format_bytes: three significant digits in binary units") {
   CHECK(format_bytes(0_B) == "0 B");
   CHECK(format_bytes(1023_B) == "1023 B");

@@ -59,6 +59,18 @@ TEST_CASE("public sets are unique, and their tokens have a tokenizer and a lengt
   CHECK(find_named_data("OPENAI/gsm8k")->rows == 7473);
 }
 
+TEST_CASE("a training split in a folder of a set's name is that set's, as verl's scripts write it") {
+  const test::ScratchFolder scratch;
+  const auto rows = [&](const std::string& set) {
+    std::vector<std::string> notes;
+    return asked(kLlamaFactory + "dataset: " + set + "\n", scratch.path(), notes).dataset.rows;
+  };
+  CHECK(rows("/home/me/data/gsm8k/train.parquet") == 7473);
+  CHECK(rows("gsm8k/train.parquet") == 7473);
+  CHECK(rows("gsm8k/test.parquet") != 7473);
+  CHECK(rows("mine/train.parquet") != 7473);
+}
+
 TEST_CASE("rows of JSON lines, of a list and of CSV are counted as their readers count them") {
   test::ScratchFolder folder;
   const auto count = [&](const char* name, const std::string& text) {

@@ -95,6 +95,20 @@ TEST_CASE("plan --max answers in its first line what it was asked") {
   CHECK(std::stoll(sequences) > 1);
 }
 
+TEST_CASE("plan says what one of its hours costs, when that was asked, and how much of the time is set-up") {
+  const std::string out = test::run_line("plan --model llama3-8b --lora --rows 50000").out;
+  CHECK(out.find(" per GPU hour, 2026-") != std::string::npos);
+  CHECK(out.find(" with 15 min of set-up (--overhead)") != std::string::npos);
+  CHECK(test::run_line("estimate --model llama3-8b --lora --gpus 4xA6000 --overhead 15min")
+            .out.find(" with 15 min of set-up (--overhead)") != std::string::npos);
+  CHECK(test::run_line("estimate --model llama3-8b --lora --gpus 4xA6000").out.find("set-up") == std::string::npos);
+  const std::string many =
+      test::run_line(
+          "plan --model llama-3.1-70b --lora r=16 --rows 50000 --tokens-per-row 800 --epochs 3 --under 90min")
+          .out;
+  CHECK(many.find("32x H100 SXM5 80GB (4 machines)") != std::string::npos);
+}
+
 TEST_CASE("plan rents for the rows that a trainer's file names, and for as many steps as it says") {
   const test::ScratchFolder folder;
   const std::string file =

@@ -8,6 +8,7 @@
 #include "base/surroundings.h"
 #include "cli/program.h"
 #include "report/text/amounts.h"
+#include "report/text/answers_text.h"
 #include "report/text/screen.h"
 #include "report/text/table.h"
 #include "report/text/text.h"
@@ -23,6 +24,24 @@ TEST_CASE("columns are as wide as their content, numbers to the right, and lines
         "a           1\n"
         "longer  1,000  x\n");
   CHECK(width_of(table) == 19);
+}
+
+TEST_CASE("both ends of a range have one unit") {
+  CHECK(range_text(Seconds{42.9 * 3600}, Seconds{66 * 3600}) == "1.79 d to 2.75 d");
+  CHECK(range_text(Seconds{3600}, Seconds{7200}) == "1.00 h to 2.00 h");
+  CHECK(range_text(Seconds{10}, Seconds{10}) == "10.0 s");
+}
+
+TEST_CASE("what may fit is shown without cache that gives way, what does not fit as if there were room") {
+  constexpr std::int64_t kGiB = std::int64_t(1) << 30;
+  StrategyEstimate e;
+  e.tiers.usable = Bytes{23 * kGiB}, e.tiers.needed = Bytes{22 * kGiB}, e.tiers.process = Bytes{34 * kGiB};
+  e.fit = Fit::Tight;
+  CHECK(shown_memory(e) == Bytes{23 * kGiB});
+  e.tiers.needed = Bytes{24 * kGiB};
+  CHECK(shown_memory(e) == Bytes{24 * kGiB});
+  e.fit = Fit::Unlikely;
+  CHECK(shown_memory(e) == Bytes{34 * kGiB});
 }
 
 TEST_CASE("a narrow screen loses the least important columns first, and never an indispensable one") {

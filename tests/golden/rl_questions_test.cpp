@@ -229,6 +229,23 @@ TEST_CASE("--generate refuses by name what says how to train") {
   }
 }
 
+TEST_CASE("--generate names the GPUs that hold a model which one does not, and followed it fits") {
+  const std::string question = "estimate --generate --model qwen2.5-72b ";
+  const Ran one = run_line(question + "--gpus 1xH100");
+  CHECK(one.code == 1);
+  const std::string remedy = "--gpus 2xh100-sxm --rollout-engine vllm:tp=2";
+  CHECK(one.out.find(remedy) != std::string::npos);
+  CHECK(one.out.find("0 tokens") == std::string::npos);
+  CHECK(run_line(question + remedy).code == 0);
+}
+
+TEST_CASE("a trainer that logs a generation as its step has that beside ours on the first screen") {
+  const std::string question =
+      "estimate --model qwen2.5-7b --method grpo --gpus 8xH100 --completion-len 1024 --updates 4 --framework ";
+  CHECK(run_line(question + "verl").out.find("verl logs 4 of these as one") != std::string::npos);
+  CHECK(run_line(question + "trl").out.find(" of these as one") == std::string::npos);
+}
+
 TEST_CASE("the usual method plans as if none were named") {
   const std::string line = "estimate --model llama-3-8b --lora --gpus 1xA100 --strategy single --json";
   CHECK(run_line(line + " --method sft").out == run_line(line).out);

@@ -94,6 +94,7 @@ TEST_CASE("the config object of a catalogue file has the last word over its summ
 }
 
 TEST_CASE("an unknown name gets the nearest ones, an unknown path is called a path") {
+  CHECK_THROWS_WITH_AS(load_model("qlro.yml"), doctest::Contains("'qlro.yml': no such file"), InputError);
   CHECK_THROWS_WITH_AS(load_model("lama-3-8b"), doctest::Contains("--model: unknown model 'lama-3-8b'\n  did you mean"),
                        InputError);
   CHECK_THROWS_WITH_AS(load_model("lama-3-8b"), doctest::Contains("llama-3-8b"), InputError);

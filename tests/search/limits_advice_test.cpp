@@ -50,6 +50,7 @@ TEST_CASE(
       std::ranges::find_if(none.would_do, [](const WouldDo& one) { return one.change.starts_with("--budget"); });
   REQUIRE(budget != none.would_do.end());
   CAPTURE(budget->change);
+  CHECK(budget->plan.find("8 of 10 such runs: ") != std::string::npos);
   CHECK(number_behind(budget->change) >= cost);
   CHECK(number_behind(budget->change) <= 1.1 * cost);  // two digits, upwards
   q.budget = number_behind(budget->change);
@@ -59,12 +60,23 @@ TEST_CASE(
 TEST_CASE("the fewest GPUs are those of prices with a date, and one without that needs fewer is told") {
   SearchQuestion q = rental({{"1xH100", 3.0}, {"2xA6000", 0.5}, {"4xA6000", 0.5}});
   q.takes_fewest_gpus = true;
-  CHECK(answer(q, "", 3).rows.front().gpus.starts_with("1x H100"));
+  const PlanRow fewest = answer(q, "", 3).rows.front();
+  CHECK(fewest.gpus.starts_with("1x H100"));
+  CHECK(fewest.reason.starts_with("the fewest GPUs that do it; of these "));
   offer_of(q, 0).date = "undated";
   const SearchAnswer found = answer(q, "", 3);
   CHECK(found.rows.front().gpus.starts_with("2x"));
   REQUIRE(found.undated);
   CHECK(found.undated->gpus.starts_with("1x H100"));
+}
+
+TEST_CASE("of other GPUs those come first whose price has a date") {
+  SearchQuestion q = rental({{"1xA6000", 0.1}, {"1xH100", 0.5}, {"1xA100", 9.0}});
+  q.preference = Preference::Cost;
+  offer_of(q, 1).date = "undated";
+  const SearchAnswer found = answer(q, "", 1);
+  REQUIRE(found.by_gpu.size() == 1);
+  CHECK(found.by_gpu.front().gpus.starts_with("1x A100"));  // the dearer one
 }
 
 TEST_CASE("who asks for the cheapest is told what is cheaper with offload") {

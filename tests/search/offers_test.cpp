@@ -42,6 +42,14 @@ TEST_CASE("a vendor sells what its offer says") {
   const std::vector<Hardware> lambda = rentable({.vendor = "Lambda"});
   for (const Hardware& machine : lambda)
     for (const Offer& offer : machine.offers) CHECK(offer.vendor == "lambda");
+  CHECK(find(lambda, "--gpus 1xh100-pcie"));
+  CHECK_FALSE(find(lambda, "--gpus 8xh100-pcie"));  // cards that it lets one at a time
+  CHECK_FALSE(find(lambda, "--gpus 2xa10"));
+  CHECK(find(lambda, "--gpus 4xrtx-a6000"));
+  CHECK_FALSE(find(lambda, "--gpus 8xrtx-a6000"));
+  REQUIRE(find(lambda, "--cluster lambda-8x-a100-80gb"));
+  CHECK(find(lambda, "--cluster lambda-8x-a100-80gb")->offers.front().date == "2026");  // as other prices of its source
+  CHECK(find(lambda, "--gpus 4xrtx-a6000")->offers.front().name == "lambda on-demand");
   const std::vector<Hardware> aws = rentable({.vendor = "aws"});
   CHECK(find(aws, "--gpus 1xa10g"));        // g5.xlarge has one
   CHECK_FALSE(find(aws, "--gpus 4xa10g"));  // four are g5.12xlarge, with its links

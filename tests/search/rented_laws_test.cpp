@@ -73,6 +73,9 @@ TEST_CASE("no plan within the limits is cheaper, faster and as sure to fit as on
         const auto [time, cost] = time_and_cost(space, *plan);
         CAPTURE(fmt::format("question {}: {} {} s ${} beside {} s ${}", i, row.command, row.total.value, *row.cost_usd,
                             time, cost));
+        // the first row has the simplest strategy of its machine within the error
+        const bool is_of_its_machine = &row == &found.rows.front() && plan->machine == row.plan.machine;
+        if (is_of_its_machine && row.total.value <= time * (1 + found.error)) continue;
         CHECK_FALSE((time * (1 + kAlike) < row.total.value && cost * (1 + kAlike) < *row.cost_usd));
       }
     }
@@ -100,7 +103,7 @@ TEST_CASE("the plan of a smaller budget is never better in what was asked for th
       if (first.plan.fit != Fit::Yes || first.plan.offloads) continue;  // a rule that it names
       const double now = score(first.merit(), q.preference);
       CAPTURE(fmt::format("question {}, budget {}: {}", i, budget, first.command));
-      CHECK(now <= last * (1 + kAlike));
+      CHECK(now <= last * (1 + found.error));  // within it the first row is the simplest
       last = std::min(last, now);
     }
   }
