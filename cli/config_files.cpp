@@ -169,7 +169,7 @@ std::vector<std::string> mistakes_in(const ConfigReading& configs) {
   for (const std::string& name : configs.setup.data_sets.value_or(std::vector<std::string>{})) {
     const bool is_file_name = std::ranges::any_of(kDataEndings, [&](const char* end) { return name.ends_with(end); });
     const bool is_elsewhere = name.find("://") != std::string::npos;
-    if (is_file_name && !is_elsewhere && !find_named_path(name, configs.file))
+    if (is_file_name && !is_elsewhere && !named_by_folder(name) && !find_named_path(name, configs.file))
       out.push_back(
           fmt::format("{} names the data {}, which is not there: its rows are not known", configs.file, name));
   }

@@ -46,17 +46,6 @@ std::vector<NamedData> read_named_data() {
   return sets;
 }
 
-/// "~/data/gsm8k/train.parquet" is the training split of gsm8k, as the scripts of trainers write it into a folder of
-/// the set's name (verl's examples/data_preprocess).
-const NamedData* named_by_folder(const std::string& path) {
-  const std::size_t end = path.find_last_of('/');
-  if (end == std::string::npos || end == 0) return nullptr;
-  const std::string file = to_lower(path.substr(end + 1));
-  if (file.substr(0, file.find('.')) != "train") return nullptr;
-  const std::size_t begin = path.find_last_of('/', end - 1);
-  return find_named_data(begin == std::string::npos ? path.substr(0, end) : path.substr(begin + 1, end - begin - 1));
-}
-
 /// Holds what is known of one named set.
 struct Part {
   std::int64_t rows{};
@@ -92,6 +81,7 @@ class DataReader {
     const std::size_t mark = given.rfind('#');
     const std::string named = given.substr(0, mark);
     std::string name = named.starts_with("HF::") || named.starts_with("MS::") ? named.substr(4) : named;
+    for (const char sign : {'[', ']', '\'', '"'}) std::erase(name, sign);  // of a Hydra list: ['a.parquet','b.parquet']
     std::optional<Part> part = read_file_of(name);
     if (!part)
       if (const NamedData* set = find_named_data(name)) part = part_of(*set);
@@ -218,6 +208,15 @@ std::string held_words(std::int64_t rows) {
 }  // namespace
 
 std::span<const NamedData> named_data() { return read_once<read_named_data>(); }
+
+const NamedData* named_by_folder(const std::string& path) {
+  const std::size_t end = path.find_last_of('/');
+  if (end == std::string::npos || end == 0) return nullptr;
+  const std::string file = to_lower(path.substr(end + 1));
+  if (file.substr(0, file.find('.')) != "train") return nullptr;
+  const std::size_t begin = path.find_last_of('/', end - 1);
+  return find_named_data(begin == std::string::npos ? path.substr(0, end) : path.substr(begin + 1, end - begin - 1));
+}
 
 const NamedData* find_named_data(const std::string& name) {
   const std::string wanted = to_lower(name);

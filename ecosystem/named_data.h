@@ -31,6 +31,10 @@ std::span<const NamedData> named_data();
 /// nullptr for a set that has no row.
 const NamedData* find_named_data(const std::string& name);
 
+/// "~/data/gsm8k/train.parquet" is the training split of gsm8k, as the scripts of trainers write it into a folder of
+/// the set's name (verl's examples/data_preprocess).
+const NamedData* named_by_folder(const std::string& path);
+
 /// The path of a file that another one names; nothing where it is not there.
 using FindPath = std::function<std::optional<std::filesystem::path>(const std::string& named, const std::string& by)>;
 

@@ -67,6 +67,7 @@ TEST_CASE("a training split in a folder of a set's name is that set's, as verl's
   };
   CHECK(rows("/home/me/data/gsm8k/train.parquet") == 7473);
   CHECK(rows("gsm8k/train.parquet") == 7473);
+  CHECK(rows("\"['$HOME/data/gsm8k/train.parquet']\"") == 7473);  // a list of Hydra
   CHECK(rows("gsm8k/test.parquet") != 7473);
   CHECK(rows("mine/train.parquet") != 7473);
 }
