@@ -74,9 +74,9 @@ std::string_view to_string(Category category) {
 
 std::string_view in_words(Category category) {
   switch (category) {
-    case Category::Master: return "weights in fp32 for the optimizer";
+    case Category::Master: return "fp32 master weights";
     case Category::Communication: return "buckets and gathers";
-    case Category::Workspace: return "workspace of kernels and engine";
+    case Category::Workspace: return "engine and kernels";
     case Category::Context: return "CUDA context";
     case Category::Nccl: return "NCCL's buffers";
     case Category::Allocator: return "allocator's cache";

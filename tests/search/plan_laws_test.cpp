@@ -129,7 +129,10 @@ TEST_CASE("a rented plan is called the fastest only where no machine that was as
   q.base.dataset.rows = 640;
   const auto best = [&] { return answer(q, "--model x", 1).rows.front(); };
   const auto is_of_the_fastest = [&] {
-    return best().reason == "the fastest" || best().reason == "as fast as any, within the error";
+    const std::string reason =
+        best().reason;  // "as fast as zero1 within the error (1.8 h), and simpler; zero1 is the fastest"
+    return reason == "the fastest" || reason.ends_with(" is the fastest") ||
+           reason == "as fast as any, within the error";
   };
   CHECK(best().request.cluster.num_gpus() == 8);
   CHECK(is_of_the_fastest());
