@@ -31,7 +31,8 @@ std::string fits_words(const StrategyEstimate& shown, bool fits);
 /// "--loss fused --checkpointing full (defaults: mp, 1,741 tokens/s, $14.24)"; empty where nothing was chosen.
 std::string chosen_words(const EstimateAnswer& answer);
 
-/// "layers spread over the GPUs, which take turns" of mp: what a name means that not all trainers have; empty of others.
+/// "layers spread over the GPUs, which take turns" of mp: what a name means that not all trainers have; empty of
+/// others.
 std::string meaning_of(const Strategy& strategy);
 /// "mp: layers spread over the GPUs, which take turns; sent low, ...": short words of the table but for those of the
 /// strategy that is shown.
