@@ -381,6 +381,29 @@ bool is_notebook_of_commands(const ConfigFile& file) {
   return calls.empty() && !settings_of(code, file.name) && !trim(commands_of_notebook(file.text, file.name)).empty();
 }
 
+std::vector<KeywordCall> keyword_calls(const std::string& table) {
+  std::vector<KeywordCall> out;
+  for (const CallRow& row : call_rows().calls) {
+    if (row.is_of_loop || (!row.tables.empty() && std::ranges::find(row.tables, table) == row.tables.end())) continue;
+    KeywordCall call{.name = row.call, .keywords = row.keys, .takes_all = row.passes_all};
+    std::erase(call.keywords, std::pair<std::string, std::string>("*", "*"));
+    out.push_back(std::move(call));
+  }
+  return out;
+}
+
+bool is_of_settings(const std::string& key) {
+  const auto states = [&](const Pairs& pairs) {
+    return std::ranges::any_of(pairs, [&](const auto& pair) { return pair.second == key; });
+  };
+  const auto sets = [&](const Pairs& pairs) {
+    return std::ranges::any_of(pairs, [&](const auto& pair) { return pair.first == key; });
+  };
+  return std::ranges::none_of(call_rows().calls, [&](const CallRow& row) {
+    return !row.passes_all && !row.is_of_loop && (states(row.keys) || sets(row.sets) || sets(row.defaults));
+  });
+}
+
 bool reads_own_options(const ConfigFile& script, bool has_config) {
   const bool loads = std::ranges::any_of(call_rows().loads, [&](const std::string& call) {
     return call.find('.') != std::string::npos && script.text.find(call + "(") != std::string::npos;

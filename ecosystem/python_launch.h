@@ -23,6 +23,17 @@ using FindNamed = std::function<std::optional<ConfigFile>(const std::string& nam
 /// `started` are flags and file of the command that starts it.
 Launch read_python_launch(const ConfigFile& script, const FindNamed& find = {}, const LaunchPart& started = {});
 
+/// A call whose keyword arguments state keys of a trainer's table.
+struct KeywordCall {
+  std::string name;
+  std::vector<std::pair<std::string, std::string>> keywords;  // with their keys, where these have other names
+  bool takes_all = false;                                     // the others are keys themselves
+};
+std::vector<KeywordCall> keyword_calls(const std::string& table);
+
+/// Says whether a keyword of a library's call may be given as the trainer's own settings are: no other call takes it.
+bool is_of_settings(const std::string& key);
+
 /// Says whether the script sets a training up with options that it reads itself, or, where the command hands it a file
 /// of settings, with values of that file.
 bool reads_own_options(const ConfigFile& script, bool has_config = false);

@@ -20,7 +20,11 @@ class Tokenizer {
   Tokenizer(const std::string& text, const std::string& name) : text_(text), name_(name) {}
 
   std::vector<Token> read() {
-    while (at_ < text_.size()) read_one();
+    while (at_ < text_.size()) {
+      const std::size_t begin = at_, num_tokens = tokens_.size();
+      read_one();
+      if (tokens_.size() > num_tokens) tokens_.back().begin = begin, tokens_.back().end = at_;
+    }
     if (!open_.empty())
       throw InputError(fmt::format("{}:{}", name_, tokens_[open_.back()].line),
                        fmt::format("the bracket {} is not closed", tokens_[open_.back()].text));
@@ -32,7 +36,7 @@ class Tokenizer {
   char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
 
   void add(Token::Kind kind, std::string text) {
-    tokens_.push_back({kind, std::move(text), line_, narrow<int>(at_ - line_begin_), 0, false});
+    tokens_.push_back({kind, std::move(text), line_, narrow<int>(at_ - line_begin_), 0, false, 0, 0});
   }
 
   void next_line() {

@@ -14,8 +14,9 @@ struct PythonToken {
   Kind kind = Kind::Mark;
   std::string text;  // of a text what stands between the quotes
   int line = 1, column = 0;
-  std::size_t partner = 0;  // of a bracket the other one
-  bool is_format = false;   // f"..."
+  std::size_t partner = 0;         // of a bracket the other one
+  bool is_format = false;          // f"..."
+  std::size_t begin = 0, end = 0;  // of its bytes in the text
 };
 
 inline bool is_name_begin(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_' || c < 0; }

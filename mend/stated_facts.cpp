@@ -9,6 +9,9 @@
 
 #include "base/names.h"
 #include "ecosystem/launcher.h"
+#include "ecosystem/notebook.h"
+#include "ecosystem/python_launch.h"
+#include "mend/python_text.h"
 #include "mend/script_text.h"
 #include "mend/settings_text.h"
 
@@ -53,6 +56,7 @@ class Mender {
       if (!state(fact)) return std::move(out_);
     for (auto& [name, text] : settings_) add(name, text.text());
     for (auto& [name, text] : scripts_) add(name, text.text());
+    for (auto& [name, text] : pythons_) add(name, text.text());
     return std::move(out_);
   }
 
@@ -166,6 +170,33 @@ class Mender {
     return &scripts_.try_emplace(part.script, *file).first->second;
   }
 
+  /// The Python script of a part; nullptr: it is none.
+  PythonText* python(const SettingsPart& part) {
+    const ConfigFile* file = find_given(part.script);
+    if (!file || !is_python_script(*file)) return nullptr;
+    const auto known = pythons_.find(part.script);
+    if (known != pythons_.end()) return &known->second;
+    const ConfigFile source{file->name, is_notebook(part) ? code_of_notebook(file->text, file->name) : file->text};
+    return &pythons_.try_emplace(part.script, source, part.table->name).first->second;
+  }
+
+  static bool is_notebook(const SettingsPart& part) { return to_lower(part.script).ends_with(".ipynb"); }
+
+  bool put_in_python(PythonText& text, const SettingsPart& part, const std::string& key, const json& value) {
+    const LaunchFlag* flag = flag_for(part, key);
+    const std::string before = flag && !flag->values.empty() ? flag->values[0].text : "";
+    const OrderedJson then(value);
+    if (!is_notebook(part) && (value.is_null() ? text.clear(part, key) : text.put(part, key, then))) {
+      note(part.script, text.keyword_for(key),
+           before.empty()
+               ? json()
+               : json(python_word(OrderedJson::accept(before) ? OrderedJson::parse(before) : OrderedJson(before))),
+           python_word(then));
+      return true;
+    }
+    return fail(fmt::format("to be typed into {}: {}", part.script, text.to_type(key, then)));
+  }
+
   /// Gives what stands now of a key, in its file or as a flag; null: nothing.
   json value_now(const SettingsPart& part, const std::string& key) {
     if (const LaunchFlag* const flag = flag_for(part, key))
@@ -213,8 +244,9 @@ class Mender {
         return text->put(key, OrderedJson(value)) || fail_at(key);
       }
     if (part.script.empty()) return fail(fmt::format("{} is in {}: give it too", key, part.file));
+    if (PythonText* source = python(part)) return put_in_python(*source, part, key, value);
     ScriptText* text = script(part);
-    if (!text) return fail(fmt::format("{} is no file or shell script that can be changed", part.script));
+    if (!text) return fail(fmt::format("{} is in {}: give it too", key, part.script));
     const LaunchFlag* flag = flag_for(part, key);
     note(part.script, key, flag && !flag->values.empty() ? json(flag->values[0].text) : json(), value);
     return text->put(part, key, OrderedJson(value)) || fail_at(key);
@@ -226,6 +258,8 @@ class Mender {
         note(part.file, key, text->value_of(key), {});
         return text->clear(key) || fail_at(key);
       }
+    if (PythonText* source = part.script.empty() ? nullptr : python(part))
+      return put_in_python(*source, part, key, nullptr);
     ScriptText* text = part.script.empty() ? nullptr : script(part);
     if (!text) return fail(fmt::format("{} is in {}: give it too", key, part.file.empty() ? part.script : part.file));
     note(part.script, key, true, {});
@@ -248,6 +282,7 @@ class Mender {
   const std::vector<SettingsPart>& parts_;
   std::map<std::string, SettingsText> settings_;
   std::map<std::string, ScriptText> scripts_;
+  std::map<std::string, PythonText> pythons_;
   MendedFiles out_;
 };
 

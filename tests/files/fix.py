@@ -173,7 +173,7 @@ def value_of(answer, key):
 
 def chosen(number, only):
     all_files = [e for e in files.read_examples() if e.outcome in ('understood', 'model') and only in f'{e.repository}/{e.path}' and
-                 not e.path.endswith(('.py', '.ipynb')) and 'deepspeed' not in e.path and 'accelerate' not in e.path]
+                 not e.path.endswith('.ipynb') and 'deepspeed' not in e.path and 'accelerate' not in e.path]
     step = max(1, len(all_files) / number)
     return [all_files[int(i * step)] for i in range(min(number, len(all_files)))]
 
