@@ -143,7 +143,7 @@ TrainingLog read_log(const CLI::App& app, const std::string& file) {
 }
 
 MeasuredRun measured_run(const CLI::App& app, const StrategyEstimate& e, std::int64_t num_gpus, DiagnosisAnswer& answer,
-                         std::int64_t& num_steps) {
+                         std::int64_t& num_steps, std::int64_t& steps_of_log) {
   MeasuredRun run;
   run.step = given_time(app, "--measured");
   run.tokens_per_second = given_number(app, "--tokens-per-s");
@@ -161,6 +161,7 @@ MeasuredRun measured_run(const CLI::App& app, const StrategyEstimate& e, std::in
   if (const auto file = given(app, "--log")) {
     const TrainingLog log = read_log(app, *file);
     add_log(run, log, e, num_gpus);
+    steps_of_log = log.num_steps;
     num_steps = std::max<std::int64_t>(1, log.num_figures);
     if (log.has_time()) answer.sources.push_back(fmt::format("{}: {}", *file, log.source));
   }
@@ -178,6 +179,24 @@ void take_one_update(MeasuredRun& run, const EstimateRequest& r, const Strategy&
   run.step = *run.step / steps;
 }
 
+/// Says that the trainer counts other steps than are planned, and why it may; empty: it does not.
+std::string other_steps_note(std::int64_t of_log, std::int64_t planned) {
+  constexpr double kAlike = 1.2;
+  const double ratio = double(of_log) / double(std::max<std::int64_t>(planned, 1));
+  if (of_log == 0 || planned == 0 || (ratio < kAlike && ratio * kAlike > 1)) return {};
+  if (ratio > 1)
+    return fmt::format(
+        "the progress bar counts to {} steps, where {} are planned: fewer GPUs train together than were said (each "
+        "step "
+        "then takes fewer rows), or there are more rows or epochs",
+        of_log, planned);
+  return fmt::format(
+      "the progress bar counts to {} steps, where {} are planned: more GPUs train together than were said, or there "
+      "are "
+      "fewer rows or epochs",
+      of_log, planned);
+}
+
 int run_diagnose(const CLI::App& app, Console& console) {
   const std::optional<ConfigReading> configs = read_named_files(app);
   PlanQuestion question = read_config_question(app, console.in, configs);
@@ -188,8 +207,11 @@ int run_diagnose(const CLI::App& app, Console& console) {
   DiagnosisAnswer answer;
   answer.notes = question.notes;
   answer.is_brief = !is_given(app, "--explain") && console.screen.format == TableFormat::Text;
-  std::int64_t num_steps = 1;
-  MeasuredRun run = measured_run(app, *shown, planned.request.cluster.num_gpus(), answer, num_steps);
+  std::int64_t num_steps = 1, steps_of_log = 0;
+  MeasuredRun run = measured_run(app, *shown, planned.request.cluster.num_gpus(), answer, num_steps, steps_of_log);
+  if (question.has_rows && !generates(planned.request.recipe))
+    if (const std::string note = other_steps_note(steps_of_log, steps_of(planned.request, *shown)); !note.empty())
+      console.tell(note);
   if (configs) run.full_length = configs->setup.seq_len.value_or(0);
   take_one_update(run, planned.request, shown->strategy, console);
   answer.diagnosis = diagnose({planned.request, planned.profile}, shown->strategy.name, run);

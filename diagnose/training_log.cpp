@@ -121,6 +121,7 @@ class LogReader {
     out.samples_per_second = middle(Figured::Samples);
     out.allocated = most(Figured::Allocated);
     out.reserved = most(Figured::Reserved);
+    if (const auto bar = longest_bar(); bar != bars_.end()) out.num_steps = bar->first;
     if (!out.has_time()) take_bar_of_training(out);
     if (!out.has_time()) take_mean(out);
     if (!out.has_time() && final_rate_) {
@@ -171,8 +172,12 @@ class LogReader {
   }
 
   /// The bar that ran longest: others load weights, map data or evaluate.
+  std::map<std::int64_t, Bar>::const_iterator longest_bar() const {
+    return std::ranges::max_element(bars_, {}, [](const auto& bar) { return bar.second.elapsed; });
+  }
+
   void take_bar_of_training(TrainingLog& out) const {
-    const auto longest = std::ranges::max_element(bars_, {}, [](const auto& bar) { return bar.second.elapsed; });
+    const auto longest = longest_bar();
     if (longest == bars_.end() || longest->second.rates.empty()) return;
     const std::vector<double> timed = without_first(longest->second.rates);
     out.step = Seconds{median(timed)};

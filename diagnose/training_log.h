@@ -16,6 +16,7 @@ struct TrainingLog {
   std::optional<double> samples_per_second;  // of all GPUs
   std::optional<Bytes> allocated, reserved;  // peaks of torch's allocator
   std::int64_t num_figures = 0;  // that time is the median of; the first ones, which load kernels, are left out
+  std::int64_t num_steps = 0;    // that the progress bar counts to; 0: there is none
   std::string source;            // "the progress bar (96 lines)"
 
   bool has_time() const { return step || tokens_per_second || tokens_per_gpu || samples_per_second; }

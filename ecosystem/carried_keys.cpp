@@ -106,13 +106,32 @@ void relocate(json& value, const std::function<std::optional<std::string>(const 
   }
 }
 
-void put_below(OrderedJson& file, const json& carried, const KeyTable& table, bool replaces_data,
+/// Says whether two values of a key are two words for one fact.
+bool mean_the_same(const KeyRow& row, const json& one, const json& other) {
+  const KeyRow::Value *const a = row.find_value(one), *const b = row.find_value(other);
+  return a && b && !a->second.is_null() && a->second == b->second;
+}
+
+/// Says whether a value of a key that the plan decides states nothing of it: a name of a loss, where others say how the
+/// loss is computed, or what the plan leaves open.
+bool states_no_own(const KeyRow& row, const json& value, const Setup& decided) {
+  const KeyRow::Value* const known = row.find_value(value);
+  if (known && !value.is_null() && has_other_words(row) && !is_stated(decided, *row.field)) return true;
+  return known && !value.is_null() && (known->second.is_null() || known->second.is_object());
+}
+
+void put_below(OrderedJson& file, const json& carried, const KeyTable& table, bool replaces_data, const Setup& decided,
                const std::string& above) {
   for (const auto& [key, value] : carried.items()) {
     const std::string path = above.empty() ? key : above + "." + key;
     const KeyRow* const row = table.find(path);
     if (replaces_data && is_of_data(row, path)) continue;
-    if (row && row->use != KeyUse::Ignored && !is_kept_as_written(*row)) continue;  // the plan decides it
+    if (row && row->use != KeyUse::Ignored && !is_kept_as_written(*row)) {  // the plan decides it
+      const bool is_kept =
+          file.contains(key) ? mean_the_same(*row, value, json(file[key])) : states_no_own(*row, value, decided);
+      if (is_kept) file[key] = as_written(table, path, value);
+      continue;
+    }
     const bool is_list = std::ranges::any_of(table.rows, [&](const KeyRow& r) { return r.needs_item.first == path; });
     if (is_list && value.is_array()) {
       OrderedJson list = merged_list(table, path, value, file.contains(key) ? file[key] : OrderedJson::array());
@@ -121,7 +140,7 @@ void put_below(OrderedJson& file, const json& carried, const KeyTable& table, bo
       file[key] = as_written(table, path, value);
     } else if (!is_of_engine(table, path) || file.contains(key)) {
       OrderedJson inner = file.contains(key) && file[key].is_object() ? file[key] : OrderedJson::object();
-      put_below(inner, value, table, replaces_data, path);
+      put_below(inner, value, table, replaces_data, decided, path);
       if (!inner.empty()) file[key] = std::move(inner);
     }
   }
@@ -130,8 +149,16 @@ void put_below(OrderedJson& file, const json& carried, const KeyTable& table, bo
 }  // namespace
 
 bool is_kept_as_written(const KeyRow& row) {
-  return row.use == KeyUse::Used && row.field &&
-         (is_among(kDataFacts, row.field->name) || is_among(kOtherFacts, row.field->name));
+  if (row.use != KeyUse::Used || !row.field) return false;
+  const std::string_view fact = row.field->name;
+  // a method that the program itself names and defaults, of which several are planned alike
+  const bool is_own_method =
+      !row.is_written && ((fact == "objective" && !row.otherwise.is_null()) || fact == "policy_loss");
+  return is_among(kDataFacts, fact) || is_among(kOtherFacts, fact) || is_own_method;
+}
+
+bool has_other_words(const KeyRow& row) {
+  return row.use == KeyUse::Used && row.is_written && row.num_written < row.values.size();
 }
 
 void carry(json& carried, const std::string& path, const json& value) {
@@ -166,8 +193,9 @@ CarriedSettings with_paths(CarriedSettings carried,
   return carried;
 }
 
-void put_carried(OrderedJson& file, const json& carried, const KeyTable& table, bool replaces_data) {
-  put_below(file, carried, table, replaces_data, "");
+void put_carried(OrderedJson& file, const json& carried, const KeyTable& table, bool replaces_data,
+                 const Setup& decided) {
+  put_below(file, carried, table, replaces_data, decided, "");
 }
 
 SharedSettings shared_settings(const json& settings, const KeyTable& from, const KeyTable& to) {

@@ -17,11 +17,16 @@ namespace gpuplan {
 /// Says whether a key that is read for data or for rules of a trainer stands in the written file as in the read one.
 bool is_kept_as_written(const KeyRow& row);
 
+/// Says whether the program has several words for one fact at the key, of which the user's stays.
+bool has_other_words(const KeyRow& row);
+
 /// Adds a key of a file, with dots below mappings, unless it holds a secret or says nothing.
 void carry(nlohmann::json& carried, const std::string& path, const nlohmann::json& value);
 
-/// Puts carried keys into a file of the same format. `replaces_data`: another data set is written.
-void put_carried(OrderedJson& file, const nlohmann::json& carried, const KeyTable& table, bool replaces_data);
+/// Puts carried keys into a file of the same format, in which the facts of a plan are `decided`. `replaces_data`:
+/// another data set is written.
+void put_carried(OrderedJson& file, const nlohmann::json& carried, const KeyTable& table, bool replaces_data,
+                 const Setup& decided);
 
 /// Divides the settings of a file of `from` into those whose keys mean the same to `to`, as both have them of one
 /// program, and the others. Data stays with the others.

@@ -87,6 +87,15 @@ std::string left_behind(const ExportJob& job, const KeyTable& table, const char*
                      comment_word(job.left->trainer), comment_word(names_of_carried(job.left->settings)), after);
 }
 
+/// Says whether the user's file is one of the same program, and leaves a key of the loss to the program's default.
+bool is_left_to_default(const ExportJob& job, const KeyTable& table, const std::string& key) {
+  const CarriedSettings* const from = job.carries_part ? job.carried.get() : nullptr;
+  const KeyTable* const read = job.left ? find_key_table(job.left->trainer) : nullptr;
+  const KeyRow *const own = table.find(key), *const other = read ? read->find(key) : nullptr;
+  return from && own && other && own->table == other->table && own->use == KeyUse::Used &&
+         !from->settings.contains(key);
+}
+
 }  // namespace
 
 std::string json_head_of(const ExportJob& job, const Versions& of_table) {
@@ -126,8 +135,9 @@ OrderedJson table_values(const ExportJob& job, const KeyTable& table, const Orde
   for (const auto& [key, value] : decided.items()) put(file, key, value);
   const bool is_of_method = job.method && table.name == job.method->program;
   if (is_of_method && (!own || job.carries_part))
-    for (const auto& [key, value] : job.method->keys.items()) put(file, key, value);
-  if (own) put_carried(file, in_keys_of(table, own->settings, job.versions), table, !job.keeps_data());
+    for (const auto& [key, value] : job.method->keys.items())
+      if (!is_left_to_default(job, table, key)) put(file, key, value);
+  if (own) put_carried(file, in_keys_of(table, own->settings, job.versions), table, !job.keeps_data(), job.setup);
   if (is_of_method)
     for (const std::string& key : job.method->omits) file.erase(key);
   if (table.role == FileRole::Launcher && job.num_nodes() > 1) {

@@ -1,6 +1,7 @@
 // ms-swift's YAML file with `swift sft` or `swift rlhf`, verl's overrides of Hydra, and the server of answers that a
 // trainer with GPUs of its own asks.
 #include <algorithm>
+#include <regex>
 
 #include <fmt/format.h>
 
@@ -11,7 +12,21 @@
 namespace gpuplan {
 namespace {
 
+using nlohmann::json;
 using Files = std::vector<ExportedFile>;
+
+/// Says whether a text names a variable of the shell, "$HOME/data", and not another key of Hydra's, "${a.b}".
+bool names_variable(const std::string& text) {
+  static const std::regex variable(R"(\$([A-Za-z_]|\{[A-Za-z_][A-Za-z0-9_]*\}))");
+  return std::regex_search(text, variable);
+}
+
+std::string override_word(const std::string& text) {
+  if (!names_variable(text)) return shell_word(text);
+  std::string out = "\"";
+  for (const char c : text) out += (c == '"' || c == '`' || c == '\\' ? "\\" : "") + std::string(1, c);
+  return out + "\"";
+}
 
 /// "a.b.c=value", one line each, as Hydra reads them.
 void add_overrides(std::string& out, const OrderedJson& values, const std::string& above) {
@@ -21,7 +36,7 @@ void add_overrides(std::string& out, const OrderedJson& values, const std::strin
       add_overrides(out, value, path);
     else
       out += fmt::format(" \\\n    {}",
-                         shell_word(path + "=" + (value.is_string() ? value.get<std::string>() : value.dump())));
+                         override_word(path + "=" + (value.is_string() ? value.get<std::string>() : value.dump())));
   }
 }
 
@@ -77,14 +92,23 @@ WhyNot why_not_verl(const ExportJob& job) {
   return {};
 }
 
+/// The user's own settings keep the worker that they name; without a name it is the first, which has no offload_policy.
+void keep_worker(OrderedJson& values, const ExportJob& job) {
+  const OrderedJson::json_pointer strategy("/actor_rollout_ref/actor/strategy"),
+      offload("/actor_rollout_ref/actor/fsdp_config/offload_policy");
+  const bool is_named = json(job.carried->settings).contains(json::json_pointer(strategy.to_string()));
+  const bool needs_newer = values.contains(offload) && values.at(offload) == true;
+  if (!is_named && !needs_newer) values[strategy] = "fsdp";
+}
+
 void add_verl(Files& files, const ExportJob& job) {
-  const std::string folder = "\"$PWD\"/data";
-  OrderedJson extra{
+  const OrderedJson decided{
+      {"actor_rollout_ref.actor.fsdp_config.optimizer_offload", job.setup.engine_offloads.value_or(false)},
+      {"trainer.n_gpus_per_node", job.processes_per_node()}};
+  const OrderedJson usual{
       {"actor_rollout_ref.actor.optim.lr", learning_keys(job).at("learning_rate")},
       {"actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu", job.request.recipe.micro_batch},
       {"actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu", job.request.recipe.micro_batch},
-      {"actor_rollout_ref.actor.fsdp_config.optimizer_offload", job.setup.engine_offloads.value_or(false)},
-      {"trainer.n_gpus_per_node", job.processes_per_node()},
       {"algorithm.use_kl_in_reward", false},
       {"data.filter_overlong_prompts", true},
       {"trainer.critic_warmup", 0},
@@ -93,22 +117,28 @@ void add_verl(Files& files, const ExportJob& job) {
       {"trainer.experiment_name", "plan"},
       {"trainer.save_freq", 20},
       {"trainer.test_freq", 5}};
-  std::string overrides;
-  add_overrides(overrides, table_values(job, target_table("verl"), extra), "");
-  const std::string command = fmt::format(
-      "python3 -m verl.trainer.main_ppo \\\n    data.train_files=\"$DATA/train.parquet\" \\\n    "
-      "data.val_files=\"$DATA/test.parquet\"{}",
-      overrides);
-  const std::string exports =
-      facts_of_no_key(job, target_table("verl")) +
-      "DATA=\"${DATA:-$PWD/data}\"\n"
-      "if [ ! -f \"$DATA/train.parquet\" ]; then python3 make_data.py \"$DATA\"; fi\n" +
-      (job.num_nodes() > 1 ? "# The machines are one Ray cluster: start `ray start` on each before, and this on one.\n"
-                           : "");
+  OrderedJson values = table_values(job, target_table("verl"), usual, decided);
+  std::string command = "python3 -m verl.trainer.main_ppo", exports = facts_of_no_key(job, target_table("verl"));
+  if (job.carried) {
+    for (const auto& [key, value] : decided.items())  // also where the user's settings say otherwise
+      values[OrderedJson::json_pointer("/" + std::regex_replace(key, std::regex("\\."), "/"))] = value;
+    keep_worker(values, job);
+  }
+  if (!job.keeps_data()) {
+    if (values.contains("data"))
+      for (const char* key : {"train_files", "val_files"}) values["data"].erase(key);
+    command += " \\\n    data.train_files=\"$DATA/train.parquet\" \\\n    data.val_files=\"$DATA/test.parquet\"";
+    exports +=
+        "DATA=\"${DATA:-$PWD/data}\"\n"
+        "if [ ! -f \"$DATA/train.parquet\" ]; then python3 make_data.py \"$DATA\"; fi\n";
+  }
+  add_overrides(command, values, "");
+  if (job.num_nodes() > 1)
+    exports += "# The machines are one Ray cluster: start `ray start` on each before, and this on one.\n";
   ExportedFile launch = launch_file(job, target_table("verl").versions, exports, command);
   launch.is_read = true;
   files.push_back(std::move(launch));
-  files.push_back(script_file(job, "verl", "make_data.py"));
+  if (!job.keeps_data()) files.push_back(script_file(job, "verl", "make_data.py"));
 }
 
 /// The first GPUs of a machine train and the next ones answer; on machines of its own the server has the first.

@@ -254,7 +254,6 @@ const std::array kTargets{
            .adapt = adapt_to_verl,
            .why_not = why_not_verl,
            .has_launcher = false,
-           .keeps_settings = false,
            .needs_cluster = true},
     Target{.name = "slurm", .trainer = "trl", .add = nullptr, .job = slurm_file},
     Target{.name = "skypilot", .trainer = "trl", .add = nullptr, .job = skypilot_file},

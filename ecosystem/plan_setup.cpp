@@ -125,8 +125,9 @@ void write_batch(Setup& s, const EstimateRequest& request, std::int64_t data_par
   s.seq_len = r.seq_len;
   s.global_batch = r.micro_batch * r.grad_accum * data_parallel;
   s.packing = r.packing == Packing::Packed;
-  s.pads = r.packing == Packing::Padded && !generates(r);  // which pads by itself
-  if (*s.pads) s.pad_multiple = r.seq_len;
+  // sequences that are packed are full anyhow; a trainer of answers pads by itself
+  if (r.packing != Packing::Packed) s.pads = r.packing == Packing::Padded && !generates(r);
+  if (s.pads.value_or(false)) s.pad_multiple = r.seq_len;
   s.epochs = request.dataset.epochs;
   if (request.eval_batch > 0) s.eval_batch = request.eval_batch, s.evaluates = true;
 }

@@ -50,6 +50,7 @@ class Facts {
       const bool is_written_out = field.name.starts_with("fsdp_") && !is_stated_by_key(field.name);
       if (before == after || (stated == after && !is_written_out)) continue;
       if (after.is_null() && stated.is_null()) continue;
+      if (field.name == "pads" && after.is_null()) continue;  // sequences that are packed are full either way
       // an evaluation by the micro batch, as the trainer has it
       if (field.name == "eval_batch" && stated.is_null() && then.eval_batch == then.micro_batch) continue;
       out.push_back({field.name, after});

@@ -200,10 +200,28 @@ bool SettingsText::append(const std::string& key, const std::string& item) {
   return true;
 }
 
+/// Says whether the key is alone in its line of block YAML, and means the same where it is not there.
+bool SettingsText::can_go(const std::string& key) const {
+  const KeyRow* const row = table_.find(key);
+  const std::size_t begin = tree_->places.at(key).key_begin;
+  return begin != kNowhere && (!row || row->otherwise.is_null()) &&
+         file_.text.find_first_not_of(" \t", line_begin(begin)) == begin;
+}
+
 bool SettingsText::clear(const std::string& key) {
   if (is_json() || is_toml()) return put(key, nullptr);
   std::size_t begin = 0, end = 0;
   if (!is_there(key) || !find_value(key, begin, end)) return false;
+  const std::size_t dot = key.rfind('.');
+  const std::string above = dot == std::string::npos ? "" : key.substr(0, dot);
+  if (!above.empty() && can_go(key)) {  // of a section: its line goes, and the section's where it has no other key
+    const json* const section = setting_at(tree_->root, above);
+    const bool is_last = section && section->size() == 1 && can_go(above);
+    const std::size_t first = line_begin(tree_->places.at(is_last ? above : key).key_begin);
+    const std::size_t next = file_.text.find('\n', end);
+    edits_.push_back({first, next == std::string::npos ? file_.text.size() : next + 1, ""});
+    return true;
+  }
   while (begin > 0 && (file_.text[begin - 1] == ' ' || file_.text[begin - 1] == '\t')) --begin;
   edits_.push_back({begin, end, ""});
   return true;

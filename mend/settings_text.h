@@ -26,7 +26,7 @@ class SettingsText {
   bool put(const std::string& key, const OrderedJson& value);
   /// Adds an item to a list of texts, unless it is there. False as above.
   bool append(const std::string& key, const std::string& item);
-  /// Takes the value of a key away; the key stays.
+  /// Takes the value of a key away; the key stays, but for one of a section that says nothing without it.
   bool clear(const std::string& key);
 
   /// The value that stands there before; null where there is none.
@@ -37,6 +37,7 @@ class SettingsText {
 
  private:
   bool is_toml() const { return file_.name.ends_with(".toml"); }
+  bool can_go(const std::string& key) const;
   bool put_toml(const std::string& key, const OrderedJson& value);
   bool is_json() const { return tree_->format == FileFormat::Json; }
   std::string value_text(const OrderedJson& value) const;

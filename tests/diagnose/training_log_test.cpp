@@ -110,6 +110,15 @@ TEST_CASE("log: torchtitan says tokens of a GPU; Megatron its memory in MiB") {
   CHECK(*megatron.reserved == Bytes{4096 * (std::int64_t(1) << 20)});
 }
 
+TEST_CASE("log: the longest bar says how many steps are trained, and axolotl's memory was spelt otherwise before") {
+  const TrainingLog log = read(
+      "100%|##| 3/3 [00:01<00:00, 2.00it/s]\n{'loss': 1.8, 'memory/max_mem_allocated(gib)': 14.5, "
+      "'memory/device_mem_reserved(gib)': 16.0}\n  5%|#| 10/200 [00:30<09:30,  3.00s/it]\n");
+  CHECK(log.num_steps == 200);
+  CHECK(*log.allocated == Bytes{std::int64_t(14.5 * 0x1p30)});
+  CHECK(*log.reserved == Bytes{std::int64_t(16.0 * 0x1p30)});
+}
+
 TEST_CASE("log: one that says no figure is refused") {
   CHECK_THROWS_AS(read("starting\ndone\n"), InputError);
   CHECK_THROWS_AS(read(""), InputError);

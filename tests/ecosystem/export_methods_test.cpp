@@ -126,6 +126,43 @@ TEST_CASE("a server of answers has a command of its own, behind the GPUs that tr
                  "trl vllm-serve --model meta-llama/Llama-3.2-1B --tensor-parallel-size 2 --data-parallel-size 2"));
 }
 
+TEST_CASE("a file of TRL that is read and written keeps the loss that it names, and names none where it did not") {
+  const std::string file =
+      "model_name_or_path: meta-llama/Llama-3.2-1B\ndataset_name: a/b\nper_device_train_batch_size: 8\n"
+      "num_generations: 8\nmax_completion_length: 512\nlearning_rate: 1.0e-06\nreward_funcs: [accuracy_reward]\n";
+  for (const std::string line : {"", "loss_type: dr_grpo\n", "loss_type: luspo\n"}) {
+    CAPTURE(line);
+    const ConfigReading read = read_configs({{"grpo.yaml", file + line}}, {});
+    EstimateRequest plan = plan_with("trl", read.request.recipe.objective.method->name.c_str(), "zero3");
+    const ExportPlaces places{.program = {}, .variables = {}, .data = {}, .carried = read.carried};
+    const std::string written = file_of(export_plan(plan, "trl", kMark, {}, places), "grpo.yaml")->content;
+    if (line.empty())
+      CHECK_FALSE(has_text(written, "loss_type"));
+    else
+      CHECK(has_text(written, line));
+  }
+}
+
+TEST_CASE("axolotl's padding of packed sequences stays as the file has it") {
+  EstimateRequest plan = plan_of("ddp", Method::Lora, {}, "axolotl");
+  plan.recipe.packing = Packing::Packed;
+  const auto written = [&](const std::string& line) {
+    const ConfigReading read =
+        read_configs({{"a.yaml",
+                       "base_model: meta-llama/Llama-3.2-1B\nadapter: lora\nsequence_len: 1024\nsample_packing: true\n"
+                       "micro_batch_size: 1\nlearning_rate: 0.0002\n" +
+                           line}},
+                     {});
+    const ExportPlaces places{.program = {}, .variables = {}, .data = {}, .carried = read.carried};
+    const ExportAnswer answer = export_plan(plan, "axolotl", kMark, {}, places);
+    REQUIRE(answer.refusal == "");
+    return answer.files.front().content;
+  };
+  CHECK(has_text(written("pad_to_sequence_len: true\n"), "pad_to_sequence_len: true"));
+  CHECK(has_text(written("pad_to_sequence_len: false\n"), "pad_to_sequence_len: false"));
+  CHECK_FALSE(has_text(written(""), "pad_to_sequence_len"));  // axolotl sets it
+}
+
 TEST_CASE("axolotl's file of pairs has TRL's switch of Liger's loss") {
   EstimateRequest plan = plan_of("ddp", Method::Lora, {}, "axolotl");
   plan.recipe.objective.method = std::string("dpo");

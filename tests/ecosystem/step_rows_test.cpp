@@ -145,6 +145,37 @@ TEST_CASE("a plan exported to verl has the plan's batch on 8 and on 16 GPUs") {
   }
 }
 
+TEST_CASE("a verl script that is read and exported keeps its data, log-prob batches, worker and loss") {
+  const std::string script =
+      "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=rloo_vectorized "
+      "data.train_files=$HOME/rows/train.parquet data.val_files=/rows/val.parquet data.train_batch_size=64 "
+      "data.max_prompt_length=512 data.max_response_length=512 "
+      "actor_rollout_ref.model.path=meta-llama/Llama-3.2-1B actor_rollout_ref.actor.optim.lr=3e-6 "
+      "actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 "
+      "actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n=4 "
+      "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=32 trainer.n_gpus_per_node=8 trainer.nnodes=1 "
+      "trainer.project_name=mine";
+  for (const char* worker : {"", "fsdp", "fsdp2"}) {
+    CAPTURE(worker);
+    const std::string names =
+        *worker ? std::string(" actor_rollout_ref.actor.strategy=") + worker + "\n" : std::string("\n");
+    const ConfigReading read = read_configs({{"verl.sh", script + names}}, {});
+    EstimateRequest plan = asked_on(read, 8);
+    plan.strategy = "fsdp";
+    const ExportPlaces places{.program = {}, .variables = {}, .data = {}, .carried = read.carried};
+    const ExportAnswer answer = export_plan(plan, "verl", kMark, {}, places);
+    REQUIRE(answer.refusal == "");
+    CHECK_FALSE(file_of(answer, "make_data.py"));
+    const std::string launch = file_of(answer, "launch.sh")->content;
+    CHECK(has_text(launch, "\"data.train_files=$HOME/rows/train.parquet\""));
+    CHECK(has_text(launch, "data.val_files=/rows/val.parquet"));
+    CHECK(has_text(launch, "rollout.log_prob_micro_batch_size_per_gpu=32"));
+    CHECK(has_text(launch, std::string("actor.strategy=") + (*worker ? worker : "fsdp") + " "));
+    CHECK(has_text(launch, "algorithm.adv_estimator=rloo_vectorized"));
+    CHECK(has_text(launch, "trainer.project_name=mine"));
+  }
+}
+
 TEST_CASE("NeMo RL counts an engine's machines among the cluster's, and GPUs of a single one") {
   // nemo_rl/algorithms/grpo.py @7ea279abf, setup: train_nodes -= inference_nodes, or of one machine
   // train_gpus_per_node -= inference_gpus_per_node

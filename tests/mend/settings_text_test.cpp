@@ -115,6 +115,16 @@ TEST_CASE("a value may be given, taken away, or added to a list") {
   CHECK(text.text() == "base_model: a\ndeepspeed:  # sharded\nbf16: true\nplugins:\n  - x.Plugin\n  - y.Plugin\n");
 }
 
+TEST_CASE("a key of a section goes with its line, and a section with its last key") {
+  const std::string begin = "base_model: a\n", end = "micro_batch_size: 2\n";
+  SettingsText only = axolotl(begin + "gradient_checkpointing_kwargs:\n  use_reentrant: false  # new\n" + end);
+  CHECK(only.clear("gradient_checkpointing_kwargs.use_reentrant"));
+  CHECK(only.text() == begin + end);
+  SettingsText two = axolotl(begin + "gradient_checkpointing_kwargs:\n  use_reentrant: false\n  x: 1\n" + end);
+  CHECK(two.clear("gradient_checkpointing_kwargs.use_reentrant"));
+  CHECK(two.text() == begin + "gradient_checkpointing_kwargs:\n  x: 1\n" + end);
+}
+
 TEST_CASE("line ends of Windows and a missing last one stay") {
   SettingsText text = axolotl("base_model: a\r\nmicro_batch_size: 4\r\nbf16: true");
   CHECK(text.put("micro_batch_size", 2));
