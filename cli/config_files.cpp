@@ -176,6 +176,21 @@ std::vector<std::string> mistakes_in(const ConfigReading& configs) {
   return out;
 }
 
+std::string evaluation_note(const ConfigReading& configs, const StrategyEstimate& plan) {
+  if (plan.peak.instant != PeakInstant::Evaluation) return {};
+  for (const SettingsPart& part : configs.parts) {
+    if (part.table->role != FileRole::Trainer) continue;
+    const auto stated = part.keys_of.find("eval_batch");
+    const auto row = std::ranges::find_if(
+        part.table->rows, [](const KeyRow& r) { return r.field && r.field->name == "eval_batch" && r.is_written; });
+    if (stated == part.keys_of.end() && row == part.table->rows.end()) continue;
+    return fmt::format("evaluation needs the most memory: {} of {} lowers it",
+                       stated != part.keys_of.end() ? stated->second : row->key,
+                       part.file.empty() ? part.script : part.file);
+  }
+  return {};
+}
+
 std::int64_t steps_of(const EstimateRequest& request, const StrategyEstimate& plan) {
   return std::llround(std::ceil(double(plan.steps_per_epoch) * request.dataset.epochs));
 }

@@ -192,6 +192,11 @@ int run_estimate(const CLI::App& app, Console& console) {
       ++answer.num_notes;
       answer.result.assumptions.insert(answer.result.assumptions.begin(), std::move(few));
     }
+  if (configs && answer.shown)
+    if (std::string highest = evaluation_note(*configs, *answer.shown); !highest.empty()) {
+      ++answer.num_notes;
+      answer.result.assumptions.insert(answer.result.assumptions.begin(), std::move(highest));
+    }
   answer.caveat = question.caveat;
   if (configs && answer.caveat.empty()) answer.caveat = configs->older_defaults;
   if (answer.shown)

@@ -1,5 +1,6 @@
 // Settles what files of --from leave open until the model, the strategy or the machine is known.
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -7,6 +8,10 @@
 #include "base/unit_text.h"
 #include "base/units.h"
 #include "ecosystem/config_reader.h"
+#include "models/rollout.h"
+#include "models/training_method.h"
+#include "planner/engine_gpus.h"
+#include "planner/rollout_phases.h"
 #include "planner/step_batch.h"
 
 namespace gpuplan {
@@ -92,11 +97,36 @@ std::int64_t rows_near(std::int64_t wanted, std::int64_t of_rank) {
   return ratio <= kNear ? divisor : ceil_div(of_rank, ceil_div(of_rank, wanted));
 }
 
-/// Number of GPUs, at most `most`, whose ranks divide the rows; 0: none.
-std::int64_t gpus_that_divide(std::int64_t rows, std::int64_t micro, std::int64_t gpus_of_replica, std::int64_t most) {
+/// Number of GPUs, at most `most`, whose ranks divide the rows and which are groups of an engine; 0: none.
+std::int64_t gpus_that_divide(std::int64_t rows, std::int64_t micro, std::int64_t gpus_of_replica, std::int64_t most,
+                              std::int64_t engine_group) {
   for (std::int64_t replicas = most / gpus_of_replica; replicas > 0; --replicas)
-    if (rows % (replicas * micro) == 0) return replicas * gpus_of_replica;
+    if (rows % (replicas * micro) == 0 && replicas * gpus_of_replica % engine_group == 0)
+      return replicas * gpus_of_replica;
   return 0;
+}
+
+/// GPUs of an engine that shares those that train: only whole groups of them generate.
+std::int64_t engine_group_of(const EstimateRequest& request) {
+  if (!generates(request.recipe) || has_engine_apart(request)) return 1;
+  const RolloutConvention* const convention = rollout_convention(request.recipe.framework->name);
+  return std::max<std::int64_t>(request.rollout.engine.tp > 0 ? request.rollout.engine.tp
+                                : convention                  ? convention->tp
+                                                              : 1,
+                                1);
+}
+
+/// What would do where the ranks do not divide a batch of all of them: fewer GPUs, or a batch of whole prompts.
+std::string dividing_batch(const EstimateRequest& request, std::int64_t rows, std::int64_t replicas) {
+  const std::int64_t num_gpus = request.cluster.num_gpus(), micro = request.recipe.micro_batch,
+                     group = engine_group_of(request),
+                     answers = generates(request.recipe) ? std::max<std::int64_t>(1, request.rollout.generations) : 1;
+  const std::int64_t step = std::lcm(micro * replicas, answers);
+  std::string batch = fmt::format("--global-batch {}", ceil_div(rows, step) * step);
+  if (num_gpus % group != 0) batch += " and --rollout-engine with tp=1";
+  const std::int64_t fewer =
+      gpus_that_divide(rows, micro, std::max<std::int64_t>(1, num_gpus / replicas), num_gpus, group);
+  return fewer > 0 ? fmt::format("{} GPUs that train divide it, or {}", fewer, batch) : batch;
 }
 
 }  // namespace
@@ -143,7 +173,6 @@ void settle_passes(const ConfigReading& reading, EstimateRequest& request, std::
     return;
   }
   const std::int64_t num_gpus = request.cluster.num_gpus(), own = reading.setup.num_processes.value_or(0);
-  const std::int64_t fewer = gpus_that_divide(rows, micro, std::max<std::int64_t>(1, num_gpus / replicas), num_gpus);
   throw InputError(reading.file,
                    fmt::format("a global batch of {} is no multiple of micro batch {} x {} data parallel ranks",
                                format_grouped(rows), micro, replicas),
@@ -151,9 +180,7 @@ void settle_passes(const ConfigReading& reading, EstimateRequest& request, std::
                        ? fmt::format("--micro-batch {}, or {}", dividing,
                                      own > 0 && own != num_gpus ? fmt::format("the {} GPUs that the file starts", own)
                                                                 : "another number of GPUs")
-                   : fewer > 0 ? fmt::format("{} GPUs that train divide it, or --global-batch {}", fewer,
-                                             ceil_div(rows, micro * replicas) * micro * replicas)
-                               : fmt::format("--global-batch {}", micro * replicas));
+                       : dividing_batch(request, rows, replicas));
 }
 
 namespace {

@@ -410,8 +410,9 @@ FixAnswer find_fix(const FixQuestion& question) {
   if (question.given.why_refused.empty()) answer.before = estimate_as_given({asked, question.profile});
   if (asked.strategy == "auto" && asked.cluster.num_gpus() > 1 && answer.before)
     answer.notes.push_back(
-        fmt::format("the files do not say how the training is started; {} is counted, and accelerate's file says it "
-                    "(gpuplan export --for accelerate)",
+        fmt::format("the files do not say how the training is started, and {0} is counted: accelerate's file says it, "
+                    "which estimate --strategy {0} --save plan.json and export plan.json --for accelerate write; given "
+                    "beside these, fix mends it with them",
                     answer.before->strategy.name));
   answer.plain = started_plainly(asked, answer, question.profile);
   const bool is_done = answer.before && answer.before->fits_well() && !starts_otherwise(question.given);

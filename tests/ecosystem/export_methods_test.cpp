@@ -132,7 +132,7 @@ TEST_CASE("a file of TRL that is read and written keeps the loss that it names, 
       "num_generations: 8\nmax_completion_length: 512\nlearning_rate: 1.0e-06\nreward_funcs: [accuracy_reward]\n";
   for (const std::string line : {"", "loss_type: dr_grpo\n", "loss_type: luspo\n"}) {
     CAPTURE(line);
-    const ConfigReading read = read_configs({{"grpo.yaml", file + line}}, {});
+    const ConfigReading read = read_configs({{"grpo.yaml", file + line}}, {}, {}, "grpo");
     EstimateRequest plan = plan_with("trl", read.request.recipe.objective.method->name.c_str(), "zero3");
     const ExportPlaces places{.program = {}, .variables = {}, .data = {}, .carried = read.carried};
     const std::string written = file_of(export_plan(plan, "trl", kMark, {}, places), "grpo.yaml")->content;

@@ -150,7 +150,7 @@ TEST_CASE("a verl script that is read and exported keeps its data, log-prob batc
       "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=rloo_vectorized "
       "data.train_files=$HOME/rows/train.parquet data.val_files=/rows/val.parquet data.train_batch_size=64 "
       "data.max_prompt_length=512 data.max_response_length=512 "
-      "actor_rollout_ref.model.path=meta-llama/Llama-3.2-1B actor_rollout_ref.actor.optim.lr=3e-6 "
+      "actor_rollout_ref.model.path=Qwen/Qwen2.5-7B actor_rollout_ref.actor.optim.lr=3e-6 "
       "actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=4 "
       "actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n=4 "
       "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=32 trainer.n_gpus_per_node=8 trainer.nnodes=1 "
@@ -162,6 +162,7 @@ TEST_CASE("a verl script that is read and exported keeps its data, log-prob batc
     const ConfigReading read = read_configs({{"verl.sh", script + names}}, {});
     EstimateRequest plan = asked_on(read, 8);
     plan.strategy = "fsdp";
+    plan.recipe.loss = LossKernel::InPlace;
     const ExportPlaces places{.program = {}, .variables = {}, .data = {}, .carried = read.carried};
     const ExportAnswer answer = export_plan(plan, "verl", kMark, {}, places);
     REQUIRE(answer.refusal == "");
@@ -173,6 +174,24 @@ TEST_CASE("a verl script that is read and exported keeps its data, log-prob batc
     CHECK(has_text(launch, std::string("actor.strategy=") + (*worker ? worker : "fsdp") + " "));
     CHECK(has_text(launch, "algorithm.adv_estimator=rloo_vectorized"));
     CHECK(has_text(launch, "trainer.project_name=mine"));
+  }
+}
+
+TEST_CASE("a batch that the ranks do not divide is answered by one of whole prompts, on whole groups of an engine") {
+  // 16 x 3 ranks and 5 answers to a prompt: multiples of 240, the first above 1,280 is 1,440; groups of two GPUs
+  const ConfigReading read = read_configs(
+      {{"verl.sh",
+        "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=1024 "
+        "data.max_prompt_length=512 data.max_response_length=1024 actor_rollout_ref.model.path=m "
+        "actor_rollout_ref.actor.ppo_mini_batch_size=256 actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16 "
+        "actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.tensor_model_parallel_size=2 "
+        "actor_rollout_ref.rollout.n=5 trainer.n_gpus_per_node=8 trainer.nnodes=1\n"}},
+      {});
+  try {
+    asked_on(read, 3);
+    FAIL("3 ranks divide no 1,280 rows of 16");
+  } catch (const InputError& error) {
+    CHECK(error.hint() == "2 GPUs that train divide it, or --global-batch 1440 and --rollout-engine with tp=1");
   }
 }
 
