@@ -130,12 +130,16 @@ TEST_CASE("a file of TRL that is read and written keeps the loss that it names, 
   const std::string file =
       "model_name_or_path: meta-llama/Llama-3.2-1B\ndataset_name: a/b\nper_device_train_batch_size: 8\n"
       "num_generations: 8\nmax_completion_length: 512\nlearning_rate: 1.0e-06\nreward_funcs: [accuracy_reward]\n";
-  for (const std::string line : {"", "loss_type: dr_grpo\n", "loss_type: luspo\n"}) {
+  for (const auto& [line, method] : {std::pair<std::string, const char*>("", "grpo"),
+                                     {"loss_type: dr_grpo\n", "dr-grpo"},
+                                     {"loss_type: luspo\n", "grpo"}}) {
     CAPTURE(line);
     const ConfigReading read = read_configs({{"grpo.yaml", file + line}}, {}, {}, "grpo");
-    EstimateRequest plan = plan_with("trl", read.request.recipe.objective.method->name.c_str(), "zero3");
+    EstimateRequest plan = plan_with("trl", method, "zero3");
     const ExportPlaces places{.program = {}, .variables = {}, .data = {}, .carried = read.carried};
-    const std::string written = file_of(export_plan(plan, "trl", kMark, {}, places), "grpo.yaml")->content;
+    const ExportAnswer answer = export_plan(plan, "trl", kMark, {}, places);
+    REQUIRE(answer.refusal == "");
+    const std::string written = file_of(answer, "grpo.yaml")->content;
     if (line.empty())
       CHECK_FALSE(has_text(written, "loss_type"));
     else

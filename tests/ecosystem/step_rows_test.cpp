@@ -163,6 +163,8 @@ TEST_CASE("a verl script that is read and exported keeps its data, log-prob batc
     EstimateRequest plan = asked_on(read, 8);
     plan.strategy = "fsdp";
     plan.recipe.loss = LossKernel::InPlace;
+    plan.rollout.prompt_len = plan.rollout.max_completion = 512;
+    settle_rows(plan, {});
     const ExportPlaces places{.program = {}, .variables = {}, .data = {}, .carried = read.carried};
     const ExportAnswer answer = export_plan(plan, "verl", kMark, {}, places);
     REQUIRE(answer.refusal == "");
