@@ -38,6 +38,9 @@ std::string ScriptText::word_of(const SettingsPart& part, const OrderedJson& val
 }
 
 bool ScriptText::put(const SettingsPart& part, const std::string& key, const OrderedJson& value) {
+  const LaunchFlag* const stated = flag_for(part, key);
+  if (value.is_array() && value.size() == 1 && stated && stands(*stated) && file_.text[stated->begin] == '-')
+    return put(part, key, value.front());  // argparse takes "--gpus 8" for a list of one
   const std::string word = word_of(part, value);
   const LaunchFlag* flag = flag_for(part, key);
   if (!flag) return add(part, key, value);

@@ -96,7 +96,7 @@ class Fixer(files.Asker):
             require(code == 1, f'exit {code} where it does not fit')
             return self.judge_permission(folder, name, gpus, flags, lines)
         require(code == 0, f'exit {code} with a diff')
-        require(before < LEAST or re.search(r'num_processes|nproc|nnodes|num_machines|n_gpus|gpus_per_node|\bgpus\b', lines[2], re.IGNORECASE), f'a change where it fits with {before:.2f}')
+        require(before < LEAST or re.search(r'num_processes|nproc|nnodes|num_machines|n_gpus|gpus_per_node|\bgpus\b|num_learners|num_engines', lines[2], re.IGNORECASE), f'a change where it fits with {before:.2f}')
         self.judge_diff(folder, name, original, lines, diff)
         after, changed = self.chance(folder, name, gpus, flags)
         require(after is not None, f'what was written is refused: {changed}')

@@ -49,6 +49,12 @@ TEST_CASE("a flag of a script gets another value where it stands, and a new one 
         "    --output_dir out > log.txt\n");
 }
 
+TEST_CASE("a list of one is one word behind a flag, as argparse takes it") {
+  ScriptText text(kScript);
+  CHECK(text.put(part_of(kScript), "per_device_train_batch_size", OrderedJson::array({2})));
+  CHECK(text.text().find("--per_device_train_batch_size 2 \\\n") != std::string::npos);
+}
+
 TEST_CASE("words of a value are no spelling of the names") {
   const ConfigFile script{"train.sh",
                           "python3 -m verl.trainer.main_ppo \\\n"
