@@ -54,6 +54,14 @@ std::string given_flags(const CLI::App& app, const EstimateRequest& asked) {
   return text;
 }
 
+/// Gives a number to a flag of the text, in the place of the one that it has there.
+void put_number(std::string& flags, const std::string& flag, std::int64_t value) {
+  const std::string start = fmt::format(" {} ", flag);
+  if (const auto at = flags.find(start); at != std::string::npos)
+    flags.erase(at, std::min(flags.find(' ', at + start.size()), flags.size()) - at);
+  flags += fmt::format("{}{}", start, value);
+}
+
 /// Takes the data set's rows from a file, where no flag says otherwise.
 void set_lengths(const CLI::App& app, AskedSearch& asked, const std::optional<ConfigReading>& configs) {
   EstimateRequest& r = asked.question.base;
@@ -71,7 +79,7 @@ void set_lengths(const CLI::App& app, AskedSearch& asked, const std::optional<Co
   }
   const Lengths& lengths = rows->lengths;
   asked.given += fmt::format(" --rows {} --tokens-per-row {}", r.dataset.rows, r.dataset.tokens_per_row);
-  if (rows->sets_seq_len || read.stated_seq_len > 0) asked.given += fmt::format(" --seq-len {}", r.recipe.seq_len);
+  if (rows->sets_seq_len || read.stated_seq_len > 0) put_number(asked.given, "--seq-len", r.recipe.seq_len);
   if (read.stated_seq_len > 0) asked.notes.push_back(read.notes.back());
   constexpr std::int64_t kPadded = 8;
   asked.notes.push_back(fmt::format(

@@ -129,7 +129,7 @@ std::shared_ptr<ValueTree> tree_of(const LaunchPart& part, const std::string& sc
         throw InputError(fmt::format("{}:{}: {}", script, flag.line, flag.name), why,
                          "write the value there, or set it above");
       notes.push_back(fmt::format("{}:{}: {} {}", script, flag.line, flag.name, why));
-      continue;
+      if (row->field->name != "data_sets") continue;  // which is written back as it stands
     }
     if (row && row->field && row->field->name == "data_sets" && flag.values.empty()) continue;  // "--dataset", left out
     put(tree->root, key, is_off ? json(false) : value_of(row, flag));

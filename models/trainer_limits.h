@@ -19,7 +19,7 @@ struct TrainerLimits {
   bool packs_pairs = true;                      // rows of two answers may be packed
   bool one_vocabulary = false;                  // distillation: teacher and student have as many tokens
   bool moves_reference = true;                  // a copy as reference may wait on the host between its passes
-  bool copies_reference = false;                // of a training on answers: a model of its own beside adapters too
+  bool copies_reference = false;                // it is a model of its own beside adapters too
 };
 
 /// The row of a trainer; without one it has everything.

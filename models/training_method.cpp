@@ -152,8 +152,7 @@ bool has_own_head(const Recipe& recipe) { return head_of(recipe) != MethodHead::
 
 Reference usual_reference(const Recipe& recipe) {
   const RolloutConvention* const convention = rollout_convention(recipe.framework->name);
-  const bool copies = generates(recipe) && limits_of(recipe.framework->name).copies_reference;
-  if (recipe.is_adapter() && !copies) return Reference::Adapter;
+  if (recipe.is_adapter() && !limits_of(recipe.framework->name).copies_reference) return Reference::Adapter;
   return convention && convention->reference_on_host ? Reference::Host : Reference::Copy;
 }
 

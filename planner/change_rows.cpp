@@ -202,7 +202,7 @@ std::string shared_context(Request r) {
                            r.recipe.seq_len / cp >= kLeastContext && cp <= r.cluster.gpus_per_node;
   return if_so(is_possible, std::to_string(cp));
 }
-std::string one_sequence(Request r) { return if_so(r.recipe.micro_batch > 1, "1"); }
+std::string one_sequence(Request r) { return if_so(r.recipe.micro_batch > 1 && !compares_rows(r.recipe), "1"); }
 std::string sdpa(Request r) { return if_so(r.recipe.attention == AttentionKernel::Eager, "sdpa"); }
 
 bool has_wide_states(Request r) { return r.recipe.optimizer->num_states >= 2 && !r.recipe.optimizer->is_8bit; }
@@ -312,7 +312,7 @@ std::string usual_nvlink(Request r) {
 
 std::string twice_as_many(Request r) {
   constexpr std::int64_t kMany = 64;
-  return if_so(r.recipe.micro_batch < kMany, std::to_string(2 * r.recipe.micro_batch));
+  return if_so(r.recipe.micro_batch < kMany && !compares_rows(r.recipe), std::to_string(2 * r.recipe.micro_batch));
 }
 
 /// 400 Gbit/s is one NDR adapter for each GPU.

@@ -99,6 +99,8 @@ std::string why_not(const Setting& setting, Request r) {
   return machine && machine->why_not ? machine->why_not(r.cluster) : "";
 }
 
+bool compares_rows(const Recipe& recipe) { return head_of(recipe) == MethodHead::Pooled; }
+
 std::vector<std::vector<Setting>> rebatchings(const Recipe& recipe) {
   constexpr std::int64_t kMost = 64;
   std::vector<std::vector<Setting>> out;
@@ -106,7 +108,7 @@ std::vector<std::vector<Setting>> rebatchings(const Recipe& recipe) {
     out.push_back(
         {set_to("micro-batch", std::to_string(micro_batch)), set_to("grad-accum", std::to_string(grad_accum))});
   };
-  if (recipe.optimizer_in_backward) return out;  // which cannot accumulate
+  if (recipe.optimizer_in_backward || compares_rows(recipe)) return out;  // the former cannot accumulate
   for (std::int64_t factor = 2; factor <= kMost; factor *= 2) {
     if (recipe.grad_accum % factor == 0) add(recipe.micro_batch * factor, recipe.grad_accum / factor);
     if (recipe.micro_batch % factor == 0) add(recipe.micro_batch / factor, recipe.grad_accum * factor);

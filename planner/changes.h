@@ -100,7 +100,12 @@ std::optional<Suggested> suggest(const EstimateRequest& request, Purpose purpose
 /// Says why a setting of the machine means nothing on the machine of `request`; empty: it does.
 std::string why_not(const Setting& setting, const EstimateRequest& request);
 
-/// Micro batches and micro-batches per step that train on as many sequences per step, at most 64 times more or fewer.
+/// Says whether the rows of a micro batch are compared with each other, so that another one is another loss: the
+/// negatives of a text are the other texts beside it.
+bool compares_rows(const Recipe& recipe);
+
+/// Micro batches and micro-batches per step that train on as many sequences per step, at most 64 times more or fewer;
+/// none where rows are compared.
 std::vector<std::vector<Setting>> rebatchings(const Recipe& recipe);
 
 /// Applies the settings in order. Throws InputError for a value that the row does not know or that makes no sense here.

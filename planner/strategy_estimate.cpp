@@ -436,6 +436,8 @@ void find_limits(StrategyEstimate& e, const Job& asked, StepProgram& program, Bl
                     recipe.seq_len = s;
                     return room();
                   }).from(recipe.seq_len);
+  recipe.seq_len = asked.recipe().seq_len;  // which need not be a multiple of the steps
+  if (e.max_seq_len.value_or(0) < recipe.seq_len && room() >= 0) e.max_seq_len = recipe.seq_len;
 }
 
 }  // namespace gpuplan

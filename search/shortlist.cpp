@@ -165,7 +165,7 @@ std::optional<PlanRow> Shortlist::star_as_estimate(std::vector<PlanRow>& rows, s
       const bool is_first = p.strategy == first.strategy;
       if (!is_first && score(merits[at], wishes_.first) > least * (1 + error_)) continue;
       const double seconds = step_of(from[at]).value;
-      contenders.push_back({2 * int(p.fit) - int(p.takes_turns), wants_memory ? double(p.process.count) : seconds,
+      contenders.push_back({2 * int(p.fit) - (p.takes_turns ? 1 : 0), wants_memory ? double(p.process.count) : seconds,
                             seconds, merits[at].chance, p.simplicity});
       places.push_back(at);
     }

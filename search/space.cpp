@@ -296,7 +296,7 @@ std::vector<Batch> Space::batches(std::int64_t data_parallel, const SearchedStra
 std::vector<Batch> Space::all_batches(std::int64_t data_parallel) const {
   const Recipe& base = question.base.recipe;
   const bool pins_micro = question.pinned.contains("micro-batch"),
-             pins_accum = question.pinned.contains("grad-accum") || base.optimizer_in_backward;  // which cannot
+             pins_accum = question.pinned.contains("grad-accum") || base.optimizer_in_backward || compares_rows(base);
   if (pins_micro && pins_accum) {
     const bool is_asked =
         !question.global_batch || base.micro_batch * base.grad_accum * data_parallel == *question.global_batch;

@@ -40,6 +40,7 @@ void list_simulated(Archive& f, const SimulatedPlan& plan) {
   f("idle_seconds", s.idle);
   f("flops_per_gpu", s.executed_flops);
   f("peak_bytes", plan.estimate.tiers.process);
+  f("needed_bytes", plan.estimate.tiers.needed, "peak_bytes when the allocator gives back its cache");
   f("usable_bytes", plan.estimate.tiers.usable);
   f("steps_per_epoch", plan.steps_per_epoch);
   f("epoch_seconds", of_data(plan.epoch));

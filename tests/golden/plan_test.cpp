@@ -223,6 +223,26 @@ TEST_CASE("a saved plan is the recommended one, and estimate reads it") {
   CHECK(estimate.at("strategies").front().at("process_bytes") == row.at("process_bytes"));
 }
 
+TEST_CASE("the command of a plan has the length that rows of a file call for, once") {
+  const test::ScratchFolder scratch;
+  const test::Variable profiles("GPUPLAN_PROFILE_DIR", scratch.path().c_str());
+  const auto data = scratch.path() / "pairs.jsonl";
+  std::string rows;
+  for (int i = 0; i < 40; ++i)
+    rows += R"({"prompt": "Why?", "chosen": "Because it is so.", "rejected": "No."})"
+            "\n";
+  write_file_atomically(data, rows);
+  const test::Ran ran = test::run_line(fmt::format(
+      "plan --model llama-3.2-1b --method dpo --lora --gpus 2xA100 --seq-len 1400 --data {}", data.string()));
+  CHECK(ran.code == 0);
+  const std::size_t at = ran.out.find("gpuplan estimate ");
+  REQUIRE(at != std::string::npos);
+  const std::string command = ran.out.substr(at, ran.out.find("\n\n", at) - at);
+  const std::size_t first = command.find("--seq-len ");
+  REQUIRE(first != std::string::npos);
+  CHECK(command.find("--seq-len ", first + 1) == std::string::npos);
+}
+
 TEST_CASE("plan as CSV is one table of numbers that a spreadsheet can check, as Markdown it says what is trained") {
   const test::ScratchFolder scratch;
   const test::Variable profiles("GPUPLAN_PROFILE_DIR", scratch.path().c_str());

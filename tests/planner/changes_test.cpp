@@ -72,6 +72,18 @@ TEST_CASE("changes: levers of the machine and of the plan are set together, each
   CHECK(linked.request.cluster.intra.bandwidth > before.request.cluster.intra.bandwidth);
 }
 
+TEST_CASE("changes: rows that are compared with each other in a micro batch are not divided otherwise") {
+  Recipe recipe;
+  recipe.micro_batch = 8;
+  recipe.grad_accum = 4;
+  CHECK(rebatchings(recipe).size() == 5);
+  recipe.objective.method = "embed";  // the other texts of the micro batch are the negatives
+  CHECK(rebatchings(recipe).empty());
+  EstimateRequest r;
+  r.recipe = recipe;
+  for (const Suggested& one : suggest(r, Purpose::SaveMemory)) CHECK(one.setting.change->name != "micro-batch");
+}
+
 TEST_CASE("changes: another GEMM rate replaces the measured products, not the kernels, attention and collectives") {
   const Measured m = measured_after("gemm=700");
   CHECK(m.loads[0].gemm.empty());

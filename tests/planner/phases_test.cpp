@@ -131,6 +131,8 @@ TEST_CASE("a copy as reference has the dtype in which the trainer loads it, and 
 
 TEST_CASE("a reference that is no copy has no bytes of its own; one on the host has them there") {
   CHECK(reference_bytes(with_adapters(ask("dpo", "trl", "ddp"))) == 0);
+  CHECK(reference_bytes(with_adapters(ask("dpo", "openrlhf", "zero2"))) ==
+        2 * kParameters);  // another Actor in any case
   const StrategyEstimate precomputed = answer(with(ask("dpo", "trl", "ddp"), Reference::Precomputed));
   CHECK(precomputed.phases.at(1).resident.count == 0);
   CHECK(precomputed.phases.at(1).is_before_training);

@@ -1,6 +1,6 @@
 // Does it fit: the verdict, a card per strategy, the memory by category, what would be better. All of it from the JSON
 // of `gpuplan estimate`.
-import {bytes, chance, count, dollars, gib, percent, seconds, secondsRange, words} from './format.js';
+import {bytes, chance, count, dollars, gib, heldBytes, percent, seconds, secondsRange, words} from './format.js';
 import {el, figure, styled} from './dom.js';
 import {phasesPart} from './phases.js';
 
@@ -18,6 +18,11 @@ const kVerdicts = {
 /** @param {Row} row */
 function verdictOf(row) {
   return kVerdicts[row.fits] ?? {word: row.fits, sign: '·', kind: 'tight'};
+}
+
+/** @param {Row} row @returns {number} */
+function held(row) {
+  return heldBytes(row, row.fits !== 'no' && row.fits !== 'unlikely');
 }
 
 /** The strategy that the page speaks of: the chosen one, the recommended one, the nearest to fitting. @param {Estimate} answer @param {string} chosen @returns {Row | undefined} */
@@ -53,7 +58,7 @@ function sentence(text) {
 /** @param {Estimate} answer @param {Row} row @param {Apply} [apply] */
 export function verdictPart(answer, row, apply = null) {
   const verdict = verdictOf(row);
-  const figures = [figure('Memory of a GPU', `${gib(row.process_bytes)} GiB (${gib(row.peak_bytes_low)}–${gib(row.peak_bytes_high)})`,
+  const figures = [figure('Memory of a GPU', `${gib(held(row))} GiB (${gib(row.peak_bytes_low)}–${gib(row.peak_bytes_high)})`,
                           `of ${gib(row.usable_bytes)} GiB that can be used`)];
   if (row.step_seconds) {
     const low = row.step_seconds_low / row.step_seconds, high = row.step_seconds_high / row.step_seconds;
@@ -77,7 +82,7 @@ function memoryBar(row) {
   const share = (/** @type {number} */ value) => `${(100 * value / all).toFixed(2)}%`;
   const low = row.peak_bytes_low ?? row.process_bytes, high = row.peak_bytes_high ?? row.process_bytes;
   return el('div.memory-bar', {'aria-hidden': 'true'},
-            styled(el('span.process'), {width: share(row.process_bytes)}),
+            styled(el('span.process'), {width: share(held(row))}),
             styled(el('span.range'), {left: share(low), width: share(high - low)}),
             styled(el('span.usable'), {left: share(row.usable_bytes)}));
 }
@@ -92,7 +97,7 @@ function strategyCard(row, isShown, isBest, choose) {
                             row.name, isBest && el('span.best', {}, '★ recommended'))),
             el('p.state', {}, el('span.sign', {'aria-hidden': 'true'}, verdict.sign), ` ${verdict.word}, ${chance(row.probability)}`),
             memoryBar(row),
-            el('p', {}, `${gib(row.process_bytes)} GiB (${gib(row.peak_bytes_low)}–${gib(row.peak_bytes_high)}) of ${gib(row.usable_bytes)}`),
+            el('p', {}, `${gib(held(row))} GiB (${gib(row.peak_bytes_low)}–${gib(row.peak_bytes_high)}) of ${gib(row.usable_bytes)}`),
             row.step_seconds && el('p', {}, secondsRange(row.step_seconds, row.step_seconds_low, row.step_seconds_high) +
                                    ` a step, ${count(row.tokens_per_second)} tokens/s`));
 }

@@ -72,3 +72,9 @@ export function count(count) {
 export function words(name) {
   return name.replaceAll('_', ' ');
 }
+
+/** What a process holds where it may run: without cache that gives way where the card is full. @param {any} row with process_bytes or peak_bytes, needed_bytes, usable_bytes @param {boolean} mayRun @returns {number} */
+export function heldBytes(row, mayRun) {
+  const process = row.process_bytes ?? row.peak_bytes;
+  return mayRun ? Math.min(process, Math.max(row.usable_bytes, row.needed_bytes)) : process;
+}

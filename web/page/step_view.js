@@ -1,6 +1,6 @@
 // One step, simulated: where its time goes, what it waits for, timeline, schedule, memory, the machine. From what the program
 // writes into a page (report/html/reports.cpp).
-import {bytes, count, dollars, percent, seconds, words} from './format.js';
+import {bytes, count, dollars, heldBytes, percent, seconds, words} from './format.js';
 import {definitions, el, figure, styled, tablePart} from './dom.js';
 import {memoryChart} from './memory_chart.js';
 import {phasesPart} from './phases.js';
@@ -21,7 +21,7 @@ function figuresPart(answer) {
             figure('Waits for communication', seconds(answer.exposed_communication_seconds), share(answer.exposed_communication_seconds)),
             figure('Waits for other stages', seconds(answer.bubble_seconds), share(answer.bubble_seconds)),
             figure('Waits for the host', seconds(answer.host_bound_seconds), share(answer.host_bound_seconds)),
-            figure('Memory of a GPU', bytes(answer.peak_bytes), `of ${bytes(answer.usable_bytes)} that can be used`));
+            figure('Memory of a GPU', bytes(heldBytes(answer, answer.fits)), `of ${bytes(answer.usable_bytes)} that can be used`));
 }
 
 /** A list of shares of the step with a bar each. @param {string} id @param {string} title @param {any[]} rows @param {(row: any) => string} name @param {(row: any) => string | null} note */
@@ -52,7 +52,7 @@ function streamsPart(answer) {
 /** @param {string} title @param {any[]} plans @param {string} first what the first column says @param {(plan: any) => string} name @param {(plan: any) => string[]} more */
 function plansPart(title, plans, first, name, more) {
   return tablePart(title, [first, 'fits', 'memory', 'a step', 'tokens/s', 'MFU', 'cost'], plans.map(plan => plan.not_applicable
-    ? [name(plan), plan.not_applicable] : [name(plan), plan.fits ? 'yes' : 'no', bytes(plan.peak_bytes), seconds(plan.step_seconds), count(plan.tokens_per_second), percent(plan.mfu),
+    ? [name(plan), plan.not_applicable] : [name(plan), plan.fits ? 'yes' : 'no', bytes(heldBytes(plan, plan.fits)), seconds(plan.step_seconds), count(plan.tokens_per_second), percent(plan.mfu),
                                            plan.cost_usd ? dollars(plan.cost_usd) : '–', ...more(plan)]));
 }
 
