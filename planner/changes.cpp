@@ -99,7 +99,10 @@ std::string why_not(const Setting& setting, Request r) {
   return machine && machine->why_not ? machine->why_not(r.cluster) : "";
 }
 
-bool compares_rows(const Recipe& recipe) { return head_of(recipe) == MethodHead::Pooled; }
+bool compares_rows(const Recipe& recipe) {
+  // with a pass before it, the loss is of all the step's rows
+  return head_of(recipe) == MethodHead::Pooled && recipe.objective.method->passes.empty();
+}
 
 std::vector<std::vector<Setting>> rebatchings(const Recipe& recipe) {
   constexpr std::int64_t kMost = 64;

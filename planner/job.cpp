@@ -230,7 +230,7 @@ std::string trainers_with(const std::string& method) {
 }
 
 /// Refuses what the trainer does not have, and what contradicts the method.
-Mistake method_mistake(const Recipe& r) {
+Mistake method_mistake(const ModelSpec& model, const Recipe& r) {
   const Objective& objective = r.objective;
   const TrainingMethod& method = *objective.method;
   const std::vector<std::string>& known = r.framework->preference.methods;
@@ -239,6 +239,9 @@ Mistake method_mistake(const Recipe& r) {
     return InputError("--method",
                       fmt::format("nothing is known of {} ({}) with {}", method.name, method.title, r.framework->name),
                       trainers_with(method.like));
+  if (!is_usual && model.head == HeadKind::Pooler && method.head == MethodHead::Vocabulary)
+    return InputError("--method", fmt::format("{} is an encoder, which writes no text for {}", model.name, method.name),
+                      "--method classify, embed or rerank, or another --model");
   if (objective.reference && !method.has_pass_of(PassModel::Reference))
     return InputError("--ref", fmt::format("{} compares with no reference", method.name), "leave it out");
   if (reference_of(r) == Reference::Adapter && !r.is_adapter())
@@ -321,7 +324,7 @@ Mistake recipe_mistake(const Recipe& r, const ModelSpec& m, const ClusterSpec& c
   if (r.is_adapter())
     if (auto mistake = adapter_mistake(r, m)) return mistake;
   if (!r.objective.method.is_usual())
-    if (auto mistake = method_mistake(r)) return mistake;
+    if (auto mistake = method_mistake(m, r)) return mistake;
   if (r.method == Method::Qlora && r.quant.kind == BaseQuant::None)
     return InputError("--qlora", "a QLoRA recipe needs a quantised base");
   if (r.method == Method::Full && (r.quant.kind != BaseQuant::None || m.checkpoint.is_present()))

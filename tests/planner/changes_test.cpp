@@ -82,6 +82,8 @@ TEST_CASE("changes: rows that are compared with each other in a micro batch are 
   EstimateRequest r;
   r.recipe = recipe;
   for (const Suggested& one : suggest(r, Purpose::SaveMemory)) CHECK(one.setting.change->name != "micro-batch");
+  recipe.objective.method = "embed-cached";  // the loss is of all of a step's pieces
+  CHECK(rebatchings(recipe).size() == 5);
 }
 
 TEST_CASE("changes: another GEMM rate replaces the measured products, not the kernels, attention and collectives") {

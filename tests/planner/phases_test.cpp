@@ -339,6 +339,31 @@ TEST_CASE("a loss without mismatched rows leaves out their passes") {
   CHECK(apo.phases[1].time.step.value == doctest::Approx(kto.phases[2].time.step.value / 2));
 }
 
+TEST_CASE("GradCache: every piece once more without gradients, in the memory of the pass with gradients") {
+  EstimateRequest r = ask("embed", "hf-trainer", "ddp");
+  r.recipe.micro_batch = 4, r.recipe.grad_accum = 8;
+  r.recipe.checkpointing = Checkpointing::None;
+  const StrategyEstimate plain = answer(r);
+  r.recipe.objective.method = "gradcache";
+  const StrategyEstimate cached = answer(r);
+  REQUIRE(cached.phases.size() == 2);
+  CHECK(cached.phases[1].rows == cached.phases[0].rows);
+  CHECK(cached.phases[1].resident.count == 0);
+  CHECK(cached.peak.tensors == plain.peak.tensors);
+  // a forward pass is a third of forward and backward
+  CHECK(cached.phases[1].time.flops / cached.phases[0].time.flops == doctest::Approx(1.0 / 3).epsilon(0.05));
+}
+
+TEST_CASE("an encoder writes no text: methods that compare or make answers are refused by name") {
+  EstimateRequest r = ask("dpo", "trl", "ddp");
+  r.model = load_model("xlm-roberta-base").spec;
+  CHECK_THROWS_WITH_AS(estimate(r), doctest::Contains("is an encoder"), InputError);
+  r = ask("classify", "hf-trainer", "ddp");
+  r.model = load_model("xlm-roberta-base").spec;
+  r.recipe.seq_len = 512;
+  CHECK(estimate(r).strategies.front().not_applicable == "");
+}
+
 TEST_CASE("a reward model has one number per row in the place of the vocabulary") {
   EstimateRequest r = ask("reward", "trl", "ddp");
   r.model = load_model("llama-3.1-8b").spec;

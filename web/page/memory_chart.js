@@ -101,5 +101,5 @@ export function memoryChart(step, view, what, usable) {
   return el('section', {'aria-labelledby': 'over-step'}, el('h3', {id: 'over-step'}, `Memory of ${gpu.name} over ${what}`),
             el('ul.kinds', {}, categories.map(category => el('li', {}, el(`span.swatch.part${category.place % 12}`, {'aria-hidden': 'true'}), words(category.name)))),
             movable(view, `Memory over ${what}`, [timeChart(view, drawing, told)]), told,
-            el('p.hint', {}, 'Live tensors; the allocator\'s cache and the context come on top.'));
+            el('p.hint', {}, 'Live tensors; the allocator\'s cache, the context and what other phases keep come on top.'));
 }
