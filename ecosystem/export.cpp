@@ -142,6 +142,9 @@ std::string nearest_to(const std::vector<Difference>& all, const EstimateRequest
   if (all.front().path == "lora.base_dtype" && all.front().read.is_null())
     return fmt::format("plan with --framework {}, which loads the base as its files do", target.trainer);
   if (job.request.recipe.is_adapter() && !read.recipe.is_adapter()) return "--for trl, axolotl or llama-factory";
+  if (all.size() > 1 && strategy.name == job.strategy.name &&
+      read.recipe.framework != job.request.recipe.framework)  // one by one, others would follow
+    return fmt::format("plan with --framework {}, as which the files train", read.recipe.framework->name);
   std::vector<std::string> fields;
   if (strategy.name != job.strategy.name) fields.emplace_back("name");
   for (const Difference& d : all) fields.push_back(d.path);
@@ -240,6 +243,9 @@ WhyNot why_not_method(const ExportJob& job, const Target& target) {
             job.method->rows == DataRows::Pairs      ? "rows with prompt, chosen and rejected"
             : job.method->rows == DataRows::Labelled ? "rows with prompt, completion and label"
                                                      : "rows with prompt"};
+  if (const std::string why = why_not_answers(*job.method, job.data); !why.empty())
+    return {fmt::format("{} does not read the rows of {} for {}: {}", target.name, job.data.name, method.name, why),
+            "other rows in --data, or --for trl, which reads both answers as texts and as messages"};
   return {};
 }
 

@@ -134,9 +134,11 @@ OrderedJson table_values(const ExportJob& job, const KeyTable& table, const Orde
     for (const auto& [key, value] : usual.items()) put(file, key, value);
   for (const auto& [key, value] : decided.items()) put(file, key, value);
   const bool is_of_method = job.method && table.name == job.method->program;
-  if (is_of_method && (!own || job.carries_part))
-    for (const auto& [key, value] : job.method->keys.items())
+  if (is_of_method && (!own || job.carries_part)) {
+    const OrderedJson keys = keys_of(*job.method, job.data);
+    for (const auto& [key, value] : keys.items())
       if (!is_left_to_default(job, table, key)) put(file, key, value);
+  }
   if (own) put_carried(file, in_keys_of(table, own->settings, job.versions), table, !job.keeps_data(), job.setup);
   if (is_of_method)
     for (const std::string& key : job.method->omits) file.erase(key);

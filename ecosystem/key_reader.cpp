@@ -32,12 +32,27 @@ json words_of_list(const json& text) {
   return words;
 }
 
+void add_words(json& words, const json& value) {
+  if (value.is_string()) words.push_back(value);
+  if (value.is_array())
+    for (const json& item : value) add_words(words, item);
+  if (value.is_object() && value.contains("train")) add_words(words, value["train"]);  // files by their split
+}
+
+/// The text of a mapping that counts; files, where it names nothing but how they are read: {path: json, data_files: a}.
+void add_words_of(json& words, const KeyRow& row, const json& mapping) {
+  if (!mapping.contains(row.each) || !mapping[row.each].is_string()) return;
+  for (const auto& [text, key] : row.each_instead)
+    if (mapping[row.each] == text && mapping.contains(key)) return add_words(words, mapping[key]);
+  words.push_back(mapping[row.each]);
+}
+
 /// The words of a list, each in the vocabulary of the row: [all] is [all-linear] where "all" is.
 json words_of(const KeyRow& row, const json& list) {
   json words = json::array();
   for (const json& item : list) {
     if (!row.each.empty() && item.is_object()) {
-      if (item.contains(row.each) && item[row.each].is_string()) words.push_back(item[row.each]);
+      add_words_of(words, row, item);
       continue;
     }
     const KeyRow::Value* known = row.find_value(item);

@@ -131,6 +131,7 @@ class TableReader {
     row.is_joined = from.value("joined", false);
     row.any = from.value("any", json());
     row.each = from.value("each", "");
+    pairs(from, "each_instead", [&](const json& a, const json& b) { row.each_instead.emplace_back(a, b); });
     row.needs = texts(from, "needs");
     pairs(from, "needs_item", [&](const json& a, const json& b) { row.needs_item = {a, b}; });
     pairs(from, "only_with", [&](const json& a, const json& b) { row.only_with = {a, b}; });

@@ -34,7 +34,9 @@ struct KeyRow {
   nlohmann::json otherwise;     // the fact where no file has the key; null: nothing follows
   bool is_joined = false;       // a list is one text with commas
   std::string each;             // of mappings in a list, the key whose text counts
-  bool is_written = true;       // false: another spelling of the same
+  /// Texts of `each` that only say how files are read, and the key of the mapping that names these.
+  std::vector<std::pair<std::string, std::string>> each_instead;
+  bool is_written = true;  // false: another spelling of the same
   /// Package and version from which, and before which, the key is written; empty: always.
   std::optional<std::pair<std::string, std::string>> since, before;
   nlohmann::json any;              // the fact whatever stands there, but for null and false; null: `values` say

@@ -40,7 +40,13 @@ std::vector<MethodFiles> read_method_files() {
                       .omits = row.value("omits", std::vector<std::string>{}),
                       .set = OrderedJson(row.at("set")),
                       .file_set = OrderedJson(row.value("file_set", json())),
+                      .text_set = OrderedJson(row.value("text_set", json())),
                       .keys = OrderedJson(row.value("keys", json::object())),
+                      .text_keys = OrderedJson(row.value("text_keys", json::object())),
+                      .message_keys = OrderedJson(row.value("message_keys", json::object())),
+                      .text_columns = row.value("text_columns", std::vector<std::string>{}),
+                      .why_no_texts = row.value("why_no_texts", ""),
+                      .why_no_messages = row.value("why_no_messages", ""),
                       .rows = rows_named(row.at("rows")),
                       .rate = rates.at(0),
                       .adapter_rate = rates.at(1)});
@@ -72,10 +78,26 @@ std::string programs_of_method(std::string_view method) {
   return fmt::format("{} or {}", fmt::join(programs, ", "), last);
 }
 
+std::string why_not_answers(const MethodFiles& files, const TrainingData& data) {
+  if (!data.is_file || data.rows != DataRows::Pairs) return "";
+  if (!data.answers_with_texts) return files.why_no_messages;
+  for (const std::string& column : files.text_columns)
+    if (!data.has_column(column)) return fmt::format("it reads the column {}, which they have not", column);
+  return files.why_no_texts;
+}
+
+OrderedJson keys_of(const MethodFiles& files, const TrainingData& data) {
+  OrderedJson keys = files.keys;
+  if (data.is_file && data.rows == DataRows::Pairs)
+    keys.update(data.answers_with_texts ? files.text_keys : files.message_keys);
+  return keys;
+}
+
 OrderedJson set_of(const MethodFiles& files, const TrainingData& data) {
   if (data.name.empty()) return files.set;
   if (files.set.is_string()) return data.name;
   OrderedJson set = data.is_file && files.file_set.is_object() ? files.file_set : files.set;
+  if (data.answers_with_texts && files.text_set.is_object()) set = files.text_set;
   if (set.contains("hf_hub_url") || files.set.contains("hf_hub_url")) {  // LLaMA-Factory's words
     for (const char* key : {"hf_hub_url", "subset"}) set.erase(key);
     set[data.is_file ? "file_name" : "hf_hub_url"] = data.name;

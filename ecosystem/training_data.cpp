@@ -72,8 +72,12 @@ TrainingData training_data(const std::string& name) {
   const std::string head = file.read(0, std::min(kHead, file.size()));
   const json row = json::parse(head.substr(0, head.find('\n')), nullptr, false);
   const auto has = [&](const char* key) { return row.is_object() && row.contains(key); };
-  if (has("chosen") && has("rejected"))
-    return {.name = absolute_path(name).string(), .rows = DataRows::Pairs, .is_file = true};
+  if (has("chosen") && has("rejected")) {
+    TrainingData pairs{.name = absolute_path(name).string(), .rows = DataRows::Pairs, .is_file = true};
+    for (const auto& [key, value] : row.items()) pairs.columns.push_back(key);
+    pairs.answers_with_texts = row["chosen"].is_string();
+    return pairs;
+  }
   if (has("completion") && has("label") && !has("messages"))
     return {.name = absolute_path(name).string(), .rows = DataRows::Labelled, .is_file = true};
   constexpr std::array kKinds{std::pair{"messages", DataRows::Messages}, std::pair{"completion", DataRows::Completion},

@@ -2,7 +2,9 @@
 // token that pads, a learning rate.
 #pragma once
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "ecosystem/emit.h"
 #include "models/model_spec.h"
@@ -17,6 +19,13 @@ struct TrainingData {
   std::string name;
   DataRows rows = DataRows::Messages;
   bool is_file = false;
+  /// Of a file's first line: its keys, and whether its answers are texts, and no lists of messages.
+  std::vector<std::string> columns;
+  bool answers_with_texts = false;
+
+  bool has_column(const std::string& column) const {
+    return std::find(columns.begin(), columns.end(), column) != columns.end();
+  }
 };
 
 /// `name` of --data: a file that is there, whose first line says what its rows hold, or the name of a set on the Hub,

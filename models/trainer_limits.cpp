@@ -25,7 +25,7 @@ std::vector<TrainerLimits> read_limits() {
     f.optional("optimizers", row.optimizers);
     f.optional("precisions", row.precisions);
     f.optional("compiles", row.compiles);
-    f.optional("packs_pairs", row.packs_pairs);
+    f.optional("packs", row.packs);
     f.optional("one_vocabulary", row.one_vocabulary);
     f.optional("moves_reference", row.moves_reference);
     f.optional("copies_reference", row.copies_reference);
@@ -73,8 +73,11 @@ std::optional<BeyondLimits> beyond_limits(const Recipe& recipe, bool has_own_bas
     return BeyondLimits{
         "--precision", fmt::format("{} has no {}", trainer, to_string(recipe.precision)),
         fmt::format("{} has {}", trainer, list_of(has.precisions, [](Precision p) { return to_string(p); }))};
-  if (!has.packs_pairs && recipe.packing == Packing::Packed && recipe.objective.answers() > 1)
-    return BeyondLimits{"--packing", trainer + " packs no rows of two answers", "--packing dynamic or padded"};
+  const TrainingMethod& method = *recipe.objective.method;
+  const bool is_packed = recipe.packing == Packing::Packed && !method.generates;
+  if (is_packed && !has.packs.empty() && lacks(has.packs, method.like))
+    return BeyondLimits{"--packing", fmt::format("{} packs no rows of {}", trainer, method.name),
+                        "--packing dynamic or padded"};
   if (!has.moves_reference && recipe.objective.reference == Reference::Host)
     return BeyondLimits{"--ref", trainer + " keeps a reference on the GPU all the time", "--ref copy"};
   if (!has.compiles && recipe.torch_compile)

@@ -16,7 +16,7 @@ struct TrainerLimits {
   std::vector<std::string> optimizers;          // names of models/optimizers.h; empty: all
   std::vector<Precision> precisions;            // empty: all
   bool compiles = true;                         // it can put a model through torch.compile
-  bool packs_pairs = true;                      // rows of two answers may be packed
+  std::vector<std::string> packs;               // methods whose rows are packed; empty: all
   bool one_vocabulary = false;                  // distillation: teacher and student have as many tokens
   bool moves_reference = true;                  // a copy as reference may wait on the host between its passes
   bool copies_reference = false;                // it is a model of its own beside adapters too

@@ -323,6 +323,25 @@ std::string speed_text(const ValidationAnswer& answer, const Screen& screen) {
   return out + titled("Speed, furthest off", worst_table(answer, PointKind::Speed, answer.num_worst), screen);
 }
 
+/// Lists points of which none counts, one by one: a summary has nothing to say of them.
+Table apart_table(const ValidationAnswer& answer) {
+  Table table{.columns = {{"  point"},
+                          {"figure"},
+                          {"predicted", Align::Right},
+                          {"measured", Align::Right},
+                          {"error", Align::Right}},
+              .rows = {}};
+  if (answer.memory.scoreable + answer.speed.scoreable > 0) return table;
+  for (const PointResult& r : answer.results)
+    if (r.own)
+      table.add({{"  " + r.point->id},
+                 {r.own->metric},
+                 {fmt::format("{:.3g}", r.own->predicted)},
+                 {fmt::format("{:.3g}", r.own->measured)},
+                 {fmt::format("{:+.1f} %", 100 * r.own->error())}});
+  return table;
+}
+
 /// Gives what the choice of `gpuplan plan` would have been worth; empty where no source ran one job in several ways.
 std::string plan_picks_text(const ValidationAnswer& answer) {
   const PlanPicks p = judge_plans(answer.results);
@@ -346,7 +365,8 @@ std::string picks_text(const ValidationAnswer& answer, const Screen& screen) {
 
 std::string validation_text(const ValidationAnswer& answer, const Screen& screen) {
   return counts_text(answer, screen) + memory_text(answer, screen) + speed_text(answer, screen) +
-         picks_text(answer, screen) + titled("8 of 10 measurements lie within", ranges_table(answer.ranges), screen) +
+         titled("Points, none of which counts", apart_table(answer), screen) + picks_text(answer, screen) +
+         titled("8 of 10 measurements lie within", ranges_table(answer.ranges), screen) +
          titled("Not supported", reason_lines(answer, PointStatus::Unsupported), screen);
 }
 

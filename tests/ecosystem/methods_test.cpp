@@ -229,6 +229,9 @@ TEST_CASE("foreign methods are named: what people gave and got the figures of SF
   CHECK(contains(error_of({"stage: ppo\ncutoff_len: 64\n"}), "ppo is not modelled"));
   CHECK(error_of({"stage: sft\ncutoff_len: 64\n"}).empty());
   CHECK(error_of({"stage: pt\ncutoff_len: 64\nref_model: null\n"}).empty());
+  const std::string swift = "rlhf_type: dpo\nmodel: m\ntuner_type: lora\n";
+  CHECK(contains(error_of({swift + "ref_adapters: [sft]\n"}), "a second set on the policy's weights"));
+  CHECK(error_of({swift + "ref_adapters: []\n"}).empty());
   CHECK(error_of({"base_model: a\nrl: grpo\ntrl: {num_generations: 4}\n"}).empty());
   CHECK(error_of({"base_model: a\nrl: null\nrl_beta:\n"}).empty());
 }

@@ -327,6 +327,19 @@ TEST_CASE("TRL's KTO makes two rows of each pair; its DPO reads both at once, an
   CHECK(data_of("kto", "labelled.jsonl").first == 10);
 }
 
+TEST_CASE("a path that says how files are read alone leaves the data to the key that names them") {
+  const auto sets_of = [](const std::string& datasets) {
+    return read_configs({{"dpo.yaml", "model_name_or_path: m\nuse_peft: true\ndatasets:\n" + datasets}}, kNothing)
+        .setup.data_sets.value_or(std::vector<std::string>{});
+  };
+  using Names = std::vector<std::string>;
+  CHECK(sets_of("- path: json\n  data_files: a.jsonl\n") == Names{"a.jsonl"});
+  CHECK(sets_of("- path: json\n  data_files: [a.jsonl, b.jsonl]\n- path: my/set\n") ==
+        Names{"a.jsonl", "b.jsonl", "my/set"});
+  CHECK(sets_of("- path: csv\n  data_files: {train: a.csv, test: b.csv}\n") == Names{"a.csv"});
+  CHECK(sets_of("- path: my/set\n  data_files: part.jsonl\n") == Names{"my/set"});
+}
+
 TEST_CASE("rows have lengths, and pairs that of the longer answer") {
   using Lengths = std::map<std::int64_t, std::int64_t>;
   test::ScratchFolder folder;

@@ -82,6 +82,44 @@ TEST_CASE("--data: a file of JSON lines is named as what its first line holds, a
   CHECK_THROWS_WITH_AS(training_data("missing.jsonl"), doctest::Contains("there is no file"), InputError);
 }
 
+TEST_CASE("--data with two answers: texts and messages are named in words that the trainer reads, or refused") {
+  const ScratchFolder scratch;
+  const auto file = [&](const char* name, const char* line) {
+    const std::string path = (scratch.path() / name).string();
+    std::ofstream(path) << line << "\n";
+    return training_data(path);
+  };
+  const TrainingData texts = file("t.jsonl", R"({"prompt": "a", "chosen": "b", "rejected": "c"})"),
+                     messages = file("m.jsonl", R"({"chosen": [{"role": "user", "content": "a"},)"
+                                                R"( {"role": "assistant", "content": "b"}], "rejected": []})"),
+                     bare = file("b.jsonl", R"({"chosen": "a b", "rejected": "a c"})");
+  const auto plan_for = [](const char* method) {
+    EstimateRequest plan = plan_of("ddp", Method::Lora);
+    plan.recipe.objective.method = method;
+    return plan;
+  };
+  const auto refusal = [&](const char* program, const char* method, const TrainingData& data) {
+    return export_plan(plan_for(method), program, kMark, {}, {.data = data}).refusal;
+  };
+  const auto axolotl = exported(plan_for("dpo"), "axolotl", "axolotl.yaml", texts)["datasets"][0];
+  CHECK(axolotl["type"] == "chat_template.default");
+  CHECK(axolotl["field_messages"] == "prompt");
+  CHECK(exported(plan_for("dpo"), "axolotl", "axolotl.yaml", messages)["datasets"][0]["type"] ==
+        "chat_template.argilla_chat");
+  CHECK(exported(plan_for("dpo"), "ms-swift", "swift.yaml", texts)["columns"] ==
+        R"({"chosen": "response", "rejected": "rejected_response"})");
+  CHECK(exported(plan_for("dpo"), "ms-swift", "swift.yaml", messages)["columns"] ==
+        R"({"chosen": "messages", "rejected": "rejected_messages"})");
+  CHECK(refusal("llama-factory", "dpo", texts) == "");
+  CHECK(has_text(refusal("llama-factory", "dpo", messages), "prompt, chosen and rejected as texts"));
+  CHECK(has_text(refusal("axolotl", "orpo", texts), "lists of messages"));
+  CHECK(refusal("axolotl", "orpo", messages) == "");
+  CHECK(has_text(refusal("axolotl", "reward", texts), "the column input"));
+  for (const char* program : {"axolotl", "llama-factory", "ms-swift"})
+    CHECK(has_text(refusal(program, "dpo", bare), "the column prompt"));
+  CHECK(refusal("trl", "dpo", texts) == "");
+}
+
 TEST_CASE("conversations are written by the template of the model's family, as each trainer calls it") {
   struct Row {
     const char *model, *llama_factory, *axolotl, *pad_token;

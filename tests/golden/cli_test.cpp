@@ -260,6 +260,16 @@ TEST_CASE("a saved plan gives the same answer again, from a file and from standa
   CHECK(answer_to("estimate --model plan.json")["strategies"] == again["strategies"]);
 }
 
+TEST_CASE("an architecture beside a stated model names no model") {
+  const test::ScratchFolder scratch;
+  const auto script = [&](const std::string& model) {
+    const std::string text = "swift sft " + model + " --model_type qwen2_5 --tuner_type lora --dataset x\n";
+    return "estimate --from " + scratch.write("train.sh", text).string() + " --gpus A6000";
+  };
+  CHECK(answer_to(script("--model Qwen/Qwen2.5-0.5B")).at("model").at("name") == "qwen2.5-0.5b");
+  CHECK(ran(script("")).err.find("may mean") != std::string::npos);
+}
+
 TEST_CASE("--data counts the tokens of every row, and gives what --lengths gives for the same rows") {
   const test::ScratchFolder scratch;
   const std::string tokens = (scratch.path() / "tokens.jsonl").string(),

@@ -104,6 +104,13 @@ TEST_CASE("validate --json has every field of the contract for every point") {
   }
 }
 
+TEST_CASE("validate lists points of which none counts one by one") {
+  const std::string text = ran({"validate", open_points("preference.jsonl")});
+  for (const char* words : {"none of which counts", "swift-packing-dpo", "nvidia-smi"})
+    CHECK_MESSAGE(text.find(words) != std::string::npos, text);
+  CHECK(ran({"validate", open_points("memory.jsonl")}).find("none of which counts") == std::string::npos);
+}
+
 TEST_CASE("validate --json obeys its schema, whichever points there are") {
   const test::ScratchFolder scratch;
   const std::string memory = open_points("memory.jsonl"), speed = open_points("speed.jsonl"),

@@ -2,10 +2,12 @@
 #include "models/trainer_limits.h"
 
 #include <algorithm>
+#include <memory>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "models/catalogue.h"
 #include "models/framework.h"
 #include "models/optimizers.h"
@@ -60,6 +62,35 @@ TEST_CASE("a reference waits on the host where the trainer moves it there") {
     CHECK(flag_refused(recipe) == (is_refused ? "--ref" : ""));
     recipe.objective.reference = Reference::Copy;
     CHECK(flag_refused(recipe) == "");
+  }
+}
+
+TEST_CASE("rows are packed for the methods that the trainer packs") {
+  for (const auto& [framework, method, is_refused] :
+       {std::tuple("trl", "sft", false), std::tuple("trl", "distill", false), std::tuple("trl", "dpo", true),
+        std::tuple("trl", "kto", true), std::tuple("trl", "classify", true), std::tuple("trl", "grpo", false),
+        std::tuple("llama-factory", "sft", false), std::tuple("llama-factory", "dpo", true),
+        std::tuple("llama-factory", "kto", true), std::tuple("ms-swift", "dpo", false)}) {
+    CAPTURE(framework);
+    CAPTURE(method);
+    Recipe recipe = of_trainer(framework).recipe;
+    recipe.objective.method = method;
+    recipe.packing = Packing::Packed;
+    CHECK(flag_refused(recipe) == (is_refused ? "--packing" : ""));
+    recipe.packing = Packing::Dynamic;
+    CHECK(flag_refused(recipe) == "");
+  }
+}
+
+TEST_CASE("torchtune and TRL distil a teacher of the same vocabulary alone") {
+  for (const char* framework : {"torchtune", "trl"}) {
+    CAPTURE(framework);
+    EstimateRequest r = of_trainer(framework);
+    r.recipe.objective.method = "distill";
+    r.teacher = std::make_shared<ModelSpec>(load_model("llama-3.1-8b").spec);
+    CHECK_THROWS_WITH_AS(estimate(r), doctest::Contains("compares the vocabularies whole"), InputError);
+    r.teacher = std::make_shared<ModelSpec>(load_model("qwen2.5-3b").spec);
+    CHECK(estimate(r).recommended);
   }
 }
 
