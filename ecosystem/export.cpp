@@ -245,7 +245,7 @@ WhyNot why_not_method(const ExportJob& job, const Target& target) {
                                                      : "rows with prompt"};
   if (const std::string why = why_not_answers(*job.method, job.data); !why.empty())
     return {fmt::format("{} does not read the rows of {} for {}: {}", target.name, job.data.name, method.name, why),
-            "other rows in --data, or --for trl, which reads both answers as texts and as messages"};
+            "such rows in --data"};
   return {};
 }
 

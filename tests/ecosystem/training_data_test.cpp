@@ -93,22 +93,23 @@ TEST_CASE("--data with two answers: texts and messages are named in words that t
                      messages = file("m.jsonl", R"({"chosen": [{"role": "user", "content": "a"},)"
                                                 R"( {"role": "assistant", "content": "b"}], "rejected": []})"),
                      bare = file("b.jsonl", R"({"chosen": "a b", "rejected": "a c"})");
-  const auto plan_for = [](const char* method) {
-    EstimateRequest plan = plan_of("ddp", Method::Lora);
+  const auto plan_for = [](const char* program, const char* method) {
+    EstimateRequest plan = plan_of("ddp", Method::Lora, {}, program);
+    plan.recipe.packing = Packing::Dynamic;
     plan.recipe.objective.method = method;
     return plan;
   };
   const auto refusal = [&](const char* program, const char* method, const TrainingData& data) {
-    return export_plan(plan_for(method), program, kMark, {}, {.data = data}).refusal;
+    return export_plan(plan_for(program, method), program, kMark, {}, {.data = data}).refusal;
   };
-  const auto axolotl = exported(plan_for("dpo"), "axolotl", "axolotl.yaml", texts)["datasets"][0];
+  const auto axolotl = exported(plan_for("axolotl", "dpo"), "axolotl", "axolotl.yaml", texts)["datasets"][0];
   CHECK(axolotl["type"] == "chat_template.default");
   CHECK(axolotl["field_messages"] == "prompt");
-  CHECK(exported(plan_for("dpo"), "axolotl", "axolotl.yaml", messages)["datasets"][0]["type"] ==
+  CHECK(exported(plan_for("axolotl", "dpo"), "axolotl", "axolotl.yaml", messages)["datasets"][0]["type"] ==
         "chat_template.argilla_chat");
-  CHECK(exported(plan_for("dpo"), "ms-swift", "swift.yaml", texts)["columns"] ==
+  CHECK(exported(plan_for("ms-swift", "dpo"), "ms-swift", "swift.yaml", texts)["columns"] ==
         R"({"chosen": "response", "rejected": "rejected_response"})");
-  CHECK(exported(plan_for("dpo"), "ms-swift", "swift.yaml", messages)["columns"] ==
+  CHECK(exported(plan_for("ms-swift", "dpo"), "ms-swift", "swift.yaml", messages)["columns"] ==
         R"({"chosen": "messages", "rejected": "rejected_messages"})");
   CHECK(refusal("llama-factory", "dpo", texts) == "");
   CHECK(has_text(refusal("llama-factory", "dpo", messages), "prompt, chosen and rejected as texts"));
