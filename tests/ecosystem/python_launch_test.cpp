@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "ecosystem/config_reader.h"
@@ -231,6 +232,9 @@ TEST_CASE("a loss of pairs brings no reference to a method without one; TPO with
         .request.recipe.objective.method->name;
   };
   CHECK(method("DPO", "loss_type='hinge'") == "hinge");
+  for (const char* loss : {"bco_pair", "sppo_hard", "aot", "discopop", "sigmoid_norm"})  // of the same log-probs
+    CHECK(method("DPO", fmt::format("loss_type='{}'", loss)) == "dpo");
+  CHECK(method("DPO", "loss_type=['robust']") == "dpo");
   CHECK(method("CPO", "loss_type='hinge'") == "cpo");
   CHECK(method("CPO", "loss_type='simpo'") == "simpo");
   CHECK(method("TPO", "loss_type='ipo'") == "tpo");
