@@ -48,6 +48,7 @@ class Reading {
     add_named_engine();
     for (const ReadFile& file : files_) merge(file);
     merge_own_facts();
+    take_named_method();
     take_flags();
     list_parts();
     count_processes();
@@ -132,6 +133,13 @@ class Reading {
     for (const SetupField& field : setup_fields())
       if (is_stated(own_facts_, field) && !is_stated(out_.setup, field))
         state(out_.setup, field, value_of(own_facts_, field));
+  }
+
+  /// Takes the method that a flag names where no file states one: what the files say of answers and of an engine is
+  /// its.
+  void take_named_method() {
+    if (!objective_.empty() && !out_.setup.objective && find_training_method(objective_).generates)
+      out_.setup.objective = objective_;
   }
 
   // --- scripts ---

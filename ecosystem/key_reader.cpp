@@ -96,7 +96,7 @@ class KeyReader {
   void read() {
     const std::string said = said_objective();
     const auto method = find_foreign_method(table_.name, tree_.root, said);
-    if (method && !method->objective.empty() && (said.empty() || said == method->objective))
+    if (method && !method->objective.empty() && (said.empty() || is_of(said, *method)))
       take_method(*method, said.empty());
     else if (method && !is_planned_with(said, *method))
       fail(method->keys.front(), fmt::format("belongs to {}, which is not modelled: {}", method->name, method->why),
@@ -149,6 +149,12 @@ class KeyReader {
     return std::ranges::find(kFacts, fact) != kFacts.end();
   }
 
+  /// Says whether a method that is said has the keys of the sign: its own, or those of another one that generates.
+  static bool is_of(const std::string& said, const ForeignSign& sign) {
+    return said == sign.objective ||
+           (find_training_method(said).generates && find_training_method(sign.objective).generates);
+  }
+
   /// Says whether every key of the sign is one that the table knows, under a method that is planned.
   bool is_planned_with(const std::string& said, const ForeignSign& sign) const {
     const TrainingMethod& method = find_training_method(said.empty() ? training_methods().front().name : said);
@@ -167,7 +173,12 @@ class KeyReader {
 
   /// Keys of a method that is planned: those without a row change nothing that is counted.
   void take_method(const ForeignSign& method, bool is_stated_by_keys) {
-    if (is_stated_by_keys) state_fact(*find_setup_field("objective"), method.keys.front(), method.objective);
+    if (is_stated_by_keys) {
+      state_fact(*find_setup_field("objective"), method.keys.front(), method.objective);
+      if (!method.others.empty())
+        notes_.push_back(fmt::format("{}: {} is of {} and of {}: read as {}; --method names another one", tree_.file,
+                                     method.keys.front(), method.name, fmt::join(method.others, ", "), method.name));
+    }
     const TrainingMethod& planned = find_training_method(method.objective);
     const bool generates = planned.generates || planned.distils;  // a student may answer
     for (const auto& [key, value] : tree_.root.items()) {

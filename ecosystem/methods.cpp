@@ -11,6 +11,7 @@
 #include "base/value_tree.h"
 #include "base/yaml_file.h"
 #include "ecosystem/key_table.h"
+#include "models/training_method.h"
 
 namespace gpuplan {
 namespace {
@@ -69,6 +70,15 @@ std::vector<std::string> keys_in(const ForeignJob& job, const json& top) {
   return naming;
 }
 
+/// Says whether the job is planned, and trains on answers of the model, each scored, without a critic or a teacher:
+/// such steps are alike.
+bool is_scored_alone(const ForeignJob& job) {
+  if (job.objective.empty()) return false;
+  const TrainingMethod& method = find_training_method(job.objective);
+  return method.generates && method.answers == 1 && !method.has_pass_of(PassModel::Critic) &&
+         !method.has_pass_of(PassModel::Teacher);
+}
+
 }  // namespace
 
 bool ForeignJob::has_key(const std::string& key) const {
@@ -84,7 +94,8 @@ std::optional<ForeignSign> find_foreign_program(const json& top) {
   for (const ForeignJob& job : foreign_jobs()) {
     if (!job.is_program()) continue;
     std::vector<std::string> keys = keys_in(job, top);
-    if (keys.size() > (best ? best->keys.size() : 0)) best = ForeignSign{job.name, job.why, std::move(keys), {}};
+    if (keys.size() > (best ? best->keys.size() : 0))
+      best = ForeignSign{.name = job.name, .why = job.why, .keys = std::move(keys), .objective = {}, .others = {}};
   }
   return best;
 }
@@ -92,22 +103,30 @@ std::optional<ForeignSign> find_foreign_program(const json& top) {
 std::optional<ForeignSign> find_foreign_method(std::string_view format, const json& top, std::string_view objective) {
   std::optional<ForeignSign> best;
   std::vector<std::string> names;
+  bool are_alike = true;  // those with as many keys
   for (const ForeignJob& job : foreign_jobs()) {
     if (std::find(job.formats.begin(), job.formats.end(), format) == job.formats.end()) continue;
     std::vector<std::string> keys = keys_in(job, top);
     if (keys.empty()) continue;
-    ForeignSign sign{job.name, job.why, std::move(keys), job.objective};
+    ForeignSign sign{
+        .name = job.name, .why = job.why, .keys = std::move(keys), .objective = job.objective, .others = {}};
     const bool is_said = !objective.empty() && job.objective == objective;
     if (!is_said && best && sign.keys.size() < best->keys.size()) continue;
     if (!is_said && best && sign.keys.size() == best->keys.size()) {
       names.push_back(job.name);
+      are_alike &= is_scored_alone(job);
       continue;
     }
     best = std::move(sign);
     if (is_said) return best;
     names = {job.name};
+    are_alike = is_scored_alone(job);
   }
   if (names.size() < 2) return best;
+  if (are_alike) {  // their steps are alike, and the first is by far the most used
+    best->others.assign(names.begin() + 1, names.end());
+    return best;
+  }
   best->name = names.size() == 2 ? names[0] + " or " + names[1] : names[0] + ", " + names[1] + " or another method";
   best->why = "each holds a further model, generates, or trains on pairs";
   best->objective.clear();

@@ -34,9 +34,10 @@ std::span<const ForeignJob> foreign_jobs();
 
 /// The foreign job that a file is of, and the keys that show it.
 struct ForeignSign {
-  std::string name, why;          // "KTO"; "DPO, KTO or another method" where no key says which
-  std::vector<std::string> keys;  // of the file, in the order of the row; the first names the job
-  std::string objective;          // as which it is planned
+  std::string name, why;            // "KTO"; "DPO, KTO or another method" where no key says which
+  std::vector<std::string> keys;    // of the file, in the order of the row; the first names the job
+  std::string objective;            // as which it is planned
+  std::vector<std::string> others;  // jobs whose keys these are too, and whose steps are alike
 };
 
 /// The program whose own keys a file has, and gpuplan does not read; the one with most of them. `top` is a mapping.
