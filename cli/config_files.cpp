@@ -22,6 +22,7 @@
 #include "models/catalogue.h"
 #include "models/training_method.h"
 #include "planner/engine_gpus.h"
+#include "planner/peaks.h"
 
 namespace gpuplan {
 namespace {
@@ -177,8 +178,9 @@ std::vector<std::string> mistakes_in(const ConfigReading& configs) {
   return out;
 }
 
-std::string evaluation_note(const ConfigReading& configs, const StrategyEstimate& plan) {
-  if (plan.peak.instant != PeakInstant::Evaluation) return {};
+std::string evaluation_note(const ConfigReading& configs, const EstimateRequest& request,
+                            const StrategyEstimate& plan) {
+  if (plan.peak.instant != PeakInstant::Evaluation || eval_batch(request) == 1) return {};
   for (const SettingsPart& part : configs.parts) {
     if (part.table->role != FileRole::Trainer) continue;
     const auto stated = part.keys_of.find("eval_batch");

@@ -52,8 +52,9 @@ std::string settle_gpus(const CLI::App& app, const ConfigReading* configs, Given
 SettledData settle_configs(const CLI::App& app, const ConfigReading& configs, EstimateRequest& request,
                            std::vector<std::string>& notes);
 
-/// The key of the trainer by which a plan whose highest moment is evaluation needs less; empty: another moment is.
-std::string evaluation_note(const ConfigReading& configs, const StrategyEstimate& plan);
+/// The key of the trainer by which a plan whose highest moment is evaluation needs less; empty: another moment is,
+/// or it has one sequence already.
+std::string evaluation_note(const ConfigReading& configs, const EstimateRequest& request, const StrategyEstimate& plan);
 
 /// Optimizer steps of all epochs.
 std::int64_t steps_of(const EstimateRequest& request, const StrategyEstimate& plan);

@@ -193,7 +193,7 @@ int run_estimate(const CLI::App& app, Console& console) {
       answer.result.assumptions.insert(answer.result.assumptions.begin(), std::move(few));
     }
   if (configs && answer.shown)
-    if (std::string highest = evaluation_note(*configs, *answer.shown); !highest.empty()) {
+    if (std::string highest = evaluation_note(*configs, answer.request, *answer.shown); !highest.empty()) {
       ++answer.num_notes;
       answer.result.assumptions.insert(answer.result.assumptions.begin(), std::move(highest));
     }

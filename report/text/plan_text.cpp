@@ -37,6 +37,7 @@ std::string settings_words(const PlanRow& row) {
     text += fmt::format(", {}", optimizer_text(r));
   if (r.checkpointing != Checkpointing::None) text += ", checkpointing";
   if (r.loss == LossKernel::Fused) text += ", fused loss";
+  if (r.torch_compile) text += ", compiled";
   if (r.offload.any()) text += fmt::format(", offload to {} of host memory", format_bytes(row.estimate().host.step));
   return text;
 }
