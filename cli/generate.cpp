@@ -82,7 +82,7 @@ void choose_tp(EngineSetup& s, const EstimateRequest& r, const ModelWeights& wei
   s = best;
 }
 
-/// What an engine takes of a card, its process included, and what that offers.
+/// Says what an engine takes of a card, its process included, and what that offers.
 void weigh(GenerationAnswer& a, const EstimateRequest& r, const ModelWeights& weights, const Profile& profile) {
   a.figures = generate(r.model, weights, a.setup, a.batch, a.cluster, profile);
   const bool is_own = !a.setup.engine->in_trainer;

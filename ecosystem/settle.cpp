@@ -116,7 +116,7 @@ std::int64_t engine_group_of(const EstimateRequest& request) {
                                 1);
 }
 
-/// What would do where the ranks do not divide a batch of all of them: fewer GPUs, or a batch of whole prompts.
+/// Says what would do where the ranks do not divide a batch of all of them: fewer GPUs, or a batch of whole prompts.
 std::string dividing_batch(const EstimateRequest& request, std::int64_t rows, std::int64_t replicas) {
   const std::int64_t num_gpus = request.cluster.num_gpus(), micro = request.recipe.micro_batch,
                      group = engine_group_of(request),

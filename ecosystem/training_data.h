@@ -19,7 +19,7 @@ struct TrainingData {
   std::string name;
   DataRows rows = DataRows::Messages;
   bool is_file = false;
-  /// Of a file's first line: its keys, and whether its answers are texts, and no lists of messages.
+  /// Reads of a file's first line its keys, and whether its answers are texts, and no lists of messages.
   std::vector<std::string> columns;
   bool answers_with_texts = false;
 

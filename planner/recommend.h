@@ -42,7 +42,7 @@ void keep_likeliest(std::vector<Item>& of, ChanceOf chance_of) {
   std::erase_if(of, [&](const Item& item) { return chance_of(item) < most - kAlikeChance; });
 }
 
-/// What the rule above reads of a plan; `first` and `second` are its scores.
+/// Holds what the rule above reads of a plan; `first` and `second` are its scores.
 struct Contender {
   int rank{};
   double first{}, second{}, chance{};
