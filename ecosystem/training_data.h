@@ -19,9 +19,8 @@ struct TrainingData {
   std::string name;
   DataRows rows = DataRows::Messages;
   bool is_file = false;
-  /// Reads of a file's first line its keys, and whether its answers are texts, and no lists of messages.
-  std::vector<std::string> columns;
-  bool answers_with_texts = false;
+  std::vector<std::string> columns;  // keys of a file's first line
+  bool answers_with_texts = false;   // there its answers are texts, and no lists of messages
 
   bool has_column(const std::string& column) const {
     return std::find(columns.begin(), columns.end(), column) != columns.end();

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/names.h"
@@ -235,8 +236,10 @@ class Search {
 std::optional<StrategyEstimate> estimate_as_given(const Variant& variant) {
   std::vector<StrategyEstimate> all = estimate_strategies(variant);
   if (const StrategyEstimate* best = best_of(all, variant.request.preference, variant.profile.time_error)) return *best;
-  const auto least = std::ranges::min_element(
-      all, {}, [](const StrategyEstimate& e) { return std::pair(e.fit < Fit::Tight, e.tiers.needed); });
+  const auto least = std::ranges::min_element(all, {}, [](const StrategyEstimate& e) {
+    const bool is_refused = e.fit == Fit::No && e.tiers.needed <= e.tiers.usable;  // not by its memory
+    return std::tuple(e.fit < Fit::Tight, is_refused, e.tiers.needed);
+  });
   return least == all.end() ? std::nullopt : std::optional(*least);
 }
 

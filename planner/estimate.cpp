@@ -1,6 +1,7 @@
 #include "planner/estimate.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -37,11 +38,16 @@ StrategyEstimate row_in_full(const Job& job, StepProgram& program, BlockCache& b
   return e;
 }
 
-/// `recommended`, or where there is none the row that needs the least memory.
+/// Says whether a strategy cannot run for another reason than its memory.
+bool is_refused(const StrategyEstimate& e) { return e.fit == Fit::No && e.tiers.needed <= e.tiers.usable; }
+
+/// `recommended`, or where there is none the row that needs the least memory, of those that memory alone stops.
 const StrategyEstimate* row_in_focus(const EstimateResult& result, const StrategyEstimate* recommended) {
   const StrategyEstimate* shown = recommended;
   for (const StrategyEstimate& e : result.strategies)
-    if (!recommended && e.not_applicable.empty() && (!shown || e.tiers.needed < shown->tiers.needed)) shown = &e;
+    if (!recommended && e.not_applicable.empty() &&
+        (!shown || std::pair(is_refused(e), e.tiers.needed) < std::pair(is_refused(*shown), shown->tiers.needed)))
+      shown = &e;
   return shown;
 }
 

@@ -52,6 +52,21 @@ const PhaseFigures* phase(const StrategyEstimate& e, std::string_view begin) {
 
 }  // namespace
 
+TEST_CASE("where nothing fits, a strategy that cannot run beside an engine is not the one that is spoken of") {
+  EstimateRequest r = ask("grpo", "trl", "auto", "4xA100-40GB", "vllm:colocate,util=0.4,tp=2");
+  r.recipe.precision = Precision::Bf16True;
+  r.strategy = EstimateRequest{}.strategy;
+  r.model = load_model("llama-3.2-3b").spec;
+  r.recipe.seq_len = 3584, r.recipe.objective.completion_len = 3072;
+  r.rollout.prompt_len = 512, r.rollout.max_completion = 3072;
+  const EstimateResult result = estimate(r);
+  REQUIRE(result.recommended->strategy == "");
+  const auto mp = std::ranges::find_if(result.strategies, [](const auto& e) { return e.strategy.takes_turns(); });
+  REQUIRE(mp != result.strategies.end());
+  CHECK(mp->tiers.needed < strategy_in_focus(result)->tiers.needed);
+  CHECK(strategy_in_focus(result) != &*mp);
+}
+
 TEST_CASE("passes as the trainer runs them: old log-probs with an engine or when answers are used again") {
   // huggingface/trl grpo_trainer.py: use_vllm and its importance sampling correction, or steps beyond one
   CHECK_FALSE(phase(answer(ask("grpo", "trl", "single", "1xH100", "hf")), "old log-probs"));
