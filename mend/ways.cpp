@@ -236,10 +236,8 @@ class Search {
 std::optional<StrategyEstimate> estimate_as_given(const Variant& variant) {
   std::vector<StrategyEstimate> all = estimate_strategies(variant);
   if (const StrategyEstimate* best = best_of(all, variant.request.preference, variant.profile.time_error)) return *best;
-  const auto least = std::ranges::min_element(all, {}, [](const StrategyEstimate& e) {
-    const bool is_refused = e.fit == Fit::No && e.tiers.needed <= e.tiers.usable;  // not by its memory
-    return std::tuple(e.fit < Fit::Tight, is_refused, e.tiers.needed);
-  });
+  const auto least = std::ranges::min_element(
+      all, {}, [](const StrategyEstimate& e) { return std::tuple(e.fit < Fit::Tight, is_refused(e), e.tiers.needed); });
   return least == all.end() ? std::nullopt : std::optional(*least);
 }
 

@@ -38,9 +38,6 @@ StrategyEstimate row_in_full(const Job& job, StepProgram& program, BlockCache& b
   return e;
 }
 
-/// Says whether a strategy cannot run for another reason than its memory.
-bool is_refused(const StrategyEstimate& e) { return e.fit == Fit::No && e.tiers.needed <= e.tiers.usable; }
-
 /// `recommended`, or where there is none the row that needs the least memory, of those that memory alone stops.
 const StrategyEstimate* row_in_focus(const EstimateResult& result, const StrategyEstimate* recommended) {
   const StrategyEstimate* shown = recommended;

@@ -74,6 +74,8 @@ Rows within_error(const Rows& rows, Preference preference, double error) {
 
 }  // namespace
 
+bool is_refused(const StrategyEstimate& e) { return e.fit == Fit::No && e.tiers.needed <= e.tiers.usable; }
+
 std::size_t best_of(std::span<const Contender> all, double error) {
   const int highest = std::ranges::max_element(all, {}, &Contender::rank)->rank;
   std::vector<const Contender*> left;

@@ -34,6 +34,9 @@ Preference second_wish(Preference first);
 /// Chances to fit that differ by less count as equal.
 inline constexpr double kAlikeChance = 0.1;
 
+/// Says whether a strategy cannot run for another reason than its memory.
+bool is_refused(const StrategyEstimate& e);
+
 /// Leaves out what is clearly less likely to fit than the likeliest.
 template <class Item, class ChanceOf>
 void keep_likeliest(std::vector<Item>& of, ChanceOf chance_of) {
