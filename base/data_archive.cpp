@@ -146,8 +146,18 @@ std::shared_ptr<ValueTree> packed_yaml(const fs::path& path, DataFormat format) 
   auto tree = std::make_shared<ValueTree>();
   tree->file = path.string();
   tree->format = FileFormat::Yaml;
+  tree->is_checked = true;
   tree->root = from_message_pack(part_of(all_packed, row->values));
   tree->packed_places = part_of(all_packed, row->places);
+  return tree;
+}
+
+std::shared_ptr<ValueTree> shipped_json(const fs::path& path) {
+  auto packed = packed_json(path);
+  auto tree = std::make_shared<ValueTree>();
+  tree->file = path.string();
+  tree->is_checked = packed.has_value();
+  tree->root = packed ? *std::move(packed) : read_json_file(path);
   return tree;
 }
 

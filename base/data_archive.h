@@ -32,5 +32,7 @@ std::vector<std::string> packed_paths();
 std::optional<nlohmann::json> packed_json(const std::filesystem::path& path);
 /// The same of a YAML file, with a place for each value.
 std::shared_ptr<ValueTree> packed_yaml(const std::filesystem::path& path, DataFormat format);
+/// A JSON file below data_dir() for Fields, which look for unknown keys where it was read from the disk.
+std::shared_ptr<ValueTree> shipped_json(const std::filesystem::path& path);
 
 }  // namespace gpuplan

@@ -181,7 +181,7 @@ int Fields::line() const {
 }
 
 const json* Fields::find(std::string_view key) {
-  asked_->keys.insert(key);
+  if (!tree_->is_checked) asked_->keys.insert(key);
   const auto found = object_->find(key);
   return found == object_->end() || found->is_null() ? nullptr : &*found;
 }
@@ -423,10 +423,12 @@ void Fields::report_type(std::string_view key, std::string_view wanted, const js
 
 std::size_t Fields::num_problems() const { return tree_->problems.size(); }
 void Fields::allow(const std::vector<std::string>& known) {
+  if (tree_->is_checked) return;
   for (const std::string& key : known) asked_->keys.insert(key);
 }
 
 void Fields::refuse_unknown() {
+  if (tree_->is_checked) return;
   const auto is_known = [&](const auto& entry) { return asked_->keys.contains(entry.key()); };
   const auto entries = object_->items();
   if (std::all_of(entries.begin(), entries.end(), is_known)) return;

@@ -4,16 +4,20 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
+#include <memory>
+#include <set>
 
 #include <fmt/format.h>
 
+#include "base/data_archive.h"
 #include "base/error.h"
+#include "base/fields.h"
 #include "base/files.h"
 #include "base/json_file.h"
 #include "base/names.h"
 #include "base/user_folders.h"
 #include "base/utf8.h"
+#include "base/value_tree.h"
 #include "models/catalogue_file.h"
 #include "models/checkpoint.h"
 #include "models/checkpoint_quant.h"
@@ -28,20 +32,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kFlag = "--model";
-
-/// The shipped index by name; a file that it does not list is read itself.
-std::map<std::string, json> read_index(const fs::path& folder) {
-  std::map<std::string, json> rows;
-  const fs::path file = folder / kIndexFile;
-  if (!is_there(file)) return rows;
-  for (json& row : read_json_file(file)) {
-    Fields fields(row, file.string());
-    const std::string name = fields.text("name");
-    fields.finish();
-    rows.emplace(name, std::move(row));
-  }
-  return rows;
-}
 
 fs::path expand_home(std::string_view text) {
   if (text == "~" || text.starts_with("~/")) return home_dir() / fs::path(text.substr(text.size() > 1 ? 2 : 1));
@@ -192,14 +182,40 @@ LoadedModel load_hub_model(const std::string& id, const HubSettings& hub, const 
 /// A file that was mistyped is not looked for on the Hub.
 bool may_be_hub_id(std::string_view text) { return is_hub_id(text) && !text.ends_with(".json"); }
 
+std::set<std::string> names_of_files(const fs::path& folder) {
+  std::set<std::string> names;
+  for (const fs::path& file : files_in(folder, ".json"))
+    if (file.filename() != kIndexFile) names.insert(file.stem().string());
+  return names;
+}
+
+/// The rows of the shipped index that `admits` a name of.
+template <class Admits>
+std::vector<CatalogueEntry> read_index(const std::shared_ptr<ValueTree>& tree, const fs::path& folder, Admits admits) {
+  tree->root = json{{"models", std::move(tree->root)}};
+  std::vector<CatalogueEntry> rows;
+  Fields index(tree);
+  for (Fields& row : index.list("models"))
+    if (const std::string name = row.text("name"); admits(name))
+      rows.push_back(read_catalogue_row(row, folder / (name + ".json"), "parameters"));
+  index.finish();
+  return rows;
+}
+
 std::vector<CatalogueEntry> read_folder(const fs::path& folder) {
-  const auto index = read_index(folder);
+  const fs::path file = folder / kIndexFile;
+  const auto tree = is_there(file) ? shipped_json(file) : nullptr;
+  const bool is_whole = tree && tree->is_checked;  // in the archive it was packed beside the files that it lists
+  std::set<std::string> names = is_whole ? std::set<std::string>{} : names_of_files(folder);
   std::vector<CatalogueEntry> entries;
-  for (const fs::path& file : files_in(folder, ".json")) {
-    if (file.filename() == kIndexFile) continue;
-    const auto row = index.find(file.stem().string());
-    entries.push_back(row != index.end() ? read_catalogue_row(row->second, file, "parameters")
-                                         : read_catalogue_row(read_json_file(file), file, "total_params"));
+  if (tree)
+    entries = read_index(tree, folder, [&](const std::string& name) { return is_whole || names.contains(name); });
+  for (const CatalogueEntry& entry : entries) names.erase(entry.name);
+  for (const std::string& name : names) {
+    const fs::path unlisted = folder / (name + ".json");
+    const json content = read_json_file(unlisted);
+    Fields fields(content, unlisted.string());
+    entries.push_back(read_catalogue_row(fields, unlisted, "total_params"));
   }
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   return entries;

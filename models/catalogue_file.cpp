@@ -96,8 +96,7 @@ bool is_catalogue_file(const json& content) {
   return content.is_object() && content.contains("architecture") && content.contains("total_params");
 }
 
-CatalogueEntry read_catalogue_row(const json& content, const std::filesystem::path& file, const char* count_key) {
-  Fields fields(content, file.string());
+CatalogueEntry read_catalogue_row(Fields& fields, const std::filesystem::path& file, const char* count_key) {
   CatalogueEntry entry{.name = fields.text("name"),
                        .id = fields.text("id"),
                        .family = fields.text("family"),
@@ -115,8 +114,8 @@ CatalogueEntry read_catalogue_row(const json& content, const std::filesystem::pa
 
 LoadedModel read_catalogue_file(const std::filesystem::path& file) {
   const json content = read_json_file(file);
-  const CatalogueEntry entry = read_catalogue_row(content, file, "total_params");
   Fields fields(content, file.string());
+  const CatalogueEntry entry = read_catalogue_row(fields, file, "total_params");
   LoadedModel loaded{.spec = parse_hf_config(hf_config_of(content, fields), file.string()), .notes = {}};
   loaded.spec.name = entry.name;
   loaded.spec.source = "data/models/" + file.filename().string();

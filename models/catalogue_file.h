@@ -13,6 +13,8 @@
 
 namespace gpuplan {
 
+class Fields;
+
 /// A row of `gpuplan models`.
 struct CatalogueEntry {
   std::string name, id, family, model_type, architecture;
@@ -35,8 +37,7 @@ inline constexpr const char* kIndexFile = "index.json";
 bool is_catalogue_file(const nlohmann::json& content);
 
 /// The row of a file, from the file itself or from the index; `count_key` holds the parameters.
-CatalogueEntry read_catalogue_row(const nlohmann::json& content, const std::filesystem::path& file,
-                                  const char* count_key);
+CatalogueEntry read_catalogue_row(Fields& fields, const std::filesystem::path& file, const char* count_key);
 
 /// The model of a file, with its recorded count. Throws InputError listing every bad field.
 LoadedModel read_catalogue_file(const std::filesystem::path& file);

@@ -6,12 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "base/data_archive.h"
 #include "base/error.h"
 #include "base/fields.h"
 #include "base/files.h"
-#include "base/json_file.h"
 #include "base/names.h"
 #include "base/surroundings.h"
+#include "base/value_tree.h"
 #include "models/installed_packages.h"
 
 namespace gpuplan {
@@ -78,8 +79,7 @@ void read_library(Fields& fields, Library& library) {
 std::vector<Library> read_libraries() {
   std::vector<Library> out;
   for (const auto& file : files_in(data_dir() / "stack", ".json")) {
-    const json content = read_json_file(file);
-    Fields fields(content, file.string());
+    Fields fields(shipped_json(file));
     read_library(fields, out.emplace_back());
     fields.refuse_unknown();
     fields.finish();

@@ -70,7 +70,7 @@ TEST_CASE("data archive: other files, and those of a folder that GPUPLAN_DATA_DI
 TEST_CASE("data archive: a mistake in a file names its line though nobody asked for places before") {
   const WithArchive with(data_dir());
   YamlFile file = YamlFile::read(data_dir() / "spot.yaml");
-  file.top().refuse_unknown();
+  file.top().text("vendors");
   const YamlFile text = YamlFile::parse(read_file(data_dir() / "spot.yaml"), (data_dir() / "spot.yaml").string());
   const auto message_of = [](const YamlFile& one) -> std::string {
     try {
@@ -79,7 +79,20 @@ TEST_CASE("data archive: a mistake in a file names its line though nobody asked 
     return "";
   };
   YamlFile parsed = text;
-  parsed.top().refuse_unknown();
+  parsed.top().text("vendors");
   CHECK(message_of(file) != "");
   CHECK(message_of(file) == message_of(parsed));
+}
+
+TEST_CASE("data archive: keys that nobody asked for are noted of files on the disk, which tests read, and not of it") {
+  const auto num_unknown = [] {
+    YamlFile yaml = YamlFile::read(data_dir() / "spot.yaml");
+    Fields json(shipped_json(data_dir() / "stack" / "torch.json"));
+    yaml.top().refuse_unknown();
+    json.refuse_unknown();
+    return std::pair(yaml.top().num_problems() > 0, json.num_problems() > 0);
+  };
+  CHECK(num_unknown() == std::pair(true, true));
+  const WithArchive with(data_dir());
+  CHECK(num_unknown() == std::pair(false, false));
 }
