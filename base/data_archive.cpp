@@ -64,13 +64,42 @@ std::optional<IndexRow> row_of(const fs::path& path, DataFormat format) {
   return row && row->format == format ? row : std::nullopt;
 }
 
-/// One row per value, in the order of the file.
+/// Four values of a list for each place, in the order of the file: how many bytes its key shares with the beginning of
+/// the one before, the rest of the key, lines since the one before, and lines since its key. Keys are paths: written
+/// out, they would be a third of the archive.
 std::string packed_places(const ValueTree& tree) {
-  std::vector<json> rows(tree.places.size());
-  for (const auto& [key, place] : tree.places) rows.at(place.order) = {key, place.line, place.key_line};
+  std::vector<const std::pair<const std::string, ValueTree::Place>*> rows(tree.places.size());
+  for (const auto& row : tree.places) rows.at(row.second.order) = &row;
+  json::array_t values;
+  std::string_view before;
+  int line = 0;
+  for (const auto* row : rows) {
+    const std::string_view key = row->first;
+    std::size_t shared = 0;
+    while (shared < std::min(before.size(), key.size()) && before[shared] == key[shared]) ++shared;
+    const ValueTree::Place& place = row->second;
+    for (const json& value :
+         {json(shared), json(key.substr(shared)), json(place.line - line), json(place.line - place.key_line)})
+      values.push_back(value);
+    before = key;
+    line = place.line;
+  }
   std::string out;
-  json::to_msgpack(json(rows), out);
+  json::to_msgpack(json(std::move(values)), out);
   return out;
+}
+
+/// Adds the places that packed_places() wrote.
+void unpack_places(std::string_view packed, ValueTree& tree) {
+  const json values = from_message_pack(packed);
+  std::string key;
+  int line = 0;
+  for (std::size_t at = 0, order = 0; at < values.size(); at += 4) {
+    key.resize(values[at].get<std::size_t>());
+    key += values[at + 1].get_ref<const std::string&>();
+    line += values[at + 2].get<int>();
+    tree.places.insert_or_assign(key, ValueTree::Place{line, line - values[at + 3].get<int>(), order++, {}});
+  }
 }
 
 struct PackedFile {
@@ -162,11 +191,7 @@ std::shared_ptr<ValueTree> shipped_json(const fs::path& path) {
 }
 
 const ValueTree::Place* ValueTree::find_place(const std::string& key) {
-  if (!packed_places.empty()) {
-    std::size_t order = 0;
-    for (const json& row : from_message_pack(std::exchange(packed_places, {})))
-      places.insert_or_assign(row[0].get<std::string>(), Place{row[1].get<int>(), row[2].get<int>(), order++, {}});
-  }
+  if (!packed_places.empty()) unpack_places(std::exchange(packed_places, {}), *this);
   const auto found = places.find(key);
   return found == places.end() ? nullptr : &found->second;
 }

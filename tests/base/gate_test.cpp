@@ -78,6 +78,10 @@ std::vector<Asked> asked() {
 
 /// Folders that hold nothing of the program: tests, measurements of it, and what builds it.
 const std::set<std::string> kNoProgram{"tests", "bench", "build", "cmake", "scripts", ".git"};
+/// Folders whose sources are no part of the WebAssembly module (cmake/Web.cmake).
+const std::set<std::string> kOnMachines{"calibrate", "execute", "fit", "run", "serve", "web"};
+/// Objects of std::ranges that libc++ 13 has itself.
+const std::set<std::string> kInLibcxx13{"equal_to", "greater", "greater_equal", "less", "less_equal", "not_equal_to"};
 const std::set<std::string> kCode{".cpp", ".h", ".cu", ".cuh", ".cc", ".c", ".hpp"};
 
 std::vector<fs::path> product_files() {
@@ -114,4 +118,23 @@ TEST_CASE("nothing but the gate opens files, reads variables and the clock, or p
     }
   }
   for (std::size_t i = 0; i < all.size(); ++i) CHECK_MESSAGE(found[i] > 0, all[i].what, ": the pattern finds nothing");
+}
+
+TEST_CASE("the library of the WebAssembly module has every algorithm of std::ranges that is called") {
+  const fs::path root = fs::path(GPUPLAN_TEST_DIR).parent_path();
+  std::set<std::string> known = kInLibcxx13;
+  const std::regex definition(R"re(^(?:auto|bool|void) (\w+)\()re"), call(R"re(std::ranges::(\w+))re");
+  std::ifstream header(root / "web/engine/libcxx13.h");
+  std::smatch match;
+  for (std::string line; std::getline(header, line);)
+    if (std::regex_search(line, match, definition)) known.insert(match[1]);
+  CHECK(known.contains("any_of"));
+  for (const fs::path& name : product_files()) {
+    if (kOnMachines.contains(name.begin()->string())) continue;
+    std::ifstream file(root / name);
+    for (std::string line; std::getline(file, line);)
+      for (; std::regex_search(line, match, call); line = match.suffix())
+        CHECK_MESSAGE(known.contains(match[1]), name.string(), ": std::ranges::", match[1].str(),
+                      " is missing in web/engine/libcxx13.h");
+  }
 }

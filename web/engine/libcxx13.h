@@ -109,6 +109,10 @@ template <class R, class O = less, class P = identity>
 void stable_sort(R&& r, O order = {}, P p = {}) {
   std::stable_sort(std::begin(r), std::end(r), ordered(order, p));
 }
+template <class R, class T>
+void stable_partition(R&& r, T test) {
+  std::stable_partition(std::begin(r), std::end(r), test);
+}
 template <class R, class O = less, class P = identity>
 auto max_element(R&& r, O order = {}, P p = {}) {
   return std::max_element(std::begin(r), std::end(r), ordered(order, p));
@@ -130,6 +134,10 @@ template <class R, class V, class O = less, class P = identity>
 auto upper_bound(R&& r, const V& value, O order = {}, P p = {}) {
   return std::upper_bound(std::begin(r), std::end(r), value,
                           [&](const V& a, auto&& b) { return std::invoke(order, a, std::invoke(p, b)); });
+}
+template <class R, class T>
+auto adjacent_find(R&& r, T test) {
+  return std::adjacent_find(std::begin(r), std::end(r), test);
 }
 template <class R, class V>
 bool binary_search(R&& r, const V& value) {
