@@ -1,4 +1,8 @@
 // gpuplan fix: a trainer's own files changed so that they fit, or train faster or cheaper.
+#include <array>
+#include <string_view>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -13,6 +17,8 @@
 #include "cli/plan_flags.h"
 #include "cli/plan_question.h"
 #include "cli/row_lengths.h"
+#include "cli/search_flags.h"
+#include "models/stack.h"
 #include "models/training_method.h"
 #include "planner/rollout_phases.h"
 
@@ -65,7 +71,13 @@ class FilesReader {
     };
     std::vector<ConfigFile> given = files;
     if (num_given_ > 0) given.resize(num_given_);
-    ReadFiles out{.files = files, .reading = read_configs(given, find), .request = {}};
+    const auto versions = gpuplan::given(app_, "--versions"), method = gpuplan::given(app_, "--method");
+    const auto objective = method ? words_of_method(*method).trained_for : std::nullopt;
+    ReadFiles out{
+        .files = files,
+        .reading = read_configs(given, find, versions ? parse_stack_versions(*versions) : StackVersions{},
+                                objective ? find_training_method(*objective).name : std::string()),
+        .request = {}};
     if (!out.reading.has_trainer)
       throw InputError(out.reading.plan ? out.reading.plan->name : out.reading.file, "is no trainer's configuration",
                        "give the trainer's file too: what is trained, on how many tokens");
@@ -90,9 +102,22 @@ class FilesReader {
     } catch (const InputError& error) {
       files.reading.mends_micro_batch = mends;
       if (!mends) throw;
-      PlanQuestion question = read_config_question(app_, console_.in, files.reading);
       files.why_refused = error.problem();
-      return question;
+      return ask_again(files);
+    }
+  }
+
+  /// A refusal that nothing mends is told without the flags that estimate has and fix has not.
+  PlanQuestion ask_again(ReadFiles& files) {
+    try {
+      return read_config_question(app_, console_.in, files.reading);
+    } catch (const InputError& error) {
+      std::string hint = error.hint();
+      constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kInstead{
+          {{"--global-batch", "a global batch of"}, {"--rollout-engine with tp=1", "an engine on each GPU"}}};
+      for (const auto& [flag, words] : kInstead)
+        if (const std::size_t at = hint.find(flag); at != std::string::npos) hint.replace(at, flag.size(), words);
+      throw InputError(error.where(), error.problem(), hint);
     }
   }
 
@@ -126,6 +151,25 @@ std::string data_text(const EstimateRequest& r, bool has_rows) {
                      r.dataset.epochs, r.dataset.epochs == 1 ? "" : "s", assumed);
 }
 
+/// Says which strategy is counted of files that name none, and the commands that write a file which does, where a plan
+/// of them fits.
+std::string counted_note(const CLI::App& app, const FixAnswer& answer, const std::vector<std::string>& names) {
+  std::string text =
+      fmt::format("the files do not say how the training is started, and {} is counted; accelerate's file says it",
+                  answer.counted);
+  if (!answer.fits()) return text;
+  std::string flags;
+  for (const std::string& name : names) flags += " --from " + shell_word(name);
+  for (const PlanFlag& flag : plan_flags())
+    if (const auto value = given(app, flag.name))
+      flags += " " + flag_words(flag, *value);
+  return text +
+         fmt::format(", which these write{}: gpuplan estimate{} --strategy {} --save plan.json, then gpuplan export "
+                     "plan.json --for accelerate; given beside the others, fix mends it with them",
+                     answer.after ? " once the files are changed" : "", flags,
+                     answer.after ? answer.after->strategy.name : answer.counted);
+}
+
 int run_fix(const CLI::App& app, Console& console) {
   const std::vector<std::string> names = all_given(app, "files");
   if (names.empty()) throw InputError("", "a file is needed", "gpuplan fix axolotl.yaml --gpus 2x3090");
@@ -145,6 +189,7 @@ int run_fix(const CLI::App& app, Console& console) {
   if (plan && reader.has_rows() && !generates(asked.recipe))
     if (std::string few = few_steps_note(question.given.reading, steps_of(asked, *plan)); !few.empty())
       answer.notes.push_back(std::move(few));
+  if (!answer.counted.empty()) answer.notes.insert(answer.notes.begin(), counted_note(app, answer, names));
   console.print(fix_text(answer, question, data_text(asked, reader.has_rows()), console.screen));
   if (answer.mended.files.empty()) return answer.fits() ? 0 : 1;
   if (!is_given(app, "--write") && !is_given(app, "--output"))

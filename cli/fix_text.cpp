@@ -63,6 +63,7 @@ std::string first_line(const FixAnswer& answer, const FixQuestion& question) {
     out = fmt::format("{}{} ({}{} of {}{})", verdict(e), with, likely(e), format_bytes(shown_memory(e)),
                       format_bytes(e.tiers.usable), is);
   }
+  if (!answer.why_not.empty()) out += ": " + answer.why_not;
   out[0] = char(std::toupper(static_cast<unsigned char>(out[0])));
   if (!answer.after) return out;
   const StrategyEstimate& after = *answer.after;
@@ -111,6 +112,7 @@ std::string third_line(const FixAnswer& answer, const FixQuestion& question) {
     return "Nothing that these files can say makes it fit on a smaller host: --host-memory says what yours has";
   if (answer.would_do.empty() && !answer.unsayable.empty())
     return fmt::format("These files cannot say what would make it fit: {}", answer.unsayable);
+  if (answer.would_do.empty() && !answer.why_not.empty()) return "No change that gpuplan knows helps here";
   if (answer.would_do.empty()) return "No change that gpuplan knows makes it fit: take GPUs with more memory";
   std::vector<std::string> words;
   for (const Permission& row : answer.would_do)

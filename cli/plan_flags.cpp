@@ -14,6 +14,7 @@
 #include "models/recipe_names.h"
 #include "models/trained_names.h"
 #include "models/training_method.h"
+#include "planner/changes.h"
 #include "planner/pipeline_schedule.h"
 
 namespace gpuplan {
@@ -40,15 +41,6 @@ void set_trained(Request& r, Text value) {
   r.recipe.trained_in_turn = names.ends_with(kInTurn);
   if (r.recipe.trained_in_turn) names.remove_suffix(kInTurn.size());
   r.recipe.trained = parse_trained_names(names, "--train-only");
-}
-
-/// A reference of the files or the plan is what the trainer has beside what is trained now; --ref says another.
-void settle_reference(Recipe& recipe) {
-  const std::optional<Reference> now = recipe.objective.reference;
-  const bool is_model = now == Reference::Copy || now == Reference::Host || now == Reference::Adapter;
-  const bool was_of_adapters = now == Reference::Adapter;
-  const Reference usual = usual_reference(recipe);
-  if (is_model && (was_of_adapters || usual == Reference::Adapter)) recipe.objective.reference = usual;
 }
 
 void set_full(Request& r, Text) {
@@ -182,7 +174,7 @@ constexpr std::array kFlags{
              set_reference},
     PlanFlag{"--rollout-engine", "ENGINE", kModel,
              "what generates: hf, vllm or sglang, and behind it :colocate or :server, "
-             "util=0.3,tp=1,sleep=yes|no,offload=yes|no,seqs=256,sync=adapter,batches=16,bucket=512MiB,context=4096,"
+             "util=0.3,tp=1,sleep=yes|no,offload=yes|weights|states|no,seqs=256,sync=adapter,batches=16,bucket=512MiB,context=4096,"
              "gpus=8,async,version=0.9. "
              "Default: the "
              "trainer's",
@@ -257,7 +249,7 @@ constexpr std::array kFlags{
              [](Request& r, Text v) { r.eval_logits = parse_name<EvalLogits>(v, "--eval-logits"); }},
     PlanFlag{"--eval-generate", "N", kBatch, "tokens generated per sequence in evaluation. Default 0",
              [](Request& r, Text v) { r.eval_generate = to_integer(v); }},
-    PlanFlag{"--precision", "bf16-true|bf16-mixed|fp16-mixed|fp32", kNumbers,
+    PlanFlag{"--precision", "bf16-true|bf16-mixed|bf16-loaded|fp16-mixed|fp32", kNumbers,
              "of weights and computation. Default bf16-mixed",
              [](Request& r, Text v) { r.recipe.precision = parse_name<Precision>(v, "--precision"); }},
     PlanFlag{"--optimizer", "OPTIMIZER", kNumbers,
@@ -422,7 +414,7 @@ void add_surrounding_flags(CLI::App& app) {
   constexpr std::array kSurrounding{
       "--model", "--offline", "--versions", "--image-size", "--images-per-row", "--rows", "--tokens-per-row", "--tokens",
       "--gpus", "--gpu-spec", "--cluster", "--gpu", "--num-gpus", "--host", "--host-memory", "--profile",
-      "--price-per-gpu-hour", "--full", "--lora", "--qlora"};
+      "--price-per-gpu-hour", "--method", "--full", "--lora", "--qlora"};
   // clang-format on
   for (const PlanFlag& flag : kFlags)
     if (std::ranges::find(kSurrounding, std::string_view(flag.name)) != kSurrounding.end())

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/unit_text.h"
 #include "cli/arguments.h"
 #include "cli/config_files.h"
 #include "cli/flag_ranges.h"
@@ -48,8 +49,7 @@ std::string given_flags(const CLI::App& app, const EstimateRequest& asked) {
     if (!value || is_of_the_row(flag.name) ||
         (flag.name == std::string_view("--rollout-engine") && divides_gpus(asked)))
       continue;
-    const bool is_optional = std::string_view(flag.value).starts_with('[');
-    add(value->empty() ? flag.name : fmt::format("{}{}{}", flag.name, is_optional ? "=" : " ", shell_word(*value)));
+    add(flag_words(flag, *value));
   }
   return text;
 }
@@ -148,7 +148,13 @@ void set_methods(const CLI::App& app, AskedSearch& asked, const std::optional<Co
 void set_batch(const CLI::App& app, AskedSearch& asked, const std::optional<ConfigReading>& configs) {
   if (!configs || !configs->has_trainer || is_given(app, "--global-batch")) return;
   const Setup& s = configs->setup;
-  if (asked.question.pinned.contains("micro-batch") || asked.question.pinned.contains("grad-accum")) return;
+  const bool says_passes = asked.question.pinned.contains("micro-batch") && asked.question.pinned.contains("grad-accum");
+  if (says_passes && s.max_steps.value_or(0) > 0)
+    asked.notes.push_back(
+        fmt::format("rows with more GPUs have more sequences per optimizer step, and are compared by the same data: "
+                    "fewer steps than the {} of the files",
+                    format_grouped(*s.max_steps)));
+  if (says_passes) return;
   const ClusterSpec& own = asked.question.base.cluster;
   const std::int64_t processes = s.num_processes.value_or(own.gpus.empty() ? 1 : own.num_gpus());
   asked.question.global_batch = configs->step_rows ? *configs->step_rows
@@ -251,6 +257,11 @@ std::string shell_word(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
   return out + "'";
+}
+
+std::string flag_words(const PlanFlag& flag, const std::string& value) {
+  const bool is_optional = std::string_view(flag.value).starts_with('[');
+  return value.empty() ? flag.name : fmt::format("{}{}{}", flag.name, is_optional ? "=" : " ", shell_word(value));
 }
 
 void add_search_flags(CLI::App& app) {

@@ -17,6 +17,7 @@ class App;
 namespace gpuplan {
 
 struct CarriedSettings;
+struct PlanFlag;
 
 void add_search_flags(CLI::App& app);
 
@@ -37,5 +38,7 @@ AskedSearch read_search(const CLI::App& app, std::istream& in, bool needs_model)
 
 /// `text` as one word of a shell command.
 std::string shell_word(const std::string& text);
+/// A flag with its value as a command says them: a value that may be left out is joined to it.
+std::string flag_words(const PlanFlag& flag, const std::string& value);
 
 }  // namespace gpuplan

@@ -108,7 +108,7 @@ json rollout_fields(const EstimateRequest& request, const Strategy& strategy) {
                  {"tp", r.setup.tp},
                  {"gpus", r.setup.num_gpus},
                  {"sleep", !is_server && r.setup.sleeps},
-                 {"offload", !is_server && r.offloads},
+                 {"offload", to_string(is_server ? TrainerOffload::No : r.offloads)},
                  {"async", writes_ahead(request)},
                  {"adapter_sync", choice.syncs_adapter},
                  {"sync_batches", choice.sync_batches},
@@ -343,7 +343,8 @@ ExportJob make_job(const EstimateRequest& request, const Target& target, const P
   const KeyTable& reader = target_table(target.trainer ? target.trainer : "accelerate");
   job.versions_cannot = add_stack_facts(job, reader.framework, target.has_launcher);
   if (target.trainer) return job;
-  if (!places.has_script) let_engine_checkpoint(job.setup, request.recipe);
+  // the Trainer of a file that was read keeps its own switch, and stops at two
+  if (!places.has_script && !places.carried) let_engine_checkpoint(job.setup, request.recipe);
   job.left_to_script = script_settings(job, !job.is_zero() || target.add == add_torchrun);
   return job;
 }

@@ -60,7 +60,6 @@ void add_ms_swift(Files& files, const ExportJob& job) {
   usual.update({{"use_hf", true}, {"split_dataset_ratio", 0}, {"output_dir", "out"}, {"report_to", "none"}});
   if (!job.keeps_data()) decided["use_hf"] = !job.data.name.empty();  // its examples' sets are ModelScope's
   if (job.method && !job.keeps_data()) decided["dataset"] = OrderedJson::array({set_of(*job.method, job.data)});
-  if (job.setup.engine_offloads.value_or(false)) decided["offload_optimizer"] = true;
   if (job.setup.engine_place == "colocate") decided["vllm_max_model_len"] = engine_context(job);
   files.push_back(table_file(job, target_table("ms-swift"), usual, decided));
   if (job.is_zero()) files.push_back(table_file(job, target_table("deepspeed")));
@@ -103,7 +102,6 @@ void keep_worker(OrderedJson& values, const ExportJob& job) {
 
 void add_verl(Files& files, const ExportJob& job) {
   const OrderedJson decided{
-      {"actor_rollout_ref.actor.fsdp_config.optimizer_offload", job.setup.engine_offloads.value_or(false)},
       {"trainer.n_gpus_per_node", job.processes_per_node()}};
   const OrderedJson usual{
       {"actor_rollout_ref.actor.optim.lr", learning_keys(job).at("learning_rate")},

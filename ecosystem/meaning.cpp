@@ -229,17 +229,17 @@ class Reader {
     if (word == "fp16")
       precision = Precision::Fp16Mixed;
     else if (word != "no")
-      precision = !recipe().is_adapter() && is_local && loads_16bit ? Precision::Bf16True : Precision::Bf16Mixed;
+      precision = !recipe().is_adapter() && is_local && loads_16bit ? Precision::Bf16Loaded : Precision::Bf16Mixed;
     else if (loads_16bit || recipe().quant.kind != BaseQuant::None)
       precision = Precision::Bf16True;
     else if (dtype() == "fp16")
       throw InputError("", "weights and gradients in fp16 alone are not modelled", "fp16: true or bf16: true");
     else
       precision = Precision::Fp32;
-    if (word != "no" && precision == Precision::Bf16True)
+    if (precision == Precision::Bf16Loaded)
       note(
-          "the model is loaded in bfloat16 and no engine keeps a copy in float32: weights, gradients and optimizer "
-          "states are bfloat16");
+          "the model is loaded in bfloat16 (bf16-loaded): weights, gradients and optimizer states of whole copies are "
+          "bfloat16, and FSDP and ZeRO turn what they shard into float32");
     if (says(s_.dtype, "auto")) note("dtype: auto is taken as bfloat16, which the checkpoints of today have");
   }
 
@@ -310,7 +310,13 @@ class Reader {
     if (s_.engine_place && has_engine) engine.place = parse_name<EnginePlace>(*s_.engine_place, "place of the engine");
     if (s_.engine_utilisation && has_engine) engine.utilisation = *s_.engine_utilisation;
     if (s_.engine_sleeps && has_engine) engine.sleeps = *s_.engine_sleeps;
-    if (s_.engine_offloads && has_engine) engine.offloads = *s_.engine_offloads;
+    if ((s_.engine_offloads || s_.engine_offloads_states) && has_engine)
+      engine.offloads =
+          trainer_offload(holds(s_.engine_offloads), s_.engine_offloads_states.value_or(holds(s_.engine_offloads)));
+    if (!holds(s_.fills_by_tokens)) {
+      out.old_batch = s_.old_batch.value_or(0);
+      out.reference_batch = s_.reference_batch.value_or(0);
+    }
     if (has_engine) engine.tp = s_.engine_tp.value_or(0), engine.max_sequences = s_.engine_sequences.value_or(0);
     if (has_engine) place_engine(s_, engine);
     out.mean_prompt = s_.mean_prompt.value_or(0);

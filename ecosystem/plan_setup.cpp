@@ -55,13 +55,14 @@ void write_method(Setup& s, const Recipe& r, bool shards) {
 }
 
 void write_precision(Setup& s, const Recipe& r, bool is_local) {
-  s.bf16 = r.precision == Precision::Bf16Mixed;
+  const bool is_loaded = r.precision == Precision::Bf16Loaded;
+  s.bf16 = r.precision == Precision::Bf16Mixed || is_loaded;
   s.fp16 = r.precision == Precision::Fp16Mixed;
   if (r.fp8_matmul) s.fp8 = true;
   s.mixed_precision = r.fp8_matmul ? "fp8" : *s.bf16 ? "bf16" : *s.fp16 ? "fp16" : "no";
   if (r.precision == Precision::Fp32) s.own_dtype = "fp32";
   if (r.precision == Precision::Bf16True) s.own_dtype = "bf16";
-  const bool keeps_fp32 = !r.is_adapter() && (*s.fp16 || (*s.bf16 && is_local));
+  const bool keeps_fp32 = !r.is_adapter() && (*s.fp16 || (*s.bf16 && is_local && !is_loaded));
   s.dtype = keeps_fp32 ? "fp32" : word_of(r.lora.base_dtype.value_or(computes_in(r.precision)));
   if (!r.is_adapter() && !keeps_fp32) s.dtype = word_of(computes_in(r.precision));
 }
@@ -109,7 +110,12 @@ void write_rollout(Setup& s, const EstimateRequest& request, const Strategy& str
   s.engine_tp = r.setup.tp;
   at_least(s.engine_sequences, r.setup.max_sequences, 1);
   if (!is_server && r.setup.engine->can_sleep) s.engine_sleeps = r.setup.sleeps;
-  if (!is_server) s.engine_offloads = r.offloads;
+  if (!is_server) {
+    s.engine_offloads = moves_weights(r.offloads);
+    if (moves_states(r.offloads) != moves_weights(r.offloads)) s.engine_offloads_states = moves_states(r.offloads);
+  }
+  at_least(s.old_batch, request.rollout.old_batch, 1);
+  at_least(s.reference_batch, request.rollout.reference_batch, 1);
   if (is_server) at_least(s.engine_gpus, r.setup.num_gpus, 1);
   if (writes_ahead(request)) s.engine_async = true;
   if (choice.syncs_adapter) s.adapter_sync = true;

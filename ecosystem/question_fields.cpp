@@ -26,6 +26,9 @@ json recipe_fields(Recipe recipe, const Strategy& strategy) {
   fields["kernels"] = to_string(layer_kernels(recipe, *recipe.framework));
   const Dtype compute = resolve_numerics(recipe, *recipe.framework, ShardingEngine::Local).compute;
   if (recipe.is_adapter() && recipe.lora.base_dtype == compute) fields["lora"]["base_dtype"] = nullptr;
+  // of weights that an engine turns into fp32 a file says what they become
+  if (recipe.precision == Precision::Bf16Loaded && strategy.engine != ShardingEngine::Local)
+    fields["precision"] = to_string(Precision::Bf16Mixed);
   if (recipe.quant.kind != BaseQuant::Nf4) fields["quant"] = {{"kind", fields["quant"]["kind"]}};
   return fields;
 }

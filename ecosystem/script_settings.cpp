@@ -22,7 +22,8 @@ std::vector<std::string_view> fields_of(const ExportJob& job) {
   if (!job.request.model.vision.is_present()) fields.pop_back();
   if (recipe.checkpointing != Checkpointing::None && job.setup.fsdp_checkpointing != true)
     fields.push_back("checkpointing");
-  if (recipe.precision == Precision::Bf16True) fields.push_back("precision");
+  if (recipe.precision == Precision::Bf16True || recipe.precision == Precision::Bf16Loaded)
+    fields.push_back("precision");
   return fields;
 }
 

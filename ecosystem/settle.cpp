@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "ecosystem/config_reader.h"
 #include "models/rollout.h"
+#include "models/trainer_limits.h"
 #include "models/training_method.h"
 #include "planner/engine_gpus.h"
 #include "planner/rollout_phases.h"
@@ -135,8 +136,32 @@ void settle_positions(const ConfigReading& reading, EstimateRequest& request) {
   if (reading.setup.model_positions) request.model.max_position_embeddings = *reading.setup.model_positions;
 }
 
+/// Throws where the trainer stops because its GPUs do not divide the answers of a generation. A trainer whose micro
+/// batches are filled by tokens divides them among data parallel ranks.
+static void check_generation(const ConfigReading& reading, const EstimateRequest& request) {
+  const Setup& s = reading.setup;
+  const std::string& trainer = request.recipe.framework->name;
+  if (!limits_of(trainer).shares_answers_evenly || !s.generation_batch || has_engine_apart(request)) return;
+  const bool is_by_tokens = s.fills_by_tokens.value_or(false);
+  if (s.update_rows && *s.update_rows > *s.generation_batch && !is_by_tokens)
+    throw InputError(reading.file,
+                     fmt::format("an optimizer step takes {} answers of a generation of {}, and {} stops",
+                                 format_grouped(*s.update_rows), format_grouped(*s.generation_batch), trainer),
+                     "no more prompts for an optimizer step than for a generation");
+  const std::int64_t ranks = is_by_tokens ? batch_replicas(request) : request.cluster.num_gpus(),
+                     answers = *s.generation_batch, each = std::max<std::int64_t>(1, request.rollout.generations);
+  if (ranks < 1 || answers % ranks == 0) return;
+  const std::int64_t step = std::lcm(ranks, each);
+  throw InputError(reading.file,
+                   fmt::format("a generation of {} answers ({} prompts x {}) is not divided by {} {}, and {} stops",
+                               format_grouped(answers), format_grouped(answers / each), each, ranks,
+                               is_by_tokens ? "data parallel ranks" : "GPUs", trainer),
+                   fmt::format("{} prompts a generation, or another number of GPUs",
+                               format_grouped(ceil_div(answers, step) * step / each)));
+}
+
 void settle_passes(const ConfigReading& reading, EstimateRequest& request, std::vector<std::string>& notes) {
-  if (!reading.step_rows) return;
+  if (!reading.step_rows) return check_generation(reading, request);
   Recipe& recipe = request.recipe;
   const std::int64_t replicas = batch_replicas(request), of_rank = *reading.step_rows / replicas;
   const std::int64_t micro = recipe.micro_batch;
@@ -158,7 +183,7 @@ void settle_passes(const ConfigReading& reading, EstimateRequest& request, std::
     request.rollout.sequences = *reading.step_rows;  // whole prompts, however micro batches are counted
   if (request.rollout.sequences > 0)                 // which a plan keeps as optimizer steps
     request.rollout.updates = steps_of_generation(request.rollout.sequences, recipe.grad_accum * one_pass);
-  if (rows % one_pass == 0) return;
+  if (rows % one_pass == 0) return check_generation(reading, request);
   if (packs_first) {
     notes.push_back(
         fmt::format("an optimizer step of {} sequences is counted as one of {}: {} in each of {} passes on "
@@ -201,7 +226,7 @@ void settle_strategy(const ConfigReading& reading, EstimateRequest& request, std
   const auto is_without_bf16 =
       std::find_if_not(request.cluster.gpus.kinds().begin(), request.cluster.gpus.kinds().end(), multiplies_bf16);
   const bool wants_bf16 =
-      request.recipe.precision == Precision::Bf16Mixed || request.recipe.precision == Precision::Bf16True;
+      request.recipe.precision != Precision::Fp16Mixed && request.recipe.precision != Precision::Fp32;
   if (wants_bf16 && s.bf16 == true && is_without_bf16 != request.cluster.gpus.kinds().end())
     notes.push_back(
         fmt::format("{} has no bf16 tensor cores: fp16: true is the usual choice there (R14)", is_without_bf16->name));

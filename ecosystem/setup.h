@@ -81,7 +81,8 @@ struct Setup {
   // what generates answers, where, and how many; regularises: a reference is held where this is not 0
   Word engine, engine_place;
   Number engine_utilisation, regularises;
-  Flag engine_sleeps, engine_offloads;
+  Flag engine_sleeps, engine_offloads, engine_offloads_states;  // what is trained waits on the host: weights, states
+  Count old_batch, reference_batch;                             // sequences at once of passes for log-probs
   Count engine_tp, engine_sequences, generations, completion_len, prompt_len, steps_per_generation, generation_batch,
       iterations;
   Count generation_prompts, update_prompts;  // of a generation and of an optimizer step, each with all its answers

@@ -16,8 +16,11 @@
 #include "mend/ways.h"
 #include "models/training_method.h"
 #include "planner/engine_gpus.h"
+#include "planner/estimate.h"
 #include "planner/rollout_phases.h"
 #include "planner/step_batch.h"
+#include "planner/step_program.h"
+#include "planner/strategy_estimate.h"
 
 namespace gpuplan {
 namespace {
@@ -36,7 +39,9 @@ class Facts {
   Facts(const ReadFiles& given, const EstimateRequest& wanted, const std::string& before, const std::string& after)
       : reading_(given.reading),
         now_(setup_of(given.request, strategy_of(given.request, before))),
-        then_(setup_of(wanted, strategy_of(wanted, after))) {}
+        then_(setup_of(wanted, strategy_of(wanted, after))),
+        has_own_reference_(reference_of(wanted.recipe) == Reference::Adapter &&
+                           usual_reference(wanted.recipe) == Reference::Adapter) {}
 
   /// `says_kernels`: the fused kernels of loss and layers each by their own key.
   std::vector<WantedFact> list(bool says_kernels) const {
@@ -48,8 +53,13 @@ class Facts {
       const json before = value_of(now, field), after = value_of(then, field), stated = value_of(reading_.setup, field);
       // an engine that is switched on is written out, also where a default would do
       const bool is_written_out = field.name.starts_with("fsdp_") && !is_stated_by_key(field.name);
-      if (before == after || (stated == after && !is_written_out)) continue;
+      // and of new adapters their size, which a trainer may have no default for
+      const bool is_of_adapters = (field.name == "rank" || field.name == "alpha") && before.is_null();
+      const bool is_default = stated == after && !is_written_out && (!is_of_adapters || is_stated_by_key(field.name));
+      if (before == after || is_default) continue;
       if (after.is_null() && stated.is_null()) continue;
+      // adapters switched off are the reference, whatever a key says of a model
+      if (field.name == "reference" && has_own_reference_) continue;
       if (field.name == "pads" && after.is_null()) continue;  // sequences that are packed are full either way
       // an evaluation by the micro batch, as the trainer has it
       if (field.name == "eval_batch" && stated.is_null() && then.eval_batch == then.micro_batch) continue;
@@ -73,6 +83,7 @@ class Facts {
 
   const ConfigReading& reading_;
   Setup now_, then_;
+  bool has_own_reference_;
 };
 
 /// Facts that the trainer refuses in the files as they are, with other values in every way: the micro batch.
@@ -402,6 +413,22 @@ std::optional<StrategyEstimate> started_plainly(const EstimateRequest& asked, co
   return estimate_as_given({plain, profile});
 }
 
+/// Says why the files do not start or do not fit, where more memory of GPUs would not help; empty: it would, or they fit.
+std::string other_reason(const EstimateRequest& asked, const std::optional<StrategyEstimate>& before) {
+  if (before && (before->fit != Fit::No || before->tiers.needed > before->tiers.usable)) return {};
+  try {
+    if (before) {
+      StepProgram program;
+      return estimate_strategy(Job(asked, before->strategy), program).why_not_yes;
+    }
+    for (const StrategyEstimate& e : estimate(asked).strategies)
+      if (!e.not_applicable.empty()) return e.not_applicable;
+  } catch (const InputError& error) {
+    return error.hint().empty() ? error.problem() : fmt::format("{} ({})", error.problem(), error.hint());
+  }
+  return {};
+}
+
 }  // namespace
 
 FixAnswer find_fix(const FixQuestion& question) {
@@ -409,11 +436,8 @@ FixAnswer find_fix(const FixQuestion& question) {
   const EstimateRequest asked = with_same_batch(question.given);
   if (question.given.why_refused.empty()) answer.before = estimate_as_given({asked, question.profile});
   if (asked.strategy == "auto" && asked.cluster.num_gpus() > 1 && answer.before)
-    answer.notes.push_back(
-        fmt::format("the files do not say how the training is started, and {0} is counted: accelerate's file says it, "
-                    "which estimate --strategy {0} --save plan.json and export plan.json --for accelerate write; given "
-                    "beside these, fix mends it with them",
-                    answer.before->strategy.name));
+    answer.counted = answer.before->strategy.name;
+  if (question.given.why_refused.empty()) answer.why_not = other_reason(asked, answer.before);
   answer.plain = started_plainly(asked, answer, question.profile);
   const bool is_done = answer.before && answer.before->fits_well() && !starts_otherwise(question.given);
   if (question.goal == Goal::Fits && is_done) return answer;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdint>
 #include <map>
 #include <optional>
 
@@ -45,6 +47,14 @@ std::optional<json> silent_value(const KeyRow& row) {
   for (const auto& [in_file, means] : row.values)
     if (means.is_null() || means == "none" || means == false) return in_file;
   return std::nullopt;
+}
+
+/// A whole number without a decimal point, as people write it.
+json plain_number(const json& value) {
+  if (!value.is_number_float()) return value;
+  const double number = value.get<double>();
+  constexpr double kExact = 1e15;
+  return number == std::floor(number) && std::abs(number) < kExact ? json(std::int64_t(number)) : value;
 }
 
 class Mender {
@@ -199,10 +209,15 @@ class Mender {
 
   /// Gives what stands now of a key, in its file or as a flag; null: nothing.
   json value_now(const SettingsPart& part, const std::string& key) {
+    if (const auto changed = put_.find(place_of(part, key)); changed != put_.end()) return changed->second;
     if (const LaunchFlag* const flag = flag_for(part, key))
       return flag->values.empty() ? json(true) : json(flag->values[0].text);
     const SettingsText* const text = part.file.empty() ? nullptr : settings(part);
     return text ? text->value_of(key) : json();
+  }
+
+  static std::string place_of(const SettingsPart& part, const std::string& key) {
+    return part.file + "\n" + part.script + "\n" + key;
   }
 
   static bool is_on(const json& value) {
@@ -232,8 +247,14 @@ class Mender {
     return true;
   }
 
-  bool put(const SettingsPart& part, const std::string& key, const json& value, const KeyRow& row) {
+  /// A key changes once: two facts that want the same of it are one change.
+  bool put(const SettingsPart& part, const std::string& key, const json& given, const KeyRow& row) {
+    const json value = plain_number(given);
     if (!put_needed(part, value, row)) return false;
+    const auto [put_before, is_first] = put_.try_emplace(place_of(part, key), value);
+    if (!is_first)
+      return put_before->second == value ||
+             fail(fmt::format("{} would have to be {} and {}", key, shown(put_before->second), shown(value)));
     if (!has_flag(part, key))
       if (SettingsText* text = settings(part)) {
         note(part.file, key, text->value_of(key), value);
@@ -280,6 +301,7 @@ class Mender {
 
   const std::vector<ConfigFile>& given_;
   const std::vector<SettingsPart>& parts_;
+  std::map<std::string, json> put_;  // values of keys that change, by place_of()
   std::map<std::string, SettingsText> settings_;
   std::map<std::string, ScriptText> scripts_;
   std::map<std::string, PythonText> pythons_;

@@ -9,6 +9,14 @@ namespace {
 
 bool is_mixed(Precision precision) { return precision == Precision::Bf16Mixed || precision == Precision::Fp16Mixed; }
 
+/// The recipe as an engine makes it: what FSDP and ZeRO shard is turned into fp32, whole copies stay as loaded.
+/// Source: huggingface/accelerate src/accelerate/utils/fsdp_utils.py fsdp2_prepare_model and
+/// src/accelerate/accelerator.py prepare_model @16cb6eb8 (mixed_precision != "no").
+Precision under_engine(Precision precision, ComputeCast cast) {
+  if (precision != Precision::Bf16Loaded) return precision;
+  return cast == ComputeCast::Autocast ? Precision::Bf16True : Precision::Bf16Mixed;
+}
+
 bool is_bitsandbytes(const Recipe& recipe) { return format_of(recipe.quant.kind).is_bitsandbytes; }
 
 Dtype compute_dtype(Precision precision) {
@@ -85,10 +93,16 @@ void resolve_adapters(DtypePolicy& n, const Recipe& recipe, const FrameworkConve
 
 }  // namespace
 
-DtypePolicy resolve_numerics(const Recipe& recipe, const FrameworkConvention& framework, ShardingEngine engine,
+DtypePolicy resolve_numerics(const Recipe& asked, const FrameworkConvention& framework, ShardingEngine engine,
                              const ModelSpec* model) {
   DtypePolicy n;
   const ComputeCast cast = traits_of(engine).compute_cast;
+  Recipe loaded;
+  if (asked.precision == Precision::Bf16Loaded) {
+    loaded = asked;
+    loaded.precision = under_engine(asked.precision, cast);
+  }
+  const Recipe& recipe = asked.precision == Precision::Bf16Loaded ? loaded : asked;
   n.compute = n.hidden = n.residual = n.weight = n.frozen = n.ends = n.adapter = n.saved = n.adapter_compute =
       compute_dtype(recipe.precision);
   n.gather = n.compute;

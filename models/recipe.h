@@ -16,7 +16,9 @@
 namespace gpuplan {
 
 enum class Method : std::uint8_t { Full, Lora, Qlora };
-enum class Precision : std::uint8_t { Bf16True, Bf16Mixed, Fp16Mixed, Fp32 };
+/// Bf16Loaded: full fine-tuning under autocast of weights that were loaded in bf16. Whole copies stay in bf16; FSDP and
+/// ZeRO turn what they shard into fp32.
+enum class Precision : std::uint8_t { Bf16True, Bf16Mixed, Fp16Mixed, Fp32, Bf16Loaded };
 /// Sdpa: torch's choice, which is flash attention where it can. Flash: flash-attn 2. Cudnn: cuDNN's or Transformer
 /// Engine's. Flash3: FlashAttention 3, of Hopper cards.
 enum class AttentionKernel : std::uint8_t { Eager, Sdpa, Flash, Cudnn, Flash3 };

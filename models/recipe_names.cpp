@@ -32,6 +32,7 @@ constexpr std::array kPrecisions{NameRow<Precision>{"bf16-true", Precision::Bf16
                                  NameRow<Precision>{"bf16-mixed", Precision::Bf16Mixed},
                                  NameRow<Precision>{"fp16-mixed", Precision::Fp16Mixed},
                                  NameRow<Precision>{"fp32", Precision::Fp32},
+                                 NameRow<Precision>{"bf16-loaded", Precision::Bf16Loaded},
                                  NameRow<Precision>{"bf16", Precision::Bf16Mixed},
                                  NameRow<Precision>{"bfloat16", Precision::Bf16Mixed},
                                  NameRow<Precision>{"amp", Precision::Bf16Mixed},

@@ -24,6 +24,15 @@ NameTable<EnginePlace> names_of(EnginePlace) {
                                      NameRow<EnginePlace>{"colocated", EnginePlace::Colocate}};
   return {"place of the engine", kNames};
 }
+NameTable<TrainerOffload> names_of(TrainerOffload) {
+  static constexpr std::array kNames{
+      NameRow<TrainerOffload>{"no", TrainerOffload::No},           NameRow<TrainerOffload>{"weights", TrainerOffload::Weights},
+      NameRow<TrainerOffload>{"states", TrainerOffload::States},   NameRow<TrainerOffload>{"yes", TrainerOffload::Yes},
+      NameRow<TrainerOffload>{"optimizer", TrainerOffload::States}, NameRow<TrainerOffload>{"params", TrainerOffload::Weights},
+      NameRow<TrainerOffload>{"on", TrainerOffload::Yes},          NameRow<TrainerOffload>{"true", TrainerOffload::Yes},
+      NameRow<TrainerOffload>{"off", TrainerOffload::No},          NameRow<TrainerOffload>{"false", TrainerOffload::No}};
+  return {"offload", kNames};
+}
 static NameTable<OldLogProbs> names_of(OldLogProbs) {
   static constexpr std::array kNames{NameRow<OldLogProbs>{"never", OldLogProbs::Never},
                                      NameRow<OldLogProbs>{"with-engine", OldLogProbs::WithEngine},
@@ -176,7 +185,7 @@ void read_word(EngineChoice& out, const std::string& part) {
   } else if (key == "sleep") {
     out.sleeps = yes_or_no(value);
   } else if (key == "offload") {
-    out.offloads = yes_or_no(value);
+    out.offloads = parse_name<TrainerOffload>(value, kFlag);
   } else if (key == "version") {
     out.version = to_version(value, kFlag).text;
   } else if (key == "sync") {
@@ -254,7 +263,7 @@ std::string to_text(const EngineChoice& c) {
   if (c.gpus > 0) add(fmt::format("gpus={}", c.gpus));
   if (c.max_sequences > 0) add(fmt::format("seqs={}", c.max_sequences));
   if (c.sleeps) add(*c.sleeps ? "sleep=yes" : "sleep=no");
-  if (c.offloads) add(*c.offloads ? "offload=yes" : "offload=no");
+  if (c.offloads) add(fmt::format("offload={}", to_string(*c.offloads)));
   if (c.syncs_adapter) add("sync=adapter");
   if (c.sync_batches > 1) add(fmt::format("batches={}", c.sync_batches));
   constexpr std::int64_t kMib = 1 << 20;

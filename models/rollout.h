@@ -60,6 +60,18 @@ const GenerationEngine& row_named(std::string_view name, std::type_identity<Gene
 enum class EnginePlace : std::uint8_t { Colocate, Server };
 NameTable<EnginePlace> names_of(EnginePlace);
 
+/// Names what of the trained model waits on the host while an engine generates: weights, optimizer states, or both.
+enum class TrainerOffload : std::uint8_t { No, Weights, States, Yes };
+NameTable<TrainerOffload> names_of(TrainerOffload);
+constexpr bool moves_weights(TrainerOffload o) { return o == TrainerOffload::Weights || o == TrainerOffload::Yes; }
+constexpr bool moves_states(TrainerOffload o) { return o == TrainerOffload::States || o == TrainerOffload::Yes; }
+constexpr TrainerOffload trainer_offload(bool weights, bool states) {
+  return weights && states ? TrainerOffload::Yes
+         : weights         ? TrainerOffload::Weights
+         : states          ? TrainerOffload::States
+                           : TrainerOffload::No;
+}
+
 /// The engine as it is asked for; what is not given is the trainer's, then the engine's own.
 struct EngineChoice {
   std::optional<RowOf<GenerationEngine>> engine;
@@ -75,7 +87,7 @@ struct EngineChoice {
   Bytes sync_bucket;               // of weights that are sent in buckets; 0: the trainer's
   std::int64_t context = 0;        // tokens of the longest sequence that it is started for; 0: the trainer's
   std::int64_t sync_batches = 1;   // in so many parts weights are gathered where adapters are merged into them
-  std::optional<bool> offloads;    // what trains waits on the host while it generates
+  std::optional<TrainerOffload> offloads;
   bool operator==(const EngineChoice&) const = default;
 };
 /// "vllm:colocate,util=0.3,tp=2,sleep=yes". Throws InputError naming --rollout-engine.
@@ -91,6 +103,8 @@ struct Rollout {
   std::int64_t updates = 1;         // optimizer steps on what is generated at once, each on a part of it
   std::int64_t iterations = 1;      // passes over it
   std::int64_t sequences = 0;       // of a question about generation alone
+  // sequences at once of the passes for log-probs, of the policy that generated and of the reference; 0: a micro batch
+  std::int64_t old_batch = 0, reference_batch = 0;
   double share = 1;                 // of the steps that generate; the others are on answers of the data
   bool judged_by_function = false;  // a method with a reward model has none on the GPUs
   Seconds reward;                   // of one generation: what judges the answers takes

@@ -29,6 +29,7 @@ std::vector<TrainerLimits> read_limits() {
     f.optional("one_vocabulary", row.one_vocabulary);
     f.optional("moves_reference", row.moves_reference);
     f.optional("copies_reference", row.copies_reference);
+    f.optional("shares_answers_evenly", row.shares_answers_evenly);
     f("source", row.source);
   }
   file.top().refuse_unknown();

@@ -20,6 +20,7 @@ struct TrainerLimits {
   bool one_vocabulary = false;                  // distillation: teacher and student have as many tokens
   bool moves_reference = true;                  // a copy as reference may wait on the host between its passes
   bool copies_reference = false;                // it is a model of its own beside adapters too
+  bool shares_answers_evenly = false;           // it stops where ranks do not divide the answers of a generation
 };
 
 /// The row of a trainer; without one it has everything.

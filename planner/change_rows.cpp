@@ -73,6 +73,7 @@ void set_method(Variant& v, const Setting& s, Method method, BaseQuant base) {
   r.method = method;
   if (!keeps_base) r.quant.kind = base;
   if (base != BaseQuant::None && r.precision == Precision::Fp32) r.precision = Precision::Bf16Mixed;
+  settle_reference(r);
   set_usual_checkpointing(v.request, was_quantised);
 }
 
@@ -84,6 +85,7 @@ void set_full(Variant& v, const Setting& s) {
   const bool was_quantised = v.request.recipe.quant.kind != BaseQuant::None;
   v.request.recipe.method = Method::Full;
   v.request.recipe.quant.kind = BaseQuant::None;
+  settle_reference(v.request.recipe);
   set_usual_checkpointing(v.request, was_quantised);
 }
 
@@ -276,7 +278,8 @@ std::string offload_weights(Request r) {
   return if_so(is_useful, offloaded_too(r, false, true));
 }
 std::string weights_in_16_bit(Request r) {
-  return if_so(r.recipe.method == Method::Full && r.recipe.precision == Precision::Bf16Mixed, "bf16-true");
+  const bool may_be_fp32 = r.recipe.precision == Precision::Bf16Mixed || r.recipe.precision == Precision::Bf16Loaded;
+  return if_so(r.recipe.method == Method::Full && may_be_fp32, "bf16-true");
 }
 std::string offload_nothing(Request r) { return if_so(r.recipe.offload.any(), "none"); }
 
@@ -564,6 +567,14 @@ std::vector<Change> make_table() {
 }
 
 }  // namespace
+
+void settle_reference(Recipe& recipe) {
+  const std::optional<Reference> now = recipe.objective.reference;
+  const bool is_model = now == Reference::Copy || now == Reference::Host || now == Reference::Adapter;
+  const bool was_of_adapters = now == Reference::Adapter;
+  const Reference usual = usual_reference(recipe);
+  if (is_model && (was_of_adapters || usual == Reference::Adapter)) recipe.objective.reference = usual;
+}
 
 std::string adapters_of(const Recipe& recipe, Method method) {
   const bool loads_fp32 = !recipe.objective.method.is_usual() && recipe.framework->preference.loads_fp32;

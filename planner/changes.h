@@ -135,4 +135,8 @@ std::string describe_time(const StrategyEstimate& before, const StrategyEstimate
 /// "--checkpointing full + --loss fused (full logits never exist; 12 % more time per token)".
 std::string describe_suggested(std::span<const Suggested> all, std::string_view joined_by, const std::string& time);
 
+/// Gives what is trained now the reference that its trainer has beside it, where the files or the plan hold a model;
+/// --ref says another.
+void settle_reference(Recipe& recipe);
+
 }  // namespace gpuplan

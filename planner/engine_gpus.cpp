@@ -12,7 +12,8 @@ namespace gpuplan {
 EnginePlace engine_place(const EstimateRequest& request) {
   const RolloutConvention* const trainer = rollout_convention(request.recipe.framework->name);
   const EngineChoice& engine = request.rollout.engine;
-  const bool gives_way = engine.sleeps.value_or(false) || engine.offloads.value_or(false);  // to what trains beside it
+  const bool gives_way =  // to what trains beside it
+      engine.sleeps.value_or(false) || engine.offloads.value_or(TrainerOffload::No) != TrainerOffload::No;
   const EnginePlace usual = trainer && !gives_way ? trainer->places.front() : EnginePlace::Colocate;
   return engine.place.value_or(usual);
 }

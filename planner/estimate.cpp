@@ -243,7 +243,7 @@ std::vector<std::string> list_assumptions(const EstimateRequest& r, const Estima
                     r.model.model_type, to_string(c.attention)));
   const auto without_bf16 =
       std::find_if_not(r.cluster.gpus.kinds().begin(), r.cluster.gpus.kinds().end(), multiplies_bf16);
-  if ((c.precision == Precision::Bf16Mixed || c.precision == Precision::Bf16True) &&
+  if (c.precision != Precision::Fp16Mixed && c.precision != Precision::Fp32 &&
       without_bf16 != r.cluster.gpus.kinds().end())
     out.push_back(fmt::format("warning: {} has no bf16 tensor cores, so {} is several times slower than fp16-mixed",
                               without_bf16->name, to_string(c.precision)));

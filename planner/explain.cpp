@@ -22,7 +22,7 @@ ExplainSection parameters_section(const EstimateResult& result) {
   for (std::size_t k = 0; k < m.weights.kinds.size(); ++k)
     s.lines.push_back({fmt::format("one {}", m.weights.kinds[k].name),
                        fmt::format("{} x {}", format_grouped(m.weights.kinds[k].elements()), m.weights.num_of_kind(k)),
-                       "sum over the tensors of the checkpoint (gpuplan models --show)"});
+                       fmt::format("sum over the tensors of the checkpoint (gpuplan models --show {})", m.spec.name)});
   s.lines.push_back({"embedding", format_grouped(m.weights.before_elements()), m.spec.source});
   s.lines.push_back({"final norm and head",
                      fmt::format("{}{}", format_grouped(m.weights.after_elements()),

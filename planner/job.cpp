@@ -58,7 +58,8 @@ std::int64_t total_tokens(const EstimateRequest& r) {
 Quality quality_of(const Recipe& recipe) {
   if (recipe.quant.kind != BaseQuant::None) return Quality::Ok;
   if (recipe.method != Method::Full) return Quality::Good;
-  return recipe.precision == Precision::Bf16True ? Quality::Good : Quality::Best;
+  const bool may_lose_updates = recipe.precision == Precision::Bf16True || recipe.precision == Precision::Bf16Loaded;
+  return may_lose_updates ? Quality::Good : Quality::Best;
 }
 
 namespace {

@@ -104,9 +104,17 @@ struct PhaseBytes {
   Bytes resident, host, tensors, pools;
 };
 
+/// Builds the phase's program with as many sequences as it holds at one time.
+void build_at_once(StepProgram& program, const SidePhase& phase) {
+  if (phase.at_once == 0) return build_step_program(program, phase.job, {}, {}, nullptr, Layers::Folded);
+  Job job = phase.job;
+  job.request.recipe.micro_batch = phase.at_once;
+  build_step_program(program, job, {}, {}, nullptr, Layers::Folded);
+}
+
 PhaseBytes bytes_of_phase(const SidePhase& phase, std::size_t rank_class) {
   StepProgram& program = side_program();
-  build_step_program(program, phase.job, {}, {}, nullptr, Layers::Folded);
+  build_at_once(program, phase);
   const RankClass& c = program.classes[std::min(rank_class, program.classes.size() - 1)];
   const Peak peak = replay(program, c);
   return {.resident = phase.has_own_weights ? peak.resident : Bytes{},
@@ -150,6 +158,19 @@ StepTime seconds_of(const SidePhase& phase, const StepColumns& columns) {
   return times(step, double(phase.times) * steps * passes);
 }
 
+/// Sequences at once of a pass for log-probs where a trainer's file says them, of those that a rank has; 0: those of a
+/// micro-batch.
+std::int64_t sequences_at_once(const Job& job, const SidePass& pass) {
+  if (!generates(job.recipe())) return 0;
+  const Rollout& asked = job.request.rollout;
+  const std::int64_t said = pass.is_old                         ? asked.old_batch
+                            : pass.of == PassModel::Reference ? asked.reference_batch
+                                                                : 0;
+  if (said == 0) return 0;
+  const std::int64_t ranks = std::max<std::int64_t>(1, job.strategy.mesh.batch_replicas());
+  return std::min(said, std::max<std::int64_t>(1, ceil_div(job_rollout(job).batch.sequences, ranks)));
+}
+
 std::optional<SidePhase> make_phase(const Job& job, const SidePass& pass, Reference reference) {
   switch (pass.of) {
     case PassModel::Reference: return reference_phase(job, reference);
@@ -177,6 +198,7 @@ std::vector<SidePhase> side_phases(const Job& job) {
     phase.name = pass.name;
     phase.times = pass.times;
     phase.is_old = pass.is_old;
+    phase.at_once = sequences_at_once(job, pass);
     const bool is_after = pass.of == PassModel::Policy && !pass.is_old && job.framework.preference.policy_pass_in_graph;
     const RolloutConvention* const convention = rollout_convention(job.framework.name);
     const bool is_joined = phase.trains && convention && convention->critic_in_graph;
@@ -303,7 +325,7 @@ DetailedPeak detailed_phases(const Job& job, const StepProgram& program, std::si
       add({phase.name + ": weights", bytes.resident, Category::Weights, 1});
   if (is_of_other) {
     StepProgram& side = side_program();
-    build_step_program(side, highest->job, {}, {}, nullptr, Layers::Folded);
+    build_at_once(side, *highest);
     const RankClass& c = side.classes[std::min(rank_class, side.classes.size() - 1)];
     DetailedPeak own = replay_detailed(side, c, highest->job.model.num_layers());
     const DetailedPeak start = replay_detailed(side, c, highest->job.model.num_layers(), Moment::Start);

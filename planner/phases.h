@@ -27,6 +27,7 @@ struct SidePhase {
   bool is_before_training{};  // once over the data, before the first step
   bool trains{};              // with gradients: once per step, as often as the policy
   bool is_old{};              // log-probs of the policy that generated
+  std::int64_t at_once = 0;   // sequences that it holds at one time, where they are not those of a micro-batch
 };
 
 /// The phases of a job beside its pass with gradients, in order; none of supervised fine-tuning.

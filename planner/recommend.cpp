@@ -423,10 +423,19 @@ class Search {
     return first;
   }
 
+  /// The same change with another value, or another method: one model is trained by one.
+  static bool replaces(const Suggested& one, const Suggested& before) {
+    static constexpr std::array<std::string_view, 3> kMethods{"lora", "qlora", "full"};
+    const auto is_method = [](const Suggested& s) {
+      return std::ranges::find(kMethods, s.setting.change->name) != kMethods.end();
+    };
+    return one.setting.change == before.setting.change || (is_method(one) && is_method(before));
+  }
+
   std::string try_together(const Together& all) const {
     Together combined;
     for (const Suggested& one : all) {
-      if (!combined.empty() && combined.back().setting.change == one.setting.change) combined.pop_back();
+      std::erase_if(combined, [&](const Suggested& before) { return replaces(one, before); });
       combined.push_back(one);
       if (combined.size() == 1) continue;
       if (const auto fitting = fits_with(combined)) return worded(combined, " + ", *fitting, "together, then");

@@ -113,13 +113,23 @@ Seconds sync_time(const Job& job, const JobRollout& r) {
   return time;
 }
 
-/// Weights and states that wait on the host go there and back.
-Seconds switch_time(const Job& job, const JobRollout& r, const Peak& peak) {
-  if (r.setup.place == EnginePlace::Server || !r.offloads || job.cluster().host_link.value <= 0) return {};
-  return 2.0 * (peak.trained_resident / job.cluster().host_link);
+/// Bytes of the trained model that wait on the host while an engine generates.
+Bytes moved_to_host(const Peak& peak, const JobRollout& r) {
+  const Bytes weights = std::min(peak.weights, peak.trained_resident);
+  return (moves_weights(r.offloads) ? weights : Bytes{}) +
+         (moves_states(r.offloads) ? peak.trained_resident - weights : Bytes{});
 }
 
-Bytes trainer_while_generating(const Peak& peak, const JobRollout& r) { return r.offloads ? Bytes{} : peak.resident; }
+/// What waits on the host goes there and back.
+Seconds switch_time(const Job& job, const JobRollout& r, const Peak& peak) {
+  if (r.setup.place == EnginePlace::Server || job.cluster().host_link.value <= 0) return {};
+  return 2.0 * (moved_to_host(peak, r) / job.cluster().host_link);
+}
+
+/// Without what an engine holds through training.
+Bytes trainer_while_generating(const Peak& peak, const JobRollout& r, Bytes held) {
+  return r.offloads == TrainerOffload::Yes ? Bytes{} : peak.resident - held - moved_to_host(peak, r);
+}
 
 bool trains_critic(const Job& job) {
   return std::ranges::any_of(job.recipe().objective.method->passes, &SidePass::trains);
@@ -149,9 +159,10 @@ struct EngineMoments {
 };
 EngineMoments moments(const Job& job, const JobRollout& r, const Generation& g, const Peak& peak, Bytes held) {
   EngineMoments m;
-  const Bytes trainer = trainer_while_generating(peak, r) - (r.offloads ? Bytes{} : held);
-  m.generating = trainer + gathered_for_generation(job, r) + g.awake + kept_scores(job, r);
-  const Bytes states = r.offloads ? peak.weights : peak.resident - held;
+  m.generating =
+      trainer_while_generating(peak, r, held) + gathered_for_generation(job, r) + g.awake + kept_scores(job, r);
+  // weights are back on the GPU while they are sent; states are not
+  const Bytes states = moves_states(r.offloads) ? peak.weights : peak.resident - held;
   if (!r.setup.engine->in_trainer)
     m.syncing = states + (r.setup.sleeps ? g.weights + g.graphs : g.awake) + gathered_for_sync(job, r);
   return m;
@@ -224,7 +235,8 @@ JobRollout job_rollout(const Job& job) {
     r.gathers_per_token = job.rules.gathers() && is_fsdp(job.strategy.engine);
     s.num_gpus = job.strategy.mesh.batch_replicas();
   }
-  r.offloads = !is_server && choice.offloads.value_or(r.convention->offloads_weights && r.convention->offloads_states);
+  const bool moves_both = r.convention->offloads_weights && r.convention->offloads_states;
+  if (!is_server) r.offloads = choice.offloads.value_or(moves_both ? TrainerOffload::Yes : TrainerOffload::No);
   r.steps = double(updates * asked.iterations);
   return r;
 }

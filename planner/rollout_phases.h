@@ -19,7 +19,7 @@ struct JobRollout {
   const RolloutConvention* convention = nullptr;
   EngineSetup setup;
   GenerationBatch batch;
-  bool offloads = false;           // what trains waits on the host while it generates
+  TrainerOffload offloads{};       // what trains, while it generates
   double steps = 1;                // optimizer steps on what is generated at once
   bool gathers_per_token = false;  // each token gathers the weights again
 };

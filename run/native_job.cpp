@@ -159,6 +159,7 @@ std::vector<Lack> of_recipe(const Recipe& r) {
                         optimizer == "adamw-8bit";
   return {{!is_adamw, "--optimizer", fmt::format("{} (adamw, adamw-8bit)", optimizer)},
           {r.precision == Precision::Fp16Mixed, "--precision", "fp16 (fp32, bf16-true, bf16-mixed)"},
+          {r.precision == Precision::Bf16Loaded, "--precision", "bf16-loaded (fp32, bf16-true, bf16-mixed)"},
           {r.quant.kind != BaseQuant::None && r.quant.kind != BaseQuant::Nf4, "--lora", "int8 or GPTQ base (NF4)"},
           {r.quant.kind == BaseQuant::Nf4 && r.quant.block_size != kNf4Block, "--lora",
            fmt::format("NF4 blocks other than {}", kNf4Block)},

@@ -35,7 +35,10 @@ Dtype loss_dtype(const Tape& t, Dtype logits) {
 KeptLogits kept_logits(const Tape& t) {
   const FrameworkConvention& f = t.c.framework;
   if (f.loss.converts_outputs) return KeptLogits::Fp32;
-  const bool is_mixed = t.c.recipe.precision == Precision::Bf16Mixed || t.c.recipe.precision == Precision::Fp16Mixed;
+  const Precision precision = t.c.recipe.precision;
+  const bool turned_into_fp32 =
+      precision == Precision::Bf16Loaded && (t.c.numerics.weight == Dtype::F32 || t.c.numerics.has_master);
+  const bool is_mixed = precision == Precision::Bf16Mixed || precision == Precision::Fp16Mixed || turned_into_fp32;
   return is_mixed ? f.loss.kept_logits_mixed : f.loss.kept_logits;
 }
 

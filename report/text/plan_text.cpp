@@ -32,7 +32,9 @@ std::string settings_words(const PlanRow& row) {
   const Recipe& r = row.request.recipe;
   std::string text = fmt::format("{}, micro batch {}", method_word(r), r.micro_batch);
   if (r.grad_accum > 1) text += fmt::format(" x {}", r.grad_accum);
-  if (r.method == Method::Full && r.precision == Precision::Bf16True) text += ", weights in bf16";
+  const bool stays_as_loaded =
+      r.precision == Precision::Bf16Loaded && row.estimate().strategy.engine == ShardingEngine::Local;
+  if (r.method == Method::Full && (r.precision == Precision::Bf16True || stays_as_loaded)) text += ", weights in bf16";
   if (r.method == Method::Full && r.optimizer != r.framework->default_optimizer)
     text += fmt::format(", {}", optimizer_text(r));
   if (r.checkpointing != Checkpointing::None) text += ", checkpointing";

@@ -1,10 +1,13 @@
 // Advice of answers, followed: engines that a trainer starts, keys that have an effect, time that is counted once.
 #include <algorithm>
+#include <filesystem>
+#include <regex>
 #include <string>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/files.h"
 #include "golden/command_line.h"
 #include "planner/recommend.h"
 #include "scratch_folder.h"
@@ -93,7 +96,7 @@ TEST_CASE("of plans that may not fit the likelier is starred where the times are
   CHECK(best_of(slow, Preference::Speed, 0.15) == &slow[0]);
 }
 
-TEST_CASE("a verl script gets the keys without which an offload has no effect, and half of one is not counted") {
+TEST_CASE("a verl script gets the keys without which an offload has no effect, and each of two offloads counts alone") {
   const test::ScratchFolder folder;
   const std::string text =
       "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=1024 "
@@ -117,10 +120,168 @@ TEST_CASE("a verl script gets the keys without which an offload has no effect, a
   const std::string params = " actor_rollout_ref.actor.fsdp_config.param_offload=True",
                     states = " actor_rollout_ref.actor.fsdp_config.optimizer_offload=True";
   const double none = gib("none.sh", "");
-  CHECK(gib("params.sh", params) == none);
-  CHECK(gib("states.sh", states) == none);
-  CHECK(gib("both.sh", params + states) < none);
+  // of weights W and optimizer states O the host takes one, the other, or both: the GPUs generate with what is left
+  const double of_weights = none - gib("params.sh", params), of_states = none - gib("states.sh", states);
+  CHECK(of_weights > 0);
+  CHECK(of_states == doctest::Approx(2 * of_weights));  // fp32 weights, two fp32 states of Adam
+  CHECK(none - gib("both.sh", params + states) == doctest::Approx(of_weights + of_states));
   CHECK(gib("policy.sh", " actor_rollout_ref.actor.fsdp_config.offload_policy=True") == none);  // of FSDP2 alone
+}
+
+TEST_CASE("a file alone under FSDP is what it is with accelerate's file: weights loaded in bf16 are turned into fp32") {
+  // huggingface/accelerate @16cb6eb8: fsdp2_prepare_model upcasts where mixed_precision is not "no"; DDP does not
+  const test::ScratchFolder folder;
+  const std::string trainer =
+      folder
+          .write("trl.yaml",
+                 "model_name_or_path: Qwen/Qwen2.5-1.5B\ndataset_name: trl-lib/Capybara\ndtype: bfloat16\nbf16: true\n"
+                 "gradient_checkpointing: true\nper_device_train_batch_size: 2\nmax_length: 1024\n")
+          .string();
+  const std::string launcher =
+      folder
+          .write("accelerate.yaml",
+                 "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 4\n"
+                 "fsdp_config:\n  fsdp_version: 2\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+                 "  fsdp_reshard_after_forward: true\n")
+          .string();
+  const auto bytes = [&](const std::string& more) {
+    return json_answer("estimate --from " + trainer + " --gpus 4xA100-80 --as-given --json " + more)
+        .at("strategies")[0]
+        .at("process_bytes")
+        .get<double>();
+  };
+  CHECK(bytes("--strategy fsdp") == bytes("--from " + launcher));
+  CHECK(bytes("--strategy fsdp") == bytes("--strategy fsdp --precision bf16-mixed"));
+  CHECK(bytes("--strategy zero2") == bytes("--strategy zero2 --precision bf16-mixed"));
+  CHECK(bytes("--strategy ddp") == bytes("--strategy ddp --precision bf16-true"));
+}
+
+TEST_CASE("accelerate's file beside a trainer's file leaves checkpointing to the trainer's own switch") {
+  const test::ScratchFolder folder;
+  const std::string trainer =
+      folder
+          .write("trl.yaml",
+                 "model_name_or_path: Qwen/Qwen2.5-1.5B\ndataset_name: trl-lib/Capybara\ndtype: bfloat16\nbf16: true\n"
+                 "gradient_checkpointing: true\nper_device_train_batch_size: 2\nmax_length: 1024\n")
+          .string();
+  const std::string plan = (folder.path() / "plan.json").string(), out = (folder.path() / "out").string();
+  json_answer("estimate --from " + trainer + " --gpus 4xA100-80 --strategy fsdp --as-given --json --save " + plan);
+  REQUIRE(test::run_line("export " + plan + " --for accelerate --output " + out).code == 0);
+  const std::string launcher = read_file(std::filesystem::path(out) / "accelerate.yaml");
+  CHECK(launcher.find("fsdp_activation_checkpointing: false") != std::string::npos);
+  // both together are read: R13 refuses two switches
+  CHECK(test::run_line("estimate --from " + trainer + " --from " + out + "/accelerate.yaml --gpus 4xA100-80").code == 0);
+}
+
+TEST_CASE("the commands that fix, estimate and plan print run as they stand") {
+  const test::ScratchFolder folder;
+  const std::string trainer =
+      folder
+          .write("trl.yaml",
+                 "model_name_or_path: Qwen/Qwen2.5-1.5B\ndataset_name: trl-lib/Capybara\ndtype: bfloat16\nbf16: true\n"
+                 "gradient_checkpointing: true\nper_device_train_batch_size: 2\nmax_length: 1024\nmax_steps: 100\n")
+          .string();
+  const std::string plan = (folder.path() / "plan.json").string();
+  for (const std::string& asked :
+       {"fix " + trainer + " --gpus 4xA100-80", "fix " + trainer + " --gpus 2x3090",
+        "estimate --from " + trainer + " --gpus 2x3060 --explain", "plan " + trainer + " --gpus 2x3090,4xA100-80 --explain"}) {
+    CAPTURE(asked);
+    std::string text = std::regex_replace(test::run_line(asked).out, std::regex("\\\\?\n +"), " ");
+    std::size_t num_commands = 0;
+    for (std::size_t at = text.find("gpuplan "); at != std::string::npos; at = text.find("gpuplan ", at + 1)) {
+      const std::string line = text.substr(at + 8, text.find_first_of(",;:)\n", at) - at - 8);
+      const bool is_command = line.starts_with("estimate ") || line.starts_with("export ") || line.starts_with("fix ") ||
+                              line.starts_with("models ") || line.starts_with("plan ");
+      if (!is_command) continue;
+      CAPTURE(line);
+      const std::string command = std::regex_replace(line, std::regex("plan\\.json"), plan);
+      const test::Ran ran = test::run_line(command.substr(0, command.find_last_not_of(" ") + 1));
+      CAPTURE(ran.err);
+      CHECK(ran.code != 2);
+      ++num_commands;
+    }
+    CHECK(num_commands > 0);
+  }
+}
+
+TEST_CASE("plan holds the optimizer step of the files where one of its two numbers is given") {
+  const test::ScratchFolder folder;
+  const std::string trainer = folder
+                                  .write("axolotl.yaml",
+                                         "base_model: Qwen/Qwen2.5-7B\nadapter: lora\nlora_r: 16\n"
+                                         "lora_target_linear: true\ndatasets:\n  - path: tatsu-lab/alpaca\n    type: "
+                                         "alpaca\nsequence_len: 2048\nsample_packing: true\nmicro_batch_size: 2\n"
+                                         "gradient_accumulation_steps: 4\nmax_steps: 500\nbf16: true\n")
+                                  .string();
+  const json held = json_answer("plan " + trainer + " --micro-batch 2 --json");
+  for (const json& row : held.at("frontier"))
+    CHECK(row.at("settings").at("micro_batch").get<int>() * row.at("settings").at("grad_accum").get<int>() *
+              row.at("num_gpus").get<int>() ==
+          8);
+  const json both = json_answer("plan " + trainer + " --micro-batch 2 --grad-accum 4 --json");
+  const std::string assumed = both.at("assumptions").dump();
+  CHECK(assumed.find("fewer steps than the 500 of the files") != std::string::npos);
+}
+
+TEST_CASE("fix writes a key that two changes want once, and new adapters with their size") {
+  // axolotl @067b021c: src/axolotl/utils/schemas/peft.py has no default for lora_r, and PEFT stops without one
+  const test::ScratchFolder folder;
+  const std::string file = folder.write("q.yml", "base_model: meta-llama/Llama-3.1-8B\nload_in_4bit: false\n").string();
+  const test::Ran fixed = test::run_line("fix " + file + " --gpus 2x3090 --allow method");
+  CHECK(fixed.code == 0);
+  const auto lines = [&](const std::string& line) {
+    std::size_t count = 0;
+    for (std::size_t at = fixed.out.find(line); at != std::string::npos; at = fixed.out.find(line, at + 1)) ++count;
+    return count;
+  };
+  CHECK(lines("\n-load_in_4bit: false\n") == 1);
+  CHECK(lines("\n+load_in_4bit: true\n") == 1);
+  CHECK(lines("\n+lora_r: 8\n") == 1);
+  CHECK(lines("\n+lora_alpha: 16\n") == 1);
+  CHECK(test::run_line("fix " + file + " --gpus 2x3090").code == 1);  // it was exit code 4
+}
+
+TEST_CASE("fix says what stops the files where that is not the memory of the GPUs") {
+  const test::ScratchFolder folder;
+  const std::string text =
+      "base_model: NousResearch/Meta-Llama-3.1-8B\ndatasets:\n  - path: tatsu-lab/alpaca\n    type: alpaca\n"
+      "sequence_len: 2048\nmicro_batch_size: 1\ngradient_accumulation_steps: 1\nbf16: true\n"
+      "gradient_checkpointing: true\n";
+  const std::string fp8 = folder.write("fp8.yaml", text + "fp8: true\n").string();
+  const test::Ran why = test::run_line("fix " + fp8 + " --gpus 2x3090");
+  CHECK(why.out.find("these GPUs have no fp8 units") != std::string::npos);
+  CHECK(why.out.find("take GPUs with more memory") == std::string::npos);
+  const std::string big =
+      folder
+          .write("big.yaml",
+                 "base_model: meta-llama/Llama-3.1-70B\nadapter: qlora\nload_in_4bit: true\nlora_r: 8\nlora_alpha: 16\n"
+                 "lora_target_linear: true\ndatasets:\n  - path: tatsu-lab/alpaca\n    type: alpaca\nsequence_len: 512\n"
+                 "micro_batch_size: 1\ngradient_accumulation_steps: 4\nbf16: true\ngradient_checkpointing: true\n"
+                 "fsdp_version: 2\nfsdp_config:\n  offload_params: true\n  cpu_ram_efficient_loading: true\n"
+                 "  auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  reshard_after_forward: true\n")
+          .string();
+  const test::Ran host = test::run_line("fix " + big + " --gpus 2x3090 --host-memory 64GiB");
+  CHECK(host.out.find("the host needs") != std::string::npos);
+  CHECK(host.out.find("take GPUs with more memory") == std::string::npos);
+}
+
+TEST_CASE("changes that are advised together name one method, and fix says what its hints name") {
+  const test::ScratchFolder folder;
+  const std::string full = folder
+                               .write("full.yaml",
+                                      "base_model: NousResearch/Meta-Llama-3.1-8B\ndatasets:\n  - path: "
+                                      "tatsu-lab/alpaca\n    type: alpaca\nsequence_len: 8192\nsample_packing: true\n"
+                                      "micro_batch_size: 1\ngradient_accumulation_steps: 8\noptimizer: "
+                                      "paged_adamw_8bit\nbf16: auto\ngradient_checkpointing: true\nflash_attention: true\n")
+                               .string();
+  const std::string advice = test::run_line("estimate --from " + full + " --gpus 2x3090").out;
+  CHECK(advice.find("--loss fused + --qlora r=8") != std::string::npos);
+  CHECK(advice.find("--lora r=8 + --qlora") == std::string::npos);
+  const std::string dpo =
+      folder.write("dpo.yaml", "model_name_or_path: Qwen/Qwen2.5-0.5B\ndataset_name: a/b\nbeta: 0.1\nbf16: true\n").string();
+  CHECK(test::run_line("fix " + dpo + " --gpus 2x3090").err.find("--method NAME") != std::string::npos);
+  CHECK(test::run_line("fix " + dpo + " --gpus 2x3090").err.find("not modelled") == std::string::npos);
+  CHECK(test::run_line("fix " + dpo + " --gpus 2x3090 --method dpo").code == 0);
 }
 
 TEST_CASE("rows that are padded far beyond their length are told, and fix says the key") {

@@ -150,6 +150,7 @@ json good_plan() {
                .iterations = 3,
                .reward = Seconds{4}};
   r.rollout.judged_by_function = true;
+  r.rollout.old_batch = 4, r.rollout.reference_batch = 2;
   r.rollout.share = 0.5;
   json plan = plan_of(r, "fsdp");
   plan["recipe"]["lora"]["linear_experts"] = true;  // of a mixture, which this model is not
@@ -511,6 +512,8 @@ TEST_CASE("no field may be left out, whatever its place") {
                                       "iterations",
                                       "reward_seconds",
                                       "judged_by_function",
+                                      "old_batch",
+                                      "reference_batch",
                                       "stage_layers",
                                       "share"};
     if (text.starts_with("/options/") && later.count(text.substr(9)) > 0) continue;  // files before them have none
@@ -526,7 +529,7 @@ TEST_CASE("no field may be left out, whatever its place") {
     CHECK_FALSE(schema_problem(plan).empty());
     tried.insert(std::regex_replace(text, std::regex("/[0-9]+"), "[]"));
   }
-  CHECK(tried.size() + 42 == test::schema_properties("plan-file").size());
+  CHECK(tried.size() + 44 == test::schema_properties("plan-file").size());
 }
 
 TEST_CASE("what the schema refuses is refused, and what is read is written back alike, whatever stands in a field") {

@@ -52,6 +52,34 @@ const PhaseFigures* phase(const StrategyEstimate& e, std::string_view begin) {
 
 }  // namespace
 
+TEST_CASE("a pass for log-probs holds as many sequences at once as its file says, of those that a rank has") {
+  EstimateRequest r = ask("grpo", "verl", "fsdp", "4xA100-80", "vllm:colocate,util=0.1,tp=1");
+  r.recipe.objective.reference = Reference::None;
+  r.recipe.grad_accum = 16;  // 8 x 16 answers on a rank
+  const auto held = [&](std::int64_t at_once) {
+    r.rollout.old_batch = at_once;
+    return phase(answer(r), "old log-probs")->tensors;
+  };
+  const Bytes usual = held(0);
+  CHECK(held(8) == usual);  // as many as a micro batch
+  CHECK(held(32) > usual);
+  CHECK(held(1000) == held(128));
+}
+
+TEST_CASE("weights and optimizer states leave the GPU each by itself while an engine generates") {
+  EstimateRequest r = ask("grpo", "verl", "fsdp", "2xA100-80", "vllm:colocate,util=0.9,tp=1,offload=no");
+  const auto peak = [&](const char* offload) {
+    r.rollout.engine.offloads = parse_name<TrainerOffload>(offload, "offload");
+    return answer(r).peak.tensors;
+  };
+  const Bytes none = peak("no"), weights = none - peak("weights"), states = none - peak("states");
+  CHECK(weights.count > 0);
+  CHECK(states.count > weights.count);
+  CHECK(none - peak("yes") == weights + states);
+  CHECK(to_text(parse_engine("vllm:colocate,offload=states")) == "vllm:colocate,offload=states");
+  CHECK(to_text(parse_engine("vllm:colocate,offload=yes")) == "vllm:colocate,offload=yes");
+}
+
 TEST_CASE("where nothing fits, a strategy that cannot run beside an engine is not the one that is spoken of") {
   EstimateRequest r = ask("grpo", "trl", "auto", "4xA100-40GB", "vllm:colocate,util=0.4,tp=2");
   r.recipe.precision = Precision::Bf16True;

@@ -8,6 +8,7 @@
 #include "planner/recommend.h"
 #include "search/answer.h"
 #include "search/questions.h"
+#include "search/row_text.h"
 
 using namespace gpuplan;
 
@@ -55,4 +56,33 @@ TEST_CASE("the first row of a rented machine has the strategy that estimate star
             e.num_gpus_used == first.estimate().num_gpus_used)
           CHECK(star->time.step.value <= 1.15 * e.time.step.value + 1e-9);
     }
+}
+
+TEST_CASE("a starred row is called simpler only where it has fewer parts than the one that it replaces") {
+  SearchQuestion q = test::question("llama-3.1-8b", {"4xA6000"});
+  q.is_rented = true;
+  q.preference = Preference::Cost;
+  const auto row = [&](const char* strategy, double cost, std::int64_t simplicity) {
+    PlanRow out;
+    out.request = q.base;
+    out.request.cluster = q.machines.front().cluster;
+    out.request.strategy = strategy;
+    out.is_rented = true;
+    out.total = Seconds{3600};
+    out.plan.total = out.total;
+    out.plan.chance = 0.99;
+    out.plan.cost = cost;
+    out.plan.simplicity = simplicity;
+    out.cost_usd = cost;
+    return out;
+  };
+  const PlanRow replaced = row("fsdp", 10, 5);
+  const auto reason = [&](std::int64_t simplicity) {
+    const std::vector<PlanRow> rows{row("hsdp", 10.5, simplicity)};
+    const std::vector<Merit> all{rows.front().merit(), replaced.merit()};
+    return reason_of_star(replaced, rows, q, 0.15, all);
+  };
+  CHECK(reason(3).find("and simpler;") != std::string::npos);
+  CHECK(reason(7).find("simpler") == std::string::npos);
+  CHECK(reason(7).find("what estimate recommends;") != std::string::npos);
 }
