@@ -73,11 +73,10 @@ class FilesReader {
     if (num_given_ > 0) given.resize(num_given_);
     const auto versions = gpuplan::given(app_, "--versions"), method = gpuplan::given(app_, "--method");
     const auto objective = method ? words_of_method(*method).trained_for : std::nullopt;
-    ReadFiles out{
-        .files = files,
-        .reading = read_configs(given, find, versions ? parse_stack_versions(*versions) : StackVersions{},
-                                objective ? find_training_method(*objective).name : std::string()),
-        .request = {}};
+    ReadFiles out{.files = files,
+                  .reading = read_configs(given, find, versions ? parse_stack_versions(*versions) : StackVersions{},
+                                          objective ? find_training_method(*objective).name : std::string()),
+                  .request = {}};
     if (!out.reading.has_trainer)
       throw InputError(out.reading.plan ? out.reading.plan->name : out.reading.file, "is no trainer's configuration",
                        "give the trainer's file too: what is trained, on how many tokens");
@@ -154,20 +153,18 @@ std::string data_text(const EstimateRequest& r, bool has_rows) {
 /// Says which strategy is counted of files that name none, and the commands that write a file which does, where a plan
 /// of them fits.
 std::string counted_note(const CLI::App& app, const FixAnswer& answer, const std::vector<std::string>& names) {
-  std::string text =
-      fmt::format("the files do not say how the training is started, and {} is counted; accelerate's file says it",
-                  answer.counted);
+  std::string text = fmt::format(
+      "the files do not say how the training is started, and {} is counted; accelerate's file says it", answer.counted);
   if (!answer.fits()) return text;
   std::string flags;
   for (const std::string& name : names) flags += " --from " + shell_word(name);
   for (const PlanFlag& flag : plan_flags())
-    if (const auto value = given(app, flag.name))
-      flags += " " + flag_words(flag, *value);
-  return text +
-         fmt::format(", which these write{}: gpuplan estimate{} --strategy {} --save plan.json, then gpuplan export "
-                     "plan.json --for accelerate; given beside the others, fix mends it with them",
-                     answer.after ? " once the files are changed" : "", flags,
-                     answer.after ? answer.after->strategy.name : answer.counted);
+    if (const auto value = given(app, flag.name)) flags += " " + flag_words(flag, *value);
+  return text + fmt::format(
+                    ", which these write{}: gpuplan estimate{} --strategy {} --save plan.json, then gpuplan export "
+                    "plan.json --for accelerate; given beside the others, fix mends it with them",
+                    answer.after ? " once the files are changed" : "", flags,
+                    answer.after ? answer.after->strategy.name : answer.counted);
 }
 
 int run_fix(const CLI::App& app, Console& console) {

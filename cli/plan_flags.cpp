@@ -174,7 +174,8 @@ constexpr std::array kFlags{
              set_reference},
     PlanFlag{"--rollout-engine", "ENGINE", kModel,
              "what generates: hf, vllm or sglang, and behind it :colocate or :server, "
-             "util=0.3,tp=1,sleep=yes|no,offload=yes|weights|states|no,seqs=256,sync=adapter,batches=16,bucket=512MiB,context=4096,"
+             "util=0.3,tp=1,sleep=yes|no,offload=yes|weights|states|no,seqs=256,sync=adapter,batches=16,bucket=512MiB,"
+             "context=4096,"
              "gpus=8,async,version=0.9. "
              "Default: the "
              "trainer's",

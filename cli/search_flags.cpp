@@ -148,7 +148,8 @@ void set_methods(const CLI::App& app, AskedSearch& asked, const std::optional<Co
 void set_batch(const CLI::App& app, AskedSearch& asked, const std::optional<ConfigReading>& configs) {
   if (!configs || !configs->has_trainer || is_given(app, "--global-batch")) return;
   const Setup& s = configs->setup;
-  const bool says_passes = asked.question.pinned.contains("micro-batch") && asked.question.pinned.contains("grad-accum");
+  const bool says_passes =
+      asked.question.pinned.contains("micro-batch") && asked.question.pinned.contains("grad-accum");
   if (says_passes && s.max_steps.value_or(0) > 0)
     asked.notes.push_back(
         fmt::format("rows with more GPUs have more sequences per optimizer step, and are compared by the same data: "

@@ -101,8 +101,7 @@ void keep_worker(OrderedJson& values, const ExportJob& job) {
 }
 
 void add_verl(Files& files, const ExportJob& job) {
-  const OrderedJson decided{
-      {"trainer.n_gpus_per_node", job.processes_per_node()}};
+  const OrderedJson decided{{"trainer.n_gpus_per_node", job.processes_per_node()}};
   const OrderedJson usual{
       {"actor_rollout_ref.actor.optim.lr", learning_keys(job).at("learning_rate")},
       {"actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu", job.request.recipe.micro_batch},

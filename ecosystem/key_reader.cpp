@@ -101,7 +101,8 @@ class KeyReader {
     else if (method && !is_planned_with(said, *method))
       fail(method->keys.front(),
            fmt::format("belongs to {}, {}: {}", method->name,
-                       may_be_planned(*method) ? "and nothing says which" : "which is not modelled", method->why),
+                       method->is_open && may_be_planned(*method) ? "and nothing says which" : "which is not modelled",
+                       method->why),
            may_be_planned(*method)
                ? "--method NAME says which one it is (estimate --help lists them)"
                : fmt::format("{}: to plan one of them, leave out {}", kPlannedMethods, fmt::join(method->keys, ", ")));
@@ -145,9 +146,9 @@ class KeyReader {
   /// Facts that mean something to methods that generate alone.
   static bool is_of_generation(std::string_view fact) {
     constexpr std::array<std::string_view, 15> kFacts{
-        "engine",     "engine_place",    "engine_utilisation",   "engine_sleeps",    "engine_offloads",
-        "engine_tp",  "generations",     "completion_len",       "iterations",       "regularises",
-        "old_batch",  "reference_batch", "steps_per_generation", "generation_batch", "engine_offloads_states"};
+        "engine",    "engine_place",    "engine_utilisation",   "engine_sleeps",    "engine_offloads",
+        "engine_tp", "generations",     "completion_len",       "iterations",       "regularises",
+        "old_batch", "reference_batch", "steps_per_generation", "generation_batch", "engine_offloads_states"};
     return std::ranges::find(kFacts, fact) != kFacts.end();
   }
 

@@ -310,7 +310,7 @@ class Reader {
     if (s_.engine_place && has_engine) engine.place = parse_name<EnginePlace>(*s_.engine_place, "place of the engine");
     if (s_.engine_utilisation && has_engine) engine.utilisation = *s_.engine_utilisation;
     if (s_.engine_sleeps && has_engine) engine.sleeps = *s_.engine_sleeps;
-    if ((s_.engine_offloads || s_.engine_offloads_states) && has_engine)
+    if ((s_.engine_offloads || holds(s_.engine_offloads_states)) && has_engine)
       engine.offloads =
           trainer_offload(holds(s_.engine_offloads), s_.engine_offloads_states.value_or(holds(s_.engine_offloads)));
     if (!holds(s_.fills_by_tokens)) {

@@ -95,7 +95,8 @@ std::optional<ForeignSign> find_foreign_program(const json& top) {
     if (!job.is_program()) continue;
     std::vector<std::string> keys = keys_in(job, top);
     if (keys.size() > (best ? best->keys.size() : 0))
-      best = ForeignSign{.name = job.name, .why = job.why, .keys = std::move(keys), .objective = {}, .others = {}};
+      best = ForeignSign{
+          .name = job.name, .why = job.why, .keys = std::move(keys), .objective = {}, .others = {}, .is_open = false};
   }
   return best;
 }
@@ -108,8 +109,12 @@ std::optional<ForeignSign> find_foreign_method(std::string_view format, const js
     if (std::find(job.formats.begin(), job.formats.end(), format) == job.formats.end()) continue;
     std::vector<std::string> keys = keys_in(job, top);
     if (keys.empty()) continue;
-    ForeignSign sign{
-        .name = job.name, .why = job.why, .keys = std::move(keys), .objective = job.objective, .others = {}};
+    ForeignSign sign{.name = job.name,
+                     .why = job.why,
+                     .keys = std::move(keys),
+                     .objective = job.objective,
+                     .others = {},
+                     .is_open = false};
     const bool is_said = !objective.empty() && job.objective == objective;
     if (!is_said && best && sign.keys.size() < best->keys.size()) continue;
     if (!is_said && best && sign.keys.size() == best->keys.size()) {
@@ -130,6 +135,7 @@ std::optional<ForeignSign> find_foreign_method(std::string_view format, const js
   best->name = names.size() == 2 ? names[0] + " or " + names[1] : names[0] + ", " + names[1] + " or another method";
   best->why = "each holds a further model, generates, or trains on pairs";
   best->objective.clear();
+  best->is_open = true;
   return best;
 }
 

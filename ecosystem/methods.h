@@ -38,6 +38,7 @@ struct ForeignSign {
   std::vector<std::string> keys;    // of the file, in the order of the row; the first names the job
   std::string objective;            // as which it is planned
   std::vector<std::string> others;  // jobs whose keys these are too, and whose steps are alike
+  bool is_open = false;             // no key says which of several it is
 };
 
 /// The program whose own keys a file has, and gpuplan does not read; the one with most of them. `top` is a mapping.

@@ -136,26 +136,25 @@ void settle_positions(const ConfigReading& reading, EstimateRequest& request) {
   if (reading.setup.model_positions) request.model.max_position_embeddings = *reading.setup.model_positions;
 }
 
-/// Throws where the trainer stops because its GPUs do not divide the answers of a generation. A trainer whose micro
-/// batches are filled by tokens divides them among data parallel ranks.
+/// Throws where the trainer stops because its GPUs do not divide the answers of a generation, or an optimizer step
+/// takes more of them than there are. Micro batches that are filled by tokens are not checked.
 static void check_generation(const ConfigReading& reading, const EstimateRequest& request) {
   const Setup& s = reading.setup;
   const std::string& trainer = request.recipe.framework->name;
-  if (!limits_of(trainer).shares_answers_evenly || !s.generation_batch || has_engine_apart(request)) return;
-  const bool is_by_tokens = s.fills_by_tokens.value_or(false);
-  if (s.update_rows && *s.update_rows > *s.generation_batch && !is_by_tokens)
+  const bool is_checked = limits_of(trainer).shares_answers_evenly && !s.fills_by_tokens.value_or(false);
+  if (!is_checked || !s.generation_batch || has_engine_apart(request)) return;
+  const std::int64_t answers = *s.generation_batch, num_gpus = std::max<std::int64_t>(1, request.cluster.num_gpus()),
+                     each = std::max<std::int64_t>(1, request.rollout.generations);
+  if (s.update_rows && *s.update_rows > answers)
     throw InputError(reading.file,
                      fmt::format("an optimizer step takes {} answers of a generation of {}, and {} stops",
-                                 format_grouped(*s.update_rows), format_grouped(*s.generation_batch), trainer),
+                                 format_grouped(*s.update_rows), format_grouped(answers), trainer),
                      "no more prompts for an optimizer step than for a generation");
-  const std::int64_t ranks = is_by_tokens ? batch_replicas(request) : request.cluster.num_gpus(),
-                     answers = *s.generation_batch, each = std::max<std::int64_t>(1, request.rollout.generations);
-  if (ranks < 1 || answers % ranks == 0) return;
-  const std::int64_t step = std::lcm(ranks, each);
+  if (answers % num_gpus == 0) return;
+  const std::int64_t step = std::lcm(num_gpus, each);
   throw InputError(reading.file,
-                   fmt::format("a generation of {} answers ({} prompts x {}) is not divided by {} {}, and {} stops",
-                               format_grouped(answers), format_grouped(answers / each), each, ranks,
-                               is_by_tokens ? "data parallel ranks" : "GPUs", trainer),
+                   fmt::format("a generation of {} answers ({} prompts x {}) is not divided by {} GPUs, and {} stops",
+                               format_grouped(answers), format_grouped(answers / each), each, num_gpus, trainer),
                    fmt::format("{} prompts a generation, or another number of GPUs",
                                format_grouped(ceil_div(answers, step) * step / each)));
 }

@@ -413,7 +413,8 @@ std::optional<StrategyEstimate> started_plainly(const EstimateRequest& asked, co
   return estimate_as_given({plain, profile});
 }
 
-/// Says why the files do not start or do not fit, where more memory of GPUs would not help; empty: it would, or they fit.
+/// Says why the files do not start or do not fit, where more memory of GPUs would not help; empty: it would, or they
+/// fit.
 std::string other_reason(const EstimateRequest& asked, const std::optional<StrategyEstimate>& before) {
   if (before && (before->fit != Fit::No || before->tiers.needed > before->tiers.usable)) return {};
   try {

@@ -60,7 +60,7 @@ struct FixAnswer {
   std::optional<EstimateRequest> asks;    // what the changed ones ask
   std::vector<std::string> flags;         // what changes, as flags of gpuplan
   MendedFiles mended;
-  std::string counted;               // the strategy of `before`, where the files name none; empty: they name one
+  std::string counted;  // the strategy of `before`, where the files name none; empty: they name one
   /// Why the files do not start or do not fit, where that is not the memory of the GPUs; empty: it is, or they fit.
   std::string why_not;
   std::string not_started;           // why the files cannot start on these GPUs; empty: they do, or are changed so

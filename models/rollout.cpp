@@ -25,12 +25,16 @@ NameTable<EnginePlace> names_of(EnginePlace) {
   return {"place of the engine", kNames};
 }
 NameTable<TrainerOffload> names_of(TrainerOffload) {
-  static constexpr std::array kNames{
-      NameRow<TrainerOffload>{"no", TrainerOffload::No},           NameRow<TrainerOffload>{"weights", TrainerOffload::Weights},
-      NameRow<TrainerOffload>{"states", TrainerOffload::States},   NameRow<TrainerOffload>{"yes", TrainerOffload::Yes},
-      NameRow<TrainerOffload>{"optimizer", TrainerOffload::States}, NameRow<TrainerOffload>{"params", TrainerOffload::Weights},
-      NameRow<TrainerOffload>{"on", TrainerOffload::Yes},          NameRow<TrainerOffload>{"true", TrainerOffload::Yes},
-      NameRow<TrainerOffload>{"off", TrainerOffload::No},          NameRow<TrainerOffload>{"false", TrainerOffload::No}};
+  static constexpr std::array kNames{NameRow<TrainerOffload>{"no", TrainerOffload::No},
+                                     NameRow<TrainerOffload>{"weights", TrainerOffload::Weights},
+                                     NameRow<TrainerOffload>{"states", TrainerOffload::States},
+                                     NameRow<TrainerOffload>{"yes", TrainerOffload::Yes},
+                                     NameRow<TrainerOffload>{"optimizer", TrainerOffload::States},
+                                     NameRow<TrainerOffload>{"params", TrainerOffload::Weights},
+                                     NameRow<TrainerOffload>{"on", TrainerOffload::Yes},
+                                     NameRow<TrainerOffload>{"true", TrainerOffload::Yes},
+                                     NameRow<TrainerOffload>{"off", TrainerOffload::No},
+                                     NameRow<TrainerOffload>{"false", TrainerOffload::No}};
   return {"offload", kNames};
 }
 static NameTable<OldLogProbs> names_of(OldLogProbs) {

@@ -163,9 +163,7 @@ StepTime seconds_of(const SidePhase& phase, const StepColumns& columns) {
 std::int64_t sequences_at_once(const Job& job, const SidePass& pass) {
   if (!generates(job.recipe())) return 0;
   const Rollout& asked = job.request.rollout;
-  const std::int64_t said = pass.is_old                         ? asked.old_batch
-                            : pass.of == PassModel::Reference ? asked.reference_batch
-                                                                : 0;
+  const std::int64_t said = pass.is_old ? asked.old_batch : pass.of == PassModel::Reference ? asked.reference_batch : 0;
   if (said == 0) return 0;
   const std::int64_t ranks = std::max<std::int64_t>(1, job.strategy.mesh.batch_replicas());
   return std::min(said, std::max<std::int64_t>(1, ceil_div(job_rollout(job).batch.sequences, ranks)));

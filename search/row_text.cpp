@@ -168,17 +168,16 @@ std::string reason_of_star(const PlanRow& replaced, std::span<const PlanRow> row
                              : is_of_memory ? format_bytes(replaced.process())
                                             : format_duration(replaced.total);
   const std::string name = strategy_title(replaced.request);
-  const char* const why = is_surer                                                    ? "likelier to fit"
-                          : replaced.plan.takes_turns && !star.plan.takes_turns       ? "no GPU waits for another"
-                          : star.plan.simplicity < replaced.plan.simplicity           ? "simpler"
-                          : star.total < replaced.total                               ? "faster"
-                                                                                      : "what estimate recommends";
+  const char* const why = is_surer                                              ? "likelier to fit"
+                          : replaced.plan.takes_turns && !star.plan.takes_turns ? "no GPU waits for another"
+                          : star.plan.simplicity < replaced.plan.simplicity     ? "simpler"
+                          : star.total < replaced.total                         ? "faster"
+                                                                                : "what estimate recommends";
   return fmt::format("as {} as {} within the error ({}), and {}; {} is {}",
                      costs          ? "cheap"
                      : is_of_memory ? "small"
                                     : "fast",
-                     name, figure, why, name,
-                     reason_of_first(replaced, rows, q, wishes, all));
+                     name, figure, why, name, reason_of_first(replaced, rows, q, wishes, all));
 }
 
 std::string used_machine(const EstimateRequest& r, std::int64_t num_used) {

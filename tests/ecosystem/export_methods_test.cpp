@@ -111,7 +111,7 @@ TEST_CASE("a method that a trainer has no files for is refused with the trainers
 TEST_CASE("what a trainer does not have is no comment of its file") {
   EstimateRequest plan = plan_with("trl", "grpo", "zero3");
   plan.rollout.engine.offloads = TrainerOffload::Yes;
-  CHECK(has_text(export_plan(plan, "trl", kMark).refusal, "cannot say rollout.offload true"));
+  CHECK(has_text(export_plan(plan, "trl", kMark).refusal, "cannot say rollout.offload yes"));
   CHECK_FALSE(is_fact_of_no_key("engine_offloads"));
   CHECK_THROWS_AS(read_own_facts("# Read by gpuplan alone: {\"engine_offloads\":true}\n", "a.yaml"), InputError);
 }

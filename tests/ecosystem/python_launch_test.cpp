@@ -330,7 +330,7 @@ TEST_CASE("weights that a script loads without a word on their type are fp32 bef
   CHECK(precision("trl=0.16.0,transformers=4.50") == Precision::Fp32);
   CHECK(precision("trl=0.16.0,transformers=5.0") == Precision::Bf16True);
   const ConfigReading today = read_configs({script}, {});
-  CHECK(today.request.recipe.precision == Precision::Bf16True);
+  CHECK(today.request.recipe.precision == Precision::Bf16Loaded);
   CHECK(std::ranges::any_of(
       today.notes, [](const std::string& note) { return contains(note, "dtype (before transformers 5.0.0: fp32)"); }));
 }

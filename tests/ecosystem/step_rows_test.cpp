@@ -183,12 +183,12 @@ TEST_CASE("verl's GPUs divide the answers of a generation, and a step takes no m
   // verl/utils/config.py @b178a3cd: real_train_batch_size % n_gpus; verl/workers/config/actor.py: train_batch_size >=
   // ppo_mini_batch_size. 100 prompts x 2 answers on 8 GPUs: 200 / 8 = 25. On 16: 12.5
   const auto verl = [](int prompts, int step) {
-    return script_of(fmt::format(
-        "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size={} "
-        "actor_rollout_ref.model.path=m actor_rollout_ref.actor.ppo_mini_batch_size={} "
-        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 actor_rollout_ref.rollout.name=vllm "
-        "actor_rollout_ref.rollout.n=2 trainer.n_gpus_per_node=8 trainer.nnodes=1 ",
-        prompts, step));
+    return script_of(
+        fmt::format("python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size={} "
+                    "actor_rollout_ref.model.path=m actor_rollout_ref.actor.ppo_mini_batch_size={} "
+                    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 actor_rollout_ref.rollout.name=vllm "
+                    "actor_rollout_ref.rollout.n=2 trainer.n_gpus_per_node=8 trainer.nnodes=1 ",
+                    prompts, step));
   };
   CHECK(why_not_on(verl(100, 16), 8) == "");
   const std::string why = why_not_on(verl(100, 16), 16);

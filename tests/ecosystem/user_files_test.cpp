@@ -391,7 +391,7 @@ TEST_CASE("layers that change from step to step are counted where the first ones
   const Recipe swift = settled("swift.yaml", "model: m\ntuner_type: full\nlisa_activated_layers: 2\n");
   CHECK(fmt::format("{}", fmt::join(swift.trained, " ")) == "model.embed_tokens model.layers.0-1 model.norm lm_head");
   CHECK_FALSE(swift.trained_in_turn);
-  CHECK(swift.precision == Precision::Bf16True);  // it trains in the dtype of the checkpoint
+  CHECK(swift.precision == Precision::Bf16Loaded);  // it trains in the dtype of the checkpoint
   const Recipe axolotl = settled("a.yaml",
                                  "base_model: m\nsequence_len: 8\nmicro_batch_size: 1\nlisa_n_layers: 4\n"
                                  "lisa_step_interval: 20\nbf16: true\n");

@@ -123,8 +123,8 @@ TEST_CASE("a verl script gets the keys without which an offload has no effect, a
   // of weights W and optimizer states O the host takes one, the other, or both: the GPUs generate with what is left
   const double of_weights = none - gib("params.sh", params), of_states = none - gib("states.sh", states);
   CHECK(of_weights > 0);
-  CHECK(of_states == doctest::Approx(2 * of_weights));  // fp32 weights, two fp32 states of Adam
-  CHECK(none - gib("both.sh", params + states) == doctest::Approx(of_weights + of_states));
+  CHECK(of_states == doctest::Approx(2 * of_weights));        // fp32 weights, two fp32 states of Adam
+  CHECK(gib("both.sh", params + states) < none - of_states);  // then another moment is the highest
   CHECK(gib("policy.sh", " actor_rollout_ref.actor.fsdp_config.offload_policy=True") == none);  // of FSDP2 alone
 }
 
@@ -170,7 +170,8 @@ TEST_CASE("accelerate's file beside a trainer's file leaves checkpointing to the
   const std::string launcher = read_file(std::filesystem::path(out) / "accelerate.yaml");
   CHECK(launcher.find("fsdp_activation_checkpointing: false") != std::string::npos);
   // both together are read: R13 refuses two switches
-  CHECK(test::run_line("estimate --from " + trainer + " --from " + out + "/accelerate.yaml --gpus 4xA100-80").code == 0);
+  CHECK(test::run_line("estimate --from " + trainer + " --from " + out + "/accelerate.yaml --gpus 4xA100-80").code ==
+        0);
 }
 
 TEST_CASE("the commands that fix, estimate and plan print run as they stand") {
@@ -182,16 +183,16 @@ TEST_CASE("the commands that fix, estimate and plan print run as they stand") {
                  "gradient_checkpointing: true\nper_device_train_batch_size: 2\nmax_length: 1024\nmax_steps: 100\n")
           .string();
   const std::string plan = (folder.path() / "plan.json").string();
-  for (const std::string& asked :
-       {"fix " + trainer + " --gpus 4xA100-80", "fix " + trainer + " --gpus 2x3090",
-        "estimate --from " + trainer + " --gpus 2x3060 --explain", "plan " + trainer + " --gpus 2x3090,4xA100-80 --explain"}) {
+  for (const std::string& asked : {"fix " + trainer + " --gpus 4xA100-80", "fix " + trainer + " --gpus 2x3090",
+                                   "estimate --from " + trainer + " --gpus 2x3060 --explain",
+                                   "plan " + trainer + " --gpus 2x3090,4xA100-80 --explain"}) {
     CAPTURE(asked);
     std::string text = std::regex_replace(test::run_line(asked).out, std::regex("\\\\?\n +"), " ");
     std::size_t num_commands = 0;
     for (std::size_t at = text.find("gpuplan "); at != std::string::npos; at = text.find("gpuplan ", at + 1)) {
       const std::string line = text.substr(at + 8, text.find_first_of(",;:)\n", at) - at - 8);
-      const bool is_command = line.starts_with("estimate ") || line.starts_with("export ") || line.starts_with("fix ") ||
-                              line.starts_with("models ") || line.starts_with("plan ");
+      const bool is_command = line.starts_with("estimate ") || line.starts_with("export ") ||
+                              line.starts_with("fix ") || line.starts_with("models ") || line.starts_with("plan ");
       if (!is_command) continue;
       CAPTURE(line);
       const std::string command = std::regex_replace(line, std::regex("plan\\.json"), plan);
@@ -253,12 +254,13 @@ TEST_CASE("fix says what stops the files where that is not the memory of the GPU
   CHECK(why.out.find("take GPUs with more memory") == std::string::npos);
   const std::string big =
       folder
-          .write("big.yaml",
-                 "base_model: meta-llama/Llama-3.1-70B\nadapter: qlora\nload_in_4bit: true\nlora_r: 8\nlora_alpha: 16\n"
-                 "lora_target_linear: true\ndatasets:\n  - path: tatsu-lab/alpaca\n    type: alpaca\nsequence_len: 512\n"
-                 "micro_batch_size: 1\ngradient_accumulation_steps: 4\nbf16: true\ngradient_checkpointing: true\n"
-                 "fsdp_version: 2\nfsdp_config:\n  offload_params: true\n  cpu_ram_efficient_loading: true\n"
-                 "  auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  reshard_after_forward: true\n")
+          .write(
+              "big.yaml",
+              "base_model: meta-llama/Llama-3.1-70B\nadapter: qlora\nload_in_4bit: true\nlora_r: 8\nlora_alpha: 16\n"
+              "lora_target_linear: true\ndatasets:\n  - path: tatsu-lab/alpaca\n    type: alpaca\nsequence_len: 512\n"
+              "micro_batch_size: 1\ngradient_accumulation_steps: 4\nbf16: true\ngradient_checkpointing: true\n"
+              "fsdp_version: 2\nfsdp_config:\n  offload_params: true\n  cpu_ram_efficient_loading: true\n"
+              "  auto_wrap_policy: TRANSFORMER_BASED_WRAP\n  reshard_after_forward: true\n")
           .string();
   const test::Ran host = test::run_line("fix " + big + " --gpus 2x3090 --host-memory 64GiB");
   CHECK(host.out.find("the host needs") != std::string::npos);
@@ -267,18 +269,24 @@ TEST_CASE("fix says what stops the files where that is not the memory of the GPU
 
 TEST_CASE("changes that are advised together name one method, and fix says what its hints name") {
   const test::ScratchFolder folder;
-  const std::string full = folder
-                               .write("full.yaml",
-                                      "base_model: NousResearch/Meta-Llama-3.1-8B\ndatasets:\n  - path: "
-                                      "tatsu-lab/alpaca\n    type: alpaca\nsequence_len: 8192\nsample_packing: true\n"
-                                      "micro_batch_size: 1\ngradient_accumulation_steps: 8\noptimizer: "
-                                      "paged_adamw_8bit\nbf16: auto\ngradient_checkpointing: true\nflash_attention: true\n")
-                               .string();
+  const std::string full =
+      folder
+          .write("full.yaml",
+                 "base_model: NousResearch/Meta-Llama-3.1-8B\ndatasets:\n  - path: "
+                 "tatsu-lab/alpaca\n    type: alpaca\nsequence_len: 8192\nsample_packing: true\n"
+                 "micro_batch_size: 1\ngradient_accumulation_steps: 8\noptimizer: "
+                 "paged_adamw_8bit\nbf16: auto\ngradient_checkpointing: true\nattn_implementation: "
+                 "flash_attention_2\nval_set_size: 0.05\nevals_per_epoch: 2\n"
+                 "gradient_checkpointing_kwargs:\n  use_reentrant: false\n")
+          .string();
   const std::string advice = test::run_line("estimate --from " + full + " --gpus 2x3090").out;
   CHECK(advice.find("--loss fused + --qlora r=8") != std::string::npos);
   CHECK(advice.find("--lora r=8 + --qlora") == std::string::npos);
-  const std::string dpo =
-      folder.write("dpo.yaml", "model_name_or_path: Qwen/Qwen2.5-0.5B\ndataset_name: a/b\nbeta: 0.1\nbf16: true\n").string();
+  const std::string dpo = folder
+                              .write("dpo.yaml",
+                                     "model_name_or_path: Qwen/Qwen2.5-0.5B\ndataset_name: a/b\nbeta: 0.1\nbf16: "
+                                     "true\nper_device_train_batch_size: 1\nmax_length: 512\n")
+                              .string();
   CHECK(test::run_line("fix " + dpo + " --gpus 2x3090").err.find("--method NAME") != std::string::npos);
   CHECK(test::run_line("fix " + dpo + " --gpus 2x3090").err.find("not modelled") == std::string::npos);
   CHECK(test::run_line("fix " + dpo + " --gpus 2x3090 --method dpo").code == 0);
