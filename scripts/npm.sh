@@ -11,13 +11,13 @@ case ${1:-} in
 esac
 if ! command -v npm >/dev/null; then fail "npm is missing: apt-get install --no-install-recommends npm"; fi
 engine=$root/build/web/engine folder=$root/build/web/npm
-if [[ ! -e $engine/gpuplan.wasm ]]; then "$root/scripts/web.sh" >&2; fi
+if [[ ! -e $engine/module.bin ]]; then "$root/scripts/web.sh" >&2; fi
 rm -rf -- "$folder"
 mkdir -p -- "$folder"
 cp -- "$root"/web/npm/* "$root/LICENSE" "$root/NOTICE" "$folder/"
 mkdir -p -- "$folder/engine"
-cp -- "$engine/gpuplan.js" "$engine/engine.js" "$engine/LICENCES.txt" "$folder/engine/"
-for name in gpuplan.wasm data.bin files.json points.json; do node "$root/web/npm/compress.mjs" "$engine/$name" "$folder/engine/$name.br"; done
+cp -- "$engine/gpuplan.js" "$engine/engine.js" "$engine/streams.js" "$engine/LICENCES.txt" "$folder/engine/"
+for name in module.bin data.bin files.json points.json; do node "$root/web/npm/compress.mjs" "$engine/$name" "$folder/engine/$name.br"; done
 rm -- "$folder/compress.mjs"
 version=$(sed -n 's/^project(gpuplan VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
 sed -i "s/\"version\": \"[^\"]*\"/\"version\": \"$version\"/" "$folder/package.json"

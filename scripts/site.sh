@@ -12,7 +12,7 @@ case ${1:-} in
   *) say "unknown option '$1'"; exit 2 ;;
 esac
 engine=$root/build/web/engine site=$root/build/web/site
-if [[ ! -e $engine/gpuplan.wasm ]]; then "$root/scripts/web.sh" >&2; fi
+if [[ ! -e $engine/module.bin ]]; then "$root/scripts/web.sh" >&2; fi
 rm -rf -- "$site"
 mkdir -p -- "$site"
 cp -- "$root"/web/page/* "$site/"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the WebAssembly module of the commands that only compute: build/web/engine/ gets gpuplan.wasm, gpuplan.js and the data.
+# Builds the WebAssembly module of the commands that only compute: build/web/engine/ gets module.bin, gpuplan.js and the data.
 # Needs Debian 12's emscripten; fetches the sources of three libraries, which have the checksums below, into build/web/sources.
 set -euo pipefail
 root=$(dirname -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")")
@@ -68,7 +68,7 @@ pack_data() {
   configure release
   build release data_archive.o
   cp -- "$root/build/release/data_archive" "$engine/data.bin"
-  cp -- "$root/web/engine/engine.js" "$engine/"
+  cp -- "$root"/web/engine/{engine,streams}.js "$engine/"
   node "$root/web/engine/pack_files.mjs" "$root/data" ecosystem/scripts/.py profiles/.yaml >"$engine/files.json"
   node "$root/web/engine/pack_files.mjs" "$root/data" validation/.jsonl >"$engine/points.json"
 }
@@ -98,6 +98,7 @@ say "building the WebAssembly module in build/web"
 mkdir -p -- "$engine"
 locked web build_module >&2
 locked release pack_data >&2
-cp -- "$tree/module/gpuplan.js" "$tree/module/gpuplan.wasm" "$root/web/package.json" "$engine/"
+cp -- "$tree/module/gpuplan.js" "$root/web/package.json" "$engine/"
+node "$root/web/engine/sort_code.mjs" "$tree/module/gpuplan.wasm" "$engine/module.bin"
 list_licences >"$engine/LICENCES.txt"
 ls -l "$engine" | awk 'NR > 1 { printf "%9d %s\n", $5, $9 }'

@@ -10,7 +10,7 @@ tools=$root/build/web/tools engine=$root/build/web/engine native=$root/build/rel
 for program in node npm; do
   if ! command -v "$program" >/dev/null; then echo "skipped: no $program"; exit 77; fi
 done
-if [[ ! -e $engine/gpuplan.wasm ]]; then scripts/web.sh; fi
+if [[ ! -e $engine/module.bin ]]; then scripts/web.sh; fi
 build release gpuplan_answers >/dev/null
 
 bring_tools() {  # the versions of package-lock.json; nothing of them is shipped

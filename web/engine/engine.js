@@ -1,4 +1,5 @@
 // The WebAssembly module as one function: a question in, an answer out. Used by the page's worker and by the npm package.
+import {unsorted} from './streams.js';
 
 /**
  * @typedef {Object} Question
@@ -18,7 +19,7 @@
  *
  * @typedef {Object} Parts
  * @property {(options: {wasmBinary: ArrayBuffer | Uint8Array}) => Promise<any>} create the default export of gpuplan.js
- * @property {ArrayBuffer | Uint8Array} wasm content of gpuplan.wasm
+ * @property {ArrayBuffer | Uint8Array} wasm content of module.bin
  * @property {ArrayBuffer | Uint8Array} archive content of data.bin
  * @property {Record<string, string>} files the files of data/ that are no tables, by path
  */
@@ -29,7 +30,7 @@
  * @returns {Promise<{answer: (question: Question) => Answer, addFiles: (files: Record<string, string>) => void}>}
  */
 export async function startEngine(parts) {
-  const module = await parts.create({wasmBinary: parts.wasm});
+  const module = await parts.create({wasmBinary: unsorted(new Uint8Array(parts.wasm))});
   const archive = new Uint8Array(parts.archive);
   const place = module._malloc(archive.length);
   module.HEAPU8.set(archive, place);

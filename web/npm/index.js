@@ -12,7 +12,7 @@ const read = name => brotliDecompressSync(readFileSync(new URL(`engine/${name}.b
 let starting = null, hasPoints = false;
 
 function engine() {
-  return starting ??= startEngine({create: createGpuplan, wasm: read('gpuplan.wasm'), archive: read('data.bin'), files: JSON.parse(read('files.json'))});
+  return starting ??= startEngine({create: createGpuplan, wasm: read('module.bin'), archive: read('data.bin'), files: JSON.parse(read('files.json'))});
 }
 
 export async function answer(question) {

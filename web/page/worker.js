@@ -9,7 +9,7 @@ async function load(name) {
   return response;
 }
 
-const started = Promise.all([load('gpuplan.wasm'), load('data.bin'), load('files.json')]).then(
+const started = Promise.all([load('module.bin'), load('data.bin'), load('files.json')]).then(
   async ([wasm, archive, files]) => startEngine({
     create: createGpuplan, wasm: await wasm.arrayBuffer(), archive: await archive.arrayBuffer(), files: await files.json()}));
 
