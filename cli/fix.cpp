@@ -18,9 +18,9 @@
 #include "cli/plan_question.h"
 #include "cli/row_lengths.h"
 #include "cli/search_flags.h"
-#include "models/stack.h"
 #include "models/training_method.h"
 #include "planner/rollout_phases.h"
+#include "report/text/answers_text.h"
 
 namespace gpuplan {
 namespace {
@@ -71,12 +71,7 @@ class FilesReader {
     };
     std::vector<ConfigFile> given = files;
     if (num_given_ > 0) given.resize(num_given_);
-    const auto versions = gpuplan::given(app_, "--versions"), method = gpuplan::given(app_, "--method");
-    const auto objective = method ? words_of_method(*method).trained_for : std::nullopt;
-    ReadFiles out{.files = files,
-                  .reading = read_configs(given, find, versions ? parse_stack_versions(*versions) : StackVersions{},
-                                          objective ? find_training_method(*objective).name : std::string()),
-                  .request = {}};
+    ReadFiles out{.files = files, .reading = read_configs_with_flags(app_, given, find), .request = {}};
     if (!out.reading.has_trainer)
       throw InputError(out.reading.plan ? out.reading.plan->name : out.reading.file, "is no trainer's configuration",
                        "give the trainer's file too: what is trained, on how many tokens");
@@ -140,7 +135,7 @@ std::string data_text(const EstimateRequest& r, bool has_rows) {
   if (generates(r.recipe))
     return fmt::format("{} prompts with {} answers each, {} tokens{}{}", format_grouped(r.dataset.rows),
                        answers_of_row(r), format_count(total_tokens(r)),
-                       r.rollout.mean_completion > 0 ? "" : " with every answer at its longest (--completion-len)",
+                       full_length_words(r, has_rows),
                        has_rows ? "" : " (assumed: --rows)");
   const std::int64_t tokens = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : r.recipe.seq_len;
   const char* assumed = !has_rows                       ? " (assumed: --rows, --lengths)"

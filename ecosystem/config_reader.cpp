@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "base/json_file.h"
@@ -388,6 +389,20 @@ class Reading {
           "leave the global batch out, or make them agree");
   }
 
+  /// Names the keys that have no default and without which the program stops.
+  void note_missing(const ReadFile& file) {
+    std::vector<std::string> missing;
+    for (const KeyRow& row : file.table->rows) {
+      if (row.needed_by.empty() || is_stated(out_.setup, *row.field)) continue;
+      const json by = value_of(out_.setup, *find_setup_field(row.needed_by));
+      if (!by.is_null() && by != "none") missing.push_back(row.key);
+    }
+    if (!missing.empty())
+      out_.notes.push_back(fmt::format("{}: not stated, without a default, and the trainer stops; gpuplan's own "
+                                       "value is counted",
+                                       fmt::join(missing, " and ")));
+  }
+
   void fill_defaults() {
     settle_launcher_precision();
     for (const ReadFile& file : files_) {
@@ -399,6 +414,7 @@ class Reading {
         if (file.is_guess && row.field->name == "adapter") continue;
         state(out_.setup, *row.field, defaults_.usual(*file.table, row));
       }
+      note_missing(file);
       for (const auto& [fact, value] : file.table->assumes)
         if (!file.stated_by.count(fact)) state(out_.setup, *find_setup_field(fact), value);
       if (file.is_guess && !out_.setup.adapter)

@@ -44,7 +44,12 @@ void add_words_of(json& words, const KeyRow& row, const json& mapping) {
   if (!mapping.contains(row.each) || !mapping[row.each].is_string()) return;
   for (const auto& [text, key] : row.each_instead)
     if (mapping[row.each] == text && mapping.contains(key)) return add_words(words, mapping[key]);
-  words.push_back(mapping[row.each]);
+  std::string word = mapping[row.each];
+  if (!row.each_split.empty() && mapping.contains(row.each_split) && mapping[row.each_split].is_string())
+    word += "@" + mapping[row.each_split].get<std::string>();
+  const json share = row.each_share.empty() ? json() : mapping.value(row.each_share, json());
+  if (share.is_number() && share != 1) word += fmt::format("#{:g}%", 100 * share.get<double>());
+  words.push_back(word);
 }
 
 /// The words of a list, each in the vocabulary of the row: [all] is [all-linear] where "all" is.
@@ -99,13 +104,7 @@ class KeyReader {
     if (method && !method->objective.empty() && (said.empty() || is_of(said, *method)))
       take_method(*method, said.empty());
     else if (method && !is_planned_with(said, *method))
-      fail(method->keys.front(),
-           fmt::format("belongs to {}, {}: {}", method->name,
-                       method->is_open && may_be_planned(*method) ? "and nothing says which" : "which is not modelled",
-                       method->why),
-           may_be_planned(*method)
-               ? "--method NAME says which one it is (estimate --help lists them)"
-               : fmt::format("{}: to plan one of them, leave out {}", kPlannedMethods, fmt::join(method->keys, ", ")));
+      refuse(*method);
     for (const ValueTree::Problem& key : tree_.repeated)
       notes_.push_back(fmt::format("{}:{}: {} comes twice: the last value counts, as {} reads it", tree_.file, key.line,
                                    key.key, table_.title));
@@ -129,6 +128,15 @@ class KeyReader {
     const std::string line = is_known ? fmt::format(":{}", place->second.key_line) : "";
     const std::string& file = is_known && !place->second.file.empty() ? place->second.file : tree_.file;
     throw InputError(fmt::format("{}{}: {}", file, line, key), problem, hint);
+  }
+
+  [[noreturn]] void refuse(const ForeignSign& method) const {
+    const std::string& key = method.keys.front();
+    if (may_be_planned(method))
+      fail(key, fmt::format("is a key of {}, and the file does not say which", method.name),
+           "--method NAME says it: --method dpo (estimate --help lists them)");
+    fail(key, fmt::format("belongs to {}, which is not modelled: {}", method.name, method.why),
+         fmt::format("{}: to plan one of them, leave out {}", kPlannedMethods, fmt::join(method.keys, ", ")));
   }
 
   /// The method that a flag says beside the file, that a key of the table states, or the program that was started;

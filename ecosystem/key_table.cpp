@@ -1,6 +1,7 @@
 #include "ecosystem/key_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <array>
 
 #include <fmt/format.h>
@@ -128,9 +129,14 @@ class TableReader {
         if (!find_setup_field(fact)) fail(fmt::format("{}: unknown fact '{}'", row.key, fact));
     }
     if (from.contains("otherwise")) row.otherwise = from["otherwise"];
+    row.needed_by = from.value("needed_by", "");
+    if (!row.needed_by.empty() && !find_setup_field(row.needed_by))
+      fail(fmt::format("{}: unknown fact '{}'", row.key, row.needed_by));
     row.is_joined = from.value("joined", false);
     row.any = from.value("any", json());
     row.each = from.value("each", "");
+    row.each_split = from.value("each_split", "");
+    row.each_share = from.value("each_share", "");
     pairs(from, "each_instead", [&](const json& a, const json& b) { row.each_instead.emplace_back(a, b); });
     row.needs = texts(from, "needs");
     pairs(from, "needs_item", [&](const json& a, const json& b) { row.needs_item = {a, b}; });
@@ -242,6 +248,8 @@ nlohmann::ordered_json value_in_file(const KeyRow& row, const json& fact) {
   const auto first = row.values.begin(), last = first + std::ptrdiff_t(row.num_written);
   const auto pair = std::find_if(first, last, [&](const auto& p) { return p.second == fact; });
   if (pair != last) return pair->first;
+  if (row.field->name == "alpha" && fact.is_number_float() && std::floor(fact.get<double>()) == fact.get<double>())
+    return std::int64_t(fact.get<double>());  // a whole number, by PEFT's type
   if (row.is_joined && fact.is_array()) return fmt::format("{}", fmt::join(fact.get<std::vector<std::string>>(), ","));
   return std::all_of(first, last, KeyRow::leaves_others) ? nlohmann::ordered_json(fact) : nlohmann::ordered_json();
 }

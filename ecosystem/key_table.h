@@ -32,10 +32,13 @@ struct KeyRow {
   std::vector<Value> values;
   std::size_t num_written = 0;  // of `values`; those behind are read only
   nlohmann::json otherwise;     // the fact where no file has the key; null: nothing follows
+  std::string needed_by;        // a fact with which the program stops where no file has the key; empty: none
   bool is_joined = false;       // a list is one text with commas
   std::string each;             // of mappings in a list, the key whose text counts
   /// Texts of `each` that only say how files are read, and the key of the mapping that names these.
   std::vector<std::pair<std::string, std::string>> each_instead;
+  /// Of the same mappings, the keys of the split and of the share that is taken; the text is then "name@split#50%".
+  std::string each_split, each_share;
   bool is_written = true;  // false: another spelling of the same
   /// Package and version from which, and before which, the key is written; empty: always.
   std::optional<std::pair<std::string, std::string>> since, before;

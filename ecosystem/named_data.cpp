@@ -36,6 +36,7 @@ std::vector<NamedData> read_named_data() {
     f("rows", set.rows, kSomeRows);
     f.optional("tokens", set.tokens, kSomeRows);
     f.optional("bytes", set.bytes, kSomeRows);
+    f.optional("prompt_tokens", set.prompt_tokens, kSomeRows);
     f.optional("tokens_per_row", set.tokens_per_row, NumberRange{1, 1e6});
     f.optional("tokenizer", set.tokenizer);
     set.source = f.text("source");
@@ -51,6 +52,7 @@ struct Part {
   std::int64_t rows{};
   std::optional<double> tokens_per_row;
   std::string text;
+  double prompt = 0;  // tokens of a prompt; 0: not counted
   std::int64_t rows_per_pair = 1;  // that the trainer makes of each
   RowsOf rows_of;                  // empty: not counted here
 };
@@ -85,6 +87,7 @@ class DataReader {
     std::optional<Part> part = read_file_of(name);
     if (!part)
       if (const NamedData* set = find_named_data(name)) part = part_of(*set);
+    if (!part) part = part_of_split(name);
     if (!part)
       if (const NamedData* set = named_by_folder(name)) {
         part = part_of(*set);
@@ -95,7 +98,7 @@ class DataReader {
                             ? std::nullopt
                             : as_number(given.substr(mark + 1, given.size() - mark - (is_share ? 2 : 1)));
     if (is_share && number && part) {
-      part->rows = std::max<std::int64_t>(1, std::llround(double(part->rows) * *number / 100));
+      if (part->rows > 0) part->rows = std::max<std::int64_t>(1, std::llround(double(part->rows) * *number / 100));
     } else if (number && *number >= 1 && !is_share) {
       if (!part) part = Part{.rows = std::int64_t(*number), .tokens_per_row = {}, .text = name, .rows_of = {}};
       part->rows = std::int64_t(*number);
@@ -104,10 +107,21 @@ class DataReader {
     return part;
   }
 
+  /// "ultrachat_200k@train_sft": the rows that the table has are those of a training split; others add few to them.
+  std::optional<Part> part_of_split(const std::string& name) {
+    const std::size_t mark = name.rfind('@');
+    const NamedData* const set = mark == std::string::npos ? nullptr : find_named_data(name.substr(0, mark));
+    if (!set) return {};
+    if (to_lower(name.substr(mark + 1)).starts_with("train")) return part_of(*set);
+    notes_.push_back(fmt::format("{}: how many rows this split has is not known here, and they are not counted", name));
+    return Part{.rows = 0, .tokens_per_row = 0.0, .text = {}, .rows_of = {}};
+  }
+
   static Part part_of(const NamedData& set) {
     Part part{.rows = set.rows, .tokens_per_row = {}, .text = {}, .rows_of = {}};
     if (set.tokens > 0) part.tokens_per_row = double(set.tokens) / double(set.rows);
     if (set.tokens_per_row > 0) part.tokens_per_row = set.tokens_per_row;
+    part.prompt = double(set.prompt_tokens) / double(set.rows);
     part.text = part.tokens_per_row ? fmt::format("{} ({}; tokens by {})", set.name, set.source, set.tokenizer)
                                     : fmt::format("{} ({}; tokens not counted here)", set.name, set.source);
     return part;
@@ -191,6 +205,23 @@ bool settle_steps(const Setup& setup, EstimateRequest& r, std::string& words, st
   return true;
 }
 
+/// Takes the prompts' mean length of sets whose prompts were counted, where neither files nor flags say it.
+void settle_prompts(const Setup& setup, const std::vector<Part>& parts, EstimateRequest& r,
+                    std::vector<std::string>& notes) {
+  if (!generates(r.recipe) || setup.mean_prompt || r.rollout.mean_prompt > 0) return;
+  double tokens = 0, rows = 0;
+  for (const Part& part : parts) {
+    if (part.rows > 0 && part.prompt <= 0) return;
+    tokens += double(part.rows) * part.prompt;
+    rows += double(part.rows);
+  }
+  const std::int64_t mean = std::max<std::int64_t>(1, std::llround(tokens / rows));
+  if (r.rollout.prompt_len > 0 && mean > r.rollout.prompt_len) return;
+  r.rollout.mean_prompt = mean;
+  notes.push_back(
+      fmt::format("a prompt has {} tokens on average, by those of the set without a chat template: --prompt-len", mean));
+}
+
 /// Rows of a set that are kept from the training, to evaluate it by: a share is rounded up, as train_test_split of
 /// datasets does (huggingface/datasets src/datasets/arrow_dataset.py). One row at least is trained on.
 std::int64_t held_out(const Setup& setup, std::int64_t rows) {
@@ -251,7 +282,8 @@ SettledData settle_data(const ConfigReading& reading, const FindPath& find, Give
   const Dataset asked = request.dataset;
   std::vector<Part> parts;
   const bool has_sets = setup.data_sets && !setup.data_sets->empty();
-  const bool knows_all = has_sets && DataReader(reading, find, request.recipe, notes).read(parts);
+  const bool knows_all = has_sets && DataReader(reading, find, request.recipe, notes).read(parts) &&
+                         std::ranges::any_of(parts, [](const Part& part) { return part.rows > 0; });
   const std::int64_t most = setup.max_samples.value_or(0);
   if (knows_all) {
     double tokens = 0;
@@ -259,6 +291,7 @@ SettledData settle_data(const ConfigReading& reading, const FindPath& find, Give
     std::vector<std::string> texts;
     bool has_tokens = true;
     for (const Part& part : parts) {
+      if (part.rows == 0) continue;
       const std::int64_t taken = (most > 0 ? std::min(most, part.rows) : part.rows) * part.rows_per_pair;
       rows += taken;
       has_tokens = has_tokens && part.tokens_per_row.has_value();
@@ -269,6 +302,7 @@ SettledData settle_data(const ConfigReading& reading, const FindPath& find, Give
     out.lengths.is_about = true;
     if (given.tokens_per_row || std::ranges::any_of(parts, [](const Part& part) { return part.rows_of.empty(); }))
       out.lengths = {};
+    settle_prompts(setup, parts, request, notes);
     const std::int64_t kept = rows - held_out(setup, rows);
     request.dataset.rows = kept;
     if (has_tokens) request.dataset.tokens_per_row = std::max<std::int64_t>(1, std::llround(tokens / double(rows)));
@@ -276,14 +310,14 @@ SettledData settle_data(const ConfigReading& reading, const FindPath& find, Give
         fmt::format("{} rows of {}{}", format_grouped(kept), fmt::join(texts, " and "), held_words(rows - kept)));
   } else if (most > 0) {
     request.dataset.rows = most - held_out(setup, most);
-    notes.push_back(fmt::format("{} rows, as many as max_samples lets in{}", format_grouped(request.dataset.rows),
-                                held_words(most - request.dataset.rows)));
+    notes.push_back(fmt::format("{} rows, the most that max_samples lets in: how many there are is not known{}",
+                                format_grouped(request.dataset.rows), held_words(most - request.dataset.rows)));
   }
   const bool has_steps = !given.rows && settle_steps(setup, request, out.words, notes);
   if (given.rows) request.dataset.rows = asked.rows;
   const bool fills_packs = has_steps && request.recipe.packing == Packing::Packed;
   if (given.tokens_per_row && !fills_packs) request.dataset.tokens_per_row = asked.tokens_per_row;
-  out.has_rows = given.rows || knows_all || most > 0 || has_steps;
+  out.has_rows = given.rows || knows_all || has_steps;
   return out;
 }
 

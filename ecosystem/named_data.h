@@ -21,6 +21,7 @@ struct NamedData {
   std::vector<std::string> also;  // other names of it
   std::int64_t rows{};
   std::int64_t tokens{}, bytes{};  // of all rows, where they were counted here; else 0
+  std::int64_t prompt_tokens{};    // of `tokens`, those of the prompts; 0: not counted
   double tokens_per_row{};         // as the source states it; 0: it does not
   std::string tokenizer, source;
 };

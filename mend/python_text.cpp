@@ -93,10 +93,11 @@ bool PythonText::has_unknown(const Call& call) const {
   return false;
 }
 
-bool PythonText::edit(TextEdit edit) {
-  for (const TextEdit& other : edits_)
+bool PythonText::edit(const std::string& key, TextEdit edit) {
+  edits_.drop(key);
+  for (const TextEdit& other : edits_.list())
     if (edit.begin < other.end && other.begin < edit.end) return false;
-  edits_.push_back(std::move(edit));
+  edits_.add(key, std::move(edit));
   return true;
 }
 
@@ -106,7 +107,7 @@ bool PythonText::put(const SettingsPart& part, const std::string& key, const Ord
     const std::size_t begin = tokens_[argument->name + 2].begin;
     std::string word = python_word(value);
     if (value.is_string() && file_.text[begin] == '\'') word = "'" + value.get<std::string>() + "'";
-    return edit({begin, tokens_[argument->value_end - 1].end, word});
+    return edit(key, {begin, tokens_[argument->value_end - 1].end, word});
   }
   // stated by a position, an assignment or a value that is computed
   if (!arguments_of(key).empty() || flag_for(part, key)) return false;
@@ -119,11 +120,11 @@ bool PythonText::add(const std::string& key, const OrderedJson& value) {
   const std::string entry = keyword_of(*call->row, key) + "=" + python_word(value);
   const std::string& text = file_.text;
   const std::size_t close = tokens_[call->open].partner, last = close - 1;
-  if (last == call->open) return edit({tokens_[close].begin, tokens_[close].begin, entry});
+  if (last == call->open) return edit(key, {tokens_[close].begin, tokens_[close].begin, entry});
   const bool has_comma = tokens_.is_mark(last, ",");
   if (tokens_[close].line == tokens_[last].line) {
     const std::string lead = has_comma ? " " : ", ";
-    return edit({tokens_[last].end, tokens_[last].end, lead + entry + (has_comma ? "," : "")});
+    return edit(key, {tokens_[last].end, tokens_[last].end, lead + entry + (has_comma ? "," : "")});
   }
   // a line of its own, below the comment of the last argument
   std::size_t line_end = text.find('\n', tokens_[last].end);
@@ -138,8 +139,8 @@ bool PythonText::add(const std::string& key, const OrderedJson& value) {
     const std::size_t begin = text.rfind('\n', tokens_[call->open + 1].begin) + 1;
     indent = text.substr(begin, tokens_[call->open + 1].begin - begin);
   }
-  if (!has_comma && !edit({tokens_[last].end, tokens_[last].end, ","})) return false;
-  return edit({line_end, line_end, (has_return ? "\r\n" : "\n") + indent + entry + ","});
+  if (!has_comma && !edit(",", {tokens_[last].end, tokens_[last].end, ","})) return false;
+  return edit(key, {line_end, line_end, (has_return ? "\r\n" : "\n") + indent + entry + ","});
 }
 
 bool PythonText::clear(const SettingsPart& part, const std::string& key) {
@@ -159,7 +160,7 @@ bool PythonText::clear(const SettingsPart& part, const std::string& key) {
   } else if (tokens_.is_mark(argument->name - 1, ",")) {
     begin = tokens_[argument->name - 1].begin;
   }
-  return edit({begin, end, ""});
+  return edit(key, {begin, end, ""});
 }
 
 /// The call in which the keyword for a key stands or would stand; nullptr: none is known.

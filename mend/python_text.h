@@ -36,7 +36,7 @@ class PythonText {
   /// The keyword as it stands or would stand in the text: "r" for lora_r.
   std::string keyword_for(const std::string& key) const;
 
-  std::string text() const { return with_edits(file_.text, edits_); }
+  std::string text() const { return with_edits(file_.text, edits_.list()); }
 
  private:
   struct Call {
@@ -55,13 +55,13 @@ class PythonText {
   bool has_unknown(const Call& call) const;
   bool is_literal(const Argument& argument) const;
   bool add(const std::string& key, const OrderedJson& value);
-  bool edit(TextEdit edit);
+  bool edit(const std::string& key, TextEdit edit);
 
   ConfigFile file_;
   std::vector<KeywordCall> rows_;
   PythonTokens tokens_;
   std::vector<Call> calls_;
-  std::vector<TextEdit> edits_;
+  KeyedEdits edits_;
 };
 
 }  // namespace gpuplan

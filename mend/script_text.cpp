@@ -38,6 +38,7 @@ std::string ScriptText::word_of(const SettingsPart& part, const OrderedJson& val
 }
 
 bool ScriptText::put(const SettingsPart& part, const std::string& key, const OrderedJson& value) {
+  edits_.drop(key);
   const LaunchFlag* const stated = flag_for(part, key);
   if (value.is_array() && value.size() == 1 && stated && stands(*stated) && file_.text[stated->begin] == '-')
     return put(part, key, value.front());  // argparse takes "--gpus 8" for a list of one
@@ -47,16 +48,17 @@ bool ScriptText::put(const SettingsPart& part, const std::string& key, const Ord
   if (!stands(*flag) || flag->values.size() > 1 || flag->name.starts_with("no_")) return false;
   if (key.starts_with(flag->name + ".")) return false;  // JSON inside a word
   if (flag->values.empty()) {
-    if (value != true) edits_.push_back({flag->end, flag->end, " " + word});
+    if (value != true) edits_.add(key, {flag->end, flag->end, " " + word});
     return true;
   }
   const ShellWord& before = flag->values[0];
   if (before.begin >= before.end) return false;
-  edits_.push_back({before.begin, before.end, word});
+  edits_.add(key, {before.begin, before.end, word});
   return true;
 }
 
 bool ScriptText::clear(const SettingsPart& part, const std::string& key) {
+  edits_.drop(key);
   const LaunchFlag* flag = flag_for(part, key);
   if (!flag || !stands(*flag)) return false;
   std::size_t begin = flag->begin, end = flag->end;
@@ -70,9 +72,9 @@ bool ScriptText::clear(const SettingsPart& part, const std::string& key) {
   const bool begins_line = text.find_first_not_of(" \t", line) == begin;
   const bool ends_line = text.compare(end, 3, " \\\n") == 0;
   if (begins_line && ends_line)  // the whole line goes
-    edits_.push_back({line, end + 3, ""});
+    edits_.add(key, {line, end + 3, ""});
   else
-    edits_.push_back({begin, end + (text[end] == ' ' ? 1 : 0), ""});
+    edits_.add(key, {begin, end + (text[end] == ' ' ? 1 : 0), ""});
   return true;
 }
 
@@ -106,13 +108,13 @@ bool ScriptText::add(const SettingsPart& part, const std::string& key, const Ord
   if (has_dashes) std::replace(name.begin(), name.end(), '_', '-');
   const std::string flag = has_pairs ? name + "=" + value : "--" + name + " " + value;
   if (!with_line) {
-    edits_.push_back({last_end, last_end, " " + flag});
+    edits_.add(key, {last_end, last_end, " " + flag});
     return true;
   }
   const std::size_t begin = text.rfind('\n', with_line->begin) + 1, at = end_of(*with_line) + 3;
   const std::size_t first = text.find_first_not_of(" \t", begin);
   const std::string indent = first == with_line->begin ? text.substr(begin, first - begin) : "    ";
-  edits_.push_back({at, at, indent + flag + " \\\n"});
+  edits_.add(key, {at, at, indent + flag + " \\\n"});
   return true;
 }
 

@@ -22,7 +22,7 @@ class ScriptText {
   /// Takes a flag away. False as above.
   bool clear(const SettingsPart& part, const std::string& key);
 
-  std::string text() const { return with_edits(file_.text, edits_); }
+  std::string text() const { return with_edits(file_.text, edits_.list()); }
 
  private:
   bool stands(const LaunchFlag& flag) const;
@@ -30,7 +30,7 @@ class ScriptText {
   bool add(const SettingsPart& part, const std::string& key, const OrderedJson& json);
 
   ConfigFile file_;
-  std::vector<TextEdit> edits_;
+  KeyedEdits edits_;
 };
 
 /// The flag of a part that states a key of its table; nullptr: none does.

@@ -143,7 +143,9 @@ bool SettingsText::put_toml(const std::string& key, const OrderedJson& value) {
 }
 
 bool SettingsText::put(const std::string& key, const OrderedJson& value) {
+  now_[key] = json(value);
   if (is_toml()) return put_toml(key, value);
+  take_back(key);
   std::size_t begin = 0, end = 0;
   if (is_there(key)) {
     if (!find_value(key, begin, end) || (value.is_object() && !is_json())) return false;
@@ -154,7 +156,7 @@ bool SettingsText::put(const std::string& key, const OrderedJson& value) {
       text = " " + text;
     else if (!is_json() && may_quote && (quote == '"' || quote == '\''))
       text = quote + text + quote;
-    edits_.push_back({begin, end, text});
+    edits_.add(key, {begin, end, text});
     replaced_.push_back(key);
     return true;
   }
@@ -171,24 +173,24 @@ bool SettingsText::put(const std::string& key, const OrderedJson& value) {
 }
 
 nlohmann::json SettingsText::value_of(const std::string& key) const {
+  if (const auto changed = now_.find(key); changed != now_.end()) return changed->second;
   const json* value = setting_at(tree_->root, key);
   return value ? *value : json();
 }
 
 bool SettingsText::append(const std::string& key, const std::string& item) {
   const json before = value_of(key);
-  if (before.is_null()) return put(key, OrderedJson::array({item}));
-  if (!before.is_array() || before.empty() || is_json()) return false;
+  const json* const in_text = setting_at(tree_->root, key);
+  if (!before.is_null() && (!before.is_array() || before.empty() || is_json())) return false;
   if (std::ranges::find(before, json(item)) != before.end()) return true;
-  if (is_toml()) {
-    OrderedJson longer = OrderedJson::parse(before.dump());
-    longer.push_back(item);
-    return put_toml(key, longer);
-  }
+  OrderedJson longer = before.is_null() ? OrderedJson::array() : OrderedJson::parse(before.dump());
+  longer.push_back(item);
+  if (is_toml() || !in_text || in_text->is_null()) return put(key, longer);
   const auto first = tree_->places.find(key + "[0]");
   std::size_t begin = 0, end = 0;
   if (find_value(key, begin, end)) {  // in one line
-    edits_.push_back({end - 1, end - 1, ", " + yaml_word(item)});
+    edits_.add(key, {end - 1, end - 1, ", " + yaml_word(item)});
+    now_[key] = json(longer);
     return true;
   }
   if (first == tree_->places.end() || first->second.begin == kNowhere) return false;
@@ -196,7 +198,8 @@ bool SettingsText::append(const std::string& key, const std::string& item) {
   if (dash == std::string::npos || dash < line_begin(first->second.begin)) return false;
   const std::size_t at = entry_end(tree_->places.at(key).key_begin);
   const std::size_t spaces = column(dash);
-  edits_.push_back({at, at, line_break_ + std::string(spaces, ' ') + "- " + yaml_word(item)});
+  edits_.add(key, {at, at, line_break_ + std::string(spaces, ' ') + "- " + yaml_word(item)});
+  now_[key] = json(longer);
   return true;
 }
 
@@ -210,21 +213,41 @@ bool SettingsText::can_go(const std::string& key) const {
 
 bool SettingsText::clear(const std::string& key) {
   if (is_json() || is_toml()) return put(key, nullptr);
+  now_[key] = nullptr;
+  take_back(key);
   std::size_t begin = 0, end = 0;
   if (!is_there(key) || !find_value(key, begin, end)) return false;
   const std::size_t dot = key.rfind('.');
   const std::string above = dot == std::string::npos ? "" : key.substr(0, dot);
   if (!above.empty() && can_go(key)) {  // of a section: its line goes, and the section's where it has no other key
-    const json* const section = setting_at(tree_->root, above);
-    const bool is_last = section && section->size() == 1 && can_go(above);
-    const std::size_t first = line_begin(tree_->places.at(is_last ? above : key).key_begin);
-    const std::size_t next = file_.text.find('\n', end);
-    edits_.push_back({first, next == std::string::npos ? file_.text.size() : next + 1, ""});
+    gone_[above].insert(key);
     return true;
   }
   while (begin > 0 && (file_.text[begin - 1] == ' ' || file_.text[begin - 1] == '\t')) --begin;
-  edits_.push_back({begin, end, ""});
+  edits_.add(key, {begin, end, ""});
   return true;
+}
+
+void SettingsText::take_back(const std::string& key) {
+  edits_.drop(key);
+  for (auto& [section, keys] : gone_) keys.erase(key);
+}
+
+/// Takes an entry's lines away with the line break before them, behind which nothing else is put.
+void SettingsText::remove_entry(const std::string& key, std::vector<TextEdit>& edits) const {
+  const std::size_t begin = tree_->places.at(key).key_begin, end = entry_end(begin), first = line_begin(begin);
+  if (first > 0)
+    edits.push_back({first - line_break_.size(), end, ""});
+  else
+    edits.push_back({0, std::min(end + line_break_.size(), file_.text.size()), ""});
+}
+
+/// Keys of a section that go; the section goes with the last of them.
+void SettingsText::remove_from(const std::string& section, const std::set<std::string>& keys,
+                               std::vector<TextEdit>& edits) const {
+  if (keys.size() == setting_at(tree_->root, section)->size() && added_.count(section) == 0 && can_go(section))
+    return remove_entry(section, edits);
+  for (const std::string& key : keys) remove_entry(key, edits);
 }
 
 /// The end of the last line of an entry of a block: of what stands deeper than its key, and of items at its column.
@@ -372,8 +395,10 @@ void SettingsText::add(const std::string& mapping, const OrderedJson& entries, s
 }
 
 std::string SettingsText::text() const {
-  std::vector<TextEdit> edits = edits_;
+  std::vector<TextEdit> edits = edits_.list();
   for (const auto& [mapping, entries] : added_) add(mapping, entries, edits);
+  for (const auto& [section, keys] : gone_)
+    if (!keys.empty()) remove_from(section, keys, edits);
   return with_edits(file_.text, std::move(edits));
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ class SettingsText {
   /// Takes the value of a key away; the key stays, but for one of a section that says nothing without it.
   bool clear(const std::string& key);
 
-  /// The value that stands there before; null where there is none.
+  /// The value that stands there, or was put; null where there is none.
   nlohmann::json value_of(const std::string& key) const;
 
   /// The text with all that was put.
@@ -37,6 +38,9 @@ class SettingsText {
 
  private:
   bool is_toml() const { return file_.name.ends_with(".toml"); }
+  void take_back(const std::string& key);
+  void remove_entry(const std::string& key, std::vector<TextEdit>& edits) const;
+  void remove_from(const std::string& section, const std::set<std::string>& keys, std::vector<TextEdit>& edits) const;
   bool can_go(const std::string& key) const;
   bool put_toml(const std::string& key, const OrderedJson& value);
   bool is_json() const { return tree_->format == FileFormat::Json; }
@@ -60,7 +64,9 @@ class SettingsText {
   const KeyTable& table_;
   std::shared_ptr<ValueTree> tree_;
   std::string line_break_;
-  std::vector<TextEdit> edits_;
+  KeyedEdits edits_;
+  std::map<std::string, std::set<std::string>> gone_;  // section: its keys that go
+  std::map<std::string, nlohmann::json> now_;  // what was put
   std::vector<std::string> replaced_;         // keys with another value
   std::map<std::string, OrderedJson> added_;  // mapping that is there: what is new in it
 };

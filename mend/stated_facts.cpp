@@ -294,9 +294,14 @@ class Mender {
   }
 
   void note(const std::string& file, const std::string& key, const json& before, const json& after) {
-    const KeyChange change{file, key, shown(before), shown(after)};
-    const auto is_same = [&](const KeyChange& other) { return other.file == file && other.key == key; };
-    if (change.before != change.after && std::ranges::none_of(out_.keys, is_same)) out_.keys.push_back(change);
+    KeyChange change{file, key, shown(before), shown(after)};
+    const auto known = std::ranges::find_if(
+        out_.keys, [&](const KeyChange& other) { return other.file == file && other.key == key; });
+    if (known == out_.keys.end()) {
+      if (change.before != change.after) out_.keys.push_back(std::move(change));
+    } else if (known->after = change.after; known->before == known->after) {  // what is put last counts
+      out_.keys.erase(known);
+    }
   }
 
   const std::vector<ConfigFile>& given_;

@@ -72,6 +72,16 @@ std::string range_text(std::size_t first, std::size_t count) {
 
 }  // namespace
 
+void KeyedEdits::drop(const std::string& key) {
+  std::erase_if(edits_, [&](const auto& edit) { return edit.first == key; });
+}
+
+std::vector<TextEdit> KeyedEdits::list() const {
+  std::vector<TextEdit> out;
+  for (const auto& [key, edit] : edits_) out.push_back(edit);
+  return out;
+}
+
 std::string with_edits(const std::string& text, std::vector<TextEdit> edits) {
   std::stable_sort(edits.begin(), edits.end(), [](const TextEdit& a, const TextEdit& b) { return a.begin < b.begin; });
   std::string out;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gpuplan {
@@ -14,6 +15,18 @@ constexpr std::size_t kMostContext = 3;  // lines of a diff around what changes
 struct TextEdit {
   std::size_t begin = 0, end = 0;
   std::string text;
+};
+
+/// Edits of a text by the key whose value they change. What a key is given last counts.
+class KeyedEdits {
+ public:
+  /// Takes back what was done for the key.
+  void drop(const std::string& key);
+  void add(const std::string& key, TextEdit edit) { edits_.emplace_back(key, std::move(edit)); }
+  std::vector<TextEdit> list() const;
+
+ private:
+  std::vector<std::pair<std::string, TextEdit>> edits_;
 };
 
 /// `text` with all edits; of those at one place in their order. Requires: they do not overlap.

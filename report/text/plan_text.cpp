@@ -145,8 +145,17 @@ std::string price_words(const PlanRow& row) {
 }
 
 std::string full_length_words(const EstimateRequest& request, bool has_rows) {
-  if (generates(request.recipe))
-    return request.rollout.mean_completion > 0 ? "" : " with every answer at its longest (--completion-len MEAN,MAX)";
+  if (generates(request.recipe)) {
+    const bool prompts = request.rollout.mean_prompt == 0, answers = request.rollout.mean_completion == 0;
+    if (!prompts && !answers) return "";
+    return fmt::format(" with every {} at its longest ({} MEAN,MAX)",
+                       !answers  ? "prompt"
+                       : prompts ? "prompt and answer"
+                                 : "answer",
+                       !answers  ? "--prompt-len"
+                       : prompts ? "--prompt-len and --completion-len"
+                                 : "--completion-len");
+  }
   const bool is_assumed = has_rows && request.dataset.tokens_per_row == 0;
   return is_assumed ? " at full length (--tokens-per-row)" : "";
 }

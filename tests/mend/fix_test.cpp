@@ -349,6 +349,26 @@ TEST_CASE("adapters on a 4-bit base are written in the words of a trainer that h
   for (const char* const key : {"use_lora", "use_qlora"}) CHECK(names(answer.mended, key));
 }
 
+TEST_CASE("a switch that a file has off is switched on once, whatever else needs it, and adapters have their rank") {
+  // two facts put load_in_4bit: the bits of the base, and double quantisation, which has no effect without it
+  for (const char* const stated : {"", "load_in_4bit: false\n", "load_in_4bit:\n", "load_in_8bit: false\n"}) {
+    CAPTURE(stated);
+    const ConfigFile file{"axolotl.yaml", std::string("base_model: meta-llama/Llama-3.1-8B\n") + stated};
+    Reader reader("2x3090");
+    FixQuestion question = reader.question({file});
+    question.allowed.method = true;
+    const FixAnswer answer = find_fix(question);
+    REQUIRE(answer.after);
+    const std::string& after = answer.mended.files.front().after;
+    const std::size_t first = after.find("load_in_4bit: true\n");
+    CHECK(first != std::string::npos);
+    CHECK(after.find("load_in_4bit", first + 1) == std::string::npos);
+    // axolotl has no default for them: src/axolotl/utils/schemas/peft.py @067b021c8 (LoraConfig)
+    for (const char* const needed : {"adapter: qlora\n", "lora_r: 8\n", "lora_alpha: 16\n"})
+      CHECK(after.find(needed) != std::string::npos);
+  }
+}
+
 namespace {
 
 /// A run of OpenRLHF on eight GPUs: the models together, or each with GPUs of its own.

@@ -125,6 +125,49 @@ TEST_CASE("a key of a section goes with its line, and a section with its last ke
   CHECK(two.text() == begin + "gradient_checkpointing_kwargs:\n  x: 1\n" + end);
 }
 
+TEST_CASE("a key that is given two values has the last, and stands there once") {
+  SettingsText text = axolotl(
+      "base_model: a/b\n"
+      "load_in_4bit: false  # all of it\n"
+      "gradient_checkpointing_kwargs:\n"
+      "  use_reentrant: true\n"
+      "plugins: [x]\n");
+  CHECK(text.put("load_in_4bit", true));
+  CHECK(text.value_of("load_in_4bit") == true);
+  CHECK(text.put("load_in_4bit", true));
+  CHECK(text.put("adapter", "lora"));
+  CHECK(text.put("adapter", "qlora"));
+  CHECK(text.append("plugins", "a.b"));
+  CHECK(text.append("plugins", "a.b"));
+  CHECK(text.append("plugins", "c.d"));
+  CHECK(text.clear("gradient_checkpointing_kwargs.use_reentrant"));
+  CHECK(text.put("gradient_checkpointing_kwargs.use_reentrant", false));
+  CHECK(text.text() ==
+        "base_model: a/b\n"
+        "load_in_4bit: true  # all of it\n"
+        "adapter: qlora\n"
+        "gradient_checkpointing_kwargs:\n"
+        "  use_reentrant: false\n"
+        "plugins: [x, a.b, c.d]\n");
+}
+
+TEST_CASE("a section whose keys go stays where it gets another one") {
+  const std::string before =
+      "fsdp_config:\n"
+      "  sharding_strategy: FULL_SHARD\n"
+      "  sync_module_states: true\n"
+      "base_model: a/b\n";
+  SettingsText text = axolotl(before);
+  CHECK(text.clear("fsdp_config.sharding_strategy"));
+  CHECK(text.clear("fsdp_config.sync_module_states"));
+  CHECK(text.text() == "base_model: a/b\n");
+  CHECK(text.put("fsdp_config.reshard_after_forward", true));
+  CHECK(text.text() ==
+        "fsdp_config:\n"
+        "  reshard_after_forward: true\n"
+        "base_model: a/b\n");
+}
+
 TEST_CASE("line ends of Windows and a missing last one stay") {
   SettingsText text = axolotl("base_model: a\r\nmicro_batch_size: 4\r\nbf16: true");
   CHECK(text.put("micro_batch_size", 2));
