@@ -151,23 +151,18 @@ static std::vector<FlagFact> facts_of_flags(const CLI::App& app) {
   return out;
 }
 
-ConfigReading read_configs_with_flags(const CLI::App& app, const std::vector<ConfigFile>& files,
-                                      const FindConfig& find) {
-  const auto versions = given(app, "--versions"), method = given(app, "--method");
-  const auto objective = method ? words_of_method(*method).trained_for : std::nullopt;
-  return read_configs(files, find, versions ? parse_stack_versions(*versions) : StackVersions{},
-                      objective ? find_training_method(*objective).name : "", facts_of_flags(app));
-}
-
 std::optional<ConfigReading> given_configs(const CLI::App& app) {
   const std::vector<std::string> names = all_given(app, "--from");
   if (names.empty()) return std::nullopt;
+  const auto versions = given(app, "--versions"), method = given(app, "--method");
+  const auto objective = method ? words_of_method(*method).trained_for : std::nullopt;
   const FindConfig find = [&](const std::string& named, const std::string& by) {
     std::optional<ConfigFile> found = find_named_config(named, by);
     if (found) require_not_written(app, found->name, by);
     return found;
   };
-  return read_configs_with_flags(app, read_config_files(names), find);
+  return read_configs(read_config_files(names), find, versions ? parse_stack_versions(*versions) : StackVersions{},
+                      objective ? find_training_method(*objective).name : "", facts_of_flags(app));
 }
 
 std::vector<std::string> mistakes_in(const ConfigReading& configs) {

@@ -24,10 +24,6 @@ std::vector<ConfigFile> read_config_files(const std::vector<std::string>& names)
 /// the root of their repository.
 std::optional<ConfigFile> find_named_config(const std::string& named, const std::string& by);
 
-/// Reads files with what flags say beside them: versions, the method, its answers. Throws InputError.
-ConfigReading read_configs_with_flags(const CLI::App& app, const std::vector<ConfigFile>& files,
-                                      const FindConfig& find);
-
 /// Reads all files of --from together; empty without the flag. Throws InputError.
 std::optional<ConfigReading> given_configs(const CLI::App& app);
 

@@ -23,7 +23,9 @@ std::string chance_text(double chance) {
 }
 
 std::string verdict(const StrategyEstimate& e) {
-  if (e.fit == Fit::IfHost) return fmt::format("fits if the host has {}", format_bytes(e.host.needed()));
+  if (e.fit == Fit::IfHost)
+    return fmt::format("{} if the host has {}", e.fit_on_gpus() == Fit::Yes ? "fits" : "may fit",
+                       format_bytes(e.host.needed()));
   return e.fits_well() ? "fits" : e.fit == Fit::Tight ? "may fit" : "does not fit";
 }
 

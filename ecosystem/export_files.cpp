@@ -121,9 +121,10 @@ OrderedJson table_values(const ExportJob& job, const KeyTable& table, const Orde
     if (leaves_to_deepspeed && row.field->name == "mixed_precision") continue;  // its own file says it
     if (leaves_to_deepspeed && row.field->name == "zero_init" && job.setup.zero_stage != 3) continue;
     OrderedJson value = value_in_file(row, value_of(job.setup, *row.field));
-    const bool is_count = row.field->name == "epochs" && (table.name == "torchtune" || table.name == "verl");
+    const bool is_count = row.field->name == "alpha" ||
+                          (row.field->name == "epochs" && (table.name == "torchtune" || table.name == "verl"));
     if (is_count && value == std::floor(value.get<double>()))
-      value = std::int64_t(value.get<double>());  // torchtune's and verl's types are whole numbers
+      value = std::int64_t(value.get<double>());  // PEFT's and torchtune's types are whole numbers
     if (!value.is_null()) put(file, row.key, std::move(value));
   }
   const CarriedSettings* const own = job.carried && job.carried->trainer == table.name ? job.carried.get() : nullptr;

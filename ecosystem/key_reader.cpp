@@ -104,7 +104,10 @@ class KeyReader {
     if (method && !method->objective.empty() && (said.empty() || is_of(said, *method)))
       take_method(*method, said.empty());
     else if (method && !is_planned_with(said, *method))
-      refuse(*method);
+      fail(method->keys.front(), fmt::format("belongs to {}, which is not modelled: {}", method->name, method->why),
+           may_be_planned(*method)
+               ? "--method NAME says which one it is (estimate --help lists them)"
+               : fmt::format("{}: to plan one of them, leave out {}", kPlannedMethods, fmt::join(method->keys, ", ")));
     for (const ValueTree::Problem& key : tree_.repeated)
       notes_.push_back(fmt::format("{}:{}: {} comes twice: the last value counts, as {} reads it", tree_.file, key.line,
                                    key.key, table_.title));
@@ -128,15 +131,6 @@ class KeyReader {
     const std::string line = is_known ? fmt::format(":{}", place->second.key_line) : "";
     const std::string& file = is_known && !place->second.file.empty() ? place->second.file : tree_.file;
     throw InputError(fmt::format("{}{}: {}", file, line, key), problem, hint);
-  }
-
-  [[noreturn]] void refuse(const ForeignSign& method) const {
-    const std::string& key = method.keys.front();
-    if (may_be_planned(method))
-      fail(key, fmt::format("is a key of {}, and the file does not say which", method.name),
-           "--method NAME says it: --method dpo (estimate --help lists them)");
-    fail(key, fmt::format("belongs to {}, which is not modelled: {}", method.name, method.why),
-         fmt::format("{}: to plan one of them, leave out {}", kPlannedMethods, fmt::join(method.keys, ", ")));
   }
 
   /// The method that a flag says beside the file, that a key of the table states, or the program that was started;

@@ -1,7 +1,6 @@
 #include "ecosystem/key_table.h"
 
 #include <algorithm>
-#include <cmath>
 #include <array>
 
 #include <fmt/format.h>
@@ -248,8 +247,6 @@ nlohmann::ordered_json value_in_file(const KeyRow& row, const json& fact) {
   const auto first = row.values.begin(), last = first + std::ptrdiff_t(row.num_written);
   const auto pair = std::find_if(first, last, [&](const auto& p) { return p.second == fact; });
   if (pair != last) return pair->first;
-  if (row.field->name == "alpha" && fact.is_number_float() && std::floor(fact.get<double>()) == fact.get<double>())
-    return std::int64_t(fact.get<double>());  // a whole number, by PEFT's type
   if (row.is_joined && fact.is_array()) return fmt::format("{}", fmt::join(fact.get<std::vector<std::string>>(), ","));
   return std::all_of(first, last, KeyRow::leaves_others) ? nlohmann::ordered_json(fact) : nlohmann::ordered_json();
 }

@@ -24,6 +24,7 @@ constexpr std::string_view kAdafactor =
     "transformers Adafactor without momentum: fp32 row and column sums, a loop over the tensors";
 constexpr std::string_view kBnb =
     "bitsandbytes optim: 1-byte states, fp32 absmax per 256, tensors under 4096 elements in fp32";
+constexpr std::string_view kBnbWide = "bitsandbytes optim, 32 bit: states in fp32 whatever the weight is";
 
 constexpr std::string_view kTorchao =
     "pytorch/ao torchao/optim/adam.py, subclass_8bit.py @36027d82 (_new_buffer: 1-byte states of a rank's part, fp32 "
@@ -62,7 +63,7 @@ constexpr std::array kOptimizers{
     OptimizerSpec{"adamw-apex",           2, false, false, kNone, false, false, false, kApex},
     OptimizerSpec{"adamw-8bit",           2, true,  false, kNone, false, false, false, kBnb},
     OptimizerSpec{"adamw-torchao-8bit",   2, true,  true,  kNone, false, false, false, kTorchao, 4, false, {}, true},
-    OptimizerSpec{"paged-adamw",          2, false, false, kNone, true,  false, false, kBnb},
+    OptimizerSpec{"paged-adamw",          2, false, false, kNone, true,  false, false, kBnbWide},
     OptimizerSpec{"paged-adamw-8bit",     2, true,  false, kNone, true,  false, false, kBnb},
     OptimizerSpec{"adamw-bf16-states",    2, false, false, kNone, false, false, false, kBf16States, 2},
     OptimizerSpec{"adamw-bf16-kahan",     3, false, false, kLoop, false, false, false, kKahan, 2},
@@ -72,7 +73,7 @@ constexpr std::array kOptimizers{
     OptimizerSpec{"sgd",                  0, false, true,  kNone, false, false, false, kTorch},
     OptimizerSpec{"sgd-momentum",         1, false, true,  kNone, false, false, false, kTorch},
     OptimizerSpec{"muon",                 1, false, false, kList, false, false, true, "Jordan et al. 2024: momentum for matrices, AdamW for embeddings, norms and the head"},
-    OptimizerSpec{"paged-lion",           1, false, false, kNone, true,  false, false, kBnb},
+    OptimizerSpec{"paged-lion",           1, false, false, kNone, true,  false, false, kBnbWide},
     OptimizerSpec{"paged-lion-8bit",      1, true,  false, kNone, true,  false, false, kBnb},
     OptimizerSpec{"ademamix",             3, false, false, kNone, false, false, false, kAdemamix},
     OptimizerSpec{"ademamix-8bit",        3, true,  false, kNone, false, false, false, kAdemamix},

@@ -99,7 +99,9 @@ std::string price_days(std::span<const PlanRow> rows) {
     last = std::max(last, row.offer.date);
   }
   if (first.empty()) return "";
-  return first == last ? "prices of " + first : fmt::format("prices of {} to {}", first, last);
+  if (first == last) return "prices of " + first;
+  if (last.starts_with(first)) return fmt::format("prices of {}, the newest of {}", first, last);  // a year alone
+  return fmt::format("prices of {} to {}", first, last);
 }
 
 std::string plan_csv(const PlanAnswer& answer, const Screen& screen) {

@@ -119,7 +119,8 @@ std::string peaks_text(const EstimateAnswer& answer) {
   const auto add = [&](const PhasePeak& phase, Bytes host) {
     const Bytes gpu = e.process_with(phase.tensors);
     if (!answer.has_details && gpu <= step) return;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", describe(phase.phase, 0, 0), format_bytes(gpu));
+    text += fmt::format("{}{}{} {}", text.empty() ? "" : ", ", describe(phase.phase, 0, 0),
+                        phase.counts ? "" : " (where it is asked for)", format_bytes(gpu));
     if (answer.has_details && host.count > 0) text += fmt::format(" (host {})", format_bytes(host));
   };
   if (answer.has_details)

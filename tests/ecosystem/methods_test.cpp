@@ -244,8 +244,8 @@ TEST_CASE("foreign methods are named: what people gave and got the figures of SF
     CHECK(contains(refused(std::string(key) + ": a\n"), "is not known to gpuplan, and"));
   CHECK(contains(refused("mixture_coef: 0.5\n"), "belongs to Nash-MD"));
   // a key of many methods names several, and says that there are more
-  CHECK(contains(refused("beta: 0.1\n"), "is a key of DPO, KTO or another method, and the file does not say which"));
-  CHECK(contains(refused("beta: 0.1\n"), "--method NAME says it"));
+  CHECK(contains(refused("beta: 0.1\n"), "belongs to DPO, KTO or another method"));
+  CHECK(contains(refused("beta: 0.1\n"), "--method NAME says which one it is"));
   CHECK(contains(error_of({"stage: ppo\ncutoff_len: 64\n"}), "ppo is not modelled"));
   CHECK(error_of({"stage: sft\ncutoff_len: 64\n"}).empty());
   CHECK(error_of({"stage: pt\ncutoff_len: 64\nref_model: null\n"}).empty());

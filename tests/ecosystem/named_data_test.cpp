@@ -122,6 +122,49 @@ TEST_CASE("max_samples and max_steps set how much is trained on") {
   CHECK(r.dataset.rows == Dataset{}.rows);
 }
 
+TEST_CASE("max_samples is the most rows of a set, and no count of one that is not known") {
+  test::ScratchFolder folder;
+  std::vector<std::string> notes;
+  const EstimateRequest r =
+      asked(kLlamaFactory + "stage: dpo\ndataset: dpo_en_demo\nmax_samples: 1000\n", folder.path(), notes);
+  CHECK(r.dataset.rows == 300);  // hiyouga/LLaMA-Factory data/dpo_en_demo.json @ff6d4d12
+  CHECK(r.dataset.tokens_per_row == 692);
+  const ConfigReading reading =
+      read_configs({{"file.yaml", kLlamaFactory + "dataset: away\nmax_samples: 777\n"}}, kNothing);
+  EstimateRequest unknown = reading.request;
+  unknown.cluster = parse_gpus("A6000");
+  const FindPath find = [](const std::string&, const std::string&) { return std::nullopt; };
+  CHECK_FALSE(settle_data(reading, find, {}, unknown, notes).has_rows);
+  CHECK(unknown.dataset.rows == 777);
+}
+
+TEST_CASE("the sets of a mixture count by their shares, and splits beside the training's are named") {
+  test::ScratchFolder folder;
+  std::vector<std::string> notes;
+  const std::string set = "  - id: HuggingFaceH4/ultrachat_200k\n    columns: [messages]\n";
+  const std::string file = "model_name_or_path: a\nmax_length: 2048\ndtype: bfloat16\ndataset_mixture:\n  datasets:\n" +
+                           set + "    split: train_sft\n    weight: 0.5\n" + set + "    split: test_sft\n    weight: 1.0\n" +
+                           "  seed: 0\n";
+  CHECK(asked(file, folder.path(), notes).dataset.rows == 103922);  // half of 207,843
+  CHECK(asked(file, folder.path(), notes).dataset.tokens_per_row == 1188);
+  CHECK(asked(file + "  test_split_size: 1000\n", folder.path(), notes).dataset.rows == 102922);
+  CHECK(std::ranges::any_of(notes, [](const std::string& note) {
+    return note.starts_with("HuggingFaceH4/ultrachat_200k@test_sft: how many rows this split has is not known");
+  }));
+}
+
+TEST_CASE("prompts of a set whose prompts were counted have their mean length, where nothing says another") {
+  test::ScratchFolder folder;
+  std::vector<std::string> notes;
+  const std::string file =
+      "model_name_or_path: Qwen/Qwen2.5-7B\nnum_generations: 4\nmax_completion_length: 256\ndataset_name: ";
+  const auto prompt_of = [&](const std::string& set) {
+    return asked(file + set + "\n", folder.path(), notes).rollout.mean_prompt;
+  };
+  CHECK(prompt_of("openai/gsm8k") == 57);  // 428,286 / 7,473 = 57.3
+  CHECK(prompt_of("my_own") == 0);
+}
+
 TEST_CASE("rows that are held out for evaluation are not trained on, where the trainer evaluates") {
   const auto rows_of = [](const ConfigFile& file) {
     const ConfigReading reading = read_configs({file}, kNothing);

@@ -364,7 +364,7 @@ TEST_CASE("a switch that a file has off is switched on once, whatever else needs
     CHECK(first != std::string::npos);
     CHECK(after.find("load_in_4bit", first + 1) == std::string::npos);
     // axolotl has no default for them: src/axolotl/utils/schemas/peft.py @067b021c8 (LoraConfig)
-    for (const char* const needed : {"adapter: qlora\n", "lora_r: 8\n", "lora_alpha: 16\n"})
+    for (const char* const needed : {"adapter: qlora\n", "lora_r: 8\n", "lora_alpha: 16"})
       CHECK(after.find(needed) != std::string::npos);
   }
 }

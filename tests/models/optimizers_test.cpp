@@ -33,6 +33,13 @@ TEST_CASE("Adam-mini has one state as large as the weight, AdEMAMix three") {
   CHECK(optimizer_state_bytes(find_optimizer("ademamix"), 1'000, 10, 100, Dtype::BF16).count == 12'000);  // fp32
 }
 
+TEST_CASE("the source of an optimizer in 8 bits is that of no other one") {
+  for (const OptimizerSpec& one : optimizers())
+    for (const OptimizerSpec& other : optimizers())
+      if (one.is_8bit && !other.is_8bit && one.source.find("1-byte") != std::string_view::npos)
+        CHECK_MESSAGE(one.source != other.source, std::string(other.name));
+}
+
 TEST_CASE("an optimizer's rank stands behind its name, and only where gradients are projected") {
   Recipe recipe;
   set_optimizer_text(recipe, "galore-adamw=64");
