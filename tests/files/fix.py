@@ -93,6 +93,9 @@ class Fixer(files.Asker):
             if before >= LEAST and 'if the host has' not in lines[0]:
                 require(code == 0, f'exit {code} where it fits')
                 return 'fits already'
+            if 'if the host has' in lines[0]:
+                require(code == 0, f'exit {code} where it fits if the host has the memory')
+                return 'rests on the host'
             require(code == 1, f'exit {code} where it does not fit')
             return self.judge_permission(folder, name, gpus, flags, lines)
         require(code == 0, f'exit {code} with a diff')
