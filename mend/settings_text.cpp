@@ -237,9 +237,9 @@ void SettingsText::take_back(const std::string& key) {
 void SettingsText::remove_entry(const std::string& key, std::vector<TextEdit>& edits) const {
   const std::size_t begin = tree_->places.at(key).key_begin, end = entry_end(begin), first = line_begin(begin);
   if (first > 0)
-    edits.push_back({first - line_break_.size(), end, ""});
+    edits.push_back({line_end(line_begin(first - 1)), end, ""});
   else
-    edits.push_back({0, std::min(end + line_break_.size(), file_.text.size()), ""});
+    edits.push_back({0, std::min(file_.text.find('\n', end), file_.text.size() - 1) + 1, ""});
 }
 
 /// Keys of a section that go; the section goes with the last of them.
