@@ -18,6 +18,7 @@
 #include "cli/plan_question.h"
 #include "cli/row_lengths.h"
 #include "cli/search_flags.h"
+#include "models/stack.h"
 #include "models/training_method.h"
 #include "planner/rollout_phases.h"
 #include "report/text/answers_text.h"
@@ -71,7 +72,12 @@ class FilesReader {
     };
     std::vector<ConfigFile> given = files;
     if (num_given_ > 0) given.resize(num_given_);
-    ReadFiles out{.files = files, .reading = read_configs(given, find), .request = {}};
+    const auto versions = gpuplan::given(app_, "--versions"), method = gpuplan::given(app_, "--method");
+    const auto objective = method ? words_of_method(*method).trained_for : std::nullopt;
+    ReadFiles out{.files = files,
+                  .reading = read_configs(given, find, versions ? parse_stack_versions(*versions) : StackVersions{},
+                                          objective ? find_training_method(*objective).name : std::string()),
+                  .request = {}};
     if (!out.reading.has_trainer)
       throw InputError(out.reading.plan ? out.reading.plan->name : out.reading.file, "is no trainer's configuration",
                        "give the trainer's file too: what is trained, on how many tokens");

@@ -415,7 +415,7 @@ void add_surrounding_flags(CLI::App& app) {
   constexpr std::array kSurrounding{
       "--model", "--offline", "--versions", "--image-size", "--images-per-row", "--rows", "--tokens-per-row", "--tokens",
       "--gpus", "--gpu-spec", "--cluster", "--gpu", "--num-gpus", "--host", "--host-memory", "--profile",
-      "--price-per-gpu-hour", "--full", "--lora", "--qlora"};
+      "--price-per-gpu-hour", "--method", "--full", "--lora", "--qlora"};
   // clang-format on
   for (const PlanFlag& flag : kFlags)
     if (std::ranges::find(kSurrounding, std::string_view(flag.name)) != kSurrounding.end())

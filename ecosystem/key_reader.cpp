@@ -104,7 +104,10 @@ class KeyReader {
     if (method && !method->objective.empty() && (said.empty() || is_of(said, *method)))
       take_method(*method, said.empty());
     else if (method && !is_planned_with(said, *method))
-      fail(method->keys.front(), fmt::format("belongs to {}, which is not modelled: {}", method->name, method->why),
+      fail(method->keys.front(),
+           fmt::format("belongs to {}, {}: {}", method->name,
+                       method->is_open && may_be_planned(*method) ? "and nothing says which" : "which is not modelled",
+                       method->why),
            may_be_planned(*method)
                ? "--method NAME says which one it is (estimate --help lists them)"
                : fmt::format("{}: to plan one of them, leave out {}", kPlannedMethods, fmt::join(method->keys, ", ")));
