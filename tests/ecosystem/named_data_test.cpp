@@ -127,7 +127,7 @@ TEST_CASE("max_samples is the most rows of a set, and no count of one that is no
   std::vector<std::string> notes;
   const EstimateRequest r =
       asked(kLlamaFactory + "stage: dpo\ndataset: dpo_en_demo\nmax_samples: 1000\n", folder.path(), notes);
-  CHECK(r.dataset.rows == 300);  // hiyouga/LLaMA-Factory data/dpo_en_demo.json @ff6d4d12
+  CHECK(r.dataset.rows == 300);  // dpo_en_demo.json of hiyouga/LLaMA-Factory @ff6d4d12
   CHECK(r.dataset.tokens_per_row == 692);
   const ConfigReading reading =
       read_configs({{"file.yaml", kLlamaFactory + "dataset: away\nmax_samples: 777\n"}}, kNothing);
