@@ -157,7 +157,7 @@ TEST_CASE("prompts of a set whose prompts were counted have their mean length, w
   test::ScratchFolder folder;
   std::vector<std::string> notes;
   const std::string file =
-      "model_name_or_path: Qwen/Qwen2.5-7B\nnum_generations: 4\nmax_completion_length: 256\ndataset_name: ";
+      "method: grpo\nmodel_name_or_path: Qwen/Qwen2.5-7B\nnum_generations: 4\nmax_completion_length: 256\ndataset_name: ";
   const auto prompt_of = [&](const std::string& set) {
     return asked(file + set + "\n", folder.path(), notes).rollout.mean_prompt;
   };
