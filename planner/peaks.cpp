@@ -33,7 +33,8 @@ Bytes layer_activations(const Job& job, const ModelBlocks& built) {
   return Bytes{most} + bytes_of(recipe.tokens() * job.model.spec.stream_width(), job.numerics.residual);
 }
 
-/// Units that are gathered at one time: the one in use, those fetched ahead, and a root that stays.
+}  // namespace
+
 Bytes gathered_weights(const Job& job) {
   if (!job.rules.gathers()) return {};
   const auto gathered = [&](const StateList& list) {
@@ -45,6 +46,8 @@ Bytes gathered_weights(const Job& job) {
   const Bytes ends = gathered(job.model.before) + gathered(job.model.after);
   return (1 + job.engine().prefetch_units) * layer + (job.engine().keeps_root_gathered ? ends : Bytes{});
 }
+
+namespace {
 
 /// The logits of an evaluation batch on their way to the loss: in the compute dtype, in fp32, and their log-softmax.
 Bytes loss_of_evaluation(const Job& job) {

@@ -46,6 +46,9 @@ PhaseNeeds phase_needs(const Job& job);
 std::vector<PhasePeak> phase_peaks(const Job& job, const PhaseNeeds& needs, const StepProgram& program,
                                    const RankClass& rank_class, const Peak& step);
 
+/// Gives the units that are gathered at one time: the one in use, those fetched ahead, and a root that stays.
+Bytes gathered_weights(const Job& job);
+
 /// Gives what an engine that shards weights has whole on a GPU at one time outside of compute, while it loads and
 /// saves: a unit, or one parameter where it gathers these. No bytes where nothing is sharded, and where ranks
 /// read and write parts of their own. Sources: state_dict of

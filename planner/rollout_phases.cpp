@@ -15,6 +15,8 @@
 #include "models/quantisation.h"
 #include "models/training_method.h"
 #include "planner/comm_model.h"
+#include "planner/peaks.h"
+#include "planner/state_sizes.h"
 #include "planner/step_batch.h"
 
 namespace gpuplan {
@@ -33,6 +35,28 @@ double bytes_per_own_weight(const Job& job) {
   const bool is_sharded = job.rules.gathers();  // gathered in the compute dtype
   return is_sharded ? double(size_of(job.numerics.compute))
                     : double(size_of(stored)) + (is_converted ? kWritten + kRead : 0);
+}
+
+/// All weights as compute uses them.
+Bytes used_weights(const Job& job) {
+  const StateSizes sizes = model_state(job.whole(), job.numerics, job.recipe(), job.rules);
+  return sizes.trained_gathered + sizes.frozen_gathered;
+}
+
+/// Seconds in which the trainer's own module has its weights before it computes with them: shards come from the host
+/// where they wait there, then from the other ranks.
+struct Fetched {
+  Seconds from_host, from_ranks;
+  Seconds total() const { return from_host + from_ranks; }
+};
+Fetched weights_fetched(const Job& job) {
+  if (!job.rules.gathers()) return {};
+  const CommModel comm = make_comm_model(job.cluster(), job.profile, job.strategy.mesh);
+  const Bytes bytes = used_weights(job);
+  Fetched f{.from_ranks = comm.gather_time(Axis::DpShard, bytes, job.model.num_layers())};
+  if (job.rules.keeps_weights_on_host && comm.host_link.value > 0)
+    f.from_host = Bytes{ceil_div(bytes.count, job.rules.ways)} / comm.host_link;
+  return f;
 }
 
 Bytes whole_weights(const Job& job, Dtype dtype) { return bytes_of(job.whole().parameters, dtype); }
@@ -135,10 +159,13 @@ bool trains_critic(const Job& job) {
   return std::ranges::any_of(job.recipe().objective.method->passes, &SidePass::trains);
 }
 
-/// The trainer's own module: under ZeRO-3 gathered whole (ds3_gather_for_generation of trl/trainer/grpo_config.py).
+/// The trainer's own module as it generates: gathered whole (ds3_gather_for_generation of trl/trainer/grpo_config.py;
+/// of FSDP where weights stay gathered after a forward), or the units that a forward of FSDP holds at one time, beside
+/// a root that is gathered before (summon_full_params with recurse=False of trl/trainer/grpo_trainer.py @f2cd5771).
 Bytes gathered_for_generation(const Job& job, const JobRollout& r) {
-  if (!r.setup.engine->in_trainer || !job.rules.gathers() || r.gathers_per_token) return {};
-  const Bytes policy = whole_weights(job, job.numerics.compute);
+  if (!r.setup.engine->in_trainer || !job.rules.gathers()) return {};
+  if (r.gathers_per_token) return gathered_weights(job);
+  const Bytes policy = used_weights(job);
   if (!trains_critic(job) || !r.convention->critic_in_graph) return policy;
   // policy and critic are one module there (PolicyAndValueWrapper of trl/experimental/ppo/ppo_trainer.py)
   const auto& critic = job.request.critic;
@@ -232,7 +259,8 @@ JobRollout job_rollout(const Job& job) {
                                                                      : 0;
   if (engine.in_trainer) {
     s.bytes_per_weight = bytes_per_own_weight(job);
-    r.gathers_per_token = job.rules.gathers() && is_fsdp(job.strategy.engine);
+    r.gathers_per_token =
+        job.rules.gathers() && is_fsdp(job.strategy.engine) && job.strategy.layout.reshards_after_forward;
     s.num_gpus = job.strategy.mesh.batch_replicas();
   }
   const bool moves_both = r.convention->offloads_weights && r.convention->offloads_states;
@@ -440,10 +468,15 @@ void add_rollout(Peak& peak, const Job& job) {
 std::vector<PhaseFigures> rollout_figures(const Job& job, const Peak& peak, Seconds train, Seconds passes) {
   const JobRollout r = job_rollout(job);
   const Rollout& asked = job.request.rollout;
-  Seconds beside_token;
-  if (r.gathers_per_token)
-    beside_token = make_comm_model(job.cluster(), job.profile, job.strategy.mesh)
-                       .gather_time(Axis::DpShard, whole_weights(job, job.numerics.compute), job.model.num_layers());
+  const Fetched fetched = r.setup.engine->in_trainer ? weights_fetched(job) : Fetched{};
+  const Seconds beside_token = r.gathers_per_token ? fetched.total() : Seconds{};
+  const Seconds before = r.gathers_per_token ? Seconds{} : fetched.total();
+  const auto bound = [&](const Generation& g) {
+    const bool is_fetching = r.gathers_per_token ? g.bound == GenerationBound::Links : before > g.total;
+    return is_fetching && fetched.from_host > fetched.from_ranks
+               ? std::string("host link")
+               : std::string(to_string(is_fetching ? GenerationBound::Links : g.bound));
+  };
   Generation g =
       generate(job.request.model, job.whole().weights, r.setup, r.batch, job.cluster(), job.profile, beside_token);
   leave_shared(g, r);
@@ -457,7 +490,7 @@ std::vector<PhaseFigures> rollout_figures(const Job& job, const Peak& peak, Seco
     out.push_back(std::move(phase));
   };
   const double per = asked.share / r.steps;  // generations of an optimizer step, on average
-  const Seconds per_step = per * g.total;
+  const Seconds per_step = per * (before + g.total);
   const std::string often = asked.share < 1 ? fmt::format(" in {:.3g} % of the steps", 100 * asked.share) : "";
   add({.name = fmt::format("generation by {}{}", r.setup.engine->title, often),
        .kind = PhaseKind::Generation,
@@ -466,7 +499,7 @@ std::vector<PhaseFigures> rollout_figures(const Job& job, const Peak& peak, Seco
        .tensors = is_server ? g.awake : m.generating,
        .time = seconds(per_step),
        .beside = writes_ahead(job.request) ? std::min(per_step, train + passes) : Seconds{},
-       .bound = std::string(to_string(g.bound))});
+       .bound = bound(g)});
   if (const std::int64_t baselines = job.recipe().objective.method->baselines; baselines > 0) {
     GenerationBatch batch = r.batch;
     batch.sequences = ceil_div(batch.sequences, batch.generations) * baselines;
@@ -477,8 +510,8 @@ std::vector<PhaseFigures> rollout_figures(const Job& job, const Peak& peak, Seco
          .kind = PhaseKind::Generation,
          .rows = std::int64_t(apart.sequences),
          .tensors = is_server ? g.awake : m.generating,
-         .time = seconds(per * apart.total),
-         .bound = std::string(to_string(apart.bound))});
+         .time = seconds(per * (before + apart.total)),
+         .bound = bound(apart)});
   }
   if (asked.reward.value > 0)
     add({.name = "rewards",

@@ -364,6 +364,36 @@ TEST_CASE("generate() under ZeRO-3 gathers all weights on every rank; an adapter
   CHECK(phase(adapter_alone, "weight sync")->time.step < phase(lora, "weight sync")->time.step);
 }
 
+TEST_CASE(
+    "generate() reads weights that wait on the host over the host link: once where they are gathered, else a token") {
+  const auto with = [](const char* strategy, bool is_on_host, const char* gpus = "1xRTX 3090") {
+    EstimateRequest r = ask("grpo", "trl", strategy, gpus, "hf");
+    r.recipe.method = Method::Lora;
+    if (is_on_host) r.recipe.offload.optimizer = r.recipe.offload.params = OffloadTarget::Cpu;
+    return answer(r);
+  };
+  const double whole = 2 * 494'032'768.0, link = 25e9;  // PCIe 4.0 x16 reaches about 25 GB/s
+  const double a_copy = whole / link;                   // 40 ms
+  const StrategyEstimate zero3 = with("zero3", true), fsdp = with("fsdp", true), plain = with("single", false);
+  const auto time = [](const StrategyEstimate& e) { return phase(e, "generation")->time.step.value; };
+  // summon_full_params(recurse=False) gathers no layer: each of 256 tokens copies all of them, 256 x 40 ms
+  CHECK(time(fsdp) - time(plain) > 256 * a_copy * 0.8);
+  CHECK(time(fsdp) - time(plain) < 256 * a_copy * 1.3);
+  CHECK(phase(fsdp, "generation")->bound == "host link");
+  // ds3_gather_for_generation: one copy, and all weights beside the cache
+  CHECK(time(zero3) - time(plain) > a_copy * 0.8);
+  CHECK(time(zero3) - time(plain) < a_copy * 1.3);
+  CHECK(double(phase(zero3, "generation")->tensors.count) > whole);
+  // at least the embedding, which is the root's, and two layers of 14.9 M parameters
+  const std::int64_t root = 2 * 151'936LL * 896, layers = 2 * 2 * 14'912'384LL;
+  CHECK(phase(fsdp, "generation")->tensors.count > root + layers);
+  CHECK(double(phase(fsdp, "generation")->tensors.count) < double(phase(zero3, "generation")->tensors.count));
+  // what stays gathered after a forward without backward is fetched once
+  CHECK(time(with("fsdp-grad-op", true)) < time(fsdp) / 2);
+  // of two ranks each copies its half and sends it to the other
+  CHECK(time(with("fsdp", true, "2xRTX 3090")) > time(with("fsdp", false, "2xRTX 3090")));
+}
+
 TEST_CASE("logits of completions alone are made: one position more than the answer, of every row") {
   // fp32 logits that backward needs: 8 rows x 257 positions x 151,936 x 4 bytes
   const StrategyEstimate e = answer(ask("grpo", "trl", "single", "1xH100", "hf"));
