@@ -100,9 +100,9 @@ struct Rollout {
   std::int64_t generations = 0;                          // answers to one prompt; 0: the trainer's
   std::int64_t mean_prompt = 0, prompt_len = 0;          // tokens, of the longest 0: 512; mean 0: all are as long
   std::int64_t mean_completion = 0, max_completion = 0;  // tokens; mean 0: all are as long as the longest
-  std::int64_t updates = 1;         // optimizer steps on what is generated at once, each on a part of it
-  std::int64_t iterations = 1;      // passes over it
-  std::int64_t sequences = 0;       // of a question about generation alone
+  std::int64_t updates = 1;     // optimizer steps on what is generated at once, each on a part of it
+  std::int64_t iterations = 1;  // passes over it
+  std::int64_t sequences = 0;   // of a question about generation alone
   // sequences at once of the passes for log-probs, of the policy that generated and of the reference; 0: a micro batch
   std::int64_t old_batch = 0, reference_batch = 0;
   double share = 1;                 // of the steps that generate; the others are on answers of the data
