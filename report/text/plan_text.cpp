@@ -343,19 +343,36 @@ std::string first_plan_text(const PlanAnswer& answer, const Screen& screen) {
   const std::size_t more = found.rows.size() - 1;
   const std::string commands = more == 0 ? "" : fmt::format("{} more command{}, ", more, more == 1 ? "" : "s");
   const bool has_rates = answer.question.is_rented && found.rows.front().offer.usd_per_gpu_hour;
-  const std::string rest =
-      wrap(fmt::format("--explain: {}other GPUs, worth of changes, {} assumptions{}", commands,
-                       assumptions_of(answer).size(), has_rates ? "; --format md: prices, ranges" : ""),
-           prose_width(screen), "", "  ");
-  LineBudget out(kFirstScreen - narrow<int>(std::ranges::count(rest, '\n')), screen);
+  const auto lines = [](const std::string& text) { return narrow<int>(std::ranges::count(text, '\n')); };
+  const auto rest = [&](std::size_t hidden) {
+    const std::string rows = hidden == 0 ? "" : fmt::format("{} more row{}, ", hidden, hidden == 1 ? "" : "s");
+    return wrap(fmt::format("--explain: {}{}other GPUs, worth of changes, {} assumptions{}", rows, commands,
+                            assumptions_of(answer).size(), has_rates ? "; --format md: prices, ranges" : ""),
+                prose_width(screen), "", "  ");
+  };
+  LineBudget out(kFirstScreen - std::max(lines(rest(0)), lines(rest(more))), screen);
   out.add_prose(plan_sentence(answer), "", "");
-  out.add(beside_the_first(answer, screen));
-  out.add("\n" + plan_rows(answer, found.rows, true, screen));
-  if (!out.add("\n" + row_text(found.rows.front(), 1, screen)))
+  const std::string beside = beside_the_first(answer, screen);
+  const auto rows = [&](std::size_t count) {
+    return "\n" + plan_rows(answer, std::span(found.rows).first(count), true, screen) + "\n" +
+           row_text(found.rows.front(), 1, screen);
+  };
+  // the command of row 1 goes before further rows, and two rows before what is said beside them
+  const auto most_rows = [&](int room, std::size_t fewest) {
+    std::size_t count = found.rows.size();
+    while (count > fewest && lines(rows(count)) > room) --count;
+    return count;
+  };
+  const std::size_t two = std::min<std::size_t>(2, found.rows.size());
+  if (lines(rows(most_rows(out.room() - lines(beside), two))) + lines(beside) <= out.room()) out.add(beside);
+  const std::size_t shown = most_rows(out.room(), 1);
+  if (!out.add(rows(shown))) {
+    out.add("\n" + plan_rows(answer, std::span(found.rows).first(shown), true, screen));
     out.add_prose(fmt::format("Row 1: {}", found.rows.front().reason), "\n  ", "  ");
+  }
   out.add(would_do_text(found, screen));
   out.add(by_gpu_text(answer, 3, screen));
-  return out.take() + rest;
+  return out.take() + rest(found.rows.size() - shown);
 }
 
 }  // namespace

@@ -5,9 +5,11 @@
 #include <sstream>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "cli/program.h"
 #include "golden/command_line.h"
 #include "scratch_folder.h"
 
@@ -209,6 +211,32 @@ TEST_CASE("what plan prints as JSON has the keys of its contract") {
                           "cost_usd", "process_bytes", "fits", "command", "vendor", "reason"})
     CHECK(answer.at("recommended").contains(key));
   for (const char* key : {"plans", "seconds"}) CHECK(answer.at("searched").contains(key));
+}
+
+TEST_CASE("at 80 columns plan keeps its table, and the reason and the command of row 1") {
+  for (const char* wish : {"--budget 50", "--prefer cost"}) {
+    CAPTURE(wish);
+    std::istringstream in;
+    std::ostringstream out, err;
+    const std::string question = fmt::format("plan --model llama-3-70b --lora {}", wish);
+    CHECK(run(test::words_of(question), out, err, {.width = 80}, in) == 0);
+    const std::string text = out.str();
+    CHECK(text.find("strategy") != std::string::npos);
+    CHECK(text.find("\n    gpuplan estimate --model llama-3-70b") != std::string::npos);
+    CHECK(std::ranges::count(text, '\n') <= 24);
+  }
+}
+
+TEST_CASE("a saved plan has the price and the time of the row, set-up included") {
+  const test::ScratchFolder folder;
+  const std::string file = (folder.path() / "p.json").string();
+  const auto planned =
+      nlohmann::json::parse(test::run_line("plan --model llama-3.1-8b --lora --budget 50 --json --save " + file).out);
+  const auto again = nlohmann::json::parse(test::run_line("estimate " + file + " --json").out);
+  const std::string simulated = test::run_line("simulate " + file).out;
+  CHECK(again["strategies"][0]["cost_usd"].get<double>() ==
+        doctest::Approx(planned["recommended"]["cost_usd"].get<double>()).epsilon(0.05));  // plan's is simulated
+  CHECK(simulated.find("with 15 min of set-up") != std::string::npos);
 }
 
 TEST_CASE("a saved plan is the recommended one, and estimate reads it") {
