@@ -55,6 +55,8 @@ struct SplitNormal {
     return -0.5 * z * z - std::log((below + above) * std::sqrt(std::numbers::pi / 2));
   }
   double width() const { return 0.5 * (below + above); }
+  /// Says whether x is among the eight of ten in the middle.
+  bool contains(double x) const { return std::abs(x) <= kEightOfTen * (x < 0 ? below : above); }
 };
 
 /// Seconds of the parts in which a measured and a predicted step are compared; they add up to the step, but for work
@@ -107,7 +109,7 @@ class Diagnosing {
       case PeakKind::Reserved: return e.tiers.reserved;
       case PeakKind::Process: break;
     }
-    return e.tiers.process;
+    return e.fits() ? e.tiers.process - e.tiers.given_back() : e.tiers.process;
   }
   double measured_time() const {
     if (measured_.tokens_per_second) return *measured_.tokens_per_second;
@@ -227,6 +229,14 @@ class Diagnosing {
             distance(out_.memory->measured, peak(h)) < distance(out_.memory->measured, peak(as_planned)));
   }
 
+  /// Says whether the step of a trace is one that the hypothesis predicts: parts that agree explain no other time. The
+  /// density of a time alone says so by itself.
+  bool predicts_step(const Hypothesis& h) const {
+    if (!measured_.parts) return true;
+    const double effect = std::abs(std::log(h.time / out_.time->predicted));
+    return SplitNormal(out_.time->range).with(kEffectSpread * effect).contains(time_distance(h.time));
+  }
+
   /// Weighs causes by their prior and the order of their values, then by how near each comes to the measurement.
   void explain(const Hypothesis& as_planned) {
     struct Weighed {
@@ -245,7 +255,7 @@ class Diagnosing {
         const double weight = cause.prior * std::exchange(share, share / 2);
         const auto h = difference.settings.empty() && !measured_.parts ? waiting(as_planned, difference.wait)
                                                                        : hypothesis(difference);
-        if (!h || !is_visible(*h, as_planned) || !comes_nearer(*h, as_planned)) continue;
+        if (!h || !is_visible(*h, as_planned) || !comes_nearer(*h, as_planned) || !predicts_step(*h)) continue;
         const double log = log_density(*h);
         // the unknown is never far below what fits
         own.density += weight * chance_to_run(*h, as_planned) * std::exp(log - unknown);

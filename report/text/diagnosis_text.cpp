@@ -94,7 +94,7 @@ Gap scaled(Gap gap, double times) {
 
 /// Asks about a time that is as predicted for a step that the data does not fill, or for one micro-batch; else empty.
 std::string other_step_question(const Diagnosis& d) {
-  const bool is_step = d.time && d.measured.step && !d.measured.parts;
+  const bool is_step = d.time && (d.measured.step || d.measured.parts);
   if (!is_step || d.time->is_inside()) return "";
   const std::int64_t passes = d.request.recipe.grad_accum;
   const double steps = std::ceil(double(d.predicted.steps_per_epoch) * d.request.dataset.epochs);
@@ -110,9 +110,25 @@ std::string other_step_question(const Diagnosis& d) {
                      time_text(d.time->measured, false), time_text(all.measured, false), passes);
 }
 
+namespace {
+
+/// Says what of a traced step the GPU does not compute in, beside what was predicted.
+std::string waits_line(const StepParts& measured, const StepParts& predicted) {
+  const auto pair = [](const char* what, Seconds seen, Seconds expected) {
+    return fmt::format("{} {} ({})", what, format_short_duration(seen), format_short_duration(expected));
+  };
+  return fmt::format("The trace's step, and the predicted one in brackets: {}, {}, {}",
+                     pair("compute", measured.compute, predicted.compute),
+                     pair("communication beside nothing", measured.exposed, predicted.exposed),
+                     pair("idle", measured.idle, predicted.idle));
+}
+
+}  // namespace
+
 std::vector<std::string> gap_lines(const Diagnosis& d) {
   std::vector<std::string> out;
   if (d.time) out.push_back(time_line(d));
+  if (d.measured.parts && d.predicted_parts) out.push_back(waits_line(*d.measured.parts, *d.predicted_parts));
   if (std::string question = other_step_question(d); !question.empty()) out.push_back(std::move(question));
   if (d.memory) out.push_back(memory_line(d));
   if (!d.predicted.fits())

@@ -299,6 +299,26 @@ TEST_CASE("diagnose: a step that nothing explains is left unexplained, however f
   }
 }
 
+TEST_CASE("diagnose: what is named of a trace predicts the step that it has, and not parts of another length alone") {
+  // four micro-batches are planned and the trace is of one: products and collectives are a quarter, whatever the cause
+  const HiddenCase c{"llama-3.1-8b",
+                     "8xA100-80GB",
+                     "full=on,seq-len=2048,micro-batch=2,checkpointing=full,grad-accum=4",
+                     "fsdp",
+                     "grad-accum=1",
+                     0,
+                     "",
+                     Written::Trace};
+  const Diagnosis d = diagnosis_of(c, 5);
+  CHECK_FALSE(d.is_inside());
+  for (const Explanation& e : d.explanations) {
+    CAPTURE(e.cause->name);
+    CHECK(e.time > 0.6 * d.time->measured);
+    CHECK(e.time < 1.6 * d.time->measured);
+  }
+  CHECK(d.unexplained > 0.5);
+}
+
 TEST_CASE("diagnose: a cause that takes a slow step further away is not named") {
   const Variant asked = asked_of(kNothing[1]);
   const Seconds planned = estimate_variant(asked, "single")->time.step;
