@@ -64,7 +64,7 @@ void save(const EstimateAnswer& answer, const CarriedSettings* carried, const st
   EstimateRequest saved = answer.request;
   saved.strategy = answer.shown->strategy.name;
   write_output(
-      file, json_text(make_plan(answer.request, answer.result, *answer.shown, carried)), console,
+      file, json_text(make_plan(answer.request, answer.result, *answer.shown, carried, answer.overhead)), console,
       fmt::format("the {} plan is saved in {}; {}", answer.shown->strategy.name, file, export_hint(file, saved)));
 }
 
@@ -164,7 +164,7 @@ int run_estimate(const CLI::App& app, Console& console) {
   const EstimateRequest asked = answer.request;
   answer.result = estimate(answer.request, shows_all ? InFull::All : InFull::InFocus);
   answer.request = answer.result.request;
-  if (const Seconds overhead = given_time(app, "--overhead").value_or(Seconds{}); overhead.value > 0) {
+  if (const Seconds overhead = given_time(app, "--overhead").value_or(question.set_up); overhead.value > 0) {
     add_overhead(answer.result, overhead);
     answer.overhead = overhead;
     question.notes.push_back(fmt::format("{:.3g} min of set-up, download and failed starts are in every time and cost",

@@ -98,8 +98,9 @@ void save(const PlanAnswer& answer, const CarriedSettings* carried, const std::s
   }
   const EstimateRequest& request = answer.found.rows.front().request;
   const EstimateResult result = estimate(request);
-  write_output(file, json_text(make_plan(request, result, result.strategies.front(), carried)), console,
-               fmt::format("the {} plan is saved in {}; {}", request.strategy, file, export_hint(file, request)));
+  write_output(
+      file, json_text(make_plan(request, result, result.strategies.front(), carried, answer.question.overhead)),
+      console, fmt::format("the {} plan is saved in {}; {}", request.strategy, file, export_hint(file, request)));
 }
 
 void need_machine(const CLI::App& app, const char* flag) {

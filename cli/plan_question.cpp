@@ -327,6 +327,7 @@ PlanQuestion read_question(const CLI::App& app, std::istream& in, std::string_vi
   if (plan) {
     request = parse_plan(plan->content, plan->where);
     question.carried = carried_by(plan->content);
+    question.set_up = set_up_of(plan->content);
     if (question.carried && is_given(app, "--seq-len"))
       question.carried = std::make_shared<const CarriedSettings>(without_length(*question.carried));
     const std::string overrides = overrides_of(app, behind_model.has_value());

@@ -29,6 +29,7 @@ struct PlanQuestion {
   EstimateRequest request;
   std::vector<std::string> notes;
   std::shared_ptr<const CarriedSettings> carried{};  // of a trainer's file, for a plan that is saved; null: none
+  Seconds set_up{};                                  // that a saved plan counts before training
   std::string caveat{};                              // of the notes, the one that can turn the answer; empty: none
   bool has_rows = true;                              // false: by no flag, plan or file; Dataset's default is assumed
   std::string data_words{};                          // "500 steps of 32 sequences", where files count those

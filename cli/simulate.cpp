@@ -249,6 +249,11 @@ SimulationAnswer answer_question(const CLI::App& app, Console& console) {
     }
   }
   add_remedies(a.plan, a.request, a.result.framework, a.result.profile);
+  if (question.set_up.value > 0 && a.plan.total.value > 0) {
+    const Seconds all = a.plan.total + question.set_up;
+    if (a.plan.cost_usd) *a.plan.cost_usd *= all / a.plan.total;
+    a.plan.total = all, a.set_up = question.set_up;
+  }
   if (const auto names = given(app, "--compare")) simulator.compare(*names);
   if (const auto counts = given(app, "--scaling")) simulator.scale(*counts);
   return a;

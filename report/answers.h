@@ -71,6 +71,7 @@ struct SimulationAnswer {
   std::string command;                    // the command line, as typed
   std::string topology_svg;               // a picture of the machine for the report; may be empty
   bool is_brief = false;                  // one screen
+  Seconds set_up;                         // of plan.total: before training, and paid for
 };
 
 /// Holds what `gpuplan diagnose` shows.

@@ -15,6 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t kSchemaVersion = 1;
+constexpr const char* kSetUp = "set_up_seconds";
 
 /// Holds what `estimate` found, as the file keeps it.
 struct Predicted {
@@ -209,7 +210,7 @@ void check_version(const json& plan, const std::string& where) {
 }  // namespace
 
 json make_plan(const EstimateRequest& request, const EstimateResult& result, const StrategyEstimate& chosen,
-               const CarriedSettings* carried) {
+               const CarriedSettings* carried, Seconds set_up) {
   GPUPLAN_CHECK(chosen.not_applicable.empty(), "a plan needs a strategy that was evaluated");
   FieldWriter out;
   out("schema_version", kSchemaVersion);
@@ -223,6 +224,7 @@ json make_plan(const EstimateRequest& request, const EstimateResult& result, con
   out.object("cluster", [&](FieldWriter& f) { write_cluster(f, request.cluster); });
   out.object("strategy", [&](FieldWriter& f) { write_strategy(f, chosen.strategy); });
   out.object("options", [&](FieldWriter& f) { list_options(f, request); });
+  if (set_up.value > 0) out(kSetUp, set_up.value, kAnyAmount);
   if (carried) out.object("carried", [&](FieldWriter& f) { write_carried(f, *carried); });
   out.object("profile", [&](FieldWriter& f) { list_profile(f, result.profile); });
   const Predicted predicted = predicted_by(chosen);
@@ -253,6 +255,8 @@ EstimateRequest parse_plan(const json& plan, const std::string& where) {
   in.object("cluster", [&](Fields& f) { read_cluster(f, request.cluster); });
   in.object("strategy", [&](Fields& f) { read_strategy(f, strategy); });
   in.object("options", [&](Fields& f) { list_options(f, request); });
+  std::optional<double> set_up;
+  in.optional(kSetUp, set_up, NumberRange{0, 1e9});
   in.optional_object("carried", [](Fields& f) { read_carried(f); });
   in.object("profile", [&](Fields& f) { list_profile(f, profile); });
   in.object("predicted", [&](Fields& f) { list_predicted(f, predicted); });
@@ -268,6 +272,11 @@ std::shared_ptr<const CarriedSettings> carried_by(const json& plan) {
   if (!plan.contains("carried")) return nullptr;
   Fields in(plan["carried"], "the plan");
   return std::make_shared<const CarriedSettings>(read_carried(in));
+}
+
+Seconds set_up_of(const json& plan) {
+  const auto found = plan.find(kSetUp);
+  return found != plan.end() && found->is_number() ? Seconds{found->get<double>()} : Seconds{};
 }
 
 }  // namespace gpuplan

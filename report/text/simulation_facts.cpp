@@ -40,7 +40,8 @@ std::string training_text(const SimulationAnswer& answer) {
   const SimulatedPlan& plan = answer.plan;
   if (plan.steps_per_epoch == 0) return "";
   const double epochs = answer.request.dataset.epochs;
-  std::string text = fmt::format("{} for {:g} epoch{}", format_duration(plan.total), epochs, epochs == 1 ? "" : "s");
+  std::string text = fmt::format("{} for {:g} epoch{}{}", format_duration(plan.total), epochs, epochs == 1 ? "" : "s",
+                                 set_up_words(answer.set_up));
   if (!plan.cost_usd) return text + "; no price is known";
   const std::int64_t gpus = plan.estimate.num_gpus_used;
   return text + fmt::format(", {} on {} GPU{}", format_usd(*plan.cost_usd), gpus, gpus == 1 ? "" : "s");

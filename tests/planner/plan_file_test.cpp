@@ -154,6 +154,7 @@ json good_plan() {
   r.rollout.share = 0.5;
   json plan = plan_of(r, "fsdp");
   plan["recipe"]["lora"]["linear_experts"] = true;  // of a mixture, which this model is not
+  plan["set_up_seconds"] = 900;
   plan["carried"] = {{"trainer", "axolotl"}, {"file", "a.yaml"}, {"settings", {{"learning_rate", 1e-4}}}};
   return plan;
 }
@@ -269,6 +270,16 @@ TEST_CASE("writing, reading and writing again gives the same bytes") {
     const EstimateRequest again = parse_plan(json::parse(first.dump(2)), "plan.json");
     CHECK(plan_of(again, again.strategy).dump(2) == first.dump(2));
   }
+}
+
+TEST_CASE("set-up time that a plan counts is in its file, and what wrote none reads as none") {
+  const EstimateRequest r = request({}, four_gpus());
+  const StrategyEstimate e = estimate_of(r, "ddp");
+  const json with = make_plan(r, result_of(e), e, nullptr, Seconds{900}), without = make_plan(r, result_of(e), e);
+  CHECK(with["set_up_seconds"] == 900);
+  CHECK((set_up_of(with).value == 900 && set_up_of(without).value == 0));
+  CHECK(parse_plan(with, "plan.json").strategy == "ddp");
+  CHECK(schema_problem(with) == "");
 }
 
 TEST_CASE("a cluster is complete: no field is lost, and neighbours alike are stored once") {
@@ -491,7 +502,7 @@ TEST_CASE("no field may be left out, whatever its place") {
         text == "/recipe/lora/rotation_block" || text == "/recipe/lora/factor" || text == "/recipe/optimizer_rank" ||
         text == "/recipe/attention_groups" || text == "/recipe/objective" || text == "/recipe/objective/reference" ||
         text == "/recipe/objective/teacher_topk" || text == "/cluster/host" || text == "/carried" ||
-        text == "/teacher" || text == "/critic" || text == "/reward_model")
+        text == "/set_up_seconds" || text == "/teacher" || text == "/critic" || text == "/reward_model")
       continue;  // may be left out
     const std::set<std::string> later{"eval_batch",
                                       "eval_logits",
@@ -529,7 +540,7 @@ TEST_CASE("no field may be left out, whatever its place") {
     CHECK_FALSE(schema_problem(plan).empty());
     tried.insert(std::regex_replace(text, std::regex("/[0-9]+"), "[]"));
   }
-  CHECK(tried.size() + 44 == test::schema_properties("plan-file").size());
+  CHECK(tried.size() + 45 == test::schema_properties("plan-file").size());
 }
 
 TEST_CASE("what the schema refuses is refused, and what is read is written back alike, whatever stands in a field") {
