@@ -1,7 +1,9 @@
 // gpuplan diagnose: a measured run beside the predicted one, and what explains the gap.
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/date.h"
 #include "base/error.h"
@@ -90,10 +92,25 @@ void learn(const Diagnosis& d, const Profile& profile, std::int64_t num_steps, C
                            run_history_file(profile.file).string(), framework));
 }
 
+bool is_training_log(const std::string& name) {
+  if (!is_file(name)) return false;
+  try {
+    return read_training_log(*open_stream(name), name).has_time();
+  } catch (const InputError&) { return false; }
+}
+
 std::optional<ConfigReading> read_named_files(const CLI::App& app) {
   const std::vector<std::string> names = all_given(app, "files");
   if (names.empty()) return std::nullopt;
-  return read_configs(read_config_files(names), find_named_config);
+  try {
+    return read_configs(read_config_files(names), find_named_config);
+  } catch (const InputError&) {
+    for (const std::string& name : names)
+      if (!is_given(app, "--log") && is_training_log(name))
+        throw InputError(name, "is what a trainer wrote while it trained, and no configuration",
+                         fmt::format("--log {}", shell_word(name)));
+    throw;
+  }
 }
 
 PeakKind given_peak_kind(const CLI::App& app) {
@@ -142,8 +159,38 @@ TrainingLog read_log(const CLI::App& app, const std::string& file) {
   }
 }
 
-MeasuredRun measured_run(const CLI::App& app, const StrategyEstimate& e, std::int64_t num_gpus, DiagnosisAnswer& answer,
-                         std::int64_t& num_steps, std::int64_t& steps_of_log) {
+/// Answers and prompts are as long as the log says in the mean, unless a flag says it; where neither does, their length
+/// is assumed, and that is said.
+void take_lengths(const CLI::App& app, const std::optional<TrainingLog>& log, EstimateRequest& r, Console& console) {
+  if (!generates(r.recipe)) return;
+  Rollout& rollout = r.rollout;
+  const auto take = [&](const char* flag, const std::optional<double>& logged, std::int64_t most, std::int64_t& mean) {
+    if (is_given(app, flag) || !logged) return false;
+    mean = std::clamp<std::int64_t>(std::llround(*logged), 1, std::max<std::int64_t>(1, most));
+    return true;
+  };
+  const auto of_log = [&](std::optional<double> TrainingLog::*figure) {
+    return log ? (*log).*figure : std::optional<double>{};
+  };
+  std::vector<std::string> said;
+  if (take("--prompt-len", of_log(&TrainingLog::prompt), rollout.prompt_len, rollout.mean_prompt))
+    said.push_back(fmt::format("prompts of {} tokens", format_grouped(rollout.mean_prompt)));
+  if (take("--completion-len", of_log(&TrainingLog::completion), rollout.max_completion, rollout.mean_completion))
+    said.push_back(fmt::format("answers of {} tokens", format_grouped(rollout.mean_completion)));
+  if (!said.empty()) {
+    const auto usual = [](std::int64_t mean, std::int64_t most) { return mean > 0 ? mean : most; };
+    r.dataset.tokens_per_row =
+        usual(rollout.mean_prompt, rollout.prompt_len) + usual(rollout.mean_completion, rollout.max_completion);
+    console.tell(fmt::format("{}, in the mean, as the log says", fmt::join(said, " and ")));
+  }
+  if (rollout.mean_completion == 0)
+    console.tell(fmt::format("answers are counted as {} tokens, the longest: --completion-len MEAN,{} says their mean",
+                             format_grouped(rollout.max_completion), rollout.max_completion));
+}
+
+MeasuredRun measured_run(const CLI::App& app, const StrategyEstimate& e, std::int64_t num_gpus,
+                         const std::optional<TrainingLog>& log, DiagnosisAnswer& answer, std::int64_t& num_steps,
+                         std::int64_t& steps_of_log) {
   MeasuredRun run;
   run.step = given_time(app, "--measured");
   run.tokens_per_second = given_number(app, "--tokens-per-s");
@@ -158,12 +205,11 @@ MeasuredRun measured_run(const CLI::App& app, const StrategyEstimate& e, std::in
                                          run.parts->num_steps == 1 ? "" : "s", run.parts->is_of_cpu ? "CPU" : "GPU",
                                          run.parts->has_steps ? "" : " (it marks none: all of it is taken as one)"));
   }
-  if (const auto file = given(app, "--log")) {
-    const TrainingLog log = read_log(app, *file);
-    add_log(run, log, e, num_gpus);
-    steps_of_log = log.num_steps;
-    num_steps = std::max<std::int64_t>(1, log.num_figures);
-    if (log.has_time()) answer.sources.push_back(fmt::format("{}: {}", *file, log.source));
+  if (log) {
+    add_log(run, *log, e, num_gpus);
+    steps_of_log = log->num_steps;
+    num_steps = std::max<std::int64_t>(1, log->num_figures);
+    if (log->has_time()) answer.sources.push_back(fmt::format("{}: {}", *given(app, "--log"), log->source));
   }
   return run;
 }
@@ -201,6 +247,9 @@ int run_diagnose(const CLI::App& app, Console& console) {
   const std::optional<ConfigReading> configs = read_named_files(app);
   PlanQuestion question = read_config_question(app, console.in, configs);
   static_cast<void>(take_rows(app, question, true));
+  const auto log_file = given(app, "--log");
+  const std::optional<TrainingLog> log = log_file ? std::optional(read_log(app, *log_file)) : std::nullopt;
+  take_lengths(app, log, question.request, console);
   const EstimateResult planned = estimate(question.request, InFull::InFocus);
   const StrategyEstimate* const shown = strategy_in_focus(planned);
   if (!shown) throw InputError("--strategy", planned.strategies.front().not_applicable, "say the strategy that ran");
@@ -208,7 +257,7 @@ int run_diagnose(const CLI::App& app, Console& console) {
   answer.notes = question.notes;
   answer.is_brief = !is_given(app, "--explain") && console.screen.format == TableFormat::Text;
   std::int64_t num_steps = 1, steps_of_log = 0;
-  MeasuredRun run = measured_run(app, *shown, planned.request.cluster.num_gpus(), answer, num_steps, steps_of_log);
+  MeasuredRun run = measured_run(app, *shown, planned.request.cluster.num_gpus(), log, answer, num_steps, steps_of_log);
   if (question.has_rows && !generates(planned.request.recipe))
     if (const std::string note = other_steps_note(steps_of_log, steps_of(planned.request, *shown)); !note.empty())
       console.tell(note);

@@ -16,12 +16,27 @@
 namespace gpuplan {
 namespace {
 
-enum class Figured : std::uint8_t { Step, MeanStep, Tokens, TokensPerGpu, Samples, Allocated, Reserved, Count };
-constexpr std::array kFigured{
-    NameRow<Figured>{"step", Figured::Step},        NameRow<Figured>{"mean-step", Figured::MeanStep},
-    NameRow<Figured>{"tokens", Figured::Tokens},    NameRow<Figured>{"tokens-per-gpu", Figured::TokensPerGpu},
-    NameRow<Figured>{"samples", Figured::Samples},  NameRow<Figured>{"allocated", Figured::Allocated},
-    NameRow<Figured>{"reserved", Figured::Reserved}};
+enum class Figured : std::uint8_t {
+  Step,
+  MeanStep,
+  Tokens,
+  TokensPerGpu,
+  Samples,
+  Allocated,
+  Reserved,
+  Prompt,
+  Completion,
+  Count
+};
+constexpr std::array kFigured{NameRow<Figured>{"step", Figured::Step},
+                              NameRow<Figured>{"mean-step", Figured::MeanStep},
+                              NameRow<Figured>{"tokens", Figured::Tokens},
+                              NameRow<Figured>{"tokens-per-gpu", Figured::TokensPerGpu},
+                              NameRow<Figured>{"samples", Figured::Samples},
+                              NameRow<Figured>{"allocated", Figured::Allocated},
+                              NameRow<Figured>{"reserved", Figured::Reserved},
+                              NameRow<Figured>{"prompt", Figured::Prompt},
+                              NameRow<Figured>{"completion", Figured::Completion}};
 constexpr NameTable<Figured> names_of(Figured) { return {"logged figure", kFigured}; }
 
 struct FigureRow {
@@ -34,8 +49,8 @@ struct UnitRow {
   std::string_view name;
   double value;
 };
-constexpr std::array kUnits{UnitRow{"s", 1}, UnitRow{"ms", 1e-3}, UnitRow{"1/s", 1}, UnitRow{"GiB", 0x1p30},
-                            UnitRow{"MiB", 0x1p20}};
+constexpr std::array kUnits{UnitRow{"s", 1},      UnitRow{"ms", 1e-3},    UnitRow{"1/s", 1},
+                            UnitRow{"tokens", 1}, UnitRow{"GiB", 0x1p30}, UnitRow{"MiB", 0x1p20}};
 
 /// Keys of a line that counts steps and tells the time since the first, and no time of a step.
 struct CounterRow {
@@ -115,6 +130,8 @@ class LogReader {
       if (all.empty()) return std::nullopt;
       return Bytes{std::int64_t(std::ranges::max(all))};
     };
+    out.prompt = middle(Figured::Prompt), out.completion = middle(Figured::Completion);
+    out.num_figures = 0, out.source.clear();  // of what follows
     if (const auto step = middle(Figured::Step)) out.step = Seconds{*step};
     out.tokens_per_second = middle(Figured::Tokens);
     out.tokens_per_gpu = middle(Figured::TokensPerGpu);

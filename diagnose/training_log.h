@@ -15,6 +15,7 @@ struct TrainingLog {
   std::optional<double> tokens_per_gpu;      // a second, of one
   std::optional<double> samples_per_second;  // of all GPUs
   std::optional<Bytes> allocated, reserved;  // peaks of torch's allocator
+  std::optional<double> prompt, completion;  // tokens of those that were generated from and to, in the mean
   std::int64_t num_figures = 0;  // that time is the median of; the first ones, which load kernels, are left out
   std::int64_t num_steps = 0;    // that the progress bar counts to; 0: there is none
   std::string source;            // "the progress bar (96 lines)"

@@ -51,6 +51,18 @@ TEST_CASE("log: figures of trainers, in their units") {
   CHECK(*swift.reserved == Bytes{std::int64_t(2.5 * 0x1p30)});
 }
 
+TEST_CASE("log: mean lengths of prompts and answers stand beside the time of a step") {
+  const TrainingLog verl = read(
+      "step:1 - response_length/mean:250.5 - response_length/max:1024.0 - prompt_length/mean:100.0 - "
+      "timing_s/gen:30.0 - timing_s/step:95.0\n");
+  CHECK(*verl.completion == doctest::Approx(250.5));
+  CHECK(*verl.prompt == doctest::Approx(100));
+  CHECK(verl.step->value == doctest::Approx(95));
+  CHECK(verl.num_figures == 1);
+  const TrainingLog trl = read("{'completions/mean_length': 312.0, 'step_time': 4.0}\n 1/9 [00:04<00:32, 4.00s/it]\n");
+  CHECK(*trl.completion == doctest::Approx(312));
+}
+
 TEST_CASE("log: DeepSpeed's lines say samples of all GPUs and torch's peak, those of its pipelines the step") {
   const TrainingLog engine = read(
       "[2026-11-20 10:00:01,123] [INFO] [timer.py:264:stop] epoch=0/micro_step=20/global_step=10, "

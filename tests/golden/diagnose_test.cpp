@@ -139,6 +139,34 @@ TEST_CASE("diagnose: a bar's time is read, and one as short as a micro-batch is 
   CHECK(said(fmt::format("{}s", step)).find("was one of them timed") == std::string::npos);
 }
 
+TEST_CASE("diagnose: lengths that a log states are those of the prediction; else the assumed one is named") {
+  const test::ScratchFolder folder;
+  const std::string log =
+      folder
+          .write("verl.log",
+                 "step:1 - response_length/mean:250.0 - prompt_length/mean:100.0 - timing_s/step:95.0\n"
+                 "step:2 - response_length/mean:250.0 - prompt_length/mean:100.0 - timing_s/step:95.0\n")
+          .string();
+  const std::string plan = "--framework verl --model qwen3-8b --full --method grpo --gpus 8xH100 ";
+  const auto predicted = [&](const std::string& flags) {
+    return nlohmann::json::parse(test::run_line("diagnose " + plan + flags + " --json").out)["time"]["predicted"]
+        .get<double>();
+  };
+  const double of_log = predicted("--completion-len 1024 --prompt-len 512 --log " + log),
+               stated = predicted("--completion-len 250,1024 --prompt-len 100,512 --measured 95s");
+  CHECK(of_log == doctest::Approx(stated));
+  const test::Ran assumed = test::run_line("diagnose " + plan + "--measured 95s");
+  CHECK((assumed.out + assumed.err).find("--completion-len MEAN,") != std::string::npos);
+}
+
+TEST_CASE("diagnose: a log among the configurations is told from them") {
+  const test::ScratchFolder folder;
+  const std::string log = folder.write("train.log", " 9/40 [00:18<01:02, 2.00s/it]\n").string();
+  const test::Ran ran = test::run_line("diagnose " + log + " --gpus A6000");
+  CHECK(ran.code == 2);
+  CHECK(ran.err.find("--log " + log) != std::string::npos);
+}
+
 TEST_CASE("diagnose: steps that the data does not fill are told") {
   // 3 epochs of 20 rows are 3 steps of 20 of 64 sequences each
   const std::string plan =
