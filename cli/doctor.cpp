@@ -15,7 +15,7 @@ int run_doctor(const CLI::App& app, Console& console) {
   const MachineCheck check = check_machine();
   console.print(is_given(app, "--json") ? json_text(machine_check_json(check))
                                         : machine_check_text(check, console.screen));
-  return 0;  // a machine without GPUs is an answer, too
+  return check.machine ? 0 : 1;
 }
 
 }  // namespace

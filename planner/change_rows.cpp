@@ -40,7 +40,8 @@ void set_choice(Variant& v, const Setting& s) {
 }
 
 bool is_on(const Setting& s) {
-  if (s.value == "on" || s.value == "off") return s.value == "on";
+  if (s.value == "on" || s.value == "yes") return true;
+  if (s.value == "off" || s.value == "no") return false;
   throw InputError(kWhatIf, fmt::format("{}: '{}' is neither on nor off", s.change->name, s.value), "on or off");
 }
 

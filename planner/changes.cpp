@@ -69,9 +69,10 @@ std::vector<Setting> parse_settings(std::string_view text) {
     const std::string_view name = trim(std::string_view(part).substr(0, equals));
     const Change& change = find_change(name);
     if (equals == std::string::npos)
-      throw InputError(
-          kWhatIf, fmt::format("'{}' has no value", name),
-          change.machine ? fmt::format("for example {}=900", name) : fmt::format("as --{} takes it", name));
+      throw InputError(kWhatIf, fmt::format("'{}' has no value", name),
+                       change.machine
+                           ? fmt::format("for example {}=900", name)
+                           : fmt::format("{}=VALUE, as --{} takes it; {}=on where that takes none", name, name, name));
     out.push_back(set_to(name, trim(std::string_view(part).substr(equals + 1))));
   }
   return out;

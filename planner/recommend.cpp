@@ -195,7 +195,7 @@ std::string reason_for(const EstimateRow& chosen, const EstimateRequest& r, cons
   const std::string tight = chosen.fit == Fit::Tight    ? fmt::format("; tight: {}", chosen.why_not_yes)
                             : chosen.fit == Fit::IfHost ? fmt::format("; {}", chosen.why_not_yes)
                                                         : "";
-  if (r.strategy != "auto") return (tight.empty() ? "asked for, and it fits" : "asked for") + tight;
+  if (r.strategy != "auto") return (tight.empty() ? "as described, and it fits" : "as described") + tight;
   const EstimateRow* single = find_row(result, [](const Strategy& s) { return s.is_one_gpu(); });
   const auto is_replicated = [](const Strategy& s) { return s.is_replicated(); };
   const auto is_sharded = [](const Strategy& s) { return s.layout.shards_optimizer; };

@@ -50,6 +50,18 @@ TEST_CASE("changes: a lever that does not exist, has no value or a value out of 
     CHECK_THROWS_AS(changed(v, parse_settings(bad)), InputError);
 }
 
+TEST_CASE("changes: a switch is on or off, or yes or no, and without a value is told how it is given") {
+  const Variant v = variant_of("smollm2-135m", "4xA6000");
+  for (const char* on : {"compile=on", "compile=yes"})
+    CHECK(changed(v, parse_settings(on)).request.recipe.torch_compile);
+  for (const char* off : {"compile=off", "compile=no"})
+    CHECK_FALSE(changed(v, parse_settings(off)).request.recipe.torch_compile);
+  try {
+    parse_settings("compile");
+    FAIL("a switch without a value");
+  } catch (const InputError& e) { CHECK(std::string(e.what()).find("compile=on") != std::string::npos); }
+}
+
 TEST_CASE("changes: levers of the machine and of the plan are set together, each by its name") {
   const Variant before = variant_of("smollm2-135m", "4xA6000");
   const Variant after = changed(before, parse_settings("nvlink=900, dispatch=5, checkpointing=every=2, lora=r=16, "
