@@ -55,7 +55,7 @@ struct ValueTree {
   std::string file;
   FileFormat format = FileFormat::Json;
   bool is_checked = false;  // of the archive: tests read its files with every key, so that none is noted here
-  nlohmann::json root;                            // null where someone else keeps the values
+  nlohmann::json root;      // null where someone else keeps the values
   std::unordered_map<std::string, Place> places;  // by key path, "gpus[0].name"; YAML only
   std::string_view packed_places;                 // of base/data_archive.h, until one is asked for
   std::vector<Problem> problems;

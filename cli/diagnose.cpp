@@ -165,7 +165,7 @@ void take_lengths(const CLI::App& app, const std::optional<TrainingLog>& log, Es
   if (!generates(r.recipe)) return;
   Rollout& rollout = r.rollout;
   const auto take = [&](const char* flag, const std::optional<double>& logged, std::int64_t most, std::int64_t& mean) {
-    if (is_given(app, flag) || !logged) return false;
+    if ((mean > 0 && is_given(app, flag)) || !logged) return false;
     mean = std::clamp<std::int64_t>(std::llround(*logged), 1, std::max<std::int64_t>(1, most));
     return true;
   };

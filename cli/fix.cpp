@@ -140,8 +140,7 @@ class FilesReader {
 std::string data_text(const EstimateRequest& r, bool has_rows) {
   if (generates(r.recipe))
     return fmt::format("{} prompts with {} answers each, {} tokens{}{}", format_grouped(r.dataset.rows),
-                       answers_of_row(r), format_count(total_tokens(r)),
-                       full_length_words(r, has_rows),
+                       answers_of_row(r), format_count(total_tokens(r)), full_length_words(r, has_rows),
                        has_rows ? "" : " (assumed: --rows)");
   const std::int64_t tokens = r.dataset.tokens_per_row > 0 ? r.dataset.tokens_per_row : r.recipe.seq_len;
   const char* assumed = !has_rows                       ? " (assumed: --rows, --lengths)"

@@ -398,9 +398,10 @@ class Reading {
       if (!by.is_null() && by != "none") missing.push_back(row.key);
     }
     if (!missing.empty())
-      out_.notes.push_back(fmt::format("{}: not stated, without a default, and the trainer stops; gpuplan's own "
-                                       "value is counted",
-                                       fmt::join(missing, " and ")));
+      out_.notes.push_back(
+          fmt::format("{}: not stated, without a default, and the trainer stops; gpuplan's own "
+                      "value is counted",
+                      fmt::join(missing, " and ")));
   }
 
   void fill_defaults() {

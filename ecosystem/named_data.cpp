@@ -52,7 +52,7 @@ struct Part {
   std::int64_t rows{};
   std::optional<double> tokens_per_row;
   std::string text;
-  double prompt = 0;  // tokens of a prompt; 0: not counted
+  double prompt = 0;               // tokens of a prompt; 0: not counted
   std::int64_t rows_per_pair = 1;  // that the trainer makes of each
   RowsOf rows_of;                  // empty: not counted here
 };
@@ -218,8 +218,8 @@ void settle_prompts(const Setup& setup, const std::vector<Part>& parts, Estimate
   const std::int64_t mean = std::max<std::int64_t>(1, std::llround(tokens / rows));
   if (r.rollout.prompt_len > 0 && mean > r.rollout.prompt_len) return;
   r.rollout.mean_prompt = mean;
-  notes.push_back(
-      fmt::format("a prompt has {} tokens on average, by those of the set without a chat template: --prompt-len", mean));
+  notes.push_back(fmt::format(
+      "a prompt has {} tokens on average, by those of the set without a chat template: --prompt-len", mean));
 }
 
 /// Rows of a set that are kept from the training, to evaluate it by: a share is rounded up, as train_test_split of

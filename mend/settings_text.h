@@ -66,9 +66,9 @@ class SettingsText {
   std::string line_break_;
   KeyedEdits edits_;
   std::map<std::string, std::set<std::string>> gone_;  // section: its keys that go
-  std::map<std::string, nlohmann::json> now_;  // what was put
-  std::vector<std::string> replaced_;         // keys with another value
-  std::map<std::string, OrderedJson> added_;  // mapping that is there: what is new in it
+  std::map<std::string, nlohmann::json> now_;          // what was put
+  std::vector<std::string> replaced_;                  // keys with another value
+  std::map<std::string, OrderedJson> added_;           // mapping that is there: what is new in it
 };
 
 }  // namespace gpuplan

@@ -295,8 +295,8 @@ class Mender {
 
   void note(const std::string& file, const std::string& key, const json& before, const json& after) {
     KeyChange change{file, key, shown(before), shown(after)};
-    const auto known = std::ranges::find_if(
-        out_.keys, [&](const KeyChange& other) { return other.file == file && other.key == key; });
+    const auto known =
+        std::ranges::find_if(out_.keys, [&](const KeyChange& other) { return other.file == file && other.key == key; });
     if (known == out_.keys.end()) {
       if (change.before != change.after) out_.keys.push_back(std::move(change));
     } else if (known->after = change.after; known->before == known->after) {  // what is put last counts

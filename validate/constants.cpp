@@ -52,8 +52,7 @@ void add_profiles(std::vector<EmpiricalConstant>& out, const std::vector<Profile
   std::vector<std::pair<std::string, Shared>> found;
   for (const Profile& profile : profiles)
     for (const auto& [name, value] : profile.values) {
-      const bool is_whole =
-          value.value == 1 && (value.unit.starts_with("share") || value.unit.starts_with("factor"));
+      const bool is_whole = value.value == 1 && (value.unit.starts_with("share") || value.unit.starts_with("factor"));
       if (!is_empirical(value.kind) || value.value == 0 || is_whole) continue;  // no such effect, nothing lost
       const auto same = std::find_if(found.begin(), found.end(), [&, &name = name, &value = value](const auto& row) {
         return row.first == name && row.second.value->value == value.value;

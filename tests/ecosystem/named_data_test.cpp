@@ -143,8 +143,8 @@ TEST_CASE("the sets of a mixture count by their shares, and splits beside the tr
   std::vector<std::string> notes;
   const std::string set = "  - id: HuggingFaceH4/ultrachat_200k\n    columns: [messages]\n";
   const std::string file = "model_name_or_path: a\nmax_length: 2048\ndtype: bfloat16\ndataset_mixture:\n  datasets:\n" +
-                           set + "    split: train_sft\n    weight: 0.5\n" + set + "    split: test_sft\n    weight: 1.0\n" +
-                           "  seed: 0\n";
+                           set + "    split: train_sft\n    weight: 0.5\n" + set +
+                           "    split: test_sft\n    weight: 1.0\n" + "  seed: 0\n";
   CHECK(asked(file, folder.path(), notes).dataset.rows == 103922);  // half of 207,843
   CHECK(asked(file, folder.path(), notes).dataset.tokens_per_row == 1188);
   CHECK(asked(file + "  test_split_size: 1000\n", folder.path(), notes).dataset.rows == 102922);
@@ -157,7 +157,8 @@ TEST_CASE("prompts of a set whose prompts were counted have their mean length, w
   test::ScratchFolder folder;
   std::vector<std::string> notes;
   const std::string file =
-      "method: grpo\nmodel_name_or_path: Qwen/Qwen2.5-7B\nnum_generations: 4\nmax_completion_length: 256\ndataset_name: ";
+      "method: grpo\nmodel_name_or_path: Qwen/Qwen2.5-7B\nnum_generations: 4\nmax_completion_length: "
+      "256\ndataset_name: ";
   const auto prompt_of = [&](const std::string& set) {
     return asked(file + set + "\n", folder.path(), notes).rollout.mean_prompt;
   };

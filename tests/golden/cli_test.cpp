@@ -527,7 +527,8 @@ TEST_CASE("every example in the help works") {
       CAPTURE(example);
       REQUIRE(example.starts_with("gpuplan "));
       const Ran result = ran(example.substr(8));
-      CHECK_MESSAGE(result.code == 0, result.err);
+      const bool may_say_no = std::string_view(command.name) == "doctor";  // of a machine without GPUs
+      CHECK_MESSAGE((result.code == 0 || (may_say_no && result.code == 1)), result.err);
     }
 }
 
