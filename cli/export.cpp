@@ -54,16 +54,21 @@ std::optional<std::string> path_from(const std::string& folder, const std::strin
   return std::nullopt;
 }
 
+/// A file of the user that an export names by another path, as the trainer finds it from the folder.
+struct MovedPath {
+  std::string here, there;
+};
+
 /// Takes the parts of an export that come from the user's own files, with their paths as the trainer finds them from
 /// the folder.
-ExportPlaces places_of(const CLI::App& app, const nlohmann::json& plan, std::vector<std::string>& notes) {
+ExportPlaces places_of(const CLI::App& app, const nlohmann::json& plan, std::vector<MovedPath>& moved) {
   const auto folder = given(app, "--output"), data = given(app, "--data");
   ExportPlaces out{.data = data ? training_data(*data) : TrainingData{}, .carried = carried_by(plan)};
   if (!folder) return out;
   std::string by;
   const auto relocated = [&](const std::string& text) {
     auto there = path_from(*folder, text, by);
-    if (there) notes.push_back(fmt::format("{} is named {}: the trainer is started in {}", text, *there, *folder));
+    if (there) moved.push_back({text, *there});
     return there;
   };
   if (out.data.is_file)
@@ -74,6 +79,12 @@ ExportPlaces places_of(const CLI::App& app, const nlohmann::json& plan, std::vec
   return out;
 }
 
+/// Says whether a file that is written has the path: the settings of another trainer's file are left behind.
+bool names_it(const std::vector<ExportedFile>& files, const std::string& path) {
+  return std::ranges::any_of(files,
+                             [&](const ExportedFile& file) { return file.content.find(path) != std::string::npos; });
+}
+
 int run_export(const CLI::App& app, Console& console) {
   const auto name = given(app, "plan"), target = given(app, "--for"), folder = given(app, "--output"),
              versions = given(app, "--versions");
@@ -82,7 +93,7 @@ int run_export(const CLI::App& app, Console& console) {
   const std::string where = *name == "-" ? "standard input" : *name, text = plan_text(*name, console);
   const nlohmann::json plan = parse_json(text, where);
   EstimateRequest request = parse_plan(plan, where);
-  std::vector<std::string> moved;
+  std::vector<MovedPath> moved;
   const ExportPlaces places = places_of(app, plan, moved);
   if (places.carried) request.recipe.seq_len = std::max(request.recipe.seq_len, length_of(*places.carried));
   const ExportAnswer answer = export_plan(request, *target, {.file = where, .sha256 = sha256_hex(text)},
@@ -96,7 +107,9 @@ int run_export(const CLI::App& app, Console& console) {
                    *name == "-" ? "" : *name);
   else
     console.print(printable(listing_of(answer.files)));
-  for (const std::string& note : moved) console.tell(note);
+  for (const auto& [here, there] : moved)
+    if (names_it(answer.files, there))
+      console.tell(fmt::format("{} is named {}: the trainer is started in {}", here, there, *folder));
   for (const std::string& note : answer.notes) console.tell(note);  // of what was exported, not of what was refused
   return 0;
 }

@@ -111,6 +111,7 @@ void read_machine(Fields& top, UsualMachine& machine) {
   machine.spans_hosts = fields.optional_flag("spans_hosts").value_or(false);
   machine.nic_per_gpu = BytesPerSec{fields.number("nic_gbit_s_per_gpu") * 1e9 / 8};
   machine.assumption = fields.optional_text("assumption").value_or("");
+  machine.bridged = fields.optional_text("bridged").value_or("");
   machine.source = fields.text("source");
   fields.allow({"kind"});
   fields.refuse_unknown();

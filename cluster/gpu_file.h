@@ -30,6 +30,7 @@ struct UsualMachine {
   bool spans_hosts = false;  // its fabric joins the GPUs of several hosts (a rack): what we call a machine is all of it
   BytesPerSec nic_per_gpu;
   std::string assumption;  // what is uncertain about it, if anything
+  std::string bridged;     // a machine of data/clusters whose cards a bridge joins; empty: none is known
   std::string source;
 };
 

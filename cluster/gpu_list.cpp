@@ -113,7 +113,9 @@ std::string layout_text(const ClusterSpec& cluster, BytesPerSec nic_per_gpu) {
 std::string bridge_text(const Machine& machine) {
   const GpuFile& gpu = machine.kinds.front();
   const bool is_card = machine.fabric == FabricKind::Pcie || machine.fabric == FabricKind::PcieHostStaged;
-  return is_card && gpu.spec.nvlink_per_direction.value > 0 ? ", no NVLink bridge" : "";
+  if (!is_card || gpu.spec.nvlink_per_direction.value <= 0) return "";
+  return gpu.machine.bridged.empty() ? ", no NVLink bridge"
+                                     : fmt::format(", no NVLink bridge (--cluster {} has one)", gpu.machine.bridged);
 }
 
 }  // namespace

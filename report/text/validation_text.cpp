@@ -60,7 +60,7 @@ Table empty_speed_table(const std::string& title) {
                       {"points", Align::Right},
                       {"median", Align::Right},
                       {"p90", Align::Right},
-                      {"in sample", Align::Right, 1},
+                      {"fitted to all", Align::Right, 1},
                       {"bias", Align::Right},
                       {"by source", Align::Right, 2},
                       {"order right", Align::Right, 1},
@@ -90,13 +90,13 @@ Table memory_errors_table(const MemorySummary& s, const MemorySummary& in_sample
                           {"sources", Align::Right, 2},
                           {"median", Align::Right},
                           {"p90", Align::Right},
-                          {"in sample", Align::Right, 1},
+                          {"fitted to all", Align::Right, 1},
                           {"bias", Align::Right},
                           {"worst", Align::Right},
-                          {"pooled", Align::Right, 3},
-                          {"pooled p90", Align::Right, 3}},
+                          {"by point", Align::Right, 3},
+                          {"p90 by point", Align::Right, 3}},
               .rows = {}};
-  add_errors(table, "  own metric", s.own, in_sample.own);
+  add_errors(table, "  as printed", s.own, in_sample.own);
   add_errors(table, "  allocated", s.allocated, in_sample.allocated);
   add_errors(table, "  process", s.process, in_sample.process);
   add_errors(table, "  largest that fits", s.boundaries, in_sample.boundaries);
@@ -384,7 +384,8 @@ constexpr const char* kHead =
 
 constexpr const char* kSeenHead =
     "Figures are cross-validated: every point is predicted with constants fitted to the other sources only "
-    "(`scripts/fit_speed.py --cross-validate --write`, {}). `in sample` is median / p90 with the shipped constants, "
+    "(`scripts/fit_speed.py --cross-validate --write`, {}). `fitted to all` is median / p90 with the shipped "
+    "constants, "
     "which "
     "have "
     "seen all sources: what `estimate` computes with. Of the memory constants one is fitted (`pool_slack`), and no "

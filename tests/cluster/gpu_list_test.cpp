@@ -4,6 +4,8 @@
 #include "base/error.h"
 #include "cluster/cluster_spec.h"
 #include "cluster/cpu_ranks.h"
+#include "cluster/gpu_catalogue.h"
+#include "cluster/gpu_file.h"
 #include "cluster/gpu_list.h"
 #include "cluster/local_cluster.h"
 #include "cluster/local_machine.h"
@@ -106,7 +108,21 @@ TEST_CASE("gpu list: cards stand on PCIe, never bridged") {
   CHECK(cards.fabric_text == "PCIe 4.0 x16, peer-to-peer");
   CHECK(gb_s(cards.intra.bandwidth) == doctest::Approx(31.5 * test::pcie_share() * 1.5));  // raw x share x peer-to-peer
   CHECK(cards.intra.latency.value == doctest::Approx(5.7e-6));
-  CHECK(cards.assumptions == std::vector<std::string>{"one machine with PCIe 4.0 x16, peer-to-peer, no NVLink bridge"});
+  CHECK(cards.assumptions == std::vector<std::string>{"one machine with PCIe 4.0 x16, peer-to-peer, no NVLink bridge "
+                                                      "(--cluster ws-2x-a6000-nvlink has one)"});
+}
+
+TEST_CASE("gpu list: the machine that a card names has cards of its kind that a bridge joins") {
+  int num_named = 0;
+  for (const GpuNames& names : list_gpu_names()) {
+    const GpuFile gpu = read_gpu_file(gpu_path(names.id));
+    if (gpu.machine.bridged.empty()) continue;
+    ++num_named;
+    const ClusterSpec machine = load_cluster(gpu.machine.bridged, {});
+    CHECK(machine.fabric == FabricKind::NvLinkBridge);
+    CHECK(machine.gpus.front().id == names.id);
+  }
+  CHECK(num_named == 2);
 }
 
 TEST_CASE("gpu list: cards without peer-to-peer go through host memory") {

@@ -169,6 +169,11 @@ TEST_CASE(
   // the data lies beside the user's file, and the launcher runs in the folder that is written
   CHECK(values_of(made.file)["datasets"][0]["path"] == "../pairs.jsonl");
   CHECK(made.exported.err.find("pairs.jsonl is named ../pairs.jsonl") != std::string::npos);
+  // another trainer's export leaves the file's data behind, and says nothing of a path that it has not
+  const test::Ran away = test::run_line("export " + (folder.path() / "p.json").string() + " --for llama-factory" +
+                                        " --output " + (folder.path() / "away").string());
+  CHECK_MESSAGE(away.code == 0, away.err);
+  CHECK(away.err.find("is named") == std::string::npos);
   const std::string plan = (folder.path() / "p.json").string(), shorter = (folder.path() / "q.json").string(),
                     out = (folder.path() / "asked").string();
   CHECK(test::run_line("estimate " + plan + " --seq-len 64 --save " + shorter).code == 0);

@@ -60,7 +60,7 @@ TEST_CASE("the figures of the README are those of docs/accuracy.md") {
   const fs::path readme = kRoot / "README.md";
   std::string page = read_file(readme);
   const std::string report = read_file(kRoot / "docs" / "accuracy.md");
-  for (const std::string start : {"| own metric |", "| allocated |", "| process |", "| \\|ln("}) {
+  for (const std::string start : {"| as printed |", "| allocated |", "| process |", "| \\|ln("}) {
     const auto line_at = [&](const std::string& text) {
       const auto from = text.find("\n" + start);
       REQUIRE(from != std::string::npos);
