@@ -61,7 +61,10 @@ std::string wrap(std::string_view text, int width, std::string_view first, std::
     if (!is_fresh && width_of(line) + 1 + width_of(word) > width) end_line();
     if (!is_fresh) line += ' ';
     for (int room = width - width_of(line); room > 0 && width_of(word) > room; room = width - width_of(line)) {
-      const std::size_t bytes = bytes_of_first(word, room);
+      std::size_t bytes = bytes_of_first(word, room);
+      // behind a sign that separates parts of a long word: "a|b|", "dir/"
+      if (const std::size_t sign = word.substr(0, bytes).find_last_of(",|/"); sign != std::string_view::npos)
+        bytes = sign + 1;
       line += word.substr(0, bytes);
       word.remove_prefix(bytes);
       end_line();

@@ -94,6 +94,7 @@ TEST_CASE("widths count characters, not bytes") {
 TEST_CASE("long text is wrapped at words, and a word longer than a line is cut") {
   CHECK(wrap("one two three", 8, "- ", "  ") == "- one\n  two\n  three\n");
   CHECK(wrap("0123456789", 6, "", "  ") == "012345\n  6789\n");
+  CHECK(wrap("one|two|three", 9, "", "  ") == "one|two|\n  three\n");
   CHECK(wrap("", 10, "- ", "  ") == "- \n");
   CHECK(wrap("it needs 20 GiB, 9 %", 11, "", "  ") ==
         "it needs\n  20 GiB,\n  9 %\n");  // a number and its unit stay together
