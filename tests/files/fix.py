@@ -138,6 +138,8 @@ class Fixer(files.Asker):
                 continue  # of a key that is new
             if line[1:].lstrip().startswith('- ') and list_above(written.decode(), line[1:]) in keys + parents:
                 continue  # one more of a list
+            if line == '+' and name.endswith('.toml'):
+                continue  # before a table that is new
             words = line[1:].replace('-', '_')
             if line[0] == '-' and any(longer.startswith('+' + line[1:].rstrip(' \\') + ' ') for longer in diff_lines):
                 continue  # the line of a script that a flag is added to
