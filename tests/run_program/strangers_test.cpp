@@ -5,6 +5,7 @@
 #include <thread>
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -86,12 +87,17 @@ TEST_CASE("strangers: noise at every port of a run changes nothing") {
     std::set<Process::Port> ports;
     int visits = 0;
     Finished f;
-    {
-      Process run(r.command(flags), r.path());
+    // a run whose ports were open for less than a turn of the strangers, which had no processor then, shows nothing
+    constexpr int kMostRuns = 8;
+    for (int i = 0; i < kMostRuns && visits == 0; ++i) {
+      const std::string metrics = fmt::format("noise{}.jsonl", i);
+      Process run(r.command(flags + " --metrics " + r.at(metrics)), r.path());
       Strangers strangers(run);
       f = run.wait();
       strangers.end();
       ports = strangers.ports(), visits = strangers.num_visits();
+      CHECK_MESSAGE(f.code == 0, f.err);
+      CHECK(r.losses(metrics) == r.losses("alone.jsonl"));
     }
     for (const Process::Port& port : ports) {
       CAPTURE(port.number);
@@ -100,8 +106,6 @@ TEST_CASE("strangers: noise at every port of a run changes nothing") {
       else
         CHECK(port.program != "gpuplan");  // mpirun alone: its ranks meet in shared memory
     }
-    CHECK_MESSAGE(f.code == 0, f.err);
-    CHECK(r.losses() == r.losses("alone.jsonl"));
     CHECK(visits > 0);
     CHECK(!ports.empty());
     MESSAGE(gpus << ": " << visits << " visits to " << ports.size() << " ports in " << f.seconds << " s");
