@@ -75,7 +75,9 @@ const isDrawn = id => {
   const canvas = canvasOf(id);
   return Boolean(canvas) && canvas.getContext("2d").getImageData(canvas.width >> 1, 0, 1, canvas.height).data.some(value => value > 0);
 };
-document.documentElement.dataset.drawn = ["timeline", "schedule", "over-step"].filter(isDrawn).join(" ");
+const charts = ["timeline", "schedule", "over-step"];
+for (let i = 0; i < 8 && !charts.every(isDrawn); ++i) await later();  // a loaded machine draws late
+document.documentElement.dataset.drawn = charts.filter(isDrawn).join(" ");
 seen.push(point("timeline", 0.1, 30), point("timeline", 0.42, 30));
 const moves = canvasOf("timeline").closest(".timeline");
 for (let i = 0; i < 6; ++i) moves.dispatchEvent(new KeyboardEvent("keydown", {key: "+"}));
