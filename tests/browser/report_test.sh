@@ -50,7 +50,8 @@ if (document.title.startsWith("stolen")) document.documentElement.dataset.wide =
 SCRIPT
   } >"$folder/used.html"
   open_page "$folder/used.html" --dump-dom --window-size="$2",900 >"$folder/dom"
-  if grep 'CONSOLE' "$folder/log"; then fail "$1: the console is not silent"; fi
+  # but for Chromium's advice on pixels that this test reads twice
+  if grep 'CONSOLE' "$folder/log" | grep -v 'willReadFrequently'; then fail "$1: the console is not silent"; fi
   [[ $(value_of wide) == false ]] || fail "$1: wider than a window of $2, or a name was run as a script"
 }
 
@@ -76,8 +77,12 @@ const isDrawn = id => {
   return Boolean(canvas) && canvas.getContext("2d").getImageData(canvas.width >> 1, 0, 1, canvas.height).data.some(value => value > 0);
 };
 const charts = ["timeline", "schedule", "over-step"];
-for (let i = 0; i < 8 && !charts.every(isDrawn); ++i) await later();  // a loaded machine draws late
-document.documentElement.dataset.drawn = charts.filter(isDrawn).join(" ");
+let drawn = charts.filter(isDrawn);
+for (let i = 0; i < 3 && drawn.length === 0; ++i) {  // a loaded machine draws late
+  await later();
+  drawn = charts.filter(isDrawn);
+}
+document.documentElement.dataset.drawn = drawn.join(" ");
 seen.push(point("timeline", 0.1, 30), point("timeline", 0.42, 30));
 const moves = canvasOf("timeline").closest(".timeline");
 for (let i = 0; i < 6; ++i) moves.dispatchEvent(new KeyboardEvent("keydown", {key: "+"}));
