@@ -37,7 +37,7 @@ struct KeyRow {
   std::string each;             // of mappings in a list, the key whose text counts
   /// Texts of `each` that only say how files are read, and the key of the mapping that names these.
   std::vector<std::pair<std::string, std::string>> each_instead;
-  /// Of the same mappings, the keys of the split and of the share that is taken; the text is then "name@split#50%".
+  /// They name the split and the share that is taken of such a mapping's set; the text is then "name@split#50%".
   std::string each_split, each_share;
   bool is_written = true;  // false: another spelling of the same
   /// Package and version from which, and before which, the key is written; empty: always.

@@ -53,10 +53,7 @@ class Facts {
       const json before = value_of(now, field), after = value_of(then, field), stated = value_of(reading_.setup, field);
       // an engine that is switched on is written out, also where a default would do
       const bool is_written_out = field.name.starts_with("fsdp_") && !is_stated_by_key(field.name);
-      // and of new adapters their size, which a trainer may have no default for
-      const bool is_of_adapters = (field.name == "rank" || field.name == "alpha") && before.is_null();
-      const bool is_default = stated == after && !is_written_out && (!is_of_adapters || is_stated_by_key(field.name));
-      if (before == after || is_default) continue;
+      if (before == after || (stated == after && !is_written_out)) continue;
       if (after.is_null() && stated.is_null()) continue;
       // adapters switched off are the reference, whatever a key says of a model
       if (field.name == "reference" && has_own_reference_) continue;

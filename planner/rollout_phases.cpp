@@ -144,7 +144,7 @@ Bytes moved_to_host(const Peak& peak, const JobRollout& r) {
          (moves_states(r.offloads) ? peak.trained_resident - weights : Bytes{});
 }
 
-/// What waits on the host goes there and back.
+/// Gives the time in which what waits on the host goes there and back.
 Seconds switch_time(const Job& job, const JobRollout& r, const Peak& peak) {
   if (r.setup.place == EnginePlace::Server || job.cluster().host_link.value <= 0) return {};
   return 2.0 * (moved_to_host(peak, r) / job.cluster().host_link);

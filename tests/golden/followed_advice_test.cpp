@@ -128,15 +128,14 @@ TEST_CASE("a verl script gets the keys without which an offload has no effect, a
   CHECK(gib("policy.sh", " actor_rollout_ref.actor.fsdp_config.offload_policy=True") == none);  // of FSDP2 alone
 }
 
+constexpr const char* kTrlFile =
+    "model_name_or_path: Qwen/Qwen2.5-1.5B\ndataset_name: trl-lib/Capybara\ndtype: bfloat16\nbf16: true\n"
+    "gradient_checkpointing: true\nper_device_train_batch_size: 2\nmax_length: 1024\n";
+
 TEST_CASE("a file alone under FSDP is what it is with accelerate's file: weights loaded in bf16 are turned into fp32") {
   // huggingface/accelerate @16cb6eb8: fsdp2_prepare_model upcasts where mixed_precision is not "no"; DDP does not
   const test::ScratchFolder folder;
-  const std::string trainer =
-      folder
-          .write("trl.yaml",
-                 "model_name_or_path: Qwen/Qwen2.5-1.5B\ndataset_name: trl-lib/Capybara\ndtype: bfloat16\nbf16: true\n"
-                 "gradient_checkpointing: true\nper_device_train_batch_size: 2\nmax_length: 1024\n")
-          .string();
+  const std::string trainer = folder.write("trl.yaml", kTrlFile).string();
   const std::string launcher =
       folder
           .write("accelerate.yaml",
@@ -158,12 +157,7 @@ TEST_CASE("a file alone under FSDP is what it is with accelerate's file: weights
 
 TEST_CASE("accelerate's file beside a trainer's file leaves checkpointing to the trainer's own switch") {
   const test::ScratchFolder folder;
-  const std::string trainer =
-      folder
-          .write("trl.yaml",
-                 "model_name_or_path: Qwen/Qwen2.5-1.5B\ndataset_name: trl-lib/Capybara\ndtype: bfloat16\nbf16: true\n"
-                 "gradient_checkpointing: true\nper_device_train_batch_size: 2\nmax_length: 1024\n")
-          .string();
+  const std::string trainer = folder.write("trl.yaml", kTrlFile).string();
   const std::string plan = (folder.path() / "plan.json").string(), out = (folder.path() / "out").string();
   json_answer("estimate --from " + trainer + " --gpus 4xA100-80 --strategy fsdp --as-given --json --save " + plan);
   REQUIRE(test::run_line("export " + plan + " --for accelerate --output " + out).code == 0);

@@ -276,10 +276,8 @@ TEST_CASE("set-up time that a plan counts is in its file, and what wrote none re
   const EstimateRequest r = request({}, four_gpus());
   const StrategyEstimate e = estimate_of(r, "ddp");
   const json with = make_plan(r, result_of(e), e, nullptr, Seconds{900}), without = make_plan(r, result_of(e), e);
-  CHECK(with["set_up_seconds"] == 900);
   CHECK((set_up_of(with).value == 900 && set_up_of(without).value == 0));
-  CHECK(parse_plan(with, "plan.json").strategy == "ddp");
-  CHECK(schema_problem(with) == "");
+  CHECK((parse_plan(with, "plan.json").strategy == "ddp" && schema_problem(with) == ""));
 }
 
 TEST_CASE("a cluster is complete: no field is lost, and neighbours alike are stored once") {
@@ -534,8 +532,7 @@ TEST_CASE("no field may be left out, whatever its place") {
     json plan = good;
     plan[p.parent_pointer()].erase(p.back());
     const std::string error = error_of(plan);
-    CAPTURE(text);
-    CAPTURE(error);
+    CAPTURE(text + ": " + error);
     CHECK(error.find(p.back() + ": is missing") != std::string::npos);
     CHECK_FALSE(schema_problem(plan).empty());
     tried.insert(std::regex_replace(text, std::regex("/[0-9]+"), "[]"));
