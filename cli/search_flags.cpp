@@ -190,6 +190,15 @@ void set_limits(const CLI::App& app, SearchQuestion& q) {
   }
 }
 
+/// Machines without a price would all be within a budget.
+void refuse_budget_without_price(const SearchQuestion& q) {
+  const auto has_price = [](const Hardware& machine) {
+    return std::ranges::any_of(machine.offers, [](const Offer& offer) { return offer.usd_per_gpu_hour.has_value(); });
+  };
+  if (q.budget && !q.machines.empty() && std::ranges::none_of(q.machines, has_price))
+    throw InputError("--budget", "no price is known of these GPUs", "--price-per-gpu-hour says it");
+}
+
 std::string machine_flags(const CLI::App& app) {
   std::string text;
   for (const char* flag : {"--gpus", "--gpu-spec", "--cluster", "--gpu", "--num-gpus"})
@@ -335,6 +344,7 @@ AskedSearch read_search(const CLI::App& app, std::istream& in, bool needs_model)
   set_limits(app, q);  // wrong input is told before the catalogue is read
   if (!q.is_rented && has_engine_apart(q.base)) q.base.cluster = whole_cluster(q.base);
   set_machines(app, asked);
+  refuse_budget_without_price(q);
   check_trainer(q);
   q.machines = divided(q);
   note_own_files(asked);

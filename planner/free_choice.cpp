@@ -1,6 +1,7 @@
 #include "planner/free_choice.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -49,12 +50,18 @@ std::int64_t num_changed(const Point& point) {
 /// Holds what one point is worth.
 struct Standing {
   int rank = -1;  // rank_of its best plan; 0: nothing fits; below: not possible
-  double score = std::numeric_limits<double>::infinity();  // the least of its plans of that rank; bytes missing
-  std::optional<StrategyEstimate> chosen;                  // best_of its plans
+  double score = std::numeric_limits<double>::infinity();     // the least of its plans of that rank; bytes missing
+  double short_of = std::numeric_limits<double>::infinity();  // bytes that plans miss which keep all GPUs at work
+  std::optional<StrategyEstimate> chosen;                     // best_of its plans
 
   bool beats(const Standing& other) const {
     constexpr double kVisibly = 0.99;  // what is nearly alike is no step
     return rank > other.rank || (rank == other.rank && score < (rank > 0 ? kVisibly : 1) * other.score);
+  }
+  /// Comes nearer to a plan that fits and keeps all GPUs at work, however fast GPUs that take turns would be.
+  bool is_nearer_than(const Standing& other) const {
+    const bool works = rank >= kWorksTogether, other_works = other.rank >= kWorksTogether;
+    return works != other_works ? works : !works && short_of < other.short_of;
   }
 };
 
@@ -78,9 +85,11 @@ class Chooser {
   FreeChoice run() {
     const Point start(rows_.size(), 0);
     const Point* found = climb(&at(start)->first);
-    if (at(*found)->second.rank < kWorksTogether) {
+    if (!works_together(*found)) found = approach(found);
+    if (!works_together(*found)) {
       from_host_ = true;
       found = climb(found);
+      if (!works_together(*found)) found = approach(found);
     }
     for (const Point* simple = simplest(found);; simple = simplest(found)) {  // whose neighbours were not all seen
       from_host_ = from_host_ || rests_on_host(*simple);
@@ -124,6 +133,7 @@ class Chooser {
       std::erase_if(plans, [](const StrategyEstimate& e) { return e.strategy.layout.shards_optimizer; });
     for (const StrategyEstimate& e : plans) {
       const int rank = rank_of(e);
+      if (!e.strategy.takes_turns()) out.short_of = std::min(out.short_of, missing(e));
       const double score = rank > 0 ? score_of(e, preference_) : missing(e);
       if (rank > out.rank || (rank == out.rank && score < out.score)) out.rank = rank, out.score = score;
     }
@@ -147,20 +157,29 @@ class Chooser {
       }
   }
 
-  /// The best neighbour that is better; null where none is.
-  const Point* step(const Point* from) {
-    auto best = seen_.find(*from);
-    const auto start = best;
-    each_neighbour(*from, [&](const Point& point) {
-      const auto other = at(point);
-      if (other->second.beats(best->second)) best = other;
-    });
-    return best == start ? nullptr : &best->first;
+  /// Goes from neighbour to neighbour, each the best of those that are better.
+  template <class Better>
+  const Point* follow(const Point* from, Better better) {
+    for (auto best = seen_.find(*from);;) {
+      const auto start = best;
+      each_neighbour(start->first, [&](const Point& point) {
+        const auto other = at(point);
+        if (better(other->second, best->second)) best = other;
+      });
+      if (best == start) return &best->first;
+    }
   }
+  const Point* climb(const Point* from) { return follow(from, std::mem_fn(&Standing::beats)); }
 
-  const Point* climb(const Point* from) {
-    while (const Point* higher = step(from)) from = higher;
-    return from;
+  bool works_together(const Point& point) { return at(point)->second.rank >= kWorksTogether; }
+
+  /// Where GPUs that take turns fit, one change alone makes them slower, and only two let all GPUs work. Gives the best
+  /// point behind such changes, else `otherwise`.
+  const Point* approach(const Point* otherwise) {
+    const Point start(rows_.size(), 0);
+    const Point* const found = follow(&at(start)->first, std::mem_fn(&Standing::is_nearer_than));
+    const Point* const best = climb(found);
+    return at(*best)->second.beats(at(*otherwise)->second) ? best : otherwise;
   }
 
   bool is_visibly_better(const Point& a, const Point& b) {

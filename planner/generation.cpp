@@ -294,7 +294,9 @@ Generation generation_memory(const ModelSpec& model, const ModelWeights& all_wei
   }
   const std::int64_t most = setup.max_sequences > 0 ? setup.max_sequences : usual_sequences(engine, gpu);
   const double elements = elements_of(model, all_weights).all;
-  g.weights = Bytes{std::int64_t(std::ceil(elements * setup.bytes_per_weight / double(setup.tp)))};
+  g.weights = setup.trained_weights.count > 0
+                  ? setup.trained_weights
+                  : Bytes{std::int64_t(std::ceil(elements * setup.bytes_per_weight / double(setup.tp)))};
   g.graphs = engine.graphs;
   g.working = working_bytes(model, chunk, std::min(most, chunk), setup.tp);
   const Bytes apart = g.weights + g.working,

@@ -27,6 +27,7 @@ struct EngineSetup {
   std::int64_t max_sequences = 0, max_batched_tokens = 0;
   std::int64_t context = 0;     // tokens of the longest sequence that it is started for; 0: what the model reads
   double bytes_per_weight = 2;  // read for a token; of the trainer's own quantised base
+  Bytes trained_weights;        // those of the trainer, with which it computes; 0 bytes: it has its own, in 16 bit
   std::int64_t num_engines() const { return std::max<std::int64_t>(1, num_gpus / tp); }
 };
 

@@ -11,6 +11,7 @@
 #include "models/training_method.h"
 #include "planner/changes.h"
 #include "planner/free_choice.h"
+#include "planner/rollout_phases.h"
 #include "planner/step_batch.h"
 
 namespace gpuplan {
@@ -208,15 +209,18 @@ std::string reason_for(const EstimateRow& chosen, const EstimateRequest& r, cons
   } else if (r.cluster.num_gpus() == 1) {
     text = alone_text(result);
   } else if (strategy.is_replicated()) {
-    text = "every GPU holds the whole model, so only gradients travel; " + text;
+    text = std::string(holds_part(strategy.mesh)
+                           ? "every replica is a whole model, so between them only gradients travel; "
+                           : "every GPU holds the whole model, so only gradients travel; ") +
+           text;
   } else if (strategy.takes_turns()) {
     if (none_fits(result, is_sharded))
       text = "no sharded strategy fits, so the layers are spread over the GPUs; they work one after the other";
   } else if (none_fits(result, is_replicated)) {
-    if (!strategy.layout.shards_weights)
+    if (!strategy.layout.shards_weights && strategy.layout.shards_optimizer)
       text = fmt::format("replicas of the weights fit, the optimizer{} sharded over the GPUs",
                          strategy.layout.shards_gradients ? " and the gradients are" : " is");
-    else if (single && !single->fits())
+    else if (strategy.layout.shards_weights && single && !single->fits())
       text = fmt::format("one GPU does not hold it ({}), so weights, gradients and optimizer are sharded",
                          format_bytes(single->tiers.process));
     if (strategy.layout.shards_weights && !strategy.layout.reshards_after_forward)
@@ -542,7 +546,8 @@ class Search {
       const auto fits = fits_with(both);
       if (fits && (!fitting || in_step(fits))) return worded(both, " with ", *fits, "then");
     }
-    return fitting ? worded(alone, "", *fitting, "then", ", the GPUs taking turns") : "";
+    const bool takes_turns = fitting && fitting->strategy.takes_turns();
+    return fitting ? worded(alone, "", *fitting, "then", takes_turns ? ", the GPUs taking turns" : "") : "";
   }
 
   std::string try_more_gpus() const {

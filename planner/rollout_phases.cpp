@@ -37,6 +37,11 @@ double bytes_per_own_weight(const Job& job) {
                     : double(size_of(stored)) + (is_converted ? kWritten + kRead : 0);
 }
 
+/// Says whether an engine, beside the trainer's own module, computes with the weights that are trained.
+bool shares_weights(const JobRollout& r) {
+  return r.convention->shares_weights && r.setup.place != EnginePlace::Server && !r.setup.engine->in_trainer;
+}
+
 /// All weights as compute uses them.
 Bytes used_weights(const Job& job) {
   const StateSizes sizes = model_state(job.whole(), job.numerics, job.recipe(), job.rules);
@@ -85,9 +90,13 @@ std::int64_t num_tensors(const TrainedModel& model) {
   return count;
 }
 
+}  // namespace
+
 bool holds_part(const Mesh& mesh) {
   return std::ranges::any_of(std::array{Axis::Tp, Axis::Pp, Axis::Ep}, [&](Axis axis) { return mesh.ways(axis) > 1; });
 }
+
+namespace {
 
 /// Tensors that ranks hold parts of are sent through the stages, then gathered over those that share layers or experts.
 /// Source: volcengine/verl verl/utils/megatron_utils.py @b178a3cd per_tensor_generator; Megatron-Bridge's
@@ -111,8 +120,7 @@ Seconds joining_time(const Job& job) {
 /// The whole model is gathered where ranks hold parts of it, copied to the engine, and sent where that has GPUs of its
 /// own. Host work per parameter: a call of the engine, and of a gather where it is gathered.
 Seconds sync_time(const Job& job, const JobRollout& r) {
-  const bool is_shared = r.convention->shares_weights && r.setup.place != EnginePlace::Server;
-  if (r.setup.engine->in_trainer || is_shared) return {};
+  if (r.setup.engine->in_trainer || shares_weights(r)) return {};
   const ClusterSpec& cluster = job.cluster();
   const bool is_adapter = job.request.rollout.engine.syncs_adapter && job.recipe().is_adapter();
   const Bytes bytes =
@@ -197,7 +205,7 @@ EngineMoments moments(const Job& job, const JobRollout& r, const Generation& g, 
 
 /// An engine that computes with the trainer's weights holds none of its own; its share of the card counts them.
 void leave_shared(Generation& g, const JobRollout& r) {
-  if (!r.convention->shares_weights || r.setup.place == EnginePlace::Server || r.setup.engine->in_trainer) return;
+  if (!shares_weights(r)) return;
   const Bytes held = std::min(g.weights, g.awake);
   g.awake -= held;
   g.asleep = g.asleep > held ? g.asleep - (r.setup.sleeps ? Bytes{} : held) : g.asleep;
@@ -262,6 +270,11 @@ JobRollout job_rollout(const Job& job) {
     r.gathers_per_token =
         job.rules.gathers() && is_fsdp(job.strategy.engine) && job.strategy.layout.reshards_after_forward;
     s.num_gpus = job.strategy.mesh.batch_replicas();
+  }
+  if (shares_weights(r)) {  // a quantised base stays so, and each layer of it is unpacked for its products
+    const StateSizes sizes = model_state(job.whole(), job.numerics, recipe, job.rules);
+    s.bytes_per_weight = bytes_per_own_weight(job);
+    s.trained_weights = sizes.trained + sizes.frozen;
   }
   const bool moves_both = r.convention->offloads_weights && r.convention->offloads_states;
   if (!is_server) r.offloads = choice.offloads.value_or(moves_both ? TrainerOffload::Yes : TrainerOffload::No);

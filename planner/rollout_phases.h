@@ -23,6 +23,9 @@ struct JobRollout {
   double steps = 1;                // optimizer steps on what is generated at once
   bool gathers_per_token = false;  // each token gathers the weights again
 };
+/// Says whether a rank holds only a part of a replica: of its layers, its stages or its experts.
+bool holds_part(const Mesh& mesh);
+
 /// Requires: generates(job.recipe()).
 JobRollout job_rollout(const Job& job);
 

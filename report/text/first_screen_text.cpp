@@ -194,7 +194,9 @@ std::string limits_line(const StrategyEstimate& e) {
 }  // namespace
 
 std::string brief_text(const EstimateAnswer& answer) {
-  return verdict_line(answer) + (answer.shown && answer.fits() ? "; " + time_line(answer) : "") + "\n";
+  const auto& all = answer.result.strategies;
+  const std::string why = answer.shown || all.empty() ? "" : ": " + all.front().not_applicable;
+  return verdict_line(answer) + why + (answer.shown && answer.fits() ? "; " + time_line(answer) : "") + "\n";
 }
 
 std::string first_screen_text(const EstimateAnswer& answer, const Screen& screen) {

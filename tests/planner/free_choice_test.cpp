@@ -30,6 +30,24 @@ TEST_CASE("free choice: the star that a plain question of 32B gets keeps all GPU
   CHECK(result.chosen.usual->strategy.name == "mp");
 }
 
+TEST_CASE("free choice: GPUs that take turns are no star where two changes at once let all of them work") {
+  // Logits of 128,000 words times 32,768 tokens in fp32 fill a card, and so do the activations of 32 layers: fused loss
+  // and checkpointing are each of no use alone. Eight GPUs that take turns are a sixth as fast.
+  for (const auto& [model, gpus, method, tokens] : {std::tuple("llama-3.1-8b", "8xA100-80GB", Method::Lora, 32'768),
+                                                    std::tuple("llama-3.1-70b", "8xH100", Method::Lora, 32'768),
+                                                    std::tuple("llama-3.1-70b", "8xA100-80GB", Method::Full, 16'384),
+                                                    std::tuple("qwen3-30b-a3b", "8xA100-80GB", Method::Full, 32'768)}) {
+    CAPTURE(model);
+    EstimateRequest r = freely(asked(model, gpus, method, 16));
+    r.recipe.seq_len = tokens;
+    const EstimateResult result = estimate(r);
+    REQUIRE_FALSE(result.recommended->strategy.empty());
+    CHECK_FALSE(row(result, result.recommended->strategy).strategy.takes_turns());
+    CHECK(has(result.chosen.flags, "--checkpointing full"));
+    CHECK(has(result.chosen.flags, "--loss fused"));
+  }
+}
+
 TEST_CASE("free choice: where all rests on the host's memory, the GPUs hold the star well") {
   // 30B in full on two cards of 24 GB: weights and states on the host whatever is chosen. Layers of activations are
   // 20 GB, those of checkpointing 1; it costs nothing beside the copies.

@@ -52,6 +52,22 @@ const PhaseFigures* phase(const StrategyEstimate& e, std::string_view begin) {
 
 }  // namespace
 
+TEST_CASE("an engine that computes with the trainer's own weights counts a 4-bit base as it is stored") {
+  // unslothai/notebooks nb/Llama3.1_(8B)-GRPO.ipynb ran on a T4, where vLLM said "model weights take 5.60GiB", with the
+  // scales of blocks in fp32: 6.98e9 x 0.5625 + 1.05e9 x 2 bytes. Ours are quantised twice: x 0.516, 5.3 GiB. In 16 bit
+  // they would be 15.0 GiB, and no card of 16 GB would do.
+  EstimateRequest r = ask("grpo", "unsloth", "single", "1xT4", "vllm:util=0.6");
+  r.model = load_model("llama-3.1-8b").spec;
+  r.recipe.method = Method::Qlora;
+  r.recipe.quant.kind = BaseQuant::Nf4;
+  r.recipe.precision = Precision::Fp16Mixed;
+  const StrategyEstimate e = answer(r);
+  CHECK(e.fits());
+  r.recipe.method = Method::Lora;
+  r.recipe.quant = {};
+  CHECK_FALSE(answer(r).fits());
+}
+
 TEST_CASE("a pass for log-probs holds as many sequences at once as its file says, of those that a rank has") {
   EstimateRequest r = ask("grpo", "verl", "fsdp", "4xA100-80", "vllm:colocate,util=0.1,tp=1");
   r.recipe.objective.reference = Reference::None;
