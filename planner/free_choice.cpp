@@ -211,6 +211,12 @@ class Chooser {
       for (const auto* one : pool) least = std::min(least, score_of(*one->second.chosen, wish));
       std::erase_if(pool, [&](const auto* one) { return score_of(*one->second.chosen, wish) > least * (1 + error_); });
     }
+    const auto host = [](const auto* one) { return double(one->second.chosen->host.needed().count); };
+    if (top.chosen->fit == Fit::IfHost) {  // what nobody knows to be there is asked for sparingly
+      double least = std::numeric_limits<double>::infinity();
+      for (const auto* one : pool) least = std::min(least, host(one));
+      std::erase_if(pool, [&](const auto* one) { return host(one) > least * (1 + error_); });
+    }
     const auto key = [&](const Seen::value_type* one) {
       return std::tuple(num_changed(one->first), one->second.chosen->strategy.simplicity, own_score(one->second));
     };
