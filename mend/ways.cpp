@@ -135,16 +135,22 @@ class Search {
     Variant& variant = *possible;
     if (as_given_ == "auto") {
       if (settings.empty()) return;
-      if (auto best = best_fitting(variant)) add(settings, "", std::move(*best));
+      if (auto best = best_fitting(variant, cache_for(variant))) add(settings, "", std::move(*best));
       return;
     }
     variant.request.strategy = "auto";
-    for (StrategyEstimate& e : estimate_strategies(variant)) {
+    for (StrategyEstimate& e : estimate_strategies(variant, Parts::IfFits, cache_for(variant))) {
       const bool is_other = e.strategy.name != as_given_;
       if (!is_other && settings.empty()) continue;
       std::string name = is_other ? e.strategy.name : "";
       add(settings, std::move(name), std::move(e));
     }
+  }
+
+  /// Blocks are shared by variants of one method.
+  BlockCache* cache_for(const Variant& variant) {
+    const Recipe &own = question_.given.request.recipe, &other = variant.request.recipe;
+    return own.method == other.method && own.quant == other.quant ? &blocks_ : nullptr;
   }
 
   void add(const Settings& settings, std::string strategy, StrategyEstimate e) {
@@ -228,6 +234,7 @@ class Search {
   const FixQuestion& question_;
   const std::optional<StrategyEstimate>& before_;
   const std::string as_given_;
+  BlockCache blocks_;
   std::vector<MendWay> found_;
 };
 

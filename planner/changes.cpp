@@ -170,8 +170,8 @@ std::vector<StrategyEstimate> estimate_strategies(const Variant& variant, Parts 
   return out;
 }
 
-std::optional<StrategyEstimate> best_fitting(const Variant& variant) {
-  const std::vector<StrategyEstimate> all = estimate_strategies(variant);
+std::optional<StrategyEstimate> best_fitting(const Variant& variant, BlockCache* cache) {
+  const std::vector<StrategyEstimate> all = estimate_strategies(variant, Parts::IfFits, cache);
   const StrategyEstimate* best = best_of(all, variant.request.preference, variant.profile.time_error);
   return best ? std::optional(*best) : std::nullopt;
 }

@@ -124,7 +124,7 @@ std::vector<StrategyEstimate> estimate_strategies(const Variant& variant, Parts 
                                                   BlockCache* cache = nullptr);
 
 /// The variant under the strategy that would be recommended for it; nothing where none fits.
-std::optional<StrategyEstimate> best_fitting(const Variant& variant);
+std::optional<StrategyEstimate> best_fitting(const Variant& variant, BlockCache* cache = nullptr);
 
 /// "--checkpointing full", "NVLink (600 GB/s)".
 std::string describe(const Setting& setting);
