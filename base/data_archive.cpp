@@ -138,7 +138,7 @@ void pack_folder(const fs::path& folder, const std::string& prefix, std::vector<
 std::string pack_data(const fs::path& folder) {
   std::vector<PackedFile> files;
   pack_folder(folder, "", files);
-  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+  std::ranges::sort(files, [](const auto& a, const auto& b) { return a.path < b.path; });
   const auto count = narrow<std::uint32_t>(files.size());
   std::string index(sizeof count, '\0'), parts;
   std::memcpy(index.data(), &count, sizeof count);

@@ -86,7 +86,7 @@ json part_that_was_read(const ValueTree& tree, const json& value) {
 void ValueTree::finish(std::string hint) const {
   if (problems.empty()) return;
   std::vector<Problem> found = problems;
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.line < b.line; });
+  std::ranges::stable_sort(found, [](const auto& a, const auto& b) { return a.line < b.line; });
   const auto place = [&](const Problem& problem) {
     if (problem.line == 0) return problem.key.empty() ? file : problem.key;
     const std::string line = fmt::format("{}:{}", file, problem.line);
@@ -123,7 +123,7 @@ void KeySet::insert(std::string_view key) {
 std::vector<std::string> KeySet::all() const {
   std::vector<std::string> out(many_.begin(), many_.end());
   out.insert(out.end(), few_.begin(), few_.end());
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   return out;
 }
 
@@ -168,7 +168,7 @@ std::vector<std::string> Fields::keys() const {
     const auto* const place = tree_->find_place(prefix + key);
     ordered.emplace_back(place ? place->order : 0, std::move(key));
   }
-  std::sort(ordered.begin(), ordered.end());
+  std::ranges::sort(ordered);
   std::transform(ordered.begin(), ordered.end(), out.begin(), [](auto& entry) { return std::move(entry.second); });
   return out;
 }

@@ -61,8 +61,7 @@ std::vector<std::string> nearest(std::string_view text, const std::vector<std::s
       distance = std::min<std::size_t>(distance, 1);
     if (distance <= farthest) scored.push_back({distance, i});
   }
-  std::stable_sort(scored.begin(), scored.end(),
-                   [](const Scored& a, const Scored& b) { return a.distance < b.distance; });
+  std::ranges::stable_sort(scored, [](const Scored& a, const Scored& b) { return a.distance < b.distance; });
   std::vector<std::string> out;
   for (const Scored& s : scored) {
     if (out.size() == most) break;

@@ -29,7 +29,7 @@ std::int64_t interval_rank(std::int64_t num_runs) {
 
 double quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const double place = share * double(values.size() - 1);
   const auto below = std::size_t(place);
   const std::size_t above = std::min(below + 1, values.size() - 1);
@@ -45,7 +45,7 @@ double robust_deviation(std::span<const double> errors) {
 
 MedianInterval median_interval(std::vector<double> values) {
   GPUPLAN_CHECK(!values.empty(), "the median of nothing");
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const std::int64_t rank = std::max<std::int64_t>(interval_rank(std::ssize(values)), 1);
   return {.median = quantile(values, 0.5),
           .low = values[std::size_t(rank - 1)],
@@ -57,7 +57,7 @@ double weighted_quantile(std::span<const double> values, std::span<const double>
   if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
   const double wanted = share * std::accumulate(weights.begin(), weights.end(), 0.0);
   constexpr double kRounding = 1e-12;
   double reached = 0;

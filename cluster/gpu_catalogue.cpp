@@ -162,7 +162,7 @@ std::vector<GpuNames> list_gpu_names() {
     std::erase_if(all, [&](const GpuNames& gpu) { return gpu.id == own.id; });
     all.push_back(std::move(own));
   }
-  std::sort(all.begin(), all.end(), [](const GpuNames& a, const GpuNames& b) { return a.id < b.id; });
+  std::ranges::sort(all, [](const GpuNames& a, const GpuNames& b) { return a.id < b.id; });
   return all;
 }
 

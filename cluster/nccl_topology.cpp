@@ -57,8 +57,7 @@ class NcclReader {
     for (const Element cpu : system.children())
       if (name_of(cpu) == "cpu") read_cpu(cpu);
     if (gpus_.empty()) fail(system, "has no <gpu>");
-    std::stable_sort(gpus_.begin(), gpus_.end(),
-                     [](const GpuPart& a, const GpuPart& b) { return a.device < b.device; });
+    std::ranges::stable_sort(gpus_, [](const GpuPart& a, const GpuPart& b) { return a.device < b.device; });
     for (const GpuPart& gpu : gpus_) add_gpu(gpu);
     for (std::size_t i = 0; i < gpus_.size(); ++i) add_nvlinks(i);
     if (has_nvswitch_) facts_.has_nvswitch = true, facts_.links_to_switch = links_to_switch_;

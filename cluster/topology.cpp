@@ -56,7 +56,7 @@ void Topology::connect(std::uint32_t a, std::uint32_t b, TopologyLink link) {
 void Topology::set_gpus(std::vector<std::uint32_t> vertices, std::int64_t gpus_per_node, TopologyFold fold) {
   GPUPLAN_CHECK(gpus_per_node > 0, "a machine has GPUs");
   std::vector<std::int32_t> kept = fold.node_stands_for;
-  std::sort(kept.begin(), kept.end());
+  std::ranges::sort(kept);
   kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
   graph_->kept_of.clear();
   for (const std::int32_t node : fold.node_stands_for)

@@ -180,7 +180,7 @@ bool is_symmetric(const ClusterSpec& cluster, const TopologyGraph& g) {
   const auto signature = [&](const Route& way) {
     std::vector<std::array<double, 3>> out;
     for (const LinkUse& use : way) out.push_back({g.links[use.link].capacity.value, use.weight, ways.loads[use.link]});
-    std::sort(out.begin(), out.end());
+    std::ranges::sort(out);
     return out;
   };
   const auto first = signature(ways.of_gpu.front());

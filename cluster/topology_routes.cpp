@@ -236,7 +236,7 @@ BytesPerSec Topology::rate_of_groups(std::int64_t stride, std::int64_t ways) con
 std::vector<std::int64_t> Topology::ring_order(std::span<const std::int64_t> ranks) const {
   const TopologyGraph& g = *graph_;
   std::vector<std::int64_t> order(ranks.begin(), ranks.end());
-  std::sort(order.begin(), order.end());
+  std::ranges::sort(order);
   if (g.machine.num_vertices == 0 || g.machine.has_like_neighbours) return order;
   const auto width = [&](std::int64_t a, std::int64_t b) {
     double least = 1e300;

@@ -23,16 +23,17 @@ foreach(target nlohmann_json::nlohmann_json Boost::headers CLI11::CLI11 Threads:
   add_library(${target} INTERFACE IMPORTED)
 endforeach()
 
-# gpuplan_web_module(): gpuplan.js and gpuplan.wasm. Base, planner, simulator and search are compiled for speed, what runs once per question for size:
-# with -Os there, an estimate takes 1.7 times as long as natively, not 1.4, for 4 % of the module.
+# gpuplan_web_module(): gpuplan.js and gpuplan.wasm. All is compiled for size but the simulator and what `node --cpu-prof` finds most of
+# a warm estimate's and a search's time in.
 function(gpuplan_web_module)
   target_compile_definitions(gpuplan_base PRIVATE GPUPLAN_SOURCE_DATA_DIR="/data" PUBLIC GPUPLAN_VERSION="${PROJECT_VERSION}")
-  foreach(folder ecosystem mend rows validate diagnose report cli)
+  foreach(folder models device cluster planner ecosystem mend rows validate diagnose search report cli)
     target_compile_options(gpuplan_${folder} PRIVATE ${small})
   endforeach()
-  foreach(folder models device cluster)
-    target_compile_options(gpuplan_${folder} PRIVATE -Os -finline-functions)
-  endforeach()
+  target_compile_options(gpuplan_base PRIVATE -Os -finline-functions)
+  file(GLOB quick ${CMAKE_SOURCE_DIR}/planner/*.cpp)
+  list(FILTER quick INCLUDE REGEX "/(block|cost|memory|program_builder|stage_.*|state_sizes|strategy_estimate|timed_program)\\.cpp$")
+  set_source_files_properties(${quick} PROPERTIES COMPILE_OPTIONS -O2)
   set_source_files_properties(${CMAKE_SOURCE_DIR}/web/engine/bytes.cpp PROPERTIES COMPILE_OPTIONS "-mbulk-memory;-fno-builtin")
   file(GLOB sources ${CMAKE_SOURCE_DIR}/web/engine/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/answers\\.cpp$")  # a native program

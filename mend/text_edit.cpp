@@ -83,7 +83,7 @@ std::vector<TextEdit> KeyedEdits::list() const {
 }
 
 std::string with_edits(const std::string& text, std::vector<TextEdit> edits) {
-  std::stable_sort(edits.begin(), edits.end(), [](const TextEdit& a, const TextEdit& b) { return a.begin < b.begin; });
+  std::ranges::stable_sort(edits, [](const TextEdit& a, const TextEdit& b) { return a.begin < b.begin; });
   std::string out;
   std::size_t at = 0;
   for (const TextEdit& edit : edits) {

@@ -217,7 +217,7 @@ std::vector<CatalogueEntry> read_folder(const fs::path& folder) {
     Fields fields(content, unlisted.string());
     entries.push_back(read_catalogue_row(fields, unlisted, "total_params"));
   }
-  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::ranges::sort(entries, [](const auto& a, const auto& b) { return a.name < b.name; });
   return entries;
 }
 

@@ -380,7 +380,7 @@ DetailedPeak replay_detailed(const StepProgram& all, const RankClass& rank_class
     out.items.back().bytes += Bytes{a.bytes};
     out.items.back().count += a.count;
   }
-  std::stable_sort(out.items.begin(), out.items.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::ranges::stable_sort(out.items, [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   return out;
 }
 

@@ -67,8 +67,8 @@ UnitLayout unit_layout(const StateList& tensors, const DtypePolicy& n, const Qua
     t.begin = layout.trained_elements;
     layout.trained_elements += t.elements();
   }
-  std::stable_sort(layout.frozen.begin(), layout.frozen.end(),
-                   [](const PlacedTensor& a, const PlacedTensor& b) { return size_of(a.dtype) > size_of(b.dtype); });
+  std::ranges::stable_sort(
+      layout.frozen, [](const PlacedTensor& a, const PlacedTensor& b) { return size_of(a.dtype) > size_of(b.dtype); });
   for (PlacedTensor& t : layout.frozen) {
     t.begin = layout.frozen_bytes.count;
     layout.frozen_bytes += Bytes{flat_bytes(t)};

@@ -177,7 +177,7 @@ bool is_no_worse(const Merit& a, const Merit& b, double error) {
 std::vector<std::size_t> pareto(const std::vector<Merit>& all) {
   Indices order(all.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+  std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
     const auto key = [&](std::size_t i) {
       return std::tuple(all[i].time, all[i].cost, -all[i].room, -std::ptrdiff_t(all[i].quality), i);
     };

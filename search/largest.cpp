@@ -116,8 +116,8 @@ LargestTable largest_models(const SearchQuestion& question, const std::vector<st
   for (LargestRow& row : rows)
     if (std::any_of(row.by_context.begin(), row.by_context.end(), [](const auto& c) { return c.has_value(); }))
       table.rows.push_back(std::move(row));
-  std::stable_sort(table.rows.begin(), table.rows.end(),
-                   [](const LargestRow& a, const LargestRow& b) { return a.parameters > b.parameters; });
+  std::ranges::stable_sort(table.rows,
+                           [](const LargestRow& a, const LargestRow& b) { return a.parameters > b.parameters; });
   return table;
 }
 

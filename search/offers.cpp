@@ -134,7 +134,7 @@ class Market {
       return (offer.is_spot && !wish_.takes_spot) || (wish_.vendor && squash(*wish_.vendor) != squash(offer.vendor));
     });
     if (offers.empty()) return;
-    std::stable_sort(offers.begin(), offers.end(), [](const Offer& a, const Offer& b) {  // of known age first
+    std::ranges::stable_sort(offers, [](const Offer& a, const Offer& b) {  // of known age first
       return std::pair(!a.is_dated(), *a.usd_per_gpu_hour) < std::pair(!b.is_dated(), *b.usd_per_gpu_hour);
     });
     Hardware hardware{.cluster = build(), .profile = {}, .flags = flags, .offers = std::move(offers)};
@@ -150,8 +150,7 @@ class Market {
       throw InputError("--vendor", fmt::format("'{}' offers nothing that is known", *wish_.vendor),
                        did_you_mean(*wish_.vendor, known, fmt::format("known: {}", fmt::join(known, ", "))));
     }
-    std::stable_sort(machines_.begin(), machines_.end(),
-                     [](const Hardware& a, const Hardware& b) { return a.flags < b.flags; });
+    std::ranges::stable_sort(machines_, [](const Hardware& a, const Hardware& b) { return a.flags < b.flags; });
     return std::move(machines_);
   }
 

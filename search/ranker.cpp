@@ -61,7 +61,7 @@ RoomyPlans::RoomyPlans(const std::vector<RankedPlan>& plans) {
   for (const RankedPlan& p : plans)
     if (!p.offloads && p.fit == Fit::Yes && p.headroom() >= kUsefulHeadroom)
       places_.emplace_back(p.way, p.machine, p.strategy, p.batch.micro, p.batch.accum);
-  std::sort(places_.begin(), places_.end());
+  std::ranges::sort(places_);
 }
 
 bool RoomyPlans::contains(std::size_t way, std::size_t machine, std::size_t strategy, Batch batch) const {

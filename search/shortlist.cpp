@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <tuple>
 
 #include "planner/recommend.h"
@@ -134,7 +135,8 @@ std::vector<PlanRow> Shortlist::frontier_rows(std::size_t most) {
   std::vector<PlanRow> out;
   for (const std::size_t i : chosen) out.push_back(rows_.at(i));
   if (out.size() > 2)
-    std::stable_sort(out.begin() + 1, out.end(), [](const PlanRow& a, const PlanRow& b) { return a.total < b.total; });
+    std::ranges::stable_sort(std::span(out).subspan(1),
+                             [](const PlanRow& a, const PlanRow& b) { return a.total < b.total; });
   return out;
 }
 

@@ -122,7 +122,7 @@ std::vector<MachineClass> classes_of(const std::vector<Hardware>& machines) {
     if (at == out.end()) at = out.insert(out.end(), {gpus, nodes, {}});
     at->machines.push_back(m);
   }
-  std::stable_sort(out.begin(), out.end(), [](const MachineClass& a, const MachineClass& b) {
+  std::ranges::stable_sort(out, [](const MachineClass& a, const MachineClass& b) {
     return std::pair(a.num_gpus, a.num_nodes) < std::pair(b.num_gpus, b.num_nodes);
   });
   return out;

@@ -56,7 +56,7 @@ std::vector<CriticalPart> sum_critical_path(const std::vector<Span>& spans, cons
     add(s.activity, true, works - begin - active, k);
     reached = works;
   }
-  std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.time > b.time; });
+  std::ranges::stable_sort(parts, [](const auto& a, const auto& b) { return a.time > b.time; });
   return parts;
 }
 

@@ -128,7 +128,7 @@ std::vector<std::uint32_t> FairShare::crowded() {
     if (!is_slack(link)) out.insert(out.end(), link.holders.begin(), link.holders.end());
   }
   pressed_links_.clear();
-  std::sort(out.begin(), out.end());
+  std::ranges::sort(out);
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
@@ -215,7 +215,7 @@ void FairShare::solve() {
   const auto is_slower = [&](std::uint32_t a, std::uint32_t b) {
     return free_rate(a) != free_rate(b) ? free_rate(a) < free_rate(b) : a < b;
   };
-  if (!std::is_sorted(inside_.begin(), inside_.end(), is_slower)) std::sort(inside_.begin(), inside_.end(), is_slower);
+  if (!std::is_sorted(inside_.begin(), inside_.end(), is_slower)) std::ranges::sort(inside_, is_slower);
   open_links_ = region_links_;
   std::size_t slowest = 0;
   double level = 0;

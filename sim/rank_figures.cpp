@@ -13,7 +13,7 @@ struct Interval {
 using Intervals = std::vector<Interval>;  // disjoint and ascending after `merged`
 
 Intervals merged(Intervals all) {
-  std::sort(all.begin(), all.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  std::ranges::sort(all, [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
   Intervals out;
   for (const Interval& i : all) {
     if (i.begin >= i.end) continue;

@@ -170,8 +170,8 @@ void measure(Simulation& s, const SimInput& input, bool keeps_spans) {
     const RankClass& rank_class = input.program.classes[rank.rank_class];
     rank.peak = replay(input.program, rank_class).tensors;
     if (!keeps_spans || r >= kMemoryRanks) continue;
-    std::sort(by_rank[r].begin(), by_rank[r].end(),
-              [&](std::uint32_t a, std::uint32_t b) { return s.spans[a].number < s.spans[b].number; });
+    std::ranges::sort(by_rank[r],
+                      [&](std::uint32_t a, std::uint32_t b) { return s.spans[a].number < s.spans[b].number; });
     rank.memory =
         memory_timeline(input.program, input.program.programs[rank_class.program], s.spans, by_rank[r], kMemoryPoints);
   }
@@ -209,7 +209,7 @@ std::vector<LinkUseSummary> sum_links(const Network& network, const Topology& to
                    .busy = std::min(1.0, load.busy.seconds().value / seconds),
                    .utilisation = load.carried / (topology.link(link).capacity.value * seconds)});
   }
-  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.utilisation > b.utilisation; });
+  std::ranges::stable_sort(out, [](const auto& a, const auto& b) { return a.utilisation > b.utilisation; });
   return out;
 }
 

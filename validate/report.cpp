@@ -107,7 +107,7 @@ std::vector<ReasonCount> reasons_of(const std::vector<PointResult>& results, Poi
     if (r.status == status) ids[r.reason].push_back(r.point->id);
   std::vector<ReasonCount> out;
   for (auto& [reason, list] : ids) out.push_back({reason, std::move(list)});
-  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.ids.size() > b.ids.size(); });
+  std::ranges::stable_sort(out, [](const auto& a, const auto& b) { return a.ids.size() > b.ids.size(); });
   return out;
 }
 
@@ -116,7 +116,7 @@ std::vector<const PointResult*> worst_of(const std::vector<PointResult>& results
   for (const PointResult& r : results)
     if (r.status == PointStatus::Scored && r.point->kind == kind && r.own) out.push_back(&r);
   const auto size = [](const PointResult* r) { return std::abs(std::log(r->own->predicted / r->own->measured)); };
-  std::stable_sort(out.begin(), out.end(), [&](const auto* a, const auto* b) { return size(a) > size(b); });
+  std::ranges::stable_sort(out, [&](const auto* a, const auto* b) { return size(a) > size(b); });
   out.resize(std::min(out.size(), most));
   return out;
 }

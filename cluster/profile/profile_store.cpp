@@ -69,7 +69,7 @@ std::vector<Candidate> candidates(const ClusterSpec& cluster, std::vector<std::s
       if (head.on && is_on(*head.on, cluster)) out.push_back({file, head});
     } catch (const InputError& error) { notes.push_back(not_used(file, error.what())); }
   }
-  std::sort(out.begin(), out.end(), [](const Candidate& a, const Candidate& b) {
+  std::ranges::sort(out, [](const Candidate& a, const Candidate& b) {
     return is_newer(&*a.head.on, a.head.id, &*b.head.on, b.head.id);
   });
   return out;
@@ -92,7 +92,7 @@ std::filesystem::path profile_dir() {
 std::vector<StoredProfile> stored_profiles() {
   std::vector<StoredProfile> out;
   for (const auto& file : profile_files()) out.push_back(read_stored(file));
-  std::stable_sort(out.begin(), out.end(), [](const StoredProfile& a, const StoredProfile& b) {
+  std::ranges::stable_sort(out, [](const StoredProfile& a, const StoredProfile& b) {
     return is_newer(machine_of(a), id_of(a), machine_of(b), id_of(b));
   });
   return out;

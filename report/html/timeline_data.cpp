@@ -51,9 +51,8 @@ SpanMerging::SpanMerging(const Simulation& simulation, std::size_t num_ranks) : 
   for (const std::uint32_t i : simulation.critical_path) is_critical_[i] = true;
   for (std::uint32_t i = 0; i < simulation.spans.size(); ++i)
     if (simulation.spans[i].rank < num_ranks) order_.push_back(i);
-  std::stable_sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return simulation.spans[a].begin < simulation.spans[b].begin;
-  });
+  std::ranges::stable_sort(
+      order_, [&](std::uint32_t a, std::uint32_t b) { return simulation.spans[a].begin < simulation.spans[b].begin; });
 }
 
 Tracks SpanMerging::merge(SimTime pixel) const {

@@ -148,7 +148,7 @@ std::vector<const StrategyEstimate*> main_rows(const EstimateAnswer& answer, std
         rank_of(*e) > 0 ? score_of(*e, answer.request.preference) : double((e->tiers.needed - e->tiers.usable).count);
     return std::tuple(e != answer.shown, -rank_of(*e), behind);
   };
-  std::stable_sort(best.begin(), best.end(), [&](auto* a, auto* b) { return key(a) < key(b); });
+  std::ranges::stable_sort(best, [&](auto* a, auto* b) { return key(a) < key(b); });
   if (best.size() > most) best.resize(most);
   std::erase_if(rows, [&](const StrategyEstimate* e) { return std::find(best.begin(), best.end(), e) == best.end(); });
   return rows;
@@ -169,8 +169,8 @@ std::string memory_line(const StrategyEstimate& e) {
     else
       rest += bytes;
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](Category a, Category b) { return memory[std::size_t(a)] > memory[std::size_t(b)]; });
+  std::ranges::stable_sort(order,
+                           [&](Category a, Category b) { return memory[std::size_t(a)] > memory[std::size_t(b)]; });
   std::string text;
   for (const Category c : order)
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", in_words(c), format_bytes(memory[std::size_t(c)]));

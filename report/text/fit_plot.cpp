@@ -32,8 +32,8 @@ std::vector<const Sample*> samples_for(const FittedProbes& fit, const std::vecto
   for (const Sample& sample : samples)
     if (sample.is_ok() && sample.median > 0 && fit.is_of(sample.probe) && fit.size(sample.probe) > 0)
       out.push_back(&sample);
-  std::stable_sort(out.begin(), out.end(),
-                   [&](const Sample* a, const Sample* b) { return fit.size(a->probe) < fit.size(b->probe); });
+  std::ranges::stable_sort(out,
+                           [&](const Sample* a, const Sample* b) { return fit.size(a->probe) < fit.size(b->probe); });
   return out;
 }
 
@@ -46,7 +46,7 @@ double miss(const FittedProbes& fit, const Sample& sample) {
 double outlier_limit(const FittedProbes& fit, const std::vector<const Sample*>& samples, std::int64_t num_outliers) {
   std::vector<double> misses;
   for (const Sample* sample : samples) misses.push_back(miss(fit, *sample));
-  std::sort(misses.rbegin(), misses.rend());
+  std::ranges::sort(misses, std::greater{});
   const std::size_t count = std::min(misses.size(), std::size_t(std::max<std::int64_t>(0, num_outliers)));
   return count == 0 ? HUGE_VAL : misses[count - 1];
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <span>
 
 #include <fmt/format.h>
@@ -94,8 +95,8 @@ std::string knobs_text(const PlanAnswer& answer, const Screen& screen) {
   std::vector<const Knob*> knobs;
   for (const Knob& knob : answer.found.knobs) knobs.push_back(&knob);
   // what could be had comes before what does not fit
-  std::stable_sort(knobs.begin(), knobs.end(),
-                   [](const Knob* a, const Knob* b) { return (a->fit >= Fit::IfHost) > (b->fit >= Fit::IfHost); });
+  std::ranges::stable_sort(
+      knobs, [](const Knob* a, const Knob* b) { return (a->fit >= Fit::IfHost) > (b->fit >= Fit::IfHost); });
   if (knobs.size() > kKnobsShown) knobs.resize(kKnobsShown);
   if (knobs.empty()) return "";
   int widest = 0;
@@ -238,7 +239,7 @@ std::string searched_text(const SearchAnswer& found) {
     if (!is_limit(why)) impossible += count;
     if (is_limit(why)) reasons.emplace_back(count, why);
   }
-  std::sort(reasons.rbegin(), reasons.rend());
+  std::ranges::sort(reasons, std::greater{});
   std::string text = fmt::format("{} plans searched in {}{}", format_grouped(num_possible(found)),
                                  format_duration({found.seconds}), found.is_complete ? "" : ", then stopped");
   for (const auto& [count, why] : reasons) text += fmt::format("; {}: {}", why, format_grouped(count));

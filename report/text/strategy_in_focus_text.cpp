@@ -21,8 +21,8 @@ std::string breakdown_text(const StrategyEstimate& e, const std::optional<Accura
   std::vector<Category> order;
   for (int c = 0; c < kNumCategories; ++c)
     if (e.memory[std::size_t(c)].count > 0) order.push_back(Category(c));
-  std::stable_sort(order.begin(), order.end(),
-                   [&](Category a, Category b) { return e.memory[std::size_t(a)] > e.memory[std::size_t(b)]; });
+  std::ranges::stable_sort(order,
+                           [&](Category a, Category b) { return e.memory[std::size_t(a)] > e.memory[std::size_t(b)]; });
   std::string out;
   for (const Category c : order) {
     const Bytes bytes = e.memory[std::size_t(c)];

@@ -65,7 +65,7 @@ MachineTree first_machine(const Topology& topology) {
       if (topology.vertex(bridge).kind == VertexKind::HostBridge) hang(topology, tree, bridge);
     }
   for (auto& below : tree.children)
-    std::stable_sort(below.begin(), below.end(), [&](std::uint32_t a, std::uint32_t b) {
+    std::ranges::stable_sort(below, [&](std::uint32_t a, std::uint32_t b) {
       return std::pair(topology.vertex(a).kind, a) < std::pair(topology.vertex(b).kind, b);
     });
   return tree;

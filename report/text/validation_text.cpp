@@ -264,7 +264,7 @@ std::vector<std::string> missed_pick_lines(const std::vector<PickSummary>& picks
   for (const PickSummary& s : picks)
     for (const Pick& pick : s.picks)
       if (!pick.is_best()) missed.push_back(&pick);
-  std::stable_sort(missed.begin(), missed.end(), [](const Pick* a, const Pick* b) { return a->regret > b->regret; });
+  std::ranges::stable_sort(missed, [](const Pick* a, const Pick* b) { return a->regret > b->regret; });
   std::vector<std::string> lines;
   for (const Pick* p : missed)
     lines.push_back(fmt::format("{:+.1f} %: {}, of {} settings we pick {}, measured best is {}", 100 * p->regret,

@@ -42,7 +42,7 @@ class Trace {
     for (std::size_t i = 0; i < simulation_.spans.size(); ++i) add_span(i);
     for (std::size_t i = 0; i < simulation_.messages.size(); ++i) add_message(i);
     for (std::size_t rank = 0; rank < simulation_.ranks.size(); ++rank) add_memory(rank);
-    std::stable_sort(events_.begin(), events_.end(), [](const TraceEvent& a, const TraceEvent& b) {
+    std::ranges::stable_sort(events_, [](const TraceEvent& a, const TraceEvent& b) {
       return std::tie(a.time, a.rank_in_moment) < std::tie(b.time, b.rank_in_moment);
     });
     std::string out = names_;

@@ -1,5 +1,5 @@
-// memcpy, memmove and memcmp of the module. Those of Emscripten go byte by byte unless both places are aligned alike,
-// and a short std::string of libc++ begins at an odd address. WebAssembly reads eight bytes anywhere.
+// memcpy, memmove, memset and memcmp of the module. Those of Emscripten go byte by byte unless both places are aligned
+// alike, and a short std::string of libc++ begins at an odd address. WebAssembly reads eight bytes anywhere.
 #include <cstddef>
 #include <cstdint>
 
@@ -56,6 +56,15 @@ void* memmove(void* to, const void* from, std::size_t size) {
   else
     copy_backward(static_cast<char*>(to), static_cast<const char*>(from), size);
   return to;
+}
+
+void* memset(void* place, int value, std::size_t size) {
+  if (size >= kBig) return __builtin_memset(place, value, size);
+  char* at = static_cast<char*>(place);
+  const std::uint64_t word = static_cast<unsigned char>(value) * 0x0101010101010101u;
+  for (; size >= 8; size -= 8, at += 8) __builtin_memcpy(at, &word, sizeof word);
+  for (; size > 0; --size) *at++ = static_cast<char>(value);
+  return place;
 }
 
 int memcmp(const void* left, const void* right, std::size_t size) {

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cerrno>
 #include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +19,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace std {
 
@@ -56,6 +58,11 @@ inline to_chars_result to_chars(char* first, char* last, double value, chars_for
   memcpy(first, text, length);
   return {first + length, errc{}};
 }
+
+/// Says whether the element at place `a` goes before the one at place `b`.
+using PlaceOrder = bool (*)(const void* context, uint32_t a, uint32_t b);
+/// Sorts places; those that neither goes before the other stay as they are (web/engine/sort.cpp).
+void sort_places(uint32_t* places, size_t size, PlaceOrder before, const void* context);
 
 namespace ranges {
 
@@ -102,12 +109,33 @@ void for_each(R&& r, F function, P p = {}) {
   for (auto&& element : r) std::invoke(function, std::invoke(p, element));
 }
 template <class R, class O = less, class P = identity>
-void sort(R&& r, O order = {}, P p = {}) {
-  std::sort(std::begin(r), std::end(r), ordered(order, p));
+void stable_sort(R&& r, O order = {}, P p = {}) {
+  const auto begin = std::begin(r);
+  const auto before = [&](uint32_t a, uint32_t b) {
+    return bool(std::invoke(order, std::invoke(p, begin[a]), std::invoke(p, begin[b])));
+  };
+  vector<uint32_t> places(std::end(r) - begin);
+  for (uint32_t i = 0; i < places.size(); ++i) places[i] = i;
+  sort_places(
+      places.data(), places.size(),
+      [](const void* context, uint32_t a, uint32_t b) { return (*static_cast<decltype(&before)>(context))(a, b); },
+      &before);
+  for (uint32_t i = 0; i < places.size(); ++i) {  // once around each cycle of places
+    if (places[i] == i) continue;
+    auto first = std::move(begin[i]);
+    uint32_t to = i;
+    for (uint32_t from = places[to]; from != i; from = places[to]) {
+      begin[to] = std::move(begin[from]);
+      places[to] = to;
+      to = from;
+    }
+    begin[to] = std::move(first);
+    places[to] = to;
+  }
 }
 template <class R, class O = less, class P = identity>
-void stable_sort(R&& r, O order = {}, P p = {}) {
-  std::stable_sort(std::begin(r), std::end(r), ordered(order, p));
+void sort(R&& r, O order = {}, P p = {}) {
+  ranges::stable_sort(r, order, p);
 }
 template <class R, class T>
 void stable_partition(R&& r, T test) {

@@ -1,6 +1,6 @@
 // Sorts the code of a WebAssembly module by kind (streams.js): node sort_code.mjs MODULE SORTED
 import {readFileSync, writeFileSync} from 'node:fs';
-import {Input, kNumStreams, unsorted, walk} from './streams.js';
+import {Input, kFirstPair, kNumPairs, kNumStreams, kOperators, unsorted, walk} from './streams.js';
 
 /** @param {number} value @returns {number[]} LEB128 */
 const bytesOf = value => value < 128 ? [value] : [value % 128 + 128, ...bytesOf(Math.floor(value / 128))];
@@ -16,7 +16,27 @@ function findCode(module) {
   throw new Error('a module without code');
 }
 
-/** @param {Uint8Array} module */
+/** Joins the pair of operators that is most frequent, again and again. @param {number[][]} streams @returns {number[]} pairs */
+function join(streams) {
+  /** @type {number[]} */
+  const pairs = [];
+  for (let joined = kFirstPair; joined < kFirstPair + kNumPairs; ++joined) {
+    const operators = streams[kOperators], count = new Uint32Array(1 << 16);
+    for (let i = 1; i < operators.length; ++i) ++count[operators[i - 1] << 8 | operators[i]];
+    const most = count.indexOf(count.reduce((a, b) => Math.max(a, b)));
+    pairs.push(most >> 8, most & 255);
+    /** @type {number[]} */
+    const next = streams[kOperators] = [];
+    for (let i = 0; i < operators.length; ++i) {
+      const isPair = operators[i] === most >> 8 && operators[i + 1] === (most & 255);
+      next.push(isPair ? joined : operators[i]);
+      i += Number(isPair);
+    }
+  }
+  return pairs;
+}
+
+/** @param {Uint8Array} module it loses its hints of alignment */
 function sorted(module) {
   const input = new Input(module, findCode(module)), numFunctions = input.number(), before = input.at;
   /** @type {number[][]} */
@@ -32,9 +52,21 @@ function sorted(module) {
       for (let k = first; k < input.at; ++k) streams[stream].push(module[k]);
       return value;
     },
+    local: (stream, recent) => {
+      const place = recent.place(input.number());
+      recent.take(place);
+      streams[stream].push(...bytesOf(place));
+    },
+    hint: () => { module[input.at++] = 0; },
+    next: () => {  // behind the number that comes first
+      let at = input.at;
+      while (module[at] >= 128) ++at;
+      return module[at + 1];
+    },
     end: () => {},
   });
-  const header = [module.length, before, numFunctions, ...streams.map(stream => stream.length)].flatMap(bytesOf);
+  const numOperators = streams[kOperators].length, pairs = join(streams);
+  const header = [...[module.length, before, numFunctions, numOperators, ...streams.map(stream => stream.length)].flatMap(bytesOf), ...pairs];
   return Buffer.concat([Buffer.from(header), module.subarray(0, before), ...streams.map(stream => Buffer.from(stream)), module.subarray(input.at)]);
 }
 
