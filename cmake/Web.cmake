@@ -23,14 +23,13 @@ foreach(target nlohmann_json::nlohmann_json Boost::headers CLI11::CLI11 Threads:
   add_library(${target} INTERFACE IMPORTED)
 endforeach()
 
-# gpuplan_web_module(): gpuplan.js and gpuplan.wasm. All is compiled for size but the simulator and what `node --cpu-prof` finds most of
+# gpuplan_web_module(): gpuplan.js and gpuplan.wasm. All is compiled for size but base, the simulator and what `node --cpu-prof` finds most of
 # a warm estimate's and a search's time in.
 function(gpuplan_web_module)
   target_compile_definitions(gpuplan_base PRIVATE GPUPLAN_SOURCE_DATA_DIR="/data" PUBLIC GPUPLAN_VERSION="${PROJECT_VERSION}")
   foreach(folder models device cluster planner ecosystem mend rows validate diagnose search report cli)
     target_compile_options(gpuplan_${folder} PRIVATE ${small})
   endforeach()
-  target_compile_options(gpuplan_base PRIVATE -Os -finline-functions)
   file(GLOB quick ${CMAKE_SOURCE_DIR}/planner/*.cpp)
   list(FILTER quick INCLUDE REGEX "/(block|cost|memory|program_builder|stage_.*|state_sizes|strategy_estimate|timed_program)\\.cpp$")
   set_source_files_properties(${quick} PROPERTIES COMPILE_OPTIONS -O2)
