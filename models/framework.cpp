@@ -163,6 +163,7 @@ void read_engine(Fields& f, EngineConvention& engine) {
   f.optional("all_reduces_buckets", engine.all_reduces_buckets);
   f.optional("reduces_in_place", engine.reduces_in_place);
   f.optional("gathers_at_use", engine.gathers_at_use);
+  f.optional("broadcasts_parts", engine.broadcasts_parts);
   f.optional("has_offload_buffer", engine.has_offload_buffer);
 }
 
@@ -257,6 +258,7 @@ void read_tensor_parallel(Fields& f, FrameworkTensorParallel& split) {
   f.optional("latent", split.latent);
   f.optional("towers", split.towers);
   f.optional("overlaps", split.overlaps);
+  f.optional("sums_each_column", split.sums_each_column);
 }
 
 void read_context_parallel(Fields& f, FrameworkContextParallel& split) {
@@ -330,6 +332,8 @@ void read_convention(Fields& f, FrameworkConvention& c) {
   f.optional("converts_outputs", c.loss.converts_outputs);
   f.optional("keeps_last_graph", c.layers.keeps_last_graph);
   f.optional("scales_norm_in_fp32", c.layers.scales_norm_in_fp32);
+  f.optional("casts_norm_inputs", c.layers.casts_norm_inputs);
+  f.optional("recomputes_norms", c.layers.recomputes_norms);
   f.optional("selective", c.layers.selective);
   f.optional("upcasts_logits", c.loss.upcasts_logits);
   f.optional("shifts_logits", c.loss.shifts_logits);

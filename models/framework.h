@@ -137,6 +137,9 @@ struct EngineConvention {
   /// Where the optimizer alone is sharded, weights that other ranks stepped are gathered beside the next forward pass,
   /// each before it is used; false: all of them after the step.
   bool gathers_at_use = false;
+  /// Where the optimizer alone is sharded, each rank steps whole parameters and sends them to the others by itself: a
+  /// message for every rank that has some, each of which goes round all ranks.
+  bool broadcasts_parts = false;
   /// An offloaded optimizer of stages 1 and 2 has a buffer of the largest tensor's size on the GPU
   /// (temp_grad_buffer_for_gpu_offload).
   bool has_offload_buffer = false;
@@ -236,6 +239,8 @@ struct FrameworkLayers {
   bool quantised_keeps_input = false;   // 4-bit linears save their input although they are frozen
   bool keeps_last_graph = false;  // the loop's `loss` holds the last graph, and with it what Python objects saved there
   bool scales_norm_in_fp32 = false;  // RMSNorm multiplies by its weight before the cast back
+  bool casts_norm_inputs = false;    // a fused norm of 16-bit rows reads an fp32 copy of them
+  bool recomputes_norms = false;     // layers without checkpoints make what a norm reads and keeps again in backward
   SelectiveKind selective = SelectiveKind::Attention;
 };
 
@@ -356,6 +361,9 @@ struct FrameworkTensorParallel {
   /// Gathers and scatters along the sequence run beside the products that use and make them (Transformer Engine's
   /// userbuffers); compute waits for them at the next layer alone.
   bool overlaps = false;
+  /// Each column's gradient of its input is summed by itself, beside the product that makes its weight gradient; false:
+  /// one sum of all columns that read the same input, for which compute waits.
+  bool sums_each_column = false;
 };
 
 /// Says how ranks share the sequences of their data parallel group (context parallelism, arXiv 2310.01889).

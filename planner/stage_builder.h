@@ -161,8 +161,12 @@ struct SizedState {
   };
   std::array<Messages, kNumLanes> messages;  // gradients that are reduced; the second: of experts that ranks share
   std::int64_t trained_elements{};           // that a rank steps
+  std::int64_t trained_tensors{};            // of the whole model
 };
 void size_state(SizedState& out, const Job& job);
+
+/// An instruction holds 16 bits: a layer of tens of thousands of messages counts as 65,535.
+std::uint16_t num_messages(std::int64_t count);
 
 /// A folding builder walks all layers of a stage, or leaves out what it may.
 enum class Walked : std::uint8_t { All, Few };
@@ -423,6 +427,9 @@ class StageBuilder {
   /// Moves a reduced gradient to the host, where the optimizer is.
   void push_out_gradient(Group& group);
   bool steps_on_host(const Group& group) const;
+  std::int64_t stepped_messages(const Group& group) const;
+  void gather_slices(Group& group);
+  void gather_flat_slices();
   void sum_partial_gradients();
   void step_all();
   void step(Group& group);

@@ -237,6 +237,19 @@ void StageBuilder::prepare_flat_step(std::span<Group> groups) {
   if (temporary.count > 0) step_temporary_ = add(Category::Optimizer, BufferRole::StepTemporary, any->unit, temporary);
 }
 
+/// Weights that other ranks stepped come when the whole step is done: those stepped last first, behind which the others
+/// wait. Source: step of deepspeed/runtime/zero/stage_1_and_2.py (all_gather_dp_groups after the loop over groups).
+void StageBuilder::gather_flat_slices() {
+  const auto has_slice = [&](const Group& g) {
+    return g.trained && g.sizes.trained_elements > 0 && is_scattered(g) && !layout_.shards_weights && !gathers_at_use(g);
+  };
+  Group& last = s_.groups.back();
+  if (has_slice(last)) gather_slices(last);
+  walk_groups(std::span<Group>(s_.groups).first(s_.groups.size() - 1), [&](Group& g) {
+    if (has_slice(g)) gather_slices(g);
+  });
+}
+
 /// In stage 3 a sub-group ends with the tensor that fills it (_create_fp16_sub_groups of stage3.py).
 void StageBuilder::step_flat() {
   for (auto first = s_.groups.begin(); first != s_.groups.end();) {
@@ -249,6 +262,7 @@ void StageBuilder::step_flat() {
     walk_groups(sub_group, [&](Group& g) { step(g); });
     first = last;
   }
+  gather_flat_slices();
 }
 
 /// Says whether this rank updates weights of `g`.
@@ -323,12 +337,24 @@ void StageBuilder::step(Group& g) {
            {g.master && !is_cast ? g.master | kRead : host_gradient | kRead, g.trained | kWrite | slice},
            steps_host_copy() ? own : g.sizes.gradient);
   }
-  if (is_slice && !gathers_at_use(g))
-    emit(OpCode::AllGather, StreamId::Gather, g.domain.shard, g.unit, {g.trained | kRead | kWrite | kOwnSlice},
-         g.sizes.trained);
+  if (is_slice && !gathers_at_use(g) && !steps_flat()) gather_slices(g);
   if (g.reduced_whole) emit(OpCode::Release, StreamId::Compute, Axis::None, g.unit, {g.reduced_whole});
   g.gradient = g.reduced_whole = g.full_gradient = g.host_gradient = 0;
   phase_ = before;
+}
+
+/// Messages of the weights that ranks stepped: one, or one for every rank that stepped whole parameters of the step.
+std::int64_t StageBuilder::stepped_messages(const Group& g) const {
+  if (!engine_.broadcasts_parts) return 1;
+  const std::int64_t senders = std::min(ways(g), z_.trained_tensors);
+  const double share = double(g.sizes.trained_elements) / double(std::max<std::int64_t>(1, z_.trained_elements));
+  return std::max<std::int64_t>(1, std::llround(double(senders) * share));
+}
+
+void StageBuilder::gather_slices(Group& g) {
+  emit(OpCode::AllGather, StreamId::Gather, g.domain.shard, g.unit, {g.trained | kRead | kWrite | kOwnSlice},
+       g.sizes.trained)
+      .messages = num_messages(stepped_messages(g));
 }
 
 /// One message after the last reduction: what ranks that share layers hold whole is summed by itself, before a step.

@@ -123,6 +123,12 @@ void StageBuilder::wrap_layer_by_size(Group& root, Group& g, const LayerKind& ki
   }
 }
 
+static std::int64_t num_trained(const StateList& list) {
+  std::int64_t count = 0;
+  for (const StateTensor& t : list) count += is_trained(t.kind) ? t.num_parameters() : 0;
+  return count;
+}
+
 void size_state(SizedState& out, const Job& job) {
   const auto sizes_of = [&](const StateList& list) { return unit_sizes(list, job.numerics, job.recipe(), job.rules); };
   out.before = sizes_of(job.model.before).rest, out.after = sizes_of(job.model.after).rest;
@@ -140,7 +146,9 @@ void size_state(SizedState& out, const Job& job) {
     out.trained_elements += unit.trained_elements;
   };
   add(out.before, out.messages[0]), add(out.after, out.messages[0]);
+  out.trained_tensors = num_trained(job.model.before) + num_trained(job.model.after);
   for (const std::size_t kind : job.model.weights.order) {
+    out.trained_tensors += num_trained(job.model.layers[kind]);
     add(out.kinds[kind], out.messages[0]);
     if (!out.experts.empty()) add(out.experts[kind], out.messages[1]);
   }

@@ -11,8 +11,7 @@ namespace gpuplan {
 
 using namespace operand;
 
-/// An instruction holds 16 bits: a layer of tens of thousands of messages counts as 65,535.
-static std::uint16_t num_messages(std::int64_t count) {
+std::uint16_t num_messages(std::int64_t count) {
   return narrow<std::uint16_t>(std::min<std::int64_t>(count, std::numeric_limits<std::uint16_t>::max()));
 }
 

@@ -264,8 +264,12 @@ void linear_backward(Tape& t, const Tape::Step& s) {
   spread(o, l, N, n.compute);
   if (is_in_weight_dtype(t, l)) make_fp32(o, n.compute);
   fake_quant_backward(t, dx_own, s.ids[kInputRange]);
+  const bool sums = l.cut == Cut::Column && sums_each_column(t, l.is_trained);
+  if (sums) t.exchange(Exchange::AllReduce, dx_own, dx_own).is_beside = true;
   if (l.is_trained) {
-    split_rows(weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, n.casts_weights, n.weight), l, N);
+    LayerOp& dw = weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, n.casts_weights, n.weight);
+    split_rows(dw, l, N);
+    dw.ends_beside = sums;
     fake_quant_backward(t, kNoLocal, s.ids[kWeightRange]);
   }
   const LocalId dx = t.cast(dx_own, t.at(x).dtype, "input gradient, cast");

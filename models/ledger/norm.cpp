@@ -38,6 +38,38 @@ void in_place_norm_backward(Tape& t, const Tape::Step& s) {
   t.set_grad(x, dx);
 }
 
+/// A fused norm of 16-bit rows reads an fp32 copy of them, and its gradient is fp32 until it is cast back.
+bool casts_input(Tape& t, LocalId x) {
+  return t.c.is_fused && t.c.framework.layers.casts_norm_inputs && t.at(x).dtype != Dtype::F32;
+}
+
+double element_bytes(Tape& t, LocalId x) { return double(size_of(t.at(x).dtype)); }
+
+/// Forward reads the copy and writes rows in 16 bit.
+double wide_forward_traffic(Tape& t, LocalId x) {
+  return (4 + element_bytes(t, x)) * double(t.at(x).elements);
+}
+
+void wide_norm_backward(Tape& t, const Tape::Step& s) {
+  const LocalId x = s.ids[kNormX], dy = t.grad(s.ids[kNormY]);
+  const Local like = t.at(x);
+  LocalId wide = s.ids[kNormStats];
+  if (wide == x) {
+    wide = t.cast(x, Dtype::F32, "norm input in fp32, again");
+    const LocalId again = t.scratch("normed rows, again", like.elements, like.dtype);
+    t.memory_op(OpKind::Norm, {wide}, {again}, wide_forward_traffic(t, x));
+  }
+  const LocalId own = t.tensor("gradient of the norm input in fp32", like.elements, Dtype::F32, like.dims);
+  // as in norm_bytes: gradient and input twice, the result once
+  LayerOp& o = t.memory_op(OpKind::Norm, {dy, wide}, {own},
+                           (2 * element_bytes(t, x) + 2 * 4 + 4) * double(like.elements));
+  o.kernels = norm_kernels(t, true);
+  o.is_weight_gradient = t.c.trains_norms();
+  const LocalId dx = t.new_grad(x);
+  t.memory_op(OpKind::Cast, {own}, {dx}, wide_forward_traffic(t, x));
+  t.add_grad(x, dx);
+}
+
 void norm_backward(Tape& t, const Tape::Step& s) {
   const LocalId x = s.ids[kNormX], saved = s.ids[kNormStats], value = s.ids[kNormValue], dy = t.grad(s.ids[kNormY]);
   const std::int64_t elements = t.at(x).elements;
@@ -63,8 +95,11 @@ LocalId norm(Tape& t, LocalId x, const char* name, LocalId y, NormSlot slot) {
                     : (n.ends == Dtype::F32 && !n.casts_weights && n.residual == Dtype::F32) ? n.residual
                                                                                              : in;
 
-  LocalId saved = x;
-  if (!keeps_input) saved = t.cast(x, Dtype::F32, "norm input in fp32");
+  const bool casts = casts_input(t, x);
+  const bool is_made_again =
+      casts && t.c.framework.layers.recomputes_norms && t.c.recipe.checkpointing == Checkpointing::None;
+  const LocalId read = keeps_input && !casts ? x : t.cast(x, Dtype::F32, "norm input in fp32");
+  const LocalId saved = is_made_again ? x : read;
   t.explain_saved(saved, "norm backward");
   LocalId value = kNoLocal;
   const bool is_scaled_in_fp32 = spec.norm == NormKind::GemmaRmsNorm || t.c.framework.layers.scales_norm_in_fp32;
@@ -78,12 +113,14 @@ LocalId norm(Tape& t, LocalId x, const char* name, LocalId y, NormSlot slot) {
   if (y == kNoLocal) y = t.tensor(name, elements, out, dims);
   const LocalId temp =
       t.c.is_fused || is_layer_norm ? kNoLocal : t.scratch("norm forward in fp32", elements, Dtype::F32);
-  LayerOp& o = t.memory_op(OpKind::Norm, {saved}, {y, value, temp},
-                           norm_bytes(t, double(size_of(in)), false) * double(elements));
+  LayerOp& o = t.memory_op(OpKind::Norm, {read}, {y, value, temp},
+                           casts ? wide_forward_traffic(t, x)
+                                 : norm_bytes(t, double(size_of(in)), false) * double(elements));
   o.kernels = norm_kernels(t, false);
   o.use = WeightUse::Tensor;
   o.weight = slot == NormSlot::Final ? std::uint8_t(0) : t.c.model.linears[t.c.kind].norm(slot);
-  t.then_backward(t.adds_in_place() ? in_place_norm_backward : norm_backward, {x, saved, value, y, o.weight});
+  t.then_backward(t.adds_in_place() ? in_place_norm_backward : casts ? wide_norm_backward : norm_backward,
+                  {x, saved, value, y, o.weight});
   return y;
 }
 

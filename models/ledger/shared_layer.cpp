@@ -66,12 +66,18 @@ void Tape::take_back_grad(LocalId of) {
   if (own != kNoLocal) add_grad(of, own);
 }
 
+bool sums_each_column(const Tape& t, bool is_trained) {
+  const LayerSplit& split = split_of(t);
+  return split.ways > 1 && !split.splits_sequence && is_trained && !t.adds_in_place() &&
+         t.c.framework.tensor_parallel.sums_each_column;
+}
+
 ColumnInput enter_columns(Tape& t, LocalId x, bool are_trained) {
   const LayerSplit& split = split_of(t);
   if (split.ways == 1) return {x};
   if (!split.splits_sequence) {
-    t.then_backward(sum_input_gradient, {x});
-    return {x};
+    if (!sums_each_column(t, are_trained)) t.then_backward(sum_input_gradient, {x});
+    return {.value = x, .is_summed_apart = sums_each_column(t, are_trained)};
   }
   const LocalId all = with_all_tokens(t, x, "input of all tokens");
   t.exchange(Exchange::AllGather, x, all);
@@ -85,7 +91,8 @@ void leave_columns(Tape& t, LocalId x, const ColumnInput& entered) {
   const LayerSplit& split = split_of(t);
   if (split.ways == 1) return;
   if (!split.splits_sequence) {
-    t.then_backward([](Tape& tape, const Tape::Step& s) { tape.put_aside_grad(s.ids[0]); }, {x});
+    if (!entered.is_summed_apart)
+      t.then_backward([](Tape& tape, const Tape::Step& s) { tape.put_aside_grad(s.ids[0]); }, {x});
   } else if (entered.again != kNoLocal) {
     t.then_backward([](Tape& tape, const Tape::Step& s) { tape.exchange(Exchange::AllGather, s.ids[0], s.ids[1]); },
                     {entered.own, entered.again});

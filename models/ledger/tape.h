@@ -108,7 +108,11 @@ struct ColumnInput {
   LocalId value;             // of all tokens
   LocalId again = kNoLocal;  // what stands for it in backward where it is gathered again
   LocalId own = kNoLocal;    // then: what it is gathered of
+  bool is_summed_apart = false;  // each of them sums its gradient of x
 };
+/// Says whether a column sums its gradient of its input by itself, beside its weight gradient
+/// (FrameworkTensorParallel::sums_each_column).
+bool sums_each_column(const Tape& tape, bool is_trained);
 /// Begins and ends the columns that read `x`; in between they read what this returns. One rank: x.
 ColumnInput enter_columns(Tape& tape, LocalId x, bool are_trained);
 void leave_columns(Tape& tape, LocalId x, const ColumnInput& entered);
