@@ -64,6 +64,7 @@ constexpr std::array kAttentions{AttentionRow{"", AttentionKernel::Sdpa},
                                  AttentionRow{"cudnn", AttentionKernel::Cudnn},
                                  AttentionRow{"flash", AttentionKernel::Flash},
                                  AttentionRow{"flash1", AttentionKernel::Flash},
+                                 AttentionRow{"flash1_cuda", AttentionKernel::Flash},
                                  AttentionRow{"flash2", AttentionKernel::Flash},
                                  AttentionRow{"flash3", AttentionKernel::Flash3}};
 

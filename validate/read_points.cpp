@@ -126,14 +126,15 @@ void read_speed_norm(Fields& norm, Point& p) {
   });
 }
 
-/// The size of a shard group under one of the names that `parallel` has for it, and the chunks of a stage; 0 and 1 mean
-/// none.
+/// The size of a shard group under one of the names that `parallel` has for it, and the chunks of a stage (0 and 1 mean
+/// none), or the layers of each.
 void read_parallel(Fields& parallel, Point& p) {
   for (const char* key : {"fsdp", "zero1_shard_degree"})
     if (const auto size = parallel.optional_integer(key, {0, kMostGpus}); size && *size > 1) p.shard_size = size;
   p.splits_sequence = parallel.optional_flag("sequence_parallel");
   for (const char* key : {"vp", "interleave"})
     if (const auto chunks = parallel.optional_integer(key, {0, 1024}); chunks && *chunks > 1) p.chunks = chunks;
+  p.stage_layers = text_of(parallel, "stage_layers");
 }
 
 void read_target(Fields& target, SpeedFigures& speed) {

@@ -57,7 +57,9 @@ void wide_norm_backward(Tape& t, const Tape::Step& s) {
   if (wide == x) {
     wide = t.cast(x, Dtype::F32, "norm input in fp32, again");
     const LocalId again = t.scratch("normed rows, again", like.elements, like.dtype);
-    t.memory_op(OpKind::Norm, {wide}, {again}, wide_forward_traffic(t, x));
+    // between a layer's branches the sum that the norm reads is made again too
+    const double summed = x == kSlotX ? 0 : 3.0 * double(like.bytes().count);
+    t.memory_op(OpKind::Norm, {wide}, {again}, wide_forward_traffic(t, x) + summed);
   }
   const LocalId own = t.tensor("gradient of the norm input in fp32", like.elements, Dtype::F32, like.dims);
   // as in norm_bytes: gradient and input twice, the result once
