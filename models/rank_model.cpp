@@ -130,7 +130,7 @@ std::string why_not_shared(const ModelSpec& model, const Recipe& recipe, const F
   if (std::ranges::find(trainer.strategies, strategy) == trainer.strategies.end())
     return fmt::format("{} has tp with {}", framework.name, fmt::join(trainer.strategies, ", "));
   if (mesh.splits_sequence() && trainer.sequence == SequenceSplit::No)
-    return fmt::format("{} does not divide the sequence between products", framework.name);
+    return fmt::format("{} has no --sp that is planned", framework.name);
   if (!mesh.splits_sequence() && trainer.sequence == SequenceSplit::Always)
     return fmt::format("{} divides the sequence wherever it has tp: add --sp", framework.name);
   if (mesh.splits_sequence() && recipe.seq_len % ways != 0)

@@ -211,7 +211,7 @@ LocalId overwriting_loss(Tape& t, LocalId logits, const SharedSums& sums) {
 /// The loss on top of materialised logits: head linear with its adapters, then the loss kernel, then unwinding.
 void materialised(Tape& t, LocalId x) {
   const LinearRef& head = t.c.model.head;
-  const ColumnInput in = enter_columns(t, x, head.is_trained);
+  const ColumnInput in = enter_columns(t, x, head.is_trained, sums_by_itself(t, head));
   const LocalId logits = cap_logits(t, linear(t, in.value, head, LocalKind::Logits, in.again));
   leave_columns(t, x, in);
   const SharedSums sums = sum_over_vocabulary(t, logits);

@@ -264,7 +264,7 @@ void linear_backward(Tape& t, const Tape::Step& s) {
   spread(o, l, N, n.compute);
   if (is_in_weight_dtype(t, l)) make_fp32(o, n.compute);
   fake_quant_backward(t, dx_own, s.ids[kInputRange]);
-  const bool sums = l.cut == Cut::Column && sums_each_column(t, l.is_trained);
+  const bool sums = sums_by_itself(t, l);
   if (sums) t.exchange(Exchange::AllReduce, dx_own, dx_own).is_beside = true;
   if (l.is_trained) {
     LayerOp& dw = weight_gradient(t, {dy, s.ids[kIn]}, N, l.in, l.out, l.weight, n.casts_weights, n.weight);

@@ -352,7 +352,7 @@ void log_probs(Tape& t, LocalId x) {
   const bool is_fused = t.c.recipe.loss == LossKernel::Fused && (!method.generates || t.c.recipe.pass == Pass::Train);
   if (is_fused) return fused_pairs(t, method.generates ? scored(t, x, head.in) : x, head);
   const LocalId asked = scored(t, x, head.in);
-  const ColumnInput in_columns = enter_columns(t, asked, head.is_trained);
+  const ColumnInput in_columns = enter_columns(t, asked, head.is_trained, sums_by_itself(t, head));
   const LocalId logits = cap_logits(t, linear(t, in_columns.value, head, LocalKind::Logits, in_columns.again));
   leave_columns(t, asked, in_columns);
   const SharedSums sums = method.distils ? SharedSums{} : sum_over_vocabulary(t, logits);

@@ -134,7 +134,7 @@ LocalId feed_forward(Tape& t, LocalId x, const LinearRef& gate, const LinearRef&
   LocalId inner = kNoLocal;
   const LinearRef& first = gate_up.exists() ? gate_up : up;
   const bool is_cut = first.cut == Cut::Column;
-  const ColumnInput in = is_cut ? enter_columns(t, x, first.is_trained) : ColumnInput{x};
+  const ColumnInput in = is_cut ? enter_columns(t, x, first.is_trained, sums_by_itself(t, first)) : ColumnInput{x};
   const auto leave = [&] {
     if (is_cut) leave_columns(t, x, in);
   };

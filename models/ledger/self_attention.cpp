@@ -27,7 +27,8 @@ LocalId fused_buffer(Tape& t, LocalId v) {
 Qkv plain_projections(Tape& t, LocalId x) {
   const ModelSpec& m = t.c.spec();
   const LinearRef &qkv = t.c.linear(LinearSlot::Qkv), &own_q = t.c.linear(LinearSlot::Q);
-  const ColumnInput in = enter_columns(t, x, (qkv.exists() ? qkv : own_q).is_trained);
+  const LinearRef& first = qkv.exists() ? qkv : own_q;
+  const ColumnInput in = enter_columns(t, x, first.is_trained, sums_by_itself(t, first));
   const auto column = [&](const LinearRef& l) { return linear(t, in.value, l, LocalKind::Activation, in.again); };
   if (qkv.exists()) {
     // one linear, then views: q, k, v share its buffer, and their gradients are gathered into one
@@ -100,7 +101,7 @@ LocalId concatenate(Tape& t, LocalId a, LocalId b, const char* name, std::int64_
 
 /// A product whose outputs are cut by heads. Ranks with their own tokens gather its input, here the latent.
 LocalId column(Tape& t, LocalId x, const LinearRef& l) {
-  const ColumnInput in = enter_columns(t, x, l.is_trained);
+  const ColumnInput in = enter_columns(t, x, l.is_trained, sums_by_itself(t, l));
   const LocalId y = linear(t, in.value, l, LocalKind::Activation, in.again);
   leave_columns(t, x, in);
   return y;

@@ -66,18 +66,19 @@ void Tape::take_back_grad(LocalId of) {
   if (own != kNoLocal) add_grad(of, own);
 }
 
-bool sums_each_column(const Tape& t, bool is_trained) {
+bool sums_by_itself(const Tape& t, const LinearRef& l) {
   const LayerSplit& split = split_of(t);
-  return split.ways > 1 && !split.splits_sequence && is_trained && !t.adds_in_place() &&
-         t.c.framework.tensor_parallel.sums_each_column;
+  const bool is_part = (l.out_dim == Dim::QWidth || l.out_dim == Dim::KvWidth) && t.c.framework.layers.keeps_fused_qkv;
+  return split.ways > 1 && !split.splits_sequence && l.cut == Cut::Column && l.is_trained && !is_part &&
+         !t.adds_in_place() && t.c.framework.tensor_parallel.sums_each_column;
 }
 
-ColumnInput enter_columns(Tape& t, LocalId x, bool are_trained) {
+ColumnInput enter_columns(Tape& t, LocalId x, bool are_trained, bool sum_by_themselves) {
   const LayerSplit& split = split_of(t);
   if (split.ways == 1) return {x};
   if (!split.splits_sequence) {
-    if (!sums_each_column(t, are_trained)) t.then_backward(sum_input_gradient, {x});
-    return {.value = x, .is_summed_apart = sums_each_column(t, are_trained)};
+    if (!sum_by_themselves) t.then_backward(sum_input_gradient, {x});
+    return {.value = x, .sum_by_themselves = sum_by_themselves};
   }
   const LocalId all = with_all_tokens(t, x, "input of all tokens");
   t.exchange(Exchange::AllGather, x, all);
@@ -91,7 +92,7 @@ void leave_columns(Tape& t, LocalId x, const ColumnInput& entered) {
   const LayerSplit& split = split_of(t);
   if (split.ways == 1) return;
   if (!split.splits_sequence) {
-    if (!entered.is_summed_apart)
+    if (!entered.sum_by_themselves)
       t.then_backward([](Tape& tape, const Tape::Step& s) { tape.put_aside_grad(s.ids[0]); }, {x});
   } else if (entered.again != kNoLocal) {
     t.then_backward([](Tape& tape, const Tape::Step& s) { tape.exchange(Exchange::AllGather, s.ids[0], s.ids[1]); },

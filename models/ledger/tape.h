@@ -108,13 +108,13 @@ struct ColumnInput {
   LocalId value;             // of all tokens
   LocalId again = kNoLocal;  // what stands for it in backward where it is gathered again
   LocalId own = kNoLocal;    // then: what it is gathered of
-  bool is_summed_apart = false;  // each of them sums its gradient of x
+  bool sum_by_themselves = false;  // each column sums its own gradient of x
 };
-/// Says whether a column sums its gradient of its input by itself, beside its weight gradient
-/// (FrameworkTensorParallel::sums_each_column).
-bool sums_each_column(const Tape& tape, bool is_trained);
+/// Says whether a column sums its gradient of its input by itself, beside the product of its weight gradient
+/// (FrameworkTensorParallel::sums_each_column). Parts of one product of q, k and v do not.
+bool sums_by_itself(const Tape& tape, const LinearRef& l);
 /// Begins and ends the columns that read `x`; in between they read what this returns. One rank: x.
-ColumnInput enter_columns(Tape& tape, LocalId x, bool are_trained);
+ColumnInput enter_columns(Tape& tape, LocalId x, bool are_trained, bool sum_by_themselves = false);
 void leave_columns(Tape& tape, LocalId x, const ColumnInput& entered);
 /// Gives a tensor like `x`, `repeats` times as large: every rank of the axis has sent each other one what is meant for
 /// it.

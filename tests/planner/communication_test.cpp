@@ -2,6 +2,8 @@
 // the tiny model divides by n, so nothing is padded and the figures are exact.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "planner/plan_builder.h"
 
 using namespace gpuplan;
@@ -42,6 +44,49 @@ TEST_CASE("ZeRO-1: gradients scattered, updated weights gathered, 2 Psi in 16 bi
 
 TEST_CASE("ZeRO-2 scatters every micro-batch: (m + 1) Psi") {
   for (const std::int64_t m : {1, 2, 5}) CHECK(plan_of(m).build("zero2").sent() == m * c(2 * P) + c(2 * P));
+}
+
+TEST_CASE("ranks that step whole parameters send them one by one: a message for each rank, or tensor if these are fewer") {
+  // 64 ranks, 39 tensors (9 in each of four layers, embedding, last norm, head): 39 messages, of which a unit has its
+  // share of the parameters
+  Plan plan = plan_of();
+  plan.cluster = plain_cluster(64);
+  const auto messages = [&] {
+    std::vector<std::int64_t> out;
+    for (const Instruction& i : plan.of_rank().instructions)
+      if (i.op == OpCode::AllGather) out.push_back(i.messages);
+    return out;
+  };
+  plan.build("zero1");
+  CHECK(messages() == std::vector<std::int64_t>(6, 1));
+  const std::int64_t sent = plan.sent();
+  plan.framework.zero.broadcasts_parts = true;
+  CHECK(plan.build("zero1").sent() == sent);
+  const auto layer = std::llround(39.0 * double(kTinyLayer) / double(P));
+  const std::vector<std::int64_t> all = messages();
+  REQUIRE(all.size() == 6);
+  for (std::size_t k = 1; k < 5; ++k) CHECK(all[k] == layer);
+  CHECK(layer > 1);
+  CHECK_NOTHROW(verify(plan.program));
+  plan.cluster = plain_cluster(2);  // two ranks: no more than a message for each unit
+  plan.build("zero1");
+  CHECK(messages() == std::vector<std::int64_t>(6, 1));
+}
+
+TEST_CASE("a flat step ends before weights are gathered; unit by unit each is gathered beside the next step") {
+  Plan plan = plan_of();
+  const auto order = [&] {
+    std::string out;
+    for (const Instruction& i : plan.of_rank().instructions)
+      if (i.op == OpCode::AllGather || i.op == OpCode::OptimizerStep) out += i.op == OpCode::AllGather ? 'g' : 's';
+    return out;
+  };
+  plan.build("zero1");
+  CHECK(order() == "sgsgsgsgsgsg");
+  plan.framework.zero.buckets_stage3.size = plan.framework.zero.buckets.size = 1 << 20;
+  plan.build("zero1");
+  CHECK(order() == "ssssssgggggg");
+  CHECK_NOTHROW(verify(plan.program));
 }
 
 TEST_CASE("DeepSpeed all-reduces the buckets of stages 1 and 2, of which a rank keeps its part: twice the bytes") {

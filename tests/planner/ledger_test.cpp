@@ -166,6 +166,32 @@ TEST_CASE("eager attention keeps 6 bytes per score in place of the log-sum-exp")
   CHECK(eager.saved(m) - sdpa.saved(m) == 6 * a * s * s - 4 * a * N - 2 * N * 64);
 }
 
+TEST_CASE("a fused norm that reads an fp32 copy keeps it, or makes it again in backward beside what it gave") {
+  // per element in 16 bit: forward cast 2 + 4, norm 4 + 2; backward gradient and copy twice 2 (2 + 4), fp32 result 4, cast
+  // back 4 + 2. Made again: the cast and the norm, and between the branches the sum 2 + 2 + 2
+  Ledger ledger;
+  ledger.framework.layers.kernels = LayerKernels::Fused;
+  const ModelSpec m = tiny_llama();
+  const auto traffic = [&] {
+    ledger.layer(m);
+    double out = 0;
+    for (const auto* pass : {&ledger.graph.forward, &ledger.graph.backward})
+      for (const LayerOp& op : *pass)
+        if (op.kind == OpKind::Norm || op.kind == OpKind::Cast) out += op.traffic;
+    return out / double(ledger.recipe.tokens() * m.hidden_size);
+  };
+  CHECK(traffic() == doctest::Approx(2 * (2 * 2 + 5 * 2)));
+  const double plain = ledger.saved_per_unit(m);
+  ledger.framework.layers.casts_norm_inputs = true;
+  CHECK(traffic() == doctest::Approx(2 * (6 + 6 + 16 + 6)));
+  CHECK(ledger.saved_per_unit(m) - plain == doctest::Approx(2 * (4 - 2)));  // copies in place of the rows
+  ledger.framework.layers.recomputes_norms = true;
+  CHECK(traffic() == doctest::Approx(2 * (6 + 6 + 16 + 6) + 2 * (6 + 6) + 6));
+  CHECK(ledger.saved_per_unit(m) == doctest::Approx(plain));
+  ledger.recipe.checkpointing = Checkpointing::Full;  // the whole layer runs again
+  CHECK(traffic() == doctest::Approx(2 * (6 + 6 + 16 + 6)));
+}
+
 TEST_CASE("LoRA: a frozen linear saves no input, an adapted one does, frozen norms drop the normalised value") {
   Ledger lora;
   lora.recipe.method = Method::Lora;

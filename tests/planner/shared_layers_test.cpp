@@ -96,6 +96,37 @@ TEST_CASE("a layer sums two activations forward and two gradients backward") {
   CHECK(layer.exchanged(Exchange::AllReduce, layer.graph.backward) == Bytes64{stream, stream});
 }
 
+TEST_CASE("columns that sum their gradients by themselves: gate and up one each, q, k and v of one product together") {
+  SharedLayer layer;
+  layer.framework.tensor_parallel.sums_each_column = true;
+  layer.framework.layers.accumulates_in_place = false;
+  const std::int64_t stream = 64 * 64 * 2;
+  const auto beside = [&] {
+    std::vector<bool> out;
+    for (const LayerOp& op : layer.graph.backward)
+      if (op.exchange != Exchange::None) out.push_back(op.is_beside);
+    return out;
+  };
+  layer.framework.layers.keeps_fused_qkv = true;
+  layer.emit(tiny_llama());
+  CHECK(layer.exchanged(Exchange::AllReduce, layer.graph.forward) == Bytes64{stream, stream});
+  CHECK(layer.exchanged(Exchange::AllReduce, layer.graph.backward) == Bytes64{stream, stream, stream});
+  CHECK(beside() == std::vector<bool>{true, true, false});  // up and gate beside their weight gradients
+  layer.graph = {};
+  layer.framework.layers.keeps_fused_qkv = false;
+  layer.emit(tiny_llama());
+  CHECK(beside() == std::vector<bool>(5, true));
+  // what is exchanged beside a product ends with it
+  std::size_t sums = 0, ends = 0;
+  for (const LayerOp& op : layer.graph.backward) sums += op.is_beside, ends += op.ends_beside;
+  CHECK(sums == ends);
+  // frozen columns have no such product: one sum of all that read the same input
+  layer.graph = {};
+  layer.recipe.method = Method::Lora;
+  layer.emit(tiny_llama());
+  for (const bool is : beside()) CHECK_FALSE(is);
+}
+
 TEST_CASE("with a divided sequence sums become a gather and a scatter, and inputs are gathered again") {
   SharedLayer layer;
   layer.mesh = shared_by(4, true);

@@ -69,6 +69,20 @@ TEST_CASE("a missing accumulation follows from the global batch, or is refused")
         "65 sequences per step are no multiple of the 32 of one pass");
 }
 
+TEST_CASE("a point says how many layers each stage has where they are not as many") {
+  const auto point = [](const json& stage_layers) {
+    return speed_point({{"framework", "Megatron-LM"},
+                        {"num_gpus", 7},
+                        {"parallel", {{"fsdp", nullptr}, {"stage_layers", stage_layers}}},
+                        {"norm", {{"degrees", {{"pp", 7}}}, {"family", "zero1"}}}});
+  };
+  CHECK(why_not(point(nullptr)) ==
+        "22 layers cannot be divided evenly into 7 x 1 parts: --stage-layers says how many each stage has");
+  const PointPlan plan = plan_of(point("4,3,3,3,3,3,3"));
+  CHECK(plan.unsupported == "");
+  CHECK(plan.request.options.stage_layers == StageLayers{4, 3, 3, 3, 3, 3, 3});
+}
+
 TEST_CASE("what a strategy cannot say is refused with the reason") {
   CHECK(why_not(speed_point({{"norm", {{"degrees", {{"ep", 4}}}}}})).find("no expert parallelism") !=
         std::string::npos);
