@@ -241,7 +241,8 @@ void StageBuilder::prepare_flat_step(std::span<Group> groups) {
 /// wait. Source: step of deepspeed/runtime/zero/stage_1_and_2.py (all_gather_dp_groups after the loop over groups).
 void StageBuilder::gather_flat_slices() {
   const auto has_slice = [&](const Group& g) {
-    return g.trained && g.sizes.trained_elements > 0 && is_scattered(g) && !layout_.shards_weights && !gathers_at_use(g);
+    return g.trained && g.sizes.trained_elements > 0 && is_scattered(g) && !layout_.shards_weights &&
+           !gathers_at_use(g);
   };
   Group& last = s_.groups.back();
   if (has_slice(last)) gather_slices(last);

@@ -46,9 +46,7 @@ bool casts_input(Tape& t, LocalId x) {
 double element_bytes(Tape& t, LocalId x) { return double(size_of(t.at(x).dtype)); }
 
 /// Forward reads the copy and writes rows in 16 bit.
-double wide_forward_traffic(Tape& t, LocalId x) {
-  return (4 + element_bytes(t, x)) * double(t.at(x).elements);
-}
+double wide_forward_traffic(Tape& t, LocalId x) { return (4 + element_bytes(t, x)) * double(t.at(x).elements); }
 
 void wide_norm_backward(Tape& t, const Tape::Step& s) {
   const LocalId x = s.ids[kNormX], dy = t.grad(s.ids[kNormY]);
@@ -63,8 +61,8 @@ void wide_norm_backward(Tape& t, const Tape::Step& s) {
   }
   const LocalId own = t.tensor("gradient of the norm input in fp32", like.elements, Dtype::F32, like.dims);
   // as in norm_bytes: gradient and input twice, the result once
-  LayerOp& o = t.memory_op(OpKind::Norm, {dy, wide}, {own},
-                           (2 * element_bytes(t, x) + 2 * 4 + 4) * double(like.elements));
+  LayerOp& o =
+      t.memory_op(OpKind::Norm, {dy, wide}, {own}, (2 * element_bytes(t, x) + 2 * 4 + 4) * double(like.elements));
   o.kernels = norm_kernels(t, true);
   o.is_weight_gradient = t.c.trains_norms();
   const LocalId dx = t.new_grad(x);
@@ -115,13 +113,15 @@ LocalId norm(Tape& t, LocalId x, const char* name, LocalId y, NormSlot slot) {
   if (y == kNoLocal) y = t.tensor(name, elements, out, dims);
   const LocalId temp =
       t.c.is_fused || is_layer_norm ? kNoLocal : t.scratch("norm forward in fp32", elements, Dtype::F32);
-  LayerOp& o = t.memory_op(OpKind::Norm, {read}, {y, value, temp},
-                           casts ? wide_forward_traffic(t, x)
-                                 : norm_bytes(t, double(size_of(in)), false) * double(elements));
+  LayerOp& o =
+      t.memory_op(OpKind::Norm, {read}, {y, value, temp},
+                  casts ? wide_forward_traffic(t, x) : norm_bytes(t, double(size_of(in)), false) * double(elements));
   o.kernels = norm_kernels(t, false);
   o.use = WeightUse::Tensor;
   o.weight = slot == NormSlot::Final ? std::uint8_t(0) : t.c.model.linears[t.c.kind].norm(slot);
-  t.then_backward(t.adds_in_place() ? in_place_norm_backward : casts ? wide_norm_backward : norm_backward,
+  t.then_backward(t.adds_in_place() ? in_place_norm_backward
+                  : casts           ? wide_norm_backward
+                                    : norm_backward,
                   {x, saved, value, y, o.weight});
   return y;
 }

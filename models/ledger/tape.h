@@ -105,9 +105,9 @@ void finish_context_backward(Tape& tape, const ContextParts& parts, LocalId dk, 
 
 /// The input of linears that ranks share by their outputs.
 struct ColumnInput {
-  LocalId value;             // of all tokens
-  LocalId again = kNoLocal;  // what stands for it in backward where it is gathered again
-  LocalId own = kNoLocal;    // then: what it is gathered of
+  LocalId value;                   // of all tokens
+  LocalId again = kNoLocal;        // what stands for it in backward where it is gathered again
+  LocalId own = kNoLocal;          // then: what it is gathered of
   bool sum_by_themselves = false;  // each column sums its own gradient of x
 };
 /// Says whether a column sums its gradient of its input by itself, beside the product of its weight gradient

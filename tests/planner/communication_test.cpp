@@ -46,7 +46,8 @@ TEST_CASE("ZeRO-2 scatters every micro-batch: (m + 1) Psi") {
   for (const std::int64_t m : {1, 2, 5}) CHECK(plan_of(m).build("zero2").sent() == m * c(2 * P) + c(2 * P));
 }
 
-TEST_CASE("ranks that step whole parameters send them one by one: a message for each rank, or tensor if these are fewer") {
+TEST_CASE(
+    "ranks that step whole parameters send them one by one: a message for each rank, or tensor if these are fewer") {
   // 64 ranks, 39 tensors (9 in each of four layers, embedding, last norm, head): 39 messages, of which a unit has its
   // share of the parameters
   Plan plan = plan_of();

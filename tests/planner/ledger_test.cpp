@@ -167,8 +167,8 @@ TEST_CASE("eager attention keeps 6 bytes per score in place of the log-sum-exp")
 }
 
 TEST_CASE("a fused norm that reads an fp32 copy keeps it, or makes it again in backward beside what it gave") {
-  // per element in 16 bit: forward cast 2 + 4, norm 4 + 2; backward gradient and copy twice 2 (2 + 4), fp32 result 4, cast
-  // back 4 + 2. Made again: the cast and the norm, and between the branches the sum 2 + 2 + 2
+  // per element in 16 bit: forward cast 2 + 4, norm 4 + 2; backward gradient and copy twice 2 (2 + 4), fp32 result 4,
+  // cast back 4 + 2. Made again: the cast and the norm, and between the branches the sum 2 + 2 + 2
   Ledger ledger;
   ledger.framework.layers.kernels = LayerKernels::Fused;
   const ModelSpec m = tiny_llama();
