@@ -76,12 +76,14 @@ class FilesReader {
     const auto objective = method ? words_of_method(*method).trained_for : std::nullopt;
     ReadFiles out{.files = files,
                   .reading = read_configs(given, find, versions ? parse_stack_versions(*versions) : StackVersions{},
-                                          objective ? find_training_method(*objective).name : std::string()),
+                                          objective ? find_training_method(*objective).name : std::string(), {},
+                                          num_given_ == 0 ? Broken::Mended : Broken::Refused),
                   .request = {}};
     if (!out.reading.has_trainer)
       throw InputError(out.reading.plan ? out.reading.plan->name : out.reading.file, "is no trainer's configuration",
                        "give the trainer's file too: what is trained, on how many tokens");
     refuse_other_method(out.reading);
+    out.why_refused = out.reading.why_mended;
     PlanQuestion question = ask(out, num_given_ == 0);
     num_given_ = given.size();
     static_cast<void>(take_rows(app_, question, true));

@@ -31,7 +31,7 @@ int run_machines(const CLI::App& app, Console& console) {
   const std::string query = given(app, "query").value_or("");
   std::vector<MachineReport> found;
   for (const std::string& id : list_clusters()) {
-    MachineReport report{id, load_cluster(id, {})};
+    MachineReport report = report_machine(id);
     if (!query.empty() && squash(id) == squash(query)) {
       found = {std::move(report)};
       break;

@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/licences.h"
 #include "cli/output_flags.h"
+#include "report/text/notes.h"
 #include "report/text/plain_stream.h"
 #include "report/text/text.h"
 
@@ -68,7 +69,7 @@ int run_and_catch(const std::vector<std::string>& args, Console& console) {
     if (!console.out) throw EnvError("the answer could not be written to standard output");
     return code;
   } catch (const InputError& error) {
-    console.err << printable(message_of(error, console.screen));
+    console.err << for_standard_error(printable(message_of(error, console.screen)));
     return kWrongInput;
   } catch (const EnvError& error) { console.tell(error.what()); } catch (const std::system_error& error) {
     console.tell(error.what());

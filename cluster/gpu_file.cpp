@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <tuple>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/names.h"
 #include "base/surroundings.h"
 #include "base/yaml_file.h"
 #include "cluster/cluster_spec.h"
@@ -231,82 +233,99 @@ const RingFigure* find_ring(const GpuFile& gpu, FabricKind fabric, std::int64_t 
 
 namespace {
 
-/// The lowest on-demand price of `vendor`, else its lowest; of any vendor where none is given.
-const GpuPrice* lowest_of(const std::vector<GpuPrice>& prices, const std::string& vendor = {}) {
-  const auto rank = [](const GpuPrice& price) { return std::pair(price.kind != "on-demand", price.usd_per_gpu_hour); };
-  const GpuPrice* lowest = nullptr;
+bool is_dated(const GpuPrice& price) { return !price.date.empty() && price.date != "undated"; }
+
+/// Order in which prices are taken, the least first.
+auto rank_of(const GpuPrice& price, std::int64_t num_gpus) {
+  return std::tuple(price.kind != "on-demand", !sells(price, num_gpus), !is_dated(price), price.usd_per_gpu_hour);
+}
+
+/// The usual price of `vendor`; of any vendor where none is given.
+const GpuPrice* usual_of(const std::vector<GpuPrice>& prices, std::int64_t num_gpus, const std::string& vendor = {}) {
+  const GpuPrice* best = nullptr;
   for (const GpuPrice& price : prices)
-    if ((vendor.empty() || price.vendor == vendor) && (!lowest || rank(price) < rank(*lowest))) lowest = &price;
-  return lowest;
+    if ((vendor.empty() || price.vendor == vendor) && (!best || rank_of(price, num_gpus) < rank_of(*best, num_gpus)))
+      best = &price;
+  return best;
 }
 
 /// Each product's price of one vendor; nothing when it does not offer one of them.
-std::vector<GpuPrice> prices_of(const std::vector<GpuFile>& kinds, const std::string& vendor) {
+std::vector<GpuPrice> prices_of(const std::vector<GpuFile>& kinds, std::int64_t num_gpus, const std::string& vendor) {
   std::vector<GpuPrice> out;
   for (const GpuFile& kind : kinds) {
-    const GpuPrice* price = lowest_of(kind.prices, vendor);
+    const GpuPrice* price = usual_of(kind.prices, num_gpus, vendor);
     if (!price) return {};
     out.push_back(*price);
   }
   return out;
 }
 
-}  // namespace
+/// Whether a price is no on-demand one, and the sum: of two vendors the one with less is taken.
+std::pair<bool, double> total_of(const std::vector<GpuPrice>& prices) {
+  std::pair<bool, double> total;
+  for (const GpuPrice& price : prices) {
+    total.first = total.first || price.kind != "on-demand";
+    total.second += price.usd_per_gpu_hour;
+  }
+  return total;
+}
 
-namespace {
+using VendorPages = std::map<std::string, std::string>;
 
 /// data/prices.yaml.
-struct Vendors {
-  std::string usual;
-  std::map<std::string, std::string> pages;
-};
-
-Vendors read_vendors() {
+VendorPages read_vendor_pages() {
   const std::filesystem::path path = data_dir() / "prices.yaml";
   if (!is_there(path)) return {};
   YamlFile file = YamlFile::read(path);
-  Vendors out{.usual = file.top().text("vendor"), .pages = {}};
-  file.top().allow({"kind", "source"});
+  VendorPages pages;
   for (Fields& row : file.top().list("pages")) {
     std::string vendor = row.text("vendor");
-    out.pages[std::move(vendor)] = row.text("address");
+    pages[std::move(vendor)] = row.text("address");
     row.refuse_unknown();
   }
   file.top().refuse_unknown();
   file.finish();
-  return out;
+  return pages;
 }
 
 }  // namespace
 
-const std::string& usual_vendor() { return read_once<read_vendors>().usual; }
+bool is_counts(std::string_view product) {
+  return product.ends_with('x') && product.find_first_not_of("0123456789x,") == std::string_view::npos;
+}
+
+bool sells(const GpuPrice& price, std::int64_t num_gpus) {
+  const std::size_t space = price.provider.find(' ');
+  if (space == std::string::npos) return true;
+  const std::string product = price.provider.substr(space + 1, price.provider.find(' ', space + 1) - space - 1);
+  if (price.provider.find('(') != std::string::npos) return false;
+  if (is_counts(product)) {
+    const std::vector<std::string> counts = split(product, ',');
+    return std::ranges::count(counts, fmt::format("{}x", num_gpus)) > 0;
+  }
+  return product.find('.') == std::string::npos || num_gpus == 1;
+}
 
 std::string price_page(const std::string& vendor) {
-  const auto& pages = read_once<read_vendors>().pages;
+  const auto& pages = read_once<read_vendor_pages>();
   const auto page = pages.find(vendor);
   return page == pages.end() ? "" : page->second;
 }
 
-std::vector<GpuPrice> compared_prices(const std::vector<GpuFile>& kinds) {
-  if (kinds.empty()) return {};
-  std::vector<GpuPrice> best = usual_vendor().empty() ? std::vector<GpuPrice>{} : prices_of(kinds, usual_vendor());
-  if (!best.empty() || kinds.size() == 1) return best.empty() ? prices_of(kinds, {}) : best;
-  const auto total = [](const std::vector<GpuPrice>& prices) {
-    double sum = 0;
-    for (const GpuPrice& price : prices) sum += price.usd_per_gpu_hour;
-    return sum;
-  };
-  for (const GpuPrice& price : kinds.front().prices) {
-    if (price.vendor.empty()) continue;
-    std::vector<GpuPrice> all = prices_of(kinds, price.vendor);
-    if (!all.empty() && (best.empty() || total(all) < total(best))) best = std::move(all);
-  }
-  return best.empty() ? prices_of(kinds, {}) : best;
+const GpuPrice* usual_price(const std::vector<GpuPrice>& prices, std::int64_t num_gpus) {
+  return usual_of(prices, num_gpus);
 }
 
-const GpuPrice* usual_price(const std::vector<GpuPrice>& prices) {
-  const GpuPrice* usual = usual_vendor().empty() ? nullptr : lowest_of(prices, usual_vendor());
-  return usual ? usual : lowest_of(prices);
+std::vector<GpuPrice> compared_prices(const std::vector<GpuFile>& kinds, std::int64_t num_gpus) {
+  if (kinds.empty()) return {};
+  std::vector<GpuPrice> best;
+  if (kinds.size() > 1)
+    for (const GpuPrice& price : kinds.front().prices) {
+      if (price.vendor.empty()) continue;
+      std::vector<GpuPrice> all = prices_of(kinds, num_gpus, price.vendor);
+      if (!all.empty() && (best.empty() || total_of(all) < total_of(best))) best = std::move(all);
+    }
+  return best.empty() ? prices_of(kinds, num_gpus, {}) : best;
 }
 
 std::string offer_of(const GpuPrice& price) {

@@ -65,18 +65,24 @@ const RingFigure* find_ring(const GpuFile& gpu, FabricKind fabric, std::int64_t 
 /// Multiplies every compute rate and the number of multiprocessors; memory stays.
 void scale_compute(GpuSpec& gpu, double factor);
 
-/// The vendor whose prices answers use where it has them: data/prices.yaml.
-const std::string& usual_vendor();
-
 /// The address where a vendor says what it asks today; empty: none is known.
 std::string price_page(const std::string& vendor);
 
-/// One price per product, of one vendor where one offers all of them: the usual one, else that with the lowest sum.
-/// Otherwise each the lowest on-demand price. Empty when one has no price at all.
-std::vector<GpuPrice> compared_prices(const std::vector<GpuFile>& kinds);
+/// Says how many GPUs one order of this price may have: "lambda 8x" sells eights, "lambda 1x,2x,4x" machines of these,
+/// "aws g5.xlarge" is a machine with one, "aws p5.48xlarge (an eighth of the machine)" sells none alone (its machine
+/// stands in data/clusters).
+bool sells(const GpuPrice& price, std::int64_t num_gpus);
 
-/// The usual vendor's price, else the lowest on-demand one, else the lowest; nullptr when none is known.
-const GpuPrice* usual_price(const std::vector<GpuPrice>& prices);
+/// "8x", "1x,2x,4x": numbers of GPUs that a vendor lets in one machine.
+bool is_counts(std::string_view product);
+
+/// The price at which a person would rent `num_gpus` of them, as `plan` ranks offers: on-demand before community and
+/// others, sold in this number, with a date, the lowest. nullptr when none is known.
+const GpuPrice* usual_price(const std::vector<GpuPrice>& prices, std::int64_t num_gpus);
+
+/// One price per product: of the vendor that offers all of several products for the lowest sum, else each the usual
+/// one. Empty when one has no price at all.
+std::vector<GpuPrice> compared_prices(const std::vector<GpuFile>& kinds, std::int64_t num_gpus);
 
 /// "runpod on-demand", "runpod community".
 std::string offer_of(const GpuPrice& price);

@@ -222,7 +222,8 @@ ClusterSpec build_cluster(const Machine& machine) {
 }
 
 void price_from_catalogue(ClusterSpec& cluster, const Machine& machine) {
-  const std::vector<GpuPrice> prices = compared_prices(machine.kinds);
+  const std::vector<GpuPrice> prices = compared_prices(
+      machine.kinds, std::int64_t(machine.kind_of_rank.size()) / machine.kinds.front().devices_per_card);
   if (prices.empty()) return;
   double sum = 0;
   std::vector<std::string> sources;

@@ -34,12 +34,13 @@ using nlohmann::json;
 class Reading {
  public:
   Reading(const std::vector<ConfigFile>& files, const FindConfig& find, const StackVersions& versions,
-          const std::string& objective, const std::vector<FlagFact>& flags)
+          const std::string& objective, const std::vector<FlagFact>& flags, Broken broken)
       : given_(files, find),
         versions_(versions),
         defaults_(versions),
         objective_(objective),
-        flags_(flags) {}
+        flags_(flags),
+        broken_(broken) {}
 
   ConfigReading read() {
     if (const auto script = given_.take_script()) add_launch(*script);
@@ -518,6 +519,11 @@ class Reading {
   void keep_rules() {
     for (const Rule& rule : ecosystem_rules()) {
       if (!rule.is_broken(out_.setup)) continue;
+      if (rule.mend && broken_ == Broken::Mended) {
+        out_.mended.emplace_back(rule.mend(out_.setup));
+        if (out_.why_mended.empty()) out_.why_mended = fmt::format("{} [{}]", rule.why, rule.id);
+        continue;
+      }
       if (!rule.read_as) throw InputError(places(), fmt::format("{} [{}]", rule.why, rule.id), rule.nearest.data());
       rule.read_as(out_.setup);
       out_.notes.push_back(fmt::format("{} [{}]", rule.why, rule.id));
@@ -587,14 +593,15 @@ class Reading {
   Setup own_facts_;
   std::map<std::string_view, std::string> stated_by_;  // fact: file and key
   bool says_passes_ = false;                           // beside the batch of all ranks
+  const Broken broken_;
   ConfigReading out_;
 };
 
 }  // namespace
 
 ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find, const StackVersions& versions,
-                           const std::string& objective, const std::vector<FlagFact>& flags) {
-  return Reading(files, find, versions, objective, flags).read();
+                           const std::string& objective, const std::vector<FlagFact>& flags, Broken broken) {
+  return Reading(files, find, versions, objective, flags, broken).read();
 }
 
 }  // namespace gpuplan

@@ -42,6 +42,8 @@ struct ConfigReading {
   Setup::Count step_rows;            // of an optimizer step on all ranks, where a file says them and no passes
   std::int64_t filled_rows = 0;      // of a micro batch that is filled up to a number of tokens; 0: it is of rows
   bool mends_micro_batch = false;    // one that does not divide `step_rows` gives way, and is not refused
+  std::string why_mended;            // what the files say that the trainer refuses, and `setup` has otherwise
+  std::vector<std::string> mended;   // the facts that `setup` has otherwise
   std::string trainer;               // title of the trainer's format
   std::string file;                  // of the trainer, else the first
   std::int64_t warmup_steps = 0;     // of the learning rate, as the trainer's file says them
@@ -61,6 +63,8 @@ struct ConfigReading {
   }
 };
 
+enum class Broken : std::uint8_t { Refused, Mended };
+
 /// A fact of a training on answers that a flag says beside the files, in whose place it counts.
 struct FlagFact {
   std::string_view fact;  // of Setup
@@ -70,11 +74,12 @@ struct FlagFact {
 
 /// Throws InputError for a file of no known kind, two files of one role, a plan beside other settings, an unknown or
 /// refused key, values that contradict each other, and a combination that a rule forbids.
+/// `broken`: what becomes of combinations that the program refuses and that one fact mends.
 /// `versions` are those of libraries that are not the newest.
 /// `objective`: the row of data/methods.yaml that is said beside the files; empty: none is.
 ConfigReading read_configs(const std::vector<ConfigFile>& files, const FindConfig& find,
                            const StackVersions& versions = {}, const std::string& objective = {},
-                           const std::vector<FlagFact>& flags = {});
+                           const std::vector<FlagFact>& flags = {}, Broken broken = Broken::Refused);
 
 /// Once the steps are known: what few of them mean for the training, and the keys that change it; empty: they are
 /// enough, or the files ask for so many.

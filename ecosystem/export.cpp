@@ -136,20 +136,23 @@ void add_differences(std::vector<Difference>& out, const json& planned, const js
 
 std::string plain(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-/// Names the flags of a plan that the files can say whole.
-std::string nearest_to(const std::vector<Difference>& all, const EstimateRequest& read, const Strategy& strategy,
-                       const ExportJob& job, const Target& target) {
-  if (all.front().path == "lora.base_dtype" && all.front().read.is_null())
-    return fmt::format("plan with --framework {}, which loads the base as its files do", target.trainer);
-  if (job.request.recipe.is_adapter() && !read.recipe.is_adapter()) return "--for trl, axolotl or llama-factory";
-  if (all.size() > 1 && strategy.name == job.strategy.name &&
-      read.recipe.framework != job.request.recipe.framework)  // one by one, others would follow
-    return fmt::format("plan with --framework {}, as which the files train", read.recipe.framework->name);
-  std::vector<std::string> fields;
-  if (strategy.name != job.strategy.name) fields.emplace_back("name");
-  for (const Difference& d : all) fields.push_back(d.path);
-  const std::string words = plan_with(fields, read, strategy);
-  return words.empty() ? "export for another program" : words;
+/// Gives the plan that the files train, in so far as it is another than the planned one; nothing where only another
+/// program can train what was planned.
+std::optional<EstimateRequest> plan_of_files(const std::vector<Difference>& all, const EstimateRequest& read,
+                                             const Strategy& strategy, const ExportJob& job) {
+  const EstimateRequest& planned = job.request;
+  if (planned.recipe.is_adapter() && !read.recipe.is_adapter()) return std::nullopt;
+  EstimateRequest out = planned;
+  if (strategy_fields(strategy) != strategy_fields(job.strategy)) {
+    out.strategy = strategy.name;
+    out.options = read.options;
+  }
+  const bool is_base_alone = all.front().path == "lora.base_dtype" && all.front().read.is_null();
+  const bool takes_framework = is_base_alone || (all.size() > 1 && strategy.name == job.strategy.name);
+  out.recipe = read.recipe;
+  out.recipe.kernels = layer_kernels(read.recipe, *read.recipe.framework);
+  if (!takes_framework) out.recipe.framework = planned.recipe.framework;
+  return out;
 }
 
 /// Says why the files would train something else; fills answer.refusal.
@@ -172,14 +175,16 @@ void compare(ExportAnswer& answer, const ExportJob& job, const EstimateRequest& 
     if (found.size() == num_before) add_differences(found, planned, its);
   }
   if (found.empty()) return;
-  answer.nearest = nearest_to(found, read, strategy, job, target);
+  answer.instead = plan_of_files(found, read, strategy, job);
+  answer.nearest = answer.instead ? "export for another program" : "--for trl, axolotl or llama-factory";
   if (is_other_strategy) {
     answer.refusal = fmt::format("the files of {} would train with {}, and the plan is {}", target.name, strategy.name,
                                  job.strategy.name);
     return;
   }
   const Difference& first = found.front();
-  answer.refusal = fmt::format("the files of {} cannot say {} {}: they would train with {}", target.name, first.path,
+  const std::string what = first.path == "kernels" ? "kernels of norms and MLPs" : first.path;
+  answer.refusal = fmt::format("the files of {} cannot say {} {}: they would train with {}", target.name, what,
                                plain(first.planned), first.read.is_null() ? "the usual one" : plain(first.read));
 }
 
@@ -205,6 +210,44 @@ void note_other_framework(ExportAnswer& answer, const ExportJob& job, const Esti
 void refuse(ExportAnswer& answer, std::string why, std::string nearest) {
   answer.refusal = std::move(why);
   answer.nearest = std::move(nearest);
+}
+
+void refuse(ExportAnswer& answer, const WhyNot& no, const EstimateRequest& planned) {
+  refuse(answer, no.why, no.nearest);
+  if (no.strategy.empty() && !no.trains_all) return;
+  answer.instead = planned;
+  if (no.trains_all) answer.instead->recipe.method = Method::Full, answer.instead->recipe.quant = {};
+  if (!no.strategy.empty()) {
+    answer.instead->strategy = no.strategy;
+    answer.instead->options.shard_size.reset();
+  }
+  if (no.fsdp_version) answer.instead->options.fsdp_version = no.fsdp_version;
+  const EstimateRequest& other = *answer.instead;
+  const Strategy strategy = make_strategy(other.strategy, other.cluster, options_for(other));
+  if (!why_not_applicable(strategy, other.cluster, other.recipe, other.model).empty())
+    answer.instead->recipe.offload = {};
+}
+
+/// Lists the flags by which `other` is planned in place of `planned`.
+std::string flags_to(const EstimateRequest& planned, const EstimateRequest& other) {
+  const auto settled = [](EstimateRequest r) {
+    settle_stack(r);
+    return r;
+  };
+  const EstimateRequest a = settled(planned), b = settled(other);
+  const Strategy own = make_strategy(a.strategy, a.cluster, options_for(a)),
+                 its = make_strategy(b.strategy, b.cluster, options_for(b));
+  std::vector<Difference> found;
+  add_differences(found, strategy_fields(own), strategy_fields(its));
+  add_differences(found, recipe_fields(a.recipe, its), recipe_fields(b.recipe, its));
+  std::vector<std::string> fields;
+  if (own.name != its.name) fields.emplace_back("name");
+  if (a.recipe.framework != b.recipe.framework) fields.emplace_back("framework");
+  for (const Difference& d : found) fields.push_back(d.path);
+  std::string words = plan_with(fields, b, its);
+  if (a.options.shard_size && !b.options.shard_size)
+    words += (words.find(", without") == std::string::npos ? ", without --shard-size" : " and --shard-size");
+  return words;
 }
 
 /// PEFT refuses adapters on the output projection of Mamba layers, or leaves them idle: a fused kernel takes its
@@ -274,13 +317,15 @@ void check(ExportAnswer& answer, const ExportJob& job, const Target& target) {
   const auto old = std::find_if_not(r.cluster.gpus.kinds().begin(), r.cluster.gpus.kinds().end(), multiplies_bf16);
   if (job.setup.bf16 == true && old != r.cluster.gpus.kinds().end())
     return refuse(answer, fmt::format("{} has no bf16 [R14]", old->name), "plan with --precision fp16-mixed");
-  if (const WhyNot no = why_not_method(job, target); !no.why.empty()) return refuse(answer, no.why, no.nearest);
-  if (const WhyNot no = target.why_not ? target.why_not(job) : WhyNot{}; !no.why.empty())
-    return refuse(answer, no.why, no.nearest);
+  if (const WhyNot no = why_not_method(job, target); !no.why.empty()) return refuse(answer, no, r);
+  if (const WhyNot no = target.why_not ? target.why_not(job) : WhyNot{}; !no.why.empty()) return refuse(answer, no, r);
   if (!job.versions_cannot.why.empty()) return refuse(answer, job.versions_cannot.why, job.versions_cannot.nearest);
   if (target.needs_zero && !job.is_zero())
-    return refuse(answer, fmt::format("DeepSpeed's file says stages of ZeRO, and the plan is {}", job.strategy.name),
-                  "plan with --strategy zero1, zero2 or zero3, or --for accelerate");
+    return refuse(answer,
+                  {.why = fmt::format("DeepSpeed's file says stages of ZeRO, and the plan is {}", job.strategy.name),
+                   .nearest = "--for accelerate",
+                   .strategy = job.strategy.layout.shards_weights ? "zero3" : "zero1"},
+                  r);
   if (target.job && job.setup.engine_place == "server" && job.program.empty())
     return refuse(answer, "a job starts one program, and the plan has a server of answers beside the trainer",
                   "plan with --rollout-engine vllm:colocate, or --for " + std::string(target.trainer));
@@ -411,8 +456,9 @@ static ExportAnswer export_without_settings(const EstimateRequest& request, std:
   return answer;
 }
 
-ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, const PlanMark& mark,
-                         const Versions& versions, const ExportPlaces& places) {
+/// Exports this very plan, or says why not.
+static ExportAnswer export_as_planned(const EstimateRequest& planned, std::string_view name, const PlanMark& mark,
+                                      const Versions& versions, const ExportPlaces& places) {
   const std::string& framework = planned.recipe.framework->name;
   const bool is_own = places.program.empty() || framework == "torch";  // else accelerate starts the program
   const Target target =
@@ -488,6 +534,26 @@ ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, 
   } catch (const InputError& error) { refuse(answer, error.problem(), error.hint()); }
   if (answer.is_refused() && job.carried) return export_without_settings(planned, name, mark, versions, places);
   if (answer.is_refused()) answer.files.clear();
+  return answer;
+}
+
+ExportAnswer export_plan(const EstimateRequest& planned, std::string_view name, const PlanMark& mark,
+                         const Versions& versions, const ExportPlaces& places) {
+  ExportAnswer answer = export_as_planned(planned, name, mark, versions, places);
+  constexpr int kMostSteps = 6;  // each sets what the step before could not be written with
+  std::optional<EstimateRequest> nearer = std::exchange(answer.instead, std::nullopt);
+  for (int step = 0; nearer && step < kMostSteps; ++step) {
+    ExportAnswer next = export_as_planned(*nearer, name, mark, versions, places);
+    if (next.is_refused()) {
+      nearer = std::move(next.instead);
+      continue;
+    }
+    const std::string words = flags_to(planned, *nearer);
+    if (words.empty()) break;
+    const bool has_other = answer.nearest.starts_with("--for");
+    answer.nearest = words + (has_other ? ", or " + answer.nearest : "");
+    break;
+  }
   return answer;
 }
 

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +21,8 @@ namespace gpuplan {
 struct ExportAnswer {
   std::vector<ExportedFile> files;
   std::vector<std::string> notes;
-  std::string refusal, nearest;  // "… [R01]", and what works
+  std::string refusal, nearest;            // "… [R01]", and what works
+  std::optional<EstimateRequest> instead;  // of a refusal: a plan that is nearer to what the target can train
   bool is_refused() const { return !refusal.empty(); }
 };
 

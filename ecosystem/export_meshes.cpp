@@ -63,7 +63,7 @@ WhyNot why_not_megatron_swift(const ExportJob& job) {
   if (job.strategy.engine == ShardingEngine::Local || job.setup.distributed == "multi") return {};
   return {fmt::format("Megatron-SWIFT has whole copies and an optimizer that they share, and the plan is {}",
                       job.strategy.name),
-          "plan with --strategy zero1 or ddp, or --for torchtitan"};
+          "--for torchtitan", job.strategy.layout.shards_optimizer ? "zero1" : "ddp"};
 }
 
 void add_megatron_swift(Files& files, const ExportJob& job) {
@@ -100,10 +100,10 @@ WhyNot why_not_torchtitan(const ExportJob& job) {
     return {fmt::format("torchtitan builds no {}", job.request.model.name),
             "--for megatron-swift, or a Llama 3 or Qwen3 of data/ecosystem/torchtitan_models.yaml"};
   if (job.request.recipe.is_adapter())
-    return {"torchtitan trains all weights", "plan with --full, or --for megatron-swift"};
+    return {.why = "torchtitan trains all weights", .nearest = "--for megatron-swift", .trains_all = true};
   if (!is_fsdp(job.strategy.engine) && job.strategy.mesh.copies() > 1)
-    return {fmt::format("torchtitan shards by FSDP2, and the plan is {}", job.strategy.name),
-            "plan with --strategy fsdp or hsdp"};
+    return {fmt::format("torchtitan shards by FSDP2, and the plan is {}", job.strategy.name), "--for megatron-swift",
+            "fsdp"};
   return {};
 }
 

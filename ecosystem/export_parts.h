@@ -14,7 +14,10 @@ namespace gpuplan {
 
 /// Says why a target cannot train a plan, and what can be done instead; no `why`: it can.
 struct WhyNot {
-  std::string why, nearest;
+  std::string why, nearest;     // `nearest`: beside a plan with `strategy`
+  std::string_view strategy{};  // that the target can train; empty: no other strategy helps
+  std::optional<int> fsdp_version{};
+  bool trains_all = false;  // the target trains all weights
 };
 
 /// Holds what every file is written from.

@@ -84,7 +84,7 @@ void adapt_to_verl(Setup& setup, const EstimateRequest& /*request*/, const Strat
 
 WhyNot why_not_verl(const ExportJob& job) {
   if (!is_fsdp(job.strategy.engine) && !job.strategy.is_one_gpu())
-    return {"verl's workers shard by FSDP", "plan with --strategy fsdp, or --for trl or ms-swift"};
+    return {"verl's workers shard by FSDP", "--for trl or ms-swift", "fsdp"};
   if (job.setup.engine_place == "server")
     return {"verl's engines of their own are its recipes' (fully_async_policy, one_step_off_policy)",
             "plan with --rollout-engine vllm:colocate"};

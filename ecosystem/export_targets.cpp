@@ -184,8 +184,8 @@ void add_transformers(Files& files, const ExportJob& job) {
 
 WhyNot why_not_transformers(const ExportJob& job) {
   if (!job.is_one_process() || job.strategy.is_one_gpu()) return {};
-  return {"run_clm.py loads the model without a device_map: one process would copy it to every GPU",
-          "plan with --strategy fsdp, or --for trl"};
+  return {"run_clm.py loads the model without a device_map: one process would copy it to every GPU", "--for trl",
+          "fsdp"};
 }
 
 std::string note_of_run_clm(const ExportJob& /*job*/) {

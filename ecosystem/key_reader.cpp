@@ -52,6 +52,24 @@ void add_words_of(json& words, const KeyRow& row, const json& mapping) {
   words.push_back(word);
 }
 
+constexpr std::string_view kEachKey = "*";  // of `each`: the mapping's keys count
+
+/// Sets that are the keys of a mapping, each with the share that is taken of every split for training:
+/// {name: 0.5} is [name@train#50%].
+json words_of_shares(const KeyRow& row, const json& shares, const json& beside) {
+  json words = json::array();
+  std::vector<std::string> splits;
+  for (const json& split : beside.value(row.each_split, json::array()))
+    if (split.is_string() && split.get<std::string>().find("train") != std::string::npos)
+      splits.push_back("@" + split.get<std::string>());
+  if (splits.empty()) splits.emplace_back();
+  for (const auto& [name, share] : shares.items())
+    for (const std::string& split : splits)
+      words.push_back(name + split +
+                      (share.is_number() && share != 1 ? fmt::format("#{:g}%", 100 * share.get<double>()) : ""));
+  return words;
+}
+
 /// The words of a list, each in the vocabulary of the row: [all] is [all-linear] where "all" is.
 json words_of(const KeyRow& row, const json& list) {
   json words = json::array();
@@ -228,6 +246,8 @@ class KeyReader {
       const KeyRow* row = table_.find(known);
       if (row && names_engine(*row) && holds_settings(value))
         read_engine(*row, path, value);
+      else if (row && row->each == kEachKey && value.is_object())
+        read_row(*row, path, words_of_shares(*row, value, mapping));
       else if (row && (row->use != KeyUse::Used || !value.is_object()) && !(value.is_object() && has_own_below(known)))
         read_row(*row, path, value);
       else if (value.is_object() && table_.has_below(known))

@@ -55,6 +55,11 @@ constexpr std::array kRules{
          "--optimizer adamw-fused",
          [](const Setup& s) {
            return has_8bit_optimizer(s) && (is_fsdp_setup(s, 2) || (is_fsdp_setup(s, 1) && is(s.fsdp_offload)));
+         },
+         nullptr,
+         [](Setup& s) -> std::string_view {
+           s.optimizer = "adamw-fused";
+           return "optimizer";
          }},
     Rule{"R09", "FSDP with a 4-bit base cannot save paged_adamw_8bit's state", "--optimizer adamw-foreach",
          [](const Setup& s) { return is_4bit(s) && is_fsdp_setup(s, 1) && is(s.optimizer, "paged-adamw-8bit"); },
@@ -72,7 +77,13 @@ constexpr std::array kRules{
          [](const Setup& s) { return is_fsdp_setup(s, 2) && is(s.fsdp_state_dict, "local"); }},
     Rule{"R13", "two switches for activation checkpointing: the Trainer stops with a ValueError",
          "gradient_checkpointing or fsdp_activation_checkpointing, not both",
-         [](const Setup& s) { return is_fsdp_any(s) && is(s.checkpointing) && is(s.fsdp_checkpointing); }},
+         [](const Setup& s) { return is_fsdp_any(s) && is(s.checkpointing) && is(s.fsdp_checkpointing); }, nullptr,
+         [](Setup& s) -> std::string_view {
+           // FSDP's own is what accelerate advises, but for R19
+           const bool draws_other_masks = is_fsdp_setup(s, 2) && is_adapter(s) && s.dropout.value_or(0) > 0;
+           (draws_other_masks ? s.fsdp_checkpointing : s.checkpointing) = false;
+           return draws_other_masks ? "fsdp_checkpointing" : "checkpointing";
+         }},
     Rule{"R14", "fp16 with a 4-bit base that is stored as bfloat16 is unstable",
          "bf16: true, or bnb_4bit_quant_storage: float32",
          [](const Setup& s) { return is_4bit(s) && is(s.fp16) && is(s.quant_storage, "bf16"); }, [](Setup&) {}},

@@ -18,6 +18,9 @@ struct Rule {
   /// Turns the set-up into what the program makes of it, where it trains all the same: a file that says so is read
   /// with a note, and none is written. nullptr: it stops.
   void (*read_as)(Setup& setup) = nullptr;
+  /// Changes the one fact by which a set-up that stops comes closest to itself, and names it. nullptr: there are
+  /// several ways.
+  std::string_view (*mend)(Setup& setup) = nullptr;
 };
 
 std::span<const Rule> ecosystem_rules();

@@ -67,8 +67,7 @@ WhyNot why_not_torch(const ExportJob& job) {
   if (splits_layers || (distributed != "no" && distributed != "multi" && distributed != "torch-zero"))
     return {fmt::format("the PyTorch script trains on one GPU, with DDP and with ZeRO-1, and the plan is {}",
                         job.strategy.name),
-            fmt::format("plan with --strategy ddp{}, or with another --framework, or --for accelerate",
-                        job.request.recipe.offload.any() ? " --offload none" : " or zero1")};
+            "--for accelerate", job.strategy.layout.shards_optimizer ? "zero1" : "ddp"};
   if (std::find(kScriptFamilies.begin(), kScriptFamilies.end(), m.family) == kScriptFamilies.end())
     return {fmt::format("the PyTorch script has the decoders of {}, and {} is of the family {}",
                         fmt::join(kScriptFamilies, ", "), m.name, m.family),

@@ -48,12 +48,11 @@ WhyNot why_not_torchtune(const ExportJob& job) {
     return {fmt::format("torchtune has no qlora_{}", model->name), "plan with --lora, or " + std::string(kOther)};
   if (job.num_nodes() > 1) return {"torchtune's recipes are started on one machine here", kOther};
   if (job.strategy.is_one_gpu()) return {};
-  const bool is_fsdp1 = job.strategy.engine == ShardingEngine::Fsdp1, is_hybrid = job.strategy.mesh.copies() > 1;
-  if (job.strategy.engine == ShardingEngine::Fsdp2 && !is_hybrid) return {};
+  const bool is_fsdp1 = job.strategy.engine == ShardingEngine::Fsdp1;
+  if (job.strategy.engine == ShardingEngine::Fsdp2 && job.strategy.mesh.copies() == 1) return {};
   return {fmt::format("torchtune shards with FSDP2 over all GPUs, and the plan is {}{}", job.strategy.name,
                       is_fsdp1 ? " of FSDP1" : ""),
-          fmt::format("plan with --strategy fsdp{}{}, or --for accelerate", is_fsdp1 ? " --fsdp-version 2" : "",
-                      is_hybrid ? ", without --shard-size" : "")};
+          "--for accelerate", "fsdp", is_fsdp1 ? std::optional(2) : std::nullopt};
 }
 
 void add_torchtune(std::vector<ExportedFile>& files, const ExportJob& job) {

@@ -307,10 +307,15 @@ std::string dry_text(const EngineAsk& ask, const EngineRun& run) {
   return printable(out);  // names of files and jobs are what somebody chose
 }
 
-void require_all(const EngineAsk& ask) {
+std::vector<std::string> problems_of(const EngineAsk& ask) {
   std::vector<std::string> problems;
   for (const Check& check : ask.checks)
     if (!check.problem.empty()) problems.push_back(check.problem);
+  return problems;
+}
+
+void require_all(const EngineAsk& ask) {
+  const std::vector<std::string> problems = problems_of(ask);
   if (!problems.empty()) throw EnvError(fmt::format("nothing was started: {}", fmt::join(problems, "; ")));
 }
 
@@ -372,7 +377,9 @@ int run_with_engine(const CLI::App& app, Console& console) {
   if (is_given(app, "--dry-run")) {
     const EngineRun shown = without_secrets(run);
     console.print(is_json ? dry_json(ask, shown) : dry_text(ask, shown));
-    return 0;
+    const std::vector<std::string> problems = problems_of(ask);
+    if (!problems.empty()) console.tell(fmt::format("it would not start here: {}", fmt::join(problems, "; ")));
+    return problems.empty() ? 0 : 1;
   }
   require_all(ask);
   write_exported(ask.job.files, ask.question.folder, is_given(app, "--force") ? Replaces::Everything : Replaces::Ours,

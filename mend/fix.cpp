@@ -55,6 +55,7 @@ class Facts {
       const bool is_written_out = field.name.starts_with("fsdp_") && !is_stated_by_key(field.name);
       if (before == after || (stated == after && !is_written_out)) continue;
       if (after.is_null() && stated.is_null()) continue;
+      if (field.name == "zero_gathers_for_save" && after.is_null()) continue;  // nobody reads it below stage 3
       // adapters switched off are the reference, whatever a key says of a model
       if (field.name == "reference" && has_own_reference_) continue;
       if (field.name == "pads" && after.is_null()) continue;  // sequences that are packed are full either way
@@ -83,10 +84,15 @@ class Facts {
   bool has_own_reference_;
 };
 
-/// Facts that the trainer refuses in the files as they are, with other values in every way: the micro batch.
+/// Facts that the trainer refuses in the files as they are, with other values in every way.
 std::vector<WantedFact> wanted_always(const ReadFiles& given) {
-  if (given.why_refused.empty()) return {};
-  return {{"micro_batch", given.request.recipe.micro_batch}};
+  std::vector<WantedFact> out;
+  if (given.why_refused.empty()) return out;
+  if (given.reading.mends_micro_batch) out.push_back({"micro_batch", given.request.recipe.micro_batch});
+  for (const SetupField& field : setup_fields())
+    if (std::ranges::find(given.reading.mended, field.name) != given.reading.mended.end())
+      out.push_back({field.name, value_of(given.reading.setup, field)});
+  return out;
 }
 
 /// The question with as many sequences per optimizer step as the files' own processes have.
@@ -295,7 +301,7 @@ class Attempts {
     if (std::string why = difference(wanted, read.request, !way.strategy.empty()); !why.empty()) return refuse(why);
     if (std::string why = other_division(wanted, read.reading); !why.empty()) return refuse(why);
     const auto estimate = estimate_as_given({read.request, question_.profile});
-    if (!estimate || !estimate->fits_well()) return refuse("it would not fit");
+    if (!estimate || !serves(*estimate, question_.goal, answer.before)) return refuse("it would not fit");
     const OptimizerSpec &now = *asked_.recipe.optimizer, &then = *read.request.recipe.optimizer;
     if (then.is_8bit && !now.is_8bit)
       answer.notes.push_back(fmt::format(

@@ -154,7 +154,7 @@ class Search {
   }
 
   void add(const Settings& settings, std::string strategy, StrategyEstimate e) {
-    if (!e.fits_well()) return;
+    if (!serves(e, question_.goal, before_)) return;
     const bool keeps_batch =
         question_.allowed.batch || as_given_ == "auto" || !before_ || e.global_batch == before_->global_batch;
     if (!keeps_batch) return;
@@ -212,7 +212,7 @@ class Search {
     const Goal goal = question_.goal;
     if (goal == Goal::Fits) keep_least();
     const double error = question_.profile.time_error;
-    if (goal != Goal::Fits && before_ && before_->fits_well())
+    if (goal != Goal::Fits && before_ && serves(*before_, goal, before_))
       std::erase_if(
           found_, [&](const MendWay& way) { return score(way.estimate, goal) * (1 + error) > score(*before_, goal); });
     double best = std::numeric_limits<double>::infinity();
@@ -239,6 +239,11 @@ class Search {
 };
 
 }  // namespace
+
+bool serves(const StrategyEstimate& e, Goal goal, const std::optional<StrategyEstimate>& before) {
+  const bool rests_on_host = goal != Goal::Fits && before && before->fit == Fit::IfHost;
+  return e.fits_well() || (rests_on_host && e.fit == Fit::IfHost && e.host.needed() <= before->host.needed());
+}
 
 std::optional<StrategyEstimate> estimate_as_given(const Variant& variant) {
   std::vector<StrategyEstimate> all = estimate_strategies(variant);

@@ -14,6 +14,10 @@ struct MendWay {
   std::size_t num_changes{};
 };
 
+/// Says whether a plan fits well; by another goal than to fit also where it rests on a host of which nothing is known,
+/// as the files do, and asks no more of it.
+bool serves(const StrategyEstimate& plan, Goal goal, const std::optional<StrategyEstimate>& before);
+
 /// The strategy that the files mean, or the one to recommend where they leave it open; nothing where none is possible.
 std::optional<StrategyEstimate> estimate_as_given(const Variant& variant);
 

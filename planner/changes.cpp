@@ -159,7 +159,7 @@ std::vector<StrategyEstimate> estimate_strategies(const Variant& variant, Parts 
     for (const std::string_view name : strategy_names()) {
       if (r.strategy != "auto" && r.strategy != name) continue;
       const auto strategy = applicable(r, name);
-      if (!strategy) continue;
+      if (!strategy || (r.strategy == "auto" && !why_not_chosen(*strategy, framework).empty())) continue;
       if (!job) job.emplace(r, model, framework, variant.profile, *strategy);
       job->use(*strategy);
       job->request.recipe.grad_accum = passes_under(r, *strategy);

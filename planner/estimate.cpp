@@ -81,7 +81,9 @@ EstimateResult estimate(const EstimateRequest& request, InFull in_full) {
   for (const std::string_view name : strategy_names()) {
     if (r.strategy != "auto" && r.strategy != name) continue;
     Strategy strategy = make_strategy(name, r.cluster, r.options);
-    if (std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model); !why.empty()) {
+    std::string why = why_not_applicable(strategy, r.cluster, r.recipe, r.model);
+    if (why.empty() && r.strategy == "auto") why = why_not_chosen(strategy, framework);
+    if (!why.empty()) {
       out.strategies.push_back({.strategy = strategy, .not_applicable = why});
       continue;
     }

@@ -19,6 +19,10 @@
 
 namespace gpuplan {
 
+/// Says why a strategy that is possible is not chosen where none is asked for, or empty: FSDP over one GPU shards
+/// nothing, and what offloads there is ZeRO, where the trainer has it.
+std::string why_not_chosen(const Strategy& strategy, const FrameworkConvention& framework);
+
 /// Says how good a plan's verdict is, better ones higher; 0: it does not fit. Plans whose GPUs take turns stand below
 /// those of the same verdict that keep all of them at work, and those that rest on a host of which nothing is known
 /// below all, first those that fit well on the GPUs.

@@ -4,18 +4,21 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/files.h"
 #include "base/json_file.h"
 #include "cluster/cluster_file.h"
 #include "cluster/gpu_catalogue.h"
 #include "cluster/gpu_file.h"
+#include "cluster/links.h"
+#include "cluster/profile/profile.h"
 #include "models/model_names.h"
 
 namespace gpuplan {
 
 GpuReport report_gpu(const GpuSpec& gpu) {
   GpuReport report{.gpu = gpu, .prices = list_prices(gpu.id), .usual = {}, .machines = {}};
-  if (const GpuPrice* price = usual_price(report.prices)) report.usual = *price;
+  if (const GpuPrice* price = usual_price(report.prices, 1)) report.usual = *price;
   return report;
 }
 
@@ -25,6 +28,22 @@ std::vector<std::string> machines_with(const std::string& gpu_id) {
     const std::vector<GpuSpec> kinds = load_cluster(id, {}).gpus.kinds();
     if (std::ranges::any_of(kinds, [&](const GpuSpec& gpu) { return gpu.id == gpu_id; })) out.push_back(id);
   }
+  return out;
+}
+
+/// The network between machines like this one; nothing where its file states none, which is refused for several.
+static LinkCost network_of(const std::string& id, const ClusterSpec& machine) {
+  if (machine.num_nodes() > 1) return machine.inter;
+  try {
+    return load_cluster(id, 2 * machine.num_gpus()).inter;
+  } catch (const InputError&) { return {}; }
+}
+
+MachineReport report_machine(const std::string& id) {
+  MachineReport out{.id = id, .machine = load_cluster(id, {}), .network = {}, .ring_of_steps = {}};
+  out.network = network_of(id, out.machine);
+  if (out.machine.gpus_per_node > 1)
+    out.ring_of_steps = reached_inside(out.machine, default_profile(out.machine.gpus.front())).bandwidth;
   return out;
 }
 

@@ -27,7 +27,11 @@ std::vector<std::string> machines_with(const std::string& gpu_id);
 struct MachineReport {
   std::string id;
   ClusterSpec machine;
+  LinkCost network;           // to others like it; no rate: none is stated
+  BytesPerSec ring_of_steps;  // that a ring inside it reaches while a step trains, below what a benchmark measures
 };
+
+MachineReport report_machine(const std::string& id);
 
 struct ModelReport {
   CatalogueEntry entry;           // name, id, family, recorded parameters

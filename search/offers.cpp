@@ -13,6 +13,7 @@
 #include "base/yaml_file.h"
 #include "cluster/cluster_file.h"
 #include "cluster/gpu_catalogue.h"
+#include "cluster/gpu_file.h"
 #include "cluster/profile/profile_store.h"
 
 namespace gpuplan {
@@ -23,26 +24,6 @@ constexpr std::array<std::int64_t, 3> kNodes{1, 2, 4};
 
 constexpr const char* kOnDemand = "on-demand";
 constexpr const char* kSpot = "spot";
-
-/// "8x", "1x,2x,4x": numbers of GPUs that a vendor lets in one machine.
-bool is_counts(std::string_view product) {
-  return product.ends_with('x') && product.find_first_not_of("0123456789x,") == std::string_view::npos;
-}
-
-/// Says how many GPUs one order of this price may have: "lambda 8x" sells eights, "lambda 1x,2x,4x" machines of these,
-/// "aws g5.xlarge" is a machine with one, "aws p5.48xlarge (an eighth of the machine)" sells none alone (its machine
-/// stands in data/clusters).
-bool sells(const GpuPrice& price, std::int64_t count) {
-  const std::size_t space = price.provider.find(' ');
-  if (space == std::string::npos) return true;
-  const std::string product = price.provider.substr(space + 1, price.provider.find(' ', space + 1) - space - 1);
-  if (price.provider.find('(') != std::string::npos) return false;
-  if (is_counts(product)) {
-    const std::vector<std::string> counts = split(product, ',');
-    return std::ranges::count(counts, fmt::format("{}x", count)) > 0;
-  }
-  return product.find('.') == std::string::npos || count == 1;
-}
 
 /// A price of the user's file. Kinds: on-demand, spot.
 struct OwnPrice {

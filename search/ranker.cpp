@@ -13,6 +13,7 @@
 #include "planner/job_metrics.h"
 #include "planner/pipeline_schedule.h"
 #include "planner/program_builder.h"
+#include "planner/recommend.h"
 #include "search/frontier.h"
 #include "search/spot.h"
 
@@ -115,6 +116,8 @@ Applied apply(const Space& space, const Space::Part& part, const ClusterSpec& cl
   out.strategy = make_strategy(part.strategy.name, cluster, options);
   if (part.strategy.pp > 1) r.recipe.grad_accum = part.strategy.pp;  // each batch is looked at by itself
   out.why_not = why_not_applicable(out.strategy, cluster, r.recipe, r.model);
+  if (out.why_not.empty() && space.question.base.strategy == "auto")
+    out.why_not = why_not_chosen(out.strategy, space.framework);
   if (out.why_not.empty() && idles_gpus(space.question, out.strategy, cluster)) out.why_not = "leaves GPUs idle";
   return out;
 }

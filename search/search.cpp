@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/narrow.h"
 #include "planner/job_metrics.h"
+#include "planner/recommend.h"
 #include "search/on_cores.h"
 
 namespace gpuplan {
@@ -87,6 +88,7 @@ void estimate_alone(const Space& space, RankedPlan plan, Ranking& out) {
   if (recipe_mistake(r.recipe, r.model, r.cluster) || strategy_mistake(r.strategy, r.cluster, options)) return;
   const Strategy strategy = make_strategy(r.strategy, r.cluster, options);
   if (!why_not_applicable(strategy, r.cluster, r.recipe, r.model).empty()) return;
+  if (q.base.strategy == "auto" && !why_not_chosen(strategy, space.framework).empty()) return;
   if (idles_gpus(q, strategy, r.cluster)) return;
   StepProgram program;
   const StrategyEstimate e = estimate_strategy(Job(r, strategy), program);

@@ -60,6 +60,18 @@ std::string with_range(Seconds time, const std::optional<AccuracyRange>& range) 
   return fmt::format("{} ({}-{})", amount, end(range->low), end(range->high));
 }
 
+std::string format_duration_beside(Seconds other, Seconds time) {
+  constexpr double kFar = 50;
+  const std::string beside = format_short_duration(other);
+  const std::size_t space = beside.find(' ');
+  const auto* const unit = space == std::string::npos
+                               ? kNamedUnits.end()
+                               : std::ranges::find(kNamedUnits, beside.substr(space + 1), &NamedUnit::name);
+  const bool is_far = !(time.value * kFar > other.value && other.value * kFar > time.value);
+  if (unit == kNamedUnits.end() || is_far) return format_short_duration(time);
+  return fmt::format("{} {}", three_digits(time.value / unit->seconds), unit->name);
+}
+
 std::string range_text(Seconds low, Seconds high) {
   const std::string end = format_short_duration(high), first = format_short_duration(low);
   if (first == end) return first;

@@ -18,6 +18,8 @@ std::string format_rate(FlopsPerSec rate);  // "155 TFLOP/s"
 
 /// One number and one unit: "312 ms", "51.3 min", "3.42 h", "12.1 d".
 std::string format_short_duration(Seconds time);
+/// The same in the unit in which `other` is written ("0.72 min" beside "1.67 min"), unless they are far apart.
+std::string format_duration_beside(Seconds other, Seconds time);
 
 /// An amount and its ends: "21.3 GiB (19.5-23.1)", "1.23 s (0.84-1.48)"; the amount alone without a range.
 std::string with_range(Bytes amount, const std::optional<AccuracyRange>& range);

@@ -39,6 +39,8 @@ std::string meaning_of(const Strategy& strategy);
 std::string words_of_table(const EstimateAnswer& answer, const std::vector<const StrategyEstimate*>& rows);
 /// "mp (layers spread over the GPUs, which take turns)".
 std::string title_in_words(const Strategy& strategy);
+/// " by FSDP1", where nobody asked for the older version and what is trained makes it so; else empty.
+std::string older_fsdp_words(const EstimateRequest& request, const Strategy& strategy);
 
 /// One line for each better way to run what was given.
 std::vector<std::string> better_lines(const EstimateAnswer& answer);

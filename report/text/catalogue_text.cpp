@@ -31,7 +31,8 @@ std::string link_text(const GpuSpec& gpu) {
 
 std::string price_cell(const GpuReport& report) {
   if (!report.usual) return kUnknown;
-  return fmt::format("{} {}", format_usd(report.usual->usd_per_gpu_hour), report.usual->vendor);
+  const GpuPrice& usual = *report.usual;
+  return fmt::format("{} {}", format_usd(usual.usd_per_gpu_hour), usual.date == "undated" ? usual.date : usual.vendor);
 }
 
 struct NamedRate {
@@ -98,12 +99,12 @@ std::string gpus_text(const std::vector<GpuReport>& reports, const Screen& scree
                {price_cell(report)}});
   }
   return render(table, screen) +
-         paint(wrap(fmt::format("TFLOP/s: dense bf16, by the datasheet and by the best published GEMM. Per hour: one "
-                                "GPU, at {} where it offers the GPU, else the lowest on-demand price. `gpuplan gpus "
-                                "NAME` lists all prices with their dates.",
-                                usual_vendor()),
-                    prose_width(screen), "", ""),
-               Ink::Faint, screen);
+         paint(
+             wrap("TFLOP/s: dense bf16, by the datasheet and by the best published GEMM. Per hour: one GPU, the lowest "
+                  "on-demand price that has a date, else another. `gpuplan gpus NAME` lists all prices with their "
+                  "dates.",
+                  prose_width(screen), "", ""),
+             Ink::Faint, screen);
 }
 
 std::string gpu_text(const GpuReport& report, const Screen& screen) {

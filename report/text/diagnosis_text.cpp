@@ -37,8 +37,11 @@ std::string time_line(const Diagnosis& d) {
   const Gap& gap = *d.time;
   const double low = is_rate ? gap.predicted / gap.range.high : gap.predicted * gap.range.low;
   const double high = is_rate ? gap.predicted / gap.range.low : gap.predicted * gap.range.high;
-  return gap_line(gap, time_text(gap.measured, is_rate) + (is_rate ? "" : " a step"), time_text(gap.predicted, is_rate),
-                  time_text(low, is_rate), time_text(high, is_rate), "time");
+  const auto beside = [&](double value) {
+    return is_rate ? time_text(value, is_rate) : format_duration_beside(Seconds{gap.measured}, Seconds{value});
+  };
+  return gap_line(gap, time_text(gap.measured, is_rate) + (is_rate ? "" : " a step"), beside(gap.predicted),
+                  beside(low), beside(high), "time");
 }
 
 std::string memory_line(const Diagnosis& d) {
@@ -115,7 +118,7 @@ namespace {
 /// Says what of a traced step the GPU does not compute in, beside what was predicted.
 std::string waits_line(const StepParts& measured, const StepParts& predicted) {
   const auto pair = [](const char* what, Seconds seen, Seconds expected) {
-    return fmt::format("{} {} ({})", what, format_short_duration(seen), format_short_duration(expected));
+    return fmt::format("{} {} ({})", what, format_short_duration(seen), format_duration_beside(seen, expected));
   };
   return fmt::format("The trace's step, and the predicted one in brackets: {}, {}, {}",
                      pair("compute", measured.compute, predicted.compute),

@@ -71,6 +71,11 @@ std::string words_of_table(const EstimateAnswer& answer, const std::vector<const
   return fmt::format("{}", fmt::join(words, "; "));
 }
 
+std::string older_fsdp_words(const EstimateRequest& request, const Strategy& strategy) {
+  const bool is_older = strategy.engine == ShardingEngine::Fsdp1 && !request.options.fsdp_version;
+  return is_older ? " by FSDP1" : "";
+}
+
 std::string title_in_words(const Strategy& strategy) {
   const std::string meaning = meaning_of(strategy);
   return strategy.title() + (meaning.empty() ? "" : fmt::format(" ({})", meaning));
@@ -84,8 +89,8 @@ std::string verdict_line(const EstimateAnswer& answer) {
   const std::string chosen = chosen_words(answer);
   const StrategyEstimate& e = *answer.shown;
   if (answer.fits())
-    return fmt::format("★ {} {}{}", title_in_words(e.strategy), fits_words(e, true),
-                       chosen.empty() ? "" : ", with " + chosen);
+    return fmt::format("★ {}{} {}{}", title_in_words(e.strategy), older_fsdp_words(answer.request, e.strategy),
+                       fits_words(e, true), chosen.empty() ? "" : ", with " + chosen);
   return fmt::format("{}{}: {}{}", is_auto ? "Nothing fits" : e.strategy.name + " does not fit",
                      chosen.empty() ? "" : ", not with " + chosen, is_auto ? e.strategy.name + " " : "", e.why_not_yes);
 }

@@ -28,16 +28,20 @@ namespace {
 
 constexpr std::size_t kKnobsShown = 10;
 
-/// "fsdp (LoRA, micro batch 4, checkpointing)".
-std::string settings_words(const PlanRow& row) {
+/// "LoRA, micro batch 4 x 2, 64 sequences a step, checkpointing"; the rows under the answer leave out the whole batch.
+std::string settings_words(const PlanRow& row, bool says_whole_batch) {
   const Recipe& r = row.request.recipe;
   std::string text = fmt::format("{}, micro batch {}", method_word(r), r.micro_batch);
   if (r.grad_accum > 1) text += fmt::format(" x {}", r.grad_accum);
+  if (says_whole_batch && row.estimate().global_batch > r.micro_batch)
+    text += fmt::format(", {} sequences a step", format_grouped(row.estimate().global_batch));
   const bool stays_as_loaded =
       r.precision == Precision::Bf16Loaded && row.estimate().strategy.engine == ShardingEngine::Local;
   if (r.method == Method::Full && (r.precision == Precision::Bf16True || stays_as_loaded)) text += ", weights in bf16";
   if (r.method == Method::Full && r.optimizer != r.framework->default_optimizer)
     text += fmt::format(", {}", optimizer_text(r));
+  if (const std::string older = older_fsdp_words(row.request, row.estimate().strategy); !older.empty())
+    text += "," + older;
   if (r.checkpointing != Checkpointing::None) text += ", checkpointing";
   if (r.loss == LossKernel::Fused) text += ", fused loss";
   if (r.torch_compile) text += ", compiled";
@@ -67,7 +71,7 @@ std::string command_lines(const std::string& command, int width, const std::stri
 }
 
 std::string row_text(const PlanRow& row, std::size_t number, const Screen& screen) {
-  std::string out = wrap(fmt::format("{}: {}", settings_words(row), row.reason), prose_width(screen),
+  std::string out = wrap(fmt::format("{}: {}", settings_words(row, false), row.reason), prose_width(screen),
                          fmt::format("  {} ", number), "    ");
   if (row.estimate().fit != Fit::Yes)
     out += wrap((row.estimate().fit == Fit::Tight ? "tight: " : "") + row.estimate().why_not_yes, prose_width(screen),
@@ -193,10 +197,10 @@ std::string plan_sentence(const PlanAnswer& answer) {
       (answer.has_rows ? "" : fmt::format(" of {} assumed rows (--rows)", format_grouped(row.request.dataset.rows))) +
       (answer.data_words.empty() ? "" : fmt::format(" ({})", answer.data_words)) +
       full_length_words(row.request, answer.has_rows);
-  text +=
-      fmt::format(" with {} ({}{}): {} tokens{} in {}{}", strategy_title(row.request),
-                  meaning.empty() ? "" : meaning + "; ", settings_words(row), format_count(total_tokens(row.request)),
-                  assumed, with_range(row.total, row.estimate().time_range), set_up_words(q.overhead));
+  text += fmt::format(" with {} ({}{}): {} tokens{} in {}{}", strategy_title(row.request),
+                      meaning.empty() ? "" : meaning + "; ", settings_words(row, true),
+                      format_count(total_tokens(row.request)), assumed,
+                      with_range(row.total, row.estimate().time_range), set_up_words(q.overhead));
   if (row.cost_usd) text += ", " + usd_with_range(*row.cost_usd, row.estimate().time_range);
   text += row.estimate().fit == Fit::Tight ? ". It fits tightly."
           : row.estimate().fit == Fit::IfHost
@@ -318,6 +322,14 @@ std::vector<std::string> assumptions_of(const PlanAnswer& answer) {
   if (answer.found.has_plan())
     for (std::string words : {price_words(answer.found.rows.front()), overhead_words(answer.question)})
       if (!words.empty()) out.push_back(std::move(words));
+  const SearchQuestion& q = answer.question;
+  if (!q.global_batch && !q.pinned.contains("micro-batch") && !q.pinned.contains("grad-accum") &&
+      !generates(q.base.recipe))
+    out.push_back(
+        fmt::format("batch and --compile are chosen, about {} sequences a step (--global-batch); estimate takes one "
+                    "micro-batch a step "
+                    "and does not compile where neither is given",
+                    kUsualGlobalBatch));
   out.push_back(searched_text(answer.found));
   return out;
 }
@@ -376,22 +388,46 @@ std::string first_plan_text(const PlanAnswer& answer, const Screen& screen) {
   return out.take() + rest(found.rows.size() - shown);
 }
 
+/// Why there is no plan, and what would do.
+std::string no_plan_text(const PlanAnswer& answer, const Screen& screen) {
+  const SearchAnswer& found = answer.found;
+  std::string out = wrap(plan_sentence(answer), prose_width(screen), "", "");
+  if (!found.why_none.empty()) out += wrap(found.why_none, prose_width(screen), "  ", "  ");
+  return out +
+         (!found.would_do.empty()
+              ? would_do_text(found, screen)
+              : wrap(
+                    "No change that gpuplan knows makes it possible: choose a smaller model, or GPUs with more memory.",
+                    prose_width(screen), "  ", "  "));
+}
+
+/// The same on one screen, with the first assumptions.
+std::string first_no_plan_text(const PlanAnswer& answer, const Screen& screen) {
+  constexpr int kRest = 1;
+  LineBudget out(kFirstScreen - kRest, screen);
+  const std::string whole = no_plan_text(answer, screen);
+  if (!out.add(whole)) return whole + "--explain: assumptions\n";
+  const std::vector<std::string> assumptions = assumptions_of(answer);
+  std::vector<std::string> shown(assumptions.begin(), assumptions.end());
+  const auto text = [&] { return heading("Assumptions", screen) + points(shown, screen); };
+  while (!shown.empty() && std::ranges::count(text(), '\n') > out.room()) shown.pop_back();
+  if (!shown.empty()) out.add(text());
+  const std::size_t more = assumptions.size() - shown.size();
+  return out.take() + (more > 0 ? fmt::format("--explain: {} more assumption{}\n", more, more == 1 ? "" : "s") : "");
+}
+
 }  // namespace
 
 std::string plan_text(const PlanAnswer& answer, const Screen& screen) {
   const SearchAnswer& found = answer.found;
   if (screen.format != TableFormat::Text && found.has_plan()) return tables_of(answer, screen);
-  if (answer.is_brief && found.has_plan()) return first_plan_text(answer, screen);
+  if (answer.is_brief) return found.has_plan() ? first_plan_text(answer, screen) : first_no_plan_text(answer, screen);
+  if (!found.has_plan())
+    return no_plan_text(answer, screen) + heading("Assumptions", screen) + points(assumptions_of(answer), screen);
   std::string out = wrap(plan_sentence(answer), prose_width(screen), "", "");
   if (!found.why_none.empty()) out += wrap(found.why_none, prose_width(screen), "  ", "  ");
-  if (found.has_plan())
-    out += beside_the_first(answer, screen) + "\n" + rows_text(answer, screen) + would_do_text(found, screen) +
-           by_gpu_text(answer, found.by_gpu.size(), screen) + knobs_text(answer, screen);
-  else if (!found.would_do.empty())
-    out += would_do_text(found, screen);
-  else
-    out += wrap("No change that gpuplan knows makes it possible: choose a smaller model, or GPUs with more memory.",
-                prose_width(screen), "  ", "  ");
+  out += beside_the_first(answer, screen) + "\n" + rows_text(answer, screen) + would_do_text(found, screen) +
+         by_gpu_text(answer, found.by_gpu.size(), screen) + knobs_text(answer, screen);
   return out + heading("Assumptions", screen) + points(assumptions_of(answer), screen);
 }
 

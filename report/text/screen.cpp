@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/utf8.h"
+#include "report/text/notes.h"
 
 namespace gpuplan {
 namespace {
@@ -80,7 +81,7 @@ std::string to_ascii(std::string_view text) {
 }
 
 void Console::tell(std::string_view line) const {
-  err << "gpuplan: " << printable(in_our_lines(std::string(line))) << "\n";
+  err << for_standard_error(printable("gpuplan: " + in_our_lines(std::string(line)))) << "\n";
 }
 
 void Console::print(std::string_view text) {

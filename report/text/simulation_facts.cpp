@@ -67,8 +67,12 @@ std::vector<Fact> speed_facts(const SimulationAnswer& answer) {
 
 std::vector<StepShare> step_shares(const Simulation& simulation) {
   const Seconds step = simulation.step_time();
+  // those who wait for it compute slower meanwhile: the kernel of their collective holds multiprocessors
+  const bool has_straggler = std::ranges::any_of(simulation.critical, &CriticalItem::is_straggler);
   std::vector<StepShare> out{
-      {"compute", "a compute kernel runs", 0, simulation.compute * step - simulation.side_compute},
+      {"compute",
+       has_straggler ? "a compute kernel runs; slower beside a collective that waits" : "a compute kernel runs", 0,
+       simulation.compute * step - simulation.side_compute},
       {"exposed communication", "compute waits while data moves", 0,
        simulation.exposed_communication - simulation.side_exposed},
       {std::string(kBubble), "waits for another pipeline stage", 0, simulation.bubble},
@@ -117,7 +121,7 @@ std::string bound_text(const Simulation& simulation) {
   }
   const auto& [kind, share] = *std::ranges::max_element(kinds, {}, &std::pair<std::string, double>::second);
   const CriticalItem& first = simulation.critical.front();
-  std::string text = fmt::format("Bound by {}, {:.0f} % of the critical path.", kind, 100 * share);
+  std::string text = fmt::format("Bound by {}, {:.0f} % of what the step waits for.", kind, 100 * share);
   if (first.what == kind && first.remedy.empty()) return text;
   return text + fmt::format(" Longest on it: {}, {}{}.", first.what, format_duration(first.time),
                             first.remedy.empty() ? "" : " (" + first.remedy + ")");

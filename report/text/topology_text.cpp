@@ -201,7 +201,9 @@ std::string rings_text(const ClusterSpec& cluster, const Topology& topology, con
   if (per_node > 1) ring(per_node, per_node, "in a machine");
   if (cluster.num_nodes() > 1 && cluster.num_gpus() % cluster.gpus_per_node == 0)
     ring(cluster.num_gpus(), per_node, fmt::format("{} machines", cluster.num_nodes()));
-  return facts.empty() ? "" : heading("Rings of all-gather and reduce-scatter", screen) + render(facts, 2, screen);
+  return facts.empty()
+             ? ""
+             : heading("Rings of all-gather and reduce-scatter while a step trains", screen) + render(facts, 2, screen);
 }
 
 std::string pair_text(const Topology& topology, std::int64_t from, std::int64_t to, const Screen& screen) {

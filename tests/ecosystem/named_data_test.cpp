@@ -153,6 +153,17 @@ TEST_CASE("the sets of a mixture count by their shares, and splits beside the tr
   }));
 }
 
+TEST_CASE("sets that are keys of a mapping count by their shares, of the splits for training that are named") {
+  test::ScratchFolder folder;
+  std::vector<std::string> notes;
+  const std::string file =
+      "model_name_or_path: a\nmax_seq_length: 2048\ntorch_dtype: bfloat16\ndataset_text_field: text\ndataset_mixer:\n"
+      "  HuggingFaceH4/ultrachat_200k: ";
+  const std::string splits = "dataset_splits:\n- train_sft\n- test_sft\n";
+  CHECK(asked(file + "1.0\n" + splits, folder.path(), notes).dataset.rows == 207843);
+  CHECK(asked(file + "0.5\n" + splits, folder.path(), notes).dataset.rows == 103922);
+}
+
 TEST_CASE("prompts of a set whose prompts were counted have their mean length, where nothing says another") {
   test::ScratchFolder folder;
   std::vector<std::string> notes;

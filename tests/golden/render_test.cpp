@@ -9,6 +9,7 @@
 #include "cli/program.h"
 #include "report/text/amounts.h"
 #include "report/text/answers_text.h"
+#include "report/text/notes.h"
 #include "report/text/screen.h"
 #include "report/text/table.h"
 #include "report/text/text.h"
@@ -135,6 +136,19 @@ TEST_CASE("short durations have one unit") {
   CHECK(format_short_duration(Seconds{5e5}) == "5.79 d");    // 5e5 / 86400
 }
 
+TEST_CASE("durations of one sentence have one unit, unless they are far apart") {
+  CHECK(format_duration_beside(Seconds{100}, Seconds{83.7}) == "1.40 min");  // beside 1.67 min
+  CHECK(format_duration_beside(Seconds{100}, Seconds{72.1}) == "1.20 min");
+  CHECK(format_duration_beside(Seconds{0.9}, Seconds{1.2}) == "1200 ms");
+  CHECK(format_duration_beside(Seconds{100}, Seconds{0.5}) == "500 ms");
+}
+
+TEST_CASE("notes are wrapped to the terminal, under their own indent") {
+  CHECK(in_width("gpuplan: one two three\n  nearest: four five\n", 16) ==
+        "gpuplan: one two\n  three\n  nearest: four\n  five\n");
+  CHECK(in_width("gpuplan: short", 80) == "gpuplan: short");
+}
+
 TEST_CASE("rates have three digits and the unit that fits") {
   CHECK(format_rate(BytesPerSec{768e9}) == "768 GB/s");
   CHECK(format_rate(BytesPerSec{3.35e12}) == "3.35 TB/s");
@@ -178,6 +192,19 @@ TEST_CASE("command, answer and prompt share a terminal of 24 lines") {
       std::istringstream lines(text);
       for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(width_of(line) <= width, line);
     }
+}
+
+TEST_CASE("where nothing does what was asked, plan keeps to one screen, and what would do is on it") {
+  for (const int width : {80, 100}) {
+    std::ostringstream out, err;
+    const std::string file = GPUPLAN_TEST_DIR "/golden/inputs/openrlhf.sh";
+    CHECK(run({"plan", "--from", file, "--budget", "0.1"}, out, err, {.width = width}) == 1);
+    const std::string text = out.str();
+    CAPTURE(text);
+    CHECK(std::count(text.begin(), text.end(), '\n') <= 21);
+    CHECK(text.find("What would do") != std::string::npos);
+    CHECK(text.find("--explain: ") != std::string::npos);
+  }
 }
 
 TEST_CASE(

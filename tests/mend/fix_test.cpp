@@ -21,7 +21,7 @@ class Reader {
  public:
   explicit Reader(const std::string& gpus) : cluster_(parse_gpus(gpus)) {}
 
-  ReadFiles read(const std::vector<ConfigFile>& files) const {
+  ReadFiles read(const std::vector<ConfigFile>& files, Broken broken = Broken::Refused) const {
     const FindConfig find = [&](const std::string& named, const std::string&) -> std::optional<ConfigFile> {
       for (const ConfigFile& file : files)
         if (file.name == named) return file;
@@ -29,7 +29,8 @@ class Reader {
     };
     std::vector<ConfigFile> given = files;
     if (files.size() > num_given_ && num_given_ > 0) given.resize(num_given_);
-    ReadFiles out{.files = files, .reading = read_configs(given, find), .request = {}};
+    ReadFiles out{.files = files, .reading = read_configs(given, find, {}, {}, {}, broken), .request = {}};
+    out.why_refused = out.reading.why_mended;
     out.request = out.reading.request;
     out.request.model = load_model(*out.reading.model).spec;
     settle_stack(out.request);
@@ -43,7 +44,7 @@ class Reader {
 
   FixQuestion question(const std::vector<ConfigFile>& files) {
     num_given_ = files.size();
-    FixQuestion question{.given = read(files), .profile = {}};
+    FixQuestion question{.given = read(files, Broken::Mended), .profile = {}};
     question.profile = profile_of(question.given.request);
     question.read = [this](const std::vector<ConfigFile>& changed) { return read(changed); };
     return question;
@@ -495,4 +496,73 @@ TEST_CASE("files that name no strategy are shown as they start without one, too"
   CHECK(answer.before->strategy.name != "ddp");
   CHECK_FALSE(answer.plain->fits());                                   // 7.6 B x 16 bytes are 122 GB
   CHECK_FALSE(find_fix(Reader("2xA100-80").question({kLora})).plain);  // axolotl's is ddp
+}
+
+TEST_CASE("two keys that exclude each other, and an optimizer that FSDP fails with, are mended by the one key") {
+  const std::string fsdp =
+      "fsdp_config:\n  fsdp_version: 2\n  auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+      "  transformer_layer_cls_to_wrap: LlamaDecoderLayer\n  reshard_after_forward: true\n";
+  const auto changed = [&](const std::string& more, const std::string& optimizer) {
+    Reader reader("8xH100");
+    ConfigFile file = kLora;
+    file.text.replace(file.text.find("adamw_torch_fused"), 17, optimizer);
+    file.text += fsdp + more;
+    const FixQuestion question = reader.question({file});
+    CHECK_FALSE(question.given.why_refused.empty());
+    CHECK_THROWS_AS(reader.read({file}), InputError);
+    const FixAnswer answer = find_fix(question);
+    REQUIRE(answer.after);
+    CHECK_NOTHROW(reader.read(with({file}, answer.mended)));
+    std::string keys;
+    for (const KeyChange& change : answer.mended.keys)
+      keys += change.key + ": " + change.before + " -> " + change.after + "; ";
+    return keys;
+  };
+  CHECK(changed("  activation_checkpointing: true\ngradient_checkpointing: true\n", "adamw_torch_fused") ==
+        "gradient_checkpointing: true -> false; ");
+  // whose masks FSDP2's own checkpointing draws anew
+  CHECK(changed("  activation_checkpointing: true\ngradient_checkpointing: true\nlora_dropout: 0.05\n",
+                "adamw_torch_fused") == "fsdp_config.activation_checkpointing: true -> false; ");
+  CHECK(changed("gradient_checkpointing: true\n", "adamw_bnb_8bit") ==
+        "optimizer: adamw_bnb_8bit -> adamw_torch_fused; ");
+}
+
+TEST_CASE("what rests on a host of which nothing is known is made faster by another batch, and asks no more of it") {
+  Reader reader("2x3090");
+  const ConfigFile file{"qlora.yaml",
+                        "base_model: meta-llama/Llama-3.1-70B\nadapter: qlora\nload_in_4bit: true\nlora_r: 8\n"
+                        "lora_alpha: 16\nlora_target_linear: true\nsequence_len: 512\nsample_packing: false\n"
+                        "gradient_accumulation_steps: 4\nmicro_batch_size: 1\noptimizer: adamw_torch\nbf16: true\n"
+                        "gradient_checkpointing: true\nflash_attention: true\nfsdp: [full_shard, auto_wrap]\n"
+                        "fsdp_config:\n  fsdp_offload_params: true\n"
+                        "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+                        "  fsdp_transformer_layer_cls_to_wrap: LlamaDecoderLayer\n"};
+  FixQuestion question = reader.question({file});
+  question.goal = Goal::Fast;
+  const FixAnswer answer = find_fix(question);
+  REQUIRE(answer.before);
+  REQUIRE(answer.before->fit == Fit::IfHost);
+  REQUIRE(answer.after);
+  CHECK(names(answer.mended, "micro_batch_size"));
+  CHECK(answer.after->tokens_per_second > 1.3 * answer.before->tokens_per_second);
+  CHECK(answer.after->host.needed() <= answer.before->host.needed());
+}
+
+TEST_CASE("a key that ZeRO reads at stage 3 alone stays as it is where the stage becomes another") {
+  Reader reader("2xH100");
+  const ConfigFile trainer{"full.yaml",
+                           "model_name_or_path: meta-llama/Llama-3.2-1B\nstage: sft\ndo_train: true\n"
+                           "finetuning_type: full\ndeepspeed: z3.json\ntemplate: llama3\ncutoff_len: 2048\n"
+                           "per_device_train_batch_size: 1\ngradient_accumulation_steps: 2\nbf16: true\n"};
+  const ConfigFile zero{
+      "z3.json",
+      "{\"zero_optimization\": {\"stage\": 3, \"overlap_comm\": false,\n"
+      "  \"stage3_gather_16bit_weights_on_model_save\": true},\n \"bf16\": {\"enabled\": \"auto\"}}\n"};
+  FixQuestion question = reader.question({trainer, zero});
+  question.goal = Goal::Fast;
+  const FixAnswer answer = find_fix(question);
+  CAPTURE(answer.unsayable);
+  REQUIRE(answer.after);
+  REQUIRE(names(answer.mended, "zero_optimization.stage"));
+  CHECK_FALSE(names(answer.mended, "zero_optimization.stage3_gather_16bit_weights_on_model_save"));
 }

@@ -194,3 +194,29 @@ TEST_CASE("a smaller micro batch is suggested with the batch of an evaluation th
   CHECK_MESSAGE(has_line(advice, "--micro-batch 1 + --eval-batch 1", "together, then ddp fits"),
                 fmt::format("{}", fmt::join(advice, "\n")));
 }
+
+TEST_CASE("FSDP over one GPU is neither chosen nor shown, unless it is asked for; ZeRO is where it offloads") {
+  const auto strategies = [](const EstimateRequest& r) {
+    std::string names;
+    const EstimateResult result = estimate(r);
+    for (const StrategyEstimate& e : result.strategies)
+      if (e.not_applicable.empty()) names += (names.empty() ? "" : " ") + e.strategy.name;
+    return names;
+  };
+  EstimateRequest r = asked("llama-3.1-8b", "1x4090", Method::Full);
+  CHECK(strategies(r) == "single");
+  r.recipe.offload.optimizer = OffloadTarget::Cpu;
+  CHECK(strategies(r) == "zero1 zero2 zero3");
+  r.recipe.offload.params = OffloadTarget::Cpu;
+  CHECK(strategies(r) == "zero3");
+  r.strategy = "fsdp";
+  CHECK(strategies(r) == "fsdp");
+  for (const char* gpu : {"1x3090", "1x4090", "1xH100"})
+    for (const Method method : {Method::Full, Method::Lora, Method::Qlora})
+      for (const char* model : {"llama-3.1-8b", "qwen2.5-32b", "llama-3.1-70b"}) {
+        const EstimateResult result = estimate(freely(asked(model, gpu, method)));
+        CAPTURE(gpu);
+        CAPTURE(model);
+        if (result.recommended) CHECK_FALSE(result.recommended->strategy.starts_with("fsdp"));
+      }
+}

@@ -94,6 +94,9 @@ TEST_CASE("run --engine starts the launcher with the plan and the script; --dry-
   CHECK(done.out.find("launch --config_file") != std::string::npos);
   CHECK(place.arguments().empty());
   CHECK_FALSE(fs::exists(place.path() / "other"));
+  done = place.run({"run", "plan.json", "--engine", "accelerate", "--job", "other", "--dry-run", "--", "none.py"});
+  CHECK(done.code == 1);
+  CHECK(done.err.find("it would not start here: none.py: no such file") != std::string::npos);
 }
 
 TEST_CASE("run --engine: exit codes, checks, files that are not ours") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include <doctest/doctest.h>
 
@@ -36,6 +37,16 @@ TEST_CASE("every machine that can be rented has a price, cheapest first, and can
   CHECK(find(all, "--gpus 1xh100-sxm"));
   CHECK(find(all, "--cluster aws-p5.48xlarge"));
   CHECK_FALSE(find(all, "--cluster dgx-h100"));  // nobody rents it out
+}
+
+TEST_CASE("estimate takes the price of the offer that plan takes") {
+  for (const Hardware& machine : rentable({})) {
+    const std::string_view prefix = "--gpus ";
+    if (!machine.flags.starts_with(prefix)) continue;
+    CAPTURE(machine.flags);
+    CHECK(parse_gpus(machine.flags.substr(prefix.size())).price_per_gpu_hour.value() ==
+          doctest::Approx(machine.offers.front().usd_per_gpu_hour.value()));
+  }
 }
 
 TEST_CASE("a vendor sells what its offer says") {
